@@ -1,0 +1,163 @@
+#!/bin/sh
+# probe.sh: finds out what this machine has, by compiling a line of each. Writes to standard output what
+# the Makefile includes as build/config.mk; lines that start with "#! " are its report.
+#
+# From the environment: CC, CUDA (0: leave it out), ARCH (GPU architectures, such as "80 90").
+# With the argument --packages it prints just the packages (Debian's names) of what is missing.
+set -u
+CC=${CC:-cc}
+CUDA=${CUDA:-1}
+ARCH=${ARCH:-}
+mode=${1:-config}
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+
+config= report= packages= missing=
+found() { report="$report#! ✓ $1
+"; }
+lacking() { # what, packages, required for (build, test or nothing)
+    report="$report#! ✗ $1
+"
+    packages="$packages $2"
+    [ -n "${3:-}" ] && missing="$missing $2"
+}
+set_variable() { config="$config$1 := $2
+"; }
+
+# compiles CODE FLAGS...: does this program compile and link?
+compiles() {
+    printf '%s\n' "$1" >"$work/probe.c"
+    shift
+    $CC -std=c11 -D_GNU_SOURCE -o "$work/probe" "$work/probe.c" "$@" >/dev/null 2>&1
+}
+
+# library NAME VARIABLE PACKAGE PKG-CONFIG-NAME CODE FLAGS: plainly, else with what pkg-config says.
+library() {
+    name=$1 variable=$2 package=$3 pc=$4 code=$5 flags=$6
+    if ! compiles "$code" $flags; then
+        flags=$(pkg-config --cflags --libs "$pc" 2>/dev/null) || flags=
+        if [ -z "$flags" ] || ! compiles "$code" $flags; then
+            lacking "$name (package $package)" "$package" required
+            return
+        fi
+    fi
+    set_variable "$variable" "$flags"
+    found "$name"
+}
+
+# ---- what every chapter needs --------------------------------------------------------------------
+
+if compiles 'int main(void) { return 0; }'; then
+    found "compiler: $($CC --version | head -n 1)"
+else
+    lacking "compiler (packages gcc libc6-dev)" "gcc libc6-dev" required
+fi
+library "OpenMP" OPENMP gcc openmp '#include <omp.h>
+int main(void) { return omp_get_max_threads() < 1; }' "-fopenmp"
+library "BLAS: OpenBLAS with CBLAS" BLAS libopenblas-dev openblas '#include <cblas.h>
+int main(void) { openblas_set_num_threads(1); float x = 1; return cblas_sdot(1, &x, 1, &x, 1) < 0; }' "-lopenblas"
+library "zlib" ZLIB zlib1g-dev zlib '#include <zlib.h>
+int main(void) { return gzopen("", "r") != 0; }' "-lz"
+library "jansson" JANSSON libjansson-dev jansson '#include <jansson.h>
+int main(void) { json_t *j = json_object(); json_decref(j); return 0; }' "-ljansson"
+library "stb" STB libstb-dev stb '#include <stb/stb_image_write.h>
+#include <stb/stb_truetype.h>
+int main(void) { return stbtt_InitFont == 0 || stbi_write_png_to_func == 0; }' "-lstb -lm"
+library "Random123" RANDOM123 librandom123-dev random123 '#include <Random123/philox.h>
+int main(void) { philox4x32_ctr_t c = {{0}}; philox4x32_key_t k = {{0}}; return philox4x32(c, k).v[0] == 0; }' ""
+
+font=$(fc-match -f '%{file}' 'DejaVu Sans:style=Book' 2>/dev/null) || font=
+if [ -n "$font" ] && printf '__asm__(".incbin \\"%s\\"");int main(void){return 0;}' "$font" >"$work/font.c" &&
+    $CC -o "$work/font" "$work/font.c" >/dev/null 2>&1; then
+    set_variable FONT "$font"
+    found "font for pictures: $(basename "$font")"
+else
+    lacking "font for pictures (packages fontconfig fonts-dejavu-core)" "fontconfig fonts-dejavu-core" required
+fi
+
+# ---- what some things need -----------------------------------------------------------------------
+
+library_before=$missing
+library "cmocka (for make test)" CMOCKA libcmocka-dev cmocka '#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+int main(void) { return cmocka_set_test_filter == 0; }' "-lcmocka"
+missing=$library_before
+
+if gnuplot --version >/dev/null 2>&1; then
+    found "gnuplot: $(gnuplot --version)"
+else
+    plotter=gnuplot-nox # without windows; with a display, --live wants one
+    [ -n "${DISPLAY:-}${WAYLAND_DISPLAY:-}" ] && plotter=gnuplot-qt
+    lacking "gnuplot: no curves without it (package $plotter)" "$plotter"
+fi
+
+data=${FASHION_MNIST_DIR:-/usr/share/datasets/fashion-mnist}
+if ls "$data"/train-images-idx3-ubyte* >/dev/null 2>&1; then
+    found "data: $data"
+else
+    lacking "data: Fashion-MNIST (package dataset-fashion-mnist, or set FASHION_MNIST_DIR)" "dataset-fashion-mnist"
+fi
+
+# ---- CUDA, where there is a toolkit. The GPU itself is never asked: it may be another machine's. ------
+
+nvcc=$(command -v nvcc 2>/dev/null || command -v "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" 2>/dev/null) || nvcc=
+cat >"$work/probe.cu" <<'CODE'
+#include <cublas_v2.h>
+__global__ void probe(int *x) { *x = 1; }
+int main(void) { probe<<<1, 1>>>(nullptr); return cublasSgemm == nullptr; }
+CODE
+
+# One machine code per generation (it runs on the later members too), and PTX of the newest for GPUs to
+# come. Those that this nvcc does not know are left out.
+gencode_flags() {
+    known=$("$nvcc" --list-gpu-code 2>/dev/null)
+    last=
+    for arch in ${ARCH:-75 80 90 100 120}; do
+        arch=${arch#sm_}
+        if [ -z "$ARCH" ] && ! printf '%s\n' "$known" | grep -qx "sm_$arch"; then continue; fi
+        printf ' -gencode arch=compute_%s,code=sm_%s' "$arch" "$arch"
+        last=$arch
+    done
+    [ -n "$last" ] && printf ' -gencode arch=compute_%s,code=compute_%s' "$last" "$last"
+}
+
+if [ "$mode" = --packages ]; then
+    : # nothing to install for CUDA: it is optional
+elif [ "$CUDA" = 0 ]; then
+    found "nvcc: left out (CUDA=0)"
+elif [ -z "$nvcc" ]; then
+    report="$report#! ✗ nvcc: no CUDA toolkit (optional; without it devices are CPU workers)
+"
+else
+    gencode=$(gencode_flags)
+    first=$(printf '%s' "$gencode" | cut -d ' ' -f 2-3) # all of them would take long; those asked for are tried
+    [ -n "$ARCH" ] && first=$gencode
+    if "$nvcc" -c $first -o "$work/probe.o" "$work/probe.cu" >"$work/log" 2>&1; then
+        # Where the toolkit's libraries are: cuBLAS is loaded from there when a GPU is used.
+        libraries=$("$nvcc" --dryrun "$work/probe.cu" 2>&1 | sed -n 's/^#\$ LIBRARIES=//p' | tr -d '"')
+        set_variable NVCC "$nvcc"
+        set_variable GENCODE "$gencode"
+        for directory in $libraries; do
+            case $directory in
+            *stubs | *stubs/) ;;
+            -L*) config="${config}CUDA_RPATH += -Wl,-rpath,${directory#-L}
+" ;;
+            esac
+        done
+        found "nvcc: $("$nvcc" --version | sed -n 's/.*release \([0-9.]*\).*/CUDA \1/p'), code for$(printf '%s' "$gencode" | sed 's/ -gencode arch=compute_[0-9a-z]*,code=/ /g')"
+    else
+        report="$report#! ✗ nvcc: found, but it does not compile: $(grep -m 1 -i error "$work/log" | tr -d '#')
+"
+    fi
+fi
+
+if [ "$mode" = --packages ]; then
+    printf '%s\n' $packages
+else
+    set_variable MISSING "$missing"
+    [ -n "$packages" ] && set_variable LACKING "$packages"
+    printf '%s%s' "$config" "$report"
+fi

@@ -1,0 +1,11 @@
+// get_params.c: if a device has no parameters, it cannot evaluate the network. So each gets all of them.
+#include "get_params.h"
+
+void get_params(Tensor *const params[], int num_params, Device *device, Tensor *new_params[]) {
+    for (int i = 0; i < num_params; i++) new_params[i] = tensor_to(params[i], device);
+    for (int i = 0; i < num_params; i++) attach_grad(new_params[i]);
+}
+
+void free_params(Tensor *params[], int num_params) {
+    for (int i = 0; i < num_params; i++) tensor_free(params[i]);
+}

@@ -1,0 +1,13 @@
+// get_params.h: the parameters of a network on a device. Book: "Multiple GPUs", section "Data
+// Synchronization".
+#ifndef GET_PARAMS_H
+#define GET_PARAMS_H
+
+#include "../../common/tensor.h"
+
+// new_params[i] = a copy of params[i] on the device, with a gradient (at first zero). The copies are the
+// caller's, to be freed with free_params().
+void get_params(Tensor *const params[], int num_params, Device *device, Tensor *new_params[]);
+void free_params(Tensor *params[], int num_params);
+
+#endif

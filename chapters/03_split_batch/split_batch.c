@@ -1,0 +1,37 @@
+// split_batch.c: each device gets a run of rows of X and the same run of y.
+#include "split_batch.h"
+
+#include "../../common/autograd.h"
+#include "../../common/error.h"
+
+#include <string.h>
+
+Shard shard_of(int n, int k, int i) {
+    int rows = n / k, extra = n % k;
+    return (Shard){.first = i * rows + (i < extra ? i : extra), .count = rows + (i < extra ? 1 : 0)};
+}
+
+// Rows are the first dimension and lie one behind the other, so a run of rows is one run of bytes.
+static Tensor *send_rows(const Tensor *t, Shard shard, Device *device) {
+    int shape[MAX_DIMS];
+    memcpy(shape, t->shape, sizeof shape);
+    size_t row = 1;
+    for (int i = 1; i < t->ndim; i++) row *= (size_t)shape[i];
+    shape[0] = shard.count;
+    Tensor *rows = arena_tensor(device, t->ndim, shape, false);
+    const float *from = t->data ? t->data + (size_t)shard.first * row : NULL;
+    device_copy(device, rows->data, t->device, from, tensor_bytes(rows));
+    return rows;
+}
+
+void split_batch(const Tensor *X, const Tensor *y, Device *const devices[], int k, Tensor *X_shards[],
+                 Tensor *y_shards[]) {
+    if (X->shape[0] != y->shape[0])
+        die("X and y must have one row for each observation", "split_batch: X %s and y %s differ in rows",
+            shape_text(X), shape_text(y));
+    for (int i = 0; i < k; i++) {
+        Shard shard = shard_of(X->shape[0], k, i);
+        X_shards[i] = send_rows(X, shard, devices[i]);
+        y_shards[i] = send_rows(y, shard, devices[i]);
+    }
+}

@@ -1,0 +1,196 @@
+// animator.c: see animator.h.
+#include "animator.h"
+#include "error.h"
+#include "file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+typedef struct Row {
+    int devices;
+    double epoch, train_loss, test_acc, seconds;
+} Row;
+
+struct Animator {
+    char *csv, *png, *script;
+    char *temporary;  // the PNG that gnuplot is writing
+    pid_t drawing;    // 0: no gnuplot is running
+    bool can_draw, live;
+    FILE *window;     // a gnuplot that shows a window, or NULL
+    Row *rows;
+    int num_rows;
+};
+
+// plots/NAME beside the folder that the program lies in (build/..), so that it is found from anywhere.
+static char *find_script(const char *name) {
+    char program[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    if (length > 0) {
+        program[length] = '\0';
+        for (int parent = 0; parent < 3; parent++) { // build/program, build/asan/program
+            char *slash = strrchr(program, '/');
+            if (!slash) break;
+            *slash = '\0';
+            char *path = xprintf("%s/plots/%s", program, name);
+            if (access(path, R_OK) == 0) return path;
+            free(path);
+        }
+    }
+    return xprintf("plots/%s", name);
+}
+
+static bool gnuplot_runs(void) {
+    pid_t pid;
+    int status;
+    posix_spawn_file_actions_t quiet;
+    posix_spawn_file_actions_init(&quiet);
+    posix_spawn_file_actions_addopen(&quiet, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    posix_spawn_file_actions_addopen(&quiet, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    char *arguments[] = {"gnuplot", "--version", NULL};
+    int failed = posix_spawnp(&pid, "gnuplot", &quiet, NULL, arguments, environ);
+    posix_spawn_file_actions_destroy(&quiet);
+    if (failed) return false;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+// In a process group of its own: Ctrl-C stops the training, which then wants its last picture.
+static pid_t start_gnuplot(const char *script, const char *csv, const char *output) {
+    pid_t pid;
+    posix_spawnattr_t own_group;
+    posix_spawnattr_init(&own_group);
+    posix_spawnattr_setflags(&own_group, POSIX_SPAWN_SETPGROUP);
+    posix_spawnattr_setpgroup(&own_group, 0);
+    char *arguments[] = {"gnuplot", "-c", (char *)script, (char *)csv, (char *)output, NULL};
+    int failed = posix_spawnp(&pid, "gnuplot", NULL, &own_group, arguments, environ);
+    posix_spawnattr_destroy(&own_group);
+    return failed ? 0 : pid;
+}
+
+static bool succeeded(pid_t pid) {
+    int status;
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR) return false;
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+// ---- live ----------------------------------------------------------------------------------------
+
+static bool has_display(void) { return getenv("DISPLAY") || getenv("WAYLAND_DISPLAY"); }
+
+// Text as wide as the terminal, 80 columns where there is none.
+static char *dumb_output(void) {
+    struct winsize size = {0};
+    ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
+    return xprintf("dumb %d 24", size.ws_col >= 40 ? size.ws_col : 80);
+}
+
+static void show_live(Animator *a) {
+    if (a->window) {
+        fprintf(a->window, "load sprintf('%%s', script)\n");
+        if (fflush(a->window) == 0) return;
+        a->window = NULL; // the window was closed: go on without
+        return;
+    }
+    char *output = dumb_output();
+    pid_t pid = start_gnuplot(a->script, a->csv, output);
+    if (pid) succeeded(pid);
+    free(output);
+}
+
+// Strings for gnuplot are in single quotes, in which only a quote is special: it is doubled.
+static void set_string(FILE *gnuplot, const char *name, const char *value) {
+    fprintf(gnuplot, "%s = '", name);
+    for (; *value; value++) {
+        fputc(*value, gnuplot);
+        if (*value == '\'') fputc('\'', gnuplot);
+    }
+    fputs("'\n", gnuplot);
+}
+
+static FILE *open_window(const Animator *a) {
+    if (!has_display()) return NULL;
+    FILE *gnuplot = popen("gnuplot -persist 2>/dev/null", "w");
+    if (!gnuplot) return NULL;
+    set_string(gnuplot, "script", a->script);
+    set_string(gnuplot, "ARG1", a->csv);
+    set_string(gnuplot, "ARG2", "window");
+    return gnuplot;
+}
+
+// ---- the interface -------------------------------------------------------------------------------
+
+Animator *animator_new(const char *csv, const char *png, const char *script, bool live) {
+    Animator *a = xcalloc(1, sizeof *a);
+    a->csv = xstrdup(csv);
+    a->png = xstrdup(png);
+    a->script = find_script(script);
+    a->can_draw = gnuplot_runs();
+    a->live = live && a->can_draw;
+    if (!a->can_draw) warn("no gnuplot: the curves go to %s only (`make setup` installs gnuplot)", csv);
+    if (a->live) a->window = open_window(a);
+    return a;
+}
+
+static void write_csv(const Animator *a) {
+    OutputFile file = output_open(a->csv);
+    fprintf(file.stream, "devices,epoch,train_loss,test_acc,seconds\n");
+    for (int i = 0; i < a->num_rows; i++) {
+        const Row *row = &a->rows[i];
+        fprintf(file.stream, "%d,%g,%.6f,%.4f,%.3f\n", row->devices, row->epoch, row->train_loss, row->test_acc,
+                row->seconds);
+    }
+    output_close(&file);
+}
+
+// Takes over the picture that gnuplot has been drawing.
+static void finish_drawing(Animator *a) {
+    if (!a->drawing) return;
+    bool drawn = succeeded(a->drawing);
+    a->drawing = 0;
+    if (!drawn) {
+        unlink(a->temporary);
+        free(a->temporary);
+        a->can_draw = false;
+        warn("gnuplot could not draw %s; the figures are in %s", a->png, a->csv);
+    } else if (output_publish(a->temporary, a->png) != 0) {
+        a->can_draw = false;
+        warn("%s: %s; the figures are in %s", a->png, strerror(errno), a->csv);
+    }
+    a->temporary = NULL;
+}
+
+void animator_add(Animator *a, int devices, double epoch, double train_loss, double test_acc, double seconds) {
+    a->rows = xrealloc(a->rows, sizeof(Row) * (unsigned long)(a->num_rows + 1));
+    a->rows[a->num_rows++] = (Row){devices, epoch, train_loss, test_acc, seconds};
+    finish_drawing(a);
+    write_csv(a);
+    if (a->live) show_live(a);
+    if (!a->can_draw) return;
+    a->temporary = output_temporary(a->png);
+    a->drawing = start_gnuplot(a->script, a->csv, a->temporary);
+}
+
+void animator_close(Animator *a) {
+    finish_drawing(a);
+    if (a->num_rows > 0) {
+        if (a->can_draw) printf("curves: %s, figures: %s\n", a->png, a->csv);
+        else printf("figures: %s\n", a->csv);
+    }
+    if (a->window) pclose(a->window);
+    free(a->csv);
+    free(a->png);
+    free(a->script);
+    free(a->rows);
+    free(a);
+}

@@ -1,0 +1,58 @@
+// autograd.h: the tape. Differentiable operations (functional.h) write down on their device's tape what
+// they did; backward() walks it in reverse and computes the gradients.
+//
+// Everything an operation makes (its output, the output's gradient, its entry on the tape) comes from
+// the device's arena: one block of memory that is used from the start again in each step. So a
+// training step allocates nothing, and the same step uses the same addresses each time.
+#ifndef AUTOGRAD_H
+#define AUTOGRAD_H
+
+#include "tensor.h"
+
+// Starts a new step on a device: forgets its tape and all its activations.
+void begin_step(Device *device);
+
+// Whether operations are recorded (at first: yes). Off for evaluation, as torch.set_grad_enabled.
+void set_grad_enabled(bool enabled);
+
+// Computes the gradients of `loss` (one element) with respect to everything on its tape that requires
+// one. Gradients of parameters are added to what is there. Walks the tape once: the tape is empty
+// afterwards.
+void backward(Tensor *loss);
+// The same from any tensor Y with a given gradient dY, as torch.autograd.backward(Y, dY).
+void backward_from(Tensor *Y, const Tensor *dY);
+
+// ---- for those who write operations --------------------------------------------------------------
+
+// A tensor in the arena of the device; with a gradient if `requires_grad`. Contents undefined.
+Tensor *arena_tensor(Device *device, int ndim, const int *shape, bool requires_grad);
+// The same memory (and gradient) seen with another shape of as many elements.
+Tensor *arena_view(Tensor *t, int ndim, const int *shape);
+
+// One entry of the tape. `backward` reads out->grad and adds to the gradients of the inputs.
+typedef struct Node Node;
+struct Node {
+    void (*backward)(Node *node);
+    Tensor *out, *in[3];     // in[i] may be NULL
+    Tensor *saved;           // what forward keeps for backward, if anything
+    struct conv2d_shape conv;
+    struct avg_pool2d_shape pool;
+    int transposed;
+};
+
+// Whether an operation on these inputs is to be recorded.
+bool needs_grad(const Tensor *a, const Tensor *b, const Tensor *c);
+void tape_push(Device *device, Node node);
+
+// The `beta` of a kernel that writes the gradient of t: 0 the first time in a step, then 1. Counts as
+// writing it.
+float grad_beta(Tensor *t);
+
+// Frees the arenas and tapes of all devices. To be called before devices_close().
+void autograd_close(void);
+
+// Bytes that the arena of a device holds in this step, and has reserved.
+size_t arena_used_bytes(const Device *device);
+size_t arena_reserved_bytes(const Device *device);
+
+#endif

@@ -1,0 +1,50 @@
+// backend.h: what a kind of device must implement. Only device*.c include this; programs use device.h.
+#ifndef BACKEND_H
+#define BACKEND_H
+
+#include "device.h"
+
+typedef struct Backend {
+    const char *name; // "cpu", "cuda"
+
+    // How many there are in this machine. When 0, `why` says so in a few words.
+    int (*count)(const char **why);
+
+    // Opens a queue on hardware number `hardware`; the result goes into device->queue.
+    void *(*open)(Device *device);
+    void (*close)(Device *device);
+    void (*set_threads)(Device *device, int threads);
+
+    // Returns NULL when there is no memory left.
+    void *(*alloc)(Device *device, size_t bytes);
+    void (*free)(Device *device, void *memory);
+    // Host memory that this kind of device copies from and to without waiting (pinned, for a GPU).
+    void *(*host_alloc)(size_t bytes);
+    void (*host_free)(void *memory);
+
+    void (*launch)(Device *device, KernelId kernel, const void *args, size_t size);
+    // Enqueues a copy on this device's queue. `other` is the other side: this device itself, the
+    // host, or a device of the same kind. Ordering against the other queue is done by the caller.
+    void (*copy)(Device *device, Device *other, void *dst, const void *src, size_t bytes, bool to_other);
+
+    // Events: see device.h. Tickets of one device only grow.
+    uint64_t (*record)(Device *device);
+    void (*wait)(Device *device, Event event); // the event's device is of the same kind
+    void (*host_wait)(Event event);
+} Backend;
+
+struct Device {
+    char name[16];
+    const Backend *backend; // NULL for the host
+    int id;                 // see device_id()
+    int hardware;           // which GPU; logical devices may share one
+    void *queue;            // the backend's own
+    size_t bytes, peak_bytes;
+    Event host_read;        // the last copy out of host memory; ticket 0 when there was none
+};
+
+extern const Backend cpu_backend;
+// NULL in a program that was built without CUDA (then cuda_none.c is linked, else device_cuda.c).
+const Backend *cuda_backend(void);
+
+#endif

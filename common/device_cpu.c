@@ -1,0 +1,166 @@
+// device_cpu.c: a worker thread with a FIFO of tasks, which stands in for a GPU and its stream.
+//
+// The host puts tasks in, the worker takes them out in order. A ticket is a task's number in its queue;
+// an event is reached when the queue has completed that many tasks. That is all there is to events: one
+// counter and a condition variable per queue.
+#include "backend.h"
+#include "error.h"
+#include "../kernels/cpu/cpu.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { QUEUE_LENGTH = 1024 }; // a training step is about 50 tasks per device
+
+typedef struct Task {
+    enum { TASK_KERNEL, TASK_COPY, TASK_WAIT, TASK_EXIT } kind;
+    union {
+        struct { CpuKernel *function; _Alignas(16) unsigned char args[MAX_KERNEL_ARGS]; } kernel;
+        struct { void *dst; const void *src; size_t bytes; } copy;
+        Event event;
+    };
+} Task;
+
+typedef struct Queue {
+    Task tasks[QUEUE_LENGTH];         // a ring: task number t is at t % QUEUE_LENGTH
+    uint64_t submitted, completed;
+    pthread_mutex_t mutex;
+    pthread_cond_t work, progress;    // "there is a task", "one more is completed"
+    pthread_t thread;
+    CpuLane lane;
+} Queue;
+
+static void wait_until_completed(Queue *queue, uint64_t ticket) {
+    pthread_mutex_lock(&queue->mutex);
+    while (queue->completed < ticket) pthread_cond_wait(&queue->progress, &queue->mutex);
+    pthread_mutex_unlock(&queue->mutex);
+}
+
+// The host enqueues in the order of a program that could run on one thread, so what a worker waits for
+// was always enqueued before the wait: workers cannot wait for each other in a circle.
+static void run(Queue *queue, Task *task) {
+    switch (task->kind) {
+    case TASK_KERNEL: task->kernel.function(&queue->lane, task->kernel.args); break;
+    case TASK_COPY: memcpy(task->copy.dst, task->copy.src, task->copy.bytes); break;
+    case TASK_WAIT: wait_until_completed(task->event.device->queue, task->event.ticket); break;
+    case TASK_EXIT: break;
+    }
+}
+
+static void *worker(void *argument) {
+    Queue *queue = argument;
+    for (bool more = true; more;) {
+        pthread_mutex_lock(&queue->mutex);
+        while (queue->completed == queue->submitted) pthread_cond_wait(&queue->work, &queue->mutex);
+        Task *task = &queue->tasks[queue->completed % QUEUE_LENGTH];
+        pthread_mutex_unlock(&queue->mutex);
+
+        run(queue, task); // its slot is not reused before it counts as completed
+        more = task->kind != TASK_EXIT;
+
+        pthread_mutex_lock(&queue->mutex);
+        queue->completed++;
+        pthread_cond_broadcast(&queue->progress);
+        pthread_mutex_unlock(&queue->mutex);
+    }
+    return NULL;
+}
+
+static void submit(Device *device, const Task *task) {
+    Queue *queue = device->queue;
+    pthread_mutex_lock(&queue->mutex);
+    while (queue->submitted - queue->completed == QUEUE_LENGTH)
+        pthread_cond_wait(&queue->progress, &queue->mutex);
+    queue->tasks[queue->submitted++ % QUEUE_LENGTH] = *task;
+    pthread_cond_signal(&queue->work);
+    pthread_mutex_unlock(&queue->mutex);
+}
+
+// ---- the backend ---------------------------------------------------------------------------------
+
+static int cpu_count(const char **why) {
+    *why = "";
+    return 1;
+}
+
+static void *cpu_open(Device *device) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, cpu_kernels_init);
+    (void)device;
+    Queue *queue = xcalloc(1, sizeof *queue);
+    pthread_mutex_init(&queue->mutex, NULL);
+    pthread_cond_init(&queue->work, NULL);
+    pthread_cond_init(&queue->progress, NULL);
+    queue->lane.threads = num_threads();
+    if (pthread_create(&queue->thread, NULL, worker, queue) != 0)
+        die("use fewer --devices, or raise `ulimit -u`", "cannot start the thread of %s", device->name);
+    return queue;
+}
+
+static void cpu_close(Device *device) {
+    Queue *queue = device->queue;
+    submit(device, &(Task){.kind = TASK_EXIT});
+    pthread_join(queue->thread, NULL);
+    pthread_mutex_destroy(&queue->mutex);
+    pthread_cond_destroy(&queue->work);
+    pthread_cond_destroy(&queue->progress);
+    cpu_scratch_free(&queue->lane);
+    free(queue);
+}
+
+// Called with an empty queue; the mutex of the next submit() makes the change known to the worker.
+static void cpu_set_threads(Device *device, int threads) {
+    ((Queue *)device->queue)->lane.threads = threads;
+}
+
+static void *cpu_host_alloc(size_t bytes) {
+    void *memory = NULL;
+    return posix_memalign(&memory, 64, bytes) == 0 ? memory : NULL;
+}
+static void *cpu_alloc(Device *device, size_t bytes) {
+    (void)device;
+    return cpu_host_alloc(bytes);
+}
+static void cpu_free(Device *device, void *memory) {
+    (void)device;
+    free(memory);
+}
+
+static void cpu_launch(Device *device, KernelId kernel, const void *args, size_t size) {
+    Task task = {.kind = TASK_KERNEL, .kernel.function = cpu_kernels[kernel]};
+    memcpy(task.kernel.args, args, size);
+    submit(device, &task);
+}
+
+static void cpu_copy(Device *device, Device *other, void *dst, const void *src, size_t bytes, bool to_other) {
+    (void)other, (void)to_other; // all memory of this machine looks the same to memcpy
+    submit(device, &(Task){.kind = TASK_COPY, .copy = {dst, src, bytes}});
+}
+
+static uint64_t cpu_record(Device *device) {
+    return ((Queue *)device->queue)->submitted; // only the host thread changes it
+}
+
+static void cpu_wait(Device *device, Event event) {
+    submit(device, &(Task){.kind = TASK_WAIT, .event = event});
+}
+
+static void cpu_host_wait(Event event) { wait_until_completed(event.device->queue, event.ticket); }
+
+const Backend cpu_backend = {
+    .name = "cpu",
+    .count = cpu_count,
+    .open = cpu_open,
+    .close = cpu_close,
+    .set_threads = cpu_set_threads,
+    .alloc = cpu_alloc,
+    .free = cpu_free,
+    .host_alloc = cpu_host_alloc,
+    .host_free = free,
+    .launch = cpu_launch,
+    .copy = cpu_copy,
+    .record = cpu_record,
+    .wait = cpu_wait,
+    .host_wait = cpu_host_wait,
+};

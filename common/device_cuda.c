@@ -1,0 +1,271 @@
+// device_cuda.c: a GPU, or a share of one: a CUDA stream, with cuBLAS and memory of its own.
+//
+// The host thread puts work on the streams and goes on; the GPUs run it. All calls come from that one
+// thread. CUDA keeps a "current GPU" per host thread, so each function here first says which it means.
+#include "backend.h"
+#include "error.h"
+#include "../kernels/cuda/cuda.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    EVENTS = 256,          // per device; see cuda_record()
+    PIECE_BYTES = 4 << 20, // of a copy by way of the host
+    PIECES = 2,            // one is filled while the other is emptied
+};
+
+// Pinned host memory for a piece of a copy on its way to another GPU.
+typedef struct Piece {
+    void *memory;
+    Event emptied; // when it may be filled again
+} Piece;
+
+typedef struct Queue {
+    CudaLane lane;
+    cudaEvent_t events[EVENTS];
+    uint64_t tickets; // given out so far; the last one is the number of the last event
+    Piece pieces[PIECES];
+} Queue;
+
+// Makes the device's GPU the current one.
+static Queue *use(const Device *device) {
+    CUDA_CHECK(cudaSetDevice(device->hardware));
+    return device->queue;
+}
+
+void cuda_kernels_fail(const char *hint, const char *format, ...) {
+    char message[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    die(hint, "%s", message);
+}
+
+// ---- opening and closing -------------------------------------------------------------------------
+
+static int cuda_count(const char **why) {
+    int count = 0, driver = 0;
+    cudaError_t error = cudaGetDeviceCount(&count);
+    cudaGetLastError(); // an error here is an answer; nobody is to find it later
+    *why = "";
+    if (error == cudaSuccess && count > 0) return count < MAX_DEVICES ? count : MAX_DEVICES;
+    // Without any driver CUDA complains about the driver's version, which would mislead.
+    bool no_driver = cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0;
+    *why = no_driver ? "no CUDA driver" : cudaGetErrorString(error != cudaSuccess ? error : cudaErrorNoDevice);
+    return 0;
+}
+
+static void *cuda_open(Device *device) {
+    Queue *queue = xcalloc(1, sizeof *queue);
+    use(device);
+    cuda_lane_open(&queue->lane);
+    for (int i = 0; i < EVENTS; i++)
+        CUDA_CHECK(cudaEventCreateWithFlags(&queue->events[i], cudaEventDisableTiming));
+    return queue;
+}
+
+static void cuda_close(Device *device) {
+    Queue *queue = use(device);
+    cuda_lane_close(&queue->lane); // waits for the queue, and so for copies: they end on both queues
+    for (int i = 0; i < EVENTS; i++) CUDA_CHECK(cudaEventDestroy(queue->events[i]));
+    for (int i = 0; i < PIECES; i++) CUDA_CHECK(cudaFreeHost(queue->pieces[i].memory));
+    free(queue);
+}
+
+// A GPU has the cores it has.
+static void cuda_set_threads(Device *device, int threads) { (void)device, (void)threads; }
+
+// ---- memory --------------------------------------------------------------------------------------
+
+// NULL when there is no memory left, which is for the caller to explain; anything else is fatal.
+static void *or_null(cudaError_t error, void *memory) {
+    if (error == cudaErrorMemoryAllocation) {
+        cudaGetLastError(); // does no harm to later calls: forget it
+        return NULL;
+    }
+    CUDA_CHECK(error);
+    return memory;
+}
+
+static void *cuda_alloc(Device *device, size_t bytes) {
+    void *memory = NULL;
+    use(device);
+    cudaError_t error = cudaMalloc(&memory, bytes);
+    return or_null(error, memory);
+}
+
+static void cuda_free(Device *device, void *memory) {
+    use(device);
+    CUDA_CHECK(cudaFree(memory));
+}
+
+// Pinned, that is never moved or paged out: only then can a GPU copy without the host's help.
+// Portable: for all GPUs and not only the current one.
+static void *cuda_host_alloc(size_t bytes) {
+    void *memory = NULL;
+    cudaError_t error = cudaHostAlloc(&memory, bytes, cudaHostAllocPortable);
+    return or_null(error, memory);
+}
+
+static void cuda_host_free(void *memory) { CUDA_CHECK(cudaFreeHost(memory)); }
+
+// ---- kernels and events --------------------------------------------------------------------------
+
+static void cuda_launch(Device *device, KernelId kernel, const void *args, size_t size) {
+    (void)size; // the kernel's parameters are copied into the launch itself
+    Queue *queue = use(device);
+    cuda_kernels[kernel](&queue->lane, args);
+}
+
+// Ticket t is marked by CUDA event t % EVENTS, so an event is recorded again and again. Who then waits
+// for an old ticket waits for a newer point of that queue, at which the old one has been reached too.
+// That is longer than needed but never for ever: one host thread issues all the work, so what is waited
+// for was always issued before the wait.
+static cudaEvent_t event_of(Event event) {
+    return ((Queue *)event.device->queue)->events[event.ticket % EVENTS];
+}
+
+static uint64_t cuda_record(Device *device) {
+    Queue *queue = use(device);
+    Event event = {device, ++queue->tickets}; // from 1: 0 means "never"
+    CUDA_CHECK(cudaEventRecord(event_of(event), queue->lane.stream));
+    return event.ticket;
+}
+
+static void cuda_wait(Device *device, Event event) {
+    if (event.ticket == 0 || event.device == device) return;
+    CUDA_CHECK(cudaStreamWaitEvent(use(device)->lane.stream, event_of(event), 0));
+}
+
+static void cuda_host_wait(Event event) {
+    if (event.ticket == 0) return;
+    use(event.device);
+    CUDA_CHECK(cudaEventSynchronize(event_of(event)));
+}
+
+// ---- from one GPU to another ---------------------------------------------------------------------
+//
+// Two GPUs may reach each other over NVLink or the PCIe bus, without the host. CUDA says whether they
+// can; on machines whose bus is set up wrongly it says yes and the bytes arrive damaged. So before the
+// first copy a test pattern is sent and compared. Where it fails, copies go by way of the host.
+
+typedef enum { UNTRIED, DIRECT, BY_HOST } Path;
+
+// May GPU `from` reach the memory of GPU `to`?
+static bool enable_peer_access(int from, int to) {
+    int can = 0;
+    CUDA_CHECK(cudaDeviceCanAccessPeer(&can, from, to));
+    if (!can) return false;
+    CUDA_CHECK(cudaSetDevice(from));
+    cudaError_t error = cudaDeviceEnablePeerAccess(to, 0);
+    cudaGetLastError(); // "no" is an answer, not an error
+    return error == cudaSuccess || error == cudaErrorPeerAccessAlreadyEnabled;
+}
+
+enum { PATTERN_WORDS = 1 << 16 };
+
+// Sends a pattern over the stream that will make the real copies. Waits for that stream.
+static bool pattern_arrives(int to, int from, int gpu, cudaStream_t stream) {
+    size_t bytes = PATTERN_WORDS * sizeof(uint32_t);
+    uint32_t *sent = xmalloc(bytes), *received = xmalloc(bytes);
+    void *here = NULL, *there = NULL;
+    for (uint32_t i = 0; i < PATTERN_WORDS; i++) sent[i] = i * 2654435761u + 1;
+
+    CUDA_CHECK(cudaSetDevice(to));
+    CUDA_CHECK(cudaMalloc(&there, bytes));
+    CUDA_CHECK(cudaMemset(there, 0, bytes)); // what was left there must not pass for the pattern
+    CUDA_CHECK(cudaDeviceSynchronize());
+    CUDA_CHECK(cudaSetDevice(from));
+    CUDA_CHECK(cudaMalloc(&here, bytes));
+    CUDA_CHECK(cudaMemcpy(here, sent, bytes, cudaMemcpyHostToDevice));
+    CUDA_CHECK(cudaDeviceSynchronize());
+
+    CUDA_CHECK(cudaSetDevice(gpu));
+    CUDA_CHECK(cudaMemcpyPeerAsync(there, to, here, from, bytes, stream));
+    CUDA_CHECK(cudaStreamSynchronize(stream));
+
+    CUDA_CHECK(cudaFree(here));
+    CUDA_CHECK(cudaSetDevice(to));
+    CUDA_CHECK(cudaMemcpy(received, there, bytes, cudaMemcpyDeviceToHost));
+    CUDA_CHECK(cudaFree(there));
+    bool arrived = memcmp(sent, received, bytes) == 0;
+    free(sent), free(received);
+    return arrived;
+}
+
+// Found out once for each pair of GPUs, direction, and side whose stream makes the copy.
+static Path path_between(Device *to, Device *from, Device *device) {
+    static Path paths[MAX_DEVICES][MAX_DEVICES][2];
+    int a = from->hardware, b = to->hardware;
+    Path *path = &paths[a][b][device == to];
+    if (*path != UNTRIED) return *path;
+    *path = BY_HOST;
+    if (enable_peer_access(a, b) && enable_peer_access(b, a)) {
+        if (pattern_arrives(b, a, device->hardware, use(device)->lane.stream)) *path = DIRECT;
+        else warn("bytes from GPU %d to GPU %d arrive damaged: copying by way of the host", a, b);
+    }
+    return *path;
+}
+
+// Piece by piece: `from` fills a piece of host memory, then `to` empties it while `from` fills the next.
+static void copy_by_host(Device *to, char *dst, Device *from, const char *src, size_t bytes) {
+    Queue *source = from->queue, *target = to->queue;
+    for (size_t done = 0, i = 0; done < bytes; done += PIECE_BYTES, i++) {
+        Piece *piece = &source->pieces[i % PIECES];
+        size_t size = bytes - done < PIECE_BYTES ? bytes - done : PIECE_BYTES;
+        if (!piece->memory)
+            CUDA_CHECK(cudaHostAlloc(&piece->memory, PIECE_BYTES, cudaHostAllocPortable));
+        cuda_wait(from, piece->emptied);
+        use(from);
+        CUDA_CHECK(cudaMemcpyAsync(piece->memory, src + done, size, cudaMemcpyDeviceToHost,
+                                   source->lane.stream));
+        cuda_wait(to, (Event){from, cuda_record(from)});
+        use(to);
+        CUDA_CHECK(cudaMemcpyAsync(dst + done, piece->memory, size, cudaMemcpyHostToDevice,
+                                   target->lane.stream));
+        piece->emptied = (Event){to, cuda_record(to)};
+    }
+    cuda_wait(from, (Event){to, target->tickets}); // the copy ends on both queues, whichever was asked
+}
+
+static void cuda_copy(Device *device, Device *other, void *dst, const void *src, size_t bytes, bool to_other) {
+    Device *to = to_other ? other : device, *from = to_other ? device : other;
+    cudaStream_t stream = use(device)->lane.stream;
+    if (bytes == 0) return;
+    if (!to->backend)
+        CUDA_CHECK(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToHost, stream));
+    else if (!from->backend)
+        CUDA_CHECK(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyHostToDevice, stream));
+    else if (to->hardware == from->hardware)
+        CUDA_CHECK(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToDevice, stream));
+    else if (path_between(to, from, device) == BY_HOST)
+        copy_by_host(to, dst, from, src, bytes);
+    else {
+        use(device); // path_between() may have left another GPU current
+        CUDA_CHECK(cudaMemcpyPeerAsync(dst, to->hardware, src, from->hardware, bytes, stream));
+    }
+}
+
+const Backend *cuda_backend(void) {
+    static const Backend backend = {
+        .name = "cuda",
+        .count = cuda_count,
+        .open = cuda_open,
+        .close = cuda_close,
+        .set_threads = cuda_set_threads,
+        .alloc = cuda_alloc,
+        .free = cuda_free,
+        .host_alloc = cuda_host_alloc,
+        .host_free = cuda_host_free,
+        .launch = cuda_launch,
+        .copy = cuda_copy,
+        .record = cuda_record,
+        .wait = cuda_wait,
+        .host_wait = cuda_host_wait,
+    };
+    return &backend;
+}

@@ -1,0 +1,37 @@
+// file.h: output files that are whole or not there.
+//
+// A file is written beside its final place and renamed when it is complete, so that a program that is
+// stopped, fails or runs out of disk leaves the old file as it was. A path that is not a regular file
+// (/dev/stdout, a pipe) is written directly.
+#ifndef FILE_H
+#define FILE_H
+
+#include <stdio.h>
+
+// Opens a file for writing; die()s if that fails.
+typedef struct OutputFile {
+    FILE *stream;
+    char *path, *temporary; // temporary is NULL when the path is written directly
+} OutputFile;
+OutputFile output_open(const char *path);
+// Flushes, checks that every write arrived, and renames; die()s (and removes the temporary file) if not.
+void output_close(OutputFile *file);
+// Forgets the file: nothing is left of it.
+void output_abandon(OutputFile *file);
+
+// For other programs and libraries that want a file name: the temporary name beside `path`, to be
+// given to output_publish() when it is written. free() it after that.
+char *output_temporary(const char *path);
+// Renames; returns 0, or -1 with errno set (the temporary file is removed then).
+int output_publish(char *temporary, const char *path);
+
+// Called by die(): removes the temporary files of this process.
+void remove_unfinished_files(void);
+
+// Makes a directory and its parents, as mkdir -p; die()s if that fails.
+void make_directory(const char *path);
+
+// "dir/name" in a new string.
+char *path_join(const char *directory, const char *name);
+
+#endif

@@ -1,0 +1,163 @@
+// flags.c: one table of flags gives the parser and the text of --help, so that neither can forget one.
+#include "flags.h"
+#include "error.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const Flags default_flags = {
+    .batch_size = 256, .lr = 0.2f, .epochs = 10, .steps = -1, .shuffle = true, .out = "plots",
+};
+
+typedef enum { INTEGER, SEED, REAL, TEXT, BACKEND, SWITCH_ON, SWITCH_OFF, HELP } Kind;
+
+typedef struct Flag {
+    const char *name, *argument, *help;
+    Kind kind;
+    size_t offset;      // in Flags
+    long least, most;   // of an INTEGER
+} Flag;
+
+#define AT(member) offsetof(Flags, member)
+static const Flag table[] = {
+    {"devices", "K", "train on K devices, and only that run", INTEGER, AT(devices), 1, MAX_DEVICES},
+    {"backend", "B", "auto (GPUs if there are any), cpu or cuda", BACKEND, AT(backend), 0, 0},
+    {"threads", "T", "cores that the CPU devices share", INTEGER, AT(threads), 1, 1024},
+    {"batch-size", "N", "images in a minibatch, over all devices", INTEGER, AT(batch_size), 1, 1 << 20},
+    {"lr", "X", "learning rate", REAL, AT(lr), 0, 0},
+    {"epochs", "N", "passes over the training set", INTEGER, AT(epochs), 1, 1000000},
+    {"seed", "N", "start of all random numbers", SEED, AT(seed), 0, 0},
+    {"train-size", "N", "train on the first N images only", INTEGER, AT(train_size), 1, INT_MAX},
+    {"steps", "N", "stop each run after N minibatches", INTEGER, AT(steps), 0, INT_MAX},
+    {"no-shuffle", NULL, "take the images in the order of the file", SWITCH_OFF, AT(shuffle), 0, 0},
+    {"data", "DIR", "folder of the Fashion-MNIST files", TEXT, AT(data), 0, 0},
+    {"load", "F", "start from these parameters (safetensors)", TEXT, AT(load), 0, 0},
+    {"save", "F", "write the parameters of the last run (safetensors)", TEXT, AT(save), 0, 0},
+    {"log-loss", "F", "write the mean loss of each minibatch (CSV step,loss)", TEXT, AT(log_loss), 0, 0},
+    {"csv", "F", "write the curves (CSV)", TEXT, AT(csv), 0, 0},
+    {"out", "DIR", "folder for curves and pictures", TEXT, AT(out), 0, 0},
+    {"live", NULL, "show the curves while training", SWITCH_ON, AT(live), 0, 0},
+    {"help", NULL, "print this and stop", HELP, 0, 0, 0},
+};
+enum { NUM_FLAGS = sizeof table / sizeof table[0] };
+
+// What --help says of a value that the program chooses when none is given.
+static const char *when_not_given(const Flag *flag) {
+    static const struct { const char *name, *text; } texts[] = {
+        {"devices", "the book's runs: 1, then 2"}, {"threads", "all"}, {"train-size", "all"},
+        {"steps", "no limit"}, {"data", "FASHION_MNIST_DIR, or the system's"}, {"csv", "DIR/PROGRAM.csv"},
+        {"load", "a new start"}, {"save", "no"}, {"log-loss", "no"},
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        if (strcmp(flag->name, texts[i].name) == 0) return texts[i].text;
+    return "";
+}
+
+static void print_default(const Flag *flag, const Flags *defaults) {
+    const void *value = (const char *)defaults + flag->offset;
+    switch (flag->kind) {
+    case INTEGER:
+        if (*(const int *)value > 0) printf(" [%d]", *(const int *)value);
+        else printf(" [%s]", when_not_given(flag));
+        break;
+    case SEED: printf(" [%llu]", (unsigned long long)*(const uint64_t *)value); break;
+    case REAL: printf(" [%g]", (double)*(const float *)value); break;
+    case TEXT: printf(" [%s]", *(char *const *)value ? *(char *const *)value : when_not_given(flag)); break;
+    case BACKEND: printf(" [auto]"); break;
+    case SWITCH_ON: case SWITCH_OFF: printf(" [no]"); break;
+    case HELP: break;
+    }
+}
+
+static _Noreturn void print_help(const char *about, const Flags *defaults) {
+    printf("usage: %s [flags]\n\n%s\n\n", program_name(), about);
+    for (int i = 0; i < NUM_FLAGS; i++) {
+        char left[40];
+        snprintf(left, sizeof left, "--%s %s", table[i].name, table[i].argument ? table[i].argument : "");
+        printf("  %-16s %s", left, table[i].help);
+        print_default(&table[i], defaults);
+        putchar('\n');
+    }
+    exit(EXIT_SUCCESS);
+}
+
+// ---- values --------------------------------------------------------------------------------------
+
+static int parse_integer(const Flag *flag, const char *text) {
+    char *end;
+    errno = 0;
+    long value = strtol(text, &end, 10);
+    if (end == text || *end || errno || value < flag->least || value > flag->most)
+        die_usage(flag->most == INT_MAX ? xprintf("a whole number, %ld or more", flag->least)
+                                        : xprintf("a whole number from %ld to %ld", flag->least, flag->most),
+                  "--%s: not a possible value: '%s'", flag->name, text);
+    return (int)value;
+}
+
+static uint64_t parse_seed(const Flag *flag, const char *text) {
+    char *end;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (end == text || *end || errno || strchr(text, '-'))
+        die_usage("a whole number, 0 or more", "--%s: not a possible value: '%s'", flag->name, text);
+    return value;
+}
+
+static float parse_real(const Flag *flag, const char *text) {
+    char *end;
+    float value = strtof(text, &end);
+    if (end == text || *end || !isfinite(value) || value < 0)
+        die_usage("a finite number, 0 or more, such as 0.2", "--%s: not a possible value: '%s'", flag->name, text);
+    return value;
+}
+
+static BackendChoice parse_backend(const Flag *flag, const char *text) {
+    static const char *const names[] = {"auto", "cpu", "cuda"};
+    for (int i = 0; i < 3; i++)
+        if (strcmp(text, names[i]) == 0) return (BackendChoice)i;
+    die_usage("auto, cpu or cuda", "--%s: not a possible value: '%s'", flag->name, text);
+}
+
+static const char *parse_text(const Flag *flag, const char *text) {
+    if (!*text) die_usage("give a name, or leave the flag out", "--%s: the value is empty", flag->name);
+    return text;
+}
+
+static void store(const Flag *flag, const char *text, Flags *flags) {
+    void *value = (char *)flags + flag->offset;
+    switch (flag->kind) {
+    case INTEGER: *(int *)value = parse_integer(flag, text); break;
+    case SEED: *(uint64_t *)value = parse_seed(flag, text); break;
+    case REAL: *(float *)value = parse_real(flag, text); break;
+    case TEXT: *(const char **)value = parse_text(flag, text); break;
+    case BACKEND: *(BackendChoice *)value = parse_backend(flag, text); break;
+    case SWITCH_ON: *(bool *)value = true; break;
+    case SWITCH_OFF: *(bool *)value = false; break;
+    case HELP: break;
+    }
+}
+
+Flags parse_flags(int argc, char *argv[], const char *about, Flags defaults) {
+    set_program_name(argv[0]);
+    struct option options[NUM_FLAGS + 1] = {0};
+    for (int i = 0; i < NUM_FLAGS; i++)
+        options[i] = (struct option){table[i].name, table[i].argument ? required_argument : no_argument, NULL, i + 256};
+    Flags flags = defaults;
+    opterr = 0; // the messages are ours
+    for (int c; (c = getopt_long(argc, argv, ":", options, NULL)) != -1;) {
+        const char *word = argv[optind - 1];
+        if (c == ':') die_usage("--help lists the flags", "%s needs a value", word);
+        if (c == '?') die_usage("--help lists the flags", "no such flag: %s", word);
+        if (table[c - 256].kind == HELP) print_help(about, &defaults);
+        store(&table[c - 256], optarg, &flags);
+    }
+    if (optind < argc) die_usage("--help lists the flags", "not a flag: '%s'", argv[optind]);
+    devices_init(flags.backend, flags.threads);
+    return flags;
+}

@@ -1,0 +1,70 @@
+// functional.h: the differentiable operations, with the names that PyTorch's torch.nn.functional gives
+// them.
+//
+// Each returns a new tensor in the arena of its device (see autograd.h) and enqueues the work; none
+// waits. All inputs of an operation must be on one device, else the program ends with a message: what
+// another device needs must be copied there. Shapes are checked the same way.
+#ifndef FUNCTIONAL_H
+#define FUNCTIONAL_H
+
+#include "autograd.h"
+
+// Y = X * W + b. X (N,C,H,W), W (M,C,h,w), b (M) or NULL -> (N,M,out_h,out_w),
+// out_h = (H + 2 padding - h) / stride + 1. Options by name: conv2d(X, W, b, .padding = 1).
+#define conv2d(X, W, b, ...) conv2d_with((X), (W), (b), (Conv2dOptions){.unused = 0, __VA_ARGS__})
+typedef struct Conv2dOptions {
+    int unused;
+    int stride;              // in both directions; default 1
+    int padding;             // on all four sides, zeros; default 0
+    int stride_hw[2];        // instead of stride: down, across
+    int padding_hw[2];       // instead of padding: top and bottom, left and right
+} Conv2dOptions;
+Tensor *conv2d_with(Tensor *X, Tensor *W, Tensor *b, Conv2dOptions options);
+
+// The mean of each window. X (N,C,H,W) -> (N,C,out_h,out_w), out_h = (H - kernel) / stride + 1.
+// avg_pool2d(X, .kernel = 2, .stride = 2).
+#define avg_pool2d(X, ...) avg_pool2d_with((X), (AvgPool2dOptions){.unused = 0, __VA_ARGS__})
+typedef struct AvgPool2dOptions {
+    int unused;
+    int kernel;              // side of the square window
+    int stride;              // default: the window's own side
+    int kernel_hw[2];        // instead of kernel
+    int stride_hw[2];        // instead of stride
+} AvgPool2dOptions;
+Tensor *avg_pool2d_with(Tensor *X, AvgPool2dOptions options);
+
+// max(X, 0), elementwise
+Tensor *relu(Tensor *X);
+
+// The matrix product A B. A (n,k), B (k,m) -> (n,m). torch.mm
+Tensor *mm(Tensor *A, Tensor *B);
+
+// X + b for each row. X (n,m), b (m) -> (n,m)
+Tensor *add_bias(Tensor *X, Tensor *b);
+
+// X W^T + b. X (n,in), W (out,in), b (out) or NULL -> (n,out). Mind the order of W: it is PyTorch's
+// F.linear; the book's LeNet keeps W as (in,out) and writes mm(X, W) + b.
+Tensor *linear(Tensor *X, Tensor *W, Tensor *b);
+
+// The same elements with another shape; one size may be -1 and is then computed. Moves nothing.
+// reshape(h2, h2->shape[0], -1)
+#define reshape(X, ...)                                                                            \
+    reshape_to((X), (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)), (const int[]){__VA_ARGS__})
+Tensor *reshape_to(Tensor *X, int ndim, const int *shape);
+
+// The loss of each row, F.cross_entropy(y_hat, y, reduction='none'): -log softmax(y_hat)[y].
+// y_hat (n,classes), y (n) with class numbers -> (n)
+Tensor *cross_entropy(Tensor *y_hat, Tensor *y);
+
+// The sum of all elements -> (1)
+Tensor *sum(Tensor *X);
+
+// ---- not differentiable --------------------------------------------------------------------------
+
+// d2l's sgd: param -= lr * param.grad / batch_size for each, then the gradient is zero again.
+void sgd(Tensor *const params[], int num_params, float lr, int batch_size);
+
+// count (1) += the number of rows of y_hat (n,classes) whose largest value is at y (n)
+void count_correct(Tensor *count, const Tensor *y_hat, const Tensor *y);
+
+#endif

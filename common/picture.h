@@ -1,0 +1,39 @@
+// picture.h: small pictures, drawn in memory and written as PNG with stb_image_write; text is drawn with
+// stb_truetype and a font that is part of the program.
+#ifndef PICTURE_H
+#define PICTURE_H
+
+#include <stdint.h>
+
+typedef struct Color { uint8_t r, g, b; } Color;
+
+typedef struct Picture {
+    int width, height;
+    uint8_t *pixels; // RGB, row by row
+} Picture;
+
+Picture picture_new(int width, int height, Color background);
+void picture_free(Picture *picture);
+
+// What lies outside the picture is cut off, here and below.
+void picture_box(Picture *p, int x, int y, int width, int height, Color color);
+// A frame of the given thickness just inside that rectangle.
+void picture_frame(Picture *p, int x, int y, int width, int height, int thickness, Color color);
+
+// One line of text (UTF-8 up to U+07FF); (x, y) is the upper left corner of its line, `height` pixels
+// high. Returns its width.
+int picture_text(Picture *p, int x, int y, int height, const char *text, Color color);
+int picture_text_width(const char *text, int height);
+
+// rows x cols values, each a square of `zoom` pixels whose color is color_of(value).
+void picture_values(Picture *p, int x, int y, int zoom, const float *values, int rows, int cols,
+                    Color (*color_of)(float value));
+// 0 black .. 1 white
+Color gray(float value);
+// -1 blue .. 0 white .. 1 red; also told apart by those who see no red and green
+Color diverging(float value);
+
+// Writes the PNG, whole or not at all; die()s if that fails.
+void picture_save(const Picture *p, const char *path);
+
+#endif

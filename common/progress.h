@@ -1,0 +1,16 @@
+// progress.h: a progress bar with the time left, on a terminal; nothing where stderr is a file or a pipe.
+#ifndef PROGRESS_H
+#define PROGRESS_H
+
+typedef struct Progress {
+    long done, total;       // steps
+    double started, shown;  // seconds_now()
+} Progress;
+
+Progress progress_start(long total);
+// One more step; `text` stands before the bar.
+void progress_step(Progress *progress, const char *text);
+// Removes the bar, before something else is printed. It comes back with the next step.
+void progress_clear(Progress *progress);
+
+#endif

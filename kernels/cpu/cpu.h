@@ -1,0 +1,53 @@
+// cpu.h: what a CPU kernel knows about the place it runs at.
+#ifndef KERNELS_CPU_H
+#define KERNELS_CPU_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include "../kernels.h"
+
+// A lane is one CPU device's worker: how many cores it may use, and scratch memory of its own.
+typedef struct CpuLane {
+    int threads;      // OpenMP threads for this device's kernels, >= 1
+    void *scratch;    // grows to the largest request and is kept
+    size_t scratch_bytes;
+} CpuLane;
+
+// Scratch memory for the running kernel (64-byte aligned, contents undefined). Valid until the
+// kernel returns; at most one request per kernel.
+void *cpu_scratch(CpuLane *lane, size_t bytes);
+void cpu_scratch_free(CpuLane *lane);
+
+typedef void CpuKernel(CpuLane *lane, const void *args);
+extern CpuKernel *const cpu_kernels[NUM_KERNELS];
+
+// Called once before the first kernel: each BLAS call stays on the thread that makes it, because the
+// kernels themselves spread their work over the threads of their lane.
+void cpu_kernels_init(void);
+
+// CPU_KERNEL(relu_forward) { ... a->X ... } defines the kernel with its own argument struct `a`.
+#define CPU_KERNEL(name)                                                                           \
+    static void name##_body(CpuLane *lane, const struct name##_args *a);                           \
+    CpuKernel name##_cpu;                                                                          \
+    void name##_cpu(CpuLane *lane, const void *args) { name##_body(lane, args); }                  \
+    static void name##_body(__attribute__((unused)) CpuLane *lane, const struct name##_args *a)
+
+// Compiles a function once per generation of vector units and picks the right one when the program
+// starts, so that one binary is fast on old and new machines. The loops stay plain C.
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__) &&      \
+    defined(__GNUC__) && !defined(__clang__)
+#define SIMD_CLONES                                                                                \
+    __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define SIMD_CLONES
+#endif
+
+// Not worth waking other threads for less than this many floats.
+enum { PARALLEL_FLOATS = 16384 };
+
+// A sum over a minibatch is cut into at most this many parts; each part is added up by one thread and
+// the parts are added in order. The cut depends on the shape alone, so the bits of the result do not
+// depend on the number of threads.
+enum { SUM_PARTS = 16 };
+
+#endif

@@ -1,0 +1,48 @@
+// cross_entropy.c: softmax and its loss in one kernel, which is both faster and safer than one after the
+// other: exp() of a large logit overflows, and log() of a small probability loses all digits.
+#include "cpu.h"
+
+#include <math.h>
+
+// The largest logit is subtracted first; that changes nothing (it cancels) but no exp() exceeds 1. A NaN
+// among the logits makes the whole row NaN, the loss included.
+CPU_KERNEL(cross_entropy_forward) {
+    for (int row = 0; row < a->rows; row++) {
+        const float *logits = a->logits + (size_t)row * (size_t)a->classes;
+        float *probs = a->probs + (size_t)row * (size_t)a->classes;
+        float largest = logits[0];
+        for (int c = 1; c < a->classes; c++)
+            if (!(logits[c] <= largest)) largest = logits[c];
+        double total = 0;
+        for (int c = 0; c < a->classes; c++) total += probs[c] = expf(logits[c] - largest);
+        for (int c = 0; c < a->classes; c++) probs[c] = (float)(probs[c] / total);
+        a->losses[row] = (float)(log(total) - (double)(logits[(int)a->labels[row]] - largest));
+    }
+}
+
+CPU_KERNEL(cross_entropy_backward) {
+    for (int row = 0; row < a->rows; row++) {
+        int label = (int)a->labels[row];
+        for (int c = 0; c < a->classes; c++) {
+            size_t i = (size_t)row * (size_t)a->classes + (size_t)c;
+            float d = a->dlosses[row] * (a->probs[i] - (c == label ? 1.0f : 0.0f));
+            a->dlogits[i] = a->beta != 0 ? a->dlogits[i] + d : d;
+        }
+    }
+}
+
+// Correct if no other logit is larger, and none before it as large; a comparison with NaN is false.
+static bool row_is_correct(const float *logits, int classes, int label) {
+    for (int c = 0; c < classes; c++) {
+        bool below = c < label ? logits[c] < logits[label] : logits[c] <= logits[label];
+        if (!below) return false;
+    }
+    return true;
+}
+
+CPU_KERNEL(count_correct) {
+    int correct = 0;
+    for (int row = 0; row < a->rows; row++)
+        correct += row_is_correct(a->logits + (size_t)row * (size_t)a->classes, a->classes, (int)a->labels[row]);
+    a->count[0] += (float)correct;
+}

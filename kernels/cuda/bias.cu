@@ -1,0 +1,40 @@
+// bias.cu: adds one bias per column, and its gradient.
+#include "grid.cuh"
+
+static __global__ void add_bias_forward(struct add_bias_forward_args a, size_t n) {
+    GRID_LOOP(i, n) a.Y[i] = a.X[i] + a.b[i % a.cols];
+}
+
+CUDA_KERNEL(add_bias_forward) {
+    const size_t n = (size_t)a->rows * a->cols;
+    add_bias_forward<<<blocks_for(n), THREADS, 0, lane->stream>>>(*a, n);
+}
+
+// The sum of each column. One thread per column would be simple, but 10 columns would occupy 10
+// threads; one block per column would read memory with a stride. So a block takes 32 neighbouring
+// columns, with 8 threads for each: thread (x, y) adds rows y, y + 8, ... of column x, then thread
+// (x, 0) adds the 8 parts in order.
+constexpr int COLUMNS = WARP, HELPERS = THREADS / WARP;
+
+static __global__ void add_bias_backward(struct add_bias_backward_args a) {
+    __shared__ float parts[HELPERS][COLUMNS];
+    const int x = threadIdx.x % COLUMNS, y = threadIdx.x / COLUMNS;
+    for (size_t first = blockIdx.x * (size_t)COLUMNS; first < a.cols;
+         first += gridDim.x * (size_t)COLUMNS) {
+        const size_t column = first + x;
+        float sum = 0;
+        if (column < a.cols)
+            for (int row = y; row < a.rows; row += HELPERS) sum += a.dY[row * (size_t)a.cols + column];
+        parts[y][x] = sum;
+        __syncthreads();
+        if (y == 0 && column < a.cols) {
+            for (int helper = 1; helper < HELPERS; helper++) sum += parts[helper][x];
+            a.db[column] = accumulate(a.beta, &a.db[column], sum);
+        }
+        __syncthreads(); // parts are read before the next 32 columns overwrite them
+    }
+}
+
+CUDA_KERNEL(add_bias_backward) {
+    add_bias_backward<<<blocks_for(a->cols, COLUMNS), THREADS, 0, lane->stream>>>(*a);
+}

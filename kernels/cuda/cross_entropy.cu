@@ -1,0 +1,62 @@
+// cross_entropy.cu: the loss of each row, its gradient, and how many rows are right.
+#include "grid.cuh"
+
+constexpr int ROWS_PER_BLOCK = THREADS / WARP;
+
+// One warp per row: its threads read neighbouring logits, and hand each other the maximum and the sum
+// by registers. With the maximum subtracted, exp() cannot overflow and the sum is at least 1. A NaN is
+// passed over by the maximum but not by the sum, so the loss is NaN, as it should be.
+static __global__ void cross_entropy_forward(struct cross_entropy_forward_args a) {
+    const int thread = threadIdx.x % WARP;
+    for (size_t row = blockIdx.x * (size_t)ROWS_PER_BLOCK + threadIdx.x / WARP; row < a.rows;
+         row += gridDim.x * (size_t)ROWS_PER_BLOCK) {
+        const float *logits = a.logits + row * a.classes;
+        float largest = -INFINITY, sum = 0;
+        for (int j = thread; j < a.classes; j += WARP) largest = fmaxf(largest, logits[j]);
+        largest = warp_max(largest);
+        for (int j = thread; j < a.classes; j += WARP) sum += expf(logits[j] - largest);
+        sum = warp_sum(sum);
+        for (int j = thread; j < a.classes; j += WARP)
+            a.probs[row * a.classes + j] = expf(logits[j] - largest) / sum;
+        // -log(exp(x - largest) / sum), without the exp() that could become 0
+        if (thread == 0) a.losses[row] = logf(sum) - (logits[(int)a.labels[row]] - largest);
+    }
+}
+
+CUDA_KERNEL(cross_entropy_forward) {
+    cross_entropy_forward<<<blocks_for(a->rows, ROWS_PER_BLOCK), THREADS, 0, lane->stream>>>(*a);
+}
+
+static __global__ void cross_entropy_backward(struct cross_entropy_backward_args a, size_t n) {
+    GRID_LOOP(i, n) {
+        const size_t row = i / a.classes;
+        const float onehot = i % a.classes == (size_t)a.labels[row];
+        a.dlogits[i] = accumulate(a.beta, &a.dlogits[i], a.dlosses[row] * (a.probs[i] - onehot));
+    }
+}
+
+CUDA_KERNEL(cross_entropy_backward) {
+    const size_t n = (size_t)a->rows * a->classes;
+    cross_entropy_backward<<<blocks_for(n), THREADS, 0, lane->stream>>>(*a, n);
+}
+
+// Is logits[label] the first of the largest? Smaller than it before, no larger after; a NaN on either
+// side makes a comparison false.
+static __device__ bool is_correct(const float *logits, int label, int classes) {
+    for (int j = 0; j < classes; j++) {
+        if (j < label && !(logits[j] < logits[label])) return false;
+        if (j >= label && !(logits[j] <= logits[label])) return false;
+    }
+    return true;
+}
+
+// One block, since the rows of a minibatch are few. Whole numbers are exact in any order.
+static __global__ void count_correct(struct count_correct_args a) {
+    float correct = 0;
+    for (int row = threadIdx.x; row < a.rows; row += THREADS)
+        correct += is_correct(a.logits + row * (size_t)a.classes, (int)a.labels[row], a.classes);
+    correct = block_sum(correct);
+    if (threadIdx.x == 0) a.count[0] += correct;
+}
+
+CUDA_KERNEL(count_correct) { count_correct<<<1, THREADS, 0, lane->stream>>>(*a); }

@@ -1,0 +1,94 @@
+// cuda.h: what a CUDA kernel knows about the place it runs at.
+//
+// C and C++ both read this file: device_cuda.c opens lanes and launches kernels, *.cu implement them.
+#ifndef KERNELS_CUDA_H
+#define KERNELS_CUDA_H
+
+#include <stddef.h>
+#include <cuda_runtime_api.h> // cudaStream_t, cudaError_t; plain C
+#include <cublas_v2.h>        // types only: the library is loaded by cublas_load.cu
+#include "../kernels.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// A lane is one logical CUDA device: a stream (its queue), cuBLAS bound to that stream, and scratch
+// memory of its own. Two lanes may share a GPU; they never share a handle or scratch, so that they
+// can run side by side and each gives the same bits run after run.
+typedef struct CudaLane {
+    cudaStream_t stream;
+    cublasHandle_t cublas;
+    void *scratch; // grows to the largest request and is kept
+    size_t scratch_bytes;
+} CudaLane;
+
+// Opens a lane on the current GPU (cudaSetDevice). The first one loads cuBLAS.
+void cuda_lane_open(CudaLane *lane);
+// Waits for the lane's work, then frees all it has. The lane's GPU must be the current one.
+void cuda_lane_close(CudaLane *lane);
+
+// Scratch memory for the running kernel (256-byte aligned, contents undefined). The next kernel of
+// the lane gets the same memory: the stream runs one after the other. At most one request per kernel.
+void *cuda_scratch(CudaLane *lane, size_t bytes);
+
+// Runs on the host and launches its __global__ functions on the lane's stream. It reads the arguments
+// before it returns. The lane's GPU must be the current one.
+typedef void CudaKernel(CudaLane *lane, const void *args);
+extern CudaKernel *const cuda_kernels[NUM_KERNELS];
+
+// C (M,N) = beta C + op(A) op(B), row-major, as kernels.h describes `gemm`; for kernels that need a
+// matrix product on the way.
+void cuda_gemm(CudaLane *lane, int trans_A, int trans_B, int M, int N, int K, const float *A,
+               const float *B, float beta, float *C);
+
+// ---- cuBLAS, loaded at run time ------------------------------------------------------------------
+
+// The functions we use, by the names that they have in the library.
+#define CUBLAS_FUNCTIONS(FUNCTION)                                                                 \
+    FUNCTION(cublasCreate_v2)                                                                      \
+    FUNCTION(cublasDestroy_v2)                                                                     \
+    FUNCTION(cublasSetStream_v2)                                                                   \
+    FUNCTION(cublasSetMathMode)                                                                    \
+    FUNCTION(cublasSgemm_v2)                                                                       \
+    FUNCTION(cublasGetStatusString)
+
+typedef struct Cublas {
+#define CUBLAS_POINTER(name) __typeof__(&name) name;
+    CUBLAS_FUNCTIONS(CUBLAS_POINTER)
+#undef CUBLAS_POINTER
+} Cublas;
+
+// Loads the library on the first call, which must not be made by two threads at once.
+const Cublas *cublas_load(void);
+
+// ---- errors --------------------------------------------------------------------------------------
+
+// Prints the two lines "error: ..." and "hint: ..." and ends the program. Whoever uses the kernels
+// defines it (common/device_cuda.c does), because kernels know nothing of common/.
+void cuda_kernels_fail(const char *hint, const char *format, ...)
+    __attribute__((noreturn, format(printf, 2, 3)));
+
+// CUDA_CHECK(cudaMalloc(&p, n)) ends the program when the call fails. CUDA is asynchronous: the error
+// may be that of a kernel launched earlier.
+#define CUDA_CHECK(call) cuda_check((call), #call, __FILE__, __LINE__)
+#define CUBLAS_CHECK(call) cublas_check((call), #call, __FILE__, __LINE__)
+void cuda_check(cudaError_t error, const char *what, const char *file, int line);
+void cublas_check(cublasStatus_t status, const char *what, const char *file, int line);
+
+#ifdef __cplusplus
+}
+#endif
+
+// CUDA_KERNEL(relu_forward) { ... a->X ... } defines the kernel with its own argument struct `a`. A
+// launch returns no error; asking right after it finds one (a wrong grid, no code for this GPU).
+#define CUDA_KERNEL(name)                                                                          \
+    static void name##_body(CudaLane *lane, const struct name##_args *a);                          \
+    extern "C" CudaKernel name##_cuda;                                                             \
+    void name##_cuda(CudaLane *lane, const void *args) {                                           \
+        name##_body(lane, (const struct name##_args *)args);                                       \
+        cuda_check(cudaGetLastError(), "kernel " #name, __FILE__, __LINE__);                       \
+    }                                                                                              \
+    static void name##_body(CudaLane *lane, const struct name##_args *a)
+
+#endif

@@ -1,0 +1,73 @@
+// lane.cu: opens and closes a place to compute, gives it scratch memory, reports errors.
+#include "cuda.h"
+
+// ---- lanes ---------------------------------------------------------------------------------------
+
+void cuda_lane_open(CudaLane *lane) {
+    const Cublas *blas = cublas_load();
+    *lane = {};
+    // Non-blocking: no hidden ordering against the default stream, which would make lanes that share
+    // a GPU wait for each other.
+    CUDA_CHECK(cudaStreamCreateWithFlags(&lane->stream, cudaStreamNonBlocking));
+    // One handle per lane: cuBLAS gives the same bits run after run only if a handle keeps to one
+    // stream.
+    CUBLAS_CHECK(blas->cublasCreate_v2(&lane->cublas));
+    CUBLAS_CHECK(blas->cublasSetStream_v2(lane->cublas, lane->stream));
+    // True float32. TF32 would be faster and keep 10 bits of each factor; then a GPU would not agree
+    // with a CPU.
+    CUBLAS_CHECK(blas->cublasSetMathMode(lane->cublas, CUBLAS_DEFAULT_MATH));
+}
+
+void cuda_lane_close(CudaLane *lane) {
+    CUDA_CHECK(cudaStreamSynchronize(lane->stream));
+    CUBLAS_CHECK(cublas_load()->cublasDestroy_v2(lane->cublas));
+    CUDA_CHECK(cudaFree(lane->scratch));
+    CUDA_CHECK(cudaStreamDestroy(lane->stream));
+    *lane = {};
+}
+
+void *cuda_scratch(CudaLane *lane, size_t bytes) {
+    if (bytes <= lane->scratch_bytes) return lane->scratch;
+    // Work that is on its way may still use the old memory.
+    CUDA_CHECK(cudaStreamSynchronize(lane->stream));
+    CUDA_CHECK(cudaFree(lane->scratch));
+    lane->scratch = NULL;
+    lane->scratch_bytes = 0;
+    CUDA_CHECK(cudaMalloc(&lane->scratch, bytes));
+    lane->scratch_bytes = bytes;
+    return lane->scratch;
+}
+
+// ---- errors --------------------------------------------------------------------------------------
+
+static const char *hint_for(cudaError_t error) {
+    switch (error) {
+    case cudaErrorMemoryAllocation:
+        return "the GPU's memory is full: use a smaller batch, or see in nvidia-smi who else uses it";
+    case cudaErrorNoKernelImageForDevice:
+    case cudaErrorUnsupportedPtxVersion:
+        return "this program was built for other GPUs: build it again on this machine";
+    case cudaErrorInsufficientDriver:
+        return "the driver is older than the CUDA that this program was built with: update it";
+    case cudaErrorIllegalAddress:
+    case cudaErrorMisalignedAddress:
+        return "a kernel left its memory: `compute-sanitizer PROGRAM` says which one and where";
+    default:
+        return "the failing call may be an earlier one: with CUDA_LAUNCH_BLOCKING=1 it is this one";
+    }
+}
+
+void cuda_check(cudaError_t error, const char *what, const char *file, int line) {
+    if (error == cudaSuccess) return;
+    cuda_kernels_fail(hint_for(error), "%s: %s (%s) (%s:%d)", what, cudaGetErrorString(error),
+                      cudaGetErrorName(error), file, line);
+}
+
+void cublas_check(cublasStatus_t status, const char *what, const char *file, int line) {
+    if (status == CUBLAS_STATUS_SUCCESS) return;
+    // cuBLAS allocates when a handle is created, and says little when that fails.
+    const bool memory = status == CUBLAS_STATUS_ALLOC_FAILED || status == CUBLAS_STATUS_NOT_INITIALIZED;
+    cuda_kernels_fail(hint_for(memory ? cudaErrorMemoryAllocation : cudaErrorUnknown),
+                      "%s: %s (%s:%d)", what, cublas_load()->cublasGetStatusString(status), file,
+                      line);
+}

@@ -1,0 +1,25 @@
+// sum.cu: the sum of all elements, and its gradient.
+#include "grid.cuh"
+
+// One block could add everything but would keep the rest of the GPU idle; many blocks cannot add to
+// one number without atomics. So it goes in two steps: each block adds its share into parts[block],
+// then one block adds the parts. Both steps are this kernel.
+static __global__ void sum_shares(const float *x, size_t n, float *parts) {
+    float sum = 0;
+    GRID_LOOP(i, n) sum += x[i];
+    sum = block_sum(sum);
+    if (threadIdx.x == 0) parts[blockIdx.x] = sum;
+}
+
+CUDA_KERNEL(sum_forward) {
+    const unsigned blocks = blocks_for(a->n);
+    float *parts = (float *)cuda_scratch(lane, blocks * sizeof(float));
+    sum_shares<<<blocks, THREADS, 0, lane->stream>>>(a->x, a->n, parts);
+    sum_shares<<<1, THREADS, 0, lane->stream>>>(parts, blocks, a->out);
+}
+
+static __global__ void sum_backward(struct sum_backward_args a) {
+    GRID_LOOP(i, a.n) a.dx[i] = accumulate(a.beta, &a.dx[i], a.dout[0]);
+}
+
+CUDA_KERNEL(sum_backward) { sum_backward<<<blocks_for(a->n), THREADS, 0, lane->stream>>>(*a); }

@@ -1,0 +1,194 @@
+// kernels.h: every kernel of the book, once, for both backends.
+//
+// A kernel is a function of a small argument struct. The struct `NAME_args` below says what a
+// kernel takes; kernels/cpu/*.c and kernels/cuda/*.cu implement it, in files of the same name.
+// Kernels work on raw pointers to memory of the device they run on. They know no tensors.
+//
+//   - All matrices and images are row-major float32; images are (N,C,H,W): N images of C channels
+//     of H rows of W pixels.
+//   - `beta` says what happens to what an output already holds: 0 overwrites it (and never reads
+//     it: it may be NaN), 1 adds to it. So that a gradient used twice is the sum of both.
+//   - Every kernel accepts sizes of zero, because a device may get no rows of a small minibatch.
+//   - The same input gives the same bits, run after run and for any number of threads: sums are
+//     split into parts by shape alone, and the parts are added in a fixed order.
+#ifndef KERNELS_H
+#define KERNELS_H
+
+#include <stddef.h>
+
+// The one list of kernels: the enum here and each backend's table come from it.
+#define KERNELS(KERNEL)                                                                            \
+    KERNEL(fill)                                                                                   \
+    KERNEL(add)                                                                                    \
+    KERNEL(sum_forward)                                                                            \
+    KERNEL(sum_backward)                                                                           \
+    KERNEL(relu_forward)                                                                           \
+    KERNEL(relu_backward)                                                                          \
+    KERNEL(gemm)                                                                                   \
+    KERNEL(add_bias_forward)                                                                       \
+    KERNEL(add_bias_backward)                                                                      \
+    KERNEL(conv2d_forward)                                                                         \
+    KERNEL(conv2d_backward_input)                                                                  \
+    KERNEL(conv2d_backward_params)                                                                 \
+    KERNEL(avg_pool2d_forward)                                                                     \
+    KERNEL(avg_pool2d_backward)                                                                    \
+    KERNEL(cross_entropy_forward)                                                                  \
+    KERNEL(cross_entropy_backward)                                                                 \
+    KERNEL(count_correct)                                                                          \
+    KERNEL(sgd)
+
+#define KERNEL_ENUM(name) KERNEL_##name,
+typedef enum { KERNELS(KERNEL_ENUM) NUM_KERNELS } KernelId;
+#undef KERNEL_ENUM
+
+// ---- elementwise and sums ------------------------------------------------------------------------
+
+// x[i] = value
+struct fill_args {
+    float *x, value;
+    size_t n;
+};
+
+// y[i] += x[i]
+struct add_args {
+    float *y;
+    const float *x;
+    size_t n;
+};
+
+// out[0] = sum of x[0..n)
+struct sum_forward_args {
+    const float *x;
+    float *out;
+    size_t n;
+};
+
+// dx[i] = beta dx[i] + dout[0]
+struct sum_backward_args {
+    const float *dout;
+    float *dx, beta;
+    size_t n;
+};
+
+// Y = max(X, 0); a NaN stays NaN, so that it is seen in the loss
+struct relu_forward_args {
+    const float *X;
+    float *Y;
+    size_t n;
+};
+
+// dX = beta dX + (Y > 0 ? dY : 0). The slope at 0 is 0, as in PyTorch.
+struct relu_backward_args {
+    const float *Y, *dY;
+    float *dX, beta;
+    size_t n;
+};
+
+// ---- fully connected layers ----------------------------------------------------------------------
+
+// C (M,N) = beta C + op(A) op(B); op(A) is (M,K), op(B) is (K,N). With trans_A, A is stored as (K,M);
+// with trans_B, B is stored as (N,K).
+struct gemm_args {
+    const float *A, *B;
+    float *C, beta;
+    int M, N, K, trans_A, trans_B;
+};
+
+// Y (rows,cols) = X + b, the same b (cols) for each row
+struct add_bias_forward_args {
+    const float *X, *b;
+    float *Y;
+    int rows, cols;
+};
+
+// db (cols) = beta db + the sum of the rows of dY (rows,cols)
+struct add_bias_backward_args {
+    const float *dY;
+    float *db, beta;
+    int rows, cols;
+};
+
+// ---- convolution and pooling ---------------------------------------------------------------------
+
+// The shape of a 2-d convolution: X (N,C,H,W), W (M,C,kernel_h,kernel_w), b (M), Y (N,M,out_h,out_w)
+// with out = (H + 2 pad - kernel) / stride + 1, rounded down. As in all of deep learning this is
+// cross-correlation: the kernel is not flipped.
+struct conv2d_shape {
+    int N, C, H, W, M, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, out_h, out_w;
+};
+
+// Y = X * W + b; b may be NULL
+struct conv2d_forward_args {
+    const float *X, *W, *b;
+    float *Y;
+    struct conv2d_shape s;
+};
+
+// dX = beta dX + the gradient that reaches the input
+struct conv2d_backward_input_args {
+    const float *dY, *W;
+    float *dX, beta;
+    struct conv2d_shape s;
+};
+
+// dW = beta dW + ..., db = beta db + ..., summed over the N images; db may be NULL
+struct conv2d_backward_params_args {
+    const float *dY, *X;
+    float *dW, *db, beta;
+    struct conv2d_shape s;
+};
+
+// The mean of each kernel_h x kernel_w window; X (N,C,H,W), Y (N,C,out_h,out_w) with
+// out = (H - kernel) / stride + 1, rounded down: what does not fill a window is left out.
+struct avg_pool2d_shape {
+    int N, C, H, W, kernel_h, kernel_w, stride_h, stride_w, out_h, out_w;
+};
+
+struct avg_pool2d_forward_args {
+    const float *X;
+    float *Y;
+    struct avg_pool2d_shape s;
+};
+
+struct avg_pool2d_backward_args {
+    const float *dY;
+    float *dX, beta;
+    struct avg_pool2d_shape s;
+};
+
+// ---- loss, accuracy, update ----------------------------------------------------------------------
+
+// For each row i: losses[i] = -log softmax(logits[i])[labels[i]], probs[i] = softmax(logits[i]).
+// logits and probs are (rows,classes); labels holds class numbers as floats.
+struct cross_entropy_forward_args {
+    const float *logits, *labels;
+    float *losses, *probs;
+    int rows, classes;
+};
+
+// dlogits = beta dlogits + dlosses[i] (probs[i] - onehot(labels[i]))
+struct cross_entropy_backward_args {
+    const float *probs, *labels, *dlosses;
+    float *dlogits, beta;
+    int rows, classes;
+};
+
+// count[0] += the number of rows whose largest logit is at labels[i]; a tie goes to the first, as in
+// argmax; a row with a NaN is never correct.
+struct count_correct_args {
+    const float *logits, *labels;
+    float *count;
+    int rows, classes;
+};
+
+// param -= lr / batch_size * grad, then grad = 0 (d2l's `sgd`)
+struct sgd_args {
+    float *param, *grad, lr;
+    int batch_size;
+    size_t n;
+};
+
+// Room for the largest struct above in a queue's task.
+enum { MAX_KERNEL_ARGS = 128 };
+
+#endif

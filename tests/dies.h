@@ -1,0 +1,128 @@
+// dies.h: for tests of what must go wrong: a function that must end the program with a message, and
+// a folder to put bad files in. To be included after cmocka.h.
+#ifndef DIES_H
+#define DIES_H
+
+#include <dirent.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+// ---- dying
+// ---------------------------------------------------------------------------------------
+
+// Runs the function in a child process. Returns its exit status (-1: killed by a signal) and what
+// it wrote to stderr.
+static inline int run_and_listen(void (*function)(void *), void *arg, char *text, size_t size) {
+    FILE *errors = tmpfile();
+    assert_non_null(errors);
+    fflush(NULL); // else the child would write it again
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        dup2(fileno(errors), STDERR_FILENO);
+        function(arg);
+        fprintf(stderr, "the function returned\n");
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    rewind(errors);
+    text[fread(text, 1, size - 1, errors)] = '\0';
+    fclose(errors);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+// "NAME: error: WHAT\nhint: WHAT TO DO\n", and nothing else
+static inline bool is_error_and_hint(const char *text) {
+    const char *hint = strchr(text, '\n'), *error = strstr(text, ": error: ");
+    if (!hint || !error || error > hint || strncmp(++hint, "hint: ", 6) != 0) return false;
+    const char *end = strchr(hint, '\n');
+    return end && end > hint + 6 && end[1] == '\0';
+}
+
+// The function must end the program with this status and with two lines, an error and a hint, that
+// contain the expected text.
+static inline void expect_death(int status, const char *expected_text, void (*function)(void *),
+                                void *arg) {
+    char text[8192];
+    int died = run_and_listen(function, arg, text, sizeof text);
+    if (died == status && is_error_and_hint(text) && strstr(text, expected_text)) return;
+    fail_msg("expected status %d and the words \"%s\"; got status %d and:\n%s", status,
+             expected_text, died, text);
+}
+
+// ---- a folder for the test's files
+// ---------------------------------------------------------------
+
+static char test_folder[256];
+
+// Makes an empty folder; its path is in test_folder.
+static inline int make_test_folder(void **state) {
+    (void)state;
+    const char *place = getenv("TMPDIR");
+    snprintf(test_folder, sizeof test_folder, "%s/test.XXXXXX", place && *place ? place : "/tmp");
+    return mkdtemp(test_folder) ? 0 : -1;
+}
+
+static inline void remove_tree(const char *path) {
+    DIR *directory = opendir(path);
+    for (struct dirent *entry; directory && (entry = readdir(directory));) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+        size_t size = strlen(path) + strlen(entry->d_name) + 2;
+        char *inner = malloc(size);
+        assert_non_null(inner);
+        snprintf(inner, size, "%s/%s", path, entry->d_name);
+        struct stat status;
+        if (lstat(inner, &status) == 0 && S_ISDIR(status.st_mode))
+            remove_tree(inner);
+        else
+            unlink(inner);
+        free(inner);
+    }
+    if (directory) closedir(directory);
+    rmdir(path);
+}
+
+static inline int remove_test_folder(void **state) {
+    (void)state;
+    remove_tree(test_folder);
+    return 0;
+}
+
+// The path of a file in it; the text is replaced by the fourth next call.
+static inline const char *in_test_folder(const char *name) {
+    static char paths[4][512];
+    static int next;
+    char *path = paths[next++ % 4];
+    snprintf(path, sizeof paths[0], "%s/%s", test_folder, name);
+    return path;
+}
+
+static inline void write_bytes(const char *path, const void *bytes, size_t size) {
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+}
+
+// What a file holds, in new memory, with a zero byte after it; NULL if there is no such file.
+static inline char *read_bytes_of(const char *path, size_t *size) {
+    *size = 0;
+    FILE *file = fopen(path, "rb");
+    if (!file) return NULL;
+    struct stat status;
+    assert_int_equal(fstat(fileno(file), &status), 0);
+    *size = (size_t)status.st_size;
+    char *bytes = calloc(*size + 1, 1);
+    assert_non_null(bytes);
+    assert_int_equal(fread(bytes, 1, *size, file), *size);
+    fclose(file);
+    return bytes;
+}
+
+#endif

@@ -1,0 +1,567 @@
+// test_data.c: the data set is what it claims to be, and every epoch shows each image once.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <zlib.h>
+
+#include "dies.h"
+#include "../common/fashion_mnist.h"
+#include "../common/random.h"
+
+enum { PIXELS = 28 * 28 };
+#define IMAGES "train-images-idx3-ubyte"
+#define LABELS "train-labels-idx1-ubyte"
+
+// ---- random numbers
+// ------------------------------------------------------------------------------
+
+static void random_numbers(void **state) {
+    (void)state;
+    // Counter and key 0 in Random123's table of known answers (kat_vectors, philox4x32 10).
+    assert_true(random_bits(0, 0, 0) == 0xe169c58d6627e8d5u);
+    assert_true(random_bits(1, 0, 0) != random_bits(0, 0, 0));
+    assert_true(random_bits(1ull << 32, 0, 0) != random_bits(0, 0, 0));
+    assert_true(random_bits(0, 1, 0) != random_bits(0, 0, 0));
+    assert_true(random_bits(0, 0, 1ull << 32) != random_bits(0, 0, 0));
+
+    enum { N = 100000 };
+    double sum = 0, squares = 0, uniforms = 0;
+    float *values = malloc(N * sizeof *values);
+    assert_non_null(values);
+    fill_normal(values, N, 0.5, 42, STREAM_TEST);
+    for (int i = 0; i < N; i++) {
+        double u = random_uniform(42, STREAM_TEST + 1, (uint64_t)i);
+        assert_true(u > 0 && u < 1);
+        assert_true(values[i] == (float)(0.5 * random_normal(42, STREAM_TEST, (uint64_t)i)));
+        uniforms += u;
+        sum += values[i];
+        squares += (double)values[i] * values[i];
+    }
+    free(values);
+    // Within four standard errors: 1/sqrt(12 N), 0.5/sqrt(N), 0.25 sqrt(2/N).
+    assert_true(fabs(uniforms / N - 0.5) < 4 / sqrt(12.0 * N));
+    assert_true(fabs(sum / N) < 4 * 0.5 / sqrt(N));
+    assert_true(fabs(squares / N - 0.25) < 4 * 0.25 * sqrt(2.0 / N));
+}
+
+// All 6 orders of 3 things are equally likely.
+static void random_orders(void **state) {
+    (void)state;
+    enum { N = 60000 };
+    int counts[27] = {0}, order[3];
+    for (int i = 0; i < N; i++) {
+        random_order(order, 3, (uint64_t)i, STREAM_TEST);
+        counts[9 * order[0] + 3 * order[1] + order[2]]++;
+    }
+    const int possible[6] = {5, 7, 11, 15, 19, 21}; // 012 021 102 120 201 210 in base 3
+    int total = 0;
+    for (int i = 0; i < 6; i++) {
+        assert_true(abs(counts[possible[i]] - N / 6) < 4 * 92); // standard deviation sqrt(N 5/36)
+        total += counts[possible[i]];
+    }
+    assert_int_equal(total, N);
+    random_order(order, 0, 1, STREAM_TEST);
+    random_order(order, 1, 1, STREAM_TEST);
+    assert_int_equal(order[0], 0);
+}
+
+// ---- made files
+// ----------------------------------------------------------------------------------
+
+static uint8_t pixel(size_t image, size_t p) {
+    return (uint8_t)(image * 31 + p * 7 + p / 256);
+}
+
+// Writes an IDX file into the test folder: a header of these numbers, then `bytes` bytes. gzip'ed
+// if the name ends in .gz.
+static void make_idx(const char *name, int numbers, const uint32_t *header, size_t bytes) {
+    bool zipped = strstr(name, ".gz") != NULL;
+    gzFile file = gzopen(in_test_folder(name), zipped ? "wb" : "wbT");
+    assert_non_null(file);
+    for (int i = 0; i < numbers; i++) {
+        uint8_t b[4] = {(uint8_t)(header[i] >> 24), (uint8_t)(header[i] >> 16),
+                        (uint8_t)(header[i] >> 8), (uint8_t)header[i]};
+        gzwrite(file, b, 4);
+    }
+    for (size_t i = 0; i < bytes; i++)
+        gzputc(file, numbers == 4 ? pixel(i / PIXELS, i % PIXELS) : (int)(i % 10));
+    assert_int_equal(gzclose(file), Z_OK);
+}
+static void make_images(const char *name, uint32_t count, size_t bytes) {
+    make_idx(name, 4, (uint32_t[]){0x803, count, 28, 28}, bytes);
+}
+static void make_labels(const char *name, uint32_t count, size_t bytes) {
+    make_idx(name, 2, (uint32_t[]){0x801, count}, bytes);
+}
+static void make_both(uint32_t count) {
+    make_images(IMAGES ".gz", count, count * PIXELS);
+    make_labels(LABELS ".gz", count, count);
+}
+
+static void assert_made(const Dataset *data, int count) {
+    assert_int_equal(data->count, count);
+    assert_int_equal(data->rows, 28);
+    assert_int_equal(data->cols, 28);
+    for (size_t i = 0; i < (size_t)count; i++) {
+        assert_int_equal(data->labels[i], i % 10);
+        for (size_t p = 0; p < PIXELS; p++)
+            if (data->images[i * PIXELS + p] != pixel(i, p)) fail_msg("image %zu, pixel %zu", i, p);
+    }
+}
+
+static void zipped_and_plain(void **state) {
+    (void)state;
+    make_both(13);
+    Dataset *data = fashion_mnist_open(test_folder, true, 0);
+    assert_made(data, 13);
+    dataset_free(data);
+
+    // Where there is no .gz, the plain file is taken; where there are both, the .gz.
+    make_images(IMAGES, 2000, 2000 * PIXELS); // larger than the first piece of memory
+    make_labels(LABELS, 2000, 2000);
+    data = fashion_mnist_open(test_folder, true, 0);
+    assert_int_equal(data->count, 13);
+    dataset_free(data);
+    unlink(in_test_folder(IMAGES ".gz"));
+    unlink(in_test_folder(LABELS ".gz"));
+    data = fashion_mnist_open(test_folder, true, 0);
+    assert_made(data, 2000);
+    dataset_free(data);
+    data = fashion_mnist_open(test_folder, true, 1999);
+    assert_made(data, 1999);
+    dataset_free(data);
+    data = fashion_mnist_open(test_folder, true, 1);
+    assert_made(data, 1);
+    dataset_free(data);
+    dataset_free(NULL);
+}
+
+static void folder_from_the_environment(void **state) {
+    (void)state;
+    make_both(3);
+    const char *set = getenv("FASHION_MNIST_DIR");
+    char *before = set ? strdup(set) : NULL;
+    setenv("FASHION_MNIST_DIR", test_folder, 1);
+    Dataset *data = fashion_mnist_open(NULL, true, 0);
+    if (before)
+        setenv("FASHION_MNIST_DIR", before, 1);
+    else
+        unsetenv("FASHION_MNIST_DIR");
+    free(before);
+    assert_made(data, 3);
+    dataset_free(data);
+}
+
+static void real_data(void **state) {
+    (void)state;
+    Dataset *train = fashion_mnist_open(NULL, true, 0), *test = fashion_mnist_open(NULL, false, 0);
+    assert_int_equal(train->count, 60000);
+    assert_int_equal(test->count, 10000);
+    assert_int_equal(train->labels[0], 9);
+    assert_string_equal(fashion_mnist_names[train->labels[0]], "ankle boot");
+    int counts[FASHION_MNIST_CLASSES] = {0};
+    for (int i = 0; i < train->count; i++) counts[train->labels[i]]++;
+    for (int i = 0; i < FASHION_MNIST_CLASSES; i++) assert_int_equal(counts[i], 6000);
+
+    DataIter *iter = data_iter_new(train, 256, true, 1);
+    assert_int_equal(data_iter_batches(iter), 235);
+    data_iter_start(iter, 0);
+    Tensor *X, *y;
+    int batches = 0, images = 0;
+    for (; data_iter_next(iter, &X, &y); batches++) {
+        assert_int_equal(X->shape[0], batches < 234 ? 256 : 96);
+        assert_int_equal(y->shape[0], X->shape[0]);
+        images += X->shape[0];
+    }
+    assert_int_equal(batches, 235);
+    assert_int_equal(images, 60000);
+    data_iter_free(iter);
+    dataset_free(train);
+    dataset_free(test);
+}
+
+// ---- bad files
+// -----------------------------------------------------------------------------------
+
+static int limit_of_open;
+
+static void open_train(void *directory) {
+    dataset_free(fashion_mnist_open(directory, true, limit_of_open));
+}
+
+static void refused(const char *expected) {
+    expect_death(1, expected, open_train, test_folder);
+}
+
+static void missing(void **state) {
+    (void)state;
+    expect_death(1, "No such file or directory\nhint: `make setup`", open_train,
+                 (void *)in_test_folder("nowhere"));
+    refused(IMAGES ".gz: no such file\nhint: `make setup` installs the data set");
+    make_images(IMAGES, 3, 3 * PIXELS);
+    refused(LABELS ".gz: no such file");
+    refused("--data DIR or FASHION_MNIST_DIR");
+    expect_death(1, "is not a folder", open_train, (void *)in_test_folder(IMAGES));
+    assert_int_equal(mkdir(in_test_folder(LABELS ".gz"), 0700), 0);
+    refused("directory");
+}
+
+static void too_many_wanted(void **state) {
+    (void)state;
+    make_both(3);
+    limit_of_open = 4;
+    refused("4 images are wanted, there are 3\nhint: ask for at most 3");
+    limit_of_open = 0;
+}
+
+// The same damages, in the .gz and in the plain file.
+static void bad_headers_in(const char *images, const char *labels) {
+    make_labels(labels, 3, 3);
+    make_labels(images, 3, 3);
+    refused("wrong magic number 0x00000801 (it must be 0x00000803)\nhint: this is a label file");
+    make_idx(images, 4, (uint32_t[]){0x03080000, 3, 28, 28}, 3 * PIXELS);
+    refused("wrong magic number 0x03080000");
+    make_idx(images, 4, (uint32_t[]){0x803, 3, 32, 28}, 3 * PIXELS);
+    refused("images of 32 x 28 pixels; they must be 28 x 28");
+    make_idx(images, 4, (uint32_t[]){0x803, 3, 28, 0}, 3 * PIXELS);
+    refused("images of 28 x 0 pixels");
+    make_idx(images, 4, (uint32_t[]){0x803, 3, 0xffffffff, 0xffffffff}, 3 * PIXELS);
+    refused("images of 4294967295 x 4294967295 pixels");
+    make_images(images, 0, 0);
+    refused("there is nothing in it");
+    make_idx(images, 3, (uint32_t[]){0x803, 3, 28}, 0);
+    refused("ends before its header does");
+    write_bytes(in_test_folder(images), "", 0);
+    refused("ends before its header does");
+
+    make_images(images, 3, 3 * PIXELS);
+    make_images(labels, 3, 3 * PIXELS);
+    refused("wrong magic number 0x00000803 (it must be 0x00000801)\nhint: this is an image file");
+    make_labels(labels, 4, 4);
+    refused(" has 4 labels");
+    make_labels(labels, 0, 0);
+    refused("there is nothing in it");
+}
+
+static void bad_bodies_in(const char *images, const char *labels) {
+    make_images(images, 3, 3 * PIXELS);
+    make_labels(labels, 3, 2);
+    refused("the header claims 3 items, the file ends after 2");
+    make_labels(labels, 3, 4);
+    refused("the file goes on after the 3 items that its header claims");
+    make_labels(labels, 3, 3);
+    make_images(images, 3, 3 * PIXELS - 1);
+    refused("the header claims 3 items, the file ends after 2");
+    make_images(images, 3, 3 * PIXELS + 1);
+    refused("the file goes on after the 3 items that its header claims");
+    limit_of_open = 1; // what is not kept is checked too
+    refused("the file goes on after the 3 items that its header claims");
+    make_images(images, 3, 2 * PIXELS);
+    refused("the header claims 3 items, the file ends after 2");
+    limit_of_open = 0;
+
+    make_images(images, 14, 14 * PIXELS);
+    make_idx(labels, 2, (uint32_t[]){0x801, 14}, 0);
+    gzFile file = gzopen(in_test_folder(labels), strstr(labels, ".gz") ? "ab" : "abT");
+    gzwrite(file, "\1\2\3\4\5\6\7\10\11\0\1\12\2\3", 14);
+    gzclose(file);
+    refused("label 10 of item 11 is not in 0..9");
+    limit_of_open = 5;
+    refused("label 10 of item 11 is not in 0..9");
+    limit_of_open = 0;
+}
+
+static void bad_plain_files(void **state) {
+    (void)state;
+    bad_headers_in(IMAGES, LABELS);
+    bad_bodies_in(IMAGES, LABELS);
+}
+
+static void bad_zipped_files(void **state) {
+    (void)state;
+    bad_headers_in(IMAGES ".gz", LABELS ".gz");
+    bad_bodies_in(IMAGES ".gz", LABELS ".gz");
+}
+
+static void damaged_gzip(void **state) {
+    (void)state;
+    make_both(50);
+    size_t size;
+    const char *path = in_test_folder(IMAGES ".gz");
+    char *good = read_bytes_of(path, &size);
+    write_bytes(path, good, size / 2);
+    refused("unexpected end of file\nhint: the file is damaged");
+    write_bytes(path, good, size - 8); // all the data, but not the checksum
+    refused("unexpected end of file");
+    good[size - 8] ^= 1;
+    path = in_test_folder(IMAGES ".gz");
+    write_bytes(path, good, size);
+    refused("incorrect data check");
+    good[size - 8] ^= 1;
+    memset(good + size / 2, 0xff, 40);
+    write_bytes(path, good, size);
+    refused(IMAGES ".gz: ");
+    free(good);
+}
+
+// 1.6 TB of images are claimed. To ask for that memory at once would fail, with other words.
+static void claims_of_billions(void **state) {
+    (void)state;
+    make_images(IMAGES ".gz", 2000000000, 3 * PIXELS);
+    make_labels(LABELS ".gz", 2000000000, 3);
+    refused("claims 2000000000 items, the file ends after 3");
+    make_images(IMAGES ".gz", 0xffffffff, 3 * PIXELS);
+    make_labels(LABELS ".gz", 0xffffffff, 3);
+    refused("the header claims 4294967295 images");
+}
+
+// ---- minibatches
+// ---------------------------------------------------------------------------------
+
+// A data set of `count` images of 2 x 3 pixels, the first two of which hold the image's number.
+static Dataset *numbered(int count) {
+    Dataset *data = calloc(1, sizeof *data);
+    assert_non_null(data);
+    *data = (Dataset){count, 2, 3, calloc((size_t)count, 6), calloc((size_t)count, 1)};
+    assert_non_null(data->images);
+    assert_non_null(data->labels);
+    for (int i = 0; i < count; i++) {
+        data->images[6 * i] = (uint8_t)(i % 256);
+        data->images[6 * i + 1] = (uint8_t)(i / 256);
+        for (int p = 2; p < 6; p++) data->images[6 * i + p] = (uint8_t)(i * p);
+        data->labels[i] = (uint8_t)(i % 10);
+    }
+    return data;
+}
+
+// The number of the image in row i of a minibatch; checks all its values.
+static int number_of(const Tensor *X, const Tensor *y, int i) {
+    const float *x = X->data + 6 * i;
+    int number = (int)lrintf(x[0] * 255) + 256 * (int)lrintf(x[1] * 255);
+    assert_true(x[0] == (float)(number % 256) / 255.0f);
+    for (int p = 2; p < 6; p++) assert_true(x[p] == (float)(uint8_t)(number * p) / 255.0f);
+    assert_true(y->data[i] == (float)(number % 10));
+    return number;
+}
+
+// Appends the numbers of up to `most` minibatches; returns how many images there were.
+static int take(DataIter *iter, int most, int *numbers) {
+    Tensor *X, *y;
+    int count = 0;
+    for (int b = 0; b < most && data_iter_next(iter, &X, &y); b++) {
+        assert_ptr_equal(X->device, host());
+        assert_int_equal(X->ndim, 4);
+        assert_int_equal(y->ndim, 1);
+        assert_true(X->shape[1] == 1 && X->shape[2] == 2 && X->shape[3] == 3);
+        assert_int_equal(X->shape[0], y->shape[0]);
+        for (int i = 0; i < X->shape[0]; i++) numbers[count++] = number_of(X, y, i);
+    }
+    return count;
+}
+enum { ALL = 1 << 30 };
+
+static void assert_each_once(const int *numbers, int count) {
+    uint8_t *seen = calloc((size_t)count, 1);
+    assert_non_null(seen);
+    for (int i = 0; i < count; i++) {
+        assert_in_range(numbers[i], 0, count - 1);
+        assert_false(seen[numbers[i]]);
+        seen[numbers[i]] = 1;
+    }
+    free(seen);
+}
+
+enum { COUNT = 1003, BATCH = 20 };
+
+static void each_image_once(void **state) {
+    (void)state;
+    Dataset *data = numbered(COUNT);
+    DataIter *iter = data_iter_new(data, BATCH, true, 7), *same = data_iter_new(data, 64, true, 7);
+    DataIter *other = data_iter_new(data, BATCH, true, 8);
+    assert_int_equal(data_iter_batches(iter), 51);
+    int a[COUNT], b[COUNT], previous[COUNT] = {0};
+    for (int epoch = 0; epoch < 4; epoch++) {
+        data_iter_start(iter, epoch);
+        assert_int_equal(take(iter, ALL, a), COUNT);
+        assert_each_once(a, COUNT);
+        assert_memory_not_equal(a, previous, sizeof a); // epochs differ
+        memcpy(previous, a, sizeof a);
+        Tensor *X, *y;
+        assert_false(data_iter_next(iter, &X, &y)); // and stays at its end
+        data_iter_start(same, epoch);
+        assert_int_equal(take(same, ALL, b), COUNT);
+        assert_memory_equal(a, b, sizeof a); // whatever the batch size
+        data_iter_start(other, epoch);
+        assert_int_equal(take(other, ALL, b), COUNT);
+        assert_memory_not_equal(a, b, sizeof a);
+    }
+    int order[COUNT];
+    random_order(order, COUNT, 7, STREAM_SHUFFLE + 3);
+    assert_memory_equal(a, order, sizeof a);
+    data_iter_free(iter);
+    data_iter_free(same);
+    data_iter_free(other);
+    dataset_free(data);
+}
+
+static void restart_in_mid_epoch(void **state) {
+    (void)state;
+    Dataset *data = numbered(COUNT);
+    DataIter *iter = data_iter_new(data, BATCH, true, 7);
+    int whole[COUNT], part[COUNT];
+    data_iter_start(iter, 5);
+    assert_int_equal(take(iter, ALL, whole), COUNT);
+    // After every number of minibatches: the prefetch thread is caught in all its states.
+    for (int batches = 0; batches < 51; batches++) {
+        data_iter_start(iter, batches);
+        take(iter, batches, part);
+        data_iter_start(iter, 5);
+        assert_int_equal(take(iter, 3, part), 3 * BATCH);
+        assert_memory_equal(part, whole, sizeof(int) * 3 * BATCH);
+        assert_int_equal(take(iter, ALL, part + 3 * BATCH), COUNT - 3 * BATCH);
+        assert_memory_equal(part, whole, sizeof whole);
+    }
+    for (int i = 0; i < 200; i++) data_iter_start(iter, i);
+    data_iter_start(iter, 5);
+    data_iter_free(iter); // in mid-epoch
+    dataset_free(data);
+    data_iter_free(NULL);
+}
+
+static void without_shuffle(void **state) {
+    (void)state;
+    Dataset *data = numbered(COUNT);
+    DataIter *iter = data_iter_new(data, BATCH, false, 7);
+    int numbers[COUNT];
+    for (int epoch = 0; epoch < 2; epoch++) {
+        data_iter_start(iter, epoch);
+        assert_int_equal(take(iter, ALL, numbers), COUNT);
+        for (int i = 0; i < COUNT; i++) assert_int_equal(numbers[i], i);
+    }
+    data_iter_free(iter);
+    dataset_free(data);
+}
+
+static void sizes_of_batches(void **state) {
+    (void)state;
+    int numbers[64];
+    for (int count = 1; count <= 9; count++)
+        for (int batch_size = 1; batch_size <= 11; batch_size++) {
+            Dataset *data = numbered(count);
+            DataIter *iter = data_iter_new(data, batch_size, true, 1);
+            assert_int_equal(data_iter_batches(iter), (count + batch_size - 1) / batch_size);
+            for (int epoch = 0; epoch < 2; epoch++) {
+                data_iter_start(iter, epoch);
+                assert_int_equal(take(iter, ALL, numbers), count);
+                assert_each_once(numbers, count);
+            }
+            data_iter_free(iter);
+            dataset_free(data);
+        }
+    Dataset *data = numbered(5);
+    DataIter *iter = data_iter_new(data, INT32_MAX, false, 1); // not 51 GB
+    data_iter_start(iter, 0);
+    assert_int_equal(take(iter, ALL, numbers), 5);
+    data_iter_free(iter);
+    dataset_free(data);
+}
+
+static void every_byte(void **state) {
+    (void)state;
+    Dataset *data = calloc(1, sizeof *data);
+    assert_non_null(data);
+    *data = (Dataset){1, 16, 16, malloc(256), calloc(1, 1)};
+    assert_non_null(data->images);
+    for (int i = 0; i < 256; i++) data->images[i] = (uint8_t)i;
+    DataIter *iter = data_iter_new(data, 1, false, 0);
+    data_iter_start(iter, 0);
+    Tensor *X, *y;
+    assert_true(data_iter_next(iter, &X, &y));
+    for (int i = 0; i < 256; i++) assert_true(X->data[i] == (float)i / 255.0f);
+    data_iter_free(iter);
+    dataset_free(data);
+}
+
+// A device that is late with its copies still gets the minibatch that was meant, though the
+// iterator is asked for the next ones meanwhile.
+static void slow_device(void **state) {
+    (void)state;
+    enum { BATCHES = 50, WORK = 1 << 20 };
+    Dataset *data = numbered(BATCHES * BATCH);
+    DataIter *iter = data_iter_new(data, BATCH, false, 0);
+    Tensor *work = tensor_new(cpu_device(0), WORK);
+    Tensor *X, *y, *copies[BATCHES];
+    data_iter_start(iter, 0);
+    for (int b = 0; b < BATCHES; b++) {
+        assert_true(data_iter_next(iter, &X, &y));
+        for (int i = 0; i < 4; i++) tensor_fill(work, 1); // keeps the device's queue busy
+        copies[b] = tensor_to(X, cpu_device(0));
+    }
+    assert_false(data_iter_next(iter, &X, &y));
+    float values[BATCH * 6];
+    for (int b = 0; b < BATCHES; b++) {
+        tensor_read(copies[b], values);
+        for (int i = 0; i < BATCH; i++) {
+            int number = b * BATCH + i;
+            assert_true(values[6 * i] == (float)(number % 256) / 255.0f);
+            assert_true(values[6 * i + 1] == (float)(number / 256) / 255.0f);
+        }
+        tensor_free(copies[b]);
+    }
+    tensor_free(work);
+    data_iter_free(iter);
+    dataset_free(data);
+}
+
+static void use_without_start(void *unused) {
+    (void)unused;
+    Tensor *X, *y;
+    data_iter_next(data_iter_new(numbered(3), 2, true, 0), &X, &y);
+}
+static void batches_of_none(void *unused) {
+    (void)unused;
+    data_iter_new(numbered(3), 0, true, 0);
+}
+
+static void wrong_uses(void **state) {
+    (void)state;
+    expect_death(1, "call data_iter_start()", use_without_start, NULL);
+    expect_death(1, "at least one image", batches_of_none, NULL);
+}
+
+static int close_devices(void **state) {
+    (void)state;
+    devices_close();
+    return 0;
+}
+
+#define TEST(function)                                                                             \
+    cmocka_unit_test_setup_teardown(function, make_test_folder, remove_test_folder)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_numbers),
+        cmocka_unit_test(random_orders),
+        TEST(zipped_and_plain),
+        TEST(folder_from_the_environment),
+        TEST(missing),
+        TEST(too_many_wanted),
+        TEST(bad_plain_files),
+        TEST(bad_zipped_files),
+        TEST(damaged_gzip),
+        TEST(claims_of_billions),
+        cmocka_unit_test(wrong_uses),
+        cmocka_unit_test(real_data),
+        cmocka_unit_test(each_image_once),
+        cmocka_unit_test(restart_in_mid_epoch),
+        cmocka_unit_test(without_shuffle),
+        cmocka_unit_test(sizes_of_batches),
+        cmocka_unit_test(every_byte),
+        cmocka_unit_test(slow_device),
+    };
+    return cmocka_run_group_tests_name("data", tests, NULL, close_devices);
+}
