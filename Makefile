@@ -75,11 +75,13 @@ build/config.mk: Makefile .make/probe.sh
 	@mkdir -p build
 	@CC='$(CC)' CUDA='$(CUDA)' ARCH='$(ARCH)' sh .make/probe.sh >$@.new
 	@echo 'CONFIG_SETTINGS := $(SETTINGS)' >>$@.new
-	@cmp -s $@.new $@ || { sed -n 's/^#! /  /p' $@.new; cp $@.new $@; }
+	@cmp -s $@.new $@ || { $(if $(ALL_IS_A_GOAL),,sed -n 's/^#! /  /p' $@.new;) cp $@.new $@; }
 	@rm -f $@.new
 
+# `make` says what was found each time, other goals when it changed.
+ALL_IS_A_GOAL := $(filter all,$(or $(MAKECMDGOALS),all))
 report: build/config.mk
-	@sed -n 's/^#! /  /p' build/config.mk
+	@$(if $(ALL_IS_A_GOAL),sed -n 's/^#! /  /p' build/config.mk)
 	@test -z '$(strip $(MISSING))' || { echo 'make: error: missing: $(MISSING)' >&2; \
 	    echo 'hint: make setup' >&2; exit 1; }
 

@@ -49,14 +49,14 @@ static char *find_script(const char *name) {
     return xprintf("plots/%s", name);
 }
 
-static bool gnuplot_runs(void) {
+// Whether gnuplot is there and, with these arguments, ends well. It says nothing.
+static bool gnuplot_runs(char *arguments[]) {
     pid_t pid;
     int status;
     posix_spawn_file_actions_t quiet;
     posix_spawn_file_actions_init(&quiet);
     posix_spawn_file_actions_addopen(&quiet, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
     posix_spawn_file_actions_addopen(&quiet, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-    char *arguments[] = {"gnuplot", "--version", NULL};
     int failed = posix_spawnp(&pid, "gnuplot", &quiet, NULL, arguments, environ);
     posix_spawn_file_actions_destroy(&quiet);
     if (failed) return false;
@@ -86,8 +86,6 @@ static bool succeeded(pid_t pid) {
 
 // ---- live ----------------------------------------------------------------------------------------
 
-static bool has_display(void) { return getenv("DISPLAY") || getenv("WAYLAND_DISPLAY"); }
-
 // Text as wide as the terminal, 80 columns where there is none.
 static char *dumb_output(void) {
     struct winsize size = {0};
@@ -103,6 +101,7 @@ static void show_live(Animator *a) {
         return;
     }
     char *output = dumb_output();
+    fflush(stdout); // what was printed before comes before the plot
     pid_t pid = start_gnuplot(a->script, a->csv, output);
     if (pid) succeeded(pid);
     free(output);
@@ -118,8 +117,14 @@ static void set_string(FILE *gnuplot, const char *name, const char *value) {
     fputs("'\n", gnuplot);
 }
 
+// A display is not enough: gnuplot-nox has no windows.
+static bool has_window(void) {
+    return (getenv("DISPLAY") || getenv("WAYLAND_DISPLAY")) &&
+           gnuplot_runs((char *[]){"gnuplot", "-e", "if (GPVAL_TERM eq 'unknown') { exit status 1 }", NULL});
+}
+
 static FILE *open_window(const Animator *a) {
-    if (!has_display()) return NULL;
+    if (!has_window()) return NULL;
     FILE *gnuplot = popen("gnuplot -persist 2>/dev/null", "w");
     if (!gnuplot) return NULL;
     set_string(gnuplot, "script", a->script);
@@ -135,7 +140,7 @@ Animator *animator_new(const char *csv, const char *png, const char *script, boo
     a->csv = xstrdup(csv);
     a->png = xstrdup(png);
     a->script = find_script(script);
-    a->can_draw = gnuplot_runs();
+    a->can_draw = gnuplot_runs((char *[]){"gnuplot", "--version", NULL});
     a->live = live && a->can_draw;
     if (!a->can_draw) warn("no gnuplot: the curves go to %s only (`make setup` installs gnuplot)", csv);
     if (a->live) a->window = open_window(a);
@@ -159,14 +164,14 @@ static void finish_drawing(Animator *a) {
     bool drawn = succeeded(a->drawing);
     a->drawing = 0;
     if (!drawn) {
-        unlink(a->temporary);
-        free(a->temporary);
+        output_discard(a->temporary);
         a->can_draw = false;
         warn("gnuplot could not draw %s; the figures are in %s", a->png, a->csv);
     } else if (output_publish(a->temporary, a->png) != 0) {
         a->can_draw = false;
         warn("%s: %s; the figures are in %s", a->png, strerror(errno), a->csv);
     }
+    free(a->temporary);
     a->temporary = NULL;
 }
 

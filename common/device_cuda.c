@@ -1,7 +1,8 @@
 // device_cuda.c: a GPU, or a share of one: a CUDA stream, with cuBLAS and memory of its own.
 //
-// The host thread puts work on the streams and goes on; the GPUs run it. All calls come from that one
-// thread. CUDA keeps a "current GPU" per host thread, so each function here first says which it means.
+// The host thread puts work on the streams and goes on; the GPUs run it. All calls come from that
+// one thread. CUDA keeps a "current GPU" per host thread, so each function here first says which it
+// means.
 #include "backend.h"
 #include "error.h"
 #include "../kernels/cuda/cuda.h"
@@ -45,7 +46,7 @@ void cuda_kernels_fail(const char *hint, const char *format, ...) {
     die(hint, "%s", message);
 }
 
-// ---- opening and closing -------------------------------------------------------------------------
+// ---- opening and closing ------------------------------------------------------------------------
 
 static int cuda_count(const char **why) {
     int count = 0, driver = 0;
@@ -55,7 +56,8 @@ static int cuda_count(const char **why) {
     if (error == cudaSuccess && count > 0) return count < MAX_DEVICES ? count : MAX_DEVICES;
     // Without any driver CUDA complains about the driver's version, which would mislead.
     bool no_driver = cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0;
-    *why = no_driver ? "no CUDA driver" : cudaGetErrorString(error != cudaSuccess ? error : cudaErrorNoDevice);
+    *why = no_driver ? "no CUDA driver"
+                     : cudaGetErrorString(error != cudaSuccess ? error : cudaErrorNoDevice);
     return 0;
 }
 
@@ -70,16 +72,19 @@ static void *cuda_open(Device *device) {
 
 static void cuda_close(Device *device) {
     Queue *queue = use(device);
-    cuda_lane_close(&queue->lane); // waits for the queue, and so for copies: they end on both queues
+    // Waits for the queue, and so for each copy that it takes part in: nobody needs the pieces now.
+    cuda_lane_close(&queue->lane);
     for (int i = 0; i < EVENTS; i++) CUDA_CHECK(cudaEventDestroy(queue->events[i]));
     for (int i = 0; i < PIECES; i++) CUDA_CHECK(cudaFreeHost(queue->pieces[i].memory));
     free(queue);
 }
 
 // A GPU has the cores it has.
-static void cuda_set_threads(Device *device, int threads) { (void)device, (void)threads; }
+static void cuda_set_threads(Device *device, int threads) {
+    (void)device, (void)threads;
+}
 
-// ---- memory --------------------------------------------------------------------------------------
+// ---- memory -------------------------------------------------------------------------------------
 
 // NULL when there is no memory left, which is for the caller to explain; anything else is fatal.
 static void *or_null(cudaError_t error, void *memory) {
@@ -111,9 +116,11 @@ static void *cuda_host_alloc(size_t bytes) {
     return or_null(error, memory);
 }
 
-static void cuda_host_free(void *memory) { CUDA_CHECK(cudaFreeHost(memory)); }
+static void cuda_host_free(void *memory) {
+    CUDA_CHECK(cudaFreeHost(memory));
+}
 
-// ---- kernels and events --------------------------------------------------------------------------
+// ---- kernels and events -------------------------------------------------------------------------
 
 static void cuda_launch(Device *device, KernelId kernel, const void *args, size_t size) {
     (void)size; // the kernel's parameters are copied into the launch itself
@@ -121,10 +128,10 @@ static void cuda_launch(Device *device, KernelId kernel, const void *args, size_
     cuda_kernels[kernel](&queue->lane, args);
 }
 
-// Ticket t is marked by CUDA event t % EVENTS, so an event is recorded again and again. Who then waits
-// for an old ticket waits for a newer point of that queue, at which the old one has been reached too.
-// That is longer than needed but never for ever: one host thread issues all the work, so what is waited
-// for was always issued before the wait.
+// Ticket t is marked by CUDA event t % EVENTS, so an event is recorded again and again. Who then
+// waits for an old ticket waits for a newer point of that queue, at which the old one has been
+// reached too. That is longer than needed but never for ever: one host thread issues all the work,
+// so what is waited for was always issued before the wait.
 static cudaEvent_t event_of(Event event) {
     return ((Queue *)event.device->queue)->events[event.ticket % EVENTS];
 }
@@ -147,11 +154,12 @@ static void cuda_host_wait(Event event) {
     CUDA_CHECK(cudaEventSynchronize(event_of(event)));
 }
 
-// ---- from one GPU to another ---------------------------------------------------------------------
+// ---- from one GPU to another --------------------------------------------------------------------
 //
-// Two GPUs may reach each other over NVLink or the PCIe bus, without the host. CUDA says whether they
-// can; on machines whose bus is set up wrongly it says yes and the bytes arrive damaged. So before the
-// first copy a test pattern is sent and compared. Where it fails, copies go by way of the host.
+// Two GPUs may reach each other over NVLink or the PCIe bus, without the host. CUDA says whether
+// they can; on machines whose bus is set up wrongly it says yes and the bytes arrive damaged. So
+// before the first copy a test pattern is sent and compared. Where it fails, copies go by way of
+// the host.
 
 typedef enum { UNTRIED, DIRECT, BY_HOST } Path;
 
@@ -205,13 +213,16 @@ static Path path_between(Device *to, Device *from, Device *device) {
     if (*path != UNTRIED) return *path;
     *path = BY_HOST;
     if (enable_peer_access(a, b) && enable_peer_access(b, a)) {
-        if (pattern_arrives(b, a, device->hardware, use(device)->lane.stream)) *path = DIRECT;
-        else warn("bytes from GPU %d to GPU %d arrive damaged: copying by way of the host", a, b);
+        if (pattern_arrives(b, a, device->hardware, use(device)->lane.stream))
+            *path = DIRECT;
+        else
+            warn("bytes from GPU %d to GPU %d arrive damaged: copying by way of the host", a, b);
     }
     return *path;
 }
 
-// Piece by piece: `from` fills a piece of host memory, then `to` empties it while `from` fills the next.
+// Piece by piece: `from` fills a piece of host memory, then `to` empties it while `from` fills the
+// next.
 static void copy_by_host(Device *to, char *dst, Device *from, const char *src, size_t bytes) {
     Queue *source = from->queue, *target = to->queue;
     for (size_t done = 0, i = 0; done < bytes; done += PIECE_BYTES, i++) {
@@ -229,10 +240,12 @@ static void copy_by_host(Device *to, char *dst, Device *from, const char *src, s
                                    target->lane.stream));
         piece->emptied = (Event){to, cuda_record(to)};
     }
-    cuda_wait(from, (Event){to, target->tickets}); // the copy ends on both queues, whichever was asked
+    // The caller orders later work after the queue that it asked. So both queues end the copy.
+    cuda_wait(from, (Event){to, target->tickets});
 }
 
-static void cuda_copy(Device *device, Device *other, void *dst, const void *src, size_t bytes, bool to_other) {
+static void cuda_copy(Device *device, Device *other, void *dst, const void *src, size_t bytes,
+                      bool to_other) {
     Device *to = to_other ? other : device, *from = to_other ? device : other;
     cudaStream_t stream = use(device)->lane.stream;
     if (bytes == 0) return;

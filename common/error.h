@@ -37,6 +37,6 @@ void *xcalloc(unsigned long count, unsigned long bytes);
 void *xrealloc(void *memory, unsigned long bytes);
 char *xstrdup(const char *text);
 // A new string made as printf would.
-char *xprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
+char *xprintf(const char *format, ...) __attribute__((format(printf, 1, 2), nonnull));
 
 #endif

@@ -29,8 +29,7 @@ static const char *const get_data =
 static const char *const get_again =
     "the file is damaged: `make setup` installs the data set again";
 
-// ---- IDX files
-// -----------------------------------------------------------------------------------
+// ---- IDX files ----------------------------------------------------------------------------------
 
 typedef struct IdxFile {
     char *path;
@@ -45,8 +44,7 @@ static size_t read_up_to(IdxFile *file, void *buffer, unsigned size) {
     int got = gzread(file->stream, buffer, size);
     int error;
     const char *message = gzerror(file->stream, &error); // "path: what"
-    // At the end of a file that was cut off, gzread() returns what there is and only marks the
-    // error.
+    // Of a file that was cut off, gzread() returns what there is and only marks the error.
     if (got < 0 || (error != Z_OK && error != Z_STREAM_END)) die(get_again, "%s", message);
     return (size_t)got;
 }
@@ -104,6 +102,9 @@ static uint8_t *read_items(IdxFile *file, size_t keep) {
     for (size_t done = 0; done < total;) {
         size_t wanted = total - done < PIECE ? total - done : PIECE;
         size_t got = read_up_to(file, piece, (unsigned)wanted);
+        if (got < wanted)
+            die(get_again, "%s: the header claims %u items, the file ends after %zu", file->path,
+                file->count, (done + got) / file->item_bytes);
         if (done < keep) {
             while (capacity < keep && capacity < done + got) {
                 capacity = capacity ? 2 * capacity : 16 * PIECE;
@@ -113,9 +114,6 @@ static uint8_t *read_items(IdxFile *file, size_t keep) {
             memcpy(kept + done, piece, got < keep - done ? got : keep - done);
         }
         done += got;
-        if (got < wanted)
-            die(get_again, "%s: the header claims %u items, the file ends after %zu", file->path,
-                file->count, done / file->item_bytes);
     }
     // This also makes zlib compare the checksum.
     if (read_up_to(file, piece, 1) > 0)
@@ -129,8 +127,7 @@ static void idx_close(IdxFile *file) {
     free(file->path);
 }
 
-// ---- the data set
-// --------------------------------------------------------------------------------
+// ---- the data set -------------------------------------------------------------------------------
 
 static const char *find_directory(const char *directory) {
     if (!directory) directory = getenv("FASHION_MNIST_DIR");
@@ -182,8 +179,7 @@ void dataset_free(Dataset *data) {
     free(data);
 }
 
-// ---- minibatches
-// ---------------------------------------------------------------------------------
+// ---- minibatches --------------------------------------------------------------------------------
 //
 // A ring of buffers between two threads. Batch b of an epoch is in slot b % SLOTS. Three counters
 // say who owns what; each only grows during an epoch:

@@ -10,8 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// ---- the list of temporary files
-// -----------------------------------------------------------------
+// ---- the list of temporary files ----------------------------------------------------------------
 
 // A forked child inherits the list but not the files: they are its parent's to remove.
 typedef struct Unfinished {
@@ -68,8 +67,7 @@ void remove_unfinished_files(void) {
     pthread_mutex_unlock(&lock);
 }
 
-// ---- paths
-// ---------------------------------------------------------------------------------------
+// ---- paths --------------------------------------------------------------------------------------
 
 char *path_join(const char *directory, const char *name) {
     size_t length = strlen(directory);
@@ -134,15 +132,13 @@ static bool is_written_directly(const char *path) {
 static FILE *open_directly(const char *path) {
     struct stat status;
     if (stat(path, &status) != 0 || !is_stdout(&status)) return fopen(path, "we");
-    // Opened a second time, it would have a second position, and the two would overwrite each
-    // other.
+    // Opened a second time it would have a second position, and one would overwrite the other.
     fflush(stdout);
     int copy = dup(STDOUT_FILENO);
     return copy < 0 ? NULL : fdopen(copy, "w");
 }
 
-// ---- opening and closing
-// -------------------------------------------------------------------------
+// ---- opening and closing ------------------------------------------------------------------------
 
 // Creates the temporary file that belongs to `place`; die()s if that fails.
 static FILE *create_temporary(const char *place, char **temporary) {
@@ -180,8 +176,7 @@ static int close_stream(FILE *stream) {
     // A write that failed earlier has left its mark but not its reason. One more byte fails for the
     // same reason; nobody will see it, as the file is about to be removed.
     if (failed && errno == 0 && fputc('\n', stream) != EOF) fflush(stream);
-    int error = failed && errno == 0 ? EIO : errno;
-    if (!failed) error = 0;
+    int error = !failed ? 0 : errno ? errno : EIO;
     if (fclose(stream) != 0 && !error) error = errno;
     return error;
 }
@@ -200,12 +195,15 @@ void output_close(OutputFile *file) {
     output_forget(file);
 }
 
+void output_discard(char *temporary) {
+    if (!is_remembered(temporary)) return; // written directly
+    unlink(temporary);
+    forget(temporary);
+}
+
 void output_abandon(OutputFile *file) {
     fclose(file->stream);
-    if (file->temporary) {
-        unlink(file->temporary);
-        forget(file->temporary);
-    }
+    if (file->temporary) output_discard(file->temporary);
     output_forget(file);
 }
 
@@ -226,7 +224,7 @@ int output_publish(char *temporary, const char *path) {
     char *place = follow_links(path);
     struct stat old;
     // Whoever made the old file private wants the new one private.
-    if (stat(place, &old) == 0) chmod(temporary, old.st_mode & 07777);
+    if (stat(place, &old) == 0) chmod(temporary, old.st_mode & 0777);
     int error = rename(temporary, place) == 0 ? 0 : errno;
     if (error) unlink(temporary);
     forget(temporary);
@@ -235,8 +233,7 @@ int output_publish(char *temporary, const char *path) {
     return error ? -1 : 0;
 }
 
-// ---- directories
-// ---------------------------------------------------------------------------------
+// ---- directories --------------------------------------------------------------------------------
 
 static void make_one_directory(const char *path) {
     if (mkdir(path, 0777) == 0) return;

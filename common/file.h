@@ -24,6 +24,8 @@ void output_abandon(OutputFile *file);
 char *output_temporary(const char *path);
 // Renames; returns 0, or -1 with errno set (the temporary file is removed then).
 int output_publish(char *temporary, const char *path);
+// Removes it instead.
+void output_discard(char *temporary);
 
 // Called by die(): removes the temporary files of this process.
 void remove_unfinished_files(void);

@@ -61,10 +61,12 @@ static const stbtt_fontinfo *font(void) {
     return &info;
 }
 
-// The next character of UTF-8 text of one or two bytes; moves on.
+// The next character of UTF-8 text; moves on.
 static int next_character(const char **text) {
     int c = (unsigned char)*(*text)++;
-    if ((c & 0xE0) == 0xC0 && (**text & 0xC0) == 0x80) c = (c & 0x1F) << 6 | (*(*text)++ & 0x3F);
+    int more = c >= 0xF0 ? 3 : c >= 0xE0 ? 2 : c >= 0xC0 ? 1 : 0;
+    if (more) c &= 0x3F >> more;
+    for (; more && (**text & 0xC0) == 0x80; more--) c = c << 6 | (*(*text)++ & 0x3F);
     return c;
 }
 

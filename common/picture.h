@@ -20,7 +20,7 @@ void picture_box(Picture *p, int x, int y, int width, int height, Color color);
 // A frame of the given thickness just inside that rectangle.
 void picture_frame(Picture *p, int x, int y, int width, int height, int thickness, Color color);
 
-// One line of text (UTF-8 up to U+07FF); (x, y) is the upper left corner of its line, `height` pixels
+// One line of text (UTF-8); (x, y) is the upper left corner of its line, `height` pixels
 // high. Returns its width.
 int picture_text(Picture *p, int x, int y, int height, const char *text, Color color);
 int picture_text_width(const char *text, int height);

@@ -78,6 +78,7 @@ void tensor_fill(Tensor *t, float value) {
 }
 
 void tensor_read(const Tensor *t, float *values) {
+    if (t->device == host()) synchronize_all(); // some device may still be copying into it
     device_copy(host(), values, t->device, t->data, tensor_bytes(t));
     synchronize(t->device);
 }

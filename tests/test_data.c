@@ -16,8 +16,7 @@ enum { PIXELS = 28 * 28 };
 #define IMAGES "train-images-idx3-ubyte"
 #define LABELS "train-labels-idx1-ubyte"
 
-// ---- random numbers
-// ------------------------------------------------------------------------------
+// ---- random numbers -----------------------------------------------------------------------------
 
 static void random_numbers(void **state) {
     (void)state;
@@ -69,8 +68,7 @@ static void random_orders(void **state) {
     assert_int_equal(order[0], 0);
 }
 
-// ---- made files
-// ----------------------------------------------------------------------------------
+// ---- made files ---------------------------------------------------------------------------------
 
 static uint8_t pixel(size_t image, size_t p) {
     return (uint8_t)(image * 31 + p * 7 + p / 256);
@@ -184,8 +182,7 @@ static void real_data(void **state) {
     dataset_free(test);
 }
 
-// ---- bad files
-// -----------------------------------------------------------------------------------
+// ---- bad files ----------------------------------------------------------------------------------
 
 static int limit_of_open;
 
@@ -251,6 +248,8 @@ static void bad_bodies_in(const char *images, const char *labels) {
     make_images(images, 3, 3 * PIXELS);
     make_labels(labels, 3, 2);
     refused("the header claims 3 items, the file ends after 2");
+    make_labels(labels, 3, 0);
+    refused("the header claims 3 items, the file ends after 0");
     make_labels(labels, 3, 4);
     refused("the file goes on after the 3 items that its header claims");
     make_labels(labels, 3, 3);
@@ -319,8 +318,7 @@ static void claims_of_billions(void **state) {
     refused("the header claims 4294967295 images");
 }
 
-// ---- minibatches
-// ---------------------------------------------------------------------------------
+// ---- minibatches --------------------------------------------------------------------------------
 
 // A data set of `count` images of 2 x 3 pixels, the first two of which hold the image's number.
 static Dataset *numbered(int count) {
@@ -432,6 +430,29 @@ static void restart_in_mid_epoch(void **state) {
     data_iter_free(NULL);
 }
 
+// Minibatches that take long to make, so that the prefetch thread is in the middle of one.
+static void restart_in_mid_batch(void **state) {
+    (void)state;
+    enum { MANY = 60000, LARGE = 20000 };
+    Dataset *data = numbered(MANY);
+    DataIter *iter = data_iter_new(data, LARGE, true, 7);
+    int *order = malloc(MANY * sizeof(int)), *numbers = malloc(MANY * sizeof(int));
+    assert_non_null(order);
+    assert_non_null(numbers);
+    for (int epoch = 0; epoch < 30; epoch++) {
+        data_iter_start(iter, 1000 + epoch);
+        usleep((unsigned)epoch * 20);
+        data_iter_start(iter, epoch);
+        assert_int_equal(take(iter, ALL, numbers), MANY);
+        random_order(order, MANY, 7, STREAM_SHUFFLE + (uint32_t)epoch);
+        assert_memory_equal(numbers, order, MANY * sizeof(int));
+    }
+    free(order);
+    free(numbers);
+    data_iter_free(iter);
+    dataset_free(data);
+}
+
 static void without_shuffle(void **state) {
     (void)state;
     Dataset *data = numbered(COUNT);
@@ -533,6 +554,13 @@ static void wrong_uses(void **state) {
     expect_death(1, "at least one image", batches_of_none, NULL);
 }
 
+// CPU devices even where there is a GPU, because CUDA does not survive a fork.
+static int open_devices(void **state) {
+    (void)state;
+    devices_init(BACKEND_CPU, 0);
+    return 0;
+}
+
 static int close_devices(void **state) {
     (void)state;
     devices_close();
@@ -558,10 +586,11 @@ int main(void) {
         cmocka_unit_test(real_data),
         cmocka_unit_test(each_image_once),
         cmocka_unit_test(restart_in_mid_epoch),
+        cmocka_unit_test(restart_in_mid_batch),
         cmocka_unit_test(without_shuffle),
         cmocka_unit_test(sizes_of_batches),
         cmocka_unit_test(every_byte),
         cmocka_unit_test(slow_device),
     };
-    return cmocka_run_group_tests_name("data", tests, NULL, close_devices);
+    return cmocka_run_group_tests_name("data", tests, open_devices, close_devices);
 }

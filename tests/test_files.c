@@ -15,8 +15,7 @@
 #include "../common/error.h"
 #include "../common/file.h"
 
-// ---- helpers
-// -------------------------------------------------------------------------------------
+// ---- helpers ------------------------------------------------------------------------------------
 
 static void write_text(const char *path, const char *text) {
     OutputFile file = output_open(path);
@@ -47,8 +46,7 @@ static void assert_files_in_folder(int expected) {
     assert_int_equal(count, expected);
 }
 
-// ---- what goes well
-// ------------------------------------------------------------------------------
+// ---- what goes well -----------------------------------------------------------------------------
 
 static void new_and_replaced(void **state) {
     (void)state;
@@ -261,8 +259,7 @@ static void directories(void **state) {
     free(path);
 }
 
-// ---- what goes wrong
-// -----------------------------------------------------------------------------
+// ---- what goes wrong ----------------------------------------------------------------------------
 
 static void open_it(void *path) {
     OutputFile file = output_open(path);
@@ -282,6 +279,14 @@ static void write_much(void *path) {
     output_close(&file);
 }
 
+// One write larger than the stream's buffer: when it fails nothing is left to fail at the end.
+static void write_at_once(void *path) {
+    static char block[1 << 16];
+    OutputFile file = output_open(path);
+    fwrite(block, 1, sizeof block, file.stream);
+    output_close(&file);
+}
+
 static void write_little(void *path) {
     write_text(path, "a few bytes");
 }
@@ -290,6 +295,7 @@ static void full_disk(void **state) {
     (void)state;
     expect_death(1, "/dev/full: cannot write: No space left on device", write_little, "/dev/full");
     expect_death(1, "hint: free some space, or choose another place", write_much, "/dev/full");
+    expect_death(1, "/dev/full: cannot write: No space left", write_at_once, "/dev/full");
     struct stat status;
     assert_int_equal(stat("/dev/full", &status), 0); // still there
     assert_true(S_ISCHR(status.st_mode));

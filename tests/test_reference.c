@@ -2,13 +2,13 @@
 //
 // The figures are in tests/reference/*.safetensors; make_reference.py there says what each holds.
 // They were computed in float64 and are good to float32's last digit, so what is compared here is
-// our own rounding. To be run from the repository root. Each operation is checked on try_gpu(0), and
-// on a CPU device too where that is a GPU.
+// our own rounding. To be run from the repository root. Each operation is checked on try_gpu(0),
+// and on a CPU device too where that is a GPU.
 //
-// How close is close enough: |ours - reference| <= tolerance * max(|reference|, rms of the reference
-// tensor). The second term is there for elements that happen to be near zero, and it carries the
-// length of the sums: a sum of K products of normal numbers has an rms of sqrt(K), and its rounding
-// error grows the same way. The comparison is written so that a NaN fails it.
+// How close is close enough: |ours - reference| <= tolerance * max(|reference|, rms of the
+// reference tensor). The second term is there for elements that happen to be near zero, and it
+// carries the length of the sums: a sum of K products of normal numbers has an rms of sqrt(K), and
+// its rounding error grows the same way. The comparison is written so that a NaN fails it.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,6 +24,7 @@
 #include "../common/fashion_mnist.h"
 #include "../common/functional.h"
 #include "../common/safetensors.h"
+#include "../chapters/04_lenet_multi_gpu/lenet.h"
 
 #define FOLDER "tests/reference/"
 
@@ -37,7 +38,7 @@ static SafetensorsFile ops, start, losses;
 static Device *devices[2];
 static int num_devices;
 
-// ---- comparing -----------------------------------------------------------------------------------
+// ---- comparing ----------------------------------------------------------------------------------
 
 static double rms(const SafetensorsEntry *expected) {
     double squares = 0;
@@ -51,8 +52,8 @@ static void check_value(const char *what, size_t i, double ours, double expected
                         double scale) {
     double allowed = tolerance * fmax(fabs(expected), scale);
     if (!(fabs(ours - expected) <= allowed))
-        fail_msg("%s[%zu] is %.9g, PyTorch has %.9g (allowed difference %.1e)", what, i, ours, expected,
-                 allowed);
+        fail_msg("%s[%zu] is %.9g, PyTorch has %.9g (allowed difference %.1e)", what, i, ours,
+                 expected, allowed);
 }
 
 static float *read_values(const Tensor *t) {
@@ -73,12 +74,15 @@ static void check_tensor(const Tensor *t, const SafetensorsEntry *expected, doub
     free(what);
 }
 
-// ---- one case of one operation -------------------------------------------------------------------
+// ---- one case of one operation ------------------------------------------------------------------
 
+// Inputs are parameters in one run, whose gradients are added to what is there (zero), and
+// activations in another, whose first gradient overwrites whatever the arena held.
 typedef struct Case {
     const char *operation;
     int number;
     Device *device;
+    bool activations;
 } Case;
 
 // NULL when this case has no such part.
@@ -101,8 +105,16 @@ static Tensor *tensor_from(Device *device, const SafetensorsEntry *entry, bool w
     return t;
 }
 
+static Tensor *input_from(const Case *c, const SafetensorsEntry *entry) {
+    if (!c->activations) return tensor_from(c->device, entry, true);
+    Tensor *t = arena_tensor(c->device, entry->ndim, entry->shape, true);
+    tensor_write(t, entry->values);
+    tensor_fill(t->grad, NAN);
+    return t;
+}
+
 static Tensor *input(const Case *c, const char *name) {
-    return tensor_from(c->device, needed(part(c, name)), true);
+    return input_from(c, needed(part(c, name)));
 }
 
 static Tensor *input_or_null(const Case *c, const char *name) {
@@ -122,19 +134,19 @@ static void check_output_and_go_backward(const Case *c, Tensor *Y, double tolera
     tensor_free(dY);
 }
 
-// Checks the gradient of an input and frees the input.
+// Checks the gradient of an input, which is not needed any more.
 static void check_grad(const Case *c, const char *name, Tensor *t, double tolerance) {
     if (!t) return;
     char *key = xprintf("d%s", name);
     check_tensor(t->grad, needed(part(c, key)), tolerance);
     free(key);
-    tensor_free(t);
+    if (!c->activations) tensor_free(t);
 }
 
-// Runs a check on all cases of an operation, on all devices.
+// Runs a check on all cases of an operation, on all devices, with both kinds of inputs.
 static void for_each_case(const char *operation, void (*check)(const Case *c)) {
-    for (int d = 0; d < num_devices; d++) {
-        Case c = {.operation = operation, .number = 0, .device = devices[d]};
+    for (int run = 0; run < 2 * num_devices; run++) {
+        Case c = {.operation = operation, .device = devices[run / 2], .activations = run % 2};
         for (; part(&c, "Y"); c.number++) {
             begin_step(c.device);
             check(&c);
@@ -143,7 +155,7 @@ static void for_each_case(const char *operation, void (*check)(const Case *c)) {
     }
 }
 
-// ---- the operations ------------------------------------------------------------------------------
+// ---- the operations -----------------------------------------------------------------------------
 
 static void check_conv2d(const Case *c) {
     Tensor *X = input(c, "X"), *W = input(c, "W"), *b = input_or_null(c, "b");
@@ -158,7 +170,8 @@ static void check_conv2d(const Case *c) {
 // LeNet's two convolutions take their weights from the start, to keep the file small.
 static void check_lenet_conv(const Case *c) {
     const SafetensorsEntry *weights = safetensors_find(&start, c->number == 0 ? "W1" : "W2");
-    Tensor *X = input(c, "X"), *W = tensor_from(c->device, needed(weights), true), *b = input(c, "b");
+    Tensor *X = input(c, "X"), *b = input(c, "b");
+    Tensor *W = input_from(c, needed(weights));
     check_output_and_go_backward(c, conv2d(X, W, b), SUMMED);
     check_grad(c, "X", X, SUMMED);
     check_grad(c, "W", W, SUMMED);
@@ -215,7 +228,7 @@ static void check_sum(const Case *c) {
 }
 
 static void check_sgd(const Case *c) {
-    Tensor *param = input(c, "param");
+    Tensor *param = tensor_from(c->device, needed(part(c, "param")), true);
     tensor_write(param->grad, needed(part(c, "grad"))->values);
     sgd(&param, 1, needed(part(c, "options"))->values[0], option(c, 1));
     check_tensor(param, needed(part(c, "Y")), ROUNDED);
@@ -242,40 +255,18 @@ TEST_OF(sum)
 TEST_OF(sgd)
 #undef TEST_OF
 
-// ---- LeNet: the first step, and 100 of them ------------------------------------------------------
+// ---- LeNet: the first step, and 100 of them -----------------------------------------------------
 
-// To be replaced by chapter 4's own: #include "../chapters/04_lenet_multi_gpu/lenet.h"
-enum { LENET_PARAMS = 8 };
-static Tensor *lenet(Tensor *X, Tensor *const params[]) {
-    Tensor *h1 = avg_pool2d(relu(conv2d(X, params[0], params[1])), .kernel = 2);
-    Tensor *h2 = avg_pool2d(relu(conv2d(h1, params[2], params[3])), .kernel = 2);
-    h2 = reshape(h2, h2->shape[0], -1);
-    Tensor *h3 = relu(add_bias(mm(h2, params[4]), params[5]));
-    return add_bias(mm(h3, params[6]), params[7]);
-}
-
-static const char *const param_names[LENET_PARAMS] = {"W1", "b1", "W2", "b2", "W3", "b3", "W4", "b4"};
+static const char *const param_names[LENET_PARAMS] = {"W1", "b1", "W2", "b2",
+                                                      "W3", "b3", "W4", "b4"};
 
 static void params_at_start(Device *device, Tensor *params[LENET_PARAMS]) {
     for (int i = 0; i < LENET_PARAMS; i++)
         params[i] = tensor_from(device, needed(safetensors_find(&start, param_names[i])), true);
 }
 
-static void free_params(Tensor *params[LENET_PARAMS]) {
+static void free_all(Tensor *params[LENET_PARAMS]) {
     for (int i = 0; i < LENET_PARAMS; i++) tensor_free(params[i]);
-}
-
-// The sum of the losses of a minibatch that is still on the host; gradients go to the params.
-static double loss_and_gradients(Device *device, Tensor *const params[], const Tensor *host_X,
-                                 const Tensor *host_y) {
-    begin_step(device);
-    Tensor *X = tensor_to(host_X, device), *y = tensor_to(host_y, device);
-    Tensor *loss = sum(cross_entropy(lenet(X, params), y));
-    backward(loss);
-    double value = item(loss);
-    tensor_free(X);
-    tensor_free(y);
-    return value;
 }
 
 static const SafetensorsEntry *step_part(const char *param, const char *suffix) {
@@ -290,7 +281,10 @@ static void check_step_grad(const Tensor *param, const char *name) {
     if (step_part(name, "")) check_tensor(param->grad, step_part(name, ""), SUMMED);
     float *grad = read_values(param->grad);
     double total = 0, squares = 0;
-    for (size_t i = 0; i < numel(param); i++) total += grad[i], squares += (double)grad[i] * grad[i];
+    for (size_t i = 0; i < numel(param); i++) {
+        total += grad[i];
+        squares += (double)grad[i] * grad[i];
+    }
     double norm = needed(step_part(name, ".norm"))->values[0];
     check_value(name, 0, sqrt(squares), norm, SUMMED, 0);
     // The sum may cancel, so it is measured by what its parts are as a whole.
@@ -323,14 +317,20 @@ static void minibatches_free(DataIter *iter) {
 static void test_lenet_step(void **state) {
     (void)state;
     for (int d = 0; d < num_devices; d++) {
-        Tensor *X, *y, *params[LENET_PARAMS];
+        Tensor *host_X, *host_y, *params[LENET_PARAMS];
         DataIter *iter = minibatches(32, 32);
         params_at_start(devices[d], params);
-        assert_true(data_iter_next(iter, &X, &y));
-        double loss = loss_and_gradients(devices[d], params, X, y);
-        check_value("loss", 0, loss, needed(safetensors_find(&losses, "step.loss"))->values[0], SUMMED, 0);
+        assert_true(data_iter_next(iter, &host_X, &host_y));
+        Tensor *X = tensor_to(host_X, devices[d]), *y = tensor_to(host_y, devices[d]);
+
+        begin_step(devices[d]);
+        Tensor *loss = sum(cross_entropy(lenet(X, params), y));
+        backward(loss);
+        check_tensor(loss, needed(safetensors_find(&losses, "step.loss")), SUMMED);
         for (int i = 0; i < LENET_PARAMS; i++) check_step_grad(params[i], param_names[i]);
-        free_params(params);
+        tensor_free(X);
+        tensor_free(y);
+        free_all(params);
         minibatches_free(iter);
     }
 }
@@ -342,25 +342,25 @@ static void test_lenet_losses(void **state) {
     float lr = needed(safetensors_find(&losses, "lr"))->values[0];
     int batches = (int)expected->count, batch_size = 256;
     for (int d = 0; d < num_devices; d++) {
-        Tensor *X, *y, *params[LENET_PARAMS];
+        Tensor *X, *y, *loss, *device_params[1][LENET_PARAMS];
         DataIter *iter = minibatches(batches * batch_size, batch_size);
-        params_at_start(devices[d], params);
+        params_at_start(devices[d], device_params[0]);
         double worst = 0;
         for (int i = 0; i < batches; i++) {
             assert_true(data_iter_next(iter, &X, &y));
-            double loss = loss_and_gradients(devices[d], params, X, y) / batch_size;
-            sgd(params, LENET_PARAMS, lr, batch_size);
-            check_value("mean loss of minibatch", (size_t)i, loss, expected->values[i], TRAINED, 0);
-            worst = fmax(worst, fabs(loss / expected->values[i] - 1));
+            train_batch(X, y, device_params, &devices[d], 1, lr, &loss);
+            double ours = item(loss) / batch_size, theirs = expected->values[i];
+            check_value("mean loss of minibatch", (size_t)i, ours, theirs, TRAINED, 0);
+            worst = fmax(worst, fabs(ours / theirs - 1));
         }
-        print_message("%s: %d losses, largest relative difference %.1e\n", device_name(devices[d]),
-                      batches, worst);
-        free_params(params);
+        print_message("%s: %d losses, largest relative difference %.1e\n",
+                      device_name(devices[d]), batches, worst);
+        free_all(device_params[0]);
         minibatches_free(iter);
     }
 }
 
-// ---- main ----------------------------------------------------------------------------------------
+// ---- main ---------------------------------------------------------------------------------------
 
 static int setup(void **state) {
     (void)state;

@@ -10,8 +10,7 @@
 #include "dies.h"
 #include "../common/safetensors.h"
 
-// ---- helpers
-// -------------------------------------------------------------------------------------
+// ---- helpers ------------------------------------------------------------------------------------
 
 // Writes a file with this header length, header, and `data_size` bytes of data: floats 0, 1, 2, ..
 static const char *make_file(uint64_t header_size, const char *header, size_t data_size) {
@@ -46,11 +45,9 @@ static void free_all(Tensor **tensors, int n) {
     for (int i = 0; i < n; i++) tensor_free(tensors[i]);
 }
 
-// ---- what goes well
-// ------------------------------------------------------------------------------
+// ---- what goes well -----------------------------------------------------------------------------
 
-// All kinds of floats, as bits: +-0, subnormal, +-inf, quiet and signalling NaN with payloads, 1,
-// pi.
+// All kinds of floats, as bits: +-0, subnormal, +-inf, NaN with payloads (quiet, signalling), 1, pi
 static const uint32_t bits[] = {0x00000000, 0x80000000, 0x00000001, 0x7f800000, 0xff800000,
                                 0x7fc12345, 0xffc54321, 0x7f812345, 0x3f800000, 0x40490fdb};
 enum { NUM_BITS = sizeof bits / sizeof *bits };
@@ -112,8 +109,7 @@ static void bytes_of_a_file(void **state) {
 
 static void open_and_find(void **state) {
     (void)state;
-    // In any order, with metadata, a scalar, tensors of no elements, more dimensions than a Tensor
-    // has.
+    // In any order, with metadata, a scalar, no elements, more dimensions than a Tensor has.
     const char *path = with_header(
         "{\"last\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[12,24]},"
         "\"__metadata__\":{\"format\":\"pt\"},"
@@ -148,8 +144,7 @@ static void nothing_to_save(void **state) {
     safetensors_load(path, NULL, 0);
 }
 
-// ---- bad files
-// -----------------------------------------------------------------------------------
+// ---- bad files ----------------------------------------------------------------------------------
 
 static void open_it(void *path) {
     SafetensorsFile file = safetensors_open(path);
@@ -267,8 +262,7 @@ static void bad_offsets(void **state) {
     refused("{\"a\":" F32("[2]", "[0,8]") ",\"none\":" F32("[0]", "[4,4]") "}", 8, "overlap");
 }
 
-// ---- a good file for another model
-// ---------------------------------------------------------------
+// ---- a good file for another model --------------------------------------------------------------
 
 typedef struct Load {
     const char *path;
@@ -326,8 +320,7 @@ static void nothing_changes(void **state) {
     free_all(l.tensors, 2);
 }
 
-// ---- saving
-// --------------------------------------------------------------------------------------
+// ---- saving -------------------------------------------------------------------------------------
 
 static void save(void *arg) {
     const Load *a = arg;
@@ -367,6 +360,13 @@ static void bad_saves(void **state) {
     free_all((Tensor *[]){a, b}, 2);
 }
 
+// CPU devices even where there is a GPU, because CUDA does not survive a fork.
+static int open_devices(void **state) {
+    (void)state;
+    devices_init(BACKEND_CPU, 0);
+    return 0;
+}
+
 static int close_devices(void **state) {
     (void)state;
     devices_close();
@@ -382,5 +382,5 @@ int main(void) {
         TEST(not_a_file),  TEST(bad_header_length), TEST(bad_json),        TEST(bad_entry),
         TEST(bad_offsets), TEST(wrong_model),       TEST(nothing_changes), TEST(bad_saves),
     };
-    return cmocka_run_group_tests_name("safetensors", tests, NULL, close_devices);
+    return cmocka_run_group_tests_name("safetensors", tests, open_devices, close_devices);
 }

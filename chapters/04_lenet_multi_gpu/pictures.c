@@ -67,7 +67,7 @@ static void draw_scale(Picture *p, int x, int y, float largest, const char *what
     char text[80];
     for (int i = 0; i < STEPS; i++) picture_box(p, x + i, y, 1, 18, diverging((float)(i - STEPS / 2) / (STEPS / 2)));
     picture_frame(p, x - 1, y - 1, STEPS + 2, 20, 1, LINE);
-    snprintf(text, sizeof text, "%s: \u2212%.2f to +%.2f", what, (double)largest, (double)largest);
+    snprintf(text, sizeof text, "%s: −%.2f to +%.2f", what, (double)largest, (double)largest);
     picture_text(p, x + STEPS + 12, y - 2, 22, text, FAINT);
 }
 
@@ -139,7 +139,7 @@ void draw_predictions(const char *path, Tensor *const params[], const Dataset *t
         draw_prediction(&p, i, images + i * PIXELS, predicted, test->labels[i]);
     }
     char title[100];
-    snprintf(title, sizeof title, "The first %d test images as LeNet sees them; %d wrong ones are framed", IMAGES, wrong);
+    snprintf(title, sizeof title, "The first %d test images, and what LeNet takes them for (%d mistakes, framed)", IMAGES, wrong);
     picture_text(&p, 15, 14, 30, title, BLACK);
     picture_save(&p, path);
 

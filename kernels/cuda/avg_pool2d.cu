@@ -7,8 +7,7 @@ static __global__ void avg_pool2d_forward(struct avg_pool2d_forward_args a, size
     GRID_LOOP(i, n) {
         const int ow = i % s.out_w, oh = i / s.out_w % s.out_h;
         const size_t image = i / s.out_w / s.out_h; // one of the N*C
-        const float *window =
-            a.X + (image * s.H + oh * s.stride_h) * s.W + ow * s.stride_w;
+        const float *window = a.X + (image * s.H + oh * s.stride_h) * s.W + ow * s.stride_w;
         float sum = 0;
         for (int h = 0; h < s.kernel_h; h++)
             for (int w = 0; w < s.kernel_w; w++) sum += window[h * (size_t)s.W + w];
@@ -21,8 +20,9 @@ CUDA_KERNEL(avg_pool2d_forward) {
     avg_pool2d_forward<<<blocks_for(n), THREADS, 0, lane->stream>>>(*a, n);
 }
 
-// One thread per input pixel. Windows may overlap: were each output to add to its pixels, two threads
-// would add to one pixel, in an order that changes each run. So each pixel gathers from its windows.
+// One thread per input pixel. Windows may overlap: were each output to add to its pixels, two
+// threads would add to one pixel, in an order that changes each run. So each pixel gathers from its
+// windows.
 static __global__ void avg_pool2d_backward(struct avg_pool2d_backward_args a, size_t n) {
     const struct avg_pool2d_shape s = a.s;
     GRID_LOOP(i, n) {

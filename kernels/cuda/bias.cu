@@ -24,7 +24,8 @@ static __global__ void add_bias_backward(struct add_bias_backward_args a) {
         const size_t column = first + x;
         float sum = 0;
         if (column < a.cols)
-            for (int row = y; row < a.rows; row += HELPERS) sum += a.dY[row * (size_t)a.cols + column];
+            for (int row = y; row < a.rows; row += HELPERS)
+                sum += a.dY[row * (size_t)a.cols + column];
         parts[y][x] = sum;
         __syncthreads();
         if (y == 0 && column < a.cols) {

@@ -1,23 +1,23 @@
 // conv2d.cu: convolution as matrix products.
 //
-// im2col writes the C*kernel_h*kernel_w pixels under each window as a column. Then the convolution of
-// all windows is one product:
+// im2col writes the C*kernel_h*kernel_w pixels under each window as a column. Then the convolution
+// of all windows is one product:
 //     W (M, C*kernel_h*kernel_w)  times  columns (C*kernel_h*kernel_w, images*out_h*out_w).
 // cuBLAS is best at few large products, so the windows of many images make one matrix: a chunk. Its
-// result has the channels outermost, (M, images, out_h, out_w), while a tensor is (images, M, out_h,
-// out_w); a further kernel moves each plane to its place.
+// result has the channels outermost, (M, images, out_h, out_w), while a tensor is (images, M,
+// out_h, out_w); a further kernel moves each plane to its place.
 #include "grid.cuh"
 
-// ---- chunks --------------------------------------------------------------------------------------
+// ---- chunks -------------------------------------------------------------------------------------
 
-// Scratch for a chunk stays below this, unless a single image needs more. A fixed number and not the
-// free memory, because the cut decides the order of sums and so the bits of dW.
+// Scratch for a chunk stays below this, unless a single image needs more. A fixed number and not
+// the free memory, because the cut decides the order of sums and so the bits of dW.
 static constexpr size_t MAX_WORKSPACE = (size_t)256 << 20;
 
 struct Chunks {
-    size_t taps;   // rows of the columns matrix: C*kernel_h*kernel_w
-    size_t plane;  // windows of one image: out_h*out_w
-    int images;    // per chunk, at least 1; the last chunk may have fewer
+    size_t taps;             // rows of the columns matrix: C*kernel_h*kernel_w
+    size_t plane;            // windows of one image: out_h*out_w
+    int images;              // per chunk, at least 1; the last chunk may have fewer
     float *columns, *planes; // scratch: (taps, images*plane) and (M, images*plane)
 };
 
@@ -38,10 +38,11 @@ static int chunk_length(const struct Chunks *c, const struct conv2d_shape *s, in
     return s->N - first < c->images ? s->N - first : c->images;
 }
 
-// ---- between images and matrices -----------------------------------------------------------------
+// ---- between images and matrices ----------------------------------------------------------------
 
-// X (images,C,H,W) -> columns (C*kernel_h*kernel_w, images*out_h*out_w). A thread copies one window of
-// one channel; outside the image there are zeros. Neighbouring threads write neighbouring columns.
+// X (images,C,H,W) -> columns (C*kernel_h*kernel_w, images*out_h*out_w). A thread copies one window
+// of one channel; outside the image there are zeros. Neighbouring threads write neighbouring
+// columns.
 static __global__ void im2col(const float *X, float *columns, struct conv2d_shape s, int images) {
     const size_t length = (size_t)images * s.out_h * s.out_w; // of a row of the matrix
     GRID_LOOP(i, s.C * length) {
@@ -58,8 +59,8 @@ static __global__ void im2col(const float *X, float *columns, struct conv2d_shap
     }
 }
 
-// columns -> dX = beta dX + ..., the way back: a pixel was copied once for each window that holds it,
-// so its gradient is the sum over these. A thread per pixel gathers them, in a fixed order.
+// columns -> dX = beta dX + ..., the way back: a pixel was copied once for each window that holds
+// it, so its gradient is the sum over these. A thread per pixel gathers them, in a fixed order.
 static __global__ void col2im(const float *columns, float beta, float *dX, struct conv2d_shape s,
                               int images) {
     const size_t length = (size_t)images * s.out_h * s.out_w;
@@ -97,7 +98,7 @@ static __global__ void images_to_planes(const float *dY, float *planes, int imag
     }
 }
 
-// ---- the three kernels ---------------------------------------------------------------------------
+// ---- the three kernels --------------------------------------------------------------------------
 
 CUDA_KERNEL(conv2d_forward) {
     const struct conv2d_shape s = a->s;

@@ -3,9 +3,9 @@
 
 constexpr int ROWS_PER_BLOCK = THREADS / WARP;
 
-// One warp per row: its threads read neighbouring logits, and hand each other the maximum and the sum
-// by registers. With the maximum subtracted, exp() cannot overflow and the sum is at least 1. A NaN is
-// passed over by the maximum but not by the sum, so the loss is NaN, as it should be.
+// One warp per row: its threads read neighbouring logits, and hand each other the maximum and the
+// sum by registers. With the maximum subtracted, exp() cannot overflow and the sum is at least 1. A
+// NaN is passed over by the maximum but not by the sum, so the loss is NaN, as it should be.
 static __global__ void cross_entropy_forward(struct cross_entropy_forward_args a) {
     const int thread = threadIdx.x % WARP;
     for (size_t row = blockIdx.x * (size_t)ROWS_PER_BLOCK + threadIdx.x / WARP; row < a.rows;
@@ -40,8 +40,8 @@ CUDA_KERNEL(cross_entropy_backward) {
     cross_entropy_backward<<<blocks_for(n), THREADS, 0, lane->stream>>>(*a, n);
 }
 
-// Is logits[label] the first of the largest? Smaller than it before, no larger after; a NaN on either
-// side makes a comparison false.
+// Is logits[label] the first of the largest? Smaller than it before, no larger after; a NaN on
+// either side makes a comparison false.
 static __device__ bool is_correct(const float *logits, int label, int classes) {
     for (int j = 0; j < classes; j++) {
         if (j < label && !(logits[j] < logits[label])) return false;
@@ -59,4 +59,6 @@ static __global__ void count_correct(struct count_correct_args a) {
     if (threadIdx.x == 0) a.count[0] += correct;
 }
 
-CUDA_KERNEL(count_correct) { count_correct<<<1, THREADS, 0, lane->stream>>>(*a); }
+CUDA_KERNEL(count_correct) {
+    count_correct<<<1, THREADS, 0, lane->stream>>>(*a);
+}

@@ -7,7 +7,7 @@
 #include "cuda.h"
 #include <dlfcn.h>
 
-#define TEXT(x) #x
+#define TEXT(x)    #x
 #define TEXT_OF(x) TEXT(x)
 // The version that we were compiled against: another one may have other types.
 #define SONAME "libcublas.so." TEXT_OF(CUBLAS_VER_MAJOR)
@@ -15,8 +15,8 @@
 static void *find(void *library, const char *name) {
     void *function = dlsym(library, name);
     if (!function)
-        cuda_kernels_fail("is another library in front of it in LD_LIBRARY_PATH?",
-                          "%s has no %s", SONAME, name);
+        cuda_kernels_fail("is another library in front of it in LD_LIBRARY_PATH?", "%s has no %s",
+                          SONAME, name);
     return function;
 }
 
@@ -27,7 +27,8 @@ const Cublas *cublas_load(void) {
     library = dlopen(SONAME, RTLD_LAZY);
     if (!library)
         cuda_kernels_fail("install cuBLAS, which is part of the CUDA toolkit, or add its folder to "
-                          "LD_LIBRARY_PATH", "cannot load cuBLAS: %s", dlerror());
+                          "LD_LIBRARY_PATH",
+                          "cannot load cuBLAS: %s", dlerror());
 #define CUBLAS_FIND(name) cublas.name = (__typeof__(&name))find(library, #name);
     CUBLAS_FUNCTIONS(CUBLAS_FIND)
 #undef CUBLAS_FIND

@@ -1,6 +1,6 @@
 // cuda.h: what a CUDA kernel knows about the place it runs at.
 //
-// C and C++ both read this file: device_cuda.c opens lanes and launches kernels, *.cu implement them.
+// C and C++ both read this file: device_cuda.c opens lanes and launches, *.cu implement kernels.
 #ifndef KERNELS_CUDA_H
 #define KERNELS_CUDA_H
 
@@ -29,11 +29,12 @@ void cuda_lane_open(CudaLane *lane);
 void cuda_lane_close(CudaLane *lane);
 
 // Scratch memory for the running kernel (256-byte aligned, contents undefined). The next kernel of
-// the lane gets the same memory: the stream runs one after the other. At most one request per kernel.
+// the lane gets the same memory: the stream runs one after the other. At most one request per
+// kernel.
 void *cuda_scratch(CudaLane *lane, size_t bytes);
 
-// Runs on the host and launches its __global__ functions on the lane's stream. It reads the arguments
-// before it returns. The lane's GPU must be the current one.
+// Runs on the host and launches its __global__ functions on the lane's stream. It reads the
+// arguments before it returns. The lane's GPU must be the current one.
 typedef void CudaKernel(CudaLane *lane, const void *args);
 extern CudaKernel *const cuda_kernels[NUM_KERNELS];
 
@@ -42,7 +43,7 @@ extern CudaKernel *const cuda_kernels[NUM_KERNELS];
 void cuda_gemm(CudaLane *lane, int trans_A, int trans_B, int M, int N, int K, const float *A,
                const float *B, float beta, float *C);
 
-// ---- cuBLAS, loaded at run time ------------------------------------------------------------------
+// ---- cuBLAS, loaded at run time -----------------------------------------------------------------
 
 // The functions we use, by the names that they have in the library.
 #define CUBLAS_FUNCTIONS(FUNCTION)                                                                 \
@@ -62,16 +63,16 @@ typedef struct Cublas {
 // Loads the library on the first call, which must not be made by two threads at once.
 const Cublas *cublas_load(void);
 
-// ---- errors --------------------------------------------------------------------------------------
+// ---- errors -------------------------------------------------------------------------------------
 
 // Prints the two lines "error: ..." and "hint: ..." and ends the program. Whoever uses the kernels
 // defines it (common/device_cuda.c does), because kernels know nothing of common/.
 void cuda_kernels_fail(const char *hint, const char *format, ...)
     __attribute__((noreturn, format(printf, 2, 3)));
 
-// CUDA_CHECK(cudaMalloc(&p, n)) ends the program when the call fails. CUDA is asynchronous: the error
-// may be that of a kernel launched earlier.
-#define CUDA_CHECK(call) cuda_check((call), #call, __FILE__, __LINE__)
+// CUDA_CHECK(cudaMalloc(&p, n)) ends the program when the call fails. CUDA is asynchronous: the
+// error may be that of a kernel launched earlier.
+#define CUDA_CHECK(call)   cuda_check((call), #call, __FILE__, __LINE__)
 #define CUBLAS_CHECK(call) cublas_check((call), #call, __FILE__, __LINE__)
 void cuda_check(cudaError_t error, const char *what, const char *file, int line);
 void cublas_check(cublasStatus_t status, const char *what, const char *file, int line);

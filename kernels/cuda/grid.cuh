@@ -1,9 +1,9 @@
-// grid.cuh: how the kernels spread work over a GPU's threads, and how threads add up what they have.
+// grid.cuh: how kernels spread work over a GPU's threads, and how threads add up what they have.
 //
 // A GPU runs a grid of blocks of THREADS threads. Threads of a block share fast memory and can wait
-// for each other; the 32 threads of a warp run in step and can read each other's registers. Blocks
-// run in any order, so a kernel must not let the order show: each output is written by one thread,
-// and nothing is added with atomics (whose order, and so the last bits of a sum, changes each run).
+// for each other; the 32 threads of a warp can also read each other's registers. Blocks run in any
+// order, so a kernel must not let the order show: each output is written by one thread, and nothing
+// is added with atomics (whose order, and so the last bits of a sum, changes each run).
 #ifndef KERNELS_CUDA_GRID_CUH
 #define KERNELS_CUDA_GRID_CUH
 
@@ -12,10 +12,10 @@
 constexpr int WARP = 32, THREADS = 256;
 constexpr size_t MAX_BLOCKS = 4096;
 
-// The number of blocks for n things, so many per block. Depends on the shape alone, never on the GPU,
-// because it decides the order of sums. At least one, since CUDA refuses to launch none: for n = 0 a
-// block starts, finds nothing to do and ends. At most MAX_BLOCKS: each loops over its share, the
-// grid-stride loop.
+// The number of blocks for n things, so many per block. Depends on the shape alone, never on the
+// GPU, because it decides the order of sums. At least one, since CUDA refuses to launch none: with no
+// things a block starts, finds nothing to do and ends. At most MAX_BLOCKS: each loops over its
+// share, the grid-stride loop.
 static inline unsigned blocks_for(size_t n, size_t per_block = THREADS) {
     const size_t blocks = (n + per_block - 1) / per_block;
     return (unsigned)(blocks == 0 ? 1 : blocks < MAX_BLOCKS ? blocks : MAX_BLOCKS);
@@ -67,7 +67,7 @@ struct Windows {
 };
 
 static inline __device__ struct Windows windows_over(int x, int kernel, int stride, int out) {
-    const int before = x - kernel; // the last pixel whose own window ends before x
+    const int before = x - kernel; // a window that begins here ends before x
     const int last = x / stride;
     return {before < 0 ? 0 : before / stride + 1, last < out ? last + 1 : out};
 }

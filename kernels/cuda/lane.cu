@@ -1,20 +1,20 @@
 // lane.cu: opens and closes a place to compute, gives it scratch memory, reports errors.
 #include "cuda.h"
 
-// ---- lanes ---------------------------------------------------------------------------------------
+// ---- lanes --------------------------------------------------------------------------------------
 
 void cuda_lane_open(CudaLane *lane) {
     const Cublas *blas = cublas_load();
     *lane = {};
-    // Non-blocking: no hidden ordering against the default stream, which would make lanes that share
-    // a GPU wait for each other.
+    // Non-blocking: no hidden ordering against the default stream, which would make lanes that
+    // share a GPU wait for each other.
     CUDA_CHECK(cudaStreamCreateWithFlags(&lane->stream, cudaStreamNonBlocking));
     // One handle per lane: cuBLAS gives the same bits run after run only if a handle keeps to one
     // stream.
     CUBLAS_CHECK(blas->cublasCreate_v2(&lane->cublas));
     CUBLAS_CHECK(blas->cublasSetStream_v2(lane->cublas, lane->stream));
-    // True float32. TF32 would be faster and keep 10 bits of each factor; then a GPU would not agree
-    // with a CPU.
+    // True float32. TF32 would be faster and keep 10 bits of each factor; then a GPU would not
+    // agree with a CPU.
     CUBLAS_CHECK(blas->cublasSetMathMode(lane->cublas, CUBLAS_DEFAULT_MATH));
 }
 
@@ -38,12 +38,12 @@ void *cuda_scratch(CudaLane *lane, size_t bytes) {
     return lane->scratch;
 }
 
-// ---- errors --------------------------------------------------------------------------------------
+// ---- errors -------------------------------------------------------------------------------------
 
 static const char *hint_for(cudaError_t error) {
     switch (error) {
     case cudaErrorMemoryAllocation:
-        return "the GPU's memory is full: use a smaller batch, or see in nvidia-smi who else uses it";
+        return "use a smaller --batch-size, or see in nvidia-smi who else uses this GPU's memory";
     case cudaErrorNoKernelImageForDevice:
     case cudaErrorUnsupportedPtxVersion:
         return "this program was built for other GPUs: build it again on this machine";
@@ -65,9 +65,8 @@ void cuda_check(cudaError_t error, const char *what, const char *file, int line)
 
 void cublas_check(cublasStatus_t status, const char *what, const char *file, int line) {
     if (status == CUBLAS_STATUS_SUCCESS) return;
-    // cuBLAS allocates when a handle is created, and says little when that fails.
-    const bool memory = status == CUBLAS_STATUS_ALLOC_FAILED || status == CUBLAS_STATUS_NOT_INITIALIZED;
-    cuda_kernels_fail(hint_for(memory ? cudaErrorMemoryAllocation : cudaErrorUnknown),
+    // When a handle is created cuBLAS allocates, and says little when that fails.
+    cuda_kernels_fail("is the GPU's memory full, or the driver older than cuBLAS? see nvidia-smi",
                       "%s: %s (%s:%d)", what, cublas_load()->cublasGetStatusString(status), file,
                       line);
 }

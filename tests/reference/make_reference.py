@@ -45,7 +45,7 @@ import torch
 from safetensors.torch import save_file
 from torch.nn import functional as F
 
-BATCH_SIZE, BATCHES, LR = 256, 100, 0.02
+BATCH_SIZE, BATCHES, LR = 256, 100, 0.015
 STEP_IMAGES, STEP_PLACES = 32, 200
 LENET_SHAPES = {"W1": (20, 1, 3, 3), "b1": (20,), "W2": (50, 20, 5, 5), "b2": (50,),
                 "W3": (800, 128), "b3": (128,), "W4": (128, 10), "b4": (10,)}
@@ -280,8 +280,8 @@ def save(folder, name, tensors):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", metavar="FOLDER", help="where to write (default: beside this script)",
-                        default=os.path.dirname(os.path.abspath(__file__)))
+    parser.add_argument("--out", default=os.path.dirname(os.path.abspath(__file__)),
+                        metavar="FOLDER", help="where to write (default: beside this script)")
     out = parser.parse_args().out
     os.makedirs(out, exist_ok=True)
     torch.set_num_threads(1)    # the float32 sums are then always added in the same order

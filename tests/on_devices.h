@@ -1,0 +1,46 @@
+// on_devices.h: for tests that run on each kind of device, and compare floats. To be included after
+// cmocka.h.
+//
+//     static void test_relu(void **state) {
+//         Device *device = device_under_test(state);
+//         ...
+//     const struct CMUnitTest tests[] = {ON_BOTH(test_relu), ...};
+#ifndef ON_DEVICES_H
+#define ON_DEVICES_H
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../common/device.h"
+#include "../common/random.h"
+
+// Two entries in a list of tests: one on a CPU device, one on a GPU. Where there is no GPU the second
+// is counted as skipped.
+#define ON_BOTH(test)                                                                              \
+    {"cpu: " #test, test, NULL, NULL, (void *)"cpu"}, {                                            \
+        "cuda: " #test, test, NULL, NULL, (void *)"cuda"                                           \
+    }
+
+static inline Device *device_under_test(void **state) {
+    if (strcmp(*state, "cpu") == 0) return cpu_device(0);
+    if (num_gpus() == 0) skip();
+    return try_gpu(0);
+}
+
+// Uniform in (-1,1); a function of the seed alone.
+static inline void random_floats(float *values, size_t n, uint64_t seed) {
+    for (size_t i = 0; i < n; i++)
+        values[i] = (float)(2 * random_uniform(seed, STREAM_TEST, i) - 1);
+}
+
+// |got - expected| <= tolerance * max(1, |expected|) for each element; false for a NaN on either side.
+static inline void assert_all_close(const float *got, const double *expected, size_t n,
+                                    double tolerance, const char *what) {
+    for (size_t i = 0; i < n; i++)
+        if (!(fabs(got[i] - expected[i]) <= tolerance * fmax(1, fabs(expected[i]))))
+            fail_msg("%s: element %zu of %zu is %.9g, expected %.9g", what, i, n, got[i],
+                     expected[i]);
+}
+
+#endif

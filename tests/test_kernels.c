@@ -1,0 +1,1074 @@
+// test_kernels.c: every kernel, on each kind of device, against plain loops in double.
+//
+// What a kernel writes to is filled with NaN first when beta is 0, which proves that it is not read.
+// Each array lies between guards of NaN: reading past an end makes a result NaN, writing past it is
+// found when the array is freed; so are changed inputs.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../common/error.h"
+#include "../kernels/cpu/naive.h"
+#include "on_devices.h"
+
+// How close is close enough, by what a kernel does with each number.
+static const double EXACT = 0;      // copies it, or chooses between two
+static const double ROUNDED = 3e-7; // a few operations; float32 rounds by 6e-8
+static const double SUMMED = 2e-5;  // sums of up to a few thousand, in any order
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+// ---- arrays on the device ------------------------------------------------------------------------
+
+enum { GUARD = 64, MAX_BLOCKS = 8 }; // in floats: 256 bytes keep the alignment
+
+typedef struct Block {
+    Device *device;
+    float *memory, *at; // on the device; `at` is behind the first guard, NULL if there is nothing
+    float *values;      // on the host: what was put there
+    float *got;         // what was there when read_back() was called last
+    size_t n;
+    bool output;
+} Block;
+
+static Block blocks[MAX_BLOCKS];
+static int num_blocks;
+static uint64_t next_seed;
+
+static bool is_guard(const float *at) {
+    uint32_t bits;
+    memcpy(&bits, at, sizeof bits);
+    return bits == 0x7fc12345;
+}
+
+static void write_guard(float *at) {
+    const uint32_t bits = 0x7fc12345; // a NaN that no computation makes
+    for (int i = 0; i < GUARD; i++) memcpy(at + i, &bits, sizeof bits);
+}
+
+// Copies `values` (taken over, freed by free_blocks) to the device. An empty array is NULL there, as in a
+// tensor without elements.
+static Block *block_of(Device *device, float *values, size_t n, bool output) {
+    assert_true(num_blocks < MAX_BLOCKS);
+    Block *b = &blocks[num_blocks++];
+    *b = (Block){.device = device, .values = values, .n = n, .output = output};
+    b->got = xmalloc((n + 2 * GUARD) * sizeof(float));
+    if (n == 0) return b;
+    write_guard(b->got);
+    memcpy(b->got + GUARD, values, n * sizeof(float));
+    write_guard(b->got + GUARD + n);
+    size_t bytes = (n + 2 * GUARD) * sizeof(float);
+    b->memory = device_alloc(device, bytes);
+    b->at = b->memory + GUARD;
+    device_copy(device, b->memory, host(), b->got, bytes);
+    synchronize(device);
+    return b;
+}
+
+static Block *given(Device *device, const float *values, size_t n) {
+    float *copy = xmalloc((n + 1) * sizeof(float));
+    memcpy(copy, values, n * sizeof(float));
+    return block_of(device, copy, n, false);
+}
+
+static Block *input(Device *device, size_t n) {
+    float *values = xmalloc((n + 1) * sizeof(float));
+    random_floats(values, n, next_seed++);
+    return block_of(device, values, n, false);
+}
+
+static Block *output(Device *device, size_t n, float beta) {
+    float *values = xmalloc((n + 1) * sizeof(float));
+    random_floats(values, n, next_seed++);
+    for (size_t i = 0; i < n && beta == 0; i++) values[i] = NAN;
+    return block_of(device, values, n, true);
+}
+
+static const float *read_back(Block *b) {
+    if (b->n == 0) return b->got;
+    device_copy(host(), b->got, b->device, b->memory, (b->n + 2 * GUARD) * sizeof(float));
+    synchronize(b->device);
+    for (size_t i = 0; i < GUARD; i++)
+        if (!is_guard(b->got + i) || !is_guard(b->got + GUARD + b->n + i))
+            fail_msg("an array of %zu floats was written to outside of it", b->n);
+    return b->got + GUARD;
+}
+
+static void free_blocks(void) {
+    for (int i = 0; i < num_blocks; i++) {
+        Block *b = &blocks[i];
+        const float *got = read_back(b);
+        if (!b->output && b->n > 0 && memcmp(got, b->values, b->n * sizeof(float)) != 0)
+            fail_msg("a kernel changed its input of %zu floats", b->n);
+        device_free(b->device, b->memory);
+        free(b->values);
+        free(b->got);
+    }
+    num_blocks = 0;
+}
+
+// ---- checking, or writing down -------------------------------------------------------------------
+
+// While recording, outputs are not checked but appended here, to be compared with another run's.
+static struct {
+    bool on;
+    unsigned char *bytes;
+    size_t used, size;
+} record;
+
+static void append_to_record(const float *values, size_t n) {
+    size_t bytes = n * sizeof(float);
+    if (record.used + bytes > record.size) {
+        record.size = 2 * record.size + bytes;
+        record.bytes = xrealloc(record.bytes, record.size);
+    }
+    if (bytes) memcpy(record.bytes + record.used, values, bytes);
+    record.used += bytes;
+}
+
+static double *doubles(size_t n) { return xcalloc(n + 1, sizeof(double)); }
+
+// Takes over `expected`. The rest says, as printf does, what was computed.
+static void check(Block *out, double *expected, double tolerance, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+static void check(Block *out, double *expected, double tolerance, const char *format, ...) {
+    char what[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    const float *got = read_back(out);
+    if (record.on) append_to_record(got, out->n);
+    else assert_all_close(got, expected, out->n, tolerance, what);
+    free(expected);
+}
+
+// beta old + value, as kernels.h defines beta
+static double updated(const Block *out, size_t i, float beta, double value) {
+    return beta != 0 ? out->values[i] + value : value;
+}
+
+// What a naive kernel is to write to: what `out` held at first. To be freed.
+static float *copy_of_start(const Block *out) {
+    float *copy = xmalloc((out->n + 1) * sizeof(float));
+    memcpy(copy, out->values, out->n * sizeof(float));
+    return copy;
+}
+
+static double *widened(float *values, size_t n) {
+    double *wide = doubles(n);
+    for (size_t i = 0; i < n; i++) wide[i] = values[i];
+    free(values);
+    return wide;
+}
+
+// ---- elementwise and sums ------------------------------------------------------------------------
+
+// Around a warp, a block of threads, and the size from which on CPU threads share the work.
+static const size_t SIZES[] = {0, 1, 2, 3, 31, 64, 255, 257, 4099, 16384, 16385, 50003};
+#define FOR_SIZES(n) for (size_t i_ = 0, n = 0; i_ < COUNT(SIZES) && (n = SIZES[i_], true); i_++)
+#define FOR_BETA(beta) for (float beta = 0; beta <= 1; beta++)
+
+static void shapes_of_fill(Device *device) {
+    FOR_SIZES(n) {
+        Block *x = output(device, n, 0);
+        launch(device, fill, .x = x->at, .value = 1.5f, .n = n);
+        double *expected = doubles(n);
+        for (size_t i = 0; i < n; i++) expected[i] = 1.5;
+        check(x, expected, EXACT, "fill of %zu", n);
+        free_blocks();
+    }
+}
+
+static void shapes_of_add(Device *device) {
+    FOR_SIZES(n) {
+        Block *x = input(device, n), *y = output(device, n, 1);
+        launch(device, add, .y = y->at, .x = x->at, .n = n);
+        double *expected = doubles(n);
+        for (size_t i = 0; i < n; i++) expected[i] = (double)y->values[i] + x->values[i];
+        check(y, expected, ROUNDED, "add of %zu", n);
+        free_blocks();
+    }
+}
+
+static void shapes_of_sum_forward(Device *device) {
+    const size_t sizes[] = {0, 1, 2, 31, 33, 255, 256, 257, 1000, 65537, 1 << 20, (1 << 20) + 3};
+    for (size_t s = 0; s < COUNT(sizes); s++) {
+        Block *x = input(device, sizes[s]), *out = output(device, 1, 0);
+        launch(device, sum_forward, .x = x->at, .out = out->at, .n = x->n);
+        double *expected = doubles(1);
+        for (size_t i = 0; i < x->n; i++) expected[0] += x->values[i];
+        check(out, expected, SUMMED, "sum_forward of %zu", x->n);
+        free_blocks();
+    }
+}
+
+static void shapes_of_sum_backward(Device *device) {
+    FOR_BETA(beta) FOR_SIZES(n) {
+        Block *dout = input(device, 1), *dx = output(device, n, beta);
+        launch(device, sum_backward, .dout = dout->at, .dx = dx->at, .beta = beta, .n = n);
+        double *expected = doubles(n);
+        for (size_t i = 0; i < n; i++) expected[i] = updated(dx, i, beta, dout->values[0]);
+        check(dx, expected, ROUNDED, "sum_backward of %zu, beta %g", n, beta);
+        free_blocks();
+    }
+}
+
+static void shapes_of_relu_forward(Device *device) {
+    FOR_SIZES(n) {
+        Block *X = input(device, n), *Y = output(device, n, 0);
+        launch(device, relu_forward, .X = X->at, .Y = Y->at, .n = n);
+        double *expected = doubles(n);
+        for (size_t i = 0; i < n; i++) expected[i] = fmax(X->values[i], 0);
+        check(Y, expected, EXACT, "relu_forward of %zu", n);
+        free_blocks();
+    }
+}
+
+static void shapes_of_relu_backward(Device *device) {
+    FOR_BETA(beta) FOR_SIZES(n) {
+        Block *Y = input(device, n), *dY = input(device, n), *dX = output(device, n, beta);
+        launch(device, relu_backward, .Y = Y->at, .dY = dY->at, .dX = dX->at, .beta = beta, .n = n);
+        double *expected = doubles(n);
+        for (size_t i = 0; i < n; i++)
+            expected[i] = updated(dX, i, beta, Y->values[i] > 0 ? dY->values[i] : 0);
+        check(dX, expected, ROUNDED, "relu_backward of %zu, beta %g", n, beta);
+        free_blocks();
+    }
+}
+
+// ---- fully connected layers ----------------------------------------------------------------------
+
+static void check_gemm(Device *device, int M, int N, int K, int transposed, float beta) {
+    size_t m = (size_t)M, n = (size_t)N, k = (size_t)K;
+    Block *A = input(device, m * k), *B = input(device, k * n), *C = output(device, m * n, beta);
+    struct gemm_args args = {.A = A->at, .B = B->at, .C = C->at, .beta = beta, .M = M, .N = N,
+                             .K = K, .trans_A = transposed & 1, .trans_B = transposed >> 1};
+    device_launch(device, KERNEL_gemm, &args, sizeof args);
+    args.A = A->values, args.B = B->values, args.C = copy_of_start(C);
+    if (!record.on) gemm_naive(&args);
+    check(C, widened(args.C, C->n), SUMMED, "gemm M %d N %d K %d, transposed %d %d, beta %g", M, N,
+          K, args.trans_A, args.trans_B, beta);
+    free_blocks();
+}
+
+static void shapes_of_gemm(Device *device) {
+    // Around vector lengths and the blocks that the CPU kernel cuts; a record needs only some.
+    static const int all[] = {1, 3, 31, 32, 33, 64, 65, 257}, few[] = {1, 33, 257};
+    const int *sizes = record.on ? few : all, count = record.on ? COUNT(few) : COUNT(all);
+    for (int transposed = 0; transposed < 4; transposed++)
+        for (float beta = 0; beta <= 1; beta++) {
+            for (int i = 0; i < count * count * count; i++)
+                check_gemm(device, sizes[i % count], sizes[i / count % count],
+                           sizes[i / count / count], transposed, beta);
+            for (int i = 0; i < 8; i++) // some of M, N, K are 0
+                check_gemm(device, i & 1 ? 3 : 0, i & 2 ? 65 : 0, i & 4 ? 33 : 0, transposed, beta);
+            check_gemm(device, 65, 3, 0, transposed, beta);
+        }
+    check_gemm(device, 64, 128, 800, 0, 0); // LeNet: h2 W3, then its two gradients
+    check_gemm(device, 64, 800, 128, 2, 0);
+    check_gemm(device, 800, 128, 64, 1, 1);
+    check_gemm(device, 64, 10, 128, 0, 0);
+    check_gemm(device, 800, 128, 0, 1, 1); // of a shard without rows
+    check_gemm(device, 800, 128, 0, 1, 0);
+}
+
+// rows, cols
+static const int MATRICES[][2] = {{0, 10},  {1, 1},   {1, 33},   {2, 31},    {3, 10},   {17, 128},
+                                  {64, 10}, {257, 3}, {33, 257}, {130, 129}, {1000, 10}};
+
+static void shapes_of_add_bias_forward(Device *device) {
+    for (size_t s = 0; s < COUNT(MATRICES); s++) {
+        int rows = MATRICES[s][0], cols = MATRICES[s][1];
+        size_t n = (size_t)rows * (size_t)cols;
+        Block *X = input(device, n), *b = input(device, (size_t)cols), *Y = output(device, n, 0);
+        launch(device, add_bias_forward, .X = X->at, .b = b->at, .Y = Y->at, .rows = rows,
+               .cols = cols);
+        double *expected = doubles(n);
+        for (size_t i = 0; i < n; i++)
+            expected[i] = (double)X->values[i] + b->values[i % (size_t)cols];
+        check(Y, expected, ROUNDED, "add_bias_forward (%d,%d)", rows, cols);
+        free_blocks();
+    }
+}
+
+static void shapes_of_add_bias_backward(Device *device) {
+    FOR_BETA(beta) for (size_t s = 0; s < COUNT(MATRICES); s++) {
+        int rows = MATRICES[s][0], cols = MATRICES[s][1];
+        size_t n = (size_t)rows * (size_t)cols;
+        Block *dY = input(device, n), *db = output(device, (size_t)cols, beta);
+        launch(device, add_bias_backward, .dY = dY->at, .db = db->at, .beta = beta, .rows = rows,
+               .cols = cols);
+        double *expected = doubles((size_t)cols);
+        for (size_t i = 0; i < db->n; i++) expected[i] = updated(db, i, beta, 0);
+        for (size_t i = 0; i < n; i++) expected[i % (size_t)cols] += dY->values[i];
+        check(db, expected, SUMMED, "add_bias_backward (%d,%d), beta %g", rows, cols, beta);
+        free_blocks();
+    }
+}
+
+// ---- convolution ---------------------------------------------------------------------------------
+
+typedef struct conv2d_shape Conv;
+typedef void CheckConv(Device *device, Conv s);
+
+// N C H W, M kernel_h kernel_w, stride_h stride_w, pad_h pad_w
+static const int CONVOLUTIONS[][11] = {
+    {4, 1, 28, 28, 20, 3, 3, 1, 1, 0, 0},  // LeNet's first
+    {4, 20, 13, 13, 50, 5, 5, 1, 1, 0, 0}, // and its second
+    {2, 16, 9, 9, 8, 3, 3, 1, 1, 1, 1},    // as in ResNet: 3x3 that keeps the size,
+    {2, 8, 9, 9, 16, 3, 3, 2, 2, 1, 1},    // 3x3 and 1x1 that halve it,
+    {2, 8, 9, 9, 16, 1, 1, 2, 2, 0, 0},
+    {2, 3, 23, 21, 8, 7, 7, 2, 2, 3, 3},   // the 7x7 at its start
+    {0, 2, 5, 5, 3, 3, 3, 1, 1, 1, 1},     // no images, one, more than parts of a sum
+    {1, 2, 5, 5, 3, 3, 3, 1, 1, 1, 1},
+    {17, 2, 5, 5, 3, 3, 3, 1, 1, 1, 1},
+    {33, 1, 4, 3, 2, 2, 3, 1, 1, 0, 1},
+    {3, 4, 6, 7, 5, 1, 1, 1, 1, 0, 0},     // 1x1: the image is its own matrix of columns
+    {3, 4, 6, 7, 5, 1, 1, 1, 1, 2, 1},     // more padding than the kernel can use
+    {2, 1, 1, 1, 1, 3, 3, 1, 1, 2, 2},
+    {2, 3, 4, 5, 2, 4, 5, 1, 1, 0, 0},     // the kernel as large as the image: one output pixel
+    {2, 1, 3, 40, 2, 2, 3, 1, 1, 0, 0},    // long rows, longer than what is copied at once
+    {2, 1, 3, 18, 2, 2, 3, 1, 1, 0, 0},
+    {1, 2, 40, 3, 2, 5, 1, 3, 1, 1, 0},    // tall; strides and padding that differ
+    {2, 2, 11, 10, 3, 2, 4, 1, 3, 0, 2},
+    {2, 2, 10, 11, 3, 4, 2, 3, 2, 2, 1},
+    {2, 2, 9, 9, 3, 2, 2, 3, 3, 0, 0},     // strides that leave pixels out
+};
+
+static int windows(int size, int pad, int kernel, int stride) {
+    return size + 2 * pad < kernel ? 0 : (size + 2 * pad - kernel) / stride + 1;
+}
+
+static Conv conv_of(const int v[11]) {
+    return (Conv){.N = v[0], .C = v[1], .H = v[2], .W = v[3], .M = v[4], .kernel_h = v[5],
+                  .kernel_w = v[6], .stride_h = v[7], .stride_w = v[8], .pad_h = v[9],
+                  .pad_w = v[10], .out_h = windows(v[2], v[9], v[5], v[7]),
+                  .out_w = windows(v[3], v[10], v[6], v[8])};
+}
+
+// A number from 0 to count-1.
+static int pick(uint64_t seed, uint64_t index, int count) {
+    return (int)(random_bits(seed, STREAM_TEST, index) % (uint64_t)count);
+}
+
+static void for_each_conv(Device *device, CheckConv *check_one) {
+    for (size_t i = 0; i < COUNT(CONVOLUTIONS); i++) check_one(device, conv_of(CONVOLUTIONS[i]));
+    for (uint64_t seed = 0; seed < 200; seed++) {
+        static const int least[11] = {0, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0};
+        static const int count[11] = {5, 4, 12, 12, 5, 5, 5, 3, 3, 3, 3};
+        int v[11];
+        for (int i = 0; i < 11; i++) v[i] = least[i] + pick(seed, (uint64_t)i, count[i]);
+        Conv s = conv_of(v);
+        if (s.out_h > 0 && s.out_w > 0) check_one(device, s);
+    }
+}
+
+static size_t size_X(const Conv *s) { return (size_t)s->N * (size_t)(s->C * s->H * s->W); }
+static size_t size_Y(const Conv *s) { return (size_t)s->N * (size_t)(s->M * s->out_h * s->out_w); }
+static size_t size_W(const Conv *s) { return (size_t)(s->M * s->C * s->kernel_h * s->kernel_w); }
+
+static const char *conv_text(const Conv *s) {
+    static char text[160];
+    snprintf(text, sizeof text, "X (%d,%d,%d,%d), W (%d,%d,%d,%d), stride %d %d, padding %d %d",
+             s->N, s->C, s->H, s->W, s->M, s->C, s->kernel_h, s->kernel_w, s->stride_h, s->stride_w,
+             s->pad_h, s->pad_w);
+    return text;
+}
+
+static void check_conv2d_forward(Device *device, Conv s) {
+    for (int with_bias = 0; with_bias < 2; with_bias++) {
+        Block *X = input(device, size_X(&s)), *W = input(device, size_W(&s));
+        Block *b = input(device, (size_t)s.M), *Y = output(device, size_Y(&s), 0);
+        struct conv2d_forward_args args = {X->at, W->at, with_bias ? b->at : NULL, Y->at, s};
+        device_launch(device, KERNEL_conv2d_forward, &args, sizeof args);
+        args = (struct conv2d_forward_args){X->values, W->values, with_bias ? b->values : NULL,
+                                            copy_of_start(Y), s};
+        if (!record.on) conv2d_forward_naive(&args);
+        check(Y, widened(args.Y, Y->n), SUMMED, "conv2d_forward %s, bias %d", conv_text(&s),
+              with_bias);
+        free_blocks();
+    }
+}
+
+static void check_conv2d_backward_input(Device *device, Conv s) {
+    FOR_BETA(beta) {
+        Block *dY = input(device, size_Y(&s)), *W = input(device, size_W(&s));
+        Block *dX = output(device, size_X(&s), beta);
+        struct conv2d_backward_input_args args = {dY->at, W->at, dX->at, beta, s};
+        device_launch(device, KERNEL_conv2d_backward_input, &args, sizeof args);
+        args.dY = dY->values, args.W = W->values, args.dX = copy_of_start(dX);
+        if (!record.on) conv2d_backward_input_naive(&args);
+        check(dX, widened(args.dX, dX->n), SUMMED, "conv2d_backward_input %s, beta %g",
+              conv_text(&s), beta);
+        free_blocks();
+    }
+}
+
+static void check_conv2d_backward_params(Device *device, Conv s) {
+    for (int i = 0; i < 4; i++) {
+        float beta = (float)(i % 2);
+        bool with_bias = i / 2;
+        Block *dY = input(device, size_Y(&s)), *X = input(device, size_X(&s));
+        Block *dW = output(device, size_W(&s), beta), *db = output(device, (size_t)s.M, beta);
+        struct conv2d_backward_params_args args = {dY->at, X->at, dW->at, with_bias ? db->at : NULL,
+                                                   beta, s};
+        device_launch(device, KERNEL_conv2d_backward_params, &args, sizeof args);
+        float *dW_start = copy_of_start(dW), *db_start = copy_of_start(db);
+        args = (struct conv2d_backward_params_args){dY->values, X->values, dW_start, db_start, beta,
+                                                    s};
+        if (!record.on) conv2d_backward_params_naive(&args);
+        check(dW, widened(dW_start, dW->n), SUMMED, "conv2d_backward_params dW %s, beta %g",
+              conv_text(&s), beta);
+        double *expected_db = widened(db_start, db->n);
+        if (with_bias)
+            check(db, expected_db, SUMMED, "conv2d_backward_params db %s, beta %g", conv_text(&s),
+                  beta);
+        else free(expected_db);
+        free_blocks();
+    }
+}
+
+static void shapes_of_conv2d_forward(Device *device) {
+    for_each_conv(device, check_conv2d_forward);
+}
+static void shapes_of_conv2d_backward_input(Device *device) {
+    for_each_conv(device, check_conv2d_backward_input);
+}
+static void shapes_of_conv2d_backward_params(Device *device) {
+    for_each_conv(device, check_conv2d_backward_params);
+}
+
+// ---- pooling -------------------------------------------------------------------------------------
+
+typedef struct avg_pool2d_shape Pool;
+
+// N C H W, kernel_h kernel_w, stride_h stride_w
+static const int POOLS[][8] = {
+    {4, 20, 26, 26, 2, 2, 2, 2}, {4, 50, 9, 9, 2, 2, 2, 2}, // LeNet's; the second leaves a rim out
+    {0, 3, 4, 4, 2, 2, 2, 2},    {1, 1, 2, 2, 2, 2, 2, 2},  {17, 1, 3, 2, 2, 2, 2, 2},
+    {2, 3, 2, 3, 2, 2, 2, 2},    {2, 5, 7, 7, 7, 7, 7, 7},  // ResNet's last: one mean per channel
+    {2, 2, 9, 8, 3, 3, 1, 1},    {2, 2, 9, 8, 3, 2, 2, 1},  // overlapping windows
+    {2, 2, 9, 8, 1, 2, 3, 3},    {2, 2, 5, 5, 1, 1, 1, 1},  {2, 1, 33, 35, 2, 2, 2, 2},
+};
+
+static void for_each_pool(Device *device, void (*check_one)(Device *device, Pool s)) {
+    for (uint64_t i = 0; i < 150; i++) {
+        static const int least[8] = {0, 1, 1, 1, 1, 1, 1, 1}, count[8] = {4, 4, 12, 12, 4, 4, 3, 3};
+        int v[8];
+        for (int j = 0; j < 8; j++)
+            v[j] = i < COUNT(POOLS) ? POOLS[i][j] : least[j] + pick(i, (uint64_t)j, count[j]);
+        Pool s = {v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], windows(v[2], 0, v[4], v[6]),
+                  windows(v[3], 0, v[5], v[7])};
+        if (s.out_h > 0 && s.out_w > 0) check_one(device, s);
+    }
+}
+
+// Calls for each pair of a pixel and a window that holds it: x and y are their places in X and Y.
+#define FOR_POOLED(s, x, y)                                                                        \
+    for (size_t y = 0; y < (size_t)(s).N * (size_t)((s).C * (s).out_h * (s).out_w); y++)           \
+        for (int t_ = 0; t_ < (s).kernel_h * (s).kernel_w; t_++)                                   \
+            for (size_t x = pooled_pixel(&(s), y, t_), once_ = 1; once_; once_ = 0)
+
+static size_t pooled_pixel(const Pool *s, size_t y, int t) {
+    size_t j = y % (size_t)s->out_w, i = y / (size_t)s->out_w % (size_t)s->out_h;
+    size_t plane = y / (size_t)(s->out_w * s->out_h);
+    size_t h = i * (size_t)s->stride_h + (size_t)(t / s->kernel_w);
+    size_t w = j * (size_t)s->stride_w + (size_t)(t % s->kernel_w);
+    return (plane * (size_t)s->H + h) * (size_t)s->W + w;
+}
+
+static const char *pool_text(const Pool *s) {
+    static char text[120];
+    snprintf(text, sizeof text, "X (%d,%d,%d,%d), kernel %d %d, stride %d %d", s->N, s->C, s->H,
+             s->W, s->kernel_h, s->kernel_w, s->stride_h, s->stride_w);
+    return text;
+}
+
+static void check_avg_pool2d_forward(Device *device, Pool s) {
+    size_t planes = (size_t)s.N * (size_t)s.C;
+    Block *X = input(device, planes * (size_t)(s.H * s.W));
+    Block *Y = output(device, planes * (size_t)(s.out_h * s.out_w), 0);
+    launch(device, avg_pool2d_forward, .X = X->at, .Y = Y->at, .s = s);
+    double *expected = doubles(Y->n), part = 1.0 / (s.kernel_h * s.kernel_w);
+    FOR_POOLED(s, x, y) expected[y] += X->values[x] * part;
+    check(Y, expected, ROUNDED, "avg_pool2d_forward %s", pool_text(&s));
+    free_blocks();
+}
+
+static void check_avg_pool2d_backward(Device *device, Pool s) {
+    size_t planes = (size_t)s.N * (size_t)s.C;
+    FOR_BETA(beta) {
+        Block *dY = input(device, planes * (size_t)(s.out_h * s.out_w));
+        Block *dX = output(device, planes * (size_t)(s.H * s.W), beta);
+        launch(device, avg_pool2d_backward, .dY = dY->at, .dX = dX->at, .beta = beta, .s = s);
+        double *expected = doubles(dX->n), part = 1.0 / (s.kernel_h * s.kernel_w);
+        for (size_t i = 0; i < dX->n; i++) expected[i] = updated(dX, i, beta, 0);
+        FOR_POOLED(s, x, y) expected[x] += dY->values[y] * part;
+        check(dX, expected, 2 * ROUNDED, "avg_pool2d_backward %s, beta %g", pool_text(&s), beta);
+        free_blocks();
+    }
+}
+
+static void shapes_of_avg_pool2d_forward(Device *device) {
+    for_each_pool(device, check_avg_pool2d_forward);
+}
+static void shapes_of_avg_pool2d_backward(Device *device) {
+    for_each_pool(device, check_avg_pool2d_backward);
+}
+
+// ---- loss, accuracy, update ----------------------------------------------------------------------
+
+// rows, classes
+static const int SCORES[][2] = {{0, 10}, {1, 1},    {1, 10},  {17, 1},   {17, 2},  {17, 10},
+                                {5, 31}, {5, 32},   {5, 33},  {3, 1000}, {300, 10}};
+
+static Block *labels(Device *device, int rows, int classes) {
+    float *values = xmalloc(sizeof(float) * ((size_t)rows + 1));
+    uint64_t seed = next_seed++;
+    for (int i = 0; i < rows; i++) values[i] = (float)pick(seed, (uint64_t)i, classes);
+    return block_of(device, values, (size_t)rows, false);
+}
+
+// Logits in (-size, size).
+static Block *logits(Device *device, int rows, int classes, float size) {
+    size_t n = (size_t)rows * (size_t)classes;
+    float *values = xmalloc(sizeof(float) * (n + 1));
+    random_floats(values, n, next_seed++);
+    for (size_t i = 0; i < n; i++) values[i] *= size;
+    return block_of(device, values, n, false);
+}
+
+// The loss of one row, and the softmax of it into probs.
+static double softmax_loss(const float *row, int classes, int label, double *probs) {
+    double largest = row[0], total = 0;
+    for (int c = 1; c < classes; c++) largest = fmax(largest, row[c]);
+    for (int c = 0; c < classes; c++) total += probs[c] = exp(row[c] - largest);
+    for (int c = 0; c < classes; c++) probs[c] /= total;
+    return log(total) - (row[label] - largest);
+}
+
+static void check_cross_entropy_forward(Device *device, int rows, int classes, float size) {
+    Block *x = logits(device, rows, classes, size), *y = labels(device, rows, classes);
+    Block *losses = output(device, (size_t)rows, 0), *probs = output(device, x->n, 0);
+    launch(device, cross_entropy_forward, .logits = x->at, .labels = y->at, .losses = losses->at,
+           .probs = probs->at, .rows = rows, .classes = classes);
+    double *expected_losses = doubles(losses->n), *expected_probs = doubles(probs->n);
+    for (int i = 0; i < rows; i++) {
+        size_t row = (size_t)i * (size_t)classes;
+        expected_losses[i] = softmax_loss(x->values + row, classes, (int)y->values[i],
+                                          expected_probs + row);
+    }
+    check(losses, expected_losses, 1e-6, "losses (%d,%d), logits up to %g", rows, classes, size);
+    check(probs, expected_probs, 1e-6, "probs (%d,%d), logits up to %g", rows, classes, size);
+    free_blocks();
+}
+
+static void shapes_of_cross_entropy_forward(Device *device) {
+    const float sizes[] = {0, 1, 10, 80, 1e4f}; // exp(80) is near float's largest, exp(1e4) beyond
+    for (size_t i = 0; i < COUNT(SCORES) * COUNT(sizes); i++) {
+        const int *shape = SCORES[i % COUNT(SCORES)];
+        check_cross_entropy_forward(device, shape[0], shape[1], sizes[i / COUNT(SCORES)]);
+    }
+}
+
+static void shapes_of_cross_entropy_backward(Device *device) {
+    FOR_BETA(beta) for (size_t s = 0; s < COUNT(SCORES); s++) {
+        int rows = SCORES[s][0], classes = SCORES[s][1];
+        Block *probs = input(device, (size_t)(rows * classes)), *y = labels(device, rows, classes);
+        Block *dlosses = input(device, (size_t)rows), *dlogits = output(device, probs->n, beta);
+        launch(device, cross_entropy_backward, .probs = probs->at, .labels = y->at,
+               .dlosses = dlosses->at, .dlogits = dlogits->at, .beta = beta, .rows = rows,
+               .classes = classes);
+        double *expected = doubles(dlogits->n);
+        for (size_t i = 0; i < dlogits->n; i++) {
+            size_t row = i / (size_t)classes;
+            double onehot = i % (size_t)classes == (size_t)y->values[row];
+            expected[i] = updated(dlogits, i, beta,
+                                  dlosses->values[row] * (probs->values[i] - onehot));
+        }
+        check(dlogits, expected, ROUNDED, "cross_entropy_backward (%d,%d), beta %g", rows, classes,
+              beta);
+        free_blocks();
+    }
+}
+
+static void shapes_of_count_correct(Device *device) {
+    for (size_t s = 0; s < COUNT(SCORES); s++) {
+        int rows = SCORES[s][0], classes = SCORES[s][1];
+        Block *x = logits(device, rows, classes, 1), *y = labels(device, rows, classes);
+        Block *count = output(device, 1, 1);
+        launch(device, count_correct, .logits = x->at, .labels = y->at, .count = count->at,
+               .rows = rows, .classes = classes);
+        double *expected = doubles(1);
+        for (int i = 0; i < rows; i++) {
+            const float *row = x->values + i * classes;
+            int best = 0;
+            for (int c = 1; c < classes; c++)
+                if (row[c] > row[best]) best = c;
+            expected[0] += best == (int)y->values[i];
+        }
+        expected[0] += count->values[0];
+        check(count, expected, ROUNDED, "count_correct (%d,%d)", rows, classes);
+        free_blocks();
+    }
+}
+
+static void shapes_of_sgd(Device *device) {
+    FOR_SIZES(n) {
+        Block *param = output(device, n, 1), *grad = output(device, n, 1);
+        launch(device, sgd, .param = param->at, .grad = grad->at, .lr = 0.3f, .batch_size = 7,
+               .n = n);
+        double *expected = doubles(n);
+        for (size_t i = 0; i < n; i++)
+            expected[i] = param->values[i] - (double)0.3f / 7 * grad->values[i];
+        check(param, expected, ROUNDED, "sgd of %zu", n);
+        check(grad, doubles(n), EXACT, "the gradient after sgd of %zu", n);
+        free_blocks();
+    }
+}
+
+// ---- all shapes of all kernels -------------------------------------------------------------------
+
+#define TESTED(KERNEL)                                                                             \
+    KERNEL(fill)                                                                                   \
+    KERNEL(add)                                                                                    \
+    KERNEL(sum_forward)                                                                            \
+    KERNEL(sum_backward)                                                                           \
+    KERNEL(relu_forward)                                                                           \
+    KERNEL(relu_backward)                                                                          \
+    KERNEL(gemm)                                                                                   \
+    KERNEL(add_bias_forward)                                                                       \
+    KERNEL(add_bias_backward)                                                                      \
+    KERNEL(conv2d_forward)                                                                         \
+    KERNEL(conv2d_backward_input)                                                                  \
+    KERNEL(conv2d_backward_params)                                                                 \
+    KERNEL(avg_pool2d_forward)                                                                     \
+    KERNEL(avg_pool2d_backward)                                                                    \
+    KERNEL(cross_entropy_forward)                                                                  \
+    KERNEL(cross_entropy_backward)                                                                 \
+    KERNEL(count_correct)                                                                          \
+    KERNEL(sgd)
+
+#define SHAPES_OF(name) [KERNEL_##name] = shapes_of_##name,
+static void (*const shapes_of[NUM_KERNELS])(Device *device) = {TESTED(SHAPES_OF)};
+#define NAME_OF(name) #name,
+static const char *const kernel_names[] = {KERNELS(NAME_OF)};
+
+#define TEST_OF(name)                                                                              \
+    static void test_##name(void **state) { shapes_of_##name(device_under_test(state)); }
+TESTED(TEST_OF)
+
+static void test_each_kernel_is_tested(void **state) {
+    (void)state;
+    for (int i = 0; i < NUM_KERNELS; i++)
+        if (!shapes_of[i])
+            fail_msg("%s: write shapes_of_%s() and put it into TESTED", kernel_names[i],
+                     kernel_names[i]);
+}
+
+// ---- the same input gives the same bits ----------------------------------------------------------
+
+static void record_kernel(int kernel, Device *device) {
+    record.used = 0;
+    next_seed = 1;
+    record.on = true;
+    shapes_of[kernel](device);
+    record.on = false;
+}
+
+static void expect_same_record(int kernel, const unsigned char *expected, size_t size,
+                               const char *when) {
+    if (record.used != size || memcmp(record.bytes, expected, size) != 0)
+        fail_msg("%s: other bits %s", kernel_names[kernel], when);
+}
+
+static void test_same_bits_run_after_run(void **state) {
+    Device *device = device_under_test(state);
+    for (int kernel = 0; kernel < NUM_KERNELS; kernel++) {
+        if (!shapes_of[kernel]) continue;
+        record_kernel(kernel, device);
+        size_t size = record.used;
+        unsigned char *first = xmalloc(size);
+        memcpy(first, record.bytes, size);
+        record_kernel(kernel, device);
+        expect_same_record(kernel, first, size, "in a second run");
+        free(first);
+    }
+}
+
+static Device *cpu_device_with(int threads) {
+    devices_close();
+    devices_init(BACKEND_CPU, threads);
+    Device *device = cpu_device(0);
+    share_cores(&device, 1);
+    return device;
+}
+
+static void test_same_bits_for_any_number_of_threads(void **state) {
+    (void)state;
+    struct {
+        unsigned char *bytes;
+        size_t size;
+    } first[NUM_KERNELS] = {0};
+    const int threads[] = {1, 2, 3, 5};
+    for (size_t t = 0; t < COUNT(threads); t++) {
+        Device *device = cpu_device_with(threads[t]);
+        for (int kernel = 0; kernel < NUM_KERNELS; kernel++) {
+            if (!shapes_of[kernel]) continue;
+            record_kernel(kernel, device);
+            if (t > 0) {
+                expect_same_record(kernel, first[kernel].bytes, first[kernel].size, "with more threads");
+                continue;
+            }
+            first[kernel].size = record.used;
+            first[kernel].bytes = xmalloc(record.used);
+            memcpy(first[kernel].bytes, record.bytes, record.used);
+        }
+    }
+    for (int kernel = 0; kernel < NUM_KERNELS; kernel++) free(first[kernel].bytes);
+    devices_close(); // the next test finds the kinds of devices that the machine has
+}
+
+// Recorded shapes are small. These are large enough for each loop to be shared among threads.
+static void test_same_bits_of_large_gradients(void **state) {
+    (void)state;
+    Conv s = conv_of((int[]){37, 8, 15, 14, 24, 5, 5, 1, 1, 2, 2});
+    float *first = NULL;
+    for (int threads = 1; threads <= 5; threads++) {
+        Device *device = cpu_device_with(threads);
+        next_seed = 1;
+        Block *dY = input(device, size_Y(&s)), *X = input(device, size_X(&s));
+        Block *dW = output(device, size_W(&s), 1), *db = output(device, (size_t)s.M, 1);
+        launch(device, conv2d_backward_params, .dY = dY->at, .X = X->at, .dW = dW->at,
+               .db = db->at, .beta = 1, .s = s);
+        const float *got_W = read_back(dW), *got_b = read_back(db);
+        if (!first) {
+            first = xmalloc(sizeof(float) * (dW->n + db->n));
+            memcpy(first, got_W, dW->n * sizeof(float));
+            memcpy(first + dW->n, got_b, db->n * sizeof(float));
+        }
+        assert_memory_equal(got_W, first, dW->n * sizeof(float));
+        assert_memory_equal(got_b, first + dW->n, db->n * sizeof(float));
+        free_blocks();
+    }
+    free(first);
+    devices_close();
+}
+
+// ---- small examples, worked out by hand ----------------------------------------------------------
+
+// The device's kernel and, without a device, the naive one must both give these numbers.
+static void expect_values(const float *got, const float *expected, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (!(got[i] == expected[i]))
+            fail_msg("element %zu is %g, by hand it is %g", i, got[i], expected[i]);
+}
+
+static void test_gemm_by_hand(void **state) {
+    Device *device = device_under_test(state);
+    const float A[] = {1, 2, 3, 4, 5, 6}, A_T[] = {1, 4, 2, 5, 3, 6};             // (2,3)
+    const float B[] = {1, 0, -1, 2, 1, 0}, B_T[] = {1, -1, 1, 0, 2, 0};           // (3,2)
+    const float AB[] = {2, 4, 5, 10}, AB_plus_one[] = {3, 5, 6, 11}, ones[] = {1, 1, 1, 1};
+    for (int i = 0; i < 8; i++) {
+        int trans_A = i & 1, trans_B = i >> 1 & 1, beta = i >> 2;
+        const float *left = trans_A ? A_T : A, *right = trans_B ? B_T : B;
+        Block *a = given(device, left, 6), *b = given(device, right, 6), *c = given(device, ones, 4);
+        c->output = true;
+        float C[] = {1, 1, 1, 1};
+        struct gemm_args args = {.A = left, .B = right, .C = C, .beta = (float)beta, .M = 2, .N = 2,
+                                 .K = 3, .trans_A = trans_A, .trans_B = trans_B};
+        gemm_naive(&args);
+        expect_values(C, beta ? AB_plus_one : AB, 4);
+        args.A = a->at, args.B = b->at, args.C = c->at;
+        device_launch(device, KERNEL_gemm, &args, sizeof args);
+        expect_values(read_back(c), beta ? AB_plus_one : AB, 4);
+        free_blocks();
+    }
+}
+
+// One image of one channel, two output channels; stride 2 down and 1 across, padding 1 left and right.
+static const float hand_X[] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+static const float hand_W[] = {1, 2, 3, 4, 0, 1, 0, 0}, hand_b[] = {10, 20};
+static Conv hand_conv(void) { return conv_of((int[]){1, 1, 3, 3, 2, 2, 2, 2, 1, 0, 1}); }
+
+static void test_conv2d_forward_by_hand(void **state) {
+    Device *device = device_under_test(state);
+    Conv s = hand_conv(); // Y (1,2,1,4): the third row of X is under no window
+    const float expected[] = {10 + 2 * 1 + 4 * 4, 10 + 1 + 4 + 12 + 20, 10 + 2 + 6 + 15 + 24,
+                              10 + 3 + 18,        20 + 1, 20 + 2, 20 + 3, 20 + 0};
+    float Y[8];
+    conv2d_forward_naive(&(struct conv2d_forward_args){hand_X, hand_W, hand_b, Y, s});
+    expect_values(Y, expected, 8);
+    Block *X = given(device, hand_X, 9), *W = given(device, hand_W, 8), *b = given(device, hand_b, 2);
+    Block *out = output(device, 8, 0);
+    launch(device, conv2d_forward, .X = X->at, .W = W->at, .b = b->at, .Y = out->at, .s = s);
+    expect_values(read_back(out), expected, 8);
+    free_blocks();
+}
+
+static void test_conv2d_backward_by_hand(void **state) {
+    Device *device = device_under_test(state);
+    Conv s = hand_conv();
+    const float dY[] = {1, 2, 3, 4, 5, 6, 7, 8};
+    // Pixel (h,w) was under the right of window w (weights 2, 4 and 1, 0) and the left of window w+1.
+    const float expected_X[] = {2 * 1 + 2 + 5, 2 * 2 + 3 + 6, 2 * 3 + 4 + 7, 4 * 1 + 3 * 2,
+                                4 * 2 + 3 * 3, 4 * 3 + 3 * 4, 0, 0, 0};
+    const float expected_W[] = {1 * 2 + 2 * 3 + 3 * 4, 1 * 1 + 2 * 2 + 3 * 3,
+                                4 * 2 + 5 * 3 + 6 * 4, 4 * 1 + 5 * 2 + 6 * 3,
+                                1 * 6 + 2 * 7 + 3 * 8, 1 * 5 + 2 * 6 + 3 * 7,
+                                4 * 6 + 5 * 7 + 6 * 8, 4 * 5 + 5 * 6 + 6 * 7};
+    const float expected_b[] = {1 + 2 + 3 + 4, 5 + 6 + 7 + 8};
+    float dX[9], dW[8], db[2];
+    conv2d_backward_input_naive(&(struct conv2d_backward_input_args){dY, hand_W, dX, 0, s});
+    conv2d_backward_params_naive(&(struct conv2d_backward_params_args){dY, hand_X, dW, db, 0, s});
+    expect_values(dX, expected_X, 9);
+    expect_values(dW, expected_W, 8);
+    expect_values(db, expected_b, 2);
+    Block *X = given(device, hand_X, 9), *W = given(device, hand_W, 8), *d = given(device, dY, 8);
+    Block *to_X = output(device, 9, 0), *to_W = output(device, 8, 0), *to_b = output(device, 2, 0);
+    launch(device, conv2d_backward_input, .dY = d->at, .W = W->at, .dX = to_X->at, .s = s);
+    launch(device, conv2d_backward_params, .dY = d->at, .X = X->at, .dW = to_W->at, .db = to_b->at,
+           .s = s);
+    expect_values(read_back(to_X), expected_X, 9);
+    expect_values(read_back(to_W), expected_W, 8);
+    expect_values(read_back(to_b), expected_b, 2);
+    free_blocks();
+}
+
+static void test_avg_pool2d_by_hand(void **state) {
+    Device *device = device_under_test(state);
+    Pool s = {1, 1, 3, 3, 2, 2, 1, 1, 2, 2}; // 2x2 windows that overlap
+    const float X[] = {1, 2, 3, 4, 5, 6, 7, 8, 13}, expected_Y[] = {3, 4, 6, 8};
+    const float dY[] = {4, 8, 12, 16}, expected_X[] = {1, 3, 2, 4, 10, 6, 3, 7, 4};
+    float Y[4], dX[9];
+    avg_pool2d_forward_naive(&(struct avg_pool2d_forward_args){X, Y, s});
+    avg_pool2d_backward_naive(&(struct avg_pool2d_backward_args){dY, dX, 0, s});
+    expect_values(Y, expected_Y, 4);
+    expect_values(dX, expected_X, 9);
+    Block *x = given(device, X, 9), *y = output(device, 4, 0), *dy = given(device, dY, 4);
+    Block *dx = output(device, 9, 0);
+    launch(device, avg_pool2d_forward, .X = x->at, .Y = y->at, .s = s);
+    launch(device, avg_pool2d_backward, .dY = dy->at, .dX = dx->at, .s = s);
+    expect_values(read_back(y), expected_Y, 4);
+    expect_values(read_back(dx), expected_X, 9);
+    free_blocks();
+}
+
+// Halves and quarters are exact, so nothing may be rounded.
+static void test_sgd_by_hand(void **state) {
+    Device *device = device_under_test(state);
+    const float start[] = {1, -2, 0, 8}, gradient[] = {8, 4, -1, 0}, expected[] = {0, -2.5f, .125f, 8};
+    const float zeros[] = {0, 0, 0, 0};
+    Block *param = given(device, start, 4), *grad = given(device, gradient, 4);
+    param->output = grad->output = true;
+    launch(device, sgd, .param = param->at, .grad = grad->at, .lr = 0.5f, .batch_size = 4, .n = 4);
+    assert_memory_equal(read_back(param), expected, sizeof expected);
+    assert_memory_equal(read_back(grad), zeros, sizeof zeros);
+    free_blocks();
+}
+
+// ---- special numbers -----------------------------------------------------------------------------
+
+static void test_relu_of_special_numbers(void **state) {
+    Device *device = device_under_test(state);
+    const float x[] = {NAN, 0, -0.0f, INFINITY, -INFINITY, 1e-40f, -1e-40f, 3, -3};
+    const float y[] = {NAN, 0, 0, INFINITY, 0, 1e-40f, 0, 3, 0};
+    const float dy[] = {1, 2, 3, 4, 5, 6, 7, NAN, NAN}, dx[] = {0, 0, 0, 4, 0, 6, 0, NAN, 0};
+    Block *X = given(device, x, 9), *Y = output(device, 9, 0);
+    Block *dY = given(device, dy, 9), *dX = output(device, 9, 0);
+    launch(device, relu_forward, .X = X->at, .Y = Y->at, .n = 9);
+    launch(device, relu_backward, .Y = Y->at, .dY = dY->at, .dX = dX->at, .n = 9);
+    const float *got = read_back(Y), *got_d = read_back(dX);
+    for (int i = 0; i < 9; i++) {
+        assert_true(isnan(y[i]) ? isnan(got[i]) : got[i] == y[i]);
+        assert_true(isnan(dx[i]) ? isnan(got_d[i]) : got_d[i] == dx[i]);
+    }
+    free_blocks();
+}
+
+// C = A B with a NaN (or an infinity) in row `row` of A, or column `col` of B, while the other matrix is
+// all zeros: 0 NaN is NaN, and it stays in its row or column.
+static void check_gemm_nan(Device *device, int size, int transposed, bool in_A, float special) {
+    size_t n = (size_t)size, at = (n / 2) * n + n / 3; // element (n/2, n/3), as stored
+    float *zeros = xcalloc(n * n, sizeof(float)), *dirty = xcalloc(n * n, sizeof(float));
+    dirty[at] = special;
+    Block *A = given(device, in_A ? dirty : zeros, n * n), *C = output(device, n * n, 0);
+    Block *B = given(device, in_A ? zeros : dirty, n * n);
+    launch(device, gemm, .A = A->at, .B = B->at, .C = C->at, .M = size, .N = size, .K = size,
+           .trans_A = transposed & 1, .trans_B = transposed >> 1);
+    size_t line = in_A ? (transposed & 1 ? n / 3 : n / 2) : (transposed >> 1 ? n / 2 : n / 3);
+    const float *got = read_back(C);
+    for (size_t i = 0; i < n * n; i++) {
+        bool expected = (in_A ? i / n : i % n) == line;
+        if ((isnan(got[i]) != 0) != expected || (!expected && got[i] != 0))
+            fail_msg("gemm of size %d, transposed %d, %g in %s: (%zu,%zu) is %g", size, transposed,
+                     special, in_A ? "A" : "B", i / n, i % n, got[i]);
+    }
+    free_blocks();
+    free(zeros);
+    free(dirty);
+}
+
+static void test_gemm_of_nan(void **state) {
+    Device *device = device_under_test(state);
+    const int sizes[] = {1, 3, 5, 33, 65, 128};
+    for (size_t i = 0; i < COUNT(sizes) * 16; i++)
+        check_gemm_nan(device, sizes[i / 16], i & 3, i & 4, i & 8 ? INFINITY : NAN);
+}
+
+// A NaN in one pixel must reach all outputs whose window holds it, and no others.
+static void test_conv2d_of_nan(void **state) {
+    Device *device = device_under_test(state);
+    Conv s = conv_of((int[]){2, 2, 6, 5, 3, 3, 2, 2, 1, 1, 1});
+    float *zeros = xcalloc(size_X(&s) + size_W(&s), sizeof(float));
+    int n = 1, c = 1, h = 3, w = 2;
+    zeros[((n * s.C + c) * s.H + h) * s.W + w] = NAN;
+    Block *X = given(device, zeros, size_X(&s)), *Y = output(device, size_Y(&s), 0);
+    Block *W = given(device, zeros + size_X(&s), size_W(&s));
+    launch(device, conv2d_forward, .X = X->at, .W = W->at, .Y = Y->at, .s = s);
+    const float *got = read_back(Y);
+    int reached = 0;
+    for (int i = 0; i < (int)Y->n; i++) {
+        int col = i % s.out_w, row = i / s.out_w % s.out_h, image = i / s.out_w / s.out_h / s.M;
+        int top = row * s.stride_h - s.pad_h, left = col * s.stride_w - s.pad_w;
+        bool holds = image == n && top <= h && h < top + s.kernel_h && left <= w && w < left + s.kernel_w;
+        assert_int_equal(isnan(got[i]) != 0, holds);
+        reached += holds;
+    }
+    assert_int_equal(reached, 3 * 2 * 2); // all channels, 2 windows down, 2 across
+    free_blocks();
+    free(zeros);
+}
+
+static void test_avg_pool2d_of_nan(void **state) {
+    Device *device = device_under_test(state);
+    Pool s = {1, 1, 4, 4, 2, 2, 2, 2, 2, 2};
+    float x[16] = {0};
+    x[2 * 4 + 1] = NAN;
+    Block *X = given(device, x, 16), *Y = output(device, 4, 0);
+    launch(device, avg_pool2d_forward, .X = X->at, .Y = Y->at, .s = s);
+    const float *got = read_back(Y);
+    for (int i = 0; i < 4; i++) assert_int_equal(isnan(got[i]) != 0, i == 2);
+    free_blocks();
+}
+
+static void test_sum_of_nan(void **state) {
+    Device *device = device_under_test(state);
+    float x[1000] = {0};
+    for (int i = 0; i < 1000; i += 333) {
+        x[i] = NAN;
+        Block *X = given(device, x, 1000), *out = output(device, 1, 0);
+        launch(device, sum_forward, .x = X->at, .out = out->at, .n = 1000);
+        assert_true(isnan(read_back(out)[0]));
+        free_blocks();
+        x[i] = 0;
+    }
+}
+
+// Far apart logits: the loss is their difference, and neither overflows nor is lost.
+static void test_cross_entropy_of_extremes(void **state) {
+    Device *device = device_under_test(state);
+    const float x[] = {80, -80, -80,  -80, 80, -80,  1e4f, -1e4f, 0,  -1e4f, 0, 1e4f,
+                       0,  0,   0,    1e4f, 1e4f, 1e4f};
+    const float y[] = {0, 0, 0, 0, 2, 1};
+    const double losses[] = {0, 160, 0, 2e4, log(3), log(3)};
+    const double probs[] = {1, 0, 0,  0, 1, 0,  1, 0, 0,  0, 0, 1,
+                            1. / 3, 1. / 3, 1. / 3,  1. / 3, 1. / 3, 1. / 3};
+    Block *X = given(device, x, 18), *labels_ = given(device, y, 6);
+    Block *out = output(device, 6, 0), *soft = output(device, 18, 0);
+    launch(device, cross_entropy_forward, .logits = X->at, .labels = labels_->at, .losses = out->at,
+           .probs = soft->at, .rows = 6, .classes = 3);
+    assert_all_close(read_back(out), losses, 6, ROUNDED, "losses");
+    assert_all_close(read_back(soft), probs, 18, ROUNDED, "probs");
+    free_blocks();
+}
+
+// A NaN anywhere in a row makes that row's loss and probabilities NaN; the next row does not notice.
+static void test_cross_entropy_of_nan(void **state) {
+    Device *device = device_under_test(state);
+    enum { CLASSES = 70 };
+    float x[2 * CLASSES] = {0}, y[2] = {3, 4};
+    const int places[] = {0, 1, 3, 31, 32, 69};
+    for (size_t p = 0; p < COUNT(places); p++) {
+        x[5] = 100; // the largest is not the NaN
+        x[places[p]] = NAN;
+        Block *X = given(device, x, 2 * CLASSES), *labels_ = given(device, y, 2);
+        Block *losses = output(device, 2, 0), *probs = output(device, 2 * CLASSES, 0);
+        launch(device, cross_entropy_forward, .logits = X->at, .labels = labels_->at,
+               .losses = losses->at, .probs = probs->at, .rows = 2, .classes = CLASSES);
+        const float *loss = read_back(losses), *prob = read_back(probs);
+        assert_true(isnan(loss[0]) && fabs(loss[1] - log(CLASSES)) < 1e-5);
+        for (int i = 0; i < 2 * CLASSES; i++) assert_int_equal(isnan(prob[i]) != 0, i < CLASSES);
+        free_blocks();
+        x[places[p]] = 0;
+    }
+}
+
+static void test_count_correct_of_ties_and_nan(void **state) {
+    Device *device = device_under_test(state);
+    const float big = INFINITY;
+    const struct {
+        float row[4], label;
+        int correct;
+    } cases[] = {
+        {{1, 3, 3, 2}, 1, 1},         {{1, 3, 3, 2}, 2, 0},     // a tie goes to the first
+        {{5, 5, 5, 5}, 0, 1},         {{5, 5, 5, 5}, 3, 0},
+        {{0, -0.0f, -1, -1}, 0, 1},   {{-0.0f, 0, -1, -1}, 1, 0}, // 0 and -0 are equal
+        {{NAN, 3, 1, 1}, 1, 0},       {{1, 3, 1, NAN}, 1, 0},   // a row with a NaN is not correct
+        {{NAN, 3, 1, 1}, 0, 0},       {{NAN, NAN, NAN, NAN}, 0, 0},
+        {{-big, -big, -big, 0}, 3, 1}, {{-big, -big, -big, -big}, 0, 1},
+        {{big, 1, 2, 3}, 0, 1},       {{big, big, 2, 3}, 1, 0},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const float seven = 7; // counts of several minibatches are added up
+        Block *X = given(device, cases[i].row, 4), *y = given(device, &cases[i].label, 1);
+        Block *count = given(device, &seven, 1);
+        count->output = true;
+        launch(device, count_correct, .logits = X->at, .labels = y->at, .count = count->at,
+               .rows = 1, .classes = 4);
+        if (read_back(count)[0] != (float)(7 + cases[i].correct)) fail_msg("case %zu is wrong", i);
+        free_blocks();
+    }
+}
+
+// ---- main ----------------------------------------------------------------------------------------
+
+#define ENTRY(name) ON_BOTH(test_##name),
+
+int main(int argc, char *argv[]) {
+    (void)argc;
+    set_program_name(argv[0]);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_kernel_is_tested),
+        ON_BOTH(test_gemm_by_hand),
+        ON_BOTH(test_conv2d_forward_by_hand),
+        ON_BOTH(test_conv2d_backward_by_hand),
+        ON_BOTH(test_avg_pool2d_by_hand),
+        ON_BOTH(test_sgd_by_hand),
+        TESTED(ENTRY)
+        ON_BOTH(test_relu_of_special_numbers),
+        ON_BOTH(test_gemm_of_nan),
+        ON_BOTH(test_conv2d_of_nan),
+        ON_BOTH(test_avg_pool2d_of_nan),
+        ON_BOTH(test_sum_of_nan),
+        ON_BOTH(test_cross_entropy_of_extremes),
+        ON_BOTH(test_cross_entropy_of_nan),
+        ON_BOTH(test_count_correct_of_ties_and_nan),
+        ON_BOTH(test_same_bits_run_after_run),
+        cmocka_unit_test(test_same_bits_for_any_number_of_threads),
+        cmocka_unit_test(test_same_bits_of_large_gradients),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    devices_close();
+    free(record.bytes);
+    return failed;
+}

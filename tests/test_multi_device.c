@@ -1,0 +1,319 @@
+// test_multi_device.c: k devices compute what one device computes. get_params, allreduce, split_batch and
+// train_batch of the chapters, on synthetic minibatches.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "../chapters/02_get_params_and_allreduce/allreduce.h"
+#include "../chapters/02_get_params_and_allreduce/get_params.h"
+#include "../chapters/03_split_batch/split_batch.h"
+#include "../chapters/04_lenet_multi_gpu/lenet.h"
+#include "../common/random.h"
+#include "dies.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void open_devices(Device *devices[], int k) {
+    for (int i = 0; i < k; i++) devices[i] = try_gpu(i);
+    share_cores(devices, k);
+}
+
+static float *read_all(const Tensor *t) {
+    float *values = malloc(tensor_bytes(t) + 1);
+    tensor_read(t, values);
+    return values;
+}
+
+// ---- split_batch ---------------------------------------------------------------------------------
+
+static void shards_are_disjoint_and_cover(void **state) {
+    (void)state;
+    for (int n = 0; n < 40; n++)
+        for (int k = 1; k < 12; k++) {
+            int next = 0;
+            for (int i = 0; i < k; i++) {
+                Shard shard = shard_of(n, k, i);
+                assert_int_equal(shard.first, next);
+                assert_true(shard.count == n / k || shard.count == n / k + 1);
+                if (i > 0) assert_true(shard.count <= shard_of(n, k, i - 1).count);
+                next += shard.count;
+            }
+            assert_int_equal(next, n);
+        }
+}
+
+static void split_batch_keeps_rows(void **state) {
+    (void)state;
+    for (int k = 1; k <= 7; k++) {
+        Device *devices[MAX_DEVICES];
+        open_devices(devices, k);
+        Tensor *X = tensor_new(host(), 5, 2, 3), *y = tensor_new(host(), 5), *Xs[7], *ys[7];
+        for (int i = 0; i < 30; i++) X->data[i] = (float)i;
+        for (int i = 0; i < 5; i++) y->data[i] = (float)(100 + i);
+        for (int i = 0; i < k; i++) begin_step(devices[i]);
+        split_batch(X, y, devices, k, Xs, ys);
+        int row = 0;
+        for (int i = 0; i < k; i++) {
+            float *x_values = read_all(Xs[i]), *y_values = read_all(ys[i]);
+            assert_ptr_equal(Xs[i]->device, devices[i]);
+            assert_int_equal(Xs[i]->shape[0], ys[i]->shape[0]);
+            for (int j = 0; j < Xs[i]->shape[0]; j++, row++) {
+                assert_true(y_values[j] == (float)(100 + row));
+                for (int c = 0; c < 6; c++) assert_true(x_values[6 * j + c] == (float)(6 * row + c));
+            }
+            free(x_values);
+            free(y_values);
+        }
+        assert_int_equal(row, 5);
+        tensor_free(X);
+        tensor_free(y);
+    }
+}
+
+static void split_mismatch(void *unused) {
+    (void)unused;
+    Device *devices[1] = {try_gpu(0)};
+    Tensor *X = tensor_new(host(), 5, 2), *y = tensor_new(host(), 4), *Xs[1], *ys[1];
+    split_batch(X, y, devices, 1, Xs, ys);
+}
+
+static void split_batch_refuses_a_mismatch(void **state) {
+    (void)state;
+    expect_death(1, "differ in rows", split_mismatch, NULL);
+}
+
+// ---- allreduce -----------------------------------------------------------------------------------
+
+static void allreduce_sums_exactly(void **state) {
+    (void)state;
+    const int ks[] = {1, 2, 3, 4, 7}, sizes[] = {0, 1, 2, 1000};
+    for (int a = 0; a < 5; a++)
+        for (int b = 0; b < 4; b++) {
+            int k = ks[a], n = sizes[b];
+            Device *devices[MAX_DEVICES];
+            open_devices(devices, k);
+            Tensor *data[MAX_DEVICES];
+            for (int i = 0; i < k; i++) {
+                data[i] = tensor_new(devices[i], n);
+                tensor_fill(data[i], (float)(i + 1));
+                begin_step(devices[i]);
+            }
+            ledger_reset();
+            allreduce(data, k);
+            assert_int_equal(ledger_bytes_between_devices(), 2u * (unsigned)(k - 1) * (unsigned)n * 4u);
+            for (int i = 0; i < k; i++) {
+                float *values = read_all(data[i]);
+                for (int j = 0; j < n; j++) assert_true(values[j] == (float)(k * (k + 1) / 2));
+                free(values);
+                tensor_free(data[i]);
+            }
+        }
+}
+
+static void get_params_copies_and_attaches(void **state) {
+    (void)state;
+    Tensor *params[LENET_PARAMS], *copy[LENET_PARAMS];
+    lenet_init(params, 3);
+    get_params(params, LENET_PARAMS, try_gpu(1), copy);
+    for (int p = 0; p < LENET_PARAMS; p++) {
+        float *values = read_all(copy[p]), *grad = read_all(copy[p]->grad);
+        assert_string_equal(copy[p]->name, params[p]->name);
+        assert_memory_equal(values, params[p]->data, tensor_bytes(params[p]));
+        for (size_t i = 0; i < numel(copy[p]); i++) assert_true(grad[i] == 0);
+        assert_ptr_not_equal(copy[p]->data, params[p]->data);
+        free(values);
+        free(grad);
+    }
+    free_params(params, LENET_PARAMS);
+    free_params(copy, LENET_PARAMS);
+}
+
+// ---- training ------------------------------------------------------------------------------------
+
+enum { STEPS = 20, BATCH = 50, LAST_BATCH = 5 };
+
+typedef struct Trajectory {
+    double losses[STEPS];
+    float *params[LENET_PARAMS]; // of device 0
+} Trajectory;
+
+// Starts far enough from zero that the parameters move in 20 steps.
+static void start(Tensor *params[LENET_PARAMS]) {
+    lenet_init(params, 1);
+    for (int p = 0; p < LENET_PARAMS; p++)
+        for (size_t i = 0; i < numel(params[p]); i++) params[p]->data[i] *= p == 0 ? 30.0f : 8.0f;
+}
+
+// Minibatch number `step`: bright stripes whose place depends on the class. Each fourth is a short one.
+static void minibatch(int step, Tensor *X, Tensor *y) {
+    X->shape[0] = y->shape[0] = step % 4 == 3 ? LAST_BATCH : BATCH;
+    for (int n = 0; n < X->shape[0]; n++) {
+        int label = (n * 7 + step) % 10;
+        y->data[n] = (float)label;
+        for (int i = 0; i < 784; i++) {
+            double noise = random_uniform(9, STREAM_TEST, (uint64_t)((step * BATCH + n) * 784 + i));
+            X->data[n * 784 + i] = (float)(0.3 * noise + (i / 28 / 2 == label + 2 ? 0.7 : 0.0));
+        }
+    }
+}
+
+static void assert_replicas_equal(Tensor *device_params[][LENET_PARAMS], int k) {
+    for (int p = 0; p < LENET_PARAMS; p++) {
+        float *first = read_all(device_params[0][p]);
+        for (int i = 1; i < k; i++) {
+            float *other = read_all(device_params[i][p]);
+            assert_memory_equal(first, other, tensor_bytes(device_params[0][p]));
+            free(other);
+        }
+        free(first);
+    }
+}
+
+static Trajectory train_on(int k) {
+    Device *devices[MAX_DEVICES];
+    Tensor *params[LENET_PARAMS], *device_params[MAX_DEVICES][LENET_PARAMS], *losses[MAX_DEVICES];
+    open_devices(devices, k);
+    start(params);
+    for (int i = 0; i < k; i++) get_params(params, LENET_PARAMS, devices[i], device_params[i]);
+    Tensor *X = tensor_new(host(), BATCH, 1, 28, 28), *y = tensor_new(host(), BATCH);
+    Trajectory t = {.losses = {0}};
+    for (int step = 0; step < STEPS; step++) {
+        minibatch(step, X, y);
+        train_batch(X, y, device_params, devices, k, 0.2f, losses);
+        synchronize_all();
+        for (int i = 0; i < k; i++) t.losses[step] += (double)item(losses[i]) / X->shape[0];
+        assert_replicas_equal(device_params, k);
+    }
+    for (int p = 0; p < LENET_PARAMS; p++) t.params[p] = read_all(device_params[0][p]);
+    for (int i = 0; i < k; i++) free_params(device_params[i], LENET_PARAMS);
+    free_params(params, LENET_PARAMS);
+    tensor_free(X);
+    tensor_free(y);
+    return t;
+}
+
+static void forget(Trajectory *t) {
+    for (int p = 0; p < LENET_PARAMS; p++) free(t->params[p]);
+}
+
+static const size_t sizes[LENET_PARAMS] = {180, 20, 25000, 50, 102400, 128, 1280, 10};
+
+// Loss within 1e-5 relative, parameters within 1e-5 of the largest: the order of additions, no more. With 7
+// devices and 5 rows, two devices get no rows at all.
+static void k_devices_compute_what_one_computes(void **state) {
+    (void)state;
+    Trajectory one = train_on(1);
+    assert_true(one.losses[STEPS - 2] < 0.8 * one.losses[0]); // it learns, so equality says something
+    const int ks[] = {2, 3, 4, 7};
+    for (int a = 0; a < 4; a++) {
+        Trajectory many = train_on(ks[a]);
+        for (int step = 0; step < STEPS; step++) {
+            double difference = fabs(many.losses[step] - one.losses[step]);
+            if (!(difference <= 1e-5 * one.losses[step]))
+                fail_msg("k = %d, step %d: loss %.8f, one device %.8f", ks[a], step, many.losses[step], one.losses[step]);
+        }
+        for (int p = 0; p < LENET_PARAMS; p++) {
+            double largest = 0;
+            for (size_t i = 0; i < sizes[p]; i++) largest = fmax(largest, fabs((double)one.params[p][i]));
+            for (size_t i = 0; i < sizes[p]; i++) {
+                double difference = fabs((double)many.params[p][i] - (double)one.params[p][i]);
+                if (!(difference <= 1e-5 * largest))
+                    fail_msg("k = %d, parameter %d[%zu]: %.8f, one device %.8f", ks[a], p, i,
+                             (double)many.params[p][i], (double)one.params[p][i]);
+            }
+        }
+        forget(&many);
+    }
+    forget(&one);
+}
+
+static void same_seed_same_bits(void **state) {
+    (void)state;
+    const int ks[] = {1, 2, 3};
+    for (int a = 0; a < 3; a++) {
+        Trajectory first = train_on(ks[a]), second = train_on(ks[a]);
+        assert_memory_equal(first.losses, second.losses, sizeof first.losses);
+        for (int p = 0; p < LENET_PARAMS; p++)
+            assert_memory_equal(first.params[p], second.params[p], sizes[p] * sizeof(float));
+        forget(&first);
+        forget(&second);
+    }
+}
+
+// On CPU devices the bits do not depend on the number of threads either.
+static void threads_do_not_change_bits(void **state) {
+    (void)state;
+    autograd_close();
+    devices_close();
+    devices_init(BACKEND_CPU, 1);
+    Trajectory first = train_on(2);
+    for (int threads = 2; threads <= 7; threads += 5) {
+        autograd_close();
+        devices_close();
+        devices_init(BACKEND_CPU, threads);
+        Trajectory other = train_on(2);
+        for (int p = 0; p < LENET_PARAMS; p++)
+            assert_memory_equal(first.params[p], other.params[p], sizes[p] * sizeof(float));
+        forget(&other);
+    }
+    forget(&first);
+    autograd_close();
+    devices_close();
+    devices_init(BACKEND_AUTO, 0);
+}
+
+// One step moves the shards from the host, and 2 (k-1) times the gradients between the devices.
+static void a_step_moves_what_the_formula_says(void **state) {
+    (void)state;
+    size_t gradients = 0;
+    for (int p = 0; p < LENET_PARAMS; p++) gradients += sizes[p] * sizeof(float);
+    for (int k = 1; k <= 5; k++) {
+        Device *devices[MAX_DEVICES];
+        Tensor *params[LENET_PARAMS], *device_params[MAX_DEVICES][LENET_PARAMS], *losses[MAX_DEVICES];
+        open_devices(devices, k);
+        start(params);
+        for (int i = 0; i < k; i++) get_params(params, LENET_PARAMS, devices[i], device_params[i]);
+        Tensor *X = tensor_new(host(), BATCH, 1, 28, 28), *y = tensor_new(host(), BATCH);
+        minibatch(0, X, y);
+        ledger_reset();
+        train_batch(X, y, device_params, devices, k, 0.1f, losses);
+        synchronize_all();
+        assert_int_equal(ledger_bytes_between_devices(), 2 * (size_t)(k - 1) * gradients);
+        assert_int_equal(ledger_bytes_host(), BATCH * (784 + 1) * sizeof(float));
+        for (int i = 0; i < k; i++) {
+            Shard shard = shard_of(BATCH, k, i);
+            assert_int_equal(ledger_bytes(host(), devices[i]), (size_t)shard.count * 785 * sizeof(float));
+            if (i > 0) assert_int_equal(ledger_bytes(devices[i], devices[0]), gradients);
+        }
+        for (int i = 0; i < k; i++) free_params(device_params[i], LENET_PARAMS);
+        free_params(params, LENET_PARAMS);
+        tensor_free(X);
+        tensor_free(y);
+    }
+}
+
+static int close_all(void **state) {
+    (void)state;
+    autograd_close();
+    devices_close();
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(split_batch_refuses_a_mismatch), // forks: before there are other threads
+        cmocka_unit_test(shards_are_disjoint_and_cover),
+        cmocka_unit_test(split_batch_keeps_rows),
+        cmocka_unit_test(allreduce_sums_exactly),
+        cmocka_unit_test(get_params_copies_and_attaches),
+        cmocka_unit_test(k_devices_compute_what_one_computes),
+        cmocka_unit_test(same_seed_same_bits),
+        cmocka_unit_test(threads_do_not_change_bits),
+        cmocka_unit_test(a_step_moves_what_the_formula_says),
+    };
+    return cmocka_run_group_tests_name("multi_device", tests, NULL, close_all);
+}
