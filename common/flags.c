@@ -145,6 +145,7 @@ static void store(const Flag *flag, const char *text, Flags *flags) {
 
 Flags parse_flags(int argc, char *argv[], const char *about, Flags defaults) {
     set_program_name(argv[0]);
+    setvbuf(stdout, NULL, _IOLBF, 0); // a line is seen when it is printed, in a pipe too
     struct option options[NUM_FLAGS + 1] = {0};
     for (int i = 0; i < NUM_FLAGS; i++)
         options[i] = (struct option){table[i].name, table[i].argument ? required_argument : no_argument, NULL, i + 256};

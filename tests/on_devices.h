@@ -11,12 +11,13 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../common/device.h"
 #include "../common/random.h"
 
-// Two entries in a list of tests: one on a CPU device, one on a GPU. Where there is no GPU the second
-// is counted as skipped.
+// Two entries in a list of tests: one on a CPU device, one on a GPU. Where there is no GPU the
+// second is counted as skipped.
 #define ON_BOTH(test)                                                                              \
     {"cpu: " #test, test, NULL, NULL, (void *)"cpu"}, {                                            \
         "cuda: " #test, test, NULL, NULL, (void *)"cuda"                                           \
@@ -28,13 +29,24 @@ static inline Device *device_under_test(void **state) {
     return try_gpu(0);
 }
 
+// To be called first in main. Between two kernels OpenMP's threads spin for a while; with more
+// threads than free cores the one that has work waits for those that spin, which makes thousands of
+// small kernels ten times slower. OpenMP reads the setting when a program starts, so it starts
+// again.
+static inline void let_waiting_threads_sleep(char *argv[]) {
+    if (getenv("OMP_WAIT_POLICY")) return;
+    setenv("OMP_WAIT_POLICY", "passive", 1);
+    execv("/proc/self/exe", argv); // returns only if it fails; then the tests are slow
+}
+
 // Uniform in (-1,1); a function of the seed alone.
 static inline void random_floats(float *values, size_t n, uint64_t seed) {
     for (size_t i = 0; i < n; i++)
         values[i] = (float)(2 * random_uniform(seed, STREAM_TEST, i) - 1);
 }
 
-// |got - expected| <= tolerance * max(1, |expected|) for each element; false for a NaN on either side.
+// |got - expected| <= tolerance * max(1, |expected|) for each element; false for a NaN on either
+// side.
 static inline void assert_all_close(const float *got, const double *expected, size_t n,
                                     double tolerance, const char *what) {
     for (size_t i = 0; i < n; i++)

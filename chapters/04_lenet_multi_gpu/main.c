@@ -176,7 +176,8 @@ static void explain(const Result *one, const Result *two) {
     printf("\nWhat the comparison shows\n");
     printf("  Accuracy: %.4f on 1 device, %.4f on %d. Both runs take the same steps: the gradients of the\n"
            "    shards add up to the gradient of the whole minibatch. They differ only in the order in which\n"
-           "    numbers are added, so the last digits may drift apart.\n",
+           "    numbers are added, at first in the seventh digit. Training makes such differences grow, most\n"
+           "    while the loss falls steeply; so the curves may part a little, and come together again.\n",
            one->test_acc, two->test_acc, two->k);
     explain_time(one, two);
     printf("  Bytes: each step moved %.0f bytes between the devices. The formula for this allreduce, 2 (k-1)\n"

@@ -48,27 +48,29 @@ static void centered(Picture *p, int x, int y, int width, int height, const char
 
 // ---- filters -------------------------------------------------------------------------------------
 
-enum { FILTERS = 20, ACROSS = 5, MAP = 26, MAP_ZOOM = 5, FILTER_ZOOM = 18, FILTER = 3 * FILTER_ZOOM, GAP = 26, TOP = 96 };
-enum { CELL_W = FILTER + 10 + MAP * MAP_ZOOM, CELL_H = MAP * MAP_ZOOM };
+enum { FILTERS = 20, ACROSS = 5, MAP = 26, MAP_ZOOM = 6, FILTER_ZOOM = 26, GAP = 28, TOP = 112 };
+enum { FILTER = 3 * FILTER_ZOOM, SEEN = MAP * MAP_ZOOM, CELL_W = FILTER + 12 + SEEN, CELL_H = SEEN + 30 };
 
-// Filter f: its nine weights on the left, the image seen through it on the right.
-static void draw_filter(Picture *p, int f, const float *weights, const float *map) {
-    int x = GAP + f % ACROSS * (CELL_W + GAP), y = TOP + f / ACROSS * (CELL_H + GAP);
-    int middle = y + (CELL_H - FILTER) / 2;
-    picture_values(p, x, middle, FILTER_ZOOM, weights + 9 * f, 3, 3, diverging);
-    picture_frame(p, x - 1, middle - 1, FILTER + 2, FILTER + 2, 1, LINE);
-    picture_values(p, x + FILTER + 10, y, MAP_ZOOM, map + MAP * MAP * f, MAP, MAP, diverging);
-    picture_frame(p, x + FILTER + 9, y - 1, CELL_H + 2, CELL_H + 2, 1, LINE);
+// Values in the colors from -largest to +largest, and that number below: each panel has a scale of its own,
+// because some filters stay close to zero.
+static void draw_panel(Picture *p, int x, int y, int zoom, float *values, int side) {
+    size_t n = (size_t)side * (size_t)side;
+    float largest = largest_size(values, n);
+    char text[32];
+    scale_by(values, n, 1 / largest);
+    picture_values(p, x, y, zoom, values, side, side, diverging);
+    picture_frame(p, x - 1, y - 1, side * zoom + 2, side * zoom + 2, 1, LINE);
+    snprintf(text, sizeof text, "±%.2g", (double)largest);
+    centered(p, x, y + side * zoom + 4, side * zoom, 18, text, FAINT);
 }
 
-// From blue over white to red, with the numbers that they stand for.
-static void draw_scale(Picture *p, int x, int y, float largest, const char *what) {
+// From blue over white to red.
+static void draw_scale(Picture *p, int x, int y) {
     enum { STEPS = 121 };
-    char text[80];
     for (int i = 0; i < STEPS; i++) picture_box(p, x + i, y, 1, 18, diverging((float)(i - STEPS / 2) / (STEPS / 2)));
     picture_frame(p, x - 1, y - 1, STEPS + 2, 20, 1, LINE);
-    snprintf(text, sizeof text, "%s: −%.2f to +%.2f", what, (double)largest, (double)largest);
-    picture_text(p, x + STEPS + 12, y - 2, 22, text, FAINT);
+    picture_text(p, x + STEPS + 12, y - 2, 22, "negative, zero, positive; the number below a panel is its full color",
+                 FAINT);
 }
 
 void draw_filters(const char *path, Tensor *const params[], const Dataset *test, Device *device) {
@@ -78,16 +80,15 @@ void draw_filters(const char *path, Tensor *const params[], const Dataset *test,
     begin_step(device);
     float *maps = values_of(conv2d(X, here[0], here[1])), *weights = values_of(here[0]);
     set_grad_enabled(true);
-    float largest_weight = largest_size(weights, FILTERS * 9), largest_map = largest_size(maps, FILTERS * MAP * MAP);
-    scale_by(weights, FILTERS * 9, 1 / largest_weight);
-    scale_by(maps, FILTERS * MAP * MAP, 1 / largest_map);
 
-    int rows = FILTERS / ACROSS;
-    Picture p = picture_new(GAP + ACROSS * (CELL_W + GAP), TOP + rows * (CELL_H + GAP), WHITE);
-    picture_text(&p, GAP, 14, 30, "The 20 filters of the first layer, and a test image seen through each", BLACK);
-    draw_scale(&p, GAP, 58, largest_weight, "weights");
-    draw_scale(&p, GAP + 480, 58, largest_map, "output");
-    for (int f = 0; f < FILTERS; f++) draw_filter(&p, f, weights, maps);
+    Picture p = picture_new(GAP + ACROSS * (CELL_W + GAP), TOP + FILTERS / ACROSS * (CELL_H + GAP), WHITE);
+    picture_text(&p, GAP, 16, 30, "The 20 filters of the first layer, and a test image seen through each", BLACK);
+    draw_scale(&p, GAP, 64);
+    for (int f = 0; f < FILTERS; f++) { // its nine weights on the left, the image seen through it on the right
+        int x = GAP + f % ACROSS * (CELL_W + GAP), y = TOP + f / ACROSS * (CELL_H + GAP);
+        draw_panel(&p, x, y + (SEEN - FILTER) / 2, FILTER_ZOOM, weights + 9 * f, 3);
+        draw_panel(&p, x + FILTER + 12, y, MAP_ZOOM, maps + MAP * MAP * f, MAP);
+    }
     picture_save(&p, path);
 
     picture_free(&p);

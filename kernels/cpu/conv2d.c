@@ -225,7 +225,7 @@ CPU_KERNEL(conv2d_backward_input) {
 
 // How many parts, by shape alone: at most SUM_PARTS, and no more than 64 MB of them.
 static int num_parts(const Shape *s) {
-    size_t part_bytes = sizeof(float) * (size_t)s->M * (w_size(s) + 1), most = ((size_t)64 << 20) / part_bytes;
+    size_t part_bytes = sizeof(float) * ((size_t)s->M + 1) * (w_size(s) + 1), most = ((size_t)64 << 20) / part_bytes;
     int parts = s->N < SUM_PARTS ? s->N : SUM_PARTS;
     if ((size_t)parts > most) parts = (int)most;
     return parts > 1 ? parts : 1;

@@ -13,9 +13,9 @@ constexpr int WARP = 32, THREADS = 256;
 constexpr size_t MAX_BLOCKS = 4096;
 
 // The number of blocks for n things, so many per block. Depends on the shape alone, never on the
-// GPU, because it decides the order of sums. At least one, since CUDA refuses to launch none: with no
-// things a block starts, finds nothing to do and ends. At most MAX_BLOCKS: each loops over its
-// share, the grid-stride loop.
+// GPU, because it decides the order of sums. At least one, since CUDA refuses to launch none: for
+// zero things a block starts and ends. At most MAX_BLOCKS: each loops over its share, the
+// grid-stride loop.
 static inline unsigned blocks_for(size_t n, size_t per_block = THREADS) {
     const size_t blocks = (n + per_block - 1) / per_block;
     return (unsigned)(blocks == 0 ? 1 : blocks < MAX_BLOCKS ? blocks : MAX_BLOCKS);
