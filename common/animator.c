@@ -141,8 +141,13 @@ Animator *animator_new(const char *csv, const char *png, const char *script, boo
     a->png = xstrdup(png);
     a->script = find_script(script);
     a->can_draw = gnuplot_runs((char *[]){"gnuplot", "--version", NULL});
+    if (!a->can_draw) {
+        warn("no gnuplot: the curves go to %s only (`make setup` installs gnuplot)", csv);
+    } else if (access(a->script, R_OK) != 0) {
+        warn("no %s beside this program's folder: the curves go to %s only", a->script, csv);
+        a->can_draw = false;
+    }
     a->live = live && a->can_draw;
-    if (!a->can_draw) warn("no gnuplot: the curves go to %s only (`make setup` installs gnuplot)", csv);
     if (a->live) a->window = open_window(a);
     return a;
 }

@@ -154,8 +154,15 @@ void tape_push(Device *device, Node node) {
 // A view shares its base's gradient, so whether that holds a value is known to the base alone.
 static Tensor *owner_of_grad(Tensor *t) { return t->base ? t->base : t; }
 
-float grad_beta(Tensor *t) {
+// A gradient that comes after its node has run would be lost, as for two losses that share activations.
+static Tensor *owner_of_new_grad(Tensor *t) {
     Tensor *owner = owner_of_grad(t);
+    CHECK(!owner->grad_spent, "backward() went through here before: add up the losses, and call it once");
+    return owner;
+}
+
+float grad_beta(Tensor *t) {
+    Tensor *owner = owner_of_new_grad(t);
     float beta = owner->grad_filled ? 1.0f : 0.0f;
     owner->grad_filled = true;
     return beta;
@@ -167,8 +174,12 @@ static void walk_in_reverse(Tape *tape) {
     int kept = tape->num_nodes;
     for (int i = tape->num_nodes - 1; i >= 0; i--) {
         Node node = tape->nodes[i];
-        if (owner_of_grad(node.out)->grad_filled) node.backward(&node);
-        else tape->nodes[--kept] = node;
+        if (owner_of_grad(node.out)->grad_filled) {
+            node.backward(&node);
+            owner_of_grad(node.out)->grad_spent = true;
+        } else {
+            tape->nodes[--kept] = node;
+        }
     }
     int stay = tape->num_nodes - kept;
     memmove(tape->nodes, tape->nodes + kept, sizeof(Node) * (size_t)stay);
@@ -178,14 +189,14 @@ static void walk_in_reverse(Tape *tape) {
 void backward(Tensor *loss) {
     CHECK(numel(loss) == 1, "backward() starts at a loss of one element; sum() the losses first");
     CHECK(loss->requires_grad, "nothing that this loss was computed from requires a gradient");
+    owner_of_new_grad(loss)->grad_filled = true;
     tensor_fill(loss->grad, 1);
-    owner_of_grad(loss)->grad_filled = true;
     walk_in_reverse(tape_of(loss->device));
 }
 
 void backward_from(Tensor *Y, const Tensor *dY) {
     CHECK(Y->requires_grad, "nothing that Y was computed from requires a gradient");
+    owner_of_new_grad(Y)->grad_filled = true;
     tensor_copy(Y->grad, dY);
-    owner_of_grad(Y)->grad_filled = true;
     walk_in_reverse(tape_of(Y->device));
 }

@@ -28,7 +28,7 @@ static Tensor *output(Device *device, bool requires_grad, int ndim, const int *s
 
 // How many windows fit: the formula of both convolution and pooling.
 static int windows(int size, int padding, int kernel, int stride) {
-    return size + 2 * padding < kernel ? 0 : (size + 2 * padding - kernel) / stride + 1;
+    return stride <= 0 || size + 2 * padding < kernel ? 0 : (size + 2 * padding - kernel) / stride + 1;
 }
 
 // ---- conv2d --------------------------------------------------------------------------------------
@@ -71,6 +71,8 @@ Tensor *conv2d_with(Tensor *X, Tensor *W, Tensor *b, Conv2dOptions options) {
     // One launch writes both dW and db, with one beta.
     CHECK(!b || b->requires_grad == W->requires_grad, "W and b are trained together or not at all");
     struct conv2d_shape s = conv2d_shape_of(X, W, &options);
+    CHECK(s.stride_h > 0 && s.stride_w > 0 && s.pad_h >= 0 && s.pad_w >= 0,
+          "conv2d: strides are positive, paddings are not negative");
     if (s.out_h <= 0 || s.out_w <= 0) wrong_shape("conv2d", "the image is smaller than the kernel", X, W);
 
     bool record = needs_grad(X, W, b);
@@ -98,6 +100,7 @@ Tensor *avg_pool2d_with(Tensor *X, AvgPool2dOptions o) {
     CHECK(s.kernel_h > 0 && s.kernel_w > 0, "avg_pool2d: give the size of the window, .kernel = 2");
     s.stride_h = o.stride_hw[0] ? o.stride_hw[0] : o.stride ? o.stride : s.kernel_h;
     s.stride_w = o.stride_hw[1] ? o.stride_hw[1] : o.stride ? o.stride : s.kernel_w;
+    CHECK(s.stride_h > 0 && s.stride_w > 0, "avg_pool2d: strides are positive");
     s.out_h = windows(s.H, 0, s.kernel_h, s.stride_h);
     s.out_w = windows(s.W, 0, s.kernel_w, s.stride_w);
     CHECK(s.out_h > 0 && s.out_w > 0, "avg_pool2d: the image is smaller than the window");
@@ -255,6 +258,7 @@ Tensor *sum(Tensor *X) {
 // ---- not differentiable --------------------------------------------------------------------------
 
 void sgd(Tensor *const params[], int num_params, float lr, int batch_size) {
+    CHECK(batch_size > 0, "sgd: a minibatch has at least one row");
     for (int i = 0; i < num_params; i++) {
         Tensor *p = params[i];
         CHECK(p->grad, "sgd: attach_grad() to each parameter first");
@@ -266,6 +270,9 @@ void sgd(Tensor *const params[], int num_params, float lr, int batch_size) {
 void count_correct(Tensor *count, const Tensor *y_hat, const Tensor *y) {
     check_same_device("count_correct", y_hat, y);
     check_same_device("count_correct", y_hat, count);
+    if (y_hat->ndim != 2 || y->ndim != 1 || y_hat->shape[0] != y->shape[0])
+        wrong_shape("count_correct", "y_hat is (n,classes), y is (n)", y_hat, y);
+    CHECK(numel(count) == 1, "count_correct: count is one number");
     launch(y_hat->device, count_correct, .logits = y_hat->data, .labels = y->data, .count = count->data,
            .rows = y_hat->shape[0], .classes = y_hat->shape[1]);
 }

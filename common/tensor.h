@@ -20,6 +20,7 @@ typedef struct Tensor {
     // For autograd.c:
     struct Tensor *base; // whose memory this is a view of, or NULL
     bool grad_filled;    // the gradient holds a value to which the next one is added
+    bool grad_spent;     // backward() has passed the gradient on already
 } Tensor;
 
 // tensor_new(device, 20, 1, 3, 3): a tensor of that shape, contents undefined.

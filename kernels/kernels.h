@@ -159,7 +159,8 @@ struct avg_pool2d_backward_args {
 // ---- loss, accuracy, update ----------------------------------------------------------------------
 
 // For each row i: losses[i] = -log softmax(logits[i])[labels[i]], probs[i] = softmax(logits[i]).
-// logits and probs are (rows,classes); labels holds class numbers as floats.
+// logits and probs are (rows,classes); labels holds class numbers as floats. A label that is no class
+// gives its row the loss NaN.
 struct cross_entropy_forward_args {
     const float *logits, *labels;
     float *losses, *probs;
@@ -174,7 +175,7 @@ struct cross_entropy_backward_args {
 };
 
 // count[0] += the number of rows whose largest logit is at labels[i]; a tie goes to the first, as in
-// argmax; a row with a NaN is never correct.
+// argmax; a row with a NaN, or with a label that is no class, is never correct.
 struct count_correct_args {
     const float *logits, *labels;
     float *count;

@@ -11,7 +11,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "../common/device.h"
 #include "../common/random.h"
@@ -27,16 +26,6 @@ static inline Device *device_under_test(void **state) {
     if (strcmp(*state, "cpu") == 0) return cpu_device(0);
     if (num_gpus() == 0) skip();
     return try_gpu(0);
-}
-
-// To be called first in main. Between two kernels OpenMP's threads spin for a while; with more
-// threads than free cores the one that has work waits for those that spin, which makes thousands of
-// small kernels ten times slower. OpenMP reads the setting when a program starts, so it starts
-// again.
-static inline void let_waiting_threads_sleep(char *argv[]) {
-    if (getenv("OMP_WAIT_POLICY")) return;
-    setenv("OMP_WAIT_POLICY", "passive", 1);
-    execv("/proc/self/exe", argv); // returns only if it fails; then the tests are slow
 }
 
 // Uniform in (-1,1); a function of the seed alone.

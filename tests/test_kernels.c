@@ -26,11 +26,9 @@ static const double SUMMED = 2e-5;  // sums of up to a few thousand, in any orde
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-// ---- arrays on the device
--- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -enum {
-    GUARD = 64,
-    MAX_BLOCKS = 8
-}; // in floats: 256 bytes keep the alignment
+// ---- arrays on the device ----------------------------------------------------------------------
+
+enum { GUARD = 64, MAX_BLOCKS = 8 }; // in floats: 256 bytes keep the alignment
 
 typedef struct Block {
     Device *device;
@@ -117,25 +115,10 @@ static void free_blocks(void) {
     num_blocks = 0;
 }
 
-// ---- checking, or writing down
--- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- --
-                                                                                             // While
-                                                                                             // recording,
-                                                                                             // outputs
-                                                                                             // are
-                                                                                             // not
-                                                                                             // checked
-                                                                                             // but
-                                                                                             // appended
-                                                                                             // here,
-                                                                                             // to
-                                                                                             // be
-                                                                                             // compared
-                                                                                             // with
-                                                                                             // another
-                                                                                             // run's.
-                                                                                             static struct
-{
+// ---- checking, or writing down -----------------------------------------------------------------
+
+// While recording, outputs are not checked but appended here, to be compared with another run's.
+static struct {
     bool on;
     unsigned char *bytes;
     size_t used, size;
@@ -191,13 +174,10 @@ static double *widened(float *values, size_t n) {
     return wide;
 }
 
-// ---- elementwise and sums
--- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -
-                                                                                                      // Around a warp, a block of threads, and the size from which on CPU threads share the work.
-                                                                                                      static const size_t
-                                                                                                          SIZES
-                                                                                                              [] =
-    {0, 1, 2, 3, 31, 64, 255, 257, 4099, 16384, 16385, 50003};
+// ---- elementwise and sums ----------------------------------------------------------------------
+
+// Around a warp, a block of threads, and the size from which on CPU threads share the work.
+static const size_t SIZES[] = {0, 1, 2, 3, 31, 64, 255, 257, 4099, 16384, 16385, 50003};
 #define FOR_SIZES(n)   for (size_t i_ = 0, n = 0; i_ < COUNT(SIZES) && (n = SIZES[i_], true); i_++)
 #define FOR_BETA(beta) for (float beta = 0; beta <= 1; beta++)
 
@@ -259,7 +239,11 @@ static void shapes_of_relu_forward(Device *device) {
 
 static void shapes_of_relu_backward(Device *device) {
     FOR_BETA(beta) FOR_SIZES(n) {
-        Block *Y = input(device, n), *dY = input(device, n), *dX = output(device, n, beta);
+        float *outputs = xmalloc((n + 1) * sizeof(float)); // of relu: half of them are zero
+        random_floats(outputs, n, next_seed++);
+        for (size_t i = 0; i < n; i++) outputs[i] = fmaxf(outputs[i], 0);
+        Block *Y = block_of(device, outputs, n, false);
+        Block *dY = input(device, n), *dX = output(device, n, beta);
         launch(device, relu_backward, .Y = Y->at, .dY = dY->at, .dX = dX->at, .beta = beta, .n = n);
         double *expected = doubles(n);
         for (size_t i = 0; i < n; i++)
@@ -269,9 +253,9 @@ static void shapes_of_relu_backward(Device *device) {
     }
 }
 
-// ---- fully connected layers
--- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -static void check_gemm(
-    Device *device, int M, int N, int K, int transposed, float beta) {
+// ---- fully connected layers --------------------------------------------------------------------
+
+static void check_gemm(Device *device, int M, int N, int K, int transposed, float beta) {
     size_t m = (size_t)M, n = (size_t)N, k = (size_t)K;
     Block *A = input(device, m * k), *B = input(device, k * n), *C = output(device, m * n, beta);
     struct gemm_args args = {A->at, B->at, C->at, beta, M, N, K, transposed & 1, transposed >> 1};
@@ -343,10 +327,9 @@ static void shapes_of_add_bias_backward(Device *device) {
     }
 }
 
-// ---- convolution
--- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- --typedef struct
-                                                                                                                  conv2d_shape
-                                                                                                                      Conv;
+// ---- convolution -------------------------------------------------------------------------------
+
+typedef struct conv2d_shape Conv;
 typedef void CheckConv(Device *device, Conv s);
 
 // clang-format off
@@ -364,6 +347,10 @@ static const int CONVOLUTIONS[][11] = {
     {33, 1, 4, 3, 2, 2, 3, 1, 1, 0, 1},
     {3, 4, 6, 7, 5, 1, 1, 1, 1, 0, 0},     // 1x1: the image is its own matrix of columns
     {3, 4, 6, 7, 5, 1, 1, 1, 1, 2, 1},     // more padding than the kernel can use
+    {3, 4, 6, 7, 5, 1, 1, 1, 1, 0, 2},
+    {3, 4, 6, 7, 5, 1, 1, 1, 1, 2, 0},
+    {3, 4, 6, 7, 5, 1, 1, 1, 2, 0, 0},
+    {3, 4, 6, 7, 5, 1, 1, 2, 1, 0, 0},
     {2, 1, 1, 1, 1, 3, 3, 1, 1, 2, 2},
     {2, 3, 4, 5, 2, 4, 5, 1, 1, 0, 0},     // the kernel as large as the image: one output pixel
     {2, 1, 3, 40, 2, 2, 3, 1, 1, 0, 0},    // long rows, longer than what is copied at once
@@ -485,10 +472,9 @@ static void shapes_of_conv2d_backward_params(Device *device) {
     for_each_conv(device, check_conv2d_backward_params);
 }
 
-// ---- pooling
--- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- --typedef struct
-                                                                                                                        avg_pool2d_shape
-                                                                                                                            Pool;
+// ---- pooling -----------------------------------------------------------------------------------
+
+typedef struct avg_pool2d_shape Pool;
 
 // N C H W, kernel_h kernel_w, stride_h stride_w
 static const int POOLS[][8] = {
@@ -505,16 +491,8 @@ static void for_each_pool(Device *device, void (*check_one)(Device *device, Pool
         int v[8];
         for (int j = 0; j < 8; j++)
             v[j] = i < COUNT(POOLS) ? POOLS[i][j] : least[j] + pick(i, (uint64_t)j, count[j]);
-        Pool s = {v[0],
-                  v[1],
-                  v[2],
-                  v[3],
-                  v[4],
-                  v[5],
-                  v[6],
-                  v[7],
-                  windows(v[2], 0, v[4], v[6]),
-                  windows(v[3], 0, v[5], v[7])};
+        int out_h = windows(v[2], 0, v[4], v[6]), out_w = windows(v[3], 0, v[5], v[7]);
+        Pool s = {v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], out_h, out_w};
         if (s.out_h > 0 && s.out_w > 0) check_one(device, s);
     }
 }
@@ -572,14 +550,11 @@ static void shapes_of_avg_pool2d_backward(Device *device) {
     for_each_pool(device, check_avg_pool2d_backward);
 }
 
-// ---- loss, accuracy, update
--- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -
-                                                                                                   // rows, classes
-                                                                                                   static const int SCORES
-                                                                                                       []
-                                                                                                       [2] =
-    {{0, 10}, {1, 1},  {1, 10}, {17, 1},   {17, 2},  {17, 10},
-     {5, 31}, {5, 32}, {5, 33}, {3, 1000}, {300, 10}};
+// ---- loss, accuracy, update --------------------------------------------------------------------
+
+// rows, classes
+static const int SCORES[][2] = {{0, 10}, {1, 1},  {1, 10}, {17, 1},   {17, 2},  {17, 10},
+                                {5, 31}, {5, 32}, {5, 33}, {3, 1000}, {300, 10}};
 
 static Block *labels(Device *device, int rows, int classes) {
     float *values = xmalloc(sizeof(float) * ((size_t)rows + 1));
@@ -686,8 +661,8 @@ static void shapes_of_sgd(Device *device) {
     }
 }
 
-// ---- all shapes of all kernels
--- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- --
+// ---- all shapes of all kernels -----------------------------------------------------------------
+
 #define TESTED(KERNEL)                                                                             \
     KERNEL(fill)                                                                                   \
     KERNEL(add)                                                                                    \
@@ -709,12 +684,7 @@ static void shapes_of_sgd(Device *device) {
     KERNEL(sgd)
 
 #define SHAPES_OF(name) [KERNEL_##name] = shapes_of_##name,
-                                                                                             static void (
-                                                                                                     *const shapes_of
-                                                                                                         [NUM_KERNELS])(
-                                                                                                 Device
-                                                                                                     *device) =
-    {TESTED(SHAPES_OF)};
+static void (*const shapes_of[NUM_KERNELS])(Device *device) = {TESTED(SHAPES_OF)};
 #define NAME_OF(name) #name,
 static const char *const kernel_names[] = {KERNELS(NAME_OF)};
 
@@ -732,12 +702,9 @@ static void test_each_kernel_is_tested(void **state) {
                      kernel_names[i]);
 }
 
-// ---- the same input gives the same bits
--- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -static void
-                                                                                 record_kernel(
-                                                                                     int kernel,
-                                                                                     Device
-                                                                                         *device) {
+// ---- the same input gives the same bits --------------------------------------------------------
+
+static void record_kernel(int kernel, Device *device) {
     record.used = 0;
     next_seed = 1;
     record.on = true;
@@ -825,22 +792,10 @@ static void test_same_bits_of_large_gradients(void **state) {
     devices_close();
 }
 
-// ---- small examples, worked out by hand
--- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -
-                                                                                 // The device's
-                                                                                 // kernel and,
-                                                                                 // without a
-                                                                                 // device, the
-                                                                                 // naive one must
-                                                                                 // both give these
-                                                                                 // numbers.
-                                                                                 static void
-                                                                                 expect_values(
-                                                                                     const float
-                                                                                         *got,
-                                                                                     const float
-                                                                                         *expected,
-                                                                                     size_t n) {
+// ---- small examples, worked out by hand --------------------------------------------------------
+
+// The device's kernel and, without a device, the naive one must both give these numbers.
+static void expect_values(const float *got, const float *expected, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (!(got[i] == expected[i]))
             fail_msg("element %zu is %g, by hand it is %g", i, got[i], expected[i]);
@@ -854,8 +809,8 @@ static void test_gemm_by_hand(void **state) {
     for (int i = 0; i < 8; i++) {
         int trans_A = i & 1, trans_B = i >> 1 & 1, beta = i >> 2;
         const float *left = trans_A ? A_T : A, *right = trans_B ? B_T : B;
-        Block *a = given(device, left, 6), *b = given(device, right, 6),
-              *c = given(device, ones, 4);
+        Block *a = given(device, left, 6), *b = given(device, right, 6);
+        Block *c = given(device, ones, 4);
         c->output = true;
         float C[] = {1, 1, 1, 1};
         struct gemm_args args = {left, right, C, (float)beta, 2, 2, 3, trans_A, trans_B};
@@ -868,8 +823,7 @@ static void test_gemm_by_hand(void **state) {
     }
 }
 
-// One image of one channel, two output channels; stride 2 down and 1 across, padding 1 left and
-// right.
+// One image, one channel, two output channels; stride 2 down and 1 across, padding at the sides.
 static const float hand_X[] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
 static const float hand_W[] = {1, 2, 3, 4, 0, 1, 0, 0}, hand_b[] = {10, 20};
 static Conv hand_conv(void) {
@@ -879,20 +833,17 @@ static Conv hand_conv(void) {
 static void test_conv2d_forward_by_hand(void **state) {
     Device *device = device_under_test(state);
     Conv s = hand_conv(); // Y (1,2,1,4): the third row of X is under no window
-    const float expected[] = {10 + 2 * 1 + 4 * 4,
-                              10 + 1 + 4 + 12 + 20,
-                              10 + 2 + 6 + 15 + 24,
-                              10 + 3 + 18,
-                              20 + 1,
-                              20 + 2,
-                              20 + 3,
-                              20 + 0};
+    // clang-format off
+    const float expected[] = {
+        10 + 2 * 1 + 4 * 4, 10 + 1 + 4 + 12 + 20, 10 + 2 + 6 + 15 + 24, 10 + 3 + 18,
+        20 + 1,             20 + 2,               20 + 3,               20 + 0,
+    };
+    // clang-format on
     float Y[8];
     conv2d_forward_naive(&(struct conv2d_forward_args){hand_X, hand_W, hand_b, Y, s});
     expect_values(Y, expected, 8);
-    Block *X = given(device, hand_X, 9), *W = given(device, hand_W, 8),
-          *b = given(device, hand_b, 2);
-    Block *out = output(device, 8, 0);
+    Block *X = given(device, hand_X, 9), *W = given(device, hand_W, 8);
+    Block *b = given(device, hand_b, 2), *out = output(device, 8, 0);
     launch(device, conv2d_forward, .X = X->at, .W = W->at, .b = b->at, .Y = out->at, .s = s);
     expect_values(read_back(out), expected, 8);
     free_blocks();
@@ -902,20 +853,18 @@ static void test_conv2d_backward_by_hand(void **state) {
     Device *device = device_under_test(state);
     Conv s = hand_conv();
     const float dY[] = {1, 2, 3, 4, 5, 6, 7, 8};
-    // Pixel (h,w) was under the right of window w (weights 2, 4 and 1, 0) and the left of window
-    // w+1.
-    const float expected_X[] = {2 * 1 + 2 + 5,
-                                2 * 2 + 3 + 6,
-                                2 * 3 + 4 + 7,
-                                4 * 1 + 3 * 2,
-                                4 * 2 + 3 * 3,
-                                4 * 3 + 3 * 4,
-                                0,
-                                0,
-                                0};
-    const float expected_W[] = {1 * 2 + 2 * 3 + 3 * 4, 1 * 1 + 2 * 2 + 3 * 3, 4 * 2 + 5 * 3 + 6 * 4,
-                                4 * 1 + 5 * 2 + 6 * 3, 1 * 6 + 2 * 7 + 3 * 8, 1 * 5 + 2 * 6 + 3 * 7,
-                                4 * 6 + 5 * 7 + 6 * 8, 4 * 5 + 5 * 6 + 6 * 7};
+    // Pixel (h,w) was right in window w (weights 2, 4 and 1, 0) and left in window w+1.
+    // clang-format off
+    const float expected_X[] = {
+        2 * 1 + 2 + 5, 2 * 2 + 3 + 6, 2 * 3 + 4 + 7,
+        4 * 1 + 3 * 2, 4 * 2 + 3 * 3, 4 * 3 + 3 * 4,
+        0,             0,             0,
+    };
+    const float expected_W[] = {
+        1 * 2 + 2 * 3 + 3 * 4, 1 * 1 + 2 * 2 + 3 * 3, 4 * 2 + 5 * 3 + 6 * 4, 4 * 1 + 5 * 2 + 6 * 3,
+        1 * 6 + 2 * 7 + 3 * 8, 1 * 5 + 2 * 6 + 3 * 7, 4 * 6 + 5 * 7 + 6 * 8, 4 * 5 + 5 * 6 + 6 * 7,
+    };
+    // clang-format on
     const float expected_b[] = {1 + 2 + 3 + 4, 5 + 6 + 7 + 8};
     float dX[9], dW[8], db[2];
     conv2d_backward_input_naive(&(struct conv2d_backward_input_args){dY, hand_W, dX, 0, s});
@@ -956,9 +905,8 @@ static void test_avg_pool2d_by_hand(void **state) {
 // Halves and quarters are exact, so nothing may be rounded.
 static void test_sgd_by_hand(void **state) {
     Device *device = device_under_test(state);
-    const float start[] = {1, -2, 0, 8}, gradient[] = {8, 4, -1, 0},
-                expected[] = {0, -2.5f, .125f, 8};
-    const float zeros[] = {0, 0, 0, 0};
+    const float start[] = {1, -2, 0, 8}, gradient[] = {8, 4, -1, 0};
+    const float expected[] = {0, -2.5f, .125f, 8}, zeros[] = {0, 0, 0, 0};
     Block *param = given(device, start, 4), *grad = given(device, gradient, 4);
     param->output = grad->output = true;
     launch(device, sgd, .param = param->at, .grad = grad->at, .lr = 0.5f, .batch_size = 4, .n = 4);
@@ -967,9 +915,9 @@ static void test_sgd_by_hand(void **state) {
     free_blocks();
 }
 
-// ---- special numbers
--- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- --static void test_relu_of_special_numbers(
-    void **state) {
+// ---- special numbers ---------------------------------------------------------------------------
+
+static void test_relu_of_special_numbers(void **state) {
     Device *device = device_under_test(state);
     const float x[] = {NAN, 0, -0.0f, INFINITY, -INFINITY, 1e-40f, -1e-40f, 3, -3};
     const float y[] = {NAN, 0, 0, INFINITY, 0, 1e-40f, 0, 3, 0};
@@ -986,8 +934,8 @@ static void test_sgd_by_hand(void **state) {
     free_blocks();
 }
 
-// C = A B with a NaN (or an infinity) in row `row` of A, or column `col` of B, while the other
-// matrix is all zeros: 0 NaN is NaN, and it stays in its row or column.
+// C = A B with a NaN (or an infinity) in one row of A or one column of B, while the other matrix is
+// all zeros: 0 NaN is NaN, and it stays in its row or column.
 static void check_gemm_nan(Device *device, int size, int transposed, bool in_A, float special) {
     size_t n = (size_t)size, at = (n / 2) * n + n / 3; // element (n/2, n/3), as stored
     float *zeros = xcalloc(n * n, sizeof(float)), *dirty = xcalloc(n * n, sizeof(float));
@@ -1069,12 +1017,27 @@ static void test_sum_of_nan(void **state) {
 // Far apart logits: the loss is their difference, and neither overflows nor is lost.
 static void test_cross_entropy_of_extremes(void **state) {
     Device *device = device_under_test(state);
-    const float x[] = {80,    -80, -80,  -80, 80, -80, 1e4f, -1e4f, 0,
-                       -1e4f, 0,   1e4f, 0,   0,  0,   1e4f, 1e4f,  1e4f};
+    const float big = 1e4f;
+    // clang-format off
+    const float x[] = {
+        80, -80, -80,
+        -80, 80, -80,
+        big, -big, 0,
+        -big, 0, big,
+        0, 0, 0,
+        big, big, big,
+    };
     const float y[] = {0, 0, 0, 0, 2, 1};
-    const double losses[] = {0, 160, 0, 2e4, log(3), log(3)};
-    const double probs[] = {1, 0, 0, 0,      1,      0,      1,      0,      0,
-                            0, 0, 1, 1. / 3, 1. / 3, 1. / 3, 1. / 3, 1. / 3, 1. / 3};
+    const double losses[] = {0, 160, 0, 2e4, log(3), log(3)}, third = 1.0 / 3;
+    const double probs[] = {
+        1, 0, 0,
+        0, 1, 0,
+        1, 0, 0,
+        0, 0, 1,
+        third, third, third,
+        third, third, third,
+    };
+    // clang-format on
     Block *X = given(device, x, 18), *labels_ = given(device, y, 6);
     Block *out = output(device, 6, 0), *soft = output(device, 18, 0);
     launch(device, cross_entropy_forward, .logits = X->at, .labels = labels_->at, .losses = out->at,
@@ -1084,8 +1047,7 @@ static void test_cross_entropy_of_extremes(void **state) {
     free_blocks();
 }
 
-// A NaN anywhere in a row makes that row's loss and probabilities NaN; the next row does not
-// notice.
+// A NaN anywhere in a row makes that row's loss and probabilities NaN, and no other row's.
 static void test_cross_entropy_of_nan(void **state) {
     Device *device = device_under_test(state);
     enum { CLASSES = 70 };
@@ -1106,6 +1068,22 @@ static void test_cross_entropy_of_nan(void **state) {
     }
 }
 
+// A label that is no class: the row's loss is NaN, which stops the training; nothing is read outside.
+static void test_cross_entropy_of_wrong_labels(void **state) {
+    Device *device = device_under_test(state);
+    const float x[3 * 4] = {0}, wrong[] = {-1, 4, 1e30f, -1e30f, NAN, INFINITY};
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        const float y[3] = {2, wrong[i], 0};
+        Block *X = given(device, x, 12), *labels_ = given(device, y, 3);
+        Block *losses = output(device, 3, 0), *probs = output(device, 12, 0);
+        launch(device, cross_entropy_forward, .logits = X->at, .labels = labels_->at,
+               .losses = losses->at, .probs = probs->at, .rows = 3, .classes = 4);
+        const float *loss = read_back(losses);
+        assert_true(isnan(loss[1]) && fabs(loss[0] - log(4)) < 1e-5 && fabs(loss[2] - log(4)) < 1e-5);
+        free_blocks();
+    }
+}
+
 static void test_count_correct_of_ties_and_nan(void **state) {
     Device *device = device_under_test(state);
     const float big = INFINITY;
@@ -1115,6 +1093,7 @@ static void test_count_correct_of_ties_and_nan(void **state) {
     } cases[] = {
         {{1, 3, 3, 2}, 1, 1},          {{1, 3, 3, 2}, 2, 0}, // a tie goes to the first
         {{5, 5, 5, 5}, 0, 1},          {{5, 5, 5, 5}, 3, 0},
+        {{0, 0, 0, 0}, -1, 0},         {{0, 0, 0, 0}, 4, 0}, // no such class
         {{0, -0.0f, -1, -1}, 0, 1},    {{-0.0f, 0, -1, -1}, 1, 0}, // 0 and -0 are equal
         {{NAN, 3, 1, 1}, 1, 0},        {{1, 3, 1, NAN}, 1, 0}, // a row with a NaN is not correct
         {{NAN, 3, 1, 1}, 0, 0},        {{NAN, NAN, NAN, NAN}, 0, 0},
@@ -1133,17 +1112,12 @@ static void test_count_correct_of_ties_and_nan(void **state) {
     }
 }
 
-// ---- main
--- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -
+// ---- main --------------------------------------------------------------------------------------
+
 #define ENTRY(name) ON_BOTH(test_##name),
 
-                                                                                                                              int
-                                                                                                                              main(
-                                                                                                                                  int argc,
-                                                                                                                                  char *argv
-                                                                                                                                      []) {
+int main(int argc, char *argv[]) {
     (void)argc;
-    let_waiting_threads_sleep(argv);
     set_program_name(argv[0]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_kernel_is_tested),
@@ -1160,6 +1134,7 @@ static void test_count_correct_of_ties_and_nan(void **state) {
         ON_BOTH(test_sum_of_nan),
         ON_BOTH(test_cross_entropy_of_extremes),
         ON_BOTH(test_cross_entropy_of_nan),
+        ON_BOTH(test_cross_entropy_of_wrong_labels),
         ON_BOTH(test_count_correct_of_ties_and_nan),
         ON_BOTH(test_same_bits_run_after_run),
         cmocka_unit_test(test_same_bits_for_any_number_of_threads),

@@ -158,9 +158,9 @@ static void explain_time(const Result *one, const Result *two) {
     double ratio = two->sec_per_epoch / one->sec_per_epoch;
     printf("  Time: an epoch on %d devices took %.2f times as long as on 1.\n", two->k, ratio);
     if (num_gpus() == 0)
-        printf("    The devices are workers that share the same %d cores, so the arithmetic could not become\n"
-               "    faster: each has half the images, and half the cores. Left is what the second device costs,\n"
-               "    the exchange of gradients, and what smaller pieces of work save.\n", num_threads());
+        printf("    The devices are workers that share the same %d cores: the same arithmetic on the same cores, so\n"
+               "    about 1.00 is to be expected. The exchange of gradients adds to it, smaller pieces of work may\n"
+               "    save, and what else the machine was doing counts too.\n", num_threads());
     else if (num_gpus() < two->k)
         printf("    The devices are %d queues on %d GPU: no more arithmetic per second, only more exchange.\n", two->k,
                num_gpus());

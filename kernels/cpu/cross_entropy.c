@@ -4,6 +4,11 @@
 
 #include <math.h>
 
+// The class that a label names, or -1 if there is no such class.
+static int class_of(float label, int classes) {
+    return label >= 0 && label < (float)classes ? (int)label : -1;
+}
+
 // The largest logit is subtracted first; that changes nothing (it cancels) but no exp() exceeds 1. A NaN
 // among the logits makes the whole row NaN, the loss included.
 CPU_KERNEL(cross_entropy_forward) {
@@ -16,13 +21,14 @@ CPU_KERNEL(cross_entropy_forward) {
         double total = 0;
         for (int c = 0; c < a->classes; c++) total += probs[c] = expf(logits[c] - largest);
         for (int c = 0; c < a->classes; c++) probs[c] = (float)(probs[c] / total);
-        a->losses[row] = (float)(log(total) - (double)(logits[(int)a->labels[row]] - largest));
+        int label = class_of(a->labels[row], a->classes);
+        a->losses[row] = label < 0 ? NAN : (float)(log(total) - (double)(logits[label] - largest));
     }
 }
 
 CPU_KERNEL(cross_entropy_backward) {
     for (int row = 0; row < a->rows; row++) {
-        int label = (int)a->labels[row];
+        int label = class_of(a->labels[row], a->classes);
         for (int c = 0; c < a->classes; c++) {
             size_t i = (size_t)row * (size_t)a->classes + (size_t)c;
             float d = a->dlosses[row] * (a->probs[i] - (c == label ? 1.0f : 0.0f));
@@ -33,6 +39,7 @@ CPU_KERNEL(cross_entropy_backward) {
 
 // Correct if no other logit is larger, and none before it as large; a comparison with NaN is false.
 static bool row_is_correct(const float *logits, int classes, int label) {
+    if (label < 0) return false;
     for (int c = 0; c < classes; c++) {
         bool below = c < label ? logits[c] < logits[label] : logits[c] <= logits[label];
         if (!below) return false;
@@ -43,6 +50,7 @@ static bool row_is_correct(const float *logits, int classes, int label) {
 CPU_KERNEL(count_correct) {
     int correct = 0;
     for (int row = 0; row < a->rows; row++)
-        correct += row_is_correct(a->logits + (size_t)row * (size_t)a->classes, a->classes, (int)a->labels[row]);
+        correct += row_is_correct(a->logits + (size_t)row * (size_t)a->classes, a->classes,
+                                  class_of(a->labels[row], a->classes));
     a->count[0] += (float)correct;
 }

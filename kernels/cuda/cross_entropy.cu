@@ -3,6 +3,11 @@
 
 constexpr int ROWS_PER_BLOCK = THREADS / WARP;
 
+// The class that a label names, or -1 if there is no such class.
+static __device__ int class_of(float label, int classes) {
+    return label >= 0 && label < classes ? (int)label : -1;
+}
+
 // One warp per row: its threads read neighbouring logits, and hand each other the maximum and the
 // sum by registers. With the maximum subtracted, exp() cannot overflow and the sum is at least 1. A
 // NaN is passed over by the maximum but not by the sum, so the loss is NaN, as it should be.
@@ -19,7 +24,8 @@ static __global__ void cross_entropy_forward(struct cross_entropy_forward_args a
         for (int j = thread; j < a.classes; j += WARP)
             a.probs[row * a.classes + j] = expf(logits[j] - largest) / sum;
         // -log(exp(x - largest) / sum), without the exp() that could become 0
-        if (thread == 0) a.losses[row] = logf(sum) - (logits[(int)a.labels[row]] - largest);
+        const int label = class_of(a.labels[row], a.classes);
+        if (thread == 0) a.losses[row] = label < 0 ? NAN : logf(sum) - (logits[label] - largest);
     }
 }
 
@@ -30,7 +36,7 @@ CUDA_KERNEL(cross_entropy_forward) {
 static __global__ void cross_entropy_backward(struct cross_entropy_backward_args a, size_t n) {
     GRID_LOOP(i, n) {
         const size_t row = i / a.classes;
-        const float onehot = i % a.classes == (size_t)a.labels[row];
+        const float onehot = (int)(i % a.classes) == class_of(a.labels[row], a.classes);
         a.dlogits[i] = accumulate(a.beta, &a.dlogits[i], a.dlosses[row] * (a.probs[i] - onehot));
     }
 }
@@ -43,6 +49,7 @@ CUDA_KERNEL(cross_entropy_backward) {
 // Is logits[label] the first of the largest? Smaller than it before, no larger after; a NaN on
 // either side makes a comparison false.
 static __device__ bool is_correct(const float *logits, int label, int classes) {
+    if (label < 0) return false;
     for (int j = 0; j < classes; j++) {
         if (j < label && !(logits[j] < logits[label])) return false;
         if (j >= label && !(logits[j] <= logits[label])) return false;
@@ -54,7 +61,8 @@ static __device__ bool is_correct(const float *logits, int label, int classes) {
 static __global__ void count_correct(struct count_correct_args a) {
     float correct = 0;
     for (int row = threadIdx.x; row < a.rows; row += THREADS)
-        correct += is_correct(a.logits + row * (size_t)a.classes, (int)a.labels[row], a.classes);
+        correct += is_correct(a.logits + row * (size_t)a.classes,
+                              class_of(a.labels[row], a.classes), a.classes);
     correct = block_sum(correct);
     if (threadIdx.x == 0) a.count[0] += correct;
 }

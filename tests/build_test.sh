@@ -1,0 +1,260 @@
+#!/bin/sh
+# build_test.sh BUILD: the Makefile, the set-up script and the shape of the repository. Prints TAP. Builds in
+# a copy of the tree, which starts from the objects in BUILD if it can; never calls the real apt-get.
+set -u
+build=$(cd "${1:?usage: build_test.sh BUILD}" && pwd) || exit 1
+root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
+
+# What a make that runs the tests says to its children would change ours.
+unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES SANITIZE V CUDA ARCH WERROR CFLAGS CC GNUMAKEFLAGS MAKE_TERMOUT MAKE_TERMERR
+LC_ALL=C
+export LC_ALL
+
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT TERM
+out=$work/stdout err=$work/stderr problems=$work/problems
+: >"$problems"
+
+tests=0
+complain() { printf '# %s\n' "$*" >>"$problems"; }
+show() { sed 's/^/#     /; 15q' "$1" >>"$problems"; }
+verdict() { # NAME
+    tests=$((tests + 1))
+    if [ -s "$problems" ]; then
+        echo "not ok $tests - $1"
+        cat "$problems"
+    else
+        echo "ok $tests - $1"
+    fi
+    : >"$problems"
+}
+skip() { # NAME WHY
+    tests=$((tests + 1))
+    echo "ok $tests - $1 # SKIP $2"
+}
+
+expect_empty() { # WHAT FILE
+    [ -s "$2" ] || return
+    complain "expected nothing ($1), came:"
+    show "$2"
+}
+expect_status() {
+    [ "$status" -eq "$1" ] && return
+    complain "expected status $1, came $status:"
+    show "$out"
+    show "$err"
+}
+expect_line() { # FILE REGEX
+    grep -q -e "$2" "$1" && return
+    complain "expected in $(basename "$1") a line with '$2', came:"
+    show "$1"
+}
+expect_no_line() {
+    grep -e "$2" "$1" >"$work/lines" || return
+    complain "expected in $(basename "$1") no line with '$2', came:"
+    show "$work/lines"
+}
+
+# ---- the repository --------------------------------------------------------------------------------------
+
+# What belongs to it: what git has or would take, or everything but build/.
+cd "$root" || exit 1
+git ls-files --cached --others --exclude-standard >"$work/tracked" 2>/dev/null && [ -s "$work/tracked" ] ||
+    find . -type f ! -path './build/*' ! -path './.git/*' | sed 's,^\./,,' >"$work/tracked"
+
+cut -d / -f 1 "$work/tracked" | sort -u | grep -v '^\.' >"$work/top"
+printf '%s\n' LICENSE Makefile README.md chapters common kernels plots tests >"$work/expected"
+diff "$work/expected" "$work/top" >"$work/difference" || {
+    complain "expected at the top level, beside dotfiles, just $(tr '\n' ' ' <"$work/expected"); < missing, > too many:"
+    show "$work/difference"
+}
+verdict "the top level"
+
+# The brackets keep these lines from finding themselves.
+tr '\n' '\0' <"$work/tracked" | xargs -0 grep -InE '/hom[e]/|/roo[t]/|/User[s]/|/wor[k]/(main|shared)|/tm[p]/[a-z]' >"$work/found" 2>/dev/null
+expect_empty "paths of somebody's machine" "$work/found"
+verdict "no path of somebody's machine in the sources"
+
+tr '\n' '\0' <"$work/tracked" | xargs -0 grep -InE -e '-ffast[-]math|-Ofas[t]|-funsafe[-]math|use_fast[_]math' >"$work/found" 2>/dev/null
+expect_empty "flags that give up exact arithmetic" "$work/found"
+verdict "no fast-math"
+
+# ---- set-up ----------------------------------------------------------------------------------------------
+
+# A PATH of our own with what the scripts call, but without apt-get, sudo and a compiler.
+tools=$work/tools
+mkdir "$tools"
+for tool in sh dirname basename mktemp rm mkdir sort tr cut sed grep ls cat head tail env id uname fc-match \
+    pkg-config cmp cp printf echo test true false awk nproc; do
+    path=$(command -v $tool) && case $path in /*) ln -s "$path" "$tools/$tool" ;; esac
+done
+fake() { # NAME SCRIPT: a tool that does this
+    rm -f "$tools/$1"
+    printf '#!/bin/sh\n%s\n' "$2" >"$tools/$1"
+    chmod +x "$tools/$1"
+}
+setup() {
+    (cd "$root" && PATH=$tools CC=/nonexistent/cc "$tools/sh" .make/setup.sh) >"$out" 2>"$err" </dev/null
+    status=$?
+}
+expect_refusal() { # REGEX: status 1, the last two lines are error and hint
+    expect_status 1
+    tail -n 2 "$err" >"$work/last"
+    sed -n 1p "$work/last" | grep -q "^setup: error: .*$1" || { complain "expected 'setup: error: .. $1', came:"; show "$err"; }
+    sed -n 2p "$work/last" | grep -q '^hint: .' || { complain "expected 'hint: ..', came:"; show "$err"; }
+}
+
+setup
+expect_refusal 'gcc.*libopenblas-dev.*zlib1g-dev'
+[ "$(wc -l <"$err")" -eq 2 ] || complain "expected two lines, came $(wc -l <"$err")"
+verdict "setup without apt-get names the packages"
+
+fake apt-get 'echo "$0 $*" >>"$(dirname "$0")/../called"; exit 0'
+fake id 'echo 1000'
+rm -f "$work/called"
+setup
+expect_refusal 'sudo.*gcc'
+expect_line "$err" '^hint: as root: apt-get update && apt-get install .*gcc'
+[ -e "$work/called" ] && complain "expected no call of apt-get"
+verdict "setup without root and sudo says what root has to do"
+
+fake sudo 'echo sudo >>"$(dirname "$0")/../called"; exec "$@"'
+setup
+expect_refusal 'still not usable.*gcc'
+expect_line "$work/called" '^sudo'
+expect_line "$work/called" 'apt-get update'
+expect_line "$work/called" 'apt-get install .*-y .*gcc'
+verdict "setup uses sudo, and looks whether what it installed is usable"
+
+fake id 'echo 0'
+fake apt-get 'echo "E: Could not resolve"; exit 100'
+rm -f "$work/called"
+setup
+expect_refusal 'could not install.*gcc'
+expect_line "$err" 'Could not resolve'
+[ -e "$work/called" ] && complain "expected no sudo for root"
+verdict "setup without a network shows what apt-get said"
+
+if [ -n "$(cd "$root" && sh .make/probe.sh --packages 2>/dev/null)" ]; then
+    skip "setup does nothing when nothing is missing" "something is missing here"
+else
+    mkdir "$work/traps" # found before the real ones
+    for tool in apt-get sudo; do
+        printf '#!/bin/sh\ntouch "%s/trapped"\nexit 1\n' "$work" >"$work/traps/$tool"
+        chmod +x "$work/traps/$tool"
+    done
+    (cd "$root" && PATH=$work/traps:$PATH sh .make/setup.sh) >"$out" 2>"$err" </dev/null
+    status=$?
+    expect_status 0
+    [ -e "$work/trapped" ] && complain "expected no call of apt-get or sudo"
+    [ "$(cat "$out" "$err" | wc -l)" -le 1 ] || { complain "expected one line at most"; show "$out"; }
+    verdict "setup does nothing when nothing is missing"
+fi
+
+# ---- make ------------------------------------------------------------------------------------------------
+
+copy=$work/copy
+mkdir "$copy"
+(cd "$root" && tr '\n' '\0' <"$work/tracked" | xargs -0 tar -cf - 2>/dev/null) | (cd "$copy" && tar -xf -)
+# The settings that BUILD was made with; with other ones all would be compiled again.
+settings='CUDA=0'
+if [ -f "$build/config.mk" ] && [ -d "$build/obj" ]; then
+    set -- $(sed -n 's/^CONFIG_SETTINGS := //p' "$build/config.mk")
+    case ${2:-} in
+    0 | 1)
+        settings="CC=$1 CUDA=$2"
+        shift 2
+        mkdir "$copy/build"
+        cp -Rp "$build/config.mk" "$build/obj" "$copy/build/"
+        [ $# -gt 0 ] && settings="$settings ARCH=$1" # of several, one will do
+        ;;
+    esac
+fi
+build_copy() { # WORDS..: make in the copy
+    (cd "$copy" && make $settings "$@") >"$out" 2>"$err" </dev/null
+    status=$?
+}
+
+build_copy help
+expect_status 0
+for target in 'setup' 'setup lenet' 'setup test' 'lenet' 'test' 'sanitize' 'bench' 'plots' 'clean'; do
+    expect_line "$out" "^make $target  "
+done
+verdict "make help prints the targets"
+
+build_copy
+expect_status 0
+expect_empty stderr "$err"
+expect_line "$out" '✓ compiler'
+expect_line "$out" ' nvcc:'
+expect_line "$out" ' BLAS'
+expect_line "$out" ' OpenMP'
+expect_line "$out" ' gnuplot'
+expect_line "$out" ' data'
+expect_no_line "$out" '-O3'
+[ "$(grep -c '✓ compiler' "$out")" -eq 1 ] || complain "expected what was found once, came $(grep -c '✓ compiler' "$out") times"
+verdict "make builds, quietly, and says what it found"
+
+find "$copy/build" -type f -exec ls -l --time-style=+%s.%N {} + 2>/dev/null | sort >"$work/before"
+build_copy
+find "$copy/build" -type f -exec ls -l --time-style=+%s.%N {} + 2>/dev/null | sort >"$work/after"
+expect_status 0
+expect_no_line "$out" '^  \(CC\|NVCC\|AR\|LINK\) '
+cmp -s "$work/before" "$work/after" || complain "expected no file in build/ to change"
+verdict "a second make compiles nothing"
+
+mkdir "$copy/chapters/99_hello"
+cat >"$copy/chapters/99_hello/main.c" <<'CODE'
+#include "../../common/flags.h"
+#include "../03_split_batch/split_batch.h"
+#include "greeting.h"
+#include <stdio.h>
+int main(int argc, char *argv[]) {
+    parse_flags(argc, argv, "Says hello.", default_flags);
+    printf("%s from shard %d\n", greeting(), shard_of(7, 2, 1).first);
+    return 0;
+}
+CODE
+printf 'const char *greeting(void);\n' >"$copy/chapters/99_hello/greeting.h"
+printf '#include "greeting.h"\nconst char *greeting(void) { return "hello"; }\n' >"$copy/chapters/99_hello/greeting.c"
+build_copy V=1
+expect_status 0
+expect_line "$out" '-O3 .*chapters/99_hello/main.c'
+expect_no_line "$out" ' -c common/'
+[ "$("$copy/build/99_hello" --backend cpu 2>&1)" = "hello from shard 4" ] || complain "expected build/99_hello to say hello"
+verdict "a new chapter is a new folder; V=1 shows the commands"
+
+build_copy run-99 'ARGS=--backend cpu'
+expect_status 0
+expect_line "$out" '^hello from shard 4$'
+verdict "make run-NN runs a chapter"
+
+build_copy run-77
+[ "$status" -ne 0 ] || complain "expected a failure"
+expect_line "$err" '^make: error: .*77'
+expect_line "$err" '^hint: '
+verdict "make run-NN without that chapter says so"
+
+printf 'const char *greeting(void); // changed\n' >"$copy/chapters/99_hello/greeting.h"
+build_copy
+expect_status 0
+expect_line "$out" '^  CC  *chapters/99_hello/main.c'
+expect_line "$out" '^  CC  *chapters/99_hello/greeting.c'
+expect_line "$out" '^  LINK  *build/99_hello'
+expect_no_line "$out" '^  CC  *common/'
+verdict "a changed header compiles again what includes it, and no more"
+
+build_copy clean
+expect_status 0
+[ -z "$(find "$copy/build" -type f 2>/dev/null)" ] || complain "expected an empty build/"
+settings="CUDA=0 CC=/nonexistent/cc"
+build_copy
+[ "$status" -ne 0 ] || complain "expected a failure"
+expect_line "$out" '✗ compiler'
+[ "$(grep -c '✗ compiler' "$out")" -eq 1 ] || complain "expected it once, came $(grep -c '✗ compiler' "$out") times"
+expect_line "$err" '^make: error: missing: .*gcc'
+expect_line "$err" '^hint: make setup'
+verdict "make without a compiler says what is missing"
+
+echo "1..$tests"
