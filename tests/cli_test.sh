@@ -205,7 +205,7 @@ fresh
 run --devices 1 --steps 0 --data "$data"
 cp "$all_err" "$work/first_stderr"
 gpu=no
-if (cd "$here" && "$program" --backend cuda --devices 1 --steps 0 --data "$data") >/dev/null 2>"$work/cuda_stderr"; then gpu=yes; fi
+if (cd "$here" && "$timeout" 60 "$program" --backend cuda --devices 1 --steps 0 --data "$data") >/dev/null 2>"$work/cuda_stderr"; then gpu=yes; fi
 gnuplot=no
 if command -v gnuplot >/dev/null 2>&1; then gnuplot=yes; fi
 
@@ -728,7 +728,7 @@ for signal in INT TERM; do
         waited=$((waited + 1))
     done
     kill -$signal $running
-    (sleep 20; kill -9 $running) 2>/dev/null & # if it does not end
+    (sleep 20; kill -9 $running) >/dev/null 2>&1 & # if it does not end
     watch=$!
     wait $running
     status=$?
