@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +24,8 @@ typedef struct Row {
 
 struct Animator {
     char *csv, *png, *script;
+    char *curves;     // what gnuplot reads: the CSV, or a temporary one if the CSV cannot be read again
+    int num_written;  // rows that went to such a CSV (a pipe, a terminal)
     char *temporary;  // the PNG that gnuplot is writing
     pid_t drawing;    // 0: no gnuplot is running
     bool can_draw, live;
@@ -97,12 +100,13 @@ static void show_live(Animator *a) {
     if (a->window) {
         fprintf(a->window, "load sprintf('%%s', script)\n");
         if (fflush(a->window) == 0) return;
-        a->window = NULL; // the window was closed: go on without
+        pclose(a->window); // the window was closed: go on without
+        a->window = NULL;
         return;
     }
     char *output = dumb_output();
     fflush(stdout); // what was printed before comes before the plot
-    pid_t pid = start_gnuplot(a->script, a->csv, output);
+    pid_t pid = start_gnuplot(a->script, a->curves, output);
     if (pid) succeeded(pid);
     free(output);
 }
@@ -125,10 +129,11 @@ static bool has_window(void) {
 
 static FILE *open_window(const Animator *a) {
     if (!has_window()) return NULL;
+    signal(SIGPIPE, SIG_IGN); // it may be closed any time; writing to it then fails, no more
     FILE *gnuplot = popen("gnuplot -persist 2>/dev/null", "w");
     if (!gnuplot) return NULL;
     set_string(gnuplot, "script", a->script);
-    set_string(gnuplot, "ARG1", a->csv);
+    set_string(gnuplot, "ARG1", a->curves);
     set_string(gnuplot, "ARG2", "window");
     return gnuplot;
 }
@@ -139,6 +144,9 @@ Animator *animator_new(const char *csv, const char *png, const char *script, boo
     Animator *a = xcalloc(1, sizeof *a);
     a->csv = xstrdup(csv);
     a->png = xstrdup(png);
+    char *beside = xprintf("%s.csv", png);
+    a->curves = is_written_directly(csv) ? output_temporary(beside) : xstrdup(csv);
+    free(beside);
     a->script = find_script(script);
     a->can_draw = gnuplot_runs((char *[]){"gnuplot", "--version", NULL});
     if (!a->can_draw) {
@@ -152,10 +160,10 @@ Animator *animator_new(const char *csv, const char *png, const char *script, boo
     return a;
 }
 
-static void write_csv(const Animator *a) {
-    OutputFile file = output_open(a->csv);
-    fprintf(file.stream, "devices,epoch,train_loss,test_acc,seconds\n");
-    for (int i = 0; i < a->num_rows; i++) {
+static void write_rows(const Animator *a, const char *path, int first) {
+    OutputFile file = output_open(path);
+    if (first == 0) fprintf(file.stream, "devices,epoch,train_loss,test_acc,seconds\n");
+    for (int i = first; i < a->num_rows; i++) {
         const Row *row = &a->rows[i];
         fprintf(file.stream, "%d,%g,%.6f,%.4f,%.3f\n", row->devices, row->epoch, row->train_loss, row->test_acc,
                 row->seconds);
@@ -163,10 +171,19 @@ static void write_csv(const Animator *a) {
     output_close(&file);
 }
 
+// A file is written anew, whole; a pipe gets just the new rows.
+static void write_csv(Animator *a) {
+    write_rows(a, a->csv, a->num_written);
+    if (strcmp(a->curves, a->csv) == 0) return;
+    a->num_written = a->num_rows;
+    if (a->can_draw) write_rows(a, a->curves, 0);
+}
+
 // Takes over the picture that gnuplot has been drawing.
 static void finish_drawing(Animator *a) {
     if (!a->drawing) return;
     bool drawn = succeeded(a->drawing);
+    output_writer(a->temporary, 0);
     a->drawing = 0;
     if (!drawn) {
         output_discard(a->temporary);
@@ -188,7 +205,8 @@ void animator_add(Animator *a, int devices, double epoch, double train_loss, dou
     if (a->live) show_live(a);
     if (!a->can_draw) return;
     a->temporary = output_temporary(a->png);
-    a->drawing = start_gnuplot(a->script, a->csv, a->temporary);
+    a->drawing = start_gnuplot(a->script, a->curves, a->temporary);
+    output_writer(a->temporary, a->drawing);
 }
 
 void animator_close(Animator *a) {
@@ -198,6 +216,8 @@ void animator_close(Animator *a) {
         else printf("figures: %s\n", a->csv);
     }
     if (a->window) pclose(a->window);
+    if (strcmp(a->curves, a->csv) != 0) output_discard(a->curves);
+    free(a->curves);
     free(a->csv);
     free(a->png);
     free(a->script);

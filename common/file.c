@@ -5,9 +5,11 @@
 #include <errno.h>
 #include <limits.h> // PATH_MAX
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 // ---- the list of temporary files ----------------------------------------------------------------
@@ -16,6 +18,7 @@
 typedef struct Unfinished {
     char *path;
     pid_t owner;
+    pid_t writer; // another program that is still writing it, or 0
     struct Unfinished *next;
 } Unfinished;
 
@@ -60,7 +63,13 @@ void remove_unfinished_files(void) {
     while (unfinished) {
         Unfinished *entry = unfinished;
         unfinished = entry->next;
-        if (entry->owner == getpid()) unlink(entry->path);
+        if (entry->owner == getpid()) {
+            if (entry->writer) { // else it would make the file again
+                kill(entry->writer, SIGKILL);
+                waitpid(entry->writer, NULL, 0);
+            }
+            unlink(entry->path);
+        }
         free(entry->path);
         free(entry);
     }
@@ -124,7 +133,7 @@ static bool is_stdout(const struct stat *status) {
 
 // What is not a regular file must not be replaced by one. Nor may the file that standard output
 // goes to: the shell holds it open, and what was printed before would be lost.
-static bool is_written_directly(const char *path) {
+bool is_written_directly(const char *path) {
     struct stat status;
     return stat(path, &status) == 0 && (!S_ISREG(status.st_mode) || is_stdout(&status));
 }
@@ -156,6 +165,7 @@ static FILE *create_temporary(const char *place, char **temporary) {
 }
 
 OutputFile output_open(const char *path) {
+    signal(SIGXFSZ, SIG_IGN); // a write beyond `ulimit -f` fails with EFBIG, instead of ending the program
     if (!*path) die("give the name of a file", "cannot write: the file name is empty");
     OutputFile file = {0};
     if (is_written_directly(path)) {
@@ -205,6 +215,13 @@ void output_abandon(OutputFile *file) {
     fclose(file->stream);
     if (file->temporary) output_discard(file->temporary);
     output_forget(file);
+}
+
+void output_writer(const char *temporary, pid_t writer) {
+    pthread_mutex_lock(&lock);
+    for (Unfinished *entry = unfinished; entry; entry = entry->next)
+        if (strcmp(entry->path, temporary) == 0) entry->writer = writer;
+    pthread_mutex_unlock(&lock);
 }
 
 char *output_temporary(const char *path) {

@@ -6,7 +6,9 @@
 #ifndef FILE_H
 #define FILE_H
 
+#include <stdbool.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 // Opens a file for writing; die()s if that fails.
 typedef struct OutputFile {
@@ -14,6 +16,8 @@ typedef struct OutputFile {
     char *path, *temporary; // temporary is NULL when the path is written directly
 } OutputFile;
 OutputFile output_open(const char *path);
+// Whether `path` is written directly: what was written cannot be read or replaced.
+bool is_written_directly(const char *path);
 // Flushes, checks that every write arrived, and renames; die()s (and removes the temporary file) if not.
 void output_close(OutputFile *file);
 // Forgets the file: nothing is left of it.
@@ -24,6 +28,8 @@ void output_abandon(OutputFile *file);
 char *output_temporary(const char *path);
 // Renames; returns 0, or -1 with errno set (the temporary file is removed then).
 int output_publish(char *temporary, const char *path);
+// Says which process is writing it: if the program dies, that one is ended before the file is removed.
+void output_writer(const char *temporary, pid_t writer);
 // Removes it instead.
 void output_discard(char *temporary);
 

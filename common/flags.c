@@ -152,7 +152,9 @@ Flags parse_flags(int argc, char *argv[], const char *about, Flags defaults) {
     Flags flags = defaults;
     opterr = 0; // the messages are ours
     for (int c; (c = getopt_long(argc, argv, ":", options, NULL)) != -1;) {
-        const char *word = argv[optind - 1];
+        // Of letters that are no flags, as in -xy, getopt has the one; of words, argv has it.
+        const char letter[] = {'-', (char)optopt, '\0'};
+        const char *word = c == '?' && optopt > 0 && optopt < 256 ? letter : argv[optind - 1];
         if (c == ':') die_usage("--help lists the flags", "%s needs a value", word);
         if (c == '?') die_usage("--help lists the flags", "no such flag: %s", word);
         if (table[c - 256].kind == HELP) print_help(about, &defaults);

@@ -7,7 +7,7 @@
 
 csv = ARG1
 output_to = ARG2
-is_text = (output_to[1:4] eq "dumb")
+is_text = (output_to[1:5] eq "dumb " && strstrt(output_to, "/") == 0) # a PNG has a folder, maybe of that name
 is_window = (output_to eq "window")
 
 if (is_text) {

@@ -76,6 +76,7 @@ static void split_batch_keeps_rows(void **state) {
 
 static void split_mismatch(void *unused) {
     (void)unused;
+    devices_init(BACKEND_CPU, 1); // a GPU cannot be used on both sides of a fork
     Device *devices[1] = {try_gpu(0)};
     Tensor *X = tensor_new(host(), 5, 2), *y = tensor_new(host(), 4), *Xs[1], *ys[1];
     split_batch(X, y, devices, 1, Xs, ys);

@@ -66,8 +66,8 @@ static void write_step_losses(void);
 
 static void check_loss(double loss, int epoch, long step) {
     if (isfinite(loss)) return;
-    write_step_losses();
     animator_close(animator); // the epochs before this one stay
+    write_step_losses();
     die("start again with a smaller --lr", "the loss became %f at step %ld (epoch %d) with lr %g", loss, step,
         epoch + 1, (double)flags.lr);
 }
@@ -268,10 +268,27 @@ int main(int argc, char *argv[]) {
         }
     }
 
+    animator_close(animator); // first: if one of the next two fails, no gnuplot is still drawing
     write_step_losses();
     if (flags.save) safetensors_save(flags.save, trained, LENET_PARAMS);
-    animator_close(animator);
     if (!interrupted()) draw_pictures();
     clean_up();
     return interrupted() ? EXIT_INTERRUPTED : EXIT_SUCCESS;
 }
+
+// ## Summary
+//
+// - The data are split over the devices: each runs forward and backward on its shard, then gradients are
+//   summed and sent back (allreduce), and each device updates its own copy of the parameters.
+// - Gradients are sums over rows, so shards of unequal size need no care: one division, by the full size of
+//   the minibatch, at the end.
+// - The algorithm is that of one device. What k devices change is time, memory per device, and bytes moved.
+// - With larger minibatches more devices have more to do; then a somewhat larger learning rate may help.
+//
+// ## Exercises
+//
+// 1. When training on k devices, change the minibatch size from b to k*b.
+// 2. Compare accuracy for different learning rates. How does it change with the number of devices?
+// 3. Write a more efficient allreduce, which sums different parameters on different devices. Why is it more
+//    efficient?
+// 4. Compute the test accuracy on all devices.

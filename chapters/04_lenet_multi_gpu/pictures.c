@@ -125,7 +125,9 @@ static void draw_prediction(Picture *p, int i, const float *image, int predicted
 }
 
 void draw_predictions(const char *path, Tensor *const params[], const Dataset *test, Device *device) {
-    Tensor *here[LENET_PARAMS], *X = first_images(test, IMAGES, device);
+    Tensor *here[LENET_PARAMS], *X;
+    int n = test->count < IMAGES ? test->count : IMAGES;
+    X = first_images(test, n, device);
     get_params(params, LENET_PARAMS, device, here);
     set_grad_enabled(false);
     begin_step(device);
@@ -134,13 +136,13 @@ void draw_predictions(const char *path, Tensor *const params[], const Dataset *t
 
     Picture p = picture_new(COLUMNS * STEP_X, HEAD + IMAGES / COLUMNS * STEP_Y, WHITE);
     int wrong = 0;
-    for (int i = 0; i < IMAGES; i++) {
+    for (int i = 0; i < n; i++) {
         int predicted = argmax(scores + i * FASHION_MNIST_CLASSES, FASHION_MNIST_CLASSES);
         wrong += predicted != test->labels[i];
         draw_prediction(&p, i, images + i * PIXELS, predicted, test->labels[i]);
     }
     char title[100];
-    snprintf(title, sizeof title, "The first %d test images, and what LeNet takes them for (%d mistakes, framed)", IMAGES, wrong);
+    snprintf(title, sizeof title, "The first %d test images, and what LeNet takes them for (%d mistakes, framed)", n, wrong);
     picture_text(&p, 15, 14, 30, title, BLACK);
     picture_save(&p, path);
 
