@@ -9,8 +9,8 @@
 //   - `beta` says what happens to what an output already holds: 0 overwrites it (and never reads
 //     it: it may be NaN), 1 adds to it. So that a gradient used twice is the sum of both.
 //   - Every kernel accepts sizes of zero, because a device may get no rows of a small minibatch.
-//   - The same input gives the same bits, run after run and for any number of threads: sums are
-//     split into parts by shape alone, and the parts are added in a fixed order.
+//   - The same input gives the same bits, run after run and for any number of threads: the order in
+//     which numbers are added depends on the shape alone.
 #ifndef KERNELS_H
 #define KERNELS_H
 

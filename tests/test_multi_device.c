@@ -135,7 +135,13 @@ static void get_params_copies_and_attaches(void **state) {
 
 // ---- training ------------------------------------------------------------------------------------
 
-enum { STEPS = 20, BATCH = 50, LAST_BATCH = 5 };
+enum { STEPS = 20, BATCH = 50 };
+
+// Rows of most minibatches, and of each fourth, which is a short one.
+typedef struct Sizes {
+    int batch, last_batch;
+} Sizes;
+static const Sizes uneven = {BATCH, 5};
 
 typedef struct Trajectory {
     double losses[STEPS];
@@ -149,14 +155,14 @@ static void start(Tensor *params[LENET_PARAMS]) {
         for (size_t i = 0; i < numel(params[p]); i++) params[p]->data[i] *= p == 0 ? 30.0f : 8.0f;
 }
 
-// Minibatch number `step`: bright stripes whose place depends on the class. Each fourth is a short one.
-static void minibatch(int step, Tensor *X, Tensor *y) {
-    X->shape[0] = y->shape[0] = step % 4 == 3 ? LAST_BATCH : BATCH;
+// Minibatch number `step`: bright stripes whose place depends on the class.
+static void minibatch(int step, Sizes sizes, Tensor *X, Tensor *y) {
+    X->shape[0] = y->shape[0] = step % 4 == 3 ? sizes.last_batch : sizes.batch;
     for (int n = 0; n < X->shape[0]; n++) {
         int label = (n * 7 + step) % 10;
         y->data[n] = (float)label;
         for (int i = 0; i < 784; i++) {
-            double noise = random_uniform(9, STREAM_TEST, (uint64_t)((step * BATCH + n) * 784 + i));
+            double noise = random_uniform(9, STREAM_TEST, (uint64_t)((step * sizes.batch + n) * 784 + i));
             X->data[n * 784 + i] = (float)(0.3 * noise + (i / 28 / 2 == label + 2 ? 0.7 : 0.0));
         }
     }
@@ -174,16 +180,16 @@ static void assert_replicas_equal(Tensor *device_params[][LENET_PARAMS], int k) 
     }
 }
 
-static Trajectory train_on(int k) {
+static Trajectory train_on(int k, Sizes sizes) {
     Device *devices[MAX_DEVICES];
     Tensor *params[LENET_PARAMS], *device_params[MAX_DEVICES][LENET_PARAMS], *losses[MAX_DEVICES];
     open_devices(devices, k);
     start(params);
     for (int i = 0; i < k; i++) get_params(params, LENET_PARAMS, devices[i], device_params[i]);
-    Tensor *X = tensor_new(host(), BATCH, 1, 28, 28), *y = tensor_new(host(), BATCH);
+    Tensor *X = tensor_new(host(), sizes.batch, 1, 28, 28), *y = tensor_new(host(), sizes.batch);
     Trajectory t = {.losses = {0}};
     for (int step = 0; step < STEPS; step++) {
-        minibatch(step, X, y);
+        minibatch(step, sizes, X, y);
         train_batch(X, y, device_params, devices, k, 0.2f, losses);
         synchronize_all();
         for (int i = 0; i < k; i++) t.losses[step] += (double)item(losses[i]) / X->shape[0];
@@ -201,17 +207,17 @@ static void forget(Trajectory *t) {
     for (int p = 0; p < LENET_PARAMS; p++) free(t->params[p]);
 }
 
-static const size_t sizes[LENET_PARAMS] = {180, 20, 25000, 50, 102400, 128, 1280, 10};
+static const size_t counts[LENET_PARAMS] = {180, 20, 25000, 50, 102400, 128, 1280, 10};
 
-// Loss within 1e-5 relative, parameters within 1e-5 of the largest: the order of additions, no more. With 7
-// devices and 5 rows, two devices get no rows at all.
+// Loss within 1e-5 relative, parameters within 1e-4 of the largest: the order of additions, and what 20
+// steps make of it; no more. With 7 devices and 5 rows, two devices get no rows at all.
 static void k_devices_compute_what_one_computes(void **state) {
     (void)state;
-    Trajectory one = train_on(1);
+    Trajectory one = train_on(1, uneven);
     assert_true(one.losses[STEPS - 2] < 0.8 * one.losses[0]); // it learns, so equality says something
     const int ks[] = {2, 3, 4, 7};
     for (int a = 0; a < 4; a++) {
-        Trajectory many = train_on(ks[a]);
+        Trajectory many = train_on(ks[a], uneven);
         for (int step = 0; step < STEPS; step++) {
             double difference = fabs(many.losses[step] - one.losses[step]);
             if (!(difference <= 1e-5 * one.losses[step]))
@@ -219,10 +225,10 @@ static void k_devices_compute_what_one_computes(void **state) {
         }
         for (int p = 0; p < LENET_PARAMS; p++) {
             double largest = 0;
-            for (size_t i = 0; i < sizes[p]; i++) largest = fmax(largest, fabs((double)one.params[p][i]));
-            for (size_t i = 0; i < sizes[p]; i++) {
+            for (size_t i = 0; i < counts[p]; i++) largest = fmax(largest, fabs((double)one.params[p][i]));
+            for (size_t i = 0; i < counts[p]; i++) {
                 double difference = fabs((double)many.params[p][i] - (double)one.params[p][i]);
-                if (!(difference <= 1e-5 * largest))
+                if (!(difference <= 1e-4 * largest))
                     fail_msg("k = %d, parameter %d[%zu]: %.8f, one device %.8f", ks[a], p, i,
                              (double)many.params[p][i], (double)one.params[p][i]);
             }
@@ -236,13 +242,26 @@ static void same_seed_same_bits(void **state) {
     (void)state;
     const int ks[] = {1, 2, 3};
     for (int a = 0; a < 3; a++) {
-        Trajectory first = train_on(ks[a]), second = train_on(ks[a]);
+        Trajectory first = train_on(ks[a], uneven), second = train_on(ks[a], uneven);
         assert_memory_equal(first.losses, second.losses, sizeof first.losses);
         for (int p = 0; p < LENET_PARAMS; p++)
-            assert_memory_equal(first.params[p], second.params[p], sizes[p] * sizeof(float));
+            assert_memory_equal(first.params[p], second.params[p], counts[p] * sizeof(float));
         forget(&first);
         forget(&second);
     }
+}
+
+// Sums over a minibatch are trees of groups of 16 rows (see kernels/cpu/cpu.h), and two devices compute its
+// two halves. cuBLAS has an order of its own.
+static void two_cpu_devices_give_the_bits_of_one(void **state) {
+    (void)state;
+    if (num_gpus() > 0) skip();
+    const Sizes even = {64, 32};
+    Trajectory one = train_on(1, even), two = train_on(2, even);
+    for (int p = 0; p < LENET_PARAMS; p++)
+        assert_memory_equal(one.params[p], two.params[p], counts[p] * sizeof(float));
+    forget(&one);
+    forget(&two);
 }
 
 // On CPU devices the bits do not depend on the number of threads either.
@@ -251,14 +270,14 @@ static void threads_do_not_change_bits(void **state) {
     autograd_close();
     devices_close();
     devices_init(BACKEND_CPU, 1);
-    Trajectory first = train_on(2);
+    Trajectory first = train_on(2, uneven);
     for (int threads = 2; threads <= 7; threads += 5) {
         autograd_close();
         devices_close();
         devices_init(BACKEND_CPU, threads);
-        Trajectory other = train_on(2);
+        Trajectory other = train_on(2, uneven);
         for (int p = 0; p < LENET_PARAMS; p++)
-            assert_memory_equal(first.params[p], other.params[p], sizes[p] * sizeof(float));
+            assert_memory_equal(first.params[p], other.params[p], counts[p] * sizeof(float));
         forget(&other);
     }
     forget(&first);
@@ -271,7 +290,7 @@ static void threads_do_not_change_bits(void **state) {
 static void a_step_moves_what_the_formula_says(void **state) {
     (void)state;
     size_t gradients = 0;
-    for (int p = 0; p < LENET_PARAMS; p++) gradients += sizes[p] * sizeof(float);
+    for (int p = 0; p < LENET_PARAMS; p++) gradients += counts[p] * sizeof(float);
     for (int k = 1; k <= 5; k++) {
         Device *devices[MAX_DEVICES];
         Tensor *params[LENET_PARAMS], *device_params[MAX_DEVICES][LENET_PARAMS], *losses[MAX_DEVICES];
@@ -279,7 +298,7 @@ static void a_step_moves_what_the_formula_says(void **state) {
         start(params);
         for (int i = 0; i < k; i++) get_params(params, LENET_PARAMS, devices[i], device_params[i]);
         Tensor *X = tensor_new(host(), BATCH, 1, 28, 28), *y = tensor_new(host(), BATCH);
-        minibatch(0, X, y);
+        minibatch(0, uneven, X, y);
         ledger_reset();
         train_batch(X, y, device_params, devices, k, 0.1f, losses);
         synchronize_all();
@@ -313,6 +332,7 @@ int main(void) {
         cmocka_unit_test(get_params_copies_and_attaches),
         cmocka_unit_test(k_devices_compute_what_one_computes),
         cmocka_unit_test(same_seed_same_bits),
+        cmocka_unit_test(two_cpu_devices_give_the_bits_of_one),
         cmocka_unit_test(threads_do_not_change_bits),
         cmocka_unit_test(a_step_moves_what_the_formula_says),
     };

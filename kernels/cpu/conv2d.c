@@ -7,11 +7,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#ifdef _OPENMP
-#include <omp.h>
-#else
-static int omp_get_thread_num(void) { return 0; }
-#endif
 
 typedef struct conv2d_shape Shape;
 
@@ -221,14 +216,16 @@ CPU_KERNEL(conv2d_backward_input) {
     }
 }
 
-// ---- gradients of the parameters: a sum over images, in parts --------------------------------------
+// ---- gradients of the parameters: a sum over images, as a tree (see cpu.h) --------------------------
 
-// How many parts, by shape alone: at most SUM_PARTS, and no more than 64 MB of them.
-static int num_parts(const Shape *s) {
-    size_t part_bytes = sizeof(float) * ((size_t)s->M + 1) * (w_size(s) + 1), most = ((size_t)64 << 20) / part_bytes;
-    int parts = s->N < SUM_PARTS ? s->N : SUM_PARTS;
-    if ((size_t)parts > most) parts = (int)most;
-    return parts > 1 ? parts : 1;
+// Groups get larger than the tree would have them if all the parts together were more than 64 MB.
+static SumTree tree_of_images(const Shape *s) {
+    enum { MOST_BYTES = 64 << 20 };
+    size_t part = sizeof(float) * (size_t)s->M * (w_size(s) + 1) + 1;
+    SumTree tree = sum_tree(s->N);
+    while (tree.groups > 1 && (size_t)tree.groups * part > MOST_BYTES)
+        tree = (SumTree){.group = 2 * tree.group, .groups = (s->N + 2 * tree.group - 1) / (2 * tree.group)};
+    return tree;
 }
 
 // db[m] += the sum of channel m of one image. `simd reduction` allows several partial sums side by side;
@@ -243,8 +240,8 @@ SIMD_CLONES static void add_channel_sums(float *db, const float *dY, int channel
 }
 
 // dW and db (behind it) of the images first..last-1, into memory of its own.
-static void params_part(const struct conv2d_backward_params_args *a, int first, int last, float *dW,
-                        float *mine, Scratch size) {
+static void params_of_group(const struct conv2d_backward_params_args *a, int first, int last, float *dW,
+                            float *mine, Scratch size) {
     const Shape *s = &a->s;
     int K = (int)w_size(s), P = (int)out_pixels(s);
     float *db = dW + (size_t)s->M * (size_t)K;
@@ -257,30 +254,35 @@ static void params_part(const struct conv2d_backward_params_args *a, int first, 
     }
 }
 
-// out = beta out + part 0 + part 1 + ..., in this order
-static void add_parts(float *out, const float *parts, size_t n, int num, size_t stride, float beta, int threads) {
-#pragma omp parallel for num_threads(threads) schedule(static) if (n > PARALLEL_FLOATS)
-    for (size_t i = 0; i < n; i++) {
-        float total = parts[i];
-        for (int part = 1; part < num; part++) total += parts[(size_t)part * stride + i];
-        out[i] = beta != 0 ? out[i] + total : total;
+// Adds up the parts, each thread a range of the n floats.
+static void add_parts(float *parts, size_t stride, int num, size_t n, int threads) {
+    int ranges = (int)((n + PARALLEL_FLOATS - 1) / PARALLEL_FLOATS);
+#pragma omp parallel for num_threads(threads) schedule(static) if (ranges > 1)
+    for (int range = 0; range < ranges; range++) {
+        size_t first = (size_t)range * PARALLEL_FLOATS, left = n - first;
+        add_halves(parts + first, stride, num, left < PARALLEL_FLOATS ? left : PARALLEL_FLOATS);
     }
+}
+
+static void store(float *out, const float *sum, size_t n, float beta) {
+    for (size_t i = 0; i < n; i++) out[i] = beta != 0 ? out[i] + sum[i] : sum[i];
 }
 
 CPU_KERNEL(conv2d_backward_params) {
     const Shape *s = &a->s;
     Scratch size = scratch_for(s);
+    SumTree tree = tree_of_images(s);
     size_t per_thread = size.padded + size.cols, weights = (size_t)s->M * w_size(s);
-    size_t per_part = round_up(weights + (size_t)s->M);
-    int parts = num_parts(s);
-    float *scratch = cpu_scratch(lane, sizeof(float) * (per_thread * (size_t)lane->threads + per_part * (size_t)parts));
-    float *sums = scratch + per_thread * (size_t)lane->threads;
+    size_t per_part = round_up(weights + (size_t)s->M), threads = (size_t)lane->threads;
+    float *scratch = cpu_scratch(lane, sizeof(float) * (per_thread * threads + per_part * (size_t)tree.groups));
+    float *sums = scratch + per_thread * threads;
 #pragma omp parallel for num_threads(lane->threads) schedule(static)
-    for (int part = 0; part < parts; part++) {
-        int first = (int)((long)s->N * part / parts), last = (int)((long)s->N * (part + 1) / parts);
+    for (int group = 0; group < tree.groups; group++) {
+        int first = group * tree.group, last = first + tree.group < s->N ? first + tree.group : s->N;
         float *mine = scratch + (size_t)omp_get_thread_num() * per_thread;
-        params_part(a, first, last, sums + (size_t)part * per_part, mine, size);
+        params_of_group(a, first, last, sums + (size_t)group * per_part, mine, size);
     }
-    add_parts(a->dW, sums, weights, parts, per_part, a->beta, lane->threads);
-    if (a->db) add_parts(a->db, sums + weights, (size_t)s->M, parts, per_part, a->beta, 1);
+    add_parts(sums, per_part, tree.groups, weights + (size_t)s->M, lane->threads);
+    store(a->dW, sums, weights, a->beta);
+    if (a->db) store(a->db, sums + weights, (size_t)s->M, a->beta);
 }

@@ -5,6 +5,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include "../kernels.h"
+#ifdef _OPENMP
+#include <omp.h>
+#else // for the build with ThreadSanitizer
+static inline int omp_get_thread_num(void) { return 0; }
+#endif
 
 // A lane is one CPU device's worker: how many cores it may use, and scratch memory of its own.
 typedef struct CpuLane {
@@ -45,9 +50,18 @@ void cpu_kernels_init(void);
 // Not worth waking other threads for less than this many floats.
 enum { PARALLEL_FLOATS = 16384 };
 
-// A sum over a minibatch is cut into at most this many parts; each part is added up by one thread and
-// the parts are added in order. The cut depends on the shape alone, so the bits of the result do not
-// depend on the number of threads.
-enum { SUM_PARTS = 16 };
+// Gradients of parameters are sums over the rows (images) of a minibatch. They are added up as a tree:
+// groups of 16 rows one row after the other, then halves to halves. That has two uses:
+//   - groups can go to any thread, and the bits of the result do not depend on which;
+//   - two devices with half the rows each compute the two halves of the tree, and allreduce adds those. So
+//     they get the same bits as one device, if each half is whole groups.
+// With more than 32 groups the groups become larger: 32 rows, 64, ...; then the second no longer holds.
+typedef struct SumTree {
+    int group, groups; // rows in a group (the last may have fewer), number of groups, >= 1
+} SumTree;
+SumTree sum_tree(int rows);
+// parts[0] = the sum of `num` parts, halves to halves; each is n floats, `stride` floats apart. The others
+// are overwritten.
+void add_halves(float *parts, size_t stride, int num, size_t n);
 
 #endif
