@@ -241,6 +241,20 @@ void device_copy(Device *to, void *dst, Device *from, const void *src, size_t by
     }
 }
 
+Event device_copy_after(Event ready, Device *to, void *dst, const void *src, size_t bytes) {
+    Device *from = ready.device;
+    bool same_kind = to->backend && to->backend == from->backend;
+    if (bytes == 0 || to == from || !same_kind) {
+        device_wait(to, ready);
+        device_copy(to, dst, from, src, bytes);
+        return device_record(to);
+    }
+    ledger[from->id][to->id] += bytes;
+    device_wait(to, ready);
+    to->backend->copy(to, from, dst, src, bytes, false);
+    return device_record(to);
+}
+
 void synchronize(Device *device) {
     if (device->backend) device->backend->host_wait(device_record(device));
 }

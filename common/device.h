@@ -101,6 +101,12 @@ typedef struct Event {
 Event device_record(Device *device);
 void device_wait(Device *device, Event event);
 
+// A copy between two devices that is ordered by hand: on the queue of `to`, after `ready` (a point in the
+// queue of `from` at which src is complete). Returns the point at which the copy is done; until then src must
+// not be overwritten, which the caller sees to with device_wait(from, ...). For many copies side by side, as
+// in a ring, where device_copy() would make each wait for its neighbours. Enters the ledger like any copy.
+Event device_copy_after(Event ready, Device *to, void *dst, const void *src, size_t bytes);
+
 // The host waits until the device's queue is empty.
 void synchronize(Device *device);
 void synchronize_all(void);

@@ -12,10 +12,10 @@
 #include <string.h>
 
 const Flags default_flags = {
-    .batch_size = 256, .lr = 0.2f, .epochs = 10, .steps = -1, .shuffle = true, .out = "plots",
+    .batch_size = 256, .lr = 0.2f, .epochs = 10, .steps = -1, .shuffle = true, .allreduce = "star", .out = "plots",
 };
 
-typedef enum { INTEGER, SEED, REAL, TEXT, BACKEND, SWITCH_ON, SWITCH_OFF, HELP } Kind;
+typedef enum { INTEGER, SEED, REAL, TEXT, CHOICE, BACKEND, SWITCH_ON, SWITCH_OFF, HELP } Kind;
 
 typedef struct Flag {
     const char *name, *argument, *help;
@@ -36,6 +36,7 @@ static const Flag table[] = {
     {"train-size", "N", "train on the first N images only", INTEGER, AT(train_size), 1, INT_MAX},
     {"steps", "N", "stop each run after N minibatches", INTEGER, AT(steps), 0, INT_MAX},
     {"no-shuffle", NULL, "take the images in the order of the file", SWITCH_OFF, AT(shuffle), 0, 0},
+    {"allreduce", "A", "how gradients are summed: star, sharded, ring or tree", CHOICE, AT(allreduce), 0, 0},
     {"data", "DIR", "folder of the Fashion-MNIST files", TEXT, AT(data), 0, 0},
     {"load", "F", "start from these parameters (safetensors)", TEXT, AT(load), 0, 0},
     {"save", "F", "write the parameters of the last run (safetensors)", TEXT, AT(save), 0, 0},
@@ -68,6 +69,7 @@ static void print_default(const Flag *flag, const Flags *defaults) {
         break;
     case SEED: printf(" [%llu]", (unsigned long long)*(const uint64_t *)value); break;
     case REAL: printf(" [%g]", (double)*(const float *)value); break;
+    case CHOICE: printf(" [%s]", *(char *const *)value); break;
     case TEXT: printf(" [%s]", *(char *const *)value ? *(char *const *)value : when_not_given(flag)); break;
     case BACKEND: printf(" [auto]"); break;
     case SWITCH_ON: case SWITCH_OFF: printf(" [no]"); break;
@@ -129,6 +131,13 @@ static const char *parse_text(const Flag *flag, const char *text) {
     return text;
 }
 
+static const char *parse_allreduce(const Flag *flag, const char *text) {
+    static const char *const names[] = {"star", "sharded", "ring", "tree"};
+    for (int i = 0; i < 4; i++)
+        if (strcmp(text, names[i]) == 0) return names[i];
+    die_usage("star, sharded, ring or tree", "--%s: not a possible value: '%s'", flag->name, text);
+}
+
 static void store(const Flag *flag, const char *text, Flags *flags) {
     void *value = (char *)flags + flag->offset;
     switch (flag->kind) {
@@ -136,6 +145,7 @@ static void store(const Flag *flag, const char *text, Flags *flags) {
     case SEED: *(uint64_t *)value = parse_seed(flag, text); break;
     case REAL: *(float *)value = parse_real(flag, text); break;
     case TEXT: *(const char **)value = parse_text(flag, text); break;
+    case CHOICE: *(const char **)value = parse_allreduce(flag, text); break;
     case BACKEND: *(BackendChoice *)value = parse_backend(flag, text); break;
     case SWITCH_ON: *(bool *)value = true; break;
     case SWITCH_OFF: *(bool *)value = false; break;

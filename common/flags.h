@@ -18,6 +18,7 @@ typedef struct Flags {
     int steps;             // --steps N; -1: no limit
     bool shuffle;          // off with --no-shuffle
     bool live;             // --live
+    const char *allreduce; // --allreduce star|sharded|ring|tree, see chapter 2
     const char *data;      // --data DIR; NULL: see fashion_mnist_open()
     const char *load, *save, *log_loss; // --load F --save F --log-loss F; NULL: no
     const char *csv;       // --csv F; NULL: DIR/PROGRAM.csv

@@ -88,6 +88,31 @@ void tensor_write(Tensor *t, const float *values) {
     synchronize(t->device);
 }
 
+// The brackets of dimension `dim`; rows stand below each other, behind `indent` columns.
+static void print_values(const Tensor *t, const float **values, int dim, int indent) {
+    putchar('[');
+    for (int i = 0; i < t->shape[dim]; i++) {
+        if (dim == t->ndim - 1) {
+            double value = (double)*(*values)++;
+            printf(value == (long)value && value < 1e6 && value > -1e6 ? "%s%.0f." : "%s%.4g", i ? ", " : "", value);
+        } else {
+            if (i) printf(",\n%*s", indent + dim + 1, "");
+            print_values(t, values, dim + 1, indent);
+        }
+    }
+    putchar(']');
+}
+
+void tensor_print(const char *label, const Tensor *t) {
+    float *values = xmalloc(tensor_bytes(t));
+    const float *next = values;
+    tensor_read(t, values);
+    int indent = printf("%s: ", label);
+    print_values(t, &next, 0, indent);
+    printf(" on %s\n", device_name(t->device));
+    free(values);
+}
+
 float item(const Tensor *t) {
     CHECK(numel(t) == 1, "item() takes a tensor of one element");
     float value;
