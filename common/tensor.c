@@ -90,6 +90,7 @@ void tensor_write(Tensor *t, const float *values) {
 
 // The brackets of dimension `dim`; rows stand below each other, behind `indent` columns.
 static void print_values(const Tensor *t, const float **values, int dim, int indent) {
+    if (dim >= MAX_DIMS) return;
     putchar('[');
     for (int i = 0; i < t->shape[dim]; i++) {
         if (dim == t->ndim - 1) {
