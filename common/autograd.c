@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// ---- arena: a list of chunks, used from the start again in each step ------------------------------
+// ---- arena: a list of chunks, used from the start again in each step --------------------------
 
 enum { CHUNK_BYTES = 16 << 20, ALIGNMENT = 256 };
 
@@ -22,7 +22,7 @@ typedef struct Arena {
     size_t step_bytes;       // handed out in this step
 } Arena;
 
-// ---- one tape per device -------------------------------------------------------------------------
+// ---- one tape per device ----------------------------------------------------------------------
 
 typedef struct Tape {
     Arena arena;
@@ -37,8 +37,8 @@ static bool grad_enabled = true;
 
 static Tape *tape_of(const Device *device) { return &tapes[device_id(device)]; }
 
-// Chunks are asked for in the same order and sizes in each step, so each request gets the same address
-// as in the step before.
+// Chunks are asked for in the same order and sizes in each step, so each request gets the same
+// address as in the step before.
 static void *arena_alloc(Device *device, size_t bytes) {
     if (bytes == 0) return NULL;
     Arena *arena = &tape_of(device)->arena;
@@ -89,7 +89,7 @@ void autograd_close(void) {
     }
 }
 
-// ---- tensors in the arena ------------------------------------------------------------------------
+// ---- tensors in the arena ---------------------------------------------------------------------
 
 static Tensor *new_header(Device *device) {
     Tape *tape = tape_of(device);
@@ -133,7 +133,7 @@ Tensor *arena_view(Tensor *t, int ndim, const int *shape) {
     return view;
 }
 
-// ---- tape ----------------------------------------------------------------------------------------
+// ---- tape -------------------------------------------------------------------------------------
 
 void set_grad_enabled(bool enabled) { grad_enabled = enabled; }
 
@@ -154,10 +154,12 @@ void tape_push(Device *device, Node node) {
 // A view shares its base's gradient, so whether that holds a value is known to the base alone.
 static Tensor *owner_of_grad(Tensor *t) { return t->base ? t->base : t; }
 
-// A gradient that comes after its node has run would be lost, as for two losses that share activations.
+// A gradient that comes after its node has run would be lost, as for two losses that share
+// activations.
 static Tensor *owner_of_new_grad(Tensor *t) {
     Tensor *owner = owner_of_grad(t);
-    CHECK(!owner->grad_spent, "backward() went through here before: add up the losses, and call it once");
+    CHECK(!owner->grad_spent,
+          "backward() went through here before: add up the losses, and call it once");
     return owner;
 }
 
@@ -168,8 +170,9 @@ float grad_beta(Tensor *t) {
     return beta;
 }
 
-// In reverse order, so that a node's output has its whole gradient before the node passes it on. A node
-// that no gradient reached belongs to another loss (another microbatch, say) and stays on the tape.
+// In reverse order, so that a node's output has its whole gradient before the node passes it on. A
+// node that no gradient reached belongs to another loss (another microbatch, say) and stays on the
+// tape.
 static void walk_in_reverse(Tape *tape) {
     int kept = tape->num_nodes;
     for (int i = tape->num_nodes - 1; i >= 0; i--) {

@@ -1,8 +1,8 @@
-// autograd.h: the tape. Differentiable operations (functional.h) write down on their device's tape what
-// they did; backward() walks it in reverse and computes the gradients.
+// autograd.h: the tape. Differentiable operations (functional.h) write down on their device's tape
+// what they did; backward() walks it in reverse and computes the gradients.
 //
-// Everything an operation makes (its output, the output's gradient, its entry on the tape) comes from
-// the device's arena: one block of memory that is used from the start again in each step. So a
+// Everything an operation makes (its output, the output's gradient, its entry on the tape) comes
+// from the device's arena: one block of memory that is used from the start again in each step. So a
 // training step allocates nothing, and the same step uses the same addresses each time.
 #ifndef AUTOGRAD_H
 #define AUTOGRAD_H
@@ -15,14 +15,14 @@ void begin_step(Device *device);
 // Whether operations are recorded (at first: yes). Off for evaluation, as torch.set_grad_enabled.
 void set_grad_enabled(bool enabled);
 
-// Computes the gradients of `loss` (one element) with respect to everything on its tape that requires
-// one. Gradients of parameters are added to what is there. Walks the tape once: the tape is empty
-// afterwards.
+// Computes the gradients of `loss` (one element) with respect to everything on its tape that
+// requires one. Gradients of parameters are added to what is there. Walks the tape once: the tape
+// is empty afterwards.
 void backward(Tensor *loss);
 // The same from any tensor Y with a given gradient dY, as torch.autograd.backward(Y, dY).
 void backward_from(Tensor *Y, const Tensor *dY);
 
-// ---- for those who write operations --------------------------------------------------------------
+// ---- for those who write operations -----------------------------------------------------------
 
 // A tensor in the arena of the device; with a gradient if `requires_grad`. Contents undefined.
 Tensor *arena_tensor(Device *device, int ndim, const int *shape, bool requires_grad);
@@ -33,8 +33,8 @@ Tensor *arena_view(Tensor *t, int ndim, const int *shape);
 typedef struct Node Node;
 struct Node {
     void (*backward)(Node *node);
-    Tensor *out, *in[3];     // in[i] may be NULL
-    Tensor *saved;           // what forward keeps for backward, if anything
+    Tensor *out, *in[3]; // in[i] may be NULL
+    Tensor *saved;       // what forward keeps for backward, if anything
     struct conv2d_shape conv;
     struct avg_pool2d_shape pool;
     int transposed;
@@ -44,8 +44,8 @@ struct Node {
 bool needs_grad(const Tensor *a, const Tensor *b, const Tensor *c);
 void tape_push(Device *device, Node node);
 
-// The `beta` of a kernel that writes the gradient of t: 0 the first time in a step, then 1. Counts as
-// writing it.
+// The `beta` of a kernel that writes the gradient of t: 0 the first time in a step, then 1. Counts
+// as writing it.
 float grad_beta(Tensor *t);
 
 // Frees the arenas and tapes of all devices. To be called before devices_close().

@@ -58,7 +58,8 @@ void warn(const char *format, ...) {
 }
 
 static void *or_die(void *memory, unsigned long bytes) {
-    if (!memory && bytes > 0) die("close other programs, or ask for less", "out of memory for %lu bytes", bytes);
+    if (!memory && bytes > 0)
+        die("close other programs, or ask for less", "out of memory for %lu bytes", bytes);
     return memory;
 }
 

@@ -2,8 +2,10 @@
 #include "evaluate.h"
 #include "functional.h"
 
-double evaluate_accuracy_gpu(Net *net, Tensor *const params[], DataIter *data_iter, Device *device) {
-    Tensor *correct = tensor_new(device, 1), *X, *y; // counts stay below 2^24, where floats are exact
+double evaluate_accuracy_gpu(Net *net, Tensor *const params[], DataIter *data_iter,
+                             Device *device) {
+    Tensor *correct = tensor_new(device, 1), *X,
+           *y; // counts stay below 2^24, where floats are exact
     long observations = 0;
     tensor_fill(correct, 0);
     set_grad_enabled(false);

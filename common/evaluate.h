@@ -7,7 +7,8 @@
 // A network as a function of its input and its parameters, both on one device.
 typedef Tensor *Net(Tensor *X, Tensor *const params[]);
 
-// The part (0..1) of the observations of data_iter that the network, on this device, classifies correctly.
+// The part (0..1) of the observations of data_iter that the network, on this device, classifies
+// correctly.
 double evaluate_accuracy_gpu(Net *net, Tensor *const params[], DataIter *data_iter, Device *device);
 
 #endif

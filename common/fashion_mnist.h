@@ -16,24 +16,24 @@ typedef struct Dataset {
 enum { FASHION_MNIST_CLASSES = 10 };
 extern const char *const fashion_mnist_names[FASHION_MNIST_CLASSES]; // "t-shirt", "trouser", ..
 
-// Reads <directory>/train-images-idx3-ubyte[.gz] and its labels, or t10k-* if not `train`. directory
-// NULL: FASHION_MNIST_DIR from the environment, else the folder of Debian's package
-// dataset-fashion-mnist. die()s when a file is missing or not what it claims to be. `limit` > 0 keeps
-// only the first images; more than there are is an error.
+// Reads <directory>/train-images-idx3-ubyte[.gz] and its labels, or t10k-* if not `train`.
+// directory NULL: FASHION_MNIST_DIR from the environment, else the folder of Debian's package
+// dataset-fashion-mnist. die()s when a file is missing or not what it claims to be. `limit` > 0
+// keeps only the first images; more than there are is an error.
 Dataset *fashion_mnist_open(const char *directory, bool train, int limit);
 void dataset_free(Dataset *data);
 
-// Minibatches (X (n,1,rows,cols) in 0..1, y (n)) in host memory, prepared by a thread of its own beside
-// the computation. The last minibatch of an epoch may be smaller; it is kept.
+// Minibatches (X (n,1,rows,cols) in 0..1, y (n)) in host memory, prepared by a thread of its own
+// beside the computation. The last minibatch of an epoch may be smaller; it is kept.
 typedef struct DataIter DataIter;
 // With shuffle, each epoch has an order of its own, made from seed and epoch alone.
 DataIter *data_iter_new(const Dataset *data, int batch_size, bool shuffle, uint64_t seed);
-// To be called before the first data_iter_next() of each epoch; epochs count from 0. A pass that was
-// not finished is dropped.
+// To be called before the first data_iter_next() of each epoch; epochs count from 0. A pass that
+// was not finished is dropped.
 void data_iter_start(DataIter *iter, int epoch);
-// The next minibatch, or false at the end of the epoch. X and y belong to the iterator and stay valid
-// until the next call; copies that are still being made from them (device_copy) are waited for before
-// the memory is used again.
+// The next minibatch, or false at the end of the epoch. X and y belong to the iterator and stay
+// valid until the next call; copies that are still being made from them (device_copy) are waited
+// for before the memory is used again.
 bool data_iter_next(DataIter *iter, Tensor **X, Tensor **y);
 int data_iter_batches(const DataIter *iter); // per epoch
 void data_iter_free(DataIter *iter);

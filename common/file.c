@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// ---- the list of temporary files ----------------------------------------------------------------
+// ---- the list of temporary files --------------------------------------------------------------
 
 // A forked child inherits the list but not the files: they are its parent's to remove.
 typedef struct Unfinished {
@@ -76,7 +76,7 @@ void remove_unfinished_files(void) {
     pthread_mutex_unlock(&lock);
 }
 
-// ---- paths --------------------------------------------------------------------------------------
+// ---- paths ------------------------------------------------------------------------------------
 
 char *path_join(const char *directory, const char *name) {
     size_t length = strlen(directory);
@@ -147,7 +147,7 @@ static FILE *open_directly(const char *path) {
     return copy < 0 ? NULL : fdopen(copy, "w");
 }
 
-// ---- opening and closing ------------------------------------------------------------------------
+// ---- opening and closing ----------------------------------------------------------------------
 
 // Creates the temporary file that belongs to `place`; die()s if that fails.
 static FILE *create_temporary(const char *place, char **temporary) {
@@ -165,7 +165,8 @@ static FILE *create_temporary(const char *place, char **temporary) {
 }
 
 OutputFile output_open(const char *path) {
-    signal(SIGXFSZ, SIG_IGN); // a write beyond `ulimit -f` fails with EFBIG, instead of ending the program
+    signal(SIGXFSZ,
+           SIG_IGN); // a write beyond `ulimit -f` fails with EFBIG, instead of ending the program
     if (!*path) die("give the name of a file", "cannot write: the file name is empty");
     OutputFile file = {0};
     if (is_written_directly(path)) {
@@ -250,7 +251,7 @@ int output_publish(char *temporary, const char *path) {
     return error ? -1 : 0;
 }
 
-// ---- directories --------------------------------------------------------------------------------
+// ---- directories ------------------------------------------------------------------------------
 
 static void make_one_directory(const char *path) {
     if (mkdir(path, 0777) == 0) return;

@@ -1,7 +1,8 @@
 // file.h: output files that are whole or not there.
 //
-// A file is written beside its final place and renamed when it is complete, so that a program that is
-// stopped, fails or runs out of disk leaves the old file as it was. A path that is not a regular file
+// A file is written beside its final place and renamed when it is complete, so that a program that
+// is stopped, fails or runs out of disk leaves the old file as it was. A path that is not a regular
+// file
 // (/dev/stdout, a pipe) is written directly.
 #ifndef FILE_H
 #define FILE_H
@@ -18,7 +19,8 @@ typedef struct OutputFile {
 OutputFile output_open(const char *path);
 // Whether `path` is written directly: what was written cannot be read or replaced.
 bool is_written_directly(const char *path);
-// Flushes, checks that every write arrived, and renames; die()s (and removes the temporary file) if not.
+// Flushes, checks that every write arrived, and renames; die()s (and removes the temporary file) if
+// not.
 void output_close(OutputFile *file);
 // Forgets the file: nothing is left of it.
 void output_abandon(OutputFile *file);
@@ -28,7 +30,8 @@ void output_abandon(OutputFile *file);
 char *output_temporary(const char *path);
 // Renames; returns 0, or -1 with errno set (the temporary file is removed then).
 int output_publish(char *temporary, const char *path);
-// Says which process is writing it: if the program dies, that one is ended before the file is removed.
+// Says which process is writing it: if the program dies, that one is ended before the file is
+// removed.
 void output_writer(const char *temporary, pid_t writer);
 // Removes it instead.
 void output_discard(char *temporary);

@@ -1,4 +1,5 @@
-// flags.c: one table of flags gives the parser and the text of --help, so that neither can forget one.
+// flags.c: one table of flags gives the parser and the text of --help, so that neither can forget
+// one.
 #include "flags.h"
 #include "error.h"
 
@@ -12,7 +13,13 @@
 #include <string.h>
 
 const Flags default_flags = {
-    .batch_size = 256, .lr = 0.2f, .epochs = 10, .steps = -1, .shuffle = true, .allreduce = "star", .out = "plots",
+    .batch_size = 256,
+    .lr = 0.2f,
+    .epochs = 10,
+    .steps = -1,
+    .shuffle = true,
+    .allreduce = "star",
+    .out = "plots",
 };
 
 typedef enum { INTEGER, SEED, REAL, TEXT, CHOICE, BACKEND, SWITCH_ON, SWITCH_OFF, HELP } Kind;
@@ -20,8 +27,8 @@ typedef enum { INTEGER, SEED, REAL, TEXT, CHOICE, BACKEND, SWITCH_ON, SWITCH_OFF
 typedef struct Flag {
     const char *name, *argument, *help;
     Kind kind;
-    size_t offset;      // in Flags
-    long least, most;   // of an INTEGER
+    size_t offset;    // in Flags
+    long least, most; // of an INTEGER
 } Flag;
 
 #define AT(member) offsetof(Flags, member)
@@ -29,18 +36,21 @@ static const Flag table[] = {
     {"devices", "K", "train on K devices, and only that run", INTEGER, AT(devices), 1, MAX_DEVICES},
     {"backend", "B", "auto (GPUs if there are any), cpu or cuda", BACKEND, AT(backend), 0, 0},
     {"threads", "T", "cores that the CPU devices share", INTEGER, AT(threads), 1, 1024},
-    {"batch-size", "N", "images in a minibatch, over all devices", INTEGER, AT(batch_size), 1, 1 << 20},
+    {"batch-size", "N", "images in a minibatch, over all devices", INTEGER, AT(batch_size), 1,
+     1 << 20},
     {"lr", "X", "learning rate", REAL, AT(lr), 0, 0},
     {"epochs", "N", "passes over the training set", INTEGER, AT(epochs), 1, 1000000},
     {"seed", "N", "start of all random numbers", SEED, AT(seed), 0, 0},
     {"train-size", "N", "train on the first N images only", INTEGER, AT(train_size), 1, INT_MAX},
     {"steps", "N", "stop each run after N minibatches", INTEGER, AT(steps), 0, INT_MAX},
     {"no-shuffle", NULL, "take the images in the order of the file", SWITCH_OFF, AT(shuffle), 0, 0},
-    {"allreduce", "A", "how gradients are summed: star, sharded, ring or tree", CHOICE, AT(allreduce), 0, 0},
+    {"allreduce", "A", "how gradients are summed: star, sharded, ring or tree", CHOICE,
+     AT(allreduce), 0, 0},
     {"data", "DIR", "folder of the Fashion-MNIST files", TEXT, AT(data), 0, 0},
     {"load", "F", "start from these parameters (safetensors)", TEXT, AT(load), 0, 0},
     {"save", "F", "write the parameters of the last run (safetensors)", TEXT, AT(save), 0, 0},
-    {"log-loss", "F", "write the mean loss of each minibatch (CSV step,loss)", TEXT, AT(log_loss), 0, 0},
+    {"log-loss", "F", "write the mean loss of each minibatch (CSV step,loss)", TEXT, AT(log_loss),
+     0, 0},
     {"csv", "F", "write the curves (CSV)", TEXT, AT(csv), 0, 0},
     {"out", "DIR", "folder for curves and pictures", TEXT, AT(out), 0, 0},
     {"live", NULL, "show the curves while training", SWITCH_ON, AT(live), 0, 0},
@@ -50,10 +60,18 @@ enum { NUM_FLAGS = sizeof table / sizeof table[0] };
 
 // What --help says of a value that the program chooses when none is given.
 static const char *when_not_given(const Flag *flag) {
-    static const struct { const char *name, *text; } texts[] = {
-        {"devices", "the book's runs: 1, then 2"}, {"threads", "all"}, {"train-size", "all"},
-        {"steps", "no limit"}, {"data", "FASHION_MNIST_DIR, or the system's"}, {"csv", "DIR/PROGRAM.csv"},
-        {"load", "a new start"}, {"save", "no"}, {"log-loss", "no"},
+    static const struct {
+        const char *name, *text;
+    } texts[] = {
+        {"devices", "the book's runs: 1, then 2"},
+        {"threads", "all"},
+        {"train-size", "all"},
+        {"steps", "no limit"},
+        {"data", "FASHION_MNIST_DIR, or the system's"},
+        {"csv", "DIR/PROGRAM.csv"},
+        {"load", "a new start"},
+        {"save", "no"},
+        {"log-loss", "no"},
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         if (strcmp(flag->name, texts[i].name) == 0) return texts[i].text;
@@ -64,16 +82,32 @@ static void print_default(const Flag *flag, const Flags *defaults) {
     const void *value = (const char *)defaults + flag->offset;
     switch (flag->kind) {
     case INTEGER:
-        if (*(const int *)value > 0) printf(" [%d]", *(const int *)value);
-        else printf(" [%s]", when_not_given(flag));
+        if (*(const int *)value > 0)
+            printf(" [%d]", *(const int *)value);
+        else
+            printf(" [%s]", when_not_given(flag));
         break;
-    case SEED: printf(" [%llu]", (unsigned long long)*(const uint64_t *)value); break;
-    case REAL: printf(" [%g]", (double)*(const float *)value); break;
-    case CHOICE: printf(" [%s]", *(char *const *)value); break;
-    case TEXT: printf(" [%s]", *(char *const *)value ? *(char *const *)value : when_not_given(flag)); break;
-    case BACKEND: printf(" [auto]"); break;
-    case SWITCH_ON: case SWITCH_OFF: printf(" [no]"); break;
-    case HELP: break;
+    case SEED:
+        printf(" [%llu]", (unsigned long long)*(const uint64_t *)value);
+        break;
+    case REAL:
+        printf(" [%g]", (double)*(const float *)value);
+        break;
+    case CHOICE:
+        printf(" [%s]", *(char *const *)value);
+        break;
+    case TEXT:
+        printf(" [%s]", *(char *const *)value ? *(char *const *)value : when_not_given(flag));
+        break;
+    case BACKEND:
+        printf(" [auto]");
+        break;
+    case SWITCH_ON:
+    case SWITCH_OFF:
+        printf(" [no]");
+        break;
+    case HELP:
+        break;
     }
 }
 
@@ -81,7 +115,8 @@ static _Noreturn void print_help(const char *about, const Flags *defaults) {
     printf("usage: %s [flags]\n\n%s\n\n", program_name(), about);
     for (int i = 0; i < NUM_FLAGS; i++) {
         char left[40];
-        snprintf(left, sizeof left, "--%s %s", table[i].name, table[i].argument ? table[i].argument : "");
+        snprintf(left, sizeof left, "--%s %s", table[i].name,
+                 table[i].argument ? table[i].argument : "");
         printf("  %-16s %s", left, table[i].help);
         print_default(&table[i], defaults);
         putchar('\n');
@@ -89,15 +124,16 @@ static _Noreturn void print_help(const char *about, const Flags *defaults) {
     exit(EXIT_SUCCESS);
 }
 
-// ---- values --------------------------------------------------------------------------------------
+// ---- values -----------------------------------------------------------------------------------
 
 static int parse_integer(const Flag *flag, const char *text) {
     char *end;
     errno = 0;
     long value = strtol(text, &end, 10);
     if (end == text || *end || errno || value < flag->least || value > flag->most)
-        die_usage(flag->most == INT_MAX ? xprintf("a whole number, %ld or more", flag->least)
-                                        : xprintf("a whole number from %ld to %ld", flag->least, flag->most),
+        die_usage(flag->most == INT_MAX
+                      ? xprintf("a whole number, %ld or more", flag->least)
+                      : xprintf("a whole number from %ld to %ld", flag->least, flag->most),
                   "--%s: not a possible value: '%s'", flag->name, text);
     return (int)value;
 }
@@ -107,7 +143,8 @@ static uint64_t parse_seed(const Flag *flag, const char *text) {
     errno = 0;
     unsigned long long value = strtoull(text, &end, 10);
     if (end == text || *end || errno || strchr(text, '-'))
-        die_usage("a whole number, 0 or more", "--%s: not a possible value: '%s'", flag->name, text);
+        die_usage("a whole number, 0 or more", "--%s: not a possible value: '%s'", flag->name,
+                  text);
     return value;
 }
 
@@ -115,7 +152,8 @@ static float parse_real(const Flag *flag, const char *text) {
     char *end;
     float value = strtof(text, &end);
     if (end == text || *end || !isfinite(value) || value < 0)
-        die_usage("a finite number, 0 or more, such as 0.2", "--%s: not a possible value: '%s'", flag->name, text);
+        die_usage("a finite number, 0 or more, such as 0.2", "--%s: not a possible value: '%s'",
+                  flag->name, text);
     return value;
 }
 
@@ -127,7 +165,8 @@ static BackendChoice parse_backend(const Flag *flag, const char *text) {
 }
 
 static const char *parse_text(const Flag *flag, const char *text) {
-    if (!*text) die_usage("give a name, or leave the flag out", "--%s: the value is empty", flag->name);
+    if (!*text)
+        die_usage("give a name, or leave the flag out", "--%s: the value is empty", flag->name);
     return text;
 }
 
@@ -141,15 +180,32 @@ static const char *parse_allreduce(const Flag *flag, const char *text) {
 static void store(const Flag *flag, const char *text, Flags *flags) {
     void *value = (char *)flags + flag->offset;
     switch (flag->kind) {
-    case INTEGER: *(int *)value = parse_integer(flag, text); break;
-    case SEED: *(uint64_t *)value = parse_seed(flag, text); break;
-    case REAL: *(float *)value = parse_real(flag, text); break;
-    case TEXT: *(const char **)value = parse_text(flag, text); break;
-    case CHOICE: *(const char **)value = parse_allreduce(flag, text); break;
-    case BACKEND: *(BackendChoice *)value = parse_backend(flag, text); break;
-    case SWITCH_ON: *(bool *)value = true; break;
-    case SWITCH_OFF: *(bool *)value = false; break;
-    case HELP: break;
+    case INTEGER:
+        *(int *)value = parse_integer(flag, text);
+        break;
+    case SEED:
+        *(uint64_t *)value = parse_seed(flag, text);
+        break;
+    case REAL:
+        *(float *)value = parse_real(flag, text);
+        break;
+    case TEXT:
+        *(const char **)value = parse_text(flag, text);
+        break;
+    case CHOICE:
+        *(const char **)value = parse_allreduce(flag, text);
+        break;
+    case BACKEND:
+        *(BackendChoice *)value = parse_backend(flag, text);
+        break;
+    case SWITCH_ON:
+        *(bool *)value = true;
+        break;
+    case SWITCH_OFF:
+        *(bool *)value = false;
+        break;
+    case HELP:
+        break;
     }
 }
 
@@ -158,7 +214,8 @@ Flags parse_flags(int argc, char *argv[], const char *about, Flags defaults) {
     setvbuf(stdout, NULL, _IOLBF, 0); // a line is seen when it is printed, in a pipe too
     struct option options[NUM_FLAGS + 1] = {0};
     for (int i = 0; i < NUM_FLAGS; i++)
-        options[i] = (struct option){table[i].name, table[i].argument ? required_argument : no_argument, NULL, i + 256};
+        options[i] = (struct option){
+            table[i].name, table[i].argument ? required_argument : no_argument, NULL, i + 256};
     Flags flags = defaults;
     opterr = 0; // the messages are ours
     for (int c; (c = getopt_long(argc, argv, ":", options, NULL)) != -1;) {

@@ -7,30 +7,30 @@
 #include "device.h"
 
 typedef struct Flags {
-    int devices;           // --devices K; 0: what the chapter does by itself
-    BackendChoice backend; // --backend auto|cpu|cuda
-    int threads;           // --threads T; 0: all cores
-    int batch_size;        // --batch-size
-    float lr;              // --lr
-    int epochs;            // --epochs
-    uint64_t seed;         // --seed
-    int train_size;        // --train-size N; 0: all images
-    int steps;             // --steps N; -1: no limit
-    bool shuffle;          // off with --no-shuffle
-    bool live;             // --live
-    const char *allreduce; // --allreduce star|sharded|ring|tree, see chapter 2
-    const char *data;      // --data DIR; NULL: see fashion_mnist_open()
+    int devices;                        // --devices K; 0: what the chapter does by itself
+    BackendChoice backend;              // --backend auto|cpu|cuda
+    int threads;                        // --threads T; 0: all cores
+    int batch_size;                     // --batch-size
+    float lr;                           // --lr
+    int epochs;                         // --epochs
+    uint64_t seed;                      // --seed
+    int train_size;                     // --train-size N; 0: all images
+    int steps;                          // --steps N; -1: no limit
+    bool shuffle;                       // off with --no-shuffle
+    bool live;                          // --live
+    const char *allreduce;              // --allreduce star|sharded|ring|tree, see chapter 2
+    const char *data;                   // --data DIR; NULL: see fashion_mnist_open()
     const char *load, *save, *log_loss; // --load F --save F --log-loss F; NULL: no
-    const char *csv;       // --csv F; NULL: DIR/PROGRAM.csv
-    const char *out;       // --out DIR
+    const char *csv;                    // --csv F; NULL: DIR/PROGRAM.csv
+    const char *out;                    // --out DIR
 } Flags;
 
 // The defaults that chapters share: the book's batch size 256, lr 0.2, 10 epochs.
 extern const Flags default_flags;
 
-// Reads the command line. --help prints `about` and every flag with its default, and ends the program
-// with status 0; a wrong flag or value ends it with status 2 before anything is done. Also chooses the
-// backend: calls set_program_name() and devices_init().
+// Reads the command line. --help prints `about` and every flag with its default, and ends the
+// program with status 0; a wrong flag or value ends it with status 2 before anything is done. Also
+// chooses the backend: calls set_program_name() and devices_init().
 Flags parse_flags(int argc, char *argv[], const char *about, Flags defaults);
 
 #endif

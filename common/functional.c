@@ -1,5 +1,5 @@
-// functional.c: each operation checks its shapes, makes its output in the arena, launches a kernel and
-// writes itself down on the tape. What the numbers do is in kernels/.
+// functional.c: each operation checks its shapes, makes its output in the arena, launches a kernel
+// and writes itself down on the tape. What the numbers do is in kernels/.
 #include "functional.h"
 #include "error.h"
 
@@ -10,13 +10,15 @@ static const char *label(const Tensor *t) { return t->name ? t->name : "tensor";
 // As in PyTorch, an operation never moves data between devices by itself.
 static void check_same_device(const char *operation, const Tensor *a, const Tensor *b) {
     if (b && a->device != b->device)
-        die("copy one of them with tensor_to() first", "%s: %s %s is on %s, but %s %s is on %s", operation,
-            label(a), shape_text(a), device_name(a->device), label(b), shape_text(b), device_name(b->device));
+        die("copy one of them with tensor_to() first", "%s: %s %s is on %s, but %s %s is on %s",
+            operation, label(a), shape_text(a), device_name(a->device), label(b), shape_text(b),
+            device_name(b->device));
 }
 
-static _Noreturn void wrong_shape(const char *operation, const char *expected, const Tensor *a, const Tensor *b) {
-    die(expected, "%s: %s of shape %s does not go with %s of shape %s", operation, label(b), shape_text(b),
-        label(a), shape_text(a));
+static _Noreturn void wrong_shape(const char *operation, const char *expected, const Tensor *a,
+                                  const Tensor *b) {
+    die(expected, "%s: %s of shape %s does not go with %s of shape %s", operation, label(b),
+        shape_text(b), label(a), shape_text(a));
 }
 
 static Tensor *output(Device *device, bool requires_grad, int ndim, const int *shape) {
@@ -28,29 +30,37 @@ static Tensor *output(Device *device, bool requires_grad, int ndim, const int *s
 
 // How many windows fit: the formula of both convolution and pooling.
 static int windows(int size, int padding, int kernel, int stride) {
-    return stride <= 0 || size + 2 * padding < kernel ? 0 : (size + 2 * padding - kernel) / stride + 1;
+    return stride <= 0 || size + 2 * padding < kernel ? 0
+                                                      : (size + 2 * padding - kernel) / stride + 1;
 }
 
-// ---- conv2d --------------------------------------------------------------------------------------
+// ---- conv2d -----------------------------------------------------------------------------------
 
 static void conv2d_backward(Node *node) {
     Tensor *X = node->in[0], *W = node->in[1], *b = node->in[2], *Y = node->out;
     if (W->requires_grad) {
         float beta = grad_beta(W);
-        CHECK(!b || grad_beta(b) == beta, "conv2d: the gradients of W and b are added to, or both are new");
-        launch(Y->device, conv2d_backward_params, .dY = Y->grad->data, .X = X->data, .dW = W->grad->data,
-               .db = b ? b->grad->data : NULL, .beta = beta, .s = node->conv);
+        CHECK(!b || grad_beta(b) == beta,
+              "conv2d: the gradients of W and b are added to, or both are new");
+        launch(Y->device, conv2d_backward_params, .dY = Y->grad->data, .X = X->data,
+               .dW = W->grad->data, .db = b ? b->grad->data : NULL, .beta = beta, .s = node->conv);
     }
     if (X->requires_grad)
-        launch(Y->device, conv2d_backward_input, .dY = Y->grad->data, .W = W->data, .dX = X->grad->data,
-               .beta = grad_beta(X), .s = node->conv);
+        launch(Y->device, conv2d_backward_input, .dY = Y->grad->data, .W = W->data,
+               .dX = X->grad->data, .beta = grad_beta(X), .s = node->conv);
 }
 
-static struct conv2d_shape conv2d_shape_of(const Tensor *X, const Tensor *W, const Conv2dOptions *o) {
+static struct conv2d_shape conv2d_shape_of(const Tensor *X, const Tensor *W,
+                                           const Conv2dOptions *o) {
     int stride = o->stride ? o->stride : 1;
     struct conv2d_shape s = {
-        .N = X->shape[0], .C = X->shape[1], .H = X->shape[2], .W = X->shape[3],
-        .M = W->shape[0], .kernel_h = W->shape[2], .kernel_w = W->shape[3],
+        .N = X->shape[0],
+        .C = X->shape[1],
+        .H = X->shape[2],
+        .W = X->shape[3],
+        .M = W->shape[0],
+        .kernel_h = W->shape[2],
+        .kernel_w = W->shape[3],
         .stride_h = o->stride_hw[0] ? o->stride_hw[0] : stride,
         .stride_w = o->stride_hw[1] ? o->stride_hw[1] : stride,
         .pad_h = o->padding_hw[0] ? o->padding_hw[0] : o->padding,
@@ -73,27 +83,34 @@ Tensor *conv2d_with(Tensor *X, Tensor *W, Tensor *b, Conv2dOptions options) {
     struct conv2d_shape s = conv2d_shape_of(X, W, &options);
     CHECK(s.stride_h > 0 && s.stride_w > 0 && s.pad_h >= 0 && s.pad_w >= 0,
           "conv2d: strides are positive, paddings are not negative");
-    if (s.out_h <= 0 || s.out_w <= 0) wrong_shape("conv2d", "the image is smaller than the kernel", X, W);
+    if (s.out_h <= 0 || s.out_w <= 0)
+        wrong_shape("conv2d", "the image is smaller than the kernel", X, W);
 
     bool record = needs_grad(X, W, b);
     Tensor *Y = OUTPUT(X->device, record, s.N, s.M, s.out_h, s.out_w);
-    launch(X->device, conv2d_forward, .X = X->data, .W = W->data, .b = b ? b->data : NULL, .Y = Y->data, .s = s);
-    if (record) tape_push(X->device, (Node){.backward = conv2d_backward, .out = Y, .in = {X, W, b}, .conv = s});
+    launch(X->device, conv2d_forward, .X = X->data, .W = W->data, .b = b ? b->data : NULL,
+           .Y = Y->data, .s = s);
+    if (record)
+        tape_push(X->device,
+                  (Node){.backward = conv2d_backward, .out = Y, .in = {X, W, b}, .conv = s});
     return Y;
 }
 
-// ---- avg_pool2d ----------------------------------------------------------------------------------
+// ---- avg_pool2d -------------------------------------------------------------------------------
 
 static void avg_pool2d_backward(Node *node) {
     Tensor *X = node->in[0], *Y = node->out;
-    launch(Y->device, avg_pool2d_backward, .dY = Y->grad->data, .dX = X->grad->data, .beta = grad_beta(X),
-           .s = node->pool);
+    launch(Y->device, avg_pool2d_backward, .dY = Y->grad->data, .dX = X->grad->data,
+           .beta = grad_beta(X), .s = node->pool);
 }
 
 Tensor *avg_pool2d_with(Tensor *X, AvgPool2dOptions o) {
     CHECK(X->ndim == 4, "avg_pool2d: X is (N,C,H,W)");
     struct avg_pool2d_shape s = {
-        .N = X->shape[0], .C = X->shape[1], .H = X->shape[2], .W = X->shape[3],
+        .N = X->shape[0],
+        .C = X->shape[1],
+        .H = X->shape[2],
+        .W = X->shape[3],
         .kernel_h = o.kernel_hw[0] ? o.kernel_hw[0] : o.kernel,
         .kernel_w = o.kernel_hw[1] ? o.kernel_hw[1] : o.kernel,
     };
@@ -108,11 +125,13 @@ Tensor *avg_pool2d_with(Tensor *X, AvgPool2dOptions o) {
     bool record = needs_grad(X, NULL, NULL);
     Tensor *Y = OUTPUT(X->device, record, s.N, s.C, s.out_h, s.out_w);
     launch(X->device, avg_pool2d_forward, .X = X->data, .Y = Y->data, .s = s);
-    if (record) tape_push(X->device, (Node){.backward = avg_pool2d_backward, .out = Y, .in = {X}, .pool = s});
+    if (record)
+        tape_push(X->device,
+                  (Node){.backward = avg_pool2d_backward, .out = Y, .in = {X}, .pool = s});
     return Y;
 }
 
-// ---- relu ----------------------------------------------------------------------------------------
+// ---- relu -------------------------------------------------------------------------------------
 
 // Needs only the output: it is positive just where the input was.
 static void relu_backward(Node *node) {
@@ -129,31 +148,38 @@ Tensor *relu(Tensor *X) {
     return Y;
 }
 
-// ---- matrix products -----------------------------------------------------------------------------
+// ---- matrix products --------------------------------------------------------------------------
 
-static void launch_gemm(Device *device, const Tensor *A, bool trans_A, const Tensor *B, bool trans_B,
-                        Tensor *C, float beta) {
+static void launch_gemm(Device *device, const Tensor *A, bool trans_A, const Tensor *B,
+                        bool trans_B, Tensor *C, float beta) {
     launch(device, gemm, .A = A->data, .B = B->data, .C = C->data, .beta = beta, .M = C->shape[0],
-           .N = C->shape[1], .K = A->shape[trans_A ? 0 : 1], .trans_A = trans_A, .trans_B = trans_B);
+           .N = C->shape[1], .K = A->shape[trans_A ? 0 : 1], .trans_A = trans_A,
+           .trans_B = trans_B);
 }
 
 // C = A B: dA = dC B^T, dB = A^T dC. With B stored transposed: dA = dC B, dB = dC^T A.
 static void product_backward(Node *node) {
     Tensor *A = node->in[0], *B = node->in[1], *C = node->out;
-    if (B->requires_grad && node->transposed) launch_gemm(C->device, C->grad, true, A, false, B->grad, grad_beta(B));
-    if (B->requires_grad && !node->transposed) launch_gemm(C->device, A, true, C->grad, false, B->grad, grad_beta(B));
-    if (A->requires_grad) launch_gemm(C->device, C->grad, false, B, !node->transposed, A->grad, grad_beta(A));
+    if (B->requires_grad && node->transposed)
+        launch_gemm(C->device, C->grad, true, A, false, B->grad, grad_beta(B));
+    if (B->requires_grad && !node->transposed)
+        launch_gemm(C->device, A, true, C->grad, false, B->grad, grad_beta(B));
+    if (A->requires_grad)
+        launch_gemm(C->device, C->grad, false, B, !node->transposed, A->grad, grad_beta(A));
 }
 
 static Tensor *product(const char *name, Tensor *A, Tensor *B, bool transposed) {
     check_same_device(name, A, B);
     if (A->ndim != 2 || B->ndim != 2 || A->shape[1] != B->shape[transposed ? 1 : 0])
-        wrong_shape(name, transposed ? "X is (n,in), W is (out,in)" : "A is (n,k), B is (k,m)", A, B);
+        wrong_shape(name, transposed ? "X is (n,in), W is (out,in)" : "A is (n,k), B is (k,m)", A,
+                    B);
     bool record = needs_grad(A, B, NULL);
     Tensor *C = OUTPUT(A->device, record, A->shape[0], B->shape[transposed ? 0 : 1]);
     launch_gemm(A->device, A, false, B, transposed, C, 0);
     if (record)
-        tape_push(A->device, (Node){.backward = product_backward, .out = C, .in = {A, B}, .transposed = transposed});
+        tape_push(
+            A->device,
+            (Node){.backward = product_backward, .out = C, .in = {A, B}, .transposed = transposed});
     return C;
 }
 
@@ -162,11 +188,13 @@ Tensor *mm(Tensor *A, Tensor *B) { return product("mm", A, B, false); }
 static void add_bias_backward(Node *node) {
     Tensor *X = node->in[0], *b = node->in[1], *Y = node->out;
     if (b->requires_grad)
-        launch(Y->device, add_bias_backward, .dY = Y->grad->data, .db = b->grad->data, .beta = grad_beta(b),
-               .rows = Y->shape[0], .cols = Y->shape[1]);
+        launch(Y->device, add_bias_backward, .dY = Y->grad->data, .db = b->grad->data,
+               .beta = grad_beta(b), .rows = Y->shape[0], .cols = Y->shape[1]);
     if (!X->requires_grad) return;
-    if (grad_beta(X) == 0) tensor_copy(X->grad, Y->grad);
-    else launch(Y->device, add, .y = X->grad->data, .x = Y->grad->data, .n = numel(X));
+    if (grad_beta(X) == 0)
+        tensor_copy(X->grad, Y->grad);
+    else
+        launch(Y->device, add, .y = X->grad->data, .x = Y->grad->data, .n = numel(X));
 }
 
 Tensor *add_bias(Tensor *X, Tensor *b) {
@@ -175,8 +203,8 @@ Tensor *add_bias(Tensor *X, Tensor *b) {
         wrong_shape("add_bias", "X is (n,m), b is (m)", X, b);
     bool record = needs_grad(X, b, NULL);
     Tensor *Y = output(X->device, record, 2, X->shape);
-    launch(X->device, add_bias_forward, .X = X->data, .b = b->data, .Y = Y->data, .rows = X->shape[0],
-           .cols = X->shape[1]);
+    launch(X->device, add_bias_forward, .X = X->data, .b = b->data, .Y = Y->data,
+           .rows = X->shape[0], .cols = X->shape[1]);
     if (record) tape_push(X->device, (Node){.backward = add_bias_backward, .out = Y, .in = {X, b}});
     return Y;
 }
@@ -186,10 +214,10 @@ Tensor *linear(Tensor *X, Tensor *W, Tensor *b) {
     return b ? add_bias(Y, b) : Y;
 }
 
-// ---- reshape -------------------------------------------------------------------------------------
+// ---- reshape ----------------------------------------------------------------------------------
 
-// The columns of a reshape to (0, -1): no element tells, so all but the first size of X do. A device
-// that got no rows of a minibatch goes through the network as the others do.
+// The columns of a reshape to (0, -1): no element tells, so all but the first size of X do. A
+// device that got no rows of a minibatch goes through the network as the others do.
 static int columns_of_empty(const Tensor *X, int ndim) {
     CHECK(ndim == 2, "reshape: the size -1 of an empty tensor is known for two dimensions only");
     int columns = 1;
@@ -217,7 +245,7 @@ Tensor *reshape_to(Tensor *X, int ndim, const int *shape) {
     return view;
 }
 
-// ---- loss ----------------------------------------------------------------------------------------
+// ---- loss -------------------------------------------------------------------------------------
 
 static void cross_entropy_backward(Node *node) {
     Tensor *y_hat = node->in[0], *y = node->in[1], *losses = node->out;
@@ -234,17 +262,20 @@ Tensor *cross_entropy(Tensor *y_hat, Tensor *y) {
     Tensor *losses = OUTPUT(y_hat->device, record, y_hat->shape[0]);
     Tensor *probs = output(y_hat->device, false, 2, y_hat->shape);
     launch(y_hat->device, cross_entropy_forward, .logits = y_hat->data, .labels = y->data,
-           .losses = losses->data, .probs = probs->data, .rows = y_hat->shape[0], .classes = y_hat->shape[1]);
+           .losses = losses->data, .probs = probs->data, .rows = y_hat->shape[0],
+           .classes = y_hat->shape[1]);
     if (record)
-        tape_push(y_hat->device,
-                  (Node){.backward = cross_entropy_backward, .out = losses, .in = {y_hat, y}, .saved = probs});
+        tape_push(y_hat->device, (Node){.backward = cross_entropy_backward,
+                                        .out = losses,
+                                        .in = {y_hat, y},
+                                        .saved = probs});
     return losses;
 }
 
 static void sum_backward(Node *node) {
     Tensor *X = node->in[0], *total = node->out;
-    launch(X->device, sum_backward, .dout = total->grad->data, .dx = X->grad->data, .beta = grad_beta(X),
-           .n = numel(X));
+    launch(X->device, sum_backward, .dout = total->grad->data, .dx = X->grad->data,
+           .beta = grad_beta(X), .n = numel(X));
 }
 
 Tensor *sum(Tensor *X) {
@@ -255,15 +286,15 @@ Tensor *sum(Tensor *X) {
     return total;
 }
 
-// ---- not differentiable --------------------------------------------------------------------------
+// ---- not differentiable -----------------------------------------------------------------------
 
 void sgd(Tensor *const params[], int num_params, float lr, int batch_size) {
     CHECK(batch_size > 0, "sgd: a minibatch has at least one row");
     for (int i = 0; i < num_params; i++) {
         Tensor *p = params[i];
         CHECK(p->grad, "sgd: attach_grad() to each parameter first");
-        launch(p->device, sgd, .param = p->data, .grad = p->grad->data, .lr = lr, .batch_size = batch_size,
-               .n = numel(p));
+        launch(p->device, sgd, .param = p->data, .grad = p->grad->data, .lr = lr,
+               .batch_size = batch_size, .n = numel(p));
     }
 }
 
@@ -273,6 +304,6 @@ void count_correct(Tensor *count, const Tensor *y_hat, const Tensor *y) {
     if (y_hat->ndim != 2 || y->ndim != 1 || y_hat->shape[0] != y->shape[0])
         wrong_shape("count_correct", "y_hat is (n,classes), y is (n)", y_hat, y);
     CHECK(numel(count) == 1, "count_correct: count is one number");
-    launch(y_hat->device, count_correct, .logits = y_hat->data, .labels = y->data, .count = count->data,
-           .rows = y_hat->shape[0], .classes = y_hat->shape[1]);
+    launch(y_hat->device, count_correct, .logits = y_hat->data, .labels = y->data,
+           .count = count->data, .rows = y_hat->shape[0], .classes = y_hat->shape[1]);
 }

@@ -1,9 +1,9 @@
-// functional.h: the differentiable operations, with the names that PyTorch's torch.nn.functional gives
-// them.
+// functional.h: the differentiable operations, with the names that PyTorch's torch.nn.functional
+// gives them.
 //
 // Each returns a new tensor in the arena of its device (see autograd.h) and enqueues the work; none
-// waits. All inputs of an operation must be on one device, else the program ends with a message: what
-// another device needs must be copied there. Shapes are checked the same way.
+// waits. All inputs of an operation must be on one device, else the program ends with a message:
+// what another device needs must be copied there. Shapes are checked the same way.
 #ifndef FUNCTIONAL_H
 #define FUNCTIONAL_H
 
@@ -14,10 +14,10 @@
 #define conv2d(X, W, b, ...) conv2d_with((X), (W), (b), (Conv2dOptions){.unused = 0, __VA_ARGS__})
 typedef struct Conv2dOptions {
     int unused;
-    int stride;              // in both directions; default 1
-    int padding;             // on all four sides, zeros; default 0
-    int stride_hw[2];        // instead of stride: down, across
-    int padding_hw[2];       // instead of padding: top and bottom, left and right
+    int stride;        // in both directions; default 1
+    int padding;       // on all four sides, zeros; default 0
+    int stride_hw[2];  // instead of stride: down, across
+    int padding_hw[2]; // instead of padding: top and bottom, left and right
 } Conv2dOptions;
 Tensor *conv2d_with(Tensor *X, Tensor *W, Tensor *b, Conv2dOptions options);
 
@@ -26,10 +26,10 @@ Tensor *conv2d_with(Tensor *X, Tensor *W, Tensor *b, Conv2dOptions options);
 #define avg_pool2d(X, ...) avg_pool2d_with((X), (AvgPool2dOptions){.unused = 0, __VA_ARGS__})
 typedef struct AvgPool2dOptions {
     int unused;
-    int kernel;              // side of the square window
-    int stride;              // default: the window's own side
-    int kernel_hw[2];        // instead of kernel
-    int stride_hw[2];        // instead of stride
+    int kernel;       // side of the square window
+    int stride;       // default: the window's own side
+    int kernel_hw[2]; // instead of kernel
+    int stride_hw[2]; // instead of stride
 } AvgPool2dOptions;
 Tensor *avg_pool2d_with(Tensor *X, AvgPool2dOptions options);
 
@@ -59,7 +59,7 @@ Tensor *cross_entropy(Tensor *y_hat, Tensor *y);
 // The sum of all elements -> (1)
 Tensor *sum(Tensor *X);
 
-// ---- not differentiable --------------------------------------------------------------------------
+// ---- not differentiable -----------------------------------------------------------------------
 
 // d2l's sgd: param -= lr * param.grad / batch_size for each, then the gradient is zero again.
 void sgd(Tensor *const params[], int num_params, float lr, int batch_size);

@@ -35,7 +35,8 @@ static void blend(Picture *p, int x, int y, Color color, int opacity) {
     if (x < 0 || y < 0 || x >= p->width || y >= p->height) return;
     uint8_t *pixel = p->pixels + 3 * ((size_t)y * (size_t)p->width + (size_t)x);
     const uint8_t rgb[3] = {color.r, color.g, color.b};
-    for (int i = 0; i < 3; i++) pixel[i] = (uint8_t)((pixel[i] * (255 - opacity) + rgb[i] * opacity + 127) / 255);
+    for (int i = 0; i < 3; i++)
+        pixel[i] = (uint8_t)((pixel[i] * (255 - opacity) + rgb[i] * opacity + 127) / 255);
 }
 
 void picture_box(Picture *p, int x, int y, int width, int height, Color color) {
@@ -50,13 +51,14 @@ void picture_frame(Picture *p, int x, int y, int width, int height, int thicknes
     picture_box(p, x + width - thickness, y, thickness, height, color);
 }
 
-// ---- text ----------------------------------------------------------------------------------------
+// ---- text -------------------------------------------------------------------------------------
 
 static const stbtt_fontinfo *font(void) {
     static stbtt_fontinfo info;
     static bool ready;
     if (!ready && !stbtt_InitFont(&info, picture_font_file, 0))
-        die("run `make clean`, then `make setup` and `make`", "the font in this program cannot be read");
+        die("run `make clean`, then `make setup` and `make`",
+            "the font in this program cannot be read");
     ready = true;
     return &info;
 }
@@ -73,8 +75,8 @@ static int next_character(const char **text) {
 static void draw_glyph(Picture *p, int glyph, float x, int baseline, float scale, Color color) {
     int width, height, left, top;
     float shift = x - floorf(x);
-    unsigned char *alpha =
-        stbtt_GetGlyphBitmapSubpixel(font(), scale, scale, shift, 0, glyph, &width, &height, &left, &top);
+    unsigned char *alpha = stbtt_GetGlyphBitmapSubpixel(font(), scale, scale, shift, 0, glyph,
+                                                        &width, &height, &left, &top);
     for (int j = 0; j < height; j++)
         for (int i = 0; i < width; i++)
             blend(p, (int)floorf(x) + left + i, baseline + top + j, color, alpha[j * width + i]);
@@ -106,7 +108,7 @@ int picture_text_width(const char *text, int height) {
     return layout(NULL, 0, 0, height, text, (Color){0, 0, 0});
 }
 
-// ---- values as colors ----------------------------------------------------------------------------
+// ---- values as colors -------------------------------------------------------------------------
 
 static uint8_t level(float value) {
     return !(value > 0) ? 0 : value >= 1 ? 255 : (uint8_t)(value * 255.0f + 0.5f);
@@ -118,7 +120,8 @@ Color diverging(float value) {
     static const float red[3] = {0.70f, 0.09f, 0.17f}, blue[3] = {0.13f, 0.40f, 0.67f};
     const float *end = value > 0 ? red : blue;
     float part = fminf(fabsf(value), 1.0f);
-    return (Color){level(1 + part * (end[0] - 1)), level(1 + part * (end[1] - 1)), level(1 + part * (end[2] - 1))};
+    return (Color){level(1 + part * (end[0] - 1)), level(1 + part * (end[1] - 1)),
+                   level(1 + part * (end[2] - 1))};
 }
 
 void picture_values(Picture *p, int x, int y, int zoom, const float *values, int rows, int cols,
@@ -128,13 +131,16 @@ void picture_values(Picture *p, int x, int y, int zoom, const float *values, int
             picture_box(p, x + j * zoom, y + i * zoom, zoom, zoom, color_of(values[i * cols + j]));
 }
 
-// ---- file ----------------------------------------------------------------------------------------
+// ---- file -------------------------------------------------------------------------------------
 
-static void write_to_stream(void *stream, void *data, int size) { fwrite(data, 1, (size_t)size, stream); }
+static void write_to_stream(void *stream, void *data, int size) {
+    fwrite(data, 1, (size_t)size, stream);
+}
 
 void picture_save(const Picture *p, const char *path) {
     OutputFile file = output_open(path);
-    if (!stbi_write_png_to_func(write_to_stream, file.stream, p->width, p->height, 3, p->pixels, 3 * p->width))
+    if (!stbi_write_png_to_func(write_to_stream, file.stream, p->width, p->height, 3, p->pixels,
+                                3 * p->width))
         die("close other programs", "%s: the picture could not be compressed", path);
     output_close(&file); // checks that all was written
 }

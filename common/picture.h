@@ -1,11 +1,13 @@
-// picture.h: small pictures, drawn in memory and written as PNG with stb_image_write; text is drawn with
-// stb_truetype and a font that is part of the program.
+// picture.h: small pictures, drawn in memory and written as PNG with stb_image_write; text is drawn
+// with stb_truetype and a font that is part of the program.
 #ifndef PICTURE_H
 #define PICTURE_H
 
 #include <stdint.h>
 
-typedef struct Color { uint8_t r, g, b; } Color;
+typedef struct Color {
+    uint8_t r, g, b;
+} Color;
 
 typedef struct Picture {
     int width, height;

@@ -12,13 +12,17 @@ void progress_step(Progress *progress, const char *text) {
     progress->done++;
     double now = seconds_now();
     // Ten times a second is enough for the eye, and writing takes time.
-    if (!isatty(STDERR_FILENO) || (now - progress->shown < 0.1 && progress->done < progress->total)) return;
+    if (!isatty(STDERR_FILENO) || (now - progress->shown < 0.1 && progress->done < progress->total))
+        return;
     progress->shown = now;
     int filled = (int)(WIDTH * progress->done / progress->total);
-    long left = (long)((now - progress->started) / (double)progress->done * (double)(progress->total - progress->done) + 0.5);
+    long left = (long)((now - progress->started) / (double)progress->done *
+                           (double)(progress->total - progress->done) +
+                       0.5);
     fprintf(stderr, "\r\033[K%s [", text);
     for (int i = 0; i < WIDTH; i++) fputc(i < filled ? '=' : i == filled ? '>' : ' ', stderr);
-    fprintf(stderr, "] %3ld%%  %ld:%02ld left", 100 * progress->done / progress->total, left / 60, left % 60);
+    fprintf(stderr, "] %3ld%%  %ld:%02ld left", 100 * progress->done / progress->total, left / 60,
+            left % 60);
     fflush(stderr);
 }
 

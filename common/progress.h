@@ -1,10 +1,11 @@
-// progress.h: a progress bar with the time left, on a terminal; nothing where stderr is a file or a pipe.
+// progress.h: a progress bar with the time left, on a terminal; nothing where stderr is a file or a
+// pipe.
 #ifndef PROGRESS_H
 #define PROGRESS_H
 
 typedef struct Progress {
-    long done, total;       // steps
-    double started, shown;  // seconds_now()
+    long done, total;      // steps
+    double started, shown; // seconds_now()
 } Progress;
 
 Progress progress_start(long total);

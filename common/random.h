@@ -1,6 +1,7 @@
 // random.h: random numbers that are a function of (seed, stream, index) and of nothing else: Philox
-// (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011) from Random123. There is no
-// hidden state, so any device or thread can make any number, in any order, and gets the same one.
+// (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011) from Random123. There is
+// no hidden state, so any device or thread can make any number, in any order, and gets the same
+// one.
 #ifndef RANDOM_H
 #define RANDOM_H
 
@@ -12,10 +13,12 @@ enum { STREAM_PARAMS = 0, STREAM_SHUFFLE = 1 << 20, STREAM_TEST = 1 << 24 };
 
 uint64_t random_bits(uint64_t seed, uint32_t stream, uint64_t index);
 double random_uniform(uint64_t seed, uint32_t stream, uint64_t index); // in (0,1)
-double random_normal(uint64_t seed, uint32_t stream, uint64_t index);  // mean 0, standard deviation 1
+double random_normal(uint64_t seed, uint32_t stream,
+                     uint64_t index); // mean 0, standard deviation 1
 
 // values[i] = standard_deviation * random_normal(seed, stream, i)
-void fill_normal(float *values, size_t n, double standard_deviation, uint64_t seed, uint32_t stream);
+void fill_normal(float *values, size_t n, double standard_deviation, uint64_t seed,
+                 uint32_t stream);
 // A random order of 0..n-1 (Fisher-Yates).
 void random_order(int *order, int n, uint64_t seed, uint32_t stream);
 

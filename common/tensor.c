@@ -24,7 +24,8 @@ const char *shape_text(const Tensor *t) {
     char *text = texts[next++ % 4];
     int used = snprintf(text, sizeof texts[0], "(");
     for (int i = 0; i < t->ndim; i++)
-        used += snprintf(text + used, sizeof texts[0] - (size_t)used, "%s%d", i ? ", " : "", t->shape[i]);
+        used += snprintf(text + used, sizeof texts[0] - (size_t)used, "%s%d", i ? ", " : "",
+                         t->shape[i]);
     snprintf(text + used, sizeof texts[0] - (size_t)used, t->ndim == 1 ? ",)" : ")");
     return text;
 }
@@ -57,8 +58,9 @@ void tensor_free(Tensor *t) {
 
 void tensor_copy(Tensor *dst, const Tensor *src) {
     if (!same_shape(dst, src))
-        die("copy between tensors of one shape", "cannot copy %s %s to %s %s", src->name ? src->name : "a tensor",
-            shape_text(src), dst->name ? dst->name : "a tensor", shape_text(dst));
+        die("copy between tensors of one shape", "cannot copy %s %s to %s %s",
+            src->name ? src->name : "a tensor", shape_text(src), dst->name ? dst->name : "a tensor",
+            shape_text(dst));
     device_copy(dst->device, dst->data, src->device, src->data, tensor_bytes(src));
 }
 
@@ -95,7 +97,8 @@ static void print_values(const Tensor *t, const float **values, int dim, int ind
     for (int i = 0; i < t->shape[dim]; i++) {
         if (dim == t->ndim - 1) {
             double value = (double)*(*values)++;
-            printf(value == (long)value && value < 1e6 && value > -1e6 ? "%s%.0f." : "%s%.4g", i ? ", " : "", value);
+            printf(value == (long)value && value < 1e6 && value > -1e6 ? "%s%.0f." : "%s%.4g",
+                   i ? ", " : "", value);
         } else {
             if (i) printf(",\n%*s", indent + dim + 1, "");
             print_values(t, values, dim + 1, indent);
@@ -123,7 +126,9 @@ float item(const Tensor *t) {
 
 void attach_grad(Tensor *t) {
     t->requires_grad = true;
-    if (!t->grad) t->grad = tensor_zeros_like(t);
-    else tensor_fill(t->grad, 0);
+    if (!t->grad)
+        t->grad = tensor_zeros_like(t);
+    else
+        tensor_fill(t->grad, 0);
     t->grad_filled = true; // with zeros: the first gradient is added to them
 }

@@ -1,8 +1,8 @@
 // tensor.h: float32 arrays on a device.
 //
-// A tensor has up to four dimensions, row-major; images are (N,C,H,W). Labels are float32 too (0..9 are
-// exact), so that one type serves all. Tensors made here live until tensor_free(); the activations
-// that functional.h makes live until the next begin_step() of their device.
+// A tensor has up to four dimensions, row-major; images are (N,C,H,W). Labels are float32 too (0..9
+// are exact), so that one type serves all. Tensors made here live until tensor_free(); the
+// activations that functional.h makes live until the next begin_step() of their device.
 #ifndef TENSOR_H
 #define TENSOR_H
 
@@ -11,11 +11,11 @@
 enum { MAX_DIMS = 4 };
 
 typedef struct Tensor {
-    float *data;        // on `device`; NULL if the tensor has no elements
+    float *data; // on `device`; NULL if the tensor has no elements
     int ndim, shape[MAX_DIMS];
     Device *device;
-    const char *name;   // "W1", or NULL; used in messages and files
-    bool requires_grad; // backward() computes the gradient of the loss with respect to it
+    const char *name;    // "W1", or NULL; used in messages and files
+    bool requires_grad;  // backward() computes the gradient of the loss with respect to it
     struct Tensor *grad; // the same shape, on the same device; NULL unless requires_grad
     // For autograd.c:
     struct Tensor *base; // whose memory this is a view of, or NULL

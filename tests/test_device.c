@@ -1,5 +1,5 @@
-// test_device.c: queues, events, copies, the ledger. Also built with TSan, which looks for races in the
-// queues; so it uses kernels that need no library.
+// test_device.c: queues, events, copies, the ledger. Also built with TSan, which looks for races in
+// the queues; so it uses kernels that need no library.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,11 +41,12 @@ static void work_is_done_in_order(void **state) {
     tensor_free(one);
 }
 
-// x = 1, 2, 3, .. on device 0, each sent to device 1 before the next overwrites it: a copy that did not
-// wait, or was not waited for, would show in the sum.
+// x = 1, 2, 3, .. on device 0, each sent to device 1 before the next overwrites it: a copy that did
+// not wait, or was not waited for, would show in the sum.
 static void copies_wait_for_both_sides(void **state) {
     (void)state;
-    Tensor *x = tensor_new(device(0), N), *received = tensor_new(device(1), N), *total = tensor_new(device(1), N);
+    Tensor *x = tensor_new(device(0), N), *received = tensor_new(device(1), N),
+           *total = tensor_new(device(1), N);
     tensor_fill(total, 0);
     for (int i = 1; i <= 200; i++) {
         tensor_fill(x, (float)i);
@@ -69,7 +70,8 @@ static void events_order_queues(void **state) {
         tensor_fill(one[i], 1);
         synchronize(device(i));
     }
-    // All add to the same number. Only the CPU lets a device write another's memory; on GPUs the peers do.
+    // All add to the same number. Only the CPU lets a device write another's memory; on GPUs the
+    // peers do.
     if (num_gpus() == 0)
         for (int round = 0; round < ROUNDS; round++)
             for (int i = 0; i < K; i++) {
@@ -113,8 +115,10 @@ static void copies_go_between_any_two_devices(void **state) {
 
 static void ledger_counts_what_crosses(void **state) {
     (void)state;
-    Tensor *a = tensor_new(device(0), 10), *b = tensor_new(device(1), 10), *c = tensor_new(device(1), 10);
-    Tensor *h = tensor_new(host(), 10), *empty[2] = {tensor_new(device(0), 0, 3), tensor_new(device(1), 0, 3)};
+    Tensor *a = tensor_new(device(0), 10), *b = tensor_new(device(1), 10),
+           *c = tensor_new(device(1), 10);
+    Tensor *h = tensor_new(host(), 10),
+           *empty[2] = {tensor_new(device(0), 0, 3), tensor_new(device(1), 0, 3)};
     tensor_fill(a, 1);
     tensor_fill(b, 1);
     ledger_reset();
@@ -152,10 +156,12 @@ static void memory_is_accounted_for(void **state) {
 
 static void host_memory_is_read_before_it_is_reused(void **state) {
     (void)state;
-    Tensor *h = tensor_new(host(), N), *total = tensor_new(device(0), N), *x = tensor_new(device(0), N);
+    Tensor *h = tensor_new(host(), N), *total = tensor_new(device(0), N),
+           *x = tensor_new(device(0), N);
     tensor_fill(total, 0);
     for (int i = 1; i <= 100; i++) {
-        synchronize_host_reads(); // without it, the next line would change what is still being copied
+        synchronize_host_reads(); // without it, the next line would change what is still being
+                                  // copied
         tensor_fill(h, (float)i);
         tensor_copy(x, h);
         launch(device(0), add, .y = total->data, .x = x->data, .n = N);

@@ -1,5 +1,5 @@
-// test_multi_device.c: k devices compute what one device computes. get_params, allreduce, split_batch and
-// train_batch of the chapters, on synthetic minibatches.
+// test_multi_device.c: k devices compute what one device computes. get_params, allreduce,
+// split_batch and train_batch of the chapters, on synthetic minibatches.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +28,7 @@ static float *read_all(const Tensor *t) {
     return values;
 }
 
-// ---- split_batch ---------------------------------------------------------------------------------
+// ---- split_batch ------------------------------------------------------------------------------
 
 static void shards_are_disjoint_and_cover(void **state) {
     (void)state;
@@ -63,7 +63,8 @@ static void split_batch_keeps_rows(void **state) {
             assert_int_equal(Xs[i]->shape[0], ys[i]->shape[0]);
             for (int j = 0; j < Xs[i]->shape[0]; j++, row++) {
                 assert_true(y_values[j] == (float)(100 + row));
-                for (int c = 0; c < 6; c++) assert_true(x_values[6 * j + c] == (float)(6 * row + c));
+                for (int c = 0; c < 6; c++)
+                    assert_true(x_values[6 * j + c] == (float)(6 * row + c));
             }
             free(x_values);
             free(y_values);
@@ -87,7 +88,7 @@ static void split_batch_refuses_a_mismatch(void **state) {
     expect_death(1, "differ in rows", split_mismatch, NULL);
 }
 
-// ---- allreduce -----------------------------------------------------------------------------------
+// ---- allreduce --------------------------------------------------------------------------------
 
 static void allreduce_sums_exactly(void **state) {
     (void)state;
@@ -105,7 +106,8 @@ static void allreduce_sums_exactly(void **state) {
             }
             ledger_reset();
             allreduce(data, k);
-            assert_int_equal(ledger_bytes_between_devices(), 2u * (unsigned)(k - 1) * (unsigned)n * 4u);
+            assert_int_equal(ledger_bytes_between_devices(),
+                             2u * (unsigned)(k - 1) * (unsigned)n * 4u);
             for (int i = 0; i < k; i++) {
                 float *values = read_all(data[i]);
                 for (int j = 0; j < n; j++) assert_true(values[j] == (float)(k * (k + 1) / 2));
@@ -133,7 +135,7 @@ static void get_params_copies_and_attaches(void **state) {
     free_params(copy, LENET_PARAMS);
 }
 
-// ---- training ------------------------------------------------------------------------------------
+// ---- training ---------------------------------------------------------------------------------
 
 enum { STEPS = 20, BATCH = 50 };
 
@@ -162,7 +164,8 @@ static void minibatch(int step, Sizes sizes, Tensor *X, Tensor *y) {
         int label = (n * 7 + step) % 10;
         y->data[n] = (float)label;
         for (int i = 0; i < 784; i++) {
-            double noise = random_uniform(9, STREAM_TEST, (uint64_t)((step * sizes.batch + n) * 784 + i));
+            double noise =
+                random_uniform(9, STREAM_TEST, (uint64_t)((step * sizes.batch + n) * 784 + i));
             X->data[n * 784 + i] = (float)(0.3 * noise + (i / 28 / 2 == label + 2 ? 0.7 : 0.0));
         }
     }
@@ -209,23 +212,26 @@ static void forget(Trajectory *t) {
 
 static const size_t counts[LENET_PARAMS] = {180, 20, 25000, 50, 102400, 128, 1280, 10};
 
-// Loss within 1e-5 relative, parameters within 1e-4 of the largest: the order of additions, and what 20
-// steps make of it; no more. With 7 devices and 5 rows, two devices get no rows at all.
+// Loss within 1e-5 relative, parameters within 1e-4 of the largest: the order of additions, and
+// what 20 steps make of it; no more. With 7 devices and 5 rows, two devices get no rows at all.
 static void k_devices_compute_what_one_computes(void **state) {
     (void)state;
     Trajectory one = train_on(1, uneven);
-    assert_true(one.losses[STEPS - 2] < 0.8 * one.losses[0]); // it learns, so equality says something
+    assert_true(one.losses[STEPS - 2] <
+                0.8 * one.losses[0]); // it learns, so equality says something
     const int ks[] = {2, 3, 4, 7};
     for (int a = 0; a < 4; a++) {
         Trajectory many = train_on(ks[a], uneven);
         for (int step = 0; step < STEPS; step++) {
             double difference = fabs(many.losses[step] - one.losses[step]);
             if (!(difference <= 1e-5 * one.losses[step]))
-                fail_msg("k = %d, step %d: loss %.8f, one device %.8f", ks[a], step, many.losses[step], one.losses[step]);
+                fail_msg("k = %d, step %d: loss %.8f, one device %.8f", ks[a], step,
+                         many.losses[step], one.losses[step]);
         }
         for (int p = 0; p < LENET_PARAMS; p++) {
             double largest = 0;
-            for (size_t i = 0; i < counts[p]; i++) largest = fmax(largest, fabs((double)one.params[p][i]));
+            for (size_t i = 0; i < counts[p]; i++)
+                largest = fmax(largest, fabs((double)one.params[p][i]));
             for (size_t i = 0; i < counts[p]; i++) {
                 double difference = fabs((double)many.params[p][i] - (double)one.params[p][i]);
                 if (!(difference <= 1e-4 * largest))
@@ -251,8 +257,8 @@ static void same_seed_same_bits(void **state) {
     }
 }
 
-// Sums over a minibatch are trees of groups of 16 rows (see kernels/cpu/cpu.h), and two devices compute its
-// two halves. cuBLAS has an order of its own.
+// Sums over a minibatch are trees of groups of 16 rows (see kernels/cpu/cpu.h), and two devices
+// compute its two halves. cuBLAS has an order of its own.
 static void two_cpu_devices_give_the_bits_of_one(void **state) {
     (void)state;
     if (num_gpus() > 0) skip();
@@ -293,7 +299,8 @@ static void a_step_moves_what_the_formula_says(void **state) {
     for (int p = 0; p < LENET_PARAMS; p++) gradients += counts[p] * sizeof(float);
     for (int k = 1; k <= 5; k++) {
         Device *devices[MAX_DEVICES];
-        Tensor *params[LENET_PARAMS], *device_params[MAX_DEVICES][LENET_PARAMS], *losses[MAX_DEVICES];
+        Tensor *params[LENET_PARAMS], *device_params[MAX_DEVICES][LENET_PARAMS],
+            *losses[MAX_DEVICES];
         open_devices(devices, k);
         start(params);
         for (int i = 0; i < k; i++) get_params(params, LENET_PARAMS, devices[i], device_params[i]);
@@ -306,7 +313,8 @@ static void a_step_moves_what_the_formula_says(void **state) {
         assert_int_equal(ledger_bytes_host(), BATCH * (784 + 1) * sizeof(float));
         for (int i = 0; i < k; i++) {
             Shard shard = shard_of(BATCH, k, i);
-            assert_int_equal(ledger_bytes(host(), devices[i]), (size_t)shard.count * 785 * sizeof(float));
+            assert_int_equal(ledger_bytes(host(), devices[i]),
+                             (size_t)shard.count * 785 * sizeof(float));
             if (i > 0) assert_int_equal(ledger_bytes(devices[i], devices[0]), gradients);
         }
         for (int i = 0; i < k; i++) free_params(device_params[i], LENET_PARAMS);

@@ -8,7 +8,8 @@
 
 Shard shard_of(int n, int k, int i) {
     int rows = n / k, extra = n % k;
-    return (Shard){.first = i * rows + (i < extra ? i : extra), .count = rows + (i < extra ? 1 : 0)};
+    return (Shard){.first = i * rows + (i < extra ? i : extra),
+                   .count = rows + (i < extra ? 1 : 0)};
 }
 
 // Rows are the first dimension and lie one behind the other, so a run of rows is one run of bytes.
@@ -24,11 +25,11 @@ static Tensor *send_rows(const Tensor *t, Shard shard, Device *device) {
     return rows;
 }
 
-void split_batch(const Tensor *X, const Tensor *y, Device *const devices[], int k, Tensor *X_shards[],
-                 Tensor *y_shards[]) {
+void split_batch(const Tensor *X, const Tensor *y, Device *const devices[], int k,
+                 Tensor *X_shards[], Tensor *y_shards[]) {
     if (X->shape[0] != y->shape[0])
-        die("X and y must have one row for each observation", "split_batch: X %s and y %s differ in rows",
-            shape_text(X), shape_text(y));
+        die("X and y must have one row for each observation",
+            "split_batch: X %s and y %s differ in rows", shape_text(X), shape_text(y));
     for (int i = 0; i < k; i++) {
         Shard shard = shard_of(X->shape[0], k, i);
         X_shards[i] = send_rows(X, shard, devices[i]);

@@ -1,5 +1,5 @@
-// lenet.h: the book's LeNet, and one step of its training on k devices. Book: "Multiple GPUs", sections
-// "A Toy Network" and "Training".
+// lenet.h: the book's LeNet, and one step of its training on k devices. Book: "Multiple GPUs",
+// sections "A Toy Network" and "Training".
 #ifndef LENET_H
 #define LENET_H
 
@@ -14,9 +14,10 @@ void lenet_init(Tensor *params[LENET_PARAMS], uint64_t seed);
 // X (n,1,28,28) -> scores of the ten classes (n,10). X and params are on one device.
 Tensor *lenet(Tensor *X, Tensor *const params[]);
 
-// Trains on one minibatch (X, y in host memory): splits it over the k devices, each computes loss and
-// gradients of its shard, gradients are summed over the devices, each device updates its own copy of the
-// parameters. losses[i] is the summed loss of shard i, on device i. All is enqueued; the caller waits.
+// Trains on one minibatch (X, y in host memory): splits it over the k devices, each computes loss
+// and gradients of its shard, gradients are summed over the devices, each device updates its own
+// copy of the parameters. losses[i] is the summed loss of shard i, on device i. All is enqueued;
+// the caller waits.
 void train_batch(const Tensor *X, const Tensor *y, Tensor *device_params[][LENET_PARAMS],
                  Device *const devices[], int k, float lr, Tensor *losses[]);
 

@@ -42,17 +42,23 @@ static void scale_by(float *values, size_t n, float factor) {
     for (size_t i = 0; i < n; i++) values[i] *= factor;
 }
 
-static void centered(Picture *p, int x, int y, int width, int height, const char *text, Color color) {
+static void centered(Picture *p, int x, int y, int width, int height, const char *text,
+                     Color color) {
     picture_text(p, x + (width - picture_text_width(text, height)) / 2, y, height, text, color);
 }
 
-// ---- filters -------------------------------------------------------------------------------------
+// ---- filters ----------------------------------------------------------------------------------
 
 enum { FILTERS = 20, ACROSS = 5, MAP = 26, MAP_ZOOM = 6, FILTER_ZOOM = 26, GAP = 28, TOP = 112 };
-enum { FILTER = 3 * FILTER_ZOOM, SEEN = MAP * MAP_ZOOM, CELL_W = FILTER + 12 + SEEN, CELL_H = SEEN + 30 };
+enum {
+    FILTER = 3 * FILTER_ZOOM,
+    SEEN = MAP * MAP_ZOOM,
+    CELL_W = FILTER + 12 + SEEN,
+    CELL_H = SEEN + 30
+};
 
-// Values in the colors from -largest to +largest, and that number below: each panel has a scale of its own,
-// because some filters stay close to zero.
+// Values in the colors from -largest to +largest, and that number below: each panel has a scale of
+// its own, because some filters stay close to zero.
 static void draw_panel(Picture *p, int x, int y, int zoom, float *values, int side) {
     size_t n = (size_t)side * (size_t)side;
     float largest = largest_size(values, n);
@@ -67,10 +73,11 @@ static void draw_panel(Picture *p, int x, int y, int zoom, float *values, int si
 // From blue over white to red.
 static void draw_scale(Picture *p, int x, int y) {
     enum { STEPS = 121 };
-    for (int i = 0; i < STEPS; i++) picture_box(p, x + i, y, 1, 18, diverging((float)(i - STEPS / 2) / (STEPS / 2)));
+    for (int i = 0; i < STEPS; i++)
+        picture_box(p, x + i, y, 1, 18, diverging((float)(i - STEPS / 2) / (STEPS / 2)));
     picture_frame(p, x - 1, y - 1, STEPS + 2, 20, 1, LINE);
-    picture_text(p, x + STEPS + 12, y - 2, 22, "negative, zero, positive; the number below a panel is its full color",
-                 FAINT);
+    picture_text(p, x + STEPS + 12, y - 2, 22,
+                 "negative, zero, positive; the number below a panel is its full color", FAINT);
 }
 
 void draw_filters(const char *path, Tensor *const params[], const Dataset *test, Device *device) {
@@ -81,10 +88,13 @@ void draw_filters(const char *path, Tensor *const params[], const Dataset *test,
     float *maps = values_of(conv2d(X, here[0], here[1])), *weights = values_of(here[0]);
     set_grad_enabled(true);
 
-    Picture p = picture_new(GAP + ACROSS * (CELL_W + GAP), TOP + FILTERS / ACROSS * (CELL_H + GAP), WHITE);
-    picture_text(&p, GAP, 16, 30, "The 20 filters of the first layer, and a test image seen through each", BLACK);
+    Picture p =
+        picture_new(GAP + ACROSS * (CELL_W + GAP), TOP + FILTERS / ACROSS * (CELL_H + GAP), WHITE);
+    picture_text(&p, GAP, 16, 30,
+                 "The 20 filters of the first layer, and a test image seen through each", BLACK);
     draw_scale(&p, GAP, 64);
-    for (int f = 0; f < FILTERS; f++) { // its nine weights on the left, the image seen through it on the right
+    for (int f = 0; f < FILTERS;
+         f++) { // its nine weights on the left, the image seen through it on the right
         int x = GAP + f % ACROSS * (CELL_W + GAP), y = TOP + f / ACROSS * (CELL_H + GAP);
         draw_panel(&p, x, y + (SEEN - FILTER) / 2, FILTER_ZOOM, weights + 9 * f, 3);
         draw_panel(&p, x + FILTER + 12, y, MAP_ZOOM, maps + MAP * MAP * f, MAP);
@@ -98,9 +108,17 @@ void draw_filters(const char *path, Tensor *const params[], const Dataset *test,
     free_params(here, LENET_PARAMS);
 }
 
-// ---- predictions ---------------------------------------------------------------------------------
+// ---- predictions ------------------------------------------------------------------------------
 
-enum { IMAGES = 40, COLUMNS = 8, ZOOM = 5, IMAGE = SIDE * ZOOM, STEP_X = IMAGE + 30, STEP_Y = IMAGE + 78, HEAD = 70 };
+enum {
+    IMAGES = 40,
+    COLUMNS = 8,
+    ZOOM = 5,
+    IMAGE = SIDE * ZOOM,
+    STEP_X = IMAGE + 30,
+    STEP_Y = IMAGE + 78,
+    HEAD = 70
+};
 
 static int argmax(const float *values, int n) {
     int best = 0;
@@ -124,7 +142,8 @@ static void draw_prediction(Picture *p, int i, const float *image, int predicted
     if (wrong) centered(p, x, y + IMAGE + 34, IMAGE, 22, text, FAINT);
 }
 
-void draw_predictions(const char *path, Tensor *const params[], const Dataset *test, Device *device) {
+void draw_predictions(const char *path, Tensor *const params[], const Dataset *test,
+                      Device *device) {
     Tensor *here[LENET_PARAMS], *X;
     int n = test->count < IMAGES ? test->count : IMAGES;
     X = first_images(test, n, device);
@@ -142,7 +161,9 @@ void draw_predictions(const char *path, Tensor *const params[], const Dataset *t
         draw_prediction(&p, i, images + i * PIXELS, predicted, test->labels[i]);
     }
     char title[100];
-    snprintf(title, sizeof title, "The first %d test images, and what LeNet takes them for (%d mistakes, framed)", n, wrong);
+    snprintf(title, sizeof title,
+             "The first %d test images, and what LeNet takes them for (%d mistakes, framed)", n,
+             wrong);
     picture_text(&p, 15, 14, 30, title, BLACK);
     picture_save(&p, path);
 

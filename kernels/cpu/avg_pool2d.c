@@ -1,12 +1,15 @@
-// avg_pool2d.c: the mean of each window. What is computed in plain loops, then the case that networks
-// use nearly always, 2x2 windows side by side, in a form that the compiler turns into vectors.
+// avg_pool2d.c: the mean of each window. What is computed in plain loops, then the case that
+// networks use nearly always, 2x2 windows side by side, in a form that the compiler turns into
+// vectors.
 #include "cpu.h"
 #include "naive.h"
 
 #include <string.h>
 
 static size_t plane_in(const struct avg_pool2d_shape *s) { return (size_t)s->H * (size_t)s->W; }
-static size_t plane_out(const struct avg_pool2d_shape *s) { return (size_t)s->out_h * (size_t)s->out_w; }
+static size_t plane_out(const struct avg_pool2d_shape *s) {
+    return (size_t)s->out_h * (size_t)s->out_w;
+}
 
 static void forward_plane(const struct avg_pool2d_shape *s, const float *X, float *Y) {
     float scale = 1.0f / (float)(s->kernel_h * s->kernel_w);
@@ -20,15 +23,18 @@ static void forward_plane(const struct avg_pool2d_shape *s, const float *X, floa
         }
 }
 
-// Each window gives its gradient in equal parts to its pixels. Windows may overlap or leave pixels out.
-static void backward_plane(const struct avg_pool2d_shape *s, const float *dY, float *dX, float beta) {
+// Each window gives its gradient in equal parts to its pixels. Windows may overlap or leave pixels
+// out.
+static void backward_plane(const struct avg_pool2d_shape *s, const float *dY, float *dX,
+                           float beta) {
     float scale = 1.0f / (float)(s->kernel_h * s->kernel_w);
     if (beta == 0) memset(dX, 0, plane_in(s) * sizeof *dX);
     for (int i = 0; i < s->out_h; i++)
         for (int j = 0; j < s->out_w; j++)
             for (int p = 0; p < s->kernel_h; p++)
                 for (int q = 0; q < s->kernel_w; q++)
-                    dX[(i * s->stride_h + p) * s->W + j * s->stride_w + q] += dY[i * s->out_w + j] * scale;
+                    dX[(i * s->stride_h + p) * s->W + j * s->stride_w + q] +=
+                        dY[i * s->out_w + j] * scale;
 }
 
 void avg_pool2d_forward_naive(const struct avg_pool2d_forward_args *a) {
@@ -41,8 +47,8 @@ void avg_pool2d_backward_naive(const struct avg_pool2d_backward_args *a) {
         backward_plane(&a->s, a->dY + i * plane_out(&a->s), a->dX + i * plane_in(&a->s), a->beta);
 }
 
-// The defect of the loops above: with the size of the window known only at run time, the two inner ones
-// cost more than the additions in them.
+// The defect of the loops above: with the size of the window known only at run time, the two inner
+// ones cost more than the additions in them.
 static bool is_2x2(const struct avg_pool2d_shape *s) {
     return s->kernel_h == 2 && s->kernel_w == 2 && s->stride_h == 2 && s->stride_w == 2;
 }
@@ -53,18 +59,20 @@ SIMD_CLONES static void forward_plane_2x2(const struct avg_pool2d_shape *s, cons
     for (int i = 0; i < s->out_h; i++) {
         const float *top = X + 2 * i * s->W, *bottom = top + s->W;
         for (int j = 0; j < out_w; j++)
-            Y[i * out_w + j] = (top[2 * j] + top[2 * j + 1] + bottom[2 * j] + bottom[2 * j + 1]) * 0.25f;
+            Y[i * out_w + j] =
+                (top[2 * j] + top[2 * j + 1] + bottom[2 * j] + bottom[2 * j + 1]) * 0.25f;
     }
 }
 
 // Overwrites: each pixel is in one window at most, and an odd last row or column in none.
-SIMD_CLONES static void backward_plane_2x2(const struct avg_pool2d_shape *s, const float *restrict dY,
-                                           float *restrict dX) {
+SIMD_CLONES static void backward_plane_2x2(const struct avg_pool2d_shape *s,
+                                           const float *restrict dY, float *restrict dX) {
     int out_w = s->out_w, W = s->W;
     for (int i = 0; i < s->out_h; i++) {
         float *restrict top = dX + 2 * i * W, *restrict bottom = top + W;
         for (int j = 0; j < out_w; j++)
-            top[2 * j] = top[2 * j + 1] = bottom[2 * j] = bottom[2 * j + 1] = dY[i * out_w + j] * 0.25f;
+            top[2 * j] = top[2 * j + 1] = bottom[2 * j] = bottom[2 * j + 1] =
+                dY[i * out_w + j] * 0.25f;
         if (W % 2) top[W - 1] = bottom[W - 1] = 0;
     }
     if (s->H % 2) memset(dX + (s->H - 1) * W, 0, sizeof(float) * (size_t)W);
@@ -77,8 +85,10 @@ CPU_KERNEL(avg_pool2d_forward) {
     for (long i = 0; i < planes; i++) {
         const float *X = a->X + (size_t)i * plane_in(&a->s);
         float *Y = a->Y + (size_t)i * plane_out(&a->s);
-        if (fast) forward_plane_2x2(&a->s, X, Y);
-        else forward_plane(&a->s, X, Y);
+        if (fast)
+            forward_plane_2x2(&a->s, X, Y);
+        else
+            forward_plane(&a->s, X, Y);
     }
 }
 
@@ -89,7 +99,9 @@ CPU_KERNEL(avg_pool2d_backward) {
     for (long i = 0; i < planes; i++) {
         const float *dY = a->dY + (size_t)i * plane_out(&a->s);
         float *dX = a->dX + (size_t)i * plane_in(&a->s);
-        if (fast) backward_plane_2x2(&a->s, dY, dX);
-        else backward_plane(&a->s, dY, dX, a->beta);
+        if (fast)
+            backward_plane_2x2(&a->s, dY, dX);
+        else
+            backward_plane(&a->s, dY, dX, a->beta);
     }
 }

@@ -1,5 +1,5 @@
-// conv2d.c: 2-d convolution (cross-correlation, as in all of deep learning). First what is computed, in
-// seven plain loops each; then how it is computed fast, as matrix products.
+// conv2d.c: 2-d convolution (cross-correlation, as in all of deep learning). First what is
+// computed, in seven plain loops each; then how it is computed fast, as matrix products.
 #include "cpu.h"
 #include "naive.h"
 
@@ -10,14 +10,19 @@
 
 typedef struct conv2d_shape Shape;
 
-static size_t x_size(const Shape *s) { return (size_t)s->C * (size_t)s->H * (size_t)s->W; } // one image
+static size_t x_size(const Shape *s) { // one image
+    return (size_t)s->C * (size_t)s->H * (size_t)s->W;
+}
 static size_t y_size(const Shape *s) { return (size_t)s->M * (size_t)s->out_h * (size_t)s->out_w; }
-static size_t w_size(const Shape *s) { return (size_t)s->C * (size_t)s->kernel_h * (size_t)s->kernel_w; }
+static size_t w_size(const Shape *s) {
+    return (size_t)s->C * (size_t)s->kernel_h * (size_t)s->kernel_w;
+}
 
-// ---- what ----------------------------------------------------------------------------------------
+// ---- what -------------------------------------------------------------------------------------
 
-// Runs through all products that a convolution consists of: output pixel (n,m,i,j) has weight (m,c,p,q)
-// times input pixel (n,c,h,w). Forward and both backward passes are this one sum, seen from Y, X and W.
+// Runs through all products that a convolution consists of: output pixel (n,m,i,j) has weight
+// (m,c,p,q) times input pixel (n,c,h,w). Forward and both backward passes are this one sum, seen
+// from Y, X and W.
 #define FOR_EACH_PRODUCT(s)                                                                        \
     for (int n = 0; n < (s)->N; n++)                                                               \
         for (int m = 0; m < (s)->M; m++)                                                           \
@@ -28,12 +33,12 @@ static size_t w_size(const Shape *s) { return (size_t)s->C * (size_t)s->kernel_h
                             for (int q = 0; q < (s)->kernel_w; q++)
 
 // The offsets of the three numbers of one product, and whether the pixel lies in the padding.
-#define Y_AT (((size_t)n * s->M + m) * s->out_h + i) * s->out_w + j
-#define W_AT (((size_t)m * s->C + c) * s->kernel_h + p) * s->kernel_w + q
-#define X_AT (((size_t)n * s->C + c) * s->H + h) * s->W + w
+#define Y_AT   (((size_t)n * s->M + m) * s->out_h + i) * s->out_w + j
+#define W_AT   (((size_t)m * s->C + c) * s->kernel_h + p) * s->kernel_w + q
+#define X_AT   (((size_t)n * s->C + c) * s->H + h) * s->W + w
 #define INSIDE (h >= 0 && h < s->H && w >= 0 && w < s->W)
-#define H_OF (i * s->stride_h + p - s->pad_h)
-#define W_OF (j * s->stride_w + q - s->pad_w)
+#define H_OF   (i * s->stride_h + p - s->pad_h)
+#define W_OF   (j * s->stride_w + q - s->pad_w)
 
 // out = beta out + sums
 static void finish(float *out, const double *sums, size_t n, float beta) {
@@ -48,7 +53,8 @@ void conv2d_forward_naive(const struct conv2d_forward_args *a) {
         int h = H_OF, w = W_OF;
         if (INSIDE) Y[Y_AT] += (double)a->W[W_AT] * a->X[X_AT];
     }
-    for (size_t i = 0; i < size && a->b; i++) Y[i] += a->b[i / ((size_t)s->out_h * s->out_w) % (size_t)s->M];
+    for (size_t i = 0; i < size && a->b; i++)
+        Y[i] += a->b[i / ((size_t)s->out_h * s->out_w) % (size_t)s->M];
     finish(a->Y, Y, size, 0);
     free(Y);
 }
@@ -80,19 +86,21 @@ void conv2d_backward_params_naive(const struct conv2d_backward_params_args *a) {
     free(dW);
 }
 
-// ---- how -----------------------------------------------------------------------------------------
+// ---- how --------------------------------------------------------------------------------------
 //
-// The defect of the loops: about one useful multiplication per loop test, and no reuse of what is in the
-// cache. A convolution of one image is a matrix product, though: let column (i,j) of a matrix `cols`
-// hold the K = C kernel_h kernel_w pixels that output pixel (i,j) sees ("im2col"); then Y = W cols, with
-// W (M,K) as it lies in memory, and backward dW = dY cols^T, dcols = W^T dY. BLAS does those at nearly
-// the speed of the machine.
+// The defect of the loops: about one useful multiplication per loop test, and no reuse of what is
+// in the cache. A convolution of one image is a matrix product, though: let column (i,j) of a
+// matrix `cols` hold the K = C kernel_h kernel_w pixels that output pixel (i,j) sees ("im2col");
+// then Y = W cols, with W (M,K) as it lies in memory, and backward dW = dY cols^T, dcols = W^T dY.
+// BLAS does those at nearly the speed of the machine.
 //
-// Each thread takes whole images, with a single-threaded BLAS and scratch memory of its own: a small
-// product of one image fits the core's own cache, and threads need not meet until all images are done.
+// Each thread takes whole images, with a single-threaded BLAS and scratch memory of its own: a
+// small product of one image fits the core's own cache, and threads need not meet until all images
+// are done.
 
-// Rows of `cols` are copied in pieces of this many floats, a size known to the compiler. The last piece
-// of a row may run over into the next row, which is written after it, or into the slack at the end.
+// Rows of `cols` are copied in pieces of this many floats, a size known to the compiler. The last
+// piece of a row may run over into the next row, which is written after it, or into the slack at
+// the end.
 enum { PIECE = 16 };
 
 static size_t round_up(size_t n) { return (n + PIECE - 1) / PIECE * PIECE; }
@@ -112,18 +120,20 @@ static Scratch scratch_for(const Shape *s) {
     };
 }
 
-// A copy of the image with zeros around it (and slack behind it), so that im2col needs no tests for the
-// border.
+// A copy of the image with zeros around it (and slack behind it), so that im2col needs no tests for
+// the border.
 static void pad_image(const Shape *s, const float *X, float *padded) {
     int H = padded_h(s), W = padded_w(s);
-    if (s->pad_h || s->pad_w) memset(padded, 0, sizeof(float) * (size_t)s->C * (size_t)H * (size_t)W);
+    if (s->pad_h || s->pad_w)
+        memset(padded, 0, sizeof(float) * (size_t)s->C * (size_t)H * (size_t)W);
     for (int c = 0; c < s->C; c++)
         for (int h = 0; h < s->H; h++)
-            memcpy(padded + ((size_t)c * H + h + s->pad_h) * W + s->pad_w, X + ((size_t)c * s->H + h) * s->W,
-                   sizeof(float) * (size_t)s->W);
+            memcpy(padded + ((size_t)c * H + h + s->pad_h) * W + s->pad_w,
+                   X + ((size_t)c * s->H + h) * s->W, sizeof(float) * (size_t)s->W);
 }
 
-// One row of output pixels, all of which see the weight (c,p,q): every stride-th pixel of an input row.
+// One row of output pixels, all of which see the weight (c,p,q): every stride-th pixel of an input
+// row.
 static inline void copy_row(float *restrict to, const float *restrict from, int count, int stride) {
     if (stride == 1) {
         for (int j = 0; j < count; j += PIECE) memcpy(to + j, from + j, sizeof(float) * PIECE);
@@ -163,7 +173,8 @@ SIMD_CLONES static void col2im(const Shape *s, const float *restrict cols, float
 
 // The columns of one image. A 1x1 convolution with stride 1 has them already: they are the image.
 static const float *columns_of(const Shape *s, const float *X, float *scratch, Scratch size) {
-    if (s->kernel_h * s->kernel_w * s->stride_h * s->stride_w == 1 && s->pad_h + s->pad_w == 0) return X;
+    if (s->kernel_h * s->kernel_w * s->stride_h * s->stride_w == 1 && s->pad_h + s->pad_w == 0)
+        return X;
     pad_image(s, X, scratch);
     im2col(s, scratch, scratch + size.padded);
     return scratch + size.padded;
@@ -177,14 +188,16 @@ SIMD_CLONES static void add_channel_bias(float *Y, const float *b, int channels,
 CPU_KERNEL(conv2d_forward) {
     const Shape *s = &a->s;
     Scratch size = scratch_for(s);
-    float *scratch = cpu_scratch(lane, sizeof(float) * (size.padded + size.cols) * (size_t)lane->threads);
+    float *scratch =
+        cpu_scratch(lane, sizeof(float) * (size.padded + size.cols) * (size_t)lane->threads);
     int K = (int)w_size(s), P = (int)out_pixels(s);
 #pragma omp parallel for num_threads(lane->threads) schedule(static)
     for (int n = 0; n < s->N; n++) {
         float *mine = scratch + (size_t)omp_get_thread_num() * (size.padded + size.cols);
         const float *cols = columns_of(s, a->X + (size_t)n * x_size(s), mine, size);
         float *Y = a->Y + (size_t)n * y_size(s);
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, s->M, P, K, 1.0f, a->W, K, cols, P, 0.0f, Y, P);
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, s->M, P, K, 1.0f, a->W, K, cols, P,
+                    0.0f, Y, P);
         if (a->b) add_channel_bias(Y, a->b, s->M, (size_t)P);
     }
 }
@@ -203,20 +216,22 @@ static void unpad_image(const Shape *s, const float *padded, float *dX, float be
 CPU_KERNEL(conv2d_backward_input) {
     const Shape *s = &a->s;
     Scratch size = scratch_for(s);
-    float *scratch = cpu_scratch(lane, sizeof(float) * (size.padded + size.cols) * (size_t)lane->threads);
+    float *scratch =
+        cpu_scratch(lane, sizeof(float) * (size.padded + size.cols) * (size_t)lane->threads);
     int K = (int)w_size(s), P = (int)out_pixels(s);
 #pragma omp parallel for num_threads(lane->threads) schedule(static)
     for (int n = 0; n < s->N; n++) {
         float *padded = scratch + (size_t)omp_get_thread_num() * (size.padded + size.cols);
         float *cols = padded + size.padded;
         const float *dY = a->dY + (size_t)n * y_size(s);
-        cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, K, P, s->M, 1.0f, a->W, K, dY, P, 0.0f, cols, P);
+        cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, K, P, s->M, 1.0f, a->W, K, dY, P, 0.0f,
+                    cols, P);
         col2im(s, cols, padded);
         unpad_image(s, padded, a->dX + (size_t)n * x_size(s), a->beta);
     }
 }
 
-// ---- gradients of the parameters: a sum over images, as a tree (see cpu.h) --------------------------
+// ---- gradients of the parameters: a sum over images, as a tree (see cpu.h) --------------------
 
 // Groups get larger than the tree would have them if all the parts together were more than 64 MB.
 static SumTree tree_of_images(const Shape *s) {
@@ -224,12 +239,13 @@ static SumTree tree_of_images(const Shape *s) {
     size_t part = sizeof(float) * (size_t)s->M * (w_size(s) + 1) + 1;
     SumTree tree = sum_tree(s->N);
     while (tree.groups > 1 && (size_t)tree.groups * part > MOST_BYTES)
-        tree = (SumTree){.group = 2 * tree.group, .groups = (s->N + 2 * tree.group - 1) / (2 * tree.group)};
+        tree = (SumTree){.group = 2 * tree.group,
+                         .groups = (s->N + 2 * tree.group - 1) / (2 * tree.group)};
     return tree;
 }
 
-// db[m] += the sum of channel m of one image. `simd reduction` allows several partial sums side by side;
-// one after the other, each addition would wait for the one before.
+// db[m] += the sum of channel m of one image. `simd reduction` allows several partial sums side by
+// side; one after the other, each addition would wait for the one before.
 SIMD_CLONES static void add_channel_sums(float *db, const float *dY, int channels, size_t pixels) {
     for (int m = 0; m < channels; m++, dY += pixels) {
         float total = 0;
@@ -240,8 +256,8 @@ SIMD_CLONES static void add_channel_sums(float *db, const float *dY, int channel
 }
 
 // dW and db (behind it) of the images first..last-1, into memory of its own.
-static void params_of_group(const struct conv2d_backward_params_args *a, int first, int last, float *dW,
-                            float *mine, Scratch size) {
+static void params_of_group(const struct conv2d_backward_params_args *a, int first, int last,
+                            float *dW, float *mine, Scratch size) {
     const Shape *s = &a->s;
     int K = (int)w_size(s), P = (int)out_pixels(s);
     float *db = dW + (size_t)s->M * (size_t)K;
@@ -249,7 +265,8 @@ static void params_of_group(const struct conv2d_backward_params_args *a, int fir
     for (int n = first; n < last; n++) {
         const float *cols = columns_of(s, a->X + (size_t)n * x_size(s), mine, size);
         const float *dY = a->dY + (size_t)n * y_size(s);
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, s->M, K, P, 1.0f, dY, P, cols, P, 1.0f, dW, K);
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, s->M, K, P, 1.0f, dY, P, cols, P, 1.0f,
+                    dW, K);
         add_channel_sums(db, dY, s->M, (size_t)P);
     }
 }
@@ -274,11 +291,13 @@ CPU_KERNEL(conv2d_backward_params) {
     SumTree tree = tree_of_images(s);
     size_t per_thread = size.padded + size.cols, weights = (size_t)s->M * w_size(s);
     size_t per_part = round_up(weights + (size_t)s->M), threads = (size_t)lane->threads;
-    float *scratch = cpu_scratch(lane, sizeof(float) * (per_thread * threads + per_part * (size_t)tree.groups));
+    float *scratch =
+        cpu_scratch(lane, sizeof(float) * (per_thread * threads + per_part * (size_t)tree.groups));
     float *sums = scratch + per_thread * threads;
 #pragma omp parallel for num_threads(lane->threads) schedule(static)
     for (int group = 0; group < tree.groups; group++) {
-        int first = group * tree.group, last = first + tree.group < s->N ? first + tree.group : s->N;
+        int first = group * tree.group,
+            last = first + tree.group < s->N ? first + tree.group : s->N;
         float *mine = scratch + (size_t)omp_get_thread_num() * per_thread;
         params_of_group(a, first, last, sums + (size_t)group * per_part, mine, size);
     }

@@ -13,8 +13,8 @@ static inline int omp_get_thread_num(void) { return 0; }
 
 // A lane is one CPU device's worker: how many cores it may use, and scratch memory of its own.
 typedef struct CpuLane {
-    int threads;      // OpenMP threads for this device's kernels, >= 1
-    void *scratch;    // grows to the largest request and is kept
+    int threads;   // OpenMP threads for this device's kernels, >= 1
+    void *scratch; // grows to the largest request and is kept
     size_t scratch_bytes;
 } CpuLane;
 
@@ -26,8 +26,8 @@ void cpu_scratch_free(CpuLane *lane);
 typedef void CpuKernel(CpuLane *lane, const void *args);
 extern CpuKernel *const cpu_kernels[NUM_KERNELS];
 
-// Called once before the first kernel: each BLAS call stays on the thread that makes it, because the
-// kernels themselves spread their work over the threads of their lane.
+// Called once before the first kernel: each BLAS call stays on the thread that makes it, because
+// the kernels themselves spread their work over the threads of their lane.
 void cpu_kernels_init(void);
 
 // CPU_KERNEL(relu_forward) { ... a->X ... } defines the kernel with its own argument struct `a`.
@@ -41,8 +41,7 @@ void cpu_kernels_init(void);
 // starts, so that one binary is fast on old and new machines. The loops stay plain C.
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__) &&      \
     defined(__GNUC__) && !defined(__clang__)
-#define SIMD_CLONES                                                                                \
-    __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#define SIMD_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define SIMD_CLONES
 #endif
@@ -50,18 +49,20 @@ void cpu_kernels_init(void);
 // Not worth waking other threads for less than this many floats.
 enum { PARALLEL_FLOATS = 16384 };
 
-// Gradients of parameters are sums over the rows (images) of a minibatch. They are added up as a tree:
-// groups of 16 rows one row after the other, then halves to halves. That has two uses:
+// Gradients of parameters are sums over the rows (images) of a minibatch. They are added up as a
+// tree: groups of 16 rows one row after the other, then halves to halves. That has two uses:
 //   - groups can go to any thread, and the bits of the result do not depend on which;
-//   - two devices with half the rows each compute the two halves of the tree, and allreduce adds those. So
+//   - two devices with half the rows each compute the two halves of the tree, and allreduce adds
+//   those. So
 //     they get the same bits as one device, if each half is whole groups.
-// With more than 32 groups the groups become larger: 32 rows, 64, ...; then the second no longer holds.
+// With more than 32 groups the groups become larger: 32 rows, 64, ...; then the second no longer
+// holds.
 typedef struct SumTree {
     int group, groups; // rows in a group (the last may have fewer), number of groups, >= 1
 } SumTree;
 SumTree sum_tree(int rows);
-// parts[0] = the sum of `num` parts, halves to halves; each is n floats, `stride` floats apart. The others
-// are overwritten.
+// parts[0] = the sum of `num` parts, halves to halves; each is n floats, `stride` floats apart. The
+// others are overwritten.
 void add_halves(float *parts, size_t stride, int num, size_t n);
 
 #endif

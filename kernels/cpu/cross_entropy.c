@@ -1,5 +1,6 @@
-// cross_entropy.c: softmax and its loss in one kernel, which is both faster and safer than one after the
-// other: exp() of a large logit overflows, and log() of a small probability loses all digits.
+// cross_entropy.c: softmax and its loss in one kernel, which is both faster and safer than one
+// after the other: exp() of a large logit overflows, and log() of a small probability loses all
+// digits.
 #include "cpu.h"
 
 #include <math.h>
@@ -9,8 +10,8 @@ static int class_of(float label, int classes) {
     return label >= 0 && label < (float)classes ? (int)label : -1;
 }
 
-// The largest logit is subtracted first; that changes nothing (it cancels) but no exp() exceeds 1. A NaN
-// among the logits makes the whole row NaN, the loss included.
+// The largest logit is subtracted first; that changes nothing (it cancels) but no exp() exceeds 1.
+// A NaN among the logits makes the whole row NaN, the loss included.
 CPU_KERNEL(cross_entropy_forward) {
     for (int row = 0; row < a->rows; row++) {
         const float *logits = a->logits + (size_t)row * (size_t)a->classes;

@@ -4,8 +4,8 @@
 
 #include <cblas.h>
 
-// What: each element of C is the dot product of a row of op(A) and a column of op(B). Its defect: it
-// runs through B in steps of a whole row, so nearly every read misses the cache.
+// What: each element of C is the dot product of a row of op(A) and a column of op(B). Its defect:
+// it runs through B in steps of a whole row, so nearly every read misses the cache.
 void gemm_naive(const struct gemm_args *a) {
     for (int m = 0; m < a->M; m++) {
         for (int n = 0; n < a->N; n++) {
@@ -28,10 +28,13 @@ typedef struct Block {
 
 static void gemm_block(const struct gemm_args *a, Block b, float beta, float *C, int ldc) {
     size_t lda = (size_t)(a->trans_A ? a->M : a->K), ldb = (size_t)(a->trans_B ? a->K : a->N);
-    const float *A = a->A + (a->trans_A ? (size_t)b.k0 * lda + (size_t)b.m0 : (size_t)b.m0 * lda + (size_t)b.k0);
-    const float *B = a->B + (a->trans_B ? (size_t)b.n0 * ldb + (size_t)b.k0 : (size_t)b.k0 * ldb + (size_t)b.n0);
-    cblas_sgemm(CblasRowMajor, a->trans_A ? CblasTrans : CblasNoTrans, a->trans_B ? CblasTrans : CblasNoTrans,
-                b.rows, b.cols, b.depth, 1.0f, A, (int)lda, B, (int)ldb, beta, C, ldc);
+    const float *A =
+        a->A + (a->trans_A ? (size_t)b.k0 * lda + (size_t)b.m0 : (size_t)b.m0 * lda + (size_t)b.k0);
+    const float *B =
+        a->B + (a->trans_B ? (size_t)b.n0 * ldb + (size_t)b.k0 : (size_t)b.k0 * ldb + (size_t)b.n0);
+    cblas_sgemm(CblasRowMajor, a->trans_A ? CblasTrans : CblasNoTrans,
+                a->trans_B ? CblasTrans : CblasNoTrans, b.rows, b.cols, b.depth, 1.0f, A, (int)lda,
+                B, (int)ldb, beta, C, ldc);
 }
 
 // The same with the sum over k as a tree (see cpu.h): sum holds rows x cols floats for each level.
@@ -59,8 +62,8 @@ static void store_block(const struct gemm_args *a, Block b, const float *sum) {
         }
 }
 
-// C is cut into blocks of rows, or of columns if it has few rows. Blocks of 16 rows are what one device and
-// two devices with half the rows have in common (as groups of a tree).
+// C is cut into blocks of rows, or of columns if it has few rows. Blocks of 16 rows are what one
+// device and two devices with half the rows have in common (as groups of a tree).
 typedef struct Cut {
     bool by_rows;
     int block, blocks;
@@ -81,9 +84,9 @@ static Block block_of(const struct gemm_args *a, Cut cut, int i) {
     return (Block){.n0 = start, .cols = size, .rows = a->M, .depth = a->K};
 }
 
-// How: BLAS packs both matrices so that reads are in order and reused; each block is a BLAS call on one
-// thread. With trans_A the sum runs over the rows of a minibatch (the gradient of a weight), so it is made
-// as a tree.
+// How: BLAS packs both matrices so that reads are in order and reused; each block is a BLAS call on
+// one thread. With trans_A the sum runs over the rows of a minibatch (the gradient of a weight), so
+// it is made as a tree.
 CPU_KERNEL(gemm) {
     if (a->M == 0 || a->N == 0) return;
     Cut cut = cut_for(a);
@@ -91,7 +94,9 @@ CPU_KERNEL(gemm) {
     int levels = 7; // of a tree of at most 32 groups
     Block largest = block_of(a, cut, 0);
     size_t per_thread = (size_t)largest.rows * (size_t)largest.cols * (size_t)levels;
-    float *scratch = tree.groups > 1 ? cpu_scratch(lane, sizeof(float) * per_thread * (size_t)lane->threads) : NULL;
+    float *scratch = tree.groups > 1
+                         ? cpu_scratch(lane, sizeof(float) * per_thread * (size_t)lane->threads)
+                         : NULL;
 #pragma omp parallel for num_threads(lane->threads) schedule(static) if (cut.blocks > 1)
     for (int i = 0; i < cut.blocks; i++) {
         Block b = block_of(a, cut, i);

@@ -1,5 +1,5 @@
-// naive.h: what the kernels with a fast version compute, in plain loops. To be read first; the tests
-// compare the fast versions with these. The sums of gemm and conv2d are in double.
+// naive.h: what the kernels with a fast version compute, in plain loops. To be read first; the
+// tests compare the fast versions with these. The sums of gemm and conv2d are in double.
 #ifndef KERNELS_NAIVE_H
 #define KERNELS_NAIVE_H
 

@@ -1,5 +1,5 @@
-// sum.c: the sum of a vector (of the losses of a minibatch, say) and its backward; and how sums over a
-// minibatch are ordered.
+// sum.c: the sum of a vector (of the losses of a minibatch, say) and its backward; and how sums
+// over a minibatch are ordered.
 #include "cpu.h"
 
 // In double, in order: a few hundred numbers are not worth a parallel sum.
@@ -14,7 +14,7 @@ CPU_KERNEL(sum_backward) {
     for (size_t i = 0; i < a->n; i++) a->dx[i] = a->beta != 0 ? a->dx[i] + d : d;
 }
 
-// ---- sums over a minibatch, for other kernels: see cpu.h -------------------------------------------
+// ---- sums over a minibatch, for other kernels: see cpu.h --------------------------------------
 
 SumTree sum_tree(int rows) {
     enum { GROUP = 16, MOST_GROUPS = 32 };

@@ -20,8 +20,10 @@ void *cpu_scratch(CpuLane *lane, size_t bytes) {
     if (bytes <= lane->scratch_bytes) return lane->scratch;
     free(lane->scratch);
     if (posix_memalign(&lane->scratch, 64, bytes) != 0) {
-        fprintf(stderr, "error: out of memory: %zu bytes of scratch for a kernel\n"
-                        "hint: use a smaller --batch-size or fewer --devices\n", bytes);
+        fprintf(stderr,
+                "error: out of memory: %zu bytes of scratch for a kernel\n"
+                "hint: use a smaller --batch-size or fewer --devices\n",
+                bytes);
         _Exit(EXIT_FAILURE);
     }
     lane->scratch_bytes = bytes;
