@@ -2,20 +2,14 @@
 #include "animator.h"
 #include "error.h"
 #include "file.h"
+#include "plot.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
-
-extern char **environ;
 
 typedef struct Row {
     int devices;
@@ -26,66 +20,12 @@ struct Animator {
     char *csv, *png, *script;
     char *curves;     // what gnuplot reads: the CSV, or a temporary one if the CSV cannot be read again
     int num_written;  // rows that went to such a CSV (a pipe, a terminal)
-    char *temporary;  // the PNG that gnuplot is writing
-    pid_t drawing;    // 0: no gnuplot is running
+    Drawing drawing;  // the PNG that gnuplot is writing
     bool can_draw, live;
     FILE *window;     // a gnuplot that shows a window, or NULL
     Row *rows;
     int num_rows;
 };
-
-// plots/NAME beside the folder that the program lies in (build/..), so that it is found from anywhere.
-static char *find_script(const char *name) {
-    char program[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    if (length > 0) {
-        program[length] = '\0';
-        for (int parent = 0; parent < 3; parent++) { // build/program, build/asan/program
-            char *slash = strrchr(program, '/');
-            if (!slash) break;
-            *slash = '\0';
-            char *path = xprintf("%s/plots/%s", program, name);
-            if (access(path, R_OK) == 0) return path;
-            free(path);
-        }
-    }
-    return xprintf("plots/%s", name);
-}
-
-// Whether gnuplot is there and, with these arguments, ends well. It says nothing.
-static bool gnuplot_runs(char *arguments[]) {
-    pid_t pid;
-    int status;
-    posix_spawn_file_actions_t quiet;
-    posix_spawn_file_actions_init(&quiet);
-    posix_spawn_file_actions_addopen(&quiet, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-    posix_spawn_file_actions_addopen(&quiet, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-    int failed = posix_spawnp(&pid, "gnuplot", &quiet, NULL, arguments, environ);
-    posix_spawn_file_actions_destroy(&quiet);
-    if (failed) return false;
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
-// In a process group of its own: Ctrl-C stops the training, which then wants its last picture.
-static pid_t start_gnuplot(const char *script, const char *csv, const char *output) {
-    pid_t pid;
-    posix_spawnattr_t own_group;
-    posix_spawnattr_init(&own_group);
-    posix_spawnattr_setflags(&own_group, POSIX_SPAWN_SETPGROUP);
-    posix_spawnattr_setpgroup(&own_group, 0);
-    char *arguments[] = {"gnuplot", "-c", (char *)script, (char *)csv, (char *)output, NULL};
-    int failed = posix_spawnp(&pid, "gnuplot", NULL, &own_group, arguments, environ);
-    posix_spawnattr_destroy(&own_group);
-    return failed ? 0 : pid;
-}
-
-static bool succeeded(pid_t pid) {
-    int status;
-    while (waitpid(pid, &status, 0) < 0)
-        if (errno != EINTR) return false;
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
 
 // ---- live ----------------------------------------------------------------------------------------
 
@@ -106,8 +46,8 @@ static void show_live(Animator *a) {
     }
     char *output = dumb_output();
     fflush(stdout); // what was printed before comes before the plot
-    pid_t pid = start_gnuplot(a->script, a->curves, output);
-    if (pid) succeeded(pid);
+    pid_t pid = gnuplot_start(a->script, (const char *const[]){a->curves, NULL}, output);
+    if (pid) gnuplot_succeeded(pid);
     free(output);
 }
 
@@ -147,14 +87,8 @@ Animator *animator_new(const char *csv, const char *png, const char *script, boo
     char *beside = xprintf("%s.csv", png);
     a->curves = is_written_directly(csv) ? output_temporary(beside) : xstrdup(csv);
     free(beside);
-    a->script = find_script(script);
-    a->can_draw = gnuplot_runs((char *[]){"gnuplot", "--version", NULL});
-    if (!a->can_draw) {
-        warn("no gnuplot: the curves go to %s only (`make setup` installs gnuplot)", csv);
-    } else if (access(a->script, R_OK) != 0) {
-        warn("no %s beside this program's folder: the curves go to %s only", a->script, csv);
-        a->can_draw = false;
-    }
+    a->script = plot_script(script);
+    a->can_draw = plot_can_draw(a->script, "the curves go", csv);
     a->live = live && a->can_draw;
     if (a->live) a->window = open_window(a);
     return a;
@@ -181,20 +115,7 @@ static void write_csv(Animator *a) {
 
 // Takes over the picture that gnuplot has been drawing.
 static void finish_drawing(Animator *a) {
-    if (!a->drawing) return;
-    bool drawn = succeeded(a->drawing);
-    output_writer(a->temporary, 0);
-    a->drawing = 0;
-    if (!drawn) {
-        output_discard(a->temporary);
-        a->can_draw = false;
-        warn("gnuplot could not draw %s; the figures are in %s", a->png, a->csv);
-    } else if (output_publish(a->temporary, a->png) != 0) {
-        a->can_draw = false;
-        warn("%s: %s; the figures are in %s", a->png, strerror(errno), a->csv);
-    }
-    free(a->temporary);
-    a->temporary = NULL;
+    if (!plot_finish(&a->drawing, a->png, a->csv)) a->can_draw = false;
 }
 
 void animator_add(Animator *a, int devices, double epoch, double train_loss, double test_acc, double seconds) {
@@ -204,9 +125,7 @@ void animator_add(Animator *a, int devices, double epoch, double train_loss, dou
     write_csv(a);
     if (a->live) show_live(a);
     if (!a->can_draw) return;
-    a->temporary = output_temporary(a->png);
-    a->drawing = start_gnuplot(a->script, a->curves, a->temporary);
-    output_writer(a->temporary, a->drawing);
+    a->drawing = plot_start(a->png, a->script, (const char *const[]){a->curves, NULL});
 }
 
 void animator_close(Animator *a) {

@@ -1,20 +1,78 @@
-// allreduce.c: the book's allreduce.
+// allreduce.c: the book's allreduce(), by the algorithm that was chosen. The algorithms are in files of
+// their own: read allreduce_star.c first, then _sharded, _ring and _tree.
 #include "allreduce.h"
 
-#include "../../common/autograd.h"
 #include "../../common/error.h"
 
-void allreduce(Tensor *const data[], int k) {
-    // What arrives from the others needs a place on device 0: a tensor of this step's arena.
-    Device *hub = data[0]->device;
-    Tensor *received = k > 1 ? arena_tensor(hub, data[0]->ndim, data[0]->shape, false) : NULL;
+#include <string.h>
 
-    // In the order of the devices, so that the same k gives the same bits each time.
-    for (int i = 1; i < k; i++) {
-        CHECK(data[i]->device != hub, "allreduce() takes one tensor per device");
-        tensor_copy(received, data[i]);
-        launch(hub, add, .y = data[0]->data, .x = received->data, .n = numel(received));
-    }
-    // Into the memory of data[i]: whoever holds a pointer to it must see the sum.
-    for (int i = 1; i < k; i++) tensor_copy(data[i], data[0]);
+// ---- the table -----------------------------------------------------------------------------------
+
+static int there_and_back(int k) { return 2 * (k - 1); }
+
+static int up_and_down(int k) {
+    int levels = 0;
+    for (int reached = 1; reached < k; reached *= 2) levels++;
+    return 2 * levels;
+}
+
+const Allreduce allreduces[NUM_ALLREDUCES] = {
+    {"star", allreduce_star, allreduce_star_floats, there_and_back, .in_parts = false},
+    {"sharded", allreduce_sharded, allreduce_sharded_floats, there_and_back, .in_parts = true},
+    {"ring", allreduce_ring, allreduce_ring_floats, there_and_back, .in_parts = true},
+    {"tree", allreduce_tree, allreduce_tree_floats, up_and_down, .in_parts = false},
+};
+
+static const Allreduce *chosen = &allreduces[0];
+
+void choose_allreduce(const char *name) {
+    for (int a = 0; a < NUM_ALLREDUCES; a++)
+        if (strcmp(allreduces[a].name, name) == 0) {
+            chosen = &allreduces[a];
+            return;
+        }
+    die("there are star, sharded, ring and tree", "there is no allreduce '%s'", name);
+}
+
+const Allreduce *chosen_allreduce(void) { return chosen; }
+
+Traffic allreduce_bytes(const Allreduce *algorithm, size_t n, int k, int i) {
+    Traffic floats = algorithm->floats(n, k, i);
+    return (Traffic){floats.sent * sizeof(float), floats.received * sizeof(float)};
+}
+
+// ---- the book's function -------------------------------------------------------------------------
+
+static bool share_memory(const Tensor *a, const Tensor *b) {
+    uintptr_t first_a = (uintptr_t)a->data, first_b = (uintptr_t)b->data;
+    return first_a < first_b + tensor_bytes(b) && first_b < first_a + tensor_bytes(a);
+}
+
+const char *allreduce_mistake(Tensor *const data[], int k) {
+    for (int i = 0; i < k; i++)
+        for (int j = 0; j < i; j++) {
+            if (!same_shape(data[i], data[j])) return "two tensors differ in shape";
+            if (data[i]->device == data[j]->device) return "two tensors are on the same device";
+            if (share_memory(data[i], data[j])) return "two devices share one buffer";
+        }
+    return NULL;
+}
+
+void allreduce(Tensor *const data[], int k) {
+    const char *mistake = allreduce_mistake(data, k);
+    if (mistake) die("give each device a tensor of its own, all of one shape", "allreduce: %s", mistake);
+    chosen->run(data, k);
+}
+
+// ---- for the algorithms --------------------------------------------------------------------------
+
+Part part_of(size_t n, int k, int j) {
+    size_t count = n / (size_t)k, extra = n % (size_t)k, part = (size_t)j;
+    return (Part){.first = part * count + (part < extra ? part : extra), .count = count + (part < extra)};
+}
+
+float *part_data(const Tensor *t, Part part) { return t->data ? t->data + part.first : NULL; }
+
+void record_all(Tensor *const data[], int k, Event now[]) {
+    for (int i = 0; i < k; i++) now[i] = device_record(data[i]->device);
 }

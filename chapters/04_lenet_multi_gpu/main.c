@@ -28,6 +28,7 @@
 #include "../../common/progress.h"
 #include "../../common/safetensors.h"
 #include "../../common/timer.h"
+#include "../02_get_params_and_allreduce/allreduce.h"
 #include "../02_get_params_and_allreduce/get_params.h"
 #include "lenet.h"
 #include "pictures.h"
@@ -203,9 +204,9 @@ static void explain(const Result *one, const Result *two) {
     explain_accuracy(one, two);
     explain_time(one, two);
     double bytes = (double)bytes_of_params();
-    printf("  Bytes: each step moved %.0f bytes between the devices. The formula for this allreduce, 2 (k-1)\n"
+    printf("  Bytes: each step moved %.0f bytes between the devices. The formula for an allreduce (%s), 2 (k-1)\n"
            "    times the %.0f bytes of the parameters, says %.0f.\n\n",
-           two->bytes_between_devices, bytes, 2 * (two->k - 1) * bytes);
+           two->bytes_between_devices, flags.allreduce, bytes, 2 * (two->k - 1) * bytes);
 }
 
 // ## Files
@@ -278,6 +279,7 @@ static void clean_up(void) {
 
 int main(int argc, char *argv[]) {
     flags = parse_flags(argc, argv, "Trains the book's LeNet on k devices: first on 1, then on 2.", default_flags);
+    choose_allreduce(flags.allreduce);
     catch_interrupts();
     prepare();
 

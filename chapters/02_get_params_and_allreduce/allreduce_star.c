@@ -1,0 +1,28 @@
+// allreduce_star.c: the book's allreduce. Simple, and slow: device 0 does all the work, the others wait.
+//
+//     1 ──┐         ┌─▶ 1
+//     2 ──┼─▶ 0 ────┼─▶ 2
+//     3 ──┘         └─▶ 3
+#include "allreduce.h"
+
+#include "../../common/autograd.h"
+
+void allreduce_star(Tensor *const data[], int k) {
+    // What arrives from the others needs a place on device 0: a tensor of this step's arena.
+    Device *hub = data[0]->device;
+    Tensor *received = k > 1 ? arena_tensor(hub, data[0]->ndim, data[0]->shape, false) : NULL;
+
+    // In the order of the devices, so that the same k gives the same bits each time.
+    for (int i = 1; i < k; i++) {
+        tensor_copy(received, data[i]);
+        launch(hub, add, .y = data[0]->data, .x = received->data, .n = numel(received));
+    }
+    // Into the memory of data[i]: whoever holds a pointer to it must see the sum.
+    for (int i = 1; i < k; i++) tensor_copy(data[i], data[0]);
+}
+
+Traffic allreduce_star_floats(size_t n, int k, int i) {
+    size_t floats = i == 0 ? (size_t)(k - 1) * n : n;
+    if (k == 1) floats = 0;
+    return (Traffic){.sent = floats, .received = floats};
+}

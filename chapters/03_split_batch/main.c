@@ -1,0 +1,406 @@
+// # Multiple GPUs: distributing data
+//
+// Book: "Training on Multiple GPUs" (multiple-gpus), section "Distributing Data".
+// Difficulty: ★☆☆☆
+//
+// What you will learn
+//   - how a minibatch is split over k devices: rows in order, each row on exactly one device, also
+//     when k does not divide their number;
+//   - what is refused, and why it should be;
+//   - why gradients of unequal shards are summed and divided once, by the full minibatch, and why
+//   an
+//     average of averages is a different number.
+//
+// How to run
+//   make run-03                         the book's demonstration, then ours
+//   build/03_split_batch --devices 4    the picture and the gradients on 4 devices instead of 7
+//   build/03_split_batch --help         all flags; those about training do nothing here
+//
+// What you will see: the book's 4 x 5 matrix on two devices, tables of shards and of gradients, and
+// in plots/03_split_batch.png a minibatch of Fashion-MNIST, each image framed in the color of the
+// device that it was sent to. Each demonstration checks itself; the program ends with an error if
+// one is wrong.
+//
+// Read in this order: split_batch.c (30 lines), then this file from top to bottom.
+#include "../../common/error.h"
+#include "../../common/fashion_mnist.h"
+#include "../../common/file.h"
+#include "../../common/flags.h"
+#include "../../common/functional.h"
+#include "../../common/picture.h"
+#include "../../common/random.h"
+#include "../02_get_params_and_allreduce/get_params.h"
+#include "split_batch.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static Flags flags;
+
+// ## Two devices, a matrix
+//
+// split_batch() splits a matrix with one row per observation, and with it the labels, one per row.
+// The book first splits a matrix alone; here each row's number serves as its label.
+
+// 0, 1, 2, ... in the given shape, on the host: the book's arange(n).reshape(rows, cols). With
+// cols 0 it is a vector.
+static Tensor *arange(int rows, int cols) {
+    Tensor *t = cols ? tensor_new(host(), rows, cols) : tensor_new(host(), rows);
+    for (size_t i = 0; i < numel(t); i++) t->data[i] = (float)i;
+    return t;
+}
+
+// Shards are made in the devices' arenas, so the step is begun here.
+static void open_devices(Device *devices[], int k) {
+    for (int i = 0; i < k; i++) devices[i] = try_gpu(i);
+    share_cores(devices, k);
+    for (int i = 0; i < k; i++) begin_step(devices[i]);
+}
+
+// The shards, one behind the other, must be the rows of `whole`. Returns how many rows they hold.
+static int check_shards(const Tensor *whole, Tensor *const shards[], int k) {
+    float *values = xmalloc(tensor_bytes(whole) + 1);
+    size_t row = whole->shape[0] ? numel(whole) / (size_t)whole->shape[0] : 0, next = 0;
+    int rows = 0;
+    for (int i = 0; i < k; i++) {
+        size_t n = numel(shards[i]);
+        CHECK(next + n <= numel(whole), "the shards hold more rows than there are");
+        CHECK(n == (size_t)shards[i]->shape[0] * row, "a shard has whole rows");
+        tensor_read(shards[i], values);
+        for (size_t j = 0; j < n; j++)
+            CHECK(values[j] == whole->data[next + j], "a row is not where it belongs");
+        next += n;
+        rows += shards[i]->shape[0];
+    }
+    CHECK(next == numel(whole), "rows are missing");
+    free(values);
+    return rows;
+}
+
+static void split_a_matrix(void) {
+    Device *devices[2];
+    Tensor *data = arange(4, 5), *numbers = arange(4, 0), *split[2], *split_numbers[2];
+    open_devices(devices, 2);
+    split_batch(data, numbers, devices, 2, split, split_numbers);
+
+    tensor_print("input", data);
+    printf("load into %s\n", device_names(devices, 2));
+    tensor_print("output", split[0]);
+    tensor_print("      ", split[1]);
+    check_shards(data, split, 2);
+    check_shards(numbers, split_numbers, 2);
+    printf("Device 0 has the first two rows, device 1 the others.\n\n");
+    tensor_free(data);
+    tensor_free(numbers);
+}
+
+// ## When k does not divide the number of rows
+//
+// n = q k + r rows: each device gets q, and the first r devices one more. (PyTorch's scatter rounds
+// up instead: 8 rows over 5 devices are 2, 2, 2, 2 there, and the fifth device has nothing to do.)
+// With fewer rows than devices the last ones get none. That is no error: the sum over no rows is
+// zero, and so is its gradient.
+
+static void print_sizes(int n, int k) {
+    Tensor *X = arange(n, 3), *y = arange(n, 0), *X_shards[MAX_DEVICES], *y_shards[MAX_DEVICES];
+    Device *devices[MAX_DEVICES];
+    open_devices(devices, k);
+    split_batch(X, y, devices, k, X_shards, y_shards);
+
+    printf("  %3d rows, %d devices: ", n, k);
+    for (int i = 0; i < k; i++) {
+        bool extra = i < n % k;
+        CHECK(X_shards[i]->shape[0] == n / k + extra, "the first shards have the extra rows");
+        printf(i ? ", %d" : "%d", X_shards[i]->shape[0]);
+    }
+    int rows = check_shards(X, X_shards, k);
+    CHECK(check_shards(y, y_shards, k) == rows, "X and y are split alike");
+    printf("  (sum %d)\n", rows);
+    tensor_free(X);
+    tensor_free(y);
+}
+
+static void split_unevenly(void) {
+    printf("Rows on each device; checked: in order, none twice, none missing\n");
+    print_sizes(256, 2);
+    print_sizes(256, 4);
+    print_sizes(96, 7);
+    print_sizes(8, 5);
+    print_sizes(2, 4);
+    printf("\n");
+}
+
+// ## What is refused
+//
+// X with 4 rows and y with 3: some image would be trained with the label of another one, or with
+// none. Nothing later would notice, so split_batch() does. As that ends the program, a child
+// process tries it.
+
+static void refuse_a_mismatch(void) {
+    Device *devices[2];
+    Tensor *X = arange(4, 5), *y = arange(3, 0), *X_shards[2], *y_shards[2];
+    open_devices(devices, 2);
+    printf("split_batch() of 4 images with 3 labels, tried in a child process:\n");
+    fflush(stdout);
+    pid_t child = fork();
+    CHECK(child >= 0, "no second process could be started");
+    if (child == 0) {
+        dup2(STDOUT_FILENO,
+             STDERR_FILENO); // here the message belongs to what is shown
+        split_batch(X, y, devices, 2, X_shards, y_shards);
+        _exit(EXIT_SUCCESS); // not reached
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child, "the child process was lost");
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_FAILURE, "the mismatch was not refused");
+    printf("It ended with status %d, as it should.\n\n", WEXITSTATUS(status));
+    tensor_free(X);
+    tensor_free(y);
+}
+
+// ## A minibatch of images
+//
+// The same with what it is for: 96 images. What is drawn was read back from the devices.
+
+enum { ROWS = 96, COLUMNS = 16, SIDE = 28, ZOOM = 4, IMAGE = SIDE * ZOOM };
+enum { FRAME = 7, STEP_X = IMAGE + 2 * FRAME + 8, STEP_Y = STEP_X + 20, MARGIN = 24 };
+enum { NUM_COLORS = 8, LEGEND_COLUMNS = 4, LEGEND_STEP = 40, TITLE = 84 };
+
+// Okabe and Ito's colors, which those who see no red and green can tell apart too.
+static Color color_of(int device) {
+    static const Color colors[NUM_COLORS] = {{0, 114, 178},   {230, 159, 0},  {0, 158, 115},
+                                             {204, 121, 167}, {86, 180, 233}, {213, 94, 0},
+                                             {120, 120, 120}, {240, 228, 66}};
+    return colors[device % NUM_COLORS];
+}
+
+// White on black in the file; black on white is better on paper.
+static Color ink(float value) { return gray(1 - value); }
+
+static const Color WHITE = {255, 255, 255}, BLACK = {30, 30, 30}, FAINT = {120, 120, 120};
+
+static void draw_legend(Picture *p, Tensor *const X_shards[], int k) {
+    int width = (p->width - 2 * MARGIN) / LEGEND_COLUMNS, first = 0;
+    for (int i = 0; i < k; i++) {
+        int x = MARGIN + i % LEGEND_COLUMNS * width, y = TITLE + i / LEGEND_COLUMNS * LEGEND_STEP;
+        int count = X_shards[i]->shape[0];
+        char text[80];
+        snprintf(text, sizeof text, "device %d: rows %d to %d (%d)", i, first, first + count - 1,
+                 count);
+        if (count == 0) snprintf(text, sizeof text, "device %d: no rows", i);
+        picture_box(p, x, y, 28, 28, color_of(i));
+        picture_text(p, x + 38, y, 27, text, BLACK);
+        first += count;
+    }
+}
+
+// The images of one device, from place `first` of the picture on. Below each: row and device.
+static void draw_shard(Picture *p, const Tensor *X_shard, int first, int device, int top) {
+    float *images = xmalloc(tensor_bytes(X_shard) + 1);
+    tensor_read(X_shard, images);
+    for (int i = 0; i < X_shard->shape[0]; i++) {
+        int x = MARGIN + (first + i) % COLUMNS * STEP_X, y = top + (first + i) / COLUMNS * STEP_Y;
+        char text[32];
+        picture_frame(p, x, y, IMAGE + 2 * FRAME, IMAGE + 2 * FRAME, FRAME, color_of(device));
+        picture_values(p, x + FRAME, y + FRAME, ZOOM, images + i * SIDE * SIDE, SIDE, SIDE, ink);
+        snprintf(text, sizeof text, "%d", first + i);
+        picture_text(p, x + 2, y + IMAGE + 2 * FRAME + 1, 20, text, FAINT);
+        snprintf(text, sizeof text, "device %d", device);
+        int width = picture_text_width(text, 20);
+        picture_text(p, x + IMAGE + 2 * FRAME - width - 2, y + IMAGE + 2 * FRAME + 1, 20, text,
+                     FAINT);
+    }
+    free(images);
+}
+
+static void draw_minibatch(const Tensor *X, const Tensor *y, int k) {
+    Device *devices[MAX_DEVICES];
+    Tensor *X_shards[MAX_DEVICES], *y_shards[MAX_DEVICES];
+    open_devices(devices, k);
+    split_batch(X, y, devices, k, X_shards, y_shards);
+    check_shards(X, X_shards, k);
+    check_shards(y, y_shards, k);
+
+    int legend_rows = (k + LEGEND_COLUMNS - 1) / LEGEND_COLUMNS, first = 0;
+    int top = TITLE + legend_rows * LEGEND_STEP + 20;
+    Picture p =
+        picture_new(2 * MARGIN + COLUMNS * STEP_X - 8, top + ROWS / COLUMNS * STEP_Y + 12, WHITE);
+    char title[80];
+    snprintf(title, sizeof title, "A minibatch of %d images, split over %d device%s", ROWS, k,
+             k > 1 ? "s" : "");
+    picture_text(&p, MARGIN, 22, 40, title, BLACK);
+    draw_legend(&p, X_shards, k);
+    for (int i = 0; i < k; i++) {
+        draw_shard(&p, X_shards[i], first, i, top);
+        first += X_shards[i]->shape[0];
+    }
+
+    char *name = xprintf("%s.png", program_name()), *path = path_join(flags.out, name);
+    make_directory(flags.out);
+    picture_save(&p, path);
+    printf("A minibatch of %d images over %d devices: %s\n\n", ROWS, k, path);
+    free(name);
+    free(path);
+    picture_free(&p);
+}
+
+// ## One division, by the full minibatch
+//
+// The loss of a minibatch is the mean over its n rows: (l_1 + ... + l_n) / n. Device i computes the
+// sum over its n_i rows, and g_i, the gradient of that sum. Sums add up, whatever the n_i are, so
+//     (g_1 + ... + g_k) / n
+// is the gradient that one device would have. It is tempting to let each device take the mean of
+// its shard, and then to average the devices:
+//     (g_1 / n_1 + ... + g_k / n_k) / k
+// That is the same only if all shards are equal. Else an image counts 1 / (k n_i): more if it
+// happens to be in a smaller shard. And a shard without rows makes it 0 / 0.
+//
+// A network small enough to look at shows it: one layer, from 784 pixels to 10 classes.
+
+enum { PIXELS = SIDE * SIDE, CLASSES = FASHION_MNIST_CLASSES, NUM_GRADS = (PIXELS + 1) * CLASSES };
+
+static double *doubles(void) { return xmalloc(sizeof(double) * NUM_GRADS); }
+
+// g[] = the gradient of the summed loss of these rows, computed on their device.
+static void gradient_of(Tensor *X, Tensor *y, Tensor *const params[2], double g[]) {
+    Tensor *here[2];
+    float *values = xmalloc(sizeof(float) * NUM_GRADS);
+    get_params(params, 2, X->device, here);
+    Tensor *scores = add_bias(mm(reshape(X, X->shape[0], PIXELS), here[0]), here[1]);
+    backward(sum(cross_entropy(scores, y)));
+    tensor_read(here[0]->grad, values);
+    tensor_read(here[1]->grad, values + PIXELS * CLASSES);
+    for (int j = 0; j < NUM_GRADS; j++) g[j] = (double)values[j];
+    free_params(here, 2);
+    free(values);
+}
+
+// The gradient of the first n rows over k devices: as sum over n, and as average of averages.
+static void two_gradients(const Tensor *X, const Tensor *y, int n, int k, Tensor *const params[2],
+                          double sum_over_n[], double average_of_averages[]) {
+    Tensor first_X = *X, first_y = *y, *X_shards[MAX_DEVICES], *y_shards[MAX_DEVICES];
+    Device *devices[MAX_DEVICES];
+    first_X.shape[0] = first_y.shape[0] = n;
+    open_devices(devices, k);
+    split_batch(&first_X, &first_y, devices, k, X_shards, y_shards);
+    for (int j = 0; j < NUM_GRADS; j++) sum_over_n[j] = average_of_averages[j] = 0;
+    for (int i = 0; i < k; i++) {
+        double *g = doubles(), rows = X_shards[i]->shape[0];
+        gradient_of(X_shards[i], y_shards[i], params, g);
+        for (int j = 0; j < NUM_GRADS; j++) {
+            sum_over_n[j] += g[j] / n;
+            average_of_averages[j] += g[j] / rows / k; // 0 / 0 for a shard without rows
+        }
+        free(g);
+    }
+}
+
+// The largest difference, as a part of the largest element; NAN if there is a NAN.
+static double difference(const double a[], const double b[]) {
+    double largest = 0, size = 0;
+    for (int j = 0; j < NUM_GRADS; j++) {
+        if (isnan(a[j]) || isnan(b[j])) return NAN;
+        largest = fmax(largest, fabs(a[j] - b[j]));
+        size = fmax(size, fabs(a[j]));
+    }
+    return largest / size;
+}
+
+// A line of the table. `equal`: whether the average of averages is expected to be right.
+static void compare_gradients(const Tensor *X, const Tensor *y, int n, int k,
+                              Tensor *const params[2], bool equal) {
+    double *one = doubles(), *unused = doubles(), *whole = doubles(), *averages = doubles();
+    two_gradients(X, y, n, 1, params, one, unused);
+    two_gradients(X, y, n, k, params, whole, averages);
+    double error = difference(one, whole), error_of_averages = difference(one, averages);
+    // db[0] is the mean of (probability of class 0) - (1 if it is class 0).
+    int b0 = PIXELS * CLASSES;
+    printf("  %3d over %2d  %12.8f  %12.8f %9.1e", n, k, one[b0], whole[b0], error);
+    if (isnan(averages[b0]))
+        printf("  %12s %9s\n", "nan", "nan");
+    else
+        printf("  %12.8f %9.1e\n", averages[b0], error_of_averages);
+    CHECK(error <= 1e-5, "the sum over the shards, divided by n, is the gradient");
+    if (equal)
+        CHECK(error_of_averages <= 1e-5, "with equal shards both are the same");
+    else
+        CHECK(!(error_of_averages <= 1e-4), "with unequal shards an average of averages is wrong");
+    free(one);
+    free(unused);
+    free(whole);
+    free(averages);
+}
+
+static void divide_once(const Tensor *X, const Tensor *y, int k) {
+    Tensor *params[2] = {tensor_new(host(), PIXELS, CLASSES), tensor_new(host(), CLASSES)};
+    fill_normal(params[0]->data, numel(params[0]), 0.1, flags.seed, STREAM_PARAMS);
+    tensor_fill(params[1], 0);
+
+    printf("The gradient of one layer for n images over k devices: that of b[0], and the largest\n"
+           "error among all %d, as a part of the largest of them\n"
+           "               one device    (g_1+...+g_k) / n         average of averages\n"
+           "   n over  k         b[0]          b[0]     error          b[0]     error\n",
+           NUM_GRADS);
+    compare_gradients(X, y, ROWS, k, params, ROWS % k == 0);
+    compare_gradients(X, y, ROWS, 4, params, true);
+    compare_gradients(X, y, 5, 4, params, false);
+    compare_gradients(X, y, 3, 4, params, false);
+    int large = shard_of(ROWS, k, 0).count, small = shard_of(ROWS, k, k - 1).count;
+    if (large != small)
+        printf(
+            "In the average of averages, an image in a shard of %d counts 1/%d and one in a\n"
+            "shard of %d 1/%d; each should count 1/%d. Equal shards hide the mistake, and a shard\n"
+            "without rows makes it 0/0.\n",
+            large, k * large, small, k * small, ROWS);
+    printf("So devices sum, and sgd() divides once, by the full size of the minibatch.\n");
+    free_params(params, 2);
+}
+
+// ## The program
+
+int main(int argc, char *argv[]) {
+    Flags defaults = default_flags;
+    defaults.devices = 7;
+    flags = parse_flags(argc, argv, "Splits minibatches over devices: rows in order, none lost.",
+                        defaults);
+    split_a_matrix();
+    split_unevenly();
+    refuse_a_mismatch();
+
+    Dataset *data = fashion_mnist_open(flags.data, true, ROWS);
+    DataIter *iter = data_iter_new(data, ROWS, flags.shuffle, flags.seed);
+    Tensor *X, *y;
+    data_iter_start(iter, 0);
+    CHECK(data_iter_next(iter, &X, &y), "the data set has a first minibatch");
+    draw_minibatch(X, y, flags.devices);
+    divide_once(X, y, flags.devices);
+
+    data_iter_free(iter);
+    dataset_free(data);
+    autograd_close();
+    devices_close();
+    return EXIT_SUCCESS;
+}
+
+// ## Summary
+//
+// - split_batch() gives each device a run of rows of X and the same run of y. Rows stay in order,
+// each
+//   is on exactly one device, and shards differ by one row at most.
+// - Images without labels, or labels without images, are refused: nothing later would notice.
+// - Shards may be unequal, or empty. Sums of gradients add up all the same; averages do not.
+//
+// ## Exercises
+//
+// 1. Row r could go to device r mod k instead. Would training change? Would split_batch() be
+// slower?
+//    (The sums are the same but for rounding; but a shard would no longer be one run of bytes, so
+//    it takes one copy per row instead of one per device.)
+// 2. A minibatch of 256 over 3 devices has shards of 86, 85 and 85 rows. How much faster than one
+//    device can k devices be at most, for k = 1 to 16? (The largest shard is the last to be done:
+//    256 / ceil(256 / k).)
+// 3. Let each device divide by its n_i, and repair the average over the devices. (Device i counts
+//    n_i / n instead of 1 / k; a device without rows must be left out.)

@@ -1,0 +1,120 @@
+// plot.c: see plot.h.
+#include "plot.h"
+#include "error.h"
+#include "file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+enum { MOST_INPUTS = 8 };
+
+char *plot_script(const char *name) {
+    char program[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    if (length > 0) {
+        program[length] = '\0';
+        for (int parent = 0; parent < 3; parent++) { // build/program, build/asan/program
+            char *slash = strrchr(program, '/');
+            if (!slash) break;
+            *slash = '\0';
+            char *path = xprintf("%s/plots/%s", program, name);
+            if (access(path, R_OK) == 0) return path;
+            free(path);
+        }
+    }
+    return xprintf("plots/%s", name);
+}
+
+// ---- gnuplot -------------------------------------------------------------------------------------
+
+bool gnuplot_succeeded(pid_t gnuplot) {
+    int status;
+    while (waitpid(gnuplot, &status, 0) < 0)
+        if (errno != EINTR) return false;
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+bool gnuplot_runs(char *arguments[]) {
+    pid_t pid;
+    posix_spawn_file_actions_t quiet;
+    posix_spawn_file_actions_init(&quiet);
+    posix_spawn_file_actions_addopen(&quiet, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    posix_spawn_file_actions_addopen(&quiet, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    int failed = posix_spawnp(&pid, "gnuplot", &quiet, NULL, arguments, environ);
+    posix_spawn_file_actions_destroy(&quiet);
+    return !failed && gnuplot_succeeded(pid);
+}
+
+// In a process group of its own: Ctrl-C stops the training, which then wants its last picture.
+pid_t gnuplot_start(const char *script, const char *const inputs[], const char *output) {
+    char *arguments[MOST_INPUTS + 5] = {"gnuplot", "-c", (char *)script};
+    int n = 3;
+    for (int i = 0; inputs[i]; i++) {
+        CHECK(i < MOST_INPUTS, "gnuplot passes on nine arguments; one is the output");
+        arguments[n++] = (char *)inputs[i];
+    }
+    arguments[n++] = (char *)output;
+
+    pid_t pid;
+    posix_spawnattr_t own_group;
+    posix_spawnattr_init(&own_group);
+    posix_spawnattr_setflags(&own_group, POSIX_SPAWN_SETPGROUP);
+    posix_spawnattr_setpgroup(&own_group, 0);
+    int failed = posix_spawnp(&pid, "gnuplot", NULL, &own_group, arguments, environ);
+    posix_spawnattr_destroy(&own_group);
+    return failed ? 0 : pid;
+}
+
+// ---- a picture -----------------------------------------------------------------------------------
+
+bool plot_can_draw(const char *script, const char *what, const char *figures) {
+    if (!gnuplot_runs((char *[]){"gnuplot", "--version", NULL}))
+        warn("no gnuplot: %s to %s only (`make setup` installs gnuplot)", what, figures);
+    else if (access(script, R_OK) != 0)
+        warn("no %s beside this program's folder: %s to %s only", script, what, figures);
+    else
+        return true;
+    return false;
+}
+
+Drawing plot_start(const char *png, const char *script, const char *const inputs[]) {
+    Drawing drawing = {.temporary = output_temporary(png)};
+    drawing.gnuplot = gnuplot_start(script, inputs, drawing.temporary);
+    output_writer(drawing.temporary, drawing.gnuplot);
+    return drawing;
+}
+
+bool plot_finish(Drawing *drawing, const char *png, const char *figures) {
+    if (!drawing->temporary) return true;
+    bool drawn = drawing->gnuplot && gnuplot_succeeded(drawing->gnuplot);
+    output_writer(drawing->temporary, 0);
+    if (!drawn) {
+        output_discard(drawing->temporary);
+        warn("gnuplot could not draw %s; the figures are in %s", png, figures);
+    } else if (output_publish(drawing->temporary, png) != 0) {
+        drawn = false;
+        warn("%s: %s; the figures are in %s", png, strerror(errno), figures);
+    }
+    free(drawing->temporary);
+    *drawing = (Drawing){0};
+    return drawn;
+}
+
+bool plot_draw_from(const char *png, const char *script, const char *const inputs[]) {
+    char *path = plot_script(script);
+    bool drawn = plot_can_draw(path, "the figures go", inputs[0]);
+    if (drawn) {
+        Drawing drawing = plot_start(png, path, inputs);
+        drawn = plot_finish(&drawing, png, inputs[0]);
+    }
+    free(path);
+    return drawn;
+}

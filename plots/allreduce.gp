@@ -1,0 +1,46 @@
+# allreduce.gp: time of an allreduce against the size of the vector, a panel per number of devices.
+#
+#   gnuplot -c plots/allreduce.gp CSV PNG
+#
+# CSV has the columns algorithm,devices,bytes,seconds,algbw,busbw.
+
+csv = ARG1
+
+# Drawn at twice the size that it is read at, for print.
+set terminal pngcairo size 1800,800 font "DejaVu Sans,20" linewidth 2
+set output ARG2
+
+set datafile separator comma
+
+# The numbers of devices in the file, in the order in which they appear: " 2  4 "
+devices = ''
+stats csv skip 1 using (k = sprintf(' %d ', int($2)), devices = strstrt(devices, k) ? devices : devices.k, $2) nooutput
+
+names = "star sharded ring tree"
+array colors[4] = [0xd6604d, 0x2166ac, 0x1b7837, 0x9970ab]
+array marks[4] = [7, 5, 9, 13]
+
+set grid xtics ytics mxtics lc rgb "#dddddd" lw 0.5, lc rgb "#dddddd" lw 0.5
+set border 3
+set tics nomirror
+set logscale xy
+set xtics ("1 KB" 2**10, "16 KB" 2**14, "256 KB" 2**18, "4 MB" 2**22, "64 MB" 2**26)
+set ytics ("1 µs" 1e-6, "10 µs" 1e-5, "100 µs" 1e-4, "1 ms" 1e-3, "10 ms" 1e-2, "100 ms" 1e-1, "1 s" 1, "10 s" 10)
+unset mytics
+set xlabel "size of the vector"
+set key left top reverse Left spacing 1.3 samplen 2
+set xrange [2**9.6:2**26.4]
+
+# The same range in both panels, whole powers of ten.
+stats csv skip 1 using 4 nooutput name "TIME"
+set yrange [10**floor(log10(TIME_min)):10**ceil(log10(TIME_max))]
+
+set multiplot layout 1,words(devices) title "Time of one allreduce" font ",24"
+do for [panel=1:words(devices)] {
+    k = int(word(devices, panel))
+    set title sprintf("%d device%s", k, k == 1 ? "" : "s")
+    plot for [a=1:4] csv skip 1 \
+        using 3:(int($2) == k && strcol(1) eq word(names, a) ? $4 : NaN) \
+        with linespoints lw 1.8 lc rgb colors[a] pt marks[a] ps 1.6 title word(names, a)
+}
+unset multiplot

@@ -1,0 +1,49 @@
+#!/bin/sh
+# chapter_03_test.sh BUILD: chapter 3 runs, its own checks pass, it prints the book's figures and
+# draws its picture. Prints TAP.
+build=$1
+out=$(mktemp -d) || exit 1
+trap 'rm -rf "$out"' EXIT
+tests=0
+verdict() { # STATUS NAME
+    tests=$((tests + 1))
+    [ "$1" -eq 0 ] && echo "ok $tests - $2" && return
+    echo "not ok $tests - $2"
+    sed 's/^/# /' "$out/log" "$out/error"
+}
+png_size() { # the width and height that a PNG says it has
+    od -An -j16 -N8 -tu1 "$1" 2>/dev/null | awk '{ print $3 * 256 + $4, $7 * 256 + $8 }'
+}
+
+"$build"/03_split_batch --out "$out" >"$out/log" 2>"$out/error"
+verdict $? "ends without an error"
+grep -v "no GPU" "$out/error" >"$out/unexpected"
+[ ! -s "$out/unexpected" ]
+verdict $? "says nothing on stderr"
+
+# The book's matrix: arange(20) as 4 x 5, two rows for each device.
+tr -d ' \n' <"$out/log" >"$out/joined"
+grep -q 'input:\[\[0.,1.,2.,3.,4.\],\[5.,6.,7.,8.,9.\],\[10.,11.,12.,13.,14.\],\[15.,16.,17.,18.,19.\]\]' "$out/joined"
+verdict $? "the book's input"
+device='\(cpu\|cuda\):[0-9#]*'
+grep -q "loadinto\[$device,$device\]output:\[\[0.,1.,2.,3.,4.\],\[5.,6.,7.,8.,9.\]\]on$device:\[\[10.,11.,12.,13.,14.\],\[15.,16.,17.,18.,19.\]\]on" "$out/joined"
+verdict $? "the book's output: the first two rows on one device, the others on the next"
+
+grep -q '96 rows, 7 devices: 14, 14, 14, 14, 14, 13, 13 ' "$out/log" &&
+    grep -q '2 rows, 4 devices: 1, 1, 0, 0 ' "$out/log"
+verdict $? "uneven shards, and more devices than rows"
+grep -q '^03_split_batch: error: split_batch: X (4, 5) and y (3,) differ in rows$' "$out/log"
+verdict $? "a mismatch of X and y is refused"
+
+# The last column is the error of the average of averages, the fifth that of the sum.
+awk '/ 96 over  *7 / { found = 1; good = $6 < 1e-5 && $8 > 1e-4 } END { exit !(found && good) }' "$out/log"
+verdict $? "96 rows over 7 devices: the sum is right, the average of averages is not"
+
+[ "$(png_size "$out/03_split_batch.png")" = "2184 1120" ]
+verdict $? "the picture"
+
+for k in 1 2 64; do
+    "$build"/03_split_batch --devices $k --seed $k --backend cpu --out "$out" >"$out/log" 2>"$out/error"
+    verdict $? "--devices $k"
+done
+echo "1..$tests"
