@@ -19,7 +19,7 @@ Q     := $(if $(filter 1,$(V)),,@)
 QUIET  = $(if $(filter 1,$(V)),,@printf '  %-5s %s\n' '$(1)' '$(2)';)
 
 .DEFAULT_GOAL := all
-.PHONY: all programs help setup lenet test check sanitize bench plots clean report
+.PHONY: all programs help setup lenet test sanitize bench plots clean report
 .SECONDARY:
 .DELETE_ON_ERROR:
 # Goals run in the order they are named in; inside a goal the compilers run side by side.
@@ -50,7 +50,7 @@ ifneq ($(filter setup,$(MAKECMDGOALS)),)
 
 setup:
 	@CC='$(CC)' sh .make/setup.sh
-AFTER_SETUP := $(filter-out setup,$(MAKECMDGOALS))
+AFTER_SETUP := $(filter-out setup clean,$(MAKECMDGOALS))
 ifneq ($(AFTER_SETUP),)
 $(AFTER_SETUP): setup
 	@$(MAKE) --no-print-directory $@
@@ -64,19 +64,20 @@ NEEDS_CONFIG := $(filter-out help clean plots,$(or $(MAKECMDGOALS),all))
 ifneq ($(NEEDS_CONFIG),)
 -include build/config.mk
 # Found once, except what was not found: that is looked for each time.
-SETTINGS := $(CC) $(CUDA) $(ARCH)
+SETTINGS := $(CC) $(CUDA) $(ARCH) $(WERROR) $(CFLAGS)
 ifneq ($(SETTINGS)|$(strip $(MISSING)$(LACKING)),$(CONFIG_SETTINGS)|)
-build/config.mk: always
+build/probed: always
 .PHONY: always
 endif
 endif
 
-build/config.mk: Makefile .make/probe.sh
+# config.mk keeps its date, and what depends on it is not made again, when nothing has changed.
+build/config.mk: build/probed ;
+build/probed: Makefile .make/probe.sh
 	@mkdir -p build
-	@CC='$(CC)' CUDA='$(CUDA)' ARCH='$(ARCH)' sh .make/probe.sh >$@.new
-	@echo 'CONFIG_SETTINGS := $(SETTINGS)' >>$@.new
-	@cmp -s $@.new $@ || { $(if $(ALL_IS_A_GOAL),,sed -n 's/^#! /  /p' $@.new;) cp $@.new $@; }
-	@rm -f $@.new
+	@CC='$(CC)' CUDA='$(CUDA)' ARCH='$(ARCH)' sh .make/probe.sh >$@
+	@echo 'CONFIG_SETTINGS := $(SETTINGS)' >>$@
+	@cmp -s $@ build/config.mk || { $(if $(ALL_IS_A_GOAL),,sed -n 's/^#! /  /p' $@;) cp $@ build/config.mk; }
 
 # `make` says what was found each time, other goals when it changed.
 ALL_IS_A_GOAL := $(filter all,$(or $(MAKECMDGOALS),all))
@@ -123,7 +124,7 @@ TESTS    := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
 BENCHES  := $(patsubst tests/bench/%.c,$(BUILD)/bench_%,$(wildcard tests/bench/*.c))
 
 all: report
-	@$(MAKE_PARALLEL) programs
+	+@$(MAKE_PARALLEL) programs
 programs: $(PROGRAMS)
 	@:
 
@@ -159,7 +160,7 @@ lenet: run-04
 run-%: report
 	@test -n '$(wildcard chapters/$*_*/main.c)' || { echo 'make: error: there is no chapter $*' >&2; \
 	    echo 'hint: the chapters are $(notdir $(PROGRAMS))' >&2; exit 1; }
-	@$(MAKE_PARALLEL) programs
+	+@$(MAKE_PARALLEL) programs
 	@$(filter $(BUILD)/$*_%,$(PROGRAMS)) $(ARGS)
 
 .PHONY: test-programs
@@ -168,16 +169,16 @@ test-programs: $(PROGRAMS) $(TESTS) $(BENCHES)
 
 test: report
 	@test -n '$(CMOCKA)' || { echo 'make: error: the tests need cmocka' >&2; echo 'hint: make setup' >&2; exit 1; }
-	@$(MAKE_PARALLEL) test-programs
+	+@$(MAKE_PARALLEL) test-programs
 	@sh tests/run.sh $(BUILD)
 
 sanitize:
 	@$(MAKE) --no-print-directory SANITIZE=asan test
-	@$(MAKE_PARALLEL) SANITIZE=tsan build/tsan/test_device build/tsan/test_data
+	+@$(MAKE_PARALLEL) SANITIZE=tsan build/tsan/test_device build/tsan/test_data
 	@sh tests/run.sh build/tsan test_device test_data
 
 bench: report
-	@$(MAKE_PARALLEL) test-programs
+	+@$(MAKE_PARALLEL) test-programs
 	@python=build/torch/bin/python; test -x $$python || python=python3; $$python tests/bench/lenet.py
 
 plots:

@@ -66,7 +66,12 @@ int main(void) { return stbtt_InitFont == 0 || stbi_write_png_to_func == 0; }' "
 library "Random123" RANDOM123 librandom123-dev random123 '#include <Random123/philox.h>
 int main(void) { philox4x32_ctr_t c = {{0}}; philox4x32_key_t k = {{0}}; return philox4x32(c, k).v[0] == 0; }' ""
 
-font=$(fc-match -f '%{file}' 'DejaVu Sans:style=Book' 2>/dev/null) || font=
+# fc-match always names a font; it must be the one asked for, because others may be in other formats.
+font=$(fc-match -f '%{family}|%{file}' 'DejaVu Sans:style=Book' 2>/dev/null) || font=
+case $font in
+'DejaVu Sans|'*.ttf) font=${font#*|} ;;
+*) font= ;;
+esac
 if [ -n "$font" ] && printf '__asm__(".incbin \\"%s\\"");int main(void){return 0;}' "$font" >"$work/font.c" &&
     $CC -o "$work/font" "$work/font.c" >/dev/null 2>&1; then
     set_variable FONT "$font"
@@ -95,8 +100,15 @@ else
 fi
 
 data=${FASHION_MNIST_DIR:-/usr/share/datasets/fashion-mnist}
-if ls "$data"/train-images-idx3-ubyte* >/dev/null 2>&1; then
+complete=yes
+for name in train-images-idx3 train-labels-idx1 t10k-images-idx3 t10k-labels-idx1; do
+    [ -f "$data/$name-ubyte.gz" ] || [ -f "$data/$name-ubyte" ] || complete=no
+done
+if [ $complete = yes ]; then
     found "data: $data"
+elif [ -n "${FASHION_MNIST_DIR:-}" ]; then # for the user to mend: no package brings files into that folder
+    report="$report#! ✗ data: FASHION_MNIST_DIR is $data, which has not all four files
+"
 else
     lacking "data: Fashion-MNIST (package dataset-fashion-mnist, or set FASHION_MNIST_DIR)" "dataset-fashion-mnist"
 fi

@@ -18,16 +18,17 @@ typedef struct Row {
 
 struct Animator {
     char *csv, *png, *script;
-    char *curves;     // what gnuplot reads: the CSV, or a temporary one if the CSV cannot be read again
-    int num_written;  // rows that went to such a CSV (a pipe, a terminal)
-    Drawing drawing;  // the PNG that gnuplot is writing
+    char *curves; // what gnuplot reads: the CSV, or a temporary one if the CSV cannot be read again
+    int num_written; // rows that went to such a CSV (a pipe, a terminal)
+    Drawing drawing; // the PNG that gnuplot is writing
     bool can_draw, live;
-    FILE *window;     // a gnuplot that shows a window, or NULL
+    FILE *window; // a gnuplot that shows a window, or NULL
     Row *rows;
     int num_rows;
 };
 
-// ---- live ----------------------------------------------------------------------------------------
+// ---- live
+// ----------------------------------------------------------------------------------------
 
 // Text as wide as the terminal, 80 columns where there is none.
 static char *dumb_output(void) {
@@ -64,7 +65,8 @@ static void set_string(FILE *gnuplot, const char *name, const char *value) {
 // A display is not enough: gnuplot-nox has no windows.
 static bool has_window(void) {
     return (getenv("DISPLAY") || getenv("WAYLAND_DISPLAY")) &&
-           gnuplot_runs((char *[]){"gnuplot", "-e", "if (GPVAL_TERM eq 'unknown') { exit status 1 }", NULL});
+           gnuplot_runs(
+               (char *[]){"gnuplot", "-e", "if (GPVAL_TERM eq 'unknown') { exit status 1 }", NULL});
 }
 
 static FILE *open_window(const Animator *a) {
@@ -73,12 +75,15 @@ static FILE *open_window(const Animator *a) {
     FILE *gnuplot = popen("gnuplot -persist 2>/dev/null", "w");
     if (!gnuplot) return NULL;
     set_string(gnuplot, "script", a->script);
-    set_string(gnuplot, "ARG1", a->curves);
+    char *curves = plot_path(a->curves);
+    set_string(gnuplot, "ARG1", curves);
+    free(curves);
     set_string(gnuplot, "ARG2", "window");
     return gnuplot;
 }
 
-// ---- the interface -------------------------------------------------------------------------------
+// ---- the interface
+// -------------------------------------------------------------------------------
 
 Animator *animator_new(const char *csv, const char *png, const char *script, bool live) {
     Animator *a = xcalloc(1, sizeof *a);
@@ -99,8 +104,8 @@ static void write_rows(const Animator *a, const char *path, int first) {
     if (first == 0) fprintf(file.stream, "devices,epoch,train_loss,test_acc,seconds\n");
     for (int i = first; i < a->num_rows; i++) {
         const Row *row = &a->rows[i];
-        fprintf(file.stream, "%d,%g,%.6f,%.4f,%.3f\n", row->devices, row->epoch, row->train_loss, row->test_acc,
-                row->seconds);
+        fprintf(file.stream, "%d,%g,%.6f,%.4f,%.3f\n", row->devices, row->epoch, row->train_loss,
+                row->test_acc, row->seconds);
     }
     output_close(&file);
 }
@@ -118,7 +123,8 @@ static void finish_drawing(Animator *a) {
     if (!plot_finish(&a->drawing, a->png, a->csv)) a->can_draw = false;
 }
 
-void animator_add(Animator *a, int devices, double epoch, double train_loss, double test_acc, double seconds) {
+void animator_add(Animator *a, int devices, double epoch, double train_loss, double test_acc,
+                  double seconds) {
     a->rows = xrealloc(a->rows, sizeof(Row) * (unsigned long)(a->num_rows + 1));
     a->rows[a->num_rows++] = (Row){devices, epoch, train_loss, test_acc, seconds};
     finish_drawing(a);
@@ -131,8 +137,10 @@ void animator_add(Animator *a, int devices, double epoch, double train_loss, dou
 void animator_close(Animator *a) {
     finish_drawing(a);
     if (a->num_rows > 0) {
-        if (a->can_draw) printf("curves: %s, figures: %s\n", a->png, a->csv);
-        else printf("figures: %s\n", a->csv);
+        if (a->can_draw)
+            printf("curves: %s, figures: %s\n", a->png, a->csv);
+        else
+            printf("figures: %s\n", a->csv);
     }
     if (a->window) pclose(a->window);
     if (strcmp(a->curves, a->csv) != 0) output_discard(a->curves);

@@ -1,4 +1,5 @@
-// backend.h: what a kind of device must implement. Only device*.c include this; programs use device.h.
+// backend.h: what a kind of device must implement. Only device*.c include this; programs use
+// device.h.
 #ifndef BACKEND_H
 #define BACKEND_H
 
@@ -25,7 +26,8 @@ typedef struct Backend {
     void (*launch)(Device *device, KernelId kernel, const void *args, size_t size);
     // Enqueues a copy on this device's queue. `other` is the other side: this device itself, the
     // host, or a device of the same kind. Ordering against the other queue is done by the caller.
-    void (*copy)(Device *device, Device *other, void *dst, const void *src, size_t bytes, bool to_other);
+    void (*copy)(Device *device, Device *other, void *dst, const void *src, size_t bytes,
+                 bool to_other);
 
     // Events: see device.h. Tickets of one device only grow.
     uint64_t (*record)(Device *device);
@@ -40,7 +42,7 @@ struct Device {
     int hardware;           // which GPU; logical devices may share one
     void *queue;            // the backend's own
     size_t bytes, peak_bytes;
-    Event host_read;        // the last copy out of host memory; ticket 0 when there was none
+    Event host_read; // the last copy out of host memory; ticket 0 when there was none
 };
 
 extern const Backend cpu_backend;

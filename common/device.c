@@ -1,5 +1,5 @@
-// device.c: which devices there are, copies between them, and the ledger. What a kind of device does is
-// in device_cpu.c and device_cuda.c, behind backend.h.
+// device.c: which devices there are, copies between them, and the ledger. What a kind of device
+// does is in device_cpu.c and device_cuda.c, behind backend.h.
 #include "device.h"
 #include "backend.h"
 #include "error.h"
@@ -8,8 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { HOST_ID = NUM_DEVICE_IDS - 1 };
+enum { HOST_ID = NUM_DEVICE_IDS - 1, MAX_CORES = 1024 };
 
 static struct {
     bool chosen;
@@ -20,12 +21,26 @@ static struct {
 
 static Device host_ = {.name = "host", .id = HOST_ID};
 
-// ---- which devices there are ---------------------------------------------------------------------
+// ---- which devices there are
+// ---------------------------------------------------------------------
+
+// A container may have all cores of the machine in sight, but only the time of a few (docker
+// --cpus=2).
+static int cores_of_this_container(void) {
+    long quota, period;
+    FILE *file = fopen("/sys/fs/cgroup/cpu.max", "r"); // "200000 100000" or "max 100000"
+    if (!file) return MAX_CORES;
+    bool limited = fscanf(file, "%ld %ld", &quota, &period) == 2 && quota > 0 && period > 0;
+    fclose(file);
+    return limited && quota / period < MAX_CORES ? (int)((quota + period - 1) / period) : MAX_CORES;
+}
 
 static int cores_of_this_process(void) {
     cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-    return CPU_COUNT(&set);
+    int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
+                                                            : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    int allowed = cores_of_this_container();
+    return cores < 1 ? 1 : cores < allowed ? cores : allowed;
 }
 
 void devices_init(BackendChoice choice, int threads) {
@@ -70,7 +85,8 @@ static Device *open_device(int id, const Backend *backend, int number) {
     }
     char suffix[8] = "";
     if (copy > 0) snprintf(suffix, sizeof suffix, "#%d", copy % 100);
-    snprintf(device->name, sizeof device->name, "%s:%d%s", backend->name, device->hardware % 1000, suffix);
+    snprintf(device->name, sizeof device->name, "%s:%d%s", backend->name, device->hardware % 1000,
+             suffix);
     device->queue = backend->open(device);
     return system_.devices[id] = device;
 }
@@ -100,7 +116,8 @@ const char *device_names(Device *const devices[], int k) {
     static char text[MAX_DEVICES * (sizeof devices[0]->name + 2) + 3];
     size_t used = 0;
     for (int i = 0; i < k; i++)
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i ? ", " : "[", devices[i]->name);
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i ? ", " : "[",
+                                 devices[i]->name);
     snprintf(text + used, sizeof text - used, "]");
     return text;
 }
@@ -127,11 +144,15 @@ void devices_close(void) {
     system_.chosen = false;
 }
 
-// ---- memory --------------------------------------------------------------------------------------
+// ---- memory
+// --------------------------------------------------------------------------------------
 
 // Sizes of what was allocated, for the sums per device. Allocations are few (parameters, arenas,
 // minibatch buffers), so a list does.
-static struct { void *memory; size_t bytes; } *allocations;
+static struct {
+    void *memory;
+    size_t bytes;
+} * allocations;
 static int num_allocations;
 
 static void account(Device *device, void *memory, size_t bytes) {
@@ -164,8 +185,9 @@ void *device_alloc(Device *device, size_t bytes) {
     const Backend *backend = memory_of(device);
     void *memory = device->backend ? backend->alloc(device, bytes) : backend->host_alloc(bytes);
     if (!memory)
-        die("use a smaller --batch-size, or more devices", "out of memory on %s: %zu bytes asked for, %zu in use",
-            device->name, bytes, device->bytes);
+        die("use a smaller --batch-size, or close other programs",
+            "out of memory on %s: %zu bytes asked for, %zu in use", device->name, bytes,
+            device->bytes);
     account(device, memory, bytes);
     return memory;
 }
@@ -185,11 +207,13 @@ void device_free(Device *device, void *memory) {
 size_t device_bytes(const Device *device) { return device->bytes; }
 size_t device_peak_bytes(const Device *device) { return device->peak_bytes; }
 
-// ---- work ----------------------------------------------------------------------------------------
+// ---- work
+// ----------------------------------------------------------------------------------------
 
 void device_launch(Device *device, KernelId kernel, const void *args, size_t size) {
     CHECK(device->backend, "the host has no queue: copy the tensors to a device first");
-    (device->backend->launch)(device, kernel, args, size); // in brackets: not the macro of that name
+    (device->backend->launch)(device, kernel, args,
+                              size); // in brackets: not the macro of that name
 }
 
 Event device_record(Device *device) {
@@ -213,8 +237,8 @@ static void copy_with_host(Device *to, void *dst, Device *from, const void *src,
     if (device == to) device->host_read = device_record(device);
 }
 
-// Memory of a CPU device is host memory to a GPU, but the two queues cannot wait for each other: the
-// host does.
+// Memory of a CPU device is host memory to a GPU, but the two queues cannot wait for each other:
+// the host does.
 static void copy_between_kinds(Device *to, void *dst, Device *from, const void *src, size_t bytes) {
     synchronize(from);
     synchronize(to);
@@ -273,7 +297,8 @@ void synchronize_host_reads(void) {
     }
 }
 
-// ---- ledger --------------------------------------------------------------------------------------
+// ---- ledger
+// --------------------------------------------------------------------------------------
 
 void ledger_reset(void) { memset(ledger, 0, sizeof ledger); }
 

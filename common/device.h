@@ -1,13 +1,13 @@
 // device.h: a device is a place to compute, with memory of its own and an in-order queue of work.
 //
-// Two kinds behind one interface: `cuda:i` is a GPU (its queue is a CUDA stream); `cpu:i` is a worker
-// thread that stands in for a GPU where there is none. The host program only enqueues: launch(),
-// device_copy() and device_wait() return at once, and the devices run side by side. Book:
+// Two kinds behind one interface: `cuda:i` is a GPU (its queue is a CUDA stream); `cpu:i` is a
+// worker thread that stands in for a GPU where there is none. The host program only enqueues:
+// launch(), device_copy() and device_wait() return at once, and the devices run side by side. Book:
 // "Automatic Parallelism" and "Multiple GPUs", where `try_gpu` and `try_all_gpus` have their names.
 //
 // How many devices a program uses has nothing to do with the hardware. Devices beyond the number of
-// GPUs are further logical devices on the same GPUs (own stream, own memory; `cuda:0#1` is the second
-// one on GPU 0); without a GPU they are CPU workers that share the cores.
+// GPUs are further logical devices on the same GPUs (own stream, own memory; `cuda:0#1` is the
+// second one on GPU 0); without a GPU they are CPU workers that share the cores.
 #ifndef DEVICE_H
 #define DEVICE_H
 
@@ -20,14 +20,16 @@ enum { MAX_DEVICES = 64 };
 
 typedef struct Device Device;
 
-// ---- which devices there are ---------------------------------------------------------------------
+// ---- which devices there are
+// ---------------------------------------------------------------------
 
 typedef enum { BACKEND_AUTO, BACKEND_CPU, BACKEND_CUDA } BackendChoice;
 
 // Chooses the kind of the devices that try_gpu() will open and how many cores the CPU devices share
-// (0: all that this process may use). To be called before the first device is opened; without it the
-// choice is BACKEND_AUTO: GPUs where there are any, else CPU workers (one line on stderr says so in a
-// program that was built with CUDA). BACKEND_CUDA without a GPU ends the program with an error.
+// (0: all that this process may use). To be called before the first device is opened; without it
+// the choice is BACKEND_AUTO: GPUs where there are any, else CPU workers (one line on stderr says
+// so in a program that was built with CUDA). BACKEND_CUDA without a GPU ends the program with an
+// error.
 void devices_init(BackendChoice choice, int threads);
 
 // The number of GPUs that devices are opened on; 0 when devices are CPU workers.
@@ -36,8 +38,8 @@ int num_gpus(void);
 // The number of cores that the CPU devices share.
 int num_threads(void);
 
-// Device i of 0..MAX_DEVICES-1, opened on first use and kept: GPU i if there is one, else as the head
-// of this file says.
+// Device i of 0..MAX_DEVICES-1, opened on first use and kept: GPU i if there is one, else as the
+// head of this file says.
 Device *try_gpu(int i);
 
 // Opens every GPU, or cpu:0 if there is none. Returns how many were put into `devices`.
@@ -52,8 +54,8 @@ Device *host(void);
 // "cuda:0", "cpu:1", "host"
 const char *device_name(const Device *device);
 
-// A number of its own for each device, 0..NUM_DEVICE_IDS-1, to index arrays with: try_gpu(i) has i, then
-// come CPU devices beside GPUs, then the host.
+// A number of its own for each device, 0..NUM_DEVICE_IDS-1, to index arrays with: try_gpu(i) has i,
+// then come CPU devices beside GPUs, then the host.
 enum { NUM_DEVICE_IDS = 2 * MAX_DEVICES + 1 };
 int device_id(const Device *device);
 
@@ -64,7 +66,8 @@ const char *device_names(Device *const devices[], int k);
 // one. GPUs are left as they are.
 void share_cores(Device *const devices[], int k);
 
-// ---- memory --------------------------------------------------------------------------------------
+// ---- memory
+// --------------------------------------------------------------------------------------
 
 // Memory of this device, 64-byte aligned (256 on a GPU), contents undefined. Ends the program when
 // there is none left. Zero bytes give NULL.
@@ -76,20 +79,22 @@ void device_free(Device *device, void *memory);
 size_t device_bytes(const Device *device);
 size_t device_peak_bytes(const Device *device);
 
-// ---- work ----------------------------------------------------------------------------------------
+// ---- work
+// ----------------------------------------------------------------------------------------
 
-// launch(device, fill, .x = x, .value = 0, .n = n): puts the kernel and a copy of its arguments on the
-// device's queue.
+// launch(device, fill, .x = x, .value = 0, .n = n): puts the kernel and a copy of its arguments on
+// the device's queue.
 #define launch(device, kernel, ...)                                                                \
     device_launch((device), KERNEL_##kernel, &(struct kernel##_args){__VA_ARGS__},                 \
                   sizeof(struct kernel##_args))
 void device_launch(Device *device, KernelId kernel, const void *args, size_t size);
 
 // Copies between any two devices, the host included. Starts after all work that is now on either
-// queue, and later work of either queue starts after it; so neither side can overwrite what is being
-// copied. Between GPUs it goes peer to peer where a test pattern arrived intact, else through the
-// host. `dst` and `src` may be on the same device; they must not overlap. A copy between a GPU and a
-// CPU device makes the host wait; all others return at once. Every byte is entered in the ledger.
+// queue, and later work of either queue starts after it; so neither side can overwrite what is
+// being copied. Between GPUs it goes peer to peer where a test pattern arrived intact, else through
+// the host. `dst` and `src` may be on the same device; they must not overlap. A copy between a GPU
+// and a CPU device makes the host wait; all others return at once. Every byte is entered in the
+// ledger.
 void device_copy(Device *to, void *dst, Device *from, const void *src, size_t bytes);
 
 // A point in a device's queue: reached when all the work before it is done.
@@ -101,10 +106,11 @@ typedef struct Event {
 Event device_record(Device *device);
 void device_wait(Device *device, Event event);
 
-// A copy between two devices that is ordered by hand: on the queue of `to`, after `ready` (a point in the
-// queue of `from` at which src is complete). Returns the point at which the copy is done; until then src must
-// not be overwritten, which the caller sees to with device_wait(from, ...). For many copies side by side, as
-// in a ring, where device_copy() would make each wait for its neighbours. Enters the ledger like any copy.
+// A copy between two devices that is ordered by hand: on the queue of `to`, after `ready` (a point
+// in the queue of `from` at which src is complete). Returns the point at which the copy is done;
+// until then src must not be overwritten, which the caller sees to with device_wait(from, ...). For
+// many copies side by side, as in a ring, where device_copy() would make each wait for its
+// neighbours. Enters the ledger like any copy.
 Event device_copy_after(Event ready, Device *to, void *dst, const void *src, size_t bytes);
 
 // The host waits until the device's queue is empty.
@@ -116,7 +122,7 @@ void synchronize_host_reads(void);
 // Ends all workers and frees all devices. For tests; a program may simply end.
 void devices_close(void);
 
-// ---- ledger: who sent how many bytes to whom ---------------------------------------------------
+// ---- ledger: who sent how many bytes to whom --------------------------------------------------
 
 // Bytes copied from one device to another since the last reset. Copies within one device do not
 // count: they cross nothing. Two logical devices on one GPU count as two.

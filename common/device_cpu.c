@@ -1,8 +1,8 @@
 // device_cpu.c: a worker thread with a FIFO of tasks, which stands in for a GPU and its stream.
 //
-// The host puts tasks in, the worker takes them out in order. A ticket is a task's number in its queue;
-// an event is reached when the queue has completed that many tasks. That is all there is to events: one
-// counter and a condition variable per queue.
+// The host puts tasks in, the worker takes them out in order. A ticket is a task's number in its
+// queue; an event is reached when the queue has completed that many tasks. That is all there is to
+// events: one counter and a condition variable per queue.
 #include "backend.h"
 #include "error.h"
 #include "../kernels/cpu/cpu.h"
@@ -16,17 +16,24 @@ enum { QUEUE_LENGTH = 1024 }; // a training step is about 50 tasks per device
 typedef struct Task {
     enum { TASK_KERNEL, TASK_COPY, TASK_WAIT, TASK_EXIT } kind;
     union {
-        struct { CpuKernel *function; _Alignas(16) unsigned char args[MAX_KERNEL_ARGS]; } kernel;
-        struct { void *dst; const void *src; size_t bytes; } copy;
+        struct {
+            CpuKernel *function;
+            _Alignas(16) unsigned char args[MAX_KERNEL_ARGS];
+        } kernel;
+        struct {
+            void *dst;
+            const void *src;
+            size_t bytes;
+        } copy;
         Event event;
     };
 } Task;
 
 typedef struct Queue {
-    Task tasks[QUEUE_LENGTH];         // a ring: task number t is at t % QUEUE_LENGTH
+    Task tasks[QUEUE_LENGTH]; // a ring: task number t is at t % QUEUE_LENGTH
     uint64_t submitted, completed;
     pthread_mutex_t mutex;
-    pthread_cond_t work, progress;    // "there is a task", "one more is completed"
+    pthread_cond_t work, progress; // "there is a task", "one more is completed"
     pthread_t thread;
     CpuLane lane;
 } Queue;
@@ -37,14 +44,21 @@ static void wait_until_completed(Queue *queue, uint64_t ticket) {
     pthread_mutex_unlock(&queue->mutex);
 }
 
-// The host enqueues in the order of a program that could run on one thread, so what a worker waits for
-// was always enqueued before the wait: workers cannot wait for each other in a circle.
+// The host enqueues in the order of a program that could run on one thread, so what a worker waits
+// for was always enqueued before the wait: workers cannot wait for each other in a circle.
 static void run(Queue *queue, Task *task) {
     switch (task->kind) {
-    case TASK_KERNEL: task->kernel.function(&queue->lane, task->kernel.args); break;
-    case TASK_COPY: memcpy(task->copy.dst, task->copy.src, task->copy.bytes); break;
-    case TASK_WAIT: wait_until_completed(task->event.device->queue, task->event.ticket); break;
-    case TASK_EXIT: break;
+    case TASK_KERNEL:
+        task->kernel.function(&queue->lane, task->kernel.args);
+        break;
+    case TASK_COPY:
+        memcpy(task->copy.dst, task->copy.src, task->copy.bytes);
+        break;
+    case TASK_WAIT:
+        wait_until_completed(task->event.device->queue, task->event.ticket);
+        break;
+    case TASK_EXIT:
+        break;
     }
 }
 
@@ -77,7 +91,12 @@ static void submit(Device *device, const Task *task) {
     pthread_mutex_unlock(&queue->mutex);
 }
 
-// ---- the backend ---------------------------------------------------------------------------------
+void cpu_kernels_out_of_memory(size_t bytes) {
+    die("use a smaller --batch-size, or close other programs",
+        "out of memory: %zu bytes of scratch for a kernel", bytes);
+}
+
+// ---- the backend ------------------------------------------------------------------------------
 
 static int cpu_count(const char **why) {
     *why = "";
@@ -94,7 +113,8 @@ static void *cpu_open(Device *device) {
     pthread_cond_init(&queue->progress, NULL);
     queue->lane.threads = num_threads();
     if (pthread_create(&queue->thread, NULL, worker, queue) != 0)
-        die("use fewer --devices, or raise `ulimit -u`", "cannot start the thread of %s", device->name);
+        die("use fewer --devices, or raise `ulimit -u`", "cannot start the thread of %s",
+            device->name);
     return queue;
 }
 
@@ -133,7 +153,8 @@ static void cpu_launch(Device *device, KernelId kernel, const void *args, size_t
     submit(device, &task);
 }
 
-static void cpu_copy(Device *device, Device *other, void *dst, const void *src, size_t bytes, bool to_other) {
+static void cpu_copy(Device *device, Device *other, void *dst, const void *src, size_t bytes,
+                     bool to_other) {
     (void)other, (void)to_other; // all memory of this machine looks the same to memcpy
     submit(device, &(Task){.kind = TASK_COPY, .copy = {dst, src, bytes}});
 }

@@ -15,6 +15,9 @@ void set_program_name(const char *argv0) {
     name = slash ? slash + 1 : argv0;
 }
 
+static void (*clear_line)(void);
+void before_messages(void (*function)(void)) { clear_line = function; }
+
 const char *program_name(void) { return name; }
 
 // _exit, not exit: exit handlers would tear down the libraries that other threads are still using.
@@ -28,6 +31,7 @@ static void print_error(const char *hint, const char *format, va_list args) {
     char message[1024];
     vsnprintf(message, sizeof message, format, args);
     fflush(stdout);
+    if (clear_line) clear_line();
     fprintf(stderr, "%s: error: %s\nhint: %s\n", name, message, hint);
 }
 
@@ -54,6 +58,7 @@ void warn(const char *format, ...) {
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
     fflush(stdout);
+    if (clear_line) clear_line();
     fprintf(stderr, "%s: %s\n", name, message);
 }
 
@@ -80,4 +85,10 @@ char *xprintf(const char *format, ...) {
     vsnprintf(text, (size_t)length + 1, format, again);
     va_end(again);
     return text;
+}
+
+void check_stdout(void) {
+    if (fflush(stdout) != 0 || ferror(stdout))
+        die("is the disk full that standard output goes to?",
+            "standard output: what was printed did not arrive");
 }

@@ -31,6 +31,12 @@ void warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
         if (!(condition)) die((hint), "check failed: %s (%s:%d)", #condition, __FILE__, __LINE__); \
     } while (0)
 
+// To be called last: die()s if something that was printed did not arrive (a full disk).
+void check_stdout(void);
+
+// Called before a message is printed, to remove what stands on the line (a progress bar).
+void before_messages(void (*clear_line)(void));
+
 // malloc, calloc, strdup that end the program instead of returning NULL.
 void *xmalloc(unsigned long bytes);
 void *xcalloc(unsigned long count, unsigned long bytes);

@@ -49,7 +49,7 @@ static const Flag table[] = {
     {"data", "DIR", "folder of the Fashion-MNIST files", TEXT, AT(data), 0, 0},
     {"load", "F", "start from these parameters (safetensors)", TEXT, AT(load), 0, 0},
     {"save", "F", "write the parameters of the last run (safetensors)", TEXT, AT(save), 0, 0},
-    {"log-loss", "F", "write the mean loss of each minibatch (CSV step,loss)", TEXT, AT(log_loss),
+    {"log-loss", "F", "write the loss of each minibatch (CSV step,loss; each run from step 1)", TEXT, AT(log_loss),
      0, 0},
     {"csv", "F", "write the curves (CSV)", TEXT, AT(csv), 0, 0},
     {"out", "DIR", "folder for curves and pictures", TEXT, AT(out), 0, 0},

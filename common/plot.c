@@ -33,7 +33,8 @@ char *plot_script(const char *name) {
     return xprintf("plots/%s", name);
 }
 
-// ---- gnuplot -------------------------------------------------------------------------------------
+// ---- gnuplot
+// -------------------------------------------------------------------------------------
 
 bool gnuplot_succeeded(pid_t gnuplot) {
     int status;
@@ -53,15 +54,17 @@ bool gnuplot_runs(char *arguments[]) {
     return !failed && gnuplot_succeeded(pid);
 }
 
+char *plot_path(const char *path) { return xprintf("%s%s", path[0] == '/' ? "" : "./", path); }
+
 // In a process group of its own: Ctrl-C stops the training, which then wants its last picture.
 pid_t gnuplot_start(const char *script, const char *const inputs[], const char *output) {
     char *arguments[MOST_INPUTS + 5] = {"gnuplot", "-c", (char *)script};
     int n = 3;
     for (int i = 0; inputs[i]; i++) {
         CHECK(i < MOST_INPUTS, "gnuplot passes on nine arguments; one is the output");
-        arguments[n++] = (char *)inputs[i];
+        arguments[n++] = plot_path(inputs[i]);
     }
-    arguments[n++] = (char *)output;
+    arguments[n] = (char *)output;
 
     pid_t pid;
     posix_spawnattr_t own_group;
@@ -70,10 +73,12 @@ pid_t gnuplot_start(const char *script, const char *const inputs[], const char *
     posix_spawnattr_setpgroup(&own_group, 0);
     int failed = posix_spawnp(&pid, "gnuplot", NULL, &own_group, arguments, environ);
     posix_spawnattr_destroy(&own_group);
+    for (int i = 3; i < n; i++) free(arguments[i]);
     return failed ? 0 : pid;
 }
 
-// ---- a picture -----------------------------------------------------------------------------------
+// ---- a picture
+// -----------------------------------------------------------------------------------
 
 bool plot_can_draw(const char *script, const char *what, const char *figures) {
     if (!gnuplot_runs((char *[]){"gnuplot", "--version", NULL}))
@@ -87,7 +92,9 @@ bool plot_can_draw(const char *script, const char *what, const char *figures) {
 
 Drawing plot_start(const char *png, const char *script, const char *const inputs[]) {
     Drawing drawing = {.temporary = output_temporary(png)};
-    drawing.gnuplot = gnuplot_start(script, inputs, drawing.temporary);
+    char *output = plot_path(drawing.temporary);
+    drawing.gnuplot = gnuplot_start(script, inputs, output);
+    free(output);
     output_writer(drawing.temporary, drawing.gnuplot);
     return drawing;
 }

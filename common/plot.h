@@ -1,20 +1,23 @@
-// plot.h: pictures that gnuplot draws from figures in files. A script plots/NAME.gp gets the names of its
-// input files and, last, that of the PNG: `gnuplot -c plots/NAME.gp INPUT.. PNG`.
+// plot.h: pictures that gnuplot draws from figures in files. A script plots/NAME.gp gets the names
+// of its input files and, last, that of the PNG: `gnuplot -c plots/NAME.gp INPUT.. PNG`.
 #ifndef PLOT_H
 #define PLOT_H
 
 #include <stdbool.h>
 #include <sys/types.h>
 
-// plot_draw("run.png", "allreduce.gp", "run.csv"): draws, and waits for it. The PNG is whole or not there.
-// Returns whether it was drawn; where that cannot be, warns once and says that the figures are in the first
-// input.
-#define plot_draw(png, script, ...) plot_draw_from((png), (script), (const char *const[]){__VA_ARGS__, (void *)0})
+// plot_draw("run.png", "allreduce.gp", "run.csv"): draws, and waits for it. The PNG is whole or not
+// there. Returns whether it was drawn; where that cannot be, warns once and says that the figures
+// are in the first input.
+#define plot_draw(png, script, ...)                                                                \
+    plot_draw_from((png), (script), (const char *const[]){__VA_ARGS__, (void *)0})
 bool plot_draw_from(const char *png, const char *script, const char *const inputs[]);
 
-// ---- the steps of that, for pictures that are drawn beside other work ----------------------------
+// ---- the steps of that, for pictures that are drawn beside other work
+// ----------------------------
 
-// Where the script is: plots/NAME beside the program's folder, so that it is found from anywhere. free() it.
+// Where the script is: plots/NAME beside the program's folder, so that it is found from anywhere.
+// free() it.
 char *plot_script(const char *name);
 // Whether gnuplot and the script are there. If not, warns: "no gnuplot: WHAT in FIGURES only".
 bool plot_can_draw(const char *script, const char *what, const char *figures);
@@ -27,10 +30,13 @@ typedef struct Drawing {
 
 // `inputs` ends with NULL; `script` is a path.
 Drawing plot_start(const char *png, const char *script, const char *const inputs[]);
-// Waits, and takes over the picture. Returns false, with a warning that says where the figures are, if there
-// is none. Does nothing, and returns true, when nothing is being drawn.
+// Waits, and takes over the picture. Returns false, with a warning that says where the figures are,
+// if there is none. Does nothing, and returns true, when nothing is being drawn.
 bool plot_finish(Drawing *drawing, const char *png, const char *figures);
 
+// The path in a form that gnuplot takes for a file whatever its name: < or | in front would be a
+// command to it, - its own input, ~ a home folder. free() it.
+char *plot_path(const char *path);
 // Starts gnuplot with a script, its inputs and any `output`; 0 if it could not be started.
 pid_t gnuplot_start(const char *script, const char *const inputs[], const char *output);
 // Whether it ended well.

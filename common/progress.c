@@ -1,11 +1,23 @@
 // progress.c: see progress.h.
 #include "progress.h"
+#include "error.h"
 #include "timer.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <unistd.h>
 
-Progress progress_start(long total) { return (Progress){.total = total, .started = seconds_now()}; }
+static bool on_screen; // a bar, without a line end
+
+static void remove_bar(void) {
+    if (on_screen) fputs("\r\033[K", stderr);
+    on_screen = false;
+}
+
+Progress progress_start(long total) {
+    before_messages(remove_bar);
+    return (Progress){.total = total, .started = seconds_now()};
+}
 
 void progress_step(Progress *progress, const char *text) {
     enum { WIDTH = 24 };
@@ -15,6 +27,7 @@ void progress_step(Progress *progress, const char *text) {
     if (!isatty(STDERR_FILENO) || (now - progress->shown < 0.1 && progress->done < progress->total))
         return;
     progress->shown = now;
+    on_screen = true;
     int filled = (int)(WIDTH * progress->done / progress->total);
     long left = (long)((now - progress->started) / (double)progress->done *
                            (double)(progress->total - progress->done) +
@@ -27,6 +40,6 @@ void progress_step(Progress *progress, const char *text) {
 }
 
 void progress_clear(Progress *progress) {
-    if (progress->shown > 0) fputs("\r\033[K", stderr);
+    remove_bar();
     progress->shown = 0;
 }

@@ -41,7 +41,8 @@
 typedef enum { KERNELS(KERNEL_ENUM) NUM_KERNELS } KernelId;
 #undef KERNEL_ENUM
 
-// ---- elementwise and sums ------------------------------------------------------------------------
+// ---- elementwise and sums
+// ------------------------------------------------------------------------
 
 // x[i] = value
 struct fill_args {
@@ -84,10 +85,11 @@ struct relu_backward_args {
     size_t n;
 };
 
-// ---- fully connected layers ----------------------------------------------------------------------
+// ---- fully connected layers
+// ----------------------------------------------------------------------
 
-// C (M,N) = beta C + op(A) op(B); op(A) is (M,K), op(B) is (K,N). With trans_A, A is stored as (K,M);
-// with trans_B, B is stored as (N,K).
+// C (M,N) = beta C + op(A) op(B); op(A) is (M,K), op(B) is (K,N). With trans_A, A is stored as
+// (K,M); with trans_B, B is stored as (N,K).
 struct gemm_args {
     const float *A, *B;
     float *C, beta;
@@ -108,11 +110,12 @@ struct add_bias_backward_args {
     int rows, cols;
 };
 
-// ---- convolution and pooling ---------------------------------------------------------------------
+// ---- convolution and pooling
+// ---------------------------------------------------------------------
 
-// The shape of a 2-d convolution: X (N,C,H,W), W (M,C,kernel_h,kernel_w), b (M), Y (N,M,out_h,out_w)
-// with out = (H + 2 pad - kernel) / stride + 1, rounded down. As in all of deep learning this is
-// cross-correlation: the kernel is not flipped.
+// The shape of a 2-d convolution: X (N,C,H,W), W (M,C,kernel_h,kernel_w), b (M), Y
+// (N,M,out_h,out_w) with out = (H + 2 pad - kernel) / stride + 1, rounded down. As in all of deep
+// learning this is cross-correlation: the kernel is not flipped.
 struct conv2d_shape {
     int N, C, H, W, M, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, out_h, out_w;
 };
@@ -156,11 +159,12 @@ struct avg_pool2d_backward_args {
     struct avg_pool2d_shape s;
 };
 
-// ---- loss, accuracy, update ----------------------------------------------------------------------
+// ---- loss, accuracy, update
+// ----------------------------------------------------------------------
 
 // For each row i: losses[i] = -log softmax(logits[i])[labels[i]], probs[i] = softmax(logits[i]).
-// logits and probs are (rows,classes); labels holds class numbers as floats. A label that is no class
-// gives its row the loss NaN.
+// logits and probs are (rows,classes); labels holds class numbers as floats. A label that is no
+// class gives its row the loss NaN.
 struct cross_entropy_forward_args {
     const float *logits, *labels;
     float *losses, *probs;
@@ -174,8 +178,8 @@ struct cross_entropy_backward_args {
     int rows, classes;
 };
 
-// count[0] += the number of rows whose largest logit is at labels[i]; a tie goes to the first, as in
-// argmax; a row with a NaN, or with a label that is no class, is never correct.
+// count[0] += the number of rows whose largest logit is at labels[i]; a tie goes to the first, as
+// in argmax; a row with a NaN, or with a label that is no class, is never correct.
 struct count_correct_args {
     const float *logits, *labels;
     float *count;

@@ -2,7 +2,6 @@
 #include "cpu.h"
 
 #include <cblas.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #define DECLARE(name) CpuKernel name##_cpu;
@@ -19,13 +18,7 @@ void cpu_kernels_init(void) { openblas_set_num_threads(1); }
 void *cpu_scratch(CpuLane *lane, size_t bytes) {
     if (bytes <= lane->scratch_bytes) return lane->scratch;
     free(lane->scratch);
-    if (posix_memalign(&lane->scratch, 64, bytes) != 0) {
-        fprintf(stderr,
-                "error: out of memory: %zu bytes of scratch for a kernel\n"
-                "hint: use a smaller --batch-size or fewer --devices\n",
-                bytes);
-        _Exit(EXIT_FAILURE);
-    }
+    if (posix_memalign(&lane->scratch, 64, bytes) != 0) cpu_kernels_out_of_memory(bytes);
     lane->scratch_bytes = bytes;
     return lane->scratch;
 }

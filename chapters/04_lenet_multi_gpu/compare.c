@@ -1,0 +1,81 @@
+// compare.c: see compare.h. The book: "we see that the test accuracy obtained is basically the same
+// ... unfortunately there is no meaningful speedup". Here is why.
+#include "compare.h"
+
+#include "../../common/device.h"
+#include "../02_get_params_and_allreduce/allreduce.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static double largest_difference(const Result *one, const Result *two) {
+    double largest = 0;
+    for (size_t i = 0; i < one->num_params; i++)
+        largest = fmax(largest, fabs((double)one->params[i] - (double)two->params[i]));
+    return largest;
+}
+
+static void explain_accuracy(const Result *one, const Result *two) {
+    double difference = largest_difference(one, two);
+    printf("  Accuracy: %.4f on 1 device, %.4f on %d. Both runs take the same steps: the gradients "
+           "of the\n"
+           "    shards add up to the gradient of the whole minibatch.\n",
+           one->test_acc, two->test_acc, two->k);
+    if (difference == 0)
+        printf("    The parameters of both runs are equal to the bit: even the order of additions "
+               "is the same,\n"
+               "    because the sum over a minibatch is a tree, of which each device computes one "
+               "half.\n");
+    else
+        printf("    The parameters differ by up to %.2g. That comes from the order in which "
+               "numbers are added,\n"
+               "    at first in the seventh digit; training makes such differences grow, most "
+               "while the loss\n"
+               "    falls steeply, so the curves may part a little, and come together again.\n",
+               difference);
+}
+
+static void explain_time(const Result *one, const Result *two) {
+    double ratio = two->sec_per_epoch / one->sec_per_epoch;
+    printf("  Time: an epoch on %d devices took %.2f times as long as on 1.\n", two->k, ratio);
+    if (num_gpus() == 0)
+        printf("    The devices are workers that share the same %d cores: the same arithmetic on "
+               "the same\n"
+               "    cores, so about 1.00 is to be expected. The exchange of gradients adds to it, "
+               "smaller\n"
+               "    pieces of work may save, and what else the machine was doing counts too.\n",
+               num_threads());
+    else if (num_gpus() < two->k)
+        printf("    The devices are %d queues on %d GPU: no more arithmetic per second, only more "
+               "exchange.\n",
+               two->k, num_gpus());
+    else if (ratio > 0.9)
+        printf("    Each GPU has half the images, but LeNet is so small that starting kernels and "
+               "exchanging\n"
+               "    gradients takes longer than the arithmetic that is saved.\n");
+    else
+        printf("    Each GPU has half the images, and that outweighs the exchange of gradients.\n");
+}
+
+uint64_t bytes_per_step(const Result *r) {
+    uint64_t sent = 0;
+    for (int i = 0; i < r->k; i++)
+        sent += allreduce_bytes(chosen_allreduce(), r->num_params, r->k, i).sent;
+    return sent;
+}
+
+static void explain_bytes(const Result *r) {
+    printf("  Bytes: each step moved %.0f bytes between the devices, counted. The formula of an "
+           "allreduce\n"
+           "    (%s), 2 (k-1) times the %zu bytes of the gradients, says %llu.\n",
+           (double)r->bytes_between / (double)r->steps, chosen_allreduce()->name,
+           r->num_params * sizeof(float), (unsigned long long)bytes_per_step(r));
+}
+
+void explain(const Result *one, const Result *two) {
+    printf("\nWhat the comparison shows\n");
+    explain_accuracy(one, two);
+    explain_time(one, two);
+    explain_bytes(two);
+    printf("\n");
+}

@@ -1,0 +1,26 @@
+// compare.h: what there is to say about two runs, in words and with their own figures.
+#ifndef COMPARE_H
+#define COMPARE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+// What is known of a run when it is over.
+typedef struct Result {
+    int k;                  // devices
+    int epochs;             // finished, and evaluated
+    long steps;             // minibatches
+    double test_acc;        // after the last epoch
+    double sec_per_epoch;   // of training alone; 0 if there was no step
+    uint64_t bytes_between; // that crossed between devices, in all steps
+    float *params;          // where it ended: all parameters, one behind the other; free() it
+    size_t num_params;      // how many floats those are
+} Result;
+
+// The bytes that an allreduce of all gradients moves in one step, whichever algorithm it is.
+uint64_t bytes_per_step(const Result *r);
+
+// "What the comparison shows": the accuracies, the times and the bytes, and why.
+void explain(const Result *one, const Result *two);
+
+#endif
