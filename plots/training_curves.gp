@@ -29,7 +29,7 @@ stats csv skip 1 using (k = sprintf(' %d ', int($1)), devices = strstrt(devices,
 # thinner and darker on top of it.
 array widths[4] = [7, 2.5, 1.5, 1]
 array colors[4] = [0xf4a582, 0x2166ac, 0x1b7837, 0x762a83]
-array marks[4] = [7, 6, 4, 8]
+array marks[4] = [7, 7, 5, 9]
 nth(i) = i > 4 ? 4 : i
 name(k) = (k eq "1") ? "1 device" : k." devices"
 
@@ -49,7 +49,7 @@ if (is_text) {
     plot for [i=1:words(devices)] csv skip 1 using 2:(int($1) == int(word(devices, i)) ? $4 : NaN) \
         with linespoints title name(word(devices, i))
 } else {
-    set multiplot layout 1,2 title "Training on k devices" font ",24"
+    set multiplot layout 1,2 title "Training on Fashion-MNIST" font ",24"
     do for [panel=1:2] {
         set title (panel == 1 ? "training loss" : "test accuracy")
         set format y (panel == 1 ? "%.1f" : "%.2f")
