@@ -174,8 +174,8 @@ test: report
 
 sanitize:
 	@$(MAKE) --no-print-directory SANITIZE=asan test
-	+@$(MAKE_PARALLEL) SANITIZE=tsan build/tsan/test_device build/tsan/test_data
-	@sh tests/run.sh build/tsan test_device test_data
+	+@$(MAKE_PARALLEL) SANITIZE=tsan build/tsan/test_device build/tsan/test_data build/tsan/test_allreduce
+	@sh tests/run.sh build/tsan test_device test_data test_allreduce
 
 bench: report
 	+@$(MAKE_PARALLEL) test-programs

@@ -571,6 +571,48 @@ done
 unwritable "--out is a file" --out file
 unwritable "--out in a file" --out file/deeper
 
+# Names that gnuplot would take for a command, for its own input or for a home folder.
+for strange in '<touch ran' '|touch ran' - '~' "it's"; do
+    fresh
+    train --devices 1 --epochs 1 "--csv=$strange" --out "$strange.d"
+    expect_good
+    expect_line "$here/$strange" '^1,1,'
+    [ $gnuplot = no ] || expect_png "$here/$strange.d/$name.png"
+    [ ! -e "$here/ran" ] || complain "gnuplot ran a command that a file name held"
+    verdict "a file with the name $strange"
+done
+
+for pair in "--csv a --log-loss a" "--save a --csv a" "--save plots/${name}_filters.png"; do
+    fresh
+    train --devices 1 --steps 1 $pair
+    expect_refusal 2 'two outputs'
+    verdict "two outputs in one file: $pair"
+done
+
+fresh
+mkdir -p "$here/plots/${name}_predictions.png"
+train --devices 1 --steps 1
+expect_refusal 1
+verdict "a picture that could not be written is refused before the training"
+
+fresh
+train --devices 1 --steps 2 # of four minibatches
+expect_good
+expect_line "$out" '^  epoch 0\.5: '
+expect_line "$here/plots/$name.csv" '^1,0\.5,'
+verdict "half an epoch is said to be half an epoch"
+
+fresh
+if [ -w /dev/full ]; then
+    (cd "$here" && "$program" --data "$data" --backend cpu --devices 1 --batch-size 16 --steps 1) >/dev/full 2>"$err"
+    status=$?
+    : >"$out"
+    expect_error 1 'standard output'
+    verdict "out of disk: standard output"
+else
+    skip "out of disk: standard output" "no /dev/full"
+fi
+
 fresh
 mkdir "$here/locked"
 chmod 555 "$here/locked"
@@ -709,6 +751,12 @@ else
     expect_line "$out" 'epoch 1/2, loss .*%.* left'
     expect_line "$out" '^test acc: '
     verdict "a progress bar on a terminal"
+
+    printf 'exec "%s" --data "%s" --backend cpu --devices 1 --batch-size 16 --lr 1e30\n' "$program" "$data" >"$here/go"
+    (cd "$here" && exec "$timeout" -k 2 30 script -qec 'sh go' /dev/null) >"$out" 2>&1 </dev/null
+    tr '\r' '\n' <"$out" | sed "s/^$(printf '\033')\[K//" >"$work/lines"
+    expect_line "$work/lines" "^$name: error: the loss became"
+    verdict "an error during the training begins a line of its own"
 fi
 
 # ---- Ctrl-C ----------------------------------------------------------------------------------------------

@@ -1,12 +1,12 @@
-// allreduce.c: the book's allreduce(), by the algorithm that was chosen. The algorithms are in files of
-// their own: read allreduce_star.c first, then _sharded, _ring and _tree.
+// allreduce.c: the book's allreduce(), by the algorithm that was chosen. The algorithms are in
+// files of their own: read allreduce_star.c first, then _sharded, _ring and _tree.
 #include "allreduce.h"
 
 #include "../../common/error.h"
 
 #include <string.h>
 
-// ---- the table -----------------------------------------------------------------------------------
+// ---- the table ----------------------------------------------------------------------------------
 
 static int there_and_back(int k) { return 2 * (k - 1); }
 
@@ -41,7 +41,7 @@ Traffic allreduce_bytes(const Allreduce *algorithm, size_t n, int k, int i) {
     return (Traffic){floats.sent * sizeof(float), floats.received * sizeof(float)};
 }
 
-// ---- the book's function -------------------------------------------------------------------------
+// ---- the book's function ------------------------------------------------------------------------
 
 static bool share_memory(const Tensor *a, const Tensor *b) {
     uintptr_t first_a = (uintptr_t)a->data, first_b = (uintptr_t)b->data;
@@ -60,15 +60,17 @@ const char *allreduce_mistake(Tensor *const data[], int k) {
 
 void allreduce(Tensor *const data[], int k) {
     const char *mistake = allreduce_mistake(data, k);
-    if (mistake) die("give each device a tensor of its own, all of one shape", "allreduce: %s", mistake);
+    if (mistake)
+        die("give each device a tensor of its own, all of one shape", "allreduce: %s", mistake);
     chosen->run(data, k);
 }
 
-// ---- for the algorithms --------------------------------------------------------------------------
+// ---- for the algorithms -------------------------------------------------------------------------
 
 Part part_of(size_t n, int k, int j) {
     size_t count = n / (size_t)k, extra = n % (size_t)k, part = (size_t)j;
-    return (Part){.first = part * count + (part < extra ? part : extra), .count = count + (part < extra)};
+    return (Part){.first = part * count + (part < extra ? part : extra),
+                  .count = count + (part < extra)};
 }
 
 float *part_data(const Tensor *t, Part part) { return t->data ? t->data + part.first : NULL; }

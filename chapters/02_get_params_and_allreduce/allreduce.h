@@ -1,12 +1,14 @@
-// allreduce.h: sum a vector over all devices. Book: "Multiple GPUs", section "Data Synchronization".
+// allreduce.h: sum a vector over all devices. Book: "Multiple GPUs", section "Data
+// Synchronization", and its exercise 3.
 #ifndef ALLREDUCE_H
 #define ALLREDUCE_H
 
 #include "../../common/tensor.h"
 
-// data[i] is on device i; afterwards each holds the sum of all, the same bits on each. Enqueued, not
-// waited for. The k tensors have one shape, are on k different devices and share no memory; die()s if not.
-// What arrives from other devices is kept in the arena until the next begin_step() of its device.
+// data[i] is on device i; afterwards each holds the sum of all, the same bits on each. Enqueued,
+// not waited for. The k tensors have one shape, are on k different devices and share no memory;
+// die()s if not. What arrives from other devices is kept in the arena until the next begin_step()
+// of its device.
 //
 // `const`: the tensors are written into, never replaced. Whoever else holds data[i] sees the sum.
 void allreduce(Tensor *const data[], int k);
@@ -14,32 +16,33 @@ void allreduce(Tensor *const data[], int k);
 // By which algorithm: "star" (at first), "sharded", "ring" or "tree", as --allreduce has it.
 void choose_allreduce(const char *name);
 
-// ---- the algorithms ------------------------------------------------------------------------------
+// ---- the algorithms -----------------------------------------------------------------------------
 //
-// For a vector of n floats, N = 4 n bytes. Each has the same sum at the end, up to rounding: the order of
-// additions differs, but for one algorithm and one k it is always the same. In all, 2 (k-1) N bytes cross,
-// whichever it is; what differs is how many of them one device has to send, and how many transfers have
-// to come one after the other.
+// For a vector of n floats, N = 4 n bytes. Each has the same sum at the end, up to rounding: the
+// order of additions differs, but for one algorithm and one k it is always the same. In all,
+// 2 (k-1) N bytes cross, whichever it is; what differs is how many of them one device has to send,
+// and how many transfers have to come one after the other.
 
 // The book's. Device 0 receives from all others, adds, and sends the sum back.
 // 2 (k-1) steps of N bytes, all of them through device 0: it sends (k-1) N, each other device N.
 void allreduce_star(Tensor *const data[], int k);
 
-// The book's exercise 3: device j sums part j of the vector, so that all are at work, then each collects
-// the parts (reduce-scatter, all-gather). The sums have the star's bits.
-// 2 (k-1) steps of N/k bytes; each device sends 2 (k-1)/k N. Rabenseifner, "Optimization of collective
-// reduction operations", ICCS 2004; as k parameter servers: Li et al., OSDI 2014.
+// The book's exercise 3: device j sums part j of the vector, so that all are at work, then each
+// collects the parts (reduce-scatter, all-gather). The sums have the star's bits.
+// 2 (k-1) steps of N/k bytes; each device sends 2 (k-1)/k N. Rabenseifner, "Optimization of
+// collective reduction operations", ICCS 2004; as k parameter servers: Li et al., OSDI 2014.
 void allreduce_sharded(Tensor *const data[], int k);
 
-// The same two halves, but each device sends to its right neighbour only, for links that form a ring.
-// 2 (k-1) steps of N/k bytes; each device sends 2 (k-1)/k N, and less is not possible. Patarasu and Yuan,
-// "Bandwidth optimal all-reduce algorithms for clusters of workstations", J. Parallel Distrib. Comput. 2009.
+// The same two halves, but each device sends to its right neighbour only, for links that form a
+// ring.
+// 2 (k-1) steps of N/k bytes; each device sends 2 (k-1)/k N, and less is not possible. Patarasu and
+// Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 2009.
 void allreduce_ring(Tensor *const data[], int k);
 
 // Sums in pairs, pairs of pairs and so on up to device 0, and back the same way (a binomial tree).
-// 2 log2(k) steps (rounded up) of N bytes; device 0 sends log2(k) N. For short vectors, where the number of
-// steps is what counts. Thakur, Rabenseifner and Gropp, "Optimization of collective communication
-// operations in MPICH", Int. J. High Perform. Comput. Appl. 2005.
+// 2 log2(k) steps (rounded up) of N bytes; device 0 sends log2(k) N. For short vectors, where the
+// number of steps is what counts. Thakur, Rabenseifner and Gropp, "Optimization of collective
+// communication operations in MPICH", IJHPCA 2005.
 void allreduce_tree(Tensor *const data[], int k);
 
 // What one device sends to others and receives from them.
@@ -59,17 +62,17 @@ enum { NUM_ALLREDUCES = 4 };
 extern const Allreduce allreduces[NUM_ALLREDUCES];
 const Allreduce *chosen_allreduce(void);
 
-// The formula: the bytes that device i of k sends and receives for a vector of n floats. Exact, whether
-// or not k divides n.
+// The formula: the bytes that device i of k sends and receives for a vector of n floats. Exact,
+// whether or not k divides n.
 Traffic allreduce_bytes(const Allreduce *algorithm, size_t n, int k, int i);
 
 // NULL if allreduce() takes these tensors, else what is wrong with them.
 const char *allreduce_mistake(Tensor *const data[], int k);
 
-// ---- for those who write one ---------------------------------------------------------------------
+// ---- for those who write one --------------------------------------------------------------------
 
-// Part j of n floats in k parts: `count` floats from `first` on. Sizes differ by one at most, and the
-// first n % k parts are the longer ones.
+// Part j of n floats in k parts: `count` floats from `first` on. Sizes differ by one at most, and
+// the first n % k parts are the longer ones.
 typedef struct Part {
     size_t first, count;
 } Part;

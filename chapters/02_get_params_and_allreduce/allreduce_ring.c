@@ -1,10 +1,11 @@
-// allreduce_ring.c: each device talks to its two neighbours only, and all of them all the time. What is
-// wrong with the sharded one: every device talks to every other, which needs k (k-1) links at full speed;
-// most machines do not have them.
+// allreduce_ring.c: each device talks to its two neighbours only, and all of them all the time.
+// What is wrong with the sharded one: every device talks to every other, which needs k (k-1) links
+// at full speed; most machines do not have them.
 //
-// The vector is cut into k parts. In each step each device sends one part to its right and receives another
-// from its left. A part that travels past all devices is summed (reduce-scatter); the sum then travels past
-// all once more and is stored (all-gather). Three devices, what each holds of its three parts:
+// The vector is cut into k parts. In each step each device sends one part to its right and receives
+// another from its left. A part that travels past all devices is summed (reduce-scatter); the sum
+// then travels past all once more and is stored (all-gather). Three devices, what each holds of its
+// three parts:
 //
 //     device 0   1   2         0    1    2        0    1    2       0   1   2        0   1   2
 //           a0  b0  c0         .  ab0    .        .    .   S0      S0   .  S0       S0  S0  S0
@@ -14,22 +15,24 @@
 
 #include "../../common/autograd.h"
 
-// One step: device i sends part (i + first) mod k to its right neighbour, all devices at once. With
-// `received`, tensors for what arrives, that is added to the device's own part; else it replaces it.
+// One step: device i sends part (i + first) mod k to its right neighbour, all devices at once. What
+// arrives is put into `received` and added to the device's own part; without `received` it takes
+// the place of that.
 //
-// On the side of the sender nothing is waited for: the part that it sent is overwritten only by the sum,
-// and the sum has come round through everybody who read that part.
+// On the side of the sender nothing is waited for: the part that it sent is overwritten only by the
+// sum, and the sum has come round through everybody who read that part.
 static void pass_to_the_right(Tensor *const data[], int k, int first, Tensor *const received[]) {
     Event ready[MAX_DEVICES];
-    // All taken before the first transfer is enqueued: so each transfer waits for what its sender did in
-    // the steps before, and not for what the sender receives in this one.
+    // All taken before the first transfer is enqueued: so each transfer waits for what its sender
+    // did in the steps before, and not for what the sender receives in this one.
     record_all(data, k, ready);
     for (int i = 0; i < k; i++) {
         int left = (i + k - 1) % k;
         Device *device = data[i]->device;
         Part part = part_of(numel(data[0]), k, (left + first) % k);
         float *mine = part_data(data[i], part), *arrived = received ? received[i]->data : mine;
-        device_copy_after(ready[left], device, arrived, part_data(data[left], part), part.count * sizeof(float));
+        device_copy_after(ready[left], device, arrived, part_data(data[left], part),
+                          part.count * sizeof(float));
         if (received) launch(device, add, .y = mine, .x = arrived, .n = part.count);
     }
 }
@@ -40,18 +43,19 @@ void allreduce_ring(Tensor *const data[], int k) {
     int longest = (int)part_of(numel(data[0]), k, 0).count;
     for (int i = 0; i < k; i++) received[i] = arena_tensor(data[i]->device, 1, &longest, false);
 
-    // Reduce-scatter: what a device sends is what it added up in the step before. At the end device i
-    // has the whole sum of part i+1.
+    // Reduce-scatter: what a device sends is what it added up in the step before. At the end device
+    // i has the whole sum of part i+1.
     for (int step = 0; step < k - 1; step++) pass_to_the_right(data, k, k - step, received);
     // All-gather: it sends that, and then what it received in the step before.
     for (int step = 0; step < k - 1; step++) pass_to_the_right(data, k, k + 1 - step, NULL);
 
-    // Whatever comes next may overwrite data[left], so it waits until device i has read the last of it.
+    // What comes next may overwrite data[left], so it waits until device i has read the last of it.
     record_all(data, k, done);
     for (int i = 0; i < k; i++) device_wait(data[(i + k - 1) % k]->device, done[i]);
 }
 
-// In each half a device sends all parts but one: that which it ends up with, or its right neighbour does.
+// In each half a device sends all parts but one: first part i+1, whose sum it is to keep, then part
+// i+2, whose sum its right neighbour has already.
 Traffic allreduce_ring_floats(size_t n, int k, int i) {
     size_t own = part_of(n, k, i).count, next = part_of(n, k, (i + 1) % k).count;
     size_t after_next = part_of(n, k, (i + 2) % k).count;

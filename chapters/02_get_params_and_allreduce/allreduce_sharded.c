@@ -1,5 +1,6 @@
-// allreduce_sharded.c: each device is the hub of one part of the vector. What is wrong with the star: while
-// device 0 receives and adds, k-1 devices and all links between them have nothing to do.
+// allreduce_sharded.c: each device is the hub of one part of the vector. What is wrong with the
+// star: while device 0 receives and adds, all other devices, and the links between them, have
+// nothing to do.
 //
 //     reduce-scatter: device j receives part j from all others and adds up
 //     all-gather:     each device collects the other k-1 sums from their owners
@@ -12,8 +13,8 @@
 
 #include "../../common/autograd.h"
 
-// Device j receives part j of all others. Each comes to a place of its own, so that they may arrive in
-// any order; the returned tensor has them in the order of the devices, j left out.
+// Device j receives part j of all others. Each comes to a place of its own, so that they may arrive
+// in any order; the returned tensor has them in the order of the devices, j left out.
 static Tensor *collect_part(Tensor *const data[], int k, int j, const Event ready[]) {
     Part part = part_of(numel(data[0]), k, j);
     Tensor *received = arena_tensor(data[j]->device, 2, (int[]){k - 1, (int)part.count}, false);
@@ -21,14 +22,14 @@ static Tensor *collect_part(Tensor *const data[], int k, int j, const Event read
     for (int turn = 1; turn < k; turn++) {
         int from = (j + turn) % k, row = from < j ? from : from - 1;
         Part place = {.first = (size_t)row * part.count, .count = part.count};
-        device_copy_after(ready[from], data[j]->device, part_data(received, place), part_data(data[from], part),
-                          part.count * sizeof(float));
+        device_copy_after(ready[from], data[j]->device, part_data(received, place),
+                          part_data(data[from], part), part.count * sizeof(float));
     }
     return received;
 }
 
-// ((0 + 1) + 2) + ..., the order of the star, so that the sums have the same bits. Device j's own part is
-// where the sum has to end; a + b is b + a, so it may be the target when its turn comes.
+// ((0 + 1) + 2) + ..., the order of the star, so that the sums have the same bits. Device j's own
+// part is where the sum has to end; a + b is b + a, so it may be the target when its turn comes.
 static void add_in_order(Tensor *const data[], int k, int j, const Tensor *received) {
     Part part = part_of(numel(data[0]), k, j);
     float *mine = part_data(data[j], part), *sum = j == 0 ? mine : received->data;
@@ -46,23 +47,23 @@ void allreduce_sharded(Tensor *const data[], int k) {
     record_all(data, k, ready); // each vector is complete
     for (int j = 0; j < k; j++) add_in_order(data, k, j, collect_part(data, k, j, ready));
 
-    // Part j of the others is overwritten here. Its owner has read it: it comes after the sum is ready.
+    // What is overwritten here, part j of the others, its owner has read before the sum was ready.
     record_all(data, k, ready); // each part is summed
     for (int i = 0; i < k; i++)
         for (int turn = 1; turn < k; turn++) {
             int owner = (i + turn) % k;
             Part part = part_of(numel(data[0]), k, owner);
-            device_copy_after(ready[owner], data[i]->device, part_data(data[i], part), part_data(data[owner], part),
-                              part.count * sizeof(float));
+            device_copy_after(ready[owner], data[i]->device, part_data(data[i], part),
+                              part_data(data[owner], part), part.count * sizeof(float));
         }
 
-    // Whatever comes next may overwrite data[i], so it waits until all others have read their parts of it.
+    // What comes next may overwrite data[i], so it waits until all others have read their parts.
     record_all(data, k, done);
     for (int i = 0; i < k; i++)
         for (int reader = 0; reader < k; reader++) device_wait(data[i]->device, done[reader]);
 }
 
-// First all parts but its own, to their owners; then its own, to all others. Received: the other way round.
+// First all parts but its own, to their owners; then its own, to all others. It receives as much.
 Traffic allreduce_sharded_floats(size_t n, int k, int i) {
     size_t own = part_of(n, k, i).count, floats = (n - own) + (size_t)(k - 1) * own;
     return (Traffic){.sent = floats, .received = floats};

@@ -1,4 +1,4 @@
-// allreduce_star.c: the book's allreduce. Simple, and slow: device 0 does all the work, the others wait.
+// allreduce_star.c: the book's allreduce. Simple, and slow: device 0 does all the work.
 //
 //     1 ──┐         ┌─▶ 1
 //     2 ──┼─▶ 0 ────┼─▶ 2

@@ -1,6 +1,6 @@
-// allreduce_tree.c: sums in pairs, so that the number of steps grows with log2(k). What is wrong with the
-// ring: 2 (k-1) steps one after the other. Each costs the start of a transfer, however few bytes there
-// are, and with 1000 devices there are 1998 of them; here there are 20.
+// allreduce_tree.c: sums in pairs, so that the number of steps grows with log2(k). What is wrong
+// with the ring: 2 (k-1) steps one after the other. Each costs the start of a transfer, however few
+// bytes there are, and with 1000 devices there are 1998 of them; here there are 20.
 //
 //     0 ◀─ 1   2 ◀─ 3   4 ◀─ 5   6 ◀─ 7     distance 1, four pairs side by side
 //     0 ◀───── 2        4 ◀───── 6          distance 2
@@ -15,20 +15,23 @@ void allreduce_tree(Tensor *const data[], int k) {
     for (int i = 0; i + 1 < k; i += 2)
         received[i] = arena_tensor(data[i]->device, data[i]->ndim, data[i]->shape, false);
 
-    // At one distance no device is in two pairs, so a copy that makes both its sides wait holds up no one.
+    // At one distance no device is in two pairs, so copies that make both sides wait hold up no
+    // one.
     int distance = 1;
     for (; distance < k; distance *= 2)
         for (int i = 0; i + distance < k; i += 2 * distance) {
             tensor_copy(received[i], data[i + distance]);
-            launch(data[i]->device, add, .y = data[i]->data, .x = received[i]->data, .n = numel(data[i]));
+            launch(data[i]->device, add, .y = data[i]->data, .x = received[i]->data,
+                   .n = numel(data[i]));
         }
 
     for (distance /= 2; distance >= 1; distance /= 2)
-        for (int i = 0; i + distance < k; i += 2 * distance) tensor_copy(data[i + distance], data[i]);
+        for (int i = 0; i + distance < k; i += 2 * distance)
+            tensor_copy(data[i + distance], data[i]);
 }
 
-// n floats on each edge of the tree, once up and once down. Device i has edges to i + 1, i + 2, i + 4, ...
-// as long as it is the left one of these pairs, and but for device 0 one to the left.
+// n floats on each edge of the tree, once up and once down. Device i has edges to i + 1, i + 2,
+// i + 4, ... as long as it is the left one of these pairs, and but for device 0 one to the left.
 Traffic allreduce_tree_floats(size_t n, int k, int i) {
     size_t edges = i > 0;
     for (int distance = 1; i % (2 * distance) == 0 && i + distance < k; distance *= 2) edges++;

@@ -1,34 +1,34 @@
 // # Multiple GPUs: get_params and allreduce
 //
-// Book: "Training on Multiple GPUs" (multiple-gpus), section "Data Synchronization", and its exercise 3.
+// Book: "Training on Multiple GPUs" (multiple-gpus), "Data Synchronization", and exercise 3.
 // Difficulty: ★★☆☆
 //
 // What you will learn
-//   - the two operations that training on k devices needs: copies of the parameters for each device, and
-//     the sum of a vector over all devices;
+//   - the two operations that training on k devices needs: copies of the parameters for each
+//     device, and the sum of a vector over all devices;
 //   - two mistakes in them that are easy to make and hard to see, and how to catch them;
 //   - why the book's allreduce is slow, three that are faster, and how to measure and compare them.
 //
 // How to run
-//   make run-02                                               everything; on 2 cores about a minute
-//   build/02_get_params_and_allreduce --devices 8             the times on 8 devices only
-//   build/02_get_params_and_allreduce --steps 3               each time measured 3 times at most
-//   build/02_get_params_and_allreduce --allreduce ring        the book's demonstration, by another algorithm
+//   make run-02                                           all of it; about a minute on 2 cores
+//   build/02_get_params_and_allreduce --devices 8         the times on 8 devices only
+//   build/02_get_params_and_allreduce --steps 3           each time measured 3 times at most
+//   build/02_get_params_and_allreduce --allreduce ring    the book's demonstration by another way
 //
-// What you will see: the book's prints, "ok" for each check (a check that fails ends the program with an
-// error), tables of bytes and of times, and the times as a picture in plots/.
+// What you will see: the book's prints, "ok" for each check (a check that fails ends the program
+// with an error), tables of bytes and of times, and the times as a picture in plots/.
 //
-// Read in this order: get_params.c, allreduce_star.c (the book's), this file, and when it speaks of them
-// allreduce_sharded.c, allreduce_ring.c, allreduce_tree.c.
+// Read in this order: get_params.c, allreduce_star.c (the book's), this file, and when it speaks of
+// them allreduce_sharded.c, allreduce_ring.c, allreduce_tree.c, times.c.
 #include "../../common/error.h"
 #include "../../common/file.h"
 #include "../../common/flags.h"
 #include "../../common/functional.h"
 #include "../../common/plot.h"
 #include "../../common/random.h"
-#include "../../common/timer.h"
 #include "allreduce.h"
 #include "get_params.h"
+#include "times.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +38,8 @@ static Flags flags;
 
 // A chapter that computes something wrong ends with an error.
 static void check(bool right, const char *what) {
-    if (!right) die("this is a mistake in the program: please report it", "it does not hold that %s", what);
+    if (!right)
+        die("this is a mistake in the program: please report it", "it does not hold that %s", what);
     printf("  ok: %s\n", what);
 }
 
@@ -63,34 +64,29 @@ static bool all_replicas_equal(Tensor *const data[], int k) {
     return true;
 }
 
-// One vector of n floats on each of the devices 0..k-1. The caller frees them with free_params().
-static void vectors_on_devices(Tensor *data[], int k, int n) {
-    Device *devices[MAX_DEVICES] = {NULL};
-    for (int i = 0; i < k; i++) devices[i] = try_gpu(i);
-    share_cores(devices, k);
-    for (int i = 0; i < k; i++) data[i] = tensor_new(devices[i], n);
-}
-
 // ## get_params
 //
-// A device computes with what is in its own memory. So before it can evaluate the network it needs a copy
-// of all parameters, with gradients attached. Here for the first layer of LeNet.
+// A device computes with what is in its own memory. So before it can evaluate the network it needs
+// a copy of all parameters, with gradients attached. Here for the first layer of LeNet.
 
 static void demonstrate_get_params(void) {
     printf("\nget_params: the parameters on a device\n");
-    Tensor *params[2] = {tensor_new(host(), 20, 1, 3, 3), tensor_new(host(), 20)}, *new_params[2]; // W1, b1
-    fill_normal(params[0]->data, numel(params[0]), 0.01, flags.seed, STREAM_PARAMS);
-    tensor_fill(params[1], 0);
+    Tensor *W1 = tensor_new(host(), 20, 1, 3, 3), *b1 = tensor_new(host(), 20);
+    Tensor *params[2] = {W1, b1}, *new_params[2];
+    fill_normal(W1->data, numel(W1), 0.01, flags.seed, STREAM_PARAMS);
+    tensor_fill(b1, 0);
 
     get_params(params, 2, try_gpu(0), new_params);
     tensor_print("b1 weight", new_params[1]);
     tensor_print("b1 grad", new_params[1]->grad);
 
-    Tensor *zeros = tensor_zeros_like(params[0]);
-    check(same_bits(new_params[0], params[0]) && same_bits(new_params[1], params[1]), "the copies have the same bits");
+    Tensor *zeros = tensor_zeros_like(W1);
+    check(same_bits(new_params[0], W1) && same_bits(new_params[1], b1),
+          "the copies have the same bits");
     check(same_bits(new_params[0]->grad, zeros), "nothing was computed yet, so gradients are zero");
     tensor_fill(new_params[0], 1);
-    check(!same_bits(new_params[0], params[0]), "a copy has memory of its own: changing it leaves the original alone");
+    check(!same_bits(new_params[0], W1),
+          "a copy has memory of its own: changing it leaves the original alone");
     tensor_free(zeros);
     free_params(params, 2);
     free_params(new_params, 2);
@@ -98,8 +94,8 @@ static void demonstrate_get_params(void) {
 
 // ## allreduce
 //
-// The other operation adds up a vector over all devices and gives each device the sum. To test it, vectors
-// with different values on two devices: ones, times i + 1.
+// The other operation adds up a vector over all devices and gives each device the sum. To test it,
+// vectors with different values on two devices: ones, times i + 1.
 
 static void ones_times_i_plus_1(Tensor *data[], int k) {
     for (int i = 0; i < k; i++) {
@@ -109,7 +105,8 @@ static void ones_times_i_plus_1(Tensor *data[], int k) {
 }
 
 static void demonstrate_allreduce(void) {
-    printf("\nallreduce (%s): the sum over all devices, on each device\n", chosen_allreduce()->name);
+    printf("\nallreduce (%s): the sum over all devices, on each device\n",
+           chosen_allreduce()->name);
     Tensor *data[2];
     ones_times_i_plus_1(data, 2);
     tensor_print("before allreduce, data[0]", data[0]);
@@ -128,13 +125,14 @@ static void demonstrate_allreduce(void) {
 // ## A mistake: a new tensor in place of a sum
 //
 // The last line of the book's allreduce writes into data[i]. Its PyTorch version once said instead
-// data[i] = data[0].to(data[i].device), which looks the same and makes a new tensor. The caller's list then
-// has the sum, but the list was made for this call; the parameter's own gradient is still the old one. So
-// device 0 takes a step with the whole gradient, and each other device with that of its own shard. Nothing
-// fails; the accuracy is a little worse.
+// data[i] = data[0].to(data[i].device), which looks the same and makes a new tensor. The caller's
+// list then has the sum, but the list was made for this call; the parameter's own gradient is still
+// the old one. So device 0 takes a step with the whole gradient, and each other device with that of
+// its own shard. Nothing fails, no message appears: the replicas just drift apart.
 //
-// In C the same mistake does not get past the compiler if the parameter is declared as in allreduce.h:
-// `Tensor *const data[]` says that the tensors may be written into and the pointers may not.
+// In C the same mistake does not get past the compiler if the parameter is declared as in
+// allreduce.h: `Tensor *const data[]` says that the tensors may be written into and the pointers
+// may not.
 
 static void allreduce_rebinding(Tensor *data[], int k) {
     for (int i = 1; i < k; i++) {
@@ -145,7 +143,8 @@ static void allreduce_rebinding(Tensor *data[], int k) {
     for (int i = 1; i < k; i++) data[i] = tensor_to(data[0], data[i]->device); // the mistake
 }
 
-// One step of training on two devices, with gradients 1 and 2. Returns whether the replicas agree after it.
+// One step of training on two devices, with gradients 1 and 2. Returns whether the replicas agree
+// after it.
 static bool step_with(void (*sum_over_devices)(Tensor *data[], int k)) {
     Tensor *W[2], *grads[2];
     for (int i = 0; i < 2; i++) {
@@ -171,16 +170,18 @@ static void allreduce_as_it_should(Tensor *data[], int k) { allreduce(data, k); 
 
 static void show_rebinding(void) {
     printf("\nA mistake: data[i] = a new tensor with the sum, instead of writing into data[i]\n");
-    check(!step_with(allreduce_rebinding), "the mistake is noticed: after one step the replicas differ");
+    check(!step_with(allreduce_rebinding),
+          "the mistake is noticed: after one step the replicas differ");
     printf("The same step with allreduce()\n");
     check(step_with(allreduce_as_it_should), "after the step all replicas have the same bits");
 }
 
 // ## Another mistake: two devices, one buffer
 //
-// "Both logical devices are on the same GPU, so device 1 needs no copy of its own." PyTorch's p.to(device)
-// thinks so too: where p is on that device already it returns p itself, which is why the book's get_params
-// says p.clone().to(device). Now what one device writes, the other reads as its own.
+// "Both logical devices are on the same GPU, so device 1 needs no copy of its own." PyTorch's
+// p.to(device) thinks so too: where p is on that device already it returns p itself, which is why
+// the book's get_params says p.clone().to(device). Now what one device writes, the other reads as
+// its own.
 //
 // On CPU devices, even where there are GPUs: two real GPUs cannot get at the same buffer.
 
@@ -208,23 +209,27 @@ static void show_sharing(void) {
 
 // ## Why it is slow
 //
-// In the star device 0 takes in k-1 vectors, one after the other, and sends out k-1 more. All others wait.
-// Three other algorithms move just as many bytes, but spread over the devices:
+// In the star device 0 takes in k-1 vectors, one after the other, and sends out k-1 more. All
+// others wait. Three other algorithms move just as many bytes, but spread over the devices:
 //
 //   sharded  each device is the hub of one part of the vector (the book's exercise 3);
 //   ring     the parts go round, and each device only talks to its neighbours;
 //   tree     whole vectors, but summed in pairs side by side: few steps.
 //
-// First: do all of them compute the same? Whole numbers are summed exactly in any order (below 2^24), so
-// there the answer has to be right to the bit. For other numbers the order matters in the last digits, but
-// the replicas still have to agree to the bit: a difference would grow with each step of training.
+// First: do all of them compute the same? Whole numbers are summed exactly in any order (below
+// 2^24), so there the answer has to be right to the bit. For other numbers the order matters in the
+// last digits, but the replicas still have to agree to the bit: a difference would grow with each
+// step of training.
 
-static float whole_number(int i, int j) { return (float)((i + 1) * ((j * 37 + i * 11) % 201 - 100)); }
+static float whole_number(int i, int j) {
+    return (float)((i + 1) * ((j * 37 + i * 11) % 201 - 100));
+}
 
 static bool sums_exactly(const Allreduce *algorithm, int k, int n) {
     Tensor *data[MAX_DEVICES];
     vectors_on_devices(data, k, n);
-    float *values = xmalloc(sizeof(float) * (unsigned long)n + 1), *sums = xcalloc((unsigned long)n + 1, sizeof(float));
+    float *values = xcalloc((unsigned long)n + 1, sizeof(float));
+    float *sums = xcalloc((unsigned long)n + 1, sizeof(float));
     for (int i = 0; i < k; i++) {
         for (int j = 0; j < n; j++) sums[j] += values[j] = whole_number(i, j);
         tensor_write(data[i], values);
@@ -248,8 +253,9 @@ static void check_sums(void) {
     for (int a = 0; a < NUM_ALLREDUCES; a++) {
         bool exact = true;
         for (int b = 0; b < 5; b++)
-            for (int c = 0; c < 5; c++) exact = exact && sums_exactly(&allreduces[a], ks[b], sizes[c]);
-        char *what = xprintf("%s sums whole numbers exactly: 1,2,3,5,8 devices, 0,1,7,1000,12345 numbers",
+            for (int c = 0; c < 5; c++)
+                exact = exact && sums_exactly(&allreduces[a], ks[b], sizes[c]);
+        char *what = xprintf("%s sums exactly: k = 1,2,3,5,8 devices, n = 0,1,7,1000,12345 numbers",
                              allreduces[a].name);
         check(exact, what);
         free(what);
@@ -258,8 +264,9 @@ static void check_sums(void) {
 
 // ## Bytes
 //
-// Every copy between devices is entered in a ledger, so that we need not believe a formula. The vector has
-// as many elements as LeNet has parameters, and real numbers this time. N is its size in bytes.
+// Every copy between devices is entered in a ledger, so that we need not believe a formula. The
+// vector has as many elements as LeNet has parameters, and real numbers this time. N is its size in
+// bytes.
 
 enum { LENET_FLOATS = 129068 };
 
@@ -277,7 +284,8 @@ static Counted count_bytes(const Allreduce *algorithm, Tensor *const data[], int
             received += ledger_bytes(data[j]->device, data[i]->device);
         }
         Traffic formula = allreduce_bytes(algorithm, numel(data[i]), k, i);
-        counted.as_formula = counted.as_formula && sent == formula.sent && received == formula.received;
+        counted.as_formula =
+            counted.as_formula && sent == formula.sent && received == formula.received;
         counted.total += sent;
         if (sent > counted.busiest) counted.busiest = sent;
     }
@@ -309,33 +317,39 @@ static bool compare_bytes_of(const Allreduce *algorithm, int k) {
     Counted counted = count_bytes(algorithm, data, k);
     size_t formula = busiest_by_formula(algorithm, LENET_FLOATS, k);
     bool same = all_replicas_equal(data, k);
-    printf("  %d  %-9s %2d of %-4s %9llu %9zu %5.2f N  %9llu   %s\n", k, algorithm->name, algorithm->steps(k),
-           algorithm->in_parts ? "N/k" : "N", (unsigned long long)counted.busiest, formula,
-           (double)formula / (LENET_FLOATS * sizeof(float)), (unsigned long long)counted.total, same ? "yes" : "NO");
+    printf("  %d  %-9s %2d of %-4s %9llu %9zu %5.2f N  %9llu   %s\n", k, algorithm->name,
+           algorithm->steps(k), algorithm->in_parts ? "N/k" : "N",
+           (unsigned long long)counted.busiest, formula,
+           (double)formula / (LENET_FLOATS * sizeof(float)), (unsigned long long)counted.total,
+           same ? "yes" : "NO");
     free(values);
     free_params(data, k);
-    return same && counted.as_formula && counted.total == 2 * (uint64_t)(k - 1) * LENET_FLOATS * sizeof(float);
+    return same && counted.as_formula &&
+           counted.total == 2 * (uint64_t)(k - 1) * LENET_FLOATS * sizeof(float);
 }
 
 static void compare_bytes(void) {
-    printf("\nWhy it is slow: bytes for a vector of N = %zu bytes (LeNet's gradients)\n", LENET_FLOATS * sizeof(float));
+    printf("\nWhy it is slow: bytes for a vector of N = %zu bytes (LeNet's gradients)\n",
+           LENET_FLOATS * sizeof(float));
     printf("                            sent by the busiest device    sent by  replicas\n"
            "  k  algorithm steps       counted   formula                  all  equal\n");
     bool right = true;
     for (int k = 2; k <= 8; k *= 2)
-        for (int a = 0; a < NUM_ALLREDUCES; a++) right = compare_bytes_of(&allreduces[a], k) && right;
-    check(right, "bytes counted are those of the formula on each device, and all replicas have the same bits");
-    printf("  All send 2 (k-1) N bytes in total. But the star's device 0 sends (k-1) N of them, more with each\n"
-           "  device that is added; in the sharded one and in the ring no device sends more than 2 N, however\n"
-           "  many there are. The tree is in between, and needs the fewest steps.\n");
+        for (int a = 0; a < NUM_ALLREDUCES; a++)
+            right = compare_bytes_of(&allreduces[a], k) && right;
+    check(right, "each device sends and receives the formula's bytes; replicas have the same bits");
+    printf("  All send 2 (k-1) N bytes in total. But the star's device 0 sends (k-1) N of them,\n"
+           "  more with each device that is added; sharded or in a ring no device sends more\n"
+           "  than 2 N, however many there are. The tree is in between, with the fewest steps.\n");
 }
 
-// What that means in time, if nothing counts but the bytes: steps times the time of one transfer. The
-// book's example has 160 MB of gradients on four GPUs with links of 16 GB/s.
+// What that means in time, if nothing counts but the bytes: steps times the time of one transfer.
+// The book's example has 160 MB of gradients on four GPUs with links of 16 GB/s.
 static void predict(void) {
     const double bytes = 160e6, link = 16e9;
     const int k = 4;
-    printf("  By these formulas (not measured), 160 MB on 4 GPUs with links of 16 GB/s, the book's example:\n   ");
+    printf("  Predicted, not measured: 160 MB on 4 GPUs with links of 16 GB/s, the book's\n"
+           "  example:");
     for (int a = 0; a < NUM_ALLREDUCES; a++) {
         double transfer = bytes / (allreduces[a].in_parts ? k : 1) / link;
         printf(" %s %.0f ms%s", allreduces[a].name, 1e3 * transfer * allreduces[a].steps(k),
@@ -345,148 +359,45 @@ static void predict(void) {
 
 // ## Time
 //
-// From 1 KB to 64 MB, each four times as long as the one before. The median of several measurements; the
-// algorithms take turns, so that whatever else the machine does disturbs all of them alike.
+// The formulas count bytes and steps. What those cost on this machine is measured in times.c.
 
-enum { SMALLEST = 1 << 10, LARGEST = 64 << 20, MOST_BYTES_IN_ALL = 256 << 20, MOST_ROUNDS = 51 };
-
-static OutputFile csv_file;
-
-typedef struct Times {
-    double seconds[NUM_ALLREDUCES];
-} Times;
-
-static int by_size(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double time_once(const Allreduce *algorithm, Tensor *const data[], int k) {
-    Timer timer = {0};
-    for (int i = 0; i < k; i++) begin_step(data[i]->device);
-    timer_start(&timer);
-    algorithm->run(data, k);
-    return timer_stop(&timer);
-}
-
-// At least five rounds, then as many as fit into half a second.
-static Times measure(Tensor *const data[], int k) {
-    static double seconds[NUM_ALLREDUCES][MOST_ROUNDS];
-    int most = flags.steps >= 0 && flags.steps < MOST_ROUNDS ? flags.steps : MOST_ROUNDS, rounds = 0;
-    if (most < 1) most = 1;
-    for (int i = 0; i < k; i++) tensor_fill(data[i], 0); // sums of zeros stay zeros, however often
-    for (int a = 0; a < NUM_ALLREDUCES; a++) time_once(&allreduces[a], data, k); // memory is used the first time
-    for (double start = seconds_now(); rounds < most && (rounds < 5 || seconds_now() - start < 0.5); rounds++)
-        for (int a = 0; a < NUM_ALLREDUCES; a++) seconds[a][rounds] = time_once(&allreduces[a], data, k);
-
-    Times median;
-    for (int a = 0; a < NUM_ALLREDUCES; a++) {
-        qsort(seconds[a], (size_t)rounds, sizeof(double), by_size);
-        median.seconds[a] = seconds[a][rounds / 2];
-    }
-    return median;
-}
-
-// "4 KB", "64 MB"; the text is replaced by the next call.
-static const char *size_text(size_t bytes) {
-    static char text[24];
-    if (bytes < 1 << 20) snprintf(text, sizeof text, "%zu KB", bytes >> 10);
-    else snprintf(text, sizeof text, "%zu MB", bytes >> 20);
-    return text;
-}
-
-// algbw and busbw, as nccl-tests calls them. The caller of an allreduce sees N bytes summed in so much
-// time: N/time is the algorithm's bandwidth. That becomes less with k even if all links stay as busy,
-// since more bytes have to move. So it is multiplied by 2 (k-1)/k, the bytes per byte that each device has
-// to send at least: the bus bandwidth, which does not depend on k and can be compared with the speed of a
-// link. (For the star it is no link's actual speed; it tells how fast links would do for a better one.)
-static double algbw(size_t bytes, double seconds) { return (double)bytes / seconds; }
-static double busbw(size_t bytes, double seconds, int k) { return algbw(bytes, seconds) * 2 * (k - 1) / k; }
-
-static void write_row(const Times *times, int k, size_t bytes) {
-    for (int a = 0; a < NUM_ALLREDUCES; a++) {
-        double seconds = times->seconds[a];
-        fprintf(csv_file.stream, "%s,%d,%zu,%.9f,%.4g,%.4g\n", allreduces[a].name, k, bytes, seconds,
-                algbw(bytes, seconds), busbw(bytes, seconds, k));
-    }
-}
-
-static void compare_times_on(int k) {
-    printf("\nTime of one allreduce on %d devices, in microseconds\n  %7s", k, "");
-    for (int a = 0; a < NUM_ALLREDUCES; a++) printf(" %10s", allreduces[a].name);
-    Times times = {{0}};
-    size_t largest = 0;
-    for (size_t bytes = SMALLEST; bytes <= LARGEST && bytes * (size_t)k <= MOST_BYTES_IN_ALL; bytes *= 4) {
-        Tensor *data[MAX_DEVICES];
-        vectors_on_devices(data, k, (int)(bytes / sizeof(float)));
-        times = measure(data, k);
-        write_row(&times, k, largest = bytes);
-        printf("\n  %7s", size_text(bytes));
-        for (int a = 0; a < NUM_ALLREDUCES; a++) printf(" %10.0f", 1e6 * times.seconds[a]);
-        fflush(stdout);
-        free_params(data, k);
-    }
-    printf("\n  GB/s at %s:   algbw   busbw   (busbw = algbw x 2 (k-1)/k = algbw x %.2f)\n", size_text(largest),
-           2.0 * (k - 1) / k);
-    for (int a = 0; a < NUM_ALLREDUCES; a++)
-        printf("    %-12s %8.2f %7.2f\n", allreduces[a].name, 1e-9 * algbw(largest, times.seconds[a]),
-               1e-9 * busbw(largest, times.seconds[a], k));
-}
-
-static void explain_times(void) {
-    printf("\nWhat the times show\n"
-           "  Short vectors: the time hardly depends on the size; it is the time of so many steps. Long ones:\n"
-           "  the time grows with the size; it is the time of moving so many bytes.\n"
-           "  algbw is size/time, what the caller sees. busbw is what each device has to send per second at\n"
-           "  least to be that fast; it can be compared for different k, and with the speed of a link.\n");
-    if (num_gpus() == 0)
-        printf("  These devices are threads, and their links are the memory of this machine, which all share, as\n"
-               "  they do the %d cores. So the bandwidths are those of memory: an algorithm cannot gain by using\n"
-               "  more links at once, only by keeping more cores at work. On GPUs with links of their own the\n"
-               "  star falls back much further.\n", num_threads());
-    else
-        printf("  %d GPU%s: %s\n", num_gpus(), num_gpus() == 1 ? "" : "s",
-               num_gpus() == 1 ? "all devices share its memory, so the bandwidths are those of that memory."
-                               : "compare busbw with the speed of the links, PCIe or NVLink.");
-}
-
-static void compare_times(void) {
+static void measure_times(FILE *csv) {
+    write_times_header(csv);
     if (flags.devices > 0) {
-        compare_times_on(flags.devices);
+        compare_times(flags.devices, flags.steps, csv);
     } else {
-        compare_times_on(2);
-        compare_times_on(4);
+        compare_times(2, flags.steps, csv);
+        compare_times(4, flags.steps, csv);
     }
     explain_times();
 }
 
 // ## The program
 
-// Opened before anything is measured: a folder that cannot be written is to be known now.
-static char *open_csv(void) {
-    char *name = xprintf("%s.csv", program_name());
-    char *csv = flags.csv ? xstrdup(flags.csv) : path_join(flags.out, name);
-    make_directory(flags.out);
-    csv_file = output_open(csv);
-    fprintf(csv_file.stream, "algorithm,devices,bytes,seconds,algbw,busbw\n");
+static char *out_file(const char *suffix) {
+    char *name = xprintf("%s%s", program_name(), suffix), *path = path_join(flags.out, name);
     free(name);
-    return csv;
+    return path;
 }
 
 static void draw(const char *csv) {
-    char *name = xprintf("%s.png", program_name()), *png = path_join(flags.out, name);
+    char *png = out_file(".png");
     bool readable = !is_written_directly(csv); // what went into a pipe cannot be drawn
-    if (readable && plot_draw(png, "allreduce.gp", csv)) printf("\ntimes: %s, figures: %s\n", png, csv);
-    else if (readable) printf("\nfigures: %s\n", csv);
-    free(name);
+    if (readable && plot_draw(png, "allreduce.gp", csv))
+        printf("\ntimes: %s, figures: %s\n", png, csv);
+    else if (readable)
+        printf("\nfigures: %s\n", csv);
     free(png);
 }
 
 int main(int argc, char *argv[]) {
-    flags = parse_flags(argc, argv, "Shows get_params and allreduce; compares four ways to do an allreduce.",
+    flags = parse_flags(argc, argv,
+                        "Shows get_params and allreduce; compares four ways to do an allreduce.",
                         default_flags);
     choose_allreduce(flags.allreduce);
-    char *csv = open_csv();
+    char *csv = flags.csv ? xstrdup(flags.csv) : out_file(".csv");
+    make_directory(flags.out);
+    OutputFile file = output_open(csv); // if that fails, then before a minute of measuring
 
     demonstrate_get_params();
     demonstrate_allreduce();
@@ -495,38 +406,39 @@ int main(int argc, char *argv[]) {
     check_sums();
     compare_bytes();
     predict();
-    compare_times();
+    measure_times(file.stream);
 
-    output_close(&csv_file);
+    output_close(&file);
     draw(csv);
     free(csv);
     autograd_close();
     devices_close();
+    check_stdout();
     return EXIT_SUCCESS;
 }
 
 // ## Summary
 //
-// - Training on k devices needs two operations: get_params gives each device a copy of the parameters;
-//   allreduce gives each the sum of a vector over all.
-// - allreduce writes into the tensors that it gets. Replicas must have the same bits afterwards; to compare
-//   them costs little and finds mistakes that no error message tells.
-// - Every allreduce moves 2 (k-1) N bytes. The book's moves all of them through one device. Sharded or in a
-//   ring, each device sends 2 (k-1)/k N, less than 2 N for any k.
-// - Long vectors: bytes per device count, and ring or sharded win. Short ones: the number of steps counts,
-//   and a tree wins when there are many devices.
-// - algbw is what the caller sees; busbw is what the links do.
+// - Training on k devices needs two operations: get_params gives each device a copy of the
+//   parameters; allreduce gives each the sum of a vector over all.
+// - allreduce writes into the tensors that it gets. Replicas must have the same bits afterwards: to
+//   compare them costs little and finds mistakes of which no message tells.
+// - Every allreduce here moves 2 (k-1) N bytes. The book's moves all of them through one device.
+//   Sharded or in a ring each device sends 2 (k-1)/k N, less than 2 N for any k.
+// - Long vectors: bytes per device count; sharded or ring is best. Short ones: steps count; with
+//   many devices a tree is best.
+// - algbw is what the caller sees; busbw is what the links have to carry.
 //
 // ## Exercises
 //
-// 1. Why does allreduce_star.c not copy data[i] straight into data[0]? Which kernel would have to change, and
-//    what would two GPUs need, for it to do without `received`?
-// 2. The sums of the sharded allreduce have the bits of the star, those of the ring do not. Why? What would
-//    it cost to have the ring add in the order of the devices?
-// 3. Eight allreduces per step of LeNet, b4 of 10 floats among them. How many bytes does one have to have, on
-//    your machine, before its time depends on its size? What follows for LeNet, and what could be done?
-//    (Chapter 5's buckets do it.)
-// 4. Two nodes of four GPUs each, with a slow link between the nodes: how many bytes cross it in each of the
-//    four algorithms? Write one that is better.
-// 5. Add an algorithm of your own to the table in allreduce.c, with its formula. Recursive doubling: at
-//    distance 1, 2, 4, ... both devices of a pair send each other all they have.
+// 1. Why does allreduce_star.c not add data[i] to data[0] directly? What would two GPUs need for
+//    it to do without `received`?
+// 2. The sums of the sharded allreduce have the bits of the star, those of the ring do not. Why?
+//    What would it cost to have the ring add in the order of the devices?
+// 3. A step of LeNet makes eight allreduces, one of them of ten floats. On your machine, from which
+//    size on does the time of one depend on the size? What follows for LeNet? What could be done?
+// 4. Two computers of four GPUs each, with a slow link between them: how many bytes cross that link
+//    in each of the four algorithms? Write one that needs fewer.
+// 5. Add an algorithm of your own to the table in allreduce.c, with its formula. For instance
+//    recursive doubling: at distance 1, 2, 4, ... both devices of a pair send each other all they
+//    have. What if k is not a power of two?
