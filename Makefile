@@ -91,7 +91,8 @@ report: build/config.mk
 SANITIZE_asan := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 # libgomp is not compiled for TSan, which would report its barriers; the queues are what is tested.
 SANITIZE_tsan := -fsanitize=thread
-THREADING     := $(if $(filter tsan,$(SANITIZE)),-Wno-unknown-pragmas,$(OPENMP))
+# (Without OpenMP, what only its pragmas use is unused.)
+THREADING     := $(if $(filter tsan,$(SANITIZE)),-Wno-unknown-pragmas -Wno-unused-parameter -Wno-unused-variable,$(OPENMP))
 OPTIMIZE      := $(if $(SANITIZE),-O1 -g,-O3 -g)
 
 CFLAGS_ALL := -std=c11 -D_GNU_SOURCE $(OPTIMIZE) -Wall -Wextra -Wshadow $(if $(filter 1,$(WERROR)),-Werror) \

@@ -33,6 +33,12 @@ typedef struct Backend {
     uint64_t (*record)(Device *device);
     void (*wait)(Device *device, Event event); // the event's device is of the same kind
     void (*host_wait)(Event event);
+
+    // For trace.h; the device is idle. NULL where there is nothing to do. A backend records what it
+    // enqueues while trace_label_now() is not NULL, and reports it with trace_add(), at the latest
+    // in trace_end.
+    void (*trace_begin)(Device *device);
+    void (*trace_end)(Device *device);
 } Backend;
 
 struct Device {
@@ -44,6 +50,9 @@ struct Device {
     size_t bytes, peak_bytes;
     Event host_read; // the last copy out of host memory; ticket 0 when there was none
 };
+
+// The device with that number (see device_id()), NULL if it is not open.
+Device *device_of_id(int id);
 
 extern const Backend cpu_backend;
 // NULL in a program that was built without CUDA (then cuda_none.c is linked, else device_cuda.c).

@@ -110,6 +110,7 @@ Device *cpu_device(int i) {
 
 Device *host(void) { return &host_; }
 int device_id(const Device *device) { return device->id; }
+Device *device_of_id(int id) { return system_.devices[id]; }
 const char *device_name(const Device *device) { return device->name; }
 
 const char *device_names(Device *const devices[], int k) {

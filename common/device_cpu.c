@@ -5,6 +5,8 @@
 // events: one counter and a condition variable per queue.
 #include "backend.h"
 #include "error.h"
+#include "timer.h"
+#include "trace.h"
 #include "../kernels/cpu/cpu.h"
 
 #include <pthread.h>
@@ -27,9 +29,11 @@ typedef struct Task {
         } copy;
         Event event;
     };
+    const char *work, *label; // for trace.h; label NULL: nobody asks when it ran
 } Task;
 
 typedef struct Queue {
+    const Device *device;
     Task tasks[QUEUE_LENGTH]; // a ring: task number t is at t % QUEUE_LENGTH
     uint64_t submitted, completed;
     pthread_mutex_t mutex;
@@ -70,7 +74,9 @@ static void *worker(void *argument) {
         Task *task = &queue->tasks[queue->completed % QUEUE_LENGTH];
         pthread_mutex_unlock(&queue->mutex);
 
+        double start = task->label ? seconds_now() : 0;
         run(queue, task); // its slot is not reused before it counts as completed
+        if (task->label) trace_add(queue->device, task->work, task->label, start, seconds_now());
         more = task->kind != TASK_EXIT;
 
         pthread_mutex_lock(&queue->mutex);
@@ -106,8 +112,8 @@ static int cpu_count(const char **why) {
 static void *cpu_open(Device *device) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, cpu_kernels_init);
-    (void)device;
     Queue *queue = xcalloc(1, sizeof *queue);
+    queue->device = device;
     pthread_mutex_init(&queue->mutex, NULL);
     pthread_cond_init(&queue->work, NULL);
     pthread_cond_init(&queue->progress, NULL);
@@ -149,6 +155,8 @@ static void cpu_free(Device *device, void *memory) {
 
 static void cpu_launch(Device *device, KernelId kernel, const void *args, size_t size) {
     Task task = {.kind = TASK_KERNEL, .kernel.function = cpu_kernels[kernel]};
+    task.work = kernel_name(kernel);
+    task.label = trace_label_now();
     memcpy(task.kernel.args, args, size);
     submit(device, &task);
 }
@@ -156,7 +164,10 @@ static void cpu_launch(Device *device, KernelId kernel, const void *args, size_t
 static void cpu_copy(Device *device, Device *other, void *dst, const void *src, size_t bytes,
                      bool to_other) {
     (void)other, (void)to_other; // all memory of this machine looks the same to memcpy
-    submit(device, &(Task){.kind = TASK_COPY, .copy = {dst, src, bytes}});
+    Task task = {.kind = TASK_COPY, .copy = {dst, src, bytes}};
+    task.work = "copy";
+    task.label = trace_label_now();
+    submit(device, &task);
 }
 
 static uint64_t cpu_record(Device *device) {

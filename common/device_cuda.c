@@ -5,6 +5,8 @@
 // means.
 #include "backend.h"
 #include "error.h"
+#include "timer.h"
+#include "trace.h"
 #include "../kernels/cuda/cuda.h"
 
 #include <stdarg.h>
@@ -24,11 +26,21 @@ typedef struct Piece {
     Event emptied; // when it may be filled again
 } Piece;
 
+// Work between two timed events, while a trace is recorded.
+typedef struct TimedWork {
+    const char *work, *label;
+    cudaEvent_t start, end;
+} TimedWork;
+
 typedef struct Queue {
     CudaLane lane;
     cudaEvent_t events[EVENTS];
     uint64_t tickets; // given out so far; the last one is the number of the last event
     Piece pieces[PIECES];
+    cudaEvent_t trace_start; // reached at trace_started, a time of the host's clock
+    double trace_started;
+    TimedWork *timed;
+    int num_timed;
 } Queue;
 
 // Makes the device's GPU the current one.
@@ -120,12 +132,73 @@ static void cuda_host_free(void *memory) {
     CUDA_CHECK(cudaFreeHost(memory));
 }
 
+// ---- trace ------------------------------------------------------------------------------------
+//
+// A GPU runs work long after the host has enqueued it, and has no clock in common with the host or
+// with other GPUs. So each piece of work lies between two events of its stream, whose distance from
+// a third one is asked for at the end: trace_start, recorded on an idle stream, which reaches it at
+// once, when the host's clock shows trace_started.
+
+static cudaEvent_t timed_event(Queue *queue) {
+    cudaEvent_t event;
+    CUDA_CHECK(cudaEventCreate(&event)); // of the kind that is timed
+    CUDA_CHECK(cudaEventRecord(event, queue->lane.stream));
+    return event;
+}
+
+static void cuda_trace_begin(Device *device) {
+    Queue *queue = use(device);
+    queue->trace_start = timed_event(queue);
+    CUDA_CHECK(cudaEventSynchronize(queue->trace_start));
+    queue->trace_started = seconds_now();
+}
+
+static void time_start(Device *device, const char *work) {
+    const char *label = trace_label_now();
+    Queue *queue = use(device);
+    if (!label || !queue->trace_start) return; // the second: opened while a trace is recorded
+    queue->timed = xrealloc(queue->timed, sizeof(TimedWork) * (size_t)(queue->num_timed + 1));
+    queue->timed[queue->num_timed++] =
+        (TimedWork){.work = work, .label = label, .start = timed_event(queue)};
+}
+
+static void time_end(Device *device) {
+    if (!trace_label_now()) return;
+    Queue *queue = use(device);
+    if (queue->trace_start) queue->timed[queue->num_timed - 1].end = timed_event(queue);
+}
+
+static double seconds_between(cudaEvent_t start, cudaEvent_t end) {
+    float milliseconds = 0;
+    CUDA_CHECK(cudaEventElapsedTime(&milliseconds, start, end));
+    return 1e-3 * (double)milliseconds;
+}
+
+static void cuda_trace_end(Device *device) {
+    Queue *queue = use(device);
+    if (!queue->trace_start) return;
+    for (int i = 0; i < queue->num_timed; i++) {
+        TimedWork *t = &queue->timed[i];
+        double start = queue->trace_started + seconds_between(queue->trace_start, t->start);
+        trace_add(device, t->work, t->label, start, start + seconds_between(t->start, t->end));
+        CUDA_CHECK(cudaEventDestroy(t->start));
+        CUDA_CHECK(cudaEventDestroy(t->end));
+    }
+    CUDA_CHECK(cudaEventDestroy(queue->trace_start));
+    free(queue->timed);
+    queue->trace_start = NULL;
+    queue->timed = NULL;
+    queue->num_timed = 0;
+}
+
 // ---- kernels and events -----------------------------------------------------------------------
 
 static void cuda_launch(Device *device, KernelId kernel, const void *args, size_t size) {
     (void)size; // the kernel's parameters are copied into the launch itself
     Queue *queue = use(device);
+    time_start(device, kernel_name(kernel));
     cuda_kernels[kernel](&queue->lane, args);
+    time_end(device);
 }
 
 // Ticket t is marked by CUDA event t % EVENTS, so an event is recorded again and again. Who then
@@ -249,6 +322,7 @@ static void cuda_copy(Device *device, Device *other, void *dst, const void *src,
     Device *to = to_other ? other : device, *from = to_other ? device : other;
     cudaStream_t stream = use(device)->lane.stream;
     if (bytes == 0) return;
+    time_start(device, "copy");
     if (!to->backend)
         CUDA_CHECK(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToHost, stream));
     else if (!from->backend)
@@ -261,6 +335,7 @@ static void cuda_copy(Device *device, Device *other, void *dst, const void *src,
         use(device); // path_between() may have left another GPU current
         CUDA_CHECK(cudaMemcpyPeerAsync(dst, to->hardware, src, from->hardware, bytes, stream));
     }
+    time_end(device);
 }
 
 const Backend *cuda_backend(void) {
@@ -279,6 +354,8 @@ const Backend *cuda_backend(void) {
         .record = cuda_record,
         .wait = cuda_wait,
         .host_wait = cuda_host_wait,
+        .trace_begin = cuda_trace_begin,
+        .trace_end = cuda_trace_end,
     };
     return &backend;
 }

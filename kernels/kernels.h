@@ -20,6 +20,7 @@
 #define KERNELS(KERNEL)                                                                            \
     KERNEL(fill)                                                                                   \
     KERNEL(add)                                                                                    \
+    KERNEL(copy_columns)                                                                           \
     KERNEL(sum_forward)                                                                            \
     KERNEL(sum_backward)                                                                           \
     KERNEL(relu_forward)                                                                           \
@@ -55,6 +56,15 @@ struct add_args {
     float *y;
     const float *x;
     size_t n;
+};
+
+// Y[i][j] = X[i][j] for rows x cols numbers. A row of X begins X_stride floats behind the one before
+// it, a row of Y Y_stride floats: so X or Y may be some neighbouring columns of a broader matrix. To
+// cut channels out of images and to put them together, with an image as a row.
+struct copy_columns_args {
+    const float *X;
+    float *Y;
+    int rows, cols, X_stride, Y_stride;
 };
 
 // out[0] = sum of x[0..n)

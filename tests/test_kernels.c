@@ -203,6 +203,33 @@ static void shapes_of_add(Device *device) {
     }
 }
 
+// What lies between the columns that are copied stays as it was.
+static void check_copy_columns(Device *device, int rows, int cols, int X_stride, int Y_stride) {
+    size_t last = rows && cols ? (size_t)(rows - 1) : 0, width = rows ? (size_t)cols : 0;
+    Block *X = input(device, last * (size_t)X_stride + width);
+    Block *Y = output(device, last * (size_t)Y_stride + width, 1);
+    launch(device, copy_columns, .X = X->at, .Y = Y->at, .rows = rows, .cols = cols,
+           .X_stride = X_stride, .Y_stride = Y_stride);
+    double *expected = doubles(Y->n);
+    for (size_t i = 0; i < Y->n; i++) expected[i] = Y->values[i];
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < cols; j++) expected[i * Y_stride + j] = X->values[i * X_stride + j];
+    check(Y, expected, EXACT, "copy_columns (%d,%d), rows %d and %d apart", rows, cols, X_stride,
+          Y_stride);
+    free_blocks();
+}
+
+static void shapes_of_copy_columns(Device *device) {
+    const int rows[] = {0, 1, 2, 17, 300}, cols[] = {0, 1, 3, 33, 169, 2197};
+    for (size_t i = 0; i < COUNT(rows); i++)
+        for (size_t j = 0; j < COUNT(cols); j++) {
+            check_copy_columns(device, rows[i], cols[j], cols[j], cols[j]);
+            check_copy_columns(device, rows[i], cols[j], cols[j], cols[j] + 5);
+            check_copy_columns(device, rows[i], cols[j], 2 * cols[j] + 1, cols[j]);
+            check_copy_columns(device, rows[i], cols[j], cols[j] + 7, cols[j] + 2);
+        }
+}
+
 static void shapes_of_sum_forward(Device *device) {
     const size_t sizes[] = {0, 1, 2, 31, 33, 255, 256, 257, 1000, 65537, 1 << 20, (1 << 20) + 3};
     for (size_t s = 0; s < COUNT(sizes); s++) {
@@ -681,7 +708,8 @@ static void shapes_of_sgd(Device *device) {
     KERNEL(cross_entropy_forward)                                                                  \
     KERNEL(cross_entropy_backward)                                                                 \
     KERNEL(count_correct)                                                                          \
-    KERNEL(sgd)
+    KERNEL(sgd)                                                                                    \
+    KERNEL(copy_columns)
 
 #define SHAPES_OF(name) [KERNEL_##name] = shapes_of_##name,
 static void (*const shapes_of[NUM_KERNELS])(Device *device) = {TESTED(SHAPES_OF)};

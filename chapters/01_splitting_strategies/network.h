@@ -1,0 +1,72 @@
+// network.h: networks cut into layers, and what a device may hold of a layer.
+#ifndef NETWORK_H
+#define NETWORK_H
+
+#include "../../common/functional.h"
+
+// ---- layers ------------------------------------------------------------------------------------
+
+typedef enum { CONV, LINEAR } LayerKind;
+
+// A layer that has parameters, together with what follows it (ReLU, pooling), which has none.
+typedef struct Layer {
+    const char *name;
+    LayerKind kind;
+    int in, out;   // channels, or units
+    int kernel;    // side of the square filters; 1 for LINEAR
+    int side;      // of the square images that it computes; 1 for LINEAR
+    int sent_side; // of the images that the next layer gets: smaller where there is pooling
+    int ops;       // operations that keep an output of out x side x side numbers until backward
+    bool norm;     // batch normalization (two numbers for each channel) in place of a bias
+    bool shortcut; // beside the main path: adds to the next layer's output, sends nothing itself
+    bool joined;   // of one block with the next layer: the network is not cut between the two
+} Layer;
+
+enum { MAX_LAYERS = 24 };
+
+typedef struct Network {
+    const char *name;
+    int channels, side; // of its input images
+    int num_layers;
+    Layer layers[MAX_LAYERS];
+} Network;
+
+extern const Network lenet_network; // chapter 4 has it as the book writes it
+extern const Network equal_network; // eight fully connected layers with equal work
+
+// Per layer: numbers to learn; multiplications and additions for one image; numbers per image that
+// go to the next layer; numbers per image that are kept until backward.
+double layer_params(const Layer *l);
+double layer_macs(const Layer *l);
+double layer_sent(const Layer *l);
+double layer_kept(const Layer *l);
+
+// ---- networks that run -------------------------------------------------------------------------
+
+// Layer l has W = params[2l] and b = params[2l+1].
+enum { MAX_PARAMS = 2 * MAX_LAYERS };
+int num_params(const Network *network);
+
+// The parameters on the host: weights from N(0, scale^2), the same for the same seed; biases zero.
+void network_init(const Network *network, Tensor *params[], double scale, uint64_t seed);
+
+// X (n,in,..) -> what the next layer gets. W and b may be those of some of the layer's channels (or
+// units) only; then only those come out.
+Tensor *layer_forward(const Layer *l, Tensor *X, Tensor *W, Tensor *b);
+
+// ---- parts -------------------------------------------------------------------------------------
+
+// `count` of n things, from number `first` on. Part i of k: in order, as equal as can be, the first
+// n % k parts have one more. Splits rows over devices, channels over devices, rows into
+// microbatches.
+typedef struct Part {
+    int first, count;
+} Part;
+Part equal_part(int n, int k, int i);
+
+// A parameter of some of its layer's channels or units, as a new tensor on the device.
+Tensor *param_part(const Tensor *whole, Part part, Device *device);
+// The other way: puts the values of such a part where they belong in the whole parameter's.
+void put_part(float *whole_values, const Tensor *whole, Part part, const float *values);
+
+#endif

@@ -1,0 +1,119 @@
+// spread.c: what the three strategies have in common; see spread.h.
+#include "spread.h"
+
+#include "../../common/error.h"
+#include "../../common/trace.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+Spread *spread_open(const Network *network, Tensor *const params[], const Strategy *strategy,
+                    Device *const devices[], int k, int microbatches) {
+    CHECK(k >= 1 && k <= strategy->most_devices(network), "no more devices than there are parts");
+    CHECK(microbatches >= 1, "a minibatch is at least one microbatch");
+    Spread *s = xcalloc(1, sizeof *s);
+    s->network = network;
+    s->strategy = strategy;
+    s->k = k;
+    s->microbatches = microbatches;
+    memcpy(s->devices, devices, sizeof(Device *) * (size_t)k);
+    strategy->place(s);
+    for (int i = 0; i < k; i++)
+        for (int p = 0; p < num_params(network); p++) {
+            s->params[i][p] = param_part(params[p], s->part[i][p / 2], devices[i]);
+            attach_grad(s->params[i][p]);
+        }
+    return s;
+}
+
+void spread_close(Spread *s) {
+    for (int i = 0; i < s->k; i++)
+        for (int p = 0; p < num_params(s->network); p++) tensor_free(s->params[i][p]);
+    free(s->losses);
+    free(s);
+}
+
+void spread_update(Spread *s, float lr, int n) {
+    trace_label("update");
+    for (int i = 0; i < s->k; i++)
+        for (int p = 0; p < num_params(s->network); p++)
+            if (numel(s->params[i][p])) sgd(&s->params[i][p], 1, lr, n);
+}
+
+void spread_step(Spread *s, const Tensor *X, const Tensor *y, float lr) {
+    s->strategy->gradients(s, X, y);
+    spread_update(s, lr, X->shape[0]);
+}
+
+// ---- what came out -----------------------------------------------------------------------------
+
+double spread_loss(const Spread *s) {
+    double loss = 0;
+    for (int i = 0; i < s->num_losses; i++) loss += (double)item(s->losses[i]);
+    return loss;
+}
+
+static float *put_together(const Spread *s, int p, const Tensor *whole, bool grad) {
+    float *values = xcalloc(numel(whole), sizeof(float)), *piece = xmalloc(tensor_bytes(whole));
+    for (int i = 0; i < s->k; i++) { // where all hold it, all hold the same
+        tensor_read(grad ? s->params[i][p]->grad : s->params[i][p], piece);
+        put_part(values, whole, s->part[i][p / 2], piece);
+    }
+    free(piece);
+    return values;
+}
+
+float *spread_param(const Spread *s, int p, const Tensor *whole) {
+    return put_together(s, p, whole, false);
+}
+float *spread_grad(const Spread *s, int p, const Tensor *whole) {
+    return put_together(s, p, whole, true);
+}
+
+size_t spread_param_bytes(const Spread *s, int i) {
+    size_t bytes = 0;
+    for (int p = 0; p < num_params(s->network); p++) bytes += 2 * tensor_bytes(s->params[i][p]);
+    return bytes;
+}
+
+// ---- for the strategies ------------------------------------------------------------------------
+
+void spread_begin(Spread *s, int num_losses) {
+    for (int i = 0; i < s->k; i++) begin_step(s->devices[i]);
+    s->losses = xrealloc(s->losses, sizeof(Tensor *) * (size_t)num_losses);
+    s->num_losses = num_losses;
+    s->syncs = 0;
+}
+
+// Rows are the first dimension and lie one behind the other, so some rows are one run of memory.
+Tensor *spread_rows(const Spread *s, int i, const Tensor *t, Part rows) {
+    int shape[MAX_DIMS];
+    memcpy(shape, t->shape, sizeof shape);
+    size_t row = numel(t) / (size_t)shape[0];
+    shape[0] = rows.count;
+    Tensor *here = arena_tensor(s->devices[i], t->ndim, shape, false);
+    device_copy(s->devices[i], here->data, t->device, t->data + (size_t)rows.first * row,
+                tensor_bytes(here));
+    return here;
+}
+
+void spread_send(Spread *s, int from, Event ready, int to, Tensor *dst, const Tensor *src) {
+    CHECK(same_shape(dst, src), "what is sent has the shape of what is received");
+    s->arrived[from][to] =
+        device_copy_after(ready, s->devices[to], dst->data, src->data, tensor_bytes(src));
+}
+
+void spread_settle(Spread *s) {
+    for (int from = 0; from < s->k; from++)
+        for (int to = 0; to < s->k; to++) {
+            device_wait(s->devices[from], s->arrived[from][to]);
+            s->arrived[from][to].ticket = 0;
+        }
+}
+
+void spread_label(const char *what, const char *detail) {
+    char text[64];
+    snprintf(text, sizeof text, "%s%s%s", what, detail ? " " : "", detail ? detail : "");
+    trace_label(text);
+}

@@ -1,0 +1,72 @@
+// spread.h: a network spread over k devices, by one of the three strategies.
+#ifndef SPREAD_H
+#define SPREAD_H
+
+#include "network.h"
+
+typedef struct Strategy Strategy;
+
+typedef struct Spread {
+    const Network *network;
+    const Strategy *strategy;
+    int k, microbatches; // microbatches: of the pipeline only
+    Device *devices[MAX_DEVICES];
+    // All there is to say about who holds what: the channels (or units) of layer l on device i.
+    Part part[MAX_DEVICES][MAX_LAYERS];
+    Tensor *params[MAX_DEVICES][MAX_PARAMS]; // those parts, with gradients
+    Tensor **losses; // of the last step: summed over some rows each; together, over all rows
+    int num_losses;
+    int syncs; // synchronization points of the last step: where devices needed others' results
+    Event arrived[MAX_DEVICES][MAX_DEVICES]; // [from][to]: when what was sent last had arrived
+} Spread;
+
+struct Strategy {
+    const char *name, *book; // ours, and the book's word for it
+    // Says who holds what: fills in spread->part.
+    void (*place)(Spread *s);
+    // One minibatch, X (n,1,28,28) and y (n) on the host: forward, backward, and what must be
+    // exchanged for it. Leaves gradients of sums over the n rows, and losses. All is enqueued.
+    void (*gradients)(Spread *s, const Tensor *X, const Tensor *y);
+    // What that moves between devices, for any network with k devices, n rows, m microbatches.
+    double (*bytes_moved)(const Network *network, int k, int n, int m);
+    double (*syncs)(const Network *network, int k, int m);
+    int (*most_devices)(const Network *network);
+};
+
+// strategy_pipeline.c, strategy_within.c, strategy_data.c
+extern const Strategy across_layers, within_layers, across_data;
+
+// Copies the parameters (on the host) to the devices, to each what it holds.
+Spread *spread_open(const Network *network, Tensor *const params[], const Strategy *strategy,
+                    Device *const devices[], int k, int microbatches);
+void spread_close(Spread *s);
+
+// Gradients, then params -= lr / n * gradients on each device.
+void spread_step(Spread *s, const Tensor *X, const Tensor *y, float lr);
+void spread_update(Spread *s, float lr, int n);
+
+// The loss of the last step, summed over its rows. Waits.
+double spread_loss(const Spread *s);
+// Parameter p or its gradient, whole, put together from what the devices hold; waits. `whole` gives
+// the shape. The caller frees it.
+float *spread_param(const Spread *s, int p, const Tensor *whole);
+float *spread_grad(const Spread *s, int p, const Tensor *whole);
+
+// Bytes of the parameters (with their gradients) that device i holds.
+size_t spread_param_bytes(const Spread *s, int i);
+
+// ---- for the strategies ------------------------------------------------------------------------
+
+// Forgets the last step on all devices.
+void spread_begin(Spread *s, int num_losses);
+// Some rows of a tensor on the host, in the arena of device i.
+Tensor *spread_rows(const Spread *s, int i, const Tensor *t, Part rows);
+// src, on device `from`, to dst, on device `to`, once `ready` (a point of the queue of `from`) is
+// reached. The sender goes on at once; it must not overwrite src before spread_settle().
+void spread_send(Spread *s, int from, Event ready, int to, Tensor *dst, const Tensor *src);
+// Later work of each device starts after all that it sent has arrived.
+void spread_settle(Spread *s);
+// trace_label("forward conv1") or, without `detail`, trace_label("forward").
+void spread_label(const char *what, const char *detail);
+
+#endif

@@ -1,0 +1,85 @@
+// strategy_data.c: across data. Each device has the whole network and some rows of the minibatch.
+#include "costs.h"
+
+// ## Splitting the data
+//
+// The third way: all devices do the same kind of work, on different observations. Each has a copy
+// of all parameters. Nothing is exchanged until the backward pass is done; then the gradients,
+// which are sums over rows, are summed over the devices, and each device updates its copy. As all
+// copies get the same sums, they stay equal.
+//
+// The sum is made on device 0 here and sent back from there. Chapter 2 gives it its name,
+// allreduce, and better ways to make it.
+
+static void place(Spread *s) {
+    for (int i = 0; i < s->k; i++)
+        for (int l = 0; l < s->network->num_layers; l++)
+            s->part[i][l] = (Part){0, s->network->layers[l].out};
+}
+
+static Tensor *whole_forward(const Spread *s, int i, Tensor *X) {
+    for (int l = 0; l < s->network->num_layers; l++)
+        X = layer_forward(&s->network->layers[l], X, s->params[i][2 * l], s->params[i][2 * l + 1]);
+    return X;
+}
+
+// In the order of the devices, so that the same k gives the same bits each time.
+static void sum_gradients(Spread *s) {
+    Event ready[MAX_DEVICES];
+    for (int i = 0; i < s->k; i++) ready[i] = device_record(s->devices[i]);
+    for (int p = 0; p < num_params(s->network); p++)
+        for (int i = 1; i < s->k; i++) {
+            Tensor *sum_here = s->params[0][p]->grad, *grad = s->params[i][p]->grad;
+            Tensor *received = arena_tensor(s->devices[0], grad->ndim, grad->shape, false);
+            spread_send(s, i, ready[i], 0, received, grad);
+            launch(s->devices[0], add, .y = sum_here->data, .x = received->data, .n = numel(grad));
+        }
+    ready[0] = device_record(s->devices[0]);
+    for (int p = 0; p < num_params(s->network); p++)
+        for (int i = 1; i < s->k; i++)
+            spread_send(s, 0, ready[0], i, s->params[i][p]->grad, s->params[0][p]->grad);
+    s->syncs += s->k > 1;
+}
+
+static void gradients(Spread *s, const Tensor *X, const Tensor *y) {
+    spread_begin(s, s->k);
+    for (int i = 0; i < s->k; i++) {
+        Part rows = equal_part(X->shape[0], s->k, i);
+        spread_label("exchange", NULL);
+        Tensor *X_shard = spread_rows(s, i, X, rows), *y_shard = spread_rows(s, i, y, rows);
+        spread_label("forward", NULL);
+        s->losses[i] = sum(cross_entropy(whole_forward(s, i, X_shard), y_shard));
+        spread_label("backward", NULL);
+        backward(s->losses[i]);
+    }
+    spread_label("exchange", NULL);
+    sum_gradients(s);
+    spread_settle(s);
+}
+
+// All gradients go from k-1 devices to device 0, and their sums back. The size of the minibatch
+// does not matter.
+static double bytes_moved(const Network *network, int k, int n, int m) {
+    (void)n, (void)m;
+    return 2.0 * (k - 1) * network_params(network) * sizeof(float);
+}
+
+static double syncs(const Network *network, int k, int m) {
+    (void)network, (void)m;
+    return k > 1;
+}
+
+static int most_devices(const Network *network) {
+    (void)network;
+    return MAX_DEVICES;
+}
+
+const Strategy across_data = {
+    .name = "across data",
+    .book = "data parallelism",
+    .place = place,
+    .gradients = gradients,
+    .bytes_moved = bytes_moved,
+    .syncs = syncs,
+    .most_devices = most_devices,
+};

@@ -1,0 +1,121 @@
+// strategy_pipeline.c: across layers. Each device has some layers, and passes on what they compute.
+#include "costs.h"
+
+#include "../../common/error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+// ## Splitting the network
+//
+// The first way: the first layers live on device 0, the next ones on device 1, and so on. A device
+// takes what flows into its layers, computes, and sends the result to the next. No device needs
+// room for the whole network. But with one minibatch at a time only one device ever works: the next
+// waits for its input, the one before for the gradient of its output.
+//
+// So the minibatch is cut into m microbatches, and devices work on different ones at the same time,
+// like the stations of an assembly line. At the beginning the line fills, at the end it drains;
+// devices are idle then. Gradients of the microbatches add up, so m changes no result.
+//
+// Here all m go forward, then all m go backward ("fill-drain", as GPipe does it). With stages that
+// take equally long, a device works for m of m+k-1 beats each way: the idle share, the bubble, is
+// (k-1)/(m+k-1).
+
+static void place(Spread *s) {
+    int first[MAX_LAYERS + 1];
+    stages_of(s->network, s->k, first);
+    for (int i = 0; i < s->k; i++)
+        for (int l = first[i]; l < first[i + 1]; l++)
+            s->part[i][l] = (Part){0, s->network->layers[l].out};
+}
+
+// The input of a stage and its output, of one microbatch.
+typedef struct Passage {
+    Tensor *in, *out;
+} Passage;
+
+// What the stage before computed, received here: where backward will leave the gradient to send
+// back.
+static Tensor *receive(Spread *s, int i, const Tensor *sent) {
+    Tensor *in = arena_tensor(s->devices[i], sent->ndim, sent->shape, true);
+    spread_send(s, i - 1, device_record(s->devices[i - 1]), i, in, sent);
+    s->syncs++;
+    return in;
+}
+
+static Tensor *stage_forward(const Spread *s, int i, Tensor *X) {
+    for (int l = 0; l < s->network->num_layers; l++)
+        if (s->part[i][l].count)
+            X = layer_forward(&s->network->layers[l], X, s->params[i][2 * l],
+                              s->params[i][2 * l + 1]);
+    return X;
+}
+
+static void microbatch_forward(Spread *s, int j, const Tensor *X, const Tensor *y, Passage *at) {
+    Part rows = equal_part(X->shape[0], s->microbatches, j);
+    char number[16];
+    snprintf(number, sizeof number, "%d", j + 1);
+    for (int i = 0; i < s->k; i++) {
+        spread_label("exchange", NULL);
+        at[i].in = i == 0 ? spread_rows(s, 0, X, rows) : receive(s, i, at[i - 1].out);
+        Tensor *labels = i == s->k - 1 ? spread_rows(s, i, y, rows) : NULL;
+        spread_label("forward", number);
+        at[i].out = stage_forward(s, i, at[i].in);
+        if (labels) s->losses[j] = sum(cross_entropy(at[i].out, labels));
+    }
+}
+
+// The tape of a device holds all its microbatches; a walk takes the nodes that this gradient
+// reaches and leaves the others.
+static void microbatch_backward(Spread *s, int j, Passage *at) {
+    char number[16];
+    snprintf(number, sizeof number, "%d", j + 1);
+    spread_label("backward", number);
+    backward(s->losses[j]);
+    for (int i = s->k - 2; i >= 0; i--) {
+        spread_label("exchange", NULL);
+        Tensor *dY = arena_tensor(s->devices[i], at[i].out->ndim, at[i].out->shape, false);
+        spread_send(s, i + 1, device_record(s->devices[i + 1]), i, dY, at[i + 1].in->grad);
+        s->syncs++;
+        spread_label("backward", number);
+        backward_from(at[i].out, dY);
+    }
+}
+
+// The host enqueues one microbatch after the other, each through all stages. That they overlap
+// comes about by itself: a device's queue waits for its inputs and for nothing else.
+static void gradients(Spread *s, const Tensor *X, const Tensor *y) {
+    int m = s->microbatches;
+    Passage *at = xmalloc(sizeof(Passage) * (size_t)(m * s->k));
+    spread_begin(s, m);
+    for (int j = 0; j < m; j++) microbatch_forward(s, j, X, y, at + j * s->k);
+    for (int j = m - 1; j >= 0; j--) microbatch_backward(s, j, at + j * s->k);
+    spread_settle(s);
+    free(at);
+}
+
+// Each boundary between two stages is crossed by its activations, and by their gradients on the way
+// back. The number of microbatches does not change the sum.
+static double bytes_moved(const Network *network, int k, int n, int m) {
+    int first[MAX_LAYERS + 1];
+    double numbers = 0;
+    (void)m;
+    stages_of(network, k, first);
+    for (int i = 1; i < k; i++) numbers += layer_sent(&network->layers[first[i] - 1]);
+    return 2 * numbers * n * sizeof(float);
+}
+
+static double syncs(const Network *network, int k, int m) {
+    (void)network;
+    return 2.0 * (k - 1) * m;
+}
+
+const Strategy across_layers = {
+    .name = "across layers",
+    .book = "network parallelism",
+    .place = place,
+    .gradients = gradients,
+    .bytes_moved = bytes_moved,
+    .syncs = syncs,
+    .most_devices = network_pieces,
+};

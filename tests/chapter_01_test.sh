@@ -1,0 +1,69 @@
+#!/bin/sh
+# chapter_01_test.sh BUILD: chapter 1 runs, its own checks pass, and it draws its pictures. Prints TAP.
+build=$1
+out=$(mktemp -d) || exit 1
+trap 'rm -rf "$out"' EXIT
+tests=0
+verdict() { # STATUS NAME
+    tests=$((tests + 1))
+    [ "$1" -eq 0 ] && echo "ok $tests - $2" && return
+    echo "not ok $tests - $2"
+    sed 's/^/# /' "$out/log" "$out/error"
+}
+skip() { # NAME WHY
+    tests=$((tests + 1))
+    echo "ok $tests - $1 # SKIP $2"
+}
+is_png() { [ "$(od -An -tx1 -N8 "$1" 2>/dev/null | tr -d ' \n')" = 89504e470d0a1a0a ]; }
+
+# A data set of 64 images; their pixels are bytes of the program.
+mkdir "$out/data"
+{
+    printf '\000\000\010\003\000\000\000\100\000\000\000\034\000\000\000\034'
+    tail -c $((64 * 784)) "$build/01_splitting_strategies"
+} >"$out/data/train-images-idx3-ubyte"
+{
+    printf '\000\000\010\001\000\000\000\100'
+    for i in 1 2 3 4 5 6 7 8; do printf '\001\005\000\011\003\007\002\004'; done
+} >"$out/data/train-labels-idx1-ubyte"
+
+run() {
+    "$build"/01_splitting_strategies --data "$out/data" --out "$out/plots" "$@" >"$out/log" 2>"$out/error"
+}
+says_nothing_on_stderr() { ! grep -v 'no GPU' "$out/error" | grep -q .; }
+
+run --batch-size 32 --steps 2
+verdict $? "ends without an error"
+command -v gnuplot >/dev/null && { says_nothing_on_stderr; verdict $? "says nothing on stderr"; }
+# The last four columns: counted, formula, syncs, ms
+sed -n '/^strategy .* counted /,/^From the host/p' "$out/log" | sed '1d;$d' |
+    awk '{ rows++; if (NF < 9 || $(NF - 3) != $(NF - 2)) bad++ } END { exit !(rows == 9 && !bad) }'
+verdict $? "nine rows, and the bytes that were counted are those of the formula"
+# 2 (k-1) times the parameters, whatever the minibatch
+grep -q '^  *2 .* 1032544  *1032544  *1 ' "$out/log" && grep -q '^  *4 .* 3097632  *3097632  *1 ' "$out/log"
+verdict $? "across data: 2 (k-1) times the bytes of the parameters"
+[ "$(grep -c 'same loss .* same gradients .* same loss after the update' "$out/log")" -eq 9 ]
+verdict $? "three ways on 1, 2 and 4 devices give what one device gives"
+grep -q '^AlexNet  *1  one device  *489 ' "$out/log" && grep -q '^ResNet-18  *1  one device  *94 ' "$out/log"
+verdict $? "the larger networks"
+for picture in timeline_2 timeline_4 bubble; do
+    is_png "$out/plots/01_splitting_strategies_$picture.png"
+    verdict $? "the picture $picture"
+done
+if command -v gnuplot >/dev/null; then
+    is_png "$out/plots/01_splitting_strategies_model.png"
+    verdict $? "the picture model"
+else
+    skip "the picture model" "no gnuplot"
+fi
+# 2 networks, 3 links; 11 powers of two for 3 curves, and pipelines of 1, 2, 4, 8 (ResNet-18: 10 too)
+[ "$(wc -l <"$out/plots/01_splitting_strategies_model.csv")" -eq $((1 + 3 * (33 + 4) + 3 * (33 + 5))) ]
+verdict $? "the figures of the model"
+
+for k in 1 3 7; do
+    run --batch-size 5 --steps 1 --devices $k --seed $k --backend cpu --threads 2
+    verdict $? "--devices $k, five images"
+done
+run --batch-size 1 --steps 1 --backend cpu
+verdict $? "a minibatch of one image"
+echo "1..$tests"

@@ -1,0 +1,472 @@
+// test_splitting.c: chapter 1. Each strategy computes what one device computes and moves the bytes
+// that its formula says; the formulas know AlexNet and ResNet-18; a trace records work in order.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "../chapters/01_splitting_strategies/costs.h"
+#include "../chapters/01_splitting_strategies/timeline.h"
+#include "../chapters/04_lenet_multi_gpu/lenet.h"
+#include "../common/random.h"
+#include "../common/trace.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const Strategy *const strategies[] = {&across_layers, &within_layers, &across_data};
+
+static void open_devices(Device *devices[], int k) {
+    for (int i = 0; i < k; i++) devices[i] = try_gpu(i);
+    share_cores(devices, k);
+}
+
+static float *read_all(const Tensor *t) {
+    float *values = malloc(tensor_bytes(t) + 1);
+    tensor_read(t, values);
+    return values;
+}
+
+static void make_minibatch(int n, Tensor **X, Tensor **y) {
+    *X = tensor_new(host(), n, 1, 28, 28);
+    *y = tensor_new(host(), n);
+    for (int i = 0; i < n * 784; i++)
+        (*X)->data[i] = (float)random_uniform(5, STREAM_TEST, (uint64_t)i);
+    for (int i = 0; i < n; i++) (*y)->data[i] = (float)(i * 7 % 10);
+}
+
+// ---- the start is chapter 4's
+// --------------------------------------------------------------------
+
+static void starts_as_chapter_4(void **state) {
+    (void)state;
+    Tensor *ours[LENET_PARAMS], *theirs[LENET_PARAMS], *X, *y;
+    Device *device = try_gpu(0);
+    make_minibatch(32, &X, &y);
+    network_init(&lenet_network, ours, 0.01, 7);
+    lenet_init(theirs, 7);
+    assert_int_equal(num_params(&lenet_network), LENET_PARAMS);
+    for (int p = 0; p < LENET_PARAMS; p++) {
+        assert_true(same_shape(ours[p], theirs[p]));
+        assert_string_equal(ours[p]->name, theirs[p]->name);
+        assert_memory_equal(ours[p]->data, theirs[p]->data, tensor_bytes(ours[p]));
+    }
+    Spread *s = spread_open(&lenet_network, ours, &across_data, &device, 1, 1);
+    s->strategy->gradients(s, X, y);
+    float our_loss = item(s->losses[0]);
+
+    Tensor *params[LENET_PARAMS];
+    begin_step(device);
+    for (int p = 0; p < LENET_PARAMS; p++) params[p] = tensor_to(theirs[p], device);
+    Tensor *X_there = tensor_to(X, device), *y_there = tensor_to(y, device);
+    float their_loss = item(sum(cross_entropy(lenet(X_there, params), y_there)));
+    assert_memory_equal(&our_loss, &their_loss, sizeof our_loss);
+    for (int p = 0; p < LENET_PARAMS; p++) {
+        tensor_free(params[p]);
+        tensor_free(theirs[p]);
+        tensor_free(ours[p]);
+    }
+    spread_close(s);
+    tensor_free(X_there);
+    tensor_free(y_there);
+    tensor_free(X);
+    tensor_free(y);
+}
+
+// ---- every strategy computes what one device computes
+// ---------------------------------------------
+
+enum { STEPS = 3 };
+
+// Chapter 4's lenet on one device: losses of some steps, the gradients of the first and the
+// parameters after the last.
+typedef struct Expected {
+    double losses[STEPS];
+    float *grads[LENET_PARAMS], *params[LENET_PARAMS];
+} Expected;
+
+static Expected on_one_device(Tensor *const start[], const Tensor *X, const Tensor *y) {
+    Expected e;
+    Device *device = try_gpu(0);
+    Tensor *params[LENET_PARAMS], *X_there = tensor_to(X, device), *y_there = tensor_to(y, device);
+    for (int p = 0; p < LENET_PARAMS; p++) {
+        params[p] = tensor_to(start[p], device);
+        attach_grad(params[p]);
+    }
+    for (int step = 0; step < STEPS; step++) {
+        begin_step(device);
+        Tensor *loss = sum(cross_entropy(lenet(X_there, params), y_there));
+        backward(loss);
+        e.losses[step] = (double)item(loss);
+        for (int p = 0; p < LENET_PARAMS && step == 0; p++) e.grads[p] = read_all(params[p]->grad);
+        sgd(params, LENET_PARAMS, 0.2f, X->shape[0]);
+    }
+    for (int p = 0; p < LENET_PARAMS; p++) {
+        e.params[p] = read_all(params[p]);
+        tensor_free(params[p]);
+    }
+    tensor_free(X_there);
+    tensor_free(y_there);
+    return e;
+}
+
+static void assert_close(const float *got, const float *expected, const Tensor *p, double tolerance,
+                         const char *what) {
+    double largest = 0;
+    for (size_t i = 0; i < numel(p); i++) largest = fmax(largest, fabs((double)expected[i]));
+    assert_true(largest > 0);
+    for (size_t i = 0; i < numel(p); i++)
+        if (!(fabs((double)got[i] - (double)expected[i]) <= tolerance * largest))
+            fail_msg("%s, %s[%zu]: %.9g, one device has %.9g", what, p->name, i, (double)got[i],
+                     (double)expected[i]);
+}
+
+static void check_spread(const Strategy *strategy, int k, int m, Tensor *const start[],
+                         const Tensor *X, const Tensor *y, const Expected *e) {
+    Device *devices[MAX_DEVICES];
+    char what[80];
+    int n = X->shape[0];
+    snprintf(what, sizeof what, "%s, k = %d, m = %d, %d rows", strategy->name, k, m, n);
+    open_devices(devices, k);
+    Spread *s = spread_open(&lenet_network, start, strategy, devices, k, m);
+    for (int step = 0; step < STEPS; step++) {
+        ledger_reset();
+        strategy->gradients(s, X, y);
+        synchronize_all();
+        double moved = (double)ledger_bytes_between_devices(), loss = spread_loss(s);
+        if (moved != strategy->bytes_moved(&lenet_network, k, n, m))
+            fail_msg("%s: %.0f bytes moved, the formula says %.0f", what, moved,
+                     strategy->bytes_moved(&lenet_network, k, n, m));
+        assert_true(s->syncs == (int)strategy->syncs(&lenet_network, k, m));
+        if (!(fabs(loss - e->losses[step]) <= 1e-5 * e->losses[step]))
+            fail_msg("%s, step %d: loss %.8f, one device %.8f", what, step, loss, e->losses[step]);
+        for (int p = 0; p < LENET_PARAMS && step == 0; p++) {
+            float *grad = spread_grad(s, p, start[p]);
+            assert_close(grad, e->grads[p], start[p], 1e-5, what);
+            free(grad);
+        }
+        spread_update(s, 0.2f, n);
+    }
+    for (int p = 0; p < LENET_PARAMS; p++) {
+        float *values = spread_param(s, p, start[p]);
+        assert_close(values, e->params[p], start[p], 1e-5, what);
+        free(values);
+    }
+    spread_close(s);
+}
+
+static void strategies_compute_what_one_device_computes(void **state) {
+    (void)state;
+    const int rows[] = {1, 7, 10, 33};
+    Tensor *start[LENET_PARAMS];
+    network_init(&lenet_network, start, 0.1, 3);
+    for (int r = 0; r < 4; r++) {
+        Tensor *X, *y;
+        make_minibatch(rows[r], &X, &y);
+        Expected e = on_one_device(start, X, y);
+        for (int k = 1; k <= 4; k++) {
+            for (int m = 1; m <= 4; m++) check_spread(&across_layers, k, m, start, X, y, &e);
+            check_spread(&within_layers, k, 1, start, X, y, &e);
+            check_spread(&across_data, k, 1, start, X, y, &e);
+        }
+        check_spread(&within_layers, 12, 1, start, X, y, &e); // ten scores on twelve devices
+        check_spread(&across_data, 12, 1, start, X, y, &e);
+        for (int p = 0; p < LENET_PARAMS; p++) {
+            free(e.grads[p]);
+            free(e.params[p]);
+        }
+        tensor_free(X);
+        tensor_free(y);
+    }
+    for (int p = 0; p < LENET_PARAMS; p++) tensor_free(start[p]);
+}
+
+// The network of equal layers, in as many stages as it has layers.
+static void equal_layers_on_eight_devices(void **state) {
+    (void)state;
+    Tensor *start[MAX_PARAMS], *X, *y;
+    Device *devices[MAX_DEVICES];
+    double losses[3];
+    network_init(&equal_network, start, 0.06, 3);
+    make_minibatch(12, &X, &y);
+    for (int a = 0; a < 3; a++) {
+        int k = a == 0 ? 1 : 8;
+        const Strategy *strategy = a == 2 ? &within_layers : &across_layers;
+        open_devices(devices, k);
+        Spread *s = spread_open(&equal_network, start, strategy, devices, k, 5);
+        for (int step = 0; step < 2; step++) {
+            ledger_reset();
+            spread_step(s, X, y, 0.1f);
+            synchronize_all();
+            assert_true((double)ledger_bytes_between_devices() ==
+                        strategy->bytes_moved(&equal_network, k, 12, 5));
+        }
+        losses[a] = spread_loss(s);
+        assert_true(fabs(losses[a] / losses[0] - 1) < 1e-5);
+        spread_close(s);
+    }
+    for (int p = 0; p < num_params(&equal_network); p++) tensor_free(start[p]);
+    tensor_free(X);
+    tensor_free(y);
+}
+
+// The same k and m, the same bits: nothing depends on who is faster.
+static void same_bits_run_after_run(void **state) {
+    (void)state;
+    Tensor *start[LENET_PARAMS], *X, *y;
+    Device *devices[MAX_DEVICES];
+    network_init(&lenet_network, start, 0.1, 3);
+    make_minibatch(33, &X, &y);
+    open_devices(devices, 4);
+    for (int a = 0; a < 3; a++) {
+        float *first[LENET_PARAMS];
+        for (int run = 0; run < 3; run++) {
+            Spread *s = spread_open(&lenet_network, start, strategies[a], devices, 4, 3);
+            for (int step = 0; step < STEPS; step++) spread_step(s, X, y, 0.2f);
+            for (int p = 0; p < LENET_PARAMS; p++) {
+                float *values = spread_param(s, p, start[p]);
+                if (run == 0)
+                    first[p] = values;
+                else
+                    assert_memory_equal(values, first[p], tensor_bytes(start[p]));
+                if (run > 0) free(values);
+            }
+            spread_close(s);
+        }
+        for (int p = 0; p < LENET_PARAMS; p++) free(first[p]);
+    }
+    for (int p = 0; p < LENET_PARAMS; p++) tensor_free(start[p]);
+    tensor_free(X);
+    tensor_free(y);
+}
+
+// ---- formulas
+// ------------------------------------------------------------------------------------
+
+static void networks_have_the_known_sizes(void **state) {
+    (void)state;
+    assert_true(network_params(&lenet_network) == 516272 / 4);
+    assert_true(network_params(&alexnet_network) == 61100840); // torchvision's
+    assert_true(network_params(&resnet18_network) == 11689512);
+    assert_true(fabs(network_macs(&alexnet_network) - 0.714e9) < 0.001e9);
+    assert_true(fabs(network_macs(&resnet18_network) - 1.814e9) < 0.001e9);
+    assert_int_equal(network_pieces(&alexnet_network), 8);
+    assert_int_equal(network_pieces(&resnet18_network), 10);
+}
+
+// Each layer's input is what the layer before it sends; the shortcut's is what its block gets.
+static void layers_fit_together(void **state) {
+    (void)state;
+    const Network *const networks[] = {&lenet_network, &alexnet_network, &resnet18_network};
+    for (int a = 0; a < 3; a++)
+        for (int l = 1; l < networks[a]->num_layers; l++) {
+            const Layer *layer = &networks[a]->layers[l], *before = layer - 1;
+            if (before->shortcut || layer->shortcut) before--;
+            int sent =
+                before->out * (layer->kind == LINEAR ? before->sent_side * before->sent_side : 1);
+            assert_int_equal(layer->in, sent);
+            assert_true(layer->side <= before->sent_side);
+        }
+}
+
+static double work_of(const Network *net, int first, int end) {
+    double macs = 0;
+    for (int l = first; l < end; l++) macs += layer_macs(&net->layers[l]);
+    return macs;
+}
+
+// The largest stage of the best way to cut layers from..end in k, tried out one by one.
+static double best_by_trying(const Network *net, int from, int k) {
+    int n = net->num_layers;
+    if (k == 1) return work_of(net, from, n);
+    double best = INFINITY;
+    for (int cut = from + 1; cut < n; cut++)
+        if (!net->layers[cut - 1].joined)
+            best = fmin(best, fmax(work_of(net, from, cut), best_by_trying(net, cut, k - 1)));
+    return best;
+}
+
+static void stages_are_the_best_there_are(void **state) {
+    (void)state;
+    const Network *const networks[] = {&lenet_network, &alexnet_network, &resnet18_network};
+    for (int a = 0; a < 3; a++)
+        for (int k = 1; k <= network_pieces(networks[a]); k++) {
+            int first[MAX_LAYERS + 1];
+            double largest = 0;
+            stages_of(networks[a], k, first);
+            assert_int_equal(first[0], 0);
+            assert_int_equal(first[k], networks[a]->num_layers);
+            for (int i = 0; i < k; i++) {
+                assert_true(first[i] < first[i + 1]);
+                assert_true(i == 0 || !networks[a]->layers[first[i] - 1].joined);
+                largest = fmax(largest, work_of(networks[a], first[i], first[i + 1]));
+            }
+            assert_true(fabs(largest / best_by_trying(networks[a], 0, k) - 1) < 1e-12);
+        }
+}
+
+// The formula for memory, against what the devices hold: parameters to the byte. Of activations the
+// devices have what the formula says and a little more: labels, losses, the arena's padding, and,
+// which the formula leaves out, room for what is received.
+static void memory_is_what_the_formula_says(void **state) {
+    (void)state;
+    Tensor *start[LENET_PARAMS], *X, *y;
+    Device *devices[MAX_DEVICES];
+    const double more[3][5] = {
+        {0, 1.03, 1.1, 1.1, 1.1}, {0, 1.06, 1.2, 1.3, 1.4}, {0, 1.03, 1.08, 1.2, 1.4}};
+    network_init(&lenet_network, start, 0.1, 3);
+    make_minibatch(64, &X, &y);
+    for (int a = 0; a < 3; a++)
+        for (int k = 1; k <= 4; k++) {
+            open_devices(devices, k);
+            Spread *s = spread_open(&lenet_network, start, strategies[a], devices, k, 1);
+            spread_step(s, X, y, 0.2f);
+            Memory formula = memory_of(strategies[a], &lenet_network, k, 64);
+            double params = 0, activations = 0;
+            for (int i = 0; i < k; i++) {
+                params = fmax(params, (double)spread_param_bytes(s, i));
+                activations = fmax(activations, (double)arena_used_bytes(devices[i]));
+            }
+            double ratio = activations / formula.activations;
+            if (params != formula.params || !(ratio >= 1 && ratio < more[a][k]))
+                fail_msg(
+                    "%s, k = %d: parameters %.0f, formula %.0f; activations %.0f, formula %.0f",
+                    strategies[a]->name, k, params, formula.params, activations,
+                    formula.activations);
+            spread_close(s);
+        }
+    for (int p = 0; p < LENET_PARAMS; p++) tensor_free(start[p]);
+    tensor_free(X);
+    tensor_free(y);
+}
+
+static void model_is_sane(void **state) {
+    (void)state;
+    for (int a = 0; a < 3; a++) {
+        const Link free_link = {"free", 0, INFINITY};
+        const Network *net = &resnet18_network;
+        double one = model_seconds(strategies[a], net, 1, 1024, 32, &free_link, true);
+        assert_true(fabs(one / (6 * 1024 * network_macs(net) / model_flops) - 1) < 1e-12);
+        for (int k = 2; k <= 8; k *= 2) { // no faster than k times, slower on a link that costs
+            double many = model_seconds(strategies[a], net, k, 1024, 32, &free_link, true);
+            assert_true(many >= one / k * (1 - 1e-12) && many < one);
+            for (int i = 0; i < NUM_LINKS; i++)
+                assert_true(model_seconds(strategies[a], net, k, 1024, 32, &model_links[i], true) >
+                            many);
+        }
+    }
+}
+
+// ---- trace
+// ---------------------------------------------------------------------------------------
+
+static void trace_records_work_in_order(void **state) {
+    (void)state;
+    Tensor *start[LENET_PARAMS], *X, *y;
+    Device *devices[MAX_DEVICES];
+    network_init(&lenet_network, start, 0.1, 3);
+    make_minibatch(32, &X, &y);
+    open_devices(devices, 3);
+    Spread *s = spread_open(&lenet_network, start, &within_layers, devices, 3, 1);
+    int count, seen[3] = {0};
+    trace_begin();
+    spread_step(s, X, y, 0.2f);
+    TraceSpan *spans = trace_end(&count);
+    assert_true(count > 100);
+    for (int i = 0; i < count; i++) {
+        const TraceSpan *a = &spans[i], *b = &spans[i + 1];
+        assert_true(a->start >= 0 && a->end >= a->start);
+        for (int d = 0; d < 3; d++) seen[d] += a->device == devices[d];
+        assert_true(strlen(a->work) > 0 && strlen(a->label) > 0);
+        if (i + 1 == count || b->device != a->device) continue;
+        assert_true(b->start >= a->end); // one queue does one thing after the other
+    }
+    assert_true(seen[0] > 0 && seen[1] > 0 && seen[2] > 0 && seen[0] + seen[1] + seen[2] == count);
+    free(spans);
+    spread_close(s);
+    for (int p = 0; p < LENET_PARAMS; p++) tensor_free(start[p]);
+    tensor_free(X);
+    tensor_free(y);
+}
+
+static void trace_has_names_and_labels(void **state) {
+    (void)state;
+    Device *device = try_gpu(0);
+    Tensor *t = tensor_new(device, 1000), *u = tensor_new(device, 1000);
+    char label[] = "first";
+    trace_label("nobody listens");
+    tensor_fill(t, 1);
+    int count;
+    trace_begin();
+    tensor_fill(t, 2);
+    trace_label(label);
+    tensor_copy(u, t);
+    strcpy(label, "other"); // the text was copied
+    trace_label("second");
+    launch(device, add, .y = u->data, .x = t->data, .n = 1000);
+    TraceSpan *spans = trace_end(&count);
+    tensor_fill(t, 3); // and this is not recorded
+    assert_int_equal(count, 3);
+    assert_string_equal(spans[0].work, "fill");
+    assert_string_equal(spans[0].label, "");
+    assert_string_equal(spans[1].work, "copy");
+    assert_string_equal(spans[1].label, "first");
+    assert_string_equal(spans[2].work, "add");
+    assert_string_equal(spans[2].label, "second");
+    for (int i = 0; i < 3; i++) assert_ptr_equal(spans[i].device, device);
+    free(spans);
+    trace_begin(); // nothing enqueued, nothing recorded
+    free(trace_end(&count));
+    assert_int_equal(count, 0);
+    tensor_free(t);
+    tensor_free(u);
+}
+
+// ---- timeline
+// ------------------------------------------------------------------------------------
+
+// Two devices, two microbatches, each forward one second and each backward two, as in the formula:
+// (k-1)/(m+k-1) = 1/3 is idle.
+static void idle_share_is_the_bubble(void **state) {
+    (void)state;
+    Device *devices[2] = {try_gpu(0), try_gpu(1)};
+    const TraceSpan spans[] = {
+        {devices[0], "a", "forward 1", 0, 1},  {devices[0], "a", "forward 2", 1, 2},
+        {devices[0], "a", "backward 2", 5, 7}, {devices[0], "a", "backward 1", 7, 9},
+        {devices[0], "a", "update", 9, 20},    {devices[1], "a", "forward 1", 1, 2},
+        {devices[1], "a", "forward 2", 2, 3},  {devices[1], "a", "backward 2", 3, 5},
+        {devices[1], "a", "backward 1", 5, 7}, {devices[1], "copy", "exchange", 7, 8},
+    };
+    assert_true(fabs(idle_share(spans, 10, devices, 2) - 1.0 / 3) < 1e-12);
+    assert_true(fabs(equal_bubble(2, 2) - 1.0 / 3) < 1e-12);
+    assert_true(fabs(stage_bubble(spans, 10, devices, 2, 2) - 1.0 / 3) < 1e-12);
+    assert_true(fabs(equal_bubble(1, 5)) < 1e-12);
+}
+
+static int close_all(void **state) {
+    (void)state;
+    autograd_close();
+    devices_close();
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(starts_as_chapter_4),
+        cmocka_unit_test(strategies_compute_what_one_device_computes),
+        cmocka_unit_test(equal_layers_on_eight_devices),
+        cmocka_unit_test(same_bits_run_after_run),
+        cmocka_unit_test(networks_have_the_known_sizes),
+        cmocka_unit_test(layers_fit_together),
+        cmocka_unit_test(stages_are_the_best_there_are),
+        cmocka_unit_test(memory_is_what_the_formula_says),
+        cmocka_unit_test(model_is_sane),
+        cmocka_unit_test(trace_records_work_in_order),
+        cmocka_unit_test(trace_has_names_and_labels),
+        cmocka_unit_test(idle_share_is_the_bubble),
+    };
+    return cmocka_run_group_tests_name("splitting", tests, NULL, close_all);
+}
