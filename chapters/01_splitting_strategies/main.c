@@ -231,8 +231,7 @@ static Row run(const Strategy *strategy, int k, const Reference *r) {
     spread_update(s, flags.lr, X->shape[0]);
     strategy->gradients(s, X, y);
     loss = fmax(loss, check_loss(s, r->next_loss));
-    printf("  %d device%s  same loss (to %.0e), same gradients (to %.0e), same loss after the "
-           "update\n",
+    printf("  %d device%s  same loss (to %.0e), same gradients (to %.0e), same loss after update\n",
            k, k > 1 ? "s:" : ": ", loss, grads);
     if (k > 1) print_holdings(s);
     row.seconds = seconds_per_step(s);
@@ -259,20 +258,18 @@ static int run_strategy(const Strategy *strategy, const Reference *r, Row rows[]
 // Activations: across data each device has those of its rows only; within layers the gathered
 // inputs are on all devices, and what is sent and received takes room too. Bytes that move: counted
 // by the ledger of device.h, and by the formula at the end of each strategy's file. A
-// synchronization point
-// ("sync") is a place in the step at which devices need what others have computed, and wait for it.
+// synchronization point ("sync") is a place in the step at which devices need what others have
+// computed, and wait for it.
 
 static void print_rows(const Row rows[], int num_rows) {
     printf("One step, %d images (MB = 10^6 bytes, gradients included; %d microbatches)\n",
            X->shape[0], MICROBATCHES);
-    printf("                     most on one device        on all together         bytes between "
-           "devices\n"
-           "strategy         k  params activations       params activations      counted      "
-           "formula     syncs"
-           "  ms/step\n");
+    printf("                  most on one device    all together      bytes between devices\n"
+           "strategy       k  params  activations  params  activ.     counted     formula"
+           "  syncs  ms/step\n");
     for (int i = 0; i < num_rows; i++) {
         const Row *r = &rows[i];
-        printf("%-15s %2d %7.2f %11.2f %12.2f %11.2f %12.0f %12.0f %9d %8.1f\n",
+        printf("%-13s %2d %7.2f %12.2f %7.2f %7.2f %11.0f %11.0f %6d %8.1f\n",
                r->k == rows[0].k ? r->strategy->name : "", r->k, megabytes(r->most_params),
                megabytes(r->most_activations), megabytes(r->all_params),
                megabytes(r->all_activations), r->moved, r->formula, r->syncs, 1e3 * r->seconds);
@@ -287,15 +284,14 @@ static void explain_rows(const Row rows[], int num_rows) {
             die("a bug: please report it", "%s on %d devices: %.0f bytes from the host, not %.0f",
                 rows[i].strategy->name, rows[i].k, rows[i].from_host, copies * batch);
     }
-    printf(
-        "From the host came the minibatch, %.0f bytes, once; within layers once for each device.\n",
-        batch);
+    printf("From the host came the minibatch, %.0f bytes; within layers, to each device.\n", batch);
     if (num_gpus() == 0)
-        printf("Here the devices are workers on the same %d cores: one device uses them all "
-               "already, so more\n"
-               "devices cannot be faster. What they add to the time is what exchanging and waiting "
-               "costs.\n",
-               num_threads());
+        printf(
+            "Here the devices are workers on the same %d cores. One device uses them all, so more\n"
+            "devices add nothing but exchanging and waiting. (Unless other programs run on these\n"
+            "cores: then one device, whose threads wait for each other in each kernel, is slowest.)"
+            "\n",
+            num_threads());
     printf("\n");
 }
 
@@ -428,10 +424,10 @@ static void bubble(void) {
         note = note || crowded(ks[i]);
     }
     if (note)
-        printf("With more workers than cores (%d) a stage takes longer than by itself while others "
-               "run, and the\n"
-               "columns say less: look at the lines with as many devices as cores, or fewer.\n",
-               num_threads());
+        printf(
+            "With more workers than cores (%d) a stage takes longer than by itself while others\n"
+            "run: look at the lines with as many devices as cores, or fewer.\n",
+            num_threads());
     printf("\n");
     for (int p = 0; p < num_params(equal); p++) tensor_free(start[p]);
 }
@@ -442,7 +438,7 @@ static void bubble(void) {
 
 static void print_line(const char *network, int k, const char *name, Memory memory, double moved,
                        double syncs, double busiest) {
-    printf("%-10s %2d  %-14s %8.0f %8.0f %8.0f %10.0f %7.0f %9.0f%%\n", network, k, name,
+    printf("%-10s %2d  %-14s %8.0f %8.0f %8.0f %10.0f %7.0f %9.1f%%\n", network, k, name,
            megabytes(memory.params), megabytes(memory.activations), megabytes(memory.both),
            megabytes(moved), syncs, 100 * busiest);
 }
@@ -462,10 +458,9 @@ static void larger_networks(void) {
     enum { IMAGES = 256, M = 8 };
     printf(
         "Larger networks, by the same formulas: ImageNet, %d images of 224 x 224, %d microbatches\n"
-        "(the most that a device has, gradients included; without room for what is being sent)\n"
+        "(gradients included; without room for what is being sent)\n"
         "                              most on one device, MB      moved         the busiest\n"
-        "network     k  strategy         params   activ.     both         MB   syncs   device "
-        "has\n",
+        "network     k  strategy         params   activ.     both         MB   syncs  device has\n",
         IMAGES, M);
     print_costs(&alexnet_network, IMAGES, M);
     print_costs(&resnet18_network, IMAGES, M);
@@ -474,23 +469,29 @@ static void larger_networks(void) {
     Memory four = memory_of(&across_data, &alexnet_network, 4, IMAGES);
     printf(
         "Why split the data? Devices wait for each other once per step; all have equal work, in "
-        "any network; and\n"
-        "what moves does not grow with the minibatch. ResNet-18 on 4 devices moves %.0f MB, and "
-        "%.0f times that\n"
-        "within layers. A pipeline's stages cannot be made equal (the busiest device has more than "
-        "1/k of the\n"
-        "work), and it has its bubble.\n"
-        "When not? More devices leave less of the activations to each, but all of the parameters: "
-        "%.0f MB of\n"
-        "AlexNet, however many there are. A network that does not fit on one device must be split "
-        "across or\n"
-        "within its layers. And AlexNet, whose fully connected layers have many parameters and few "
-        "outputs,\n"
-        "moves more across data than a pipeline does: the smaller the minibatch, the more so.\n\n",
-        megabytes(data), within / data, megabytes(four.params));
+        "any\n"
+        "network; and what moves does not grow with the minibatch. ResNet-18 on 4 devices moves\n"
+        "%.0f MB, and %.0f times that within layers. The stages of a pipeline cannot be made "
+        "equal\n"
+        "(the busiest device has more than 1/k of the work), and it has its bubble.\n",
+        megabytes(data), within / data);
+    printf(
+        "When not? More devices leave less of the activations to each, but all of the parameters:\n"
+        "%.0f MB of AlexNet, however many there are. A network that does not fit on one device "
+        "must\n"
+        "be split across or within its layers. And AlexNet, whose fully connected layers have "
+        "many\n"
+        "parameters and few outputs, moves more across data than a pipeline does: the smaller the\n"
+        "minibatch, the more so.\n\n",
+        megabytes(four.params));
 }
 
 // ## Many devices: a model, not a measurement
+//
+// costs.c says how long a step would take with links of a given speed. Compare where each curve
+// leaves the dashed line, and why: the pipeline has no more layers, within layers too much moves,
+// device 0 receives k-1 gradients one after the other, and in the ring messages become so many and
+// so small that alpha counts.
 
 static void write_model(const char *csv) {
     const Network *const networks[] = {&alexnet_network, &resnet18_network};
@@ -500,8 +501,8 @@ static void write_model(const char *csv) {
     for (int a = 0; a < 2 * NUM_LINKS; a++) {
         const Network *network = networks[a / NUM_LINKS];
         const Link *link = &model_links[a % NUM_LINKS];
-        for (int i = 0; i <= NUM_STRATEGIES;
-             i++) { // the last: across data, gradients around a ring
+        // Across data twice: gradients summed on device 0, and around a ring.
+        for (int i = 0; i <= NUM_STRATEGIES; i++) {
             const Strategy *s = strategies[i < NUM_STRATEGIES ? i : NUM_STRATEGIES - 1];
             bool ring = i == NUM_STRATEGIES;
             int most = s == &across_layers ? network_pieces(network) : MOST;
@@ -582,26 +583,24 @@ int main(int argc, char *argv[]) {
 //
 // - A network can be split over devices across its layers, within its layers, or across data. All
 //   three compute the same.
-// - Across layers, a device holds a part of the network, and little moves. But devices wait for
-// each
-//   other at each boundary, the bubble grows with their number, and stages are never equal.
+// - Across layers, a device holds a part of the network, and only what crosses a boundary moves.
+//   But devices wait for each other at each boundary, the bubble grows with their number, and
+//   stages are never equal.
 // - Within layers, memory and work are split evenly where there are channels enough. But each layer
-//   needs all channels of the one before, so devices meet twice per layer, and most moves.
-// - Across data, devices meet once per step, and any network can be split. But each device holds
-// all
-//   parameters, so more devices do not allow a larger network.
+//   needs all channels of the one before, so devices wait for each other twice per layer, and what
+//   moves is most.
+// - Across data, devices wait for each other once per step, and any network can be split. But each
+//   device holds all parameters, so more devices do not allow a larger network.
 // - So split the data, unless the network does not fit.
 //
 // ## Exercises
 //
-// 1. Cut LeNet behind its convolutions instead (place() in strategy_pipeline.c). Which column of
-// the
-//    bubble's table changes, and why does less move?
+// 1. Cut LeNet behind its convolutions instead (place() in strategy_pipeline.c). Which columns of
+//    the tables change, and why does less move?
 // 2. Let a stage go backward with a microbatch as soon as it can, instead of after all have gone
 //    forward ("1F1B"). What does that do to the bubble, and what to the memory?
 // 3. Within layers: if a layer's weights are cut along their *inputs*, it needs only its own part
-// of
-//    the layer before. Cut every second layer so. How many syncs remain?
+//    of the layer before. Cut every second layer so. How many syncs remain?
 // 4. Split AlexNet's convolutions across data and its fully connected layers within layers. What
 //    moves per step, by the formulas? (Krizhevsky, "One weird trick for parallelizing convolutional
 //    neural networks", 2014.)

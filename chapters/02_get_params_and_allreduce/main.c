@@ -10,7 +10,7 @@
 //   - why the book's allreduce is slow, three that are faster, and how to measure and compare them.
 //
 // How to run
-//   make run-02                                           all of it; about a minute on 2 cores
+//   make run-02                                           all of it; about 15 seconds
 //   build/02_get_params_and_allreduce --devices 8         the times on 8 devices only
 //   build/02_get_params_and_allreduce --steps 3           each time measured 3 times at most
 //   build/02_get_params_and_allreduce --allreduce ring    the book's demonstration by another way
@@ -397,7 +397,7 @@ int main(int argc, char *argv[]) {
     choose_allreduce(flags.allreduce);
     char *csv = flags.csv ? xstrdup(flags.csv) : out_file(".csv");
     make_directory(flags.out);
-    OutputFile file = output_open(csv); // if that fails, then before a minute of measuring
+    OutputFile file = output_open(csv); // if that fails, then before the measuring
 
     demonstrate_get_params();
     demonstrate_allreduce();
