@@ -22,7 +22,7 @@ names = "star sharded ring tree"
 # is drawn broad and pale, and the others thinner on top of it.
 array widths[4] = [6, 2, 2, 2]
 array colors[4] = [0xf4a582, 0x2166ac, 0x1b7837, 0x762a83]
-array marks[4] = [7, 5, 8, 12]
+array marks[4] = [7, 5, 9, 13]
 array sizes[4] = [2.2, 1.4, 1.8, 1.8]
 
 set grid lc rgb "#dddddd" lw 0.5

@@ -42,7 +42,7 @@ verdict $? "nine rows, and the bytes that were counted are those of the formula"
 # 2 (k-1) times the parameters, whatever the minibatch
 grep -q '^  *2 .* 1032544  *1032544  *1 ' "$out/log" && grep -q '^  *4 .* 3097632  *3097632  *1 ' "$out/log"
 verdict $? "across data: 2 (k-1) times the bytes of the parameters"
-[ "$(grep -c 'same loss .* same gradients .* same loss after update" "$out/log")" -eq 9 ]
+[ "$(grep -c 'same loss .* same gradients .* same loss after update' "$out/log")" -eq 9 ]
 verdict $? "three ways on 1, 2 and 4 devices give what one device gives"
 grep -q '^AlexNet  *1  one device  *489 ' "$out/log" && grep -q '^ResNet-18  *1  one device  *94 ' "$out/log"
 verdict $? "the larger networks"
