@@ -27,7 +27,7 @@ struct Animator {
     int num_rows;
 };
 
-// ---- live ---------------------------------------------------------------------------------------
+// ---- live ------------------------------------------------------------------------------------
 
 // Text as wide as the terminal, 80 columns where there is none.
 static char *dumb_output(void) {
@@ -81,7 +81,7 @@ static FILE *open_window(const Animator *a) {
     return gnuplot;
 }
 
-// ---- the interface ------------------------------------------------------------------------------
+// ---- the interface ---------------------------------------------------------------------------
 
 Animator *animator_new(const char *csv, const char *png, const char *script, bool live) {
     Animator *a = xcalloc(1, sizeof *a);

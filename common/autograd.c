@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// ---- arena: a list of chunks, used from the start again in each step --------------------------
+// ---- arena: a list of chunks, used from the start again in each step -------------------------
 
 enum { CHUNK_BYTES = 16 << 20, ALIGNMENT = 256 };
 
@@ -22,7 +22,7 @@ typedef struct Arena {
     size_t step_bytes;       // handed out in this step
 } Arena;
 
-// ---- one tape per device ----------------------------------------------------------------------
+// ---- one tape per device ---------------------------------------------------------------------
 
 typedef struct Tape {
     Arena arena;
@@ -89,7 +89,7 @@ void autograd_close(void) {
     }
 }
 
-// ---- tensors in the arena ---------------------------------------------------------------------
+// ---- tensors in the arena --------------------------------------------------------------------
 
 static Tensor *new_header(Device *device) {
     Tape *tape = tape_of(device);
@@ -133,7 +133,7 @@ Tensor *arena_view(Tensor *t, int ndim, const int *shape) {
     return view;
 }
 
-// ---- tape -------------------------------------------------------------------------------------
+// ---- tape ------------------------------------------------------------------------------------
 
 void set_grad_enabled(bool enabled) { grad_enabled = enabled; }
 

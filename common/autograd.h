@@ -22,7 +22,7 @@ void backward(Tensor *loss);
 // The same from any tensor Y with a given gradient dY, as torch.autograd.backward(Y, dY).
 void backward_from(Tensor *Y, const Tensor *dY);
 
-// ---- for those who write operations -----------------------------------------------------------
+// ---- for those who write operations ----------------------------------------------------------
 
 // A tensor in the arena of the device; with a gradient if `requires_grad`. Contents undefined.
 Tensor *arena_tensor(Device *device, int ndim, const int *shape, bool requires_grad);

@@ -21,8 +21,7 @@ static struct {
 
 static Device host_ = {.name = "host", .id = HOST_ID};
 
-// ---- which devices there are
-// ---------------------------------------------------------------------
+// ---- which devices there are -----------------------------------------------------------------
 
 // A container may have all cores of the machine in sight, but only the time of a few (docker
 // --cpus=2).
@@ -145,8 +144,7 @@ void devices_close(void) {
     system_.chosen = false;
 }
 
-// ---- memory
-// --------------------------------------------------------------------------------------
+// ---- memory ----------------------------------------------------------------------------------
 
 // Sizes of what was allocated, for the sums per device. Allocations are few (parameters, arenas,
 // minibatch buffers), so a list does.
@@ -208,8 +206,7 @@ void device_free(Device *device, void *memory) {
 size_t device_bytes(const Device *device) { return device->bytes; }
 size_t device_peak_bytes(const Device *device) { return device->peak_bytes; }
 
-// ---- work
-// ----------------------------------------------------------------------------------------
+// ---- work ------------------------------------------------------------------------------------
 
 void device_launch(Device *device, KernelId kernel, const void *args, size_t size) {
     CHECK(device->backend, "the host has no queue: copy the tensors to a device first");
@@ -298,8 +295,7 @@ void synchronize_host_reads(void) {
     }
 }
 
-// ---- ledger
-// --------------------------------------------------------------------------------------
+// ---- ledger ----------------------------------------------------------------------------------
 
 void ledger_reset(void) { memset(ledger, 0, sizeof ledger); }
 

@@ -20,8 +20,7 @@ enum { MAX_DEVICES = 64 };
 
 typedef struct Device Device;
 
-// ---- which devices there are
-// ---------------------------------------------------------------------
+// ---- which devices there are -----------------------------------------------------------------
 
 typedef enum { BACKEND_AUTO, BACKEND_CPU, BACKEND_CUDA } BackendChoice;
 
@@ -66,8 +65,7 @@ const char *device_names(Device *const devices[], int k);
 // one. GPUs are left as they are.
 void share_cores(Device *const devices[], int k);
 
-// ---- memory
-// --------------------------------------------------------------------------------------
+// ---- memory ----------------------------------------------------------------------------------
 
 // Memory of this device, 64-byte aligned (256 on a GPU), contents undefined. Ends the program when
 // there is none left. Zero bytes give NULL.
@@ -79,8 +77,7 @@ void device_free(Device *device, void *memory);
 size_t device_bytes(const Device *device);
 size_t device_peak_bytes(const Device *device);
 
-// ---- work
-// ----------------------------------------------------------------------------------------
+// ---- work ------------------------------------------------------------------------------------
 
 // launch(device, fill, .x = x, .value = 0, .n = n): puts the kernel and a copy of its arguments on
 // the device's queue.
@@ -122,7 +119,7 @@ void synchronize_host_reads(void);
 // Ends all workers and frees all devices. For tests; a program may simply end.
 void devices_close(void);
 
-// ---- ledger: who sent how many bytes to whom --------------------------------------------------
+// ---- ledger: who sent how many bytes to whom -------------------------------------------------
 
 // Bytes copied from one device to another since the last reset. Copies within one device do not
 // count: they cross nothing. Two logical devices on one GPU count as two.

@@ -102,7 +102,7 @@ void cpu_kernels_out_of_memory(size_t bytes) {
         "out of memory: %zu bytes of scratch for a kernel", bytes);
 }
 
-// ---- the backend ------------------------------------------------------------------------------
+// ---- the backend -----------------------------------------------------------------------------
 
 static int cpu_count(const char **why) {
     *why = "";

@@ -58,7 +58,7 @@ void cuda_kernels_fail(const char *hint, const char *format, ...) {
     die(hint, "%s", message);
 }
 
-// ---- opening and closing ----------------------------------------------------------------------
+// ---- opening and closing ---------------------------------------------------------------------
 
 static int cuda_count(const char **why) {
     int count = 0, driver = 0;
@@ -96,7 +96,7 @@ static void cuda_set_threads(Device *device, int threads) {
     (void)device, (void)threads;
 }
 
-// ---- memory -----------------------------------------------------------------------------------
+// ---- memory ----------------------------------------------------------------------------------
 
 // NULL when there is no memory left, which is for the caller to explain; anything else is fatal.
 static void *or_null(cudaError_t error, void *memory) {
@@ -132,7 +132,7 @@ static void cuda_host_free(void *memory) {
     CUDA_CHECK(cudaFreeHost(memory));
 }
 
-// ---- trace ------------------------------------------------------------------------------------
+// ---- trace -----------------------------------------------------------------------------------
 //
 // A GPU runs work long after the host has enqueued it, and has no clock in common with the host or
 // with other GPUs. So each piece of work lies between two events of its stream, whose distance from
@@ -191,7 +191,7 @@ static void cuda_trace_end(Device *device) {
     queue->num_timed = 0;
 }
 
-// ---- kernels and events -----------------------------------------------------------------------
+// ---- kernels and events ----------------------------------------------------------------------
 
 static void cuda_launch(Device *device, KernelId kernel, const void *args, size_t size) {
     (void)size; // the kernel's parameters are copied into the launch itself
@@ -227,7 +227,7 @@ static void cuda_host_wait(Event event) {
     CUDA_CHECK(cudaEventSynchronize(event_of(event)));
 }
 
-// ---- from one GPU to another ------------------------------------------------------------------
+// ---- from one GPU to another -----------------------------------------------------------------
 //
 // Two GPUs may reach each other over NVLink or the PCIe bus, without the host. CUDA says whether
 // they can; on machines whose bus is set up wrongly it says yes and the bytes arrive damaged. So

@@ -29,7 +29,7 @@ static const char *const get_data =
 static const char *const get_again =
     "the file is damaged: `make setup` installs the data set again";
 
-// ---- IDX files --------------------------------------------------------------------------------
+// ---- IDX files -------------------------------------------------------------------------------
 
 typedef struct IdxFile {
     char *path;
@@ -127,7 +127,7 @@ static void idx_close(IdxFile *file) {
     free(file->path);
 }
 
-// ---- the data set -----------------------------------------------------------------------------
+// ---- the data set ----------------------------------------------------------------------------
 
 static const char *find_directory(const char *directory) {
     if (!directory) directory = getenv("FASHION_MNIST_DIR");
@@ -179,7 +179,7 @@ void dataset_free(Dataset *data) {
     free(data);
 }
 
-// ---- minibatches ------------------------------------------------------------------------------
+// ---- minibatches -----------------------------------------------------------------------------
 //
 // A ring of buffers between two threads. Batch b of an epoch is in slot b % SLOTS. Three counters
 // say who owns what; each only grows during an epoch:

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// ---- the list of temporary files --------------------------------------------------------------
+// ---- the list of temporary files -------------------------------------------------------------
 
 // A forked child inherits the list but not the files: they are its parent's to remove.
 typedef struct Unfinished {
@@ -76,7 +76,7 @@ void remove_unfinished_files(void) {
     pthread_mutex_unlock(&lock);
 }
 
-// ---- paths ------------------------------------------------------------------------------------
+// ---- paths -----------------------------------------------------------------------------------
 
 char *path_join(const char *directory, const char *name) {
     size_t length = strlen(directory);
@@ -147,7 +147,7 @@ static FILE *open_directly(const char *path) {
     return copy < 0 ? NULL : fdopen(copy, "w");
 }
 
-// ---- opening and closing ----------------------------------------------------------------------
+// ---- opening and closing ---------------------------------------------------------------------
 
 // Creates the temporary file that belongs to `place`; die()s if that fails.
 static FILE *create_temporary(const char *place, char **temporary) {
@@ -251,7 +251,7 @@ int output_publish(char *temporary, const char *path) {
     return error ? -1 : 0;
 }
 
-// ---- directories ------------------------------------------------------------------------------
+// ---- directories -----------------------------------------------------------------------------
 
 static void make_one_directory(const char *path) {
     if (mkdir(path, 0777) == 0) return;

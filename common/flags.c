@@ -124,7 +124,7 @@ static _Noreturn void print_help(const char *about, const Flags *defaults) {
     exit(EXIT_SUCCESS);
 }
 
-// ---- values -----------------------------------------------------------------------------------
+// ---- values ----------------------------------------------------------------------------------
 
 static int parse_integer(const Flag *flag, const char *text) {
     char *end;

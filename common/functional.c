@@ -34,7 +34,7 @@ static int windows(int size, int padding, int kernel, int stride) {
                                                       : (size + 2 * padding - kernel) / stride + 1;
 }
 
-// ---- conv2d -----------------------------------------------------------------------------------
+// ---- conv2d ----------------------------------------------------------------------------------
 
 static void conv2d_backward(Node *node) {
     Tensor *X = node->in[0], *W = node->in[1], *b = node->in[2], *Y = node->out;
@@ -96,7 +96,7 @@ Tensor *conv2d_with(Tensor *X, Tensor *W, Tensor *b, Conv2dOptions options) {
     return Y;
 }
 
-// ---- avg_pool2d -------------------------------------------------------------------------------
+// ---- avg_pool2d ------------------------------------------------------------------------------
 
 static void avg_pool2d_backward(Node *node) {
     Tensor *X = node->in[0], *Y = node->out;
@@ -131,7 +131,7 @@ Tensor *avg_pool2d_with(Tensor *X, AvgPool2dOptions o) {
     return Y;
 }
 
-// ---- relu -------------------------------------------------------------------------------------
+// ---- relu ------------------------------------------------------------------------------------
 
 // Needs only the output: it is positive just where the input was.
 static void relu_backward(Node *node) {
@@ -148,7 +148,7 @@ Tensor *relu(Tensor *X) {
     return Y;
 }
 
-// ---- matrix products --------------------------------------------------------------------------
+// ---- matrix products -------------------------------------------------------------------------
 
 static void launch_gemm(Device *device, const Tensor *A, bool trans_A, const Tensor *B,
                         bool trans_B, Tensor *C, float beta) {
@@ -214,7 +214,7 @@ Tensor *linear(Tensor *X, Tensor *W, Tensor *b) {
     return b ? add_bias(Y, b) : Y;
 }
 
-// ---- reshape ----------------------------------------------------------------------------------
+// ---- reshape ---------------------------------------------------------------------------------
 
 // The columns of a reshape to (0, -1): no element tells, so all but the first size of X do. A
 // device that got no rows of a minibatch goes through the network as the others do.
@@ -245,7 +245,7 @@ Tensor *reshape_to(Tensor *X, int ndim, const int *shape) {
     return view;
 }
 
-// ---- loss -------------------------------------------------------------------------------------
+// ---- loss ------------------------------------------------------------------------------------
 
 static void cross_entropy_backward(Node *node) {
     Tensor *y_hat = node->in[0], *y = node->in[1], *losses = node->out;
@@ -286,7 +286,7 @@ Tensor *sum(Tensor *X) {
     return total;
 }
 
-// ---- not differentiable -----------------------------------------------------------------------
+// ---- not differentiable ----------------------------------------------------------------------
 
 void sgd(Tensor *const params[], int num_params, float lr, int batch_size) {
     CHECK(batch_size > 0, "sgd: a minibatch has at least one row");

@@ -59,7 +59,7 @@ Tensor *cross_entropy(Tensor *y_hat, Tensor *y);
 // The sum of all elements -> (1)
 Tensor *sum(Tensor *X);
 
-// ---- not differentiable -----------------------------------------------------------------------
+// ---- not differentiable ----------------------------------------------------------------------
 
 // d2l's sgd: param -= lr * param.grad / batch_size for each, then the gradient is zero again.
 void sgd(Tensor *const params[], int num_params, float lr, int batch_size);

@@ -51,7 +51,7 @@ void picture_frame(Picture *p, int x, int y, int width, int height, int thicknes
     picture_box(p, x + width - thickness, y, thickness, height, color);
 }
 
-// ---- text -------------------------------------------------------------------------------------
+// ---- text ------------------------------------------------------------------------------------
 
 static const stbtt_fontinfo *font(void) {
     static stbtt_fontinfo info;
@@ -108,7 +108,7 @@ int picture_text_width(const char *text, int height) {
     return layout(NULL, 0, 0, height, text, (Color){0, 0, 0});
 }
 
-// ---- values as colors -------------------------------------------------------------------------
+// ---- values as colors ------------------------------------------------------------------------
 
 static uint8_t level(float value) {
     return !(value > 0) ? 0 : value >= 1 ? 255 : (uint8_t)(value * 255.0f + 0.5f);
@@ -131,7 +131,7 @@ void picture_values(Picture *p, int x, int y, int zoom, const float *values, int
             picture_box(p, x + j * zoom, y + i * zoom, zoom, zoom, color_of(values[i * cols + j]));
 }
 
-// ---- file -------------------------------------------------------------------------------------
+// ---- file ------------------------------------------------------------------------------------
 
 static void write_to_stream(void *stream, void *data, int size) {
     fwrite(data, 1, (size_t)size, stream);

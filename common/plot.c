@@ -33,7 +33,7 @@ char *plot_script(const char *name) {
     return xprintf("plots/%s", name);
 }
 
-// ---- gnuplot ------------------------------------------------------------------------------------
+// ---- gnuplot ---------------------------------------------------------------------------------
 
 bool gnuplot_succeeded(pid_t gnuplot) {
     int status;
@@ -76,7 +76,7 @@ pid_t gnuplot_start(const char *script, const char *const inputs[], const char *
     return failed ? 0 : pid;
 }
 
-// ---- a picture ----------------------------------------------------------------------------------
+// ---- a picture -------------------------------------------------------------------------------
 
 bool plot_can_draw(const char *script, const char *what, const char *figures) {
     if (!gnuplot_runs((char *[]){"gnuplot", "--version", NULL}))

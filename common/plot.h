@@ -13,7 +13,7 @@
     plot_draw_from((png), (script), (const char *const[]){__VA_ARGS__, (void *)0})
 bool plot_draw_from(const char *png, const char *script, const char *const inputs[]);
 
-// ---- the steps of that, for pictures that are drawn beside other work ---------------------------
+// ---- the steps of that, for pictures that are drawn beside other work ------------------------
 
 // Where the script is: plots/NAME beside the program's folder, so that it is found from anywhere.
 // free() it.

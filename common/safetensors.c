@@ -28,7 +28,7 @@ static const char *const damaged =
 static const char *const other_model =
     "the file was saved by a model with other layers, or other names or shapes of them";
 
-// ---- for messages -----------------------------------------------------------------------------
+// ---- for messages ----------------------------------------------------------------------------
 
 // Text from a file, fit for one line of a terminal: nothing unprintable, not too long. Nobody frees
 // it: the program is about to end.
@@ -47,7 +47,7 @@ static const char *text_of_shape(int ndim, const int *shape) {
     return xprintf(ndim == 1 ? "%s,)" : "%s)", text);
 }
 
-// ---- reading: the header ----------------------------------------------------------------------
+// ---- reading: the header ---------------------------------------------------------------------
 
 // A tensor of the file, and which bytes of the data it has.
 typedef struct Span {
@@ -212,7 +212,7 @@ static void check_spans(const char *path, Span *spans, int n, size_t data_size) 
         die(damaged, "%s: %zu bytes at the end belong to no tensor", path, data_size - end);
 }
 
-// ---- reading: the whole file ------------------------------------------------------------------
+// ---- reading: the whole file -----------------------------------------------------------------
 
 SafetensorsFile safetensors_open(const char *path) {
     size_t file_size;
@@ -281,7 +281,7 @@ void safetensors_load(const char *path, Tensor *const tensors[], int n) {
     safetensors_close(&file);
 }
 
-// ---- writing ----------------------------------------------------------------------------------
+// ---- writing ---------------------------------------------------------------------------------
 
 static void add_to_header(json_t *header, const Tensor *t, size_t begin) {
     CHECK(t->name, "a tensor in a file needs a name");

@@ -30,7 +30,7 @@ void trace_label(const char *text);
 // device and then by start; to be given to free(). Work and label stay valid.
 TraceSpan *trace_end(int *count);
 
-// ---- for backends ------------------------------------------------------------------------------
+// ---- for backends ----------------------------------------------------------------------------
 
 // The label for what is enqueued now, or NULL when it is not to be recorded. Host thread only.
 const char *trace_label_now(void);

@@ -42,8 +42,7 @@
 typedef enum { KERNELS(KERNEL_ENUM) NUM_KERNELS } KernelId;
 #undef KERNEL_ENUM
 
-// ---- elementwise and sums
-// ------------------------------------------------------------------------
+// ---- elementwise and sums --------------------------------------------------------------------
 
 // x[i] = value
 struct fill_args {
@@ -95,8 +94,7 @@ struct relu_backward_args {
     size_t n;
 };
 
-// ---- fully connected layers
-// ----------------------------------------------------------------------
+// ---- fully connected layers ------------------------------------------------------------------
 
 // C (M,N) = beta C + op(A) op(B); op(A) is (M,K), op(B) is (K,N). With trans_A, A is stored as
 // (K,M); with trans_B, B is stored as (N,K).
@@ -120,8 +118,7 @@ struct add_bias_backward_args {
     int rows, cols;
 };
 
-// ---- convolution and pooling
-// ---------------------------------------------------------------------
+// ---- convolution and pooling -----------------------------------------------------------------
 
 // The shape of a 2-d convolution: X (N,C,H,W), W (M,C,kernel_h,kernel_w), b (M), Y
 // (N,M,out_h,out_w) with out = (H + 2 pad - kernel) / stride + 1, rounded down. As in all of deep
@@ -169,8 +166,7 @@ struct avg_pool2d_backward_args {
     struct avg_pool2d_shape s;
 };
 
-// ---- loss, accuracy, update
-// ----------------------------------------------------------------------
+// ---- loss, accuracy, update ------------------------------------------------------------------
 
 // For each row i: losses[i] = -log softmax(logits[i])[labels[i]], probs[i] = softmax(logits[i]).
 // logits and probs are (rows,classes); labels holds class numbers as floats. A label that is no

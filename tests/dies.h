@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// ---- dying --------------------------------------------------------------------------------------
+// ---- dying -----------------------------------------------------------------------------------
 
 // Runs the function in a child process. Returns its exit status (-1: killed by a signal) and what
 // it wrote to stderr.
@@ -55,7 +55,7 @@ static inline void expect_death(int status, const char *expected_text, void (*fu
              expected_text, died, text);
 }
 
-// ---- a folder for the test's files --------------------------------------------------------------
+// ---- a folder for the test's files -----------------------------------------------------------
 
 static char test_folder[256];
 

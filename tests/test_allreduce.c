@@ -62,7 +62,7 @@ static void for_all(void (*test)(const Allreduce *algorithm, int k, int n)) {
             for (int c = 0; c < NUM_SIZES; c++) test(&allreduces[a], ks[b], sizes[c]);
 }
 
-// ---- formulas -----------------------------------------------------------------------------------
+// ---- formulas --------------------------------------------------------------------------------
 
 static void parts_are_disjoint_and_cover(void **state) {
     (void)state;
@@ -118,7 +118,7 @@ static void formulas_are_those_of_the_header(void **state) {
     }
 }
 
-// ---- sums and bytes -----------------------------------------------------------------------------
+// ---- sums and bytes --------------------------------------------------------------------------
 
 static void assert_ledger_is_formula(const Allreduce *algorithm, Tensor *const data[], int k) {
     for (int i = 0; i < k; i++) {
@@ -268,7 +268,7 @@ static void most_devices(void **state) {
     }
 }
 
-// ---- order of the queues ------------------------------------------------------------------------
+// ---- order of the queues ---------------------------------------------------------------------
 
 enum { CALLS = 100, BUSY_FLOATS = UNDER_TSAN ? 5000 : 60000 };
 
@@ -340,7 +340,7 @@ static void calls_one_after_the_other(void **state) {
         }
 }
 
-// ---- in training --------------------------------------------------------------------------------
+// ---- in training -----------------------------------------------------------------------------
 
 enum { STEPS = UNDER_TSAN ? 4 : 20, BATCH = 30 };
 
@@ -432,7 +432,7 @@ static void training_is_that_of_one_device(void **state) {
     free(one);
 }
 
-// ---- mistakes -----------------------------------------------------------------------------------
+// ---- mistakes --------------------------------------------------------------------------------
 
 static void unknown_name(void *unused) {
     (void)unused;

@@ -23,7 +23,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-// ---- tensors and their values ------------------------------------------------------------------
+// ---- tensors and their values ----------------------------------------------------------------
 
 static uint64_t next_seed;
 
@@ -80,7 +80,7 @@ static void expect_multiple(const Tensor *t, const float *values, double factor)
     free(expected);
 }
 
-// ---- finite differences ------------------------------------------------------------------------
+// ---- finite differences ----------------------------------------------------------------------
 
 enum { MAX_IN = 3, MAX_PROBES = 60 };
 
@@ -182,7 +182,7 @@ static void check_gradient(Device *device, const Case *c) {
         check_gradient(device_under_test(state), &c);                                              \
     }
 
-// ---- each operation ----------------------------------------------------------------------------
+// ---- each operation --------------------------------------------------------------------------
 
 // clang-format off
 GRADIENT(conv2d, conv2d(in[0], in[1], in[2]), .shapes = {{2, 2, 5, 4}, {3, 2, 3, 3}, {3}})
@@ -242,7 +242,7 @@ static Tensor *small_network(Tensor *X, Tensor *W, Tensor *y) {
 GRADIENT(small_network, small_network(in[0], in[1], in[2]),
          .shapes = {{3, 4, 4, 4}, {4, 4, 2, 2}, {3}}, .classes = 4, .eps = 2e-3, .tolerance = 1e-2)
 
-// ---- a tensor that is used twice ---------------------------------------------------------------
+// ---- a tensor that is used twice -------------------------------------------------------------
 
 // The gradient is the sum of what all uses give.
 GRADIENT(mm_of_a_matrix_with_itself, mm(in[0], in[0]), .shapes = {{4, 4}})
@@ -283,7 +283,7 @@ static Tensor *relu_of_relu_twice(Tensor *X) {
 GRADIENT(relu_of_relu_twice, relu_of_relu_twice(in[0]), .shapes = {{3, 3}})
 // clang-format on
 
-// ---- gradients add up until sgd ----------------------------------------------------------------
+// ---- gradients add up until sgd --------------------------------------------------------------
 
 static Tensor *loss_of(Tensor *X, Tensor *W, Tensor *b, Tensor *y) {
     return sum(cross_entropy(linear(relu(X), W, b), y));
@@ -353,7 +353,7 @@ static void test_microbatches_on_one_tape(void **state) {
     check_microbatches(device, 1);
 }
 
-// ---- what is not differentiated ----------------------------------------------------------------
+// ---- what is not differentiated --------------------------------------------------------------
 
 static void test_inputs_without_gradient(void **state) {
     Device *device = device_under_test(state);
@@ -440,7 +440,7 @@ static void test_no_rows(void **state) {
     tensor_free(y);
 }
 
-// ---- the arena ---------------------------------------------------------------------------------
+// ---- the arena -------------------------------------------------------------------------------
 
 enum { MAX_ADDRESSES = 32 };
 
@@ -505,7 +505,7 @@ static void test_same_memory_of_a_large_step(void **state) {
     check_steps(device, 302, (const int[]){14, 14, 3, 14}, 4);
 }
 
-// ---- LeNet -------------------------------------------------------------------------------------
+// ---- LeNet -----------------------------------------------------------------------------------
 //
 // The differences are those of a LeNet in plain loops in double, one image at a time. So eps can be
 // tiny, and hardly any of the thousands of relus has its kink within it.
@@ -622,7 +622,7 @@ static void test_gradient_of_lenet(void **state) {
     tensor_free(y);
 }
 
-// ---- what ends the program ---------------------------------------------------------------------
+// ---- what ends the program -------------------------------------------------------------------
 
 // Each runs in a child process, which opens devices of its own.
 static Tensor *blank(int device, int ndim, const int *shape) {
@@ -783,7 +783,7 @@ static int devices_as_the_machine_has(void **state) {
 #define DEATH_TEST(test)                                                                           \
     cmocka_unit_test_setup_teardown(test, close_devices, devices_as_the_machine_has)
 
-// ---- main --------------------------------------------------------------------------------------
+// ---- main ------------------------------------------------------------------------------------
 
 int main(int argc, char *argv[]) {
     (void)argc;

@@ -16,7 +16,7 @@ enum { PIXELS = 28 * 28 };
 #define IMAGES "train-images-idx3-ubyte"
 #define LABELS "train-labels-idx1-ubyte"
 
-// ---- random numbers -----------------------------------------------------------------------------
+// ---- random numbers --------------------------------------------------------------------------
 
 static void random_numbers(void **state) {
     (void)state;
@@ -68,7 +68,7 @@ static void random_orders(void **state) {
     assert_int_equal(order[0], 0);
 }
 
-// ---- made files ---------------------------------------------------------------------------------
+// ---- made files ------------------------------------------------------------------------------
 
 static uint8_t pixel(size_t image, size_t p) {
     return (uint8_t)(image * 31 + p * 7 + p / 256);
@@ -182,7 +182,7 @@ static void real_data(void **state) {
     dataset_free(test);
 }
 
-// ---- bad files ----------------------------------------------------------------------------------
+// ---- bad files -------------------------------------------------------------------------------
 
 static int limit_of_open;
 
@@ -318,7 +318,7 @@ static void claims_of_billions(void **state) {
     refused("the header claims 4294967295 images");
 }
 
-// ---- minibatches --------------------------------------------------------------------------------
+// ---- minibatches -----------------------------------------------------------------------------
 
 // A data set of `count` images of 2 x 3 pixels, the first two of which hold the image's number.
 static Dataset *numbered(int count) {

@@ -15,7 +15,7 @@
 #include "../common/error.h"
 #include "../common/file.h"
 
-// ---- helpers ------------------------------------------------------------------------------------
+// ---- helpers ---------------------------------------------------------------------------------
 
 static void write_text(const char *path, const char *text) {
     OutputFile file = output_open(path);
@@ -46,7 +46,7 @@ static void assert_files_in_folder(int expected) {
     assert_int_equal(count, expected);
 }
 
-// ---- what goes well -----------------------------------------------------------------------------
+// ---- what goes well --------------------------------------------------------------------------
 
 static void new_and_replaced(void **state) {
     (void)state;
@@ -259,7 +259,7 @@ static void directories(void **state) {
     free(path);
 }
 
-// ---- what goes wrong ----------------------------------------------------------------------------
+// ---- what goes wrong -------------------------------------------------------------------------
 
 static void open_it(void *path) {
     OutputFile file = output_open(path);

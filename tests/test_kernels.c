@@ -26,7 +26,7 @@ static const double SUMMED = 2e-5;  // sums of up to a few thousand, in any orde
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-// ---- arrays on the device ----------------------------------------------------------------------
+// ---- arrays on the device --------------------------------------------------------------------
 
 enum { GUARD = 64, MAX_BLOCKS = 8 }; // in floats: 256 bytes keep the alignment
 
@@ -115,7 +115,7 @@ static void free_blocks(void) {
     num_blocks = 0;
 }
 
-// ---- checking, or writing down -----------------------------------------------------------------
+// ---- checking, or writing down ---------------------------------------------------------------
 
 // While recording, outputs are not checked but appended here, to be compared with another run's.
 static struct {
@@ -174,7 +174,7 @@ static double *widened(float *values, size_t n) {
     return wide;
 }
 
-// ---- elementwise and sums ----------------------------------------------------------------------
+// ---- elementwise and sums --------------------------------------------------------------------
 
 // Around a warp, a block of threads, and the size from which on CPU threads share the work.
 static const size_t SIZES[] = {0, 1, 2, 3, 31, 64, 255, 257, 4099, 16384, 16385, 50003};
@@ -280,7 +280,7 @@ static void shapes_of_relu_backward(Device *device) {
     }
 }
 
-// ---- fully connected layers --------------------------------------------------------------------
+// ---- fully connected layers ------------------------------------------------------------------
 
 static void check_gemm(Device *device, int M, int N, int K, int transposed, float beta) {
     size_t m = (size_t)M, n = (size_t)N, k = (size_t)K;
@@ -354,7 +354,7 @@ static void shapes_of_add_bias_backward(Device *device) {
     }
 }
 
-// ---- convolution -------------------------------------------------------------------------------
+// ---- convolution -----------------------------------------------------------------------------
 
 typedef struct conv2d_shape Conv;
 typedef void CheckConv(Device *device, Conv s);
@@ -499,7 +499,7 @@ static void shapes_of_conv2d_backward_params(Device *device) {
     for_each_conv(device, check_conv2d_backward_params);
 }
 
-// ---- pooling -----------------------------------------------------------------------------------
+// ---- pooling ---------------------------------------------------------------------------------
 
 typedef struct avg_pool2d_shape Pool;
 
@@ -577,7 +577,7 @@ static void shapes_of_avg_pool2d_backward(Device *device) {
     for_each_pool(device, check_avg_pool2d_backward);
 }
 
-// ---- loss, accuracy, update --------------------------------------------------------------------
+// ---- loss, accuracy, update ------------------------------------------------------------------
 
 // rows, classes
 static const int SCORES[][2] = {{0, 10}, {1, 1},  {1, 10}, {17, 1},   {17, 2},  {17, 10},
@@ -688,7 +688,7 @@ static void shapes_of_sgd(Device *device) {
     }
 }
 
-// ---- all shapes of all kernels -----------------------------------------------------------------
+// ---- all shapes of all kernels ---------------------------------------------------------------
 
 #define TESTED(KERNEL)                                                                             \
     KERNEL(fill)                                                                                   \
@@ -730,7 +730,7 @@ static void test_each_kernel_is_tested(void **state) {
                      kernel_names[i]);
 }
 
-// ---- the same input gives the same bits --------------------------------------------------------
+// ---- the same input gives the same bits ------------------------------------------------------
 
 static void record_kernel(int kernel, Device *device) {
     record.used = 0;
@@ -820,7 +820,7 @@ static void test_same_bits_of_large_gradients(void **state) {
     devices_close();
 }
 
-// ---- small examples, worked out by hand --------------------------------------------------------
+// ---- small examples, worked out by hand ------------------------------------------------------
 
 // The device's kernel and, without a device, the naive one must both give these numbers.
 static void expect_values(const float *got, const float *expected, size_t n) {
@@ -943,7 +943,7 @@ static void test_sgd_by_hand(void **state) {
     free_blocks();
 }
 
-// ---- special numbers ---------------------------------------------------------------------------
+// ---- special numbers -------------------------------------------------------------------------
 
 static void test_relu_of_special_numbers(void **state) {
     Device *device = device_under_test(state);
@@ -1140,7 +1140,7 @@ static void test_count_correct_of_ties_and_nan(void **state) {
     }
 }
 
-// ---- main --------------------------------------------------------------------------------------
+// ---- main ------------------------------------------------------------------------------------
 
 #define ENTRY(name) ON_BOTH(test_##name),
 

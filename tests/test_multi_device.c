@@ -28,7 +28,7 @@ static float *read_all(const Tensor *t) {
     return values;
 }
 
-// ---- split_batch ------------------------------------------------------------------------------
+// ---- split_batch -----------------------------------------------------------------------------
 
 static void shards_are_disjoint_and_cover(void **state) {
     (void)state;
@@ -88,7 +88,7 @@ static void split_batch_refuses_a_mismatch(void **state) {
     expect_death(1, "differ in rows", split_mismatch, NULL);
 }
 
-// ---- allreduce --------------------------------------------------------------------------------
+// ---- allreduce -------------------------------------------------------------------------------
 
 static void allreduce_sums_exactly(void **state) {
     (void)state;
@@ -135,7 +135,7 @@ static void get_params_copies_and_attaches(void **state) {
     free_params(copy, LENET_PARAMS);
 }
 
-// ---- training ---------------------------------------------------------------------------------
+// ---- training --------------------------------------------------------------------------------
 
 enum { STEPS = 20, BATCH = 50 };
 

@@ -38,7 +38,7 @@ static SafetensorsFile ops, start, losses;
 static Device *devices[2];
 static int num_devices;
 
-// ---- comparing ----------------------------------------------------------------------------------
+// ---- comparing -------------------------------------------------------------------------------
 
 static double rms(const SafetensorsEntry *expected) {
     double squares = 0;
@@ -74,7 +74,7 @@ static void check_tensor(const Tensor *t, const SafetensorsEntry *expected, doub
     free(what);
 }
 
-// ---- one case of one operation ------------------------------------------------------------------
+// ---- one case of one operation ---------------------------------------------------------------
 
 // Inputs are parameters in one run, whose gradients are added to what is there (zero), and
 // activations in another, whose first gradient overwrites whatever the arena held.
@@ -155,7 +155,7 @@ static void for_each_case(const char *operation, void (*check)(const Case *c)) {
     }
 }
 
-// ---- the operations -----------------------------------------------------------------------------
+// ---- the operations --------------------------------------------------------------------------
 
 static void check_conv2d(const Case *c) {
     Tensor *X = input(c, "X"), *W = input(c, "W"), *b = input_or_null(c, "b");
@@ -255,7 +255,7 @@ TEST_OF(sum)
 TEST_OF(sgd)
 #undef TEST_OF
 
-// ---- LeNet: the first step, and 100 of them -----------------------------------------------------
+// ---- LeNet: the first step, and 100 of them --------------------------------------------------
 
 static const char *const param_names[LENET_PARAMS] = {"W1", "b1", "W2", "b2",
                                                       "W3", "b3", "W4", "b4"};
@@ -360,7 +360,7 @@ static void test_lenet_losses(void **state) {
     }
 }
 
-// ---- main ---------------------------------------------------------------------------------------
+// ---- main ------------------------------------------------------------------------------------
 
 static int setup(void **state) {
     (void)state;

@@ -10,7 +10,7 @@
 #include "dies.h"
 #include "../common/safetensors.h"
 
-// ---- helpers ------------------------------------------------------------------------------------
+// ---- helpers ---------------------------------------------------------------------------------
 
 // Writes a file with this header length, header, and `data_size` bytes of data: floats 0, 1, 2, ..
 static const char *make_file(uint64_t header_size, const char *header, size_t data_size) {
@@ -45,7 +45,7 @@ static void free_all(Tensor **tensors, int n) {
     for (int i = 0; i < n; i++) tensor_free(tensors[i]);
 }
 
-// ---- what goes well -----------------------------------------------------------------------------
+// ---- what goes well --------------------------------------------------------------------------
 
 // All kinds of floats, as bits: +-0, subnormal, +-inf, NaN with payloads (quiet, signalling), 1, pi
 static const uint32_t bits[] = {0x00000000, 0x80000000, 0x00000001, 0x7f800000, 0xff800000,
@@ -144,7 +144,7 @@ static void nothing_to_save(void **state) {
     safetensors_load(path, NULL, 0);
 }
 
-// ---- bad files ----------------------------------------------------------------------------------
+// ---- bad files -------------------------------------------------------------------------------
 
 static void open_it(void *path) {
     SafetensorsFile file = safetensors_open(path);
@@ -262,7 +262,7 @@ static void bad_offsets(void **state) {
     refused("{\"a\":" F32("[2]", "[0,8]") ",\"none\":" F32("[0]", "[4,4]") "}", 8, "overlap");
 }
 
-// ---- a good file for another model --------------------------------------------------------------
+// ---- a good file for another model -----------------------------------------------------------
 
 typedef struct Load {
     const char *path;
@@ -320,7 +320,7 @@ static void nothing_changes(void **state) {
     free_all(l.tensors, 2);
 }
 
-// ---- saving -------------------------------------------------------------------------------------
+// ---- saving ----------------------------------------------------------------------------------
 
 static void save(void *arg) {
     const Load *a = arg;

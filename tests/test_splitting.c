@@ -38,8 +38,7 @@ static void make_minibatch(int n, Tensor **X, Tensor **y) {
     for (int i = 0; i < n; i++) (*y)->data[i] = (float)(i * 7 % 10);
 }
 
-// ---- the start is chapter 4's
-// --------------------------------------------------------------------
+// ---- the start is chapter 4's ----------------------------------------------------------------
 
 static void starts_as_chapter_4(void **state) {
     (void)state;
@@ -76,8 +75,7 @@ static void starts_as_chapter_4(void **state) {
     tensor_free(y);
 }
 
-// ---- every strategy computes what one device computes
-// ---------------------------------------------
+// ---- every strategy computes what one device computes ----------------------------------------
 
 enum { STEPS = 3 };
 
@@ -243,8 +241,7 @@ static void same_bits_run_after_run(void **state) {
     tensor_free(y);
 }
 
-// ---- formulas
-// ------------------------------------------------------------------------------------
+// ---- formulas --------------------------------------------------------------------------------
 
 static void networks_have_the_known_sizes(void **state) {
     (void)state;
@@ -360,8 +357,7 @@ static void model_is_sane(void **state) {
     }
 }
 
-// ---- trace
-// ---------------------------------------------------------------------------------------
+// ---- trace -----------------------------------------------------------------------------------
 
 static void trace_records_work_in_order(void **state) {
     (void)state;
@@ -425,8 +421,7 @@ static void trace_has_names_and_labels(void **state) {
     tensor_free(u);
 }
 
-// ---- timeline
-// ------------------------------------------------------------------------------------
+// ---- timeline --------------------------------------------------------------------------------
 
 // Two devices, two microbatches, each forward one second and each backward two, as in the formula:
 // (k-1)/(m+k-1) = 1/3 is idle.

@@ -65,7 +65,7 @@ double network_macs(const Network *network) {
     return sum;
 }
 
-// ---- stages ------------------------------------------------------------------------------------
+// ---- stages ----------------------------------------------------------------------------------
 
 int network_pieces(const Network *network) {
     int pieces = 0;
@@ -98,7 +98,7 @@ void stages_of(const Network *network, int k, int first[]) {
     for (int stages = k; stages > 0; stages--) first[stages - 1] = begin[stages][first[stages]];
 }
 
-// ---- memory and work ---------------------------------------------------------------------------
+// ---- memory and work -------------------------------------------------------------------------
 
 static double larger_part(int n, int k) { return equal_part(n, k, 0).count; }
 

@@ -24,7 +24,7 @@ Memory memory_of(const Strategy *strategy, const Network *network, int k, int n)
 // The work of the device that has most to do, as a share of the whole: 1/k at best.
 double busiest_share(const Strategy *strategy, const Network *network, int k, int n);
 
-// ---- the alpha-beta model ----------------------------------------------------------------------
+// ---- the alpha-beta model --------------------------------------------------------------------
 
 // A message of b bytes takes alpha + b / beta seconds. Links of different pairs of devices work
 // side by side; each device sends over one link at a time, and receives over one.

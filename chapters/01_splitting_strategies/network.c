@@ -51,7 +51,7 @@ double layer_kept(const Layer *l) {
     return l->out * (l->ops * square(l->side) + pooled);
 }
 
-// ---- networks that run -------------------------------------------------------------------------
+// ---- networks that run -----------------------------------------------------------------------
 
 int num_params(const Network *network) { return 2 * network->num_layers; }
 
@@ -88,7 +88,7 @@ Tensor *layer_forward(const Layer *l, Tensor *X, Tensor *W, Tensor *b) {
     return Y;
 }
 
-// ---- parts -------------------------------------------------------------------------------------
+// ---- parts -----------------------------------------------------------------------------------
 
 Part equal_part(int n, int k, int i) {
     int each = n / k, extra = n % k;

@@ -4,7 +4,7 @@
 
 #include "../../common/functional.h"
 
-// ---- layers ------------------------------------------------------------------------------------
+// ---- layers ----------------------------------------------------------------------------------
 
 typedef enum { CONV, LINEAR } LayerKind;
 
@@ -41,7 +41,7 @@ double layer_macs(const Layer *l);
 double layer_sent(const Layer *l);
 double layer_kept(const Layer *l);
 
-// ---- networks that run -------------------------------------------------------------------------
+// ---- networks that run -----------------------------------------------------------------------
 
 // Layer l has W = params[2l] and b = params[2l+1].
 enum { MAX_PARAMS = 2 * MAX_LAYERS };
@@ -54,7 +54,7 @@ void network_init(const Network *network, Tensor *params[], double scale, uint64
 // units) only; then only those come out.
 Tensor *layer_forward(const Layer *l, Tensor *X, Tensor *W, Tensor *b);
 
-// ---- parts -------------------------------------------------------------------------------------
+// ---- parts -----------------------------------------------------------------------------------
 
 // `count` of n things, from number `first` on. Part i of k: in order, as equal as can be, the first
 // n % k parts have one more. Splits rows over devices, channels over devices, rows into

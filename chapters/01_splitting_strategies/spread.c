@@ -46,7 +46,7 @@ void spread_step(Spread *s, const Tensor *X, const Tensor *y, float lr) {
     spread_update(s, lr, X->shape[0]);
 }
 
-// ---- what came out -----------------------------------------------------------------------------
+// ---- what came out ---------------------------------------------------------------------------
 
 double spread_loss(const Spread *s) {
     double loss = 0;
@@ -77,7 +77,7 @@ size_t spread_param_bytes(const Spread *s, int i) {
     return bytes;
 }
 
-// ---- for the strategies ------------------------------------------------------------------------
+// ---- for the strategies ----------------------------------------------------------------------
 
 void spread_begin(Spread *s, int num_losses) {
     for (int i = 0; i < s->k; i++) begin_step(s->devices[i]);

@@ -55,7 +55,7 @@ float *spread_grad(const Spread *s, int p, const Tensor *whole);
 // Bytes of the parameters (with their gradients) that device i holds.
 size_t spread_param_bytes(const Spread *s, int i);
 
-// ---- for the strategies ------------------------------------------------------------------------
+// ---- for the strategies ----------------------------------------------------------------------
 
 // Forgets the last step on all devices.
 void spread_begin(Spread *s, int num_losses);

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// ---- the bubble --------------------------------------------------------------------------------
+// ---- the bubble ------------------------------------------------------------------------------
 
 static bool is_kind(const TraceSpan *span, const char *kind) {
     return strncmp(span->label, kind, strlen(kind)) == 0;
@@ -51,7 +51,7 @@ double stage_bubble(const TraceSpan *spans, int count, Device *const devices[], 
     return 1 - work / (k * time);
 }
 
-// ---- the picture -------------------------------------------------------------------------------
+// ---- the picture -----------------------------------------------------------------------------
 
 static const Color WHITE = {255, 255, 255}, BLACK = {30, 30, 30}, IDLE = {238, 238, 238},
                    GRID = {205, 205, 205};

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-// ---- the table ----------------------------------------------------------------------------------
+// ---- the table -------------------------------------------------------------------------------
 
 static int there_and_back(int k) { return 2 * (k - 1); }
 
@@ -41,7 +41,7 @@ Traffic allreduce_bytes(const Allreduce *algorithm, size_t n, int k, int i) {
     return (Traffic){floats.sent * sizeof(float), floats.received * sizeof(float)};
 }
 
-// ---- the book's function ------------------------------------------------------------------------
+// ---- the book's function ---------------------------------------------------------------------
 
 static bool share_memory(const Tensor *a, const Tensor *b) {
     uintptr_t first_a = (uintptr_t)a->data, first_b = (uintptr_t)b->data;
@@ -65,7 +65,7 @@ void allreduce(Tensor *const data[], int k) {
     chosen->run(data, k);
 }
 
-// ---- for the algorithms -------------------------------------------------------------------------
+// ---- for the algorithms ----------------------------------------------------------------------
 
 Part part_of(size_t n, int k, int j) {
     size_t count = n / (size_t)k, extra = n % (size_t)k, part = (size_t)j;

@@ -16,7 +16,7 @@ void allreduce(Tensor *const data[], int k);
 // By which algorithm: "star" (at first), "sharded", "ring" or "tree", as --allreduce has it.
 void choose_allreduce(const char *name);
 
-// ---- the algorithms -----------------------------------------------------------------------------
+// ---- the algorithms --------------------------------------------------------------------------
 //
 // For a vector of n floats, N = 4 n bytes. Each has the same sum at the end, up to rounding: the
 // order of additions differs, but for one algorithm and one k it is always the same. In all,
@@ -69,7 +69,7 @@ Traffic allreduce_bytes(const Allreduce *algorithm, size_t n, int k, int i);
 // NULL if allreduce() takes these tensors, else what is wrong with them.
 const char *allreduce_mistake(Tensor *const data[], int k);
 
-// ---- for those who write one --------------------------------------------------------------------
+// ---- for those who write one -----------------------------------------------------------------
 
 // Part j of n floats in k parts: `count` floats from `first` on. Sizes differ by one at most, and
 // the first n % k parts are the longer ones.

@@ -47,7 +47,7 @@ static void centered(Picture *p, int x, int y, int width, int height, const char
     picture_text(p, x + (width - picture_text_width(text, height)) / 2, y, height, text, color);
 }
 
-// ---- filters ----------------------------------------------------------------------------------
+// ---- filters ---------------------------------------------------------------------------------
 
 enum { FILTERS = 20, ACROSS = 5, MAP = 26, MAP_ZOOM = 6, FILTER_ZOOM = 26, GAP = 28, TOP = 112 };
 enum {
@@ -108,7 +108,7 @@ void draw_filters(const char *path, Tensor *const params[], const Dataset *test,
     free_params(here, LENET_PARAMS);
 }
 
-// ---- predictions ------------------------------------------------------------------------------
+// ---- predictions -----------------------------------------------------------------------------
 
 enum {
     IMAGES = 40,

@@ -18,7 +18,7 @@ static size_t w_size(const Shape *s) {
     return (size_t)s->C * (size_t)s->kernel_h * (size_t)s->kernel_w;
 }
 
-// ---- what -------------------------------------------------------------------------------------
+// ---- what ------------------------------------------------------------------------------------
 
 // Runs through all products that a convolution consists of: output pixel (n,m,i,j) has weight
 // (m,c,p,q) times input pixel (n,c,h,w). Forward and both backward passes are this one sum, seen
@@ -86,7 +86,7 @@ void conv2d_backward_params_naive(const struct conv2d_backward_params_args *a) {
     free(dW);
 }
 
-// ---- how --------------------------------------------------------------------------------------
+// ---- how -------------------------------------------------------------------------------------
 //
 // The defect of the loops: about one useful multiplication per loop test, and no reuse of what is
 // in the cache. A convolution of one image is a matrix product, though: let column (i,j) of a
@@ -231,7 +231,7 @@ CPU_KERNEL(conv2d_backward_input) {
     }
 }
 
-// ---- gradients of the parameters: a sum over images, as a tree (see cpu.h) --------------------
+// ---- gradients of the parameters: a sum over images, as a tree (see cpu.h) -------------------
 
 // Groups get larger than the tree would have them if all the parts together were more than 64 MB.
 static SumTree tree_of_images(const Shape *s) {

@@ -8,7 +8,7 @@
 // out_h, out_w); a further kernel moves each plane to its place.
 #include "grid.cuh"
 
-// ---- chunks -------------------------------------------------------------------------------------
+// ---- chunks ----------------------------------------------------------------------------------
 
 // Scratch for a chunk stays below this, unless a single image needs more. A fixed number and not
 // the free memory, because the cut decides the order of sums and so the bits of dW.
@@ -38,7 +38,7 @@ static int chunk_length(const struct Chunks *c, const struct conv2d_shape *s, in
     return s->N - first < c->images ? s->N - first : c->images;
 }
 
-// ---- between images and matrices ----------------------------------------------------------------
+// ---- between images and matrices -------------------------------------------------------------
 
 // X (images,C,H,W) -> columns (C*kernel_h*kernel_w, images*out_h*out_w). A thread copies one window
 // of one channel; outside the image there are zeros. Neighbouring threads write neighbouring
@@ -98,7 +98,7 @@ static __global__ void images_to_planes(const float *dY, float *planes, int imag
     }
 }
 
-// ---- the three kernels --------------------------------------------------------------------------
+// ---- the three kernels -----------------------------------------------------------------------
 
 CUDA_KERNEL(conv2d_forward) {
     const struct conv2d_shape s = a->s;

@@ -43,7 +43,7 @@ extern CudaKernel *const cuda_kernels[NUM_KERNELS];
 void cuda_gemm(CudaLane *lane, int trans_A, int trans_B, int M, int N, int K, const float *A,
                const float *B, float beta, float *C);
 
-// ---- cuBLAS, loaded at run time -----------------------------------------------------------------
+// ---- cuBLAS, loaded at run time --------------------------------------------------------------
 
 // The functions we use, by the names that they have in the library.
 #define CUBLAS_FUNCTIONS(FUNCTION)                                                                 \
@@ -63,7 +63,7 @@ typedef struct Cublas {
 // Loads the library on the first call, which must not be made by two threads at once.
 const Cublas *cublas_load(void);
 
-// ---- errors -------------------------------------------------------------------------------------
+// ---- errors ----------------------------------------------------------------------------------
 
 // Prints the two lines "error: ..." and "hint: ..." and ends the program. Whoever uses the kernels
 // defines it (common/device_cuda.c does), because kernels know nothing of common/.

@@ -1,7 +1,7 @@
 // lane.cu: opens and closes a place to compute, gives it scratch memory, reports errors.
 #include "cuda.h"
 
-// ---- lanes --------------------------------------------------------------------------------------
+// ---- lanes -----------------------------------------------------------------------------------
 
 void cuda_lane_open(CudaLane *lane) {
     const Cublas *blas = cublas_load();
@@ -38,7 +38,7 @@ void *cuda_scratch(CudaLane *lane, size_t bytes) {
     return lane->scratch;
 }
 
-// ---- errors -------------------------------------------------------------------------------------
+// ---- errors ----------------------------------------------------------------------------------
 
 static const char *hint_for(cudaError_t error) {
     switch (error) {
