@@ -388,17 +388,15 @@ int main(int argc, char *argv[]) {
 // ## Summary
 //
 // - split_batch() gives each device a run of rows of X and the same run of y. Rows stay in order,
-// each
-//   is on exactly one device, and shards differ by one row at most.
+//   each is on exactly one device, and shards differ by one row at most.
 // - Images without labels, or labels without images, are refused: nothing later would notice.
 // - Shards may be unequal, or empty. Sums of gradients add up all the same; averages do not.
 //
 // ## Exercises
 //
 // 1. Row r could go to device r mod k instead. Would training change? Would split_batch() be
-// slower?
-//    (The sums are the same but for rounding; but a shard would no longer be one run of bytes, so
-//    it takes one copy per row instead of one per device.)
+//    slower? (The sums are the same but for rounding; but a shard would no longer be one run of
+//    bytes, so it takes one copy per row instead of one per device.)
 // 2. A minibatch of 256 over 3 devices has shards of 86, 85 and 85 rows. How much faster than one
 //    device can k devices be at most, for k = 1 to 16? (The largest shard is the last to be done:
 //    256 / ceil(256 / k).)

@@ -256,21 +256,21 @@ int main(int argc, char *argv[]) {
 // ## Summary
 //
 // - The data are split over the devices: each runs forward and backward on its shard, then
-// gradients are
-//   summed and sent back (allreduce), and each device updates its own copy of the parameters.
+//   gradients are summed and sent back (allreduce), and each device updates its own copy of the
+//   parameters.
 // - Gradients are sums over rows, so shards of unequal size need no care: one division, by the full
-// size of
-//   the minibatch, at the end.
+//   size of the minibatch, at the end.
 // - The algorithm is that of one device. What k devices change is time, memory per device, and
-// bytes moved.
+//   bytes moved.
 // - With larger minibatches more devices have more to do; then a somewhat larger learning rate may
-// help.
+//   help.
 //
 // ## Exercises
+//
+// Solved in exercises/: make exercise-04-1 and so on. make exercises takes the solutions out.
 //
 // 1. When training on k devices, change the minibatch size from b to k*b.
 // 2. Compare accuracy for different learning rates. How does it change with the number of devices?
 // 3. Write a more efficient allreduce, which sums different parameters on different devices. Why is
-// it more
-//    efficient?
+//    it more efficient?
 // 4. Compute the test accuracy on all devices.
