@@ -331,15 +331,9 @@ static Recorded record_best(const Network *network, Tensor *const start[], const
     return best;
 }
 
-static char *out_file(const char *suffix) {
-    char *name = xprintf("%s%s", program_name(), suffix), *path = path_join(flags.out, name);
-    free(name);
-    return path;
-}
-
 // Draws the steps and forgets them.
 static void draw(const char *suffix, const char *heading, Recorded steps[], int n) {
-    char *path = out_file(suffix);
+    char *path = out_file(flags.out, suffix);
     draw_timeline(path, heading, steps, n);
     printf("%s: %s\n", heading, path);
     free(path);
@@ -516,8 +510,8 @@ static void write_model(const char *csv) {
 }
 
 static void model(void) {
-    char *csv = flags.csv ? xstrdup(flags.csv) : out_file("_model.csv"),
-         *png = out_file("_model.png");
+    char *csv = flags.csv ? xstrdup(flags.csv) : out_file(flags.out, "_model.csv"),
+         *png = out_file(flags.out, "_model.png");
     write_model(csv);
     if (plot_draw(png, "splitting_model.gp", csv))
         printf("A model, not measured, of up to 1024 devices: %s, figures: %s\n", png, csv);
@@ -558,9 +552,9 @@ int main(int argc, char *argv[]) {
     DataIter *iter;
     Row rows[NUM_STRATEGIES * 3];
     int num_rows = 0;
-    flags = parse_flags(argc, argv,
-                        "Splits a step of LeNet over k devices in three ways, and compares.",
-                        default_flags);
+    flags = parse_flags(
+        argc, argv, "Splits a step of LeNet over k devices in three ways, and compares.",
+        "devices seed batch-size lr steps train-size no-shuffle csv data", default_flags);
     prepare(&data, &iter);
 
     print_network(&lenet_network);

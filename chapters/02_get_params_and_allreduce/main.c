@@ -374,14 +374,8 @@ static void measure_times(FILE *csv) {
 
 // ## The program
 
-static char *out_file(const char *suffix) {
-    char *name = xprintf("%s%s", program_name(), suffix), *path = path_join(flags.out, name);
-    free(name);
-    return path;
-}
-
 static void draw(const char *csv) {
-    char *png = out_file(".png");
+    char *png = out_file(flags.out, ".png");
     bool readable = !is_written_directly(csv); // what went into a pipe cannot be drawn
     if (readable && plot_draw(png, "allreduce.gp", csv))
         printf("\ntimes: %s, figures: %s\n", png, csv);
@@ -393,9 +387,9 @@ static void draw(const char *csv) {
 int main(int argc, char *argv[]) {
     flags = parse_flags(argc, argv,
                         "Shows get_params and allreduce; compares four ways to do an allreduce.",
-                        default_flags);
+                        "devices seed steps allreduce csv", default_flags);
     choose_allreduce(flags.allreduce);
-    char *csv = flags.csv ? xstrdup(flags.csv) : out_file(".csv");
+    char *csv = flags.csv ? xstrdup(flags.csv) : out_file(flags.out, ".csv");
     make_directory(flags.out);
     OutputFile file = output_open(csv); // if that fails, then before the measuring
 

@@ -22,6 +22,7 @@
 // one is wrong.
 //
 // Read in this order: split_batch.c (30 lines), then this file from top to bottom.
+#include "../../common/child.h"
 #include "../../common/error.h"
 #include "../../common/fashion_mnist.h"
 #include "../../common/file.h"
@@ -35,8 +36,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static Flags flags;
 
@@ -139,26 +138,26 @@ static void split_unevenly(void) {
 // none. Nothing later would notice, so split_batch() does. As that ends the program, a child
 // process tries it.
 
-static void refuse_a_mismatch(void) {
+typedef struct Mismatch {
+    Tensor *X, *y;
     Device *devices[2];
-    Tensor *X = arange(4, 5), *y = arange(3, 0), *X_shards[2], *y_shards[2];
-    open_devices(devices, 2);
+} Mismatch;
+
+static void split_a_mismatch(void *with) {
+    Mismatch *m = with;
+    Tensor *X_shards[2], *y_shards[2];
+    split_batch(m->X, m->y, m->devices, 2, X_shards, y_shards);
+}
+
+static void refuse_a_mismatch(void) {
+    Mismatch m = {.X = arange(4, 5), .y = arange(3, 0)};
+    open_devices(m.devices, 2);
     printf("split_batch() of 4 images with 3 labels, tried in a child process:\n");
-    fflush(stdout);
-    pid_t child = fork();
-    CHECK(child >= 0, "no second process could be started");
-    if (child == 0) {
-        dup2(STDOUT_FILENO,
-             STDERR_FILENO); // here the message belongs to what is shown
-        split_batch(X, y, devices, 2, X_shards, y_shards);
-        _exit(EXIT_SUCCESS); // not reached
-    }
-    int status;
-    CHECK(waitpid(child, &status, 0) == child, "the child process was lost");
-    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_FAILURE, "the mismatch was not refused");
-    printf("It ended with status %d, as it should.\n\n", WEXITSTATUS(status));
-    tensor_free(X);
-    tensor_free(y);
+    int status = try_in_child(split_a_mismatch, &m);
+    CHECK(status == EXIT_FAILURE, "the mismatch was not refused");
+    printf("It ended with status %d, as it should.\n\n", status);
+    tensor_free(m.X);
+    tensor_free(m.y);
 }
 
 // ## A minibatch of images
@@ -365,7 +364,7 @@ int main(int argc, char *argv[]) {
     Flags defaults = default_flags;
     defaults.devices = 7;
     flags = parse_flags(argc, argv, "Splits minibatches over devices: rows in order, none lost.",
-                        defaults);
+                        "devices seed no-shuffle data", defaults);
     split_a_matrix();
     split_unevenly();
     refuse_a_mismatch();

@@ -157,7 +157,8 @@ static void experiment(void) {
     Dataset *train_data = fashion_mnist_open(flags.data, true, flags.train_size);
     Dataset *test_data = fashion_mnist_open(flags.data, false, 2500);
     DataIter *test_iter = data_iter_new(test_data, 250, false, 0);
-    char *csv = exercise_file(&flags, ".csv"), *png = exercise_file(&flags, ".png");
+    make_directory(flags.out);
+    char *csv = out_file(flags.out, ".csv"), *png = out_file(flags.out, ".png");
     OutputFile file = output_open(csv);
     Run runs[NUM_RUNS];
     int n = 0;
@@ -181,15 +182,14 @@ static void experiment(void) {
 
 int main(int argc, char *argv[]) {
     Flags defaults = default_flags;
-    bool check_only;
     defaults.batch_size = 32;
     defaults.lr = 0.1f;
     defaults.train_size = 10240;
     defaults.epochs = 8;
-    flags = exercise_flags(argc, argv, "Exercise 1: minibatches of k*b images on k devices.",
-                           defaults, &check_only);
+    flags = parse_flags(argc, argv, "Exercise 1: minibatches of k*b images on k devices.",
+                        "batch-size lr epochs seed train-size data check", defaults);
     check();
-    if (!check_only) experiment();
+    if (!flags.check) experiment();
     autograd_close();
     devices_close();
     return EXIT_SUCCESS;

@@ -197,7 +197,8 @@ static void experiment(void) {
         printf("\n");
     }
     answer(cells);
-    char *csv = exercise_file(&flags, ".csv"), *png = exercise_file(&flags, ".png");
+    make_directory(flags.out);
+    char *csv = out_file(flags.out, ".csv"), *png = out_file(flags.out, ".png");
     write_csv(csv, cells);
     draw_plot("exercise_learning_rates.gp", csv, png);
     free(csv);
@@ -209,15 +210,14 @@ static void experiment(void) {
 
 int main(int argc, char *argv[]) {
     Flags defaults = default_flags;
-    bool check_only;
     defaults.batch_size = 8;
     defaults.train_size = 2560;
     defaults.epochs = 5;
-    flags = exercise_flags(argc, argv,
-                           "Exercise 2: accuracy against learning rate, on 1, 2 and 4 devices.",
-                           defaults, &check_only);
+    flags = parse_flags(argc, argv,
+                        "Exercise 2: accuracy against learning rate, on 1, 2 and 4 devices.",
+                        "batch-size lr epochs seed train-size data check", defaults);
     check();
-    if (!check_only) experiment();
+    if (!flags.check) experiment();
     autograd_close();
     devices_close();
     return EXIT_SUCCESS;

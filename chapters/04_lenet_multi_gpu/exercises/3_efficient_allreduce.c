@@ -331,7 +331,8 @@ static void experiment(void) {
     }
     explain_bytes(k, m);
     explain_time(k, m);
-    char *csv = exercise_file(&flags, ".csv"), *png = exercise_file(&flags, ".png");
+    make_directory(flags.out);
+    char *csv = out_file(flags.out, ".csv"), *png = out_file(flags.out, ".png");
     write_csv(csv, k, m);
     draw_plot("exercise_allreduce.gp", csv, png);
     free(csv);
@@ -340,12 +341,11 @@ static void experiment(void) {
 
 int main(int argc, char *argv[]) {
     Flags defaults = default_flags;
-    bool check_only;
     defaults.devices = 4;
-    flags = exercise_flags(argc, argv, "Exercise 3: gradients summed on all devices.", defaults,
-                           &check_only);
+    flags = parse_flags(argc, argv, "Exercise 3: gradients summed on all devices.",
+                        "devices batch-size lr seed data check", defaults);
     check();
-    if (!check_only) experiment();
+    if (!flags.check) experiment();
     autograd_close();
     devices_close();
     return EXIT_SUCCESS;

@@ -191,7 +191,8 @@ static void experiment(void) {
     }
     replicas_close(&one);
     answer(m);
-    char *csv = exercise_file(&flags, ".csv"), *png = exercise_file(&flags, ".png");
+    make_directory(flags.out);
+    char *csv = out_file(flags.out, ".csv"), *png = out_file(flags.out, ".png");
     write_csv(csv, m);
     draw_plot("exercise_accuracy.gp", csv, png);
     free(csv);
@@ -203,14 +204,13 @@ static void experiment(void) {
 
 int main(int argc, char *argv[]) {
     Flags defaults = default_flags;
-    bool check_only;
     defaults.train_size = 10000;
     defaults.batch_size = 64;
     defaults.lr = 0.05f;
-    flags = exercise_flags(argc, argv, "Exercise 4: test accuracy on all devices.", defaults,
-                           &check_only);
+    flags = parse_flags(argc, argv, "Exercise 4: test accuracy on all devices.",
+                        "batch-size lr seed train-size data check", defaults);
     check();
-    if (!check_only) experiment();
+    if (!flags.check) experiment();
     autograd_close();
     devices_close();
     return EXIT_SUCCESS;

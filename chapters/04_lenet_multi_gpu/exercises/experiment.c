@@ -11,23 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// ---- command line -----------------------------------------------------------------------------
-
-Flags exercise_flags(int argc, char *argv[], const char *about, Flags defaults, bool *check_only) {
-    *check_only = false;
-    int kept = 1;
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--check") == 0)
-            *check_only = true;
-        else
-            argv[kept++] = argv[i];
-    }
-    char *more =
-        xprintf("%s\n\n  --check          check the solution on little data, and stop", about);
-    Flags flags = parse_flags(kept, argv, more, defaults);
-    free(more);
-    return flags;
-}
+// ---- the check --------------------------------------------------------------------------------
 
 void check_failed(const char *format, ...) {
     va_list args;
@@ -119,13 +103,6 @@ double train_one_device(Replicas *one, const Dataset *data, int batch_size, floa
 }
 
 // ---- plots ------------------------------------------------------------------------------------
-
-char *exercise_file(const Flags *flags, const char *ending) {
-    char *name = xprintf("%s%s", program_name(), ending), *path = path_join(flags->out, name);
-    make_directory(flags->out);
-    free(name);
-    return path;
-}
 
 void draw_plot(const char *script, const char *csv, const char *png) {
     fflush(stdout);

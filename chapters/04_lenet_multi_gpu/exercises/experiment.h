@@ -8,10 +8,6 @@
 #include "../../../common/flags.h"
 #include "../lenet.h"
 
-// Reads the command line as parse_flags() does, and besides it --check, which asks for the
-// exercise's check alone.
-Flags exercise_flags(int argc, char *argv[], const char *about, Flags defaults, bool *check_only);
-
 // EXPECT(sum == 3, "the sum is %g, not 3", sum): in the check of an exercise. Ends the program with
 // that message and status 1.
 #define EXPECT(condition, ...)                                                                     \
@@ -45,8 +41,6 @@ double relative_difference(const float *a, const float *b, const float *start);
 double train_one_device(Replicas *one, const Dataset *data, int batch_size, float lr, int epochs,
                         uint64_t seed);
 
-// A file in the folder of --out, PROGRAM and this ending. free() it.
-char *exercise_file(const Flags *flags, const char *ending);
 // Draws plots/SCRIPT with this CSV to PNG, and says where both are.
 void draw_plot(const char *script, const char *csv, const char *png);
 
