@@ -20,7 +20,7 @@ Q     := $(if $(filter 1,$(V)),,@)
 QUIET  = $(if $(filter 1,$(V)),,@printf '  %-5s %s\n' '$(1)' '$(2)';)
 
 .DEFAULT_GOAL := all
-.PHONY: all programs exercises starters help setup lenet test sanitize bench plots clean report
+.PHONY: all programs exercises starters help setup lenet resnet test sanitize bench plots clean report
 .SECONDARY:
 .DELETE_ON_ERROR:
 # Goals run in the order they are named in; inside a goal the compilers run side by side.
@@ -34,6 +34,7 @@ help:
 	@echo 'make               build all chapters into build/, and say what was found'
 	@echo 'make setup         install what is missing (apt, as root or through sudo)'
 	@echo 'make lenet         chapter 4; same as make run-04'
+	@echo 'make resnet        chapter 5; same as make run-05'
 	@echo 'make run-NN        the program of chapter NN; ARGS="--devices 4 --live" gives it flags'
 	@echo 'make exercise-NN-N exercise N of chapter NN, solved; ARGS=--check only checks the solution'
 	@echo 'make exercises     the exercises without their solutions, to hand out: into build/exercises/'
@@ -183,6 +184,7 @@ $(foreach source,$(EXERCISE_SOURCES),$(eval $(call EXERCISE,$(source))))
 # ---- goals ---------------------------------------------------------------------------------------
 
 lenet: run-04
+resnet: run-05
 
 # OpenMP's threads spin while they wait; on cores that other programs want too, that makes a run several
 # times slower. They read this when a program starts.

@@ -90,6 +90,9 @@ static const char *when_not_given(const Flag *flag) {
         {"load", "a new start"},
         {"save", "no"},
         {"log-loss", "no"},
+        {"batch-size", "the run's own"},
+        {"epochs", "the run's own"},
+        {"lr", "the run's own"},
         {"test-size", "all"},
         {"checkpoint", "no"},
         {"resume", "no"},
@@ -112,7 +115,10 @@ static void print_default(const Flag *flag, const Flags *defaults) {
         printf(" [%llu]", (unsigned long long)*(const uint64_t *)value);
         break;
     case REAL:
-        printf(" [%g]", (double)*(const float *)value);
+        if (*(const float *)value >= 0)
+            printf(" [%g]", (double)*(const float *)value);
+        else
+            printf(" [%s]", when_not_given(flag));
         break;
     case CHOICE:
         printf(" [%s]", *(char *const *)value);

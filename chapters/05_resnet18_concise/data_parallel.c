@@ -150,8 +150,7 @@ uint64_t statistics_bytes(const DataParallel *dp) {
     uint64_t bytes = 0;
     for (int p = 0; p < all.n; p++) {
         if (all.list[p]->trained) continue;
-        if (dp->bn == BN_RANK0)
-            bytes += (uint64_t)(dp->k - 1) * tensor_bytes(all.list[p]->start);
+        if (dp->bn == BN_RANK0) bytes += (uint64_t)(dp->k - 1) * tensor_bytes(all.list[p]->start);
         if (dp->bn == BN_AVERAGED) bytes += allreduce_total(dp, numel(all.list[p]->start));
     }
     return bytes;

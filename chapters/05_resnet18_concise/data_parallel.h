@@ -41,8 +41,8 @@ void trainer_step(DataParallel *dp, float lr, int batch_size);
 double evaluate_accuracy_gpus(DataParallel *dp, DataIter *data_iter);
 
 // Gives the replicas the running statistics that they evaluate with, as dp->bn says. How often that
-// is done does not matter to BN_RANK0 and BN_AVERAGED: training does not read running statistics, and
-// a mean of moving averages is the moving average of the means.
+// is done does not matter to BN_RANK0 and BN_AVERAGED: training does not read running statistics,
+// and a mean of moving averages is the moving average of the means.
 void share_statistics(DataParallel *dp);
 
 // Bytes that cross between the devices, by the formulas: in one train_step() the gradients

@@ -21,14 +21,14 @@ static Module *resnet_block(int in_channels, int out_channels, int num_residuals
 Module *resnet18(int num_classes, int in_channels) {
     // This model uses a smaller convolution kernel, stride, and padding and removes the max-pooling
     // layer
-    Module *net =                                                                    // (n,1,28,28)
+    Module *net = // (n,1,28,28)
         Sequential(Conv2d(in_channels, 64, .kernel_size = 3, .stride = 1, .padding = 1),
-                   BatchNorm2d(64), ReLU());                                         // (n,64,28,28)
-    add_module(net, "resnet_block1", resnet_block(64, 64, 2, true));                 // (n,64,28,28)
-    add_module(net, "resnet_block2", resnet_block(64, 128, 2, false));               // (n,128,14,14)
-    add_module(net, "resnet_block3", resnet_block(128, 256, 2, false));              // (n,256,7,7)
-    add_module(net, "resnet_block4", resnet_block(256, 512, 2, false));              // (n,512,4,4)
-    add_module(net, "global_avg_pool", AdaptiveAvgPool2d(1, 1));                     // (n,512,1,1)
-    add_module(net, "fc", Sequential(Flatten(), Linear(512, num_classes)));          // (n,10)
+                   BatchNorm2d(64), ReLU());                                // (n,64,28,28)
+    add_module(net, "resnet_block1", resnet_block(64, 64, 2, true));        // (n,64,28,28)
+    add_module(net, "resnet_block2", resnet_block(64, 128, 2, false));      // (n,128,14,14)
+    add_module(net, "resnet_block3", resnet_block(128, 256, 2, false));     // (n,256,7,7)
+    add_module(net, "resnet_block4", resnet_block(256, 512, 2, false));     // (n,512,4,4)
+    add_module(net, "global_avg_pool", AdaptiveAvgPool2d(1, 1));            // (n,512,1,1)
+    add_module(net, "fc", Sequential(Flatten(), Linear(512, num_classes))); // (n,10)
     return net;
 }

@@ -1,5 +1,5 @@
-// resnet18.h: the network of this chapter. Book: "Concise Implementation for Multiple GPUs", section
-// "A Toy Network".
+// resnet18.h: the network of this chapter. Book: "Concise Implementation for Multiple GPUs",
+// section "A Toy Network".
 #ifndef RESNET18_H
 #define RESNET18_H
 
