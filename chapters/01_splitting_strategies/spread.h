@@ -16,7 +16,9 @@ typedef struct Spread {
     Tensor *params[MAX_DEVICES][MAX_PARAMS]; // those parts, with gradients
     Tensor **losses; // of the last step: summed over some rows each; together, over all rows
     int num_losses;
-    int syncs; // synchronization points of the last step: where devices needed others' results
+    // Synchronization points of the last step, at which devices needed others' results: collectives
+    // (an allreduce, an all-gather, a reduce-scatter is one each) or, in a pipeline, transfers.
+    int syncs;
     Event arrived[MAX_DEVICES][MAX_DEVICES]; // [from][to]: when what was sent last had arrived
 } Spread;
 
