@@ -37,6 +37,8 @@ struct Strategy {
 
 // strategy_pipeline.c, strategy_within.c, strategy_data.c
 extern const Strategy across_layers, within_layers, across_data;
+enum { NUM_STRATEGIES = 3 };
+extern const Strategy *const strategies[NUM_STRATEGIES]; // in this order
 
 // Copies the parameters (on the host) to the devices, to each what it holds.
 Spread *spread_open(const Network *network, Tensor *const params[], const Strategy *strategy,

@@ -349,9 +349,10 @@ static void explain_bytes(int k, const Measured m[NUM_METHODS]) {
            k == 2 ? "; with k = 2\n    each device moves as much anyway, and it is the additions "
                     "that are shared"
                   : "");
-    printf("  Whole parameters balance badly: W3 alone is 79%% of LeNet. And p mod k is worse than "
-           "it\n    looks: weights have even numbers, so where k is even half of the devices sum "
-           "biases only;\n    with k = 2 device 0 makes all additions of weights.\n");
+    printf(
+        "  Whole parameters balance badly: W3 alone is 79%% of LeNet. And p mod k is worse than "
+        "it\n    looks: weights have even numbers, so where k is even, devices with an odd number "
+        "sum biases\n    at most; with k = 2 device 0 makes all additions of weights.\n");
 }
 
 static void explain_time(int k, const Measured m[NUM_METHODS]) {
