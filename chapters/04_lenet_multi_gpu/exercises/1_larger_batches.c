@@ -160,7 +160,7 @@ static void explain_lr(const Run runs[NUM_RUNS]) {
            "k is\n    a rule of thumb (Goyal et al., 2017)",
            (double)best->lr, best->accuracy);
     if (best == last)
-        printf(", which holds here: %g is %d times %g.", (double)last->lr, last->k,
+        printf(", which fits these runs: %g is %d times %g.", (double)last->lr, last->k,
                (double)runs[0].lr);
     else
         printf(", which would have said %g; that run reached %.3f.", (double)last->lr,
