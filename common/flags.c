@@ -35,15 +35,13 @@ typedef struct Flag {
 
 #define AT(member) offsetof(Flags, member)
 static const Flag table[] = {
-    {"devices", "K", "train on K devices, and only that run", INTEGER, AT(devices), 1, MAX_DEVICES,
-     NULL},
+    {"devices", "K", "use K devices", INTEGER, AT(devices), 1, MAX_DEVICES, NULL},
     {"backend", "B", "auto (GPUs if there are any), cpu or cuda", BACKEND, AT(backend), 0, 0, NULL},
     {"threads", "T", "cores that the CPU devices share", INTEGER, AT(threads), 1, 1024, NULL},
     {"quick", NULL, "few images and epochs, for a machine without a GPU", SWITCH_ON, AT(quick), 0,
      0, NULL},
     {"full", NULL, "all images and epochs, on any machine", SWITCH_ON, AT(full), 0, 0, NULL},
-    {"batch-size", "N", "images in a minibatch, over all devices", INTEGER, AT(batch_size), 1,
-     1 << 20, NULL},
+    {"batch-size", "N", "images in a minibatch", INTEGER, AT(batch_size), 1, 1 << 20, NULL},
     {"lr", "X", "learning rate", REAL, AT(lr), 0, 0, NULL},
     {"epochs", "N", "passes over the training set", INTEGER, AT(epochs), 1, 1000000, NULL},
     {"seed", "N", "start of all random numbers", SEED, AT(seed), 0, 0, NULL},
@@ -81,7 +79,7 @@ static const char *when_not_given(const Flag *flag) {
     static const struct {
         const char *name, *text;
     } texts[] = {
-        {"devices", "the book's runs: 1, then 2"},
+        {"devices", "as said above"},
         {"threads", "all"},
         {"train-size", "all"},
         {"steps", "no limit"},

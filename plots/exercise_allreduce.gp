@@ -2,7 +2,8 @@
 #
 #   gnuplot -c plots/exercise_allreduce.gp CSV PNG
 #
-# CSV has the columns method,devices,allreduce_ms,step_ms,large_ms,device0_bytes,device1_bytes,..
+# CSV has the columns method,devices,allreduce_ms,step_ms,large_ms,saved_ms,saved_low,saved_high,device0_bytes,
+# device1_bytes,..; times are medians.
 
 csv = ARG1
 # Drawn at twice the size that it is read at, for print.
@@ -31,7 +32,7 @@ set title "bytes that each device receives, and sends"
 set ylabel "MB"
 set format y "%.1f"
 set key right top spacing 1.2 samplen 1
-plot for [d=0:devices-1] csv skip 1 using (column(6 + d) / 1e6):xtic(1) \
+plot for [d=0:devices-1] csv skip 1 using (column(9 + d) / 1e6):xtic(1) \
     lc rgb colors[d % 8 + 1] title sprintf("device %d", d)
 
 set title "time of an allreduce, as a part of the star's"

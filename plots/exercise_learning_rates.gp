@@ -38,7 +38,7 @@ x(k) = int($1) == k ? $3 * shift(k) : NaN
 
 plot for [c=6:5+runs] for [k in "1 2 4"] csv skip 1 using (x(int(k))):(column(c)) with points \
          pt 6 ps 1 lw 0.6 lc rgb colors[int(k)] notitle, \
-     for [k in "1 2 4"] csv skip 1 using (x(int(k))):4:5 with yerrorbars \
+     for [k in "1 2 4"] csv skip 1 using (x(int(k))):4:($4 > $5 ? $4 - $5 : 0):($4 + $5) with yerrorbars \
          pt marks[int(k)] ps 0 lw 1 lc rgb colors[int(k)] notitle, \
      for [k in "1 2 4"] csv skip 1 using (x(int(k))):4 with linespoints \
          pt marks[int(k)] ps 1.6 lw 2 lc rgb colors[int(k)] title sprintf("k = %s", k)

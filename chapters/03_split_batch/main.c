@@ -8,13 +8,12 @@
 //     when k does not divide their number;
 //   - what is refused, and why it should be;
 //   - why gradients of unequal shards are summed and divided once, by the full minibatch, and why
-//   an
-//     average of averages is a different number.
+//     an average of averages is a different number.
 //
 // How to run
 //   make run-03                         the book's demonstration, then ours
 //   build/03_split_batch --devices 4    the picture and the gradients on 4 devices instead of 7
-//   build/03_split_batch --help         all flags; those about training do nothing here
+//   build/03_split_batch --help         all flags
 //
 // What you will see: the book's 4 x 5 matrix on two devices, tables of shards and of gradients, and
 // in plots/03_split_batch.png a minibatch of Fashion-MNIST, each image framed in the color of the
@@ -189,6 +188,7 @@ static void draw_legend(Picture *p, Tensor *const X_shards[], int k) {
         char text[80];
         snprintf(text, sizeof text, "device %d: rows %d to %d (%d)", i, first, first + count - 1,
                  count);
+        if (count == 1) snprintf(text, sizeof text, "device %d: row %d (1)", i, first);
         if (count == 0) snprintf(text, sizeof text, "device %d: no rows", i);
         picture_box(p, x, y, 28, 28, color_of(i));
         picture_text(p, x + 38, y, 27, text, BLACK);
@@ -240,7 +240,7 @@ static void draw_minibatch(const Tensor *X, const Tensor *y, int k) {
     char *name = xprintf("%s.png", program_name()), *path = path_join(flags.out, name);
     make_directory(flags.out);
     picture_save(&p, path);
-    printf("A minibatch of %d images over %d devices: %s\n\n", ROWS, k, path);
+    printf("A minibatch of %d images over %d device%s: %s\n\n", ROWS, k, k > 1 ? "s" : "", path);
     free(name);
     free(path);
     picture_free(&p);

@@ -217,7 +217,9 @@ static void train_on_one_and_on_two(void) {
 }
 
 int main(int argc, char *argv[]) {
-    flags = parse_flags(argc, argv, "Trains the book's LeNet on k devices: first on 1, then on 2.",
+    flags = parse_flags(argc, argv,
+                        "Trains the book's LeNet on k devices: first on 1, then on 2.\n"
+                        "With --devices K: once, on K devices.",
                         "devices batch-size lr epochs seed train-size test-size steps no-shuffle "
                         "allreduce data load save log-loss csv live",
                         default_flags);

@@ -12,8 +12,8 @@
 //
 // --batch-size is b, the images that each device gets. The book has b = 256 and 60000 images; the
 // defaults are smaller, so that a laptop answers in two minutes.
-#include "../../../common/error.h"
 #include "../../../common/timer.h"
+#include "../../02_get_params_and_allreduce/allreduce.h"
 #include "experiment.h"
 
 #include <math.h>
@@ -24,9 +24,11 @@ static Flags flags;
 
 // ## Your part
 //
-// One pass over the data, on k devices: minibatches of k * b images, so that each device has b of
-// them in each step, as many as if it were alone. data_iter_new(data, batch_size, true, seed) makes
-// the minibatches, train_batch() of chapter 4 trains on one. Returns how many updates were made.
+// One pass over the data, number `epoch`, on k devices: minibatches of k * b images, so that each
+// device has b of them in each step, as many as if it were alone. data_iter_new(data, batch_size,
+// true, seed) makes the minibatches; data_iter_start() begins an epoch, data_iter_next() gets a
+// minibatch, data_iter_free() ends it all: see common/fashion_mnist.h. train_batch() of chapter 4
+// trains on one minibatch. Returns how many updates were made.
 static int train_epoch(Replicas *r, const Dataset *data, int epoch, int b, float lr,
                        uint64_t seed) {
     // SOLUTION (starter: return 0;)
@@ -36,7 +38,6 @@ static int train_epoch(Replicas *r, const Dataset *data, int epoch, int b, float
     data_iter_start(iter, epoch);
     while (data_iter_next(iter, &X, &y)) {
         train_batch(X, y, r->params, r->devices, r->k, lr, losses);
-        synchronize_all();
         updates++;
     }
     data_iter_free(iter);
@@ -47,32 +48,41 @@ static int train_epoch(Replicas *r, const Dataset *data, int epoch, int b, float
 // ## The check
 //
 // On k devices with b images each, an epoch must make the updates that one device makes with
-// minibatches of k * b: as many, and the same ones.
+// minibatches of k * b: as many, and the same ones, in an order of their own for each epoch.
 
-static void check_k(const Dataset *data, int k, int b) {
-    Replicas one, many;
-    const float lr = 0.5f;
-    int batches = (data->count + k * b - 1) / (k * b);
-    replicas_open(&one, 1, 1);
-    float *start = replica_values(&one, 0);
-    train_one_device(&one, data, k * b, lr, 1, 7);
-    replicas_open(&many, k, 1);
+enum { CHECKED_EPOCHS = 2 };
+
+static void check_epoch(Replicas *many, const Dataset *data, int epoch, int b, float lr) {
+    int k = many->k, batches = (data->count + k * b - 1) / (k * b);
     ledger_reset();
-    int updates = train_epoch(&many, data, 0, b, lr, 7);
+    int updates = train_epoch(many, data, epoch, b, lr, 7);
+    synchronize_all();
     EXPECT(updates == batches, "%d images, k = %d, b = %d: %d updates, expected %d", data->count, k,
            b, updates, batches);
     size_t image = sizeof(float) * (size_t)(data->rows * data->cols + 1); // and its label
     for (int i = 0; i < k; i++) {
-        double images = (double)ledger_bytes(host(), many.devices[i]) / (double)image;
+        double images = (double)ledger_bytes(host(), many->devices[i]) / (double)image;
         EXPECT(fabs(images - (double)data->count / k) <= batches,
-               "k = %d: device %d got %g images, not %g", k, i, images, (double)data->count / k);
+               "k = %d: device %d got %g images in an epoch, not %g", k, i, images,
+               (double)data->count / k);
+    }
+}
+
+static void check_k(const Dataset *data, int k, int b) {
+    Replicas one, many;
+    const float lr = 0.5f;
+    replicas_open(&one, 1, 1);
+    float *start = replica_values(&one, 0);
+    train_one_device(&one, data, k * b, lr, CHECKED_EPOCHS, 7);
+    replicas_open(&many, k, 1);
+    for (int epoch = 0; epoch < CHECKED_EPOCHS; epoch++) check_epoch(&many, data, epoch, b, lr);
+    for (int i = 0; i < k; i++) {
         float *expected = replica_values(&one, 0), *came = replica_values(&many, i);
         double difference = relative_difference(came, expected, start);
         EXPECT(difference <= 1e-3,
-               "k = %d, b = %d: after an epoch the parameters of device %d are not those of one "
-               "device "
-               "with minibatches of %d (they differ by %g of the change)",
-               k, b, i, k * b, difference);
+               "k = %d, b = %d: after %d epochs the parameters of device %d are not those of one "
+               "device with minibatches of %d (they differ by %g of the change)",
+               k, b, CHECKED_EPOCHS, i, k * b, difference);
         free(expected);
         free(came);
     }
@@ -122,29 +132,52 @@ static Run train(int k, float lr, const Dataset *train_data, DataIter *test_iter
 
 // The runs: 1 device, then 2 and 4 with its lr, twice that, ..., k times that.
 enum { NUM_RUNS = 6 };
+static const double LEARNED = 0.2; // accuracy 0.1 is guessing
 
-static void answer(const Run runs[NUM_RUNS]) {
-    const Run *one = &runs[0], *four = &runs[3], *best = four, *last = &runs[NUM_RUNS - 1];
+static void explain_accuracy(const Run *one, const Run *four) {
+    printf("  Accuracy: with the same lr, 4 devices reach %.3f instead of %.3f after %d epoch%s.",
+           four->accuracy, one->accuracy, flags.epochs, flags.epochs > 1 ? "s" : "");
+    if (one->accuracy < LEARNED)
+        printf("\n    But one device has learned nothing yet (0.1 is guessing), so that says "
+               "nothing: take more\n    --epochs or a larger --train-size.\n");
+    else if (four->accuracy < one->accuracy - 0.01)
+        printf(" A mean\n    over more images is a better estimate of the gradient, but hardly a "
+               "longer step: compare\n    curves of one lr in the right half of the plot, at the "
+               "same number of updates.\n");
+    else
+        printf("\n    So that many updates were not needed here.\n");
+}
+
+static void explain_lr(const Run runs[NUM_RUNS]) {
+    const Run *best = &runs[3], *last = &runs[NUM_RUNS - 1];
     for (int i = 3; i < NUM_RUNS; i++)
         if (runs[i].accuracy > best->accuracy) best = &runs[i];
-    printf("\nAnswer\n"
-           "  Updates: an epoch on 4 devices has %d instead of %d, each from 4 times as many "
-           "images.\n",
-           four->updates, one->updates);
-    printf("  Accuracy: with the same lr, 4 devices reach %.3f instead of %.3f after %d epochs. A "
-           "mean\n"
-           "    over more images is a better estimate of the gradient, but hardly a longer step: "
-           "see the\n"
-           "    right half of the plot, where the curves of one lr rise together.\n",
-           four->accuracy, one->accuracy, flags.epochs);
+    if (best->accuracy < LEARNED) {
+        printf("  Learning rate: on 4 devices no run has learned anything yet.\n");
+        return;
+    }
     printf("  Learning rate: the best of those tried on 4 devices is %g, with %.3f. To scale it by "
-           "k is\n"
-           "    a rule of thumb (Goyal et al., 2017), which holds up to some lr.",
+           "k is\n    a rule of thumb (Goyal et al., 2017)",
            (double)best->lr, best->accuracy);
-    if (last->accuracy < 0.2)
-        printf(" Not up to %g: that run\n    does no better than guessing.", (double)last->lr);
-    printf("\n  Time: an epoch on 4 devices took %.2f times as long as on 1. ",
-           best->seconds / one->seconds);
+    if (best == last)
+        printf(", which fits these runs: %g is %d times %g.", (double)last->lr, last->k,
+               (double)runs[0].lr);
+    else
+        printf(", which would have said %g; that run reached %.3f.", (double)last->lr,
+               last->accuracy);
+    printf("\n    One run for each says little: exercise 2 takes several seeds.\n");
+}
+
+static void answer(const Run runs[NUM_RUNS]) {
+    const Run *one = &runs[0], *four = &runs[3];
+    printf("\nAnswer\n"
+           "  Updates: an epoch on 4 devices has %d instead of %d, each from %d images instead of "
+           "%d.\n",
+           four->updates, one->updates, 4 * flags.batch_size, flags.batch_size);
+    explain_accuracy(one, four);
+    explain_lr(runs);
+    printf("  Time: an epoch on 4 devices took %.2f times as long as on 1. ",
+           four->seconds / one->seconds);
     if (num_gpus() >= 4)
         printf("Each GPU has a quarter of the images.\n");
     else
@@ -163,9 +196,10 @@ static void experiment(void) {
     Run runs[NUM_RUNS];
     int n = 0;
     printf("Question: what happens with minibatches of k*b images on k devices?\n"
-           "b = %d, %d training images, %d epochs, accuracy on %d test images\n\n"
+           "b = %d, %d training images, %d epoch%s, accuracy on %d test images\n\n"
            "  devices  batch     lr updates/epoch  updates  sec/epoch  test acc\n",
-           flags.batch_size, train_data->count, flags.epochs, test_data->count);
+           flags.batch_size, train_data->count, flags.epochs, flags.epochs > 1 ? "s" : "",
+           test_data->count);
     fprintf(file.stream, "devices,lr,epoch,updates,test_acc\n");
     for (int k = 1; k <= 4; k *= 2)
         for (int times = 1; times <= k; times *= 2)
@@ -186,8 +220,12 @@ int main(int argc, char *argv[]) {
     defaults.lr = 0.1f;
     defaults.train_size = 10240;
     defaults.epochs = 8;
-    flags = parse_flags(argc, argv, "Exercise 1: minibatches of k*b images on k devices.",
-                        "batch-size lr epochs seed train-size data check", defaults);
+    flags = parse_flags(
+        argc, argv,
+        "Exercise 1: minibatches of k*b images on k devices.\n"
+        "--batch-size is b, the images of each device: k devices have minibatches of k*b.",
+        "batch-size lr epochs seed train-size allreduce data check", defaults);
+    choose_allreduce(flags.allreduce);
     check();
     if (!flags.check) experiment();
     autograd_close();
