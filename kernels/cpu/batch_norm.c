@@ -73,9 +73,14 @@ void batch_norm_backward_input_naive(const struct batch_norm_backward_input_args
 // pass; and each addition waits for the one before.
 //
 // So memory is read in order, once: image after image, and in an image the planes of neighbouring
-// channels. A plane is small enough for the core's own cache, where a second pass costs little. In
-// a plane sums are float, several side by side; from plane to plane they are double. A thread has
+// channels, in pieces small enough for the core's own cache, where a second pass costs little. In
+// a piece sums are float, several side by side; from piece to piece they are double. A thread has
 // some neighbouring channels, whose sums are the same whichever thread has them.
+enum { PIECE = 1024 };
+
+// Runs through the pieces of a plane of S floats.
+#define FOR_PIECES(at, length, S)                                                                  \
+    for (int at = 0, length; at < (S) && (length = (S)-at < PIECE ? (S)-at : PIECE); at += PIECE)
 
 // The first of thread t's things, when `threads` threads share n; it has those up to share(n, t+1).
 static long share(long n, int t, int threads) { return n * t / threads; }
@@ -99,31 +104,32 @@ static inline Moments merge(Moments a, Moments b) {
     };
 }
 
-// Twice through a plane, since sum(x^2) - sum(x)^2 / S would lose all digits where the mean is
+// Twice through a piece, since sum(x^2) - sum(x)^2 / n would lose all digits where the mean is
 // large against the deviations. Deviations from the true mean have the sum 0; the sum of ours tells
 // by how much rounding moved the mean, and both results are corrected by it.
-static inline Moments moments_of_plane(const float *x, int S) {
+static inline Moments moments_of(const float *x, int n) {
     float total = 0, off = 0, squares = 0;
 #pragma omp simd reduction(+ : total)
-    for (int i = 0; i < S; i++) total += x[i];
-    float mean = total / (float)S;
+    for (int i = 0; i < n; i++) total += x[i];
+    float mean = total / (float)n;
 #pragma omp simd reduction(+ : off, squares)
-    for (int i = 0; i < S; i++) {
+    for (int i = 0; i < n; i++) {
         float d = x[i] - mean;
         off += d;
         squares += d * d;
     }
-    double error = (double)off / S, M2 = squares - off * error;
-    return (Moments){.mean = mean + error, .M2 = M2 < 0 ? 0 : M2, .count = S}; // a NaN stays
+    double error = (double)off / n, M2 = squares - off * error;
+    return (Moments){.mean = mean + error, .M2 = M2 < 0 ? 0 : M2, .count = n}; // a NaN stays
 }
 
 SIMD_CLONES static void stats_of_channels(const struct batch_norm_stats_args *a, long first,
                                           long last, Moments *sets) {
     for (long c = first; c < last; c++) sets[c] = (Moments){0};
-    for (int n = 0; n < a->N && a->S > 0; n++)
-        for (long c = first; c < last; c++)
-            sets[c] =
-                merge(sets[c], moments_of_plane(a->X + plane_at(a->C, a->S, n, (int)c), a->S));
+    for (int n = 0; n < a->N; n++)
+        for (long c = first; c < last; c++) {
+            const float *X = a->X + plane_at(a->C, a->S, n, (int)c);
+            FOR_PIECES(at, length, a->S) sets[c] = merge(sets[c], moments_of(X + at, length));
+        }
     for (long c = first; c < last; c++) {
         a->stats[c] = (float)sets[c].mean;
         a->stats[a->C + c] = (float)sets[c].M2;
@@ -188,21 +194,27 @@ typedef struct Sums {
     double dY, product; // of dY; of dY (X - mean)
 } Sums;
 
+static inline Sums sums_of(const float *dY, const float *X, float mean, int n) {
+    float sum = 0, product = 0;
+#pragma omp simd reduction(+ : sum, product)
+    for (int i = 0; i < n; i++) {
+        sum += dY[i];
+        product += dY[i] * (X[i] - mean);
+    }
+    return (Sums){sum, product};
+}
+
 SIMD_CLONES static void sums_of_channels(const struct batch_norm_backward_sums_args *a, long first,
                                          long last, Sums *sums) {
     for (long c = first; c < last; c++) sums[c] = (Sums){0};
     for (int n = 0; n < a->N; n++)
         for (long c = first; c < last; c++) {
-            size_t at = plane_at(a->C, a->S, n, (int)c);
-            const float *dY = a->dY + at, *X = a->X + at;
-            float mean = a->mean[c], sum = 0, product = 0;
-#pragma omp simd reduction(+ : sum, product)
-            for (int i = 0; i < a->S; i++) {
-                sum += dY[i];
-                product += dY[i] * (X[i] - mean);
+            size_t plane = plane_at(a->C, a->S, n, (int)c);
+            FOR_PIECES(at, length, a->S) {
+                Sums s = sums_of(a->dY + plane + at, a->X + plane + at, a->mean[c], length);
+                sums[c].dY += s.dY;
+                sums[c].product += s.product;
             }
-            sums[c].dY += sum;
-            sums[c].product += product;
         }
     for (long c = first; c < last; c++) {
         a->sums[c] = (float)sums[c].dY;
