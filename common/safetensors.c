@@ -300,7 +300,9 @@ static void check_shape(const char *path, const SafetensorsEntry *entry, bool in
         die(other_model, "%s: tensor \"%s\" holds %s, the model wants %s", path,
             printable(entry->name), integers ? "floats" : "integers",
             integers ? "integers" : "floats");
-    if (entry->ndim != ndim || memcmp(entry->shape, shape, sizeof(int) * (size_t)ndim) != 0)
+    bool same = entry->ndim == ndim;
+    for (int i = 0; same && i < ndim; i++) same = entry->shape[i] == shape[i];
+    if (!same)
         die(other_model, "%s: tensor \"%s\" has shape %s, the model wants %s", path,
             printable(entry->name), text_of_shape(entry->ndim, entry->shape),
             text_of_shape(ndim, shape));

@@ -114,24 +114,28 @@ static void check_tensor(const Tensor *t, const SafetensorsEntry *expected) {
     free(values);
 }
 
+static const SafetensorsEntry *gradient_part(const char *name, const char *part) {
+    char *key = xprintf("grad.%s%s", name, part);
+    const SafetensorsEntry *entry = safetensors_find(&reference, key);
+    free(key);
+    return entry;
+}
+
 // Ours is the gradient of the sum of the losses, PyTorch's that of their mean. The bias of a
 // convolution before a batch norm has the gradient 0: there, rounding is all there is, so its scale
 // is that of the weight's gradient.
 static void check_gradient(const Parameter *p, const Parameter *before, Device *device) {
-    const SafetensorsEntry *whole = part("grad.", p->name);
-    const SafetensorsEntry *index =
-        whole ? NULL : safetensors_find(&reference, xprintf("grad.%s.index", p->name));
-    const SafetensorsEntry *some =
-        whole ? whole : safetensors_find(&reference, xprintf("grad.%s.value", p->name));
-    const SafetensorsEntry *norm = safetensors_find(&reference, xprintf("grad.%s.norm", p->name));
+    const SafetensorsEntry *whole = gradient_part(p->name, "");
+    const SafetensorsEntry *index = whole ? NULL : gradient_part(p->name, ".index");
+    const SafetensorsEntry *some = whole ? whole : gradient_part(p->name, ".value");
+    const SafetensorsEntry *norm = gradient_part(p->name, ".norm");
     assert_true(some && norm && (whole || index->integers || index->values));
     const Tensor *grad = parameter_data(p, device)->grad;
     float *ours = read_values(grad);
     double squares = 0, weight_norm = 0;
     for (size_t i = 0; i < numel(grad); i++) squares += (double)ours[i] * (double)ours[i];
     if (ends_with(p->name, "bias"))
-        weight_norm =
-            (double)safetensors_find(&reference, xprintf("grad.%s.norm", before->name))->values[0];
+        weight_norm = (double)gradient_part(before->name, ".norm")->values[0];
     double scale = fmax((double)norm->values[0], weight_norm);
     if (!(fabs(sqrt(squares) / ROWS - (double)norm->values[0]) <= 1e-4 * scale))
         fail_msg("the gradient of %s has norm %g, PyTorch's %g", p->name, sqrt(squares) / ROWS,
@@ -346,7 +350,8 @@ static void check_checkpoint(BatchNormMode mode) {
     two_steps(&dp, X, y);
     const char *path = in_test_folder("checkpoint.safetensors");
     share_statistics(&dp);
-    checkpoint_save(path, &(Checkpoint){1, 2, 3, "these settings", "1,1,0.5,0.5,1\n"}, &dp);
+    checkpoint_save(
+        path, &(Checkpoint){1, 2, 3, (char *)"these settings", (char *)"1,1,0.5,0.5,1\n"}, &dp);
     two_steps(&dp, X, y);
     float *expected[2] = {values_on(&dp, 0, &n), values_on(&dp, 1, &n)};
     module_free(net);
@@ -360,6 +365,7 @@ static void check_checkpoint(BatchNormMode mode) {
     assert_int_equal(checkpoint.step, 3);
     assert_string_equal(checkpoint.settings, "these settings");
     assert_string_equal(checkpoint.history, "1,1,0.5,0.5,1\n");
+    checkpoint_close(&checkpoint);
     checkpoint_load(path, &dp);
     two_steps(&dp, X, y);
     for (int i = 0; i < 2; i++) {
@@ -381,7 +387,10 @@ static void test_checkpoint(void **state) {
     check_checkpoint(BN_AVERAGED);
 }
 
-static void open_as_checkpoint(void *path) { checkpoint_open(path); }
+static void open_as_checkpoint(void *path) {
+    Checkpoint checkpoint = checkpoint_open(path);
+    checkpoint_close(&checkpoint);
+}
 
 static void test_no_checkpoint(void **state) {
     (void)state;

@@ -67,7 +67,7 @@ void checkpoint_save(const char *path, const Checkpoint *checkpoint, const DataP
     free_contents(&c);
 }
 
-static const char *text_in(const SafetensorsFile *file, const char *path, const char *key) {
+static char *text_in(const SafetensorsFile *file, const char *path, const char *key) {
     const char *text = safetensors_text(file, key);
     if (!text)
         die("give a file that --checkpoint wrote; parameters alone are for --load",
@@ -76,11 +76,11 @@ static const char *text_in(const SafetensorsFile *file, const char *path, const 
 }
 
 static long number_in(const SafetensorsFile *file, const char *path, const char *key) {
-    const char *text = text_in(file, path, key);
-    char *end;
+    char *text = text_in(file, path, key), *end;
     long number = strtol(text, &end, 10);
     if (end == text || *end || number < 0)
         die("the file is damaged", "%s: the \"%s\" is not a number: '%.40s'", path, key, text);
+    free(text);
     return number;
 }
 
@@ -93,6 +93,12 @@ Checkpoint checkpoint_open(const char *path) {
                              .history = text_in(&file, path, "history")};
     safetensors_close(&file);
     return checkpoint;
+}
+
+void checkpoint_close(Checkpoint *checkpoint) {
+    free(checkpoint->settings);
+    free(checkpoint->history);
+    *checkpoint = (Checkpoint){0};
 }
 
 void checkpoint_load(const char *path, DataParallel *dp) {

@@ -8,11 +8,11 @@
 #include "data_parallel.h"
 
 typedef struct Checkpoint {
-    int run;              // which of the program's runs, from 0
-    int epoch;            // epochs of it that are done
-    long step;            // minibatches of it that are done
-    const char *settings; // what must be the same to go on: "devices 2, batch size 512, .."
-    const char *history;  // the rows of the curves so far, as CSV
+    int run;        // which of the program's runs, from 0
+    int epoch;      // epochs of it that are done
+    long step;      // minibatches of it that are done
+    char *settings; // what must be the same to go on: "devices 2, batch size 512, .."
+    char *history;  // the rows of the curves so far, as CSV
 } Checkpoint;
 
 // Writes the file, whole or not at all: whoever is stopped while writing has the one before. To be
@@ -20,9 +20,9 @@ typedef struct Checkpoint {
 // running statistics of device 0 alone.
 void checkpoint_save(const char *path, const Checkpoint *checkpoint, const DataParallel *dp);
 
-// What the file says of itself; its texts live as long as the program. die()s if it is no
-// checkpoint.
+// What the file says of itself, with texts of its own. die()s if it is no checkpoint.
 Checkpoint checkpoint_open(const char *path);
+void checkpoint_close(Checkpoint *checkpoint);
 
 // Gives the replicas what they had. The training that goes on computes the same bits as one that
 // was never stopped.

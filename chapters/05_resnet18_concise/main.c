@@ -174,7 +174,7 @@ static double train_epoch(DataParallel *dp, DataIter *train_iter, int epoch, Run
 }
 
 // What must be the same for a training to go on to the same bits.
-static const char *settings_of(const Run *run) {
+static char *settings_of(const Run *run) {
     return xprintf("devices %d, batch size %d, lr %g, seed %llu, bn %s, allreduce %s, %d training "
                    "images%s",
                    run->k, run->batch_size, (double)run->lr, (unsigned long long)flags.seed,
@@ -183,18 +183,18 @@ static const char *settings_of(const Run *run) {
 }
 
 static void save_checkpoint(const DataParallel *dp, int number, int epochs, const Run *run) {
-    char *rows = animator_rows(animator);
-    checkpoint_save(flags.checkpoint,
-                    &(Checkpoint){number, epochs, run->steps, settings_of(run), rows}, dp);
-    free(rows);
+    Checkpoint checkpoint = {number, epochs, run->steps, settings_of(run), animator_rows(animator)};
+    checkpoint_save(flags.checkpoint, &checkpoint, dp);
+    checkpoint_close(&checkpoint);
 }
 
 // Returns the epoch to go on with.
 static int resume(DataParallel *dp, Run *run) {
-    const char *settings = settings_of(run);
+    char *settings = settings_of(run);
     if (strcmp(settings, resumed.settings) != 0)
         die("give the flags of the run that wrote the checkpoint, and --resume",
             "%s: was written with %s; now: %s", flags.resume, resumed.settings, settings);
+    free(settings);
     checkpoint_load(flags.resume, dp);
     run->steps = resumed.step;
     printf("going on after epoch %d of %s\n", resumed.epoch, flags.resume);
@@ -388,6 +388,7 @@ int main(int argc, char *argv[]) {
         train(i, &runs[i]);
     if (num_runs == 2 && !interrupted() && runs[0].steps > 0) explain(&runs[0], &runs[1]);
 
+    checkpoint_close(&resumed);
     animator_close(animator);
     loss_log_write(&loss_log, flags.log_loss);
     module_free(net);
