@@ -134,9 +134,7 @@ static void append_to_record(const float *values, size_t n) {
     record.used += bytes;
 }
 
-static double *doubles(size_t n) {
-    return xcalloc(n + 1, sizeof(double));
-}
+static double *doubles(size_t n) { return xcalloc(n + 1, sizeof(double)); }
 
 // Takes over `expected`. The rest says, as printf does, what was computed.
 static void check(Block *out, double *expected, double tolerance, const char *format, ...)
@@ -407,6 +405,9 @@ static const int CONVOLUTIONS[][11] = {
     {1, 2, 5, 5, 3, 3, 3, 1, 1, 1, 1},
     {17, 2, 5, 5, 3, 3, 3, 1, 1, 1, 1},
     {33, 1, 4, 3, 2, 2, 3, 1, 1, 0, 1},
+    {19, 70, 3, 2, 6, 3, 3, 1, 1, 1, 1},   // images that share a product; channels in slices
+    {35, 33, 4, 4, 3, 3, 3, 2, 2, 1, 1},
+    {9, 5, 6, 6, 4, 1, 1, 1, 1, 0, 0},
     {3, 4, 6, 7, 5, 1, 1, 1, 1, 0, 0},     // 1x1: the image is its own matrix of columns
     {3, 4, 6, 7, 5, 1, 1, 1, 1, 2, 1},     // more padding than the kernel can use
     {3, 4, 6, 7, 5, 1, 1, 1, 1, 0, 2},
@@ -452,15 +453,9 @@ static void for_each_conv(Device *device, CheckConv *check_one) {
     }
 }
 
-static size_t size_X(const Conv *s) {
-    return (size_t)s->N * (size_t)(s->C * s->H * s->W);
-}
-static size_t size_Y(const Conv *s) {
-    return (size_t)s->N * (size_t)(s->M * s->out_h * s->out_w);
-}
-static size_t size_W(const Conv *s) {
-    return (size_t)(s->M * s->C * s->kernel_h * s->kernel_w);
-}
+static size_t size_X(const Conv *s) { return (size_t)s->N * (size_t)(s->C * s->H * s->W); }
+static size_t size_Y(const Conv *s) { return (size_t)s->N * (size_t)(s->M * s->out_h * s->out_w); }
+static size_t size_W(const Conv *s) { return (size_t)(s->M * s->C * s->kernel_h * s->kernel_w); }
 
 static const char *conv_text(const Conv *s) {
     static char text[160];
@@ -993,9 +988,7 @@ static void (*const shapes_of[NUM_KERNELS])(Device *device) = {TESTED(SHAPES_OF)
 static const char *const kernel_names[] = {KERNELS(NAME_OF)};
 
 #define TEST_OF(name)                                                                              \
-    static void test_##name(void **state) {                                                        \
-        shapes_of_##name(device_under_test(state));                                                \
-    }
+    static void test_##name(void **state) { shapes_of_##name(device_under_test(state)); }
 TESTED(TEST_OF)
 
 static void test_each_kernel_is_tested(void **state) {
@@ -1130,9 +1123,7 @@ static void test_gemm_by_hand(void **state) {
 // One image, one channel, two output channels; stride 2 down and 1 across, padding at the sides.
 static const float hand_X[] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
 static const float hand_W[] = {1, 2, 3, 4, 0, 1, 0, 0}, hand_b[] = {10, 20};
-static Conv hand_conv(void) {
-    return conv_of((int[]){1, 1, 3, 3, 2, 2, 2, 2, 1, 0, 1});
-}
+static Conv hand_conv(void) { return conv_of((int[]){1, 1, 3, 3, 2, 2, 2, 2, 1, 0, 1}); }
 
 static void test_conv2d_forward_by_hand(void **state) {
     Device *device = device_under_test(state);
@@ -1553,7 +1544,8 @@ static void test_cross_entropy_of_nan(void **state) {
     }
 }
 
-// A label that is no class: the row's loss is NaN, which stops the training; nothing is read outside.
+// A label that is no class: the row's loss is NaN, which stops the training; nothing is read
+// outside.
 static void test_cross_entropy_of_wrong_labels(void **state) {
     Device *device = device_under_test(state);
     const float x[3 * 4] = {0}, wrong[] = {-1, 4, 1e30f, -1e30f, NAN, INFINITY};
@@ -1564,7 +1556,8 @@ static void test_cross_entropy_of_wrong_labels(void **state) {
         launch(device, cross_entropy_forward, .logits = X->at, .labels = labels_->at,
                .losses = losses->at, .probs = probs->at, .rows = 3, .classes = 4);
         const float *loss = read_back(losses);
-        assert_true(isnan(loss[1]) && fabs(loss[0] - log(4)) < 1e-5 && fabs(loss[2] - log(4)) < 1e-5);
+        assert_true(isnan(loss[1]) && fabs(loss[0] - log(4)) < 1e-5 &&
+                    fabs(loss[2] - log(4)) < 1e-5);
         free_blocks();
     }
 }
@@ -1578,7 +1571,7 @@ static void test_count_correct_of_ties_and_nan(void **state) {
     } cases[] = {
         {{1, 3, 3, 2}, 1, 1},          {{1, 3, 3, 2}, 2, 0}, // a tie goes to the first
         {{5, 5, 5, 5}, 0, 1},          {{5, 5, 5, 5}, 3, 0},
-        {{0, 0, 0, 0}, -1, 0},         {{0, 0, 0, 0}, 4, 0}, // no such class
+        {{0, 0, 0, 0}, -1, 0},         {{0, 0, 0, 0}, 4, 0},       // no such class
         {{0, -0.0f, -1, -1}, 0, 1},    {{-0.0f, 0, -1, -1}, 1, 0}, // 0 and -0 are equal
         {{NAN, 3, 1, 1}, 1, 0},        {{1, 3, 1, NAN}, 1, 0}, // a row with a NaN is not correct
         {{NAN, 3, 1, 1}, 0, 0},        {{NAN, NAN, NAN, NAN}, 0, 0},
