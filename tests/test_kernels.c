@@ -469,10 +469,11 @@ static void check_conv2d_forward(Device *device, Conv s) {
     for (int with_bias = 0; with_bias < 2; with_bias++) {
         Block *X = input(device, size_X(&s)), *W = input(device, size_W(&s));
         Block *b = input(device, (size_t)s.M), *Y = output(device, size_Y(&s), 0);
-        struct conv2d_forward_args args = {X->at, W->at, with_bias ? b->at : NULL, Y->at, s};
+        struct conv2d_forward_args args = {
+            .X = X->at, .W = W->at, .b = with_bias ? b->at : NULL, .Y = Y->at, .s = s};
         device_launch(device, KERNEL_conv2d_forward, &args, sizeof args);
-        args = (struct conv2d_forward_args){X->values, W->values, with_bias ? b->values : NULL,
-                                            copy_of_start(Y), s};
+        args.X = X->values, args.W = W->values, args.b = with_bias ? b->values : NULL;
+        args.Y = copy_of_start(Y);
         if (!record.on) conv2d_forward_naive(&args);
         check(Y, widened(args.Y, Y->n), SUMMED, "conv2d_forward %s, bias %d", conv_text(&s),
               with_bias);
@@ -484,7 +485,8 @@ static void check_conv2d_backward_input(Device *device, Conv s) {
     FOR_BETA(beta) {
         Block *dY = input(device, size_Y(&s)), *W = input(device, size_W(&s));
         Block *dX = output(device, size_X(&s), beta);
-        struct conv2d_backward_input_args args = {dY->at, W->at, dX->at, beta, s};
+        struct conv2d_backward_input_args args = {
+            .dY = dY->at, .W = W->at, .dX = dX->at, .beta = beta, .s = s};
         device_launch(device, KERNEL_conv2d_backward_input, &args, sizeof args);
         args.dY = dY->values, args.W = W->values, args.dX = copy_of_start(dX);
         if (!record.on) conv2d_backward_input_naive(&args);
@@ -500,12 +502,12 @@ static void check_conv2d_backward_params(Device *device, Conv s) {
         bool with_bias = i / 2;
         Block *dY = input(device, size_Y(&s)), *X = input(device, size_X(&s));
         Block *dW = output(device, size_W(&s), beta), *db = output(device, (size_t)s.M, beta);
-        struct conv2d_backward_params_args args = {dY->at, X->at, dW->at, with_bias ? db->at : NULL,
-                                                   beta,   s};
+        struct conv2d_backward_params_args args = {
+            .dY = dY->at, .X = X->at, .dW = dW->at, .beta = beta, .s = s};
+        if (with_bias) args.db = db->at;
         device_launch(device, KERNEL_conv2d_backward_params, &args, sizeof args);
         float *dW_start = copy_of_start(dW), *db_start = copy_of_start(db);
-        args = (struct conv2d_backward_params_args){dY->values, X->values, dW_start,
-                                                    db_start,   beta,      s};
+        args.dY = dY->values, args.X = X->values, args.dW = dW_start, args.db = db_start;
         if (!record.on) conv2d_backward_params_naive(&args);
         check(dW, widened(dW_start, dW->n), SUMMED, "conv2d_backward_params dW %s, beta %g",
               conv_text(&s), beta);
@@ -519,14 +521,115 @@ static void check_conv2d_backward_params(Device *device, Conv s) {
     }
 }
 
+// ---- convolutions that end in ReLU and pooling
+
+// The shape without what fills no window.
+static Conv even_shape(Conv s) {
+    s.out_h -= s.out_h % 2, s.out_w -= s.out_w % 2;
+    return s;
+}
+
+// Runs through the pixels of Y before pooling, i of (N,M,out_h,out_w): `window` is the one that the
+// pixel is in, byte and bit say where `pooled` tells of it.
+#define FOR_PIXELS(i, s)                                                                           \
+    for (size_t i = 0, window, byte, bit;                                                          \
+         i < size_Y(s) &&                                                                          \
+         (byte = i / (size_t)(2 * (s)->out_w) * (size_t)(s)->out_w + i % (size_t)(s)->out_w,       \
+         window = byte / 2, bit = i / (size_t)(s)->out_w % 2, true);                               \
+         i++)
+
+static bool is_positive(const float *pooled, size_t byte, size_t bit) {
+    return ((const unsigned char *)pooled)[byte] >> bit & 1;
+}
+
+// As many floats as hold a byte for each two pixels.
+static size_t size_pooled(const Conv *s) { return (size_Y(s) / 2 + 3) / 4; }
+
+static Block *input_pooled(Device *device, const Conv *s) {
+    float *floats = xcalloc(size_pooled(s) + 1, sizeof *floats);
+    unsigned char *bytes = (unsigned char *)floats;
+    for (size_t i = 0; i < size_Y(s) / 2; i++)
+        bytes[i] = (unsigned char)(random_bits(next_seed, STREAM_TEST, i) % 4);
+    next_seed++;
+    Block *block = given(device, floats, size_pooled(s));
+    free(floats);
+    return block;
+}
+
+static void check_pooled_forward(Device *device, Conv whole) {
+    Conv s = even_shape(whole);
+    Block *X = input(device, size_X(&s)), *W = input(device, size_W(&s));
+    Block *b = input(device, (size_t)s.M), *Y = output(device, size_Y(&s) / 4, 0);
+    Block *pooled = output(device, size_pooled(&s), 0);
+    launch(device, conv2d_forward, .X = X->at, .W = W->at, .b = b->at, .Y = Y->at, .s = s,
+           .pooled = (unsigned char *)pooled->at);
+    float *pixels = xcalloc(size_Y(&s) + 1, sizeof *pixels);
+    double *expected = doubles(Y->n);
+    conv2d_forward_naive(&(struct conv2d_forward_args){
+        .X = X->values, .W = W->values, .b = b->values, .Y = pixels, .s = s});
+    const float *got = read_back(pooled);
+    FOR_PIXELS(i, &s) {
+        expected[window] += fmax(pixels[i], 0) / 4;
+        if (fabsf(pixels[i]) > 1e-4f && is_positive(got, byte, bit) != (pixels[i] > 0))
+            fail_msg("conv2d_forward %s: pixel %zu is %g", conv_text(&s), i, (double)pixels[i]);
+    }
+    check(Y, expected, SUMMED, "conv2d_forward, pooled, %s", conv_text(&s));
+    free(pixels);
+    free_blocks();
+}
+
+// dY of the pixels, from that of the windows. To be freed.
+static float *unpooled(const Conv *s, const Block *dY, const Block *pooled) {
+    float *pixels = xcalloc(size_Y(s) + 1, sizeof *pixels);
+    FOR_PIXELS(i, s)
+    if (is_positive(pooled->values, byte, bit)) pixels[i] = dY->values[window] / 4;
+    return pixels;
+}
+
+static void check_pooled_backward_input(Device *device, Conv whole) {
+    Conv s = even_shape(whole);
+    Block *dY = input(device, size_Y(&s) / 4), *pooled = input_pooled(device, &s);
+    Block *W = input(device, size_W(&s)), *dX = output(device, size_X(&s), 1);
+    launch(device, conv2d_backward_input, .dY = dY->at, .W = W->at, .dX = dX->at, .beta = 1, .s = s,
+           .pooled = (unsigned char *)pooled->at);
+    float *pixels = unpooled(&s, dY, pooled), *expected = copy_of_start(dX);
+    conv2d_backward_input_naive(&(struct conv2d_backward_input_args){
+        .dY = pixels, .W = W->values, .dX = expected, .beta = 1, .s = s});
+    check(dX, widened(expected, dX->n), SUMMED, "conv2d_backward_input, pooled, %s", conv_text(&s));
+    free(pixels);
+    free_blocks();
+}
+
+static void check_pooled_backward_params(Device *device, Conv whole) {
+    Conv s = even_shape(whole);
+    Block *dY = input(device, size_Y(&s) / 4), *pooled = input_pooled(device, &s);
+    Block *X = input(device, size_X(&s)), *dW = output(device, size_W(&s), 1);
+    Block *db = output(device, (size_t)s.M, 1);
+    launch(device, conv2d_backward_params, .dY = dY->at, .X = X->at, .dW = dW->at, .db = db->at,
+           .beta = 1, .s = s, .pooled = (unsigned char *)pooled->at);
+    float *pixels = unpooled(&s, dY, pooled);
+    float *expected_W = copy_of_start(dW), *expected_b = copy_of_start(db);
+    conv2d_backward_params_naive(&(struct conv2d_backward_params_args){
+        .dY = pixels, .X = X->values, .dW = expected_W, .db = expected_b, .beta = 1, .s = s});
+    check(dW, widened(expected_W, dW->n), SUMMED, "conv2d_backward_params, pooled, dW %s",
+          conv_text(&s));
+    check(db, widened(expected_b, db->n), SUMMED, "conv2d_backward_params, pooled, db %s",
+          conv_text(&s));
+    free(pixels);
+    free_blocks();
+}
+
 static void shapes_of_conv2d_forward(Device *device) {
     for_each_conv(device, check_conv2d_forward);
+    for_each_conv(device, check_pooled_forward);
 }
 static void shapes_of_conv2d_backward_input(Device *device) {
     for_each_conv(device, check_conv2d_backward_input);
+    for_each_conv(device, check_pooled_backward_input);
 }
 static void shapes_of_conv2d_backward_params(Device *device) {
     for_each_conv(device, check_conv2d_backward_params);
+    for_each_conv(device, check_pooled_backward_params);
 }
 
 // ---- pooling ---------------------------------------------------------------------------------
@@ -1135,7 +1238,8 @@ static void test_conv2d_forward_by_hand(void **state) {
     };
     // clang-format on
     float Y[8];
-    conv2d_forward_naive(&(struct conv2d_forward_args){hand_X, hand_W, hand_b, Y, s});
+    conv2d_forward_naive(
+        &(struct conv2d_forward_args){.X = hand_X, .W = hand_W, .b = hand_b, .Y = Y, .s = s});
     expect_values(Y, expected, 8);
     Block *X = given(device, hand_X, 9), *W = given(device, hand_W, 8);
     Block *b = given(device, hand_b, 2), *out = output(device, 8, 0);
@@ -1162,8 +1266,10 @@ static void test_conv2d_backward_by_hand(void **state) {
     // clang-format on
     const float expected_b[] = {1 + 2 + 3 + 4, 5 + 6 + 7 + 8};
     float dX[9], dW[8], db[2];
-    conv2d_backward_input_naive(&(struct conv2d_backward_input_args){dY, hand_W, dX, 0, s});
-    conv2d_backward_params_naive(&(struct conv2d_backward_params_args){dY, hand_X, dW, db, 0, s});
+    conv2d_backward_input_naive(
+        &(struct conv2d_backward_input_args){.dY = dY, .W = hand_W, .dX = dX, .s = s});
+    conv2d_backward_params_naive(
+        &(struct conv2d_backward_params_args){.dY = dY, .X = hand_X, .dW = dW, .db = db, .s = s});
     expect_values(dX, expected_X, 9);
     expect_values(dW, expected_W, 8);
     expect_values(db, expected_b, 2);

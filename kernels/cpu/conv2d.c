@@ -102,9 +102,12 @@ void conv2d_backward_params_naive(const struct conv2d_backward_params_args *a) {
 // product, their columns side by side.
 
 // Images that share a product: `images` of them from image `first` on; of those, `channels`
-// channels of X from channel `c` on.
+// channels of X from channel `c` on. If they are to be pooled, the columns of an image are those of
+// its even rows of output pixels, then those of the odd rows: then what is pooled together lies in
+// two long rows, and not in many short ones.
 typedef struct Tile {
     int first, images, c, channels;
+    bool pooled;
 } Tile;
 
 // From about this many columns on, BLAS is nearly as fast as it gets.
@@ -121,9 +124,14 @@ static int images_per_product(const Shape *s, int most) {
 // Enough tiles that four cores have work.
 static int images_per_tile(const Shape *s) { return images_per_product(s, (s->N + 3) / 4); }
 
-static Tile tile_of_images(const Shape *s, int first, int images) {
-    return (Tile){first, first + images < s->N ? images : s->N - first, 0, s->C};
+static Tile tile_of_images(const Shape *s, int first, int images, bool pooled) {
+    return (Tile){first, first + images < s->N ? images : s->N - first, 0, s->C, pooled};
 }
+
+// Runs through the rows i of output pixels in the order of their columns.
+#define FOR_ROWS(i, s, t)                                                                          \
+    for (int step = (t).pooled ? 2 : 1, odd = 0; odd < step; odd++)                                \
+        for (int i = odd; i < (s)->out_h; i += step)
 
 // Rows of `cols` are copied in pieces of this many floats, a size known to the compiler. The last
 // piece of a row may run over into what is written after it, or into the slack at the end.
@@ -134,7 +142,7 @@ static size_t round_up(size_t n) { return (n + PIECE - 1) / PIECE * PIECE; }
 typedef struct Scratch { // of one thread, in floats: for a tile,
     size_t padded;       // its images with their padding,
     size_t cols;         // their columns,
-    size_t y;            // and their pixels of Y or dY, channel by channel
+    size_t y;            // and their pixels of Y or dY, channel by channel, if not used in place
 } Scratch;
 
 static int padded_h(const Shape *s) { return s->H + 2 * s->pad_h; }
@@ -147,7 +155,7 @@ static Scratch scratch_for(const Shape *s, Tile t) {
     return (Scratch){
         .padded = round_up(padded + PIECE),
         .cols = round_up(channels * window * images * out_pixels(s) + PIECE),
-        .y = images > 1 ? round_up((size_t)s->M * images * out_pixels(s)) : 0,
+        .y = images > 1 || t.pooled ? round_up((size_t)s->M * images * out_pixels(s)) : 0,
     };
 }
 static size_t scratch_floats(Scratch size) { return size.padded + size.cols + size.y; }
@@ -183,33 +191,39 @@ static inline void copy_row(float *restrict to, const float *restrict from, int 
 }
 
 SIMD_CLONES static void im2col(const Shape *s, Tile t, const float *padded, float *cols) {
-    int W = padded_w(s), out_h = s->out_h, out_w = s->out_w;
+    int W = padded_w(s), out_w = s->out_w;
     for (int c = 0; c < t.channels; c++)
         for (int p = 0; p < s->kernel_h; p++)
             for (int q = 0; q < s->kernel_w; q++)
                 for (int g = 0; g < t.images; g++) {
                     const float *from = padded + padded_at(s, t, g, c) + (size_t)p * W + q;
-                    for (int i = 0; i < out_h; i++, cols += out_w)
+                    FOR_ROWS(i, s, t) {
                         copy_row(cols, from + (size_t)i * s->stride_h * W, out_w, s->stride_w);
+                        cols += out_w;
+                    }
                 }
 }
 
+static inline void add_row(float *restrict to, const float *restrict from, int count, int stride) {
+    if (stride == 1) {
+        for (int j = 0; j < count; j++) to[j] += from[j];
+    } else {
+        for (int j = 0; j < count; j++) to[(size_t)j * (size_t)stride] += from[j];
+    }
+}
+
 // The reverse: each column gives its numbers back to the pixels that it was copied from.
-SIMD_CLONES static void col2im(const Shape *s, Tile t, const float *restrict cols,
-                               float *restrict padded) {
-    int W = padded_w(s), out_w = s->out_w, stride = s->stride_w;
+SIMD_CLONES static void col2im(const Shape *s, Tile t, const float *cols, float *padded) {
+    int W = padded_w(s), out_w = s->out_w;
     memset(padded, 0, sizeof(float) * padded_at(s, t, t.images, 0));
     for (int c = 0; c < t.channels; c++)
         for (int p = 0; p < s->kernel_h; p++)
             for (int q = 0; q < s->kernel_w; q++)
                 for (int g = 0; g < t.images; g++) {
                     float *to = padded + padded_at(s, t, g, c) + (size_t)p * W + q;
-                    for (int i = 0; i < s->out_h; i++, cols += out_w) {
-                        float *restrict row = to + (size_t)i * s->stride_h * W;
-                        if (stride == 1)
-                            for (int j = 0; j < out_w; j++) row[j] += cols[j];
-                        else
-                            for (int j = 0; j < out_w; j++) row[(size_t)j * stride] += cols[j];
+                    FOR_ROWS(i, s, t) {
+                        add_row(to + (size_t)i * s->stride_h * W, cols, out_w, s->stride_w);
+                        cols += out_w;
                     }
                 }
 }
@@ -218,51 +232,99 @@ SIMD_CLONES static void col2im(const Shape *s, Tile t, const float *restrict col
 static const float *columns_of(const Shape *s, Tile t, const float *X, float *mine, Scratch size) {
     bool is_its_columns =
         s->kernel_h * s->kernel_w * s->stride_h * s->stride_w == 1 && s->pad_h + s->pad_w == 0;
-    if (is_its_columns && t.images == 1)
+    if (is_its_columns && t.images == 1 && !t.pooled)
         return X + (size_t)t.first * x_size(s) + (size_t)t.c * s->H * s->W;
     pad_images(s, t, X, mine);
     im2col(s, t, mine, mine + size.padded);
     return mine + size.padded;
 }
 
-// The pixels of dY of a tile as a matrix (M, images out_pixels); as they lie, if of one image.
-static const float *gather(const Shape *s, Tile t, const float *dY, float *to) {
-    size_t P = out_pixels(s);
-    dY += (size_t)t.first * y_size(s);
-    if (t.images == 1) return dY;
+// ---- ReLU and pooling at the end of a convolution
+
+static size_t windows_2x2(const Shape *s) { return out_pixels(s) / 4; }
+
+// Of one image's channel, in two passes that the compiler turns into vectors. Overwrites `pixels`.
+SIMD_CLONES static void relu_and_pool(const Shape *s, float *restrict pixels, float bias,
+                                      float *restrict Y, unsigned char *restrict pooled) {
+    size_t half = out_pixels(s) / 2;
+    float *restrict even = pixels, *restrict odd = pixels + half;
+    for (size_t i = 0; i < half; i++) {
+        float a = even[i] + bias, b = odd[i] + bias;
+        pooled[i] = (unsigned char)((a > 0) + 2 * (b > 0));
+        even[i] = (a < 0 ? 0 : a) + (b < 0 ? 0 : b); // this way round, a NaN stays
+    }
+    for (size_t i = 0; i < half / 2; i++) Y[i] = (even[2 * i] + even[2 * i + 1]) * 0.25f;
+}
+
+// The reverse: dY before pooling and ReLU.
+SIMD_CLONES static void unpool(const Shape *s, const float *restrict dY,
+                               const unsigned char *restrict pooled, float *restrict pixels) {
+    size_t half = out_pixels(s) / 2;
+    float *restrict even = pixels, *restrict odd = pixels + half;
+    for (size_t i = 0; i < half / 2; i++) odd[2 * i] = odd[2 * i + 1] = dY[i] * 0.25f;
+    for (size_t i = 0; i < half; i++) {
+        float d = odd[i];
+        even[i] = pooled[i] & 1 ? d : 0;
+        odd[i] = pooled[i] & 2 ? d : 0;
+    }
+}
+
+// ---- between the tensors Y, dY and matrices (M, images out_pixels)
+
+// dY of a tile; as it lies in memory, if it is that of one image.
+static const float *gather(const Shape *s, Tile t, const float *dY, const unsigned char *pooled,
+                           float *to) {
+    size_t P = out_pixels(s), first = (size_t)t.first * (size_t)s->M;
+    if (t.images == 1 && !pooled) return dY + first * P;
     for (int m = 0; m < s->M; m++)
-        for (int g = 0; g < t.images; g++)
-            memcpy(to + ((size_t)m * t.images + g) * P, dY + ((size_t)g * s->M + m) * P,
-                   sizeof(float) * P);
+        for (int g = 0; g < t.images; g++) {
+            size_t plane = first + (size_t)g * s->M + m, mine = (size_t)m * t.images + g;
+            if (pooled)
+                unpool(s, dY + plane * windows_2x2(s), pooled + 2 * plane * windows_2x2(s),
+                       to + mine * P);
+            else
+                memcpy(to + mine * P, dY + plane * P, sizeof(float) * P);
+        }
     return to;
 }
 
-SIMD_CLONES static void scatter_with_bias(const Shape *s, Tile t, const float *from, const float *b,
-                                          float *Y) {
+SIMD_CLONES static void add_bias_to(float *Y, const float *X, float bias, size_t n) {
+    for (size_t i = 0; i < n; i++) Y[i] = X[i] + bias;
+}
+
+// Y of a tile goes to its place, with the bias, and pooled.
+static void scatter(const struct conv2d_forward_args *a, Tile t, float *from) {
+    const Shape *s = &a->s;
     size_t P = out_pixels(s);
     for (int m = 0; m < s->M; m++)
         for (int g = 0; g < t.images; g++, from += P) {
-            float *to = Y + ((size_t)(t.first + g) * s->M + m) * P, bias = b ? b[m] : 0;
-            for (size_t i = 0; i < P; i++) to[i] = from[i] + bias;
+            size_t plane = (size_t)(t.first + g) * s->M + m;
+            float bias = a->b ? a->b[m] : 0;
+            if (a->pooled)
+                relu_and_pool(s, from, bias, a->Y + plane * windows_2x2(s),
+                              a->pooled + 2 * plane * windows_2x2(s));
+            else
+                add_bias_to(a->Y + plane * P, from, bias, P);
         }
 }
 
 CPU_KERNEL(conv2d_forward) {
     const Shape *s = &a->s;
     int images = images_per_tile(s), K = (int)w_size(s);
-    Scratch size = scratch_for(s, (Tile){.images = images, .channels = s->C});
+    Scratch size = scratch_for(s, (Tile){.images = images, .channels = s->C, .pooled = a->pooled});
     float *scratch =
         cpu_scratch(lane, sizeof(float) * scratch_floats(size) * (size_t)lane->threads);
 #pragma omp parallel for num_threads(lane->threads) schedule(static)
     for (int n = 0; n < s->N; n += images) {
-        Tile t = tile_of_images(s, n, images);
+        Tile t = tile_of_images(s, n, images, a->pooled);
         int columns = t.images * (int)out_pixels(s);
         float *mine = scratch + (size_t)omp_get_thread_num() * scratch_floats(size);
         const float *cols = columns_of(s, t, a->X, mine, size);
-        float *Y = t.images > 1 ? mine + size.padded + size.cols : a->Y + (size_t)n * y_size(s);
+        bool in_place = t.images == 1 && !a->pooled;
+        float *Y = in_place ? a->Y + (size_t)n * y_size(s) : mine + size.padded + size.cols;
         cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, s->M, columns, K, 1.0f, a->W, K,
                     cols, columns, 0.0f, Y, columns);
-        if (t.images > 1 || a->b) scatter_with_bias(s, t, Y, a->b, a->Y);
+        if (!in_place || a->b) scatter(a, t, Y);
     }
 }
 
@@ -281,16 +343,16 @@ static void unpad_images(const Shape *s, Tile t, const float *padded, float *dX,
 CPU_KERNEL(conv2d_backward_input) {
     const Shape *s = &a->s;
     int images = images_per_tile(s), K = (int)w_size(s);
-    Scratch size = scratch_for(s, (Tile){.images = images, .channels = s->C});
+    Scratch size = scratch_for(s, (Tile){.images = images, .channels = s->C, .pooled = a->pooled});
     float *scratch =
         cpu_scratch(lane, sizeof(float) * scratch_floats(size) * (size_t)lane->threads);
 #pragma omp parallel for num_threads(lane->threads) schedule(static)
     for (int n = 0; n < s->N; n += images) {
-        Tile t = tile_of_images(s, n, images);
+        Tile t = tile_of_images(s, n, images, a->pooled);
         int columns = t.images * (int)out_pixels(s);
         float *padded = scratch + (size_t)omp_get_thread_num() * scratch_floats(size);
         float *cols = padded + size.padded;
-        const float *dY = gather(s, t, a->dY, cols + size.cols);
+        const float *dY = gather(s, t, a->dY, a->pooled, cols + size.cols);
         cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, K, columns, s->M, 1.0f, a->W, K, dY,
                     columns, 0.0f, cols, columns);
         col2im(s, t, cols, padded);
@@ -321,17 +383,38 @@ static int channels_per_slice(const Shape *s) {
     return channels > LEAST ? channels : LEAST < s->C ? LEAST : s->C > 0 ? s->C : 1;
 }
 
-// db[m] = the sum of channel m over the images. `simd reduction` allows several partial sums side
-// by side; one after the other, each addition would wait for the one before. In double, for
-// positive and negative pixels add up to little more than the rounding errors of a float.
-SIMD_CLONES static void channel_sums(const Shape *s, Tile group, const float *dY, float *db) {
-    size_t pixels = out_pixels(s);
+// The sum of n numbers. `simd reduction` allows several partial sums side by side; one after the
+// other, each addition would wait for the one before. In double, for positive and negative pixels
+// add up to little more than the rounding errors of a float.
+SIMD_CLONES static double sum_of(const float *x, size_t n) {
+    double total = 0;
+#pragma omp simd reduction(+ : total)
+    for (size_t i = 0; i < n; i++) total += x[i];
+    return total;
+}
+
+// The same before pooling: each number went to as many pixels as there are bits.
+SIMD_CLONES static double sum_of_pooled(const float *x, const unsigned char *pooled, size_t n) {
+    double total = 0;
+#pragma omp simd reduction(+ : total)
+    for (size_t i = 0; i < n; i++) {
+        int left = pooled[2 * i], right = pooled[2 * i + 1];
+        int count = (left & 1) + (left >> 1) + (right & 1) + (right >> 1);
+        total += x[i] * 0.25f * (float)count;
+    }
+    return total;
+}
+
+// db[m] = the sum of channel m over the group's images.
+static void channel_sums(const struct conv2d_backward_params_args *a, Tile group, float *db) {
+    const Shape *s = &a->s;
+    size_t n = a->pooled ? windows_2x2(s) : out_pixels(s);
     for (int m = 0; m < s->M; m++) {
         double total = 0;
-        for (int n = group.first; n < group.first + group.images; n++) {
-            const float *channel = dY + ((size_t)n * s->M + m) * pixels;
-#pragma omp simd reduction(+ : total)
-            for (size_t i = 0; i < pixels; i++) total += channel[i];
+        for (int image = group.first; image < group.first + group.images; image++) {
+            size_t at = ((size_t)image * s->M + m) * n;
+            total += a->pooled ? sum_of_pooled(a->dY + at, a->pooled + 2 * at, n)
+                               : sum_of(a->dY + at, n);
         }
         db[m] = (float)total;
     }
@@ -344,10 +427,10 @@ static void weights_of_group(const struct conv2d_backward_params_args *a, Tile g
     int K = (int)w_size(s), window = s->kernel_h * s->kernel_w, last = group.first + group.images;
     dW += (size_t)group.c * window;
     for (int n = group.first; n < last; n += images) {
-        Tile t = {n, n + images < last ? images : last - n, group.c, group.channels};
+        Tile t = {n, n + images < last ? images : last - n, group.c, group.channels, group.pooled};
         int columns = t.images * (int)out_pixels(s);
         const float *cols = columns_of(s, t, a->X, mine, size);
-        const float *dY = gather(s, t, a->dY, mine + size.padded + size.cols);
+        const float *dY = gather(s, t, a->dY, a->pooled, mine + size.padded + size.cols);
         cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, s->M, group.channels * window, columns,
                     1.0f, dY, columns, cols, columns, n > group.first ? 1.0f : 0.0f, dW, K);
     }
@@ -372,7 +455,8 @@ CPU_KERNEL(conv2d_backward_params) {
     SumTree tree = tree_of_images(s);
     int images = images_per_product(s, tree.group), channels = channels_per_slice(s);
     int slices = s->C > 0 ? (s->C + channels - 1) / channels : 1;
-    Scratch size = scratch_for(s, (Tile){.images = images, .channels = channels});
+    Scratch size =
+        scratch_for(s, (Tile){.images = images, .channels = channels, .pooled = a->pooled});
     size_t weights = (size_t)s->M * w_size(s), per_part = round_up(weights + (size_t)s->M);
     size_t per_thread = scratch_floats(size), threads = (size_t)lane->threads;
     float *scratch =
@@ -382,13 +466,13 @@ CPU_KERNEL(conv2d_backward_params) {
 #pragma omp parallel for num_threads(lane->threads) schedule(static) collapse(2)
     for (int group = 0; group < tree.groups; group++)
         for (int slice = 0; slice < slices; slice++) {
-            Tile t = tile_of_images(s, group * tree.group, tree.group);
+            Tile t = tile_of_images(s, group * tree.group, tree.group, a->pooled);
             t.c = slice * channels;
             t.channels = t.c + channels < s->C ? channels : s->C - t.c;
             float *mine = scratch + (size_t)omp_get_thread_num() * per_thread;
             float *sum = sums + (size_t)group * per_part;
             weights_of_group(a, t, images, sum, mine, size);
-            if (a->db && slice == 0) channel_sums(s, t, a->dY, sum + weights);
+            if (a->db && slice == 0) channel_sums(a, t, sum + weights);
         }
     add_parts(sums, per_part, tree.groups, weights + (size_t)s->M, lane->threads);
     store(a->dW, sums, weights, a->beta);
