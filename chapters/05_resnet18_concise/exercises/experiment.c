@@ -103,15 +103,3 @@ double train_one_device(Module *net, const Dataset *data, int batch_size, float 
     data_iter_free(iter);
     return total / data->count;
 }
-
-// ---- figures ----------------------------------------------------------------------------------
-
-static int by_size(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-double median(double values[], int n) {
-    qsort(values, (size_t)n, sizeof *values, by_size);
-    return values[n / 2];
-}

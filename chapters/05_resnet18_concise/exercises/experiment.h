@@ -40,7 +40,4 @@ double relative_difference(const Module *net, const float *a, const float *b, co
 double train_one_device(Module *net, const Dataset *data, int batch_size, float lr, int epochs,
                         uint64_t seed);
 
-// The one in the middle; sorts them.
-double median(double values[], int n);
-
 #endif
