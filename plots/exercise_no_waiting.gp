@@ -29,7 +29,7 @@ set multiplot layout 1,2 title "Milliseconds per step, by how far the host may r
 do for [network in "LeNet ResNet-18"] {
     set title network
     if (network eq "LeNet") { set key left top spacing 1.2 samplen 1; set ylabel "ms" } else { unset key; set ylabel "" }
-    set offsets 0, 0, graph 0.35, 0
+    set offsets 0, 0, graph 0.45, 0
     plot for [a=0:3] csv skip 1 using (at(network, a)):6 with boxes lc rgb colors[a + 1] title names[a + 1], \
          csv skip 1 using (strcol(1) eq network ? 5 * $4 + $5 : NaN):7 with points pt 2 ps 1.6 lw 1.5 \
              lc rgb "#222222" title "predicted"
