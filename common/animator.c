@@ -156,6 +156,20 @@ bool animator_restore(Animator *a, const char *rows) {
     return true;
 }
 
+bool animator_last(const Animator *a, int devices, double *train_loss, double *test_acc,
+                   double *seconds) {
+    int count = 0;
+    double total = 0;
+    for (int i = 0; i < a->num_rows; i++) {
+        const Row *row = &a->rows[i];
+        if (row->devices != devices) continue;
+        *train_loss = row->train_loss;
+        *test_acc = row->test_acc;
+        *seconds = (total += row->seconds) / ++count;
+    }
+    return count > 0;
+}
+
 void animator_add(Animator *a, int devices, double epoch, double train_loss, double test_acc,
                   double seconds) {
     add_row(a, (Row){devices, epoch, train_loss, test_acc, seconds});

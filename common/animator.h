@@ -1,7 +1,7 @@
 // animator.h: d2l's Animator: the curves of training, drawn anew after each epoch.
 //
-// After each epoch the figures go to a CSV file and from there, through gnuplot, to a PNG. gnuplot runs
-// beside the training. Without gnuplot there is one warning, and the CSV.
+// After each epoch the figures go to a CSV file and from there, through gnuplot, to a PNG. gnuplot
+// runs beside the training. Without gnuplot there is one warning, and the CSV.
 #ifndef ANIMATOR_H
 #define ANIMATOR_H
 
@@ -9,20 +9,24 @@
 
 typedef struct Animator Animator;
 
-// Curves go to `csv` and to `png`. The gnuplot script is plots/`script`, beside the program's folder. With
-// `live` they are also shown while training: in a window of gnuplot where there is a display, as text on
-// stdout where there is none.
+// Curves go to `csv` and to `png`. The gnuplot script is plots/`script`, beside the program's
+// folder. With `live` they are also shown while training: in a window of gnuplot where there is a
+// display, as text on stdout where there is none.
 Animator *animator_new(const char *csv, const char *png, const char *script, bool live);
 
-// One point of the curves; epoch need not be whole. Writes the CSV (devices,epoch,train_loss,test_acc,
-// seconds), whole, and has the picture drawn.
+// One point of the curves; epoch need not be whole. Writes the CSV
+// (devices,epoch,train_loss,test_acc, seconds), whole, and has the picture drawn.
 void animator_add(Animator *animator, int devices, double epoch, double train_loss, double test_acc,
                   double seconds);
 
-// The points so far, as the rows of the CSV without its head; free() it. And points from such a text,
-// for a training that goes on: drawn with the next point. Returns whether the text was good.
+// The points so far, as the rows of the CSV without its head; free() it. And points from such a
+// text, for a training that goes on: drawn with the next point. Returns whether the text was good.
 char *animator_rows(const Animator *animator);
 bool animator_restore(Animator *animator, const char *rows);
+
+// The last row of a number of devices, and the mean seconds of its rows; false if there is none.
+bool animator_last(const Animator *animator, int devices, double *train_loss, double *test_acc,
+                   double *seconds);
 
 // Waits for the last picture and says (stdout) where the files are.
 void animator_close(Animator *animator);

@@ -29,8 +29,7 @@ struct Module {
     Parameters all;
 };
 
-// ---- building
-// ------------------------------------------------------------------------------------
+// ---- building ---------------------------------------------------------------------------------
 
 static Module *new_module(Forward *kind) {
     Module *m = xcalloc(1, sizeof *m);
@@ -79,8 +78,7 @@ void module_free(Module *m) {
     free(m);
 }
 
-// ---- copies on devices
-// ---------------------------------------------------------------------------
+// ---- copies on devices ------------------------------------------------------------------------
 
 static Tensor *copy_on(Parameter *p, Device *device) {
     Tensor **copy = &p->on[device_id(device)];
@@ -105,8 +103,7 @@ void place_on(Module *net, Device *device) {
     for (int i = 0; i < all.n; i++) copy_on(all.list[i], device);
 }
 
-// ---- kinds of modules
-// ------------------------------------------------------------------------------
+// ---- kinds of modules -------------------------------------------------------------------------
 
 static void conv2d_forward(Module *m, Tensor *X[], int k) {
     for (int i = 0; i < k; i++)
@@ -213,8 +210,7 @@ Module *sequential_of(Module *const modules[]) {
     return m;
 }
 
-// ---- the residual block
-// -----------------------------------------------------------------------------
+// ---- the residual block -----------------------------------------------------------------------
 
 static Module *child(Module *m, const char *name) {
     for (int i = 0; i < m->num_children; i++)
@@ -253,8 +249,7 @@ Module *residual_module(int in_channels, int out_channels, ResidualOptions o) {
     return m;
 }
 
-// ---- the whole network
-// ------------------------------------------------------------------------------
+// ---- the whole network ------------------------------------------------------------------------
 
 // Calls visit(module, path, context) for m and all modules in it; path is "" or ends with a point.
 typedef void Visit(Module *m, const char *path, void *context);
@@ -357,8 +352,7 @@ static size_t bytes_of(const Module *net, bool trained) {
 size_t parameter_bytes(const Module *net) { return bytes_of(net, true); }
 size_t buffer_bytes(const Module *net) { return bytes_of(net, false); }
 
-// ---- files
-// --------------------------------------------------------------------------------------------
+// ---- files ------------------------------------------------------------------------------------
 
 static bool is_batch_norm(const Module *m) { return m->forward == batch_norm_forward; }
 

@@ -18,8 +18,7 @@
 
 typedef struct Module Module;
 
-// ---- modules, with PyTorch's names
-// ---------------------------------------------------------------
+// ---- modules, with PyTorch's names ------------------------------------------------------------
 
 // X (N,in,H,W) -> (N,out,..), with bias. Conv2d(3, 64, .kernel_size = 3, .stride = 2, .padding = 1)
 #define Conv2d(in, out, ...)                                                                       \
@@ -69,8 +68,7 @@ Module *residual_module(int in_channels, int out_channels, ResidualOptions optio
 // Frees the module, those in it and all copies of their parameters.
 void module_free(Module *net);
 
-// ---- from start to output
-// ------------------------------------------------------------------------
+// ---- from start to output ---------------------------------------------------------------------
 
 // Gives the network its start: weights of Linear and Conv2d from N(0, 0.01^2), as the book does,
 // the same for the same seed; biases 0; batch norm as in PyTorch (weight 1, mean 0, variance 1).
@@ -91,8 +89,7 @@ Tensor *forward(Module *net, Tensor *X);
 // synchronised batch norm, backward_all() goes back.
 void forward_all(Module *net, Tensor *const X[], int k, Tensor *Y[]);
 
-// ---- parameters
-// ----------------------------------------------------------------------------------
+// ---- parameters -------------------------------------------------------------------------------
 
 // A parameter, or a buffer: what is kept with the parameters, but not trained.
 typedef struct Parameter {
@@ -128,8 +125,7 @@ void sgd_step(Module *net, Device *device, float lr, int batch_size);
 size_t parameter_bytes(const Module *net);
 size_t buffer_bytes(const Module *net);
 
-// ---- files: safetensors with the names, shapes and types of PyTorch's state_dict
-// ------------------
+// ---- files: safetensors with the names, shapes and types of PyTorch's state_dict --------------
 
 // The copies of one device. Waits for it.
 void save_parameters(Module *net, Device *device, const char *path);

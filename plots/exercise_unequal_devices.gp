@@ -20,7 +20,7 @@ set grid lc rgb "#dddddd" lw 0.5
 set border 3
 set tics nomirror
 set yrange [0:*]
-set format y "%.1f"
+set format y "%g"
 set ylabel "seconds per step"
 set key left top spacing 1.3 samplen 2
 

@@ -25,14 +25,14 @@ refused() { # STATUS TEXT NAME: how the last training ended
 # The two runs.
 train --epochs 1
 verdict $? "the book's two runs"
-head -n 1 "$out/log" | grep -Eq '^quick: the first 48 of 60000 training images and 20 of 10000 test images, 1 epochs?; the full run \(--full\) would take about [0-9.]+ hours here$'
+head -n 1 "$out/log" | grep -Eq '^quick: the first 48 of 60000 training images and 20 of 10000 test images, 1 epoch, batch size 16: about [0-9]+ minutes here; the full run \(--full\) would take about [0-9.]+ hours$'
 verdict $? "the first line says how much is left out"
 grep -q 'parameter "0.weight" is not initialized on host' "$out/log"
 verdict $? "the host holds no parameters"
 [ "$(grep -c '^    \[.* on cpu:[01]$' "$out/log")" -eq 2 ] &&
     [ "$(grep '^    \[.* on cpu:[01]$' "$out/log" | sed 's/ on .*//' | sort -u | wc -l)" -eq 1 ]
 verdict $? "the first filter is the same on both devices"
-grep -Eq '^training on \[cpu:0\]: batch size 16, lr 0.02, ' "$out/log" &&
+grep -Eq '^training on \[cpu:0\]: batch size 16, lr 0.02$' "$out/log" &&
     grep -Eq '^training on \[cpu:0, cpu:1\]: batch size 32, lr 0.04, ' "$out/log"
 verdict $? "twice the batch size and learning rate on two devices"
 grep -Eq '^test acc: [01]\.[0-9]{2}, [0-9.]+ sec/epoch on \[cpu:0\]$' "$out/log" &&
@@ -83,6 +83,19 @@ for bn in averaged local; do
     verdict $? "--bn $bn: with the whole curve"
 done
 
+# --steps may end within an epoch, which is then not in the checkpoint.
+train --devices 2 --epochs 3 --bn local --steps 4 --checkpoint "$out/part" &&
+    train --devices 2 --epochs 3 --bn local --resume "$out/part" --save "$out/parts.safetensors" &&
+    grep -q '^going on after epoch 1 of ' "$out/log" && cmp -s "$out/whole.safetensors" "$out/parts.safetensors"
+verdict $? "--steps and --resume"
+train --devices 2 --epochs 3 --bn local --resume "$out/part" &&
+    grep -q "^test acc: $(awk -F, 'NR == 4 { printf "%.2f", $4 }' "$out/whole.csv")" "$out/log"
+verdict $? "a training that was at its end says how it ended"
+train --epochs 1 --checkpoint "$out/two" && sed -n '/^What the/,/^    the learning/p' "$out/log" >"$out/first" &&
+    train --epochs 1 --resume "$out/two" && sed -n '/^What the/,/^    the learning/p' "$out/log" | cmp -s - "$out/first" &&
+    [ -s "$out/first" ]
+verdict $? "the comparison of both runs, the first of them before --resume"
+
 # What is refused.
 train --devices 2 --epochs 3 --bn local --lr 0.03 --resume "$out/part"
 refused 1 'was written with devices 2, batch size 16, lr 0.02' "a checkpoint of other settings"
@@ -92,6 +105,8 @@ train --devices 2 --epochs 3 --resume "$out/nothing"
 refused 1 'cannot read' "a checkpoint that is not there"
 train --quick --full
 refused 2 'quick and --full' "--quick and --full"
+train --load "$out/averaged.safetensors" --resume "$out/part"
+refused 2 'load and --resume' "--load and --resume"
 train --bn global
 refused 2 "not a possible value: 'global'" "no such way to treat batch norm"
 train --devices 1 --steps 0 --load "$out/averaged.safetensors" && grep -q '^test acc: ' "$out/log"

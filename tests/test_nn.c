@@ -47,8 +47,7 @@ static void assert_same_values(const Tensor *a, const Tensor *b, double toleranc
     free(y);
 }
 
-// ---- batch norm: k shards together are one minibatch
-// ---------------------------------------------
+// ---- batch norm: k shards together are one minibatch ------------------------------------------
 
 enum { C = 3, H = 2, W = 3 };
 static const BatchNormOptions TRAINING = {.training = true, .momentum = 0.1f, .eps = 1e-5f};
@@ -281,8 +280,7 @@ static void test_batch_norm_refuses(void **state) {
     expect_death(1, "must have run the same operations", backward_of_unlike_devices, NULL);
 }
 
-// ---- modules
-// ---------------------------------------------------------------------------------------
+// ---- modules ----------------------------------------------------------------------------------
 
 static Module *small_net(void) {
     Module *net = Sequential(Conv2d(2, 4, .kernel_size = 3, .stride = 2, .padding = 1),
@@ -432,8 +430,7 @@ static void test_copies_are_where_data_was(void **state) {
     module_free(net);
 }
 
-// ---- files
-// -----------------------------------------------------------------------------------------
+// ---- files ------------------------------------------------------------------------------------
 
 static void load_it(void *net) { load_parameters(net, in_test_folder("net.safetensors")); }
 
@@ -474,8 +471,7 @@ static void test_files(void **state) {
     module_free(wrong);
 }
 
-// ---- main
-// ------------------------------------------------------------------------------------------
+// ---- main -------------------------------------------------------------------------------------
 
 int main(int argc, char *argv[]) {
     (void)argc;

@@ -84,8 +84,7 @@ static void reference_batch(Tensor **X, Tensor **y) {
     for (int i = 0; i < ROWS; i++) (*y)->data[i] = (float)(i % 10);
 }
 
-// ---- against PyTorch
-// -------------------------------------------------------------------------------
+// ---- against PyTorch --------------------------------------------------------------------------
 
 // Differences are measured by the size of the whole tensor, because some of its elements are small
 // differences of large numbers.
@@ -203,8 +202,7 @@ static void test_saved_names(void **state) {
     module_free(net);
 }
 
-// ---- k devices against one
-// --------------------------------------------------------------------------
+// ---- k devices against one --------------------------------------------------------------------
 
 static void open_devices(Device *devices[], int k) {
     for (int i = 0; i < k; i++) devices[i] = try_gpu(i);
@@ -418,8 +416,7 @@ static void test_memory(void **state) {
     module_free(net);
 }
 
-// ---- main
-// --------------------------------------------------------------------------------------------
+// ---- main -------------------------------------------------------------------------------------
 
 static int setup(void **state) {
     reference = safetensors_open("tests/reference/resnet18.safetensors");

@@ -59,6 +59,8 @@ typedef struct Run {
     long steps; // done
     double train_loss, test_acc, sec_per_epoch;
     uint64_t bytes_per_step; // between devices
+    size_t arena_bytes;      // the most that a device needed for a step
+    int saved_epochs;        // in the checkpoint
 } Run;
 
 // ## The network
@@ -144,9 +146,8 @@ static void check_loss(double loss, float lr, int epoch, long step) {
     if (isfinite(loss)) return;
     animator_close(animator); // the epochs before this one stay
     loss_log_write(&loss_log, flags.log_loss);
-    die("start again with a smaller --lr; no parameters were saved",
-        "the loss became %s at step %ld (epoch %d) with lr %g", isnan(loss) ? "nan" : "infinite",
-        step, epoch + 1, (double)lr);
+    die("start again with a smaller --lr", "the loss became %s at step %ld (epoch %d) with lr %g",
+        isnan(loss) ? "nan" : "infinite", step, epoch + 1, (double)lr);
 }
 
 // One pass over the training set, or less if --steps or Ctrl-C ends it. Returns the mean loss.
@@ -159,6 +160,9 @@ static double train_epoch(DataParallel *dp, DataIter *train_iter, int epoch, Run
     data_iter_start(train_iter, epoch);
     while (run->steps != flags.steps && !interrupted() && data_iter_next(train_iter, &X, &y)) {
         train_step(dp, X, y, run->lr, losses);
+        for (int i = 0; i < dp->k; i++)
+            if (arena_used_bytes(dp->devices[i]) > run->arena_bytes)
+                run->arena_bytes = arena_used_bytes(dp->devices[i]);
         double loss = 0;
         for (int i = 0; i < dp->k; i++) loss += (double)item(losses[i]); // waits for the devices
         loss /= X->shape[0];
@@ -176,16 +180,23 @@ static double train_epoch(DataParallel *dp, DataIter *train_iter, int epoch, Run
 // What must be the same for a training to go on to the same bits.
 static char *settings_of(const Run *run) {
     return xprintf("devices %d, batch size %d, lr %g, seed %llu, bn %s, allreduce %s, %d training "
-                   "images%s",
+                   "and %d test images on %s%s",
                    run->k, run->batch_size, (double)run->lr, (unsigned long long)flags.seed,
-                   flags.bn, flags.allreduce, train_data->count,
+                   flags.bn, flags.allreduce, train_data->count, test_data->count,
+                   num_gpus() > 0 ? "GPUs" : "the CPU",
                    flags.shuffle ? "" : " in the order of the file");
 }
 
-static void save_checkpoint(const DataParallel *dp, int number, int epochs, const Run *run) {
+static void save_checkpoint(const DataParallel *dp, int number, int epochs, Run *run) {
     Checkpoint checkpoint = {number, epochs, run->steps, settings_of(run), animator_rows(animator)};
     checkpoint_save(flags.checkpoint, &checkpoint, dp);
     checkpoint_close(&checkpoint);
+    run->saved_epochs = epochs;
+}
+
+// What was known at the end of the last epoch before the training was stopped.
+static void recall(Run *run) {
+    animator_last(animator, run->k, &run->train_loss, &run->test_acc, &run->sec_per_epoch);
 }
 
 // Returns the epoch to go on with.
@@ -197,15 +208,27 @@ static int resume(DataParallel *dp, Run *run) {
     free(settings);
     checkpoint_load(flags.resume, dp);
     run->steps = resumed.step;
+    run->saved_epochs = resumed.epoch;
+    recall(run);
     printf("going on after epoch %d of %s\n", resumed.epoch, flags.resume);
     return resumed.epoch;
 }
 
-static void print_memory(const DataParallel *dp) {
+static void print_memory(const Run *run) {
+    double parameters = (double)parameter_bytes(net) / 1e6;
     printf("  memory of %s: %.1f MB of parameters, %.1f MB of gradients, %.0f MB of activations "
-           "and theirs\n",
-           dp->k == 1 ? "the device" : "each device", (double)parameter_bytes(net) / 1e6,
-           (double)parameter_bytes(net) / 1e6, (double)arena_used_bytes(dp->devices[0]) / 1e6);
+           "and\n    their gradients%s\n",
+           run->k == 1 ? "the device" : "each device", parameters, parameters,
+           (double)run->arena_bytes / 1e6, run->k == 1 ? "" : ", with the room for the exchange");
+}
+
+static void print_stopped(const Run *run) {
+    if (!flags.checkpoint) return;
+    if (run->saved_epochs > 0)
+        printf("stopped; --resume %s goes on after epoch %d\n", flags.checkpoint,
+               run->saved_epochs);
+    else
+        printf("stopped before the end of the first epoch: nothing to --resume of this run\n");
 }
 
 static void train_epochs(DataParallel *dp, int number, int first_epoch, Run *run) {
@@ -228,7 +251,7 @@ static void train_epochs(DataParallel *dp, int number, int first_epoch, Run *run
               "a step moved other bytes between the devices than the formula says: a bug in "
               "allreduce, batch norm or the ledger");
         if (interrupted()) break;
-        if (epoch == first_epoch && steps > 0) print_memory(dp);
+        if (epoch == first_epoch && steps > 0) print_memory(run);
         run->test_acc = evaluate_accuracy_gpus(dp, test_iter);
         if (steps == 0) break; // --steps 0 only evaluates
         double epochs = (double)run->steps / batches;
@@ -236,7 +259,8 @@ static void train_epochs(DataParallel *dp, int number, int first_epoch, Run *run
                run->test_acc, seconds);
         animator_add(animator, run->k, epochs, run->train_loss, run->test_acc, seconds);
         run->sec_per_epoch = timer.sum / (epochs - first_epoch);
-        if (flags.checkpoint) save_checkpoint(dp, number, epoch + 1, run);
+        bool whole = run->steps == (long)(epoch + 1) * batches; // --steps may end within an epoch
+        if (flags.checkpoint && whole) save_checkpoint(dp, number, epoch + 1, run);
     }
     data_iter_free(train_iter);
     data_iter_free(test_iter);
@@ -249,8 +273,9 @@ static void train(int number, Run *run) {
     initialize(net, flags.seed);
     if (flags.load) load_parameters(net, flags.load);
     DataParallel dp = data_parallel(net, devices, run->k, batch_norm_mode(flags.bn));
-    printf("training on %s: batch size %d, lr %g, batch norm's statistics: %s\n",
-           device_names(devices, run->k), run->batch_size, (double)run->lr, flags.bn);
+    printf("training on %s: batch size %d, lr %g", device_names(devices, run->k), run->batch_size,
+           (double)run->lr);
+    printf(run->k > 1 ? ", batch norm's statistics: %s\n" : "\n", flags.bn);
     int first_epoch = flags.resume && number == resumed.run ? resume(&dp, run) : 0;
     run->bytes_per_step = step_bytes(&dp);
     train_epochs(&dp, number, first_epoch, run);
@@ -259,6 +284,8 @@ static void train(int number, Run *run) {
         if (run->sec_per_epoch > 0) printf(", %.1f sec/epoch", run->sec_per_epoch);
         printf(" on %s\n", device_names(devices, run->k));
     }
+    if (interrupted()) print_stopped(run);
+    share_statistics(&dp); // Ctrl-C may have come before evaluation did
     if (flags.save) save_parameters(net, devices[0], flags.save);
 }
 
@@ -268,7 +295,7 @@ static void explain(const Run *one, const Run *two) {
     printf("\nWhat the comparison shows\n"
            "  Accuracy: %.3f on 1 device with minibatches of %d, %.3f on %d with minibatches of %d "
            "and twice\n"
-           "    the learning rate: half as many updates, each twice as long.\n",
+           "    the learning rate: half as many updates, each at twice the rate.\n",
            one->test_acc, one->batch_size, two->test_acc, two->k, two->batch_size);
     if (one->sec_per_epoch > 0 && two->sec_per_epoch > 0)
         printf("  Time: an epoch on %d devices took %.2f times as long as on 1.%s\n", two->k,
@@ -276,10 +303,14 @@ static void explain(const Run *one, const Run *two) {
                num_gpus() >= 2  ? ""
                : num_gpus() > 0 ? " They are queues on the same GPU."
                                 : " They share the same cores.");
-    printf("  Bytes: each step moved %llu bytes between the devices, as the formulas say. For that "
-           "the devices\n"
-           "    compute much longer than for LeNet, so the exchange weighs less.\n\n",
+    printf("  Bytes: each step moved %llu bytes between the devices, as the formulas say.\n",
            (unsigned long long)two->bytes_per_step);
+    printf("  Batch norm: in training each device used mean and variance of its own shard%s. The "
+           "statistics that\n"
+           "    the network is evaluated with: %s. (--bn local|rank0|averaged|sync; the book's "
+           "PyTorch runs keep\n"
+           "    those of device 0 only, and ended with 0.44 to 0.91 on 2 GPUs.)\n\n",
+           strcmp(flags.bn, "sync") == 0 ? "s together" : "", flags.bn);
 }
 
 // ## How long, and how much of it
@@ -313,20 +344,26 @@ static double seconds_per_image(void) {
     return fastest / images;
 }
 
-static void say_quick(void) {
+// Of all runs together; a forward pass is about a third of a training step.
+static double hours_for(int runs, int epochs, int train_images, int test_images, double per_image) {
+    return runs * epochs * (train_images + test_images / 3.0) * per_image / 3600;
+}
+
+static void say_quick(int runs) {
     enum { TRAIN = 60000, TEST = 10000 };
-    double per_image = seconds_per_image(); // a forward pass is about a third of it
-    double hours = 2 * FULL_EPOCHS * (TRAIN + TEST / 3.0) * per_image / 3600;
-    printf(
-        "quick: the first %d of %d training images and %d of %d test images, %d epoch%s; the full "
-        "run (--full) would take about %.*f hours here\n",
-        train_data->count, TRAIN, test_data->count, TEST, flags.epochs,
-        flags.epochs == 1 ? "" : "s", hours < 10, hours);
+    double per_image = seconds_per_image();
+    double hours = hours_for(runs, FULL_EPOCHS, TRAIN, TEST, per_image);
+    double quick = hours_for(runs, flags.epochs, train_data->count, test_data->count, per_image);
+    printf("quick: the first %d of %d training images and %d of %d test images, %d epoch%s, batch "
+           "size %d: about %.0f minutes here; the full run (--full) would take about %.*f hours\n",
+           train_data->count, TRAIN, test_data->count, TEST, flags.epochs,
+           flags.epochs == 1 ? "" : "s", flags.batch_size, ceil(60 * quick), hours < 10, hours);
 }
 
 // What was not given on the command line.
 static void choose_size(void) {
     if (flags.quick && flags.full) die_usage("give one of them", "--quick and --full");
+    if (flags.load && flags.resume) die_usage("give one of them", "--load and --resume");
     bool quick = flags.quick || (!flags.full && num_gpus() == 0);
     flags.quick = quick;
     if (flags.batch_size == 0) flags.batch_size = quick ? QUICK_BATCH : FULL_BATCH;
@@ -382,12 +419,15 @@ int main(int argc, char *argv[]) {
     int num_runs = 2;
     if (flags.devices > 0) runs[0].k = flags.devices, num_runs = 1;
     open_checkpoint(num_runs);
-    if (flags.quick) say_quick();
+    if (flags.quick) say_quick(num_runs);
     print_network();
     demonstrate_initialization();
-    for (int i = flags.resume ? resumed.run : 0; i < num_runs && !interrupted(); i++)
-        train(i, &runs[i]);
-    if (num_runs == 2 && !interrupted() && runs[0].steps > 0) explain(&runs[0], &runs[1]);
+    for (int i = 0; i < num_runs && !interrupted(); i++)
+        if (flags.resume && i < resumed.run)
+            recall(&runs[i]);
+        else
+            train(i, &runs[i]);
+    if (num_runs == 2 && !interrupted() && flags.steps != 0) explain(&runs[0], &runs[1]);
 
     checkpoint_close(&resumed);
     animator_close(animator);
