@@ -11,7 +11,8 @@ CUDA   ?= 1
 ARCH   ?=
 V      ?= 0
 WERROR ?= 0
-# SANITIZE=asan|tsan builds with sanitizers, into a folder of its own.
+# SANITIZE=asan|tsan|cudasim builds with sanitizers, into a folder of its own. cudasim is asan with simulated
+# GPUs, see tests/cudasim.
 SANITIZE ?=
 
 BUILD := build$(if $(SANITIZE),/$(SANITIZE))
@@ -89,6 +90,7 @@ report: build/config.mk
 # ---- flags ---------------------------------------------------------------------------------------
 
 SANITIZE_asan := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+SANITIZE_cudasim := $(SANITIZE_asan)
 # libgomp is not compiled for TSan, which would report its barriers; the queues are what is tested.
 SANITIZE_tsan := -fsanitize=thread
 # (Without OpenMP, what only its pragmas use is unused.)
@@ -97,10 +99,17 @@ OPTIMIZE      := $(if $(SANITIZE),-O1 -g,-O3 -g)
 
 CFLAGS_ALL := -std=c11 -D_GNU_SOURCE $(OPTIMIZE) -Wall -Wextra -Wshadow $(if $(filter 1,$(WERROR)),-Werror) \
               $(THREADING) -pthread $(SANITIZE_$(SANITIZE)) -DFONT_FILE='"$(FONT)"' \
-              $(filter -I%,$(BLAS) $(ZLIB) $(JANSSON) $(STB) $(RANDOM123) $(CMOCKA)) $(CFLAGS)
+              $(filter -I%,$(BLAS) $(ZLIB) $(JANSSON) $(STB) $(RANDOM123) $(CMOCKA)) $(SIMULATED) $(CFLAGS)
 LIBS       := $(BLAS) $(ZLIB) $(JANSSON) $(STB) $(THREADING) -pthread -ldl -lm
 
-ifneq ($(and $(NVCC),$(if $(SANITIZE),,1)),)
+ifeq ($(SANITIZE),cudasim)
+# The compilers are gcc and g++, whatever CC says: -fsanitize=thread of .cu files is meant for g++.
+override CC  := gcc
+CUDA_SOURCES := $(wildcard kernels/cuda/*.cu) common/device_cuda.c $(wildcard tests/cudasim/*.cpp)
+# Small pieces, so that small tests have many of them. 
+SIMULATED    := -Itests/cudasim/include -DCONV_WORKSPACE=200000 -DPIECE_BYTES=4096
+LINK          = g++ $(SANITIZE_cudasim) $(OPENMP) -pthread
+else ifneq ($(and $(NVCC),$(if $(SANITIZE),,1)),)
 CUDA_SOURCES := $(wildcard kernels/cuda/*.cu) common/device_cuda.c
 NVCC_FLAGS   := -std=c++17 -O3 $(GENCODE) -Xcompiler -Wall,-Wextra \
                 $(if $(filter 1,$(WERROR)),-Werror all-warnings)
@@ -133,6 +142,19 @@ $(BUILD)/obj/%.c.o: %.c build/config.mk
 	@mkdir -p $(@D)
 	$(call QUIET,CC,$<)$(CC) $(CFLAGS_ALL) -MMD -MP -c $< -o $@
 
+ifeq ($(SANITIZE),cudasim)
+SIM_FLAGS := -std=c++17 -g -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror) $(filter -I%,$(BLAS)) $(SIMULATED)
+$(BUILD)/obj/%.cpp.o: %.cpp build/config.mk
+	@mkdir -p $(@D)
+	$(call QUIET,CXX,$<)g++ $(SIM_FLAGS) -O2 -Wshadow -MMD -MP -c $< -o $@
+
+# Plain CUDA but for launches, as C++; -fsanitize=thread shows each access to memory to the simulator.
+$(BUILD)/obj/%.cu.o: %.cu tests/cudasim/launch.sed build/config.mk
+	@mkdir -p $(@D)
+	@{ echo '#line 1 "$<"'; sed -f tests/cudasim/launch.sed $<; } >$(@:.o=.cpp)
+	$(call QUIET,CXX,$<)g++ $(SIM_FLAGS) -O1 -Wno-sign-compare -fsanitize=thread,undefined -fno-sanitize-recover=all \
+	    -include tests/cudasim/device.h -iquote $(dir $<) -MMD -MP -c $(@:.o=.cpp) -o $@
+else
 $(BUILD)/obj/common/device_cuda.c.o: common/device_cuda.c build/config.mk
 	@mkdir -p $(@D)
 	$(call QUIET,CC,$<)$(NVCC) -Xcompiler '$(CFLAGS_ALL)' -MMD -MP -c $< -o $@
@@ -140,6 +162,7 @@ $(BUILD)/obj/common/device_cuda.c.o: common/device_cuda.c build/config.mk
 $(BUILD)/obj/%.cu.o: %.cu build/config.mk
 	@mkdir -p $(@D)
 	$(call QUIET,NVCC,$<)$(NVCC) $(NVCC_FLAGS) -MMD -MP -c $< -o $@
+endif
 
 $(LIBRARY): $(OBJECTS)
 	@rm -f $@

@@ -11,8 +11,11 @@
 // ---- chunks ----------------------------------------------------------------------------------
 
 // Scratch for a chunk stays below this, unless a single image needs more. A fixed number and not
-// the free memory, because the cut decides the order of sums and so the bits of dW.
-static constexpr size_t MAX_WORKSPACE = (size_t)256 << 20;
+// the free memory, because the cut decides the order of sums and so the bits of dW. (Tests compile
+// with a small one: then few images are several chunks.)
+#ifndef CONV_WORKSPACE
+#define CONV_WORKSPACE ((size_t)256 << 20)
+#endif
 
 struct Chunks {
     size_t taps;             // rows of the columns matrix: C*kernel_h*kernel_w
@@ -26,7 +29,7 @@ static struct Chunks cut_into_chunks(CudaLane *lane, const struct conv2d_shape *
     c.taps = (size_t)s->C * s->kernel_h * s->kernel_w;
     c.plane = (size_t)s->out_h * s->out_w;
     const size_t image_bytes = (c.taps + s->M) * c.plane * sizeof(float);
-    const size_t fit = image_bytes == 0 ? 1 : MAX_WORKSPACE / image_bytes;
+    const size_t fit = image_bytes == 0 ? 1 : CONV_WORKSPACE / image_bytes;
     c.images = fit < 1 ? 1 : fit < (size_t)s->N ? (int)fit : s->N > 0 ? s->N : 1;
     c.columns = (float *)cuda_scratch(lane, c.images * image_bytes);
     c.planes = c.columns + c.taps * c.images * c.plane;

@@ -1,0 +1,113 @@
+// cublas.cpp: the functions of cuBLAS that the project uses, by a BLAS of the host.
+#include "simulator.h"
+
+#include <algorithm>
+#include <cblas.h>
+#include <cstring>
+#include <cublas_v2.h>
+
+using namespace cudasim;
+
+struct cublasContext {
+    int gpu;
+    cudaStream_t stream;
+};
+
+static cublasStatus_t status_of(const char *function, cublasStatus_t status) {
+    int failure = (int)injected(function);
+    return failure ? (cublasStatus_t)failure : status;
+}
+
+cublasStatus_t cublasCreate_v2(cublasHandle_t *handle) {
+    cublasStatus_t status = status_of("cublasCreate", CUBLAS_STATUS_SUCCESS);
+    if (status != CUBLAS_STATUS_SUCCESS) return status;
+    int gpu = 0;
+    cudaGetDevice(&gpu);
+    *handle = new cublasContext{gpu, nullptr};
+    live++;
+    return status;
+}
+
+cublasStatus_t cublasDestroy_v2(cublasHandle_t handle) {
+    delete handle;
+    live--;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream) {
+    if (gpu_of(stream) != handle->gpu) return CUBLAS_STATUS_INVALID_VALUE;
+    handle->stream = stream;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+// TF32 computes with 10 bits of each factor; here all modes are float32.
+cublasStatus_t cublasSetMathMode(cublasHandle_t, cublasMath_t) {
+    return status_of("cublasSetMathMode", CUBLAS_STATUS_SUCCESS);
+}
+
+// All columns of a matrix with `rows` rows, stored `stride` apart.
+static void check_matrix(int gpu, const float *matrix, int rows, int columns, int stride, Access access) {
+    for (int j = 0; j < columns; j++)
+        check_range("cublasSgemm", gpu, matrix + (size_t)j * stride, sizeof(float) * rows, access);
+}
+
+cublasStatus_t cublasSgemm_v2(cublasHandle_t handle, cublasOperation_t trans_A,
+                              cublasOperation_t trans_B, int m, int n, int k, const float *alpha,
+                              const float *A, int lda, const float *B, int ldb, const float *beta,
+                              float *C, int ldc) {
+    bool a = trans_A != CUBLAS_OP_N, b = trans_B != CUBLAS_OP_N;
+    bool valid = m >= 0 && n >= 0 && k >= 0 && lda >= std::max(1, a ? k : m) &&
+                 ldb >= std::max(1, b ? n : k) && ldc >= std::max(1, m);
+    cublasStatus_t status =
+        status_of("cublasSgemm", valid ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE);
+    if (status != CUBLAS_STATUS_SUCCESS || m == 0 || n == 0) return status;
+    float factor = *alpha, keep = *beta; // they may be gone when it runs
+    int gpu = handle->gpu;
+    cudaError_t error = enqueue(handle->stream, [=] {
+        check_matrix(gpu, A, a ? k : m, a ? m : k, lda, READ);
+        check_matrix(gpu, B, b ? n : k, b ? k : n, ldb, READ);
+        if (keep != 0) check_matrix(gpu, C, m, n, ldc, READ);
+        check_matrix(gpu, C, m, n, ldc, WRITE);
+        cblas_sgemm(CblasColMajor, a ? CblasTrans : CblasNoTrans, b ? CblasTrans : CblasNoTrans, m, n,
+                    k, factor, A, lda, B, ldb, keep, C, ldc);
+    });
+    return error == cudaSuccess ? status : CUBLAS_STATUS_EXECUTION_FAILED;
+}
+
+const char *cublasGetStatusString(cublasStatus_t status) {
+    return status == CUBLAS_STATUS_SUCCESS            ? "success"
+           : status == CUBLAS_STATUS_ALLOC_FAILED     ? "the resource allocation failed"
+           : status == CUBLAS_STATUS_INVALID_VALUE    ? "an unsupported value or parameter was passed"
+           : status == CUBLAS_STATUS_EXECUTION_FAILED ? "the function failed to launch on the GPU"
+                                                      : "unknown";
+}
+
+// ---- loading it ------------------------------------------------------------------------------
+
+extern "C" void *cudasim_dlopen(const char *, int) {
+    static char library;
+    return injected("dlopen") ? nullptr : &library;
+}
+
+extern "C" char *cudasim_dlerror(void) {
+    static char text[] = "libcublas: cannot open shared object file";
+    return text;
+}
+
+extern "C" void *cudasim_dlsym(void *, const char *name) {
+    static const struct {
+        const char *name;
+        void *function;
+    } functions[] = {
+        {"cublasCreate_v2", (void *)cublasCreate_v2},
+        {"cublasDestroy_v2", (void *)cublasDestroy_v2},
+        {"cublasSetStream_v2", (void *)cublasSetStream_v2},
+        {"cublasSetMathMode", (void *)cublasSetMathMode},
+        {"cublasSgemm_v2", (void *)cublasSgemm_v2},
+        {"cublasGetStatusString", (void *)cublasGetStatusString},
+    };
+    if (injected("dlsym")) return nullptr;
+    for (const auto &f : functions)
+        if (strcmp(f.name, name) == 0) return f.function;
+    return nullptr;
+}

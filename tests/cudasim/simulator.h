@@ -1,0 +1,77 @@
+// simulator.h: what the parts of the simulator know of each other.
+#ifndef CUDASIM_SIMULATOR_H
+#define CUDASIM_SIMULATOR_H
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <random>
+#include <cuda_runtime_api.h>
+#include "cudasim.h"
+
+namespace cudasim {
+
+extern std::mt19937 random_order; // all choices come from here
+
+// A mistake of the program: prints "cudasim: error: WHAT" and "hint: HINT", and ends the program.
+[[noreturn]] void mistake(const char *hint, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+// ---- memory.cpp ------------------------------------------------------------------------------
+
+struct Allocation {
+    char *begin, *end;
+    int gpu;
+    bool freed;
+};
+
+// The memory of all GPUs is one range of addresses, cut into one part for each. To the code of the
+// host, which is compiled with AddressSanitizer, it is poisoned.
+Allocation *allocate(int gpu, size_t bytes); // contents: not written
+void release(Allocation *allocation);
+Allocation *allocation_at(const void *address); // NULL for memory of the host
+
+// For work that is no kernel (copies, cuBLAS). `what` says which for messages. Reading wants memory
+// that was written.
+enum Access { READ, WRITE, ATOMIC };
+void check_range(const char *what, int gpu, const void *memory, size_t bytes, Access access);
+// Copies between any two places.
+void move_bytes(void *dst, const void *src, size_t bytes);
+
+// May a kernel on this GPU touch memory of that one? runtime.cpp knows.
+bool can_reach(int gpu, int other);
+
+// ---- kernels.cpp -----------------------------------------------------------------------------
+
+// The kernel that runs, and the thread of it. The clock ticks whenever threads have waited for each
+// other; what happened at which tick says who could have seen what.
+struct Running {
+    bool on; // else it is the host's code
+    int gpu;
+    const char *kernel;
+    unsigned thread, threads;                          // in the block
+    uint64_t launch_began, block_began, block_met;     // ticks
+    uint64_t warp_met[32];
+    size_t shared_bytes;                               // dynamic
+};
+extern Running running;
+extern uint64_t clock_now;
+extern char *fiber_stacks; // a kernel's local variables are here
+extern size_t fiber_stacks_bytes;
+const char *where_in_grid(); // "kernel add, block (0,0,0), thread (3,0,0)"
+
+// A CudasimWork of device.h, not seen here.
+void run_grid(const char *kernel, int gpu, const unsigned grid[3], const unsigned block[3],
+              size_t shared_bytes, const std::function<void()> &thread);
+
+// ---- runtime.cpp -----------------------------------------------------------------------------
+
+// Puts work at the end of the stream's queue (or, while it is captured, into the graph).
+cudaError_t enqueue(cudaStream_t stream, std::function<void()> work);
+int gpu_of(cudaStream_t stream);
+// Is this call of the function one that was asked to fail? Counts it.
+cudaError_t injected(const char *function);
+extern size_t live; // see cudasim_live()
+
+} // namespace cudasim
+#endif
