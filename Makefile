@@ -96,6 +96,9 @@ SANITIZE_tsan := -fsanitize=thread
 # (Without OpenMP, what only its pragmas use is unused.)
 THREADING     := $(if $(filter tsan,$(SANITIZE)),-Wno-unknown-pragmas -Wno-unused-parameter -Wno-unused-variable,$(OPENMP))
 OPTIMIZE      := $(if $(SANITIZE),-O1 -g,-O3 -g)
+# (With small pieces, so that small tests have many of them.)
+SIMULATED     := $(if $(filter cudasim,$(SANITIZE)),-DCUDASIM -Itests/cudasim/include \
+                 -DCONV_WORKSPACE=200000 -DPIECE_BYTES=4096)
 
 CFLAGS_ALL := -std=c11 -D_GNU_SOURCE $(OPTIMIZE) -Wall -Wextra -Wshadow $(if $(filter 1,$(WERROR)),-Werror) \
               $(THREADING) -pthread $(SANITIZE_$(SANITIZE)) -DFONT_FILE='"$(FONT)"' \
@@ -106,8 +109,6 @@ ifeq ($(SANITIZE),cudasim)
 # The compilers are gcc and g++, whatever CC says: -fsanitize=thread of .cu files is meant for g++.
 override CC  := gcc
 CUDA_SOURCES := $(wildcard kernels/cuda/*.cu) common/device_cuda.c $(wildcard tests/cudasim/*.cpp)
-# Small pieces, so that small tests have many of them. 
-SIMULATED    := -Itests/cudasim/include -DCONV_WORKSPACE=200000 -DPIECE_BYTES=4096
 LINK          = g++ $(SANITIZE_cudasim) $(OPENMP) -pthread
 else ifneq ($(and $(NVCC),$(if $(SANITIZE),,1)),)
 CUDA_SOURCES := $(wildcard kernels/cuda/*.cu) common/device_cuda.c
@@ -131,6 +132,11 @@ OBJECTS  := $(SOURCES:%=$(BUILD)/obj/%.o)
 LIBRARY  := $(BUILD)/libbook.a
 PROGRAMS := $(patsubst chapters/%/main.c,$(BUILD)/%,$(wildcard chapters/*/main.c))
 TESTS    := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
+# On simulated GPUs: the tests that use devices, and those of the simulator.
+ifeq ($(SANITIZE),cudasim)
+SIM_TESTS := $(patsubst tests/cudasim/%.c,$(BUILD)/%,$(wildcard tests/cudasim/test_*.c))
+TESTS     := $(patsubst tests/%.c,$(BUILD)/%,$(shell grep -l 'try_gpu\|ON_BOTH' tests/test_*.c))
+endif
 BENCHES  := $(patsubst tests/bench/%.c,$(BUILD)/bench_%,$(wildcard tests/bench/*.c))
 
 all: report
@@ -172,6 +178,8 @@ $(PROGRAMS): $(BUILD)/%: $(BUILD)/obj/chapters/%/main.c.o $(LIBRARY)
 	$(call QUIET,LINK,$@)$(LINK) -o $@ $^ $(LIBS)
 $(TESTS): $(BUILD)/%: $(BUILD)/obj/tests/%.c.o $(LIBRARY)
 	$(call QUIET,LINK,$@)$(LINK) -o $@ $^ $(CMOCKA) $(LIBS)
+$(SIM_TESTS): $(BUILD)/%: $(BUILD)/obj/tests/cudasim/%.c.o $(BUILD)/obj/tests/cudasim/planted.cu.o $(LIBRARY)
+	$(call QUIET,LINK,$@)$(LINK) -o $@ $^ $(CMOCKA) $(LIBS)
 $(BENCHES): $(BUILD)/bench_%: $(BUILD)/obj/tests/bench/%.c.o $(LIBRARY)
 	$(call QUIET,LINK,$@)$(LINK) -o $@ $^ $(LIBS)
 
@@ -189,6 +197,9 @@ run-%: report
 
 .PHONY: test-programs
 test-programs: $(PROGRAMS) $(TESTS) $(BENCHES)
+	@:
+.PHONY: simulated-tests
+simulated-tests: $(TESTS) $(SIM_TESTS)
 	@:
 
 test: report

@@ -16,11 +16,16 @@
 #include "../common/random.h"
 
 // Two entries in a list of tests: one on a CPU device, one on a GPU. Where there is no GPU the
-// second is counted as skipped.
+// second is counted as skipped. With simulated GPUs (tests/cudasim) there is only the second.
+#ifdef CUDASIM
+#define ON_BOTH(test)                                                                              \
+    { "simulated cuda: " #test, test, NULL, NULL, (void *)"cuda" }
+#else
 #define ON_BOTH(test)                                                                              \
     {"cpu: " #test, test, NULL, NULL, (void *)"cpu"}, {                                            \
         "cuda: " #test, test, NULL, NULL, (void *)"cuda"                                           \
     }
+#endif
 
 static inline Device *device_under_test(void **state) {
     if (strcmp(*state, "cpu") == 0) return cpu_device(0);

@@ -46,7 +46,8 @@ cublasStatus_t cublasSetMathMode(cublasHandle_t, cublasMath_t) {
 }
 
 // All columns of a matrix with `rows` rows, stored `stride` apart.
-static void check_matrix(int gpu, const float *matrix, int rows, int columns, int stride, Access access) {
+static void check_matrix(int gpu, const float *matrix, int rows, int columns, int stride,
+                         Access access) {
     for (int j = 0; j < columns; j++)
         check_range("cublasSgemm", gpu, matrix + (size_t)j * stride, sizeof(float) * rows, access);
 }
@@ -68,16 +69,16 @@ cublasStatus_t cublasSgemm_v2(cublasHandle_t handle, cublasOperation_t trans_A,
         check_matrix(gpu, B, b ? n : k, b ? k : n, ldb, READ);
         if (keep != 0) check_matrix(gpu, C, m, n, ldc, READ);
         check_matrix(gpu, C, m, n, ldc, WRITE);
-        cblas_sgemm(CblasColMajor, a ? CblasTrans : CblasNoTrans, b ? CblasTrans : CblasNoTrans, m, n,
-                    k, factor, A, lda, B, ldb, keep, C, ldc);
+        cblas_sgemm(CblasColMajor, a ? CblasTrans : CblasNoTrans, b ? CblasTrans : CblasNoTrans, m,
+                    n, k, factor, A, lda, B, ldb, keep, C, ldc);
     });
     return error == cudaSuccess ? status : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 
 const char *cublasGetStatusString(cublasStatus_t status) {
-    return status == CUBLAS_STATUS_SUCCESS            ? "success"
-           : status == CUBLAS_STATUS_ALLOC_FAILED     ? "the resource allocation failed"
-           : status == CUBLAS_STATUS_INVALID_VALUE    ? "an unsupported value or parameter was passed"
+    return status == CUBLAS_STATUS_SUCCESS         ? "success"
+           : status == CUBLAS_STATUS_ALLOC_FAILED  ? "the resource allocation failed"
+           : status == CUBLAS_STATUS_INVALID_VALUE ? "an unsupported value or parameter was passed"
            : status == CUBLAS_STATUS_EXECUTION_FAILED ? "the function failed to launch on the GPU"
                                                       : "unknown";
 }

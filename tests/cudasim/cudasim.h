@@ -1,5 +1,5 @@
-// cudasim.h: the simulated machine, for tests. Without any of this it has what the environment says:
-// CUDASIM_GPUS (3), CUDASIM_SEED (1), CUDASIM_PEERS (yes, no, damaged).
+// cudasim.h: the simulated machine, for tests. Without any of this it has what the environment
+// says: CUDASIM_GPUS (3), CUDASIM_SEED (1), CUDASIM_PEERS (yes, no, damaged).
 #ifndef CUDASIM_H
 #define CUDASIM_H
 

@@ -15,16 +15,16 @@
 #define __global__
 #define __device__
 #define __host__
-#define __forceinline__       inline
+#define __forceinline__ inline
 #define __launch_bounds__(...)
 
-// Shared variables are static variables, because blocks run one after the other. They are put into a
-// section of their own, where the simulator knows them, each behind a red zone: bytes of this
+// Shared variables are static variables, because blocks run one after the other. They are put into
+// a section of their own, where the simulator knows them, each behind a red zone: bytes of this
 // pattern, which nobody may touch.
 #define CUDASIM_RED_ZONE                                                                           \
-    {0xcddcbaabcddcbaabull, 0xcddcbaabcddcbaabull, 0xcddcbaabcddcbaabull, 0xcddcbaabcddcbaabull}
-#define CUDASIM_SHARED   static __attribute__((section("cudasim_shared"), used, aligned(32)))
-#define CUDASIM_JOIN(a, b)  a##b
+    { 0xcddcbaabcddcbaabull, 0xcddcbaabcddcbaabull, 0xcddcbaabcddcbaabull, 0xcddcbaabcddcbaabull }
+#define CUDASIM_SHARED     static __attribute__((section("cudasim_shared"), used, aligned(32)))
+#define CUDASIM_JOIN(a, b) a##b
 #define CUDASIM_ZONE(number)                                                                       \
     CUDASIM_SHARED unsigned long long CUDASIM_JOIN(cudasim_red_zone_, number)[4] = CUDASIM_RED_ZONE
 #define __shared__                                                                                 \
@@ -61,8 +61,8 @@ enum { warpSize = 32 };
 // ---- threads that wait for each other --------------------------------------------------------
 
 void cudasim_syncthreads(const char *file, int line);
-// Waits for the threads in `mask` of this warp, then returns what thread `lane` of it has given. All
-// of them must be at the same line. A `lane` below 0 is for oneself.
+// Waits for the threads in `mask` of this warp, then returns what thread `lane` of it has given.
+// All of them must be at the same line. A `lane` below 0 is for oneself.
 uint64_t cudasim_exchange(unsigned mask, uint64_t bits, int lane, const char *file, int line);
 unsigned cudasim_ballot(unsigned mask, bool vote, const char *file, int line);
 int cudasim_lane(void);
@@ -118,7 +118,7 @@ template <class T, class F> CUDASIM_UNSEEN T cudasim_update(T *at, F next) {
     return old;
 }
 #define CUDASIM_ATOMIC(name, result)                                                               \
-    template <class T> CUDASIM_UNSEEN T name(T *at, decltype(T()) value) {                                     \
+    template <class T> CUDASIM_UNSEEN T name(T *at, decltype(T()) value) {                         \
         return cudasim_update(at, [=](T old) CUDASIM_UNSEEN -> T { return result; });              \
     }
 CUDASIM_ATOMIC(atomicAdd, old + value)
@@ -127,8 +127,8 @@ CUDASIM_ATOMIC(atomicMax, old > value ? old : value)
 CUDASIM_ATOMIC(atomicMin, old < value ? old : value)
 CUDASIM_ATOMIC(atomicExch, (void(old), value))
 template <class T> CUDASIM_UNSEEN T atomicCAS(T *at, decltype(T()) expected, decltype(T()) value) {
-    return cudasim_update(
-        at, [=](T old) CUDASIM_UNSEEN -> T { return old == expected ? value : old; });
+    return cudasim_update(at,
+                          [=](T old) CUDASIM_UNSEEN -> T { return old == expected ? value : old; });
 }
 
 // ---- launches --------------------------------------------------------------------------------
@@ -156,7 +156,8 @@ template <class... P> struct CudasimLaunch {
     cudaStream_t stream;
 
     CUDASIM_UNSEEN void operator()(P... arguments) const {
-        auto thread = [function = kernel, arguments...]() CUDASIM_UNSEEN { function(arguments...); };
+        auto thread = [function = kernel, arguments...]()
+                          CUDASIM_UNSEEN { function(arguments...); };
         cudasim_launch(name, grid, block, shared_bytes, stream,
                        new CudasimWorkOf<decltype(thread)>(thread));
     }

@@ -41,8 +41,8 @@ struct Fiber {
 };
 static Fiber scheduler, fibers[MAX_THREADS];
 
-// A stack comes from ucontext, but swapcontext() makes two system calls (for signal masks) and takes
-// 20 times as long as these. `noipa`: callers must not rely on any register.
+// A stack comes from ucontext, but swapcontext() makes two system calls (for signal masks) and
+// takes 20 times as long as these. `noipa`: callers must not rely on any register.
 __attribute__((noipa, noreturn)) static void jump_to(Fiber *fiber) {
     __builtin_longjmp(fiber->place, 1);
 }
@@ -75,15 +75,16 @@ struct Thread {
     Fiber *fiber;
     const char *file = ""; // where it waits
     int line;
-    unsigned mask;        // of the lanes that it waits for
-    uint64_t given[2];    // to the other lanes, at each second exchange
+    unsigned mask;     // of the lanes that it waits for
+    uint64_t given[2]; // to the other lanes, at each second exchange
     unsigned exchanges;
 };
 static std::vector<Thread> threads;
 static std::vector<unsigned> turn; // the threads that can run, in the order in which they do
 static size_t next_turn;
 static std::vector<Fiber *> idle;
-static const std::function<void()> *thread_function;
+static const CudasimWork *thread_work;
+static unsigned ended;
 
 static void become(unsigned thread) {
     unsigned w = block_size.x, h = block_size.y;
@@ -100,8 +101,9 @@ static void fiber_main() {
             if (!threads[thread].fiber) idle.pop_back();
             threads[thread].fiber = self;
             become(thread);
-            (*thread_function)();
+            thread_work->run();
             threads[thread].state = Thread::ENDED;
+            ended++;
             idle.push_back(self);
             next_turn++;
         } while (next_turn < turn.size() && threads[turn[next_turn]].state == Thread::FRESH);
@@ -110,7 +112,7 @@ static void fiber_main() {
 }
 
 static void run_in_turn() {
-    std::shuffle(turn.begin(), turn.end(), random_order);
+    random_choice.shuffle(turn);
     for (next_turn = 0; next_turn < turn.size();) {
         Thread &thread = threads[turn[next_turn]];
         become(turn[next_turn]);
@@ -158,18 +160,19 @@ static bool lanes_are_there(unsigned thread) {
     become(first);
     const Thread &self = threads[first];
     if (self.state == Thread::AT_WARP)
-        mistake("all lanes of the mask must reach the same line", "%s waits at %s:%d for lanes 0x%08x of its warp, and not all come",
-                where_in_grid(), self.file, self.line, self.mask);
+        mistake("all lanes of the mask must reach the same line",
+                "%s waits at %s:%d for lanes 0x%08x of its warp, and not all come", where_in_grid(),
+                self.file, self.line, self.mask);
     mistake("all threads of a block must reach the same __syncthreads()",
-            "%s waits at %s:%d, which only %u of %zu threads reach", where_in_grid(), self.file, self.line,
-            there, threads.size());
+            "%s waits at %s:%d, which only %u of %zu threads reach", where_in_grid(), self.file,
+            self.line, there, threads.size());
 }
 
 // Fills `turn` with those that can go on; false when all threads have ended.
 static bool let_go() {
-    unsigned ended = 0, at_barrier = 0;
+    unsigned at_barrier = 0;
+    if (ended == threads.size()) return false;
     for (unsigned i = 0; i < threads.size(); i++) {
-        ended += threads[i].state == Thread::ENDED;
         at_barrier += same_place(threads[0], threads[i]) && threads[i].state == Thread::AT_BARRIER;
         if (threads[i].state == Thread::AT_WARP && lanes_are_there(i)) turn.push_back(i);
     }
@@ -180,14 +183,15 @@ static bool let_go() {
         running.block_met = clock_now + 1;
     }
     clock_now++;
-    if (turn.empty() && ended < threads.size()) stuck();
-    return !turn.empty();
+    if (turn.empty()) stuck();
+    return true;
 }
 
 static void run_block() {
     running.block_began = running.block_met = ++clock_now;
     std::fill_n(running.warp_met, 32, clock_now);
     threads.assign(running.threads, Thread());
+    ended = 0;
     turn.resize(running.threads);
     std::iota(turn.begin(), turn.end(), 0);
     do run_in_turn();
@@ -195,10 +199,10 @@ static void run_block() {
 }
 
 void run_grid(const char *kernel, int gpu, const unsigned grid[3], const unsigned block[3],
-              size_t shared_bytes, const std::function<void()> &thread) {
+              size_t shared_bytes, const CudasimWork &work) {
     if (idle.empty())
         for (Fiber &fiber : fibers) idle.push_back(&fiber);
-    thread_function = &thread;
+    thread_work = &work;
     grid_size = {grid[0], grid[1], grid[2]};
     block_size = {block[0], block[1], block[2]};
     running = {};
@@ -210,7 +214,7 @@ void run_grid(const char *kernel, int gpu, const unsigned grid[3], const unsigne
     running.on = true;
     std::vector<unsigned> blocks((size_t)grid[0] * grid[1] * grid[2]);
     std::iota(blocks.begin(), blocks.end(), 0);
-    std::shuffle(blocks.begin(), blocks.end(), random_order);
+    random_choice.shuffle(blocks);
     for (unsigned i : blocks) {
         block_index = {i % grid[0], i / grid[0] % grid[1], i / grid[0] / grid[1]};
         run_block();
@@ -242,8 +246,9 @@ uint64_t cudasim_exchange(unsigned mask, uint64_t bits, int lane, const char *fi
     self.mask = mask;
     self.state = Thread::AT_WARP;
     if (!(mask >> thread % 32 & 1) || (lane >= 0 && !(mask >> lane & 1)))
-        mistake("the mask names all lanes that take part", "%s (%s:%d): lane %d is not in the mask 0x%08x",
-                where_in_grid(), file, line, lane, mask);
+        mistake("the mask names all lanes that take part",
+                "%s (%s:%d): lane %d is not in the mask 0x%08x", where_in_grid(), file, line, lane,
+                mask);
     wait(self, file, line);
     return lane < 0 ? bits : threads[first + lane].given[place];
 }

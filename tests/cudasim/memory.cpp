@@ -38,7 +38,8 @@ void mistake(const char *hint, const char *format, ...) {
 
 // Addresses are used once, so that freed memory is known for ever; each allocation has pages of its
 // own, so that a page says whose it is.
-constexpr size_t PAGE = 4096, GPU_BYTES = (size_t)16 << 30, ALL_BYTES = CUDASIM_MAX_GPUS * GPU_BYTES;
+constexpr size_t PAGE = 4096, GPU_BYTES = (size_t)16 << 30,
+                 ALL_BYTES = CUDASIM_MAX_GPUS * GPU_BYTES;
 
 // When a word (4 bytes) was last written and read; 0: never. A tick of the clock, then which thread
 // of the block it was; of many readers, the last, and how far the others were.
@@ -47,15 +48,16 @@ struct Word {
 };
 enum : uint64_t {
     THREAD = 1023,
-    LANES = 1 << 10,   // also read by other threads of this warp,
-    WARPS = 1 << 11,   // of another warp of this block,
-    BLOCKS = 1 << 12,  // of another block
+    LANES = 1 << 10,  // also read by other threads of this warp,
+    WARPS = 1 << 11,  // of another warp of this block,
+    BLOCKS = 1 << 12, // of another block
     ATOMICALLY = 1 << 13,
     TICK = 1 << 14
 };
 
 static char *reserve(size_t bytes) {
-    void *memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
         mistake("is there a limit, as by `ulimit -v`?", "cannot reserve addresses for the GPUs");
     return (char *)memory;
@@ -70,14 +72,14 @@ static std::deque<Allocation> allocations;
 
 Allocation *allocate(int gpu, size_t bytes) {
     // CUDA promises 256 bytes of alignment and no more.
-    size_t begin = used[gpu] + 256 * (1 + random_order() % 8);
+    size_t begin = used[gpu] + 256 * (1 + random_choice.below(8));
     size_t end = (begin + bytes + PAGE - 1) / PAGE * PAGE;
     if (bytes > GPU_BYTES || end + PAGE > GPU_BYTES) return nullptr;
     char *base = memory + gpu * GPU_BYTES;
     allocations.push_back({base + begin, base + begin + bytes, gpu, false});
     for (size_t page = used[gpu]; page < end; page += PAGE)
         page_owner[(gpu * GPU_BYTES + page) / PAGE] = &allocations.back();
-    used[gpu] = end + PAGE; // one that is nobody's
+    used[gpu] = end + PAGE;                         // one that is nobody's
     ASAN_POISON_MEMORY_REGION(base + begin, bytes); // to the code of the host
     live++;
     return &allocations.back();
@@ -130,10 +132,10 @@ static const char *place_text(const char *at) {
 
 // Does the running thread know that this has happened before? `since` is when the launch began, or
 // the block, for its shared memory.
-static bool happened_before(uint64_t stamp, uint64_t since) {
+static inline bool happened_before(uint64_t stamp, uint64_t since) {
     const Running &r = running;
     uint64_t tick = stamp / TICK;
-    if (tick < since) return true;
+    if (__builtin_expect(tick < since, true)) return true;
     if (stamp & BLOCKS || tick < r.block_began) return false;
     if (tick < r.block_met) return true;
     unsigned thread = stamp & THREAD, warp = r.thread / 32;
@@ -148,7 +150,8 @@ static uint64_t read_together(uint64_t others) {
     return flags | ((others & THREAD) / 32 == running.thread / 32 ? LANES : WARPS);
 }
 
-[[noreturn]] static void race(const Word &word, Access access, bool of_write, size_t bytes, void *pc) {
+[[noreturn]] static void race(const Word &word, Access access, bool of_write, size_t bytes,
+                              void *pc) {
     uint64_t other = of_write ? word.written : word.read;
     bool blocks = other & BLOCKS || other / TICK < running.block_began;
     mistake(blocks ? "blocks run in any order and cannot wait for each other: use another kernel"
@@ -157,11 +160,13 @@ static uint64_t read_together(uint64_t others) {
             (int)(other & THREAD), blocks ? "another" : "its", of_write ? "written" : "read");
 }
 
-static inline void touch(Word &word, Access access, uint64_t since, bool shared, size_t bytes, void *pc) {
+static inline void touch(Word &word, Access access, uint64_t since, bool shared, size_t bytes,
+                         void *pc) {
     if (access != WRITE && word.written < (shared ? since * TICK : 1))
-        mistake("contents of new memory, and of shared memory at the start of a block, are undefined",
-                "%s of %s memory that nothing has written", access_text(access, bytes, pc),
-                shared ? "shared" : "device");
+        mistake(
+            "contents of new memory, and of shared memory at the start of a block, are undefined",
+            "%s of %s memory that nothing has written", access_text(access, bytes, pc),
+            shared ? "shared" : "device");
     if (!happened_before(word.written, since) && !(access == ATOMIC && word.written & ATOMICALLY))
         race(word, access, true, bytes, pc);
     uint64_t now = clock_now * TICK + running.thread;
@@ -228,8 +233,8 @@ static inline void access_memory(const void *address, size_t bytes, Access acces
                     access_text(access, bytes, pc), place_text(at));
     }
     if ((uintptr_t)at % (bytes < 16 ? bytes : 16) != 0 && (bytes & (bytes - 1)) == 0)
-        mistake("a GPU reads a float4 only from a multiple of 16", "%s at an address that is no multiple of it",
-                access_text(access, bytes, pc));
+        mistake("a GPU reads a float4 only from a multiple of 16",
+                "%s at an address that is no multiple of it", access_text(access, bytes, pc));
     for (size_t i = 0; i <= ((uintptr_t)at % 4 + bytes - 1) / 4; i++)
         touch(word[i], access, since, shared, bytes, pc);
 }
@@ -241,8 +246,9 @@ void check_range(const char *what, int gpu, const void *address, size_t bytes, A
     const char *at = (const char *)address;
     if (bytes == 0) return;
     if (!a || a->freed || at < a->begin || at + bytes > a->end)
-        mistake("a wrong size or pointer, or memory that was freed too early", "%s %s %zu bytes %s", what,
-                verbs[access], bytes, place_text(a && !a->freed && at >= a->begin ? at + bytes : at));
+        mistake("a wrong size or pointer, or memory that was freed too early", "%s %s %zu bytes %s",
+                what, verbs[access], bytes,
+                place_text(a && !a->freed && at >= a->begin ? at + bytes : at));
     if (a->gpu != gpu)
         mistake("is another GPU the current one?", "%s on GPU %d %s memory of GPU %d", what, gpu,
                 verbs[access], a->gpu);
@@ -252,13 +258,13 @@ void check_range(const char *what, int gpu, const void *address, size_t bytes, A
             word->written = clock_now * TICK;
         else if (word->written == 0)
             mistake("contents of new memory are undefined",
-                    "%s reads device memory that nothing has written, %td bytes behind its start", what,
-                    (char *)nullptr + 4 * (word - first) - (char *)nullptr);
+                    "%s reads device memory that nothing has written, %td bytes behind its start",
+                    what, (char *)nullptr + 4 * (word - first) - (char *)nullptr);
 }
 
 // memcpy() would be AddressSanitizer's, which knows that nobody may touch memory of a GPU.
-__attribute__((optimize("O3,no-tree-loop-distribute-patterns"))) void move_bytes(void *dst, const void *src,
-                                                                                 size_t bytes) {
+__attribute__((optimize("O3,no-tree-loop-distribute-patterns"))) void
+move_bytes(void *dst, const void *src, size_t bytes) {
     char *to = (char *)dst;
     const char *from = (const char *)src;
     if (!allocation_at(dst)) __asan_storeN((uintptr_t)dst, bytes);
@@ -273,7 +279,9 @@ __attribute__((optimize("O3,no-tree-loop-distribute-patterns"))) void move_bytes
 using namespace cudasim;
 
 #define HOOK(name, bytes, access)                                                                  \
-    extern "C" void name(void *at) { access_memory(at, bytes, access, __builtin_return_address(0)); }
+    extern "C" void name(void *at) {                                                               \
+        access_memory(at, bytes, access, __builtin_return_address(0));                             \
+    }
 #define HOOKS(bytes)                                                                               \
     HOOK(__tsan_read##bytes, bytes, READ)                                                          \
     HOOK(__tsan_write##bytes, bytes, WRITE)                                                        \

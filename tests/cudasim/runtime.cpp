@@ -19,7 +19,7 @@
 
 namespace cudasim {
 
-std::mt19937 random_order(1);
+Random random_choice;
 size_t live;
 
 static unsigned from_environment(const char *name, unsigned otherwise) {
@@ -30,7 +30,9 @@ static unsigned from_environment(const char *name, unsigned otherwise) {
 static CudasimPeers peers_from_environment() {
     const char *text = getenv("CUDASIM_PEERS");
     std::string peers = text ? text : "yes";
-    return peers == "no" ? CUDASIM_NO_PEERS : peers == "damaged" ? CUDASIM_DAMAGED_PEERS : CUDASIM_PEERS;
+    return peers == "no"        ? CUDASIM_NO_PEERS
+           : peers == "damaged" ? CUDASIM_DAMAGED_PEERS
+                                : CUDASIM_PEERS;
 }
 
 static struct Machine {
@@ -42,7 +44,7 @@ static struct Machine {
 } machine;
 
 __attribute__((constructor)) static void seed_from_environment() {
-    random_order.seed(from_environment("CUDASIM_SEED", 1));
+    random_choice.state = from_environment("CUDASIM_SEED", 1);
 }
 
 bool can_reach(int gpu, int other) { return machine.access.count({gpu, other}) > 0; }
@@ -155,16 +157,19 @@ static bool can_run(cudaStream_t stream) {
     return !head.wait_for || head.wait_for->reached;
 }
 
-// Runs work until `done`. The stream of the highest priority runs for a while and the others starve,
-// then the priorities are dealt anew: more orders come about than if each step chose a stream.
+// Runs work until `done`. The stream of the highest priority runs for a while and the others
+// starve, then the priorities are dealt anew: more orders come about than if each step chose a
+// stream.
 template <class Done> static cudaError_t run_until(Done done) {
-    while (!done()) {
-        if (random_order() % 16 == 0)
-            for (cudaStream_t stream : streams) stream->priority = (unsigned)random_order();
+    while (!done() && machine.sticky == cudaSuccess) {
+        if (random_choice.below(16) == 0)
+            for (cudaStream_t stream : streams) stream->priority = random_choice.below(1u << 31);
         cudaStream_t best = nullptr;
         for (cudaStream_t stream : streams)
             if (can_run(stream) && (!best || stream->priority > best->priority)) best = stream;
-        if (!best) mistake("does a stream wait for an event of its own future?", "all streams wait for each other");
+        if (!best)
+            mistake("does a stream wait for an event of its own future?",
+                    "all streams wait for each other");
         Task task = std::move(best->queue.front());
         best->queue.pop_front();
         if (task.work) task.work();
@@ -219,10 +224,11 @@ static void run_graph(const Graph &graph) {
         std::vector<size_t> ready;
         for (size_t i = 0; i < graph.nodes.size(); i++) {
             const std::vector<size_t> &after = graph.nodes[i].after;
-            if (!done[i] && std::all_of(after.begin(), after.end(), [&](size_t j) { return done[j]; }))
+            if (!done[i] &&
+                std::all_of(after.begin(), after.end(), [&](size_t j) { return done[j]; }))
                 ready.push_back(i);
         }
-        size_t chosen = ready[random_order() % ready.size()];
+        size_t chosen = ready[random_choice.below((unsigned)ready.size())];
         graph.nodes[chosen].work();
         done[chosen] = true;
         clock_now++;
@@ -297,9 +303,11 @@ cudaError_t cudaGetLastError(void) {
 cudaError_t cudaPeekAtLastError(void) { return machine.last_error; }
 
 #define NAME(name, number, text)                                                                   \
-    case name: return #name;
+    case name:                                                                                     \
+        return #name;
 #define TEXT(name, number, text)                                                                   \
-    case name: return text;
+    case name:                                                                                     \
+        return text;
 const char *cudaGetErrorName(cudaError_t error) {
     switch (error) { CUDASIM_ERRORS(NAME) }
     return "unrecognized error code";
@@ -328,7 +336,8 @@ cudaError_t cudaFree(void *memory) {
     NOT_DURING_CAPTURE();
     Allocation *a = allocation_at(memory);
     if (!a || a->begin != memory || a->freed)
-        mistake("free once what cudaMalloc gave", "cudaFree() of %p, which is no living allocation", memory);
+        mistake("free once what cudaMalloc gave", "cudaFree() of %p, which is no living allocation",
+                memory);
     cudaError_t error = drain_gpu(a->gpu);
     release(a);
     return error;
@@ -351,7 +360,8 @@ cudaError_t cudaFreeHost(void *memory) {
     if (!memory) return cudaSuccess;
     NOT_DURING_CAPTURE();
     if (pinned.erase((char *)memory) == 0)
-        mistake("free once what cudaHostAlloc gave", "cudaFreeHost() of %p, which it did not give", memory);
+        mistake("free once what cudaHostAlloc gave", "cudaFreeHost() of %p, which it did not give",
+                memory);
     free(memory);
     live--;
     return cudaSuccess;
@@ -381,8 +391,8 @@ cudaError_t cudaMemset(void *memory, int value, size_t bytes) {
 }
 
 // A copy's two sides as they are when it runs; -1 is the host.
-static std::function<void()> copy_work(void *dst, int dst_gpu, const void *src, int src_gpu, size_t bytes,
-                                       bool damaged) {
+static std::function<void()> copy_work(void *dst, int dst_gpu, const void *src, int src_gpu,
+                                       size_t bytes, bool damaged) {
     return [=] {
         if (src_gpu >= 0) check_range("a copy", src_gpu, src, bytes, READ);
         if (dst_gpu >= 0) check_range("a copy", dst_gpu, dst, bytes, WRITE);
@@ -401,18 +411,20 @@ cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, cudaMemcpy
                  : kind == cudaMemcpyDeviceToHost ? !to && from
                                                   : kind == cudaMemcpyDeviceToDevice && to && from;
     if (!right && kind != cudaMemcpyDefault)
-        mistake("the kind says where the two pointers point to", "a copy of kind %d from %s to %s", kind,
-                from ? "a GPU" : "the host", to ? "a GPU" : "the host");
+        mistake("the kind says where the two pointers point to", "a copy of kind %d from %s to %s",
+                kind, from ? "a GPU" : "the host", to ? "a GPU" : "the host");
     bool in_any_order = (to || is_pinned(dst)) && (from || is_pinned(src));
     if (in_any_order) return enqueue(stream, copy_work(dst, dst_gpu, src, src_gpu, bytes, false));
-    // Memory that may be paged out: CUDA reads it before it returns, and writes it before it returns.
+    // Memory that may be paged out: CUDA reads it before it returns, and writes it before it
+    // returns.
     if (stream->capture) return refuse_capture(stream->capture);
     if (from) {
         enqueue(stream, copy_work(dst, dst_gpu, src, src_gpu, bytes, false));
         return drain(stream);
     }
     std::vector<char> staged((const char *)src, (const char *)src + bytes);
-    return enqueue(stream, [=] { copy_work(dst, dst_gpu, staged.data(), src_gpu, bytes, false)(); });
+    return enqueue(stream,
+                   [=] { copy_work(dst, dst_gpu, staged.data(), src_gpu, bytes, false)(); });
 }
 
 cudaError_t cudaMemcpy(void *dst, const void *src, size_t bytes, cudaMemcpyKind kind) {
@@ -423,8 +435,8 @@ cudaError_t cudaMemcpy(void *dst, const void *src, size_t bytes, cudaMemcpyKind 
 }
 
 // Works without peer access too: the driver then goes by way of the host.
-cudaError_t cudaMemcpyPeerAsync(void *dst, int dst_device, const void *src, int src_device, size_t bytes,
-                                cudaStream_t stream) {
+cudaError_t cudaMemcpyPeerAsync(void *dst, int dst_device, const void *src, int src_device,
+                                size_t bytes, cudaStream_t stream) {
     ENTER();
     bool damaged = machine.peers == CUDASIM_DAMAGED_PEERS;
     return enqueue(real(stream), copy_work(dst, dst_device, src, src_device, bytes, damaged));
@@ -435,8 +447,9 @@ cudaError_t cudaMemcpyPeerAsync(void *dst, int dst_device, const void *src, int 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
     ENTER();
     if (flags != cudaStreamNonBlocking)
-        mistake("use cudaStreamNonBlocking", "streams that wait for the default stream are not simulated");
-    *stream = new CUstream_st{machine.current, {}, (unsigned)random_order(), nullptr, {}};
+        mistake("use cudaStreamNonBlocking",
+                "streams that wait for the default stream are not simulated");
+    *stream = new CUstream_st{machine.current, {}, random_choice.below(1u << 31), nullptr, {}};
     streams.push_back(*stream);
     live++;
     return cudaSuccess;
@@ -459,18 +472,21 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
     ENTER();
     NOT_DURING_CAPTURE();
-    unsigned patience = random_order() % 4;
+    unsigned patience = random_choice.below(4);
     run_until([&] { return is_empty(real(stream)) || patience-- == 0; });
     return is_empty(real(stream)) ? cudaSuccess : cudaErrorNotReady;
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
     ENTER();
-    *event = new CUevent_st{machine.current, !(flags & cudaEventDisableTiming), nullptr, nullptr, {}};
+    *event =
+        new CUevent_st{machine.current, !(flags & cudaEventDisableTiming), nullptr, nullptr, {}};
     live++;
     return cudaSuccess;
 }
-cudaError_t cudaEventCreate(cudaEvent_t *event) { return cudaEventCreateWithFlags(event, cudaEventDefault); }
+cudaError_t cudaEventCreate(cudaEvent_t *event) {
+    return cudaEventCreateWithFlags(event, cudaEventDefault);
+}
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
     ENTER();
     delete event;
@@ -491,7 +507,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     ENTER();
     stream = real(stream);
     if (event->capture) { // the stream joins the event's capture
-        if (stream->capture && stream->capture != event->capture) return result(cudaErrorStreamCaptureIsolation);
+        if (stream->capture && stream->capture != event->capture)
+            return result(cudaErrorStreamCaptureIsolation);
         stream->capture = event->capture;
         stream->last.insert(event->last.begin(), event->last.end());
     } else if (stream->capture) {
@@ -512,7 +529,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 cudaError_t cudaEventQuery(cudaEvent_t event) {
     ENTER();
     NOT_DURING_CAPTURE();
-    unsigned patience = random_order() % 4;
+    unsigned patience = random_choice.below(4);
     std::shared_ptr<Point> point = event->point;
     run_until([&] { return !point || point->reached || patience-- == 0; });
     return !point || point->reached ? cudaSuccess : cudaErrorNotReady;
@@ -597,9 +614,9 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
 
 // ---- launches --------------------------------------------------------------------------------
 
-void cudasim_launch(const char *kernel, dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
-                    const CudasimWork *work) {
-    std::shared_ptr<const CudasimWork> thread(work);
+void cudasim_launch(const char *kernel, dim3 grid, dim3 block, size_t shared_bytes,
+                    cudaStream_t stream, const CudasimWork *work) {
+    std::shared_ptr<const CudasimWork> shared_work(work);
     stream = real(stream);
     cudaError_t error = injected("launch"), late = injected("kernel");
     if (error == cudaSuccess) error = machine.sticky;
@@ -611,10 +628,12 @@ void cudasim_launch(const char *kernel, dim3 grid, dim3 block, size_t shared_byt
     if (result(error) != cudaSuccess) return;
     int gpu = stream->gpu;
     enqueue(stream, [=] {
-        if (late != cudaSuccess) machine.sticky = late;
-        unsigned grid_size[3] = {grid.x, grid.y, grid.z}, block_size[3] = {block.x, block.y, block.z};
-        if (machine.sticky == cudaSuccess)
-            run_grid(kernel, gpu, grid_size, block_size, shared_bytes, [&] { thread->run(); });
+        unsigned grid_size[3] = {grid.x, grid.y, grid.z},
+                 block_size[3] = {block.x, block.y, block.z};
+        if (late != cudaSuccess)
+            machine.sticky = late;
+        else
+            run_grid(kernel, gpu, grid_size, block_size, shared_bytes, *shared_work);
     });
 }
 
@@ -622,12 +641,13 @@ void cudasim_launch(const char *kernel, dim3 grid, dim3 block, size_t shared_byt
 
 void cudasim_machine(int gpus, unsigned seed, CudasimPeers peers) {
     if (live)
-        mistake("close the devices first", "another machine, while %zu things of the old one are in use", live);
+        mistake("close the devices first",
+                "another machine, while %zu things of the old one are in use", live);
     streams.clear();
     machine = {};
     machine.gpus = gpus;
     machine.peers = peers;
-    random_order.seed(seed);
+    random_choice.state = seed;
 }
 
 void cudasim_fail(const char *function, int n, int error) {

@@ -5,13 +5,29 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <random>
+#include <utility>
+#include <vector>
 #include <cuda_runtime_api.h>
 #include "cudasim.h"
 
+struct CudasimWork; // device.h
+
 namespace cudasim {
 
-extern std::mt19937 random_order; // all choices come from here
+// All choices come from here, that is from the seed.
+struct Random {
+    uint64_t state;
+    unsigned below(unsigned n) { // a number from 0 to n-1, by PCG (O'Neill 2014)
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        unsigned bits = (unsigned)((state >> 22 ^ state) >> (22 + (state >> 61)));
+        return (unsigned)((uint64_t)bits * n >> 32);
+    }
+    void shuffle(std::vector<unsigned> &order) {
+        for (unsigned n = (unsigned)order.size(); n > 1; n--)
+            std::swap(order[n - 1], order[below(n)]);
+    }
+};
+extern Random random_choice;
 
 // A mistake of the program: prints "cudasim: error: WHAT" and "hint: HINT", and ends the program.
 [[noreturn]] void mistake(const char *hint, const char *format, ...)
@@ -49,10 +65,10 @@ struct Running {
     bool on; // else it is the host's code
     int gpu;
     const char *kernel;
-    unsigned thread, threads;                          // in the block
-    uint64_t launch_began, block_began, block_met;     // ticks
+    unsigned thread, threads;                      // in the block
+    uint64_t launch_began, block_began, block_met; // ticks
     uint64_t warp_met[32];
-    size_t shared_bytes;                               // dynamic
+    size_t shared_bytes; // dynamic
 };
 extern Running running;
 extern uint64_t clock_now;
@@ -60,9 +76,8 @@ extern char *fiber_stacks; // a kernel's local variables are here
 extern size_t fiber_stacks_bytes;
 const char *where_in_grid(); // "kernel add, block (0,0,0), thread (3,0,0)"
 
-// A CudasimWork of device.h, not seen here.
 void run_grid(const char *kernel, int gpu, const unsigned grid[3], const unsigned block[3],
-              size_t shared_bytes, const std::function<void()> &thread);
+              size_t shared_bytes, const CudasimWork &work);
 
 // ---- runtime.cpp -----------------------------------------------------------------------------
 

@@ -1,5 +1,5 @@
-// cuda_runtime_api.h: what the project uses of the CUDA runtime, declared for the simulator. Names and
-// numbers are CUDA's; what the functions do is in runtime.cpp.
+// cuda_runtime_api.h: what the project uses of the CUDA runtime, declared for the simulator. Names
+// and numbers are CUDA's; what the functions do is in runtime.cpp.
 #ifndef CUDASIM_CUDA_RUNTIME_API_H
 #define CUDASIM_CUDA_RUNTIME_API_H
 
