@@ -4,7 +4,8 @@
 #   make setup test     the same, up to the tests
 #
 # A new chapter is a new folder chapters/NN_name with a main.c; nothing here needs an edit. All its other
-# .c files go into the library that every program and test is linked with.
+# .c files go into the library that every program and test is linked with. An exercise is a file
+# chapters/NN_name/exercises/N_title.c; a .c file there without a number is linked with each of them.
 
 CC     ?= cc
 CUDA   ?= 1
@@ -20,7 +21,7 @@ Q     := $(if $(filter 1,$(V)),,@)
 QUIET  = $(if $(filter 1,$(V)),,@printf '  %-5s %s\n' '$(1)' '$(2)';)
 
 .DEFAULT_GOAL := all
-.PHONY: all programs help setup lenet test sanitize bench plots clean report
+.PHONY: all programs exercises starters help setup lenet resnet test sanitize bench plots clean report
 .SECONDARY:
 .DELETE_ON_ERROR:
 # Goals run in the order they are named in; inside a goal the compilers run side by side.
@@ -34,7 +35,10 @@ help:
 	@echo 'make               build all chapters into build/, and say what was found'
 	@echo 'make setup         install what is missing (apt, as root or through sudo)'
 	@echo 'make lenet         chapter 4; same as make run-04'
+	@echo 'make resnet        chapter 5; same as make run-05'
 	@echo 'make run-NN        the program of chapter NN; ARGS="--devices 4 --live" gives it flags'
+	@echo 'make exercise-NN-N exercise N of chapter NN, solved; ARGS=--check only checks the solution'
+	@echo 'make exercises     the exercises without their solutions, to hand out: into build/exercises/'
 	@echo 'make test          all tests; the last line counts them'
 	@echo 'make sanitize      the tests with ASan and UBSan, the device queues with TSan'
 	@echo 'make bench         our training step next to PyTorch'"'"'s'
@@ -131,6 +135,14 @@ SOURCES  := $(filter-out common/device_cuda.c common/cuda_none.c,$(wildcard comm
 OBJECTS  := $(SOURCES:%=$(BUILD)/obj/%.o)
 LIBRARY  := $(BUILD)/libbook.a
 PROGRAMS := $(patsubst chapters/%/main.c,$(BUILD)/%,$(wildcard chapters/*/main.c))
+# The exercise chapters/NN_name/exercises/N_title.c is the program NN_name_exercise_N, its starter (the
+# file without the solution) is exercises/NN_name/N_title[.c]
+EXERCISE_SOURCES := $(wildcard chapters/*/exercises/[0-9]*.c)
+exercise_program  = $(BUILD)/$(word 2,$(subst /, ,$1))_exercise_$(firstword $(subst _, ,$(notdir $1)))
+exercise_starter  = $(BUILD)/exercises/$(word 2,$(subst /, ,$1))/$(basename $(notdir $1))
+exercise_helpers  = $(patsubst %,$(BUILD)/obj/%.o,$(wildcard $(dir $1)[a-z]*.c))
+EXERCISES        := $(foreach source,$(EXERCISE_SOURCES),$(call exercise_program,$(source)))
+STARTERS         := $(foreach source,$(EXERCISE_SOURCES),$(call exercise_starter,$(source)))
 TESTS    := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
 # On simulated GPUs: the tests that use devices, and those of the simulator.
 ifeq ($(SANITIZE),cudasim)
@@ -141,12 +153,15 @@ BENCHES  := $(patsubst tests/bench/%.c,$(BUILD)/bench_%,$(wildcard tests/bench/*
 
 all: report
 	+@$(MAKE_PARALLEL) programs
-programs: $(PROGRAMS)
+programs: $(PROGRAMS) $(EXERCISES)
 	@:
+
+# Where a solution was taken out, variables and parameters are left unused; -Werror would not let them pass.
+$(BUILD)/obj/chapters/%.c.o: UNSOLVED = $(if $(findstring /exercises/,$*),-Wno-unused -Wno-unused-parameter)
 
 $(BUILD)/obj/%.c.o: %.c build/config.mk
 	@mkdir -p $(@D)
-	$(call QUIET,CC,$<)$(CC) $(CFLAGS_ALL) -MMD -MP -c $< -o $@
+	$(call QUIET,CC,$<)$(CC) $(CFLAGS_ALL) $(UNSOLVED) -MMD -MP -c $< -o $@
 
 ifeq ($(SANITIZE),cudasim)
 SIM_FLAGS := -std=c++17 -g -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror) $(filter -I%,$(BLAS)) $(SIMULATED)
@@ -183,20 +198,62 @@ $(SIM_TESTS): $(BUILD)/%: $(BUILD)/obj/tests/cudasim/%.c.o $(BUILD)/obj/tests/cu
 $(BENCHES): $(BUILD)/bench_%: $(BUILD)/obj/tests/bench/%.c.o $(LIBRARY)
 	$(call QUIET,LINK,$@)$(LINK) -o $@ $^ $(LIBS)
 
--include $(wildcard $(BUILD)/obj/*/*.d $(BUILD)/obj/*/*/*.d $(BUILD)/obj/*/*/*/*.d)
+# A starter includes what its solution includes, from the solution's folder.
+define EXERCISE
+$(exercise_program): $(BUILD)/obj/$1.o $(exercise_helpers) $(LIBRARY)
+	$$(call QUIET,LINK,$$@)$$(LINK) -o $$@ $$^ $$(LIBS)
+$(exercise_starter).c: $1 .make/starter.sh
+	@mkdir -p $$(@D)
+	$$(call QUIET,WRITE,$$@)sh .make/starter.sh $$< >$$@
+$(exercise_starter).o: $(exercise_starter).c build/config.mk
+	$$(call QUIET,CC,$$<)$$(CC) $$(CFLAGS_ALL) -Wno-unused -Wno-unused-parameter -iquote $(dir $1) -MMD -MP -c $$< -o $$@
+$(exercise_starter): $(exercise_starter).o $(exercise_helpers) $(LIBRARY)
+	$$(call QUIET,LINK,$$@)$$(LINK) -o $$@ $$^ $$(LIBS)
+endef
+$(foreach source,$(EXERCISE_SOURCES),$(eval $(call EXERCISE,$(source))))
+
+-include $(wildcard $(BUILD)/obj/*/*.d $(BUILD)/obj/*/*/*.d $(BUILD)/obj/*/*/*/*.d \
+                    $(BUILD)/obj/*/*/*/*/*.d $(BUILD)/exercises/*/*.d)
 
 # ---- goals ---------------------------------------------------------------------------------------
 
 lenet: run-04
+resnet: run-05
+
+# OpenMP's threads spin while they wait; on cores that other programs want too, that makes a run several
+# times slower. They read this when a program starts.
+run-% exercise-%: export OMP_WAIT_POLICY ?= passive
+
+# Only the program that is to run: another one that does not compile is no obstacle.
+.PHONY: wanted
+wanted: $(WANTED)
+	@:
 
 run-%: report
 	@test -n '$(wildcard chapters/$*_*/main.c)' || { echo 'make: error: there is no chapter $*' >&2; \
 	    echo 'hint: the chapters are $(notdir $(PROGRAMS))' >&2; exit 1; }
-	+@$(MAKE_PARALLEL) programs
+	+@$(MAKE_PARALLEL) wanted WANTED='$(filter $(BUILD)/$*_%,$(PROGRAMS))'
 	@$(filter $(BUILD)/$*_%,$(PROGRAMS)) $(ARGS)
 
+exercise-%: report
+	@test -n '$(call exercise_named,$*)' || { echo 'make: error: there is no exercise $*' >&2; \
+	    echo 'hint: the exercises are $(foreach source,$(EXERCISE_SOURCES),$(call number_of,$(source)))' >&2; exit 1; }
+	+@$(MAKE_PARALLEL) wanted WANTED='$(call exercise_named,$*)'
+	@$(call exercise_named,$*) $(ARGS)
+# chapters/04_name/exercises/1_title.c is exercise 04-1
+number_of = $(firstword $(subst _, ,$(word 2,$(subst /, ,$1))))-$(firstword $(subst _, ,$(notdir $1)))
+exercise_named = $(strip $(foreach source,$(EXERCISE_SOURCES),$(if \
+    $(filter $1,$(call number_of,$(source))),$(call exercise_program,$(source)))))
+
+exercises: report
+	+@$(MAKE_PARALLEL) starters
+	@echo 'The exercises without their solutions are in $(BUILD)/exercises/. To hand them out, copy'
+	@echo '$(BUILD)/exercises/NN_name/*.c over chapters/NN_name/exercises/*.c; make exercise-NN-N runs one.'
+starters: $(STARTERS)
+	@:
+
 .PHONY: test-programs
-test-programs: $(PROGRAMS) $(TESTS) $(BENCHES)
+test-programs: $(PROGRAMS) $(EXERCISES) $(STARTERS) $(TESTS) $(BENCHES)
 	@:
 .PHONY: simulated-tests
 simulated-tests: $(TESTS) $(SIM_TESTS)

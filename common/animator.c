@@ -97,13 +97,18 @@ Animator *animator_new(const char *csv, const char *png, const char *script, boo
     return a;
 }
 
+static char *text_of(const Row *row) {
+    return xprintf("%d,%g,%.6f,%.4f,%.3f\n", row->devices, row->epoch, row->train_loss,
+                   row->test_acc, row->seconds);
+}
+
 static void write_rows(const Animator *a, const char *path, int first) {
     OutputFile file = output_open(path);
     if (first == 0) fprintf(file.stream, "devices,epoch,train_loss,test_acc,seconds\n");
     for (int i = first; i < a->num_rows; i++) {
-        const Row *row = &a->rows[i];
-        fprintf(file.stream, "%d,%g,%.6f,%.4f,%.3f\n", row->devices, row->epoch, row->train_loss,
-                row->test_acc, row->seconds);
+        char *line = text_of(&a->rows[i]);
+        fputs(line, file.stream);
+        free(line);
     }
     output_close(&file);
 }
@@ -121,10 +126,39 @@ static void finish_drawing(Animator *a) {
     if (!plot_finish(&a->drawing, a->png, a->csv)) a->can_draw = false;
 }
 
+static void add_row(Animator *a, Row row) {
+    a->rows = xrealloc(a->rows, sizeof(Row) * (unsigned long)(a->num_rows + 1));
+    a->rows[a->num_rows++] = row;
+}
+
+char *animator_rows(const Animator *a) {
+    char *text = xstrdup("");
+    for (int i = 0; i < a->num_rows; i++) {
+        char *line = text_of(&a->rows[i]), *longer = xprintf("%s%s", text, line);
+        free(line);
+        free(text);
+        text = longer;
+    }
+    return text;
+}
+
+bool animator_restore(Animator *a, const char *rows) {
+    while (*rows) {
+        Row row;
+        int length = 0;
+        if (sscanf(rows, "%d,%lf,%lf,%lf,%lf%n", &row.devices, &row.epoch, &row.train_loss,
+                   &row.test_acc, &row.seconds, &length) != 5 ||
+            rows[length] != '\n')
+            return false;
+        add_row(a, row);
+        rows += length + 1;
+    }
+    return true;
+}
+
 void animator_add(Animator *a, int devices, double epoch, double train_loss, double test_acc,
                   double seconds) {
-    a->rows = xrealloc(a->rows, sizeof(Row) * (unsigned long)(a->num_rows + 1));
-    a->rows[a->num_rows++] = (Row){devices, epoch, train_loss, test_acc, seconds};
+    add_row(a, (Row){devices, epoch, train_loss, test_acc, seconds});
     finish_drawing(a);
     write_csv(a);
     if (a->live) show_live(a);

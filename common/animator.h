@@ -19,6 +19,11 @@ Animator *animator_new(const char *csv, const char *png, const char *script, boo
 void animator_add(Animator *animator, int devices, double epoch, double train_loss, double test_acc,
                   double seconds);
 
+// The points so far, as the rows of the CSV without its head; free() it. And points from such a text,
+// for a training that goes on: drawn with the next point. Returns whether the text was good.
+char *animator_rows(const Animator *animator);
+bool animator_restore(Animator *animator, const char *rows);
+
 // Waits for the last picture and says (stdout) where the files are.
 void animator_close(Animator *animator);
 

@@ -7,7 +7,9 @@
 
 // ---- arena: a list of chunks, used from the start again in each step -------------------------
 
-enum { CHUNK_BYTES = 16 << 20, ALIGNMENT = 256 };
+// What is larger than LARGE_BYTES gets a chunk of its own size, so that little of any chunk is left
+// over.
+enum { CHUNK_BYTES = 16 << 20, LARGE_BYTES = 2 << 20, ALIGNMENT = 256 };
 
 typedef struct Chunk {
     char *memory;
@@ -19,13 +21,13 @@ typedef struct Arena {
     Chunk *chunks;
     int num_chunks, current; // chunks before `current` are full
     size_t used;             // of the current chunk
-    size_t step_bytes;       // handed out in this step
 } Arena;
 
 // ---- one tape per device ---------------------------------------------------------------------
 
 typedef struct Tape {
-    Arena arena;
+    Arena small, large;
+    size_t step_bytes; // handed out in this step
     Node *nodes;
     int num_nodes, max_nodes;
     Tensor **tensors; // the headers of the arena's tensors, on the host; reused like the arena
@@ -39,10 +41,7 @@ static Tape *tape_of(const Device *device) { return &tapes[device_id(device)]; }
 
 // Chunks are asked for in the same order and sizes in each step, so each request gets the same
 // address as in the step before.
-static void *arena_alloc(Device *device, size_t bytes) {
-    if (bytes == 0) return NULL;
-    Arena *arena = &tape_of(device)->arena;
-    bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+static void *take(Arena *arena, Device *device, size_t bytes, size_t chunk_bytes) {
     while (arena->current < arena->num_chunks &&
            arena->used + bytes > arena->chunks[arena->current].bytes) {
         arena->current++;
@@ -50,39 +49,60 @@ static void *arena_alloc(Device *device, size_t bytes) {
     }
     if (arena->current == arena->num_chunks) {
         arena->device = device;
-        size_t size = bytes > CHUNK_BYTES ? bytes : CHUNK_BYTES;
         arena->chunks = xrealloc(arena->chunks, sizeof(Chunk) * (size_t)(arena->num_chunks + 1));
-        arena->chunks[arena->num_chunks++] = (Chunk){device_alloc(device, size), size};
+        arena->chunks[arena->num_chunks++] =
+            (Chunk){device_alloc(device, chunk_bytes), chunk_bytes};
     }
     void *memory = arena->chunks[arena->current].memory + arena->used;
     arena->used += bytes;
-    arena->step_bytes += bytes;
     return memory;
 }
 
-void begin_step(Device *device) {
+static void *arena_alloc(Device *device, size_t bytes) {
+    if (bytes == 0) return NULL;
     Tape *tape = tape_of(device);
-    tape->arena.current = 0;
-    tape->arena.used = tape->arena.step_bytes = 0;
-    tape->num_nodes = tape->num_tensors = 0;
+    bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    tape->step_bytes += bytes;
+    return bytes > LARGE_BYTES ? take(&tape->large, device, bytes, bytes)
+                               : take(&tape->small, device, bytes, CHUNK_BYTES);
 }
 
-size_t arena_used_bytes(const Device *device) { return tape_of(device)->arena.step_bytes; }
+static void arena_rewind(Arena *arena) {
+    arena->current = 0;
+    arena->used = 0;
+}
 
-size_t arena_reserved_bytes(const Device *device) {
-    const Arena *arena = &tape_of(device)->arena;
+static size_t arena_size(const Arena *arena) {
     size_t bytes = 0;
     for (int i = 0; i < arena->num_chunks; i++) bytes += arena->chunks[i].bytes;
     return bytes;
 }
 
+static void arena_free(Arena *arena) {
+    for (int i = 0; i < arena->num_chunks; i++) device_free(arena->device, arena->chunks[i].memory);
+    free(arena->chunks);
+}
+
+void begin_step(Device *device) {
+    Tape *tape = tape_of(device);
+    arena_rewind(&tape->small);
+    arena_rewind(&tape->large);
+    tape->step_bytes = 0;
+    tape->num_nodes = tape->num_tensors = 0;
+}
+
+size_t arena_used_bytes(const Device *device) { return tape_of(device)->step_bytes; }
+
+size_t arena_reserved_bytes(const Device *device) {
+    return arena_size(&tape_of(device)->small) + arena_size(&tape_of(device)->large);
+}
+
 void autograd_close(void) {
     for (int id = 0; id < NUM_DEVICE_IDS; id++) {
         Tape *tape = &tapes[id];
-        for (int i = 0; i < tape->arena.num_chunks; i++)
-            device_free(tape->arena.device, tape->arena.chunks[i].memory);
+        arena_free(&tape->small);
+        arena_free(&tape->large);
         for (int i = 0; i < tape->max_tensors; i++) free(tape->tensors[i]);
-        free(tape->arena.chunks);
         free(tape->nodes);
         free(tape->tensors);
         *tape = (Tape){0};
@@ -178,6 +198,7 @@ static void walk_in_reverse(Tape *tape) {
     for (int i = tape->num_nodes - 1; i >= 0; i--) {
         Node node = tape->nodes[i];
         if (owner_of_grad(node.out)->grad_filled) {
+            CHECK(node.backward, "an operation of several devices together needs backward_all()");
             node.backward(&node);
             owner_of_grad(node.out)->grad_spent = true;
         } else {
@@ -189,11 +210,15 @@ static void walk_in_reverse(Tape *tape) {
     tape->num_nodes = stay;
 }
 
-void backward(Tensor *loss) {
+static void start_at_loss(Tensor *loss) {
     CHECK(numel(loss) == 1, "backward() starts at a loss of one element; sum() the losses first");
     CHECK(loss->requires_grad, "nothing that this loss was computed from requires a gradient");
     owner_of_new_grad(loss)->grad_filled = true;
     tensor_fill(loss->grad, 1);
+}
+
+void backward(Tensor *loss) {
+    start_at_loss(loss);
     walk_in_reverse(tape_of(loss->device));
 }
 
@@ -202,4 +227,36 @@ void backward_from(Tensor *Y, const Tensor *dY) {
     owner_of_new_grad(Y)->grad_filled = true;
     tensor_copy(Y->grad, dY);
     walk_in_reverse(tape_of(Y->device));
+}
+
+// ---- k devices together ------------------------------------------------------------------------
+
+// The same entry of each tape; all of them must be of the same operation.
+static void backward_of_all(Node *const nodes[], int k) {
+    for (int i = 0; i < k; i++) {
+        CHECK(nodes[i]->backward == nodes[0]->backward &&
+                  nodes[i]->backward_together == nodes[0]->backward_together &&
+                  owner_of_grad(nodes[i]->out)->grad_filled,
+              "backward_all(): all devices must have run the same operations for these losses");
+        owner_of_grad(nodes[i]->out)->grad_spent = true;
+    }
+    if (nodes[0]->backward_together)
+        nodes[0]->backward_together(nodes, k);
+    else
+        for (int i = 0; i < k; i++) nodes[i]->backward(nodes[i]);
+}
+
+void backward_all(Tensor *const losses[], int k) {
+    Tape *first = tape_of(losses[0]->device);
+    for (int i = 0; i < k; i++) {
+        start_at_loss(losses[i]);
+        CHECK(tape_of(losses[i]->device)->num_nodes == first->num_nodes,
+              "backward_all(): all devices must have run the same operations for these losses");
+    }
+    for (int n = first->num_nodes - 1; n >= 0; n--) {
+        Node *nodes[MAX_DEVICES];
+        for (int i = 0; i < k; i++) nodes[i] = &tape_of(losses[i]->device)->nodes[n];
+        backward_of_all(nodes, k);
+    }
+    for (int i = 0; i < k; i++) tape_of(losses[i]->device)->num_nodes = 0;
 }

@@ -21,6 +21,10 @@ void set_grad_enabled(bool enabled);
 void backward(Tensor *loss);
 // The same from any tensor Y with a given gradient dY, as torch.autograd.backward(Y, dY).
 void backward_from(Tensor *Y, const Tensor *dY);
+// backward() of k losses on k devices that ran the same operations, an operation at a time: the
+// last one on all devices, then the one before it. So the devices can exchange figures on the way,
+// as synchronised batch normalisation does.
+void backward_all(Tensor *const losses[], int k);
 
 // ---- for those who write operations ----------------------------------------------------------
 
@@ -33,11 +37,15 @@ Tensor *arena_view(Tensor *t, int ndim, const int *shape);
 typedef struct Node Node;
 struct Node {
     void (*backward)(Node *node);
+    // Instead of `backward`, for an operation of k devices together: gets the entries of all.
+    void (*backward_together)(Node *const nodes[], int k);
     Tensor *out, *in[3]; // in[i] may be NULL
     Tensor *saved;       // what forward keeps for backward, if anything
     struct conv2d_shape conv;
     struct avg_pool2d_shape pool;
     int transposed;
+    bool frozen; // batch_norm: mean and variance are constants
+    float eps;
 };
 
 // Whether an operation on these inputs is to be recorded.

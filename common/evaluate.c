@@ -4,8 +4,8 @@
 
 double evaluate_accuracy_gpu(Net *net, Tensor *const params[], DataIter *data_iter,
                              Device *device) {
-    Tensor *correct = tensor_new(device, 1), *X,
-           *y; // counts stay below 2^24, where floats are exact
+    // Counts stay below 2^24, where floats are exact.
+    Tensor *correct = tensor_new(device, 1), *X, *y;
     long observations = 0;
     tensor_fill(correct, 0);
     set_grad_enabled(false);

@@ -279,3 +279,22 @@ void make_directory(const char *path) {
     free(parent);
     make_one_directory(path);
 }
+
+char *out_file(const char *directory, const char *suffix) {
+    char *name = xprintf("%s%s", program_name(), suffix), *path = path_join(directory, name);
+    free(name);
+    return path;
+}
+
+// Opening tells, and nothing is left of it.
+void check_outputs(const char *const paths[], int n) {
+    for (int i = 0; i < n; i++) {
+        if (!paths[i]) continue;
+        for (int j = 0; j < i; j++)
+            if (paths[j] && strcmp(paths[i], paths[j]) == 0 && !is_written_directly(paths[i]))
+                die_usage("give each its own name", "%s: two outputs would go to this file",
+                          paths[i]);
+        OutputFile file = output_open(paths[i]);
+        output_abandon(&file);
+    }
+}

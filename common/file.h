@@ -2,8 +2,7 @@
 //
 // A file is written beside its final place and renamed when it is complete, so that a program that
 // is stopped, fails or runs out of disk leaves the old file as it was. A path that is not a regular
-// file
-// (/dev/stdout, a pipe) is written directly.
+// file (/dev/stdout, a pipe) is written directly.
 #ifndef FILE_H
 #define FILE_H
 
@@ -35,6 +34,13 @@ int output_publish(char *temporary, const char *path);
 void output_writer(const char *temporary, pid_t writer);
 // Removes it instead.
 void output_discard(char *temporary);
+
+// For programs that work long before they write: die()s now if one of these (NULL: none) cannot be
+// written, or if two are the same file.
+void check_outputs(const char *const paths[], int n);
+
+// "DIRECTORY/PROGRAM" and the suffix, the usual name of what a program writes. free() it.
+char *out_file(const char *directory, const char *suffix);
 
 // Called by die(): removes the temporary files of this process.
 void remove_unfinished_files(void);

@@ -148,6 +148,30 @@ Tensor *relu(Tensor *X) {
     return Y;
 }
 
+// ---- add -------------------------------------------------------------------------------------
+
+// X is one of the terms that Y is the sum of: its gradient is Y's.
+static void launch_add_backward(const Tensor *Y, Tensor *X) {
+    launch(Y->device, add_backward, .dY = Y->grad->data, .dX = X->grad->data, .beta = grad_beta(X),
+           .n = numel(X));
+}
+
+static void add_backward(Node *node) {
+    for (int i = 0; i < 2; i++)
+        if (node->in[i]->requires_grad) launch_add_backward(node->out, node->in[i]);
+}
+
+Tensor *add(Tensor *A, Tensor *B) {
+    check_same_device("add", A, B);
+    if (A->ndim != B->ndim || memcmp(A->shape, B->shape, sizeof(int) * (size_t)A->ndim) != 0)
+        wrong_shape("add", "A and B have the same shape: nothing is broadcast", A, B);
+    bool record = needs_grad(A, B, NULL);
+    Tensor *Y = output(A->device, record, A->ndim, A->shape);
+    launch(A->device, add_forward, .A = A->data, .B = B->data, .Y = Y->data, .n = numel(A));
+    if (record) tape_push(A->device, (Node){.backward = add_backward, .out = Y, .in = {A, B}});
+    return Y;
+}
+
 // ---- matrix products -------------------------------------------------------------------------
 
 static void launch_gemm(Device *device, const Tensor *A, bool trans_A, const Tensor *B,
@@ -190,11 +214,7 @@ static void add_bias_backward(Node *node) {
     if (b->requires_grad)
         launch(Y->device, add_bias_backward, .dY = Y->grad->data, .db = b->grad->data,
                .beta = grad_beta(b), .rows = Y->shape[0], .cols = Y->shape[1]);
-    if (!X->requires_grad) return;
-    if (grad_beta(X) == 0)
-        tensor_copy(X->grad, Y->grad);
-    else
-        launch(Y->device, add, .y = X->grad->data, .x = Y->grad->data, .n = numel(X));
+    if (X->requires_grad) launch_add_backward(Y, X);
 }
 
 Tensor *add_bias(Tensor *X, Tensor *b) {

@@ -36,6 +36,9 @@ Tensor *avg_pool2d_with(Tensor *X, AvgPool2dOptions options);
 // max(X, 0), elementwise
 Tensor *relu(Tensor *X);
 
+// A + B, elementwise, for two tensors of one shape. torch.add
+Tensor *add(Tensor *A, Tensor *B);
+
 // The matrix product A B. A (n,k), B (k,m) -> (n,m). torch.mm
 Tensor *mm(Tensor *A, Tensor *B);
 

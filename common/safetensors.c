@@ -52,6 +52,7 @@ static const char *text_of_shape(int ndim, const int *shape) {
 // A tensor of the file, and which bytes of the data it has.
 typedef struct Span {
     SafetensorsEntry entry;
+    bool integers; // I64, else F32
     size_t begin, end;
 } Span;
 
@@ -102,21 +103,32 @@ static json_t *read_header(const char *path, FILE *stream, size_t size) {
     return header;
 }
 
-static void check_metadata(const char *path, json_t *metadata) {
+static void read_metadata(const char *path, json_t *metadata, SafetensorsFile *file) {
+    file->texts = xcalloc(json_object_size(metadata) + 1, sizeof *file->texts);
     bool good = json_is_object(metadata);
     const char *key;
     json_t *value;
-    json_object_foreach(metadata, key, value) good = good && json_is_string(value);
+    json_object_foreach(metadata, key, value) {
+        good = good && json_is_string(value);
+        if (good)
+            file->texts[file->num_texts++] =
+                (struct SafetensorsText){xstrdup(key), xstrdup(json_string_value(value))};
+    }
     if (!good) die(damaged, "%s: __metadata__ is not an object of strings", path);
 }
 
-static void read_dtype(const char *path, const char *name, const json_t *info) {
+static void read_dtype(const char *path, const char *name, const json_t *info, Span *span) {
     const char *dtype = json_string_value(json_object_get(info, "dtype"));
     if (!dtype) die(damaged, "%s: tensor \"%s\" has no dtype", path, printable(name));
-    if (strcmp(dtype, "F32") != 0)
+    span->integers = strcmp(dtype, "I64") == 0;
+    if (!span->integers && strcmp(dtype, "F32") != 0)
         die("convert it in PyTorch with .float() before you save it",
             "%s: tensor \"%s\" has dtype %s; it must be F32", path, printable(name),
             printable(dtype));
+}
+
+static size_t bytes_of_one(const Span *span) {
+    return span->integers ? sizeof(int64_t) : sizeof(float);
 }
 
 // True if the value is an integer of 0..most.
@@ -144,7 +156,7 @@ static void read_shape(const char *path, const char *name, const json_t *info, S
                 path, printable(name), INT32_MAX);
         entry->shape[i] = (int)size;
         if (__builtin_mul_overflow(entry->count, size, &entry->count) ||
-            __builtin_mul_overflow(entry->count, sizeof(float), &bytes))
+            __builtin_mul_overflow(entry->count, bytes_of_one(span), &bytes))
             die(damaged, "%s: tensor \"%s\": shape %s is too large for any memory", path,
                 printable(name), text_of_shape((int)i + 1, entry->shape));
     }
@@ -161,28 +173,28 @@ static void read_offsets(const char *path, const char *name, const json_t *info,
             path, printable(name), data_size);
     if (span->begin > span->end)
         die(damaged, "%s: tensor \"%s\": its data ends before it begins", path, printable(name));
-    if (span->end - span->begin != span->entry.count * sizeof(float))
+    size_t bytes = span->entry.count * bytes_of_one(span);
+    if (span->end - span->begin != bytes)
         die(damaged, "%s: tensor \"%s\": shape %s needs %zu bytes, data_offsets give it %zu", path,
-            printable(name), text_of_shape(span->entry.ndim, span->entry.shape),
-            span->entry.count * sizeof(float), span->end - span->begin);
+            printable(name), text_of_shape(span->entry.ndim, span->entry.shape), bytes,
+            span->end - span->begin);
 }
 
-static Span *read_spans(const char *path, json_t *header, size_t data_size, int *n) {
+static Span *read_spans(const char *path, json_t *header, size_t data_size, SafetensorsFile *file) {
     Span *spans = xcalloc(json_object_size(header) + 1, sizeof *spans);
     const char *name;
     json_t *info;
-    *n = 0;
     json_object_foreach(header, name, info) {
         if (strcmp(name, "__metadata__") == 0) {
-            check_metadata(path, info);
+            read_metadata(path, info, file);
             continue;
         }
         if (!json_is_object(info))
             die(damaged, "%s: what it says of tensor \"%s\" is not a JSON object", path,
                 printable(name));
-        Span *span = &spans[(*n)++];
+        Span *span = &spans[file->n++];
         span->entry.name = xstrdup(name);
-        read_dtype(path, name, info);
+        read_dtype(path, name, info, span);
         read_shape(path, name, info, span);
         read_offsets(path, name, info, data_size, span);
     }
@@ -222,7 +234,7 @@ SafetensorsFile safetensors_open(const char *path) {
     json_t *header = read_header(path, stream, header_size);
 
     SafetensorsFile file = {0};
-    Span *spans = read_spans(path, header, data_size, &file.n);
+    Span *spans = read_spans(path, header, data_size, &file);
     json_decref(header);
     check_spans(path, spans, file.n, data_size);
 
@@ -231,8 +243,14 @@ SafetensorsFile safetensors_open(const char *path) {
     fclose(stream);
     file.entries = xcalloc((size_t)file.n + 1, sizeof *file.entries);
     for (int i = 0; i < file.n; i++) {
-        file.entries[i] = spans[i].entry;
-        file.entries[i].values = (float *)file.data + spans[i].begin / sizeof(float);
+        SafetensorsEntry *entry = &file.entries[i];
+        *entry = spans[i].entry;
+        const char *values = (const char *)file.data + spans[i].begin;
+        if (spans[i].integers) // copied: they may lie at any multiple of 4
+            entry->integers = memcpy(xmalloc(entry->count * sizeof(int64_t) + 1), values,
+                                     entry->count * sizeof(int64_t));
+        else
+            entry->values = (float *)file.data + spans[i].begin / sizeof(float);
     }
     free(spans);
     return file;
@@ -244,66 +262,130 @@ const SafetensorsEntry *safetensors_find(const SafetensorsFile *file, const char
     return NULL;
 }
 
+const char *safetensors_text(const SafetensorsFile *file, const char *key) {
+    for (int i = 0; i < file->num_texts; i++)
+        if (strcmp(file->texts[i].key, key) == 0) return file->texts[i].value;
+    return NULL;
+}
+
 void safetensors_close(SafetensorsFile *file) {
-    for (int i = 0; i < file->n; i++) free(file->entries[i].name);
+    for (int i = 0; i < file->n; i++) {
+        free(file->entries[i].name);
+        free(file->entries[i].integers);
+    }
+    for (int i = 0; i < file->num_texts; i++) {
+        free((char *)file->texts[i].key);
+        free((char *)file->texts[i].value);
+    }
     free(file->entries);
+    free(file->texts);
     free(file->data);
     *file = (SafetensorsFile){0};
 }
 
-static bool is_wanted(const char *name, Tensor *const tensors[], int n) {
+// ---- reading into the tensors of a model -----------------------------------------------------
+
+static bool is_wanted(const char *name, Tensor *const tensors[], int n,
+                      const SafetensorsExtras *extras) {
     for (int i = 0; i < n; i++)
         if (strcmp(tensors[i]->name, name) == 0) return true;
+    for (int i = 0; i < extras->num_counts; i++)
+        if (strcmp(extras->counts[i].name, name) == 0) return true;
     return false;
 }
 
-static const SafetensorsEntry *find_for(const char *path, const SafetensorsFile *file,
-                                        const Tensor *t) {
-    const SafetensorsEntry *entry = safetensors_find(file, t->name);
-    if (!entry) die(other_model, "%s: tensor \"%s\" is missing", path, printable(t->name));
-    if (entry->ndim != t->ndim ||
-        memcmp(entry->shape, t->shape, sizeof(int) * (size_t)t->ndim) != 0)
+static void check_shape(const char *path, const SafetensorsEntry *entry, bool integers, int ndim,
+                        const int *shape) {
+    if (integers != (entry->integers != NULL))
+        die(other_model, "%s: tensor \"%s\" holds %s, the model wants %s", path,
+            printable(entry->name), integers ? "floats" : "integers",
+            integers ? "integers" : "floats");
+    bool same = entry->ndim == ndim;
+    for (int i = 0; same && i < ndim; i++) same = entry->shape[i] == shape[i];
+    if (!same)
         die(other_model, "%s: tensor \"%s\" has shape %s, the model wants %s", path,
-            printable(t->name), text_of_shape(entry->ndim, entry->shape),
-            text_of_shape(t->ndim, t->shape));
-    return entry;
+            printable(entry->name), text_of_shape(entry->ndim, entry->shape),
+            text_of_shape(ndim, shape));
+}
+
+static void check_file(const char *path, const SafetensorsFile *file, Tensor *const tensors[],
+                       int n, const SafetensorsExtras *extras) {
+    for (int i = 0; i < n; i++) {
+        const Tensor *t = tensors[i];
+        const SafetensorsEntry *entry = safetensors_find(file, t->name);
+        if (!entry) die(other_model, "%s: tensor \"%s\" is missing", path, printable(t->name));
+        check_shape(path, entry, false, t->ndim, t->shape);
+    }
+    for (int i = 0; i < extras->num_counts; i++) {
+        const SafetensorsEntry *entry = safetensors_find(file, extras->counts[i].name);
+        if (entry) check_shape(path, entry, true, 0, NULL);
+    }
+    for (int i = 0; i < file->n; i++)
+        if (!is_wanted(file->entries[i].name, tensors, n, extras))
+            die(other_model, "%s: tensor \"%s\" is none of the model's", path,
+                printable(file->entries[i].name));
+}
+
+void safetensors_load_with(const char *path, Tensor *const tensors[], int n,
+                           SafetensorsExtras *extras) {
+    for (int i = 0; i < n; i++) CHECK(tensors[i]->name, "a tensor in a file needs a name");
+    SafetensorsFile file = safetensors_open(path);
+    check_file(path, &file, tensors, n, extras);
+    for (int i = 0; i < n; i++)
+        tensor_write(tensors[i], safetensors_find(&file, tensors[i]->name)->values);
+    for (int i = 0; i < extras->num_counts; i++) {
+        const SafetensorsEntry *entry = safetensors_find(&file, extras->counts[i].name);
+        if (entry) extras->counts[i].value = entry->integers[0];
+    }
+    safetensors_close(&file);
 }
 
 void safetensors_load(const char *path, Tensor *const tensors[], int n) {
-    for (int i = 0; i < n; i++) CHECK(tensors[i]->name, "a tensor in a file needs a name");
-    SafetensorsFile file = safetensors_open(path);
-    for (int i = 0; i < n; i++) find_for(path, &file, tensors[i]);
-    for (int i = 0; i < file.n; i++)
-        if (!is_wanted(file.entries[i].name, tensors, n))
-            die(other_model, "%s: tensor \"%s\" is none of the model's", path,
-                printable(file.entries[i].name));
-    for (int i = 0; i < n; i++) tensor_write(tensors[i], find_for(path, &file, tensors[i])->values);
-    safetensors_close(&file);
+    safetensors_load_with(path, tensors, n, &(SafetensorsExtras){0});
 }
 
 // ---- writing ---------------------------------------------------------------------------------
 
-static void add_to_header(json_t *header, const Tensor *t, size_t begin) {
-    CHECK(t->name, "a tensor in a file needs a name");
-    CHECK(!json_object_get(header, t->name), "two tensors have the same name");
-    CHECK(strcmp(t->name, "__metadata__") != 0, "the file format has this name for itself");
-    json_t *shape = json_array();
-    for (int i = 0; i < t->ndim; i++) json_array_append_new(shape, json_integer(t->shape[i]));
-    json_t *info = json_pack("{s:s, s:o, s:[I,I]}", "dtype", "F32", "shape", shape, "data_offsets",
-                             (json_int_t)begin, (json_int_t)(begin + tensor_bytes(t)));
-    CHECK(json_object_set_new(header, t->name, info) == 0, "a tensor's name must be UTF-8");
+static void add_to_header(json_t *header, const char *name, const char *dtype, json_t *shape,
+                          size_t *begin, size_t bytes) {
+    CHECK(name, "a tensor in a file needs a name");
+    CHECK(!json_object_get(header, name), "two tensors have the same name");
+    CHECK(strcmp(name, "__metadata__") != 0, "the file format has this name for itself");
+    json_t *info = json_pack("{s:s, s:o, s:[I,I]}", "dtype", dtype, "shape", shape, "data_offsets",
+                             (json_int_t)*begin, (json_int_t)(*begin + bytes));
+    CHECK(json_object_set_new(header, name, info) == 0, "a tensor's name must be UTF-8");
+    *begin += bytes;
 }
 
-static void write_header(FILE *stream, Tensor *const tensors[], int n) {
+static void add_texts(json_t *header, const SafetensorsExtras *extras) {
+    if (extras->num_texts == 0) return;
+    json_t *metadata = json_object();
+    for (int i = 0; i < extras->num_texts; i++)
+        CHECK(json_object_set_new(metadata, extras->texts[i].key,
+                                  json_string(extras->texts[i].value)) == 0,
+              "a text must be UTF-8");
+    json_object_set_new(header, "__metadata__", metadata);
+}
+
+// Integers come first: PyTorch wants each tensor at a multiple of the size of its numbers.
+static json_t *make_header(Tensor *const tensors[], int n, const SafetensorsExtras *extras) {
     json_t *header = json_object();
     size_t begin = 0;
+    add_texts(header, extras);
+    for (int i = 0; i < extras->num_counts; i++)
+        add_to_header(header, extras->counts[i].name, "I64", json_array(), &begin, sizeof(int64_t));
     for (int i = 0; i < n; i++) {
-        add_to_header(header, tensors[i], begin);
-        begin += tensor_bytes(tensors[i]);
+        json_t *shape = json_array();
+        for (int d = 0; d < tensors[i]->ndim; d++)
+            json_array_append_new(shape, json_integer(tensors[i]->shape[d]));
+        add_to_header(header, tensors[i]->name, "F32", shape, &begin, tensor_bytes(tensors[i]));
     }
+    return header;
+}
+
+static void write_header(FILE *stream, json_t *header) {
     char *text = json_dumps(header, JSON_COMPACT);
     CHECK(text, "out of memory");
-    json_decref(header);
     // Spaces make the data begin at a multiple of 8; readers skip them.
     uint64_t length = strlen(text), padded = (length + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     fwrite(&padded, LENGTH_BYTES, 1, stream);
@@ -311,14 +393,23 @@ static void write_header(FILE *stream, Tensor *const tensors[], int n) {
     free(text);
 }
 
-void safetensors_save(const char *path, Tensor *const tensors[], int n) {
+void safetensors_save_with(const char *path, Tensor *const tensors[], int n,
+                           const SafetensorsExtras *extras) {
     OutputFile file = output_open(path);
-    write_header(file.stream, tensors, n);
+    json_t *header = make_header(tensors, n, extras);
+    write_header(file.stream, header); // output_close() checks all that is written
+    json_decref(header);
+    for (int i = 0; i < extras->num_counts; i++)
+        fwrite(&extras->counts[i].value, sizeof(int64_t), 1, file.stream);
     for (int i = 0; i < n; i++) {
         float *values = xmalloc(tensor_bytes(tensors[i]) + 1);
         tensor_read(tensors[i], values);
-        fwrite(values, 1, tensor_bytes(tensors[i]), file.stream); // output_close() checks
+        fwrite(values, 1, tensor_bytes(tensors[i]), file.stream);
         free(values);
     }
     output_close(&file);
+}
+
+void safetensors_save(const char *path, Tensor *const tensors[], int n) {
+    safetensors_save_with(path, tensors, n, &(SafetensorsExtras){0});
 }

@@ -19,7 +19,10 @@
 // The one list of kernels: the enum here and each backend's table come from it.
 #define KERNELS(KERNEL)                                                                            \
     KERNEL(fill)                                                                                   \
+    KERNEL(scale)                                                                                  \
     KERNEL(add)                                                                                    \
+    KERNEL(add_forward)                                                                            \
+    KERNEL(add_backward)                                                                           \
     KERNEL(copy_columns)                                                                           \
     KERNEL(sum_forward)                                                                            \
     KERNEL(sum_backward)                                                                           \
@@ -33,6 +36,11 @@
     KERNEL(conv2d_backward_params)                                                                 \
     KERNEL(avg_pool2d_forward)                                                                     \
     KERNEL(avg_pool2d_backward)                                                                    \
+    KERNEL(batch_norm_stats)                                                                       \
+    KERNEL(batch_norm_merge)                                                                       \
+    KERNEL(batch_norm_forward)                                                                     \
+    KERNEL(batch_norm_backward_sums)                                                               \
+    KERNEL(batch_norm_backward_input)                                                              \
     KERNEL(cross_entropy_forward)                                                                  \
     KERNEL(cross_entropy_backward)                                                                 \
     KERNEL(count_correct)                                                                          \
@@ -50,10 +58,31 @@ struct fill_args {
     size_t n;
 };
 
+// x[i] *= factor
+struct scale_args {
+    float *x, factor;
+    size_t n;
+};
+
 // y[i] += x[i]
 struct add_args {
     float *y;
     const float *x;
+    size_t n;
+};
+
+// Y = A + B. Y may be A or B.
+struct add_forward_args {
+    const float *A, *B;
+    float *Y;
+    size_t n;
+};
+
+// dX = beta dX + dY: what a sum passes on to each of its parts, and how any gradient joins what is
+// there already.
+struct add_backward_args {
+    const float *dY;
+    float *dX, beta;
     size_t n;
 };
 
@@ -164,6 +193,65 @@ struct avg_pool2d_backward_args {
     const float *dY;
     float *dX, beta;
     struct avg_pool2d_shape s;
+};
+
+// ---- batch normalisation -----------------------------------------------------------------------
+//
+// Ioffe & Szegedy, "Batch normalization", 2015. X (N,C,S) has S = H W pixels per channel. Each
+// channel gets mean 0 and variance 1 over all images and pixels of the minibatch, then a weight and
+// a bias that are learnt. This is the one layer where the rows of a minibatch depend on each other.
+// So it is in steps, with small results (a few numbers per channel) that several devices can
+// exchange in between:
+//
+//     forward    stats -> [all devices' to each] -> merge -> forward
+//     backward   backward_sums -> [allreduce] -> backward_input
+//
+// A device that normalises with its own rows alone leaves out what is in brackets.
+
+// stats (2C+1): for each channel its mean; then for each the sum of the squared deviations from it
+// ("M2"); then, once, the count N S. All zero if the count is.
+struct batch_norm_stats_args {
+    const float *X;
+    float *stats;
+    int N, C, S;
+};
+
+// stats (k,2C+1) of k devices, merged in the order 0, 1, ..., k-1 (Chan, Golub & LeVeque,
+// "Algorithms for computing the sample variance", 1983) -> mean (C), var (C) = M2 / count and count
+// (1) of all their rows. Without any rows all are 0, never NaN.
+// Then running = (1 - momentum) running + momentum * the minibatch's, for running_mean (C) and
+// running_var (C), unless these are NULL. As in PyTorch, running_var takes the variance without
+// bias, M2 / (count - 1). It stays as it is if the count is below 2, running_mean if it is 0.
+struct batch_norm_merge_args {
+    const float *stats;
+    float *mean, *var, *count, *running_mean, *running_var, momentum;
+    int k, C;
+};
+
+// Y = weight xhat + bias with xhat = (X - mean) / sqrt(var + eps). In training, mean and var are
+// the minibatch's; in evaluation, the running ones.
+struct batch_norm_forward_args {
+    const float *X, *mean, *var, *weight, *bias;
+    float *Y, eps;
+    int N, C, S;
+};
+
+// sums (2,C) = the sum over images and pixels of dY, and of dY xhat. Over all devices these are the
+// gradients of bias and weight.
+struct batch_norm_backward_sums_args {
+    const float *dY, *X, *mean, *var;
+    float *sums, eps;
+    int N, C, S;
+};
+
+// dX = beta dX + weight / sqrt(var + eps) (dY - sums[0] / count - xhat sums[1] / count), where sums
+// and count are those of all devices: mean and var depend on X too. If sums is NULL they do not (in
+// evaluation they are constants), and dX = beta dX + weight / sqrt(var + eps) dY; X, mean and count
+// are not read then.
+struct batch_norm_backward_input_args {
+    const float *dY, *X, *mean, *var, *weight, *sums, *count;
+    float *dX, eps, beta;
+    int N, C, S;
 };
 
 // ---- loss, accuracy, update ------------------------------------------------------------------

@@ -211,7 +211,7 @@ cat >"$copy/chapters/99_hello/main.c" <<'CODE'
 #include "greeting.h"
 #include <stdio.h>
 int main(int argc, char *argv[]) {
-    parse_flags(argc, argv, "Says hello.", default_flags);
+    parse_flags(argc, argv, "Says hello.", "", default_flags);
     printf("%s from shard %d\n", greeting(), shard_of(7, 2, 1).first);
     return 0;
 }
@@ -235,6 +235,27 @@ build_copy run-77
 expect_line "$err" '^make: error: .*77'
 expect_line "$err" '^hint: '
 verdict "make run-NN without that chapter says so"
+
+# One exercise that does not compile, and one handed out without its solution, that leaves things unused.
+mkdir "$copy/chapters/99_hello/exercises"
+printf 'int main(void) { return 0 }\n' >"$copy/chapters/99_hello/exercises/1_broken.c"
+printf '#include <stdio.h>\nstatic int unused(int n) { return 1; }\nint main(void) { return puts("fine") < 0; }\n' \
+    >"$copy/chapters/99_hello/exercises/2_fine.c"
+build_copy exercise-99-2
+expect_status 0
+expect_empty stderr "$err"
+expect_line "$out" '^fine$'
+verdict "an exercise runs without warnings, whether or not another one compiles"
+build_copy run-99 'ARGS=--backend cpu'
+expect_status 0
+expect_line "$out" '^hello from shard 4$'
+expect_no_line "$out" 'up to date'
+verdict "make run-NN builds no exercises"
+build_copy exercise-99-1
+[ "$status" -ne 0 ] || complain "expected a failure"
+expect_line "$err" '1_broken.c:1'
+verdict "an exercise that does not compile says where"
+rm -r "$copy/chapters/99_hello/exercises"
 
 printf 'const char *greeting(void); // changed\n' >"$copy/chapters/99_hello/greeting.h"
 build_copy

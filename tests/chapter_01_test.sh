@@ -46,6 +46,10 @@ verdict $? "across data: 2 (k-1) times the bytes of the parameters"
 verdict $? "three ways on 1, 2 and 4 devices give what one device gives"
 grep -q '^AlexNet  *1  one device  *489 ' "$out/log" && grep -q '^ResNet-18  *1  one device  *94 ' "$out/log"
 verdict $? "the larger networks"
+# A line for each of 2 and of 4 devices, three ways; a pipeline's first stage has the most activations.
+[ "$(grep -c '^    [a-z]*:[0-9#]* [0-9.]* + [0-9.]* MB: conv\|^    [a-z]*:[0-9#]* [0-9.]* + [0-9.]* MB: linear' "$out/log")" -eq 18 ] &&
+    grep -q '^    [a-z]*:0[#0-9]* 0.002 + 8.32 MB: conv1$' "$out/log"
+verdict $? "the bytes that each device holds"
 for picture in timeline_2 timeline_4 bubble; do
     is_png "$out/plots/01_splitting_strategies_$picture.png"
     verdict $? "the picture $picture"
@@ -66,4 +70,13 @@ for k in 1 3 7; do
 done
 run --batch-size 1 --steps 1 --backend cpu
 verdict $? "a minibatch of one image"
+run --batch-size 5 --steps 1 --devices 16 --backend cpu && ! grep -q '^The bubble' "$out/log"
+verdict $? "more devices than a pipeline can have: nothing is said of its bubble"
+rm -rf "$out/plots"
+run --batch-size 5 --steps 1 --devices 2 --csv /dev/stdout --backend cpu && grep -q '^network,link,' "$out/log" &&
+    [ ! -e "$out/plots/01_splitting_strategies_model.png" ] && ! grep -q 'model.png' "$out/log"
+verdict $? "--csv /dev/stdout: figures, and no picture that would be empty"
+run --batch-size 5 --steps 1 --lr 1e10 --backend cpu
+[ $? -eq 1 ] && grep -q '^hint: .*smaller --lr' "$out/error" && ! grep -q 'bug' "$out/error"
+verdict $? "a learning rate that is too large is not called a bug"
 echo "1..$tests"

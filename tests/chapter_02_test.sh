@@ -52,7 +52,7 @@ has "^before allreduce, data\[0\]: \[\[1., 1.\]\] on" && has "^before allreduce,
 verdict $? "the book's prints before and after allreduce"
 has "W\[1\].grad: \[\[2., 2.\]\]" && has "W\[1\].grad: \[\[3., 3.\]\]" && has 'ok: the mistake is noticed: after one step'
 verdict $? "a rebound pointer is noticed"
-has 'should be 3: \[\[4., 4.\]\]' && has 'two devices share one buffer' && has 'ok: the mistake is noticed before it does harm'
+has 'should be 3: \[\[4., 4.\]\]' && has 'two devices share one buffer' && has 'ok: the mistake is noticed before it does harm' && has 'ok: the sum would be wrong'
 verdict $? "a shared buffer is noticed"
 [ "$(grep -c '^  ok: .* sums exactly' "$out/log")" -eq 4 ]
 verdict $? "four algorithms sum exactly"
@@ -96,6 +96,7 @@ wrong 2 --allreduce butterfly
 wrong 2 --allreduce ''
 wrong 2 --allreduce
 wrong 2 --devices 65
+wrong 2 --devices 1
 wrong 2 --nonsense
 run --out "$out/log/plots"
 [ $status -eq 1 ] && [ ! -s "$out/log" ] && grep -q '^hint: ' "$out/error"

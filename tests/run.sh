@@ -16,8 +16,10 @@ trap 'rm -f "$out"' EXIT
 run() {
     name=$1
     shift
+    began=$(date +%s)
     "$@" >"$out" 2>&1 </dev/null
     status=$?
+    seconds=$(($(date +%s) - began))
     planned=$(sed -n 's/^1\.\.\([0-9]*\).*/\1/p' "$out" | awk '{n += $1} END {print n + 0}')
     # cmocka says "not ok N # SKIP" of a test that was skipped, others "ok N # SKIP".
     skip=$(grep -cE '^(not )?ok .*# *(SKIP|skip)' "$out")
@@ -34,7 +36,7 @@ run() {
         echo "✗ $name: $bad failed of $planned"
         sed 's/^/    /' "$out"
     else
-        echo "✓ $name: $ok passed$note"
+        echo "✓ $name: $ok passed$note, $seconds s"
     fi
 }
 

@@ -198,6 +198,7 @@ GRADIENT(avg_pool2d_that_leaves_a_rim, avg_pool2d(in[0], .kernel = 2), .shapes =
 GRADIENT(avg_pool2d_that_overlaps, avg_pool2d(in[0], .kernel_hw = {3, 2}, .stride_hw = {2, 1}),
          .shapes = {{2, 1, 7, 5}})
 GRADIENT(relu, relu(in[0]), .shapes = {{5, 7}})
+GRADIENT(add, add(in[0], in[1]), .shapes = {{3, 2, 2, 5}, {3, 2, 2, 5}})
 GRADIENT(mm, mm(in[0], in[1]), .shapes = {{3, 5}, {5, 4}})
 GRADIENT(add_bias, add_bias(in[0], in[1]), .shapes = {{4, 6}, {6}})
 GRADIENT(linear, linear(in[0], in[1], in[2]), .shapes = {{3, 5}, {4, 5}, {4}})
@@ -246,6 +247,15 @@ GRADIENT(small_network, small_network(in[0], in[1], in[2]),
 
 // The gradient is the sum of what all uses give.
 GRADIENT(mm_of_a_matrix_with_itself, mm(in[0], in[0]), .shapes = {{4, 4}})
+
+GRADIENT(tensor_plus_itself, add(in[0], in[0]), .shapes = {{4, 3}})
+
+static Tensor *residual(Tensor *X, Tensor *W) { // around a layer, as in ResNet; then once more
+    Tensor *h = relu(X);
+    Tensor *a = add(conv2d(h, W, NULL, .padding = 1), h);
+    return add(add(a, h), a);
+}
+GRADIENT(residual, residual(in[0], in[1]), .shapes = {{2, 2, 4, 3}, {2, 2, 3, 3}})
 
 static Tensor *two_branches(Tensor *X) {
     Tensor *h = relu(X);                       // (3,4), used in two ways
@@ -371,6 +381,32 @@ static void test_inputs_without_gradient(void **state) {
     free(grad);
     Tensor *tensors[] = {W, b, M, X};
     for (size_t i = 0; i < COUNT(tensors); i++) tensor_free(tensors[i]);
+}
+
+// Only one term of a sum is trained. The other, and its gradient, stay as they are.
+static void test_add_of_a_constant(void **state) {
+    Device *device = device_under_test(state);
+    Tensor *W = PARAM(device, 4, 5), *X = tensor_new(device, 4, 5), *dY = random_like(X);
+    fill_random(X);
+    float *w = read_values(W), *x = read_values(X), *d = read_values(dY);
+    for (int first = 0; first < 2; first++) {
+        begin_step(device);
+        Tensor *Y = first ? add(W, X) : add(X, W);
+        double *expected = xcalloc(20, sizeof *expected);
+        for (int i = 0; i < 20; i++) expected[i] = (double)w[i] + x[i];
+        float *y = read_values(Y);
+        assert_all_close(y, expected, 20, 2e-7, "sum");
+        backward_from(Y, dY);
+        expect_multiple(W->grad, d, first + 1);
+        expect_multiple(X, x, 1);
+        assert_null(X->grad);
+        begin_step(device);
+        assert_false(add(X, X)->requires_grad);
+        free(expected);
+        free(y);
+    }
+    free(w), free(x), free(d);
+    tensor_free(W), tensor_free(X), tensor_free(dY);
 }
 
 static void test_no_grad_records_nothing(void **state) {
@@ -652,6 +688,8 @@ DYING(mm_ndim, mm(T(0, 2, 3, 1, 1), T(0, 3, 5)))
 DYING(linear, linear(T(0, 2, 3), T(0, 3, 5), NULL))
 DYING(linear_bias, linear(T(0, 2, 3), T(0, 5, 3), T(0, 4)))
 DYING(add_bias, add_bias(T(0, 2, 3), T(0, 4)))
+DYING(add, add(T(0, 2, 3), T(0, 3, 2)))
+DYING(add_ndim, add(T(0, 2, 3), T(0, 2, 3, 1)))
 DYING(conv2d, conv2d(T(0, 1, 2, 5, 5), T(0, 3, 4, 3, 3), NULL))
 DYING(conv2d_bias, conv2d(T(0, 1, 2, 5, 5), T(0, 3, 2, 3, 3), T(0, 4)))
 DYING(conv2d_small, conv2d(T(0, 1, 1, 2, 2), T(0, 1, 1, 3, 3), NULL))
@@ -669,6 +707,8 @@ static void test_wrong_shapes(void **state) {
     expect_death(1, NO_MATCH("linear", "tensor of shape (3, 5)", "(2, 3)"), die_linear, NULL);
     expect_death(1, NO_MATCH("add_bias", "tensor of shape (4,)", "(2, 5)"), die_linear_bias, NULL);
     expect_death(1, NO_MATCH("add_bias", "tensor of shape (4,)", "(2, 3)"), die_add_bias, NULL);
+    expect_death(1, NO_MATCH("add", "tensor of shape (3, 2)", "(2, 3)"), die_add, NULL);
+    expect_death(1, NO_MATCH("add", "tensor of shape (2, 3, 1)", "(2, 3)"), die_add_ndim, NULL);
     expect_death(1, NO_MATCH("conv2d", "tensor of shape (3, 4, 3, 3)", "(1, 2, 5, 5)"), die_conv2d,
                  NULL);
     expect_death(1, NO_MATCH("conv2d", "tensor of shape (4,)", "(3, 2, 3, 3)"), die_conv2d_bias,
@@ -684,6 +724,7 @@ static void test_wrong_shapes(void **state) {
 DYING(devices_mm, mm(T(0, 2, 3), named("W3", T(1, 3, 5))))
 DYING(devices_linear, linear(T(1, 2, 3), T(0, 5, 3), NULL))
 DYING(devices_bias, add_bias(T(0, 2, 3), T(2, 3)))
+DYING(devices_add, add(T(0, 2, 3), T(1, 2, 3)))
 DYING(devices_conv_W, conv2d(T(0, 1, 1, 5, 5), T(1, 1, 1, 3, 3), NULL))
 DYING(devices_conv_b, conv2d(T(0, 1, 1, 5, 5), T(0, 1, 1, 3, 3), T(1, 1)))
 DYING(devices_loss, cross_entropy(T(0, 2, 3), T(1, 2)))
@@ -700,6 +741,8 @@ static void test_tensors_on_different_devices(void **state) {
                  die_devices_linear, NULL);
     expect_death(1, "add_bias: tensor (2, 3) is on cpu:0, but tensor (3,) is on cpu:2",
                  die_devices_bias, NULL);
+    expect_death(1, "add: tensor (2, 3) is on cpu:0, but tensor (2, 3) is on cpu:1",
+                 die_devices_add, NULL);
     expect_death(1, "conv2d: tensor (1, 1, 5, 5) is on cpu:0, but tensor (1, 1, 3, 3) is on cpu:1",
                  die_devices_conv_W, NULL);
     expect_death(1, "conv2d: tensor (1, 1, 5, 5) is on cpu:0, but tensor (1,) is on cpu:1",
@@ -801,6 +844,7 @@ int main(int argc, char *argv[]) {
         ON_BOTH(test_gradient_of_avg_pool2d_that_leaves_a_rim),
         ON_BOTH(test_gradient_of_avg_pool2d_that_overlaps),
         ON_BOTH(test_gradient_of_relu),
+        ON_BOTH(test_gradient_of_add),
         ON_BOTH(test_gradient_of_mm),
         ON_BOTH(test_gradient_of_add_bias),
         ON_BOTH(test_gradient_of_linear),
@@ -811,6 +855,8 @@ int main(int argc, char *argv[]) {
         ON_BOTH(test_options_of_conv2d_and_avg_pool2d),
         ON_BOTH(test_gradient_of_small_network),
         ON_BOTH(test_gradient_of_mm_of_a_matrix_with_itself),
+        ON_BOTH(test_gradient_of_tensor_plus_itself),
+        ON_BOTH(test_gradient_of_residual),
         ON_BOTH(test_gradient_of_two_branches),
         ON_BOTH(test_gradient_of_row_plus_itself),
         ON_BOTH(test_gradient_of_param_row_plus_itself),
@@ -821,6 +867,7 @@ int main(int argc, char *argv[]) {
         ON_BOTH(test_two_passes_add_up_and_sgd_zeroes),
         ON_BOTH(test_microbatches_on_one_tape),
         ON_BOTH(test_inputs_without_gradient),
+        ON_BOTH(test_add_of_a_constant),
         ON_BOTH(test_no_grad_records_nothing),
         ON_BOTH(test_reshape_shares_data_and_gradient),
         ON_BOTH(test_no_rows),

@@ -28,7 +28,7 @@ static const double SUMMED = 2e-5;  // sums of up to a few thousand, in any orde
 
 // ---- arrays on the device --------------------------------------------------------------------
 
-enum { GUARD = 64, MAX_BLOCKS = 8 }; // in floats: 256 bytes keep the alignment
+enum { GUARD = 64, MAX_BLOCKS = 12 }; // in floats: 256 bytes keep the alignment
 
 typedef struct Block {
     Device *device;
@@ -192,6 +192,17 @@ static void shapes_of_fill(Device *device) {
     }
 }
 
+static void shapes_of_scale(Device *device) {
+    FOR_SIZES(n) {
+        Block *x = output(device, n, 1);
+        launch(device, scale, .x = x->at, .factor = 0.3f, .n = n);
+        double *expected = doubles(n);
+        for (size_t i = 0; i < n; i++) expected[i] = (double)0.3f * x->values[i];
+        check(x, expected, ROUNDED, "scale of %zu", n);
+        free_blocks();
+    }
+}
+
 static void shapes_of_add(Device *device) {
     FOR_SIZES(n) {
         Block *x = input(device, n), *y = output(device, n, 1);
@@ -199,6 +210,30 @@ static void shapes_of_add(Device *device) {
         double *expected = doubles(n);
         for (size_t i = 0; i < n; i++) expected[i] = (double)y->values[i] + x->values[i];
         check(y, expected, ROUNDED, "add of %zu", n);
+        free_blocks();
+    }
+}
+
+// The sum in memory of its own, then in that of either term.
+static void shapes_of_add_forward(Device *device) {
+    for (int in_place = 0; in_place < 3; in_place++) FOR_SIZES(n) {
+            Block *A = input(device, n), *B = input(device, n), *Y = output(device, n, 0);
+            if (in_place) Y = in_place == 1 ? A : B, Y->output = true;
+            launch(device, add_forward, .A = A->at, .B = B->at, .Y = Y->at, .n = n);
+            double *expected = doubles(n);
+            for (size_t i = 0; i < n; i++) expected[i] = (double)A->values[i] + B->values[i];
+            check(Y, expected, ROUNDED, "add_forward of %zu, in place %d", n, in_place);
+            free_blocks();
+        }
+}
+
+static void shapes_of_add_backward(Device *device) {
+    FOR_BETA(beta) FOR_SIZES(n) {
+        Block *dY = input(device, n), *dX = output(device, n, beta);
+        launch(device, add_backward, .dY = dY->at, .dX = dX->at, .beta = beta, .n = n);
+        double *expected = doubles(n);
+        for (size_t i = 0; i < n; i++) expected[i] = updated(dX, i, beta, dY->values[i]);
+        check(dX, expected, ROUNDED, "add_backward of %zu, beta %g", n, beta);
         free_blocks();
     }
 }
@@ -577,6 +612,239 @@ static void shapes_of_avg_pool2d_backward(Device *device) {
     for_each_pool(device, check_avg_pool2d_backward);
 }
 
+// ---- batch normalisation -----------------------------------------------------------------------
+
+// N, C, S
+static const int NORMS[][3] = {
+    {0, 3, 4},  {2, 3, 0},   {2, 0, 4},    {1, 1, 1},    {1, 5, 1},    {2, 1, 1},   {3, 1, 33},
+    {9, 3, 2},  {64, 7, 1},  {5, 2, 17},   {2, 33, 16},  {17, 3, 255}, {3, 2, 257}, {1, 600, 3},
+    {4, 5, 49}, {3, 6, 784}, {33, 33, 16}, {5, 3, 1111}, // the last two: for several threads
+};
+// A channel's mean, for deviations of about 1: they keep 7, 3 and 2 digits.
+static const float CENTRES[] = {0, 1e4f, 1e5f};
+#define FOR_NORMS(N, C, S, centre)                                                                 \
+    for (size_t i_ = 0; i_ < COUNT(NORMS); i_++)                                                   \
+        for (int N = NORMS[i_][0], C = NORMS[i_][1], S = NORMS[i_][2], t_ = 0; t_ < 3; t_++)       \
+            for (float centre = CENTRES[t_], once_ = 1; once_; once_ = 0)
+
+static const float EPS = 0.05f; // large, so that it matters
+
+// Numbers between centre - size and centre + size.
+static Block *around(Device *device, size_t n, float centre, float size) {
+    float *values = xmalloc((n + 1) * sizeof(float));
+    random_floats(values, n, next_seed++);
+    for (size_t i = 0; i < n; i++) values[i] = centre + size * values[i];
+    return block_of(device, values, n, false);
+}
+
+static void shapes_of_batch_norm_stats(Device *device) {
+    FOR_NORMS(N, C, S, centre) {
+        Block *X = around(device, (size_t)N * (size_t)(C * S), centre, 2);
+        size_t channels = (size_t)C;
+        Block *stats = output(device, 2 * channels + 1, 0);
+        launch(device, batch_norm_stats, .X = X->at, .stats = stats->at, .N = N, .C = C, .S = S);
+        const float *got = read_back(stats);
+        if (record.on) {
+            append_to_record(got, stats->n);
+        } else {
+            float *values = copy_of_start(stats);
+            batch_norm_stats_naive(&(struct batch_norm_stats_args){X->values, values, N, C, S});
+            double *expected = widened(values, stats->n);
+            char what[80];
+            snprintf(what, sizeof what, "batch_norm_stats (%d,%d,%d) around %g", N, C, S, centre);
+            assert_all_close(got, expected, channels, 1.2e-7, what); // the last bit
+            assert_all_close(got + channels, expected + channels, channels, SUMMED, what);
+            assert_all_close(got + 2 * channels, expected + 2 * channels, 1, EXACT, what);
+            free(expected);
+        }
+        free_blocks();
+    }
+}
+
+// Rows of each device: none in the first two; in the next two one number, if there is one pixel.
+static const struct {
+    int k, rows[7];
+} PARTS[] = {{1, {0}},    {3, {0, 0, 0}}, {1, {1}},          {2, {0, 1}},
+             {1, {7}},    {2, {4, 4}},    {2, {1, 6}},       {2, {5, 0}},
+             {2, {0, 5}}, {3, {3, 0, 2}}, {4, {2, 1, 1, 9}}, {7, {1, 1, 2, 1, 1, 2, 1}}};
+
+// Statistics of k devices, whose means differ.
+static Block *stats_of_parts(Device *device, size_t parts, int C, int S, float centre) {
+    size_t channels = (size_t)C, stride = 2 * channels + 1, n = (size_t)PARTS[parts].k * stride;
+    float *values = xmalloc(sizeof(float) * n);
+    random_floats(values, n, next_seed++);
+    for (int i = 0; i < PARTS[parts].k; i++) {
+        float *mean = values + (size_t)i * stride, *M2 = mean + channels, count;
+        count = M2[channels] = (float)(PARTS[parts].rows[i] * S);
+        for (size_t c = 0; c < channels; c++) {
+            mean[c] = count > 0 ? centre + 2 * mean[c] : 0;
+            M2[c] = count > 1 ? count * fabsf(M2[c]) : 0;
+        }
+    }
+    return block_of(device, values, n, false);
+}
+
+typedef struct Moments {
+    double count, mean, M2;
+} Moments;
+
+// Of channel c over all devices: what each has, and how far its mean lies from that of all.
+static Moments moments_of(const float *stats, int k, size_t C, size_t c) {
+    Moments all = {0};
+    size_t stride = 2 * C + 1, end = (size_t)k * stride;
+    for (size_t i = 0; i < end; i += stride) all.count += stats[i + 2 * C];
+    if (all.count == 0) return all;
+    for (size_t i = 0; i < end; i += stride)
+        all.mean += (double)stats[i + 2 * C] * stats[i + c] / all.count;
+    for (size_t i = 0; i < end; i += stride) {
+        double off = stats[i + c] - all.mean;
+        all.M2 += stats[i + C + c] + stats[i + 2 * C] * off * off;
+    }
+    return all;
+}
+
+// Output 0 is mean, 1 var, 2 running_mean, 3 running_var; out held `old` at first.
+static double merged(int output, Moments m, double old, double momentum) {
+    switch (output) {
+    case 0:
+        return m.mean;
+    case 1:
+        return m.count > 0 ? m.M2 / m.count : 0;
+    case 2:
+        return m.count > 0 ? (1 - momentum) * old + momentum * m.mean : old;
+    default:
+        return m.count > 1 ? (1 - momentum) * old + momentum * m.M2 / (m.count - 1) : old;
+    }
+}
+
+static void check_batch_norm_merge(Device *device, size_t parts, int C, int S, float centre,
+                                   float momentum, bool running) {
+    static const char *const names[] = {"mean", "var", "running_mean", "running_var"};
+    size_t channels = (size_t)C;
+    Block *stats = stats_of_parts(device, parts, C, S, centre), *outputs[4];
+    for (int i = 0; i < 4; i++) outputs[i] = output(device, channels, (float)(i / 2));
+    Block *count = output(device, 1, 0);
+    int k = PARTS[parts].k;
+    launch(device, batch_norm_merge, .stats = stats->at, .mean = outputs[0]->at,
+           .var = outputs[1]->at, .count = count->at,
+           .running_mean = running ? outputs[2]->at : NULL,
+           .running_var = running ? outputs[3]->at : NULL, .momentum = momentum, .k = k, .C = C);
+    for (int i = 0; i < 4; i++) {
+        double *expected = doubles(channels);
+        for (size_t c = 0; c < channels; c++)
+            expected[c] = merged(i, moments_of(stats->values, k, channels, c),
+                                 outputs[i]->values[c], running ? (double)momentum : 0);
+        bool copied = (i == 0 && k == 1) || (i >= 2 && !running); // to the bit
+        check(outputs[i], expected, copied ? EXACT : ROUNDED,
+              "batch_norm_merge: %s of case %zu, C %d, S %d, around %g, momentum %g", names[i],
+              parts, C, S, centre, momentum);
+    }
+    double *total = doubles(1);
+    for (int i = 0; i < k; i++) total[0] += PARTS[parts].rows[i] * S;
+    check(count, total, EXACT, "batch_norm_merge: count of case %zu", parts);
+    free_blocks();
+}
+
+static void shapes_of_batch_norm_merge(Device *device) {
+    static const int channels[] = {0, 1, 3, 300}, pixels[] = {1, 6};
+    for (size_t i = 0; i < COUNT(PARTS) * 24; i++) {
+        size_t parts = i / 24;
+        int C = channels[i % 4], S = pixels[i / 4 % 2];
+        float centre = CENTRES[i / 8 % 3];
+        check_batch_norm_merge(device, parts, C, S, centre, 0.1f, true);
+        check_batch_norm_merge(device, parts, C, S, centre, 1, true);
+        check_batch_norm_merge(device, parts, C, S, centre, 0.3f, false);
+    }
+}
+
+static void shapes_of_batch_norm_forward(Device *device) {
+    FOR_NORMS(N, C, S, centre) {
+        size_t n = (size_t)N * (size_t)(C * S), channels = (size_t)C;
+        Block *X = around(device, n, centre, 2), *mean = around(device, channels, centre, 1);
+        Block *var = around(device, channels, 0.6f, 0.5f);
+        Block *weight = input(device, channels), *bias = input(device, channels);
+        Block *Y = output(device, n, 0);
+        struct batch_norm_forward_args args = {X->at, mean->at, var->at, weight->at, bias->at,
+                                               Y->at, EPS,      N,       C,          S};
+        device_launch(device, KERNEL_batch_norm_forward, &args, sizeof args);
+        args = (struct batch_norm_forward_args){X->values,
+                                                mean->values,
+                                                var->values,
+                                                weight->values,
+                                                bias->values,
+                                                copy_of_start(Y),
+                                                EPS,
+                                                N,
+                                                C,
+                                                S};
+        if (!record.on) batch_norm_forward_naive(&args);
+        check(Y, widened(args.Y, n), 2e-6, "batch_norm_forward (%d,%d,%d) around %g", N, C, S,
+              centre);
+        free_blocks();
+    }
+}
+
+static void shapes_of_batch_norm_backward_sums(Device *device) {
+    FOR_NORMS(N, C, S, centre) {
+        size_t n = (size_t)N * (size_t)(C * S), channels = (size_t)C;
+        Block *X = around(device, n, centre, 2), *mean = around(device, channels, centre, 1);
+        Block *dY = input(device, n), *var = around(device, channels, 0.6f, 0.5f);
+        Block *sums = output(device, 2 * channels, 0);
+        struct batch_norm_backward_sums_args args = {dY->at, X->at, mean->at, var->at, sums->at,
+                                                     EPS,    N,     C,        S};
+        device_launch(device, KERNEL_batch_norm_backward_sums, &args, sizeof args);
+        args = (struct batch_norm_backward_sums_args){
+            dY->values, X->values, mean->values, var->values, copy_of_start(sums), EPS, N, C, S};
+        if (!record.on) batch_norm_backward_sums_naive(&args);
+        check(sums, widened(args.sums, sums->n), 2 * SUMMED,
+              "batch_norm_backward_sums (%d,%d,%d) around %g", N, C, S, centre);
+        free_blocks();
+    }
+}
+
+// The sums are those of several devices, so they and the count are larger than this one's.
+static void check_batch_norm_backward_input(Device *device, int N, int C, int S, float centre,
+                                            float beta, bool frozen) {
+    size_t n = (size_t)N * (size_t)(C * S), channels = (size_t)C;
+    const float all = (float)(3 * N * S + 5);
+    Block *X = around(device, n, centre, 2), *mean = around(device, channels, centre, 1);
+    Block *dY = input(device, n), *var = around(device, channels, 0.6f, 0.5f);
+    Block *weight = input(device, channels), *sums = around(device, 2 * channels, 0, all / 2);
+    Block *count = given(device, &all, 1), *dX = output(device, n, beta);
+    struct batch_norm_backward_input_args args = {
+        dY->at, X->at, mean->at, var->at, weight->at, sums->at, count->at,
+        dX->at, EPS,   beta,     N,       C,          S};
+    if (frozen) args.sums = args.X = args.mean = args.count = NULL;
+    device_launch(device, KERNEL_batch_norm_backward_input, &args, sizeof args);
+    args = (struct batch_norm_backward_input_args){dY->values,
+                                                   X->values,
+                                                   mean->values,
+                                                   var->values,
+                                                   weight->values,
+                                                   sums->values,
+                                                   &all,
+                                                   NULL,
+                                                   EPS,
+                                                   beta,
+                                                   N,
+                                                   C,
+                                                   S};
+    args.dX = copy_of_start(dX);
+    if (frozen) args.sums = NULL;
+    if (!record.on) batch_norm_backward_input_naive(&args);
+    check(dX, widened(args.dX, n), 4e-6,
+          "batch_norm_backward_input (%d,%d,%d) around %g, beta %g, frozen %d", N, C, S, centre,
+          beta, frozen);
+    free_blocks();
+}
+
+static void shapes_of_batch_norm_backward_input(Device *device) {
+    FOR_BETA(beta) FOR_NORMS(N, C, S, centre) {
+        check_batch_norm_backward_input(device, N, C, S, centre, beta, false);
+        check_batch_norm_backward_input(device, N, C, S, centre, beta, true);
+    }
+}
+
 // ---- loss, accuracy, update ------------------------------------------------------------------
 
 // rows, classes
@@ -692,7 +960,10 @@ static void shapes_of_sgd(Device *device) {
 
 #define TESTED(KERNEL)                                                                             \
     KERNEL(fill)                                                                                   \
+    KERNEL(scale)                                                                                  \
     KERNEL(add)                                                                                    \
+    KERNEL(add_forward)                                                                            \
+    KERNEL(add_backward)                                                                           \
     KERNEL(sum_forward)                                                                            \
     KERNEL(sum_backward)                                                                           \
     KERNEL(relu_forward)                                                                           \
@@ -705,6 +976,11 @@ static void shapes_of_sgd(Device *device) {
     KERNEL(conv2d_backward_params)                                                                 \
     KERNEL(avg_pool2d_forward)                                                                     \
     KERNEL(avg_pool2d_backward)                                                                    \
+    KERNEL(batch_norm_stats)                                                                       \
+    KERNEL(batch_norm_merge)                                                                       \
+    KERNEL(batch_norm_forward)                                                                     \
+    KERNEL(batch_norm_backward_sums)                                                               \
+    KERNEL(batch_norm_backward_input)                                                              \
     KERNEL(cross_entropy_forward)                                                                  \
     KERNEL(cross_entropy_backward)                                                                 \
     KERNEL(count_correct)                                                                          \
@@ -930,6 +1206,69 @@ static void test_avg_pool2d_by_hand(void **state) {
     free_blocks();
 }
 
+// Two images of two channels of two pixels. Deviations are -3, -1, 1, 3 in some order; with eps,
+// the standard deviation is 4, so that all is exact.
+static const float norm_X[] = {1, 3, 10, 16, 5, 7, 12, 14}, norm_mean[] = {4, 13};
+static const float norm_var[] = {5, 5}, norm_eps = 11, norm_weight[] = {4, 8},
+                   norm_bias[] = {1, -1};
+
+static void test_batch_norm_forward_by_hand(void **state) {
+    Device *device = device_under_test(state);
+    const float expected_stats[] = {4, 13, 20, 20, 4}, halves[] = {2, 13, 2, 18, 2, 6, 13, 2, 2, 2};
+    const float expected_Y[] = {-2, 0, -7, 5, 2, 4, -3, 1}, four = 4;
+    float values[8];
+    batch_norm_stats_naive(&(struct batch_norm_stats_args){norm_X, values, 2, 2, 2});
+    expect_values(values, expected_stats, 5);
+    batch_norm_forward_naive(&(struct batch_norm_forward_args){
+        norm_X, norm_mean, norm_var, norm_weight, norm_bias, values, norm_eps, 2, 2, 2});
+    expect_values(values, expected_Y, 8);
+    Block *X = given(device, norm_X, 8), *stats = output(device, 5, 0);
+    Block *of_images = given(device, halves, 10), *mean = output(device, 2, 0);
+    Block *var = output(device, 2, 0), *count = output(device, 1, 0), *Y = output(device, 8, 0);
+    Block *weight = given(device, norm_weight, 2), *bias = given(device, norm_bias, 2);
+    launch(device, batch_norm_stats, .X = X->at, .stats = stats->at, .N = 2, .C = 2, .S = 2);
+    launch(device, batch_norm_merge, .stats = of_images->at, .mean = mean->at, .var = var->at,
+           .count = count->at, .k = 2, .C = 2);
+    launch(device, batch_norm_forward, .X = X->at, .mean = mean->at, .var = var->at,
+           .weight = weight->at, .bias = bias->at, .Y = Y->at, .eps = norm_eps, .N = 2, .C = 2,
+           .S = 2);
+    expect_values(read_back(stats), expected_stats, 5);
+    expect_values(read_back(mean), norm_mean, 2);
+    expect_values(read_back(var), norm_var, 2);
+    expect_values(read_back(count), &four, 1);
+    expect_values(read_back(Y), expected_Y, 8);
+    free_blocks();
+}
+
+static void test_batch_norm_backward_by_hand(void **state) {
+    Device *device = device_under_test(state);
+    const float dY[] = {3, 0, 0, 3, 0, 6, 0, 3}, expected_sums[] = {9, 6, 2.25f, 3}, four = 4;
+    // dX is once and twice dY - 9 / 4 - deviation / 4 * 2.25 / 4, in the other channel
+    // dY - 6 / 4 - deviation / 4 * 3 / 4
+    const float expected_dX[] = {1.171875f,  -2.109375f, -1.875f, 1.875f,
+                                 -2.390625f, 3.328125f,  -2.625f, 2.625f};
+    float sums[4], dX[8];
+    batch_norm_backward_sums_naive(&(struct batch_norm_backward_sums_args){
+        dY, norm_X, norm_mean, norm_var, sums, norm_eps, 2, 2, 2});
+    expect_values(sums, expected_sums, 4);
+    batch_norm_backward_input_naive(&(struct batch_norm_backward_input_args){
+        dY, norm_X, norm_mean, norm_var, norm_weight, sums, &four, dX, norm_eps, 0, 2, 2, 2});
+    expect_values(dX, expected_dX, 8);
+    Block *X = given(device, norm_X, 8), *d = given(device, dY, 8),
+          *count = given(device, &four, 1);
+    Block *mean = given(device, norm_mean, 2), *var = given(device, norm_var, 2);
+    Block *weight = given(device, norm_weight, 2);
+    Block *to_sums = output(device, 4, 0), *to_X = output(device, 8, 0);
+    launch(device, batch_norm_backward_sums, .dY = d->at, .X = X->at, .mean = mean->at,
+           .var = var->at, .sums = to_sums->at, .eps = norm_eps, .N = 2, .C = 2, .S = 2);
+    launch(device, batch_norm_backward_input, .dY = d->at, .X = X->at, .mean = mean->at,
+           .var = var->at, .weight = weight->at, .sums = to_sums->at, .count = count->at,
+           .dX = to_X->at, .eps = norm_eps, .N = 2, .C = 2, .S = 2);
+    expect_values(read_back(to_sums), expected_sums, 4);
+    expect_values(read_back(to_X), expected_dX, 8);
+    free_blocks();
+}
+
 // Halves and quarters are exact, so nothing may be rounded.
 static void test_sgd_by_hand(void **state) {
     Device *device = device_under_test(state);
@@ -1027,6 +1366,124 @@ static void test_avg_pool2d_of_nan(void **state) {
     const float *got = read_back(Y);
     for (int i = 0; i < 4; i++) assert_int_equal(isnan(got[i]) != 0, i == 2);
     free_blocks();
+}
+
+// A NaN in one channel makes that channel NaN and no other; so does an infinity.
+static void test_batch_norm_of_nan(void **state) {
+    Device *device = device_under_test(state);
+    enum { N = 3, C = 4, S = 5 };
+    const float zeros[C] = {0}, ones[C] = {1, 1, 1, 1}, bad[] = {NAN, INFINITY};
+    for (int i = 0; i < 2 * C; i++) {
+        float x[N * C * S];
+        random_floats(x, N * C * S, 1);
+        x[(1 * C + i % C) * S + 2] = bad[i / C];
+        Block *X = given(device, x, N * C * S), *Y = output(device, N * C * S, 0);
+        Block *stats = output(device, 2 * C + 1, 0), *mean = output(device, C, 0);
+        Block *var = output(device, C, 0), *count = output(device, 1, 0);
+        Block *running_mean = output(device, C, 1), *running_var = output(device, C, 1);
+        Block *weight = given(device, ones, C), *bias = given(device, zeros, C);
+        launch(device, batch_norm_stats, .X = X->at, .stats = stats->at, .N = N, .C = C, .S = S);
+        launch(device, batch_norm_merge, .stats = stats->at, .mean = mean->at, .var = var->at,
+               .count = count->at, .running_mean = running_mean->at, .running_var = running_var->at,
+               .momentum = 0.1f, .k = 1, .C = C);
+        launch(device, batch_norm_forward, .X = X->at, .mean = mean->at, .var = var->at,
+               .weight = weight->at, .bias = bias->at, .Y = Y->at, .eps = 1e-5f, .N = N, .C = C,
+               .S = S);
+        const float *y = read_back(Y), *v = read_back(running_var);
+        for (int j = 0; j < N * C * S; j++) assert_int_equal(isnan(y[j]) != 0, j / S % C == i % C);
+        for (int c = 0; c < C; c++) assert_int_equal(isnan(v[c]) != 0, c == i % C);
+        free_blocks();
+    }
+}
+
+// A variance is never negative, or its root could be NaN. That of equal numbers is as good as zero.
+static void test_batch_norm_of_equal_numbers(void **state) {
+    Device *device = device_under_test(state);
+    const float values[] = {0, 0.1f, -1.0f / 3, 10000.1f, 1e-20f, 123456.7f};
+    const int sizes[] = {1, 3, 7, 30, 333, 10007, 100003}; // a mean of many is off by many bits
+    for (size_t i = 0; i < COUNT(values) * COUNT(sizes); i++) {
+        int n = sizes[i / COUNT(values)];
+        float x = values[i % COUNT(values)], *same = xmalloc(sizeof(float) * (size_t)n * 3);
+        for (int j = 0; j < 3 * n; j++) same[j] = x;
+        Block *X = given(device, same, (size_t)n * 3), *stats = output(device, 3, 0);
+        launch(device, batch_norm_stats, .X = X->at, .stats = stats->at, .N = 3, .C = 1, .S = n);
+        const float *got = read_back(stats);
+        assert_true(fabsf(got[0] - x) <= 1.2e-7f * fabsf(x));
+        assert_true(got[1] >= 0 && sqrt(got[1] / (3 * n)) <= 1e-6 * fabsf(x));
+        free_blocks();
+        free(same);
+    }
+}
+
+// ---- batch normalisation over several devices ------------------------------------------------
+
+enum { NORM_N = 6, NORM_C = 3, NORM_S = 5, NORM_IMAGE = NORM_C * NORM_S };
+
+// The sum of dY times the normalised X, as a function of X alone: its mean and variance included.
+static double norm_loss(const double *X, const float *dY, const float *weight, const float *bias) {
+    double loss = 0;
+    for (int c = 0; c < NORM_C; c++) {
+        double mean = 0, var = 0;
+#define FOR_ALL(at)                                                                                \
+    for (int i = 0, at; at = (i / NORM_S * NORM_C + c) * NORM_S + i % NORM_S, i < NORM_N * NORM_S; \
+         i++)
+        FOR_ALL(at) mean += X[at] / (NORM_N * NORM_S);
+        FOR_ALL(at) var += (X[at] - mean) * (X[at] - mean) / (NORM_N * NORM_S);
+        FOR_ALL(at) loss += dY[at] * (weight[c] * (X[at] - mean) / sqrt(var + EPS) + bias[c]);
+    }
+    return loss;
+}
+
+// The rows are cut as if each part were a device's; each part is normalised with all rows'
+// statistics.
+static void check_batch_norm_of_parts(Device *device, int k, const int *rows) {
+    Block *X = input(device, NORM_N * NORM_IMAGE), *dY = input(device, X->n);
+    Block *weight = input(device, NORM_C), *sums = output(device, 2 * NORM_C, 0);
+    Block *stats = output(device, (size_t)k * (2 * NORM_C + 1), 0),
+          *mean = output(device, NORM_C, 0);
+    Block *var = output(device, NORM_C, 0), *count = output(device, 1, 0);
+    Block *own = output(device, 2 * NORM_C, 0), *dX = output(device, X->n, 0);
+    for (int i = 0, at = 0; i < k; at += rows[i++] * NORM_IMAGE)
+        launch(device, batch_norm_stats, .X = X->at + at, .stats = stats->at + i * (2 * NORM_C + 1),
+               .N = rows[i], .C = NORM_C, .S = NORM_S);
+    launch(device, batch_norm_merge, .stats = stats->at, .mean = mean->at, .var = var->at,
+           .count = count->at, .k = k, .C = NORM_C);
+    launch(device, fill, .x = sums->at, .value = 0, .n = sums->n);
+    for (int i = 0, at = 0; i < k; at += rows[i++] * NORM_IMAGE) {
+        launch(device, batch_norm_backward_sums, .dY = dY->at + at, .X = X->at + at,
+               .mean = mean->at, .var = var->at, .sums = own->at, .eps = EPS, .N = rows[i],
+               .C = NORM_C, .S = NORM_S);
+        launch(device, add, .y = sums->at, .x = own->at, .n = sums->n);
+    }
+    for (int i = 0, at = 0; i < k; at += rows[i++] * NORM_IMAGE)
+        launch(device, batch_norm_backward_input, .dY = dY->at + at, .X = X->at + at,
+               .mean = mean->at, .var = var->at, .weight = weight->at, .sums = sums->at,
+               .count = count->at, .dX = dX->at + at, .eps = EPS, .N = rows[i], .C = NORM_C,
+               .S = NORM_S);
+
+    const double step = 1e-4;
+    const float bias[NORM_C] = {0};
+    double *expected = doubles(X->n), *values = doubles(X->n);
+    for (size_t i = 0; i < X->n; i++) values[i] = X->values[i];
+    for (size_t i = 0; i < X->n; i++) {
+        values[i] = X->values[i] + step;
+        expected[i] = norm_loss(values, dY->values, weight->values, bias);
+        values[i] = X->values[i] - step;
+        expected[i] -= norm_loss(values, dY->values, weight->values, bias);
+        expected[i] /= 2 * step;
+        values[i] = X->values[i];
+    }
+    free(values);
+    check(dX, expected, 1e-6, "the gradient of batch_norm over %d devices", k);
+    free_blocks();
+}
+
+static void test_batch_norm_of_several_devices(void **state) {
+    Device *device = device_under_test(state);
+    check_batch_norm_of_parts(device, 1, (int[]){6});
+    check_batch_norm_of_parts(device, 2, (int[]){3, 3});
+    check_batch_norm_of_parts(device, 3, (int[]){1, 0, 5});
+    check_batch_norm_of_parts(device, 4, (int[]){0, 4, 1, 1});
 }
 
 static void test_sum_of_nan(void **state) {
@@ -1153,12 +1610,17 @@ int main(int argc, char *argv[]) {
         ON_BOTH(test_conv2d_forward_by_hand),
         ON_BOTH(test_conv2d_backward_by_hand),
         ON_BOTH(test_avg_pool2d_by_hand),
+        ON_BOTH(test_batch_norm_forward_by_hand),
+        ON_BOTH(test_batch_norm_backward_by_hand),
         ON_BOTH(test_sgd_by_hand),
         TESTED(ENTRY) // each has its comma
         ON_BOTH(test_relu_of_special_numbers),
         ON_BOTH(test_gemm_of_nan),
         ON_BOTH(test_conv2d_of_nan),
         ON_BOTH(test_avg_pool2d_of_nan),
+        ON_BOTH(test_batch_norm_of_nan),
+        ON_BOTH(test_batch_norm_of_equal_numbers),
+        ON_BOTH(test_batch_norm_of_several_devices),
         ON_BOTH(test_sum_of_nan),
         ON_BOTH(test_cross_entropy_of_extremes),
         ON_BOTH(test_cross_entropy_of_nan),

@@ -17,8 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const Strategy *const strategies[] = {&across_layers, &within_layers, &across_data};
-
 static void open_devices(Device *devices[], int k) {
     for (int i = 0; i < k; i++) devices[i] = try_gpu(i);
     share_cores(devices, k);

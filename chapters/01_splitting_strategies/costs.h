@@ -7,6 +7,8 @@
 
 extern const Network alexnet_network, resnet18_network; // for ImageNet: 224 x 224, 1000 classes
 
+static inline double megabytes(double bytes) { return bytes / 1e6; }
+
 double network_params(const Network *network);
 double network_macs(const Network *network); // for one image, forward
 

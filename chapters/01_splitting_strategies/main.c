@@ -18,18 +18,18 @@
 // What you will see: the three ways at work, each checked against one device; a table of their
 // costs with the bytes that were counted next to those that a formula says; how idle a pipeline is;
 // in plots/ what each device did when, and what a model predicts for AlexNet and ResNet-18 on up to
-// 1024 devices. On 2 cores it takes about half a minute.
+// 1024 devices. On 2 idle cores it takes about 20 seconds.
 //
 // Read in this order: network.c (LeNet as a list of layers), spread.h (who holds what), then one
 // file for each way: strategy_pipeline.c, strategy_within.c, strategy_data.c. costs.c has the
-// formulas.
+// formulas, predict.c what they say of larger networks.
 #include "../../common/error.h"
 #include "../../common/fashion_mnist.h"
 #include "../../common/file.h"
 #include "../../common/flags.h"
-#include "../../common/plot.h"
 #include "../../common/timer.h"
 #include "costs.h"
+#include "predict.h"
 #include "timeline.h"
 
 #include <math.h>
@@ -42,16 +42,12 @@ static Tensor *params[MAX_PARAMS]; // of LeNet: the common start, on the host
 static Tensor *X, *y;              // one minibatch, on the host
 static int ks[3] = {1, 2, 4}, num_ks = 3;
 
-enum { NUM_STRATEGIES = 3, MICROBATCHES = 4 };
-static const Strategy *const strategies[NUM_STRATEGIES] = {&across_layers, &within_layers,
-                                                           &across_data};
+enum { MICROBATCHES = 4 };
 
 // The book draws its start from N(0, 0.01^2). The scores are then so close to zero that the loss is
 // log 10 per image whatever the layers do, and would hide their mistakes. So the start is ten times
 // as large here.
 static const double SCALE = 0.1;
-
-static double megabytes(double bytes) { return bytes / 1e6; }
 
 // ## The problem
 //
@@ -108,6 +104,9 @@ static Reference one_device(void) {
     }
     sgd(there, num_params(&lenet_network), flags.lr, X->shape[0]);
     r.next_loss = (double)item(loss_on(device, there));
+    if (!(r.next_loss <= 10 * r.loss)) // differences by rounding would grow as much; or it is a NaN
+        die("start again with a smaller --lr", "one update with lr %g takes the loss from %g to %g",
+            (double)flags.lr, r.loss / X->shape[0], r.next_loss / X->shape[0]);
     for (int p = 0; p < num_params(&lenet_network); p++) tensor_free(there[p]);
     printf("One device (%s): loss %.6f per image, %.6f after one update\n\n", device_name(device),
            r.loss / X->shape[0], r.next_loss / X->shape[0]);
@@ -124,7 +123,7 @@ static const double TOLERANCE = 1e-5;
 static double check_loss(const Spread *s, double expected) {
     double difference = fabs(spread_loss(s) / expected - 1);
     if (!(difference <= TOLERANCE))
-        die("a bug: please report it", "%s on %d devices: loss %.8g, one device has %.8g",
+        die("a bug: please report it", "%s, k = %d: loss %.8g, one device has %.8g",
             s->strategy->name, s->k, spread_loss(s), expected);
     return difference;
 }
@@ -143,8 +142,8 @@ static double check_gradients(const Spread *s, const Reference *r) {
         free(grad);
         if (!(difference <= TOLERANCE * largest))
             die("a bug: please report it",
-                "%s on %d devices: the gradient of %s differs by %g from one device's",
-                s->strategy->name, s->k, params[p]->name, difference);
+                "%s, k = %d: the gradient of %s differs by %g from one device's", s->strategy->name,
+                s->k, params[p]->name, difference);
         if (largest > 0) worst = fmax(worst, difference / largest);
     }
     return worst;
@@ -152,7 +151,9 @@ static double check_gradients(const Spread *s, const Reference *r) {
 
 static void print_holdings(const Spread *s) {
     for (int i = 0; i < s->k; i++) {
-        printf("    %s holds", device_name(s->devices[i]));
+        printf("    %s %.3f + %.2f MB:", device_name(s->devices[i]),
+               megabytes((double)spread_param_bytes(s, i)),
+               megabytes((double)arena_used_bytes(s->devices[i])));
         const char *comma = " ";
         for (int l = 0; l < lenet_network.num_layers; l++) {
             Part part = s->part[i][l];
@@ -184,7 +185,7 @@ static Row costs_of(const Spread *s) {
     double syncs = s->strategy->syncs(&lenet_network, s->k, MICROBATCHES);
     if (row.moved != row.formula || row.syncs != syncs)
         die("a bug: please report it",
-            "%s on %d devices: %.0f bytes moved, %d syncs; the formulas say %.0f, %.0f",
+            "%s, k = %d: %.0f bytes moved, %d syncs; the formulas say %.0f, %.0f",
             s->strategy->name, s->k, row.moved, row.syncs, row.formula, syncs);
     for (int i = 0; i < s->k; i++) {
         double held = (double)spread_param_bytes(s, i),
@@ -242,6 +243,7 @@ static Row run(const Strategy *strategy, int k, const Reference *r) {
 static int run_strategy(const Strategy *strategy, const Reference *r, Row rows[]) {
     int num_rows = 0;
     printf("Splitting %s (the book's \"%s\")\n", strategy->name, strategy->book);
+    printf("  and what each device holds: parameters + activations, with gradients; layers\n");
     for (int i = 0; i < num_ks; i++) {
         if (ks[i] <= strategy->most_devices(&lenet_network))
             rows[num_rows++] = run(strategy, ks[i], r);
@@ -259,7 +261,9 @@ static int run_strategy(const Strategy *strategy, const Reference *r, Row rows[]
 // inputs are on all devices, and what is sent and received takes room too. Bytes that move: counted
 // by the ledger of device.h, and by the formula at the end of each strategy's file. A
 // synchronization point ("sync") is a place in the step at which devices need what others have
-// computed, and wait for it.
+// computed, and wait for it. A collective counts as one, whatever it is made of: the allreduce of
+// all gradients, an all-gather, a reduce-scatter. In a pipeline each transfer is one: for each
+// boundary, each microbatch, forward and backward.
 
 static void print_rows(const Row rows[], int num_rows) {
     printf("One step, %d images (MB = 10^6 bytes, gradients included; %d microbatches)\n",
@@ -281,17 +285,17 @@ static void explain_rows(const Row rows[], int num_rows) {
     for (int i = 0; i < num_rows; i++) {
         int copies = rows[i].strategy == &within_layers ? rows[i].k : 1;
         if (rows[i].from_host != copies * batch)
-            die("a bug: please report it", "%s on %d devices: %.0f bytes from the host, not %.0f",
+            die("a bug: please report it", "%s, k = %d: %.0f bytes from the host, not %.0f",
                 rows[i].strategy->name, rows[i].k, rows[i].from_host, copies * batch);
     }
-    printf("From the host came the minibatch, %.0f bytes; within layers, to each device.\n", batch);
+    printf("From the host came the minibatch, %.0f bytes; within layers, to each device. Syncs: an "
+           "allreduce,\nan all-gather, a reduce-scatter is one; across layers, each transfer.\n",
+           batch);
     if (num_gpus() == 0)
-        printf(
-            "Here the devices are workers on the same %d cores. One device uses them all, so more\n"
-            "devices add nothing but exchanging and waiting. (Unless other programs run on these\n"
-            "cores: then one device, whose threads wait for each other in each kernel, is slowest.)"
-            "\n",
-            num_threads());
+        printf("Here the devices are workers that share %d core%s, all of which one device uses "
+               "too. So more devices\ncannot be much faster; on a busy machine these times mean "
+               "little.\n",
+               num_threads(), num_threads() > 1 ? "s" : "");
     printf("\n");
 }
 
@@ -331,15 +335,9 @@ static Recorded record_best(const Network *network, Tensor *const start[], const
     return best;
 }
 
-static char *out_file(const char *suffix) {
-    char *name = xprintf("%s%s", program_name(), suffix), *path = path_join(flags.out, name);
-    free(name);
-    return path;
-}
-
 // Draws the steps and forgets them.
 static void draw(const char *suffix, const char *heading, Recorded steps[], int n) {
-    char *path = out_file(suffix);
+    char *path = out_file(flags.out, suffix);
     draw_timeline(path, heading, steps, n);
     printf("%s: %s\n", heading, path);
     free(path);
@@ -363,7 +361,9 @@ static void timeline(int k) {
                            strategies[i] == &across_layers ? " (numbers: microbatches)" : "",
                            1e3 * duration(r), 100 * idle_share(r->spans, r->count, r->devices, k));
     }
-    char *cores = crowded(k) ? xprintf(" that share %d cores", num_threads()) : xstrdup("");
+    char *cores =
+        crowded(k) ? xprintf(" that share %d core%s", num_threads(), num_threads() > 1 ? "s" : "")
+                   : xstrdup("");
     char *heading = xprintf("One step of LeNet, %d images, on %d devices%s", X->shape[0], k, cores);
     char *suffix = xprintf("_timeline_%d.png", k);
     draw(suffix, heading, steps, n);
@@ -375,18 +375,19 @@ static void timeline(int k) {
 // ## The bubble
 //
 // A pipeline's devices are idle while it fills and drains. With stages that take equally long that
-// is (k-1)/(m+k-1) of the time, so more microbatches help. We see that with a network of eight
-// equal layers. With LeNet we do not: the device that has conv2 is always busy, the others wait for
-// it, and no number of microbatches helps against that. "These stages" is the same schedule, fill
-// and drain, calculated with the times that the stages took. What remains to "measured" is sending,
-// and whatever else ran on the cores.
+// is (k-1)/(m+k-1) of the time: less with more microbatches. But smaller pieces are computed less
+// efficiently, so the step need not get faster. We see that with a network of eight equal layers.
+// With LeNet we do not: the device that has conv2 is always busy, the others wait for it, and no
+// number of microbatches helps against that. "These stages" is the same schedule, fill and drain,
+// calculated with the times that the stages took. What remains to "measured" is sending, and
+// whatever else ran on the cores.
 
 static Recorded measure_bubble(const Network *network, Tensor *const start[], int k, int m) {
     Recorded r = record_best(network, start, &across_layers, k, m);
     double idle = idle_share(r.spans, r.count, r.devices, k);
-    printf("  %-20s %2d %13d %14.0f%% %13.0f%% %9.0f%%\n", network->name, k, m,
+    printf("  %-20s %2d %13d %14.0f%% %13.0f%% %9.0f%% %8.1f\n", network->name, k, m,
            100 * equal_bubble(k, m), 100 * stage_bubble(r.spans, r.count, r.devices, k, m),
-           100 * idle);
+           100 * idle, 1e3 * duration(&r));
     r.title = xprintf("%d microbatch%s: %.1f ms, idle %.0f%%; (k-1)/(m+k-1) is %.0f%%", m,
                       m > 1 ? "es" : "", 1e3 * duration(&r), 100 * idle, 100 * equal_bubble(k, m));
     return r;
@@ -413,7 +414,8 @@ static void bubble(void) {
     bool drawn = false, note = false;
     network_init(equal, start, sqrt(2.0 / 512), flags.seed); // activations keep their size
     printf("\nThe bubble: the share of the time in which a pipeline's devices are idle\n"
-           "  network               k  microbatches   equal stages  these stages  measured\n");
+           "  network               k  microbatches   equal stages  these stages  measured  "
+           "ms/step\n");
     for (int i = num_ks - 1; i > 0; i--) {
         bool draw_it = !drawn && (!crowded(ks[i]) || i == 1);
         if (ks[i] <= network_pieces(equal))
@@ -426,105 +428,10 @@ static void bubble(void) {
     if (note)
         printf(
             "With more workers than cores (%d) a stage takes longer than by itself while others\n"
-            "run: look at the lines with as many devices as cores, or fewer.\n",
+            "run: \"measured\" says little where there are more devices than cores.\n",
             num_threads());
     printf("\n");
     for (int p = 0; p < num_params(equal); p++) tensor_free(start[p]);
-}
-
-// ## Larger networks
-//
-// The same formulas, for networks of a size at which the question comes up.
-
-static void print_line(const char *network, int k, const char *name, Memory memory, double moved,
-                       double syncs, double busiest) {
-    printf("%-10s %2d  %-14s %8.0f %8.0f %8.0f %10.0f %7.0f %9.1f%%\n", network, k, name,
-           megabytes(memory.params), megabytes(memory.activations), megabytes(memory.both),
-           megabytes(moved), syncs, 100 * busiest);
-}
-
-static void print_costs(const Network *network, int n, int m) {
-    print_line(network->name, 1, "one device", memory_of(&across_data, network, 1, n), 0, 0, 1);
-    for (int k = 2; k <= 8; k *= 2)
-        for (int i = 0; i < NUM_STRATEGIES; i++) {
-            const Strategy *s = strategies[i];
-            print_line("", k, s->name, memory_of(s, network, k, n),
-                       s->bytes_moved(network, k, n, m), s->syncs(network, k, m),
-                       busiest_share(s, network, k, n));
-        }
-}
-
-static void larger_networks(void) {
-    enum { IMAGES = 256, M = 8 };
-    printf(
-        "Larger networks, by the same formulas: ImageNet, %d images of 224 x 224, %d microbatches\n"
-        "(gradients included; without room for what is being sent)\n"
-        "                              most on one device, MB      moved         the busiest\n"
-        "network     k  strategy         params   activ.     both         MB   syncs  device has\n",
-        IMAGES, M);
-    print_costs(&alexnet_network, IMAGES, M);
-    print_costs(&resnet18_network, IMAGES, M);
-    double data = across_data.bytes_moved(&resnet18_network, 4, IMAGES, M);
-    double within = within_layers.bytes_moved(&resnet18_network, 4, IMAGES, M);
-    Memory four = memory_of(&across_data, &alexnet_network, 4, IMAGES);
-    printf(
-        "Why split the data? Devices wait for each other once per step; all have equal work, in "
-        "any\n"
-        "network; and what moves does not grow with the minibatch. ResNet-18 on 4 devices moves\n"
-        "%.0f MB, and %.0f times that within layers. The stages of a pipeline cannot be made "
-        "equal\n"
-        "(the busiest device has more than 1/k of the work), and it has its bubble.\n",
-        megabytes(data), within / data);
-    printf(
-        "When not? More devices leave less of the activations to each, but all of the parameters:\n"
-        "%.0f MB of AlexNet, however many there are. A network that does not fit on one device "
-        "must\n"
-        "be split across or within its layers. And AlexNet, whose fully connected layers have "
-        "many\n"
-        "parameters and few outputs, moves more across data than a pipeline does: the smaller the\n"
-        "minibatch, the more so.\n\n",
-        megabytes(four.params));
-}
-
-// ## Many devices: a model, not a measurement
-//
-// costs.c says how long a step would take with links of a given speed. Compare where each curve
-// leaves the dashed line, and why: the pipeline has no more layers, within layers too much moves,
-// device 0 receives k-1 gradients one after the other, and in the ring messages become so many and
-// so small that alpha counts.
-
-static void write_model(const char *csv) {
-    const Network *const networks[] = {&alexnet_network, &resnet18_network};
-    enum { IMAGES = 1024, M = 32, MOST = 1024 };
-    OutputFile file = output_open(csv);
-    fprintf(file.stream, "network,link,strategy,devices,seconds\n");
-    for (int a = 0; a < 2 * NUM_LINKS; a++) {
-        const Network *network = networks[a / NUM_LINKS];
-        const Link *link = &model_links[a % NUM_LINKS];
-        // Across data twice: gradients summed on device 0, and around a ring.
-        for (int i = 0; i <= NUM_STRATEGIES; i++) {
-            const Strategy *s = strategies[i < NUM_STRATEGIES ? i : NUM_STRATEGIES - 1];
-            bool ring = i == NUM_STRATEGIES;
-            int most = s == &across_layers ? network_pieces(network) : MOST;
-            for (int k = 1; k <= most; k = k < most && 2 * k > most ? most : 2 * k)
-                fprintf(file.stream, "%s,\"%s\",%s%s,%d,%.6g\n", network->name, link->name, s->name,
-                        ring ? " (ring)" : "", k,
-                        model_seconds(s, network, k, IMAGES, M, link, ring));
-        }
-    }
-    output_close(&file);
-}
-
-static void model(void) {
-    char *csv = flags.csv ? xstrdup(flags.csv) : out_file("_model.csv"),
-         *png = out_file("_model.png");
-    write_model(csv);
-    if (plot_draw(png, "splitting_model.gp", csv))
-        printf("A model, not measured, of up to 1024 devices: %s, figures: %s\n", png, csv);
-    else
-        printf("A model, not measured, of up to 1024 devices: figures: %s\n", csv);
-    free(csv);
-    free(png);
 }
 
 // ## The program
@@ -558,9 +465,11 @@ int main(int argc, char *argv[]) {
     DataIter *iter;
     Row rows[NUM_STRATEGIES * 3];
     int num_rows = 0;
-    flags = parse_flags(argc, argv,
-                        "Splits a step of LeNet over k devices in three ways, and compares.",
-                        default_flags);
+    flags = parse_flags(
+        argc, argv,
+        "Splits a step of LeNet over k = 1, 2 and 4 devices in three ways, and compares.\n"
+        "With --devices K: over 1 and K.",
+        "devices seed batch-size lr steps train-size no-shuffle csv data", default_flags);
     prepare(&data, &iter);
 
     print_network(&lenet_network);
@@ -571,9 +480,9 @@ int main(int argc, char *argv[]) {
     explain_rows(rows, num_rows);
     for (int i = 0; i < num_ks; i++)
         if (ks[i] > 1) timeline(ks[i]);
-    if (num_ks > 1) bubble();
+    if (num_ks > 1 && ks[1] <= network_pieces(&equal_network)) bubble();
     larger_networks();
-    model();
+    many_devices(flags.csv, flags.out);
 
     clean_up(data, iter, &reference);
     return EXIT_SUCCESS;
@@ -586,9 +495,10 @@ int main(int argc, char *argv[]) {
 // - Across layers, a device holds a part of the network, and only what crosses a boundary moves.
 //   But devices wait for each other at each boundary, the bubble grows with their number, and
 //   stages are never equal.
-// - Within layers, memory and work are split evenly where there are channels enough. But each layer
-//   needs all channels of the one before, so devices wait for each other twice per layer, and what
-//   moves is most.
+// - Within layers, parameters and work are split evenly where there are channels enough; the
+//   gathered activations are on all devices. Each layer needs all channels of the one before, so
+//   devices wait for each other twice per layer, and what moves grows with the minibatch: for
+//   convolutional networks it is usually most.
 // - Across data, devices wait for each other once per step, and any network can be split. But each
 //   device holds all parameters, so more devices do not allow a larger network.
 // - So split the data, unless the network does not fit.
@@ -601,6 +511,10 @@ int main(int argc, char *argv[]) {
 //    forward ("1F1B"). What does that do to the bubble, and what to the memory?
 // 3. Within layers: if a layer's weights are cut along their *inputs*, it needs only its own part
 //    of the layer before. Cut every second layer so. How many syncs remain?
-// 4. Split AlexNet's convolutions across data and its fully connected layers within layers. What
+// 4. Across data, gradients of the last layer are ready long before those of the first. Begin to
+//    exchange them while the others are still being computed, as the book calls highly desirable
+//    (strategy_data.c; backward_from() of autograd.h goes back through one layer at a time). What
+//    does the timeline show?
+// 5. Split AlexNet's convolutions across data and its fully connected layers within layers. What
 //    moves per step, by the formulas? (Krizhevsky, "One weird trick for parallelizing convolutional
 //    neural networks", 2014.)

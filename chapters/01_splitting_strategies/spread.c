@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+const Strategy *const strategies[NUM_STRATEGIES] = {&across_layers, &within_layers, &across_data};
+
 Spread *spread_open(const Network *network, Tensor *const params[], const Strategy *strategy,
                     Device *const devices[], int k, int microbatches) {
     CHECK(k >= 1 && k <= strategy->most_devices(network), "no more devices than there are parts");

@@ -16,7 +16,9 @@ typedef struct Spread {
     Tensor *params[MAX_DEVICES][MAX_PARAMS]; // those parts, with gradients
     Tensor **losses; // of the last step: summed over some rows each; together, over all rows
     int num_losses;
-    int syncs; // synchronization points of the last step: where devices needed others' results
+    // Synchronization points of the last step, at which devices needed others' results: collectives
+    // (an allreduce, an all-gather, a reduce-scatter is one each) or, in a pipeline, transfers.
+    int syncs;
     Event arrived[MAX_DEVICES][MAX_DEVICES]; // [from][to]: when what was sent last had arrived
 } Spread;
 
@@ -35,6 +37,8 @@ struct Strategy {
 
 // strategy_pipeline.c, strategy_within.c, strategy_data.c
 extern const Strategy across_layers, within_layers, across_data;
+enum { NUM_STRATEGIES = 3 };
+extern const Strategy *const strategies[NUM_STRATEGIES]; // in this order
 
 // Copies the parameters (on the host) to the devices, to each what it holds.
 Spread *spread_open(const Network *network, Tensor *const params[], const Strategy *strategy,

@@ -6,7 +6,9 @@
 // The third way: all devices do the same kind of work, on different observations. Each has a copy
 // of all parameters. Nothing is exchanged until the backward pass is done; then the gradients,
 // which are sums over rows, are summed over the devices, and each device updates its copy. As all
-// copies get the same sums, they stay equal.
+// copies get the same sums, they stay equal. (The gradients of the last layers are there first; one
+// could begin to sum them while the others are still being computed, which the book calls highly
+// desirable. See exercise 4 in main.c.)
 //
 // The sum is made on device 0 here and sent back from there. Chapter 2 gives it its name,
 // allreduce, and better ways to make it.
@@ -38,14 +40,14 @@ static void sum_gradients(Spread *s) {
     for (int p = 0; p < num_params(s->network); p++)
         for (int i = 1; i < s->k; i++)
             spread_send(s, 0, ready[0], i, s->params[i][p]->grad, s->params[0][p]->grad);
-    s->syncs += s->k > 1;
+    s->syncs += s->k > 1; // one collective: an allreduce
 }
 
 static void gradients(Spread *s, const Tensor *X, const Tensor *y) {
     spread_begin(s, s->k);
     for (int i = 0; i < s->k; i++) {
         Part rows = equal_part(X->shape[0], s->k, i);
-        spread_label("exchange", NULL);
+        spread_label("load", NULL);
         Tensor *X_shard = spread_rows(s, i, X, rows), *y_shard = spread_rows(s, i, y, rows);
         spread_label("forward", NULL);
         s->losses[i] = sum(cross_entropy(whole_forward(s, i, X_shard), y_shard));

@@ -56,8 +56,9 @@ static void microbatch_forward(Spread *s, int j, const Tensor *X, const Tensor *
     char number[16];
     snprintf(number, sizeof number, "%d", j + 1);
     for (int i = 0; i < s->k; i++) {
-        spread_label("exchange", NULL);
+        spread_label(i == 0 ? "load" : "exchange", NULL);
         at[i].in = i == 0 ? spread_rows(s, 0, X, rows) : receive(s, i, at[i - 1].out);
+        spread_label("load", NULL);
         Tensor *labels = i == s->k - 1 ? spread_rows(s, i, y, rows) : NULL;
         spread_label("forward", number);
         at[i].out = stage_forward(s, i, at[i].in);

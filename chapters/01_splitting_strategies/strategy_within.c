@@ -8,8 +8,9 @@
 // ## Splitting the layers
 //
 // The second way: of a convolution with 64 channels, each of 4 devices computes 16; of a fully
-// connected layer, each computes a part of the units. AlexNet was trained like this in 2012,
-// because one GPU did not have the memory for it. The parameters of a layer are cut along their
+// connected layer, each computes a part of the units. AlexNet was trained much like this in 2012,
+// because one GPU did not have the memory for it (its two GPUs exchanged channels at some layers
+// only). The parameters of a layer are cut along their
 // output channels. Where k does not divide them, parts differ by one: 50 channels are 13, 13,
 // 12, 12.
 //
@@ -139,7 +140,7 @@ static void gradients(Spread *s, const Tensor *X, const Tensor *y) {
     Tensor *labels[MAX_DEVICES], *losses[MAX_DEVICES];
     Part all_rows = {0, X->shape[0]};
     spread_begin(s, 1);
-    spread_label("exchange", NULL);
+    spread_label("load", NULL);
     for (int i = 0; i < s->k; i++) {
         f->in[0][i] = spread_rows(s, i, X, all_rows);
         labels[i] = spread_rows(s, i, y, all_rows);

@@ -64,9 +64,10 @@ static const struct {
     {"forward", "forward", {86, 180, 233}},
     {"backward", "backward", {230, 159, 0}},
     {"exchange", "exchange between devices", {0, 90, 70}},
+    {"load", "load the minibatch", {90, 90, 90}},
     {"update", "update", {204, 121, 167}},
 };
-enum { NUM_KINDS = 4 };
+enum { NUM_KINDS = 5 };
 
 enum {
     WIDTH = 1900,

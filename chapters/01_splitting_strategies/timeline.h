@@ -5,7 +5,7 @@
 #include "../../common/trace.h"
 
 // A step as trace_end() returned it. The first word of a label says what kind of work it was:
-// forward, backward, exchange, update.
+// forward, backward, exchange, load, update.
 typedef struct Recorded {
     const char *title;
     TraceSpan *spans;

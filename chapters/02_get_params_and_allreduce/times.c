@@ -110,8 +110,7 @@ void write_times_header(FILE *csv) {
 void compare_times(int k, int most_rounds, FILE *csv) {
     int most = most_rounds >= 0 && most_rounds < MOST_ROUNDS ? most_rounds : MOST_ROUNDS;
     if (most == 0) most = 1;
-    printf("\nTime of one allreduce on %d device%s, in microseconds\n  %7s", k, k == 1 ? "" : "s",
-           "");
+    printf("\nTime of one allreduce on %d devices, in microseconds\n  %7s", k, "");
     for (int a = 0; a < NUM_ALLREDUCES; a++) printf(" %10s", allreduces[a].name);
     Times times = {{0}};
     size_t largest = 0;

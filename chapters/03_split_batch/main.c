@@ -8,13 +8,12 @@
 //     when k does not divide their number;
 //   - what is refused, and why it should be;
 //   - why gradients of unequal shards are summed and divided once, by the full minibatch, and why
-//   an
-//     average of averages is a different number.
+//     an average of averages is a different number.
 //
 // How to run
 //   make run-03                         the book's demonstration, then ours
 //   build/03_split_batch --devices 4    the picture and the gradients on 4 devices instead of 7
-//   build/03_split_batch --help         all flags; those about training do nothing here
+//   build/03_split_batch --help         all flags
 //
 // What you will see: the book's 4 x 5 matrix on two devices, tables of shards and of gradients, and
 // in plots/03_split_batch.png a minibatch of Fashion-MNIST, each image framed in the color of the
@@ -22,6 +21,7 @@
 // one is wrong.
 //
 // Read in this order: split_batch.c (30 lines), then this file from top to bottom.
+#include "../../common/child.h"
 #include "../../common/error.h"
 #include "../../common/fashion_mnist.h"
 #include "../../common/file.h"
@@ -35,8 +35,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static Flags flags;
 
@@ -139,26 +137,26 @@ static void split_unevenly(void) {
 // none. Nothing later would notice, so split_batch() does. As that ends the program, a child
 // process tries it.
 
-static void refuse_a_mismatch(void) {
+typedef struct Mismatch {
+    Tensor *X, *y;
     Device *devices[2];
-    Tensor *X = arange(4, 5), *y = arange(3, 0), *X_shards[2], *y_shards[2];
-    open_devices(devices, 2);
+} Mismatch;
+
+static void split_a_mismatch(void *with) {
+    Mismatch *m = with;
+    Tensor *X_shards[2], *y_shards[2];
+    split_batch(m->X, m->y, m->devices, 2, X_shards, y_shards);
+}
+
+static void refuse_a_mismatch(void) {
+    Mismatch m = {.X = arange(4, 5), .y = arange(3, 0)};
+    open_devices(m.devices, 2);
     printf("split_batch() of 4 images with 3 labels, tried in a child process:\n");
-    fflush(stdout);
-    pid_t child = fork();
-    CHECK(child >= 0, "no second process could be started");
-    if (child == 0) {
-        dup2(STDOUT_FILENO,
-             STDERR_FILENO); // here the message belongs to what is shown
-        split_batch(X, y, devices, 2, X_shards, y_shards);
-        _exit(EXIT_SUCCESS); // not reached
-    }
-    int status;
-    CHECK(waitpid(child, &status, 0) == child, "the child process was lost");
-    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_FAILURE, "the mismatch was not refused");
-    printf("It ended with status %d, as it should.\n\n", WEXITSTATUS(status));
-    tensor_free(X);
-    tensor_free(y);
+    int status = try_in_child(split_a_mismatch, &m);
+    CHECK(status == EXIT_FAILURE, "the mismatch was not refused");
+    printf("It ended with status %d, as it should.\n\n", status);
+    tensor_free(m.X);
+    tensor_free(m.y);
 }
 
 // ## A minibatch of images
@@ -190,6 +188,7 @@ static void draw_legend(Picture *p, Tensor *const X_shards[], int k) {
         char text[80];
         snprintf(text, sizeof text, "device %d: rows %d to %d (%d)", i, first, first + count - 1,
                  count);
+        if (count == 1) snprintf(text, sizeof text, "device %d: row %d (1)", i, first);
         if (count == 0) snprintf(text, sizeof text, "device %d: no rows", i);
         picture_box(p, x, y, 28, 28, color_of(i));
         picture_text(p, x + 38, y, 27, text, BLACK);
@@ -241,7 +240,7 @@ static void draw_minibatch(const Tensor *X, const Tensor *y, int k) {
     char *name = xprintf("%s.png", program_name()), *path = path_join(flags.out, name);
     make_directory(flags.out);
     picture_save(&p, path);
-    printf("A minibatch of %d images over %d devices: %s\n\n", ROWS, k, path);
+    printf("A minibatch of %d images over %d device%s: %s\n\n", ROWS, k, k > 1 ? "s" : "", path);
     free(name);
     free(path);
     picture_free(&p);
@@ -365,7 +364,7 @@ int main(int argc, char *argv[]) {
     Flags defaults = default_flags;
     defaults.devices = 7;
     flags = parse_flags(argc, argv, "Splits minibatches over devices: rows in order, none lost.",
-                        defaults);
+                        "devices seed no-shuffle data", defaults);
     split_a_matrix();
     split_unevenly();
     refuse_a_mismatch();
@@ -388,17 +387,15 @@ int main(int argc, char *argv[]) {
 // ## Summary
 //
 // - split_batch() gives each device a run of rows of X and the same run of y. Rows stay in order,
-// each
-//   is on exactly one device, and shards differ by one row at most.
+//   each is on exactly one device, and shards differ by one row at most.
 // - Images without labels, or labels without images, are refused: nothing later would notice.
 // - Shards may be unequal, or empty. Sums of gradients add up all the same; averages do not.
 //
 // ## Exercises
 //
 // 1. Row r could go to device r mod k instead. Would training change? Would split_batch() be
-// slower?
-//    (The sums are the same but for rounding; but a shard would no longer be one run of bytes, so
-//    it takes one copy per row instead of one per device.)
+//    slower? (The sums are the same but for rounding; but a shard would no longer be one run of
+//    bytes, so it takes one copy per row instead of one per device.)
 // 2. A minibatch of 256 over 3 devices has shards of 86, 85 and 85 rows. How much faster than one
 //    device can k devices be at most, for k = 1 to 16? (The largest shard is the last to be done:
 //    256 / ceil(256 / k).)

@@ -39,12 +39,12 @@ static void explain_time(const Result *one, const Result *two) {
     double ratio = two->sec_per_epoch / one->sec_per_epoch;
     printf("  Time: an epoch on %d devices took %.2f times as long as on 1.\n", two->k, ratio);
     if (num_gpus() == 0)
-        printf("    The devices are workers that share the same %d cores: the same arithmetic on "
-               "the same\n"
-               "    cores, so about 1.00 is to be expected. The exchange of gradients adds to it, "
-               "smaller\n"
-               "    pieces of work may save, and what else the machine was doing counts too.\n",
-               num_threads());
+        printf(
+            "    The devices are workers that share the same %d core%s: the same arithmetic on the "
+            "same\n    cores, so about 1.00 is to be expected. The exchange of gradients adds to "
+            "it, smaller\n    pieces of work may save, and what else the machine was doing counts "
+            "too.\n",
+            num_threads(), num_threads() > 1 ? "s" : "");
     else if (num_gpus() < two->k)
         printf("    The devices are %d queues on %d GPU: no more arithmetic per second, only more "
                "exchange.\n",

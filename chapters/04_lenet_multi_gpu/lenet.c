@@ -7,8 +7,9 @@
 
 // ## A toy network
 //
-// LeNet as in the book: two convolutions, each with ReLU and average pooling, then two fully connected
-// layers. It is defined from scratch, so that the exchange of parameters can be seen in detail.
+// LeNet as in the book: two convolutions, each with ReLU and average pooling, then two fully
+// connected layers. It is defined from scratch, so that the exchange of parameters can be seen in
+// detail.
 
 static Tensor *named(const char *name, Tensor *t) {
     t->name = name;
@@ -27,30 +28,33 @@ void lenet_init(Tensor *params[LENET_PARAMS], uint64_t seed) {
     params[7] = named("b4", tensor_new(host(), 10));
     for (int i = 0; i < LENET_PARAMS; i++) {
         bool is_weight = params[i]->ndim > 1;
-        if (is_weight) fill_normal(params[i]->data, numel(params[i]), scale, seed, STREAM_PARAMS + (uint32_t)i);
-        else tensor_fill(params[i], 0);
+        if (is_weight)
+            fill_normal(params[i]->data, numel(params[i]), scale, seed,
+                        STREAM_PARAMS + (uint32_t)i);
+        else
+            tensor_fill(params[i], 0);
     }
 }
 
-Tensor *lenet(Tensor *X, Tensor *const params[]) {                     // X (n,1,28,28)
-    Tensor *h1_conv = conv2d(X, params[0], params[1]);                 // (n,20,26,26)
-    Tensor *h1_activation = relu(h1_conv);
-    Tensor *h1 = avg_pool2d(h1_activation, .kernel = 2, .stride = 2);  // (n,20,13,13)
-    Tensor *h2_conv = conv2d(h1, params[2], params[3]);                // (n,50,9,9)
-    Tensor *h2_activation = relu(h2_conv);
-    Tensor *h2 = avg_pool2d(h2_activation, .kernel = 2, .stride = 2);  // (n,50,4,4)
-    h2 = reshape(h2, h2->shape[0], -1);                                // (n,800)
-    Tensor *h3_linear = add_bias(mm(h2, params[4]), params[5]);        // (n,128)
-    Tensor *h3 = relu(h3_linear);
-    Tensor *y_hat = add_bias(mm(h3, params[6]), params[7]);            // (n,10)
+Tensor *lenet(Tensor *X, Tensor *const params[]) {                    // X (n,1,28,28)
+    Tensor *h1_conv = conv2d(X, params[0], params[1]);                // (n,20,26,26)
+    Tensor *h1_activation = relu(h1_conv);                            // (n,20,26,26)
+    Tensor *h1 = avg_pool2d(h1_activation, .kernel = 2, .stride = 2); // (n,20,13,13)
+    Tensor *h2_conv = conv2d(h1, params[2], params[3]);               // (n,50,9,9)
+    Tensor *h2_activation = relu(h2_conv);                            // (n,50,9,9)
+    Tensor *h2 = avg_pool2d(h2_activation, .kernel = 2, .stride = 2); // (n,50,4,4)
+    h2 = reshape(h2, h2->shape[0], -1);                               // (n,800)
+    Tensor *h3_linear = add_bias(mm(h2, params[4]), params[5]);       // (n,128)
+    Tensor *h3 = relu(h3_linear);                                     // (n,128)
+    Tensor *y_hat = add_bias(mm(h3, params[6]), params[7]);           // (n,10)
     return y_hat;
 }
 
 // ## Training
 //
-// Note that nothing here is about parallelism: each line only puts work on the queue of a device and goes
-// on. The devices' computations do not depend on each other, so they run side by side; only allreduce
-// makes them meet.
+// Note that nothing here is about parallelism: each line only puts work on the queue of a device
+// and goes on. The devices' computations do not depend on each other, so they run side by side;
+// only allreduce makes them meet.
 void train_batch(const Tensor *X, const Tensor *y, Tensor *device_params[][LENET_PARAMS],
                  Device *const devices[], int k, float lr, Tensor *losses[]) {
     for (int i = 0; i < k; i++) begin_step(devices[i]); // forget the last minibatch's activations
@@ -59,7 +63,8 @@ void train_batch(const Tensor *X, const Tensor *y, Tensor *device_params[][LENET
     split_batch(X, y, devices, k, X_shards, y_shards);
 
     // The loss is computed separately on each device
-    for (int i = 0; i < k; i++) losses[i] = sum(cross_entropy(lenet(X_shards[i], device_params[i]), y_shards[i]));
+    for (int i = 0; i < k; i++)
+        losses[i] = sum(cross_entropy(lenet(X_shards[i], device_params[i]), y_shards[i]));
 
     // Backpropagation is performed separately on each device
     for (int i = 0; i < k; i++) backward(losses[i]);
@@ -71,7 +76,7 @@ void train_batch(const Tensor *X, const Tensor *y, Tensor *device_params[][LENET
         allreduce(grads, k);
     }
 
-    // The parameters are updated separately on each device. Gradients are sums, so they are divided by
-    // the full size of the minibatch, not by that of the shard.
+    // The parameters are updated separately on each device. Gradients are sums, so they are divided
+    // by the full size of the minibatch, not by that of the shard.
     for (int i = 0; i < k; i++) sgd(device_params[i], LENET_PARAMS, lr, X->shape[0]);
 }

@@ -166,27 +166,9 @@ static void finish_run(Result *result, Tensor *const from[]) {
 
 // ## Files
 
-static char *out_file(const char *suffix) {
-    char *name = xprintf("%s%s", program_name(), suffix), *path = path_join(flags.out, name);
-    free(name);
-    return path;
-}
-
-// Ten epochs are not to end at a file that cannot be written: opening them all at once tells.
-static void check_outputs(const char *const paths[], int n) {
-    for (int i = 0; i < n; i++) {
-        if (!paths[i]) continue;
-        for (int j = 0; j < i; j++)
-            if (paths[j] && strcmp(paths[i], paths[j]) == 0 && !is_written_directly(paths[i]))
-                die_usage("give each its own name", "%s: two outputs would go to this file",
-                          paths[i]);
-        OutputFile file = output_open(paths[i]);
-        output_abandon(&file);
-    }
-}
-
 static void draw_pictures(void) {
-    char *filters = out_file("_filters.png"), *predictions = out_file("_predictions.png");
+    char *filters = out_file(flags.out, "_filters.png"),
+         *predictions = out_file(flags.out, "_predictions.png");
     draw_filters(filters, trained, test_data, try_gpu(0));
     draw_predictions(predictions, trained, test_data, try_gpu(0));
     printf("filters: %s, predictions: %s\n", filters, predictions);
@@ -197,10 +179,12 @@ static void draw_pictures(void) {
 // ## The program
 
 static void prepare(void) {
-    char *csv = flags.csv ? xstrdup(flags.csv) : out_file(".csv"), *png = out_file(".png");
-    char *filters = out_file("_filters.png"), *predictions = out_file("_predictions.png");
+    char *csv = flags.csv ? xstrdup(flags.csv) : out_file(flags.out, ".csv"),
+         *png = out_file(flags.out, ".png");
+    char *filters = out_file(flags.out, "_filters.png"),
+         *predictions = out_file(flags.out, "_predictions.png");
     train_data = fashion_mnist_open(flags.data, true, flags.train_size);
-    test_data = fashion_mnist_open(flags.data, false, 0);
+    test_data = fashion_mnist_open(flags.data, false, flags.test_size);
     lenet_init(params, flags.seed);
     if (flags.load) safetensors_load(flags.load, params, LENET_PARAMS);
     for (int i = 0; i < LENET_PARAMS; i++) trained[i] = tensor_to(params[i], host());
@@ -233,7 +217,11 @@ static void train_on_one_and_on_two(void) {
 }
 
 int main(int argc, char *argv[]) {
-    flags = parse_flags(argc, argv, "Trains the book's LeNet on k devices: first on 1, then on 2.",
+    flags = parse_flags(argc, argv,
+                        "Trains the book's LeNet on k devices: first on 1, then on 2.\n"
+                        "With --devices K: once, on K devices.",
+                        "devices batch-size lr epochs seed train-size test-size steps no-shuffle "
+                        "allreduce data load save log-loss csv live",
                         default_flags);
     choose_allreduce(flags.allreduce);
     catch_interrupts();
@@ -256,21 +244,21 @@ int main(int argc, char *argv[]) {
 // ## Summary
 //
 // - The data are split over the devices: each runs forward and backward on its shard, then
-// gradients are
-//   summed and sent back (allreduce), and each device updates its own copy of the parameters.
+//   gradients are summed and sent back (allreduce), and each device updates its own copy of the
+//   parameters.
 // - Gradients are sums over rows, so shards of unequal size need no care: one division, by the full
-// size of
-//   the minibatch, at the end.
+//   size of the minibatch, at the end.
 // - The algorithm is that of one device. What k devices change is time, memory per device, and
-// bytes moved.
+//   bytes moved.
 // - With larger minibatches more devices have more to do; then a somewhat larger learning rate may
-// help.
+//   help.
 //
 // ## Exercises
+//
+// Solved in exercises/: make exercise-04-1 and so on. make exercises takes the solutions out.
 //
 // 1. When training on k devices, change the minibatch size from b to k*b.
 // 2. Compare accuracy for different learning rates. How does it change with the number of devices?
 // 3. Write a more efficient allreduce, which sums different parameters on different devices. Why is
-// it more
-//    efficient?
+//    it more efficient?
 // 4. Compute the test accuracy on all devices.

@@ -245,13 +245,14 @@ static SumTree tree_of_images(const Shape *s) {
 }
 
 // db[m] += the sum of channel m of one image. `simd reduction` allows several partial sums side by
-// side; one after the other, each addition would wait for the one before.
+// side; one after the other, each addition would wait for the one before. In double, for positive
+// and negative pixels add up to little more than the rounding errors of a float.
 SIMD_CLONES static void add_channel_sums(float *db, const float *dY, int channels, size_t pixels) {
     for (int m = 0; m < channels; m++, dY += pixels) {
-        float total = 0;
+        double total = 0;
 #pragma omp simd reduction(+ : total)
         for (size_t i = 0; i < pixels; i++) total += dY[i];
-        db[m] += total;
+        db[m] += (float)total;
     }
 }
 

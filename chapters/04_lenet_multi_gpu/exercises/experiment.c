@@ -1,0 +1,110 @@
+// experiment.c: see experiment.h.
+#include "experiment.h"
+
+#include "../../../common/error.h"
+#include "../../../common/plot.h"
+#include "../../02_get_params_and_allreduce/get_params.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ---- the check --------------------------------------------------------------------------------
+
+void check_failed(const char *format, ...) {
+    va_list args;
+    char message[512];
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    die("the comment above the function says what it has to do", "check failed: %s", message);
+}
+
+// ---- replicas ---------------------------------------------------------------------------------
+
+void replicas_open_from(Replicas *r, int k, Tensor *const params[]) {
+    r->k = k;
+    for (int i = 0; i < k; i++) r->devices[i] = try_gpu(i);
+    share_cores(r->devices, k);
+    for (int i = 0; i < k; i++) get_params(params, LENET_PARAMS, r->devices[i], r->params[i]);
+    synchronize_all();
+}
+
+void replicas_open(Replicas *r, int k, uint64_t seed) {
+    Tensor *params[LENET_PARAMS];
+    lenet_init(params, seed);
+    replicas_open_from(r, k, params);
+    free_params(params, LENET_PARAMS);
+}
+
+void replicas_close(Replicas *r) {
+    for (int i = 0; i < r->k; i++) free_params(r->params[i], LENET_PARAMS);
+}
+
+void replicas_scale(Replicas *r, float factor) {
+    for (int i = 0; i < r->k; i++)
+        for (int p = 0; p < LENET_PARAMS; p++) {
+            Tensor *param = r->params[i][p];
+            float *values = xmalloc(tensor_bytes(param));
+            tensor_read(param, values);
+            for (size_t j = 0; j < numel(param); j++) values[j] *= factor;
+            tensor_write(param, values);
+            free(values);
+        }
+}
+
+size_t replica_numel(void) {
+    static size_t n;
+    if (n == 0) {
+        Tensor *params[LENET_PARAMS];
+        lenet_init(params, 0);
+        for (int p = 0; p < LENET_PARAMS; p++) n += numel(params[p]);
+        free_params(params, LENET_PARAMS);
+    }
+    return n;
+}
+
+float *replica_values(const Replicas *r, int i) {
+    float *values = xmalloc(sizeof(float) * replica_numel()), *next = values;
+    for (int p = 0; p < LENET_PARAMS; p++) {
+        tensor_read(r->params[i][p], next);
+        next += numel(r->params[i][p]);
+    }
+    return values;
+}
+
+double relative_difference(const float *a, const float *b, const float *start) {
+    double largest = 0, change = 0;
+    for (size_t j = 0; j < replica_numel(); j++) {
+        if (isnan(a[j]) || isnan(b[j])) return INFINITY;
+        largest = fmax(largest, fabs((double)a[j] - (double)b[j]));
+        change = fmax(change, fabs((double)b[j] - (double)start[j]));
+    }
+    return largest > 0 ? largest / change : 0;
+}
+
+double train_one_device(Replicas *one, const Dataset *data, int batch_size, float lr, int epochs,
+                        uint64_t seed) {
+    Tensor *X, *y, *losses[MAX_DEVICES];
+    DataIter *iter = data_iter_new(data, batch_size, true, seed);
+    double total = 0;
+    for (int epoch = 0; epoch < epochs; epoch++) {
+        data_iter_start(iter, epoch);
+        total = 0;
+        while (data_iter_next(iter, &X, &y)) {
+            train_batch(X, y, one->params, one->devices, 1, lr, losses);
+            total += (double)item(losses[0]);
+        }
+    }
+    data_iter_free(iter);
+    return total / data->count;
+}
+
+// ---- plots ------------------------------------------------------------------------------------
+
+void draw_plot(const char *script, const char *csv, const char *png) {
+    fflush(stdout);
+    if (plot_draw(png, script, csv)) printf("\nplot: %s, figures: %s\n", png, csv);
+}

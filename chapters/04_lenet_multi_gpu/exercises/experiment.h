@@ -1,0 +1,47 @@
+// experiment.h: what the exercises of this chapter share, so that each file is about its question:
+// replicas of LeNet on k devices, small data, --check, and the plot at the end.
+#ifndef EXPERIMENT_H
+#define EXPERIMENT_H
+
+#include "../../../common/evaluate.h"
+#include "../../../common/file.h"
+#include "../../../common/flags.h"
+#include "../lenet.h"
+
+// EXPECT(sum == 3, "the sum is %g, not 3", sum): in the check of an exercise. Ends the program with
+// that message and status 1.
+#define EXPECT(condition, ...)                                                                     \
+    do {                                                                                           \
+        if (!(condition)) check_failed(__VA_ARGS__);                                               \
+    } while (0)
+_Noreturn void check_failed(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+// LeNet on k devices: the same start on each, made from the seed.
+typedef struct Replicas {
+    int k;
+    Device *devices[MAX_DEVICES];
+    Tensor *params[MAX_DEVICES][LENET_PARAMS];
+} Replicas;
+void replicas_open(Replicas *r, int k, uint64_t seed);
+void replicas_open_from(Replicas *r, int k, Tensor *const params[]); // copies of these
+void replicas_close(Replicas *r);
+// Multiplies all parameters. LeNet starts with small weights and does not learn for the first
+// hundreds of updates; ten times as large, it learns at once, which suits a check.
+void replicas_scale(Replicas *r, float factor);
+
+// All parameters of device i of the replicas, one behind the other; their number; free() them.
+float *replica_values(const Replicas *r, int i);
+size_t replica_numel(void);
+// The largest difference between the parameters of two replicas, as a part of the largest change
+// that training made since `start`. 0: equal to the bit.
+double relative_difference(const float *a, const float *b, const float *start);
+
+// Passes over the data with train_batch(), on one device, with minibatches of this size: what the
+// checks compare with. Returns the mean loss of the last.
+double train_one_device(Replicas *one, const Dataset *data, int batch_size, float lr, int epochs,
+                        uint64_t seed);
+
+// Draws plots/SCRIPT with this CSV to PNG, and says where both are.
+void draw_plot(const char *script, const char *csv, const char *png);
+
+#endif

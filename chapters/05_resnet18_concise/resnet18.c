@@ -1,0 +1,34 @@
+// resnet18.c: see resnet18.h; reads line for line like the book.
+#include "resnet18.h"
+
+#include <stdio.h>
+
+static Module *resnet_block(int in_channels, int out_channels, int num_residuals,
+                            bool first_block) {
+    Module *blk = Sequential(NULL);
+    for (int i = 0; i < num_residuals; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%d", i);
+        if (i == 0 && !first_block)
+            add_module(blk, name,
+                       Residual(in_channels, out_channels, .use_1x1conv = true, .strides = 2));
+        else
+            add_module(blk, name, Residual(out_channels, out_channels));
+    }
+    return blk;
+}
+
+Module *resnet18(int num_classes, int in_channels) {
+    // This model uses a smaller convolution kernel, stride, and padding and removes the max-pooling
+    // layer
+    Module *net = // (n,1,28,28)
+        Sequential(Conv2d(in_channels, 64, .kernel_size = 3, .stride = 1, .padding = 1),
+                   BatchNorm2d(64), ReLU());                                // (n,64,28,28)
+    add_module(net, "resnet_block1", resnet_block(64, 64, 2, true));        // (n,64,28,28)
+    add_module(net, "resnet_block2", resnet_block(64, 128, 2, false));      // (n,128,14,14)
+    add_module(net, "resnet_block3", resnet_block(128, 256, 2, false));     // (n,256,7,7)
+    add_module(net, "resnet_block4", resnet_block(256, 512, 2, false));     // (n,512,4,4)
+    add_module(net, "global_avg_pool", AdaptiveAvgPool2d(1, 1));            // (n,512,1,1)
+    add_module(net, "fc", Sequential(Flatten(), Linear(512, num_classes))); // (n,10)
+    return net;
+}

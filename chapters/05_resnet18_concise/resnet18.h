@@ -1,0 +1,13 @@
+// resnet18.h: the network of this chapter. Book: "Concise Implementation for Multiple GPUs",
+// section "A Toy Network".
+#ifndef RESNET18_H
+#define RESNET18_H
+
+#include "../../common/nn.h"
+
+// A slightly modified ResNet-18 (He et al., "Deep residual learning for image recognition", 2016):
+// X (n,in_channels,28,28) -> scores (n,num_classes). The names of its parameters are those of the
+// book's PyTorch model. 11.2 million parameters for one channel and ten classes.
+Module *resnet18(int num_classes, int in_channels);
+
+#endif

@@ -1,0 +1,35 @@
+// batch_norm.h: batch normalisation, on one device and on k together. Ioffe and Szegedy, "Batch
+// normalization", 2015. Book: "Batch Normalization".
+//
+// It is the one layer in which the rows of a minibatch depend on each other, so the one where k
+// devices do not by themselves compute what one computes: which rows are "the minibatch"?
+#ifndef BATCH_NORM_H
+#define BATCH_NORM_H
+
+#include "autograd.h"
+
+// What the layer has on a device, each (C): weight and bias are trained, the running statistics are
+// what evaluation uses instead of a minibatch's.
+typedef struct BatchNormTensors {
+    Tensor *weight, *bias, *running_mean, *running_var;
+} BatchNormTensors;
+
+typedef struct BatchNormOptions {
+    bool training;  // with the minibatch's mean and variance; else with the running ones
+    float momentum; // running = (1 - momentum) running + momentum * the minibatch's
+    float eps;      // in 1 / sqrt(variance + eps)
+} BatchNormOptions;
+
+// F.batch_norm: Y = weight (X - mean) / sqrt(var + eps) + bias for each channel. X (N,C,H,W) or
+// (N,C) -> the same shape. In training, each channel needs more than one value.
+Tensor *batch_norm(Tensor *X, BatchNormTensors layer, BatchNormOptions options);
+
+// The same for k shards of one minibatch on k devices, as torch.nn.SyncBatchNorm: mean and variance
+// are those of all rows of all shards, so each device computes what one would that has them all.
+// X[i] and layers[i] are on device i; Y[i] is the output. The running statistics of all devices
+// stay equal to the bit. Each device sends the others 2 C + 1 floats forward and 2 C backward. To
+// be followed by backward_all().
+void sync_batch_norm(Tensor *const X[], const BatchNormTensors layers[], int k,
+                     BatchNormOptions options, Tensor *Y[]);
+
+#endif

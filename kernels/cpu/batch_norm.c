@@ -1,0 +1,263 @@
+// batch_norm.c: batch normalisation, in the steps that kernels.h lists. First what is computed, in
+// plain loops and double; then how it is computed at the speed of memory.
+#include "cpu.h"
+#include "naive.h"
+
+#include <math.h>
+
+// Where channel c of image n begins.
+static size_t plane_at(int C, int S, int n, int c) {
+    return ((size_t)n * (size_t)C + (size_t)c) * (size_t)S;
+}
+
+// ---- what ------------------------------------------------------------------------------------
+
+// Runs through the numbers of channel c: all pixels of all images.
+#define FOR_CHANNEL(i, a, c)                                                                       \
+    for (int n = 0; n < (a)->N; n++)                                                               \
+        for (size_t i = plane_at((a)->C, (a)->S, n, c), end = i + (size_t)(a)->S; i < end; i++)
+
+void batch_norm_stats_naive(const struct batch_norm_stats_args *a) {
+    double count = (double)a->N * a->S;
+    for (int c = 0; c < a->C; c++) {
+        double total = 0, M2 = 0;
+        FOR_CHANNEL(i, a, c) total += a->X[i];
+        double mean = count > 0 ? total / count : 0;
+        FOR_CHANNEL(i, a, c) M2 += (a->X[i] - mean) * (a->X[i] - mean);
+        a->stats[c] = (float)mean;
+        a->stats[a->C + c] = (float)M2;
+    }
+    a->stats[2 * a->C] = (float)count;
+}
+
+void batch_norm_forward_naive(const struct batch_norm_forward_args *a) {
+    for (int c = 0; c < a->C; c++) {
+        double deviation = sqrt((double)a->var[c] + a->eps);
+        FOR_CHANNEL(i, a, c) {
+            double xhat = ((double)a->X[i] - a->mean[c]) / deviation;
+            a->Y[i] = (float)(a->weight[c] * xhat + a->bias[c]);
+        }
+    }
+}
+
+void batch_norm_backward_sums_naive(const struct batch_norm_backward_sums_args *a) {
+    for (int c = 0; c < a->C; c++) {
+        double deviation = sqrt((double)a->var[c] + a->eps), sum = 0, product = 0;
+        FOR_CHANNEL(i, a, c) {
+            sum += a->dY[i];
+            product += a->dY[i] * ((double)a->X[i] - a->mean[c]) / deviation;
+        }
+        a->sums[c] = (float)sum;
+        a->sums[a->C + c] = (float)product;
+    }
+}
+
+void batch_norm_backward_input_naive(const struct batch_norm_backward_input_args *a) {
+    for (int c = 0; c < a->C; c++) {
+        double deviation = sqrt((double)a->var[c] + a->eps);
+        FOR_CHANNEL(i, a, c) {
+            double d = a->dY[i];
+            if (a->sums) {
+                double xhat = ((double)a->X[i] - a->mean[c]) / deviation;
+                d -= (a->sums[c] + xhat * a->sums[a->C + c]) / *a->count;
+            }
+            d *= a->weight[c] / deviation;
+            a->dX[i] = (float)(a->beta != 0 ? a->dX[i] + d : d);
+        }
+    }
+}
+
+// ---- how -------------------------------------------------------------------------------------
+//
+// The defects of the loops: a channel lies in N pieces far apart, so each is fetched anew for every
+// pass; and each addition waits for the one before.
+//
+// So memory is read in order, once: image after image, and in an image the planes of neighbouring
+// channels, in pieces small enough for the core's own cache, where a second pass costs little. In
+// a piece sums are float, several side by side; from piece to piece they are double. A thread has
+// some neighbouring channels, whose sums are the same whichever thread has them.
+enum { PIECE = 1024 };
+
+// Runs through the pieces of a plane of S floats.
+#define FOR_PIECES(at, length, S)                                                                  \
+    for (int at = 0, length; at < (S) && (length = (S)-at < PIECE ? (S)-at : PIECE); at += PIECE)
+
+// The first of thread t's things, when `threads` threads share n; it has those up to share(n, t+1).
+static long share(long n, int t, int threads) { return n * t / threads; }
+
+// Not worth waking other threads for less.
+static bool is_large(int N, int C, int S) { return plane_at(C, S, N, 0) > PARALLEL_FLOATS; }
+
+typedef struct Moments {
+    double mean, M2, count; // M2: the sum of the squared deviations from the mean
+} Moments;
+
+// Of two sets together, by Chan's formula: the last term is there because each set's deviations are
+// from its own mean.
+static inline Moments merge(Moments a, Moments b) {
+    if (b.count == 0) return a;
+    double count = a.count + b.count, part = b.count / count, delta = b.mean - a.mean;
+    return (Moments){
+        .mean = a.mean + delta * part,
+        .M2 = a.M2 + b.M2 + delta * delta * a.count * part,
+        .count = count,
+    };
+}
+
+// Twice through a piece, since sum(x^2) - sum(x)^2 / n would lose all digits where the mean is
+// large against the deviations. Deviations from the true mean have the sum 0; the sum of ours tells
+// by how much rounding moved the mean, and both results are corrected by it.
+static inline Moments moments_of(const float *x, int n) {
+    float total = 0, off = 0, squares = 0;
+#pragma omp simd reduction(+ : total)
+    for (int i = 0; i < n; i++) total += x[i];
+    float mean = total / (float)n;
+#pragma omp simd reduction(+ : off, squares)
+    for (int i = 0; i < n; i++) {
+        float d = x[i] - mean;
+        off += d;
+        squares += d * d;
+    }
+    double error = (double)off / n, M2 = squares - off * error;
+    return (Moments){.mean = mean + error, .M2 = M2 < 0 ? 0 : M2, .count = n}; // a NaN stays
+}
+
+SIMD_CLONES static void stats_of_channels(const struct batch_norm_stats_args *a, long first,
+                                          long last, Moments *sets) {
+    for (long c = first; c < last; c++) sets[c] = (Moments){0};
+    for (int n = 0; n < a->N; n++)
+        for (long c = first; c < last; c++) {
+            const float *X = a->X + plane_at(a->C, a->S, n, (int)c);
+            FOR_PIECES(at, length, a->S) sets[c] = merge(sets[c], moments_of(X + at, length));
+        }
+    for (long c = first; c < last; c++) {
+        a->stats[c] = (float)sets[c].mean;
+        a->stats[a->C + c] = (float)sets[c].M2;
+    }
+}
+
+CPU_KERNEL(batch_norm_stats) {
+    int threads = lane->threads;
+    Moments *sets = cpu_scratch(lane, sizeof(Moments) * (size_t)a->C);
+#pragma omp parallel for num_threads(threads) schedule(static) if (is_large(a->N, a->C, a->S))
+    for (int t = 0; t < threads; t++)
+        stats_of_channels(a, share(a->C, t, threads), share(a->C, t + 1, threads), sets);
+    a->stats[2 * a->C] = (float)a->N * (float)a->S;
+}
+
+// One device after the other, a few numbers each.
+CPU_KERNEL(batch_norm_merge) {
+    size_t C = (size_t)a->C, stride = 2 * C + 1;
+    double total = 0;
+    for (int i = 0; i < a->k; i++) total += a->stats[(size_t)i * stride + 2 * C];
+    a->count[0] = (float)total;
+    for (size_t c = 0; c < C; c++) {
+        Moments all = {0};
+        for (int i = 0; i < a->k; i++) {
+            const float *s = a->stats + (size_t)i * stride;
+            all = merge(all, (Moments){.mean = s[c], .M2 = s[C + c], .count = s[2 * C]});
+        }
+        a->mean[c] = (float)all.mean;
+        a->var[c] = (float)(all.count > 0 ? all.M2 / all.count : 0);
+        float keep = 1 - a->momentum;
+        if (a->running_mean && all.count > 0)
+            a->running_mean[c] = keep * a->running_mean[c] + a->momentum * a->mean[c];
+        if (a->running_var && all.count > 1)
+            a->running_var[c] =
+                keep * a->running_var[c] + a->momentum * (float)(all.M2 / (all.count - 1));
+    }
+}
+
+// (X - mean) first: X scale + (bias - mean scale) would save an operation and lose the digits that
+// X and a large mean have in common.
+SIMD_CLONES static void forward_planes(const struct batch_norm_forward_args *a, long first,
+                                       long last) {
+    for (long plane = first; plane < last; plane++) {
+        const float *restrict X = a->X + plane * a->S;
+        float *restrict Y = a->Y + plane * a->S;
+        long c = plane % a->C;
+        float mean = a->mean[c], bias = a->bias[c],
+              scale = a->weight[c] / sqrtf(a->var[c] + a->eps);
+        for (int i = 0; i < a->S; i++) Y[i] = (X[i] - mean) * scale + bias;
+    }
+}
+
+CPU_KERNEL(batch_norm_forward) {
+    int threads = lane->threads;
+    long planes = (long)a->N * a->C;
+#pragma omp parallel for num_threads(threads) schedule(static) if (is_large(a->N, a->C, a->S))
+    for (int t = 0; t < threads; t++)
+        forward_planes(a, share(planes, t, threads), share(planes, t + 1, threads));
+}
+
+typedef struct Sums {
+    double dY, product; // of dY; of dY (X - mean)
+} Sums;
+
+static inline Sums sums_of(const float *dY, const float *X, float mean, int n) {
+    float sum = 0, product = 0;
+#pragma omp simd reduction(+ : sum, product)
+    for (int i = 0; i < n; i++) {
+        sum += dY[i];
+        product += dY[i] * (X[i] - mean);
+    }
+    return (Sums){sum, product};
+}
+
+SIMD_CLONES static void sums_of_channels(const struct batch_norm_backward_sums_args *a, long first,
+                                         long last, Sums *sums) {
+    for (long c = first; c < last; c++) sums[c] = (Sums){0};
+    for (int n = 0; n < a->N; n++)
+        for (long c = first; c < last; c++) {
+            size_t plane = plane_at(a->C, a->S, n, (int)c);
+            FOR_PIECES(at, length, a->S) {
+                Sums s = sums_of(a->dY + plane + at, a->X + plane + at, a->mean[c], length);
+                sums[c].dY += s.dY;
+                sums[c].product += s.product;
+            }
+        }
+    for (long c = first; c < last; c++) {
+        a->sums[c] = (float)sums[c].dY;
+        a->sums[a->C + c] = (float)(sums[c].product / sqrt((double)a->var[c] + a->eps));
+    }
+}
+
+CPU_KERNEL(batch_norm_backward_sums) {
+    int threads = lane->threads;
+    Sums *sums = cpu_scratch(lane, sizeof(Sums) * (size_t)a->C);
+#pragma omp parallel for num_threads(threads) schedule(static) if (is_large(a->N, a->C, a->S))
+    for (int t = 0; t < threads; t++)
+        sums_of_channels(a, share(a->C, t, threads), share(a->C, t + 1, threads), sums);
+}
+
+// Which of the four loops it is does not change inside a plane, so that each is a plain one.
+SIMD_CLONES static void input_of_planes(const struct batch_norm_backward_input_args *a, long first,
+                                        long last) {
+    bool overwrite = a->beta == 0;
+    for (long plane = first; plane < last; plane++) {
+        const float *restrict dY = a->dY + plane * a->S;
+        float *restrict dX = a->dX + plane * a->S;
+        long c = plane % a->C;
+        float inverse = 1 / sqrtf(a->var[c] + a->eps), scale = a->weight[c] * inverse;
+        if (!a->sums) {
+            for (int i = 0; i < a->S; i++)
+                dX[i] = overwrite ? scale * dY[i] : dX[i] + scale * dY[i];
+            continue;
+        }
+        const float *restrict X = a->X + plane * a->S;
+        float mean = a->mean[c], mean_dY = a->sums[c] / *a->count;
+        float slope = a->sums[a->C + c] / *a->count * inverse; // of dY as a line in X
+        for (int i = 0; i < a->S; i++) {
+            float d = scale * (dY[i] - mean_dY - (X[i] - mean) * slope);
+            dX[i] = overwrite ? d : dX[i] + d;
+        }
+    }
+}
+
+CPU_KERNEL(batch_norm_backward_input) {
+    int threads = lane->threads;
+    long planes = (long)a->N * a->C;
+#pragma omp parallel for num_threads(threads) schedule(static) if (is_large(a->N, a->C, a->S))
+    for (int t = 0; t < threads; t++)
+        input_of_planes(a, share(planes, t, threads), share(planes, t + 1, threads));
+}

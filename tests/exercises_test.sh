@@ -1,0 +1,109 @@
+#!/bin/sh
+# exercises_test.sh BUILD: every exercise's solution passes the check of its exercise, and its starter (the
+# same file without the solution) is rejected by that check, with a message. Prints TAP.
+build=$1
+here=$(dirname "$0")
+starter_sh=$here/../.make/starter.sh
+out=$(mktemp -d) || exit 1
+trap 'rm -rf "$out"' EXIT
+tests=0
+verdict() { # STATUS NAME
+    tests=$((tests + 1))
+    [ "$1" -eq 0 ] && echo "ok $tests - $2" && return
+    echo "not ok $tests - $2"
+    sed 's/^/# /' "$out/log" "$out/error"
+}
+check() { # PROGRAM
+    "$1" --check --out "$out/plots" >"$out/log" 2>"$out/error" </dev/null
+}
+
+skip() { # NAME WHY
+    tests=$((tests + 1))
+    echo "ok $tests - $1 # SKIP $2"
+}
+
+# Where exercises were handed out, a file has no solution that is marked: what the student writes there, or
+# the gap. Then there is no starter to be made of it.
+exercise() { # SOURCE
+    title=$(basename "$1" .c)
+    chapter=$(basename "$(dirname "$(dirname "$1")")")
+    starter=$build/exercises/$chapter/$title
+    name="$chapter, $title"
+    rm -rf "$out/plots"
+
+    if grep -q '// YOUR CODE HERE' "$1"; then
+        skip "$name: the solution passes" "not solved yet"
+    else
+        check "$build/${chapter}_exercise_${title%%_*}" && grep -q '^check passed: ' "$out/log"
+        verdict $? "$name: the solution passes"
+    fi
+    if ! grep -q '// SOLUTION' "$1"; then
+        skip "$name: the starter fails, with status 1 and a message" "no solution marked"
+        skip "$name: the starter has a gap, and no solution" "no solution marked"
+    else
+        check "$starter"
+        status=$?
+        [ $status -eq 1 ] && ! grep -q 'check passed' "$out/log" && grep -q 'check failed: ' "$out/error" &&
+            grep -q '^hint: ' "$out/error"
+        verdict $? "$name: the starter fails, with status 1 and a message"
+        grep -q '// YOUR CODE HERE' "$starter.c" && ! grep -q 'SOLUTION' "$starter.c"
+        verdict $? "$name: the starter has a gap, and no solution"
+    fi
+    [ ! -e "$out/plots" ]
+    verdict $? "$name: --check writes no file"
+}
+
+for source in "$here"/../chapters/*/exercises/[0-9]*.c; do exercise "$source"; done
+
+# What makes no sense is refused, before anything is computed.
+third=$build/04_lenet_multi_gpu_exercise_3
+"$third" --devices 1 --out "$out/plots" >"$out/log" 2>"$out/error" </dev/null
+[ $? -eq 2 ] && [ ! -s "$out/log" ] && [ ! -e "$out/plots" ] && grep -q '^hint: ' "$out/error"
+verdict $? "exercise 3 refuses --devices 1: nothing to sum"
+# --allreduce is there where training on k devices happens.
+: >"$out/error"
+for n in 1 2; do "$build/04_lenet_multi_gpu_exercise_$n" --help; done | grep -c -e '--allreduce' >"$out/log"
+[ "$(cat "$out/log")" = 2 ]
+verdict $? "exercises 1 and 2 have --allreduce"
+
+# Figures from which nothing follows: the answers must not claim anything. Needs the data set.
+says_nothing_follows() { # N WORDS
+    number=$1
+    shift
+    "$build/04_lenet_multi_gpu_exercise_$number" --epochs 1 --train-size 64 --out "$out/plots" >"$out/log" \
+        2>"$out/error" </dev/null && grep -q "$1" "$out/log" && ! grep -qE 'rule of thumb|grows with k|best lr of k' "$out/log"
+    verdict $? "exercise $number with hardly any training: says that nothing follows"
+}
+if grep -q '// YOUR CODE HERE' "$here"/../chapters/04*/exercises/[12]_*.c; then
+    skip "exercise 1 with hardly any training" "not solved yet"
+    skip "exercise 2 with hardly any training" "not solved yet"
+else
+    says_nothing_follows 1 'no run has learned anything'
+    says_nothing_follows 2 'nothing to'
+fi
+
+# starter.sh itself
+: >"$out/log"
+refused() { # TEXT NAME
+    printf '%s' "$1" >"$out/file.c"
+    ! sh "$starter_sh" "$out/file.c" >"$out/log" 2>"$out/error" && [ -s "$out/error" ]
+    verdict $? "starter.sh refuses $2"
+}
+printf '    // SOLUTION (starter: return (f(0));)\n    secret\n    // END SOLUTION\nrest\n' >"$out/file.c"
+sh "$starter_sh" "$out/file.c" >"$out/log" 2>"$out/error"
+printf '    // YOUR CODE HERE\n    return (f(0));\nrest\n' | cmp -s - "$out/log"
+verdict $? "starter.sh cuts the solution out and puts in what makes it compile"
+printf 'int x;\n' >"$out/file.c"
+sh "$starter_sh" "$out/file.c" >"$out/log" 2>"$out/error" && cmp -s "$out/file.c" "$out/log"
+verdict $? "starter.sh leaves a file without a solution as it is"
+refused '// SOLUTION
+secret
+' "a SOLUTION without an end"
+refused 'a
+// END SOLUTION
+' "an end without a SOLUTION"
+refused '// SOLUTION
+// SOLUTION
+// END SOLUTION
+' "a SOLUTION inside a SOLUTION"
+echo "1..$tests"

@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""Parameters go from the book's PyTorch model into our program and back.
+
+    build/torch/bin/python tests/reference/check_resnet18.py BUILD FOLDER
+
+PyTorch saves a state_dict; our program loads it (--load), says how well it does on the first test
+images and saves it again (--save); PyTorch loads that with strict=True. Must be equal: the accuracy
+on both sides, every tensor, and so the logits. Needs torch, numpy, safetensors. Files go to FOLDER.
+"""
+import gzip
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+
+from resnet18 import batch, fill, resnet18
+
+IMAGES = 50
+
+
+def test_images():
+    folder = os.environ.get("FASHION_MNIST_DIR", "/usr/share/datasets/fashion-mnist")
+    with gzip.open(os.path.join(folder, "t10k-images-idx3-ubyte.gz")) as file:
+        images = np.frombuffer(file.read(16 + 784 * IMAGES), np.uint8, offset=16)
+    with gzip.open(os.path.join(folder, "t10k-labels-idx1-ubyte.gz")) as file:
+        labels = np.frombuffer(file.read(8 + IMAGES), np.uint8, offset=8)
+    X = torch.from_numpy(images.astype(np.float32) / np.float32(255)).reshape(-1, 1, 28, 28)
+    return X, torch.from_numpy(labels.astype(np.int64))
+
+
+def main():
+    build, folder = sys.argv[1:]
+    theirs, ours = os.path.join(folder, "theirs.safetensors"), os.path.join(folder, "ours.safetensors")
+    net = resnet18(10)
+    fill(net)
+    net.train()
+    net(batch(8)[0])                            # so that num_batches_tracked is not 0
+    save_file(net.state_dict(), theirs)
+    run = subprocess.run([os.path.join(build, "05_resnet18_concise"), "--devices", "1", "--steps", "0",
+                          "--train-size", "32", "--test-size", str(IMAGES), "--load", theirs,
+                          "--save", ours, "--out", folder], check=True, capture_output=True, text=True)
+    again = resnet18(10)
+    again.load_state_dict(load_file(ours), strict=True)
+    for name, tensor in net.state_dict().items():
+        assert torch.equal(tensor, again.state_dict()[name]), f"{name} changed on the way"
+    net.eval()
+    again.eval()
+    X, y = test_images()
+    with torch.no_grad():
+        logits = net(X)
+        assert torch.allclose(again(X), logits, rtol=1e-4, atol=1e-4), "other logits"
+    accuracy = (logits.argmax(1) == y).float().mean().item()
+    said = re.search(r"^test acc: ([0-9.]+)", run.stdout, re.MULTILINE).group(1)
+    assert said == f"{accuracy:.2f}", f"our accuracy is {said}, PyTorch's {accuracy:.2f}"
+    print(f"accuracy on both sides: {said}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Writes resnet18.safetensors, which tests/test_resnet18.c compares our ResNet-18 with.
+
+    build/torch/bin/python tests/reference/make_resnet18.py
+
+needs torch, numpy and safetensors. The tracked file was made with PyTorch 2.15.0 on a CPU, in
+float64, from numbers that a formula gives (resnet18.py), because the network itself has 45 MB.
+
+    shape.NAME          the shape of each tensor of state_dict (num_batches_tracked has none)
+    eval.logits         (rows,10) before the step, with the running statistics of the start
+    logits, loss        of a training step on the same rows: batch statistics; the mean loss
+    grad.NAME           the gradient of the mean loss, whole if it has up to 64 numbers; else
+    grad.NAME.index     100 places and
+    grad.NAME.value     what is there;
+    grad.NAME.norm      always, the square root of the sum of squares
+    after.NAME          the running statistics after the step
+"""
+import os
+
+import torch
+from safetensors.torch import save_file
+from torch.nn import functional as F
+
+from resnet18 import batch, fill, resnet18
+
+ROWS, PLACES = 6, 100
+
+
+def relative_difference(a, b):
+    """Of two sets of gradients: the largest difference, as a part of the norm of its tensor. Biases
+    of convolutions are left out: before a batch norm their gradient is 0 but for rounding."""
+    return max(((a[n] - b[n]).abs().max() / b[n].norm()).item() for n in b
+               if not (n.endswith("bias") and ("conv" in n or n == "0.bias")))
+
+
+def first_gradients(dtype):
+    net = resnet18(10).to(dtype)
+    fill(net)
+    X, y = batch(ROWS)
+    F.cross_entropy(net(X.to(dtype)), y).backward()
+    return {name: param.grad.double() for name, param in net.named_parameters()}
+
+
+def gradients(net):
+    random = torch.Generator().manual_seed(0)
+    parts = {}
+    for name, param in net.named_parameters():
+        grad = param.grad.flatten()
+        parts[f"grad.{name}.norm"] = grad.norm().reshape(1)
+        if grad.numel() <= 64:
+            parts[f"grad.{name}"] = grad
+            continue
+        index = torch.randperm(grad.numel(), generator=random)[:PLACES].sort().values
+        parts[f"grad.{name}.index"] = index
+        parts[f"grad.{name}.value"] = grad[index]
+    return parts
+
+
+def main():
+    print("PyTorch", torch.__version__)
+    net = resnet18(10).double()
+    fill(net)
+    X, y = batch(ROWS)
+    X = X.double()
+    parts = {f"shape.{name}": torch.tensor(tensor.shape, dtype=torch.float32)
+             for name, tensor in net.state_dict().items()}
+    net.eval()
+    with torch.no_grad():
+        parts["eval.logits"] = net(X)
+    net.train()
+    logits = net(X)
+    loss = F.cross_entropy(logits, y)
+    loss.backward()
+    parts.update({"logits": logits.detach(), "loss": loss.detach().reshape(1)})
+    parts.update(gradients(net))
+    parts.update({f"after.{name}": tensor for name, tensor in net.state_dict().items()
+                  if "running" in name})
+    print("float32 against float64, in PyTorch: gradients differ by "
+          f"{relative_difference(first_gradients(torch.float32), first_gradients(torch.float64)):.1e}")
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "resnet18.safetensors")
+    save_file({name: part.float().contiguous() for name, part in parts.items()}, path)
+    os.chmod(path, 0o644)
+    print(f"{path}: {len(parts)} tensors, {os.path.getsize(path)} bytes, loss {loss.item():.4f}")
+
+
+if __name__ == "__main__":
+    main()
