@@ -132,15 +132,16 @@ CUDA_KERNEL(conv2d_backward_input) {
     }
 }
 
-// db[m] is the sum of dY's channel m over all images and pixels; a block per channel.
+// db[m] is the sum of dY's channel m over all images and pixels; a block per channel. In double,
+// like sum.cu.
 static __global__ void sum_channels(const float *dY, float beta, float *db, int N, int M,
                                     size_t plane) {
     for (int m = blockIdx.x; m < M; m += gridDim.x) {
-        float sum = 0;
+        double sum = 0;
         for (size_t i = threadIdx.x; i < N * plane; i += THREADS)
             sum += dY[(i / plane * M + m) * plane + i % plane];
         sum = block_sum(sum);
-        if (threadIdx.x == 0) db[m] = accumulate(beta, &db[m], sum);
+        if (threadIdx.x == 0) db[m] = accumulate(beta, &db[m], (float)sum);
     }
 }
 

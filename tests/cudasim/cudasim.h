@@ -1,5 +1,5 @@
-// cudasim.h: the simulated machine, for tests. Without any of this it has what the environment
-// says: CUDASIM_GPUS (3), CUDASIM_SEED (1), CUDASIM_PEERS (yes, no, damaged).
+// cudasim.h: the simulated machine, for tests. Without any of this it has CUDASIM_GPUS GPUs (3) and
+// the seed CUDASIM_SEED (1), both of the environment.
 #ifndef CUDASIM_H
 #define CUDASIM_H
 
@@ -19,13 +19,13 @@ typedef enum { CUDASIM_PEERS, CUDASIM_NO_PEERS, CUDASIM_DAMAGED_PEERS } CudasimP
 void cudasim_machine(int gpus, unsigned seed, CudasimPeers peers);
 
 // From now on, the n-th call (1 is the next) of the function fails with this error, once; n = 0
-// forgets it. "kernel" is a launch that CUDA accepts and that fails while it runs.
+// forgets it. "launch" is a launch, "kernel" one that CUDA accepts and that fails while it runs.
 void cudasim_fail(const char *function, int n, int error);
 
 // How many calls of it there were in all.
 int cudasim_calls(const char *function);
 
-// Allocations, streams, events, graphs and cuBLAS handles that were made and not freed.
+// Allocations, streams, events and cuBLAS handles that were made and not freed.
 size_t cudasim_live(void);
 
 #ifdef __cplusplus

@@ -30,10 +30,8 @@ const char *where_in_grid() {
 // ---- fibers ----------------------------------------------------------------------------------
 
 // The lowest page of a stack is closed, so that one that is full does not run into the next.
-constexpr size_t STACK_BYTES = 64 << 10, MAX_THREADS = 1024;
-size_t fiber_stacks_bytes = STACK_BYTES * MAX_THREADS;
-char *fiber_stacks = (char *)mmap(nullptr, fiber_stacks_bytes, PROT_READ | PROT_WRITE,
-                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+char *const fiber_stacks = (char *)mmap(nullptr, STACK_BYTES *MAX_THREADS, PROT_READ | PROT_WRITE,
+                                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 struct Fiber {
     void *place[5]; // where it goes on
@@ -198,25 +196,25 @@ static void run_block() {
     while (let_go());
 }
 
-void run_grid(const char *kernel, int gpu, const unsigned grid[3], const unsigned block[3],
-              size_t shared_bytes, const CudasimWork &work) {
+void run_grid(const char *kernel, int gpu, const dim3 &grid, const dim3 &block, size_t shared_bytes,
+              const CudasimWork &work) {
     if (idle.empty())
         for (Fiber &fiber : fibers) idle.push_back(&fiber);
     thread_work = &work;
-    grid_size = {grid[0], grid[1], grid[2]};
-    block_size = {block[0], block[1], block[2]};
+    grid_size = grid;
+    block_size = block;
     running = {};
     running.gpu = gpu;
     running.kernel = kernel;
-    running.threads = block[0] * block[1] * block[2];
+    running.threads = block.x * block.y * block.z;
     running.shared_bytes = shared_bytes;
     running.launch_began = ++clock_now;
     running.on = true;
-    std::vector<unsigned> blocks((size_t)grid[0] * grid[1] * grid[2]);
+    std::vector<unsigned> blocks((size_t)grid.x * grid.y * grid.z);
     std::iota(blocks.begin(), blocks.end(), 0);
     random_choice.shuffle(blocks);
     for (unsigned i : blocks) {
-        block_index = {i % grid[0], i / grid[0] % grid[1], i / grid[0] / grid[1]};
+        block_index = {i % grid.x, i / grid.x % grid.y, i / grid.x / grid.y};
         run_block();
     }
     running.on = false;
@@ -251,13 +249,4 @@ uint64_t cudasim_exchange(unsigned mask, uint64_t bits, int lane, const char *fi
                 mask);
     wait(self, file, line);
     return lane < 0 ? bits : threads[first + lane].given[place];
-}
-
-unsigned cudasim_ballot(unsigned mask, bool vote, const char *file, int line) {
-    unsigned first = running.thread / 32 * 32, votes = 0;
-    unsigned place = threads[running.thread].exchanges % 2;
-    cudasim_exchange(mask, vote, -1, file, line);
-    for (unsigned lane = 0; lane < 32; lane++)
-        if (mask >> lane & 1) votes |= (unsigned)threads[first + lane].given[place] << lane;
-    return votes;
 }

@@ -8,31 +8,18 @@
 
 #include <cstdarg>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <sys/mman.h>
 #include <unistd.h>
-#include <vector>
-#include <sanitizer/asan_interface.h>
 
 // Of AddressSanitizer, which the program is linked with.
 extern "C" void __asan_loadN(uintptr_t address, size_t bytes);
 extern "C" void __asan_storeN(uintptr_t address, size_t bytes);
+extern "C" void __asan_poison_memory_region(const volatile void *address, size_t bytes);
 extern "C" void __sanitizer_symbolize_pc(void *pc, const char *format, char *text, size_t size);
 
 namespace cudasim {
-
-void mistake(const char *hint, const char *format, ...) {
-    char message[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
-    va_end(arguments);
-    fflush(stdout);
-    fprintf(stderr, "cudasim: error: %s\nhint: %s\n", message, hint);
-    _exit(CUDASIM_STATUS); // no exit handlers: this may be the stack of a fiber
-}
 
 // ---- allocations -----------------------------------------------------------------------------
 
@@ -79,8 +66,8 @@ Allocation *allocate(int gpu, size_t bytes) {
     allocations.push_back({base + begin, base + begin + bytes, gpu, false});
     for (size_t page = used[gpu]; page < end; page += PAGE)
         page_owner[(gpu * GPU_BYTES + page) / PAGE] = &allocations.back();
-    used[gpu] = end + PAGE;                         // one that is nobody's
-    ASAN_POISON_MEMORY_REGION(base + begin, bytes); // to the code of the host
+    used[gpu] = end + PAGE; // one that is nobody's
+    __asan_poison_memory_region(base + begin, bytes);
     live++;
     return &allocations.back();
 }
@@ -101,6 +88,17 @@ Allocation *allocation_at(const void *address) {
 
 // ---- mistakes --------------------------------------------------------------------------------
 
+void mistake(const char *hint, const char *format, ...) {
+    char message[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    fflush(stdout);
+    fprintf(stderr, "cudasim: error: %s\nhint: %s\n", message, hint);
+    _exit(CUDASIM_STATUS); // no exit handlers: this may be the stack of a fiber
+}
+
 static const char *const verbs[] = {"reads", "writes", "updates"};
 
 // "add, block (0,0,0), thread (3,0,0) reads 4 bytes (kernels/cuda/elementwise.cu:14)"
@@ -115,11 +113,9 @@ static const char *access_text(Access access, size_t bytes, void *pc) {
 static const char *place_text(const char *at) {
     static char text[256];
     const Allocation *a = allocation_at(at);
-    if ((size_t)(at - memory) >= ALL_BYTES)
-        snprintf(text, sizeof text, "in memory of the host");
-    else if (!a)
-        snprintf(text, sizeof text, "far from any allocation");
-    else if (a->freed)
+    if ((size_t)(at - memory) >= ALL_BYTES) return "in memory of the host";
+    if (!a) return "far from any allocation";
+    if (a->freed)
         snprintf(text, sizeof text, "in freed memory of GPU %d", a->gpu);
     else
         snprintf(text, sizeof text, "%td bytes %s the %td bytes of an allocation on GPU %d",
@@ -150,14 +146,13 @@ static uint64_t read_together(uint64_t others) {
     return flags | ((others & THREAD) / 32 == running.thread / 32 ? LANES : WARPS);
 }
 
-[[noreturn]] static void race(const Word &word, Access access, bool of_write, size_t bytes,
+[[noreturn]] static void race(uint64_t other, const char *done, Access access, size_t bytes,
                               void *pc) {
-    uint64_t other = of_write ? word.written : word.read;
     bool blocks = other & BLOCKS || other / TICK < running.block_began;
     mistake(blocks ? "blocks run in any order and cannot wait for each other: use another kernel"
                    : "is a __syncthreads() missing? Threads run in any order between two",
             "%s what thread %d of %s block has %s", access_text(access, bytes, pc),
-            (int)(other & THREAD), blocks ? "another" : "its", of_write ? "written" : "read");
+            (int)(other & THREAD), blocks ? "another" : "its", done);
 }
 
 static inline void touch(Word &word, Access access, uint64_t since, bool shared, size_t bytes,
@@ -168,73 +163,56 @@ static inline void touch(Word &word, Access access, uint64_t since, bool shared,
             "%s of %s memory that nothing has written", access_text(access, bytes, pc),
             shared ? "shared" : "device");
     if (!happened_before(word.written, since) && !(access == ATOMIC && word.written & ATOMICALLY))
-        race(word, access, true, bytes, pc);
+        race(word.written, "written", access, bytes, pc);
     uint64_t now = clock_now * TICK + running.thread;
     if (access == READ) {
         word.read = now | (happened_before(word.read, since) ? 0 : read_together(word.read));
         return;
     }
-    if (!happened_before(word.read, since)) race(word, access, false, bytes, pc);
+    if (!happened_before(word.read, since)) race(word.read, "read", access, bytes, pc);
     word.written = now | (access == ATOMIC ? (uint64_t)ATOMICALLY : 0);
 }
 
 // Shared memory: the variables of all kernels, in a section of their own, and the dynamic part.
 extern "C" char __start_cudasim_shared[], __stop_cudasim_shared[];
-constexpr size_t DYNAMIC_BYTES = 227 << 10; // the most that any GPU has
+constexpr size_t DYNAMIC_BYTES = 48 << 10; // of a launch that asks for no more
 alignas(256) static char dynamic_shared[DYNAMIC_BYTES];
-
-static bool is_red_zone(const char *at) {
-    static const uint64_t pattern = 0xcddcbaabcddcbaabull;
-    uint64_t there;
-    memcpy(&there, __start_cudasim_shared + (at - __start_cudasim_shared) / 8 * 8, 8);
-    return there == pattern;
-}
 
 // The word's place in its array, or nullptr where it is no shared memory.
 static Word *shared_words(const char *at, size_t bytes, void *pc, Access access) {
-    static std::vector<Word> statics((__stop_cudasim_shared - __start_cudasim_shared) / 4 + 1);
-    static std::vector<Word> dynamics(DYNAMIC_BYTES / 4);
+    static const size_t static_bytes = __stop_cudasim_shared - __start_cudasim_shared;
+    static std::vector<Word> statics(static_bytes / 4 + 1), dynamics(DYNAMIC_BYTES / 4);
     size_t offset = at - __start_cudasim_shared, dynamic = at - dynamic_shared;
-    bool is_static = offset < (size_t)(__stop_cudasim_shared - __start_cudasim_shared);
-    if (is_static ? is_red_zone(at) || is_red_zone(at + bytes - 1)
-                  : dynamic < DYNAMIC_BYTES && dynamic + bytes > running.shared_bytes)
-        mistake("an index is too large or negative", "%s outside of its shared memory",
+    if (offset < static_bytes) return &statics[offset / 4];
+    if (dynamic >= DYNAMIC_BYTES) return nullptr;
+    if (dynamic + bytes > running.shared_bytes)
+        mistake("an index is too large or negative", "%s behind the end of its shared memory",
                 access_text(access, bytes, pc));
-    if (is_static) return &statics[offset / 4];
-    return dynamic < DYNAMIC_BYTES ? &dynamics[dynamic / 4] : nullptr;
+    return &dynamics[dynamic / 4];
+}
+
+static Word *device_words(const char *at, size_t bytes, void *pc, Access access) {
+    const Allocation *a = allocation_at(at);
+    if (!a || a->freed || at < a->begin || at + bytes > a->end)
+        mistake("an index is too large or negative, or the memory was freed too early", "%s %s",
+                access_text(access, bytes, pc), place_text(at));
+    if (a->gpu != running.gpu && !can_reach(running.gpu, a->gpu))
+        mistake("cudaDeviceEnablePeerAccess() first, or copy", "%s of GPU %d from GPU %d",
+                access_text(access, bytes, pc), a->gpu, running.gpu);
+    return words + (at - memory) / 4;
 }
 
 // Each access of a kernel, and of the host's code in a .cu file.
 static inline void access_memory(const void *address, size_t bytes, Access access, void *pc) {
     const char *at = (const char *)address;
-    if (!running.on) {
-        __asan_loadN((uintptr_t)at, bytes);
-        return;
-    }
-    if ((size_t)(at - fiber_stacks) < fiber_stacks_bytes) return;
-    size_t offset = at - memory;
-    Word *word;
-    uint64_t since = running.launch_began;
-    bool shared = offset >= ALL_BYTES;
-    if (!shared) {
-        const Allocation *a = page_owner[offset / PAGE];
-        if (!a || a->freed || at < a->begin || at + bytes > a->end)
-            mistake("an index is too large or negative, or the memory was freed too early", "%s %s",
-                    access_text(access, bytes, pc), place_text(at));
-        if (a->gpu != running.gpu && !can_reach(running.gpu, a->gpu))
-            mistake("cudaDeviceEnablePeerAccess() first, or copy", "%s of GPU %d from GPU %d",
-                    access_text(access, bytes, pc), a->gpu, running.gpu);
-        word = words + offset / 4;
-    } else {
-        word = shared_words(at, bytes, pc, access);
-        since = running.block_began;
-        if (!word)
-            mistake("is a pointer of the host among the kernel's arguments?", "%s %s",
-                    access_text(access, bytes, pc), place_text(at));
-    }
-    if ((uintptr_t)at % (bytes < 16 ? bytes : 16) != 0 && (bytes & (bytes - 1)) == 0)
-        mistake("a GPU reads a float4 only from a multiple of 16",
-                "%s at an address that is no multiple of it", access_text(access, bytes, pc));
+    if (!running.on) return __asan_loadN((uintptr_t)at, bytes);
+    if ((size_t)(at - fiber_stacks) < STACK_BYTES * MAX_THREADS) return;
+    bool shared = (size_t)(at - memory) >= ALL_BYTES;
+    Word *word = shared ? shared_words(at, bytes, pc, access) : device_words(at, bytes, pc, access);
+    if (!word)
+        mistake("is a pointer of the host among the kernel's arguments?", "%s %s",
+                access_text(access, bytes, pc), place_text(at));
+    uint64_t since = shared ? running.block_began : running.launch_began;
     for (size_t i = 0; i <= ((uintptr_t)at % 4 + bytes - 1) / 4; i++)
         touch(word[i], access, since, shared, bytes, pc);
 }
@@ -259,7 +237,7 @@ void check_range(const char *what, int gpu, const void *address, size_t bytes, A
         else if (word->written == 0)
             mistake("contents of new memory are undefined",
                     "%s reads device memory that nothing has written, %td bytes behind its start",
-                    what, (char *)nullptr + 4 * (word - first) - (char *)nullptr);
+                    what, 4 * (word - first));
 }
 
 // memcpy() would be AddressSanitizer's, which knows that nobody may touch memory of a GPU.
@@ -278,20 +256,17 @@ move_bytes(void *dst, const void *src, size_t bytes) {
 
 using namespace cudasim;
 
-#define HOOK(name, bytes, access)                                                                  \
-    extern "C" void name(void *at) {                                                               \
+#define HOOK(name, access, bytes)                                                                  \
+    extern "C" void name##bytes(void *at) {                                                        \
         access_memory(at, bytes, access, __builtin_return_address(0));                             \
     }
-#define HOOKS(bytes)                                                                               \
-    HOOK(__tsan_read##bytes, bytes, READ)                                                          \
-    HOOK(__tsan_write##bytes, bytes, WRITE)                                                        \
-    HOOK(__tsan_unaligned_read##bytes, bytes, READ)                                                \
-    HOOK(__tsan_unaligned_write##bytes, bytes, WRITE)
-HOOKS(1)
-HOOKS(2)
-HOOKS(4)
-HOOKS(8)
-HOOKS(16)
+#define HOOKS(name, access)                                                                        \
+    HOOK(name, access, 1)                                                                          \
+    HOOK(name, access, 2) HOOK(name, access, 4) HOOK(name, access, 8) HOOK(name, access, 16)
+HOOKS(__tsan_read, READ)
+HOOKS(__tsan_write, WRITE)
+HOOKS(__tsan_unaligned_read, READ)
+HOOKS(__tsan_unaligned_write, WRITE)
 extern "C" void __tsan_read_range(void *at, size_t bytes) {
     access_memory(at, bytes, READ, __builtin_return_address(0));
 }

@@ -11,6 +11,7 @@
 #include "cudasim.h"
 
 struct CudasimWork; // device.h
+struct dim3;
 
 namespace cudasim {
 
@@ -29,11 +30,11 @@ struct Random {
 };
 extern Random random_choice;
 
+// ---- memory.cpp ------------------------------------------------------------------------------
+
 // A mistake of the program: prints "cudasim: error: WHAT" and "hint: HINT", and ends the program.
 [[noreturn]] void mistake(const char *hint, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-
-// ---- memory.cpp ------------------------------------------------------------------------------
 
 struct Allocation {
     char *begin, *end;
@@ -54,9 +55,6 @@ void check_range(const char *what, int gpu, const void *memory, size_t bytes, Ac
 // Copies between any two places.
 void move_bytes(void *dst, const void *src, size_t bytes);
 
-// May a kernel on this GPU touch memory of that one? runtime.cpp knows.
-bool can_reach(int gpu, int other);
-
 // ---- kernels.cpp -----------------------------------------------------------------------------
 
 // The kernel that runs, and the thread of it. The clock ticks whenever threads have waited for each
@@ -72,20 +70,22 @@ struct Running {
 };
 extern Running running;
 extern uint64_t clock_now;
-extern char *fiber_stacks; // a kernel's local variables are here
-extern size_t fiber_stacks_bytes;
+extern char *const fiber_stacks; // a kernel's local variables are here
+constexpr size_t STACK_BYTES = 64 << 10, MAX_THREADS = 1024;
 const char *where_in_grid(); // "kernel add, block (0,0,0), thread (3,0,0)"
 
-void run_grid(const char *kernel, int gpu, const unsigned grid[3], const unsigned block[3],
-              size_t shared_bytes, const CudasimWork &work);
+void run_grid(const char *kernel, int gpu, const dim3 &grid, const dim3 &block, size_t shared_bytes,
+              const CudasimWork &work);
 
 // ---- runtime.cpp -----------------------------------------------------------------------------
 
-// Puts work at the end of the stream's queue (or, while it is captured, into the graph).
-cudaError_t enqueue(cudaStream_t stream, std::function<void()> work);
+// Puts work at the end of the stream's queue.
+void enqueue(cudaStream_t stream, std::function<void()> work);
 int gpu_of(cudaStream_t stream);
-// Is this call of the function one that was asked to fail? Counts it.
-cudaError_t injected(const char *function);
+int current_gpu();
+bool can_reach(int gpu, int other); // may a kernel on this GPU touch memory of that one?
+// Counts a call of the function. The error with which it is to fail, or 0.
+int injected(const char *function);
 extern size_t live; // see cudasim_live()
 
 } // namespace cudasim

@@ -21,7 +21,8 @@ static void run_planted(void *one) {
     cudaDeviceSynchronize();
 }
 
-// ThreadSanitizer's calls, barriers and queues: with each seed, and each time with the right words.
+// With each seed, and each time with the right words. What the simulator says has two lines and
+// ends with its status; UBSan and ASan, which see some mistakes first, say more and end with 1.
 static void each_planted_mistake_is_caught(void **state) {
     (void)state;
     for (unsigned seed = 0; seed < 3; seed++)
@@ -29,10 +30,8 @@ static void each_planted_mistake_is_caught(void **state) {
             char text[65536];
             cudasim_machine(3, seed, CUDASIM_PEERS);
             int status = run_and_listen(run_planted, (void *)&planted[i], text, sizeof text);
-            bool by_asan = strcmp(planted[i].words, "use-after-poison") == 0;
-            bool two_lines =
-                by_asan ? status == 1 : status == CUDASIM_STATUS && is_error_and_hint(text);
-            if (!two_lines || !strstr(text, planted[i].words))
+            bool said = status == 1 || (status == CUDASIM_STATUS && is_error_and_hint(text));
+            if (!said || !strstr(text, planted[i].words))
                 fail_msg("%s, seed %u: expected \"%s\"; got status %d and:\n%s", planted[i].name,
                          seed, planted[i].words, status, text);
         }
@@ -155,127 +154,13 @@ static void a_wrong_launch_is_an_error(void **state) {
     assert_int_equal(cudaMemset(x, 0, sizeof *x), cudaErrorIllegalAddress);
 }
 
-// ---- graphs ----------------------------------------------------------------------------------
-
-static struct {
-    cudaStream_t streams[2];
-    cudaEvent_t events[2];
-    float *x, *y;
-} g;
-
-static int open_graph(void **state) {
-    (void)state;
-    cudasim_machine(1, 1, CUDASIM_PEERS);
-    check(cudaMalloc((void **)&g.x, sizeof *g.x));
-    check(cudaMalloc((void **)&g.y, sizeof *g.y));
-    for (int i = 0; i < 2; i++) {
-        check(cudaStreamCreateWithFlags(&g.streams[i], cudaStreamNonBlocking));
-        check(cudaEventCreateWithFlags(&g.events[i], cudaEventDisableTiming));
-    }
-    check(cudaStreamBeginCapture(g.streams[0], cudaStreamCaptureModeGlobal));
-    return 0;
-}
-
-static int close_graph(void **state) {
-    (void)state;
-    for (int i = 0; i < 2; i++) {
-        check(cudaStreamDestroy(g.streams[i]));
-        check(cudaEventDestroy(g.events[i]));
-    }
-    check(cudaFree(g.x));
-    check(cudaFree(g.y));
-    return cudasim_live() == 0 ? 0 : -1;
-}
-
-// y = 0, then y += x in stream 0 and x += y in stream 1, by events one after the other.
-static void capture_two_streams(bool join) {
-    check(cudaMemsetAsync(g.y, 0, sizeof *g.y, g.streams[0]));
-    planted_add(g.y, g.x, 1, g.streams[0]);
-    check(cudaEventRecord(g.events[0], g.streams[0]));
-    check(cudaStreamWaitEvent(g.streams[1], g.events[0], 0));
-    planted_add(g.x, g.y, 1, g.streams[1]);
-    check(cudaEventRecord(g.events[1], g.streams[1]));
-    if (join) check(cudaStreamWaitEvent(g.streams[0], g.events[1], 0));
-}
-
-static void a_captured_step_is_replayed(void **state) {
-    (void)state;
-    cudaGraph_t graph;
-    cudaGraphExec_t exec;
-    float x = 1;
-    capture_two_streams(true);
-    check(cudaStreamEndCapture(g.streams[0], &graph));
-    check(cudaGraphInstantiate(&exec, graph, 0));
-    check(cudaGraphDestroy(graph));
-    check(cudaMemcpy(g.x, &x, sizeof x, cudaMemcpyHostToDevice)); // nothing has run so far
-    for (int i = 0; i < 5; i++) check(cudaGraphLaunch(exec, g.streams[1]));
-    check(cudaStreamSynchronize(g.streams[1]));
-    check(cudaMemcpy(&x, g.x, sizeof x, cudaMemcpyDeviceToHost));
-    assert_true(x == 32);
-    check(cudaGraphExecDestroy(exec));
-}
-
-static void a_stream_that_does_not_come_back_is_refused(void **state) {
-    (void)state;
-    cudaGraph_t graph;
-    capture_two_streams(false);
-    assert_int_equal(cudaStreamEndCapture(g.streams[1], &graph), cudaErrorStreamCaptureUnmatched);
-    assert_int_equal(cudaStreamEndCapture(g.streams[0], &graph), cudaErrorStreamCaptureUnjoined);
-}
-
-static void what_a_capture_cannot_hold_ends_it(void **state) {
-    (void)state;
-    float pageable = 0;
-    void *memory;
-    cudaGraph_t graph;
-    for (int i = 0; i < 7; i++) {
-        enum cudaStreamCaptureStatus status;
-        cudaError_t error =
-            i == 0   ? cudaMalloc(&memory, 4)
-            : i == 1 ? cudaFree(g.x)
-            : i == 2 ? cudaStreamSynchronize(g.streams[0])
-            : i == 3 ? cudaDeviceSynchronize()
-            : i == 4 ? cudaMemcpyAsync(g.x, &pageable, 4, cudaMemcpyHostToDevice, g.streams[0])
-            : i == 5 ? cudaMemcpy(&pageable, g.x, 4, cudaMemcpyDeviceToHost)
-                     : cudaHostAlloc(&memory, 4, cudaHostAllocPortable);
-        assert_int_equal(error, cudaErrorStreamCaptureUnsupported);
-        check(cudaStreamIsCapturing(g.streams[0], &status));
-        assert_int_equal(status, cudaStreamCaptureStatusInvalidated);
-        assert_int_equal(cudaStreamEndCapture(g.streams[0], &graph),
-                         cudaErrorStreamCaptureInvalidated);
-        cudaGetLastError();
-        check(cudaStreamBeginCapture(g.streams[0], cudaStreamCaptureModeGlobal));
-    }
-    check(cudaStreamEndCapture(g.streams[0], &graph));
-    check(cudaGraphDestroy(graph));
-}
-
-// An event from before the capture is nothing that a replay could wait for.
-static void a_capture_depends_on_nothing_outside(void **state) {
-    (void)state;
-    cudaGraph_t graph;
-    check(cudaEventRecord(g.events[1], g.streams[1]));
-    assert_int_equal(cudaStreamWaitEvent(g.streams[0], g.events[1], 0),
-                     cudaErrorStreamCaptureIsolation);
-    assert_int_equal(cudaStreamEndCapture(g.streams[0], &graph), cudaErrorStreamCaptureInvalidated);
-    check(cudaStreamBeginCapture(g.streams[0], cudaStreamCaptureModeGlobal));
-    check(cudaEventRecord(g.events[0], g.streams[0]));
-    assert_int_equal(cudaEventSynchronize(g.events[0]), cudaErrorCapturedEvent);
-    assert_int_equal(cudaStreamEndCapture(g.streams[0], &graph), cudaErrorStreamCaptureInvalidated);
-}
-
 int main(void) {
-#define WITH_GRAPH(test) cmocka_unit_test_setup_teardown(test, open_graph, close_graph)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_planted_mistake_is_caught),
         cmocka_unit_test(a_missing_event_or_synchronisation_changes_the_answer),
         cmocka_unit_test(the_seed_decides),
         cmocka_unit_test(shuffles_atomics_and_dynamic_shared_memory_work),
         cmocka_unit_test(peers_share_memory_once_they_may),
-        WITH_GRAPH(a_captured_step_is_replayed),
-        WITH_GRAPH(a_stream_that_does_not_come_back_is_refused),
-        WITH_GRAPH(what_a_capture_cannot_hold_ends_it),
-        WITH_GRAPH(a_capture_depends_on_nothing_outside),
         cmocka_unit_test(a_wrong_launch_is_an_error), // the last: that GPU is lost
     };
     return cmocka_run_group_tests_name("cudasim", tests, NULL, NULL);

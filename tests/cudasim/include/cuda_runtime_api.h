@@ -9,13 +9,10 @@
 extern "C" {
 #endif
 
-#define CUDART_VERSION 12000
-
 #define CUDASIM_ERRORS(ERROR)                                                                      \
     ERROR(cudaSuccess, 0, "no error")                                                              \
     ERROR(cudaErrorInvalidValue, 1, "invalid argument")                                            \
     ERROR(cudaErrorMemoryAllocation, 2, "out of memory")                                           \
-    ERROR(cudaErrorInitializationError, 3, "initialization error")                                 \
     ERROR(cudaErrorInvalidConfiguration, 9, "invalid configuration argument")                      \
     ERROR(cudaErrorInsufficientDriver, 35, "CUDA driver version is insufficient")                  \
     ERROR(cudaErrorNoDevice, 100, "no CUDA-capable device is detected")                            \
@@ -28,14 +25,7 @@ extern "C" {
     ERROR(cudaErrorIllegalAddress, 700, "an illegal memory access was encountered")                \
     ERROR(cudaErrorPeerAccessAlreadyEnabled, 704, "peer access is already enabled")                \
     ERROR(cudaErrorMisalignedAddress, 716, "misaligned address")                                   \
-    ERROR(cudaErrorLaunchFailure, 719, "unspecified launch failure")                               \
-    ERROR(cudaErrorStreamCaptureUnsupported, 900, "not permitted when a stream is capturing")      \
-    ERROR(cudaErrorStreamCaptureInvalidated, 901, "a previous error invalidated the capture")      \
-    ERROR(cudaErrorStreamCaptureUnmatched, 903, "the capture was not begun in this stream")        \
-    ERROR(cudaErrorStreamCaptureUnjoined, 904, "a captured stream was not joined to the origin")   \
-    ERROR(cudaErrorStreamCaptureIsolation, 905, "depends on work outside of the capture")          \
-    ERROR(cudaErrorStreamCaptureImplicit, 906, "the default stream would depend on the capture")   \
-    ERROR(cudaErrorCapturedEvent, 907, "the event was last recorded in a capturing stream")
+    ERROR(cudaErrorLaunchFailure, 719, "unspecified launch failure")
 
 #define CUDASIM_ENUM(name, number, text) name = number,
 typedef enum cudaError { CUDASIM_ERRORS(CUDASIM_ENUM) } cudaError_t;
@@ -43,52 +33,28 @@ typedef enum cudaError { CUDASIM_ERRORS(CUDASIM_ENUM) } cudaError_t;
 
 typedef struct CUstream_st *cudaStream_t;
 typedef struct CUevent_st *cudaEvent_t;
-typedef struct CUgraph_st *cudaGraph_t;
-typedef struct CUgraphExec_st *cudaGraphExec_t;
 
 enum cudaMemcpyKind {
     cudaMemcpyHostToHost,
     cudaMemcpyHostToDevice,
     cudaMemcpyDeviceToHost,
-    cudaMemcpyDeviceToDevice,
-    cudaMemcpyDefault
-};
-enum cudaStreamCaptureMode {
-    cudaStreamCaptureModeGlobal,
-    cudaStreamCaptureModeThreadLocal,
-    cudaStreamCaptureModeRelaxed
-};
-enum cudaStreamCaptureStatus {
-    cudaStreamCaptureStatusNone,
-    cudaStreamCaptureStatusActive,
-    cudaStreamCaptureStatusInvalidated
+    cudaMemcpyDeviceToDevice
 };
 enum {
-    cudaStreamDefault = 0,
     cudaStreamNonBlocking = 1,
     cudaEventDefault = 0,
     cudaEventDisableTiming = 2,
-    cudaHostAllocDefault = 0,
     cudaHostAllocPortable = 1
-};
-struct cudaDeviceProp {
-    char name[256];
-    size_t totalGlobalMem, sharedMemPerBlock;
-    int major, minor, multiProcessorCount, maxThreadsPerBlock, warpSize;
 };
 
 cudaError_t cudaDriverGetVersion(int *version);
-cudaError_t cudaRuntimeGetVersion(int *version);
 cudaError_t cudaGetDeviceCount(int *count);
-cudaError_t cudaGetDevice(int *device);
 cudaError_t cudaSetDevice(int device);
-cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device);
 cudaError_t cudaDeviceSynchronize(void);
 cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer);
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags);
 
 cudaError_t cudaGetLastError(void);
-cudaError_t cudaPeekAtLastError(void);
 const char *cudaGetErrorName(cudaError_t error);
 const char *cudaGetErrorString(cudaError_t error);
 
@@ -96,7 +62,6 @@ cudaError_t cudaMalloc(void **memory, size_t bytes);
 cudaError_t cudaFree(void *memory);
 cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags);
 cudaError_t cudaFreeHost(void *memory);
-cudaError_t cudaMemGetInfo(size_t *unused, size_t *total);
 cudaError_t cudaMemset(void *memory, int value, size_t bytes);
 cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t stream);
 cudaError_t cudaMemcpy(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind);
@@ -108,7 +73,6 @@ cudaError_t cudaMemcpyPeerAsync(void *dst, int dst_device, const void *src, int 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
-cudaError_t cudaStreamQuery(cudaStream_t stream);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
 
 cudaError_t cudaEventCreate(cudaEvent_t *event);
@@ -116,17 +80,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
-cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEvent_t end);
-
-cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode);
-cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);
-cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *status);
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph,
-                                 unsigned long long flags);
-cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream);
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
-cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 
 #ifdef __cplusplus
 }
