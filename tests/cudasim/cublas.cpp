@@ -62,8 +62,10 @@ cublasStatus_t cublasSgemm_v2(cublasHandle_t handle, cublasOperation_t trans_A,
         check_matrix(gpu, B, b ? n : k, b ? k : n, ldb, READ);
         if (keep != 0) check_matrix(gpu, C, m, n, ldc, READ);
         check_matrix(gpu, C, m, n, ldc, WRITE);
+        for (const float *matrix : {A, B, (const float *)C}) let_host_touch(matrix, true);
         cblas_sgemm(CblasColMajor, a ? CblasTrans : CblasNoTrans, b ? CblasTrans : CblasNoTrans, m,
                     n, k, factor, A, lda, B, ldb, keep, C, ldc);
+        for (const float *matrix : {A, B, (const float *)C}) let_host_touch(matrix, false);
     });
     return CUBLAS_STATUS_SUCCESS;
 }

@@ -18,9 +18,8 @@
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 
-// Shared variables are static variables, because blocks run one after the other. They are put into
-// a section of their own, where the simulator knows them.
-#define __shared__ static __attribute__((section("cudasim_shared"), used))
+// Shared variables are static variables, because blocks run one after the other.
+#define __shared__ static
 
 // Accesses in code of this kind are not shown to the simulator.
 #define CUDASIM_UNSEEN __attribute__((no_sanitize("thread", "undefined")))

@@ -17,6 +17,7 @@
 extern "C" void __asan_loadN(uintptr_t address, size_t bytes);
 extern "C" void __asan_storeN(uintptr_t address, size_t bytes);
 extern "C" void __asan_poison_memory_region(const volatile void *address, size_t bytes);
+extern "C" void __asan_unpoison_memory_region(const volatile void *address, size_t bytes);
 extern "C" void __sanitizer_symbolize_pc(void *pc, const char *format, char *text, size_t size);
 
 namespace cudasim {
@@ -67,9 +68,15 @@ Allocation *allocate(int gpu, size_t bytes) {
     for (size_t page = used[gpu]; page < end; page += PAGE)
         page_owner[(gpu * GPU_BYTES + page) / PAGE] = &allocations.back();
     used[gpu] = end + PAGE; // one that is nobody's
-    __asan_poison_memory_region(base + begin, bytes);
+    let_host_touch(base + begin, false);
     live++;
     return &allocations.back();
+}
+
+void let_host_touch(const void *address, bool may) {
+    const Allocation *a = allocation_at(address);
+    (may ? __asan_unpoison_memory_region : __asan_poison_memory_region)(a->begin,
+                                                                        a->end - a->begin);
 }
 
 void release(Allocation *a) {
@@ -173,22 +180,20 @@ static inline void touch(Word &word, Access access, uint64_t since, bool shared,
     word.written = now | (access == ATOMIC ? (uint64_t)ATOMICALLY : 0);
 }
 
-// Shared memory: the variables of all kernels, in a section of their own, and the dynamic part.
-extern "C" char __start_cudasim_shared[], __stop_cudasim_shared[];
+// Shared memory: static variables, that is some of those between these two names, which the linker
+// gives; and the dynamic part.
+extern "C" char __data_start[], _end[];
 constexpr size_t DYNAMIC_BYTES = 48 << 10; // of a launch that asks for no more
 alignas(256) static char dynamic_shared[DYNAMIC_BYTES];
 
 // The word's place in its array, or nullptr where it is no shared memory.
 static Word *shared_words(const char *at, size_t bytes, void *pc, Access access) {
-    static const size_t static_bytes = __stop_cudasim_shared - __start_cudasim_shared;
-    static std::vector<Word> statics(static_bytes / 4 + 1), dynamics(DYNAMIC_BYTES / 4);
-    size_t offset = at - __start_cudasim_shared, dynamic = at - dynamic_shared;
-    if (offset < static_bytes) return &statics[offset / 4];
-    if (dynamic >= DYNAMIC_BYTES) return nullptr;
-    if (dynamic + bytes > running.shared_bytes)
+    static Word *const words_of_statics = (Word *)reserve((_end - __data_start) * sizeof(Word));
+    size_t offset = at - __data_start, dynamic = at - dynamic_shared;
+    if (dynamic < DYNAMIC_BYTES && dynamic + bytes > running.shared_bytes)
         mistake("an index is too large or negative", "%s behind the end of its shared memory",
                 access_text(access, bytes, pc));
-    return &dynamics[dynamic / 4];
+    return offset < (size_t)(_end - __data_start) ? &words_of_statics[offset / 4] : nullptr;
 }
 
 static Word *device_words(const char *at, size_t bytes, void *pc, Access access) {

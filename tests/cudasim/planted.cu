@@ -102,6 +102,10 @@ static void host_reads_a_gpu() {
 }
 
 static __global__ void read_float4(const float *x, float *y) { *y = ((const float4 *)x)->w; }
+static float of_the_host = 1;
+static void read_variable_of_the_host() {
+    read_at<<<1, 1>>>(&of_the_host, 0, new_floats(1, false));
+}
 static void misaligned() {
     float *x = new_floats(10, true);
     read_float4<<<1, 1>>>(x, new_floats(1, false)); // this is right
@@ -114,7 +118,7 @@ static __global__ void shared_index(int write, int read, float *y) {
     __syncthreads();
     if (threadIdx.x == 0) {
         first[write] = 1;
-        *y = second[read];
+        *y = second[read] + first[0];
     }
 }
 static void shared_write_outside() { shared_index<<<1, 8>>>(8, 0, new_floats(1, false)); }
@@ -169,6 +173,7 @@ const Planted planted[] = {
     PLANT(read_what_nothing_wrote, "of device memory that nothing has written"),
     PLANT(read_freed_memory, "in freed memory of GPU 0"),
     PLANT(read_memory_of_the_host, "in memory of the host"),
+    PLANT(read_variable_of_the_host, "that nothing has written"),
     PLANT(read_memory_of_a_peer, "of GPU 0 from GPU 1"),
     PLANT(host_reads_a_gpu, "use-after-poison"),
     PLANT(misaligned, "misaligned address"),
