@@ -12,7 +12,8 @@ CUDA   ?= 1
 ARCH   ?=
 V      ?= 0
 WERROR ?= 0
-# SANITIZE=asan|tsan builds with sanitizers, into a folder of its own.
+# SANITIZE=asan|tsan|cudasim builds with sanitizers, into a folder of its own. cudasim is asan with simulated
+# GPUs, see tests/cudasim.
 SANITIZE ?=
 
 BUILD := build$(if $(SANITIZE),/$(SANITIZE))
@@ -93,18 +94,27 @@ report: build/config.mk
 # ---- flags ---------------------------------------------------------------------------------------
 
 SANITIZE_asan := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+SANITIZE_cudasim := $(SANITIZE_asan)
 # libgomp is not compiled for TSan, which would report its barriers; the queues are what is tested.
 SANITIZE_tsan := -fsanitize=thread
 # (Without OpenMP, what only its pragmas use is unused.)
 THREADING     := $(if $(filter tsan,$(SANITIZE)),-Wno-unknown-pragmas -Wno-unused-parameter -Wno-unused-variable,$(OPENMP))
 OPTIMIZE      := $(if $(SANITIZE),-O1 -g,-O3 -g)
+# (With small pieces, so that small tests have many of them.)
+SIMULATED     := $(if $(filter cudasim,$(SANITIZE)),-DCUDASIM -Itests/cudasim/include \
+                 -DCONV_WORKSPACE=200000 -DPIECE_BYTES=4096)
 
 CFLAGS_ALL := -std=c11 -D_GNU_SOURCE $(OPTIMIZE) -Wall -Wextra -Wshadow $(if $(filter 1,$(WERROR)),-Werror) \
               $(THREADING) -pthread $(SANITIZE_$(SANITIZE)) -DFONT_FILE='"$(FONT)"' \
-              $(filter -I%,$(BLAS) $(ZLIB) $(JANSSON) $(STB) $(RANDOM123) $(CMOCKA)) $(CFLAGS)
+              $(filter -I%,$(BLAS) $(ZLIB) $(JANSSON) $(STB) $(RANDOM123) $(CMOCKA)) $(SIMULATED) $(CFLAGS)
 LIBS       := $(BLAS) $(ZLIB) $(JANSSON) $(STB) $(THREADING) -pthread -ldl -lm
 
-ifneq ($(and $(NVCC),$(if $(SANITIZE),,1)),)
+ifeq ($(SANITIZE),cudasim)
+# The compilers are gcc and g++, whatever CC says: -fsanitize=thread of .cu files is meant for g++.
+override CC  := gcc
+CUDA_SOURCES := $(wildcard kernels/cuda/*.cu) common/device_cuda.c $(wildcard tests/cudasim/*.cpp)
+LINK          = g++ $(SANITIZE_cudasim) $(OPENMP) -pthread
+else ifneq ($(and $(NVCC),$(if $(SANITIZE),,1)),)
 CUDA_SOURCES := $(wildcard kernels/cuda/*.cu) common/device_cuda.c
 NVCC_FLAGS   := -std=c++17 -O3 $(GENCODE) -Xcompiler -Wall,-Wextra \
                 $(if $(filter 1,$(WERROR)),-Werror all-warnings)
@@ -134,6 +144,11 @@ exercise_helpers  = $(patsubst %,$(BUILD)/obj/%.o,$(wildcard $(dir $1)[a-z]*.c))
 EXERCISES        := $(foreach source,$(EXERCISE_SOURCES),$(call exercise_program,$(source)))
 STARTERS         := $(foreach source,$(EXERCISE_SOURCES),$(call exercise_starter,$(source)))
 TESTS    := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
+# On simulated GPUs: the tests that use devices, and those of the simulator.
+ifeq ($(SANITIZE),cudasim)
+SIM_TESTS := $(patsubst tests/cudasim/%.c,$(BUILD)/%,$(wildcard tests/cudasim/test_*.c))
+TESTS     := $(patsubst tests/%.c,$(BUILD)/%,$(shell grep -l 'try_gpu\|ON_BOTH' tests/test_*.c))
+endif
 BENCHES  := $(patsubst tests/bench/%.c,$(BUILD)/bench_%,$(wildcard tests/bench/*.c))
 
 all: report
@@ -148,6 +163,19 @@ $(BUILD)/obj/%.c.o: %.c build/config.mk
 	@mkdir -p $(@D)
 	$(call QUIET,CC,$<)$(CC) $(CFLAGS_ALL) $(UNSOLVED) -MMD -MP -c $< -o $@
 
+ifeq ($(SANITIZE),cudasim)
+SIM_FLAGS := -std=c++17 -g -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror) $(filter -I%,$(BLAS)) $(SIMULATED)
+$(BUILD)/obj/%.cpp.o: %.cpp build/config.mk
+	@mkdir -p $(@D)
+	$(call QUIET,CXX,$<)g++ $(SIM_FLAGS) -O2 -Wshadow -MMD -MP -c $< -o $@
+
+# Plain CUDA but for launches, as C++; -fsanitize=thread shows each access to memory to the simulator.
+$(BUILD)/obj/%.cu.o: %.cu tests/cudasim/launch.sed build/config.mk
+	@mkdir -p $(@D)
+	@{ echo '#line 1 "$<"'; sed -f tests/cudasim/launch.sed $<; } >$(@:.o=.cpp)
+	$(call QUIET,CXX,$<)g++ $(SIM_FLAGS) -O1 -Wno-sign-compare -fsanitize=thread,undefined -fno-sanitize-recover=all \
+	    -include tests/cudasim/device.h -iquote $(dir $<) -MMD -MP -c $(@:.o=.cpp) -o $@
+else
 $(BUILD)/obj/common/device_cuda.c.o: common/device_cuda.c build/config.mk
 	@mkdir -p $(@D)
 	$(call QUIET,CC,$<)$(NVCC) -Xcompiler '$(CFLAGS_ALL)' -MMD -MP -c $< -o $@
@@ -155,6 +183,7 @@ $(BUILD)/obj/common/device_cuda.c.o: common/device_cuda.c build/config.mk
 $(BUILD)/obj/%.cu.o: %.cu build/config.mk
 	@mkdir -p $(@D)
 	$(call QUIET,NVCC,$<)$(NVCC) $(NVCC_FLAGS) -MMD -MP -c $< -o $@
+endif
 
 $(LIBRARY): $(OBJECTS)
 	@rm -f $@
@@ -163,6 +192,8 @@ $(LIBRARY): $(OBJECTS)
 $(PROGRAMS): $(BUILD)/%: $(BUILD)/obj/chapters/%/main.c.o $(LIBRARY)
 	$(call QUIET,LINK,$@)$(LINK) -o $@ $^ $(LIBS)
 $(TESTS): $(BUILD)/%: $(BUILD)/obj/tests/%.c.o $(LIBRARY)
+	$(call QUIET,LINK,$@)$(LINK) -o $@ $^ $(CMOCKA) $(LIBS)
+$(SIM_TESTS): $(BUILD)/%: $(BUILD)/obj/tests/cudasim/%.c.o $(BUILD)/obj/tests/cudasim/planted.cu.o $(LIBRARY)
 	$(call QUIET,LINK,$@)$(LINK) -o $@ $^ $(CMOCKA) $(LIBS)
 $(BENCHES): $(BUILD)/bench_%: $(BUILD)/obj/tests/bench/%.c.o $(LIBRARY)
 	$(call QUIET,LINK,$@)$(LINK) -o $@ $^ $(LIBS)
@@ -223,6 +254,9 @@ starters: $(STARTERS)
 
 .PHONY: test-programs
 test-programs: $(PROGRAMS) $(EXERCISES) $(STARTERS) $(TESTS) $(BENCHES)
+	@:
+.PHONY: simulated-tests
+simulated-tests: $(TESTS) $(SIM_TESTS)
 	@:
 
 test: report

@@ -14,10 +14,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+// Of a copy by way of the host. (Tests compile with small ones.)
+#ifndef PIECE_BYTES
+#define PIECE_BYTES (4 << 20)
+#endif
+
 enum {
-    EVENTS = 256,          // per device; see cuda_record()
-    PIECE_BYTES = 4 << 20, // of a copy by way of the host
-    PIECES = 2,            // one is filled while the other is emptied
+    EVENTS = 256, // per device; see cuda_record()
+    PIECES = 2,   // one is filled while the other is emptied
 };
 
 // Pinned host memory for a piece of a copy on its way to another GPU.

@@ -1726,8 +1726,8 @@ int main(int argc, char *argv[]) {
         ON_BOTH(test_cross_entropy_of_wrong_labels),
         ON_BOTH(test_count_correct_of_ties_and_nan),
         ON_BOTH(test_same_bits_run_after_run),
-        cmocka_unit_test(test_same_bits_for_any_number_of_threads),
-        cmocka_unit_test(test_same_bits_of_large_gradients),
+        UNLESS_SIMULATED(test_same_bits_for_any_number_of_threads),
+        UNLESS_SIMULATED(test_same_bits_of_large_gradients),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     devices_close();
