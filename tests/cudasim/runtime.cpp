@@ -68,11 +68,13 @@ static cudaError_t enter(const char *function) {
 struct Point { // in a stream: an event was recorded here
     bool reached = false;
     double time = 0;
+    cudaGraph_t graph = nullptr; // the one that it was recorded into, if any
 };
+using Points = std::shared_ptr<Point>;
 
-struct Task {
+struct Task { // one of these
     std::function<void()> work;
-    std::shared_ptr<Point> wait_for; // or nullptr
+    Points wait_for, reach;
 };
 
 } // namespace cudasim
@@ -82,12 +84,18 @@ using namespace cudasim;
 struct CUstream_st {
     int gpu;
     std::deque<Task> queue;
+    bool of_graph = false; // lives until its queue is empty
 };
 struct CUevent_st {
     int gpu;
     bool timed;
-    std::shared_ptr<Point> point; // nullptr: never recorded
+    Points point; // nullptr: never recorded
 };
+struct CUgraph_st { // tasks, each with the number of the stream that it was enqueued on
+    std::vector<cudaStream_t> streams;
+    std::vector<std::pair<size_t, Task>> tasks;
+};
+struct CUgraphExec_st : CUgraph_st {};
 
 namespace cudasim {
 
@@ -108,8 +116,25 @@ static cudaStream_t real(cudaStream_t stream) {
 
 int gpu_of(cudaStream_t stream) { return real(stream)->gpu; }
 
+static cudaGraph_t capture; // what is being recorded; one at a time
+
+static size_t number_in_capture(cudaStream_t stream) { // or the number of streams
+    auto &all = capture->streams;
+    return (size_t)(std::find(all.begin(), all.end(), stream) - all.begin());
+}
+static bool is_captured(cudaStream_t stream) {
+    return capture && number_in_capture(stream) < capture->streams.size();
+}
+
+static void push(cudaStream_t stream, Task task) {
+    if (is_captured(stream))
+        capture->tasks.push_back({number_in_capture(stream), std::move(task)});
+    else
+        stream->queue.push_back(std::move(task));
+}
+
 void enqueue(cudaStream_t stream, std::function<void()> work) {
-    real(stream)->queue.push_back({std::move(work), nullptr});
+    push(real(stream), {std::move(work), nullptr, nullptr});
 }
 
 static bool can_run(cudaStream_t stream) {
@@ -118,10 +143,18 @@ static bool can_run(cudaStream_t stream) {
     return !head.wait_for || head.wait_for->reached;
 }
 
+static void reach(Point &point) {
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    point.reached = true;
+    point.time = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
 // Runs work until `done`. One stream, then those after it in the list, run for a while and the
 // others starve; then another one is the favourite. More orders come about than if each step chose
 // a stream.
 template <class Done> static cudaError_t run_until(Done done) {
+    if (capture) return result(cudaErrorStreamCaptureUnsupported); // it would wait for ever
     while (!done() && machine.sticky == cudaSuccess) {
         if (random_choice.below(8) == 0) favourite = random_choice.below(1u << 16);
         cudaStream_t chosen = nullptr;
@@ -134,7 +167,12 @@ template <class Done> static cudaError_t run_until(Done done) {
         Task task = std::move(chosen->queue.front());
         chosen->queue.pop_front();
         if (task.work) task.work();
+        if (task.reach) reach(*task.reach);
         clock_now++;
+        if (chosen->of_graph && chosen->queue.empty()) {
+            streams.erase(std::find(streams.begin(), streams.end(), chosen));
+            delete chosen;
+        }
     }
     return result(machine.sticky);
 }
@@ -212,6 +250,7 @@ const char *cudaGetErrorString(cudaError_t error) { return words_for(error, fals
 cudaError_t cudaMalloc(void **memory, size_t bytes) {
     ENTER();
     *memory = nullptr;
+    if (capture) return result(cudaErrorStreamCaptureUnsupported);
     if (bytes == 0) return cudaSuccess;
     Allocation *a = allocate(machine.current, bytes);
     if (!a) return result(cudaErrorMemoryAllocation);
@@ -318,7 +357,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
     if (flags != cudaStreamNonBlocking)
         mistake("use cudaStreamNonBlocking",
                 "streams that wait for the default stream are not simulated");
-    *stream = new CUstream_st{machine.current, {}};
+    *stream = new CUstream_st{machine.current, {}, false};
     streams.push_back(*stream);
     live++;
     return cudaSuccess;
@@ -337,7 +376,16 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
     ENTER();
-    if (event->point) real(stream)->queue.push_back({nullptr, event->point});
+    if (!event->point) return cudaSuccess;
+    stream = real(stream);
+    if (capture && event->point->graph == capture) {
+        if (!is_captured(stream)) capture->streams.push_back(stream);
+    } else if (event->point->graph) {
+        return result(cudaErrorCapturedEvent);
+    } else if (is_captured(stream)) {
+        return result(cudaErrorStreamCaptureIsolation);
+    }
+    push(stream, {nullptr, event->point, nullptr});
     return cudaSuccess;
 }
 
@@ -359,17 +407,15 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     ENTER();
     if (event->gpu != gpu_of(stream)) return result(cudaErrorInvalidResourceHandle);
-    std::shared_ptr<Point> point = event->point = std::make_shared<Point>();
-    enqueue(stream, [point] {
-        timespec now;
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        *point = {true, (double)now.tv_sec + 1e-9 * (double)now.tv_nsec};
-    });
+    event->point = std::make_shared<Point>();
+    if (is_captured(real(stream))) event->point->graph = capture;
+    push(real(stream), {nullptr, nullptr, event->point});
     return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     ENTER();
-    std::shared_ptr<Point> point = event->point;
+    Points point = event->point;
+    if (point && point->graph) return result(cudaErrorCapturedEvent);
     return run_until([=] { return !point || point->reached; });
 }
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEvent_t end) {
@@ -378,6 +424,89 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEve
         return result(cudaErrorInvalidResourceHandle);
     if (!start->point->reached || !end->point->reached) return result(cudaErrorNotReady);
     *milliseconds = (float)(1e3 * (end->point->time - start->point->time));
+    return cudaSuccess;
+}
+
+// ---- graphs ----------------------------------------------------------------------------------
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+    ENTER();
+    if (capture) return result(cudaErrorStreamCaptureUnsupported);
+    capture = new CUgraph_st{{real(stream)}, {}};
+    return cudaSuccess;
+}
+
+// Whether the last that each other stream did was to record an event that somebody waits for.
+static bool all_joined(const CUgraph_st &graph) {
+    for (size_t i = 1; i < graph.streams.size(); i++) {
+        Points last;
+        for (auto &[stream, task] : graph.tasks)
+            if (stream == i) last = task.reach;
+        if (std::none_of(graph.tasks.begin(), graph.tasks.end(), [&](auto &numbered) {
+                return last && numbered.first != i && numbered.second.wait_for == last;
+            }))
+            return false;
+    }
+    return true;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
+    ENTER();
+    if (!capture || capture->streams[0] != real(stream))
+        return result(cudaErrorStreamCaptureUnsupported);
+    *graph = std::exchange(capture, nullptr);
+    live++;
+    return result(all_joined(**graph) ? cudaSuccess : cudaErrorStreamCaptureUnjoined);
+}
+
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *executable, cudaGraph_t graph,
+                                          unsigned long long) {
+    ENTER();
+    *executable = new CUgraphExec_st{*graph};
+    live++;
+    return cudaSuccess;
+}
+
+// Runs on streams of its own, which start after what is now on `stream` and which `stream` waits
+// for: the streams it was recorded from have nothing to do with it any more.
+cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
+    ENTER();
+    stream = real(stream);
+    Points begin = std::make_shared<Point>();
+    push(stream, {nullptr, nullptr, begin});
+    std::map<Points, Points> mine; // of the recorded points
+    std::vector<cudaStream_t> workers;
+    for (cudaStream_t from : graph->streams)
+        workers.push_back(new CUstream_st{from->gpu, {{nullptr, begin, nullptr}}, true});
+    for (auto &[number, task] : graph->tasks) {
+        Task copy = task;
+        for (Points *point : {&copy.wait_for, &copy.reach})
+            if (*point) {
+                Points &fresh = mine[*point];
+                if (!fresh) fresh = std::make_shared<Point>();
+                *point = fresh;
+            }
+        workers[number]->queue.push_back(copy);
+    }
+    for (cudaStream_t worker : workers) {
+        Points end = std::make_shared<Point>();
+        worker->queue.push_back({nullptr, nullptr, end});
+        streams.push_back(worker);
+        push(stream, {nullptr, end, nullptr});
+    }
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+    ENTER();
+    delete graph;
+    live--;
+    return cudaSuccess;
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
+    ENTER();
+    delete graph;
+    live--;
     return cudaSuccess;
 }
 

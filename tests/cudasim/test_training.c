@@ -11,6 +11,7 @@
 #include "../../chapters/04_lenet_multi_gpu/lenet.h"
 #include "../../chapters/05_resnet18_concise/data_parallel.h"
 #include "../../chapters/05_resnet18_concise/resnet18.h"
+#include "../../common/step_graph.h"
 #include "../../common/random.h"
 #include "../dies.h"
 #include "cudasim.h"
@@ -122,6 +123,23 @@ static void other_orders_give_the_same_bits(void **state) {
         free(other);
     }
     free(first);
+}
+
+// The first step runs as it is, the second is recorded, and from then on each is a launch.
+static void graphs_compute_what_their_steps_compute(void **state) {
+    (void)state;
+    for (int k = 1; k <= 4; k += 3) {
+        choose_graph("off");
+        int launched = cudasim_calls("cudaGraphLaunch");
+        float *steps = train_on_gpus(2, k, 7, CUDASIM_PEERS);
+        assert_int_equal(cudasim_calls("cudaGraphLaunch"), launched);
+        choose_graph("on");
+        float *graphs = train_on_gpus(2, k, 8, CUDASIM_PEERS);
+        assert_int_equal(cudasim_calls("cudaGraphLaunch"), launched + STEPS - 1);
+        assert_memory_equal(steps, graphs, LENET_FLOATS * sizeof(float));
+        free(steps);
+        free(graphs);
+    }
 }
 
 // ---- ResNet-18 -------------------------------------------------------------------------------
@@ -283,6 +301,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(gpus_compute_what_the_cpu_computes, train_on_cpu, forget),
         cmocka_unit_test_setup_teardown(every_allreduce_computes_it, train_on_cpu, forget),
         cmocka_unit_test(other_orders_give_the_same_bits),
+        cmocka_unit_test(graphs_compute_what_their_steps_compute),
         cmocka_unit_test(resnet18_is_that_of_the_cpu),
     };
     return cmocka_run_group_tests_name("training", tests, NULL, NULL);

@@ -25,7 +25,11 @@ extern "C" {
     ERROR(cudaErrorIllegalAddress, 700, "an illegal memory access was encountered")                \
     ERROR(cudaErrorPeerAccessAlreadyEnabled, 704, "peer access is already enabled")                \
     ERROR(cudaErrorMisalignedAddress, 716, "misaligned address")                                   \
-    ERROR(cudaErrorLaunchFailure, 719, "unspecified launch failure")
+    ERROR(cudaErrorLaunchFailure, 719, "unspecified launch failure")                               \
+    ERROR(cudaErrorStreamCaptureUnsupported, 900, "not permitted when stream is capturing")        \
+    ERROR(cudaErrorStreamCaptureUnjoined, 904, "capturing stream has unjoined work")               \
+    ERROR(cudaErrorStreamCaptureIsolation, 905, "dependency on uncaptured work in another stream") \
+    ERROR(cudaErrorCapturedEvent, 907, "operation not permitted on a captured event")
 
 #define CUDASIM_ENUM(name, number, text) name = number,
 typedef enum cudaError { CUDASIM_ERRORS(CUDASIM_ENUM) } cudaError_t;
@@ -33,6 +37,8 @@ typedef enum cudaError { CUDASIM_ERRORS(CUDASIM_ENUM) } cudaError_t;
 
 typedef struct CUstream_st *cudaStream_t;
 typedef struct CUevent_st *cudaEvent_t;
+typedef struct CUgraph_st *cudaGraph_t;
+typedef struct CUgraphExec_st *cudaGraphExec_t;
 
 enum cudaMemcpyKind {
     cudaMemcpyHostToHost,
@@ -74,6 +80,15 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
+
+typedef enum { cudaStreamCaptureModeThreadLocal = 1 } cudaStreamCaptureMode;
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *executable, cudaGraph_t graph,
+                                          unsigned long long flags);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream);
+cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph);
 
 cudaError_t cudaEventCreate(cudaEvent_t *event);
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags);
