@@ -5,6 +5,7 @@
 
 #include "../../common/fashion_mnist.h"
 #include "../../common/nn.h"
+#include "../03_split_batch/split_batch.h"
 
 // What k devices do about the running statistics of batch norm, by which the network is evaluated:
 typedef enum {
@@ -39,6 +40,11 @@ DataParallel data_parallel(Module *net, Device *const devices[], int k, BatchNor
 // backward on all devices side by side, sum the gradients, step. losses[i] is the summed loss of
 // shard i, on device i. All is enqueued; the caller waits.
 void train_step(DataParallel *dp, const Tensor *X, const Tensor *y, float lr, Tensor *losses[]);
+
+// The same, with other shards than equal ones (exercise 05-2). The gradients come out as they would
+// with equal shards: each is a sum over rows, divided once, by the rows of the whole minibatch.
+void train_step_as(DataParallel *dp, const Shard shards[], const Tensor *X, const Tensor *y,
+                   float lr, Tensor *losses[]);
 
 // Gradients are summed over the devices (allreduce) and each device updates its copy.
 void trainer_step(DataParallel *dp, float lr, int batch_size);

@@ -418,6 +418,5 @@ int main(int argc, char *argv[]) {
 // 1. Try other numbers of epochs, batch sizes and learning rates, and more devices. What happens
 //    with 16?
 // 2. Devices may differ in speed. How should the minibatch be split? Is it worth the effort?
-// 3. What happens if we drop the wait at the end of each step? How would you let the devices work
-// on
-//    up to two steps at once?
+// 3. What happens if we drop the wait at the end of each step? How would you let the devices have
+//    up to two steps to work on?
