@@ -54,7 +54,9 @@ __attribute__((noipa, noreturn)) static void start(Fiber *fiber) {
     fiber->started = true;
     getcontext(&context);
     context.uc_stack.ss_sp = stack;
-    context.uc_stack.ss_size = STACK_BYTES;
+    // Not all at the same place of a page, where they would compete for the same lines of the
+    // cache.
+    context.uc_stack.ss_size = STACK_BYTES - (fiber - fibers) % 61 * 256;
     makecontext(&context, fiber_main, 0);
     setcontext(&context);
     __builtin_unreachable();
@@ -69,7 +71,7 @@ __attribute__((noipa)) static void switch_fibers(Fiber *from, Fiber *to) {
 // ---- the threads of a block ------------------------------------------------------------------
 
 struct Thread {
-    enum { FRESH, READY, AT_BARRIER, AT_WARP, ENDED } state;
+    enum { READY, AT_BARRIER, AT_WARP, ENDED } state;
     Fiber *fiber;
     const char *file = ""; // where it waits
     int line;
@@ -90,42 +92,50 @@ static void become(unsigned thread) {
     thread_index = {thread % w, thread / w % h, thread / w / h};
 }
 
-// A thread that never waits needs no fiber of its own: the next one runs on the same.
+// Goes on with the thread whose turn it is, or with the scheduler if all had theirs.
+static void give_way(Fiber *self) {
+    Fiber *next = &scheduler;
+    if (next_turn < turn.size()) {
+        Thread &thread = threads[turn[next_turn]];
+        if (!thread.fiber) {
+            thread.fiber = idle.back();
+            idle.pop_back();
+        }
+        next = thread.fiber;
+    }
+    if (next != self) switch_fibers(self, next);
+}
+
+// A fiber whose thread has ended is the next to be used: threads that never wait run one after the
+// other on the same.
 static void fiber_main() {
-    for (Fiber *self;;) {
-        do {
-            unsigned thread = turn[next_turn];
-            self = threads[thread].fiber ? threads[thread].fiber : idle.back();
-            if (!threads[thread].fiber) idle.pop_back();
-            threads[thread].fiber = self;
-            become(thread);
-            thread_work->run();
-            threads[thread].state = Thread::ENDED;
-            ended++;
-            idle.push_back(self);
-            next_turn++;
-        } while (next_turn < turn.size() && threads[turn[next_turn]].state == Thread::FRESH);
-        switch_fibers(self, &scheduler);
+    for (;;) {
+        unsigned thread = turn[next_turn++];
+        become(thread);
+        thread_work->run();
+        threads[thread].state = Thread::ENDED;
+        ended++;
+        idle.push_back(threads[thread].fiber);
+        give_way(idle.back());
     }
 }
 
 static void run_in_turn() {
     random_choice.shuffle(turn);
-    for (next_turn = 0; next_turn < turn.size();) {
-        Thread &thread = threads[turn[next_turn]];
-        become(turn[next_turn]);
-        switch_fibers(&scheduler, thread.fiber ? thread.fiber : idle.back());
-    }
+    next_turn = 0;
+    give_way(&scheduler);
     turn.clear();
 }
 
 static void wait(Thread &self, const char *file, int line) {
     unsigned thread = running.thread;
+    uint3 index = thread_index;
     self.file = file;
     self.line = line;
+    give_way(self.fiber);
     next_turn++;
-    switch_fibers(self.fiber, &scheduler);
-    become(thread);
+    running.thread = thread;
+    thread_index = index;
     self.state = Thread::READY;
 }
 
