@@ -1,6 +1,6 @@
 // step_graph.h: training steps as graphs (see device.h). The steps of a training are the same work
-// on other numbers. LeNet's is some 50 small kernels, which the host needs longer to enqueue than a
-// GPU to compute; recorded once, a step is one launch.
+// on other numbers. A step of LeNet is dozens of small kernels, and the host needs some
+// microseconds to launch each; recorded once, a step is one launch.
 //
 //     if (step_graph_replay(devices, k, &key, sizeof key, losses)) return; // enqueued: all done
 //     ... forward, backward, allreduce, update                             // else enqueue it
