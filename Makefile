@@ -271,7 +271,7 @@ sanitize:
 
 bench: report
 	+@$(MAKE_PARALLEL) test-programs
-	@python=build/torch/bin/python; test -x $$python || python=python3; $$python tests/bench/lenet.py
+	@python=build/torch/bin/python; test -x $$python || python=python3; $$python tests/bench/bench.py
 
 plots:
 	@for csv in plots/*.csv; do \
