@@ -21,7 +21,7 @@ Q     := $(if $(filter 1,$(V)),,@)
 QUIET  = $(if $(filter 1,$(V)),,@printf '  %-5s %s\n' '$(1)' '$(2)';)
 
 .DEFAULT_GOAL := all
-.PHONY: all programs exercises starters help setup lenet resnet test sanitize bench plots clean report
+.PHONY: all programs exercises starters help setup lenet resnet test sanitize sanitize-cuda bench plots clean report
 .SECONDARY:
 .DELETE_ON_ERROR:
 # Goals run in the order they are named in; inside a goal the compilers run side by side.
@@ -41,6 +41,7 @@ help:
 	@echo 'make exercises     the exercises without their solutions, to hand out: into build/exercises/'
 	@echo 'make test          all tests; the last line counts them'
 	@echo 'make sanitize      the tests with ASan and UBSan, the device queues with TSan'
+	@echo 'make sanitize-cuda the tests under compute-sanitizer, on a GPU'
 	@echo 'make bench         our training step next to PyTorch'"'"'s'
 	@echo 'make plots         draw the curves in plots/ again from their CSV files'
 	@echo 'make clean         remove build/'
@@ -110,7 +111,7 @@ CFLAGS_ALL := -std=c11 -D_GNU_SOURCE $(OPTIMIZE) -Wall -Wextra -Wshadow $(if $(f
 LIBS       := $(BLAS) $(ZLIB) $(JANSSON) $(STB) $(THREADING) -pthread -ldl -lm
 
 ifeq ($(SANITIZE),cudasim)
-# The compilers are gcc and g++, whatever CC says: -fsanitize=thread of .cu files is meant for g++.
+# The compilers are gcc and g++, whatever CC says; tests/cudasim/README.md tells why, and what the flags do.
 override CC  := gcc
 CUDA_SOURCES := $(wildcard kernels/cuda/*.cu) common/device_cuda.c $(wildcard tests/cudasim/*.cpp)
 LINK          = g++ $(SANITIZE_cudasim) $(OPENMP) -pthread
@@ -144,10 +145,11 @@ exercise_helpers  = $(patsubst %,$(BUILD)/obj/%.o,$(wildcard $(dir $1)[a-z]*.c))
 EXERCISES        := $(foreach source,$(EXERCISE_SOURCES),$(call exercise_program,$(source)))
 STARTERS         := $(foreach source,$(EXERCISE_SOURCES),$(call exercise_starter,$(source)))
 TESTS    := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
-# On simulated GPUs: the tests that use devices, and those of the simulator.
+GPU_TESTS := $(patsubst tests/%.c,$(BUILD)/%,$(shell grep -l 'try_gpu\|ON_BOTH' tests/test_*.c))
+# On simulated GPUs: those, and the tests of the simulator.
 ifeq ($(SANITIZE),cudasim)
 SIM_TESTS := $(patsubst tests/cudasim/%.c,$(BUILD)/%,$(wildcard tests/cudasim/test_*.c))
-TESTS     := $(patsubst tests/%.c,$(BUILD)/%,$(shell grep -l 'try_gpu\|ON_BOTH' tests/test_*.c))
+TESTS     := $(GPU_TESTS)
 endif
 BENCHES  := $(patsubst tests/bench/%.c,$(BUILD)/bench_%,$(wildcard tests/bench/*.c))
 
@@ -262,12 +264,32 @@ simulated-tests: $(TESTS) $(SIM_TESTS)
 test: report
 	@test -n '$(CMOCKA)' || { echo 'make: error: the tests need cmocka' >&2; echo 'hint: make setup' >&2; exit 1; }
 	+@$(MAKE_PARALLEL) test-programs
-	@sh tests/run.sh $(BUILD)
+	+@$(if $(ON_SIMULATED),$(MAKE_PARALLEL) SANITIZE=cudasim simulated-tests)
+	@SIMULATED=$(ON_SIMULATED) sh tests/run.sh $(BUILD)
+# The tests of GPU code on simulated GPUs too, where there is a compiler for that.
+ON_SIMULATED := $(if $(SANITIZE),,$(if $(SIMULATOR),build/cudasim))
 
 sanitize:
 	@$(MAKE) --no-print-directory SANITIZE=asan test
 	+@$(MAKE_PARALLEL) SANITIZE=tsan build/tsan/test_device build/tsan/test_data build/tsan/test_allreduce
 	@sh tests/run.sh build/tsan test_device test_data test_allreduce
+
+# On a real GPU: out of bounds, races in shared memory, reads of what nothing wrote, barriers.
+COMPUTE_SANITIZER = $(firstword $(shell command -v compute-sanitizer) $(wildcard $(dir $(NVCC))compute-sanitizer))
+.PHONY: gpu-tests
+gpu-tests: $(GPU_TESTS)
+	@:
+sanitize-cuda: report
+	@nvidia-smi -L >/dev/null 2>&1 || { echo 'make: error: sanitize-cuda needs a GPU' >&2; \
+	    echo 'hint: make test runs the CUDA code on simulated GPUs' >&2; exit 1; }
+	@test -n '$(and $(NVCC),$(COMPUTE_SANITIZER))' || { echo 'make: error: no nvcc or no compute-sanitizer' >&2; \
+	    echo 'hint: both are part of the CUDA toolkit' >&2; exit 1; }
+	+@$(MAKE_PARALLEL) gpu-tests
+	@for tool in memcheck racecheck initcheck synccheck; do for test in $(GPU_TESTS); do \
+	    echo "  $$tool $$test"; \
+	    $(COMPUTE_SANITIZER) --tool $$tool --error-exitcode 1 --log-file build/sanitize-cuda.log $$test \
+	        >build/sanitize-cuda.out 2>&1 || { cat build/sanitize-cuda.out build/sanitize-cuda.log; exit 1; }; \
+	done; done
 
 bench: report
 	+@$(MAKE_PARALLEL) test-programs

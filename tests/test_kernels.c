@@ -1126,8 +1126,10 @@ static void test_same_bits_run_after_run(void **state) {
         size_t size = record.used;
         unsigned char *first = xmalloc(size);
         memcpy(first, record.bytes, size);
-        record_kernel(kernel, device);
-        expect_same_record(kernel, first, size, "in a second run");
+        for (int run = 0; run < (SIMULATED ? 3 : 1); run++) { // there, each in another order
+            record_kernel(kernel, device);
+            expect_same_record(kernel, first, size, "in another run");
+        }
         free(first);
     }
 }
