@@ -12,7 +12,8 @@ CUDA   ?= 1
 ARCH   ?=
 V      ?= 0
 WERROR ?= 0
-# SANITIZE=asan|tsan builds with sanitizers, into a folder of its own.
+# SANITIZE=asan|tsan|cudasim builds with sanitizers, into a folder of its own. cudasim is asan with simulated
+# GPUs, see tests/cudasim.
 SANITIZE ?=
 
 BUILD := build$(if $(SANITIZE),/$(SANITIZE))
@@ -20,7 +21,7 @@ Q     := $(if $(filter 1,$(V)),,@)
 QUIET  = $(if $(filter 1,$(V)),,@printf '  %-5s %s\n' '$(1)' '$(2)';)
 
 .DEFAULT_GOAL := all
-.PHONY: all programs exercises starters help setup lenet resnet test sanitize bench plots clean report
+.PHONY: all programs exercises starters help setup lenet resnet test sanitize sanitize-cuda bench plots clean report
 .SECONDARY:
 .DELETE_ON_ERROR:
 # Goals run in the order they are named in; inside a goal the compilers run side by side.
@@ -40,6 +41,7 @@ help:
 	@echo 'make exercises     the exercises without their solutions, to hand out: into build/exercises/'
 	@echo 'make test          all tests; the last line counts them'
 	@echo 'make sanitize      the tests with ASan and UBSan, the device queues with TSan'
+	@echo 'make sanitize-cuda the tests under compute-sanitizer, on a GPU'
 	@echo 'make bench         our training step next to PyTorch'"'"'s'
 	@echo 'make plots         draw the curves in plots/ again from their CSV files'
 	@echo 'make clean         remove build/'
@@ -93,18 +95,27 @@ report: build/config.mk
 # ---- flags ---------------------------------------------------------------------------------------
 
 SANITIZE_asan := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+SANITIZE_cudasim := $(SANITIZE_asan)
 # libgomp is not compiled for TSan, which would report its barriers; the queues are what is tested.
 SANITIZE_tsan := -fsanitize=thread
 # (Without OpenMP, what only its pragmas use is unused.)
 THREADING     := $(if $(filter tsan,$(SANITIZE)),-Wno-unknown-pragmas -Wno-unused-parameter -Wno-unused-variable,$(OPENMP))
 OPTIMIZE      := $(if $(SANITIZE),-O1 -g,-O3 -g)
+# (With small pieces, so that small tests have many of them.)
+SIMULATED     := $(if $(filter cudasim,$(SANITIZE)),-DCUDASIM -Itests/cudasim/include \
+                 -DCONV_WORKSPACE=200000 -DPIECE_BYTES=4096)
 
 CFLAGS_ALL := -std=c11 -D_GNU_SOURCE $(OPTIMIZE) -Wall -Wextra -Wshadow $(if $(filter 1,$(WERROR)),-Werror) \
               $(THREADING) -pthread $(SANITIZE_$(SANITIZE)) -DFONT_FILE='"$(FONT)"' \
-              $(filter -I%,$(BLAS) $(ZLIB) $(JANSSON) $(STB) $(RANDOM123) $(CMOCKA)) $(CFLAGS)
+              $(filter -I%,$(BLAS) $(ZLIB) $(JANSSON) $(STB) $(RANDOM123) $(CMOCKA)) $(SIMULATED) $(CFLAGS)
 LIBS       := $(BLAS) $(ZLIB) $(JANSSON) $(STB) $(THREADING) -pthread -ldl -lm
 
-ifneq ($(and $(NVCC),$(if $(SANITIZE),,1)),)
+ifeq ($(SANITIZE),cudasim)
+# The compilers are gcc and g++, whatever CC says; tests/cudasim/README.md tells why, and what the flags do.
+override CC  := gcc
+CUDA_SOURCES := $(wildcard kernels/cuda/*.cu) common/device_cuda.c $(wildcard tests/cudasim/*.cpp)
+LINK          = g++ $(SANITIZE_cudasim) $(OPENMP) -pthread
+else ifneq ($(and $(NVCC),$(if $(SANITIZE),,1)),)
 CUDA_SOURCES := $(wildcard kernels/cuda/*.cu) common/device_cuda.c
 NVCC_FLAGS   := -std=c++17 -O3 $(GENCODE) -Xcompiler -Wall,-Wextra \
                 $(if $(filter 1,$(WERROR)),-Werror all-warnings)
@@ -134,6 +145,12 @@ exercise_helpers  = $(patsubst %,$(BUILD)/obj/%.o,$(wildcard $(dir $1)[a-z]*.c))
 EXERCISES        := $(foreach source,$(EXERCISE_SOURCES),$(call exercise_program,$(source)))
 STARTERS         := $(foreach source,$(EXERCISE_SOURCES),$(call exercise_starter,$(source)))
 TESTS    := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
+GPU_TESTS := $(patsubst tests/%.c,$(BUILD)/%,$(shell grep -l 'try_gpu\|ON_BOTH' tests/test_*.c))
+# On simulated GPUs: those, and the tests of the simulator.
+ifeq ($(SANITIZE),cudasim)
+SIM_TESTS := $(patsubst tests/cudasim/%.c,$(BUILD)/%,$(wildcard tests/cudasim/test_*.c))
+TESTS     := $(GPU_TESTS)
+endif
 BENCHES  := $(patsubst tests/bench/%.c,$(BUILD)/bench_%,$(wildcard tests/bench/*.c))
 
 all: report
@@ -148,6 +165,19 @@ $(BUILD)/obj/%.c.o: %.c build/config.mk
 	@mkdir -p $(@D)
 	$(call QUIET,CC,$<)$(CC) $(CFLAGS_ALL) $(UNSOLVED) -MMD -MP -c $< -o $@
 
+ifeq ($(SANITIZE),cudasim)
+SIM_FLAGS := -std=c++17 -g -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror) $(filter -I%,$(BLAS)) $(SIMULATED)
+$(BUILD)/obj/%.cpp.o: %.cpp build/config.mk
+	@mkdir -p $(@D)
+	$(call QUIET,CXX,$<)g++ $(SIM_FLAGS) -O2 -Wshadow -MMD -MP -c $< -o $@
+
+# Plain CUDA but for launches, as C++; -fsanitize=thread shows each access to memory to the simulator.
+$(BUILD)/obj/%.cu.o: %.cu tests/cudasim/launch.sed build/config.mk
+	@mkdir -p $(@D)
+	@{ echo '#line 1 "$<"'; sed -f tests/cudasim/launch.sed $<; } >$(@:.o=.cpp)
+	$(call QUIET,CXX,$<)g++ $(SIM_FLAGS) -O1 -Wno-sign-compare -fsanitize=thread,undefined -fno-sanitize-recover=all \
+	    -include tests/cudasim/device.h -iquote $(dir $<) -MMD -MP -c $(@:.o=.cpp) -o $@
+else
 $(BUILD)/obj/common/device_cuda.c.o: common/device_cuda.c build/config.mk
 	@mkdir -p $(@D)
 	$(call QUIET,CC,$<)$(NVCC) -Xcompiler '$(CFLAGS_ALL)' -MMD -MP -c $< -o $@
@@ -155,6 +185,7 @@ $(BUILD)/obj/common/device_cuda.c.o: common/device_cuda.c build/config.mk
 $(BUILD)/obj/%.cu.o: %.cu build/config.mk
 	@mkdir -p $(@D)
 	$(call QUIET,NVCC,$<)$(NVCC) $(NVCC_FLAGS) -MMD -MP -c $< -o $@
+endif
 
 $(LIBRARY): $(OBJECTS)
 	@rm -f $@
@@ -163,6 +194,8 @@ $(LIBRARY): $(OBJECTS)
 $(PROGRAMS): $(BUILD)/%: $(BUILD)/obj/chapters/%/main.c.o $(LIBRARY)
 	$(call QUIET,LINK,$@)$(LINK) -o $@ $^ $(LIBS)
 $(TESTS): $(BUILD)/%: $(BUILD)/obj/tests/%.c.o $(LIBRARY)
+	$(call QUIET,LINK,$@)$(LINK) -o $@ $^ $(CMOCKA) $(LIBS)
+$(SIM_TESTS): $(BUILD)/%: $(BUILD)/obj/tests/cudasim/%.c.o $(BUILD)/obj/tests/cudasim/planted.cu.o $(LIBRARY)
 	$(call QUIET,LINK,$@)$(LINK) -o $@ $^ $(CMOCKA) $(LIBS)
 $(BENCHES): $(BUILD)/bench_%: $(BUILD)/obj/tests/bench/%.c.o $(LIBRARY)
 	$(call QUIET,LINK,$@)$(LINK) -o $@ $^ $(LIBS)
@@ -224,16 +257,39 @@ starters: $(STARTERS)
 .PHONY: test-programs
 test-programs: $(PROGRAMS) $(EXERCISES) $(STARTERS) $(TESTS) $(BENCHES)
 	@:
+.PHONY: simulated-tests
+simulated-tests: $(TESTS) $(SIM_TESTS)
+	@:
 
 test: report
 	@test -n '$(CMOCKA)' || { echo 'make: error: the tests need cmocka' >&2; echo 'hint: make setup' >&2; exit 1; }
 	+@$(MAKE_PARALLEL) test-programs
-	@sh tests/run.sh $(BUILD)
+	+@$(if $(ON_SIMULATED),$(MAKE_PARALLEL) SANITIZE=cudasim simulated-tests)
+	@SIMULATED=$(ON_SIMULATED) sh tests/run.sh $(BUILD)
+# The tests of GPU code on simulated GPUs too, where there is a compiler for that.
+ON_SIMULATED := $(if $(SANITIZE),,$(if $(SIMULATOR),build/cudasim))
 
 sanitize:
 	@$(MAKE) --no-print-directory SANITIZE=asan test
 	+@$(MAKE_PARALLEL) SANITIZE=tsan build/tsan/test_device build/tsan/test_data build/tsan/test_allreduce
 	@sh tests/run.sh build/tsan test_device test_data test_allreduce
+
+# On a real GPU: out of bounds, races in shared memory, reads of what nothing wrote, barriers.
+COMPUTE_SANITIZER = $(firstword $(shell command -v compute-sanitizer) $(wildcard $(dir $(NVCC))compute-sanitizer))
+.PHONY: gpu-tests
+gpu-tests: $(GPU_TESTS)
+	@:
+sanitize-cuda: report
+	@nvidia-smi -L >/dev/null 2>&1 || { echo 'make: error: sanitize-cuda needs a GPU' >&2; \
+	    echo 'hint: make test runs the CUDA code on simulated GPUs' >&2; exit 1; }
+	@test -n '$(and $(NVCC),$(COMPUTE_SANITIZER))' || { echo 'make: error: no nvcc or no compute-sanitizer' >&2; \
+	    echo 'hint: both are part of the CUDA toolkit' >&2; exit 1; }
+	+@$(MAKE_PARALLEL) gpu-tests
+	@for tool in memcheck racecheck initcheck synccheck; do for test in $(GPU_TESTS); do \
+	    echo "  $$tool $$test"; \
+	    $(COMPUTE_SANITIZER) --tool $$tool --error-exitcode 1 --log-file build/sanitize-cuda.log $$test \
+	        >build/sanitize-cuda.out 2>&1 || { cat build/sanitize-cuda.out build/sanitize-cuda.log; exit 1; }; \
+	done; done
 
 bench: report
 	+@$(MAKE_PARALLEL) test-programs

@@ -91,6 +91,16 @@ library "cmocka (for make test)" CMOCKA libcmocka-dev cmocka '#include <stdarg.h
 int main(void) { return cmocka_set_test_filter == 0; }' "-lcmocka"
 missing=$library_before
 
+# gcc and g++ whatever CC is, because they compile .cu files for tests/cudasim.
+echo 'int main() { return 0; }' >"$work/probe.cpp"
+if g++ -std=c++17 -fsanitize=address,undefined -fopenmp -o "$work/probe" "$work/probe.cpp" >/dev/null 2>&1 &&
+    gcc -fsanitize=address,undefined -x c -o "$work/probe" "$work/probe.cpp" >/dev/null 2>&1; then
+    set_variable SIMULATOR yes
+    found "g++ (for make test: CUDA code on simulated GPUs)"
+else
+    lacking "g++: no tests of CUDA code on simulated GPUs (package g++)" "g++"
+fi
+
 if gnuplot --version >/dev/null 2>&1; then
     found "gnuplot: $(gnuplot --version)"
 else

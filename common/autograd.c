@@ -1,6 +1,7 @@
 // autograd.c: the tape and the arena of each device; see autograd.h.
 #include "autograd.h"
 #include "error.h"
+#include "step_graph.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -98,6 +99,7 @@ size_t arena_reserved_bytes(const Device *device) {
 }
 
 void autograd_close(void) {
+    step_graph_close(); // graphs have addresses of the arenas in them
     for (int id = 0; id < NUM_DEVICE_IDS; id++) {
         Tape *tape = &tapes[id];
         arena_free(&tape->small);

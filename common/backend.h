@@ -35,6 +35,12 @@ typedef struct Backend {
     void (*wait)(Device *device, Event event); // the event's device is of the same kind
     void (*host_wait)(Event event);
 
+    // Graphs: see device.h. NULL where there are none. graph_end returns the backend's own.
+    void (*graph_begin)(Device *const devices[], int k);
+    void *(*graph_end)(Device *const devices[], int k);
+    void (*graph_launch)(void *graph, Device *const devices[], int k);
+    void (*graph_free)(void *graph);
+
     // For trace.h; the device is idle. NULL where there is nothing to do. A backend records what it
     // enqueues while trace_label_now() is not NULL, and reports it with trace_add(), at the latest
     // in trace_end.

@@ -203,8 +203,12 @@ void *device_alloc(Device *device, size_t bytes) {
     return memory;
 }
 
+static uint64_t frees;
+uint64_t num_device_frees(void) { return frees; }
+
 void device_free(Device *device, void *memory) {
     if (!memory) return;
+    frees++;
     unaccount(device, memory);
     if (device->backend) {
         synchronize(device);
@@ -324,4 +328,53 @@ uint64_t ledger_bytes_host(void) {
     uint64_t total = 0;
     for (int id = 0; id < HOST_ID; id++) total += ledger[id][HOST_ID] + ledger[HOST_ID][id];
     return total;
+}
+
+// ---- graphs ----------------------------------------------------------------------------------
+
+struct Graph {
+    void *work; // the backend's own
+    const Backend *backend;
+    Device *devices[MAX_DEVICES];
+    int k;
+    uint64_t bytes[NUM_DEVICE_IDS][NUM_DEVICE_IDS]; // for the ledger
+};
+
+static Graph *recorded; // between graph_begin() and graph_end()
+
+bool has_graphs(const Device *device) { return device->backend && device->backend->graph_begin; }
+
+void graph_begin(Device *const devices[], int k) {
+    CHECK(!recorded && k > 0 && has_graphs(devices[0]), "one graph at a time, of GPUs");
+    recorded = xcalloc(1, sizeof *recorded);
+    recorded->backend = devices[0]->backend;
+    recorded->k = k;
+    memcpy(recorded->devices, devices, sizeof(Device *) * (size_t)k);
+    memcpy(recorded->bytes, ledger, sizeof ledger);
+    recorded->backend->graph_begin(devices, k);
+}
+
+Graph *graph_end(void) {
+    Graph *graph = recorded;
+    recorded = NULL;
+    graph->work = graph->backend->graph_end(graph->devices, graph->k);
+    for (int from = 0; from < NUM_DEVICE_IDS; from++)
+        for (int to = 0; to < NUM_DEVICE_IDS; to++) { // nothing has been sent yet
+            uint64_t before = graph->bytes[from][to];
+            graph->bytes[from][to] = ledger[from][to] - before;
+            ledger[from][to] = before;
+        }
+    return graph;
+}
+
+void graph_launch(const Graph *graph) {
+    graph->backend->graph_launch(graph->work, graph->devices, graph->k);
+    for (int from = 0; from < NUM_DEVICE_IDS; from++)
+        for (int to = 0; to < NUM_DEVICE_IDS; to++) ledger[from][to] += graph->bytes[from][to];
+}
+
+void graph_free(Graph *graph) {
+    if (!graph) return;
+    graph->backend->graph_free(graph->work);
+    free(graph);
 }

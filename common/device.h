@@ -126,6 +126,24 @@ void synchronize_all(void);
 // The host waits until no copy out of host memory is under way.
 void synchronize_host_reads(void);
 
+// ---- graphs: work that repeats itself, enqueued in one go ------------------------------------
+//
+// Between graph_begin() and graph_end(), what is enqueued on these devices is not done but written
+// down, with its addresses and its order; graph_launch() enqueues all of it at once, after all work
+// that is now on their queues and before all later work. It saves the host
+// the launch of each kernel. Until graph_end(), only these devices may be used, and the
+// host must not wait or copy. The memory that the work uses must still be there at the launch.
+typedef struct Graph Graph;
+
+bool has_graphs(const Device *device); // GPUs have
+void graph_begin(Device *const devices[], int k);
+Graph *graph_end(void);
+void graph_launch(const Graph *graph); // enters the ledger, each time
+void graph_free(Graph *graph);
+
+// How often memory was freed on any device: a graph made before may have had its address in it.
+uint64_t num_device_frees(void);
+
 // Ends all workers and frees all devices. For tests; a program may simply end.
 void devices_close(void);
 

@@ -14,10 +14,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+// Of a copy by way of the host. (Tests compile with small ones.)
+#ifndef PIECE_BYTES
+#define PIECE_BYTES (4 << 20)
+#endif
+
 enum {
-    EVENTS = 256,          // per device; see cuda_record()
-    PIECE_BYTES = 4 << 20, // of a copy by way of the host
-    PIECES = 2,            // one is filled while the other is emptied
+    EVENTS = 256, // per device; see cuda_record()
+    PIECES = 2,   // one is filled while the other is emptied
 };
 
 // Pinned host memory for a piece of a copy on its way to another GPU.
@@ -36,6 +40,8 @@ typedef struct Queue {
     CudaLane lane;
     cudaEvent_t events[EVENTS];
     uint64_t tickets; // given out so far; the last one is the number of the last event
+    bool recording;   // a graph, which starts after ticket `before_graph`
+    uint64_t before_graph;
     Piece pieces[PIECES];
     cudaEvent_t trace_start; // reached at trace_started, a time of the host's clock
     double trace_started;
@@ -92,9 +98,7 @@ static void cuda_close(Device *device) {
 }
 
 // A GPU has the cores it has.
-static void cuda_set_threads(Device *device, int threads) {
-    (void)device, (void)threads;
-}
+static void cuda_set_threads(Device *device, int threads) { (void)device, (void)threads; }
 
 // ---- memory ----------------------------------------------------------------------------------
 
@@ -128,9 +132,7 @@ static void *cuda_host_alloc(size_t bytes) {
     return or_null(error, memory);
 }
 
-static void cuda_host_free(void *memory) {
-    CUDA_CHECK(cudaFreeHost(memory));
-}
+static void cuda_host_free(void *memory) { CUDA_CHECK(cudaFreeHost(memory)); }
 
 // ---- trace -----------------------------------------------------------------------------------
 //
@@ -156,7 +158,8 @@ static void cuda_trace_begin(Device *device) {
 static void time_start(Device *device, const char *work) {
     const char *label = trace_label_now();
     Queue *queue = use(device);
-    if (!label || !queue->trace_start) return; // the second: opened while a trace is recorded
+    // The second: opened while a trace is recorded.
+    if (!label || !queue->trace_start || queue->recording) return;
     queue->timed = xrealloc(queue->timed, sizeof(TimedWork) * (size_t)(queue->num_timed + 1));
     queue->timed[queue->num_timed++] =
         (TimedWork){.work = work, .label = label, .start = timed_event(queue)};
@@ -165,7 +168,8 @@ static void time_start(Device *device, const char *work) {
 static void time_end(Device *device) {
     if (!trace_label_now()) return;
     Queue *queue = use(device);
-    if (queue->trace_start) queue->timed[queue->num_timed - 1].end = timed_event(queue);
+    if (queue->trace_start && !queue->recording)
+        queue->timed[queue->num_timed - 1].end = timed_event(queue);
 }
 
 static double seconds_between(cudaEvent_t start, cudaEvent_t end) {
@@ -216,8 +220,15 @@ static uint64_t cuda_record(Device *device) {
     return event.ticket;
 }
 
+// Then the graph's launch waits for it, once for all of the graph's work.
+static bool is_before_graph(Event event) {
+    const Queue *queue = event.device->queue;
+    return queue->recording && event.ticket <= queue->before_graph;
+}
+
 static void cuda_wait(Device *device, Event event) {
     if (event.ticket == 0 || event.device == device) return;
+    if (is_before_graph(event)) return;
     CUDA_CHECK(cudaStreamWaitEvent(use(device)->lane.stream, event_of(event), 0));
 }
 
@@ -338,6 +349,59 @@ static void cuda_copy(Device *device, Device *other, void *dst, const void *src,
     time_end(device);
 }
 
+// ---- graphs ----------------------------------------------------------------------------------
+//
+// CUDA records ("captures") what is enqueued on the first device's stream, and on each stream that
+// waits for an event of a stream that is recorded. So the first stream is what all others wait for
+// at the begin, and what waits for all of them at the end.
+
+// All of the others' work so far comes before what is next on the first one's stream.
+static void join(Device *const devices[], int k) {
+    for (int i = 1; i < k; i++) cuda_wait(devices[0], (Event){devices[i], cuda_record(devices[i])});
+}
+// What is on the first one's stream so far comes before what is next on the others'.
+static void fork_from_first(Device *const devices[], int k) {
+    Event event = {devices[0], cuda_record(devices[0])};
+    for (int i = 1; i < k; i++) cuda_wait(devices[i], event);
+}
+
+static void cuda_graph_begin(Device *const devices[], int k) {
+    for (int i = 0; i < k; i++) {
+        Queue *queue = devices[i]->queue;
+        queue->before_graph = queue->tickets;
+        queue->recording = true;
+    }
+    CUDA_CHECK(
+        cudaStreamBeginCapture(use(devices[0])->lane.stream, cudaStreamCaptureModeThreadLocal));
+    fork_from_first(devices, k);
+}
+
+static void *cuda_graph_end(Device *const devices[], int k) {
+    cudaGraph_t graph;
+    cudaGraphExec_t executable;
+    join(devices, k);
+    CUDA_CHECK(cudaStreamEndCapture(use(devices[0])->lane.stream, &graph));
+    CUDA_CHECK(cudaGraphInstantiateWithFlags(&executable, graph, 0));
+    CUDA_CHECK(cudaGraphDestroy(graph));
+    // Events that were recorded into the graph mean nothing outside of it. See event_of(): a newer
+    // point of the queue does for any older ticket.
+    for (int i = 0; i < k; i++) {
+        Queue *queue = use(devices[i]);
+        queue->recording = false;
+        for (int event = 0; event < EVENTS; event++)
+            CUDA_CHECK(cudaEventRecord(queue->events[event], queue->lane.stream));
+    }
+    return executable;
+}
+
+static void cuda_graph_launch(void *graph, Device *const devices[], int k) {
+    join(devices, k);
+    CUDA_CHECK(cudaGraphLaunch(graph, use(devices[0])->lane.stream));
+    fork_from_first(devices, k);
+}
+
+static void cuda_graph_free(void *graph) { CUDA_CHECK(cudaGraphExecDestroy(graph)); }
+
 const Backend *cuda_backend(void) {
     static const Backend backend = {
         .name = "cuda",
@@ -354,6 +418,10 @@ const Backend *cuda_backend(void) {
         .record = cuda_record,
         .wait = cuda_wait,
         .host_wait = cuda_host_wait,
+        .graph_begin = cuda_graph_begin,
+        .graph_end = cuda_graph_end,
+        .graph_launch = cuda_graph_launch,
+        .graph_free = cuda_graph_free,
         .trace_begin = cuda_trace_begin,
         .trace_end = cuda_trace_end,
     };

@@ -19,6 +19,7 @@ const Flags default_flags = {
     .steps = -1,
     .shuffle = true,
     .allreduce = "star",
+    .graph = "on",
     .bn = "averaged",
     .out = "plots",
 };
@@ -54,6 +55,7 @@ static const Flag table[] = {
      NULL},
     {"allreduce", "A", "how gradients are summed: star, sharded, ring or tree", CHOICE,
      AT(allreduce), 0, 0, "star|sharded|ring|tree"},
+    {"graph", "G", "GPUs launch a step as a whole: on or off", CHOICE, AT(graph), 0, 0, "on|off"},
     {"bn", "M", "batch norm's statistics: local, rank0, averaged or sync", CHOICE, AT(bn), 0, 0,
      "local|rank0|averaged|sync"},
     {"data", "DIR", "folder of the Fashion-MNIST files", TEXT, AT(data), 0, 0, NULL},

@@ -21,6 +21,7 @@ typedef struct Flags {
     bool shuffle;                       // off with --no-shuffle
     bool live;                          // --live
     const char *allreduce;              // --allreduce star|sharded|ring|tree, see chapter 2
+    const char *graph;                  // --graph on|off, see common/step_graph.h
     const char *bn;                     // --bn local|rank0|averaged|sync, see chapter 5
     bool quick, full;                   // --quick --full
     bool check;                         // --check

@@ -1,7 +1,8 @@
 #!/bin/sh
 # run.sh BUILD [NAME...]: runs the test programs BUILD/test_* and the scripts tests/*_test.sh (or only those
 # named), and ends with a line "N passed, N failed, N skipped". A program that ends without having said how
-# each of its tests went counts as a failure.
+# each of its tests went counts as a failure. With SIMULATED=FOLDER in the environment it also runs the test
+# programs in that folder, which use simulated GPUs.
 build=$1
 shift
 here=$(dirname "$0")
@@ -13,30 +14,32 @@ out=$(mktemp) || exit 1
 trap 'rm -f "$out"' EXIT
 
 # Both kinds print TAP: "1..N" and then "ok 1 - name", "not ok 2 - name", "ok 3 # SKIP why".
-run() {
+run() { # NAME COMMAND...
     name=$1
     shift
     began=$(date +%s)
     "$@" >"$out" 2>&1 </dev/null
-    status=$?
-    seconds=$(($(date +%s) - began))
+    report "$name" $? $(($(date +%s) - began))
+}
+
+report() { # NAME STATUS SECONDS, of what has written $out
     planned=$(sed -n 's/^1\.\.\([0-9]*\).*/\1/p' "$out" | awk '{n += $1} END {print n + 0}')
     # cmocka says "not ok N # SKIP" of a test that was skipped, others "ok N # SKIP".
     skip=$(grep -cE '^(not )?ok .*# *(SKIP|skip)' "$out")
     ok=$(grep -E '^ok ' "$out" | grep -cvE '# *(SKIP|skip)')
     bad=$(grep -E '^not ok ' "$out" | grep -cvE '# *(SKIP|skip)')
-    if [ "$planned" -eq 0 ] || [ $((ok + bad + skip)) -ne "$planned" ] || { [ $status -ne 0 ] && [ "$bad" -eq 0 ]; }; then
+    if [ "$planned" -eq 0 ] || [ $((ok + bad + skip)) -ne "$planned" ] || { [ "$2" -ne 0 ] && [ "$bad" -eq 0 ]; }; then
         bad=$((bad + 1))
-        echo "$name: ended early, with status $status" >>"$out"
+        echo "$1: ended early, with status $2" >>"$out"
     fi
     passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + skip))
     note=
     [ "$skip" -gt 0 ] && note=", $skip skipped"
     if [ "$bad" -gt 0 ]; then
-        echo "✗ $name: $bad failed of $planned"
+        echo "✗ $1: $bad failed of $planned"
         sed 's/^/    /' "$out"
     else
-        echo "✓ $name: $ok passed$note, $seconds s"
+        echo "✓ $1: $ok passed$note, $3 s"
     fi
 }
 
@@ -56,6 +59,24 @@ for script in "$here"/*_test.sh; do
     [ -f "$script" ] || continue
     wanted "$(basename "$script")" "$@" && run "$(basename "$script")" sh "$script" "$build"
 done
+
+# Tests on simulated GPUs use a core each, so as many run at a time as there are cores.
+if [ -n "${SIMULATED:-}" ]; then
+    results=$(mktemp -d) || exit 1
+    trap 'rm -rf "$out" "$results"' EXIT
+    for program in "$SIMULATED"/test_*; do
+        [ -x "$program" ] && [ ! -d "$program" ] && wanted "$(basename "$program")" "$@" && basename "$program"
+    done >"$out"
+    xargs -n 1 -P "$(nproc)" sh -c 'began=$(date +%s)
+        CMOCKA_MESSAGE_OUTPUT=TAP "$1/$3" >"$2/$3" 2>&1 </dev/null
+        echo $? $(($(date +%s) - began)) >"$2/$3.status"' sh "$SIMULATED" "$results" <"$out"
+    for status in "$results"/*.status; do
+        [ -f "$status" ] || continue
+        name=$(basename "$status" .status)
+        cat "$results/$name" >"$out"
+        report "simulated GPUs: $name" $(cat "$status")
+    done
+fi
 
 echo
 echo "$passed passed, $failed failed, $skipped skipped"

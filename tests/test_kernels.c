@@ -1126,8 +1126,10 @@ static void test_same_bits_run_after_run(void **state) {
         size_t size = record.used;
         unsigned char *first = xmalloc(size);
         memcpy(first, record.bytes, size);
-        record_kernel(kernel, device);
-        expect_same_record(kernel, first, size, "in a second run");
+        for (int run = 0; run < (SIMULATED ? 3 : 1); run++) { // there, each in another order
+            record_kernel(kernel, device);
+            expect_same_record(kernel, first, size, "in another run");
+        }
         free(first);
     }
 }
@@ -1726,8 +1728,8 @@ int main(int argc, char *argv[]) {
         ON_BOTH(test_cross_entropy_of_wrong_labels),
         ON_BOTH(test_count_correct_of_ties_and_nan),
         ON_BOTH(test_same_bits_run_after_run),
-        cmocka_unit_test(test_same_bits_for_any_number_of_threads),
-        cmocka_unit_test(test_same_bits_of_large_gradients),
+        UNLESS_SIMULATED(test_same_bits_for_any_number_of_threads),
+        UNLESS_SIMULATED(test_same_bits_of_large_gradients),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     devices_close();

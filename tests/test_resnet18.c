@@ -433,13 +433,13 @@ int main(int argc, char *argv[]) {
     set_program_name(argv[0]);
     const struct CMUnitTest tests[] = {
         ON_BOTH(test_one_step),
-        cmocka_unit_test(test_saved_names),
-        cmocka_unit_test(test_sync_is_one_device),
-        cmocka_unit_test(test_sharing_statistics),
-        cmocka_unit_test(test_evaluation),
-        cmocka_unit_test(test_checkpoint),
-        cmocka_unit_test(test_no_checkpoint),
-        cmocka_unit_test(test_memory),
+        UNLESS_SIMULATED(test_saved_names),
+        UNLESS_SIMULATED(test_sync_is_one_device),
+        UNLESS_SIMULATED(test_sharing_statistics),
+        UNLESS_SIMULATED(test_evaluation),
+        UNLESS_SIMULATED(test_checkpoint),
+        UNLESS_SIMULATED(test_no_checkpoint),
+        UNLESS_SIMULATED(test_memory),
     };
     int failed = cmocka_run_group_tests(tests, setup, teardown);
     autograd_close();

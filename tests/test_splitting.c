@@ -11,6 +11,7 @@
 #include "../chapters/04_lenet_multi_gpu/lenet.h"
 #include "../common/random.h"
 #include "../common/trace.h"
+#include "on_devices.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -75,7 +76,7 @@ static void starts_as_chapter_4(void **state) {
 
 // ---- every strategy computes what one device computes ----------------------------------------
 
-enum { STEPS = 3 };
+enum { STEPS = SIMULATED ? 2 : 3 };
 
 // Chapter 4's lenet on one device: losses of some steps, the gradients of the first and the
 // parameters after the last.
@@ -159,7 +160,7 @@ static void strategies_compute_what_one_device_computes(void **state) {
     const int rows[] = {1, 7, 10, 33};
     Tensor *start[LENET_PARAMS];
     network_init(&lenet_network, start, 0.1, 3);
-    for (int r = 0; r < 4; r++) {
+    for (int r = 0; r < (SIMULATED ? 2 : 4); r++) {
         Tensor *X, *y;
         make_minibatch(rows[r], &X, &y);
         Expected e = on_one_device(start, X, y);
@@ -215,7 +216,7 @@ static void same_bits_run_after_run(void **state) {
     Tensor *start[LENET_PARAMS], *X, *y;
     Device *devices[MAX_DEVICES];
     network_init(&lenet_network, start, 0.1, 3);
-    make_minibatch(33, &X, &y);
+    make_minibatch(SIMULATED ? 9 : 33, &X, &y);
     open_devices(devices, 4);
     for (int a = 0; a < 3; a++) {
         float *first[LENET_PARAMS];
@@ -376,7 +377,8 @@ static void trace_records_work_in_order(void **state) {
         for (int d = 0; d < 3; d++) seen[d] += a->device == devices[d];
         assert_true(strlen(a->work) > 0 && strlen(a->label) > 0);
         if (i + 1 == count || b->device != a->device) continue;
-        assert_true(b->start >= a->end); // one queue does one thing after the other
+        // One queue does one thing after the other. (CUDA gives times as floats.)
+        assert_true(b->start >= a->end - 1e-6 * (1 + a->end));
     }
     assert_true(seen[0] > 0 && seen[1] > 0 && seen[2] > 0 && seen[0] + seen[1] + seen[2] == count);
     free(spans);
@@ -455,7 +457,7 @@ int main(void) {
         cmocka_unit_test(networks_have_the_known_sizes),
         cmocka_unit_test(layers_fit_together),
         cmocka_unit_test(stages_are_the_best_there_are),
-        cmocka_unit_test(memory_is_what_the_formula_says),
+        UNLESS_SIMULATED(memory_is_what_the_formula_says),
         cmocka_unit_test(model_is_sane),
         cmocka_unit_test(trace_records_work_in_order),
         cmocka_unit_test(trace_has_names_and_labels),

@@ -2,8 +2,11 @@
 #include "lenet.h"
 
 #include "../../common/random.h"
+#include "../../common/step_graph.h"
 #include "../02_get_params_and_allreduce/allreduce.h"
 #include "../03_split_batch/split_batch.h"
+
+#include <string.h>
 
 // ## A toy network
 //
@@ -65,6 +68,34 @@ Tensor *lenet(Tensor *X, Tensor *const params[]) {                 // X (n,1,28,
 }
 
 // ## Training
+
+// All that a step depends on but the numbers in the tensors.
+typedef struct StepKey {
+    const Device *devices[MAX_DEVICES];
+    const float *data[MAX_DEVICES][2 + LENET_PARAMS], *grads[MAX_DEVICES][LENET_PARAMS];
+    int rows[MAX_DEVICES], batch_size;
+    float lr;
+} StepKey;
+
+static StepKey step_key(Tensor *const X[], Tensor *const y[], Tensor *params[][LENET_PARAMS],
+                        Device *const devices[], int k, float lr, int batch_size) {
+    StepKey key;
+    memset(&key, 0, sizeof key); // the padding too
+    key.batch_size = batch_size;
+    key.lr = lr;
+    for (int i = 0; i < k; i++) {
+        key.devices[i] = devices[i];
+        key.rows[i] = X[i]->shape[0];
+        key.data[i][0] = X[i]->data, key.data[i][1] = y[i]->data;
+        for (int p = 0; p < LENET_PARAMS; p++) {
+            key.data[i][2 + p] = params[i][p]->data;
+            key.grads[i][p] = params[i][p]->grad->data;
+        }
+    }
+    return key;
+}
+
+// One step.
 //
 // Note that nothing here is about parallelism: each line only puts work on the queue of a device
 // and goes on. The devices' computations do not depend on each other, so they run side by side;
@@ -75,6 +106,10 @@ void train_batch(const Tensor *X, const Tensor *y, Tensor *device_params[][LENET
 
     Tensor *X_shards[MAX_DEVICES], *y_shards[MAX_DEVICES];
     split_batch(X, y, devices, k, X_shards, y_shards);
+
+    // GPUs: a step like the last one is launched as a whole (--graph)
+    StepKey key = step_key(X_shards, y_shards, device_params, devices, k, lr, X->shape[0]);
+    if (step_graph_replay(devices, k, &key, sizeof key, losses)) return;
 
     // The loss is computed separately on each device
     for (int i = 0; i < k; i++)
@@ -93,4 +128,5 @@ void train_batch(const Tensor *X, const Tensor *y, Tensor *device_params[][LENET
     // The parameters are updated separately on each device. Gradients are sums, so they are divided
     // by the full size of the minibatch, not by that of the shard.
     for (int i = 0; i < k; i++) sgd(device_params[i], LENET_PARAMS, lr, X->shape[0]);
+    step_graph_done(losses);
 }

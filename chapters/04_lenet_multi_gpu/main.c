@@ -28,6 +28,7 @@
 #include "../../common/interrupt.h"
 #include "../../common/loss_log.h"
 #include "../../common/progress.h"
+#include "../../common/step_graph.h"
 #include "../../common/safetensors.h"
 #include "../../common/timer.h"
 #include "../02_get_params_and_allreduce/allreduce.h"
@@ -221,9 +222,10 @@ int main(int argc, char *argv[]) {
                         "Trains the book's LeNet on k devices: first on 1, then on 2.\n"
                         "With --devices K: once, on K devices.",
                         "devices batch-size lr epochs seed train-size test-size steps no-shuffle "
-                        "allreduce data load save log-loss csv live",
+                        "allreduce graph data load save log-loss csv live",
                         default_flags);
     choose_allreduce(flags.allreduce);
+    choose_graph(flags.graph);
     catch_interrupts();
     prepare();
 

@@ -11,8 +11,11 @@
 // ---- chunks ----------------------------------------------------------------------------------
 
 // Scratch for a chunk stays below this, unless a single image needs more. A fixed number and not
-// the free memory, because the cut decides the order of sums and so the bits of dW.
-static constexpr size_t MAX_WORKSPACE = (size_t)256 << 20;
+// the free memory, because the cut decides the order of sums and so the bits of dW. (Tests compile
+// with a small one: then few images are several chunks.)
+#ifndef CONV_WORKSPACE
+#define CONV_WORKSPACE ((size_t)256 << 20)
+#endif
 
 struct Chunks {
     size_t taps;             // rows of the columns matrix: C*kernel_h*kernel_w
@@ -26,7 +29,7 @@ static struct Chunks cut_into_chunks(CudaLane *lane, const struct conv2d_shape *
     c.taps = (size_t)s->C * s->kernel_h * s->kernel_w;
     c.plane = (size_t)s->out_h * s->out_w;
     const size_t image_bytes = (c.taps + s->M) * c.plane * sizeof(float);
-    const size_t fit = image_bytes == 0 ? 1 : MAX_WORKSPACE / image_bytes;
+    const size_t fit = image_bytes == 0 ? 1 : CONV_WORKSPACE / image_bytes;
     c.images = fit < 1 ? 1 : fit < (size_t)s->N ? (int)fit : s->N > 0 ? s->N : 1;
     c.columns = (float *)cuda_scratch(lane, c.images * image_bytes);
     c.planes = c.columns + c.taps * c.images * c.plane;
@@ -182,21 +185,23 @@ CUDA_KERNEL(conv2d_backward_input) {
     }
 }
 
-// db[m] is the sum of dY's channel m over all images and pixels; a block per channel. What was
-// pooled went in four parts to those pixels that were positive.
+// The gradient of the window's pixels together: its four parts went to those that were positive.
+static __device__ float pooled_sum(float d, const unsigned char *bits) {
+    return d * 0.25f * (float)((bits[0] & 1) + (bits[0] >> 1) + (bits[1] & 1) + (bits[1] >> 1));
+}
+
+// db[m] is the sum of dY's channel m over all images and pixels; a block per channel. In double,
+// like sum.cu.
 static __global__ void sum_channels(const float *dY, const unsigned char *pooled, float beta,
                                     float *db, int N, int M, size_t plane) {
     for (int m = blockIdx.x; m < M; m += gridDim.x) {
-        float sum = 0;
+        double sum = 0;
         for (size_t i = threadIdx.x; i < N * plane; i += THREADS) {
             const size_t at = (i / plane * M + m) * plane + i % plane;
-            if (pooled)
-                sum += dY[at] * 0.25f * (__popc(pooled[2 * at]) + __popc(pooled[2 * at + 1]));
-            else
-                sum += dY[at];
+            sum += pooled ? pooled_sum(dY[at], pooled + 2 * at) : dY[at];
         }
         sum = block_sum(sum);
-        if (threadIdx.x == 0) db[m] = accumulate(beta, &db[m], sum);
+        if (threadIdx.x == 0) db[m] = accumulate(beta, &db[m], (float)sum);
     }
 }
 

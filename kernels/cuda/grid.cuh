@@ -34,15 +34,15 @@ static inline __device__ float accumulate(float beta, const float *old, float va
 
 // The sum of `value` over the THREADS threads of the block, for all of them. Halves are added to
 // halves: 128 + 128, 64 + 64, ..., always the same tree, so always the same bits. All must call it.
-static inline __device__ float block_sum(float value) {
-    __shared__ float parts[THREADS];
+template <class Number> static inline __device__ Number block_sum(Number value) {
+    __shared__ Number parts[THREADS];
     parts[threadIdx.x] = value;
     __syncthreads();
     for (unsigned half = THREADS / 2; half > 0; half /= 2) {
         if (threadIdx.x < half) parts[threadIdx.x] += parts[threadIdx.x + half];
         __syncthreads();
     }
-    const float sum = parts[0];
+    const Number sum = parts[0];
     __syncthreads(); // all have read it before the next call overwrites it
     return sum;
 }

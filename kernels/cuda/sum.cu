@@ -3,17 +3,20 @@
 
 // One block could add everything but would keep the rest of the GPU idle; many blocks cannot add to
 // one number without atomics. So it goes in two steps: each block adds its share into parts[block],
-// then one block adds the parts. Both steps are this kernel.
-static __global__ void sum_shares(const float *x, size_t n, float *parts) {
-    float sum = 0;
+// then one block adds the parts. Both steps are this kernel. In double, because positive and
+// negative numbers may add up to less than what a float loses on the way; reading the numbers takes
+// longer than adding them, also on a GPU with few double units.
+template <class In, class Out>
+static __global__ void sum_shares(const In *x, size_t n, Out *parts) {
+    double sum = 0;
     GRID_LOOP(i, n) sum += x[i];
     sum = block_sum(sum);
-    if (threadIdx.x == 0) parts[blockIdx.x] = sum;
+    if (threadIdx.x == 0) parts[blockIdx.x] = (Out)sum;
 }
 
 CUDA_KERNEL(sum_forward) {
     const unsigned blocks = blocks_for(a->n);
-    float *parts = (float *)cuda_scratch(lane, blocks * sizeof(float));
+    double *parts = (double *)cuda_scratch(lane, blocks * sizeof *parts);
     sum_shares<<<blocks, THREADS, 0, lane->stream>>>(a->x, a->n, parts);
     sum_shares<<<1, THREADS, 0, lane->stream>>>(parts, blocks, a->out);
 }

@@ -1,0 +1,99 @@
+// cublas.cpp: the functions of cuBLAS that the project uses, by a BLAS of the host.
+#include "simulator.h"
+#include "../../kernels/cuda/cuda.h"
+
+#include <algorithm>
+#include <cblas.h>
+#include <cstring>
+
+using namespace cudasim;
+
+struct cublasContext {
+    int gpu;
+    cudaStream_t stream;
+};
+
+cublasStatus_t cublasCreate_v2(cublasHandle_t *handle) {
+    int failure = injected("cublasCreate");
+    if (failure) return (cublasStatus_t)failure;
+    openblas_set_num_threads(1); // its threads would spin while fibers run
+    *handle = new cublasContext{current_gpu(), nullptr};
+    live++;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasDestroy_v2(cublasHandle_t handle) {
+    delete handle;
+    live--;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream) {
+    if (gpu_of(stream) != handle->gpu) return CUBLAS_STATUS_INVALID_VALUE;
+    handle->stream = stream;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+// TF32 computes with 10 bits of each factor; here all modes are float32.
+cublasStatus_t cublasSetMathMode(cublasHandle_t, cublasMath_t) {
+    return (cublasStatus_t)injected("cublasSetMathMode");
+}
+
+// All columns of a matrix with `rows` rows, stored `stride` apart.
+static void check_matrix(int gpu, const float *matrix, int rows, int columns, int stride,
+                         Access access) {
+    for (int j = 0; j < columns; j++)
+        check_range("cublasSgemm", gpu, matrix + (size_t)j * stride, sizeof(float) * rows, access);
+}
+
+cublasStatus_t cublasSgemm_v2(cublasHandle_t handle, cublasOperation_t trans_A,
+                              cublasOperation_t trans_B, int m, int n, int k, const float *alpha,
+                              const float *A, int lda, const float *B, int ldb, const float *beta,
+                              float *C, int ldc) {
+    bool a = trans_A != CUBLAS_OP_N, b = trans_B != CUBLAS_OP_N;
+    if (m < 0 || n < 0 || k < 0 || lda < std::max(1, a ? k : m) || ldb < std::max(1, b ? n : k) ||
+        ldc < std::max(1, m))
+        return CUBLAS_STATUS_INVALID_VALUE;
+    int failure = injected("cublasSgemm"), gpu = handle->gpu;
+    if (failure || m == 0 || n == 0) return (cublasStatus_t)failure;
+    float factor = *alpha, keep = *beta; // they may be gone when it runs
+    enqueue(handle->stream, [=] {
+        check_matrix(gpu, A, a ? k : m, a ? m : k, lda, READ);
+        check_matrix(gpu, B, b ? n : k, b ? k : n, ldb, READ);
+        if (keep != 0) check_matrix(gpu, C, m, n, ldc, READ);
+        check_matrix(gpu, C, m, n, ldc, WRITE);
+        for (const float *matrix : {A, B, (const float *)C}) let_host_touch(matrix, true);
+        cblas_sgemm(CblasColMajor, a ? CblasTrans : CblasNoTrans, b ? CblasTrans : CblasNoTrans, m,
+                    n, k, factor, A, lda, B, ldb, keep, C, ldc);
+        for (const float *matrix : {A, B, (const float *)C}) let_host_touch(matrix, false);
+    });
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+const char *cublasGetStatusString(cublasStatus_t status) {
+    return status == CUBLAS_STATUS_SUCCESS         ? "success"
+           : status == CUBLAS_STATUS_ALLOC_FAILED  ? "the resource allocation failed"
+           : status == CUBLAS_STATUS_INVALID_VALUE ? "an unsupported value or parameter was passed"
+           : status == CUBLAS_STATUS_EXECUTION_FAILED ? "the function failed to launch on the GPU"
+                                                      : "unknown";
+}
+
+// ---- loading it ------------------------------------------------------------------------------
+
+void *cudasim_dlopen(const char *, int) {
+    static char library;
+    return injected("dlopen") ? nullptr : &library;
+}
+
+char *cudasim_dlerror(void) {
+    static char text[] = "libcublas: cannot open shared object file";
+    return text;
+}
+
+void *cudasim_dlsym(void *, const char *name) {
+    if (injected("dlsym")) return nullptr;
+#define FIND(function)                                                                             \
+    if (strcmp(name, #function) == 0) return (void *)function;
+    CUBLAS_FUNCTIONS(FIND)
+    return nullptr;
+}

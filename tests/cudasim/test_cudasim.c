@@ -1,0 +1,167 @@
+// test_cudasim.c: the simulator itself: it must catch each planted mistake, and let right programs
+// be.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "../dies.h"
+#include "cudasim.h"
+#include "planted.h"
+
+static void check(cudaError_t error) {
+    if (error != cudaSuccess) fail_msg("%s", cudaGetErrorString(error));
+}
+
+// ---- planted mistakes ------------------------------------------------------------------------
+
+static void run_planted(void *one) {
+    ((const Planted *)one)->run();
+    cudaDeviceSynchronize();
+}
+
+// With each seed, and each time with the right words. What the simulator says has two lines and
+// ends with its status; UBSan and ASan, which see some mistakes first, say more and end with 1.
+static void each_planted_mistake_is_caught(void **state) {
+    (void)state;
+    for (unsigned seed = 0; seed < 3; seed++)
+        for (int i = 0; i < num_planted; i++) {
+            char text[65536];
+            cudasim_machine(3, seed, CUDASIM_PEERS);
+            int status = run_and_listen(run_planted, (void *)&planted[i], text, sizeof text);
+            bool said = status == 1 || (status == CUDASIM_STATUS && is_error_and_hint(text));
+            if (!said || !strstr(text, planted[i].words))
+                fail_msg("%s, seed %u: expected \"%s\"; got status %d and:\n%s", planted[i].name,
+                         seed, planted[i].words, status, text);
+        }
+}
+
+// ---- the order of streams --------------------------------------------------------------------
+
+enum { WITH_EVENT = 1, WITH_EVENT_BACK = 2, WITH_SYNC = 4, ALL = 7 };
+
+// Two streams hand a number to and fro; what the host reads in the end.
+static float play(int with, unsigned seed) {
+    cudaStream_t streams[2];
+    cudaEvent_t events[2];
+    float *x, *y, *result, one = 1;
+    cudasim_machine(1, seed, CUDASIM_PEERS);
+    check(cudaMalloc((void **)&x, sizeof *x));
+    check(cudaMalloc((void **)&y, sizeof *y));
+    check(cudaHostAlloc((void **)&result, sizeof *result, cudaHostAllocPortable));
+    check(cudaMemcpy(x, &one, sizeof *x, cudaMemcpyHostToDevice));
+    check(cudaMemcpy(y, &one, sizeof *y, cudaMemcpyHostToDevice));
+    *result = 0;
+    for (int i = 0; i < 2; i++) {
+        check(cudaStreamCreateWithFlags(&streams[i], cudaStreamNonBlocking));
+        check(cudaEventCreateWithFlags(&events[i], cudaEventDisableTiming));
+    }
+    for (int round = 0; round < 3; round++) {
+        planted_add(y, x, 1, streams[0]);
+        check(cudaEventRecord(events[0], streams[0]));
+        if (with & WITH_EVENT) check(cudaStreamWaitEvent(streams[1], events[0], 0));
+        planted_add(x, y, 1, streams[1]);
+        check(cudaEventRecord(events[1], streams[1]));
+        if (with & WITH_EVENT_BACK) check(cudaStreamWaitEvent(streams[0], events[1], 0));
+    }
+    check(cudaMemcpyAsync(result, x, sizeof *x, cudaMemcpyDeviceToHost, streams[1]));
+    if (with & WITH_SYNC) check(cudaStreamSynchronize(streams[1]));
+    float answer = *result;
+    for (int i = 0; i < 2; i++) {
+        check(cudaStreamDestroy(streams[i]));
+        check(cudaEventDestroy(events[i]));
+    }
+    check(cudaFree(x));
+    check(cudaFree(y));
+    check(cudaFreeHost(result));
+    assert_int_equal(cudasim_live(), 0);
+    return answer;
+}
+
+static void a_missing_event_or_synchronisation_changes_the_answer(void **state) {
+    (void)state;
+    for (int with = 0; with <= ALL; with++) {
+        int right = 0;
+        for (unsigned seed = 0; seed < 30; seed++) right += play(with, seed) == 21;
+        if (with == ALL)
+            assert_int_equal(right, 30);
+        else
+            assert_true(right < 20);
+    }
+}
+
+// The same seed: the same order, else a failure could not be looked into.
+static void the_seed_decides(void **state) {
+    (void)state;
+    int changes = 0;
+    for (unsigned seed = 0; seed < 30; seed++) {
+        float first = play(WITH_SYNC, seed);
+        assert_true(play(WITH_SYNC, seed) == first);
+        changes += play(WITH_SYNC, seed + 1) != first;
+    }
+    assert_true(changes > 5);
+}
+
+// ---- right programs --------------------------------------------------------------------------
+
+static void shuffles_atomics_and_dynamic_shared_memory_work(void **state) {
+    (void)state;
+    for (unsigned seed = 0; seed < 10; seed++) {
+        unsigned total = 0, even = 0;
+        cudasim_machine(1, seed, CUDASIM_PEERS);
+        planted_sums(&total, &even);
+        assert_int_equal(total, 6 * 255 * 128);
+        assert_int_equal(even, 6 * 128);
+    }
+}
+
+static void peers_share_memory_once_they_may(void **state) {
+    (void)state;
+    float *x, *y, values[2] = {3, 4};
+    cudasim_machine(2, 1, CUDASIM_PEERS);
+    check(cudaMalloc((void **)&x, sizeof *x));
+    check(cudaMemcpy(x, values, sizeof *x, cudaMemcpyHostToDevice));
+    check(cudaSetDevice(1));
+    check(cudaMalloc((void **)&y, sizeof *y));
+    check(cudaMemcpy(y, values + 1, sizeof *y, cudaMemcpyHostToDevice));
+    check(cudaDeviceEnablePeerAccess(0, 0));
+    assert_int_equal(cudaDeviceEnablePeerAccess(0, 0), cudaErrorPeerAccessAlreadyEnabled);
+    planted_add(y, x, 2, NULL);
+    check(cudaMemcpy(values, y, sizeof *y, cudaMemcpyDeviceToHost));
+    assert_true(values[0] == 10);
+    check(cudaFree(x));
+    check(cudaFree(y));
+}
+
+static void a_wrong_launch_is_an_error(void **state) {
+    (void)state;
+    cudaStream_t stream;
+    float *x;
+    cudasim_machine(2, 1, CUDASIM_PEERS);
+    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    check(cudaMalloc((void **)&x, sizeof *x));
+    check(cudaMemset(x, 0, sizeof *x));
+    check(cudaSetDevice(1)); // the stream is GPU 0's
+    planted_add(x, x, 1, stream);
+    assert_int_equal(cudaGetLastError(), cudaErrorInvalidResourceHandle);
+    check(cudaGetLastError());
+    check(cudaSetDevice(0));
+    cudasim_fail("kernel", 2, cudaErrorIllegalAddress); // the host hears of it later, and for ever
+    for (int i = 0; i < 3; i++) planted_add(x, x, 1, stream);
+    check(cudaGetLastError());
+    assert_int_equal(cudaStreamSynchronize(stream), cudaErrorIllegalAddress);
+    assert_int_equal(cudaMemset(x, 0, sizeof *x), cudaErrorIllegalAddress);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_planted_mistake_is_caught),
+        cmocka_unit_test(a_missing_event_or_synchronisation_changes_the_answer),
+        cmocka_unit_test(the_seed_decides),
+        cmocka_unit_test(shuffles_atomics_and_dynamic_shared_memory_work),
+        cmocka_unit_test(peers_share_memory_once_they_may),
+        cmocka_unit_test(a_wrong_launch_is_an_error), // the last: that GPU is lost
+    };
+    return cmocka_run_group_tests_name("cudasim", tests, NULL, NULL);
+}

@@ -1,0 +1,306 @@
+// test_training.c: LeNet and ResNet-18 on simulated GPUs against CPU devices, and what happens when
+// CUDA fails.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "../../chapters/02_get_params_and_allreduce/allreduce.h"
+#include "../../chapters/02_get_params_and_allreduce/get_params.h"
+#include "../../chapters/04_lenet_multi_gpu/lenet.h"
+#include "../../chapters/05_resnet18_concise/data_parallel.h"
+#include "../../chapters/05_resnet18_concise/resnet18.h"
+#include "../../common/step_graph.h"
+#include "../../common/random.h"
+#include "../dies.h"
+#include "cudasim.h"
+
+#include <cuda_runtime_api.h>
+#include <math.h>
+
+enum { STEPS = 3, BATCH = 9, LENET_FLOATS = 129068 };
+
+// Bright stripes whose place depends on the class.
+static void minibatch(int step, Tensor *X, Tensor *y) {
+    for (int n = 0; n < BATCH; n++) {
+        int label = (n * 7 + step) % 10;
+        y->data[n] = (float)label;
+        for (int i = 0; i < 784; i++) {
+            double noise = random_uniform(9, STREAM_TEST, (uint64_t)((step * BATCH + n) * 784 + i));
+            X->data[n * 784 + i] = (float)(0.3 * noise + (i / 28 / 2 == label + 2 ? 0.7 : 0.0));
+        }
+    }
+}
+
+// The parameters after some steps on k devices of the machine as it is. In the end all is closed.
+static float *train_on(int k, int steps) {
+    Device *devices[MAX_DEVICES];
+    Tensor *params[LENET_PARAMS], *device_params[MAX_DEVICES][LENET_PARAMS], *losses[MAX_DEVICES];
+    float *trained = calloc(LENET_FLOATS, sizeof(float)), *next = trained;
+    assert_non_null(trained);
+    for (int i = 0; i < k; i++) devices[i] = try_gpu(i);
+    lenet_init(params, 1);
+    for (int p = 0; p < LENET_PARAMS; p++) // far enough from zero that they move
+        for (size_t i = 0; i < numel(params[p]); i++) params[p]->data[i] *= p == 0 ? 30.0f : 8.0f;
+    for (int i = 0; i < k; i++) get_params(params, LENET_PARAMS, devices[i], device_params[i]);
+    Tensor *X = tensor_new(host(), BATCH, 1, 28, 28), *y = tensor_new(host(), BATCH);
+    for (int step = 0; step < steps; step++) {
+        synchronize_host_reads();
+        minibatch(step, X, y);
+        train_batch(X, y, device_params, devices, k, 0.2f, losses);
+    }
+    for (int p = 0; p < LENET_PARAMS; next += numel(params[p++]))
+        tensor_read(device_params[0][p], next);
+    for (int i = 0; i < k; i++) free_params(device_params[i], LENET_PARAMS);
+    free_params(params, LENET_PARAMS);
+    tensor_free(X);
+    tensor_free(y);
+    autograd_close();
+    devices_close();
+    return trained;
+}
+
+static float *train_on_gpus(int gpus, int k, unsigned seed, CudasimPeers peers) {
+    cudasim_machine(gpus, seed, peers);
+    devices_init(BACKEND_CUDA, 1);
+    float *trained = train_on(k, STEPS);
+    assert_int_equal(cudasim_live(), 0); // all that was made was freed
+    return trained;
+}
+
+static float *expected; // of one CPU device
+
+static int train_on_cpu(void **state) {
+    (void)state;
+    devices_init(BACKEND_CPU, 1);
+    expected = train_on(1, STEPS);
+    return 0;
+}
+
+static int forget(void **state) {
+    (void)state;
+    free(expected);
+    return 0;
+}
+
+// The order of additions, and what some steps make of it; no more.
+static void assert_as_expected(float *trained, const char *where) {
+    for (size_t i = 0; i < LENET_FLOATS; i++)
+        if (!(fabsf(trained[i] - expected[i]) <= 1e-5f))
+            fail_msg("%s: parameter %zu is %.8f, on the CPU %.8f", where, i, (double)trained[i],
+                     (double)expected[i]);
+    free(trained);
+}
+
+static void gpus_compute_what_the_cpu_computes(void **state) {
+    (void)state;
+    for (int gpus = 1; gpus <= 4; gpus *= 2)
+        for (unsigned seed = 0; seed < 3; seed++)
+            assert_as_expected(train_on_gpus(gpus, gpus, seed, CUDASIM_PEERS),
+                               "as many devices as GPUs");
+    assert_as_expected(train_on_gpus(1, 3, 1, CUDASIM_PEERS), "three devices on one GPU");
+    assert_as_expected(train_on_gpus(2, 5, 1, CUDASIM_PEERS), "five devices on two GPUs");
+}
+
+static void every_allreduce_computes_it(void **state) {
+    (void)state;
+    for (int a = 0; a < NUM_ALLREDUCES; a++) {
+        choose_allreduce(allreduces[a].name);
+        for (int k = 2; k <= 4; k++)
+            assert_as_expected(train_on_gpus(4, k, (unsigned)k, CUDASIM_PEERS), allreduces[a].name);
+    }
+    choose_allreduce("star");
+}
+
+// No seed may change a bit.
+static void other_orders_give_the_same_bits(void **state) {
+    (void)state;
+    float *first = train_on_gpus(3, 3, 1, CUDASIM_PEERS);
+    for (unsigned seed = 2; seed < 6; seed++) {
+        float *other = train_on_gpus(3, 3, seed, CUDASIM_PEERS);
+        assert_memory_equal(first, other, LENET_FLOATS * sizeof(float));
+        free(other);
+    }
+    free(first);
+}
+
+// The first step runs as it is, the second is recorded, and from then on each is a launch.
+static void graphs_compute_what_their_steps_compute(void **state) {
+    (void)state;
+    for (int k = 1; k <= 4; k += 3) {
+        choose_graph("off");
+        int launched = cudasim_calls("cudaGraphLaunch");
+        float *steps = train_on_gpus(2, k, 7, CUDASIM_PEERS);
+        assert_int_equal(cudasim_calls("cudaGraphLaunch"), launched);
+        choose_graph("on");
+        float *graphs = train_on_gpus(2, k, 8, CUDASIM_PEERS);
+        assert_int_equal(cudasim_calls("cudaGraphLaunch"), launched + STEPS - 1);
+        assert_memory_equal(steps, graphs, LENET_FLOATS * sizeof(float));
+        free(steps);
+        free(graphs);
+    }
+}
+
+// ---- ResNet-18 -------------------------------------------------------------------------------
+
+enum { IMAGES = 8, SIDE = 8 };
+
+// Parameters and running statistics after some steps on k devices. Small images: the network takes
+// any size.
+static float *train_resnet_on(int k, int steps, size_t *n) {
+    Device *devices[MAX_DEVICES];
+    Tensor *losses[MAX_DEVICES];
+    for (int i = 0; i < k; i++) devices[i] = try_gpu(i);
+    Module *net = resnet18(10, 1);
+    initialize(net, 1);
+    Parameters all = parameters_of(net);
+    // With the start of the book, numbers are so small that batch norm divides them by little more
+    // than rounding errors.
+    for (int p = 0; p < all.n; p++) {
+        Tensor *t = all.list[p]->start;
+        float fan_in = (float)numel(t) / (float)t->shape[0];
+        for (size_t i = 0; t->ndim > 1 && i < numel(t); i++)
+            t->data[i] *= sqrtf(2 / fan_in) / 0.01f;
+    }
+    DataParallel dp = data_parallel(net, devices, k, BN_SYNC);
+    Tensor *X = tensor_new(host(), IMAGES, 1, SIDE, SIDE), *y = tensor_new(host(), IMAGES);
+    for (int i = 0; i < IMAGES; i++) y->data[i] = (float)(3 * i % 10);
+    for (size_t i = 0; i < numel(X); i++) X->data[i] = (float)random_uniform(3, STREAM_TEST, i);
+    for (int step = 0; step < steps; step++) train_step(&dp, X, y, 0.02f, losses);
+
+    *n = 0;
+    for (int p = 0; p < all.n; p++) *n += numel(all.list[p]->start);
+    float *trained = malloc(*n * sizeof(float)), *next = trained;
+    assert_non_null(trained);
+    for (int p = 0; p < all.n; next += numel(all.list[p++]->start))
+        tensor_read(parameter_data(all.list[p], devices[k - 1]), next);
+    module_free(net);
+    tensor_free(X);
+    tensor_free(y);
+    autograd_close();
+    devices_close();
+    return trained;
+}
+
+static void resnet18_is_that_of_the_cpu(void **state) {
+    (void)state;
+    float *on_cpu[3];
+    size_t n;
+    for (int steps = 1; steps <= 2; steps++) {
+        devices_init(BACKEND_CPU, 2);
+        on_cpu[steps] = train_resnet_on(1, steps, &n);
+    }
+    for (int gpus = 1; gpus <= 4; gpus *= 2) {
+        int steps = gpus == 2 ? 2 : 1; // each step of each GPU takes seconds
+        cudasim_machine(gpus, (unsigned)gpus, CUDASIM_PEERS);
+        devices_init(BACKEND_CUDA, 1);
+        float *trained = train_resnet_on(gpus, steps, &n);
+        assert_int_equal(cudasim_live(), 0);
+        for (size_t i = 0; i < n; i++)
+            if (!(fabsf(trained[i] - on_cpu[steps][i]) <= 3e-5f))
+                fail_msg("%d GPUs: number %zu is %.8f, on the CPU %.8f", gpus, i,
+                         (double)trained[i], (double)on_cpu[steps][i]);
+        free(trained);
+    }
+    free(on_cpu[1]);
+    free(on_cpu[2]);
+}
+
+// ---- by way of the host ----------------------------------------------------------------------
+
+// Which way copies go is found out once in a program: each in a child.
+static void train_with_peers(void *peers) {
+    int before = cudasim_calls("cudaMemcpyPeerAsync");
+    assert_as_expected(train_on_gpus(3, 4, 1, *(CudasimPeers *)peers), "peers");
+    fprintf(stderr, "\n%d copies to peers\n", cudasim_calls("cudaMemcpyPeerAsync") - before);
+}
+
+static void copies_go_by_the_host_where_peers_cannot(void **state) {
+    (void)state;
+    char text[8192];
+    CudasimPeers peers = CUDASIM_NO_PEERS;
+    assert_int_equal(run_and_listen(train_with_peers, &peers, text, sizeof text), 0);
+    assert_non_null(strstr(text, "\n0 copies to peers\n") ? text
+                                                          : strstr(text, "0 copies to peers\n"));
+    peers = CUDASIM_DAMAGED_PEERS;
+    assert_int_equal(run_and_listen(train_with_peers, &peers, text, sizeof text), 0);
+    assert_non_null(strstr(text, "arrive damaged: copying by way of the host"));
+    peers = CUDASIM_PEERS;
+    assert_int_equal(run_and_listen(train_with_peers, &peers, text, sizeof text), 0);
+    assert_null(strstr(text, "damaged"));
+    assert_null(strstr(text, "\n0 copies"));
+}
+
+// ---- failures --------------------------------------------------------------------------------
+
+typedef struct Failure {
+    const char *function;
+    int error;
+    const char *words;
+    int n; // which call fails
+} Failure;
+
+static void train_and_fail(void *failure) {
+    const Failure *f = failure;
+    cudasim_machine(2, 1, CUDASIM_PEERS);
+    cudasim_fail(f->function, f->n, f->error);
+    devices_init(BACKEND_CUDA, 1);
+    free(train_on(2, 1));
+}
+
+static void failures_end_the_program_with_a_message(void **state) {
+    (void)state;
+    static Failure failures[] = {
+        {"cudaGetDeviceCount", cudaErrorInsufficientDriver, "no GPU to compute on", 1},
+        {"cudaSetDevice", cudaErrorInvalidDevice, "invalid device ordinal", 1},
+        {"cudaStreamCreateWithFlags", cudaErrorMemoryAllocation, "cudaStreamCreateWithFlags", 2},
+        {"cudaEventCreateWithFlags", cudaErrorMemoryAllocation, "cudaEventCreateWithFlags", 300},
+        {"cudaMalloc", cudaErrorMemoryAllocation, "out of memory", 1},
+        {"cudaMalloc", cudaErrorMemoryAllocation, "out of memory", 20},
+        {"cudaHostAlloc", cudaErrorMemoryAllocation, "out of memory on host", 1},
+        {"cudaMemcpyAsync", cudaErrorInvalidValue, "cudaMemcpyAsync", 3},
+        {"cudaMemcpyPeerAsync", cudaErrorInvalidValue, "cudaMemcpyPeerAsync", 5},
+        {"cudaEventRecord", cudaErrorLaunchFailure, "cudaEventRecord", 9},
+        {"cudaStreamWaitEvent", cudaErrorLaunchFailure, "cudaStreamWaitEvent", 9},
+        {"launch", cudaErrorNoKernelImageForDevice, "kernel ", 1},
+        {"launch", cudaErrorNoKernelImageForDevice, "built for other GPUs", 40},
+        {"kernel", cudaErrorIllegalAddress, "an illegal memory access", 1},
+        {"kernel", cudaErrorIllegalAddress, "compute-sanitizer", 40},
+        {"dlopen", 1, "cannot load cuBLAS", 1},
+        {"dlsym", 1, "has no cublasCreate_v2", 1},
+        {"cublasCreate", 3, "the resource allocation failed", 2},
+        {"cublasSgemm", 13, "failed to launch on the GPU", 4},
+    };
+    for (size_t i = 0; i < sizeof failures / sizeof failures[0]; i++)
+        expect_death(1, failures[i].words, train_and_fail, &failures[i]);
+}
+
+// Whichever allocation of a step fails: two lines and the end.
+static void any_allocation_may_fail(void **state) {
+    (void)state;
+    Failure failure = {"cudaMalloc", cudaErrorMemoryAllocation, "out of memory", 1};
+    char text[8192];
+    while (run_and_listen(train_and_fail, &failure, text, sizeof text) != 0) {
+        if (!is_error_and_hint(text) || !strstr(text, failure.words))
+            fail_msg("allocation %d fails: %s", failure.n, text);
+        failure.n++;
+    }
+    assert_true(failure.n > 10); // the first that does not happen
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        // These fork: before there are CPU devices, which are threads.
+        cmocka_unit_test(failures_end_the_program_with_a_message),
+        cmocka_unit_test(any_allocation_may_fail),
+        cmocka_unit_test_setup_teardown(copies_go_by_the_host_where_peers_cannot, train_on_cpu,
+                                        forget),
+        cmocka_unit_test_setup_teardown(gpus_compute_what_the_cpu_computes, train_on_cpu, forget),
+        cmocka_unit_test_setup_teardown(every_allreduce_computes_it, train_on_cpu, forget),
+        cmocka_unit_test(other_orders_give_the_same_bits),
+        cmocka_unit_test(graphs_compute_what_their_steps_compute),
+        cmocka_unit_test(resnet18_is_that_of_the_cpu),
+    };
+    return cmocka_run_group_tests_name("training", tests, NULL, NULL);
+}
