@@ -15,6 +15,7 @@ typedef struct Backend {
     void *(*open)(Device *device);
     void (*close)(Device *device);
     void (*set_threads)(Device *device, int threads);
+    void (*set_slowdown)(Device *device, double times); // NULL where that cannot be
 
     // Returns NULL when there is no memory left.
     void *(*alloc)(Device *device, size_t bytes);

@@ -128,9 +128,21 @@ void share_cores(Device *const devices[], int k) {
     for (int i = 0; i < k; i++) {
         if (devices[i]->backend != &cpu_backend) continue;
         int threads = num_threads() / cpus + (seen++ < num_threads() % cpus);
-        synchronize(devices[i]);
-        cpu_backend.set_threads(devices[i], threads > 0 ? threads : 1);
+        device_set_threads(devices[i], threads > 0 ? threads : 1);
     }
+}
+
+void device_set_threads(Device *device, int threads) {
+    CHECK(device->backend && threads > 0, "a device has one core at least");
+    synchronize(device);
+    device->backend->set_threads(device, threads);
+}
+
+void device_set_slowdown(Device *device, double times) {
+    CHECK(device->backend && device->backend->set_slowdown, "only CPU devices can be slowed down");
+    CHECK(times >= 1, "1 is as fast as the device is; 2 is twice as slow");
+    synchronize(device);
+    device->backend->set_slowdown(device, times);
 }
 
 void devices_close(void) {

@@ -65,6 +65,16 @@ const char *device_names(Device *const devices[], int k);
 // one. GPUs are left as they are.
 void share_cores(Device *const devices[], int k);
 
+// So many cores for one CPU device, whatever the others have. A GPU is left as it is.
+void device_set_threads(Device *device, int threads);
+
+// Makes a CPU device `times` (1 or more) times slower: after each kernel its worker sleeps (times -
+// 1) times as long as the kernel took. Copies stay as fast as they are. Exists because machines
+// with devices of different speed are rare, while what to do about them is worth trying out
+// (exercise 05-2); sleeping, the device leaves its cores to the others. 1 is the end of that. Not
+// for GPUs.
+void device_set_slowdown(Device *device, double times);
+
 // ---- memory ----------------------------------------------------------------------------------
 
 // Memory of this device, 64-byte aligned (256 on a GPU), contents undefined. Ends the program when

@@ -9,9 +9,11 @@
 #include "trace.h"
 #include "../kernels/cpu/cpu.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { QUEUE_LENGTH = 1024 }; // a training step is about 50 tasks per device
 
@@ -40,6 +42,7 @@ typedef struct Queue {
     pthread_cond_t work, progress; // "there is a task", "one more is completed"
     pthread_t thread;
     CpuLane lane;
+    double slowdown, owed; // see device_set_slowdown(); seconds that are still to be slept
 } Queue;
 
 static void wait_until_completed(Queue *queue, uint64_t ticket) {
@@ -48,12 +51,30 @@ static void wait_until_completed(Queue *queue, uint64_t ticket) {
     pthread_mutex_unlock(&queue->mutex);
 }
 
+// A sleep lasts a little longer than asked for, and kernels may be very short: what is owed is
+// collected until it is worth a sleep, and what was slept too long counts for the next.
+static void run_kernel(Queue *queue, Task *task) {
+    const double WORTH_A_SLEEP = 2e-4;
+    if (queue->slowdown <= 1) {
+        task->kernel.function(&queue->lane, task->kernel.args);
+        return;
+    }
+    double start = seconds_now();
+    task->kernel.function(&queue->lane, task->kernel.args);
+    double end = seconds_now();
+    queue->owed += (queue->slowdown - 1) * (end - start);
+    if (queue->owed < WORTH_A_SLEEP) return;
+    double whole = floor(queue->owed);
+    nanosleep(&(struct timespec){(time_t)whole, (long)((queue->owed - whole) * 1e9)}, NULL);
+    queue->owed -= seconds_now() - end;
+}
+
 // The host enqueues in the order of a program that could run on one thread, so what a worker waits
 // for was always enqueued before the wait: workers cannot wait for each other in a circle.
 static void run(Queue *queue, Task *task) {
     switch (task->kind) {
     case TASK_KERNEL:
-        task->kernel.function(&queue->lane, task->kernel.args);
+        run_kernel(queue, task);
         break;
     case TASK_COPY:
         memcpy(task->copy.dst, task->copy.src, task->copy.bytes);
@@ -140,6 +161,12 @@ static void cpu_set_threads(Device *device, int threads) {
     ((Queue *)device->queue)->lane.threads = threads;
 }
 
+static void cpu_set_slowdown(Device *device, double times) {
+    Queue *queue = device->queue;
+    queue->slowdown = times;
+    queue->owed = 0;
+}
+
 static void *cpu_host_alloc(size_t bytes) {
     void *memory = NULL;
     return posix_memalign(&memory, 64, bytes) == 0 ? memory : NULL;
@@ -186,6 +213,7 @@ const Backend cpu_backend = {
     .open = cpu_open,
     .close = cpu_close,
     .set_threads = cpu_set_threads,
+    .set_slowdown = cpu_set_slowdown,
     .alloc = cpu_alloc,
     .free = cpu_free,
     .host_alloc = cpu_host_alloc,

@@ -36,6 +36,9 @@ static int windows(int size, int padding, int kernel, int stride) {
 
 // ---- conv2d ----------------------------------------------------------------------------------
 
+// A tensor that holds bytes: see `pooled` in kernels.h.
+static unsigned char *bytes_of(const Tensor *t) { return t ? (unsigned char *)t->data : NULL; }
+
 static void conv2d_backward(Node *node) {
     Tensor *X = node->in[0], *W = node->in[1], *b = node->in[2], *Y = node->out;
     if (W->requires_grad) {
@@ -43,11 +46,13 @@ static void conv2d_backward(Node *node) {
         CHECK(!b || grad_beta(b) == beta,
               "conv2d: the gradients of W and b are added to, or both are new");
         launch(Y->device, conv2d_backward_params, .dY = Y->grad->data, .X = X->data,
-               .dW = W->grad->data, .db = b ? b->grad->data : NULL, .beta = beta, .s = node->conv);
+               .dW = W->grad->data, .db = b ? b->grad->data : NULL, .beta = beta, .s = node->conv,
+               .pooled = bytes_of(node->saved));
     }
     if (X->requires_grad)
         launch(Y->device, conv2d_backward_input, .dY = Y->grad->data, .W = W->data,
-               .dX = X->grad->data, .beta = grad_beta(X), .s = node->conv);
+               .dX = X->grad->data, .beta = grad_beta(X), .s = node->conv,
+               .pooled = bytes_of(node->saved));
 }
 
 static struct conv2d_shape conv2d_shape_of(const Tensor *X, const Tensor *W,
@@ -71,7 +76,7 @@ static struct conv2d_shape conv2d_shape_of(const Tensor *X, const Tensor *W,
     return s;
 }
 
-Tensor *conv2d_with(Tensor *X, Tensor *W, Tensor *b, Conv2dOptions options) {
+static void check_conv2d(const Tensor *X, const Tensor *W, const Tensor *b) {
     check_same_device("conv2d", X, W);
     check_same_device("conv2d", X, b);
     if (X->ndim != 4 || W->ndim != 4 || X->shape[1] != W->shape[1])
@@ -80,20 +85,39 @@ Tensor *conv2d_with(Tensor *X, Tensor *W, Tensor *b, Conv2dOptions options) {
         wrong_shape("conv2d", "b has one value for each output channel of W", W, b);
     // One launch writes both dW and db, with one beta.
     CHECK(!b || b->requires_grad == W->requires_grad, "W and b are trained together or not at all");
-    struct conv2d_shape s = conv2d_shape_of(X, W, &options);
+}
+
+static Tensor *conv2d_and(bool relu_and_pool, Tensor *X, Tensor *W, Tensor *b,
+                          const Conv2dOptions *options) {
+    check_conv2d(X, W, b);
+    struct conv2d_shape s = conv2d_shape_of(X, W, options);
     CHECK(s.stride_h > 0 && s.stride_w > 0 && s.pad_h >= 0 && s.pad_w >= 0,
           "conv2d: strides are positive, paddings are not negative");
-    if (s.out_h <= 0 || s.out_w <= 0)
+    int window = relu_and_pool ? 2 : 1, out_h = s.out_h / window, out_w = s.out_w / window;
+    if (out_h <= 0 || out_w <= 0)
         wrong_shape("conv2d", "the image is smaller than the kernel", X, W);
+    s.out_h = out_h * window, s.out_w = out_w * window; // what fills no window is not computed
 
     bool record = needs_grad(X, W, b);
-    Tensor *Y = OUTPUT(X->device, record, s.N, s.M, s.out_h, s.out_w);
+    Tensor *Y = OUTPUT(X->device, record, s.N, s.M, out_h, out_w);
+    Tensor *saved =
+        relu_and_pool ? OUTPUT(X->device, false, (int)((numel(Y) + 1) / 2)) : NULL; // bytes
     launch(X->device, conv2d_forward, .X = X->data, .W = W->data, .b = b ? b->data : NULL,
-           .Y = Y->data, .s = s);
+           .Y = Y->data, .s = s, .pooled = bytes_of(saved));
     if (record)
-        tape_push(X->device,
-                  (Node){.backward = conv2d_backward, .out = Y, .in = {X, W, b}, .conv = s});
+        tape_push(
+            X->device,
+            (Node){
+                .backward = conv2d_backward, .out = Y, .in = {X, W, b}, .saved = saved, .conv = s});
     return Y;
+}
+
+Tensor *conv2d_with(Tensor *X, Tensor *W, Tensor *b, Conv2dOptions options) {
+    return conv2d_and(false, X, W, b, &options);
+}
+
+Tensor *conv2d_relu_avg_pool2d_with(Tensor *X, Tensor *W, Tensor *b, Conv2dOptions options) {
+    return conv2d_and(true, X, W, b, &options);
 }
 
 // ---- avg_pool2d ------------------------------------------------------------------------------

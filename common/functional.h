@@ -21,6 +21,13 @@ typedef struct Conv2dOptions {
 } Conv2dOptions;
 Tensor *conv2d_with(Tensor *X, Tensor *W, Tensor *b, Conv2dOptions options);
 
+// avg_pool2d(relu(conv2d(X, W, b)), .kernel = 2) in one operation, which does not write what lies
+// between to memory, and does not compute pixels that fill no window. The same numbers, but for
+// rounding. Options as for conv2d.
+#define conv2d_relu_avg_pool2d(X, W, b, ...)                                                       \
+    conv2d_relu_avg_pool2d_with((X), (W), (b), (Conv2dOptions){.unused = 0, __VA_ARGS__})
+Tensor *conv2d_relu_avg_pool2d_with(Tensor *X, Tensor *W, Tensor *b, Conv2dOptions options);
+
 // The mean of each window. X (N,C,H,W) -> (N,C,out_h,out_w), out_h = (H - kernel) / stride + 1.
 // avg_pool2d(X, .kernel = 2, .stride = 2).
 #define avg_pool2d(X, ...) avg_pool2d_with((X), (AvgPool2dOptions){.unused = 0, __VA_ARGS__})

@@ -86,9 +86,9 @@ struct add_backward_args {
     size_t n;
 };
 
-// Y[i][j] = X[i][j] for rows x cols numbers. A row of X begins X_stride floats behind the one before
-// it, a row of Y Y_stride floats: so X or Y may be some neighbouring columns of a broader matrix. To
-// cut channels out of images and to put them together, with an image as a row.
+// Y[i][j] = X[i][j] for rows x cols numbers. A row of X begins X_stride floats behind the one
+// before it, a row of Y Y_stride floats: so X or Y may be some neighbouring columns of a broader
+// matrix. To cut channels out of images and to put them together, with an image as a row.
 struct copy_columns_args {
     const float *X;
     float *Y;
@@ -156,11 +156,18 @@ struct conv2d_shape {
     int N, C, H, W, M, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, out_h, out_w;
 };
 
-// Y = X * W + b; b may be NULL
+// A convolution may end in ReLU and average pooling with 2x2 windows side by side, as in LeNet.
+// What is between them then never goes to memory. For that `pooled` is not NULL, out_h and out_w
+// are even, and Y and dY have the shape (N,M,out_h/2,out_w/2). `pooled` (N,M,out_h/2,out_w) says
+// which pixels are positive, all that backward needs to know: byte (i,j) has bit 0 for the pixel
+// (2i,j), bit 1 for (2i+1,j).
+
+// Y = X * W + b; b may be NULL. Writes `pooled`.
 struct conv2d_forward_args {
     const float *X, *W, *b;
     float *Y;
     struct conv2d_shape s;
+    unsigned char *pooled; // or NULL
 };
 
 // dX = beta dX + the gradient that reaches the input
@@ -168,6 +175,7 @@ struct conv2d_backward_input_args {
     const float *dY, *W;
     float *dX, beta;
     struct conv2d_shape s;
+    const unsigned char *pooled; // or NULL
 };
 
 // dW = beta dW + ..., db = beta db + ..., summed over the N images; db may be NULL
@@ -175,6 +183,7 @@ struct conv2d_backward_params_args {
     const float *dY, *X;
     float *dW, *db, beta;
     struct conv2d_shape s;
+    const unsigned char *pooled; // or NULL
 };
 
 // The mean of each kernel_h x kernel_w window; X (N,C,H,W), Y (N,C,out_h,out_w) with

@@ -60,6 +60,12 @@ third=$build/04_lenet_multi_gpu_exercise_3
 "$third" --devices 1 --out "$out/plots" >"$out/log" 2>"$out/error" </dev/null
 [ $? -eq 2 ] && [ ! -s "$out/log" ] && [ ! -e "$out/plots" ] && grep -q '^hint: ' "$out/error"
 verdict $? "exercise 3 refuses --devices 1: nothing to sum"
+"$build/05_resnet18_concise_exercise_1" --epochs 17 --out "$out/plots" >"$out/log" 2>"$out/error" </dev/null
+[ $? -eq 2 ] && [ ! -s "$out/log" ] && [ ! -e "$out/plots" ] && grep -q '^hint: ' "$out/error"
+verdict $? "chapter 5, exercise 1 refuses more epochs than it has room for"
+"$build/05_resnet18_concise_exercise_2" --batch-size 7 --out "$out/plots" >"$out/log" 2>"$out/error" </dev/null
+[ $? -eq 2 ] && [ ! -s "$out/log" ] && [ ! -e "$out/plots" ] && grep -q '^hint: ' "$out/error"
+verdict $? "chapter 5, exercise 2 refuses a minibatch that cannot be halved often enough"
 # --allreduce is there where training on k devices happens.
 : >"$out/error"
 for n in 1 2; do "$build/04_lenet_multi_gpu_exercise_$n" --help; done | grep -c -e '--allreduce' >"$out/log"

@@ -193,6 +193,9 @@ GRADIENT(conv2d_that_is_not_square,
          .shapes = {{1, 3, 4, 8}, {2, 3, 4, 2}, {2}})
 GRADIENT(conv2d_1x1_without_bias, conv2d(in[0], in[1], NULL),
          .shapes = {{2, 3, 4, 3}, {4, 3, 1, 1}})
+GRADIENT(conv2d_relu_avg_pool2d,
+         conv2d_relu_avg_pool2d(in[0], in[1], in[2], .padding = 1),
+         .shapes = {{2, 2, 5, 4}, {3, 2, 3, 3}, {3}}, .eps = 2e-3, .tolerance = 1e-2)
 GRADIENT(avg_pool2d, avg_pool2d(in[0], .kernel = 2, .stride = 2), .shapes = {{2, 2, 4, 4}})
 GRADIENT(avg_pool2d_that_leaves_a_rim, avg_pool2d(in[0], .kernel = 2), .shapes = {{1, 2, 5, 5}})
 GRADIENT(avg_pool2d_that_overlaps, avg_pool2d(in[0], .kernel_hw = {3, 2}, .stride_hw = {2, 1}),
@@ -842,6 +845,7 @@ int main(int argc, char *argv[]) {
         ON_BOTH(test_gradient_of_conv2d_with_stride_and_padding),
         ON_BOTH(test_gradient_of_conv2d_that_is_not_square),
         ON_BOTH(test_gradient_of_conv2d_1x1_without_bias),
+        ON_BOTH(test_gradient_of_conv2d_relu_avg_pool2d),
         ON_BOTH(test_gradient_of_avg_pool2d),
         ON_BOTH(test_gradient_of_avg_pool2d_that_leaves_a_rim),
         ON_BOTH(test_gradient_of_avg_pool2d_that_overlaps),

@@ -8,6 +8,7 @@
 
 #include "../common/device.h"
 #include "../common/tensor.h"
+#include "../common/timer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -172,6 +173,40 @@ static void host_memory_is_read_before_it_is_reused(void **state) {
     tensor_free(x);
 }
 
+static double seconds_of_adding(Device *cpu, Tensor *x, Tensor *one) {
+    Timer timer = {0};
+    timer_start(&timer);
+    for (int i = 0; i < 200; i++) launch(cpu, add, .y = x->data, .x = one->data, .n = N);
+    return timer_stop(&timer);
+}
+
+// A slower device computes the same. Its sleeps are what is measured: they are never shorter than
+// asked for, while other programs may slow down either run; so the faster of a few runs, and only a
+// lower bound.
+static void a_device_can_be_made_slower(void **state) {
+    (void)state;
+    enum { RUNS = 5 };
+    Device *cpu = cpu_device(0);
+    Tensor *x = tensor_new(cpu, N), *one = tensor_new(cpu, N);
+    double fast = 1e9, slow = 1e9;
+    tensor_fill(x, 0);
+    tensor_fill(one, 1);
+    for (int run = 0; run < RUNS; run++) {
+        double seconds = seconds_of_adding(cpu, x, one);
+        if (seconds < fast) fast = seconds;
+    }
+    device_set_slowdown(cpu, 4);
+    for (int run = 0; run < RUNS; run++) {
+        double seconds = seconds_of_adding(cpu, x, one);
+        if (seconds < slow) slow = seconds;
+    }
+    device_set_slowdown(cpu, 1);
+    assert_true(slow > 2 * fast);
+    assert_all(x, 2 * RUNS * 200);
+    tensor_free(x);
+    tensor_free(one);
+}
+
 static void names_are_the_books(void **state) {
     (void)state;
     Device *devices[] = {cpu_device(0), cpu_device(1)};
@@ -200,6 +235,7 @@ int main(void) {
         cmocka_unit_test(ledger_counts_what_crosses),
         cmocka_unit_test(memory_is_accounted_for),
         cmocka_unit_test(host_memory_is_read_before_it_is_reused),
+        cmocka_unit_test(a_device_can_be_made_slower),
         cmocka_unit_test(names_are_the_books),
     };
     return cmocka_run_group_tests_name("device", tests, NULL, close_devices);

@@ -134,9 +134,7 @@ static void append_to_record(const float *values, size_t n) {
     record.used += bytes;
 }
 
-static double *doubles(size_t n) {
-    return xcalloc(n + 1, sizeof(double));
-}
+static double *doubles(size_t n) { return xcalloc(n + 1, sizeof(double)); }
 
 // Takes over `expected`. The rest says, as printf does, what was computed.
 static void check(Block *out, double *expected, double tolerance, const char *format, ...)
@@ -407,6 +405,9 @@ static const int CONVOLUTIONS[][11] = {
     {1, 2, 5, 5, 3, 3, 3, 1, 1, 1, 1},
     {17, 2, 5, 5, 3, 3, 3, 1, 1, 1, 1},
     {33, 1, 4, 3, 2, 2, 3, 1, 1, 0, 1},
+    {19, 70, 3, 2, 6, 3, 3, 1, 1, 1, 1},   // images that share a product; channels in slices
+    {35, 33, 4, 4, 3, 3, 3, 2, 2, 1, 1},
+    {9, 5, 6, 6, 4, 1, 1, 1, 1, 0, 0},
     {3, 4, 6, 7, 5, 1, 1, 1, 1, 0, 0},     // 1x1: the image is its own matrix of columns
     {3, 4, 6, 7, 5, 1, 1, 1, 1, 2, 1},     // more padding than the kernel can use
     {3, 4, 6, 7, 5, 1, 1, 1, 1, 0, 2},
@@ -452,15 +453,9 @@ static void for_each_conv(Device *device, CheckConv *check_one) {
     }
 }
 
-static size_t size_X(const Conv *s) {
-    return (size_t)s->N * (size_t)(s->C * s->H * s->W);
-}
-static size_t size_Y(const Conv *s) {
-    return (size_t)s->N * (size_t)(s->M * s->out_h * s->out_w);
-}
-static size_t size_W(const Conv *s) {
-    return (size_t)(s->M * s->C * s->kernel_h * s->kernel_w);
-}
+static size_t size_X(const Conv *s) { return (size_t)s->N * (size_t)(s->C * s->H * s->W); }
+static size_t size_Y(const Conv *s) { return (size_t)s->N * (size_t)(s->M * s->out_h * s->out_w); }
+static size_t size_W(const Conv *s) { return (size_t)(s->M * s->C * s->kernel_h * s->kernel_w); }
 
 static const char *conv_text(const Conv *s) {
     static char text[160];
@@ -474,10 +469,11 @@ static void check_conv2d_forward(Device *device, Conv s) {
     for (int with_bias = 0; with_bias < 2; with_bias++) {
         Block *X = input(device, size_X(&s)), *W = input(device, size_W(&s));
         Block *b = input(device, (size_t)s.M), *Y = output(device, size_Y(&s), 0);
-        struct conv2d_forward_args args = {X->at, W->at, with_bias ? b->at : NULL, Y->at, s};
+        struct conv2d_forward_args args = {
+            .X = X->at, .W = W->at, .b = with_bias ? b->at : NULL, .Y = Y->at, .s = s};
         device_launch(device, KERNEL_conv2d_forward, &args, sizeof args);
-        args = (struct conv2d_forward_args){X->values, W->values, with_bias ? b->values : NULL,
-                                            copy_of_start(Y), s};
+        args.X = X->values, args.W = W->values, args.b = with_bias ? b->values : NULL;
+        args.Y = copy_of_start(Y);
         if (!record.on) conv2d_forward_naive(&args);
         check(Y, widened(args.Y, Y->n), SUMMED, "conv2d_forward %s, bias %d", conv_text(&s),
               with_bias);
@@ -489,7 +485,8 @@ static void check_conv2d_backward_input(Device *device, Conv s) {
     FOR_BETA(beta) {
         Block *dY = input(device, size_Y(&s)), *W = input(device, size_W(&s));
         Block *dX = output(device, size_X(&s), beta);
-        struct conv2d_backward_input_args args = {dY->at, W->at, dX->at, beta, s};
+        struct conv2d_backward_input_args args = {
+            .dY = dY->at, .W = W->at, .dX = dX->at, .beta = beta, .s = s};
         device_launch(device, KERNEL_conv2d_backward_input, &args, sizeof args);
         args.dY = dY->values, args.W = W->values, args.dX = copy_of_start(dX);
         if (!record.on) conv2d_backward_input_naive(&args);
@@ -505,12 +502,12 @@ static void check_conv2d_backward_params(Device *device, Conv s) {
         bool with_bias = i / 2;
         Block *dY = input(device, size_Y(&s)), *X = input(device, size_X(&s));
         Block *dW = output(device, size_W(&s), beta), *db = output(device, (size_t)s.M, beta);
-        struct conv2d_backward_params_args args = {dY->at, X->at, dW->at, with_bias ? db->at : NULL,
-                                                   beta,   s};
+        struct conv2d_backward_params_args args = {
+            .dY = dY->at, .X = X->at, .dW = dW->at, .beta = beta, .s = s};
+        if (with_bias) args.db = db->at;
         device_launch(device, KERNEL_conv2d_backward_params, &args, sizeof args);
         float *dW_start = copy_of_start(dW), *db_start = copy_of_start(db);
-        args = (struct conv2d_backward_params_args){dY->values, X->values, dW_start,
-                                                    db_start,   beta,      s};
+        args.dY = dY->values, args.X = X->values, args.dW = dW_start, args.db = db_start;
         if (!record.on) conv2d_backward_params_naive(&args);
         check(dW, widened(dW_start, dW->n), SUMMED, "conv2d_backward_params dW %s, beta %g",
               conv_text(&s), beta);
@@ -524,14 +521,115 @@ static void check_conv2d_backward_params(Device *device, Conv s) {
     }
 }
 
+// ---- convolutions that end in ReLU and pooling
+
+// The shape without what fills no window.
+static Conv even_shape(Conv s) {
+    s.out_h -= s.out_h % 2, s.out_w -= s.out_w % 2;
+    return s;
+}
+
+// Runs through the pixels of Y before pooling, i of (N,M,out_h,out_w): `window` is the one that the
+// pixel is in, byte and bit say where `pooled` tells of it.
+#define FOR_PIXELS(i, s)                                                                           \
+    for (size_t i = 0, window, byte, bit;                                                          \
+         i < size_Y(s) &&                                                                          \
+         (byte = i / (size_t)(2 * (s)->out_w) * (size_t)(s)->out_w + i % (size_t)(s)->out_w,       \
+         window = byte / 2, bit = i / (size_t)(s)->out_w % 2, true);                               \
+         i++)
+
+static bool is_positive(const float *pooled, size_t byte, size_t bit) {
+    return ((const unsigned char *)pooled)[byte] >> bit & 1;
+}
+
+// As many floats as hold a byte for each two pixels.
+static size_t size_pooled(const Conv *s) { return (size_Y(s) / 2 + 3) / 4; }
+
+static Block *input_pooled(Device *device, const Conv *s) {
+    float *floats = xcalloc(size_pooled(s) + 1, sizeof *floats);
+    unsigned char *bytes = (unsigned char *)floats;
+    for (size_t i = 0; i < size_Y(s) / 2; i++)
+        bytes[i] = (unsigned char)(random_bits(next_seed, STREAM_TEST, i) % 4);
+    next_seed++;
+    Block *block = given(device, floats, size_pooled(s));
+    free(floats);
+    return block;
+}
+
+static void check_pooled_forward(Device *device, Conv whole) {
+    Conv s = even_shape(whole);
+    Block *X = input(device, size_X(&s)), *W = input(device, size_W(&s));
+    Block *b = input(device, (size_t)s.M), *Y = output(device, size_Y(&s) / 4, 0);
+    Block *pooled = output(device, size_pooled(&s), 0);
+    launch(device, conv2d_forward, .X = X->at, .W = W->at, .b = b->at, .Y = Y->at, .s = s,
+           .pooled = (unsigned char *)pooled->at);
+    float *pixels = xcalloc(size_Y(&s) + 1, sizeof *pixels);
+    double *expected = doubles(Y->n);
+    conv2d_forward_naive(&(struct conv2d_forward_args){
+        .X = X->values, .W = W->values, .b = b->values, .Y = pixels, .s = s});
+    const float *got = read_back(pooled);
+    FOR_PIXELS(i, &s) {
+        expected[window] += fmax(pixels[i], 0) / 4;
+        if (fabsf(pixels[i]) > 1e-4f && is_positive(got, byte, bit) != (pixels[i] > 0))
+            fail_msg("conv2d_forward %s: pixel %zu is %g", conv_text(&s), i, (double)pixels[i]);
+    }
+    check(Y, expected, SUMMED, "conv2d_forward, pooled, %s", conv_text(&s));
+    free(pixels);
+    free_blocks();
+}
+
+// dY of the pixels, from that of the windows. To be freed.
+static float *unpooled(const Conv *s, const Block *dY, const Block *pooled) {
+    float *pixels = xcalloc(size_Y(s) + 1, sizeof *pixels);
+    FOR_PIXELS(i, s)
+    if (is_positive(pooled->values, byte, bit)) pixels[i] = dY->values[window] / 4;
+    return pixels;
+}
+
+static void check_pooled_backward_input(Device *device, Conv whole) {
+    Conv s = even_shape(whole);
+    Block *dY = input(device, size_Y(&s) / 4), *pooled = input_pooled(device, &s);
+    Block *W = input(device, size_W(&s)), *dX = output(device, size_X(&s), 1);
+    launch(device, conv2d_backward_input, .dY = dY->at, .W = W->at, .dX = dX->at, .beta = 1, .s = s,
+           .pooled = (unsigned char *)pooled->at);
+    float *pixels = unpooled(&s, dY, pooled), *expected = copy_of_start(dX);
+    conv2d_backward_input_naive(&(struct conv2d_backward_input_args){
+        .dY = pixels, .W = W->values, .dX = expected, .beta = 1, .s = s});
+    check(dX, widened(expected, dX->n), SUMMED, "conv2d_backward_input, pooled, %s", conv_text(&s));
+    free(pixels);
+    free_blocks();
+}
+
+static void check_pooled_backward_params(Device *device, Conv whole) {
+    Conv s = even_shape(whole);
+    Block *dY = input(device, size_Y(&s) / 4), *pooled = input_pooled(device, &s);
+    Block *X = input(device, size_X(&s)), *dW = output(device, size_W(&s), 1);
+    Block *db = output(device, (size_t)s.M, 1);
+    launch(device, conv2d_backward_params, .dY = dY->at, .X = X->at, .dW = dW->at, .db = db->at,
+           .beta = 1, .s = s, .pooled = (unsigned char *)pooled->at);
+    float *pixels = unpooled(&s, dY, pooled);
+    float *expected_W = copy_of_start(dW), *expected_b = copy_of_start(db);
+    conv2d_backward_params_naive(&(struct conv2d_backward_params_args){
+        .dY = pixels, .X = X->values, .dW = expected_W, .db = expected_b, .beta = 1, .s = s});
+    check(dW, widened(expected_W, dW->n), SUMMED, "conv2d_backward_params, pooled, dW %s",
+          conv_text(&s));
+    check(db, widened(expected_b, db->n), SUMMED, "conv2d_backward_params, pooled, db %s",
+          conv_text(&s));
+    free(pixels);
+    free_blocks();
+}
+
 static void shapes_of_conv2d_forward(Device *device) {
     for_each_conv(device, check_conv2d_forward);
+    for_each_conv(device, check_pooled_forward);
 }
 static void shapes_of_conv2d_backward_input(Device *device) {
     for_each_conv(device, check_conv2d_backward_input);
+    for_each_conv(device, check_pooled_backward_input);
 }
 static void shapes_of_conv2d_backward_params(Device *device) {
     for_each_conv(device, check_conv2d_backward_params);
+    for_each_conv(device, check_pooled_backward_params);
 }
 
 // ---- pooling ---------------------------------------------------------------------------------
@@ -993,9 +1091,7 @@ static void (*const shapes_of[NUM_KERNELS])(Device *device) = {TESTED(SHAPES_OF)
 static const char *const kernel_names[] = {KERNELS(NAME_OF)};
 
 #define TEST_OF(name)                                                                              \
-    static void test_##name(void **state) {                                                        \
-        shapes_of_##name(device_under_test(state));                                                \
-    }
+    static void test_##name(void **state) { shapes_of_##name(device_under_test(state)); }
 TESTED(TEST_OF)
 
 static void test_each_kernel_is_tested(void **state) {
@@ -1132,9 +1228,7 @@ static void test_gemm_by_hand(void **state) {
 // One image, one channel, two output channels; stride 2 down and 1 across, padding at the sides.
 static const float hand_X[] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
 static const float hand_W[] = {1, 2, 3, 4, 0, 1, 0, 0}, hand_b[] = {10, 20};
-static Conv hand_conv(void) {
-    return conv_of((int[]){1, 1, 3, 3, 2, 2, 2, 2, 1, 0, 1});
-}
+static Conv hand_conv(void) { return conv_of((int[]){1, 1, 3, 3, 2, 2, 2, 2, 1, 0, 1}); }
 
 static void test_conv2d_forward_by_hand(void **state) {
     Device *device = device_under_test(state);
@@ -1146,7 +1240,8 @@ static void test_conv2d_forward_by_hand(void **state) {
     };
     // clang-format on
     float Y[8];
-    conv2d_forward_naive(&(struct conv2d_forward_args){hand_X, hand_W, hand_b, Y, s});
+    conv2d_forward_naive(
+        &(struct conv2d_forward_args){.X = hand_X, .W = hand_W, .b = hand_b, .Y = Y, .s = s});
     expect_values(Y, expected, 8);
     Block *X = given(device, hand_X, 9), *W = given(device, hand_W, 8);
     Block *b = given(device, hand_b, 2), *out = output(device, 8, 0);
@@ -1173,8 +1268,10 @@ static void test_conv2d_backward_by_hand(void **state) {
     // clang-format on
     const float expected_b[] = {1 + 2 + 3 + 4, 5 + 6 + 7 + 8};
     float dX[9], dW[8], db[2];
-    conv2d_backward_input_naive(&(struct conv2d_backward_input_args){dY, hand_W, dX, 0, s});
-    conv2d_backward_params_naive(&(struct conv2d_backward_params_args){dY, hand_X, dW, db, 0, s});
+    conv2d_backward_input_naive(
+        &(struct conv2d_backward_input_args){.dY = dY, .W = hand_W, .dX = dX, .s = s});
+    conv2d_backward_params_naive(
+        &(struct conv2d_backward_params_args){.dY = dY, .X = hand_X, .dW = dW, .db = db, .s = s});
     expect_values(dX, expected_X, 9);
     expect_values(dW, expected_W, 8);
     expect_values(db, expected_b, 2);
@@ -1555,7 +1652,8 @@ static void test_cross_entropy_of_nan(void **state) {
     }
 }
 
-// A label that is no class: the row's loss is NaN, which stops the training; nothing is read outside.
+// A label that is no class: the row's loss is NaN, which stops the training; nothing is read
+// outside.
 static void test_cross_entropy_of_wrong_labels(void **state) {
     Device *device = device_under_test(state);
     const float x[3 * 4] = {0}, wrong[] = {-1, 4, 1e30f, -1e30f, NAN, INFINITY};
@@ -1566,7 +1664,8 @@ static void test_cross_entropy_of_wrong_labels(void **state) {
         launch(device, cross_entropy_forward, .logits = X->at, .labels = labels_->at,
                .losses = losses->at, .probs = probs->at, .rows = 3, .classes = 4);
         const float *loss = read_back(losses);
-        assert_true(isnan(loss[1]) && fabs(loss[0] - log(4)) < 1e-5 && fabs(loss[2] - log(4)) < 1e-5);
+        assert_true(isnan(loss[1]) && fabs(loss[0] - log(4)) < 1e-5 &&
+                    fabs(loss[2] - log(4)) < 1e-5);
         free_blocks();
     }
 }
@@ -1580,7 +1679,7 @@ static void test_count_correct_of_ties_and_nan(void **state) {
     } cases[] = {
         {{1, 3, 3, 2}, 1, 1},          {{1, 3, 3, 2}, 2, 0}, // a tie goes to the first
         {{5, 5, 5, 5}, 0, 1},          {{5, 5, 5, 5}, 3, 0},
-        {{0, 0, 0, 0}, -1, 0},         {{0, 0, 0, 0}, 4, 0}, // no such class
+        {{0, 0, 0, 0}, -1, 0},         {{0, 0, 0, 0}, 4, 0},       // no such class
         {{0, -0.0f, -1, -1}, 0, 1},    {{-0.0f, 0, -1, -1}, 1, 0}, // 0 and -0 are equal
         {{NAN, 3, 1, 1}, 1, 0},        {{1, 3, 1, NAN}, 1, 0}, // a row with a NaN is not correct
         {{NAN, 3, 1, 1}, 0, 0},        {{NAN, NAN, NAN, NAN}, 0, 0},

@@ -315,24 +315,31 @@ static void minibatches_free(DataIter *iter) {
     dataset_free(images);
 }
 
+typedef Tensor *Lenet(Tensor *X, Tensor *const params[]);
+
+static void check_lenet_step(Lenet *net, Device *device) {
+    Tensor *host_X, *host_y, *params[LENET_PARAMS];
+    DataIter *iter = minibatches(32, 32);
+    params_at_start(device, params);
+    assert_true(data_iter_next(iter, &host_X, &host_y));
+    Tensor *X = tensor_to(host_X, device), *y = tensor_to(host_y, device);
+
+    begin_step(device);
+    Tensor *loss = sum(cross_entropy(net(X, params), y));
+    backward(loss);
+    check_tensor(loss, needed(safetensors_find(&losses, "step.loss")), SUMMED);
+    for (int i = 0; i < LENET_PARAMS; i++) check_step_grad(params[i], param_names[i]);
+    tensor_free(X);
+    tensor_free(y);
+    free_all(params);
+    minibatches_free(iter);
+}
+
 static void test_lenet_step(void **state) {
     (void)state;
     for (int d = 0; d < num_devices; d++) {
-        Tensor *host_X, *host_y, *params[LENET_PARAMS];
-        DataIter *iter = minibatches(32, 32);
-        params_at_start(devices[d], params);
-        assert_true(data_iter_next(iter, &host_X, &host_y));
-        Tensor *X = tensor_to(host_X, devices[d]), *y = tensor_to(host_y, devices[d]);
-
-        begin_step(devices[d]);
-        Tensor *loss = sum(cross_entropy(lenet(X, params), y));
-        backward(loss);
-        check_tensor(loss, needed(safetensors_find(&losses, "step.loss")), SUMMED);
-        for (int i = 0; i < LENET_PARAMS; i++) check_step_grad(params[i], param_names[i]);
-        tensor_free(X);
-        tensor_free(y);
-        free_all(params);
-        minibatches_free(iter);
+        check_lenet_step(lenet_by_the_book, devices[d]);
+        check_lenet_step(lenet, devices[d]);
     }
 }
 

@@ -25,14 +25,24 @@ static Tensor *send_rows(const Tensor *t, Shard shard, Device *device) {
     return rows;
 }
 
-void split_batch(const Tensor *X, const Tensor *y, Device *const devices[], int k,
-                 Tensor *X_shards[], Tensor *y_shards[]) {
+void split_batch_as(const Shard shards[], const Tensor *X, const Tensor *y, Device *const devices[],
+                    int k, Tensor *X_shards[], Tensor *y_shards[]) {
+    int rows = 0;
     if (X->shape[0] != y->shape[0])
         die("X and y must have one row for each observation",
             "split_batch: X %s and y %s differ in rows", shape_text(X), shape_text(y));
     for (int i = 0; i < k; i++) {
-        Shard shard = shard_of(X->shape[0], k, i);
-        X_shards[i] = send_rows(X, shard, devices[i]);
-        y_shards[i] = send_rows(y, shard, devices[i]);
+        CHECK(shards[i].first == rows, "the shards are the rows of the minibatch, in order");
+        X_shards[i] = send_rows(X, shards[i], devices[i]);
+        y_shards[i] = send_rows(y, shards[i], devices[i]);
+        rows += shards[i].count;
     }
+    CHECK(rows == X->shape[0], "each row belongs to one shard");
+}
+
+void split_batch(const Tensor *X, const Tensor *y, Device *const devices[], int k,
+                 Tensor *X_shards[], Tensor *y_shards[]) {
+    Shard shards[MAX_DEVICES];
+    for (int i = 0; i < k; i++) shards[i] = shard_of(X->shape[0], k, i);
+    split_batch_as(shards, X, y, devices, k, X_shards, y_shards);
 }

@@ -19,4 +19,9 @@ Shard shard_of(int n, int k, int i);
 void split_batch(const Tensor *X, const Tensor *y, Device *const devices[], int k,
                  Tensor *X_shards[], Tensor *y_shards[]);
 
+// The same with other shards than equal ones: device i gets shards[i] (exercise 05-2). Together
+// they are to be all rows, in order.
+void split_batch_as(const Shard shards[], const Tensor *X, const Tensor *y, Device *const devices[],
+                    int k, Tensor *X_shards[], Tensor *y_shards[]);
+
 #endif

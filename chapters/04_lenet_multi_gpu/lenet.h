@@ -14,6 +14,10 @@ void lenet_init(Tensor *params[LENET_PARAMS], uint64_t seed);
 // X (n,1,28,28) -> scores of the ten classes (n,10). X and params are on one device.
 Tensor *lenet(Tensor *X, Tensor *const params[]);
 
+// The same, operation by operation as in the book: to be read first, and what lenet() is tested
+// against.
+Tensor *lenet_by_the_book(Tensor *X, Tensor *const params[]);
+
 // Trains on one minibatch (X, y in host memory): splits it over the k devices, each computes loss
 // and gradients of its shard, gradients are summed over the devices, each device updates its own
 // copy of the parameters. losses[i] is the summed loss of shard i, on device i. All is enqueued;

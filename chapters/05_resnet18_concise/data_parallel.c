@@ -3,7 +3,6 @@
 
 #include "../../common/error.h"
 #include "../02_get_params_and_allreduce/allreduce.h"
-#include "../03_split_batch/split_batch.h"
 
 #include <string.h>
 
@@ -51,15 +50,22 @@ void trainer_step(DataParallel *dp, float lr, int batch_size) {
     for (int i = 0; i < dp->k; i++) sgd_step(dp->net, dp->devices[i], lr, batch_size);
 }
 
-void train_step(DataParallel *dp, const Tensor *X, const Tensor *y, float lr, Tensor *losses[]) {
+void train_step_as(DataParallel *dp, const Shard shards[], const Tensor *X, const Tensor *y,
+                   float lr, Tensor *losses[]) {
     Tensor *X_shards[MAX_DEVICES], *y_shards[MAX_DEVICES], *y_hat[MAX_DEVICES];
     int k = dp->k;
     for (int i = 0; i < k; i++) begin_step(dp->devices[i]);
-    split_batch(X, y, dp->devices, k, X_shards, y_shards);
+    split_batch_as(shards, X, y, dp->devices, k, X_shards, y_shards);
     forward_all(dp->net, X_shards, k, y_hat);
     for (int i = 0; i < k; i++) losses[i] = sum(cross_entropy(y_hat[i], y_shards[i]));
     backward_all(losses, k);
     trainer_step(dp, lr, X->shape[0]);
+}
+
+void train_step(DataParallel *dp, const Tensor *X, const Tensor *y, float lr, Tensor *losses[]) {
+    Shard shards[MAX_DEVICES];
+    for (int i = 0; i < dp->k; i++) shards[i] = shard_of(X->shape[0], dp->k, i);
+    train_step_as(dp, shards, X, y, lr, losses);
 }
 
 // ## Batch norm's running statistics

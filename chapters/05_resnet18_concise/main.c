@@ -4,9 +4,8 @@
 // Difficulty: ★★★☆
 //
 // What you will learn
-//   - the same training as in chapter 4, with high-level parts: modules instead of parameter
-//   arrays,
-//     one wrapper for all that has to do with k devices;
+//   - the same training as in chapter 4, with high-level parts: modules instead of arrays of
+//     parameters, one wrapper for all that has to do with k devices;
 //   - where a network's parameters are, and where not;
 //   - batch normalisation, the one layer for which k devices do not by themselves compute what one
 //     computes, and what can be done about that (--bn);
@@ -129,7 +128,8 @@ static void demonstrate_initialization(void) {
     set_grad_enabled(true);
     set_training(net, true);
     printf("\nFour observations, two on each of %s: scores\n", device_names(devices, 2));
-    for (int i = 0; i < 2; i++) tensor_print("  ", y_hat[i]);
+    tensor_print("  y_hat[0]", y_hat[0]);
+    tensor_print("  y_hat[1]", y_hat[1]);
     printf("The host holds no parameters. Asked for 0.weight all the same, in a child process:\n");
     CHECK(try_in_child(ask_the_host, (void *)weight) == EXIT_FAILURE, "this must be an error");
     printf("The first filter of 0.weight, the same on both devices:\n");
@@ -286,8 +286,8 @@ static void explain(const Run *one, const Run *two) {
 
 // The book's runs, and those for a machine without a GPU: small enough for a few minutes on two
 // cores, large enough that the curves show something.
-enum { QUICK_TRAIN = 2048, QUICK_TEST = 1000, QUICK_EPOCHS = 6, QUICK_BATCH = 32 };
-static const float QUICK_LR = 0.05f;
+enum { QUICK_TRAIN = 2048, QUICK_TEST = 1000, QUICK_EPOCHS = 5, QUICK_BATCH = 16 };
+static const float QUICK_LR = 0.025f;
 enum { FULL_EPOCHS = 10, FULL_BATCH = 256 };
 static const float FULL_LR = 0.1f;
 
@@ -318,9 +318,10 @@ static void say_quick(void) {
     double per_image = seconds_per_image(); // a forward pass is about a third of it
     double hours = 2 * FULL_EPOCHS * (TRAIN + TEST / 3.0) * per_image / 3600;
     printf(
-        "quick: the first %d of %d training images and %d of %d test images, %d epochs; the full "
+        "quick: the first %d of %d training images and %d of %d test images, %d epoch%s; the full "
         "run (--full) would take about %.*f hours here\n",
-        train_data->count, TRAIN, test_data->count, TEST, flags.epochs, hours < 10, hours);
+        train_data->count, TRAIN, test_data->count, TEST, flags.epochs,
+        flags.epochs == 1 ? "" : "s", hours < 10, hours);
 }
 
 // What was not given on the command line.
@@ -417,6 +418,5 @@ int main(int argc, char *argv[]) {
 // 1. Try other numbers of epochs, batch sizes and learning rates, and more devices. What happens
 //    with 16?
 // 2. Devices may differ in speed. How should the minibatch be split? Is it worth the effort?
-// 3. What happens if we drop the wait at the end of each step? How would you let the devices work
-// on
-//    up to two steps at once?
+// 3. What happens if we drop the wait at the end of each step? How would you let the devices have
+//    up to two steps to work on?

@@ -95,41 +95,89 @@ void conv2d_backward_params_naive(const struct conv2d_backward_params_args *a) {
 // BLAS does those at nearly the speed of the machine.
 //
 // Each thread takes whole images, with a single-threaded BLAS and scratch memory of its own: a
-// small product of one image fits the core's own cache, and threads need not meet until all images
-// are done.
+// small product fits the core's own cache, and threads need not meet until all images are done.
+//
+// A product of few columns has a defect too: it reads all of W for little work (the last layers of
+// ResNet-18 have 2.4 million weights, and 16 pixels an image). So several small images share one
+// product, their columns side by side.
+
+// Images that share a product: `images` of them from image `first` on; of those, `channels`
+// channels of X from channel `c` on. If they are to be pooled, the columns of an image are those of
+// its even rows of output pixels, then those of the odd rows: then what is pooled together lies in
+// two long rows, and not in many short ones.
+typedef struct Tile {
+    int first, images, c, channels;
+    bool pooled;
+} Tile;
+
+// From about this many columns on, BLAS is nearly as fast as it gets.
+enum { COLUMNS = 128 };
+
+static size_t out_pixels(const Shape *s) { return (size_t)s->out_h * (size_t)s->out_w; }
+
+// Depends on the shapes alone: with any number of threads, products and so bits are the same.
+static int images_per_product(const Shape *s, int most) {
+    int pixels = (int)out_pixels(s), images = pixels > 0 ? (COLUMNS + pixels - 1) / pixels : 1;
+    return images < most ? images : most > 1 ? most : 1;
+}
+
+// Enough tiles that four cores have work.
+static int images_per_tile(const Shape *s) { return images_per_product(s, (s->N + 3) / 4); }
+
+static Tile tile_of_images(const Shape *s, int first, int images, bool pooled) {
+    return (Tile){first, first + images < s->N ? images : s->N - first, 0, s->C, pooled};
+}
+
+// Runs through the rows i of output pixels in the order of their columns.
+#define FOR_ROWS(i, s, t)                                                                          \
+    for (int step = (t).pooled ? 2 : 1, odd = 0; odd < step; odd++)                                \
+        for (int i = odd; i < (s)->out_h; i += step)
 
 // Rows of `cols` are copied in pieces of this many floats, a size known to the compiler. The last
-// piece of a row may run over into the next row, which is written after it, or into the slack at
-// the end.
+// piece of a row may run over into what is written after it, or into the slack at the end.
 enum { PIECE = 16 };
 
 static size_t round_up(size_t n) { return (n + PIECE - 1) / PIECE * PIECE; }
 
-typedef struct Scratch { // of one thread, in floats
-    size_t padded, cols; // one image with its padding; its matrix of columns
+typedef struct Scratch { // of one thread, in floats: for a tile,
+    size_t padded;       // its images with their padding,
+    size_t cols;         // their columns,
+    size_t y;            // and their pixels of Y or dY, channel by channel, if not used in place
 } Scratch;
 
 static int padded_h(const Shape *s) { return s->H + 2 * s->pad_h; }
 static int padded_w(const Shape *s) { return s->W + 2 * s->pad_w; }
-static size_t out_pixels(const Shape *s) { return (size_t)s->out_h * (size_t)s->out_w; }
 
-static Scratch scratch_for(const Shape *s) {
+static Scratch scratch_for(const Shape *s, Tile t) {
+    size_t images = (size_t)t.images, channels = (size_t)t.channels;
+    size_t window = (size_t)s->kernel_h * (size_t)s->kernel_w;
+    size_t padded = images * channels * (size_t)padded_h(s) * (size_t)padded_w(s);
     return (Scratch){
-        .padded = round_up((size_t)s->C * (size_t)padded_h(s) * (size_t)padded_w(s) + PIECE),
-        .cols = round_up(w_size(s) * out_pixels(s) + PIECE),
+        .padded = round_up(padded + PIECE),
+        .cols = round_up(channels * window * images * out_pixels(s) + PIECE),
+        .y = images > 1 || t.pooled ? round_up((size_t)s->M * images * out_pixels(s)) : 0,
     };
 }
+static size_t scratch_floats(Scratch size) { return size.padded + size.cols + size.y; }
 
-// A copy of the image with zeros around it (and slack behind it), so that im2col needs no tests for
-// the border.
-static void pad_image(const Shape *s, const float *X, float *padded) {
-    int H = padded_h(s), W = padded_w(s);
-    if (s->pad_h || s->pad_w)
-        memset(padded, 0, sizeof(float) * (size_t)s->C * (size_t)H * (size_t)W);
-    for (int c = 0; c < s->C; c++)
-        for (int h = 0; h < s->H; h++)
-            memcpy(padded + ((size_t)c * H + h + s->pad_h) * W + s->pad_w,
-                   X + ((size_t)c * s->H + h) * s->W, sizeof(float) * (size_t)s->W);
+// Where image g of the tile has its channel c, among padded images.
+static size_t padded_at(const Shape *s, Tile t, int g, int c) {
+    return ((size_t)g * t.channels + c) * (size_t)padded_h(s) * (size_t)padded_w(s);
+}
+
+// Copies with zeros around them (and slack behind them), so that im2col needs no tests for the
+// border.
+static void pad_images(const Shape *s, Tile t, const float *X, float *padded) {
+    int W = padded_w(s);
+    if (s->pad_h || s->pad_w) memset(padded, 0, sizeof(float) * padded_at(s, t, t.images, 0));
+    for (int g = 0; g < t.images; g++)
+        for (int c = 0; c < t.channels; c++) {
+            const float *from =
+                X + (size_t)(t.first + g) * x_size(s) + (size_t)(t.c + c) * s->H * s->W;
+            float *to = padded + padded_at(s, t, g, c) + (size_t)s->pad_h * W + s->pad_w;
+            for (int h = 0; h < s->H; h++, from += s->W, to += W)
+                memcpy(to, from, sizeof(float) * (size_t)s->W);
+        }
 }
 
 // One row of output pixels, all of which see the weight (c,p,q): every stride-th pixel of an input
@@ -142,96 +190,180 @@ static inline void copy_row(float *restrict to, const float *restrict from, int 
     }
 }
 
-SIMD_CLONES static void im2col(const Shape *s, const float *padded, float *cols) {
-    int H = padded_h(s), W = padded_w(s), out_h = s->out_h, out_w = s->out_w;
-    for (int c = 0; c < s->C; c++)
+SIMD_CLONES static void im2col(const Shape *s, Tile t, const float *padded, float *cols) {
+    int W = padded_w(s), out_w = s->out_w;
+    for (int c = 0; c < t.channels; c++)
         for (int p = 0; p < s->kernel_h; p++)
-            for (int q = 0; q < s->kernel_w; q++) {
-                const float *from = padded + ((size_t)c * H + p) * W + q;
-                for (int i = 0; i < out_h; i++, cols += out_w)
-                    copy_row(cols, from + (size_t)i * s->stride_h * W, out_w, s->stride_w);
-            }
+            for (int q = 0; q < s->kernel_w; q++)
+                for (int g = 0; g < t.images; g++) {
+                    const float *from = padded + padded_at(s, t, g, c) + (size_t)p * W + q;
+                    FOR_ROWS(i, s, t) {
+                        copy_row(cols, from + (size_t)i * s->stride_h * W, out_w, s->stride_w);
+                        cols += out_w;
+                    }
+                }
+}
+
+static inline void add_row(float *restrict to, const float *restrict from, int count, int stride) {
+    if (stride == 1) {
+        for (int j = 0; j < count; j++) to[j] += from[j];
+    } else {
+        for (int j = 0; j < count; j++) to[(size_t)j * (size_t)stride] += from[j];
+    }
 }
 
 // The reverse: each column gives its numbers back to the pixels that it was copied from.
-SIMD_CLONES static void col2im(const Shape *s, const float *restrict cols, float *restrict padded) {
-    int H = padded_h(s), W = padded_w(s), out_w = s->out_w, stride = s->stride_w;
-    memset(padded, 0, sizeof(float) * (size_t)s->C * (size_t)H * (size_t)W);
-    for (int c = 0; c < s->C; c++)
+SIMD_CLONES static void col2im(const Shape *s, Tile t, const float *cols, float *padded) {
+    int W = padded_w(s), out_w = s->out_w;
+    memset(padded, 0, sizeof(float) * padded_at(s, t, t.images, 0));
+    for (int c = 0; c < t.channels; c++)
         for (int p = 0; p < s->kernel_h; p++)
-            for (int q = 0; q < s->kernel_w; q++) {
-                float *to = padded + ((size_t)c * H + p) * W + q;
-                for (int i = 0; i < s->out_h; i++, cols += out_w) {
-                    float *restrict row = to + (size_t)i * s->stride_h * W;
-                    if (stride == 1)
-                        for (int j = 0; j < out_w; j++) row[j] += cols[j];
-                    else
-                        for (int j = 0; j < out_w; j++) row[(size_t)j * stride] += cols[j];
+            for (int q = 0; q < s->kernel_w; q++)
+                for (int g = 0; g < t.images; g++) {
+                    float *to = padded + padded_at(s, t, g, c) + (size_t)p * W + q;
+                    FOR_ROWS(i, s, t) {
+                        add_row(to + (size_t)i * s->stride_h * W, cols, out_w, s->stride_w);
+                        cols += out_w;
+                    }
                 }
-            }
 }
 
-// The columns of one image. A 1x1 convolution with stride 1 has them already: they are the image.
-static const float *columns_of(const Shape *s, const float *X, float *scratch, Scratch size) {
-    if (s->kernel_h * s->kernel_w * s->stride_h * s->stride_w == 1 && s->pad_h + s->pad_w == 0)
-        return X;
-    pad_image(s, X, scratch);
-    im2col(s, scratch, scratch + size.padded);
-    return scratch + size.padded;
+// The columns of a tile. An image under a 1x1 convolution with stride 1 has them already.
+static const float *columns_of(const Shape *s, Tile t, const float *X, float *mine, Scratch size) {
+    bool is_its_columns =
+        s->kernel_h * s->kernel_w * s->stride_h * s->stride_w == 1 && s->pad_h + s->pad_w == 0;
+    if (is_its_columns && t.images == 1 && !t.pooled)
+        return X + (size_t)t.first * x_size(s) + (size_t)t.c * s->H * s->W;
+    pad_images(s, t, X, mine);
+    im2col(s, t, mine, mine + size.padded);
+    return mine + size.padded;
 }
 
-SIMD_CLONES static void add_channel_bias(float *Y, const float *b, int channels, size_t pixels) {
-    for (int m = 0; m < channels; m++, Y += pixels)
-        for (size_t i = 0; i < pixels; i++) Y[i] += b[m];
+// ---- ReLU and pooling at the end of a convolution
+
+static size_t windows_2x2(const Shape *s) { return out_pixels(s) / 4; }
+
+// Of one image's channel, in two passes that the compiler turns into vectors. Overwrites `pixels`.
+SIMD_CLONES static void relu_and_pool(const Shape *s, float *restrict pixels, float bias,
+                                      float *restrict Y, unsigned char *restrict pooled) {
+    size_t half = out_pixels(s) / 2;
+    float *restrict even = pixels, *restrict odd = pixels + half;
+    for (size_t i = 0; i < half; i++) {
+        float a = even[i] + bias, b = odd[i] + bias;
+        pooled[i] = (unsigned char)((a > 0) + 2 * (b > 0));
+        even[i] = (a < 0 ? 0 : a) + (b < 0 ? 0 : b); // this way round, a NaN stays
+    }
+    for (size_t i = 0; i < half / 2; i++) Y[i] = (even[2 * i] + even[2 * i + 1]) * 0.25f;
+}
+
+// The reverse: dY before pooling and ReLU.
+SIMD_CLONES static void unpool(const Shape *s, const float *restrict dY,
+                               const unsigned char *restrict pooled, float *restrict pixels) {
+    size_t half = out_pixels(s) / 2;
+    float *restrict even = pixels, *restrict odd = pixels + half;
+    for (size_t i = 0; i < half / 2; i++) odd[2 * i] = odd[2 * i + 1] = dY[i] * 0.25f;
+    for (size_t i = 0; i < half; i++) {
+        float d = odd[i];
+        even[i] = pooled[i] & 1 ? d : 0;
+        odd[i] = pooled[i] & 2 ? d : 0;
+    }
+}
+
+// ---- between the tensors Y, dY and matrices (M, images out_pixels)
+
+// dY of a tile; as it lies in memory, if it is that of one image.
+static const float *gather(const Shape *s, Tile t, const float *dY, const unsigned char *pooled,
+                           float *to) {
+    size_t P = out_pixels(s), first = (size_t)t.first * (size_t)s->M;
+    if (t.images == 1 && !pooled) return dY + first * P;
+    for (int m = 0; m < s->M; m++)
+        for (int g = 0; g < t.images; g++) {
+            size_t plane = first + (size_t)g * s->M + m, mine = (size_t)m * t.images + g;
+            if (pooled)
+                unpool(s, dY + plane * windows_2x2(s), pooled + 2 * plane * windows_2x2(s),
+                       to + mine * P);
+            else
+                memcpy(to + mine * P, dY + plane * P, sizeof(float) * P);
+        }
+    return to;
+}
+
+SIMD_CLONES static void add_bias_to(float *Y, const float *X, float bias, size_t n) {
+    for (size_t i = 0; i < n; i++) Y[i] = X[i] + bias;
+}
+
+// Y of a tile goes to its place, with the bias, and pooled.
+static void scatter(const struct conv2d_forward_args *a, Tile t, float *from) {
+    const Shape *s = &a->s;
+    size_t P = out_pixels(s);
+    for (int m = 0; m < s->M; m++)
+        for (int g = 0; g < t.images; g++, from += P) {
+            size_t plane = (size_t)(t.first + g) * s->M + m;
+            float bias = a->b ? a->b[m] : 0;
+            if (a->pooled)
+                relu_and_pool(s, from, bias, a->Y + plane * windows_2x2(s),
+                              a->pooled + 2 * plane * windows_2x2(s));
+            else
+                add_bias_to(a->Y + plane * P, from, bias, P);
+        }
 }
 
 CPU_KERNEL(conv2d_forward) {
     const Shape *s = &a->s;
-    Scratch size = scratch_for(s);
+    int images = images_per_tile(s), K = (int)w_size(s);
+    Scratch size = scratch_for(s, (Tile){.images = images, .channels = s->C, .pooled = a->pooled});
     float *scratch =
-        cpu_scratch(lane, sizeof(float) * (size.padded + size.cols) * (size_t)lane->threads);
-    int K = (int)w_size(s), P = (int)out_pixels(s);
+        cpu_scratch(lane, sizeof(float) * scratch_floats(size) * (size_t)lane->threads);
 #pragma omp parallel for num_threads(lane->threads) schedule(static)
-    for (int n = 0; n < s->N; n++) {
-        float *mine = scratch + (size_t)omp_get_thread_num() * (size.padded + size.cols);
-        const float *cols = columns_of(s, a->X + (size_t)n * x_size(s), mine, size);
-        float *Y = a->Y + (size_t)n * y_size(s);
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, s->M, P, K, 1.0f, a->W, K, cols, P,
-                    0.0f, Y, P);
-        if (a->b) add_channel_bias(Y, a->b, s->M, (size_t)P);
+    for (int n = 0; n < s->N; n += images) {
+        Tile t = tile_of_images(s, n, images, a->pooled);
+        int columns = t.images * (int)out_pixels(s);
+        float *mine = scratch + (size_t)omp_get_thread_num() * scratch_floats(size);
+        const float *cols = columns_of(s, t, a->X, mine, size);
+        bool in_place = t.images == 1 && !a->pooled;
+        float *Y = in_place ? a->Y + (size_t)n * y_size(s) : mine + size.padded + size.cols;
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, s->M, columns, K, 1.0f, a->W, K,
+                    cols, columns, 0.0f, Y, columns);
+        if (!in_place || a->b) scatter(a, t, Y);
     }
 }
 
 // dX = beta dX + what lies inside the padding
-static void unpad_image(const Shape *s, const float *padded, float *dX, float beta) {
-    int H = padded_h(s), W = padded_w(s);
-    for (int c = 0; c < s->C; c++)
-        for (int h = 0; h < s->H; h++) {
-            const float *from = padded + ((size_t)c * H + h + s->pad_h) * W + s->pad_w;
-            float *to = dX + ((size_t)c * s->H + h) * s->W;
-            for (int w = 0; w < s->W; w++) to[w] = beta != 0 ? to[w] + from[w] : from[w];
+static void unpad_images(const Shape *s, Tile t, const float *padded, float *dX, float beta) {
+    int W = padded_w(s);
+    for (int g = 0; g < t.images; g++)
+        for (int c = 0; c < s->C; c++) {
+            const float *from = padded + padded_at(s, t, g, c) + (size_t)s->pad_h * W + s->pad_w;
+            float *to = dX + (size_t)(t.first + g) * x_size(s) + (size_t)c * s->H * s->W;
+            for (int h = 0; h < s->H; h++, from += W, to += s->W)
+                for (int w = 0; w < s->W; w++) to[w] = beta != 0 ? to[w] + from[w] : from[w];
         }
 }
 
 CPU_KERNEL(conv2d_backward_input) {
     const Shape *s = &a->s;
-    Scratch size = scratch_for(s);
+    int images = images_per_tile(s), K = (int)w_size(s);
+    Scratch size = scratch_for(s, (Tile){.images = images, .channels = s->C, .pooled = a->pooled});
     float *scratch =
-        cpu_scratch(lane, sizeof(float) * (size.padded + size.cols) * (size_t)lane->threads);
-    int K = (int)w_size(s), P = (int)out_pixels(s);
+        cpu_scratch(lane, sizeof(float) * scratch_floats(size) * (size_t)lane->threads);
 #pragma omp parallel for num_threads(lane->threads) schedule(static)
-    for (int n = 0; n < s->N; n++) {
-        float *padded = scratch + (size_t)omp_get_thread_num() * (size.padded + size.cols);
+    for (int n = 0; n < s->N; n += images) {
+        Tile t = tile_of_images(s, n, images, a->pooled);
+        int columns = t.images * (int)out_pixels(s);
+        float *padded = scratch + (size_t)omp_get_thread_num() * scratch_floats(size);
         float *cols = padded + size.padded;
-        const float *dY = a->dY + (size_t)n * y_size(s);
-        cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, K, P, s->M, 1.0f, a->W, K, dY, P, 0.0f,
-                    cols, P);
-        col2im(s, cols, padded);
-        unpad_image(s, padded, a->dX + (size_t)n * x_size(s), a->beta);
+        const float *dY = gather(s, t, a->dY, a->pooled, cols + size.cols);
+        cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, K, columns, s->M, 1.0f, a->W, K, dY,
+                    columns, 0.0f, cols, columns);
+        col2im(s, t, cols, padded);
+        unpad_images(s, t, padded, a->dX, a->beta);
     }
 }
 
 // ---- gradients of the parameters: a sum over images, as a tree (see cpu.h) -------------------
+//
+// A minibatch on one device may be a single group of the tree, so threads share a group's work too:
+// each computes the gradients of the weights that see some of the input channels.
 
 // Groups get larger than the tree would have them if all the parts together were more than 64 MB.
 static SumTree tree_of_images(const Shape *s) {
@@ -244,31 +376,63 @@ static SumTree tree_of_images(const Shape *s) {
     return tree;
 }
 
-// db[m] += the sum of channel m of one image. `simd reduction` allows several partial sums side by
-// side; one after the other, each addition would wait for the one before. In double, for positive
-// and negative pixels add up to little more than the rounding errors of a float.
-SIMD_CLONES static void add_channel_sums(float *db, const float *dY, int channels, size_t pixels) {
-    for (int m = 0; m < channels; m++, dY += pixels) {
-        double total = 0;
+// Input channels that are worked on together: enough for a product of a good size.
+static int channels_per_slice(const Shape *s) {
+    enum { LEAST = 32, MOST_SLICES = 8 };
+    int channels = (s->C + MOST_SLICES - 1) / MOST_SLICES;
+    return channels > LEAST ? channels : LEAST < s->C ? LEAST : s->C > 0 ? s->C : 1;
+}
+
+// The sum of n numbers. `simd reduction` allows several partial sums side by side; one after the
+// other, each addition would wait for the one before. In double, for positive and negative pixels
+// add up to little more than the rounding errors of a float.
+SIMD_CLONES static double sum_of(const float *x, size_t n) {
+    double total = 0;
 #pragma omp simd reduction(+ : total)
-        for (size_t i = 0; i < pixels; i++) total += dY[i];
-        db[m] += (float)total;
+    for (size_t i = 0; i < n; i++) total += x[i];
+    return total;
+}
+
+// The same before pooling: each number went to as many pixels as there are bits.
+SIMD_CLONES static double sum_of_pooled(const float *x, const unsigned char *pooled, size_t n) {
+    double total = 0;
+#pragma omp simd reduction(+ : total)
+    for (size_t i = 0; i < n; i++) {
+        int left = pooled[2 * i], right = pooled[2 * i + 1];
+        int count = (left & 1) + (left >> 1) + (right & 1) + (right >> 1);
+        total += x[i] * 0.25f * (float)count;
+    }
+    return total;
+}
+
+// db[m] = the sum of channel m over the group's images.
+static void channel_sums(const struct conv2d_backward_params_args *a, Tile group, float *db) {
+    const Shape *s = &a->s;
+    size_t n = a->pooled ? windows_2x2(s) : out_pixels(s);
+    for (int m = 0; m < s->M; m++) {
+        double total = 0;
+        for (int image = group.first; image < group.first + group.images; image++) {
+            size_t at = ((size_t)image * s->M + m) * n;
+            total += a->pooled ? sum_of_pooled(a->dY + at, a->pooled + 2 * at, n)
+                               : sum_of(a->dY + at, n);
+        }
+        db[m] = (float)total;
     }
 }
 
-// dW and db (behind it) of the images first..last-1, into memory of its own.
-static void params_of_group(const struct conv2d_backward_params_args *a, int first, int last,
-                            float *dW, float *mine, Scratch size) {
+// dW of the group's images and channels, into the columns of dW that belong to those channels.
+static void weights_of_group(const struct conv2d_backward_params_args *a, Tile group, int images,
+                             float *dW, float *mine, Scratch size) {
     const Shape *s = &a->s;
-    int K = (int)w_size(s), P = (int)out_pixels(s);
-    float *db = dW + (size_t)s->M * (size_t)K;
-    memset(dW, 0, sizeof(float) * (size_t)s->M * ((size_t)K + 1));
-    for (int n = first; n < last; n++) {
-        const float *cols = columns_of(s, a->X + (size_t)n * x_size(s), mine, size);
-        const float *dY = a->dY + (size_t)n * y_size(s);
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, s->M, K, P, 1.0f, dY, P, cols, P, 1.0f,
-                    dW, K);
-        add_channel_sums(db, dY, s->M, (size_t)P);
+    int K = (int)w_size(s), window = s->kernel_h * s->kernel_w, last = group.first + group.images;
+    dW += (size_t)group.c * window;
+    for (int n = group.first; n < last; n += images) {
+        Tile t = {n, n + images < last ? images : last - n, group.c, group.channels, group.pooled};
+        int columns = t.images * (int)out_pixels(s);
+        const float *cols = columns_of(s, t, a->X, mine, size);
+        const float *dY = gather(s, t, a->dY, a->pooled, mine + size.padded + size.cols);
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, s->M, group.channels * window, columns,
+                    1.0f, dY, columns, cols, columns, n > group.first ? 1.0f : 0.0f, dW, K);
     }
 }
 
@@ -288,20 +452,28 @@ static void store(float *out, const float *sum, size_t n, float beta) {
 
 CPU_KERNEL(conv2d_backward_params) {
     const Shape *s = &a->s;
-    Scratch size = scratch_for(s);
     SumTree tree = tree_of_images(s);
-    size_t per_thread = size.padded + size.cols, weights = (size_t)s->M * w_size(s);
-    size_t per_part = round_up(weights + (size_t)s->M), threads = (size_t)lane->threads;
+    int images = images_per_product(s, tree.group), channels = channels_per_slice(s);
+    int slices = s->C > 0 ? (s->C + channels - 1) / channels : 1;
+    Scratch size =
+        scratch_for(s, (Tile){.images = images, .channels = channels, .pooled = a->pooled});
+    size_t weights = (size_t)s->M * w_size(s), per_part = round_up(weights + (size_t)s->M);
+    size_t per_thread = scratch_floats(size), threads = (size_t)lane->threads;
     float *scratch =
         cpu_scratch(lane, sizeof(float) * (per_thread * threads + per_part * (size_t)tree.groups));
     float *sums = scratch + per_thread * threads;
-#pragma omp parallel for num_threads(lane->threads) schedule(static)
-    for (int group = 0; group < tree.groups; group++) {
-        int first = group * tree.group,
-            last = first + tree.group < s->N ? first + tree.group : s->N;
-        float *mine = scratch + (size_t)omp_get_thread_num() * per_thread;
-        params_of_group(a, first, last, sums + (size_t)group * per_part, mine, size);
-    }
+    if (s->N == 0) memset(sums, 0, sizeof(float) * per_part);
+#pragma omp parallel for num_threads(lane->threads) schedule(static) collapse(2)
+    for (int group = 0; group < tree.groups; group++)
+        for (int slice = 0; slice < slices; slice++) {
+            Tile t = tile_of_images(s, group * tree.group, tree.group, a->pooled);
+            t.c = slice * channels;
+            t.channels = t.c + channels < s->C ? channels : s->C - t.c;
+            float *mine = scratch + (size_t)omp_get_thread_num() * per_thread;
+            float *sum = sums + (size_t)group * per_part;
+            weights_of_group(a, t, images, sum, mine, size);
+            if (a->db && slice == 0) channel_sums(a, t, sum + weights);
+        }
     add_parts(sums, per_part, tree.groups, weights + (size_t)s->M, lane->threads);
     store(a->dW, sums, weights, a->beta);
     if (a->db) store(a->db, sums + weights, (size_t)s->M, a->beta);

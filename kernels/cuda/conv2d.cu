@@ -101,6 +101,55 @@ static __global__ void images_to_planes(const float *dY, float *planes, int imag
     }
 }
 
+// ---- the same, if ReLU and 2x2 pooling follow: see kernels.h ---------------------------------
+
+// Where a window's top left pixel lies in planes (M,images,out_h,out_w). Window i is the i-th of
+// (images,M,out_h/2,out_w/2).
+static __device__ size_t window_at(size_t i, struct conv2d_shape s, int images) {
+    const int w = s.out_w / 2, h = s.out_h / 2;
+    const size_t col = i % w, row = i / w % h, m = i / w / h % s.M, image = i / w / h / s.M;
+    return ((m * images + image) * s.out_h + 2 * row) * s.out_w + 2 * col;
+}
+
+static __global__ void planes_to_pooled(const float *planes, const float *b, float *Y,
+                                        unsigned char *pooled, struct conv2d_shape s, int images) {
+    const int windows = s.out_h / 2 * (s.out_w / 2);
+    GRID_LOOP(i, (size_t)images * s.M * windows) {
+        const float *at = planes + window_at(i, s, images), bias = b ? b[i / windows % s.M] : 0;
+        float sum = 0;
+        for (int col = 0; col < 2; col++) {
+            const float top = at[col] + bias, low = at[s.out_w + col] + bias;
+            pooled[2 * i + col] = (top > 0) + 2 * (low > 0);
+            sum += (top < 0 ? 0 : top) + (low < 0 ? 0 : low); // this way round, a NaN stays
+        }
+        Y[i] = sum * 0.25f;
+    }
+}
+
+static __global__ void pooled_to_planes(const float *dY, const unsigned char *pooled, float *planes,
+                                        struct conv2d_shape s, int images) {
+    GRID_LOOP(i, (size_t)images * s.M * (s.out_h / 2) * (s.out_w / 2)) {
+        float *to = planes + window_at(i, s, images);
+        const float d = dY[i] * 0.25f;
+        for (int col = 0; col < 2; col++) {
+            to[col] = pooled[2 * i + col] & 1 ? d : 0;
+            to[s.out_w + col] = pooled[2 * i + col] & 2 ? d : 0;
+        }
+    }
+}
+
+// What both gradients begin with: dY of the images from `first` on, as planes.
+static void load_planes(CudaLane *lane, const struct Chunks *c, const float *dY,
+                        const unsigned char *pooled, struct conv2d_shape s, int first, int images) {
+    const size_t outputs = s.M * c->plane, begin = first * outputs;
+    if (pooled)
+        pooled_to_planes<<<blocks_for(images * outputs / 4), THREADS, 0, lane->stream>>>(
+            dY + begin / 4, pooled + begin / 2, c->planes, s, images);
+    else
+        images_to_planes<<<blocks_for(images * outputs), THREADS, 0, lane->stream>>>(
+            dY + begin, c->planes, images, s.M, c->plane);
+}
+
 // ---- the three kernels -----------------------------------------------------------------------
 
 CUDA_KERNEL(conv2d_forward) {
@@ -112,8 +161,13 @@ CUDA_KERNEL(conv2d_forward) {
         im2col<<<blocks_for(s.C * length), THREADS, 0, lane->stream>>>(
             a->X + (size_t)first * s.C * s.H * s.W, c.columns, s, images);
         cuda_gemm(lane, 0, 0, s.M, (int)length, (int)c.taps, a->W, c.columns, 0, c.planes);
-        planes_to_images<<<blocks_for(outputs), THREADS, 0, lane->stream>>>(
-            c.planes, a->b, a->Y + first * c.plane * s.M, images, s.M, c.plane);
+        const size_t begin = first * c.plane * s.M;
+        if (a->pooled)
+            planes_to_pooled<<<blocks_for(outputs / 4), THREADS, 0, lane->stream>>>(
+                c.planes, a->b, a->Y + begin / 4, a->pooled + begin / 2, s, images);
+        else
+            planes_to_images<<<blocks_for(outputs), THREADS, 0, lane->stream>>>(
+                c.planes, a->b, a->Y + begin, images, s.M, c.plane);
     }
 }
 
@@ -124,22 +178,26 @@ CUDA_KERNEL(conv2d_backward_input) {
     for (int first = 0; first < s.N; first += c.images) {
         const int images = chunk_length(&c, &s, first);
         const size_t length = images * c.plane, image = (size_t)s.C * s.H * s.W;
-        images_to_planes<<<blocks_for(s.M * length), THREADS, 0, lane->stream>>>(
-            a->dY + first * c.plane * s.M, c.planes, images, s.M, c.plane);
+        load_planes(lane, &c, a->dY, a->pooled, s, first, images);
         cuda_gemm(lane, 1, 0, (int)c.taps, (int)length, s.M, a->W, c.planes, 0, c.columns);
         col2im<<<blocks_for(images * image), THREADS, 0, lane->stream>>>(
             c.columns, a->beta, a->dX + first * image, s, images);
     }
 }
 
-// db[m] is the sum of dY's channel m over all images and pixels; a block per channel. In double,
-// like sum.cu.
-static __global__ void sum_channels(const float *dY, float beta, float *db, int N, int M,
-                                    size_t plane) {
+// db[m] is the sum of dY's channel m over all images and pixels; a block per channel. What was
+// pooled went in four parts to those pixels that were positive. In double, like sum.cu.
+static __global__ void sum_channels(const float *dY, const unsigned char *pooled, float beta,
+                                    float *db, int N, int M, size_t plane) {
     for (int m = blockIdx.x; m < M; m += gridDim.x) {
         double sum = 0;
-        for (size_t i = threadIdx.x; i < N * plane; i += THREADS)
-            sum += dY[(i / plane * M + m) * plane + i % plane];
+        for (size_t i = threadIdx.x; i < N * plane; i += THREADS) {
+            const size_t at = (i / plane * M + m) * plane + i % plane;
+            if (pooled)
+                sum += dY[at] * 0.25f * (__popc(pooled[2 * at]) + __popc(pooled[2 * at + 1]));
+            else
+                sum += dY[at];
+        }
         sum = block_sum(sum);
         if (threadIdx.x == 0) db[m] = accumulate(beta, &db[m], (float)sum);
     }
@@ -155,13 +213,12 @@ CUDA_KERNEL(conv2d_backward_params) {
         const size_t length = images * c.plane;
         im2col<<<blocks_for(s.C * length), THREADS, 0, lane->stream>>>(
             a->X + (size_t)first * s.C * s.H * s.W, c.columns, s, images);
-        images_to_planes<<<blocks_for(s.M * length), THREADS, 0, lane->stream>>>(
-            a->dY + first * c.plane * s.M, c.planes, images, s.M, c.plane);
+        load_planes(lane, &c, a->dY, a->pooled, s, first, images);
         cuda_gemm(lane, 0, 1, s.M, (int)c.taps, (int)length, c.planes, c.columns,
                   first == 0 ? a->beta : 1, a->dW);
         first += c.images;
     } while (first < s.N);
     if (a->db)
-        sum_channels<<<blocks_for(s.M, 1), THREADS, 0, lane->stream>>>(a->dY, a->beta, a->db, s.N,
-                                                                       s.M, c.plane);
+        sum_channels<<<blocks_for(s.M, 1), THREADS, 0, lane->stream>>>(
+            a->dY, a->pooled, a->beta, a->db, s.N, s.M, a->pooled ? c.plane / 4 : c.plane);
 }

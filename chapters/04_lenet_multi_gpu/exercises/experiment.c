@@ -2,25 +2,10 @@
 #include "experiment.h"
 
 #include "../../../common/error.h"
-#include "../../../common/plot.h"
 #include "../../02_get_params_and_allreduce/get_params.h"
 
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-// ---- the check --------------------------------------------------------------------------------
-
-void check_failed(const char *format, ...) {
-    va_list args;
-    char message[512];
-    va_start(args, format);
-    vsnprintf(message, sizeof message, format, args);
-    va_end(args);
-    die("the comment above the function says what it has to do", "check failed: %s", message);
-}
 
 // ---- replicas ---------------------------------------------------------------------------------
 
@@ -100,11 +85,4 @@ double train_one_device(Replicas *one, const Dataset *data, int batch_size, floa
     }
     data_iter_free(iter);
     return total / data->count;
-}
-
-// ---- plots ------------------------------------------------------------------------------------
-
-void draw_plot(const char *script, const char *csv, const char *png) {
-    fflush(stdout);
-    if (plot_draw(png, script, csv)) printf("\nplot: %s, figures: %s\n", png, csv);
 }

@@ -1,20 +1,13 @@
 // experiment.h: what the exercises of this chapter share, so that each file is about its question:
-// replicas of LeNet on k devices, small data, --check, and the plot at the end.
+// replicas of LeNet on k devices, and training to compare with.
 #ifndef EXPERIMENT_H
 #define EXPERIMENT_H
 
 #include "../../../common/evaluate.h"
+#include "../../../common/exercise.h"
 #include "../../../common/file.h"
 #include "../../../common/flags.h"
 #include "../lenet.h"
-
-// EXPECT(sum == 3, "the sum is %g, not 3", sum): in the check of an exercise. Ends the program with
-// that message and status 1.
-#define EXPECT(condition, ...)                                                                     \
-    do {                                                                                           \
-        if (!(condition)) check_failed(__VA_ARGS__);                                               \
-    } while (0)
-_Noreturn void check_failed(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 // LeNet on k devices: the same start on each, made from the seed.
 typedef struct Replicas {
@@ -40,8 +33,5 @@ double relative_difference(const float *a, const float *b, const float *start);
 // checks compare with. Returns the mean loss of the last.
 double train_one_device(Replicas *one, const Dataset *data, int batch_size, float lr, int epochs,
                         uint64_t seed);
-
-// Draws plots/SCRIPT with this CSV to PNG, and says where both are.
-void draw_plot(const char *script, const char *csv, const char *png);
 
 #endif

@@ -1,0 +1,105 @@
+// experiment.c: see experiment.h.
+#include "experiment.h"
+
+#include "../../../common/error.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+// ---- images -----------------------------------------------------------------------------------
+
+Dataset *small_images(const char *directory, bool train, int limit) {
+    Dataset *data = fashion_mnist_open(directory, train, limit);
+    int rows = data->rows / 2, cols = data->cols / 2;
+    size_t pixels = (size_t)(data->rows * data->cols);
+    for (int i = 0; i < data->count; i++) {
+        const uint8_t *from = data->images + (size_t)i * pixels;
+        uint8_t *to = data->images + (size_t)i * pixels / 4; // never ahead of what is read
+        for (int r = 0; r < rows; r++)
+            for (int c = 0; c < cols; c++) {
+                const uint8_t *p = from + 2 * r * data->cols + 2 * c;
+                to[r * cols + c] = (uint8_t)((p[0] + p[1] + p[data->cols] + p[data->cols + 1]) / 4);
+            }
+    }
+    data->rows = rows;
+    data->cols = cols;
+    return data;
+}
+
+// ---- networks ---------------------------------------------------------------------------------
+
+Module *small_network(void) {
+    return Sequential(Conv2d(1, 4, .kernel_size = 3, .stride = 2, .padding = 1), BatchNorm2d(4),
+                      ReLU(), Flatten(), Linear(4 * 7 * 7, FASHION_MNIST_CLASSES));
+}
+
+Module *narrow_resnet18(void) {
+    return Sequential(Conv2d(1, 16, .kernel_size = 3, .padding = 1), BatchNorm2d(16), ReLU(),
+                      Residual(16, 16), Residual(16, 16), //
+                      Residual(16, 32, .use_1x1conv = true, .strides = 2), Residual(32, 32),
+                      Residual(32, 64, .use_1x1conv = true, .strides = 2), Residual(64, 64),
+                      Residual(64, 128, .use_1x1conv = true, .strides = 2), Residual(128, 128),
+                      AdaptiveAvgPool2d(1, 1), Flatten(), Linear(128, FASHION_MNIST_CLASSES));
+}
+
+Module *lenet_modules(int pixels) {
+    int left = ((pixels - 2) / 2 - 4) / 2; // 3x3, halved, 5x5, halved
+    return Sequential(Conv2d(1, 20, .kernel_size = 3), ReLU(), AvgPool2d(2),
+                      Conv2d(20, 50, .kernel_size = 5), ReLU(), AvgPool2d(2), Flatten(),
+                      Linear(50 * left * left, 128), ReLU(), Linear(128, FASHION_MNIST_CLASSES));
+}
+
+DataParallel network_on(Module *net, int k, BatchNormMode bn, uint64_t seed) {
+    Device *devices[MAX_DEVICES];
+    for (int i = 0; i < k; i++) devices[i] = try_gpu(i);
+    initialize(net, seed);
+    return data_parallel(net, devices, k, bn);
+}
+
+void leave_devices(Module *net, uint64_t seed) {
+    synchronize_all();
+    initialize(net, seed);
+    autograd_close();
+}
+
+size_t network_numel(const Module *net) { return parameter_bytes(net) / sizeof(float); }
+
+float *network_values(const Module *net, Device *device) {
+    Parameters all = parameters_of(net);
+    float *values = xmalloc(parameter_bytes(net)), *next = values;
+    for (int p = 0; p < all.n; p++) {
+        if (!all.list[p]->trained) continue;
+        const Tensor *data = parameter_data(all.list[p], device);
+        tensor_read(data, next);
+        next += numel(data);
+    }
+    return values;
+}
+
+double relative_difference(const Module *net, const float *a, const float *b, const float *start) {
+    double largest = 0, change = 0;
+    for (size_t j = 0; j < network_numel(net); j++) {
+        if (isnan(a[j]) || isnan(b[j])) return INFINITY;
+        largest = fmax(largest, fabs((double)a[j] - (double)b[j]));
+        change = fmax(change, fabs((double)b[j] - (double)start[j]));
+    }
+    return largest > 0 ? largest / change : 0;
+}
+
+double train_one_device(Module *net, const Dataset *data, int batch_size, float lr, int epochs,
+                        uint64_t seed) {
+    Tensor *X, *y, *losses[MAX_DEVICES];
+    DataParallel one = network_on(net, 1, BN_SYNC, seed);
+    DataIter *iter = data_iter_new(data, batch_size, true, seed);
+    double total = 0;
+    for (int epoch = 0; epoch < epochs; epoch++) {
+        data_iter_start(iter, epoch);
+        total = 0;
+        while (data_iter_next(iter, &X, &y)) {
+            train_step(&one, X, y, lr, losses);
+            total += (double)item(losses[0]);
+        }
+    }
+    data_iter_free(iter);
+    return total / data->count;
+}

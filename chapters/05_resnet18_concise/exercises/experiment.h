@@ -1,0 +1,43 @@
+// experiment.h: what the exercises of this chapter share: images of a quarter of the size, a small
+// network for the checks, and training on one device to compare with.
+#ifndef EXPERIMENT_H
+#define EXPERIMENT_H
+
+#include "../../../common/exercise.h"
+#include "../../../common/file.h"
+#include "../../../common/flags.h"
+#include "../data_parallel.h"
+#include "../resnet18.h"
+
+// The first images of Fashion-MNIST with 14 x 14 pixels, each the mean of 2 x 2. ResNet-18 has the
+// same parameters for them and about a quarter of the work, so that many runs fit into two minutes.
+Dataset *small_images(const char *directory, bool train, int limit);
+
+// A convolution, batch norm and a linear layer: all that the checks need, in no time.
+Module *small_network(void);
+// ResNet-18 with a quarter of the channels: a 16th of the parameters and of the work, so that it
+// can be trained for hundreds of steps. (In fewer, batch norm's running variance is still on its
+// way from 1, where it starts, and the network guesses.)
+Module *narrow_resnet18(void);
+// LeNet of chapter 4 from modules; `pixels` is the side of its images, 28 or 14.
+Module *lenet_modules(int pixels);
+
+// The network from the seed, on the first k devices.
+DataParallel network_on(Module *net, int k, BatchNormMode bn, uint64_t seed);
+// Takes the network off all devices and gives back their arenas, so that the next run begins with
+// no memory in use.
+void leave_devices(Module *net, uint64_t seed);
+
+// All trained parameters on a device, one behind the other; their number; free() them.
+float *network_values(const Module *net, Device *device);
+size_t network_numel(const Module *net);
+// The largest difference between two of these, as a part of the largest change that training made
+// since `start`. 0: equal to the bit. INFINITY if there is a NaN.
+double relative_difference(const Module *net, const float *a, const float *b, const float *start);
+
+// Passes over the data, in an order from the seed, from a start from the seed, on one device, as
+// chapter 5's program does: what the checks compare with. Returns the mean loss of the last.
+double train_one_device(Module *net, const Dataset *data, int batch_size, float lr, int epochs,
+                        uint64_t seed);
+
+#endif
