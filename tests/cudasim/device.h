@@ -43,6 +43,8 @@ struct alignas(16) float4 {
 extern const uint3 threadIdx, blockIdx, blockDim, gridDim;
 enum { warpSize = 32 };
 
+static inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
+
 // ---- threads that wait for each other --------------------------------------------------------
 
 void cudasim_syncthreads(const char *file, int line);

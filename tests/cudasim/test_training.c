@@ -1,5 +1,4 @@
-// test_training.c: LeNet and ResNet-18 on simulated GPUs against CPU devices, and what happens when
-// CUDA fails.
+// test_training.c: LeNet on simulated GPUs against CPU devices, and what happens when CUDA fails.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,8 +8,6 @@
 #include "../../chapters/02_get_params_and_allreduce/allreduce.h"
 #include "../../chapters/02_get_params_and_allreduce/get_params.h"
 #include "../../chapters/04_lenet_multi_gpu/lenet.h"
-#include "../../chapters/05_resnet18_concise/data_parallel.h"
-#include "../../chapters/05_resnet18_concise/resnet18.h"
 #include "../../common/step_graph.h"
 #include "../../common/random.h"
 #include "../dies.h"
@@ -142,71 +139,6 @@ static void graphs_compute_what_their_steps_compute(void **state) {
     }
 }
 
-// ---- ResNet-18 -------------------------------------------------------------------------------
-
-enum { IMAGES = 8, SIDE = 8 };
-
-// Parameters and running statistics after some steps on k devices. Small images: the network takes
-// any size.
-static float *train_resnet_on(int k, int steps, size_t *n) {
-    Device *devices[MAX_DEVICES];
-    Tensor *losses[MAX_DEVICES];
-    for (int i = 0; i < k; i++) devices[i] = try_gpu(i);
-    Module *net = resnet18(10, 1);
-    initialize(net, 1);
-    Parameters all = parameters_of(net);
-    // With the start of the book, numbers are so small that batch norm divides them by little more
-    // than rounding errors.
-    for (int p = 0; p < all.n; p++) {
-        Tensor *t = all.list[p]->start;
-        float fan_in = (float)numel(t) / (float)t->shape[0];
-        for (size_t i = 0; t->ndim > 1 && i < numel(t); i++)
-            t->data[i] *= sqrtf(2 / fan_in) / 0.01f;
-    }
-    DataParallel dp = data_parallel(net, devices, k, BN_SYNC);
-    Tensor *X = tensor_new(host(), IMAGES, 1, SIDE, SIDE), *y = tensor_new(host(), IMAGES);
-    for (int i = 0; i < IMAGES; i++) y->data[i] = (float)(3 * i % 10);
-    for (size_t i = 0; i < numel(X); i++) X->data[i] = (float)random_uniform(3, STREAM_TEST, i);
-    for (int step = 0; step < steps; step++) train_step(&dp, X, y, 0.02f, losses);
-
-    *n = 0;
-    for (int p = 0; p < all.n; p++) *n += numel(all.list[p]->start);
-    float *trained = malloc(*n * sizeof(float)), *next = trained;
-    assert_non_null(trained);
-    for (int p = 0; p < all.n; next += numel(all.list[p++]->start))
-        tensor_read(parameter_data(all.list[p], devices[k - 1]), next);
-    module_free(net);
-    tensor_free(X);
-    tensor_free(y);
-    autograd_close();
-    devices_close();
-    return trained;
-}
-
-static void resnet18_is_that_of_the_cpu(void **state) {
-    (void)state;
-    float *on_cpu[3];
-    size_t n;
-    for (int steps = 1; steps <= 2; steps++) {
-        devices_init(BACKEND_CPU, 2);
-        on_cpu[steps] = train_resnet_on(1, steps, &n);
-    }
-    for (int gpus = 1; gpus <= 4; gpus *= 2) {
-        int steps = gpus == 2 ? 2 : 1; // each step of each GPU takes seconds
-        cudasim_machine(gpus, (unsigned)gpus, CUDASIM_PEERS);
-        devices_init(BACKEND_CUDA, 1);
-        float *trained = train_resnet_on(gpus, steps, &n);
-        assert_int_equal(cudasim_live(), 0);
-        for (size_t i = 0; i < n; i++)
-            if (!(fabsf(trained[i] - on_cpu[steps][i]) <= 3e-5f))
-                fail_msg("%d GPUs: number %zu is %.8f, on the CPU %.8f", gpus, i,
-                         (double)trained[i], (double)on_cpu[steps][i]);
-        free(trained);
-    }
-    free(on_cpu[1]);
-    free(on_cpu[2]);
-}
-
 // ---- by way of the host ----------------------------------------------------------------------
 
 // Which way copies go is found out once in a program: each in a child.
@@ -300,7 +232,6 @@ int main(void) {
         cmocka_unit_test_setup_teardown(every_allreduce_computes_it, train_on_cpu, forget),
         cmocka_unit_test(other_orders_give_the_same_bits),
         cmocka_unit_test(graphs_compute_what_their_steps_compute),
-        cmocka_unit_test(resnet18_is_that_of_the_cpu),
     };
     return cmocka_run_group_tests_name("training", tests, NULL, NULL);
 }
