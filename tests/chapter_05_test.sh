@@ -66,11 +66,10 @@ for bn in averaged local; do
     "$program" $small --out "$out" --devices 2 --epochs 3 --bn $bn --checkpoint "$out/part" >/dev/null 2>&1 </dev/null &
     pid=$!
     tries=0
-    while [ ! -e "$out/part" ] && kill -0 $pid 2>/dev/null && [ $tries -lt 1200 ]; do
-        sleep 0.1
+    while [ ! -e "$out/part" ] && kill -0 $pid 2>/dev/null && [ $tries -lt 6000 ]; do
+        sleep 0.02
         tries=$((tries + 1))
     done
-    sleep 0.2
     kill -9 $pid 2>/dev/null
     killed=$?
     wait $pid 2>/dev/null
