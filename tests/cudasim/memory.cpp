@@ -8,6 +8,7 @@
 
 #include <cstdarg>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <sys/mman.h>
@@ -53,8 +54,11 @@ static char *reserve(size_t bytes) {
 
 static char *const memory = reserve(ALL_BYTES);
 static Word *const words = (Word *)reserve(ALL_BYTES / 4 * sizeof(Word));
-static Allocation **const page_owner =
-    (Allocation **)reserve(ALL_BYTES / PAGE * sizeof(Allocation *));
+// Of a page where single bytes are written there is a "word" for each byte; else bytes is nullptr.
+static struct Page {
+    Allocation *owner;
+    Word *bytes;
+} *const pages = (Page *)reserve(ALL_BYTES / PAGE * sizeof(Page));
 static size_t used[CUDASIM_MAX_GPUS]; // bytes, whole pages
 static std::deque<Allocation> allocations;
 
@@ -66,7 +70,7 @@ Allocation *allocate(int gpu, size_t bytes) {
     char *base = memory + gpu * GPU_BYTES;
     allocations.push_back({base + begin, base + begin + bytes, gpu, false});
     for (size_t page = used[gpu]; page < end; page += PAGE)
-        page_owner[(gpu * GPU_BYTES + page) / PAGE] = &allocations.back();
+        pages[(gpu * GPU_BYTES + page) / PAGE].owner = &allocations.back();
     used[gpu] = end + PAGE; // one that is nobody's
     let_host_touch(base + begin, false);
     live++;
@@ -84,13 +88,32 @@ void release(Allocation *a) {
     live--;
     char *first = memory + (a->begin - memory) / PAGE * PAGE;
     size_t bytes = (a->end - first + PAGE - 1) / PAGE * PAGE;
+    for (size_t page = (first - memory) / PAGE; page < (first + bytes - memory) / PAGE; page++) {
+        free(pages[page].bytes);
+        pages[page].bytes = nullptr;
+    }
     madvise(first, bytes, MADV_DONTNEED);
     madvise(words + (first - memory) / 4, bytes / 4 * sizeof(Word), MADV_DONTNEED);
 }
 
 Allocation *allocation_at(const void *address) {
     size_t offset = (const char *)address - memory;
-    return offset < ALL_BYTES ? page_owner[offset / PAGE] : nullptr;
+    return offset < ALL_BYTES ? pages[offset / PAGE].owner : nullptr;
+}
+
+static void split_words(size_t page) {
+    pages[page].bytes = (Word *)malloc(PAGE * sizeof(Word));
+    for (size_t i = 0; i < PAGE; i++) pages[page].bytes[i] = words[(page * PAGE + i) / 4];
+}
+
+// Calls f for each word of a GPU's memory.
+template <class F> static inline void each_word(const char *at, size_t bytes, F f) {
+    for (size_t i = at - memory, end = i + bytes; i < end;) {
+        Page &page = pages[i / PAGE];
+        if (bytes < 4 && !page.bytes) split_words(i / PAGE);
+        f(page.bytes ? page.bytes[i % PAGE] : words[i / 4]);
+        i += page.bytes ? 1 : 4 - i % 4;
+    }
 }
 
 // ---- mistakes --------------------------------------------------------------------------------
@@ -200,7 +223,7 @@ static Word *shared_words(const char *at, size_t bytes, void *pc, Access access)
     return offset < (size_t)(_end - __data_start) ? &words_of_statics[offset / 4] : nullptr;
 }
 
-static Word *device_words(const char *at, size_t bytes, void *pc, Access access) {
+static void check_place(const char *at, size_t bytes, void *pc, Access access) {
     const Allocation *a = allocation_at(at);
     if (!a || a->freed || at < a->begin || at + bytes > a->end)
         mistake("an index is too large or negative, or the memory was freed too early", "%s %s",
@@ -208,7 +231,6 @@ static Word *device_words(const char *at, size_t bytes, void *pc, Access access)
     if (a->gpu != running.gpu && !can_reach(running.gpu, a->gpu))
         mistake("cudaDeviceEnablePeerAccess() first, or copy", "%s of GPU %d from GPU %d",
                 access_text(access, bytes, pc), a->gpu, running.gpu);
-    return words + (at - memory) / 4;
 }
 
 // Each access of a kernel, and of the host's code in a .cu file.
@@ -216,14 +238,18 @@ static inline void access_memory(const void *address, size_t bytes, Access acces
     const char *at = (const char *)address;
     if (!running.on) return __asan_loadN((uintptr_t)at, bytes);
     if ((size_t)(at - fiber_stacks) < STACK_BYTES * MAX_THREADS) return;
-    bool shared = (size_t)(at - memory) >= ALL_BYTES;
-    Word *word = shared ? shared_words(at, bytes, pc, access) : device_words(at, bytes, pc, access);
+    if ((size_t)(at - memory) < ALL_BYTES) {
+        check_place(at, bytes, pc, access);
+        each_word(at, bytes,
+                  [=](Word &word) { touch(word, access, running.launch_began, false, bytes, pc); });
+        return;
+    }
+    Word *word = shared_words(at, bytes, pc, access);
     if (!word)
         mistake("is a pointer of the host among the kernel's arguments?", "%s %s",
                 access_text(access, bytes, pc), place_text(at));
-    uint64_t since = shared ? running.block_began : running.launch_began;
     for (size_t i = 0; i <= ((uintptr_t)at % 4 + bytes - 1) / 4; i++)
-        touch(word[i], access, since, shared, bytes, pc);
+        touch(word[i], access, running.block_began, true, bytes, pc);
 }
 
 // ---- copies and cuBLAS -----------------------------------------------------------------------
@@ -239,14 +265,13 @@ void check_range(const char *what, int gpu, const void *address, size_t bytes, A
     if (a->gpu != gpu)
         mistake("is another GPU the current one?", "%s on GPU %d %s memory of GPU %d", what, gpu,
                 verbs[access], a->gpu);
-    Word *first = words + (at - memory) / 4, *end = words + (at + bytes - 1 - memory) / 4 + 1;
-    for (Word *word = first; word < end; word++)
+    each_word(at, bytes, [=](Word &word) {
         if (access == WRITE)
-            word->written = clock_now * TICK;
-        else if (word->written == 0)
+            word.written = clock_now * TICK;
+        else if (word.written == 0)
             mistake("contents of new memory are undefined",
-                    "%s reads device memory that nothing has written, %td bytes behind its start",
-                    what, 4 * (word - first));
+                    "%s reads device memory that nothing has written", what);
+    });
 }
 
 // memcpy() would be AddressSanitizer's, which knows that nobody may touch memory of a GPU.

@@ -20,6 +20,9 @@ extern const int num_planted;
 // Sums over 6 blocks of 256 threads: of the threads' numbers, and how many of these are even.
 void planted_sums(unsigned *total, unsigned *even);
 
+// bytes[i] = i, by a thread for each.
+void planted_bytes(unsigned char bytes[32]);
+
 // *y += factor *x, all in memory of GPUs.
 void planted_add(float *y, const float *x, float factor, cudaStream_t stream);
 

@@ -47,7 +47,7 @@ struct Allocation {
 Allocation *allocate(int gpu, size_t bytes); // contents: not written
 void release(Allocation *allocation);
 void let_host_touch(const void *address, bool may); // the allocation that this address lies in
-Allocation *allocation_at(const void *address);    // NULL for memory of the host
+Allocation *allocation_at(const void *address);     // NULL for memory of the host
 
 // For work that is no kernel (copies, cuBLAS). `what` says which for messages. Reading wants memory
 // that was written.

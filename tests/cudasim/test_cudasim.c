@@ -116,6 +116,14 @@ static void shuffles_atomics_and_dynamic_shared_memory_work(void **state) {
     }
 }
 
+static void threads_write_neighbouring_bytes(void **state) {
+    (void)state;
+    unsigned char bytes[32];
+    cudasim_machine(1, 1, CUDASIM_PEERS);
+    planted_bytes(bytes);
+    for (int i = 0; i < 32; i++) assert_int_equal(bytes[i], i);
+}
+
 static void peers_share_memory_once_they_may(void **state) {
     (void)state;
     float *x, *y, values[2] = {3, 4};
@@ -160,6 +168,7 @@ int main(void) {
         cmocka_unit_test(a_missing_event_or_synchronisation_changes_the_answer),
         cmocka_unit_test(the_seed_decides),
         cmocka_unit_test(shuffles_atomics_and_dynamic_shared_memory_work),
+        cmocka_unit_test(threads_write_neighbouring_bytes),
         cmocka_unit_test(peers_share_memory_once_they_may),
         cmocka_unit_test(a_wrong_launch_is_an_error), // the last: that GPU is lost
     };
