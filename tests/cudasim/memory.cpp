@@ -192,13 +192,9 @@ static inline void touch(Word &word, Access access, uint64_t since, bool shared,
             "contents of new memory, and of shared memory at the start of a block, are undefined",
             "%s of %s memory that nothing has written", access_text(access, bytes, pc),
             shared ? "shared" : "device");
-    uint64_t now = clock_now * TICK + running.thread;
-    if (bytes < 4) { // the other bytes may be another thread's: races are not looked for
-        if (access != READ) word.written = now;
-        return;
-    }
     if (!happened_before(word.written, since) && !(access == ATOMIC && word.written & ATOMICALLY))
         race(word.written, "written", access, bytes, pc);
+    uint64_t now = clock_now * TICK + running.thread;
     if (access == READ) {
         word.read = now | (happened_before(word.read, since) ? 0 : read_together(word.read));
         return;
