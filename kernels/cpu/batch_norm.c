@@ -86,7 +86,7 @@ enum { PIECE = 1024 };
 static long share(long n, int t, int threads) { return n * t / threads; }
 
 // Not worth waking other threads for less.
-static bool is_large(int N, int C, int S) { return plane_at(C, S, N, 0) > PARALLEL_FLOATS; }
+static inline bool is_large(int N, int C, int S) { return plane_at(C, S, N, 0) > PARALLEL_FLOATS; }
 
 typedef struct Moments {
     double mean, M2, count; // M2: the sum of the squared deviations from the mean
