@@ -17,12 +17,15 @@
 
 #include "../common/error.h"
 #include "../kernels/cpu/naive.h"
+#include "../kernels/cpu/winograd.h"
 #include "on_devices.h"
 
 // How close is close enough, by what a kernel does with each number.
-static const double EXACT = 0;      // copies it, or chooses between two
-static const double ROUNDED = 3e-7; // a few operations; float32 rounds by 6e-8
-static const double SUMMED = 2e-5;  // sums of up to a few thousand, in any order
+static const double EXACT = 0;       // copies it, or chooses between two
+static const double ROUNDED = 3e-7;  // a few operations; float32 rounds by 6e-8
+static const double SUMMED = 2e-5;   // sums of up to a few thousand, in any order
+static const double WINOGRAD = 1e-4; // the same by a method that adds numbers of different size:
+static const double WINOGRAD_RMS = 3e-5; // the largest error, in terms of the usual result
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -407,6 +410,12 @@ static const int CONVOLUTIONS[][11] = {
     {33, 1, 4, 3, 2, 2, 3, 1, 1, 0, 1},
     {19, 70, 3, 2, 6, 3, 3, 1, 1, 1, 1},   // images that share a product; channels in slices
     {35, 33, 4, 4, 3, 3, 3, 2, 2, 1, 1},
+    {2, 64, 28, 28, 64, 3, 3, 1, 1, 1, 1}, // 3x3, stride 1, many channels: the method of Winograd
+    {3, 17, 7, 9, 33, 3, 3, 1, 1, 1, 1},
+    {35, 40, 4, 4, 16, 3, 3, 1, 1, 1, 1},
+    {1, 16, 3, 3, 16, 3, 3, 1, 1, 0, 0},
+    {2, 16, 13, 5, 18, 3, 3, 1, 1, 2, 0},
+    {0, 16, 5, 5, 16, 3, 3, 1, 1, 1, 1},
     {9, 5, 6, 6, 4, 1, 1, 1, 1, 0, 0},
     {3, 4, 6, 7, 5, 1, 1, 1, 1, 0, 0},     // 1x1: the image is its own matrix of columns
     {3, 4, 6, 7, 5, 1, 1, 1, 1, 2, 1},     // more padding than the kernel can use
@@ -465,6 +474,12 @@ static const char *conv_text(const Conv *s) {
     return text;
 }
 
+// Of single elements; test_error_of_winograd() looks at the whole.
+static double tolerance_of(Device *device, const Conv *s) {
+    bool cpu = strncmp(device_name(device), "cpu", 3) == 0;
+    return cpu && winograd_suits(s) ? WINOGRAD : SUMMED;
+}
+
 static void check_conv2d_forward(Device *device, Conv s) {
     for (int with_bias = 0; with_bias < 2; with_bias++) {
         Block *X = input(device, size_X(&s)), *W = input(device, size_W(&s));
@@ -475,8 +490,8 @@ static void check_conv2d_forward(Device *device, Conv s) {
         args.X = X->values, args.W = W->values, args.b = with_bias ? b->values : NULL;
         args.Y = copy_of_start(Y);
         if (!record.on) conv2d_forward_naive(&args);
-        check(Y, widened(args.Y, Y->n), SUMMED, "conv2d_forward %s, bias %d", conv_text(&s),
-              with_bias);
+        check(Y, widened(args.Y, Y->n), tolerance_of(device, &s), "conv2d_forward %s, bias %d",
+              conv_text(&s), with_bias);
         free_blocks();
     }
 }
@@ -490,8 +505,8 @@ static void check_conv2d_backward_input(Device *device, Conv s) {
         device_launch(device, KERNEL_conv2d_backward_input, &args, sizeof args);
         args.dY = dY->values, args.W = W->values, args.dX = copy_of_start(dX);
         if (!record.on) conv2d_backward_input_naive(&args);
-        check(dX, widened(args.dX, dX->n), SUMMED, "conv2d_backward_input %s, beta %g",
-              conv_text(&s), beta);
+        check(dX, widened(args.dX, dX->n), tolerance_of(device, &s),
+              "conv2d_backward_input %s, beta %g", conv_text(&s), beta);
         free_blocks();
     }
 }
@@ -509,8 +524,8 @@ static void check_conv2d_backward_params(Device *device, Conv s) {
         float *dW_start = copy_of_start(dW), *db_start = copy_of_start(db);
         args.dY = dY->values, args.X = X->values, args.dW = dW_start, args.db = db_start;
         if (!record.on) conv2d_backward_params_naive(&args);
-        check(dW, widened(dW_start, dW->n), SUMMED, "conv2d_backward_params dW %s, beta %g",
-              conv_text(&s), beta);
+        check(dW, widened(dW_start, dW->n), tolerance_of(device, &s),
+              "conv2d_backward_params dW %s, beta %g", conv_text(&s), beta);
         double *expected_db = widened(db_start, db->n);
         if (with_bias)
             check(db, expected_db, SUMMED, "conv2d_backward_params db %s, beta %g", conv_text(&s),
@@ -1194,6 +1209,51 @@ static void test_same_bits_of_large_gradients(void **state) {
     devices_close();
 }
 
+// ---- the price of fewer multiplications --------------------------------------------------------
+
+// The largest error, in terms of the root mean square of what is expected.
+static double error_of(Block *out, const float *expected) {
+    const float *got = read_back(out);
+    double largest = 0, squares = 0;
+    for (size_t i = 0; i < out->n; i++) {
+        double error = fabs((double)got[i] - expected[i]);
+        if (!(error <= largest)) largest = error; // a NaN stays
+        squares += (double)expected[i] * expected[i];
+    }
+    return largest / sqrt(squares / (double)out->n);
+}
+
+// The layers of ResNet-18. Plain sums, as BLAS makes them, come to 1e-6 here.
+static void test_error_of_winograd(void **state) {
+    (void)state;
+    const int layers[][2] = {{64, 28}, {128, 14}, {256, 7}, {512, 4}}; // channels, pixels
+    for (size_t i = 0; i < COUNT(layers); i++) {
+        int C = layers[i][0], H = layers[i][1];
+        Conv s = conv_of((int[]){1, C, H, H, C, 3, 3, 1, 1, 1, 1});
+        assert_true(winograd_suits(&s));
+        Device *device = cpu_device(0);
+        Block *X = input(device, size_X(&s)), *W = input(device, size_W(&s));
+        Block *dY = input(device, size_Y(&s));
+        Block *Y = output(device, size_Y(&s), 0), *dX = output(device, size_X(&s), 0);
+        Block *dW = output(device, size_W(&s), 0);
+        launch(device, conv2d_forward, .X = X->at, .W = W->at, .Y = Y->at, .s = s);
+        launch(device, conv2d_backward_input, .dY = dY->at, .W = W->at, .dX = dX->at, .s = s);
+        launch(device, conv2d_backward_params, .dY = dY->at, .X = X->at, .dW = dW->at, .s = s);
+        conv2d_forward_naive(
+            &(struct conv2d_forward_args){.X = X->values, .W = W->values, .Y = Y->values, .s = s});
+        conv2d_backward_input_naive(&(struct conv2d_backward_input_args){
+            .dY = dY->values, .W = W->values, .dX = dX->values, .s = s});
+        conv2d_backward_params_naive(&(struct conv2d_backward_params_args){
+            .dY = dY->values, .X = X->values, .dW = dW->values, .s = s});
+        printf("%d channels of %d x %d: error %.1e, dX %.1e, dW %.1e\n", C, H, H,
+               error_of(Y, Y->values), error_of(dX, dX->values), error_of(dW, dW->values));
+        assert_true(error_of(Y, Y->values) <= WINOGRAD_RMS);
+        assert_true(error_of(dX, dX->values) <= WINOGRAD_RMS);
+        assert_true(error_of(dW, dW->values) <= WINOGRAD_RMS);
+        free_blocks();
+    }
+}
+
 // ---- small examples, worked out by hand ------------------------------------------------------
 
 // The device's kernel and, without a device, the naive one must both give these numbers.
@@ -1730,6 +1790,7 @@ int main(int argc, char *argv[]) {
         ON_BOTH(test_same_bits_run_after_run),
         UNLESS_SIMULATED(test_same_bits_for_any_number_of_threads),
         UNLESS_SIMULATED(test_same_bits_of_large_gradients),
+        UNLESS_SIMULATED(test_error_of_winograd),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     devices_close();

@@ -2,6 +2,7 @@
 // computed, in seven plain loops each; then how it is computed fast, as matrix products.
 #include "cpu.h"
 #include "naive.h"
+#include "winograd.h"
 
 #include <cblas.h>
 #include <math.h>
@@ -310,6 +311,10 @@ static void scatter(const struct conv2d_forward_args *a, Tile t, float *from) {
 
 CPU_KERNEL(conv2d_forward) {
     const Shape *s = &a->s;
+    if (winograd_suits(s) && !a->pooled) {
+        winograd_forward(lane, a);
+        return;
+    }
     int images = images_per_tile(s), K = (int)w_size(s);
     Scratch size = scratch_for(s, (Tile){.images = images, .channels = s->C, .pooled = a->pooled});
     float *scratch =
@@ -342,6 +347,10 @@ static void unpad_images(const Shape *s, Tile t, const float *padded, float *dX,
 
 CPU_KERNEL(conv2d_backward_input) {
     const Shape *s = &a->s;
+    if (winograd_suits(s) && !a->pooled) {
+        winograd_backward_input(lane, a);
+        return;
+    }
     int images = images_per_tile(s), K = (int)w_size(s);
     Scratch size = scratch_for(s, (Tile){.images = images, .channels = s->C, .pooled = a->pooled});
     float *scratch =
@@ -405,19 +414,17 @@ SIMD_CLONES static double sum_of_pooled(const float *x, const unsigned char *poo
     return total;
 }
 
-// db[m] = the sum of channel m over the group's images.
-static void channel_sums(const struct conv2d_backward_params_args *a, Tile group, float *db) {
+// The sum of channel m of dY over a group of images.
+static double channel_sum(const struct conv2d_backward_params_args *a, int m, Tile group) {
     const Shape *s = &a->s;
     size_t n = a->pooled ? windows_2x2(s) : out_pixels(s);
-    for (int m = 0; m < s->M; m++) {
-        double total = 0;
-        for (int image = group.first; image < group.first + group.images; image++) {
-            size_t at = ((size_t)image * s->M + m) * n;
-            total += a->pooled ? sum_of_pooled(a->dY + at, a->pooled + 2 * at, n)
-                               : sum_of(a->dY + at, n);
-        }
-        db[m] = (float)total;
+    double total = 0;
+    for (int image = group.first; image < group.first + group.images; image++) {
+        size_t at = ((size_t)image * s->M + m) * n;
+        total +=
+            a->pooled ? sum_of_pooled(a->dY + at, a->pooled + 2 * at, n) : sum_of(a->dY + at, n);
     }
+    return total;
 }
 
 // dW of the group's images and channels, into the columns of dW that belong to those channels.
@@ -450,8 +457,23 @@ static void store(float *out, const float *sum, size_t n, float beta) {
     for (size_t i = 0; i < n; i++) out[i] = beta != 0 ? out[i] + sum[i] : sum[i];
 }
 
+// db without dW
+static void add_channel_sums(const CpuLane *lane, const struct conv2d_backward_params_args *a) {
+    Tile all = tile_of_images(&a->s, 0, a->s.N, a->pooled);
+#pragma omp parallel for num_threads(lane->threads) schedule(static)
+    for (int m = 0; m < a->s.M; m++) {
+        double sum = channel_sum(a, m, all);
+        a->db[m] = (float)(a->beta != 0 ? a->db[m] + sum : sum);
+    }
+}
+
 CPU_KERNEL(conv2d_backward_params) {
     const Shape *s = &a->s;
+    if (winograd_suits(s) && !a->pooled) {
+        winograd_backward_weights(lane, a);
+        if (a->db) add_channel_sums(lane, a);
+        return;
+    }
     SumTree tree = tree_of_images(s);
     int images = images_per_product(s, tree.group), channels = channels_per_slice(s);
     int slices = s->C > 0 ? (s->C + channels - 1) / channels : 1;
@@ -472,7 +494,8 @@ CPU_KERNEL(conv2d_backward_params) {
             float *mine = scratch + (size_t)omp_get_thread_num() * per_thread;
             float *sum = sums + (size_t)group * per_part;
             weights_of_group(a, t, images, sum, mine, size);
-            if (a->db && slice == 0) channel_sums(a, t, sum + weights);
+            for (int m = 0; m < s->M && a->db && slice == 0; m++)
+                sum[weights + m] = (float)channel_sum(a, m, t);
         }
     add_parts(sums, per_part, tree.groups, weights + (size_t)s->M, lane->threads);
     store(a->dW, sums, weights, a->beta);

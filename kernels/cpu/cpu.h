@@ -49,6 +49,8 @@ void cpu_kernels_init(void);
 #define SIMD_CLONES
 #endif
 
+#define INLINE static inline __attribute__((always_inline))
+
 // Not worth waking other threads for less than this many floats.
 enum { PARALLEL_FLOATS = 16384 };
 
