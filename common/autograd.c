@@ -26,9 +26,20 @@ typedef struct Arena {
 
 // ---- one tape per device ---------------------------------------------------------------------
 
+// Memory for the gradient of an activation. That lives for a short time: from the first operation
+// that adds to it, backward, until it has been passed on. Then the next one of its size takes over.
+typedef struct Loan {
+    Device *device;
+    void *memory;
+    size_t bytes, lent; // that it has, and that are in use: 0 if it is free
+} Loan;
+
 typedef struct Tape {
     Arena small, large;
     size_t step_bytes; // handed out in this step
+    Loan *loans;
+    int num_loans;
+    size_t lent, most_lent; // bytes: now, and at most in this step
     Node *nodes;
     int num_nodes, max_nodes;
     Tensor **tensors; // the headers of the arena's tensors, on the host; reused like the arena
@@ -59,10 +70,12 @@ static void *take(Arena *arena, Device *device, size_t bytes, size_t chunk_bytes
     return memory;
 }
 
+static size_t aligned(size_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
+
 static void *arena_alloc(Device *device, size_t bytes) {
     if (bytes == 0) return NULL;
     Tape *tape = tape_of(device);
-    bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    bytes = aligned(bytes);
     tape->step_bytes += bytes;
     return bytes > LARGE_BYTES ? take(&tape->large, device, bytes, bytes)
                                : take(&tape->small, device, bytes, CHUNK_BYTES);
@@ -84,18 +97,59 @@ static void arena_free(Arena *arena) {
     free(arena->chunks);
 }
 
+// ---- loans: taken and given back in the same order in each step, so at the same addresses -------
+
+// The first that is free and large enough. So the second step, which finds all that the first one
+// made, takes the same ones.
+static Loan *find_loan(Tape *tape, Device *device, size_t bytes) {
+    for (int i = 0; i < tape->num_loans; i++)
+        if (!tape->loans[i].lent && tape->loans[i].bytes >= bytes) return &tape->loans[i];
+    tape->loans = xrealloc(tape->loans, sizeof(Loan) * (size_t)(tape->num_loans + 1));
+    tape->loans[tape->num_loans] = (Loan){device, device_alloc(device, bytes), bytes, 0};
+    return &tape->loans[tape->num_loans++];
+}
+
+static void *lend(Device *device, size_t bytes) {
+    if (bytes == 0) return NULL;
+    Tape *tape = tape_of(device);
+    Loan *loan = find_loan(tape, device, aligned(bytes));
+    loan->lent = aligned(bytes);
+    tape->lent += loan->lent;
+    if (tape->lent > tape->most_lent) tape->most_lent = tape->lent;
+    return loan->memory;
+}
+
+// False if the memory was not lent. The device's queue keeps the order: who gets it next writes to
+// it after everything that is enqueued now.
+static bool give_back(Tape *tape, const void *memory) {
+    for (int i = 0; i < tape->num_loans; i++)
+        if (tape->loans[i].memory == memory && tape->loans[i].lent) {
+            tape->lent -= tape->loans[i].lent;
+            tape->loans[i].lent = 0;
+            return true;
+        }
+    return false;
+}
+
 void begin_step(Device *device) {
     Tape *tape = tape_of(device);
+    for (int i = 0; i < tape->num_loans; i++) tape->loans[i].lent = 0;
+    tape->lent = tape->most_lent = 0;
     arena_rewind(&tape->small);
     arena_rewind(&tape->large);
     tape->step_bytes = 0;
     tape->num_nodes = tape->num_tensors = 0;
 }
 
-size_t arena_used_bytes(const Device *device) { return tape_of(device)->step_bytes; }
+size_t arena_used_bytes(const Device *device) {
+    return tape_of(device)->step_bytes + tape_of(device)->most_lent;
+}
 
 size_t arena_reserved_bytes(const Device *device) {
-    return arena_size(&tape_of(device)->small) + arena_size(&tape_of(device)->large);
+    const Tape *tape = tape_of(device);
+    size_t bytes = arena_size(&tape->small) + arena_size(&tape->large);
+    for (int i = 0; i < tape->num_loans; i++) bytes += tape->loans[i].bytes;
+    return bytes;
 }
 
 void autograd_close(void) {
@@ -104,6 +158,9 @@ void autograd_close(void) {
         Tape *tape = &tapes[id];
         arena_free(&tape->small);
         arena_free(&tape->large);
+        for (int i = 0; i < tape->num_loans; i++)
+            device_free(tape->loans[i].device, tape->loans[i].memory);
+        free(tape->loans);
         for (int i = 0; i < tape->max_tensors; i++) free(tape->tensors[i]);
         free(tape->nodes);
         free(tape->tensors);
@@ -157,6 +214,13 @@ Tensor *arena_view(Tensor *t, int ndim, const int *shape) {
 
 // ---- tape ------------------------------------------------------------------------------------
 
+// The same header for a tensor's gradient; its memory is lent when backward() comes to it.
+static void promise_grad(Tensor *t) {
+    if (t->requires_grad) return; // an operation in place: it has one
+    t->requires_grad = true;
+    t->grad = header_of_shape(t->device, t->ndim, t->shape);
+}
+
 void set_grad_enabled(bool enabled) { grad_enabled = enabled; }
 
 bool needs_grad(const Tensor *a, const Tensor *b, const Tensor *c) {
@@ -171,10 +235,49 @@ void tape_push(Device *device, Node node) {
         tape->nodes = xrealloc(tape->nodes, sizeof(Node) * (size_t)tape->max_nodes);
     }
     tape->nodes[tape->num_nodes++] = node;
+    promise_grad(node.out);
 }
 
 // A view shares its base's gradient, so whether that holds a value is known to the base alone.
 static Tensor *owner_of_grad(Tensor *t) { return t->base ? t->base : t; }
+
+static bool same_memory(const Tensor *a, const Tensor *b) { return a && a->data == b->data; }
+
+bool tape_reads(const Tensor *t) {
+    const Tape *tape = tape_of(t->device);
+    for (int n = 0; n < tape->num_nodes; n++) {
+        const Node *node = &tape->nodes[n];
+        if (node->reads_out && same_memory(node->out, t)) return true;
+        for (int i = 0; i < 3 && node->reads_in; i++)
+            if (same_memory(node->in[i], t)) return true;
+    }
+    return false;
+}
+
+bool tape_made(const Tensor *t) {
+    const Tape *tape = tape_of(t->device);
+    for (int n = 0; n < tape->num_nodes; n++)
+        if (same_memory(tape->nodes[n].out, t)) return true;
+    return false;
+}
+
+// From now on the gradient has memory, if it is to be computed.
+static void need_grad(Tensor *t) {
+    if (!t || !t->requires_grad) return;
+    Tensor *grad = owner_of_grad(t)->grad;
+    if (!grad->data) grad->data = lend(t->device, tensor_bytes(grad));
+    t->grad->data = grad->data;
+}
+
+// The node has passed on its output's gradient, which nobody needs any more. An operation in place
+// has not: its output is its input as well.
+static void spend_grad(const Node *node) {
+    Tensor *owner = owner_of_grad(node->out);
+    for (int i = 0; i < 3; i++)
+        if (node->in[i] && owner_of_grad(node->in[i]) == owner) return;
+    owner->grad_spent = true;
+    if (give_back(tape_of(owner->device), owner->grad->data)) owner->grad->data = NULL;
+}
 
 // A gradient that comes after its node has run would be lost, as for two losses that share
 // activations.
@@ -201,8 +304,9 @@ static void walk_in_reverse(Tape *tape) {
         Node node = tape->nodes[i];
         if (owner_of_grad(node.out)->grad_filled) {
             CHECK(node.backward, "an operation of several devices together needs backward_all()");
+            for (int in = 0; in < 3; in++) need_grad(node.in[in]);
             node.backward(&node);
-            owner_of_grad(node.out)->grad_spent = true;
+            spend_grad(&node);
         } else {
             tape->nodes[--kept] = node;
         }
@@ -216,6 +320,7 @@ static void start_at_loss(Tensor *loss) {
     CHECK(numel(loss) == 1, "backward() starts at a loss of one element; sum() the losses first");
     CHECK(loss->requires_grad, "nothing that this loss was computed from requires a gradient");
     owner_of_new_grad(loss)->grad_filled = true;
+    need_grad(loss);
     tensor_fill(loss->grad, 1);
 }
 
@@ -227,6 +332,7 @@ void backward(Tensor *loss) {
 void backward_from(Tensor *Y, const Tensor *dY) {
     CHECK(Y->requires_grad, "nothing that Y was computed from requires a gradient");
     owner_of_new_grad(Y)->grad_filled = true;
+    need_grad(Y);
     tensor_copy(Y->grad, dY);
     walk_in_reverse(tape_of(Y->device));
 }
@@ -240,12 +346,13 @@ static void backward_of_all(Node *const nodes[], int k) {
                   nodes[i]->backward_together == nodes[0]->backward_together &&
                   owner_of_grad(nodes[i]->out)->grad_filled,
               "backward_all(): all devices must have run the same operations for these losses");
-        owner_of_grad(nodes[i]->out)->grad_spent = true;
+        for (int in = 0; in < 3; in++) need_grad(nodes[i]->in[in]);
     }
     if (nodes[0]->backward_together)
         nodes[0]->backward_together(nodes, k);
     else
         for (int i = 0; i < k; i++) nodes[i]->backward(nodes[i]);
+    for (int i = 0; i < k; i++) spend_grad(nodes[i]);
 }
 
 void backward_all(Tensor *const losses[], int k) {

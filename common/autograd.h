@@ -1,9 +1,11 @@
 // autograd.h: the tape. Differentiable operations (functional.h) write down on their device's tape
 // what they did; backward() walks it in reverse and computes the gradients.
 //
-// Everything an operation makes (its output, the output's gradient, its entry on the tape) comes
-// from the device's arena: one block of memory that is used from the start again in each step. So a
-// training step allocates nothing, and the same step uses the same addresses each time.
+// What an operation makes (its output, its entry on the tape) comes from the device's arena: one
+// block of memory that is used from the start again in each step. The gradient of an output has
+// memory only while backward() needs it, and then the next one has it. So a training step allocates
+// nothing, the same step uses the same addresses each time, and at most a few gradients are there
+// at once.
 #ifndef AUTOGRAD_H
 #define AUTOGRAD_H
 
@@ -28,19 +30,22 @@ void backward_all(Tensor *const losses[], int k);
 
 // ---- for those who write operations ----------------------------------------------------------
 
-// A tensor in the arena of the device; with a gradient if `requires_grad`. Contents undefined.
+// A tensor in the arena of the device; with a gradient if `requires_grad`, which then stays for the
+// whole step. Contents undefined.
 Tensor *arena_tensor(Device *device, int ndim, const int *shape, bool requires_grad);
 // The same memory (and gradient) seen with another shape of as many elements.
 Tensor *arena_view(Tensor *t, int ndim, const int *shape);
 
-// One entry of the tape. `backward` reads out->grad and adds to the gradients of the inputs.
+// One entry of the tape. `backward` reads out->grad and adds to the gradients of the inputs. After
+// it, out->grad is gone.
 typedef struct Node Node;
 struct Node {
     void (*backward)(Node *node);
     // Instead of `backward`, for an operation of k devices together: gets the entries of all.
     void (*backward_together)(Node *const nodes[], int k);
-    Tensor *out, *in[3]; // in[i] may be NULL
-    Tensor *saved;       // what forward keeps for backward, if anything
+    Tensor *out, *in[3];      // in[i] may be NULL; `out` is one of them in an operation in place
+    bool reads_in, reads_out; // whether backward needs their values
+    Tensor *saved;            // what forward keeps for backward, if anything
     struct conv2d_shape conv;
     struct avg_pool2d_shape pool;
     int transposed;
@@ -50,7 +55,13 @@ struct Node {
 
 // Whether an operation on these inputs is to be recorded.
 bool needs_grad(const Tensor *a, const Tensor *b, const Tensor *c);
+// Records it. From now on node.out requires a gradient.
 void tape_push(Device *device, Node node);
+
+// For operations in place: whether some recorded operation will need the values of t, and whether t
+// is the output of one (else it is the user's own).
+bool tape_reads(const Tensor *t);
+bool tape_made(const Tensor *t);
 
 // The `beta` of a kernel that writes the gradient of t: 0 the first time in a step, then 1. Counts
 // as writing it.
@@ -59,7 +70,8 @@ float grad_beta(Tensor *t);
 // Frees the arenas and tapes of all devices. To be called before devices_close().
 void autograd_close(void);
 
-// Bytes that the arena of a device holds in this step, and has reserved.
+// Bytes that activations and their gradients took in this step, at most, on a device; and those
+// that are reserved for them.
 size_t arena_used_bytes(const Device *device);
 size_t arena_reserved_bytes(const Device *device);
 

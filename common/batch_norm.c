@@ -86,7 +86,7 @@ static Tensor *running_statistics(BatchNormTensors layer) {
 static Tensor *normalise(Tensor *X, BatchNormTensors layer, Tensor *statistics, Node node) {
     Shape s = shape_of(X);
     bool record = needs_grad(X, layer.weight, layer.bias);
-    Tensor *Y = arena_tensor(X->device, X->ndim, X->shape, record);
+    Tensor *Y = arena_tensor(X->device, X->ndim, X->shape, false);
     launch(X->device, batch_norm_forward, .X = X->data, .mean = mean_of(statistics),
            .var = var_of(statistics, s.C), .weight = layer.weight->data, .bias = layer.bias->data,
            .Y = Y->data, .eps = node.eps, .N = s.N, .C = s.C, .S = s.S);
@@ -95,6 +95,7 @@ static Tensor *normalise(Tensor *X, BatchNormTensors layer, Tensor *statistics, 
     node.in[1] = layer.weight;
     node.in[2] = layer.bias;
     node.saved = statistics;
+    node.reads_in = true;
     if (record) tape_push(X->device, node);
     return Y;
 }

@@ -21,12 +21,10 @@ static _Noreturn void wrong_shape(const char *operation, const char *expected, c
         shape_text(b), label(a), shape_text(a));
 }
 
-static Tensor *output(Device *device, bool requires_grad, int ndim, const int *shape) {
-    return arena_tensor(device, ndim, shape, requires_grad);
-}
-#define OUTPUT(device, requires_grad, ...)                                                         \
-    output((device), (requires_grad), (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)),           \
-           (const int[]){__VA_ARGS__})
+// A tensor for what an operation computes; tape_push() gives it a gradient.
+#define OUTPUT(device, ...)                                                                        \
+    arena_tensor((device), (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)),                      \
+                 (const int[]){__VA_ARGS__}, false)
 
 // How many windows fit: the formula of both convolution and pooling.
 static int windows(int size, int padding, int kernel, int stride) {
@@ -99,16 +97,17 @@ static Tensor *conv2d_and(bool relu_and_pool, Tensor *X, Tensor *W, Tensor *b,
     s.out_h = out_h * window, s.out_w = out_w * window; // what fills no window is not computed
 
     bool record = needs_grad(X, W, b);
-    Tensor *Y = OUTPUT(X->device, record, s.N, s.M, out_h, out_w);
-    Tensor *saved =
-        relu_and_pool ? OUTPUT(X->device, false, (int)((numel(Y) + 1) / 2)) : NULL; // bytes
+    Tensor *Y = OUTPUT(X->device, s.N, s.M, out_h, out_w);
+    Tensor *saved = relu_and_pool ? OUTPUT(X->device, (int)((numel(Y) + 1) / 2)) : NULL; // bytes
     launch(X->device, conv2d_forward, .X = X->data, .W = W->data, .b = b ? b->data : NULL,
            .Y = Y->data, .s = s, .pooled = bytes_of(saved));
     if (record)
-        tape_push(
-            X->device,
-            (Node){
-                .backward = conv2d_backward, .out = Y, .in = {X, W, b}, .saved = saved, .conv = s});
+        tape_push(X->device, (Node){.backward = conv2d_backward,
+                                    .out = Y,
+                                    .in = {X, W, b},
+                                    .reads_in = true,
+                                    .saved = saved,
+                                    .conv = s});
     return Y;
 }
 
@@ -147,7 +146,7 @@ Tensor *avg_pool2d_with(Tensor *X, AvgPool2dOptions o) {
     CHECK(s.out_h > 0 && s.out_w > 0, "avg_pool2d: the image is smaller than the window");
 
     bool record = needs_grad(X, NULL, NULL);
-    Tensor *Y = OUTPUT(X->device, record, s.N, s.C, s.out_h, s.out_w);
+    Tensor *Y = OUTPUT(X->device, s.N, s.C, s.out_h, s.out_w);
     launch(X->device, avg_pool2d_forward, .X = X->data, .Y = Y->data, .s = s);
     if (record)
         tape_push(X->device,
@@ -166,10 +165,38 @@ static void relu_backward(Node *node) {
 
 Tensor *relu(Tensor *X) {
     bool record = needs_grad(X, NULL, NULL);
-    Tensor *Y = output(X->device, record, X->ndim, X->shape);
+    Tensor *Y = arena_tensor(X->device, X->ndim, X->shape, false);
     launch(X->device, relu_forward, .X = X->data, .Y = Y->data, .n = numel(X));
-    if (record) tape_push(X->device, (Node){.backward = relu_backward, .out = Y, .in = {X}});
+    if (record)
+        tape_push(X->device,
+                  (Node){.backward = relu_backward, .out = Y, .in = {X}, .reads_out = true});
     return Y;
+}
+
+// The gradient is changed in place, too.
+static void relu_in_place_backward(Node *node) {
+    Tensor *Y = node->out;
+    launch(Y->device, relu_backward, .Y = Y->data, .dY = Y->grad->data, .dX = Y->grad->data,
+           .beta = 0, .n = numel(Y));
+}
+
+// As in PyTorch, what backward() needs cannot be overwritten.
+static void check_in_place(const char *operation, const Tensor *X) {
+    bool empty = numel(X) == 0;
+    if (!empty && needs_grad(X, NULL, NULL) && (tape_reads(X) || !tape_made(X)))
+        die("the operation without _ makes a tensor of its own",
+            "%s: %s %s cannot be overwritten, its values are needed for gradients", operation,
+            label(X), shape_text(X));
+}
+
+Tensor *relu_(Tensor *X) {
+    check_in_place("relu_", X);
+    launch(X->device, relu_forward, .X = X->data, .Y = X->data, .n = numel(X));
+    if (needs_grad(X, NULL, NULL))
+        tape_push(
+            X->device,
+            (Node){.backward = relu_in_place_backward, .out = X, .in = {X}, .reads_out = true});
+    return X;
 }
 
 // ---- add -------------------------------------------------------------------------------------
@@ -185,15 +212,34 @@ static void add_backward(Node *node) {
         if (node->in[i]->requires_grad) launch_add_backward(node->out, node->in[i]);
 }
 
-Tensor *add(Tensor *A, Tensor *B) {
+static void check_add(const Tensor *A, const Tensor *B) {
     check_same_device("add", A, B);
-    if (A->ndim != B->ndim || memcmp(A->shape, B->shape, sizeof(int) * (size_t)A->ndim) != 0)
+    if (!same_shape(A, B))
         wrong_shape("add", "A and B have the same shape: nothing is broadcast", A, B);
+}
+
+Tensor *add(Tensor *A, Tensor *B) {
+    check_add(A, B);
     bool record = needs_grad(A, B, NULL);
-    Tensor *Y = output(A->device, record, A->ndim, A->shape);
+    Tensor *Y = arena_tensor(A->device, A->ndim, A->shape, false);
     launch(A->device, add_forward, .A = A->data, .B = B->data, .Y = Y->data, .n = numel(A));
     if (record) tape_push(A->device, (Node){.backward = add_backward, .out = Y, .in = {A, B}});
     return Y;
+}
+
+// A's gradient is already that of the sum.
+static void add_in_place_backward(Node *node) {
+    if (node->in[1]->requires_grad) launch_add_backward(node->out, node->in[1]);
+}
+
+Tensor *add_(Tensor *A, Tensor *B) {
+    check_add(A, B);
+    check_in_place("add_", A);
+    CHECK(A->data != B->data || !A->data, "add_: A and B are two tensors");
+    launch(A->device, add, .y = A->data, .x = B->data, .n = numel(A));
+    if (needs_grad(A, B, NULL))
+        tape_push(A->device, (Node){.backward = add_in_place_backward, .out = A, .in = {A, B}});
+    return A;
 }
 
 // ---- matrix products -------------------------------------------------------------------------
@@ -222,12 +268,14 @@ static Tensor *product(const char *name, Tensor *A, Tensor *B, bool transposed) 
         wrong_shape(name, transposed ? "X is (n,in), W is (out,in)" : "A is (n,k), B is (k,m)", A,
                     B);
     bool record = needs_grad(A, B, NULL);
-    Tensor *C = OUTPUT(A->device, record, A->shape[0], B->shape[transposed ? 0 : 1]);
+    Tensor *C = OUTPUT(A->device, A->shape[0], B->shape[transposed ? 0 : 1]);
     launch_gemm(A->device, A, false, B, transposed, C, 0);
     if (record)
-        tape_push(
-            A->device,
-            (Node){.backward = product_backward, .out = C, .in = {A, B}, .transposed = transposed});
+        tape_push(A->device, (Node){.backward = product_backward,
+                                    .out = C,
+                                    .in = {A, B},
+                                    .reads_in = true,
+                                    .transposed = transposed});
     return C;
 }
 
@@ -246,7 +294,7 @@ Tensor *add_bias(Tensor *X, Tensor *b) {
     if (X->ndim != 2 || b->ndim != 1 || X->shape[1] != b->shape[0])
         wrong_shape("add_bias", "X is (n,m), b is (m)", X, b);
     bool record = needs_grad(X, b, NULL);
-    Tensor *Y = output(X->device, record, 2, X->shape);
+    Tensor *Y = arena_tensor(X->device, 2, X->shape, false);
     launch(X->device, add_bias_forward, .X = X->data, .b = b->data, .Y = Y->data,
            .rows = X->shape[0], .cols = X->shape[1]);
     if (record) tape_push(X->device, (Node){.backward = add_bias_backward, .out = Y, .in = {X, b}});
@@ -303,8 +351,8 @@ Tensor *cross_entropy(Tensor *y_hat, Tensor *y) {
     if (y_hat->ndim != 2 || y->ndim != 1 || y_hat->shape[0] != y->shape[0])
         wrong_shape("cross_entropy", "y_hat is (n,classes), y is (n)", y_hat, y);
     bool record = needs_grad(y_hat, NULL, NULL);
-    Tensor *losses = OUTPUT(y_hat->device, record, y_hat->shape[0]);
-    Tensor *probs = output(y_hat->device, false, 2, y_hat->shape);
+    Tensor *losses = OUTPUT(y_hat->device, y_hat->shape[0]);
+    Tensor *probs = arena_tensor(y_hat->device, 2, y_hat->shape, false);
     launch(y_hat->device, cross_entropy_forward, .logits = y_hat->data, .labels = y->data,
            .losses = losses->data, .probs = probs->data, .rows = y_hat->shape[0],
            .classes = y_hat->shape[1]);
@@ -324,7 +372,7 @@ static void sum_backward(Node *node) {
 
 Tensor *sum(Tensor *X) {
     bool record = needs_grad(X, NULL, NULL);
-    Tensor *total = OUTPUT(X->device, record, 1);
+    Tensor *total = OUTPUT(X->device, 1);
     launch(X->device, sum_forward, .x = X->data, .out = total->data, .n = numel(X));
     if (record) tape_push(X->device, (Node){.backward = sum_backward, .out = total, .in = {X}});
     return total;

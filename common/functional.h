@@ -46,6 +46,11 @@ Tensor *relu(Tensor *X);
 // A + B, elementwise, for two tensors of one shape. torch.add
 Tensor *add(Tensor *A, Tensor *B);
 
+// The same in place, as PyTorch's relu_ and add_: the result is in the memory of X, or A, and is
+// returned. Saves memory; an error where the old values are needed for some gradient.
+Tensor *relu_(Tensor *X);
+Tensor *add_(Tensor *A, Tensor *B);
+
 // The matrix product A B. A (n,k), B (k,m) -> (n,m). torch.mm
 Tensor *mm(Tensor *A, Tensor *B);
 

@@ -228,11 +228,11 @@ static void residual_forward(Module *m, Tensor *X[], int k) {
     for (int i = 0; i < k; i++) Y[i] = X[i];
     pass(m, "conv1", Y, k);
     pass(m, "bn1", Y, k);
-    for (int i = 0; i < k; i++) Y[i] = relu(Y[i]);
+    for (int i = 0; i < k; i++) Y[i] = relu_(Y[i]);
     pass(m, "conv2", Y, k);
     pass(m, "bn2", Y, k);
     if (child(m, "conv3")) pass(m, "conv3", X, k);
-    for (int i = 0; i < k; i++) X[i] = relu(add(Y[i], X[i]));
+    for (int i = 0; i < k; i++) X[i] = relu_(add_(Y[i], X[i]));
 }
 
 Module *residual_module(int in_channels, int out_channels, ResidualOptions o) {

@@ -109,14 +109,14 @@ struct sum_backward_args {
     size_t n;
 };
 
-// Y = max(X, 0); a NaN stays NaN, so that it is seen in the loss
+// Y = max(X, 0); a NaN stays NaN, so that it is seen in the loss. Y may be X.
 struct relu_forward_args {
     const float *X;
     float *Y;
     size_t n;
 };
 
-// dX = beta dX + (Y > 0 ? dY : 0). The slope at 0 is 0, as in PyTorch.
+// dX = beta dX + (Y > 0 ? dY : 0). The slope at 0 is 0, as in PyTorch. dX may be dY.
 struct relu_backward_args {
     const float *Y, *dY;
     float *dX, beta;

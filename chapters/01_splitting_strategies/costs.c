@@ -102,15 +102,24 @@ void stages_of(const Network *network, int k, int first[]) {
 
 static double larger_part(int n, int k) { return equal_part(n, k, 0).count; }
 
+// The gradient of what an operation computed is there until it has been passed on: backward, those
+// of two operations at a time.
+static double gradients_at_once(const Layer *layer) {
+    return 2.0 * layer->out * layer->side * layer->side;
+}
+
 // A pipeline's stage. All microbatches have gone forward before the first goes back, so all n rows
-// are kept. What arrives from the stage before is kept too.
+// are kept. What arrives from the stage before is kept too, and so is its gradient.
 static Memory stage_memory(const Network *network, int first, int end, int n) {
     double image = (double)network->channels * network->side * network->side;
     double params = 0, kept = first == 0 ? image : 2 * layer_sent(&network->layers[first - 1]);
+    double gradients = 0;
     for (int l = first; l < end; l++) {
         params += 2 * layer_params(&network->layers[l]);
-        kept += 2 * layer_kept(&network->layers[l]);
+        kept += layer_kept(&network->layers[l]);
+        gradients = fmax(gradients, gradients_at_once(&network->layers[l]));
     }
+    kept += gradients;
     params *= sizeof(float), kept *= n * (double)sizeof(float);
     return (Memory){params, kept, params + kept};
 }
@@ -118,12 +127,15 @@ static Memory stage_memory(const Network *network, int first, int end, int n) {
 // Device 0 has the larger part of the channels of each layer, and all channels after each gather.
 static Memory memory_within(const Network *network, int k, int n) {
     double params = 0, kept = (double)network->channels * network->side * network->side;
+    double gradients = 0;
     for (int l = 0; l < network->num_layers; l++) {
         const Layer *layer = &network->layers[l];
         double share = larger_part(layer->out, k) / layer->out;
         params += 2 * layer_params(layer) * share;
-        kept += 2 * (layer_kept(layer) * share + layer_sent(layer));
+        kept += layer_kept(layer) * share + 2 * layer_sent(layer);
+        gradients = fmax(gradients, gradients_at_once(layer) * share);
     }
+    kept += gradients;
     params *= sizeof(float), kept *= n * (double)sizeof(float);
     return (Memory){params, kept, params + kept};
 }
