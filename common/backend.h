@@ -61,6 +61,8 @@ struct Device {
 // The device with that number (see device_id()), NULL if it is not open.
 Device *device_of_id(int id);
 
+bool tf32_allowed(void); // see allow_tf32()
+
 extern const Backend cpu_backend;
 // NULL in a program that was built without CUDA (then cuda_none.c is linked, else device_cuda.c).
 const Backend *cuda_backend(void);

@@ -13,7 +13,7 @@
 enum { HOST_ID = NUM_DEVICE_IDS - 1, MAX_CORES = 1024 };
 
 static struct {
-    bool chosen;
+    bool chosen, tf32;
     const Backend *backend; // of the devices that try_gpu() opens
     int gpus, threads;
     Device *devices[NUM_DEVICE_IDS]; // by id; NULL if not open
@@ -54,6 +54,9 @@ void devices_init(BackendChoice choice, int threads) {
     system_.threads = threads > 0 ? threads : cores_of_this_process();
     system_.chosen = true;
 }
+
+void allow_tf32(bool allowed) { system_.tf32 = allowed; }
+bool tf32_allowed(void) { return system_.tf32; }
 
 static void choose_if_nobody_did(void) {
     if (!system_.chosen) devices_init(BACKEND_AUTO, 0);

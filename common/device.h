@@ -31,6 +31,11 @@ typedef enum { BACKEND_AUTO, BACKEND_CPU, BACKEND_CUDA } BackendChoice;
 // error.
 void devices_init(BackendChoice choice, int threads);
 
+// Whether the matrix products of GPUs that are opened from now on may keep only 10 bits of each
+// factor (TF32, on tensor cores), as torch.backends.cuda.matmul.allow_tf32. At first: no; then a
+// GPU would not agree with a CPU.
+void allow_tf32(bool allowed);
+
 // The number of GPUs that devices are opened on; 0 when devices are CPU workers.
 int num_gpus(void);
 

@@ -82,7 +82,7 @@ static int cuda_count(const char **why) {
 static void *cuda_open(Device *device) {
     Queue *queue = xcalloc(1, sizeof *queue);
     use(device);
-    cuda_lane_open(&queue->lane);
+    cuda_lane_open(&queue->lane, tf32_allowed());
     for (int i = 0; i < EVENTS; i++)
         CUDA_CHECK(cudaEventCreateWithFlags(&queue->events[i], cudaEventDisableTiming));
     return queue;

@@ -23,8 +23,9 @@ typedef struct CudaLane {
     size_t scratch_bytes;
 } CudaLane;
 
-// Opens a lane on the current GPU (cudaSetDevice). The first one loads cuBLAS.
-void cuda_lane_open(CudaLane *lane);
+// Opens a lane on the current GPU (cudaSetDevice). The first one loads cuBLAS. Matrix products are
+// in true float32, or, if `tf32`, keep 10 bits of each factor.
+void cuda_lane_open(CudaLane *lane, int tf32);
 // Waits for the lane's work, then frees all it has. The lane's GPU must be the current one.
 void cuda_lane_close(CudaLane *lane);
 

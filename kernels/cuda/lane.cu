@@ -3,7 +3,7 @@
 
 // ---- lanes -----------------------------------------------------------------------------------
 
-void cuda_lane_open(CudaLane *lane) {
+void cuda_lane_open(CudaLane *lane, int tf32) {
     const Cublas *blas = cublas_load();
     *lane = {};
     // Non-blocking: no hidden ordering against the default stream, which would make lanes that
@@ -13,9 +13,8 @@ void cuda_lane_open(CudaLane *lane) {
     // stream.
     CUBLAS_CHECK(blas->cublasCreate_v2(&lane->cublas));
     CUBLAS_CHECK(blas->cublasSetStream_v2(lane->cublas, lane->stream));
-    // True float32. TF32 would be faster and keep 10 bits of each factor; then a GPU would not
-    // agree with a CPU.
-    CUBLAS_CHECK(blas->cublasSetMathMode(lane->cublas, CUBLAS_DEFAULT_MATH));
+    CUBLAS_CHECK(blas->cublasSetMathMode(lane->cublas,
+                                         tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH));
 }
 
 void cuda_lane_close(CudaLane *lane) {

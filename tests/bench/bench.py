@@ -1,26 +1,38 @@
 #!/usr/bin/env python3
-"""Times training steps: our C program against PyTorch, on the same machine.
+"""Times training: our C programs against PyTorch, on the same machine.
 
     make bench                                          (or, by hand:)
-    build/torch/bin/python tests/bench/bench.py [--threads N] [--rounds 15] [--only lenet|resnet]
+    build/torch/bin/python tests/bench/bench.py [--threads N] [--rounds N] [--only lenet] [--csv F]
 
 The two run in processes of their own and take turns: a round is some training steps of one, then as
 many of the other, so that whatever else slows the machine hits both. Both use the same number of
-threads, the same synthetic images, the same start and float32; both wait after each step, as the
-book's train() does. Before each turn there is a short pause: idle OpenMP threads spin for a while
-before they sleep, and would take the cores from the other side.
+threads, the same images, the same start and float32; both wait after each step, as the book's
+train() does. Before each turn there is a short pause: idle OpenMP threads spin for a while before
+they sleep, and would take the cores from the other side.
 
-A step is forward, backward and sgd. Ours also copies the minibatch to the device's own memory; on
-a CPU PyTorch has no need to. "ratio" is the median over the rounds of our time / PyTorch's time in
-that round: below 1 we are faster. "loss" is that after the warm-up; it must agree, or the two do
-not do the same work: then the exit status is 1. "2 devices" is our program with the same cores
-divided between two devices.
+lenet, resnet: a training step (forward, backward, sgd) with a minibatch of synthetic images. Ours
+    also copies it to the device's own memory; on a CPU PyTorch has no need to.
+epoch: LeNet's steps as the book's loop makes them, over all of Fashion-MNIST, with PyTorch's
+    DataLoader (four workers, as in d2l) and torchvision's Dataset. In the order of the file, so
+    that both see the same minibatches. "start" is how long a program needs from its start to the
+    end of its first step.
 
-Python 3.9 or later, and torch (for ResNet-18 numpy too) for PyTorch's half. Without torch, only
-ours is timed.
+"ratio" is the median over the rounds of our time / the other's in that round: below 1 we are
+faster. "of sgemm" compares with what a product of large matrices reaches here. "loss" must agree,
+or the two do not do the same work: then the exit status is 1. "2 devices" is our program with the
+same cores divided between two devices. After that: the speed of each convolution, and of allreduce.
+
+With --device cuda all is on one GPU, first in true float32, then with TF32 on both sides; both with
+and without CUDA graphs.
+
+Python 3.9 or later, and torch, torchvision and numpy for PyTorch's half. Without them, only ours is
+timed.
 """
 import argparse
 import collections
+import csv
+import datetime
+import gzip
 import json
 import os
 import platform
@@ -55,7 +67,7 @@ def resnet_flop():
     return 2 * (3 * (stem + forward + 512 * 10) - stem)
 
 
-# ---- PyTorch's half: obeys the same lines as lenet_step.c ------------------------------------
+# ---- PyTorch's half: obeys the same lines as step.c --------------------------------------------
 
 def read_tensors(torch, path):
     """All tensors by name, without the safetensors package: a length, a JSON header, the numbers."""
@@ -68,32 +80,31 @@ def read_tensors(torch, path):
             .reshape(entry["shape"]).clone() for name, entry in header.items()}
 
 
-def lenet_step(torch, X, y, device):
-    """The book's train_batch on one device."""
+def lenet(torch, device):
+    """The book's train_batch on one device, as a function; and the tensors that it changes."""
     F = torch.nn.functional
     start = read_tensors(torch, "tests/reference/lenet.safetensors")
     names = ("W1", "b1", "W2", "b2", "W3", "b3", "W4", "b4")
     params = [start[name].to(device).requires_grad_() for name in names]
 
-    def step():
-        X_here, y_here = X.to(device), y.to(device)
-        h1 = F.relu(F.conv2d(input=X_here, weight=params[0], bias=params[1]))
+    def train(X, y):
+        h1 = F.relu(F.conv2d(input=X, weight=params[0], bias=params[1]))
         h1 = F.avg_pool2d(input=h1, kernel_size=(2, 2), stride=(2, 2))
         h2 = F.relu(F.conv2d(input=h1, weight=params[2], bias=params[3]))
         h2 = F.avg_pool2d(input=h2, kernel_size=(2, 2), stride=(2, 2))
         h2 = h2.reshape(h2.shape[0], -1)
         h3 = F.relu(torch.mm(h2, params[4]) + params[5])
-        loss = F.cross_entropy(torch.mm(h3, params[6]) + params[7], y_here, reduction="none").sum()
+        loss = F.cross_entropy(torch.mm(h3, params[6]) + params[7], y, reduction="none").sum()
         loss.backward()
         with torch.no_grad():                   # d2l.sgd
             for param in params:
                 param -= LENET_LR * param.grad / len(X)
                 param.grad.zero_()
         return loss.detach() / len(X)
-    return step
+    return train, params
 
 
-def resnet_step(torch, X, y, device):
+def resnet(torch, device):
     """The book's train, "Concise Implementation for Multiple GPUs", on one device."""
     sys.path.insert(0, "tests/reference")
     from resnet18 import resnet18
@@ -103,32 +114,94 @@ def resnet_step(torch, X, y, device):
     trainer = torch.optim.SGD(net.parameters(), RESNET_LR)
     loss = torch.nn.CrossEntropyLoss()
 
-    def step():
+    def train(X, y):
         trainer.zero_grad()
-        value = loss(net(X.to(device)), y.to(device))
+        value = loss(net(X), y)
         value.backward()
         trainer.step()
         return value.detach()
-    return step
+    return train, list(net.state_dict().values())
+
+
+def synthetic_minibatches(torch, batch):
+    """The same one again and again: grey noise whose contrast tells the label."""
+    i = torch.arange(batch * 784, dtype=torch.int64)
+    y = torch.arange(batch) % 10
+    noise = ((i * 2654435761 & 0xFFFFFFFF) >> 24).reshape(batch, 1, 28, 28)
+    X = (noise * (1 + y).reshape(-1, 1, 1, 1)).float() / 2550
+    while True:
+        yield X, y
+
+
+def fashion_mnist(torch, batch):
+    """d2l.load_data_fashion_mnist, for ever."""
+    from torchvision import datasets, transforms
+    data = datasets.FashionMNIST(root="build", train=True, transform=transforms.ToTensor())
+    loader = torch.utils.data.DataLoader(data, batch, shuffle=False, num_workers=4)
+    while True:
+        yield from loader
+
+
+def unpack_fashion_mnist():
+    """torchvision reads unpacked files from a folder of its own."""
+    source = os.environ.get("FASHION_MNIST_DIR", "/usr/share/datasets/fashion-mnist")
+    target = "build/FashionMNIST/raw"
+    os.makedirs(target, exist_ok=True)
+    for kind in ("train", "t10k"):
+        for name in (f"{kind}-images-idx3-ubyte", f"{kind}-labels-idx1-ubyte"):
+            packed = f"{source}/{name}.gz"
+            if os.path.exists(f"{target}/{name}"):
+                continue
+            with (gzip.open(packed) if os.path.exists(packed) else open(packed[:-3], "rb")) as file:
+                data = file.read()
+            with open(f"{target}/{name}", "wb") as file:
+                file.write(data)
+
+
+def as_graph(torch, train, state, X, y):
+    """The same step as a CUDA graph, as PyTorch's documentation has it: some steps on another
+    stream, then one that is captured. What they changed is put back."""
+    before = [t.detach().clone() for t in state]
+    X_here, y_here = X.to("cuda"), y.to("cuda")
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            train(X_here, y_here)
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        loss = train(X_here, y_here)
+    with torch.no_grad():
+        for t, old in zip(state, before):
+            t.copy_(old)
+
+    def replay(X, y):
+        X_here.copy_(X)
+        y_here.copy_(y)
+        graph.replay()
+        return loss
+    return replay
 
 
 def pytorch_worker(flags):
     import torch
     torch.set_num_threads(flags.threads)
-    torch.backends.cudnn.allow_tf32 = False     # float32 throughout, as ours
-    torch.backends.cuda.matmul.allow_tf32 = False
-    i = torch.arange(flags.batch * 784, dtype=torch.int64)
-    y = torch.arange(flags.batch) % 10          # a grey noise whose contrast tells the label
-    noise = ((i * 2654435761 & 0xFFFFFFFF) >> 24).reshape(flags.batch, 1, 28, 28)
-    X = (noise * (1 + y).reshape(-1, 1, 1, 1)).float() / 2550
-    step = {"lenet": lenet_step, "resnet": resnet_step}[flags.worker](torch, X, y, flags.device)
+    torch.backends.cudnn.allow_tf32 = flags.tf32
+    torch.backends.cuda.matmul.allow_tf32 = flags.tf32
+    minibatches = (fashion_mnist if flags.worker == "epoch" else synthetic_minibatches)(
+        torch, flags.batch)
+    train, state = (resnet if flags.worker == "resnet" else lenet)(torch, flags.device)
+    if flags.graph:
+        train = as_graph(torch, train, state, *next(minibatches))
     for line in sys.stdin:
         if line.startswith("quit"):
             break
         steps = int(line.split()[1])
         begin = time.perf_counter()
         for _ in range(steps):
-            loss = step()
+            X, y = next(minibatches)
+            loss = train(X.to(flags.device), y.to(flags.device))
             if flags.device == "cuda":
                 torch.cuda.synchronize()
         seconds = (time.perf_counter() - begin) / steps
@@ -138,12 +211,15 @@ def pytorch_worker(flags):
 # ---- the driver ------------------------------------------------------------------------------
 
 class Side:
-    """One of the two programs, and what it measured."""
+    """One of the programs, and what it measured."""
 
     def __init__(self, name, command):
         self.name, self.seconds, self.loss = name, [], float("nan")
+        begin = time.perf_counter()
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         text=True)
+        self.run(1)
+        self.start = time.perf_counter() - begin
 
     def run(self, steps):
         """Seconds per step."""
@@ -175,9 +251,9 @@ class Side:
 
 def measure(sides, model, flags):
     for side in sides:
-        side.run(model.warm_up)
+        side.run(model.warm_up - 1)             # with the step that it started with
     for side in sides[1:]:
-        if not abs(side.loss - sides[0].loss) <= model.tolerance * sides[0].loss:
+        if not abs(side.loss - sides[0].loss) <= flags.tolerance(model) * sides[0].loss:
             sys.exit(f"bench.py: after {model.warm_up} steps the losses are {sides[0].loss} and "
                      f"{side.loss}: {side.name} does not compute the same thing")
     losses = [side.loss for side in sides]
@@ -195,17 +271,45 @@ def spread(values, form):
     return f"{median:{form}} [{low:{form}} .. {high:{form}}]"
 
 
-def print_table(sides, model):
-    print(f"{'':10}{'ms per step':>27}{'GFLOP/s':>9}{'peak MiB':>10}"
+def ratios(side, other):
+    return [a / b for a, b in zip(side.seconds, other.seconds)]
+
+
+def print_table(sides, model, peak):
+    print(f"{'':18}{'ms per step':>27}{'GFLOP/s':>9}{'of sgemm':>9}{'peak MiB':>9}{'start, s':>9}"
           f"   loss after {model.warm_up} steps")
     for side in sides:
         gflops = model.batch * model.flop / statistics.median(side.seconds) / 1e9
         memory = "n/a" if side.memory is None else f"{side.memory:.0f}"
-        print(f"{side.name:10}{spread([1e3 * s for s in side.seconds], '.2f'):>27}{gflops:9.1f}"
-              f"{memory:>10}   {side.loss:.5f}")
+        print(f"{side.name:18}{spread([1e3 * s for s in side.seconds], '.2f'):>27}{gflops:9.1f}"
+              f"{gflops / peak:9.2f}{memory:>9}{side.start:9.2f}   {side.loss:.5f}")
     for side in sides[1:]:
-        ratios = [a / b for a, b in zip(sides[0].seconds, side.seconds)]
-        print(f"{'ratio':10}{spread(ratios, '.2f'):>27}   ours / {side.name}, round by round")
+        print(f"{'ratio':18}{spread(ratios(sides[0], side), '.2f'):>27}"
+              f"   ours / {side.name}, round by round")
+
+
+def write_csv(rows, path):
+    """Appends, so that one file may hold several machines."""
+    new = not os.path.exists(path)
+    with open(path, "a", newline="") as file:
+        writer = csv.DictWriter(file, fieldnames=rows[0].keys())
+        if new:
+            writer.writeheader()
+        writer.writerows(rows)
+
+
+def rows_of(sides, model, peak, tf32, where):
+    for side in sides:
+        ms = [1e3 * s for s in side.seconds]
+        gflops = model.batch * model.flop / statistics.median(side.seconds) / 1e9
+        ratio = ratios(sides[0], side)
+        yield {**where, "model": model.name, "batch": model.batch, "tf32": int(tf32),
+               "side": side.name, "ms": f"{statistics.median(ms):.3f}", "min_ms": f"{min(ms):.3f}",
+               "max_ms": f"{max(ms):.3f}", "gflops": f"{gflops:.1f}",
+               "share_of_sgemm": f"{gflops / peak:.3f}",
+               "ours_over_this": f"{statistics.median(ratio):.3f}",
+               "peak_mib": "" if side.memory is None else f"{side.memory:.0f}",
+               "start_s": f"{side.start:.2f}"}
 
 
 def cpu_model():
@@ -216,9 +320,16 @@ def cpu_model():
         return platform.processor() or platform.machine()
 
 
-def torch_version():
+def gpu_model():
+    """Name and driver of the first GPU."""
+    line = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"],
+                          stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()[0]
+    return [field.strip() for field in line.split(",")]
+
+
+def version_of(expression, module):
     """Asked in a process of its own, so that the driver stays small; None: not installed."""
-    result = subprocess.run([sys.executable, "-c", "import torch; print(torch.__version__)"],
+    result = subprocess.run([sys.executable, "-c", f"import {module}; print({expression})"],
                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     return result.stdout.strip() if result.returncode == 0 else None
 
@@ -229,35 +340,108 @@ def cores():
 
 Model = collections.namedtuple("Model", "name title batch flop steps warm_up rounds tolerance")
 MODELS = [
-    Model("lenet", "LeNet", 256, LENET_FLOP, 10, 10, 15, 1e-4),
+    Model("lenet", "LeNet training step", 256, LENET_FLOP, 10, 10, 15, 1e-4),
+    Model("epoch", "LeNet, an epoch with its data", 256, LENET_FLOP, 235, 10, 3, 1e-4),
     # Batch norm makes rounding grow from step to step: after two the losses agree less.
-    Model("resnet", "ResNet-18", 64, resnet_flop(), 1, 2, 9, 1e-3),
+    Model("resnet", "ResNet-18 training step", 64, resnet_flop(), 1, 2, 9, 1e-3),
 ]
+GPU_MODELS = [
+    Model("lenet", "LeNet training step", 256, LENET_FLOP, 200, 20, 9, 1e-4),
+    Model("resnet", "ResNet-18 training step", 256, resnet_flop(), 10, 2, 9, 1e-3),
+]
+
+
+class Flags(argparse.Namespace):
+    tf32 = False
+
+    def tolerance(self, model):
+        return 1e-2 if self.tf32 else model.tolerance       # ten bits of each factor are left
 
 
 def parse_flags():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, default=cores(), help="for each side (all cores)")
-    parser.add_argument("--rounds", type=int, help="(15 for LeNet, 9 for ResNet-18)")
+    parser.add_argument("--rounds", type=int, help="(15 for LeNet, 9 for ResNet-18, 3 epochs)")
     parser.add_argument("--pause", type=float, default=0.2, help="seconds before each turn (0.2)")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
-    parser.add_argument("--only", choices=[model.name for model in MODELS])
+    parser.add_argument("--only", choices=[*(model.name for model in MODELS), "kernels"])
+    parser.add_argument("--csv", help="append the figures to this file")
     parser.add_argument("--build", default="build", help="folder of our half")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--batch", type=int, help=argparse.SUPPRESS)
-    return parser.parse_args()
+    parser.add_argument("--tf32", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--graph", action="store_true", help=argparse.SUPPRESS)
+    return parser.parse_args(namespace=Flags())
 
 
-def sides_of(model, flags, version):
-    how = [str(model.batch), str(flags.threads), flags.device]
+def sides_of(model, flags, with_torch):
+    """Each as it starts: one at a time, so that all have the machine to themselves."""
+    how = ["--batch", str(model.batch), "--threads", str(flags.threads), "--device", flags.device,
+           *(["--tf32"] if flags.tf32 else [])]
     ours = [f"{flags.build}/bench_step", model.name, *how]
-    sides = [Side("ours", ours)]
-    if version:
-        sides.append(Side("PyTorch", [
-            sys.executable, os.path.abspath(__file__), "--worker", model.name, "--batch", how[0],
-            "--threads", how[1], "--device", how[2]]))
-    sides.append(Side("2 devices", [*ours, "2"]))
-    return sides
+    pytorch = [sys.executable, os.path.abspath(__file__), "--worker", model.name, *how]
+    yield Side("ours", ours)
+    if with_torch:
+        yield Side("PyTorch", pytorch)
+    if flags.device == "cuda":
+        if with_torch:
+            yield Side("PyTorch, graph", [*pytorch, "--graph"])
+        if model.name == "lenet":
+            yield Side("ours, no graph", [*ours, "--no-graph"])
+    elif model.name != "epoch":
+        yield Side("2 devices", [*ours, "--devices", "2"])
+
+
+def sgemm_peak(flags):
+    """GFLOP/s of a product of large matrices: the best of some."""
+    side = Side("sgemm", [f"{flags.build}/bench_step", "sgemm", "--threads", str(flags.threads),
+                          "--device", flags.device, *(["--tf32"] if flags.tf32 else [])])
+    seconds = min(side.run(1) for _ in range(10))
+    flop = side.loss                            # here its second figure is that
+    side.quit()
+    return flop / seconds / 1e9
+
+
+def measure_models(models, flags, with_torch, where):
+    peak = sgemm_peak(flags)
+    print(f"a product of large matrices (sgemm): {peak:.0f} GFLOP/s")
+    rows = []
+    for model in models:
+        if flags.only in (None, model.name):
+            sides = list(sides_of(model, flags, with_torch))
+            measure(sides, model, flags)
+            print(f"\n{model.title}, batch {model.batch}, {'TF32' if flags.tf32 else 'float32'}, "
+                  f"{flags.device}, {len(sides[0].seconds)} rounds of {model.steps}: "
+                  "median [min .. max]")
+            print_table(sides, model, peak)
+            rows += rows_of(sides, model, peak, flags.tf32, where)
+    if flags.csv and rows:
+        write_csv(rows, flags.csv)
+
+
+def run_on_cpu(flags, torch):
+    where = {"date": datetime.date.today().isoformat(), "device": cpu_model(), "driver": "",
+             "toolkit": "", "pytorch": torch or "", "threads": flags.threads}
+    print(f"{where['device']}; {flags.threads} threads; PyTorch {torch or 'not installed'}")
+    if flags.only in (None, "epoch") and torch:
+        unpack_fashion_mnist()
+    if flags.only != "kernels":
+        measure_models(MODELS, flags, torch, where)
+    if flags.only in (None, "kernels"):
+        print()
+        subprocess.run([f"{flags.build}/bench_conv", str(flags.threads)], check=True)
+        print("\nallreduce of 64 MB over 4 CPU devices")
+        subprocess.run([f"{flags.build}/bench_allreduce"], check=True)
+
+
+def run_on_gpu(flags, torch):
+    name, driver = gpu_model()
+    toolkit = version_of("torch.version.cuda", "torch") or ""
+    where = {"date": datetime.date.today().isoformat(), "device": name, "driver": driver,
+             "toolkit": toolkit, "pytorch": torch or "", "threads": flags.threads}
+    print(f"{name}; driver {driver}; PyTorch {torch or 'not installed'} with CUDA {toolkit}")
+    for flags.tf32 in (False, True):
+        measure_models(GPU_MODELS, flags, torch, where)
 
 
 def main():
@@ -267,21 +451,14 @@ def main():
     if not os.access(f"{flags.build}/bench_step", os.X_OK):
         sys.exit(f"bench.py: no program {flags.build}/bench_step\n"
                  "hint: make it first, and run this from the project's folder")
-    version = torch_version()
-    if not version:
+    torch = version_of("torch.__version__", "torch, torchvision, numpy")
+    if not torch:
         print("No torch here, so ours alone. To get it: python3 -m venv build/torch && "
-              "build/torch/bin/pip install torch numpy")
-    print(f"{cpu_model()}; {flags.threads} threads; PyTorch {version or 'not installed'}")
+              "build/torch/bin/pip install torch torchvision numpy")
     subprocess.run([f"{flags.build}/05_resnet18_concise", "--steps", "0", "--devices", "1",
                     "--test-size", "1", "--train-size", "1", "--save", START, "--out", "build"],
                    check=True, stdout=subprocess.DEVNULL)
-    for model in MODELS:
-        if flags.only in (None, model.name):
-            sides = sides_of(model, flags, version)
-            measure(sides, model, flags)
-            print(f"\n{model.title} training step, batch {model.batch}, float32, {flags.device}, "
-                  f"{len(sides[0].seconds)} rounds of {model.steps}: median [min .. max]")
-            print_table(sides, model)
+    (run_on_gpu if flags.device == "cuda" else run_on_cpu)(flags, torch)
 
 
 if __name__ == "__main__":

@@ -1,20 +1,25 @@
 // step.c: our half of tests/bench/bench.py, which times training steps here and in PyTorch by
 // turns. Not made to be run by hand, but it can be:
 //
-//     printf 'run 10\nquit\n' | build/bench_step lenet|resnet batch [threads [cpu|cuda [devices]]]
+//     printf 'run 10\nquit\n' | build/bench_step lenet --batch 256 --threads 2
+//     build/bench_step lenet|epoch|resnet|sgemm --batch N [--threads N] [--device cpu|cuda]
+//                      [--devices K] [--tf32] [--no-graph]
 //
 // A line "run N" makes N training steps and prints "<seconds per step> <mean loss of the last>";
 // "quit" or the end of the input ends the program. A step is what the book's train() does for a
 // minibatch: copy X and y to the devices, forward, backward, update, wait. Parameters, images and
 // labels are those of bench.py, so the losses of the two programs must agree; the driver checks
-// that.
+// that. `epoch` takes its minibatches from Fashion-MNIST, with the book's iterator. `sgemm` is no
+// training: a step is one product of large matrices, and what it prints is their operations.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../../common/error.h"
+#include "../../common/fashion_mnist.h"
 #include "../../common/nn.h"
 #include "../../common/safetensors.h"
+#include "../../common/step_graph.h"
 #include "../../common/timer.h"
 #include "../../chapters/04_lenet_multi_gpu/lenet.h"
 #include "../../chapters/05_resnet18_concise/data_parallel.h"
@@ -57,20 +62,49 @@ static void start_params(Device *device, Tensor *params[LENET_PARAMS]) {
     safetensors_close(&file);
 }
 
+// What is asked for on the command line.
+typedef struct Options {
+    const char *model;
+    int batch, threads, devices;
+    bool cuda;
+} Options;
+
 typedef struct Training {
     Device *devices[MAX_DEVICES];
     int k;
-    Tensor *X, *y;                                    // the minibatch, on the host
+    Tensor *X, *y;  // the minibatch, on the host
+    DataIter *iter; // where the next one comes from; NULL: it is always the same
+    int epoch;
     Tensor *device_params[MAX_DEVICES][LENET_PARAMS]; // of LeNet
     DataParallel resnet;                              // net is NULL: LeNet
+    Tensor *A, *B, *C;                                // of sgemm, else NULL
 } Training;
 
+enum { SIDE_ON_CPU = 1536, SIDE_ON_GPU = 8192 };
+
+static void next_minibatch(Training *t) {
+    if (!t->iter || data_iter_next(t->iter, &t->X, &t->y)) return;
+    data_iter_start(t->iter, ++t->epoch);
+    if (!data_iter_next(t->iter, &t->X, &t->y)) die("it has 60000 images", "no minibatches");
+}
+
 static void step(Training *t, Tensor *losses[]) {
+    next_minibatch(t);
     if (t->resnet.net)
         train_step(&t->resnet, t->X, t->y, RESNET_LR, losses);
     else
         train_batch(t->X, t->y, t->device_params, t->devices, t->k, LENET_LR, losses);
     synchronize_all();
+}
+
+static void run_sgemm(Training *t, int steps) {
+    int n = t->A->shape[0];
+    double begin = seconds_now();
+    for (int i = 0; i < steps; i++)
+        launch(t->devices[0], gemm, .A = t->A->data, .B = t->B->data, .C = t->C->data, .M = n,
+               .N = n, .K = n);
+    synchronize_all();
+    printf("%.9f %.0f\n", (seconds_now() - begin) / steps, 2.0 * n * n * n);
 }
 
 static void run(Training *t, int steps) {
@@ -80,30 +114,68 @@ static void run(Training *t, int steps) {
     double seconds = seconds_now() - begin;
     for (int i = 0; i < t->k; i++) loss += (double)item(losses[i]);
     printf("%.9f %.6f\n", seconds / steps, loss / t->X->shape[0]);
-    fflush(stdout); // the driver is waiting for this line
 }
 
-static Training prepare(const char *model, int batch, int k) {
-    Training t = {.k = k, .X = synthetic_images(batch), .y = synthetic_labels(batch)};
-    for (int i = 0; i < k; i++) t.devices[i] = try_gpu(i);
-    share_cores(t.devices, k);
-    if (strcmp(model, "resnet") == 0) {
+static Tensor *ones(Device *device, int n) {
+    Tensor *t = tensor_new(device, n, n);
+    tensor_fill(t, 1);
+    return t;
+}
+
+static Training prepare(const Options *o) {
+    Training t = {.k = o->devices};
+    for (int i = 0; i < t.k; i++) t.devices[i] = try_gpu(i);
+    share_cores(t.devices, t.k);
+    if (strcmp(o->model, "sgemm") == 0) {
+        int n = o->cuda ? SIDE_ON_GPU : SIDE_ON_CPU;
+        t.A = ones(t.devices[0], n), t.B = ones(t.devices[0], n), t.C = ones(t.devices[0], n);
+        return t;
+    }
+    if (strcmp(o->model, "epoch") == 0) {
+        t.iter = data_iter_new(fashion_mnist_open(NULL, true, 0), o->batch, false, 0);
+        data_iter_start(t.iter, 0);
+    } else {
+        t.X = synthetic_images(o->batch), t.y = synthetic_labels(o->batch);
+    }
+    if (strcmp(o->model, "resnet") == 0) {
         Module *net = resnet18(10, 1);
         initialize(net, RESNET_SEED);
-        t.resnet = data_parallel(net, t.devices, k, BN_SYNC);
+        t.resnet = data_parallel(net, t.devices, t.k, BN_SYNC);
     } else {
-        for (int i = 0; i < k; i++) start_params(t.devices[i], t.device_params[i]);
+        for (int i = 0; i < t.k; i++) start_params(t.devices[i], t.device_params[i]);
     }
     return t;
 }
 
+static Options parse(int argc, char *argv[]) {
+    Options o = {.model = argc > 1 ? argv[1] : "", .batch = 256, .devices = 1};
+    for (int i = 2; i < argc; i++) {
+        const char *value = i + 1 < argc ? argv[i + 1] : "";
+        if (strcmp(argv[i], "--tf32") == 0)
+            allow_tf32(true);
+        else if (strcmp(argv[i], "--no-graph") == 0)
+            choose_graph("off");
+        else if (strcmp(argv[i], "--batch") == 0)
+            o.batch = atoi(value), i++;
+        else if (strcmp(argv[i], "--threads") == 0)
+            o.threads = atoi(value), i++;
+        else if (strcmp(argv[i], "--devices") == 0)
+            o.devices = atoi(value), i++;
+        else if (strcmp(argv[i], "--device") == 0)
+            o.cuda = strcmp(value, "cuda") == 0, i++;
+        else
+            die("see the head of tests/bench/step.c", "unknown option %s", argv[i]);
+    }
+    if (!*o.model || o.batch < 1 || o.devices < 1 || o.devices > MAX_DEVICES)
+        die("see the head of tests/bench/step.c", "what is to be trained?");
+    return o;
+}
+
 int main(int argc, char *argv[]) {
     set_program_name(argv[0]);
-    if (argc < 3)
-        die("lenet|resnet batch [threads [cpu|cuda [devices]]]", "what is to be trained?");
-    bool cuda = argc > 4 && strcmp(argv[4], "cuda") == 0;
-    devices_init(cuda ? BACKEND_CUDA : BACKEND_CPU, argc > 3 ? atoi(argv[3]) : 0);
-    Training training = prepare(argv[1], atoi(argv[2]), argc > 5 ? atoi(argv[5]) : 1);
+    Options options = parse(argc, argv);
+    devices_init(options.cuda ? BACKEND_CUDA : BACKEND_CPU, options.threads);
+    Training training = prepare(&options);
 
     char line[64];
     int steps;
@@ -111,7 +183,11 @@ int main(int argc, char *argv[]) {
         if (sscanf(line, "run %d", &steps) != 1 || steps < 1)
             die("the lines are \"run N\" and \"quit\"", "unknown line: %.*s",
                 (int)strcspn(line, "\n"), line);
-        run(&training, steps);
+        if (training.A)
+            run_sgemm(&training, steps);
+        else
+            run(&training, steps);
+        fflush(stdout); // the driver is waiting for this line
     }
     autograd_close();
     devices_close();
