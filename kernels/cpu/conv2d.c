@@ -2,6 +2,7 @@
 // computed, in seven plain loops each; then how it is computed fast, as matrix products.
 #include "cpu.h"
 #include "naive.h"
+#include "relu_pool.h"
 #include "winograd.h"
 
 #include <cblas.h>
@@ -240,35 +241,7 @@ static const float *columns_of(const Shape *s, Tile t, const float *X, float *mi
     return mine + size.padded;
 }
 
-// ---- ReLU and pooling at the end of a convolution
-
 static size_t windows_2x2(const Shape *s) { return out_pixels(s) / 4; }
-
-// Of one image's channel, in two passes that the compiler turns into vectors. Overwrites `pixels`.
-SIMD_CLONES static void relu_and_pool(const Shape *s, float *restrict pixels, float bias,
-                                      float *restrict Y, unsigned char *restrict pooled) {
-    size_t half = out_pixels(s) / 2;
-    float *restrict even = pixels, *restrict odd = pixels + half;
-    for (size_t i = 0; i < half; i++) {
-        float a = even[i] + bias, b = odd[i] + bias;
-        pooled[i] = (unsigned char)((a > 0) + 2 * (b > 0));
-        even[i] = (a < 0 ? 0 : a) + (b < 0 ? 0 : b); // this way round, a NaN stays
-    }
-    for (size_t i = 0; i < half / 2; i++) Y[i] = (even[2 * i] + even[2 * i + 1]) * 0.25f;
-}
-
-// The reverse: dY before pooling and ReLU.
-SIMD_CLONES static void unpool(const Shape *s, const float *restrict dY,
-                               const unsigned char *restrict pooled, float *restrict pixels) {
-    size_t half = out_pixels(s) / 2;
-    float *restrict even = pixels, *restrict odd = pixels + half;
-    for (size_t i = 0; i < half / 2; i++) odd[2 * i] = odd[2 * i + 1] = dY[i] * 0.25f;
-    for (size_t i = 0; i < half; i++) {
-        float d = odd[i];
-        even[i] = pooled[i] & 1 ? d : 0;
-        odd[i] = pooled[i] & 2 ? d : 0;
-    }
-}
 
 // ---- between the tensors Y, dY and matrices (M, images out_pixels)
 
@@ -311,7 +284,7 @@ static void scatter(const struct conv2d_forward_args *a, Tile t, float *from) {
 
 CPU_KERNEL(conv2d_forward) {
     const Shape *s = &a->s;
-    if (winograd_suits(s) && !a->pooled) {
+    if (winograd_suits(s)) {
         winograd_forward(lane, a);
         return;
     }
@@ -347,7 +320,7 @@ static void unpad_images(const Shape *s, Tile t, const float *padded, float *dX,
 
 CPU_KERNEL(conv2d_backward_input) {
     const Shape *s = &a->s;
-    if (winograd_suits(s) && !a->pooled) {
+    if (winograd_suits(s)) {
         winograd_backward_input(lane, a);
         return;
     }
@@ -457,21 +430,27 @@ static void store(float *out, const float *sum, size_t n, float beta) {
     for (size_t i = 0; i < n; i++) out[i] = beta != 0 ? out[i] + sum[i] : sum[i];
 }
 
-// db without dW
-static void add_channel_sums(const CpuLane *lane, const struct conv2d_backward_params_args *a) {
-    Tile all = tile_of_images(&a->s, 0, a->s.N, a->pooled);
-#pragma omp parallel for num_threads(lane->threads) schedule(static)
-    for (int m = 0; m < a->s.M; m++) {
-        double sum = channel_sum(a, m, all);
-        a->db[m] = (float)(a->beta != 0 ? a->db[m] + sum : sum);
-    }
+// db without dW, added up as the same tree
+static void bias_gradient(CpuLane *lane, const struct conv2d_backward_params_args *a) {
+    const Shape *s = &a->s;
+    SumTree tree = tree_of_images(s);
+    size_t M = (size_t)s->M;
+    float *sums = cpu_scratch(lane, sizeof(float) * M * (size_t)tree.groups);
+#pragma omp parallel for num_threads(lane->threads) schedule(static) collapse(2)
+    for (int group = 0; group < tree.groups; group++)
+        for (int m = 0; m < s->M; m++) {
+            Tile t = tile_of_images(s, group * tree.group, tree.group, a->pooled);
+            sums[(size_t)group * M + (size_t)m] = (float)channel_sum(a, m, t);
+        }
+    add_halves(sums, M, tree.groups, M);
+    store(a->db, sums, M, a->beta);
 }
 
 CPU_KERNEL(conv2d_backward_params) {
     const Shape *s = &a->s;
-    if (winograd_suits(s) && !a->pooled) {
+    if (winograd_suits(s)) {
         winograd_backward_weights(lane, a);
-        if (a->db) add_channel_sums(lane, a);
+        if (a->db) bias_gradient(lane, a);
         return;
     }
     SumTree tree = tree_of_images(s);

@@ -1,23 +1,27 @@
-// winograd.c: 3x3 convolutions with stride 1 in a quarter of the multiplications. See winograd.h.
+// winograd.c: convolutions in a fraction of the multiplications. See winograd.h.
 #include "winograd.h"
+#include "relu_pool.h"
 
 #include <cblas.h>
 #include <stdbool.h>
 #include <string.h>
 
-// Names as in Lavin & Gray: a tile of TILE x TILE output pixels sees a piece d of 6x6 input pixels,
-// and with a kernel g
+// Names as in Lavin & Gray: a tile of 4x4 output pixels sees a piece d of the input, of 6x6 pixels
+// with a kernel g of 3x3 and of 8x8 pixels with one of 5x5, and
 //
 //     y = A^T [ (G g G^T) * (B^T d B) ] A           (* is element by element)
 //
-// takes 36 multiplications, where the loops take 16 x 9 = 144. The transforms G, B and A are
-// additions, and products with small constants; each is done once for many products. The sum over
-// input channels may be taken before A: so each of the 36 points is a matrix product of its own,
+// takes 36 or 64 multiplications, where the loops take 16 x 9 or 16 x 25. The transforms G, B and A
+// are additions, and products with constants; each is done once for many products. The sum over
+// input channels may be taken before A: so each of the 36 or 64 points is a matrix product of its
+// own,
 //
 //     (output channels, input channels) x (input channels, tiles)
 //
-// and BLAS does those.
-enum { TILE = 4, PIECE = TILE + 2, POINTS = PIECE * PIECE };
+// and BLAS does those. Backward is the same in reverse order, with all matrices transposed.
+enum { TILE = 4, MOST = 8, MOST_POINTS = MOST * MOST };
+
+static int piece_of(const struct conv2d_shape *s) { return TILE - 1 + s->kernel_h; }
 
 // The transforms run on this many tiles (or kernels) at once, side by side in vectors. GCC and
 // clang make of them what the machine has.
@@ -26,189 +30,294 @@ typedef float Lanes __attribute__((vector_size(sizeof(float) * LANES), may_alias
 
 static size_t round_up(size_t n) { return (n + LANES - 1) / LANES * LANES; }
 
-// ---- the transforms, of one row or column; its elements are `step` apart -----------------------
+// ---- the points --------------------------------------------------------------------------------
 //
-// The method multiplies polynomials by their values at some points; ours are 0, a, -a, b, -b and
-// infinity. Most texts take a = 1 and b = 2: the fewest operations, but sums of numbers with the
-// weights 1 and 8, which costs accuracy. With these, the largest error is a sixth of that.
-#define a1 0.75f
-#define b1 1.5f
-#define a2 (a1 * a1)
-#define b2 (b1 * b1)
-#define a3 (a1 * a2)
-#define b3 (b1 * b2)
-// What the values of a kernel are divided by: the products of the distances to the other points.
-#define of_0 (1 / (a2 * b2))
-#define of_a (1 / (2 * a2 * (a2 - b2)))
-#define of_b (1 / (2 * b2 * (b2 - a2)))
+// The method multiplies polynomials by their values at some points: at 0, at pairs p and -p, and
+// "at infinity", which is the highest coefficient. Which points is free. With small whole numbers
+// there are the fewest operations, but then numbers are added with weights from 1 to 8 or more, and
+// that costs accuracy. For pieces of 6, with 3/4 and 3/2, the largest error is a sixth of that of
+// the usual 1 and 2.
+typedef struct Points {
+    int piece, pairs;
+    float p[3];
+    float all[4];       // the coefficients of (x^2 - p0^2)(x^2 - p1^2) ..., from the lowest one
+    float others[3][3]; // the same without one of the pairs
+    float weight[MOST]; // of the values of kernels: 1 / the product of the distances to the others
+} Points;
 
-typedef void Transform(const Lanes *in, Lanes *out, int step);
+#define SQUARE(x)         ((x) * (x))
+#define DISTANCES(p, q)   (2 * SQUARE(p) * (SQUARE(p) - SQUARE(q)))
+#define WEIGHTS(a, b)     1 / SQUARE((a) * (b)), WEIGHT2(a, b), WEIGHT2(b, a), 1
+#define WEIGHT2(p, q)     1 / DISTANCES(p, q), 1 / DISTANCES(p, q)
+#define WEIGHT3(p, q, r)  WEIGHT3_(DISTANCES(p, q) * (SQUARE(p) - SQUARE(r)))
+#define WEIGHT3_(product) 1 / (product), 1 / (product)
 
-// B^T: 6 -> 6
-INLINE void of_input(const Lanes *d, Lanes *out, int step) {
-    Lanes d0 = d[0], d1 = d[step], d2 = d[2 * step], d3 = d[3 * step], d4 = d[4 * step];
-    Lanes even = d4 - b2 * d2, odd = a1 * (d3 - b2 * d1);
-    Lanes even2 = d4 - a2 * d2, odd2 = b1 * (d3 - a2 * d1);
-    out[0] = a2 * b2 * d0 - (a2 + b2) * d2 + d4;
-    out[step] = even + odd;
-    out[2 * step] = even - odd;
-    out[3 * step] = even2 + odd2;
-    out[4 * step] = even2 - odd2;
-    out[5 * step] = a2 * b2 * d1 - (a2 + b2) * d3 + d[5 * step];
+#define A 0.75f
+#define B 1.5f
+static const Points SIX = {
+    .piece = 6,
+    .pairs = 2,
+    .p = {A, B},
+    .all = {SQUARE(A * B), -SQUARE(A) - SQUARE(B), 1},
+    .others = {{-SQUARE(B), 1}, {-SQUARE(A), 1}},
+    .weight = {WEIGHTS(A, B)},
+};
+#undef A
+#undef B
+
+#define A 0.5f
+#define B 1.0f
+#define C 2.0f
+static const Points EIGHT = {
+    .piece = 8,
+    .pairs = 3,
+    .p = {A, B, C},
+    .all = {-SQUARE(A * B * C), SQUARE(A *B) + SQUARE(A *C) + SQUARE(B *C),
+            -SQUARE(A) - SQUARE(B) - SQUARE(C), 1},
+    .others = {{SQUARE(B * C), -SQUARE(B) - SQUARE(C), 1},
+               {SQUARE(A * C), -SQUARE(A) - SQUARE(C), 1},
+               {SQUARE(A * B), -SQUARE(A) - SQUARE(B), 1}},
+    .weight = {-1 / SQUARE(A * B * C), WEIGHT3(A, B, C), WEIGHT3(B, A, C), WEIGHT3(C, A, B), 1},
+};
+#undef A
+#undef B
+#undef C
+
+// ---- the transforms, in place, of one row or column; its elements are `step` apart --------------
+
+// The values at the points of a polynomial of n coefficients. For tiles this is A; for kernels it
+// is G, but for the weights.
+INLINE void values(const Points *at, Lanes *x, int n, int step) {
+    Lanes c[MOST];
+    for (int i = 0; i < n; i++) c[i] = x[i * step];
+    for (int pair = 0; pair < at->pairs; pair++) {
+        float p = at->p[pair], power = p * p;
+        Lanes even = c[0], odd = p * c[1];
+        for (int i = 2; i < n; i++, power *= p)
+            if (i % 2)
+                odd += power * c[i];
+            else
+                even += power * c[i];
+        x[(2 * pair + 1) * step] = even + odd;
+        x[(2 * pair + 2) * step] = even - odd;
+    }
+    x[(at->piece - 1) * step] = c[n - 1];
 }
 
-// A^T: 6 -> 4
-INLINE void of_output(const Lanes *m, Lanes *out, int step) {
-    Lanes m0 = m[0], m5 = m[5 * step];
-    Lanes sum = m[step] + m[2 * step], difference = m[step] - m[2 * step];
-    Lanes sum2 = m[3 * step] + m[4 * step], difference2 = m[3 * step] - m[4 * step];
-    out[0] = m0 + sum + sum2;
-    out[step] = a1 * difference + b1 * difference2;
-    out[2 * step] = a2 * sum + b2 * sum2;
-    out[3 * step] = a3 * difference + b3 * difference2 + m5;
+// The transpose, from values to n coefficients: A^T, and G^T.
+INLINE void coefficients(const Points *at, Lanes *x, int n, int step) {
+    Lanes c[MOST] = {x[0]}, last = x[(at->piece - 1) * step];
+    for (int pair = 0; pair < at->pairs; pair++) {
+        Lanes plus = x[(2 * pair + 1) * step], minus = x[(2 * pair + 2) * step];
+        Lanes sum = plus + minus, difference = plus - minus;
+        float power = 1;
+        for (int i = 0; i < n; i++, power *= at->p[pair])
+            c[i] += power * (i % 2 ? difference : sum);
+    }
+    for (int i = 0; i < n; i++) x[i * step] = c[i];
+    x[(n - 1) * step] += last;
 }
 
-// A: 4 -> 6
-INLINE void of_output_gradient(const Lanes *y, Lanes *out, int step) {
-    Lanes y0 = y[0], y1 = y[step], y2 = y[2 * step], y3 = y[3 * step];
-    Lanes even = y0 + a2 * y2, odd = a1 * y1 + a3 * y3;
-    Lanes even2 = y0 + b2 * y2, odd2 = b1 * y1 + b3 * y3;
-    out[0] = y0;
-    out[step] = even + odd;
-    out[2 * step] = even - odd;
-    out[3 * step] = even2 + odd2;
-    out[4 * step] = even2 - odd2;
-    out[5 * step] = y3;
+// B^T
+INLINE void of_input(const Points *at, Lanes *x, int step) {
+    Lanes d[MOST];
+    int pairs = at->pairs;
+    for (int i = 0; i < at->piece; i++) d[i] = x[i * step];
+    for (int pair = 0; pair < pairs; pair++) {
+        const float *others = at->others[pair];
+        Lanes even = d[2 * pairs], odd = d[2 * pairs - 1];
+        for (int i = 0; i < pairs - 1; i++) {
+            even += others[i] * d[2 * i + 2];
+            odd += others[i] * d[2 * i + 1];
+        }
+        x[(2 * pair + 1) * step] = even + at->p[pair] * odd;
+        x[(2 * pair + 2) * step] = even - at->p[pair] * odd;
+    }
+    Lanes first = d[2 * pairs], last = d[2 * pairs + 1];
+    for (int i = 0; i < pairs; i++) {
+        first += at->all[i] * d[2 * i];
+        last += at->all[i] * d[2 * i + 1];
+    }
+    x[0] = first;
+    x[(at->piece - 1) * step] = last;
 }
 
-// G: 3 -> 6
-INLINE void of_kernel(const Lanes *g, Lanes *out, int step) {
-    Lanes g0 = g[0], g1 = g[step], g2 = g[2 * step];
-    Lanes even = of_a * (g0 + a2 * g2), odd = of_a * a1 * g1;
-    Lanes even2 = of_b * (g0 + b2 * g2), odd2 = of_b * b1 * g1;
-    out[0] = of_0 * g0;
-    out[step] = even + odd;
-    out[2 * step] = even - odd;
-    out[3 * step] = even2 + odd2;
-    out[4 * step] = even2 - odd2;
-    out[5 * step] = g2;
+// B
+INLINE void of_input_gradient(const Points *at, Lanes *x, int step) {
+    Lanes first = x[0], last = x[(at->piece - 1) * step], d[MOST];
+    int pairs = at->pairs;
+    for (int i = 0; i <= pairs; i++) {
+        d[2 * i] = at->all[i] * first;
+        d[2 * i + 1] = at->all[i] * last;
+    }
+    for (int pair = 0; pair < pairs; pair++) {
+        Lanes plus = x[(2 * pair + 1) * step], minus = x[(2 * pair + 2) * step];
+        Lanes even = plus + minus, odd = at->p[pair] * (plus - minus);
+        for (int i = 0; i < pairs; i++) {
+            d[2 * i + 2] += at->others[pair][i] * even;
+            d[2 * i + 1] += at->others[pair][i] * odd;
+        }
+    }
+    for (int i = 0; i < at->piece; i++) x[i * step] = d[i];
 }
 
-// G^T: 6 -> 3
-INLINE void of_kernel_gradient(const Lanes *u, Lanes *out, int step) {
-    Lanes u0 = u[0], u5 = u[5 * step];
-    Lanes sum = of_a * (u[step] + u[2 * step]), sum2 = of_b * (u[3 * step] + u[4 * step]);
-    Lanes difference = of_a * a1 * (u[step] - u[2 * step]);
-    Lanes difference2 = of_b * b1 * (u[3 * step] - u[4 * step]);
-    out[0] = of_0 * u0 + sum + sum2;
-    out[step] = difference + difference2;
-    out[2 * step] = a2 * sum + b2 * sum2 + u5;
+// The same of squares, whose rows are a piece apart: columns first.
+INLINE void values_2d(const Points *at, Lanes *x, int n) {
+    for (int j = 0; j < n; j++) values(at, x + j, n, at->piece);
+    for (int i = 0; i < at->piece; i++) values(at, x + i * at->piece, n, 1);
 }
 
-// A square x of up to 6x6, its rows PIECE apart: transforms its first `columns` columns, then the
-// `rows` rows that this gives.
-INLINE void transform(Transform *of, int columns, int rows, Lanes x[POINTS]) {
-    for (int j = 0; j < columns; j++) of(x + j, x + j, PIECE);
-    for (int i = 0; i < rows; i++) of(x + i * PIECE, x + i * PIECE, 1);
+INLINE void coefficients_2d(const Points *at, Lanes *x, int n) {
+    for (int j = 0; j < at->piece; j++) coefficients(at, x + j, n, at->piece);
+    for (int i = 0; i < n; i++) coefficients(at, x + i * at->piece, n, 1);
 }
+
+INLINE void of_input_2d(const Points *at, Lanes *x) {
+    for (int j = 0; j < at->piece; j++) of_input(at, x + j, at->piece);
+    for (int i = 0; i < at->piece; i++) of_input(at, x + i * at->piece, 1);
+}
+
+INLINE void of_input_gradient_2d(const Points *at, Lanes *x) {
+    for (int j = 0; j < at->piece; j++) of_input_gradient(at, x + j, at->piece);
+    for (int i = 0; i < at->piece; i++) of_input_gradient(at, x + i * at->piece, 1);
+}
+
+INLINE void weigh(const Points *at, Lanes *x) {
+    for (int i = 0; i < at->piece; i++)
+        for (int j = 0; j < at->piece; j++) x[i * at->piece + j] *= at->weight[i] * at->weight[j];
+}
+
+// Runs a statement for the points that go with a shape: each is compiled with its own constants.
+#define WITH_POINTS(piece_, ...)                                                                   \
+    do {                                                                                           \
+        if ((piece_) == 6) {                                                                       \
+            const Points *at = &SIX;                                                               \
+            __VA_ARGS__;                                                                           \
+        } else {                                                                                   \
+            const Points *at = &EIGHT;                                                             \
+            __VA_ARGS__;                                                                           \
+        }                                                                                          \
+    } while (0)
 
 // ---- where things are --------------------------------------------------------------------------
 
 // One side of a convolution: its images, and how they lie on the grid of tiles.
 typedef struct Side {
-    int channels, h, w; // of the images
-    int pad_h, pad_w;   // rows of zeros above an image, columns to its left
-    int full_h, full_w; // with all zeros around it: what its tiles cover
+    int channels, h, w;          // of the images
+    int pad_h, pad_w;            // rows of zeros above an image, columns to its left
+    const unsigned char *pooled; // or NULL: the images in memory are pooled ones
+    int full_h, full_w;          // what the tiles cover
 } Side;
 
 // A chunk of images is worked on at a time, so that its transforms stay in the cache.
 typedef struct Tiling {
     Side in, out;
-    int N, chunk;   // images, and those of a chunk
-    int rows, cols; // of tiles in an image
-    size_t stride;  // tiles of a chunk, rounded up
+    int piece, points, rows, cols; // tiles in an image
+    int chunk;                     // images
+    size_t stride;                 // tiles of a chunk, rounded up
 } Tiling;
 
 // What the transforms of a chunk may need: the caches of several cores together.
 enum { CHUNK_BYTES = 8 << 20 };
 
-static Tiling tiling_of(int N, Side in, Side out) {
-    Tiling t = {in, out, N, 1, (out.h + TILE - 1) / TILE, (out.w + TILE - 1) / TILE, 0};
+static Tiling tiling_of(const struct conv2d_shape *s, int N, const unsigned char *pooled) {
+    Tiling t = {
+        .in = {s->C, s->H, s->W, s->pad_h, s->pad_w, NULL, 0, 0},
+        .out = {s->M, s->out_h, s->out_w, 0, 0, pooled, 0, 0},
+        .piece = piece_of(s),
+        .rows = (s->out_h + TILE - 1) / TILE,
+        .cols = (s->out_w + TILE - 1) / TILE,
+    };
+    t.points = t.piece * t.piece;
     size_t tiles = (size_t)t.rows * (size_t)t.cols;
-    size_t bytes = tiles * POINTS * (size_t)(in.channels + out.channels) * sizeof(float);
+    size_t bytes = tiles * (size_t)(t.points * (s->C + s->M)) * sizeof(float);
     int most = bytes < CHUNK_BYTES ? (int)(CHUNK_BYTES / bytes) : 1;
-    int chunks = (N + most - 1) / most;
+    int chunks = (N + most - 1) / most; // as equal as can be
     t.chunk = (N + chunks - 1) / chunks;
     t.stride = round_up(tiles * (size_t)t.chunk);
     t.out.full_h = t.rows * TILE, t.out.full_w = t.cols * TILE;
-    t.in.full_h = t.out.full_h + 2, t.in.full_w = t.out.full_w + 2;
+    t.in.full_h = t.out.full_h + t.piece - TILE, t.in.full_w = t.out.full_w + t.piece - TILE;
     return t;
-}
-
-static Tiling tiling_of_forward(const struct conv2d_shape *s) {
-    return tiling_of(s->N, (Side){s->C, s->H, s->W, s->pad_h, s->pad_w, 0, 0},
-                     (Side){s->M, s->out_h, s->out_w, 0, 0, 0, 0});
-}
-
-// The gradient of the input is a convolution as well: of dY, with as much padding as makes the
-// result as large as X, and with kernels that are turned round.
-static Tiling tiling_of_backward(const struct conv2d_shape *s) {
-    return tiling_of(s->N, (Side){s->M, s->out_h, s->out_w, 2 - s->pad_h, 2 - s->pad_w, 0, 0},
-                     (Side){s->C, s->H, s->W, 0, 0, 0, 0});
 }
 
 static size_t full_size(Side side) { return (size_t)side.full_h * (size_t)side.full_w; }
 
-// Each of the POINTS points is a matrix. One odd vector between them: at multiples of 4 KiB they
-// would push each other out of the cache.
-static size_t point_size(size_t rows, size_t stride) { return rows * stride + LANES; }
-static size_t points_size(size_t rows, size_t stride) { return POINTS * point_size(rows, stride); }
+// Each point is a matrix. One odd vector between them: at multiples of 4 KiB they would push each
+// other out of the cache.
+static size_t point_size(int rows, size_t stride) { return (size_t)rows * stride + LANES; }
+
+static int smaller(int a, int b) { return a < b ? a : b; }
 
 // ---- kernels -----------------------------------------------------------------------------------
 
-// U: W (M,C,3,3) transformed, as POINTS matrices (M, C rounded up); of kernel m. Channels that do
-// not exist are 0.
+// Channels of a kernel, rounded up, and the distance of its points.
+typedef struct Kernels {
+    size_t stride, point, size;
+} Kernels;
+
+static Kernels kernels_of(const struct conv2d_shape *s) {
+    Kernels k = {.stride = round_up((size_t)s->C)};
+    k.point = point_size(s->M, k.stride);
+    k.size = k.point * (size_t)(piece_of(s) * piece_of(s));
+    return k;
+}
+
+// U: W (M,C,k,k) transformed, a matrix (M,C) at each point; of kernel m. Channels that do not exist
+// are 0.
+INLINE void transform_kernel_at(const Points *at, const struct conv2d_shape *s, const float *W,
+                                int m, float *U) {
+    Kernels kernels = kernels_of(s);
+    int k = at->piece + 1 - TILE;
+    for (int c = 0; c < s->C; c += LANES) {
+        Lanes x[MOST_POINTS] = {0};
+        for (int lane = 0; lane < LANES && c + lane < s->C; lane++) {
+            const float *g = W + ((size_t)m * s->C + c + lane) * (size_t)(k * k);
+            for (int i = 0; i < k * k; i++) x[i / k * at->piece + i % k][lane] = g[i];
+        }
+        values_2d(at, x, k);
+        weigh(at, x);
+        for (int p = 0; p < at->piece * at->piece; p++)
+            *(Lanes *)(U + p * kernels.point + m * kernels.stride + c) = x[p];
+    }
+}
+
 SIMD_CLONES static void transform_kernel(const struct conv2d_shape *s, const float *W, int m,
-                                         bool turned, float *U) {
-    size_t stride = round_up((size_t)s->C), point = point_size((size_t)s->M, stride);
+                                         float *U) {
+    WITH_POINTS(piece_of(s), transform_kernel_at(at, s, W, m, U));
+}
+
+// The reverse: the gradient of kernel m from that of U.
+INLINE void kernel_gradient_at(const Points *at, const struct conv2d_shape *s, const float *dU,
+                               int m, float *dW) {
+    Kernels kernels = kernels_of(s);
+    int k = at->piece + 1 - TILE;
     for (int c = 0; c < s->C; c += LANES) {
-        Lanes x[POINTS] = {0};
+        Lanes x[MOST_POINTS];
+        for (int p = 0; p < at->piece * at->piece; p++)
+            x[p] = *(const Lanes *)(dU + p * kernels.point + m * kernels.stride + c);
+        weigh(at, x);
+        coefficients_2d(at, x, k);
         for (int lane = 0; lane < LANES && c + lane < s->C; lane++) {
-            const float *g = W + ((size_t)m * s->C + c + lane) * 9;
-            for (int i = 0; i < 9; i++) x[i / 3 * PIECE + i % 3][lane] = g[turned ? 8 - i : i];
+            float *g = dW + ((size_t)m * s->C + c + lane) * (size_t)(k * k);
+            for (int i = 0; i < k * k; i++) g[i] = x[i / k * at->piece + i % k][lane];
         }
-        transform(of_kernel, 3, 6, x);
-        for (int p = 0; p < POINTS; p++) *(Lanes *)(U + p * point + m * stride + c) = x[p];
     }
 }
 
-// The reverse: dW of kernel m = beta dW + what the gradient of U gives.
 SIMD_CLONES static void kernel_gradient(const struct conv2d_shape *s, const float *dU, int m,
-                                        float beta, float *dW) {
-    size_t stride = round_up((size_t)s->C), point = point_size((size_t)s->M, stride);
-    for (int c = 0; c < s->C; c += LANES) {
-        Lanes x[POINTS];
-        for (int p = 0; p < POINTS; p++) x[p] = *(const Lanes *)(dU + p * point + m * stride + c);
-        transform(of_kernel_gradient, 6, 3, x);
-        for (int lane = 0; lane < LANES && c + lane < s->C; lane++) {
-            float *g = dW + ((size_t)m * s->C + c + lane) * 9;
-            for (int i = 0; i < 9; i++) {
-                float d = x[i / 3 * PIECE + i % 3][lane];
-                g[i] = beta != 0 ? g[i] + d : d;
-            }
-        }
-    }
+                                        float *dW) {
+    WITH_POINTS(piece_of(s), kernel_gradient_at(at, s, dU, m, dW));
 }
 
-// ---- tiles -------------------------------------------------------------------------------------
+// ---- images ------------------------------------------------------------------------------------
 
 typedef struct Chunk {
     int first, images;
     size_t tiles;
 } Chunk;
 
-static Chunk chunk_at(const Tiling *t, int first) {
-    int images = first + t->chunk < t->N ? t->chunk : t->N - first;
+static Chunk chunk_of(const Tiling *t, int first, int end) {
+    int images = smaller(t->chunk, end - first);
     return (Chunk){first, images, (size_t)images * (size_t)t->rows * (size_t)t->cols};
 }
 
@@ -223,193 +332,371 @@ static void find_tiles(const Tiling *t, Side side, int *at) {
     while (n < t->stride) at[n++] = 0;
 }
 
-// Copies channel c of a chunk's images, with the zeros around them.
-static void copy_channel(Side side, Chunk chunk, const float *images, int c, float *to) {
-    for (int image = 0; image < chunk.images; image++) {
+// Where row h of an image is, among even rows and then odd rows.
+static size_t row_of_halves(Side side, int h) {
+    return (size_t)((h % 2 ? side.h / 2 : 0) + h / 2) * (size_t)side.w;
+}
+
+// Copies channel c of a chunk's images to where their tiles look for them. There are zeros around
+// them already. `mine` has room for an image.
+static void copy_channel(const struct conv2d_shape *s, Side side, Chunk chunk, const float *images,
+                         int c, float *to, float *mine) {
+    int rows = smaller(side.h, side.full_h - side.pad_h);
+    size_t bytes = sizeof(float) * (size_t)smaller(side.w, side.full_w - side.pad_w);
+    size_t size = (size_t)side.h * (size_t)side.w, window = side.pooled ? 4 : 1;
+    for (int image = 0; image < chunk.images; image++, to += full_size(side)) {
         size_t plane = (size_t)(chunk.first + image) * side.channels + c;
-        const float *from = images + plane * side.h * side.w;
-        float *row = to + image * full_size(side) + (size_t)side.pad_h * side.full_w + side.pad_w;
-        for (int h = 0; h < side.h; h++, from += side.w, row += side.full_w)
-            memcpy(row, from, sizeof(float) * (size_t)side.w);
+        const float *from = images + plane * size / window;
+        if (side.pooled) unpool(s, from, side.pooled + plane * size / 2, mine);
+        for (int h = 0; h < rows; h++)
+            memcpy(to + (size_t)(h + side.pad_h) * side.full_w + side.pad_w,
+                   side.pooled ? mine + row_of_halves(side, h) : from + (size_t)h * side.w, bytes);
     }
 }
 
-// The tiles of one channel, from `full` with zeros around it, transformed: point p of tile i goes
-// to points[p * point + i].
-SIMD_CLONES static void transform_inputs(const float *full, int width, const int *at, size_t tiles,
-                                         float *points, size_t point) {
-    for (size_t tile = 0; tile < tiles; tile += LANES) {
-        Lanes x[POINTS];
-        for (int lane = 0; lane < LANES; lane++)
-            for (int i = 0; i < PIECE; i++)
-                for (int j = 0; j < PIECE; j++)
-                    x[i * PIECE + j][lane] = full[at[tile + lane] + i * width + j];
-        transform(of_input, 6, 6, x);
-        for (int p = 0; p < POINTS; p++) *(Lanes *)(points + p * point + tile) = x[p];
+typedef struct Output {
+    float *images;
+    const float *bias; // or NULL
+    float beta;
+} Output;
+
+// A row of `count` pixels = beta times itself + from + bias. Those that no tile covers are 0.
+static void store_row(float *to, const float *from, int count, int covered, float bias,
+                      float beta) {
+    for (int w = 0; w < covered; w++) to[w] = beta != 0 ? to[w] + (from[w] + bias) : from[w] + bias;
+    for (int w = covered; w < count; w++) to[w] = beta != 0 ? to[w] + bias : bias;
+}
+
+// From `full`, what the tiles have given of channel c, to its images; through ReLU and pooling if
+// they are pooled.
+static void store_channel(const struct conv2d_shape *s, Side side, Chunk chunk, const float *full,
+                          int c, Output out, float *mine) {
+    size_t size = (size_t)side.h * (size_t)side.w;
+    int rows = smaller(side.h, side.full_h - side.pad_h);
+    int cols = smaller(side.w, side.full_w - side.pad_w);
+    float bias = out.bias ? out.bias[c] : 0;
+    for (int image = 0; image < chunk.images; image++, full += full_size(side)) {
+        size_t plane = (size_t)(chunk.first + image) * side.channels + c;
+        for (int h = 0; h < side.h; h++) {
+            const float *from = full + (size_t)(h + side.pad_h) * side.full_w + side.pad_w;
+            if (side.pooled)
+                memcpy(mine + row_of_halves(side, h), from, sizeof(float) * (size_t)side.w);
+            else
+                store_row(out.images + plane * size + (size_t)h * side.w, from, side.w,
+                          h < rows ? cols : 0, bias, out.beta);
+        }
+        if (side.pooled)
+            relu_and_pool(s, mine, bias, out.images + plane * size / 4,
+                          (unsigned char *)side.pooled + plane * size / 2);
     }
 }
 
-SIMD_CLONES static void transform_output_gradients(const float *full, int width, const int *at,
-                                                   size_t tiles, float *points, size_t point) {
-    for (size_t tile = 0; tile < tiles; tile += LANES) {
-        Lanes x[POINTS];
-        for (int lane = 0; lane < LANES; lane++)
-            for (int i = 0; i < TILE; i++)
-                for (int j = 0; j < TILE; j++)
-                    x[i * PIECE + j][lane] = full[at[tile + lane] + i * width + j];
-        transform(of_output_gradient, 4, 6, x);
-        for (int p = 0; p < POINTS; p++) *(Lanes *)(points + p * point + tile) = x[p];
+// ---- tiles: LANES of them side by side, of n x n pixels -----------------------------------------
+
+INLINE void gather(const Points *at, const float *full, int width, const int *start, int n,
+                   Lanes *x) {
+    for (int lane = 0; lane < LANES; lane++)
+        for (int i = 0; i < n; i++)
+            for (int j = 0; j < n; j++)
+                x[i * at->piece + j][lane] = full[start[lane] + i * width + j];
+}
+
+INLINE void scatter(const Points *at, const Lanes *x, int lanes, const int *start, float *full,
+                    int width) {
+    for (int lane = 0; lane < lanes; lane++)
+        for (int i = 0; i < TILE; i++)
+            for (int j = 0; j < TILE; j++)
+                full[start[lane] + i * width + j] = x[i * at->piece + j][lane];
+}
+
+// Pieces overlap, so they are added up.
+INLINE void scatter_add(const Points *at, const Lanes *x, int lanes, const int *start, float *full,
+                        int width) {
+    for (int lane = 0; lane < lanes; lane++)
+        for (int i = 0; i < at->piece; i++)
+            for (int j = 0; j < at->piece; j++)
+                full[start[lane] + i * width + j] += x[i * at->piece + j][lane];
+}
+
+// One channel of a chunk: its pixels in `full`, where each tile starts there, and its row in the
+// matrices at the points: point p of tile i is row[p * point + i].
+typedef struct Channel {
+    float *full;
+    int width;
+    const int *start;
+    size_t tiles;
+    float *row;
+    size_t point;
+} Channel;
+
+INLINE void to_points(const Points *at, const Lanes *x, const Channel *c, size_t tile) {
+    for (int p = 0; p < at->piece * at->piece; p++)
+        *(Lanes *)(c->row + (size_t)p * c->point + tile) = x[p];
+}
+
+INLINE int from_points(const Points *at, const Channel *c, size_t tile, Lanes *x) {
+    for (int p = 0; p < at->piece * at->piece; p++)
+        x[p] = *(const Lanes *)(c->row + (size_t)p * c->point + tile);
+    return c->tiles - tile < LANES ? (int)(c->tiles - tile) : LANES;
+}
+
+INLINE void input_at(const Points *at, const Channel *c) {
+    for (size_t i = 0; i < c->tiles; i += LANES) {
+        Lanes x[MOST_POINTS];
+        gather(at, c->full, c->width, c->start + i, at->piece, x);
+        of_input_2d(at, x);
+        to_points(at, x, c, i);
     }
 }
 
-// From points back to pixels.
-SIMD_CLONES static void transform_outputs(const float *points, size_t point, const int *at,
-                                          size_t tiles, float *full, int width) {
-    for (size_t tile = 0; tile < tiles; tile += LANES) {
-        Lanes x[POINTS];
-        for (int p = 0; p < POINTS; p++) x[p] = *(const Lanes *)(points + p * point + tile);
-        transform(of_output, 6, 4, x);
-        for (int lane = 0; lane < LANES && tile + lane < tiles; lane++)
-            for (int i = 0; i < TILE; i++)
-                for (int j = 0; j < TILE; j++)
-                    full[at[tile + lane] + i * width + j] = x[i * PIECE + j][lane];
+INLINE void input_gradient_at(const Points *at, const Channel *c) {
+    for (size_t i = 0; i < c->tiles; i += LANES) {
+        Lanes x[MOST_POINTS];
+        int lanes = from_points(at, c, i, x);
+        of_input_gradient_2d(at, x);
+        scatter_add(at, x, lanes, c->start + i, c->full, c->width);
     }
 }
 
-// images = beta images + `full` + bias, of channel c
-static void store_channel(Side side, Chunk chunk, const float *full, int c, float bias, float beta,
-                          float *images) {
-    for (int image = 0; image < chunk.images; image++) {
-        float *to = images + ((size_t)(chunk.first + image) * side.channels + c) * side.h * side.w;
-        const float *from = full + image * full_size(side);
-        for (int h = 0; h < side.h; h++, to += side.w, from += side.full_w)
-            for (int w = 0; w < side.w; w++)
-                to[w] = beta != 0 ? to[w] + (from[w] + bias) : from[w] + bias;
+INLINE void output_at(const Points *at, const Channel *c) {
+    for (size_t i = 0; i < c->tiles; i += LANES) {
+        Lanes x[MOST_POINTS];
+        int lanes = from_points(at, c, i, x);
+        coefficients_2d(at, x, TILE);
+        scatter(at, x, lanes, c->start + i, c->full, c->width);
     }
 }
 
-// ---- the passes --------------------------------------------------------------------------------
+INLINE void output_gradient_at(const Points *at, const Channel *c) {
+    for (size_t i = 0; i < c->tiles; i += LANES) {
+        Lanes x[MOST_POINTS];
+        gather(at, c->full, c->width, c->start + i, TILE, x);
+        values_2d(at, x, TILE);
+        to_points(at, x, c, i);
+    }
+}
+
+SIMD_CLONES static void input(int piece, const Channel *c) { WITH_POINTS(piece, input_at(at, c)); }
+SIMD_CLONES static void input_gradient(int piece, const Channel *c) {
+    WITH_POINTS(piece, input_gradient_at(at, c));
+}
+SIMD_CLONES static void output(int piece, const Channel *c) {
+    WITH_POINTS(piece, output_at(at, c));
+}
+SIMD_CLONES static void output_gradient(int piece, const Channel *c) {
+    WITH_POINTS(piece, output_gradient_at(at, c));
+}
+
+// ---- scratch memory ----------------------------------------------------------------------------
+
+typedef struct Scratch {
+    float *U, *in, *out;       // at their points: kernels, pieces of the input, tiles of the output
+    int *in_start, *out_start; // where pieces and tiles start
+    float *planes;             // for each thread: the images of a channel, then one more image
+    size_t full, per_thread;
+} Scratch;
+
+// With room for u floats of U.
+static Scratch scratch_of(CpuLane *lane, const Tiling *t, size_t u) {
+    size_t in = (size_t)t->points * point_size(t->in.channels, t->stride);
+    size_t out = (size_t)t->points * point_size(t->out.channels, t->stride);
+    Scratch s = {.full = round_up((size_t)t->chunk * full_size(t->in))};
+    s.per_thread = s.full + round_up((size_t)t->out.h * (size_t)t->out.w);
+    s.U = cpu_scratch(lane, sizeof(float) * (u + in + out + 2 * t->stride +
+                                             s.per_thread * (size_t)lane->threads));
+    s.in = s.U + u, s.out = s.in + in;
+    s.in_start = (int *)(s.out + out), s.out_start = s.in_start + t->stride;
+    s.planes = (float *)(s.out_start + t->stride);
+    find_tiles(t, t->in, s.in_start);
+    find_tiles(t, t->out, s.out_start);
+    return s;
+}
+
+static float *planes_of_thread(const Scratch *s) {
+    return s->planes + s->per_thread * (size_t)omp_get_thread_num();
+}
+
+static Channel in_channel(const Tiling *t, const Scratch *s, Chunk chunk, int c, float *full) {
+    return (Channel){full,
+                     t->in.full_w,
+                     s->in_start,
+                     chunk.tiles,
+                     s->in + (size_t)c * t->stride,
+                     point_size(t->in.channels, t->stride)};
+}
+
+static Channel out_channel(const Tiling *t, const Scratch *s, Chunk chunk, int m, float *full) {
+    return (Channel){full,
+                     t->out.full_w,
+                     s->out_start,
+                     chunk.tiles,
+                     s->out + (size_t)m * t->stride,
+                     point_size(t->out.channels, t->stride)};
+}
+
+// ---- the three passes --------------------------------------------------------------------------
+//
+// Threads share the channels of a chunk, then its points, then the channels of the result. What is
+// here is called by all threads; at the end of each loop they wait for each other.
 
 bool winograd_suits(const struct conv2d_shape *s) {
-    return s->kernel_h == 3 && s->kernel_w == 3 && s->stride_h == 1 && s->stride_w == 1 &&
-           s->pad_h <= 2 && s->pad_w <= 2 && s->C >= LANES && s->M >= LANES && s->N > 0 &&
+    int k = s->kernel_h, least = k == 5 ? 4 : 16; // channels from which on it is worth it
+    return k == s->kernel_w && (k == 3 || k == 5) && s->stride_h == 1 && s->stride_w == 1 &&
+           s->pad_h < k && s->pad_w < k && s->C >= least && s->M >= least && s->N > 0 &&
            s->out_h > 0 && s->out_w > 0;
 }
 
-// A convolution: forward, or that which backward makes.
-typedef struct Pass {
-    Tiling t;
-    const float *in, *W, *bias;
-    float *out, beta;
-    bool turned;
-} Pass;
-
-// Columns of a product that a thread takes at once.
-enum { COLUMNS = 512 };
-
-// One point of one chunk: products (output channels, input channels) x (input channels, tiles).
-static void multiply(const struct conv2d_shape *s, const Pass *pass, int p, size_t column,
-                     const float *U, const float *V, float *Y) {
-    int M = pass->t.out.channels, K = pass->t.in.channels, ld = (int)pass->t.stride;
-    int stride = (int)round_up((size_t)s->C);
-    int columns = ld - (int)column < COLUMNS ? ld - (int)column : COLUMNS;
-    cblas_sgemm(CblasRowMajor, pass->turned ? CblasTrans : CblasNoTrans, CblasNoTrans, M, columns,
-                K, 1.0f, U + p * point_size((size_t)s->M, (size_t)stride), stride,
-                V + p * point_size((size_t)K, (size_t)ld) + column, ld, 0.0f,
-                Y + p * point_size((size_t)M, (size_t)ld) + column, ld);
+static void transform_inputs(const struct conv2d_shape *s, const Tiling *t, const Scratch *scratch,
+                             Chunk chunk, const float *X) {
+    float *full = planes_of_thread(scratch);
+    memset(full, 0, sizeof(float) * scratch->full);
+#pragma omp for schedule(static)
+    for (int c = 0; c < s->C; c++) {
+        Channel channel = in_channel(t, scratch, chunk, c, full);
+        copy_channel(s, t->in, chunk, X, c, full, NULL);
+        input(t->piece, &channel);
+    }
 }
 
-static void convolve(CpuLane *lane, const struct conv2d_shape *s, const Pass *pass) {
-    const Tiling *t = &pass->t;
-    size_t M = (size_t)t->out.channels, K = (size_t)t->in.channels, ld = t->stride;
-    size_t full = round_up((size_t)t->chunk * full_size(t->in));
-    size_t u = points_size((size_t)s->M, round_up((size_t)s->C));
-    size_t v = points_size(K, ld), y = points_size(M, ld);
-    float *U =
-        cpu_scratch(lane, sizeof(float) * (u + v + y + 2 * ld + full * (size_t)lane->threads));
-    float *V = U + u, *Y = V + v, *planes = Y + y;
-    int *in_at = (int *)(planes + full * (size_t)lane->threads), *out_at = in_at + ld;
-    find_tiles(t, t->in, in_at);
-    find_tiles(t, t->out, out_at);
+static void transform_output_gradients(const struct conv2d_shape *s, const Tiling *t,
+                                       const Scratch *scratch, Chunk chunk, const float *dY) {
+    float *full = planes_of_thread(scratch);
+    memset(full, 0, sizeof(float) * scratch->full);
+#pragma omp for schedule(static)
+    for (int m = 0; m < s->M; m++) {
+        Channel channel = out_channel(t, scratch, chunk, m, full);
+        copy_channel(s, t->out, chunk, dY, m, full, full + scratch->full);
+        output_gradient(t->piece, &channel);
+    }
+}
+
+// Columns of a product that a thread takes at once: BLAS is fastest when they stay in its cache.
+enum { COLUMNS = 512 };
+
+// At each point out = U in; or, backward, in = U^T out.
+static void multiply(const struct conv2d_shape *s, const Tiling *t, const Scratch *scratch,
+                     bool backward) {
+    Kernels kernels = kernels_of(s);
+    int ld = (int)t->stride, rows = backward ? s->C : s->M, depth = backward ? s->M : s->C;
+    float *from = backward ? scratch->out : scratch->in,
+          *to = backward ? scratch->in : scratch->out;
+    size_t from_point = point_size(depth, t->stride), to_point = point_size(rows, t->stride);
+#pragma omp for schedule(static) collapse(2)
+    for (int p = 0; p < t->points; p++)
+        for (int column = 0; column < ld; column += COLUMNS)
+            cblas_sgemm(CblasRowMajor, backward ? CblasTrans : CblasNoTrans, CblasNoTrans, rows,
+                        smaller(ld - column, COLUMNS), depth, 1.0f,
+                        scratch->U + (size_t)p * kernels.point, (int)kernels.stride,
+                        from + (size_t)p * from_point + column, ld, 0.0f,
+                        to + (size_t)p * to_point + column, ld);
+}
+
+void winograd_forward(CpuLane *lane, const struct conv2d_forward_args *a) {
+    const struct conv2d_shape *s = &a->s;
+    Tiling t = tiling_of(s, s->N, a->pooled);
+    Scratch scratch = scratch_of(lane, &t, kernels_of(s).size);
 #pragma omp parallel num_threads(lane->threads)
     {
-        float *mine = planes + full * (size_t)omp_get_thread_num();
+        float *full = planes_of_thread(&scratch);
 #pragma omp for schedule(static)
-        for (int m = 0; m < s->M; m++) transform_kernel(s, pass->W, m, pass->turned, U);
-        for (int first = 0; first < t->N; first += t->chunk) {
-            Chunk chunk = chunk_at(t, first);
-            memset(mine, 0, sizeof(float) * full);
+        for (int m = 0; m < s->M; m++) transform_kernel(s, a->W, m, scratch.U);
+        for (int first = 0; first < s->N; first += t.chunk) {
+            Chunk chunk = chunk_of(&t, first, s->N);
+            transform_inputs(s, &t, &scratch, chunk, a->X);
+            multiply(s, &t, &scratch, false);
 #pragma omp for schedule(static)
-            for (size_t c = 0; c < K; c++) {
-                copy_channel(t->in, chunk, pass->in, (int)c, mine);
-                transform_inputs(mine, t->in.full_w, in_at, chunk.tiles, V + c * ld,
-                                 point_size(K, ld));
-            }
-#pragma omp for schedule(static) collapse(2)
-            for (int p = 0; p < POINTS; p++)
-                for (size_t column = 0; column < ld; column += COLUMNS)
-                    multiply(s, pass, p, column, U, V, Y);
-#pragma omp for schedule(static)
-            for (size_t m = 0; m < M; m++) {
-                transform_outputs(Y + m * ld, point_size(M, ld), out_at, chunk.tiles, mine,
-                                  t->out.full_w);
-                store_channel(t->out, chunk, mine, (int)m, pass->bias ? pass->bias[m] : 0,
-                              pass->beta, pass->out);
+            for (int m = 0; m < s->M; m++) {
+                Channel channel = out_channel(&t, &scratch, chunk, m, full);
+                output(t.piece, &channel);
+                store_channel(s, t.out, chunk, full, m, (Output){a->Y, a->b, 0},
+                              full + scratch.full);
             }
         }
     }
 }
 
-void winograd_forward(CpuLane *lane, const struct conv2d_forward_args *a) {
-    convolve(lane, &a->s,
-             &(Pass){tiling_of_forward(&a->s), a->X, a->W, a->b, a->Y, 0, .turned = false});
-}
-
 void winograd_backward_input(CpuLane *lane, const struct conv2d_backward_input_args *a) {
-    convolve(lane, &a->s,
-             &(Pass){tiling_of_backward(&a->s), a->dY, a->W, NULL, a->dX, a->beta, .turned = true});
-}
-
-// The gradient of the kernels: the transforms' transposes, in reverse order.
-void winograd_backward_weights(CpuLane *lane, const struct conv2d_backward_params_args *a) {
     const struct conv2d_shape *s = &a->s;
-    Tiling t = tiling_of_forward(s);
-    size_t M = (size_t)s->M, C = (size_t)s->C, ld = t.stride, stride = round_up(C);
-    size_t full = round_up((size_t)t.chunk * full_size(t.in));
-    size_t u = points_size(M, stride), v = points_size(C, ld), y = points_size(M, ld);
-    float *dU =
-        cpu_scratch(lane, sizeof(float) * (u + v + y + 2 * ld + full * (size_t)lane->threads));
-    float *V = dU + u, *dY = V + v, *planes = dY + y;
-    int *in_at = (int *)(planes + full * (size_t)lane->threads), *out_at = in_at + ld;
-    find_tiles(&t, t.in, in_at);
-    find_tiles(&t, t.out, out_at);
+    Tiling t = tiling_of(s, s->N, a->pooled);
+    Scratch scratch = scratch_of(lane, &t, kernels_of(s).size);
 #pragma omp parallel num_threads(lane->threads)
     {
-        float *mine = planes + full * (size_t)omp_get_thread_num();
-        for (int first = 0; first < t.N; first += t.chunk) {
-            Chunk chunk = chunk_at(&t, first);
-            memset(mine, 0, sizeof(float) * full);
-#pragma omp for schedule(static) nowait
-            for (size_t c = 0; c < C; c++) {
-                copy_channel(t.in, chunk, a->X, (int)c, mine);
-                transform_inputs(mine, t.in.full_w, in_at, chunk.tiles, V + c * ld,
-                                 point_size(C, ld));
-            }
-            memset(mine, 0, sizeof(float) * full);
+        float *full = planes_of_thread(&scratch);
 #pragma omp for schedule(static)
-            for (size_t m = 0; m < M; m++) {
-                copy_channel(t.out, chunk, a->dY, (int)m, mine);
-                transform_output_gradients(mine, t.out.full_w, out_at, chunk.tiles, dY + m * ld,
-                                           point_size(M, ld));
+        for (int m = 0; m < s->M; m++) transform_kernel(s, a->W, m, scratch.U);
+        for (int first = 0; first < s->N; first += t.chunk) {
+            Chunk chunk = chunk_of(&t, first, s->N);
+            transform_output_gradients(s, &t, &scratch, chunk, a->dY);
+            multiply(s, &t, &scratch, true);
+#pragma omp for schedule(static)
+            for (int c = 0; c < s->C; c++) {
+                Channel channel = in_channel(&t, &scratch, chunk, c, full);
+                memset(full, 0, sizeof(float) * scratch.full);
+                input_gradient(t.piece, &channel);
+                store_channel(s, t.in, chunk, full, c, (Output){a->dX, NULL, a->beta}, NULL);
+            }
+        }
+    }
+}
+
+// Groups of images as in cpu.h, but larger ones where a group would have little to do between
+// writing dU to memory and reading it again.
+static SumTree tree_of(const struct conv2d_shape *s, const Tiling *t) {
+    enum { LEAST_TILES = 64, MOST_FLOATS = 4 << 20 };
+    SumTree tree = sum_tree(s->N);
+    while (tree.groups > 1 && (tree.group * t->rows * t->cols < LEAST_TILES ||
+                               kernels_of(s).size * (size_t)tree.groups > MOST_FLOATS)) {
+        tree.group *= 2;
+        tree.groups = (s->N + tree.group - 1) / tree.group;
+    }
+    return tree;
+}
+
+// At each point dU += out in^T; dU is overwritten by the first chunk of a group.
+static void add_products(const struct conv2d_shape *s, const Tiling *t, const Scratch *scratch,
+                         size_t tiles, bool first, float *dU) {
+    Kernels kernels = kernels_of(s);
+    size_t in_point = point_size(s->C, t->stride), out_point = point_size(s->M, t->stride);
+#pragma omp for schedule(static)
+    for (int p = 0; p < t->points; p++)
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, s->M, s->C, (int)tiles, 1.0f,
+                    scratch->out + (size_t)p * out_point, (int)t->stride,
+                    scratch->in + (size_t)p * in_point, (int)t->stride, first ? 0.0f : 1.0f,
+                    dU + (size_t)p * kernels.point, (int)kernels.stride);
+}
+
+// dW of kernel m = beta dW + the sum of the groups' parts.
+static void add_groups(const struct conv2d_backward_params_args *a, SumTree tree, float *parts,
+                       size_t part, int m) {
+    size_t size = (size_t)a->s.C * (size_t)(a->s.kernel_h * a->s.kernel_w);
+    float *sum = parts + (size_t)m * size, *dW = a->dW + (size_t)m * size;
+    add_halves(sum, part, tree.groups, size);
+    for (size_t i = 0; i < size; i++) dW[i] = a->beta != 0 ? dW[i] + sum[i] : sum[i];
+}
+
+void winograd_backward_weights(CpuLane *lane, const struct conv2d_backward_params_args *a) {
+    const struct conv2d_shape *s = &a->s;
+    Tiling t = tiling_of(s, s->N, a->pooled);
+    SumTree tree = tree_of(s, &t);
+    t = tiling_of(s, smaller(s->N, tree.group), a->pooled); // a chunk is all of one group
+    size_t weights = (size_t)(s->M * s->C) * (size_t)(s->kernel_h * s->kernel_w);
+    size_t u = kernels_of(s).size, part = round_up(weights);
+    Scratch scratch = scratch_of(lane, &t, u + part * (size_t)tree.groups);
+    float *dU = scratch.U, *parts = dU + u;
+#pragma omp parallel num_threads(lane->threads)
+    {
+        for (int group = 0; group < tree.groups; group++) {
+            int start = group * tree.group, end = smaller(start + tree.group, s->N);
+            for (int first = start; first < end; first += t.chunk) {
+                Chunk chunk = chunk_of(&t, first, end);
+                transform_inputs(s, &t, &scratch, chunk, a->X);
+                transform_output_gradients(s, &t, &scratch, chunk, a->dY);
+                add_products(s, &t, &scratch, chunk.tiles, first == start, dU);
             }
 #pragma omp for schedule(static)
-            for (int p = 0; p < POINTS; p++)
-                cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, s->M, s->C, (int)chunk.tiles,
-                            1.0f, dY + p * point_size(M, ld), (int)ld, V + p * point_size(C, ld),
-                            (int)ld, first > 0 ? 1.0f : 0.0f, dU + p * point_size(M, stride),
-                            (int)stride);
+            for (int m = 0; m < s->M; m++) kernel_gradient(s, dU, m, parts + part * (size_t)group);
         }
 #pragma omp for schedule(static)
-        for (size_t m = 0; m < M; m++) kernel_gradient(s, dU, (int)m, a->beta, a->dW);
+        for (int m = 0; m < s->M; m++) add_groups(a, tree, parts, part, m);
     }
 }
