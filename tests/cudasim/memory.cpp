@@ -10,6 +10,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <deque>
+#include <string>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -35,11 +36,12 @@ struct Word {
 };
 enum : uint64_t {
     THREAD = 1023,
-    LANES = 1 << 10,  // also other threads of this warp,
-    WARPS = 1 << 11,  // of another warp of this block,
-    BLOCKS = 1 << 12, // of another block
-    ATOMICALLY = 1 << 13,
-    TICK = 1 << 14
+    LANES = 1 << 10,   // also other threads of this warp,
+    WARPS = 1 << 11,   // of another warp of this block,
+    BLOCKS = 1 << 12,  // of another block,
+    STREAMS = 1 << 13, // of another stream
+    ATOMICALLY = 1 << 14,
+    TICK = 1 << 15
 };
 
 static char *reserve(size_t bytes) {
@@ -132,28 +134,22 @@ static const char *text_of(const Access &access) {
     return text;
 }
 
-static const char *name_of(int gpu) {
-    static char texts[HOST][8];
-    if (gpu == HOST) return "the host";
-    snprintf(texts[gpu], sizeof texts[gpu], "GPU %d", gpu);
-    return texts[gpu];
+static std::string name_of(int gpu) {
+    return gpu == HOST ? "the host" : "GPU " + std::to_string(gpu);
 }
 
 // Where an address lies that is not inside of a living allocation.
-static const char *place_text(const char *at) {
-    static char text[256];
+static std::string place_of(const char *at) {
+    using std::to_string;
     const Allocation *a = allocation_at(at);
-    // (A kernel cannot reach pinned memory either, only copies can.)
+    // (Pinned memory is for copies; to kernels it is the host's.)
     if ((size_t)(at - memory) >= (running.kernel ? HOST * PART : ALL_BYTES))
         return "in memory of the host";
     if (!a) return "far from any allocation";
-    if (a->freed)
-        snprintf(text, sizeof text, "in freed memory of %s", name_of(a->gpu));
-    else
-        snprintf(text, sizeof text, "%td bytes %s the %td bytes of an allocation on %s",
-                 at < a->begin ? a->begin - at : at - a->end, at < a->begin ? "before" : "behind",
-                 a->end - a->begin, name_of(a->gpu));
-    return text;
+    if (a->freed) return "in freed memory of " + name_of(a->gpu);
+    return (at < a->begin ? to_string(a->begin - at) + " bytes before"
+                          : to_string(at - a->end) + " bytes behind") +
+           " the " + to_string(a->end - a->begin) + " bytes of an allocation on " + name_of(a->gpu);
 }
 
 // ---- who knows of what -----------------------------------------------------------------------
@@ -166,7 +162,7 @@ static inline bool happened_before(uint64_t stamp, bool shared) {
     if (__builtin_expect(time < r.all_known_until, true)) return true;
     if (time < r.work_began) return shared || r.known[all_work[work].stream] >= work;
     if (shared && time < r.block_began) return true;
-    if (stamp & BLOCKS || time < r.block_began) return false;
+    if (stamp & (BLOCKS | STREAMS) || time < r.block_began) return false;
     if (time < r.block_met) return true;
     unsigned thread = stamp & THREAD, warp = r.thread / 32;
     if (stamp & WARPS || thread / 32 != warp) return false;
@@ -178,17 +174,18 @@ static inline bool happened_before(uint64_t stamp, bool shared) {
 static inline uint64_t stamp_after(uint64_t others, bool shared) {
     uint64_t now = clock_now * TICK + running.thread;
     if (happened_before(others, shared)) return now;
-    now |= others & (LANES | WARPS | BLOCKS);
+    now |= others & (LANES | WARPS | BLOCKS | STREAMS);
+    if (others / TICK < running.work_began) return now | STREAMS;
     if (others / TICK < running.block_began) return now | BLOCKS;
     return now | ((others & THREAD) / 32 == running.thread / 32 ? LANES : WARPS);
 }
 
 [[noreturn]] static void race(uint64_t other, const char *done, const Access &access) {
     uint64_t time = other / TICK;
-    if (time < running.work_began)
+    if (other & STREAMS || time < running.work_began)
         mistake("is an event missing, or a synchronisation? Streams do not wait for each other",
                 "%s what %s in another stream has %s", text_of(access),
-                all_work[time / WORK_TICKS].what, done);
+                time < running.work_began ? all_work[time / WORK_TICKS].what : "work", done);
     bool blocks = other & BLOCKS || time < running.block_began;
     mistake(blocks ? "blocks run in any order and cannot wait for each other: use another kernel"
                    : "is a __syncthreads() missing? Threads run in any order between two",
@@ -222,10 +219,11 @@ __attribute__((always_inline)) static inline void touch_device(const Access &acc
     const char *at = access.at, *end = at + access.bytes;
     if (!a || a->freed || at < a->begin || end > a->end)
         mistake("is an index or a size wrong, or was the memory freed too early?", "%s %s",
-                text_of(access), place_text(a && at >= a->begin && at < a->end ? end : at));
+                text_of(access), place_of(a && at >= a->begin && at < a->end ? end : at).c_str());
     if (a->gpu != running.gpu && !(peers && can_reach(running.gpu, a->gpu)))
         mistake("cudaDeviceEnablePeerAccess() first, or copy; or is another GPU the current one?",
-                "%s of %s from %s", text_of(access), name_of(a->gpu), name_of(running.gpu));
+                "%s of %s from %s", text_of(access), name_of(a->gpu).c_str(),
+                name_of(running.gpu).c_str());
     for (size_t i = at - memory; i < (size_t)(end - memory);) {
         Page &page = pages[i / PAGE];
         if (access.bytes < 4 && !page.bytes) split_words(i / PAGE);
@@ -248,7 +246,7 @@ static void touch_shared(const Access &access) {
                 text_of(access));
     if (offset >= (size_t)(_end - __data_start))
         mistake("is a pointer of the host among the kernel's arguments?", "%s %s", text_of(access),
-                place_text(access.at));
+                place_of(access.at).c_str());
     for (size_t i = offset / 4; i <= (offset + access.bytes - 1) / 4; i++)
         touch(of_statics[i], access, true);
 }

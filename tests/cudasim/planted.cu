@@ -163,6 +163,27 @@ static void freed_twice() {
     cudaFree(x);
 }
 
+static float *new_pinned() {
+    void *memory = nullptr;
+    cudaHostAlloc(&memory, 10 * sizeof(float), cudaHostAllocPortable);
+    return (float *)memory;
+}
+static void freed_before_a_copy() {
+    float *x = new_floats(10, true), *pinned = new_pinned();
+    cudaMemcpyAsync(x, pinned, 10 * sizeof(float), cudaMemcpyHostToDevice, nullptr);
+    cudaFreeHost(pinned);
+}
+static void by_way_of_the_host_too_early() {
+    float *x = new_floats(10, true), *y = new_floats(10, true), *pinned = new_pinned();
+    cudaStream_t other;
+    cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking);
+    cudaMemcpyAsync(pinned, x, 10 * sizeof(float), cudaMemcpyDeviceToHost, nullptr);
+    cudaMemcpyAsync(y, pinned, 10 * sizeof(float), cudaMemcpyHostToDevice, other);
+}
+static void kernel_reads_pinned_memory() {
+    read_at<<<1, 1>>>(new_pinned(), 3, new_floats(1, false));
+}
+
 const Planted planted[] = {
 #define PLANT(name, words)                                                                         \
     { #name, name, words }
@@ -194,6 +215,9 @@ const Planted planted[] = {
     PLANT(copy_of_what_nothing_wrote, "of device memory that nothing has written"),
     PLANT(copy_of_wrong_kind, "from a GPU to the host"),
     PLANT(freed_twice, "no living allocation"),
+    PLANT(freed_before_a_copy, "a copy reads 40 bytes in freed memory of the host"),
+    PLANT(by_way_of_the_host_too_early, "what a copy in another stream has"),
+    PLANT(kernel_reads_pinned_memory, "in memory of the host"),
 };
 const int num_planted = sizeof planted / sizeof planted[0];
 

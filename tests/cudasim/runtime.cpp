@@ -299,7 +299,7 @@ cudaError_t cudaMalloc(void **memory, size_t bytes) {
 cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned) {
     ENTER();
     cudaError_t error = allocate_on(HOST, memory, bytes);
-    if (error == cudaSuccess) memset(*memory, 0xff, bytes); // NaN
+    if (*memory) memset(*memory, 0xff, bytes); // NaN
     return error;
 }
 
