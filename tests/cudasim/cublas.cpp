@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cblas.h>
 #include <cstring>
+#include <map>
 
 using namespace cudasim;
 
@@ -41,9 +42,17 @@ cublasStatus_t cublasSetMathMode(cublasHandle_t, cublasMath_t) {
 
 // All columns of a matrix with `rows` rows, stored `stride` apart.
 static void check_matrix(int gpu, const float *matrix, int rows, int columns, int stride,
-                         Access access) {
+                         Verb verb) {
     for (int j = 0; j < columns; j++)
-        check_range("cublasSgemm", gpu, matrix + (size_t)j * stride, sizeof(float) * rows, access);
+        check_range("cublasSgemm", gpu, matrix + (size_t)j * stride, sizeof(float) * rows, verb);
+}
+
+// A BLAS may call memset(), which is AddressSanitizer's.
+static void let_blas_touch(std::initializer_list<const float *> matrices, bool may) {
+    for (const float *matrix : matrices) {
+        const Allocation *a = allocation_at(matrix);
+        let_host_touch(a->begin, a->end - a->begin, may);
+    }
 }
 
 cublasStatus_t cublasSgemm_v2(cublasHandle_t handle, cublasOperation_t trans_A,
@@ -62,20 +71,21 @@ cublasStatus_t cublasSgemm_v2(cublasHandle_t handle, cublasOperation_t trans_A,
         check_matrix(gpu, B, b ? n : k, b ? k : n, ldb, READ);
         if (keep != 0) check_matrix(gpu, C, m, n, ldc, READ);
         check_matrix(gpu, C, m, n, ldc, WRITE);
-        for (const float *matrix : {A, B, (const float *)C}) let_host_touch(matrix, true);
+        let_blas_touch({A, B, C}, true);
         cblas_sgemm(CblasColMajor, a ? CblasTrans : CblasNoTrans, b ? CblasTrans : CblasNoTrans, m,
                     n, k, factor, A, lda, B, ldb, keep, C, ldc);
-        for (const float *matrix : {A, B, (const float *)C}) let_host_touch(matrix, false);
+        let_blas_touch({A, B, C}, false);
     });
     return CUBLAS_STATUS_SUCCESS;
 }
 
 const char *cublasGetStatusString(cublasStatus_t status) {
-    return status == CUBLAS_STATUS_SUCCESS         ? "success"
-           : status == CUBLAS_STATUS_ALLOC_FAILED  ? "the resource allocation failed"
-           : status == CUBLAS_STATUS_INVALID_VALUE ? "an unsupported value or parameter was passed"
-           : status == CUBLAS_STATUS_EXECUTION_FAILED ? "the function failed to launch on the GPU"
-                                                      : "unknown";
+    static const std::map<int, const char *> texts{
+        {0, "success"},
+        {3, "the resource allocation failed"},
+        {7, "an unsupported value or parameter was passed"},
+        {13, "the function failed to launch on the GPU"}};
+    return texts.at(status);
 }
 
 // ---- loading it ------------------------------------------------------------------------------

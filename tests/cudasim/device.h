@@ -14,12 +14,7 @@
 
 #define __global__
 #define __device__
-#define __host__
-#define __forceinline__ inline
-#define __launch_bounds__(...)
-
-// Shared variables are static variables, because blocks run one after the other.
-#define __shared__ static
+#define __shared__ static // because blocks run one after the other
 
 // Accesses in code of this kind are not shown to the simulator.
 #define CUDASIM_UNSEEN __attribute__((no_sanitize("thread", "undefined")))
@@ -32,49 +27,45 @@ struct uint3 {
 struct dim3 : uint3 {
     CUDASIM_UNSEEN dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : uint3{a, b, c} {}
 };
-struct alignas(8) float2 {
-    float x, y;
-};
 struct alignas(16) float4 {
     float x, y, z, w;
 };
 
 // To a thread these are constants, so reading them is no access to memory. kernels.cpp sets them.
 extern const uint3 threadIdx, blockIdx, blockDim, gridDim;
-enum { warpSize = 32 };
-
-static inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 
 // ---- threads that wait for each other --------------------------------------------------------
 
-void cudasim_syncthreads(const char *file, int line);
+// `place` is where in the source they wait: FILE:LINE.
+void cudasim_syncthreads(const char *place);
 // Waits for the threads in `mask` of this warp, then returns what thread `lane` of it has given.
-// All of them must be at the same line. A `lane` below 0 is for oneself.
-uint64_t cudasim_exchange(unsigned mask, uint64_t bits, int lane, const char *file, int line);
+// All of them must be at the same place. A `lane` below 0 is for oneself.
+uint64_t cudasim_exchange(unsigned mask, uint64_t bits, int lane, const char *place);
 int cudasim_lane(void);
 void *cudasim_dynamic_shared(void);
 
-static constexpr unsigned cudasim_mask(unsigned mask = 0xffffffffu) { return mask; }
+#define CUDASIM_TEXT(x)    #x
+#define CUDASIM_TEXT_OF(x) CUDASIM_TEXT(x)
+#define CUDASIM_PLACE      __FILE__ ":" CUDASIM_TEXT_OF(__LINE__)
 
-#define __syncthreads() cudasim_syncthreads(__FILE__, __LINE__)
-#define __syncwarp(...)                                                                            \
-    ((void)cudasim_exchange(cudasim_mask(__VA_ARGS__), 0, -1, __FILE__, __LINE__))
+#define __syncthreads() cudasim_syncthreads(CUDASIM_PLACE)
 
 template <class T>
-CUDASIM_UNSEEN T cudasim_shuffle(unsigned mask, T value, int lane, const char *file, int line) {
+CUDASIM_UNSEEN T cudasim_shuffle(unsigned mask, T value, int lane, const char *place) {
     static_assert(sizeof(T) == 4 || sizeof(T) == 8, "a shuffle moves 4 or 8 bytes");
     uint64_t bits = 0;
     memcpy(&bits, &value, sizeof value);
-    bits = cudasim_exchange(mask, bits, lane < warpSize ? lane : -1, file, line);
+    bits = cudasim_exchange(mask, bits, lane < 32 ? lane : -1, place);
     memcpy(&value, &bits, sizeof value);
     return value;
 }
 // (Over whole warps: nobody uses the optional last argument, a width.)
-#define CUDASIM_SHUFFLE(mask, value, lane) cudasim_shuffle(mask, value, lane, __FILE__, __LINE__)
-#define __shfl_sync(mask, value, lane)     CUDASIM_SHUFFLE(mask, value, (lane) % warpSize)
+#define CUDASIM_SHUFFLE(mask, value, lane) cudasim_shuffle(mask, value, lane, CUDASIM_PLACE)
+#define __shfl_sync(mask, value, lane)     CUDASIM_SHUFFLE(mask, value, (lane) % 32)
 #define __shfl_xor_sync(mask, value, bits) CUDASIM_SHUFFLE(mask, value, cudasim_lane() ^ (bits))
 #define __shfl_down_sync(mask, value, by)  CUDASIM_SHUFFLE(mask, value, cudasim_lane() + (int)(by))
 #define __shfl_up_sync(mask, value, by)    CUDASIM_SHUFFLE(mask, value, cudasim_lane() - (int)(by))
+#define __syncwarp()                       ((void)CUDASIM_SHUFFLE(0xffffffffu, 0, -1))
 
 // ---- atomics ---------------------------------------------------------------------------------
 
@@ -90,25 +81,14 @@ void cudasim_atomic(void *at, size_t bytes);
     }
 CUDASIM_ATOMIC(atomicAdd, old + value)
 CUDASIM_ATOMIC(atomicMax, old > value ? old : value)
-CUDASIM_ATOMIC(atomicMin, old < value ? old : value)
-CUDASIM_ATOMIC(atomicExch, value)
 
 // ---- launches --------------------------------------------------------------------------------
 
-// A kernel with its arguments; run() is what one thread does.
-struct CudasimWork {
-    virtual void run() const = 0;
-    virtual ~CudasimWork() {}
-};
-// Takes `work` over. What is wrong with the launch is left for cudaGetLastError().
+// thread(arguments) is what one thread does; they are copied. What is wrong with the launch is left
+// for cudaGetLastError().
 void cudasim_launch(const char *kernel, dim3 grid, dim3 block, size_t shared_bytes,
-                    cudaStream_t stream, const CudasimWork *work);
-
-template <class F> struct CudasimWorkOf final : CudasimWork {
-    F function;
-    CUDASIM_UNSEEN explicit CudasimWorkOf(F f) : function(f) {}
-    CUDASIM_UNSEEN void run() const override { function(); }
-};
+                    cudaStream_t stream, void (*thread)(const void *arguments),
+                    const void *arguments, size_t bytes);
 
 // kernel<<<grid, block, bytes, stream>>>(arguments) becomes, by launch.sed,
 // CUDASIM_KERNEL(kernel)(grid, block, bytes, stream)(arguments).
@@ -116,9 +96,11 @@ template <class Kernel> CUDASIM_UNSEEN auto cudasim_kernel(const char *name, Ker
     return [=](dim3 grid, dim3 block, size_t shared_bytes = 0, cudaStream_t stream = nullptr)
                CUDASIM_UNSEEN {
                    return [=](auto... arguments) CUDASIM_UNSEEN {
-                       auto thread = [=]() CUDASIM_UNSEEN { kernel(arguments...); };
-                       cudasim_launch(name, grid, block, shared_bytes, stream,
-                                      new CudasimWorkOf<decltype(thread)>(thread));
+                       auto call = [=]() CUDASIM_UNSEEN { kernel(arguments...); };
+                       cudasim_launch(
+                           name, grid, block, shared_bytes, stream,
+                           [](const void *c) CUDASIM_UNSEEN { (*(const decltype(call) *)c)(); },
+                           &call, sizeof call);
                    };
                };
 }

@@ -2,15 +2,15 @@
 //
 // The .cu files are compiled with -fsanitize=thread, but ThreadSanitizer is not linked: what the
 // compiler calls before each access to memory, __tsan_read4() and so on, is defined here. So every
-// access of a kernel is checked: is it inside an allocation, can this GPU reach it, has somebody
-// written what is read, and does another thread touch the same word without a barrier in between?
+// access of a kernel is checked, and copies and cuBLAS are too: is it inside an allocation, can
+// this GPU reach it, has somebody written what is read, and does anybody else touch the same word
+// with nothing that puts the two in order?
 #include "simulator.h"
 
 #include <cstdarg>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <deque>
+#include <string>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -27,21 +27,21 @@ namespace cudasim {
 
 // Addresses are used once, so that freed memory is known for ever; each allocation has pages of its
 // own, so that a page says whose it is.
-constexpr size_t PAGE = 4096, GPU_BYTES = (size_t)16 << 30,
-                 ALL_BYTES = CUDASIM_MAX_GPUS * GPU_BYTES;
+constexpr size_t PAGE = 4096, PART = (size_t)16 << 30, ALL_BYTES = (HOST + 1) * PART;
 
-// When a word (4 bytes) was last written and read; 0: never. A tick of the clock, then which thread
-// of the block it was; of many readers, the last, and how far the others were.
+// When a word (4 bytes) was last written and read; 0: never. A time, then which thread of the block
+// it was; of several that came without an order, the last, and how far the others were.
 struct Word {
     uint64_t written, read;
 };
 enum : uint64_t {
     THREAD = 1023,
-    LANES = 1 << 10,  // also read by other threads of this warp,
-    WARPS = 1 << 11,  // of another warp of this block,
-    BLOCKS = 1 << 12, // of another block
-    ATOMICALLY = 1 << 13,
-    TICK = 1 << 14
+    LANES = 1 << 10,   // also other threads of this warp,
+    WARPS = 1 << 11,   // of another warp of this block,
+    BLOCKS = 1 << 12,  // of another block,
+    STREAMS = 1 << 13, // of another stream
+    ATOMICALLY = 1 << 14,
+    TICK = 1 << 15
 };
 
 static char *reserve(size_t bytes) {
@@ -59,41 +59,37 @@ static struct Page {
     Allocation *owner;
     Word *bytes;
 } *const pages = (Page *)reserve(ALL_BYTES / PAGE * sizeof(Page));
-static size_t used[CUDASIM_MAX_GPUS]; // bytes, whole pages
+static size_t used[HOST + 1]; // bytes, whole pages
 static std::deque<Allocation> allocations;
 
 Allocation *allocate(int gpu, size_t bytes) {
     // CUDA promises 256 bytes of alignment and no more.
-    size_t begin = used[gpu] + 256 * (1 + random_choice.below(8));
+    size_t begin = used[gpu] + 256 * (1 + random_choice() % 8);
     size_t end = (begin + bytes + PAGE - 1) / PAGE * PAGE;
-    if (bytes > GPU_BYTES || end + PAGE > GPU_BYTES) return nullptr;
-    char *base = memory + gpu * GPU_BYTES;
-    allocations.push_back({base + begin, base + begin + bytes, gpu, false});
+    if (bytes > PART || end + PAGE > PART) return nullptr;
+    char *part = memory + gpu * PART;
+    allocations.push_back({part + begin, part + begin + bytes, gpu, false});
     for (size_t page = used[gpu]; page < end; page += PAGE)
-        pages[(gpu * GPU_BYTES + page) / PAGE].owner = &allocations.back();
+        pages[(gpu * PART + page) / PAGE].owner = &allocations.back();
+    let_host_touch(part + used[gpu], end - used[gpu], false);
+    if (gpu == HOST) let_host_touch(part + begin, bytes, true);
     used[gpu] = end + PAGE; // one that is nobody's
-    let_host_touch(base + begin, false);
     live++;
     return &allocations.back();
 }
 
-void let_host_touch(const void *address, bool may) {
-    const Allocation *a = allocation_at(address);
-    (may ? __asan_unpoison_memory_region : __asan_poison_memory_region)(a->begin,
-                                                                        a->end - a->begin);
+void let_host_touch(const void *begin, size_t bytes, bool may) {
+    (may ? __asan_unpoison_memory_region : __asan_poison_memory_region)(begin, bytes);
 }
 
 void release(Allocation *a) {
+    size_t first = (a->begin - memory) / PAGE * PAGE, end = a->end - memory;
+    size_t bytes = (end - first + PAGE - 1) / PAGE * PAGE;
     a->freed = true;
     live--;
-    char *first = memory + (a->begin - memory) / PAGE * PAGE;
-    size_t bytes = (a->end - first + PAGE - 1) / PAGE * PAGE;
-    for (size_t page = (first - memory) / PAGE; page < (first + bytes - memory) / PAGE; page++) {
-        free(pages[page].bytes);
-        pages[page].bytes = nullptr;
-    }
-    madvise(first, bytes, MADV_DONTNEED);
-    madvise(words + (first - memory) / 4, bytes / 4 * sizeof(Word), MADV_DONTNEED);
+    let_host_touch(a->begin, a->end - a->begin, false);
+    madvise(memory + first, bytes, MADV_DONTNEED);
+    madvise(words + first / 4, bytes / 4 * sizeof(Word), MADV_DONTNEED);
 }
 
 Allocation *allocation_at(const void *address) {
@@ -102,18 +98,8 @@ Allocation *allocation_at(const void *address) {
 }
 
 static void split_words(size_t page) {
-    pages[page].bytes = (Word *)malloc(PAGE * sizeof(Word));
+    pages[page].bytes = (Word *)reserve(PAGE * sizeof(Word));
     for (size_t i = 0; i < PAGE; i++) pages[page].bytes[i] = words[(page * PAGE + i) / 4];
-}
-
-// Calls f for each word of a GPU's memory.
-template <class F> static inline void each_word(const char *at, size_t bytes, F f) {
-    for (size_t i = at - memory, end = i + bytes; i < end;) {
-        Page &page = pages[i / PAGE];
-        if (bytes < 4 && !page.bytes) split_words(i / PAGE);
-        f(page.bytes ? page.bytes[i % PAGE] : words[i / 4]);
-        i += page.bytes ? 1 : 4 - i % 4;
-    }
 }
 
 // ---- mistakes --------------------------------------------------------------------------------
@@ -129,78 +115,121 @@ void mistake(const char *hint, const char *format, ...) {
     _exit(CUDASIM_STATUS); // no exit handlers: this may be the stack of a fiber
 }
 
-static const char *const verbs[] = {"reads", "writes", "updates"};
+struct Access {
+    Verb verb;
+    const char *at;
+    size_t bytes;
+    void *pc; // of a kernel's instruction
+};
 
-// "add, block (0,0,0), thread (3,0,0) reads 4 bytes (kernels/cuda/elementwise.cu:14)"
-static const char *access_text(Access access, size_t bytes, void *pc) {
+// "kernel add, block (0,0,0), thread (3,0,0) reads 4 bytes (kernels/cuda/elementwise.cu:14)"
+static const char *text_of(const Access &access) {
+    static const char *const verbs[] = {"reads", "writes", "updates"};
     static char text[512], source[256];
-    __sanitizer_symbolize_pc((char *)pc - 1, " (%s:%l)", source, sizeof source);
-    snprintf(text, sizeof text, "%s %s %zu bytes%s", where_in_grid(), verbs[access], bytes, source);
+    if (access.pc)
+        __sanitizer_symbolize_pc((char *)access.pc - 1, " (%s:%l)", source, sizeof source);
+    snprintf(text, sizeof text, "%s %s %zu bytes%s",
+             running.kernel ? where_in_grid() : all_work.back().what, verbs[access.verb],
+             access.bytes, source);
     return text;
+}
+
+static std::string name_of(int gpu) {
+    return gpu == HOST ? "the host" : "GPU " + std::to_string(gpu);
 }
 
 // Where an address lies that is not inside of a living allocation.
-static const char *place_text(const char *at) {
-    static char text[256];
+static std::string place_of(const char *at) {
+    using std::to_string;
     const Allocation *a = allocation_at(at);
-    if ((size_t)(at - memory) >= ALL_BYTES) return "in memory of the host";
+    // (Pinned memory is for copies; to kernels it is the host's.)
+    if ((size_t)(at - memory) >= (running.kernel ? HOST * PART : ALL_BYTES))
+        return "in memory of the host";
     if (!a) return "far from any allocation";
-    if (a->freed)
-        snprintf(text, sizeof text, "in freed memory of GPU %d", a->gpu);
-    else
-        snprintf(text, sizeof text, "%td bytes %s the %td bytes of an allocation on GPU %d",
-                 at < a->begin ? a->begin - at : at - a->end, at < a->begin ? "before" : "behind",
-                 a->end - a->begin, a->gpu);
-    return text;
+    if (a->freed) return "in freed memory of " + name_of(a->gpu);
+    return (at < a->begin ? to_string(a->begin - at) + " bytes before"
+                          : to_string(at - a->end) + " bytes behind") +
+           " the " + to_string(a->end - a->begin) + " bytes of an allocation on " + name_of(a->gpu);
 }
 
-// ---- accesses by kernels ---------------------------------------------------------------------
+// ---- who knows of what -----------------------------------------------------------------------
 
-// Does the running thread know that this has happened before? `since` is when the launch began, or
-// the block, for its shared memory.
-static inline bool happened_before(uint64_t stamp, uint64_t since) {
+// Does the running thread come after this by the rules? (In shared memory, what other blocks and
+// other work have left does not count.)
+static inline bool happened_before(uint64_t stamp, bool shared) {
     const Running &r = running;
-    uint64_t tick = stamp / TICK;
-    if (__builtin_expect(tick < since, true)) return true;
-    if (stamp & BLOCKS || tick < r.block_began) return false;
-    if (tick < r.block_met) return true;
+    uint64_t time = stamp / TICK, work = time / WORK_TICKS;
+    if (__builtin_expect(time < r.all_known_until, true)) return true;
+    if (time < r.work_began) return shared || r.known[all_work[work].stream] >= work;
+    if (shared && time < r.block_began) return true;
+    if (stamp & (BLOCKS | STREAMS) || time < r.block_began) return false;
+    if (time < r.block_met) return true;
     unsigned thread = stamp & THREAD, warp = r.thread / 32;
     if (stamp & WARPS || thread / 32 != warp) return false;
-    return tick < r.warp_met[warp] || (thread == r.thread && !(stamp & LANES));
+    return time < r.warp_met[warp] || (thread == r.thread && !(stamp & LANES));
 }
 
-// What is to be remembered of a word that this thread reads after others, unordered.
-static uint64_t read_together(uint64_t others) {
-    uint64_t flags = others & (LANES | WARPS | BLOCKS);
-    if (others / TICK < running.block_began) return flags | BLOCKS;
-    return flags | ((others & THREAD) / 32 == running.thread / 32 ? LANES : WARPS);
+// What this thread leaves in place of what others left: now, and how far they were if they came
+// without an order.
+static inline uint64_t stamp_after(uint64_t others, bool shared) {
+    uint64_t now = clock_now * TICK + running.thread;
+    if (happened_before(others, shared)) return now;
+    now |= others & (LANES | WARPS | BLOCKS | STREAMS);
+    if (others / TICK < running.work_began) return now | STREAMS;
+    if (others / TICK < running.block_began) return now | BLOCKS;
+    return now | ((others & THREAD) / 32 == running.thread / 32 ? LANES : WARPS);
 }
 
-[[noreturn]] static void race(uint64_t other, const char *done, Access access, size_t bytes,
-                              void *pc) {
-    bool blocks = other & BLOCKS || other / TICK < running.block_began;
+[[noreturn]] static void race(uint64_t other, const char *done, const Access &access) {
+    uint64_t time = other / TICK;
+    if (other & STREAMS || time < running.work_began)
+        mistake("is an event missing, or a synchronisation? Streams do not wait for each other",
+                "%s what %s in another stream has %s", text_of(access),
+                time < running.work_began ? all_work[time / WORK_TICKS].what : "work", done);
+    bool blocks = other & BLOCKS || time < running.block_began;
     mistake(blocks ? "blocks run in any order and cannot wait for each other: use another kernel"
                    : "is a __syncthreads() missing? Threads run in any order between two",
-            "%s what thread %d of %s block has %s", access_text(access, bytes, pc),
-            (int)(other & THREAD), blocks ? "another" : "its", done);
+            "%s what thread %d of %s block has %s", text_of(access), (int)(other & THREAD),
+            blocks ? "another" : "its", done);
 }
 
-static inline void touch(Word &word, Access access, uint64_t since, bool shared, size_t bytes,
-                         void *pc) {
-    if (access != WRITE && word.written < (shared ? since * TICK : 1))
-        mistake(
-            "contents of new memory, and of shared memory at the start of a block, are undefined",
-            "%s of %s memory that nothing has written", access_text(access, bytes, pc),
-            shared ? "shared" : "device");
-    if (!happened_before(word.written, since) && !(access == ATOMIC && word.written & ATOMICALLY))
-        race(word.written, "written", access, bytes, pc);
-    uint64_t now = clock_now * TICK + running.thread;
-    if (access == READ) {
-        word.read = now | (happened_before(word.read, since) ? 0 : read_together(word.read));
+__attribute__((always_inline)) static inline void touch(Word &word, const Access &access,
+                                                        bool shared) {
+    bool written = word.written >= (shared ? running.block_began * TICK : 1);
+    if (!written && access.verb != WRITE && running.gpu != HOST) // where the host writes unseen
+        mistake("new memory, and shared memory at the start of a block, hold anything",
+                "%s of %s memory that nothing has written", text_of(access),
+                shared ? "shared" : "device");
+    bool atomics = access.verb == UPDATE && word.written & ATOMICALLY;
+    if (!atomics && !happened_before(word.written, shared)) race(word.written, "written", access);
+    if (access.verb == READ) {
+        word.read = stamp_after(word.read, shared);
         return;
     }
-    if (!happened_before(word.read, since)) race(word.read, "read", access, bytes, pc);
-    word.written = now | (access == ATOMIC ? (uint64_t)ATOMICALLY : 0);
+    if (!happened_before(word.read, shared)) race(word.read, "read", access);
+    word.written = access.verb == WRITE ? clock_now * TICK + running.thread
+                                        : stamp_after(word.written, shared) | ATOMICALLY;
+}
+
+// ---- accesses --------------------------------------------------------------------------------
+
+// To memory that cudaMalloc() or cudaHostAlloc() gave. Other GPUs' can be reached if `peers`.
+__attribute__((always_inline)) static inline void touch_device(const Access &access, bool peers) {
+    const Allocation *a = allocation_at(access.at);
+    const char *at = access.at, *end = at + access.bytes;
+    if (!a || a->freed || at < a->begin || end > a->end)
+        mistake("is an index or a size wrong, or was the memory freed too early?", "%s %s",
+                text_of(access), place_of(a && at >= a->begin && at < a->end ? end : at).c_str());
+    if (a->gpu != running.gpu && !(peers && can_reach(running.gpu, a->gpu)))
+        mistake("cudaDeviceEnablePeerAccess() first, or copy; or is another GPU the current one?",
+                "%s of %s from %s", text_of(access), name_of(a->gpu).c_str(),
+                name_of(running.gpu).c_str());
+    for (size_t i = at - memory; i < (size_t)(end - memory);) {
+        Page &page = pages[i / PAGE];
+        if (access.bytes < 4 && !page.bytes) split_words(i / PAGE);
+        touch(page.bytes ? page.bytes[i % PAGE] : words[i / 4], access, false);
+        i += page.bytes ? 1 : 4 - i % 4;
+    }
 }
 
 // Shared memory: static variables, that is some of those between these two names, which the linker
@@ -209,65 +238,33 @@ extern "C" char __data_start[], _end[];
 constexpr size_t DYNAMIC_BYTES = 48 << 10; // of a launch that asks for no more
 alignas(256) static char dynamic_shared[DYNAMIC_BYTES];
 
-// The word's place in its array, or nullptr where it is no shared memory.
-static Word *shared_words(const char *at, size_t bytes, void *pc, Access access) {
-    static Word *const words_of_statics = (Word *)reserve((_end - __data_start) * sizeof(Word));
-    size_t offset = at - __data_start, dynamic = at - dynamic_shared;
-    if (dynamic < DYNAMIC_BYTES && dynamic + bytes > running.shared_bytes)
+static void touch_shared(const Access &access) {
+    static Word *const of_statics = (Word *)reserve((_end - __data_start) * sizeof(Word));
+    size_t offset = access.at - __data_start, dynamic = access.at - dynamic_shared;
+    if (dynamic < DYNAMIC_BYTES && dynamic + access.bytes > running.shared_bytes)
         mistake("an index is too large or negative", "%s behind the end of its shared memory",
-                access_text(access, bytes, pc));
-    return offset < (size_t)(_end - __data_start) ? &words_of_statics[offset / 4] : nullptr;
-}
-
-static void check_place(const char *at, size_t bytes, void *pc, Access access) {
-    const Allocation *a = allocation_at(at);
-    if (!a || a->freed || at < a->begin || at + bytes > a->end)
-        mistake("an index is too large or negative, or the memory was freed too early", "%s %s",
-                access_text(access, bytes, pc), place_text(at));
-    if (a->gpu != running.gpu && !can_reach(running.gpu, a->gpu))
-        mistake("cudaDeviceEnablePeerAccess() first, or copy", "%s of GPU %d from GPU %d",
-                access_text(access, bytes, pc), a->gpu, running.gpu);
+                text_of(access));
+    if (offset >= (size_t)(_end - __data_start))
+        mistake("is a pointer of the host among the kernel's arguments?", "%s %s", text_of(access),
+                place_of(access.at).c_str());
+    for (size_t i = offset / 4; i <= (offset + access.bytes - 1) / 4; i++)
+        touch(of_statics[i], access, true);
 }
 
 // Each access of a kernel, and of the host's code in a .cu file.
-static inline void access_memory(const void *address, size_t bytes, Access access, void *pc) {
-    const char *at = (const char *)address;
-    if (!running.on) return __asan_loadN((uintptr_t)at, bytes);
-    if ((size_t)(at - fiber_stacks) < STACK_BYTES * MAX_THREADS) return;
-    if ((size_t)(at - memory) < ALL_BYTES) {
-        check_place(at, bytes, pc, access);
-        each_word(at, bytes,
-                  [=](Word &word) { touch(word, access, running.launch_began, false, bytes, pc); });
-        return;
-    }
-    Word *word = shared_words(at, bytes, pc, access);
-    if (!word)
-        mistake("is a pointer of the host among the kernel's arguments?", "%s %s",
-                access_text(access, bytes, pc), place_text(at));
-    for (size_t i = 0; i <= ((uintptr_t)at % 4 + bytes - 1) / 4; i++)
-        touch(word[i], access, running.block_began, true, bytes, pc);
+static inline void access_memory(const Access &access) {
+    if (!running.kernel) return __asan_loadN((uintptr_t)access.at, access.bytes);
+    if ((size_t)(access.at - fiber_stacks) < STACK_BYTES * MAX_THREADS) return;
+    if ((size_t)(access.at - memory) < HOST * PART)
+        touch_device(access, true);
+    else
+        touch_shared(access);
 }
 
-// ---- copies and cuBLAS -----------------------------------------------------------------------
-
-void check_range(const char *what, int gpu, const void *address, size_t bytes, Access access) {
-    const Allocation *a = allocation_at(address);
-    const char *at = (const char *)address;
-    if (bytes == 0) return;
-    if (!a || a->freed || at < a->begin || at + bytes > a->end)
-        mistake("a wrong size or pointer, or memory that was freed too early", "%s %s %zu bytes %s",
-                what, verbs[access], bytes,
-                place_text(a && !a->freed && at >= a->begin ? at + bytes : at));
-    if (a->gpu != gpu)
-        mistake("is another GPU the current one?", "%s on GPU %d %s memory of GPU %d", what, gpu,
-                verbs[access], a->gpu);
-    each_word(at, bytes, [=](Word &word) {
-        if (access == WRITE)
-            word.written = clock_now * TICK;
-        else if (word.written == 0)
-            mistake("contents of new memory are undefined",
-                    "%s reads device memory that nothing has written", what);
-    });
+void check_range(const char *what, int gpu, const void *address, size_t bytes, Verb verb) {
+    running.gpu = gpu;
+    all_work.back().what = what;
+    if (bytes > 0) touch_device({verb, (const char *)address, bytes, nullptr}, false);
 }
 
 // memcpy() would be AddressSanitizer's, which knows that nobody may touch memory of a GPU.
@@ -286,29 +283,31 @@ move_bytes(void *dst, const void *src, size_t bytes) {
 
 using namespace cudasim;
 
-#define HOOK(name, access, bytes)                                                                  \
-    extern "C" void name##bytes(void *at) {                                                        \
-        access_memory(at, bytes, access, __builtin_return_address(0));                             \
+#define HOOK(name, verb, bytes)                                                                    \
+    extern "C" void __tsan_##name##bytes(void *at) {                                               \
+        access_memory({verb, (const char *)at, bytes, __builtin_return_address(0)});               \
     }
-#define HOOKS(name, access)                                                                        \
-    HOOK(name, access, 1)                                                                          \
-    HOOK(name, access, 2) HOOK(name, access, 4) HOOK(name, access, 8) HOOK(name, access, 16)
-HOOKS(__tsan_read, READ)
-HOOKS(__tsan_write, WRITE)
-HOOKS(__tsan_unaligned_read, READ)
-HOOKS(__tsan_unaligned_write, WRITE)
+#define HOOKS(bytes)                                                                               \
+    HOOK(read, READ, bytes)                                                                        \
+    HOOK(write, WRITE, bytes)                                                                      \
+    HOOK(unaligned_read, READ, bytes)                                                              \
+    HOOK(unaligned_write, WRITE, bytes)
+HOOKS(1)
+HOOKS(2)
+HOOKS(4)
+HOOKS(8)
+HOOKS(16)
 extern "C" void __tsan_read_range(void *at, size_t bytes) {
-    access_memory(at, bytes, READ, __builtin_return_address(0));
+    access_memory({READ, (const char *)at, bytes, __builtin_return_address(0)});
 }
 extern "C" void __tsan_write_range(void *at, size_t bytes) {
-    access_memory(at, bytes, WRITE, __builtin_return_address(0));
+    access_memory({WRITE, (const char *)at, bytes, __builtin_return_address(0)});
 }
-extern "C" void __tsan_vptr_update(void *, void *) {}
 extern "C" void __tsan_init(void) {}
 extern "C" void __tsan_func_entry(void *) {}
 extern "C" void __tsan_func_exit(void *) {}
 
 void cudasim_atomic(void *at, size_t bytes) {
-    access_memory(at, bytes, ATOMIC, __builtin_return_address(0));
+    access_memory({UPDATE, (const char *)at, bytes, __builtin_return_address(0)});
 }
 void *cudasim_dynamic_shared(void) { return dynamic_shared; }

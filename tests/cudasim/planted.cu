@@ -66,6 +66,14 @@ static void two_writers() { all_write_one<<<1, THREADS>>>(new_floats(1, true)); 
 static __global__ void add_without_atomics(float *x) { x[0] += 1; }
 static void missing_atomic() { add_without_atomics<<<THREADS, 1>>>(new_floats(1, true)); }
 
+static __global__ void count_and_look(unsigned *count, unsigned *seen) {
+    atomicAdd(count, 1);
+    if (blockIdx.x == 0) *seen = *count; // how many have come, at no certain time
+}
+static void read_beside_atomics() {
+    count_and_look<<<2, 1>>>((unsigned *)new_floats(1, true), (unsigned *)new_floats(1, false));
+}
+
 // ---- memory ----------------------------------------------------------------------------------
 
 static __global__ void write_at(float *x, int i) { x[i] = 1; }
@@ -155,6 +163,27 @@ static void freed_twice() {
     cudaFree(x);
 }
 
+static float *new_pinned() {
+    void *memory = nullptr;
+    cudaHostAlloc(&memory, 10 * sizeof(float), cudaHostAllocPortable);
+    return (float *)memory;
+}
+static void freed_before_a_copy() {
+    float *x = new_floats(10, true), *pinned = new_pinned();
+    cudaMemcpyAsync(x, pinned, 10 * sizeof(float), cudaMemcpyHostToDevice, nullptr);
+    cudaFreeHost(pinned);
+}
+static void by_way_of_the_host_too_early() {
+    float *x = new_floats(10, true), *y = new_floats(10, true), *pinned = new_pinned();
+    cudaStream_t other;
+    cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking);
+    cudaMemcpyAsync(pinned, x, 10 * sizeof(float), cudaMemcpyDeviceToHost, nullptr);
+    cudaMemcpyAsync(y, pinned, 10 * sizeof(float), cudaMemcpyHostToDevice, other);
+}
+static void kernel_reads_pinned_memory() {
+    read_at<<<1, 1>>>(new_pinned(), 3, new_floats(1, false));
+}
+
 const Planted planted[] = {
 #define PLANT(name, words)                                                                         \
     { #name, name, words }
@@ -167,6 +196,7 @@ const Planted planted[] = {
     PLANT(order_of_blocks, "of another block has"),
     PLANT(two_writers, "of its block has written"),
     PLANT(missing_atomic, "of another block has written"),
+    PLANT(read_beside_atomics, "of another block has"),
     PLANT(write_behind_the_end, "0 bytes behind the 40 bytes of an allocation on GPU 0"),
     PLANT(write_before_the_start, "4 bytes before the 40 bytes of an allocation on GPU 0"),
     PLANT(read_behind_the_end, "reads 4 bytes"),
@@ -182,9 +212,12 @@ const Planted planted[] = {
     PLANT(shared_that_nothing_wrote, "of shared memory that nothing has written"),
     PLANT(dynamic_shared_outside, "behind the end of its shared memory"),
     PLANT(copy_behind_the_end, "writes 44 bytes 4 bytes behind the 40 bytes"),
-    PLANT(copy_of_what_nothing_wrote, "reads device memory that nothing has written"),
+    PLANT(copy_of_what_nothing_wrote, "of device memory that nothing has written"),
     PLANT(copy_of_wrong_kind, "from a GPU to the host"),
     PLANT(freed_twice, "no living allocation"),
+    PLANT(freed_before_a_copy, "a copy reads 40 bytes in freed memory of the host"),
+    PLANT(by_way_of_the_host_too_early, "what a copy in another stream has"),
+    PLANT(kernel_reads_pinned_memory, "in memory of the host"),
 };
 const int num_planted = sizeof planted / sizeof planted[0];
 
@@ -225,4 +258,11 @@ void planted_bytes(unsigned char bytes[32]) {
 static __global__ void add_to(float *y, const float *x, float factor) { *y += factor * *x; }
 void planted_add(float *y, const float *x, float factor, cudaStream_t stream) {
     add_to<<<1, 1, 0, stream>>>(y, x, factor);
+}
+
+static __global__ void take_ticket(unsigned *next, unsigned *ticket) {
+    *ticket = atomicAdd(next, 1);
+}
+void planted_ticket(unsigned *next, unsigned *ticket, cudaStream_t stream) {
+    take_ticket<<<1, 1, 0, stream>>>(next, ticket);
 }

@@ -26,6 +26,9 @@ void planted_bytes(unsigned char bytes[32]);
 // *y += factor *x, all in memory of GPUs.
 void planted_add(float *y, const float *x, float factor, cudaStream_t stream);
 
+// *ticket = (*next)++, all in memory of GPUs, by an atomic.
+void planted_ticket(unsigned *next, unsigned *ticket, cudaStream_t stream);
+
 #ifdef __cplusplus
 }
 #endif

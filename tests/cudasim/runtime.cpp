@@ -7,46 +7,49 @@
 #include "device.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
-#include <ctime>
 #include <deque>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 
-namespace cudasim {
-
-Random random_choice;
-size_t live;
+using namespace cudasim;
 
 static unsigned from_environment(const char *name, unsigned otherwise) {
     const char *text = getenv(name);
     return text && *text ? (unsigned)strtoul(text, nullptr, 10) : otherwise;
 }
 
+std::mt19937 cudasim::random_choice(from_environment("CUDASIM_SEED", 1));
+size_t cudasim::live;
+std::vector<Work> cudasim::all_work{{0, "nothing"}};
+uint64_t cudasim::clock_now;
+Running cudasim::running;
+
 static struct Machine {
     int gpus = (int)std::min<unsigned>(from_environment("CUDASIM_GPUS", 3), CUDASIM_MAX_GPUS);
     CudasimPeers peers = CUDASIM_PEERS;
     int current = 0;
-    std::set<std::pair<int, int>> access; // from GPU, to GPU
+    unsigned favourite = 0;                    // see run_until()
+    std::set<std::pair<int, int>> access = {}; // from GPU, to GPU
     cudaError_t last_error = cudaSuccess, sticky = cudaSuccess;
 } machine;
 
-__attribute__((constructor)) static void seed_from_environment() {
-    random_choice.state = from_environment("CUDASIM_SEED", 1);
-}
-
-int current_gpu() { return machine.current; }
-bool can_reach(int gpu, int other) { return machine.access.count({gpu, other}) > 0; }
+int cudasim::current_gpu() { return machine.current; }
+bool cudasim::can_reach(int gpu, int other) { return machine.access.count({gpu, other}) > 0; }
 
 // ---- errors, and failures on demand ----------------------------------------------------------
 
-static struct Calls { int made, fail_at, error; } no_calls;
+struct Calls {
+    int made = 0, fail_at = 0, error = 0;
+};
 static std::map<std::string, Calls> calls;
 
-int injected(const char *function) {
-    Calls &c = calls.emplace(function, no_calls).first->second;
+int cudasim::injected(const char *function) {
+    Calls &c = calls[function];
     return ++c.made == c.fail_at ? c.error : 0;
 }
 
@@ -55,7 +58,8 @@ static cudaError_t result(cudaError_t error) {
     return error;
 }
 
-// Each function begins so. A GPU that failed fails for ever.
+// Each function begins so, or with `return enter(__func__) ?: ...`: the rest, if this is no error.
+// A GPU that failed fails for ever.
 static cudaError_t enter(const char *function) {
     cudaError_t error = (cudaError_t)injected(function);
     return result(error != cudaSuccess ? error : machine.sticky);
@@ -63,78 +67,104 @@ static cudaError_t enter(const char *function) {
 #define ENTER()                                                                                    \
     if (cudaError_t error_ = enter(__func__)) return error_
 
+// What has a handle; see cudasim_live().
+template <class T> static cudaError_t make(T **handle, T contents) {
+    *handle = new T(std::move(contents));
+    live++;
+    return cudaSuccess;
+}
+template <class T> static cudaError_t destroy(T *handle) {
+    delete handle;
+    live--;
+    return cudaSuccess;
+}
+
 // ---- streams ---------------------------------------------------------------------------------
 
-struct Point { // in a stream: an event was recorded here
+struct Point {            // in a stream: an event was recorded here
+    unsigned capture = 0; // the number of the one that it was recorded in, if any
     bool reached = false;
-    double time = 0;
-    cudaGraph_t graph = nullptr; // the one that it was recorded into, if any
+    std::chrono::steady_clock::time_point time = {};
+    Known known = {};
 };
-using Points = std::shared_ptr<Point>;
+using PointRef = std::shared_ptr<Point>;
 
 struct Task { // one of these
     std::function<void()> work;
-    Points wait_for, reach;
+    PointRef wait_for, reach;
+    Known known = {}; // to the host, when it enqueued this
 };
-
-} // namespace cudasim
-
-using namespace cudasim;
 
 struct CUstream_st {
     int gpu;
-    std::deque<Task> queue;
+    std::deque<Task> queue = {};
     bool of_graph = false; // lives until its queue is empty
+    unsigned number = 0;
+    Known known = {};
 };
 struct CUevent_st {
     int gpu;
     bool timed;
-    Points point; // nullptr: never recorded
+    PointRef point; // nullptr: never recorded
 };
-struct CUgraph_st { // tasks, each with the number of the stream that it was enqueued on
-    std::vector<cudaStream_t> streams;
-    std::vector<std::pair<size_t, Task>> tasks;
+struct CUgraph_st {
+    struct Branch {
+        cudaStream_t stream; // that this was enqueued on
+        std::deque<Task> tasks;
+    };
+    unsigned number; // of the capture
+    std::vector<Branch> branches;
 };
 struct CUgraphExec_st : CUgraph_st {};
 
-namespace cudasim {
-
 // (Never destroyed: what a lost GPU holds when the program ends is no leak.)
 static std::vector<cudaStream_t> &streams = *new std::vector<cudaStream_t>;
-static CUstream_st default_streams[CUDASIM_MAX_GPUS];
-static unsigned favourite;
+static cudaStream_t default_streams[CUDASIM_MAX_GPUS];
+static Known host_known;
+static cudaGraph_t capture; // what is being recorded; one at a time
+
+static void learn(Known &known, const Known &more) {
+    for (unsigned i = 0; i < MAX_STREAMS; i++) known[i] = std::max(known[i], more[i]);
+}
+
+static void add_stream(cudaStream_t stream) { // with the lowest number that is free
+    auto has_number = [=](cudaStream_t s) { return s->number == stream->number; };
+    while (std::any_of(streams.begin(), streams.end(), has_number)) stream->number++;
+    if (stream->number >= MAX_STREAMS)
+        mistake("enlarge MAX_STREAMS", "more than %u streams", MAX_STREAMS);
+    streams.push_back(stream);
+}
+
+static void remove_stream(cudaStream_t stream) {
+    streams.erase(std::find(streams.begin(), streams.end(), stream));
+}
 
 // The stream that a call means: 0 is the default stream of the current GPU.
 static cudaStream_t real(cudaStream_t stream) {
     if (stream) return stream;
-    cudaStream_t the_default = &default_streams[machine.current];
-    the_default->gpu = machine.current;
-    if (std::find(streams.begin(), streams.end(), the_default) == streams.end())
-        streams.push_back(the_default);
+    cudaStream_t &the_default = default_streams[machine.current];
+    if (!the_default) add_stream(the_default = new CUstream_st{machine.current});
     return the_default;
 }
 
-int gpu_of(cudaStream_t stream) { return real(stream)->gpu; }
+int cudasim::gpu_of(cudaStream_t stream) { return real(stream)->gpu; }
 
-static cudaGraph_t capture; // what is being recorded; one at a time
-
-static size_t number_in_capture(cudaStream_t stream) { // or the number of streams
-    auto &all = capture->streams;
-    return (size_t)(std::find(all.begin(), all.end(), stream) - all.begin());
+// What the stream enqueues to: its own queue, or a branch of what is being recorded.
+static std::deque<Task> &queue_of(cudaStream_t stream) {
+    if (capture)
+        for (auto &branch : capture->branches)
+            if (branch.stream == stream) return branch.tasks;
+    return stream->queue;
 }
-static bool is_captured(cudaStream_t stream) {
-    return capture && number_in_capture(stream) < capture->streams.size();
-}
+static bool is_captured(cudaStream_t stream) { return &queue_of(stream) != &stream->queue; }
 
-static void push(cudaStream_t stream, Task task) {
-    if (is_captured(stream))
-        capture->tasks.push_back({number_in_capture(stream), std::move(task)});
-    else
-        stream->queue.push_back(std::move(task));
+static void push(cudaStream_t stream, std::function<void()> work, PointRef wait_for = nullptr,
+                 PointRef reach = nullptr) {
+    queue_of(stream).push_back({std::move(work), wait_for, reach, host_known});
 }
 
-void enqueue(cudaStream_t stream, std::function<void()> work) {
-    push(real(stream), {std::move(work), nullptr, nullptr});
+void cudasim::enqueue(cudaStream_t stream, std::function<void()> work) {
+    push(real(stream), std::move(work));
 }
 
 static bool can_run(cudaStream_t stream) {
@@ -143,11 +173,40 @@ static bool can_run(cudaStream_t stream) {
     return !head.wait_for || head.wait_for->reached;
 }
 
-static void reach(Point &point) {
-    timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    point.reached = true;
-    point.time = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+// Gives the work its number and its time, and says what it knows.
+static void begin_work(cudaStream_t stream) {
+    static Known last; // work of each stream
+    last[stream->number] = stream->known[stream->number] = (unsigned)all_work.size();
+    clock_now = all_work.size() * WORK_TICKS;
+    all_work.push_back({stream->number, ""});
+    running = {};
+    running.known = stream->known;
+    running.work_began = running.block_began = running.block_met = clock_now;
+    uint64_t first_unknown = all_work.size() - 1;
+    for (unsigned i = 0; i < MAX_STREAMS; i++)
+        if (running.known[i] < last[i])
+            first_unknown = std::min<uint64_t>(first_unknown, running.known[i] + 1);
+    running.all_known_until = first_unknown * WORK_TICKS;
+}
+
+static void run_next(cudaStream_t stream) {
+    Task task = std::move(stream->queue.front());
+    stream->queue.pop_front();
+    learn(stream->known, task.known);
+    if (task.wait_for) learn(stream->known, task.wait_for->known);
+    if (task.work) {
+        begin_work(stream);
+        task.work();
+    }
+    if (task.reach) {
+        task.reach->reached = true;
+        task.reach->time = std::chrono::steady_clock::now();
+        task.reach->known = stream->known;
+    }
+    if (stream->of_graph && stream->queue.empty()) {
+        remove_stream(stream);
+        delete stream;
+    }
 }
 
 // Runs work until `done`. One stream, then those after it in the list, run for a while and the
@@ -156,46 +215,33 @@ static void reach(Point &point) {
 template <class Done> static cudaError_t run_until(Done done) {
     if (capture) return result(cudaErrorStreamCaptureUnsupported); // it would wait for ever
     while (!done() && machine.sticky == cudaSuccess) {
-        if (random_choice.below(8) == 0) favourite = random_choice.below(1u << 16);
-        cudaStream_t chosen = nullptr;
-        for (size_t i = 0; i < streams.size() && !chosen; i++)
-            if (can_run(streams[(favourite + i) % streams.size()]))
-                chosen = streams[(favourite + i) % streams.size()];
-        if (!chosen)
+        if (random_choice() % 8 == 0) machine.favourite = random_choice() % (1u << 16);
+        size_t tried = 0, n = streams.size();
+        while (tried < n && !can_run(streams[(machine.favourite + tried) % n])) tried++;
+        if (tried == n)
             mistake("does a stream wait for an event of its own future?",
                     "all streams wait for each other");
-        Task task = std::move(chosen->queue.front());
-        chosen->queue.pop_front();
-        if (task.work) task.work();
-        if (task.reach) reach(*task.reach);
-        clock_now++;
-        if (chosen->of_graph && chosen->queue.empty()) {
-            streams.erase(std::find(streams.begin(), streams.end(), chosen));
-            delete chosen;
-        }
+        run_next(streams[(machine.favourite + tried) % n]);
     }
     return result(machine.sticky);
 }
 
-static cudaError_t drain(cudaStream_t stream) {
-    return run_until([=] { return stream->queue.empty(); });
-}
-
-static cudaError_t drain_gpu(int gpu) {
-    return run_until([=] {
+// Until the queues of these streams are empty; then the host knows what they have done.
+template <class Which> static cudaError_t drain(Which which) {
+    cudaError_t error = run_until([=] {
         return std::all_of(streams.begin(), streams.end(),
-                           [=](cudaStream_t s) { return s->gpu != gpu || s->queue.empty(); });
+                           [=](cudaStream_t s) { return !which(s) || s->queue.empty(); });
     });
+    for (cudaStream_t stream : streams)
+        if (which(stream)) learn(host_known, stream->known);
+    return error;
 }
-
-static std::map<char *, size_t> pinned; // host memory: begin, bytes
-
-static bool is_pinned(const void *memory) {
-    auto after = pinned.upper_bound((char *)memory);
-    return after != pinned.begin() && (char *)memory < (--after)->first + after->second;
+static cudaError_t drain_stream(cudaStream_t stream) {
+    return drain([=](cudaStream_t s) { return s == stream; });
 }
-
-} // namespace cudasim
+static cudaError_t drain_gpu(int gpu) {
+    return drain([=](cudaStream_t s) { return s->gpu == gpu; });
+}
 
 // ---- devices and errors ----------------------------------------------------------------------
 
@@ -214,10 +260,7 @@ cudaError_t cudaSetDevice(int device) {
     machine.current = device;
     return cudaSuccess;
 }
-cudaError_t cudaDeviceSynchronize(void) {
-    ENTER();
-    return drain_gpu(machine.current);
-}
+cudaError_t cudaDeviceSynchronize(void) { return enter(__func__) ?: drain_gpu(machine.current); }
 cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer) {
     ENTER();
     *can = device != peer && machine.peers != CUDASIM_NO_PEERS;
@@ -225,80 +268,62 @@ cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer) {
 }
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned) {
     ENTER();
+    if (peer < 0 || peer >= machine.gpus || peer == machine.current)
+        return result(cudaErrorInvalidDevice);
     if (machine.peers == CUDASIM_NO_PEERS) return result(cudaErrorPeerAccessUnsupported);
     bool is_new = machine.access.insert({machine.current, peer}).second;
     return result(is_new ? cudaSuccess : cudaErrorPeerAccessAlreadyEnabled);
 }
 
-cudaError_t cudaGetLastError(void) {
-    cudaError_t error = machine.last_error;
-    machine.last_error = machine.sticky;
-    return error;
-}
+cudaError_t cudaGetLastError(void) { return std::exchange(machine.last_error, machine.sticky); }
 
-static const char *words_for(cudaError_t error, bool name) {
-#define WORDS(number, value, text)                                                                 \
-    if (error == number) return name ? #number : text;
-    CUDASIM_ERRORS(WORDS)
-    return "unrecognized error code";
-}
-const char *cudaGetErrorName(cudaError_t error) { return words_for(error, true); }
-const char *cudaGetErrorString(cudaError_t error) { return words_for(error, false); }
+#define WORDS(name, number, text) {number, {#name, text}},
+static const std::map<int, std::pair<const char *, const char *>> words{CUDASIM_ERRORS(WORDS)};
+const char *cudaGetErrorName(cudaError_t error) { return words.at(error).first; }
+const char *cudaGetErrorString(cudaError_t error) { return words.at(error).second; }
 
 // ---- memory ----------------------------------------------------------------------------------
 
-cudaError_t cudaMalloc(void **memory, size_t bytes) {
-    ENTER();
+static cudaError_t allocate_on(int gpu, void **memory, size_t bytes) {
     *memory = nullptr;
-    if (capture) return result(cudaErrorStreamCaptureUnsupported);
+    if (capture && gpu != HOST) return result(cudaErrorStreamCaptureUnsupported);
     if (bytes == 0) return cudaSuccess;
-    Allocation *a = allocate(machine.current, bytes);
+    Allocation *a = allocate(gpu, bytes);
     if (!a) return result(cudaErrorMemoryAllocation);
     *memory = a->begin;
     return cudaSuccess;
 }
-
-cudaError_t cudaFree(void *memory) {
+cudaError_t cudaMalloc(void **memory, size_t bytes) {
+    return enter(__func__) ?: allocate_on(machine.current, memory, bytes);
+}
+cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned) {
     ENTER();
-    if (!memory) return cudaSuccess;
-    Allocation *a = allocation_at(memory);
-    if (!a || a->begin != memory || a->freed)
-        mistake("free once what cudaMalloc gave", "cudaFree() of %p, which is no living allocation",
-                memory);
-    cudaError_t error = drain_gpu(a->gpu);
-    release(a);
+    cudaError_t error = allocate_on(HOST, memory, bytes);
+    if (*memory) memset(*memory, 0xff, bytes); // NaN
     return error;
 }
 
-cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned) {
-    ENTER();
-    *memory = malloc(bytes);
-    if (!*memory) return result(cudaErrorMemoryAllocation);
-    memset(*memory, 0xff, bytes); // NaN
-    pinned[(char *)*memory] = bytes;
-    live++;
-    return cudaSuccess;
-}
-
-// Work that still reads or writes it is the caller's mistake, which AddressSanitizer reports.
-cudaError_t cudaFreeHost(void *memory) {
-    ENTER();
+// Work that still uses it is the caller's mistake; but cudaFree() waits for the work of its GPU.
+static cudaError_t free_on(bool host, void *memory) {
     if (!memory) return cudaSuccess;
-    if (pinned.erase((char *)memory) == 0)
-        mistake("free once what cudaHostAlloc gave", "cudaFreeHost() of %p, which it did not give",
-                memory);
-    free(memory);
-    live--;
-    return cudaSuccess;
+    if (capture && !host) return result(cudaErrorStreamCaptureUnsupported);
+    Allocation *a = allocation_at(memory);
+    if (!a || a->begin != memory || a->freed || (a->gpu == HOST) != host)
+        mistake(host ? "free once what cudaHostAlloc gave" : "free once what cudaMalloc gave",
+                "cudaFree%s() of %p, which is no living allocation", host ? "Host" : "", memory);
+    cudaError_t error = host ? cudaSuccess : drain_gpu(a->gpu);
+    release(a);
+    return error;
 }
+cudaError_t cudaFree(void *memory) { return enter(__func__) ?: free_on(false, memory); }
+cudaError_t cudaFreeHost(void *memory) { return enter(__func__) ?: free_on(true, memory); }
 
 cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t stream) {
     ENTER();
     int gpu = gpu_of(stream);
     enqueue(stream, [=] {
         check_range("cudaMemset", gpu, memory, bytes, WRITE);
-        std::vector<char> values(bytes, (char)value);
-        move_bytes(memory, values.data(), bytes);
+        move_bytes(memory, std::vector<char>(bytes, (char)value).data(), bytes);
     });
     return cudaSuccess;
 }
@@ -306,36 +331,45 @@ cudaError_t cudaMemset(void *memory, int value, size_t bytes) { // on the defaul
     return cudaMemsetAsync(memory, value, bytes, nullptr);
 }
 
-// A copy's two sides as they are when it runs; -1 is the host.
+constexpr int PAGEABLE = -1; // memory of the host that is not pinned
+
+// A copy's two sides as they are when it runs.
 static void copy_now(void *dst, int dst_gpu, const void *src, int src_gpu, size_t bytes) {
-    if (src_gpu >= 0) check_range("a copy", src_gpu, src, bytes, READ);
-    if (dst_gpu >= 0) check_range("a copy", dst_gpu, dst, bytes, WRITE);
+    if (src_gpu != PAGEABLE) check_range("a copy", src_gpu, src, bytes, READ);
+    if (dst_gpu != PAGEABLE) check_range("a copy", dst_gpu, dst, bytes, WRITE);
     move_bytes(dst, src, bytes);
 }
+
+static int owner_of(const void *memory) {
+    const Allocation *a = allocation_at(memory);
+    return a ? a->gpu : PAGEABLE;
+}
+static bool is_gpu(int owner) { return owner >= 0 && owner < HOST; }
 
 cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
     ENTER();
-    const Allocation *to = allocation_at(dst), *from = allocation_at(src);
-    int dst_gpu = to ? to->gpu : -1, src_gpu = from ? from->gpu : -1;
-    bool to_gpu = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
-    bool from_gpu = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
-    if (to_gpu != (dst_gpu >= 0) || from_gpu != (src_gpu >= 0))
+    int to = owner_of(dst), from = owner_of(src);
+    if (is_gpu(to) != (kind & 1) || is_gpu(from) != kind >> 1)
         mistake("the kind says where the two pointers point to", "a copy of kind %d from %s to %s",
-                kind, from ? "a GPU" : "the host", to ? "a GPU" : "the host");
-    if (!from && !is_pinned(src)) { // may be paged out: CUDA reads it before it returns
+                kind, is_gpu(from) ? "a GPU" : "the host", is_gpu(to) ? "a GPU" : "the host");
+    if (from == PAGEABLE) { // may be paged out: CUDA reads it before it returns
         std::vector<char> staged((const char *)src, (const char *)src + bytes);
-        enqueue(stream, [=] { copy_now(dst, dst_gpu, staged.data(), -1, bytes); });
+        enqueue(stream, [=] { copy_now(dst, to, staged.data(), PAGEABLE, bytes); });
         return cudaSuccess;
     }
-    enqueue(stream, [=] { copy_now(dst, dst_gpu, src, src_gpu, bytes); });
-    return to || is_pinned(dst) ? cudaSuccess : drain(real(stream)); // and writes it before
+    // Until the copy has run, the host must not look. (One in a graph has not even begun.)
+    bool closed = to == HOST && !is_captured(real(stream));
+    if (closed) let_host_touch(dst, bytes, false);
+    enqueue(stream, [=] {
+        copy_now(dst, to, src, from, bytes);
+        if (closed) let_host_touch(dst, bytes, true);
+    });
+    return to == PAGEABLE ? drain_stream(real(stream)) : cudaSuccess; // and writes it before
 }
-
 cudaError_t cudaMemcpy(void *dst, const void *src, size_t bytes, cudaMemcpyKind kind) {
-    ENTER();
-    cudaError_t error = cudaMemcpyAsync(dst, src, bytes, kind, nullptr);
-    return error == cudaSuccess ? drain(real(nullptr)) : error;
+    return enter(__func__) ?: cudaMemcpyAsync(dst, src, bytes, kind, nullptr)
+                           ?: drain_stream(real(nullptr));
 }
 
 // Works without peer access too: the driver then goes by way of the host.
@@ -357,73 +391,64 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
     if (flags != cudaStreamNonBlocking)
         mistake("use cudaStreamNonBlocking",
                 "streams that wait for the default stream are not simulated");
-    *stream = new CUstream_st{machine.current, {}, false};
-    streams.push_back(*stream);
-    live++;
+    make(stream, CUstream_st{machine.current});
+    add_stream(*stream);
     return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     ENTER();
-    cudaError_t error = drain(stream);
-    streams.erase(std::find(streams.begin(), streams.end(), stream));
-    delete stream;
-    live--;
+    cudaError_t error = drain_stream(stream);
+    remove_stream(stream);
+    destroy(stream);
     return error;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-    ENTER();
-    return drain(real(stream));
+    return enter(__func__) ?: drain_stream(real(stream));
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
     ENTER();
-    if (!event->point) return cudaSuccess;
+    PointRef point = event->point;
     stream = real(stream);
-    if (capture && event->point->graph == capture) {
-        if (!is_captured(stream)) capture->streams.push_back(stream);
-    } else if (event->point->graph) {
+    if (!point) return cudaSuccess;
+    if (point->capture && !(capture && point->capture == capture->number))
         return result(cudaErrorCapturedEvent);
-    } else if (is_captured(stream)) {
-        return result(cudaErrorStreamCaptureIsolation);
-    }
-    push(stream, {nullptr, event->point, nullptr});
+    if (is_captured(stream) && !point->capture) return result(cudaErrorStreamCaptureIsolation);
+    if (point->capture && !is_captured(stream)) capture->branches.push_back({stream, {}});
+    push(stream, nullptr, point);
     return cudaSuccess;
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
-    ENTER();
-    *event = new CUevent_st{machine.current, !(flags & cudaEventDisableTiming), nullptr};
-    live++;
-    return cudaSuccess;
+    return enter(__func__)
+               ?: make(event, {machine.current, !(flags & cudaEventDisableTiming), nullptr});
 }
-cudaError_t cudaEventCreate(cudaEvent_t *event) {
-    return cudaEventCreateWithFlags(event, cudaEventDefault);
-}
-cudaError_t cudaEventDestroy(cudaEvent_t event) {
-    ENTER();
-    delete event;
-    live--;
-    return cudaSuccess;
-}
+cudaError_t cudaEventCreate(cudaEvent_t *event) { return cudaEventCreateWithFlags(event, 0); }
+cudaError_t cudaEventDestroy(cudaEvent_t event) { return enter(__func__) ?: destroy(event); }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     ENTER();
-    if (event->gpu != gpu_of(stream)) return result(cudaErrorInvalidResourceHandle);
+    stream = real(stream);
+    if (event->gpu != stream->gpu) return result(cudaErrorInvalidResourceHandle);
     event->point = std::make_shared<Point>();
-    if (is_captured(real(stream))) event->point->graph = capture;
-    push(real(stream), {nullptr, nullptr, event->point});
+    if (is_captured(stream)) event->point->capture = capture->number;
+    push(stream, nullptr, nullptr, event->point);
     return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     ENTER();
-    Points point = event->point;
-    if (point && point->graph) return result(cudaErrorCapturedEvent);
-    return run_until([=] { return !point || point->reached; });
+    PointRef point = event->point;
+    if (!point) return cudaSuccess;
+    if (point->capture) return result(cudaErrorCapturedEvent);
+    cudaError_t error = run_until([=] { return point->reached; });
+    learn(host_known, point->known);
+    return error;
 }
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEvent_t end) {
     ENTER();
     if (!start->timed || !end->timed || !start->point || !end->point)
         return result(cudaErrorInvalidResourceHandle);
     if (!start->point->reached || !end->point->reached) return result(cudaErrorNotReady);
-    *milliseconds = (float)(1e3 * (end->point->time - start->point->time));
+    std::chrono::duration<float, std::milli> between = end->point->time - start->point->time;
+    *milliseconds = between.count();
     return cudaSuccess;
 }
 
@@ -431,40 +456,31 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEve
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
     ENTER();
+    static unsigned captures;
     if (capture) return result(cudaErrorStreamCaptureUnsupported);
-    capture = new CUgraph_st{{real(stream)}, {}};
-    return cudaSuccess;
+    return make(&capture, {++captures, {{real(stream), {}}}});
 }
 
-// Whether the last that each other stream did was to record an event that somebody waits for.
+// Whether the last that each other stream did was to record an event that another one waits for.
 static bool all_joined(const CUgraph_st &graph) {
-    for (size_t i = 1; i < graph.streams.size(); i++) {
-        Points last;
-        for (auto &[stream, task] : graph.tasks)
-            if (stream == i) last = task.reach;
-        if (std::none_of(graph.tasks.begin(), graph.tasks.end(), [&](auto &numbered) {
-                return last && numbered.first != i && numbered.second.wait_for == last;
-            }))
-            return false;
-    }
-    return true;
+    std::set<PointRef> waited_for;
+    for (auto &branch : graph.branches)
+        for (auto &task : branch.tasks) waited_for.insert(task.wait_for);
+    return std::all_of(graph.branches.begin() + 1, graph.branches.end(), [&](auto &branch) {
+        return branch.tasks.back().reach && waited_for.count(branch.tasks.back().reach);
+    });
 }
 
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
     ENTER();
-    if (!capture || capture->streams[0] != real(stream))
+    if (!capture || capture->branches[0].stream != real(stream))
         return result(cudaErrorStreamCaptureUnsupported);
     *graph = std::exchange(capture, nullptr);
-    live++;
     return result(all_joined(**graph) ? cudaSuccess : cudaErrorStreamCaptureUnjoined);
 }
-
 cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *executable, cudaGraph_t graph,
                                           unsigned long long) {
-    ENTER();
-    *executable = new CUgraphExec_st{*graph};
-    live++;
-    return cudaSuccess;
+    return enter(__func__) ?: make(executable, {*graph});
 }
 
 // Runs on streams of its own, which start after what is now on `stream` and which `stream` waits
@@ -472,62 +488,50 @@ cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *executable, cudaGraph
 cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
     ENTER();
     stream = real(stream);
-    Points begin = std::make_shared<Point>();
-    push(stream, {nullptr, nullptr, begin});
-    std::map<Points, Points> mine; // of the recorded points
-    std::vector<cudaStream_t> workers;
-    for (cudaStream_t from : graph->streams)
-        workers.push_back(new CUstream_st{from->gpu, {{nullptr, begin, nullptr}}, true});
-    for (auto &[number, task] : graph->tasks) {
-        Task copy = task;
-        for (Points *point : {&copy.wait_for, &copy.reach})
-            if (*point) {
-                Points &fresh = mine[*point];
-                if (!fresh) fresh = std::make_shared<Point>();
-                *point = fresh;
-            }
-        workers[number]->queue.push_back(copy);
-    }
-    for (cudaStream_t worker : workers) {
-        Points end = std::make_shared<Point>();
-        worker->queue.push_back({nullptr, nullptr, end});
-        streams.push_back(worker);
-        push(stream, {nullptr, end, nullptr});
+    PointRef begin = std::make_shared<Point>();
+    push(stream, nullptr, nullptr, begin);
+    std::map<PointRef, PointRef> mine; // of the recorded points
+    auto renew = [&](PointRef point) {
+        if (point && !mine[point]) mine[point] = std::make_shared<Point>();
+        return point ? mine[point] : nullptr;
+    };
+    for (auto &branch : graph->branches) {
+        cudaStream_t worker = new CUstream_st{branch.stream->gpu, {}, true};
+        PointRef end = std::make_shared<Point>();
+        add_stream(worker);
+        push(worker, nullptr, begin);
+        for (const Task &task : branch.tasks)
+            push(worker, task.work, renew(task.wait_for), renew(task.reach));
+        push(worker, nullptr, nullptr, end);
+        push(stream, nullptr, end);
     }
     return cudaSuccess;
 }
 
-cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-    ENTER();
-    delete graph;
-    live--;
-    return cudaSuccess;
-}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) { return enter(__func__) ?: destroy(graph); }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
-    ENTER();
-    delete graph;
-    live--;
-    return cudaSuccess;
+    return enter(__func__) ?: destroy(graph);
 }
 
 // ---- launches --------------------------------------------------------------------------------
 
 void cudasim_launch(const char *kernel, dim3 grid, dim3 block, size_t shared_bytes,
-                    cudaStream_t stream, const CudasimWork *work) {
-    std::shared_ptr<const CudasimWork> shared_work(work);
+                    cudaStream_t stream, void (*thread)(const void *arguments),
+                    const void *arguments, size_t bytes) {
     cudaError_t error = enter("launch"), late = (cudaError_t)injected("kernel");
     size_t threads = (size_t)block.x * block.y * block.z, blocks = (size_t)grid.x * grid.y * grid.z;
-    if (threads == 0 || threads > 1024 || block.z > 64 || blocks == 0 || grid.x > 0x7fffffffu ||
-        grid.y > 65535 || grid.z > 65535 || shared_bytes > 48 << 10)
+    if (threads == 0 || threads > MAX_THREADS || block.z > 64 || blocks == 0 ||
+        grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535 || shared_bytes > 48 << 10)
         error = cudaErrorInvalidConfiguration;
     int gpu = gpu_of(stream);
     if (gpu != machine.current) error = cudaErrorInvalidResourceHandle;
     if (result(error) != cudaSuccess) return;
+    std::vector<char> copy((const char *)arguments, (const char *)arguments + bytes);
     enqueue(stream, [=] {
         if (late != cudaSuccess)
             machine.sticky = late;
         else
-            run_grid(kernel, gpu, grid, block, shared_bytes, *shared_work);
+            run_grid(gpu, {kernel, grid, block, shared_bytes, [&] { thread(copy.data()); }});
     });
 }
 
@@ -537,11 +541,11 @@ void cudasim_machine(int gpus, unsigned seed, CudasimPeers peers) {
     if (live)
         mistake("close the devices first",
                 "another machine, while %zu things of the old one are in use", live);
+    for (cudaStream_t stream : streams) delete stream; // default ones, and what a lost GPU left
     streams.clear();
-    machine = {};
-    machine.gpus = gpus;
-    machine.peers = peers;
-    random_choice.state = seed;
+    std::fill_n(default_streams, CUDASIM_MAX_GPUS, nullptr);
+    machine = {gpus, peers};
+    random_choice.seed(seed);
 }
 
 void cudasim_fail(const char *function, int n, int error) {

@@ -2,33 +2,21 @@
 #ifndef CUDASIM_SIMULATOR_H
 #define CUDASIM_SIMULATOR_H
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <utility>
+#include <random>
 #include <vector>
 #include <cuda_runtime_api.h>
 #include "cudasim.h"
 
-struct CudasimWork; // device.h
-struct dim3;
+struct dim3; // device.h
 
 namespace cudasim {
 
 // All choices come from here, that is from the seed.
-struct Random {
-    uint64_t state;
-    unsigned below(unsigned n) { // a number from 0 to n-1, by PCG (O'Neill 2014)
-        state = state * 6364136223846793005u + 1442695040888963407u;
-        unsigned bits = (unsigned)((state >> 22 ^ state) >> (22 + (state >> 61)));
-        return (unsigned)((uint64_t)bits * n >> 32);
-    }
-    void shuffle(std::vector<unsigned> &order) {
-        for (unsigned n = (unsigned)order.size(); n > 1; n--)
-            std::swap(order[n - 1], order[below(n)]);
-    }
-};
-extern Random random_choice;
+extern std::mt19937 random_choice;
 
 // ---- memory.cpp ------------------------------------------------------------------------------
 
@@ -36,49 +24,67 @@ extern Random random_choice;
 [[noreturn]] void mistake(const char *hint, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+// Memory is one range of addresses, cut into a part for each GPU and one for the host's pinned
+// memory. The parts of GPUs are poisoned: AddressSanitizer keeps the host's code away from them.
+constexpr int HOST = CUDASIM_MAX_GPUS;
 struct Allocation {
     char *begin, *end;
-    int gpu;
+    int gpu; // or HOST
     bool freed;
 };
-
-// The memory of all GPUs is one range of addresses, cut into one part for each. To the code of the
-// host, which is compiled with AddressSanitizer, it is poisoned.
 Allocation *allocate(int gpu, size_t bytes); // contents: not written
 void release(Allocation *allocation);
-void let_host_touch(const void *address, bool may); // the allocation that this address lies in
-Allocation *allocation_at(const void *address);     // NULL for memory of the host
+Allocation *allocation_at(const void *address); // NULL for other memory of the host
+void let_host_touch(const void *memory, size_t bytes, bool may);
 
-// For work that is no kernel (copies, cuBLAS). `what` says which for messages. Reading wants memory
-// that was written.
-enum Access { READ, WRITE, ATOMIC };
-void check_range(const char *what, int gpu, const void *memory, size_t bytes, Access access);
+// For work that is no kernel (copies, cuBLAS): `what` reads or writes memory that must be `gpu`'s.
+enum Verb { READ, WRITE, UPDATE }; // UPDATE is an atomic
+void check_range(const char *what, int gpu, const void *memory, size_t bytes, Verb verb);
 // Copies between any two places.
 void move_bytes(void *dst, const void *src, size_t bytes);
 
 // ---- kernels.cpp -----------------------------------------------------------------------------
 
-// The kernel that runs, and the thread of it. The clock ticks whenever threads have waited for each
-// other; what happened at which tick says who could have seen what.
-struct Running {
-    bool on; // else it is the host's code
-    int gpu;
-    const char *kernel;
-    unsigned thread, threads;                      // in the block
-    uint64_t launch_began, block_began, block_met; // ticks
-    uint64_t warp_met[32];
-    size_t shared_bytes; // dynamic
-};
-extern Running running;
-extern uint64_t clock_now;
-extern char *const fiber_stacks; // a kernel's local variables are here
 constexpr size_t STACK_BYTES = 64 << 10, MAX_THREADS = 1024;
-const char *where_in_grid(); // "kernel add, block (0,0,0), thread (3,0,0)"
+extern char *const fiber_stacks; // a kernel's local variables are here
+const char *where_in_grid();     // "kernel add, block (0,0,0), thread (3,0,0)"
 
-void run_grid(const char *kernel, int gpu, const dim3 &grid, const dim3 &block, size_t shared_bytes,
-              const CudasimWork &work);
+struct Kernel {
+    const char *name;
+    const dim3 &grid, &block;
+    size_t shared_bytes; // dynamic
+    std::function<void()> thread;
+};
+void run_grid(int gpu, const Kernel &kernel);
 
 // ---- runtime.cpp -----------------------------------------------------------------------------
+
+// Work is numbered in the order in which it runs. To "know" work is to come after it by the rules
+// of CUDA, not by luck: for each stream, the number of its last work that is known.
+constexpr unsigned MAX_STREAMS = 64;
+using Known = std::array<unsigned, MAX_STREAMS>;
+struct Work {
+    unsigned stream;
+    const char *what;
+};
+extern std::vector<Work> all_work;
+
+// Time is a number of work and a count of how often threads have waited for each other in it. It
+// says who could have seen what.
+constexpr uint64_t WORK_TICKS = 1 << 24;
+extern uint64_t clock_now;
+
+// The work that runs; of a kernel, the thread of it.
+struct Running {
+    bool kernel; // else a copy, cuBLAS, or the host's code
+    int gpu;
+    Known known;
+    uint64_t all_known_until;                                  // a time; faster than to ask `known`
+    uint64_t work_began, block_began, block_met, warp_met[32]; // times
+    unsigned thread;                                           // in the block
+    size_t shared_bytes;
+};
+extern Running running;
 
 // Puts work at the end of the stream's queue.
 void enqueue(cudaStream_t stream, std::function<void()> work);

@@ -46,12 +46,7 @@ enum cudaMemcpyKind {
     cudaMemcpyDeviceToHost,
     cudaMemcpyDeviceToDevice
 };
-enum {
-    cudaStreamNonBlocking = 1,
-    cudaEventDefault = 0,
-    cudaEventDisableTiming = 2,
-    cudaHostAllocPortable = 1
-};
+enum { cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2, cudaHostAllocPortable = 1 };
 
 cudaError_t cudaDriverGetVersion(int *version);
 cudaError_t cudaGetDeviceCount(int *count);
