@@ -262,16 +262,16 @@ static Kernels kernels_of(const struct conv2d_shape *s) {
     return k;
 }
 
-// U: W (M,C,k,k) transformed, a matrix (M,C) at each point; of kernel m. Channels that do not exist
-// are 0.
+// U: W (M,C,k,k) transformed, a matrix (M,C) at each point; of kernel m.
 INLINE void transform_kernel_at(const Points *at, const struct conv2d_shape *s, const float *W,
                                 int m, float *U) {
     Kernels kernels = kernels_of(s);
     int k = at->piece + 1 - TILE;
     for (int c = 0; c < s->C; c += LANES) {
-        Lanes x[MOST_POINTS] = {0};
-        for (int lane = 0; lane < LANES && c + lane < s->C; lane++) {
-            const float *g = W + ((size_t)m * s->C + c + lane) * (size_t)(k * k);
+        Lanes x[MOST_POINTS];
+        for (int lane = 0; lane < LANES; lane++) {
+            int channel = smaller(c + lane, s->C - 1); // nobody reads what is too much
+            const float *g = W + ((size_t)m * s->C + channel) * (size_t)(k * k);
             for (int i = 0; i < k * k; i++) x[i / k * at->piece + i % k][lane] = g[i];
         }
         values_2d(at, x, k);
@@ -570,22 +570,29 @@ static void transform_output_gradients(const struct conv2d_shape *s, const Tilin
     }
 }
 
-// Columns of a product that a thread takes at once: BLAS is fastest when they stay in its cache.
-enum { COLUMNS = 512 };
+// Columns of a product that a thread takes at once. OpenBLAS has a way for small products that
+// makes no copies of the matrices. Where that has columns enough it is the fastest.
+static int columns_at_once(int rows, int depth) {
+    enum { SMALL = 1 << 19, LEAST = 48, MOST_COLUMNS = 512 };
+    int columns = SMALL / (rows * depth) / LANES * LANES;
+    if (columns < LEAST) columns = rows * depth <= 128 * 128 ? LEAST : MOST_COLUMNS;
+    return smaller(columns, MOST_COLUMNS);
+}
 
 // At each point out = U in; or, backward, in = U^T out.
 static void multiply(const struct conv2d_shape *s, const Tiling *t, const Scratch *scratch,
                      bool backward) {
     Kernels kernels = kernels_of(s);
     int ld = (int)t->stride, rows = backward ? s->C : s->M, depth = backward ? s->M : s->C;
+    int columns = columns_at_once(rows, depth);
     float *from = backward ? scratch->out : scratch->in,
           *to = backward ? scratch->in : scratch->out;
     size_t from_point = point_size(depth, t->stride), to_point = point_size(rows, t->stride);
 #pragma omp for schedule(static) collapse(2)
     for (int p = 0; p < t->points; p++)
-        for (int column = 0; column < ld; column += COLUMNS)
+        for (int column = 0; column < ld; column += columns)
             cblas_sgemm(CblasRowMajor, backward ? CblasTrans : CblasNoTrans, CblasNoTrans, rows,
-                        smaller(ld - column, COLUMNS), depth, 1.0f,
+                        smaller(ld - column, columns), depth, 1.0f,
                         scratch->U + (size_t)p * kernels.point, (int)kernels.stride,
                         from + (size_t)p * from_point + column, ld, 0.0f,
                         to + (size_t)p * to_point + column, ld);
