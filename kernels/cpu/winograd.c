@@ -217,10 +217,15 @@ typedef struct Tiling {
     size_t stride;                 // tiles of a chunk, rounded up
 } Tiling;
 
-// What the transforms of a chunk may need: the caches of several cores together.
-enum { CHUNK_BYTES = 8 << 20 };
+static size_t full_size(Side side) { return (size_t)side.full_h * (size_t)side.full_w; }
 
-static Tiling tiling_of(const struct conv2d_shape *s, int N, const unsigned char *pooled) {
+// Each point is a matrix. One odd vector between them: at multiples of 4 KiB they would push each
+// other out of the cache.
+static size_t point_size(int rows, size_t stride) { return (size_t)rows * stride + LANES; }
+
+static int smaller(int a, int b) { return a < b ? a : b; }
+
+static Tiling tiling_of(const struct conv2d_shape *s, const unsigned char *pooled) {
     Tiling t = {
         .in = {s->C, s->H, s->W, s->pad_h, s->pad_w, NULL, 0, 0},
         .out = {s->M, s->out_h, s->out_w, 0, 0, pooled, 0, 0},
@@ -229,24 +234,15 @@ static Tiling tiling_of(const struct conv2d_shape *s, int N, const unsigned char
         .cols = (s->out_w + TILE - 1) / TILE,
     };
     t.points = t.piece * t.piece;
-    size_t tiles = (size_t)t.rows * (size_t)t.cols;
-    size_t bytes = tiles * (size_t)(t.points * (s->C + s->M)) * sizeof(float);
-    int most = bytes < CHUNK_BYTES ? (int)(CHUNK_BYTES / bytes) : 1;
-    int chunks = (N + most - 1) / most; // as equal as can be
-    t.chunk = (N + chunks - 1) / chunks;
-    t.stride = round_up(tiles * (size_t)t.chunk);
     t.out.full_h = t.rows * TILE, t.out.full_w = t.cols * TILE;
     t.in.full_h = t.out.full_h + t.piece - TILE, t.in.full_w = t.out.full_w + t.piece - TILE;
     return t;
 }
 
-static size_t full_size(Side side) { return (size_t)side.full_h * (size_t)side.full_w; }
-
-// Each point is a matrix. One odd vector between them: at multiples of 4 KiB they would push each
-// other out of the cache.
-static size_t point_size(int rows, size_t stride) { return (size_t)rows * stride + LANES; }
-
-static int smaller(int a, int b) { return a < b ? a : b; }
+static void set_chunk(Tiling *t, int images) {
+    t->chunk = images;
+    t->stride = round_up((size_t)(t->rows * t->cols * images));
+}
 
 // ---- kernels -----------------------------------------------------------------------------------
 
@@ -487,34 +483,111 @@ SIMD_CLONES static void output_gradient(int piece, const Channel *c) {
     WITH_POINTS(piece, output_gradient_at(at, c));
 }
 
-// ---- scratch memory ----------------------------------------------------------------------------
+// ---- who does what -----------------------------------------------------------------------------
+//
+// Best is a chunk for each thread: its transforms stay in the core's own cache, and nobody waits.
+// But BLAS needs tiles enough in a chunk, and deep layers have few tiles and many channels. Then
+// all threads share a chunk: its channels, then its points, then the channels of the result.
+
+enum { CORE_BYTES = 2 << 20, SHARED_BYTES = 16 << 20, LEAST_TILES = 48 };
+
+// Images whose transforms fit into that many bytes.
+static int images_in(const Tiling *t, size_t bytes) {
+    size_t channels = (size_t)(t->in.channels + t->out.channels);
+    size_t image = (size_t)(t->rows * t->cols * t->points) * channels * sizeof(float);
+    return image < bytes ? (int)(bytes / image) : 1;
+}
+
+// A chunk that fits a core, or 0 if that has too few tiles.
+static int images_of_core(const Tiling *t) {
+    int images = images_in(t, CORE_BYTES);
+    return images * t->rows * t->cols >= LEAST_TILES ? images : 0;
+}
+
+typedef struct Teams {
+    int teams, members; // teams with one member each, or one team
+} Teams;
+
+// Cuts N images into chunks as equal as can be, with work for all threads.
+static Teams cut_images(Tiling *t, int N, int threads) {
+    int images = images_of_core(t), turns = threads;
+    if (N < threads) images = 0;
+    Teams teams = images ? (Teams){threads, 1} : (Teams){1, threads};
+    if (!images) images = images_in(t, SHARED_BYTES), turns = 1;
+    while (images * turns < N) turns += teams.teams;
+    set_chunk(t, (N + turns - 1) / turns);
+    return teams;
+}
 
 typedef struct Scratch {
     float *U, *in, *out;       // at their points: kernels, pieces of the input, tiles of the output
+    float *planes;             // for each member: the images of a channel, then one more image
     int *in_start, *out_start; // where pieces and tiles start
-    float *planes;             // for each thread: the images of a channel, then one more image
-    size_t full, per_thread;
+    size_t u, v, full, per_member, per_team;
 } Scratch;
 
-// With room for u floats of U.
-static Scratch scratch_of(CpuLane *lane, const Tiling *t, size_t u) {
+// With room for `common` floats, and for u of kernels of each team.
+static Scratch scratch_of(CpuLane *lane, const Tiling *t, Teams teams, size_t common, size_t u) {
+    Scratch s = {.u = u, .full = round_up((size_t)t->chunk * full_size(t->in))};
     size_t in = (size_t)t->points * point_size(t->in.channels, t->stride);
     size_t out = (size_t)t->points * point_size(t->out.channels, t->stride);
-    Scratch s = {.full = round_up((size_t)t->chunk * full_size(t->in))};
-    s.per_thread = s.full + round_up((size_t)t->out.h * (size_t)t->out.w);
-    s.U = cpu_scratch(lane, sizeof(float) * (u + in + out + 2 * t->stride +
-                                             s.per_thread * (size_t)lane->threads));
-    s.in = s.U + u, s.out = s.in + in;
-    s.in_start = (int *)(s.out + out), s.out_start = s.in_start + t->stride;
-    s.planes = (float *)(s.out_start + t->stride);
+    s.v = in;
+    s.per_member = s.full + round_up((size_t)t->out.h * (size_t)t->out.w);
+    s.per_team = u + in + out + s.per_member * (size_t)teams.members;
+    float *all = cpu_scratch(lane, sizeof(float) *
+                                       (common + s.per_team * (size_t)teams.teams + 2 * t->stride));
+    s.U = all + common;
+    s.in_start = (int *)(s.U + s.per_team * (size_t)teams.teams);
+    s.out_start = s.in_start + t->stride;
     find_tiles(t, t->in, s.in_start);
     find_tiles(t, t->out, s.out_start);
     return s;
 }
 
-static float *planes_of_thread(const Scratch *s) {
-    return s->planes + s->per_thread * (size_t)omp_get_thread_num();
+static Scratch scratch_of_team(const Scratch *all, int team) {
+    Scratch s = *all;
+    s.U += (size_t)team * s.per_team;
+    s.in = s.U + s.u, s.out = s.in + s.v;
+    s.planes = s.U + s.per_team;
+    return s;
 }
+
+static float *planes_of_member(const Scratch *s) {
+    return s->planes - s->per_member * (size_t)(omp_get_thread_num() + 1);
+}
+
+// What one pass works with; `part` is for gradients of kernels.
+typedef struct Pass {
+    const void *args; // of the kernel
+    Tiling t;
+    Teams teams;
+    Scratch all;
+    float *U, *parts;
+    size_t part;
+    SumTree tree;
+} Pass;
+typedef void Work(const Pass *pass, const Scratch *scratch, int item);
+
+// Runs work(item) for each chunk or group: each by a thread, or one after the other by all. (With
+// one team there is no outer `parallel`: threads inside of one would be made anew for each item.)
+static void share_items(const Pass *pass, int items, Work *work) {
+    if (pass->teams.teams == 1) {
+        Scratch scratch = scratch_of_team(&pass->all, 0);
+        for (int item = 0; item < items; item++) {
+#pragma omp parallel num_threads(pass->teams.members)
+            work(pass, &scratch, item);
+        }
+        return;
+    }
+#pragma omp parallel for num_threads(pass->teams.teams) schedule(static)
+    for (int item = 0; item < items; item++) {
+        Scratch scratch = scratch_of_team(&pass->all, omp_get_thread_num());
+#pragma omp parallel num_threads(1) // the only member of its team: each `omp for` is its own
+        work(pass, &scratch, item);
+    }
+}
+
+static int num_chunks(const Tiling *t, int N) { return (N + t->chunk - 1) / t->chunk; }
 
 static Channel in_channel(const Tiling *t, const Scratch *s, Chunk chunk, int c, float *full) {
     return (Channel){full,
@@ -536,8 +609,8 @@ static Channel out_channel(const Tiling *t, const Scratch *s, Chunk chunk, int m
 
 // ---- the three passes --------------------------------------------------------------------------
 //
-// Threads share the channels of a chunk, then its points, then the channels of the result. What is
-// here is called by all threads; at the end of each loop they wait for each other.
+// What works on a chunk is called by all members of a team, who share each `omp for` in it and wait
+// for each other at its end.
 
 bool winograd_suits(const struct conv2d_shape *s) {
     int k = s->kernel_h, least = k == 5 ? 4 : 16; // channels from which on it is worth it
@@ -548,7 +621,7 @@ bool winograd_suits(const struct conv2d_shape *s) {
 
 static void transform_inputs(const struct conv2d_shape *s, const Tiling *t, const Scratch *scratch,
                              Chunk chunk, const float *X) {
-    float *full = planes_of_thread(scratch);
+    float *full = planes_of_member(scratch);
     memset(full, 0, sizeof(float) * scratch->full);
 #pragma omp for schedule(static)
     for (int c = 0; c < s->C; c++) {
@@ -560,7 +633,7 @@ static void transform_inputs(const struct conv2d_shape *s, const Tiling *t, cons
 
 static void transform_output_gradients(const struct conv2d_shape *s, const Tiling *t,
                                        const Scratch *scratch, Chunk chunk, const float *dY) {
-    float *full = planes_of_thread(scratch);
+    float *full = planes_of_member(scratch);
     memset(full, 0, sizeof(float) * scratch->full);
 #pragma omp for schedule(static)
     for (int m = 0; m < s->M; m++) {
@@ -581,7 +654,7 @@ static int columns_at_once(int rows, int depth) {
 
 // At each point out = U in; or, backward, in = U^T out.
 static void multiply(const struct conv2d_shape *s, const Tiling *t, const Scratch *scratch,
-                     bool backward) {
+                     const float *U, bool backward) {
     Kernels kernels = kernels_of(s);
     int ld = (int)t->stride, rows = backward ? s->C : s->M, depth = backward ? s->M : s->C;
     int columns = columns_at_once(rows, depth);
@@ -592,64 +665,76 @@ static void multiply(const struct conv2d_shape *s, const Tiling *t, const Scratc
     for (int p = 0; p < t->points; p++)
         for (int column = 0; column < ld; column += columns)
             cblas_sgemm(CblasRowMajor, backward ? CblasTrans : CblasNoTrans, CblasNoTrans, rows,
-                        smaller(ld - column, columns), depth, 1.0f,
-                        scratch->U + (size_t)p * kernels.point, (int)kernels.stride,
-                        from + (size_t)p * from_point + column, ld, 0.0f,
+                        smaller(ld - column, columns), depth, 1.0f, U + (size_t)p * kernels.point,
+                        (int)kernels.stride, from + (size_t)p * from_point + column, ld, 0.0f,
                         to + (size_t)p * to_point + column, ld);
 }
 
-void winograd_forward(CpuLane *lane, const struct conv2d_forward_args *a) {
+static void transform_kernels(const CpuLane *lane, const struct conv2d_shape *s, const float *W,
+                              float *U) {
+#pragma omp parallel for num_threads(lane->threads) schedule(static)
+    for (int m = 0; m < s->M; m++) transform_kernel(s, W, m, U);
+}
+
+static void forward(const Pass *pass, const Scratch *scratch, int item) {
+    const struct conv2d_forward_args *a = pass->args;
     const struct conv2d_shape *s = &a->s;
-    Tiling t = tiling_of(s, s->N, a->pooled);
-    Scratch scratch = scratch_of(lane, &t, kernels_of(s).size);
-#pragma omp parallel num_threads(lane->threads)
-    {
-        float *full = planes_of_thread(&scratch);
+    const Tiling *t = &pass->t;
+    Chunk chunk = chunk_of(t, item * t->chunk, s->N);
+    float *full = planes_of_member(scratch);
+    transform_inputs(s, t, scratch, chunk, a->X);
+    multiply(s, t, scratch, pass->U, false);
 #pragma omp for schedule(static)
-        for (int m = 0; m < s->M; m++) transform_kernel(s, a->W, m, scratch.U);
-        for (int first = 0; first < s->N; first += t.chunk) {
-            Chunk chunk = chunk_of(&t, first, s->N);
-            transform_inputs(s, &t, &scratch, chunk, a->X);
-            multiply(s, &t, &scratch, false);
-#pragma omp for schedule(static)
-            for (int m = 0; m < s->M; m++) {
-                Channel channel = out_channel(&t, &scratch, chunk, m, full);
-                output(t.piece, &channel);
-                store_channel(s, t.out, chunk, full, m, (Output){a->Y, a->b, 0},
-                              full + scratch.full);
-            }
-        }
+    for (int m = 0; m < s->M; m++) {
+        Channel channel = out_channel(t, scratch, chunk, m, full);
+        output(t->piece, &channel);
+        store_channel(s, t->out, chunk, full, m, (Output){a->Y, a->b, 0}, full + scratch->full);
     }
 }
 
-void winograd_backward_input(CpuLane *lane, const struct conv2d_backward_input_args *a) {
+static void backward_input(const Pass *pass, const Scratch *scratch, int item) {
+    const struct conv2d_backward_input_args *a = pass->args;
     const struct conv2d_shape *s = &a->s;
-    Tiling t = tiling_of(s, s->N, a->pooled);
-    Scratch scratch = scratch_of(lane, &t, kernels_of(s).size);
-#pragma omp parallel num_threads(lane->threads)
-    {
-        float *full = planes_of_thread(&scratch);
+    const Tiling *t = &pass->t;
+    Chunk chunk = chunk_of(t, item * t->chunk, s->N);
+    float *full = planes_of_member(scratch);
+    transform_output_gradients(s, t, scratch, chunk, a->dY);
+    multiply(s, t, scratch, pass->U, true);
 #pragma omp for schedule(static)
-        for (int m = 0; m < s->M; m++) transform_kernel(s, a->W, m, scratch.U);
-        for (int first = 0; first < s->N; first += t.chunk) {
-            Chunk chunk = chunk_of(&t, first, s->N);
-            transform_output_gradients(s, &t, &scratch, chunk, a->dY);
-            multiply(s, &t, &scratch, true);
-#pragma omp for schedule(static)
-            for (int c = 0; c < s->C; c++) {
-                Channel channel = in_channel(&t, &scratch, chunk, c, full);
-                memset(full, 0, sizeof(float) * scratch.full);
-                input_gradient(t.piece, &channel);
-                store_channel(s, t.in, chunk, full, c, (Output){a->dX, NULL, a->beta}, NULL);
-            }
-        }
+    for (int c = 0; c < s->C; c++) {
+        Channel channel = in_channel(t, scratch, chunk, c, full);
+        memset(full, 0, sizeof(float) * scratch->full);
+        input_gradient(t->piece, &channel);
+        store_channel(s, t->in, chunk, full, c, (Output){a->dX, NULL, a->beta}, NULL);
     }
 }
+
+// Both begin with the kernels; then chunks are independent of each other.
+static void pass_over_images(CpuLane *lane, const struct conv2d_shape *s, const float *W,
+                             const unsigned char *pooled, const void *args, Work *work) {
+    Pass pass = {.args = args, .t = tiling_of(s, pooled)};
+    pass.teams = cut_images(&pass.t, s->N, lane->threads);
+    size_t u = kernels_of(s).size;
+    pass.all = scratch_of(lane, &pass.t, pass.teams, u, 0);
+    pass.U = pass.all.U - u;
+    transform_kernels(lane, s, W, pass.U);
+    share_items(&pass, num_chunks(&pass.t, s->N), work);
+}
+
+void winograd_forward(CpuLane *lane, const struct conv2d_forward_args *a) {
+    pass_over_images(lane, &a->s, a->W, a->pooled, a, forward);
+}
+
+void winograd_backward_input(CpuLane *lane, const struct conv2d_backward_input_args *a) {
+    pass_over_images(lane, &a->s, a->W, a->pooled, a, backward_input);
+}
+
+// ---- the gradient of the kernels ---------------------------------------------------------------
 
 // Groups of images as in cpu.h, but larger ones where a group would have little to do between
 // writing dU to memory and reading it again.
 static SumTree tree_of(const struct conv2d_shape *s, const Tiling *t) {
-    enum { LEAST_TILES = 64, MOST_FLOATS = 4 << 20 };
+    enum { MOST_FLOATS = 4 << 20 };
     SumTree tree = sum_tree(s->N);
     while (tree.groups > 1 && (tree.group * t->rows * t->cols < LEAST_TILES ||
                                kernels_of(s).size * (size_t)tree.groups > MOST_FLOATS)) {
@@ -659,9 +744,18 @@ static SumTree tree_of(const struct conv2d_shape *s, const Tiling *t) {
     return tree;
 }
 
+// Unlike above, chunks must not depend on the number of threads: sums are over them.
+static Teams cut_group(Tiling *t, const struct conv2d_shape *s, SumTree tree, int threads) {
+    bool small = kernels_of(s).size * sizeof(float) < CORE_BYTES / 2 && images_of_core(t);
+    int most = small ? images_of_core(t) : images_in(t, SHARED_BYTES);
+    int images = smaller(tree.group, s->N), chunks = (images + most - 1) / most;
+    set_chunk(t, (images + chunks - 1) / chunks);
+    return small && tree.groups >= threads ? (Teams){threads, 1} : (Teams){1, threads};
+}
+
 // At each point dU += out in^T; dU is overwritten by the first chunk of a group.
 static void add_products(const struct conv2d_shape *s, const Tiling *t, const Scratch *scratch,
-                         size_t tiles, bool first, float *dU) {
+                         size_t tiles, bool first) {
     Kernels kernels = kernels_of(s);
     size_t in_point = point_size(s->C, t->stride), out_point = point_size(s->M, t->stride);
 #pragma omp for schedule(static)
@@ -669,41 +763,44 @@ static void add_products(const struct conv2d_shape *s, const Tiling *t, const Sc
         cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, s->M, s->C, (int)tiles, 1.0f,
                     scratch->out + (size_t)p * out_point, (int)t->stride,
                     scratch->in + (size_t)p * in_point, (int)t->stride, first ? 0.0f : 1.0f,
-                    dU + (size_t)p * kernels.point, (int)kernels.stride);
+                    scratch->U + (size_t)p * kernels.point, (int)kernels.stride);
+}
+
+// A group's part of dW.
+static void backward_weights(const Pass *pass, const Scratch *scratch, int group) {
+    const struct conv2d_backward_params_args *a = pass->args;
+    const struct conv2d_shape *s = &a->s;
+    const Tiling *t = &pass->t;
+    int start = group * pass->tree.group, end = smaller(start + pass->tree.group, s->N);
+    for (int first = start; first < end; first += t->chunk) {
+        Chunk chunk = chunk_of(t, first, end);
+        transform_inputs(s, t, scratch, chunk, a->X);
+        transform_output_gradients(s, t, scratch, chunk, a->dY);
+        add_products(s, t, scratch, chunk.tiles, first == start);
+    }
+    float *dW = pass->parts + pass->part * (size_t)group;
+#pragma omp for schedule(static)
+    for (int m = 0; m < s->M; m++) kernel_gradient(s, scratch->U, m, dW);
 }
 
 // dW of kernel m = beta dW + the sum of the groups' parts.
-static void add_groups(const struct conv2d_backward_params_args *a, SumTree tree, float *parts,
-                       size_t part, int m) {
+static void add_groups(const struct conv2d_backward_params_args *a, const Pass *pass, int m) {
     size_t size = (size_t)a->s.C * (size_t)(a->s.kernel_h * a->s.kernel_w);
-    float *sum = parts + (size_t)m * size, *dW = a->dW + (size_t)m * size;
-    add_halves(sum, part, tree.groups, size);
+    float *sum = pass->parts + (size_t)m * size, *dW = a->dW + (size_t)m * size;
+    add_halves(sum, pass->part, pass->tree.groups, size);
     for (size_t i = 0; i < size; i++) dW[i] = a->beta != 0 ? dW[i] + sum[i] : sum[i];
 }
 
 void winograd_backward_weights(CpuLane *lane, const struct conv2d_backward_params_args *a) {
     const struct conv2d_shape *s = &a->s;
-    Tiling t = tiling_of(s, s->N, a->pooled);
-    SumTree tree = tree_of(s, &t);
-    t = tiling_of(s, smaller(s->N, tree.group), a->pooled); // a chunk is all of one group
-    size_t weights = (size_t)(s->M * s->C) * (size_t)(s->kernel_h * s->kernel_w);
-    size_t u = kernels_of(s).size, part = round_up(weights);
-    Scratch scratch = scratch_of(lane, &t, u + part * (size_t)tree.groups);
-    float *dU = scratch.U, *parts = dU + u;
-#pragma omp parallel num_threads(lane->threads)
-    {
-        for (int group = 0; group < tree.groups; group++) {
-            int start = group * tree.group, end = smaller(start + tree.group, s->N);
-            for (int first = start; first < end; first += t.chunk) {
-                Chunk chunk = chunk_of(&t, first, end);
-                transform_inputs(s, &t, &scratch, chunk, a->X);
-                transform_output_gradients(s, &t, &scratch, chunk, a->dY);
-                add_products(s, &t, &scratch, chunk.tiles, first == start, dU);
-            }
-#pragma omp for schedule(static)
-            for (int m = 0; m < s->M; m++) kernel_gradient(s, dU, m, parts + part * (size_t)group);
-        }
-#pragma omp for schedule(static)
-        for (int m = 0; m < s->M; m++) add_groups(a, tree, parts, part, m);
-    }
+    Pass pass = {.args = a, .t = tiling_of(s, a->pooled)};
+    pass.tree = tree_of(s, &pass.t);
+    pass.teams = cut_group(&pass.t, s, pass.tree, lane->threads);
+    pass.part = round_up((size_t)(s->M * s->C) * (size_t)(s->kernel_h * s->kernel_w));
+    size_t parts = pass.part * (size_t)pass.tree.groups;
+    pass.all = scratch_of(lane, &pass.t, pass.teams, parts, kernels_of(s).size);
+    pass.parts = pass.all.U - parts;
+    share_items(&pass, pass.tree.groups, backward_weights);
+#pragma omp parallel for num_threads(lane->threads) schedule(static)
+    for (int m = 0; m < s->M; m++) add_groups(a, &pass, m);
 }
