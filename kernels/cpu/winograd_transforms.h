@@ -1,0 +1,165 @@
+// winograd_transforms.h: the transforms of Winograd's method, in vectors. For winograd.c alone,
+// which says what they are for.
+#ifndef KERNELS_CPU_WINOGRAD_TRANSFORMS_H
+#define KERNELS_CPU_WINOGRAD_TRANSFORMS_H
+
+#include "cpu.h"
+
+// Output pixels of a tile's side; the largest piece of the input that it sees.
+enum { TILE = 4, MOST = 8, MOST_POINTS = MOST * MOST };
+
+// The transforms run on this many tiles (or kernels) at once, side by side in vectors. GCC and
+// clang make of them what the machine has.
+enum { LANES = 16 };
+typedef float Lanes __attribute__((vector_size(sizeof(float) * LANES), may_alias));
+
+// ---- the points --------------------------------------------------------------------------------
+//
+// The method multiplies polynomials by their values at some points: at 0, at pairs p and -p, and
+// "at infinity", which is the highest coefficient. Which points is free. With small whole numbers
+// there are the fewest operations, but then numbers are added with weights from 1 to 8 or more, and
+// that costs accuracy. For pieces of 6, with 3/4 and 3/2, the largest error is a sixth of that of
+// the usual 1 and 2.
+typedef struct Points {
+    int piece, pairs;
+    float p[3];
+    float all[4];       // the coefficients of (x^2 - p0^2)(x^2 - p1^2) ..., from the lowest one
+    float others[3][3]; // the same without one of the pairs
+    float weight[MOST]; // of the values of kernels: 1 / the product of the distances to the others
+} Points;
+
+static const Points SIX = {
+    .piece = 6,
+    .pairs = 2,
+    .p = {3.0f / 4, 3.0f / 2},
+    .all = {81.0f / 64, -45.0f / 16, 1},
+    .others = {{-9.0f / 4, 1}, {-9.0f / 16, 1}},
+    .weight = {64.0f / 81, -128.0f / 243, -128.0f / 243, 32.0f / 243, 32.0f / 243, 1},
+};
+
+static const Points EIGHT = {
+    .piece = 8,
+    .pairs = 3,
+    .p = {1.0f / 2, 1, 2},
+    .all = {-1, 21.0f / 4, -21.0f / 4, 1},
+    .others = {{4, -5, 1}, {1, -17.0f / 4, 1}, {1.0f / 4, -5.0f / 4, 1}},
+    .weight = {-1, 32.0f / 45, 32.0f / 45, -2.0f / 9, -2.0f / 9, 1.0f / 90, 1.0f / 90, 1},
+};
+
+// ---- the transforms, in place, of one row or column; its elements are `step` apart --------------
+
+// The values at the points of a polynomial of n coefficients. For tiles this is A; for kernels it
+// is G, but for the weights.
+INLINE void values(const Points *at, Lanes *x, int n, int step) {
+    Lanes c[MOST];
+    for (int i = 0; i < n; i++) c[i] = x[i * step];
+    for (int pair = 0; pair < at->pairs; pair++) {
+        float p = at->p[pair], power = p * p;
+        Lanes even = c[0], odd = p * c[1];
+        for (int i = 2; i < n; i++, power *= p)
+            if (i % 2)
+                odd += power * c[i];
+            else
+                even += power * c[i];
+        x[(2 * pair + 1) * step] = even + odd;
+        x[(2 * pair + 2) * step] = even - odd;
+    }
+    x[(at->piece - 1) * step] = c[n - 1];
+}
+
+// The transpose, from values to n coefficients: A^T, and G^T.
+INLINE void coefficients(const Points *at, Lanes *x, int n, int step) {
+    Lanes c[MOST] = {x[0]}, last = x[(at->piece - 1) * step];
+    for (int pair = 0; pair < at->pairs; pair++) {
+        Lanes plus = x[(2 * pair + 1) * step], minus = x[(2 * pair + 2) * step];
+        Lanes sum = plus + minus, difference = plus - minus;
+        float power = 1;
+        for (int i = 0; i < n; i++, power *= at->p[pair])
+            c[i] += power * (i % 2 ? difference : sum);
+    }
+    for (int i = 0; i < n; i++) x[i * step] = c[i];
+    x[(n - 1) * step] += last;
+}
+
+// B^T
+INLINE void of_input(const Points *at, Lanes *x, int step) {
+    Lanes d[MOST];
+    int pairs = at->pairs;
+    for (int i = 0; i < at->piece; i++) d[i] = x[i * step];
+    for (int pair = 0; pair < pairs; pair++) {
+        const float *others = at->others[pair];
+        Lanes even = d[2 * pairs], odd = d[2 * pairs - 1];
+        for (int i = 0; i < pairs - 1; i++) {
+            even += others[i] * d[2 * i + 2];
+            odd += others[i] * d[2 * i + 1];
+        }
+        x[(2 * pair + 1) * step] = even + at->p[pair] * odd;
+        x[(2 * pair + 2) * step] = even - at->p[pair] * odd;
+    }
+    Lanes first = d[2 * pairs], last = d[2 * pairs + 1];
+    for (int i = 0; i < pairs; i++) {
+        first += at->all[i] * d[2 * i];
+        last += at->all[i] * d[2 * i + 1];
+    }
+    x[0] = first;
+    x[(at->piece - 1) * step] = last;
+}
+
+// B
+INLINE void of_input_gradient(const Points *at, Lanes *x, int step) {
+    Lanes first = x[0], last = x[(at->piece - 1) * step], d[MOST];
+    int pairs = at->pairs;
+    for (int i = 0; i <= pairs; i++) {
+        d[2 * i] = at->all[i] * first;
+        d[2 * i + 1] = at->all[i] * last;
+    }
+    for (int pair = 0; pair < pairs; pair++) {
+        Lanes plus = x[(2 * pair + 1) * step], minus = x[(2 * pair + 2) * step];
+        Lanes even = plus + minus, odd = at->p[pair] * (plus - minus);
+        for (int i = 0; i < pairs; i++) {
+            d[2 * i + 2] += at->others[pair][i] * even;
+            d[2 * i + 1] += at->others[pair][i] * odd;
+        }
+    }
+    for (int i = 0; i < at->piece; i++) x[i * step] = d[i];
+}
+
+// The same of squares, whose rows are a piece apart: columns first.
+INLINE void values_2d(const Points *at, Lanes *x, int n) {
+    for (int j = 0; j < n; j++) values(at, x + j, n, at->piece);
+    for (int i = 0; i < at->piece; i++) values(at, x + i * at->piece, n, 1);
+}
+
+INLINE void coefficients_2d(const Points *at, Lanes *x, int n) {
+    for (int j = 0; j < at->piece; j++) coefficients(at, x + j, n, at->piece);
+    for (int i = 0; i < n; i++) coefficients(at, x + i * at->piece, n, 1);
+}
+
+INLINE void of_input_2d(const Points *at, Lanes *x) {
+    for (int j = 0; j < at->piece; j++) of_input(at, x + j, at->piece);
+    for (int i = 0; i < at->piece; i++) of_input(at, x + i * at->piece, 1);
+}
+
+INLINE void of_input_gradient_2d(const Points *at, Lanes *x) {
+    for (int j = 0; j < at->piece; j++) of_input_gradient(at, x + j, at->piece);
+    for (int i = 0; i < at->piece; i++) of_input_gradient(at, x + i * at->piece, 1);
+}
+
+INLINE void weigh(const Points *at, Lanes *x) {
+    for (int i = 0; i < at->piece; i++)
+        for (int j = 0; j < at->piece; j++) x[i * at->piece + j] *= at->weight[i] * at->weight[j];
+}
+
+// Runs a statement for the points that go with a shape: each is compiled with its own constants.
+#define WITH_POINTS(piece_, ...)                                                                   \
+    do {                                                                                           \
+        if ((piece_) == 6) {                                                                       \
+            const Points *at = &SIX;                                                               \
+            __VA_ARGS__;                                                                           \
+        } else {                                                                                   \
+            const Points *at = &EIGHT;                                                             \
+            __VA_ARGS__;                                                                           \
+        }                                                                                          \
+    } while (0)
+
+#endif
