@@ -7,14 +7,7 @@
 #include "../../common/nn.h"
 #include "../03_split_batch/split_batch.h"
 
-// What k devices do about the running statistics of batch norm, by which the network is evaluated:
-typedef enum {
-    BN_LOCAL,    // each keeps those of its own shards, and evaluates with them (the book's MXNet)
-    BN_RANK0,    // all evaluate with those of device 0 (torch.nn.DataParallel, the book's PyTorch)
-    BN_AVERAGED, // all evaluate with the mean of those of all devices
-    BN_SYNC,     // mean and variance are those of the whole minibatch, in training too: see
-                 // sync_batch_norm(). k devices compute what one does.
-} BatchNormMode;
+// What k devices do about the running statistics of batch norm, by which the network is evaluated.
 //
 // The default is BN_AVERAGED: it uses what all devices saw, costs nothing in training, and all
 // devices evaluate, and save, the same. In accuracy the four could not be told apart: the quick
@@ -22,6 +15,13 @@ typedef enum {
 // order above; on 8 devices, 4 images each, local had 0.790 after 3 epochs and sync 0.789. The
 // noise of 1000 test images is 0.012. Training is another matter: with 4 images a device, sync had
 // a loss of 0.558 where the others had 0.694. Where shards are that small, take sync.
+typedef enum {
+    BN_LOCAL,    // each keeps those of its own shards, and evaluates with them (the book's MXNet)
+    BN_RANK0,    // all evaluate with those of device 0 (torch.nn.DataParallel, the book's PyTorch)
+    BN_AVERAGED, // all evaluate with the mean of those of all devices
+    BN_SYNC,     // mean and variance are those of the whole minibatch, in training too: see
+                 // sync_batch_norm(). k devices compute what one does.
+} BatchNormMode;
 
 BatchNormMode batch_norm_mode(const char *name); // "local", "rank0", "averaged", "sync"
 

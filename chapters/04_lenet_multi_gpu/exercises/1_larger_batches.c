@@ -78,7 +78,7 @@ static void check_k(const Dataset *data, int k, int b) {
     for (int epoch = 0; epoch < CHECKED_EPOCHS; epoch++) check_epoch(&many, data, epoch, b, lr);
     for (int i = 0; i < k; i++) {
         float *expected = replica_values(&one, 0), *came = replica_values(&many, i);
-        double difference = relative_difference(came, expected, start);
+        double difference = relative_difference(came, expected, start, replica_numel());
         EXPECT(difference <= 1e-3,
                "k = %d, b = %d: after %d epochs the parameters of device %d are not those of one "
                "device with minibatches of %d (they differ by %g of the change)",

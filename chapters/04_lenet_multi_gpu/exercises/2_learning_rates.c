@@ -71,7 +71,7 @@ static void check_against(Replicas *one, const Dataset *data, DataIter *test_ite
            "k = %d, b = %d, lr %g, %d images, after 2 epochs: accuracy %.3f, one device with "
            "minibatches of %d has %.3f",
            k, b, (double)lr, data->count, came, k * b, expected);
-    double difference = relative_difference(many_end, end, start);
+    double difference = relative_difference(many_end, end, start, replica_numel());
     EXPECT(difference <= 1e-2,
            "k = %d, b = %d, %d images, 2 epochs: the parameters differ from those of one device by "
            "%g of the change",

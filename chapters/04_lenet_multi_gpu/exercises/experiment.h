@@ -25,9 +25,6 @@ void replicas_scale(Replicas *r, float factor);
 // All parameters of device i of the replicas, one behind the other; their number; free() them.
 float *replica_values(const Replicas *r, int i);
 size_t replica_numel(void);
-// The largest difference between the parameters of two replicas, as a part of the largest change
-// that training made since `start`. 0: equal to the bit.
-double relative_difference(const float *a, const float *b, const float *start);
 
 // Passes over the data with train_batch(), on one device, with minibatches of this size: what the
 // checks compare with. Returns the mean loss of the last.

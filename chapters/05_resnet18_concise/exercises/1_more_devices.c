@@ -100,7 +100,7 @@ static void check_run(Module *net, int k, BatchNormMode bn, const Dataset *data,
     synchronize_all();
     check_bytes(net, &dp, data);
     float *came = network_values(net, dp.devices[k - 1]);
-    double difference = relative_difference(net, came, one.end, one.start);
+    double difference = relative_difference(came, one.end, one.start, network_numel(net));
     bool as_one = bn == BN_SYNC || k == 1;
     EXPECT(as_one ? difference <= 1e-3 : difference >= 1e-3,
            "k = %d, %s: parameters differ from those of one device by %g of the change; expected "

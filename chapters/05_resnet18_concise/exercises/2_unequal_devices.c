@@ -125,7 +125,7 @@ static double effect_of_shards(Module *net, const Dataset *data, BatchNormMode b
     float *start = network_values(net, try_gpu(0));
     float *expected = train_with(net, data, bn, equal, k, &losses[0]);
     float *came = train_with(net, data, bn, speed, k, &losses[1]);
-    double difference = relative_difference(net, came, expected, start);
+    double difference = relative_difference(came, expected, start, network_numel(net));
     free(start);
     free(expected);
     free(came);

@@ -76,16 +76,6 @@ float *network_values(const Module *net, Device *device) {
     return values;
 }
 
-double relative_difference(const Module *net, const float *a, const float *b, const float *start) {
-    double largest = 0, change = 0;
-    for (size_t j = 0; j < network_numel(net); j++) {
-        if (isnan(a[j]) || isnan(b[j])) return INFINITY;
-        largest = fmax(largest, fabs((double)a[j] - (double)b[j]));
-        change = fmax(change, fabs((double)b[j] - (double)start[j]));
-    }
-    return largest > 0 ? largest / change : 0;
-}
-
 double train_one_device(Module *net, const Dataset *data, int batch_size, float lr, int epochs,
                         uint64_t seed) {
     Tensor *X, *y, *losses[MAX_DEVICES];

@@ -31,9 +31,6 @@ void leave_devices(Module *net, uint64_t seed);
 // All trained parameters on a device, one behind the other; their number; free() them.
 float *network_values(const Module *net, Device *device);
 size_t network_numel(const Module *net);
-// The largest difference between two of these, as a part of the largest change that training made
-// since `start`. 0: equal to the bit. INFINITY if there is a NaN.
-double relative_difference(const Module *net, const float *a, const float *b, const float *start);
 
 // Passes over the data, in an order from the seed, from a start from the seed, on one device, as
 // chapter 5's program does: what the checks compare with. Returns the mean loss of the last.
