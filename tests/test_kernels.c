@@ -410,7 +410,8 @@ static const int CONVOLUTIONS[][11] = {
     {33, 1, 4, 3, 2, 2, 3, 1, 1, 0, 1},
     {19, 70, 3, 2, 6, 3, 3, 1, 1, 1, 1},   // images that share a product; channels in slices
     {35, 33, 4, 4, 3, 3, 3, 2, 2, 1, 1},
-    {2, 64, 28, 28, 64, 3, 3, 1, 1, 1, 1}, // 3x3, stride 1, many channels: the method of Winograd
+    {2, 24, 10, 14, 40, 3, 3, 1, 1, 1, 1}, // 3x3, stride 1, many channels: the method of Winograd,
+    {19, 17, 9, 5, 18, 3, 3, 1, 1, 1, 1},  // also with two groups of images to sum up
     {3, 17, 7, 9, 33, 3, 3, 1, 1, 1, 1},
     {35, 40, 4, 4, 16, 3, 3, 1, 1, 1, 1},
     {1, 16, 3, 3, 16, 3, 3, 1, 1, 0, 0},
@@ -1228,14 +1229,16 @@ static double error_of(Block *out, const float *expected) {
 // The layers of ResNet-18, and LeNet's second. Plain sums, as BLAS makes them, come to 1e-6 here.
 static void test_error_of_winograd(void **state) {
     (void)state;
-    const int layers[][4] = {
-        // channels in and out, pixels, kernel
-        {64, 64, 28, 3}, {128, 128, 14, 3}, {256, 256, 7, 3}, {512, 512, 4, 3}, {20, 50, 13, 5},
+    const int layers[][5] = {
+        // images, channels in and out, pixels, kernel
+        {3, 64, 64, 28, 3},  {1, 128, 128, 14, 3}, {2, 256, 256, 7, 3},
+        {2, 512, 512, 4, 3}, {40, 20, 50, 13, 5},
     };
     for (size_t i = 0; i < COUNT(layers); i++) {
-        int C = layers[i][0], M = layers[i][1], H = layers[i][2], k = layers[i][3];
+        int N = layers[i][0], C = layers[i][1], M = layers[i][2];
+        int H = layers[i][3], k = layers[i][4];
         int pad = k == 3 ? 1 : 0;
-        Conv s = conv_of((int[]){1, C, H, H, M, k, k, 1, 1, pad, pad});
+        Conv s = conv_of((int[]){N, C, H, H, M, k, k, 1, 1, pad, pad});
         assert_true(winograd_suits(&s));
         Device *device = cpu_device(0);
         Block *X = input(device, size_X(&s)), *W = input(device, size_W(&s));
