@@ -24,6 +24,10 @@ struct Chunks {
     float *columns, *planes; // scratch: (taps, images*plane) and (M, images*plane)
 };
 
+// In floats, up to the next multiple of 256 bytes: where cuBLAS reads a matrix 16 bytes at a time,
+// which it does if the matrix begins at a multiple of 16.
+static size_t aligned(size_t n) { return (n + 63) / 64 * 64; }
+
 static struct Chunks cut_into_chunks(CudaLane *lane, const struct conv2d_shape *s) {
     struct Chunks c = {};
     c.taps = (size_t)s->C * s->kernel_h * s->kernel_w;
@@ -31,8 +35,10 @@ static struct Chunks cut_into_chunks(CudaLane *lane, const struct conv2d_shape *
     const size_t image_bytes = (c.taps + s->M) * c.plane * sizeof(float);
     const size_t fit = image_bytes == 0 ? 1 : CONV_WORKSPACE / image_bytes;
     c.images = fit < 1 ? 1 : fit < (size_t)s->N ? (int)fit : s->N > 0 ? s->N : 1;
-    c.columns = (float *)cuda_scratch(lane, c.images * image_bytes);
-    c.planes = c.columns + c.taps * c.images * c.plane;
+    const size_t columns = aligned(c.taps * c.images * c.plane);
+    const size_t planes = s->M * c.images * c.plane;
+    c.columns = (float *)cuda_scratch(lane, (columns + planes) * sizeof(float));
+    c.planes = c.columns + columns;
     return c;
 }
 
