@@ -27,6 +27,48 @@ static inline unsigned blocks_for(size_t n, size_t per_block = THREADS) {
     for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < (n);                        \
          i += gridDim.x * (size_t)blockDim.x)
 
+// ---- indices ---------------------------------------------------------------------------------
+
+// Which image, row and pixel is number i? A GPU has no instruction that divides: i / n takes some
+// 20 in 32 bits and 100 in 64 bits, more than all else that is done with the number. But the host
+// can work out `factor` = 2^shift / n, rounded up, once. Then i / n is i * factor / 2^shift: a
+// multiplication and a shift, exact for i below 2^31 (Granlund & Montgomery, "Division by invariant
+// integers using multiplication", 1994).
+struct Divisor {
+    unsigned n, factor;
+    int shift;
+};
+
+static inline struct Divisor divisor(size_t n) {
+    struct Divisor d = {n == 0 ? 1 : (unsigned)n, 0, 31}; // by 0 nothing will be divided
+    while (1ull << (d.shift - 31) < d.n) d.shift++;
+    d.factor = (unsigned)(((1ull << d.shift) + d.n - 1) / d.n);
+    return d;
+}
+
+struct Split {
+    unsigned quotient, rest;
+};
+
+static inline __device__ struct Split split(unsigned i, struct Divisor d) {
+    const unsigned quotient = (unsigned)(i * (unsigned long long)d.factor >> d.shift);
+    return {quotient, i - quotient * d.n};
+}
+
+// Kernels that split their indices count in 32 bits.
+static inline unsigned index_count(size_t n) {
+    if (n >> 31 != 0)
+        cuda_kernels_fail("use a smaller --batch-size",
+                          "a tensor of %zu numbers: this kernel counts to 2^31 - 1", n);
+    return (unsigned)n;
+}
+
+// GRID_LOOP for them. (n is below 2^31, and so is the step: their sum does not overflow.)
+#define INDEX_LOOP(i, n)                                                                           \
+    for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += gridDim.x * blockDim.x)
+
+// ---- sums ------------------------------------------------------------------------------------
+
 // beta old + value; with beta = 0 what *old holds is not even read, since it may be NaN.
 static inline __device__ float accumulate(float beta, const float *old, float value) {
     return beta == 0 ? value : beta * *old + value;
@@ -60,16 +102,19 @@ static inline __device__ float warp_max(float value) {
     return value;
 }
 
+// ---- windows ---------------------------------------------------------------------------------
+
 // Which windows hold pixel x of a (padded) row: window o covers [o stride, o stride + kernel). For
 // the gradients of convolution and pooling, where each pixel gathers from its windows.
 struct Windows {
     int first, end; // first <= o < end
 };
 
-static inline __device__ struct Windows windows_over(int x, int kernel, int stride, int out) {
+static inline __device__ struct Windows windows_over(int x, int kernel, struct Divisor stride,
+                                                     int out) {
     const int before = x - kernel; // a window that begins here ends before x
-    const int last = x / stride;
-    return {before < 0 ? 0 : before / stride + 1, last < out ? last + 1 : out};
+    const int last = split(x, stride).quotient;
+    return {before < 0 ? 0 : (int)split(before, stride).quotient + 1, last < out ? last + 1 : out};
 }
 
 #endif
