@@ -69,29 +69,16 @@ static inline unsigned index_count(size_t n) {
 
 // ---- sums ------------------------------------------------------------------------------------
 
+// ---- sums ------------------------------------------------------------------------------------
+
 // beta old + value; with beta = 0 what *old holds is not even read, since it may be NaN.
 static inline __device__ float accumulate(float beta, const float *old, float value) {
     return beta == 0 ? value : beta * *old + value;
 }
 
-// The sum of `value` over the THREADS threads of the block, for all of them. Halves are added to
-// halves: 128 + 128, 64 + 64, ..., always the same tree, so always the same bits. All must call it.
-template <class Number> static inline __device__ Number block_sum(Number value) {
-    __shared__ Number parts[THREADS];
-    parts[threadIdx.x] = value;
-    __syncthreads();
-    for (unsigned half = THREADS / 2; half > 0; half /= 2) {
-        if (threadIdx.x < half) parts[threadIdx.x] += parts[threadIdx.x + half];
-        __syncthreads();
-    }
-    const Number sum = parts[0];
-    __syncthreads(); // all have read it before the next call overwrites it
-    return sum;
-}
-
 // The sum and the largest over the 32 threads of a warp, for all of them. Each round adds the value
 // of the thread whose number differs in one bit; a + b = b + a, so all end with the same bits.
-static inline __device__ float warp_sum(float value) {
+template <class Number> static inline __device__ Number warp_sum(Number value) {
     for (int bit = WARP / 2; bit > 0; bit /= 2) value += __shfl_xor_sync(0xffffffffu, value, bit);
     return value;
 }
@@ -100,6 +87,19 @@ static inline __device__ float warp_max(float value) {
     for (int bit = WARP / 2; bit > 0; bit /= 2)
         value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, bit));
     return value;
+}
+
+// The sum of `value` over the THREADS threads of the block, for all of them: each warp's, then the
+// sum of these in order. Always the same tree, so always the same bits. All must call it.
+template <class Number> static inline __device__ Number block_sum(Number value) {
+    __shared__ Number parts[THREADS / WARP];
+    value = warp_sum(value);
+    if (threadIdx.x % WARP == 0) parts[threadIdx.x / WARP] = value;
+    __syncthreads();
+    Number sum = parts[0];
+    for (int warp = 1; warp < THREADS / WARP; warp++) sum += parts[warp];
+    __syncthreads(); // all have read them before the next call overwrites them
+    return sum;
 }
 
 // ---- windows ---------------------------------------------------------------------------------
