@@ -18,10 +18,11 @@
 #endif
 
 struct Chunks {
-    size_t taps;             // rows of the columns matrix: C*kernel_h*kernel_w
-    size_t plane;            // windows of one image: out_h*out_w
-    int images;              // per chunk, at least 1; the last chunk may have fewer
-    float *columns, *planes; // scratch: (taps, images*plane) and (M, images*plane)
+    size_t taps;  // rows of the columns matrix: C*kernel_h*kernel_w
+    size_t plane; // windows of one image: out_h*out_w
+    int images;   // per chunk, at least 1; the last chunk may have fewer
+    // Scratch: (taps, images*plane), (M, images*plane), and (parts, M) for the sums of db.
+    float *columns, *planes, *sums;
 };
 
 // In floats, up to the next multiple of 256 bytes: where cuBLAS reads a matrix 16 bytes at a time,
@@ -36,9 +37,10 @@ static struct Chunks cut_into_chunks(CudaLane *lane, const struct conv2d_shape *
     const size_t fit = image_bytes == 0 ? 1 : CONV_WORKSPACE / image_bytes;
     c.images = fit < 1 ? 1 : fit < (size_t)s->N ? (int)fit : s->N > 0 ? s->N : 1;
     const size_t columns = aligned(c.taps * c.images * c.plane);
-    const size_t planes = s->M * c.images * c.plane;
-    c.columns = (float *)cuda_scratch(lane, (columns + planes) * sizeof(float));
+    const size_t planes = aligned(s->M * c.images * c.plane), sums = most_parts(s->M);
+    c.columns = (float *)cuda_scratch(lane, (columns + planes + sums) * sizeof(float));
     c.planes = c.columns + columns;
+    c.sums = c.planes + planes;
     return c;
 }
 
@@ -243,22 +245,20 @@ CUDA_KERNEL(conv2d_backward_input) {
 }
 
 // The gradient of the window's pixels together: its four parts went to those that were positive.
-static __device__ float pooled_sum(float d, const unsigned char *bits) {
-    return d * 0.25f * (float)((bits[0] & 1) + (bits[0] >> 1) + (bits[1] & 1) + (bits[1] >> 1));
+static __device__ float pooled_sum(float d, struct Positive p) {
+    return d * 0.25f * (float)((p.left & 1) + (p.left >> 1) + (p.right & 1) + (p.right >> 1));
 }
 
-// db[m] is the sum of dY's channel m over all images and pixels; a block per channel. In double,
-// like sum.cu.
-static __global__ void sum_channels(const float *dY, const unsigned char *pooled, float beta,
-                                    float *db, int N, int M, size_t plane) {
-    for (int m = blockIdx.x; m < M; m += gridDim.x) {
-        double sum = 0;
-        for (size_t i = threadIdx.x; i < N * plane; i += THREADS) {
-            const size_t at = (i / plane * M + m) * plane + i % plane;
-            sum += pooled ? pooled_sum(dY[at], pooled + 2 * at) : dY[at];
-        }
+// db[m] is the sum of dY's channel m over all images and pixels. sums (parts,M): a block for each
+// part of a channel. In float, unlike sum.cu: a thread adds a few numbers, and from then on what is
+// added is of about the same size, which loses little.
+static __global__ void sums_of_parts(const float *dY, const struct Positive *pooled,
+                                     struct Channels ch, float *sums) {
+    for (unsigned m = blockIdx.x; m < ch.C; m += gridDim.x) {
+        float sum = 0;
+        CHANNEL_LOOP(i, ch, m) sum += pooled ? pooled_sum(dY[i], pooled[i]) : dY[i];
         sum = block_sum(sum);
-        if (threadIdx.x == 0) db[m] = accumulate(beta, &db[m], (float)sum);
+        if (threadIdx.x == 0) sums[blockIdx.y * ch.C + m] = sum;
     }
 }
 
@@ -275,7 +275,10 @@ CUDA_KERNEL(conv2d_backward_params) {
                   first == 0 ? a->beta : 1, a->dW);
         first += c.images;
     } while (first < s.N);
-    if (a->db)
-        sum_channels<<<blocks_for(s.M, 1), THREADS, 0, lane->stream>>>(
-            a->dY, a->pooled, a->beta, a->db, s.N, s.M, a->pooled ? c.plane / 4 : c.plane);
+    if (!a->db) return;
+    const struct Channels ch = cut_channels(s.N, s.M, a->pooled ? c.plane / 4 : c.plane);
+    sums_of_parts<<<blocks_for(ch), THREADS, 0, lane->stream>>>(
+        a->dY, (const struct Positive *)a->pooled, ch, c.sums);
+    const struct add_bias_backward_args rows = {c.sums, a->db, a->beta, (int)ch.parts, s.M};
+    cuda_kernels[KERNEL_add_bias_backward](lane, &rows); // the sum of the rows
 }

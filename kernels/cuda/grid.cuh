@@ -69,8 +69,6 @@ static inline unsigned index_count(size_t n) {
 
 // ---- sums ------------------------------------------------------------------------------------
 
-// ---- sums ------------------------------------------------------------------------------------
-
 // beta old + value; with beta = 0 what *old holds is not even read, since it may be NaN.
 static inline __device__ float accumulate(float beta, const float *old, float value) {
     return beta == 0 ? value : beta * *old + value;
@@ -101,6 +99,56 @@ template <class Number> static inline __device__ Number block_sum(Number value) 
     __syncthreads(); // all have read them before the next call overwrites them
     return sum;
 }
+
+// ---- sums over a channel of images (N,C,S), S pixels in each ---------------------------------
+
+// A block for each channel would leave most of the GPU idle: ResNet-18 begins with 64 channels, and
+// an H100 has 132 multiprocessors, each with room for 8 of our blocks. So several blocks share a
+// channel: it is cut into parts, and a second, small kernel adds up what they found. How many
+// depends on the shape alone, because it decides the order of sums.
+constexpr unsigned ENOUGH_BLOCKS = 1024, MAX_PARTS = 64;
+// A part has as many numbers at least, else adding up takes longer than what it saves. (Tests
+// compile with fewer: then small channels have several parts.)
+#ifndef PART_NUMBERS
+#define PART_NUMBERS (8 * THREADS)
+#endif
+
+struct Channels {
+    unsigned C, n; // numbers of a channel: N S. Number j is pixel j % S of image j / S.
+    struct Divisor S;
+    unsigned parts, part; // part p has the `part` numbers from p * part on; the last may have none
+};
+
+static inline struct Channels cut_channels(int N, int C, size_t S) {
+    const unsigned n = index_count(N * S);
+    const unsigned wanted = ENOUGH_BLOCKS / (C > 0 ? C : 1), large = n / PART_NUMBERS;
+    unsigned parts = wanted < large ? wanted : large;
+    parts = parts < 1 ? 1 : parts < MAX_PARTS ? parts : MAX_PARTS;
+    const unsigned part = (n / (parts * THREADS) + 1) * THREADS; // the block's threads have as many
+    return {(unsigned)C, n, divisor(S), n / part + 1, part};
+}
+
+// At most so many parts have C channels together.
+static inline size_t most_parts(int C) { return C < (int)ENOUGH_BLOCKS ? ENOUGH_BLOCKS : C; }
+
+// Blocks for a kernel that has CHANNEL_LOOP: (x,y) takes part y of channel x.
+static inline dim3 blocks_for(struct Channels ch) { return {blocks_for(ch.C, 1), ch.parts}; }
+
+static inline __device__ unsigned part_end(struct Channels ch) {
+    const unsigned end = (blockIdx.y + 1) * ch.part;
+    return end < ch.n ? end : ch.n;
+}
+
+static inline __device__ size_t number_at(struct Channels ch, unsigned c, unsigned j) {
+    const auto [image, pixel] = split(j, ch.S);
+    return ((size_t)image * ch.C + c) * ch.S.n + pixel;
+}
+
+// Runs through this thread's numbers of channel c; i is where they are.
+#define CHANNEL_LOOP(i, ch, c)                                                                     \
+    for (unsigned j_ = blockIdx.y * (ch).part + threadIdx.x, end_ = part_end(ch); j_ < end_;       \
+         j_ += THREADS)                                                                            \
+        for (size_t i = number_at(ch, c, j_), once_ = 1; once_; once_ = 0)
 
 // ---- windows ---------------------------------------------------------------------------------
 
