@@ -118,38 +118,67 @@ CUDA_KERNEL(batch_norm_backward_sums) {
     cuda_kernels[KERNEL_add_bias_backward](lane, &rows);
 }
 
-// ---- elementwise: a thread per number --------------------------------------------------------
+// ---- elementwise: neighbouring threads for the S pixels of a plane ---------------------------
+
+// A thread that took one number would have to find its channel and to divide by the square root for
+// that number alone, which takes longer than to read and to write it. So a warp takes a plane,
+// which has one channel, and does both once. Smaller planes get half a warp, a quarter, ...
+struct Planes {
+    struct Divisor lanes, C; // lanes: threads of a plane
+    unsigned threads;        // of all planes
+    dim3 blocks;             // of very large planes, y-blocks have a piece each
+};
+
+static struct Planes planes_of(int N, int C, int S) {
+    int lanes = 1;
+    while (lanes < WARP && 2 * lanes <= S) lanes *= 2;
+    const unsigned threads = S == 0 ? 0 : index_count((size_t)N * C * lanes);
+    const unsigned pieces = S / (32 * WARP) + 1, most = 65535; // CUDA takes no more
+    return {divisor(lanes), divisor(C), threads,
+            dim3(blocks_for(threads), pieces < most ? pieces : most)};
+}
+
+// This thread's numbers in the plane: i is where they are.
+#define PLANE_LOOP(i, plane, lane, planes, S)                                                      \
+    for (size_t i = (size_t)(plane) * (S) + blockIdx.y * (planes).lanes.n + (lane),                \
+                end_ = ((size_t)(plane) + 1) * (S);                                                \
+         i < end_; i += gridDim.y * (planes).lanes.n)
 
 // (X - mean) first: X scale + (bias - mean scale) would save an operation and lose the digits that
 // X and a large mean have in common.
-static __global__ void batch_norm_forward(struct batch_norm_forward_args a, size_t n) {
-    GRID_LOOP(i, n) {
-        const int c = i / a.S % a.C;
+static __global__ void batch_norm_forward(struct batch_norm_forward_args a, struct Planes planes) {
+    INDEX_LOOP(thread, planes.threads) {
+        const auto [plane, lane] = split(thread, planes.lanes);
+        const unsigned c = split(plane, planes.C).rest;
+        const float mean = a.mean[c], bias = a.bias[c];
         const float scale = a.weight[c] / sqrtf(a.var[c] + a.eps);
-        a.Y[i] = (a.X[i] - a.mean[c]) * scale + a.bias[c];
+        PLANE_LOOP(i, plane, lane, planes, a.S) a.Y[i] = (a.X[i] - mean) * scale + bias;
     }
 }
 
 CUDA_KERNEL(batch_norm_forward) {
-    const size_t n = (size_t)a->N * a->C * a->S;
-    batch_norm_forward<<<blocks_for(n), THREADS, 0, lane->stream>>>(*a, n);
+    const struct Planes planes = planes_of(a->N, a->C, a->S);
+    batch_norm_forward<<<planes.blocks, THREADS, 0, lane->stream>>>(*a, planes);
 }
 
+// dX is scale (dY - shift - (X - mean) slope) by the formula in kernels.h.
 static __global__ void batch_norm_backward_input(struct batch_norm_backward_input_args a,
-                                                 size_t n) {
-    GRID_LOOP(i, n) {
-        const int c = i / a.S % a.C;
-        const float inverse = 1 / sqrtf(a.var[c] + a.eps);
-        float d = a.dY[i];
-        if (a.sums) {
-            const float xhat = (a.X[i] - a.mean[c]) * inverse;
-            d -= (a.sums[c] + xhat * a.sums[a.C + c]) / *a.count;
+                                                 struct Planes planes) {
+    INDEX_LOOP(thread, planes.threads) {
+        const auto [plane, lane] = split(thread, planes.lanes);
+        const unsigned c = split(plane, planes.C).rest;
+        const float inverse = 1 / sqrtf(a.var[c] + a.eps), scale = a.weight[c] * inverse;
+        const float mean = a.sums ? a.mean[c] : 0, shift = a.sums ? a.sums[c] / *a.count : 0;
+        const float slope = a.sums ? inverse * a.sums[a.C + c] / *a.count : 0;
+        PLANE_LOOP(i, plane, lane, planes, a.S) {
+            float d = a.dY[i];
+            if (a.sums) d -= shift + (a.X[i] - mean) * slope;
+            a.dX[i] = accumulate(a.beta, &a.dX[i], scale * d);
         }
-        a.dX[i] = accumulate(a.beta, &a.dX[i], a.weight[c] * inverse * d);
     }
 }
 
 CUDA_KERNEL(batch_norm_backward_input) {
-    const size_t n = (size_t)a->N * a->C * a->S;
-    batch_norm_backward_input<<<blocks_for(n), THREADS, 0, lane->stream>>>(*a, n);
+    const struct Planes planes = planes_of(a->N, a->C, a->S);
+    batch_norm_backward_input<<<planes.blocks, THREADS, 0, lane->stream>>>(*a, planes);
 }
