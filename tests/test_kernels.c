@@ -408,6 +408,7 @@ static const int CONVOLUTIONS[][11] = {
     {1, 2, 5, 5, 3, 3, 3, 1, 1, 1, 1},
     {17, 2, 5, 5, 3, 3, 3, 1, 1, 1, 1},
     {33, 1, 4, 3, 2, 2, 3, 1, 1, 0, 1},
+    {17, 1, 32, 32, 2, 1, 1, 1, 1, 0, 0},  // channels that several blocks of a GPU add up
     {19, 70, 3, 2, 6, 3, 3, 1, 1, 1, 1},   // images that share a product; channels in slices
     {35, 33, 4, 4, 3, 3, 3, 2, 2, 1, 1},
     {2, 24, 10, 14, 40, 3, 3, 1, 1, 1, 1}, // 3x3, stride 1, many channels: the method of Winograd,

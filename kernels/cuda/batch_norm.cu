@@ -1,82 +1,7 @@
 // batch_norm.cu: batch normalisation, in the steps that kernels.h lists.
 #include "grid.cuh"
 
-// ---- sums over a channel: a block each -------------------------------------------------------
-
-// Thread t of a block takes the channel's numbers t, t + THREADS, ...: number i is pixel i % S of
-// image i / S. These two are carried along, because dividing takes longer than all else that is
-// done with a number.
-struct Place {
-    size_t image;
-    int pixel;
-};
-
-static __device__ struct Place first_place(int S) {
-    if (S == 0) return {SIZE_MAX, 0}; // behind all images
-    return {threadIdx.x / (size_t)S, (int)threadIdx.x % S};
-}
-
-static __device__ struct Place next_place(struct Place p, int S) {
-    p.image += THREADS / S;
-    p.pixel += THREADS % S;
-    if (p.pixel < S) return p;
-    return {p.image + 1, p.pixel - S};
-}
-
-// Runs through this thread's numbers of channel c; i is where they are.
-#define CHANNEL_LOOP(i, a, c)                                                                      \
-    for (struct Place p_ = first_place((a).S); p_.image < (size_t)(a).N;                           \
-         p_ = next_place(p_, (a).S))                                                               \
-        for (size_t i = (p_.image * (a).C + (c)) * (a).S + p_.pixel, once_ = 1; once_; once_ = 0)
-
-// Twice through the channel, since sum(x^2) - sum(x)^2 / count would lose all digits where the mean
-// is large against the deviations. Deviations from the true mean have the sum 0; the sum of ours
-// tells by how much rounding moved the mean, and both results are corrected by it.
-static __global__ void batch_norm_stats(struct batch_norm_stats_args a) {
-    const float count = (float)a.N * (float)a.S, divisor = count > 0 ? count : 1;
-    for (int c = blockIdx.x; c < a.C; c += gridDim.x) {
-        float total = 0, off = 0, squares = 0;
-        CHANNEL_LOOP(i, a, c) total += a.X[i];
-        const float mean = block_sum(total) / divisor;
-        CHANNEL_LOOP(i, a, c) {
-            const float d = a.X[i] - mean;
-            off += d;
-            squares += d * d;
-        }
-        off = block_sum(off);
-        const float M2 = block_sum(squares) - off * (off / divisor);
-        if (threadIdx.x != 0) continue;
-        a.stats[c] = mean + off / divisor;
-        a.stats[a.C + c] = M2 < 0 ? 0 : M2; // a NaN stays
-    }
-    if (blockIdx.x == 0 && threadIdx.x == 0) a.stats[2 * (size_t)a.C] = count;
-}
-
-CUDA_KERNEL(batch_norm_stats) {
-    batch_norm_stats<<<blocks_for(a->C, 1), THREADS, 0, lane->stream>>>(*a);
-}
-
-static __global__ void batch_norm_backward_sums(struct batch_norm_backward_sums_args a) {
-    for (int c = blockIdx.x; c < a.C; c += gridDim.x) {
-        const float mean = a.mean[c];
-        float sum = 0, product = 0;
-        CHANNEL_LOOP(i, a, c) {
-            sum += a.dY[i];
-            product += a.dY[i] * (a.X[i] - mean);
-        }
-        sum = block_sum(sum);
-        product = block_sum(product);
-        if (threadIdx.x != 0) continue;
-        a.sums[c] = sum;
-        a.sums[a.C + c] = product / sqrtf(a.var[c] + a.eps);
-    }
-}
-
-CUDA_KERNEL(batch_norm_backward_sums) {
-    batch_norm_backward_sums<<<blocks_for(a->C, 1), THREADS, 0, lane->stream>>>(*a);
-}
-
-// ---- the moments of all devices: a thread per channel ----------------------------------------
+// ---- moments: a block for each part of a channel ---------------------------------------------
 
 struct Moments {
     double mean, M2, count; // M2: the sum of the squared deviations from the mean
@@ -89,6 +14,52 @@ static __device__ struct Moments merge(struct Moments a, struct Moments b) {
     const double count = a.count + b.count, part = b.count / count, delta = b.mean - a.mean;
     return {a.mean + delta * part, a.M2 + b.M2 + delta * delta * a.count * part, count};
 }
+
+// parts (parts,C). Twice through the numbers, since sum(x^2) - sum(x)^2 / count would lose all
+// digits where the mean is large against the deviations; the second time they come from the cache.
+// Deviations from the true mean have the sum 0; the sum of ours tells by how much rounding moved
+// the mean, and both results are corrected by it.
+static __global__ void moments_of_parts(const float *X, struct Channels ch, struct Moments *parts) {
+    const unsigned begin = blockIdx.y * ch.part, end = part_end(ch);
+    const float count = begin < end ? end - begin : 0, divisor = count > 0 ? count : 1;
+    for (unsigned c = blockIdx.x; c < ch.C; c += gridDim.x) {
+        float total = 0, off = 0, squares = 0;
+        CHANNEL_LOOP(i, ch, c) total += X[i];
+        const float mean = block_sum(total) / divisor;
+        CHANNEL_LOOP(i, ch, c) {
+            const float d = X[i] - mean;
+            off += d;
+            squares += d * d;
+        }
+        off = block_sum(off);
+        squares = block_sum(squares);
+        const float moved = off / divisor, M2 = squares - off * moved;
+        if (threadIdx.x == 0)
+            parts[blockIdx.y * ch.C + c] = {(double)mean + moved, M2 < 0 ? 0 : M2, count};
+    } // (A NaN in M2 stays.)
+}
+
+// Merges the parts of each channel in their order: a thread per channel.
+static __global__ void merge_parts(const struct Moments *parts, struct Channels ch,
+                                   struct batch_norm_stats_args a) {
+    GRID_LOOP(c, ch.C) {
+        struct Moments all = {0, 0, 0};
+        for (unsigned part = 0; part < ch.parts; part++) all = merge(all, parts[part * ch.C + c]);
+        a.stats[c] = (float)all.mean;
+        a.stats[ch.C + c] = (float)all.M2;
+    }
+    if (blockIdx.x == 0 && threadIdx.x == 0) a.stats[2 * (size_t)a.C] = (float)a.N * (float)a.S;
+}
+
+CUDA_KERNEL(batch_norm_stats) {
+    const struct Channels ch = cut_channels(a->N, a->C, a->S);
+    struct Moments *parts =
+        (struct Moments *)cuda_scratch(lane, sizeof(struct Moments) * ch.parts * ch.C);
+    moments_of_parts<<<blocks_for(ch), THREADS, 0, lane->stream>>>(a->X, ch, parts);
+    merge_parts<<<blocks_for(ch.C), THREADS, 0, lane->stream>>>(parts, ch, *a);
+}
+
+// ---- the moments of all devices: a thread per channel ----------------------------------------
 
 static __global__ void batch_norm_merge(struct batch_norm_merge_args a) {
     const size_t C = a.C, stride = 2 * C + 1;
@@ -117,38 +88,97 @@ CUDA_KERNEL(batch_norm_merge) {
     batch_norm_merge<<<blocks_for(a->C), THREADS, 0, lane->stream>>>(*a);
 }
 
-// ---- elementwise: a thread per number --------------------------------------------------------
+// ---- the gradient's sums: a block for each part of a channel ----------------------------------
+
+// sums (parts,2C)
+static __global__ void sums_of_parts(struct batch_norm_backward_sums_args a, struct Channels ch,
+                                     float *sums) {
+    for (unsigned c = blockIdx.x; c < ch.C; c += gridDim.x) {
+        const float mean = a.mean[c];
+        float sum = 0, product = 0;
+        CHANNEL_LOOP(i, ch, c) {
+            sum += a.dY[i];
+            product += a.dY[i] * (a.X[i] - mean);
+        }
+        sum = block_sum(sum);
+        product = block_sum(product);
+        if (threadIdx.x != 0) continue;
+        float *of_part = sums + (size_t)blockIdx.y * 2 * ch.C;
+        of_part[c] = sum;
+        of_part[ch.C + c] = product / sqrtf(a.var[c] + a.eps);
+    }
+}
+
+// To add up the parts is to add up the rows of a matrix, as for the gradient of a bias.
+CUDA_KERNEL(batch_norm_backward_sums) {
+    const struct Channels ch = cut_channels(a->N, a->C, a->S);
+    float *sums = (float *)cuda_scratch(lane, sizeof(float) * ch.parts * 2 * ch.C);
+    sums_of_parts<<<blocks_for(ch), THREADS, 0, lane->stream>>>(*a, ch, sums);
+    const struct add_bias_backward_args rows = {sums, a->sums, 0, (int)ch.parts, 2 * a->C};
+    cuda_kernels[KERNEL_add_bias_backward](lane, &rows);
+}
+
+// ---- elementwise: neighbouring threads for the S pixels of a plane ---------------------------
+
+// A thread that took one number would have to find its channel and to divide by the square root for
+// that number alone, which takes longer than to read and to write it. So a warp takes a plane,
+// which has one channel, and does both once. Smaller planes get half a warp, a quarter, ...
+struct Planes {
+    struct Divisor lanes, C; // lanes: threads of a plane
+    unsigned threads;        // of all planes
+    dim3 blocks;             // of very large planes, y-blocks have a piece each
+};
+
+static struct Planes planes_of(int N, int C, int S) {
+    int lanes = 1;
+    while (lanes < WARP && 2 * lanes <= S) lanes *= 2;
+    const unsigned threads = S == 0 ? 0 : index_count((size_t)N * C * lanes);
+    const unsigned pieces = S / (32 * WARP) + 1, most = 65535; // CUDA takes no more
+    return {divisor(lanes), divisor(C), threads,
+            dim3(blocks_for(threads), pieces < most ? pieces : most)};
+}
+
+// This thread's numbers in the plane: i is where they are.
+#define PLANE_LOOP(i, plane, lane, planes, S)                                                      \
+    for (size_t i = (size_t)(plane) * (S) + blockIdx.y * (planes).lanes.n + (lane),                \
+                end_ = ((size_t)(plane) + 1) * (S);                                                \
+         i < end_; i += gridDim.y * (planes).lanes.n)
 
 // (X - mean) first: X scale + (bias - mean scale) would save an operation and lose the digits that
 // X and a large mean have in common.
-static __global__ void batch_norm_forward(struct batch_norm_forward_args a, size_t n) {
-    GRID_LOOP(i, n) {
-        const int c = i / a.S % a.C;
+static __global__ void batch_norm_forward(struct batch_norm_forward_args a, struct Planes planes) {
+    INDEX_LOOP(thread, planes.threads) {
+        const auto [plane, lane] = split(thread, planes.lanes);
+        const unsigned c = split(plane, planes.C).rest;
+        const float mean = a.mean[c], bias = a.bias[c];
         const float scale = a.weight[c] / sqrtf(a.var[c] + a.eps);
-        a.Y[i] = (a.X[i] - a.mean[c]) * scale + a.bias[c];
+        PLANE_LOOP(i, plane, lane, planes, a.S) a.Y[i] = (a.X[i] - mean) * scale + bias;
     }
 }
 
 CUDA_KERNEL(batch_norm_forward) {
-    const size_t n = (size_t)a->N * a->C * a->S;
-    batch_norm_forward<<<blocks_for(n), THREADS, 0, lane->stream>>>(*a, n);
+    const struct Planes planes = planes_of(a->N, a->C, a->S);
+    batch_norm_forward<<<planes.blocks, THREADS, 0, lane->stream>>>(*a, planes);
 }
 
+// dX is scale (dY - shift - (X - mean) slope) by the formula in kernels.h.
 static __global__ void batch_norm_backward_input(struct batch_norm_backward_input_args a,
-                                                 size_t n) {
-    GRID_LOOP(i, n) {
-        const int c = i / a.S % a.C;
-        const float inverse = 1 / sqrtf(a.var[c] + a.eps);
-        float d = a.dY[i];
-        if (a.sums) {
-            const float xhat = (a.X[i] - a.mean[c]) * inverse;
-            d -= (a.sums[c] + xhat * a.sums[a.C + c]) / *a.count;
+                                                 struct Planes planes) {
+    INDEX_LOOP(thread, planes.threads) {
+        const auto [plane, lane] = split(thread, planes.lanes);
+        const unsigned c = split(plane, planes.C).rest;
+        const float inverse = 1 / sqrtf(a.var[c] + a.eps), scale = a.weight[c] * inverse;
+        const float mean = a.sums ? a.mean[c] : 0, shift = a.sums ? a.sums[c] / *a.count : 0;
+        const float slope = a.sums ? inverse * a.sums[a.C + c] / *a.count : 0;
+        PLANE_LOOP(i, plane, lane, planes, a.S) {
+            float d = a.dY[i];
+            if (a.sums) d -= shift + (a.X[i] - mean) * slope;
+            a.dX[i] = accumulate(a.beta, &a.dX[i], scale * d);
         }
-        a.dX[i] = accumulate(a.beta, &a.dX[i], a.weight[c] * inverse * d);
     }
 }
 
 CUDA_KERNEL(batch_norm_backward_input) {
-    const size_t n = (size_t)a->N * a->C * a->S;
-    batch_norm_backward_input<<<blocks_for(n), THREADS, 0, lane->stream>>>(*a, n);
+    const struct Planes planes = planes_of(a->N, a->C, a->S);
+    batch_norm_backward_input<<<planes.blocks, THREADS, 0, lane->stream>>>(*a, planes);
 }

@@ -1,13 +1,14 @@
 // bias.cu: adds one bias per column, and its gradient.
 #include "grid.cuh"
 
-static __global__ void add_bias_forward(struct add_bias_forward_args a, size_t n) {
-    GRID_LOOP(i, n) a.Y[i] = a.X[i] + a.b[i % a.cols];
+static __global__ void add_bias_forward(struct add_bias_forward_args a, unsigned n,
+                                        struct Divisor cols) {
+    INDEX_LOOP(i, n) a.Y[i] = a.X[i] + a.b[split(i, cols).rest];
 }
 
 CUDA_KERNEL(add_bias_forward) {
-    const size_t n = (size_t)a->rows * a->cols;
-    add_bias_forward<<<blocks_for(n), THREADS, 0, lane->stream>>>(*a, n);
+    const unsigned n = index_count((size_t)a->rows * a->cols);
+    add_bias_forward<<<blocks_for(n), THREADS, 0, lane->stream>>>(*a, n, divisor(a->cols));
 }
 
 // The sum of each column. One thread per column would be simple, but 10 columns would occupy 10

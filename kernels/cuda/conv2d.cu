@@ -18,11 +18,16 @@
 #endif
 
 struct Chunks {
-    size_t taps;             // rows of the columns matrix: C*kernel_h*kernel_w
-    size_t plane;            // windows of one image: out_h*out_w
-    int images;              // per chunk, at least 1; the last chunk may have fewer
-    float *columns, *planes; // scratch: (taps, images*plane) and (M, images*plane)
+    size_t taps;  // rows of the columns matrix: C*kernel_h*kernel_w
+    size_t plane; // windows of one image: out_h*out_w
+    int images;   // per chunk, at least 1; the last chunk may have fewer
+    // Scratch: (taps, images*plane), (M, images*plane), and (parts, M) for the sums of db.
+    float *columns, *planes, *sums;
 };
+
+// In floats, up to the next multiple of 256 bytes: where cuBLAS reads a matrix 16 bytes at a time,
+// which it does if the matrix begins at a multiple of 16.
+static size_t aligned(size_t n) { return (n + 63) / 64 * 64; }
 
 static struct Chunks cut_into_chunks(CudaLane *lane, const struct conv2d_shape *s) {
     struct Chunks c = {};
@@ -31,8 +36,11 @@ static struct Chunks cut_into_chunks(CudaLane *lane, const struct conv2d_shape *
     const size_t image_bytes = (c.taps + s->M) * c.plane * sizeof(float);
     const size_t fit = image_bytes == 0 ? 1 : CONV_WORKSPACE / image_bytes;
     c.images = fit < 1 ? 1 : fit < (size_t)s->N ? (int)fit : s->N > 0 ? s->N : 1;
-    c.columns = (float *)cuda_scratch(lane, c.images * image_bytes);
-    c.planes = c.columns + c.taps * c.images * c.plane;
+    const size_t columns = aligned(c.taps * c.images * c.plane);
+    const size_t planes = aligned(s->M * c.images * c.plane), sums = most_parts(s->M);
+    c.columns = (float *)cuda_scratch(lane, (columns + planes + sums) * sizeof(float));
+    c.planes = c.columns + columns;
+    c.sums = c.planes + planes;
     return c;
 }
 
@@ -43,19 +51,36 @@ static int chunk_length(const struct Chunks *c, const struct conv2d_shape *s, in
 
 // ---- between images and matrices -------------------------------------------------------------
 
+// What indices of a chunk are split by.
+struct ConvDivisors {
+    struct Divisor images, C, H, W, M, out_h, out_w, plane, half_h, half_w, stride_h, stride_w;
+};
+
+static struct ConvDivisors divisors_of(const struct conv2d_shape *s, int images) {
+    return {divisor(images),       divisor(s->C),
+            divisor(s->H),         divisor(s->W),
+            divisor(s->M),         divisor(s->out_h),
+            divisor(s->out_w),     divisor((size_t)s->out_h * s->out_w),
+            divisor(s->out_h / 2), divisor(s->out_w / 2),
+            divisor(s->stride_h),  divisor(s->stride_w)};
+}
+
 // X (images,C,H,W) -> columns (C*kernel_h*kernel_w, images*out_h*out_w). A thread copies one window
 // of one channel; outside the image there are zeros. Neighbouring threads write neighbouring
 // columns.
-static __global__ void im2col(const float *X, float *columns, struct conv2d_shape s, int images) {
-    const size_t length = (size_t)images * s.out_h * s.out_w; // of a row of the matrix
-    GRID_LOOP(i, s.C * length) {
-        const int ow = i % s.out_w, oh = i / s.out_w % s.out_h;
-        const size_t image = i % length / s.out_w / s.out_h, c = i / length;
-        const float *plane = X + (image * s.C + c) * s.H * s.W;
-        float *column = columns + c * s.kernel_h * s.kernel_w * length + i % length;
-        for (int kh = 0; kh < s.kernel_h; kh++)
-            for (int kw = 0; kw < s.kernel_w; kw++, column += length) {
-                const int h = oh * s.stride_h - s.pad_h + kh, w = ow * s.stride_w - s.pad_w + kw;
+static __global__ void im2col(const float *X, float *columns, struct conv2d_shape s,
+                              struct ConvDivisors by, unsigned n) {
+    const size_t length = (size_t)by.images.n * s.out_h * s.out_w; // of a row of the matrix
+    INDEX_LOOP(i, n) {
+        const auto [row, ow] = split(i, by.out_w);
+        const auto [window, oh] = split(row, by.out_h);
+        const auto [c, image] = split(window, by.images);
+        const int top = (int)oh * s.stride_h - s.pad_h, left = (int)ow * s.stride_w - s.pad_w;
+        const float *plane = X + ((size_t)image * s.C + c) * s.H * s.W;
+        // Row c*kernel_h*kernel_w: behind it are c*(kernel_h*kernel_w - 1)*length numbers more.
+        float *column = columns + (size_t)c * (s.kernel_h * s.kernel_w - 1) * length + i;
+        for (int h = top; h < top + s.kernel_h; h++)
+            for (int w = left; w < left + s.kernel_w; w++, column += length) {
                 const bool inside = 0 <= h && h < s.H && 0 <= w && w < s.W;
                 *column = inside ? plane[(size_t)h * s.W + w] : 0;
             }
@@ -65,109 +90,142 @@ static __global__ void im2col(const float *X, float *columns, struct conv2d_shap
 // columns -> dX = beta dX + ..., the way back: a pixel was copied once for each window that holds
 // it, so its gradient is the sum over these. A thread per pixel gathers them, in a fixed order.
 static __global__ void col2im(const float *columns, float beta, float *dX, struct conv2d_shape s,
-                              int images) {
-    const size_t length = (size_t)images * s.out_h * s.out_w;
-    GRID_LOOP(i, (size_t)images * s.C * s.H * s.W) {
-        const int w = i % s.W + s.pad_w, h = i / s.W % s.H + s.pad_h; // in the padded image
-        const size_t c = i / s.W / s.H % s.C, image = i / s.W / s.H / s.C;
-        const struct Windows rows = windows_over(h, s.kernel_h, s.stride_h, s.out_h);
-        const struct Windows cols = windows_over(w, s.kernel_w, s.stride_w, s.out_w);
+                              struct ConvDivisors by, unsigned n) {
+    const size_t length = (size_t)by.images.n * s.out_h * s.out_w;
+    INDEX_LOOP(i, n) {
+        const auto [row, col] = split(i, by.W);
+        const auto [plane, line] = split(row, by.H);
+        const auto [image, c] = split(plane, by.C);
+        const int w = col + s.pad_w, h = line + s.pad_h; // in the padded image
+        const struct Windows rows = windows_over(h, s.kernel_h, by.stride_h, s.out_h);
+        const struct Windows cols = windows_over(w, s.kernel_w, by.stride_w, s.out_w);
         float sum = 0;
         for (int oh = rows.first; oh < rows.end; oh++)
             for (int ow = cols.first; ow < cols.end; ow++) {
                 const int kh = h - oh * s.stride_h, kw = w - ow * s.stride_w;
-                const size_t row = (c * s.kernel_h + kh) * s.kernel_w + kw;
-                sum += columns[row * length + (image * s.out_h + oh) * s.out_w + ow];
+                const size_t tap = ((size_t)c * s.kernel_h + kh) * s.kernel_w + kw;
+                sum += columns[tap * length + ((size_t)image * s.out_h + oh) * s.out_w + ow];
             }
         dX[i] = accumulate(beta, &dX[i], sum);
     }
 }
 
 // planes (M,images,plane) -> Y (images,M,plane), with the bias added on the way
-static __global__ void planes_to_images(const float *planes, const float *b, float *Y, int images,
-                                        int M, size_t plane) {
-    GRID_LOOP(i, M * plane * images) {
-        const size_t pixel = i % plane, m = i / plane % M, image = i / plane / M;
-        Y[i] = planes[(m * images + image) * plane + pixel] + (b ? b[m] : 0);
+static __global__ void planes_to_images(const float *planes, const float *b, float *Y,
+                                        struct ConvDivisors by, unsigned n) {
+    INDEX_LOOP(i, n) {
+        const auto [row, pixel] = split(i, by.plane);
+        const auto [image, m] = split(row, by.M);
+        const size_t from = (size_t)m * by.images.n + image;
+        Y[i] = planes[from * by.plane.n + pixel] + (b ? b[m] : 0);
     }
 }
 
 // dY (images,M,plane) -> planes (M,images,plane)
-static __global__ void images_to_planes(const float *dY, float *planes, int images, int M,
-                                        size_t plane) {
-    GRID_LOOP(i, M * plane * images) {
-        const size_t pixel = i % plane, image = i / plane % images, m = i / plane / images;
-        planes[i] = dY[(image * M + m) * plane + pixel];
+static __global__ void images_to_planes(const float *dY, float *planes, struct ConvDivisors by,
+                                        unsigned n) {
+    INDEX_LOOP(i, n) {
+        const auto [row, pixel] = split(i, by.plane);
+        const auto [m, image] = split(row, by.images);
+        planes[i] = dY[((size_t)image * by.M.n + m) * by.plane.n + pixel];
     }
 }
 
 // ---- the same, if ReLU and 2x2 pooling follow: see kernels.h ---------------------------------
 
-// Where a window's top left pixel lies in planes (M,images,out_h,out_w). Window i is the i-th of
-// (images,M,out_h/2,out_w/2).
-static __device__ size_t window_at(size_t i, struct conv2d_shape s, int images) {
-    const int w = s.out_w / 2, h = s.out_h / 2;
-    const size_t col = i % w, row = i / w % h, m = i / w / h % s.M, image = i / w / h / s.M;
-    return ((m * images + image) * s.out_h + 2 * row) * s.out_w + 2 * col;
+// A window has its two bytes of `pooled` and each row of its pixels side by side: at even places,
+// so that they are read and written together. (`pooled` itself begins at one, as all allocations
+// do.)
+struct alignas(2) Positive {
+    unsigned char left, right; // each: bit 0 for the pixel above, bit 1 for the one below
+};
+struct alignas(8) Pixels {
+    float left, right;
+};
+
+// Window i of (images,M,out_h/2,out_w/2).
+struct PooledWindow {
+    unsigned m;      // its channel
+    size_t top_left; // where its first pixel lies in planes (M,images,out_h,out_w)
+};
+
+static __device__ struct PooledWindow pooled_window(unsigned i, struct ConvDivisors by) {
+    const auto [line, col] = split(i, by.half_w);
+    const auto [plane, row] = split(line, by.half_h);
+    const auto [image, m] = split(plane, by.M);
+    const size_t lines = ((size_t)m * by.images.n + image) * by.out_h.n + 2 * row;
+    return {m, lines * by.out_w.n + 2 * col};
 }
 
+static __device__ float relu(float x) { return x < 0 ? 0 : x; } // this way round, a NaN stays
+
 static __global__ void planes_to_pooled(const float *planes, const float *b, float *Y,
-                                        unsigned char *pooled, struct conv2d_shape s, int images) {
-    const int windows = s.out_h / 2 * (s.out_w / 2);
-    GRID_LOOP(i, (size_t)images * s.M * windows) {
-        const float *at = planes + window_at(i, s, images), bias = b ? b[i / windows % s.M] : 0;
-        float sum = 0;
-        for (int col = 0; col < 2; col++) {
-            const float top = at[col] + bias, low = at[s.out_w + col] + bias;
-            pooled[2 * i + col] = (top > 0) + 2 * (low > 0);
-            sum += (top < 0 ? 0 : top) + (low < 0 ? 0 : low); // this way round, a NaN stays
-        }
-        Y[i] = sum * 0.25f;
+                                        struct Positive *pooled, struct ConvDivisors by,
+                                        unsigned n) {
+    INDEX_LOOP(i, n) {
+        const auto [m, top_left] = pooled_window(i, by);
+        const float bias = b ? b[m] : 0;
+        struct Pixels top = *(const struct Pixels *)(planes + top_left);
+        struct Pixels low = *(const struct Pixels *)(planes + top_left + by.out_w.n);
+        top = {top.left + bias, top.right + bias};
+        low = {low.left + bias, low.right + bias};
+        pooled[i] = {(unsigned char)((top.left > 0) + 2 * (low.left > 0)),
+                     (unsigned char)((top.right > 0) + 2 * (low.right > 0))};
+        Y[i] = (relu(top.left) + relu(low.left) + (relu(top.right) + relu(low.right))) * 0.25f;
     }
 }
 
-static __global__ void pooled_to_planes(const float *dY, const unsigned char *pooled, float *planes,
-                                        struct conv2d_shape s, int images) {
-    GRID_LOOP(i, (size_t)images * s.M * (s.out_h / 2) * (s.out_w / 2)) {
-        float *to = planes + window_at(i, s, images);
+static __global__ void pooled_to_planes(const float *dY, const struct Positive *pooled,
+                                        float *planes, struct ConvDivisors by, unsigned n) {
+    INDEX_LOOP(i, n) {
+        float *to = planes + pooled_window(i, by).top_left;
+        const struct Positive p = pooled[i];
         const float d = dY[i] * 0.25f;
-        for (int col = 0; col < 2; col++) {
-            to[col] = pooled[2 * i + col] & 1 ? d : 0;
-            to[s.out_w + col] = pooled[2 * i + col] & 2 ? d : 0;
-        }
+        *(struct Pixels *)to = {p.left & 1 ? d : 0, p.right & 1 ? d : 0};
+        *(struct Pixels *)(to + by.out_w.n) = {p.left & 2 ? d : 0, p.right & 2 ? d : 0};
     }
 }
 
 // What both gradients begin with: dY of the images from `first` on, as planes.
 static void load_planes(CudaLane *lane, const struct Chunks *c, const float *dY,
-                        const unsigned char *pooled, struct conv2d_shape s, int first, int images) {
-    const size_t outputs = s.M * c->plane, begin = first * outputs;
+                        const unsigned char *pooled, const struct conv2d_shape *s, int first,
+                        int images) {
+    const size_t outputs = s->M * c->plane, begin = first * outputs;
+    const unsigned n = index_count(images * outputs);
+    const struct ConvDivisors by = divisors_of(s, images);
     if (pooled)
-        pooled_to_planes<<<blocks_for(images * outputs / 4), THREADS, 0, lane->stream>>>(
-            dY + begin / 4, pooled + begin / 2, c->planes, s, images);
+        pooled_to_planes<<<blocks_for(n / 4), THREADS, 0, lane->stream>>>(
+            dY + begin / 4, (const struct Positive *)pooled + begin / 4, c->planes, by, n / 4);
     else
-        images_to_planes<<<blocks_for(images * outputs), THREADS, 0, lane->stream>>>(
-            dY + begin, c->planes, images, s.M, c->plane);
+        images_to_planes<<<blocks_for(n), THREADS, 0, lane->stream>>>(dY + begin, c->planes, by, n);
 }
 
 // ---- the three kernels -----------------------------------------------------------------------
+
+static void load_columns(CudaLane *lane, const struct Chunks *c, const float *X,
+                         const struct conv2d_shape *s, int first, int images) {
+    const unsigned n = index_count(c->plane * images * s->C);
+    im2col<<<blocks_for(n), THREADS, 0, lane->stream>>>(X + (size_t)first * s->C * s->H * s->W,
+                                                        c->columns, *s, divisors_of(s, images), n);
+}
 
 CUDA_KERNEL(conv2d_forward) {
     const struct conv2d_shape s = a->s;
     const struct Chunks c = cut_into_chunks(lane, &s);
     for (int first = 0; first < s.N; first += c.images) {
         const int images = chunk_length(&c, &s, first);
-        const size_t length = images * c.plane, outputs = s.M * length;
-        im2col<<<blocks_for(s.C * length), THREADS, 0, lane->stream>>>(
-            a->X + (size_t)first * s.C * s.H * s.W, c.columns, s, images);
+        const size_t length = images * c.plane, begin = first * c.plane * s.M;
+        const unsigned n = index_count(s.M * length);
+        const struct ConvDivisors by = divisors_of(&s, images);
+        load_columns(lane, &c, a->X, &s, first, images);
         cuda_gemm(lane, 0, 0, s.M, (int)length, (int)c.taps, a->W, c.columns, 0, c.planes);
-        const size_t begin = first * c.plane * s.M;
         if (a->pooled)
-            planes_to_pooled<<<blocks_for(outputs / 4), THREADS, 0, lane->stream>>>(
-                c.planes, a->b, a->Y + begin / 4, a->pooled + begin / 2, s, images);
+            planes_to_pooled<<<blocks_for(n / 4), THREADS, 0, lane->stream>>>(
+                c.planes, a->b, a->Y + begin / 4, (struct Positive *)a->pooled + begin / 4, by,
+                n / 4);
         else
-            planes_to_images<<<blocks_for(outputs), THREADS, 0, lane->stream>>>(
-                c.planes, a->b, a->Y + begin, images, s.M, c.plane);
+            planes_to_images<<<blocks_for(n), THREADS, 0, lane->stream>>>(c.planes, a->b,
+                                                                          a->Y + begin, by, n);
     }
 }
 
@@ -178,30 +236,29 @@ CUDA_KERNEL(conv2d_backward_input) {
     for (int first = 0; first < s.N; first += c.images) {
         const int images = chunk_length(&c, &s, first);
         const size_t length = images * c.plane, image = (size_t)s.C * s.H * s.W;
-        load_planes(lane, &c, a->dY, a->pooled, s, first, images);
+        const unsigned n = index_count(images * image);
+        load_planes(lane, &c, a->dY, a->pooled, &s, first, images);
         cuda_gemm(lane, 1, 0, (int)c.taps, (int)length, s.M, a->W, c.planes, 0, c.columns);
-        col2im<<<blocks_for(images * image), THREADS, 0, lane->stream>>>(
-            c.columns, a->beta, a->dX + first * image, s, images);
+        col2im<<<blocks_for(n), THREADS, 0, lane->stream>>>(
+            c.columns, a->beta, a->dX + first * image, s, divisors_of(&s, images), n);
     }
 }
 
 // The gradient of the window's pixels together: its four parts went to those that were positive.
-static __device__ float pooled_sum(float d, const unsigned char *bits) {
-    return d * 0.25f * (float)((bits[0] & 1) + (bits[0] >> 1) + (bits[1] & 1) + (bits[1] >> 1));
+static __device__ float pooled_sum(float d, struct Positive p) {
+    return d * 0.25f * (float)((p.left & 1) + (p.left >> 1) + (p.right & 1) + (p.right >> 1));
 }
 
-// db[m] is the sum of dY's channel m over all images and pixels; a block per channel. In double,
-// like sum.cu.
-static __global__ void sum_channels(const float *dY, const unsigned char *pooled, float beta,
-                                    float *db, int N, int M, size_t plane) {
-    for (int m = blockIdx.x; m < M; m += gridDim.x) {
-        double sum = 0;
-        for (size_t i = threadIdx.x; i < N * plane; i += THREADS) {
-            const size_t at = (i / plane * M + m) * plane + i % plane;
-            sum += pooled ? pooled_sum(dY[at], pooled + 2 * at) : dY[at];
-        }
+// db[m] is the sum of dY's channel m over all images and pixels. sums (parts,M): a block for each
+// part of a channel. In float, unlike sum.cu: a thread adds a few numbers, and from then on what is
+// added is of about the same size, which loses little.
+static __global__ void sums_of_parts(const float *dY, const struct Positive *pooled,
+                                     struct Channels ch, float *sums) {
+    for (unsigned m = blockIdx.x; m < ch.C; m += gridDim.x) {
+        float sum = 0;
+        CHANNEL_LOOP(i, ch, m) sum += pooled ? pooled_sum(dY[i], pooled[i]) : dY[i];
         sum = block_sum(sum);
-        if (threadIdx.x == 0) db[m] = accumulate(beta, &db[m], (float)sum);
+        if (threadIdx.x == 0) sums[blockIdx.y * ch.C + m] = sum;
     }
 }
 
@@ -212,15 +269,16 @@ CUDA_KERNEL(conv2d_backward_params) {
     int first = 0;
     do { // once even for no images: with beta = 0, dW has to become 0
         const int images = chunk_length(&c, &s, first);
-        const size_t length = images * c.plane;
-        im2col<<<blocks_for(s.C * length), THREADS, 0, lane->stream>>>(
-            a->X + (size_t)first * s.C * s.H * s.W, c.columns, s, images);
-        load_planes(lane, &c, a->dY, a->pooled, s, first, images);
-        cuda_gemm(lane, 0, 1, s.M, (int)c.taps, (int)length, c.planes, c.columns,
+        load_columns(lane, &c, a->X, &s, first, images);
+        load_planes(lane, &c, a->dY, a->pooled, &s, first, images);
+        cuda_gemm(lane, 0, 1, s.M, (int)c.taps, (int)(images * c.plane), c.planes, c.columns,
                   first == 0 ? a->beta : 1, a->dW);
         first += c.images;
     } while (first < s.N);
-    if (a->db)
-        sum_channels<<<blocks_for(s.M, 1), THREADS, 0, lane->stream>>>(
-            a->dY, a->pooled, a->beta, a->db, s.N, s.M, a->pooled ? c.plane / 4 : c.plane);
+    if (!a->db) return;
+    const struct Channels ch = cut_channels(s.N, s.M, a->pooled ? c.plane / 4 : c.plane);
+    sums_of_parts<<<blocks_for(ch), THREADS, 0, lane->stream>>>(
+        a->dY, (const struct Positive *)a->pooled, ch, c.sums);
+    const struct add_bias_backward_args rows = {c.sums, a->db, a->beta, (int)ch.parts, s.M};
+    cuda_kernels[KERNEL_add_bias_backward](lane, &rows); // the sum of the rows
 }

@@ -33,17 +33,19 @@ CUDA_KERNEL(cross_entropy_forward) {
     cross_entropy_forward<<<blocks_for(a->rows, ROWS_PER_BLOCK), THREADS, 0, lane->stream>>>(*a);
 }
 
-static __global__ void cross_entropy_backward(struct cross_entropy_backward_args a, size_t n) {
-    GRID_LOOP(i, n) {
-        const size_t row = i / a.classes;
-        const float onehot = (int)(i % a.classes) == class_of(a.labels[row], a.classes);
+static __global__ void cross_entropy_backward(struct cross_entropy_backward_args a, unsigned n,
+                                              struct Divisor classes) {
+    INDEX_LOOP(i, n) {
+        const auto [row, j] = split(i, classes);
+        const float onehot = (int)j == class_of(a.labels[row], a.classes);
         a.dlogits[i] = accumulate(a.beta, &a.dlogits[i], a.dlosses[row] * (a.probs[i] - onehot));
     }
 }
 
 CUDA_KERNEL(cross_entropy_backward) {
-    const size_t n = (size_t)a->rows * a->classes;
-    cross_entropy_backward<<<blocks_for(n), THREADS, 0, lane->stream>>>(*a, n);
+    const unsigned n = index_count((size_t)a->rows * a->classes);
+    cross_entropy_backward<<<blocks_for(n), THREADS, 0, lane->stream>>>(*a, n,
+                                                                        divisor(a->classes));
 }
 
 // Is logits[label] the first of the largest? Smaller than it before, no larger after; a NaN on

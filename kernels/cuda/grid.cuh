@@ -27,29 +27,56 @@ static inline unsigned blocks_for(size_t n, size_t per_block = THREADS) {
     for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < (n);                        \
          i += gridDim.x * (size_t)blockDim.x)
 
+// ---- indices ---------------------------------------------------------------------------------
+
+// Which image, row and pixel is number i? A GPU has no instruction that divides: i / n takes some
+// 20 in 32 bits and 100 in 64 bits, more than all else that is done with the number. But the host
+// can work out `factor` = 2^shift / n, rounded up, once. Then i / n is i * factor / 2^shift: a
+// multiplication and a shift, exact for i below 2^31 (Granlund & Montgomery, "Division by invariant
+// integers using multiplication", 1994).
+struct Divisor {
+    unsigned n, factor;
+    int shift;
+};
+
+static inline struct Divisor divisor(size_t n) {
+    struct Divisor d = {n == 0 ? 1 : (unsigned)n, 0, 31}; // by 0 nothing will be divided
+    while (1ull << (d.shift - 31) < d.n) d.shift++;
+    d.factor = (unsigned)(((1ull << d.shift) + d.n - 1) / d.n);
+    return d;
+}
+
+struct Split {
+    unsigned quotient, rest;
+};
+
+static inline __device__ struct Split split(unsigned i, struct Divisor d) {
+    const unsigned quotient = (unsigned)(i * (unsigned long long)d.factor >> d.shift);
+    return {quotient, i - quotient * d.n};
+}
+
+// Kernels that split their indices count in 32 bits.
+static inline unsigned index_count(size_t n) {
+    if (n >> 31 != 0)
+        cuda_kernels_fail("use a smaller --batch-size",
+                          "a tensor of %zu numbers: this kernel counts to 2^31 - 1", n);
+    return (unsigned)n;
+}
+
+// GRID_LOOP for them. (n is below 2^31, and so is the step: their sum does not overflow.)
+#define INDEX_LOOP(i, n)                                                                           \
+    for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += gridDim.x * blockDim.x)
+
+// ---- sums ------------------------------------------------------------------------------------
+
 // beta old + value; with beta = 0 what *old holds is not even read, since it may be NaN.
 static inline __device__ float accumulate(float beta, const float *old, float value) {
     return beta == 0 ? value : beta * *old + value;
 }
 
-// The sum of `value` over the THREADS threads of the block, for all of them. Halves are added to
-// halves: 128 + 128, 64 + 64, ..., always the same tree, so always the same bits. All must call it.
-template <class Number> static inline __device__ Number block_sum(Number value) {
-    __shared__ Number parts[THREADS];
-    parts[threadIdx.x] = value;
-    __syncthreads();
-    for (unsigned half = THREADS / 2; half > 0; half /= 2) {
-        if (threadIdx.x < half) parts[threadIdx.x] += parts[threadIdx.x + half];
-        __syncthreads();
-    }
-    const Number sum = parts[0];
-    __syncthreads(); // all have read it before the next call overwrites it
-    return sum;
-}
-
 // The sum and the largest over the 32 threads of a warp, for all of them. Each round adds the value
 // of the thread whose number differs in one bit; a + b = b + a, so all end with the same bits.
-static inline __device__ float warp_sum(float value) {
+template <class Number> static inline __device__ Number warp_sum(Number value) {
     for (int bit = WARP / 2; bit > 0; bit /= 2) value += __shfl_xor_sync(0xffffffffu, value, bit);
     return value;
 }
@@ -60,16 +87,82 @@ static inline __device__ float warp_max(float value) {
     return value;
 }
 
+// The sum of `value` over the THREADS threads of the block, for all of them: each warp's, then the
+// sum of these in order. Always the same tree, so always the same bits. All must call it.
+template <class Number> static inline __device__ Number block_sum(Number value) {
+    __shared__ Number parts[THREADS / WARP];
+    value = warp_sum(value);
+    if (threadIdx.x % WARP == 0) parts[threadIdx.x / WARP] = value;
+    __syncthreads();
+    Number sum = parts[0];
+    for (int warp = 1; warp < THREADS / WARP; warp++) sum += parts[warp];
+    __syncthreads(); // all have read them before the next call overwrites them
+    return sum;
+}
+
+// ---- sums over a channel of images (N,C,S), S pixels in each ---------------------------------
+
+// A block for each channel would leave most of the GPU idle: ResNet-18 begins with 64 channels, and
+// an H100 has 132 multiprocessors, each with room for 8 of our blocks. So several blocks share a
+// channel: it is cut into parts, and a second, small kernel adds up what they found. How many
+// depends on the shape alone, because it decides the order of sums.
+constexpr unsigned ENOUGH_BLOCKS = 1024, MAX_PARTS = 64;
+// A part has as many numbers at least, else adding up takes longer than what it saves. (Tests
+// compile with fewer: then small channels have several parts.)
+#ifndef PART_NUMBERS
+#define PART_NUMBERS (8 * THREADS)
+#endif
+
+struct Channels {
+    unsigned C, n; // numbers of a channel: N S. Number j is pixel j % S of image j / S.
+    struct Divisor S;
+    unsigned parts, part; // part p has the `part` numbers from p * part on; the last may have none
+};
+
+static inline struct Channels cut_channels(int N, int C, size_t S) {
+    const unsigned n = index_count(N * S);
+    const unsigned wanted = ENOUGH_BLOCKS / (C > 0 ? C : 1), large = n / PART_NUMBERS;
+    unsigned parts = wanted < large ? wanted : large;
+    parts = parts < 1 ? 1 : parts < MAX_PARTS ? parts : MAX_PARTS;
+    const unsigned part = (n / (parts * THREADS) + 1) * THREADS; // the block's threads have as many
+    return {(unsigned)C, n, divisor(S), n / part + 1, part};
+}
+
+// At most so many parts have C channels together.
+static inline size_t most_parts(int C) { return C < (int)ENOUGH_BLOCKS ? ENOUGH_BLOCKS : C; }
+
+// Blocks for a kernel that has CHANNEL_LOOP: (x,y) takes part y of channel x.
+static inline dim3 blocks_for(struct Channels ch) { return {blocks_for(ch.C, 1), ch.parts}; }
+
+static inline __device__ unsigned part_end(struct Channels ch) {
+    const unsigned end = (blockIdx.y + 1) * ch.part;
+    return end < ch.n ? end : ch.n;
+}
+
+static inline __device__ size_t number_at(struct Channels ch, unsigned c, unsigned j) {
+    const auto [image, pixel] = split(j, ch.S);
+    return ((size_t)image * ch.C + c) * ch.S.n + pixel;
+}
+
+// Runs through this thread's numbers of channel c; i is where they are.
+#define CHANNEL_LOOP(i, ch, c)                                                                     \
+    for (unsigned j_ = blockIdx.y * (ch).part + threadIdx.x, end_ = part_end(ch); j_ < end_;       \
+         j_ += THREADS)                                                                            \
+        for (size_t i = number_at(ch, c, j_), once_ = 1; once_; once_ = 0)
+
+// ---- windows ---------------------------------------------------------------------------------
+
 // Which windows hold pixel x of a (padded) row: window o covers [o stride, o stride + kernel). For
 // the gradients of convolution and pooling, where each pixel gathers from its windows.
 struct Windows {
     int first, end; // first <= o < end
 };
 
-static inline __device__ struct Windows windows_over(int x, int kernel, int stride, int out) {
+static inline __device__ struct Windows windows_over(int x, int kernel, struct Divisor stride,
+                                                     int out) {
     const int before = x - kernel; // a window that begins here ends before x
-    const int last = x / stride;
-    return {before < 0 ? 0 : before / stride + 1, last < out ? last + 1 : out};
+    const int last = split(x, stride).quotient;
+    return {before < 0 ? 0 : (int)split(before, stride).quotient + 1, last < out ? last + 1 : out};
 }
 
 #endif
