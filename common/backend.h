@@ -58,6 +58,11 @@ struct Device {
     Event host_read; // the last copy out of host memory; ticket 0 when there was none
 };
 
+// For memory that a backend takes for itself, beside device_alloc(): as many bytes more are in use,
+// and memory was freed, whose address may be in a graph (see num_device_frees()).
+void device_took_memory(Device *device, size_t bytes);
+void device_freed_memory(void);
+
 // The device with that number (see device_id()), NULL if it is not open.
 Device *device_of_id(int id);
 

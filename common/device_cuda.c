@@ -200,9 +200,14 @@ static void cuda_trace_end(Device *device) {
 static void cuda_launch(Device *device, KernelId kernel, const void *args, size_t size) {
     (void)size; // the kernel's parameters are copied into the launch itself
     Queue *queue = use(device);
+    size_t scratch = queue->lane.scratch_bytes;
     time_start(device, kernel_name(kernel));
     cuda_kernels[kernel](&queue->lane, args);
     time_end(device);
+    if (queue->lane.scratch_bytes == scratch) return;
+    // The kernel asked for more scratch memory than there was, and got some at another address.
+    device_took_memory(device, queue->lane.scratch_bytes - scratch);
+    if (scratch) device_freed_memory();
 }
 
 // Ticket t is marked by CUDA event t % EVENTS, so an event is recorded again and again. Who then

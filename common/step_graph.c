@@ -10,7 +10,7 @@ typedef struct Step {
     void *key;
     size_t bytes;
     int k, seen;
-    uint64_t frees;             // memory freed before it was recorded
+    uint64_t frees;             // memory freed before it was recorded, on all devices
     Graph *graph;               // NULL: not recorded yet
     Tensor losses[MAX_DEVICES]; // headers of their own: the arena's are used again
 } Step;
@@ -47,11 +47,10 @@ static Step *step_with(const void *key, size_t bytes, int k) {
 
 // What was recorded before memory was freed may write to what now is somebody else's.
 static void check_memory(Step *step) {
-    if (step->frees == num_device_frees()) return;
+    if (!step->graph || step->frees == num_device_frees()) return;
     graph_free(step->graph);
     step->graph = NULL;
     step->seen = 0;
-    step->frees = num_device_frees();
 }
 
 bool step_graph_replay(Device *const devices[], int k, const void *key, size_t bytes,
@@ -73,6 +72,7 @@ bool step_graph_replay(Device *const devices[], int k, const void *key, size_t b
 void step_graph_done(Tensor *const losses[]) {
     if (!recording) return;
     recording->graph = graph_end();
+    recording->frees = num_device_frees();
     for (int i = 0; i < recording->k; i++) recording->losses[i] = *losses[i];
     graph_launch(recording->graph);
     recording = NULL;

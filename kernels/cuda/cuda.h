@@ -19,7 +19,7 @@ extern "C" {
 typedef struct CudaLane {
     cudaStream_t stream;
     cublasHandle_t cublas;
-    void *scratch; // grows to the largest request and is kept
+    void *scratch; // grows to the largest request, at another address each time, and is kept
     size_t scratch_bytes;
 } CudaLane;
 
