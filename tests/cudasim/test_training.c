@@ -178,7 +178,7 @@ static void train_and_fail(void *failure) {
     cudasim_machine(2, 1, CUDASIM_PEERS);
     cudasim_fail(f->function, f->n, f->error);
     devices_init(BACKEND_CUDA, 1);
-    free(train_on(2, 1));
+    free(train_on(2, STEPS)); // the second one is recorded, the third one replayed
 }
 
 static void failures_end_the_program_with_a_message(void **state) {
@@ -195,7 +195,15 @@ static void failures_end_the_program_with_a_message(void **state) {
         {"cudaMemcpyPeerAsync", cudaErrorInvalidValue, "cudaMemcpyPeerAsync", 5},
         {"cudaEventRecord", cudaErrorLaunchFailure, "cudaEventRecord", 9},
         {"cudaStreamWaitEvent", cudaErrorLaunchFailure, "cudaStreamWaitEvent", 9},
-        {"launch", cudaErrorNoKernelImageForDevice, "kernel ", 1},
+        {"cudaStreamBeginCapture", cudaErrorStreamCaptureUnsupported, "cudaStreamBeginCapture", 1},
+        {"cudaStreamEndCapture", cudaErrorStreamCaptureUnjoined, "cudaStreamEndCapture", 1},
+        {"cudaGraphInstantiateWithFlags", cudaErrorMemoryAllocation,
+         "cudaGraphInstantiateWithFlags", 1},
+        {"cudaGraphLaunch", cudaErrorLaunchFailure, "cudaGraphLaunch", 1},
+        {"cudaGraphLaunch", cudaErrorLaunchFailure, "cudaGraphLaunch", 2},
+        {"cudaGraphDestroy", cudaErrorInvalidValue, "cudaGraphDestroy", 1},
+        {"cudaGraphExecDestroy", cudaErrorInvalidValue, "cudaGraphExecDestroy", 1},
+        {"launch", cudaErrorNoKernelImageForDevice, "kernel fill: ", 1},
         {"launch", cudaErrorNoKernelImageForDevice, "built for other GPUs", 40},
         {"kernel", cudaErrorIllegalAddress, "an illegal memory access", 1},
         {"kernel", cudaErrorIllegalAddress, "compute-sanitizer", 40},
