@@ -101,9 +101,9 @@ SANITIZE_tsan := -fsanitize=thread
 # (Without OpenMP, what only its pragmas use is unused.)
 THREADING     := $(if $(filter tsan,$(SANITIZE)),-Wno-unknown-pragmas -Wno-unused-parameter -Wno-unused-variable,$(OPENMP))
 OPTIMIZE      := $(if $(SANITIZE),-O1 -g,-O3 -g)
-# (With small pieces, so that small tests have many of them.)
+# (With small pieces and few blocks: then small tests have many pieces, and threads take several elements each.)
 SIMULATED     := $(if $(filter cudasim,$(SANITIZE)),-DCUDASIM -Itests/cudasim/include \
-                 -DCONV_WORKSPACE=200000 -DPIECE_BYTES=4096)
+                 -DCONV_WORKSPACE=200000 -DPIECE_BYTES=4096 -DGRID_BLOCKS=3)
 
 CFLAGS_ALL := -std=c11 -D_GNU_SOURCE $(OPTIMIZE) -Wall -Wextra -Wshadow $(if $(filter 1,$(WERROR)),-Werror) \
               $(THREADING) -pthread $(SANITIZE_$(SANITIZE)) -DFONT_FILE='"$(FONT)"' \
