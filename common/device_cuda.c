@@ -83,6 +83,7 @@ static void *cuda_open(Device *device) {
     Queue *queue = xcalloc(1, sizeof *queue);
     use(device);
     cuda_lane_open(&queue->lane, tf32_allowed());
+    device_took_memory(device, queue->lane.workspace_bytes);
     for (int i = 0; i < EVENTS; i++)
         CUDA_CHECK(cudaEventCreateWithFlags(&queue->events[i], cudaEventDisableTiming));
     return queue;

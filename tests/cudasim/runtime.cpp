@@ -214,6 +214,16 @@ cudaError_t cudaSetDevice(int device) {
     machine.current = device;
     return cudaSuccess;
 }
+cudaError_t cudaGetDevice(int *device) {
+    ENTER();
+    *device = machine.current;
+    return cudaSuccess;
+}
+cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr, int) {
+    ENTER();
+    *value = 8; // an Ampere GPU
+    return cudaSuccess;
+}
 cudaError_t cudaDeviceSynchronize(void) {
     ENTER();
     return drain_gpu(machine.current);

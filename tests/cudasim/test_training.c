@@ -210,6 +210,7 @@ static void failures_end_the_program_with_a_message(void **state) {
         {"dlopen", 1, "cannot load cuBLAS", 1},
         {"dlsym", 1, "has no cublasCreate_v2", 1},
         {"cublasCreate", 3, "the resource allocation failed", 2},
+        {"cublasSetWorkspace", 7, "cublasSetWorkspace_v2", 2},
         {"cublasSgemm", 13, "failed to launch on the GPU", 4},
     };
     for (size_t i = 0; i < sizeof failures / sizeof failures[0]; i++)
