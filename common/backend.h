@@ -13,7 +13,7 @@ typedef struct Backend {
 
     // Opens a queue on hardware number `hardware`; the result goes into device->queue.
     void *(*open)(Device *device);
-    void (*close)(Device *device);
+    void (*close)(Device *device); // when all devices' queues are empty
     void (*set_threads)(Device *device, int threads);
     void (*set_slowdown)(Device *device, double times); // NULL where that cannot be
 

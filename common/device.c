@@ -149,6 +149,7 @@ void device_set_slowdown(Device *device, double times) {
 }
 
 void devices_close(void) {
+    synchronize_all(); // a device's copies may use what another one will free
     for (int id = 0; id < NUM_DEVICE_IDS; id++) {
         Device *device = system_.devices[id];
         if (!device) continue;

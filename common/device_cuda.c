@@ -91,7 +91,6 @@ static void *cuda_open(Device *device) {
 
 static void cuda_close(Device *device) {
     Queue *queue = use(device);
-    // Waits for the queue, and so for each copy that it takes part in: nobody needs the pieces now.
     cuda_lane_close(&queue->lane);
     for (int i = 0; i < EVENTS; i++) CUDA_CHECK(cudaEventDestroy(queue->events[i]));
     for (int i = 0; i < PIECES; i++) CUDA_CHECK(cudaFreeHost(queue->pieces[i].memory));
@@ -330,8 +329,6 @@ static void copy_by_host(Device *to, char *dst, Device *from, const char *src, s
                                    target->lane.stream));
         piece->emptied = (Event){to, cuda_record(to)};
     }
-    // The caller orders later work after the queue that it asked. So both queues end the copy.
-    cuda_wait(from, (Event){to, target->tickets});
 }
 
 static void cuda_copy(Device *device, Device *other, void *dst, const void *src, size_t bytes,
