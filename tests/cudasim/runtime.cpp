@@ -14,6 +14,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <unistd.h>
 
 namespace cudasim {
 
@@ -29,6 +30,7 @@ static struct Machine {
     int gpus = (int)std::min<unsigned>(from_environment("CUDASIM_GPUS", 3), CUDASIM_MAX_GPUS);
     CudasimPeers peers = CUDASIM_PEERS;
     int current = 0;
+    pid_t process = 0;                    // that used it first
     std::set<std::pair<int, int>> access; // from GPU, to GPU
     cudaError_t last_error = cudaSuccess, sticky = cudaSuccess;
 } machine;
@@ -55,9 +57,12 @@ static cudaError_t result(cudaError_t error) {
     return error;
 }
 
-// Each function begins so. A GPU that failed fails for ever.
+// Each function begins so. A GPU that failed fails for ever, and after a fork() CUDA works in the
+// parent only.
 static cudaError_t enter(const char *function) {
     cudaError_t error = (cudaError_t)injected(function);
+    if (machine.process == 0) machine.process = getpid();
+    if (machine.process != getpid()) error = cudaErrorInitializationError;
     return result(error != cudaSuccess ? error : machine.sticky);
 }
 #define ENTER()                                                                                    \
@@ -282,6 +287,7 @@ cudaError_t cudaFree(void *memory) {
 
 cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned) {
     ENTER();
+    if (capture) return result(cudaErrorStreamCaptureUnsupported);
     *memory = malloc(bytes);
     if (!*memory) return result(cudaErrorMemoryAllocation);
     memset(*memory, 0xff, bytes); // NaN

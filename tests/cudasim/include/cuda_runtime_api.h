@@ -13,6 +13,7 @@ extern "C" {
     ERROR(cudaSuccess, 0, "no error")                                                              \
     ERROR(cudaErrorInvalidValue, 1, "invalid argument")                                            \
     ERROR(cudaErrorMemoryAllocation, 2, "out of memory")                                           \
+    ERROR(cudaErrorInitializationError, 3, "initialization error")                                 \
     ERROR(cudaErrorInvalidConfiguration, 9, "invalid configuration argument")                      \
     ERROR(cudaErrorInsufficientDriver, 35, "CUDA driver version is insufficient")                  \
     ERROR(cudaErrorNoDevice, 100, "no CUDA-capable device is detected")                            \
