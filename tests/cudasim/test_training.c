@@ -141,11 +141,22 @@ static void graphs_compute_what_their_steps_compute(void **state) {
 
 // ---- by way of the host ----------------------------------------------------------------------
 
+// Nobody waits for a copy before all is closed. (What it was made of stays: freeing would wait.)
+static void copy_and_close(void) {
+    cudasim_machine(2, 1, CUDASIM_PEERS);
+    devices_init(BACKEND_CUDA, 1);
+    Tensor *x = tensor_new(try_gpu(0), 5000), *y = tensor_new(try_gpu(1), 5000);
+    tensor_fill(x, 1);
+    device_copy_after(device_record(x->device), y->device, y->data, x->data, tensor_bytes(x));
+    devices_close();
+}
+
 // Which way copies go is found out once in a program: each in a child.
 static void train_with_peers(void *peers) {
     int before = cudasim_calls("cudaMemcpyPeerAsync");
     assert_as_expected(train_on_gpus(3, 4, 1, *(CudasimPeers *)peers), "peers");
     fprintf(stderr, "\n%d copies to peers\n", cudasim_calls("cudaMemcpyPeerAsync") - before);
+    copy_and_close();
 }
 
 static void copies_go_by_the_host_where_peers_cannot(void **state) {
