@@ -40,6 +40,7 @@ help:
 	@echo 'make exercise-NN-N exercise N of chapter NN, solved; ARGS=--check only checks the solution'
 	@echo 'make exercises     the exercises without their solutions, to hand out: into build/exercises/'
 	@echo 'make test          all tests; the last line counts them'
+	@echo 'make simulated-tests the tests of CUDA code, on simulated GPUs; part of make test'
 	@echo 'make sanitize      the tests with ASan and UBSan, the device queues with TSan'
 	@echo 'make sanitize-cuda the tests under compute-sanitizer, on a GPU'
 	@echo 'make bench         our training step next to PyTorch'"'"'s'
@@ -258,8 +259,18 @@ starters: $(STARTERS)
 test-programs: $(PROGRAMS) $(EXERCISES) $(STARTERS) $(TESTS) $(BENCHES)
 	@:
 .PHONY: simulated-tests
+ifeq ($(SANITIZE),cudasim)
 simulated-tests: $(TESTS) $(SIM_TESTS)
 	@:
+else
+# Their names are given to run.sh, which would run the scripts too.
+simulated-tests: report
+	@test -n '$(and $(SIMULATOR),$(CMOCKA))' || { echo 'make: error: simulated GPUs need g++ and cmocka' >&2; \
+	    echo 'hint: make setup' >&2; exit 1; }
+	+@$(MAKE_PARALLEL) SANITIZE=cudasim simulated-tests
+	@SIMULATED=build/cudasim sh tests/run.sh build/none \
+	    $(notdir $(GPU_TESTS) $(basename $(wildcard tests/cudasim/test_*.c)))
+endif
 
 test: report
 	@test -n '$(CMOCKA)' || { echo 'make: error: the tests need cmocka' >&2; echo 'hint: make setup' >&2; exit 1; }

@@ -155,6 +155,13 @@ static void freed_twice() {
     cudaFree(x);
 }
 
+static void host_frees_what_a_copy_reads() {
+    void *x = nullptr;
+    cudaHostAlloc(&x, 40, cudaHostAllocPortable);
+    cudaMemcpyAsync(new_floats(10, true), x, 40, cudaMemcpyHostToDevice, nullptr);
+    cudaFreeHost(x);
+}
+
 const Planted planted[] = {
 #define PLANT(name, words)                                                                         \
     { #name, name, words }
@@ -185,6 +192,7 @@ const Planted planted[] = {
     PLANT(copy_of_what_nothing_wrote, "reads device memory that nothing has written"),
     PLANT(copy_of_wrong_kind, "from a GPU to the host"),
     PLANT(freed_twice, "no living allocation"),
+    PLANT(host_frees_what_a_copy_reads, "heap-use-after-free"),
 };
 const int num_planted = sizeof planted / sizeof planted[0];
 
