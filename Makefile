@@ -40,6 +40,7 @@ help:
 	@echo 'make exercise-NN-N exercise N of chapter NN, solved; ARGS=--check only checks the solution'
 	@echo 'make exercises     the exercises without their solutions, to hand out: into build/exercises/'
 	@echo 'make test          all tests; the last line counts them'
+	@echo 'make simulated-tests the tests of CUDA code, on simulated GPUs; part of make test'
 	@echo 'make sanitize      the tests with ASan and UBSan, the device queues with TSan'
 	@echo 'make sanitize-cuda the tests under compute-sanitizer, on a GPU'
 	@echo 'make bench         our training step next to PyTorch'"'"'s'
@@ -101,9 +102,9 @@ SANITIZE_tsan := -fsanitize=thread
 # (Without OpenMP, what only its pragmas use is unused.)
 THREADING     := $(if $(filter tsan,$(SANITIZE)),-Wno-unknown-pragmas -Wno-unused-parameter -Wno-unused-variable,$(OPENMP))
 OPTIMIZE      := $(if $(SANITIZE),-O1 -g,-O3 -g)
-# (With small pieces, so that small tests have many of them.)
+# (With small pieces and few blocks: then small tests have many pieces, and threads take several elements each.)
 SIMULATED     := $(if $(filter cudasim,$(SANITIZE)),-DCUDASIM -Itests/cudasim/include \
-                 -DCONV_WORKSPACE=200000 -DPIECE_BYTES=4096 -DPART_NUMBERS=256)
+                 -DCONV_WORKSPACE=200000 -DPIECE_BYTES=4096 -DPART_NUMBERS=256 -DGRID_BLOCKS=3)
 
 CFLAGS_ALL := -std=c11 -D_GNU_SOURCE $(OPTIMIZE) -Wall -Wextra -Wshadow $(if $(filter 1,$(WERROR)),-Werror) \
               $(THREADING) -pthread $(SANITIZE_$(SANITIZE)) -DFONT_FILE='"$(FONT)"' \
@@ -258,8 +259,18 @@ starters: $(STARTERS)
 test-programs: $(PROGRAMS) $(EXERCISES) $(STARTERS) $(TESTS) $(BENCHES)
 	@:
 .PHONY: simulated-tests
+ifeq ($(SANITIZE),cudasim)
 simulated-tests: $(TESTS) $(SIM_TESTS)
 	@:
+else
+# Their names are given to run.sh, which would run the scripts too.
+simulated-tests: report
+	@test -n '$(and $(SIMULATOR),$(CMOCKA))' || { echo 'make: error: simulated GPUs need g++ and cmocka' >&2; \
+	    echo 'hint: make setup' >&2; exit 1; }
+	+@$(MAKE_PARALLEL) SANITIZE=cudasim simulated-tests
+	@SIMULATED=build/cudasim sh tests/run.sh build/none \
+	    $(notdir $(GPU_TESTS) $(basename $(wildcard tests/cudasim/test_*.c)))
+endif
 
 test: report
 	@test -n '$(CMOCKA)' || { echo 'make: error: the tests need cmocka' >&2; echo 'hint: make setup' >&2; exit 1; }

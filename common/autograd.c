@@ -141,6 +141,26 @@ void begin_step(Device *device) {
     tape->num_nodes = tape->num_tensors = 0;
 }
 
+ArenaPosition arena_position(const Device *device) {
+    const Tape *t = tape_of(device);
+    return (ArenaPosition){.small_chunk = t->small.current,
+                           .large_chunk = t->large.current,
+                           .small_used = t->small.used,
+                           .large_used = t->large.used,
+                           .step_bytes = t->step_bytes,
+                           .most_lent = t->most_lent};
+}
+
+void arena_move_to(Device *device, ArenaPosition position) {
+    Tape *t = tape_of(device);
+    t->small.current = position.small_chunk;
+    t->large.current = position.large_chunk;
+    t->small.used = position.small_used;
+    t->large.used = position.large_used;
+    t->step_bytes = position.step_bytes;
+    t->most_lent = position.most_lent;
+}
+
 size_t arena_used_bytes(const Device *device) {
     return tape_of(device)->step_bytes + tape_of(device)->most_lent;
 }

@@ -36,6 +36,15 @@ Tensor *arena_tensor(Device *device, int ndim, const int *shape, bool requires_g
 // The same memory (and gradient) seen with another shape of as many elements.
 Tensor *arena_view(Tensor *t, int ndim, const int *shape);
 
+// How much of a device's arena a step has taken. A step that is launched as a graph takes nothing,
+// yet writes where it wrote when it was recorded: it puts the arena where it stood then.
+typedef struct ArenaPosition {
+    int small_chunk, large_chunk;
+    size_t small_used, large_used, step_bytes, most_lent;
+} ArenaPosition;
+ArenaPosition arena_position(const Device *device);
+void arena_move_to(Device *device, ArenaPosition position);
+
 // One entry of the tape. `backward` reads out->grad and adds to the gradients of the inputs. After
 // it, out->grad is gone.
 typedef struct Node Node;

@@ -13,7 +13,7 @@ typedef struct Backend {
 
     // Opens a queue on hardware number `hardware`; the result goes into device->queue.
     void *(*open)(Device *device);
-    void (*close)(Device *device);
+    void (*close)(Device *device); // when all devices' queues are empty
     void (*set_threads)(Device *device, int threads);
     void (*set_slowdown)(Device *device, double times); // NULL where that cannot be
 
@@ -57,6 +57,11 @@ struct Device {
     size_t bytes, peak_bytes;
     Event host_read; // the last copy out of host memory; ticket 0 when there was none
 };
+
+// For memory that a backend takes for itself, beside device_alloc(): as many bytes more are in use,
+// and memory was freed, whose address may be in a graph (see num_device_frees()).
+void device_took_memory(Device *device, size_t bytes);
+void device_freed_memory(void);
 
 // The device with that number (see device_id()), NULL if it is not open.
 Device *device_of_id(int id);

@@ -149,6 +149,7 @@ void device_set_slowdown(Device *device, double times) {
 }
 
 void devices_close(void) {
+    synchronize_all(); // a device's copies may use what another one will free
     for (int id = 0; id < NUM_DEVICE_IDS; id++) {
         Device *device = system_.devices[id];
         if (!device) continue;
@@ -169,12 +170,16 @@ static struct {
 } * allocations;
 static int num_allocations;
 
+void device_took_memory(Device *device, size_t bytes) {
+    device->bytes += bytes;
+    if (device->bytes > device->peak_bytes) device->peak_bytes = device->bytes;
+}
+
 static void account(Device *device, void *memory, size_t bytes) {
     allocations = xrealloc(allocations, sizeof *allocations * (size_t)(num_allocations + 1));
     allocations[num_allocations].memory = memory;
     allocations[num_allocations++].bytes = bytes;
-    device->bytes += bytes;
-    if (device->bytes > device->peak_bytes) device->peak_bytes = device->bytes;
+    device_took_memory(device, bytes);
 }
 
 static void unaccount(Device *device, void *memory) {
@@ -208,6 +213,7 @@ void *device_alloc(Device *device, size_t bytes) {
 
 static uint64_t frees;
 uint64_t num_device_frees(void) { return frees; }
+void device_freed_memory(void) { frees++; }
 
 void device_free(Device *device, void *memory) {
     if (!memory) return;

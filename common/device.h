@@ -146,7 +146,8 @@ Graph *graph_end(void);
 void graph_launch(const Graph *graph); // enters the ledger, each time
 void graph_free(Graph *graph);
 
-// How often memory was freed on any device: a graph made before may have had its address in it.
+// How often memory was freed on any device, that of kernels for themselves included: a graph made
+// before may have had its address in it.
 uint64_t num_device_frees(void);
 
 // Ends all workers and frees all devices. For tests; a program may simply end.

@@ -83,6 +83,7 @@ static void *cuda_open(Device *device) {
     Queue *queue = xcalloc(1, sizeof *queue);
     use(device);
     cuda_lane_open(&queue->lane, tf32_allowed());
+    device_took_memory(device, queue->lane.workspace_bytes);
     for (int i = 0; i < EVENTS; i++)
         CUDA_CHECK(cudaEventCreateWithFlags(&queue->events[i], cudaEventDisableTiming));
     return queue;
@@ -90,7 +91,6 @@ static void *cuda_open(Device *device) {
 
 static void cuda_close(Device *device) {
     Queue *queue = use(device);
-    // Waits for the queue, and so for each copy that it takes part in: nobody needs the pieces now.
     cuda_lane_close(&queue->lane);
     for (int i = 0; i < EVENTS; i++) CUDA_CHECK(cudaEventDestroy(queue->events[i]));
     for (int i = 0; i < PIECES; i++) CUDA_CHECK(cudaFreeHost(queue->pieces[i].memory));
@@ -200,9 +200,14 @@ static void cuda_trace_end(Device *device) {
 static void cuda_launch(Device *device, KernelId kernel, const void *args, size_t size) {
     (void)size; // the kernel's parameters are copied into the launch itself
     Queue *queue = use(device);
+    size_t scratch = queue->lane.scratch_bytes;
     time_start(device, kernel_name(kernel));
     cuda_kernels[kernel](&queue->lane, args);
     time_end(device);
+    if (queue->lane.scratch_bytes == scratch) return;
+    // The kernel asked for more scratch memory than there was, and got some at another address.
+    device_took_memory(device, queue->lane.scratch_bytes - scratch);
+    if (scratch) device_freed_memory();
 }
 
 // Ticket t is marked by CUDA event t % EVENTS, so an event is recorded again and again. Who then
@@ -324,8 +329,6 @@ static void copy_by_host(Device *to, char *dst, Device *from, const char *src, s
                                    target->lane.stream));
         piece->emptied = (Event){to, cuda_record(to)};
     }
-    // The caller orders later work after the queue that it asked. So both queues end the copy.
-    cuda_wait(from, (Event){to, target->tickets});
 }
 
 static void cuda_copy(Device *device, Device *other, void *dst, const void *src, size_t bytes,

@@ -1,5 +1,6 @@
 // step_graph.c: the last few steps that were seen, and their graphs.
 #include "step_graph.h"
+#include "autograd.h"
 #include "error.h"
 #include "trace.h"
 
@@ -10,9 +11,10 @@ typedef struct Step {
     void *key;
     size_t bytes;
     int k, seen;
-    uint64_t frees;             // memory freed before it was recorded
-    Graph *graph;               // NULL: not recorded yet
-    Tensor losses[MAX_DEVICES]; // headers of their own: the arena's are used again
+    uint64_t frees;                   // memory freed before it was recorded, on all devices
+    Graph *graph;                     // NULL: not recorded yet
+    Tensor losses[MAX_DEVICES];       // headers of their own: the arena's are used again
+    ArenaPosition after[MAX_DEVICES]; // where the step leaves the arenas
 } Step;
 
 // A training has two: a full minibatch, and the last one of an epoch.
@@ -47,11 +49,18 @@ static Step *step_with(const void *key, size_t bytes, int k) {
 
 // What was recorded before memory was freed may write to what now is somebody else's.
 static void check_memory(Step *step) {
-    if (step->frees == num_device_frees()) return;
+    if (!step->graph || step->frees == num_device_frees()) return;
     graph_free(step->graph);
     step->graph = NULL;
     step->seen = 0;
-    step->frees = num_device_frees();
+}
+
+static void replay(Step *step, Device *const devices[], Tensor *losses[]) {
+    graph_launch(step->graph);
+    for (int i = 0; i < step->k; i++) {
+        losses[i] = &step->losses[i];
+        arena_move_to(devices[i], step->after[i]);
+    }
 }
 
 bool step_graph_replay(Device *const devices[], int k, const void *key, size_t bytes,
@@ -60,8 +69,7 @@ bool step_graph_replay(Device *const devices[], int k, const void *key, size_t b
     Step *step = step_with(key, bytes, k);
     check_memory(step);
     if (step->graph) {
-        graph_launch(step->graph);
-        for (int i = 0; i < k; i++) losses[i] = &step->losses[i];
+        replay(step, devices, losses);
         return true;
     }
     if (step->seen++ == 0) return false;
@@ -73,7 +81,14 @@ bool step_graph_replay(Device *const devices[], int k, const void *key, size_t b
 void step_graph_done(Tensor *const losses[]) {
     if (!recording) return;
     recording->graph = graph_end();
-    for (int i = 0; i < recording->k; i++) recording->losses[i] = *losses[i];
+    recording->frees = num_device_frees();
+    for (int i = 0; i < recording->k; i++) {
+        Tensor *loss = &recording->losses[i];
+        *loss = *losses[i];
+        loss->grad = NULL; // the tape's: others have it in the next step
+        loss->requires_grad = false;
+        recording->after[i] = arena_position(loss->device);
+    }
     graph_launch(recording->graph);
     recording = NULL;
 }

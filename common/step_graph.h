@@ -9,6 +9,9 @@
 // A step is run as it is the first time, when memory may still have to be found for it; the second
 // time it is recorded. It is known by its `key`: all that must be the same for it to be the same
 // work, addresses included (no padding with undefined contents: it is compared byte by byte).
+//
+// A replay runs none of the step's C code, so what that changes on the host stays as it is. ResNet
+// (chapter 5) does without graphs: its batch norms count their minibatches on the host.
 #ifndef STEP_GRAPH_H
 #define STEP_GRAPH_H
 

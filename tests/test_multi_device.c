@@ -11,6 +11,7 @@
 #include "../chapters/03_split_batch/split_batch.h"
 #include "../chapters/04_lenet_multi_gpu/lenet.h"
 #include "../common/random.h"
+#include "../common/step_graph.h"
 #include "dies.h"
 #include "on_devices.h"
 
@@ -184,26 +185,52 @@ static void assert_replicas_equal(Tensor *device_params[][LENET_PARAMS], int k) 
     }
 }
 
-static Trajectory train_on(int k, Sizes sizes) {
+// What train_batch() takes.
+typedef struct Training {
     Device *devices[MAX_DEVICES];
-    Tensor *params[LENET_PARAMS], *device_params[MAX_DEVICES][LENET_PARAMS], *losses[MAX_DEVICES];
-    open_devices(devices, k);
+    Tensor *device_params[MAX_DEVICES][LENET_PARAMS], *losses[MAX_DEVICES], *X, *y;
+    int k;
+} Training;
+
+static Training training_on(int k, int rows) {
+    Training t = {.k = k};
+    Tensor *params[LENET_PARAMS];
+    open_devices(t.devices, k);
     start(params);
-    for (int i = 0; i < k; i++) get_params(params, LENET_PARAMS, devices[i], device_params[i]);
-    Tensor *X = tensor_new(host(), sizes.batch, 1, 28, 28), *y = tensor_new(host(), sizes.batch);
+    for (int i = 0; i < k; i++) get_params(params, LENET_PARAMS, t.devices[i], t.device_params[i]);
+    free_params(params, LENET_PARAMS);
+    t.X = tensor_new(host(), rows, 1, 28, 28), t.y = tensor_new(host(), rows);
+    return t;
+}
+
+// The loss of the minibatch.
+static double train_step_on(Training *t, float lr) {
+    double loss = 0;
+    train_batch(t->X, t->y, t->device_params, t->devices, t->k, lr, t->losses);
+    // Whoever makes something in the same step must not get the memory of what is there. (This is
+    // more than all that 20 rows need.)
+    for (int i = 0; i < t->k && t->X->shape[0] <= 20; i++)
+        tensor_fill(arena_tensor(t->devices[i], 1, (int[]){1 << 18}, false), NAN);
+    for (int i = 0; i < t->k; i++) loss += (double)item(t->losses[i]) / t->X->shape[0];
+    assert_replicas_equal(t->device_params, t->k);
+    return loss;
+}
+
+static void end(Training *t, float *params[LENET_PARAMS]) {
+    for (int p = 0; p < LENET_PARAMS; p++) params[p] = read_all(t->device_params[0][p]);
+    for (int i = 0; i < t->k; i++) free_params(t->device_params[i], LENET_PARAMS);
+    tensor_free(t->X);
+    tensor_free(t->y);
+}
+
+static Trajectory train_on(int k, Sizes sizes) {
+    Training training = training_on(k, sizes.batch);
     Trajectory t = {.losses = {0}};
     for (int step = 0; step < STEPS; step++) {
-        minibatch(step, sizes, X, y);
-        train_batch(X, y, device_params, devices, k, 0.2f, losses);
-        synchronize_all();
-        for (int i = 0; i < k; i++) t.losses[step] += (double)item(losses[i]) / X->shape[0];
-        assert_replicas_equal(device_params, k);
+        minibatch(step, sizes, training.X, training.y);
+        t.losses[step] = train_step_on(&training, 0.2f);
     }
-    for (int p = 0; p < LENET_PARAMS; p++) t.params[p] = read_all(device_params[0][p]);
-    for (int i = 0; i < k; i++) free_params(device_params[i], LENET_PARAMS);
-    free_params(params, LENET_PARAMS);
-    tensor_free(X);
-    tensor_free(y);
+    end(&training, t.params);
     return t;
 }
 
@@ -269,6 +296,85 @@ static void two_cpu_devices_give_the_bits_of_one(void **state) {
         assert_memory_equal(one.params[p], two.params[p], counts[p] * sizeof(float));
     forget(&one);
     forget(&two);
+}
+
+// ---- the same, as graphs ---------------------------------------------------------------------
+
+// A step, and which change comes before it.
+typedef struct VariedStep {
+    int rows;
+    float lr;
+    const char *allreduce;
+    bool evaluate;
+} VariedStep;
+
+// A step is run, then recorded, then replayed, unless it differs from all that were recorded. (Star
+// and ring add up three devices in different orders. The table of graphs has room for four.)
+static const VariedStep varied[] = {
+    {9, 0.2f, "star", false}, {9, 0.2f, "star", false},  {9, 0.2f, "star", false},
+    {5, 0.2f, "star", false}, {9, 0.2f, "star", false},  {5, 0.2f, "star", false},
+    {5, 0.2f, "star", false}, {20, 0.2f, "star", false}, {9, 0.2f, "star", false},
+    {9, 0.2f, "star", true},  {9, 0.2f, "star", false},  {9, 0.05f, "star", false},
+    {9, 0.2f, "ring", false}, {9, 0.2f, "star", false},  {9, 0.2f, "ring", false},
+    {9, 0.2f, "ring", true},  {9, 0.2f, "ring", false},  {9, 0.2f, "ring", false},
+};
+enum { VARIED_STEPS = sizeof varied / sizeof varied[0] };
+
+// Operations outside of the steps: LeNet without gradients, and a convolution that needs more
+// scratch memory than all of LeNet's. Returns whether scratch memory has moved.
+static bool evaluate(Training *t) {
+    uint64_t frees = num_device_frees();
+    set_grad_enabled(false);
+    for (int i = 0; i < t->k; i++) {
+        begin_step(t->devices[i]);
+        Tensor *X = arena_tensor(t->devices[i], 4, (int[]){30, 1, 28, 28}, false);
+        tensor_fill(X, 1);
+        lenet(X, t->device_params[i]);
+        Tensor *large = arena_tensor(t->devices[i], 4, (int[]){1, 8, 64, 64}, false),
+               *W = arena_tensor(t->devices[i], 4, (int[]){32, 8, 5, 5}, false);
+        tensor_fill(large, 1);
+        tensor_fill(W, 1);
+        conv2d(large, W, NULL);
+    }
+    set_grad_enabled(true);
+    return num_device_frees() > frees;
+}
+
+static Trajectory train_varied(int k, const char *graph) {
+    autograd_close();
+    devices_close(); // scratch memory is small again
+    choose_graph(graph);
+    Training training = training_on(k, 20);
+    Trajectory t = {.losses = {0}};
+    bool scratch_moved = false;
+    for (int step = 0; step < VARIED_STEPS; step++) {
+        const VariedStep *s = &varied[step];
+        if (s->evaluate) scratch_moved |= evaluate(&training);
+        minibatch(step, (Sizes){s->rows, s->rows}, training.X, training.y);
+        choose_allreduce(s->allreduce);
+        t.losses[step] = train_step_on(&training, s->lr);
+    }
+    assert_true(scratch_moved);
+    end(&training, t.params);
+    choose_allreduce("star");
+    choose_graph("on");
+    return t;
+}
+
+static void graphs_do_not_change_bits(void **state) {
+    (void)state;
+    if (!has_graphs(try_gpu(0))) skip();
+    for (int k = 1; k <= 3; k += 2) {
+        Trajectory graphs = train_varied(k, "on"), steps = train_varied(k, "off");
+        for (int step = 0; step < VARIED_STEPS; step++)
+            if (graphs.losses[step] != steps.losses[step])
+                fail_msg("k = %d, step %d: loss %.9f as a graph, %.9f without", k, step,
+                         graphs.losses[step], steps.losses[step]);
+        for (int p = 0; p < LENET_PARAMS; p++)
+            assert_memory_equal(graphs.params[p], steps.params[p], counts[p] * sizeof(float));
+        forget(&graphs);
+        forget(&steps);
+    }
 }
 
 // On CPU devices the bits do not depend on the number of threads either.
@@ -343,6 +449,7 @@ int main(void) {
         UNLESS_SIMULATED(same_seed_same_bits),
         UNLESS_SIMULATED(two_cpu_devices_give_the_bits_of_one),
         UNLESS_SIMULATED(threads_do_not_change_bits),
+        cmocka_unit_test(graphs_do_not_change_bits),
         cmocka_unit_test(a_step_moves_what_the_formula_says),
     };
     return cmocka_run_group_tests_name("multi_device", tests, NULL, close_all);

@@ -73,6 +73,7 @@ Tensor *lenet(Tensor *X, Tensor *const params[]) {                 // X (n,1,28,
 typedef struct StepKey {
     const Device *devices[MAX_DEVICES];
     const float *data[MAX_DEVICES][2 + LENET_PARAMS], *grads[MAX_DEVICES][LENET_PARAMS];
+    const Allreduce *allreduce;
     int rows[MAX_DEVICES], batch_size;
     float lr;
 } StepKey;
@@ -81,6 +82,7 @@ static StepKey step_key(Tensor *const X[], Tensor *const y[], Tensor *params[][L
                         Device *const devices[], int k, float lr, int batch_size) {
     StepKey key;
     memset(&key, 0, sizeof key); // the padding too
+    key.allreduce = chosen_allreduce();
     key.batch_size = batch_size;
     key.lr = lr;
     for (int i = 0; i < k; i++) {

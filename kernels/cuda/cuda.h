@@ -14,12 +14,15 @@ extern "C" {
 #endif
 
 // A lane is one logical CUDA device: a stream (its queue), cuBLAS bound to that stream, and scratch
-// memory of its own. Two lanes may share a GPU; they never share a handle or scratch, so that they
-// can run side by side and each gives the same bits run after run.
+// memory of its own, one for cuBLAS and one for our kernels. Two lanes may share a GPU; they never
+// share a handle or scratch, so that they can run side by side and each gives the same bits run
+// after run.
 typedef struct CudaLane {
     cudaStream_t stream;
     cublasHandle_t cublas;
-    void *scratch; // grows to the largest request and is kept
+    void *workspace; // of cuBLAS
+    size_t workspace_bytes;
+    void *scratch; // grows to the largest request, at another address each time, and is kept
     size_t scratch_bytes;
 } CudaLane;
 
@@ -51,6 +54,7 @@ void cuda_gemm(CudaLane *lane, int trans_A, int trans_B, int M, int N, int K, co
     FUNCTION(cublasCreate_v2)                                                                      \
     FUNCTION(cublasDestroy_v2)                                                                     \
     FUNCTION(cublasSetStream_v2)                                                                   \
+    FUNCTION(cublasSetWorkspace_v2)                                                                \
     FUNCTION(cublasSetMathMode)                                                                    \
     FUNCTION(cublasSgemm_v2)                                                                       \
     FUNCTION(cublasGetStatusString)

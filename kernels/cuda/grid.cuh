@@ -9,8 +9,12 @@
 
 #include "cuda.h"
 
+// (Tests compile with few blocks: then threads of small tests take several elements each, too.)
+#ifndef GRID_BLOCKS
+#define GRID_BLOCKS 4096
+#endif
 constexpr int WARP = 32, THREADS = 256;
-constexpr size_t MAX_BLOCKS = 4096;
+constexpr size_t MAX_BLOCKS = GRID_BLOCKS;
 
 // The number of blocks for n things, so many per block. Depends on the shape alone, never on the
 // GPU, because it decides the order of sums. At least one, since CUDA refuses to launch none: for

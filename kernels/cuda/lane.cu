@@ -3,6 +3,24 @@
 
 // ---- lanes -----------------------------------------------------------------------------------
 
+// As much as cuBLAS takes when it is left to itself, as its manual says: 32 MiB on Hopper and later
+// GPUs, 4 MiB on others.
+static size_t workspace_of_this_gpu() {
+    int gpu = 0, major = 0;
+    CUDA_CHECK(cudaGetDevice(&gpu));
+    CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu));
+    return (size_t)(major >= 9 ? 32 : 4) << 20;
+}
+
+// Left to itself, cuBLAS would allocate inside of each graph that it is recorded into. And as the
+// workspace may decide by which algorithm it multiplies, a step might have other bits in a graph.
+static void give_workspace(CudaLane *lane) {
+    const size_t bytes = workspace_of_this_gpu();
+    CUDA_CHECK(cudaMalloc(&lane->workspace, bytes));
+    lane->workspace_bytes = bytes;
+    CUBLAS_CHECK(cublas_load()->cublasSetWorkspace_v2(lane->cublas, lane->workspace, bytes));
+}
+
 void cuda_lane_open(CudaLane *lane, int tf32) {
     const Cublas *blas = cublas_load();
     *lane = {};
@@ -13,6 +31,7 @@ void cuda_lane_open(CudaLane *lane, int tf32) {
     // stream.
     CUBLAS_CHECK(blas->cublasCreate_v2(&lane->cublas));
     CUBLAS_CHECK(blas->cublasSetStream_v2(lane->cublas, lane->stream));
+    give_workspace(lane); // after the stream, with which a handle forgets its workspace
     CUBLAS_CHECK(blas->cublasSetMathMode(lane->cublas,
                                          tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH));
 }
@@ -20,6 +39,7 @@ void cuda_lane_open(CudaLane *lane, int tf32) {
 void cuda_lane_close(CudaLane *lane) {
     CUDA_CHECK(cudaStreamSynchronize(lane->stream));
     CUBLAS_CHECK(cublas_load()->cublasDestroy_v2(lane->cublas));
+    CUDA_CHECK(cudaFree(lane->workspace));
     CUDA_CHECK(cudaFree(lane->scratch));
     CUDA_CHECK(cudaStreamDestroy(lane->stream));
     *lane = {};

@@ -12,13 +12,15 @@ using namespace cudasim;
 struct cublasContext {
     int gpu;
     cudaStream_t stream;
+    void *workspace;
+    size_t bytes;
 };
 
 cublasStatus_t cublasCreate_v2(cublasHandle_t *handle) {
     int failure = injected("cublasCreate");
     if (failure) return (cublasStatus_t)failure;
     openblas_set_num_threads(1); // its threads would spin while fibers run
-    *handle = new cublasContext{current_gpu(), nullptr};
+    *handle = new cublasContext{current_gpu(), nullptr, nullptr, 0};
     live++;
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -32,7 +34,15 @@ cublasStatus_t cublasDestroy_v2(cublasHandle_t handle) {
 cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream) {
     if (gpu_of(stream) != handle->gpu) return CUBLAS_STATUS_INVALID_VALUE;
     handle->stream = stream;
+    handle->workspace = nullptr;
     return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t handle, void *workspace, size_t bytes) {
+    if ((uintptr_t)workspace % 256 != 0) return CUBLAS_STATUS_INVALID_VALUE;
+    handle->workspace = workspace;
+    handle->bytes = bytes;
+    return (cublasStatus_t)injected("cublasSetWorkspace");
 }
 
 // TF32 computes with 10 bits of each factor; here all modes are float32.
@@ -65,8 +75,14 @@ cublasStatus_t cublasSgemm_v2(cublasHandle_t handle, cublasOperation_t trans_A,
         return CUBLAS_STATUS_INVALID_VALUE;
     int failure = injected("cublasSgemm"), gpu = handle->gpu;
     if (failure || m == 0 || n == 0) return (cublasStatus_t)failure;
+    if (!handle->workspace)
+        mistake("cublasSetWorkspace() after cublasSetStream(), which takes the workspace away",
+                "cublasSgemm() would have to allocate memory, also while a graph is recorded");
+    const char *begin = (const char *)handle->workspace, *end = begin + handle->bytes;
     float factor = *alpha, keep = *beta; // they may be gone when it runs
     enqueue(handle->stream, [=] {
+        check_range("cublasSgemm's workspace", gpu, begin, 4, WRITE);
+        check_range("cublasSgemm's workspace", gpu, end - 4, 4, WRITE);
         check_matrix(gpu, A, a ? k : m, a ? m : k, lda, READ);
         check_matrix(gpu, B, b ? n : k, b ? k : n, ldb, READ);
         if (keep != 0) check_matrix(gpu, C, m, n, ldc, READ);

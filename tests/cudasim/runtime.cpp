@@ -14,6 +14,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <unistd.h>
 #include <utility>
 
 using namespace cudasim;
@@ -33,6 +34,7 @@ static struct Machine {
     int gpus = (int)std::min<unsigned>(from_environment("CUDASIM_GPUS", 3), CUDASIM_MAX_GPUS);
     CudasimPeers peers = CUDASIM_PEERS;
     int current = 0;
+    pid_t process = 0;                         // that used it first
     unsigned favourite = 0;                    // see run_until()
     std::set<std::pair<int, int>> access = {}; // from GPU, to GPU
     cudaError_t last_error = cudaSuccess, sticky = cudaSuccess;
@@ -59,9 +61,11 @@ static cudaError_t result(cudaError_t error) {
 }
 
 // Each function begins so, or with `return enter(__func__) ?: ...`: the rest, if this is no error.
-// A GPU that failed fails for ever.
+// A GPU that failed fails for ever, and after a fork() CUDA works in the parent only.
 static cudaError_t enter(const char *function) {
     cudaError_t error = (cudaError_t)injected(function);
+    if (machine.process == 0) machine.process = getpid();
+    if (machine.process != getpid()) error = cudaErrorInitializationError;
     return result(error != cudaSuccess ? error : machine.sticky);
 }
 #define ENTER()                                                                                    \
@@ -261,6 +265,16 @@ cudaError_t cudaSetDevice(int device) {
     return cudaSuccess;
 }
 cudaError_t cudaDeviceSynchronize(void) { return enter(__func__) ?: drain_gpu(machine.current); }
+cudaError_t cudaGetDevice(int *device) {
+    ENTER();
+    *device = machine.current;
+    return cudaSuccess;
+}
+cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr, int) {
+    ENTER();
+    *value = 8; // an Ampere GPU
+    return cudaSuccess;
+}
 cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer) {
     ENTER();
     *can = device != peer && machine.peers != CUDASIM_NO_PEERS;
@@ -286,7 +300,7 @@ const char *cudaGetErrorString(cudaError_t error) { return words.at(error).secon
 
 static cudaError_t allocate_on(int gpu, void **memory, size_t bytes) {
     *memory = nullptr;
-    if (capture && gpu != HOST) return result(cudaErrorStreamCaptureUnsupported);
+    if (capture) return result(cudaErrorStreamCaptureUnsupported);
     if (bytes == 0) return cudaSuccess;
     Allocation *a = allocate(gpu, bytes);
     if (!a) return result(cudaErrorMemoryAllocation);

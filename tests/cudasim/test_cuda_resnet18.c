@@ -14,7 +14,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { IMAGES = 8, SIDE = 8 };
+enum { IMAGES = 8, SIDE = 8, STEPS = 2 };
 
 // With the start of the book, numbers are so small that batch norm divides them by little more than
 // rounding errors.
@@ -59,26 +59,21 @@ static float *train_resnet_on(int k, int steps, size_t *n) {
 
 static void resnet18_is_that_of_the_cpu(void **state) {
     (void)state;
-    float *on_cpu[3];
     size_t n;
-    for (int steps = 1; steps <= 2; steps++) {
-        devices_init(BACKEND_CPU, 2);
-        on_cpu[steps] = train_resnet_on(1, steps, &n);
-    }
+    devices_init(BACKEND_CPU, 2);
+    float *on_cpu = train_resnet_on(1, STEPS, &n);
     for (int gpus = 1; gpus <= 4; gpus *= 2) {
-        int steps = gpus == 2 ? 2 : 1; // each step of each GPU takes seconds
         cudasim_machine(gpus, (unsigned)gpus, CUDASIM_PEERS);
         devices_init(BACKEND_CUDA, 1);
-        float *trained = train_resnet_on(gpus, steps, &n);
+        float *trained = train_resnet_on(gpus, STEPS, &n);
         assert_int_equal(cudasim_live(), 0);
         for (size_t i = 0; i < n; i++)
-            if (!(fabsf(trained[i] - on_cpu[steps][i]) <= 1e-4f)) // the CPU's rounding: winograd.h
+            if (!(fabsf(trained[i] - on_cpu[i]) <= 5e-4f)) // the CPU's rounding: winograd.h
                 fail_msg("%d GPUs: number %zu is %.8f, on the CPU %.8f", gpus, i,
-                         (double)trained[i], (double)on_cpu[steps][i]);
+                         (double)trained[i], (double)on_cpu[i]);
         free(trained);
     }
-    free(on_cpu[1]);
-    free(on_cpu[2]);
+    free(on_cpu);
 }
 
 int main(void) {

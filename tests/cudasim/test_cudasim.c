@@ -37,6 +37,56 @@ static void each_planted_mistake_is_caught(void **state) {
         }
 }
 
+static void what_is_not_freed_is_counted(void **state) {
+    (void)state;
+    void *memory, *of_the_host;
+    cudaStream_t stream;
+    cudaEvent_t event;
+    cudasim_machine(1, 1, CUDASIM_PEERS);
+    check(cudaMalloc(&memory, 4));
+    assert_int_equal(cudasim_live(), 1);
+    check(cudaHostAlloc(&of_the_host, 4, cudaHostAllocPortable));
+    assert_int_equal(cudasim_live(), 2);
+    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    assert_int_equal(cudasim_live(), 3);
+    check(cudaEventCreate(&event));
+    assert_int_equal(cudasim_live(), 4);
+    check(cudaFree(memory));
+    check(cudaFreeHost(of_the_host));
+    check(cudaStreamDestroy(stream));
+    check(cudaEventDestroy(event));
+    assert_int_equal(cudasim_live(), 0);
+}
+
+static void nothing_is_allocated_in_a_capture(void **state) {
+    (void)state;
+    void *memory;
+    cudaStream_t stream;
+    cudaGraph_t graph;
+    cudasim_machine(1, 1, CUDASIM_PEERS);
+    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    assert_int_equal(cudaMalloc(&memory, 4), cudaErrorStreamCaptureUnsupported);
+    assert_int_equal(cudaHostAlloc(&memory, 4, 0), cudaErrorStreamCaptureUnsupported);
+    check(cudaStreamEndCapture(stream, &graph));
+    check(cudaGraphDestroy(graph));
+    check(cudaStreamDestroy(stream));
+    assert_int_equal(cudasim_live(), 0);
+}
+
+static void use_gpu(void *error) { _exit(cudaSetDevice(0) == *(cudaError_t *)error ? 0 : 1); }
+
+static void a_child_cannot_use_the_gpus_of_its_parent(void **state) {
+    (void)state;
+    char text[8192];
+    cudaError_t error = cudaSuccess;
+    cudasim_machine(1, 1, CUDASIM_PEERS); // that the parent has not used
+    assert_int_equal(run_and_listen(use_gpu, &error, text, sizeof text), 0);
+    check(cudaSetDevice(0));
+    error = cudaErrorInitializationError;
+    assert_int_equal(run_and_listen(use_gpu, &error, text, sizeof text), 0);
+}
+
 // ---- the order of streams --------------------------------------------------------------------
 
 enum { WITH_EVENT = 1, WITH_EVENT_BACK = 2, WITH_SYNC = 4, ALL = 7 };
@@ -187,6 +237,9 @@ static void a_wrong_launch_is_an_error(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_planted_mistake_is_caught),
+        cmocka_unit_test(what_is_not_freed_is_counted),
+        cmocka_unit_test(nothing_is_allocated_in_a_capture),
+        cmocka_unit_test(a_child_cannot_use_the_gpus_of_its_parent),
         cmocka_unit_test(a_missing_event_or_synchronisation_is_caught),
         cmocka_unit_test(the_seed_decides),
         cmocka_unit_test(shuffles_atomics_and_dynamic_shared_memory_work),

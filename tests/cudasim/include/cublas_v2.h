@@ -18,6 +18,7 @@ typedef struct cublasContext *cublasHandle_t;
 cublasStatus_t cublasCreate_v2(cublasHandle_t *handle);
 cublasStatus_t cublasDestroy_v2(cublasHandle_t handle);
 cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream);
+cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t handle, void *workspace, size_t bytes);
 cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode);
 cublasStatus_t cublasSgemm_v2(cublasHandle_t handle, cublasOperation_t trans_A,
                               cublasOperation_t trans_B, int m, int n, int k, const float *alpha,

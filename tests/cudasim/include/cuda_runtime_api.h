@@ -13,6 +13,7 @@ extern "C" {
     ERROR(cudaSuccess, 0, "no error")                                                              \
     ERROR(cudaErrorInvalidValue, 1, "invalid argument")                                            \
     ERROR(cudaErrorMemoryAllocation, 2, "out of memory")                                           \
+    ERROR(cudaErrorInitializationError, 3, "initialization error")                                 \
     ERROR(cudaErrorInvalidConfiguration, 9, "invalid configuration argument")                      \
     ERROR(cudaErrorInsufficientDriver, 35, "CUDA driver version is insufficient")                  \
     ERROR(cudaErrorNoDevice, 100, "no CUDA-capable device is detected")                            \
@@ -51,6 +52,9 @@ enum { cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2, cudaHostAllocPorta
 cudaError_t cudaDriverGetVersion(int *version);
 cudaError_t cudaGetDeviceCount(int *count);
 cudaError_t cudaSetDevice(int device);
+cudaError_t cudaGetDevice(int *device);
+enum cudaDeviceAttr { cudaDevAttrComputeCapabilityMajor = 75 };
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device);
 cudaError_t cudaDeviceSynchronize(void);
 cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer);
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags);
