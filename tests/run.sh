@@ -67,7 +67,7 @@ if [ -n "${SIMULATED:-}" ]; then
     for program in "$SIMULATED"/test_*; do
         name=$(basename "$program")
         [ -x "$program" ] && [ ! -d "$program" ] && wanted "$name" "$@" || continue
-        # Most mistakes show with any seed, some with few: two more, one that stays and one of the day.
+        # Most mistakes show with any seed, some with few. So two more: one fixed, one of the day.
         case $name in
         test_kernels | test_autograd) seeds="1 2 $(date +%Y%m%d)" ;;
         *) seeds=1 ;;
