@@ -167,13 +167,9 @@ static void cpu_set_slowdown(Device *device, double times) {
     queue->owed = 0;
 }
 
-static void *cpu_host_alloc(size_t bytes) {
-    void *memory = NULL;
-    return posix_memalign(&memory, 64, bytes) == 0 ? memory : NULL;
-}
 static void *cpu_alloc(Device *device, size_t bytes) {
     (void)device;
-    return cpu_host_alloc(bytes);
+    return cpu_memory(bytes);
 }
 static void cpu_free(Device *device, void *memory) {
     (void)device;
@@ -216,7 +212,7 @@ const Backend cpu_backend = {
     .set_slowdown = cpu_set_slowdown,
     .alloc = cpu_alloc,
     .free = cpu_free,
-    .host_alloc = cpu_host_alloc,
+    .host_alloc = cpu_memory,
     .host_free = free,
     .launch = cpu_launch,
     .copy = cpu_copy,

@@ -21,6 +21,9 @@ typedef struct CpuLane {
 // Scratch memory for the running kernel (64-byte aligned, contents undefined). Valid until the
 // kernel returns; at most one request per kernel.
 void *cpu_scratch(CpuLane *lane, size_t bytes);
+// Memory for tensors and scratch (64-byte aligned, contents undefined), for free(); NULL if there is
+// none.
+void *cpu_memory(size_t bytes);
 // Called when there is no memory for that: ends the program with a message. Whoever uses the
 // kernels defines it (common/device_cpu.c does), because kernels know nothing of common/.
 _Noreturn void cpu_kernels_out_of_memory(size_t bytes);

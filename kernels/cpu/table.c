@@ -3,6 +3,7 @@
 
 #include <cblas.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #define DECLARE(name) CpuKernel name##_cpu;
 KERNELS(DECLARE)
@@ -18,9 +19,23 @@ void cpu_kernels_init(void) { openblas_set_num_threads(1); }
 void *cpu_scratch(CpuLane *lane, size_t bytes) {
     if (bytes <= lane->scratch_bytes) return lane->scratch;
     free(lane->scratch);
-    if (posix_memalign(&lane->scratch, 64, bytes) != 0) cpu_kernels_out_of_memory(bytes);
+    lane->scratch = cpu_memory(bytes);
+    if (!lane->scratch) cpu_kernels_out_of_memory(bytes);
     lane->scratch_bytes = bytes;
     return lane->scratch;
+}
+
+// A page of 4 KiB needs an entry in the core's table of pages, and so does one of 2 MiB; the table
+// is short. Linux gives large pages to those who ask.
+void *cpu_memory(size_t bytes) {
+    enum { LARGE_PAGE = 2 << 20 };
+    void *memory = NULL;
+    bool large = bytes >= LARGE_PAGE;
+    if (posix_memalign(&memory, large ? LARGE_PAGE : 64, bytes) != 0) return NULL;
+#ifdef MADV_HUGEPAGE
+    if (large) madvise(memory, bytes, MADV_HUGEPAGE); // if it is not to be had, so be it
+#endif
+    return memory;
 }
 
 void cpu_scratch_free(CpuLane *lane) {

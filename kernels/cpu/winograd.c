@@ -72,53 +72,55 @@ static void set_chunk(Tiling *t, int images) {
 
 // ---- kernels -----------------------------------------------------------------------------------
 
-// Channels of a kernel, rounded up, and the distance of its points.
+// Some of the kernels, transformed: those from output channel m on, for input channels from c on,
+// as a matrix (M,C) at each point. Its rows are `stride` floats apart, which is C rounded up.
 typedef struct Kernels {
+    int m, M, c, C;
     size_t stride, point, size;
 } Kernels;
 
-static Kernels kernels_of(const struct conv2d_shape *s) {
-    Kernels k = {.stride = round_up((size_t)s->C)};
-    k.point = point_size(s->M, k.stride);
+static Kernels kernels_of(const struct conv2d_shape *s, int m, int M, int c, int C) {
+    Kernels k = {m, M, c, C, round_up((size_t)C), 0, 0};
+    k.point = point_size(M, k.stride);
     k.size = k.point * (size_t)(piece_of(s) * piece_of(s));
     return k;
 }
 
-// U: W (M,C,k,k) transformed, a matrix (M,C) at each point; of kernel m.
+static Kernels all_kernels(const struct conv2d_shape *s) { return kernels_of(s, 0, s->M, 0, s->C); }
+
+// U: kernel m of W (M,C,k,k) transformed.
 INLINE void transform_kernel_at(const Points *at, const struct conv2d_shape *s, const float *W,
-                                int m, float *U) {
-    Kernels kernels = kernels_of(s);
+                                Kernels kernels, int m, float *U) {
     int k = at->piece + 1 - TILE;
-    for (int c = 0; c < s->C; c += LANES) {
+    U += (size_t)(m - kernels.m) * kernels.stride;
+    for (int c = 0; c < kernels.C; c += LANES) {
         Lanes x[MOST_POINTS];
         for (int lane = 0; lane < LANES; lane++) {
-            int channel = smaller(c + lane, s->C - 1); // nobody reads what is too much
+            int channel = smaller(kernels.c + c + lane, s->C - 1); // nobody reads what is too much
             const float *g = W + ((size_t)m * s->C + channel) * (size_t)(k * k);
             for (int i = 0; i < k * k; i++) x[i / k * at->piece + i % k][lane] = g[i];
         }
-        values_2d(at, x, k);
-        weigh(at, x);
+        values_2d(at, x, k, true);
         for (int p = 0; p < at->piece * at->piece; p++)
-            *(Lanes *)(U + p * kernels.point + m * kernels.stride + c) = x[p];
+            *(Lanes *)(U + p * kernels.point + c) = x[p];
     }
 }
 
-SIMD_CLONES static void transform_kernel(const struct conv2d_shape *s, const float *W, int m,
-                                         float *U) {
-    WITH_POINTS(piece_of(s), transform_kernel_at(at, s, W, m, U));
+SIMD_CLONES static void transform_kernel(const struct conv2d_shape *s, const float *W,
+                                         Kernels kernels, int m, float *U) {
+    WITH_POINTS(piece_of(s), transform_kernel_at(at, s, W, kernels, m, U));
 }
 
-// The reverse: the gradient of kernel m from that of U.
+// The reverse: the gradient of kernel m from that of U, which has all input channels.
 INLINE void kernel_gradient_at(const Points *at, const struct conv2d_shape *s, const float *dU,
-                               int m, float *dW) {
-    Kernels kernels = kernels_of(s);
+                               Kernels kernels, int m, float *dW) {
     int k = at->piece + 1 - TILE;
+    dU += (size_t)(m - kernels.m) * kernels.stride;
     for (int c = 0; c < s->C; c += LANES) {
         Lanes x[MOST_POINTS];
         for (int p = 0; p < at->piece * at->piece; p++)
-            x[p] = *(const Lanes *)(dU + p * kernels.point + m * kernels.stride + c);
-        weigh(at, x);
-        coefficients_2d(at, x, k);
+            x[p] = *(const Lanes *)(dU + p * kernels.point + c);
+        coefficients_2d(at, x, k, true);
         for (int lane = 0; lane < LANES && c + lane < s->C; lane++) {
             float *g = dW + ((size_t)m * s->C + c + lane) * (size_t)(k * k);
             for (int i = 0; i < k * k; i++) g[i] = x[i / k * at->piece + i % k][lane];
@@ -126,9 +128,9 @@ INLINE void kernel_gradient_at(const Points *at, const struct conv2d_shape *s, c
     }
 }
 
-SIMD_CLONES static void kernel_gradient(const struct conv2d_shape *s, const float *dU, int m,
-                                        float *dW) {
-    WITH_POINTS(piece_of(s), kernel_gradient_at(at, s, dU, m, dW));
+SIMD_CLONES static void kernel_gradient(const struct conv2d_shape *s, const float *dU,
+                                        Kernels kernels, int m, float *dW) {
+    WITH_POINTS(piece_of(s), kernel_gradient_at(at, s, dU, kernels, m, dW));
 }
 
 // ---- images ------------------------------------------------------------------------------------
@@ -284,7 +286,7 @@ INLINE void output_at(const Points *at, const Channel *c) {
     for (size_t i = 0; i < c->tiles; i += LANES) {
         Lanes x[MOST_POINTS];
         int lanes = from_points(at, c, i, x);
-        coefficients_2d(at, x, TILE);
+        coefficients_2d(at, x, TILE, false);
         scatter(at, x, lanes, c->start + i, c->full, c->width);
     }
 }
@@ -293,7 +295,7 @@ INLINE void output_gradient_at(const Points *at, const Channel *c) {
     for (size_t i = 0; i < c->tiles; i += LANES) {
         Lanes x[MOST_POINTS];
         gather(at, c->full, c->width, c->start + i, TILE, x);
-        values_2d(at, x, TILE);
+        values_2d(at, x, TILE, false);
         to_points(at, x, c, i);
     }
 }
@@ -313,9 +315,19 @@ SIMD_CLONES static void output_gradient(int piece, const Channel *c) {
 //
 // Best is a chunk for each thread: its transforms stay in the core's own cache, and nobody waits.
 // But BLAS needs tiles enough in a chunk, and deep layers have few tiles and many channels. Then
-// all threads share a chunk: its channels, then its points, then the channels of the result.
+// all threads share a chunk: its channels, then its points, then the channels of the result. Such
+// layers have so many kernels that these, transformed, would go out to memory and come back; so
+// they too are taken in blocks.
 
-enum { CORE_BYTES = 2 << 20, SHARED_BYTES = 16 << 20, LEAST_TILES = 48 };
+enum { CORE_BYTES = 2 << 20, SHARED_BYTES = 20 << 20, BLOCK_BYTES = 10 << 20, LEAST_TILES = 48 };
+
+// How many rows of U, of that many numbers each, make a block.
+static int rows_of_block(const Tiling *t, int rows, int numbers) {
+    enum { LEAST_ROWS = 64 };
+    size_t row = (size_t)t->points * round_up((size_t)numbers) * sizeof(float);
+    int most = (int)(BLOCK_BYTES / row) / LANES * LANES;
+    return smaller(rows, most < LEAST_ROWS ? LEAST_ROWS : most);
+}
 
 // Images whose transforms fit into that many bytes.
 static int images_in(const Tiling *t, size_t bytes) {
@@ -388,7 +400,9 @@ typedef struct Pass {
     Tiling t;
     Teams teams;
     Scratch all;
-    float *U, *parts;
+    float *U;  // all kernels; NULL: a team transforms them block by block
+    int block; // output channels of a block; backward to the input, input channels
+    float *parts;
     size_t part;
     SumTree tree;
 } Pass;
@@ -478,28 +492,44 @@ static int columns_at_once(int rows, int depth) {
     return smaller(columns, MOST_COLUMNS);
 }
 
-// At each point out = U in; or, backward, in = U^T out.
-static void multiply(const struct conv2d_shape *s, const Tiling *t, const Scratch *scratch,
-                     const float *U, bool backward) {
-    Kernels kernels = kernels_of(s);
-    int ld = (int)t->stride, rows = backward ? s->C : s->M, depth = backward ? s->M : s->C;
+// At each point out = U in; or, backward, in = U^T out. For the rows that these kernels give.
+static void multiply(const Tiling *t, const Scratch *scratch, const float *U, Kernels k,
+                     bool backward) {
+    int ld = (int)t->stride, rows = backward ? k.C : k.M, depth = backward ? k.M : k.C;
     int columns = columns_at_once(rows, depth);
     float *from = backward ? scratch->out : scratch->in,
           *to = backward ? scratch->in : scratch->out;
-    size_t from_point = point_size(depth, t->stride), to_point = point_size(rows, t->stride);
+    size_t in_point = point_size(t->in.channels, t->stride);
+    size_t out_point = point_size(t->out.channels, t->stride);
+    to += (size_t)(backward ? k.c : k.m) * t->stride;
 #pragma omp for schedule(static) collapse(2)
     for (int p = 0; p < t->points; p++)
         for (int column = 0; column < ld; column += columns)
             cblas_sgemm(CblasRowMajor, backward ? CblasTrans : CblasNoTrans, CblasNoTrans, rows,
-                        smaller(ld - column, columns), depth, 1.0f, U + (size_t)p * kernels.point,
-                        (int)kernels.stride, from + (size_t)p * from_point + column, ld, 0.0f,
-                        to + (size_t)p * to_point + column, ld);
+                        smaller(ld - column, columns), depth, 1.0f, U + (size_t)p * k.point,
+                        (int)k.stride,
+                        from + (size_t)p * (backward ? out_point : in_point) + column, ld, 0.0f,
+                        to + (size_t)p * (backward ? in_point : out_point) + column, ld);
 }
 
-static void transform_kernels(const CpuLane *lane, const struct conv2d_shape *s, const float *W,
-                              float *U) {
-#pragma omp parallel for num_threads(lane->threads) schedule(static)
-    for (int m = 0; m < s->M; m++) transform_kernel(s, W, m, U);
+static Kernels block_of(const struct conv2d_shape *s, bool backward, int first, int block) {
+    return backward ? kernels_of(s, 0, s->M, first, smaller(block, s->C - first))
+                    : kernels_of(s, first, smaller(block, s->M - first), 0, s->C);
+}
+
+// multiply() for all kernels; transforms them first, a block at a time, if nobody has yet.
+static void multiply_all(const struct conv2d_shape *s, const Pass *pass, const Scratch *scratch,
+                         const float *W, bool backward) {
+    if (pass->U) {
+        multiply(&pass->t, scratch, pass->U, all_kernels(s), backward);
+        return;
+    }
+    for (int first = 0; first < (backward ? s->C : s->M); first += pass->block) {
+        Kernels k = block_of(s, backward, first, pass->block);
+#pragma omp for schedule(static)
+        for (int m = k.m; m < k.m + k.M; m++) transform_kernel(s, W, k, m, scratch->U);
+        multiply(&pass->t, scratch, scratch->U, k, backward);
+    }
 }
 
 static void forward(const Pass *pass, const Scratch *scratch, int item) {
@@ -509,7 +539,7 @@ static void forward(const Pass *pass, const Scratch *scratch, int item) {
     Chunk chunk = chunk_of(t, item * t->chunk, s->N);
     float *full = planes_of_member(scratch);
     transform_inputs(s, t, scratch, chunk, a->X);
-    multiply(s, t, scratch, pass->U, false);
+    multiply_all(s, pass, scratch, a->W, false);
 #pragma omp for schedule(static)
     for (int m = 0; m < s->M; m++) {
         Channel channel = out_channel(t, scratch, chunk, m, full);
@@ -525,7 +555,7 @@ static void backward_input(const Pass *pass, const Scratch *scratch, int item) {
     Chunk chunk = chunk_of(t, item * t->chunk, s->N);
     float *full = planes_of_member(scratch);
     transform_output_gradients(s, t, scratch, chunk, a->dY);
-    multiply(s, t, scratch, pass->U, true);
+    multiply_all(s, pass, scratch, a->W, true);
 #pragma omp for schedule(static)
     for (int c = 0; c < s->C; c++) {
         Channel channel = in_channel(t, scratch, chunk, c, full);
@@ -535,24 +565,29 @@ static void backward_input(const Pass *pass, const Scratch *scratch, int item) {
     }
 }
 
-// Both begin with the kernels; then chunks are independent of each other.
 static void pass_over_images(CpuLane *lane, const struct conv2d_shape *s, const float *W,
-                             const unsigned char *pooled, const void *args, Work *work) {
+                             const unsigned char *pooled, const void *args, bool backward) {
     Pass pass = {.args = args, .t = tiling_of(s, pooled)};
     pass.teams = cut_images(&pass.t, s->N, lane->threads);
-    size_t u = kernels_of(s).size;
-    pass.all = scratch_of(lane, &pass.t, pass.teams, u, 0);
-    pass.U = pass.all.U - u;
-    transform_kernels(lane, s, W, pass.U);
-    share_items(&pass, num_chunks(&pass.t, s->N), work);
+    int rows = backward ? s->C : s->M;
+    pass.block = rows_of_block(&pass.t, rows, backward ? s->M : s->C);
+    bool whole = pass.teams.teams > 1 || pass.block == rows;
+    Kernels all = all_kernels(s), block = block_of(s, backward, 0, pass.block);
+    pass.all = scratch_of(lane, &pass.t, pass.teams, whole ? all.size : 0, whole ? 0 : block.size);
+    if (whole) {
+        pass.U = pass.all.U - all.size;
+#pragma omp parallel for num_threads(lane->threads) schedule(static)
+        for (int m = 0; m < s->M; m++) transform_kernel(s, W, all, m, pass.U);
+    }
+    share_items(&pass, num_chunks(&pass.t, s->N), backward ? backward_input : forward);
 }
 
 void winograd_forward(CpuLane *lane, const struct conv2d_forward_args *a) {
-    pass_over_images(lane, &a->s, a->W, a->pooled, a, forward);
+    pass_over_images(lane, &a->s, a->W, a->pooled, a, false);
 }
 
 void winograd_backward_input(CpuLane *lane, const struct conv2d_backward_input_args *a) {
-    pass_over_images(lane, &a->s, a->W, a->pooled, a, backward_input);
+    pass_over_images(lane, &a->s, a->W, a->pooled, a, true);
 }
 
 // ---- the gradient of the kernels ---------------------------------------------------------------
@@ -563,7 +598,7 @@ static SumTree tree_of(const struct conv2d_shape *s, const Tiling *t) {
     enum { MOST_FLOATS = 4 << 20 };
     SumTree tree = sum_tree(s->N);
     while (tree.groups > 1 && (tree.group * t->rows * t->cols < LEAST_TILES ||
-                               kernels_of(s).size * (size_t)tree.groups > MOST_FLOATS)) {
+                               all_kernels(s).size * (size_t)tree.groups > MOST_FLOATS)) {
         tree.group *= 2;
         tree.groups = (s->N + tree.group - 1) / tree.group;
     }
@@ -572,41 +607,45 @@ static SumTree tree_of(const struct conv2d_shape *s, const Tiling *t) {
 
 // Unlike above, chunks must not depend on the number of threads: sums are over them.
 static Teams cut_group(Tiling *t, const struct conv2d_shape *s, SumTree tree, int threads) {
-    bool small = kernels_of(s).size * sizeof(float) < CORE_BYTES / 2 && images_of_core(t);
+    bool small = all_kernels(s).size * sizeof(float) < CORE_BYTES / 2 && images_of_core(t);
     int most = small ? images_of_core(t) : images_in(t, SHARED_BYTES);
     int images = smaller(tree.group, s->N), chunks = (images + most - 1) / most;
     set_chunk(t, (images + chunks - 1) / chunks);
     return small && tree.groups >= threads ? (Teams){threads, 1} : (Teams){1, threads};
 }
 
-// At each point dU += out in^T; dU is overwritten by the first chunk of a group.
+// At each point dU += out in^T, for these kernels; dU is overwritten by the first chunk of a group.
 static void add_products(const struct conv2d_shape *s, const Tiling *t, const Scratch *scratch,
-                         size_t tiles, bool first) {
-    Kernels kernels = kernels_of(s);
+                         Kernels k, size_t tiles, bool first) {
     size_t in_point = point_size(s->C, t->stride), out_point = point_size(s->M, t->stride);
+    const float *out = scratch->out + (size_t)k.m * t->stride;
 #pragma omp for schedule(static)
     for (int p = 0; p < t->points; p++)
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, s->M, s->C, (int)tiles, 1.0f,
-                    scratch->out + (size_t)p * out_point, (int)t->stride,
-                    scratch->in + (size_t)p * in_point, (int)t->stride, first ? 0.0f : 1.0f,
-                    scratch->U + (size_t)p * kernels.point, (int)kernels.stride);
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, k.M, k.C, (int)tiles, 1.0f,
+                    out + (size_t)p * out_point, (int)t->stride, scratch->in + (size_t)p * in_point,
+                    (int)t->stride, first ? 0.0f : 1.0f, scratch->U + (size_t)p * k.point,
+                    (int)k.stride);
 }
 
-// A group's part of dW.
+// A group's part of dW. If the group is more than one chunk, the block is all kernels.
 static void backward_weights(const Pass *pass, const Scratch *scratch, int group) {
     const struct conv2d_backward_params_args *a = pass->args;
     const struct conv2d_shape *s = &a->s;
     const Tiling *t = &pass->t;
     int start = group * pass->tree.group, end = smaller(start + pass->tree.group, s->N);
+    float *dW = pass->parts + pass->part * (size_t)group;
     for (int first = start; first < end; first += t->chunk) {
         Chunk chunk = chunk_of(t, first, end);
         transform_inputs(s, t, scratch, chunk, a->X);
         transform_output_gradients(s, t, scratch, chunk, a->dY);
-        add_products(s, t, scratch, chunk.tiles, first == start);
-    }
-    float *dW = pass->parts + pass->part * (size_t)group;
+        for (int m = 0; m < s->M; m += pass->block) {
+            Kernels k = block_of(s, false, m, pass->block);
+            add_products(s, t, scratch, k, chunk.tiles, first == start);
+            if (first + t->chunk < end) continue;
 #pragma omp for schedule(static)
-    for (int m = 0; m < s->M; m++) kernel_gradient(s, scratch->U, m, dW);
+            for (int i = k.m; i < k.m + k.M; i++) kernel_gradient(s, scratch->U, k, i, dW);
+        }
+    }
 }
 
 // dW of kernel m = beta dW + the sum of the groups' parts.
@@ -624,7 +663,9 @@ void winograd_backward_weights(CpuLane *lane, const struct conv2d_backward_param
     pass.teams = cut_group(&pass.t, s, pass.tree, lane->threads);
     pass.part = round_up((size_t)(s->M * s->C) * (size_t)(s->kernel_h * s->kernel_w));
     size_t parts = pass.part * (size_t)pass.tree.groups;
-    pass.all = scratch_of(lane, &pass.t, pass.teams, parts, kernels_of(s).size);
+    bool one_chunk = pass.t.chunk >= smaller(pass.tree.group, s->N);
+    pass.block = one_chunk ? rows_of_block(&pass.t, s->M, s->C) : s->M;
+    pass.all = scratch_of(lane, &pass.t, pass.teams, parts, block_of(s, false, 0, pass.block).size);
     pass.parts = pass.all.U - parts;
     share_items(&pass, pass.tree.groups, backward_weights);
 #pragma omp parallel for num_threads(lane->threads) schedule(static)

@@ -3,6 +3,7 @@
 #ifndef KERNELS_CPU_WINOGRAD_TRANSFORMS_H
 #define KERNELS_CPU_WINOGRAD_TRANSFORMS_H
 
+#include <stdbool.h>
 #include "cpu.h"
 
 // Output pixels of a tile's side; the largest piece of the input that it sees.
@@ -48,14 +49,15 @@ static const Points EIGHT = {
 
 // ---- the transforms, in place, of one row or column; its elements are `step` apart --------------
 
-// The values at the points of a polynomial of n coefficients. For tiles this is A; for kernels it
-// is G, but for the weights.
-INLINE void values(const Points *at, Lanes *x, int n, int step) {
+// The values at the points of a polynomial of n coefficients: A. For kernels these are weighted,
+// which makes it G.
+INLINE void values(const Points *at, Lanes *x, int n, int step, bool weighted) {
     Lanes c[MOST];
     for (int i = 0; i < n; i++) c[i] = x[i * step];
     for (int pair = 0; pair < at->pairs; pair++) {
-        float p = at->p[pair], power = p * p;
-        Lanes even = c[0], odd = p * c[1];
+        float p = at->p[pair], power = weighted ? at->weight[2 * pair + 1] : 1;
+        Lanes even = power * c[0], odd = power * p * c[1];
+        power *= p * p;
         for (int i = 2; i < n; i++, power *= p)
             if (i % 2)
                 odd += power * c[i];
@@ -64,16 +66,17 @@ INLINE void values(const Points *at, Lanes *x, int n, int step) {
         x[(2 * pair + 1) * step] = even + odd;
         x[(2 * pair + 2) * step] = even - odd;
     }
+    x[0] = (weighted ? at->weight[0] : 1) * c[0];
     x[(at->piece - 1) * step] = c[n - 1];
 }
 
 // The transpose, from values to n coefficients: A^T, and G^T.
-INLINE void coefficients(const Points *at, Lanes *x, int n, int step) {
-    Lanes c[MOST] = {x[0]}, last = x[(at->piece - 1) * step];
+INLINE void coefficients(const Points *at, Lanes *x, int n, int step, bool weighted) {
+    Lanes c[MOST] = {(weighted ? at->weight[0] : 1) * x[0]}, last = x[(at->piece - 1) * step];
     for (int pair = 0; pair < at->pairs; pair++) {
         Lanes plus = x[(2 * pair + 1) * step], minus = x[(2 * pair + 2) * step];
         Lanes sum = plus + minus, difference = plus - minus;
-        float power = 1;
+        float power = weighted ? at->weight[2 * pair + 1] : 1;
         for (int i = 0; i < n; i++, power *= at->p[pair])
             c[i] += power * (i % 2 ? difference : sum);
     }
@@ -125,14 +128,14 @@ INLINE void of_input_gradient(const Points *at, Lanes *x, int step) {
 }
 
 // The same of squares, whose rows are a piece apart: columns first.
-INLINE void values_2d(const Points *at, Lanes *x, int n) {
-    for (int j = 0; j < n; j++) values(at, x + j, n, at->piece);
-    for (int i = 0; i < at->piece; i++) values(at, x + i * at->piece, n, 1);
+INLINE void values_2d(const Points *at, Lanes *x, int n, bool weighted) {
+    for (int j = 0; j < n; j++) values(at, x + j, n, at->piece, weighted);
+    for (int i = 0; i < at->piece; i++) values(at, x + i * at->piece, n, 1, weighted);
 }
 
-INLINE void coefficients_2d(const Points *at, Lanes *x, int n) {
-    for (int j = 0; j < at->piece; j++) coefficients(at, x + j, n, at->piece);
-    for (int i = 0; i < n; i++) coefficients(at, x + i * at->piece, n, 1);
+INLINE void coefficients_2d(const Points *at, Lanes *x, int n, bool weighted) {
+    for (int j = 0; j < at->piece; j++) coefficients(at, x + j, n, at->piece, weighted);
+    for (int i = 0; i < n; i++) coefficients(at, x + i * at->piece, n, 1, weighted);
 }
 
 INLINE void of_input_2d(const Points *at, Lanes *x) {
@@ -143,11 +146,6 @@ INLINE void of_input_2d(const Points *at, Lanes *x) {
 INLINE void of_input_gradient_2d(const Points *at, Lanes *x) {
     for (int j = 0; j < at->piece; j++) of_input_gradient(at, x + j, at->piece);
     for (int i = 0; i < at->piece; i++) of_input_gradient(at, x + i * at->piece, 1);
-}
-
-INLINE void weigh(const Points *at, Lanes *x) {
-    for (int i = 0; i < at->piece; i++)
-        for (int j = 0; j < at->piece; j++) x[i * at->piece + j] *= at->weight[i] * at->weight[j];
 }
 
 // Runs a statement for the points that go with a shape: each is compiled with its own constants.

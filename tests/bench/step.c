@@ -21,6 +21,7 @@
 #include "../../common/safetensors.h"
 #include "../../common/step_graph.h"
 #include "../../common/timer.h"
+#include "../../chapters/02_get_params_and_allreduce/allreduce.h"
 #include "../../chapters/04_lenet_multi_gpu/lenet.h"
 #include "../../chapters/05_resnet18_concise/data_parallel.h"
 #include "../../chapters/05_resnet18_concise/resnet18.h"
@@ -126,6 +127,7 @@ static Training prepare(const Options *o) {
     Training t = {.k = o->devices};
     for (int i = 0; i < t.k; i++) t.devices[i] = try_gpu(i);
     share_cores(t.devices, t.k);
+    choose_allreduce("sharded"); // all devices at work, not the book's device 0 alone
     if (strcmp(o->model, "sgemm") == 0) {
         int n = o->cuda ? SIDE_ON_GPU : SIDE_ON_CPU;
         t.A = ones(t.devices[0], n), t.B = ones(t.devices[0], n), t.C = ones(t.devices[0], n);
