@@ -304,7 +304,7 @@ sanitize-cuda: report
 
 bench: report
 	+@$(MAKE_PARALLEL) test-programs
-	@python=build/torch/bin/python; test -x $$python || python=python3; $$python tests/bench/bench.py
+	@python=build/torch/bin/python; test -x $$python || python=python3; $$python tests/bench/bench.py $(ARGS)
 
 plots:
 	@for csv in plots/*.csv; do \

@@ -296,7 +296,8 @@ static void spend_grad(const Node *node) {
     for (int i = 0; i < 3; i++)
         if (node->in[i] && owner_of_grad(node->in[i]) == owner) return;
     owner->grad_spent = true;
-    if (give_back(tape_of(owner->device), owner->grad->data)) owner->grad->data = NULL;
+    if (give_back(tape_of(owner->device), owner->grad->data))
+        node->out->grad->data = owner->grad->data = NULL;
 }
 
 // A gradient that comes after its node has run would be lost, as for two losses that share

@@ -19,7 +19,7 @@ void set_grad_enabled(bool enabled);
 
 // Computes the gradients of `loss` (one element) with respect to everything on its tape that
 // requires one. Gradients of parameters are added to what is there. Walks the tape once: the tape
-// is empty afterwards.
+// is empty afterwards, and activations have no gradients any more.
 void backward(Tensor *loss);
 // The same from any tensor Y with a given gradient dY, as torch.autograd.backward(Y, dY).
 void backward_from(Tensor *Y, const Tensor *dY);

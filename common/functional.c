@@ -180,17 +180,20 @@ static void relu_in_place_backward(Node *node) {
            .beta = 0, .n = numel(Y));
 }
 
-// As in PyTorch, what backward() needs cannot be overwritten.
-static void check_in_place(const char *operation, const Tensor *X) {
-    bool empty = numel(X) == 0;
-    if (!empty && needs_grad(X, NULL, NULL) && (tape_reads(X) || !tape_made(X)))
+// As in PyTorch, what backward() needs cannot be overwritten; nor can what is not an activation get
+// a gradient here. `record`: whether this operation is recorded.
+static void check_in_place(const char *operation, const Tensor *X, bool record) {
+    if (numel(X) == 0) return;
+    const char *why = tape_reads(X)             ? "its values are needed for gradients"
+                      : record && !tape_made(X) ? "it is not the output of an operation"
+                                                : NULL;
+    if (why)
         die("the operation without _ makes a tensor of its own",
-            "%s: %s %s cannot be overwritten, its values are needed for gradients", operation,
-            label(X), shape_text(X));
+            "%s: %s %s cannot be overwritten, %s", operation, label(X), shape_text(X), why);
 }
 
 Tensor *relu_(Tensor *X) {
-    check_in_place("relu_", X);
+    check_in_place("relu_", X, needs_grad(X, NULL, NULL));
     launch(X->device, relu_forward, .X = X->data, .Y = X->data, .n = numel(X));
     if (needs_grad(X, NULL, NULL))
         tape_push(
@@ -234,7 +237,7 @@ static void add_in_place_backward(Node *node) {
 
 Tensor *add_(Tensor *A, Tensor *B) {
     check_add(A, B);
-    check_in_place("add_", A);
+    check_in_place("add_", A, needs_grad(A, B, NULL));
     CHECK(A->data != B->data || !A->data, "add_: A and B are two tensors");
     launch(A->device, add, .y = A->data, .x = B->data, .n = numel(A));
     if (needs_grad(A, B, NULL))
@@ -360,6 +363,7 @@ Tensor *cross_entropy(Tensor *y_hat, Tensor *y) {
         tape_push(y_hat->device, (Node){.backward = cross_entropy_backward,
                                         .out = losses,
                                         .in = {y_hat, y},
+                                        .reads_in = true,
                                         .saved = probs});
     return losses;
 }

@@ -48,7 +48,7 @@ grep -q '^AlexNet  *1  one device  *489 ' "$out/log" && grep -q '^ResNet-18  *1 
 verdict $? "the larger networks"
 # A line for each of 2 and of 4 devices, three ways; a pipeline's first stage has the most activations.
 [ "$(grep -c '^    [a-z]*:[0-9#]* [0-9.]* + [0-9.]* MB: conv\|^    [a-z]*:[0-9#]* [0-9.]* + [0-9.]* MB: linear' "$out/log")" -eq 18 ] &&
-    grep -q '^    [a-z]*:0[#0-9]* 0.002 + 8.32 MB: conv1$' "$out/log"
+    grep -q '^    [a-z]*:0[#0-9]* 0.002 + 5.29 MB: conv1$' "$out/log"
 verdict $? "the bytes that each device holds"
 for picture in timeline_2 timeline_4 bubble; do
     is_png "$out/plots/01_splitting_strategies_$picture.png"

@@ -414,7 +414,7 @@ static void training_is_that_of_one_device(void **state) {
     for (int p = 0; p < LENET_PARAMS; next += counts[p++])
         for (size_t i = 0; i < counts[p]; i++)
             next[i] = params[p]->data[i] * (p == 0 ? 30.0f : 8.0f);
-    assert_true(largest_difference(one, start) > 0.001);
+    assert_true(largest_difference(one, start) > 0.05);
 
     const int train_ks[] = {2, 4, 7};
     for (int a = 0; a < NUM_ALLREDUCES; a++)
@@ -423,7 +423,7 @@ static void training_is_that_of_one_device(void **state) {
             assert_ptr_equal(chosen_allreduce(), &allreduces[a]);
             float *other = train_on(train_ks[b]);
             double difference = largest_difference(one, other);
-            if (!(difference <= 1e-4))
+            if (!(difference <= 5e-4)) // a pixel near zero may be on the other side of ReLU
                 fail_msg("%s, k %d: parameters differ by %g", allreduces[a].name, train_ks[b],
                          difference);
             free(other);

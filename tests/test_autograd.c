@@ -792,6 +792,11 @@ DYING(in_place_leaf, relu_(trained(T(0, 2, 3))))
 DYING(in_place_input, Tensor *h = add_bias(trained(T(0, 2, 3)), T(0, 3)); mm(h, T(0, 3, 2));
       relu_(h))
 DYING(in_place_output, Tensor *h = relu(trained(T(0, 2, 3))); add_(h, T(0, 2, 3)))
+DYING(in_place_factor, Tensor *X = add(T(0, 2, 3), T(0, 2, 3)); mm(X, trained(T(0, 3, 2)));
+      relu_(X))
+DYING(in_place_unrecorded, Tensor *h = add_bias(trained(T(0, 2, 3)), T(0, 3)); mm(h, T(0, 3, 2));
+      set_grad_enabled(false); relu_(h))
+DYING(in_place_own, add_(T(0, 2, 3), trained(T(0, 2, 3))))
 DYING(in_place_view, Tensor *h = relu(trained(T(0, 2, 3))); add_(reshape(h, 3, 2), T(0, 3, 2)))
 DYING(padding, conv2d(T(0, 1, 1, 4, 4), T(0, 1, 1, 3, 3), NULL, .padding = -1))
 DYING(stride, conv2d(T(0, 1, 1, 4, 4), T(0, 1, 1, 3, 3), NULL, .stride = -1))
@@ -807,6 +812,9 @@ static void test_wrong_use(void **state) {
     expect_death(1, "cannot be overwritten", die_in_place_input, NULL);
     expect_death(1, "cannot be overwritten", die_in_place_output, NULL);
     expect_death(1, "cannot be overwritten", die_in_place_view, NULL);
+    expect_death(1, "values are needed for gradients", die_in_place_factor, NULL);
+    expect_death(1, "values are needed for gradients", die_in_place_unrecorded, NULL);
+    expect_death(1, "not the output of an operation", die_in_place_own, NULL);
     expect_death(1, "requires a gradient", die_no_gradient, NULL);
     expect_death(1, "requires a gradient", die_no_gradient_from, NULL);
     expect_death(1, "requires a gradient", die_not_recorded, NULL);

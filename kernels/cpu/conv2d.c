@@ -99,6 +99,9 @@ void conv2d_backward_params_naive(const struct conv2d_backward_params_args *a) {
 // Each thread takes whole images, with a single-threaded BLAS and scratch memory of its own: a
 // small product fits the core's own cache, and threads need not meet until all images are done.
 //
+// Kernels of 3x3 and 5x5 with stride 1 and many channels go another way, with fewer
+// multiplications: winograd.c. What follows is for all others.
+//
 // A product of few columns has a defect too: it reads all of W for little work (the last layers of
 // ResNet-18 have 2.4 million weights, and 16 pixels an image). So several small images share one
 // product, their columns side by side.
@@ -430,7 +433,7 @@ static void store(float *out, const float *sum, size_t n, float beta) {
     for (size_t i = 0; i < n; i++) out[i] = beta != 0 ? out[i] + sum[i] : sum[i];
 }
 
-// db without dW, added up as the same tree
+// db without dW, added up as a tree
 static void bias_gradient(CpuLane *lane, const struct conv2d_backward_params_args *a) {
     const Shape *s = &a->s;
     SumTree tree = tree_of_images(s);

@@ -19,10 +19,10 @@ typedef struct CpuLane {
 } CpuLane;
 
 // Scratch memory for the running kernel (64-byte aligned, contents undefined). Valid until the
-// kernel returns; at most one request per kernel.
+// kernel returns, or asks again.
 void *cpu_scratch(CpuLane *lane, size_t bytes);
-// Memory for tensors and scratch (64-byte aligned, contents undefined), for free(); NULL if there is
-// none.
+// Memory for tensors and scratch (64-byte aligned, contents undefined), for free(); NULL if there
+// is none.
 void *cpu_memory(size_t bytes);
 // Called when there is no memory for that: ends the program with a message. Whoever uses the
 // kernels defines it (common/device_cpu.c does), because kernels know nothing of common/.
@@ -61,10 +61,9 @@ enum { PARALLEL_FLOATS = 16384 };
 // tree: groups of 16 rows one row after the other, then halves to halves. That has two uses:
 //   - groups can go to any thread, and the bits of the result do not depend on which;
 //   - two devices with half the rows each compute the two halves of the tree, and allreduce adds
-//   those. So
-//     they get the same bits as one device, if each half is whole groups.
+//     those. So they get the same bits as one device, if each half is whole groups.
 // With more than 32 groups the groups become larger: 32 rows, 64, ...; then the second no longer
-// holds.
+// holds. (Nor does it for convolutions whose sums are so large that they make groups larger.)
 typedef struct SumTree {
     int group, groups; // rows in a group (the last may have fewer), number of groups, >= 1
 } SumTree;

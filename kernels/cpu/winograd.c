@@ -19,7 +19,9 @@
 //
 //     (output channels, input channels) x (input channels, tiles)
 //
-// and BLAS does those. Backward is the same in reverse order, with all matrices transposed.
+// and BLAS does those, with U = G g G^T. Backward to the input is the same in reverse order, with
+// all matrices transposed. For the gradient of g each point is a product (output channels, tiles) x
+// (tiles, input channels), and then comes G^T.
 
 static int piece_of(const struct conv2d_shape *s) { return TILE - 1 + s->kernel_h; }
 
@@ -35,7 +37,8 @@ typedef struct Side {
     int full_h, full_w;          // what the tiles cover
 } Side;
 
-// A chunk of images is worked on at a time, so that its transforms stay in the cache.
+// A chunk of images, at least one, is worked on at a time, so that its transforms stay in the
+// cache.
 typedef struct Tiling {
     Side in, out;
     int piece, points, rows, cols; // tiles in an image
@@ -184,7 +187,7 @@ typedef struct Output {
     float beta;
 } Output;
 
-// A row of `count` pixels = beta times itself + from + bias. Those that no tile covers are 0.
+// A row of `count` pixels = (beta != 0: itself) + from + bias. What no tile covers is 0.
 static void store_row(float *to, const float *from, int count, int covered, float bias,
                       float beta) {
     for (int w = 0; w < covered; w++) to[w] = beta != 0 ? to[w] + (from[w] + bias) : from[w] + bias;
@@ -332,29 +335,33 @@ static int rows_of_block(const Tiling *t, int rows, int numbers) {
 // Images whose transforms fit into that many bytes.
 static int images_in(const Tiling *t, size_t bytes) {
     size_t channels = (size_t)(t->in.channels + t->out.channels);
-    size_t image = (size_t)(t->rows * t->cols * t->points) * channels * sizeof(float);
+    size_t image = (size_t)t->rows * (size_t)(t->cols * t->points) * channels * sizeof(float);
     return image < bytes ? (int)(bytes / image) : 1;
 }
 
 // A chunk that fits a core, or 0 if that has too few tiles.
 static int images_of_core(const Tiling *t) {
     int images = images_in(t, CORE_BYTES);
-    return images * t->rows * t->cols >= LEAST_TILES ? images : 0;
+    return (long)images * t->rows * t->cols >= LEAST_TILES ? images : 0;
 }
+
+static int num_chunks(const Tiling *t, int N) { return (N + t->chunk - 1) / t->chunk; }
 
 typedef struct Teams {
     int teams, members; // teams with one member each, or one team
 } Teams;
 
-// Cuts N images into chunks as equal as can be, with work for all threads.
+// Cuts N images into chunks as equal as can be. The chunks depend on the shape alone, so that BLAS
+// gets the same products, and gives the same bits, for any number of threads.
 static Teams cut_images(Tiling *t, int N, int threads) {
-    int images = images_of_core(t), turns = threads;
-    if (N < threads) images = 0;
-    Teams teams = images ? (Teams){threads, 1} : (Teams){1, threads};
-    if (!images) images = images_in(t, SHARED_BYTES), turns = 1;
-    while (images * turns < N) turns += teams.teams;
+    enum { SHARES = 8 }; // so that 2, 4 and 8 threads have equally much to do
+    int images = images_of_core(t), turns = 0, step = images ? SHARES : 1;
+    bool small = images > 0;
+    if (!small) images = images_in(t, SHARED_BYTES);
+    do turns += step;
+    while (images * turns < N);
     set_chunk(t, (N + turns - 1) / turns);
-    return teams;
+    return small && num_chunks(t, N) >= threads ? (Teams){threads, 1} : (Teams){1, threads};
 }
 
 typedef struct Scratch {
@@ -427,8 +434,6 @@ static void share_items(const Pass *pass, int items, Work *work) {
     }
 }
 
-static int num_chunks(const Tiling *t, int N) { return (N + t->chunk - 1) / t->chunk; }
-
 static Channel in_channel(const Tiling *t, const Scratch *s, Chunk chunk, int c, float *full) {
     return (Channel){full,
                      t->in.full_w,
@@ -493,20 +498,20 @@ static int columns_at_once(int rows, int depth) {
 }
 
 // At each point out = U in; or, backward, in = U^T out. For the rows that these kernels give.
-static void multiply(const Tiling *t, const Scratch *scratch, const float *U, Kernels k,
-                     bool backward) {
+static void multiply(const Tiling *t, const Scratch *scratch, size_t tiles, const float *U,
+                     Kernels k, bool backward) {
     int ld = (int)t->stride, rows = backward ? k.C : k.M, depth = backward ? k.M : k.C;
-    int columns = columns_at_once(rows, depth);
-    float *from = backward ? scratch->out : scratch->in,
-          *to = backward ? scratch->in : scratch->out;
+    int columns = columns_at_once(rows, depth), all = (int)round_up(tiles);
+    float *from = backward ? scratch->out : scratch->in;
+    float *to = backward ? scratch->in : scratch->out;
     size_t in_point = point_size(t->in.channels, t->stride);
     size_t out_point = point_size(t->out.channels, t->stride);
     to += (size_t)(backward ? k.c : k.m) * t->stride;
 #pragma omp for schedule(static) collapse(2)
     for (int p = 0; p < t->points; p++)
-        for (int column = 0; column < ld; column += columns)
+        for (int column = 0; column < all; column += columns)
             cblas_sgemm(CblasRowMajor, backward ? CblasTrans : CblasNoTrans, CblasNoTrans, rows,
-                        smaller(ld - column, columns), depth, 1.0f, U + (size_t)p * k.point,
+                        smaller(all - column, columns), depth, 1.0f, U + (size_t)p * k.point,
                         (int)k.stride,
                         from + (size_t)p * (backward ? out_point : in_point) + column, ld, 0.0f,
                         to + (size_t)p * (backward ? in_point : out_point) + column, ld);
@@ -517,18 +522,20 @@ static Kernels block_of(const struct conv2d_shape *s, bool backward, int first, 
                     : kernels_of(s, first, smaller(block, s->M - first), 0, s->C);
 }
 
-// multiply() for all kernels; transforms them first, a block at a time, if nobody has yet.
+// multiply() for all kernels, a block at a time; transforms them first, if nobody has yet.
 static void multiply_all(const struct conv2d_shape *s, const Pass *pass, const Scratch *scratch,
-                         const float *W, bool backward) {
-    if (pass->U) {
-        multiply(&pass->t, scratch, pass->U, all_kernels(s), backward);
-        return;
-    }
+                         size_t tiles, const float *W, bool backward) {
     for (int first = 0; first < (backward ? s->C : s->M); first += pass->block) {
-        Kernels k = block_of(s, backward, first, pass->block);
+        Kernels k = block_of(s, backward, first, pass->block), all = all_kernels(s);
+        const float *U = scratch->U;
+        if (pass->U) { // there it is a part of a larger matrix
+            k.stride = all.stride, k.point = all.point;
+            U = pass->U + (size_t)first * (backward ? 1 : all.stride);
+        } else {
 #pragma omp for schedule(static)
-        for (int m = k.m; m < k.m + k.M; m++) transform_kernel(s, W, k, m, scratch->U);
-        multiply(&pass->t, scratch, scratch->U, k, backward);
+            for (int m = k.m; m < k.m + k.M; m++) transform_kernel(s, W, k, m, scratch->U);
+        }
+        multiply(&pass->t, scratch, tiles, U, k, backward);
     }
 }
 
@@ -539,7 +546,7 @@ static void forward(const Pass *pass, const Scratch *scratch, int item) {
     Chunk chunk = chunk_of(t, item * t->chunk, s->N);
     float *full = planes_of_member(scratch);
     transform_inputs(s, t, scratch, chunk, a->X);
-    multiply_all(s, pass, scratch, a->W, false);
+    multiply_all(s, pass, scratch, chunk.tiles, a->W, false);
 #pragma omp for schedule(static)
     for (int m = 0; m < s->M; m++) {
         Channel channel = out_channel(t, scratch, chunk, m, full);
@@ -555,7 +562,7 @@ static void backward_input(const Pass *pass, const Scratch *scratch, int item) {
     Chunk chunk = chunk_of(t, item * t->chunk, s->N);
     float *full = planes_of_member(scratch);
     transform_output_gradients(s, t, scratch, chunk, a->dY);
-    multiply_all(s, pass, scratch, a->W, true);
+    multiply_all(s, pass, scratch, chunk.tiles, a->W, true);
 #pragma omp for schedule(static)
     for (int c = 0; c < s->C; c++) {
         Channel channel = in_channel(t, scratch, chunk, c, full);
@@ -605,7 +612,7 @@ static SumTree tree_of(const struct conv2d_shape *s, const Tiling *t) {
     return tree;
 }
 
-// Unlike above, chunks must not depend on the number of threads: sums are over them.
+// Chunks of a group.
 static Teams cut_group(Tiling *t, const struct conv2d_shape *s, SumTree tree, int threads) {
     bool small = all_kernels(s).size * sizeof(float) < CORE_BYTES / 2 && images_of_core(t);
     int most = small ? images_of_core(t) : images_in(t, SHARED_BYTES);

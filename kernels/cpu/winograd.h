@@ -6,13 +6,14 @@
 // weights for each output channel, and BLAS already does that at nearly the speed of the machine.
 // Fewer multiplications is all that is left: 36 instead of 144, or 64 instead of 400. The price is
 // accuracy, since the transforms add and subtract numbers of different size: errors are up to ten
-// times those of plain sums (see test_error_of_winograd), about 1e-5 of the usual result.
+// times those of plain sums (see test_error_of_winograd), about 1e-5 of the usual result. And an
+// infinity among the pixels becomes NaN all over its tile.
 #ifndef KERNELS_CPU_WINOGRAD_H
 #define KERNELS_CPU_WINOGRAD_H
 
 #include "cpu.h"
 
-// Whether it can be used, and is worth it: for many channels.
+// Whether it can be used, and is worth it: from 16 channels on, in and out; for 5x5 from 4.
 bool winograd_suits(const struct conv2d_shape *s);
 
 // As the kernels of these names; backward_weights writes dW alone.

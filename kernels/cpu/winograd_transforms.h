@@ -16,8 +16,13 @@ typedef float Lanes __attribute__((vector_size(sizeof(float) * LANES), may_alias
 
 // ---- the points --------------------------------------------------------------------------------
 //
-// The method multiplies polynomials by their values at some points: at 0, at pairs p and -p, and
-// "at infinity", which is the highest coefficient. Which points is free. With small whole numbers
+// Two polynomials can be multiplied by their values at some points: there each product is a single
+// multiplication. A product of polynomials is a sum of shifted rows, weighted by the other: that is
+// the gradient of a convolution. So a convolution is the transpose: of evaluating at the points, of
+// what turns values into coefficients, and in reverse order. Hence the transposed matrices here.
+//
+// The points are 0, pairs p and -p, and
+// "infinity", which means the highest coefficient. Which points is free. With small whole numbers
 // there are the fewest operations, but then numbers are added with weights from 1 to 8 or more, and
 // that costs accuracy. For pieces of 6, with 3/4 and 3/2, the largest error is a sixth of that of
 // the usual 1 and 2.

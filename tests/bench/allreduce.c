@@ -1,7 +1,7 @@
 // allreduce.c: how near the allreduce algorithms of chapter 2 come to the speed of memory.
 //
-//     build/bench_allreduce [devices [MB of each vector [rounds]]]             (4 devices, 64 MB,
-//     9)
+//     build/bench_allreduce [devices [MB [rounds [threads]]]]      (4 devices, 64 MB each, 9
+//     rounds)
 //
 // On CPU devices all memory is one, so what an algorithm moves costs what memcpy needs for as many
 // bytes: no algorithm that moves them can be faster. In each round, each algorithm runs once, and
@@ -66,15 +66,15 @@ int main(int argc, char *argv[]) {
     double megabytes = argc > 2 ? atof(argv[2]) : 64;
     int rounds = argc > 3 ? atoi(argv[3]) : 9;
     if (k < 1 || k > MAX_DEVICES || megabytes <= 0 || rounds < 1 || rounds > MOST_ROUNDS)
-        die("bench_allreduce [devices [MB [rounds]]]", "these numbers make no sense");
-    devices_init(BACKEND_CPU, 0);
+        die("bench_allreduce [devices [MB [rounds [threads]]]]", "these numbers make no sense");
+    devices_init(BACKEND_CPU, argc > 4 ? atoi(argv[4]) : 0);
     Tensor *from[MAX_DEVICES], *to[MAX_DEVICES];
     for (int i = 0; i < k; i++) {
         devices[i] = cpu_device(i);
         data[i] = tensor_new(devices[i], (int)(megabytes * 1e6 / sizeof(float)));
         from[i] = tensor_zeros_like(data[i]);
         to[i] = tensor_zeros_like(data[i]);
-        tensor_fill(data[i], 1e-30f); // sums of sums of it stay finite
+        tensor_fill(data[i], 0); // sums of sums of it stay finite
     }
     share_cores(devices, k);
     static double seconds[NUM_ALLREDUCES][MOST_ROUNDS], shares[NUM_ALLREDUCES][MOST_ROUNDS];

@@ -20,7 +20,9 @@ epoch: LeNet's steps as the book's loop makes them, over all of Fashion-MNIST, w
 "ratio" is the median over the rounds of our time / the other's in that round: below 1 we are
 faster. "of sgemm" compares with what a product of large matrices reaches here. "loss" must agree,
 or the two do not do the same work: then the exit status is 1. "2 devices" is our program with the
-same cores divided between two devices. After that: the speed of each convolution, and of allreduce.
+same cores divided between two devices (allreduce "sharded"; ResNet-18 with synchronised batch norm,
+which computes what one device computes). "peak MiB" is host memory, without DataLoader's workers.
+After that: the speed of each convolution, and of allreduce.
 
 With --device cuda all is on one GPU, first in true float32, then with TF32 on both sides; both with
 and without CUDA graphs.
@@ -142,14 +144,21 @@ def fashion_mnist(torch, batch):
         yield from loader
 
 
+DATA = os.environ.get("FASHION_MNIST_DIR", "/usr/share/datasets/fashion-mnist")
+
+
+def has_fashion_mnist():
+    images = f"{DATA}/train-images-idx3-ubyte"
+    return os.path.exists(images) or os.path.exists(f"{images}.gz")
+
+
 def unpack_fashion_mnist():
     """torchvision reads unpacked files from a folder of its own."""
-    source = os.environ.get("FASHION_MNIST_DIR", "/usr/share/datasets/fashion-mnist")
     target = "build/FashionMNIST/raw"
     os.makedirs(target, exist_ok=True)
     for kind in ("train", "t10k"):
         for name in (f"{kind}-images-idx3-ubyte", f"{kind}-labels-idx1-ubyte"):
-            packed = f"{source}/{name}.gz"
+            packed = f"{DATA}/{name}.gz"
             if os.path.exists(f"{target}/{name}"):
                 continue
             with (gzip.open(packed) if os.path.exists(packed) else open(packed[:-3], "rb")) as file:
@@ -388,7 +397,7 @@ def sides_of(model, flags, with_torch):
             yield Side("PyTorch, graph", [*pytorch, "--graph"])
         if model.name == "lenet":
             yield Side("ours, no graph", [*ours, "--no-graph"])
-    elif model.name != "epoch":
+    elif model.name != "epoch" and flags.threads > 1:
         yield Side("2 devices", [*ours, "--devices", "2"])
 
 
@@ -405,7 +414,6 @@ def sgemm_peak(flags):
 def measure_models(models, flags, with_torch, where):
     peak = sgemm_peak(flags)
     print(f"a product of large matrices (sgemm): {peak:.0f} GFLOP/s")
-    rows = []
     for model in models:
         if flags.only in (None, model.name):
             sides = list(sides_of(model, flags, with_torch))
@@ -414,24 +422,27 @@ def measure_models(models, flags, with_torch, where):
                   f"{flags.device}, {len(sides[0].seconds)} rounds of {model.steps}: "
                   "median [min .. max]")
             print_table(sides, model, peak)
-            rows += rows_of(sides, model, peak, flags.tf32, where)
-    if flags.csv and rows:
-        write_csv(rows, flags.csv)
+            if flags.csv:
+                write_csv(list(rows_of(sides, model, peak, flags.tf32, where)), flags.csv)
 
 
 def run_on_cpu(flags, torch):
     where = {"date": datetime.date.today().isoformat(), "device": cpu_model(), "driver": "",
              "toolkit": "", "pytorch": torch or "", "threads": flags.threads}
     print(f"{where['device']}; {flags.threads} threads; PyTorch {torch or 'not installed'}")
-    if flags.only in (None, "epoch") and torch:
+    models = MODELS
+    if not has_fashion_mnist():
+        print(f"no epoch: the data set is not in {DATA} (make setup gets it)")
+        models = [model for model in MODELS if model.name != "epoch"]
+    elif flags.only in (None, "epoch") and torch:
         unpack_fashion_mnist()
     if flags.only != "kernels":
-        measure_models(MODELS, flags, torch, where)
+        measure_models(models, flags, torch, where)
     if flags.only in (None, "kernels"):
         print()
         subprocess.run([f"{flags.build}/bench_conv", str(flags.threads)], check=True)
         print("\nallreduce of 64 MB over 4 CPU devices")
-        subprocess.run([f"{flags.build}/bench_allreduce"], check=True)
+        subprocess.run([f"{flags.build}/bench_allreduce", "4", "64", "9", str(flags.threads)], check=True)
 
 
 def run_on_gpu(flags, torch):
@@ -445,6 +456,7 @@ def run_on_gpu(flags, torch):
 
 
 def main():
+    sys.stdout.reconfigure(line_buffering=True)     # else our programs' lines come before ours
     flags = parse_flags()
     if flags.worker:
         return pytorch_worker(flags)
@@ -453,11 +465,12 @@ def main():
                  "hint: make it first, and run this from the project's folder")
     torch = version_of("torch.__version__", "torch, torchvision, numpy")
     if not torch:
-        print("No torch here, so ours alone. To get it: python3 -m venv build/torch && "
-              "build/torch/bin/pip install torch torchvision numpy")
-    subprocess.run([f"{flags.build}/05_resnet18_concise", "--steps", "0", "--devices", "1",
-                    "--test-size", "1", "--train-size", "1", "--save", START, "--out", "build"],
-                   check=True, stdout=subprocess.DEVNULL)
+        print("No torch, torchvision and numpy here, so ours alone. To get them: python3 -m venv "
+              "build/torch && build/torch/bin/pip install torch torchvision numpy")
+    if torch and flags.only in (None, "resnet"):
+        subprocess.run([f"{flags.build}/05_resnet18_concise", "--steps", "0", "--devices", "1",
+                        "--test-size", "1", "--train-size", "1", "--save", START, "--out", "build"],
+                       check=True, stdout=subprocess.DEVNULL)
     (run_on_gpu if flags.device == "cuda" else run_on_cpu)(flags, torch)
 
 
