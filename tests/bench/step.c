@@ -11,6 +11,7 @@
 // labels are those of bench.py, so the losses of the two programs must agree; the driver checks
 // that. `epoch` takes its minibatches from Fashion-MNIST, with the book's iterator. `sgemm` is no
 // training: a step is one product of large matrices, and what it prints is their operations.
+#include <cblas.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,8 +103,12 @@ static void run_sgemm(Training *t, int steps) {
     int n = t->A->shape[0];
     double begin = seconds_now();
     for (int i = 0; i < steps; i++)
-        launch(t->devices[0], gemm, .A = t->A->data, .B = t->B->data, .C = t->C->data, .M = n,
-               .N = n, .K = n);
+        if (num_gpus() > 0)
+            launch(t->devices[0], gemm, .A = t->A->data, .B = t->B->data, .C = t->C->data, .M = n,
+                   .N = n, .K = n);
+        else // OpenBLAS by itself, on as many cores
+            cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, n, n, 1, t->A->data, n,
+                        t->B->data, n, 0, t->C->data, n);
     synchronize_all();
     printf("%.9f %.0f\n", (seconds_now() - begin) / steps, 2.0 * n * n * n);
 }
@@ -131,6 +136,8 @@ static Training prepare(const Options *o) {
     if (strcmp(o->model, "sgemm") == 0) {
         int n = o->cuda ? SIDE_ON_GPU : SIDE_ON_CPU;
         t.A = ones(t.devices[0], n), t.B = ones(t.devices[0], n), t.C = ones(t.devices[0], n);
+        synchronize_all();
+        openblas_set_num_threads(num_threads());
         return t;
     }
     if (strcmp(o->model, "epoch") == 0) {
