@@ -85,7 +85,7 @@ for bn in $killed_with; do
 done
 
 # --steps may end within an epoch, which is then not in the checkpoint.
-train --devices 2 --epochs 3 --bn local --steps 4 --checkpoint "$out/part" &&
+train --devices 2 --epochs 3 --bn local --steps $((images / 16 + 1)) --checkpoint "$out/part" &&
     train --devices 2 --epochs 3 --bn local --resume "$out/part" --save "$out/parts.safetensors" &&
     grep -q '^going on after epoch 1 of ' "$out/log" && cmp -s "$out/whole.safetensors" "$out/parts.safetensors"
 verdict $? "--steps and --resume"
