@@ -411,7 +411,8 @@ static void test_memory(void **state) {
     train_step(&dp, X, y, 0.01f, losses);
     synchronize(device);
     assert_true(before >= 2 * parameter_bytes(net));
-    assert_true(device_bytes(device) < 1200 * 1000 * 1000);
+    size_t most = num_gpus() > 0 ? 800 : 500; // MB; a GPU's has scratch memory too
+    assert_true(device_bytes(device) < most * 1000 * 1000);
     tensor_free(X), tensor_free(y);
     module_free(net);
 }

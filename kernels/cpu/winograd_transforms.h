@@ -16,22 +16,21 @@ typedef float Lanes __attribute__((vector_size(sizeof(float) * LANES), may_alias
 
 // ---- the points --------------------------------------------------------------------------------
 //
-// Two polynomials can be multiplied by their values at some points: there each product is a single
-// multiplication. A product of polynomials is a sum of shifted rows, weighted by the other: that is
-// the gradient of a convolution. So a convolution is the transpose: of evaluating at the points, of
-// what turns values into coefficients, and in reverse order. Hence the transposed matrices here.
+// Two polynomials can be multiplied by their values at some points: at each point that is a single
+// product. The coefficients of the product are sums of shifted ones, as in a convolution backward.
+// So a convolution forward is the transpose of a product of polynomials, and the matrices here are
+// the transposes of those that find values and turn them into coefficients.
 //
-// The points are 0, pairs p and -p, and
-// "infinity", which means the highest coefficient. Which points is free. With small whole numbers
-// there are the fewest operations, but then numbers are added with weights from 1 to 8 or more, and
-// that costs accuracy. For pieces of 6, with 3/4 and 3/2, the largest error is a sixth of that of
-// the usual 1 and 2.
+// The points are 0, pairs p and -p, and "infinity", which means the highest coefficient. Which
+// points is free. With small whole numbers there are the fewest operations, but then numbers are
+// added with weights from 1 to 8 or more, and that costs accuracy. For pieces of 6, with 3/4 and
+// 3/2, the largest error is a sixth of that of the usual 1 and 2 (64 channels, random numbers).
 typedef struct Points {
     int piece, pairs;
     float p[3];
     float all[4];       // the coefficients of (x^2 - p0^2)(x^2 - p1^2) ..., from the lowest one
     float others[3][3]; // the same without one of the pairs
-    float weight[MOST]; // of the values of kernels: 1 / the product of the distances to the others
+    float weight[MOST]; // of a kernel's values: 1 / (the product of the distances to other points)
 } Points;
 
 static const Points SIX = {
