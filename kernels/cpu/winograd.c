@@ -114,18 +114,18 @@ SIMD_CLONES static void transform_kernel(const struct conv2d_shape *s, const flo
     WITH_POINTS(piece_of(s), transform_kernel_at(at, s, W, kernels, m, U));
 }
 
-// The reverse: the gradient of kernel m from that of U, which has all input channels.
+// The reverse: the gradient of kernel m, for these input channels, from that of U.
 INLINE void kernel_gradient_at(const Points *at, const struct conv2d_shape *s, const float *dU,
                                Kernels kernels, int m, float *dW) {
     int k = at->piece + 1 - TILE;
     dU += (size_t)(m - kernels.m) * kernels.stride;
-    for (int c = 0; c < s->C; c += LANES) {
+    for (int c = 0; c < kernels.C; c += LANES) {
         Lanes x[MOST_POINTS];
         for (int p = 0; p < at->piece * at->piece; p++)
             x[p] = *(const Lanes *)(dU + p * kernels.point + c);
         coefficients_2d(at, x, k, true);
-        for (int lane = 0; lane < LANES && c + lane < s->C; lane++) {
-            float *g = dW + ((size_t)m * s->C + c + lane) * (size_t)(k * k);
+        for (int lane = 0; lane < LANES && c + lane < kernels.C; lane++) {
+            float *g = dW + ((size_t)m * s->C + kernels.c + c + lane) * (size_t)(k * k);
             for (int i = 0; i < k * k; i++) g[i] = x[i / k * at->piece + i % k][lane];
         }
     }
@@ -318,19 +318,12 @@ SIMD_CLONES static void output_gradient(int piece, const Channel *c) {
 //
 // Best is a chunk for each thread: its transforms stay in the core's own cache, and nobody waits.
 // But BLAS needs tiles enough in a chunk, and deep layers have few tiles and many channels. Then
-// all threads share a chunk: its channels, then its points, then the channels of the result. Such
-// layers have so many kernels that these, transformed, would go out to memory and come back; so
-// they too are taken in blocks.
+// all threads share a chunk, and each takes some channels of it. Such layers have so many kernels
+// that these, transformed, would go out to memory and come back. So each thread transforms a few,
+// multiplies with them while they are in its own cache, and goes on to the next few.
 
-enum { CORE_BYTES = 2 << 20, SHARED_BYTES = 20 << 20, BLOCK_BYTES = 10 << 20, LEAST_TILES = 48 };
-
-// How many rows of U, of that many numbers each, make a block.
-static int rows_of_block(const Tiling *t, int rows, int numbers) {
-    enum { LEAST_ROWS = 64 };
-    size_t row = (size_t)t->points * round_up((size_t)numbers) * sizeof(float);
-    int most = (int)(BLOCK_BYTES / row) / LANES * LANES;
-    return smaller(rows, most < LEAST_ROWS ? LEAST_ROWS : most);
-}
+enum { CORE_BYTES = 2 << 20, SHARED_BYTES = 10 << 20, LEAST_TILES = 48 };
+enum { ROWS_AT_ONCE = 16, COLUMNS_AT_ONCE = 32 }; // of kernels that a thread transforms
 
 // Images whose transforms fit into that many bytes.
 static int images_in(const Tiling *t, size_t bytes) {
@@ -351,7 +344,7 @@ typedef struct Teams {
     int teams, members; // teams with one member each, or one team
 } Teams;
 
-// Cuts N images into chunks as equal as can be. The chunks depend on the shape alone, so that BLAS
+// Cuts N images into chunks as equal as can be. All this depends on the shape alone, so that BLAS
 // gets the same products, and gives the same bits, for any number of threads.
 static Teams cut_images(Tiling *t, int N, int threads) {
     enum { SHARES = 8 }; // so that 2, 4 and 8 threads have equally much to do
@@ -361,27 +354,30 @@ static Teams cut_images(Tiling *t, int N, int threads) {
     do turns += step;
     while (images * turns < N);
     set_chunk(t, (N + turns - 1) / turns);
-    return small && num_chunks(t, N) >= threads ? (Teams){threads, 1} : (Teams){1, threads};
+    return small ? (Teams){smaller(threads, num_chunks(t, N)), 1} : (Teams){1, threads};
 }
 
 typedef struct Scratch {
     float *U, *in, *out;       // at their points: kernels, pieces of the input, tiles of the output
-    float *planes;             // for each member: the images of a channel, then one more image
+    float *members;            // for each: the images of a channel, one more image, some kernels
     int *in_start, *out_start; // where pieces and tiles start
-    size_t u, v, full, per_member, per_team;
+    size_t of_U, of_in, of_out, full, planes, per_member, per_team;
 } Scratch;
 
-// With room for `common` floats, and for u of kernels of each team.
-static Scratch scratch_of(CpuLane *lane, const Tiling *t, Teams teams, size_t common, size_t u) {
-    Scratch s = {.u = u, .full = round_up((size_t)t->chunk * full_size(t->in))};
-    size_t in = (size_t)t->points * point_size(t->in.channels, t->stride);
-    size_t out = (size_t)t->points * point_size(t->out.channels, t->stride);
-    s.v = in;
-    s.per_member = s.full + round_up((size_t)t->out.h * (size_t)t->out.w);
-    s.per_team = u + in + out + s.per_member * (size_t)teams.members;
-    float *all = cpu_scratch(lane, sizeof(float) *
-                                       (common + s.per_team * (size_t)teams.teams + 2 * t->stride));
-    s.U = all + common;
+// How many floats there are to be for all, for U of each team, and for kernels of each member.
+typedef struct Room {
+    size_t all, team, member;
+} Room;
+
+static Scratch scratch_of(CpuLane *lane, const Tiling *t, Teams teams, Room room) {
+    Scratch s = {.of_U = room.team, .full = round_up((size_t)t->chunk * full_size(t->in))};
+    s.of_in = (size_t)t->points * point_size(t->in.channels, t->stride);
+    s.of_out = (size_t)t->points * point_size(t->out.channels, t->stride);
+    s.planes = s.full + round_up((size_t)t->out.h * (size_t)t->out.w);
+    s.per_member = s.planes + room.member;
+    s.per_team = s.of_U + s.of_in + s.of_out + s.per_member * (size_t)teams.members;
+    size_t floats = room.all + s.per_team * (size_t)teams.teams + 2 * t->stride;
+    s.U = (float *)cpu_scratch(lane, sizeof(float) * floats) + room.all;
     s.in_start = (int *)(s.U + s.per_team * (size_t)teams.teams);
     s.out_start = s.in_start + t->stride;
     find_tiles(t, t->in, s.in_start);
@@ -392,14 +388,15 @@ static Scratch scratch_of(CpuLane *lane, const Tiling *t, Teams teams, size_t co
 static Scratch scratch_of_team(const Scratch *all, int team) {
     Scratch s = *all;
     s.U += (size_t)team * s.per_team;
-    s.in = s.U + s.u, s.out = s.in + s.v;
-    s.planes = s.U + s.per_team;
+    s.in = s.U + s.of_U, s.out = s.in + s.of_in, s.members = s.out + s.of_out;
     return s;
 }
 
 static float *planes_of_member(const Scratch *s) {
-    return s->planes - s->per_member * (size_t)(omp_get_thread_num() + 1);
+    return s->members + s->per_member * (size_t)omp_get_thread_num();
 }
+
+static float *kernels_of_member(const Scratch *s) { return planes_of_member(s) + s->planes; }
 
 // What one pass works with; `part` is for gradients of kernels.
 typedef struct Pass {
@@ -407,8 +404,8 @@ typedef struct Pass {
     Tiling t;
     Teams teams;
     Scratch all;
-    float *U;  // all kernels; NULL: a team transforms them block by block
-    int block; // output channels of a block; backward to the input, input channels
+    float *U; // all kernels, if not `own`
+    bool own; // each thread transforms some kernels at a time
     float *parts;
     size_t part;
     SumTree tree;
@@ -507,7 +504,6 @@ static void multiply(const Tiling *t, const Scratch *scratch, size_t tiles, cons
     size_t in_point = point_size(t->in.channels, t->stride);
     size_t out_point = point_size(t->out.channels, t->stride);
     to += (size_t)(backward ? k.c : k.m) * t->stride;
-#pragma omp for schedule(static) collapse(2)
     for (int p = 0; p < t->points; p++)
         for (int column = 0; column < all; column += columns)
             cblas_sgemm(CblasRowMajor, backward ? CblasTrans : CblasNoTrans, CblasNoTrans, rows,
@@ -517,24 +513,23 @@ static void multiply(const Tiling *t, const Scratch *scratch, size_t tiles, cons
                         to + (size_t)p * (backward ? in_point : out_point) + column, ld);
 }
 
-static Kernels block_of(const struct conv2d_shape *s, bool backward, int first, int block) {
-    return backward ? kernels_of(s, 0, s->M, first, smaller(block, s->C - first))
-                    : kernels_of(s, first, smaller(block, s->M - first), 0, s->C);
+// Kernels of that many rows from `first` on; backward to the input, rows are input channels.
+static Kernels some_kernels(const struct conv2d_shape *s, bool backward, int first, int rows) {
+    return backward ? kernels_of(s, 0, s->M, first, smaller(rows, s->C - first))
+                    : kernels_of(s, first, smaller(rows, s->M - first), 0, s->C);
 }
 
-// multiply() for all kernels, a block at a time; transforms them first, if nobody has yet.
 static void multiply_all(const struct conv2d_shape *s, const Pass *pass, const Scratch *scratch,
                          size_t tiles, const float *W, bool backward) {
-    for (int first = 0; first < (backward ? s->C : s->M); first += pass->block) {
-        Kernels k = block_of(s, backward, first, pass->block), all = all_kernels(s);
-        const float *U = scratch->U;
-        if (pass->U) { // there it is a part of a larger matrix
-            k.stride = all.stride, k.point = all.point;
-            U = pass->U + (size_t)first * (backward ? 1 : all.stride);
-        } else {
+    if (!pass->own) { // the team is one thread
+        multiply(&pass->t, scratch, tiles, pass->U, all_kernels(s), backward);
+        return;
+    }
+    float *U = kernels_of_member(scratch);
 #pragma omp for schedule(static)
-            for (int m = k.m; m < k.m + k.M; m++) transform_kernel(s, W, k, m, scratch->U);
-        }
+    for (int first = 0; first < (backward ? s->C : s->M); first += ROWS_AT_ONCE) {
+        Kernels k = some_kernels(s, backward, first, ROWS_AT_ONCE);
+        for (int m = k.m; m < k.m + k.M; m++) transform_kernel(s, W, k, m, U);
         multiply(&pass->t, scratch, tiles, U, k, backward);
     }
 }
@@ -576,12 +571,11 @@ static void pass_over_images(CpuLane *lane, const struct conv2d_shape *s, const 
                              const unsigned char *pooled, const void *args, bool backward) {
     Pass pass = {.args = args, .t = tiling_of(s, pooled)};
     pass.teams = cut_images(&pass.t, s->N, lane->threads);
-    int rows = backward ? s->C : s->M;
-    pass.block = rows_of_block(&pass.t, rows, backward ? s->M : s->C);
-    bool whole = pass.teams.teams > 1 || pass.block == rows;
-    Kernels all = all_kernels(s), block = block_of(s, backward, 0, pass.block);
-    pass.all = scratch_of(lane, &pass.t, pass.teams, whole ? all.size : 0, whole ? 0 : block.size);
-    if (whole) {
+    Kernels all = all_kernels(s), some = some_kernels(s, backward, 0, ROWS_AT_ONCE);
+    pass.own = images_of_core(&pass.t) == 0;
+    pass.all = scratch_of(lane, &pass.t, pass.teams,
+                          pass.own ? (Room){.member = some.size} : (Room){.all = all.size});
+    if (!pass.own) {
         pass.U = pass.all.U - all.size;
 #pragma omp parallel for num_threads(lane->threads) schedule(static)
         for (int m = 0; m < s->M; m++) transform_kernel(s, W, all, m, pass.U);
@@ -614,27 +608,51 @@ static SumTree tree_of(const struct conv2d_shape *s, const Tiling *t) {
 
 // Chunks of a group.
 static Teams cut_group(Tiling *t, const struct conv2d_shape *s, SumTree tree, int threads) {
+    enum { GROUP_BYTES = 20 << 20 };
     bool small = all_kernels(s).size * sizeof(float) < CORE_BYTES / 2 && images_of_core(t);
-    int most = small ? images_of_core(t) : images_in(t, SHARED_BYTES);
+    int most = small ? images_of_core(t) : images_in(t, GROUP_BYTES);
     int images = smaller(tree.group, s->N), chunks = (images + most - 1) / most;
     set_chunk(t, (images + chunks - 1) / chunks);
     return small && tree.groups >= threads ? (Teams){threads, 1} : (Teams){1, threads};
 }
 
-// At each point dU += out in^T, for these kernels; dU is overwritten by the first chunk of a group.
-static void add_products(const struct conv2d_shape *s, const Tiling *t, const Scratch *scratch,
-                         Kernels k, size_t tiles, bool first) {
-    size_t in_point = point_size(s->C, t->stride), out_point = point_size(s->M, t->stride);
-    const float *out = scratch->out + (size_t)k.m * t->stride;
-#pragma omp for schedule(static)
-    for (int p = 0; p < t->points; p++)
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, k.M, k.C, (int)tiles, 1.0f,
-                    out + (size_t)p * out_point, (int)t->stride, scratch->in + (size_t)p * in_point,
-                    (int)t->stride, first ? 0.0f : 1.0f, scratch->U + (size_t)p * k.point,
-                    (int)k.stride);
+// dU += out in^T at a point, for these kernels; or dU is overwritten.
+static void multiply_back(const Tiling *t, const Scratch *scratch, size_t tiles, Kernels k, int p,
+                          float *dU, bool overwrite) {
+    const float *out = scratch->out + (size_t)p * point_size(t->out.channels, t->stride);
+    const float *in = scratch->in + (size_t)p * point_size(t->in.channels, t->stride);
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, k.M, k.C, (int)tiles, 1.0f,
+                out + (size_t)k.m * t->stride, (int)t->stride, in + (size_t)k.c * t->stride,
+                (int)t->stride, overwrite ? 0.0f : 1.0f, dU + (size_t)p * k.point, (int)k.stride);
 }
 
-// A group's part of dW. If the group is more than one chunk, the block is all kernels.
+// The gradient of all kernels after the only chunk of a group: each thread takes some at a time, as
+// in multiply_all().
+static void gradient_of_kernels(const struct conv2d_shape *s, const Pass *pass,
+                                const Scratch *scratch, size_t tiles, float *dW) {
+    float *dU = kernels_of_member(scratch);
+#pragma omp for schedule(static)
+    for (int first = 0; first < s->C; first += COLUMNS_AT_ONCE) {
+        Kernels k = some_kernels(s, true, first, COLUMNS_AT_ONCE);
+        for (int p = 0; p < pass->t.points; p++)
+            multiply_back(&pass->t, scratch, tiles, k, p, dU, true);
+        for (int m = 0; m < s->M; m++) kernel_gradient(s, dU, k, m, dW);
+    }
+}
+
+// The same after one of several chunks: the sum over them is of all kernels.
+static void add_to_gradient(const struct conv2d_shape *s, const Pass *pass, const Scratch *scratch,
+                            size_t tiles, bool first, bool last, float *dW) {
+    Kernels all = all_kernels(s);
+#pragma omp for schedule(static)
+    for (int p = 0; p < pass->t.points; p++)
+        multiply_back(&pass->t, scratch, tiles, all, p, scratch->U, first);
+    if (!last) return;
+#pragma omp for schedule(static)
+    for (int m = 0; m < s->M; m++) kernel_gradient(s, scratch->U, all, m, dW);
+}
+
+// A group's part of dW.
 static void backward_weights(const Pass *pass, const Scratch *scratch, int group) {
     const struct conv2d_backward_params_args *a = pass->args;
     const struct conv2d_shape *s = &a->s;
@@ -645,13 +663,11 @@ static void backward_weights(const Pass *pass, const Scratch *scratch, int group
         Chunk chunk = chunk_of(t, first, end);
         transform_inputs(s, t, scratch, chunk, a->X);
         transform_output_gradients(s, t, scratch, chunk, a->dY);
-        for (int m = 0; m < s->M; m += pass->block) {
-            Kernels k = block_of(s, false, m, pass->block);
-            add_products(s, t, scratch, k, chunk.tiles, first == start);
-            if (first + t->chunk < end) continue;
-#pragma omp for schedule(static)
-            for (int i = k.m; i < k.m + k.M; i++) kernel_gradient(s, scratch->U, k, i, dW);
-        }
+        if (pass->own)
+            gradient_of_kernels(s, pass, scratch, chunk.tiles, dW);
+        else
+            add_to_gradient(s, pass, scratch, chunk.tiles, first == start, first + t->chunk >= end,
+                            dW);
     }
 }
 
@@ -664,15 +680,21 @@ static void add_groups(const struct conv2d_backward_params_args *a, const Pass *
 }
 
 void winograd_backward_weights(CpuLane *lane, const struct conv2d_backward_params_args *a) {
+    enum { MOST_BYTES = 10 << 20 };
     const struct conv2d_shape *s = &a->s;
     Pass pass = {.args = a, .t = tiling_of(s, a->pooled)};
     pass.tree = tree_of(s, &pass.t);
     pass.teams = cut_group(&pass.t, s, pass.tree, lane->threads);
     pass.part = round_up((size_t)(s->M * s->C) * (size_t)(s->kernel_h * s->kernel_w));
-    size_t parts = pass.part * (size_t)pass.tree.groups;
+    size_t parts = pass.part * (size_t)pass.tree.groups, all = all_kernels(s).size;
     bool one_chunk = pass.t.chunk >= smaller(pass.tree.group, s->N);
-    pass.block = one_chunk ? rows_of_block(&pass.t, s->M, s->C) : s->M;
-    pass.all = scratch_of(lane, &pass.t, pass.teams, parts, block_of(s, false, 0, pass.block).size);
+    pass.own = one_chunk && all * sizeof(float) > MOST_BYTES;
+    Room room = {.all = parts};
+    if (pass.own)
+        room.member = some_kernels(s, true, 0, COLUMNS_AT_ONCE).size;
+    else
+        room.team = all;
+    pass.all = scratch_of(lane, &pass.t, pass.teams, room);
     pass.parts = pass.all.U - parts;
     share_items(&pass, pass.tree.groups, backward_weights);
 #pragma omp parallel for num_threads(lane->threads) schedule(static)
