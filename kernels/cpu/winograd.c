@@ -1,7 +1,7 @@
 // winograd.c: convolutions in a fraction of the multiplications. See winograd.h.
 #include "winograd.h"
 #include "relu_pool.h"
-#include "winograd_transforms.h"
+#include "winograd_tiles.h"
 
 #include <cblas.h>
 #include <stdbool.h>
@@ -91,49 +91,23 @@ static Kernels kernels_of(const struct conv2d_shape *s, int m, int M, int c, int
 
 static Kernels all_kernels(const struct conv2d_shape *s) { return kernels_of(s, 0, s->M, 0, s->C); }
 
-// U: kernel m of W (M,C,k,k) transformed.
-INLINE void transform_kernel_at(const Points *at, const struct conv2d_shape *s, const float *W,
-                                Kernels kernels, int m, float *U) {
-    int k = at->piece + 1 - TILE;
-    U += (size_t)(m - kernels.m) * kernels.stride;
-    for (int c = 0; c < kernels.C; c += LANES) {
-        Lanes x[MOST_POINTS];
-        for (int lane = 0; lane < LANES; lane++) {
-            int channel = smaller(kernels.c + c + lane, s->C - 1); // nobody reads what is too much
-            const float *g = W + ((size_t)m * s->C + channel) * (size_t)(k * k);
-            for (int i = 0; i < k * k; i++) x[i / k * at->piece + i % k][lane] = g[i];
-        }
-        values_2d(at, x, k, true);
-        for (int p = 0; p < at->piece * at->piece; p++)
-            *(Lanes *)(U + p * kernels.point + c) = x[p];
-    }
+static Row row_of_kernel(Kernels kernels, int m, float *U) {
+    return (Row){U + (size_t)(m - kernels.m) * kernels.stride, kernels.point};
 }
 
-SIMD_CLONES static void transform_kernel(const struct conv2d_shape *s, const float *W,
-                                         Kernels kernels, int m, float *U) {
-    WITH_POINTS(piece_of(s), transform_kernel_at(at, s, W, kernels, m, U));
+// U: kernel m of W (M,C,k,k) transformed.
+static void transform_kernel(const struct conv2d_shape *s, const float *W, Kernels k, int m,
+                             float *U) {
+    size_t size = (size_t)(s->kernel_h * s->kernel_w);
+    kernels_to_points(piece_of(s), W + ((size_t)m * s->C + k.c) * size, k.C,
+                      row_of_kernel(k, m, U));
 }
 
 // The reverse: the gradient of kernel m, for these input channels, from that of U.
-INLINE void kernel_gradient_at(const Points *at, const struct conv2d_shape *s, const float *dU,
-                               Kernels kernels, int m, float *dW) {
-    int k = at->piece + 1 - TILE;
-    dU += (size_t)(m - kernels.m) * kernels.stride;
-    for (int c = 0; c < kernels.C; c += LANES) {
-        Lanes x[MOST_POINTS];
-        for (int p = 0; p < at->piece * at->piece; p++)
-            x[p] = *(const Lanes *)(dU + p * kernels.point + c);
-        coefficients_2d(at, x, k, true);
-        for (int lane = 0; lane < LANES && c + lane < kernels.C; lane++) {
-            float *g = dW + ((size_t)m * s->C + kernels.c + c + lane) * (size_t)(k * k);
-            for (int i = 0; i < k * k; i++) g[i] = x[i / k * at->piece + i % k][lane];
-        }
-    }
-}
-
-SIMD_CLONES static void kernel_gradient(const struct conv2d_shape *s, const float *dU,
-                                        Kernels kernels, int m, float *dW) {
-    WITH_POINTS(piece_of(s), kernel_gradient_at(at, s, dU, kernels, m, dW));
+static void kernel_gradient(const struct conv2d_shape *s, float *dU, Kernels k, int m, float *dW) {
+    size_t size = (size_t)(s->kernel_h * s->kernel_w);
+    kernels_from_points(piece_of(s), row_of_kernel(k, m, dU), k.C,
+                        dW + ((size_t)m * s->C + k.c) * size);
 }
 
 // ---- images ------------------------------------------------------------------------------------
@@ -216,102 +190,6 @@ static void store_channel(const struct conv2d_shape *s, Side side, Chunk chunk, 
             relu_and_pool(s, mine, bias, out.images + plane * size / 4,
                           (unsigned char *)side.pooled + plane * size / 2);
     }
-}
-
-// ---- tiles: LANES of them side by side, of n x n pixels -----------------------------------------
-
-INLINE void gather(const Points *at, const float *full, int width, const int *start, int n,
-                   Lanes *x) {
-    for (int lane = 0; lane < LANES; lane++)
-        for (int i = 0; i < n; i++)
-            for (int j = 0; j < n; j++)
-                x[i * at->piece + j][lane] = full[start[lane] + i * width + j];
-}
-
-INLINE void scatter(const Points *at, const Lanes *x, int lanes, const int *start, float *full,
-                    int width) {
-    for (int lane = 0; lane < lanes; lane++)
-        for (int i = 0; i < TILE; i++)
-            for (int j = 0; j < TILE; j++)
-                full[start[lane] + i * width + j] = x[i * at->piece + j][lane];
-}
-
-// Pieces overlap, so they are added up.
-INLINE void scatter_add(const Points *at, const Lanes *x, int lanes, const int *start, float *full,
-                        int width) {
-    for (int lane = 0; lane < lanes; lane++)
-        for (int i = 0; i < at->piece; i++)
-            for (int j = 0; j < at->piece; j++)
-                full[start[lane] + i * width + j] += x[i * at->piece + j][lane];
-}
-
-// One channel of a chunk: its pixels in `full`, where each tile starts there, and its row in the
-// matrices at the points: point p of tile i is row[p * point + i].
-typedef struct Channel {
-    float *full;
-    int width;
-    const int *start;
-    size_t tiles;
-    float *row;
-    size_t point;
-} Channel;
-
-INLINE void to_points(const Points *at, const Lanes *x, const Channel *c, size_t tile) {
-    for (int p = 0; p < at->piece * at->piece; p++)
-        *(Lanes *)(c->row + (size_t)p * c->point + tile) = x[p];
-}
-
-INLINE int from_points(const Points *at, const Channel *c, size_t tile, Lanes *x) {
-    for (int p = 0; p < at->piece * at->piece; p++)
-        x[p] = *(const Lanes *)(c->row + (size_t)p * c->point + tile);
-    return c->tiles - tile < LANES ? (int)(c->tiles - tile) : LANES;
-}
-
-INLINE void input_at(const Points *at, const Channel *c) {
-    for (size_t i = 0; i < c->tiles; i += LANES) {
-        Lanes x[MOST_POINTS];
-        gather(at, c->full, c->width, c->start + i, at->piece, x);
-        of_input_2d(at, x);
-        to_points(at, x, c, i);
-    }
-}
-
-INLINE void input_gradient_at(const Points *at, const Channel *c) {
-    for (size_t i = 0; i < c->tiles; i += LANES) {
-        Lanes x[MOST_POINTS];
-        int lanes = from_points(at, c, i, x);
-        of_input_gradient_2d(at, x);
-        scatter_add(at, x, lanes, c->start + i, c->full, c->width);
-    }
-}
-
-INLINE void output_at(const Points *at, const Channel *c) {
-    for (size_t i = 0; i < c->tiles; i += LANES) {
-        Lanes x[MOST_POINTS];
-        int lanes = from_points(at, c, i, x);
-        coefficients_2d(at, x, TILE, false);
-        scatter(at, x, lanes, c->start + i, c->full, c->width);
-    }
-}
-
-INLINE void output_gradient_at(const Points *at, const Channel *c) {
-    for (size_t i = 0; i < c->tiles; i += LANES) {
-        Lanes x[MOST_POINTS];
-        gather(at, c->full, c->width, c->start + i, TILE, x);
-        values_2d(at, x, TILE, false);
-        to_points(at, x, c, i);
-    }
-}
-
-SIMD_CLONES static void input(int piece, const Channel *c) { WITH_POINTS(piece, input_at(at, c)); }
-SIMD_CLONES static void input_gradient(int piece, const Channel *c) {
-    WITH_POINTS(piece, input_gradient_at(at, c));
-}
-SIMD_CLONES static void output(int piece, const Channel *c) {
-    WITH_POINTS(piece, output_at(at, c));
-}
-SIMD_CLONES static void output_gradient(int piece, const Channel *c) {
-    WITH_POINTS(piece, output_gradient_at(at, c));
 }
 
 // ---- who does what -----------------------------------------------------------------------------
@@ -431,22 +309,14 @@ static void share_items(const Pass *pass, int items, Work *work) {
     }
 }
 
-static Channel in_channel(const Tiling *t, const Scratch *s, Chunk chunk, int c, float *full) {
-    return (Channel){full,
-                     t->in.full_w,
-                     s->in_start,
-                     chunk.tiles,
-                     s->in + (size_t)c * t->stride,
-                     point_size(t->in.channels, t->stride)};
+static Tiles in_tiles(const Tiling *t, const Scratch *s, Chunk chunk, int c, float *full) {
+    Row row = {s->in + (size_t)c * t->stride, point_size(t->in.channels, t->stride)};
+    return (Tiles){full, t->in.full_w, s->in_start, chunk.tiles, row};
 }
 
-static Channel out_channel(const Tiling *t, const Scratch *s, Chunk chunk, int m, float *full) {
-    return (Channel){full,
-                     t->out.full_w,
-                     s->out_start,
-                     chunk.tiles,
-                     s->out + (size_t)m * t->stride,
-                     point_size(t->out.channels, t->stride)};
+static Tiles out_tiles(const Tiling *t, const Scratch *s, Chunk chunk, int m, float *full) {
+    Row row = {s->out + (size_t)m * t->stride, point_size(t->out.channels, t->stride)};
+    return (Tiles){full, t->out.full_w, s->out_start, chunk.tiles, row};
 }
 
 // ---- the three passes --------------------------------------------------------------------------
@@ -467,9 +337,9 @@ static void transform_inputs(const struct conv2d_shape *s, const Tiling *t, cons
     memset(full, 0, sizeof(float) * scratch->full);
 #pragma omp for schedule(static)
     for (int c = 0; c < s->C; c++) {
-        Channel channel = in_channel(t, scratch, chunk, c, full);
+        Tiles tiles = in_tiles(t, scratch, chunk, c, full);
         copy_channel(s, t->in, chunk, X, c, full, NULL);
-        input(t->piece, &channel);
+        input_to_points(t->piece, &tiles);
     }
 }
 
@@ -479,9 +349,9 @@ static void transform_output_gradients(const struct conv2d_shape *s, const Tilin
     memset(full, 0, sizeof(float) * scratch->full);
 #pragma omp for schedule(static)
     for (int m = 0; m < s->M; m++) {
-        Channel channel = out_channel(t, scratch, chunk, m, full);
+        Tiles tiles = out_tiles(t, scratch, chunk, m, full);
         copy_channel(s, t->out, chunk, dY, m, full, full + scratch->full);
-        output_gradient(t->piece, &channel);
+        output_gradient_to_points(t->piece, &tiles);
     }
 }
 
@@ -544,8 +414,8 @@ static void forward(const Pass *pass, const Scratch *scratch, int item) {
     multiply_all(s, pass, scratch, chunk.tiles, a->W, false);
 #pragma omp for schedule(static)
     for (int m = 0; m < s->M; m++) {
-        Channel channel = out_channel(t, scratch, chunk, m, full);
-        output(t->piece, &channel);
+        Tiles tiles = out_tiles(t, scratch, chunk, m, full);
+        output_from_points(t->piece, &tiles);
         store_channel(s, t->out, chunk, full, m, (Output){a->Y, a->b, 0}, full + scratch->full);
     }
 }
@@ -560,9 +430,9 @@ static void backward_input(const Pass *pass, const Scratch *scratch, int item) {
     multiply_all(s, pass, scratch, chunk.tiles, a->W, true);
 #pragma omp for schedule(static)
     for (int c = 0; c < s->C; c++) {
-        Channel channel = in_channel(t, scratch, chunk, c, full);
+        Tiles tiles = in_tiles(t, scratch, chunk, c, full);
         memset(full, 0, sizeof(float) * scratch->full);
-        input_gradient(t->piece, &channel);
+        input_gradient_from_points(t->piece, &tiles);
         store_channel(s, t->in, chunk, full, c, (Output){a->dX, NULL, a->beta}, NULL);
     }
 }

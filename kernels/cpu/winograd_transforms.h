@@ -1,17 +1,15 @@
-// winograd_transforms.h: the transforms of Winograd's method, in vectors. For winograd.c alone,
-// which says what they are for.
+// winograd_transforms.h: the transforms of Winograd's method, in vectors. For winograd_tiles.c
+// alone; winograd.c says what they are for.
 #ifndef KERNELS_CPU_WINOGRAD_TRANSFORMS_H
 #define KERNELS_CPU_WINOGRAD_TRANSFORMS_H
 
 #include <stdbool.h>
 #include "cpu.h"
+#include "winograd_tiles.h"
 
-// Output pixels of a tile's side; the largest piece of the input that it sees.
-enum { TILE = 4, MOST = 8, MOST_POINTS = MOST * MOST };
+enum { MOST = 8, MOST_POINTS = MOST * MOST }; // the largest piece
 
-// The transforms run on this many tiles (or kernels) at once, side by side in vectors. GCC and
-// clang make of them what the machine has.
-enum { LANES = 16 };
+// LANES numbers side by side. GCC and clang make of them what the machine has.
 typedef float Lanes __attribute__((vector_size(sizeof(float) * LANES), may_alias));
 
 // ---- the points --------------------------------------------------------------------------------
