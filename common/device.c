@@ -34,7 +34,7 @@ static int cores_of_this_container(void) {
     return limited && quota / period < MAX_CORES ? (int)((quota + period - 1) / period) : MAX_CORES;
 }
 
-static int cores_of_this_process(void) {
+int cores_of_this_process(void) {
     cpu_set_t set;
     int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
                                                             : (int)sysconf(_SC_NPROCESSORS_ONLN);

@@ -1,7 +1,9 @@
 // random.c: Philox 4x32-10 as a function of (seed, stream, index).
 #include "random.h"
+#include "device.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <Random123/philox.h>
 
 // 128 random bits: the seed is the key, stream and index are the counter.
@@ -37,10 +39,43 @@ double random_normal(uint64_t seed, uint32_t stream, uint64_t index) {
     return radius * cos(2.0 * M_PI * to_uniform(join(r.v[2], r.v[3])));
 }
 
+// Some of the numbers of fill_normal(): from `first` on, up to `end`.
+typedef struct Numbers {
+    float *values;
+    size_t first, end;
+    double standard_deviation;
+    uint64_t seed;
+    uint32_t stream;
+} Numbers;
+
+static void *fill_some(void *argument) {
+    const Numbers *numbers = argument;
+    for (size_t i = numbers->first; i < numbers->end; i++)
+        numbers->values[i] = (float)(numbers->standard_deviation *
+                                     random_normal(numbers->seed, numbers->stream, i));
+    return NULL;
+}
+
+// A network has millions of parameters, and each number takes a logarithm and a cosine: the program
+// would not start training before one core has made them all. Since each index stands for itself,
+// all cores may help. The last part is for this thread, and so is what no thread can be had for.
 void fill_normal(float *values, size_t n, double standard_deviation, uint64_t seed,
                  uint32_t stream) {
-    for (size_t i = 0; i < n; i++)
-        values[i] = (float)(standard_deviation * random_normal(seed, stream, i));
+    enum { MOST_THREADS = 64, WORTH_A_THREAD = 1 << 16 };
+    pthread_t threads[MOST_THREADS];
+    Numbers parts[MOST_THREADS];
+    size_t most = n / WORTH_A_THREAD, cores = (size_t)cores_of_this_process();
+    if (most > cores) most = cores;
+    if (most > MOST_THREADS) most = MOST_THREADS;
+    int num = most > 1 ? (int)most : 1, started = 0;
+    for (int i = 0; i < num; i++)
+        parts[i] = (Numbers){values, n * (size_t)i / (size_t)num, n * (size_t)(i + 1) / (size_t)num,
+                             standard_deviation, seed, stream};
+    while (started < num - 1 &&
+           pthread_create(&threads[started], NULL, fill_some, &parts[started]) == 0)
+        started++;
+    for (int i = started; i < num; i++) fill_some(&parts[i]);
+    for (int i = 0; i < started; i++) pthread_join(threads[i], NULL);
 }
 
 void random_order(int *order, int n, uint64_t seed, uint32_t stream) {

@@ -167,6 +167,13 @@ static void whole_numbers_are_summed_exactly(void **state) {
     for_all(whole_numbers);
 }
 
+// Star and tree receive 4 MiB at a time.
+static void long_vectors_are_summed_in_pieces(void **state) {
+    (void)state;
+    whole_numbers(&allreduces[0], 3, (1 << 20) + 5);
+    whole_numbers(&allreduces[3], 4, (1 << 20) + 5);
+}
+
 // Fills with normal numbers of very different sizes, and computes the sums and the sums of
 // magnitudes.
 static void write_reals(Tensor *const data[], int k, int n, double *sums, double *magnitudes) {
@@ -484,6 +491,7 @@ int main(void) {
         cmocka_unit_test(all_send_the_same_in_total),
         cmocka_unit_test(formulas_are_those_of_the_header),
         cmocka_unit_test(whole_numbers_are_summed_exactly),
+        cmocka_unit_test(long_vectors_are_summed_in_pieces),
         cmocka_unit_test(reals_are_summed_to_the_same_bits),
         cmocka_unit_test(nan_is_not_lost),
         UNLESS_SIMULATED(most_devices),

@@ -83,6 +83,13 @@ float *part_data(const Tensor *t, Part part);
 // now[i] = the point that the queue of data[i] has come to.
 void record_all(Tensor *const data[], int k, Event now[]);
 
+// For algorithms that send whole vectors: sum += from, which is on another device. It arrives a
+// piece at a time, always at the same place, and is added while the cache still has it; so a device
+// needs no room for a second vector either. `place` is for the tensor `sum`, from this step's
+// arena.
+Tensor *place_to_receive(const Tensor *sum);
+void receive_and_add(Tensor *sum, const Tensor *from, Tensor *place);
+
 Traffic allreduce_star_floats(size_t n, int k, int i);
 Traffic allreduce_sharded_floats(size_t n, int k, int i);
 Traffic allreduce_ring_floats(size_t n, int k, int i);

@@ -7,23 +7,17 @@
 //     0 ◀────────────── 4                   distance 4; then the sum goes back by the same arrows
 #include "allreduce.h"
 
-#include "../../common/autograd.h"
-
 void allreduce_tree(Tensor *const data[], int k) {
     // Only a device with an even number ever receives; the first time from its neighbour.
-    Tensor *received[MAX_DEVICES] = {NULL};
-    for (int i = 0; i + 1 < k; i += 2)
-        received[i] = arena_tensor(data[i]->device, data[i]->ndim, data[i]->shape, false);
+    Tensor *place[MAX_DEVICES] = {NULL};
+    for (int i = 0; i + 1 < k; i += 2) place[i] = place_to_receive(data[i]);
 
     // At one distance no device is in two pairs, so copies that make both sides wait hold up no
     // one.
     int distance = 1;
     for (; distance < k; distance *= 2)
-        for (int i = 0; i + distance < k; i += 2 * distance) {
-            tensor_copy(received[i], data[i + distance]);
-            launch(data[i]->device, add, .y = data[i]->data, .x = received[i]->data,
-                   .n = numel(data[i]));
-        }
+        for (int i = 0; i + distance < k; i += 2 * distance)
+            receive_and_add(data[i], data[i + distance], place[i]);
 
     for (distance /= 2; distance >= 1; distance /= 2)
         for (int i = 0; i + distance < k; i += 2 * distance)

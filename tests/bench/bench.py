@@ -14,15 +14,15 @@ lenet, resnet: a training step (forward, backward, sgd) with a minibatch of synt
     also copies it to the device's own memory; on a CPU PyTorch has no need to.
 epoch: LeNet's steps as the book's loop makes them, over all of Fashion-MNIST, with PyTorch's
     DataLoader (four workers, as in d2l) and torchvision's Dataset. In the order of the file, so
-    that both see the same minibatches. "start" is how long a program needs from its start to the
-    end of its first step.
+    that both see the same minibatches.
 
 "ratio" is the median over the rounds of our time / the other's in that round: below 1 we are
 faster. "of sgemm" compares with what a product of large matrices reaches here. "loss" must agree,
 or the two do not do the same work: then the exit status is 1. "2 devices" is our program with the
 same cores divided between two devices (allreduce "sharded"; ResNet-18 with synchronised batch norm,
 which computes what one device computes). "peak MiB" is host memory, without DataLoader's workers.
-After that: the speed of each convolution, and of allreduce.
+"start" is how long a program takes before its first step, "first" how long that one takes, which
+gets most of the memory. After that: the speed of each convolution, and of allreduce.
 
 With --device cuda all is on one GPU, first in true float32, then with TF32 on both sides; both with
 and without CUDA graphs.
@@ -227,8 +227,8 @@ class Side:
         begin = time.perf_counter()
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         text=True)
-        self.run(1)
-        self.start = time.perf_counter() - begin
+        self.first = self.run(1)
+        self.start = time.perf_counter() - begin - self.first
 
     def run(self, steps):
         """Seconds per step."""
@@ -286,12 +286,12 @@ def ratios(side, other):
 
 def print_table(sides, model, peak):
     print(f"{'':18}{'ms per step':>27}{'GFLOP/s':>9}{'of sgemm':>9}{'peak MiB':>9}{'start, s':>9}"
-          f"   loss after {model.warm_up} steps")
+          f"{'first, s':>9}   loss after {model.warm_up} steps")
     for side in sides:
         gflops = model.batch * model.flop / statistics.median(side.seconds) / 1e9
         memory = "n/a" if side.memory is None else f"{side.memory:.0f}"
         print(f"{side.name:18}{spread([1e3 * s for s in side.seconds], '.2f'):>27}{gflops:9.1f}"
-              f"{gflops / peak:9.2f}{memory:>9}{side.start:9.2f}   {side.loss:.5f}")
+              f"{gflops / peak:9.2f}{memory:>9}{side.start:9.2f}{side.first:9.2f}   {side.loss:.5f}")
     for side in sides[1:]:
         print(f"{'ratio':18}{spread(ratios(sides[0], side), '.2f'):>27}"
               f"   ours / {side.name}, round by round")
@@ -318,7 +318,7 @@ def rows_of(sides, model, peak, tf32, where):
                "share_of_sgemm": f"{gflops / peak:.3f}",
                "ours_over_this": f"{statistics.median(ratio):.3f}",
                "peak_mib": "" if side.memory is None else f"{side.memory:.0f}",
-               "start_s": f"{side.start:.2f}"}
+               "start_s": f"{side.start:.2f}", "first_step_s": f"{side.first:.2f}"}
 
 
 def cpu_model():
