@@ -97,6 +97,13 @@ static double best_of(const Layout *l, int pass) {
     return best;
 }
 
+// The system takes a while until it has spread new threads over the cores.
+static void warm_up(void) {
+    Layout l = layout_of(&LAYERS[0]);
+    for (double begin = seconds_now(); seconds_now() - begin < 0.5;) seconds_of(&l, 0);
+    layout_free(&l);
+}
+
 // OpenBLAS by itself, on as many cores.
 static double peak(void) {
     openblas_set_num_threads(num_threads());
@@ -119,6 +126,7 @@ int main(int argc, char *argv[]) {
     if (argc > 2) rounds = atoi(argv[2]);
     device = cpu_device(0);
     share_cores(&device, 1);
+    warm_up();
     printf(
         "GFLOP/s                                                  forward        dX        dW\n");
     for (int i = 0; i < NUM_LAYERS; i++) {
