@@ -556,7 +556,8 @@ void winograd_backward_weights(CpuLane *lane, const struct conv2d_backward_param
     pass.tree = tree_of(s, &pass.t);
     pass.teams = cut_group(&pass.t, s, pass.tree, lane->threads);
     pass.part = round_up((size_t)(s->M * s->C) * (size_t)(s->kernel_h * s->kernel_w));
-    size_t parts = pass.part * (size_t)pass.tree.groups, all = all_kernels(s).size;
+    bool alone = pass.tree.groups == 1 && a->beta == 0; // then its part is all of dW
+    size_t parts = alone ? 0 : pass.part * (size_t)pass.tree.groups, all = all_kernels(s).size;
     bool one_chunk = pass.t.chunk >= smaller(pass.tree.group, s->N);
     pass.own = one_chunk && all * sizeof(float) > MOST_BYTES;
     Room room = {.all = parts};
@@ -565,8 +566,9 @@ void winograd_backward_weights(CpuLane *lane, const struct conv2d_backward_param
     else
         room.team = all;
     pass.all = scratch_of(lane, &pass.t, pass.teams, room);
-    pass.parts = pass.all.U - parts;
+    pass.parts = alone ? a->dW : pass.all.U - parts;
     share_items(&pass, pass.tree.groups, backward_weights);
+    if (alone) return;
 #pragma omp parallel for num_threads(lane->threads) schedule(static)
     for (int m = 0; m < s->M; m++) add_groups(a, &pass, m);
 }
