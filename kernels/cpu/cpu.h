@@ -44,7 +44,9 @@ void cpu_kernels_init(void);
     static void name##_body(__attribute__((unused)) CpuLane *lane, const struct name##_args *a)
 
 // Compiles a function once per generation of vector units and picks the right one when the program
-// starts, so that one binary is fast on old and new machines. The loops stay plain C.
+// starts, so that one binary is fast on old and new machines. What it compiles stays portable:
+// plain loops, or vectors that the compiler cuts into those of the machine. (Only GCC can do this;
+// clang compiles for what its options say, by default the oldest machines.)
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__) &&      \
     defined(__GNUC__) && !defined(__clang__)
 #define SIMD_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))

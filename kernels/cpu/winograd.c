@@ -4,6 +4,7 @@
 #include "winograd_tiles.h"
 
 #include <cblas.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -70,7 +71,7 @@ static Tiling tiling_of(const struct conv2d_shape *s, const unsigned char *poole
 
 static void set_chunk(Tiling *t, int images) {
     t->chunk = images;
-    t->stride = round_up((size_t)(t->rows * t->cols * images));
+    t->stride = round_up((size_t)t->rows * (size_t)t->cols * (size_t)images);
 }
 
 // ---- kernels -----------------------------------------------------------------------------------
@@ -103,7 +104,8 @@ static void transform_kernel(const struct conv2d_shape *s, const float *W, Kerne
                       row_of_kernel(k, m, U));
 }
 
-// The reverse: the gradient of kernel m, for these input channels, from that of U.
+// The reverse: the gradient of kernel m, for these input channels, from that of U, which is
+// overwritten on the way.
 static void kernel_gradient(const struct conv2d_shape *s, float *dU, Kernels k, int m, float *dW) {
     size_t size = (size_t)(s->kernel_h * s->kernel_w);
     kernels_from_points(piece_of(s), row_of_kernel(k, m, dU), k.C,
@@ -159,6 +161,7 @@ typedef struct Output {
     float *images;
     const float *bias; // or NULL
     float beta;
+    unsigned char *pooled; // or NULL: goes through ReLU and pooling
 } Output;
 
 // A row of `count` pixels = (beta != 0: itself) + from + bias. What no tile covers is 0.
@@ -168,8 +171,7 @@ static void store_row(float *to, const float *from, int count, int covered, floa
     for (int w = covered; w < count; w++) to[w] = beta != 0 ? to[w] + bias : bias;
 }
 
-// From `full`, what the tiles have given of channel c, to its images; through ReLU and pooling if
-// they are pooled.
+// From `full`, what the tiles have given of channel c, to its images.
 static void store_channel(const struct conv2d_shape *s, Side side, Chunk chunk, const float *full,
                           int c, Output out, float *mine) {
     size_t size = (size_t)side.h * (size_t)side.w;
@@ -180,15 +182,15 @@ static void store_channel(const struct conv2d_shape *s, Side side, Chunk chunk, 
         size_t plane = (size_t)(chunk.first + image) * side.channels + c;
         for (int h = 0; h < side.h; h++) {
             const float *from = full + (size_t)(h + side.pad_h) * side.full_w + side.pad_w;
-            if (side.pooled)
+            if (out.pooled)
                 memcpy(mine + row_of_halves(side, h), from, sizeof(float) * (size_t)side.w);
             else
                 store_row(out.images + plane * size + (size_t)h * side.w, from, side.w,
                           h < rows ? cols : 0, bias, out.beta);
         }
-        if (side.pooled)
+        if (out.pooled)
             relu_and_pool(s, mine, bias, out.images + plane * size / 4,
-                          (unsigned char *)side.pooled + plane * size / 2);
+                          out.pooled + plane * size / 2);
     }
 }
 
@@ -199,14 +201,18 @@ static void store_channel(const struct conv2d_shape *s, Side side, Chunk chunk, 
 // all threads share a chunk, and each takes some channels of it. Such layers have so many kernels
 // that these, transformed, would go out to memory and come back. So each thread transforms a few,
 // multiplies with them while they are in its own cache, and goes on to the next few.
-
-enum { CORE_BYTES = 2 << 20, SHARED_BYTES = 10 << 20, LEAST_TILES = 48 };
-enum { ROWS_AT_ONCE = 16, COLUMNS_AT_ONCE = 32 }; // of kernels that a thread transforms
+//
+// The sizes are those that were fastest on one machine (1 MiB of cache for each core, 32 MiB for
+// all): of the transforms of a chunk that is one thread's or all threads', of the sum over a group
+// of images, and from where on the gradients of kernels are too many for that.
+enum { CORE_BYTES = 2 << 20, SHARED_BYTES = 10 << 20, GROUP_BYTES = 20 << 20 };
+enum { KERNEL_BYTES = 10 << 20 };
+enum { LEAST_TILES = 48, ROWS_AT_ONCE = 16, COLUMNS_AT_ONCE = 32 }; // for BLAS
 
 // Images whose transforms fit into that many bytes.
 static int images_in(const Tiling *t, size_t bytes) {
     size_t channels = (size_t)(t->in.channels + t->out.channels);
-    size_t image = (size_t)t->rows * (size_t)(t->cols * t->points) * channels * sizeof(float);
+    size_t image = (size_t)t->rows * (size_t)t->cols * (size_t)t->points * channels * sizeof(float);
     return image < bytes ? (int)(bytes / image) : 1;
 }
 
@@ -220,6 +226,7 @@ static int num_chunks(const Tiling *t, int N) { return (N + t->chunk - 1) / t->c
 
 typedef struct Teams {
     int teams, members; // teams with one member each, or one team
+    bool own;           // each thread transforms some kernels at a time, for itself
 } Teams;
 
 // Cuts N images into chunks as equal as can be. All this depends on the shape alone, so that BLAS
@@ -232,58 +239,65 @@ static Teams cut_images(Tiling *t, int N, int threads) {
     do turns += step;
     while (images * turns < N);
     set_chunk(t, (N + turns - 1) / turns);
-    return small ? (Teams){smaller(threads, num_chunks(t, N)), 1} : (Teams){1, threads};
+    return small ? (Teams){smaller(threads, num_chunks(t, N)), 1, .own = false}
+                 : (Teams){1, threads, .own = true};
 }
 
+// The scratch memory of a pass, in floats:
+//
+//     shared | team 0 | team 1 | ... | starts of pieces | starts of tiles
+//     of a team:    U | in | out | member 0 | member 1 | ...
+//     of a member:  the images of a channel | one more image | some kernels
 typedef struct Scratch {
+    float *shared;             // all kernels, or all parts of the gradient
     float *U, *in, *out;       // at their points: kernels, pieces of the input, tiles of the output
-    float *members;            // for each: the images of a channel, one more image, some kernels
-    int *in_start, *out_start; // where pieces and tiles start
-    size_t of_U, of_in, of_out, full, planes, per_member, per_team;
+    float *members;            // the first one's
+    int *in_start, *out_start; // where pieces and tiles start in the images of a channel
+    size_t of_U, of_in, of_out, of_team, of_member, full, planes; // floats
 } Scratch;
 
-// How many floats there are to be for all, for U of each team, and for kernels of each member.
+// How many floats are to be in `shared`, in the U of each team, and in the kernels of each member.
 typedef struct Room {
-    size_t all, team, member;
+    size_t shared, team, member;
 } Room;
 
 static Scratch scratch_of(CpuLane *lane, const Tiling *t, Teams teams, Room room) {
-    Scratch s = {.of_U = room.team, .full = round_up((size_t)t->chunk * full_size(t->in))};
+    Scratch s = {.of_U = room.team};
+    s.full = round_up((size_t)t->chunk * full_size(t->in) + 4); // tiles are read by fours
     s.of_in = (size_t)t->points * point_size(t->in.channels, t->stride);
     s.of_out = (size_t)t->points * point_size(t->out.channels, t->stride);
     s.planes = s.full + round_up((size_t)t->out.h * (size_t)t->out.w);
-    s.per_member = s.planes + room.member;
-    s.per_team = s.of_U + s.of_in + s.of_out + s.per_member * (size_t)teams.members;
-    size_t floats = room.all + s.per_team * (size_t)teams.teams + 2 * t->stride;
-    s.U = (float *)cpu_scratch(lane, sizeof(float) * floats) + room.all;
-    s.in_start = (int *)(s.U + s.per_team * (size_t)teams.teams);
+    s.of_member = s.planes + room.member;
+    s.of_team = s.of_U + s.of_in + s.of_out + s.of_member * (size_t)teams.members;
+    size_t floats = room.shared + s.of_team * (size_t)teams.teams + 2 * t->stride;
+    s.shared = cpu_scratch(lane, sizeof(float) * floats);
+    s.U = s.shared + room.shared;
+    s.in_start = (int *)(s.U + s.of_team * (size_t)teams.teams);
     s.out_start = s.in_start + t->stride;
     find_tiles(t, t->in, s.in_start);
     find_tiles(t, t->out, s.out_start);
     return s;
 }
 
-static Scratch scratch_of_team(const Scratch *all, int team) {
-    Scratch s = *all;
-    s.U += (size_t)team * s.per_team;
+static Scratch scratch_of_team(const Scratch *first, int team) {
+    Scratch s = *first;
+    s.U += (size_t)team * s.of_team;
     s.in = s.U + s.of_U, s.out = s.in + s.of_in, s.members = s.out + s.of_out;
     return s;
 }
 
 static float *planes_of_member(const Scratch *s) {
-    return s->members + s->per_member * (size_t)omp_get_thread_num();
+    return s->members + s->of_member * (size_t)omp_get_thread_num();
 }
 
 static float *kernels_of_member(const Scratch *s) { return planes_of_member(s) + s->planes; }
 
-// What one pass works with; `part` is for gradients of kernels.
+// What one pass works with; parts are those of the gradient of kernels, one for each group.
 typedef struct Pass {
     const void *args; // of the kernel
     Tiling t;
     Teams teams;
-    Scratch all;
-    float *U; // all kernels, if not `own`
-    bool own; // each thread transforms some kernels at a time
+    Scratch scratch;
     float *parts;
     size_t part;
     SumTree tree;
@@ -294,7 +308,7 @@ typedef void Work(const Pass *pass, const Scratch *scratch, int item);
 // one team there is no outer `parallel`: threads inside of one would be made anew for each item.)
 static void share_items(const Pass *pass, int items, Work *work) {
     if (pass->teams.teams == 1) {
-        Scratch scratch = scratch_of_team(&pass->all, 0);
+        Scratch scratch = scratch_of_team(&pass->scratch, 0);
         for (int item = 0; item < items; item++) {
 #pragma omp parallel num_threads(pass->teams.members)
             work(pass, &scratch, item);
@@ -303,7 +317,7 @@ static void share_items(const Pass *pass, int items, Work *work) {
     }
 #pragma omp parallel for num_threads(pass->teams.teams) schedule(static)
     for (int item = 0; item < items; item++) {
-        Scratch scratch = scratch_of_team(&pass->all, omp_get_thread_num());
+        Scratch scratch = scratch_of_team(&pass->scratch, omp_get_thread_num());
 #pragma omp parallel num_threads(1) // the only member of its team: each `omp for` is its own
         work(pass, &scratch, item);
     }
@@ -326,9 +340,10 @@ static Tiles out_tiles(const Tiling *t, const Scratch *s, Chunk chunk, int m, fl
 
 bool winograd_suits(const struct conv2d_shape *s) {
     int k = s->kernel_h, least = k == 5 ? 4 : 16; // channels from which on it is worth it
+    int most = k == 5 ? 128 : INT_MAX;            // the error grows with them: 1e-4 for 5x5 and 300
     return k == s->kernel_w && (k == 3 || k == 5) && s->stride_h == 1 && s->stride_w == 1 &&
-           s->pad_h < k && s->pad_w < k && s->C >= least && s->M >= least && s->N > 0 &&
-           s->out_h > 0 && s->out_w > 0;
+           s->pad_h < k && s->pad_w < k && s->C >= least && s->M >= least && s->C <= most &&
+           s->M <= most && s->N > 0 && s->out_h > 0 && s->out_w > 0;
 }
 
 static void transform_inputs(const struct conv2d_shape *s, const Tiling *t, const Scratch *scratch,
@@ -391,8 +406,8 @@ static Kernels some_kernels(const struct conv2d_shape *s, bool backward, int fir
 
 static void multiply_all(const struct conv2d_shape *s, const Pass *pass, const Scratch *scratch,
                          size_t tiles, const float *W, bool backward) {
-    if (!pass->own) { // the team is one thread
-        multiply(&pass->t, scratch, tiles, pass->U, all_kernels(s), backward);
+    if (!pass->teams.own) { // the team is one thread
+        multiply(&pass->t, scratch, tiles, scratch->shared, all_kernels(s), backward);
         return;
     }
     float *U = kernels_of_member(scratch);
@@ -416,7 +431,8 @@ static void forward(const Pass *pass, const Scratch *scratch, int item) {
     for (int m = 0; m < s->M; m++) {
         Tiles tiles = out_tiles(t, scratch, chunk, m, full);
         output_from_points(t->piece, &tiles);
-        store_channel(s, t->out, chunk, full, m, (Output){a->Y, a->b, 0}, full + scratch->full);
+        store_channel(s, t->out, chunk, full, m, (Output){a->Y, a->b, 0, a->pooled},
+                      full + scratch->full);
     }
 }
 
@@ -433,7 +449,7 @@ static void backward_input(const Pass *pass, const Scratch *scratch, int item) {
         Tiles tiles = in_tiles(t, scratch, chunk, c, full);
         memset(full, 0, sizeof(float) * scratch->full);
         input_gradient_from_points(t->piece, &tiles);
-        store_channel(s, t->in, chunk, full, c, (Output){a->dX, NULL, a->beta}, NULL);
+        store_channel(s, t->in, chunk, full, c, (Output){a->dX, NULL, a->beta, NULL}, NULL);
     }
 }
 
@@ -442,13 +458,11 @@ static void pass_over_images(CpuLane *lane, const struct conv2d_shape *s, const 
     Pass pass = {.args = args, .t = tiling_of(s, pooled)};
     pass.teams = cut_images(&pass.t, s->N, lane->threads);
     Kernels all = all_kernels(s), some = some_kernels(s, backward, 0, ROWS_AT_ONCE);
-    pass.own = images_of_core(&pass.t) == 0;
-    pass.all = scratch_of(lane, &pass.t, pass.teams,
-                          pass.own ? (Room){.member = some.size} : (Room){.all = all.size});
-    if (!pass.own) {
-        pass.U = pass.all.U - all.size;
+    Room room = pass.teams.own ? (Room){.member = some.size} : (Room){.shared = all.size};
+    pass.scratch = scratch_of(lane, &pass.t, pass.teams, room);
+    if (!pass.teams.own) {
 #pragma omp parallel for num_threads(lane->threads) schedule(static)
-        for (int m = 0; m < s->M; m++) transform_kernel(s, W, all, m, pass.U);
+        for (int m = 0; m < s->M; m++) transform_kernel(s, W, all, m, pass.scratch.shared);
     }
     share_items(&pass, num_chunks(&pass.t, s->N), backward ? backward_input : forward);
 }
@@ -476,14 +490,15 @@ static SumTree tree_of(const struct conv2d_shape *s, const Tiling *t) {
     return tree;
 }
 
-// Chunks of a group.
+// Chunks of a group. The sum over several of them is over all kernels.
 static Teams cut_group(Tiling *t, const struct conv2d_shape *s, SumTree tree, int threads) {
-    enum { GROUP_BYTES = 20 << 20 };
-    bool small = all_kernels(s).size * sizeof(float) < CORE_BYTES / 2 && images_of_core(t);
+    size_t bytes = all_kernels(s).size * sizeof(float);
+    bool small = bytes < CORE_BYTES / 2 && images_of_core(t);
     int most = small ? images_of_core(t) : images_in(t, GROUP_BYTES);
     int images = smaller(tree.group, s->N), chunks = (images + most - 1) / most;
     set_chunk(t, (images + chunks - 1) / chunks);
-    return small && tree.groups >= threads ? (Teams){threads, 1} : (Teams){1, threads};
+    if (small && tree.groups >= threads) return (Teams){threads, 1, .own = false};
+    return (Teams){1, threads, .own = chunks == 1 && bytes > KERNEL_BYTES};
 }
 
 // dU += out in^T at a point, for these kernels; or dU is overwritten.
@@ -533,7 +548,7 @@ static void backward_weights(const Pass *pass, const Scratch *scratch, int group
         Chunk chunk = chunk_of(t, first, end);
         transform_inputs(s, t, scratch, chunk, a->X);
         transform_output_gradients(s, t, scratch, chunk, a->dY);
-        if (pass->own)
+        if (pass->teams.own)
             gradient_of_kernels(s, pass, scratch, chunk.tiles, dW);
         else
             add_to_gradient(s, pass, scratch, chunk.tiles, first == start, first + t->chunk >= end,
@@ -550,23 +565,19 @@ static void add_groups(const struct conv2d_backward_params_args *a, const Pass *
 }
 
 void winograd_backward_weights(CpuLane *lane, const struct conv2d_backward_params_args *a) {
-    enum { MOST_BYTES = 10 << 20 };
     const struct conv2d_shape *s = &a->s;
     Pass pass = {.args = a, .t = tiling_of(s, a->pooled)};
     pass.tree = tree_of(s, &pass.t);
     pass.teams = cut_group(&pass.t, s, pass.tree, lane->threads);
-    pass.part = round_up((size_t)(s->M * s->C) * (size_t)(s->kernel_h * s->kernel_w));
+    pass.part = round_up((size_t)s->M * (size_t)s->C * (size_t)s->kernel_h * (size_t)s->kernel_w);
     bool alone = pass.tree.groups == 1 && a->beta == 0; // then its part is all of dW
-    size_t parts = alone ? 0 : pass.part * (size_t)pass.tree.groups, all = all_kernels(s).size;
-    bool one_chunk = pass.t.chunk >= smaller(pass.tree.group, s->N);
-    pass.own = one_chunk && all * sizeof(float) > MOST_BYTES;
-    Room room = {.all = parts};
-    if (pass.own)
+    Room room = {.shared = alone ? 0 : pass.part * (size_t)pass.tree.groups};
+    if (pass.teams.own)
         room.member = some_kernels(s, true, 0, COLUMNS_AT_ONCE).size;
     else
-        room.team = all;
-    pass.all = scratch_of(lane, &pass.t, pass.teams, room);
-    pass.parts = alone ? a->dW : pass.all.U - parts;
+        room.team = all_kernels(s).size;
+    pass.scratch = scratch_of(lane, &pass.t, pass.teams, room);
+    pass.parts = alone ? a->dW : pass.scratch.shared;
     share_items(&pass, pass.tree.groups, backward_weights);
     if (alone) return;
 #pragma omp parallel for num_threads(lane->threads) schedule(static)

@@ -1,6 +1,6 @@
 // winograd.h: convolutions with kernels of 3x3 or 5x5 and stride 1, the most common ones, by the
 // method of Winograd (1980): Lavin & Gray, "Fast algorithms for convolutional neural networks",
-// 2016, there F(4x4,3x3) and F(4x4,5x5).
+// 2016; F(4x4,3x3) and F(4x4,5x5) in their notation.
 //
 // The defect that it mends: as a matrix product, a convolution multiplies each pixel with 9 or 25
 // weights for each output channel, and BLAS already does that at nearly the speed of the machine.
@@ -13,7 +13,7 @@
 
 #include "cpu.h"
 
-// Whether it can be used, and is worth it: from 16 channels on, in and out; for 5x5 from 4.
+// Whether it can be used, and is worth it: from 16 channels on, in and out; for 5x5 from 4 to 128.
 bool winograd_suits(const struct conv2d_shape *s);
 
 // As the kernels of these names; backward_weights writes dW alone.

@@ -178,19 +178,21 @@ INLINE void kernel_gradients_at(const Points *at, Row row, int n, float *kernels
     scatter_kernels(row, k * k, n, kernels);
 }
 
-SIMD_CLONES void input_to_points(int piece, const Tiles *t) { WITH_POINTS(piece, input_at(at, t)); }
+SIMD_CLONES void input_to_points(int piece, const Tiles *t) {
+    WITH_POINTS(at, piece, input_at(at, t));
+}
 SIMD_CLONES void output_gradient_to_points(int piece, const Tiles *t) {
-    WITH_POINTS(piece, output_gradient_at(at, t));
+    WITH_POINTS(at, piece, output_gradient_at(at, t));
 }
 SIMD_CLONES void output_from_points(int piece, const Tiles *t) {
-    WITH_POINTS(piece, output_at(at, t));
+    WITH_POINTS(at, piece, output_at(at, t));
 }
 SIMD_CLONES void input_gradient_from_points(int piece, const Tiles *t) {
-    WITH_POINTS(piece, input_gradient_at(at, t));
+    WITH_POINTS(at, piece, input_gradient_at(at, t));
 }
 SIMD_CLONES void kernels_to_points(int piece, const float *kernels, int n, Row row) {
-    WITH_POINTS(piece, kernels_at(at, kernels, n, row));
+    WITH_POINTS(at, piece, kernels_at(at, kernels, n, row));
 }
 SIMD_CLONES void kernels_from_points(int piece, Row row, int n, float *kernels) {
-    WITH_POINTS(piece, kernel_gradients_at(at, row, n, kernels));
+    WITH_POINTS(at, piece, kernel_gradients_at(at, row, n, kernels));
 }

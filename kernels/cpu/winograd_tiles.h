@@ -9,7 +9,8 @@ enum { TILE = 4 };   // output pixels of a tile's side
 enum { LANES = 16 }; // tiles, or kernels, that are transformed at once
 
 // At each point there is a matrix. One row of all of them: number i at point p is
-// first[p * point + i]. It has room for a multiple of LANES.
+// first[p * point + i]. It has room for a multiple of LANES numbers; `first` is aligned to LANES
+// floats, and `point` is a multiple of LANES.
 typedef struct Row {
     float *first;
     size_t point;
@@ -21,7 +22,7 @@ typedef struct Tiles {
     float *pixels;
     int width; // from pixel to pixel in a column
     const int *start;
-    size_t n;
+    size_t n; // tiles
     Row row;
 } Tiles;
 
