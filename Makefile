@@ -303,7 +303,7 @@ sanitize-cuda: report
 	done; done
 
 bench: report
-	+@$(MAKE_PARALLEL) test-programs
+	+@$(MAKE_PARALLEL) wanted WANTED='$(BENCHES) $(filter $(BUILD)/05_%,$(PROGRAMS))'
 	@python=build/torch/bin/python; test -x $$python || python=python3; $$python tests/bench/bench.py $(ARGS)
 
 plots:

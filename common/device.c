@@ -34,7 +34,7 @@ static int cores_of_this_container(void) {
     return limited && quota / period < MAX_CORES ? (int)((quota + period - 1) / period) : MAX_CORES;
 }
 
-int cores_of_this_process(void) {
+static int cores_of_this_process(void) {
     cpu_set_t set;
     int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
                                                             : (int)sysconf(_SC_NPROCESSORS_ONLN);
@@ -71,6 +71,8 @@ int num_threads(void) {
     choose_if_nobody_did();
     return system_.threads;
 }
+
+int num_host_threads(void) { return system_.chosen ? system_.threads : cores_of_this_process(); }
 
 static Device *open_device(int id, const Backend *backend, int number) {
     CHECK(number >= 0 && number < MAX_DEVICES, "a program may use devices 0 to 63");

@@ -41,8 +41,9 @@ int num_gpus(void);
 
 // The number of cores that the CPU devices share.
 int num_threads(void);
-// The number of cores that this process may use, which is how many they share if nobody says so.
-int cores_of_this_process(void);
+// The same for the host's own work; before devices_init() it is what that takes if nobody says
+// more.
+int num_host_threads(void);
 
 // Device i of 0..MAX_DEVICES-1, opened on first use and kept: GPU i if there is one, else as the
 // head of this file says.

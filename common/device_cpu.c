@@ -38,16 +38,34 @@ typedef struct Queue {
     const Device *device;
     Task tasks[QUEUE_LENGTH]; // a ring: task number t is at t % QUEUE_LENGTH
     uint64_t submitted, completed;
+    uint64_t awaited; // the lowest ticket that somebody waits for
     pthread_mutex_t mutex;
-    pthread_cond_t work, progress; // "there is a task", "one more is completed"
+    pthread_cond_t work, progress; // "there is a task", "what was awaited is completed"
     pthread_t thread;
     CpuLane lane;
     double slowdown, owed; // see device_set_slowdown(); seconds that are still to be slept
 } Queue;
 
+#define NOBODY_WAITS UINT64_MAX
+
+// With the mutex locked. The worker wakes nobody before a ticket that is awaited: to wake the host
+// after each task, only to see that it was not the last one, costs as much as a small kernel.
+static void await(Queue *queue, uint64_t ticket) {
+    while (queue->completed < ticket) {
+        if (ticket < queue->awaited) queue->awaited = ticket;
+        pthread_cond_wait(&queue->progress, &queue->mutex);
+    }
+}
+
+static void complete_one(Queue *queue) {
+    if (++queue->completed < queue->awaited) return;
+    queue->awaited = NOBODY_WAITS; // who waits for more will say so
+    pthread_cond_broadcast(&queue->progress);
+}
+
 static void wait_until_completed(Queue *queue, uint64_t ticket) {
     pthread_mutex_lock(&queue->mutex);
-    while (queue->completed < ticket) pthread_cond_wait(&queue->progress, &queue->mutex);
+    await(queue, ticket);
     pthread_mutex_unlock(&queue->mutex);
 }
 
@@ -101,8 +119,7 @@ static void *worker(void *argument) {
         more = task->kind != TASK_EXIT;
 
         pthread_mutex_lock(&queue->mutex);
-        queue->completed++;
-        pthread_cond_broadcast(&queue->progress);
+        complete_one(queue);
         pthread_mutex_unlock(&queue->mutex);
     }
     return NULL;
@@ -111,8 +128,8 @@ static void *worker(void *argument) {
 static void submit(Device *device, const Task *task) {
     Queue *queue = device->queue;
     pthread_mutex_lock(&queue->mutex);
-    while (queue->submitted - queue->completed == QUEUE_LENGTH)
-        pthread_cond_wait(&queue->progress, &queue->mutex);
+    if (queue->submitted - queue->completed == QUEUE_LENGTH)
+        await(queue, queue->submitted - QUEUE_LENGTH / 2); // not for one place: that is soon taken
     queue->tasks[queue->submitted++ % QUEUE_LENGTH] = *task;
     pthread_cond_signal(&queue->work);
     pthread_mutex_unlock(&queue->mutex);
@@ -135,6 +152,7 @@ static void *cpu_open(Device *device) {
     pthread_once(&once, cpu_kernels_init);
     Queue *queue = xcalloc(1, sizeof *queue);
     queue->device = device;
+    queue->awaited = NOBODY_WAITS;
     pthread_mutex_init(&queue->mutex, NULL);
     pthread_cond_init(&queue->work, NULL);
     pthread_cond_init(&queue->progress, NULL);

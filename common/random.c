@@ -64,7 +64,7 @@ void fill_normal(float *values, size_t n, double standard_deviation, uint64_t se
     enum { MOST_THREADS = 64, WORTH_A_THREAD = 1 << 16 };
     pthread_t threads[MOST_THREADS];
     Numbers parts[MOST_THREADS];
-    size_t most = n / WORTH_A_THREAD, cores = (size_t)cores_of_this_process();
+    size_t most = n / WORTH_A_THREAD, cores = (size_t)num_host_threads();
     if (most > cores) most = cores;
     if (most > MOST_THREADS) most = MOST_THREADS;
     int num = most > 1 ? (int)most : 1, started = 0;

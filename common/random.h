@@ -16,7 +16,8 @@ double random_uniform(uint64_t seed, uint32_t stream, uint64_t index); // in (0,
 double random_normal(uint64_t seed, uint32_t stream,
                      uint64_t index); // mean 0, standard deviation 1
 
-// values[i] = standard_deviation * random_normal(seed, stream, i), by all cores of this process.
+// values[i] = standard_deviation * random_normal(seed, stream, i), by all cores that the CPU
+// devices share.
 void fill_normal(float *values, size_t n, double standard_deviation, uint64_t seed,
                  uint32_t stream);
 // A random order of 0..n-1 (Fisher-Yates).

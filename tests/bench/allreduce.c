@@ -1,12 +1,12 @@
 // allreduce.c: how near the allreduce algorithms of chapter 2 come to the speed of memory.
 //
-//     build/bench_allreduce [devices [MB [rounds [threads]]]]      (4 devices, 64 MB each, 9
-//     rounds)
+//     build/bench_allreduce [devices [MB [rounds [threads]]]]    (4 devices, 64 MB each, 9 rounds)
 //
 // On CPU devices all memory is one, so what an algorithm moves costs what memcpy needs for as many
 // bytes: no algorithm that moves them can be faster. In each round, each algorithm runs once, and
-// the same devices copy just as many bytes from one place of their own to another. The share is
-// memcpy's time / allreduce's, the median over the rounds; the additions are not counted as work.
+// the devices copy as many bytes in all, an equal share each, from one place of their own to
+// another. The share is memcpy's time / allreduce's, the median over the rounds; the additions are
+// not counted as work.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -30,13 +30,20 @@ static double seconds_of_allreduce(const Allreduce *algorithm) {
     return seconds_now() - begin;
 }
 
-// Each device copies what it receives in the algorithm, a piece at a time.
+// What all devices receive in the algorithm.
+static size_t floats_moved(const Allreduce *algorithm) {
+    size_t floats = 0;
+    for (int i = 0; i < k; i++) floats += algorithm->floats(numel(data[0]), k, i).received;
+    return floats;
+}
+
+// Each device copies an equal share of that, a piece at a time.
 static double seconds_of_copies(const Allreduce *algorithm, Tensor *const from[],
                                 Tensor *const to[]) {
-    size_t n = numel(data[0]);
+    size_t n = numel(data[0]), share = floats_moved(algorithm) / (size_t)k;
     double begin = seconds_now();
     for (int i = 0; i < k; i++)
-        for (size_t left = algorithm->floats(n, k, i).received, piece; left > 0; left -= piece) {
+        for (size_t left = share, piece; left > 0; left -= piece) {
             piece = left < n ? left : n;
             device_copy(devices[i], to[i]->data, devices[i], from[i]->data, piece * sizeof(float));
         }
@@ -50,9 +57,7 @@ static int ascending(const void *a, const void *b) {
 }
 
 static void print_line(const Allreduce *algorithm, double *seconds, double *shares, int rounds) {
-    double moved = 0;
-    for (int i = 0; i < k; i++)
-        moved += (double)allreduce_bytes(algorithm, numel(data[0]), k, i).received;
+    double moved = (double)(floats_moved(algorithm) * sizeof(float));
     qsort(seconds, (size_t)rounds, sizeof(double), ascending);
     qsort(shares, (size_t)rounds, sizeof(double), ascending);
     printf("%-10s%8.0f%10.1f%10.1f     %.2f [%.2f .. %.2f]\n", algorithm->name, moved / 1e6,
@@ -65,7 +70,8 @@ int main(int argc, char *argv[]) {
     k = argc > 1 ? atoi(argv[1]) : 4;
     double megabytes = argc > 2 ? atof(argv[2]) : 64;
     int rounds = argc > 3 ? atoi(argv[3]) : 9;
-    if (k < 1 || k > MAX_DEVICES || megabytes <= 0 || rounds < 1 || rounds > MOST_ROUNDS)
+    if (k < 2 || k > MAX_DEVICES || !(megabytes >= 1 && megabytes <= 4096) || rounds < 1 ||
+        rounds > MOST_ROUNDS)
         die("bench_allreduce [devices [MB [rounds [threads]]]]", "these numbers make no sense");
     devices_init(BACKEND_CPU, argc > 4 ? atoi(argv[4]) : 0);
     Tensor *from[MAX_DEVICES], *to[MAX_DEVICES];

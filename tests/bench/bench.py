@@ -18,11 +18,12 @@ epoch: LeNet's steps as the book's loop makes them, over all of Fashion-MNIST, w
 
 "ratio" is the median over the rounds of our time / the other's in that round: below 1 we are
 faster. "of sgemm" compares with what a product of large matrices reaches here. "loss" must agree,
-or the two do not do the same work: then the exit status is 1. "2 devices" is our program with the
-same cores divided between two devices (allreduce "sharded"; ResNet-18 with synchronised batch norm,
-which computes what one device computes). "peak MiB" is host memory, without DataLoader's workers.
-"start" is how long a program takes before its first step, "first" how long that one takes, which
-gets most of the memory. After that: the speed of each convolution, and of allreduce.
+or the two do not do the same work: then the exit status is 1. "ours, 2 devices" has the same cores
+divided between two devices (allreduce "sharded"; ResNet-18 with synchronised batch norm, which
+computes what one device computes); what else the machine does disturbs it more than the others.
+"peak MiB" is host memory, without DataLoader's workers. "start" is how long a program takes before
+its first step, "first" how long that one takes, which gets most of the memory. After that: the
+speed of each convolution, and of allreduce.
 
 With --device cuda all is on one GPU, first in true float32, then with TF32 on both sides; both with
 and without CUDA graphs.
@@ -285,26 +286,37 @@ def ratios(side, other):
 
 
 def print_table(sides, model, peak):
-    print(f"{'':18}{'ms per step':>27}{'GFLOP/s':>9}{'of sgemm':>9}{'peak MiB':>9}{'start, s':>9}"
-          f"{'first, s':>9}   loss after {model.warm_up} steps")
+    print(f"{'':18}{'ms per step':>27}{'GFLOP/s':>10}{'of sgemm':>11}{'peak MiB':>11}{'start, s':>11}"
+          f"{'first, s':>11}   loss after {model.warm_up} steps")
     for side in sides:
         gflops = model.batch * model.flop / statistics.median(side.seconds) / 1e9
         memory = "n/a" if side.memory is None else f"{side.memory:.0f}"
-        print(f"{side.name:18}{spread([1e3 * s for s in side.seconds], '.2f'):>27}{gflops:9.1f}"
-              f"{gflops / peak:9.2f}{memory:>9}{side.start:9.2f}{side.first:9.2f}   {side.loss:.5f}")
+        print(f"{side.name:18}{spread([1e3 * s for s in side.seconds], '.2f'):>27}{gflops:10.1f}"
+              f"{gflops / peak:11.2f}{memory:>11}{side.start:11.2f}{side.first:11.2f}   {side.loss:.5f}")
     for side in sides[1:]:
-        print(f"{'ratio':18}{spread(ratios(sides[0], side), '.2f'):>27}"
-              f"   ours / {side.name}, round by round")
+        ratio = ratios(sides[0], side)
+        print(f"{'ratio':18}{spread(ratio, '.2f'):>27}   {sides[0].name} / {side.name}, round by round: "
+              f"{1 / statistics.median(ratio):.2f} times as fast")
 
 
-def write_csv(rows, path):
-    """Appends, so that one file may hold several machines."""
-    new = not os.path.exists(path)
+FIELDS = ("date", "device", "driver", "toolkit", "pytorch", "threads", "model", "batch", "tf32", "side",
+          "ms", "min_ms", "max_ms", "gflops", "share_of_sgemm", "ours_over_this", "peak_mib", "start_s",
+          "first_step_s")
+
+
+def open_csv(path):
+    """A file with these fields, or a new one. Rows are appended, so that it may hold several machines."""
+    if not os.path.exists(path):
+        with open(path, "w", newline="") as file:
+            csv.DictWriter(file, FIELDS).writeheader()
+    with open(path, newline="") as file:
+        if next(csv.reader(file), None) != list(FIELDS):
+            sys.exit(f"bench.py: {path} has other columns\nhint: name a new file")
+
+
+def append_csv(rows, path):
     with open(path, "a", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=rows[0].keys())
-        if new:
-            writer.writeheader()
-        writer.writerows(rows)
+        csv.DictWriter(file, FIELDS).writerows(rows)
 
 
 def rows_of(sides, model, peak, tf32, where):
@@ -352,7 +364,7 @@ MODELS = [
     Model("lenet", "LeNet training step", 256, LENET_FLOP, 10, 10, 15, 1e-4),
     Model("epoch", "LeNet, an epoch with its data", 256, LENET_FLOP, 235, 10, 3, 1e-4),
     # Batch norm makes rounding grow from step to step: after two the losses agree less.
-    Model("resnet", "ResNet-18 training step", 64, resnet_flop(), 1, 2, 9, 1e-3),
+    Model("resnet", "ResNet-18 training step", 64, resnet_flop(), 1, 2, 15, 1e-3),
 ]
 GPU_MODELS = [
     Model("lenet", "LeNet training step", 256, LENET_FLOP, 200, 20, 9, 1e-4),
@@ -370,7 +382,7 @@ class Flags(argparse.Namespace):
 def parse_flags():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, default=cores(), help="for each side (all cores)")
-    parser.add_argument("--rounds", type=int, help="(15 for LeNet, 9 for ResNet-18, 3 epochs)")
+    parser.add_argument("--rounds", type=int, help="(15, and 3 epochs)")
     parser.add_argument("--pause", type=float, default=0.2, help="seconds before each turn (0.2)")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--only", choices=[*(model.name for model in MODELS), "kernels"])
@@ -398,7 +410,7 @@ def sides_of(model, flags, with_torch):
         if model.name == "lenet":
             yield Side("ours, no graph", [*ours, "--no-graph"])
     elif model.name != "epoch" and flags.threads > 1:
-        yield Side("2 devices", [*ours, "--devices", "2"])
+        yield Side("ours, 2 devices", [*ours, "--devices", "2"])
 
 
 def sgemm_peak(flags):
@@ -409,6 +421,12 @@ def sgemm_peak(flags):
     flop = side.loss                            # here its second figure is that
     side.quit()
     return flop / seconds / 1e9
+
+
+LEGEND = """
+ratio: below 1, ours takes less time. of sgemm: GFLOP/s next to those of a product of large matrices; it
+may be above 1, because Winograd's method needs fewer multiplications than are counted. peak MiB: memory.
+start: seconds before the first step. first: seconds of the first step, which gets most of the memory."""
 
 
 def measure_models(models, flags, with_torch, where):
@@ -423,7 +441,7 @@ def measure_models(models, flags, with_torch, where):
                   "median [min .. max]")
             print_table(sides, model, peak)
             if flags.csv:
-                write_csv(list(rows_of(sides, model, peak, flags.tf32, where)), flags.csv)
+                append_csv(rows_of(sides, model, peak, flags.tf32, where), flags.csv)
 
 
 def run_on_cpu(flags, torch):
@@ -438,6 +456,7 @@ def run_on_cpu(flags, torch):
         unpack_fashion_mnist()
     if flags.only != "kernels":
         measure_models(models, flags, torch, where)
+        print(LEGEND)
     if flags.only in (None, "kernels"):
         print()
         subprocess.run([f"{flags.build}/bench_conv", str(flags.threads)], check=True)
@@ -453,6 +472,7 @@ def run_on_gpu(flags, torch):
     print(f"{name}; driver {driver}; PyTorch {torch or 'not installed'} with CUDA {toolkit}")
     for flags.tf32 in (False, True):
         measure_models(GPU_MODELS, flags, torch, where)
+    print(LEGEND)
 
 
 def main():
@@ -463,6 +483,8 @@ def main():
     if not os.access(f"{flags.build}/bench_step", os.X_OK):
         sys.exit(f"bench.py: no program {flags.build}/bench_step\n"
                  "hint: make it first, and run this from the project's folder")
+    if flags.csv:
+        open_csv(flags.csv)
     torch = version_of("torch.__version__", "torch, torchvision, numpy")
     if not torch:
         print("No torch, torchvision and numpy here, so ours alone. To get them: python3 -m venv "

@@ -122,26 +122,34 @@ static double peak(void) {
 
 int main(int argc, char *argv[]) {
     set_program_name(argv[0]);
-    devices_init(BACKEND_CPU, argc > 1 ? atoi(argv[1]) : 0);
+    int threads = argc > 1 ? atoi(argv[1]) : 0;
     if (argc > 2) rounds = atoi(argv[2]);
+    if (threads < (argc > 1) || rounds < 1)
+        die("bench_conv [threads [rounds]]", "these numbers make no sense");
+    devices_init(BACKEND_CPU, threads);
     device = cpu_device(0);
     share_cores(&device, 1);
     warm_up();
-    printf(
-        "GFLOP/s                                                  forward        dX        dW\n");
+    printf("convolutions, GFLOP/s: the best of %d rounds\n", rounds);
+    printf("%-50s%10s%10s%10s\n", "", "forward", "dX", "dW");
     for (int i = 0; i < NUM_LAYERS; i++) {
         const Layer *l = &LAYERS[i];
         Layout layout = layout_of(l);
         double flop =
             2.0 * l->N * l->M * l->C * l->kernel * l->kernel * layout.s.out_h * layout.s.out_w;
-        printf("%-18s %3d x (%d,%d,%d) -> (%d,%d,%d)%*s", l->name, l->N, l->C, l->H, l->H, l->M,
-               layout.s.out_h, layout.s.out_w, 4, "");
+        char shapes[40];
+        snprintf(shapes, sizeof shapes, "%d x (%d,%d,%d) -> (%d,%d,%d)", l->N, l->C, l->H, l->H,
+                 l->M, layout.s.out_h, layout.s.out_w);
+        printf("%-16s%-34s", l->name, shapes);
         for (int pass = 0; pass < PASSES; pass++)
             printf("%10.0f", flop / best_of(&layout, pass) / 1e9);
         printf("\n");
         layout_free(&layout);
     }
-    printf("a product of %d x %d matrices: %.0f\n", SIDE, SIDE, peak());
+    printf("A product of %d x %d matrices: %.0f. What is above that needs fewer multiplications\n"
+           "than the plain sums that are counted (3x3 and 5x5 with stride 1: Winograd's method).\n"
+           "dX, dW: the gradients of the input and of the weights.\n",
+           SIDE, SIDE, peak());
     devices_close();
     return 0;
 }
