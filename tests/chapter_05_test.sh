@@ -12,8 +12,8 @@ verdict() { # STATUS NAME
     echo "not ok $tests - $2"
     sed 's/^/# /' "$out/log" "$out/error"
 }
-images=48 killed_with="averaged local"
-case $build in *asan) images=32 killed_with=local ;; esac # there a step takes seconds
+images=48 ways="local rank0 averaged sync" killed_with="averaged local"
+case $build in *asan) images=32 ways="averaged sync" killed_with=local ;; esac # there a step takes seconds
 small="--backend cpu --train-size $images --test-size 20 --batch-size 16 --lr 0.02"
 train() { # FLAGS: a small training
     "$program" $small --out "$out" "$@" >"$out/log" 2>"$out/error" </dev/null
@@ -47,7 +47,7 @@ verdict $? "the figures of the curves"
 verdict $? "the picture of the curves"
 
 # Ways to treat batch norm's statistics: each trains, says which it is, and is repeated to the bit.
-for bn in local rank0 averaged sync; do
+for bn in $ways; do
     train --devices 2 --epochs 1 --bn $bn --save "$out/$bn.safetensors" &&
         grep -q "batch norm's statistics: $bn" "$out/log" && [ -s "$out/$bn.safetensors" ]
     verdict $? "--bn $bn"
