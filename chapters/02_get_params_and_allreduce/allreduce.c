@@ -80,20 +80,21 @@ void record_all(Tensor *const data[], int k, Event now[]) {
     for (int i = 0; i < k; i++) now[i] = device_record(data[i]->device);
 }
 
+enum { PIECE = 1 << 20 }; // floats: 4 MiB, so that starting a transfer is not what takes time
+
 Tensor *place_to_receive(const Tensor *sum) {
-    enum { PIECE = 1 << 20 }; // floats: 4 MiB, so that starting a transfer is not what takes time
     size_t n = numel(sum);
     return arena_tensor(sum->device, 1, (int[]){n < PIECE ? (int)n : PIECE}, false);
 }
 
-void receive_and_add(Tensor *sum, const Tensor *from, Tensor *place) {
-    Event ready = device_record(from->device);
-    for (size_t first = 0, n = numel(sum), count; first < n; first += count) {
-        Part part = {first, n - first < numel(place) ? n - first : numel(place)};
-        count = part.count;
-        device_copy_after(ready, sum->device, place->data, part_data(from, part),
-                          count * sizeof(float));
-        launch(sum->device, add, .y = part_data(sum, part), .x = place->data, .n = count);
-    }
-    device_wait(from->device, device_record(sum->device)); // then it may be overwritten
+bool next_piece(const Tensor *t, Part *piece) {
+    size_t n = numel(t), first = piece->first + piece->count;
+    *piece = (Part){first, n - first < PIECE ? n - first : PIECE};
+    return piece->count > 0;
+}
+
+void receive_and_add(Tensor *sum, const Tensor *from, Event ready, Part piece, Tensor *place) {
+    device_copy_after(ready, sum->device, place->data, part_data(from, piece),
+                      piece.count * sizeof(float));
+    launch(sum->device, add, .y = part_data(sum, piece), .x = place->data, .n = piece.count);
 }

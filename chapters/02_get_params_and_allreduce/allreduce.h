@@ -83,12 +83,13 @@ float *part_data(const Tensor *t, Part part);
 // now[i] = the point that the queue of data[i] has come to.
 void record_all(Tensor *const data[], int k, Event now[]);
 
-// For algorithms that send whole vectors: sum += from, which is on another device. It arrives a
-// piece at a time, always at the same place, and is added while the cache still has it; so a device
-// needs no room for a second vector either. `place` is for the tensor `sum`, from this step's
-// arena.
+// For algorithms that send whole vectors, a piece of at most 4 MiB at a time. Each piece arrives at
+// the same place and is added while the cache still has it, and a device needs no room for a second
+// vector. The place is in this step's arena. The first piece comes after {0, 0}; false: there are
+// no more. sum += from, in that piece, once `from` is ready.
 Tensor *place_to_receive(const Tensor *sum);
-void receive_and_add(Tensor *sum, const Tensor *from, Tensor *place);
+bool next_piece(const Tensor *t, Part *piece);
+void receive_and_add(Tensor *sum, const Tensor *from, Event ready, Part piece, Tensor *place);
 
 Traffic allreduce_star_floats(size_t n, int k, int i);
 Traffic allreduce_sharded_floats(size_t n, int k, int i);

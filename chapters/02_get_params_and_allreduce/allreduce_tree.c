@@ -7,6 +7,13 @@
 //     0 ◀────────────── 4                   distance 4; then the sum goes back by the same arrows
 #include "allreduce.h"
 
+static void add_whole(Tensor *sum, const Tensor *from, Tensor *place) {
+    Event ready = device_record(from->device);
+    for (Part piece = {0, 0}; next_piece(sum, &piece);)
+        receive_and_add(sum, from, ready, piece, place);
+    device_wait(from->device, device_record(sum->device)); // then it may be overwritten
+}
+
 void allreduce_tree(Tensor *const data[], int k) {
     // Only a device with an even number ever receives; the first time from its neighbour.
     Tensor *place[MAX_DEVICES] = {NULL};
@@ -17,7 +24,7 @@ void allreduce_tree(Tensor *const data[], int k) {
     int distance = 1;
     for (; distance < k; distance *= 2)
         for (int i = 0; i + distance < k; i += 2 * distance)
-            receive_and_add(data[i], data[i + distance], place[i]);
+            add_whole(data[i], data[i + distance], place[i]);
 
     for (distance /= 2; distance >= 1; distance /= 2)
         for (int i = 0; i + distance < k; i += 2 * distance)
