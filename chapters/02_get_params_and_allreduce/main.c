@@ -357,6 +357,8 @@ static void predict(void) {
         printf(" %s %.0f ms%s", allreduces[a].name, 1e3 * transfer * allreduces[a].steps(k),
                a + 1 < NUM_ALLREDUCES ? "," : "\n");
     }
+    printf("  The star's is for one step after the other. Our star sends the sum back while the\n"
+           "  rest still comes in; links that do both at once then need half of that.\n");
 }
 
 // ## Time
