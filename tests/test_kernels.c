@@ -473,7 +473,7 @@ static void for_each_conv(Device *device, CheckConv *check_one) {
     for (uint64_t seed = 0; seed < 200; seed++)
         check_random_conv(device, check_one, seed, (int[]){0, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0},
                           (int[]){5, 4, 12, 12, 5, 5, 5, 3, 3, 3, 3});
-    for (uint64_t seed = 0; seed < WINOGRADS; seed++) { // on CPUs, Winograd's method
+    for (int seed = 0; seed < WINOGRADS; seed++) { // on CPUs, Winograd's method
         check_random_conv(device, check_one, seed, (int[]){1, 16, 1, 1, 16, 3, 3, 1, 1, 0, 0},
                           (int[]){6, 50, 13, 13, 50, 1, 1, 1, 1, 3, 3});
         check_random_conv(device, check_one, seed, (int[]){1, 4, 1, 1, 4, 5, 5, 1, 1, 0, 0},
