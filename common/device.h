@@ -41,8 +41,7 @@ int num_gpus(void);
 
 // The number of cores that the CPU devices share.
 int num_threads(void);
-// The same for the host's own work; before devices_init() it is what that takes if nobody says
-// more.
+// How many the host's own work may use: as many, but asking does not choose a kind of devices.
 int num_host_threads(void);
 
 // Device i of 0..MAX_DEVICES-1, opened on first use and kept: GPU i if there is one, else as the

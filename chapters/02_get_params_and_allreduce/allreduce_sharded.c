@@ -1,6 +1,6 @@
 // allreduce_sharded.c: each device is the hub of one part of the vector. What is wrong with the
-// star: while device 0 receives and adds, all other devices, and the links between them, have
-// nothing to do.
+// star: device 0 makes all additions, and every byte goes through its link; the links between the
+// others have nothing to do.
 //
 //     reduce-scatter: device j receives part j from all others and adds up
 //     all-gather:     each device collects the other k-1 sums from their owners

@@ -79,8 +79,7 @@ static void check_k(const Dataset *data, int k, int b) {
     for (int i = 0; i < k; i++) {
         float *expected = replica_values(&one, 0), *came = replica_values(&many, i);
         double difference = relative_difference(came, expected, start, replica_numel());
-        // Rounding may put a pixel near zero on the other side of ReLU, which training makes more
-        // of.
+        // Not less: rounding may put a pixel that is nearly zero on the other side of ReLU.
         EXPECT(difference <= 1e-2,
                "k = %d, b = %d: after %d epochs the parameters of device %d are not those of one "
                "device with minibatches of %d (they differ by %g of the change)",
