@@ -15,11 +15,14 @@ trap 'rm -rf "$work"' EXIT
 config= report= packages= missing=
 found() { report="$report#! ✓ $1
 "; }
-lacking() { # what, packages, required for (build, test or nothing)
+lacking() { # what, packages, whether all needs it ("required" or nothing)
     report="$report#! ✗ $1
 "
-    packages="$packages $2"
-    [ -n "${3:-}" ] && missing="$missing $2"
+    for lacked in $2; do
+        case " $packages " in *" $lacked "*) ;; *) packages="$packages $lacked" ;; esac
+        [ -z "${3:-}" ] && continue
+        case " $missing " in *" $lacked "*) ;; *) missing="$missing $lacked" ;; esac
+    done
 }
 set_variable() { config="$config$1 := $2
 "; }
@@ -47,13 +50,36 @@ library() {
 
 # ---- what every chapter needs --------------------------------------------------------------------
 
-if compiles 'int main(void) { return 0; }'; then
+# A compiler's package has its name (gcc-11, clang-16), that of cc is gcc.
+compiler=gcc
+for word in $CC; do
+    case $word in
+    -* | *=* | ccache | */ccache) continue ;;
+    cc | */cc | c99 | */c99 | *[!a-zA-Z0-9/.+-]*) ;;
+    *) compiler=${word##*/} ;;
+    esac
+    break
+done
+# gcc brings its OpenMP along; clang's is a package of its own, which must be of clang's version.
+version=$(echo __clang_major__ | $CC -E -P -x c - 2>/dev/null | tail -n 1)
+case $version:$compiler in
+[0-9]*) openmp=libomp-${version%%[!0-9]*}-dev ;; # CC is a clang that works
+:clang) openmp=libomp-dev ;;
+:clang-*) openmp=libomp-${compiler#clang-}-dev ;;
+*) openmp=$compiler ;;
+esac
+
+empty='int main(void) { return 0; }'
+if compiles "$empty"; then
     found "compiler: $($CC --version | head -n 1)"
-else
-    lacking "compiler (packages gcc libc6-dev)" "gcc libc6-dev" required
-fi
-library "OpenMP" OPENMP gcc openmp '#include <omp.h>
+    library "OpenMP" OPENMP "$openmp" openmp '#include <omp.h>
 int main(void) { return omp_get_max_threads() < 1; }' "-fopenmp"
+else
+    needed=$(printf '%s\n' "$compiler" libc6-dev "$openmp" | awk '!seen[$0]++' | tr '\n' ' ')
+    lacking "compiler $CC (packages ${needed% })" "$needed" required
+    # Another compiler finds the libraries as well.
+    for CC in cc gcc clang; do compiles "$empty" && break; done
+fi
 library "BLAS: OpenBLAS with CBLAS" BLAS libopenblas-dev openblas '#include <cblas.h>
 int main(void) { openblas_set_num_threads(1); float x = 1; return cblas_sdot(1, &x, 1, &x, 1) < 0; }' "-lopenblas"
 library "zlib" ZLIB zlib1g-dev zlib '#include <zlib.h>

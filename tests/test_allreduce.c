@@ -389,7 +389,7 @@ static float *train_on(int k) {
     float *trained = malloc(sizeof(float) * 129068), *next = trained;
     assert_non_null(trained);
     for (int p = 0; p < LENET_PARAMS; next += counts[p++]) {
-        Tensor *replicas[MAX_DEVICES];
+        Tensor *replicas[MAX_DEVICES] = {NULL};
         for (int i = 0; i < k; i++) replicas[i] = device_params[i][p];
         assert_replicas_equal(replicas, k);
         tensor_read(replicas[0], next);
