@@ -3,39 +3,183 @@
 # nothing is missing.
 set -u
 here=$(dirname "$0")
+began=$(date +%s)
+refuse() { # ERROR HINT
+    echo "setup: error: $1" >&2
+    echo "hint: $2" >&2
+    exit 1
+}
+
 packages=$(sh "$here/probe.sh" --packages | sort -u | tr '\n' ' ')
-if [ -z "${packages% }" ]; then
+packages=${packages% }
+if [ -z "$packages" ]; then
     echo "setup: everything is there"
     exit 0
 fi
-if ! command -v apt-get >/dev/null 2>&1; then
-    echo "setup: error: missing, and there is no apt-get to install it: $packages" >&2
-    echo "hint: install what these Debian packages hold with your system's own tools, then run make setup again" >&2
-    exit 1
-fi
+command -v apt-get >/dev/null 2>&1 ||
+    refuse "missing, and there is no apt-get to install it: $packages" \
+        "install what these Debian packages hold with your system's own tools, then run make setup again"
 as_root=
 if [ "$(id -u)" != 0 ]; then
-    if ! command -v sudo >/dev/null 2>&1; then
-        echo "setup: error: not root, and no sudo; missing: $packages" >&2
-        echo "hint: as root: apt-get update && apt-get install $packages" >&2
-        exit 1
-    fi
-    as_root="sudo"
+    command -v sudo >/dev/null 2>&1 ||
+        refuse "not root, and no sudo; missing: $packages" \
+            "as root: apt-get update && apt-get install $packages"
+    as_root="sudo "
 fi
-log=$(mktemp) || exit 1
-trap 'rm -f "$log"' EXIT
-echo "setup: installing $packages"
-if ! { $as_root apt-get update -q && $as_root env DEBIAN_FRONTEND=noninteractive \
-    apt-get install -q -y --no-install-recommends $packages; } </dev/null >"$log" 2>&1; then
-    tail -n 15 "$log" >&2
-    echo "setup: error: apt-get could not install: $packages" >&2
-    echo "hint: is there a network? On Ubuntu the data set is in 'universe': sudo add-apt-repository universe" >&2
-    exit 1
+
+# ---- apt, and what it says -----------------------------------------------------------------------
+
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT TERM
+
+# English, because what went wrong is told from it; sudo asks for a password on the terminal.
+apt_get() { env LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get -q "$@" </dev/null; }
+# Status lines go to file 3, which sudo would close. (Were they sent to 1, dpkg's scripts would find that closed.)
+apt_get_as_root() {
+    ${as_root}env LC_ALL=C DEBIAN_FRONTEND=noninteractive \
+        sh -c 'exec apt-get -q -o APT::Status-Fd=3 "$@" 3>&1' sh "$@" </dev/null
+}
+
+# Keeps apt's lines in FILE, and makes of its status lines, "dlstatus:3:45.2:.." while it downloads and
+# "pmstatus:libc6:45.2:.." while it installs, a line of ours now and then.
+follow() { # FILE
+    last=$(date +%s) tens= doing=
+    while IFS= read -r line; do
+        case $line in
+        dlstatus:*) now_doing=downloaded ;;
+        pmstatus:*) now_doing=installed ;;
+        pmerror:* | pmconffile:*) continue ;; # comes in words, too
+        *)
+            printf '%s\n' "$line" >>"$1"
+            continue
+            ;;
+        esac
+        percent=${line#*:*:}
+        percent=${percent%%[!0-9]*}
+        if [ $now_doing != "$doing" ]; then
+            [ $now_doing = installed ] && echo "setup: unpacking and installing $new packages"
+            doing=$now_doing tens=${percent%?}
+        elif [ "${percent%?}" != "$tens" ]; then
+            tens=${percent%?} now=$(date +%s)
+            if [ $((now - last)) -ge 5 ]; then
+                last=$now
+                echo "setup:   $percent% $doing"
+            fi
+        fi
+    done
+}
+
+# Runs apt-get with these arguments, says in FILE what it said, and waits for another apt to end.
+run() { # FILE ARGUMENT...
+    log=$1 waited=0
+    shift
+    while :; do
+        : >"$log"
+        { { apt_get_as_root "$@" 2>&1; echo $? >"$work/status"; } | follow "$log"; }
+        [ "$(cat "$work/status")" = 0 ] && return 0
+        grep -q 'Could not get lock' "$log" && [ $waited -lt 600 ] || return 1
+        [ $waited = 0 ] && echo "setup: waiting for another apt to end$(
+            sed -n 's/.*\(held by process [^.]*\).*/ (the lock is \1)/p' "$log" | head -n 1)"
+        waited=$((waited + 5))
+        sleep 5
+    done
+}
+
+# What went wrong, in a word, from what apt said.
+cause_in() { # FILE
+    while read -r word pattern; do
+        grep -qiE "$pattern" "$1" && echo "$word" && return
+    done <<'CAUSES'
+locked Could not get lock
+interrupted dpkg was interrupted|dpkg --configure -a
+full No space left on device|enough free space
+clock not valid yet|Release file .* expired|invalid since
+network Could not resolve|Temporary failure|Could not connect|Unable to connect|unreachable|Connection (timed out|refused|failed)|Cannot initiate
+sources does not have a Release file|is not signed|NO_PUBKEY|no longer has a Release file|Malformed
+stale 404 +Not Found|Hash Sum mismatch|unexpected size|not be authenticated
+unknown Unable to locate package|no installation candidate
+conflict unmet dependencies|held broken packages|conflicting
+CAUSES
+}
+
+# What sudo refuses never comes to apt, which begins by saying what it reads.
+refused_by_sudo() { # FILE
+    [ -n "$as_root" ] && ! grep -qE '^(Hit|Get|Ign|Err|Fetched|Reading|Building|E|W|N)[: ]' "$1"
+}
+
+# Says what went wrong and what to do about it.
+fail() { # FILE ERROR
+    cause=$(cause_in "$1")
+    case $cause in
+    '' | unknown | stale) # perhaps because the lists of packages could not be brought up to date
+        earlier=
+        [ -f "$work/update" ] && [ "$1" != "$work/update" ] && earlier=$(cause_in "$work/update")
+        [ -n "$earlier" ] && cause=$earlier && grep -E '^(E|W|Err)' "$work/update" | tail -n 5 >&2
+        ;;
+    esac
+    tail -n 10 "$1" >&2
+    case $cause in
+    locked) hint="another apt has been at work on this machine for ten minutes: when it has ended, make setup again" ;;
+    interrupted) hint="an installation was cut off: ${as_root}dpkg --configure -a, then make setup again" ;;
+    full) hint="the disk is full (df -h / /var shows it${room:+; $room are needed}); ${as_root}apt-get clean frees what apt keeps" ;;
+    clock) hint="apt takes its lists for too old or too new: is the clock of this machine right? date shows it" ;;
+    network) hint="is there a network? Behind a proxy, apt wants Acquire::http::Proxy in a file in /etc/apt/apt.conf.d" ;;
+    sources) hint="apt-get update must end without an error: mend or remove that line in /etc/apt/sources.list or sources.list.d" ;;
+    stale) hint="apt's lists do not fit what the server has: ${as_root}apt-get update, then make setup again; a server that is being renewed needs an hour" ;;
+    unknown) hint="this release has no such package. On Ubuntu it may be in 'universe': ${as_root}add-apt-repository universe. Another compiler: make CC=gcc setup" ;;
+    conflict) hint="packages of this machine stand in the way: ${as_root}apt-get -f install may mend that; ${as_root}apt-get install $packages says more" ;;
+    *) hint="above is what apt-get said; ${as_root}apt-get update && ${as_root}apt-get install $packages says all of it" ;;
+    esac
+    refuse "$2" "$hint"
+}
+
+# ---- what is to be done, and doing it ------------------------------------------------------------
+
+room= new=
+echo "setup: missing: $packages"
+echo "setup: asking for apt's lists of packages (apt-get update; seconds, on a slow network minutes)"
+# An error here may be that of a source of which nothing is needed: whether apt can install decides.
+if ! run "$work/update" update && refused_by_sudo "$work/update"; then
+    tail -n 5 "$work/update" >&2
+    refuse "sudo did not let apt-get install: $packages" \
+        "ask whoever administers this machine for: apt-get update && apt-get install $packages"
 fi
+
+apt_get install -s -y --no-install-recommends $packages >"$work/plan" 2>&1 ||
+    fail "$work/plan" "apt-get could not install: $packages"
+# Another version of clang's OpenMP has to go, as there can be one only. Nothing else is removed.
+removed=$(sed -n 's/^Remv \([^ ]*\).*/\1/p' "$work/plan" | tr '\n' ' ')
+for package in $removed; do
+    case $package in
+    libomp*) ;;
+    *) refuse "to install $packages, apt would remove: ${removed% }" \
+        "nothing was changed; if you agree with it: ${as_root}apt-get install $packages" ;;
+    esac
+done
+apt_get install --print-uris -y --no-install-recommends $packages >"$work/uris" 2>&1
+new=$(grep -c '^Inst ' "$work/plan")
+room=$(sed -n 's/^After this operation, \([0-9.,]* [kMG]\{0,1\}B\) of additional.*/\1/p' "$work/uris")
+# A full setup on two cores and Debian 13: 137 MB, 484 MB on the disk, 57 seconds, of which 5 downloaded.
+sed -n "s/^'.*' [^ ]* \([0-9][0-9]*\) .*/\1/p" "$work/uris" | awk -v room="$room" '
+{ bytes += $1 }
+END {
+    split(room, on_disk, " ")
+    gsub(",", "", on_disk[1])
+    megabytes = on_disk[1] * (on_disk[2] == "GB" ? 1000 : on_disk[2] == "MB" ? 1 : 0)
+    minutes = int((bytes / 5e6 + megabytes / 10 + 59) / 60)
+    if (minutes < 1) minutes = 1
+    print (bytes > 0 && bytes < 1e6 ? 1 : sprintf("%.0f", bytes / 1e6)), minutes (minutes > 1 ? " minutes" : " minute")
+}' >"$work/figures"
+read -r megabytes minutes <"$work/figures"
+echo "setup: downloading $megabytes MB, then installing $new packages${room:+ ($room on the disk)}:" \
+    "about $minutes with a network of 5 MB a second"
+[ -n "$removed" ] && echo "setup: this removes ${removed% }: there can be one version only"
+
+run "$work/install" install -y --no-install-recommends $packages ||
+    fail "$work/install" "apt-get could not install: $packages"
 packages=$(sh "$here/probe.sh" --packages | tr '\n' ' ')
-if [ -n "${packages% }" ]; then
-    echo "setup: error: installed, but still not usable: $packages" >&2
-    echo "hint: sh .make/probe.sh shows what was tried; CC=gcc make setup tries another compiler" >&2
-    exit 1
-fi
-echo "setup: done"
+[ -n "${packages% }" ] && refuse "installed, but still not usable: ${packages% }" \
+    "sh .make/probe.sh shows what was tried; make CC=gcc setup tries another compiler"
+seconds=$(($(date +%s) - began))
+echo "setup: done, after $((seconds / 60)) min $((seconds % 60)) sec"

@@ -86,7 +86,7 @@ verdict "no fast-math"
 tools=$work/tools
 mkdir "$tools"
 for tool in sh dirname basename mktemp rm mkdir sort tr cut sed grep ls cat head tail env id uname fc-match \
-    pkg-config cmp cp printf echo test true false awk nproc; do
+    pkg-config cmp cp printf echo test true false awk nproc date touch; do
     path=$(command -v $tool) && case $path in /*) ln -s "$path" "$tools/$tool" ;; esac
 done
 fake() { # NAME SCRIPT: a tool that does this
@@ -94,8 +94,8 @@ fake() { # NAME SCRIPT: a tool that does this
     printf '#!/bin/sh\n%s\n' "$2" >"$tools/$1"
     chmod +x "$tools/$1"
 }
-setup() {
-    (cd "$root" && PATH=$tools CC=/nonexistent/cc "$tools/sh" .make/setup.sh) >"$out" 2>"$err" </dev/null
+setup() { # [CC]
+    (cd "$root" && PATH=$tools CC=${1:-/nonexistent/cc} "$tools/sh" .make/setup.sh) >"$out" 2>"$err" </dev/null
     status=$?
 }
 expect_refusal() { # REGEX: status 1, the last two lines are error and hint
@@ -110,9 +110,26 @@ expect_refusal 'gcc.*libopenblas-dev.*zlib1g-dev'
 [ "$(wc -l <"$err")" -eq 2 ] || complain "expected two lines, came $(wc -l <"$err")"
 verdict "setup without apt-get names the packages"
 
-fake apt-get 'echo "$0 $*" >>"$(dirname "$0")/../called"; exit 0'
+# An apt-get that writes down how it is called and installs nothing. What it says when it is asked to update
+# and to install, and what ends it with an error, the tests put into files.
+fake_apt() {
+    fake apt-get "answers=$work"'
+echo "$0 $*" >>"$answers/called"
+case " $* " in
+*" update "*) cat "$answers/update"; [ ! -e "$answers/update-fails" ] || exit 100 ;;
+*" -s "*) cat "$answers/plan"; [ ! -e "$answers/plan-fails" ] || exit 100 ;;
+*" --print-uris "*) cat "$answers/uris" ;;
+*) cat "$answers/install"; [ ! -e "$answers/install-fails" ] || exit 100 ;;
+esac'
+    rm -f "$work/called" "$work/update-fails" "$work/plan-fails" "$work/install-fails"
+    echo 'Reading package lists...' >"$work/update"
+    printf 'Inst gcc (4:12.2.0-3 Debian:12)\nInst libc6-dev (2.36 Debian:12)\nConf gcc (4:12.2.0-3 Debian:12)\n' >"$work/plan"
+    printf "%s\n" "Need to get 61.0 MB of archives." "After this operation, 1,202 MB of additional disk space will be used." \
+        "'http://server/gcc_1%2b2.deb' gcc_1+2.deb 60000000 SHA256:1" "'http://server/libc6-dev.deb' libc6-dev.deb 1000000 " >"$work/uris"
+    echo 'Reading package lists...' >"$work/install"
+}
 fake id 'echo 1000'
-rm -f "$work/called"
+fake_apt
 setup
 expect_refusal 'sudo.*gcc'
 expect_line "$err" '^hint: as root: apt-get update && apt-get install .*gcc'
@@ -123,18 +140,123 @@ fake sudo 'echo sudo >>"$(dirname "$0")/../called"; exec "$@"'
 setup
 expect_refusal 'still not usable.*gcc'
 expect_line "$work/called" '^sudo'
-expect_line "$work/called" 'apt-get update'
-expect_line "$work/called" 'apt-get install .*-y .*gcc'
-verdict "setup uses sudo, and looks whether what it installed is usable"
+expect_line "$work/called" 'apt-get .*update'
+expect_line "$work/called" 'apt-get .*install .*-y .*gcc'
+expect_line "$out" '^setup: missing: .*gcc'
+expect_line "$out" "apt's lists"
+expect_line "$out" '^setup: downloading 61 MB, then installing 2 packages (1,202 MB on the disk): about 3 minutes'
+verdict "setup uses sudo, says what it does, and looks whether what it installed is usable"
+
+setup
+named=$(sed -n 's/^setup: missing: //p' "$out")
+[ "$(printf '%s\n' $named | sort | uniq -d | wc -l)" -eq 0 ] || complain "expected no name twice, came $named"
+for compiler in gcc-11 clang clang-16 tcc; do
+    setup "$compiler"
+    case $compiler in
+    clang) expect_line "$out" '^setup: missing: clang .*libomp-dev' ;;
+    clang-16) expect_line "$out" '^setup: missing: clang-16 .*libomp-16-dev' ;;
+    *) expect_line "$out" "^setup: missing: .*$compiler " && expect_no_line "$out" 'libomp' ;;
+    esac
+done
+verdict "setup installs the compiler that CC names, and its OpenMP"
 
 fake id 'echo 0'
-fake apt-get 'echo "E: Could not resolve"; exit 100'
-rm -f "$work/called"
+fake_apt
+fake apt-get "$(sed -n '2,$p' "$tools/apt-get" | sed 's,cat "$answers/install",sh "$answers/progress",')"
+cat >"$work/progress" <<'CODE'
+printf 'Reading package lists...\n'
+for percent in 0 8.5 12.2 45.1 100; do echo "dlstatus:1:$percent:Retrieving file 1 of 2" >&3; done
+printf 'Fetched 61 MB\n'
+for percent in 0 9 37.5 92.3; do echo "pmstatus:gcc:$percent:Installing gcc" >&3; done
+CODE
+fake date 'now=$(cat "$0.now" 2>/dev/null || echo 1000); echo $((now + 6)) >"$0.now"; echo $now'
+setup
+expect_line "$out" '^setup:   12% downloaded$'
+expect_line "$out" '^setup: unpacking and installing 2 packages$'
+expect_line "$out" '^setup:   37% installed$'
+expect_no_line "$out" 'status:'
+verdict "setup says how far it is"
+rm "$tools/date" && ln -s "$(command -v date)" "$tools/date"
+
+# What apt says, and what is to be done then. A row: when, what apt says, what the hint has to say.
+fake sleep 'echo "$*" >>"$(dirname "$0")/../slept"'
+while IFS='|' read -r when says wanted; do
+    fake_apt
+    echo "$says" >>"$work/$when"
+    touch "$work/$when-fails"
+    setup
+    expect_refusal 'could not install.*gcc'
+    expect_line "$err" "$wanted"
+    expect_line "$err" "$says"
+done <<'ROWS'
+install|E: Failed to fetch http://server/gcc.deb  Could not resolve 'server'|^hint: is there a network
+install|E: Failed to fetch http://server/gcc.deb  404  Not Found|^hint: .* apt-get update
+install|E: You don't have enough free space in /var/cache/apt/archives/.|^hint: the disk is full.*1,202 MB
+install|dpkg: error: cannot copy extracted data: No space left on device|^hint: the disk is full
+install|E: dpkg was interrupted, you must manually run 'dpkg --configure -a' to correct the problem.|^hint: .* dpkg --configure -a
+install|E: Something new|^hint: above is what apt-get said
+plan|E: Unable to locate package dataset-fashion-mnist|^hint: .*universe
+plan|E: Package 'gcc-11' has no installation candidate|^hint: .*CC=gcc
+plan|E: Unable to correct problems, you have held broken packages.|^hint: .*-f install
+ROWS
+verdict "setup tells what kept apt from installing"
+
+# An update that fails matters only if something cannot be installed afterwards, and then it is the reason.
+fake_apt
+echo "E: The repository 'http://server/old Release' does not have a Release file." >>"$work/update"
+touch "$work/update-fails"
+setup
+expect_refusal 'still not usable.*gcc'
+echo 'E: Unable to locate package gcc' >>"$work/plan"
+touch "$work/plan-fails"
 setup
 expect_refusal 'could not install.*gcc'
-expect_line "$err" 'Could not resolve'
-[ -e "$work/called" ] && complain "expected no sudo for root"
-verdict "setup without a network shows what apt-get said"
+expect_line "$err" '^hint: .*sources.list'
+echo "W: Failed to fetch http://server/InRelease  Temporary failure resolving 'server'" >"$work/update"
+rm "$work/update-fails"
+setup
+expect_line "$err" '^hint: is there a network'
+echo "E: Release file for http://server/InRelease is not valid yet (invalid for another 3h)." >"$work/update"
+setup
+expect_line "$err" '^hint: .*clock'
+verdict "setup finds the reason in a failed update"
+
+fake_apt
+rm -f "$work/slept"
+echo 'E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 77 (unattended-upgr)' >>"$work/install"
+touch "$work/install-fails"
+setup
+expect_refusal 'could not install.*gcc'
+expect_line "$err" '^hint: another apt'
+[ "$(grep -c waiting "$out")" -eq 1 ] || complain "expected one line that says it waits, came $(grep -c waiting "$out")"
+expect_line "$out" 'waiting for another apt.*held by process 77 (unattended-upgr)'
+fake sleep "echo 'Reading package lists...' >$work/install; rm -f $work/install-fails"
+setup
+expect_refusal 'still not usable'
+expect_line "$out" 'waiting for another apt'
+verdict "setup waits for another apt to end, but not for ever"
+
+fake_apt
+printf 'Remv libomp-14-dev [1:14]\n' >>"$work/plan"
+setup
+expect_line "$out" 'removes libomp-14-dev'
+expect_line "$work/called" 'apt-get .*Status-Fd.* install'
+rm "$work/called"
+printf 'Remv desktop [1:14]\n' >>"$work/plan"
+setup
+expect_refusal 'would remove: libomp-14-dev desktop'
+expect_no_line "$work/called" 'apt-get .*Status-Fd.* install'
+verdict "setup removes nothing but another version of clang's OpenMP"
+
+fake id 'echo 1000'
+fake_apt
+fake sudo 'echo "lena is not in the sudoers file." >&2; exit 1'
+setup
+expect_refusal 'sudo.*gcc'
+expect_line "$err" 'not in the sudoers file'
+expect_line "$err" '^hint: ask whoever.*apt-get install .*gcc'
+[ -e "$work/called" ] && complain "expected no call of apt-get"
+verdict "setup says when sudo refuses"
 
 if [ -n "$(cd "$root" && sh .make/probe.sh --packages 2>/dev/null)" ]; then
     skip "setup does nothing when nothing is missing" "something is missing here"
