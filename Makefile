@@ -24,9 +24,12 @@ QUIET  = $(if $(filter 1,$(V)),,@printf '  %-5s %s\n' '$(1)' '$(2)';)
 .PHONY: all programs exercises starters help setup lenet resnet test sanitize sanitize-cuda bench plots clean report
 .SECONDARY:
 .DELETE_ON_ERROR:
-# Goals run in the order they are named in; inside a goal the compilers run side by side.
+# Goals run in the order they are named in; inside a goal the compilers run side by side, in a make of
+# their own (where SIDE_BY_SIDE is 1, because .NOTPARALLEL holds for all that a make does).
+ifneq ($(SIDE_BY_SIDE),1)
 .NOTPARALLEL:
-MAKE_PARALLEL = $(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
+endif
+MAKE_PARALLEL = $(MAKE) --no-print-directory SIDE_BY_SIDE=1 $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 
 help:
 	@echo 'make setup lenet   install what is missing, train LeNet on 1 and on 2 devices, draw the curves'

@@ -487,7 +487,7 @@ def main():
         open_csv(flags.csv)
     torch = version_of("torch.__version__", "torch, torchvision, numpy")
     if not torch:
-        print("No torch, torchvision and numpy here, so ours alone. To get them: python3 -m venv "
+        print("No torch, torchvision and numpy here, so ours alone. To get them (5.4 GB on the disk): python3 -m venv "
               "build/torch && build/torch/bin/pip install torch torchvision numpy")
     if torch and flags.only in (None, "resnet"):
         subprocess.run([f"{flags.build}/05_resnet18_concise", "--steps", "0", "--devices", "1",
