@@ -94,7 +94,7 @@ ALL_IS_A_GOAL := $(filter all,$(or $(MAKECMDGOALS),all))
 report: build/config.mk
 	@$(if $(ALL_IS_A_GOAL),sed -n 's/^#! /  /p' build/config.mk)
 	@test -z '$(strip $(MISSING))' || { echo 'make: error: missing: $(MISSING)' >&2; \
-	    echo 'hint: make setup' >&2; exit 1; }
+	    echo 'hint: make $(if $(filter command,$(origin CC)),CC=$(if $(word 2,$(CC)),"$(CC)",$(CC)) )setup' >&2; exit 1; }
 
 # ---- flags ---------------------------------------------------------------------------------------
 

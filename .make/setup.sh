@@ -58,7 +58,7 @@ follow() { # FILE
         percent=${line#*:*:}
         percent=${percent%%[!0-9]*}
         if [ $now_doing != "$doing" ]; then
-            [ $now_doing = installed ] && echo "setup: unpacking and installing $new packages"
+            [ $now_doing = installed ] && echo "setup: unpacking and installing $new"
             doing=$now_doing tens=${percent%?}
         elif [ "${percent%?}" != "$tens" ]; then
             tens=${percent%?} now=$(date +%s)
@@ -142,8 +142,9 @@ echo "setup: asking for apt's lists of packages (apt-get update; seconds, on a s
 # An error here may be that of a source of which nothing is needed: whether apt can install decides.
 if ! run "$work/update" update && refused_by_sudo "$work/update"; then
     tail -n 5 "$work/update" >&2
-    refuse "sudo did not let apt-get install: $packages" \
-        "ask whoever administers this machine for: apt-get update && apt-get install $packages"
+    who="ask whoever administers this machine for"
+    grep -q 'password is required' "$work/update" && who="in a terminal sudo can ask for your password; or, as root"
+    refuse "sudo did not let apt-get install: $packages" "$who: apt-get update && apt-get install $packages"
 fi
 
 apt_get install -s -y --no-install-recommends $packages >"$work/plan" 2>&1 ||
@@ -159,6 +160,7 @@ for package in $removed; do
 done
 apt_get install --print-uris -y --no-install-recommends $packages >"$work/uris" 2>&1
 new=$(grep -c '^Inst ' "$work/plan")
+[ "$new" = 1 ] && new="1 package" || new="$new packages"
 room=$(sed -n 's/^After this operation, \([0-9.,]* [kMG]\{0,1\}B\) of additional.*/\1/p' "$work/uris")
 # A full setup on two cores and Debian 13: 137 MB, 484 MB on the disk, 57 seconds, of which 5 downloaded.
 sed -n "s/^'.*' [^ ]* \([0-9][0-9]*\) .*/\1/p" "$work/uris" | awk -v room="$room" '
@@ -167,13 +169,13 @@ END {
     split(room, on_disk, " ")
     gsub(",", "", on_disk[1])
     megabytes = on_disk[1] * (on_disk[2] == "GB" ? 1000 : on_disk[2] == "MB" ? 1 : 0)
-    minutes = int((bytes / 5e6 + megabytes / 10 + 59) / 60)
-    if (minutes < 1) minutes = 1
-    print (bytes > 0 && bytes < 1e6 ? 1 : sprintf("%.0f", bytes / 1e6)), minutes (minutes > 1 ? " minutes" : " minute")
+    seconds = bytes / 5e6 + megabytes / 10
+    printf "%.0f MB %s\n", bytes / 1e6 + (bytes > 0 && bytes < 5e5), seconds < 40 ? "less than a minute" : \
+        seconds < 80 ? "about a minute" : sprintf("about %d minutes", (seconds + 40) / 60)
 }' >"$work/figures"
-read -r megabytes minutes <"$work/figures"
-echo "setup: downloading $megabytes MB, then installing $new packages${room:+ ($room on the disk)}:" \
-    "about $minutes with a network of 5 MB a second"
+read -r megabytes unit duration <"$work/figures"
+echo "setup: downloading $megabytes $unit, then installing $new${room:+ ($room on the disk)}:" \
+    "$duration with a network of 5 MB a second"
 [ -n "$removed" ] && echo "setup: this removes ${removed% }: there can be one version only"
 
 run "$work/install" install -y --no-install-recommends $packages ||

@@ -144,7 +144,7 @@ expect_line "$work/called" 'apt-get .*update'
 expect_line "$work/called" 'apt-get .*install .*-y .*gcc'
 expect_line "$out" '^setup: missing: .*gcc'
 expect_line "$out" "apt's lists"
-expect_line "$out" '^setup: downloading 61 MB, then installing 2 packages (1,202 MB on the disk): about 3 minutes'
+expect_line "$out" '^setup: downloading 61 MB, then installing 2 packages (1,202 MB on the disk): about 2 minutes with'
 verdict "setup uses sudo, says what it does, and looks whether what it installed is usable"
 
 setup
@@ -256,6 +256,10 @@ expect_refusal 'sudo.*gcc'
 expect_line "$err" 'not in the sudoers file'
 expect_line "$err" '^hint: ask whoever.*apt-get install .*gcc'
 [ -e "$work/called" ] && complain "expected no call of apt-get"
+fake sudo 'echo "sudo: a terminal is required to read the password" >&2; echo "sudo: a password is required" >&2; exit 1'
+setup
+expect_refusal 'sudo.*gcc'
+expect_line "$err" '^hint: in a terminal.*apt-get install .*gcc'
 verdict "setup says when sudo refuses"
 
 if [ -n "$(cd "$root" && sh .make/probe.sh --packages 2>/dev/null)" ]; then
@@ -396,7 +400,7 @@ build_copy
 expect_line "$out" '✗ compiler'
 [ "$(grep -c '✗ compiler' "$out")" -eq 1 ] || complain "expected it once, came $(grep -c '✗ compiler' "$out") times"
 expect_line "$err" '^make: error: missing: .*gcc'
-expect_line "$err" '^hint: make setup'
+expect_line "$err" '^hint: make CC=/nonexistent/cc setup'
 verdict "make without a compiler says what is missing"
 
 echo "1..$tests"
