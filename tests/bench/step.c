@@ -4,14 +4,15 @@
 //     printf 'run 10\nquit\n' | build/bench_step lenet --batch 256 --threads 2
 //     build/bench_step lenet|epoch|resnet|sgemm --batch N [--threads N] [--device cpu|cuda]
 //                      [--devices K] [--tf32] [--no-graph]
+//     build/bench_step lenet|resnet --batch N --shares N     which kernels N steps spend their time in
+//     build/bench_step about                                 the instruction set, and the compiler
 //
 // A line "run N" makes N training steps and prints "<seconds per step> <mean loss of the last>";
 // "quit" or the end of the input ends the program. A step is what the book's train() does for a
 // minibatch: copy X and y to the devices, forward, backward, update, wait. Parameters, images and
 // labels are those of bench.py, so the losses of the two programs must agree; the driver checks
 // that. `epoch` takes its minibatches from Fashion-MNIST, with the book's iterator. `sgemm` is no
-// training: a step is one product of large matrices, and what it prints is their operations.
-#include <cblas.h>
+// training: a step is our product of two large matrices, and what it prints is its operations.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,8 @@
 #include "../../chapters/04_lenet_multi_gpu/lenet.h"
 #include "../../chapters/05_resnet18_concise/data_parallel.h"
 #include "../../chapters/05_resnet18_concise/resnet18.h"
+#include "about.h"
+#include "shares.h"
 
 enum { PIXELS = 28 * 28, RESNET_SEED = 0 };
 static const float LENET_LR = 0.05f, RESNET_LR = 0.01f;
@@ -67,7 +70,7 @@ static void start_params(Device *device, Tensor *params[LENET_PARAMS]) {
 // What is asked for on the command line.
 typedef struct Options {
     const char *model;
-    int batch, threads, devices;
+    int batch, threads, devices, shares;
     bool cuda;
 } Options;
 
@@ -103,12 +106,8 @@ static void run_sgemm(Training *t, int steps) {
     int n = t->A->shape[0];
     double begin = seconds_now();
     for (int i = 0; i < steps; i++)
-        if (num_gpus() > 0)
-            launch(t->devices[0], gemm, .A = t->A->data, .B = t->B->data, .C = t->C->data, .M = n,
-                   .N = n, .K = n);
-        else // OpenBLAS by itself, on as many cores
-            cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, n, n, 1, t->A->data, n,
-                        t->B->data, n, 0, t->C->data, n);
+        launch(t->devices[0], gemm, .A = t->A->data, .B = t->B->data, .C = t->C->data, .M = n,
+               .N = n, .K = n);
     synchronize_all();
     printf("%.9f %.0f\n", (seconds_now() - begin) / steps, 2.0 * n * n * n);
 }
@@ -137,7 +136,6 @@ static Training prepare(const Options *o) {
         int n = o->cuda ? SIDE_ON_GPU : SIDE_ON_CPU;
         t.A = ones(t.devices[0], n), t.B = ones(t.devices[0], n), t.C = ones(t.devices[0], n);
         synchronize_all();
-        openblas_set_num_threads(num_threads());
         return t;
     }
     if (strcmp(o->model, "epoch") == 0) {
@@ -170,34 +168,59 @@ static Options parse(int argc, char *argv[]) {
             o.threads = atoi(value), i++;
         else if (strcmp(argv[i], "--devices") == 0)
             o.devices = atoi(value), i++;
+        else if (strcmp(argv[i], "--shares") == 0)
+            o.shares = atoi(value), i++;
         else if (strcmp(argv[i], "--device") == 0)
             o.cuda = strcmp(value, "cuda") == 0, i++;
         else
             die("see the head of tests/bench/step.c", "unknown option %s", argv[i]);
     }
-    if (!*o.model || o.batch < 1 || o.devices < 1 || o.devices > MAX_DEVICES)
+    if (!*o.model || o.batch < 1 || o.devices < 1 || o.devices > MAX_DEVICES || o.shares < 0 ||
+        o.shares > MOST_STEPS || (o.shares && o.devices > 1))
         die("see the head of tests/bench/step.c", "what is to be trained?");
     return o;
 }
 
-int main(int argc, char *argv[]) {
-    set_program_name(argv[0]);
-    Options options = parse(argc, argv);
-    devices_init(options.cuda ? BACKEND_CUDA : BACKEND_CPU, options.threads);
-    Training training = prepare(&options);
+static void one_step(void *training) {
+    Tensor *losses[MAX_DEVICES];
+    step(training, losses);
+}
 
+static void show_shares(Training *t, const Options *o) {
+    for (int i = 0; i < 3; i++) one_step(t); // the first ones get their memory
+    for (int i = 0; i < o->shares; i++) record_step(t->devices[0], one_step, t);
+    print_all_shares(o->model);
+}
+
+// Does what the lines of the input ask for.
+static void obey(Training *training) {
     char line[64];
     int steps;
     while (fgets(line, sizeof line, stdin) && strncmp(line, "quit", 4) != 0) {
         if (sscanf(line, "run %d", &steps) != 1 || steps < 1)
             die("the lines are \"run N\" and \"quit\"", "unknown line: %.*s",
                 (int)strcspn(line, "\n"), line);
-        if (training.A)
-            run_sgemm(&training, steps);
+        if (training->A)
+            run_sgemm(training, steps);
         else
-            run(&training, steps);
+            run(training, steps);
         fflush(stdout); // the driver is waiting for this line
     }
+}
+
+int main(int argc, char *argv[]) {
+    set_program_name(argv[0]);
+    Options options = parse(argc, argv);
+    if (strcmp(options.model, "about") == 0) {
+        printf("%s\n%s\n", isa_name(), COMPILER);
+        return 0;
+    }
+    devices_init(options.cuda ? BACKEND_CUDA : BACKEND_CPU, options.threads);
+    Training training = prepare(&options);
+    if (options.shares)
+        show_shares(&training, &options);
+    else
+        obey(&training);
     autograd_close();
     devices_close();
     return 0;
