@@ -3,18 +3,25 @@
 
     make bench                                          (or, by hand:)
     build/torch/bin/python tests/bench/bench.py [--threads N] [--rounds N] [--only lenet] [--csv F]
+                                                [--no-best]
 
-The two run in processes of their own and take turns: a round is some training steps of one, then as
-many of the other, so that whatever else slows the machine hits both. Both use the same number of
-threads, the same images, the same start and float32; both wait after each step, as the book's
+All run in processes of their own and take turns: a round is some training steps of one, then as
+many of the next, so that whatever else slows the machine hits all. All use the same number of
+threads, the same images, the same start and float32; all wait after each step, as the book's
 train() does. Before each turn there is a short pause: idle OpenMP threads spin for a while before
 they sleep, and would take the cores from the other side.
+
+"PyTorch" is the book's program as it stands. "PyTorch, best" is what somebody who wants it fast
+would make of it: a few other ways to run the same training (see WAYS) take turns with it first, and
+the fastest stays; that may be the book's. On a CPU one of them is torch.compile, which needs a C++
+compiler and Python's headers (g++, python3-dev). It takes minutes, once: what it made is kept in
+build/inductor. None of that counts as training time. --no-best leaves it out.
 
 lenet, resnet: a training step (forward, backward, sgd) with a minibatch of synthetic images. Ours
     also copies it to the device's own memory; on a CPU PyTorch has no need to.
 epoch: LeNet's steps as the book's loop makes them, over all of Fashion-MNIST, with PyTorch's
     DataLoader (four workers, as in d2l) and torchvision's Dataset. In the order of the file, so
-    that both see the same minibatches.
+    that both see the same minibatches. The best may do without the DataLoader.
 
 "ratio" is the median over the rounds of our time / the other's in that round: below 1 we are
 faster. "of sgemm" compares with what a product of large matrices reaches here. "loss" must agree,
@@ -22,8 +29,9 @@ or the two do not do the same work: then the exit status is 1. "ours, 2 devices"
 divided between two devices (allreduce "sharded"; ResNet-18 with synchronised batch norm, which
 computes what one device computes); what else the machine does disturbs it more than the others.
 "peak MiB" is host memory, without DataLoader's workers. "start" is how long a program takes before
-its first step, "first" how long that one takes, which gets most of the memory. After that: the
-speed of each convolution, and of allreduce.
+its first step (compiling included), "first" how long that one takes, which gets most of the memory.
+After that: which kernels our steps spend their time in, the speed of each convolution, of matrix
+products next to other libraries', and of allreduce.
 
 With --device cuda all is on one GPU, first in true float32, then with TF32 on both sides; both with
 and without CUDA graphs.
@@ -33,9 +41,11 @@ timed.
 """
 import argparse
 import collections
+import contextlib
 import csv
 import datetime
 import gzip
+import itertools
 import json
 import os
 import platform
@@ -46,6 +56,7 @@ import sys
 import time
 
 LENET_LR, RESNET_LR = 0.05, 0.01
+FASHION_MNIST_SIZE = 60000
 START = "build/bench_resnet18.safetensors"      # written by our program, read by PyTorch
 
 # Multiplications per image, forward: conv1 20 x 26 x 26 outputs of 9 products, conv2 50 x 9 x 9 of
@@ -83,43 +94,77 @@ def read_tensors(torch, path):
             .reshape(entry["shape"]).clone() for name, entry in header.items()}
 
 
-def lenet(torch, device):
+# The ways to run a training step. The first one is the book's, word for word. What the others do:
+# "channels last" keeps images with their channels side by side, which oneDNN's convolutions like
+# better; "compiled" is torch.compile of forward, backward and update; "tuned" lets it time several
+# products for each shape. In ResNet-18 they update with one kernel ("fused").
+EAGER = "as in the book"
+WAYS = (EAGER, "channels last", "compiled", "compiled, channels last", "compiled and tuned, channels last")
+# For an epoch also: all images in memory, and minibatches cut from there. The best of the above.
+IN_MEMORY = ", in memory"
+
+
+def compiler_of(torch, way):
+    """What makes of a function another one that does the same."""
+    if "compiled" not in way:
+        return lambda function: function
+    # Each shape gets a program of its own: with the last minibatch of an epoch there are two.
+    return torch.compile(dynamic=False, mode="max-autotune" if "tuned" in way else None)
+
+
+def layout_of(torch, way):
+    return torch.channels_last if "channels last" in way else torch.contiguous_format
+
+
+def lenet(torch, device, way):
     """The book's train_batch on one device, as a function; and the tensors that it changes."""
-    F = torch.nn.functional
+    F, compiled, layout = torch.nn.functional, compiler_of(torch, way), layout_of(torch, way)
     start = read_tensors(torch, "tests/reference/lenet.safetensors")
     names = ("W1", "b1", "W2", "b2", "W3", "b3", "W4", "b4")
-    params = [start[name].to(device).requires_grad_() for name in names]
+    params = [start[name].to(device) for name in names]
+    params = [p.to(memory_format=layout) if p.dim() == 4 else p for p in params]
+    params = [p.requires_grad_() for p in params]
 
-    def train(X, y):
+    @compiled
+    def total_loss(X, y, params):
         h1 = F.relu(F.conv2d(input=X, weight=params[0], bias=params[1]))
         h1 = F.avg_pool2d(input=h1, kernel_size=(2, 2), stride=(2, 2))
         h2 = F.relu(F.conv2d(input=h1, weight=params[2], bias=params[3]))
         h2 = F.avg_pool2d(input=h2, kernel_size=(2, 2), stride=(2, 2))
         h2 = h2.reshape(h2.shape[0], -1)
         h3 = F.relu(torch.mm(h2, params[4]) + params[5])
-        loss = F.cross_entropy(torch.mm(h3, params[6]) + params[7], y, reduction="none").sum()
+        return F.cross_entropy(torch.mm(h3, params[6]) + params[7], y, reduction="none").sum()
+
+    @compiled
+    @torch.no_grad()
+    def sgd(params, grads, batch):              # d2l.sgd
+        for param, grad in zip(params, grads):
+            param -= LENET_LR * grad / batch
+            grad.zero_()
+
+    def train(X, y):
+        loss = total_loss(X.to(memory_format=layout), y, params)
         loss.backward()
-        with torch.no_grad():                   # d2l.sgd
-            for param in params:
-                param -= LENET_LR * param.grad / len(X)
-                param.grad.zero_()
+        sgd(params, [param.grad for param in params], len(X))
         return loss.detach() / len(X)
     return train, params
 
 
-def resnet(torch, device):
+def resnet(torch, device, way):
     """The book's train, "Concise Implementation for Multiple GPUs", on one device."""
     sys.path.insert(0, "tests/reference")
     from resnet18 import resnet18
+    compiled, layout = compiler_of(torch, way), layout_of(torch, way)
     net = resnet18(10)
     net.load_state_dict(read_tensors(torch, START))
-    net.to(device)
-    trainer = torch.optim.SGD(net.parameters(), RESNET_LR)
+    net.to(device, memory_format=layout)
+    trainer = torch.optim.SGD(net.parameters(), RESNET_LR, fused=True if way != EAGER else None)
     loss = torch.nn.CrossEntropyLoss()
+    mean_loss = compiled(lambda X, y: loss(net(X), y))
 
     def train(X, y):
         trainer.zero_grad()
-        value = loss(net(X), y)
+        value = mean_loss(X.to(memory_format=layout), y)
         value.backward()
         trainer.step()
         return value.detach()
@@ -145,6 +190,22 @@ def fashion_mnist(torch, batch):
         yield from loader
 
 
+def fashion_mnist_in_memory(torch, batch):
+    """The same minibatches without workers: all images as one tensor. (Shuffling would cost a copy.)"""
+    from torchvision import datasets
+    data = datasets.FashionMNIST(root="build", train=True)
+    X = data.data.unsqueeze(1)
+    while True:
+        for first in range(0, len(X), batch):
+            yield X[first:first + batch].float() / 255, data.targets[first:first + batch]
+
+
+def minibatches_of(torch, flags):
+    if flags.worker != "epoch":
+        return synthetic_minibatches(torch, flags.batch)
+    return (fashion_mnist_in_memory if IN_MEMORY in flags.way else fashion_mnist)(torch, flags.batch)
+
+
 DATA = os.environ.get("FASHION_MNIST_DIR", "/usr/share/datasets/fashion-mnist")
 
 
@@ -168,23 +229,39 @@ def unpack_fashion_mnist():
                 file.write(data)
 
 
-def as_graph(torch, train, state, X, y):
-    """The same step as a CUDA graph, as PyTorch's documentation has it: some steps on another
-    stream, then one that is captured. What they changed is put back."""
+@contextlib.contextmanager
+def put_back(torch, state):
+    """What the steps inside of this change is put back."""
     before = [t.detach().clone() for t in state]
-    X_here, y_here = X.to("cuda"), y.to("cuda")
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        for _ in range(3):
-            train(X_here, y_here)
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        loss = train(X_here, y_here)
+    yield
     with torch.no_grad():
         for t, old in zip(state, before):
             t.copy_(old)
+
+
+def compile_now(torch, train, state, flags):
+    """Compiles for all shapes that there will be. Twice, for gradients are new in the first step."""
+    rest = FASHION_MNIST_SIZE % flags.batch
+    sizes = [flags.batch] + ([rest] if flags.worker == "epoch" and rest else [])
+    with put_back(torch, state):
+        for size, _ in itertools.product(sizes, range(2)):
+            train(*next(synthetic_minibatches(torch, size)))
+
+
+def as_graph(torch, train, state, X, y):
+    """The same step as a CUDA graph, as PyTorch's documentation has it: some steps on another
+    stream, then one that is captured."""
+    X_here, y_here = X.to("cuda"), y.to("cuda")
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    graph = torch.cuda.CUDAGraph()
+    with put_back(torch, state):
+        with torch.cuda.stream(stream):
+            for _ in range(3):
+                train(X_here, y_here)
+        torch.cuda.current_stream().wait_stream(stream)
+        with torch.cuda.graph(graph):
+            loss = train(X_here, y_here)
 
     def replay(X, y):
         X_here.copy_(X)
@@ -199,9 +276,10 @@ def pytorch_worker(flags):
     torch.set_num_threads(flags.threads)
     torch.backends.cudnn.allow_tf32 = flags.tf32
     torch.backends.cuda.matmul.allow_tf32 = flags.tf32
-    minibatches = (fashion_mnist if flags.worker == "epoch" else synthetic_minibatches)(
-        torch, flags.batch)
-    train, state = (resnet if flags.worker == "resnet" else lenet)(torch, flags.device)
+    minibatches = minibatches_of(torch, flags)
+    train, state = (resnet if flags.worker == "resnet" else lenet)(torch, flags.device, flags.way)
+    if "compiled" in flags.way:
+        compile_now(torch, train, state, flags)
     if flags.graph:
         train = as_graph(torch, train, state, *next(minibatches))
     for line in sys.stdin:
@@ -223,13 +301,17 @@ def pytorch_worker(flags):
 class Side:
     """One of the programs, and what it measured."""
 
-    def __init__(self, name, command):
-        self.name, self.seconds, self.loss = name, [], float("nan")
+    def __init__(self, name, command, way=""):
+        self.name, self.way, self.seconds, self.loss = name, way, [], float("nan")
         begin = time.perf_counter()
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         text=True)
         self.first = self.run(1)
         self.start = time.perf_counter() - begin - self.first
+
+    def warm_up(self, model):
+        self.run(model.warm_up - 1)             # with the step that it started with
+        self.early_loss = self.loss
 
     def run(self, steps):
         """Seconds per step."""
@@ -259,21 +341,18 @@ class Side:
         self.process.wait()
 
 
-def measure(sides, model, flags):
-    for side in sides:
-        side.run(model.warm_up - 1)             # with the step that it started with
+def check_losses(sides, model, flags):
     for side in sides[1:]:
-        if not abs(side.loss - sides[0].loss) <= flags.tolerance(model) * sides[0].loss:
-            sys.exit(f"bench.py: after {model.warm_up} steps the losses are {sides[0].loss} and "
-                     f"{side.loss}: {side.name} does not compute the same thing")
-    losses = [side.loss for side in sides]
-    for i in range(flags.rounds or model.rounds):
+        if not abs(side.early_loss - sides[0].early_loss) <= flags.tolerance(model) * sides[0].early_loss:
+            sys.exit(f"bench.py: after {model.warm_up} steps the losses are {sides[0].early_loss} and "
+                     f"{side.early_loss}: {side.name} {side.way} does not compute the same thing")
+
+
+def take_turns(sides, rounds, steps, flags):
+    for i in range(rounds):
         for side in sides if i % 2 == 0 else sides[::-1]:   # nobody always goes first
             time.sleep(flags.pause)
-            side.seconds.append(side.run(model.steps))
-    for side, loss in zip(sides, losses):
-        side.quit()
-        side.loss = loss
+            side.seconds.append(side.run(steps))
 
 
 def spread(values, form):
@@ -292,16 +371,17 @@ def print_table(sides, model, peak):
         gflops = model.batch * model.flop / statistics.median(side.seconds) / 1e9
         memory = "n/a" if side.memory is None else f"{side.memory:.0f}"
         print(f"{side.name:18}{spread([1e3 * s for s in side.seconds], '.2f'):>27}{gflops:10.1f}"
-              f"{gflops / peak:11.2f}{memory:>11}{side.start:11.2f}{side.first:11.2f}   {side.loss:.5f}")
+              f"{gflops / peak:11.2f}{memory:>11}{side.start:11.2f}{side.first:11.2f}   "
+              f"{side.early_loss:.5f}   {side.way}")
     for side in sides[1:]:
         ratio = ratios(sides[0], side)
         print(f"{'ratio':18}{spread(ratio, '.2f'):>27}   {sides[0].name} / {side.name}, round by round: "
               f"{1 / statistics.median(ratio):.2f} times as fast")
 
 
-FIELDS = ("date", "device", "driver", "toolkit", "pytorch", "threads", "model", "batch", "tf32", "side",
-          "ms", "min_ms", "max_ms", "gflops", "share_of_sgemm", "ours_over_this", "peak_mib", "start_s",
-          "first_step_s")
+FIELDS = ("date", "device", "driver", "toolkit", "isa", "compiler", "pytorch", "threads", "model", "batch",
+          "tf32", "side", "way", "ms", "min_ms", "max_ms", "gflops", "share_of_sgemm", "ours_over_this", "peak_mib",
+          "start_s", "first_step_s")
 
 
 def open_csv(path):
@@ -325,7 +405,7 @@ def rows_of(sides, model, peak, tf32, where):
         gflops = model.batch * model.flop / statistics.median(side.seconds) / 1e9
         ratio = ratios(sides[0], side)
         yield {**where, "model": model.name, "batch": model.batch, "tf32": int(tf32),
-               "side": side.name, "ms": f"{statistics.median(ms):.3f}", "min_ms": f"{min(ms):.3f}",
+               "side": side.name, "way": side.way, "ms": f"{statistics.median(ms):.3f}", "min_ms": f"{min(ms):.3f}",
                "max_ms": f"{max(ms):.3f}", "gflops": f"{gflops:.1f}",
                "share_of_sgemm": f"{gflops / peak:.3f}",
                "ours_over_this": f"{statistics.median(ratio):.3f}",
@@ -359,17 +439,19 @@ def cores():
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
-Model = collections.namedtuple("Model", "name title batch flop steps warm_up rounds tolerance")
+# trial: the steps of a turn while the best of PyTorch's ways is looked for, over TRIALS rounds.
+Model = collections.namedtuple("Model", "name title batch flop steps warm_up rounds trial tolerance")
 MODELS = [
-    Model("lenet", "LeNet training step", 256, LENET_FLOP, 10, 10, 15, 1e-4),
-    Model("epoch", "LeNet, an epoch with its data", 256, LENET_FLOP, 235, 10, 3, 1e-4),
+    Model("lenet", "LeNet training step", 256, LENET_FLOP, 10, 10, 15, 10, 1e-4),
+    Model("epoch", "LeNet, an epoch with its data", 256, LENET_FLOP, 235, 10, 3, 40, 1e-4),
     # Batch norm makes rounding grow from step to step: after two the losses agree less.
-    Model("resnet", "ResNet-18 training step", 64, resnet_flop(), 1, 2, 15, 1e-3),
+    Model("resnet", "ResNet-18 training step", 64, resnet_flop(), 1, 2, 15, 1, 1e-3),
 ]
 GPU_MODELS = [
-    Model("lenet", "LeNet training step", 256, LENET_FLOP, 200, 20, 9, 1e-4),
-    Model("resnet", "ResNet-18 training step", 256, resnet_flop(), 10, 2, 9, 1e-3),
+    Model("lenet", "LeNet training step", 256, LENET_FLOP, 200, 20, 9, 0, 1e-4),
+    Model("resnet", "ResNet-18 training step", 256, resnet_flop(), 10, 2, 9, 0, 1e-3),
 ]
+TRIALS = 5
 
 
 class Flags(argparse.Namespace):
@@ -386,31 +468,64 @@ def parse_flags():
     parser.add_argument("--pause", type=float, default=0.2, help="seconds before each turn (0.2)")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--only", choices=[*(model.name for model in MODELS), "kernels"])
+    parser.add_argument("--no-best", action="store_true", help="PyTorch as in the book only: nothing is compiled")
     parser.add_argument("--csv", help="append the figures to this file")
     parser.add_argument("--build", default="build", help="folder of our half")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
+    parser.add_argument("--way", default=EAGER, help=argparse.SUPPRESS)
     parser.add_argument("--batch", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--tf32", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--graph", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args(namespace=Flags())
 
 
+def pytorch_side(name, model, flags, how, way=EAGER, more=()):
+    side = Side(name, [sys.executable, os.path.abspath(__file__), "--worker", model.name, "--way", way, *how,
+                       *more], way)
+    side.warm_up(model)
+    return side
+
+
+def best_of_pytorch(eager, model, flags, how):
+    """All ways take turns with the book's; the one that took the smallest share of its time stays."""
+    ways = [*WAYS[1:], *([way + IN_MEMORY for way in WAYS] if model.name == "epoch" else [])]
+    others = [pytorch_side("PyTorch, best", model, flags, how, way) for way in (*ways, EAGER)]
+    check_losses([eager, *others], model, flags)
+    take_turns([eager, *others], TRIALS, model.trial, flags)
+    share = {side: statistics.median(ratios(side, eager)) for side in others}
+    print(f"\n{model.title}: PyTorch's ways, each next to the book's")
+    for side in others[:-1]:                    # the last one is the book's again
+        print(f"{share[side]:8.2f}   {side.way}")
+    best = min(others, key=share.get)
+    for side in others:
+        if side is not best:
+            side.quit()
+    best.seconds, eager.seconds = [], []        # those were trials
+    return best
+
+
+def ours_side(name, model, flags, how, *more):
+    side = Side(name, [f"{flags.build}/bench_step", model.name, *how, *more])
+    side.warm_up(model)
+    return side
+
+
 def sides_of(model, flags, with_torch):
     """Each as it starts: one at a time, so that all have the machine to themselves."""
     how = ["--batch", str(model.batch), "--threads", str(flags.threads), "--device", flags.device,
            *(["--tf32"] if flags.tf32 else [])]
-    ours = [f"{flags.build}/bench_step", model.name, *how]
-    pytorch = [sys.executable, os.path.abspath(__file__), "--worker", model.name, *how]
-    yield Side("ours", ours)
+    yield ours_side("ours", model, flags, how)
     if with_torch:
-        yield Side("PyTorch", pytorch)
-    if flags.device == "cuda":
-        if with_torch:
-            yield Side("PyTorch, graph", [*pytorch, "--graph"])
-        if model.name == "lenet":
-            yield Side("ours, no graph", [*ours, "--no-graph"])
-    elif model.name != "epoch" and flags.threads > 1:
-        yield Side("ours, 2 devices", [*ours, "--devices", "2"])
+        eager = pytorch_side("PyTorch", model, flags, how)
+        yield eager
+        if flags.device == "cuda":
+            yield pytorch_side("PyTorch, graph", model, flags, how, more=["--graph"])
+        elif not flags.no_best:
+            yield best_of_pytorch(eager, model, flags, how)
+    if flags.device == "cuda" and model.name == "lenet":
+        yield ours_side("ours, no graph", model, flags, how, "--no-graph")
+    elif flags.device == "cpu" and model.name != "epoch" and flags.threads > 1:
+        yield ours_side("ours, 2 devices", model, flags, how, "--devices", "2")
 
 
 def sgemm_peak(flags):
@@ -435,7 +550,10 @@ def measure_models(models, flags, with_torch, where):
     for model in models:
         if flags.only in (None, model.name):
             sides = list(sides_of(model, flags, with_torch))
-            measure(sides, model, flags)
+            check_losses(sides, model, flags)
+            take_turns(sides, flags.rounds or model.rounds, model.steps, flags)
+            for side in sides:
+                side.quit()
             print(f"\n{model.title}, batch {model.batch}, {'TF32' if flags.tf32 else 'float32'}, "
                   f"{flags.device}, {len(sides[0].seconds)} rounds of {model.steps}: "
                   "median [min .. max]")
@@ -444,10 +562,32 @@ def measure_models(models, flags, with_torch, where):
                 append_csv(rows_of(sides, model, peak, flags.tf32, where), flags.csv)
 
 
+def about_ours(flags):
+    """The instruction set that our kernels chose, and the compiler that made them."""
+    return subprocess.run([f"{flags.build}/bench_step", "about"], stdout=subprocess.PIPE, text=True,
+                          check=True).stdout.splitlines()
+
+
+def print_kernels(flags):
+    """Where our time goes."""
+    threads = str(flags.threads)
+    for model, steps in (MODELS[0], 25), (MODELS[-1], 9):
+        print()
+        subprocess.run([f"{flags.build}/bench_step", model.name, "--batch", str(model.batch), "--threads",
+                        threads, "--shares", str(steps)], check=True)
+    print()
+    subprocess.run([f"{flags.build}/bench_conv", threads], check=True)
+    print()
+    subprocess.run([f"{flags.build}/bench_gemm", *sorted({"1", threads})], check=True)
+    print("\nallreduce of 64 MB over 4 CPU devices")
+    subprocess.run([f"{flags.build}/bench_allreduce", "4", "64", "9", threads], check=True)
+
+
 def run_on_cpu(flags, torch):
+    isa, compiler = about_ours(flags)
     where = {"date": datetime.date.today().isoformat(), "device": cpu_model(), "driver": "",
-             "toolkit": "", "pytorch": torch or "", "threads": flags.threads}
-    print(f"{where['device']}; {flags.threads} threads; PyTorch {torch or 'not installed'}")
+             "toolkit": "", "isa": isa, "compiler": compiler, "pytorch": torch or "", "threads": flags.threads}
+    print(f"{where['device']}; {flags.threads} threads; ours {isa}, {compiler}; PyTorch {torch or 'not installed'}")
     models = MODELS
     if not has_fashion_mnist():
         print(f"no epoch: the data set is not in {DATA} (make setup gets it)")
@@ -458,17 +598,15 @@ def run_on_cpu(flags, torch):
         measure_models(models, flags, torch, where)
         print(LEGEND)
     if flags.only in (None, "kernels"):
-        print()
-        subprocess.run([f"{flags.build}/bench_conv", str(flags.threads)], check=True)
-        print("\nallreduce of 64 MB over 4 CPU devices")
-        subprocess.run([f"{flags.build}/bench_allreduce", "4", "64", "9", str(flags.threads)], check=True)
+        print_kernels(flags)
 
 
 def run_on_gpu(flags, torch):
     name, driver = gpu_model()
     toolkit = version_of("torch.version.cuda", "torch") or ""
     where = {"date": datetime.date.today().isoformat(), "device": name, "driver": driver,
-             "toolkit": toolkit, "pytorch": torch or "", "threads": flags.threads}
+             "toolkit": toolkit, "isa": "", "compiler": about_ours(flags)[1], "pytorch": torch or "",
+             "threads": flags.threads}
     print(f"{name}; driver {driver}; PyTorch {torch or 'not installed'} with CUDA {toolkit}")
     for flags.tf32 in (False, True):
         measure_models(GPU_MODELS, flags, torch, where)
@@ -478,6 +616,7 @@ def run_on_gpu(flags, torch):
 def main():
     sys.stdout.reconfigure(line_buffering=True)     # else our programs' lines come before ours
     flags = parse_flags()
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", os.path.abspath("build/inductor"))
     if flags.worker:
         return pytorch_worker(flags)
     if not os.access(f"{flags.build}/bench_step", os.X_OK):

@@ -3,15 +3,15 @@
 //     build/bench_conv [threads [rounds]]                                    (all cores, 5 rounds)
 //
 // GFLOP/s are those of the plain sums: two operations for each product of a pixel and a weight.
-// Winograd's method needs fewer, so it may come out above what the machine can do. A product of
+// Winograd's method needs fewer, so it may come out above what the machine can do. Our product of
 // large matrices shows what that is. The best of some rounds, which other programs disturbed least.
-#include <cblas.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "../../common/error.h"
 #include "../../common/tensor.h"
 #include "../../common/timer.h"
+#include "about.h"
 
 typedef struct Layer {
     const char *name;
@@ -104,15 +104,14 @@ static void warm_up(void) {
     layout_free(&l);
 }
 
-// OpenBLAS by itself, on as many cores.
 static double peak(void) {
-    openblas_set_num_threads(num_threads());
     Tensor *A = filled(SIDE * SIDE), *B = filled(SIDE * SIDE), *C = filled(SIDE * SIDE);
     double best = 1e30;
     for (int i = 0; i <= rounds; i++) {
         double begin = seconds_now();
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, SIDE, SIDE, SIDE, 1, A->data, SIDE,
-                    B->data, SIDE, 0, C->data, SIDE);
+        launch(device, gemm, .A = A->data, .B = B->data, .C = C->data, .M = SIDE, .N = SIDE,
+               .K = SIDE);
+        synchronize(device);
         double seconds = seconds_now() - begin;
         if (seconds < best) best = seconds;
     }
@@ -130,7 +129,7 @@ int main(int argc, char *argv[]) {
     device = cpu_device(0);
     share_cores(&device, 1);
     warm_up();
-    printf("convolutions, GFLOP/s: the best of %d rounds\n", rounds);
+    printf("convolutions, GFLOP/s: the best of %d rounds; %s, %s\n", rounds, isa_name(), COMPILER);
     printf("%-50s%10s%10s%10s\n", "", "forward", "dX", "dW");
     for (int i = 0; i < NUM_LAYERS; i++) {
         const Layer *l = &LAYERS[i];
@@ -146,7 +145,7 @@ int main(int argc, char *argv[]) {
         printf("\n");
         layout_free(&layout);
     }
-    printf("A product of %d x %d matrices: %.0f. What is above that needs fewer multiplications\n"
+    printf("Our product of %d x %d matrices: %.0f. What is above that needs fewer multiplications\n"
            "than the plain sums that are counted (3x3 and 5x5 with stride 1: Winograd's method).\n"
            "dX, dW: the gradients of the input and of the weights.\n",
            SIDE, SIDE, peak());

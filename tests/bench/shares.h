@@ -1,8 +1,10 @@
-// shares.h: which kernels a training step spends its time in. For step.c alone, which runs the steps.
+// shares.h: which kernels a training step spends its time in. For step.c alone, which runs the
+// steps.
 //
-// The trace (common/trace.h) says when each kernel ran, but not on what. So each launch gets a label
-// here: between device.h and the backend we put a backend of our own, which sees the arguments,
-// labels the launch with their shapes, and hands it on. Kernels and layers know nothing of it.
+// The trace (common/trace.h) says when each kernel ran, but not on what. So each launch gets a
+// label here: between device.h and the backend we put a backend of our own, which sees the
+// arguments, labels the launch with their shapes, and hands it on. Kernels and layers know nothing
+// of it.
 #ifndef BENCH_SHARES_H
 #define BENCH_SHARES_H
 
@@ -43,14 +45,16 @@ static double flop_of_conv(const struct conv2d_shape *s) {
 static double flop_of(KernelId kernel, const void *args) {
     const struct gemm_args *g = args;
     switch (kernel) {
-    case KERNEL_gemm: return 2.0 * g->M * g->N * g->K;
+    case KERNEL_gemm:
+        return 2.0 * g->M * g->N * g->K;
     case KERNEL_conv2d_forward:
         return flop_of_conv(&((const struct conv2d_forward_args *)args)->s);
     case KERNEL_conv2d_backward_input:
         return flop_of_conv(&((const struct conv2d_backward_input_args *)args)->s);
     case KERNEL_conv2d_backward_params:
         return flop_of_conv(&((const struct conv2d_backward_params_args *)args)->s);
-    default: return 0;
+    default:
+        return 0;
     }
 }
 
@@ -63,12 +67,16 @@ static double floats_of_batch_norm(KernelId kernel, const void *args) {
     const struct batch_norm_backward_sums_args *b = args;
     const struct batch_norm_backward_input_args *i = args;
     switch (kernel) {
-    case KERNEL_batch_norm_stats: return 1.0 * s->N * s->C * s->S;
-    case KERNEL_batch_norm_forward: return 2.0 * f->N * f->C * f->S;
-    case KERNEL_batch_norm_backward_sums: return 2.0 * b->N * b->C * b->S;
+    case KERNEL_batch_norm_stats:
+        return 1.0 * s->N * s->C * s->S;
+    case KERNEL_batch_norm_forward:
+        return 2.0 * f->N * f->C * f->S;
+    case KERNEL_batch_norm_backward_sums:
+        return 2.0 * b->N * b->C * b->S;
     case KERNEL_batch_norm_backward_input:
         return (3.0 + and_sum(i->beta)) * i->N * i->C * i->S;
-    default: return 0; // a few numbers for each channel
+    default:
+        return 0; // a few numbers for each channel
     }
 }
 
@@ -86,21 +94,34 @@ static double floats_of(KernelId kernel, const void *args) {
     const struct add_bias_forward_args *bias = args;
     const struct add_bias_backward_args *bias_back = args;
     switch (kernel) {
-    case KERNEL_fill: return (double)((const struct fill_args *)args)->n;
-    case KERNEL_scale: return 2.0 * (double)((const struct scale_args *)args)->n;
-    case KERNEL_add: return 3.0 * (double)((const struct add_args *)args)->n;
-    case KERNEL_add_forward: return 3.0 * (double)((const struct add_forward_args *)args)->n;
-    case KERNEL_add_backward: return (2.0 + and_sum(add->beta)) * (double)add->n;
-    case KERNEL_relu_forward: return 2.0 * (double)((const struct relu_forward_args *)args)->n;
-    case KERNEL_relu_backward: return (3.0 + and_sum(relu->beta)) * (double)relu->n;
-    case KERNEL_copy_columns: return 2.0 * columns->rows * columns->cols;
-    case KERNEL_add_bias_forward: return 2.0 * bias->rows * bias->cols;
-    case KERNEL_add_bias_backward: return 1.0 * bias_back->rows * bias_back->cols;
+    case KERNEL_fill:
+        return (double)((const struct fill_args *)args)->n;
+    case KERNEL_scale:
+        return 2.0 * (double)((const struct scale_args *)args)->n;
+    case KERNEL_add:
+        return 3.0 * (double)((const struct add_args *)args)->n;
+    case KERNEL_add_forward:
+        return 3.0 * (double)((const struct add_forward_args *)args)->n;
+    case KERNEL_add_backward:
+        return (2.0 + and_sum(add->beta)) * (double)add->n;
+    case KERNEL_relu_forward:
+        return 2.0 * (double)((const struct relu_forward_args *)args)->n;
+    case KERNEL_relu_backward:
+        return (3.0 + and_sum(relu->beta)) * (double)relu->n;
+    case KERNEL_copy_columns:
+        return 2.0 * columns->rows * columns->cols;
+    case KERNEL_add_bias_forward:
+        return 2.0 * bias->rows * bias->cols;
+    case KERNEL_add_bias_backward:
+        return 1.0 * bias_back->rows * bias_back->cols;
     case KERNEL_avg_pool2d_forward:
         return floats_of_pool(&((const struct avg_pool2d_forward_args *)args)->s, 0);
-    case KERNEL_avg_pool2d_backward: return floats_of_pool(&pool->s, and_sum(pool->beta));
-    case KERNEL_sgd: return 4.0 * (double)((const struct sgd_args *)args)->n;
-    default: return floats_of_batch_norm(kernel, args);
+    case KERNEL_avg_pool2d_backward:
+        return floats_of_pool(&pool->s, and_sum(pool->beta));
+    case KERNEL_sgd:
+        return 4.0 * (double)((const struct sgd_args *)args)->n;
+    default:
+        return floats_of_batch_norm(kernel, args);
     }
 }
 
@@ -129,7 +150,8 @@ static void name_shape(char *text, KernelId kernel, const void *args) {
     case KERNEL_conv2d_backward_params:
         name_conv(text, &((const struct conv2d_backward_params_args *)args)->s);
         return;
-    default: snprintf(text, SHAPE_TEXT, "%.3g MB", floats * sizeof(float) / 1e6);
+    default:
+        snprintf(text, SHAPE_TEXT, "%.3g MB", floats * sizeof(float) / 1e6);
     }
 }
 

@@ -4,8 +4,9 @@
 //     printf 'run 10\nquit\n' | build/bench_step lenet --batch 256 --threads 2
 //     build/bench_step lenet|epoch|resnet|sgemm --batch N [--threads N] [--device cpu|cuda]
 //                      [--devices K] [--tf32] [--no-graph]
-//     build/bench_step lenet|resnet --batch N --shares N     which kernels N steps spend their time in
-//     build/bench_step about                                 the instruction set, and the compiler
+//     build/bench_step lenet|resnet --batch N --shares N     which kernels N steps spend their time
+//     in build/bench_step about                                 the instruction set, and the
+//     compiler
 //
 // A line "run N" makes N training steps and prints "<seconds per step> <mean loss of the last>";
 // "quit" or the end of the input ends the program. A step is what the book's train() does for a
