@@ -1,6 +1,7 @@
 // gemm.c: our matrix product next to those of OpenBLAS and oneDNN, on the shapes of the chapters.
 //
-//     build/bench_gemm [--rounds N] [--csv FILE] [--only TEXT] [threads ...]    (1, then all cores)
+//     build/bench_gemm [--rounds N] [--csv FILE] [--only TEXT] [--cpu-time] [threads ...]
+//                                                                         (1, then all cores)
 //
 // Peers are those of the libraries that are installed (Debian: libopenblas0-pthread, libdnnl2);
 // nothing here is linked with them. OpenBLAS has code for many generations of processors and
@@ -9,7 +10,9 @@
 // shape anew. Before it is timed, each must come to the same results as three plain loops.
 //
 // All sit in processes of their own and take turns: a round is some milliseconds of each. The ratio
-// is the median over the rounds of our time / that of the best other: below 1 we are faster.
+// is the median over the rounds of our time / that of the best other: below 1 we are faster. With
+// --cpu-time it is the time that the processor worked for a process, which other programs disturb
+// less; for one thread alone, since threads that wait for each other work, too.
 //
 // "one" is a single product, by all threads. "points" are many products at a time, each of other
 // matrices, as in Winograd's method: each thread takes some of them, and so it is with "tiles", the
@@ -22,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "../../common/error.h"
@@ -113,6 +117,14 @@ typedef void Products(const Shape *s, const Matrices *m);
 
 static Device *device;
 static int threads;
+static bool cpu_time;
+
+static double seconds(void) {
+    struct timespec t;
+    if (!cpu_time) return seconds_now();
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
 
 // Which of the matrices product i, made by that thread, works on.
 static Matrices matrices_of(const Shape *s, const Matrices *m, int i, int thread) {
@@ -263,9 +275,9 @@ static int multiply_as_told(const char *product) {
             check(s, &m);
             before = shape;
         }
-        double begin = seconds_now();
+        double begin = seconds();
         for (int i = 0; i < times; i++) products(s, &m);
-        printf("%.9f\n", (seconds_now() - begin) / times);
+        printf("%.9f\n", (seconds() - begin) / times);
         fflush(stdout);
     }
     free(m.A), free(m.B), free(m.C);
@@ -304,7 +316,8 @@ static void be_a_side(const char *product, const char *core, const int to[2], co
         int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
         dup2(nowhere, STDERR_FILENO);
     }
-    execl("/proc/self/exe", program_name(), "--product", product, number, (char *)NULL);
+    execl("/proc/self/exe", program_name(), cpu_time ? "--product-cpu-time" : "--product", product,
+          number, (char *)NULL);
     _exit(1);
 }
 
@@ -323,11 +336,11 @@ static bool is_known(const char *name) {
 
 // Seconds, or infinity if it has died.
 static double ask(Side *side, int shape, int times) {
-    double seconds;
+    double answer;
     if (side->from) {
         fprintf(side->to, "%d %d\n", shape, times);
         fflush(side->to);
-        if (fscanf(side->from, "%lf", &seconds) == 1) return seconds;
+        if (fscanf(side->from, "%lf", &answer) == 1) return answer;
         fclose(side->from);
         side->from = NULL;
     }
@@ -472,8 +485,8 @@ static void compare_all(const Options *o) {
     double worst_ratio = 0;
     start_sides();
     printf("products of matrices, GFLOP/s, %d thread%s; ours %s, %s; ratio: our time / the best "
-           "other's\n",
-           threads, threads > 1 ? "s" : "", isa_name(), COMPILER);
+           "other's%s\n",
+           threads, threads > 1 ? "s" : "", isa_name(), COMPILER, cpu_time ? ", CPU time" : "");
     if (num_sides == 1) printf("neither OpenBLAS nor oneDNN is installed, so ours alone\n");
     printf("%-58s%7s%10s %-16s%8s%9s\n", "", "ours", "OpenBLAS", "its code for", "oneDNN", "ratio");
     for (int i = 0; i < NUM_SHAPES; i++) {
@@ -484,7 +497,7 @@ static void compare_all(const Options *o) {
         if (r.ratio > worst_ratio) worst_ratio = r.ratio, worst = &SHAPES[i];
     }
     if (worst)
-        printf("the worst ratio: %.2f (%s, %d threads)\n", worst_ratio, worst->where, threads);
+        printf("the worst ratio: %.2f (%s, threads: %d)\n", worst_ratio, worst->where, threads);
     while (num_sides > 0) end_side(&sides[--num_sides]);
 }
 
@@ -496,6 +509,8 @@ static Options parse(int argc, char *argv[]) {
             o.rounds = atoi(value), i++;
         else if (strcmp(argv[i], "--only") == 0)
             o.only = value, i++;
+        else if (strcmp(argv[i], "--cpu-time") == 0)
+            cpu_time = true;
         else if (strcmp(argv[i], "--csv") == 0) {
             o.csv = fopen(value, "a"), i++;
             if (!o.csv) die("name another file", "cannot write %s", value);
@@ -507,6 +522,9 @@ static Options parse(int argc, char *argv[]) {
     }
     if (o.rounds < 1 || o.rounds > MOST_ROUNDS)
         die("see the head of tests/bench/gemm.c", "no such number of rounds");
+    if (cpu_time && o.num == 0) o.threads[o.num++] = 1;
+    if (cpu_time && (o.num > 1 || o.threads[0] > 1))
+        die("leave it out, or measure one thread", "--cpu-time is for one thread");
     if (o.num == 0) {
         o.threads[o.num++] = 1;
         if (num_host_threads() > 1) o.threads[o.num++] = num_host_threads();
@@ -516,7 +534,8 @@ static Options parse(int argc, char *argv[]) {
 
 int main(int argc, char *argv[]) {
     set_program_name(argv[0]);
-    if (argc == 4 && strcmp(argv[1], "--product") == 0) {
+    if (argc == 4 && strncmp(argv[1], "--product", 9) == 0) {
+        cpu_time = strcmp(argv[1], "--product") != 0;
         threads = atoi(argv[3]);
         return multiply_as_told(argv[2]);
     }
