@@ -185,6 +185,8 @@ def synthetic_minibatches(torch, batch):
 
 def fashion_mnist(torch, batch):
     """d2l.load_data_fashion_mnist, for ever."""
+    import warnings                             # four may be more than there are cores: so it is in the book
+    warnings.filterwarnings("ignore", "This DataLoader will create")
     from torchvision import datasets, transforms
     data = datasets.FashionMNIST(root="build", train=True, transform=transforms.ToTensor())
     loader = torch.utils.data.DataLoader(data, batch, shuffle=False, num_workers=4)
@@ -382,8 +384,8 @@ def print_table(sides, model, peak):
 
 
 FIELDS = ("date", "device", "driver", "toolkit", "isa", "compiler", "pytorch", "threads", "model", "batch",
-          "tf32", "side", "way", "ms", "min_ms", "max_ms", "gflops", "share_of_sgemm", "ours_over_this", "peak_mib",
-          "start_s", "first_step_s")
+          "tf32", "side", "way", "ms", "min_ms", "max_ms", "gflops", "share_of_sgemm", "ours_over_this",
+          "peak_mib", "start_s", "first_step_s")
 
 
 def open_csv(path):
@@ -407,7 +409,8 @@ def rows_of(sides, model, peak, tf32, where):
         gflops = model.batch * model.flop / statistics.median(side.seconds) / 1e9
         ratio = ratios(sides[0], side)
         yield {**where, "model": model.name, "batch": model.batch, "tf32": int(tf32),
-               "side": side.name, "way": side.way, "ms": f"{statistics.median(ms):.3f}", "min_ms": f"{min(ms):.3f}",
+               "side": side.name, "way": side.way,
+               "ms": f"{statistics.median(ms):.3f}", "min_ms": f"{min(ms):.3f}",
                "max_ms": f"{max(ms):.3f}", "gflops": f"{gflops:.1f}",
                "share_of_sgemm": f"{gflops / peak:.3f}",
                "ours_over_this": f"{statistics.median(ratio):.3f}",
@@ -596,7 +599,8 @@ def run_on_cpu(flags, torch):
     isa, compiler = about_ours(flags)
     where = {"date": datetime.date.today().isoformat(), "device": cpu_model(), "driver": "",
              "toolkit": "", "isa": isa, "compiler": compiler, "pytorch": torch or "", "threads": flags.threads}
-    print(f"{where['device']}; {flags.threads} threads; ours {isa}, {compiler}; PyTorch {torch or 'not installed'}")
+    print(f"{where['device']}; {flags.threads} threads; ours {isa}, {compiler}; "
+          f"PyTorch {torch or 'not installed'}")
     models = MODELS
     if not has_fashion_mnist():
         print(f"no epoch: the data set is not in {DATA} (make setup gets it)")
