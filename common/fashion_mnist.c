@@ -172,6 +172,28 @@ Dataset *fashion_mnist_open(const char *directory, bool train, int limit) {
     return data;
 }
 
+void fashion_mnist_keep(const char *directory, const char *const outputs[], int n) {
+    static const char *const names[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
+                                        "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
+    directory = find_directory(directory);
+    for (int i = 0; i < 4; i++)
+        for (int zipped = 0; zipped < 2; zipped++) {
+            char *name = xprintf("%s%s", names[i], zipped ? ".gz" : "");
+            char *path = path_join(directory, name);
+            check_kept(path, outputs, n);
+            free(name);
+            free(path);
+        }
+}
+
+uint32_t dataset_checksum(const Dataset *data) {
+    uLong crc = 0;
+    size_t pixels = (size_t)data->rows * (size_t)data->cols;
+    for (int i = 0; i < data->count; i++)
+        crc = crc32(crc, data->images + (size_t)i * pixels, (uInt)pixels);
+    return (uint32_t)crc32(crc, data->labels, (uInt)data->count);
+}
+
 void dataset_free(Dataset *data) {
     if (!data) return;
     free(data->images);

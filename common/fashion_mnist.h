@@ -22,6 +22,10 @@ extern const char *const fashion_mnist_names[FASHION_MNIST_CLASSES]; // "t-shirt
 // keeps only the first images; more than there are is an error.
 Dataset *fashion_mnist_open(const char *directory, bool train, int limit);
 void dataset_free(Dataset *data);
+// A checksum of its images and labels: another one, and it is another data set.
+uint32_t dataset_checksum(const Dataset *data);
+// die()s if one of these outputs (NULL: none) would replace a file of the data set.
+void fashion_mnist_keep(const char *directory, const char *const outputs[], int n);
 
 // Minibatches (X (n,1,rows,cols) in 0..1, y (n)) in host memory, prepared by a thread of its own
 // beside the computation. The last minibatch of an epoch may be smaller; it is kept.

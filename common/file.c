@@ -2,12 +2,16 @@
 #include "file.h"
 #include "error.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h> // PATH_MAX
-#include <pthread.h>
+#include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,58 +26,71 @@ typedef struct Unfinished {
     struct Unfinished *next;
 } Unfinished;
 
-// die() may come from any thread. Nothing that can die() is called while this lock is held.
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static Unfinished *unfinished;
+
+// die() and signals may come at any time, in any thread. Whoever holds the list takes no signals:
+// so the handler of one, which removes the files, never waits for its own thread. Nothing that can
+// die() is called meanwhile.
+static atomic_flag held = ATOMIC_FLAG_INIT;
+
+static sigset_t hold_list(void) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    while (atomic_flag_test_and_set(&held)) poll(NULL, 0, 1);
+    return before;
+}
+
+static void release_list(sigset_t before) {
+    atomic_flag_clear(&held);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
 
 static void remember(const char *path) {
     Unfinished *entry = xmalloc(sizeof *entry);
     *entry = (Unfinished){.path = xstrdup(path), .owner = getpid()};
-    pthread_mutex_lock(&lock);
+    sigset_t before = hold_list();
     entry->next = unfinished;
     unfinished = entry;
-    pthread_mutex_unlock(&lock);
+    release_list(before);
 }
 
 static bool is_remembered(const char *path) {
     bool found = false;
-    pthread_mutex_lock(&lock);
+    sigset_t before = hold_list();
     for (const Unfinished *entry = unfinished; entry && !found; entry = entry->next)
         found = strcmp(entry->path, path) == 0;
-    pthread_mutex_unlock(&lock);
+    release_list(before);
     return found;
 }
 
 static void forget(const char *path) {
     Unfinished *entry = NULL;
-    pthread_mutex_lock(&lock);
+    sigset_t before = hold_list();
     for (Unfinished **link = &unfinished; *link; link = &(*link)->next)
         if (strcmp((*link)->path, path) == 0) {
             entry = *link;
             *link = entry->next;
             break;
         }
-    pthread_mutex_unlock(&lock);
+    release_list(before);
     if (entry) free(entry->path);
     free(entry);
 }
 
+// Signal handlers call this: nothing but system calls that POSIX allows them, and no free().
 void remove_unfinished_files(void) {
-    pthread_mutex_lock(&lock);
-    while (unfinished) {
-        Unfinished *entry = unfinished;
-        unfinished = entry->next;
-        if (entry->owner == getpid()) {
-            if (entry->writer) { // else it would make the file again
-                kill(entry->writer, SIGKILL);
-                waitpid(entry->writer, NULL, 0);
-            }
-            unlink(entry->path);
+    sigset_t before = hold_list();
+    for (Unfinished *entry = unfinished; entry; entry = entry->next) {
+        if (entry->owner != getpid()) continue;
+        if (entry->writer) { // else it would make the file again
+            kill(entry->writer, SIGKILL);
+            waitpid(entry->writer, NULL, 0);
         }
-        free(entry->path);
-        free(entry);
+        entry->writer = 0;
+        unlink(entry->path);
     }
-    pthread_mutex_unlock(&lock);
+    release_list(before);
 }
 
 // ---- paths -----------------------------------------------------------------------------------
@@ -92,6 +109,11 @@ static char *directory_of(const char *path) {
     return xprintf("%.*s", (int)(slash - path), path);
 }
 
+static const char *name_in_directory(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 static _Noreturn void die_writing(const char *path, int error) {
     const char *hint = "choose another place for this file";
     if (error == ENOSPC || error == EDQUOT)
@@ -108,8 +130,8 @@ static _Noreturn void die_writing(const char *path, int error) {
 }
 
 // Where the bytes end up: `path`, or what it is a link to, even if that is not there yet. rename()
-// onto the link itself would put a file in its place.
-static char *follow_links(const char *path) {
+// onto the link itself would put a file in its place. NULL: the links go in a circle.
+static char *try_follow_links(const char *path) {
     enum { MOST_LINKS = 40 }; // Linux's own limit
     char *place = xstrdup(path);
     for (int i = 0; i < MOST_LINKS; i++) {
@@ -122,7 +144,14 @@ static char *follow_links(const char *path) {
         place = path_join(directory, target);
         free(directory);
     }
-    die_writing(path, ELOOP);
+    free(place);
+    return NULL;
+}
+
+static char *follow_links(const char *path) {
+    char *place = try_follow_links(path);
+    if (!place) die_writing(path, ELOOP);
+    return place;
 }
 
 static bool is_stdout(const struct stat *status) {
@@ -149,6 +178,46 @@ static FILE *open_directly(const char *path) {
 
 // ---- opening and closing ---------------------------------------------------------------------
 
+// Who writes a temporary file holds a lock on it. That is known across containers too, in which one
+// number may be that of several processes.
+static bool somebody_writes(const char *temporary) {
+    int file = open(temporary, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (file < 0) return errno != ENOENT; // when in doubt
+    struct stat status;
+    bool free_to_go =
+        fstat(file, &status) == 0 && S_ISREG(status.st_mode) && flock(file, LOCK_EX | LOCK_NB) == 0;
+    close(file);
+    return !free_to_go;
+}
+
+// The process whose number "12" is; 0 if the text is not exactly a number.
+static pid_t process_named(const char *text) {
+    char *end;
+    errno = 0;
+    long number = strtol(text, &end, 10);
+    bool exact = *text >= '1' && *text <= '9' && !*end && !errno && number <= INT_MAX;
+    return exact ? (pid_t)number : 0;
+}
+
+// A process that is killed leaves its temporary file behind: the next one that writes the same file
+// removes it.
+static void remove_what_the_dead_left(const char *place) {
+    char *folder = directory_of(place);
+    char *prefix = xprintf("%s.tmp.", name_in_directory(place));
+    DIR *directory = opendir(folder);
+    for (struct dirent *entry; directory && (entry = readdir(directory));) {
+        if (strncmp(entry->d_name, prefix, strlen(prefix)) != 0) continue;
+        pid_t writer = process_named(entry->d_name + strlen(prefix));
+        if (writer == 0 || kill(writer, 0) == 0 || errno != ESRCH) continue;
+        char *left = path_join(folder, entry->d_name);
+        if (!somebody_writes(left)) unlink(left);
+        free(left);
+    }
+    if (directory) closedir(directory);
+    free(prefix);
+    free(folder);
+}
+
 // Creates the temporary file that belongs to `place`; die()s if that fails.
 static FILE *create_temporary(const char *place, char **temporary) {
     // rename() asks only for the right to write the directory; a file that is write-protected
@@ -157,16 +226,21 @@ static FILE *create_temporary(const char *place, char **temporary) {
     *temporary = xprintf("%s.tmp.%ld", place, (long)getpid());
     if (is_remembered(*temporary))
         die("close it before you open it again", "%s: is already being written", place);
-    unlink(*temporary); // a process that had our number may have been killed
+    remove_what_the_dead_left(place);
+    if (!somebody_writes(*temporary)) unlink(*temporary); // left by one that had our number
     FILE *stream = fopen(*temporary, "wxe");
+    if (!stream && errno == EEXIST)
+        die("wait for it to end, or choose another name",
+            "%s: another program is writing it, as %s", place, *temporary);
     if (!stream) die_writing(place, errno);
+    flock(fileno(stream), LOCK_EX | LOCK_NB);
     remember(*temporary);
     return stream;
 }
 
 OutputFile output_open(const char *path) {
-    signal(SIGXFSZ,
-           SIG_IGN); // a write beyond `ulimit -f` fails with EFBIG, instead of ending the program
+    // A write beyond `ulimit -f` fails with EFBIG, instead of ending the program.
+    signal(SIGXFSZ, SIG_IGN);
     if (!*path) die("give the name of a file", "cannot write: the file name is empty");
     OutputFile file = {0};
     if (is_written_directly(path)) {
@@ -219,10 +293,10 @@ void output_abandon(OutputFile *file) {
 }
 
 void output_writer(const char *temporary, pid_t writer) {
-    pthread_mutex_lock(&lock);
+    sigset_t before = hold_list();
     for (Unfinished *entry = unfinished; entry; entry = entry->next)
         if (strcmp(entry->path, temporary) == 0) entry->writer = writer;
-    pthread_mutex_unlock(&lock);
+    release_list(before);
 }
 
 char *output_temporary(const char *path) {
@@ -286,15 +360,61 @@ char *out_file(const char *directory, const char *suffix) {
     return path;
 }
 
+// ---- which file is meant ---------------------------------------------------------------------
+
+// One file has many names: a/b, ./a//b, a/../a/b, links. What tells is its number; a file that is
+// not there yet has that of its directory, and a name in it.
+typedef struct Identity {
+    bool known;
+    dev_t device;
+    ino_t number;
+    char *name; // NULL: the file is there
+} Identity;
+
+static Identity identity_of(const char *path) {
+    struct stat status;
+    if (stat(path, &status) == 0) return (Identity){true, status.st_dev, status.st_ino, NULL};
+    char *place = try_follow_links(path);
+    char *directory = directory_of(place ? place : path);
+    Identity identity = {.known = place && stat(directory, &status) == 0};
+    if (identity.known) {
+        identity.device = status.st_dev;
+        identity.number = status.st_ino;
+        identity.name = xstrdup(name_in_directory(place));
+    }
+    free(directory);
+    free(place);
+    return identity;
+}
+
+bool same_file(const char *path, const char *other) {
+    Identity a = identity_of(path), b = identity_of(other);
+    bool same = !a.known || !b.known
+                    ? strcmp(path, other) == 0
+                    : a.device == b.device && a.number == b.number && !a.name == !b.name &&
+                          (!a.name || strcmp(a.name, b.name) == 0);
+    free(a.name);
+    free(b.name);
+    return same;
+}
+
 // Opening tells, and nothing is left of it.
 void check_outputs(const char *const paths[], int n) {
     for (int i = 0; i < n; i++) {
         if (!paths[i]) continue;
         for (int j = 0; j < i; j++)
-            if (paths[j] && strcmp(paths[i], paths[j]) == 0 && !is_written_directly(paths[i]))
-                die_usage("give each its own name", "%s: two outputs would go to this file",
-                          paths[i]);
+            if (paths[j] && !is_written_directly(paths[i]) && same_file(paths[i], paths[j]))
+                die_usage("give each its own name", "%s: two outputs would go to this file%s%s",
+                          paths[i], strcmp(paths[i], paths[j]) ? ", also called " : "",
+                          strcmp(paths[i], paths[j]) ? paths[j] : "");
         OutputFile file = output_open(paths[i]);
         output_abandon(&file);
     }
+}
+
+void check_kept(const char *input, const char *const outputs[], int n) {
+    for (int i = 0; input && i < n; i++)
+        if (outputs[i] && !is_written_directly(outputs[i]) && same_file(input, outputs[i]))
+            die_usage("give the output another name",
+                      "%s: an output would replace this file, which is read", outputs[i]);
 }

@@ -2,7 +2,8 @@
 //
 // A file is written beside its final place and renamed when it is complete, so that a program that
 // is stopped, fails or runs out of disk leaves the old file as it was. A path that is not a regular
-// file (/dev/stdout, a pipe) is written directly.
+// file (/dev/stdout, a pipe) is written directly. What a killed program has left, PATH.tmp.NUMBER,
+// goes when the same file is written again.
 #ifndef FILE_H
 #define FILE_H
 
@@ -35,14 +36,18 @@ void output_writer(const char *temporary, pid_t writer);
 // Removes it instead.
 void output_discard(char *temporary);
 
+// Whether two paths mean one file, whatever its names; it need not be there yet.
+bool same_file(const char *path, const char *other);
 // For programs that work long before they write: die()s now if one of these (NULL: none) cannot be
 // written, or if two are the same file.
 void check_outputs(const char *const paths[], int n);
+// die()s if one of these outputs would replace a file that the program reads (NULL: none).
+void check_kept(const char *input, const char *const outputs[], int n);
 
 // "DIRECTORY/PROGRAM" and the suffix, the usual name of what a program writes. free() it.
 char *out_file(const char *directory, const char *suffix);
 
-// Called by die(): removes the temporary files of this process.
+// Called by die() and by signal handlers: removes the temporary files of this process.
 void remove_unfinished_files(void);
 
 // Makes a directory and its parents, as mkdir -p; die()s if that fails.

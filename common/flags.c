@@ -2,6 +2,7 @@
 // one.
 #include "flags.h"
 #include "error.h"
+#include "interrupt.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -272,6 +273,7 @@ Flags parse_flags(int argc, char *argv[], const char *about, const char *names, 
         store(&table[c - 256], optarg, &flags);
     }
     if (optind < argc) die_usage("--help lists the flags", "not a flag: '%s'", argv[optind]);
+    catch_interrupts();
     devices_init(flags.backend, flags.threads);
     return flags;
 }

@@ -38,7 +38,8 @@ extern const Flags default_flags;
 // Reads the command line of a program that has the flags `names` ("devices lr epochs"), besides
 // --backend, --threads, --out and --help, which all have. --help prints `about` and every flag with
 // its default, and ends the program with status 0; a wrong flag or value ends it with status 2
-// before anything is done. Also chooses the backend: calls set_program_name() and devices_init().
+// before anything is done. Also calls set_program_name(), catch_interrupts() and, to choose the
+// backend, devices_init().
 Flags parse_flags(int argc, char *argv[], const char *about, const char *names, Flags defaults);
 
 #endif

@@ -13,6 +13,11 @@ typedef struct LossLog {
 void loss_log_add(LossLog *log, long step, double loss);
 // Writes the CSV "step,loss", whole; die()s if that fails. path NULL: does nothing.
 void loss_log_write(const LossLog *log, const char *path);
+// For a training that goes on in its run number `run` (from 0) after `step` minibatches, the last
+// of which had this loss: takes over the rows up to there from the file that the training wrote,
+// and leaves out what follows. die()s if they are not there. path NULL, or one that is written
+// directly (a pipe): does nothing.
+void loss_log_restore(LossLog *log, const char *path, int run, long step, const char *loss);
 void loss_log_free(LossLog *log);
 
 #endif

@@ -293,6 +293,12 @@ void initialize(Module *net, uint64_t seed) {
     }
 }
 
+void restart(Module *net) {
+    Parameters all = parameters_of(net);
+    for (int i = 0; i < all.n; i++) free_copies(all.list[i]);
+    visit_all(net, "", forget_batches, NULL);
+}
+
 Parameters parameters_of(const Module *net) {
     CHECK(net->all.n, "initialize() the network first");
     return net->all;

@@ -74,6 +74,9 @@ void module_free(Module *net);
 // the same for the same seed; biases 0; batch norm as in PyTorch (weight 1, mean 0, variance 1).
 // Copies on devices, if there are any, are taken back: from now on no device holds parameters.
 void initialize(Module *net, uint64_t seed);
+// Back to the start that the network has: copies on devices are taken back, and the counts of
+// minibatches are 0.
+void restart(Module *net);
 
 // In training (at first) batch norm uses the minibatch's statistics, in evaluation the running
 // ones. net.train(), net.eval()

@@ -2,14 +2,20 @@
 #include "plot.h"
 #include "error.h"
 #include "file.h"
+#include "interrupt.h"
+#include "png.h"
+#include "timer.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <math.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -35,11 +41,20 @@ char *plot_script(const char *name) {
 
 // ---- gnuplot ---------------------------------------------------------------------------------
 
+// Asked again and again, so that a gnuplot that hangs does not hold up a program that is to end.
 bool gnuplot_succeeded(pid_t gnuplot) {
+    const double PATIENCE = 5;
+    double deadline = INFINITY;
     int status;
-    while (waitpid(gnuplot, &status, 0) < 0)
-        if (errno != EINTR) return false;
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    pid_t ended;
+    end_with_us(gnuplot);
+    while ((ended = waitpid(gnuplot, &status, WNOHANG)) == 0 || (ended < 0 && errno == EINTR)) {
+        if (interrupted()) deadline = fmin(deadline, seconds_now() + PATIENCE);
+        if (seconds_now() > deadline) kill(gnuplot, SIGKILL);
+        nanosleep(&(struct timespec){0, 2000000}, NULL);
+    }
+    end_with_us(0);
+    return ended == gnuplot && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
 bool gnuplot_runs(char *arguments[]) {
@@ -101,9 +116,14 @@ bool plot_finish(Drawing *drawing, const char *png, const char *figures) {
     if (!drawing->temporary) return true;
     bool drawn = drawing->gnuplot && gnuplot_succeeded(drawing->gnuplot);
     output_writer(drawing->temporary, 0);
-    if (!drawn) {
+    // gnuplot does not notice that the disk is full.
+    bool whole = drawn && (is_written_directly(png) || png_is_whole(drawing->temporary));
+    if (!whole) {
         output_discard(drawing->temporary);
-        warn("gnuplot could not draw %s; the figures are in %s", png, figures);
+        warn("gnuplot could not %s; the figures are in %s%s",
+             xprintf(drawn ? "write all of %s" : "draw %s", png), figures,
+             drawn ? ". Is the disk full?" : "");
+        drawn = false;
     } else if (output_publish(drawing->temporary, png) != 0) {
         drawn = false;
         warn("%s: %s; the figures are in %s", png, strerror(errno), figures);

@@ -291,6 +291,8 @@ static bool is_wanted(const char *name, Tensor *const tensors[], int n,
         if (strcmp(tensors[i]->name, name) == 0) return true;
     for (int i = 0; i < extras->num_counts; i++)
         if (strcmp(extras->counts[i].name, name) == 0) return true;
+    for (int i = 0; extras->others && extras->others[i]; i++)
+        if (strncmp(name, extras->others[i], strlen(extras->others[i])) == 0) return true;
     return false;
 }
 

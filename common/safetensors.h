@@ -27,6 +27,8 @@ typedef struct SafetensorsExtras {
     int num_counts;
     const struct SafetensorsText { const char *key, *value; } * texts;
     int num_texts;
+    // In reading, tensors whose names begin with one of these (NULL at the end) are passed over.
+    const char *const *others;
 } SafetensorsExtras;
 void safetensors_save_with(const char *path, Tensor *const tensors[], int n,
                            const SafetensorsExtras *extras);

@@ -378,14 +378,12 @@ static void measure_times(FILE *csv) {
 
 // ## The program
 
-static void draw(const char *csv) {
-    char *png = out_file(flags.out, ".png");
+static void draw(const char *csv, const char *png) {
     bool readable = !is_written_directly(csv); // what went into a pipe cannot be drawn
     if (readable && plot_draw(png, "allreduce.gp", csv))
         printf("\ntimes: %s, figures: %s\n", png, csv);
     else if (readable)
         printf("\nfigures: %s\n", csv);
-    free(png);
 }
 
 int main(int argc, char *argv[]) {
@@ -396,7 +394,9 @@ int main(int argc, char *argv[]) {
     if (flags.devices == 1) die_usage("--devices 2 or more", "one device has nothing to sum up");
     choose_allreduce(flags.allreduce);
     char *csv = flags.csv ? xstrdup(flags.csv) : out_file(flags.out, ".csv");
+    char *png = out_file(flags.out, ".png");
     make_directory(flags.out);
+    check_outputs((const char *const[]){csv, png}, 2);
     OutputFile file = output_open(csv); // if that fails, then before the measuring
 
     demonstrate_get_params();
@@ -409,8 +409,9 @@ int main(int argc, char *argv[]) {
     measure_times(file.stream);
 
     output_close(&file);
-    draw(csv);
+    draw(csv, png);
     free(csv);
+    free(png);
     autograd_close();
     devices_close();
     check_stdout();

@@ -85,6 +85,7 @@ static double train_epoch(int epoch, DataIter *train_iter, Tensor *device_params
         double loss = mean_loss(losses, k, X->shape[0]);
         check_loss(loss, lr, epoch, ++*step);
         loss_log_add(&loss_log, *step, loss);
+        finish_on_interrupt(); // now there is something to keep
         total += loss * X->shape[0];
         images += X->shape[0];
         snprintf(text, sizeof text, "epoch %d/%d, loss %.3f", epoch + 1, flags.epochs, loss);
@@ -189,9 +190,12 @@ static void prepare(void) {
     lenet_init(params, flags.seed);
     if (flags.load) safetensors_load(flags.load, params, LENET_PARAMS);
     for (int i = 0; i < LENET_PARAMS; i++) trained[i] = tensor_to(params[i], host());
+    enum { SAVE = 5, OUTPUTS };
+    const char *outputs[OUTPUTS] = {csv, png, filters, predictions, flags.log_loss, flags.save};
+    fashion_mnist_keep(flags.data, outputs, OUTPUTS);
+    check_kept(flags.load, outputs, SAVE); // --save may replace what was loaded: it is read by then
     make_directory(flags.out);
-    check_outputs((const char *const[]){csv, png, filters, predictions, flags.save, flags.log_loss},
-                  6);
+    check_outputs(outputs, OUTPUTS);
     animator = animator_new(csv, png, "training_curves.gp", flags.live);
     free(csv);
     free(png);
@@ -226,7 +230,6 @@ int main(int argc, char *argv[]) {
                         default_flags);
     choose_allreduce(flags.allreduce);
     choose_graph(flags.graph);
-    catch_interrupts();
     prepare();
 
     if (flags.devices > 0)

@@ -4,6 +4,8 @@
 #include "../../common/error.h"
 #include "../../common/safetensors.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +18,8 @@ typedef struct Contents {
     int n;
     Counts counts;
 } Contents;
+
+static const char START[] = "start.", REPLICA[] = "replica";
 
 static void add_tensor(Contents *c, const Tensor *t, char *name) {
     c->tensors = xrealloc(c->tensors, sizeof(Tensor) * (size_t)(c->n + 1));
@@ -34,11 +38,30 @@ static Contents contents_of(const DataParallel *dp) {
         for (int p = 0; p < all.n; p++)
             if (!all.list[p]->trained)
                 add_tensor(&c, parameter_data(all.list[p], dp->devices[i]),
-                           xprintf("replica%d.%s", i, all.list[p]->name));
-    c.list = xmalloc(sizeof(Tensor *) * (size_t)c.n);
-    for (int t = 0; t < c.n; t++) c.list[t] = &c.tensors[t];
+                           xprintf("%s%d.%s", REPLICA, i, all.list[p]->name));
     c.counts = counts_of(dp->net);
     return c;
+}
+
+static void add_count(Counts *counts, const char *prefix, const struct SafetensorsCount *count) {
+    counts->list = xrealloc(counts->list, sizeof *counts->list * (size_t)(counts->n + 1));
+    counts->list[counts->n++] =
+        (struct SafetensorsCount){xprintf("%s%s", prefix, count->name), count->value};
+}
+
+// What the network starts from, under names with a prefix.
+static void add_start(Contents *c, const Module *net, const Counts *counts, const char *prefix) {
+    Parameters all = parameters_of(net);
+    for (int p = 0; p < all.n; p++)
+        add_tensor(c, all.list[p]->start, xprintf("%s%s", prefix, all.list[p]->name));
+    for (int i = 0; i < counts->n; i++) add_count(&c->counts, prefix, &counts->list[i]);
+}
+
+// When all tensors are in it.
+static Tensor **list_of(Contents *c) {
+    c->list = xmalloc(sizeof(Tensor *) * (size_t)c->n);
+    for (int t = 0; t < c->n; t++) c->list[t] = &c->tensors[t];
+    return c->list;
 }
 
 static void free_contents(Contents *c) {
@@ -48,10 +71,36 @@ static void free_contents(Contents *c) {
     free_counts(&c->counts);
 }
 
+// ---- the start ---------------------------------------------------------------------------------
+
+Start start_of(const Module *net) { return (Start){.counts = counts_of(net)}; }
+
+void load_start(Start *start, Module *net, const char *path, bool held) {
+    static const char *const any[] = {"", NULL}, *const besides[] = {START, REPLICA, NULL};
+    Contents c = {0};
+    add_start(&c, net, &start->counts, held ? START : "");
+    SafetensorsExtras extras = {c.counts.list, c.counts.n, .others = held ? any : besides};
+    safetensors_load_with(path, list_of(&c), c.n, &extras);
+    for (int i = 0; i < start->counts.n; i++) start->counts.list[i].value = c.counts.list[i].value;
+    free_contents(&c);
+    start->from_file = true;
+    begin_again(net, start);
+}
+
+void begin_again(Module *net, const Start *start) {
+    restart(net);
+    set_counts(net, &start->counts);
+}
+
 // ---- save, load --------------------------------------------------------------------------------
 
-void checkpoint_save(const char *path, const Checkpoint *checkpoint, const DataParallel *dp) {
+static const char *const starts[] = {"seed", "file", "held"};
+enum { MOST_RUNS = 2, MOST_EPOCHS = 1000000 };
+
+void checkpoint_save(const char *path, const Checkpoint *checkpoint, const Start *start,
+                     const DataParallel *dp) {
     Contents c = contents_of(dp);
+    if (checkpoint->start == START_HELD) add_start(&c, dp->net, &start->counts, START);
     char run[16], epoch[16], step[32];
     snprintf(run, sizeof run, "%d", checkpoint->run);
     snprintf(epoch, sizeof epoch, "%d", checkpoint->epoch);
@@ -59,11 +108,16 @@ void checkpoint_save(const char *path, const Checkpoint *checkpoint, const DataP
     const struct SafetensorsText texts[] = {{"run", run},
                                             {"epoch", epoch},
                                             {"step", step},
+                                            {"loss", checkpoint->loss},
+                                            {"start", starts[checkpoint->start]},
+                                            {"length", checkpoint->length},
                                             {"settings", checkpoint->settings},
                                             {"history", checkpoint->history}};
-    safetensors_save_with(
-        path, c.list, c.n,
-        &(SafetensorsExtras){c.counts.list, c.counts.n, texts, sizeof texts / sizeof texts[0]});
+    safetensors_save_with(path, list_of(&c), c.n,
+                          &(SafetensorsExtras){.counts = c.counts.list,
+                                               .num_counts = c.counts.n,
+                                               .texts = texts,
+                                               .num_texts = sizeof texts / sizeof texts[0]});
     free_contents(&c);
 }
 
@@ -75,20 +129,37 @@ static char *text_in(const SafetensorsFile *file, const char *path, const char *
     return xstrdup(text);
 }
 
-static long number_in(const SafetensorsFile *file, const char *path, const char *key) {
+static long number_in(const SafetensorsFile *file, const char *path, const char *key, long least,
+                      long most) {
     char *text = text_in(file, path, key), *end;
+    errno = 0;
     long number = strtol(text, &end, 10);
-    if (end == text || *end || number < 0)
-        die("the file is damaged", "%s: the \"%s\" is not a number: '%.40s'", path, key, text);
+    if (end == text || *end || errno || number < least || number > most)
+        die("the file is damaged: go on from another checkpoint",
+            "%s: the \"%s\" is no number from %ld to %ld: '%.40s'", path, key, least, most, text);
     free(text);
     return number;
 }
 
+static int start_in(const SafetensorsFile *file, const char *path) {
+    char *text = text_in(file, path, "start");
+    int start = FROM_SEED;
+    while (start <= START_HELD && strcmp(text, starts[start]) != 0) start++;
+    if (start > START_HELD)
+        die("the file is damaged: go on from another checkpoint",
+            "%s: the \"start\" is neither seed nor file nor held: '%.40s'", path, text);
+    free(text);
+    return start;
+}
+
 Checkpoint checkpoint_open(const char *path) {
     SafetensorsFile file = safetensors_open(path);
-    Checkpoint checkpoint = {.run = (int)number_in(&file, path, "run"),
-                             .epoch = (int)number_in(&file, path, "epoch"),
-                             .step = number_in(&file, path, "step"),
+    Checkpoint checkpoint = {.run = (int)number_in(&file, path, "run", 0, MOST_RUNS - 1),
+                             .epoch = (int)number_in(&file, path, "epoch", 1, MOST_EPOCHS),
+                             .step = number_in(&file, path, "step", 1, LONG_MAX),
+                             .loss = text_in(&file, path, "loss"),
+                             .start = start_in(&file, path),
+                             .length = text_in(&file, path, "length"),
                              .settings = text_in(&file, path, "settings"),
                              .history = text_in(&file, path, "history")};
     safetensors_close(&file);
@@ -96,15 +167,18 @@ Checkpoint checkpoint_open(const char *path) {
 }
 
 void checkpoint_close(Checkpoint *checkpoint) {
+    free(checkpoint->loss);
     free(checkpoint->settings);
+    free(checkpoint->length);
     free(checkpoint->history);
     *checkpoint = (Checkpoint){0};
 }
 
 void checkpoint_load(const char *path, DataParallel *dp) {
     Contents c = contents_of(dp);
-    SafetensorsExtras extras = {.counts = c.counts.list, .num_counts = c.counts.n};
-    safetensors_load_with(path, c.list, c.n, &extras);
+    static const char *const besides[] = {START, NULL};
+    SafetensorsExtras extras = {c.counts.list, c.counts.n, .others = besides};
+    safetensors_load_with(path, list_of(&c), c.n, &extras);
     set_counts(dp->net, &c.counts);
     free_contents(&c);
     Parameters all = parameters_of(dp->net);

@@ -2,6 +2,7 @@
 #include "data_parallel.h"
 
 #include "../../common/error.h"
+#include "../../common/interrupt.h"
 #include "../02_get_params_and_allreduce/allreduce.h"
 
 #include <string.h>
@@ -111,7 +112,7 @@ double evaluate_accuracy_gpus(DataParallel *dp, DataIter *data_iter) {
         tensor_fill(correct[i], 0);
     }
     data_iter_start(data_iter, 0);
-    while (data_iter_next(data_iter, &X, &y)) {
+    while (!interrupted() && data_iter_next(data_iter, &X, &y)) {
         Tensor *X_shards[MAX_DEVICES], *y_shards[MAX_DEVICES], *y_hat[MAX_DEVICES];
         for (int i = 0; i < k; i++) begin_step(dp->devices[i]);
         split_batch(X, y, dp->devices, k, X_shards, y_shards);

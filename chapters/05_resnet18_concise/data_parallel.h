@@ -51,7 +51,8 @@ void train_step_as(DataParallel *dp, const Shard shards[], const Tensor *X, cons
 void trainer_step(DataParallel *dp, float lr, int batch_size);
 
 // The part (0..1) of the observations that the network classifies correctly, computed on all
-// devices: each gets its shard of each minibatch. Begins with share_statistics().
+// devices: each gets its shard of each minibatch. Begins with share_statistics(). Once
+// interrupted() it stops, and the number means nothing.
 double evaluate_accuracy_gpus(DataParallel *dp, DataIter *data_iter);
 
 // Gives the replicas the running statistics that they evaluate with, as dp->bn says. How often that

@@ -50,6 +50,8 @@ static Module *net;
 static Dataset *train_data, *test_data;
 static Animator *animator;
 static LossLog loss_log;
+static int num_runs;
+static Start start;        // of all runs
 static Checkpoint resumed; // with --resume
 
 // One of the program's runs, and what is known when it is over.
@@ -168,6 +170,7 @@ static double train_epoch(DataParallel *dp, DataIter *train_iter, int epoch, Run
         loss /= X->shape[0];
         check_loss(loss, run->lr, epoch, ++run->steps);
         loss_log_add(&loss_log, run->steps, loss);
+        finish_on_interrupt(); // now there is something to keep
         total += loss * X->shape[0];
         images += X->shape[0];
         snprintf(text, sizeof text, "epoch %d/%d, loss %.3f", epoch + 1, flags.epochs, loss);
@@ -177,19 +180,52 @@ static double train_epoch(DataParallel *dp, DataIter *train_iter, int epoch, Run
     return images ? total / (double)images : NAN;
 }
 
-// What must be the same for a training to go on to the same bits.
+// What must be the same for a training to go on to the same bits. The learning rate has as many
+// digits as it takes to tell it from others.
 static char *settings_of(const Run *run) {
-    return xprintf("devices %d, batch size %d, lr %g, seed %llu, bn %s, allreduce %s, %d training "
-                   "and %d test images on %s%s",
-                   run->k, run->batch_size, (double)run->lr, (unsigned long long)flags.seed,
-                   flags.bn, flags.allreduce, train_data->count, test_data->count,
+    char lr[32];
+    for (int digits = 6; digits <= 9; digits++) {
+        snprintf(lr, sizeof lr, "%.*g", digits, (double)run->lr);
+        if (strtof(lr, NULL) == run->lr) break;
+    }
+    return xprintf("devices %d, batch size %d, lr %s, seed %llu, bn %s, allreduce %s, %d training "
+                   "and %d test images (%08x, %08x) on %s%s",
+                   run->k, run->batch_size, lr, (unsigned long long)flags.seed, flags.bn,
+                   flags.allreduce, train_data->count, test_data->count,
+                   dataset_checksum(train_data), dataset_checksum(test_data),
                    num_gpus() > 0 ? "GPUs" : "the CPU",
                    flags.shuffle ? "" : " in the order of the file");
 }
 
+static char *length_of_runs(void) {
+    return flags.steps < 0 ? xprintf("--epochs %d", flags.epochs)
+                           : xprintf("--epochs %d --steps %d", flags.epochs, flags.steps);
+}
+
+// How many minibatches a run has.
+static long steps_with(int batches) {
+    long steps = (long)batches * flags.epochs;
+    return flags.steps >= 0 && flags.steps < steps ? flags.steps : steps;
+}
+
 static void save_checkpoint(const DataParallel *dp, int number, int epochs, Run *run) {
-    Checkpoint checkpoint = {number, epochs, run->steps, settings_of(run), animator_rows(animator)};
-    checkpoint_save(flags.checkpoint, &checkpoint, dp);
+    bool more = number + 1 < num_runs;
+    Checkpoint checkpoint = {
+        .run = number,
+        .epoch = epochs,
+        .step = run->steps,
+        .loss = xprintf("%.9g", (double)loss_log.rows[loss_log.count - 1].loss),
+        .settings = settings_of(run),
+        .length = length_of_runs(),
+        .history = animator_rows(animator),
+        .start = !start.from_file ? FROM_SEED
+                 : more           ? START_HELD
+                                  : FROM_FILE,
+    };
+    // First, as the training goes on only from where its losses are known.
+    if (flags.log_loss && !is_written_directly(flags.log_loss))
+        loss_log_write(&loss_log, flags.log_loss);
+    checkpoint_save(flags.checkpoint, &checkpoint, &start, dp);
     checkpoint_close(&checkpoint);
     run->saved_epochs = epochs;
 }
@@ -199,13 +235,29 @@ static void recall(Run *run) {
     animator_last(animator, run->k, &run->train_loss, &run->test_acc, &run->sec_per_epoch);
 }
 
+// Whether what follows is what would have followed.
+static void check_resumed(const Run *run) {
+    const char *hint = "give the flags of the run that wrote the checkpoint, and --resume";
+    char *settings = settings_of(run), *length = length_of_runs();
+    if (strcmp(settings, resumed.settings) != 0)
+        die(hint, "%s: was written with %s; now: %s", flags.resume, resumed.settings, settings);
+    if (resumed.run > 0 && strcmp(length, resumed.length) != 0)
+        die(hint, "%s: the run before had %s; now: %s", flags.resume, resumed.length, length);
+    int batches = (train_data->count + run->batch_size - 1) / run->batch_size;
+    if (resumed.step != (long)resumed.epoch * batches)
+        die("the file is damaged: go on from another checkpoint",
+            "%s: %ld minibatches are not the %d epochs that it tells of", flags.resume,
+            resumed.step, resumed.epoch);
+    if (resumed.step > steps_with(batches))
+        die("it is at an end: --load it with --steps 0 to evaluate it",
+            "%s: is after minibatch %ld, %s ends before that", flags.resume, resumed.step, length);
+    free(settings);
+    free(length);
+}
+
 // Returns the epoch to go on with.
 static int resume(DataParallel *dp, Run *run) {
-    char *settings = settings_of(run);
-    if (strcmp(settings, resumed.settings) != 0)
-        die("give the flags of the run that wrote the checkpoint, and --resume",
-            "%s: was written with %s; now: %s", flags.resume, resumed.settings, settings);
-    free(settings);
+    check_resumed(run);
     checkpoint_load(flags.resume, dp);
     run->steps = resumed.step;
     run->saved_epochs = resumed.epoch;
@@ -235,8 +287,7 @@ static void train_epochs(DataParallel *dp, int number, int first_epoch, Run *run
     DataIter *train_iter = data_iter_new(train_data, run->batch_size, flags.shuffle, flags.seed);
     DataIter *test_iter = data_iter_new(test_data, run->batch_size, false, 0);
     int batches = data_iter_batches(train_iter);
-    long steps = (long)batches * flags.epochs;
-    if (flags.steps >= 0 && flags.steps < steps) steps = flags.steps;
+    long steps = steps_with(batches);
     Timer timer = {0};
     Progress progress = progress_start(steps - run->steps);
     for (int epoch = first_epoch; (run->steps < steps || steps == 0) && !interrupted(); epoch++) {
@@ -253,7 +304,7 @@ static void train_epochs(DataParallel *dp, int number, int first_epoch, Run *run
         if (interrupted()) break;
         if (epoch == first_epoch && steps > 0) print_memory(run);
         run->test_acc = evaluate_accuracy_gpus(dp, test_iter);
-        if (steps == 0) break; // --steps 0 only evaluates
+        if (interrupted() || steps == 0) break; // --steps 0 only evaluates
         double epochs = (double)run->steps / batches;
         printf("  epoch %2.3g: train loss %.3f, test acc %.3f, %.1f sec\n", epochs, run->train_loss,
                run->test_acc, seconds);
@@ -270,8 +321,7 @@ static void train_epochs(DataParallel *dp, int number, int first_epoch, Run *run
 static void train(int number, Run *run) {
     Device *devices[MAX_DEVICES] = {NULL};
     for (int i = 0; i < run->k; i++) devices[i] = try_gpu(i);
-    initialize(net, flags.seed);
-    if (flags.load) load_parameters(net, flags.load);
+    begin_again(net, &start);
     DataParallel dp = data_parallel(net, devices, run->k, batch_norm_mode(flags.bn));
     printf("training on %s: batch size %d, lr %g", device_names(devices, run->k), run->batch_size,
            (double)run->lr);
@@ -340,7 +390,7 @@ static double seconds_per_image(void) {
     }
     int images = X->shape[0];
     data_iter_free(iter);
-    initialize(net, flags.seed);
+    begin_again(net, &start);
     return fastest / images;
 }
 
@@ -363,7 +413,9 @@ static void say_quick(int runs) {
 // What was not given on the command line.
 static void choose_size(void) {
     if (flags.quick && flags.full) die_usage("give one of them", "--quick and --full");
-    if (flags.load && flags.resume) die_usage("give one of them", "--load and --resume");
+    if (flags.load && flags.resume)
+        die_usage("leave --load out: the checkpoint holds all that is needed",
+                  "--load and --resume");
     bool quick = flags.quick || (!flags.full && num_gpus() == 0);
     flags.quick = quick;
     if (flags.batch_size == 0) flags.batch_size = quick ? QUICK_BATCH : FULL_BATCH;
@@ -378,20 +430,37 @@ static void choose_size(void) {
 static void open_outputs(void) {
     char *csv = flags.csv ? xstrdup(flags.csv) : out_file(flags.out, ".csv");
     char *png = out_file(flags.out, ".png");
+    enum { SAVE = 3, CHECKPOINT, OUTPUTS };
+    const char *outputs[OUTPUTS] = {csv, png, flags.log_loss, flags.save, flags.checkpoint};
+    fashion_mnist_keep(flags.data, outputs, OUTPUTS);
+    check_kept(flags.resume, outputs, CHECKPOINT); // the next checkpoint may replace it
+    check_kept(flags.load, outputs, SAVE);         // at the end --save may replace it,
+    check_kept(flags.load, outputs + CHECKPOINT, 1);
     make_directory(flags.out);
-    check_outputs((const char *const[]){csv, png, flags.save, flags.log_loss, flags.checkpoint}, 5);
+    check_outputs(outputs, OUTPUTS);
     animator = animator_new(csv, png, "training_curves.gp", flags.live);
     free(csv);
     free(png);
 }
 
-static void open_checkpoint(int num_runs) {
+// Reads what the runs start from, and what a training that was stopped left.
+static void open_start(void) {
+    start = start_of(net);
+    if (flags.load) load_start(&start, net, flags.load, false);
     if (!flags.resume) return;
-    if (!flags.checkpoint) flags.checkpoint = flags.resume;
     resumed = checkpoint_open(flags.resume);
     if (resumed.run >= num_runs || !animator_restore(animator, resumed.history))
         die("give the flags of the run that wrote the checkpoint, and --resume",
             "%s: is of another run", flags.resume);
+    if (resumed.run + 1 == num_runs)
+        start.from_file = resumed.start != FROM_SEED;
+    else if (resumed.start == START_HELD)
+        load_start(&start, net, flags.resume, true);
+    else if (resumed.start == FROM_FILE)
+        die("give --devices as the run that wrote it",
+            "%s: is of a single run that began with --load: it does not hold the start of another",
+            flags.resume);
+    loss_log_restore(&loss_log, flags.log_loss, resumed.run, resumed.step, resumed.loss);
 }
 
 int main(int argc, char *argv[]) {
@@ -407,7 +476,7 @@ int main(int argc, char *argv[]) {
                     defaults);
     choose_allreduce(flags.allreduce);
     choose_size();
-    catch_interrupts();
+    if (flags.resume && !flags.checkpoint) flags.checkpoint = flags.resume;
     train_data = fashion_mnist_open(flags.data, true, flags.train_size);
     test_data = fashion_mnist_open(flags.data, false, flags.test_size);
     open_outputs();
@@ -416,9 +485,9 @@ int main(int argc, char *argv[]) {
 
     Run runs[2] = {{.k = 1, .batch_size = flags.batch_size, .lr = flags.lr},
                    {.k = 2, .batch_size = 2 * flags.batch_size, .lr = 2 * flags.lr}};
-    int num_runs = 2;
+    num_runs = 2;
     if (flags.devices > 0) runs[0].k = flags.devices, num_runs = 1;
-    open_checkpoint(num_runs);
+    open_start();
     if (flags.quick) say_quick(num_runs);
     print_network();
     demonstrate_initialization();
@@ -430,6 +499,7 @@ int main(int argc, char *argv[]) {
     if (num_runs == 2 && !interrupted() && flags.steps != 0) explain(&runs[0], &runs[1]);
 
     checkpoint_close(&resumed);
+    free_counts(&start.counts);
     animator_close(animator);
     loss_log_write(&loss_log, flags.log_loss);
     module_free(net);

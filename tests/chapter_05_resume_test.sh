@@ -1,0 +1,149 @@
+#!/bin/sh
+# chapter_05_resume_test.sh BUILD: two runs that begin with --load and are killed in the first, between them
+# or in the second go on to the same bits, whatever became of the file; --log-loss holds the whole training;
+# what cannot be kept is refused. Prints TAP.
+build=$(cd "${1:?usage: chapter_05_resume_test.sh BUILD}" && pwd) || exit 1
+program=$build/05_resnet18_concise
+[ -x "$program" ] || { echo "Bail out! $program: no such program"; exit 1; }
+out=$(mktemp -d) || exit 1
+pid=
+trap '[ -n "$pid" ] && kill -9 $pid 2>/dev/null; rm -rf "$out"' EXIT
+trap 'exit 1' HUP INT TERM
+cd "$out" || exit 1
+tests=0
+verdict() { # STATUS NAME
+    tests=$((tests + 1))
+    [ "$1" -eq 0 ] && echo "ok $tests - $2" && return
+    echo "not ok $tests - $2"
+    sed 's/^/# /' log error 2>/dev/null
+}
+places="first between second"
+case $build in *asan) places=between ;; esac # there a step takes seconds
+small="--backend cpu --full --train-size 32 --test-size 10 --batch-size 16 --lr 0.02"
+train() { "$program" $small --out plots "$@" >log 2>error </dev/null; }
+refused() { # STATUS TEXT NAME: how the last training ended
+    status=$?
+    [ $status -eq "$1" ] && grep -q "error: .*$2" error && grep -q '^hint: ' error && [ "$(wc -l <error)" -eq 2 ]
+    verdict $? "$3"
+}
+
+# Kills the training of two runs once it has come to a place; what it left is in `part`.
+kill_it() { # PLACE FLAGS
+    case $1 in
+    first) file=plots/05_resnet18_concise.csv sign='^1,2,' ;;
+    between) file=log sign='^training on \[cpu:0, cpu:1\]' ;;
+    second) file=plots/05_resnet18_concise.csv sign='^2,2,' ;;
+    esac
+    shift
+    rm -rf part plots log
+    "$program" $small --out plots --epochs 4 --checkpoint part "$@" >log 2>error </dev/null &
+    pid=$!
+    tries=0
+    while ! grep -q "$sign" $file 2>/dev/null && kill -0 $pid 2>/dev/null && [ $tries -lt 6000 ]; do
+        sleep 0.02
+        tries=$((tries + 1))
+    done
+    kill -9 $pid 2>/dev/null
+    killed=$?
+    wait $pid 2>/dev/null
+    pid=
+    [ $killed -eq 0 ] && [ -s part ]
+}
+
+train --devices 1 --epochs 1 --seed 9 --save w && cp w both &&
+    train --epochs 4 --load w --save whole --log-loss whole_losses.csv --csv whole.csv
+verdict $? "two runs that begin with --load"
+train --epochs 4 --save from_seed && ! cmp -s whole from_seed && [ -s from_seed ]
+verdict $? "they end elsewhere than those that begin with the seed"
+train --epochs 4 --load both --save both && cmp whole both >>error
+verdict $? "--load and --save of one file: both runs begin with what was in it"
+
+for place in $places; do
+    cp w loaded
+    kill_it $place --load loaded --log-loss losses.csv
+    verdict $? "killed, place: $place"
+    case $place in first) cp from_seed loaded ;; *) rm loaded ;; esac # another file now, or none
+    cp part "part_$place"
+    cp losses.csv "losses_$place.csv"
+    train --epochs 4 --resume part --save parts --log-loss losses.csv && grep -q '^going on after epoch' log && cmp whole parts >>error
+    verdict $? "$place: goes on to the same bits, without the file that was loaded"
+    cmp losses.csv whole_losses.csv >>error
+    verdict $? "$place: with all losses, each once"
+    cut -d, -f1-4 plots/05_resnet18_concise.csv >a && cut -d, -f1-4 whole.csv | cmp - a >>error
+    verdict $? "$place: with the whole curves"
+    find . -name '*.tmp.*' >error
+    [ ! -s error ]
+    verdict $? "$place: what the killed run left is gone"
+done
+
+# A checkpoint is a file of parameters, too.
+train --devices 1 --steps 0 --load part_between && grep -q '^test acc: ' log
+verdict $? "--load of a checkpoint that holds a start"
+
+# A log that is not that of the training.
+sed '2s/,.*/,1/;3s/,.*/,1/;4s/,.*/,1/;5s/,.*/,1/;6s/,.*/,1/;7s/,.*/,1/;8s/,.*/,1/;9s/,.*/,1/' losses_between.csv >losses.csv
+cp part_between part && cp losses.csv before
+train --epochs 4 --resume part --log-loss losses.csv
+refused 1 'losses.csv: does not hold the losses up to the checkpoint: its losses are others' "--log-loss: a file with other losses"
+head -n 3 losses_between.csv >losses.csv
+train --epochs 4 --resume part --log-loss losses.csv
+refused 1 'losses.csv: does not hold .*: it ends before' "--log-loss: a file that ends before the checkpoint"
+train --epochs 4 --resume part --log-loss nothing.csv
+refused 1 'nothing.csv: does not hold .*: No such file' "--log-loss: no such file"
+printf 'devices,epoch\n' >losses.csv
+train --epochs 4 --resume part --log-loss losses.csv
+refused 1 'losses.csv: does not hold .*step,loss' "--log-loss: a file that is no log"
+
+# A promise that cannot be kept.
+train --epochs 2 --resume part
+refused 1 'is after minibatch 8, --epochs 2 ends before' "fewer --epochs than are done"
+train --epochs 4 --steps 0 --resume part
+refused 1 'is after minibatch 8, .*--steps 0 ends before' "--steps 0 and --resume"
+if [ -e part_second ]; then
+    cp part_second part
+    train --epochs 5 --resume part
+    refused 1 'the run before had --epochs 4; now: --epochs 5' "other --epochs in the second run than in the first"
+fi
+train --devices 1 --epochs 1 --load w --checkpoint single &&
+    train --epochs 2 --resume single
+refused 1 'single: is of a single run that began with --load' "the second run of one that had none"
+cp single part
+train --devices 1 --epochs 2 --resume part --save parts && train --devices 1 --epochs 2 --load w --save whole && cmp whole parts >>error
+verdict $? "a single run that began with --load goes on, and for more epochs than it was begun with"
+train --devices 1 --epochs 2 --lr 0.020000001 --resume single
+refused 1 'was written with .*lr 0.02, .*lr 0.020000001, ' "a learning rate that differs in its last digits"
+
+# Numbers that are too large for a C int, or wrong. (The header keeps its length.)
+damaged() { # SED-EXPRESSION TEXT
+    LC_ALL=C sed "$1" single >part
+    [ "$(wc -c <part)" -eq "$(wc -c <single)" ] && ! cmp -s part single || echo "# the test is wrong: $1"
+    train --devices 1 --epochs 2 --resume part
+    refused 1 "$2" "a damaged checkpoint: $1"
+}
+damaged 's/"run":"0"/"run":"4294967296"/;s/"devices 1/"/' 'the "run" is no number from 0 to 1: .4294967296'
+damaged 's/"epoch":"1"/"epoch":"4294967297"/;s/"devices 1/"/' 'the "epoch" is no number from 1 to 1000000: .4294967297'
+damaged 's/"step":"2"/"step":"99999999999999999999"/;s/"devices 1, batch size /"abc/' 'the "step" is no number'
+damaged 's/"step":"2"/"step":"4"/' '4 minibatches are not the 1 epochs'
+damaged 's/"epoch":"1"/"epoch":"0"/' 'the "epoch" is no number'
+damaged 's/"start":"file"/"start":"fire"/' 'the "start" is neither'
+
+# One file for two purposes.
+cp w keep
+train --devices 1 --epochs 2 --resume single --save single
+refused 2 'single: an output would replace this file, which is read' "--resume and --save of one file"
+ln -s single link
+train --devices 1 --epochs 2 --resume link --checkpoint other --save ./plots/../single
+refused 2 'single: an output would replace this file, which is read' "the same, through a link"
+train --devices 1 --epochs 2 --resume single --checkpoint other --csv single
+refused 2 'single: an output would replace' "--resume and --csv"
+train --devices 1 --checkpoint new --save ../"$(basename "$out")"/new
+refused 2 'new: two outputs would go to this file, also called' "--checkpoint and --save of one file that is not there yet"
+train --devices 1 --load keep --checkpoint keep
+refused 2 'keep: an output would replace' "--load and --checkpoint"
+train --devices 1 --load keep --log-loss plots/../keep
+refused 2 'keep: an output would replace' "--load and --log-loss"
+train --devices 1 --checkpoint plots/05_resnet18_concise.png
+refused 2 '05_resnet18_concise.png: two outputs' "--checkpoint onto the picture"
+cmp -s keep w
+verdict $? "and nothing was lost"
+echo "1..$tests"
