@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -36,7 +37,8 @@ static void handle(int signal_number) {
     const double ONE_REQUEST = 0.3;
     int error = errno;
     double now = seconds_now();
-    if (!finishing || signal_number == SIGPIPE) end_at_once(signal_number);
+    bool request = signal_number != SIGPIPE && signal_number != SIGABRT;
+    if (!finishing || !request) end_at_once(signal_number);
     if (!received) {
         received = signal_number;
         received_at = now;
@@ -59,8 +61,21 @@ static void out_of_patience(int signal_number) {
     end_at_once((int)received);
 }
 
+// A library may end the program where we cannot: OpenMP does when it gets no thread. It says why
+// (one line), from whatever thread it is in; the rest is ours.
+static void at_exit(void) {
+    remove_unfinished_files();
+    if (gettid() == getpid()) return; // main() has returned
+    say(program_name());
+    say(": error: a library has ended the program\n"
+        "hint: close other programs, use fewer --threads, or raise the limits that `ulimit -a` "
+        "shows\n");
+    _exit(EXIT_FAILURE);
+}
+
 void catch_interrupts(void) {
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGABRT};
+    atexit(at_exit);
     struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART}, before;
     sigemptyset(&action.sa_mask);
     sigaddset(&action.sa_mask, SIGALRM);

@@ -1,4 +1,5 @@
-// interrupt.h: Ctrl-C and SIGTERM (SIGHUP, too) end a program, whatever it is doing.
+// interrupt.h: Ctrl-C and SIGTERM (SIGHUP, too) end a program, whatever it is doing; and nothing
+// half-written is left by a program that a library ends.
 //
 // They end it at once: its temporary files are removed, and the shell sees that a signal ended it
 // (status 130 of Ctrl-C, 143 of SIGTERM). A training loop that has something to keep asks for the
