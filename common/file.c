@@ -228,13 +228,17 @@ static FILE *create_temporary(const char *place, char **temporary) {
         die("close it before you open it again", "%s: is already being written", place);
     remove_what_the_dead_left(place);
     if (!somebody_writes(*temporary)) unlink(*temporary); // left by one that had our number
+    remember(*temporary); // before it is there: a signal may come any time
     FILE *stream = fopen(*temporary, "wxe");
-    if (!stream && errno == EEXIST)
-        die("wait for it to end, or choose another name",
-            "%s: another program is writing it, as %s", place, *temporary);
-    if (!stream) die_writing(place, errno);
+    if (!stream) {
+        int error = errno;
+        forget(*temporary);
+        if (error == EEXIST)
+            die("wait for it to end, or choose another name",
+                "%s: another program is writing it, as %s", place, *temporary);
+        die_writing(place, error);
+    }
     flock(fileno(stream), LOCK_EX | LOCK_NB);
-    remember(*temporary);
     return stream;
 }
 

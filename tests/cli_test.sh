@@ -582,12 +582,48 @@ for strange in '<touch ran' '|touch ran' - '~' "it's"; do
     verdict "a file with the name $strange"
 done
 
-for pair in "--csv a --log-loss a" "--save a --csv a" "--save plots/${name}_filters.png"; do
+# (folder/ is there, al is a link to it; hard, soft and old are one file; nowhere points to what is not there)
+for pair in "--csv a --log-loss a" "--save a --csv a" "--save plots/${name}_filters.png" \
+    "--csv a --log-loss ./a" "--csv a --save al/../a" "--save folder/a --log-loss al/a" "--csv soft --save old" \
+    "--save hard --log-loss old" "--csv missing --save nowhere" "--csv plots//../plots/$name.png" \
+    "--log-loss plots/$name.csv"; do
     fresh
+    mkdir "$here/folder"
+    cp "$work/old" "$here/old"
+    touch -d '1 hour ago' "$here/old"
+    ln "$here/old" "$here/hard"
+    ln -s old "$here/soft"
+    ln -s folder "$here/al"
+    ln -s al/../missing "$here/nowhere"
     train --devices 1 --steps 1 $pair
     expect_refusal 2 'two outputs'
+    expect_same "$here/old" "$work/old"
     verdict "two outputs in one file: $pair"
 done
+
+# What is read is not replaced; but for --save, at the end, by what came of it.
+for pair in "--load w --csv w" "--load w --log-loss ./w" "--load w --csv link" "--load plots/${name}_filters.png" \
+    "--save data/$train_images" "--csv data/../data/$test_labels"; do
+    fresh
+    cp -r "$data" "$here/data"
+    mkdir "$here/plots"
+    safetensors "$good_header" $data_bytes | tee "$here/plots/${name}_filters.png" >"$here/w"
+    ln -s w "$here/link"
+    find "$here" -type f -exec touch -d '1 hour ago' {} +
+    run --backend cpu --data data --batch-size 16 --devices 1 --steps 1 $pair
+    expect_refusal 2 'an output would replace this file, which is read'
+    expect_same "$here/data/$train_images" "$data/$train_images"
+    verdict "an output in the place of an input: $pair"
+done
+fresh
+safetensors "$good_header" $data_bytes | tee "$here/w" >"$here/same"
+train --devices 1 --steps 1 --load w --save saved
+expect_good
+train --devices 1 --steps 1 --load same --save same
+expect_good
+expect_same "$here/saved" "$here/same"
+expect_different "$here/w" "$here/same"
+verdict "--load and --save of one file"
 
 fresh
 mkdir -p "$here/plots/${name}_predictions.png"
@@ -622,6 +658,36 @@ else
     train --devices 1 --steps 1 --out locked
     expect_refusal 1
     verdict "a folder that may not be written"
+fi
+
+# Little memory: each run ends by itself, well or with an error and a hint. (OpenBLAS waits for ever for
+# memory that it does not get; sanitizers want more than there is.)
+if ldd "$program" 2>/dev/null | grep -q openblas; then
+    skip "little memory" "OpenBLAS"
+elif ! (ulimit -v 4000000 && "$program" --help) >/dev/null 2>&1; then
+    skip "little memory" "this program wants too much to begin with"
+else
+    failed=0 done=0
+    for kilobytes in 30000 40000 50000 60000 70000 80000 100000 120000 150000 200000 300000 500000; do
+        for flags in "--devices 1 --threads 16" "--devices 2"; do
+            fresh
+            (ulimit -v $kilobytes && limit=30 train $flags --steps 2 --save saved && echo "$status" >"$work/limited") 2>/dev/null
+            status=$(cat "$work/limited" 2>/dev/null || echo 999)
+            command="$name $flags, under ulimit -v $kilobytes"
+            case $status in
+            0) done=$((done + 1)) ;;
+            1) # a library may say something first; and gnuplot, that there is too little for it
+                failed=$((failed + 1))
+                tail -n 2 "$err" >"$work/last" && cp "$work/last" "$err"
+                expect_error 1
+                ;;
+            *) complain "expected status 0 or 1 under ulimit -v $kilobytes, came $status"; show "$err" ;;
+            esac
+            expect_no_leftovers
+        done
+    done
+    [ $failed -gt 0 ] && [ $done -gt 0 ] || complain "expected some to succeed and some to fail: $done, $failed"
+    verdict "little memory: an error and a hint, or a good run"
 fi
 
 for flag in csv save log-loss; do
@@ -711,6 +777,43 @@ expect_status 0
 expect_curves "$here/plots/$name.csv" '1,1 1,2 1,3'
 expect_no_leftovers
 verdict "gnuplot fails: one warning, training goes on"
+
+# A gnuplot that writes a part of the picture and does not notice, as the real one on a full disk.
+mkdir "$work/half_gnuplot"
+printf '#!/bin/sh\ncase $1 in --version | -e) exit 0 ;; esac\nfor png; do :; done\nhead -c 5000 "%s" >"$png"\n' \
+    "$work/run_of_pictures.png" >"$work/half_gnuplot/gnuplot"
+chmod +x "$work/half_gnuplot/gnuplot"
+fresh
+search_path=$PATH
+train --devices 1 --steps 1
+cp "$here/plots/${name}_filters.png" "$work/run_of_pictures.png"
+expect_png "$work/run_of_pictures.png"
+cp "$work/old" "$here/plots/$name.png"
+search_path=$work/half_gnuplot:$PATH
+train --devices 1 --epochs 3
+expect_status 0
+[ "$(wc -l <"$err")" -eq 1 ] || { complain "expected one line of warning, came:"; show "$err"; }
+expect_line "$err" "^$name: gnuplot could not write all of plots/$name.png; the figures are in plots/$name.csv"
+expect_same "$here/plots/$name.png" "$work/old"
+expect_curves "$here/plots/$name.csv" '1,1 1,2 1,3'
+expect_no_leftovers
+verdict "half a picture does not replace a whole one"
+
+search_path=$PATH
+if [ $gnuplot = no ]; then
+    skip "out of disk: the picture of the curves" "no gnuplot"
+else
+    (ulimit -f 60 && train --devices 1 --steps 1) 2>/dev/null # 60 times 512 or 1024 bytes
+    : >"$out"
+    cp "$all_err" "$err"
+    expect_line "$err" "^$name: gnuplot could not .* plots/$name.png; the figures are in"
+    expect_line "$err" "^$name: error: .*plots/${name}_filters.png: cannot write: File too large"
+    expect_same "$here/plots/$name.png" "$work/old"
+    expect_same "$here/plots/${name}_filters.png" "$work/run_of_pictures.png"
+    expect_no_leftovers
+    verdict "out of disk: pictures, those that gnuplot draws and ours"
+fi
+search_path=$work/bad_gnuplot:$PATH
 
 # Its window, a gnuplot of its own, dies; as one does that cannot open the display.
 DISPLAY=:4711

@@ -9,11 +9,15 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 
 #include "dies.h"
 #include "../common/error.h"
 #include "../common/file.h"
+#include "../common/interrupt.h"
+#include "../common/picture.h"
+#include "../common/png.h"
 
 // ---- helpers ---------------------------------------------------------------------------------
 
@@ -259,18 +263,175 @@ static void directories(void **state) {
     free(path);
 }
 
+// ---- what the dead left ----------------------------------------------------------------------
+
+static pid_t number_of_the_dead(void) {
+    pid_t child = fork();
+    if (child == 0) _exit(0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    return child;
+}
+
+static const char *temporary_of(const char *name, pid_t writer) {
+    char text[64];
+    snprintf(text, sizeof text, "%s.tmp.%ld", name, (long)writer);
+    return in_test_folder(text);
+}
+
+static void what_the_dead_left_is_removed(void **state) {
+    (void)state;
+    pid_t dead = number_of_the_dead();
+    write_bytes(temporary_of("a", dead), "half", 4);
+    write_text(in_test_folder("a"), "new");
+    assert_holds(in_test_folder("a"), "new");
+    assert_files_in_folder(1);
+}
+
+static void what_is_not_theirs_is_kept(void **state) {
+    (void)state;
+    pid_t dead = number_of_the_dead();
+    char almost[5][64];
+    const char *const forms[] = {"a.tmp.%ld~", "a.tmp.0%ld", "a.tmp.+%ld", "xa.tmp.%ld",
+                                 "a.tmp.%ldx"};
+    write_bytes(temporary_of("a", getppid()), "of the living", 4);
+    write_bytes(temporary_of("b", dead), "of another file", 4);
+    for (int i = 0; i < 5; i++) {
+        snprintf(almost[i], sizeof almost[i], forms[i], (long)dead);
+        write_bytes(in_test_folder(almost[i]), "", 0);
+    }
+    write_bytes(in_test_folder("a.tmp."), "", 0);
+    write_bytes(in_test_folder("a.tmp.99999999999999999999"), "", 0);
+    write_text(in_test_folder("a"), "new");
+    assert_files_in_folder(10);
+    // A process in another container has a number that means nothing here; but it holds a lock.
+    int lock = open(temporary_of("a", dead), O_CREAT | O_WRONLY, 0666);
+    assert_int_equal(flock(lock, LOCK_EX | LOCK_NB), 0);
+    write_text(in_test_folder("a"), "newer");
+    assert_files_in_folder(11);
+    close(lock);
+    write_text(in_test_folder("a"), "newest");
+    assert_files_in_folder(10);
+}
+
+// ---- one file, many names --------------------------------------------------------------------
+
+static void same_or_not(void **state) {
+    (void)state;
+    char before[4096], there[512], hard[512], link[512];
+    snprintf(there, sizeof there, "%s", in_test_folder("there"));
+    snprintf(hard, sizeof hard, "%s", in_test_folder("hard"));
+    snprintf(link, sizeof link, "%s", in_test_folder("link"));
+    write_text(there, "text");
+    make_directory(in_test_folder("folder"));
+    assert_int_equal(symlink("folder", in_test_folder("al")), 0);
+    assert_int_equal(symlink("al/../missing", link), 0); // not there yet
+    assert_int_equal(symlink("loop", in_test_folder("loop")), 0);
+    assert_int_equal(linkat(AT_FDCWD, there, AT_FDCWD, hard, 0), 0);
+    assert_true(same_file(there, hard));
+    assert_true(same_file(there, in_test_folder("al/..//./there")));
+    assert_true(same_file(link, in_test_folder("missing")));
+    assert_true(same_file(in_test_folder("al/new"), in_test_folder("folder/new")));
+    assert_true(same_file(in_test_folder("nowhere/a"), in_test_folder("nowhere/a")));
+    assert_false(same_file(there, in_test_folder("missing")));
+    assert_false(same_file(in_test_folder("folder/new"), in_test_folder("new")));
+    assert_false(same_file(in_test_folder("folder"), in_test_folder("folder/x")));
+    assert_false(same_file(in_test_folder("nowhere/a"), in_test_folder("nowhere/b")));
+    assert_false(same_file(in_test_folder("loop"), there));
+    assert_non_null(getcwd(before, sizeof before));
+    assert_int_equal(chdir(test_folder), 0);
+    assert_true(same_file("new", in_test_folder("folder/../new")));
+    assert_true(same_file("there", hard));
+    assert_int_equal(chdir(before), 0);
+}
+
+static void check_two_outputs(void *paths) { check_outputs(paths, 2); }
+
+static void two_outputs_in_one_file(void **state) {
+    (void)state;
+    make_directory(in_test_folder("folder"));
+    const char *paths[] = {in_test_folder("a"), in_test_folder("folder/../a")};
+    expect_death(2, "a: two outputs would go to this file, also called ", check_two_outputs, paths);
+    check_outputs((const char *const[]){"/dev/null", NULL, "/dev/null", paths[0]}, 4);
+    assert_files_in_folder(1);
+}
+
+// ---- whole pictures --------------------------------------------------------------------------
+
+static void whole_pngs(void **state) {
+    (void)state;
+    const char *path = in_test_folder("a.png"), *other = in_test_folder("b.png");
+    Picture p = picture_new(40, 30, (Color){1, 2, 3});
+    picture_text(&p, 2, 2, 12, "text", (Color){255, 255, 255});
+    picture_save(&p, path);
+    picture_free(&p);
+    assert_true(png_is_whole(path));
+    size_t size;
+    char *bytes = read_bytes_of(path, &size);
+    for (size_t part = 0; part < size; part++) { // cut off anywhere
+        write_bytes(other, bytes, part);
+        assert_false(png_is_whole(other));
+    }
+    for (size_t i = 0; i < size; i++) { // any byte another
+        bytes[i] ^= 4;
+        write_bytes(other, bytes, size);
+        assert_false(png_is_whole(other));
+        bytes[i] ^= 4;
+    }
+    write_bytes(other, bytes, size + 1); // and read_bytes_of() put a zero there
+    assert_false(png_is_whole(other));
+    write_bytes(other, bytes, size);
+    assert_true(png_is_whole(other));
+    assert_false(png_is_whole(in_test_folder("nothing")));
+    free(bytes);
+}
+
+// ---- signals ---------------------------------------------------------------------------------
+
+// What the child does until it is ended. Its temporary files are there when it says so.
+static void write_for_ever(int say) {
+    catch_interrupts();
+    OutputFile file = output_open(in_test_folder("a"));
+    fputs("half of it", file.stream);
+    fflush(file.stream);
+    char *other = output_temporary(in_test_folder("b"));
+    write_bytes(other, "half", 4);
+    if (write(say, "!", 1) != 1) _exit(3);
+    for (int i = 0;; i++) { // the list of temporary files is in use most of the time
+        OutputFile more = output_open(in_test_folder(i % 2 ? "c" : "d"));
+        output_abandon(&more);
+    }
+}
+
+static void a_signal_leaves_nothing(void **state) {
+    (void)state;
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGABRT};
+    for (int i = 0; i < 20; i++) {
+        int ends[2], status;
+        char letter;
+        assert_int_equal(pipe(ends), 0);
+        fflush(NULL);
+        pid_t child = fork();
+        if (child == 0) write_for_ever(ends[1]);
+        assert_int_equal(read(ends[0], &letter, 1), 1);
+        usleep((useconds_t)i * 100);
+        assert_int_equal(kill(child, signals[i % 5]), 0);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFSIGNALED(status));
+        assert_int_equal(WTERMSIG(status), signals[i % 5]);
+        assert_files_in_folder(0);
+        close(ends[0]);
+        close(ends[1]);
+    }
+}
+
 // ---- what goes wrong -------------------------------------------------------------------------
 
 static void open_it(void *path) {
     OutputFile file = output_open(path);
     output_close(&file);
 }
-static void ask_temporary(void *path) {
-    free(output_temporary(path));
-}
-static void make_it(void *path) {
-    make_directory(path);
-}
+static void ask_temporary(void *path) { free(output_temporary(path)); }
+static void make_it(void *path) { make_directory(path); }
 
 static void write_much(void *path) {
     OutputFile file = output_open(path);
@@ -287,9 +448,7 @@ static void write_at_once(void *path) {
     output_close(&file);
 }
 
-static void write_little(void *path) {
-    write_text(path, "a few bytes");
-}
+static void write_little(void *path) { write_text(path, "a few bytes"); }
 
 static void full_disk(void **state) {
     (void)state;
@@ -411,6 +570,12 @@ int main(void) {
         TEST(publish_that_fails),
         TEST(unfinished_files_are_removed),
         TEST(stale_file_of_a_killed_process),
+        TEST(what_the_dead_left_is_removed),
+        TEST(what_is_not_theirs_is_kept),
+        TEST(same_or_not),
+        TEST(two_outputs_in_one_file),
+        TEST(whole_pngs),
+        TEST(a_signal_leaves_nothing),
         TEST(from_several_threads),
         TEST(directories),
         TEST(full_disk),
