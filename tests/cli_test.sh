@@ -803,13 +803,15 @@ search_path=$PATH
 if [ $gnuplot = no ]; then
     skip "out of disk: the picture of the curves" "no gnuplot"
 else
+    cp "$here/plots/${name}_filters.png" "$work/old_filters.png"
     (ulimit -f 60 && train --devices 1 --steps 1) 2>/dev/null # 60 times 512 or 1024 bytes
     : >"$out"
     cp "$all_err" "$err"
+    command="$name, under ulimit -f 60"
     expect_line "$err" "^$name: gnuplot could not .* plots/$name.png; the figures are in"
     expect_line "$err" "^$name: error: .*plots/${name}_filters.png: cannot write: File too large"
     expect_same "$here/plots/$name.png" "$work/old"
-    expect_same "$here/plots/${name}_filters.png" "$work/run_of_pictures.png"
+    expect_same "$here/plots/${name}_filters.png" "$work/old_filters.png"
     expect_no_leftovers
     verdict "out of disk: pictures, those that gnuplot draws and ours"
 fi

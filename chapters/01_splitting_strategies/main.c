@@ -436,17 +436,35 @@ static void bubble(void) {
 
 // ## The program
 
+// The figures must not replace what is read or drawn.
+static void check_csv(void) {
+    if (!flags.csv) return;
+    enum { CSV, FIRST_PNG };
+    char suffix[32], *paths[8] = {[CSV] = xstrdup(flags.csv)};
+    int n = FIRST_PNG;
+    paths[n++] = out_file(flags.out, "_model.png");
+    paths[n++] = out_file(flags.out, "_bubble.png");
+    for (int i = 0; i < num_ks; i++) {
+        snprintf(suffix, sizeof suffix, "_timeline_%d.png", ks[i]);
+        paths[n++] = out_file(flags.out, suffix);
+    }
+    fashion_mnist_keep(flags.data, (const char *const *)paths, 1);
+    check_outputs((const char *const *)paths, n);
+    for (int i = 0; i < n; i++) free(paths[i]);
+}
+
 static void prepare(Dataset **data, DataIter **iter) {
+    if (flags.devices > 0) {
+        ks[1] = flags.devices;
+        num_ks = flags.devices > 1 ? 2 : 1;
+    }
     make_directory(flags.out);
+    check_csv();
     *data = fashion_mnist_open(flags.data, true, flags.train_size);
     *iter = data_iter_new(*data, flags.batch_size, flags.shuffle, flags.seed);
     data_iter_start(*iter, 0);
     if (!data_iter_next(*iter, &X, &y)) die("use a larger --train-size", "there is no minibatch");
     network_init(&lenet_network, params, SCALE, flags.seed);
-    if (flags.devices > 0) {
-        ks[1] = flags.devices;
-        num_ks = flags.devices > 1 ? 2 : 1;
-    }
 }
 
 static void clean_up(Dataset *data, DataIter *iter, Reference *reference) {
