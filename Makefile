@@ -111,8 +111,8 @@ SIMULATED     := $(if $(filter cudasim,$(SANITIZE)),-DCUDASIM -Itests/cudasim/in
 
 CFLAGS_ALL := -std=c11 -D_GNU_SOURCE $(OPTIMIZE) -Wall -Wextra -Wshadow $(if $(filter 1,$(WERROR)),-Werror) \
               $(THREADING) -pthread $(SANITIZE_$(SANITIZE)) -DFONT_FILE='"$(FONT)"' \
-              $(filter -I%,$(BLAS) $(ZLIB) $(JANSSON) $(STB) $(RANDOM123) $(CMOCKA)) $(SIMULATED) $(CFLAGS)
-LIBS       := $(BLAS) $(ZLIB) $(JANSSON) $(STB) $(THREADING) -pthread -ldl -lm
+              $(filter -I%,$(ZLIB) $(JANSSON) $(STB) $(RANDOM123) $(CMOCKA)) $(SIMULATED) $(CFLAGS)
+LIBS       := $(ZLIB) $(JANSSON) $(STB) $(THREADING) -pthread -ldl -lm
 
 ifeq ($(SANITIZE),cudasim)
 # The compilers are gcc and g++, whatever CC says; tests/cudasim/README.md tells why, and what the flags do.
@@ -135,9 +135,12 @@ comma := ,
 
 # ---- objects, programs ---------------------------------------------------------------------------
 
+ifneq ($(SANITIZE),)
+override ISAS := $(filter plain v1 $(if $(filter asan,$(SANITIZE)),v3),$(ISAS))
+endif
 SOURCES  := $(filter-out common/device_cuda.c common/cuda_none.c,$(wildcard common/*.c)) \
-            $(wildcard kernels/cpu/*.c) $(filter-out %/main.c,$(wildcard chapters/*/*.c)) $(CUDA_SOURCES)
-OBJECTS  := $(SOURCES:%=$(BUILD)/obj/%.o)
+            $(wildcard kernels/*.c) $(filter-out %/main.c,$(wildcard chapters/*/*.c)) $(CUDA_SOURCES)
+OBJECTS  := $(SOURCES:%=$(BUILD)/obj/%.o) $(ISAS:%=$(BUILD)/obj/kernels/cpu-%.o)
 LIBRARY  := $(BUILD)/libbook.a
 PROGRAMS := $(patsubst chapters/%/main.c,$(BUILD)/%,$(wildcard chapters/*/main.c))
 # The exercise chapters/NN_name/exercises/N_title.c is the program NN_name_exercise_N, its starter (the
@@ -162,6 +165,7 @@ all: report
 programs: $(PROGRAMS) $(EXERCISES)
 	@:
 
+$(BUILD)/obj/kernels/cpu.c.o: CFLAGS_ALL += $(ISAS:%=-DHAS_%)
 # Where a solution was taken out, variables and parameters are left unused; -Werror would not let them pass.
 $(BUILD)/obj/chapters/%.c.o: UNSOLVED = $(if $(findstring /exercises/,$*),-Wno-unused -Wno-unused-parameter)
 
@@ -169,8 +173,33 @@ $(BUILD)/obj/%.c.o: %.c build/config.mk
 	@mkdir -p $(@D)
 	$(call QUIET,CC,$<)$(CC) $(CFLAGS_ALL) $(UNSOLVED) -MMD -MP -c $< -o $@
 
+# ---- kernels/cpu: once for each instruction set --------------------------------------------------
+#
+# The flags are those of the psABI's levels of x86-64, one by one, because older compilers do not know the
+# levels' names. A set's objects become one, of which only the table of kernels can be seen, and of one set
+# also the plain loops that the tests compare with. CPU=v2 in the environment picks one when a program runs.
+# (With sanitizers, two of them, or one where other things are tested.)
+ISA_FLAGS_plain :=
+ISA_FLAGS_v1    :=
+ISA_FLAGS_v2    := -mcx16 -mpopcnt -msahf -msse4.2
+ISA_FLAGS_v3    := $(ISA_FLAGS_v2) -mavx2 -mbmi -mbmi2 -mf16c -mfma -mlzcnt -mmovbe
+ISA_FLAGS_v4    := $(ISA_FLAGS_v3) -mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl
+CPU_KERNELS     := $(wildcard kernels/cpu/*.c)
+
+# A product and the addition of it are one operation where the CPU has one: more exact, twice as fast.
+define INSTRUCTION_SET
+$(BUILD)/obj/kernels/cpu-$1/%.o: kernels/cpu/%.c build/config.mk
+	@mkdir -p $$(@D)
+	$$(call QUIET,CC,$$< ($1))$$(CC) $$(CFLAGS_ALL) -ffp-contract=fast $$(ISA_FLAGS_$1) -DISA=$1 -MMD -MP -c $$< -o $$@
+$(BUILD)/obj/kernels/cpu-$1.o: $(CPU_KERNELS:kernels/cpu/%.c=$(BUILD)/obj/kernels/cpu-$1/%.o)
+	@ld -r -o $$@ $$^
+	@objcopy -w --keep-global-symbol='cpu_kernels_$1' \
+	    $$(if $$(filter $1,$$(firstword $$(ISAS))),--keep-global-symbol='*_naive' --keep-global-symbol=winograd_suits) $$@
+endef
+$(foreach isa,$(ISAS),$(eval $(call INSTRUCTION_SET,$(isa))))
+
 ifeq ($(SANITIZE),cudasim)
-SIM_FLAGS := -std=c++17 -g -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror) $(filter -I%,$(BLAS)) $(SIMULATED)
+SIM_FLAGS := -std=c++17 -g -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror) $(SIMULATED)
 $(BUILD)/obj/%.cpp.o: %.cpp build/config.mk
 	@mkdir -p $(@D)
 	$(call QUIET,CXX,$<)g++ $(SIM_FLAGS) -O2 -Wshadow -MMD -MP -c $< -o $@

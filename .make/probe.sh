@@ -80,8 +80,11 @@ else
     # Another compiler finds the libraries as well.
     for CC in cc gcc clang; do compiles "$empty" && break; done
 fi
-library "BLAS: OpenBLAS with CBLAS" BLAS libopenblas-dev openblas '#include <cblas.h>
-int main(void) { openblas_set_num_threads(1); float x = 1; return cblas_sdot(1, &x, 1, &x, 1) < 0; }' "-lopenblas"
+# The instruction sets that kernels/cpu is compiled for.
+if compiles '#ifndef __x86_64__
+#error
+#endif
+int main(void) { return 0; }'; then set_variable ISAS "v1 v2 v3 v4"; else set_variable ISAS plain; fi
 library "zlib" ZLIB zlib1g-dev zlib '#include <zlib.h>
 int main(void) { return gzopen("", "r") != 0; }' "-lz"
 library "jansson" JANSSON libjansson-dev jansson '#include <jansson.h>

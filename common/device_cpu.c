@@ -140,6 +140,28 @@ void cpu_kernels_out_of_memory(size_t bytes) {
         "out of memory: %zu bytes of scratch for a kernel", bytes);
 }
 
+// ---- instruction sets ------------------------------------------------------------------------
+
+// The one that the environment names, or the best that this CPU has.
+static const InstructionSet *choose_instruction_set(void) {
+    const char *wanted = getenv("CPU");
+    for (const InstructionSet *set = instruction_sets; set->name; set++) {
+        if (wanted && *wanted && strcmp(wanted, set->name) != 0) continue;
+        if (set->runs_here()) return set;
+        if (wanted && *wanted)
+            die("leave CPU out of the environment, or name another: v1, v2, v3",
+                "CPU=%s: this CPU has no %s", wanted, set->what);
+    }
+    die("CPU=v1, v2, v3 or v4 (on Arm: neon); or leave it out, for the best that this CPU has",
+        "CPU=%s in the environment names no instruction set", wanted ? wanted : "");
+}
+
+const InstructionSet *cpu_instruction_set(void) {
+    static const InstructionSet *chosen; // by the host thread, before any other asks
+    if (!chosen) chosen = choose_instruction_set();
+    return chosen;
+}
+
 // ---- the backend -----------------------------------------------------------------------------
 
 static int cpu_count(const char **why) {
@@ -148,8 +170,7 @@ static int cpu_count(const char **why) {
 }
 
 static void *cpu_open(Device *device) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, cpu_kernels_init);
+    cpu_instruction_set(); // dies here and now if there is none
     Queue *queue = xcalloc(1, sizeof *queue);
     queue->device = device;
     queue->awaited = NOBODY_WAITS;
@@ -195,7 +216,7 @@ static void cpu_free(Device *device, void *memory) {
 }
 
 static void cpu_launch(Device *device, KernelId kernel, const void *args, size_t size) {
-    Task task = {.kind = TASK_KERNEL, .kernel.function = cpu_kernels[kernel]};
+    Task task = {.kind = TASK_KERNEL, .kernel.function = cpu_instruction_set()->kernels[kernel]};
     task.work = kernel_name(kernel);
     task.label = trace_label_now();
     memcpy(task.kernel.args, args, size);

@@ -188,7 +188,7 @@ static double cpu_seconds_now(void) {
 static void a_device_can_be_made_slower(void **state) {
     (void)state;
     enum { LARGE = 1000000 };
-    const double LONG = 0.2; // other threads, those of BLAS, are busy for a while at the start
+    const double LONG = 0.2; // other threads, those of OpenMP, are busy for a while at the start
     Device *cpu = cpu_device(0);
     Tensor *x = tensor_new(cpu, LARGE), *one = tensor_new(cpu, LARGE);
     Timer timer = {0};

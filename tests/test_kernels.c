@@ -1262,7 +1262,7 @@ static double error_of(Block *out, const float *expected) {
     return largest / sqrt(squares / (double)out->n);
 }
 
-// The layers of ResNet-18, and LeNet's second. Plain sums, as BLAS makes them, come to 2e-6 here.
+// The layers of ResNet-18, and LeNet's second. Plain sums come to 2e-6 here.
 // Then some that are cut where nothing comes out even.
 static void test_error_of_winograd(void **state) {
     (void)state;

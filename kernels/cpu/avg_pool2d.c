@@ -53,8 +53,8 @@ static bool is_2x2(const struct avg_pool2d_shape *s) {
     return s->kernel_h == 2 && s->kernel_w == 2 && s->stride_h == 2 && s->stride_w == 2;
 }
 
-SIMD_CLONES static void forward_plane_2x2(const struct avg_pool2d_shape *s, const float *restrict X,
-                                          float *restrict Y) {
+static void forward_plane_2x2(const struct avg_pool2d_shape *s, const float *restrict X,
+                              float *restrict Y) {
     int out_w = s->out_w;
     for (int i = 0; i < s->out_h; i++) {
         const float *top = X + 2 * i * s->W, *bottom = top + s->W;
@@ -65,8 +65,8 @@ SIMD_CLONES static void forward_plane_2x2(const struct avg_pool2d_shape *s, cons
 }
 
 // Overwrites: each pixel is in one window at most, and an odd last row or column in none.
-SIMD_CLONES static void backward_plane_2x2(const struct avg_pool2d_shape *s,
-                                           const float *restrict dY, float *restrict dX) {
+static void backward_plane_2x2(const struct avg_pool2d_shape *s, const float *restrict dY,
+                               float *restrict dX) {
     int out_w = s->out_w, W = s->W;
     for (int i = 0; i < s->out_h; i++) {
         float *restrict top = dX + 2 * i * W, *restrict bottom = top + W;

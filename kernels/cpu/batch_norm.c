@@ -122,8 +122,8 @@ static inline Moments moments_of(const float *x, int n) {
     return (Moments){.mean = mean + error, .M2 = M2 < 0 ? 0 : M2, .count = n}; // a NaN stays
 }
 
-SIMD_CLONES static void stats_of_channels(const struct batch_norm_stats_args *a, long first,
-                                          long last, Moments *sets) {
+static void stats_of_channels(const struct batch_norm_stats_args *a, long first, long last,
+                              Moments *sets) {
     for (long c = first; c < last; c++) sets[c] = (Moments){0};
     for (int n = 0; n < a->N; n++)
         for (long c = first; c < last; c++) {
@@ -170,8 +170,7 @@ CPU_KERNEL(batch_norm_merge) {
 
 // (X - mean) first: X scale + (bias - mean scale) would save an operation and lose the digits that
 // X and a large mean have in common.
-SIMD_CLONES static void forward_planes(const struct batch_norm_forward_args *a, long first,
-                                       long last) {
+static void forward_planes(const struct batch_norm_forward_args *a, long first, long last) {
     for (long plane = first; plane < last; plane++) {
         const float *restrict X = a->X + plane * a->S;
         float *restrict Y = a->Y + plane * a->S;
@@ -204,8 +203,8 @@ static inline Sums sums_of(const float *dY, const float *X, float mean, int n) {
     return (Sums){sum, product};
 }
 
-SIMD_CLONES static void sums_of_channels(const struct batch_norm_backward_sums_args *a, long first,
-                                         long last, Sums *sums) {
+static void sums_of_channels(const struct batch_norm_backward_sums_args *a, long first, long last,
+                             Sums *sums) {
     for (long c = first; c < last; c++) sums[c] = (Sums){0};
     for (int n = 0; n < a->N; n++)
         for (long c = first; c < last; c++) {
@@ -231,8 +230,7 @@ CPU_KERNEL(batch_norm_backward_sums) {
 }
 
 // Which of the four loops it is does not change inside a plane, so that each is a plain one.
-SIMD_CLONES static void input_of_planes(const struct batch_norm_backward_input_args *a, long first,
-                                        long last) {
+static void input_of_planes(const struct batch_norm_backward_input_args *a, long first, long last) {
     bool overwrite = a->beta == 0;
     for (long plane = first; plane < last; plane++) {
         const float *restrict dY = a->dY + plane * a->S;

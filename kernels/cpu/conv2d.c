@@ -2,10 +2,10 @@
 // computed, in seven plain loops each; then how it is computed fast, as matrix products.
 #include "cpu.h"
 #include "naive.h"
+#include "product.h"
 #include "relu_pool.h"
 #include "winograd.h"
 
-#include <cblas.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,195 +94,131 @@ void conv2d_backward_params_naive(const struct conv2d_backward_params_args *a) {
 // in the cache. A convolution of one image is a matrix product, though: let column (i,j) of a
 // matrix `cols` hold the K = C kernel_h kernel_w pixels that output pixel (i,j) sees ("im2col");
 // then Y = W cols, with W (M,K) as it lies in memory, and backward dW = dY cols^T, dcols = W^T dY.
-// BLAS does those at nearly the speed of the machine.
 //
-// Each thread takes whole images, with a single-threaded BLAS and scratch memory of its own: a
-// small product fits the core's own cache, and threads need not meet until all images are done.
+// The defect of that: `cols` is up to 9 or 25 times as large as the image. But it need not be
+// written down. With stride 1, a row of `cols`, all the pixels that one weight meets, is the image
+// itself from some pixel on (if we let an output row run on over the padding, and forget what comes
+// of that). With stride 2 it is every second pixel; so pixels are first sorted into `phases`, and
+// then it is a phase from some pixel on. A product needs to know where each row begins, no more.
+//
+// Each thread takes whole images, with scratch memory of its own: threads need not meet until all
+// images are done.
 //
 // Kernels of 3x3 and 5x5 with stride 1 and many channels go another way, with fewer
 // multiplications: winograd.c. What follows is for all others.
-//
-// A product of few columns has a defect too: it reads all of W for little work (the last layers of
-// ResNet-18 have 2.4 million weights, and 16 pixels an image). So several small images share one
-// product, their columns side by side.
-
-// Images that share a product: `images` of them from image `first` on; of those, `channels`
-// channels of X from channel `c` on. If they are to be pooled, the columns of an image are those of
-// its even rows of output pixels, then those of the odd rows: then what is pooled together lies in
-// two long rows, and not in many short ones.
-typedef struct Tile {
-    int first, images, c, channels;
-    bool pooled;
-} Tile;
-
-// From about this many columns on, BLAS is nearly as fast as it gets.
-enum { COLUMNS = 128 };
 
 static size_t out_pixels(const Shape *s) { return (size_t)s->out_h * (size_t)s->out_w; }
-
-// Depends on the shapes alone: with any number of threads, products and so bits are the same.
-static int images_per_product(const Shape *s, int most) {
-    int pixels = (int)out_pixels(s), images = pixels > 0 ? (COLUMNS + pixels - 1) / pixels : 1;
-    return images < most ? images : most > 1 ? most : 1;
-}
-
-// Enough tiles that four cores have work.
-static int images_per_tile(const Shape *s) { return images_per_product(s, (s->N + 3) / 4); }
-
-static Tile tile_of_images(const Shape *s, int first, int images, bool pooled) {
-    return (Tile){first, first + images < s->N ? images : s->N - first, 0, s->C, pooled};
-}
-
-// Runs through the rows i of output pixels in the order of their columns.
-#define FOR_ROWS(i, s, t)                                                                          \
-    for (int step = (t).pooled ? 2 : 1, odd = 0; odd < step; odd++)                                \
-        for (int i = odd; i < (s)->out_h; i += step)
-
-// Rows of `cols` are copied in pieces of this many floats, a size known to the compiler. The last
-// piece of a row may run over into what is written after it, or into the slack at the end.
-enum { PIECE = 16 };
-
-static size_t round_up(size_t n) { return (n + PIECE - 1) / PIECE * PIECE; }
-
-typedef struct Scratch { // of one thread, in floats: for a tile,
-    size_t padded;       // its images with their padding,
-    size_t cols;         // their columns,
-    size_t y;            // and their pixels of Y or dY, channel by channel, if not used in place
-} Scratch;
-
-static int padded_h(const Shape *s) { return s->H + 2 * s->pad_h; }
-static int padded_w(const Shape *s) { return s->W + 2 * s->pad_w; }
-
-static Scratch scratch_for(const Shape *s, Tile t) {
-    size_t images = (size_t)t.images, channels = (size_t)t.channels;
-    size_t window = (size_t)s->kernel_h * (size_t)s->kernel_w;
-    size_t padded = images * channels * (size_t)padded_h(s) * (size_t)padded_w(s);
-    return (Scratch){
-        .padded = round_up(padded + PIECE),
-        .cols = round_up(channels * window * images * out_pixels(s) + PIECE),
-        .y = images > 1 || t.pooled ? round_up((size_t)s->M * images * out_pixels(s)) : 0,
-    };
-}
-static size_t scratch_floats(Scratch size) { return size.padded + size.cols + size.y; }
-
-// Where image g of the tile has its channel c, among padded images.
-static size_t padded_at(const Shape *s, Tile t, int g, int c) {
-    return ((size_t)g * t.channels + c) * (size_t)padded_h(s) * (size_t)padded_w(s);
-}
-
-// Copies with zeros around them (and slack behind them), so that im2col needs no tests for the
-// border.
-static void pad_images(const Shape *s, Tile t, const float *X, float *padded) {
-    int W = padded_w(s);
-    if (s->pad_h || s->pad_w) memset(padded, 0, sizeof(float) * padded_at(s, t, t.images, 0));
-    for (int g = 0; g < t.images; g++)
-        for (int c = 0; c < t.channels; c++) {
-            const float *from =
-                X + (size_t)(t.first + g) * x_size(s) + (size_t)(t.c + c) * s->H * s->W;
-            float *to = padded + padded_at(s, t, g, c) + (size_t)s->pad_h * W + s->pad_w;
-            for (int h = 0; h < s->H; h++, from += s->W, to += W)
-                memcpy(to, from, sizeof(float) * (size_t)s->W);
-        }
-}
-
-// One row of output pixels, all of which see the weight (c,p,q): every stride-th pixel of an input
-// row.
-static inline void copy_row(float *restrict to, const float *restrict from, int count, int stride) {
-    if (stride == 1) {
-        for (int j = 0; j < count; j += PIECE) memcpy(to + j, from + j, sizeof(float) * PIECE);
-    } else {
-        for (int j = 0; j < count; j++) to[j] = from[(size_t)j * (size_t)stride];
-    }
-}
-
-SIMD_CLONES static void im2col(const Shape *s, Tile t, const float *padded, float *cols) {
-    int W = padded_w(s), out_w = s->out_w;
-    for (int c = 0; c < t.channels; c++)
-        for (int p = 0; p < s->kernel_h; p++)
-            for (int q = 0; q < s->kernel_w; q++)
-                for (int g = 0; g < t.images; g++) {
-                    const float *from = padded + padded_at(s, t, g, c) + (size_t)p * W + q;
-                    FOR_ROWS(i, s, t) {
-                        copy_row(cols, from + (size_t)i * s->stride_h * W, out_w, s->stride_w);
-                        cols += out_w;
-                    }
-                }
-}
-
-static inline void add_row(float *restrict to, const float *restrict from, int count, int stride) {
-    if (stride == 1) {
-        for (int j = 0; j < count; j++) to[j] += from[j];
-    } else {
-        for (int j = 0; j < count; j++) to[(size_t)j * (size_t)stride] += from[j];
-    }
-}
-
-// The reverse: each column gives its numbers back to the pixels that it was copied from.
-SIMD_CLONES static void col2im(const Shape *s, Tile t, const float *cols, float *padded) {
-    int W = padded_w(s), out_w = s->out_w;
-    memset(padded, 0, sizeof(float) * padded_at(s, t, t.images, 0));
-    for (int c = 0; c < t.channels; c++)
-        for (int p = 0; p < s->kernel_h; p++)
-            for (int q = 0; q < s->kernel_w; q++)
-                for (int g = 0; g < t.images; g++) {
-                    float *to = padded + padded_at(s, t, g, c) + (size_t)p * W + q;
-                    FOR_ROWS(i, s, t) {
-                        add_row(to + (size_t)i * s->stride_h * W, cols, out_w, s->stride_w);
-                        cols += out_w;
-                    }
-                }
-}
-
-// The columns of a tile. An image under a 1x1 convolution with stride 1 has them already.
-static const float *columns_of(const Shape *s, Tile t, const float *X, float *mine, Scratch size) {
-    bool is_its_columns =
-        s->kernel_h * s->kernel_w * s->stride_h * s->stride_w == 1 && s->pad_h + s->pad_w == 0;
-    if (is_its_columns && t.images == 1 && !t.pooled)
-        return X + (size_t)t.first * x_size(s) + (size_t)t.c * s->H * s->W;
-    pad_images(s, t, X, mine);
-    im2col(s, t, mine, mine + size.padded);
-    return mine + size.padded;
-}
-
 static size_t windows_2x2(const Shape *s) { return out_pixels(s) / 4; }
+static int smaller(int a, int b) { return a < b ? a : b; }
+static int larger(int a, int b) { return a > b ? a : b; }
+static int divide_up(int a, int b) { return (a + b - 1) / b; } // a >= 0
 
-// ---- between the tensors Y, dY and matrices (M, images out_pixels)
+// How the padded pixels of an image are sorted: phase (a,b) has those of rows a, a + stride_h, ...
+// and columns b, b + stride_w, .... Each phase is h x w, and a channel is rows x cols of them.
+typedef struct Phases {
+    int rows, cols, h, w;
+    size_t channel; // floats
+} Phases;
 
-// dY of a tile; as it lies in memory, if it is that of one image.
-static const float *gather(const Shape *s, Tile t, const float *dY, const unsigned char *pooled,
-                           float *to) {
-    size_t P = out_pixels(s), first = (size_t)t.first * (size_t)s->M;
-    if (t.images == 1 && !pooled) return dY + first * P;
-    for (int m = 0; m < s->M; m++)
-        for (int g = 0; g < t.images; g++) {
-            size_t plane = first + (size_t)g * s->M + m, mine = (size_t)m * t.images + g;
-            if (pooled)
-                unpool(s, dY + plane * windows_2x2(s), pooled + 2 * plane * windows_2x2(s),
-                       to + mine * P);
-            else
-                memcpy(to + mine * P, dY + plane * P, sizeof(float) * P);
-        }
-    return to;
+static Phases phases_of(const Shape *s) {
+    Phases f = {
+        .rows = smaller(s->stride_h, s->kernel_h),
+        .cols = smaller(s->stride_w, s->kernel_w),
+        .h = s->out_h + (s->kernel_h - 1) / s->stride_h,
+        .w = s->out_w + (s->kernel_w - 1) / s->stride_w,
+    };
+    f.channel = (size_t)f.rows * (size_t)f.cols * (size_t)f.h * (size_t)f.w;
+    return f;
 }
 
-SIMD_CLONES static void add_bias_to(float *Y, const float *X, float bias, size_t n) {
-    for (size_t i = 0; i < n; i++) Y[i] = X[i] + bias;
+// Where the pixels that weight k = (c,p,q) meets begin.
+static int offset_of(const Shape *s, Phases f, int k) {
+    int q = k % s->kernel_w, p = k / s->kernel_w % s->kernel_h, c = k / s->kernel_w / s->kernel_h;
+    int phase = (p % s->stride_h) * f.cols + q % s->stride_w;
+    return c * (int)f.channel + (phase * f.h + p / s->stride_h) * f.w + q / s->stride_w;
 }
 
-// Y of a tile goes to its place, with the bias, and pooled.
-static void scatter(const struct conv2d_forward_args *a, Tile t, float *from) {
+static void find_offsets(const Shape *s, Phases f, int channels, int *offset) {
+    int n = channels * s->kernel_h * s->kernel_w;
+    for (int k = 0; k < n; k++) offset[k] = offset_of(s, f, k);
+}
+
+// Row `row` of an image, or 0 for padding, to a row of phase column b.
+static void fill_row(const Shape *s, Phases f, const float *image, int row, int b, float *to) {
+    int stride = s->stride_w, first = divide_up(larger(s->pad_w - b, 0), stride);
+    int end = smaller(divide_up(larger(s->W + s->pad_w - b, 0), stride), f.w);
+    const float *from = image + (ptrdiff_t)row * s->W - s->pad_w + b;
+    if (row < 0 || row >= s->H || end <= first) first = f.w, end = f.w;
+    for (int x = 0; x < first; x++) to[x] = 0;
+    if (stride == 1)
+        copy_floats(to + first, from + first, end - first);
+    else
+        for (int x = first; x < end; x++) to[x] = from[(ptrdiff_t)x * stride];
+    for (int x = end; x < f.w; x++) to[x] = 0;
+}
+
+// Some channels of an image.
+static void fill_phases(const Shape *s, Phases f, const float *X, int channels, float *to) {
+    for (int c = 0; c < channels; c++, X += s->H * s->W)
+        for (int a = 0; a < f.rows; a++)
+            for (int b = 0; b < f.cols; b++)
+                for (int y = 0; y < f.h; y++, to += f.w)
+                    fill_row(s, f, X, y * s->stride_h + a - s->pad_h, b, to);
+}
+
+// A thread works on a few images at a time, as many as it has cache for, so that each number of W
+// that it reads is used for all of them; but there must be work for all threads. (As each number of
+// Y and dX is one sum in order, none of this makes a difference to the bits.)
+static int images_at_once(const Shape *s, size_t floats_of_image, int threads) {
+    enum { CACHE_FLOATS = 64 << 10, MOST = 16 };
+    int images = (int)(CACHE_FLOATS / (floats_of_image + 1));
+    return larger(smaller(smaller(images, MOST), divide_up(s->N, threads)), 1);
+}
+
+// Rows of a matrix of K columns that are multiplied with those images before the next rows are
+// read.
+static int rows_at_once(int K) {
+    enum { CACHE_FLOATS = 64 << 10 };
+    return larger(smaller(CACHE_FLOATS / larger(K, 1), 64) / 8 * 8, 8);
+}
+
+// ---- forward
+
+static void store_pixels(const struct conv2d_forward_args *a, Phases f, size_t plane,
+                         const float *from, float *mine) {
     const Shape *s = &a->s;
-    size_t P = out_pixels(s);
-    for (int m = 0; m < s->M; m++)
-        for (int g = 0; g < t.images; g++, from += P) {
-            size_t plane = (size_t)(t.first + g) * s->M + m;
-            float bias = a->b ? a->b[m] : 0;
-            if (a->pooled)
-                relu_and_pool(s, from, bias, a->Y + plane * windows_2x2(s),
-                              a->pooled + 2 * plane * windows_2x2(s));
-            else
-                add_bias_to(a->Y + plane * P, from, bias, P);
+    float bias = a->b ? a->b[plane % (size_t)s->M] : 0, *Y = a->Y + plane * out_pixels(s);
+    for (int i = 0; i < s->out_h; i++, from += f.w) {
+        if (a->pooled) { // even rows, then odd rows: see relu_pool.h
+            int row = i % 2 * (s->out_h / 2) + i / 2;
+            copy_floats(mine + row * s->out_w, from, s->out_w);
+        } else {
+            for (int j = 0; j < s->out_w; j++) Y[i * s->out_w + j] = from[j] + bias;
         }
+    }
+    if (a->pooled)
+        relu_and_pool(s, mine, bias, a->Y + plane * windows_2x2(s),
+                      a->pooled + 2 * plane * windows_2x2(s));
+}
+
+// Y of some images, whose phases are there.
+static void forward_images(const struct conv2d_forward_args *a, Phases f, const int *offset,
+                           int first, int images, const float *phases, float *mine) {
+    const Shape *s = &a->s;
+    int K = (int)w_size(s), most = rows_at_once(K);
+    size_t cols = round_to_vectors((size_t)(s->out_h - 1) * (size_t)f.w + (size_t)s->out_w);
+    for (int m = 0; m < s->M; m += most) {
+        Product p = {.A = a->W + (size_t)m * (size_t)K, .a_row = (size_t)K, .a_col = 1};
+        p.b_block = p.c_block = VL, p.offset = offset, p.C = mine, p.c_row = cols;
+        p.rows = smaller(most, s->M - m), p.vectors = (int)(cols / VL), p.depth = K;
+        for (int g = 0; g < images; g++) {
+            p.B = phases + (size_t)g * (size_t)s->C * f.channel;
+            product(&p);
+            for (int row = 0; row < p.rows; row++)
+                store_pixels(a, f, (size_t)(first + g) * (size_t)s->M + (size_t)(m + row),
+                             mine + (size_t)row * cols, mine + (size_t)p.rows * cols);
+        }
+    }
 }
 
 CPU_KERNEL(conv2d_forward) {
@@ -291,34 +227,161 @@ CPU_KERNEL(conv2d_forward) {
         winograd_forward(lane, a);
         return;
     }
-    int images = images_per_tile(s), K = (int)w_size(s);
-    Scratch size = scratch_for(s, (Tile){.images = images, .channels = s->C, .pooled = a->pooled});
-    float *scratch =
-        cpu_scratch(lane, sizeof(float) * scratch_floats(size) * (size_t)lane->threads);
+    if (s->N == 0 || out_pixels(s) == 0) return;
+    Phases f = phases_of(s);
+    size_t image = (size_t)s->C * f.channel;
+    int images = images_at_once(s, image, lane->threads), K = (int)w_size(s);
+    size_t of_phases = round_to_vectors((size_t)images * image + 4 * VL);
+    size_t rows = (size_t)smaller(rows_at_once(K), s->M) + 1;
+    size_t of_thread = of_phases + rows * round_to_vectors((size_t)s->out_h * (size_t)f.w + VL);
+    int *offset = cpu_scratch(
+        lane, sizeof(float) * (round_to_vectors((size_t)K) + of_thread * (size_t)lane->threads));
+    float *scratch = (float *)offset + round_to_vectors((size_t)K);
+    find_offsets(s, f, s->C, offset);
 #pragma omp parallel for num_threads(lane->threads) schedule(static)
     for (int n = 0; n < s->N; n += images) {
-        Tile t = tile_of_images(s, n, images, a->pooled);
-        int columns = t.images * (int)out_pixels(s);
-        float *mine = scratch + (size_t)omp_get_thread_num() * scratch_floats(size);
-        const float *cols = columns_of(s, t, a->X, mine, size);
-        bool in_place = t.images == 1 && !a->pooled;
-        float *Y = in_place ? a->Y + (size_t)n * y_size(s) : mine + size.padded + size.cols;
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, s->M, columns, K, 1.0f, a->W, K,
-                    cols, columns, 0.0f, Y, columns);
-        if (!in_place || a->b) scatter(a, t, Y);
+        float *mine = scratch + (size_t)omp_get_thread_num() * of_thread;
+        int count = smaller(images, s->N - n);
+        for (int g = 0; g < count; g++)
+            fill_phases(s, f, a->X + (size_t)(n + g) * x_size(s), s->C, mine + (size_t)g * image);
+        forward_images(a, f, offset, n, count, mine, mine + of_phases);
     }
 }
 
-// dX = beta dX + what lies inside the padding
-static void unpad_images(const Shape *s, Tile t, const float *padded, float *dX, float beta) {
-    int W = padded_w(s);
-    for (int g = 0; g < t.images; g++)
+// ---- backward to the input
+//
+// Each phase of dX is a convolution of dY of its own, with the weights that meet it: in one
+// dimension, pixel x of phase b gets W[b + stride v] dY[x - v] for all v. So dY is the image here,
+// with zeros where x - v is outside; its rows share the zeros between them.
+
+typedef struct Gradients {
+    int taps_h, taps_w; // the most weights that meet a phase
+    int h, w;           // of a channel of dY with its zeros: taps_h - 1 rows of them above
+    size_t channel;     // floats
+} Gradients;
+
+static Gradients gradients_of(const Shape *s) {
+    Gradients g = {.taps_h = divide_up(s->kernel_h, s->stride_h),
+                   .taps_w = divide_up(s->kernel_w, s->stride_w)};
+    int last_h = (s->H - 1 + s->pad_h) / s->stride_h, last_w = (s->W - 1 + s->pad_w) / s->stride_w;
+    g.h = g.taps_h - 1 + larger(s->out_h, last_h + 1);
+    g.w = larger(s->out_w + g.taps_w - 1, last_w + 1);
+    g.channel = (size_t)g.h * (size_t)g.w;
+    return g;
+}
+
+// One phase of dX: the rows y0..y1 and columns x0..x1 of it that are pixels of the image, and how
+// many weights of an output and an input channel meet it.
+typedef struct Phase {
+    int a, b, taps_h, taps_w, y0, y1, x0, x1;
+} Phase;
+
+static Phase phase_of(const Shape *s, int number) {
+    Phase f = {.a = number / s->stride_w, .b = number % s->stride_w};
+    f.taps_h = f.a < s->kernel_h ? divide_up(s->kernel_h - f.a, s->stride_h) : 0;
+    f.taps_w = f.b < s->kernel_w ? divide_up(s->kernel_w - f.b, s->stride_w) : 0;
+    f.y0 = divide_up(larger(s->pad_h - f.a, 0), s->stride_h);
+    f.x0 = divide_up(larger(s->pad_w - f.b, 0), s->stride_w);
+    f.y1 = divide_up(larger(s->H + s->pad_h - f.a, 0), s->stride_h);
+    f.x1 = divide_up(larger(s->W + s->pad_w - f.b, 0), s->stride_w);
+    return f;
+}
+
+static int taps_of(Phase f) { return f.taps_h * f.taps_w; }
+
+// The weights of all phases, one behind the other: for each a matrix (C, M taps), and where in dY
+// the pixels begin that each of its columns meets.
+static void sort_weights(const Shape *s, const float *W, int threads, float *sorted) {
+    for (int number = 0; number < s->stride_h * s->stride_w; number++) {
+        Phase f = phase_of(s, number);
+        size_t row = (size_t)s->M * (size_t)taps_of(f);
+#pragma omp parallel for num_threads(threads) schedule(static)
         for (int c = 0; c < s->C; c++) {
-            const float *from = padded + padded_at(s, t, g, c) + (size_t)s->pad_h * W + s->pad_w;
-            float *to = dX + (size_t)(t.first + g) * x_size(s) + (size_t)c * s->H * s->W;
-            for (int h = 0; h < s->H; h++, from += W, to += s->W)
-                for (int w = 0; w < s->W; w++) to[w] = beta != 0 ? to[w] + from[w] : from[w];
+            float *to = sorted + (size_t)c * row;
+            for (int m = 0; m < s->M; m++)
+                for (int u = 0; u < f.taps_h; u++)
+                    for (int v = 0; v < f.taps_w; v++)
+                        *to++ = W[(((size_t)m * s->C + c) * s->kernel_h + f.a + u * s->stride_h) *
+                                      s->kernel_w +
+                                  f.b + v * s->stride_w];
         }
+        sorted += (size_t)s->C * row;
+    }
+}
+
+static void find_gradient_offsets(const Shape *s, Gradients g, int *offset) {
+    for (int number = 0; number < s->stride_h * s->stride_w; number++) {
+        Phase f = phase_of(s, number);
+        for (int m = 0; m < s->M; m++)
+            for (int u = 0; u < f.taps_h; u++)
+                for (int v = 0; v < f.taps_w; v++)
+                    *offset++ = m * (int)g.channel + (g.taps_h - 1 - u) * g.w - v;
+    }
+}
+
+// dY of an image, with zeros above, below and to the right of each channel. `mine` has room for a
+// channel, before pooling.
+static void fill_gradients(const struct conv2d_backward_input_args *a, Gradients g, int image,
+                           float *to, float *mine) {
+    const Shape *s = &a->s;
+    memset(to, 0, sizeof(float) * (size_t)s->M * g.channel);
+    for (int m = 0; m < s->M; m++, to += g.channel) {
+        size_t plane = (size_t)image * s->M + m;
+        const float *from = a->dY + plane * (a->pooled ? windows_2x2(s) : out_pixels(s));
+        if (a->pooled) unpool(s, from, a->pooled + 2 * plane * windows_2x2(s), mine);
+        for (int i = 0; i < s->out_h; i++) {
+            int row = a->pooled ? i % 2 * (s->out_h / 2) + i / 2 : i;
+            copy_floats(to + (size_t)(g.taps_h - 1 + i) * g.w,
+                        (a->pooled ? mine : from) + row * s->out_w, s->out_w);
+        }
+    }
+}
+
+// dX = beta dX + a phase of channel c of an image
+static void store_phase(const struct conv2d_backward_input_args *a, Gradients g, Phase f, int image,
+                        int c, const float *from) {
+    const Shape *s = &a->s;
+    float *dX = a->dX + (size_t)image * x_size(s) + (size_t)c * s->H * s->W;
+    for (int y = f.y0; y < f.y1; y++, from += g.w) {
+        float *to = dX + (ptrdiff_t)(y * s->stride_h + f.a - s->pad_h) * s->W + f.b - s->pad_w;
+        for (int x = f.x0; x < f.x1; x++) {
+            float *pixel = to + (ptrdiff_t)x * s->stride_w;
+            *pixel = a->beta != 0 ? *pixel + from[x - f.x0] : from[x - f.x0];
+        }
+    }
+}
+
+// One phase of some images, whose dY is there.
+static void phase_of_images(const struct conv2d_backward_input_args *a, Gradients g, Phase f,
+                            const float *W, const int *offset, int first, int images,
+                            const float *dY, float *mine) {
+    const Shape *s = &a->s;
+    if (f.y1 <= f.y0 || f.x1 <= f.x0) return;
+    int K = s->M * taps_of(f), most = rows_at_once(K);
+    size_t cols = round_to_vectors((size_t)(f.y1 - f.y0 - 1) * (size_t)g.w + (size_t)(f.x1 - f.x0));
+    for (int c = 0; c < s->C; c += most) {
+        Product p = {.A = W + (size_t)c * (size_t)K, .a_row = (size_t)K, .a_col = 1};
+        p.b_block = p.c_block = VL, p.offset = offset, p.C = mine, p.c_row = cols;
+        p.rows = smaller(most, s->C - c), p.vectors = (int)(cols / VL), p.depth = K;
+        for (int i = 0; i < images; i++) {
+            p.B = dY + (size_t)i * (size_t)s->M * g.channel + (size_t)f.y0 * (size_t)g.w + f.x0;
+            product(&p);
+            for (int row = 0; row < p.rows; row++)
+                store_phase(a, g, f, first + i, c + row, mine + (size_t)row * cols);
+        }
+    }
+}
+
+static void input_of_images(const struct conv2d_backward_input_args *a, Gradients g, const float *W,
+                            const int *offset, int first, int images, const float *dY,
+                            float *mine) {
+    const Shape *s = &a->s;
+    for (int number = 0; number < s->stride_h * s->stride_w; number++) {
+        Phase f = phase_of(s, number);
+        phase_of_images(a, g, f, W, offset, first, images, dY, mine);
+        W += (size_t)s->C * (size_t)(s->M * taps_of(f));
+        offset += s->M * taps_of(f);
+    }
 }
 
 CPU_KERNEL(conv2d_backward_input) {
@@ -327,21 +390,30 @@ CPU_KERNEL(conv2d_backward_input) {
         winograd_backward_input(lane, a);
         return;
     }
-    int images = images_per_tile(s), K = (int)w_size(s);
-    Scratch size = scratch_for(s, (Tile){.images = images, .channels = s->C, .pooled = a->pooled});
-    float *scratch =
-        cpu_scratch(lane, sizeof(float) * scratch_floats(size) * (size_t)lane->threads);
+    if (s->N == 0 || x_size(s) == 0) return;
+    Gradients g = gradients_of(s);
+    size_t image = (size_t)s->M * g.channel, lead = round_to_vectors((size_t)g.taps_w);
+    int images = images_at_once(s, image, lane->threads), window = s->kernel_h * s->kernel_w;
+    size_t weights = round_to_vectors((size_t)s->M * w_size(s));
+    size_t offsets = round_to_vectors((size_t)(s->M * window));
+    // zeros | dY of the images | some of dX, or a channel of dY before pooling
+    size_t of_dY = lead + round_to_vectors((size_t)images * image + 4 * VL);
+    size_t rows = (size_t)smaller(64, larger(s->C, 1)) + 1;
+    size_t of_thread = of_dY + rows * round_to_vectors(g.channel + VL);
+    float *W =
+        cpu_scratch(lane, sizeof(float) * (weights + offsets + of_thread * (size_t)lane->threads));
+    int *offset = (int *)(W + weights);
+    float *scratch = W + weights + offsets;
+    sort_weights(s, a->W, lane->threads, W);
+    find_gradient_offsets(s, g, offset);
 #pragma omp parallel for num_threads(lane->threads) schedule(static)
     for (int n = 0; n < s->N; n += images) {
-        Tile t = tile_of_images(s, n, images, a->pooled);
-        int columns = t.images * (int)out_pixels(s);
-        float *padded = scratch + (size_t)omp_get_thread_num() * scratch_floats(size);
-        float *cols = padded + size.padded;
-        const float *dY = gather(s, t, a->dY, a->pooled, cols + size.cols);
-        cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, K, columns, s->M, 1.0f, a->W, K, dY,
-                    columns, 0.0f, cols, columns);
-        col2im(s, t, cols, padded);
-        unpad_images(s, t, padded, a->dX, a->beta);
+        float *zeros = scratch + (size_t)omp_get_thread_num() * of_thread, *dY = zeros + lead;
+        int count = smaller(images, s->N - n);
+        memset(zeros, 0, sizeof(float) * lead);
+        for (int i = 0; i < count; i++)
+            fill_gradients(a, g, n + i, dY + (size_t)i * image, zeros + of_dY);
+        input_of_images(a, g, W, offset, n, count, dY, zeros + of_dY);
     }
 }
 
@@ -349,6 +421,10 @@ CPU_KERNEL(conv2d_backward_input) {
 //
 // A minibatch on one device may be a single group of the tree, so threads share a group's work too:
 // each computes the gradients of the weights that see some of the input channels.
+//
+// dW = dY cols^T, and here a vector holds what VL weights meet at the same place; so those pixels
+// are transposed, into panels (see gemm.c). The sum runs over the pixels of several small images at
+// a time: each product reads all of its part of dW and writes it back.
 
 // Groups get larger than the tree would have them if all the parts together were more than 64 MB.
 static SumTree tree_of_images(const Shape *s) {
@@ -361,61 +437,136 @@ static SumTree tree_of_images(const Shape *s) {
     return tree;
 }
 
-// Input channels that are worked on together: enough for a product of a good size.
-static int channels_per_slice(const Shape *s) {
-    enum { LEAST = 32, MOST_SLICES = 8 };
-    int channels = (s->C + MOST_SLICES - 1) / MOST_SLICES;
-    return channels > LEAST ? channels : LEAST < s->C ? LEAST : s->C > 0 ? s->C : 1;
+// Images that share a product: enough for a sum of a good length.
+static int images_per_product(const Shape *s, int most) {
+    enum { LENGTH = 192 };
+    int pixels = (int)out_pixels(s), images = pixels > 0 ? divide_up(LENGTH, pixels) : 1;
+    return larger(smaller(images, most), 1);
 }
 
-// The sum of n numbers. `simd reduction` allows several partial sums side by side; one after the
-// other, each addition would wait for the one before. In double, for positive and negative pixels
-// add up to little more than the rounding errors of a float.
-SIMD_CLONES static double sum_of(const float *x, size_t n) {
-    double total = 0;
+// Some input channels of a group of images, for one thread.
+typedef struct Part {
+    int first, images, c, channels;
+} Part;
+
+// Input channels that are worked on together.
+static int channels_per_slice(const Shape *s) {
+    enum { LEAST = 32, MOST_SLICES = 8 };
+    return larger(smaller(larger(divide_up(s->C, MOST_SLICES), LEAST), s->C), 1);
+}
+
+// The sum of the n numbers of a plane. `simd reduction` allows several partial sums side by side;
+// one after the other, each addition would wait for the one before. From plane to plane sums are
+// double, for positive and negative pixels add up to little more than the rounding errors of a
+// float.
+static float sum_of(const float *x, size_t n) {
+    float total = 0;
 #pragma omp simd reduction(+ : total)
     for (size_t i = 0; i < n; i++) total += x[i];
     return total;
 }
 
-// The same before pooling: each number went to as many pixels as there are bits.
-SIMD_CLONES static double sum_of_pooled(const float *x, const unsigned char *pooled, size_t n) {
-    double total = 0;
+// The same before pooling: each number went to as many pixels as there are bits in its two bytes.
+static float sum_of_pooled(const float *x, const unsigned char *pooled, size_t n) {
+    typedef unsigned short Pair __attribute__((may_alias, aligned(1)));
+    const Pair *pairs = (const Pair *)pooled;
+    float total = 0;
 #pragma omp simd reduction(+ : total)
     for (size_t i = 0; i < n; i++) {
-        int left = pooled[2 * i], right = pooled[2 * i + 1];
-        int count = (left & 1) + (left >> 1) + (right & 1) + (right >> 1);
-        total += x[i] * 0.25f * (float)count;
+        int bits = (pairs[i] & 0x101) + (pairs[i] >> 1 & 0x101);
+        total += x[i] * (float)((bits & 0xff) + (bits >> 8));
     }
-    return total;
+    return total * 0.25f;
 }
 
 // The sum of channel m of dY over a group of images.
-static double channel_sum(const struct conv2d_backward_params_args *a, int m, Tile group) {
+static double channel_sum(const struct conv2d_backward_params_args *a, int m, Part group) {
     const Shape *s = &a->s;
     size_t n = a->pooled ? windows_2x2(s) : out_pixels(s);
     double total = 0;
     for (int image = group.first; image < group.first + group.images; image++) {
         size_t at = ((size_t)image * s->M + m) * n;
-        total +=
-            a->pooled ? sum_of_pooled(a->dY + at, a->pooled + 2 * at, n) : sum_of(a->dY + at, n);
+        total += (double)(a->pooled ? sum_of_pooled(a->dY + at, a->pooled + 2 * at, n)
+                                    : sum_of(a->dY + at, n));
     }
     return total;
 }
 
-// dW of the group's images and channels, into the columns of dW that belong to those channels.
-static void weights_of_group(const struct conv2d_backward_params_args *a, Tile group, int images,
-                             float *dW, float *mine, Scratch size) {
+// dY of some images as a matrix (M, images out_pixels); as it lies in memory, if it is one image's.
+static const float *gather(const struct conv2d_backward_params_args *a, int first, int images,
+                           float *to) {
     const Shape *s = &a->s;
-    int K = (int)w_size(s), window = s->kernel_h * s->kernel_w, last = group.first + group.images;
-    dW += (size_t)group.c * window;
-    for (int n = group.first; n < last; n += images) {
-        Tile t = {n, n + images < last ? images : last - n, group.c, group.channels, group.pooled};
-        int columns = t.images * (int)out_pixels(s);
-        const float *cols = columns_of(s, t, a->X, mine, size);
-        const float *dY = gather(s, t, a->dY, a->pooled, mine + size.padded + size.cols);
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, s->M, group.channels * window, columns,
-                    1.0f, dY, columns, cols, columns, n > group.first ? 1.0f : 0.0f, dW, K);
+    size_t P = out_pixels(s), start = (size_t)first * (size_t)s->M;
+    if (images == 1 && !a->pooled) return a->dY + start * P;
+    for (int m = 0; m < s->M; m++)
+        for (int g = 0; g < images; g++) {
+            size_t plane = start + (size_t)g * s->M + m;
+            float *mine = to + ((size_t)m * images + g) * P;
+            if (a->pooled)
+                unpool(s, a->dY + plane * windows_2x2(s), a->pooled + 2 * plane * windows_2x2(s),
+                       mine);
+            else
+                memcpy(mine, a->dY + plane * P, sizeof(float) * P);
+        }
+    return to;
+}
+
+// The pixels that weights k, k + 1, ... meet, in the order of the columns of dY's matrix: VL
+// weights of the `last` + 1, side by side. (If there are not as many, the last one's again.)
+static void fill_panel(const Shape *s, Phases f, const float *phases, size_t image, int images,
+                       const int *offset, int k, int last, bool pooled, float *to) {
+    const float *lane[VL];
+    int step = pooled ? 2 : 1; // even rows, then odd rows: see relu_pool.h
+    for (int i = 0; i < VL; i++) lane[i] = phases + offset[smaller(k + i, last)];
+    for (int g = 0; g < images; g++)
+        for (int odd = 0; odd < step; odd++)
+            for (int i = odd; i < s->out_h; i += step) {
+                size_t row = (size_t)g * image + (size_t)i * (size_t)f.w;
+                for (int j = 0; j < s->out_w; j += 4) {
+                    Vec r[4];
+                    int count = smaller(4, s->out_w - j);
+                    load_transposed(lane, row + (size_t)j, r);
+                    for (int n = 0; n < count; n++, to += VL) vec_to(to, r[n]);
+                }
+            }
+}
+
+// What a thread needs for that, in floats, and where it is.
+typedef struct Room {
+    size_t phases, panels, dY;
+} Room;
+
+static Room room_for(const Shape *s, Phases f, int images, int channels, bool pooled) {
+    size_t pixels = (size_t)images * out_pixels(s), window = (size_t)(s->kernel_h * s->kernel_w);
+    return (Room){
+        .phases = round_to_vectors((size_t)images * (size_t)channels * f.channel + 4 * VL),
+        .panels = round_to_vectors((size_t)channels * window) * pixels,
+        .dY = images > 1 || pooled ? round_to_vectors((size_t)s->M * pixels) : 0,
+    };
+}
+
+// dW of the part's images and channels, into the columns of dW that belong to those channels.
+static void weights_of_part(const struct conv2d_backward_params_args *a, Phases f, Part part,
+                            int most, const int *offset, float *dW, float *mine, Room room) {
+    const Shape *s = &a->s;
+    int window = s->kernel_h * s->kernel_w, weights = part.channels * window;
+    float *panels = mine + room.phases;
+    size_t image = (size_t)part.channels * f.channel;
+    for (int n = 0; n < part.images; n += most) {
+        int images = smaller(most, part.images - n), first = part.first + n;
+        size_t pixels = (size_t)images * out_pixels(s);
+        for (int g = 0; g < images; g++)
+            fill_phases(s, f, a->X + (size_t)(first + g) * x_size(s) + (size_t)part.c * s->H * s->W,
+                        part.channels, mine + (size_t)g * image);
+        for (int k = 0; k < weights; k += VL)
+            fill_panel(s, f, mine, image, images, offset, k, weights - 1, a->pooled,
+                       panels + (size_t)k * pixels);
+        Product p = {
+            .A = gather(a, first, images, panels + room.panels), .a_row = pixels, .a_col = 1};
+        p.B = panels, p.b_block = VL * pixels, p.C = dW + (size_t)part.c * (size_t)window;
+        p.c_row = w_size(s), p.c_block = VL, p.rows = s->M, p.vectors = divide_up(weights, VL);
+        p.depth = (int)pixels, p.last = weights % VL, p.add = n > 0;
+        product(&p);
     }
 }
 
@@ -433,6 +584,11 @@ static void store(float *out, const float *sum, size_t n, float beta) {
     for (size_t i = 0; i < n; i++) out[i] = beta != 0 ? out[i] + sum[i] : sum[i];
 }
 
+static Part group_of(const Shape *s, SumTree tree, int group) {
+    int first = group * tree.group;
+    return (Part){first, smaller(tree.group, s->N - first), 0, s->C};
+}
+
 // db without dW, added up as a tree
 static void bias_gradient(CpuLane *lane, const struct conv2d_backward_params_args *a) {
     const Shape *s = &a->s;
@@ -441,10 +597,9 @@ static void bias_gradient(CpuLane *lane, const struct conv2d_backward_params_arg
     float *sums = cpu_scratch(lane, sizeof(float) * M * (size_t)tree.groups);
 #pragma omp parallel for num_threads(lane->threads) schedule(static) collapse(2)
     for (int group = 0; group < tree.groups; group++)
-        for (int m = 0; m < s->M; m++) {
-            Tile t = tile_of_images(s, group * tree.group, tree.group, a->pooled);
-            sums[(size_t)group * M + (size_t)m] = (float)channel_sum(a, m, t);
-        }
+        for (int m = 0; m < s->M; m++)
+            sums[(size_t)group * M + (size_t)m] =
+                (float)channel_sum(a, m, group_of(s, tree, group));
     add_halves(sums, M, tree.groups, M);
     store(a->db, sums, M, a->beta);
 }
@@ -457,29 +612,33 @@ CPU_KERNEL(conv2d_backward_params) {
         return;
     }
     SumTree tree = tree_of_images(s);
+    Phases f = phases_of(s);
     int images = images_per_product(s, tree.group), channels = channels_per_slice(s);
-    int slices = s->C > 0 ? (s->C + channels - 1) / channels : 1;
-    Scratch size =
-        scratch_for(s, (Tile){.images = images, .channels = channels, .pooled = a->pooled});
-    size_t weights = (size_t)s->M * w_size(s), per_part = round_up(weights + (size_t)s->M);
-    size_t per_thread = scratch_floats(size), threads = (size_t)lane->threads;
-    float *scratch =
-        cpu_scratch(lane, sizeof(float) * (per_thread * threads + per_part * (size_t)tree.groups));
-    float *sums = scratch + per_thread * threads;
-    if (s->N == 0) memset(sums, 0, sizeof(float) * per_part);
+    int slices = larger(divide_up(s->C, channels), 1), window = s->kernel_h * s->kernel_w;
+    Room room = room_for(s, f, images, channels, a->pooled);
+    size_t weights = (size_t)s->M * w_size(s), of_part = round_to_vectors(weights + (size_t)s->M);
+    size_t of_thread = room.phases + room.panels + room.dY, threads = (size_t)lane->threads;
+    size_t offsets = round_to_vectors((size_t)(channels * window));
+    int *offset = cpu_scratch(
+        lane, sizeof(float) * (offsets + of_thread * threads + of_part * (size_t)tree.groups));
+    float *scratch = (float *)offset + offsets, *sums = scratch + of_thread * threads;
+    find_offsets(s, f, channels, offset);
+    memset(sums, 0,
+           s->N == 0 || s->C == 0 || out_pixels(s) == 0
+               ? sizeof(float) * of_part * (size_t)tree.groups
+               : 0);
 #pragma omp parallel for num_threads(lane->threads) schedule(static) collapse(2)
     for (int group = 0; group < tree.groups; group++)
         for (int slice = 0; slice < slices; slice++) {
-            Tile t = tile_of_images(s, group * tree.group, tree.group, a->pooled);
-            t.c = slice * channels;
-            t.channels = t.c + channels < s->C ? channels : s->C - t.c;
-            float *mine = scratch + (size_t)omp_get_thread_num() * per_thread;
-            float *sum = sums + (size_t)group * per_part;
-            weights_of_group(a, t, images, sum, mine, size);
+            Part part = group_of(s, tree, group);
+            part.c = slice * channels, part.channels = smaller(channels, s->C - part.c);
+            float *mine = scratch + (size_t)omp_get_thread_num() * of_thread;
+            float *sum = sums + (size_t)group * of_part;
+            weights_of_part(a, f, part, images, offset, sum, mine, room);
             for (int m = 0; m < s->M && a->db && slice == 0; m++)
-                sum[weights + m] = (float)channel_sum(a, m, t);
+                sum[weights + (size_t)m] = (float)channel_sum(a, m, part);
         }
-    add_parts(sums, per_part, tree.groups, weights + (size_t)s->M, lane->threads);
+    add_parts(sums, of_part, tree.groups, weights + (size_t)s->M, lane->threads);
     store(a->dW, sums, weights, a->beta);
     if (a->db) store(a->db, sums + weights, (size_t)s->M, a->beta);
 }

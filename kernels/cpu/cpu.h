@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include "../kernels.h"
+#include "vector.h"
 #ifdef _OPENMP
 #include <omp.h>
 #else // for the build with ThreadSanitizer
@@ -30,11 +31,22 @@ _Noreturn void cpu_kernels_out_of_memory(size_t bytes);
 void cpu_scratch_free(CpuLane *lane);
 
 typedef void CpuKernel(CpuLane *lane, const void *args);
-extern CpuKernel *const cpu_kernels[NUM_KERNELS];
 
-// Called once before the first kernel: each BLAS call stays on the thread that makes it, because
-// the kernels themselves spread their work over the threads of their lane.
-void cpu_kernels_init(void);
+// Every file in this folder is compiled once for each instruction set (the Makefile says which), so
+// that one program is fast on old and new machines, whatever compiler made it and whether or not
+// anybody knew the CPU's model. What is compiled stays portable: plain loops, and vectors
+// (vector.h). Only the table of kernels can be seen from outside.
+typedef struct InstructionSet {
+    const char *name, *what;   // "v3", "AVX2"
+    int lanes;                 // floats in a vector
+    CpuKernel *const *kernels; // NUM_KERNELS of them
+    bool (*runs_here)(void);   // whether this CPU, and its system, can do it
+} InstructionSet;
+// All that this program has, the best first; the last one has no name.
+extern const InstructionSet instruction_sets[];
+// The one that is used: CPU=v3 in the environment names it, otherwise it is the best. Whoever uses
+// the kernels chooses (common/device_cpu.c does).
+const InstructionSet *cpu_instruction_set(void);
 
 // CPU_KERNEL(relu_forward) { ... a->X ... } defines the kernel with its own argument struct `a`.
 #define CPU_KERNEL(name)                                                                           \
@@ -43,29 +55,20 @@ void cpu_kernels_init(void);
     void name##_cpu(CpuLane *lane, const void *args) { name##_body(lane, args); }                  \
     static void name##_body(__attribute__((unused)) CpuLane *lane, const struct name##_args *a)
 
-// Compiles a function once per generation of vector units and picks the right one when the program
-// starts, so that one binary is fast on old and new machines. What it compiles stays portable:
-// plain loops, or vectors that the compiler cuts into those of the machine. (Only GCC can do this;
-// clang compiles for what its options say, by default the oldest machines.)
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__) &&      \
-    defined(__GNUC__) && !defined(__clang__)
-#define SIMD_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define SIMD_CLONES
-#endif
-
-#define INLINE static inline __attribute__((always_inline))
-
 // Not worth waking other threads for less than this many floats.
 enum { PARALLEL_FLOATS = 16384 };
 
 // Gradients of parameters are sums over the rows (images) of a minibatch. They are added up as a
 // tree: groups of 16 rows one row after the other, then halves to halves. That has two uses:
 //   - groups can go to any thread, and the bits of the result do not depend on which;
-//   - two devices with half the rows each compute the two halves of the tree, and allreduce adds
-//     those. So they get the same bits as one device, if each half is whole groups.
-// With more than 32 groups the groups become larger: 32 rows, 64, ...; then the second no longer
-// holds. (Nor does it for convolutions whose sums are so large that they make groups larger.)
+//   - k devices, a power of two, with the k-th part of the rows each, compute parts of the tree; an
+//     allreduce that adds halves to halves makes the rest of it (--allreduce tree; any, if k is 2).
+//     So they get the same bits as one device, if the rows are a multiple of 16 k and at most 512.
+// For each device must have whole groups, of as many rows as one device would make them: with more
+// than 32 groups they become larger, 32 rows, 64, ... . Convolutions whose sums are very large, or
+// whose images are very small, make groups larger too, LeNet's do not: tree_of_images() in
+// conv2d.c, tree_of() in winograd.c. Promised, and tested (tests/test_same_bits.c), is LeNet of
+// chapter 4.
 typedef struct SumTree {
     int group, groups; // rows in a group (the last may have fewer), number of groups, >= 1
 } SumTree;

@@ -1,8 +1,9 @@
 // gemm.c: matrix product. What is computed, then how it is computed fast.
 #include "cpu.h"
 #include "naive.h"
+#include "product.h"
 
-#include <cblas.h>
+#include <string.h>
 
 // What: each element of C is the dot product of a row of op(A) and a column of op(B). Its defect:
 // it runs through B in steps of a whole row, so nearly every read misses the cache.
@@ -21,91 +22,172 @@ void gemm_naive(const struct gemm_args *a) {
     }
 }
 
-// A block of C, its place in C, and the part k0..k0+depth of the dot products that goes into it.
-typedef struct Block {
-    int m0, rows, n0, cols, k0, depth;
-} Block;
+// ---- how -------------------------------------------------------------------------------------
+//
+// product.c multiplies fast what lies before it in order, in the core's own cache. So matrices are
+// cut into blocks that fit there, and copied ("packed") on the way:
+//
+//     B, BLOCK_K rows at a time, for all threads: in panels of VL columns, row below row
+//     A, BLOCK_M rows of BLOCK_K columns, each thread its own: as it lies in memory, but densely,
+//        so that it does not touch hundreds of pages
+//
+// Each number of B is copied once and used M times. A thread takes blocks of rows; which thread
+// takes which makes no difference to the bits.
+enum { BLOCK_K = 256, BLOCK_M = 128, BLOCK_N = 4096 };
 
-static void gemm_block(const struct gemm_args *a, Block b, float beta, float *C, int ldc) {
-    size_t lda = (size_t)(a->trans_A ? a->M : a->K), ldb = (size_t)(a->trans_B ? a->K : a->N);
-    const float *A =
-        a->A + (a->trans_A ? (size_t)b.k0 * lda + (size_t)b.m0 : (size_t)b.m0 * lda + (size_t)b.k0);
-    const float *B =
-        a->B + (a->trans_B ? (size_t)b.n0 * ldb + (size_t)b.k0 : (size_t)b.k0 * ldb + (size_t)b.n0);
-    cblas_sgemm(CblasRowMajor, a->trans_A ? CblasTrans : CblasNoTrans,
-                a->trans_B ? CblasTrans : CblasNoTrans, b.rows, b.cols, b.depth, 1.0f, A, (int)lda,
-                B, (int)ldb, beta, C, ldc);
-}
+static int smaller(int a, int b) { return a < b ? a : b; }
 
-// The same with the sum over k as a tree (see cpu.h): sum holds rows x cols floats for each level.
-static void gemm_block_tree(const struct gemm_args *a, Block b, SumTree tree, float *sum) {
-    if (tree.groups == 1) {
-        gemm_block(a, b, 0, sum, b.cols);
-        return;
+// Rows k0..k0+depth and columns n0..n0+cols of op(B).
+typedef struct Panels {
+    int k0, depth, n0, cols;
+} Panels;
+
+static void copy_panel(const struct gemm_args *a, Panels b, int col, float *to) {
+    int lanes = smaller(VL, b.cols - col);
+    const float *from = a->B + (size_t)b.k0 * (size_t)a->N + (size_t)(b.n0 + col);
+    for (int k = 0; k < b.depth; k++, from += a->N, to += VL) {
+        if (lanes == VL)
+            vec_to(to, vec_at(from));
+        else
+            for (int i = 0; i < VL; i++) to[i] = i < lanes ? from[i] : 0;
     }
-    int half = tree.groups / 2, depth = half * tree.group;
-    size_t size = (size_t)b.rows * (size_t)b.cols;
-    Block first = b, second = b;
-    first.depth = depth;
-    second.k0 += depth;
-    second.depth -= depth;
-    gemm_block_tree(a, first, (SumTree){tree.group, half}, sum);
-    gemm_block_tree(a, second, (SumTree){tree.group, tree.groups - half}, sum + size);
-    add_halves(sum, size, 2, size);
 }
 
-static void store_block(const struct gemm_args *a, Block b, const float *sum) {
-    for (int row = 0; row < b.rows; row++)
-        for (int col = 0; col < b.cols; col++) {
-            float *c = &a->C[(size_t)(b.m0 + row) * (size_t)a->N + (size_t)(b.n0 + col)];
-            *c = a->beta != 0 ? *c + sum[row * b.cols + col] : sum[row * b.cols + col];
+// B is stored (N,K): what is a column of the panel lies in a row.
+static void transpose_panel(const struct gemm_args *a, Panels b, int col, float *to) {
+    const float *lane[VL];
+    for (int i = 0; i < VL; i++) // lanes behind the last column repeat it: nobody reads the results
+        lane[i] = a->B + (size_t)(b.n0 + smaller(col + i, b.cols - 1)) * (size_t)a->K + b.k0;
+    int k = 0;
+    for (; k + 4 <= b.depth; k += 4) {
+        Vec r[4];
+        load_transposed(lane, (size_t)k, r);
+        for (int i = 0; i < 4; i++) vec_to(to + (size_t)(k + i) * VL, r[i]);
+    }
+    for (; k < b.depth; k++)
+        for (int i = 0; i < VL; i++) to[(size_t)k * VL + (size_t)i] = lane[i][k];
+}
+
+// Each panel by some thread; all are there when this returns. Called by all threads of a team.
+static void pack_B(const struct gemm_args *a, Panels b, float *packed) {
+#pragma omp for schedule(static)
+    for (int col = 0; col < b.cols; col += VL) {
+        float *to = packed + (size_t)col * (size_t)b.depth;
+        if (a->trans_B)
+            transpose_panel(a, b, col, to);
+        else
+            copy_panel(a, b, col, to);
+    }
+}
+
+// Rows m0..m0+rows of op(A), columns k0..k0+depth: dense, in A's own order.
+static void pack_A(const struct gemm_args *a, int m0, int rows, Panels b, float *packed) {
+    int lines = a->trans_A ? b.depth : rows, length = a->trans_A ? rows : b.depth;
+    size_t stride = (size_t)(a->trans_A ? a->M : a->K);
+    const float *from = a->A + (a->trans_A ? (size_t)b.k0 * stride + (size_t)m0
+                                           : (size_t)m0 * stride + (size_t)b.k0);
+    for (int i = 0; i < lines; i++, from += stride, packed += length)
+        memcpy(packed, from, sizeof(float) * (size_t)length);
+}
+
+// The product of a packed block of A, or the part of it from its row or column k on, and the
+// panels.
+static Product block_product(const struct gemm_args *a, const float *A, int rows, const float *B,
+                             Panels b) {
+    return (Product){.A = A,
+                     .a_row = a->trans_A ? 1 : (size_t)b.depth,
+                     .a_col = a->trans_A ? (size_t)rows : 1,
+                     .B = B,
+                     .b_block = VL * (size_t)b.depth,
+                     .c_block = VL,
+                     .rows = rows,
+                     .vectors = (b.cols + VL - 1) / VL,
+                     .depth = b.depth,
+                     .last = b.cols % VL};
+}
+
+// Rows that a thread takes at a time: not so many that another has none.
+static int rows_of_block(const struct gemm_args *a, int threads) {
+    int rows = ((a->M + threads - 1) / threads + 7) / 8 * 8;
+    return smaller(rows, BLOCK_M);
+}
+
+// C += op(A) op(B) for some columns of C, or C = if `overwrite`; the sum over k in order.
+static void multiply(const struct gemm_args *a, Panels b, int block, bool overwrite, const float *B,
+                     float *A) {
+#pragma omp for schedule(static)
+    for (int m0 = 0; m0 < a->M; m0 += block) {
+        int rows = smaller(block, a->M - m0);
+        pack_A(a, m0, rows, b, A);
+        Product p = block_product(a, A, rows, B, b);
+        p.C = a->C + (size_t)m0 * (size_t)a->N + (size_t)b.n0;
+        p.c_row = (size_t)a->N;
+        p.add = !overwrite;
+        product(&p);
+    }
+}
+
+// The same with the sum over k as a tree (see cpu.h), whose groups' sums are put side by side.
+enum { TREE_ROWS = 32 };
+static void multiply_tree(const struct gemm_args *a, Panels b, SumTree tree, const float *B,
+                          float *A, float *sums) {
+    size_t width = (size_t)b.cols, part = TREE_ROWS * width;
+#pragma omp for schedule(static)
+    for (int m0 = 0; m0 < a->M; m0 += TREE_ROWS) {
+        int rows = smaller(TREE_ROWS, a->M - m0);
+        pack_A(a, m0, rows, b, A);
+        Product p = block_product(a, A, rows, B, b);
+        p.c_row = width;
+        for (int group = 0; group < tree.groups; group++) {
+            int k = group * tree.group;
+            p.A = A + (size_t)k * (size_t)rows;
+            p.B = B + (size_t)k * VL;
+            p.C = sums + (size_t)group * part;
+            p.depth = smaller(tree.group, b.depth - k);
+            product(&p);
         }
+        add_halves(sums, part, tree.groups, (size_t)rows * width);
+        for (int row = 0; row < rows; row++) {
+            float *c = a->C + (size_t)(m0 + row) * (size_t)a->N + (size_t)b.n0;
+            const float *sum = sums + (size_t)row * width;
+            for (size_t i = 0; i < width; i++)
+                c[i] = a->beta != 0 ? a->beta * c[i] + sum[i] : sum[i];
+        }
+    }
 }
 
-// C is cut into blocks of rows, or of columns if it has few rows. Blocks of 16 rows are what one
-// device and two devices with half the rows have in common (as groups of a tree).
-typedef struct Cut {
-    bool by_rows;
-    int block, blocks;
-} Cut;
-
-static Cut cut_for(const struct gemm_args *a) {
-    Cut cut = {.by_rows = a->M >= 16};
-    int length = cut.by_rows ? a->M : a->N;
-    cut.block = !cut.by_rows ? 64 : a->trans_A || length > 512 ? 32 : 16;
-    cut.blocks = (length + cut.block - 1) / cut.block;
-    return cut;
+// C = beta C, for what is neither "overwrite" nor "add", or if there is nothing to add.
+static void scale_C(const struct gemm_args *a) {
+    size_t n = (size_t)a->M * (size_t)a->N;
+    for (size_t i = 0; i < n; i++) a->C[i] = a->beta != 0 ? a->beta * a->C[i] : 0;
 }
 
-static Block block_of(const struct gemm_args *a, Cut cut, int i) {
-    int length = cut.by_rows ? a->M : a->N, start = i * cut.block;
-    int size = length - start < cut.block ? length - start : cut.block;
-    if (cut.by_rows) return (Block){.m0 = start, .rows = size, .cols = a->N, .depth = a->K};
-    return (Block){.n0 = start, .cols = size, .rows = a->M, .depth = a->K};
-}
-
-// How: BLAS packs both matrices so that reads are in order and reused; each block is a BLAS call on
-// one thread. With trans_A the sum runs over the rows of a minibatch (the gradient of a weight), so
-// it is made as a tree.
+// With trans_A the sum runs over the rows of a minibatch (the gradient of a weight), so it is made
+// as a tree, and B is not cut into blocks of rows.
 CPU_KERNEL(gemm) {
     if (a->M == 0 || a->N == 0) return;
-    Cut cut = cut_for(a);
-    SumTree tree = a->trans_A ? sum_tree(a->K) : (SumTree){.groups = 1};
-    int levels = 7; // of a tree of at most 32 groups
-    Block largest = block_of(a, cut, 0);
-    size_t per_thread = (size_t)largest.rows * (size_t)largest.cols * (size_t)levels;
-    float *scratch = tree.groups > 1
-                         ? cpu_scratch(lane, sizeof(float) * per_thread * (size_t)lane->threads)
-                         : NULL;
-#pragma omp parallel for num_threads(lane->threads) schedule(static) if (cut.blocks > 1)
-    for (int i = 0; i < cut.blocks; i++) {
-        Block b = block_of(a, cut, i);
-        if (tree.groups == 1) {
-            gemm_block(a, b, a->beta, a->C + (size_t)b.m0 * (size_t)a->N + (size_t)b.n0, a->N);
-        } else {
-            float *sum = scratch + (size_t)omp_get_thread_num() * per_thread;
-            gemm_block_tree(a, b, tree, sum);
-            store_block(a, b, sum);
+    bool as_tree = a->trans_A && a->K > 0;
+    if (a->K == 0 || (!as_tree && a->beta != 0 && a->beta != 1)) scale_C(a);
+    if (a->K == 0) return;
+    SumTree tree = sum_tree(a->K);
+    int depth = as_tree ? a->K : smaller(BLOCK_K, a->K), most = as_tree ? 512 : BLOCK_N;
+    int cols = smaller(a->N, most), threads = lane->threads;
+    if ((size_t)a->M * (size_t)a->N * (size_t)a->K < 8 * PARALLEL_FLOATS) threads = 1;
+    int block = as_tree ? TREE_ROWS : rows_of_block(a, threads);
+    size_t of_B = round_to_vectors((size_t)cols) * (size_t)depth;
+    size_t of_A = round_to_vectors((size_t)block * (size_t)depth);
+    size_t of_sums = as_tree ? (size_t)tree.groups * TREE_ROWS * round_to_vectors((size_t)cols) : 0;
+    size_t of_thread = of_A + of_sums;
+    float *B = cpu_scratch(lane, sizeof(float) * (of_B + of_thread * (size_t)threads));
+#pragma omp parallel num_threads(threads)
+    for (int n0 = 0; n0 < a->N; n0 += cols)
+        for (int k0 = 0; k0 < a->K; k0 += depth) {
+            Panels b = {k0, smaller(depth, a->K - k0), n0, smaller(cols, a->N - n0)};
+            float *A = B + of_B + of_thread * (size_t)omp_get_thread_num();
+            pack_B(a, b, B);
+            if (as_tree)
+                multiply_tree(a, b, tree, B, A, A + of_A);
+            else
+                multiply(a, b, block, a->beta == 0 && k0 == 0, B, A);
         }
-    }
 }

@@ -5,8 +5,8 @@ static size_t half_of(const struct conv2d_shape *s) {
     return (size_t)s->out_h / 2 * (size_t)s->out_w;
 }
 
-SIMD_CLONES void relu_and_pool(const struct conv2d_shape *s, float *restrict pixels, float bias,
-                               float *restrict Y, unsigned char *restrict pooled) {
+void relu_and_pool(const struct conv2d_shape *s, float *restrict pixels, float bias,
+                   float *restrict Y, unsigned char *restrict pooled) {
     size_t half = half_of(s);
     float *restrict even = pixels, *restrict odd = pixels + half;
     for (size_t i = 0; i < half; i++) {
@@ -17,8 +17,8 @@ SIMD_CLONES void relu_and_pool(const struct conv2d_shape *s, float *restrict pix
     for (size_t i = 0; i < half / 2; i++) Y[i] = (even[2 * i] + even[2 * i + 1]) * 0.25f;
 }
 
-SIMD_CLONES void unpool(const struct conv2d_shape *s, const float *restrict dY,
-                        const unsigned char *restrict pooled, float *restrict pixels) {
+void unpool(const struct conv2d_shape *s, const float *restrict dY,
+            const unsigned char *restrict pooled, float *restrict pixels) {
     size_t half = half_of(s);
     float *restrict even = pixels, *restrict odd = pixels + half;
     for (size_t i = 0; i < half / 2; i++) odd[2 * i] = odd[2 * i + 1] = dY[i] * 0.25f;

@@ -1,10 +1,11 @@
 // winograd.c: convolutions in a fraction of the multiplications. See winograd.h.
 #include "winograd.h"
+#include "product.h"
 #include "relu_pool.h"
 #include "winograd_tiles.h"
 
-#include <cblas.h>
 #include <limits.h>
+#include <math.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -20,13 +21,16 @@
 //
 //     (output channels, input channels) x (input channels, tiles)
 //
-// and BLAS does those, with U = G g G^T. Backward to the input is the same in reverse order, with
-// all matrices transposed. For the gradient of g each point is a product (output channels, tiles) x
-// (tiles, input channels), and then comes G^T.
+// and product.c does those, with U = G g G^T. Backward to the input is the same in reverse order,
+// with all matrices transposed. For the gradient of g each point is a product (output channels,
+// tiles) x (tiles, input channels), and then comes G^T.
+//
+// What is transformed is written where the product wants to read it. There the numbers of VL
+// neighbouring columns lie side by side, and below them those of the next row: VL tiles of a
+// channel, below them those of the next channel; or, for the gradient of g, VL channels of a tile,
+// below them those of the next tile.
 
 static int piece_of(const struct conv2d_shape *s) { return TILE - 1 + s->kernel_h; }
-
-static size_t round_up(size_t n) { return (n + LANES - 1) / LANES * LANES; }
 
 // ---- where things are --------------------------------------------------------------------------
 
@@ -49,11 +53,15 @@ typedef struct Tiling {
 
 static size_t full_size(Side side) { return (size_t)side.full_h * (size_t)side.full_w; }
 
-// Each point is a matrix. One odd vector between them: at multiples of 4 KiB they would push each
-// other out of the cache.
-static size_t point_size(int rows, size_t stride) { return (size_t)rows * stride + LANES; }
+// Each point is a matrix of that many floats. An odd number of cache lines from one to the next: at
+// multiples of 4 KiB they would push each other out of the cache.
+static size_t point_size(size_t floats) {
+    enum { LINE = 16 };
+    return ((floats + LINE - 1) / LINE | 1) * LINE;
+}
 
 static int smaller(int a, int b) { return a < b ? a : b; }
+static int larger(int a, int b) { return a > b ? a : b; }
 
 static Tiling tiling_of(const struct conv2d_shape *s, const unsigned char *pooled) {
     Tiling t = {
@@ -71,8 +79,10 @@ static Tiling tiling_of(const struct conv2d_shape *s, const unsigned char *poole
 
 static void set_chunk(Tiling *t, int images) {
     t->chunk = images;
-    t->stride = round_up((size_t)t->rows * (size_t)t->cols * (size_t)images);
+    t->stride = round_to_vectors((size_t)t->rows * (size_t)t->cols * (size_t)images);
 }
+
+enum { MOST_KERNEL = 5 * 5 };
 
 // ---- kernels -----------------------------------------------------------------------------------
 
@@ -84,32 +94,38 @@ typedef struct Kernels {
 } Kernels;
 
 static Kernels kernels_of(const struct conv2d_shape *s, int m, int M, int c, int C) {
-    Kernels k = {m, M, c, C, round_up((size_t)C), 0, 0};
-    k.point = point_size(M, k.stride);
+    Kernels k = {m, M, c, C, round_to_vectors((size_t)C), 0, 0};
+    k.point = point_size((size_t)M * k.stride);
     k.size = k.point * (size_t)(piece_of(s) * piece_of(s));
     return k;
 }
 
 static Kernels all_kernels(const struct conv2d_shape *s) { return kernels_of(s, 0, s->M, 0, s->C); }
 
-static Row row_of_kernel(Kernels kernels, int m, float *U) {
-    return (Row){U + (size_t)(m - kernels.m) * kernels.stride, kernels.point};
-}
-
-// U: kernel m of W (M,C,k,k) transformed.
+// U: kernel m of W (M,C,k,k) transformed. VL input channels at a time; what is too many is the last
+// one again.
 static void transform_kernel(const struct conv2d_shape *s, const float *W, Kernels k, int m,
                              float *U) {
     size_t size = (size_t)(s->kernel_h * s->kernel_w);
-    kernels_to_points(piece_of(s), W + ((size_t)m * s->C + k.c) * size, k.C,
-                      row_of_kernel(k, m, U));
+    const float *first = W + ((size_t)m * s->C + k.c) * size, *lane[VL];
+    U += (size_t)(m - k.m) * k.stride;
+    for (int c = 0; c < k.C; c += VL) {
+        for (int i = 0; i < VL; i++) lane[i] = first + (size_t)smaller(c + i, k.C - 1) * size;
+        kernels_to_points(piece_of(s), lane, U + c, k.point);
+    }
 }
 
-// The reverse: the gradient of kernel m, for these input channels, from that of U, which is
-// overwritten on the way.
-static void kernel_gradient(const struct conv2d_shape *s, float *dU, Kernels k, int m, float *dW) {
+// The reverse: the gradient of kernel m, for these input channels, from that of U.
+static void kernel_gradient(const struct conv2d_shape *s, const float *dU, Kernels k, int m,
+                            float *dW) {
     size_t size = (size_t)(s->kernel_h * s->kernel_w);
-    kernels_from_points(piece_of(s), row_of_kernel(k, m, dU), k.C,
-                        dW + ((size_t)m * s->C + k.c) * size);
+    float *first = dW + ((size_t)m * s->C + k.c) * size, *lane[VL], nobody[MOST_KERNEL];
+    dU += (size_t)(m - k.m) * k.stride;
+    for (int c = 0; c < k.C; c += VL) {
+        for (int i = 0; i < VL; i++)
+            lane[i] = c + i < k.C ? first + (size_t)(c + i) * size : nobody;
+        kernels_from_points(piece_of(s), dU + c, k.point, lane);
+    }
 }
 
 // ---- images ------------------------------------------------------------------------------------
@@ -124,8 +140,8 @@ static Chunk chunk_of(const Tiling *t, int first, int end) {
     return (Chunk){first, images, (size_t)images * (size_t)t->rows * (size_t)t->cols};
 }
 
-// Where each tile of a chunk starts among the images of a channel. What rounding up adds is the
-// first tile once more: nobody reads the results.
+// Where each tile of a chunk starts among the images of a channel. What rounding up to vectors adds
+// is the first tile once more: nobody reads the results.
 static void find_tiles(const Tiling *t, Side side, int *at) {
     size_t n = 0;
     for (int image = 0; image < t->chunk; image++)
@@ -145,16 +161,129 @@ static size_t row_of_halves(Side side, int h) {
 static void copy_channel(const struct conv2d_shape *s, Side side, Chunk chunk, const float *images,
                          int c, float *to, float *mine) {
     int rows = smaller(side.h, side.full_h - side.pad_h);
-    size_t bytes = sizeof(float) * (size_t)smaller(side.w, side.full_w - side.pad_w);
+    int cols = smaller(side.w, side.full_w - side.pad_w);
     size_t size = (size_t)side.h * (size_t)side.w, window = side.pooled ? 4 : 1;
     for (int image = 0; image < chunk.images; image++, to += full_size(side)) {
         size_t plane = (size_t)(chunk.first + image) * side.channels + c;
         const float *from = images + plane * size / window;
         if (side.pooled) unpool(s, from, side.pooled + plane * size / 2, mine);
         for (int h = 0; h < rows; h++)
-            memcpy(to + (size_t)(h + side.pad_h) * side.full_w + side.pad_w,
-                   side.pooled ? mine + row_of_halves(side, h) : from + (size_t)h * side.w, bytes);
+            copy_floats(to + (size_t)(h + side.pad_h) * side.full_w + side.pad_w,
+                        side.pooled ? mine + row_of_halves(side, h) : from + (size_t)h * side.w,
+                        cols);
     }
+}
+
+// ---- blank windows -----------------------------------------------------------------------------
+//
+// A window whose pixels are all 0 gives exactly the bias. The transforms would leave rounding
+// errors of its neighbours in the tile there; and where the bias is 0, as when training begins,
+// those would open ReLU's gate at random, for one blank pixel in two. Photographs of clothes are
+// mostly blank.
+
+typedef unsigned Bits __attribute__((may_alias));
+
+// seen[i] becomes 0 where pixel i is 0 (or -0) in all channels. Returns whether there is such a
+// pixel; most images deep in a network have none, which is seen after a few channels.
+static bool has_blank_pixels(const struct conv2d_shape *s, const float *image, unsigned *seen) {
+    int pixels = s->H * s->W, blank = pixels;
+    memset(seen, 0, sizeof *seen * (size_t)pixels);
+    for (int c = 0; c < s->C && blank > 0; c++, image += pixels) {
+        const Bits *bits = (const Bits *)image;
+        blank = 0;
+        for (int i = 0; i < pixels; i++) {
+            seen[i] |= bits[i] << 1;
+            blank += seen[i] == 0;
+        }
+    }
+    return blank > 0;
+}
+
+// keep[i * side.full_w + j] = all bits, or none if the window of output pixel (i,j) is blank.
+// Returns whether any is.
+static bool find_blanks(const struct conv2d_shape *s, const float *image, Side side, unsigned *keep,
+                        unsigned *seen) {
+    if (!has_blank_pixels(s, image, seen)) return false;
+    unsigned any_blank = 0;
+    for (int i = 0; i < s->out_h; i++, keep += side.full_w) {
+        memset(keep, 0, sizeof *keep * (size_t)s->out_w);
+        for (int p = 0; p < s->kernel_h; p++) {
+            int h = i + p - s->pad_h;
+            if (h < 0 || h >= s->H) continue;
+            for (int q = 0; q < s->kernel_w; q++) {
+                int first = larger(s->pad_w - q, 0), end = smaller(s->W + s->pad_w - q, s->out_w);
+                const unsigned *from = seen + h * s->W + q - s->pad_w;
+                for (int j = first; j < end; j++) keep[j] |= from[j];
+            }
+        }
+        for (int j = 0; j < s->out_w; j++) {
+            keep[j] = keep[j] ? ~0u : 0;
+            any_blank |= ~keep[j];
+        }
+    }
+    return any_blank != 0;
+}
+
+// What the tiles gave of one channel of a chunk: exactly 0 at blank windows.
+static void erase_blanks(const struct conv2d_shape *s, Side side, int images, const unsigned *keep,
+                         const bool *has_blanks, float *full) {
+    for (int image = 0; image < images; image++, keep += full_size(side), full += full_size(side))
+        for (int h = 0; h < s->out_h && has_blanks[image]; h++) {
+            Bits *row = (Bits *)(full + h * side.full_w);
+            for (int w = 0; w < s->out_w; w++) row[w] &= keep[h * side.full_w + w];
+        }
+}
+
+// ---- pixels next to ReLU's gate
+// ------------------------------------------------------------------
+//
+// A bias says that no batch norm follows, so that ReLU will ask of this very number whether it is
+// positive. Where it is so near to 0 that our rounding errors, larger than those of plain sums, may
+// answer for it, it is computed once more, as a plain sum.
+
+static double plain_sum(const struct conv2d_shape *s, const float *X, const float *W, int i,
+                        int j) {
+    double sum = 0;
+    for (int c = 0; c < s->C; c++)
+        for (int p = 0; p < s->kernel_h; p++)
+            for (int q = 0; q < s->kernel_w; q++) {
+                int h = i + p - s->pad_h, w = j + q - s->pad_w;
+                if (h >= 0 && h < s->H && w >= 0 && w < s->W)
+                    sum += (double)W[(c * s->kernel_h + p) * s->kernel_w + q] *
+                           X[(c * s->H + h) * s->W + w];
+            }
+    return sum;
+}
+
+// Both for all pixels that tiles gave of an image's channel, a multiple of 16; what lies beyond the
+// image is of the same size.
+static float mean_square(const float *full, size_t n) {
+    Vec sum = {0};
+    float total = 0;
+    for (size_t i = 0; i < n; i += VL) sum += vec_at(full + i) * vec_at(full + i);
+    for (int i = 0; i < VL; i++) total += sum[i];
+    return total / (float)n;
+}
+
+static bool any_below(const float *full, size_t n, float bias, float limit) {
+    int small = 0;
+    for (size_t i = 0; i < n; i++) small += fabsf(full[i] + bias) < limit;
+    return small > 0;
+}
+
+// What the tiles gave of channel m of an image. Blank windows are exact already.
+static void mend_small_pixels(const struct conv2d_forward_args *a, Side side, int image, int m,
+                              float *full) {
+    const float NEAR = 1e-4f; // of the usual size; the largest errors are a quarter of that
+    const struct conv2d_shape *s = &a->s;
+    const float *X = a->X + (size_t)image * (size_t)(s->C * s->H * s->W);
+    const float *W = a->W + (size_t)m * (size_t)(s->C * s->kernel_h * s->kernel_w);
+    float bias = a->b[m], limit = NEAR * sqrtf(mean_square(full, full_size(side)));
+    if (!any_below(full, full_size(side), bias, limit)) return;
+    for (int h = 0; h < s->out_h; h++, full += side.full_w)
+        for (int w = 0; w < s->out_w; w++)
+            if (fabsf(full[w] + bias) < limit && full[w] != 0)
+                full[w] = (float)plain_sum(s, X, W, h, w);
 }
 
 typedef struct Output {
@@ -183,7 +312,7 @@ static void store_channel(const struct conv2d_shape *s, Side side, Chunk chunk, 
         for (int h = 0; h < side.h; h++) {
             const float *from = full + (size_t)(h + side.pad_h) * side.full_w + side.pad_w;
             if (out.pooled)
-                memcpy(mine + row_of_halves(side, h), from, sizeof(float) * (size_t)side.w);
+                copy_floats(mine + row_of_halves(side, h), from, side.w);
             else
                 store_row(out.images + plane * size + (size_t)h * side.w, from, side.w,
                           h < rows ? cols : 0, bias, out.beta);
@@ -197,17 +326,18 @@ static void store_channel(const struct conv2d_shape *s, Side side, Chunk chunk, 
 // ---- who does what -----------------------------------------------------------------------------
 //
 // Best is a chunk for each thread: its transforms stay in the core's own cache, and nobody waits.
-// But BLAS needs tiles enough in a chunk, and deep layers have few tiles and many channels. Then
-// all threads share a chunk, and each takes some channels of it. Such layers have so many kernels
-// that these, transformed, would go out to memory and come back. So each thread transforms a few,
-// multiplies with them while they are in its own cache, and goes on to the next few.
+// But a product needs tiles enough in a chunk, or the kernels are fetched anew for little work; and
+// deep layers have few tiles and many channels. Then all threads share a chunk, and each takes some
+// channels of it. Such layers have so many kernels that these, transformed, would go out to memory
+// and come back. So each thread transforms a few, multiplies with them while they are in its own
+// cache, and goes on to the next few (rows of kernels; or columns, a multiple of VL).
 //
 // The sizes are those that were fastest on one machine (1 MiB of cache for each core, 32 MiB for
 // all): of the transforms of a chunk that is one thread's or all threads', of the sum over a group
 // of images, and from where on the gradients of kernels are too many for that.
 enum { CORE_BYTES = 2 << 20, SHARED_BYTES = 10 << 20, GROUP_BYTES = 20 << 20 };
 enum { KERNEL_BYTES = 10 << 20 };
-enum { LEAST_TILES = 48, ROWS_AT_ONCE = 16, COLUMNS_AT_ONCE = 32 }; // for BLAS
+enum { LEAST_TILES = 48, ROWS_AT_ONCE = 16, COLUMNS_AT_ONCE = 32 };
 
 // Images whose transforms fit into that many bytes.
 static int images_in(const Tiling *t, size_t bytes) {
@@ -224,13 +354,22 @@ static int images_of_core(const Tiling *t) {
 
 static int num_chunks(const Tiling *t, int N) { return (N + t->chunk - 1) / t->chunk; }
 
+// Floats of a point: pieces of the input, tiles of the output. As there may be VL channels side by
+// side as well as VL tiles, both are rounded up.
+static size_t in_point(const Tiling *t) {
+    return point_size(round_to_vectors((size_t)t->in.channels) * t->stride);
+}
+static size_t out_point(const Tiling *t) {
+    return point_size(round_to_vectors((size_t)t->out.channels) * t->stride);
+}
+
 typedef struct Teams {
     int teams, members; // teams with one member each, or one team
     bool own;           // each thread transforms some kernels at a time, for itself
 } Teams;
 
-// Cuts N images into chunks as equal as can be. All this depends on the shape alone, so that BLAS
-// gets the same products, and gives the same bits, for any number of threads.
+// Cuts N images into chunks as equal as can be. All this depends on the shape alone, so that the
+// same sums are made, and the bits are the same, for any number of threads.
 static Teams cut_images(Tiling *t, int N, int threads) {
     enum { SHARES = 8 }; // so that 2, 4 and 8 threads have equally much to do
     int images = images_of_core(t), turns = 0, step = images ? SHARES : 1;
@@ -246,29 +385,39 @@ static Teams cut_images(Tiling *t, int N, int threads) {
 // The scratch memory of a pass, in floats:
 //
 //     shared | team 0 | team 1 | ... | starts of pieces | starts of tiles
-//     of a team:    U | in | out | member 0 | member 1 | ...
-//     of a member:  the images of a channel | one more image | some kernels
+//     of a team:    U | in | out | keep | member 0 | member 1 | ...
+//     of a member:  the images of some channels | one more image, or tile | some kernels
+//
+// `keep` says which output pixels of a chunk are not blank, see find_blanks().
 typedef struct Scratch {
     float *shared;             // all kernels, or all parts of the gradient
     float *U, *in, *out;       // at their points: kernels, pieces of the input, tiles of the output
     float *members;            // the first one's
     int *in_start, *out_start; // where pieces and tiles start in the images of a channel
+    unsigned *keep;            // of each image of a chunk: bits to keep, for each of its pixels
+    bool *has_blanks;          // of each image of a chunk
     size_t of_U, of_in, of_out, of_team, of_member, full, planes; // floats
 } Scratch;
 
-// How many floats are to be in `shared`, in the U of each team, and in the kernels of each member.
+// How many floats are to be in `shared`, in the U of each team, and in the kernels of each member;
+// and how many channels a member transforms at once.
 typedef struct Room {
-    size_t shared, team, member;
+    size_t shared, team, member, channels;
 } Room;
 
 static Scratch scratch_of(CpuLane *lane, const Tiling *t, Teams teams, Room room) {
     Scratch s = {.of_U = room.team};
-    s.full = round_up((size_t)t->chunk * full_size(t->in) + 4); // tiles are read by fours
-    s.of_in = (size_t)t->points * point_size(t->in.channels, t->stride);
-    s.of_out = (size_t)t->points * point_size(t->out.channels, t->stride);
-    s.planes = s.full + round_up((size_t)t->out.h * (size_t)t->out.w);
+    size_t pieces = (size_t)t->points, keep = (size_t)t->chunk * full_size(t->out);
+    size_t image = (size_t)t->in.h * (size_t)t->in.w, out = (size_t)t->out.h * (size_t)t->out.w;
+    size_t tile = (size_t)t->piece * (size_t)t->in.full_w + 4; // they are read by fours
+    s.full = round_to_vectors((size_t)t->chunk * full_size(t->in) + 4);
+    if (s.full < image) s.full = round_to_vectors(image);
+    s.of_in = pieces * in_point(t);
+    s.of_out = pieces * out_point(t);
+    s.planes = s.full * room.channels + round_to_vectors(out > tile ? out : tile);
     s.of_member = s.planes + room.member;
-    s.of_team = s.of_U + s.of_in + s.of_out + s.of_member * (size_t)teams.members;
+    s.of_team = s.of_U + s.of_in + s.of_out + round_to_vectors(keep + (size_t)t->chunk) +
+                s.of_member * (size_t)teams.members;
     size_t floats = room.shared + s.of_team * (size_t)teams.teams + 2 * t->stride;
     s.shared = cpu_scratch(lane, sizeof(float) * floats);
     s.U = s.shared + room.shared;
@@ -279,10 +428,13 @@ static Scratch scratch_of(CpuLane *lane, const Tiling *t, Teams teams, Room room
     return s;
 }
 
-static Scratch scratch_of_team(const Scratch *first, int team) {
+static Scratch scratch_of_team(const Scratch *first, const Tiling *t, int team) {
     Scratch s = *first;
     s.U += (size_t)team * s.of_team;
-    s.in = s.U + s.of_U, s.out = s.in + s.of_in, s.members = s.out + s.of_out;
+    s.in = s.U + s.of_U, s.out = s.in + s.of_in;
+    s.keep = (unsigned *)(s.out + s.of_out);
+    s.has_blanks = (bool *)(s.keep + (size_t)t->chunk * full_size(t->out));
+    s.members = s.out + s.of_out + round_to_vectors((size_t)t->chunk * (full_size(t->out) + 1));
     return s;
 }
 
@@ -308,7 +460,7 @@ typedef void Work(const Pass *pass, const Scratch *scratch, int item);
 // one team there is no outer `parallel`: threads inside of one would be made anew for each item.)
 static void share_items(const Pass *pass, int items, Work *work) {
     if (pass->teams.teams == 1) {
-        Scratch scratch = scratch_of_team(&pass->scratch, 0);
+        Scratch scratch = scratch_of_team(&pass->scratch, &pass->t, 0);
         for (int item = 0; item < items; item++) {
 #pragma omp parallel num_threads(pass->teams.members)
             work(pass, &scratch, item);
@@ -317,20 +469,10 @@ static void share_items(const Pass *pass, int items, Work *work) {
     }
 #pragma omp parallel for num_threads(pass->teams.teams) schedule(static)
     for (int item = 0; item < items; item++) {
-        Scratch scratch = scratch_of_team(&pass->scratch, omp_get_thread_num());
+        Scratch scratch = scratch_of_team(&pass->scratch, &pass->t, omp_get_thread_num());
 #pragma omp parallel num_threads(1) // the only member of its team: each `omp for` is its own
         work(pass, &scratch, item);
     }
-}
-
-static Tiles in_tiles(const Tiling *t, const Scratch *s, Chunk chunk, int c, float *full) {
-    Row row = {s->in + (size_t)c * t->stride, point_size(t->in.channels, t->stride)};
-    return (Tiles){full, t->in.full_w, s->in_start, chunk.tiles, row};
-}
-
-static Tiles out_tiles(const Tiling *t, const Scratch *s, Chunk chunk, int m, float *full) {
-    Row row = {s->out + (size_t)m * t->stride, point_size(t->out.channels, t->stride)};
-    return (Tiles){full, t->out.full_w, s->out_start, chunk.tiles, row};
 }
 
 // ---- the three passes --------------------------------------------------------------------------
@@ -346,56 +488,60 @@ bool winograd_suits(const struct conv2d_shape *s) {
            s->M <= most && s->N > 0 && s->out_h > 0 && s->out_w > 0;
 }
 
+// The tiles of a channel, to the points. The images of the channel are there, `at` is its first
+// vector at the first point, and the next one is `channels` vectors further.
+static void tiles_to_points(const Tiling *t, Side side, const int *start, const float *full,
+                            float *at, size_t point) {
+    const float *lane[VL];
+    for (size_t tile = 0; tile < t->stride; tile += VL, at += (size_t)side.channels * VL) {
+        for (int i = 0; i < VL; i++) lane[i] = full + start[tile + (size_t)i];
+        input_to_points(t->piece, lane, (size_t)side.full_w, at, point);
+    }
+}
+
 static void transform_inputs(const struct conv2d_shape *s, const Tiling *t, const Scratch *scratch,
                              Chunk chunk, const float *X) {
     float *full = planes_of_member(scratch);
     memset(full, 0, sizeof(float) * scratch->full);
 #pragma omp for schedule(static)
     for (int c = 0; c < s->C; c++) {
-        Tiles tiles = in_tiles(t, scratch, chunk, c, full);
         copy_channel(s, t->in, chunk, X, c, full, NULL);
-        input_to_points(t->piece, &tiles);
+        tiles_to_points(t, t->in, scratch->in_start, full, scratch->in + (size_t)c * VL,
+                        in_point(t));
     }
 }
 
 static void transform_output_gradients(const struct conv2d_shape *s, const Tiling *t,
                                        const Scratch *scratch, Chunk chunk, const float *dY) {
+    const float *lane[VL];
     float *full = planes_of_member(scratch);
     memset(full, 0, sizeof(float) * scratch->full);
 #pragma omp for schedule(static)
     for (int m = 0; m < s->M; m++) {
-        Tiles tiles = out_tiles(t, scratch, chunk, m, full);
+        float *at = scratch->out + (size_t)m * VL;
         copy_channel(s, t->out, chunk, dY, m, full, full + scratch->full);
-        output_gradient_to_points(t->piece, &tiles);
+        for (size_t tile = 0; tile < t->stride; tile += VL, at += (size_t)s->M * VL) {
+            for (int i = 0; i < VL; i++) lane[i] = full + scratch->out_start[tile + (size_t)i];
+            output_gradient_to_points(t->piece, lane, (size_t)t->out.full_w, at, out_point(t));
+        }
     }
 }
 
-// Columns of a product that a thread takes at once. OpenBLAS has a way for small products that
-// makes no copies of the matrices. Where that has columns enough it is the fastest.
-static int columns_at_once(int rows, int depth) {
-    enum { SMALL = 1 << 19, LEAST = 48, MOST_COLUMNS = 512 };
-    int columns = SMALL / (rows * depth) / LANES * LANES;
-    if (columns < LEAST) columns = rows * depth <= 128 * 128 ? LEAST : MOST_COLUMNS;
-    return smaller(columns, MOST_COLUMNS);
-}
-
 // At each point out = U in; or, backward, in = U^T out. For the rows that these kernels give.
-static void multiply(const Tiling *t, const Scratch *scratch, size_t tiles, const float *U,
-                     Kernels k, bool backward) {
-    int ld = (int)t->stride, rows = backward ? k.C : k.M, depth = backward ? k.M : k.C;
-    int columns = columns_at_once(rows, depth), all = (int)round_up(tiles);
-    float *from = backward ? scratch->out : scratch->in;
-    float *to = backward ? scratch->in : scratch->out;
-    size_t in_point = point_size(t->in.channels, t->stride);
-    size_t out_point = point_size(t->out.channels, t->stride);
-    to += (size_t)(backward ? k.c : k.m) * t->stride;
-    for (int p = 0; p < t->points; p++)
-        for (int column = 0; column < all; column += columns)
-            cblas_sgemm(CblasRowMajor, backward ? CblasTrans : CblasNoTrans, CblasNoTrans, rows,
-                        smaller(all - column, columns), depth, 1.0f, U + (size_t)p * k.point,
-                        (int)k.stride,
-                        from + (size_t)p * (backward ? out_point : in_point) + column, ld, 0.0f,
-                        to + (size_t)p * (backward ? in_point : out_point) + column, ld);
+static void multiply(const Tiling *t, const Scratch *scratch, const float *U, Kernels k,
+                     bool backward) {
+    size_t in = (size_t)t->in.channels * VL, out = (size_t)t->out.channels * VL;
+    Product p = {.a_row = backward ? 1 : k.stride, .a_col = backward ? k.stride : 1};
+    p.b_block = backward ? out : in, p.c_block = backward ? in : out, p.c_row = VL;
+    p.rows = backward ? k.C : k.M, p.depth = backward ? k.M : k.C,
+    p.vectors = (int)(t->stride / VL);
+    for (int point = 0; point < t->points; point++) {
+        float *at_in = scratch->in + (size_t)point * in_point(t) + (size_t)k.c * VL;
+        float *at_out = scratch->out + (size_t)point * out_point(t) + (size_t)k.m * VL;
+        p.A = U + (size_t)point * k.point;
+        p.B = backward ? at_out : at_in, p.C = backward ? at_in : at_out;
+        product(&p);
+    }
 }
 
 // Kernels of that many rows from `first` on; backward to the input, rows are input channels.
@@ -405,9 +551,9 @@ static Kernels some_kernels(const struct conv2d_shape *s, bool backward, int fir
 }
 
 static void multiply_all(const struct conv2d_shape *s, const Pass *pass, const Scratch *scratch,
-                         size_t tiles, const float *W, bool backward) {
+                         const float *W, bool backward) {
     if (!pass->teams.own) { // the team is one thread
-        multiply(&pass->t, scratch, tiles, scratch->shared, all_kernels(s), backward);
+        multiply(&pass->t, scratch, scratch->shared, all_kernels(s), backward);
         return;
     }
     float *U = kernels_of_member(scratch);
@@ -415,7 +561,20 @@ static void multiply_all(const struct conv2d_shape *s, const Pass *pass, const S
     for (int first = 0; first < (backward ? s->C : s->M); first += ROWS_AT_ONCE) {
         Kernels k = some_kernels(s, backward, first, ROWS_AT_ONCE);
         for (int m = k.m; m < k.m + k.M; m++) transform_kernel(s, W, k, m, U);
-        multiply(&pass->t, scratch, tiles, U, k, backward);
+        multiply(&pass->t, scratch, U, k, backward);
+    }
+}
+
+// From the points to the pixels of channel m: those of all tiles. Lanes without a tile write into
+// `nobody`.
+static void tiles_from_points(const Tiling *t, const Scratch *scratch, size_t tiles, int m,
+                              float *full, float *nobody) {
+    float *lane[VL];
+    const float *at = scratch->out + (size_t)m * VL;
+    for (size_t tile = 0; tile < tiles; tile += VL, at += (size_t)t->out.channels * VL) {
+        for (size_t i = 0; i < VL; i++)
+            lane[i] = tile + i < tiles ? full + scratch->out_start[tile + i] : nobody;
+        output_from_points(t->piece, at, out_point(t), lane, (size_t)t->out.full_w);
     }
 }
 
@@ -424,13 +583,21 @@ static void forward(const Pass *pass, const Scratch *scratch, int item) {
     const struct conv2d_shape *s = &a->s;
     const Tiling *t = &pass->t;
     Chunk chunk = chunk_of(t, item * t->chunk, s->N);
-    float *full = planes_of_member(scratch);
+    float *full = planes_of_member(scratch), *nobody = full + scratch->full;
+#pragma omp for schedule(static)
+    for (int image = 0; image < chunk.images; image++)
+        scratch->has_blanks[image] = find_blanks(
+            s, a->X + (size_t)(chunk.first + image) * (size_t)(s->C * s->H * s->W), t->out,
+            scratch->keep + (size_t)image * full_size(t->out), (unsigned *)full);
     transform_inputs(s, t, scratch, chunk, a->X);
-    multiply_all(s, pass, scratch, chunk.tiles, a->W, false);
+    multiply_all(s, pass, scratch, a->W, false);
 #pragma omp for schedule(static)
     for (int m = 0; m < s->M; m++) {
-        Tiles tiles = out_tiles(t, scratch, chunk, m, full);
-        output_from_points(t->piece, &tiles);
+        tiles_from_points(t, scratch, chunk.tiles, m, full, nobody);
+        erase_blanks(s, t->out, chunk.images, scratch->keep, scratch->has_blanks, full);
+        for (int image = 0; image < chunk.images && a->b; image++)
+            mend_small_pixels(a, t->out, chunk.first + image, m,
+                              full + (size_t)image * full_size(t->out));
         store_channel(s, t->out, chunk, full, m, (Output){a->Y, a->b, 0, a->pooled},
                       full + scratch->full);
     }
@@ -441,14 +608,18 @@ static void backward_input(const Pass *pass, const Scratch *scratch, int item) {
     const struct conv2d_shape *s = &a->s;
     const Tiling *t = &pass->t;
     Chunk chunk = chunk_of(t, item * t->chunk, s->N);
-    float *full = planes_of_member(scratch);
+    float *lane[VL], *full = planes_of_member(scratch), *nobody = full + scratch->full;
     transform_output_gradients(s, t, scratch, chunk, a->dY);
-    multiply_all(s, pass, scratch, chunk.tiles, a->W, true);
+    multiply_all(s, pass, scratch, a->W, true);
 #pragma omp for schedule(static)
     for (int c = 0; c < s->C; c++) {
-        Tiles tiles = in_tiles(t, scratch, chunk, c, full);
+        const float *at = scratch->in + (size_t)c * VL;
         memset(full, 0, sizeof(float) * scratch->full);
-        input_gradient_from_points(t->piece, &tiles);
+        for (size_t tile = 0; tile < chunk.tiles; tile += VL, at += (size_t)s->C * VL) {
+            for (size_t i = 0; i < VL; i++)
+                lane[i] = tile + i < chunk.tiles ? full + scratch->in_start[tile + i] : nobody;
+            input_gradient_from_points(t->piece, at, in_point(t), lane, (size_t)t->in.full_w);
+        }
         store_channel(s, t->in, chunk, full, c, (Output){a->dX, NULL, a->beta, NULL}, NULL);
     }
 }
@@ -459,6 +630,7 @@ static void pass_over_images(CpuLane *lane, const struct conv2d_shape *s, const 
     pass.teams = cut_images(&pass.t, s->N, lane->threads);
     Kernels all = all_kernels(s), some = some_kernels(s, backward, 0, ROWS_AT_ONCE);
     Room room = pass.teams.own ? (Room){.member = some.size} : (Room){.shared = all.size};
+    room.channels = 1;
     pass.scratch = scratch_of(lane, &pass.t, pass.teams, room);
     if (!pass.teams.own) {
 #pragma omp parallel for num_threads(lane->threads) schedule(static)
@@ -501,14 +673,53 @@ static Teams cut_group(Tiling *t, const struct conv2d_shape *s, SumTree tree, in
     return (Teams){1, threads, .own = chunks == 1 && bytes > KERNEL_BYTES};
 }
 
+// VL channels of a tile side by side at the points, instead of VL tiles of a channel: what the next
+// product sums over are tiles. Lanes without a channel have the last one again.
+typedef void ToPoints(int piece, const float *const lane[VL], size_t width, float *points,
+                      size_t point);
+static void channels_to_points(const struct conv2d_shape *s, const Tiling *t,
+                               const Scratch *scratch, Side side, Chunk chunk, const float *images,
+                               bool is_input) {
+    ToPoints *to_points = is_input ? input_to_points : output_gradient_to_points;
+    const int *start = is_input ? scratch->in_start : scratch->out_start;
+    size_t point = is_input ? in_point(t) : out_point(t);
+    float *full = planes_of_member(scratch), *first = is_input ? scratch->in : scratch->out;
+    memset(full, 0, sizeof(float) * scratch->full * VL);
+#pragma omp for schedule(static)
+    for (int c = 0; c < side.channels; c += VL) {
+        const float *plane[VL], *lane[VL];
+        for (int i = 0; i < VL; i++) {
+            int lanes = smaller(VL, side.channels - c), own = smaller(i, lanes - 1);
+            plane[i] = full + (size_t)own * scratch->full;
+            if (i < lanes)
+                copy_channel(s, side, chunk, images, c + i, full + (size_t)i * scratch->full,
+                             full + VL * scratch->full);
+        }
+        float *at = first + (size_t)c * chunk.tiles;
+        for (size_t tile = 0; tile < chunk.tiles; tile++, at += VL) {
+            for (int i = 0; i < VL; i++) lane[i] = plane[i] + start[tile];
+            to_points(t->piece, lane, (size_t)side.full_w, at, point);
+        }
+    }
+}
+
 // dU += out in^T at a point, for these kernels; or dU is overwritten.
 static void multiply_back(const Tiling *t, const Scratch *scratch, size_t tiles, Kernels k, int p,
                           float *dU, bool overwrite) {
-    const float *out = scratch->out + (size_t)p * point_size(t->out.channels, t->stride);
-    const float *in = scratch->in + (size_t)p * point_size(t->in.channels, t->stride);
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, k.M, k.C, (int)tiles, 1.0f,
-                out + (size_t)k.m * t->stride, (int)t->stride, in + (size_t)k.c * t->stride,
-                (int)t->stride, overwrite ? 0.0f : 1.0f, dU + (size_t)p * k.point, (int)k.stride);
+    Product back = {.A = scratch->out + (size_t)p * out_point(t) + (size_t)k.m * tiles,
+                    .a_row = 1,
+                    .a_col = VL,
+                    .a_block = tiles * VL,
+                    .B = scratch->in + (size_t)p * in_point(t) + (size_t)k.c * tiles,
+                    .b_block = tiles * VL,
+                    .C = dU + (size_t)p * k.point,
+                    .c_row = k.stride,
+                    .c_block = VL,
+                    .rows = k.M,
+                    .vectors = (int)(k.stride / VL),
+                    .depth = (int)tiles,
+                    .add = !overwrite};
+    product(&back);
 }
 
 // The gradient of all kernels after the only chunk of a group: each thread takes some at a time, as
@@ -546,8 +757,8 @@ static void backward_weights(const Pass *pass, const Scratch *scratch, int group
     float *dW = pass->parts + pass->part * (size_t)group;
     for (int first = start; first < end; first += t->chunk) {
         Chunk chunk = chunk_of(t, first, end);
-        transform_inputs(s, t, scratch, chunk, a->X);
-        transform_output_gradients(s, t, scratch, chunk, a->dY);
+        channels_to_points(s, t, scratch, t->in, chunk, a->X, true);
+        channels_to_points(s, t, scratch, t->out, chunk, a->dY, false);
         if (pass->teams.own)
             gradient_of_kernels(s, pass, scratch, chunk.tiles, dW);
         else
@@ -569,13 +780,15 @@ void winograd_backward_weights(CpuLane *lane, const struct conv2d_backward_param
     Pass pass = {.args = a, .t = tiling_of(s, a->pooled)};
     pass.tree = tree_of(s, &pass.t);
     pass.teams = cut_group(&pass.t, s, pass.tree, lane->threads);
-    pass.part = round_up((size_t)s->M * (size_t)s->C * (size_t)s->kernel_h * (size_t)s->kernel_w);
+    pass.part =
+        round_to_vectors((size_t)s->M * (size_t)s->C * (size_t)s->kernel_h * (size_t)s->kernel_w);
     bool alone = pass.tree.groups == 1 && a->beta == 0; // then its part is all of dW
     Room room = {.shared = alone ? 0 : pass.part * (size_t)pass.tree.groups};
     if (pass.teams.own)
         room.member = some_kernels(s, true, 0, COLUMNS_AT_ONCE).size;
     else
         room.team = all_kernels(s).size;
+    room.channels = VL;
     pass.scratch = scratch_of(lane, &pass.t, pass.teams, room);
     pass.parts = alone ? a->dW : pass.scratch.shared;
     share_items(&pass, pass.tree.groups, backward_weights);

@@ -3,10 +3,10 @@
 // 2016; F(4x4,3x3) and F(4x4,5x5) in their notation.
 //
 // The defect that it mends: as a matrix product, a convolution multiplies each pixel with 9 or 25
-// weights for each output channel, and BLAS already does that at nearly the speed of the machine.
-// Fewer multiplications is all that is left: 36 instead of 144, or 64 instead of 400. The price is
-// accuracy, since the transforms add and subtract numbers of different size: the largest error is
-// about 2e-5 of the usual result for 3x3 and 5e-5 for 5x5, that of plain sums 2e-6 (see
+// weights for each output channel, and product.c already does that at nearly the speed of the
+// machine. Fewer multiplications is all that is left: 36 instead of 144, or 64 instead of 400. The
+// price is accuracy, since the transforms add and subtract numbers of different size: the largest
+// error is about 2e-5 of the usual result for 3x3 and 5e-5 for 5x5, that of plain sums 2e-6 (see
 // test_error_of_winograd). And an infinity among the pixels becomes NaN all over its tile.
 #ifndef KERNELS_CPU_WINOGRAD_H
 #define KERNELS_CPU_WINOGRAD_H

@@ -4,13 +4,9 @@
 #define KERNELS_CPU_WINOGRAD_TRANSFORMS_H
 
 #include <stdbool.h>
-#include "cpu.h"
-#include "winograd_tiles.h"
+#include "vector.h"
 
 enum { MOST = 8, MOST_POINTS = MOST * MOST }; // the largest piece
-
-// LANES numbers side by side. The compiler makes of them what its target has (see SIMD_CLONES).
-typedef float Lanes __attribute__((vector_size(sizeof(float) * LANES), may_alias));
 
 // ---- the points --------------------------------------------------------------------------------
 //
@@ -54,12 +50,12 @@ static const Points EIGHT = {
 
 // The values at the points of a polynomial of n coefficients: A. For kernels these are weighted,
 // which makes it G.
-INLINE void values(const Points *at, Lanes *x, int n, int step, bool weighted) {
-    Lanes c[MOST];
+INLINE void values(const Points *at, Vec *x, int n, int step, bool weighted) {
+    Vec c[MOST];
     for (int i = 0; i < n; i++) c[i] = x[i * step];
     for (int pair = 0; pair < at->pairs; pair++) {
         float p = at->p[pair], power = weighted ? at->weight[2 * pair + 1] : 1;
-        Lanes even = power * c[0], odd = power * p * c[1];
+        Vec even = power * c[0], odd = power * p * c[1];
         power *= p * p;
         for (int i = 2; i < n; i++, power *= p)
             if (i % 2)
@@ -74,11 +70,11 @@ INLINE void values(const Points *at, Lanes *x, int n, int step, bool weighted) {
 }
 
 // The transpose, from values to n coefficients: A^T, and G^T.
-INLINE void coefficients(const Points *at, Lanes *x, int n, int step, bool weighted) {
-    Lanes c[MOST] = {(weighted ? at->weight[0] : 1) * x[0]}, last = x[(at->piece - 1) * step];
+INLINE void coefficients(const Points *at, Vec *x, int n, int step, bool weighted) {
+    Vec c[MOST] = {(weighted ? at->weight[0] : 1) * x[0]}, last = x[(at->piece - 1) * step];
     for (int pair = 0; pair < at->pairs; pair++) {
-        Lanes plus = x[(2 * pair + 1) * step], minus = x[(2 * pair + 2) * step];
-        Lanes sum = plus + minus, difference = plus - minus;
+        Vec plus = x[(2 * pair + 1) * step], minus = x[(2 * pair + 2) * step];
+        Vec sum = plus + minus, difference = plus - minus;
         float power = weighted ? at->weight[2 * pair + 1] : 1;
         for (int i = 0; i < n; i++, power *= at->p[pair])
             c[i] += power * (i % 2 ? difference : sum);
@@ -88,13 +84,13 @@ INLINE void coefficients(const Points *at, Lanes *x, int n, int step, bool weigh
 }
 
 // B^T
-INLINE void of_input(const Points *at, Lanes *x, int step) {
-    Lanes d[MOST];
+INLINE void of_input(const Points *at, Vec *x, int step) {
+    Vec d[MOST];
     int pairs = at->pairs;
     for (int i = 0; i < at->piece; i++) d[i] = x[i * step];
     for (int pair = 0; pair < pairs; pair++) {
         const float *others = at->others[pair];
-        Lanes even = d[2 * pairs], odd = d[2 * pairs - 1];
+        Vec even = d[2 * pairs], odd = d[2 * pairs - 1];
         for (int i = 0; i < pairs - 1; i++) {
             even += others[i] * d[2 * i + 2];
             odd += others[i] * d[2 * i + 1];
@@ -102,7 +98,7 @@ INLINE void of_input(const Points *at, Lanes *x, int step) {
         x[(2 * pair + 1) * step] = even + at->p[pair] * odd;
         x[(2 * pair + 2) * step] = even - at->p[pair] * odd;
     }
-    Lanes first = d[2 * pairs], last = d[2 * pairs + 1];
+    Vec first = d[2 * pairs], last = d[2 * pairs + 1];
     for (int i = 0; i < pairs; i++) {
         first += at->all[i] * d[2 * i];
         last += at->all[i] * d[2 * i + 1];
@@ -112,16 +108,16 @@ INLINE void of_input(const Points *at, Lanes *x, int step) {
 }
 
 // B
-INLINE void of_input_gradient(const Points *at, Lanes *x, int step) {
-    Lanes first = x[0], last = x[(at->piece - 1) * step], d[MOST];
+INLINE void of_input_gradient(const Points *at, Vec *x, int step) {
+    Vec first = x[0], last = x[(at->piece - 1) * step], d[MOST];
     int pairs = at->pairs;
     for (int i = 0; i <= pairs; i++) {
         d[2 * i] = at->all[i] * first;
         d[2 * i + 1] = at->all[i] * last;
     }
     for (int pair = 0; pair < pairs; pair++) {
-        Lanes plus = x[(2 * pair + 1) * step], minus = x[(2 * pair + 2) * step];
-        Lanes even = plus + minus, odd = at->p[pair] * (plus - minus);
+        Vec plus = x[(2 * pair + 1) * step], minus = x[(2 * pair + 2) * step];
+        Vec even = plus + minus, odd = at->p[pair] * (plus - minus);
         for (int i = 0; i < pairs; i++) {
             d[2 * i + 2] += at->others[pair][i] * even;
             d[2 * i + 1] += at->others[pair][i] * odd;
@@ -131,37 +127,29 @@ INLINE void of_input_gradient(const Points *at, Lanes *x, int step) {
 }
 
 // The same of squares, whose rows are a piece apart: columns first.
-INLINE void values_2d(const Points *at, Lanes *x, int n, bool weighted) {
+INLINE void values_2d(const Points *at, Vec *x, int n, bool weighted) {
     for (int j = 0; j < n; j++) values(at, x + j, n, at->piece, weighted);
     for (int i = 0; i < at->piece; i++) values(at, x + i * at->piece, n, 1, weighted);
 }
 
-INLINE void coefficients_2d(const Points *at, Lanes *x, int n, bool weighted) {
+INLINE void coefficients_2d(const Points *at, Vec *x, int n, bool weighted) {
     for (int j = 0; j < at->piece; j++) coefficients(at, x + j, n, at->piece, weighted);
     for (int i = 0; i < n; i++) coefficients(at, x + i * at->piece, n, 1, weighted);
 }
 
-INLINE void of_input_2d(const Points *at, Lanes *x) {
+INLINE void of_input_2d(const Points *at, Vec *x) {
     for (int j = 0; j < at->piece; j++) of_input(at, x + j, at->piece);
     for (int i = 0; i < at->piece; i++) of_input(at, x + i * at->piece, 1);
 }
 
-INLINE void of_input_gradient_2d(const Points *at, Lanes *x) {
+INLINE void of_input_gradient_2d(const Points *at, Vec *x) {
     for (int j = 0; j < at->piece; j++) of_input_gradient(at, x + j, at->piece);
     for (int i = 0; i < at->piece; i++) of_input_gradient(at, x + i * at->piece, 1);
 }
 
-// Runs a statement with the points that go with a piece of 6 or 8 as `at`: it is compiled for each,
-// with its own constants.
-#define WITH_POINTS(at, piece_, statement)                                                         \
-    do {                                                                                           \
-        if ((piece_) == SIX.piece) {                                                               \
-            const Points *at = &SIX;                                                               \
-            statement;                                                                             \
-        } else {                                                                                   \
-            const Points *at = &EIGHT;                                                             \
-            statement;                                                                             \
-        }                                                                                          \
-    } while (0)
+// Calls a function with the points that go with a piece of 6 or 8: it is compiled for each, with
+// its own constants.
+#define WITH_POINTS(piece, function, ...)                                                          \
+    ((piece) == SIX.piece ? function(&SIX, __VA_ARGS__) : function(&EIGHT, __VA_ARGS__))
 
 #endif

@@ -3,9 +3,9 @@
 #include "../../kernels/cuda/cuda.h"
 
 #include <algorithm>
-#include <cblas.h>
 #include <cstring>
 #include <map>
+#include <vector>
 
 using namespace cudasim;
 
@@ -19,7 +19,6 @@ struct cublasContext {
 cublasStatus_t cublasCreate_v2(cublasHandle_t *handle) {
     int failure = injected("cublasCreate");
     if (failure) return (cublasStatus_t)failure;
-    openblas_set_num_threads(1); // its threads would spin while fibers run
     *handle = new cublasContext{current_gpu(), nullptr, nullptr, 0};
     live++;
     return CUBLAS_STATUS_SUCCESS;
@@ -57,11 +56,29 @@ static void check_matrix(int gpu, const float *matrix, int rows, int columns, in
         check_range("cublasSgemm", gpu, matrix + (size_t)j * stride, sizeof(float) * rows, verb);
 }
 
-// A BLAS may call memset(), which is AddressSanitizer's.
-static void let_blas_touch(std::initializer_list<const float *> matrices, bool may) {
+static void let_host_touch_all(std::initializer_list<const float *> matrices, bool may) {
     for (const float *matrix : matrices) {
         const Allocation *a = allocation_at(matrix);
         let_host_touch(a->begin, a->end - a->begin, may);
+    }
+}
+
+// C = factor op(A) op(B) + keep C, all column by column, as cuBLAS has it. In double: a plain sum of
+// thousands of floats would be less exact than a GPU's, which is made of shorter ones.
+static void sgemm(bool trans_A, bool trans_B, int m, int n, int k, float factor, const float *A,
+                  size_t lda, const float *B, size_t ldb, float keep, float *C, size_t ldc) {
+    std::vector<double> column(m);
+    for (int j = 0; j < n; j++) {
+        float *c = C + j * ldc;
+        for (int i = 0; i < m; i++) column[i] = keep != 0 ? (double)keep * c[i] : 0;
+        for (int l = 0; l < k; l++) {
+            double b = (double)factor * (trans_B ? B[j + l * ldb] : B[l + j * ldb]);
+            if (trans_A)
+                for (int i = 0; i < m; i++) column[i] += (double)A[l + i * lda] * b;
+            else
+                for (int i = 0; i < m; i++) column[i] += (double)A[i + l * lda] * b;
+        }
+        for (int i = 0; i < m; i++) c[i] = (float)column[i];
     }
 }
 
@@ -87,10 +104,9 @@ cublasStatus_t cublasSgemm_v2(cublasHandle_t handle, cublasOperation_t trans_A,
         check_matrix(gpu, B, b ? n : k, b ? k : n, ldb, READ);
         if (keep != 0) check_matrix(gpu, C, m, n, ldc, READ);
         check_matrix(gpu, C, m, n, ldc, WRITE);
-        let_blas_touch({A, B, C}, true);
-        cblas_sgemm(CblasColMajor, a ? CblasTrans : CblasNoTrans, b ? CblasTrans : CblasNoTrans, m,
-                    n, k, factor, A, lda, B, ldb, keep, C, ldc);
-        let_blas_touch({A, B, C}, false);
+        let_host_touch_all({A, B, C}, true);
+        sgemm(a, b, m, n, k, factor, A, lda, B, ldb, keep, C, ldc);
+        let_host_touch_all({A, B, C}, false);
     });
     return CUBLAS_STATUS_SUCCESS;
 }

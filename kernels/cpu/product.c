@@ -1,0 +1,120 @@
+// product.c: see product.h.
+//
+// Goto & van de Geijn, "Anatomy of high-performance matrix multiplication", 2008, from the inside
+// out. A core can start two multiplications and additions of vectors in each cycle, but load only
+// two vectors. So each loaded number must be used several times: a tile of C, some rows times some
+// vectors, stays in registers while k runs over the whole depth. For each k it takes one number of
+// each row of A and one vector of each column of B, and multiplies all with all. As each sum waits
+// about four cycles for the addition before it, there must be eight of them or more; registers are
+// the limit: 16, or 32 with AVX-512 and NEON.
+#include "product.h"
+
+#if defined(__AVX512F__)
+enum { ROWS = 8, VECTORS = 3 }; // 24 sums, 3 vectors of B, 1 number of A: 28 of 32 registers
+#elif defined(__AVX2__)
+enum { ROWS = 4, VECTORS = 3 }; // 12 + 3 + 1: all 16
+#elif defined(__aarch64__)
+enum { ROWS = 4, VECTORS = 4 }; // 16 + 4 + 4
+#else
+enum { ROWS = 4, VECTORS = 2 }; // 8 + 2 + 1, and one for what is not added yet: no FMA
+#endif
+
+// How A lies, and how B: known to the compiler in each copy of what follows.
+typedef enum Layout { A_BY_ROWS, A_BY_COLUMNS, B_BY_OFFSETS } Layout;
+
+INLINE void store(const Product *p, float *c, Vec sum, int vector) {
+    if (p->last && vector == p->vectors - 1) {
+        float some[VL];
+        vec_to(some, sum);
+        for (int i = 0; i < p->last; i++) c[i] = p->add ? c[i] + some[i] : some[i];
+    } else {
+        if (p->add) sum += vec_at(c);
+        vec_to(c, sum);
+    }
+}
+
+// The tile of C from `row` and `vector` on, R rows and N vectors.
+INLINE void tile(const Product *p, const float *A, int row, int vector, const int R, const int N,
+                 const Layout layout) {
+    const float *a[ROWS], *b[VECTORS];
+    Vec sum[ROWS][VECTORS], right[VECTORS];
+    UNROLL for (int r = 0; r < R; r++) a[r] = A + (size_t)r * p->a_row;
+    UNROLL for (int n = 0; n < N; n++) b[n] = p->B + (size_t)(vector + n) * p->b_block;
+    UNROLL for (int r = 0; r < R; r++) { UNROLL for (int n = 0; n < N; n++) sum[r][n] = (Vec){0}; }
+    // C is needed last, and often far away: it is sent for now.
+    UNROLL for (int r = 0; r < R; r++) {
+        UNROLL for (int n = 0; n < N; n++) __builtin_prefetch(
+            p->C + (size_t)(row + r) * p->c_row + (size_t)(vector + n) * p->c_block, 1);
+    }
+    const size_t depth = (size_t)p->depth, a_col = p->a_col;
+    const int *offset = p->offset;
+    for (size_t k = 0; k < depth; k++) {
+        ptrdiff_t at = layout == B_BY_OFFSETS ? offset[k] : (ptrdiff_t)k * VL;
+        UNROLL for (int n = 0; n < N; n++) right[n] = vec_at(b[n] + at);
+        UNROLL for (int r = 0; r < R; r++) {
+            float left = layout == A_BY_COLUMNS ? A[r] : a[r][k];
+            UNROLL for (int n = 0; n < N; n++) sum[r][n] += left * right[n];
+        }
+        if (layout == A_BY_COLUMNS) A += a_col;
+    }
+    UNROLL for (int r = 0; r < R; r++) {
+        UNROLL for (int n = 0; n < N; n++) {
+            float *c = p->C + (size_t)(row + r) * p->c_row + (size_t)(vector + n) * p->c_block;
+            store(p, c, sum[r][n], vector + n);
+        }
+    }
+}
+
+INLINE const float *row_of_A(const Product *p, int row) {
+    if (p->a_block) return p->A + (size_t)(row / VL) * p->a_block + (size_t)(row % VL);
+    return p->A + (size_t)row * p->a_row;
+}
+
+INLINE void columns(const Product *p, int vector, const int N, const Layout layout) {
+    int row = 0;
+    for (; row + ROWS <= p->rows; row += ROWS)
+        tile(p, row_of_A(p, row), row, vector, ROWS, N, layout);
+    if (ROWS > 4 && row + 4 <= p->rows)
+        tile(p, row_of_A(p, row), row, vector, 4, N, layout), row += 4;
+    if (row + 2 <= p->rows) tile(p, row_of_A(p, row), row, vector, 2, N, layout), row += 2;
+    if (row < p->rows) tile(p, row_of_A(p, row), row, vector, 1, N, layout);
+}
+
+// The last vectors: with one alone there would be too few sums. So 4 are 2 and 2, not 3 and 1.
+INLINE void all_columns(const Product *p, const Layout layout) {
+    int vector = 0, left = p->vectors;
+    for (; left >= VECTORS && left != VECTORS + 1; left -= VECTORS, vector += VECTORS)
+        columns(p, vector, VECTORS, layout);
+    for (; VECTORS > 3 && left >= 3 && left != 4; left -= 3, vector += 3)
+        columns(p, vector, 3, layout);
+    for (; left >= 2; left -= 2, vector += 2) columns(p, vector, 2, layout);
+    if (left == 1) columns(p, vector, 1, layout);
+}
+
+static void multiply(const Product *p) {
+    if (p->offset)
+        all_columns(p, B_BY_OFFSETS);
+    else if (p->a_col == 1 && !p->a_block)
+        all_columns(p, A_BY_ROWS);
+    else
+        all_columns(p, A_BY_COLUMNS);
+}
+
+// A long sum is made of shorter ones: so what is read of B for a tile stays in the core's first
+// cache until it is read for the next, and rounding errors do not pile up.
+void product(const Product *p) {
+    enum { DEPTH = 256 };
+    Product part = *p;
+    int left = p->depth;
+    do {
+        part.depth = left < DEPTH ? left : DEPTH;
+        multiply(&part);
+        part.A += DEPTH * p->a_col;
+        if (part.offset)
+            part.offset += DEPTH;
+        else
+            part.B += DEPTH * VL;
+        part.add = true;
+        left -= DEPTH;
+    } while (left > 0);
+}

@@ -1,0 +1,139 @@
+// vector.h: vectors as wide as those of the instruction set that a file is compiled for. Plain
+// operators work on them element by element, so that one source serves all; only what moves numbers
+// between the parts of a vector is spelt out for each.
+#ifndef KERNELS_CPU_VECTOR_H
+#define KERNELS_CPU_VECTOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#if defined(__AVX512F__)
+enum { VL = 16 }; // floats in a vector
+#elif defined(__AVX2__)
+enum { VL = 8 };
+#else
+enum { VL = 4 }; // SSE, NEON
+#endif
+
+#define INLINE static inline __attribute__((always_inline))
+// Before a loop of a few turns, a number known to the compiler: what it works on can then be in
+// registers.
+#ifdef __clang__
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 64")
+#endif
+
+typedef float Vec __attribute__((vector_size(sizeof(float) * VL), aligned(4), may_alias));
+typedef float Quad __attribute__((vector_size(sizeof(float) * 4), aligned(4), may_alias));
+
+INLINE size_t round_to_vectors(size_t n) { return (n + VL - 1) / VL * VL; }
+
+INLINE Vec vec_at(const float *p) { return *(const Vec *)p; }
+INLINE void vec_to(float *p, Vec v) { *(Vec *)p = v; }
+
+// memcpy() for a few numbers, as the rows of small images are: no call, and no search for the
+// fastest way.
+INLINE void copy_floats(float *to, const float *from, int n) {
+    int i = 0;
+    for (; i + VL <= n; i += VL) vec_to(to + i, vec_at(from + i));
+    if (VL > 8 && i + 8 <= n) {
+        *(Quad *)(to + i) = *(const Quad *)(from + i);
+        *(Quad *)(to + i + 4) = *(const Quad *)(from + i + 4);
+        i += 8;
+    }
+    if (i + 4 <= n) *(Quad *)(to + i) = *(const Quad *)(from + i), i += 4;
+    if (i + 2 <= n) to[i] = from[i], to[i + 1] = from[i + 1], i += 2;
+    if (i < n) to[i] = from[i];
+}
+
+// ---- four floats from each of VL places, and back ----------------------------------------------
+//
+// What a vector needs side by side (the same pixel of VL tiles, the same weight of VL kernels)
+// lies far apart in memory, where it is four pixels of one tile that are side by side. So four are
+// read from each place, and transposed.
+
+// The four floats at `lane[0]`, those at lane[4], ...
+INLINE Vec vec_of_quads(const float *const lane[]) {
+#if defined(__AVX512F__)
+    __m512 v = _mm512_castps128_ps512(_mm_loadu_ps(lane[0]));
+    v = _mm512_insertf32x4(v, _mm_loadu_ps(lane[4]), 1);
+    v = _mm512_insertf32x4(v, _mm_loadu_ps(lane[8]), 2);
+    return (Vec)_mm512_insertf32x4(v, _mm_loadu_ps(lane[12]), 3);
+#elif defined(__AVX2__)
+    return (Vec)_mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(lane[0])),
+                                     _mm_loadu_ps(lane[4]), 1);
+#else
+    return *(const Vec *)lane[0];
+#endif
+}
+
+INLINE Quad quad_of(Vec v, int i) {
+#if defined(__AVX512F__)
+    return (Quad)(i == 0   ? _mm512_castps512_ps128((__m512)v)
+                  : i == 1 ? _mm512_extractf32x4_ps((__m512)v, 1)
+                  : i == 2 ? _mm512_extractf32x4_ps((__m512)v, 2)
+                           : _mm512_extractf32x4_ps((__m512)v, 3));
+#elif defined(__AVX2__)
+    return (Quad)(i == 0 ? _mm256_castps256_ps128((__m256)v) : _mm256_extractf128_ps((__m256)v, 1));
+#else
+    (void)i;
+    return (Quad)v;
+#endif
+}
+
+// Inside of each quad: numbers 0 to 3 are those of a, 4 to 7 those of b.
+#define OF_QUAD(i, quad)       ((i) % 4 + ((i) < 4 ? 0 : VL) + 4 * (quad))
+#define IN_QUAD(a, b, c, d, q) OF_QUAD(a, q), OF_QUAD(b, q), OF_QUAD(c, q), OF_QUAD(d, q)
+#if defined(__AVX512F__)
+#define IN_QUADS(a, b, c, d)                                                                       \
+    IN_QUAD(a, b, c, d, 0), IN_QUAD(a, b, c, d, 1), IN_QUAD(a, b, c, d, 2), IN_QUAD(a, b, c, d, 3)
+#elif defined(__AVX2__)
+#define IN_QUADS(a, b, c, d) IN_QUAD(a, b, c, d, 0), IN_QUAD(a, b, c, d, 1)
+#else
+#define IN_QUADS(a, b, c, d) IN_QUAD(a, b, c, d, 0)
+#endif
+
+#ifdef __clang__
+#define SHUFFLE(x, y, ...) __builtin_shufflevector(x, y, __VA_ARGS__)
+#else
+typedef int VecIndices __attribute__((vector_size(sizeof(int) * VL)));
+#define SHUFFLE(x, y, ...) __builtin_shuffle(x, y, (VecIndices){__VA_ARGS__})
+#endif
+
+// In each quad, what were the rows of a 4x4 matrix become its columns.
+INLINE void transpose_quads(Vec r[4]) {
+    Vec a = SHUFFLE(r[0], r[1], IN_QUADS(0, 4, 1, 5)),
+        b = SHUFFLE(r[0], r[1], IN_QUADS(2, 6, 3, 7));
+    Vec c = SHUFFLE(r[2], r[3], IN_QUADS(0, 4, 1, 5)),
+        d = SHUFFLE(r[2], r[3], IN_QUADS(2, 6, 3, 7));
+    r[0] = SHUFFLE(a, c, IN_QUADS(0, 1, 4, 5)), r[1] = SHUFFLE(a, c, IN_QUADS(2, 3, 6, 7));
+    r[2] = SHUFFLE(b, d, IN_QUADS(0, 1, 4, 5)), r[3] = SHUFFLE(b, d, IN_QUADS(2, 3, 6, 7));
+}
+
+// r[i] = the float `at + i` of each lane.
+INLINE void load_transposed(const float *const lane[VL], size_t at, Vec r[4]) {
+    UNROLL for (int i = 0; i < 4; i++) {
+        const float *quads[VL];
+        UNROLL for (int q = 0; q < VL; q += 4) quads[q] = lane[q + i] + at;
+        r[i] = vec_of_quads(quads);
+    }
+    transpose_quads(r);
+}
+
+// The reverse; `add` adds to what is there, lane by lane. Overwrites r.
+INLINE void store_transposed(Vec r[4], float *const lane[VL], size_t at, bool add) {
+    transpose_quads(r);
+    UNROLL for (int q = 0; q < VL / 4; q++) {
+        UNROLL for (int i = 0; i < 4; i++) {
+            Quad *to = (Quad *)(lane[4 * q + i] + at), quad = quad_of(r[i], q);
+            if (add) quad += *to;
+            *to = quad;
+        }
+    }
+}
+
+#endif
