@@ -11,6 +11,7 @@
 #include "../chapters/04_lenet_multi_gpu/lenet.h"
 #include "../common/random.h"
 #include "../common/trace.h"
+#include "lenet_float64.h"
 #include "on_devices.h"
 
 #include <math.h>
@@ -72,6 +73,49 @@ static void starts_as_chapter_4(void **state) {
     tensor_free(y_there);
     tensor_free(X);
     tensor_free(y);
+}
+
+// ---- the first step, against float64 ---------------------------------------------------------
+
+static void check_strategy(const Strategy *strategy, int k, Tensor *const params[], const Tensor *X,
+                           const Tensor *y, const double *expected) {
+    Device *devices[MAX_DEVICES] = {NULL};
+    for (int i = 0; i < k; i++) devices[i] = try_gpu(i);
+    share_cores(devices, k);
+    Spread *s = spread_open(&lenet_network, params, strategy, devices, k, 1);
+    s->strategy->gradients(s, X, y);
+    for (int p = 0; p < LENET_PARAMS; expected += SIZES[p++]) {
+        float *got = spread_grad(s, p, params[p]);
+        check_gradient(got, expected, (size_t)SIZES[p], "%s, k = %d: the gradient of %s",
+                       strategy->name, k, params[p]->name);
+        free(got);
+    }
+    spread_close(s);
+}
+
+static void first_step_from(int images, double scale, uint64_t seed) {
+    Tensor *params[LENET_PARAMS], *X, *y;
+    real_minibatch(images, seed, &X, &y);
+    network_init(&lenet_network, params, scale, seed);
+    double *expected = in_float64(params, X, y);
+    for (int k = 1; k <= 3; k++) {
+        check_strategy(&across_data, k, params, X, y, expected);
+        check_strategy(&within_layers, k, params, X, y, expected);
+    }
+    free(expected);
+    for (int p = 0; p < LENET_PARAMS; p++) tensor_free(params[p]);
+    tensor_free(X);
+    tensor_free(y);
+}
+
+static void first_step_from_the_books_start(void **state) {
+    (void)state;
+    first_step_from(256, 0.01, 0);
+}
+
+static void first_step_from_ten_random_starts(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 10; seed++) first_step_from(64, seed % 2 ? 0.1 : 0.01, seed);
 }
 
 // ---- every strategy computes what one device computes ----------------------------------------
@@ -450,6 +494,8 @@ static int close_all(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(starts_as_chapter_4),
+        UNLESS_SIMULATED(first_step_from_the_books_start),
+        UNLESS_SIMULATED(first_step_from_ten_random_starts),
         cmocka_unit_test(strategies_compute_what_one_device_computes),
         cmocka_unit_test(equal_layers_on_eight_devices),
         cmocka_unit_test(same_bits_run_after_run),
