@@ -21,6 +21,7 @@
 // Read in this order: lenet.c (the network, train_batch), then train() here. get_params and
 // allreduce are explained in chapter 2, split_batch in chapter 3.
 #include "../../common/animator.h"
+#include "../../common/cpu_speed.h"
 #include "../../common/error.h"
 #include "../../common/evaluate.h"
 #include "../../common/file.h"
@@ -213,6 +214,18 @@ static void clean_up(void) {
     devices_close();
 }
 
+// Our convolutions need fewer multiplications than are counted here, but there is more to do than
+// convolutions: a step takes about as long as so much work in a product of matrices.
+static void say_how_long(void) {
+    if (num_gpus() > 0) return;
+    warn_if_cpu_is_slow();
+    double images = (double)flags.epochs * train_data->count;
+    if (flags.steps >= 0) images = fmin(images, (double)flags.steps * flags.batch_size);
+    double tests = images / fmax(train_data->count, 1) * test_data->count;
+    int runs = flags.devices > 0 ? 1 : 2;
+    print_time_for(runs * (images * LENET_TRAINING_FLOP + tests * LENET_FORWARD_FLOP));
+}
+
 static void train_on_one_and_on_two(void) {
     Result one = train(1, flags.batch_size, flags.lr), two = {.k = 2};
     if (!interrupted()) two = train(2, flags.batch_size, flags.lr);
@@ -231,6 +244,7 @@ int main(int argc, char *argv[]) {
     choose_allreduce(flags.allreduce);
     choose_graph(flags.graph);
     prepare();
+    say_how_long();
 
     if (flags.devices > 0)
         free(train(flags.devices, flags.batch_size, flags.lr).params);

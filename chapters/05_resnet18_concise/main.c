@@ -25,6 +25,7 @@
 // train() here. common/nn.h has the modules, common/batch_norm.c what devices exchange.
 #include "../../common/animator.h"
 #include "../../common/child.h"
+#include "../../common/cpu_speed.h"
 #include "../../common/error.h"
 #include "../../common/file.h"
 #include "../../common/flags.h"
@@ -488,6 +489,7 @@ int main(int argc, char *argv[]) {
     num_runs = 2;
     if (flags.devices > 0) runs[0].k = flags.devices, num_runs = 1;
     open_start();
+    if (num_gpus() == 0) warn_if_cpu_is_slow();
     if (flags.quick) say_quick(num_runs);
     print_network();
     demonstrate_initialization();
