@@ -286,7 +286,7 @@ static void same_seed_same_bits(void **state) {
 }
 
 // Sums over a minibatch are trees of groups of 16 rows (see kernels/cpu/cpu.h), and two devices
-// compute its two halves. cuBLAS has an order of its own.
+// with 32 or 16 rows each compute its two halves. cuBLAS has an order of its own.
 static void two_cpu_devices_give_the_bits_of_one(void **state) {
     (void)state;
     if (num_gpus() > 0) skip();

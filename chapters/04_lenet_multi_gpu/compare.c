@@ -7,32 +7,42 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 static double largest_difference(const Result *one, const Result *two) {
     double largest = 0;
-    for (size_t i = 0; i < one->num_params; i++)
-        largest = fmax(largest, fabs((double)one->params[i] - (double)two->params[i]));
+    for (size_t i = 0; i < one->num_params; i++) {
+        double difference = fabs((double)one->params[i] - (double)two->params[i]);
+        if (!(difference <= largest)) largest = difference; // a NaN stays
+    }
     return largest;
 }
 
 static void explain_accuracy(const Result *one, const Result *two) {
-    double difference = largest_difference(one, two);
     printf("  Accuracy: %.4f on 1 device, %.4f on %d. Both runs take the same steps: the gradients "
            "of the\n"
            "    shards add up to the gradient of the whole minibatch.\n",
            one->test_acc, two->test_acc, two->k);
-    if (difference == 0)
-        printf("    The parameters of both runs are equal to the bit: even the order of additions "
-               "is the same,\n"
-               "    because the sum over a minibatch is a tree, of which each device computes one "
-               "half.\n");
-    else
+    if (memcmp(one->params, two->params, one->num_params * sizeof(float)) != 0) {
         printf("    The parameters differ by up to %.2g. That comes from the order in which "
                "numbers are added,\n"
                "    at first in the seventh digit; training makes such differences grow, most "
                "while the loss\n"
                "    falls steeply, so the curves may part a little, and come together again.\n",
-               difference);
+               largest_difference(one, two));
+        return;
+    }
+    printf(
+        "    The parameters of both runs, %zu numbers, were compared: they are equal to the bit.\n",
+        one->num_params);
+    if (num_gpus() == 0)
+        printf(
+            "    CPU devices add up a minibatch as a tree: 16 images one by one, then halves to "
+            "halves. Where\n"
+            "    each device has whole sixteens, as many as the other (and not more than 256 "
+            "images), the\n"
+            "    devices compute two halves of one device's tree: even the order of additions is "
+            "the same.\n");
 }
 
 static void explain_time(const Result *one, const Result *two) {
