@@ -348,8 +348,10 @@ static void check_checkpoint(BatchNormMode mode) {
     two_steps(&dp, X, y);
     const char *path = in_test_folder("checkpoint.safetensors");
     share_statistics(&dp);
-    checkpoint_save(
-        path, &(Checkpoint){1, 2, 3, (char *)"these settings", (char *)"1,1,0.5,0.5,1\n"}, &dp);
+    Checkpoint saved = {.run = 1, .epoch = 2, .step = 3, .loss = (char *)"0.5"};
+    saved.settings = (char *)"these settings", saved.length = (char *)"--epochs 3";
+    saved.history = (char *)"1,1,0.5,0.5,1\n", saved.start = FROM_SEED;
+    checkpoint_save(path, &saved, NULL, &dp);
     two_steps(&dp, X, y);
     float *expected[2] = {values_on(&dp, 0, &n), values_on(&dp, 1, &n)};
     module_free(net);
@@ -361,7 +363,9 @@ static void check_checkpoint(BatchNormMode mode) {
     assert_int_equal(checkpoint.run, 1);
     assert_int_equal(checkpoint.epoch, 2);
     assert_int_equal(checkpoint.step, 3);
+    assert_string_equal(checkpoint.loss, "0.5");
     assert_string_equal(checkpoint.settings, "these settings");
+    assert_string_equal(checkpoint.length, "--epochs 3");
     assert_string_equal(checkpoint.history, "1,1,0.5,0.5,1\n");
     checkpoint_close(&checkpoint);
     checkpoint_load(path, &dp);

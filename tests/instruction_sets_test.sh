@@ -1,0 +1,92 @@
+#!/bin/sh
+# instruction_sets_test.sh BUILD: the CPU kernels of each instruction set that this CPU runs, not only of the
+# best, which all other tests use: the tests of arithmetic, and chapter 1 at its own size, which compares what
+# it computes in many ways. And that CPU=... in the environment is refused where it must be. Prints TAP.
+build=$1
+CUDA_VISIBLE_DEVICES= # CPU devices, whatever the machine has
+OMP_WAIT_POLICY=passive # as `make run-01` has it
+export CUDA_VISIBLE_DEVICES OMP_WAIT_POLICY
+unset CPU
+out=$(mktemp -d) || exit 1
+chapter=
+trap '[ -n "$chapter" ] && kill $chapter 2>/dev/null; rm -rf "$out"' EXIT
+trap 'exit 1' HUP INT TERM
+tests=0
+verdict() { # STATUS NAME LOG
+    tests=$((tests + 1))
+    [ "$1" -eq 0 ] && echo "ok $tests - $2" && return
+    echo "not ok $tests - $2"
+    tail -n 40 "$3" | sed 's/^/# /'
+}
+skip() { # NAME WHY
+    tests=$((tests + 1))
+    echo "ok $tests - $1 # SKIP $2"
+}
+opens_a_device() { # with CPU=$1
+    CPU=$1 "$build"/04_lenet_multi_gpu --backend cpu --devices 1 --steps 0 --train-size 1 --test-size 1 \
+        --out "$out" >"$out/stdout" 2>"$out/stderr"
+}
+is_refused() { # CPU=$1, with $2: one line of error and one of hint
+    opens_a_device "$1"
+    status=$?
+    grep -v 'no gnuplot' "$out/stderr" >"$out/said"
+    [ $status -eq 1 ] && [ "$(wc -l <"$out/said")" -eq 2 ] &&
+        sed -n 1p "$out/said" | grep -q "^04_lenet_multi_gpu: error: CPU=$1.*$2" && sed -n 2p "$out/said" | grep -q '^hint: '
+}
+
+is_refused nonsense 'names no instruction set'
+verdict $? "CPU=nonsense: an error and a hint" "$out/stderr"
+
+case $(uname -m) in
+x86_64 | amd64) ;;
+*)
+    skip "each instruction set" "$(uname -m) has one, which all other tests use"
+    echo "1..$tests"
+    exit 0
+    ;;
+esac
+
+sets= best=
+for set in v1 v2 v3 v4; do # from the oldest, so the last one that runs is the best
+    if opens_a_device $set; then
+        sets="$sets $set" best=$set
+    else
+        is_refused $set 'this CPU has no'
+        verdict $? "CPU=$set, which this CPU does not have: an error and a hint" "$out/stderr"
+    fi
+done
+[ -n "$best" ]
+verdict $? "one instruction set at least runs" "$out/stderr"
+
+case $build in
+*asan)
+    skip "each instruction set" "takes too long with sanitizers"
+    echo "1..$tests"
+    exit 0
+    ;;
+esac
+
+# Chapter 1 hardly uses more than a core, so the tests run beside it.
+(
+    trap 'kill $one; exit 1' TERM
+    for set in $sets; do
+        CPU=$set "$build"/01_splitting_strategies --backend cpu --out "$out/chapter_$set" >"$out/chapter_$set.log" 2>&1 &
+        one=$!
+        wait $one
+        echo $? >"$out/chapter_$set.status"
+    done
+) &
+chapter=$!
+for set in $sets; do
+    [ $set = $best ] && continue
+    for program in test_kernels test_first_step test_splitting test_reference test_same_bits; do
+        CPU=$set CMOCKA_MESSAGE_OUTPUT=STDOUT "$build"/$program >"$out/log" 2>&1
+        verdict $? "$program with CPU=$set" "$out/log"
+    done
+done
+wait $chapter
+chapter=
+for set in $sets; do
+    verdict "$(cat "$out/chapter_$set.status")" "chapter 1 at its default size with CPU=$set" "$out/chapter_$set.log"
+done
+echo "1..$tests"
