@@ -120,9 +120,8 @@ bool plot_finish(Drawing *drawing, const char *png, const char *figures) {
     bool whole = drawn && (is_written_directly(png) || png_is_whole(drawing->temporary));
     if (!whole) {
         output_discard(drawing->temporary);
-        warn("gnuplot could not %s; the figures are in %s%s",
-             xprintf(drawn ? "write all of %s" : "draw %s", png), figures,
-             drawn ? ". Is the disk full?" : "");
+        warn("gnuplot could not %s %s; the figures are in %s%s", drawn ? "write all of" : "draw", png,
+             figures, drawn ? ". Is the disk full?" : "");
         drawn = false;
     } else if (output_publish(drawing->temporary, png) != 0) {
         drawn = false;

@@ -453,10 +453,8 @@ static int pick(uint64_t seed, uint64_t index, int count) {
     return (int)(random_bits(seed, STREAM_TEST, index) % (uint64_t)count);
 }
 
-#ifdef __SANITIZE_ADDRESS__
-enum { SANITIZED = 1 }; // then naive kernels take several times as long
-#else
-enum { SANITIZED = 0 };
+#ifndef SANITIZED // make SANITIZE=... says so; then naive kernels take several times as long
+#define SANITIZED 0
 #endif
 enum { WINOGRADS = SIMULATED ? 0 : SANITIZED ? 5 : 20 }; // random shapes
 

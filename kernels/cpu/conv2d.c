@@ -2,6 +2,8 @@
 // computed, in seven plain loops each; then how it is computed fast, as matrix products.
 #include "cpu.h"
 #include "naive.h"
+#include "phases.h"
+#include "pooled_3x3.h"
 #include "product.h"
 #include "relu_pool.h"
 #include "winograd.h"
@@ -105,66 +107,11 @@ void conv2d_backward_params_naive(const struct conv2d_backward_params_args *a) {
 // images are done.
 //
 // Kernels of 3x3 and 5x5 with stride 1 and many channels go another way, with fewer
-// multiplications: winograd.c. What follows is for all others.
+// multiplications: winograd.c; and LeNet's first layer one of its own: pooled_3x3.c. What follows is
+// for all others.
 
 static size_t out_pixels(const Shape *s) { return (size_t)s->out_h * (size_t)s->out_w; }
 static size_t windows_2x2(const Shape *s) { return out_pixels(s) / 4; }
-static int smaller(int a, int b) { return a < b ? a : b; }
-static int larger(int a, int b) { return a > b ? a : b; }
-static int divide_up(int a, int b) { return (a + b - 1) / b; } // a >= 0
-
-// How the padded pixels of an image are sorted: phase (a,b) has those of rows a, a + stride_h, ...
-// and columns b, b + stride_w, .... Each phase is h x w, and a channel is rows x cols of them.
-typedef struct Phases {
-    int rows, cols, h, w;
-    size_t channel; // floats
-} Phases;
-
-static Phases phases_of(const Shape *s) {
-    Phases f = {
-        .rows = smaller(s->stride_h, s->kernel_h),
-        .cols = smaller(s->stride_w, s->kernel_w),
-        .h = s->out_h + (s->kernel_h - 1) / s->stride_h,
-        .w = s->out_w + (s->kernel_w - 1) / s->stride_w,
-    };
-    f.channel = (size_t)f.rows * (size_t)f.cols * (size_t)f.h * (size_t)f.w;
-    return f;
-}
-
-// Where the pixels that weight k = (c,p,q) meets begin.
-static int offset_of(const Shape *s, Phases f, int k) {
-    int q = k % s->kernel_w, p = k / s->kernel_w % s->kernel_h, c = k / s->kernel_w / s->kernel_h;
-    int phase = (p % s->stride_h) * f.cols + q % s->stride_w;
-    return c * (int)f.channel + (phase * f.h + p / s->stride_h) * f.w + q / s->stride_w;
-}
-
-static void find_offsets(const Shape *s, Phases f, int channels, int *offset) {
-    int n = channels * s->kernel_h * s->kernel_w;
-    for (int k = 0; k < n; k++) offset[k] = offset_of(s, f, k);
-}
-
-// Row `row` of an image, or 0 for padding, to a row of phase column b.
-static void fill_row(const Shape *s, Phases f, const float *image, int row, int b, float *to) {
-    int stride = s->stride_w, first = divide_up(larger(s->pad_w - b, 0), stride);
-    int end = smaller(divide_up(larger(s->W + s->pad_w - b, 0), stride), f.w);
-    const float *from = image + (ptrdiff_t)row * s->W - s->pad_w + b;
-    if (row < 0 || row >= s->H || end <= first) first = f.w, end = f.w;
-    for (int x = 0; x < first; x++) to[x] = 0;
-    if (stride == 1)
-        copy_floats(to + first, from + first, end - first);
-    else
-        for (int x = first; x < end; x++) to[x] = from[(ptrdiff_t)x * stride];
-    for (int x = end; x < f.w; x++) to[x] = 0;
-}
-
-// Some channels of an image.
-static void fill_phases(const Shape *s, Phases f, const float *X, int channels, float *to) {
-    for (int c = 0; c < channels; c++, X += s->H * s->W)
-        for (int a = 0; a < f.rows; a++)
-            for (int b = 0; b < f.cols; b++)
-                for (int y = 0; y < f.h; y++, to += f.w)
-                    fill_row(s, f, X, y * s->stride_h + a - s->pad_h, b, to);
-}
 
 // A thread works on a few images at a time, as many as it has cache for, so that each number of W
 // that it reads is used for all of them; but there must be work for all threads. (As each number of
@@ -185,20 +132,16 @@ static int rows_at_once(int K) {
 // ---- forward
 
 static void store_pixels(const struct conv2d_forward_args *a, Phases f, size_t plane,
-                         const float *from, float *mine) {
+                         const float *from) {
     const Shape *s = &a->s;
     float bias = a->b ? a->b[plane % (size_t)s->M] : 0, *Y = a->Y + plane * out_pixels(s);
-    for (int i = 0; i < s->out_h; i++, from += f.w) {
-        if (a->pooled) { // even rows, then odd rows: see relu_pool.h
-            int row = i % 2 * (s->out_h / 2) + i / 2;
-            copy_floats(mine + row * s->out_w, from, s->out_w);
-        } else {
-            for (int j = 0; j < s->out_w; j++) Y[i * s->out_w + j] = from[j] + bias;
-        }
-    }
-    if (a->pooled)
-        relu_and_pool(s, mine, bias, a->Y + plane * windows_2x2(s),
+    if (a->pooled) {
+        relu_and_pool(s, from, (size_t)f.w, bias, a->Y + plane * windows_2x2(s),
                       a->pooled + 2 * plane * windows_2x2(s));
+        return;
+    }
+    for (int i = 0; i < s->out_h; i++, from += f.w)
+        for (int j = 0; j < s->out_w; j++) Y[i * s->out_w + j] = from[j] + bias;
 }
 
 // Y of some images, whose phases are there.
@@ -216,7 +159,7 @@ static void forward_images(const struct conv2d_forward_args *a, Phases f, const 
             product(&p);
             for (int row = 0; row < p.rows; row++)
                 store_pixels(a, f, (size_t)(first + g) * (size_t)s->M + (size_t)(m + row),
-                             mine + (size_t)row * cols, mine + (size_t)p.rows * cols);
+                             mine + (size_t)row * cols);
         }
     }
 }
@@ -227,12 +170,16 @@ CPU_KERNEL(conv2d_forward) {
         winograd_forward(lane, a);
         return;
     }
+    if (pooled_3x3_suits(s, a->pooled)) {
+        pooled_3x3_forward(lane, a);
+        return;
+    }
     if (s->N == 0 || out_pixels(s) == 0) return;
     Phases f = phases_of(s);
     size_t image = (size_t)s->C * f.channel;
     int images = images_at_once(s, image, lane->threads), K = (int)w_size(s);
     size_t of_phases = round_to_vectors((size_t)images * image + 4 * VL);
-    size_t rows = (size_t)smaller(rows_at_once(K), s->M) + 1;
+    size_t rows = (size_t)smaller(rows_at_once(K), s->M);
     size_t of_thread = of_phases + rows * round_to_vectors((size_t)s->out_h * (size_t)f.w + VL);
     int *offset = cpu_scratch(
         lane, sizeof(float) * (round_to_vectors((size_t)K) + of_thread * (size_t)lane->threads));
@@ -319,21 +266,20 @@ static void find_gradient_offsets(const Shape *s, Gradients g, int *offset) {
     }
 }
 
-// dY of an image, with zeros above, below and to the right of each channel. `mine` has room for a
-// channel, before pooling.
+// dY of an image, with zeros above, below and to the right of each channel.
 static void fill_gradients(const struct conv2d_backward_input_args *a, Gradients g, int image,
-                           float *to, float *mine) {
+                           float *to) {
     const Shape *s = &a->s;
     memset(to, 0, sizeof(float) * (size_t)s->M * g.channel);
+    to += (g.taps_h - 1) * g.w;
     for (int m = 0; m < s->M; m++, to += g.channel) {
         size_t plane = (size_t)image * s->M + m;
         const float *from = a->dY + plane * (a->pooled ? windows_2x2(s) : out_pixels(s));
-        if (a->pooled) unpool(s, from, a->pooled + 2 * plane * windows_2x2(s), mine);
-        for (int i = 0; i < s->out_h; i++) {
-            int row = a->pooled ? i % 2 * (s->out_h / 2) + i / 2 : i;
-            copy_floats(to + (size_t)(g.taps_h - 1 + i) * g.w,
-                        (a->pooled ? mine : from) + row * s->out_w, s->out_w);
-        }
+        if (a->pooled)
+            unpool(s, from, a->pooled + 2 * plane * windows_2x2(s), to, (size_t)g.w);
+        else
+            for (int i = 0; i < s->out_h; i++)
+                copy_floats(to + i * g.w, from + i * s->out_w, s->out_w);
     }
 }
 
@@ -396,9 +342,9 @@ CPU_KERNEL(conv2d_backward_input) {
     int images = images_at_once(s, image, lane->threads), window = s->kernel_h * s->kernel_w;
     size_t weights = round_to_vectors((size_t)s->M * w_size(s));
     size_t offsets = round_to_vectors((size_t)(s->M * window));
-    // zeros | dY of the images | some of dX, or a channel of dY before pooling
+    // zeros | dY of the images | some of dX
     size_t of_dY = lead + round_to_vectors((size_t)images * image + 4 * VL);
-    size_t rows = (size_t)smaller(64, larger(s->C, 1)) + 1;
+    size_t rows = (size_t)smaller(64, larger(s->C, 1));
     size_t of_thread = of_dY + rows * round_to_vectors(g.channel + VL);
     float *W =
         cpu_scratch(lane, sizeof(float) * (weights + offsets + of_thread * (size_t)lane->threads));
@@ -412,7 +358,7 @@ CPU_KERNEL(conv2d_backward_input) {
         int count = smaller(images, s->N - n);
         memset(zeros, 0, sizeof(float) * lead);
         for (int i = 0; i < count; i++)
-            fill_gradients(a, g, n + i, dY + (size_t)i * image, zeros + of_dY);
+            fill_gradients(a, g, n + i, dY + (size_t)i * image);
         input_of_images(a, g, W, offset, n, count, dY, zeros + of_dY);
     }
 }
@@ -504,7 +450,7 @@ static const float *gather(const struct conv2d_backward_params_args *a, int firs
             float *mine = to + ((size_t)m * images + g) * P;
             if (a->pooled)
                 unpool(s, a->dY + plane * windows_2x2(s), a->pooled + 2 * plane * windows_2x2(s),
-                       mine);
+                       mine, (size_t)s->out_w);
             else
                 memcpy(mine, a->dY + plane * P, sizeof(float) * P);
         }
@@ -514,21 +460,19 @@ static const float *gather(const struct conv2d_backward_params_args *a, int firs
 // The pixels that weights k, k + 1, ... meet, in the order of the columns of dY's matrix: VL
 // weights of the `last` + 1, side by side. (If there are not as many, the last one's again.)
 static void fill_panel(const Shape *s, Phases f, const float *phases, size_t image, int images,
-                       const int *offset, int k, int last, bool pooled, float *to) {
+                       const int *offset, int k, int last, float *to) {
     const float *lane[VL];
-    int step = pooled ? 2 : 1; // even rows, then odd rows: see relu_pool.h
     for (int i = 0; i < VL; i++) lane[i] = phases + offset[smaller(k + i, last)];
     for (int g = 0; g < images; g++)
-        for (int odd = 0; odd < step; odd++)
-            for (int i = odd; i < s->out_h; i += step) {
-                size_t row = (size_t)g * image + (size_t)i * (size_t)f.w;
-                for (int j = 0; j < s->out_w; j += 4) {
-                    Vec r[4];
-                    int count = smaller(4, s->out_w - j);
-                    load_transposed(lane, row + (size_t)j, r);
-                    for (int n = 0; n < count; n++, to += VL) vec_to(to, r[n]);
-                }
+        for (int i = 0; i < s->out_h; i++) {
+            size_t row = (size_t)g * image + (size_t)i * (size_t)f.w;
+            for (int j = 0; j < s->out_w; j += 4) {
+                Vec r[4];
+                int count = smaller(4, s->out_w - j);
+                load_transposed(lane, row + (size_t)j, r);
+                for (int n = 0; n < count; n++, to += VL) vec_to(to, r[n]);
             }
+        }
 }
 
 // What a thread needs for that, in floats, and where it is.
@@ -559,7 +503,7 @@ static void weights_of_part(const struct conv2d_backward_params_args *a, Phases 
             fill_phases(s, f, a->X + (size_t)(first + g) * x_size(s) + (size_t)part.c * s->H * s->W,
                         part.channels, mine + (size_t)g * image);
         for (int k = 0; k < weights; k += VL)
-            fill_panel(s, f, mine, image, images, offset, k, weights - 1, a->pooled,
+            fill_panel(s, f, mine, image, images, offset, k, weights - 1,
                        panels + (size_t)k * pixels);
         Product p = {
             .A = gather(a, first, images, panels + room.panels), .a_row = pixels, .a_col = 1};
@@ -606,8 +550,9 @@ static void bias_gradient(CpuLane *lane, const struct conv2d_backward_params_arg
 
 CPU_KERNEL(conv2d_backward_params) {
     const Shape *s = &a->s;
-    if (winograd_suits(s)) {
-        winograd_backward_weights(lane, a);
+    bool by_tiles = winograd_suits(s);
+    if (by_tiles || pooled_3x3_suits(s, a->pooled)) {
+        (by_tiles ? winograd_backward_weights : pooled_3x3_backward_weights)(lane, a);
         if (a->db) bias_gradient(lane, a);
         return;
     }

@@ -55,6 +55,10 @@ const InstructionSet *cpu_instruction_set(void);
     void name##_cpu(CpuLane *lane, const void *args) { name##_body(lane, args); }                  \
     static void name##_body(__attribute__((unused)) CpuLane *lane, const struct name##_args *a)
 
+static inline int smaller(int a, int b) { return a < b ? a : b; }
+static inline int larger(int a, int b) { return a > b ? a : b; }
+static inline int divide_up(int a, int b) { return (a + b - 1) / b; } // a >= 0
+
 // Not worth waking other threads for less than this many floats.
 enum { PARALLEL_FLOATS = 16384 };
 

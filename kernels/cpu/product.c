@@ -22,14 +22,37 @@ enum { ROWS = 4, VECTORS = 2 }; // 8 + 2 + 1, and one for what is not added yet:
 // How A lies, and how B: known to the compiler in each copy of what follows.
 typedef enum Layout { A_BY_ROWS, A_BY_COLUMNS, B_BY_OFFSETS } Layout;
 
-INLINE void store(const Product *p, float *c, Vec sum, int vector) {
-    if (p->last && vector == p->vectors - 1) {
-        float some[VL];
-        vec_to(some, sum);
-        for (int i = 0; i < p->last; i++) c[i] = p->add ? c[i] + some[i] : some[i];
-    } else {
-        if (p->add) sum += vec_at(c);
-        vec_to(c, sum);
+// Where a tile of C begins, and what it has beyond its last column. (Read from `p` before anything is
+// stored: the compiler must think that a store changes p.)
+typedef struct Target {
+    float *C;
+    size_t row, block;
+    int last; // numbers of its last vector, or 0: all
+    bool add;
+} Target;
+
+INLINE Target target_of(const Product *p, int row, int vector, const int N) {
+    float *C = p->C + (size_t)row * p->c_row + (size_t)vector * p->c_block;
+    return (Target){C, p->c_row, p->c_block, vector + N == p->vectors ? p->last : 0, p->add};
+}
+
+INLINE void store_some(float *c, Vec sum, int count, bool add) {
+    float some[VL];
+    vec_to(some, sum);
+    for (int i = 0; i < count; i++) c[i] = add ? c[i] + some[i] : some[i];
+}
+
+INLINE void store(Target to, Vec sum[ROWS][VECTORS], const int R, const int N) {
+    UNROLL for (int r = 0; r < R; r++, to.C += to.row) {
+        UNROLL for (int n = 0; n < N; n++) {
+            float *c = to.C + (size_t)n * to.block;
+            if (n == N - 1 && to.last) {
+                store_some(c, sum[r][n], to.last, to.add);
+                continue;
+            }
+            if (to.add) sum[r][n] += vec_at(c);
+            vec_to(c, sum[r][n]);
+        }
     }
 }
 
@@ -42,9 +65,10 @@ INLINE void tile(const Product *p, const float *A, int row, int vector, const in
     UNROLL for (int n = 0; n < N; n++) b[n] = p->B + (size_t)(vector + n) * p->b_block;
     UNROLL for (int r = 0; r < R; r++) { UNROLL for (int n = 0; n < N; n++) sum[r][n] = (Vec){0}; }
     // C is needed last, and often far away: it is sent for now.
+    Target to = target_of(p, row, vector, N);
     UNROLL for (int r = 0; r < R; r++) {
         UNROLL for (int n = 0; n < N; n++) __builtin_prefetch(
-            p->C + (size_t)(row + r) * p->c_row + (size_t)(vector + n) * p->c_block, 1);
+            to.C + (size_t)r * to.row + (size_t)n * to.block, 1);
     }
     const size_t depth = (size_t)p->depth, a_col = p->a_col;
     const int *offset = p->offset;
@@ -57,12 +81,7 @@ INLINE void tile(const Product *p, const float *A, int row, int vector, const in
         }
         if (layout == A_BY_COLUMNS) A += a_col;
     }
-    UNROLL for (int r = 0; r < R; r++) {
-        UNROLL for (int n = 0; n < N; n++) {
-            float *c = p->C + (size_t)(row + r) * p->c_row + (size_t)(vector + n) * p->c_block;
-            store(p, c, sum[r][n], vector + n);
-        }
-    }
+    store(to, sum, R, N);
 }
 
 INLINE const float *row_of_A(const Product *p, int row) {

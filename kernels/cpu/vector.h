@@ -11,11 +11,11 @@
 #endif
 
 #if defined(__AVX512F__)
-enum { VL = 16 }; // floats in a vector
+#define VL 16 // floats in a vector
 #elif defined(__AVX2__)
-enum { VL = 8 };
+#define VL 8
 #else
-enum { VL = 4 }; // SSE, NEON
+#define VL 4 // SSE, NEON
 #endif
 
 #define INLINE static inline __attribute__((always_inline))
@@ -28,7 +28,16 @@ enum { VL = 4 }; // SSE, NEON
 #endif
 
 typedef float Vec __attribute__((vector_size(sizeof(float) * VL), aligned(4), may_alias));
+typedef int Bits __attribute__((vector_size(sizeof(int) * VL)));
 typedef float Quad __attribute__((vector_size(sizeof(float) * 4), aligned(4), may_alias));
+
+// A vector of some numbers of the two vectors x and y: 0 is the first of x. `Ints` is a vector of as
+// many ints.
+#ifdef __clang__
+#define SHUFFLE(Ints, x, y, ...) __builtin_shufflevector(x, y, __VA_ARGS__)
+#else
+#define SHUFFLE(Ints, x, y, ...) __builtin_shuffle(x, y, (Ints){__VA_ARGS__})
+#endif
 
 INLINE size_t round_to_vectors(size_t n) { return (n + VL - 1) / VL * VL; }
 
@@ -48,6 +57,39 @@ INLINE void copy_floats(float *to, const float *from, int n) {
     if (i + 4 <= n) *(Quad *)(to + i) = *(const Quad *)(from + i), i += 4;
     if (i + 2 <= n) to[i] = from[i], to[i + 1] = from[i + 1], i += 2;
     if (i < n) to[i] = from[i];
+}
+
+// ---- small numbers in memory, ints in a vector -------------------------------------------------
+//
+// (__builtin_convertvector() says the same, but compilers make numbers one by one of it.)
+
+// VL numbers of two bytes, below 0x8000.
+INLINE Bits shorts_at(const unsigned char *p) {
+#if defined(__AVX512F__)
+    return (Bits)_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p));
+#elif defined(__AVX2__)
+    return (Bits)_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p));
+#elif defined(__SSE2__)
+    return (Bits)_mm_unpacklo_epi16(_mm_loadl_epi64((const __m128i *)p), _mm_setzero_si128());
+#else
+    Bits bits;
+    for (int i = 0; i < VL; i++) bits[i] = p[2 * i] | p[2 * i + 1] << 8;
+    return bits;
+#endif
+}
+
+INLINE void shorts_to(unsigned char *p, Bits bits) {
+#if defined(__AVX512F__)
+    _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi32_epi16((__m512i)bits));
+#elif defined(__AVX2__)
+    __m256i v = _mm256_packs_epi32((__m256i)bits, (__m256i)bits); // both halves of it, each twice
+    _mm_storeu_si128((__m128i *)p, _mm256_castsi256_si128(_mm256_permute4x64_epi64(v, 0x08)));
+#elif defined(__SSE2__)
+    _mm_storel_epi64((__m128i *)p, _mm_packs_epi32((__m128i)bits, (__m128i)bits));
+#else
+    for (int i = 0; i < VL; i++)
+        p[2 * i] = (unsigned char)bits[i], p[2 * i + 1] = (unsigned char)(bits[i] >> 8);
+#endif
 }
 
 // ---- four floats from each of VL places, and back ----------------------------------------------
@@ -97,21 +139,14 @@ INLINE Quad quad_of(Vec v, int i) {
 #define IN_QUADS(a, b, c, d) IN_QUAD(a, b, c, d, 0)
 #endif
 
-#ifdef __clang__
-#define SHUFFLE(x, y, ...) __builtin_shufflevector(x, y, __VA_ARGS__)
-#else
-typedef int VecIndices __attribute__((vector_size(sizeof(int) * VL)));
-#define SHUFFLE(x, y, ...) __builtin_shuffle(x, y, (VecIndices){__VA_ARGS__})
-#endif
-
 // In each quad, what were the rows of a 4x4 matrix become its columns.
 INLINE void transpose_quads(Vec r[4]) {
-    Vec a = SHUFFLE(r[0], r[1], IN_QUADS(0, 4, 1, 5)),
-        b = SHUFFLE(r[0], r[1], IN_QUADS(2, 6, 3, 7));
-    Vec c = SHUFFLE(r[2], r[3], IN_QUADS(0, 4, 1, 5)),
-        d = SHUFFLE(r[2], r[3], IN_QUADS(2, 6, 3, 7));
-    r[0] = SHUFFLE(a, c, IN_QUADS(0, 1, 4, 5)), r[1] = SHUFFLE(a, c, IN_QUADS(2, 3, 6, 7));
-    r[2] = SHUFFLE(b, d, IN_QUADS(0, 1, 4, 5)), r[3] = SHUFFLE(b, d, IN_QUADS(2, 3, 6, 7));
+    Vec a = SHUFFLE(Bits, r[0], r[1], IN_QUADS(0, 4, 1, 5)),
+        b = SHUFFLE(Bits, r[0], r[1], IN_QUADS(2, 6, 3, 7));
+    Vec c = SHUFFLE(Bits, r[2], r[3], IN_QUADS(0, 4, 1, 5)),
+        d = SHUFFLE(Bits, r[2], r[3], IN_QUADS(2, 6, 3, 7));
+    r[0] = SHUFFLE(Bits, a, c, IN_QUADS(0, 1, 4, 5)), r[1] = SHUFFLE(Bits, a, c, IN_QUADS(2, 3, 6, 7));
+    r[2] = SHUFFLE(Bits, b, d, IN_QUADS(0, 1, 4, 5)), r[3] = SHUFFLE(Bits, b, d, IN_QUADS(2, 3, 6, 7));
 }
 
 // r[i] = the float `at + i` of each lane.

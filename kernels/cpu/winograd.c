@@ -4,6 +4,7 @@
 #include "relu_pool.h"
 #include "winograd_tiles.h"
 
+#include <float.h>
 #include <limits.h>
 #include <math.h>
 #include <stdbool.h>
@@ -60,8 +61,6 @@ static size_t point_size(size_t floats) {
     return ((floats + LINE - 1) / LINE | 1) * LINE;
 }
 
-static int smaller(int a, int b) { return a < b ? a : b; }
-static int larger(int a, int b) { return a > b ? a : b; }
 
 static Tiling tiling_of(const struct conv2d_shape *s, const unsigned char *pooled) {
     Tiling t = {
@@ -151,26 +150,23 @@ static void find_tiles(const Tiling *t, Side side, int *at) {
     while (n < t->stride) at[n++] = 0;
 }
 
-// Where row h of an image is, among even rows and then odd rows.
-static size_t row_of_halves(Side side, int h) {
-    return (size_t)((h % 2 ? side.h / 2 : 0) + h / 2) * (size_t)side.w;
-}
-
 // Copies channel c of a chunk's images to where their tiles look for them. There are zeros around
-// them already. `mine` has room for an image.
+// them already.
 static void copy_channel(const struct conv2d_shape *s, Side side, Chunk chunk, const float *images,
-                         int c, float *to, float *mine) {
+                         int c, float *to) {
     int rows = smaller(side.h, side.full_h - side.pad_h);
     int cols = smaller(side.w, side.full_w - side.pad_w);
-    size_t size = (size_t)side.h * (size_t)side.w, window = side.pooled ? 4 : 1;
+    size_t size = (size_t)side.h * (size_t)side.w, width = (size_t)side.full_w;
+    to += (size_t)side.pad_h * width + (size_t)side.pad_w;
     for (int image = 0; image < chunk.images; image++, to += full_size(side)) {
         size_t plane = (size_t)(chunk.first + image) * side.channels + c;
-        const float *from = images + plane * size / window;
-        if (side.pooled) unpool(s, from, side.pooled + plane * size / 2, mine);
+        if (side.pooled) {
+            unpool(s, images + plane * size / 4, side.pooled + plane * size / 2, to, width);
+            continue;
+        }
+        const float *from = images + plane * size;
         for (int h = 0; h < rows; h++)
-            copy_floats(to + (size_t)(h + side.pad_h) * side.full_w + side.pad_w,
-                        side.pooled ? mine + row_of_halves(side, h) : from + (size_t)h * side.w,
-                        cols);
+            copy_floats(to + (size_t)h * width, from + (size_t)h * side.w, cols);
     }
 }
 
@@ -181,7 +177,7 @@ static void copy_channel(const struct conv2d_shape *s, Side side, Chunk chunk, c
 // those would open ReLU's gate at random, for one blank pixel in two. Photographs of clothes are
 // mostly blank.
 
-typedef unsigned Bits __attribute__((may_alias));
+typedef unsigned Word __attribute__((may_alias));
 
 // seen[i] becomes 0 where pixel i is 0 (or -0) in all channels. Returns whether there is such a
 // pixel; most images deep in a network have none, which is seen after a few channels.
@@ -189,7 +185,7 @@ static bool has_blank_pixels(const struct conv2d_shape *s, const float *image, u
     int pixels = s->H * s->W, blank = pixels;
     memset(seen, 0, sizeof *seen * (size_t)pixels);
     for (int c = 0; c < s->C && blank > 0; c++, image += pixels) {
-        const Bits *bits = (const Bits *)image;
+        const Word *bits = (const Word *)image;
         blank = 0;
         for (int i = 0; i < pixels; i++) {
             seen[i] |= bits[i] << 1;
@@ -229,13 +225,12 @@ static void erase_blanks(const struct conv2d_shape *s, Side side, int images, co
                          const bool *has_blanks, float *full) {
     for (int image = 0; image < images; image++, keep += full_size(side), full += full_size(side))
         for (int h = 0; h < s->out_h && has_blanks[image]; h++) {
-            Bits *row = (Bits *)(full + h * side.full_w);
+            Word *row = (Word *)(full + h * side.full_w);
             for (int w = 0; w < s->out_w; w++) row[w] &= keep[h * side.full_w + w];
         }
 }
 
-// ---- pixels next to ReLU's gate
-// ------------------------------------------------------------------
+// ---- pixels next to ReLU's gate ----------------------------------------------------------------
 //
 // A bias says that no batch norm follows, so that ReLU will ask of this very number whether it is
 // positive. Where it is so near to 0 that our rounding errors, larger than those of plain sums, may
@@ -255,20 +250,26 @@ static double plain_sum(const struct conv2d_shape *s, const float *X, const floa
     return sum;
 }
 
-// Both for all pixels that tiles gave of an image's channel, a multiple of 16; what lies beyond the
-// image is of the same size.
-static float mean_square(const float *full, size_t n) {
-    Vec sum = {0};
-    float total = 0;
-    for (size_t i = 0; i < n; i += VL) sum += vec_at(full + i) * vec_at(full + i);
-    for (int i = 0; i < VL; i++) total += sum[i];
-    return total / (float)n;
-}
+// Of all pixels that tiles gave of an image's channel, a multiple of 16: their mean square, and the
+// size of the smallest with its bias. (What lies beyond the image is of the same size.)
+typedef struct Sizes {
+    float mean_square, least;
+} Sizes;
 
-static bool any_below(const float *full, size_t n, float bias, float limit) {
-    int small = 0;
-    for (size_t i = 0; i < n; i++) small += fabsf(full[i] + bias) < limit;
-    return small > 0;
+static Sizes sizes_of(const float *full, size_t n, float bias) {
+    Vec squares = {0}, least = (Vec){0} + FLT_MAX;
+    for (size_t i = 0; i < n; i += VL) {
+        Vec x = vec_at(full + i), size = (Vec)((Bits)(x + bias) & INT_MAX);
+        squares += x * x;
+        Bits smaller = size < least;
+        least = (Vec)(((Bits)size & smaller) | ((Bits)least & ~smaller));
+    }
+    for (int half = VL / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; i++) {
+            squares[i] += squares[i + half];
+            least[i] = least[i + half] < least[i] ? least[i + half] : least[i];
+        }
+    return (Sizes){squares[0] / (float)n, least[0]};
 }
 
 // What the tiles gave of channel m of an image. Blank windows are exact already.
@@ -278,8 +279,10 @@ static void mend_small_pixels(const struct conv2d_forward_args *a, Side side, in
     const struct conv2d_shape *s = &a->s;
     const float *X = a->X + (size_t)image * (size_t)(s->C * s->H * s->W);
     const float *W = a->W + (size_t)m * (size_t)(s->C * s->kernel_h * s->kernel_w);
-    float bias = a->b[m], limit = NEAR * sqrtf(mean_square(full, full_size(side)));
-    if (!any_below(full, full_size(side), bias, limit)) return;
+    float bias = a->b[m];
+    Sizes sizes = sizes_of(full, full_size(side), bias);
+    float limit = NEAR * sqrtf(sizes.mean_square);
+    if (!(sizes.least < limit)) return;
     for (int h = 0; h < s->out_h; h++, full += side.full_w)
         for (int w = 0; w < s->out_w; w++)
             if (fabsf(full[w] + bias) < limit && full[w] != 0)
@@ -302,24 +305,22 @@ static void store_row(float *to, const float *from, int count, int covered, floa
 
 // From `full`, what the tiles have given of channel c, to its images.
 static void store_channel(const struct conv2d_shape *s, Side side, Chunk chunk, const float *full,
-                          int c, Output out, float *mine) {
-    size_t size = (size_t)side.h * (size_t)side.w;
+                          int c, Output out) {
+    size_t size = (size_t)side.h * (size_t)side.w, width = (size_t)side.full_w;
     int rows = smaller(side.h, side.full_h - side.pad_h);
     int cols = smaller(side.w, side.full_w - side.pad_w);
     float bias = out.bias ? out.bias[c] : 0;
     for (int image = 0; image < chunk.images; image++, full += full_size(side)) {
         size_t plane = (size_t)(chunk.first + image) * side.channels + c;
-        for (int h = 0; h < side.h; h++) {
-            const float *from = full + (size_t)(h + side.pad_h) * side.full_w + side.pad_w;
-            if (out.pooled)
-                copy_floats(mine + row_of_halves(side, h), from, side.w);
-            else
-                store_row(out.images + plane * size + (size_t)h * side.w, from, side.w,
-                          h < rows ? cols : 0, bias, out.beta);
-        }
-        if (out.pooled)
-            relu_and_pool(s, mine, bias, out.images + plane * size / 4,
+        if (out.pooled) {
+            relu_and_pool(s, full, width, bias, out.images + plane * size / 4,
                           out.pooled + plane * size / 2);
+            continue;
+        }
+        for (int h = 0; h < side.h; h++)
+            store_row(out.images + plane * size + (size_t)h * side.w,
+                      full + (size_t)(h + side.pad_h) * width + side.pad_w, side.w,
+                      h < rows ? cols : 0, bias, out.beta);
     }
 }
 
@@ -386,7 +387,7 @@ static Teams cut_images(Tiling *t, int N, int threads) {
 //
 //     shared | team 0 | team 1 | ... | starts of pieces | starts of tiles
 //     of a team:    U | in | out | keep | member 0 | member 1 | ...
-//     of a member:  the images of some channels | one more image, or tile | some kernels
+//     of a member:  the images of some channels | one more tile | some kernels
 //
 // `keep` says which output pixels of a chunk are not blank, see find_blanks().
 typedef struct Scratch {
@@ -408,13 +409,13 @@ typedef struct Room {
 static Scratch scratch_of(CpuLane *lane, const Tiling *t, Teams teams, Room room) {
     Scratch s = {.of_U = room.team};
     size_t pieces = (size_t)t->points, keep = (size_t)t->chunk * full_size(t->out);
-    size_t image = (size_t)t->in.h * (size_t)t->in.w, out = (size_t)t->out.h * (size_t)t->out.w;
+    size_t image = (size_t)t->in.h * (size_t)t->in.w;
     size_t tile = (size_t)t->piece * (size_t)t->in.full_w + 4; // they are read by fours
     s.full = round_to_vectors((size_t)t->chunk * full_size(t->in) + 4);
     if (s.full < image) s.full = round_to_vectors(image);
     s.of_in = pieces * in_point(t);
     s.of_out = pieces * out_point(t);
-    s.planes = s.full * room.channels + round_to_vectors(out > tile ? out : tile);
+    s.planes = s.full * room.channels + round_to_vectors(tile);
     s.of_member = s.planes + room.member;
     s.of_team = s.of_U + s.of_in + s.of_out + round_to_vectors(keep + (size_t)t->chunk) +
                 s.of_member * (size_t)teams.members;
@@ -505,7 +506,7 @@ static void transform_inputs(const struct conv2d_shape *s, const Tiling *t, cons
     memset(full, 0, sizeof(float) * scratch->full);
 #pragma omp for schedule(static)
     for (int c = 0; c < s->C; c++) {
-        copy_channel(s, t->in, chunk, X, c, full, NULL);
+        copy_channel(s, t->in, chunk, X, c, full);
         tiles_to_points(t, t->in, scratch->in_start, full, scratch->in + (size_t)c * VL,
                         in_point(t));
     }
@@ -519,7 +520,7 @@ static void transform_output_gradients(const struct conv2d_shape *s, const Tilin
 #pragma omp for schedule(static)
     for (int m = 0; m < s->M; m++) {
         float *at = scratch->out + (size_t)m * VL;
-        copy_channel(s, t->out, chunk, dY, m, full, full + scratch->full);
+        copy_channel(s, t->out, chunk, dY, m, full);
         for (size_t tile = 0; tile < t->stride; tile += VL, at += (size_t)s->M * VL) {
             for (int i = 0; i < VL; i++) lane[i] = full + scratch->out_start[tile + (size_t)i];
             output_gradient_to_points(t->piece, lane, (size_t)t->out.full_w, at, out_point(t));
@@ -598,8 +599,7 @@ static void forward(const Pass *pass, const Scratch *scratch, int item) {
         for (int image = 0; image < chunk.images && a->b; image++)
             mend_small_pixels(a, t->out, chunk.first + image, m,
                               full + (size_t)image * full_size(t->out));
-        store_channel(s, t->out, chunk, full, m, (Output){a->Y, a->b, 0, a->pooled},
-                      full + scratch->full);
+        store_channel(s, t->out, chunk, full, m, (Output){a->Y, a->b, 0, a->pooled});
     }
 }
 
@@ -620,7 +620,7 @@ static void backward_input(const Pass *pass, const Scratch *scratch, int item) {
                 lane[i] = tile + i < chunk.tiles ? full + scratch->in_start[tile + i] : nobody;
             input_gradient_from_points(t->piece, at, in_point(t), lane, (size_t)t->in.full_w);
         }
-        store_channel(s, t->in, chunk, full, c, (Output){a->dX, NULL, a->beta, NULL}, NULL);
+        store_channel(s, t->in, chunk, full, c, (Output){a->dX, NULL, a->beta, NULL});
     }
 }
 
@@ -692,8 +692,7 @@ static void channels_to_points(const struct conv2d_shape *s, const Tiling *t,
             int lanes = smaller(VL, side.channels - c), own = smaller(i, lanes - 1);
             plane[i] = full + (size_t)own * scratch->full;
             if (i < lanes)
-                copy_channel(s, side, chunk, images, c + i, full + (size_t)i * scratch->full,
-                             full + VL * scratch->full);
+                copy_channel(s, side, chunk, images, c + i, full + (size_t)i * scratch->full);
         }
         float *at = first + (size_t)c * chunk.tiles;
         for (size_t tile = 0; tile < chunk.tiles; tile++, at += VL) {

@@ -1,0 +1,48 @@
+// phases.c: see phases.h.
+#include "phases.h"
+
+typedef struct conv2d_shape Shape;
+
+Phases phases_of(const Shape *s) {
+    Phases f = {
+        .rows = smaller(s->stride_h, s->kernel_h),
+        .cols = smaller(s->stride_w, s->kernel_w),
+        .h = s->out_h + (s->kernel_h - 1) / s->stride_h,
+        .w = s->out_w + (s->kernel_w - 1) / s->stride_w,
+    };
+    f.channel = (size_t)f.rows * (size_t)f.cols * (size_t)f.h * (size_t)f.w;
+    return f;
+}
+
+int phase_offset(const Shape *s, Phases f, int k) {
+    int q = k % s->kernel_w, p = k / s->kernel_w % s->kernel_h, c = k / s->kernel_w / s->kernel_h;
+    int phase = (p % s->stride_h) * f.cols + q % s->stride_w;
+    return c * (int)f.channel + (phase * f.h + p / s->stride_h) * f.w + q / s->stride_w;
+}
+
+void find_offsets(const Shape *s, Phases f, int channels, int *offset) {
+    int n = channels * s->kernel_h * s->kernel_w;
+    for (int k = 0; k < n; k++) offset[k] = phase_offset(s, f, k);
+}
+
+// Row `row` of an image, or 0 for padding, to a row of phase column b.
+static void fill_row(const Shape *s, Phases f, const float *image, int row, int b, float *to) {
+    int stride = s->stride_w, first = divide_up(larger(s->pad_w - b, 0), stride);
+    int end = smaller(divide_up(larger(s->W + s->pad_w - b, 0), stride), f.w);
+    const float *from = image + (ptrdiff_t)row * s->W - s->pad_w + b;
+    if (row < 0 || row >= s->H || end <= first) first = f.w, end = f.w;
+    for (int x = 0; x < first; x++) to[x] = 0;
+    if (stride == 1)
+        copy_floats(to + first, from + first, end - first);
+    else
+        for (int x = first; x < end; x++) to[x] = from[(ptrdiff_t)x * stride];
+    for (int x = end; x < f.w; x++) to[x] = 0;
+}
+
+void fill_phases(const Shape *s, Phases f, const float *X, int channels, float *to) {
+    for (int c = 0; c < channels; c++, X += s->H * s->W)
+        for (int a = 0; a < f.rows; a++)
+            for (int b = 0; b < f.cols; b++)
+                for (int y = 0; y < f.h; y++, to += f.w)
+                    fill_row(s, f, X, y * s->stride_h + a - s->pad_h, b, to);
+}

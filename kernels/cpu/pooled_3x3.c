@@ -1,0 +1,212 @@
+// pooled_3x3.c: see pooled_3x3.h.
+#include "pooled_3x3.h"
+#include "phases.h"
+
+#include <string.h>
+
+typedef struct conv2d_shape Shape;
+enum { SIDE = 4, TAPS = SIDE * SIDE, K = 3, WEIGHTS = K * K };
+
+bool pooled_3x3_suits(const Shape *s, const unsigned char *pooled) {
+    return pooled && s->C == 1 && s->kernel_h == K && s->kernel_w == K && s->stride_h == 1 &&
+           s->stride_w == 1 && s->N > 0 && s->M > 0 && s->out_h > 0 && s->out_w > 0;
+}
+
+// ---- taps --------------------------------------------------------------------------------------
+
+// The four windows of a pooled pixel are one window of 4x4, two pixels from that of the next one.
+static Shape windows_of(const Shape *s) {
+    Shape wide = *s;
+    wide.kernel_h = wide.kernel_w = SIDE, wide.stride_h = wide.stride_w = 2;
+    wide.out_h = s->out_h / 2, wide.out_w = s->out_w / 2;
+    return wide;
+}
+
+// Pooled pixels of an image, and floats from one tap to the next.
+static size_t num_pooled(const Shape *s) {
+    return (size_t)(s->out_h / 2) * (size_t)(s->out_w / 2);
+}
+static size_t tap_size(const Shape *s) { return round_to_vectors(num_pooled(s)); }
+
+static size_t scratch_for_taps(const Shape *s) {
+    Shape wide = windows_of(s);
+    return TAPS * tap_size(s) + round_to_vectors(phases_of(&wide).channel + 4);
+}
+
+// taps[(u,v)][(i,j)] = the pixel (2i + u, 2j + v) of an image, for all pooled pixels (i,j). Behind
+// the last one there are zeros.
+static void fill_taps(const Shape *s, const float *image, float *taps) {
+    Shape wide = windows_of(s);
+    Phases f = phases_of(&wide);
+    size_t size = tap_size(s);
+    float *phases = taps + TAPS * size;
+    fill_phases(&wide, f, image, 1, phases);
+    for (int tap = 0; tap < TAPS; tap++) {
+        const float *from = phases + phase_offset(&wide, f, tap);
+        float *to = taps + (size_t)tap * size;
+        memset(to + size - VL, 0, sizeof(float) * VL);
+        for (int i = 0; i < wide.out_h; i++)
+            copy_floats(to + i * wide.out_w, from + i * f.w, wide.out_w);
+    }
+}
+
+// ---- bytes of `pooled` -------------------------------------------------------------------------
+
+// Two bytes of each of VL pooled pixels, see kernels.h: a bit for each of its windows.
+static const int window_bit[2][2] = {{1, 1 << 8}, {2, 2 << 8}};
+
+// ---- forward -----------------------------------------------------------------------------------
+
+// The four sums of VL pooled pixels.
+INLINE void add_windows(const float *taps, size_t size, const float *W, Vec y[2][2]) {
+    UNROLL for (int u = 0; u < SIDE; u++) {
+        UNROLL for (int v = 0; v < SIDE; v++) {
+            Vec x = vec_at(taps + (size_t)(u * SIDE + v) * size);
+            UNROLL for (int a = 0; a < 2; a++) {
+                UNROLL for (int b = 0; b < 2; b++) {
+                    int p = u - a, q = v - b;
+                    if (p >= 0 && p < K && q >= 0 && q < K) y[a][b] += W[p * K + q] * x;
+                }
+            }
+        }
+    }
+}
+
+// Their bias, ReLU and mean, and which were positive.
+INLINE Vec relu_and_mean(Vec y[2][2], float bias, Bits *positive) {
+    Bits bits = {0};
+    UNROLL for (int a = 0; a < 2; a++) {
+        UNROLL for (int b = 0; b < 2; b++) {
+            y[a][b] += bias;
+            bits |= (y[a][b] > 0) & window_bit[a][b];
+            y[a][b] = (Vec)((Bits)y[a][b] & ~(y[a][b] < 0)); // this way round, a NaN stays
+        }
+    }
+    *positive = bits;
+    return ((y[0][0] + y[1][0]) + (y[0][1] + y[1][1])) * 0.25f;
+}
+
+static void forward_plane(const Shape *s, const float *taps, const float *W, float bias, float *Y,
+                          unsigned char *pooled) {
+    size_t n = num_pooled(s), size = tap_size(s);
+    for (size_t i = 0; i < n; i += VL) {
+        Vec y[2][2] = {{{0}}};
+        Bits positive;
+        add_windows(taps + i, size, W, y);
+        Vec mean = relu_and_mean(y, bias, &positive);
+        if (i + VL <= n) {
+            vec_to(Y + i, mean);
+            shorts_to(pooled + 2 * i, positive);
+        } else {
+            unsigned char bytes[2 * VL];
+            shorts_to(bytes, positive);
+            memcpy(Y + i, &mean, sizeof(float) * (n - i));
+            memcpy(pooled + 2 * i, bytes, 2 * (n - i));
+        }
+    }
+}
+
+void pooled_3x3_forward(CpuLane *lane, const struct conv2d_forward_args *a) {
+    const Shape *s = &a->s;
+    size_t n = num_pooled(s), of_thread = scratch_for_taps(s);
+    float *scratch = cpu_scratch(lane, sizeof(float) * of_thread * (size_t)lane->threads);
+#pragma omp parallel for num_threads(lane->threads) schedule(static)
+    for (int image = 0; image < s->N; image++) {
+        float *taps = scratch + of_thread * (size_t)omp_get_thread_num();
+        fill_taps(s, a->X + (size_t)image * (size_t)(s->H * s->W), taps);
+        for (int m = 0; m < s->M; m++) {
+            size_t at = ((size_t)image * (size_t)s->M + (size_t)m) * n;
+            forward_plane(s, taps, a->W + m * WEIGHTS, a->b ? a->b[m] : 0, a->Y + at,
+                          a->pooled + 2 * at);
+        }
+    }
+}
+
+// ---- the gradient of the kernels ---------------------------------------------------------------
+
+// What VL pooled pixels add to it: tap times gradient, where the window was positive.
+INLINE void add_products(const float *taps, size_t size, Vec dY, Bits positive, Vec sum[WEIGHTS]) {
+    Vec d[2][2], mean = dY * 0.25f;
+    UNROLL for (int a = 0; a < 2; a++) {
+        UNROLL for (int b = 0; b < 2; b++) d[a][b] =
+            (Vec)((Bits)mean & ((positive & window_bit[a][b]) != 0));
+    }
+    UNROLL for (int u = 0; u < SIDE; u++) {
+        UNROLL for (int v = 0; v < SIDE; v++) {
+            Vec x = vec_at(taps + (size_t)(u * SIDE + v) * size);
+            UNROLL for (int a = 0; a < 2; a++) {
+                UNROLL for (int b = 0; b < 2; b++) {
+                    int p = u - a, q = v - b;
+                    if (p >= 0 && p < K && q >= 0 && q < K) sum[p * K + q] += d[a][b] * x;
+                }
+            }
+        }
+    }
+}
+
+// totals (WEIGHTS,VL) += the gradient of an image's channel: a sum of its own in each lane.
+static void gradient_of_plane(const Shape *s, const float *taps, const float *dY,
+                              const unsigned char *pooled, float *totals) {
+    size_t n = num_pooled(s), size = tap_size(s), i = 0;
+    Vec sum[WEIGHTS] = {{0}};
+    for (; i + VL <= n; i += VL)
+        add_products(taps + i, size, vec_at(dY + i), shorts_at(pooled + 2 * i), sum);
+    if (i < n) {
+        Vec last = {0};
+        unsigned char bytes[2 * VL] = {0};
+        memcpy(&last, dY + i, sizeof(float) * (n - i));
+        memcpy(bytes, pooled + 2 * i, 2 * (n - i));
+        add_products(taps + i, size, last, shorts_at(bytes), sum);
+    }
+    UNROLL for (int k = 0; k < WEIGHTS; k++) vec_to(totals + k * VL,
+                                                    vec_at(totals + k * VL) + sum[k]);
+}
+
+// The same of the images and channels that a thread takes at a time, into their part of dW.
+typedef struct Part {
+    int image, end, m, end_m;
+} Part;
+
+static void gradient_of_part(const struct conv2d_backward_params_args *a, Part part, float *taps,
+                             float *dW) {
+    enum { OF_CHANNEL = WEIGHTS * VL };
+    const Shape *s = &a->s;
+    size_t n = num_pooled(s);
+    float *totals = taps + scratch_for_taps(s);
+    memset(totals, 0, sizeof(float) * OF_CHANNEL * (size_t)(part.end_m - part.m));
+    for (int image = part.image; image < part.end; image++) {
+        fill_taps(s, a->X + (size_t)image * (size_t)(s->H * s->W), taps);
+        for (int m = part.m; m < part.end_m; m++) {
+            size_t at = ((size_t)image * (size_t)s->M + (size_t)m) * n;
+            gradient_of_plane(s, taps, a->dY + at, a->pooled + 2 * at,
+                              totals + OF_CHANNEL * (m - part.m));
+        }
+    }
+    for (int k = part.m * WEIGHTS; k < part.end_m * WEIGHTS; k++, totals += VL) {
+        dW[k] = 0;
+        for (int i = 0; i < VL; i++) dW[k] += totals[i];
+    }
+}
+
+// A sum over images, as a tree (see cpu.h). With fewer groups than threads, several threads share a
+// group: each takes some channels.
+void pooled_3x3_backward_weights(CpuLane *lane, const struct conv2d_backward_params_args *a) {
+    const Shape *s = &a->s;
+    SumTree tree = sum_tree(s->N);
+    int channels = divide_up(s->M, divide_up(lane->threads, tree.groups));
+    size_t weights = (size_t)s->M * WEIGHTS;
+    size_t of_thread = scratch_for_taps(s) + weights * VL;
+    float *sums = cpu_scratch(lane, sizeof(float) * (of_thread * (size_t)lane->threads +
+                                                     weights * (size_t)tree.groups));
+    float *scratch = sums + weights * (size_t)tree.groups;
+#pragma omp parallel for num_threads(lane->threads) schedule(static) collapse(2)
+    for (int group = 0; group < tree.groups; group++)
+        for (int m = 0; m < s->M; m += channels) {
+            Part part = {group * tree.group, smaller((group + 1) * tree.group, s->N), m,
+                         smaller(m + channels, s->M)};
+            gradient_of_part(a, part, scratch + of_thread * (size_t)omp_get_thread_num(),
+                             sums + weights * (size_t)group);
+        }
+    add_halves(sums, weights, tree.groups, weights);
+    for (size_t i = 0; i < weights; i++) a->dW[i] = a->beta != 0 ? a->dW[i] + sums[i] : sums[i];
+}
