@@ -110,7 +110,7 @@ void pooled_3x3_forward(CpuLane *lane, const struct conv2d_forward_args *a) {
     const Shape *s = &a->s;
     size_t n = num_pooled(s), of_thread = scratch_for_taps(s);
     float *scratch = cpu_scratch(lane, sizeof(float) * of_thread * (size_t)lane->threads);
-#pragma omp parallel for num_threads(lane->threads) schedule(static)
+#pragma omp parallel for num_threads(lane->threads) schedule(dynamic)
     for (int image = 0; image < s->N; image++) {
         float *taps = scratch + of_thread * (size_t)omp_get_thread_num();
         fill_taps(s, a->X + (size_t)image * (size_t)(s->H * s->W), taps);
@@ -199,7 +199,7 @@ void pooled_3x3_backward_weights(CpuLane *lane, const struct conv2d_backward_par
     float *sums = cpu_scratch(lane, sizeof(float) * (of_thread * (size_t)lane->threads +
                                                      weights * (size_t)tree.groups));
     float *scratch = sums + weights * (size_t)tree.groups;
-#pragma omp parallel for num_threads(lane->threads) schedule(static) collapse(2)
+#pragma omp parallel for num_threads(lane->threads) schedule(dynamic) collapse(2)
     for (int group = 0; group < tree.groups; group++)
         for (int m = 0; m < s->M; m += channels) {
             Part part = {group * tree.group, smaller((group + 1) * tree.group, s->N), m,
