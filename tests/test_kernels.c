@@ -404,6 +404,7 @@ static const int CONVOLUTIONS[][11] = {
     {2, 8, 9, 9, 16, 3, 3, 2, 2, 1, 1},    // 3x3 and 1x1 that halve it,
     {2, 8, 9, 9, 16, 1, 1, 2, 2, 0, 0},
     {2, 3, 23, 21, 8, 7, 7, 2, 2, 3, 3},   // the 7x7 at its start
+    {17, 1, 28, 28, 20, 3, 3, 1, 1, 0, 0}, // the first layer of the book's LeNet
     {0, 2, 5, 5, 3, 3, 3, 1, 1, 1, 1},     // no images, one, more than parts of a sum
     {1, 2, 5, 5, 3, 3, 3, 1, 1, 1, 1},
     {17, 2, 5, 5, 3, 3, 3, 1, 1, 1, 1},
@@ -471,11 +472,15 @@ static void for_each_conv(Device *device, CheckConv *check_one) {
     for (uint64_t seed = 0; seed < 200; seed++)
         check_random_conv(device, check_one, seed, (int[]){0, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0},
                           (int[]){5, 4, 12, 12, 5, 5, 5, 3, 3, 3, 3});
-    for (int seed = 0; seed < WINOGRADS; seed++) { // on CPUs, Winograd's method
+    for (int seed = 0; seed < WINOGRADS; seed++) {
+        // on CPUs, Winograd's method
         check_random_conv(device, check_one, seed, (int[]){1, 16, 1, 1, 16, 3, 3, 1, 1, 0, 0},
                           (int[]){6, 50, 13, 13, 50, 1, 1, 1, 1, 3, 3});
         check_random_conv(device, check_one, seed, (int[]){1, 4, 1, 1, 4, 5, 5, 1, 1, 0, 0},
                           (int[]){6, 30, 13, 13, 30, 1, 1, 1, 1, 3, 3});
+        // pooled, in registers
+        check_random_conv(device, check_one, seed, (int[]){1, 1, 1, 1, 1, 3, 3, 1, 1, 0, 0},
+                          (int[]){40, 1, 31, 31, 12, 1, 1, 1, 1, 4, 4});
     }
 }
 

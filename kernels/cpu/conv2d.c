@@ -107,8 +107,8 @@ void conv2d_backward_params_naive(const struct conv2d_backward_params_args *a) {
 // images are done.
 //
 // Kernels of 3x3 and 5x5 with stride 1 and many channels go another way, with fewer
-// multiplications: winograd.c; and LeNet's first layer one of its own: pooled_3x3.c. What follows is
-// for all others.
+// multiplications: winograd.c; and LeNet's first layer one of its own: pooled_3x3.c. What follows
+// is for all others.
 
 static size_t out_pixels(const Shape *s) { return (size_t)s->out_h * (size_t)s->out_w; }
 static size_t windows_2x2(const Shape *s) { return out_pixels(s) / 4; }
@@ -357,8 +357,7 @@ CPU_KERNEL(conv2d_backward_input) {
         float *zeros = scratch + (size_t)omp_get_thread_num() * of_thread, *dY = zeros + lead;
         int count = smaller(images, s->N - n);
         memset(zeros, 0, sizeof(float) * lead);
-        for (int i = 0; i < count; i++)
-            fill_gradients(a, g, n + i, dY + (size_t)i * image);
+        for (int i = 0; i < count; i++) fill_gradients(a, g, n + i, dY + (size_t)i * image);
         input_of_images(a, g, W, offset, n, count, dY, zeros + of_dY);
     }
 }

@@ -35,7 +35,6 @@ void gemm_naive(const struct gemm_args *a) {
 // takes which makes no difference to the bits.
 enum { BLOCK_K = 256, BLOCK_M = 128, BLOCK_N = 4096 };
 
-
 // Rows k0..k0+depth and columns n0..n0+cols of op(B).
 typedef struct Panels {
     int k0, depth, n0, cols;

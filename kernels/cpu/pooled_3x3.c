@@ -23,9 +23,7 @@ static Shape windows_of(const Shape *s) {
 }
 
 // Pooled pixels of an image, and floats from one tap to the next.
-static size_t num_pooled(const Shape *s) {
-    return (size_t)(s->out_h / 2) * (size_t)(s->out_w / 2);
-}
+static size_t num_pooled(const Shape *s) { return (size_t)(s->out_h / 2) * (size_t)(s->out_w / 2); }
 static size_t tap_size(const Shape *s) { return round_to_vectors(num_pooled(s)); }
 
 static size_t scratch_for_taps(const Shape *s) {
@@ -158,8 +156,8 @@ static void gradient_of_plane(const Shape *s, const float *taps, const float *dY
         memcpy(bytes, pooled + 2 * i, 2 * (n - i));
         add_products(taps + i, size, last, shorts_at(bytes), sum);
     }
-    UNROLL for (int k = 0; k < WEIGHTS; k++) vec_to(totals + k * VL,
-                                                    vec_at(totals + k * VL) + sum[k]);
+    UNROLL for (int k = 0; k < WEIGHTS; k++)
+        vec_to(totals + k * VL, vec_at(totals + k * VL) + sum[k]);
 }
 
 // The same of the images and channels that a thread takes at a time, into their part of dW.
@@ -196,8 +194,8 @@ void pooled_3x3_backward_weights(CpuLane *lane, const struct conv2d_backward_par
     int channels = divide_up(s->M, divide_up(lane->threads, tree.groups));
     size_t weights = (size_t)s->M * WEIGHTS;
     size_t of_thread = scratch_for_taps(s) + weights * VL;
-    float *sums = cpu_scratch(lane, sizeof(float) * (of_thread * (size_t)lane->threads +
-                                                     weights * (size_t)tree.groups));
+    float *sums = cpu_scratch(
+        lane, sizeof(float) * (of_thread * (size_t)lane->threads + weights * (size_t)tree.groups));
     float *scratch = sums + weights * (size_t)tree.groups;
 #pragma omp parallel for num_threads(lane->threads) schedule(dynamic) collapse(2)
     for (int group = 0; group < tree.groups; group++)

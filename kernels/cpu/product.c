@@ -22,8 +22,8 @@ enum { ROWS = 4, VECTORS = 2 }; // 8 + 2 + 1, and one for what is not added yet:
 // How A lies, and how B: known to the compiler in each copy of what follows.
 typedef enum Layout { A_BY_ROWS, A_BY_COLUMNS, B_BY_OFFSETS } Layout;
 
-// Where a tile of C begins, and what it has beyond its last column. (Read from `p` before anything is
-// stored: the compiler must think that a store changes p.)
+// Where a tile of C begins, and what it has beyond its last column. (Read from `p` before anything
+// is stored: the compiler must think that a store changes p.)
 typedef struct Target {
     float *C;
     size_t row, block;
@@ -67,8 +67,8 @@ INLINE void tile(const Product *p, const float *A, int row, int vector, const in
     // C is needed last, and often far away: it is sent for now.
     Target to = target_of(p, row, vector, N);
     UNROLL for (int r = 0; r < R; r++) {
-        UNROLL for (int n = 0; n < N; n++) __builtin_prefetch(
-            to.C + (size_t)r * to.row + (size_t)n * to.block, 1);
+        UNROLL for (int n = 0; n < N; n++)
+            __builtin_prefetch(to.C + (size_t)r * to.row + (size_t)n * to.block, 1);
     }
     const size_t depth = (size_t)p->depth, a_col = p->a_col;
     const int *offset = p->offset;

@@ -4,8 +4,8 @@
 #include <string.h>
 
 // Small images have rows of 8 pixels, so a vector has no more here, whatever the instruction set.
-// Three steps in it are spelt out, as compilers make numbers one by one of them: bytes to ints, ints
-// to bytes, and half a vector of which each number is there twice.
+// Three steps in it are spelt out, as compilers make numbers one by one of them: bytes to ints,
+// ints to bytes, and half a vector of which each number is there twice.
 #ifdef __AVX2__
 enum { PIXELS = 8 };
 #define OF_EVEN_PLACE 0, 2, 4, 6, 0, 2, 4, 6
@@ -65,8 +65,8 @@ INLINE void pool_some(const float *even, const float *odd, float bias, float *Y,
     ints_to_bytes(pooled, ((a > 0) & 1) | ((b > 0) & 2));
     a = (Row)((Ints)a & ~(a < 0)), b = (Row)((Ints)b & ~(b < 0)); // this way round, a NaN stays
     Row sum = a + b;
-    Row mean = (SHUFFLE(Ints, sum, sum, OF_EVEN_PLACE) + SHUFFLE(Ints, sum, sum, OF_ODD_PLACE)) *
-               0.25f;
+    Row mean =
+        (SHUFFLE(Ints, sum, sum, OF_EVEN_PLACE) + SHUFFLE(Ints, sum, sum, OF_ODD_PLACE)) * 0.25f;
     memcpy(Y, &mean, sizeof mean / 2);
 }
 

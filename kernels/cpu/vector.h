@@ -31,8 +31,8 @@ typedef float Vec __attribute__((vector_size(sizeof(float) * VL), aligned(4), ma
 typedef int Bits __attribute__((vector_size(sizeof(int) * VL)));
 typedef float Quad __attribute__((vector_size(sizeof(float) * 4), aligned(4), may_alias));
 
-// A vector of some numbers of the two vectors x and y: 0 is the first of x. `Ints` is a vector of as
-// many ints.
+// A vector of some numbers of the two vectors x and y: 0 is the first of x. `Ints` is a vector of
+// as many ints.
 #ifdef __clang__
 #define SHUFFLE(Ints, x, y, ...) __builtin_shufflevector(x, y, __VA_ARGS__)
 #else
@@ -145,8 +145,10 @@ INLINE void transpose_quads(Vec r[4]) {
         b = SHUFFLE(Bits, r[0], r[1], IN_QUADS(2, 6, 3, 7));
     Vec c = SHUFFLE(Bits, r[2], r[3], IN_QUADS(0, 4, 1, 5)),
         d = SHUFFLE(Bits, r[2], r[3], IN_QUADS(2, 6, 3, 7));
-    r[0] = SHUFFLE(Bits, a, c, IN_QUADS(0, 1, 4, 5)), r[1] = SHUFFLE(Bits, a, c, IN_QUADS(2, 3, 6, 7));
-    r[2] = SHUFFLE(Bits, b, d, IN_QUADS(0, 1, 4, 5)), r[3] = SHUFFLE(Bits, b, d, IN_QUADS(2, 3, 6, 7));
+    r[0] = SHUFFLE(Bits, a, c, IN_QUADS(0, 1, 4, 5)),
+    r[1] = SHUFFLE(Bits, a, c, IN_QUADS(2, 3, 6, 7));
+    r[2] = SHUFFLE(Bits, b, d, IN_QUADS(0, 1, 4, 5)),
+    r[3] = SHUFFLE(Bits, b, d, IN_QUADS(2, 3, 6, 7));
 }
 
 // r[i] = the float `at + i` of each lane.

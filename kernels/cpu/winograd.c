@@ -2,11 +2,10 @@
 #include "winograd.h"
 #include "product.h"
 #include "relu_pool.h"
+#include "winograd_exact.h"
 #include "winograd_tiles.h"
 
-#include <float.h>
 #include <limits.h>
-#include <math.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -60,7 +59,6 @@ static size_t point_size(size_t floats) {
     enum { LINE = 16 };
     return ((floats + LINE - 1) / LINE | 1) * LINE;
 }
-
 
 static Tiling tiling_of(const struct conv2d_shape *s, const unsigned char *pooled) {
     Tiling t = {
@@ -160,7 +158,8 @@ static void copy_channel(const struct conv2d_shape *s, Side side, Chunk chunk, c
     to += (size_t)side.pad_h * width + (size_t)side.pad_w;
     for (int image = 0; image < chunk.images; image++, to += full_size(side)) {
         size_t plane = (size_t)(chunk.first + image) * side.channels + c;
-        if (side.pooled) { // few bytes here and there: the next channel's, next to them, are sent for
+        if (side.pooled) { // few bytes here and there: the next channel's, next to them, are sent
+                           // for
             __builtin_prefetch(images + (plane + 1) * size / 4);
             __builtin_prefetch(side.pooled + (plane + 1) * size / 2);
             unpool(s, images + plane * size / 4, side.pooled + plane * size / 2, to, width);
@@ -172,124 +171,7 @@ static void copy_channel(const struct conv2d_shape *s, Side side, Chunk chunk, c
     }
 }
 
-// ---- blank windows -----------------------------------------------------------------------------
-//
-// A window whose pixels are all 0 gives exactly the bias. The transforms would leave rounding
-// errors of its neighbours in the tile there; and where the bias is 0, as when training begins,
-// those would open ReLU's gate at random, for one blank pixel in two. Photographs of clothes are
-// mostly blank.
-
-typedef unsigned Word __attribute__((may_alias));
-
-// seen[i] becomes 0 where pixel i is 0 (or -0) in all channels. Returns whether there is such a
-// pixel; most images deep in a network have none, which is seen after a few channels.
-static bool has_blank_pixels(const struct conv2d_shape *s, const float *image, unsigned *seen) {
-    int pixels = s->H * s->W, blank = pixels;
-    memset(seen, 0, sizeof *seen * (size_t)pixels);
-    for (int c = 0; c < s->C && blank > 0; c++, image += pixels) {
-        const Word *bits = (const Word *)image;
-        blank = 0;
-        for (int i = 0; i < pixels; i++) {
-            seen[i] |= bits[i] << 1;
-            blank += seen[i] == 0;
-        }
-    }
-    return blank > 0;
-}
-
-// keep[i * side.full_w + j] = all bits, or none if the window of output pixel (i,j) is blank.
-// Returns whether any is.
-static bool find_blanks(const struct conv2d_shape *s, const float *image, Side side, unsigned *keep,
-                        unsigned *seen) {
-    if (!has_blank_pixels(s, image, seen)) return false;
-    unsigned any_blank = 0;
-    for (int i = 0; i < s->out_h; i++, keep += side.full_w) {
-        memset(keep, 0, sizeof *keep * (size_t)s->out_w);
-        for (int p = 0; p < s->kernel_h; p++) {
-            int h = i + p - s->pad_h;
-            if (h < 0 || h >= s->H) continue;
-            for (int q = 0; q < s->kernel_w; q++) {
-                int first = larger(s->pad_w - q, 0), end = smaller(s->W + s->pad_w - q, s->out_w);
-                const unsigned *from = seen + h * s->W + q - s->pad_w;
-                for (int j = first; j < end; j++) keep[j] |= from[j];
-            }
-        }
-        for (int j = 0; j < s->out_w; j++) {
-            keep[j] = keep[j] ? ~0u : 0;
-            any_blank |= ~keep[j];
-        }
-    }
-    return any_blank != 0;
-}
-
-// What the tiles gave of one channel of a chunk: exactly 0 at blank windows.
-static void erase_blanks(const struct conv2d_shape *s, Side side, int images, const unsigned *keep,
-                         const bool *has_blanks, float *full) {
-    for (int image = 0; image < images; image++, keep += full_size(side), full += full_size(side))
-        for (int h = 0; h < s->out_h && has_blanks[image]; h++) {
-            Word *row = (Word *)(full + h * side.full_w);
-            for (int w = 0; w < s->out_w; w++) row[w] &= keep[h * side.full_w + w];
-        }
-}
-
-// ---- pixels next to ReLU's gate ----------------------------------------------------------------
-//
-// A bias says that no batch norm follows, so that ReLU will ask of this very number whether it is
-// positive. Where it is so near to 0 that our rounding errors, larger than those of plain sums, may
-// answer for it, it is computed once more, as a plain sum.
-
-static double plain_sum(const struct conv2d_shape *s, const float *X, const float *W, int i,
-                        int j) {
-    double sum = 0;
-    for (int c = 0; c < s->C; c++)
-        for (int p = 0; p < s->kernel_h; p++)
-            for (int q = 0; q < s->kernel_w; q++) {
-                int h = i + p - s->pad_h, w = j + q - s->pad_w;
-                if (h >= 0 && h < s->H && w >= 0 && w < s->W)
-                    sum += (double)W[(c * s->kernel_h + p) * s->kernel_w + q] *
-                           X[(c * s->H + h) * s->W + w];
-            }
-    return sum;
-}
-
-// Of all pixels that tiles gave of an image's channel, a multiple of 16: their mean square, and the
-// size of the smallest with its bias. (What lies beyond the image is of the same size.)
-typedef struct Sizes {
-    float mean_square, least;
-} Sizes;
-
-static Sizes sizes_of(const float *full, size_t n, float bias) {
-    Vec squares = {0}, least = (Vec){0} + FLT_MAX;
-    for (size_t i = 0; i < n; i += VL) {
-        Vec x = vec_at(full + i), size = (Vec)((Bits)(x + bias) & INT_MAX);
-        squares += x * x;
-        Bits smaller = size < least;
-        least = (Vec)(((Bits)size & smaller) | ((Bits)least & ~smaller));
-    }
-    for (int half = VL / 2; half > 0; half /= 2)
-        for (int i = 0; i < half; i++) {
-            squares[i] += squares[i + half];
-            least[i] = least[i + half] < least[i] ? least[i + half] : least[i];
-        }
-    return (Sizes){squares[0] / (float)n, least[0]};
-}
-
-// What the tiles gave of channel m of an image. Blank windows are exact already.
-static void mend_small_pixels(const struct conv2d_forward_args *a, Side side, int image, int m,
-                              float *full) {
-    const float NEAR = 1e-4f; // of the usual size; the largest errors are a quarter of that
-    const struct conv2d_shape *s = &a->s;
-    const float *X = a->X + (size_t)image * (size_t)(s->C * s->H * s->W);
-    const float *W = a->W + (size_t)m * (size_t)(s->C * s->kernel_h * s->kernel_w);
-    float bias = a->b[m];
-    Sizes sizes = sizes_of(full, full_size(side), bias);
-    float limit = NEAR * sqrtf(sizes.mean_square);
-    if (!(sizes.least < limit)) return;
-    for (int h = 0; h < s->out_h; h++, full += side.full_w)
-        for (int w = 0; w < s->out_w; w++)
-            if (fabsf(full[w] + bias) < limit && full[w] != 0)
-                full[w] = (float)plain_sum(s, X, W, h, w);
-}
+// ---- results -------------------------------------------------------------------------------
 
 typedef struct Output {
     float *images;
@@ -581,6 +463,18 @@ static void tiles_from_points(const Tiling *t, const Scratch *scratch, size_t ti
     }
 }
 
+// What the tiles gave of channel m: see winograd_exact.h.
+static void make_exact(const struct conv2d_forward_args *a, Side out, Chunk chunk,
+                       const Scratch *scratch, int m, float *full) {
+    const unsigned *keep = scratch->keep;
+    for (int image = 0; image < chunk.images; image++) {
+        if (scratch->has_blanks[image]) erase_blanks(&a->s, (size_t)out.full_w, keep, full);
+        if (a->b)
+            mend_small_pixels(a, chunk.first + image, m, (size_t)out.full_w, full_size(out), full);
+        keep += full_size(out), full += full_size(out);
+    }
+}
+
 static void forward(const Pass *pass, const Scratch *scratch, int item) {
     const struct conv2d_forward_args *a = pass->args;
     const struct conv2d_shape *s = &a->s;
@@ -589,18 +483,16 @@ static void forward(const Pass *pass, const Scratch *scratch, int item) {
     float *full = planes_of_member(scratch), *nobody = full + scratch->full;
 #pragma omp for schedule(static)
     for (int image = 0; image < chunk.images; image++)
-        scratch->has_blanks[image] = find_blanks(
-            s, a->X + (size_t)(chunk.first + image) * (size_t)(s->C * s->H * s->W), t->out,
-            scratch->keep + (size_t)image * full_size(t->out), (unsigned *)full);
+        scratch->has_blanks[image] =
+            find_blanks(s, a->X + (size_t)(chunk.first + image) * (size_t)(s->C * s->H * s->W),
+                        (size_t)t->out.full_w, scratch->keep + (size_t)image * full_size(t->out),
+                        (unsigned *)full);
     transform_inputs(s, t, scratch, chunk, a->X);
     multiply_all(s, pass, scratch, a->W, false);
 #pragma omp for schedule(static)
     for (int m = 0; m < s->M; m++) {
         tiles_from_points(t, scratch, chunk.tiles, m, full, nobody);
-        erase_blanks(s, t->out, chunk.images, scratch->keep, scratch->has_blanks, full);
-        for (int image = 0; image < chunk.images && a->b; image++)
-            mend_small_pixels(a, t->out, chunk.first + image, m,
-                              full + (size_t)image * full_size(t->out));
+        make_exact(a, t->out, chunk, scratch, m, full);
         store_channel(s, t->out, chunk, full, m, (Output){a->Y, a->b, 0, a->pooled});
     }
 }

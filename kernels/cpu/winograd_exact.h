@@ -1,0 +1,34 @@
+// winograd_exact.h: two kinds of pixels in which Winograd's method must not leave its rounding
+// errors, because ReLU comes next, and asks for their sign. `full` is what the tiles gave of an
+// image's channel, in rows that are `width` floats apart, before the bias is added.
+#ifndef KERNELS_CPU_WINOGRAD_EXACT_H
+#define KERNELS_CPU_WINOGRAD_EXACT_H
+
+#include "cpu.h"
+
+// ---- blank windows
+//
+// A window whose pixels are all 0 gives exactly the bias. The transforms would leave rounding
+// errors of its neighbours in the tile there; and where the bias is 0, as when training begins,
+// those would open ReLU's gate at random, for one blank pixel in two. Photographs of clothes are
+// mostly blank.
+
+// image (C,H,W): keep[i * width + j] = all bits, or none if the window of output pixel (i,j) is
+// blank. Returns whether any is. `seen` has room for H W numbers.
+bool find_blanks(const struct conv2d_shape *s, const float *image, size_t width, unsigned *keep,
+                 unsigned *seen);
+// full = 0 at blank windows
+void erase_blanks(const struct conv2d_shape *s, size_t width, const unsigned *keep, float *full);
+
+// ---- pixels next to ReLU's gate
+//
+// A bias says that no batch norm follows, so that ReLU will ask of this very number whether it is
+// positive. Where it is so near to 0 that our rounding errors, larger than those of plain sums, may
+// answer for it, it is computed once more, as a plain sum.
+
+// For channel m of that image, whose blank windows are exact already. `size`: floats in `full`, a
+// multiple of 16.
+void mend_small_pixels(const struct conv2d_forward_args *a, int image, int m, size_t width,
+                       size_t size, float *full);
+
+#endif
