@@ -186,6 +186,7 @@ ISA_FLAGS_v2    := -mcx16 -mpopcnt -msahf -msse4.2
 ISA_FLAGS_v3    := $(ISA_FLAGS_v2) -mavx2 -mbmi -mbmi2 -mf16c -mfma -mlzcnt -mmovbe
 ISA_FLAGS_v4    := $(ISA_FLAGS_v3) -mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl
 CPU_KERNELS     := $(wildcard kernels/cpu/*.c)
+OBJCOPY         ?= objcopy
 
 # A product and the addition of it are one operation where the CPU has one: more exact, twice as fast.
 define INSTRUCTION_SET
@@ -194,8 +195,8 @@ $(BUILD)/obj/kernels/cpu-$1/%.o: kernels/cpu/%.c build/config.mk
 	@mkdir -p $$(@D)
 	$$(call QUIET,CC,$$< ($1))$$(CC) $$(CFLAGS_ALL) -ffp-contract=fast $$(ISA_FLAGS_$1) -DISA=$1 -MMD -MP -c $$< -o $$@
 $(BUILD)/obj/kernels/cpu-$1.o: $(CPU_KERNELS:kernels/cpu/%.c=$(BUILD)/obj/kernels/cpu-$1/%.o)
-	@ld -r -o $$@ $$^
-	@objcopy -w --keep-global-symbol='cpu_kernels_$1' \
+	@$$(LD) -r -o $$@ $$^
+	@$$(OBJCOPY) -w --keep-global-symbol='cpu_kernels_$1' \
 	    $$(if $$(filter $1,$$(firstword $$(ISAS))),--keep-global-symbol='*_naive' --keep-global-symbol=winograd_suits) $$@
 endef
 $(foreach isa,$(ISAS),$(eval $(call INSTRUCTION_SET,$(isa))))

@@ -6,6 +6,8 @@ here=$(dirname "$0")
 starter_sh=$here/../.make/starter.sh
 out=$(mktemp -d) || exit 1
 trap 'rm -rf "$out"' EXIT
+sanitized=
+case $build in *asan) sanitized=yes ;; esac
 tests=0
 verdict() { # STATUS NAME
     tests=$((tests + 1))
@@ -37,7 +39,9 @@ exercise() { # SOURCE
         check "$build/${chapter}_exercise_${title%%_*}" && grep -q '^check passed: ' "$out/log"
         verdict $? "$name: the solution passes"
     fi
-    if ! grep -q '// SOLUTION' "$1"; then
+    if [ -n "$sanitized" ]; then
+        skip "$name: the starter" "with sanitizers that takes long, and is what the solution does"
+    elif ! grep -q '// SOLUTION' "$1"; then
         skip "$name: the starter fails, with status 1 and a message" "no solution marked"
         skip "$name: the starter has a gap, and no solution" "no solution marked"
     else

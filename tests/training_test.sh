@@ -6,6 +6,13 @@ out=$(mktemp -d) || exit 1
 trap 'rm -rf "$out"' EXIT
 least_accuracy=0.60 most_loss=0.80 # measured: 0.71 and 0.66; other machines round differently
 
+case $build in
+*asan) # nothing new for a sanitizer, and minutes
+    echo "1..1
+ok 1 - three epochs # SKIP takes too long with sanitizers"
+    exit 0
+    ;;
+esac
 echo 1..2
 "$build"/04_lenet_multi_gpu --devices 2 --batch-size 64 --train-size 20000 --epochs 3 --out "$out" >"$out/log" 2>&1
 status=$?

@@ -15,7 +15,8 @@ enum { PIXELS = 4 };
 #define OF_EVEN_PLACE 0, 2, 0, 2
 #define OF_ODD_PLACE  1, 3, 1, 3
 #endif
-typedef float Row __attribute__((vector_size(sizeof(float) * PIXELS), aligned(4), may_alias));
+typedef float Row __attribute__((vector_size(sizeof(float) * PIXELS)));
+typedef float RowAnywhere __attribute__((vector_size(sizeof(Row)), aligned(4), may_alias));
 typedef int Ints __attribute__((vector_size(sizeof(int) * PIXELS)));
 
 INLINE Ints ints_of_bytes(const unsigned char *p) {
@@ -61,7 +62,7 @@ INLINE Row each_twice(const float *p) {
 
 INLINE void pool_some(const float *even, const float *odd, float bias, float *Y,
                       unsigned char *pooled) {
-    Row a = *(const Row *)even + bias, b = *(const Row *)odd + bias;
+    Row a = *(const RowAnywhere *)even + bias, b = *(const RowAnywhere *)odd + bias;
     ints_to_bytes(pooled, ((a > 0) & 1) | ((b > 0) & 2));
     a = (Row)((Ints)a & ~(a < 0)), b = (Row)((Ints)b & ~(b < 0)); // this way round, a NaN stays
     Row sum = a + b;
@@ -72,8 +73,8 @@ INLINE void pool_some(const float *even, const float *odd, float bias, float *Y,
 
 INLINE void unpool_some(const float *dY, const unsigned char *pooled, float *even, float *odd) {
     Ints twice = (Ints)(each_twice(dY) * 0.25f), bits = ints_of_bytes(pooled);
-    *(Row *)even = (Row)(twice & ((bits & 1) != 0));
-    *(Row *)odd = (Row)(twice & ((bits & 2) != 0));
+    *(RowAnywhere *)even = (Row)(twice & ((bits & 1) != 0));
+    *(RowAnywhere *)odd = (Row)(twice & ((bits & 2) != 0));
 }
 
 // Two pixels of each row.

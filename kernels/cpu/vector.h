@@ -27,9 +27,12 @@
 #define UNROLL _Pragma("GCC unroll 64")
 #endif
 
-typedef float Vec __attribute__((vector_size(sizeof(float) * VL), aligned(4), may_alias));
+typedef float Vec __attribute__((vector_size(sizeof(float) * VL)));
 typedef int Bits __attribute__((vector_size(sizeof(int) * VL)));
-typedef float Quad __attribute__((vector_size(sizeof(float) * 4), aligned(4), may_alias));
+typedef float Quad __attribute__((vector_size(sizeof(float) * 4)));
+// The same in memory, at any float.
+typedef float VecAnywhere __attribute__((vector_size(sizeof(float) * VL), aligned(4), may_alias));
+typedef float QuadAnywhere __attribute__((vector_size(sizeof(float) * 4), aligned(4), may_alias));
 
 // A vector of some numbers of the two vectors x and y: 0 is the first of x. `Ints` is a vector of
 // as many ints.
@@ -41,8 +44,10 @@ typedef float Quad __attribute__((vector_size(sizeof(float) * 4), aligned(4), ma
 
 INLINE size_t round_to_vectors(size_t n) { return (n + VL - 1) / VL * VL; }
 
-INLINE Vec vec_at(const float *p) { return *(const Vec *)p; }
-INLINE void vec_to(float *p, Vec v) { *(Vec *)p = v; }
+INLINE Vec vec_at(const float *p) { return *(const VecAnywhere *)p; }
+INLINE void vec_to(float *p, Vec v) { *(VecAnywhere *)p = v; }
+INLINE Quad quad_at(const float *p) { return *(const QuadAnywhere *)p; }
+INLINE void quad_to(float *p, Quad q) { *(QuadAnywhere *)p = q; }
 
 // memcpy() for a few numbers, as the rows of small images are: no call, and no search for the
 // fastest way.
@@ -50,11 +55,11 @@ INLINE void copy_floats(float *to, const float *from, int n) {
     int i = 0;
     for (; i + VL <= n; i += VL) vec_to(to + i, vec_at(from + i));
     if (VL > 8 && i + 8 <= n) {
-        *(Quad *)(to + i) = *(const Quad *)(from + i);
-        *(Quad *)(to + i + 4) = *(const Quad *)(from + i + 4);
+        quad_to(to + i, quad_at(from + i));
+        quad_to(to + i + 4, quad_at(from + i + 4));
         i += 8;
     }
-    if (i + 4 <= n) *(Quad *)(to + i) = *(const Quad *)(from + i), i += 4;
+    if (i + 4 <= n) quad_to(to + i, quad_at(from + i)), i += 4;
     if (i + 2 <= n) to[i] = from[i], to[i + 1] = from[i + 1], i += 2;
     if (i < n) to[i] = from[i];
 }
@@ -109,7 +114,7 @@ INLINE Vec vec_of_quads(const float *const lane[]) {
     return (Vec)_mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(lane[0])),
                                      _mm_loadu_ps(lane[4]), 1);
 #else
-    return *(const Vec *)lane[0];
+    return vec_at(lane[0]);
 #endif
 }
 
@@ -166,9 +171,10 @@ INLINE void store_transposed(Vec r[4], float *const lane[VL], size_t at, bool ad
     transpose_quads(r);
     UNROLL for (int q = 0; q < VL / 4; q++) {
         UNROLL for (int i = 0; i < 4; i++) {
-            Quad *to = (Quad *)(lane[4 * q + i] + at), quad = quad_of(r[i], q);
-            if (add) quad += *to;
-            *to = quad;
+            float *to = lane[4 * q + i] + at;
+            Quad quad = quad_of(r[i], q);
+            if (add) quad += quad_at(to);
+            quad_to(to, quad);
         }
     }
 }
