@@ -400,14 +400,15 @@ static int channels_per_slice(const Shape *s) {
     return larger(smaller(larger(divide_up(s->C, MOST_SLICES), LEAST), s->C), 1);
 }
 
-// The sum of the n numbers of a plane. `simd reduction` allows several partial sums side by side;
-// one after the other, each addition would wait for the one before. From plane to plane sums are
-// double, for positive and negative pixels add up to little more than the rounding errors of a
-// float.
+// The sum of the n numbers of a plane, as VL sums side by side. From plane to plane sums are double,
+// for positive and negative pixels add up to little more than the rounding errors of a float.
 static float sum_of(const float *x, size_t n) {
+    Vec sums = {0};
     float total = 0;
-#pragma omp simd reduction(+ : total)
-    for (size_t i = 0; i < n; i++) total += x[i];
+    size_t i = 0;
+    for (; i + VL <= n; i += VL) sums += vec_at(x + i);
+    for (; i < n; i++) total += x[i];
+    for (int lane = 0; lane < VL; lane++) total += sums[lane];
     return total;
 }
 
