@@ -171,7 +171,7 @@ static void copy_channel(const struct conv2d_shape *s, Side side, Chunk chunk, c
     }
 }
 
-// ---- results -------------------------------------------------------------------------------
+// ---- results -----------------------------------------------------------------------------------
 
 typedef struct Output {
     float *images;
