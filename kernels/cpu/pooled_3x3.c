@@ -48,6 +48,20 @@ static void fill_taps(const Shape *s, const float *image, float *taps) {
     }
 }
 
+// The weight that a window has for its pixel (p,q), or -1 if that is outside.
+INLINE int weight_of(int p, int q) { return p >= 0 && p < K && q >= 0 && q < K ? p * K + q : -1; }
+
+// Runs through all products of a pooled pixel: window (a,b) has weight k times tap (u,v), a vector
+// x.
+#define FOR_EACH_PRODUCT(taps, size)                                                               \
+    UNROLL for (int u = 0; u < SIDE; u++)                                                          \
+        UNROLL for (int v = 0; v < SIDE;                                                           \
+                    v++) for (Vec x = vec_at((taps) + (size_t)(u * SIDE + v) * (size)),            \
+                              *once = &x;                                                          \
+                              once; once = NULL) UNROLL for (int a = 0; a < 2; a++)                \
+            UNROLL for (int b = 0; b < 2; b++) for (int k = weight_of(u - a, v - b); k >= 0;       \
+                                                    k = -1)
+
 // ---- bytes of `pooled` -------------------------------------------------------------------------
 
 // Two bytes of each of VL pooled pixels, see kernels.h: a bit for each of its windows.
@@ -57,17 +71,7 @@ static const int window_bit[2][2] = {{1, 1 << 8}, {2, 2 << 8}};
 
 // The four sums of VL pooled pixels.
 INLINE void add_windows(const float *taps, size_t size, const float *W, Vec y[2][2]) {
-    UNROLL for (int u = 0; u < SIDE; u++) {
-        UNROLL for (int v = 0; v < SIDE; v++) {
-            Vec x = vec_at(taps + (size_t)(u * SIDE + v) * size);
-            UNROLL for (int a = 0; a < 2; a++) {
-                UNROLL for (int b = 0; b < 2; b++) {
-                    int p = u - a, q = v - b;
-                    if (p >= 0 && p < K && q >= 0 && q < K) y[a][b] += W[p * K + q] * x;
-                }
-            }
-        }
-    }
+    FOR_EACH_PRODUCT(taps, size) y[a][b] += W[k] * x;
 }
 
 // Their bias, ReLU and mean, and which were positive.
@@ -129,17 +133,7 @@ INLINE void add_products(const float *taps, size_t size, Vec dY, Bits positive, 
         UNROLL for (int b = 0; b < 2; b++) d[a][b] =
             (Vec)((Bits)mean & ((positive & window_bit[a][b]) != 0));
     }
-    UNROLL for (int u = 0; u < SIDE; u++) {
-        UNROLL for (int v = 0; v < SIDE; v++) {
-            Vec x = vec_at(taps + (size_t)(u * SIDE + v) * size);
-            UNROLL for (int a = 0; a < 2; a++) {
-                UNROLL for (int b = 0; b < 2; b++) {
-                    int p = u - a, q = v - b;
-                    if (p >= 0 && p < K && q >= 0 && q < K) sum[p * K + q] += d[a][b] * x;
-                }
-            }
-        }
-    }
+    FOR_EACH_PRODUCT(taps, size) sum[k] += d[a][b] * x;
 }
 
 // totals (WEIGHTS,VL) += the gradient of an image's channel: a sum of its own in each lane.
