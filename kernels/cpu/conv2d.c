@@ -400,8 +400,9 @@ static int channels_per_slice(const Shape *s) {
     return larger(smaller(larger(divide_up(s->C, MOST_SLICES), LEAST), s->C), 1);
 }
 
-// The sum of the n numbers of a plane, as VL sums side by side. From plane to plane sums are double,
-// for positive and negative pixels add up to little more than the rounding errors of a float.
+// The sum of the n numbers of a plane, as VL sums side by side. From plane to plane sums are
+// double, for positive and negative pixels add up to little more than the rounding errors of a
+// float.
 static float sum_of(const float *x, size_t n) {
     Vec sums = {0};
     float total = 0;
@@ -414,14 +415,20 @@ static float sum_of(const float *x, size_t n) {
 
 // The same before pooling: each number went to as many pixels as there are bits in its two bytes.
 static float sum_of_pooled(const float *x, const unsigned char *pooled, size_t n) {
-    typedef unsigned short Pair __attribute__((may_alias, aligned(1)));
-    const Pair *pairs = (const Pair *)pooled;
+    Vec sums = {0};
     float total = 0;
-#pragma omp simd reduction(+ : total)
-    for (size_t i = 0; i < n; i++) {
-        int bits = (pairs[i] & 0x101) + (pairs[i] >> 1 & 0x101);
-        total += x[i] * (float)((bits & 0xff) + (bits >> 8));
+    size_t i = 0;
+    for (; i + VL <= n; i += VL) {
+        Bits bits = shorts_at(pooled + 2 * i), ones = (bits & 0x101) + (bits >> 1 & 0x101);
+        sums += vec_at(x + i) * __builtin_convertvector((ones & 0xff) + (ones >> 8), Vec);
     }
+    for (; i < n; i++) {
+        int ones = 0;
+        for (int byte = 0; byte < 2; byte++)
+            ones += (pooled[2 * i + byte] & 1) + (pooled[2 * i + byte] >> 1 & 1);
+        total += x[i] * (float)ones;
+    }
+    for (int lane = 0; lane < VL; lane++) total += sums[lane];
     return total * 0.25f;
 }
 

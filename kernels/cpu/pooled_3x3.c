@@ -51,16 +51,16 @@ static void fill_taps(const Shape *s, const float *image, float *taps) {
 // The weight that a window has for its pixel (p,q), or -1 if that is outside.
 INLINE int weight_of(int p, int q) { return p >= 0 && p < K && q >= 0 && q < K ? p * K + q : -1; }
 
-// Runs through all products of a pooled pixel: window (a,b) has weight k times tap (u,v), a vector
-// x.
+// Runs through all products of a pooled pixel: window (a,b) has weight k times tap x, a vector.
+// clang-format off
 #define FOR_EACH_PRODUCT(taps, size)                                                               \
     UNROLL for (int u = 0; u < SIDE; u++)                                                          \
-        UNROLL for (int v = 0; v < SIDE;                                                           \
-                    v++) for (Vec x = vec_at((taps) + (size_t)(u * SIDE + v) * (size)),            \
-                              *once = &x;                                                          \
-                              once; once = NULL) UNROLL for (int a = 0; a < 2; a++)                \
-            UNROLL for (int b = 0; b < 2; b++) for (int k = weight_of(u - a, v - b); k >= 0;       \
-                                                    k = -1)
+        UNROLL for (int v = 0; v < SIDE; v++)                                                      \
+            for (Vec x = vec_at((taps) + (size_t)(u * SIDE + v) * (size)), *once = &x; once; once = NULL) \
+                UNROLL for (int a = 0; a < 2; a++)                                                 \
+                    UNROLL for (int b = 0; b < 2; b++)                                             \
+                        for (int k = weight_of(u - a, v - b); k >= 0; k = -1)
+// clang-format on
 
 // ---- bytes of `pooled` -------------------------------------------------------------------------
 
