@@ -80,5 +80,6 @@ SumTree sum_tree(int rows);
 // parts[0] = the sum of `num` parts, halves to halves; each is n floats, `stride` floats apart. The
 // others are overwritten.
 void add_halves(float *parts, size_t stride, int num, size_t n);
+void add_to(float *restrict y, const float *restrict x, size_t n); // y += x
 
 #endif

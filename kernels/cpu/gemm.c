@@ -125,26 +125,46 @@ static void multiply(const struct gemm_args *a, Panels b, int block, bool overwr
     }
 }
 
-// The same with the sum over k as a tree (see cpu.h), whose groups' sums are put side by side.
+// The same with the sum over k as a tree (see cpu.h). Its halves are added while they are in the
+// cache, so there are never more of them than the tree has levels.
 enum { TREE_ROWS = 32 };
+
+static int levels_of(SumTree tree) {
+    int levels = 1;
+    while (1 << levels < tree.groups) levels++;
+    return levels;
+}
+
+// sums = the sum of `num` groups' products from `first` on, halves to halves; other halves come
+// behind it. `all` is the product of all groups.
+static void multiply_groups(const Product *all, SumTree tree, int first, int num, float *sums) {
+    if (num <= 2) {
+        for (int group = first; group < first + num; group++) {
+            Product p = *all;
+            int k = group * tree.group;
+            p.A += (size_t)k * p.a_col, p.B += (size_t)k * VL, p.C = sums;
+            p.depth = smaller(tree.group, p.depth - k), p.add = group > first;
+            product(&p);
+        }
+        return;
+    }
+    int half = num / 2;
+    size_t n = (size_t)all->rows * all->c_row;
+    multiply_groups(all, tree, first, half, sums);
+    multiply_groups(all, tree, first + half, num - half, sums + n);
+    add_to(sums, sums + n, n);
+}
+
 static void multiply_tree(const struct gemm_args *a, Panels b, SumTree tree, const float *B,
                           float *A, float *sums) {
-    size_t width = (size_t)b.cols, part = TREE_ROWS * width;
+    size_t width = (size_t)b.cols;
 #pragma omp for schedule(static)
     for (int m0 = 0; m0 < a->M; m0 += TREE_ROWS) {
         int rows = smaller(TREE_ROWS, a->M - m0);
         pack_A(a, m0, rows, b, A);
         Product p = block_product(a, A, rows, B, b);
         p.c_row = width;
-        for (int group = 0; group < tree.groups; group++) {
-            int k = group * tree.group;
-            p.A = A + (size_t)k * (size_t)rows;
-            p.B = B + (size_t)k * VL;
-            p.C = sums + (size_t)group * part;
-            p.depth = smaller(tree.group, b.depth - k);
-            product(&p);
-        }
-        add_halves(sums, part, tree.groups, (size_t)rows * width);
+        multiply_groups(&p, tree, 0, tree.groups, sums);
         for (int row = 0; row < rows; row++) {
             float *c = a->C + (size_t)(m0 + row) * (size_t)a->N + (size_t)b.n0;
             const float *sum = sums + (size_t)row * width;
@@ -174,7 +194,7 @@ CPU_KERNEL(gemm) {
     int block = as_tree ? TREE_ROWS : rows_of_block(a, threads);
     size_t of_B = round_to_vectors((size_t)cols) * (size_t)depth;
     size_t of_A = round_to_vectors((size_t)block * (size_t)depth);
-    size_t of_sums = as_tree ? (size_t)tree.groups * TREE_ROWS * round_to_vectors((size_t)cols) : 0;
+    size_t of_sums = as_tree ? (size_t)levels_of(tree) * TREE_ROWS * (size_t)cols : 0;
     size_t of_thread = of_A + of_sums;
     float *B = cpu_scratch(lane, sizeof(float) * (of_B + of_thread * (size_t)threads));
 #pragma omp parallel num_threads(threads)

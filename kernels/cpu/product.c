@@ -36,6 +36,16 @@ INLINE Target target_of(const Product *p, int row, int vector, const int N) {
     return (Target){C, p->c_row, p->c_block, vector + N == p->vectors ? p->last : 0, p->add};
 }
 
+// C is needed last, and often far away: it is sent for at the start. But a short sum has no time to
+// wait for it, and it costs as much as a few products.
+enum { FAR = 128 };
+INLINE void send_for(Target to, const int R, const int N) {
+    UNROLL for (int r = 0; r < R; r++) {
+        UNROLL for (int n = 0; n < N; n++)
+            __builtin_prefetch(to.C + (size_t)r * to.row + (size_t)n * to.block, 1);
+    }
+}
+
 INLINE void store_some(float *c, Vec sum, int count, bool add) {
     float some[VL];
     vec_to(some, sum);
@@ -64,13 +74,9 @@ INLINE void tile(const Product *p, const float *A, int row, int vector, const in
     UNROLL for (int r = 0; r < R; r++) a[r] = A + (size_t)r * p->a_row;
     UNROLL for (int n = 0; n < N; n++) b[n] = p->B + (size_t)(vector + n) * p->b_block;
     UNROLL for (int r = 0; r < R; r++) { UNROLL for (int n = 0; n < N; n++) sum[r][n] = (Vec){0}; }
-    // C is needed last, and often far away: it is sent for now.
-    Target to = target_of(p, row, vector, N);
-    UNROLL for (int r = 0; r < R; r++) {
-        UNROLL for (int n = 0; n < N; n++)
-            __builtin_prefetch(to.C + (size_t)r * to.row + (size_t)n * to.block, 1);
-    }
     const size_t depth = (size_t)p->depth, a_col = p->a_col;
+    Target to = target_of(p, row, vector, N);
+    if (depth >= FAR) send_for(to, R, N);
     const int *offset = p->offset;
     for (size_t k = 0; k < depth; k++) {
         ptrdiff_t at = layout == B_BY_OFFSETS ? offset[k] : (ptrdiff_t)k * VL;
@@ -110,13 +116,20 @@ INLINE void all_columns(const Product *p, const Layout layout) {
     if (left == 1) columns(p, vector, 1, layout);
 }
 
+// Each layout in a function of its own: in one for all, gcc reads pointers of the inmost loop from
+// memory, and a fifth of the speed is lost.
+#define ALONE static __attribute__((noinline))
+ALONE void by_rows(const Product *p) { all_columns(p, A_BY_ROWS); }
+ALONE void by_columns(const Product *p) { all_columns(p, A_BY_COLUMNS); }
+ALONE void by_offsets(const Product *p) { all_columns(p, B_BY_OFFSETS); }
+
 static void multiply(const Product *p) {
     if (p->offset)
-        all_columns(p, B_BY_OFFSETS);
+        by_offsets(p);
     else if (p->a_col == 1 && !p->a_block)
-        all_columns(p, A_BY_ROWS);
+        by_rows(p);
     else
-        all_columns(p, A_BY_COLUMNS);
+        by_columns(p);
 }
 
 // A long sum is made of shorter ones: so what is read of B for a tile stays in the core's first
