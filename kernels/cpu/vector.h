@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -176,6 +177,35 @@ INLINE void store_transposed(Vec r[4], float *const lane[VL], size_t at, bool ad
             if (add) quad += quad_at(to);
             quad_to(to, quad);
         }
+    }
+}
+
+// The same with two: r[i] = the float i of each lane, and back.
+typedef double Pairs __attribute__((vector_size(sizeof(Vec)))); // each "double" is two floats
+
+INLINE Vec vec_of_pairs(const float *const lane[]) { // of lanes 0 and 1, 4 and 5, ...
+    Pairs pairs;
+    UNROLL for (int i = 0; i < VL / 2; i++) {
+        double pair;
+        memcpy(&pair, lane[i / 2 * 4 + i % 2], sizeof pair);
+        pairs[i] = pair;
+    }
+    return (Vec)pairs;
+}
+
+INLINE void load_pairs(const float *const lane[VL], Vec r[2]) {
+    Vec a = vec_of_pairs(lane), b = vec_of_pairs(lane + 2);
+    r[0] = SHUFFLE(Bits, a, b, IN_QUADS(0, 2, 4, 6));
+    r[1] = SHUFFLE(Bits, a, b, IN_QUADS(1, 3, 5, 7));
+}
+
+INLINE void store_pairs(const Vec r[2], float *const lane[VL]) {
+    Pairs a = (Pairs)SHUFFLE(Bits, r[0], r[1], IN_QUADS(0, 4, 1, 5));
+    Pairs b = (Pairs)SHUFFLE(Bits, r[0], r[1], IN_QUADS(2, 6, 3, 7));
+    UNROLL for (int i = 0; i < VL / 2; i++) {
+        double first = a[i], second = b[i];
+        memcpy(lane[i / 2 * 4 + i % 2], &first, sizeof first);
+        memcpy(lane[i / 2 * 4 + i % 2 + 2], &second, sizeof second);
     }
 }
 

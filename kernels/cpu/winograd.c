@@ -40,6 +40,9 @@ typedef struct Side {
     int pad_h, pad_w;            // rows of zeros above an image, columns to its left
     const unsigned char *pooled; // or NULL: the images in memory are pooled ones
     int full_h, full_w;          // what the tiles cover
+    // Whether tiles can be read, or written, where the images are: they cover them and no more.
+    bool in_place;
+    size_t width; // from a row to the next, where tiles are read or written
 } Side;
 
 // A chunk of images, at least one, is worked on at a time, so that its transforms stay in the
@@ -62,8 +65,8 @@ static size_t point_size(size_t floats) {
 
 static Tiling tiling_of(const struct conv2d_shape *s, const unsigned char *pooled) {
     Tiling t = {
-        .in = {s->C, s->H, s->W, s->pad_h, s->pad_w, NULL, 0, 0},
-        .out = {s->M, s->out_h, s->out_w, 0, 0, pooled, 0, 0},
+        .in = {s->C, s->H, s->W, s->pad_h, s->pad_w, NULL, 0, 0, false, 0},
+        .out = {s->M, s->out_h, s->out_w, 0, 0, pooled, 0, 0, false, 0},
         .piece = piece_of(s),
         .rows = (s->out_h + TILE - 1) / TILE,
         .cols = (s->out_w + TILE - 1) / TILE,
@@ -71,6 +74,11 @@ static Tiling tiling_of(const struct conv2d_shape *s, const unsigned char *poole
     t.points = t.piece * t.piece;
     t.out.full_h = t.rows * TILE, t.out.full_w = t.cols * TILE;
     t.in.full_h = t.out.full_h + t.piece - TILE, t.in.full_w = t.out.full_w + t.piece - TILE;
+    t.in.in_place = t.piece == 8 && s->pad_h == 0 && s->pad_w == 0 && t.in.full_h <= s->H &&
+                    t.in.full_w <= s->W;
+    t.in.width = (size_t)(t.in.in_place ? s->W : t.in.full_w);
+    t.out.in_place = pooled && t.out.full_h == s->out_h && t.out.full_w == s->out_w;
+    t.out.width = (size_t)t.out.full_w;
     return t;
 }
 
@@ -78,8 +86,6 @@ static void set_chunk(Tiling *t, int images) {
     t->chunk = images;
     t->stride = round_to_vectors((size_t)t->rows * (size_t)t->cols * (size_t)images);
 }
-
-enum { MOST_KERNEL = 5 * 5 };
 
 // ---- kernels -----------------------------------------------------------------------------------
 
@@ -145,6 +151,19 @@ static void find_tiles(const Tiling *t, Side side, int *at) {
         for (int row = 0; row < t->rows; row++)
             for (int col = 0; col < t->cols; col++)
                 at[n++] = (image * side.full_h + row * TILE) * side.full_w + col * TILE;
+    while (n < t->stride) at[n++] = 0;
+}
+
+// The same among the images as they are: after the first of this channel come its other channels. A
+// tile of pooled images is half as high and wide.
+static void find_tiles_in_place(const Tiling *t, Side side, int *at) {
+    int half = side.pooled ? 2 : 1, width = side.w / half, step = TILE / half;
+    int size = side.channels * width * (side.h / half);
+    size_t n = 0;
+    for (int image = 0; image < t->chunk; image++)
+        for (int row = 0; row < t->rows; row++)
+            for (int col = 0; col < t->cols; col++)
+                at[n++] = image * size + row * step * width + col * step;
     while (n < t->stride) at[n++] = 0;
 }
 
@@ -267,11 +286,16 @@ static Teams cut_images(Tiling *t, int N, int threads) {
                  : (Teams){1, threads, .own = true};
 }
 
+// Channels that are worked on tile by tile: in memory they are neighbours, as images and at the
+// points. Copies of many would fill the core's first cache.
+enum { MOST_AT_ONCE = 16, COPIES_AT_ONCE = 2 };
+static int channels_at_once(Side side) { return side.in_place ? MOST_AT_ONCE : COPIES_AT_ONCE; }
+
 // The scratch memory of a pass, in floats:
 //
-//     shared | team 0 | team 1 | ... | starts of pieces | starts of tiles
+//     shared | team 0 | team 1 | ... | starts of pieces, of tiles, of pooled tiles
 //     of a team:    U | in | out | keep | member 0 | member 1 | ...
-//     of a member:  the images of some channels | one more tile | some kernels
+//     of a member:  the images of some channels | one more tile | sizes of tiles | some kernels
 //
 // `keep` says which output pixels of a chunk are not blank, see find_blanks().
 typedef struct Scratch {
@@ -279,9 +303,10 @@ typedef struct Scratch {
     float *U, *in, *out;       // at their points: kernels, pieces of the input, tiles of the output
     float *members;            // the first one's
     int *in_start, *out_start; // where pieces and tiles start in the images of a channel
+    int *pooled_start;         // the same of tiles in place
     unsigned *keep;            // of each image of a chunk: bits to keep, for each of its pixels
     bool *has_blanks;          // of each image of a chunk
-    size_t of_U, of_in, of_out, of_team, of_member, full, planes; // floats
+    size_t of_U, of_in, of_out, of_team, of_member, full, sizes, planes; // floats
 } Scratch;
 
 // How many floats are to be in `shared`, in the U of each team, and in the kernels of each member;
@@ -294,22 +319,25 @@ static Scratch scratch_of(CpuLane *lane, const Tiling *t, Teams teams, Room room
     Scratch s = {.of_U = room.team};
     size_t pieces = (size_t)t->points, keep = (size_t)t->chunk * full_size(t->out);
     size_t image = (size_t)t->in.h * (size_t)t->in.w;
-    size_t tile = (size_t)t->piece * (size_t)t->in.full_w + 4; // they are read by fours
+    size_t tile = (size_t)t->piece * t->in.width + 4; // they are read by fours
     s.full = round_to_vectors((size_t)t->chunk * full_size(t->in) + 4);
     if (s.full < image) s.full = round_to_vectors(image);
     s.of_in = pieces * in_point(t);
     s.of_out = pieces * out_point(t);
-    s.planes = s.full * room.channels + round_to_vectors(tile);
+    s.sizes = s.full * room.channels + round_to_vectors(tile);
+    s.planes = s.sizes + 2 * t->stride * MOST_AT_ONCE;
     s.of_member = s.planes + room.member;
     s.of_team = s.of_U + s.of_in + s.of_out + round_to_vectors(keep + (size_t)t->chunk) +
                 s.of_member * (size_t)teams.members;
-    size_t floats = room.shared + s.of_team * (size_t)teams.teams + 2 * t->stride;
+    size_t floats = room.shared + s.of_team * (size_t)teams.teams + 3 * t->stride;
     s.shared = cpu_scratch(lane, sizeof(float) * floats);
     s.U = s.shared + room.shared;
     s.in_start = (int *)(s.U + s.of_team * (size_t)teams.teams);
     s.out_start = s.in_start + t->stride;
-    find_tiles(t, t->in, s.in_start);
+    s.pooled_start = s.out_start + t->stride;
+    (t->in.in_place ? find_tiles_in_place : find_tiles)(t, t->in, s.in_start);
     find_tiles(t, t->out, s.out_start);
+    if (t->out.in_place) find_tiles_in_place(t, t->out, s.pooled_start);
     return s;
 }
 
@@ -326,6 +354,8 @@ static Scratch scratch_of_team(const Scratch *first, const Tiling *t, int team) 
 static float *planes_of_member(const Scratch *s) {
     return s->members + s->of_member * (size_t)omp_get_thread_num();
 }
+
+static float *sizes_of_member(const Scratch *s) { return planes_of_member(s) + s->sizes; }
 
 static float *kernels_of_member(const Scratch *s) { return planes_of_member(s) + s->planes; }
 
@@ -373,42 +403,85 @@ bool winograd_suits(const struct conv2d_shape *s) {
            s->M <= most && s->N > 0 && s->out_h > 0 && s->out_w > 0;
 }
 
-// The tiles of a channel, to the points. The images of the channel are there, `at` is its first
-// vector at the first point, and the next one is `channels` vectors further.
-static void tiles_to_points(const Tiling *t, Side side, const int *start, const float *full,
-                            float *at, size_t point) {
-    const float *lane[VL];
-    for (size_t tile = 0; tile < t->stride; tile += VL, at += (size_t)side.channels * VL) {
-        for (int i = 0; i < VL; i++) lane[i] = full + start[tile + (size_t)i];
-        input_to_points(t->piece, lane, (size_t)side.full_w, at, point);
-    }
+// Channel c of a chunk's images, where tiles can be read: there, or copied to `full`.
+static const float *planes_to_read(const struct conv2d_shape *s, Side side, Chunk chunk,
+                                   const float *images, int c, float *full) {
+    size_t size = (size_t)side.h * (size_t)side.w;
+    if (side.in_place) return images + ((size_t)chunk.first * side.channels + c) * size;
+    copy_channel(s, side, chunk, images, c, full);
+    return full;
+}
+
+// Zeros for the copies: nothing around the images, or behind the last one, is written later.
+static float *zeros_for_copies(const Scratch *scratch, Side side, int copies) {
+    float *full = planes_of_member(scratch);
+    if (!side.in_place) memset(full, 0, sizeof(float) * scratch->full * (size_t)copies);
+    return full;
 }
 
 static void transform_inputs(const struct conv2d_shape *s, const Tiling *t, const Scratch *scratch,
                              Chunk chunk, const float *X) {
-    float *full = planes_of_member(scratch);
-    memset(full, 0, sizeof(float) * scratch->full);
+    const float *planes[MOST_AT_ONCE], *lane[VL];
+    int some = channels_at_once(t->in);
+    float *full = zeros_for_copies(scratch, t->in, some);
 #pragma omp for schedule(static)
-    for (int c = 0; c < s->C; c++) {
-        copy_channel(s, t->in, chunk, X, c, full);
-        tiles_to_points(t, t->in, scratch->in_start, full, scratch->in + (size_t)c * VL,
-                        in_point(t));
+    for (int first = 0; first < s->C; first += some) {
+        int end = smaller(first + some, s->C);
+        for (int c = first; c < end; c++)
+            planes[c - first] = planes_to_read(s, t->in, chunk, X, c,
+                                               full + (size_t)(c - first) * scratch->full);
+        for (size_t tile = 0; tile < t->stride; tile += VL)
+            for (int c = first; c < end; c++) {
+                float *at = scratch->in + tile * (size_t)s->C + (size_t)c * VL;
+                for (size_t i = 0; i < VL; i++)
+                    lane[i] = planes[c - first] +
+                              (tile + i < chunk.tiles ? scratch->in_start[tile + i] : 0);
+                input_to_points(t->piece, lane, t->in.width, at, in_point(t));
+            }
     }
+}
+
+// Where a tile of channel m of pooled images is, in place.
+static size_t pooled_at(const Side *out, const Scratch *scratch, Chunk chunk, int m, size_t tile) {
+    size_t size = (size_t)(out->h / 2) * (size_t)(out->w / 2);
+    return ((size_t)chunk.first * (size_t)out->channels + (size_t)m) * size +
+           (size_t)scratch->pooled_start[tile];
+}
+
+// VL tiles of pooled images: dY and gates are read from there.
+static void set_lane(PooledTiles *tiles, int i, const float *Y, const unsigned char *gates,
+                     size_t at) {
+    tiles->Y[i] = (float *)Y + at, tiles->gates[i] = (unsigned char *)gates + 2 * at;
 }
 
 static void transform_output_gradients(const struct conv2d_shape *s, const Tiling *t,
                                        const Scratch *scratch, Chunk chunk, const float *dY) {
     const float *lane[VL];
-    float *full = planes_of_member(scratch);
-    memset(full, 0, sizeof(float) * scratch->full);
+    PooledTiles pooled = {.width = (size_t)s->out_w / 2};
+    int some = channels_at_once(t->out);
+    float *full = zeros_for_copies(scratch, t->out, some);
 #pragma omp for schedule(static)
-    for (int m = 0; m < s->M; m++) {
-        float *at = scratch->out + (size_t)m * VL;
-        copy_channel(s, t->out, chunk, dY, m, full);
-        for (size_t tile = 0; tile < t->stride; tile += VL, at += (size_t)s->M * VL) {
-            for (int i = 0; i < VL; i++) lane[i] = full + scratch->out_start[tile + (size_t)i];
-            output_gradient_to_points(t->piece, lane, (size_t)t->out.full_w, at, out_point(t));
-        }
+    for (int first = 0; first < s->M; first += some) {
+        int end = smaller(first + some, s->M);
+        for (int m = first; m < end && !t->out.in_place; m++)
+            copy_channel(s, t->out, chunk, dY, m, full + (size_t)(m - first) * scratch->full);
+        for (size_t tile = 0; tile < t->stride; tile += VL)
+            for (int m = first; m < end; m++) {
+                float *at = scratch->out + tile * (size_t)s->M + (size_t)m * VL;
+                for (size_t i = 0; i < VL; i++) {
+                    size_t own = tile + i < chunk.tiles ? tile + i : 0;
+                    if (t->out.in_place)
+                        set_lane(&pooled, (int)i, dY, t->out.pooled,
+                                 pooled_at(&t->out, scratch, chunk, m, own));
+                    else
+                        lane[i] = full + (size_t)(m - first) * scratch->full +
+                                  scratch->out_start[own];
+                }
+                if (t->out.in_place)
+                    pooled_gradient_to_points(t->piece, &pooled, at, out_point(t));
+                else
+                    output_gradient_to_points(t->piece, lane, t->out.width, at, out_point(t));
+            }
     }
 }
 
@@ -450,29 +523,69 @@ static void multiply_all(const struct conv2d_shape *s, const Pass *pass, const S
     }
 }
 
-// From the points to the pixels of channel m: those of all tiles. Lanes without a tile write into
-// `nobody`.
-static void tiles_from_points(const Tiling *t, const Scratch *scratch, size_t tiles, int m,
-                              float *full, float *nobody) {
+// From the points to the pixels of channel m: those of some images' tiles. Lanes without such a tile
+// write into `nobody`.
+static void tiles_from_points(const Tiling *t, const Scratch *scratch, size_t first, size_t end,
+                              int m, float *full, float *nobody) {
     float *lane[VL];
-    const float *at = scratch->out + (size_t)m * VL;
-    for (size_t tile = 0; tile < tiles; tile += VL, at += (size_t)t->out.channels * VL) {
-        for (size_t i = 0; i < VL; i++)
-            lane[i] = tile + i < tiles ? full + scratch->out_start[tile + i] : nobody;
-        output_from_points(t->piece, at, out_point(t), lane, (size_t)t->out.full_w);
+    for (size_t tile = first / VL * VL; tile < end; tile += VL) {
+        const float *at = scratch->out + (tile / VL * (size_t)t->out.channels * VL) + (size_t)m * VL;
+        for (size_t i = tile; i < tile + VL; i++)
+            lane[i - tile] = first <= i && i < end ? full + scratch->out_start[i] : nobody;
+        output_from_points(t->piece, at, out_point(t), lane, t->out.width);
     }
 }
 
-// What the tiles gave of channel m: see winograd_exact.h.
-static void make_exact(const struct conv2d_forward_args *a, Side out, Chunk chunk,
-                       const Scratch *scratch, int m, float *full) {
-    const unsigned *keep = scratch->keep;
-    for (int image = 0; image < chunk.images; image++) {
-        if (scratch->has_blanks[image]) erase_blanks(&a->s, (size_t)out.full_w, keep, full);
-        if (a->b)
-            mend_small_pixels(a, chunk.first + image, m, (size_t)out.full_w, full_size(out), full);
-        keep += full_size(out), full += full_size(out);
+// Channel m of `images` images of a chunk, from the one of that number on: from the points to Y.
+static void images_from_points(const Pass *pass, const Scratch *scratch, Chunk chunk, int image,
+                               int images, int m) {
+    const struct conv2d_forward_args *a = pass->args;
+    const Tiling *t = &pass->t;
+    size_t size = full_size(t->out), tiles = (size_t)t->rows * (size_t)t->cols;
+    float *planes = planes_of_member(scratch), *full = planes + (size_t)image * size;
+    const unsigned *keep = scratch->keep + (size_t)image * size;
+    tiles_from_points(t, scratch, (size_t)image * tiles, (size_t)(image + images) * tiles, m,
+                      planes, planes + scratch->full);
+    for (int i = 0; i < images; i++, full += size, keep += size) { // see winograd_exact.h
+        if (scratch->has_blanks[image + i]) erase_blanks(&a->s, t->out.width, keep, full);
+        if (a->b) mend_small_pixels(a, chunk.first + image + i, m, t->out.width, size, full);
     }
+    Chunk some = {chunk.first + image, images, (size_t)images * tiles};
+    store_channel(&a->s, t->out, some, planes + (size_t)image * size, m,
+                  (Output){a->Y, a->b, 0, a->pooled});
+}
+
+// The same of all images, through ReLU and pooling without another look at memory. Only those go
+// the long way in which something must be exact.
+static void pooled_channels_from_points(const Pass *pass, const Scratch *scratch, Chunk chunk,
+                                        int first, int end) {
+    const struct conv2d_forward_args *a = pass->args;
+    const Tiling *t = &pass->t;
+    int tiles = t->rows * t->cols;
+    float *nobody = planes_of_member(scratch) + scratch->full, *squares = sizes_of_member(scratch);
+    float *least = squares + t->stride * MOST_AT_ONCE;
+    PooledTiles to = {.width = (size_t)a->s.out_w / 2};
+    for (size_t tile = 0; tile < chunk.tiles; tile += VL)
+        for (int m = first; m < end; m++) {
+            const float *at = scratch->out + tile * (size_t)a->s.M + (size_t)m * VL;
+            for (size_t i = 0; i < VL; i++)
+                if (tile + i < chunk.tiles)
+                    set_lane(&to, (int)i, a->Y, a->pooled,
+                             pooled_at(&t->out, scratch, chunk, m, tile + i));
+                else
+                    set_lane(&to, (int)i, nobody, (unsigned char *)nobody, 0);
+            TileSizes sizes =
+                pooled_from_points(t->piece, at, out_point(t), a->b ? a->b[m] : 0, &to);
+            vec_to(squares + t->stride * (size_t)(m - first) + tile, sizes.squares);
+            vec_to(least + t->stride * (size_t)(m - first) + tile, sizes.least);
+        }
+    for (int m = first; m < end; m++)
+        for (int image = 0; image < chunk.images; image++) {
+            size_t at = t->stride * (size_t)(m - first) + (size_t)(image * tiles);
+            if (scratch->has_blanks[image] ||
+                (a->b && are_near_gate(squares + at, least + at, tiles)))
+                images_from_points(pass, scratch, chunk, image, 1, m);
+        }
 }
 
 static void forward(const Pass *pass, const Scratch *scratch, int item) {
@@ -480,21 +593,35 @@ static void forward(const Pass *pass, const Scratch *scratch, int item) {
     const struct conv2d_shape *s = &a->s;
     const Tiling *t = &pass->t;
     Chunk chunk = chunk_of(t, item * t->chunk, s->N);
-    float *full = planes_of_member(scratch), *nobody = full + scratch->full;
 #pragma omp for schedule(static)
     for (int image = 0; image < chunk.images; image++)
         scratch->has_blanks[image] =
             find_blanks(s, a->X + (size_t)(chunk.first + image) * (size_t)(s->C * s->H * s->W),
                         (size_t)t->out.full_w, scratch->keep + (size_t)image * full_size(t->out),
-                        (unsigned *)full);
+                        (unsigned *)planes_of_member(scratch));
     transform_inputs(s, t, scratch, chunk, a->X);
     multiply_all(s, pass, scratch, a->W, false);
+    int some = channels_at_once(t->out);
 #pragma omp for schedule(static)
-    for (int m = 0; m < s->M; m++) {
-        tiles_from_points(t, scratch, chunk.tiles, m, full, nobody);
-        make_exact(a, t->out, chunk, scratch, m, full);
-        store_channel(s, t->out, chunk, full, m, (Output){a->Y, a->b, 0, a->pooled});
+    for (int first = 0; first < s->M; first += some) {
+        int end = smaller(first + some, s->M);
+        if (t->out.in_place)
+            pooled_channels_from_points(pass, scratch, chunk, first, end);
+        else
+            for (int m = first; m < end; m++)
+                images_from_points(pass, scratch, chunk, 0, chunk.images, m);
     }
+}
+
+// Where the tiles of channel c of a chunk's images are to be added: to dX, or to zeros.
+static float *planes_to_add_to(Side in, const Scratch *scratch, Chunk chunk,
+                               const struct conv2d_backward_input_args *a, int c, float *full) {
+    size_t size = (size_t)in.h * (size_t)in.w, next = size * (size_t)in.channels;
+    float *dX = a->dX + (size_t)chunk.first * next + (size_t)c * size;
+    if (!in.in_place) memset(full, 0, sizeof(float) * scratch->full);
+    for (int image = 0; image < chunk.images && in.in_place && a->beta == 0; image++)
+        memset(dX + (size_t)image * next, 0, sizeof(float) * size);
+    return in.in_place ? dX : full;
 }
 
 static void backward_input(const Pass *pass, const Scratch *scratch, int item) {
@@ -502,19 +629,29 @@ static void backward_input(const Pass *pass, const Scratch *scratch, int item) {
     const struct conv2d_shape *s = &a->s;
     const Tiling *t = &pass->t;
     Chunk chunk = chunk_of(t, item * t->chunk, s->N);
-    float *lane[VL], *full = planes_of_member(scratch), *nobody = full + scratch->full;
+    float *planes[MOST_AT_ONCE], *lane[VL], *full = planes_of_member(scratch);
+    float *nobody = full + scratch->full * COPIES_AT_ONCE;
+    int some = channels_at_once(t->in);
     transform_output_gradients(s, t, scratch, chunk, a->dY);
     multiply_all(s, pass, scratch, a->W, true);
 #pragma omp for schedule(static)
-    for (int c = 0; c < s->C; c++) {
-        const float *at = scratch->in + (size_t)c * VL;
-        memset(full, 0, sizeof(float) * scratch->full);
-        for (size_t tile = 0; tile < chunk.tiles; tile += VL, at += (size_t)s->C * VL) {
-            for (size_t i = 0; i < VL; i++)
-                lane[i] = tile + i < chunk.tiles ? full + scratch->in_start[tile + i] : nobody;
-            input_gradient_from_points(t->piece, at, in_point(t), lane, (size_t)t->in.full_w);
-        }
-        store_channel(s, t->in, chunk, full, c, (Output){a->dX, NULL, a->beta, NULL});
+    for (int first = 0; first < s->C; first += some) {
+        int end = smaller(first + some, s->C);
+        for (int c = first; c < end; c++)
+            planes[c - first] = planes_to_add_to(t->in, scratch, chunk, a, c,
+                                                 full + (size_t)(c - first) * scratch->full);
+        for (size_t tile = 0; tile < chunk.tiles; tile += VL)
+            for (int c = first; c < end; c++) {
+                const float *at = scratch->in + tile * (size_t)s->C + (size_t)c * VL;
+                for (size_t i = 0; i < VL; i++)
+                    lane[i] = tile + i < chunk.tiles
+                                  ? planes[c - first] + scratch->in_start[tile + i]
+                                  : nobody;
+                input_gradient_from_points(t->piece, at, in_point(t), lane, t->in.width);
+            }
+        for (int c = first; c < end && !t->in.in_place; c++)
+            store_channel(s, t->in, chunk, planes[c - first], c,
+                          (Output){a->dX, NULL, a->beta, NULL});
     }
 }
 
@@ -524,7 +661,7 @@ static void pass_over_images(CpuLane *lane, const struct conv2d_shape *s, const 
     pass.teams = cut_images(&pass.t, s->N, lane->threads);
     Kernels all = all_kernels(s), some = some_kernels(s, backward, 0, ROWS_AT_ONCE);
     Room room = pass.teams.own ? (Room){.member = some.size} : (Room){.shared = all.size};
-    room.channels = 1;
+    room.channels = COPIES_AT_ONCE;
     pass.scratch = scratch_of(lane, &pass.t, pass.teams, room);
     if (!pass.teams.own) {
 #pragma omp parallel for num_threads(lane->threads) schedule(static)
@@ -569,29 +706,50 @@ static Teams cut_group(Tiling *t, const struct conv2d_shape *s, SumTree tree, in
 
 // VL channels of a tile side by side at the points, instead of VL tiles of a channel: what the next
 // product sums over are tiles. Lanes without a channel have the last one again.
-typedef void ToPoints(int piece, const float *const lane[VL], size_t width, float *points,
-                      size_t point);
-static void channels_to_points(const struct conv2d_shape *s, const Tiling *t,
-                               const Scratch *scratch, Side side, Chunk chunk, const float *images,
-                               bool is_input) {
-    ToPoints *to_points = is_input ? input_to_points : output_gradient_to_points;
-    const int *start = is_input ? scratch->in_start : scratch->out_start;
-    size_t point = is_input ? in_point(t) : out_point(t);
-    float *full = planes_of_member(scratch), *first = is_input ? scratch->in : scratch->out;
-    memset(full, 0, sizeof(float) * scratch->full * VL);
+static void input_channels_to_points(const struct conv2d_shape *s, const Tiling *t,
+                                     const Scratch *scratch, Chunk chunk, const float *X) {
+    float *full = zeros_for_copies(scratch, t->in, VL);
 #pragma omp for schedule(static)
-    for (int c = 0; c < side.channels; c += VL) {
-        const float *plane[VL], *lane[VL];
-        for (int i = 0; i < VL; i++) {
-            int lanes = smaller(VL, side.channels - c), own = smaller(i, lanes - 1);
-            plane[i] = full + (size_t)own * scratch->full;
+    for (int c = 0; c < s->C; c += VL) {
+        const float *plane[VL], *lane[VL], *last = full;
+        int lanes = smaller(VL, s->C - c);
+        for (int i = 0; i < VL; i++)
             if (i < lanes)
-                copy_channel(s, side, chunk, images, c + i, full + (size_t)i * scratch->full);
-        }
-        float *at = first + (size_t)c * chunk.tiles;
+                last = plane[i] = planes_to_read(s, t->in, chunk, X, c + i,
+                                                 full + (size_t)i * scratch->full);
+            else
+                plane[i] = last;
+        float *at = scratch->in + (size_t)c * chunk.tiles;
         for (size_t tile = 0; tile < chunk.tiles; tile++, at += VL) {
-            for (int i = 0; i < VL; i++) lane[i] = plane[i] + start[tile];
-            to_points(t->piece, lane, (size_t)side.full_w, at, point);
+            for (int i = 0; i < VL; i++) lane[i] = plane[i] + scratch->in_start[tile];
+            input_to_points(t->piece, lane, t->in.width, at, in_point(t));
+        }
+    }
+}
+
+static void output_channels_to_points(const struct conv2d_shape *s, const Tiling *t,
+                                      const Scratch *scratch, Chunk chunk, const float *dY) {
+    float *full = zeros_for_copies(scratch, t->out, VL);
+    PooledTiles pooled = {.width = (size_t)s->out_w / 2};
+#pragma omp for schedule(static)
+    for (int m = 0; m < s->M; m += VL) {
+        const float *lane[VL];
+        int lanes = smaller(VL, s->M - m);
+        for (int i = 0; i < lanes && !t->out.in_place; i++)
+            copy_channel(s, t->out, chunk, dY, m + i, full + (size_t)i * scratch->full);
+        float *at = scratch->out + (size_t)m * chunk.tiles;
+        for (size_t tile = 0; tile < chunk.tiles; tile++, at += VL) {
+            for (int i = 0; i < VL; i++) {
+                int own = smaller(i, lanes - 1);
+                lane[i] = full + (size_t)own * scratch->full + scratch->out_start[tile];
+                if (t->out.in_place)
+                    set_lane(&pooled, i, dY, t->out.pooled,
+                             pooled_at(&t->out, scratch, chunk, m + own, tile));
+            }
+            if (t->out.in_place)
+                pooled_gradient_to_points(t->piece, &pooled, at, out_point(t));
+            else
+                output_gradient_to_points(t->piece, lane, t->out.width, at, out_point(t));
         }
     }
 }
@@ -650,8 +808,8 @@ static void backward_weights(const Pass *pass, const Scratch *scratch, int group
     float *dW = pass->parts + pass->part * (size_t)group;
     for (int first = start; first < end; first += t->chunk) {
         Chunk chunk = chunk_of(t, first, end);
-        channels_to_points(s, t, scratch, t->in, chunk, a->X, true);
-        channels_to_points(s, t, scratch, t->out, chunk, a->dY, false);
+        input_channels_to_points(s, t, scratch, chunk, a->X);
+        output_channels_to_points(s, t, scratch, chunk, a->dY);
         if (pass->teams.own)
             gradient_of_kernels(s, pass, scratch, chunk.tiles, dW);
         else

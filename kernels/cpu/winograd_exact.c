@@ -94,9 +94,19 @@ static Sizes sizes_of(const float *full, size_t n, float bias) {
     return (Sizes){squares[0] / (float)n, least[0]};
 }
 
+static const float NEAR = 1e-4f; // of the usual size; the largest errors are a quarter of that
+
+bool are_near_gate(const float *squares, const float *least, int tiles) {
+    float sum = 0, smallest = FLT_MAX;
+    for (int i = 0; i < tiles; i++) {
+        sum += squares[i];
+        smallest = least[i] < smallest ? least[i] : smallest;
+    }
+    return smallest < NEAR * sqrtf(sum / (16 * (float)tiles));
+}
+
 void mend_small_pixels(const struct conv2d_forward_args *a, int image, int m, size_t width,
                        size_t size, float *full) {
-    const float NEAR = 1e-4f; // of the usual size; the largest errors are a quarter of that
     const struct conv2d_shape *s = &a->s;
     const float *X = a->X + (size_t)image * (size_t)(s->C * s->H * s->W);
     const float *W = a->W + (size_t)m * (size_t)(s->C * s->kernel_h * s->kernel_w);

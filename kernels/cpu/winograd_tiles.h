@@ -10,7 +10,8 @@
 
 #include "vector.h"
 
-enum { TILE = 4 }; // output pixels of a tile's side
+enum { TILE = 4 };            // output pixels of a tile's side
+enum { MOST_KERNEL = 5 * 5 }; // numbers of the largest kernel
 
 // `piece` is the side of what a tile sees of the input: TILE - 1 + the side of the kernel, 6 or 8.
 void input_to_points(int piece, const float *const lane[VL], size_t width, float *points,
@@ -22,6 +23,23 @@ void output_from_points(int piece, const float *points, size_t point, float *con
 // Adds, for pieces overlap. Behind the last pixel of a piece of 6 there is room for two more.
 void input_gradient_from_points(int piece, const float *points, size_t point, float *const lane[VL],
                                 size_t width);
+
+// With ReLU and 2x2 pooling behind the tiles, as relu_pool.h has them: of each tile 2x2 pooled
+// pixels, in rows that are `width` floats apart, and 4x2 bytes of gates, in rows of 2 `width`. The
+// lanes are where the tiles begin.
+typedef struct PooledTiles {
+    float *Y[VL];
+    unsigned char *gates[VL];
+    size_t width;
+} PooledTiles;
+// Of the 16 pixels of each tile before that: the sum of squares, and the size of the one next to
+// ReLU's 0. For winograd_exact.h.
+typedef struct TileSizes {
+    Vec squares, least;
+} TileSizes;
+TileSizes pooled_from_points(int piece, const float *points, size_t point, float bias,
+                             const PooledTiles *to);
+void pooled_gradient_to_points(int piece, const PooledTiles *from, float *points, size_t point);
 
 void kernels_to_points(int piece, const float *const lane[VL], float *points, size_t point);
 void kernels_from_points(int piece, const float *points, size_t point, float *const lane[VL]);

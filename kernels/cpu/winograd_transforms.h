@@ -46,13 +46,13 @@ static const Points EIGHT = {
     .weight = {-1, 32.0f / 45, 32.0f / 45, -2.0f / 9, -2.0f / 9, 1.0f / 90, 1.0f / 90, 1},
 };
 
-// ---- the transforms, in place, of one row or column; its elements are `step` apart --------------
+// ---- the transforms, in place, of one row or column ---------------------------------------------
 
 // The values at the points of a polynomial of n coefficients: A. For kernels these are weighted,
 // which makes it G.
-INLINE void values(const Points *at, Vec *x, int n, int step, bool weighted) {
+INLINE void values(const Points *at, Vec *x, int n, bool weighted) {
     Vec c[MOST];
-    for (int i = 0; i < n; i++) c[i] = x[i * step];
+    for (int i = 0; i < n; i++) c[i] = x[i];
     for (int pair = 0; pair < at->pairs; pair++) {
         float p = at->p[pair], power = weighted ? at->weight[2 * pair + 1] : 1;
         Vec even = power * c[0], odd = power * p * c[1];
@@ -62,32 +62,32 @@ INLINE void values(const Points *at, Vec *x, int n, int step, bool weighted) {
                 odd += power * c[i];
             else
                 even += power * c[i];
-        x[(2 * pair + 1) * step] = even + odd;
-        x[(2 * pair + 2) * step] = even - odd;
+        x[2 * pair + 1] = even + odd;
+        x[2 * pair + 2] = even - odd;
     }
     x[0] = (weighted ? at->weight[0] : 1) * c[0];
-    x[(at->piece - 1) * step] = c[n - 1];
+    x[at->piece - 1] = c[n - 1];
 }
 
 // The transpose, from values to n coefficients: A^T, and G^T.
-INLINE void coefficients(const Points *at, Vec *x, int n, int step, bool weighted) {
-    Vec c[MOST] = {(weighted ? at->weight[0] : 1) * x[0]}, last = x[(at->piece - 1) * step];
+INLINE void coefficients(const Points *at, Vec *x, int n, bool weighted) {
+    Vec c[MOST] = {(weighted ? at->weight[0] : 1) * x[0]}, last = x[at->piece - 1];
     for (int pair = 0; pair < at->pairs; pair++) {
-        Vec plus = x[(2 * pair + 1) * step], minus = x[(2 * pair + 2) * step];
+        Vec plus = x[2 * pair + 1], minus = x[2 * pair + 2];
         Vec sum = plus + minus, difference = plus - minus;
         float power = weighted ? at->weight[2 * pair + 1] : 1;
         for (int i = 0; i < n; i++, power *= at->p[pair])
             c[i] += power * (i % 2 ? difference : sum);
     }
-    for (int i = 0; i < n; i++) x[i * step] = c[i];
-    x[(n - 1) * step] += last;
+    for (int i = 0; i < n; i++) x[i] = c[i];
+    x[n - 1] += last;
 }
 
 // B^T
-INLINE void of_input(const Points *at, Vec *x, int step) {
+INLINE void of_input(const Points *at, Vec *x) {
     Vec d[MOST];
     int pairs = at->pairs;
-    for (int i = 0; i < at->piece; i++) d[i] = x[i * step];
+    for (int i = 0; i < at->piece; i++) d[i] = x[i];
     for (int pair = 0; pair < pairs; pair++) {
         const float *others = at->others[pair];
         Vec even = d[2 * pairs], odd = d[2 * pairs - 1];
@@ -95,8 +95,8 @@ INLINE void of_input(const Points *at, Vec *x, int step) {
             even += others[i] * d[2 * i + 2];
             odd += others[i] * d[2 * i + 1];
         }
-        x[(2 * pair + 1) * step] = even + at->p[pair] * odd;
-        x[(2 * pair + 2) * step] = even - at->p[pair] * odd;
+        x[2 * pair + 1] = even + at->p[pair] * odd;
+        x[2 * pair + 2] = even - at->p[pair] * odd;
     }
     Vec first = d[2 * pairs], last = d[2 * pairs + 1];
     for (int i = 0; i < pairs; i++) {
@@ -104,47 +104,26 @@ INLINE void of_input(const Points *at, Vec *x, int step) {
         last += at->all[i] * d[2 * i + 1];
     }
     x[0] = first;
-    x[(at->piece - 1) * step] = last;
+    x[at->piece - 1] = last;
 }
 
 // B
-INLINE void of_input_gradient(const Points *at, Vec *x, int step) {
-    Vec first = x[0], last = x[(at->piece - 1) * step], d[MOST];
+INLINE void of_input_gradient(const Points *at, Vec *x) {
+    Vec first = x[0], last = x[at->piece - 1], d[MOST];
     int pairs = at->pairs;
     for (int i = 0; i <= pairs; i++) {
         d[2 * i] = at->all[i] * first;
         d[2 * i + 1] = at->all[i] * last;
     }
     for (int pair = 0; pair < pairs; pair++) {
-        Vec plus = x[(2 * pair + 1) * step], minus = x[(2 * pair + 2) * step];
+        Vec plus = x[2 * pair + 1], minus = x[2 * pair + 2];
         Vec even = plus + minus, odd = at->p[pair] * (plus - minus);
         for (int i = 0; i < pairs; i++) {
             d[2 * i + 2] += at->others[pair][i] * even;
             d[2 * i + 1] += at->others[pair][i] * odd;
         }
     }
-    for (int i = 0; i < at->piece; i++) x[i * step] = d[i];
-}
-
-// The same of squares, whose rows are a piece apart: columns first.
-INLINE void values_2d(const Points *at, Vec *x, int n, bool weighted) {
-    for (int j = 0; j < n; j++) values(at, x + j, n, at->piece, weighted);
-    for (int i = 0; i < at->piece; i++) values(at, x + i * at->piece, n, 1, weighted);
-}
-
-INLINE void coefficients_2d(const Points *at, Vec *x, int n, bool weighted) {
-    for (int j = 0; j < at->piece; j++) coefficients(at, x + j, n, at->piece, weighted);
-    for (int i = 0; i < n; i++) coefficients(at, x + i * at->piece, n, 1, weighted);
-}
-
-INLINE void of_input_2d(const Points *at, Vec *x) {
-    for (int j = 0; j < at->piece; j++) of_input(at, x + j, at->piece);
-    for (int i = 0; i < at->piece; i++) of_input(at, x + i * at->piece, 1);
-}
-
-INLINE void of_input_gradient_2d(const Points *at, Vec *x) {
-    for (int j = 0; j < at->piece; j++) of_input_gradient(at, x + j, at->piece);
-    for (int i = 0; i < at->piece; i++) of_input_gradient(at, x + i * at->piece, 1);
+    for (int i = 0; i < at->piece; i++) x[i] = d[i];
 }
 
 // Calls a function with the points that go with a piece of 6 or 8: it is compiled for each, with
