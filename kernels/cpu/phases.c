@@ -25,6 +25,17 @@ void find_offsets(const Shape *s, Phases f, int channels, int *offset) {
     for (int k = 0; k < n; k++) offset[k] = phase_offset(s, f, k);
 }
 
+// Four at a time, of eight: but of the last seven, the one behind them may not be there.
+static void copy_every_second(float *to, const float *from, int n) {
+    typedef int Ints __attribute__((vector_size(sizeof(int) * 4)));
+    int i = 0;
+    for (; i + 4 < n; i += 4) {
+        Quad a = quad_at(from + 2 * i), b = quad_at(from + 2 * i + 4);
+        quad_to(to + i, SHUFFLE(Ints, a, b, 0, 2, 4, 6));
+    }
+    for (; i < n; i++) to[i] = from[2 * i];
+}
+
 // Row `row` of an image, or 0 for padding, to a row of phase column b.
 static void fill_row(const Shape *s, Phases f, const float *image, int row, int b, float *to) {
     int stride = s->stride_w, first = divide_up(larger(s->pad_w - b, 0), stride);
@@ -34,6 +45,8 @@ static void fill_row(const Shape *s, Phases f, const float *image, int row, int 
     for (int x = 0; x < first; x++) to[x] = 0;
     if (stride == 1)
         copy_floats(to + first, from + first, end - first);
+    else if (stride == 2)
+        copy_every_second(to + first, from + (ptrdiff_t)first * 2, end - first);
     else
         for (int x = first; x < end; x++) to[x] = from[(ptrdiff_t)x * stride];
     for (int x = end; x < f.w; x++) to[x] = 0;
