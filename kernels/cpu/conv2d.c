@@ -531,10 +531,6 @@ static void add_parts(float *parts, size_t stride, int num, size_t n, int thread
     }
 }
 
-static void store(float *out, const float *sum, size_t n, float beta) {
-    for (size_t i = 0; i < n; i++) out[i] = beta != 0 ? out[i] + sum[i] : sum[i];
-}
-
 static Part group_of(const Shape *s, SumTree tree, int group) {
     int first = group * tree.group;
     return (Part){first, smaller(tree.group, s->N - first), 0, s->C};
@@ -552,15 +548,18 @@ static void bias_gradient(CpuLane *lane, const struct conv2d_backward_params_arg
             sums[(size_t)group * M + (size_t)m] =
                 (float)channel_sum(a, m, group_of(s, tree, group));
     add_halves(sums, M, tree.groups, M);
-    store(a->db, sums, M, a->beta);
+    store_sums(a->db, sums, M, a->beta);
 }
 
 CPU_KERNEL(conv2d_backward_params) {
     const Shape *s = &a->s;
-    bool by_tiles = winograd_suits(s);
-    if (by_tiles || pooled_3x3_suits(s, a->pooled)) {
-        (by_tiles ? winograd_backward_weights : pooled_3x3_backward_weights)(lane, a);
+    if (winograd_suits(s)) {
+        winograd_backward_weights(lane, a);
         if (a->db) bias_gradient(lane, a);
+        return;
+    }
+    if (pooled_3x3_suits(s, a->pooled)) {
+        pooled_3x3_backward_params(lane, a);
         return;
     }
     SumTree tree = tree_of_images(s);
@@ -591,6 +590,6 @@ CPU_KERNEL(conv2d_backward_params) {
                 sum[weights + (size_t)m] = (float)channel_sum(a, m, part);
         }
     add_parts(sums, of_part, tree.groups, weights + (size_t)s->M, lane->threads);
-    store(a->dW, sums, weights, a->beta);
-    if (a->db) store(a->db, sums + weights, (size_t)s->M, a->beta);
+    store_sums(a->dW, sums, weights, a->beta);
+    if (a->db) store_sums(a->db, sums + weights, (size_t)s->M, a->beta);
 }

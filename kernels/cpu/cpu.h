@@ -80,6 +80,7 @@ SumTree sum_tree(int rows);
 // parts[0] = the sum of `num` parts, halves to halves; each is n floats, `stride` floats apart. The
 // others are overwritten.
 void add_halves(float *parts, size_t stride, int num, size_t n);
-void add_to(float *restrict y, const float *restrict x, size_t n); // y += x
+void add_to(float *restrict y, const float *restrict x, size_t n);    // y += x
+void store_sums(float *out, const float *sums, size_t n, float beta); // out = sums, or += (1)
 
 #endif

@@ -124,23 +124,27 @@ void pooled_3x3_forward(CpuLane *lane, const struct conv2d_forward_args *a) {
     }
 }
 
-// ---- the gradient of the kernels ---------------------------------------------------------------
+// ---- the gradients of the kernels and of the bias ----------------------------------------------
 
-// What VL pooled pixels add to it: tap times gradient, where the window was positive.
-INLINE void add_products(const float *taps, size_t size, Vec dY, Bits positive, Vec sum[WEIGHTS]) {
+// A channel's sums: those of its weights, and then that of its bias.
+enum { SUMS = WEIGHTS + 1 };
+
+// What VL pooled pixels add to them: tap times gradient, where the window was positive.
+INLINE void add_products(const float *taps, size_t size, Vec dY, Bits positive, Vec sum[SUMS]) {
     Vec d[2][2], mean = dY * 0.25f;
     UNROLL for (int a = 0; a < 2; a++) {
         UNROLL for (int b = 0; b < 2; b++) d[a][b] =
             (Vec)((Bits)mean & ((positive & window_bit[a][b]) != 0));
     }
     FOR_EACH_PRODUCT(taps, size) sum[k] += d[a][b] * x;
+    sum[WEIGHTS] += (d[0][0] + d[0][1]) + (d[1][0] + d[1][1]);
 }
 
-// totals (WEIGHTS,VL) += the gradient of an image's channel: a sum of its own in each lane.
+// totals (SUMS,VL) += the gradient of an image's channel: a sum of its own in each lane.
 static void gradient_of_plane(const Shape *s, const float *taps, const float *dY,
                               const unsigned char *pooled, float *totals) {
     size_t n = num_pooled(s), size = tap_size(s), i = 0;
-    Vec sum[WEIGHTS] = {{0}};
+    Vec sum[SUMS] = {{0}};
     for (; i + VL <= n; i += VL)
         add_products(taps + i, size, vec_at(dY + i), shorts_at(pooled + 2 * i), sum);
     if (i < n) {
@@ -150,18 +154,18 @@ static void gradient_of_plane(const Shape *s, const float *taps, const float *dY
         memcpy(bytes, pooled + 2 * i, 2 * (n - i));
         add_products(taps + i, size, last, shorts_at(bytes), sum);
     }
-    UNROLL for (int k = 0; k < WEIGHTS; k++)
-        vec_to(totals + k * VL, vec_at(totals + k * VL) + sum[k]);
+    UNROLL for (int k = 0; k < SUMS; k++) vec_to(totals + k * VL, vec_at(totals + k * VL) + sum[k]);
 }
 
-// The same of the images and channels that a thread takes at a time, into their part of dW.
+// The same of the images and channels that a thread takes at a time, into their group's sums: dW of
+// all channels, then db.
 typedef struct Part {
     int image, end, m, end_m;
 } Part;
 
 static void gradient_of_part(const struct conv2d_backward_params_args *a, Part part, float *taps,
-                             float *dW) {
-    enum { OF_CHANNEL = WEIGHTS * VL };
+                             float *sums) {
+    enum { OF_CHANNEL = SUMS * VL };
     const Shape *s = &a->s;
     size_t n = num_pooled(s);
     float *totals = taps + scratch_for_taps(s);
@@ -174,31 +178,34 @@ static void gradient_of_part(const struct conv2d_backward_params_args *a, Part p
                               totals + OF_CHANNEL * (m - part.m));
         }
     }
-    for (int k = part.m * WEIGHTS; k < part.end_m * WEIGHTS; k++, totals += VL) {
-        dW[k] = 0;
-        for (int i = 0; i < VL; i++) dW[k] += totals[i];
-    }
+    for (int m = part.m; m < part.end_m; m++)
+        for (int k = 0; k < SUMS; k++, totals += VL) {
+            float *sum = sums + (k < WEIGHTS ? m * WEIGHTS + k : s->M * WEIGHTS + m);
+            *sum = 0;
+            for (int i = 0; i < VL; i++) *sum += totals[i];
+        }
 }
 
 // A sum over images, as a tree (see cpu.h). With fewer groups than threads, several threads share a
 // group: each takes some channels.
-void pooled_3x3_backward_weights(CpuLane *lane, const struct conv2d_backward_params_args *a) {
+void pooled_3x3_backward_params(CpuLane *lane, const struct conv2d_backward_params_args *a) {
     const Shape *s = &a->s;
     SumTree tree = sum_tree(s->N);
     int channels = divide_up(s->M, divide_up(lane->threads, tree.groups));
-    size_t weights = (size_t)s->M * WEIGHTS;
-    size_t of_thread = scratch_for_taps(s) + weights * VL;
+    size_t M = (size_t)s->M, of_group = M * SUMS;
+    size_t of_thread = scratch_for_taps(s) + M * SUMS * VL;
     float *sums = cpu_scratch(
-        lane, sizeof(float) * (of_thread * (size_t)lane->threads + weights * (size_t)tree.groups));
-    float *scratch = sums + weights * (size_t)tree.groups;
+        lane, sizeof(float) * (of_thread * (size_t)lane->threads + of_group * (size_t)tree.groups));
+    float *scratch = sums + of_group * (size_t)tree.groups;
 #pragma omp parallel for num_threads(lane->threads) schedule(dynamic) collapse(2)
     for (int group = 0; group < tree.groups; group++)
         for (int m = 0; m < s->M; m += channels) {
             Part part = {group * tree.group, smaller((group + 1) * tree.group, s->N), m,
                          smaller(m + channels, s->M)};
             gradient_of_part(a, part, scratch + of_thread * (size_t)omp_get_thread_num(),
-                             sums + weights * (size_t)group);
+                             sums + of_group * (size_t)group);
         }
-    add_halves(sums, weights, tree.groups, weights);
-    for (size_t i = 0; i < weights; i++) a->dW[i] = a->beta != 0 ? a->dW[i] + sums[i] : sums[i];
+    add_halves(sums, of_group, tree.groups, of_group);
+    store_sums(a->dW, sums, M * WEIGHTS, a->beta);
+    if (a->db) store_sums(a->db, sums + M * WEIGHTS, M, a->beta);
 }

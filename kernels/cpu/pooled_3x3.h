@@ -14,6 +14,6 @@
 
 bool pooled_3x3_suits(const struct conv2d_shape *s, const unsigned char *pooled);
 void pooled_3x3_forward(CpuLane *lane, const struct conv2d_forward_args *a);
-void pooled_3x3_backward_weights(CpuLane *lane, const struct conv2d_backward_params_args *a);
+void pooled_3x3_backward_params(CpuLane *lane, const struct conv2d_backward_params_args *a);
 
 #endif

@@ -28,6 +28,10 @@ void add_to(float *restrict y, const float *restrict x, size_t n) {
     for (size_t i = 0; i < n; i++) y[i] += x[i];
 }
 
+void store_sums(float *out, const float *sums, size_t n, float beta) {
+    for (size_t i = 0; i < n; i++) out[i] = beta != 0 ? out[i] + sums[i] : sums[i];
+}
+
 void add_halves(float *parts, size_t stride, int num, size_t n) {
     if (num < 2) return;
     int half = num / 2;

@@ -428,8 +428,8 @@ static void transform_inputs(const struct conv2d_shape *s, const Tiling *t, cons
     for (int first = 0; first < s->C; first += some) {
         int end = smaller(first + some, s->C);
         for (int c = first; c < end; c++)
-            planes[c - first] = planes_to_read(s, t->in, chunk, X, c,
-                                               full + (size_t)(c - first) * scratch->full);
+            planes[c - first] =
+                planes_to_read(s, t->in, chunk, X, c, full + (size_t)(c - first) * scratch->full);
         for (size_t tile = 0; tile < t->stride; tile += VL)
             for (int c = first; c < end; c++) {
                 float *at = scratch->in + tile * (size_t)s->C + (size_t)c * VL;
@@ -474,8 +474,8 @@ static void transform_output_gradients(const struct conv2d_shape *s, const Tilin
                         set_lane(&pooled, (int)i, dY, t->out.pooled,
                                  pooled_at(&t->out, scratch, chunk, m, own));
                     else
-                        lane[i] = full + (size_t)(m - first) * scratch->full +
-                                  scratch->out_start[own];
+                        lane[i] =
+                            full + (size_t)(m - first) * scratch->full + scratch->out_start[own];
                 }
                 if (t->out.in_place)
                     pooled_gradient_to_points(t->piece, &pooled, at, out_point(t));
@@ -523,13 +523,14 @@ static void multiply_all(const struct conv2d_shape *s, const Pass *pass, const S
     }
 }
 
-// From the points to the pixels of channel m: those of some images' tiles. Lanes without such a tile
-// write into `nobody`.
+// From the points to the pixels of channel m: those of some images' tiles. Lanes without such a
+// tile write into `nobody`.
 static void tiles_from_points(const Tiling *t, const Scratch *scratch, size_t first, size_t end,
                               int m, float *full, float *nobody) {
     float *lane[VL];
     for (size_t tile = first / VL * VL; tile < end; tile += VL) {
-        const float *at = scratch->out + (tile / VL * (size_t)t->out.channels * VL) + (size_t)m * VL;
+        const float *at =
+            scratch->out + (tile / VL * (size_t)t->out.channels * VL) + (size_t)m * VL;
         for (size_t i = tile; i < tile + VL; i++)
             lane[i - tile] = first <= i && i < end ? full + scratch->out_start[i] : nobody;
         output_from_points(t->piece, at, out_point(t), lane, t->out.width);
@@ -715,8 +716,8 @@ static void input_channels_to_points(const struct conv2d_shape *s, const Tiling 
         int lanes = smaller(VL, s->C - c);
         for (int i = 0; i < VL; i++)
             if (i < lanes)
-                last = plane[i] = planes_to_read(s, t->in, chunk, X, c + i,
-                                                 full + (size_t)i * scratch->full);
+                last = plane[i] =
+                    planes_to_read(s, t->in, chunk, X, c + i, full + (size_t)i * scratch->full);
             else
                 plane[i] = last;
         float *at = scratch->in + (size_t)c * chunk.tiles;
@@ -823,7 +824,7 @@ static void add_groups(const struct conv2d_backward_params_args *a, const Pass *
     size_t size = (size_t)a->s.C * (size_t)(a->s.kernel_h * a->s.kernel_w);
     float *sum = pass->parts + (size_t)m * size, *dW = a->dW + (size_t)m * size;
     add_halves(sum, pass->part, pass->tree.groups, size);
-    for (size_t i = 0; i < size; i++) dW[i] = a->beta != 0 ? dW[i] + sum[i] : sum[i];
+    store_sums(dW, sum, size, a->beta);
 }
 
 void winograd_backward_weights(CpuLane *lane, const struct conv2d_backward_params_args *a) {
