@@ -27,11 +27,10 @@ void find_offsets(const Shape *s, Phases f, int channels, int *offset) {
 
 // Four at a time, of eight: but of the last seven, the one behind them may not be there.
 static void copy_every_second(float *to, const float *from, int n) {
-    typedef int Ints __attribute__((vector_size(sizeof(int) * 4)));
     int i = 0;
     for (; i + 4 < n; i += 4) {
         Quad a = quad_at(from + 2 * i), b = quad_at(from + 2 * i + 4);
-        quad_to(to + i, SHUFFLE(Ints, a, b, 0, 2, 4, 6));
+        quad_to(to + i, SHUFFLE(QuadBits, a, b, 0, 2, 4, 6));
     }
     for (; i < n; i++) to[i] = from[2 * i];
 }

@@ -31,6 +31,7 @@
 typedef float Vec __attribute__((vector_size(sizeof(float) * VL)));
 typedef int Bits __attribute__((vector_size(sizeof(int) * VL)));
 typedef float Quad __attribute__((vector_size(sizeof(float) * 4)));
+typedef int QuadBits __attribute__((vector_size(sizeof(int) * 4)));
 // The same in memory, at any float.
 typedef float VecAnywhere __attribute__((vector_size(sizeof(float) * VL), aligned(4), may_alias));
 typedef float QuadAnywhere __attribute__((vector_size(sizeof(float) * 4), aligned(4), may_alias));

@@ -26,8 +26,7 @@ INLINE void scatter(const Vec *row, int n, float *const lane[VL], size_t start, 
     }
 }
 
-// ---- kernels, whose k * k numbers lie one behind the other
-// ---------------------------------------
+// ---- kernels, whose k * k numbers lie one behind the other --------------------------------------
 
 INLINE void gather_kernels(const float *const lane[VL], int k, Vec *x) {
     const int size = k * k;
@@ -46,8 +45,7 @@ INLINE void scatter_kernels(const Vec *x, int k, float *const lane[VL]) {
     }
 }
 
-// ---- columns: row i of x is a piece of numbers, from x[i * piece] on
-// ------------------------------
+// ---- columns: row i of x is a piece of numbers, from x[i * piece] on ----------------------------
 
 typedef void Transform(const Points *at, Vec *column, int n);
 INLINE void column_of_input(const Points *at, Vec *c, int n) { (void)n, of_input(at, c); }
@@ -88,8 +86,7 @@ INLINE void columns_from_points(const Points *at, const float *points, size_t po
     }
 }
 
-// ---- tiles and kernels
-// ---------------------------------------------------------------------------
+// ---- tiles and kernels --------------------------------------------------------------------------
 
 INLINE void input_at(const Points *at, const float *const lane[VL], size_t width, float *points,
                      size_t point) {
@@ -233,8 +230,7 @@ INLINE void pooled_gradient_at(const Points *at, const PooledTiles *from, float 
     columns_to_points(at, x, TILE, column_of_values, points, point);
 }
 
-// ---- for each size of a piece
-// --------------------------------------------------------------------
+// ---- for each size of a piece -------------------------------------------------------------------
 
 void input_to_points(int piece, const float *const lane[VL], size_t width, float *points,
                      size_t point) {

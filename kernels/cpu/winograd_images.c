@@ -1,0 +1,67 @@
+// winograd_images.c: see winograd_images.h.
+#include "winograd_images.h"
+#include "relu_pool.h"
+
+#include <string.h>
+
+float *zeros_for_copies(const Scratch *scratch, Side side, int copies) {
+    float *full = planes_of_member(scratch);
+    if (!side.in_place) memset(full, 0, sizeof(float) * scratch->full * (size_t)copies);
+    return full;
+}
+
+void copy_channel(const struct conv2d_shape *s, Side side, Chunk chunk, const float *images, int c,
+                  float *to) {
+    int rows = smaller(side.h, side.full_h - side.pad_h);
+    int cols = smaller(side.w, side.full_w - side.pad_w);
+    size_t size = (size_t)side.h * (size_t)side.w, width = (size_t)side.full_w;
+    to += (size_t)side.pad_h * width + (size_t)side.pad_w;
+    for (int image = 0; image < chunk.images; image++, to += full_size(side)) {
+        size_t plane = (size_t)(chunk.first + image) * side.channels + c;
+        if (side.pooled) { // few bytes here and there: the next channel's, next to them, are sent
+                           // for
+            __builtin_prefetch(images + (plane + 1) * size / 4);
+            __builtin_prefetch(side.pooled + (plane + 1) * size / 2);
+            unpool(s, images + plane * size / 4, side.pooled + plane * size / 2, to, width);
+            continue;
+        }
+        const float *from = images + plane * size;
+        for (int h = 0; h < rows; h++)
+            copy_floats(to + (size_t)h * width, from + (size_t)h * side.w, cols);
+    }
+}
+
+const float *planes_to_read(const struct conv2d_shape *s, Side side, Chunk chunk,
+                            const float *images, int c, float *full) {
+    size_t size = (size_t)side.h * (size_t)side.w;
+    if (side.in_place) return images + ((size_t)chunk.first * side.channels + c) * size;
+    copy_channel(s, side, chunk, images, c, full);
+    return full;
+}
+
+// A row of `count` pixels = (beta != 0: itself) + from + bias. What no tile covers is 0.
+static void store_row(float *to, const float *from, int count, int covered, float bias,
+                      float beta) {
+    for (int w = 0; w < covered; w++) to[w] = beta != 0 ? to[w] + (from[w] + bias) : from[w] + bias;
+    for (int w = covered; w < count; w++) to[w] = beta != 0 ? to[w] + bias : bias;
+}
+
+void store_channel(const struct conv2d_shape *s, Side side, Chunk chunk, const float *full, int c,
+                   Output out) {
+    size_t size = (size_t)side.h * (size_t)side.w, width = (size_t)side.full_w;
+    int rows = smaller(side.h, side.full_h - side.pad_h);
+    int cols = smaller(side.w, side.full_w - side.pad_w);
+    float bias = out.bias ? out.bias[c] : 0;
+    for (int image = 0; image < chunk.images; image++, full += full_size(side)) {
+        size_t plane = (size_t)(chunk.first + image) * side.channels + c;
+        if (out.pooled) {
+            relu_and_pool(s, full, width, bias, out.images + plane * size / 4,
+                          out.pooled + plane * size / 2);
+            continue;
+        }
+        for (int h = 0; h < side.h; h++)
+            store_row(out.images + plane * size + (size_t)h * side.w,
+                      full + (size_t)(h + side.pad_h) * width + side.pad_w, side.w,
+                      h < rows ? cols : 0, bias, out.beta);
+    }
+}
