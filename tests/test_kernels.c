@@ -496,12 +496,13 @@ static const char *conv_text(const Conv *s) {
     return text;
 }
 
-// `terms` products of numbers in (-1,1) add up to the square root of terms/9, usually. SUMMED is
-// for some thousands of them.
+// `terms` numbers in (-1,1) add up to the square root of terms/3 or, if they are products, /9,
+// usually. SUMMED is for some thousands of them.
+static double summed(int terms) { return SUMMED * fmax(1, sqrt(terms / 4096.0)); }
+
 static double tolerance_of(Device *device, const Conv *s, int terms) {
     bool cpu = strncmp(device_name(device), "cpu", 3) == 0;
-    return cpu && winograd_suits(s) ? WINOGRAD * fmax(1, sqrt(terms / 9.0))
-                                    : SUMMED * fmax(1, sqrt(terms / 4096.0));
+    return cpu && winograd_suits(s) ? WINOGRAD * fmax(1, sqrt(terms / 9.0)) : summed(terms);
 }
 
 static void check_conv2d_forward(Device *device, Conv s) {
@@ -552,8 +553,8 @@ static void check_conv2d_backward_params(Device *device, Conv s) {
               "conv2d_backward_params dW %s, beta %g", conv_text(&s), beta);
         double *expected_db = widened(db_start, db->n);
         if (with_bias)
-            check(db, expected_db, SUMMED, "conv2d_backward_params db %s, beta %g", conv_text(&s),
-                  beta);
+            check(db, expected_db, summed(s.N * s.out_h * s.out_w),
+                  "conv2d_backward_params db %s, beta %g", conv_text(&s), beta);
         else
             free(expected_db);
         free_blocks();
@@ -595,11 +596,10 @@ static Block *input_pooled(Device *device, const Conv *s) {
     return block;
 }
 
-static void check_pooled_forward(Device *device, Conv whole) {
-    Conv s = even_shape(whole);
-    Block *X = input(device, size_X(&s)), *W = input(device, size_W(&s));
-    Block *b = input(device, (size_t)s.M), *Y = output(device, size_Y(&s) / 4, 0);
-    Block *pooled = output(device, size_pooled(&s), 0);
+// Pixels that are not further than `near` from 0 may have any gate.
+static void check_pooled(Device *device, Conv s, const Block *X, const Block *W, const Block *b,
+                         float near) {
+    Block *Y = output(device, size_Y(&s) / 4, 0), *pooled = output(device, size_pooled(&s), 0);
     launch(device, conv2d_forward, .X = X->at, .W = W->at, .b = b->at, .Y = Y->at, .s = s,
            .pooled = (unsigned char *)pooled->at);
     float *pixels = xcalloc(size_Y(&s) + 1, sizeof *pixels);
@@ -609,13 +609,49 @@ static void check_pooled_forward(Device *device, Conv whole) {
     const float *got = read_back(pooled);
     FOR_PIXELS(i, &s) {
         expected[window] += fmax(pixels[i], 0) / 4;
-        if (fabsf(pixels[i]) > 1e-4f && is_positive(got, byte, bit) != (pixels[i] > 0))
+        if (fabsf(pixels[i]) > near && is_positive(got, byte, bit) != (pixels[i] > 0))
             fail_msg("conv2d_forward %s: pixel %zu is %g", conv_text(&s), i, (double)pixels[i]);
     }
     check(Y, expected, tolerance_of(device, &s, s.C * s.kernel_h * s.kernel_w),
           "conv2d_forward, pooled, %s", conv_text(&s));
     free(pixels);
     free_blocks();
+}
+
+static void check_pooled_forward(Device *device, Conv whole) {
+    Conv s = even_shape(whole);
+    Block *X = input(device, size_X(&s)), *W = input(device, size_W(&s));
+    check_pooled(device, s, X, W, input(device, (size_t)s.M), 1e-4f);
+}
+
+static Block *whole_numbers(Device *device, size_t n, int least, int count, size_t blank) {
+    float *values = xcalloc(n + 1, sizeof *values);
+    for (size_t i = blank; i < n; i++) values[i] = (float)(least + pick(next_seed, i, count));
+    next_seed++;
+    Block *block = given(device, values, n);
+    free(values);
+    return block;
+}
+
+// Whole numbers have exact sums, and many of these are 0 with their bias: then ReLU's gate is shut,
+// in a blank image too, whatever rounding errors a fast method has.
+static void check_gates_at_zero(Device *device, const int v[11]) {
+    const float EVERY_PIXEL = -1;
+    Conv s = even_shape(conv_of(v));
+    size_t image = size_X(&s) / (size_t)s.N;
+    Block *X = whole_numbers(device, size_X(&s), 0, 4, image);
+    Block *W = whole_numbers(device, size_W(&s), -2, 5, 0);
+    Block *b = whole_numbers(device, (size_t)s.M, -1, 3, 0);
+    check_pooled(device, s, X, W, b, EVERY_PIXEL);
+}
+
+static void gates_at_zero(Device *device) {
+    check_gates_at_zero(device,
+                        (int[]){3, 20, 13, 13, 50, 5, 5, 1, 1, 0, 0}); // LeNet's second layer
+    check_gates_at_zero(device, (int[]){3, 20, 14, 14, 50, 5, 5, 1, 1, 0, 0}); // tiles with a rest
+    check_gates_at_zero(device, (int[]){3, 20, 12, 12, 24, 5, 5, 1, 1, 2, 2});
+    check_gates_at_zero(device, (int[]){3, 20, 12, 12, 24, 3, 3, 1, 1, 1, 1});
+    check_gates_at_zero(device, (int[]){3, 1, 28, 28, 20, 3, 3, 1, 1, 0, 0}); // LeNet's first layer
 }
 
 // dY of the pixels, from that of the windows. To be freed.
@@ -628,41 +664,50 @@ static float *unpooled(const Conv *s, const Block *dY, const Block *pooled) {
 
 static void check_pooled_backward_input(Device *device, Conv whole) {
     Conv s = even_shape(whole);
-    Block *dY = input(device, size_Y(&s) / 4), *pooled = input_pooled(device, &s);
-    Block *W = input(device, size_W(&s)), *dX = output(device, size_X(&s), 1);
-    launch(device, conv2d_backward_input, .dY = dY->at, .W = W->at, .dX = dX->at, .beta = 1, .s = s,
-           .pooled = (unsigned char *)pooled->at);
-    float *pixels = unpooled(&s, dY, pooled), *expected = copy_of_start(dX);
-    conv2d_backward_input_naive(&(struct conv2d_backward_input_args){
-        .dY = pixels, .W = W->values, .dX = expected, .beta = 1, .s = s});
-    check(dX, widened(expected, dX->n), tolerance_of(device, &s, s.M * s.kernel_h * s.kernel_w),
-          "conv2d_backward_input, pooled, %s", conv_text(&s));
-    free(pixels);
-    free_blocks();
+    FOR_BETA(beta) {
+        Block *dY = input(device, size_Y(&s) / 4), *pooled = input_pooled(device, &s);
+        Block *W = input(device, size_W(&s)), *dX = output(device, size_X(&s), beta);
+        launch(device, conv2d_backward_input, .dY = dY->at, .W = W->at, .dX = dX->at, .beta = beta,
+               .s = s, .pooled = (unsigned char *)pooled->at);
+        float *pixels = unpooled(&s, dY, pooled), *expected = copy_of_start(dX);
+        conv2d_backward_input_naive(&(struct conv2d_backward_input_args){
+            .dY = pixels, .W = W->values, .dX = expected, .beta = beta, .s = s});
+        check(dX, widened(expected, dX->n), tolerance_of(device, &s, s.M * s.kernel_h * s.kernel_w),
+              "conv2d_backward_input, pooled, %s", conv_text(&s));
+        free(pixels);
+        free_blocks();
+    }
 }
 
 static void check_pooled_backward_params(Device *device, Conv whole) {
     Conv s = even_shape(whole);
-    Block *dY = input(device, size_Y(&s) / 4), *pooled = input_pooled(device, &s);
-    Block *X = input(device, size_X(&s)), *dW = output(device, size_W(&s), 1);
-    Block *db = output(device, (size_t)s.M, 1);
-    launch(device, conv2d_backward_params, .dY = dY->at, .X = X->at, .dW = dW->at, .db = db->at,
-           .beta = 1, .s = s, .pooled = (unsigned char *)pooled->at);
-    float *pixels = unpooled(&s, dY, pooled);
-    float *expected_W = copy_of_start(dW), *expected_b = copy_of_start(db);
-    conv2d_backward_params_naive(&(struct conv2d_backward_params_args){
-        .dY = pixels, .X = X->values, .dW = expected_W, .db = expected_b, .beta = 1, .s = s});
-    check(dW, widened(expected_W, dW->n), tolerance_of(device, &s, s.N * s.out_h * s.out_w),
-          "conv2d_backward_params, pooled, dW %s", conv_text(&s));
-    check(db, widened(expected_b, db->n), SUMMED, "conv2d_backward_params, pooled, db %s",
-          conv_text(&s));
-    free(pixels);
-    free_blocks();
+    FOR_BETA(beta) {
+        Block *dY = input(device, size_Y(&s) / 4), *pooled = input_pooled(device, &s);
+        Block *X = input(device, size_X(&s)), *dW = output(device, size_W(&s), beta);
+        Block *db = output(device, (size_t)s.M, beta);
+        launch(device, conv2d_backward_params, .dY = dY->at, .X = X->at, .dW = dW->at, .db = db->at,
+               .beta = beta, .s = s, .pooled = (unsigned char *)pooled->at);
+        float *pixels = unpooled(&s, dY, pooled);
+        float *expected_W = copy_of_start(dW), *expected_b = copy_of_start(db);
+        conv2d_backward_params_naive(&(struct conv2d_backward_params_args){.dY = pixels,
+                                                                           .X = X->values,
+                                                                           .dW = expected_W,
+                                                                           .db = expected_b,
+                                                                           .beta = beta,
+                                                                           .s = s});
+        check(dW, widened(expected_W, dW->n), tolerance_of(device, &s, s.N * s.out_h * s.out_w),
+              "conv2d_backward_params, pooled, dW %s", conv_text(&s));
+        check(db, widened(expected_b, db->n), summed(s.N * s.out_h * s.out_w),
+              "conv2d_backward_params, pooled, db %s", conv_text(&s));
+        free(pixels);
+        free_blocks();
+    }
 }
 
 static void shapes_of_conv2d_forward(Device *device) {
     for_each_conv(device, check_conv2d_forward);
     for_each_conv(device, check_pooled_forward);
+    gates_at_zero(device);
 }
 static void shapes_of_conv2d_backward_input(Device *device) {
     for_each_conv(device, check_conv2d_backward_input);

@@ -51,7 +51,7 @@ static void transform_kernel(const struct conv2d_shape *s, const float *W, Kerne
     }
 }
 
-// ---- forward, and back to the input ---------------------------------------------------------------
+// ---- forward, and back to the input -------------------------------------------------------------
 //
 // What works on a chunk is called by all members of a team, who share each `omp for` in it and wait
 // for each other at its end.
