@@ -81,7 +81,7 @@ INLINE Vec relu_and_mean(Vec y[2][2], float bias, Bits *positive) {
         UNROLL for (int b = 0; b < 2; b++) {
             y[a][b] += bias;
             bits |= (y[a][b] > 0) & window_bit[a][b];
-            y[a][b] = (Vec)((Bits)y[a][b] & ~(y[a][b] < 0)); // this way round, a NaN stays
+            y[a][b] = relu_of(y[a][b]);
         }
     }
     *positive = bits;

@@ -4,6 +4,7 @@
 #ifndef KERNELS_CPU_VECTOR_H
 #define KERNELS_CPU_VECTOR_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
@@ -50,6 +51,13 @@ INLINE Vec vec_at(const float *p) { return *(const VecAnywhere *)p; }
 INLINE void vec_to(float *p, Vec v) { *(VecAnywhere *)p = v; }
 INLINE Quad quad_at(const float *p) { return *(const QuadAnywhere *)p; }
 INLINE void quad_to(float *p, Quad q) { *(QuadAnywhere *)p = q; }
+
+INLINE Vec size_of(Vec x) { return (Vec)((Bits)x & INT_MAX); } // without its sign
+INLINE Vec least_of(Vec x, Vec y) {                            // y, if one of them is NaN
+    Bits first = x < y;
+    return (Vec)(((Bits)x & first) | ((Bits)y & ~first));
+}
+INLINE Vec relu_of(Vec x) { return (Vec)((Bits)x & ~(x < 0)); } // this way round, a NaN stays
 
 // memcpy() for a few numbers, as the rows of small images are: no call, and no search for the
 // fastest way.

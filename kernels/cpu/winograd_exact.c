@@ -2,7 +2,6 @@
 #include "winograd_exact.h"
 
 #include <float.h>
-#include <limits.h>
 #include <math.h>
 #include <string.h>
 
@@ -81,10 +80,9 @@ typedef struct Sizes {
 static Sizes sizes_of(const float *full, size_t n, float bias) {
     Vec squares = {0}, least = (Vec){0} + FLT_MAX;
     for (size_t i = 0; i < n; i += VL) {
-        Vec x = vec_at(full + i), size = (Vec)((Bits)(x + bias) & INT_MAX);
+        Vec x = vec_at(full + i);
         squares += x * x;
-        Bits smaller = size < least;
-        least = (Vec)(((Bits)size & smaller) | ((Bits)least & ~smaller));
+        least = least_of(size_of(x + bias), least);
     }
     for (int half = VL / 2; half > 0; half /= 2)
         for (int i = 0; i < half; i++) {

@@ -18,8 +18,7 @@ void copy_channel(const struct conv2d_shape *s, Side side, Chunk chunk, const fl
     to += (size_t)side.pad_h * width + (size_t)side.pad_w;
     for (int image = 0; image < chunk.images; image++, to += full_size(side)) {
         size_t plane = (size_t)(chunk.first + image) * side.channels + c;
-        if (side.pooled) { // few bytes here and there: the next channel's, next to them, are sent
-                           // for
+        if (side.pooled) { // a few bytes here and there: those of the next channel are sent for
             __builtin_prefetch(images + (plane + 1) * size / 4);
             __builtin_prefetch(side.pooled + (plane + 1) * size / 2);
             unpool(s, images + plane * size / 4, side.pooled + plane * size / 2, to, width);

@@ -22,7 +22,8 @@ INLINE size_t pooled_at(const Side *out, const Scratch *scratch, Chunk chunk, in
            (size_t)scratch->pooled_start[tile];
 }
 
-// VL tiles of pooled images: dY and gates are read from there.
+// Lane i is the tile that begins there: forward, Y and gates are written; backward, dY and gates
+// are only read.
 INLINE void set_lane(PooledTiles *tiles, int i, const float *Y, const unsigned char *gates,
                      size_t at) {
     tiles->Y[i] = (float *)Y + at, tiles->gates[i] = (unsigned char *)gates + 2 * at;

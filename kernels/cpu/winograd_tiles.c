@@ -7,7 +7,6 @@
 #include "winograd_transforms.h"
 
 #include <float.h>
-#include <limits.h>
 
 // ---- rows of n pixels of each tile --------------------------------------------------------------
 
@@ -152,13 +151,6 @@ INLINE void kernel_gradients_at(const Points *at, const float *points, size_t po
 }
 
 // ---- with ReLU and pooling ----------------------------------------------------------------------
-
-INLINE Vec size_of(Vec x) { return (Vec)((Bits)x & INT_MAX); }
-INLINE Vec least_of(Vec x, Vec y) { // y, if one of them is NaN
-    Bits first = x < y;
-    return (Vec)(((Bits)x & first) | ((Bits)y & ~first));
-}
-INLINE Vec relu_of(Vec x) { return (Vec)((Bits)x & ~(x < 0)); } // this way round, a NaN stays
 
 INLINE Bits ints_of(unsigned char *const lane[VL], size_t at) {
     Bits bits;
