@@ -413,9 +413,7 @@ static float sum_of(const float *x, size_t n) {
         UNROLL for (int v = 0; v < SUMS; v++) sums[v] += vec_at(x + i + v * VL);
     for (; i + VL <= n; i += VL) sums[0] += vec_at(x + i);
     for (; i < n; i++) total += x[i];
-    Vec all = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-    for (int lane = 0; lane < VL; lane++) total += all[lane];
-    return total;
+    return total + total_of((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
 
 // The same before pooling: each number went to as many pixels as there are bits in its two bytes.
@@ -433,21 +431,26 @@ static float sum_of_pooled(const float *x, const unsigned char *pooled, size_t n
             ones += (pooled[2 * i + byte] & 1) + (pooled[2 * i + byte] >> 1 & 1);
         total += x[i] * (float)ones;
     }
-    for (int lane = 0; lane < VL; lane++) total += sums[lane];
-    return total * 0.25f;
+    return (total + total_of(sums)) * 0.25f;
 }
 
-// The sum of channel m of dY over a group of images.
-static double channel_sum(const struct conv2d_backward_params_args *a, int m, Part group) {
+// The sums of some channels of dY over a group of images. Those of an image are neighbours in
+// memory, so its channels are the inner loop.
+enum { CHANNELS_AT_ONCE = 16 };
+
+static void channel_sums(const struct conv2d_backward_params_args *a, int first, Part group,
+                         float *sums) {
     const Shape *s = &a->s;
     size_t n = a->pooled ? windows_2x2(s) : out_pixels(s);
-    double total = 0;
-    for (int image = group.first; image < group.first + group.images; image++) {
-        size_t at = ((size_t)image * s->M + m) * n;
-        total += (double)(a->pooled ? sum_of_pooled(a->dY + at, a->pooled + 2 * at, n)
-                                    : sum_of(a->dY + at, n));
-    }
-    return total;
+    double total[CHANNELS_AT_ONCE] = {0};
+    int channels = smaller(CHANNELS_AT_ONCE, s->M - first);
+    for (int image = group.first; image < group.first + group.images; image++)
+        for (int m = 0; m < channels; m++) {
+            size_t at = ((size_t)image * (size_t)s->M + (size_t)(first + m)) * n;
+            total[m] += (double)(a->pooled ? sum_of_pooled(a->dY + at, a->pooled + 2 * at, n)
+                                           : sum_of(a->dY + at, n));
+        }
+    for (int m = 0; m < channels; m++) sums[first + m] = (float)total[m];
 }
 
 // dY of some images as a matrix (M, images out_pixels); as it lies in memory, if it is one image's.
@@ -549,9 +552,8 @@ static void bias_gradient(CpuLane *lane, const struct conv2d_backward_params_arg
     float *sums = cpu_scratch(lane, sizeof(float) * M * (size_t)tree.groups);
 #pragma omp parallel for num_threads(lane->threads) schedule(static) collapse(2)
     for (int group = 0; group < tree.groups; group++)
-        for (int m = 0; m < s->M; m++)
-            sums[(size_t)group * M + (size_t)m] =
-                (float)channel_sum(a, m, group_of(s, tree, group));
+        for (int m = 0; m < s->M; m += CHANNELS_AT_ONCE)
+            channel_sums(a, m, group_of(s, tree, group), sums + (size_t)group * M);
     add_halves(sums, M, tree.groups, M);
     store_sums(a->db, sums, M, a->beta);
 }
@@ -591,8 +593,8 @@ CPU_KERNEL(conv2d_backward_params) {
             float *mine = scratch + (size_t)omp_get_thread_num() * of_thread;
             float *sum = sums + (size_t)group * of_part;
             weights_of_part(a, f, part, images, offset, sum, mine, room);
-            for (int m = 0; m < s->M && a->db && slice == 0; m++)
-                sum[weights + (size_t)m] = (float)channel_sum(a, m, part);
+            for (int m = 0; m < s->M && a->db && slice == 0; m += CHANNELS_AT_ONCE)
+                channel_sums(a, m, part, sum + weights);
         }
     add_parts(sums, of_part, tree.groups, weights + (size_t)s->M, lane->threads);
     store_sums(a->dW, sums, weights, a->beta);

@@ -35,11 +35,21 @@ static void copy_every_second(float *to, const float *from, int n) {
     for (; i < n; i++) to[i] = from[2 * i];
 }
 
-// Row `row` of an image, or 0 for padding, to a row of phase column b.
-static void fill_row(const Shape *s, Phases f, const float *image, int row, int b, float *to) {
-    int stride = s->stride_w, first = divide_up(larger(s->pad_w - b, 0), stride);
-    int end = smaller(divide_up(larger(s->W + s->pad_w - b, 0), stride), f.w);
-    const float *from = image + (ptrdiff_t)row * s->W - s->pad_w + b;
+// Phase column b has the pixels first <= x < end from an image; the others are padding.
+typedef struct Columns {
+    int b, first, end;
+} Columns;
+
+static Columns columns_of(const Shape *s, Phases f, int b) {
+    int stride = s->stride_w;
+    return (Columns){b, divide_up(larger(s->pad_w - b, 0), stride),
+                     smaller(divide_up(larger(s->W + s->pad_w - b, 0), stride), f.w)};
+}
+
+// Row `row` of an image, or 0 for padding, to a row of a phase.
+static void fill_row(const Shape *s, Phases f, const float *image, int row, Columns c, float *to) {
+    int stride = s->stride_w, first = c.first, end = c.end;
+    const float *from = image + (ptrdiff_t)row * s->W - s->pad_w + c.b;
     if (row < 0 || row >= s->H || end <= first) first = f.w, end = f.w;
     for (int x = 0; x < first; x++) to[x] = 0;
     if (stride == 1)
@@ -54,7 +64,9 @@ static void fill_row(const Shape *s, Phases f, const float *image, int row, int 
 void fill_phases(const Shape *s, Phases f, const float *X, int channels, float *to) {
     for (int c = 0; c < channels; c++, X += s->H * s->W)
         for (int a = 0; a < f.rows; a++)
-            for (int b = 0; b < f.cols; b++)
+            for (int b = 0; b < f.cols; b++) {
+                Columns columns = columns_of(s, f, b);
                 for (int y = 0; y < f.h; y++, to += f.w)
-                    fill_row(s, f, X, y * s->stride_h + a - s->pad_h, b, to);
+                    fill_row(s, f, X, y * s->stride_h + a - s->pad_h, columns, to);
+            }
 }

@@ -14,37 +14,39 @@ bool pooled_3x3_suits(const Shape *s, const unsigned char *pooled) {
 
 // ---- taps --------------------------------------------------------------------------------------
 
-// The four windows of a pooled pixel are one window of 4x4, two pixels from that of the next one.
-static Shape windows_of(const Shape *s) {
-    Shape wide = *s;
-    wide.kernel_h = wide.kernel_w = SIDE, wide.stride_h = wide.stride_w = 2;
-    wide.out_h = s->out_h / 2, wide.out_w = s->out_w / 2;
-    return wide;
-}
-
 // Pooled pixels of an image, and floats from one tap to the next.
 static size_t num_pooled(const Shape *s) { return (size_t)(s->out_h / 2) * (size_t)(s->out_w / 2); }
 static size_t tap_size(const Shape *s) { return round_to_vectors(num_pooled(s)); }
 
-static size_t scratch_for_taps(const Shape *s) {
-    Shape wide = windows_of(s);
-    return TAPS * tap_size(s) + round_to_vectors(phases_of(&wide).channel + 4);
+// The four windows of a pooled pixel are one window of 4x4, two pixels from that of the next one.
+typedef struct Windows {
+    Shape wide;
+    Phases f;
+    int offset[TAPS];
+    size_t size, scratch; // floats: of a tap, and for all that fill_taps() writes
+} Windows;
+
+static Windows windows_of(const Shape *s) {
+    Windows w = {.wide = *s, .size = tap_size(s)};
+    w.wide.kernel_h = w.wide.kernel_w = SIDE, w.wide.stride_h = w.wide.stride_w = 2;
+    w.wide.out_h = s->out_h / 2, w.wide.out_w = s->out_w / 2;
+    w.f = phases_of(&w.wide);
+    w.scratch = TAPS * w.size + round_to_vectors(w.f.channel + 4);
+    find_offsets(&w.wide, w.f, 1, w.offset);
+    return w;
 }
 
 // taps[(u,v)][(i,j)] = the pixel (2i + u, 2j + v) of an image, for all pooled pixels (i,j). Behind
 // the last one there are zeros.
-static void fill_taps(const Shape *s, const float *image, float *taps) {
-    Shape wide = windows_of(s);
-    Phases f = phases_of(&wide);
-    size_t size = tap_size(s);
-    float *phases = taps + TAPS * size;
-    fill_phases(&wide, f, image, 1, phases);
+static void fill_taps(const Windows *w, const float *image, float *taps) {
+    float *phases = taps + TAPS * w->size;
+    fill_phases(&w->wide, w->f, image, 1, phases);
     for (int tap = 0; tap < TAPS; tap++) {
-        const float *from = phases + phase_offset(&wide, f, tap);
-        float *to = taps + (size_t)tap * size;
-        memset(to + size - VL, 0, sizeof(float) * VL);
-        for (int i = 0; i < wide.out_h; i++)
-            copy_floats(to + i * wide.out_w, from + i * f.w, wide.out_w);
+        const float *from = phases + w->offset[tap];
+        float *to = taps + (size_t)tap * w->size;
+        memset(to + w->size - VL, 0, sizeof(float) * VL);
+        for (int i = 0; i < w->wide.out_h; i++)
+            copy_floats(to + i * w->wide.out_w, from + i * w->f.w, w->wide.out_w);
     }
 }
 
@@ -69,33 +71,40 @@ static const int window_bit[2][2] = {{1, 1 << 8}, {2, 2 << 8}};
 
 // ---- forward -----------------------------------------------------------------------------------
 
-// The four sums of VL pooled pixels.
-INLINE void add_windows(const float *taps, size_t size, const float *W, Vec y[2][2]) {
-    FOR_EACH_PRODUCT(taps, size) y[a][b] += W[k] * x;
+// The four sums of VL pooled pixels, each in two halves: as one it would be a chain of nine, each
+// addition waiting for the one before.
+typedef struct Sums {
+    Vec half[2][2][2];
+} Sums;
+
+INLINE Sums sums_of_windows(const float *taps, size_t size, const float *W, float bias) {
+    Sums y;
+    UNROLL for (int i = 0; i < 4; i++) y.half[i / 2][i % 2][0] = (Vec){0} + bias,
+                                                         y.half[i / 2][i % 2][1] = (Vec){0};
+    FOR_EACH_PRODUCT(taps, size) y.half[a][b][k % 2] += W[k] * x;
+    return y;
 }
 
-// Their bias, ReLU and mean, and which were positive.
-INLINE Vec relu_and_mean(Vec y[2][2], float bias, Bits *positive) {
-    Bits bits = {0};
+// Their ReLU and mean, and which were positive.
+INLINE Vec relu_and_mean(Sums y, Bits *positive) {
+    Vec relu[2][2];
+    *positive = (Bits){0};
     UNROLL for (int a = 0; a < 2; a++) {
         UNROLL for (int b = 0; b < 2; b++) {
-            y[a][b] += bias;
-            bits |= (y[a][b] > 0) & window_bit[a][b];
-            y[a][b] = relu_of(y[a][b]);
+            Vec sum = y.half[a][b][0] + y.half[a][b][1];
+            *positive |= (sum > 0) & window_bit[a][b];
+            relu[a][b] = relu_of(sum);
         }
     }
-    *positive = bits;
-    return ((y[0][0] + y[1][0]) + (y[0][1] + y[1][1])) * 0.25f;
+    return ((relu[0][0] + relu[1][0]) + (relu[0][1] + relu[1][1])) * 0.25f;
 }
 
 static void forward_plane(const Shape *s, const float *taps, const float *W, float bias, float *Y,
                           unsigned char *pooled) {
     size_t n = num_pooled(s), size = tap_size(s);
     for (size_t i = 0; i < n; i += VL) {
-        Vec y[2][2] = {{{0}}};
         Bits positive;
-        add_windows(taps + i, size, W, y);
-        Vec mean = relu_and_mean(y, bias, &positive);
+        Vec mean = relu_and_mean(sums_of_windows(taps + i, size, W, bias), &positive);
         if (i + VL <= n) {
             vec_to(Y + i, mean);
             shorts_to(pooled + 2 * i, positive);
@@ -110,12 +119,13 @@ static void forward_plane(const Shape *s, const float *taps, const float *W, flo
 
 void pooled_3x3_forward(CpuLane *lane, const struct conv2d_forward_args *a) {
     const Shape *s = &a->s;
-    size_t n = num_pooled(s), of_thread = scratch_for_taps(s);
+    Windows windows = windows_of(s);
+    size_t n = num_pooled(s), of_thread = windows.scratch;
     float *scratch = cpu_scratch(lane, sizeof(float) * of_thread * (size_t)lane->threads);
 #pragma omp parallel for num_threads(lane->threads) schedule(dynamic)
     for (int image = 0; image < s->N; image++) {
         float *taps = scratch + of_thread * (size_t)omp_get_thread_num();
-        fill_taps(s, a->X + (size_t)image * (size_t)(s->H * s->W), taps);
+        fill_taps(&windows, a->X + (size_t)image * (size_t)(s->H * s->W), taps);
         for (int m = 0; m < s->M; m++) {
             size_t at = ((size_t)image * (size_t)s->M + (size_t)m) * n;
             forward_plane(s, taps, a->W + m * WEIGHTS, a->b ? a->b[m] : 0, a->Y + at,
@@ -163,15 +173,15 @@ typedef struct Part {
     int image, end, m, end_m;
 } Part;
 
-static void gradient_of_part(const struct conv2d_backward_params_args *a, Part part, float *taps,
-                             float *sums) {
+static void gradient_of_part(const struct conv2d_backward_params_args *a, const Windows *windows,
+                             Part part, float *taps, float *sums) {
     enum { OF_CHANNEL = SUMS * VL };
     const Shape *s = &a->s;
     size_t n = num_pooled(s);
-    float *totals = taps + scratch_for_taps(s);
+    float *totals = taps + windows->scratch;
     memset(totals, 0, sizeof(float) * OF_CHANNEL * (size_t)(part.end_m - part.m));
     for (int image = part.image; image < part.end; image++) {
-        fill_taps(s, a->X + (size_t)image * (size_t)(s->H * s->W), taps);
+        fill_taps(windows, a->X + (size_t)image * (size_t)(s->H * s->W), taps);
         for (int m = part.m; m < part.end_m; m++) {
             size_t at = ((size_t)image * (size_t)s->M + (size_t)m) * n;
             gradient_of_plane(s, taps, a->dY + at, a->pooled + 2 * at,
@@ -179,11 +189,8 @@ static void gradient_of_part(const struct conv2d_backward_params_args *a, Part p
         }
     }
     for (int m = part.m; m < part.end_m; m++)
-        for (int k = 0; k < SUMS; k++, totals += VL) {
-            float *sum = sums + (k < WEIGHTS ? m * WEIGHTS + k : s->M * WEIGHTS + m);
-            *sum = 0;
-            for (int i = 0; i < VL; i++) *sum += totals[i];
-        }
+        for (int k = 0; k < SUMS; k++, totals += VL)
+            sums[k < WEIGHTS ? m * WEIGHTS + k : s->M * WEIGHTS + m] = total_of(vec_at(totals));
 }
 
 // A sum over images, as a tree (see cpu.h). With fewer groups than threads, several threads share a
@@ -193,7 +200,8 @@ void pooled_3x3_backward_params(CpuLane *lane, const struct conv2d_backward_para
     SumTree tree = sum_tree(s->N);
     int channels = divide_up(s->M, divide_up(lane->threads, tree.groups));
     size_t M = (size_t)s->M, of_group = M * SUMS;
-    size_t of_thread = scratch_for_taps(s) + M * SUMS * VL;
+    Windows windows = windows_of(s);
+    size_t of_thread = windows.scratch + M * SUMS * VL;
     float *sums = cpu_scratch(
         lane, sizeof(float) * (of_thread * (size_t)lane->threads + of_group * (size_t)tree.groups));
     float *scratch = sums + of_group * (size_t)tree.groups;
@@ -202,7 +210,7 @@ void pooled_3x3_backward_params(CpuLane *lane, const struct conv2d_backward_para
         for (int m = 0; m < s->M; m += channels) {
             Part part = {group * tree.group, smaller((group + 1) * tree.group, s->N), m,
                          smaller(m + channels, s->M)};
-            gradient_of_part(a, part, scratch + of_thread * (size_t)omp_get_thread_num(),
+            gradient_of_part(a, &windows, part, scratch + of_thread * (size_t)omp_get_thread_num(),
                              sums + of_group * (size_t)group);
         }
     add_halves(sums, of_group, tree.groups, of_group);
