@@ -196,7 +196,7 @@ $(BUILD)/obj/kernels/cpu-$1/%.o: kernels/cpu/%.c build/config.mk
 	$$(call QUIET,CC,$$< ($1))$$(CC) $$(CFLAGS_ALL) -ffp-contract=fast $$(ISA_FLAGS_$1) -DISA=$1 -MMD -MP -c $$< -o $$@
 $(BUILD)/obj/kernels/cpu-$1.o: $(CPU_KERNELS:kernels/cpu/%.c=$(BUILD)/obj/kernels/cpu-$1/%.o)
 	@$$(LD) -r -o $$@ $$^
-	@$$(OBJCOPY) -w --keep-global-symbol='cpu_kernels_$1' \
+	@$$(OBJCOPY) -w --keep-global-symbol='cpu_kernels_$1' --keep-global-symbol='cpu_product_$1' \
 	    $$(if $$(filter $1,$$(firstword $$(ISAS))),--keep-global-symbol='*_naive' --keep-global-symbol=winograd_suits) $$@
 endef
 $(foreach isa,$(ISAS),$(eval $(call INSTRUCTION_SET,$(isa))))

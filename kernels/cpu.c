@@ -27,29 +27,30 @@ __attribute__((unused)) static bool has_v4(void) {
 
 extern CpuKernel *const cpu_kernels_v1[], *const cpu_kernels_v2[], *const cpu_kernels_v3[],
                                                                        *const cpu_kernels_v4[];
+CpuProduct cpu_product_v1, cpu_product_v2, cpu_product_v3, cpu_product_v4;
 const InstructionSet instruction_sets[] = {
 #ifdef HAS_v4 // the Makefile says which sets the kernels were compiled for
-    {"v4", "AVX-512", 16, cpu_kernels_v4, has_v4},
+    {"v4", "AVX-512", 16, cpu_kernels_v4, cpu_product_v4, has_v4},
 #endif
 #ifdef HAS_v3
-    {"v3", "AVX2", 8, cpu_kernels_v3, has_v3},
+    {"v3", "AVX2", 8, cpu_kernels_v3, cpu_product_v3, has_v3},
 #endif
 #ifdef HAS_v2
-    {"v2", "SSE4.2", 4, cpu_kernels_v2, has_v2},
+    {"v2", "SSE4.2", 4, cpu_kernels_v2, cpu_product_v2, has_v2},
 #endif
-    {"v1", "SSE2", 4, cpu_kernels_v1, any},
-    {0},
+    {"v1", "SSE2", 4, cpu_kernels_v1, cpu_product_v1, any},        {0},
 };
 
 #else // one set is all there is: NEON on 64-bit Arm, elsewhere what the compiler makes of it
 
 static bool any(void) { return true; }
 extern CpuKernel *const cpu_kernels_plain[];
+CpuProduct cpu_product_plain;
 const InstructionSet instruction_sets[] = {
 #if defined(__aarch64__)
-    {"neon", "NEON", 4, cpu_kernels_plain, any},
+    {"neon", "NEON", 4, cpu_kernels_plain, cpu_product_plain, any},
 #else
-    {"plain", "the compiler's usual instructions", 4, cpu_kernels_plain, any},
+    {"plain", "the compiler's usual instructions", 4, cpu_kernels_plain, cpu_product_plain, any},
 #endif
     {0},
 };

@@ -31,15 +31,18 @@ _Noreturn void cpu_kernels_out_of_memory(size_t bytes);
 void cpu_scratch_free(CpuLane *lane);
 
 typedef void CpuKernel(CpuLane *lane, const void *args);
+struct Product;
+typedef void CpuProduct(const struct Product *p);
 
 // Every file in this folder is compiled once for each instruction set (the Makefile says which), so
 // that one program is fast on old and new machines, whatever compiler made it and whether or not
 // anybody knew the CPU's model. What is compiled stays portable: plain loops, and vectors
-// (vector.h). Only the table of kernels can be seen from outside.
+// (vector.h). Only the table of kernels, and the product, can be seen from outside.
 typedef struct InstructionSet {
     const char *name, *what;   // "v3", "AVX2"
     int lanes;                 // floats in a vector
     CpuKernel *const *kernels; // NUM_KERNELS of them
+    CpuProduct *product;       // see product.h: what they multiply with
     bool (*runs_here)(void);   // whether this CPU, and its system, can do it
 } InstructionSet;
 // All that this program has, the best first; the last one has no name.
@@ -76,6 +79,7 @@ enum { PARALLEL_FLOATS = 16384 };
 typedef struct SumTree {
     int group, groups; // rows in a group (the last may have fewer), number of groups, >= 1
 } SumTree;
+enum { MOST_GROUPS = 32 };
 SumTree sum_tree(int rows);
 // parts[0] = the sum of `num` parts, halves to halves; each is n floats, `stride` floats apart. The
 // others are overwritten.

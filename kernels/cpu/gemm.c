@@ -33,7 +33,13 @@ void gemm_naive(const struct gemm_args *a) {
 //
 // Each number of B is copied once and used M times. A thread takes blocks of rows; which thread
 // takes which makes no difference to the bits.
-enum { BLOCK_K = 256, BLOCK_M = 128, BLOCK_N = 4096 };
+enum { BLOCK_K = 256, BLOCK_M = 128, BLOCK_N = 4096, TREE_N = 512 };
+
+// Some rows and columns of A, and how far its lines are apart.
+typedef struct Block {
+    const float *start;
+    size_t stride;
+} Block;
 
 // Rows k0..k0+depth and columns n0..n0+cols of op(B).
 typedef struct Panels {
@@ -78,23 +84,25 @@ static void pack_B(const struct gemm_args *a, Panels b, float *packed) {
     }
 }
 
-// Rows m0..m0+rows of op(A), columns k0..k0+depth: dense, in A's own order.
-static void pack_A(const struct gemm_args *a, int m0, int rows, Panels b, float *packed) {
+// Rows m0..m0+rows of op(A), columns k0..k0+depth: dense, in A's own order. Where they are, if they
+// are dense there, or if they will be read just once.
+static Block pack_A(const struct gemm_args *a, int m0, int rows, Panels b, float *packed) {
     int lines = a->trans_A ? b.depth : rows, length = a->trans_A ? rows : b.depth;
     size_t stride = (size_t)(a->trans_A ? a->M : a->K);
     const float *from = a->A + (a->trans_A ? (size_t)b.k0 * stride + (size_t)m0
                                            : (size_t)m0 * stride + (size_t)b.k0);
-    for (int i = 0; i < lines; i++, from += stride, packed += length)
-        memcpy(packed, from, sizeof(float) * (size_t)length);
+    if ((size_t)length == stride || b.cols <= 2 * VL) return (Block){from, stride};
+    for (int i = 0; i < lines; i++, from += stride)
+        memcpy(packed + (size_t)i * (size_t)length, from, sizeof(float) * (size_t)length);
+    return (Block){packed, (size_t)length};
 }
 
-// The product of a packed block of A, or the part of it from its row or column k on, and the
-// panels.
-static Product block_product(const struct gemm_args *a, const float *A, int rows, const float *B,
+// The product of a block of A and the panels.
+static Product block_product(const struct gemm_args *a, Block A, int rows, const float *B,
                              Panels b) {
-    return (Product){.A = A,
-                     .a_row = a->trans_A ? 1 : (size_t)b.depth,
-                     .a_col = a->trans_A ? (size_t)rows : 1,
+    return (Product){.A = A.start,
+                     .a_row = a->trans_A ? 1 : A.stride,
+                     .a_col = a->trans_A ? A.stride : 1,
                      .B = B,
                      .b_block = VL * (size_t)b.depth,
                      .c_block = VL,
@@ -110,67 +118,18 @@ static int rows_of_block(const struct gemm_args *a, int threads) {
     return smaller(rows, BLOCK_M);
 }
 
-// C += op(A) op(B) for some columns of C, or C = if `overwrite`; the sum over k in order.
-static void multiply(const struct gemm_args *a, Panels b, int block, bool overwrite, const float *B,
-                     float *A) {
+// C += op(A) op(B) for some columns of C, or C = if `overwrite`.
+static void multiply(const struct gemm_args *a, Panels b, SumTree tree, int block, bool overwrite,
+                     const float *B, float *A) {
 #pragma omp for schedule(static)
     for (int m0 = 0; m0 < a->M; m0 += block) {
         int rows = smaller(block, a->M - m0);
-        pack_A(a, m0, rows, b, A);
-        Product p = block_product(a, A, rows, B, b);
+        Product p = block_product(a, pack_A(a, m0, rows, b, A), rows, B, b);
         p.C = a->C + (size_t)m0 * (size_t)a->N + (size_t)b.n0;
         p.c_row = (size_t)a->N;
         p.add = !overwrite;
+        p.tree = tree;
         product(&p);
-    }
-}
-
-// The same with the sum over k as a tree (see cpu.h). Its halves are added while they are in the
-// cache, so there are never more of them than the tree has levels.
-enum { TREE_ROWS = 32 };
-
-static int levels_of(SumTree tree) {
-    int levels = 1;
-    while (1 << levels < tree.groups) levels++;
-    return levels;
-}
-
-// sums = the sum of `num` groups' products from `first` on, halves to halves; other halves come
-// behind it. `all` is the product of all groups.
-static void multiply_groups(const Product *all, SumTree tree, int first, int num, float *sums) {
-    if (num <= 2) {
-        for (int group = first; group < first + num; group++) {
-            Product p = *all;
-            int k = group * tree.group;
-            p.A += (size_t)k * p.a_col, p.B += (size_t)k * VL, p.C = sums;
-            p.depth = smaller(tree.group, p.depth - k), p.add = group > first;
-            product(&p);
-        }
-        return;
-    }
-    int half = num / 2;
-    size_t n = (size_t)all->rows * all->c_row;
-    multiply_groups(all, tree, first, half, sums);
-    multiply_groups(all, tree, first + half, num - half, sums + n);
-    add_to(sums, sums + n, n);
-}
-
-static void multiply_tree(const struct gemm_args *a, Panels b, SumTree tree, const float *B,
-                          float *A, float *sums) {
-    size_t width = (size_t)b.cols;
-#pragma omp for schedule(static)
-    for (int m0 = 0; m0 < a->M; m0 += TREE_ROWS) {
-        int rows = smaller(TREE_ROWS, a->M - m0);
-        pack_A(a, m0, rows, b, A);
-        Product p = block_product(a, A, rows, B, b);
-        p.c_row = width;
-        multiply_groups(&p, tree, 0, tree.groups, sums);
-        for (int row = 0; row < rows; row++) {
-            float *c = a->C + (size_t)(m0 + row) * (size_t)a->N + (size_t)b.n0;
-            const float *sum = sums + (size_t)row * width;
-            for (size_t i = 0; i < width; i++)
-                c[i] = a->beta != 0 ? a->beta * c[i] + sum[i] : sum[i];
-        }
     }
 }
 
@@ -184,28 +143,22 @@ static void scale_C(const struct gemm_args *a) {
 // as a tree, and B is not cut into blocks of rows.
 CPU_KERNEL(gemm) {
     if (a->M == 0 || a->N == 0) return;
-    bool as_tree = a->trans_A && a->K > 0;
-    if (a->K == 0 || (!as_tree && a->beta != 0 && a->beta != 1)) scale_C(a);
+    if (a->K == 0 || (a->beta != 0 && a->beta != 1)) scale_C(a);
     if (a->K == 0) return;
-    SumTree tree = sum_tree(a->K);
-    int depth = as_tree ? a->K : smaller(BLOCK_K, a->K), most = as_tree ? 512 : BLOCK_N;
-    int cols = smaller(a->N, most), threads = lane->threads;
+    SumTree tree = a->trans_A ? sum_tree(a->K) : (SumTree){0};
+    int depth = a->trans_A ? a->K : smaller(BLOCK_K, a->K);
+    int cols = smaller(a->N, a->trans_A ? TREE_N : BLOCK_N), threads = lane->threads;
     if ((size_t)a->M * (size_t)a->N * (size_t)a->K < 8 * PARALLEL_FLOATS) threads = 1;
-    int block = as_tree ? TREE_ROWS : rows_of_block(a, threads);
+    int block = rows_of_block(a, threads);
     size_t of_B = round_to_vectors((size_t)cols) * (size_t)depth;
     size_t of_A = round_to_vectors((size_t)block * (size_t)depth);
-    size_t of_sums = as_tree ? (size_t)levels_of(tree) * TREE_ROWS * (size_t)cols : 0;
-    size_t of_thread = of_A + of_sums;
-    float *B = cpu_scratch(lane, sizeof(float) * (of_B + of_thread * (size_t)threads));
+    float *B = cpu_scratch(lane, sizeof(float) * (of_B + of_A * (size_t)threads));
 #pragma omp parallel num_threads(threads)
     for (int n0 = 0; n0 < a->N; n0 += cols)
         for (int k0 = 0; k0 < a->K; k0 += depth) {
             Panels b = {k0, smaller(depth, a->K - k0), n0, smaller(cols, a->N - n0)};
-            float *A = B + of_B + of_thread * (size_t)omp_get_thread_num();
             pack_B(a, b, B);
-            if (as_tree)
-                multiply_tree(a, b, tree, B, A, A + of_A);
-            else
-                multiply(a, b, block, a->beta == 0 && k0 == 0, B, A);
+            multiply(a, b, tree, block, a->beta == 0 && k0 == 0, B,
+                     B + of_B + of_A * (size_t)omp_get_thread_num());
         }
 }

@@ -19,8 +19,9 @@ enum { ROWS = 4, VECTORS = 4 }; // 16 + 4 + 4
 enum { ROWS = 4, VECTORS = 2 }; // 8 + 2 + 1, and one for what is not added yet: no FMA
 #endif
 
-// How A lies, and how B: known to the compiler in each copy of what follows.
-typedef enum Layout { A_BY_ROWS, A_BY_COLUMNS, B_BY_OFFSETS } Layout;
+// How A lies, and how B, and whether sums are trees: known to the compiler in each copy of what
+// follows.
+typedef enum Layout { A_BY_ROWS, A_BY_COLUMNS, B_BY_OFFSETS, TREE } Layout;
 
 // Where a tile of C begins, and what it has beyond its last column. (Read from `p` before anything
 // is stored: the compiler must think that a store changes p.)
@@ -66,27 +67,74 @@ INLINE void store(Target to, Vec sum[ROWS][VECTORS], const int R, const int N) {
     }
 }
 
-// The tile of C from `row` and `vector` on, R rows and N vectors.
-INLINE void tile(const Product *p, const float *A, int row, int vector, const int R, const int N,
-                 const Layout layout) {
+// The sums of a tile, from `k` to `end`: of R rows of A, and N vectors of B from `vector` on.
+INLINE void add_up(const Product *p, const float *A, int vector, int k, int end, const int R,
+                   const int N, const Layout layout, Vec sum[ROWS][VECTORS]) {
     const float *a[ROWS], *b[VECTORS];
-    Vec sum[ROWS][VECTORS], right[VECTORS];
+    Vec right[VECTORS];
     UNROLL for (int r = 0; r < R; r++) a[r] = A + (size_t)r * p->a_row;
     UNROLL for (int n = 0; n < N; n++) b[n] = p->B + (size_t)(vector + n) * p->b_block;
     UNROLL for (int r = 0; r < R; r++) { UNROLL for (int n = 0; n < N; n++) sum[r][n] = (Vec){0}; }
-    const size_t depth = (size_t)p->depth, a_col = p->a_col;
-    Target to = target_of(p, row, vector, N);
-    if (depth >= FAR) send_for(to, R, N);
+    const size_t first = (size_t)k, last = (size_t)end, a_col = p->a_col;
     const int *offset = p->offset;
-    for (size_t k = 0; k < depth; k++) {
-        ptrdiff_t at = layout == B_BY_OFFSETS ? offset[k] : (ptrdiff_t)k * VL;
+    const bool by_columns = layout == A_BY_COLUMNS || layout == TREE;
+    if (by_columns) A += first * a_col;
+    for (size_t i = first; i < last; i++) {
+        ptrdiff_t at = layout == B_BY_OFFSETS ? offset[i] : (ptrdiff_t)i * VL;
         UNROLL for (int n = 0; n < N; n++) right[n] = vec_at(b[n] + at);
         UNROLL for (int r = 0; r < R; r++) {
-            float left = layout == A_BY_COLUMNS ? A[r] : a[r][k];
+            float left = by_columns ? A[r] : a[r][i];
             UNROLL for (int n = 0; n < N; n++) sum[r][n] += left * right[n];
         }
-        if (layout == A_BY_COLUMNS) A += a_col;
+        if (by_columns) A += a_col;
     }
+}
+
+// ---- sums as a tree: what is not added yet waits in memory, in the core's first cache -----------
+
+// After group g come that many additions: one for each pair of halves that ends with it.
+static void find_joins(int first, int groups, unsigned char joins[MOST_GROUPS]) {
+    if (groups == 1) {
+        joins[first] = 0;
+        return;
+    }
+    find_joins(first, groups / 2, joins);
+    find_joins(first + groups / 2, groups - groups / 2, joins);
+    joins[first + groups - 1]++;
+}
+
+INLINE void add_up_tree(const Product *p, const float *A, int vector, const int R, const int N,
+                        const unsigned char *joins, Vec sum[ROWS][VECTORS]) {
+    enum { LEVELS = 6 };
+    float halves[LEVELS][ROWS * VECTORS * VL], *half = halves[0];
+    int g = 0, k = 0;
+    do {
+        add_up(p, A, vector, k, smaller(k + p->tree.group, p->depth), R, N, TREE, sum);
+        for (int i = 0; i < joins[g]; i++) {
+            half -= ROWS * VECTORS * VL;
+            UNROLL for (int r = 0; r < R; r++) {
+                UNROLL for (int n = 0; n < N; n++) sum[r][n] += vec_at(half + (r * N + n) * VL);
+            }
+        }
+        UNROLL for (int r = 0; r < R; r++) {
+            UNROLL for (int n = 0; n < N; n++) vec_to(half + (r * N + n) * VL, sum[r][n]);
+        }
+        half += ROWS * VECTORS * VL, k += p->tree.group;
+    } while (++g < p->tree.groups);
+}
+
+// ---- tiles --------------------------------------------------------------------------------------
+
+// The tile of C from `row` and `vector` on, R rows and N vectors.
+INLINE void tile(const Product *p, const float *A, int row, int vector, const int R, const int N,
+                 const Layout layout, const unsigned char *joins) {
+    Vec sum[ROWS][VECTORS];
+    Target to = target_of(p, row, vector, N);
+    if (p->depth >= FAR) send_for(to, R, N);
+    if (layout == TREE)
+        add_up_tree(p, A, vector, R, N, joins, sum);
+    else
+        add_up(p, A, vector, 0, p->depth, R, N, layout, sum);
     store(to, sum, R, N);
 }
 
@@ -95,33 +143,39 @@ INLINE const float *row_of_A(const Product *p, int row) {
     return p->A + (size_t)row * p->a_row;
 }
 
-INLINE void columns(const Product *p, int vector, const int N, const Layout layout) {
+INLINE void columns(const Product *p, int vector, const int N, const Layout layout,
+                    const unsigned char *joins) {
     int row = 0;
     for (; row + ROWS <= p->rows; row += ROWS)
-        tile(p, row_of_A(p, row), row, vector, ROWS, N, layout);
+        tile(p, row_of_A(p, row), row, vector, ROWS, N, layout, joins);
     if (ROWS > 4 && row + 4 <= p->rows)
-        tile(p, row_of_A(p, row), row, vector, 4, N, layout), row += 4;
-    if (row + 2 <= p->rows) tile(p, row_of_A(p, row), row, vector, 2, N, layout), row += 2;
-    if (row < p->rows) tile(p, row_of_A(p, row), row, vector, 1, N, layout);
+        tile(p, row_of_A(p, row), row, vector, 4, N, layout, joins), row += 4;
+    if (row + 2 <= p->rows) tile(p, row_of_A(p, row), row, vector, 2, N, layout, joins), row += 2;
+    if (row < p->rows) tile(p, row_of_A(p, row), row, vector, 1, N, layout, joins);
 }
 
 // The last vectors: with one alone there would be too few sums. So 4 are 2 and 2, not 3 and 1.
-INLINE void all_columns(const Product *p, const Layout layout) {
+INLINE void all_columns(const Product *p, const Layout layout, const unsigned char *joins) {
     int vector = 0, left = p->vectors;
     for (; left >= VECTORS && left != VECTORS + 1; left -= VECTORS, vector += VECTORS)
-        columns(p, vector, VECTORS, layout);
+        columns(p, vector, VECTORS, layout, joins);
     for (; VECTORS > 3 && left >= 3 && left != 4; left -= 3, vector += 3)
-        columns(p, vector, 3, layout);
-    for (; left >= 2; left -= 2, vector += 2) columns(p, vector, 2, layout);
-    if (left == 1) columns(p, vector, 1, layout);
+        columns(p, vector, 3, layout, joins);
+    for (; left >= 2; left -= 2, vector += 2) columns(p, vector, 2, layout, joins);
+    if (left == 1) columns(p, vector, 1, layout, joins);
 }
 
 // Each layout in a function of its own: in one for all, gcc reads pointers of the inmost loop from
 // memory, and a fifth of the speed is lost.
 #define ALONE static __attribute__((noinline))
-ALONE void by_rows(const Product *p) { all_columns(p, A_BY_ROWS); }
-ALONE void by_columns(const Product *p) { all_columns(p, A_BY_COLUMNS); }
-ALONE void by_offsets(const Product *p) { all_columns(p, B_BY_OFFSETS); }
+ALONE void by_rows(const Product *p) { all_columns(p, A_BY_ROWS, NULL); }
+ALONE void by_columns(const Product *p) { all_columns(p, A_BY_COLUMNS, NULL); }
+ALONE void by_offsets(const Product *p) { all_columns(p, B_BY_OFFSETS, NULL); }
+ALONE void as_tree(const Product *p) {
+    unsigned char joins[MOST_GROUPS];
+    find_joins(0, p->tree.groups, joins);
+    all_columns(p, TREE, joins);
+}
 
 static void multiply(const Product *p) {
     if (p->offset)
@@ -136,6 +190,10 @@ static void multiply(const Product *p) {
 // cache until it is read for the next, and rounding errors do not pile up.
 void product(const Product *p) {
     enum { DEPTH = 256 };
+    if (p->tree.groups > 1) {
+        as_tree(p);
+        return;
+    }
     Product part = *p;
     int left = p->depth;
     do {

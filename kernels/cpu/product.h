@@ -4,8 +4,7 @@
 #ifndef KERNELS_CPU_PRODUCT_H
 #define KERNELS_CPU_PRODUCT_H
 
-#include "vector.h"
-#include <stdbool.h>
+#include "cpu.h"
 
 // C (rows,cols) = A (rows,depth) B (depth,cols), or C += A B with `add`. Columns are taken VL at a
 // time, as vectors: there are `vectors` of them.
@@ -18,7 +17,8 @@
 //     written, if `last` is not 0.
 //
 // Each number of C is the same sum over k in the same order; so it does not depend on how a product
-// is cut into rows and columns.
+// is cut into rows and columns. With a `tree` of several groups, it is the sum of that tree (see
+// cpu.h); for A by columns, and at most MOST_GROUPS groups.
 typedef struct Product {
     const float *A;
     size_t a_row, a_col, a_block;
@@ -29,6 +29,7 @@ typedef struct Product {
     size_t c_row, c_block;
     int rows, vectors, depth, last;
     bool add;
+    SumTree tree;
 } Product;
 
 void product(const Product *p);

@@ -17,7 +17,7 @@ CPU_KERNEL(sum_backward) {
 // ---- sums over a minibatch, for other kernels: see cpu.h -------------------------------------
 
 SumTree sum_tree(int rows) {
-    enum { GROUP = 16, MOST_GROUPS = 32 };
+    enum { GROUP = 16 };
     SumTree tree = {.group = GROUP};
     while ((rows + tree.group - 1) / tree.group > MOST_GROUPS) tree.group *= 2;
     tree.groups = rows > tree.group ? (rows + tree.group - 1) / tree.group : 1;

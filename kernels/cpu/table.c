@@ -1,5 +1,6 @@
-// table.c: all kernels of an instruction set, by number. ISA is its name (see the Makefile).
-#include "cpu.h"
+// table.c: all kernels of an instruction set, by number; and its product. ISA is its name (see the
+// Makefile).
+#include "product.h"
 
 #define DECLARE(name) CpuKernel name##_cpu;
 KERNELS(DECLARE)
@@ -7,9 +8,12 @@ KERNELS(DECLARE)
 #define FITS(name) _Static_assert(sizeof(struct name##_args) <= MAX_KERNEL_ARGS, #name);
 KERNELS(FITS)
 
-#define TABLE_OF(isa)  TABLE_OF_(isa)
-#define TABLE_OF_(isa) cpu_kernels_##isa
+#define NAME(what, isa)  NAME_(what, isa)
+#define NAME_(what, isa) cpu_##what##_##isa
 
 #define ENTRY(name) [KERNEL_##name] = name##_cpu,
-extern CpuKernel *const TABLE_OF(ISA)[NUM_KERNELS];
-CpuKernel *const TABLE_OF(ISA)[NUM_KERNELS] = {KERNELS(ENTRY)};
+extern CpuKernel *const NAME(kernels, ISA)[NUM_KERNELS];
+CpuKernel *const NAME(kernels, ISA)[NUM_KERNELS] = {KERNELS(ENTRY)};
+
+void NAME(product, ISA)(const Product *p);
+void NAME(product, ISA)(const Product *p) { product(p); }

@@ -16,7 +16,10 @@
 //
 // "one" is a single product, by all threads. "points" are many products at a time, each of other
 // matrices, as in Winograd's method: each thread takes some of them, and so it is with "tiles", the
-// products of convolutions by im2col, where a thread uses the same memory again and again.
+// products of convolutions by im2col, where a thread uses the same memory again and again. In those
+// two the second matrix lies in panels before the time begins, when the product is ours: what comes
+// before a product in a convolution writes it so (see kernels/cpu/product.h). A library gets it in
+// the order that its function asks for, and packs what it wants to pack, each time.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <math.h>
@@ -31,6 +34,7 @@
 #include "../../common/error.h"
 #include "../../common/tensor.h"
 #include "../../common/timer.h"
+#include "../../kernels/cpu/product.h"
 #include "about.h"
 #ifdef _OPENMP
 #include <omp.h>
@@ -51,6 +55,7 @@ typedef struct Shape {
 } Shape;
 
 enum { TA = 1, TB = 1 };
+// Those of the largest kind in each layer, as the kernels ask for them with the usual batch sizes.
 static const Shape SHAPES[] = {
     {"large matrices", 1536, 1536, 1536, 0, 0, ONE, 1},
     {"LeNet fc1, forward", 256, 128, 800, 0, 0, ONE, 1},
@@ -62,43 +67,41 @@ static const Shape SHAPES[] = {
     {"ResNet-18 fc, forward", 64, 10, 512, 0, TB, ONE, 1},
     {"ResNet-18 fc, dW", 10, 512, 64, TA, 0, ONE, 1},
     {"ResNet-18 fc, dX", 64, 512, 10, 0, 0, ONE, 1},
-    {"LeNet conv1, forward", 20, 676, 9, 0, 0, TILES, 16},
-    {"LeNet conv1, dW", 20, 9, 676, 0, TB, TILES, 16},
-    {"ResNet-18 first, forward", 64, 784, 9, 0, 0, TILES, 16},
+    {"ResNet-18 first, forward", 64, 840, 9, 0, 0, TILES, 16},
     {"ResNet-18 first, dW", 64, 9, 784, 0, TB, TILES, 16},
-    {"64 to 128, forward", 128, 196, 576, 0, 0, TILES, 8},
-    {"64 to 128, dX", 576, 196, 128, TA, 0, TILES, 8},
+    {"64 to 128, forward", 64, 216, 576, 0, 0, TILES, 8},
+    {"64 to 128, dX", 64, 216, 512, 0, 0, TILES, 8},
     {"64 to 128, dW", 128, 288, 196, 0, TB, TILES, 8},
-    {"128 to 256, forward", 256, 147, 1152, 0, 0, TILES, 8},
-    {"128 to 256, dX", 1152, 147, 256, TA, 0, TILES, 8},
-    {"128 to 256, dW", 256, 288, 147, 0, TB, TILES, 8},
-    {"256 to 512, forward", 512, 128, 2304, 0, 0, TILES, 8},
-    {"256 to 512, dX", 2304, 128, 512, TA, 0, TILES, 8},
-    {"256 to 512, dW", 512, 288, 128, 0, TB, TILES, 8},
-    {"64 to 128 1x1, forward", 128, 196, 64, 0, 0, TILES, 8},
-    {"64 to 128 1x1, dX", 64, 196, 128, TA, 0, TILES, 8},
-    {"64 to 128 1x1, dW", 128, 32, 196, 0, TB, TILES, 8},
-    {"128 to 256 1x1, forward", 256, 147, 128, 0, 0, TILES, 8},
-    {"128 to 256 1x1, dX", 128, 147, 256, TA, 0, TILES, 8},
-    {"128 to 256 1x1, dW", 256, 32, 147, 0, TB, TILES, 8},
-    {"256 to 512 1x1, forward", 512, 128, 256, 0, 0, TILES, 8},
-    {"256 to 512 1x1, dX", 256, 128, 512, TA, 0, TILES, 8},
-    {"256 to 512 1x1, dW", 512, 32, 128, 0, TB, TILES, 8},
-    {"64 channels, forward", 64, 256, 64, 0, 0, POINTS, 36},
-    {"64 channels, dX", 64, 256, 64, TA, 0, POINTS, 36},
-    {"64 channels, dW", 64, 64, 256, 0, TB, POINTS, 36},
-    {"128 channels, forward", 128, 256, 128, 0, 0, POINTS, 36},
-    {"128 channels, dX", 128, 256, 128, TA, 0, POINTS, 36},
+    {"128 to 256, forward", 56, 56, 1152, 0, 0, TILES, 32},
+    {"128 to 256, dX", 64, 56, 1024, 0, 0, TILES, 32},
+    {"128 to 256, dW", 256, 288, 196, 0, TB, TILES, 8},
+    {"256 to 512, forward", 24, 24, 2304, 0, 0, TILES, 64},
+    {"256 to 512, dX", 32, 16, 2048, 0, 0, TILES, 64},
+    {"256 to 512, dW", 512, 288, 192, 0, TB, TILES, 8},
+    {"64 to 128 1x1, forward", 64, 200, 64, 0, 0, TILES, 32},
+    {"64 to 128 1x1, dX", 64, 200, 128, 0, 0, TILES, 32},
+    {"64 to 128 1x1, dW", 128, 32, 196, 0, TB, TILES, 32},
+    {"128 to 256 1x1, forward", 64, 56, 128, 0, 0, TILES, 64},
+    {"128 to 256 1x1, dX", 64, 56, 256, 0, 0, TILES, 64},
+    {"128 to 256 1x1, dW", 256, 32, 196, 0, TB, TILES, 32},
+    {"256 to 512 1x1, forward", 64, 16, 256, 0, 0, TILES, 64},
+    {"256 to 512 1x1, dX", 64, 16, 512, 0, 0, TILES, 64},
+    {"256 to 512 1x1, dW", 512, 32, 192, 0, TB, TILES, 32},
+    {"64 channels, forward", 64, 104, 64, 0, 0, POINTS, 36},
+    {"64 channels, dX", 64, 104, 64, TA, 0, POINTS, 36},
+    {"64 channels, dW", 64, 64, 98, 0, TB, POINTS, 36},
+    {"128 channels, forward", 128, 32, 128, 0, 0, POINTS, 36},
+    {"128 channels, dX", 128, 32, 128, TA, 0, POINTS, 36},
     {"128 channels, dW", 128, 128, 256, 0, TB, POINTS, 36},
-    {"256 channels, forward", 256, 256, 256, 0, 0, POINTS, 36},
-    {"256 channels, dX", 256, 256, 256, TA, 0, POINTS, 36},
+    {"256 channels, forward", 16, 128, 256, 0, 0, POINTS, 36},
+    {"256 channels, dX", 16, 128, 256, TA, 0, POINTS, 36},
     {"256 channels, dW", 256, 256, 256, 0, TB, POINTS, 36},
-    {"512 channels, forward", 512, 64, 512, 0, 0, POINTS, 36},
-    {"512 channels, dX", 512, 64, 512, TA, 0, POINTS, 36},
-    {"512 channels, dW", 512, 512, 64, 0, TB, POINTS, 36},
-    {"LeNet conv2, forward", 50, 128, 20, 0, 0, POINTS, 64},
-    {"LeNet conv2, dX", 20, 128, 50, TA, 0, POINTS, 64},
-    {"LeNet conv2, dW", 50, 20, 128, 0, TB, POINTS, 64},
+    {"512 channels, forward", 16, 64, 512, 0, 0, POINTS, 36},
+    {"512 channels, dX", 16, 64, 512, TA, 0, POINTS, 36},
+    {"512 channels, dW", 512, 32, 64, 0, TB, POINTS, 36},
+    {"LeNet conv2, forward", 50, 64, 20, 0, 0, POINTS, 64},
+    {"LeNet conv2, dX", 20, 64, 50, TA, 0, POINTS, 64},
+    {"LeNet conv2, dW", 50, 20, 64, 0, TB, POINTS, 64},
 };
 enum { NUM_SHAPES = sizeof SHAPES / sizeof SHAPES[0] };
 
@@ -113,10 +116,10 @@ typedef struct Matrices { // of product i at i times the size
     float *A, *B, *C;
 } Matrices;
 
-typedef void Products(const Shape *s, const Matrices *m);
+typedef void Products(const Shape *s, const Matrices *m, int times);
 
-static Device *device;
-static int threads;
+static CpuLane lane;
+static int threads, panel = 1; // columns of a panel of B: ours alone has panels
 static bool cpu_time;
 
 static double seconds(void) {
@@ -126,40 +129,53 @@ static double seconds(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+static bool in_panels(const Shape *s) { return panel > 1 && s->kind != ONE; }
+static size_t B_size(const Shape *s) {
+    int cols = in_panels(s) ? (s->N + panel - 1) / panel * panel : s->N;
+    return (size_t)s->K * (size_t)cols;
+}
+
 // Which of the matrices product i, made by that thread, works on.
 static Matrices matrices_of(const Shape *s, const Matrices *m, int i, int thread) {
     size_t at = s->kind == TILES ? (size_t)thread : (size_t)i;
-    return (Matrices){m->A + at * (size_t)s->M * (size_t)s->K,
-                      m->B + at * (size_t)s->K * (size_t)s->N,
+    return (Matrices){m->A + at * (size_t)s->M * (size_t)s->K, m->B + at * B_size(s),
                       m->C + at * (size_t)s->M * (size_t)s->N};
 }
 
-// One product is the device's, with all its threads. Of many, as in convolutions, each is one
-// thread's. (Convolutions have most of the packing done before: what is timed here is more than
-// they pay.)
-static void ours_product(const Shape *s, const Matrices *m) {
-    static CpuLane *lanes;
-    if (!lanes) lanes = xcalloc((unsigned long)num_threads(), sizeof *lanes);
+// One product is the kernel's, with all its threads. Of many, each is one thread's.
+static void ours_products(const Shape *s, const Matrices *m, int times) {
     if (s->kind == ONE) {
-        launch(device, gemm, .A = m->A, .B = m->B, .C = m->C, .M = s->M, .N = s->N, .K = s->K,
-               .trans_A = s->trans_A, .trans_B = s->trans_B);
-        synchronize(device);
-        return;
-    }
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (int i = 0; i < s->count; i++) {
-        int thread = thread_number();
-        Matrices one = matrices_of(s, m, i, thread);
-        struct gemm_args args = {.A = one.A,
-                                 .B = one.B,
-                                 .C = one.C,
+        struct gemm_args args = {.A = m->A,
+                                 .B = m->B,
+                                 .C = m->C,
                                  .M = s->M,
                                  .N = s->N,
                                  .K = s->K,
                                  .trans_A = s->trans_A,
                                  .trans_B = s->trans_B};
-        lanes[thread].threads = 1;
-        cpu_instruction_set()->kernels[KERNEL_gemm](&lanes[thread], &args);
+        for (int i = 0; i < times; i++) cpu_instruction_set()->kernels[KERNEL_gemm](&lane, &args);
+        return;
+    }
+#pragma omp parallel num_threads(threads)
+    for (int time = 0; time < times; time++) {
+#pragma omp for schedule(static)
+        for (int i = 0; i < s->count; i++) {
+            Matrices one = matrices_of(s, m, i, thread_number());
+            cpu_instruction_set()->product(&(Product){
+                .A = one.A,
+                .a_row = s->trans_A ? 1 : (size_t)s->K,
+                .a_col = s->trans_A ? (size_t)s->M : 1,
+                .B = one.B,
+                .b_block = (size_t)s->K * (size_t)panel,
+                .C = one.C,
+                .c_row = (size_t)s->N,
+                .c_block = (size_t)panel,
+                .rows = s->M,
+                .vectors = (s->N + panel - 1) / panel,
+                .depth = s->K,
+                .last = s->N % panel,
+            });
+        }
     }
 }
 
@@ -187,25 +203,25 @@ static void dnnl_product(const Shape *s, Matrices m) {
 // Many products: a thread to each. Both libraries then use no threads of their own (OpenBLAS must
 // be told; oneDNN sees that it is called in a parallel region).
 static void others_products(const Shape *s, const Matrices *m,
-                            void (*product)(const Shape *s, Matrices m)) {
+                            void (*make)(const Shape *s, Matrices m)) {
     if (s->kind == ONE || threads == 1) {
-        for (int i = 0; i < s->count; i++) product(s, matrices_of(s, m, i, 0));
+        for (int i = 0; i < s->count; i++) make(s, matrices_of(s, m, i, 0));
         return;
     }
 #pragma omp parallel num_threads(threads)
     {
 #pragma omp for schedule(static)
-        for (int i = 0; i < s->count; i++) product(s, matrices_of(s, m, i, thread_number()));
+        for (int i = 0; i < s->count; i++) make(s, matrices_of(s, m, i, thread_number()));
     }
 }
 
-static void cblas_products(const Shape *s, const Matrices *m) {
+static void cblas_products(const Shape *s, const Matrices *m, int times) {
     cblas_set_threads(s->kind == ONE ? threads : 1);
-    others_products(s, m, cblas_product);
+    for (int i = 0; i < times; i++) others_products(s, m, cblas_product);
 }
 
-static void dnnl_products(const Shape *s, const Matrices *m) {
-    others_products(s, m, dnnl_product);
+static void dnnl_products(const Shape *s, const Matrices *m, int times) {
+    for (int i = 0; i < times; i++) others_products(s, m, dnnl_product);
 }
 
 // ---- its libraries
@@ -243,25 +259,42 @@ static Products *prepare(const char *product) {
         printf("%s\n", core());
         return cblas_products;
     }
-    devices_init(BACKEND_CPU, threads);
-    device = cpu_device(0);
-    share_cores(&device, 1);
+    lane.threads = threads;
+    panel = cpu_instruction_set()->lanes;
     printf("ours\n");
-    return ours_product;
+    return ours_products;
 }
 
 // ---- its matrices
 
+static float element(size_t i) { return (float)((uint32_t)i * 2654435761u >> 24) / 255 - 0.5f; }
+
 static float *matrix(int rows, int cols, int copies) {
     size_t n = (size_t)rows * (size_t)cols * (size_t)copies;
     float *x = xmalloc(sizeof *x * n);
-    for (uint32_t i = 0; i < n; i++) x[i] = (float)(i * 2654435761u >> 24) / 255 - 0.5f;
+    for (size_t i = 0; i < n; i++) x[i] = element(i);
+    return x;
+}
+
+static float element_of_B(const Shape *s, int k, int n) {
+    return element(s->trans_B ? (size_t)n * s->K + k : (size_t)k * s->N + n);
+}
+
+// The first product's, `copies` times.
+static float *panels(const Shape *s, int copies) {
+    size_t size = B_size(s);
+    float *x = xcalloc(size * (size_t)copies, sizeof *x);
+    for (int n = 0; n < s->N; n++)
+        for (int k = 0; k < s->K; k++)
+            x[((size_t)(n / panel) * s->K + k) * panel + n % panel] = element_of_B(s, k, n);
+    for (int i = 1; i < copies; i++) memcpy(x + size * (size_t)i, x, sizeof *x * size);
     return x;
 }
 
 static Matrices matrices_for(const Shape *s) {
     int copies = s->kind == TILES ? threads : s->count;
-    return (Matrices){matrix(s->M, s->K, copies), matrix(s->K, s->N, copies),
+    return (Matrices){matrix(s->M, s->K, copies),
+                      in_panels(s) ? panels(s, copies) : matrix(s->K, s->N, copies),
                       matrix(s->M, s->N, copies)};
 }
 
@@ -272,7 +305,7 @@ static void check(const Shape *s, const Matrices *m) {
         double sum = 0;
         for (int k = 0; k < s->K; k++)
             sum += (double)m->A[s->trans_A ? k * s->M + row : row * s->K + k] *
-                   (double)m->B[s->trans_B ? col * s->K + k : k * s->N + col];
+                   (double)element_of_B(s, k, col);
         double error = fabs(sum - (double)m->C[row * s->N + col]);
         if (!(error < 1e-4 * sqrt(s->K)))
             die("it is left out", "%s: a wrong product, by %g", s->where, error);
@@ -289,17 +322,17 @@ static int multiply_as_told(const char *product) {
         if (shape != before) {
             free(m.A), free(m.B), free(m.C);
             m = matrices_for(s);
-            products(s, &m);
+            products(s, &m, 1);
             check(s, &m);
             before = shape;
         }
         double begin = seconds();
-        for (int i = 0; i < times; i++) products(s, &m);
+        products(s, &m, times);
         printf("%.9f\n", (seconds() - begin) / times);
         fflush(stdout);
     }
     free(m.A), free(m.B), free(m.C);
-    if (device) devices_close();
+    cpu_scratch_free(&lane);
     return 0;
 }
 
