@@ -352,6 +352,10 @@ static void shapes_of_gemm(Device *device) {
     check_gemm(device, 64, 800, 128, 2, 0);
     check_gemm(device, 800, 128, 64, 1, 1);
     check_gemm(device, 64, 10, 128, 0, 0);
+    check_gemm(device, 33, 10, 512, 1,
+               0); // as many groups as a sum over rows can have; larger ones
+    check_gemm(device, 5, 33, 1000, 1, 1);
+    check_gemm(device, 3, 520, 40, 1, 0);  // more columns than are packed at a time
     check_gemm(device, 800, 128, 0, 1, 1); // of a shard without rows
     check_gemm(device, 800, 128, 0, 1, 0);
 }
