@@ -178,8 +178,8 @@ $(BUILD)/obj/%.c.o: %.c build/config.mk
 # The flags are those of the psABI's levels of x86-64, one by one, because older compilers do not know the
 # levels' names. A set's objects become one, of which only the table of kernels can be seen, and of one set
 # also the plain loops that the tests compare with. CPU=v2 in the environment picks one when a program runs.
-# (With sanitizers, two of them, or one where other things are tested; and at -O1 product.c would keep its
-# tile in memory, each access checked: four times slower.)
+# (With sanitizers, two of them, or one where other things are tested; and at -O1 what is in registers here
+# would be in memory, each access checked: four times slower.)
 ISA_FLAGS_plain :=
 ISA_FLAGS_v1    :=
 ISA_FLAGS_v2    := -mcx16 -mpopcnt -msahf -msse4.2
@@ -190,7 +190,7 @@ OBJCOPY         ?= objcopy
 
 # A product and the addition of it are one operation where the CPU has one: more exact, twice as fast.
 define INSTRUCTION_SET
-$(BUILD)/obj/kernels/cpu-$1/product.o: CFLAGS_ALL += $(if $(filter asan,$(SANITIZE)),-O2)
+$(BUILD)/obj/kernels/cpu-$1/%.o: CFLAGS_ALL += $(if $(filter asan,$(SANITIZE)),-O2)
 $(BUILD)/obj/kernels/cpu-$1/%.o: kernels/cpu/%.c build/config.mk
 	@mkdir -p $$(@D)
 	$$(call QUIET,CC,$$< ($1))$$(CC) $$(CFLAGS_ALL) -ffp-contract=fast $$(ISA_FLAGS_$1) -DISA=$1 -MMD -MP -c $$< -o $$@
