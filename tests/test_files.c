@@ -558,6 +558,7 @@ static void wrong_uses(void **state) {
     cmocka_unit_test_setup_teardown(function, make_test_folder, remove_test_folder)
 
 int main(void) {
+    signal(SIGHUP, SIG_DFL); // else it is ignored when the tests run under nohup
     const struct CMUnitTest tests[] = {
         TEST(new_and_replaced),
         TEST(abandoned),

@@ -416,7 +416,7 @@ static float sum_of(const float *x, size_t n) {
     return total + total_of((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
 
-// The same before pooling: each number went to as many pixels as there are bits in its two bytes.
+// The sum before pooling: each number went to as many pixels as there are bits in its two bytes.
 static float sum_of_pooled(const float *x, const unsigned char *pooled, size_t n) {
     Vec sums = {0};
     float total = 0;
@@ -581,10 +581,8 @@ CPU_KERNEL(conv2d_backward_params) {
         lane, sizeof(float) * (offsets + of_thread * threads + of_part * (size_t)tree.groups));
     float *scratch = (float *)offset + offsets, *sums = scratch + of_thread * threads;
     find_offsets(s, f, channels, offset);
-    memset(sums, 0,
-           s->N == 0 || s->C == 0 || out_pixels(s) == 0
-               ? sizeof(float) * of_part * (size_t)tree.groups
-               : 0);
+    bool nothing = s->N == 0 || s->C == 0 || out_pixels(s) == 0;
+    if (nothing) memset(sums, 0, sizeof(float) * of_part * (size_t)tree.groups);
 #pragma omp parallel for num_threads(lane->threads) schedule(static) collapse(2)
     for (int group = 0; group < tree.groups; group++)
         for (int slice = 0; slice < slices; slice++) {

@@ -74,8 +74,8 @@ enum { PARALLEL_FLOATS = 16384 };
 // For each device must have whole groups, of as many rows as one device would make them: with more
 // than 32 groups they become larger, 32 rows, 64, ... . Convolutions whose sums are very large, or
 // whose images are very small, make groups larger too, LeNet's do not: tree_of_images() in
-// conv2d.c, tree_of() in winograd.c. Promised, and tested (tests/test_same_bits.c), is LeNet of
-// chapter 4.
+// conv2d.c, tree_of() in winograd_plan.c. Promised, and tested (tests/test_same_bits.c), is LeNet
+// of chapter 4.
 typedef struct SumTree {
     int group, groups; // rows in a group (the last may have fewer), number of groups, >= 1
 } SumTree;

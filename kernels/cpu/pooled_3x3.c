@@ -9,7 +9,7 @@ enum { SIDE = 4, TAPS = SIDE * SIDE, K = 3, WEIGHTS = K * K };
 
 bool pooled_3x3_suits(const Shape *s, const unsigned char *pooled) {
     return pooled && s->C == 1 && s->kernel_h == K && s->kernel_w == K && s->stride_h == 1 &&
-           s->stride_w == 1 && s->N > 0 && s->M > 0 && s->out_h > 0 && s->out_w > 0;
+           s->stride_w == 1 && s->N > 0 && s->M > 0 && s->out_h > 1 && s->out_w > 1;
 }
 
 // ---- taps --------------------------------------------------------------------------------------

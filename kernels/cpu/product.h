@@ -1,5 +1,6 @@
-// product.h: the product of two matrices that are in the cache, on one thread. All the arithmetic
-// of fully connected layers and convolutions ends here; what calls it (gemm.c, conv2d.c,
+// product.h: the product of two matrices that are in the cache, on one thread. The arithmetic of
+// fully connected layers and of convolutions ends here, but for LeNet's first layer (pooled_3x3.c);
+// what calls it (gemm.c, conv2d.c,
 // winograd.c) is about bringing the numbers here in an order in which they can be read fast.
 #ifndef KERNELS_CPU_PRODUCT_H
 #define KERNELS_CPU_PRODUCT_H
@@ -12,7 +13,7 @@
 //   - A(i,k) is A[i a_row + k a_col]; a_row or a_col is 1. With a_block, rows are in blocks of VL
 //     instead: A(i,k) is A[i / VL a_block + i % VL + k a_col].
 //   - Vector j of row k of B is B[j b_block + k VL], or B[j b_block + offset[k]]; what it has
-//     beyond the last column is read, and may be anything.
+//     beyond the last column is read, and may be anything. Offsets are for A by rows: a_col is 1.
 //   - Vector j of row i of C is C[i c_row + j c_block]. Of the last vector only `last` numbers are
 //     written, if `last` is not 0.
 //

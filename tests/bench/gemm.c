@@ -19,7 +19,8 @@
 // products of convolutions by im2col, where a thread uses the same memory again and again. In those
 // two the second matrix lies in panels before the time begins, when the product is ours: what comes
 // before a product in a convolution writes it so (see kernels/cpu/product.h). A library gets it in
-// the order that its function asks for, and packs what it wants to pack, each time.
+// the order that its function asks for, and packs what it wants to pack, each time. (For dW in
+// Winograd's method the first matrix lies in blocks of rows; here in rows, as for im2col.)
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <math.h>
@@ -405,10 +406,11 @@ static void start_side(const char *product, const char *core) {
         die("close other programs", "no more processes to compare with");
     Side *side = &sides[num_sides];
     *side = (Side){.is_blas = core != NULL, .pid = fork()};
+    if (side->pid < 0) die("close other programs", "no more processes to compare with");
     if (side->pid == 0) be_a_side(product, core, to, from);
     close(to[0]), close(from[1]);
     side->to = fdopen(to[1], "w"), side->from = fdopen(from[0], "r");
-    if (side->pid > 0 && fscanf(side->from, "%31s", side->name) == 1 && !is_known(side->name) &&
+    if (fscanf(side->from, "%31s", side->name) == 1 && !is_known(side->name) &&
         isfinite(ask(side, 1, 1)))
         num_sides++;
     else
