@@ -176,10 +176,10 @@ $(BUILD)/obj/%.c.o: %.c build/config.mk
 # ---- kernels/cpu: once for each instruction set --------------------------------------------------
 #
 # The flags are those of the psABI's levels of x86-64, one by one, because older compilers do not know the
-# levels' names. A set's objects become one, of which only the table of kernels can be seen, and of one set
-# also the plain loops that the tests compare with. CPU=v2 in the environment picks one when a program runs.
-# (With sanitizers, two of them, or one where other things are tested; and at -O1 what is in registers here
-# would be in memory, each access checked: four times slower.)
+# levels' names. A set's objects become one, of which only the table of kernels and the product can be seen, and
+# of one set also the plain loops that the tests compare with. CPU=v2 in the environment picks one when a program
+# runs. (With sanitizers, two of them, or one where other things are tested; and at -O1 what is in registers here
+# would be in memory, each access checked.)
 ISA_FLAGS_plain :=
 ISA_FLAGS_v1    :=
 ISA_FLAGS_v2    := -mcx16 -mpopcnt -msahf -msse4.2

@@ -38,7 +38,8 @@ const InstructionSet instruction_sets[] = {
 #ifdef HAS_v2
     {"v2", "SSE4.2", 4, cpu_kernels_v2, cpu_product_v2, has_v2},
 #endif
-    {"v1", "SSE2", 4, cpu_kernels_v1, cpu_product_v1, any},        {0},
+    {"v1", "SSE2", 4, cpu_kernels_v1, cpu_product_v1, any}, // every x86-64 has that
+    {0},
 };
 
 #else // one set is all there is: NEON on 64-bit Arm, elsewhere what the compiler makes of it

@@ -434,10 +434,10 @@ static float sum_of_pooled(const float *x, const unsigned char *pooled, size_t n
     return (total + total_of(sums)) * 0.25f;
 }
 
-// The sums of some channels of dY over a group of images. Those of an image are neighbours in
-// memory, so its channels are the inner loop.
 enum { CHANNELS_AT_ONCE = 16 };
 
+// The sums of some channels of dY over a group of images. Those of an image are neighbours in
+// memory, so its channels are the inner loop.
 static void channel_sums(const struct conv2d_backward_params_args *a, int first, Part group,
                          float *sums) {
     const Shape *s = &a->s;

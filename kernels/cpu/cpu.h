@@ -79,12 +79,11 @@ enum { PARALLEL_FLOATS = 16384 };
 typedef struct SumTree {
     int group, groups; // rows in a group (the last may have fewer), number of groups, >= 1
 } SumTree;
-enum { MOST_GROUPS = 32 };
+enum { MOST_GROUPS = 32 }; // that sum_tree() makes
 SumTree sum_tree(int rows);
 // parts[0] = the sum of `num` parts, halves to halves; each is n floats, `stride` floats apart. The
 // others are overwritten.
 void add_halves(float *parts, size_t stride, int num, size_t n);
-void add_to(float *restrict y, const float *restrict x, size_t n);    // y += x
 void store_sums(float *out, const float *sums, size_t n, float beta); // out = sums, or += (1)
 
 #endif

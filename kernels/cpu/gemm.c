@@ -33,7 +33,8 @@ void gemm_naive(const struct gemm_args *a) {
 //
 // Each number of B is copied once and used M times. A thread takes blocks of rows; which thread
 // takes which makes no difference to the bits.
-enum { BLOCK_K = 256, BLOCK_M = 128, BLOCK_N = 4096, TREE_N = 512 };
+enum { BLOCK_K = 256, BLOCK_M = 128, BLOCK_N = 4096 };
+enum { TREE_N = 512 }; // columns of B at a time where all of its rows are packed
 
 // Some rows and columns of A, and how far its lines are apart.
 typedef struct Block {

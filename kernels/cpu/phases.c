@@ -14,7 +14,7 @@ Phases phases_of(const Shape *s) {
     return f;
 }
 
-int phase_offset(const Shape *s, Phases f, int k) {
+static int phase_offset(const Shape *s, Phases f, int k) {
     int q = k % s->kernel_w, p = k / s->kernel_w % s->kernel_h, c = k / s->kernel_w / s->kernel_h;
     int phase = (p % s->stride_h) * f.cols + q % s->stride_w;
     return c * (int)f.channel + (phase * f.h + p / s->stride_h) * f.w + q / s->stride_w;

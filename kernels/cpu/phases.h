@@ -15,9 +15,8 @@ Phases phases_of(const struct conv2d_shape *s);
 // Sorts some channels of an image. X (channels,H,W) -> to (channels,rows,cols,h,w)
 void fill_phases(const struct conv2d_shape *s, Phases f, const float *X, int channels, float *to);
 
-// Where the pixels begin there that weight k = (c,p,q) meets: one for each output pixel, with rows
-// of f.w; and that of all weights of some channels.
-int phase_offset(const struct conv2d_shape *s, Phases f, int k);
+// Where the pixels begin there that a weight (c,p,q) meets, one for each output pixel, with rows of
+// f.w: for all weights of some channels.
 void find_offsets(const struct conv2d_shape *s, Phases f, int channels, int *offset);
 
 #endif

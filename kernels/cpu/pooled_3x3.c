@@ -79,8 +79,10 @@ typedef struct Sums {
 
 INLINE Sums sums_of_windows(const float *taps, size_t size, const float *W, float bias) {
     Sums y;
-    UNROLL for (int i = 0; i < 4; i++) y.half[i / 2][i % 2][0] = (Vec){0} + bias,
-                                                         y.half[i / 2][i % 2][1] = (Vec){0};
+    UNROLL for (int i = 0; i < 4; i++) {
+        y.half[i / 2][i % 2][0] = (Vec){0} + bias;
+        y.half[i / 2][i % 2][1] = (Vec){0};
+    }
     FOR_EACH_PRODUCT(taps, size) y.half[a][b][k % 2] += W[k] * x;
     return y;
 }

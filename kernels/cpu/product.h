@@ -1,7 +1,7 @@
 // product.h: the product of two matrices that are in the cache, on one thread. The arithmetic of
 // fully connected layers and of convolutions ends here, but for LeNet's first layer (pooled_3x3.c);
-// what calls it (gemm.c, conv2d.c,
-// winograd.c) is about bringing the numbers here in an order in which they can be read fast.
+// what calls it (gemm.c, conv2d.c, winograd.c) is about bringing the numbers here in an order in
+// which they can be read fast.
 #ifndef KERNELS_CPU_PRODUCT_H
 #define KERNELS_CPU_PRODUCT_H
 

@@ -24,7 +24,7 @@ SumTree sum_tree(int rows) {
     return tree;
 }
 
-void add_to(float *restrict y, const float *restrict x, size_t n) {
+static void add_to(float *restrict y, const float *restrict x, size_t n) {
     for (size_t i = 0; i < n; i++) y[i] += x[i];
 }
 

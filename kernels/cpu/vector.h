@@ -53,6 +53,7 @@ INLINE Quad quad_at(const float *p) { return *(const QuadAnywhere *)p; }
 INLINE void quad_to(float *p, Quad q) { *(QuadAnywhere *)p = q; }
 
 INLINE Vec size_of(Vec x) { return (Vec)((Bits)x & INT_MAX); } // without its sign
+
 // The smaller and the larger one; y, if one of them is NaN. (Compilers make three instructions of
 // the comparison where x86 has one that does just this.)
 INLINE Vec least_of(Vec x, Vec y) {

@@ -143,6 +143,23 @@ static Matrices matrices_of(const Shape *s, const Matrices *m, int i, int thread
                       m->C + at * (size_t)s->M * (size_t)s->N};
 }
 
+static void ours_one(const Shape *s, Matrices m) {
+    cpu_instruction_set()->product(&(Product){
+        .A = m.A,
+        .a_row = s->trans_A ? 1 : (size_t)s->K,
+        .a_col = s->trans_A ? (size_t)s->M : 1,
+        .B = m.B,
+        .b_block = (size_t)s->K * (size_t)panel,
+        .C = m.C,
+        .c_row = (size_t)s->N,
+        .c_block = (size_t)panel,
+        .rows = s->M,
+        .vectors = (s->N + panel - 1) / panel,
+        .depth = s->K,
+        .last = s->N % panel,
+    });
+}
+
 // One product is the kernel's, with all its threads. Of many, each is one thread's.
 static void ours_products(const Shape *s, const Matrices *m, int times) {
     if (s->kind == ONE) {
@@ -160,23 +177,7 @@ static void ours_products(const Shape *s, const Matrices *m, int times) {
 #pragma omp parallel num_threads(threads)
     for (int time = 0; time < times; time++) {
 #pragma omp for schedule(static)
-        for (int i = 0; i < s->count; i++) {
-            Matrices one = matrices_of(s, m, i, thread_number());
-            cpu_instruction_set()->product(&(Product){
-                .A = one.A,
-                .a_row = s->trans_A ? 1 : (size_t)s->K,
-                .a_col = s->trans_A ? (size_t)s->M : 1,
-                .B = one.B,
-                .b_block = (size_t)s->K * (size_t)panel,
-                .C = one.C,
-                .c_row = (size_t)s->N,
-                .c_block = (size_t)panel,
-                .rows = s->M,
-                .vectors = (s->N + panel - 1) / panel,
-                .depth = s->K,
-                .last = s->N % panel,
-            });
-        }
+        for (int i = 0; i < s->count; i++) ours_one(s, matrices_of(s, m, i, thread_number()));
     }
 }
 
