@@ -110,25 +110,25 @@ SIMULATED     := $(if $(filter cudasim,$(SANITIZE)),-DCUDASIM -Itests/cudasim/in
                  -DCONV_WORKSPACE=200000 -DPIECE_BYTES=4096 -DPART_NUMBERS=256 -DGRID_BLOCKS=3)
 
 CFLAGS_ALL := -std=c11 -D_GNU_SOURCE $(OPTIMIZE) -Wall -Wextra -Wshadow $(if $(filter 1,$(WERROR)),-Werror) \
-              $(THREADING) -pthread $(SANITIZE_$(SANITIZE)) $(if $(SANITIZE),-DSANITIZED=1) -DFONT_FILE='"$(FONT)"' \
+              -iquote . $(THREADING) -pthread $(SANITIZE_$(SANITIZE)) $(if $(SANITIZE),-DSANITIZED=1) -DFONT_FILE='"$(FONT)"' \
               $(filter -I%,$(ZLIB) $(JANSSON) $(STB) $(RANDOM123) $(CMOCKA)) $(SIMULATED) $(CFLAGS)
 LIBS       := $(ZLIB) $(JANSSON) $(STB) $(THREADING) -pthread -ldl -lm
 
 ifeq ($(SANITIZE),cudasim)
 # The compilers are gcc and g++, whatever CC says; tests/cudasim/README.md tells why, and what the flags do.
 override CC  := gcc
-CUDA_SOURCES := $(wildcard kernels/cuda/*.cu) common/device_cuda.c $(wildcard tests/cudasim/*.cpp)
+CUDA_SOURCES := $(wildcard kernels/cuda/*.cu) common/device/device_cuda.c $(wildcard tests/cudasim/*.cpp)
 LINK          = g++ $(SANITIZE_cudasim) $(OPENMP) -pthread
 else ifneq ($(and $(NVCC),$(if $(SANITIZE),,1)),)
-CUDA_SOURCES := $(wildcard kernels/cuda/*.cu) common/device_cuda.c
-NVCC_FLAGS   := -std=c++17 -O3 $(GENCODE) -Xcompiler -Wall,-Wextra \
+CUDA_SOURCES := $(wildcard kernels/cuda/*.cu) common/device/device_cuda.c
+NVCC_FLAGS   := -std=c++17 -O3 -I. $(GENCODE) -Xcompiler -Wall,-Wextra \
                 $(if $(filter 1,$(WERROR)),-Werror all-warnings)
 # nvcc links, because it knows where its runtime is (the static one: a program needs no toolkit to start)
 LINK = $(NVCC) --cudart static -Xcompiler '$(SANITIZE_$(SANITIZE)) $(THREADING) -pthread' \
        $(foreach flag,$(CUDA_RPATH),-Xlinker $(patsubst -Wl$(comma)-rpath$(comma)%,-rpath=%,$(flag)))
 LIBS := $(filter-out -fopenmp -pthread,$(LIBS)) -lpthread -lrt
 else
-CUDA_SOURCES := common/cuda_none.c
+CUDA_SOURCES := common/device/cuda_none.c
 LINK = $(CC) $(SANITIZE_$(SANITIZE)) $(THREADING) -pthread
 endif
 comma := ,
@@ -138,7 +138,7 @@ comma := ,
 ifneq ($(SANITIZE),)
 override ISAS := $(filter plain v1 $(if $(filter asan,$(SANITIZE)),v3),$(ISAS))
 endif
-SOURCES  := $(filter-out common/device_cuda.c common/cuda_none.c,$(wildcard common/*.c)) \
+SOURCES  := $(filter-out common/device/device_cuda.c common/device/cuda_none.c,$(wildcard common/*/*.c)) \
             $(wildcard kernels/*.c) $(filter-out %/main.c,$(wildcard chapters/*/*.c)) $(CUDA_SOURCES)
 OBJECTS  := $(SOURCES:%=$(BUILD)/obj/%.o) $(ISAS:%=$(BUILD)/obj/kernels/cpu-%.o)
 LIBRARY  := $(BUILD)/libbook.a
@@ -202,7 +202,7 @@ endef
 $(foreach isa,$(ISAS),$(eval $(call INSTRUCTION_SET,$(isa))))
 
 ifeq ($(SANITIZE),cudasim)
-SIM_FLAGS := -std=c++17 -g -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror) $(SIMULATED)
+SIM_FLAGS := -std=c++17 -g -iquote . -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror) $(SIMULATED)
 $(BUILD)/obj/%.cpp.o: %.cpp build/config.mk
 	@mkdir -p $(@D)
 	$(call QUIET,CXX,$<)g++ $(SIM_FLAGS) -O2 -Wshadow -MMD -MP -c $< -o $@
@@ -214,7 +214,7 @@ $(BUILD)/obj/%.cu.o: %.cu tests/cudasim/launch.sed build/config.mk
 	$(call QUIET,CXX,$<)g++ $(SIM_FLAGS) -O1 -Wno-sign-compare -fsanitize=thread,undefined -fno-sanitize-recover=all \
 	    -include tests/cudasim/device.h -iquote $(dir $<) -MMD -MP -c $(@:.o=.cpp) -o $@
 else
-$(BUILD)/obj/common/device_cuda.c.o: common/device_cuda.c build/config.mk
+$(BUILD)/obj/common/device/device_cuda.c.o: common/device/device_cuda.c build/config.mk
 	@mkdir -p $(@D)
 	$(call QUIET,CC,$<)$(NVCC) -Xcompiler '$(CFLAGS_ALL)' -MMD -MP -c $< -o $@
 

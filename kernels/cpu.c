@@ -1,7 +1,9 @@
 // cpu.c: what the kernels of all instruction sets share: which sets there are, and memory.
-#include "cpu/cpu.h"
+#include "kernels/cpu/cpu.h"
+#include "fail.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 // ---- instruction sets --------------------------------------------------------------------------
@@ -58,13 +60,36 @@ const InstructionSet instruction_sets[] = {
 
 #endif
 
+// The one that the environment names, or the best that this CPU has.
+static const InstructionSet *choose_instruction_set(void) {
+    const char *wanted = getenv("CPU");
+    for (const InstructionSet *set = instruction_sets; set->name; set++) {
+        if (wanted && *wanted && strcmp(wanted, set->name) != 0) continue;
+        if (set->runs_here()) return set;
+        if (wanted && *wanted)
+            kernels_fail("leave CPU out of the environment, or name another: v1, v2, v3",
+                         "CPU=%s: this CPU has no %s", wanted, set->what);
+    }
+    kernels_fail(
+        "CPU=v1, v2, v3 or v4 (on Arm: neon); or leave it out, for the best that this CPU has",
+        "CPU=%s in the environment names no instruction set", wanted ? wanted : "");
+}
+
+const InstructionSet *cpu_instruction_set(void) {
+    static const InstructionSet *chosen;
+    if (!chosen) chosen = choose_instruction_set();
+    return chosen;
+}
+
 // ---- memory ------------------------------------------------------------------------------------
 
 void *cpu_scratch(CpuLane *lane, size_t bytes) {
     if (bytes <= lane->scratch_bytes) return lane->scratch;
     free(lane->scratch);
     lane->scratch = cpu_memory(bytes);
-    if (!lane->scratch) cpu_kernels_out_of_memory(bytes);
+    if (!lane->scratch)
+        kernels_fail("use a smaller --batch-size, or close other programs",
+                     "out of memory: %zu bytes of scratch for a kernel", bytes);
     lane->scratch_bytes = bytes;
     return lane->scratch;
 }

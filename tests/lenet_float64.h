@@ -8,7 +8,7 @@
 #ifndef LENET_FLOAT64_H
 #define LENET_FLOAT64_H
 
-#include "../common/fashion_mnist.h"
+#include "common/data/fashion_mnist.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../common/device.h"
-#include "../common/random.h"
+#include "common/device/device.h"
+#include "common/tensor/random.h"
 
 // Two entries in a list of tests: one on a CPU device, one on a GPU. Where there is no GPU the
 // second is counted as skipped. With simulated GPUs (tests/cudasim) there is only the second, and

@@ -7,10 +7,10 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "../chapters/02_get_params_and_allreduce/allreduce.h"
-#include "../chapters/02_get_params_and_allreduce/get_params.h"
-#include "../chapters/04_lenet_multi_gpu/lenet.h"
-#include "../common/random.h"
+#include "chapters/02_get_params_and_allreduce/allreduce.h"
+#include "chapters/02_get_params_and_allreduce/get_params.h"
+#include "chapters/04_lenet_multi_gpu/lenet.h"
+#include "common/tensor/random.h"
 #include "dies.h"
 #include "on_devices.h"
 
@@ -478,7 +478,6 @@ static void good_tensors_are_not_refused(void **state) {
 
 static int close_all(void **state) {
     (void)state;
-    autograd_close();
     devices_close();
     return 0;
 }

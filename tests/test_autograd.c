@@ -15,9 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../chapters/04_lenet_multi_gpu/lenet.h"
-#include "../common/error.h"
-#include "../common/functional.h"
+#include "chapters/04_lenet_multi_gpu/lenet.h"
+#include "common/base/error.h"
+#include "common/tensor/functional.h"
 #include "dies.h"
 #include "on_devices.h"
 
@@ -842,7 +842,6 @@ static void test_wrong_use(void **state) {
 // GPU cannot be used on both sides of a fork.
 static int close_devices(void **state) {
     (void)state;
-    autograd_close();
     devices_close();
     devices_init(BACKEND_CPU, 1);
     return 0;
@@ -911,7 +910,6 @@ int main(int argc, char *argv[]) {
         ON_BOTH(test_gradient_of_lenet),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    autograd_close();
     devices_close();
     return failed;
 }

@@ -9,8 +9,8 @@
 #include <zlib.h>
 
 #include "dies.h"
-#include "../common/fashion_mnist.h"
-#include "../common/random.h"
+#include "common/data/fashion_mnist.h"
+#include "common/tensor/random.h"
 
 enum { PIXELS = 28 * 28 };
 #define IMAGES "train-images-idx3-ubyte"

@@ -6,9 +6,10 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "../common/device.h"
-#include "../common/tensor.h"
-#include "../common/timer.h"
+#include "common/device/device.h"
+#include "common/tensor/tensor.h"
+#include "common/base/clock.h"
+#include "common/device/timer.h"
 #include "on_devices.h"
 
 #include <stdlib.h>

@@ -13,11 +13,11 @@
 #include <sys/resource.h>
 
 #include "dies.h"
-#include "../common/error.h"
-#include "../common/file.h"
-#include "../common/interrupt.h"
-#include "../common/picture.h"
-#include "../common/png.h"
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/program/interrupt.h"
+#include "common/program/picture.h"
+#include "common/program/png.h"
 
 // ---- helpers ---------------------------------------------------------------------------------
 

@@ -6,10 +6,10 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "../chapters/02_get_params_and_allreduce/allreduce.h"
-#include "../chapters/02_get_params_and_allreduce/get_params.h"
-#include "../chapters/03_split_batch/split_batch.h"
-#include "../chapters/04_lenet_multi_gpu/lenet.h"
+#include "chapters/02_get_params_and_allreduce/allreduce.h"
+#include "chapters/02_get_params_and_allreduce/get_params.h"
+#include "chapters/03_split_batch/split_batch.h"
+#include "chapters/04_lenet_multi_gpu/lenet.h"
 #include "lenet_float64.h"
 #include "on_devices.h"
 

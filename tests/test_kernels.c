@@ -15,9 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../common/error.h"
-#include "../kernels/cpu/naive.h"
-#include "../kernels/cpu/winograd.h"
+#include "common/base/error.h"
+#include "kernels/cpu/naive.h"
+#include "kernels/cpu/winograd.h"
 #include "on_devices.h"
 
 // How close is close enough, by what a kernel does with each number.

@@ -6,12 +6,12 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "../chapters/02_get_params_and_allreduce/allreduce.h"
-#include "../chapters/02_get_params_and_allreduce/get_params.h"
-#include "../chapters/03_split_batch/split_batch.h"
-#include "../chapters/04_lenet_multi_gpu/lenet.h"
-#include "../common/random.h"
-#include "../common/step_graph.h"
+#include "chapters/02_get_params_and_allreduce/allreduce.h"
+#include "chapters/02_get_params_and_allreduce/get_params.h"
+#include "chapters/03_split_batch/split_batch.h"
+#include "chapters/04_lenet_multi_gpu/lenet.h"
+#include "common/tensor/random.h"
+#include "common/tensor/step_graph.h"
 #include "dies.h"
 #include "on_devices.h"
 
@@ -341,7 +341,6 @@ static bool evaluate(Training *t) {
 }
 
 static Trajectory train_varied(int k, const char *graph) {
-    autograd_close();
     devices_close(); // scratch memory is small again
     choose_graph(graph);
     Training training = training_on(k, 20);
@@ -380,13 +379,11 @@ static void graphs_do_not_change_bits(void **state) {
 // On CPU devices the bits do not depend on the number of threads either.
 static void threads_do_not_change_bits(void **state) {
     (void)state;
-    autograd_close();
     devices_close();
     devices_init(BACKEND_CPU, 1);
     Trajectory first = train_on(2, uneven);
     for (int threads = 2; threads <= 7; threads += 5) {
-        autograd_close();
-        devices_close();
+            devices_close();
         devices_init(BACKEND_CPU, threads);
         Trajectory other = train_on(2, uneven);
         for (int p = 0; p < LENET_PARAMS; p++)
@@ -394,7 +391,6 @@ static void threads_do_not_change_bits(void **state) {
         forget(&other);
     }
     forget(&first);
-    autograd_close();
     devices_close();
     devices_init(BACKEND_AUTO, 0);
 }
@@ -433,7 +429,6 @@ static void a_step_moves_what_the_formula_says(void **state) {
 
 static int close_all(void **state) {
     (void)state;
-    autograd_close();
     devices_close();
     return 0;
 }

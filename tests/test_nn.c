@@ -12,10 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../common/error.h"
-#include "../common/nn.h"
-#include "../common/random.h"
-#include "../common/safetensors.h"
+#include "common/base/error.h"
+#include "common/tensor/nn.h"
+#include "common/tensor/random.h"
+#include "common/data/network_file.h"
+#include "common/data/safetensors.h"
 #include "dies.h"
 #include "on_devices.h"
 
@@ -276,7 +277,6 @@ static void test_batch_norm_refuses(void **state) {
     expect_death(1, "the variance of a single value is not known", norm_of_one_value, NULL);
     expect_death(1, "has shape (3,), X has shape (2, 4, 2, 3)", norm_of_other_channels, NULL);
     expect_death(1, "X is on host, the layer is on cpu:0", norm_across_devices, NULL);
-    autograd_close();
     devices_close(); // so that the child starts its own workers
     expect_death(1, "needs backward_all()", backward_of_one_of_two, NULL);
     expect_death(1, "must have run the same operations", backward_of_unlike_devices, NULL);
@@ -491,7 +491,6 @@ int main(int argc, char *argv[]) {
         cmocka_unit_test(test_batch_norm_refuses), // last: closes the devices
     };
     int failed = cmocka_run_group_tests(tests, make_test_folder, remove_test_folder);
-    autograd_close();
     devices_close();
     return failed;
 }

@@ -20,11 +20,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../common/error.h"
-#include "../common/fashion_mnist.h"
-#include "../common/functional.h"
-#include "../common/safetensors.h"
-#include "../chapters/04_lenet_multi_gpu/lenet.h"
+#include "common/base/error.h"
+#include "common/data/fashion_mnist.h"
+#include "common/tensor/functional.h"
+#include "common/data/safetensors.h"
+#include "chapters/04_lenet_multi_gpu/lenet.h"
 #include "on_devices.h"
 
 #define FOLDER "tests/reference/"

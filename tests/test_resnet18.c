@@ -11,11 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../common/error.h"
-#include "../common/safetensors.h"
-#include "../chapters/05_resnet18_concise/checkpoint.h"
-#include "../chapters/05_resnet18_concise/data_parallel.h"
-#include "../chapters/05_resnet18_concise/resnet18.h"
+#include "common/base/error.h"
+#include "common/data/network_file.h"
+#include "common/data/safetensors.h"
+#include "chapters/05_resnet18_concise/checkpoint.h"
+#include "chapters/05_resnet18_concise/data_parallel.h"
+#include "chapters/05_resnet18_concise/resnet18.h"
 #include "dies.h"
 #include "on_devices.h"
 
@@ -447,7 +448,6 @@ int main(int argc, char *argv[]) {
         UNLESS_SIMULATED(test_memory),
     };
     int failed = cmocka_run_group_tests(tests, setup, teardown);
-    autograd_close();
     devices_close();
     return failed;
 }

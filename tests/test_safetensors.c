@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 
 #include "dies.h"
-#include "../common/safetensors.h"
+#include "common/data/safetensors.h"
 
 // ---- helpers ---------------------------------------------------------------------------------
 

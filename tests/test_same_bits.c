@@ -7,11 +7,11 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "../chapters/02_get_params_and_allreduce/allreduce.h"
-#include "../chapters/02_get_params_and_allreduce/get_params.h"
-#include "../chapters/04_lenet_multi_gpu/lenet.h"
-#include "../common/autograd.h"
-#include "../common/fashion_mnist.h"
+#include "chapters/02_get_params_and_allreduce/allreduce.h"
+#include "chapters/02_get_params_and_allreduce/get_params.h"
+#include "chapters/04_lenet_multi_gpu/lenet.h"
+#include "common/tensor/autograd.h"
+#include "common/data/fashion_mnist.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,6 @@ static float *train(Run run, size_t *num) {
     Device *devices[MAX_DEVICES];
     Dataset some = *data;
     some.count = run.images;
-    autograd_close();
     devices_close();
     devices_init(BACKEND_CPU, run.threads);
     choose_allreduce(run.allreduce);
@@ -102,7 +101,6 @@ static int open_data(void **state) {
 static int close_all(void **state) {
     (void)state;
     dataset_free(data);
-    autograd_close();
     devices_close();
     return 0;
 }

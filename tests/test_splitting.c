@@ -6,11 +6,11 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "../chapters/01_splitting_strategies/costs.h"
-#include "../chapters/01_splitting_strategies/timeline.h"
-#include "../chapters/04_lenet_multi_gpu/lenet.h"
-#include "../common/random.h"
-#include "../common/trace.h"
+#include "chapters/01_splitting_strategies/costs.h"
+#include "chapters/01_splitting_strategies/timeline.h"
+#include "chapters/04_lenet_multi_gpu/lenet.h"
+#include "common/tensor/random.h"
+#include "common/device/trace.h"
 #include "lenet_float64.h"
 #include "on_devices.h"
 
@@ -486,7 +486,6 @@ static void idle_share_is_the_bubble(void **state) {
 
 static int close_all(void **state) {
     (void)state;
-    autograd_close();
     devices_close();
     return 0;
 }

@@ -2,7 +2,7 @@
 // costs.h.
 #include "costs.h"
 
-#include "../../common/error.h"
+#include "common/base/error.h"
 
 #include <math.h>
 

@@ -23,11 +23,11 @@
 // Read in this order: network.c (LeNet as a list of layers), spread.h (who holds what), then one
 // file for each way: strategy_pipeline.c, strategy_within.c, strategy_data.c. costs.c has the
 // formulas, predict.c what they say of larger networks.
-#include "../../common/error.h"
-#include "../../common/fashion_mnist.h"
-#include "../../common/file.h"
-#include "../../common/flags.h"
-#include "../../common/timer.h"
+#include "common/base/error.h"
+#include "common/data/fashion_mnist.h"
+#include "common/base/file.h"
+#include "common/program/flags.h"
+#include "common/device/timer.h"
 #include "costs.h"
 #include "predict.h"
 #include "timeline.h"
@@ -474,7 +474,6 @@ static void clean_up(Dataset *data, DataIter *iter, Reference *reference) {
     }
     data_iter_free(iter);
     dataset_free(data);
-    autograd_close();
     devices_close();
 }
 

@@ -1,7 +1,7 @@
 // network.c: networks as tables of layers; see network.h.
 #include "network.h"
 
-#include "../../common/random.h"
+#include "common/tensor/random.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef NETWORK_H
 #define NETWORK_H
 
-#include "../../common/functional.h"
+#include "common/tensor/functional.h"
 
 // ---- layers ----------------------------------------------------------------------------------
 

@@ -2,9 +2,9 @@
 // predict.h.
 #include "predict.h"
 
-#include "../../common/error.h"
-#include "../../common/file.h"
-#include "../../common/plot.h"
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/program/plot.h"
 #include "costs.h"
 
 #include <stdio.h>

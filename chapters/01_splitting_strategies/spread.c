@@ -1,8 +1,8 @@
 // spread.c: what the three strategies have in common; see spread.h.
 #include "spread.h"
 
-#include "../../common/error.h"
-#include "../../common/trace.h"
+#include "common/base/error.h"
+#include "common/device/trace.h"
 
 #include <stdio.h>
 #include <stdlib.h>

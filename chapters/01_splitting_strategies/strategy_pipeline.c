@@ -1,7 +1,7 @@
 // strategy_pipeline.c: across layers. Each device has some layers, and passes on what they compute.
 #include "costs.h"
 
-#include "../../common/error.h"
+#include "common/base/error.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // strategy_within.c: within layers. Each device has some channels (or units) of every layer.
 #include "spread.h"
 
-#include "../../common/error.h"
+#include "common/base/error.h"
 
 #include <stdlib.h>
 

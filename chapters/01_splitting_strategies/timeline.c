@@ -1,7 +1,7 @@
 // timeline.c: see timeline.h.
 #include "timeline.h"
 
-#include "../../common/picture.h"
+#include "common/program/picture.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #ifndef TIMELINE_H
 #define TIMELINE_H
 
-#include "../../common/trace.h"
+#include "common/device/trace.h"
 
 // A step as trace_end() returned it. The first word of a label says what kind of work it was:
 // forward, backward, exchange, load, update.

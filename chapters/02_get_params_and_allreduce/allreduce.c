@@ -2,8 +2,8 @@
 // files of their own: read allreduce_star.c first, then _sharded, _ring and _tree.
 #include "allreduce.h"
 
-#include "../../common/autograd.h"
-#include "../../common/error.h"
+#include "common/tensor/autograd.h"
+#include "common/base/error.h"
 
 #include <string.h>
 

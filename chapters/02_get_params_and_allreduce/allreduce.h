@@ -3,7 +3,7 @@
 #ifndef ALLREDUCE_H
 #define ALLREDUCE_H
 
-#include "../../common/tensor.h"
+#include "common/tensor/tensor.h"
 
 // data[i] is on device i; afterwards each holds the sum of all, the same bits on each. Enqueued,
 // not waited for. The k tensors have one shape, are on k different devices and share no memory;

@@ -13,7 +13,7 @@
 //           a2  b2  c2       ca2    .    .        .   S2    .       .  S2  S2       S2  S2  S2
 #include "allreduce.h"
 
-#include "../../common/autograd.h"
+#include "common/tensor/autograd.h"
 
 // One step: device i sends part (i + first) mod k to its right neighbour, all devices at once. What
 // arrives is put into `received` and added to the device's own part; without `received` it takes

@@ -11,7 +11,7 @@
 //     part 2        a2  b2  c2                   .   .  S2                 S2  S2  S2
 #include "allreduce.h"
 
-#include "../../common/autograd.h"
+#include "common/tensor/autograd.h"
 
 // Device j receives part j of all others. Each comes to a place of its own, so that they may arrive
 // in any order; the returned tensor has them in the order of the devices, j left out.

@@ -3,7 +3,7 @@
 #ifndef GET_PARAMS_H
 #define GET_PARAMS_H
 
-#include "../../common/tensor.h"
+#include "common/tensor/tensor.h"
 
 // new_params[i] = a copy of params[i] on the device, with a gradient (at first zero). The copies
 // are the caller's, to be freed with free_params().

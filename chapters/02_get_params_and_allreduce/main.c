@@ -20,12 +20,12 @@
 //
 // Read in this order: get_params.c, allreduce_star.c (the book's), this file, and when it speaks of
 // them allreduce_sharded.c, allreduce_ring.c, allreduce_tree.c, times.c.
-#include "../../common/error.h"
-#include "../../common/file.h"
-#include "../../common/flags.h"
-#include "../../common/functional.h"
-#include "../../common/plot.h"
-#include "../../common/random.h"
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/program/flags.h"
+#include "common/tensor/functional.h"
+#include "common/program/plot.h"
+#include "common/tensor/random.h"
 #include "allreduce.h"
 #include "get_params.h"
 #include "times.h"
@@ -412,7 +412,6 @@ int main(int argc, char *argv[]) {
     draw(csv, png);
     free(csv);
     free(png);
-    autograd_close();
     devices_close();
     check_stdout();
     return EXIT_SUCCESS;

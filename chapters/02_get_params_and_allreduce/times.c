@@ -3,8 +3,9 @@
 // else the machine does disturbs all of them alike.
 #include "times.h"
 
-#include "../../common/autograd.h"
-#include "../../common/timer.h"
+#include "common/tensor/autograd.h"
+#include "common/base/clock.h"
+#include "common/device/timer.h"
 #include "get_params.h"
 
 #include <stdlib.h>

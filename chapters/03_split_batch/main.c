@@ -21,15 +21,15 @@
 // one is wrong.
 //
 // Read in this order: split_batch.c (30 lines), then this file from top to bottom.
-#include "../../common/child.h"
-#include "../../common/error.h"
-#include "../../common/fashion_mnist.h"
-#include "../../common/file.h"
-#include "../../common/flags.h"
-#include "../../common/functional.h"
-#include "../../common/picture.h"
-#include "../../common/random.h"
-#include "../02_get_params_and_allreduce/get_params.h"
+#include "common/base/child.h"
+#include "common/base/error.h"
+#include "common/data/fashion_mnist.h"
+#include "common/base/file.h"
+#include "common/program/flags.h"
+#include "common/tensor/functional.h"
+#include "common/program/picture.h"
+#include "common/tensor/random.h"
+#include "chapters/02_get_params_and_allreduce/get_params.h"
 #include "split_batch.h"
 
 #include <math.h>
@@ -379,7 +379,6 @@ int main(int argc, char *argv[]) {
 
     data_iter_free(iter);
     dataset_free(data);
-    autograd_close();
     devices_close();
     return EXIT_SUCCESS;
 }

@@ -1,8 +1,8 @@
 // split_batch.c: each device gets a run of rows of X and the same run of y.
 #include "split_batch.h"
 
-#include "../../common/autograd.h"
-#include "../../common/error.h"
+#include "common/tensor/autograd.h"
+#include "common/base/error.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #ifndef SPLIT_BATCH_H
 #define SPLIT_BATCH_H
 
-#include "../../common/tensor.h"
+#include "common/tensor/tensor.h"
 
 // The rows of a minibatch of n rows that device i of k gets: `count` rows from row `first` on. Rows
 // stay in order; sizes differ by one at most, and the first n % k shards have the extra row. With n

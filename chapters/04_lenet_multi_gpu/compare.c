@@ -2,8 +2,8 @@
 // ... unfortunately there is no meaningful speedup". Here is why.
 #include "compare.h"
 
-#include "../../common/device.h"
-#include "../02_get_params_and_allreduce/allreduce.h"
+#include "common/device/device.h"
+#include "chapters/02_get_params_and_allreduce/allreduce.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
 // lenet.c: see lenet.h; reads line for line like the book.
 #include "lenet.h"
 
-#include "../../common/random.h"
-#include "../../common/step_graph.h"
-#include "../02_get_params_and_allreduce/allreduce.h"
-#include "../03_split_batch/split_batch.h"
+#include "common/tensor/random.h"
+#include "common/tensor/step_graph.h"
+#include "chapters/02_get_params_and_allreduce/allreduce.h"
+#include "chapters/03_split_batch/split_batch.h"
 
 #include <string.h>
 

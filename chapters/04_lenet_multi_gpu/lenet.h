@@ -3,7 +3,7 @@
 #ifndef LENET_H
 #define LENET_H
 
-#include "../../common/functional.h"
+#include "common/tensor/functional.h"
 
 // W1 b1 W2 b2 W3 b3 W4 b4
 enum { LENET_PARAMS = 8 };

@@ -20,20 +20,20 @@
 //
 // Read in this order: lenet.c (the network, train_batch), then train() here. get_params and
 // allreduce are explained in chapter 2, split_batch in chapter 3.
-#include "../../common/animator.h"
-#include "../../common/cpu_speed.h"
-#include "../../common/error.h"
-#include "../../common/evaluate.h"
-#include "../../common/file.h"
-#include "../../common/flags.h"
-#include "../../common/interrupt.h"
-#include "../../common/loss_log.h"
-#include "../../common/progress.h"
-#include "../../common/safetensors.h"
-#include "../../common/step_graph.h"
-#include "../../common/timer.h"
-#include "../02_get_params_and_allreduce/allreduce.h"
-#include "../02_get_params_and_allreduce/get_params.h"
+#include "common/program/animator.h"
+#include "common/device/cpu_speed.h"
+#include "common/base/error.h"
+#include "common/data/evaluate.h"
+#include "common/base/file.h"
+#include "common/program/flags.h"
+#include "common/program/interrupt.h"
+#include "common/program/loss_log.h"
+#include "common/program/progress.h"
+#include "common/data/safetensors.h"
+#include "common/tensor/step_graph.h"
+#include "common/device/timer.h"
+#include "chapters/02_get_params_and_allreduce/allreduce.h"
+#include "chapters/02_get_params_and_allreduce/get_params.h"
 #include "compare.h"
 #include "lenet.h"
 #include "pictures.h"
@@ -210,7 +210,6 @@ static void clean_up(void) {
     free_params(params, LENET_PARAMS);
     free_params(trained, LENET_PARAMS);
     loss_log_free(&loss_log);
-    autograd_close();
     devices_close();
 }
 

@@ -1,10 +1,10 @@
 // pictures.c: see pictures.h.
 #include "pictures.h"
 
-#include "../../common/error.h"
-#include "../../common/functional.h"
-#include "../../common/picture.h"
-#include "../02_get_params_and_allreduce/get_params.h"
+#include "common/base/error.h"
+#include "common/tensor/functional.h"
+#include "common/program/picture.h"
+#include "chapters/02_get_params_and_allreduce/get_params.h"
 #include "lenet.h"
 
 #include <math.h>

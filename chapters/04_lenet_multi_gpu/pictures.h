@@ -2,7 +2,7 @@
 #ifndef PICTURES_H
 #define PICTURES_H
 
-#include "../../common/fashion_mnist.h"
+#include "common/data/fashion_mnist.h"
 
 // The 20 filters of the first convolution (W1 of params, on the host) and, to the right of each,
 // what it makes of one test image (with the bias, before relu); computed on the device.

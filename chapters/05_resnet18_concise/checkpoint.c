@@ -1,8 +1,8 @@
 // checkpoint.c: see checkpoint.h.
 #include "checkpoint.h"
 
-#include "../../common/error.h"
-#include "../../common/safetensors.h"
+#include "common/base/error.h"
+#include "common/data/safetensors.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -43,10 +43,10 @@ static Contents contents_of(const DataParallel *dp) {
     return c;
 }
 
-static void add_count(Counts *counts, const char *prefix, const struct SafetensorsCount *count) {
+static void add_count(Counts *counts, const char *prefix, const NamedCount *count) {
     counts->list = xrealloc(counts->list, sizeof *counts->list * (size_t)(counts->n + 1));
     counts->list[counts->n++] =
-        (struct SafetensorsCount){xprintf("%s%s", prefix, count->name), count->value};
+        (NamedCount){xprintf("%s%s", prefix, count->name), count->value};
 }
 
 // What the network starts from, under names with a prefix.

@@ -1,9 +1,9 @@
 // data_parallel.c: see data_parallel.h.
 #include "data_parallel.h"
 
-#include "../../common/error.h"
-#include "../../common/interrupt.h"
-#include "../02_get_params_and_allreduce/allreduce.h"
+#include "common/base/error.h"
+#include "common/program/interrupt.h"
+#include "chapters/02_get_params_and_allreduce/allreduce.h"
 
 #include <string.h>
 

@@ -3,9 +3,9 @@
 #ifndef DATA_PARALLEL_H
 #define DATA_PARALLEL_H
 
-#include "../../common/fashion_mnist.h"
-#include "../../common/nn.h"
-#include "../03_split_batch/split_batch.h"
+#include "common/data/fashion_mnist.h"
+#include "common/tensor/nn.h"
+#include "chapters/03_split_batch/split_batch.h"
 
 // What k devices do about the running statistics of batch norm, by which the network is evaluated.
 //

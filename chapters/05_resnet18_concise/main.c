@@ -22,20 +22,21 @@
 // the book's last line of each run, a comparison in words, and the curves in plots/.
 //
 // Read in this order: resnet18.c (the network), data_parallel.c (everything about k devices), then
-// train() here. common/nn.h has the modules, common/batch_norm.c what devices exchange.
-#include "../../common/animator.h"
-#include "../../common/child.h"
-#include "../../common/cpu_speed.h"
-#include "../../common/error.h"
-#include "../../common/file.h"
-#include "../../common/flags.h"
-#include "../../common/interrupt.h"
-#include "../../common/loss_log.h"
-#include "../../common/progress.h"
-#include "../../common/random.h"
-#include "../../common/timer.h"
-#include "../02_get_params_and_allreduce/allreduce.h"
-#include "../03_split_batch/split_batch.h"
+// train() here. common/tensor/nn.h has the modules, common/tensor/batch_norm.c what devices exchange.
+#include "common/data/network_file.h"
+#include "common/program/animator.h"
+#include "common/base/child.h"
+#include "common/device/cpu_speed.h"
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/program/flags.h"
+#include "common/program/interrupt.h"
+#include "common/program/loss_log.h"
+#include "common/program/progress.h"
+#include "common/tensor/random.h"
+#include "common/device/timer.h"
+#include "chapters/02_get_params_and_allreduce/allreduce.h"
+#include "chapters/03_split_batch/split_batch.h"
 #include "checkpoint.h"
 #include "data_parallel.h"
 #include "resnet18.h"
@@ -508,7 +509,6 @@ int main(int argc, char *argv[]) {
     dataset_free(train_data);
     dataset_free(test_data);
     loss_log_free(&loss_log);
-    autograd_close();
     devices_close();
     check_stdout();
     return interrupted() ? EXIT_INTERRUPTED : EXIT_SUCCESS;

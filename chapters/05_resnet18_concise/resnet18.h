@@ -3,7 +3,7 @@
 #ifndef RESNET18_H
 #define RESNET18_H
 
-#include "../../common/nn.h"
+#include "common/tensor/nn.h"
 
 // A slightly modified ResNet-18 (He et al., "Deep residual learning for image recognition", 2016):
 // X (n,in_channels,28,28) -> scores (n,num_classes). The names of its parameters are those of the

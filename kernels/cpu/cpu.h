@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include "../kernels.h"
+#include "kernels/kernels.h"
 #include "vector.h"
 #ifdef _OPENMP
 #include <omp.h>
@@ -25,9 +25,6 @@ void *cpu_scratch(CpuLane *lane, size_t bytes);
 // Memory for tensors and scratch (64-byte aligned, contents undefined), for free(); NULL if there
 // is none.
 void *cpu_memory(size_t bytes);
-// Called when there is no memory for that: ends the program with a message. Whoever uses the
-// kernels defines it (common/device_cpu.c does), because kernels know nothing of common/.
-_Noreturn void cpu_kernels_out_of_memory(size_t bytes);
 void cpu_scratch_free(CpuLane *lane);
 
 typedef void CpuKernel(CpuLane *lane, const void *args);
@@ -47,8 +44,9 @@ typedef struct InstructionSet {
 } InstructionSet;
 // All that this program has, the best first; the last one has no name.
 extern const InstructionSet instruction_sets[];
-// The one that is used: CPU=v3 in the environment names it, otherwise it is the best. Whoever uses
-// the kernels chooses (common/device_cpu.c does).
+// The one that is used: CPU=v3 in the environment names it, otherwise it is the best that this CPU
+// has. The first call, which must not be made by two threads at once, ends the program if there is
+// none of that name.
 const InstructionSet *cpu_instruction_set(void);
 
 // CPU_KERNEL(relu_forward) { ... a->X ... } defines the kernel with its own argument struct `a`.

@@ -3,7 +3,7 @@
 #ifndef KERNELS_NAIVE_H
 #define KERNELS_NAIVE_H
 
-#include "../kernels.h"
+#include "kernels/kernels.h"
 
 void gemm_naive(const struct gemm_args *a);
 void conv2d_forward_naive(const struct conv2d_forward_args *a);

@@ -15,7 +15,7 @@
 static void *find(void *library, const char *name) {
     void *function = dlsym(library, name);
     if (!function)
-        cuda_kernels_fail("is another library in front of it in LD_LIBRARY_PATH?", "%s has no %s",
+        kernels_fail("is another library in front of it in LD_LIBRARY_PATH?", "%s has no %s",
                           SONAME, name);
     return function;
 }
@@ -26,7 +26,7 @@ const Cublas *cublas_load(void) {
     if (library) return &cublas;
     library = dlopen(SONAME, RTLD_LAZY);
     if (!library)
-        cuda_kernels_fail("install cuBLAS, which is part of the CUDA toolkit, or add its folder to "
+        kernels_fail("install cuBLAS, which is part of the CUDA toolkit, or add its folder to "
                           "LD_LIBRARY_PATH",
                           "cannot load cuBLAS: %s", dlerror());
 #define CUBLAS_FIND(name) cublas.name = (__typeof__(&name))find(library, #name);

@@ -7,7 +7,8 @@
 #include <stddef.h>
 #include <cuda_runtime_api.h> // cudaStream_t, cudaError_t; plain C
 #include <cublas_v2.h>        // types only: the library is loaded by cublas_load.cu
-#include "../kernels.h"
+#include "kernels/fail.h"
+#include "kernels/kernels.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -69,11 +70,6 @@ typedef struct Cublas {
 const Cublas *cublas_load(void);
 
 // ---- errors ----------------------------------------------------------------------------------
-
-// Prints the two lines "error: ..." and "hint: ..." and ends the program. Whoever uses the kernels
-// defines it (common/device_cuda.c does), because kernels know nothing of common/.
-void cuda_kernels_fail(const char *hint, const char *format, ...)
-    __attribute__((noreturn, format(printf, 2, 3)));
 
 // CUDA_CHECK(cudaMalloc(&p, n)) ends the program when the call fails. CUDA is asynchronous: the
 // error may be that of a kernel launched earlier.

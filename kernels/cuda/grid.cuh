@@ -62,7 +62,7 @@ static inline __device__ struct Split split(unsigned i, struct Divisor d) {
 // Kernels that split their indices count in 32 bits.
 static inline unsigned index_count(size_t n) {
     if (n >> 31 != 0)
-        cuda_kernels_fail("use a smaller --batch-size",
+        kernels_fail("use a smaller --batch-size",
                           "a tensor of %zu numbers: this kernel counts to 2^31 - 1", n);
     return (unsigned)n;
 }

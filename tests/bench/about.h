@@ -3,7 +3,7 @@
 #ifndef BENCH_ABOUT_H
 #define BENCH_ABOUT_H
 
-#include "../../kernels/cpu/cpu.h"
+#include "kernels/cpu/cpu.h"
 
 static inline const char *isa_name(void) { return cpu_instruction_set()->name; }
 

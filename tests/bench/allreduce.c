@@ -10,10 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../../chapters/02_get_params_and_allreduce/allreduce.h"
-#include "../../common/autograd.h"
-#include "../../common/error.h"
-#include "../../common/timer.h"
+#include "chapters/02_get_params_and_allreduce/allreduce.h"
+#include "common/tensor/autograd.h"
+#include "common/base/error.h"
+#include "common/base/clock.h"
 
 enum { MOST_ROUNDS = 99 };
 
@@ -96,7 +96,6 @@ int main(int argc, char *argv[]) {
     for (int a = 0; a < NUM_ALLREDUCES; a++)
         print_line(&allreduces[a], seconds[a], shares[a], rounds);
     for (int i = 0; i < k; i++) tensor_free(data[i]), tensor_free(from[i]), tensor_free(to[i]);
-    autograd_close();
     devices_close();
     return 0;
 }

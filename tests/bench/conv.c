@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../../common/error.h"
-#include "../../common/tensor.h"
-#include "../../common/timer.h"
+#include "common/base/error.h"
+#include "common/tensor/tensor.h"
+#include "common/base/clock.h"
 #include "about.h"
 
 typedef struct Layer {

@@ -32,10 +32,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../../common/error.h"
-#include "../../common/tensor.h"
-#include "../../common/timer.h"
-#include "../../kernels/cpu/product.h"
+#include "common/base/error.h"
+#include "common/tensor/tensor.h"
+#include "common/base/clock.h"
+#include "kernels/cpu/product.h"
 #include "about.h"
 #ifdef _OPENMP
 #include <omp.h>
@@ -581,7 +581,7 @@ static Options parse(int argc, char *argv[]) {
         die("leave it out, or measure one thread", "--cpu-time is for one thread");
     if (o.num == 0) {
         o.threads[o.num++] = 1;
-        if (num_host_threads() > 1) o.threads[o.num++] = num_host_threads();
+        if (num_threads() > 1) o.threads[o.num++] = num_threads();
     }
     return o;
 }

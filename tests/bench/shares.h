@@ -1,7 +1,7 @@
 // shares.h: which kernels a training step spends its time in. For step.c alone, which runs the
 // steps.
 //
-// The trace (common/trace.h) says when each kernel ran, but not on what. So each launch gets a
+// The trace (common/device/trace.h) says when each kernel ran, but not on what. So each launch gets a
 // label here: between device.h and the backend we put a backend of our own, which sees the
 // arguments, labels the launch with their shapes, and hands it on. Kernels and layers know nothing
 // of it.
@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../common/backend.h" // to stand in for one
-#include "../../common/error.h"
-#include "../../common/timer.h"
-#include "../../common/trace.h"
+#include "common/device/backend.h" // to stand in for one
+#include "common/base/error.h"
+#include "common/base/clock.h"
+#include "common/device/trace.h"
 
 enum { MOST_SHARES = 512, MOST_STEPS = 99, SHAPE_TEXT = 48 };
 

@@ -18,16 +18,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../common/error.h"
-#include "../../common/fashion_mnist.h"
-#include "../../common/nn.h"
-#include "../../common/safetensors.h"
-#include "../../common/step_graph.h"
-#include "../../common/timer.h"
-#include "../../chapters/02_get_params_and_allreduce/allreduce.h"
-#include "../../chapters/04_lenet_multi_gpu/lenet.h"
-#include "../../chapters/05_resnet18_concise/data_parallel.h"
-#include "../../chapters/05_resnet18_concise/resnet18.h"
+#include "common/base/error.h"
+#include "common/data/fashion_mnist.h"
+#include "common/tensor/nn.h"
+#include "common/data/safetensors.h"
+#include "common/tensor/step_graph.h"
+#include "common/base/clock.h"
+#include "chapters/02_get_params_and_allreduce/allreduce.h"
+#include "chapters/04_lenet_multi_gpu/lenet.h"
+#include "chapters/05_resnet18_concise/data_parallel.h"
+#include "chapters/05_resnet18_concise/resnet18.h"
 #include "about.h"
 #include "shares.h"
 
@@ -222,7 +222,6 @@ int main(int argc, char *argv[]) {
         show_shares(&training, &options);
     else
         obey(&training);
-    autograd_close();
     devices_close();
     return 0;
 }

@@ -1,6 +1,6 @@
 // cublas.cpp: the functions of cuBLAS that the project uses, by a BLAS of the host.
 #include "simulator.h"
-#include "../../kernels/cuda/cuda.h"
+#include "kernels/cuda/cuda.h"
 
 #include <algorithm>
 #include <cstring>

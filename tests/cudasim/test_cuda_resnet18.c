@@ -6,9 +6,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "../../chapters/05_resnet18_concise/data_parallel.h"
-#include "../../chapters/05_resnet18_concise/resnet18.h"
-#include "../../common/random.h"
+#include "chapters/05_resnet18_concise/data_parallel.h"
+#include "chapters/05_resnet18_concise/resnet18.h"
+#include "common/tensor/random.h"
 #include "cudasim.h"
 
 #include <math.h>
@@ -53,7 +53,6 @@ static float *train_resnet_on(int k, int steps, size_t *n) {
     module_free(net);
     tensor_free(X);
     tensor_free(y);
-    autograd_close();
     devices_close();
     return trained;
 }

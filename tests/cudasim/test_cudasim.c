@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "../dies.h"
+#include "tests/dies.h"
 #include "cudasim.h"
 #include "planted.h"
 

@@ -5,12 +5,12 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "../../chapters/02_get_params_and_allreduce/allreduce.h"
-#include "../../chapters/02_get_params_and_allreduce/get_params.h"
-#include "../../chapters/04_lenet_multi_gpu/lenet.h"
-#include "../../common/step_graph.h"
-#include "../../common/random.h"
-#include "../dies.h"
+#include "chapters/02_get_params_and_allreduce/allreduce.h"
+#include "chapters/02_get_params_and_allreduce/get_params.h"
+#include "chapters/04_lenet_multi_gpu/lenet.h"
+#include "common/tensor/step_graph.h"
+#include "common/tensor/random.h"
+#include "tests/dies.h"
 #include "cudasim.h"
 
 #include <cuda_runtime_api.h>
@@ -53,7 +53,6 @@ static float *train_on(int k, int steps) {
     free_params(params, LENET_PARAMS);
     tensor_free(X);
     tensor_free(y);
-    autograd_close();
     devices_close();
     return trained;
 }

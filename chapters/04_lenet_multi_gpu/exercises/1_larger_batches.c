@@ -12,8 +12,8 @@
 //
 // --batch-size is b, the images that each device gets. The book has b = 256 and 60000 images; the
 // defaults are smaller, so that a laptop answers in two minutes.
-#include "../../../common/timer.h"
-#include "../../02_get_params_and_allreduce/allreduce.h"
+#include "common/device/timer.h"
+#include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "experiment.h"
 
 #include <math.h>
@@ -27,7 +27,7 @@ static Flags flags;
 // One pass over the data, number `epoch`, on k devices: minibatches of k * b images, so that each
 // device has b of them in each step, as many as if it were alone. data_iter_new(data, batch_size,
 // true, seed) makes the minibatches; data_iter_start() begins an epoch, data_iter_next() gets a
-// minibatch, data_iter_free() ends it all: see common/fashion_mnist.h. train_batch() of chapter 4
+// minibatch, data_iter_free() ends it all: see common/data/fashion_mnist.h. train_batch() of chapter 4
 // trains on one minibatch. Returns how many updates were made.
 static int train_epoch(Replicas *r, const Dataset *data, int epoch, int b, float lr,
                        uint64_t seed) {
@@ -229,7 +229,6 @@ int main(int argc, char *argv[]) {
     choose_allreduce(flags.allreduce);
     check();
     if (!flags.check) experiment();
-    autograd_close();
     devices_close();
     return EXIT_SUCCESS;
 }

@@ -15,8 +15,8 @@
 // of the images may make it better or worse by more than the learning rate does. With one seed, all
 // learning rates and all k have the same start. Weights start ten times as large as the book's:
 // with the book's, some runs would not have left their plateau (accuracy 0.1) before they end.
-#include "../../../common/error.h"
-#include "../../02_get_params_and_allreduce/allreduce.h"
+#include "common/base/error.h"
+#include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "experiment.h"
 
 #include <math.h>
@@ -332,7 +332,6 @@ int main(int argc, char *argv[]) {
     choose_allreduce(flags.allreduce);
     check();
     if (!flags.check) experiment();
-    autograd_close();
     devices_close();
     return EXIT_SUCCESS;
 }

@@ -16,10 +16,10 @@
 // summed on different devices. That alone does not balance the work, because one matrix of LeNet
 // has 79% of the parameters; so each parameter is also cut into k parts. Chapter 2 goes on from
 // here.
-#include "../../../common/error.h"
-#include "../../../common/timer.h"
-#include "../../02_get_params_and_allreduce/allreduce.h"
-#include "../../03_split_batch/split_batch.h"
+#include "common/base/error.h"
+#include "common/device/timer.h"
+#include "chapters/02_get_params_and_allreduce/allreduce.h"
+#include "chapters/03_split_batch/split_batch.h"
 #include "experiment.h"
 
 #include <math.h>
@@ -428,7 +428,6 @@ int main(int argc, char *argv[]) {
     if (flags.devices < 2) die_usage("--devices 2 or more", "one device has nothing to sum up");
     check();
     if (!flags.check) experiment();
-    autograd_close();
     devices_close();
     return EXIT_SUCCESS;
 }

@@ -9,9 +9,9 @@
 // How to run
 //   make exercise-04-4                   the question, the answer, the evidence
 //   make exercise-04-4 ARGS=--check      only check the solution: seconds
-#include "../../../common/error.h"
-#include "../../../common/timer.h"
-#include "../../03_split_batch/split_batch.h"
+#include "common/base/error.h"
+#include "common/device/timer.h"
+#include "chapters/03_split_batch/split_batch.h"
 #include "experiment.h"
 
 #include <math.h>
@@ -24,7 +24,7 @@ static Flags flags;
 //
 // The part (0..1) of the observations of data_iter that the network classifies correctly, computed
 // on k devices: each has its copy of the parameters and gets its shard of each minibatch. Read
-// evaluate_accuracy_gpu() in common/evaluate.c first. Two things to think of:
+// evaluate_accuracy_gpu() in common/data/evaluate.c first. Two things to think of:
 //   - a number that is read with item() after each minibatch makes the devices wait for each other;
 //     let each device count for itself, and add the counts up at the end;
 //   - add up counts, not accuracies: shards may be unequal, and the last minibatch is shorter.
@@ -214,7 +214,6 @@ int main(int argc, char *argv[]) {
                         "batch-size lr seed train-size data check", defaults);
     check();
     if (!flags.check) experiment();
-    autograd_close();
     devices_close();
     return EXIT_SUCCESS;
 }

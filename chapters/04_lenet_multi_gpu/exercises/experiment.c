@@ -1,8 +1,8 @@
 // experiment.c: see experiment.h.
 #include "experiment.h"
 
-#include "../../../common/error.h"
-#include "../../02_get_params_and_allreduce/get_params.h"
+#include "common/base/error.h"
+#include "chapters/02_get_params_and_allreduce/get_params.h"
 
 #include <math.h>
 #include <stdlib.h>

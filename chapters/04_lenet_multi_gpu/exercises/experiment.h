@@ -3,11 +3,11 @@
 #ifndef EXPERIMENT_H
 #define EXPERIMENT_H
 
-#include "../../../common/evaluate.h"
-#include "../../../common/exercise.h"
-#include "../../../common/file.h"
-#include "../../../common/flags.h"
-#include "../lenet.h"
+#include "common/data/evaluate.h"
+#include "common/program/exercise.h"
+#include "common/base/file.h"
+#include "common/program/flags.h"
+#include "chapters/04_lenet_multi_gpu/lenet.h"
 
 // LeNet on k devices: the same start on each, made from the seed.
 typedef struct Replicas {

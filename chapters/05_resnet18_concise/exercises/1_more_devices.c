@@ -15,8 +15,8 @@
 // what stays, what grows, what shrinks? Without 16 GPUs these are logical devices: they compute,
 // hold and send what 16 GPUs would, only not faster. Images have 14 x 14 pixels, so that two
 // minutes are enough.
-#include "../../../common/error.h"
-#include "../../../common/timer.h"
+#include "common/base/error.h"
+#include "common/device/timer.h"
 #include "experiment.h"
 
 #include <math.h>
@@ -395,7 +395,6 @@ int main(int argc, char *argv[]) {
     if (flags.epochs > MAX_EPOCHS) die_usage("--epochs 1 to 16", "that takes very long");
     check();
     if (!flags.check) experiment();
-    autograd_close();
     devices_close();
     return EXIT_SUCCESS;
 }

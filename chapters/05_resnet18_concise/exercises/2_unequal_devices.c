@@ -13,8 +13,9 @@
 // A step is over when the slowest device is, so each should get rows in proportion to its speed.
 // Where no device differs from the next, one is made slower: device_set_slowdown() lets it sleep
 // after each kernel. Where there is a GPU, a CPU device also works beside it.
-#include "../../../common/error.h"
-#include "../../../common/timer.h"
+#include "common/base/error.h"
+#include "common/base/clock.h"
+#include "common/device/timer.h"
 #include "experiment.h"
 
 #include <math.h>
@@ -492,7 +493,6 @@ int main(int argc, char *argv[]) {
                   flags.batch_size);
     check();
     if (!flags.check) experiment();
-    autograd_close();
     devices_close();
     return EXIT_SUCCESS;
 }

@@ -18,9 +18,10 @@
 //     same queue behind what still uses it.
 // So the host may run ahead if it has a minibatch, and a place for the losses, for each step that
 // is under way: slots, used in turn. Nothing has to be doubled on the devices.
-#include "../../../common/error.h"
-#include "../../../common/timer.h"
-#include "../../../common/trace.h"
+#include "common/base/error.h"
+#include "common/base/clock.h"
+#include "common/device/timer.h"
+#include "common/device/trace.h"
 #include "experiment.h"
 
 #include <math.h>
@@ -523,7 +524,6 @@ int main(int argc, char *argv[]) {
                         "devices batch-size lr seed data check", defaults);
     check();
     if (!flags.check) experiment();
-    autograd_close();
     devices_close();
     return EXIT_SUCCESS;
 }

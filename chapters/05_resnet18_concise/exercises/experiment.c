@@ -1,7 +1,7 @@
 // experiment.c: see experiment.h.
 #include "experiment.h"
 
-#include "../../../common/error.h"
+#include "common/base/error.h"
 
 #include <math.h>
 #include <stdlib.h>

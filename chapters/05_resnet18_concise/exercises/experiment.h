@@ -3,11 +3,11 @@
 #ifndef EXPERIMENT_H
 #define EXPERIMENT_H
 
-#include "../../../common/exercise.h"
-#include "../../../common/file.h"
-#include "../../../common/flags.h"
-#include "../data_parallel.h"
-#include "../resnet18.h"
+#include "common/program/exercise.h"
+#include "common/base/file.h"
+#include "common/program/flags.h"
+#include "chapters/05_resnet18_concise/data_parallel.h"
+#include "chapters/05_resnet18_concise/resnet18.h"
 
 // The first images of Fashion-MNIST with 14 x 14 pixels, each the mean of 2 x 2. ResNet-18 has the
 // same parameters for them and about a quarter of the work, so that many runs fit into two minutes.

@@ -1,0 +1,94 @@
+// error.c: messages, and memory that is there or ends the program.
+#include "error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *name = "program";
+
+void set_program_name(const char *argv0) {
+    const char *slash = strrchr(argv0, '/');
+    name = slash ? slash + 1 : argv0;
+}
+
+static void (*clear_line)(void), (*clean_up)(void);
+void before_messages(void (*function)(void)) { clear_line = function; }
+void before_dying(void (*function)(void)) { clean_up = function; }
+
+const char *program_name(void) { return name; }
+
+// _exit, not exit: exit handlers would tear down the libraries that other threads are still using.
+static _Noreturn void end(int status) {
+    if (clean_up) clean_up();
+    fflush(NULL);
+    _exit(status);
+}
+
+static void print_error(const char *hint, const char *format, va_list args) {
+    char message[1024];
+    vsnprintf(message, sizeof message, format, args);
+    fflush(stdout);
+    if (clear_line) clear_line();
+    fprintf(stderr, "%s: error: %s\nhint: %s\n", name, message, hint);
+}
+
+void die(const char *hint, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    print_error(hint, format, args);
+    va_end(args);
+    end(EXIT_FAILURE);
+}
+
+void die_usage(const char *hint, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    print_error(hint, format, args);
+    va_end(args);
+    end(EXIT_USAGE);
+}
+
+void warn(const char *format, ...) {
+    char message[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    fflush(stdout);
+    if (clear_line) clear_line();
+    fprintf(stderr, "%s: %s\n", name, message);
+}
+
+static void *or_die(void *memory, unsigned long bytes) {
+    if (!memory && bytes > 0)
+        die("close other programs, or ask for less", "out of memory for %lu bytes", bytes);
+    return memory;
+}
+
+void *xmalloc(unsigned long bytes) { return or_die(malloc(bytes), bytes); }
+void *xcalloc(unsigned long count, unsigned long bytes) {
+    return or_die(calloc(count, bytes), count * bytes);
+}
+void *xrealloc(void *memory, unsigned long bytes) { return or_die(realloc(memory, bytes), bytes); }
+char *xstrdup(const char *text) { return or_die(strdup(text), strlen(text) + 1); }
+
+char *xprintf(const char *format, ...) {
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    int length = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    char *text = xmalloc((unsigned long)length + 1);
+    vsnprintf(text, (size_t)length + 1, format, again);
+    va_end(again);
+    return text;
+}
+
+void check_stdout(void) {
+    if (fflush(stdout) != 0 || ferror(stdout))
+        die("is the disk full that standard output goes to?",
+            "standard output: what was printed did not arrive");
+}

@@ -1,0 +1,51 @@
+// error.h: how a program says that something is wrong.
+//
+// One line says what and where, a second what to do:
+//     04_lenet_multi_gpu: error: t10k-images-idx3-ubyte.gz: wrong magic number 0x00000801
+//     hint: this is a label file; was it renamed?
+// Then the program ends with status 1 (2 for wrong flags), and files that were half-written are
+// removed.
+#ifndef ERROR_H
+#define ERROR_H
+
+#include <stdbool.h>
+
+enum { EXIT_USAGE = 2 };
+
+// The name that starts each line; the last part of argv[0].
+void set_program_name(const char *argv0);
+const char *program_name(void);
+
+// Prints the two lines and ends the program with status 1. May be called from any thread.
+_Noreturn void die(const char *hint, const char *format, ...) __attribute__((format(printf, 2, 3)));
+// The same with status 2: the command line is wrong.
+_Noreturn void die_usage(const char *hint, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+// One line, and on we go.
+void warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+// CHECK(X->ndim == 2, "mm() takes matrices"): what the caller of a function must see to. Prints the
+// expression, file:line and the hint.
+#define CHECK(condition, hint)                                                                     \
+    do {                                                                                           \
+        if (!(condition)) die((hint), "check failed: %s (%s:%d)", #condition, __FILE__, __LINE__); \
+    } while (0)
+
+// To be called last: die()s if something that was printed did not arrive (a full disk).
+void check_stdout(void);
+
+// Called when die() ends the program, to remove what it must not leave behind (file.h).
+void before_dying(void (*clean_up)(void));
+
+// Called before a message is printed, to remove what stands on the line (a progress bar).
+void before_messages(void (*clear_line)(void));
+
+// malloc, calloc, strdup that end the program instead of returning NULL.
+void *xmalloc(unsigned long bytes);
+void *xcalloc(unsigned long count, unsigned long bytes);
+void *xrealloc(void *memory, unsigned long bytes);
+char *xstrdup(const char *text);
+// A new string made as printf would.
+char *xprintf(const char *format, ...) __attribute__((format(printf, 1, 2), nonnull));
+
+#endif

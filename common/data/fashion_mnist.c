@@ -1,0 +1,349 @@
+// fashion_mnist.c: reads IDX files, and prepares minibatches in a thread of its own.
+//
+// IDX (LeCun's format for MNIST): big-endian numbers of four bytes, first a magic number that says
+// what is in the file, then the count (and rows and columns), then the bytes.
+#include "fashion_mnist.h"
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/tensor/random.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <zlib.h> // gzread() reads plain files too
+
+const char *const fashion_mnist_names[FASHION_MNIST_CLASSES] = {
+    "t-shirt", "trouser", "pullover", "dress", "coat",
+    "sandal",  "shirt",   "sneaker",  "bag",   "ankle boot"};
+
+#define DEBIAN_FOLDER "/usr/share/datasets/fashion-mnist"
+
+enum { IMAGES_MAGIC = 0x803, LABELS_MAGIC = 0x801, IMAGE_SIDE = 28 };
+
+static const char *const get_data =
+    "`make setup` installs the data set; if it is elsewhere, give its "
+    "folder with --data DIR or FASHION_MNIST_DIR=DIR";
+static const char *const get_again =
+    "the file is damaged: `make setup` installs the data set again";
+
+// ---- IDX files -------------------------------------------------------------------------------
+
+typedef struct IdxFile {
+    char *path;
+    gzFile stream;
+    uint32_t count;
+    size_t item_bytes; // of one image, or one label
+    int rows, cols;    // images only
+} IdxFile;
+
+// Reads up to `size` bytes; fewer only if the file ends there and ends well.
+static size_t read_up_to(IdxFile *file, void *buffer, unsigned size) {
+    int got = gzread(file->stream, buffer, size);
+    int error;
+    const char *message = gzerror(file->stream, &error); // "path: what"
+    // Of a file that was cut off, gzread() returns what there is and only marks the error.
+    if (got < 0 || (error != Z_OK && error != Z_STREAM_END)) die(get_again, "%s", message);
+    return (size_t)got;
+}
+
+static uint32_t read_number(IdxFile *file) {
+    uint8_t b[4];
+    if (read_up_to(file, b, sizeof b) < sizeof b)
+        die(get_again, "%s: the file ends before its header does", file->path);
+    return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
+}
+
+static void read_magic(IdxFile *file, uint32_t expected) {
+    uint32_t magic = read_number(file);
+    if (magic == expected) return;
+    const char *hint = get_again;
+    if (magic == LABELS_MAGIC) hint = "this is a label file; was it renamed?";
+    if (magic == IMAGES_MAGIC) hint = "this is an image file; was it renamed?";
+    die(hint, "%s: wrong magic number 0x%08x (it must be 0x%08x)", file->path, magic, expected);
+}
+
+// Opens <directory>/<name>.gz, or <name> if that is not there, and reads the header.
+static IdxFile idx_open(const char *directory, const char *name, uint32_t magic) {
+    char *zipped_name = xprintf("%s.gz", name);
+    IdxFile file = {.path = path_join(directory, zipped_name), .item_bytes = 1};
+    free(zipped_name);
+    file.stream = gzopen(file.path, "rb");
+    if (!file.stream && errno == ENOENT) {
+        file.path[strlen(file.path) - strlen(".gz")] = '\0';
+        file.stream = gzopen(file.path, "rb");
+        if (!file.stream && errno == ENOENT) die(get_data, "%s.gz: no such file", file.path);
+    }
+    if (!file.stream) die(get_data, "%s: cannot read: %s", file.path, strerror(errno));
+    gzbuffer(file.stream, 1 << 17);
+
+    read_magic(&file, magic);
+    file.count = read_number(&file);
+    if (file.count == 0) die(get_again, "%s: there is nothing in it", file.path);
+    if (magic == LABELS_MAGIC) return file;
+    uint32_t rows = read_number(&file), cols = read_number(&file);
+    if (rows != IMAGE_SIDE || cols != IMAGE_SIDE)
+        die("give the folder of Fashion-MNIST, or of a data set of that shape",
+            "%s: images of %u x %u pixels; they must be 28 x 28", file.path, rows, cols);
+    file.rows = file.cols = IMAGE_SIDE;
+    file.item_bytes = IMAGE_SIDE * IMAGE_SIDE;
+    return file;
+}
+
+// Reads all items and keeps the first `keep`. Memory grows with what is in the file, not with what
+// its header claims.
+static uint8_t *read_items(IdxFile *file, size_t keep) {
+    enum { PIECE = 1 << 16 };
+    uint8_t *kept = NULL, piece[PIECE];
+    size_t total = file->count * file->item_bytes, capacity = 0;
+    keep *= file->item_bytes;
+    for (size_t done = 0; done < total;) {
+        size_t wanted = total - done < PIECE ? total - done : PIECE;
+        size_t got = read_up_to(file, piece, (unsigned)wanted);
+        if (got < wanted)
+            die(get_again, "%s: the header claims %u items, the file ends after %zu", file->path,
+                file->count, (done + got) / file->item_bytes);
+        if (done < keep) {
+            while (capacity < keep && capacity < done + got) {
+                capacity = capacity ? 2 * capacity : 16 * PIECE;
+                if (capacity > keep) capacity = keep;
+                kept = xrealloc(kept, capacity);
+            }
+            memcpy(kept + done, piece, got < keep - done ? got : keep - done);
+        }
+        done += got;
+    }
+    // This also makes zlib compare the checksum.
+    if (read_up_to(file, piece, 1) > 0)
+        die(get_again, "%s: the file goes on after the %u items that its header claims", file->path,
+            file->count);
+    return kept;
+}
+
+static void idx_close(IdxFile *file) {
+    gzclose_r(file->stream);
+    free(file->path);
+}
+
+// ---- the data set ----------------------------------------------------------------------------
+
+static const char *find_directory(const char *directory) {
+    if (!directory) directory = getenv("FASHION_MNIST_DIR");
+    if (!directory || !*directory) directory = DEBIAN_FOLDER;
+    struct stat status;
+    if (stat(directory, &status) != 0) die(get_data, "%s: %s", directory, strerror(errno));
+    if (!S_ISDIR(status.st_mode)) die(get_data, "%s: is not a folder", directory);
+    return directory;
+}
+
+static void check_labels(const IdxFile *file, const uint8_t *labels) {
+    for (size_t i = 0; i < file->count; i++)
+        if (labels[i] >= FASHION_MNIST_CLASSES)
+            die(get_again, "%s: label %d of item %zu is not in 0..9", file->path, labels[i], i);
+}
+
+Dataset *fashion_mnist_open(const char *directory, bool train, int limit) {
+    directory = find_directory(directory);
+    IdxFile images = idx_open(
+        directory, train ? "train-images-idx3-ubyte" : "t10k-images-idx3-ubyte", IMAGES_MAGIC);
+    IdxFile labels = idx_open(
+        directory, train ? "train-labels-idx1-ubyte" : "t10k-labels-idx1-ubyte", LABELS_MAGIC);
+    if (images.count != labels.count)
+        die("take both files from one data set", "%s has %u images, %s has %u labels", images.path,
+            images.count, labels.path, labels.count);
+    if (images.count > INT_MAX)
+        die(get_again, "%s: the header claims %u images", images.path, images.count);
+    if (limit > (int)images.count)
+        die(xprintf("ask for at most %u", images.count), "%s: %d images are wanted, there are %u",
+            images.path, limit, images.count);
+
+    Dataset *data = xcalloc(1, sizeof *data);
+    data->count = limit > 0 ? limit : (int)images.count;
+    data->rows = images.rows;
+    data->cols = images.cols;
+    // All labels are checked, also those beyond the limit: they come first because they are few.
+    data->labels = read_items(&labels, labels.count);
+    check_labels(&labels, data->labels);
+    data->images = read_items(&images, (size_t)data->count);
+    idx_close(&images);
+    idx_close(&labels);
+    return data;
+}
+
+void fashion_mnist_keep(const char *directory, const char *const outputs[], int n) {
+    static const char *const names[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
+                                        "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
+    directory = find_directory(directory);
+    for (int i = 0; i < 4; i++)
+        for (int zipped = 0; zipped < 2; zipped++) {
+            char *name = xprintf("%s%s", names[i], zipped ? ".gz" : "");
+            char *path = path_join(directory, name);
+            check_kept(path, outputs, n);
+            free(name);
+            free(path);
+        }
+}
+
+uint32_t dataset_checksum(const Dataset *data) {
+    uLong crc = 0;
+    size_t pixels = (size_t)data->rows * (size_t)data->cols;
+    for (int i = 0; i < data->count; i++)
+        crc = crc32(crc, data->images + (size_t)i * pixels, (uInt)pixels);
+    return (uint32_t)crc32(crc, data->labels, (uInt)data->count);
+}
+
+void dataset_free(Dataset *data) {
+    if (!data) return;
+    free(data->images);
+    free(data->labels);
+    free(data);
+}
+
+// ---- minibatches -----------------------------------------------------------------------------
+//
+// A ring of buffers between two threads. Batch b of an epoch is in slot b % SLOTS. Three counters
+// say who owns what; each only grows during an epoch:
+//
+//     released <= taken <= filled <= batches,  filled - released <= SLOTS
+//
+// The prefetch thread owns slot `filled % SLOTS` as long as filled - released < SLOTS. Batches from
+// `released` to `taken` are with the host program, those from `taken` to `filled` are ready.
+
+enum { SLOTS = 3 };
+
+struct DataIter {
+    const Dataset *data;
+    int batch_size;
+    bool shuffle;
+    uint64_t seed;
+    int *order;
+    Tensor *X[SLOTS], *y[SLOTS];
+    pthread_t thread;
+
+    // The lock guards what follows, and `order` is changed only when the thread is not filling.
+    pthread_mutex_t lock;
+    pthread_cond_t work;     // for the thread: there may be something to fill, or the end
+    pthread_cond_t progress; // for the host: a batch is ready, or the thread stopped filling
+    int batches;             // of this epoch; 0 before the first
+    int released, taken, filled;
+    bool started, filling, quit;
+};
+
+int data_iter_batches(const DataIter *iter) {
+    return (iter->data->count - 1) / iter->batch_size + 1;
+}
+
+static int size_of_batch(const DataIter *iter, int batch) {
+    int left = iter->data->count - batch * iter->batch_size;
+    return left < iter->batch_size ? left : iter->batch_size;
+}
+
+// Runs in the prefetch thread; touches no device, only the slot's memory.
+static void fill_batch(DataIter *iter, int batch) {
+    const Dataset *data = iter->data;
+    size_t pixels = (size_t)data->rows * (size_t)data->cols;
+    const int *order = iter->order + batch * iter->batch_size;
+    float *X = iter->X[batch % SLOTS]->data, *y = iter->y[batch % SLOTS]->data;
+    int n = size_of_batch(iter, batch);
+    for (int i = 0; i < n; i++) {
+        const uint8_t *image = data->images + (size_t)order[i] * pixels;
+        for (size_t p = 0; p < pixels; p++) X[(size_t)i * pixels + p] = image[p] / 255.0f;
+        y[i] = data->labels[order[i]];
+    }
+}
+
+static void *prefetch(void *argument) {
+    DataIter *iter = argument;
+    pthread_mutex_lock(&iter->lock);
+    while (!iter->quit) {
+        if (iter->filled >= iter->batches || iter->filled - iter->released == SLOTS) {
+            pthread_cond_wait(&iter->work, &iter->lock);
+            continue;
+        }
+        int batch = iter->filled;
+        iter->filling = true;
+        pthread_mutex_unlock(&iter->lock);
+        fill_batch(iter, batch);
+        pthread_mutex_lock(&iter->lock);
+        iter->filling = false;
+        iter->filled = batch + 1;
+        pthread_cond_signal(&iter->progress);
+    }
+    pthread_mutex_unlock(&iter->lock);
+    return NULL;
+}
+
+DataIter *data_iter_new(const Dataset *data, int batch_size, bool shuffle, uint64_t seed) {
+    CHECK(batch_size > 0, "a minibatch has at least one image");
+    DataIter *iter = xcalloc(1, sizeof *iter);
+    *iter = (DataIter){.data = data, .shuffle = shuffle, .seed = seed};
+    iter->batch_size = batch_size < data->count ? batch_size : data->count;
+    iter->order = xmalloc(sizeof(int) * (size_t)data->count);
+    for (int i = 0; i < data->count; i++) iter->order[i] = i;
+    for (int i = 0; i < SLOTS; i++) {
+        iter->X[i] = tensor_new(host(), iter->batch_size, 1, data->rows, data->cols);
+        iter->y[i] = tensor_new(host(), iter->batch_size);
+    }
+    pthread_mutex_init(&iter->lock, NULL);
+    pthread_cond_init(&iter->work, NULL);
+    pthread_cond_init(&iter->progress, NULL);
+    int error = pthread_create(&iter->thread, NULL, prefetch, iter);
+    if (error) die("close other programs", "cannot start a thread: %s", strerror(error));
+    return iter;
+}
+
+void data_iter_start(DataIter *iter, int epoch) {
+    synchronize_host_reads(); // of the last minibatch
+    pthread_mutex_lock(&iter->lock);
+    iter->batches = 0; // nothing more to fill..
+    while (iter->filling) pthread_cond_wait(&iter->progress, &iter->lock);
+    if (iter->shuffle)
+        random_order(iter->order, iter->data->count, iter->seed, STREAM_SHUFFLE + (uint32_t)epoch);
+    iter->batches = data_iter_batches(iter); // ..until here
+    iter->released = iter->taken = iter->filled = 0;
+    iter->started = true;
+    pthread_cond_signal(&iter->work);
+    pthread_mutex_unlock(&iter->lock);
+}
+
+bool data_iter_next(DataIter *iter, Tensor **X, Tensor **y) {
+    CHECK(iter->started, "call data_iter_start() at the start of an epoch");
+    synchronize_host_reads(); // copies out of the minibatch that is given back now
+    pthread_mutex_lock(&iter->lock);
+    iter->released = iter->taken;
+    pthread_cond_signal(&iter->work);
+    bool more = iter->taken < iter->batches;
+    while (more && iter->filled == iter->taken) pthread_cond_wait(&iter->progress, &iter->lock);
+    int batch = iter->taken;
+    if (more) iter->taken++;
+    pthread_mutex_unlock(&iter->lock);
+    if (!more) return false;
+
+    *X = iter->X[batch % SLOTS];
+    *y = iter->y[batch % SLOTS];
+    (*X)->shape[0] = (*y)->shape[0] = size_of_batch(iter, batch);
+    return true;
+}
+
+void data_iter_free(DataIter *iter) {
+    if (!iter) return;
+    pthread_mutex_lock(&iter->lock);
+    iter->quit = true;
+    pthread_cond_signal(&iter->work);
+    pthread_mutex_unlock(&iter->lock);
+    pthread_join(iter->thread, NULL);
+    synchronize_host_reads(); // the memory is about to go
+    for (int i = 0; i < SLOTS; i++) {
+        // A short minibatch made them smaller; they go back as they were allocated.
+        iter->X[i]->shape[0] = iter->y[i]->shape[0] = iter->batch_size;
+        tensor_free(iter->X[i]);
+        tensor_free(iter->y[i]);
+    }
+    pthread_mutex_destroy(&iter->lock);
+    pthread_cond_destroy(&iter->work);
+    pthread_cond_destroy(&iter->progress);
+    free(iter->order);
+    free(iter);
+}

@@ -1,0 +1,45 @@
+// fashion_mnist.h: the data set, and minibatches from it. Book: "The Image Classification Dataset",
+// `load_data_fashion_mnist`.
+#ifndef FASHION_MNIST_H
+#define FASHION_MNIST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "common/tensor/tensor.h"
+
+// Images as they are in the file: count x rows x cols bytes; one label 0..9 each.
+typedef struct Dataset {
+    int count, rows, cols;
+    uint8_t *images, *labels;
+} Dataset;
+
+enum { FASHION_MNIST_CLASSES = 10 };
+extern const char *const fashion_mnist_names[FASHION_MNIST_CLASSES]; // "t-shirt", "trouser", ..
+
+// Reads <directory>/train-images-idx3-ubyte[.gz] and its labels, or t10k-* if not `train`.
+// directory NULL: FASHION_MNIST_DIR from the environment, else the folder of Debian's package
+// dataset-fashion-mnist. die()s when a file is missing or not what it claims to be. `limit` > 0
+// keeps only the first images; more than there are is an error.
+Dataset *fashion_mnist_open(const char *directory, bool train, int limit);
+void dataset_free(Dataset *data);
+// A checksum of its images and labels: another one, and it is another data set.
+uint32_t dataset_checksum(const Dataset *data);
+// die()s if one of these outputs (NULL: none) would replace a file of the data set.
+void fashion_mnist_keep(const char *directory, const char *const outputs[], int n);
+
+// Minibatches (X (n,1,rows,cols) in 0..1, y (n)) in host memory, prepared by a thread of its own
+// beside the computation. The last minibatch of an epoch may be smaller; it is kept.
+typedef struct DataIter DataIter;
+// With shuffle, each epoch has an order of its own, made from seed and epoch alone.
+DataIter *data_iter_new(const Dataset *data, int batch_size, bool shuffle, uint64_t seed);
+// To be called before the first data_iter_next() of each epoch; epochs count from 0. A pass that
+// was not finished is dropped.
+void data_iter_start(DataIter *iter, int epoch);
+// The next minibatch, or false at the end of the epoch. X and y belong to the iterator and stay
+// valid until the next call; copies that are still being made from them (device_copy) are waited
+// for before the memory is used again.
+bool data_iter_next(DataIter *iter, Tensor **X, Tensor **y);
+int data_iter_batches(const DataIter *iter); // per epoch
+void data_iter_free(DataIter *iter);
+
+#endif

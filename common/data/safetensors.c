@@ -1,0 +1,417 @@
+// safetensors.c: as strict as the reference, https://github.com/huggingface/safetensors.
+//
+// A file comes from anywhere, so nothing it says is believed: every number is compared with the
+// size of the file before memory is asked for, and each byte of the data belongs to one tensor.
+#include "safetensors.h"
+#include "common/base/error.h"
+#include "common/base/file.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the format is little-endian");
+
+enum {
+    LENGTH_BYTES = 8,                      // the header's length, before the header
+    ALIGNMENT = 8,                         // of the data
+    MOST_HEADER_BYTES = 100 * 1000 * 1000, // the reference implementation's limit
+    MOST_DIMS = sizeof((SafetensorsEntry){0}.shape) / sizeof(int),
+};
+
+static const char *const damaged =
+    "the file is damaged or no safetensors file: save or copy it again";
+static const char *const other_model =
+    "the file was saved by a model with other layers, or other names or shapes of them";
+
+// ---- for messages ----------------------------------------------------------------------------
+
+// Text from a file, fit for one line of a terminal: nothing unprintable, not too long. Nobody frees
+// it: the program is about to end.
+static const char *printable(const char *text) {
+    enum { MOST = 100 };
+    size_t length = strlen(text);
+    char *copy = xprintf("%.*s%s", MOST, text, length > MOST ? ".." : "");
+    for (char *c = copy; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 127) *c = '?';
+    return copy;
+}
+
+static const char *text_of_shape(int ndim, const int *shape) {
+    char *text = xstrdup("(");
+    for (int i = 0; i < ndim; i++) text = xprintf("%s%s%d", text, i ? ", " : "", shape[i]);
+    return xprintf(ndim == 1 ? "%s,)" : "%s)", text);
+}
+
+// ---- reading: the header ---------------------------------------------------------------------
+
+// A tensor of the file, and which bytes of the data it has.
+typedef struct Span {
+    SafetensorsEntry entry;
+    bool integers; // I64, else F32
+    size_t begin, end;
+} Span;
+
+static FILE *open_regular_file(const char *path, size_t *size) {
+    struct stat status;
+    FILE *stream = NULL;
+    // Asked before it is opened: opening a pipe would wait for someone to write into it.
+    if (stat(path, &status) == 0) {
+        if (!S_ISREG(status.st_mode)) die("give the name of a file", "%s: is not a file", path);
+        stream = fopen(path, "rbe");
+    }
+    if (!stream) die("check the file's name", "%s: cannot read: %s", path, strerror(errno));
+    *size = (size_t)status.st_size;
+    return stream;
+}
+
+static void read_exactly(const char *path, FILE *stream, void *buffer, size_t size) {
+    if (fread(buffer, 1, size, stream) == size) return;
+    if (ferror(stream)) die("check the disk", "%s: cannot read: %s", path, strerror(errno));
+    die("let the program that writes it finish first", "%s: became shorter while it was read",
+        path);
+}
+
+static size_t read_header_size(const char *path, FILE *stream, size_t file_size) {
+    if (file_size < LENGTH_BYTES)
+        die(damaged, "%s: %zu bytes are too few for a safetensors file", path, file_size);
+    uint64_t size; // believed only after these two checks
+    read_exactly(path, stream, &size, LENGTH_BYTES);
+    if (size > MOST_HEADER_BYTES)
+        die(damaged, "%s: the header claims %llu bytes; at most %d are allowed", path,
+            (unsigned long long)size, MOST_HEADER_BYTES);
+    if (size > file_size - LENGTH_BYTES)
+        die(damaged, "%s: the header claims %llu bytes, the file has only %zu", path,
+            (unsigned long long)size, file_size);
+    return (size_t)size;
+}
+
+static json_t *read_header(const char *path, FILE *stream, size_t size) {
+    char *text = xcalloc(size + 1, 1);
+    read_exactly(path, stream, text, size);
+    if (text[0] != '{') die(damaged, "%s: the header is not a JSON object", path);
+    json_error_t error;
+    json_t *header = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+    if (!header)
+        die(damaged, "%s: the header is not good JSON: %s (byte %d)", path, printable(error.text),
+            error.position);
+    free(text);
+    return header;
+}
+
+static void read_metadata(const char *path, json_t *metadata, SafetensorsFile *file) {
+    file->texts = xcalloc(json_object_size(metadata) + 1, sizeof *file->texts);
+    bool good = json_is_object(metadata);
+    const char *key;
+    json_t *value;
+    json_object_foreach(metadata, key, value) {
+        good = good && json_is_string(value);
+        if (good)
+            file->texts[file->num_texts++] =
+                (struct SafetensorsText){xstrdup(key), xstrdup(json_string_value(value))};
+    }
+    if (!good) die(damaged, "%s: __metadata__ is not an object of strings", path);
+}
+
+static void read_dtype(const char *path, const char *name, const json_t *info, Span *span) {
+    const char *dtype = json_string_value(json_object_get(info, "dtype"));
+    if (!dtype) die(damaged, "%s: tensor \"%s\" has no dtype", path, printable(name));
+    span->integers = strcmp(dtype, "I64") == 0;
+    if (!span->integers && strcmp(dtype, "F32") != 0)
+        die("convert it in PyTorch with .float() before you save it",
+            "%s: tensor \"%s\" has dtype %s; it must be F32", path, printable(name),
+            printable(dtype));
+}
+
+static size_t bytes_of_one(const Span *span) {
+    return span->integers ? sizeof(int64_t) : sizeof(float);
+}
+
+// True if the value is an integer of 0..most.
+static bool read_integer(const json_t *value, size_t most, size_t *result) {
+    if (!json_is_integer(value) || json_integer_value(value) < 0) return false;
+    *result = (size_t)json_integer_value(value);
+    return *result <= most;
+}
+
+static void read_shape(const char *path, const char *name, const json_t *info, Span *span) {
+    const json_t *shape = json_object_get(info, "shape");
+    SafetensorsEntry *entry = &span->entry;
+    if (!json_is_array(shape))
+        die(damaged, "%s: tensor \"%s\" has no shape", path, printable(name));
+    size_t ndim = json_array_size(shape);
+    if (ndim > MOST_DIMS)
+        die("this program reads tensors of up to 8 dimensions",
+            "%s: tensor \"%s\" has %zu dimensions", path, printable(name), ndim);
+    entry->ndim = (int)ndim;
+    entry->count = 1;
+    for (size_t i = 0; i < ndim; i++) {
+        size_t size, bytes;
+        if (!read_integer(json_array_get(shape, i), INT32_MAX, &size))
+            die(damaged, "%s: tensor \"%s\": its shape has a size that is not an integer of 0..%d",
+                path, printable(name), INT32_MAX);
+        entry->shape[i] = (int)size;
+        if (__builtin_mul_overflow(entry->count, size, &entry->count) ||
+            __builtin_mul_overflow(entry->count, bytes_of_one(span), &bytes))
+            die(damaged, "%s: tensor \"%s\": shape %s is too large for any memory", path,
+                printable(name), text_of_shape((int)i + 1, entry->shape));
+    }
+}
+
+static void read_offsets(const char *path, const char *name, const json_t *info, size_t data_size,
+                         Span *span) {
+    const json_t *offsets = json_object_get(info, "data_offsets");
+    if (json_array_size(offsets) != 2)
+        die(damaged, "%s: tensor \"%s\" has no data_offsets [begin, end]", path, printable(name));
+    if (!read_integer(json_array_get(offsets, 0), data_size, &span->begin) ||
+        !read_integer(json_array_get(offsets, 1), data_size, &span->end))
+        die(damaged, "%s: tensor \"%s\": its data_offsets are not within the %zu bytes of data",
+            path, printable(name), data_size);
+    if (span->begin > span->end)
+        die(damaged, "%s: tensor \"%s\": its data ends before it begins", path, printable(name));
+    size_t bytes = span->entry.count * bytes_of_one(span);
+    if (span->end - span->begin != bytes)
+        die(damaged, "%s: tensor \"%s\": shape %s needs %zu bytes, data_offsets give it %zu", path,
+            printable(name), text_of_shape(span->entry.ndim, span->entry.shape), bytes,
+            span->end - span->begin);
+}
+
+static Span *read_spans(const char *path, json_t *header, size_t data_size, SafetensorsFile *file) {
+    Span *spans = xcalloc(json_object_size(header) + 1, sizeof *spans);
+    const char *name;
+    json_t *info;
+    json_object_foreach(header, name, info) {
+        if (strcmp(name, "__metadata__") == 0) {
+            read_metadata(path, info, file);
+            continue;
+        }
+        if (!json_is_object(info))
+            die(damaged, "%s: what it says of tensor \"%s\" is not a JSON object", path,
+                printable(name));
+        Span *span = &spans[file->n++];
+        span->entry.name = xstrdup(name);
+        read_dtype(path, name, info, span);
+        read_shape(path, name, info, span);
+        read_offsets(path, name, info, data_size, span);
+    }
+    return spans;
+}
+
+static int by_begin(const void *a, const void *b) {
+    const Span *x = a, *y = b;
+    if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
+    return (x->end > y->end) - (x->end < y->end); // empty tensors first
+}
+
+// Sorts the tensors as they lie in the file. Each must begin where the one before it ends.
+static void check_spans(const char *path, Span *spans, int n, size_t data_size) {
+    qsort(spans, (size_t)n, sizeof *spans, by_begin);
+    size_t end = 0;
+    for (int i = 0; i < n; i++) {
+        if (spans[i].begin < end)
+            die(damaged, "%s: tensors \"%s\" and \"%s\" overlap", path,
+                printable(spans[i - 1].entry.name), printable(spans[i].entry.name));
+        if (spans[i].begin > end)
+            die(damaged, "%s: %zu bytes before tensor \"%s\" belong to no tensor", path,
+                spans[i].begin - end, printable(spans[i].entry.name));
+        end = spans[i].end;
+    }
+    if (end != data_size)
+        die(damaged, "%s: %zu bytes at the end belong to no tensor", path, data_size - end);
+}
+
+// ---- reading: the whole file -----------------------------------------------------------------
+
+SafetensorsFile safetensors_open(const char *path) {
+    size_t file_size;
+    FILE *stream = open_regular_file(path, &file_size);
+    size_t header_size = read_header_size(path, stream, file_size);
+    size_t data_size = file_size - LENGTH_BYTES - header_size;
+    json_t *header = read_header(path, stream, header_size);
+
+    SafetensorsFile file = {0};
+    Span *spans = read_spans(path, header, data_size, &file);
+    json_decref(header);
+    check_spans(path, spans, file.n, data_size);
+
+    file.data = xmalloc(data_size + 1); // of its own, so that the floats are aligned
+    read_exactly(path, stream, file.data, data_size);
+    fclose(stream);
+    file.entries = xcalloc((size_t)file.n + 1, sizeof *file.entries);
+    for (int i = 0; i < file.n; i++) {
+        SafetensorsEntry *entry = &file.entries[i];
+        *entry = spans[i].entry;
+        const char *values = (const char *)file.data + spans[i].begin;
+        if (spans[i].integers) // copied: they may lie at any multiple of 4
+            entry->integers = memcpy(xmalloc(entry->count * sizeof(int64_t) + 1), values,
+                                     entry->count * sizeof(int64_t));
+        else
+            entry->values = (float *)file.data + spans[i].begin / sizeof(float);
+    }
+    free(spans);
+    return file;
+}
+
+const SafetensorsEntry *safetensors_find(const SafetensorsFile *file, const char *name) {
+    for (int i = 0; i < file->n; i++)
+        if (strcmp(file->entries[i].name, name) == 0) return &file->entries[i];
+    return NULL;
+}
+
+const char *safetensors_text(const SafetensorsFile *file, const char *key) {
+    for (int i = 0; i < file->num_texts; i++)
+        if (strcmp(file->texts[i].key, key) == 0) return file->texts[i].value;
+    return NULL;
+}
+
+void safetensors_close(SafetensorsFile *file) {
+    for (int i = 0; i < file->n; i++) {
+        free(file->entries[i].name);
+        free(file->entries[i].integers);
+    }
+    for (int i = 0; i < file->num_texts; i++) {
+        free((char *)file->texts[i].key);
+        free((char *)file->texts[i].value);
+    }
+    free(file->entries);
+    free(file->texts);
+    free(file->data);
+    *file = (SafetensorsFile){0};
+}
+
+// ---- reading into the tensors of a model -----------------------------------------------------
+
+static bool is_wanted(const char *name, Tensor *const tensors[], int n,
+                      const SafetensorsExtras *extras) {
+    for (int i = 0; i < n; i++)
+        if (strcmp(tensors[i]->name, name) == 0) return true;
+    for (int i = 0; i < extras->num_counts; i++)
+        if (strcmp(extras->counts[i].name, name) == 0) return true;
+    for (int i = 0; extras->others && extras->others[i]; i++)
+        if (strncmp(name, extras->others[i], strlen(extras->others[i])) == 0) return true;
+    return false;
+}
+
+static void check_shape(const char *path, const SafetensorsEntry *entry, bool integers, int ndim,
+                        const int *shape) {
+    if (integers != (entry->integers != NULL))
+        die(other_model, "%s: tensor \"%s\" holds %s, the model wants %s", path,
+            printable(entry->name), integers ? "floats" : "integers",
+            integers ? "integers" : "floats");
+    bool same = entry->ndim == ndim;
+    for (int i = 0; same && i < ndim; i++) same = entry->shape[i] == shape[i];
+    if (!same)
+        die(other_model, "%s: tensor \"%s\" has shape %s, the model wants %s", path,
+            printable(entry->name), text_of_shape(entry->ndim, entry->shape),
+            text_of_shape(ndim, shape));
+}
+
+static void check_file(const char *path, const SafetensorsFile *file, Tensor *const tensors[],
+                       int n, const SafetensorsExtras *extras) {
+    for (int i = 0; i < n; i++) {
+        const Tensor *t = tensors[i];
+        const SafetensorsEntry *entry = safetensors_find(file, t->name);
+        if (!entry) die(other_model, "%s: tensor \"%s\" is missing", path, printable(t->name));
+        check_shape(path, entry, false, t->ndim, t->shape);
+    }
+    for (int i = 0; i < extras->num_counts; i++) {
+        const SafetensorsEntry *entry = safetensors_find(file, extras->counts[i].name);
+        if (entry) check_shape(path, entry, true, 0, NULL);
+    }
+    for (int i = 0; i < file->n; i++)
+        if (!is_wanted(file->entries[i].name, tensors, n, extras))
+            die(other_model, "%s: tensor \"%s\" is none of the model's", path,
+                printable(file->entries[i].name));
+}
+
+void safetensors_load_with(const char *path, Tensor *const tensors[], int n,
+                           SafetensorsExtras *extras) {
+    for (int i = 0; i < n; i++) CHECK(tensors[i]->name, "a tensor in a file needs a name");
+    SafetensorsFile file = safetensors_open(path);
+    check_file(path, &file, tensors, n, extras);
+    for (int i = 0; i < n; i++)
+        tensor_write(tensors[i], safetensors_find(&file, tensors[i]->name)->values);
+    for (int i = 0; i < extras->num_counts; i++) {
+        const SafetensorsEntry *entry = safetensors_find(&file, extras->counts[i].name);
+        if (entry) extras->counts[i].value = entry->integers[0];
+    }
+    safetensors_close(&file);
+}
+
+void safetensors_load(const char *path, Tensor *const tensors[], int n) {
+    safetensors_load_with(path, tensors, n, &(SafetensorsExtras){0});
+}
+
+// ---- writing ---------------------------------------------------------------------------------
+
+static void add_to_header(json_t *header, const char *name, const char *dtype, json_t *shape,
+                          size_t *begin, size_t bytes) {
+    CHECK(name, "a tensor in a file needs a name");
+    CHECK(!json_object_get(header, name), "two tensors have the same name");
+    CHECK(strcmp(name, "__metadata__") != 0, "the file format has this name for itself");
+    json_t *info = json_pack("{s:s, s:o, s:[I,I]}", "dtype", dtype, "shape", shape, "data_offsets",
+                             (json_int_t)*begin, (json_int_t)(*begin + bytes));
+    CHECK(json_object_set_new(header, name, info) == 0, "a tensor's name must be UTF-8");
+    *begin += bytes;
+}
+
+static void add_texts(json_t *header, const SafetensorsExtras *extras) {
+    if (extras->num_texts == 0) return;
+    json_t *metadata = json_object();
+    for (int i = 0; i < extras->num_texts; i++)
+        CHECK(json_object_set_new(metadata, extras->texts[i].key,
+                                  json_string(extras->texts[i].value)) == 0,
+              "a text must be UTF-8");
+    json_object_set_new(header, "__metadata__", metadata);
+}
+
+// Integers come first: PyTorch wants each tensor at a multiple of the size of its numbers.
+static json_t *make_header(Tensor *const tensors[], int n, const SafetensorsExtras *extras) {
+    json_t *header = json_object();
+    size_t begin = 0;
+    add_texts(header, extras);
+    for (int i = 0; i < extras->num_counts; i++)
+        add_to_header(header, extras->counts[i].name, "I64", json_array(), &begin, sizeof(int64_t));
+    for (int i = 0; i < n; i++) {
+        json_t *shape = json_array();
+        for (int d = 0; d < tensors[i]->ndim; d++)
+            json_array_append_new(shape, json_integer(tensors[i]->shape[d]));
+        add_to_header(header, tensors[i]->name, "F32", shape, &begin, tensor_bytes(tensors[i]));
+    }
+    return header;
+}
+
+static void write_header(FILE *stream, json_t *header) {
+    char *text = json_dumps(header, JSON_COMPACT);
+    CHECK(text, "out of memory");
+    // Spaces make the data begin at a multiple of 8; readers skip them.
+    uint64_t length = strlen(text), padded = (length + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    fwrite(&padded, LENGTH_BYTES, 1, stream);
+    fprintf(stream, "%s%*s", text, (int)(padded - length), "");
+    free(text);
+}
+
+void safetensors_save_with(const char *path, Tensor *const tensors[], int n,
+                           const SafetensorsExtras *extras) {
+    OutputFile file = output_open(path);
+    json_t *header = make_header(tensors, n, extras);
+    write_header(file.stream, header); // output_close() checks all that is written
+    json_decref(header);
+    for (int i = 0; i < extras->num_counts; i++)
+        fwrite(&extras->counts[i].value, sizeof(int64_t), 1, file.stream);
+    for (int i = 0; i < n; i++) {
+        float *values = xmalloc(tensor_bytes(tensors[i]) + 1);
+        tensor_read(tensors[i], values);
+        fwrite(values, 1, tensor_bytes(tensors[i]), file.stream);
+        free(values);
+    }
+    output_close(&file);
+}
+
+void safetensors_save(const char *path, Tensor *const tensors[], int n) {
+    safetensors_save_with(path, tensors, n, &(SafetensorsExtras){0});
+}

@@ -1,0 +1,59 @@
+// safetensors.h: parameters in a file, in the format that PyTorch users know
+// (huggingface/safetensors): 8 bytes of little-endian header length, a JSON header {"name":
+// {"dtype": "F32", "shape": [..], "data_offsets": [begin, end]}, ..}, then the raw numbers.
+#ifndef SAFETENSORS_H
+#define SAFETENSORS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "common/tensor/tensor.h"
+
+// Writes n named tensors (t->name), in this order, whole or not at all; die()s if that fails. Waits
+// for the tensors' devices.
+void safetensors_save(const char *path, Tensor *const tensors[], int n);
+
+// Reads a file that must hold exactly these n tensors (by name, with the same shapes, F32) into
+// them. Nothing is changed unless the whole file is good; else die()s and says what is wrong in
+// which tensor.
+void safetensors_load(const char *path, Tensor *const tensors[], int n);
+
+// What a file may hold besides: integers (I64) without dimensions, as PyTorch's
+// num_batches_tracked, and texts by key (__metadata__), which other programs pass over.
+typedef struct SafetensorsExtras {
+    NamedCount *counts;
+    int num_counts;
+    const struct SafetensorsText { const char *key, *value; } * texts;
+    int num_texts;
+    // In reading, tensors whose names begin with one of these (NULL at the end) are passed over.
+    const char *const *others;
+} SafetensorsExtras;
+void safetensors_save_with(const char *path, Tensor *const tensors[], int n,
+                           const SafetensorsExtras *extras);
+// Sets the value of each count that the file has; a count that it lacks stays as it is. Reads no
+// texts.
+void safetensors_load_with(const char *path, Tensor *const tensors[], int n,
+                           SafetensorsExtras *extras);
+
+// For tests and tools that do not know what a file holds: all of it, on the host. die()s on a bad
+// file.
+typedef struct SafetensorsEntry {
+    char *name;
+    int ndim, shape[8];
+    size_t count;      // numbers
+    float *values;     // points into the file's data; NULL if it holds integers
+    int64_t *integers; // NULL if it holds floats
+} SafetensorsEntry;
+typedef struct SafetensorsFile {
+    int n;
+    SafetensorsEntry *entries;
+    void *data;
+    int num_texts;
+    struct SafetensorsText *texts;
+} SafetensorsFile;
+SafetensorsFile safetensors_open(const char *path);
+const SafetensorsEntry *safetensors_find(const SafetensorsFile *file,
+                                         const char *name);                 // NULL: none
+const char *safetensors_text(const SafetensorsFile *file, const char *key); // NULL: none
+void safetensors_close(SafetensorsFile *file);
+
+#endif

@@ -1,0 +1,96 @@
+// cpu_speed.c: see cpu_speed.h.
+#include "cpu_speed.h"
+#include "device.h"
+#include "common/base/error.h"
+#include "common/base/clock.h"
+#include "kernels/cpu/cpu.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifndef SANITIZED // make SANITIZE=... says so
+#define SANITIZED 0
+#endif
+
+enum { SIDE = 192 };
+
+static double seconds_of_a_product(CpuLane *lane, float *matrices) {
+    size_t n = (size_t)SIDE * SIDE;
+    struct gemm_args args = {.A = matrices, .B = matrices + n, .C = matrices + 2 * n};
+    args.M = args.N = args.K = SIDE;
+    double begin = seconds_now();
+    cpu_instruction_set()->kernels[KERNEL_gemm](lane, &args);
+    return seconds_now() - begin;
+}
+
+// The best of several: what else the machine does can only make it slower.
+static double measure(void) {
+    const double LONG_ENOUGH = 4e-3;
+    CpuLane lane = {.threads = 1};
+    float *matrices = xcalloc(3 * (size_t)SIDE * SIDE, sizeof *matrices);
+    double best = seconds_of_a_product(&lane, matrices); // gets its memory
+    for (double begin = seconds_now(); seconds_now() - begin < LONG_ENOUGH;)
+        best = fmin(best, seconds_of_a_product(&lane, matrices));
+    free(matrices);
+    cpu_scratch_free(&lane);
+    return 2.0 * SIDE * SIDE * SIDE / best;
+}
+
+double cpu_product_speed(void) {
+    static double speed;
+    if (speed == 0) speed = measure();
+    return speed;
+}
+
+// Cycles per second: each turn waits for the multiplication and the addition of the turn before it,
+// and those take 4 cycles on nearly every CPU.
+static double clock_rate(void) {
+    enum { TURNS = 50000, CYCLES = 4 };
+    double best = INFINITY;
+    volatile uint64_t start = 1, end;
+    for (int i = 0; i < 5; i++) {
+        uint64_t x = start;
+        double begin = seconds_now();
+        for (int turn = 0; turn < TURNS; turn++)
+            x = x * 6364136223846793005u + 1442695040888963407u;
+        best = fmin(best, seconds_now() - begin);
+        end = x;
+    }
+    (void)end;
+    return (double)TURNS * CYCLES / best;
+}
+
+// The best set that this CPU has comes first.
+static const InstructionSet *best_set(void) {
+    const InstructionSet *set = instruction_sets;
+    while (!set->runs_here()) set++;
+    return set;
+}
+
+void warn_if_cpu_is_slow(void) {
+    const InstructionSet *used = cpu_instruction_set(), *best = best_set();
+    if (used != best)
+        warn("this run uses %s only, as CPU=%s in the environment wants it; this CPU has %s",
+             used->what, used->name, best->what);
+    if (SANITIZED) return; // slow, and whoever builds that knows
+    // One multiplication and addition of vectors in each cycle is little; a quarter of that is less
+    // than any CPU does that has nothing else to do.
+    double expected = 2.0 * used->lanes * clock_rate(), speed = cpu_product_speed();
+    if (speed < expected / 4)
+        warn("products of matrices reach %.1f GFLOP/s here, where %.0f are to be expected (%s): is "
+             "something else running, or was this compiled without -O3?",
+             speed / 1e9, expected / 1e9, used->what);
+}
+
+void print_time_for(double flop) {
+    double seconds = flop / (cpu_product_speed() * num_threads());
+    if (seconds < 10) return;
+    bool long_time = seconds >= 90;
+    double number = long_time ? seconds / 60 : ceil(seconds / 10) * 10;
+    printf("this will take about %.0f %s (%s, %d thread%s)\n", number,
+           long_time ? "minutes" : "seconds", cpu_instruction_set()->what, num_threads(),
+           num_threads() == 1 ? "" : "s");
+}

@@ -1,0 +1,16 @@
+// timer.h: d2l's Timer, which waits for the devices. Work is only enqueued, so a clock that is read
+// without waiting measures how fast the host can enqueue.
+#ifndef TIMER_H
+#define TIMER_H
+
+typedef struct Timer {
+    double started, sum; // seconds
+    int count;           // stops
+} Timer;
+
+// Both first wait until the queues of all devices are empty.
+void timer_start(Timer *timer);
+double timer_stop(Timer *timer); // seconds since the start; adds them to the sum
+double timer_avg(const Timer *timer);
+
+#endif

@@ -1,0 +1,199 @@
+// animator.c: see animator.h.
+#include "animator.h"
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "plot.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+typedef struct Row {
+    int devices;
+    double epoch, train_loss, test_acc, seconds;
+} Row;
+
+struct Animator {
+    char *csv, *png, *script;
+    char *curves; // what gnuplot reads: the CSV, or a temporary one if the CSV cannot be read again
+    int num_written; // rows that went to such a CSV (a pipe, a terminal)
+    Drawing drawing; // the PNG that gnuplot is writing
+    bool can_draw, live;
+    FILE *window; // a gnuplot that shows a window, or NULL
+    Row *rows;
+    int num_rows;
+};
+
+// ---- live ------------------------------------------------------------------------------------
+
+// Text as wide as the terminal, 80 columns where there is none.
+static char *dumb_output(void) {
+    struct winsize size = {0};
+    ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
+    return xprintf("dumb %d 24", size.ws_col >= 40 ? size.ws_col : 80);
+}
+
+static void show_live(Animator *a) {
+    if (a->window) {
+        fprintf(a->window, "load sprintf('%%s', script)\n");
+        if (fflush(a->window) == 0) return;
+        pclose(a->window); // the window was closed: go on without
+        a->window = NULL;
+        return;
+    }
+    char *output = dumb_output();
+    fflush(stdout); // what was printed before comes before the plot
+    pid_t pid = gnuplot_start(a->script, (const char *const[]){a->curves, NULL}, output);
+    if (pid) gnuplot_succeeded(pid);
+    free(output);
+}
+
+// Strings for gnuplot are in single quotes, in which only a quote is special: it is doubled.
+static void set_string(FILE *gnuplot, const char *name, const char *value) {
+    fprintf(gnuplot, "%s = '", name);
+    for (; *value; value++) {
+        fputc(*value, gnuplot);
+        if (*value == '\'') fputc('\'', gnuplot);
+    }
+    fputs("'\n", gnuplot);
+}
+
+// A display is not enough: gnuplot-nox has no windows.
+static bool has_window(void) {
+    return (getenv("DISPLAY") || getenv("WAYLAND_DISPLAY")) &&
+           gnuplot_runs(
+               (char *[]){"gnuplot", "-e", "if (GPVAL_TERM eq 'unknown') { exit status 1 }", NULL});
+}
+
+static FILE *open_window(const Animator *a) {
+    if (!has_window()) return NULL;
+    signal(SIGPIPE, SIG_IGN); // it may be closed any time; writing to it then fails, no more
+    FILE *gnuplot = popen("gnuplot -persist 2>/dev/null", "w");
+    if (!gnuplot) return NULL;
+    set_string(gnuplot, "script", a->script);
+    char *curves = plot_path(a->curves);
+    set_string(gnuplot, "ARG1", curves);
+    free(curves);
+    set_string(gnuplot, "ARG2", "window");
+    return gnuplot;
+}
+
+// ---- the interface ---------------------------------------------------------------------------
+
+Animator *animator_new(const char *csv, const char *png, const char *script, bool live) {
+    Animator *a = xcalloc(1, sizeof *a);
+    a->csv = xstrdup(csv);
+    a->png = xstrdup(png);
+    char *beside = xprintf("%s.csv", png);
+    a->curves = is_written_directly(csv) ? output_temporary(beside) : xstrdup(csv);
+    free(beside);
+    a->script = plot_script(script);
+    a->can_draw = plot_can_draw(a->script, "the curves go", csv);
+    a->live = live && a->can_draw;
+    if (a->live) a->window = open_window(a);
+    return a;
+}
+
+static char *text_of(const Row *row) {
+    return xprintf("%d,%g,%.6f,%.4f,%.3f\n", row->devices, row->epoch, row->train_loss,
+                   row->test_acc, row->seconds);
+}
+
+static void write_rows(const Animator *a, const char *path, int first) {
+    OutputFile file = output_open(path);
+    if (first == 0) fprintf(file.stream, "devices,epoch,train_loss,test_acc,seconds\n");
+    for (int i = first; i < a->num_rows; i++) {
+        char *line = text_of(&a->rows[i]);
+        fputs(line, file.stream);
+        free(line);
+    }
+    output_close(&file);
+}
+
+// A file is written anew, whole; a pipe gets just the new rows.
+static void write_csv(Animator *a) {
+    write_rows(a, a->csv, a->num_written);
+    if (strcmp(a->curves, a->csv) == 0) return;
+    a->num_written = a->num_rows;
+    if (a->can_draw) write_rows(a, a->curves, 0);
+}
+
+// Takes over the picture that gnuplot has been drawing.
+static void finish_drawing(Animator *a) {
+    if (!plot_finish(&a->drawing, a->png, a->csv)) a->can_draw = false;
+}
+
+static void add_row(Animator *a, Row row) {
+    a->rows = xrealloc(a->rows, sizeof(Row) * (unsigned long)(a->num_rows + 1));
+    a->rows[a->num_rows++] = row;
+}
+
+char *animator_rows(const Animator *a) {
+    char *text = xstrdup("");
+    for (int i = 0; i < a->num_rows; i++) {
+        char *line = text_of(&a->rows[i]), *longer = xprintf("%s%s", text, line);
+        free(line);
+        free(text);
+        text = longer;
+    }
+    return text;
+}
+
+bool animator_restore(Animator *a, const char *rows) {
+    while (*rows) {
+        Row row;
+        int length = 0;
+        if (sscanf(rows, "%d,%lf,%lf,%lf,%lf%n", &row.devices, &row.epoch, &row.train_loss,
+                   &row.test_acc, &row.seconds, &length) != 5 ||
+            rows[length] != '\n')
+            return false;
+        add_row(a, row);
+        rows += length + 1;
+    }
+    return true;
+}
+
+bool animator_last(const Animator *a, int devices, double *train_loss, double *test_acc,
+                   double *seconds) {
+    int count = 0;
+    double total = 0;
+    for (int i = 0; i < a->num_rows; i++) {
+        const Row *row = &a->rows[i];
+        if (row->devices != devices) continue;
+        *train_loss = row->train_loss;
+        *test_acc = row->test_acc;
+        *seconds = (total += row->seconds) / ++count;
+    }
+    return count > 0;
+}
+
+void animator_add(Animator *a, int devices, double epoch, double train_loss, double test_acc,
+                  double seconds) {
+    add_row(a, (Row){devices, epoch, train_loss, test_acc, seconds});
+    finish_drawing(a);
+    write_csv(a);
+    if (a->live) show_live(a);
+    if (!a->can_draw) return;
+    a->drawing = plot_start(a->png, a->script, (const char *const[]){a->curves, NULL});
+}
+
+void animator_close(Animator *a) {
+    finish_drawing(a);
+    if (a->num_rows > 0) {
+        if (a->can_draw)
+            printf("curves: %s, figures: %s\n", a->png, a->csv);
+        else
+            printf("figures: %s\n", a->csv);
+    }
+    if (a->window) pclose(a->window);
+    if (strcmp(a->curves, a->csv) != 0) output_discard(a->curves);
+    free(a->curves);
+    free(a->csv);
+    free(a->png);
+    free(a->script);
+    free(a->rows);
+    free(a);
+}

@@ -1,0 +1,45 @@
+// flags.h: the command line. A flag means the same in every chapter; each program says which it
+// has.
+#ifndef FLAGS_H
+#define FLAGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "common/device/device.h"
+
+typedef struct Flags {
+    int devices;                        // --devices K; 0: what the chapter does by itself
+    BackendChoice backend;              // --backend auto|cpu|cuda
+    int threads;                        // --threads T; 0: all cores
+    int batch_size;                     // --batch-size
+    float lr;                           // --lr
+    int epochs;                         // --epochs
+    uint64_t seed;                      // --seed
+    int train_size;                     // --train-size N; 0: all images
+    int test_size;                      // --test-size N; 0: all images
+    int steps;                          // --steps N; -1: no limit
+    bool shuffle;                       // off with --no-shuffle
+    bool live;                          // --live
+    const char *allreduce;              // --allreduce star|sharded|ring|tree, see chapter 2
+    const char *graph;                  // --graph on|off, see common/tensor/step_graph.h
+    const char *bn;                     // --bn local|rank0|averaged|sync, see chapter 5
+    bool quick, full;                   // --quick --full
+    bool check;                         // --check
+    const char *checkpoint, *resume;    // --checkpoint F --resume F; NULL: no
+    const char *data;                   // --data DIR; NULL: see fashion_mnist_open()
+    const char *load, *save, *log_loss; // --load F --save F --log-loss F; NULL: no
+    const char *csv;                    // --csv F; NULL: DIR/PROGRAM.csv
+    const char *out;                    // --out DIR
+} Flags;
+
+// The defaults that chapters share: the book's batch size 256, lr 0.2, 10 epochs.
+extern const Flags default_flags;
+
+// Reads the command line of a program that has the flags `names` ("devices lr epochs"), besides
+// --backend, --threads, --out and --help, which all have. --help prints `about` and every flag with
+// its default, and ends the program with status 0; a wrong flag or value ends it with status 2
+// before anything is done. Also calls set_program_name(), catch_interrupts() and, to choose the
+// backend, devices_init().
+Flags parse_flags(int argc, char *argv[], const char *about, const char *names, Flags defaults);
+
+#endif

@@ -1,0 +1,146 @@
+// picture.c: see picture.h.
+#include "picture.h"
+#include "common/base/error.h"
+#include "common/base/file.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <stb/stb_image_write.h>
+#include <stb/stb_truetype.h>
+
+// The font (DejaVu Sans; the Makefile asks fontconfig where it is) is put into the program, so that
+// pictures look the same wherever it runs.
+__asm__(".section .rodata\n"
+        ".balign 16\n"
+        "picture_font_file: .incbin \"" FONT_FILE "\"\n"
+        ".previous\n");
+extern const unsigned char picture_font_file[];
+
+Picture picture_new(int width, int height, Color background) {
+    Picture p = {width, height, xmalloc(3ul * (unsigned long)width * (unsigned long)height)};
+    picture_box(&p, 0, 0, width, height, background);
+    return p;
+}
+
+void picture_free(Picture *picture) {
+    free(picture->pixels);
+    picture->pixels = NULL;
+}
+
+// Mixes the color into a pixel; opacity 0..255.
+static void blend(Picture *p, int x, int y, Color color, int opacity) {
+    if (x < 0 || y < 0 || x >= p->width || y >= p->height) return;
+    uint8_t *pixel = p->pixels + 3 * ((size_t)y * (size_t)p->width + (size_t)x);
+    const uint8_t rgb[3] = {color.r, color.g, color.b};
+    for (int i = 0; i < 3; i++)
+        pixel[i] = (uint8_t)((pixel[i] * (255 - opacity) + rgb[i] * opacity + 127) / 255);
+}
+
+void picture_box(Picture *p, int x, int y, int width, int height, Color color) {
+    for (int j = y; j < y + height; j++)
+        for (int i = x; i < x + width; i++) blend(p, i, j, color, 255);
+}
+
+void picture_frame(Picture *p, int x, int y, int width, int height, int thickness, Color color) {
+    picture_box(p, x, y, width, thickness, color);
+    picture_box(p, x, y + height - thickness, width, thickness, color);
+    picture_box(p, x, y, thickness, height, color);
+    picture_box(p, x + width - thickness, y, thickness, height, color);
+}
+
+// ---- text ------------------------------------------------------------------------------------
+
+static const stbtt_fontinfo *font(void) {
+    static stbtt_fontinfo info;
+    static bool ready;
+    if (!ready && !stbtt_InitFont(&info, picture_font_file, 0))
+        die("run `make clean`, then `make setup` and `make`",
+            "the font in this program cannot be read");
+    ready = true;
+    return &info;
+}
+
+// The next character of UTF-8 text; moves on.
+static int next_character(const char **text) {
+    int c = (unsigned char)*(*text)++;
+    int more = c >= 0xF0 ? 3 : c >= 0xE0 ? 2 : c >= 0xC0 ? 1 : 0;
+    if (more) c &= 0x3F >> more;
+    for (; more && (**text & 0xC0) == 0x80; more--) c = c << 6 | (*(*text)++ & 0x3F);
+    return c;
+}
+
+static void draw_glyph(Picture *p, int glyph, float x, int baseline, float scale, Color color) {
+    int width, height, left, top;
+    float shift = x - floorf(x);
+    unsigned char *alpha = stbtt_GetGlyphBitmapSubpixel(font(), scale, scale, shift, 0, glyph,
+                                                        &width, &height, &left, &top);
+    for (int j = 0; j < height; j++)
+        for (int i = 0; i < width; i++)
+            blend(p, (int)floorf(x) + left + i, baseline + top + j, color, alpha[j * width + i]);
+    stbtt_FreeBitmap(alpha, NULL);
+}
+
+// Draws if p is not NULL; returns the width.
+static int layout(Picture *p, int x, int y, int height, const char *text, Color color) {
+    float scale = stbtt_ScaleForPixelHeight(font(), (float)height), at = (float)x;
+    int ascent, before = 0;
+    stbtt_GetFontVMetrics(font(), &ascent, NULL, NULL);
+    int baseline = y + (int)((float)ascent * scale + 0.5f);
+    while (*text) {
+        int glyph = stbtt_FindGlyphIndex(font(), next_character(&text)), advance, bearing;
+        if (before) at += scale * (float)stbtt_GetGlyphKernAdvance(font(), before, glyph);
+        if (p) draw_glyph(p, glyph, at, baseline, scale, color);
+        stbtt_GetGlyphHMetrics(font(), glyph, &advance, &bearing);
+        at += scale * (float)advance;
+        before = glyph;
+    }
+    return (int)(at - (float)x + 0.5f);
+}
+
+int picture_text(Picture *p, int x, int y, int height, const char *text, Color color) {
+    return layout(p, x, y, height, text, color);
+}
+
+int picture_text_width(const char *text, int height) {
+    return layout(NULL, 0, 0, height, text, (Color){0, 0, 0});
+}
+
+// ---- values as colors ------------------------------------------------------------------------
+
+static uint8_t level(float value) {
+    return !(value > 0) ? 0 : value >= 1 ? 255 : (uint8_t)(value * 255.0f + 0.5f);
+}
+
+Color gray(float value) { return (Color){level(value), level(value), level(value)}; }
+
+Color diverging(float value) {
+    static const float red[3] = {0.70f, 0.09f, 0.17f}, blue[3] = {0.13f, 0.40f, 0.67f};
+    const float *end = value > 0 ? red : blue;
+    float part = fminf(fabsf(value), 1.0f);
+    return (Color){level(1 + part * (end[0] - 1)), level(1 + part * (end[1] - 1)),
+                   level(1 + part * (end[2] - 1))};
+}
+
+void picture_values(Picture *p, int x, int y, int zoom, const float *values, int rows, int cols,
+                    Color (*color_of)(float value)) {
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < cols; j++)
+            picture_box(p, x + j * zoom, y + i * zoom, zoom, zoom, color_of(values[i * cols + j]));
+}
+
+// ---- file ------------------------------------------------------------------------------------
+
+static void write_to_stream(void *stream, void *data, int size) {
+    fwrite(data, 1, (size_t)size, stream);
+}
+
+void picture_save(const Picture *p, const char *path) {
+    OutputFile file = output_open(path);
+    if (!stbi_write_png_to_func(write_to_stream, file.stream, p->width, p->height, 3, p->pixels,
+                                3 * p->width))
+        die("close other programs", "%s: the picture could not be compressed", path);
+    output_close(&file); // checks that all was written
+}

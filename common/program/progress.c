@@ -1,0 +1,45 @@
+// progress.c: see progress.h.
+#include "progress.h"
+#include "common/base/error.h"
+#include "common/base/clock.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static bool on_screen; // a bar, without a line end
+
+static void remove_bar(void) {
+    if (on_screen) fputs("\r\033[K", stderr);
+    on_screen = false;
+}
+
+Progress progress_start(long total) {
+    before_messages(remove_bar);
+    return (Progress){.total = total, .started = seconds_now()};
+}
+
+void progress_step(Progress *progress, const char *text) {
+    enum { WIDTH = 24 };
+    progress->done++;
+    double now = seconds_now();
+    // Ten times a second is enough for the eye, and writing takes time.
+    if (!isatty(STDERR_FILENO) || (now - progress->shown < 0.1 && progress->done < progress->total))
+        return;
+    progress->shown = now;
+    on_screen = true;
+    int filled = (int)(WIDTH * progress->done / progress->total);
+    long left = (long)((now - progress->started) / (double)progress->done *
+                           (double)(progress->total - progress->done) +
+                       0.5);
+    fprintf(stderr, "\r\033[K%s [", text);
+    for (int i = 0; i < WIDTH; i++) fputc(i < filled ? '=' : i == filled ? '>' : ' ', stderr);
+    fprintf(stderr, "] %3ld%%  %ld:%02ld left", 100 * progress->done / progress->total, left / 60,
+            left % 60);
+    fflush(stderr);
+}
+
+void progress_clear(Progress *progress) {
+    remove_bar();
+    progress->shown = 0;
+}

@@ -1,0 +1,208 @@
+// batch_norm.c: see batch_norm.h. The steps, and what the devices exchange between them, are
+// described in kernels.h.
+#include "batch_norm.h"
+#include "common/base/error.h"
+
+// ---- shapes ------------------------------------------------------------------------------------
+
+typedef struct Shape {
+    int N, C, S;
+} Shape;
+
+static Shape shape_of(const Tensor *X) {
+    int S = 1;
+    for (int i = 2; i < X->ndim; i++) S *= X->shape[i];
+    return (Shape){X->shape[0], X->shape[1], S};
+}
+
+static void check(const Tensor *X, BatchNormTensors layer) {
+    CHECK(X->ndim >= 2, "batch_norm: X is (N,C,H,W) or (N,C)");
+    const Tensor *tensors[] = {layer.weight, layer.bias, layer.running_mean, layer.running_var};
+    for (int i = 0; i < 4; i++) {
+        const Tensor *t = tensors[i];
+        if (t->device != X->device)
+            die("copy one of them with tensor_to() first", "batch_norm: X is on %s, %s is on %s",
+                device_name(X->device), t->name ? t->name : "the layer", device_name(t->device));
+        if (t->ndim != 1 || t->shape[0] != X->shape[1])
+            die("weight, bias and running statistics have one value per channel of X",
+                "batch_norm: %s has shape %s, X has shape %s", t->name ? t->name : "the layer",
+                shape_text(t), shape_text(X));
+    }
+    CHECK(layer.weight->requires_grad == layer.bias->requires_grad,
+          "weight and bias are trained together or not at all");
+}
+
+static void check_rows(const Tensor *const X[], int k) {
+    double values = 0;
+    for (int i = 0; i < k; i++) values += (double)X[i]->shape[0] * shape_of(X[i]).S;
+    CHECK(values != 1,
+          "batch_norm: the variance of a single value is not known; evaluate, or train "
+          "with more rows");
+}
+
+// A vector in the arena.
+static Tensor *vector(Device *device, int n) { return arena_tensor(device, 1, &n, false); }
+
+// ---- statistics: mean (C), var (C) and count (1), one behind the other --------------------------
+
+static float *mean_of(const Tensor *statistics) { return statistics->data; }
+static float *var_of(const Tensor *statistics, int C) { return statistics->data + C; }
+static float *count_of(const Tensor *statistics, int C) { return statistics->data + 2 * C; }
+
+static Tensor *stats_of_rows(const Tensor *X) {
+    Shape s = shape_of(X);
+    Tensor *stats = vector(X->device, 2 * s.C + 1);
+    launch(X->device, batch_norm_stats, .X = X->data, .stats = stats->data, .N = s.N, .C = s.C,
+           .S = s.S);
+    return stats;
+}
+
+// Of the stats of k devices, one behind the other, all on this device.
+static Tensor *merge(const Tensor *stats, int k, BatchNormTensors layer, float momentum) {
+    int C = layer.weight->shape[0];
+    Tensor *merged = vector(stats->device, 2 * C + 1);
+    launch(stats->device, batch_norm_merge, .stats = stats->data, .mean = mean_of(merged),
+           .var = var_of(merged, C), .count = count_of(merged, C),
+           .running_mean = layer.running_mean->data, .running_var = layer.running_var->data,
+           .momentum = momentum, .k = k, .C = C);
+    return merged;
+}
+
+// The running statistics, as they are now: the next minibatch in training may change them before
+// backward() reads them.
+static Tensor *running_statistics(BatchNormTensors layer) {
+    int C = layer.weight->shape[0];
+    Device *device = layer.weight->device;
+    Tensor *statistics = vector(device, 2 * C + 1);
+    device_copy(device, mean_of(statistics), device, layer.running_mean->data,
+                tensor_bytes(layer.running_mean));
+    device_copy(device, var_of(statistics, C), device, layer.running_var->data,
+                tensor_bytes(layer.running_var));
+    return statistics;
+}
+
+// ---- forward, backward on one device ------------------------------------------------------------
+
+static Tensor *normalise(Tensor *X, BatchNormTensors layer, Tensor *statistics, Node node) {
+    Shape s = shape_of(X);
+    bool record = needs_grad(X, layer.weight, layer.bias);
+    Tensor *Y = arena_tensor(X->device, X->ndim, X->shape, false);
+    launch(X->device, batch_norm_forward, .X = X->data, .mean = mean_of(statistics),
+           .var = var_of(statistics, s.C), .weight = layer.weight->data, .bias = layer.bias->data,
+           .Y = Y->data, .eps = node.eps, .N = s.N, .C = s.C, .S = s.S);
+    node.out = Y;
+    node.in[0] = X;
+    node.in[1] = layer.weight;
+    node.in[2] = layer.bias;
+    node.saved = statistics;
+    node.reads_in = true;
+    if (record) tape_push(X->device, node);
+    return Y;
+}
+
+static void add_to_gradient(Tensor *param, const float *gradient) {
+    if (param->requires_grad)
+        launch(param->device, add_backward, .dY = gradient, .dX = param->grad->data,
+               .beta = grad_beta(param), .n = numel(param));
+}
+
+// The sums of dY and of dY xhat over this device's rows, which are its part of the gradients of
+// bias and weight.
+static Tensor *backward_sums(Node *node) {
+    Tensor *X = node->in[0], *Y = node->out;
+    Shape s = shape_of(X);
+    Tensor *sums = vector(X->device, 2 * s.C);
+    launch(X->device, batch_norm_backward_sums, .dY = Y->grad->data, .X = X->data,
+           .mean = mean_of(node->saved), .var = var_of(node->saved, s.C), .sums = sums->data,
+           .eps = node->eps, .N = s.N, .C = s.C, .S = s.S);
+    add_to_gradient(node->in[2], sums->data);
+    add_to_gradient(node->in[1], sums->data + s.C);
+    return sums;
+}
+
+// `sums` are those of all rows that mean and variance come from; NULL if these are constants.
+static void backward_input(Node *node, const Tensor *sums) {
+    Tensor *X = node->in[0], *Y = node->out;
+    Shape s = shape_of(X);
+    if (X->requires_grad)
+        launch(X->device, batch_norm_backward_input, .dY = Y->grad->data, .X = X->data,
+               .mean = mean_of(node->saved), .var = var_of(node->saved, s.C),
+               .weight = node->in[1]->data, .sums = sums ? sums->data : NULL,
+               .count = count_of(node->saved, s.C), .dX = X->grad->data, .eps = node->eps,
+               .beta = grad_beta(X), .N = s.N, .C = s.C, .S = s.S);
+}
+
+static void batch_norm_backward(Node *node) {
+    Tensor *sums = backward_sums(node);
+    backward_input(node, node->frozen ? NULL : sums);
+}
+
+Tensor *batch_norm(Tensor *X, BatchNormTensors layer, BatchNormOptions options) {
+    check(X, layer);
+    Tensor *statistics;
+    if (options.training) {
+        check_rows((const Tensor *const[]){X}, 1);
+        statistics = merge(stats_of_rows(X), 1, layer, options.momentum);
+    } else {
+        statistics = running_statistics(layer);
+    }
+    return normalise(
+        X, layer, statistics,
+        (Node){.backward = batch_norm_backward, .frozen = !options.training, .eps = options.eps});
+}
+
+// ---- on k devices together ----------------------------------------------------------------------
+
+// An all-gather: all[i] (k,n), on device i, holds the n floats of parts[j] in row j. A part is
+// complete at the point its queue has come to now, and no device goes on to change it before all
+// have it.
+static void all_gather(Tensor *const parts[], int k, Tensor *all[]) {
+    int n = parts[0]->shape[0];
+    Event complete[MAX_DEVICES];
+    for (int i = 0; i < k; i++) {
+        all[i] = arena_tensor(parts[i]->device, 2, (const int[]){k, n}, false);
+        complete[i] = device_record(parts[i]->device);
+    }
+    Event copied[MAX_DEVICES][MAX_DEVICES];
+    for (int i = 0; i < k; i++)
+        for (int j = 0; j < k; j++) {
+            float *row = all[i]->data + (size_t)j * (size_t)n;
+            size_t bytes = tensor_bytes(parts[j]);
+            if (i == j)
+                device_copy(all[i]->device, row, parts[i]->device, parts[i]->data, bytes);
+            else
+                copied[i][j] =
+                    device_copy_after(complete[j], all[i]->device, row, parts[j]->data, bytes);
+        }
+    for (int i = 0; i < k; i++)
+        for (int j = 0; j < k; j++)
+            if (i != j) device_wait(parts[j]->device, copied[i][j]);
+}
+
+static void sync_batch_norm_backward(Node *const nodes[], int k) {
+    Tensor *sums[MAX_DEVICES] = {NULL}, *all[MAX_DEVICES];
+    for (int i = 0; i < k; i++) sums[i] = backward_sums(nodes[i]);
+    all_gather(sums, k, all);
+    for (int i = 0; i < k; i++) {
+        Tensor *total = vector(all[i]->device, all[i]->shape[1]);
+        launch(total->device, add_bias_backward, .dY = all[i]->data, .db = total->data, .beta = 0,
+               .rows = k, .cols = all[i]->shape[1]);
+        backward_input(nodes[i], total);
+    }
+}
+
+void sync_batch_norm(Tensor *const X[], const BatchNormTensors layers[], int k,
+                     BatchNormOptions options, Tensor *Y[]) {
+    if (k == 1 || !options.training) { // nothing to exchange
+        for (int i = 0; i < k; i++) Y[i] = batch_norm(X[i], layers[i], options);
+        return;
+    }
+    Tensor *stats[MAX_DEVICES] = {NULL}, *all[MAX_DEVICES];
+    for (int i = 0; i < k; i++) check(X[i], layers[i]);
+    check_rows((const Tensor *const *)X, k);
+    for (int i = 0; i < k; i++) stats[i] = stats_of_rows(X[i]);
+    all_gather(stats, k, all);
+    for (int i = 0; i < k; i++)
+        Y[i] = normalise(X[i], layers[i], merge(all[i], k, layers[i], options.momentum),
+                         (Node){.backward_together = sync_batch_norm_backward, .eps = options.eps});
+}

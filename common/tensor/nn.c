@@ -1,0 +1,393 @@
+// nn.c: see nn.h. Each kind of module is a few lines: what it owns, and its forward function.
+#include "nn.h"
+#include "common/base/error.h"
+#include "random.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_PARAMETERS = 4 }; // of one module by itself
+
+// X[i] becomes the output for X[i], for each of k devices.
+typedef void Forward(Module *m, Tensor *X[], int k);
+
+struct Module {
+    Forward *forward;
+    char *name; // in the module that it is in
+    Parameter *own[MOST_PARAMETERS];
+    int num_own;
+    Module **children;
+    int num_children;
+    // Options, of those kinds that have them:
+    Conv2dOptions conv;
+    int pool_kernel, pool_h, pool_w;
+    bool training, sync;
+    long num_batches_tracked;
+    // What all modules in this one have, for a network that is initialised:
+    Parameters all;
+};
+
+// ---- building ---------------------------------------------------------------------------------
+
+static Module *new_module(Forward *kind) {
+    Module *m = xcalloc(1, sizeof *m);
+    m->forward = kind;
+    m->training = true;
+    return m;
+}
+
+#define OWN(m, name, trained, deviation, value, ...)                                               \
+    own((m), (name), (trained), (deviation), (value),                                              \
+        tensor_of_shape(host(), (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)),                 \
+                        (const int[]){__VA_ARGS__}))
+static void own(Module *m, const char *name, bool trained, double deviation, float value,
+                Tensor *start) {
+    Parameter *p = xcalloc(1, sizeof *p);
+    *p = (Parameter){xstrdup(name), trained, deviation, value, start, {NULL}};
+    m->own[m->num_own++] = p;
+}
+
+void add_module(Module *sequential, const char *name, Module *module) {
+    size_t n = (size_t)sequential->num_children;
+    sequential->children = xrealloc(sequential->children, sizeof(Module *) * (n + 1));
+    sequential->children[sequential->num_children++] = module;
+    module->name = xstrdup(name);
+}
+
+static void free_copies(Parameter *p) {
+    for (int id = 0; id < NUM_DEVICE_IDS; id++) {
+        tensor_free(p->on[id]);
+        p->on[id] = NULL;
+    }
+}
+
+void module_free(Module *m) {
+    if (!m) return;
+    for (int i = 0; i < m->num_children; i++) module_free(m->children[i]);
+    for (int i = 0; i < m->num_own; i++) {
+        free_copies(m->own[i]);
+        tensor_free(m->own[i]->start);
+        free(m->own[i]->name);
+        free(m->own[i]);
+    }
+    free(m->children);
+    free(m->name);
+    free(m->all.list);
+    free(m);
+}
+
+// ---- copies on devices ------------------------------------------------------------------------
+
+static Tensor *copy_on(Parameter *p, Device *device) {
+    Tensor **copy = &p->on[device_id(device)];
+    if (!*copy) {
+        *copy = tensor_to(p->start, device);
+        (*copy)->name = p->name;
+        if (p->trained) attach_grad(*copy);
+    }
+    return *copy;
+}
+
+Tensor *parameter_data(const Parameter *p, const Device *device) {
+    Tensor *copy = p->on[device_id(device)];
+    if (!copy)
+        die("parameters exist on the devices that data went through; send some there first",
+            "parameter \"%s\" is not initialized on %s", p->name, device_name(device));
+    return copy;
+}
+
+void place_on(Module *net, Device *device) {
+    Parameters all = parameters_of(net);
+    for (int i = 0; i < all.n; i++) copy_on(all.list[i], device);
+}
+
+// ---- kinds of modules -------------------------------------------------------------------------
+
+static void conv2d_forward(Module *m, Tensor *X[], int k) {
+    for (int i = 0; i < k; i++)
+        X[i] = conv2d_with(X[i], copy_on(m->own[0], X[i]->device), copy_on(m->own[1], X[i]->device),
+                           m->conv);
+}
+
+Module *conv2d_module(int in_channels, int out_channels, Conv2dModuleOptions o) {
+    Module *m = new_module(conv2d_forward);
+    m->conv = (Conv2dOptions){.stride = o.stride, .padding = o.padding};
+    OWN(m, "weight", true, 0.01, 0, out_channels, in_channels, o.kernel_size, o.kernel_size);
+    OWN(m, "bias", true, 0, 0, out_channels);
+    return m;
+}
+
+static void linear_forward(Module *m, Tensor *X[], int k) {
+    for (int i = 0; i < k; i++)
+        X[i] = linear(X[i], copy_on(m->own[0], X[i]->device), copy_on(m->own[1], X[i]->device));
+}
+
+Module *Linear(int in_features, int out_features) {
+    Module *m = new_module(linear_forward);
+    OWN(m, "weight", true, 0.01, 0, out_features, in_features);
+    OWN(m, "bias", true, 0, 0, out_features);
+    return m;
+}
+
+static void batch_norm_forward(Module *m, Tensor *X[], int k) {
+    BatchNormTensors layers[MAX_DEVICES];
+    BatchNormOptions options = {m->training, .momentum = 0.1f, .eps = 1e-5f};
+    for (int i = 0; i < k; i++) {
+        Device *device = X[i]->device;
+        layers[i] = (BatchNormTensors){copy_on(m->own[0], device), copy_on(m->own[1], device),
+                                       copy_on(m->own[2], device), copy_on(m->own[3], device)};
+    }
+    if (m->training) m->num_batches_tracked++;
+    if (m->sync)
+        sync_batch_norm(X, layers, k, options, X);
+    else
+        for (int i = 0; i < k; i++) X[i] = batch_norm(X[i], layers[i], options);
+}
+
+Module *BatchNorm2d(int num_features) {
+    Module *m = new_module(batch_norm_forward);
+    OWN(m, "weight", true, 0, 1, num_features);
+    OWN(m, "bias", true, 0, 0, num_features);
+    OWN(m, "running_mean", false, 0, 0, num_features);
+    OWN(m, "running_var", false, 0, 1, num_features);
+    return m;
+}
+
+static void relu_forward(Module *m, Tensor *X[], int k) {
+    (void)m;
+    for (int i = 0; i < k; i++) X[i] = relu(X[i]);
+}
+
+Module *ReLU(void) { return new_module(relu_forward); }
+
+static void flatten_forward(Module *m, Tensor *X[], int k) {
+    (void)m;
+    for (int i = 0; i < k; i++) X[i] = reshape(X[i], X[i]->shape[0], -1);
+}
+
+Module *Flatten(void) { return new_module(flatten_forward); }
+
+static void avg_pool2d_forward(Module *m, Tensor *X[], int k) {
+    for (int i = 0; i < k; i++) X[i] = avg_pool2d(X[i], .kernel = m->pool_kernel);
+}
+
+Module *AvgPool2d(int kernel_size) {
+    Module *m = new_module(avg_pool2d_forward);
+    m->pool_kernel = kernel_size;
+    return m;
+}
+
+static void adaptive_avg_pool2d_forward(Module *m, Tensor *X[], int k) {
+    for (int i = 0; i < k; i++) {
+        int H = X[i]->shape[2], W = X[i]->shape[3];
+        CHECK(X[i]->ndim == 4 && H % m->pool_h == 0 && W % m->pool_w == 0,
+              "AdaptiveAvgPool2d: H and W must be multiples of the output's");
+        X[i] = avg_pool2d(X[i], .kernel_hw = {H / m->pool_h, W / m->pool_w});
+    }
+}
+
+Module *AdaptiveAvgPool2d(int out_h, int out_w) {
+    CHECK(out_h > 0 && out_w > 0, "AdaptiveAvgPool2d: the output has pixels");
+    Module *m = new_module(adaptive_avg_pool2d_forward);
+    m->pool_h = out_h;
+    m->pool_w = out_w;
+    return m;
+}
+
+static void sequential_forward(Module *m, Tensor *X[], int k) {
+    for (int i = 0; i < m->num_children; i++) m->children[i]->forward(m->children[i], X, k);
+}
+
+Module *sequential_of(Module *const modules[]) {
+    Module *m = new_module(sequential_forward);
+    for (int i = 0; modules[i]; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%d", i);
+        add_module(m, name, modules[i]);
+    }
+    return m;
+}
+
+// ---- the residual block -----------------------------------------------------------------------
+
+static Module *child(Module *m, const char *name) {
+    for (int i = 0; i < m->num_children; i++)
+        if (strcmp(m->children[i]->name, name) == 0) return m->children[i];
+    return NULL;
+}
+
+static void pass(Module *m, const char *name, Tensor *X[], int k) {
+    Module *part = child(m, name);
+    part->forward(part, X, k);
+}
+
+static void residual_forward(Module *m, Tensor *X[], int k) {
+    Tensor *Y[MAX_DEVICES];
+    for (int i = 0; i < k; i++) Y[i] = X[i];
+    pass(m, "conv1", Y, k);
+    pass(m, "bn1", Y, k);
+    for (int i = 0; i < k; i++) Y[i] = relu_(Y[i]);
+    pass(m, "conv2", Y, k);
+    pass(m, "bn2", Y, k);
+    if (child(m, "conv3")) pass(m, "conv3", X, k);
+    for (int i = 0; i < k; i++) X[i] = relu_(add_(Y[i], X[i]));
+}
+
+Module *residual_module(int in_channels, int out_channels, ResidualOptions o) {
+    Module *m = new_module(residual_forward);
+    add_module(
+        m, "conv1",
+        Conv2d(in_channels, out_channels, .kernel_size = 3, .padding = 1, .stride = o.strides));
+    add_module(m, "conv2", Conv2d(out_channels, out_channels, .kernel_size = 3, .padding = 1));
+    if (o.use_1x1conv)
+        add_module(m, "conv3",
+                   Conv2d(in_channels, out_channels, .kernel_size = 1, .stride = o.strides));
+    add_module(m, "bn1", BatchNorm2d(out_channels));
+    add_module(m, "bn2", BatchNorm2d(out_channels));
+    return m;
+}
+
+// ---- the whole network ------------------------------------------------------------------------
+
+// Calls visit(module, path, context) for m and all modules in it; path is "" or ends with a point.
+typedef void Visit(Module *m, const char *path, void *context);
+static void visit_all(Module *m, const char *path, Visit *visit, void *context) {
+    visit(m, path, context);
+    for (int i = 0; i < m->num_children; i++) {
+        char *inner = xprintf("%s%s.", path, m->children[i]->name);
+        visit_all(m->children[i], inner, visit, context);
+        free(inner);
+    }
+}
+
+static void collect(Module *m, const char *path, void *context) {
+    Parameters *all = context;
+    size_t n = (size_t)(all->n + m->num_own);
+    all->list = xrealloc(all->list, sizeof(Parameter *) * (n + 1));
+    for (int i = 0; i < m->num_own; i++) {
+        char *name = xprintf("%s%s", path, m->own[i]->name);
+        free(m->own[i]->name);
+        m->own[i]->start->name = m->own[i]->name = name;
+        all->list[all->n++] = m->own[i];
+    }
+}
+
+static void forget_batches(Module *m, const char *path, void *context) {
+    (void)path, (void)context;
+    m->num_batches_tracked = 0;
+}
+
+void initialize(Module *net, uint64_t seed) {
+    if (!net->all.n) visit_all(net, "", collect, &net->all); // gives them their whole names, once
+    visit_all(net, "", forget_batches, NULL);
+    for (int i = 0; i < net->all.n; i++) {
+        Parameter *p = net->all.list[i];
+        free_copies(p);
+        if (p->deviation > 0)
+            fill_normal(p->start->data, numel(p->start), p->deviation, seed,
+                        STREAM_PARAMS + (uint32_t)i);
+        else
+            tensor_fill(p->start, p->value);
+    }
+}
+
+void restart(Module *net) {
+    Parameters all = parameters_of(net);
+    for (int i = 0; i < all.n; i++) free_copies(all.list[i]);
+    visit_all(net, "", forget_batches, NULL);
+}
+
+Parameters parameters_of(const Module *net) {
+    CHECK(net->all.n, "initialize() the network first");
+    return net->all;
+}
+
+Parameter *find_parameter(const Module *net, const char *name) {
+    Parameters all = parameters_of(net);
+    for (int i = 0; i < all.n; i++)
+        if (strcmp(all.list[i]->name, name) == 0) return all.list[i];
+    die("names are those of PyTorch's state_dict, such as \"0.weight\"",
+        "the network has no parameter \"%s\"", name);
+}
+
+static void set_mode(Module *m, const char *path, void *training) {
+    (void)path;
+    m->training = *(const bool *)training;
+}
+
+void set_training(Module *net, bool training) { visit_all(net, "", set_mode, &training); }
+
+static void set_sync(Module *m, const char *path, void *sync) {
+    (void)path;
+    m->sync = *(const bool *)sync;
+}
+
+void set_sync_batch_norm(Module *net, bool sync) { visit_all(net, "", set_sync, &sync); }
+
+void forward_all(Module *net, Tensor *const X[], int k, Tensor *Y[]) {
+    CHECK(net->all.n, "initialize() the network first");
+    for (int i = 0; i < k; i++) Y[i] = X[i];
+    net->forward(net, Y, k);
+}
+
+Tensor *forward(Module *net, Tensor *X) {
+    Tensor *Y;
+    forward_all(net, &X, 1, &Y);
+    return Y;
+}
+
+void sgd_step(Module *net, Device *device, float lr, int batch_size) {
+    Parameters all = parameters_of(net);
+    for (int i = 0; i < all.n; i++)
+        if (all.list[i]->trained) {
+            Tensor *param = parameter_data(all.list[i], device);
+            sgd(&param, 1, lr, batch_size);
+        }
+}
+
+static size_t bytes_of(const Module *net, bool trained) {
+    Parameters all = parameters_of(net);
+    size_t bytes = 0;
+    for (int i = 0; i < all.n; i++)
+        if (all.list[i]->trained == trained) bytes += tensor_bytes(all.list[i]->start);
+    return bytes;
+}
+
+size_t parameter_bytes(const Module *net) { return bytes_of(net, true); }
+size_t buffer_bytes(const Module *net) { return bytes_of(net, false); }
+
+// ---- counts of minibatches --------------------------------------------------------------------
+
+static bool is_batch_norm(const Module *m) { return m->forward == batch_norm_forward; }
+
+static void collect_count(Module *m, const char *path, void *context) {
+    Counts *counts = context;
+    if (!is_batch_norm(m)) return;
+    counts->list = xrealloc(counts->list, sizeof *counts->list * (size_t)(counts->n + 1));
+    counts->list[counts->n++] =
+        (NamedCount){xprintf("%snum_batches_tracked", path), m->num_batches_tracked};
+}
+
+Counts counts_of(const Module *net) {
+    Counts counts = {0};
+    visit_all((Module *)net, "", collect_count, &counts);
+    return counts;
+}
+
+static void take_count(Module *m, const char *path, void *context) {
+    (void)path;
+    const NamedCount **next = context;
+    if (is_batch_norm(m)) m->num_batches_tracked = (long)(*next)++->value;
+}
+
+void set_counts(Module *net, const Counts *counts) {
+    const NamedCount *next = counts->list;
+    visit_all(net, "", take_count, &next);
+}
+
+void free_counts(Counts *counts) {
+    for (int i = 0; i < counts->n; i++) free((char *)counts->list[i].name);
+    free(counts->list);
+    *counts = (Counts){0};
+}

@@ -1,0 +1,143 @@
+// nn.h: networks put together from modules, as with torch.nn. Book: "Concise Implementation for
+// Multiple GPUs".
+//
+//     Module *net = Sequential(Conv2d(1, 6, .kernel_size = 5, .padding = 2), ReLU(), Flatten(),
+//                              Linear(6 * 28 * 28, 10));
+//     initialize(net, seed);
+//     Tensor *y_hat = forward(net, X); // X on any device
+//
+// A module says what is computed and owns its parameters; it computes with the operations of
+// functional.h. A parameter has a copy on each device that data went through on: made from the
+// values that initialize() or load_parameters() gave, when the first data arrives there.
+#ifndef NN_H
+#define NN_H
+
+#include <stdint.h>
+#include "batch_norm.h"
+#include "functional.h"
+
+typedef struct Module Module;
+
+// ---- modules, with PyTorch's names ------------------------------------------------------------
+
+// X (N,in,H,W) -> (N,out,..), with bias. Conv2d(3, 64, .kernel_size = 3, .stride = 2, .padding = 1)
+#define Conv2d(in, out, ...)                                                                       \
+    conv2d_module((in), (out), (Conv2dModuleOptions){.unused = 0, __VA_ARGS__})
+typedef struct Conv2dModuleOptions {
+    int unused;
+    int kernel_size, padding;
+    int stride; // default 1
+} Conv2dModuleOptions;
+Module *conv2d_module(int in_channels, int out_channels, Conv2dModuleOptions options);
+
+// X (N,C,..): see batch_norm.h. eps 1e-5, momentum 0.1, as in PyTorch.
+Module *BatchNorm2d(int num_features);
+
+Module *ReLU(void);
+
+// The mean of each kernel_size x kernel_size window, a window beside the other.
+Module *AvgPool2d(int kernel_size);
+// As many windows as the output has pixels: (N,C,H,W) -> (N,C,out_h,out_w). H and W must be
+// multiples of out_h and out_w. AdaptiveAvgPool2d(1, 1) is the global mean.
+Module *AdaptiveAvgPool2d(int out_h, int out_w);
+
+// (N,C,H,W) -> (N,C*H*W)
+Module *Flatten(void);
+
+// X (N,in) -> (N,out), with bias
+Module *Linear(int in_features, int out_features);
+
+// One module after the other: Sequential(Flatten(), Linear(512, 10)). Their names are "0", "1", ...
+// Sequential(NULL) is empty.
+#define Sequential(...) sequential_of((Module *const[]){__VA_ARGS__, NULL})
+Module *sequential_of(Module *const modules[]); // ends with NULL
+// One more at the end, with a name of its own.
+void add_module(Module *sequential, const char *name, Module *module);
+
+// The book's residual block (He et al., "Deep residual learning", 2016): relu(bn2(conv2(relu(
+// bn1(conv1(X))))) + X), where X passes a 1x1 convolution, conv3, with .use_1x1conv.
+#define Residual(in, out, ...)                                                                     \
+    residual_module((in), (out), (ResidualOptions){.unused = 0, __VA_ARGS__})
+typedef struct ResidualOptions {
+    int unused;
+    bool use_1x1conv;
+    int strides; // default 1
+} ResidualOptions;
+Module *residual_module(int in_channels, int out_channels, ResidualOptions options);
+
+// Frees the module, those in it and all copies of their parameters.
+void module_free(Module *net);
+
+// ---- from start to output ---------------------------------------------------------------------
+
+// Gives the network its start: weights of Linear and Conv2d from N(0, 0.01^2), as the book does,
+// the same for the same seed; biases 0; batch norm as in PyTorch (weight 1, mean 0, variance 1).
+// Copies on devices, if there are any, are taken back: from now on no device holds parameters.
+void initialize(Module *net, uint64_t seed);
+// Back to the start that the network has: copies on devices are taken back, and the counts of
+// minibatches are 0.
+void restart(Module *net);
+
+// In training (at first) batch norm uses the minibatch's statistics, in evaluation the running
+// ones. net.train(), net.eval()
+void set_training(Module *net, bool training);
+
+// Whether batch norm takes mean and variance over all k shards (see sync_batch_norm) or each device
+// over its own (at first).
+void set_sync_batch_norm(Module *net, bool sync);
+
+// net(X), on the device of X.
+Tensor *forward(Module *net, Tensor *X);
+// The same for k shards on k devices: Y[i] = net(X[i]), a module at a time on all devices. With
+// synchronised batch norm, backward_all() goes back.
+void forward_all(Module *net, Tensor *const X[], int k, Tensor *Y[]);
+
+// ---- parameters -------------------------------------------------------------------------------
+
+// A parameter, or a buffer: what is kept with the parameters, but not trained.
+typedef struct Parameter {
+    char *name;                 // as in PyTorch's state_dict: "resnet_block1.0.conv1.weight"
+    bool trained;               // false: a buffer (running statistics)
+    double deviation;           // it starts from N(0, deviation^2), or, if that is 0,
+    float value;                // from this value
+    Tensor *start;              // on the host
+    Tensor *on[NUM_DEVICE_IDS]; // its copies; NULL where there is none
+} Parameter;
+
+// All of a network that initialize() was called for, in the order of state_dict.
+typedef struct Parameters {
+    int n;
+    Parameter **list;
+} Parameters;
+Parameters parameters_of(const Module *net);
+
+// By name; die()s if there is none of that name.
+Parameter *find_parameter(const Module *net, const char *name);
+
+// The book's weight.data(device): the copy on a device. die()s if the device holds none, because no
+// data went through the network there.
+Tensor *parameter_data(const Parameter *parameter, const Device *device);
+
+// Makes copies on a device, before data arrives there. (forward() does so by itself.)
+void place_on(Module *net, Device *device);
+
+// sgd() for all trained parameters on a device.
+void sgd_step(Module *net, Device *device, float lr, int batch_size);
+
+// Bytes of the trained parameters and of the buffers (running statistics), on one device.
+size_t parameter_bytes(const Module *net);
+size_t buffer_bytes(const Module *net);
+
+// ---- counts of minibatches ----------------------------------------------------------------------
+
+// How many minibatches each batch norm was trained with, PyTorch's num_batches_tracked: n
+// names and values, to be stored with the parameters (see network_file.h). free_counts() them.
+typedef struct Counts {
+    int n;
+    NamedCount *list;
+} Counts;
+Counts counts_of(const Module *net);
+void set_counts(Module *net, const Counts *counts);
+void free_counts(Counts *counts);
+
+#endif

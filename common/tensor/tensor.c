@@ -1,0 +1,134 @@
+// tensor.c: see tensor.h.
+#include "tensor.h"
+#include "common/base/error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+size_t numel(const Tensor *t) {
+    size_t n = 1;
+    for (int i = 0; i < t->ndim; i++) n *= (size_t)t->shape[i];
+    return n;
+}
+
+size_t tensor_bytes(const Tensor *t) { return numel(t) * sizeof(float); }
+
+bool same_shape(const Tensor *a, const Tensor *b) {
+    return a->ndim == b->ndim && memcmp(a->shape, b->shape, sizeof(int) * (size_t)a->ndim) == 0;
+}
+
+const char *shape_text(const Tensor *t) {
+    static char texts[4][64];
+    static int next;
+    char *text = texts[next++ % 4];
+    int used = snprintf(text, sizeof texts[0], "(");
+    for (int i = 0; i < t->ndim; i++)
+        used += snprintf(text + used, sizeof texts[0] - (size_t)used, "%s%d", i ? ", " : "",
+                         t->shape[i]);
+    snprintf(text + used, sizeof texts[0] - (size_t)used, t->ndim == 1 ? ",)" : ")");
+    return text;
+}
+
+Tensor *tensor_of_shape(Device *device, int ndim, const int *shape) {
+    CHECK(ndim >= 1 && ndim <= MAX_DIMS, "a tensor has 1 to 4 dimensions");
+    Tensor *t = xcalloc(1, sizeof *t);
+    t->ndim = ndim;
+    for (int i = 0; i < ndim; i++) {
+        CHECK(shape[i] >= 0, "sizes are not negative");
+        t->shape[i] = shape[i];
+    }
+    t->device = device;
+    t->data = device_alloc(device, tensor_bytes(t));
+    return t;
+}
+
+Tensor *tensor_zeros_like(const Tensor *t) {
+    Tensor *zeros = tensor_of_shape(t->device, t->ndim, t->shape);
+    tensor_fill(zeros, 0);
+    return zeros;
+}
+
+void tensor_free(Tensor *t) {
+    if (!t) return;
+    tensor_free(t->grad);
+    device_free(t->device, t->data);
+    free(t);
+}
+
+void tensor_copy(Tensor *dst, const Tensor *src) {
+    if (!same_shape(dst, src))
+        die("copy between tensors of one shape", "cannot copy %s %s to %s %s",
+            src->name ? src->name : "a tensor", shape_text(src), dst->name ? dst->name : "a tensor",
+            shape_text(dst));
+    device_copy(dst->device, dst->data, src->device, src->data, tensor_bytes(src));
+}
+
+Tensor *tensor_to(const Tensor *t, Device *device) {
+    Tensor *copy = tensor_of_shape(device, t->ndim, t->shape);
+    copy->name = t->name;
+    tensor_copy(copy, t);
+    return copy;
+}
+
+void tensor_fill(Tensor *t, float value) {
+    size_t n = numel(t);
+    if (t->device == host())
+        for (size_t i = 0; i < n; i++) t->data[i] = value;
+    else
+        launch(t->device, fill, .x = t->data, .value = value, .n = n);
+}
+
+void tensor_read(const Tensor *t, float *values) {
+    if (t->device == host()) synchronize_all(); // some device may still be copying into it
+    device_copy(host(), values, t->device, t->data, tensor_bytes(t));
+    synchronize(t->device);
+}
+
+void tensor_write(Tensor *t, const float *values) {
+    device_copy(t->device, t->data, host(), values, tensor_bytes(t));
+    synchronize(t->device);
+}
+
+// The brackets of dimension `dim`; rows stand below each other, behind `indent` columns.
+static void print_values(const Tensor *t, const float **values, int dim, int indent) {
+    if (dim >= MAX_DIMS) return;
+    putchar('[');
+    for (int i = 0; i < t->shape[dim]; i++) {
+        if (dim == t->ndim - 1) {
+            double value = (double)*(*values)++;
+            printf(value == (long)value && value < 1e6 && value > -1e6 ? "%s%.0f." : "%s%.4g",
+                   i ? ", " : "", value);
+        } else {
+            if (i) printf(",\n%*s", indent + dim + 1, "");
+            print_values(t, values, dim + 1, indent);
+        }
+    }
+    putchar(']');
+}
+
+void tensor_print(const char *label, const Tensor *t) {
+    float *values = xmalloc(tensor_bytes(t));
+    const float *next = values;
+    tensor_read(t, values);
+    int indent = printf("%s: ", label);
+    print_values(t, &next, 0, indent);
+    printf(" on %s\n", device_name(t->device));
+    free(values);
+}
+
+float item(const Tensor *t) {
+    CHECK(numel(t) == 1, "item() takes a tensor of one element");
+    float value;
+    tensor_read(t, &value);
+    return value;
+}
+
+void attach_grad(Tensor *t) {
+    t->requires_grad = true;
+    if (!t->grad)
+        t->grad = tensor_zeros_like(t);
+    else
+        tensor_fill(t->grad, 0);
+    t->grad_filled = true; // with zeros: the first gradient is added to them
+}

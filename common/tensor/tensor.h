@@ -1,0 +1,63 @@
+// tensor.h: float32 arrays on a device.
+//
+// A tensor has up to four dimensions, row-major; images are (N,C,H,W). Labels are float32 too (0..9
+// are exact), so that one type serves all. Tensors made here live until tensor_free(); the
+// activations that functional.h makes live until the next begin_step() of their device.
+#ifndef TENSOR_H
+#define TENSOR_H
+
+#include "common/device/device.h"
+
+enum { MAX_DIMS = 4 };
+
+typedef struct Tensor {
+    float *data; // on `device`; NULL if the tensor has no elements
+    int ndim, shape[MAX_DIMS];
+    Device *device;
+    const char *name;    // "W1", or NULL; used in messages and files
+    bool requires_grad;  // backward() computes the gradient of the loss with respect to it
+    struct Tensor *grad; // the same shape, on the same device; NULL unless requires_grad
+    // For autograd.c:
+    struct Tensor *base; // whose memory this is a view of, or NULL
+    bool grad_filled;    // the gradient holds a value to which the next one is added
+    bool grad_spent;     // backward() has passed the gradient on already
+} Tensor;
+
+// A whole number that is stored beside tensors, under a name.
+typedef struct NamedCount {
+    const char *name;
+    int64_t value;
+} NamedCount;
+
+// tensor_new(device, 20, 1, 3, 3): a tensor of that shape, contents undefined.
+#define tensor_new(device, ...)                                                                    \
+    tensor_of_shape((device), (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)),                   \
+                    (const int[]){__VA_ARGS__})
+Tensor *tensor_of_shape(Device *device, int ndim, const int *shape);
+Tensor *tensor_zeros_like(const Tensor *t);
+void tensor_free(Tensor *t); // and its gradient; NULL is allowed
+
+size_t numel(const Tensor *t);
+size_t tensor_bytes(const Tensor *t);
+bool same_shape(const Tensor *a, const Tensor *b);
+// "(20, 1, 3, 3)"; the text is replaced by the fourth next call.
+const char *shape_text(const Tensor *t);
+
+// Copies the elements; shapes must be equal, devices may differ. Enqueued, not waited for.
+void tensor_copy(Tensor *dst, const Tensor *src);
+// The book's X.clone().to(device).
+Tensor *tensor_to(const Tensor *t, Device *device);
+void tensor_fill(Tensor *t, float value);
+
+// Between the tensor and the program's own memory; both wait until it is done.
+void tensor_read(const Tensor *t, float *values);
+void tensor_write(Tensor *t, const float *values);
+// Prints "label: [[1. 2.] [3. 4.]] on cpu:0", a row per line; for small tensors. Waits.
+void tensor_print(const char *label, const Tensor *t);
+// The only element of a tensor, on the host. Waits.
+float item(const Tensor *t);
+
+// The book's p.requires_grad_(): from now on the tensor has a gradient, at first zero.
+void attach_grad(Tensor *t);
+
+#endif
