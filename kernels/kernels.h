@@ -49,6 +49,8 @@
 #define KERNEL_ENUM(name) KERNEL_##name,
 typedef enum { KERNELS(KERNEL_ENUM) NUM_KERNELS } KernelId;
 #undef KERNEL_ENUM
+// "conv2d_forward"
+const char *kernel_name(KernelId kernel);
 
 // ---- elementwise and sums --------------------------------------------------------------------
 

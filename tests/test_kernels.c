@@ -322,7 +322,7 @@ static void check_gemm(Device *device, int M, int N, int K, int transposed, floa
     size_t m = (size_t)M, n = (size_t)N, k = (size_t)K;
     Block *A = input(device, m * k), *B = input(device, k * n), *C = output(device, m * n, beta);
     struct gemm_args args = {A->at, B->at, C->at, beta, M, N, K, transposed & 1, transposed >> 1};
-    device_launch(device, KERNEL_gemm, &args, sizeof args);
+    queue_launch(compute_queue(device), KERNEL_gemm, &args, sizeof args);
     args.A = A->values, args.B = B->values, args.C = copy_of_start(C);
     if (!record.on) gemm_naive(&args);
     check(C, widened(args.C, C->n), SUMMED, "gemm M %d N %d K %d, transposed %d %d, beta %g", M, N,
@@ -515,7 +515,7 @@ static void check_conv2d_forward(Device *device, Conv s) {
         Block *b = input(device, (size_t)s.M), *Y = output(device, size_Y(&s), 0);
         struct conv2d_forward_args args = {
             .X = X->at, .W = W->at, .b = with_bias ? b->at : NULL, .Y = Y->at, .s = s};
-        device_launch(device, KERNEL_conv2d_forward, &args, sizeof args);
+        queue_launch(compute_queue(device), KERNEL_conv2d_forward, &args, sizeof args);
         args.X = X->values, args.W = W->values, args.b = with_bias ? b->values : NULL;
         args.Y = copy_of_start(Y);
         if (!record.on) conv2d_forward_naive(&args);
@@ -531,7 +531,7 @@ static void check_conv2d_backward_input(Device *device, Conv s) {
         Block *dX = output(device, size_X(&s), beta);
         struct conv2d_backward_input_args args = {
             .dY = dY->at, .W = W->at, .dX = dX->at, .beta = beta, .s = s};
-        device_launch(device, KERNEL_conv2d_backward_input, &args, sizeof args);
+        queue_launch(compute_queue(device), KERNEL_conv2d_backward_input, &args, sizeof args);
         args.dY = dY->values, args.W = W->values, args.dX = copy_of_start(dX);
         if (!record.on) conv2d_backward_input_naive(&args);
         check(dX, widened(args.dX, dX->n), tolerance_of(device, &s, s.M * s.kernel_h * s.kernel_w),
@@ -549,7 +549,7 @@ static void check_conv2d_backward_params(Device *device, Conv s) {
         struct conv2d_backward_params_args args = {
             .dY = dY->at, .X = X->at, .dW = dW->at, .beta = beta, .s = s};
         if (with_bias) args.db = db->at;
-        device_launch(device, KERNEL_conv2d_backward_params, &args, sizeof args);
+        queue_launch(compute_queue(device), KERNEL_conv2d_backward_params, &args, sizeof args);
         float *dW_start = copy_of_start(dW), *db_start = copy_of_start(db);
         args.dY = dY->values, args.X = X->values, args.dW = dW_start, args.db = db_start;
         if (!record.on) conv2d_backward_params_naive(&args);
@@ -954,7 +954,7 @@ static void shapes_of_batch_norm_forward(Device *device) {
         Block *Y = output(device, n, 0);
         struct batch_norm_forward_args args = {X->at, mean->at, var->at, weight->at, bias->at,
                                                Y->at, EPS,      N,       C,          S};
-        device_launch(device, KERNEL_batch_norm_forward, &args, sizeof args);
+        queue_launch(compute_queue(device), KERNEL_batch_norm_forward, &args, sizeof args);
         args = (struct batch_norm_forward_args){X->values,
                                                 mean->values,
                                                 var->values,
@@ -980,7 +980,7 @@ static void shapes_of_batch_norm_backward_sums(Device *device) {
         Block *sums = output(device, 2 * channels, 0);
         struct batch_norm_backward_sums_args args = {dY->at, X->at, mean->at, var->at, sums->at,
                                                      EPS,    N,     C,        S};
-        device_launch(device, KERNEL_batch_norm_backward_sums, &args, sizeof args);
+        queue_launch(compute_queue(device), KERNEL_batch_norm_backward_sums, &args, sizeof args);
         args = (struct batch_norm_backward_sums_args){
             dY->values, X->values, mean->values, var->values, copy_of_start(sums), EPS, N, C, S};
         if (!record.on) batch_norm_backward_sums_naive(&args);
@@ -1003,7 +1003,7 @@ static void check_batch_norm_backward_input(Device *device, int N, int C, int S,
         dY->at, X->at, mean->at, var->at, weight->at, sums->at, count->at,
         dX->at, EPS,   beta,     N,       C,          S};
     if (frozen) args.sums = args.X = args.mean = args.count = NULL;
-    device_launch(device, KERNEL_batch_norm_backward_input, &args, sizeof args);
+    queue_launch(compute_queue(device), KERNEL_batch_norm_backward_input, &args, sizeof args);
     args = (struct batch_norm_backward_input_args){dY->values,
                                                    X->values,
                                                    mean->values,
@@ -1378,7 +1378,7 @@ static void test_gemm_by_hand(void **state) {
         gemm_naive(&args);
         expect_values(C, beta ? AB_plus_one : AB, 4);
         args.A = a->at, args.B = b->at, args.C = c->at;
-        device_launch(device, KERNEL_gemm, &args, sizeof args);
+        queue_launch(compute_queue(device), KERNEL_gemm, &args, sizeof args);
         expect_values(read_back(c), beta ? AB_plus_one : AB, 4);
         free_blocks();
     }

@@ -10,6 +10,7 @@
 #include "chapters/02_get_params_and_allreduce/get_params.h"
 #include "chapters/03_split_batch/split_batch.h"
 #include "chapters/04_lenet_multi_gpu/lenet.h"
+#include "common/device/graph.h"
 #include "common/tensor/random.h"
 #include "common/tensor/step_graph.h"
 #include "dies.h"
@@ -323,7 +324,7 @@ enum { VARIED_STEPS = sizeof varied / sizeof varied[0] };
 // Operations outside of the steps: LeNet without gradients, and a convolution that needs more
 // scratch memory than all of LeNet's. Returns whether scratch memory has moved.
 static bool evaluate(Training *t) {
-    uint64_t frees = num_device_frees();
+    MemoryStamp before = memory_stamp();
     set_grad_enabled(false);
     for (int i = 0; i < t->k; i++) {
         begin_step(t->devices[i]);
@@ -337,7 +338,7 @@ static bool evaluate(Training *t) {
         conv2d(large, W, NULL);
     }
     set_grad_enabled(true);
-    return num_device_frees() > frees;
+    return !memory_still_there(before);
 }
 
 static Trajectory train_varied(int k, const char *graph) {

@@ -472,11 +472,11 @@ static void idle_share_is_the_bubble(void **state) {
     (void)state;
     Device *devices[2] = {try_gpu(0), try_gpu(1)};
     const TraceSpan spans[] = {
-        {devices[0], "a", "forward 1", 0, 1},  {devices[0], "a", "forward 2", 1, 2},
-        {devices[0], "a", "backward 2", 5, 7}, {devices[0], "a", "backward 1", 7, 9},
-        {devices[0], "a", "update", 9, 20},    {devices[1], "a", "forward 1", 1, 2},
-        {devices[1], "a", "forward 2", 2, 3},  {devices[1], "a", "backward 2", 3, 5},
-        {devices[1], "a", "backward 1", 5, 7}, {devices[1], "copy", "exchange", 7, 8},
+        {devices[0], false, "a", "forward 1", 0, 1},  {devices[0], false, "a", "forward 2", 1, 2},
+        {devices[0], false, "a", "backward 2", 5, 7}, {devices[0], false, "a", "backward 1", 7, 9},
+        {devices[0], false, "a", "update", 9, 20},    {devices[1], false, "a", "forward 1", 1, 2},
+        {devices[1], false, "a", "forward 2", 2, 3},  {devices[1], false, "a", "backward 2", 3, 5},
+        {devices[1], false, "a", "backward 1", 5, 7}, {devices[1], false, "copy", "exchange", 7, 8},
     };
     assert_true(fabs(idle_share(spans, 10, devices, 2) - 1.0 / 3) < 1e-12);
     assert_true(fabs(equal_bubble(2, 2) - 1.0 / 3) < 1e-12);

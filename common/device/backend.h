@@ -1,9 +1,11 @@
-// backend.h: what a kind of device must implement. Only device*.c include this; programs use
+// backend.h: what a kind of device must implement. Only this folder includes it; programs use
 // device.h.
 #ifndef BACKEND_H
 #define BACKEND_H
 
 #include "device.h"
+
+enum { COMPUTE, COMMUNICATE, QUEUES }; // of a device
 
 typedef struct Backend {
     const char *name; // "cpu", "cuda"
@@ -11,11 +13,14 @@ typedef struct Backend {
     // How many there are in this machine. When 0, `why` says so in a few words.
     int (*count)(const char **why);
 
-    // Opens a queue on hardware number `hardware`; the result goes into device->queue.
-    void *(*open)(Device *device);
-    void (*close)(Device *device); // when all devices' queues are empty
-    void (*set_threads)(Device *device, int threads);
-    void (*set_slowdown)(Device *device, double times); // NULL where that cannot be
+    // Opens a queue; the result goes into queue->work. `others` are the devices of this kind that
+    // are open already, with this one: what has to be found out about the ways between them is
+    // found out now, and not while somebody measures.
+    void *(*open)(Queue *queue, Device *const others[], int num_others);
+    void (*close)(Queue *queue); // when all devices' queues are empty
+    // Called with an empty queue. NULL where that cannot be.
+    void (*set_threads)(Queue *queue, int threads);
+    void (*set_slowdown)(Queue *queue, double times);
 
     // Returns NULL when there is no memory left.
     void *(*alloc)(Device *device, size_t bytes);
@@ -24,49 +29,71 @@ typedef struct Backend {
     void *(*host_alloc)(size_t bytes);
     void (*host_free)(void *memory);
 
-    void (*launch)(Device *device, KernelId kernel, const void *args, size_t size);
-    // Enqueues a copy on this device's queue. `other` is the other side: this device itself, the
-    // host, or a device of the same kind. Ordering against the other queue is done by the caller.
-    void (*copy)(Device *device, Device *other, void *dst, const void *src, size_t bytes,
-                 bool to_other);
+    // Work, enqueued on this queue: see queue.h. Of a copy, one side is the queue's device, the
+    // other one this device itself, the host, or a device of the same kind. What orders it against
+    // other queues is for the caller to enqueue.
+    void (*launch)(Queue *queue, KernelId kernel, const void *args, size_t size);
+    void (*copy)(Queue *queue, Device *to, void *dst, Device *from, const void *src, size_t bytes);
+    void (*call)(Queue *queue, void (*function)(void *context), void *context);
+    void *(*native)(Queue *queue); // NULL where there is none
 
-    // Events: see device.h. Tickets of one device only grow.
-    uint64_t (*record)(Device *device);
-    void (*wait)(Device *device, Event event); // the event's device is of the same kind
+    // Events: see queue.h. Tickets of one queue only grow, from 1 on.
+    uint64_t (*record)(Queue *queue);
+    void (*wait)(Queue *queue, Event event); // the event's queue is another one of the same kind
+    bool (*reached)(Event event);
     void (*host_wait)(Event event);
 
-    // Graphs: see device.h. NULL where there are none. graph_end returns the backend's own.
+    // Graphs: see graph.h. NULL where there are none. graph_end returns the backend's own.
     void (*graph_begin)(Device *const devices[], int k);
     void *(*graph_end)(Device *const devices[], int k);
     void (*graph_launch)(void *graph, Device *const devices[], int k);
     void (*graph_free)(void *graph);
 
-    // For trace.h; the device is idle. NULL where there is nothing to do. A backend records what it
+    // For trace.h; the queue is empty. NULL where there is nothing to do. A backend records what it
     // enqueues while trace_label_now() is not NULL, and reports it with trace_add(), at the latest
     // in trace_end.
-    void (*trace_begin)(Device *device);
-    void (*trace_end)(Device *device);
+    void (*trace_begin)(Queue *queue);
+    void (*trace_end)(Queue *queue);
 } Backend;
+
+struct Queue {
+    Device *device;
+    int number;      // COMPUTE or COMMUNICATE
+    void *work;      // the backend's own
+    Event host_read; // the last copy out of host memory; ticket 0 when there was none
+};
 
 struct Device {
     char name[16];
     const Backend *backend; // NULL for the host
     int id;                 // see device_id()
     int hardware;           // which GPU; logical devices may share one
-    void *queue;            // the backend's own
+    bool tf32;              // see allow_tf32()
+    int threads;            // cores of a CPU device
+    double slowdown;        // see device_set_slowdown()
+    Queue *queues[QUEUES];  // NULL if not open; those of the host are never
     size_t bytes, peak_bytes;
-    Event host_read; // the last copy out of host memory; ticket 0 when there was none
+    uint64_t scratch_frees; // how often kernels' own memory was freed, which may be in a graph
 };
 
-// For memory that a backend takes for itself, beside device_alloc(): as many bytes more are in use,
-// and memory was freed, whose address may be in a graph (see num_device_frees()).
-void device_took_memory(Device *device, size_t bytes);
-void device_freed_memory(void);
+// For memory that a backend takes for itself, beside device_alloc(): so many bytes more are in use.
+static inline void took_memory(Device *device, size_t bytes) {
+    device->bytes += bytes;
+    if (device->bytes > device->peak_bytes) device->peak_bytes = device->bytes;
+}
 
 // The device with that number (see device_id()), NULL if it is not open.
 Device *device_of_id(int id);
 
-bool tf32_allowed(void); // see allow_tf32()
+// queue.c: the first device is being opened.
+void queues_belong_to_this_thread(void);
+
+// ledger.c: a copy was enqueued; it was recorded into a graph, or a graph with it was launched.
+typedef uint64_t Ledger[NUM_DEVICE_IDS][NUM_DEVICE_IDS]; // bytes [from][to]
+void ledger_add(const Device *from, const Device *to, size_t bytes);
+void ledger_read(Ledger now);
+void ledger_take_back(Ledger since); // to what it was then; `since` becomes what was added
+void ledger_add_all(Ledger more);
 
 extern const Backend cpu_backend;
 // NULL in a program that was built without CUDA (then cuda_none.c is linked, else device_cuda.c).

@@ -1,9 +1,10 @@
-// device.c: which devices there are, copies between them, and the ledger. What a kind of device
-// does is in device_cpu.c and device_cuda.c, behind backend.h.
+// device.c: which devices there are, their memory, and copies between them. What a kind of device
+// does is in device_cpu.c and device_cuda.c, behind backend.h; queues are in queue.c.
 #include "device.h"
 #include "backend.h"
 #include "common/base/error.h"
 #include "kernels/fail.h"
+#include "memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,9 +17,12 @@ static struct {
     const Backend *backend; // of the devices that try_gpu() opens
     int gpus;
     Device *devices[NUM_DEVICE_IDS]; // by id; NULL if not open
+    uint64_t frees;                  // of scratch memory, on devices that are closed
 } system_;
 
-static Device host_ = {.name = "host", .id = HOST_ID};
+static Queue no_queue; // so that there are events of the host too, which are always reached
+static Device host_ = {.name = "host", .id = HOST_ID, .queues = {&no_queue}};
+static Queue no_queue = {.device = &host_};
 
 // ---- which devices there are -----------------------------------------------------------------
 
@@ -37,7 +41,6 @@ void devices_init(BackendChoice choice, int threads) {
 }
 
 void allow_tf32(bool allowed) { system_.tf32 = allowed; }
-bool tf32_allowed(void) { return system_.tf32; }
 
 static void choose_if_nobody_did(void) {
     if (!system_.chosen) devices_init(BACKEND_AUTO, 0);
@@ -48,25 +51,55 @@ int num_gpus(void) {
     return system_.gpus;
 }
 
+// "cuda:0", "cuda:0#1"; hardware is which GPU.
+static void name_device(Device *device, int number) {
+    int copy = 0;
+    device->hardware = number;
+    if (device->backend != &cpu_backend) {
+        device->hardware = number % system_.gpus;
+        copy = number / system_.gpus;
+    }
+    char suffix[8] = "";
+    if (copy > 0) snprintf(suffix, sizeof suffix, "#%d", copy % 100);
+    snprintf(device->name, sizeof device->name, "%s:%d%s", device->backend->name,
+             device->hardware % 1000, suffix);
+}
+
+static Queue *open_queue(Device *device, int number) {
+    Device *same_kind[NUM_DEVICE_IDS];
+    int n = 0;
+    for (int id = 0; id < NUM_DEVICE_IDS; id++)
+        if (system_.devices[id] && system_.devices[id]->backend == device->backend)
+            same_kind[n++] = system_.devices[id];
+    Queue *queue = xcalloc(1, sizeof *queue);
+    queue->device = device;
+    queue->number = number;
+    queue->work = device->backend->open(queue, same_kind, n);
+    return queue;
+}
+
 static Device *open_device(int id, const Backend *backend, int number) {
     CHECK(number >= 0 && number < MAX_DEVICES, "a program may use devices 0 to 63");
     if (system_.devices[id]) return system_.devices[id];
     Device *device = xcalloc(1, sizeof *device);
     device->backend = backend;
     device->id = id;
-    int copy = 0;
-    if (backend == &cpu_backend) {
-        device->hardware = number;
-    } else {
-        device->hardware = number % system_.gpus;
-        copy = number / system_.gpus;
-    }
-    char suffix[8] = "";
-    if (copy > 0) snprintf(suffix, sizeof suffix, "#%d", copy % 100);
-    snprintf(device->name, sizeof device->name, "%s:%d%s", backend->name, device->hardware % 1000,
-             suffix);
-    device->queue = backend->open(device);
-    return system_.devices[id] = device;
+    device->tf32 = system_.tf32;
+    device->threads = num_threads();
+    device->slowdown = 1;
+    name_device(device, number);
+    queues_belong_to_this_thread();
+    system_.devices[id] = device;
+    device->queues[COMPUTE] = open_queue(device, COMPUTE);
+    return device;
+}
+
+Queue *compute_queue(Device *device) { return device->queues[COMPUTE]; }
+
+Queue *comm_queue(Device *device) {
+    CHECK(device->backend, "the host has no queue");
+    if (!device->queues[COMMUNICATE]) device->queues[COMMUNICATE] = open_queue(device, COMMUNICATE);
+    return device->queues[COMMUNICATE];
 }
 
 Device *try_gpu(int i) {
@@ -111,17 +144,28 @@ void share_cores(Device *const devices[], int k) {
     }
 }
 
+// What the device's queues are to know of it.
+static void tell_queues(Device *device) {
+    const Backend *backend = device->backend;
+    synchronize(device);
+    for (int q = 0; q < QUEUES; q++) {
+        if (!device->queues[q]) continue;
+        if (backend->set_threads) backend->set_threads(device->queues[q], device->threads);
+        if (backend->set_slowdown) backend->set_slowdown(device->queues[q], device->slowdown);
+    }
+}
+
 void device_set_threads(Device *device, int threads) {
     CHECK(device->backend && threads > 0, "a device has one core at least");
-    synchronize(device);
-    device->backend->set_threads(device, threads);
+    device->threads = threads;
+    tell_queues(device);
 }
 
 void device_set_slowdown(Device *device, double times) {
     CHECK(device->backend && device->backend->set_slowdown, "only CPU devices can be slowed down");
     CHECK(times >= 1, "1 is as fast as the device is; 2 is twice as slow");
-    synchronize(device);
-    device->backend->set_slowdown(device, times);
+    device->slowdown = times;
+    tell_queues(device);
 }
 
 enum { MAX_CLOSERS = 8 };
@@ -135,50 +179,26 @@ void before_devices_close(void (*close)(void)) {
     closers[num_closers++] = close;
 }
 
+static void close_device(Device *device) {
+    for (int q = 0; q < QUEUES; q++) {
+        if (device->queues[q]) device->backend->close(device->queues[q]);
+        free(device->queues[q]);
+    }
+    system_.frees += device->scratch_frees;
+    free(device);
+}
+
 void devices_close(void) {
     synchronize_all(); // a device's copies may use what another one will free
     for (int i = num_closers - 1; i >= 0; i--) closers[i]();
     for (int id = 0; id < NUM_DEVICE_IDS; id++) {
-        Device *device = system_.devices[id];
-        if (!device) continue;
-        device->backend->close(device);
-        free(device);
+        if (system_.devices[id]) close_device(system_.devices[id]);
         system_.devices[id] = NULL;
     }
     system_.chosen = false;
 }
 
 // ---- memory ----------------------------------------------------------------------------------
-
-// Sizes of what was allocated, for the sums per device. Allocations are few (parameters, arenas,
-// minibatch buffers), so a list does.
-static struct {
-    void *memory;
-    size_t bytes;
-} * allocations;
-static int num_allocations;
-
-void device_took_memory(Device *device, size_t bytes) {
-    device->bytes += bytes;
-    if (device->bytes > device->peak_bytes) device->peak_bytes = device->bytes;
-}
-
-static void account(Device *device, void *memory, size_t bytes) {
-    allocations = xrealloc(allocations, sizeof *allocations * (size_t)(num_allocations + 1));
-    allocations[num_allocations].memory = memory;
-    allocations[num_allocations++].bytes = bytes;
-    device_took_memory(device, bytes);
-}
-
-static void unaccount(Device *device, void *memory) {
-    for (int i = 0; i < num_allocations; i++) {
-        if (allocations[i].memory != memory) continue;
-        device->bytes -= allocations[i].bytes;
-        allocations[i] = allocations[--num_allocations];
-        return;
-    }
-    CHECK(false, "device_free() takes what device_alloc() gave");
-}
 
 // Host memory comes from the kind of devices in use: a GPU copies without waiting only from and to
 // memory that is pinned.
@@ -195,18 +215,14 @@ void *device_alloc(Device *device, size_t bytes) {
         die("use a smaller --batch-size, or close other programs",
             "out of memory on %s: %zu bytes asked for, %zu in use", device->name, bytes,
             device->bytes);
-    account(device, memory, bytes);
+    memory_add(device, memory, bytes);
     return memory;
 }
 
-static uint64_t frees;
-uint64_t num_device_frees(void) { return frees; }
-void device_freed_memory(void) { frees++; }
-
 void device_free(Device *device, void *memory) {
     if (!memory) return;
-    frees++;
-    unaccount(device, memory);
+    for (Event use; memory_next_use(memory, &use);) event_synchronize(use);
+    memory_remove(device, memory);
     if (device->backend) {
         synchronize(device);
         device->backend->free(device, memory);
@@ -216,82 +232,52 @@ void device_free(Device *device, void *memory) {
     }
 }
 
+MemoryStamp memory_stamp(void) {
+    MemoryStamp stamp = {.allocations = memory_allocations(), .scratch_frees = system_.frees};
+    for (int id = 0; id < NUM_DEVICE_IDS; id++)
+        if (system_.devices[id]) stamp.scratch_frees += system_.devices[id]->scratch_frees;
+    stamp.there = memory_there_of(stamp.allocations);
+    return stamp;
+}
+
+bool memory_still_there(MemoryStamp stamp) {
+    return memory_there_of(stamp.allocations) == stamp.there &&
+           memory_stamp().scratch_frees == stamp.scratch_frees;
+}
+
 size_t device_bytes(const Device *device) { return device->bytes; }
 size_t device_peak_bytes(const Device *device) { return device->peak_bytes; }
 
-// ---- work ------------------------------------------------------------------------------------
+// ---- copies, ordered by the compute queues -----------------------------------------------------
 
-void device_launch(Device *device, KernelId kernel, const void *args, size_t size) {
-    CHECK(device->backend, "the host has no queue: copy the tensors to a device first");
-    (device->backend->launch)(device, kernel, args,
-                              size); // in brackets: not the macro of that name
-}
-
-Event device_record(Device *device) {
-    return (Event){device, device->backend ? device->backend->record(device) : 0};
-}
-
-void device_wait(Device *device, Event event) {
-    if (event.device == device || event.ticket == 0) return;
-    if (device->backend && device->backend == event.device->backend)
-        device->backend->wait(device, event);
-    else
-        event.device->backend->host_wait(event); // of another kind: the host waits for it
-}
-
-static uint64_t ledger[NUM_DEVICE_IDS][NUM_DEVICE_IDS]; // [from][to]
-
-// One side is the host: the other side's queue makes the copy.
-static void copy_with_host(Device *to, void *dst, Device *from, const void *src, size_t bytes) {
-    Device *device = to->backend ? to : from;
-    device->backend->copy(device, host(), dst, src, bytes, device == from);
-    if (device == to) device->host_read = device_record(device);
-}
-
-// Memory of a CPU device is host memory to a GPU, but the two queues cannot wait for each other:
-// the host does.
-static void copy_between_kinds(Device *to, void *dst, Device *from, const void *src, size_t bytes) {
-    synchronize(from);
-    synchronize(to);
-    Device *gpu = to->backend == &cpu_backend ? from : to;
-    gpu->backend->copy(gpu, host(), dst, src, bytes, gpu == from);
-    synchronize(gpu);
-}
+Event device_record(Device *device) { return queue_record(compute_queue(device)); }
+void device_wait(Device *device, Event event) { queue_wait(compute_queue(device), event); }
 
 void device_copy(Device *to, void *dst, Device *from, const void *src, size_t bytes) {
     if (bytes == 0) return;
-    if (to != from) ledger[from->id][to->id] += bytes;
     if (!to->backend && !from->backend) {
         memcpy(dst, src, bytes);
-    } else if (to == from) {
-        to->backend->copy(to, to, dst, src, bytes, false);
-    } else if (!to->backend || !from->backend) {
-        copy_with_host(to, dst, from, src, bytes);
-    } else if (to->backend != from->backend) {
-        copy_between_kinds(to, dst, from, src, bytes);
-    } else {
-        device_wait(to, device_record(from)); // what is copied has been computed
-        to->backend->copy(to, from, dst, src, bytes, false);
-        device_wait(from, device_record(to)); // and is not overwritten before it is copied
+        return;
     }
+    bool two_queues = to != from && to->backend == from->backend;
+    if (two_queues) device_wait(to, device_record(from)); // what is copied has been computed
+    queue_copy(compute_queue(to->backend ? to : from), to, dst, from, src, bytes);
+    if (two_queues) device_wait(from, device_record(to)); // not overwritten before it is copied
 }
 
 Event device_copy_after(Event ready, Device *to, void *dst, const void *src, size_t bytes) {
-    Device *from = ready.device;
-    bool same_kind = to->backend && to->backend == from->backend;
-    if (bytes == 0 || to == from || !same_kind) {
-        device_wait(to, ready);
-        device_copy(to, dst, from, src, bytes);
-        return device_record(to);
-    }
-    ledger[from->id][to->id] += bytes;
+    Device *from = queue_device(ready.queue);
     device_wait(to, ready);
-    to->backend->copy(to, from, dst, src, bytes, false);
+    if (to->backend && to->backend == from->backend)
+        queue_copy(compute_queue(to), to, dst, from, src, bytes);
+    else
+        device_copy(to, dst, from, src, bytes);
     return device_record(to);
 }
 
 void synchronize(Device *device) {
-    if (device->backend) device->backend->host_wait(device_record(device));
+    for (int q = 0; q < QUEUES && device->backend; q++)
+        if (device->queues[q]) event_synchronize(queue_record(device->queues[q]));
 }
 
 void synchronize_all(void) {
@@ -299,79 +285,14 @@ void synchronize_all(void) {
         if (system_.devices[id]) synchronize(system_.devices[id]);
 }
 
+static void synchronize_host_read(Queue *queue) {
+    event_synchronize(queue->host_read);
+    queue->host_read.ticket = 0;
+}
+
 void synchronize_host_reads(void) {
-    for (int id = 0; id < NUM_DEVICE_IDS; id++) {
-        Device *device = system_.devices[id];
-        if (!device || device->host_read.ticket == 0) continue;
-        device->backend->host_wait(device->host_read);
-        device->host_read.ticket = 0;
-    }
-}
-
-// ---- ledger ----------------------------------------------------------------------------------
-
-void ledger_reset(void) { memset(ledger, 0, sizeof ledger); }
-
-uint64_t ledger_bytes(const Device *from, const Device *to) { return ledger[from->id][to->id]; }
-
-uint64_t ledger_bytes_between_devices(void) {
-    uint64_t total = 0;
-    for (int from = 0; from < HOST_ID; from++)
-        for (int to = 0; to < HOST_ID; to++) total += ledger[from][to];
-    return total;
-}
-
-uint64_t ledger_bytes_host(void) {
-    uint64_t total = 0;
-    for (int id = 0; id < HOST_ID; id++) total += ledger[id][HOST_ID] + ledger[HOST_ID][id];
-    return total;
-}
-
-// ---- graphs ----------------------------------------------------------------------------------
-
-struct Graph {
-    void *work; // the backend's own
-    const Backend *backend;
-    Device *devices[MAX_DEVICES];
-    int k;
-    uint64_t bytes[NUM_DEVICE_IDS][NUM_DEVICE_IDS]; // for the ledger
-};
-
-static Graph *recorded; // between graph_begin() and graph_end()
-
-bool has_graphs(const Device *device) { return device->backend && device->backend->graph_begin; }
-
-void graph_begin(Device *const devices[], int k) {
-    CHECK(!recorded && k > 0 && has_graphs(devices[0]), "one graph at a time, of GPUs");
-    recorded = xcalloc(1, sizeof *recorded);
-    recorded->backend = devices[0]->backend;
-    recorded->k = k;
-    memcpy(recorded->devices, devices, sizeof(Device *) * (size_t)k);
-    memcpy(recorded->bytes, ledger, sizeof ledger);
-    recorded->backend->graph_begin(devices, k);
-}
-
-Graph *graph_end(void) {
-    Graph *graph = recorded;
-    recorded = NULL;
-    graph->work = graph->backend->graph_end(graph->devices, graph->k);
-    for (int from = 0; from < NUM_DEVICE_IDS; from++)
-        for (int to = 0; to < NUM_DEVICE_IDS; to++) { // nothing has been sent yet
-            uint64_t before = graph->bytes[from][to];
-            graph->bytes[from][to] = ledger[from][to] - before;
-            ledger[from][to] = before;
-        }
-    return graph;
-}
-
-void graph_launch(const Graph *graph) {
-    graph->backend->graph_launch(graph->work, graph->devices, graph->k);
-    for (int from = 0; from < NUM_DEVICE_IDS; from++)
-        for (int to = 0; to < NUM_DEVICE_IDS; to++) ledger[from][to] += graph->bytes[from][to];
-}
-
-void graph_free(Graph *graph) {
-    if (!graph) return;
-    graph->backend->graph_free(graph->work);
-    free(graph);
+    for (int id = 0; id < NUM_DEVICE_IDS; id++)
+        for (int q = 0; q < QUEUES && system_.devices[id]; q++)
+            if (system_.devices[id]->queues[q])
+                synchronize_host_read(system_.devices[id]->queues[q]);
 }

@@ -1,4 +1,4 @@
-// device.h: a device is a place to compute, with memory of its own and an in-order queue of work.
+// device.h: a device is a place to compute, with memory of its own and in-order queues of work.
 //
 // Two kinds behind one interface: `cuda:i` is a GPU (its queue is a CUDA stream); `cpu:i` is a
 // worker thread that stands in for a GPU where there is none. The host program only enqueues:
@@ -15,11 +15,10 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "common/base/cores.h"
-#include "kernels/kernels.h"
+#include "ledger.h"
+#include "queue.h"
 
 enum { MAX_DEVICES = 64 };
-
-typedef struct Device Device;
 
 // ---- which devices there are -----------------------------------------------------------------
 
@@ -83,70 +82,52 @@ void device_set_slowdown(Device *device, double times);
 // Memory of this device, 64-byte aligned (256 on a GPU), contents undefined. Ends the program when
 // there is none left. Zero bytes give NULL.
 void *device_alloc(Device *device, size_t bytes);
-// Waits for the device's queue, then frees.
+// Waits for all that uses it, then frees. It must be memory of this device.
 void device_free(Device *device, void *memory);
 
 // Bytes now allocated on the device, and the most there ever were.
 size_t device_bytes(const Device *device);
 size_t device_peak_bytes(const Device *device);
 
+// The memory of all devices as it is now, that of kernels for themselves included; and whether all
+// of it is still there. A graph has the addresses of memory in it: it is of use as long as that is
+// there.
+typedef struct MemoryStamp {
+    uint64_t allocations, there, scratch_frees;
+} MemoryStamp;
+MemoryStamp memory_stamp(void);
+bool memory_still_there(MemoryStamp stamp);
+
 // ---- work ------------------------------------------------------------------------------------
 
 // launch(device, fill, .x = x, .value = 0, .n = n): puts the kernel and a copy of its arguments on
-// the device's queue.
-#define launch(device, kernel, ...)                                                                \
-    device_launch((device), KERNEL_##kernel, &(struct kernel##_args){__VA_ARGS__},                 \
-                  sizeof(struct kernel##_args))
-void device_launch(Device *device, KernelId kernel, const void *args, size_t size);
+// the device's compute queue. (Other queues have launch_on(), see queue.h.)
+#define launch(device, kernel, ...) launch_on(compute_queue(device), kernel, __VA_ARGS__)
 
 // Copies between any two devices, the host included. Starts after all work that is now on either
-// queue, and later work of either queue starts after it; so neither side can overwrite what is
+// compute queue, and later work of either starts after it; so neither side can overwrite what is
 // being copied. Between GPUs it goes peer to peer where a test pattern arrived intact, else through
 // the host. `dst` and `src` may be on the same device; they must not overlap. A copy between a GPU
 // and a CPU device makes the host wait; all others return at once. Every byte is entered in the
 // ledger.
 void device_copy(Device *to, void *dst, Device *from, const void *src, size_t bytes);
 
-// A point in a device's queue: reached when all the work before it is done.
-typedef struct Event {
-    Device *device;
-    uint64_t ticket;
-} Event;
-
+// A point in the device's compute queue, and that queue's waiting for one.
 Event device_record(Device *device);
 void device_wait(Device *device, Event event);
 
-// A copy between two devices that is ordered by hand: on the queue of `to`, after `ready` (a point
-// in the queue of `from` at which src is complete). Returns the point at which the copy is done;
-// until then src must not be overwritten, which the caller sees to with device_wait(from, ...). For
-// many copies side by side, as in a ring, where device_copy() would make each wait for its
-// neighbours. Enters the ledger like any copy.
+// A copy between two devices that is ordered by hand: on the compute queue of `to`, after `ready`
+// (a point in a queue of the device that src is on, at which src is complete). Returns the point at
+// which the copy is done; until then src must not be overwritten, which the caller sees to with
+// device_wait(from, ...). For many copies side by side, as in a ring, where device_copy() would
+// make each wait for its neighbours. Enters the ledger like any copy.
 Event device_copy_after(Event ready, Device *to, void *dst, const void *src, size_t bytes);
 
-// The host waits until the device's queue is empty.
+// The host waits until the device's queues are empty.
 void synchronize(Device *device);
 void synchronize_all(void);
 // The host waits until no copy out of host memory is under way.
 void synchronize_host_reads(void);
-
-// ---- graphs: work that repeats itself, enqueued in one go ------------------------------------
-//
-// Between graph_begin() and graph_end(), what is enqueued on these devices is not done but written
-// down, with its addresses and its order; graph_launch() enqueues all of it at once, after all work
-// that is now on their queues and before all later work. It saves the host the launch of each
-// kernel. Until graph_end(), only these devices may be used, and the host must not wait or copy.
-// The memory that the work uses must still be there at the launch.
-typedef struct Graph Graph;
-
-bool has_graphs(const Device *device); // GPUs have
-void graph_begin(Device *const devices[], int k);
-Graph *graph_end(void);
-void graph_launch(const Graph *graph); // enters the ledger, each time
-void graph_free(Graph *graph);
-
-// How often memory was freed on any device, that of kernels for themselves included: a graph made
-// before may have had its address in it.
-uint64_t num_device_frees(void);
 
 // Ends all workers and frees all devices. For tests; a program may simply end.
 void devices_close(void);
@@ -154,16 +135,5 @@ void devices_close(void);
 // what keeps memory on devices of its own accord (arena.c, step_graph.c). Each is kept once, until
 // the program ends.
 void before_devices_close(void (*close)(void));
-
-// ---- ledger: who sent how many bytes to whom -------------------------------------------------
-
-// Bytes copied from one device to another since the last reset. Copies within one device do not
-// count: they cross nothing. Two logical devices on one GPU count as two.
-void ledger_reset(void);
-uint64_t ledger_bytes(const Device *from, const Device *to);
-// All bytes between two different devices, those to and from the host left out.
-uint64_t ledger_bytes_between_devices(void);
-// Bytes to and from the host.
-uint64_t ledger_bytes_host(void);
 
 #endif

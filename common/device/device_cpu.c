@@ -4,10 +4,10 @@
 // queue; an event is reached when the queue has completed that many tasks. That is all there is to
 // events: one counter and a condition variable per queue.
 #include "backend.h"
-#include "common/base/error.h"
 #include "common/base/clock.h"
-#include "trace.h"
+#include "common/base/error.h"
 #include "kernels/cpu/cpu.h"
+#include "spans.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -18,7 +18,7 @@
 enum { QUEUE_LENGTH = 1024 }; // a training step is about 50 tasks per device
 
 typedef struct Task {
-    enum { TASK_KERNEL, TASK_COPY, TASK_WAIT, TASK_EXIT } kind;
+    enum { TASK_KERNEL, TASK_COPY, TASK_CALL, TASK_WAIT, TASK_EXIT } kind;
     union {
         struct {
             CpuKernel *function;
@@ -29,13 +29,17 @@ typedef struct Task {
             const void *src;
             size_t bytes;
         } copy;
+        struct {
+            void (*function)(void *context);
+            void *context;
+        } call;
         Event event;
     };
     const char *work, *label; // for trace.h; label NULL: nobody asks when it ran
 } Task;
 
-typedef struct Queue {
-    const Device *device;
+typedef struct Worker {
+    const Queue *queue;
     Task tasks[QUEUE_LENGTH]; // a ring: task number t is at t % QUEUE_LENGTH
     uint64_t submitted, completed;
     uint64_t awaited; // the lowest ticket that somebody waits for
@@ -44,95 +48,101 @@ typedef struct Queue {
     pthread_t thread;
     CpuLane lane;
     double slowdown, owed; // see device_set_slowdown(); seconds that are still to be slept
-} Queue;
+} Worker;
 
 #define NOBODY_WAITS UINT64_MAX
 
+static Worker *worker_of(const Queue *queue) { return queue->work; }
+
 // With the mutex locked. The worker wakes nobody before a ticket that is awaited: to wake the host
 // after each task, only to see that it was not the last one, costs as much as a small kernel.
-static void await(Queue *queue, uint64_t ticket) {
-    while (queue->completed < ticket) {
-        if (ticket < queue->awaited) queue->awaited = ticket;
-        pthread_cond_wait(&queue->progress, &queue->mutex);
+static void await(Worker *worker, uint64_t ticket) {
+    while (worker->completed < ticket) {
+        if (ticket < worker->awaited) worker->awaited = ticket;
+        pthread_cond_wait(&worker->progress, &worker->mutex);
     }
 }
 
-static void complete_one(Queue *queue) {
-    if (++queue->completed < queue->awaited) return;
-    queue->awaited = NOBODY_WAITS; // who waits for more will say so
-    pthread_cond_broadcast(&queue->progress);
+static void complete_one(Worker *worker) {
+    if (++worker->completed < worker->awaited) return;
+    worker->awaited = NOBODY_WAITS; // who waits for more will say so
+    pthread_cond_broadcast(&worker->progress);
 }
 
-static void wait_until_completed(Queue *queue, uint64_t ticket) {
-    pthread_mutex_lock(&queue->mutex);
-    await(queue, ticket);
-    pthread_mutex_unlock(&queue->mutex);
+static void wait_until_completed(Worker *worker, uint64_t ticket) {
+    pthread_mutex_lock(&worker->mutex);
+    await(worker, ticket);
+    pthread_mutex_unlock(&worker->mutex);
 }
 
 // A sleep lasts a little longer than asked for, and kernels may be very short: what is owed is
 // collected until it is worth a sleep, and what was slept too long counts for the next.
-static void run_kernel(Queue *queue, Task *task) {
+static void run_kernel(Worker *worker, Task *task) {
     const double WORTH_A_SLEEP = 2e-4;
-    if (queue->slowdown <= 1) {
-        task->kernel.function(&queue->lane, task->kernel.args);
+    if (worker->slowdown <= 1) {
+        task->kernel.function(&worker->lane, task->kernel.args);
         return;
     }
     double start = seconds_now();
-    task->kernel.function(&queue->lane, task->kernel.args);
+    task->kernel.function(&worker->lane, task->kernel.args);
     double end = seconds_now();
-    queue->owed += (queue->slowdown - 1) * (end - start);
-    if (queue->owed < WORTH_A_SLEEP) return;
-    double whole = floor(queue->owed);
-    nanosleep(&(struct timespec){(time_t)whole, (long)((queue->owed - whole) * 1e9)}, NULL);
-    queue->owed -= seconds_now() - end;
+    worker->owed += (worker->slowdown - 1) * (end - start);
+    if (worker->owed < WORTH_A_SLEEP) return;
+    double whole = floor(worker->owed);
+    nanosleep(&(struct timespec){(time_t)whole, (long)((worker->owed - whole) * 1e9)}, NULL);
+    worker->owed -= seconds_now() - end;
 }
 
 // The host enqueues in the order of a program that could run on one thread, so what a worker waits
 // for was always enqueued before the wait: workers cannot wait for each other in a circle.
-static void run(Queue *queue, Task *task) {
+static void run(Worker *worker, Task *task) {
     switch (task->kind) {
     case TASK_KERNEL:
-        run_kernel(queue, task);
+        run_kernel(worker, task);
         break;
     case TASK_COPY:
         memcpy(task->copy.dst, task->copy.src, task->copy.bytes);
         break;
+    case TASK_CALL:
+        task->call.function(task->call.context);
+        break;
     case TASK_WAIT:
-        wait_until_completed(task->event.device->queue, task->event.ticket);
+        wait_until_completed(worker_of(task->event.queue), task->event.ticket);
         break;
     case TASK_EXIT:
         break;
     }
 }
 
-static void *worker(void *argument) {
-    Queue *queue = argument;
+static void *work(void *argument) {
+    Worker *worker = argument;
     for (bool more = true; more;) {
-        pthread_mutex_lock(&queue->mutex);
-        while (queue->completed == queue->submitted) pthread_cond_wait(&queue->work, &queue->mutex);
-        Task *task = &queue->tasks[queue->completed % QUEUE_LENGTH];
-        pthread_mutex_unlock(&queue->mutex);
+        pthread_mutex_lock(&worker->mutex);
+        while (worker->completed == worker->submitted)
+            pthread_cond_wait(&worker->work, &worker->mutex);
+        Task *task = &worker->tasks[worker->completed % QUEUE_LENGTH];
+        pthread_mutex_unlock(&worker->mutex);
 
         double start = task->label ? seconds_now() : 0;
-        run(queue, task); // its slot is not reused before it counts as completed
-        if (task->label) trace_add(queue->device, task->work, task->label, start, seconds_now());
+        run(worker, task); // its slot is not reused before it counts as completed
+        if (task->label) trace_add(worker->queue, task->work, task->label, start, seconds_now());
         more = task->kind != TASK_EXIT;
 
-        pthread_mutex_lock(&queue->mutex);
-        complete_one(queue);
-        pthread_mutex_unlock(&queue->mutex);
+        pthread_mutex_lock(&worker->mutex);
+        complete_one(worker);
+        pthread_mutex_unlock(&worker->mutex);
     }
     return NULL;
 }
 
-static void submit(Device *device, const Task *task) {
-    Queue *queue = device->queue;
-    pthread_mutex_lock(&queue->mutex);
-    if (queue->submitted - queue->completed == QUEUE_LENGTH)
-        await(queue, queue->submitted - QUEUE_LENGTH / 2); // not for one place: that is soon taken
-    queue->tasks[queue->submitted++ % QUEUE_LENGTH] = *task;
-    pthread_cond_signal(&queue->work);
-    pthread_mutex_unlock(&queue->mutex);
+static void submit(Queue *queue, const Task *task) {
+    Worker *worker = worker_of(queue);
+    pthread_mutex_lock(&worker->mutex);
+    if (worker->submitted - worker->completed == QUEUE_LENGTH)
+        await(worker, worker->submitted - QUEUE_LENGTH / 2); // one place would soon be taken again
+    worker->tasks[worker->submitted++ % QUEUE_LENGTH] = *task;
+    pthread_cond_signal(&worker->work);
+    pthread_mutex_unlock(&worker->mutex);
 }
 
 // ---- the backend -----------------------------------------------------------------------------
@@ -142,41 +152,40 @@ static int cpu_count(const char **why) {
     return 1;
 }
 
-static void *cpu_open(Device *device) {
-    cpu_instruction_set(); // dies here and now if there is none
-    Queue *queue = xcalloc(1, sizeof *queue);
-    queue->device = device;
-    queue->awaited = NOBODY_WAITS;
-    pthread_mutex_init(&queue->mutex, NULL);
-    pthread_cond_init(&queue->work, NULL);
-    pthread_cond_init(&queue->progress, NULL);
-    queue->lane.threads = num_threads();
-    if (pthread_create(&queue->thread, NULL, worker, queue) != 0)
+static void *cpu_open(Queue *queue, Device *const others[], int num_others) {
+    (void)others, (void)num_others; // memcpy finds its way
+    cpu_instruction_set();          // dies here and now if there is none
+    Worker *worker = xcalloc(1, sizeof *worker);
+    worker->queue = queue;
+    worker->awaited = NOBODY_WAITS;
+    pthread_mutex_init(&worker->mutex, NULL);
+    pthread_cond_init(&worker->work, NULL);
+    pthread_cond_init(&worker->progress, NULL);
+    worker->lane.threads = queue->device->threads;
+    worker->slowdown = queue->device->slowdown;
+    if (pthread_create(&worker->thread, NULL, work, worker) != 0)
         die("use fewer --devices, or raise `ulimit -u`", "cannot start the thread of %s",
-            device->name);
-    return queue;
+            queue->device->name);
+    return worker;
 }
 
-static void cpu_close(Device *device) {
-    Queue *queue = device->queue;
-    submit(device, &(Task){.kind = TASK_EXIT});
-    pthread_join(queue->thread, NULL);
-    pthread_mutex_destroy(&queue->mutex);
-    pthread_cond_destroy(&queue->work);
-    pthread_cond_destroy(&queue->progress);
-    cpu_scratch_free(&queue->lane);
-    free(queue);
+static void cpu_close(Queue *queue) {
+    Worker *worker = worker_of(queue);
+    submit(queue, &(Task){.kind = TASK_EXIT});
+    pthread_join(worker->thread, NULL);
+    pthread_mutex_destroy(&worker->mutex);
+    pthread_cond_destroy(&worker->work);
+    pthread_cond_destroy(&worker->progress);
+    cpu_scratch_free(&worker->lane);
+    free(worker);
 }
 
-// Called with an empty queue; the mutex of the next submit() makes the change known to the worker.
-static void cpu_set_threads(Device *device, int threads) {
-    ((Queue *)device->queue)->lane.threads = threads;
-}
+// The mutex of the next submit() makes the change known to the worker.
+static void cpu_set_threads(Queue *queue, int threads) { worker_of(queue)->lane.threads = threads; }
 
-static void cpu_set_slowdown(Device *device, double times) {
-    Queue *queue = device->queue;
-    queue->slowdown = times;
-    queue->owed = 0;
+static void cpu_set_slowdown(Queue *queue, double times) {
+    worker_of(queue)->slowdown = times;
+    worker_of(queue)->owed = 0;
 }
 
 static void *cpu_alloc(Device *device, size_t bytes) {
@@ -188,32 +197,49 @@ static void cpu_free(Device *device, void *memory) {
     free(memory);
 }
 
-static void cpu_launch(Device *device, KernelId kernel, const void *args, size_t size) {
+static void cpu_launch(Queue *queue, KernelId kernel, const void *args, size_t size) {
     Task task = {.kind = TASK_KERNEL, .kernel.function = cpu_instruction_set()->kernels[kernel]};
     task.work = kernel_name(kernel);
     task.label = trace_label_now();
     memcpy(task.kernel.args, args, size);
-    submit(device, &task);
+    submit(queue, &task);
 }
 
-static void cpu_copy(Device *device, Device *other, void *dst, const void *src, size_t bytes,
-                     bool to_other) {
-    (void)other, (void)to_other; // all memory of this machine looks the same to memcpy
+static void cpu_copy(Queue *queue, Device *to, void *dst, Device *from, const void *src,
+                     size_t bytes) {
+    (void)to, (void)from; // all memory of this machine looks the same to memcpy
     Task task = {.kind = TASK_COPY, .copy = {dst, src, bytes}};
     task.work = "copy";
     task.label = trace_label_now();
-    submit(device, &task);
+    submit(queue, &task);
 }
 
-static uint64_t cpu_record(Device *device) {
-    return ((Queue *)device->queue)->submitted; // only the host thread changes it
+static void cpu_call(Queue *queue, void (*function)(void *context), void *context) {
+    Task task = {.kind = TASK_CALL, .call = {function, context}};
+    task.work = "call";
+    task.label = trace_label_now();
+    submit(queue, &task);
 }
 
-static void cpu_wait(Device *device, Event event) {
-    submit(device, &(Task){.kind = TASK_WAIT, .event = event});
+static uint64_t cpu_record(Queue *queue) {
+    return worker_of(queue)->submitted; // only the host thread changes it
 }
 
-static void cpu_host_wait(Event event) { wait_until_completed(event.device->queue, event.ticket); }
+static void cpu_wait(Queue *queue, Event event) {
+    submit(queue, &(Task){.kind = TASK_WAIT, .event = event});
+}
+
+static bool cpu_reached(Event event) {
+    Worker *worker = worker_of(event.queue);
+    pthread_mutex_lock(&worker->mutex);
+    bool reached = worker->completed >= event.ticket;
+    pthread_mutex_unlock(&worker->mutex);
+    return reached;
+}
+
+static void cpu_host_wait(Event event) {
+    wait_until_completed(worker_of(event.queue), event.ticket);
+}
 
 const Backend cpu_backend = {
     .name = "cpu",
@@ -228,7 +254,9 @@ const Backend cpu_backend = {
     .host_free = free,
     .launch = cpu_launch,
     .copy = cpu_copy,
+    .call = cpu_call,
     .record = cpu_record,
     .wait = cpu_wait,
+    .reached = cpu_reached,
     .host_wait = cpu_host_wait,
 };

@@ -1,13 +1,13 @@
-// device_cuda.c: a GPU, or a share of one: a CUDA stream, with cuBLAS and memory of its own.
+// device_cuda.c: a GPU, or a share of one: CUDA streams, with cuBLAS and memory of their own.
 //
 // The host thread puts work on the streams and goes on; the GPUs run it. All calls come from that
 // one thread. CUDA keeps a "current GPU" per host thread, so each function here first says which it
 // means.
 #include "backend.h"
-#include "common/base/error.h"
 #include "common/base/clock.h"
-#include "trace.h"
+#include "common/base/error.h"
 #include "kernels/cuda/cuda.h"
+#include "spans.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,10 +18,7 @@
 #define PIECE_BYTES (4 << 20)
 #endif
 
-enum {
-    EVENTS = 256, // per device; see cuda_record()
-    PIECES = 2,   // one is filled while the other is emptied
-};
+enum { PIECES = 2 }; // one is filled while the other is emptied
 
 // Pinned host memory for a piece of a copy on its way to another GPU.
 typedef struct Piece {
@@ -35,23 +32,34 @@ typedef struct TimedWork {
     cudaEvent_t start, end;
 } TimedWork;
 
-typedef struct Queue {
+// A CUDA event, and the ticket whose point in the stream it marks.
+typedef struct Mark {
+    uint64_t ticket;
+    cudaEvent_t event;
+} Mark;
+
+typedef struct Stream {
     CudaLane lane;
-    cudaEvent_t events[EVENTS];
-    uint64_t tickets; // given out so far; the last one is the number of the last event
-    bool recording;   // a graph, which starts after ticket `before_graph`
+    uint64_t tickets; // given out so far
+    Mark *marks;      // those that are not known to be reached, in the order of their tickets
+    int num_marks, max_marks;
+    cudaEvent_t *spare; // events that mark nothing any more
+    int num_spare, max_spare;
+    bool recording; // a graph, which starts after ticket `before_graph`
     uint64_t before_graph;
     Piece pieces[PIECES];
     cudaEvent_t trace_start; // reached at trace_started, a time of the host's clock
     double trace_started;
     TimedWork *timed;
     int num_timed;
-} Queue;
+} Stream;
 
-// Makes the device's GPU the current one.
-static Queue *use(const Device *device) {
-    CUDA_CHECK(cudaSetDevice(device->hardware));
-    return device->queue;
+static Stream *stream_of(const Queue *queue) { return queue->work; }
+
+// Makes the GPU of the queue's device the current one.
+static Stream *use(const Queue *queue) {
+    CUDA_CHECK(cudaSetDevice(queue->device->hardware));
+    return queue->work;
 }
 
 // ---- opening and closing ---------------------------------------------------------------------
@@ -69,26 +77,30 @@ static int cuda_count(const char **why) {
     return 0;
 }
 
-static void *cuda_open(Device *device) {
-    Queue *queue = xcalloc(1, sizeof *queue);
-    use(device);
-    cuda_lane_open(&queue->lane, tf32_allowed());
-    device_took_memory(device, queue->lane.workspace_bytes);
-    for (int i = 0; i < EVENTS; i++)
-        CUDA_CHECK(cudaEventCreateWithFlags(&queue->events[i], cudaEventDisableTiming));
-    return queue;
+static void find_paths(Queue *queue, Stream *stream, Device *const others[], int num_others);
+
+static void *cuda_open(Queue *queue, Device *const others[], int num_others) {
+    Device *device = queue->device;
+    Stream *stream = xcalloc(1, sizeof *stream);
+    CUDA_CHECK(cudaSetDevice(device->hardware));
+    cuda_lane_open(&stream->lane, device->tf32);
+    if (queue->number == COMPUTE) cuda_lane_open_blas(&stream->lane); // others seldom multiply
+    took_memory(device, stream->lane.workspace_bytes);
+    find_paths(queue, stream, others, num_others);
+    return stream;
 }
 
-static void cuda_close(Device *device) {
-    Queue *queue = use(device);
-    cuda_lane_close(&queue->lane);
-    for (int i = 0; i < EVENTS; i++) CUDA_CHECK(cudaEventDestroy(queue->events[i]));
-    for (int i = 0; i < PIECES; i++) CUDA_CHECK(cudaFreeHost(queue->pieces[i].memory));
-    free(queue);
+static void cuda_close(Queue *queue) {
+    Stream *stream = use(queue);
+    cuda_lane_close(&stream->lane);
+    for (int i = 0; i < stream->num_marks; i++)
+        CUDA_CHECK(cudaEventDestroy(stream->marks[i].event));
+    for (int i = 0; i < stream->num_spare; i++) CUDA_CHECK(cudaEventDestroy(stream->spare[i]));
+    for (int i = 0; i < PIECES; i++) CUDA_CHECK(cudaFreeHost(stream->pieces[i].memory));
+    free(stream->marks);
+    free(stream->spare);
+    free(stream);
 }
-
-// A GPU has the cores it has.
-static void cuda_set_threads(Device *device, int threads) { (void)device, (void)threads; }
 
 // ---- memory ----------------------------------------------------------------------------------
 
@@ -104,13 +116,13 @@ static void *or_null(cudaError_t error, void *memory) {
 
 static void *cuda_alloc(Device *device, size_t bytes) {
     void *memory = NULL;
-    use(device);
+    CUDA_CHECK(cudaSetDevice(device->hardware));
     cudaError_t error = cudaMalloc(&memory, bytes);
     return or_null(error, memory);
 }
 
 static void cuda_free(Device *device, void *memory) {
-    use(device);
+    CUDA_CHECK(cudaSetDevice(device->hardware));
     CUDA_CHECK(cudaFree(memory));
 }
 
@@ -131,35 +143,35 @@ static void cuda_host_free(void *memory) { CUDA_CHECK(cudaFreeHost(memory)); }
 // a third one is asked for at the end: trace_start, recorded on an idle stream, which reaches it at
 // once, when the host's clock shows trace_started.
 
-static cudaEvent_t timed_event(Queue *queue) {
+static cudaEvent_t timed_event(const Stream *stream) {
     cudaEvent_t event;
     CUDA_CHECK(cudaEventCreate(&event)); // of the kind that is timed
-    CUDA_CHECK(cudaEventRecord(event, queue->lane.stream));
+    CUDA_CHECK(cudaEventRecord(event, stream->lane.stream));
     return event;
 }
 
-static void cuda_trace_begin(Device *device) {
-    Queue *queue = use(device);
-    queue->trace_start = timed_event(queue);
-    CUDA_CHECK(cudaEventSynchronize(queue->trace_start));
-    queue->trace_started = seconds_now();
+static void cuda_trace_begin(Queue *queue) {
+    Stream *stream = use(queue);
+    stream->trace_start = timed_event(stream);
+    CUDA_CHECK(cudaEventSynchronize(stream->trace_start));
+    stream->trace_started = seconds_now();
 }
 
-static void time_start(Device *device, const char *work) {
+static void time_start(Queue *queue, const char *work) {
     const char *label = trace_label_now();
-    Queue *queue = use(device);
+    Stream *stream = use(queue);
     // The second: opened while a trace is recorded.
-    if (!label || !queue->trace_start || queue->recording) return;
-    queue->timed = xrealloc(queue->timed, sizeof(TimedWork) * (size_t)(queue->num_timed + 1));
-    queue->timed[queue->num_timed++] =
-        (TimedWork){.work = work, .label = label, .start = timed_event(queue)};
+    if (!label || !stream->trace_start || stream->recording) return;
+    stream->timed = xrealloc(stream->timed, sizeof(TimedWork) * (size_t)(stream->num_timed + 1));
+    stream->timed[stream->num_timed++] =
+        (TimedWork){.work = work, .label = label, .start = timed_event(stream)};
 }
 
-static void time_end(Device *device) {
+static void time_end(Queue *queue) {
     if (!trace_label_now()) return;
-    Queue *queue = use(device);
-    if (queue->trace_start && !queue->recording)
-        queue->timed[queue->num_timed - 1].end = timed_event(queue);
+    Stream *stream = use(queue);
+    if (stream->trace_start && !stream->recording)
+        stream->timed[stream->num_timed - 1].end = timed_event(stream);
 }
 
 static double seconds_between(cudaEvent_t start, cudaEvent_t end) {
@@ -168,69 +180,146 @@ static double seconds_between(cudaEvent_t start, cudaEvent_t end) {
     return 1e-3 * (double)milliseconds;
 }
 
-static void cuda_trace_end(Device *device) {
-    Queue *queue = use(device);
-    if (!queue->trace_start) return;
-    for (int i = 0; i < queue->num_timed; i++) {
-        TimedWork *t = &queue->timed[i];
-        double start = queue->trace_started + seconds_between(queue->trace_start, t->start);
-        trace_add(device, t->work, t->label, start, start + seconds_between(t->start, t->end));
+static void cuda_trace_end(Queue *queue) {
+    Stream *stream = use(queue);
+    if (!stream->trace_start) return;
+    for (int i = 0; i < stream->num_timed; i++) {
+        TimedWork *t = &stream->timed[i];
+        double start = stream->trace_started + seconds_between(stream->trace_start, t->start);
+        trace_add(queue, t->work, t->label, start, start + seconds_between(t->start, t->end));
         CUDA_CHECK(cudaEventDestroy(t->start));
         CUDA_CHECK(cudaEventDestroy(t->end));
     }
-    CUDA_CHECK(cudaEventDestroy(queue->trace_start));
-    free(queue->timed);
-    queue->trace_start = NULL;
-    queue->timed = NULL;
-    queue->num_timed = 0;
+    CUDA_CHECK(cudaEventDestroy(stream->trace_start));
+    free(stream->timed);
+    stream->trace_start = NULL;
+    stream->timed = NULL;
+    stream->num_timed = 0;
 }
 
-// ---- kernels and events ----------------------------------------------------------------------
+// ---- kernels ---------------------------------------------------------------------------------
 
-static void cuda_launch(Device *device, KernelId kernel, const void *args, size_t size) {
+static void cuda_launch(Queue *queue, KernelId kernel, const void *args, size_t size) {
     (void)size; // the kernel's parameters are copied into the launch itself
-    Queue *queue = use(device);
-    size_t scratch = queue->lane.scratch_bytes;
-    time_start(device, kernel_name(kernel));
-    cuda_kernels[kernel](&queue->lane, args);
-    time_end(device);
-    if (queue->lane.scratch_bytes == scratch) return;
+    Stream *stream = use(queue);
+    CudaLane before = stream->lane;
+    time_start(queue, kernel_name(kernel));
+    cuda_kernels[kernel](&stream->lane, args);
+    time_end(queue);
+    took_memory(queue->device, stream->lane.workspace_bytes - before.workspace_bytes);
+    if (stream->lane.scratch_bytes == before.scratch_bytes) return;
     // The kernel asked for more scratch memory than there was, and got some at another address.
-    device_took_memory(device, queue->lane.scratch_bytes - scratch);
-    if (scratch) device_freed_memory();
+    took_memory(queue->device, stream->lane.scratch_bytes - before.scratch_bytes);
+    if (before.scratch_bytes) queue->device->scratch_frees++;
 }
 
-// Ticket t is marked by CUDA event t % EVENTS, so an event is recorded again and again. Who then
-// waits for an old ticket waits for a newer point of that queue, at which the old one has been
-// reached too. That is longer than needed but never for ever: one host thread issues all the work,
-// so what is waited for was always issued before the wait.
-static cudaEvent_t event_of(Event event) {
-    return ((Queue *)event.device->queue)->events[event.ticket % EVENTS];
+static void cuda_call(Queue *queue, void (*function)(void *context), void *context) {
+    Stream *stream = use(queue);
+    time_start(queue, "call");
+    CUDA_CHECK(cudaLaunchHostFunc(stream->lane.stream, function, context));
+    time_end(queue);
 }
 
-static uint64_t cuda_record(Device *device) {
-    Queue *queue = use(device);
-    Event event = {device, ++queue->tickets}; // from 1: 0 means "never"
-    CUDA_CHECK(cudaEventRecord(event_of(event), queue->lane.stream));
-    return event.ticket;
+static void *cuda_native(Queue *queue) { return stream_of(queue)->lane.stream; }
+
+// ---- events ----------------------------------------------------------------------------------
+//
+// A ticket is marked by a CUDA event of its own until it is known to be reached; only then is the
+// event recorded again, for another ticket. (With a fixed number of them, used in turns, who waits
+// for an old ticket would wait for a newer one.) A ticket without a mark has been reached.
+
+static Mark *mark_of(Event event) {
+    Stream *stream = stream_of(event.queue);
+    for (int low = 0, high = stream->num_marks; low < high;) {
+        int middle = (low + high) / 2;
+        Mark *mark = &stream->marks[middle];
+        if (mark->ticket == event.ticket) return mark;
+        if (mark->ticket < event.ticket)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+// Room for one more: they grow to the most that were ever on their way at once.
+static void make_room(Stream *stream) {
+    if (stream->num_marks == stream->max_marks) {
+        stream->max_marks = stream->max_marks ? 2 * stream->max_marks : 64;
+        stream->marks = xrealloc(stream->marks, sizeof(Mark) * (size_t)stream->max_marks);
+    }
+    if (stream->max_spare < stream->max_marks) {
+        stream->max_spare = stream->max_marks;
+        stream->spare = xrealloc(stream->spare, sizeof(cudaEvent_t) * (size_t)stream->max_spare);
+    }
+}
+
+static bool is_reached(cudaEvent_t event) {
+    cudaError_t error = cudaEventQuery(event);
+    if (error == cudaErrorNotReady) {
+        cudaGetLastError(); // an answer, which nobody is to find later
+        return false;
+    }
+    CUDA_CHECK(error);
+    return true;
+}
+
+// The first `n` marks are reached: their events are free for other tickets.
+static void drop_marks(Stream *stream, int n) {
+    for (int i = 0; i < n; i++) stream->spare[stream->num_spare++] = stream->marks[i].event;
+    stream->num_marks -= n;
+    memmove(stream->marks, stream->marks + n, sizeof(Mark) * (size_t)stream->num_marks);
+}
+
+// A stream reaches its marks in their order.
+static void drop_reached_marks(Stream *stream) {
+    int n = 0;
+    while (n < stream->num_marks && is_reached(stream->marks[n].event)) n++;
+    drop_marks(stream, n);
+}
+
+static cudaEvent_t spare_event(Stream *stream) {
+    cudaEvent_t event;
+    // (In a graph nothing is reached before its launch, and nobody may ask.)
+    if (stream->num_spare == 0 && !stream->recording) drop_reached_marks(stream);
+    if (stream->num_spare > 0) return stream->spare[--stream->num_spare];
+    CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    return event;
+}
+
+static uint64_t cuda_record(Queue *queue) {
+    Stream *stream = use(queue);
+    make_room(stream);
+    Mark mark = {.ticket = ++stream->tickets, .event = spare_event(stream)};
+    CUDA_CHECK(cudaEventRecord(mark.event, stream->lane.stream));
+    stream->marks[stream->num_marks++] = mark;
+    return mark.ticket;
 }
 
 // Then the graph's launch waits for it, once for all of the graph's work.
 static bool is_before_graph(Event event) {
-    const Queue *queue = event.device->queue;
-    return queue->recording && event.ticket <= queue->before_graph;
+    const Stream *stream = stream_of(event.queue);
+    return stream->recording && event.ticket <= stream->before_graph;
 }
 
-static void cuda_wait(Device *device, Event event) {
-    if (event.ticket == 0 || event.device == device) return;
-    if (is_before_graph(event)) return;
-    CUDA_CHECK(cudaStreamWaitEvent(use(device)->lane.stream, event_of(event), 0));
+static void cuda_wait(Queue *queue, Event event) {
+    if (event.ticket == 0 || event.queue == queue || is_before_graph(event)) return;
+    const Mark *mark = mark_of(event);
+    if (mark) CUDA_CHECK(cudaStreamWaitEvent(use(queue)->lane.stream, mark->event, 0));
+}
+
+static bool cuda_reached(Event event) {
+    const Mark *mark = mark_of(event);
+    use(event.queue);
+    return !mark || is_reached(mark->event);
 }
 
 static void cuda_host_wait(Event event) {
-    if (event.ticket == 0) return;
-    use(event.device);
-    CUDA_CHECK(cudaEventSynchronize(event_of(event)));
+    const Mark *mark = mark_of(event);
+    if (!mark) return;
+    Stream *stream = use(event.queue);
+    CUDA_CHECK(cudaEventSynchronize(mark->event));
+    drop_marks(stream, (int)(mark - stream->marks) + 1);
 }
 
 // ---- from one GPU to another -----------------------------------------------------------------
@@ -284,62 +373,93 @@ static bool pattern_arrives(int to, int from, int gpu, cudaStream_t stream) {
     return arrived;
 }
 
-// Found out once for each pair of GPUs, direction, and side whose stream makes the copy.
-static Path path_between(Device *to, Device *from, Device *device) {
-    static Path paths[MAX_DEVICES][MAX_DEVICES][2];
-    int a = from->hardware, b = to->hardware;
-    Path *path = &paths[a][b][device == to];
-    if (*path != UNTRIED) return *path;
-    *path = BY_HOST;
-    if (enable_peer_access(a, b) && enable_peer_access(b, a)) {
-        if (pattern_arrives(b, a, device->hardware, use(device)->lane.stream))
-            *path = DIRECT;
-        else
-            warn("bytes from GPU %d to GPU %d arrive damaged: copying by way of the host", a, b);
+// For each pair of GPUs, direction, and side whose stream makes the copy.
+static Path paths[MAX_DEVICES][MAX_DEVICES][2];
+
+static Path find_path(int from, int to, int gpu, cudaStream_t stream) {
+    if (!enable_peer_access(from, to) || !enable_peer_access(to, from)) return BY_HOST;
+    if (pattern_arrives(to, from, gpu, stream)) return DIRECT;
+    warn("bytes from GPU %d to GPU %d arrive damaged: copying by way of the host", from, to);
+    return BY_HOST;
+}
+
+static void find_pieces(Stream *stream) {
+    for (int i = 0; i < PIECES; i++)
+        if (!stream->pieces[i].memory)
+            CUDA_CHECK(
+                cudaHostAlloc(&stream->pieces[i].memory, PIECE_BYTES, cudaHostAllocPortable));
+}
+
+// Both ways between two GPUs, by a stream of the first.
+static bool reaches(int here, int there, const Stream *stream) {
+    Path *out = &paths[here][there][0], *in = &paths[there][here][1];
+    if (*out == UNTRIED) *out = find_path(here, there, here, stream->lane.stream);
+    if (*in == UNTRIED) *in = find_path(there, here, here, stream->lane.stream);
+    return *out == DIRECT && *in == DIRECT;
+}
+
+// All that a copy may need is there before the first one: neither the test pattern nor the host's
+// memory is to be part of what is measured.
+static void find_paths(Queue *queue, Stream *stream, Device *const others[], int num_others) {
+    int here = queue->device->hardware;
+    for (int i = 0; i < num_others; i++) {
+        int there = others[i]->hardware;
+        if (here == there) continue;
+        Stream *other = stream_of(others[i]->queues[COMPUTE]);
+        bool one_way = reaches(here, there, stream), other_way = reaches(there, here, other);
+        if (one_way && other_way) continue;
+        find_pieces(stream);
+        find_pieces(other);
     }
-    return *path;
+    use(queue); // the current GPU may be another one now
 }
 
 // Piece by piece: `from` fills a piece of host memory, then `to` empties it while `from` fills the
-// next.
-static void copy_by_host(Device *to, char *dst, Device *from, const char *src, size_t bytes) {
-    Queue *source = from->queue, *target = to->queue;
+// next. One of the two sides is the queue that makes the copy. The other side's is one of the same
+// kind: two compute queues have been ordered by the caller (see device_copy_after()); another one
+// first waits for what the copy has to come after, and at the end the queue for what it did.
+static void copy_by_host(Queue *queue, Device *to, char *dst, Device *from, const char *src,
+                         size_t bytes) {
+    Device *far = queue->device == to ? from : to;
+    bool second = queue->number != COMPUTE && far->queues[queue->number];
+    Queue *other = far->queues[second ? queue->number : COMPUTE];
+    Queue *source = queue->device == to ? other : queue;
+    Queue *target = queue->device == to ? queue : other;
+    bool ordered = queue == target && queue->number == COMPUTE;
+    if (!ordered) cuda_wait(other, (Event){queue, cuda_record(queue)});
     for (size_t done = 0, i = 0; done < bytes; done += PIECE_BYTES, i++) {
-        Piece *piece = &source->pieces[i % PIECES];
+        Piece *piece = &stream_of(source)->pieces[i % PIECES];
         size_t size = bytes - done < PIECE_BYTES ? bytes - done : PIECE_BYTES;
-        if (!piece->memory)
-            CUDA_CHECK(cudaHostAlloc(&piece->memory, PIECE_BYTES, cudaHostAllocPortable));
-        cuda_wait(from, piece->emptied);
-        use(from);
+        cuda_wait(source, piece->emptied);
         CUDA_CHECK(cudaMemcpyAsync(piece->memory, src + done, size, cudaMemcpyDeviceToHost,
-                                   source->lane.stream));
-        cuda_wait(to, (Event){from, cuda_record(from)});
-        use(to);
+                                   use(source)->lane.stream));
+        cuda_wait(target, (Event){source, cuda_record(source)});
         CUDA_CHECK(cudaMemcpyAsync(dst + done, piece->memory, size, cudaMemcpyHostToDevice,
-                                   target->lane.stream));
-        piece->emptied = (Event){to, cuda_record(to)};
+                                   use(target)->lane.stream));
+        piece->emptied = (Event){target, cuda_record(target)};
     }
+    if (!ordered) cuda_wait(queue, (Event){other, cuda_record(other)});
 }
 
-static void cuda_copy(Device *device, Device *other, void *dst, const void *src, size_t bytes,
-                      bool to_other) {
-    Device *to = to_other ? other : device, *from = to_other ? device : other;
-    cudaStream_t stream = use(device)->lane.stream;
-    if (bytes == 0) return;
-    time_start(device, "copy");
+static Path path_of_copy(const Queue *queue, const Device *to, const Device *from) {
+    return paths[from->hardware][to->hardware][queue->device == to];
+}
+
+static void cuda_copy(Queue *queue, Device *to, void *dst, Device *from, const void *src,
+                      size_t bytes) {
+    cudaStream_t stream = use(queue)->lane.stream;
+    time_start(queue, "copy");
     if (!to->backend)
         CUDA_CHECK(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToHost, stream));
     else if (!from->backend)
         CUDA_CHECK(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyHostToDevice, stream));
     else if (to->hardware == from->hardware)
         CUDA_CHECK(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToDevice, stream));
-    else if (path_between(to, from, device) == BY_HOST)
-        copy_by_host(to, dst, from, src, bytes);
-    else {
-        use(device); // path_between() may have left another GPU current
+    else if (path_of_copy(queue, to, from) == BY_HOST)
+        copy_by_host(queue, to, dst, from, src, bytes);
+    else
         CUDA_CHECK(cudaMemcpyPeerAsync(dst, to->hardware, src, from->hardware, bytes, stream));
-    }
-    time_end(device);
+    time_end(queue);
 }
 
 // ---- graphs ----------------------------------------------------------------------------------
@@ -348,48 +468,71 @@ static void cuda_copy(Device *device, Device *other, void *dst, const void *src,
 // waits for an event of a stream that is recorded. So the first stream is what all others wait for
 // at the begin, and what waits for all of them at the end.
 
+// All queues of the devices but the first one's compute queue. Returns how many.
+static int other_queues(Device *const devices[], int k, Queue *queues[]) {
+    int n = 0;
+    for (int i = 0; i < k; i++)
+        for (int q = 0; q < QUEUES; q++)
+            if (devices[i]->queues[q] && (i > 0 || q != COMPUTE))
+                queues[n++] = devices[i]->queues[q];
+    return n;
+}
+
 // All of the others' work so far comes before what is next on the first one's stream.
 static void join(Device *const devices[], int k) {
-    for (int i = 1; i < k; i++) cuda_wait(devices[0], (Event){devices[i], cuda_record(devices[i])});
+    Queue *others[QUEUES * MAX_DEVICES], *first = devices[0]->queues[COMPUTE];
+    int n = other_queues(devices, k, others);
+    for (int i = 0; i < n; i++) cuda_wait(first, (Event){others[i], cuda_record(others[i])});
 }
 // What is on the first one's stream so far comes before what is next on the others'.
 static void fork_from_first(Device *const devices[], int k) {
-    Event event = {devices[0], cuda_record(devices[0])};
-    for (int i = 1; i < k; i++) cuda_wait(devices[i], event);
+    Queue *others[QUEUES * MAX_DEVICES], *first = devices[0]->queues[COMPUTE];
+    int n = other_queues(devices, k, others);
+    Event event = {first, cuda_record(first)};
+    for (int i = 0; i < n; i++) cuda_wait(others[i], event);
+}
+
+static void start_recording(Queue *queue) {
+    Stream *stream = stream_of(queue);
+    stream->before_graph = stream->tickets;
+    stream->recording = true;
+}
+
+// Events that were recorded into the graph mean nothing outside of it.
+static void end_recording(Queue *queue) {
+    Stream *stream = stream_of(queue);
+    stream->recording = false;
+    while (stream->num_marks > 0 &&
+           stream->marks[stream->num_marks - 1].ticket > stream->before_graph)
+        stream->spare[stream->num_spare++] = stream->marks[--stream->num_marks].event;
 }
 
 static void cuda_graph_begin(Device *const devices[], int k) {
-    for (int i = 0; i < k; i++) {
-        Queue *queue = devices[i]->queue;
-        queue->before_graph = queue->tickets;
-        queue->recording = true;
-    }
-    CUDA_CHECK(
-        cudaStreamBeginCapture(use(devices[0])->lane.stream, cudaStreamCaptureModeThreadLocal));
+    Queue *others[QUEUES * MAX_DEVICES], *first = devices[0]->queues[COMPUTE];
+    int n = other_queues(devices, k, others);
+    start_recording(first);
+    for (int i = 0; i < n; i++) start_recording(others[i]);
+    CUDA_CHECK(cudaStreamBeginCapture(use(first)->lane.stream, cudaStreamCaptureModeThreadLocal));
     fork_from_first(devices, k);
 }
 
 static void *cuda_graph_end(Device *const devices[], int k) {
+    Queue *others[QUEUES * MAX_DEVICES], *first = devices[0]->queues[COMPUTE];
+    int n = other_queues(devices, k, others);
     cudaGraph_t graph;
     cudaGraphExec_t executable;
     join(devices, k);
-    CUDA_CHECK(cudaStreamEndCapture(use(devices[0])->lane.stream, &graph));
+    CUDA_CHECK(cudaStreamEndCapture(use(first)->lane.stream, &graph));
     CUDA_CHECK(cudaGraphInstantiateWithFlags(&executable, graph, 0));
     CUDA_CHECK(cudaGraphDestroy(graph));
-    // Events that were recorded into the graph mean nothing outside of it. See event_of(): a newer
-    // point of the queue does for any older ticket.
-    for (int i = 0; i < k; i++) {
-        Queue *queue = use(devices[i]);
-        queue->recording = false;
-        for (int event = 0; event < EVENTS; event++)
-            CUDA_CHECK(cudaEventRecord(queue->events[event], queue->lane.stream));
-    }
+    end_recording(first);
+    for (int i = 0; i < n; i++) end_recording(others[i]);
     return executable;
 }
 
 static void cuda_graph_launch(void *graph, Device *const devices[], int k) {
     join(devices, k);
-    CUDA_CHECK(cudaGraphLaunch(graph, use(devices[0])->lane.stream));
+    CUDA_CHECK(cudaGraphLaunch(graph, use(devices[0]->queues[COMPUTE])->lane.stream));
     fork_from_first(devices, k);
 }
 
@@ -401,15 +544,17 @@ const Backend *cuda_backend(void) {
         .count = cuda_count,
         .open = cuda_open,
         .close = cuda_close,
-        .set_threads = cuda_set_threads,
         .alloc = cuda_alloc,
         .free = cuda_free,
         .host_alloc = cuda_host_alloc,
         .host_free = cuda_host_free,
         .launch = cuda_launch,
         .copy = cuda_copy,
+        .call = cuda_call,
+        .native = cuda_native,
         .record = cuda_record,
         .wait = cuda_wait,
+        .reached = cuda_reached,
         .host_wait = cuda_host_wait,
         .graph_begin = cuda_graph_begin,
         .graph_end = cuda_graph_end,

@@ -16,6 +16,7 @@
 
 typedef struct TraceSpan {
     const Device *device; // whose queue did it
+    bool communicates;    // its communication queue, and not its compute queue
     const char *work;     // the kernel's name in kernels.h, or "copy"; waiting is no work
     const char *label;    // of trace_label() at the time when it was enqueued; "" if there was none
     double start, end;    // seconds since trace_begin()
@@ -27,16 +28,8 @@ void trace_begin(void);
 // nothing.
 void trace_label(const char *text);
 // Waits until all devices are idle and stops recording. Returns what was recorded, ordered by
-// device and then by start; to be given to free(). Work and label stay valid.
+// device, queue (first the one that computes) and start; to be given to free(). Work and label stay
+// valid.
 TraceSpan *trace_end(int *count);
-
-// ---- for backends ----------------------------------------------------------------------------
-
-// The label for what is enqueued now, or NULL when it is not to be recorded. Host thread only.
-const char *trace_label_now(void);
-// "conv2d_forward"
-const char *kernel_name(KernelId kernel);
-// Called from any thread; times as seconds_now() gives them.
-void trace_add(const Device *device, const char *work, const char *label, double start, double end);
 
 #endif

@@ -113,6 +113,7 @@ static void *lend(Device *device, size_t bytes) {
     if (bytes == 0) return NULL;
     Tape *tape = tape_of(device);
     Loan *loan = find_loan(tape, device, aligned(bytes));
+    wait_for_users(device, loan->memory);
     loan->lent = aligned(bytes);
     tape->lent += loan->lent;
     if (tape->lent > tape->most_lent) tape->most_lent = tape->lent;
@@ -131,9 +132,17 @@ static bool give_back(Tape *tape, const void *memory) {
     return false;
 }
 
+// A communication queue may still send what the step before has computed.
+static void wait_for_arena_users(Device *device, const Arena *arena) {
+    for (int i = 0; i <= arena->current && i < arena->num_chunks; i++)
+        wait_for_users(device, arena->chunks[i].memory);
+}
+
 void begin_step(Device *device) {
     Tape *tape = tape_of(device);
     for (int i = 0; i < tape->num_loans; i++) tape->loans[i].lent = 0;
+    wait_for_arena_users(device, &tape->small);
+    wait_for_arena_users(device, &tape->large);
     tape->lent = tape->most_lent = 0;
     arena_rewind(&tape->small);
     arena_rewind(&tape->large);

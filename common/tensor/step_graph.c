@@ -2,7 +2,8 @@
 #include "step_graph.h"
 #include "autograd.h"
 #include "common/base/error.h"
-#include "common/device/trace.h"
+#include "common/device/graph.h"
+#include "common/device/spans.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@ typedef struct Step {
     void *key;
     size_t bytes;
     int k, seen;
-    uint64_t frees;                   // memory freed before it was recorded, on all devices
+    MemoryStamp memory;               // there when it was recorded
     Graph *graph;                     // NULL: not recorded yet
     Tensor losses[MAX_DEVICES];       // headers of their own: the arena's are used again
     ArenaPosition after[MAX_DEVICES]; // where the step leaves the arenas
@@ -50,7 +51,7 @@ static Step *step_with(const void *key, size_t bytes, int k) {
 
 // What was recorded before memory was freed may write to what now is somebody else's.
 static void check_memory(Step *step) {
-    if (!step->graph || step->frees == num_device_frees()) return;
+    if (!step->graph || memory_still_there(step->memory)) return;
     graph_free(step->graph);
     step->graph = NULL;
     step->seen = 0;
@@ -82,7 +83,7 @@ bool step_graph_replay(Device *const devices[], int k, const void *key, size_t b
 void step_graph_done(Tensor *const losses[]) {
     if (!recording) return;
     recording->graph = graph_end();
-    recording->frees = num_device_frees();
+    recording->memory = memory_stamp();
     for (int i = 0; i < recording->k; i++) {
         Tensor *loss = &recording->losses[i];
         *loss = *losses[i];

@@ -20,7 +20,8 @@ extern "C" {
 // after run.
 typedef struct CudaLane {
     cudaStream_t stream;
-    cublasHandle_t cublas;
+    int tf32;
+    cublasHandle_t cublas; // NULL: not open yet
     void *workspace; // of cuBLAS
     size_t workspace_bytes;
     void *scratch; // grows to the largest request, at another address each time, and is kept
@@ -30,6 +31,9 @@ typedef struct CudaLane {
 // Opens a lane on the current GPU (cudaSetDevice). The first one loads cuBLAS. Matrix products are
 // in true float32, or, if `tf32`, keep 10 bits of each factor.
 void cuda_lane_open(CudaLane *lane, int tf32);
+// Opens the lane's cuBLAS, which a lane that makes no matrix products does without. Otherwise the
+// first product does so.
+void cuda_lane_open_blas(CudaLane *lane);
 // Waits for the lane's work, then frees all it has. The lane's GPU must be the current one.
 void cuda_lane_close(CudaLane *lane);
 

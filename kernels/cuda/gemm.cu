@@ -16,6 +16,7 @@ void cuda_gemm(CudaLane *lane, int trans_A, int trans_B, int M, int N, int K, co
     }
     CUDA_CHECK(cudaGetLastError()); // of launches up to here, before cuBLAS can swallow it
     const float one = 1;
+    cuda_lane_open_blas(lane);
     CUBLAS_CHECK(cublas_load()->cublasSgemm_v2(
         lane->cublas, trans_B ? CUBLAS_OP_T : CUBLAS_OP_N, trans_A ? CUBLAS_OP_T : CUBLAS_OP_N, N,
         M, K, &one, B, trans_B ? K : N, A, trans_A ? M : K, &beta, C, N));

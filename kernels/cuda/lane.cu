@@ -22,23 +22,29 @@ static void give_workspace(CudaLane *lane) {
 }
 
 void cuda_lane_open(CudaLane *lane, int tf32) {
-    const Cublas *blas = cublas_load();
     *lane = {};
+    lane->tf32 = tf32;
+    cublas_load(); // if it is not to be had, then that is said before any work
     // Non-blocking: no hidden ordering against the default stream, which would make lanes that
     // share a GPU wait for each other.
     CUDA_CHECK(cudaStreamCreateWithFlags(&lane->stream, cudaStreamNonBlocking));
+}
+
+void cuda_lane_open_blas(CudaLane *lane) {
+    if (lane->cublas) return;
+    const Cublas *blas = cublas_load();
     // One handle per lane: cuBLAS gives the same bits run after run only if a handle keeps to one
     // stream.
     CUBLAS_CHECK(blas->cublasCreate_v2(&lane->cublas));
     CUBLAS_CHECK(blas->cublasSetStream_v2(lane->cublas, lane->stream));
     give_workspace(lane); // after the stream, with which a handle forgets its workspace
-    CUBLAS_CHECK(blas->cublasSetMathMode(lane->cublas,
-                                         tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH));
+    CUBLAS_CHECK(blas->cublasSetMathMode(lane->cublas, lane->tf32 ? CUBLAS_TF32_TENSOR_OP_MATH
+                                                                  : CUBLAS_DEFAULT_MATH));
 }
 
 void cuda_lane_close(CudaLane *lane) {
     CUDA_CHECK(cudaStreamSynchronize(lane->stream));
-    CUBLAS_CHECK(cublas_load()->cublasDestroy_v2(lane->cublas));
+    if (lane->cublas) CUBLAS_CHECK(cublas_load()->cublasDestroy_v2(lane->cublas));
     CUDA_CHECK(cudaFree(lane->workspace));
     CUDA_CHECK(cudaFree(lane->scratch));
     CUDA_CHECK(cudaStreamDestroy(lane->stream));

@@ -176,20 +176,20 @@ static void note(const char *work, const char *shape, double flop, double bytes)
     share->bytes += bytes;
 }
 
-static void noted_launch(Device *device, KernelId kernel, const void *args, size_t size) {
+static void noted_launch(Queue *queue, KernelId kernel, const void *args, size_t size) {
     char shape[SHAPE_TEXT];
     name_shape(shape, kernel, args);
     note(kernel_name(kernel), shape, flop_of(kernel, args),
          floats_of(kernel, args) * sizeof(float));
-    (shares.real->launch)(device, kernel, args, size);
+    (shares.real->launch)(queue, kernel, args, size);
 }
 
-static void noted_copy(Device *device, Device *other, void *dst, const void *src, size_t bytes,
-                       bool to_other) {
+static void noted_copy(Queue *queue, Device *to, void *dst, Device *from, const void *src,
+                       size_t bytes) {
     char shape[SHAPE_TEXT];
     snprintf(shape, SHAPE_TEXT, "%.3g MB", (double)bytes / 1e6);
     note("copy", shape, 0, 2.0 * (double)bytes);
-    shares.real->copy(device, other, dst, src, bytes, to_other);
+    shares.real->copy(queue, to, dst, from, src, bytes);
 }
 
 // One step, with each kernel's time entered. What no kernel took is the device's waiting.
@@ -197,7 +197,8 @@ static void record_step(Device *device, void (*step)(void *), void *argument) {
     static Backend noting;
     shares.real = device->backend;
     noting = *shares.real;
-    noting.launch = noted_launch, noting.copy = noted_copy;
+    noting.launch = noted_launch;
+    noting.copy = noted_copy;
     int count;
     device->backend = &noting;
     trace_begin();

@@ -62,8 +62,12 @@ static cudaError_t result(cudaError_t error) {
 
 // Each function begins so, or with `return enter(__func__) ?: ...`: the rest, if this is no error.
 // A GPU that failed fails for ever, and after a fork() CUDA works in the parent only.
+static bool inside_host_function;
 static cudaError_t enter(const char *function) {
     cudaError_t error = (cudaError_t)injected(function);
+    if (inside_host_function)
+        mistake("let the function hand over what is to be enqueued",
+                "%s called by a function that a stream runs", function);
     if (machine.process == 0) machine.process = getpid();
     if (machine.process != getpid()) error = cudaErrorInitializationError;
     return result(error != cudaSuccess ? error : machine.sticky);
@@ -447,6 +451,20 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     push(stream, nullptr, nullptr, event->point);
     return cudaSuccess;
 }
+// Who asks again and again must not ask for ever: now and then something is done meanwhile.
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+    ENTER();
+    PointRef point = event->point;
+    if (!point) return cudaSuccess;
+    if (point->capture || capture) return result(cudaErrorCapturedEvent);
+    bool asked = false;
+    if (!point->reached && random_choice() % 4 == 0)
+        run_until([&] { return std::exchange(asked, true); });
+    if (machine.sticky != cudaSuccess) return result(machine.sticky);
+    if (!point->reached) return result(cudaErrorNotReady);
+    learn(host_known, point->known);
+    return cudaSuccess;
+}
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     ENTER();
     PointRef point = event->point;
@@ -525,6 +543,16 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) { return enter(__func__) ?: destroy(graph); }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
     return enter(__func__) ?: destroy(graph);
+}
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *context) {
+    ENTER();
+    enqueue(stream, [=] {
+        inside_host_function = true;
+        function(context);
+        inside_host_function = false;
+    });
+    return cudaSuccess;
 }
 
 // ---- launches --------------------------------------------------------------------------------

@@ -1,0 +1,48 @@
+// graph.c: see graph.h.
+#include "graph.h"
+#include "backend.h"
+#include "common/base/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct Graph {
+    void *work; // the backend's own
+    const Backend *backend;
+    Device *devices[MAX_DEVICES];
+    int k;
+    Ledger bytes;
+};
+
+static Graph *recorded; // between graph_begin() and graph_end()
+
+bool has_graphs(const Device *device) { return device->backend && device->backend->graph_begin; }
+
+void graph_begin(Device *const devices[], int k) {
+    CHECK(!recorded && k > 0 && has_graphs(devices[0]), "one graph at a time, of GPUs");
+    recorded = xcalloc(1, sizeof *recorded);
+    recorded->backend = devices[0]->backend;
+    recorded->k = k;
+    memcpy(recorded->devices, devices, sizeof(Device *) * (size_t)k);
+    ledger_read(recorded->bytes);
+    recorded->backend->graph_begin(devices, k);
+}
+
+Graph *graph_end(void) {
+    Graph *graph = recorded;
+    recorded = NULL;
+    graph->work = graph->backend->graph_end(graph->devices, graph->k);
+    ledger_take_back(graph->bytes); // nothing has been sent yet
+    return graph;
+}
+
+void graph_launch(const Graph *graph) {
+    graph->backend->graph_launch(graph->work, graph->devices, graph->k);
+    ledger_add_all(((Graph *)graph)->bytes);
+}
+
+void graph_free(Graph *graph) {
+    if (!graph) return;
+    graph->backend->graph_free(graph->work);
+    free(graph);
+}

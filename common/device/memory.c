@@ -1,0 +1,86 @@
+// memory.c: see memory.h. Allocations are few (parameters, arenas, minibatch buffers); they are
+// kept ordered by address, so that the one that an address is in is soon found.
+#include "memory.h"
+#include "common/base/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Allocation {
+    const char *begin, *end;
+    Device *device;
+    uint64_t number;
+    Event *uses; // by queues that are not the device's compute queue, one of each
+    int num_uses;
+} Allocation;
+
+static Allocation *allocations;
+static int count, room;
+static uint64_t made; // allocations, ever
+
+// The number of allocations that begin at this address or before it.
+static int num_until(const void *address) {
+    int low = 0, high = count;
+    while (low < high) {
+        int middle = (low + high) / 2;
+        if (allocations[middle].begin <= (const char *)address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static Allocation *allocation_of(const void *address) {
+    int n = num_until(address);
+    return n > 0 && (const char *)address < allocations[n - 1].end ? &allocations[n - 1] : NULL;
+}
+
+void memory_add(Device *device, void *memory, size_t bytes) {
+    if (count == room) {
+        room = room ? 2 * room : 64;
+        allocations = xrealloc(allocations, sizeof *allocations * (size_t)room);
+    }
+    int at = num_until(memory);
+    memmove(allocations + at + 1, allocations + at, sizeof *allocations * (size_t)(count - at));
+    allocations[at] = (Allocation){memory, (char *)memory + bytes, device, made++, NULL, 0};
+    count++;
+    took_memory(device, bytes);
+}
+
+void memory_remove(Device *device, void *memory) {
+    Allocation *a = allocation_of(memory);
+    CHECK(a && a->begin == memory && a->device == device,
+          "device_free() takes what device_alloc() gave, and the device that it was asked of");
+    device->bytes -= (size_t)(a->end - a->begin);
+    free(a->uses);
+    count--;
+    memmove(a, a + 1, sizeof *a * (size_t)(allocations + count - a));
+}
+
+uint64_t memory_allocations(void) { return made; }
+
+uint64_t memory_there_of(uint64_t first) {
+    uint64_t there = 0;
+    for (int i = 0; i < count; i++) there += allocations[i].number < first;
+    return there;
+}
+
+void memory_used_until(const void *address, Event event) {
+    Allocation *a = allocation_of(address);
+    if (!a) return;
+    for (int i = 0; i < a->num_uses; i++)
+        if (a->uses[i].queue == event.queue) {
+            a->uses[i] = event;
+            return;
+        }
+    a->uses = xrealloc(a->uses, sizeof *a->uses * (size_t)(a->num_uses + 1));
+    a->uses[a->num_uses++] = event;
+}
+
+bool memory_next_use(const void *address, Event *event) {
+    Allocation *a = allocation_of(address);
+    if (!a || a->num_uses == 0) return false;
+    *event = a->uses[--a->num_uses];
+    return true;
+}

@@ -1,0 +1,24 @@
+// memory.h: which memory was allocated where, and which queues still use it. Only this folder
+// includes it; programs use device_alloc(), and queue_uses() of queue.h.
+#ifndef MEMORY_H
+#define MEMORY_H
+
+#include "backend.h"
+
+// Enters an allocation. memory_remove() takes it out, and CHECKs that it is the device's.
+void memory_add(Device *device, void *memory, size_t bytes);
+void memory_remove(Device *device, void *memory);
+
+// How many allocations there ever were, and how many of the first so many are still there.
+uint64_t memory_allocations(void);
+uint64_t memory_there_of(uint64_t first);
+
+// From now on, until the event, its queue uses the allocation that the address is in. Nothing, if
+// it is in none.
+void memory_used_until(const void *address, Event event);
+
+// Takes out and returns an event until which the allocation that the address is in is in use, as
+// long as there is one. False: there is none any more.
+bool memory_next_use(const void *address, Event *event);
+
+#endif

@@ -1,0 +1,127 @@
+// queue.c: see queue.h. What a kind of queue does is in device_cpu.c and device_cuda.c, behind
+// backend.h; here is what they have in common.
+#include "queue.h"
+#include "backend.h"
+#include "common/base/error.h"
+#include "memory.h"
+
+#include <pthread.h>
+#include <string.h>
+
+// The order of a queue is the order in which one thread gave it work; two threads would need locks,
+// and would have no order.
+static pthread_t host_thread;
+void queues_belong_to_this_thread(void) { host_thread = pthread_self(); }
+
+static void check_thread(void) {
+    CHECK(pthread_equal(host_thread, pthread_self()),
+          "the thread that opened the devices enqueues all work: let others hand theirs to it");
+}
+
+static const Backend *backend_of(const Queue *queue) {
+    CHECK(queue->device->backend, "the host has no queue: copy the tensors to a device first");
+    return queue->device->backend;
+}
+
+Device *queue_device(const Queue *queue) { return queue->device; }
+
+// ---- what a second queue uses -----------------------------------------------------------------
+//
+// The compute queue's own order sees to it that memory is used for one thing after the other. Work
+// of any other queue is noted at the allocations that it touches.
+
+static bool is_noted(const Queue *queue) { return queue->number != COMPUTE; }
+
+void queue_uses(Queue *queue, const void *memory) {
+    if (is_noted(queue)) memory_used_until(memory, queue_record(queue));
+}
+
+// A kernel's arguments say which memory it uses: any of their words may be an address, as to a
+// garbage collector. (A number that happens to look like one makes somebody wait, no more.)
+static void note_arguments(Queue *queue, const void *args, size_t size) {
+    Event now = queue_record(queue);
+    for (size_t at = 0; at + sizeof(void *) <= size; at += sizeof(void *)) {
+        const void *word;
+        memcpy(&word, (const char *)args + at, sizeof word);
+        if (word) memory_used_until(word, now);
+    }
+}
+
+void wait_for_users(Device *device, const void *memory) {
+    for (Event use; memory_next_use(memory, &use);) queue_wait(compute_queue(device), use);
+}
+
+// ---- work -------------------------------------------------------------------------------------
+
+void queue_launch(Queue *queue, KernelId kernel, const void *args, size_t size) {
+    const Backend *backend = backend_of(queue);
+    check_thread();
+    (backend->launch)(queue, kernel, args, size); // in brackets: not the macro of that name
+    if (is_noted(queue)) note_arguments(queue, args, size);
+}
+
+// Memory of a CPU device is host memory to a GPU, but the two queues cannot wait for each other:
+// the host does.
+static void copy_between_kinds(Device *to, void *dst, Device *from, const void *src, size_t bytes) {
+    Queue *gpu = to->backend == &cpu_backend ? compute_queue(from) : compute_queue(to);
+    synchronize(from);
+    synchronize(to);
+    bool to_gpu = gpu->device == to;
+    gpu->device->backend->copy(gpu, to_gpu ? to : host(), dst, to_gpu ? host() : from, src, bytes);
+    synchronize(gpu->device);
+}
+
+void queue_copy(Queue *queue, Device *to, void *dst, Device *from, const void *src, size_t bytes) {
+    const Backend *backend = backend_of(queue);
+    check_thread();
+    CHECK(queue->device == to || queue->device == from,
+          "a copy is made by a queue of one of its sides");
+    if (bytes == 0) return;
+    ledger_add(from, to, bytes);
+    if (to->backend && from->backend && to->backend != from->backend) {
+        copy_between_kinds(to, dst, from, src, bytes);
+        return;
+    }
+    backend->copy(queue, to, dst, from, src, bytes);
+    if (!from->backend) queue->host_read = queue_record(queue);
+    queue_uses(queue, dst);
+    queue_uses(queue, src);
+}
+
+void queue_call(Queue *queue, void (*function)(void *context), void *context) {
+    const Backend *backend = backend_of(queue);
+    check_thread();
+    backend->call(queue, function, context);
+}
+
+void *queue_native(Queue *queue) {
+    const Backend *backend = backend_of(queue);
+    return backend->native ? backend->native(queue) : NULL;
+}
+
+// ---- events -----------------------------------------------------------------------------------
+
+Event queue_record(Queue *queue) {
+    const Backend *backend = queue->device->backend;
+    if (!backend) return (Event){queue, 0};
+    check_thread();
+    return (Event){queue, backend->record(queue)};
+}
+
+void queue_wait(Queue *queue, Event event) {
+    if (event.queue == queue || event.ticket == 0) return;
+    check_thread();
+    const Backend *backend = queue->device->backend, *theirs = event.queue->device->backend;
+    if (backend == theirs)
+        backend->wait(queue, event);
+    else
+        theirs->host_wait(event); // of another kind: the host waits for it
+}
+
+bool event_reached(Event event) {
+    return event.ticket == 0 || event.queue->device->backend->reached(event);
+}
+
+void event_synchronize(Event event) {
+    if (event.ticket != 0) event.queue->device->backend->host_wait(event);
+}

@@ -1,0 +1,70 @@
+// queue.h: queues of work, and events in them.
+//
+// A device has a queue that computes and, opened when it is first asked for, a second one that
+// communicates: it has the same memory and an order of its own, so what is sent in it can go on
+// beside what is computed. On a CPU device a queue is a worker thread with a FIFO, on a GPU a CUDA
+// stream. What a queue is given it does in the order in which it was given; two queues know nothing
+// of each other's order but what events say.
+//
+// All work is enqueued by one host thread: the first that opens a device. Others must not; that is
+// checked.
+#ifndef QUEUE_H
+#define QUEUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "kernels/kernels.h"
+
+typedef struct Device Device;
+typedef struct Queue Queue;
+
+// The queue that launch() and device_copy() use.
+Queue *compute_queue(Device *device);
+// The one for communication.
+Queue *comm_queue(Device *device);
+
+Device *queue_device(const Queue *queue);
+
+// launch_on(queue, fill, .x = x, .value = 0, .n = n): puts the kernel and a copy of its arguments
+// on the queue.
+#define launch_on(queue, kernel, ...)                                                              \
+    queue_launch((queue), KERNEL_##kernel, &(struct kernel##_args){__VA_ARGS__},                   \
+                 sizeof(struct kernel##_args))
+void queue_launch(Queue *queue, KernelId kernel, const void *args, size_t size);
+
+// Enqueues a copy to memory of the queue's own device, or to host memory, from memory of `from`
+// (the host, the same device, or one of the same kind). It is ordered by this queue alone: whoever
+// enqueues it sees to it, by events, that src is complete, and is not overwritten before the copy
+// is done. Enters the ledger.
+void queue_copy(Queue *queue, Device *to, void *dst, Device *from, const void *src, size_t bytes);
+
+// Enqueues a call of function(context): by the worker of a CPU device; for a GPU by a thread of
+// CUDA's, so it must not call CUDA, nor enqueue anything. What comes after it in the queue waits
+// until it returns.
+void queue_call(Queue *queue, void (*function)(void *context), void *context);
+
+// A point in a queue: reached when all the work before it is done. {NULL, 0} always is.
+typedef struct Event {
+    Queue *queue;
+    uint64_t ticket;
+} Event;
+
+Event queue_record(Queue *queue);
+// What is enqueued from now on begins after the event. (One of the same queue: it does anyhow.)
+void queue_wait(Queue *queue, Event event);
+bool event_reached(Event event);
+void event_synchronize(Event event); // the host waits for it
+
+// Memory that a second queue uses must not be used anew before it has done so. The library sees to
+// that by itself: for kernels and copies the addresses are known to it. Who gives addresses to
+// queue_call() or to the native queue says so after having enqueued that work.
+void queue_uses(Queue *queue, const void *memory);
+// The device's compute queue waits until all other queues have done what they were given to do with
+// the allocation that this address is in; then the memory may be used for something else.
+void wait_for_users(Device *device, const void *memory);
+
+// The CUDA stream (cudaStream_t), for libraries that enqueue by themselves; NULL on a CPU device.
+void *queue_native(Queue *queue);
+
+#endif

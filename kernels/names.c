@@ -1,0 +1,9 @@
+// names.c: the kernels' names, as kernels.h has them.
+#include "kernels.h"
+
+const char *kernel_name(KernelId kernel) {
+#define KERNEL_NAME(name) #name,
+    static const char *const names[NUM_KERNELS] = {KERNELS(KERNEL_NAME)};
+#undef KERNEL_NAME
+    return names[kernel];
+}

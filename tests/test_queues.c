@@ -1,0 +1,339 @@
+// test_queues.c: two queues of one device: what orders them and what does not, the memory that both
+// use, events, calls of the host's functions, and the one thread that enqueues. Also built with
+// TSan; so it uses kernels that need no library.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "common/device/device.h"
+#include "common/device/trace.h"
+#include "common/tensor/autograd.h"
+#include "dies.h"
+#include "on_devices.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { N = 3000 };
+
+static Tensor *filled(Device *device, float value) {
+    Tensor *t = tensor_new(device, N);
+    tensor_fill(t, value);
+    return t;
+}
+
+static void assert_all(const Tensor *t, float value) {
+    float values[N];
+    tensor_read(t, values);
+    for (size_t i = 0; i < N; i++) assert_true(values[i] == value);
+}
+
+// ---- work that waits for the test ---------------------------------------------------------------
+
+static void wait_for_semaphore(void *semaphore) {
+    while (sem_wait(semaphore) != 0) continue;
+}
+
+static void sleep_a_little(void *nothing) {
+    (void)nothing;
+    nanosleep(&(struct timespec){0, 20000000}, NULL);
+}
+
+static void count_up(void *counter) { ++*(int *)counter; }
+
+// ---- order --------------------------------------------------------------------------------------
+
+static void device_has_two_queues(void **state) {
+    Device *device = device_under_test(state);
+    assert_ptr_equal(compute_queue(device), compute_queue(device));
+    assert_ptr_equal(comm_queue(device), comm_queue(device));
+    assert_ptr_not_equal(compute_queue(device), comm_queue(device));
+    assert_ptr_equal(queue_device(comm_queue(device)), device);
+}
+
+// While the compute queue stands still, the other one works; and the other way round. (A stream of
+// the simulator stands still until somebody waits for it.)
+static void one_queue_does_not_wait_for_the_other(void **state) {
+    (void)state;
+    Device *device = cpu_device(0);
+    Queue *queues[2] = {compute_queue(device), comm_queue(device)};
+    for (int q = 0; q < 2; q++) {
+        sem_t semaphore;
+        sem_init(&semaphore, 0, 0);
+        Tensor *x = filled(device, 0);
+        synchronize(device);
+        queue_call(queues[q], wait_for_semaphore, &semaphore);
+        Event held = queue_record(queues[q]);
+        launch_on(queues[1 - q], fill, .x = x->data, .value = 7, .n = N);
+        Event done = queue_record(queues[1 - q]);
+        event_synchronize(done);
+        assert_true(event_reached(done));
+        assert_false(event_reached(held));
+        assert_true(x->data[N - 1] == 7);
+        sem_post(&semaphore);
+        event_synchronize(held);
+        assert_true(event_reached(held));
+        tensor_free(x);
+        sem_destroy(&semaphore);
+    }
+}
+
+// Each queue adds to what the other one has made, in turns. Without the waits the sum is another.
+static void events_order_the_two_queues(void **state) {
+    Device *device = device_under_test(state);
+    Queue *compute = compute_queue(device), *comm = comm_queue(device);
+    Tensor *x = filled(device, 1), *y = filled(device, 0);
+    for (int i = 0; i < 12; i++) {
+        queue_wait(comm, queue_record(compute));
+        launch_on(comm, add, .y = y->data, .x = x->data, .n = N); // y += x
+        queue_wait(compute, queue_record(comm));
+        launch_on(compute, add, .y = x->data, .x = y->data, .n = N); // x += y
+    }
+    assert_all(x, 75025); // Fibonacci's 25th number
+    tensor_free(x);
+    tensor_free(y);
+}
+
+// From one device to another on communication queues alone, while the compute queues do other work.
+static void copies_go_beside_the_computing(void **state) {
+    (void)state;
+    enum { K = 3, ROUNDS = 5 };
+    Tensor *mine[K], *theirs[K], *other[K];
+    for (int i = 0; i < K; i++) {
+        mine[i] = filled(try_gpu(i), (float)(i + 1));
+        theirs[i] = filled(try_gpu(i), 0);
+        other[i] = filled(try_gpu(i), 0);
+    }
+    ledger_reset();
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < K; i++) { // from the left neighbour, once it has what it sends
+            int left = (i + K - 1) % K;
+            Queue *comm = comm_queue(try_gpu(i));
+            queue_wait(comm, device_record(try_gpu(left)));
+            queue_copy(comm, try_gpu(i), theirs[i]->data, try_gpu(left), mine[left]->data,
+                       tensor_bytes(mine[left]));
+        }
+        for (int i = 0; i < K; i++) {
+            launch(try_gpu(i), fill, .x = other[i]->data, .value = (float)round, .n = N);
+            for (int j = 0; j < K; j++)
+                device_wait(try_gpu(i), queue_record(comm_queue(try_gpu(j))));
+            launch(try_gpu(i), add, .y = mine[i]->data, .x = theirs[i]->data, .n = N);
+        }
+        for (int i = 0; i < K; i++) // before the next round overwrites what is added here
+            for (int j = 0; j < K; j++)
+                queue_wait(comm_queue(try_gpu(i)), device_record(try_gpu(j)));
+    }
+    double expected[K] = {1, 2, 3};
+    for (int round = 0; round < ROUNDS; round++) {
+        double before[K] = {expected[0], expected[1], expected[2]};
+        for (int i = 0; i < K; i++) expected[i] += before[(i + K - 1) % K];
+    }
+    for (int i = 0; i < K; i++) assert_all(mine[i], (float)expected[i]);
+    assert_int_equal(ledger_bytes_between_devices(), K * ROUNDS * N * sizeof(float));
+    for (int i = 0; i < K; i++) {
+        tensor_free(mine[i]);
+        tensor_free(theirs[i]);
+        tensor_free(other[i]);
+    }
+}
+
+static void functions_are_called_in_order(void **state) {
+    Device *device = device_under_test(state);
+    int counter = 0;
+    Tensor *x = filled(device, 0), *h = tensor_new(host(), N);
+    for (int i = 0; i < 3; i++) queue_call(comm_queue(device), count_up, &counter);
+    queue_wait(compute_queue(device), queue_record(comm_queue(device)));
+    queue_call(compute_queue(device), count_up, &counter);
+    synchronize(device);
+    assert_int_equal(counter, 4);
+    tensor_free(x);
+    tensor_free(h);
+}
+
+// ---- memory that both use
+// ------------------------------------------------------------------------
+
+// The arena's memory is used again in the next step; what a communication queue still sends of it
+// must arrive as it was. The queue is late: on a CPU device it sleeps before each copy.
+static void next_step_waits_for_what_is_being_sent(void **state) {
+    Device *device = device_under_test(state);
+    enum { STEPS = 4 };
+    const int shape = N;
+    Tensor *sent[STEPS];
+    for (int step = 0; step < STEPS; step++) sent[step] = filled(device, -1);
+    for (int step = 0; step < STEPS; step++) {
+        begin_step(device);
+        Tensor *x = arena_tensor(device, 1, &shape, false);
+        tensor_fill(x, (float)step);
+        queue_wait(comm_queue(device), device_record(device));
+        queue_call(comm_queue(device), sleep_a_little, NULL);
+        if (step % 2 == 0) // noted by the copy, and by a kernel's arguments
+            queue_copy(comm_queue(device), device, sent[step]->data, device, x->data,
+                       tensor_bytes(x));
+        else
+            launch_on(comm_queue(device), add, .y = sent[step]->data, .x = x->data, .n = N);
+    }
+    synchronize(device);
+    for (int step = 0; step < STEPS; step++)
+        assert_all(sent[step], step % 2 == 0 ? (float)step : (float)step - 1);
+    for (int step = 0; step < STEPS; step++) tensor_free(sent[step]);
+}
+
+// What has been said with queue_uses() is waited for too.
+static void copy_all(void *context) {
+    Tensor **t = context;
+    nanosleep(&(struct timespec){0, 20000000}, NULL);
+    memcpy(t[1]->data, t[0]->data, tensor_bytes(t[0]));
+}
+
+static void a_function_may_use_memory(void **state) {
+    (void)state;
+    Device *device = cpu_device(0);
+    const int shape = N;
+    Tensor *sent = filled(device, -1);
+    begin_step(device);
+    Tensor *x = arena_tensor(device, 1, &shape, false), *pair[2] = {x, sent};
+    tensor_fill(x, 5);
+    queue_wait(comm_queue(device), device_record(device));
+    queue_call(comm_queue(device), copy_all, pair);
+    queue_uses(comm_queue(device), x->data);
+    float *memory = x->data;
+    begin_step(device);
+    Tensor *next = arena_tensor(device, 1, &shape, false);
+    assert_ptr_equal(next->data, memory);
+    tensor_fill(next, 6);
+    synchronize(device);
+    assert_all(sent, 5);
+    tensor_free(sent);
+}
+
+// Memory is not freed, either, before a second queue is done with it.
+static void freeing_waits_for_the_second_queue(void **state) {
+    Device *device = device_under_test(state);
+    Tensor *x = filled(device, 3), *sent = filled(device, 0);
+    queue_wait(comm_queue(device), device_record(device));
+    queue_call(comm_queue(device), sleep_a_little, NULL);
+    launch_on(comm_queue(device), add, .y = sent->data, .x = x->data, .n = N);
+    tensor_free(x);
+    assert_all(sent, 3);
+    tensor_free(sent);
+}
+
+// ---- events
+// ---------------------------------------------------------------------------------------
+
+// An event is that point and no later one, however many were recorded after it.
+static void old_events_stay_what_they_are(void **state) {
+    Device *device = device_under_test(state);
+    Queue *compute = compute_queue(device);
+    int early = 0, late = 0;
+    sem_t semaphore;
+    sem_init(&semaphore, 0, 0);
+    queue_call(compute, count_up, &early);
+    Event event = queue_record(compute);
+    if (strcmp(*state, "cpu") == 0) queue_call(compute, wait_for_semaphore, &semaphore);
+    queue_call(compute, count_up, &late);
+    Event last = queue_record(compute);
+    for (int i = 0; i < 900; i++) last = queue_record(compute);
+    event_synchronize(event);
+    assert_true(event_reached(event));
+    assert_int_equal(early, 1);
+    if (SIMULATED || strcmp(*state, "cpu") == 0) {
+        assert_int_equal(late, 0);
+        assert_false(event_reached(last));
+    }
+    sem_post(&semaphore);
+    event_synchronize(last);
+    assert_true(event_reached(last) && event_reached(event));
+    assert_int_equal(late, 1);
+    sem_destroy(&semaphore);
+}
+
+static void an_event_of_no_queue_is_reached(void **state) {
+    (void)state;
+    assert_true(event_reached((Event){NULL, 0}));
+    event_synchronize((Event){NULL, 0});
+    assert_true(event_reached(device_record(host())));
+}
+
+// ---- trace
+// ----------------------------------------------------------------------------------------
+
+static void a_trace_tells_the_queues_apart(void **state) {
+    Device *device = device_under_test(state);
+    Tensor *x = filled(device, 0);
+    comm_queue(device);
+    trace_begin();
+    trace_label("a");
+    launch_on(comm_queue(device), fill, .x = x->data, .value = 1, .n = N);
+    trace_label("b");
+    device_wait(device, queue_record(comm_queue(device)));
+    tensor_fill(x, 2);
+    int count;
+    TraceSpan *spans = trace_end(&count);
+    assert_int_equal(count, 2);
+    assert_false(spans[0].communicates);
+    assert_string_equal(spans[0].label, "b");
+    assert_true(spans[1].communicates);
+    assert_string_equal(spans[1].label, "a");
+    assert_string_equal(spans[1].work, "fill");
+    assert_true(spans[1].end <= spans[0].start + 1e-3);
+    free(spans);
+    tensor_free(x);
+}
+
+// ---- mistakes
+// -------------------------------------------------------------------------------------
+
+static void *enqueue(void *device) {
+    launch((Device *)device, fill, .x = NULL, .value = 0, .n = 0);
+    return NULL;
+}
+
+static void enqueue_from_another_thread(void *nothing) {
+    (void)nothing;
+    pthread_t thread;
+    pthread_create(&thread, NULL, enqueue, try_gpu(0));
+    pthread_join(thread, NULL);
+}
+
+static void free_of_another_device(void *nothing) {
+    (void)nothing;
+    device_free(cpu_device(1), device_alloc(cpu_device(0), 100));
+}
+
+static void mistakes_end_the_program(void **state) {
+    (void)state;
+    devices_close(); // a child has no use for its parent's workers
+    expect_death(1, "the thread that opened the devices enqueues all work",
+                 enqueue_from_another_thread, NULL);
+    expect_death(1, "device_free() takes what device_alloc() gave", free_of_another_device, NULL);
+}
+
+static int close_devices(void **state) {
+    (void)state;
+    devices_close();
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        ON_BOTH(device_has_two_queues),
+        UNLESS_SIMULATED(one_queue_does_not_wait_for_the_other), // it is about CPU devices
+        ON_BOTH(events_order_the_two_queues),
+        cmocka_unit_test(copies_go_beside_the_computing),
+        ON_BOTH(functions_are_called_in_order),
+        ON_BOTH(next_step_waits_for_what_is_being_sent),
+        UNLESS_SIMULATED(a_function_may_use_memory), // it is about CPU devices
+        ON_BOTH(freeing_waits_for_the_second_queue),
+        ON_BOTH(old_events_stay_what_they_are),
+        cmocka_unit_test(an_event_of_no_queue_is_reached),
+        ON_BOTH(a_trace_tells_the_queues_apart),
+        UNLESS_SIMULATED(mistakes_end_the_program),
+    };
+    return cmocka_run_group_tests_name("queues", tests, NULL, close_devices);
+}
