@@ -114,6 +114,7 @@ static void copies_go_beside_the_computing(void **state) {
             int left = (i + K - 1) % K;
             Queue *comm = comm_queue(try_gpu(i));
             queue_wait(comm, device_record(try_gpu(left)));
+            queue_wait(comm, device_record(try_gpu(i)));
             queue_copy(comm, try_gpu(i), theirs[i]->data, try_gpu(left), mine[left]->data,
                        tensor_bytes(mine[left]));
         }
