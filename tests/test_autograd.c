@@ -858,6 +858,69 @@ static int devices_as_the_machine_has(void **state) {
 
 // ---- main ------------------------------------------------------------------------------------
 
+// ---- the hook of final gradients
+// ------------------------------------------------------------------
+
+typedef struct Calls {
+    const Tensor *order[8];
+    float values[8]; // the first element of the gradient, as it was at the call
+    int n;
+} Calls;
+
+static void note_call(Tensor *t, void *context) {
+    Calls *calls = context;
+    float values[4];
+    tensor_read(t->grad, values);
+    calls->values[calls->n] = values[0];
+    calls->order[calls->n++] = t;
+}
+
+static Tensor *hooked(Device *device, Calls *calls) {
+    Tensor *t = tensor_new(device, 2, 2);
+    tensor_fill(t, 1);
+    attach_grad(t);
+    when_grad_is_final(t, note_call, calls);
+    return t;
+}
+
+// sum(X A B A) of matrices of ones: A is read first and last, so its gradient, 8 + 8, is final only
+// when the first product has gone back; B's, 8, is final before.
+static void test_hook_of_final_gradients(void **state) {
+    Device *device = device_under_test(state);
+    Calls calls = {.n = 0};
+    Tensor *X = tensor_new(device, 2, 2), *A = hooked(device, &calls), *B = hooked(device, &calls),
+           *unused = hooked(device, &calls);
+    tensor_fill(X, 1);
+    begin_step(device);
+    backward(sum(mm(mm(mm(X, A), B), A)));
+    assert_int_equal(calls.n, 2);
+    assert_ptr_equal(calls.order[0], B);
+    assert_ptr_equal(calls.order[1], A);
+    assert_true(calls.values[0] == 8);
+    assert_true(calls.values[1] == 16);
+
+    // Two losses on one tape: after the first backward() the second one has yet to add its part.
+    begin_step(device);
+    Tensor *first = sum(mm(X, A)), *second = sum(mm(mm(X, A), B));
+    calls.n = 0;
+    backward(first);
+    assert_int_equal(calls.n, 0);
+    backward(second);
+    assert_int_equal(calls.n, 2);
+    assert_ptr_equal(calls.order[0], B);
+    assert_ptr_equal(calls.order[1], A);
+
+    // A reshaped parameter is the parameter; no hook, no call.
+    begin_step(device);
+    calls.n = 0;
+    when_grad_is_final(B, NULL, NULL);
+    backward(sum(mm(mm(X, reshape(A, 2, 2)), B)));
+    assert_int_equal(calls.n, 1);
+    assert_ptr_equal(calls.order[0], A);
+    Tensor *all[] = {X, A, B, unused};
+    for (int i = 0; i < 4; i++) tensor_free(all[i]);
+}
+
 int main(int argc, char *argv[]) {
     (void)argc;
     set_program_name(argv[0]);
@@ -904,6 +967,7 @@ int main(int argc, char *argv[]) {
         ON_BOTH(test_add_of_a_constant),
         ON_BOTH(test_no_grad_records_nothing),
         ON_BOTH(test_reshape_shares_data_and_gradient),
+        ON_BOTH(test_hook_of_final_gradients),
         ON_BOTH(test_no_rows),
         ON_BOTH(test_each_step_uses_the_same_memory),
         ON_BOTH_UNLESS_SIMULATED(test_same_memory_of_a_large_step),

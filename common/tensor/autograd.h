@@ -1,18 +1,22 @@
 // autograd.h: the tape. Differentiable operations (functional.h) write down on their device's tape
 // what they did; backward() walks it in reverse and computes the gradients.
 //
-// What an operation makes (its output, its entry on the tape) comes from the device's arena: one
-// block of memory that is used from the start again in each step. The gradient of an output has
-// memory only while backward() needs it, and then the next one has it. So a training step allocates
-// nothing, the same step uses the same addresses each time, and at most a few gradients are there
-// at once.
+// What an operation makes comes from the device's arena (arena.h). The gradient of an output has
+// memory only while backward() needs it, and then the next one has it: at most a few gradients are
+// there at once.
 #ifndef AUTOGRAD_H
 #define AUTOGRAD_H
 
-#include "tensor.h"
+#include "arena.h"
 
 // Starts a new step on a device: forgets its tape and all its activations.
 void begin_step(Device *device);
+
+// From now on hook(t, context) is called, by backward(), each time t has got its whole gradient:
+// all operations on the tape that t went into have added theirs. (All is enqueued, not done.) So an
+// exchange of gradients can begin before backward() ends. A tensor that no operation of a step read
+// gets no gradient, and no call. hook NULL: no more.
+void when_grad_is_final(Tensor *t, void (*hook)(Tensor *t, void *context), void *context);
 
 // Whether operations are recorded (at first: yes). Off for evaluation, as torch.set_grad_enabled.
 void set_grad_enabled(bool enabled);
@@ -30,21 +34,6 @@ void backward_all(Tensor *const losses[], int k);
 
 // ---- for those who write operations ----------------------------------------------------------
 
-// A tensor in the arena of the device; with a gradient if `requires_grad`, which then stays for the
-// whole step. Contents undefined.
-Tensor *arena_tensor(Device *device, int ndim, const int *shape, bool requires_grad);
-// The same memory (and gradient) seen with another shape of as many elements.
-Tensor *arena_view(Tensor *t, int ndim, const int *shape);
-
-// How much of a device's arena a step has taken. A step that is launched as a graph takes nothing,
-// yet writes where it wrote when it was recorded: it puts the arena where it stood then.
-typedef struct ArenaPosition {
-    int small_chunk, large_chunk;
-    size_t small_used, large_used, step_bytes, most_lent;
-} ArenaPosition;
-ArenaPosition arena_position(const Device *device);
-void arena_move_to(Device *device, ArenaPosition position);
-
 // One entry of the tape. `backward` reads out->grad and adds to the gradients of the inputs. After
 // it, out->grad is gone.
 typedef struct Node Node;
@@ -55,11 +44,7 @@ struct Node {
     Tensor *out, *in[3];      // in[i] may be NULL; `out` is one of them in an operation in place
     bool reads_in, reads_out; // whether backward needs their values
     Tensor *saved;            // what forward keeps for backward, if anything
-    struct conv2d_shape conv;
-    struct avg_pool2d_shape pool;
-    int transposed;
-    bool frozen; // batch_norm: mean and variance are constants
-    float eps;
+    const void *context;      // what else it must remember, of a type of its own: see arena_note()
 };
 
 // Whether an operation on these inputs is to be recorded.
@@ -78,10 +63,5 @@ float grad_beta(Tensor *t);
 
 // Frees the arenas and tapes of all devices. devices_close() does so too.
 void autograd_close(void);
-
-// Bytes that activations and their gradients took in this step, at most, on a device; and those
-// that are reserved for them.
-size_t arena_used_bytes(const Device *device);
-size_t arena_reserved_bytes(const Device *device);
 
 #endif

@@ -81,21 +81,31 @@ static Tensor *running_statistics(BatchNormTensors layer) {
     return statistics;
 }
 
+// What backward() has to know besides.
+typedef struct Remembered {
+    float eps;
+    bool frozen; // mean and variance are constants
+} Remembered;
+
+static float eps_of(const Node *node) { return ((const Remembered *)node->context)->eps; }
+
 // ---- forward, backward on one device ------------------------------------------------------------
 
-static Tensor *normalise(Tensor *X, BatchNormTensors layer, Tensor *statistics, Node node) {
+static Tensor *normalise(Tensor *X, BatchNormTensors layer, Tensor *statistics,
+                         Remembered remembered, Node node) {
     Shape s = shape_of(X);
     bool record = needs_grad(X, layer.weight, layer.bias);
     Tensor *Y = arena_tensor(X->device, X->ndim, X->shape, false);
     launch(X->device, batch_norm_forward, .X = X->data, .mean = mean_of(statistics),
            .var = var_of(statistics, s.C), .weight = layer.weight->data, .bias = layer.bias->data,
-           .Y = Y->data, .eps = node.eps, .N = s.N, .C = s.C, .S = s.S);
+           .Y = Y->data, .eps = remembered.eps, .N = s.N, .C = s.C, .S = s.S);
     node.out = Y;
     node.in[0] = X;
     node.in[1] = layer.weight;
     node.in[2] = layer.bias;
     node.saved = statistics;
     node.reads_in = true;
+    node.context = arena_note(X->device, &remembered, sizeof remembered);
     if (record) tape_push(X->device, node);
     return Y;
 }
@@ -114,7 +124,7 @@ static Tensor *backward_sums(Node *node) {
     Tensor *sums = vector(X->device, 2 * s.C);
     launch(X->device, batch_norm_backward_sums, .dY = Y->grad->data, .X = X->data,
            .mean = mean_of(node->saved), .var = var_of(node->saved, s.C), .sums = sums->data,
-           .eps = node->eps, .N = s.N, .C = s.C, .S = s.S);
+           .eps = eps_of(node), .N = s.N, .C = s.C, .S = s.S);
     add_to_gradient(node->in[2], sums->data);
     add_to_gradient(node->in[1], sums->data + s.C);
     return sums;
@@ -128,13 +138,14 @@ static void backward_input(Node *node, const Tensor *sums) {
         launch(X->device, batch_norm_backward_input, .dY = Y->grad->data, .X = X->data,
                .mean = mean_of(node->saved), .var = var_of(node->saved, s.C),
                .weight = node->in[1]->data, .sums = sums ? sums->data : NULL,
-               .count = count_of(node->saved, s.C), .dX = X->grad->data, .eps = node->eps,
+               .count = count_of(node->saved, s.C), .dX = X->grad->data, .eps = eps_of(node),
                .beta = grad_beta(X), .N = s.N, .C = s.C, .S = s.S);
 }
 
 static void batch_norm_backward(Node *node) {
     Tensor *sums = backward_sums(node);
-    backward_input(node, node->frozen ? NULL : sums);
+    bool frozen = ((const Remembered *)node->context)->frozen;
+    backward_input(node, frozen ? NULL : sums);
 }
 
 Tensor *batch_norm(Tensor *X, BatchNormTensors layer, BatchNormOptions options) {
@@ -146,9 +157,9 @@ Tensor *batch_norm(Tensor *X, BatchNormTensors layer, BatchNormOptions options) 
     } else {
         statistics = running_statistics(layer);
     }
-    return normalise(
-        X, layer, statistics,
-        (Node){.backward = batch_norm_backward, .frozen = !options.training, .eps = options.eps});
+    return normalise(X, layer, statistics,
+                     (Remembered){.eps = options.eps, .frozen = !options.training},
+                     (Node){.backward = batch_norm_backward});
 }
 
 // ---- on k devices together ----------------------------------------------------------------------
@@ -204,5 +215,6 @@ void sync_batch_norm(Tensor *const X[], const BatchNormTensors layers[], int k,
     all_gather(stats, k, all);
     for (int i = 0; i < k; i++)
         Y[i] = normalise(X[i], layers[i], merge(all[i], k, layers[i], options.momentum),
-                         (Node){.backward_together = sync_batch_norm_backward, .eps = options.eps});
+                         (Remembered){.eps = options.eps, .frozen = false},
+                         (Node){.backward_together = sync_batch_norm_backward});
 }

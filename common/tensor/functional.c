@@ -39,18 +39,17 @@ static unsigned char *bytes_of(const Tensor *t) { return t ? (unsigned char *)t-
 
 static void conv2d_backward(Node *node) {
     Tensor *X = node->in[0], *W = node->in[1], *b = node->in[2], *Y = node->out;
+    const struct conv2d_shape *s = node->context;
     if (W->requires_grad) {
-        float beta = grad_beta(W);
-        CHECK(!b || grad_beta(b) == beta,
-              "conv2d: the gradients of W and b are added to, or both are new");
+        float beta = grad_beta(W), beta_of_b = b ? grad_beta(b) : beta;
+        CHECK(beta == beta_of_b, "conv2d: the gradients of W and b are added to, or both are new");
         launch(Y->device, conv2d_backward_params, .dY = Y->grad->data, .X = X->data,
-               .dW = W->grad->data, .db = b ? b->grad->data : NULL, .beta = beta, .s = node->conv,
+               .dW = W->grad->data, .db = b ? b->grad->data : NULL, .beta = beta, .s = *s,
                .pooled = bytes_of(node->saved));
     }
     if (X->requires_grad)
         launch(Y->device, conv2d_backward_input, .dY = Y->grad->data, .W = W->data,
-               .dX = X->grad->data, .beta = grad_beta(X), .s = node->conv,
-               .pooled = bytes_of(node->saved));
+               .dX = X->grad->data, .beta = grad_beta(X), .s = *s, .pooled = bytes_of(node->saved));
 }
 
 static struct conv2d_shape conv2d_shape_of(const Tensor *X, const Tensor *W,
@@ -107,7 +106,7 @@ static Tensor *conv2d_and(bool relu_and_pool, Tensor *X, Tensor *W, Tensor *b,
                                     .in = {X, W, b},
                                     .reads_in = true,
                                     .saved = saved,
-                                    .conv = s});
+                                    .context = arena_note(X->device, &s, sizeof s)});
     return Y;
 }
 
@@ -123,8 +122,9 @@ Tensor *conv2d_relu_avg_pool2d_with(Tensor *X, Tensor *W, Tensor *b, Conv2dOptio
 
 static void avg_pool2d_backward(Node *node) {
     Tensor *X = node->in[0], *Y = node->out;
+    const struct avg_pool2d_shape *s = node->context;
     launch(Y->device, avg_pool2d_backward, .dY = Y->grad->data, .dX = X->grad->data,
-           .beta = grad_beta(X), .s = node->pool);
+           .beta = grad_beta(X), .s = *s);
 }
 
 Tensor *avg_pool2d_with(Tensor *X, AvgPool2dOptions o) {
@@ -149,8 +149,10 @@ Tensor *avg_pool2d_with(Tensor *X, AvgPool2dOptions o) {
     Tensor *Y = OUTPUT(X->device, s.N, s.C, s.out_h, s.out_w);
     launch(X->device, avg_pool2d_forward, .X = X->data, .Y = Y->data, .s = s);
     if (record)
-        tape_push(X->device,
-                  (Node){.backward = avg_pool2d_backward, .out = Y, .in = {X}, .pool = s});
+        tape_push(X->device, (Node){.backward = avg_pool2d_backward,
+                                    .out = Y,
+                                    .in = {X},
+                                    .context = arena_note(X->device, &s, sizeof s)});
     return Y;
 }
 
@@ -257,12 +259,13 @@ static void launch_gemm(Device *device, const Tensor *A, bool trans_A, const Ten
 // C = A B: dA = dC B^T, dB = A^T dC. With B stored transposed: dA = dC B, dB = dC^T A.
 static void product_backward(Node *node) {
     Tensor *A = node->in[0], *B = node->in[1], *C = node->out;
-    if (B->requires_grad && node->transposed)
+    bool transposed = *(const bool *)node->context;
+    if (B->requires_grad && transposed)
         launch_gemm(C->device, C->grad, true, A, false, B->grad, grad_beta(B));
-    if (B->requires_grad && !node->transposed)
+    if (B->requires_grad && !transposed)
         launch_gemm(C->device, A, true, C->grad, false, B->grad, grad_beta(B));
     if (A->requires_grad)
-        launch_gemm(C->device, C->grad, false, B, !node->transposed, A->grad, grad_beta(A));
+        launch_gemm(C->device, C->grad, false, B, !transposed, A->grad, grad_beta(A));
 }
 
 static Tensor *product(const char *name, Tensor *A, Tensor *B, bool transposed) {
@@ -274,11 +277,12 @@ static Tensor *product(const char *name, Tensor *A, Tensor *B, bool transposed) 
     Tensor *C = OUTPUT(A->device, A->shape[0], B->shape[transposed ? 0 : 1]);
     launch_gemm(A->device, A, false, B, transposed, C, 0);
     if (record)
-        tape_push(A->device, (Node){.backward = product_backward,
-                                    .out = C,
-                                    .in = {A, B},
-                                    .reads_in = true,
-                                    .transposed = transposed});
+        tape_push(A->device,
+                  (Node){.backward = product_backward,
+                         .out = C,
+                         .in = {A, B},
+                         .reads_in = true,
+                         .context = arena_note(A->device, &transposed, sizeof transposed)});
     return C;
 }
 

@@ -21,6 +21,9 @@ typedef struct Tensor {
     struct Tensor *base; // whose memory this is a view of, or NULL
     bool grad_filled;    // the gradient holds a value to which the next one is added
     bool grad_spent;     // backward() has passed the gradient on already
+    int uses_on_tape;    // by operations that backward() has not come to yet
+    void (*grad_final)(struct Tensor *t, void *context); // see when_grad_is_final()
+    void *grad_final_context;
 } Tensor;
 
 // A whole number that is stored beside tensors, under a name.

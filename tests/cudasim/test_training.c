@@ -201,7 +201,7 @@ static void failures_end_the_program_with_a_message(void **state) {
         {"cudaMalloc", cudaErrorMemoryAllocation, "out of memory", 1},
         {"cudaMalloc", cudaErrorMemoryAllocation, "out of memory", 20},
         {"cudaHostAlloc", cudaErrorMemoryAllocation, "out of memory on host", 1},
-        {"cudaMemcpyAsync", cudaErrorInvalidValue, "cudaMemcpyAsync", 3},
+        {"cudaMemcpyAsync", cudaErrorInvalidValue, "cudaMemcpyAsync", 12},
         {"cudaMemcpyPeerAsync", cudaErrorInvalidValue, "cudaMemcpyPeerAsync", 5},
         {"cudaEventRecord", cudaErrorLaunchFailure, "cudaEventRecord", 9},
         {"cudaEventQuery", cudaErrorLaunchFailure, "cudaEventQuery", 9},

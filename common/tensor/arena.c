@@ -1,0 +1,259 @@
+// arena.c: see arena.h.
+#include "arena.h"
+#include "common/base/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// What is larger than LARGE_BYTES gets a chunk of its own size, so that little of any chunk is left
+// over.
+enum { CHUNK_BYTES = 16 << 20, LARGE_BYTES = 2 << 20, ALIGNMENT = 256 };
+
+typedef struct Chunk {
+    char *memory;
+    size_t bytes;
+} Chunk;
+
+// A list of chunks, used from the start again in each step.
+typedef struct Blocks {
+    Chunk *chunks;
+    int num_chunks, current; // chunks before `current` are full
+    size_t used;             // of the current chunk
+} Blocks;
+
+// Memory for the gradient of an activation. That lives for a short time: from the first operation
+// that adds to it, backward, until it has been passed on. Then the next one of its size takes over.
+typedef struct Loan {
+    void *memory;
+    size_t bytes, lent; // that it has, and that are in use: 0 if it is free
+} Loan;
+
+typedef struct Arena {
+    Device *device;
+    Blocks small, large, notes; // notes are in the program's own memory
+    size_t step_bytes;          // of the device, handed out in this step
+    Loan *loans;
+    int num_loans;
+    size_t lent, most_lent; // bytes: now, and at most in this step
+    Tensor **headers;       // of the arena's tensors, on the host; reused like the arena
+    int num_headers, max_headers;
+} Arena;
+
+static Arena arenas[NUM_DEVICE_IDS];
+
+static Arena *arena_of(const Device *device) { return &arenas[device_id(device)]; }
+
+static Arena *open_arena(Device *device) {
+    Arena *arena = arena_of(device);
+    if (!arena->device) before_devices_close(arena_close);
+    arena->device = device;
+    return arena;
+}
+
+static size_t aligned(size_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
+
+// ---- blocks ------------------------------------------------------------------------------------
+
+// Chunks are asked for in the same order and sizes in each step, so each request gets the same
+// address as in the step before. device: NULL for the program's own memory.
+static void *take(Blocks *blocks, Device *device, size_t bytes, size_t chunk_bytes) {
+    while (blocks->current < blocks->num_chunks &&
+           blocks->used + bytes > blocks->chunks[blocks->current].bytes) {
+        blocks->current++;
+        blocks->used = 0;
+    }
+    if (blocks->current == blocks->num_chunks) {
+        blocks->chunks = xrealloc(blocks->chunks, sizeof(Chunk) * (size_t)(blocks->num_chunks + 1));
+        void *memory = device ? device_alloc(device, chunk_bytes) : xmalloc(chunk_bytes);
+        blocks->chunks[blocks->num_chunks++] = (Chunk){memory, chunk_bytes};
+    }
+    void *memory = blocks->chunks[blocks->current].memory + blocks->used;
+    blocks->used += bytes;
+    return memory;
+}
+
+static void *arena_alloc(Device *device, size_t bytes) {
+    if (bytes == 0) return NULL;
+    Arena *arena = open_arena(device);
+    bytes = aligned(bytes);
+    arena->step_bytes += bytes;
+    return bytes > LARGE_BYTES ? take(&arena->large, device, bytes, bytes)
+                               : take(&arena->small, device, bytes, CHUNK_BYTES);
+}
+
+void *arena_note(Device *device, const void *contents, size_t bytes) {
+    enum { NOTES_BYTES = 16 << 10 };
+    CHECK(aligned(bytes) <= NOTES_BYTES, "a note is short");
+    void *note = take(&open_arena(device)->notes, NULL, aligned(bytes), NOTES_BYTES);
+    return memcpy(note, contents, bytes);
+}
+
+static void rewind_blocks(Blocks *blocks) {
+    blocks->current = 0;
+    blocks->used = 0;
+}
+
+static size_t bytes_of(const Blocks *blocks) {
+    size_t bytes = 0;
+    for (int i = 0; i < blocks->num_chunks; i++) bytes += blocks->chunks[i].bytes;
+    return bytes;
+}
+
+static void free_blocks(Blocks *blocks, Device *device) {
+    for (int i = 0; i < blocks->num_chunks; i++) {
+        if (device)
+            device_free(device, blocks->chunks[i].memory);
+        else
+            free(blocks->chunks[i].memory);
+    }
+    free(blocks->chunks);
+}
+
+// A communication queue may still send what the step before has computed.
+static void wait_for_block_users(Device *device, const Blocks *blocks) {
+    for (int i = 0; i <= blocks->current && i < blocks->num_chunks; i++)
+        wait_for_users(device, blocks->chunks[i].memory);
+}
+
+// ---- loans: taken and given back in the same order in each step, so at the same addresses
+// --------
+
+// The first that is free and large enough. So the second step, which finds all that the first one
+// made, takes the same ones.
+static Loan *find_loan(Arena *arena, size_t bytes) {
+    for (int i = 0; i < arena->num_loans; i++)
+        if (!arena->loans[i].lent && arena->loans[i].bytes >= bytes) return &arena->loans[i];
+    arena->loans = xrealloc(arena->loans, sizeof(Loan) * (size_t)(arena->num_loans + 1));
+    arena->loans[arena->num_loans] = (Loan){device_alloc(arena->device, bytes), bytes, 0};
+    return &arena->loans[arena->num_loans++];
+}
+
+void *arena_lend(Device *device, size_t bytes) {
+    if (bytes == 0) return NULL;
+    Arena *arena = open_arena(device);
+    Loan *loan = find_loan(arena, aligned(bytes));
+    wait_for_users(device, loan->memory);
+    loan->lent = aligned(bytes);
+    arena->lent += loan->lent;
+    if (arena->lent > arena->most_lent) arena->most_lent = arena->lent;
+    return loan->memory;
+}
+
+// The device's compute queue keeps the order: who gets the memory next writes to it after
+// everything that is enqueued there now.
+bool arena_give_back(Device *device, const void *memory) {
+    Arena *arena = arena_of(device);
+    for (int i = 0; i < arena->num_loans; i++)
+        if (arena->loans[i].memory == memory && arena->loans[i].lent) {
+            arena->lent -= arena->loans[i].lent;
+            arena->loans[i].lent = 0;
+            return true;
+        }
+    return false;
+}
+
+// ---- steps -------------------------------------------------------------------------------------
+
+void arena_begin_step(Device *device) {
+    Arena *arena = arena_of(device);
+    wait_for_block_users(device, &arena->small);
+    wait_for_block_users(device, &arena->large);
+    rewind_blocks(&arena->small);
+    rewind_blocks(&arena->large);
+    rewind_blocks(&arena->notes);
+    for (int i = 0; i < arena->num_loans; i++) arena->loans[i].lent = 0;
+    arena->lent = arena->most_lent = 0;
+    arena->step_bytes = 0;
+    arena->num_headers = 0;
+}
+
+ArenaPosition arena_position(const Device *device) {
+    const Arena *a = arena_of(device);
+    return (ArenaPosition){.small_chunk = a->small.current,
+                           .large_chunk = a->large.current,
+                           .small_used = a->small.used,
+                           .large_used = a->large.used,
+                           .step_bytes = a->step_bytes,
+                           .most_lent = a->most_lent};
+}
+
+void arena_move_to(Device *device, ArenaPosition position) {
+    Arena *a = arena_of(device);
+    a->small.current = position.small_chunk;
+    a->large.current = position.large_chunk;
+    a->small.used = position.small_used;
+    a->large.used = position.large_used;
+    a->step_bytes = position.step_bytes;
+    a->most_lent = position.most_lent;
+}
+
+size_t arena_used_bytes(const Device *device) {
+    return arena_of(device)->step_bytes + arena_of(device)->most_lent;
+}
+
+size_t arena_reserved_bytes(const Device *device) {
+    const Arena *arena = arena_of(device);
+    size_t bytes = bytes_of(&arena->small) + bytes_of(&arena->large);
+    for (int i = 0; i < arena->num_loans; i++) bytes += arena->loans[i].bytes;
+    return bytes;
+}
+
+void arena_close(void) {
+    for (int id = 0; id < NUM_DEVICE_IDS; id++) {
+        Arena *arena = &arenas[id];
+        if (!arena->device) continue;
+        free_blocks(&arena->small, arena->device);
+        free_blocks(&arena->large, arena->device);
+        free_blocks(&arena->notes, NULL);
+        for (int i = 0; i < arena->num_loans; i++)
+            device_free(arena->device, arena->loans[i].memory);
+        free(arena->loans);
+        for (int i = 0; i < arena->max_headers; i++) free(arena->headers[i]);
+        free(arena->headers);
+        *arena = (Arena){0};
+    }
+}
+
+// ---- tensors in the arena ----------------------------------------------------------------------
+
+static Tensor *new_header(Device *device) {
+    Arena *arena = open_arena(device);
+    if (arena->num_headers == arena->max_headers) {
+        int more = arena->max_headers ? 2 * arena->max_headers : 64;
+        arena->headers = xrealloc(arena->headers, sizeof(Tensor *) * (size_t)more);
+        for (int i = arena->max_headers; i < more; i++) arena->headers[i] = xmalloc(sizeof(Tensor));
+        arena->max_headers = more;
+    }
+    return arena->headers[arena->num_headers++];
+}
+
+Tensor *arena_header(Device *device, int ndim, const int *shape) {
+    CHECK(ndim >= 1 && ndim <= MAX_DIMS, "a tensor has 1 to 4 dimensions");
+    Tensor *t = new_header(device);
+    *t = (Tensor){.ndim = ndim, .device = device};
+    memcpy(t->shape, shape, sizeof(int) * (size_t)ndim);
+    return t;
+}
+
+Tensor *arena_tensor(Device *device, int ndim, const int *shape, bool requires_grad) {
+    Tensor *t = arena_header(device, ndim, shape);
+    t->data = arena_alloc(device, tensor_bytes(t));
+    t->requires_grad = requires_grad;
+    if (requires_grad) {
+        t->grad = arena_header(device, ndim, shape);
+        t->grad->data = arena_alloc(device, tensor_bytes(t));
+    }
+    return t;
+}
+
+Tensor *arena_view(Tensor *t, int ndim, const int *shape) {
+    Tensor *view = arena_header(t->device, ndim, shape);
+    view->data = t->data;
+    view->base = t->base ? t->base : t;
+    view->requires_grad = t->requires_grad;
+    if (t->grad) {
+        view->grad = arena_header(t->device, ndim, shape);
+        view->grad->data = t->grad->data;
+    }
+    return view;
+}
