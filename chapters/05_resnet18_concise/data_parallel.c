@@ -30,24 +30,34 @@ DataParallel data_parallel(Module *net, Device *const devices[], int k, BatchNor
 //
 // What chapter 4 wrote out for LeNet, for any network.
 
-// The copies of one parameter on all devices, or their gradients.
-static void copies_of(const DataParallel *dp, const Parameter *p, Tensor *copies[]) {
-    for (int i = 0; i < dp->k; i++) copies[i] = parameter_data(p, dp->devices[i]);
+// Gradients are exchanged in buckets of so many bytes, as PyTorch's DistributedDataParallel does:
+// one parameter at a time would be 62 exchanges of which most are tiny; all at once would need room
+// for a second copy of the whole network.
+enum { BUCKET_BYTES = 25 << 20 };
+
+// The bucket that begins at float number `first` of n: so many floats.
+static size_t bucket_size(size_t n, size_t first) {
+    const size_t most = BUCKET_BYTES / sizeof(float);
+    return n - first < most ? n - first : most;
 }
 
-static void gradients_of(const DataParallel *dp, const Parameter *p, Tensor *grads[]) {
-    copies_of(dp, p, grads);
-    for (int i = 0; i < dp->k; i++) grads[i] = grads[i]->grad;
+// allreduce() of flat vectors, one on each device.
+static void allreduce_in_buckets(Tensor *const flats[], int k) {
+    size_t n = numel(flats[0]);
+    for (size_t first = 0, size; first < n; first += size) {
+        Tensor *buckets[MAX_DEVICES];
+        size = bucket_size(n, first);
+        for (int i = 0; i < k; i++)
+            buckets[i] = tensor_slice(flats[i], first, 1, (const int[]){(int)size});
+        allreduce(buckets, k);
+        for (int i = 0; i < k; i++) tensor_free(buckets[i]);
+    }
 }
 
 void trainer_step(DataParallel *dp, float lr, int batch_size) {
-    Parameters all = parameters_of(dp->net);
-    for (int p = 0; p < all.n; p++) {
-        Tensor *grads[MAX_DEVICES];
-        if (!all.list[p]->trained) continue;
-        gradients_of(dp, all.list[p], grads);
-        allreduce(grads, dp->k);
-    }
+    Tensor *grads[MAX_DEVICES] = {NULL};
+    for (int i = 0; i < dp->k; i++) grads[i] = flat_parameters(dp->net, dp->devices[i]).grad;
+    allreduce_in_buckets(grads, dp->k);
     for (int i = 0; i < dp->k; i++) sgd_step(dp->net, dp->devices[i], lr, batch_size);
 }
 
@@ -76,7 +86,7 @@ static void broadcast_from_first(Tensor *const copies[], int k) {
 }
 
 static void average(Tensor *const copies[], int k) {
-    allreduce(copies, k);
+    allreduce_in_buckets(copies, k);
     for (int i = 0; i < k; i++)
         launch(copies[i]->device, scale, .x = copies[i]->data, .factor = 1.0f / (float)k,
                .n = numel(copies[i]));
@@ -84,17 +94,15 @@ static void average(Tensor *const copies[], int k) {
 
 void share_statistics(DataParallel *dp) {
     if (dp->k == 1 || dp->bn == BN_LOCAL || dp->bn == BN_SYNC) return;
-    Parameters all = parameters_of(dp->net);
-    for (int i = 0; i < dp->k; i++) begin_step(dp->devices[i]); // allreduce needs room
-    for (int p = 0; p < all.n; p++) {
-        Tensor *copies[MAX_DEVICES];
-        if (all.list[p]->trained) continue;
-        copies_of(dp, all.list[p], copies);
-        if (dp->bn == BN_RANK0)
-            broadcast_from_first(copies, dp->k);
-        else
-            average(copies, dp->k);
+    Tensor *buffers[MAX_DEVICES] = {NULL};
+    for (int i = 0; i < dp->k; i++) {
+        begin_step(dp->devices[i]); // allreduce needs room
+        buffers[i] = flat_parameters(dp->net, dp->devices[i]).buffers;
     }
+    if (dp->bn == BN_RANK0)
+        broadcast_from_first(buffers, dp->k);
+    else
+        average(buffers, dp->k);
 }
 
 // ## Evaluation
@@ -131,10 +139,14 @@ double evaluate_accuracy_gpus(DataParallel *dp, DataIter *data_iter) {
 
 // ## Bytes
 
-// What an allreduce of n floats moves between the devices, in all.
-static uint64_t allreduce_total(const DataParallel *dp, size_t n) {
+// What an exchange of n floats in buckets moves between the devices, in all.
+static uint64_t total_of_buckets(const DataParallel *dp, size_t n) {
     uint64_t sent = 0;
-    for (int i = 0; i < dp->k; i++) sent += allreduce_bytes(chosen_allreduce(), n, dp->k, i).sent;
+    for (size_t first = 0, size; first < n; first += size) {
+        size = bucket_size(n, first);
+        for (int i = 0; i < dp->k; i++)
+            sent += allreduce_bytes(chosen_allreduce(), size, dp->k, i).sent;
+    }
     return sent;
 }
 
@@ -142,23 +154,18 @@ static uint64_t allreduce_total(const DataParallel *dp, size_t n) {
 // other one. Its buffers, mean and variance, have 2 C.
 uint64_t step_bytes(const DataParallel *dp) {
     Parameters all = parameters_of(dp->net);
-    uint64_t bytes = 0, pairs = (uint64_t)(dp->k * (dp->k - 1));
+    uint64_t pairs = (uint64_t)(dp->k * (dp->k - 1));
+    uint64_t bytes = total_of_buckets(dp, numel(flat_parameters(dp->net, dp->devices[0]).grad));
     for (int p = 0; p < all.n; p++) {
-        size_t n = numel(all.list[p]->start);
         bool is_mean = strstr(all.list[p]->name, "running_mean");
-        if (all.list[p]->trained) bytes += allreduce_total(dp, n);
-        if (is_mean && dp->bn == BN_SYNC) bytes += pairs * sizeof(float) * (4 * n + 1);
+        if (is_mean && dp->bn == BN_SYNC)
+            bytes += pairs * sizeof(float) * (4 * numel(all.list[p]->start) + 1);
     }
     return bytes;
 }
 
 uint64_t statistics_bytes(const DataParallel *dp) {
-    Parameters all = parameters_of(dp->net);
-    uint64_t bytes = 0;
-    for (int p = 0; p < all.n; p++) {
-        if (all.list[p]->trained) continue;
-        if (dp->bn == BN_RANK0) bytes += (uint64_t)(dp->k - 1) * tensor_bytes(all.list[p]->start);
-        if (dp->bn == BN_AVERAGED) bytes += allreduce_total(dp, numel(all.list[p]->start));
-    }
-    return bytes;
+    const Tensor *buffers = flat_parameters(dp->net, dp->devices[0]).buffers;
+    if (dp->bn == BN_RANK0) return (uint64_t)(dp->k - 1) * tensor_bytes(buffers);
+    return dp->bn == BN_AVERAGED ? total_of_buckets(dp, numel(buffers)) : 0;
 }

@@ -3,6 +3,7 @@
 #include "common/base/error.h"
 #include "random.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,8 @@ struct Module {
     long num_batches_tracked;
     // What all modules in this one have, for a network that is initialised:
     Parameters all;
+    FlatParameters *on;              // each device; NULLs where there are none
+    size_t num_trained, num_buffers; // floats of FlatParameters
 };
 
 // ---- building ---------------------------------------------------------------------------------
@@ -44,7 +47,11 @@ static Module *new_module(Forward *kind) {
 static void own(Module *m, const char *name, bool trained, double deviation, float value,
                 Tensor *start) {
     Parameter *p = xcalloc(1, sizeof *p);
-    *p = (Parameter){xstrdup(name), trained, deviation, value, start, {NULL}};
+    *p = (Parameter){.name = xstrdup(name),
+                     .trained = trained,
+                     .deviation = deviation,
+                     .value = value,
+                     .start = start};
     m->own[m->num_own++] = p;
 }
 
@@ -55,18 +62,24 @@ void add_module(Module *sequential, const char *name, Module *module) {
     module->name = xstrdup(name);
 }
 
-static void free_copies(Parameter *p) {
-    for (int id = 0; id < NUM_DEVICE_IDS; id++) {
-        tensor_free(p->on[id]);
-        p->on[id] = NULL;
+static void free_copies(Module *net) {
+    for (int id = 0; id < NUM_DEVICE_IDS && net->on; id++) {
+        for (int i = 0; i < net->all.n; i++) {
+            tensor_free(net->all.list[i]->on[id]);
+            net->all.list[i]->on[id] = NULL;
+        }
+        tensor_free(net->on[id].data);
+        tensor_free(net->on[id].grad);
+        tensor_free(net->on[id].buffers);
+        net->on[id] = (FlatParameters){NULL, NULL, NULL};
     }
 }
 
 void module_free(Module *m) {
     if (!m) return;
+    free_copies(m);
     for (int i = 0; i < m->num_children; i++) module_free(m->children[i]);
     for (int i = 0; i < m->num_own; i++) {
-        free_copies(m->own[i]);
         tensor_free(m->own[i]->start);
         free(m->own[i]->name);
         free(m->own[i]);
@@ -74,32 +87,59 @@ void module_free(Module *m) {
     free(m->children);
     free(m->name);
     free(m->all.list);
+    free(m->on);
     free(m);
 }
 
 // ---- copies on devices ------------------------------------------------------------------------
 
-static Tensor *copy_on(Parameter *p, Device *device) {
-    Tensor **copy = &p->on[device_id(device)];
-    if (!*copy) {
-        *copy = tensor_to(p->start, device);
-        (*copy)->name = p->name;
-        if (p->trained) attach_grad(*copy);
-    }
-    return *copy;
+static Tensor *zeros(Device *device, size_t n) {
+    CHECK(n <= INT_MAX, "a network has fewer than 2^31 parameters");
+    Tensor *t = tensor_new(device, (int)n);
+    tensor_fill(t, 0);
+    return t;
 }
 
-Tensor *parameter_data(const Parameter *p, const Device *device) {
-    Tensor *copy = p->on[device_id(device)];
-    if (!copy)
-        die("parameters exist on the devices that data went through; send some there first",
-            "parameter \"%s\" is not initialized on %s", p->name, device_name(device));
-    return copy;
+static void place_parameter(Parameter *p, const FlatParameters *flat) {
+    const Tensor *start = p->start, *home = p->trained ? flat->data : flat->buffers;
+    Tensor *copy = tensor_slice(home, p->first, start->ndim, start->shape);
+    copy->name = p->name;
+    tensor_copy(copy, start);
+    if (p->trained) attach_grad_at(copy, flat->grad, p->first);
+    p->on[device_id(home->device)] = copy;
 }
 
 void place_on(Module *net, Device *device) {
     Parameters all = parameters_of(net);
-    for (int i = 0; i < all.n; i++) copy_on(all.list[i], device);
+    FlatParameters *flat = &net->on[device_id(device)];
+    if (flat->data) return;
+    flat->data = zeros(device, net->num_trained);
+    flat->grad = zeros(device, net->num_trained);
+    flat->buffers = zeros(device, net->num_buffers);
+    for (int i = 0; i < all.n; i++) place_parameter(all.list[i], flat);
+}
+
+static Tensor *copy_on(Parameter *p, Device *device) {
+    Tensor **copy = &p->on[device_id(device)];
+    if (!*copy) place_on(p->net, device);
+    return *copy;
+}
+
+static _Noreturn void die_not_there(const char *name, const Device *device) {
+    die("parameters exist on the devices that data went through; send some there first",
+        "parameter \"%s\" is not initialized on %s", name, device_name(device));
+}
+
+Tensor *parameter_data(const Parameter *p, const Device *device) {
+    Tensor *copy = p->on[device_id(device)];
+    if (!copy) die_not_there(p->name, device);
+    return copy;
+}
+
+FlatParameters flat_parameters(const Module *net, const Device *device) {
+    FlatParameters flat = net->on[device_id(device)];
+    if (!flat.data) die_not_there(parameters_of(net).list[0]->name, device);
+    return flat;
 }
 
 // ---- kinds of modules -------------------------------------------------------------------------
@@ -278,12 +318,28 @@ static void forget_batches(Module *m, const char *path, void *context) {
     m->num_batches_tracked = 0;
 }
 
-void initialize(Module *net, uint64_t seed) {
-    if (!net->all.n) visit_all(net, "", collect, &net->all); // gives them their whole names, once
-    visit_all(net, "", forget_batches, NULL);
+// Where each parameter begins in FlatParameters.
+static void lay_out(Module *net) {
+    enum { GRAIN = 64 };
+    net->num_trained = net->num_buffers = 0;
     for (int i = 0; i < net->all.n; i++) {
         Parameter *p = net->all.list[i];
-        free_copies(p);
+        size_t *end = p->trained ? &net->num_trained : &net->num_buffers;
+        p->net = net;
+        p->first = (*end + GRAIN - 1) / GRAIN * GRAIN;
+        *end = p->first + numel(p->start);
+    }
+}
+
+void initialize(Module *net, uint64_t seed) {
+    if (!net->all.n) {
+        visit_all(net, "", collect, &net->all); // gives them their whole names, once
+        net->on = xcalloc(NUM_DEVICE_IDS, sizeof *net->on);
+    }
+    lay_out(net);
+    restart(net);
+    for (int i = 0; i < net->all.n; i++) {
+        Parameter *p = net->all.list[i];
         if (p->deviation > 0)
             fill_normal(p->start->data, numel(p->start), p->deviation, seed,
                         STREAM_PARAMS + (uint32_t)i);
@@ -293,8 +349,8 @@ void initialize(Module *net, uint64_t seed) {
 }
 
 void restart(Module *net) {
-    Parameters all = parameters_of(net);
-    for (int i = 0; i < all.n; i++) free_copies(all.list[i]);
+    parameters_of(net);
+    free_copies(net);
     visit_all(net, "", forget_batches, NULL);
 }
 
@@ -338,12 +394,9 @@ Tensor *forward(Module *net, Tensor *X) {
 }
 
 void sgd_step(Module *net, Device *device, float lr, int batch_size) {
-    Parameters all = parameters_of(net);
-    for (int i = 0; i < all.n; i++)
-        if (all.list[i]->trained) {
-            Tensor *param = parameter_data(all.list[i], device);
-            sgd(&param, 1, lr, batch_size);
-        }
+    FlatParameters flat = flat_parameters(net, device);
+    launch(device, sgd, .param = flat.data->data, .grad = flat.grad->data, .lr = lr,
+           .batch_size = batch_size, .n = numel(flat.data));
 }
 
 static size_t bytes_of(const Module *net, bool trained) {

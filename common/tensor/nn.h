@@ -102,6 +102,8 @@ typedef struct Parameter {
     float value;                // from this value
     Tensor *start;              // on the host
     Tensor *on[NUM_DEVICE_IDS]; // its copies; NULL where there is none
+    Module *net;                // that initialize() was called for
+    size_t first;               // where it begins in FlatParameters
 } Parameter;
 
 // All of a network that initialize() was called for, in the order of state_dict.
@@ -120,6 +122,17 @@ Tensor *parameter_data(const Parameter *parameter, const Device *device);
 
 // Makes copies on a device, before data arrives there. (forward() does so by itself.)
 void place_on(Module *net, Device *device);
+
+// A network's parameters on a device are slices of a few long vectors, in the order of state_dict:
+// so a step needs one update per device, and exchanges need not be of one small tensor at a time.
+// Each parameter begins at a multiple of 64 floats (256 bytes, which GPUs like); what lies between
+// is zero and stays so.
+typedef struct FlatParameters {
+    Tensor *data, *grad; // of what is trained
+    Tensor *buffers;     // of what is not; without elements if there are none
+} FlatParameters;
+// die()s if the device holds none, as parameter_data() does.
+FlatParameters flat_parameters(const Module *net, const Device *device);
 
 // sgd() for all trained parameters on a device.
 void sgd_step(Module *net, Device *device, float lr, int batch_size);

@@ -2,6 +2,7 @@
 #include "tensor.h"
 #include "common/base/error.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +31,7 @@ const char *shape_text(const Tensor *t) {
     return text;
 }
 
-Tensor *tensor_of_shape(Device *device, int ndim, const int *shape) {
+static Tensor *header_of_shape(Device *device, int ndim, const int *shape) {
     CHECK(ndim >= 1 && ndim <= MAX_DIMS, "a tensor has 1 to 4 dimensions");
     Tensor *t = xcalloc(1, sizeof *t);
     t->ndim = ndim;
@@ -39,6 +40,11 @@ Tensor *tensor_of_shape(Device *device, int ndim, const int *shape) {
         t->shape[i] = shape[i];
     }
     t->device = device;
+    return t;
+}
+
+Tensor *tensor_of_shape(Device *device, int ndim, const int *shape) {
+    Tensor *t = header_of_shape(device, ndim, shape);
     t->data = device_alloc(device, tensor_bytes(t));
     return t;
 }
@@ -52,7 +58,7 @@ Tensor *tensor_zeros_like(const Tensor *t) {
 void tensor_free(Tensor *t) {
     if (!t) return;
     tensor_free(t->grad);
-    device_free(t->device, t->data);
+    if (!t->is_slice) device_free(t->device, t->data);
     free(t);
 }
 
@@ -97,8 +103,8 @@ static void print_values(const Tensor *t, const float **values, int dim, int ind
     for (int i = 0; i < t->shape[dim]; i++) {
         if (dim == t->ndim - 1) {
             double value = (double)*(*values)++;
-            printf(value == (long)value && value < 1e6 && value > -1e6 ? "%s%.0f." : "%s%.4g",
-                   i ? ", " : "", value);
+            bool whole = fabs(value) < 1e6 && value == trunc(value); // not so for NaN
+            printf(whole ? "%s%.0f." : "%s%.4g", i ? ", " : "", value);
         } else {
             if (i) printf(",\n%*s", indent + dim + 1, "");
             print_values(t, values, dim + 1, indent);
@@ -124,11 +130,28 @@ float item(const Tensor *t) {
     return value;
 }
 
-void attach_grad(Tensor *t) {
+static void start_grad(Tensor *t) {
     t->requires_grad = true;
-    if (!t->grad)
-        t->grad = tensor_zeros_like(t);
-    else
-        tensor_fill(t->grad, 0);
+    tensor_fill(t->grad, 0);
     t->grad_filled = true; // with zeros: the first gradient is added to them
+}
+
+void attach_grad(Tensor *t) {
+    if (!t->grad) t->grad = tensor_of_shape(t->device, t->ndim, t->shape);
+    start_grad(t);
+}
+
+Tensor *tensor_slice(const Tensor *flat, size_t first, int ndim, const int *shape) {
+    Tensor *t = header_of_shape(flat->device, ndim, shape);
+    CHECK(flat->ndim == 1 && first + numel(t) <= numel(flat), "a slice lies inside of its tensor");
+    t->is_slice = true;
+    if (numel(t) > 0) t->data = flat->data + first;
+    return t;
+}
+
+void attach_grad_at(Tensor *t, const Tensor *flat_grad, size_t first) {
+    CHECK(!t->grad && t->device == flat_grad->device,
+          "the gradient is on the tensor's device, and its first one");
+    t->grad = tensor_slice(flat_grad, first, t->ndim, t->shape);
+    start_grad(t);
 }

@@ -17,8 +17,9 @@ typedef struct Tensor {
     const char *name;    // "W1", or NULL; used in messages and files
     bool requires_grad;  // backward() computes the gradient of the loss with respect to it
     struct Tensor *grad; // the same shape, on the same device; NULL unless requires_grad
+    bool is_slice;       // the memory is another tensor's, see tensor_slice()
     // For autograd.c:
-    struct Tensor *base; // whose memory this is a view of, or NULL
+    struct Tensor *base; // whose memory and gradient this is a view of, or NULL
     bool grad_filled;    // the gradient holds a value to which the next one is added
     bool grad_spent;     // backward() has passed the gradient on already
     int uses_on_tape;    // by operations that backward() has not come to yet
@@ -62,5 +63,12 @@ float item(const Tensor *t);
 
 // The book's p.requires_grad_(): from now on the tensor has a gradient, at first zero.
 void attach_grad(Tensor *t);
+
+// A tensor of that shape whose elements are those of `flat` (one dimension) from number `first` on.
+// So many tensors can be one piece of memory, and be copied, summed or updated as one. To be freed
+// before `flat` is.
+Tensor *tensor_slice(const Tensor *flat, size_t first, int ndim, const int *shape);
+// attach_grad() with a gradient that is a slice of `flat_grad`.
+void attach_grad_at(Tensor *t, const Tensor *flat_grad, size_t first);
 
 #endif
