@@ -21,22 +21,6 @@
 
 // ---- split_batch -----------------------------------------------------------------------------
 
-static void shards_are_disjoint_and_cover(void **state) {
-    (void)state;
-    for (int n = 0; n < 40; n++)
-        for (int k = 1; k < 12; k++) {
-            int next = 0;
-            for (int i = 0; i < k; i++) {
-                Shard shard = shard_of(n, k, i);
-                assert_int_equal(shard.first, next);
-                assert_true(shard.count == n / k || shard.count == n / k + 1);
-                if (i > 0) assert_true(shard.count <= shard_of(n, k, i - 1).count);
-                next += shard.count;
-            }
-            assert_int_equal(next, n);
-        }
-}
-
 static void split_batch_keeps_rows(void **state) {
     (void)state;
     for (int k = 1; k <= 7; k++) {
@@ -404,7 +388,7 @@ static void a_step_moves_what_the_formula_says(void **state) {
         assert_int_equal(ledger_bytes_between_devices(), 2 * (size_t)(k - 1) * gradients);
         assert_int_equal(ledger_bytes_host(), BATCH * (784 + 1) * sizeof(float));
         for (int i = 0; i < k; i++) {
-            Shard shard = shard_of(BATCH, k, i);
+            Range shard = equal_range(BATCH, k, i);
             assert_int_equal(ledger_bytes(host(), devices[i]),
                              (size_t)shard.count * 785 * sizeof(float));
             if (i > 0) assert_int_equal(ledger_bytes(devices[i], devices[0]), gradients);
@@ -425,7 +409,6 @@ static int close_all(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(split_batch_refuses_a_mismatch), // forks: before there are other threads
-        cmocka_unit_test(shards_are_disjoint_and_cover),
         cmocka_unit_test(split_batch_keeps_rows),
         cmocka_unit_test(allreduce_sums_exactly),
         cmocka_unit_test(get_params_copies_and_attaches),

@@ -100,7 +100,7 @@ void stages_of(const Network *network, int k, int first[]) {
 
 // ---- memory and work -------------------------------------------------------------------------
 
-static double larger_part(int n, int k) { return equal_part(n, k, 0).count; }
+static double larger_part(int n, int k) { return equal_range(n, k, 0).count; }
 
 // The gradient of what an operation computed is there until it has been passed on: backward, those
 // of two operations at a time.

@@ -156,12 +156,12 @@ static void print_holdings(const Spread *s) {
                megabytes((double)arena_used_bytes(s->devices[i])));
         const char *comma = " ";
         for (int l = 0; l < lenet_network.num_layers; l++) {
-            Part part = s->part[i][l];
+            Range part = s->part[i][l];
             const Layer *layer = &lenet_network.layers[l];
             if (part.count == 0) continue;
             printf("%s%s", comma, layer->name);
             if (part.count < layer->out)
-                printf("[%d..%d]", part.first, part.first + part.count - 1);
+                printf("[%ld..%ld]", part.first, part.first + part.count - 1);
             comma = ", ";
         }
         printf("\n");

@@ -346,13 +346,13 @@ static void divide_once(const Tensor *X, const Tensor *y, int k) {
     compare_gradients(X, y, ROWS, 4, params, true);
     compare_gradients(X, y, 5, 4, params, false);
     compare_gradients(X, y, 3, 4, params, false);
-    int large = shard_of(ROWS, k, 0).count, small = shard_of(ROWS, k, k - 1).count;
+    long large = equal_range(ROWS, k, 0).count, small = equal_range(ROWS, k, k - 1).count;
     if (large != small)
-        printf(
-            "In the average of averages, an image in a shard of %d counts 1/%d and one in a\n"
-            "shard of %d 1/%d; each should count 1/%d. Equal shards hide the mistake, and a shard\n"
-            "without rows makes it 0/0.\n",
-            large, k * large, small, k * small, ROWS);
+        printf("In the average of averages, an image in a shard of %ld counts 1/%ld and one in a\n"
+               "shard of %ld 1/%ld; each should count 1/%d. Equal shards hide the mistake, and a "
+               "shard\n"
+               "without rows makes it 0/0.\n",
+               large, k * large, small, k * small, ROWS);
     printf("So devices sum, and sgd() divides once, by the full size of the minibatch.\n");
     free_params(params, 2);
 }

@@ -3,6 +3,7 @@
 #include "device.h"
 #include "backend.h"
 #include "common/base/error.h"
+#include "common/base/range.h"
 #include "kernels/fail.h"
 
 #include <stdio.h>
@@ -111,7 +112,7 @@ void share_cores(Device *const devices[], int k) {
     for (int i = 0; i < k; i++) cpus += devices[i]->backend == &cpu_backend;
     for (int i = 0; i < k; i++) {
         if (devices[i]->backend != &cpu_backend) continue;
-        int threads = num_threads() / cpus + (seen++ < num_threads() % cpus);
+        int threads = (int)equal_range(num_threads(), cpus, seen++).count;
         device_set_threads(devices[i], threads > 0 ? threads : 1);
     }
 }
