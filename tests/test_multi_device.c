@@ -182,8 +182,9 @@ static double train_step_on(Training *t, float lr) {
     train_batch(t->X, t->y, t->device_params, t->devices, t->k, lr, t->losses);
     // Whoever makes something in the same step must not get the memory of what is there. (This is
     // more than all that 20 rows need.)
-    for (int i = 0; i < t->k && t->X->shape[0] <= 20; i++)
-        tensor_fill(arena_tensor(t->devices[i], 1, (int[]){1 << 18}, false), NAN);
+    if (t->X->shape[0] <= 20)
+        for (int i = 0; i < t->k; i++)
+            tensor_fill(arena_tensor(t->devices[i], 1, (int[]){1 << 18}, false), NAN);
     for (int i = 0; i < t->k; i++) loss += (double)item(t->losses[i]) / t->X->shape[0];
     assert_replicas_equal(t->device_params, t->k);
     return loss;

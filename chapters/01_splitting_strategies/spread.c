@@ -83,7 +83,7 @@ size_t spread_param_bytes(const Spread *s, int i) {
 
 void spread_begin(Spread *s, int num_losses) {
     for (int i = 0; i < s->k; i++) begin_step(s->devices[i]);
-    s->losses = xrealloc(s->losses, sizeof(Tensor *) * (size_t)num_losses);
+    s->losses = xgrow(s->losses, (size_t)num_losses, sizeof *s->losses);
     s->num_losses = num_losses;
     s->syncs = 0;
 }

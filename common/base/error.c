@@ -62,18 +62,23 @@ void warn(const char *format, ...) {
     fprintf(stderr, "%s: %s\n", name, message);
 }
 
-static void *or_die(void *memory, unsigned long bytes) {
-    if (!memory && bytes > 0)
-        die("close other programs, or ask for less", "out of memory for %lu bytes", bytes);
+// (The product may be more than a size_t holds.)
+static void *or_die(void *memory, size_t count, size_t element) {
+    if (!memory && count > 0 && element > 0)
+        die("close other programs, or ask for less", "out of memory for %.0f bytes",
+            (double)count * (double)element);
     return memory;
 }
 
-void *xmalloc(unsigned long bytes) { return or_die(malloc(bytes), bytes); }
-void *xcalloc(unsigned long count, unsigned long bytes) {
-    return or_die(calloc(count, bytes), count * bytes);
+void *xmalloc(size_t bytes) { return or_die(malloc(bytes), bytes, 1); }
+void *xcalloc(size_t count, size_t element) {
+    return or_die(calloc(count, element), count, element);
 }
-void *xrealloc(void *memory, unsigned long bytes) { return or_die(realloc(memory, bytes), bytes); }
-char *xstrdup(const char *text) { return or_die(strdup(text), strlen(text) + 1); }
+void *xrealloc(void *memory, size_t bytes) { return or_die(realloc(memory, bytes), bytes, 1); }
+void *xgrow(void *memory, size_t count, size_t element) {
+    return or_die(reallocarray(memory, count, element), count, element);
+}
+char *xstrdup(const char *text) { return or_die(strdup(text), strlen(text), 1); }
 
 char *xprintf(const char *format, ...) {
     va_list args, again;
@@ -81,7 +86,7 @@ char *xprintf(const char *format, ...) {
     va_copy(again, args);
     int length = vsnprintf(NULL, 0, format, args);
     va_end(args);
-    char *text = xmalloc((unsigned long)length + 1);
+    char *text = xmalloc((size_t)length + 1);
     vsnprintf(text, (size_t)length + 1, format, again);
     va_end(again);
     return text;

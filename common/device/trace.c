@@ -13,18 +13,19 @@ static struct {
     const char *label; // NULL: nothing is recorded. Only the host thread reads and writes it.
     double started;
     TraceSpan *spans; // workers add to it, so it is theirs who hold the mutex
-    int count, room;
+    size_t count, room;
     pthread_mutex_t mutex;
 } trace = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 // Labels are kept until the program ends: few differ, and spans point to them.
 static const char *kept(const char *text) {
     static char **labels;
-    static int count;
-    for (int i = 0; i < count; i++)
+    static size_t count;
+    for (size_t i = 0; i < count; i++)
         if (strcmp(labels[i], text) == 0) return labels[i];
-    labels = xrealloc(labels, sizeof *labels * (unsigned long)(count + 1));
-    return labels[count++] = xstrdup(text);
+    labels = xgrow(labels, count + 1, sizeof *labels);
+    labels[count] = xstrdup(text);
+    return labels[count++];
 }
 
 void trace_begin(void) {
@@ -61,7 +62,7 @@ TraceSpan *trace_end(int *count) {
     }
     pthread_mutex_lock(&trace.mutex);
     TraceSpan *spans = trace.spans;
-    *count = trace.count;
+    *count = (int)trace.count;
     trace.spans = NULL;
     trace.count = trace.room = 0;
     pthread_mutex_unlock(&trace.mutex);
@@ -74,7 +75,7 @@ void trace_add(const Device *device, const char *work, const char *label, double
     pthread_mutex_lock(&trace.mutex);
     if (trace.count == trace.room) {
         trace.room = trace.room ? 2 * trace.room : 256;
-        trace.spans = xrealloc(trace.spans, sizeof(TraceSpan) * (unsigned long)trace.room);
+        trace.spans = xgrow(trace.spans, trace.room, sizeof *trace.spans);
     }
     trace.spans[trace.count++] =
         (TraceSpan){device, work, label, start - trace.started, end - trace.started};
