@@ -41,11 +41,6 @@
 static Flags flags;
 static int ks[3] = {1, 2, 4}, num_ks = 3;
 
-// The book draws its start from N(0, 0.01^2). The scores are then so close to zero that the loss is
-// log 10 per image whatever the layers do, and would hide their mistakes. So the start is ten times
-// as large here.
-static const double SCALE = 0.1;
-
 // ## The problem
 //
 // LeNet has two convolutions, in which nearly all of the work is, and two fully connected layers,
@@ -54,6 +49,11 @@ static const double SCALE = 0.1;
 // (problem.h).
 
 static Problem lenet = {.network = &lenet_network, .microbatches = 4};
+
+// The book draws its start from N(0, 0.01^2). The scores are then so close to zero that the loss is
+// log 10 per image whatever the layers do, and would hide their mistakes. So the start is ten times
+// as large here.
+static const double SCALE = 0.1;
 
 static void print_network(const Network *network) {
     printf("%s\n  %-8s %11s %16s %18s\n", network->name, "layer", "parameters", "mult-adds/image",

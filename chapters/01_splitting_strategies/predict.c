@@ -52,12 +52,12 @@ static void explain_networks(int n, int m) {
 
 void larger_networks(void) {
     enum { IMAGES = 256, M = 8 };
-    printf(
-        "Larger networks, by the same formulas: ImageNet, %d images of 224 x 224, %d microbatches\n"
-        "(gradients included; without room for what is being sent)\n"
-        "                              most on one device, MB*     moved         the busiest\n"
-        "network     k  strategy         params   activ.     both         MB   syncs  device has\n",
+    say("Larger networks, by the same formulas: ImageNet, %d images of 224 x 224, %d microbatches "
+        "(gradients included; without room for what is being sent)",
         IMAGES, M);
+    printf("                              most on one device, MB*     moved         the busiest\n"
+           "network     k  strategy         params   activ.     both         MB   syncs  device "
+           "has\n");
     print_costs(&alexnet_network, IMAGES, M);
     print_costs(&resnet18_network, IMAGES, M);
     say("* each maximum by itself: that of the parameters and that of the activations may be on "

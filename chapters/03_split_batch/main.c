@@ -248,11 +248,12 @@ static void divide_once(const Tensor *X, const Tensor *y, int k) {
     fill_normal(params[0]->data, numel(params[0]), 0.1, flags.seed, STREAM_PARAMS);
     tensor_fill(params[1], 0);
 
-    printf("The gradient of one layer for n images over k devices: that of b[0], and the largest\n"
-           "error among all %d, as a part of the largest of them\n"
-           "               one device    (g_1+...+g_k) / n         average of averages\n"
-           "   n over  k         b[0]          b[0]     error          b[0]     error\n",
-           NUM_GRADS);
+    say("The gradient of one layer for n images over k devices: that of b[0], and the largest "
+        "error "
+        "among all %d, as a part of the largest of them",
+        NUM_GRADS);
+    printf("               one device    (g_1+...+g_k) / n         average of averages\n"
+           "   n over  k         b[0]          b[0]     error          b[0]     error\n");
     compare_gradients(X, y, ROWS, k, params, ROWS % k == 0);
     compare_gradients(X, y, ROWS, 4, params, true);
     compare_gradients(X, y, 5, 4, params, false);

@@ -2,6 +2,7 @@
 #include "error.h"
 
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,9 +77,10 @@ void *xcalloc(size_t count, size_t element) {
 }
 void *xrealloc(void *memory, size_t bytes) { return or_die(realloc(memory, bytes), bytes, 1); }
 void *xgrow(void *memory, size_t count, size_t element) {
-    return or_die(reallocarray(memory, count, element), count, element);
+    if (element > 0 && count > SIZE_MAX / element) or_die(NULL, count, element);
+    return xrealloc(memory, count * element);
 }
-char *xstrdup(const char *text) { return or_die(strdup(text), strlen(text), 1); }
+char *xstrdup(const char *text) { return or_die(strdup(text), strlen(text) + 1, 1); }
 
 char *xprintf(const char *format, ...) {
     va_list args, again;
