@@ -337,7 +337,7 @@ cat >"$copy/chapters/99_hello/main.c" <<'CODE'
 #include <stdio.h>
 int main(int argc, char *argv[]) {
     parse_flags(argc, argv, "Says hello.", "", default_flags);
-    printf("%s from shard %d\n", greeting(), shard_of(7, 2, 1).first);
+    printf("%s from shard %ld\n", greeting(), equal_range(7, 2, 1).first);
     return 0;
 }
 CODE

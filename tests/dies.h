@@ -67,20 +67,28 @@ static inline int make_test_folder(void **state) {
     return mkdtemp(test_folder) ? 0 : -1;
 }
 
+static inline void remove_tree(const char *path);
+
+static inline void remove_entry(const char *folder, const char *name) {
+    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) return;
+    size_t size = strlen(folder) + strlen(name) + 2;
+    char *inner = malloc(size);
+    assert_non_null(inner);
+    snprintf(inner, size, "%s/%s", folder, name);
+    struct stat status;
+    if (lstat(inner, &status) == 0 && S_ISDIR(status.st_mode))
+        remove_tree(inner);
+    else
+        unlink(inner);
+    free(inner);
+}
+
 static inline void remove_tree(const char *path) {
     DIR *directory = opendir(path);
-    for (struct dirent *entry; directory && (entry = readdir(directory));) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
-        size_t size = strlen(path) + strlen(entry->d_name) + 2;
-        char *inner = malloc(size);
-        assert_non_null(inner);
-        snprintf(inner, size, "%s/%s", path, entry->d_name);
-        struct stat status;
-        if (lstat(inner, &status) == 0 && S_ISDIR(status.st_mode))
-            remove_tree(inner);
-        else
-            unlink(inner);
-        free(inner);
+    struct dirent *entry = directory ? readdir(directory) : NULL;
+    while (entry) {
+        remove_entry(path, entry->d_name);
+        entry = readdir(directory);
     }
     if (directory) closedir(directory);
     rmdir(path);

@@ -30,31 +30,27 @@ static const int sizes[] = {0, 1, 2, 3, 7, 8, 29, 1000, 4099};
 enum { NUM_KS = sizeof ks / sizeof ks[0], NUM_SIZES = sizeof sizes / sizeof sizes[0], MOST_K = 8 };
 
 static void open_vectors(Tensor *data[], int k, int n) {
-    Device *devices[MAX_DEVICES] = {NULL};
-    for (int i = 0; i < k; i++) devices[i] = try_gpu(i);
-    share_cores(devices, k);
+    Device *devices[MAX_DEVICES];
+    open_devices(devices, k);
     for (int i = 0; i < k; i++) {
         data[i] = tensor_new(devices[i], n);
         begin_step(devices[i]);
     }
 }
 
-static float *read_all(const Tensor *t) {
-    float *values = malloc(tensor_bytes(t) + 1);
-    assert_non_null(values);
-    tensor_read(t, values);
-    return values;
-}
-
 static void assert_replicas_equal(Tensor *const data[], int k) {
-    float *first = read_all(data[0]);
+    float *first = tensor_values(data[0]);
     for (int i = 1; i < k; i++) {
-        float *other = read_all(data[i]);
+        float *other = tensor_values(data[i]);
         assert_memory_equal(first, other, tensor_bytes(data[0]));
         free(other);
     }
     free(first);
 }
+
+// The book's own lines, with which allreduce_star.c begins: in all the same as the star.
+static const Allreduce book = {
+    .name = "the book's lines", .run = allreduce_book, .floats = allreduce_star_floats};
 
 // Calls test(algorithm, k, n) for all of them.
 static void for_all(void (*test)(const Allreduce *algorithm, int k, int n)) {
@@ -64,22 +60,6 @@ static void for_all(void (*test)(const Allreduce *algorithm, int k, int n)) {
 }
 
 // ---- formulas --------------------------------------------------------------------------------
-
-static void parts_are_disjoint_and_cover(void **state) {
-    (void)state;
-    for (size_t n = 0; n < 100; n++)
-        for (int k = 1; k <= MAX_DEVICES; k++) {
-            size_t next = 0;
-            for (int j = 0; j < k; j++) {
-                Part part = part_of(n, k, j);
-                assert_int_equal(part.first, next);
-                assert_true(part.count == n / (size_t)k || part.count == n / (size_t)k + 1);
-                if (j > 0) assert_true(part.count <= part_of(n, k, j - 1).count);
-                next += part.count;
-            }
-            assert_int_equal(next, n);
-        }
-}
 
 static void all_send_the_same_in_total(void **state) {
     (void)state;
@@ -199,7 +179,7 @@ static void reals(const Allreduce *algorithm, int k, int n) {
     open_vectors(data, k, n);
     write_reals(data, k, n, sums, magnitudes);
     algorithm->run(data, k);
-    float *first = read_all(data[0]);
+    float *first = tensor_values(data[0]);
     for (int j = 0; j < n; j++) // k-1 roundings of at most half a unit in the last place each
         if (!(fabs((double)first[j] - sums[j]) <= k * 6e-8 * magnitudes[j]))
             fail_msg("%s, k %d, n %d: element %d is %.9g, expected %.9g", algorithm->name, k, n, j,
@@ -209,12 +189,12 @@ static void reals(const Allreduce *algorithm, int k, int n) {
     // The same again, and by the star.
     write_reals(data, k, n, sums, magnitudes);
     algorithm->run(data, k);
-    float *again = read_all(data[k - 1]);
+    float *again = tensor_values(data[k - 1]);
     assert_memory_equal(first, again, tensor_bytes(data[0]));
-    if (strcmp(algorithm->name, "sharded") == 0 || k <= 2) {
+    if (strcmp(algorithm->name, "sharded") == 0 || algorithm == &book || k <= 2) {
         write_reals(data, k, n, sums, magnitudes);
         allreduce_star(data, k);
-        float *star = read_all(data[0]);
+        float *star = tensor_values(data[0]);
         assert_memory_equal(first, star, tensor_bytes(data[0]));
         free(star);
     }
@@ -227,6 +207,15 @@ static void reals(const Allreduce *algorithm, int k, int n) {
 static void reals_are_summed_to_the_same_bits(void **state) {
     (void)state;
     for_all(reals);
+}
+
+static void the_books_lines_are_the_star(void **state) {
+    (void)state;
+    for (int b = 0; b < NUM_KS; b++)
+        for (int c = 0; c < NUM_SIZES; c++) {
+            whole_numbers(&book, ks[b], sizes[c]);
+            reals(&book, ks[b], sizes[c]);
+        }
 }
 
 // A NaN or an infinity on one device is one on all, at that element and nowhere else.
@@ -269,7 +258,7 @@ static void most_devices(void **state) {
         }
         allreduces[a].run(data, MAX_DEVICES);
         assert_replicas_equal(data, MAX_DEVICES);
-        float *values = read_all(data[MAX_DEVICES - 1]);
+        float *values = tensor_values(data[MAX_DEVICES - 1]);
         for (int j = 0; j < 50; j++) assert_true(values[j] == MAX_DEVICES * (MAX_DEVICES + 1) / 2);
         free(values);
         free_params(data, MAX_DEVICES);
@@ -317,7 +306,7 @@ static void call_often(const Allreduce *(*algorithm_of)(int call), int k, int n)
             launch(data[i]->device, add, .y = totals[i]->data, .x = data[i]->data, .n = (size_t)n);
     }
     for (int i = 0; i < k; i++) {
-        float *values = read_all(totals[i]);
+        float *values = tensor_values(totals[i]);
         for (int j = 0; j < n; j++)
             if (!(values[j] == expected))
                 fail_msg("k %d, n %d, device %d: element %d is %g, expected %g", k, n, i, j,
@@ -371,10 +360,9 @@ static void minibatch(int step, Tensor *X, Tensor *y) {
 // The parameters after 20 steps on k devices, one behind the other. Never synchronised between the
 // steps but where X, in host memory, is written anew.
 static float *train_on(int k) {
-    Device *devices[MAX_DEVICES] = {NULL};
+    Device *devices[MAX_DEVICES];
     Tensor *params[LENET_PARAMS], *device_params[MAX_DEVICES][LENET_PARAMS], *losses[MAX_DEVICES];
-    for (int i = 0; i < k; i++) devices[i] = try_gpu(i);
-    share_cores(devices, k);
+    open_devices(devices, k);
     lenet_init(params, 1);
     for (int p = 0; p < LENET_PARAMS; p++) // far enough from zero that they move in 20 steps
         for (size_t i = 0; i < counts[p]; i++) params[p]->data[i] *= p == 0 ? 30.0f : 8.0f;
@@ -486,12 +474,12 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mistakes_are_refused), // forks: before there are other threads
         cmocka_unit_test(good_tensors_are_not_refused),
-        cmocka_unit_test(parts_are_disjoint_and_cover),
         cmocka_unit_test(all_send_the_same_in_total),
         cmocka_unit_test(formulas_are_those_of_the_header),
         cmocka_unit_test(whole_numbers_are_summed_exactly),
         cmocka_unit_test(long_vectors_are_summed_in_pieces),
         cmocka_unit_test(reals_are_summed_to_the_same_bits),
+        cmocka_unit_test(the_books_lines_are_the_star),
         cmocka_unit_test(nan_is_not_lost),
         UNLESS_SIMULATED(most_devices),
         cmocka_unit_test(calls_one_after_the_other),

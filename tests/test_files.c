@@ -554,6 +554,23 @@ static void wrong_uses(void **state) {
     assert_files_in_folder(1);
 }
 
+// ---- memory ----------------------------------------------------------------------------------
+
+static void grow_too_far(void *count) { free(xgrow(NULL, *(size_t *)count, sizeof(double))); }
+
+static void arrays_grow_as_far_as_memory(void **state) {
+    (void)state;
+    size_t count = 0, too_many = SIZE_MAX / sizeof(double) + 2; // whose product is 8 again
+    double *numbers = NULL;
+    for (; count < 1000; count++) {
+        numbers = xgrow(numbers, count + 1, sizeof *numbers);
+        numbers[count] = (double)count;
+    }
+    for (size_t i = 0; i < count; i++) assert_true(numbers[i] == (double)i);
+    free(numbers);
+    expect_death(1, "out of memory for 18446744073709551616 bytes", grow_too_far, &too_many);
+}
+
 #define TEST(function)                                                                             \
     cmocka_unit_test_setup_teardown(function, make_test_folder, remove_test_folder)
 
@@ -585,6 +602,7 @@ int main(void) {
         TEST(child_leaves_the_parents_files),
         TEST(wrong_places),
         TEST(wrong_uses),
+        TEST(arrays_grow_as_far_as_memory),
     };
     return cmocka_run_group_tests_name("files", tests, NULL, NULL);
 }

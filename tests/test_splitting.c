@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "chapters/01_splitting_strategies/bubble.h"
 #include "chapters/01_splitting_strategies/costs.h"
-#include "chapters/01_splitting_strategies/timeline.h"
 #include "chapters/04_lenet_multi_gpu/lenet.h"
 #include "common/tensor/random.h"
 #include "common/device/trace.h"
@@ -18,17 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static void open_devices(Device *devices[], int k) {
-    for (int i = 0; i < k; i++) devices[i] = try_gpu(i);
-    share_cores(devices, k);
-}
-
-static float *read_all(const Tensor *t) {
-    float *values = malloc(tensor_bytes(t) + 1);
-    tensor_read(t, values);
-    return values;
-}
 
 static void make_minibatch(int n, Tensor **X, Tensor **y) {
     *X = tensor_new(host(), n, 1, 28, 28);
@@ -79,9 +68,8 @@ static void starts_as_chapter_4(void **state) {
 
 static void check_strategy(const Strategy *strategy, int k, Tensor *const params[], const Tensor *X,
                            const Tensor *y, const double *expected) {
-    Device *devices[MAX_DEVICES] = {NULL};
-    for (int i = 0; i < k; i++) devices[i] = try_gpu(i);
-    share_cores(devices, k);
+    Device *devices[MAX_DEVICES];
+    open_devices(devices, k);
     Spread *s = spread_open(&lenet_network, params, strategy, devices, k, 1);
     s->strategy->gradients(s, X, y);
     for (int p = 0; p < LENET_PARAMS; expected += SIZES[p++]) {
@@ -130,6 +118,14 @@ typedef struct Expected {
     float *grads[LENET_PARAMS], *params[LENET_PARAMS];
 } Expected;
 
+static void read_params(Tensor *const params[], float *values[]) {
+    for (int p = 0; p < LENET_PARAMS; p++) values[p] = tensor_values(params[p]);
+}
+
+static void read_grads(Tensor *const params[], float *values[]) {
+    for (int p = 0; p < LENET_PARAMS; p++) values[p] = tensor_values(params[p]->grad);
+}
+
 static Expected on_one_device(Tensor *const start[], const Tensor *X, const Tensor *y) {
     Expected e;
     Device *device = try_gpu(0);
@@ -143,9 +139,9 @@ static Expected on_one_device(Tensor *const start[], const Tensor *X, const Tens
         Tensor *loss = sum(cross_entropy(lenet_by_the_book(X_there, params), y_there));
         backward(loss);
         e.losses[step] = (double)item(loss);
-        for (int p = 0; p < LENET_PARAMS && step == 0; p++) e.grads[p] = read_all(params[p]->grad);
+        if (step == 0) read_grads(params, e.grads);
         sgd(params, LENET_PARAMS, 0.2f, X->shape[0]);
-        for (int p = 0; p < LENET_PARAMS && step == 0; p++) e.params[p] = read_all(params[p]);
+        if (step == 0) read_params(params, e.params);
     }
     for (int p = 0; p < LENET_PARAMS; p++) tensor_free(params[p]);
     tensor_free(X_there);
@@ -162,6 +158,24 @@ static void assert_close(const float *got, const float *expected, const Tensor *
         if (!(fabs((double)got[i] - (double)expected[i]) <= tolerance * largest))
             fail_msg("%s, %s[%zu]: %.9g, one device has %.9g", what, p->name, i, (double)got[i],
                      (double)expected[i]);
+}
+
+static void assert_grads_close(const Spread *s, Tensor *const start[], const Expected *e,
+                               const char *what) {
+    for (int p = 0; p < LENET_PARAMS; p++) {
+        float *grad = spread_grad(s, p, start[p]);
+        assert_close(grad, e->grads[p], start[p], 1e-5, what);
+        free(grad);
+    }
+}
+
+static void assert_params_close(const Spread *s, Tensor *const start[], const Expected *e,
+                                const char *what) {
+    for (int p = 0; p < LENET_PARAMS; p++) {
+        float *values = spread_param(s, p, start[p]);
+        assert_close(values, e->params[p], start[p], 1e-5, what);
+        free(values);
+    }
 }
 
 static void check_spread(const Strategy *strategy, int k, int m, Tensor *const start[],
@@ -183,17 +197,9 @@ static void check_spread(const Strategy *strategy, int k, int m, Tensor *const s
         assert_true(s->syncs == (int)strategy->syncs(&lenet_network, k, m));
         if (!(fabs(loss - e->losses[step]) <= 1e-5 * e->losses[step]))
             fail_msg("%s, step %d: loss %.8f, one device %.8f", what, step, loss, e->losses[step]);
-        for (int p = 0; p < LENET_PARAMS && step == 0; p++) {
-            float *grad = spread_grad(s, p, start[p]);
-            assert_close(grad, e->grads[p], start[p], 1e-5, what);
-            free(grad);
-        }
+        if (step == 0) assert_grads_close(s, start, e, what);
         spread_update(s, 0.2f, n);
-        for (int p = 0; p < LENET_PARAMS && step == 0; p++) {
-            float *values = spread_param(s, p, start[p]);
-            assert_close(values, e->params[p], start[p], 1e-5, what);
-            free(values);
-        }
+        if (step == 0) assert_params_close(s, start, e, what);
     }
     spread_close(s);
 }
@@ -464,23 +470,24 @@ static void trace_has_names_and_labels(void **state) {
     tensor_free(u);
 }
 
-// ---- timeline --------------------------------------------------------------------------------
+// ---- the bubble ------------------------------------------------------------------------------
 
 // Two devices, two microbatches, each forward one second and each backward two, as in the formula:
 // (k-1)/(m+k-1) = 1/3 is idle.
 static void idle_share_is_the_bubble(void **state) {
     (void)state;
     Device *devices[2] = {try_gpu(0), try_gpu(1)};
-    const TraceSpan spans[] = {
+    TraceSpan spans[] = {
         {devices[0], false, "a", "forward 1", 0, 1},  {devices[0], false, "a", "forward 2", 1, 2},
         {devices[0], false, "a", "backward 2", 5, 7}, {devices[0], false, "a", "backward 1", 7, 9},
         {devices[0], false, "a", "update", 9, 20},    {devices[1], false, "a", "forward 1", 1, 2},
         {devices[1], false, "a", "forward 2", 2, 3},  {devices[1], false, "a", "backward 2", 3, 5},
         {devices[1], false, "a", "backward 1", 5, 7}, {devices[1], false, "copy", "exchange", 7, 8},
     };
-    assert_true(fabs(idle_share(spans, 10, devices, 2) - 1.0 / 3) < 1e-12);
+    Recorded r = {.spans = spans, .count = 10, .k = 2, .devices = {devices[0], devices[1]}};
+    assert_true(fabs(idle_share(&r) - 1.0 / 3) < 1e-12);
     assert_true(fabs(equal_bubble(2, 2) - 1.0 / 3) < 1e-12);
-    assert_true(fabs(stage_bubble(spans, 10, devices, 2, 2) - 1.0 / 3) < 1e-12);
+    assert_true(fabs(stage_bubble(&r, 2) - 1.0 / 3) < 1e-12);
     assert_true(fabs(equal_bubble(1, 5)) < 1e-12);
 }
 

@@ -100,7 +100,13 @@ void stages_of(const Network *network, int k, int first[]) {
 
 // ---- memory and work -------------------------------------------------------------------------
 
-static double larger_part(int n, int k) { return equal_part(n, k, 0).count; }
+static double larger_part(int n, int k) { return equal_range(n, k, 0).count; }
+
+static Memory memory_for(double params, double kept) {
+    params *= sizeof(float);
+    kept *= sizeof(float);
+    return (Memory){params, kept, params + kept};
+}
 
 // The gradient of what an operation computed is there until it has been passed on: backward, those
 // of two operations at a time.
@@ -120,8 +126,7 @@ static Memory stage_memory(const Network *network, int first, int end, int n) {
         gradients = fmax(gradients, gradients_at_once(&network->layers[l]));
     }
     kept += gradients;
-    params *= sizeof(float), kept *= n * (double)sizeof(float);
-    return (Memory){params, kept, params + kept};
+    return memory_for(params, n * kept);
 }
 
 // Device 0 has the larger part of the channels of each layer, and all channels after each gather.
@@ -136,8 +141,7 @@ static Memory memory_within(const Network *network, int k, int n) {
         gradients = fmax(gradients, gradients_at_once(layer) * share);
     }
     kept += gradients;
-    params *= sizeof(float), kept *= n * (double)sizeof(float);
-    return (Memory){params, kept, params + kept};
+    return memory_for(params, n * kept);
 }
 
 Memory memory_of(const Strategy *strategy, const Network *network, int k, int n) {

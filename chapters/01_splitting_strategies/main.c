@@ -21,39 +21,39 @@
 // 1024 devices. On 2 idle cores it takes about 20 seconds.
 //
 // Read in this order: network.c (LeNet as a list of layers), spread.h (who holds what), then one
-// file for each way: strategy_pipeline.c, strategy_within.c, strategy_data.c. costs.c has the
-// formulas, predict.c what they say of larger networks.
+// file for each way: strategy_pipeline.c, strategy_within.c, strategy_data.c. Then this file, from
+// top to bottom; what a section says is computed and printed in the file that it names.
 #include "common/base/error.h"
-#include "common/data/fashion_mnist.h"
 #include "common/base/file.h"
-#include "common/program/flags.h"
-#include "common/device/timer.h"
+#include "common/data/fashion_mnist.h"
+#include "common/program/book.h"
+#include "bubble.h"
 #include "costs.h"
+#include "parity.h"
 #include "predict.h"
+#include "step_costs.h"
 #include "timeline.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static Flags flags;
-static Tensor *params[MAX_PARAMS]; // of LeNet: the common start, on the host
-static Tensor *X, *y;              // one minibatch, on the host
 static int ks[3] = {1, 2, 4}, num_ks = 3;
-
-enum { MICROBATCHES = 4 };
-
-// The book draws its start from N(0, 0.01^2). The scores are then so close to zero that the loss is
-// log 10 per image whatever the layers do, and would hide their mistakes. So the start is ten times
-// as large here.
-static const double SCALE = 0.1;
 
 // ## The problem
 //
 // LeNet has two convolutions, in which nearly all of the work is, and two fully connected layers,
 // in which nearly all of the parameters are. That is so for many networks, and matters for each way
-// to split them.
+// to split them. All ways compute one step of it, from the same parameters on the same minibatch
+// (problem.h).
+
+static Problem lenet = {.network = &lenet_network, .microbatches = 4};
+
+// The book draws its start from N(0, 0.01^2). The scores are then so close to zero that the loss is
+// log 10 per image whatever the layers do, and would hide their mistakes. So the start is ten times
+// as large here.
+static const double SCALE = 0.1;
 
 static void print_network(const Network *network) {
     printf("%s\n  %-8s %11s %16s %18s\n", network->name, "layer", "parameters", "mult-adds/image",
@@ -71,187 +71,76 @@ static void print_network(const Network *network) {
 // What all three ways must give: the loss of the minibatch, the gradients of all parameters, and
 // the loss after one update with them.
 
-typedef struct Reference {
-    double loss, next_loss;
-    float *grads[MAX_PARAMS];
-} Reference;
-
 static Tensor *loss_on(Device *device, Tensor *const there[]) {
     begin_step(device);
-    Tensor *Z = tensor_to(X, device), *labels = tensor_to(y, device), *flow = Z;
+    Tensor *X = tensor_to(lenet.X, device), *y = tensor_to(lenet.y, device), *flow = X;
     for (int l = 0; l < lenet_network.num_layers; l++)
         flow = layer_forward(&lenet_network.layers[l], flow, there[2 * l], there[2 * l + 1]);
-    Tensor *loss = sum(cross_entropy(flow, labels));
+    Tensor *loss = sum(cross_entropy(flow, y));
     backward(loss);
-    tensor_free(Z);
-    tensor_free(labels);
+    tensor_free(X);
+    tensor_free(y);
     return loss;
 }
 
 static Reference one_device(void) {
     Reference r;
-    Device *device = try_gpu(0);
+    Device *device;
     Tensor *there[MAX_PARAMS];
-    share_cores(&device, 1);
+    int n = lenet.X->shape[0];
+    open_devices(&device, 1);
     for (int p = 0; p < num_params(&lenet_network); p++) {
-        there[p] = tensor_to(params[p], device);
+        there[p] = tensor_to(lenet.params[p], device);
         attach_grad(there[p]);
     }
     r.loss = (double)item(loss_on(device, there));
-    for (int p = 0; p < num_params(&lenet_network); p++) {
-        r.grads[p] = xmalloc(tensor_bytes(params[p]));
-        tensor_read(there[p]->grad, r.grads[p]);
-    }
-    sgd(there, num_params(&lenet_network), flags.lr, X->shape[0]);
+    for (int p = 0; p < num_params(&lenet_network); p++) r.grads[p] = tensor_values(there[p]->grad);
+    sgd(there, num_params(&lenet_network), lenet.lr, n);
     r.next_loss = (double)item(loss_on(device, there));
     if (!(r.next_loss <= 10 * r.loss)) // differences by rounding would grow as much; or it is a NaN
         die("start again with a smaller --lr", "one update with lr %g takes the loss from %g to %g",
-            (double)flags.lr, r.loss / X->shape[0], r.next_loss / X->shape[0]);
+            (double)lenet.lr, r.loss / n, r.next_loss / n);
     for (int p = 0; p < num_params(&lenet_network); p++) tensor_free(there[p]);
     printf("One device (%s): loss %.6f per image, %.6f after one update\n\n", device_name(device),
-           r.loss / X->shape[0], r.next_loss / X->shape[0]);
+           r.loss / n, r.next_loss / n);
     return r;
 }
 
 // ## Three ways
 //
-// Each way is run with 1, 2 and 4 devices from the same start on the same minibatch, and must give
-// the same numbers but for rounding: sums over rows or channels are added up in another order.
+// Each way is run with 1, 2 and 4 devices, and must give the same numbers but for rounding
+// (parity.c).
 
-static const double TOLERANCE = 1e-5;
-
-static double check_loss(const Spread *s, double expected) {
-    double difference = fabs(spread_loss(s) / expected - 1);
-    if (!(difference <= TOLERANCE))
-        die("a bug: please report it", "%s, k = %d: loss %.8g, one device has %.8g",
-            s->strategy->name, s->k, spread_loss(s), expected);
-    return difference;
-}
-
-// The largest difference of a gradient, as a part of the largest gradient of the same parameter.
-static double check_gradients(const Spread *s, const Reference *r) {
-    double worst = 0;
-    for (int p = 0; p < num_params(&lenet_network); p++) {
-        float *grad = spread_grad(s, p, params[p]);
-        double largest = 0, difference = 0;
-        for (size_t i = 0; i < numel(params[p]); i++) {
-            double off = fabs((double)grad[i] - (double)r->grads[p][i]);
-            largest = fmax(largest, fabs((double)r->grads[p][i]));
-            difference = off <= difference ? difference : off; // a NaN stays
-        }
-        free(grad);
-        if (!(difference <= TOLERANCE * largest))
-            die("a bug: please report it",
-                "%s, k = %d: the gradient of %s differs by %g from one device's", s->strategy->name,
-                s->k, params[p]->name, difference);
-        if (largest > 0) worst = fmax(worst, difference / largest);
-    }
-    return worst;
-}
-
-static void print_holdings(const Spread *s) {
-    for (int i = 0; i < s->k; i++) {
-        printf("    %s %.3f + %.2f MB:", device_name(s->devices[i]),
-               megabytes((double)spread_param_bytes(s, i)),
-               megabytes((double)arena_used_bytes(s->devices[i])));
-        const char *comma = " ";
-        for (int l = 0; l < lenet_network.num_layers; l++) {
-            Part part = s->part[i][l];
-            const Layer *layer = &lenet_network.layers[l];
-            if (part.count == 0) continue;
-            printf("%s%s", comma, layer->name);
-            if (part.count < layer->out)
-                printf("[%d..%d]", part.first, part.first + part.count - 1);
-            comma = ", ";
-        }
-        printf("\n");
-    }
-}
-
-// What a step costs: a line of the table.
-typedef struct Row {
-    const Strategy *strategy;
-    int k, syncs;
-    double most_params, most_activations, all_params, all_activations; // bytes on a device, on all
-    double moved, formula, from_host, seconds;
-} Row;
-
-static Row costs_of(const Spread *s) {
-    int n = X->shape[0];
-    Row row = {.strategy = s->strategy, .k = s->k, .syncs = s->syncs};
-    row.moved = (double)ledger_bytes_between_devices();
-    row.from_host = (double)ledger_bytes_host();
-    row.formula = s->strategy->bytes_moved(&lenet_network, s->k, n, MICROBATCHES);
-    double syncs = s->strategy->syncs(&lenet_network, s->k, MICROBATCHES);
-    if (row.moved != row.formula || row.syncs != syncs)
-        die("a bug: please report it",
-            "%s, k = %d: %.0f bytes moved, %d syncs; the formulas say %.0f, %.0f",
-            s->strategy->name, s->k, row.moved, row.syncs, row.formula, syncs);
-    for (int i = 0; i < s->k; i++) {
-        double held = (double)spread_param_bytes(s, i),
-               kept = (double)arena_used_bytes(s->devices[i]);
-        row.most_params = fmax(row.most_params, held);
-        row.most_activations = fmax(row.most_activations, kept);
-        row.all_params += held;
-        row.all_activations += kept;
-    }
-    return row;
-}
-
-// The fastest of some steps, which is the one that other programs disturbed least: of 15, or of
-// those that two seconds suffice for.
-static double seconds_per_step(Spread *s) {
-    int steps = flags.steps > 0 ? flags.steps : 15;
-    double fastest = INFINITY, total = 0;
-    for (int i = 0; i < steps && (flags.steps > 0 || i < 3 || total < 2); i++) {
-        Timer timer;
-        timer_start(&timer);
-        spread_step(s, X, y, flags.lr);
-        double seconds = timer_stop(&timer);
-        fastest = fmin(fastest, seconds);
-        total += seconds;
-    }
-    return fastest;
-}
-
-static Spread *open_on(const Network *network, Tensor *const start[], const Strategy *strategy,
-                       int k, int m) {
-    Device *devices[MAX_DEVICES] = {NULL};
-    for (int i = 0; i < k; i++) devices[i] = try_gpu(i);
-    share_cores(devices, k);
-    return spread_open(network, start, strategy, devices, k, m);
-}
-
-static Row run(const Strategy *strategy, int k, const Reference *r) {
-    Spread *s = open_on(&lenet_network, params, strategy, k, MICROBATCHES);
+static StepCosts run(const Strategy *strategy, int k, const Reference *r) {
+    Spread *s = problem_spread(&lenet, strategy, k);
     ledger_reset();
-    strategy->gradients(s, X, y);
+    strategy->gradients(s, lenet.X, lenet.y);
     synchronize_all();
-    Row row = costs_of(s);
-    double loss = check_loss(s, r->loss), grads = check_gradients(s, r);
-    spread_update(s, flags.lr, X->shape[0]);
-    strategy->gradients(s, X, y);
-    loss = fmax(loss, check_loss(s, r->next_loss));
+    StepCosts costs = step_costs(s, &lenet);
+    double loss = check_same_loss(s, r->loss), grads = check_same_gradients(s, &lenet, r);
+    spread_update(s, lenet.lr, lenet.X->shape[0]);
+    strategy->gradients(s, lenet.X, lenet.y);
+    loss = fmax(loss, check_same_loss(s, r->next_loss));
     printf("  %d device%s  same loss (to %.0e), same gradients (to %.0e), same loss after update\n",
            k, k > 1 ? "s:" : ": ", loss, grads);
     if (k > 1) print_holdings(s);
-    row.seconds = seconds_per_step(s);
+    costs.seconds = seconds_per_step(s, &lenet, flags.steps);
     spread_close(s);
-    return row;
+    return costs;
 }
 
-static int run_strategy(const Strategy *strategy, const Reference *r, Row rows[]) {
-    int num_rows = 0;
+static int run_strategy(const Strategy *strategy, const Reference *r, StepCosts costs[]) {
+    int num_costs = 0;
     printf("Splitting %s (the book's \"%s\")\n", strategy->name, strategy->book);
     printf("  and what each device holds: parameters + activations, with gradients; layers\n");
     for (int i = 0; i < num_ks; i++) {
         if (ks[i] <= strategy->most_devices(&lenet_network))
-            rows[num_rows++] = run(strategy, ks[i], r);
+            costs[num_costs++] = run(strategy, ks[i], r);
         else
             printf("  %d devices: there are only %d layers\n", ks[i], lenet_network.num_layers);
     }
     printf("\n");
-    return num_rows;
+    return num_costs;
 }
 
 // ## What each costs
@@ -263,113 +152,24 @@ static int run_strategy(const Strategy *strategy, const Reference *r, Row rows[]
 // synchronization point ("sync") is a place in the step at which devices need what others have
 // computed, and wait for it. A collective counts as one, whatever it is made of: the allreduce of
 // all gradients, an all-gather, a reduce-scatter. In a pipeline each transfer is one: for each
-// boundary, each microbatch, forward and backward.
+// boundary, each microbatch, forward and backward. (step_costs.c)
 
-static void print_rows(const Row rows[], int num_rows) {
-    printf("One step, %d images (MB = 10^6 bytes, gradients included; %d microbatches)\n",
-           X->shape[0], MICROBATCHES);
-    printf("                  most on one device    all together      bytes between devices\n"
-           "strategy       k  params  activations  params  activ.     counted     formula"
-           "  syncs  ms/step\n");
-    for (int i = 0; i < num_rows; i++) {
-        const Row *r = &rows[i];
-        printf("%-13s %2d %7.2f %12.2f %7.2f %7.2f %11.0f %11.0f %6d %8.1f\n",
-               r->k == rows[0].k ? r->strategy->name : "", r->k, megabytes(r->most_params),
-               megabytes(r->most_activations), megabytes(r->all_params),
-               megabytes(r->all_activations), r->moved, r->formula, r->syncs, 1e3 * r->seconds);
-    }
-}
-
-static void explain_rows(const Row rows[], int num_rows) {
-    double batch = (double)(tensor_bytes(X) + tensor_bytes(y));
-    for (int i = 0; i < num_rows; i++) {
-        int copies = rows[i].strategy == &within_layers ? rows[i].k : 1;
-        if (rows[i].from_host != copies * batch)
-            die("a bug: please report it", "%s, k = %d: %.0f bytes from the host, not %.0f",
-                rows[i].strategy->name, rows[i].k, rows[i].from_host, copies * batch);
-    }
-    printf("From the host came the minibatch, %.0f bytes; within layers, to each device. Syncs: an "
-           "allreduce,\nan all-gather, a reduce-scatter is one; across layers, each transfer.\n",
-           batch);
-    if (num_gpus() == 0)
-        printf("Here the devices are workers that share %d core%s, all of which one device uses "
-               "too. So more devices\ncannot be much faster; on a busy machine these times mean "
-               "little.\n",
-               num_threads(), num_threads() > 1 ? "s" : "");
-    printf("\n");
+static void three_ways(const Reference *reference) {
+    StepCosts costs[NUM_STRATEGIES * 3];
+    int n = 0;
+    for (int i = 0; i < NUM_STRATEGIES; i++) n += run_strategy(strategies[i], reference, costs + n);
+    print_step_costs(costs, n, &lenet);
+    explain_step_costs(&lenet);
 }
 
 // ## Who computed what, and when
 //
 // trace.h records each piece of work with its start and end. Of some steps we take the shortest:
-// the one that other programs disturbed least.
+// the one that other programs disturbed least (record.c). The pictures are drawn in timeline.c.
 
-static double duration(const Recorded *r) {
-    double end = 0;
-    for (int i = 0; i < r->count; i++) end = fmax(end, r->spans[i].end);
-    return end;
-}
-
-static Recorded record_once(Spread *s) {
-    Recorded r = {.k = s->k};
-    memcpy(r.devices, s->devices, sizeof r.devices);
-    trace_begin();
-    spread_step(s, X, y, flags.lr);
-    r.spans = trace_end(&r.count);
-    return r;
-}
-
-static Recorded record_best(const Network *network, Tensor *const start[], const Strategy *strategy,
-                            int k, int m) {
-    enum { RUNS = 9 };
-    Spread *s = open_on(network, start, strategy, k, m);
-    spread_step(s, X, y, flags.lr); // the first touches new memory
-    Recorded best = record_once(s);
-    for (int i = 1; i < RUNS; i++) {
-        Recorded other = record_once(s);
-        bool shorter = duration(&other) < duration(&best);
-        free(shorter ? best.spans : other.spans);
-        if (shorter) best = other;
-    }
-    spread_close(s);
-    return best;
-}
-
-// Draws the steps and forgets them.
-static void draw(const char *suffix, const char *heading, Recorded steps[], int n) {
-    char *path = out_file(flags.out, suffix);
-    draw_timeline(path, heading, steps, n);
-    printf("%s: %s\n", heading, path);
-    free(path);
-    for (int i = 0; i < n; i++) {
-        free((char *)steps[i].title);
-        free(steps[i].spans);
-    }
-}
-
-// More workers than cores: what one does slows down the others.
-static bool crowded(int k) { return num_gpus() == 0 && k > num_threads(); }
-
-static void timeline(int k) {
-    Recorded steps[NUM_STRATEGIES];
-    int n = 0;
-    for (int i = 0; i < NUM_STRATEGIES; i++) {
-        if (k > strategies[i]->most_devices(&lenet_network)) continue;
-        Recorded *r = &steps[n++];
-        *r = record_best(&lenet_network, params, strategies[i], k, MICROBATCHES);
-        r->title = xprintf("%s%s: %.1f ms, idle %.0f%%", strategies[i]->name,
-                           strategies[i] == &across_layers ? " (numbers: microbatches)" : "",
-                           1e3 * duration(r), 100 * idle_share(r->spans, r->count, r->devices, k));
-    }
-    char *cores =
-        crowded(k) ? xprintf(" that share %d core%s", num_threads(), num_threads() > 1 ? "s" : "")
-                   : xstrdup("");
-    char *heading = xprintf("One step of LeNet, %d images, on %d devices%s", X->shape[0], k, cores);
-    char *suffix = xprintf("_timeline_%d.png", k);
-    draw(suffix, heading, steps, n);
-    free(cores);
-    free(heading);
-    free(suffix);
+static void timelines(void) {
+    for (int i = 0; i < num_ks; i++)
+        if (ks[i] > 1) show_timeline(&lenet, ks[i], flags.out);
 }
 
 // ## The bubble
@@ -380,58 +180,21 @@ static void timeline(int k) {
 // With LeNet we do not: the device that has conv2 is always busy, the others wait for it, and no
 // number of microbatches helps against that. "These stages" is the same schedule, fill and drain,
 // calculated with the times that the stages took. What remains to "measured" is sending, and
-// whatever else ran on the cores.
+// whatever else ran on the cores. (bubble.c)
 
-static Recorded measure_bubble(const Network *network, Tensor *const start[], int k, int m) {
-    Recorded r = record_best(network, start, &across_layers, k, m);
-    double idle = idle_share(r.spans, r.count, r.devices, k);
-    printf("  %-20s %2d %13d %14.0f%% %13.0f%% %9.0f%% %8.1f\n", network->name, k, m,
-           100 * equal_bubble(k, m), 100 * stage_bubble(r.spans, r.count, r.devices, k, m),
-           100 * idle, 1e3 * duration(&r));
-    r.title = xprintf("%d microbatch%s: %.1f ms, idle %.0f%%; (k-1)/(m+k-1) is %.0f%%", m,
-                      m > 1 ? "es" : "", 1e3 * duration(&r), 100 * idle, 100 * equal_bubble(k, m));
-    return r;
+static void bubbles(void) {
+    if (num_ks > 1 && ks[1] <= network_pieces(&equal_network))
+        show_bubble(&lenet, ks, num_ks, flags.seed, flags.out);
 }
 
-static void bubbles_of(const Network *network, Tensor *const start[], int k, const char *suffix) {
-    Recorded steps[4];
-    int n = 0;
-    for (int m = 1; m <= 8 && m <= X->shape[0]; m *= 2)
-        steps[n++] = measure_bubble(network, start, k, m);
-    char *heading = xprintf("A pipeline of %d devices, %s, %d images, cut into m microbatches", k,
-                            network->name, X->shape[0]);
-    if (suffix) draw(suffix, heading, steps, n);
-    for (int i = 0; !suffix && i < n; i++) {
-        free((char *)steps[i].title);
-        free(steps[i].spans);
-    }
-    free(heading);
-}
+// ## Larger networks, more devices
+//
+// The formulas need no devices. predict.c says what they make of AlexNet and ResNet-18, and how
+// long a step of these would take on up to 1024 devices with links of a given speed.
 
-static void bubble(void) {
-    const Network *equal = &equal_network;
-    Tensor *start[MAX_PARAMS];
-    bool drawn = false, note = false;
-    network_init(equal, start, sqrt(2.0 / 512), flags.seed); // activations keep their size
-    printf("\nThe bubble: the share of the time in which a pipeline's devices are idle\n"
-           "  network               k  microbatches   equal stages  these stages  measured  "
-           "ms/step\n");
-    for (int i = num_ks - 1; i > 0; i--) {
-        bool draw_it = !drawn && (!crowded(ks[i]) || i == 1);
-        if (ks[i] <= network_pieces(equal))
-            bubbles_of(equal, start, ks[i], draw_it ? "_bubble.png" : NULL);
-        if (ks[i] <= network_pieces(&lenet_network))
-            bubbles_of(&lenet_network, params, ks[i], NULL);
-        drawn = drawn || draw_it;
-        note = note || crowded(ks[i]);
-    }
-    if (note)
-        printf(
-            "With more workers than cores (%d) a stage takes longer than by itself while others\n"
-            "run: \"measured\" says little where there are more devices than cores.\n",
-            num_threads());
-    printf("\n");
-    for (int p = 0; p < num_params(equal); p++) tensor_free(start[p]);
+static void predictions(void) {
+    larger_networks();
+    many_devices(flags.csv, flags.out);
 }
 
 // ## The program
@@ -453,56 +216,42 @@ static void check_csv(void) {
     for (int i = 0; i < n; i++) free(paths[i]);
 }
 
-static void prepare(Dataset **data, DataIter **iter) {
-    if (flags.devices > 0) {
-        ks[1] = flags.devices;
-        num_ks = flags.devices > 1 ? 2 : 1;
-    }
-    make_directory(flags.out);
-    check_csv();
-    *data = fashion_mnist_open(flags.data, true, flags.train_size);
-    *iter = data_iter_new(*data, flags.batch_size, flags.shuffle, flags.seed);
-    data_iter_start(*iter, 0);
-    if (!data_iter_next(*iter, &X, &y)) die("use a larger --train-size", "there is no minibatch");
-    network_init(&lenet_network, params, SCALE, flags.seed);
-}
-
-static void clean_up(Dataset *data, DataIter *iter, Reference *reference) {
-    for (int p = 0; p < num_params(&lenet_network); p++) {
-        tensor_free(params[p]);
-        free(reference->grads[p]);
-    }
-    data_iter_free(iter);
-    dataset_free(data);
-    devices_close();
+static void choose_devices(void) {
+    if (flags.devices == 0) return;
+    ks[1] = flags.devices;
+    num_ks = flags.devices > 1 ? 2 : 1;
 }
 
 int main(int argc, char *argv[]) {
-    Dataset *data;
-    DataIter *iter;
-    Row rows[NUM_STRATEGIES * 3];
-    int num_rows = 0;
-    flags = parse_flags(
+    flags = book_begin(
         argc, argv,
         "Splits a step of LeNet over k = 1, 2 and 4 devices in three ways, and compares.\n"
         "With --devices K: over 1 and K.",
         "devices seed batch-size lr steps train-size no-shuffle csv data", default_flags);
-    prepare(&data, &iter);
+    choose_devices();
+    check_csv();
+    Dataset *data = fashion_mnist_open(flags.data, true, flags.train_size);
+    DataIter *iter = data_iter_new(data, flags.batch_size, flags.shuffle, flags.seed);
+    data_iter_start(iter, 0);
+    if (!data_iter_next(iter, &lenet.X, &lenet.y))
+        die("use a larger --train-size", "there is no minibatch");
+    lenet.lr = flags.lr;
+    network_init(&lenet_network, lenet.params, SCALE, flags.seed);
 
     print_network(&lenet_network);
     Reference reference = one_device();
-    for (int i = 0; i < NUM_STRATEGIES; i++)
-        num_rows += run_strategy(strategies[i], &reference, rows + num_rows);
-    print_rows(rows, num_rows);
-    explain_rows(rows, num_rows);
-    for (int i = 0; i < num_ks; i++)
-        if (ks[i] > 1) timeline(ks[i]);
-    if (num_ks > 1 && ks[1] <= network_pieces(&equal_network)) bubble();
-    larger_networks();
-    many_devices(flags.csv, flags.out);
+    three_ways(&reference);
+    timelines();
+    bubbles();
+    predictions();
 
-    clean_up(data, iter, &reference);
-    return EXIT_SUCCESS;
+    for (int p = 0; p < num_params(&lenet_network); p++) {
+        tensor_free(lenet.params[p]);
+        free(reference.grads[p]);
+    }
+    data_iter_free(iter);
+    dataset_free(data);
+    return book_end();
 }
 
 // ## Summary

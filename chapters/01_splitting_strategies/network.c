@@ -90,11 +90,6 @@ Tensor *layer_forward(const Layer *l, Tensor *X, Tensor *W, Tensor *b) {
 
 // ---- parts -----------------------------------------------------------------------------------
 
-Part equal_part(int n, int k, int i) {
-    int each = n / k, extra = n % k;
-    return (Part){i * each + (i < extra ? i : extra), each + (i < extra ? 1 : 0)};
-}
-
 // A parameter as (outer, units, inner) numbers. W of a convolution (out,in,h,w) and b (out) have
 // the units in front, so that a part is one run of memory; W of a fully connected layer (in,out)
 // has them last, so that a part is some columns.
@@ -107,16 +102,21 @@ static Cut cut_of(const Tensor *p) {
     return (Cut){1, (size_t)p->shape[0], numel(p) / (size_t)p->shape[0]};
 }
 
-Tensor *param_part(const Tensor *whole, Part part, Device *device) {
+static void take_part(float *values, const Tensor *whole, Range part) {
     Cut cut = cut_of(whole);
+    size_t run = (size_t)part.count * cut.inner;
+    if (run == 0) return;
+    for (size_t i = 0; i < cut.outer; i++)
+        memcpy(values + i * run, whole->data + (i * cut.units + (size_t)part.first) * cut.inner,
+               run * sizeof(float));
+}
+
+Tensor *param_part(const Tensor *whole, Range part, Device *device) {
     int shape[MAX_DIMS];
     memcpy(shape, whole->shape, sizeof shape);
-    shape[whole->ndim == 2 ? 1 : 0] = part.count;
+    shape[whole->ndim == 2 ? 1 : 0] = (int)part.count;
     Tensor *piece = tensor_of_shape(host(), whole->ndim, shape);
-    size_t run = (size_t)part.count * cut.inner;
-    for (size_t i = 0; run && i < cut.outer; i++)
-        memcpy(piece->data + i * run,
-               whole->data + (i * cut.units + (size_t)part.first) * cut.inner, run * sizeof(float));
+    take_part(piece->data, whole, part);
     Tensor *there = tensor_to(piece, device);
     there->name = whole->name;
     synchronize(device);
@@ -124,10 +124,11 @@ Tensor *param_part(const Tensor *whole, Part part, Device *device) {
     return there;
 }
 
-void put_part(float *whole_values, const Tensor *whole, Part part, const float *values) {
+void put_part(float *whole_values, const Tensor *whole, Range part, const float *values) {
     Cut cut = cut_of(whole);
     size_t run = (size_t)part.count * cut.inner;
-    for (size_t i = 0; run && i < cut.outer; i++)
+    if (run == 0) return;
+    for (size_t i = 0; i < cut.outer; i++)
         memcpy(whole_values + (i * cut.units + (size_t)part.first) * cut.inner, values + i * run,
                run * sizeof(float));
 }

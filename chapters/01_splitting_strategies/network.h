@@ -2,6 +2,7 @@
 #ifndef NETWORK_H
 #define NETWORK_H
 
+#include "common/base/range.h"
 #include "common/tensor/functional.h"
 
 // ---- layers ----------------------------------------------------------------------------------
@@ -56,17 +57,9 @@ Tensor *layer_forward(const Layer *l, Tensor *X, Tensor *W, Tensor *b);
 
 // ---- parts -----------------------------------------------------------------------------------
 
-// `count` of n things, from number `first` on. Part i of k: in order, as equal as can be, the first
-// n % k parts have one more. Splits rows over devices, channels over devices, rows into
-// microbatches.
-typedef struct Part {
-    int first, count;
-} Part;
-Part equal_part(int n, int k, int i);
-
 // A parameter of some of its layer's channels or units, as a new tensor on the device.
-Tensor *param_part(const Tensor *whole, Part part, Device *device);
+Tensor *param_part(const Tensor *whole, Range part, Device *device);
 // The other way: puts the values of such a part where they belong in the whole parameter's.
-void put_part(float *whole_values, const Tensor *whole, Part part, const float *values);
+void put_part(float *whole_values, const Tensor *whole, Range part, const float *values);
 
 #endif

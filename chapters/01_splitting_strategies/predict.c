@@ -5,6 +5,7 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/program/plot.h"
+#include "common/program/say.h"
 #include "costs.h"
 
 #include <stdio.h>
@@ -36,33 +37,31 @@ static void explain_networks(int n, int m) {
     double data = across_data.bytes_moved(&resnet18_network, 4, n, m);
     double within = within_layers.bytes_moved(&resnet18_network, 4, n, m);
     Memory four = memory_of(&across_data, &alexnet_network, 4, n);
-    printf(
-        "Why split the data? Devices wait for each other once per step; all have equal work, in "
-        "any\nnetwork; and what moves does not grow with the minibatch. ResNet-18 on 4 devices "
-        "moves\n%.0f MB, and %.0f times that within layers. The stages of a pipeline cannot be "
-        "made equal\n(the busiest device has more than 1/k of the work), and it has its bubble.\n",
+    say("Why split the data? Devices wait for each other once per step; all have equal work, in "
+        "any network; and what moves does not grow with the minibatch. ResNet-18 on 4 devices "
+        "moves %.0f MB, and %.0f times that within layers. The stages of a pipeline cannot be made "
+        "equal (the busiest device has more than 1/k of the work), and it has its bubble.",
         megabytes(data), within / data);
-    printf(
-        "When not? More devices leave less of the activations to each, but all of the "
-        "parameters:\n%.0f MB of AlexNet, however many there are. A network that does not fit on "
-        "one device must\nbe split across or within its layers. And AlexNet, whose fully "
-        "connected layers have many\nparameters and few outputs, moves more across data than a "
-        "pipeline does: the smaller the\nminibatch, the more so.\n\n",
+    say("When not? More devices leave less of the activations to each, but all of the parameters: "
+        "%.0f MB of AlexNet, however many there are. A network that does not fit on one device "
+        "must be split across or within its layers. And AlexNet, whose fully connected layers have "
+        "many parameters and few outputs, moves more across data than a pipeline does: the smaller "
+        "the minibatch, the more so.\n",
         megabytes(four.params));
 }
 
 void larger_networks(void) {
     enum { IMAGES = 256, M = 8 };
-    printf(
-        "Larger networks, by the same formulas: ImageNet, %d images of 224 x 224, %d microbatches\n"
-        "(gradients included; without room for what is being sent)\n"
-        "                              most on one device, MB*     moved         the busiest\n"
-        "network     k  strategy         params   activ.     both         MB   syncs  device has\n",
+    say("Larger networks, by the same formulas: ImageNet, %d images of 224 x 224, %d microbatches "
+        "(gradients included; without room for what is being sent)",
         IMAGES, M);
+    printf("                              most on one device, MB*     moved         the busiest\n"
+           "network     k  strategy         params   activ.     both         MB   syncs  device "
+           "has\n");
     print_costs(&alexnet_network, IMAGES, M);
     print_costs(&resnet18_network, IMAGES, M);
-    printf("* each maximum by itself: that of the parameters and that of the activations may be on "
-           "different\n  devices, so \"both\" may be less than their sum.\n");
+    say("* each maximum by itself: that of the parameters and that of the activations may be on "
+        "different devices, so \"both\" may be less than their sum.");
     explain_networks(IMAGES, M);
 }
 

@@ -83,17 +83,17 @@ size_t spread_param_bytes(const Spread *s, int i) {
 
 void spread_begin(Spread *s, int num_losses) {
     for (int i = 0; i < s->k; i++) begin_step(s->devices[i]);
-    s->losses = xrealloc(s->losses, sizeof(Tensor *) * (size_t)num_losses);
+    s->losses = xgrow(s->losses, (size_t)num_losses, sizeof *s->losses);
     s->num_losses = num_losses;
     s->syncs = 0;
 }
 
 // Rows are the first dimension and lie one behind the other, so some rows are one run of memory.
-Tensor *spread_rows(const Spread *s, int i, const Tensor *t, Part rows) {
+Tensor *spread_rows(const Spread *s, int i, const Tensor *t, Range rows) {
     int shape[MAX_DIMS];
     memcpy(shape, t->shape, sizeof shape);
     size_t row = numel(t) / (size_t)shape[0];
-    shape[0] = rows.count;
+    shape[0] = (int)rows.count;
     Tensor *here = arena_tensor(s->devices[i], t->ndim, shape, false);
     device_copy(s->devices[i], here->data, t->device, t->data + (size_t)rows.first * row,
                 tensor_bytes(here));

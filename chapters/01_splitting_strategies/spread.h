@@ -12,7 +12,7 @@ typedef struct Spread {
     int k, microbatches; // microbatches: of the pipeline only
     Device *devices[MAX_DEVICES];
     // All there is to say about who holds what: the channels (or units) of layer l on device i.
-    Part part[MAX_DEVICES][MAX_LAYERS];
+    Range part[MAX_DEVICES][MAX_LAYERS];
     Tensor *params[MAX_DEVICES][MAX_PARAMS]; // those parts, with gradients
     Tensor **losses; // of the last step: summed over some rows each; together, over all rows
     int num_losses;
@@ -64,7 +64,7 @@ size_t spread_param_bytes(const Spread *s, int i);
 // Forgets the last step on all devices.
 void spread_begin(Spread *s, int num_losses);
 // Some rows of a tensor on the host, in the arena of device i.
-Tensor *spread_rows(const Spread *s, int i, const Tensor *t, Part rows);
+Tensor *spread_rows(const Spread *s, int i, const Tensor *t, Range rows);
 // src, on device `from`, to dst, on device `to`, once `ready` (a point of the queue of `from`) is
 // reached. The sender goes on at once; it must not overwrite src before spread_settle().
 void spread_send(Spread *s, int from, Event ready, int to, Tensor *dst, const Tensor *src);

@@ -16,7 +16,7 @@
 static void place(Spread *s) {
     for (int i = 0; i < s->k; i++)
         for (int l = 0; l < s->network->num_layers; l++)
-            s->part[i][l] = (Part){0, s->network->layers[l].out};
+            s->part[i][l] = (Range){0, s->network->layers[l].out};
 }
 
 static Tensor *whole_forward(const Spread *s, int i, Tensor *X) {
@@ -46,7 +46,7 @@ static void sum_gradients(Spread *s) {
 static void gradients(Spread *s, const Tensor *X, const Tensor *y) {
     spread_begin(s, s->k);
     for (int i = 0; i < s->k; i++) {
-        Part rows = equal_part(X->shape[0], s->k, i);
+        Range rows = equal_range(X->shape[0], s->k, i);
         spread_label("load", NULL);
         Tensor *X_shard = spread_rows(s, i, X, rows), *y_shard = spread_rows(s, i, y, rows);
         spread_label("forward", NULL);

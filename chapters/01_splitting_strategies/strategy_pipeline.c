@@ -26,7 +26,7 @@ static void place(Spread *s) {
     stages_of(s->network, s->k, first);
     for (int i = 0; i < s->k; i++)
         for (int l = first[i]; l < first[i + 1]; l++)
-            s->part[i][l] = (Part){0, s->network->layers[l].out};
+            s->part[i][l] = (Range){0, s->network->layers[l].out};
 }
 
 // The input of a stage and its output, of one microbatch.
@@ -52,7 +52,7 @@ static Tensor *stage_forward(const Spread *s, int i, Tensor *X) {
 }
 
 static void microbatch_forward(Spread *s, int j, const Tensor *X, const Tensor *y, Passage *at) {
-    Part rows = equal_part(X->shape[0], s->microbatches, j);
+    Range rows = equal_range(X->shape[0], s->microbatches, j);
     char number[16];
     snprintf(number, sizeof number, "%d", j + 1);
     for (int i = 0; i < s->k; i++) {

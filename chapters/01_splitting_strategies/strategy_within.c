@@ -26,7 +26,7 @@
 static void place(Spread *s) {
     for (int i = 0; i < s->k; i++)
         for (int l = 0; l < s->network->num_layers; l++)
-            s->part[i][l] = equal_part(s->network->layers[l].out, s->k, i);
+            s->part[i][l] = equal_range(s->network->layers[l].out, s->k, i);
 }
 
 // In a matrix with a row for each image, the channels of a part are some neighbouring columns.
@@ -34,9 +34,9 @@ typedef struct Columns {
     int first, count, all;
 } Columns;
 
-static Columns columns_of(const Layer *l, Part part) {
+static Columns columns_of(const Layer *l, Range part) {
     int each = l->sent_side * l->sent_side;
-    return (Columns){part.first * each, part.count * each, l->out * each};
+    return (Columns){(int)part.first * each, (int)part.count * each, l->out * each};
 }
 
 static void put_columns(Tensor *whole, Columns c, const Tensor *part) {
@@ -138,7 +138,7 @@ static void backward_pass(Spread *s, Flow *f) {
 static void gradients(Spread *s, const Tensor *X, const Tensor *y) {
     Flow *f = xmalloc(sizeof *f);
     Tensor *labels[MAX_DEVICES], *losses[MAX_DEVICES];
-    Part all_rows = {0, X->shape[0]};
+    Range all_rows = {0, X->shape[0]};
     spread_begin(s, 1);
     spread_label("load", NULL);
     for (int i = 0; i < s->k; i++) {

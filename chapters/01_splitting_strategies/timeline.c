@@ -1,57 +1,15 @@
 // timeline.c: see timeline.h.
 #include "timeline.h"
 
+#include "common/base/error.h"
+#include "common/base/file.h"
 #include "common/program/picture.h"
+#include "bubble.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-
-// ---- the bubble ------------------------------------------------------------------------------
-
-static bool is_kind(const TraceSpan *span, const char *kind) {
-    return strncmp(span->label, kind, strlen(kind)) == 0;
-}
-
-static double busy(const TraceSpan *spans, int count, const Device *device, const char *kind) {
-    double seconds = 0;
-    for (int i = 0; i < count; i++)
-        if (spans[i].device == device && is_kind(&spans[i], kind))
-            seconds += spans[i].end - spans[i].start;
-    return seconds;
-}
-
-double idle_share(const TraceSpan *spans, int count, Device *const devices[], int k) {
-    double first = INFINITY, last = 0, work = 0;
-    for (int i = 0; i < count; i++) {
-        if (!is_kind(&spans[i], "forward") && !is_kind(&spans[i], "backward")) continue;
-        first = fmin(first, spans[i].start);
-        last = fmax(last, spans[i].end);
-    }
-    for (int i = 0; i < k; i++)
-        work +=
-            busy(spans, count, devices[i], "forward") + busy(spans, count, devices[i], "backward");
-    return 1 - work / (k * (last - first));
-}
-
-double equal_bubble(int k, int m) { return (double)(k - 1) / (m + k - 1); }
-
-double stage_bubble(const TraceSpan *spans, int count, Device *const devices[], int k, int m) {
-    double work = 0, time = 0;
-    for (int way = 0; way < 2; way++) {
-        double all = 0, slowest = 0; // seconds per microbatch
-        for (int i = 0; i < k; i++) {
-            double stage = busy(spans, count, devices[i], way ? "backward" : "forward") / m;
-            all += stage;
-            slowest = fmax(slowest, stage);
-        }
-        work += m * all;
-        time += all + (m - 1) * slowest;
-    }
-    return 1 - work / (k * time);
-}
-
-// ---- the picture -----------------------------------------------------------------------------
 
 static const Color WHITE = {255, 255, 255}, BLACK = {30, 30, 30}, IDLE = {238, 238, 238},
                    GRID = {205, 205, 205};
@@ -95,7 +53,7 @@ static void draw_legend(Picture *p, int x, int y) {
 static void draw_box(Picture *p, int y, const TraceSpan *span, double scale) {
     int left = at_time(span->start, scale), right = at_time(span->end, scale);
     for (int i = 0; i < NUM_KINDS; i++)
-        if (is_kind(span, KINDS[i].kind))
+        if (span_is(span, KINDS[i].kind))
             picture_box(p, left, y, right > left ? right - left : 1, LANE, KINDS[i].color);
 }
 
@@ -163,17 +121,12 @@ static void draw_axis(Picture *p, int top, int bottom, double length, double sca
                  24, label, BLACK);
 }
 
-static double end_of(const Recorded *r) {
-    double end = 0;
-    for (int i = 0; i < r->count; i++) end = fmax(end, r->spans[i].end);
-    return end;
-}
-
-void draw_timeline(const char *path, const char *heading, const Recorded steps[], int num_steps) {
+static void draw_timeline(const char *path, const char *heading, const Recorded steps[],
+                          int num_steps) {
     double longest = 0;
     int height = HEAD + AXIS;
     for (int i = 0; i < num_steps; i++) {
-        longest = fmax(longest, end_of(&steps[i]));
+        longest = fmax(longest, recorded_seconds(&steps[i]));
         height += TITLE + steps[i].k * (LANE + GAP) + BELOW;
     }
     double scale = (WIDTH - LEFT - RIGHT) / longest;
@@ -187,9 +140,41 @@ void draw_timeline(const char *path, const char *heading, const Recorded steps[]
         y += TITLE;
         for (int d = 0; d < steps[i].k; d++, y += LANE + GAP)
             draw_lane(&p, y, &steps[i], steps[i].devices[d], scale,
-                      at_time(end_of(&steps[i]), scale));
+                      at_time(recorded_seconds(&steps[i]), scale));
         y += BELOW;
     }
     picture_save(&p, path);
     picture_free(&p);
+}
+
+void draw_steps(const char *out, const char *suffix, const char *heading, const Recorded steps[],
+                int n) {
+    char *path = out_file(out, suffix);
+    draw_timeline(path, heading, steps, n);
+    printf("%s: %s\n", heading, path);
+    free(path);
+}
+
+void show_timeline(const Problem *problem, int k, const char *out) {
+    Recorded steps[NUM_STRATEGIES];
+    int n = 0;
+    for (int i = 0; i < NUM_STRATEGIES; i++) {
+        if (k > strategies[i]->most_devices(problem->network)) continue;
+        Recorded r = record_step(problem, strategies[i], k);
+        r.title = xprintf("%s%s: %.1f ms, idle %.0f%%", strategies[i]->name,
+                          strategies[i] == &across_layers ? " (numbers: microbatches)" : "",
+                          1e3 * recorded_seconds(&r), 100 * idle_share(&r));
+        steps[n++] = r;
+    }
+    char *cores =
+        crowded(k) ? xprintf(" that share %d core%s", num_threads(), num_threads() > 1 ? "s" : "")
+                   : xstrdup("");
+    char *heading = xprintf("One step of %s, %d images, on %d devices%s", problem->network->name,
+                            problem->X->shape[0], k, cores);
+    char *suffix = xprintf("_timeline_%d.png", k);
+    draw_steps(out, suffix, heading, steps, n);
+    for (int i = 0; i < n; i++) recorded_free(&steps[i]);
+    free(cores);
+    free(heading);
+    free(suffix);
 }

@@ -68,13 +68,7 @@ void allreduce(Tensor *const data[], int k) {
 
 // ---- for the algorithms ----------------------------------------------------------------------
 
-Part part_of(size_t n, int k, int j) {
-    size_t count = n / (size_t)k, extra = n % (size_t)k, part = (size_t)j;
-    return (Part){.first = part * count + (part < extra ? part : extra),
-                  .count = count + (part < extra)};
-}
-
-float *part_data(const Tensor *t, Part part) { return t->data ? t->data + part.first : NULL; }
+float *part_data(const Tensor *t, Range part) { return t->data ? t->data + part.first : NULL; }
 
 void record_all(Tensor *const data[], int k, Event now[]) {
     for (int i = 0; i < k; i++) now[i] = device_record(data[i]->device);
@@ -87,13 +81,14 @@ Tensor *place_to_receive(const Tensor *sum) {
     return arena_tensor(sum->device, 1, (int[]){n < PIECE ? (int)n : PIECE}, false);
 }
 
-bool next_piece(const Tensor *t, Part *piece) {
-    size_t n = numel(t), first = piece->first + piece->count;
-    *piece = (Part){first, n - first < PIECE ? n - first : PIECE};
-    return piece->count > 0;
+int num_pieces(const Tensor *t) { return (int)((numel(t) + PIECE - 1) / PIECE); }
+
+Range piece_of(const Tensor *t, int p) {
+    long first = (long)p * PIECE, left = (long)numel(t) - first;
+    return (Range){.first = first, .count = left < PIECE ? left : PIECE};
 }
 
-void receive_and_add(Tensor *sum, const Tensor *from, Event ready, Part piece, Tensor *place) {
+void receive_and_add(Tensor *sum, const Tensor *from, Event ready, Range piece, Tensor *place) {
     device_copy_after(ready, sum->device, place->data, part_data(from, piece),
                       piece.count * sizeof(float));
     launch(sum->device, add, .y = part_data(sum, piece), .x = place->data, .n = piece.count);

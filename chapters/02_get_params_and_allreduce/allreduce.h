@@ -3,6 +3,7 @@
 #ifndef ALLREDUCE_H
 #define ALLREDUCE_H
 
+#include "common/base/range.h"
 #include "common/tensor/tensor.h"
 
 // data[i] is on device i; afterwards each holds the sum of all, the same bits on each. Enqueued,
@@ -26,6 +27,8 @@ void choose_allreduce(const char *name);
 // The book's. Device 0 receives from all others, adds, and sends the sum back.
 // 2 (k-1) steps of N bytes, all of them through device 0: it sends (k-1) N, each other device N.
 void allreduce_star(Tensor *const data[], int k);
+// The same in the book's own lines, with the same bits; nothing uses it but the test that says so.
+void allreduce_book(Tensor *const data[], int k);
 
 // The book's exercise 3: device j sums part j of the vector, so that all are at work, then each
 // collects the parts (reduce-scatter, all-gather). The sums have the star's bits.
@@ -71,25 +74,21 @@ const char *allreduce_mistake(Tensor *const data[], int k);
 
 // ---- for those who write one -----------------------------------------------------------------
 
-// Part j of n floats in k parts: `count` floats from `first` on. Sizes differ by one at most, and
-// the first n % k parts are the longer ones.
-typedef struct Part {
-    size_t first, count;
-} Part;
-Part part_of(size_t n, int k, int j);
-// Where the part begins; NULL in a tensor without elements.
-float *part_data(const Tensor *t, Part part);
+// Where some of a tensor's numbers begin; NULL in a tensor without elements. How n numbers are cut
+// into k parts, equal_range(n, k, j) says, in range.h.
+float *part_data(const Tensor *t, Range part);
 
 // now[i] = the point that the queue of data[i] has come to.
 void record_all(Tensor *const data[], int k, Event now[]);
 
 // For algorithms that send whole vectors, a piece of at most 4 MiB at a time. Each piece arrives at
 // the same place and is added while the cache still has it, and a device needs no room for a second
-// vector. The place is in this step's arena. The first piece comes after {0, 0}; false: there are
-// no more. sum += from, in that piece, once `from` is ready.
+// vector. The place is in this step's arena; a tensor without elements has no pieces.
 Tensor *place_to_receive(const Tensor *sum);
-bool next_piece(const Tensor *t, Part *piece);
-void receive_and_add(Tensor *sum, const Tensor *from, Event ready, Part piece, Tensor *place);
+int num_pieces(const Tensor *t);
+Range piece_of(const Tensor *t, int p);
+// sum += from, in that piece, once `from` is ready.
+void receive_and_add(Tensor *sum, const Tensor *from, Event ready, Range piece, Tensor *place);
 
 Traffic allreduce_star_floats(size_t n, int k, int i);
 Traffic allreduce_sharded_floats(size_t n, int k, int i);

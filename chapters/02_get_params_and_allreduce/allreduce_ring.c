@@ -29,7 +29,7 @@ static void pass_to_the_right(Tensor *const data[], int k, int first, Tensor *co
     for (int i = 0; i < k; i++) {
         int left = (i + k - 1) % k;
         Device *device = data[i]->device;
-        Part part = part_of(numel(data[0]), k, (left + first) % k);
+        Range part = equal_range(numel(data[0]), k, (left + first) % k);
         float *mine = part_data(data[i], part), *arrived = received ? received[i]->data : mine;
         device_copy_after(ready[left], device, arrived, part_data(data[left], part),
                           part.count * sizeof(float));
@@ -40,7 +40,7 @@ static void pass_to_the_right(Tensor *const data[], int k, int first, Tensor *co
 void allreduce_ring(Tensor *const data[], int k) {
     Tensor *received[MAX_DEVICES];
     Event done[MAX_DEVICES];
-    int longest = (int)part_of(numel(data[0]), k, 0).count;
+    int longest = (int)equal_range(numel(data[0]), k, 0).count;
     for (int i = 0; i < k; i++) received[i] = arena_tensor(data[i]->device, 1, &longest, false);
 
     // Reduce-scatter: what a device sends is what it added up in the step before. At the end device
@@ -57,7 +57,7 @@ void allreduce_ring(Tensor *const data[], int k) {
 // In each half a device sends all parts but one: first part i+1, whose sum it is to keep, then part
 // i+2, whose sum its right neighbour has already.
 Traffic allreduce_ring_floats(size_t n, int k, int i) {
-    size_t own = part_of(n, k, i).count, next = part_of(n, k, (i + 1) % k).count;
-    size_t after_next = part_of(n, k, (i + 2) % k).count;
+    size_t own = equal_range(n, k, i).count, next = equal_range(n, k, (i + 1) % k).count;
+    size_t after_next = equal_range(n, k, (i + 2) % k).count;
     return (Traffic){.sent = (n - next) + (n - after_next), .received = (n - own) + (n - next)};
 }

@@ -16,12 +16,12 @@
 // Device j receives part j of all others. Each comes to a place of its own, so that they may arrive
 // in any order; the returned tensor has them in the order of the devices, j left out.
 static Tensor *collect_part(Tensor *const data[], int k, int j, const Event ready[]) {
-    Part part = part_of(numel(data[0]), k, j);
+    Range part = equal_range(numel(data[0]), k, j);
     Tensor *received = arena_tensor(data[j]->device, 2, (int[]){k - 1, (int)part.count}, false);
     // Beginning with the next one: else all would ask device 0 first, then all device 1, ...
     for (int turn = 1; turn < k; turn++) {
         int from = (j + turn) % k, row = from < j ? from : from - 1;
-        Part place = {.first = (size_t)row * part.count, .count = part.count};
+        Range place = {.first = row * part.count, .count = part.count};
         device_copy_after(ready[from], data[j]->device, part_data(received, place),
                           part_data(data[from], part), part.count * sizeof(float));
     }
@@ -31,10 +31,10 @@ static Tensor *collect_part(Tensor *const data[], int k, int j, const Event read
 // ((0 + 1) + 2) + ..., the order of the star, so that the sums have the same bits. Device j's own
 // part is where the sum has to end; a + b is b + a, so it may be the target when its turn comes.
 static void add_in_order(Tensor *const data[], int k, int j, const Tensor *received) {
-    Part part = part_of(numel(data[0]), k, j);
+    Range part = equal_range(numel(data[0]), k, j);
     float *mine = part_data(data[j], part), *sum = j == 0 ? mine : received->data;
     for (int i = 1; i < k; i++) {
-        Part place = {.first = (size_t)(i < j ? i : i - 1) * part.count, .count = part.count};
+        Range place = {.first = (i < j ? i : i - 1) * part.count, .count = part.count};
         const float *next = i == j ? sum : part_data(received, place);
         if (i == j) sum = mine;
         launch(data[j]->device, add, .y = sum, .x = next, .n = part.count);
@@ -52,7 +52,7 @@ void allreduce_sharded(Tensor *const data[], int k) {
     for (int i = 0; i < k; i++)
         for (int turn = 1; turn < k; turn++) {
             int owner = (i + turn) % k;
-            Part part = part_of(numel(data[0]), k, owner);
+            Range part = equal_range(numel(data[0]), k, owner);
             device_copy_after(ready[owner], data[i]->device, part_data(data[i], part),
                               part_data(data[owner], part), part.count * sizeof(float));
         }
@@ -65,6 +65,6 @@ void allreduce_sharded(Tensor *const data[], int k) {
 
 // First all parts but its own, to their owners; then its own, to all others. It receives as much.
 Traffic allreduce_sharded_floats(size_t n, int k, int i) {
-    size_t own = part_of(n, k, i).count, floats = (n - own) + (size_t)(k - 1) * own;
+    size_t own = equal_range(n, k, i).count, floats = (n - own) + (size_t)(k - 1) * own;
     return (Traffic){.sent = floats, .received = floats};
 }

@@ -5,14 +5,44 @@
 //     3 ──┘         └─▶ 3
 #include "allreduce.h"
 
-// A vector of more than 4 MiB goes there and back in pieces: while device 0 receives and adds one,
-// the others already fetch the sum of the one before.
+#include "common/tensor/autograd.h"
+
+// ---- the book's lines ------------------------------------------------------------------------
+//
+// def allreduce(data):
+//     for i in range(1, len(data)):
+//         data[0][:] += data[i].to(data[0].device)
+//     for i in range(1, len(data)):
+//         data[i][:] = data[0].to(data[i].device)
+
+void allreduce_book(Tensor *const data[], int k) {
+    Tensor *received = arena_tensor(data[0]->device, data[0]->ndim, data[0]->shape, false);
+    for (int i = 1; i < k; i++) {
+        tensor_copy(received, data[i]);
+        launch(data[0]->device, add, .y = data[0]->data, .x = received->data, .n = numel(received));
+    }
+    for (int i = 1; i < k; i++) tensor_copy(data[i], data[0]);
+}
+
+// ---- the same, in pieces ---------------------------------------------------------------------
+//
+// The defect of these lines: a vector is received as a whole before its first number is added. So
+// device 0 needs room for a second vector, which its cache has forgotten again by the time it is
+// added; and nothing goes back to the others before the last number of the last vector has come in.
+// Links can do both at once.
+//
+// The remedy: vectors come in pieces of 4 MiB. A piece is added while the cache still has it, and
+// while device 0 receives and adds the next one, the others already fetch the sum of this one. A
+// tensor_copy() would let the sender of a piece wait until it has arrived; so order is kept by hand
+// (see device_copy_after() in device.h).
+
 void allreduce_star(Tensor *const data[], int k) {
     if (k == 1) return;
     Event ready[MAX_DEVICES], done[MAX_DEVICES];
     Tensor *sum = data[0], *place = place_to_receive(sum);
     record_all(data, k, ready); // each vector is complete
-    for (Part piece = {0, 0}; next_piece(sum, &piece);) {
+    for (int p = 0; p < num_pieces(sum); p++) {
+        Range piece = piece_of(sum, p);
         // In the order of the devices, so that the same k gives the same bits each time.
         for (int i = 1; i < k; i++) receive_and_add(sum, data[i], ready[i], piece, place);
         // Into the memory of data[i]: whoever holds a pointer to it must see the sum.

@@ -9,8 +9,8 @@
 
 static void add_whole(Tensor *sum, const Tensor *from, Tensor *place) {
     Event ready = device_record(from->device);
-    for (Part piece = {0, 0}; next_piece(sum, &piece);)
-        receive_and_add(sum, from, ready, piece, place);
+    for (int p = 0; p < num_pieces(sum); p++)
+        receive_and_add(sum, from, ready, piece_of(sum, p), place);
     device_wait(from->device, device_record(sum->device)); // then it may be overwritten
 }
 

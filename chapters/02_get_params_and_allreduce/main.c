@@ -19,15 +19,19 @@
 // with an error), tables of bytes and of times, and the times as a picture in plots/.
 //
 // Read in this order: get_params.c, allreduce_star.c (the book's), this file, and when it speaks of
-// them allreduce_sharded.c, allreduce_ring.c, allreduce_tree.c, times.c.
+// them mistakes.c, allreduce_sharded.c, allreduce_ring.c, allreduce_tree.c, bytes.c, times.c.
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "common/program/flags.h"
-#include "common/tensor/functional.h"
+#include "common/program/book.h"
 #include "common/program/plot.h"
+#include "common/program/say.h"
+#include "common/tensor/functional.h"
 #include "common/tensor/random.h"
 #include "allreduce.h"
+#include "bytes.h"
 #include "get_params.h"
+#include "mistakes.h"
+#include "replicas.h"
 #include "times.h"
 
 #include <stdio.h>
@@ -35,34 +39,6 @@
 #include <string.h>
 
 static Flags flags;
-
-// A chapter that computes something wrong ends with an error.
-static void check(bool right, const char *what) {
-    if (!right)
-        die("this is a mistake in the program: please report it", "it does not hold that %s", what);
-    printf("  ok: %s\n", what);
-}
-
-static float *values_of(const Tensor *t) {
-    float *values = xmalloc(tensor_bytes(t));
-    tensor_read(t, values);
-    return values;
-}
-
-// Whether two tensors, wherever they are, have the same bits.
-static bool same_bits(const Tensor *a, const Tensor *b) {
-    float *x = values_of(a), *y = values_of(b);
-    bool same = same_shape(a, b) && memcmp(x, y, tensor_bytes(a)) == 0;
-    free(x);
-    free(y);
-    return same;
-}
-
-static bool all_replicas_equal(Tensor *const data[], int k) {
-    for (int i = 1; i < k; i++)
-        if (!same_bits(data[0], data[i])) return false;
-    return true;
-}
 
 // ## get_params
 //
@@ -81,12 +57,13 @@ static void demonstrate_get_params(void) {
     tensor_print("b1 grad", new_params[1]->grad);
 
     Tensor *zeros = tensor_zeros_like(W1);
-    check(same_bits(new_params[0], W1) && same_bits(new_params[1], b1),
-          "the copies have the same bits");
-    check(same_bits(new_params[0]->grad, zeros), "nothing was computed yet, so gradients are zero");
+    say_checked(same_bits(new_params[0], W1) && same_bits(new_params[1], b1),
+                "the copies have the same bits");
+    say_checked(same_bits(new_params[0]->grad, zeros),
+                "nothing was computed yet, so gradients are zero");
     tensor_fill(new_params[0], 1);
-    check(!same_bits(new_params[0], W1),
-          "a copy has memory of its own: changing it leaves the original alone");
+    say_checked(!same_bits(new_params[0], W1),
+                "a copy has memory of its own: changing it leaves the original alone");
     tensor_free(zeros);
     free_params(params, 2);
     free_params(new_params, 2);
@@ -117,97 +94,18 @@ static void demonstrate_allreduce(void) {
 
     Tensor *three = tensor_new(host(), 1, 2);
     tensor_fill(three, 3);
-    check(same_bits(data[0], three) && same_bits(data[1], three), "both devices have 1 + 2 = 3");
+    say_checked(same_bits(data[0], three) && same_bits(data[1], three),
+                "both devices have 1 + 2 = 3");
     tensor_free(three);
     free_params(data, 2);
 }
 
-// ## A mistake: a new tensor in place of a sum
+// ## Two mistakes
 //
-// The last line of the book's allreduce writes into data[i]. Its PyTorch version once said instead
-// data[i] = data[0].to(data[i].device), which looks the same and makes a new tensor. The caller's
-// list then has the sum, but the list was made for this call; the parameter's own gradient is still
-// the old one. So device 0 takes a step with the whole gradient, and each other device with that of
-// its own shard. Nothing fails, no message appears: the replicas just drift apart.
-//
-// In C the same mistake does not get past the compiler if the parameter is declared as in
-// allreduce.h: `Tensor *const data[]` says that the tensors may be written into and the pointers
-// may not.
-
-static void allreduce_rebinding(Tensor *data[], int k) {
-    for (int i = 1; i < k; i++) {
-        Tensor *received = tensor_to(data[i], data[0]->device);
-        launch(data[0]->device, add, .y = data[0]->data, .x = received->data, .n = numel(received));
-        tensor_free(received);
-    }
-    for (int i = 1; i < k; i++) data[i] = tensor_to(data[0], data[i]->device); // the mistake
-}
-
-// One step of training on two devices, with gradients 1 and 2. Returns whether the replicas agree
-// after it.
-static bool step_with(void (*sum_over_devices)(Tensor *data[], int k)) {
-    Tensor *W[2], *grads[2];
-    for (int i = 0; i < 2; i++) {
-        W[i] = tensor_new(try_gpu(i), 1, 2);
-        tensor_fill(W[i], 1);
-        attach_grad(W[i]);
-        tensor_fill(W[i]->grad, (float)(i + 1));
-        grads[i] = W[i]->grad; // the list that is made for this call
-    }
-    sum_over_devices(grads, 2);
-    tensor_print("  in the list, grads[1]", grads[1]);
-    tensor_print("  used in the step, W[1].grad", W[1]->grad);
-    for (int i = 0; i < 2; i++) sgd(&W[i], 1, 0.1f, 1);
-    tensor_print("  after the step, W[0]", W[0]);
-    tensor_print("  after the step, W[1]", W[1]);
-    bool agree = all_replicas_equal(W, 2);
-    if (grads[1] != W[1]->grad) tensor_free(grads[1]);
-    free_params(W, 2);
-    return agree;
-}
-
-static void allreduce_as_it_should(Tensor *data[], int k) { allreduce(data, k); }
-
-static void show_rebinding(void) {
-    printf("\nA mistake: data[i] = a new tensor with the sum, instead of writing into data[i]\n");
-    check(!step_with(allreduce_rebinding),
-          "the mistake is noticed: after one step the replicas differ");
-    printf("The same step with allreduce()\n");
-    check(step_with(allreduce_as_it_should), "after the step all replicas have the same bits");
-}
-
-// ## Another mistake: two devices, one buffer
-//
-// "Both logical devices are on the same GPU, so device 1 needs no copy of its own." PyTorch's
-// p.to(device) thinks so too: where p is on that device already it returns p itself, which is why
-// the book's get_params says p.clone().to(device). Now what one device writes, the other reads as
-// its own.
-//
-// On CPU devices, even where there are GPUs: two real GPUs cannot get at the same buffer.
-
-static void show_sharing(void) {
-    printf("\nAnother mistake: two devices that share one buffer\n");
-    Tensor *data[2] = {tensor_new(cpu_device(0), 1, 2)};
-    Tensor same_memory = *data[0];
-    same_memory.device = cpu_device(1); // what a get_params that saves the copy would return
-    data[1] = &same_memory;
-    tensor_fill(data[0], 1);
-    synchronize(cpu_device(0));
-    tensor_fill(data[1], 2);
-    tensor_print("  data[0], where 1 was written", data[0]);
-    tensor_print("  data[1], where 2 was written", data[1]);
-
-    const char *mistake = allreduce_mistake(data, 2);
-    printf("  allreduce() refuses them: \"%s\"\n", mistake ? mistake : "");
-    check(mistake != NULL, "the mistake is noticed before it does harm");
-
-    allreduce_star(data, 2); // goes round that
-    tensor_print("  what it would have done: the sum, which should be 3", data[0]);
-    float *sums = values_of(data[0]);
-    check(sums[0] == 4, "the sum would be wrong, and nothing later would notice");
-    free(sums);
-    tensor_free(data[0]);
-}
+// Both operations have a line in them that looks as if it could be said more simply. In mistakes.c
+// it is, on purpose: allreduce makes a new tensor in place of writing into data[i], and get_params
+// saves a copy, so that two devices share one buffer. Nothing fails in either case, no message
+// appears; the replicas just drift apart, or sums are wrong.
 
 // ## Why it is slow
 //
@@ -230,10 +128,13 @@ static float whole_number(int i, int j) {
 static bool sums_exactly(const Allreduce *algorithm, int k, int n) {
     Tensor *data[MAX_DEVICES];
     vectors_on_devices(data, k, n);
-    float *values = xcalloc((unsigned long)n + 1, sizeof(float));
-    float *sums = xcalloc((unsigned long)n + 1, sizeof(float));
+    float *values = xcalloc((size_t)n + 1, sizeof(float));
+    float *sums = xcalloc((size_t)n + 1, sizeof(float));
     for (int i = 0; i < k; i++) {
-        for (int j = 0; j < n; j++) sums[j] += values[j] = whole_number(i, j);
+        for (int j = 0; j < n; j++) {
+            values[j] = whole_number(i, j);
+            sums[j] += values[j];
+        }
         tensor_write(data[i], values);
         begin_step(data[i]->device);
     }
@@ -256,110 +157,18 @@ static void check_sums(void) {
         bool exact = true;
         for (int b = 0; b < 5; b++)
             for (int c = 0; c < 5; c++)
-                exact = exact && sums_exactly(&allreduces[a], ks[b], sizes[c]);
+                exact = sums_exactly(&allreduces[a], ks[b], sizes[c]) && exact;
         char *what = xprintf("%s sums exactly: k = 1,2,3,5,8 devices, n = 0,1,7,1000,12345 numbers",
                              allreduces[a].name);
-        check(exact, what);
+        say_checked(exact, what);
         free(what);
     }
 }
 
 // ## Bytes
 //
-// Every copy between devices is entered in a ledger, so that we need not believe a formula. The
-// vector has as many elements as LeNet has parameters, and real numbers this time. N is its size in
-// bytes.
-
-enum { LENET_FLOATS = 129068 };
-
-typedef struct Counted {
-    uint64_t busiest, total; // bytes sent by the device that sends most, and by all
-    bool as_formula;         // on each device, sent and received
-} Counted;
-
-static Counted count_bytes(const Allreduce *algorithm, Tensor *const data[], int k) {
-    Counted counted = {.as_formula = true};
-    for (int i = 0; i < k; i++) {
-        uint64_t sent = 0, received = 0;
-        for (int j = 0; j < k; j++) {
-            sent += ledger_bytes(data[i]->device, data[j]->device);
-            received += ledger_bytes(data[j]->device, data[i]->device);
-        }
-        Traffic formula = allreduce_bytes(algorithm, numel(data[i]), k, i);
-        counted.as_formula =
-            counted.as_formula && sent == formula.sent && received == formula.received;
-        counted.total += sent;
-        if (sent > counted.busiest) counted.busiest = sent;
-    }
-    return counted;
-}
-
-static size_t busiest_by_formula(const Allreduce *algorithm, size_t n, int k) {
-    size_t most = 0;
-    for (int i = 0; i < k; i++) {
-        size_t sent = allreduce_bytes(algorithm, n, k, i).sent;
-        if (sent > most) most = sent;
-    }
-    return most;
-}
-
-static bool compare_bytes_of(const Allreduce *algorithm, int k) {
-    Tensor *data[MAX_DEVICES];
-    vectors_on_devices(data, k, LENET_FLOATS);
-    float *values = xmalloc(sizeof(float) * LENET_FLOATS);
-    for (int i = 0; i < k; i++) {
-        fill_normal(values, LENET_FLOATS, 1, flags.seed, STREAM_TEST + (uint32_t)i);
-        tensor_write(data[i], values);
-        begin_step(data[i]->device);
-    }
-    ledger_reset();
-    algorithm->run(data, k);
-    synchronize_all();
-
-    Counted counted = count_bytes(algorithm, data, k);
-    size_t formula = busiest_by_formula(algorithm, LENET_FLOATS, k);
-    bool same = all_replicas_equal(data, k);
-    printf("  %d  %-9s %2d of %-4s %9llu %9zu %5.2f N  %9llu   %s\n", k, algorithm->name,
-           algorithm->steps(k), algorithm->in_parts ? "N/k" : "N",
-           (unsigned long long)counted.busiest, formula,
-           (double)formula / (LENET_FLOATS * sizeof(float)), (unsigned long long)counted.total,
-           same ? "yes" : "NO");
-    free(values);
-    free_params(data, k);
-    return same && counted.as_formula &&
-           counted.total == 2 * (uint64_t)(k - 1) * LENET_FLOATS * sizeof(float);
-}
-
-static void compare_bytes(void) {
-    printf("\nWhy it is slow: bytes for a vector of N = %zu bytes (LeNet's gradients)\n",
-           LENET_FLOATS * sizeof(float));
-    printf("                            sent by the busiest device    sent by  replicas\n"
-           "  k  algorithm steps       counted   formula                  all  equal\n");
-    bool right = true;
-    for (int k = 2; k <= 8; k *= 2)
-        for (int a = 0; a < NUM_ALLREDUCES; a++)
-            right = compare_bytes_of(&allreduces[a], k) && right;
-    check(right, "each device sends and receives the formula's bytes; replicas have the same bits");
-    printf("  All send 2 (k-1) N bytes in total. But the star's device 0 sends (k-1) N of them,\n"
-           "  more with each device that is added; sharded or in a ring no device sends more\n"
-           "  than 2 N, however many there are. The tree is in between, with the fewest steps.\n");
-}
-
-// What that means in time, if nothing counts but the bytes: steps times the time of one transfer.
-// The book's example has 160 MB of gradients on four GPUs with links of 16 GB/s.
-static void predict(void) {
-    const double bytes = 160e6, link = 16e9;
-    const int k = 4;
-    printf("  Predicted, not measured: 160 MB on 4 GPUs with links of 16 GB/s, the book's\n"
-           "  example:");
-    for (int a = 0; a < NUM_ALLREDUCES; a++) {
-        double transfer = bytes / (allreduces[a].in_parts ? k : 1) / link;
-        printf(" %s %.0f ms%s", allreduces[a].name, 1e3 * transfer * allreduces[a].steps(k),
-               a + 1 < NUM_ALLREDUCES ? "," : "\n");
-    }
-    printf("  The star's is for one step after the other. Our star sends the sum back while the\n"
-           "  rest still comes in; links that do both at once then need half of that.\n");
-}
+// Every copy between devices is entered in a ledger, so that we need not believe a formula: bytes.c
+// counts. What the counts mean in time, if nothing else takes any, is predicted there too.
 
 // ## Time
 //
@@ -404,17 +213,15 @@ int main(int argc, char *argv[]) {
     show_rebinding();
     show_sharing();
     check_sums();
-    compare_bytes();
-    predict();
+    compare_bytes(flags.seed);
+    predict_times();
     measure_times(file.stream);
 
     output_close(&file);
     draw(csv, png);
     free(csv);
     free(png);
-    devices_close();
-    check_stdout();
-    return EXIT_SUCCESS;
+    return book_end();
 }
 
 // ## Summary

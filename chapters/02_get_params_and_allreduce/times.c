@@ -3,30 +3,19 @@
 // else the machine does disturbs all of them alike.
 #include "times.h"
 
-#include "common/tensor/autograd.h"
 #include "common/base/clock.h"
+#include "common/base/statistics.h"
 #include "common/device/timer.h"
+#include "common/program/say.h"
+#include "common/tensor/autograd.h"
 #include "get_params.h"
-
-#include <stdlib.h>
-
-void vectors_on_devices(Tensor *data[], int k, int n) {
-    Device *devices[MAX_DEVICES] = {NULL};
-    for (int i = 0; i < k; i++) devices[i] = try_gpu(i);
-    share_cores(devices, k);
-    for (int i = 0; i < k; i++) data[i] = tensor_new(devices[i], n);
-}
+#include "replicas.h"
 
 enum { SMALLEST = 1 << 10, LARGEST = 64 << 20, MOST_BYTES_IN_ALL = 256 << 20, MOST_ROUNDS = 501 };
 
 typedef struct Times {
     double seconds[NUM_ALLREDUCES];
 } Times;
-
-static int by_size(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 static double time_once(const Allreduce *algorithm, Tensor *const data[], int k) {
     Timer timer = {0};
@@ -50,12 +39,9 @@ static Times measure(Tensor *const data[], int k, int most) {
             seconds[a][rounds] = time_once(&allreduces[a], data, k);
         }
 
-    Times median;
-    for (int a = 0; a < NUM_ALLREDUCES; a++) {
-        qsort(seconds[a], (size_t)rounds, sizeof(double), by_size);
-        median.seconds[a] = seconds[a][rounds / 2];
-    }
-    return median;
+    Times times;
+    for (int a = 0; a < NUM_ALLREDUCES; a++) times.seconds[a] = median(seconds[a], rounds);
+    return times;
 }
 
 // "4 KB", "64 MB"; the text is replaced by the next call.
@@ -120,7 +106,8 @@ void compare_times(int k, int most_rounds, FILE *csv) {
         Tensor *data[MAX_DEVICES];
         vectors_on_devices(data, k, (int)(bytes / sizeof(float)));
         times = measure(data, k, most);
-        write_rows(csv, &times, k, largest = bytes);
+        write_rows(csv, &times, k, bytes);
+        largest = bytes;
         printf("\n  %7s", size_text(bytes));
         for (int a = 0; a < NUM_ALLREDUCES; a++) printf(" %10.0f", 1e6 * times.seconds[a]);
         fflush(stdout);
@@ -130,24 +117,23 @@ void compare_times(int k, int most_rounds, FILE *csv) {
 }
 
 void explain_times(void) {
-    printf("\nWhat the times show\n"
-           "  Short vectors: the time hardly depends on the size. It is that of starting\n"
-           "  transfers and of devices that wait for each other: 2 (k-1) transfers in the star\n"
-           "  and in the tree, 2 k (k-1) smaller ones in the others. Long vectors: that of\n"
-           "  moving so many bytes.\n"
-           "  algbw is size/time, what the caller sees. busbw is what each device has to send\n"
-           "  per second at least to be that fast; it can be compared for different k, and with\n"
-           "  the speed of a link.\n");
+    printf("\nWhat the times show\n");
+    say("  Short vectors: the time hardly depends on the size. It is that of starting transfers "
+        "and "
+        "of devices that wait for each other: 2 (k-1) transfers in the star and in the tree, "
+        "2 k (k-1) smaller ones in the others. Long vectors: that of moving so many bytes.");
+    say("  algbw is size/time, what the caller sees. busbw is what each device has to send per "
+        "second at least to be that fast; it can be compared for different k, and with the speed "
+        "of a link.");
     if (num_gpus() == 0)
-        printf("  These devices are threads that share %d core%s, and their links are the memory\n"
-               "  of this machine, which they share too. So the bandwidths are those of memory,\n"
-               "  and all algorithms move the same bytes through it: none can gain by using more\n"
-               "  links at once, only by keeping more cores at work. For links that are each\n"
-               "  device's own, see the prediction above.\n",
-               num_threads(), num_threads() == 1 ? "" : "s");
+        say("  These devices are threads that share %d core%s, and their links are the memory of "
+            "this machine, which they share too. So the bandwidths are those of memory, and all "
+            "algorithms move the same bytes through it: none can gain by using more links at once, "
+            "only by keeping more cores at work. For links that are each device's own, see the "
+            "prediction above.",
+            num_threads(), num_threads() == 1 ? "" : "s");
     else if (num_gpus() == 1)
-        printf("  All devices share one GPU, so the bandwidths are those of its memory.\n");
+        say("  All devices share one GPU, so the bandwidths are those of its memory.");
     else
-        printf("  %d GPUs: compare busbw with the speed of their links, PCIe or NVLink.\n",
-               num_gpus());
+        say("  %d GPUs: compare busbw with the speed of their links, PCIe or NVLink.", num_gpus());
 }

@@ -6,10 +6,6 @@
 
 #include <stdio.h>
 
-// One vector of n floats on each of the devices 0..k-1, contents undefined; the devices share the
-// cores. To be freed with free_params().
-void vectors_on_devices(Tensor *data[], int k, int n);
-
 // Measures all algorithms on k devices, each size at most so many times (-1: as often as there is
 // time for). Prints a table of the times and, for the longest vector, the bandwidths; writes them
 // to the CSV, whose first line is written by write_times_header().

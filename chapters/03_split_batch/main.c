@@ -23,13 +23,15 @@
 // Read in this order: split_batch.c (30 lines), then this file from top to bottom.
 #include "common/base/child.h"
 #include "common/base/error.h"
-#include "common/data/fashion_mnist.h"
 #include "common/base/file.h"
-#include "common/program/flags.h"
+#include "common/data/fashion_mnist.h"
+#include "common/program/book.h"
+#include "common/program/say.h"
 #include "common/tensor/functional.h"
-#include "common/program/picture.h"
 #include "common/tensor/random.h"
 #include "chapters/02_get_params_and_allreduce/get_params.h"
+#include "minibatch_picture.h"
+#include "shards.h"
 #include "split_batch.h"
 
 #include <math.h>
@@ -51,37 +53,10 @@ static Tensor *arange(int rows, int cols) {
     return t;
 }
 
-// Shards are made in the devices' arenas, so the step is begun here.
-static void open_devices(Device *devices[], int k) {
-    for (int i = 0; i < k; i++) devices[i] = try_gpu(i);
-    share_cores(devices, k);
-    for (int i = 0; i < k; i++) begin_step(devices[i]);
-}
-
-// The shards, one behind the other, must be the rows of `whole`. Returns how many rows they hold.
-static int check_shards(const Tensor *whole, Tensor *const shards[], int k) {
-    float *values = xmalloc(tensor_bytes(whole) + 1);
-    size_t row = whole->shape[0] ? numel(whole) / (size_t)whole->shape[0] : 0, next = 0;
-    int rows = 0;
-    for (int i = 0; i < k; i++) {
-        size_t n = numel(shards[i]);
-        CHECK(next + n <= numel(whole), "the shards hold more rows than there are");
-        CHECK(n == (size_t)shards[i]->shape[0] * row, "a shard has whole rows");
-        tensor_read(shards[i], values);
-        for (size_t j = 0; j < n; j++)
-            CHECK(values[j] == whole->data[next + j], "a row is not where it belongs");
-        next += n;
-        rows += shards[i]->shape[0];
-    }
-    CHECK(next == numel(whole), "rows are missing");
-    free(values);
-    return rows;
-}
-
 static void split_a_matrix(void) {
     Device *devices[2];
     Tensor *data = arange(4, 5), *numbers = arange(4, 0), *split[2], *split_numbers[2];
-    open_devices(devices, 2);
+    open_step(devices, 2);
     split_batch(data, numbers, devices, 2, split, split_numbers);
 
     tensor_print("input", data);
@@ -105,17 +80,18 @@ static void split_a_matrix(void) {
 static void print_sizes(int n, int k) {
     Tensor *X = arange(n, 3), *y = arange(n, 0), *X_shards[MAX_DEVICES], *y_shards[MAX_DEVICES];
     Device *devices[MAX_DEVICES];
-    open_devices(devices, k);
+    open_step(devices, k);
     split_batch(X, y, devices, k, X_shards, y_shards);
 
     printf("  %3d rows, %d devices: ", n, k);
     for (int i = 0; i < k; i++) {
         bool extra = i < n % k;
         CHECK(X_shards[i]->shape[0] == n / k + extra, "the first shards have the extra rows");
-        printf(i ? ", %d" : "%d", X_shards[i]->shape[0]);
+        printf("%s%d", i ? ", " : "", X_shards[i]->shape[0]);
     }
     int rows = check_shards(X, X_shards, k);
-    CHECK(check_shards(y, y_shards, k) == rows, "X and y are split alike");
+    int labels = check_shards(y, y_shards, k);
+    CHECK(labels == rows, "X and y are split alike");
     printf("  (sum %d)\n", rows);
     tensor_free(X);
     tensor_free(y);
@@ -150,10 +126,10 @@ static void split_a_mismatch(void *with) {
 
 static void refuse_a_mismatch(void) {
     Mismatch m = {.X = arange(4, 5), .y = arange(3, 0)};
-    open_devices(m.devices, 2);
+    open_step(m.devices, 2);
     printf("split_batch() of 4 images with 3 labels, tried in a child process:\n");
     int status = try_in_child(split_a_mismatch, &m);
-    CHECK(status == EXIT_FAILURE, "the mismatch was not refused");
+    CHECK(status == EXIT_FAILURE, "split_batch() refuses X and y with different rows");
     printf("It ended with status %d, as it should.\n\n", status);
     tensor_free(m.X);
     tensor_free(m.y);
@@ -161,89 +137,23 @@ static void refuse_a_mismatch(void) {
 
 // ## A minibatch of images
 //
-// The same with what it is for: 96 images. What is drawn was read back from the devices.
+// The same with what it is for: 96 images. What is drawn (minibatch_picture.c) was read back from
+// the devices.
 
-enum { ROWS = 96, COLUMNS = 16, SIDE = 28, ZOOM = 4, IMAGE = SIDE * ZOOM };
-enum { FRAME = 7, STEP_X = IMAGE + 2 * FRAME + 8, STEP_Y = STEP_X + 20, MARGIN = 24 };
-enum { NUM_COLORS = 8, LEGEND_COLUMNS = 4, LEGEND_STEP = 40, TITLE = 84 };
+enum { ROWS = 96 };
 
-// Okabe and Ito's colors, which those who see no red and green can tell apart too.
-static Color color_of(int device) {
-    static const Color colors[NUM_COLORS] = {{0, 114, 178},   {230, 159, 0},  {0, 158, 115},
-                                             {204, 121, 167}, {86, 180, 233}, {213, 94, 0},
-                                             {120, 120, 120}, {240, 228, 66}};
-    return colors[device % NUM_COLORS];
-}
-
-// White on black in the file; black on white is better on paper.
-static Color ink(float value) { return gray(1 - value); }
-
-static const Color WHITE = {255, 255, 255}, BLACK = {30, 30, 30}, FAINT = {120, 120, 120};
-
-static void draw_legend(Picture *p, Tensor *const X_shards[], int k) {
-    int width = (p->width - 2 * MARGIN) / LEGEND_COLUMNS, first = 0;
-    for (int i = 0; i < k; i++) {
-        int x = MARGIN + i % LEGEND_COLUMNS * width, y = TITLE + i / LEGEND_COLUMNS * LEGEND_STEP;
-        int count = X_shards[i]->shape[0];
-        char text[80];
-        snprintf(text, sizeof text, "device %d: rows %d to %d (%d)", i, first, first + count - 1,
-                 count);
-        if (count == 1) snprintf(text, sizeof text, "device %d: row %d (1)", i, first);
-        if (count == 0) snprintf(text, sizeof text, "device %d: no rows", i);
-        picture_box(p, x, y, 28, 28, color_of(i));
-        picture_text(p, x + 38, y, 27, text, BLACK);
-        first += count;
-    }
-}
-
-// The images of one device, from place `first` of the picture on. Below each: row and device.
-static void draw_shard(Picture *p, const Tensor *X_shard, int first, int device, int top) {
-    float *images = xmalloc(tensor_bytes(X_shard) + 1);
-    tensor_read(X_shard, images);
-    for (int i = 0; i < X_shard->shape[0]; i++) {
-        int x = MARGIN + (first + i) % COLUMNS * STEP_X, y = top + (first + i) / COLUMNS * STEP_Y;
-        char text[32];
-        picture_frame(p, x, y, IMAGE + 2 * FRAME, IMAGE + 2 * FRAME, FRAME, color_of(device));
-        picture_values(p, x + FRAME, y + FRAME, ZOOM, images + i * SIDE * SIDE, SIDE, SIDE, ink);
-        snprintf(text, sizeof text, "%d", first + i);
-        picture_text(p, x + 2, y + IMAGE + 2 * FRAME + 1, 20, text, FAINT);
-        snprintf(text, sizeof text, "device %d", device);
-        int width = picture_text_width(text, 20);
-        picture_text(p, x + IMAGE + 2 * FRAME - width - 2, y + IMAGE + 2 * FRAME + 1, 20, text,
-                     FAINT);
-    }
-    free(images);
-}
-
-static void draw_minibatch(const Tensor *X, const Tensor *y, int k) {
+static void split_a_minibatch(const Tensor *X, const Tensor *y, int k) {
     Device *devices[MAX_DEVICES];
     Tensor *X_shards[MAX_DEVICES], *y_shards[MAX_DEVICES];
-    open_devices(devices, k);
+    open_step(devices, k);
     split_batch(X, y, devices, k, X_shards, y_shards);
     check_shards(X, X_shards, k);
     check_shards(y, y_shards, k);
 
-    int legend_rows = (k + LEGEND_COLUMNS - 1) / LEGEND_COLUMNS, first = 0;
-    int top = TITLE + legend_rows * LEGEND_STEP + 20;
-    Picture p =
-        picture_new(2 * MARGIN + COLUMNS * STEP_X - 8, top + ROWS / COLUMNS * STEP_Y + 12, WHITE);
-    char title[80];
-    snprintf(title, sizeof title, "A minibatch of %d images, split over %d device%s", ROWS, k,
-             k > 1 ? "s" : "");
-    picture_text(&p, MARGIN, 22, 40, title, BLACK);
-    draw_legend(&p, X_shards, k);
-    for (int i = 0; i < k; i++) {
-        draw_shard(&p, X_shards[i], first, i, top);
-        first += X_shards[i]->shape[0];
-    }
-
-    char *name = xprintf("%s.png", program_name()), *path = path_join(flags.out, name);
-    make_directory(flags.out);
-    picture_save(&p, path);
+    char *path = out_file(flags.out, ".png");
+    draw_minibatch(path, X_shards, k);
     printf("A minibatch of %d images over %d device%s: %s\n\n", ROWS, k, k > 1 ? "s" : "", path);
-    free(name);
     free(path);
-    picture_free(&p);
 }
 
 // ## One division, by the full minibatch
@@ -259,7 +169,7 @@ static void draw_minibatch(const Tensor *X, const Tensor *y, int k) {
 //
 // A network small enough to look at shows it: one layer, from 784 pixels to 10 classes.
 
-enum { PIXELS = SIDE * SIDE, CLASSES = FASHION_MNIST_CLASSES, NUM_GRADS = (PIXELS + 1) * CLASSES };
+enum { PIXELS = 28 * 28, CLASSES = FASHION_MNIST_CLASSES, NUM_GRADS = (PIXELS + 1) * CLASSES };
 
 static double *doubles(void) { return xmalloc(sizeof(double) * NUM_GRADS); }
 
@@ -283,7 +193,7 @@ static void two_gradients(const Tensor *X, const Tensor *y, int n, int k, Tensor
     Tensor first_X = *X, first_y = *y, *X_shards[MAX_DEVICES], *y_shards[MAX_DEVICES];
     Device *devices[MAX_DEVICES];
     first_X.shape[0] = first_y.shape[0] = n;
-    open_devices(devices, k);
+    open_step(devices, k);
     split_batch(&first_X, &first_y, devices, k, X_shards, y_shards);
     for (int j = 0; j < NUM_GRADS; j++) sum_over_n[j] = average_of_averages[j] = 0;
     for (int i = 0; i < k; i++) {
@@ -338,23 +248,23 @@ static void divide_once(const Tensor *X, const Tensor *y, int k) {
     fill_normal(params[0]->data, numel(params[0]), 0.1, flags.seed, STREAM_PARAMS);
     tensor_fill(params[1], 0);
 
-    printf("The gradient of one layer for n images over k devices: that of b[0], and the largest\n"
-           "error among all %d, as a part of the largest of them\n"
-           "               one device    (g_1+...+g_k) / n         average of averages\n"
-           "   n over  k         b[0]          b[0]     error          b[0]     error\n",
-           NUM_GRADS);
+    say("The gradient of one layer for n images over k devices: that of b[0], and the largest "
+        "error "
+        "among all %d, as a part of the largest of them",
+        NUM_GRADS);
+    printf("               one device    (g_1+...+g_k) / n         average of averages\n"
+           "   n over  k         b[0]          b[0]     error          b[0]     error\n");
     compare_gradients(X, y, ROWS, k, params, ROWS % k == 0);
     compare_gradients(X, y, ROWS, 4, params, true);
     compare_gradients(X, y, 5, 4, params, false);
     compare_gradients(X, y, 3, 4, params, false);
-    int large = shard_of(ROWS, k, 0).count, small = shard_of(ROWS, k, k - 1).count;
+    long large = equal_range(ROWS, k, 0).count, small = equal_range(ROWS, k, k - 1).count;
     if (large != small)
-        printf(
-            "In the average of averages, an image in a shard of %d counts 1/%d and one in a\n"
-            "shard of %d 1/%d; each should count 1/%d. Equal shards hide the mistake, and a shard\n"
-            "without rows makes it 0/0.\n",
+        say("In the average of averages, an image in a shard of %ld counts 1/%ld and one in a "
+            "shard of %ld 1/%ld; each should count 1/%d. Equal shards hide the mistake, and a "
+            "shard without rows makes it 0/0.",
             large, k * large, small, k * small, ROWS);
-    printf("So devices sum, and sgd() divides once, by the full size of the minibatch.\n");
+    say("So devices sum, and sgd() divides once, by the full size of the minibatch.");
     free_params(params, 2);
 }
 
@@ -363,8 +273,8 @@ static void divide_once(const Tensor *X, const Tensor *y, int k) {
 int main(int argc, char *argv[]) {
     Flags defaults = default_flags;
     defaults.devices = 7;
-    flags = parse_flags(argc, argv, "Splits minibatches over devices: rows in order, none lost.",
-                        "devices seed no-shuffle data", defaults);
+    flags = book_begin(argc, argv, "Splits minibatches over devices: rows in order, none lost.",
+                       "devices seed no-shuffle data", defaults);
     split_a_matrix();
     split_unevenly();
     refuse_a_mismatch();
@@ -373,14 +283,14 @@ int main(int argc, char *argv[]) {
     DataIter *iter = data_iter_new(data, ROWS, flags.shuffle, flags.seed);
     Tensor *X, *y;
     data_iter_start(iter, 0);
-    CHECK(data_iter_next(iter, &X, &y), "the data set has a first minibatch");
-    draw_minibatch(X, y, flags.devices);
+    bool there = data_iter_next(iter, &X, &y);
+    CHECK(there, "the data set has a first minibatch");
+    split_a_minibatch(X, y, flags.devices);
     divide_once(X, y, flags.devices);
 
     data_iter_free(iter);
     dataset_free(data);
-    devices_close();
-    return EXIT_SUCCESS;
+    return book_end();
 }
 
 // ## Summary

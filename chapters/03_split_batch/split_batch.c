@@ -6,28 +6,22 @@
 
 #include <string.h>
 
-Shard shard_of(int n, int k, int i) {
-    int rows = n / k, extra = n % k;
-    return (Shard){.first = i * rows + (i < extra ? i : extra),
-                   .count = rows + (i < extra ? 1 : 0)};
-}
-
 // Rows are the first dimension and lie one behind the other, so a run of rows is one run of bytes.
-static Tensor *send_rows(const Tensor *t, Shard shard, Device *device) {
+static Tensor *send_rows(const Tensor *t, Range shard, Device *device) {
     int shape[MAX_DIMS];
     memcpy(shape, t->shape, sizeof shape);
     size_t row = 1;
     for (int i = 1; i < t->ndim; i++) row *= (size_t)shape[i];
-    shape[0] = shard.count;
+    shape[0] = (int)shard.count;
     Tensor *rows = arena_tensor(device, t->ndim, shape, false);
     const float *from = t->data ? t->data + (size_t)shard.first * row : NULL;
     device_copy(device, rows->data, t->device, from, tensor_bytes(rows));
     return rows;
 }
 
-void split_batch_as(const Shard shards[], const Tensor *X, const Tensor *y, Device *const devices[],
+void split_batch_as(const Range shards[], const Tensor *X, const Tensor *y, Device *const devices[],
                     int k, Tensor *X_shards[], Tensor *y_shards[]) {
-    int rows = 0;
+    long rows = 0;
     if (X->shape[0] != y->shape[0])
         die("X and y must have one row for each observation",
             "split_batch: X %s and y %s differ in rows", shape_text(X), shape_text(y));
@@ -42,7 +36,7 @@ void split_batch_as(const Shard shards[], const Tensor *X, const Tensor *y, Devi
 
 void split_batch(const Tensor *X, const Tensor *y, Device *const devices[], int k,
                  Tensor *X_shards[], Tensor *y_shards[]) {
-    Shard shards[MAX_DEVICES];
-    for (int i = 0; i < k; i++) shards[i] = shard_of(X->shape[0], k, i);
+    Range shards[MAX_DEVICES];
+    for (int i = 0; i < k; i++) shards[i] = equal_range(X->shape[0], k, i);
     split_batch_as(shards, X, y, devices, k, X_shards, y_shards);
 }

@@ -3,25 +3,19 @@
 #ifndef SPLIT_BATCH_H
 #define SPLIT_BATCH_H
 
+#include "common/base/range.h"
 #include "common/tensor/tensor.h"
 
-// The rows of a minibatch of n rows that device i of k gets: `count` rows from row `first` on. Rows
-// stay in order; sizes differ by one at most, and the first n % k shards have the extra row. With n
-// < k the last devices get none.
-typedef struct Shard {
-    int first, count;
-} Shard;
-Shard shard_of(int n, int k, int i);
-
-// Copies rows of X (n, ...) and y (n), on the host, to the k devices: X_shards[i] and y_shards[i]
-// are in the arena of devices[i], so they live until its next begin_step(). Enqueued, not waited
-// for. die()s if X and y do not have the same number of rows.
+// Copies rows of X (n, ...) and y (n), on the host, to the k devices: device i gets those of
+// equal_range(n, k, i). X_shards[i] and y_shards[i] are in the arena of devices[i], so they live
+// until its next begin_step(). Enqueued, not waited for. die()s if X and y do not have the same
+// number of rows.
 void split_batch(const Tensor *X, const Tensor *y, Device *const devices[], int k,
                  Tensor *X_shards[], Tensor *y_shards[]);
 
 // The same with other shards than equal ones: device i gets shards[i] (exercise 05-2). Together
 // they are to be all rows, in order.
-void split_batch_as(const Shard shards[], const Tensor *X, const Tensor *y, Device *const devices[],
+void split_batch_as(const Range shards[], const Tensor *X, const Tensor *y, Device *const devices[],
                     int k, Tensor *X_shards[], Tensor *y_shards[]);
 
 #endif

@@ -22,7 +22,7 @@ typedef struct Contents {
 static const char START[] = "start.", REPLICA[] = "replica";
 
 static void add_tensor(Contents *c, const Tensor *t, char *name) {
-    c->tensors = xrealloc(c->tensors, sizeof(Tensor) * (size_t)(c->n + 1));
+    c->tensors = xgrow(c->tensors, (size_t)(c->n + 1), sizeof(Tensor));
     c->tensors[c->n] = *t;
     c->tensors[c->n++].name = name;
 }
@@ -44,7 +44,7 @@ static Contents contents_of(const DataParallel *dp) {
 }
 
 static void add_count(Counts *counts, const char *prefix, const NamedCount *count) {
-    counts->list = xrealloc(counts->list, sizeof *counts->list * (size_t)(counts->n + 1));
+    counts->list = xgrow(counts->list, (size_t)(counts->n + 1), sizeof *counts->list);
     counts->list[counts->n++] =
         (NamedCount){xprintf("%s%s", prefix, count->name), count->value};
 }

@@ -61,7 +61,7 @@ void trainer_step(DataParallel *dp, float lr, int batch_size) {
     for (int i = 0; i < dp->k; i++) sgd_step(dp->net, dp->devices[i], lr, batch_size);
 }
 
-void train_step_as(DataParallel *dp, const Shard shards[], const Tensor *X, const Tensor *y,
+void train_step_as(DataParallel *dp, const Range shards[], const Tensor *X, const Tensor *y,
                    float lr, Tensor *losses[]) {
     Tensor *X_shards[MAX_DEVICES], *y_shards[MAX_DEVICES], *y_hat[MAX_DEVICES];
     int k = dp->k;
@@ -74,8 +74,8 @@ void train_step_as(DataParallel *dp, const Shard shards[], const Tensor *X, cons
 }
 
 void train_step(DataParallel *dp, const Tensor *X, const Tensor *y, float lr, Tensor *losses[]) {
-    Shard shards[MAX_DEVICES];
-    for (int i = 0; i < dp->k; i++) shards[i] = shard_of(X->shape[0], dp->k, i);
+    Range shards[MAX_DEVICES];
+    for (int i = 0; i < dp->k; i++) shards[i] = equal_range(X->shape[0], dp->k, i);
     train_step_as(dp, shards, X, y, lr, losses);
 }
 

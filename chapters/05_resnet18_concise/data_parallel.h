@@ -44,7 +44,7 @@ void train_step(DataParallel *dp, const Tensor *X, const Tensor *y, float lr, Te
 
 // The same, with other shards than equal ones (exercise 05-2). The gradients come out as they would
 // with equal shards: each is a sum over rows, divided once, by the rows of the whole minibatch.
-void train_step_as(DataParallel *dp, const Shard shards[], const Tensor *X, const Tensor *y,
+void train_step_as(DataParallel *dp, const Range shards[], const Tensor *X, const Tensor *y,
                    float lr, Tensor *losses[]);
 
 // Gradients are summed over the devices (allreduce) and each device updates its copy.

@@ -2,6 +2,7 @@
 #include "error.h"
 
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,18 +63,24 @@ void warn(const char *format, ...) {
     fprintf(stderr, "%s: %s\n", name, message);
 }
 
-static void *or_die(void *memory, unsigned long bytes) {
-    if (!memory && bytes > 0)
-        die("close other programs, or ask for less", "out of memory for %lu bytes", bytes);
+// (The product may be more than a size_t holds.)
+static void *or_die(void *memory, size_t count, size_t element) {
+    if (!memory && count > 0 && element > 0)
+        die("close other programs, or ask for less", "out of memory for %.0f bytes",
+            (double)count * (double)element);
     return memory;
 }
 
-void *xmalloc(unsigned long bytes) { return or_die(malloc(bytes), bytes); }
-void *xcalloc(unsigned long count, unsigned long bytes) {
-    return or_die(calloc(count, bytes), count * bytes);
+void *xmalloc(size_t bytes) { return or_die(malloc(bytes), bytes, 1); }
+void *xcalloc(size_t count, size_t element) {
+    return or_die(calloc(count, element), count, element);
 }
-void *xrealloc(void *memory, unsigned long bytes) { return or_die(realloc(memory, bytes), bytes); }
-char *xstrdup(const char *text) { return or_die(strdup(text), strlen(text) + 1); }
+void *xrealloc(void *memory, size_t bytes) { return or_die(realloc(memory, bytes), bytes, 1); }
+void *xgrow(void *memory, size_t count, size_t element) {
+    if (element > 0 && count > SIZE_MAX / element) or_die(NULL, count, element);
+    return xrealloc(memory, count * element);
+}
+char *xstrdup(const char *text) { return or_die(strdup(text), strlen(text) + 1, 1); }
 
 char *xprintf(const char *format, ...) {
     va_list args, again;
@@ -81,7 +88,7 @@ char *xprintf(const char *format, ...) {
     va_copy(again, args);
     int length = vsnprintf(NULL, 0, format, args);
     va_end(args);
-    char *text = xmalloc((unsigned long)length + 1);
+    char *text = xmalloc((size_t)length + 1);
     vsnprintf(text, (size_t)length + 1, format, again);
     va_end(again);
     return text;

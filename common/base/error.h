@@ -9,6 +9,7 @@
 #define ERROR_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 enum { EXIT_USAGE = 2 };
 
@@ -40,10 +41,13 @@ void before_dying(void (*clean_up)(void));
 // Called before a message is printed, to remove what stands on the line (a progress bar).
 void before_messages(void (*clear_line)(void));
 
-// malloc, calloc, strdup that end the program instead of returning NULL.
-void *xmalloc(unsigned long bytes);
-void *xcalloc(unsigned long count, unsigned long bytes);
-void *xrealloc(void *memory, unsigned long bytes);
+// malloc, calloc, realloc, strdup that end the program instead of returning NULL.
+void *xmalloc(size_t bytes);
+void *xcalloc(size_t count, size_t element);
+void *xrealloc(void *memory, size_t bytes);
+// For arrays that grow: realloc to `count` elements of that many bytes, of which there may not be
+// more than memory has addresses.
+void *xgrow(void *memory, size_t count, size_t element);
 char *xstrdup(const char *text);
 // A new string made as printf would.
 char *xprintf(const char *format, ...) __attribute__((format(printf, 1, 2), nonnull));

@@ -200,19 +200,25 @@ static pid_t process_named(const char *text) {
     return exact ? (pid_t)number : 0;
 }
 
+static void remove_if_left(const char *folder, const char *prefix, const char *name) {
+    if (strncmp(name, prefix, strlen(prefix)) != 0) return;
+    pid_t writer = process_named(name + strlen(prefix));
+    if (writer == 0 || kill(writer, 0) == 0 || errno != ESRCH) return;
+    char *left = path_join(folder, name);
+    if (!somebody_writes(left)) unlink(left);
+    free(left);
+}
+
 // A process that is killed leaves its temporary file behind: the next one that writes the same file
 // removes it.
 static void remove_what_the_dead_left(const char *place) {
     char *folder = directory_of(place);
     char *prefix = xprintf("%s.tmp.", name_in_directory(place));
     DIR *directory = opendir(folder);
-    for (struct dirent *entry; directory && (entry = readdir(directory));) {
-        if (strncmp(entry->d_name, prefix, strlen(prefix)) != 0) continue;
-        pid_t writer = process_named(entry->d_name + strlen(prefix));
-        if (writer == 0 || kill(writer, 0) == 0 || errno != ESRCH) continue;
-        char *left = path_join(folder, entry->d_name);
-        if (!somebody_writes(left)) unlink(left);
-        free(left);
+    struct dirent *entry = directory ? readdir(directory) : NULL;
+    while (entry) {
+        remove_if_left(folder, prefix, entry->d_name);
+        entry = readdir(directory);
     }
     if (directory) closedir(directory);
     free(prefix);
@@ -418,7 +424,8 @@ void check_outputs(const char *const paths[], int n) {
 }
 
 void check_kept(const char *input, const char *const outputs[], int n) {
-    for (int i = 0; input && i < n; i++)
+    if (!input) return;
+    for (int i = 0; i < n; i++)
         if (outputs[i] && !is_written_directly(outputs[i]) && same_file(input, outputs[i]))
             die_usage("give the output another name",
                       "%s: an output would replace this file, which is read", outputs[i]);

@@ -3,6 +3,7 @@
 #include "device.h"
 #include "backend.h"
 #include "common/base/error.h"
+#include "common/base/range.h"
 #include "kernels/fail.h"
 #include "memory.h"
 
@@ -114,6 +115,11 @@ int try_all_gpus(Device *devices[MAX_DEVICES]) {
     return n;
 }
 
+void open_devices(Device *devices[], int k) {
+    for (int i = 0; i < k; i++) devices[i] = try_gpu(i);
+    share_cores(devices, k);
+}
+
 Device *cpu_device(int i) {
     choose_if_nobody_did();
     return open_device(system_.gpus > 0 ? MAX_DEVICES + i : i, &cpu_backend, i);
@@ -139,7 +145,7 @@ void share_cores(Device *const devices[], int k) {
     for (int i = 0; i < k; i++) cpus += devices[i]->backend == &cpu_backend;
     for (int i = 0; i < k; i++) {
         if (devices[i]->backend != &cpu_backend) continue;
-        int threads = num_threads() / cpus + (seen++ < num_threads() % cpus);
+        int threads = (int)equal_range(num_threads(), cpus, seen++).count;
         device_set_threads(devices[i], threads > 0 ? threads : 1);
     }
 }

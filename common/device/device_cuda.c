@@ -162,7 +162,7 @@ static void time_start(Queue *queue, const char *work) {
     Stream *stream = use(queue);
     // The second: opened while a trace is recorded.
     if (!label || !stream->trace_start || stream->recording) return;
-    stream->timed = xrealloc(stream->timed, sizeof(TimedWork) * (size_t)(stream->num_timed + 1));
+    stream->timed = xgrow(stream->timed, (size_t)(stream->num_timed + 1), sizeof(TimedWork));
     stream->timed[stream->num_timed++] =
         (TimedWork){.work = work, .label = label, .start = timed_event(stream)};
 }
@@ -246,11 +246,11 @@ static Mark *mark_of(Event event) {
 static void make_room(Stream *stream) {
     if (stream->num_marks == stream->max_marks) {
         stream->max_marks = stream->max_marks ? 2 * stream->max_marks : 64;
-        stream->marks = xrealloc(stream->marks, sizeof(Mark) * (size_t)stream->max_marks);
+        stream->marks = xgrow(stream->marks, (size_t)stream->max_marks, sizeof(Mark));
     }
     if (stream->max_spare < stream->max_marks) {
         stream->max_spare = stream->max_marks;
-        stream->spare = xrealloc(stream->spare, sizeof(cudaEvent_t) * (size_t)stream->max_spare);
+        stream->spare = xgrow(stream->spare, (size_t)stream->max_spare, sizeof(cudaEvent_t));
     }
 }
 

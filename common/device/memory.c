@@ -39,7 +39,7 @@ static Allocation *allocation_of(const void *address) {
 void memory_add(Device *device, void *memory, size_t bytes) {
     if (count == room) {
         room = room ? 2 * room : 64;
-        allocations = xrealloc(allocations, sizeof *allocations * (size_t)room);
+        allocations = xgrow(allocations, (size_t)room, sizeof *allocations);
     }
     int at = num_until(memory);
     memmove(allocations + at + 1, allocations + at, sizeof *allocations * (size_t)(count - at));
@@ -74,7 +74,7 @@ void memory_used_until(const void *address, Event event) {
             a->uses[i] = event;
             return;
         }
-    a->uses = xrealloc(a->uses, sizeof *a->uses * (size_t)(a->num_uses + 1));
+    a->uses = xgrow(a->uses, (size_t)(a->num_uses + 1), sizeof *a->uses);
     a->uses[a->num_uses++] = event;
 }
 

@@ -22,7 +22,7 @@ static const char *kept(const char *text) {
     static int count;
     for (int i = 0; i < count; i++)
         if (strcmp(labels[i], text) == 0) return labels[i];
-    labels = xrealloc(labels, sizeof *labels * (size_t)(count + 1));
+    labels = xgrow(labels, (size_t)(count + 1), sizeof *labels);
     return labels[count++] = xstrdup(text);
 }
 
@@ -48,7 +48,7 @@ void trace_add(const Queue *queue, const char *work, const char *label, double s
     pthread_mutex_lock(&trace.mutex);
     if (trace.count == trace.room) {
         trace.room = trace.room ? 2 * trace.room : 256;
-        trace.spans = xrealloc(trace.spans, sizeof(TraceSpan) * (size_t)trace.room);
+        trace.spans = xgrow(trace.spans, (size_t)trace.room, sizeof(TraceSpan));
     }
     trace.spans[trace.count++] = (TraceSpan){.device = queue->device,
                                              .communicates = queue->number == COMMUNICATE,

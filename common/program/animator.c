@@ -127,7 +127,7 @@ static void finish_drawing(Animator *a) {
 }
 
 static void add_row(Animator *a, Row row) {
-    a->rows = xrealloc(a->rows, sizeof(Row) * (unsigned long)(a->num_rows + 1));
+    a->rows = xgrow(a->rows, (size_t)a->num_rows + 1, sizeof *a->rows);
     a->rows[a->num_rows++] = row;
 }
 

@@ -11,7 +11,7 @@
 void loss_log_add(LossLog *log, long step, double loss) {
     if (log->count == log->room) {
         log->room = log->room ? 2 * log->room : 256;
-        log->rows = xrealloc(log->rows, sizeof *log->rows * (unsigned long)log->room);
+        log->rows = xgrow(log->rows, (size_t)log->room, sizeof *log->rows);
     }
     log->rows[log->count++] = (struct LossLogRow){step, (float)loss};
 }

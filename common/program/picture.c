@@ -20,7 +20,7 @@ __asm__(".section .rodata\n"
 extern const unsigned char picture_font_file[];
 
 Picture picture_new(int width, int height, Color background) {
-    Picture p = {width, height, xmalloc(3ul * (unsigned long)width * (unsigned long)height)};
+    Picture p = {width, height, xmalloc(3 * (size_t)width * (size_t)height)};
     picture_box(&p, 0, 0, width, height, background);
     return p;
 }

@@ -56,3 +56,10 @@ void say(const char *format, ...) {
     }
     free(text);
 }
+
+void say_checked(bool holds, const char *statement) {
+    if (!holds)
+        die("this is a mistake in the program: please report it", "it does not hold that %s",
+            statement);
+    printf("  ok: %s\n", statement);
+}

@@ -2,9 +2,15 @@
 #ifndef SAY_H
 #define SAY_H
 
+#include <stdbool.h>
+
 // Prints a paragraph, as printf would, on stdout: with lines of at most 80 columns, broken at
 // spaces. Spaces at its begin indent all of its lines; a "\n" in it begins a new line. A line end
 // follows the last one. So nobody breaks lines by hand, whatever the numbers in them.
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+// Prints "  ok: STATEMENT" if the statement holds; ends the program with an error if it does not.
+// For what a program demonstrates; what its own code must see to is CHECK()ed (error.h).
+void say_checked(bool holds, const char *statement);
 
 #endif

@@ -63,7 +63,7 @@ static void *take(Blocks *blocks, Device *device, size_t bytes, size_t chunk_byt
         blocks->used = 0;
     }
     if (blocks->current == blocks->num_chunks) {
-        blocks->chunks = xrealloc(blocks->chunks, sizeof(Chunk) * (size_t)(blocks->num_chunks + 1));
+        blocks->chunks = xgrow(blocks->chunks, (size_t)(blocks->num_chunks + 1), sizeof(Chunk));
         void *memory = device ? device_alloc(device, chunk_bytes) : xmalloc(chunk_bytes);
         blocks->chunks[blocks->num_chunks++] = (Chunk){memory, chunk_bytes};
     }
@@ -123,7 +123,7 @@ static void wait_for_block_users(Device *device, const Blocks *blocks) {
 static Loan *find_loan(Arena *arena, size_t bytes) {
     for (int i = 0; i < arena->num_loans; i++)
         if (!arena->loans[i].lent && arena->loans[i].bytes >= bytes) return &arena->loans[i];
-    arena->loans = xrealloc(arena->loans, sizeof(Loan) * (size_t)(arena->num_loans + 1));
+    arena->loans = xgrow(arena->loans, (size_t)(arena->num_loans + 1), sizeof(Loan));
     arena->loans[arena->num_loans] = (Loan){device_alloc(arena->device, bytes), bytes, 0};
     return &arena->loans[arena->num_loans++];
 }
@@ -220,7 +220,7 @@ static Tensor *new_header(Device *device) {
     Arena *arena = open_arena(device);
     if (arena->num_headers == arena->max_headers) {
         int more = arena->max_headers ? 2 * arena->max_headers : 64;
-        arena->headers = xrealloc(arena->headers, sizeof(Tensor *) * (size_t)more);
+        arena->headers = xgrow(arena->headers, (size_t)more, sizeof(Tensor *));
         for (int i = arena->max_headers; i < more; i++) arena->headers[i] = xmalloc(sizeof(Tensor));
         arena->max_headers = more;
     }

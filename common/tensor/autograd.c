@@ -39,7 +39,7 @@ void tape_push(Device *device, Node node) {
     if (tape->num_nodes == tape->max_nodes) {
         before_devices_close(autograd_close);
         tape->max_nodes = tape->max_nodes ? 2 * tape->max_nodes : 64;
-        tape->nodes = xrealloc(tape->nodes, sizeof(Node) * (size_t)tape->max_nodes);
+        tape->nodes = xgrow(tape->nodes, (size_t)tape->max_nodes, sizeof(Node));
     }
     tape->nodes[tape->num_nodes++] = node;
     promise_grad(node.out);

@@ -57,7 +57,7 @@ static void own(Module *m, const char *name, bool trained, double deviation, flo
 
 void add_module(Module *sequential, const char *name, Module *module) {
     size_t n = (size_t)sequential->num_children;
-    sequential->children = xrealloc(sequential->children, sizeof(Module *) * (n + 1));
+    sequential->children = xgrow(sequential->children, n + 1, sizeof(Module *));
     sequential->children[sequential->num_children++] = module;
     module->name = xstrdup(name);
 }
@@ -304,7 +304,7 @@ static void visit_all(Module *m, const char *path, Visit *visit, void *context) 
 static void collect(Module *m, const char *path, void *context) {
     Parameters *all = context;
     size_t n = (size_t)(all->n + m->num_own);
-    all->list = xrealloc(all->list, sizeof(Parameter *) * (n + 1));
+    all->list = xgrow(all->list, n + 1, sizeof(Parameter *));
     for (int i = 0; i < m->num_own; i++) {
         char *name = xprintf("%s%s", path, m->own[i]->name);
         free(m->own[i]->name);
@@ -417,7 +417,7 @@ static bool is_batch_norm(const Module *m) { return m->forward == batch_norm_for
 static void collect_count(Module *m, const char *path, void *context) {
     Counts *counts = context;
     if (!is_batch_norm(m)) return;
-    counts->list = xrealloc(counts->list, sizeof *counts->list * (size_t)(counts->n + 1));
+    counts->list = xgrow(counts->list, (size_t)(counts->n + 1), sizeof *counts->list);
     counts->list[counts->n++] =
         (NamedCount){xprintf("%snum_batches_tracked", path), m->num_batches_tracked};
 }

@@ -12,18 +12,19 @@ static size_t plane_at(int C, int S, int n, int c) {
 
 // ---- what ------------------------------------------------------------------------------------
 
-// Runs through the numbers of channel c: all pixels of all images.
-#define FOR_CHANNEL(i, a, c)                                                                       \
-    for (int n = 0; n < (a)->N; n++)                                                               \
-        for (size_t i = plane_at((a)->C, (a)->S, n, c), end = i + (size_t)(a)->S; i < end; i++)
-
 void batch_norm_stats_naive(const struct batch_norm_stats_args *a) {
     double count = (double)a->N * a->S;
     for (int c = 0; c < a->C; c++) {
         double total = 0, M2 = 0;
-        FOR_CHANNEL(i, a, c) total += a->X[i];
+        for (int n = 0; n < a->N; n++) {
+            const float *X = a->X + plane_at(a->C, a->S, n, c);
+            for (int i = 0; i < a->S; i++) total += X[i];
+        }
         double mean = count > 0 ? total / count : 0;
-        FOR_CHANNEL(i, a, c) M2 += (a->X[i] - mean) * (a->X[i] - mean);
+        for (int n = 0; n < a->N; n++) {
+            const float *X = a->X + plane_at(a->C, a->S, n, c);
+            for (int i = 0; i < a->S; i++) M2 += (X[i] - mean) * (X[i] - mean);
+        }
         a->stats[c] = (float)mean;
         a->stats[a->C + c] = (float)M2;
     }
@@ -33,9 +34,13 @@ void batch_norm_stats_naive(const struct batch_norm_stats_args *a) {
 void batch_norm_forward_naive(const struct batch_norm_forward_args *a) {
     for (int c = 0; c < a->C; c++) {
         double deviation = sqrt((double)a->var[c] + a->eps);
-        FOR_CHANNEL(i, a, c) {
-            double xhat = ((double)a->X[i] - a->mean[c]) / deviation;
-            a->Y[i] = (float)(a->weight[c] * xhat + a->bias[c]);
+        for (int n = 0; n < a->N; n++) {
+            const float *X = a->X + plane_at(a->C, a->S, n, c);
+            float *Y = a->Y + plane_at(a->C, a->S, n, c);
+            for (int i = 0; i < a->S; i++) {
+                double xhat = ((double)X[i] - a->mean[c]) / deviation;
+                Y[i] = (float)(a->weight[c] * xhat + a->bias[c]);
+            }
         }
     }
 }
@@ -43,9 +48,13 @@ void batch_norm_forward_naive(const struct batch_norm_forward_args *a) {
 void batch_norm_backward_sums_naive(const struct batch_norm_backward_sums_args *a) {
     for (int c = 0; c < a->C; c++) {
         double deviation = sqrt((double)a->var[c] + a->eps), sum = 0, product = 0;
-        FOR_CHANNEL(i, a, c) {
-            sum += a->dY[i];
-            product += a->dY[i] * ((double)a->X[i] - a->mean[c]) / deviation;
+        for (int n = 0; n < a->N; n++) {
+            const float *X = a->X + plane_at(a->C, a->S, n, c);
+            const float *dY = a->dY + plane_at(a->C, a->S, n, c);
+            for (int i = 0; i < a->S; i++) {
+                sum += dY[i];
+                product += dY[i] * ((double)X[i] - a->mean[c]) / deviation;
+            }
         }
         a->sums[c] = (float)sum;
         a->sums[a->C + c] = (float)product;
@@ -55,14 +64,17 @@ void batch_norm_backward_sums_naive(const struct batch_norm_backward_sums_args *
 void batch_norm_backward_input_naive(const struct batch_norm_backward_input_args *a) {
     for (int c = 0; c < a->C; c++) {
         double deviation = sqrt((double)a->var[c] + a->eps);
-        FOR_CHANNEL(i, a, c) {
-            double d = a->dY[i];
-            if (a->sums) {
-                double xhat = ((double)a->X[i] - a->mean[c]) / deviation;
-                d -= (a->sums[c] + xhat * a->sums[a->C + c]) / *a->count;
+        for (int n = 0; n < a->N; n++) {
+            size_t plane = plane_at(a->C, a->S, n, c);
+            for (size_t i = plane; i < plane + (size_t)a->S; i++) {
+                double d = a->dY[i];
+                if (a->sums) {
+                    double xhat = ((double)a->X[i] - a->mean[c]) / deviation;
+                    d -= (a->sums[c] + xhat * a->sums[a->C + c]) / *a->count;
+                }
+                d *= a->weight[c] / deviation;
+                a->dX[i] = (float)(a->beta != 0 ? a->dX[i] + d : d);
             }
-            d *= a->weight[c] / deviation;
-            a->dX[i] = (float)(a->beta != 0 ? a->dX[i] + d : d);
         }
     }
 }
@@ -77,10 +89,6 @@ void batch_norm_backward_input_naive(const struct batch_norm_backward_input_args
 // a piece sums are float, several side by side; from piece to piece they are double. A thread has
 // some neighbouring channels, whose sums are the same whichever thread has them.
 enum { PIECE = 1024 };
-
-// Runs through the pieces of a plane of S floats.
-#define FOR_PIECES(at, length, S)                                                                  \
-    for (int at = 0, length; at < (S) && (length = (S)-at < PIECE ? (S)-at : PIECE); at += PIECE)
 
 // The first of thread t's things, when `threads` threads share n; it has those up to share(n, t+1).
 static long share(long n, int t, int threads) { return n * t / threads; }
@@ -128,7 +136,8 @@ static void stats_of_channels(const struct batch_norm_stats_args *a, long first,
     for (int n = 0; n < a->N; n++)
         for (long c = first; c < last; c++) {
             const float *X = a->X + plane_at(a->C, a->S, n, (int)c);
-            FOR_PIECES(at, length, a->S) sets[c] = merge(sets[c], moments_of(X + at, length));
+            for (int at = 0; at < a->S; at += PIECE)
+                sets[c] = merge(sets[c], moments_of(X + at, smaller(PIECE, a->S - at)));
         }
     for (long c = first; c < last; c++) {
         a->stats[c] = (float)sets[c].mean;
@@ -209,8 +218,9 @@ static void sums_of_channels(const struct batch_norm_backward_sums_args *a, long
     for (int n = 0; n < a->N; n++)
         for (long c = first; c < last; c++) {
             size_t plane = plane_at(a->C, a->S, n, (int)c);
-            FOR_PIECES(at, length, a->S) {
-                Sums s = sums_of(a->dY + plane + at, a->X + plane + at, a->mean[c], length);
+            for (int at = 0; at < a->S; at += PIECE) {
+                Sums s = sums_of(a->dY + plane + at, a->X + plane + at, a->mean[c],
+                                 smaller(PIECE, a->S - at));
                 sums[c].dY += s.dY;
                 sums[c].product += s.product;
             }

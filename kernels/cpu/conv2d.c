@@ -17,77 +17,137 @@ typedef struct conv2d_shape Shape;
 static size_t x_size(const Shape *s) { // one image
     return (size_t)s->C * (size_t)s->H * (size_t)s->W;
 }
-static size_t y_size(const Shape *s) { return (size_t)s->M * (size_t)s->out_h * (size_t)s->out_w; }
 static size_t w_size(const Shape *s) {
     return (size_t)s->C * (size_t)s->kernel_h * (size_t)s->kernel_w;
 }
 
 // ---- what ------------------------------------------------------------------------------------
 
-// Runs through all products that a convolution consists of: output pixel (n,m,i,j) has weight
-// (m,c,p,q) times input pixel (n,c,h,w). Forward and both backward passes are this one sum, seen
-// from Y, X and W.
-#define FOR_EACH_PRODUCT(s)                                                                        \
-    for (int n = 0; n < (s)->N; n++)                                                               \
-        for (int m = 0; m < (s)->M; m++)                                                           \
-            for (int i = 0; i < (s)->out_h; i++)                                                   \
-                for (int j = 0; j < (s)->out_w; j++)                                               \
-                    for (int c = 0; c < (s)->C; c++)                                               \
-                        for (int p = 0; p < (s)->kernel_h; p++)                                    \
-                            for (int q = 0; q < (s)->kernel_w; q++)
+// A convolution consists of products: output pixel (n,m,i,j) has weight (m,c,p,q) times input pixel
+// (n,c,h,w). Forward and both backward passes are sums of the same products, seen from Y, X and W.
 
-// The offsets of the three numbers of one product, and whether the pixel lies in the padding.
-#define Y_AT   (((size_t)n * s->M + m) * s->out_h + i) * s->out_w + j
-#define W_AT   (((size_t)m * s->C + c) * s->kernel_h + p) * s->kernel_w + q
-#define X_AT   (((size_t)n * s->C + c) * s->H + h) * s->W + w
-#define INSIDE (h >= 0 && h < s->H && w >= 0 && w < s->W)
-#define H_OF   (i * s->stride_h + p - s->pad_h)
-#define W_OF   (j * s->stride_w + q - s->pad_w)
+// Where these numbers are.
+static size_t y_at(const Shape *s, int n, int m, int i, int j) {
+    return (((size_t)n * s->M + m) * s->out_h + i) * s->out_w + j;
+}
+static size_t w_at(const Shape *s, int m, int c, int p, int q) {
+    return (((size_t)m * s->C + c) * s->kernel_h + p) * s->kernel_w + q;
+}
+static size_t x_at(const Shape *s, int n, int c, int h, int w) {
+    return (((size_t)n * s->C + c) * s->H + h) * s->W + w;
+}
+// Else the pixel lies in the padding, and is zero.
+static bool inside(const Shape *s, int h, int w) {
+    return h >= 0 && h < s->H && w >= 0 && w < s->W;
+}
 
-// out = beta out + sums
-static void finish(float *out, const double *sums, size_t n, float beta) {
-    for (size_t i = 0; i < n; i++) out[i] = (float)(beta != 0 ? out[i] + sums[i] : sums[i]);
+// out = beta out + sum, for a beta of 0 or 1
+static void finish(float *out, double sum, float beta) {
+    *out = (float)(beta != 0 ? *out + sum : sum);
+}
+
+// The output pixel (n,m,i,j): all weights of channel m, each times the input pixel that it meets.
+static double window_sum(const struct conv2d_forward_args *a, int n, int m, int i, int j) {
+    const Shape *s = &a->s;
+    double sum = 0;
+    for (int c = 0; c < s->C; c++) {
+        for (int p = 0; p < s->kernel_h; p++) {
+            for (int q = 0; q < s->kernel_w; q++) {
+                int h = i * s->stride_h + p - s->pad_h, w = j * s->stride_w + q - s->pad_w;
+                if (inside(s, h, w))
+                    sum += (double)a->W[w_at(s, m, c, p, q)] * a->X[x_at(s, n, c, h, w)];
+            }
+        }
+    }
+    return sum;
 }
 
 void conv2d_forward_naive(const struct conv2d_forward_args *a) {
     const Shape *s = &a->s;
-    size_t size = (size_t)s->N * y_size(s);
-    double *Y = calloc(size + 1, sizeof *Y);
-    FOR_EACH_PRODUCT(s) {
-        int h = H_OF, w = W_OF;
-        if (INSIDE) Y[Y_AT] += (double)a->W[W_AT] * a->X[X_AT];
+    for (int n = 0; n < s->N; n++) {
+        for (int m = 0; m < s->M; m++) {
+            for (int i = 0; i < s->out_h; i++) {
+                for (int j = 0; j < s->out_w; j++) {
+                    double bias = a->b ? a->b[m] : 0;
+                    a->Y[y_at(s, n, m, i, j)] = (float)(window_sum(a, n, m, i, j) + bias);
+                }
+            }
+        }
     }
-    for (size_t i = 0; i < size && a->b; i++)
-        Y[i] += a->b[i / ((size_t)s->out_h * s->out_w) % (size_t)s->M];
-    finish(a->Y, Y, size, 0);
-    free(Y);
+}
+
+// dX of an image: what its pixel (c,h,w) gave to an output pixel comes back from there. The sums of
+// many output pixels grow side by side, so they are kept in an array until all are there.
+static void image_sums(const struct conv2d_backward_input_args *a, int n, double *dX) {
+    const Shape *s = &a->s;
+    for (int m = 0; m < s->M; m++) {
+        for (int i = 0; i < s->out_h; i++) {
+            for (int j = 0; j < s->out_w; j++) {
+                double dY = a->dY[y_at(s, n, m, i, j)];
+                for (int c = 0; c < s->C; c++) {
+                    for (int p = 0; p < s->kernel_h; p++) {
+                        for (int q = 0; q < s->kernel_w; q++) {
+                            int h = i * s->stride_h + p - s->pad_h;
+                            int w = j * s->stride_w + q - s->pad_w;
+                            if (inside(s, h, w))
+                                dX[x_at(s, 0, c, h, w)] += a->W[w_at(s, m, c, p, q)] * dY;
+                        }
+                    }
+                }
+            }
+        }
+    }
 }
 
 void conv2d_backward_input_naive(const struct conv2d_backward_input_args *a) {
     const Shape *s = &a->s;
-    size_t size = (size_t)s->N * x_size(s);
-    double *dX = calloc(size + 1, sizeof *dX);
-    FOR_EACH_PRODUCT(s) {
-        int h = H_OF, w = W_OF;
-        if (INSIDE) dX[X_AT] += (double)a->W[W_AT] * a->dY[Y_AT];
+    size_t size = x_size(s);
+    double *sums = malloc((size + 1) * sizeof *sums);
+    for (int n = 0; n < s->N; n++) {
+        for (size_t x = 0; x < size; x++) sums[x] = 0;
+        image_sums(a, n, sums);
+        for (size_t x = 0; x < size; x++) finish(&a->dX[(size_t)n * size + x], sums[x], a->beta);
     }
-    finish(a->dX, dX, size, a->beta);
-    free(dX);
+    free(sums);
+}
+
+// The weight (m,c,p,q): all output pixels of channel m, each times the input pixel that met the
+// weight there.
+static double weight_sum(const struct conv2d_backward_params_args *a, int m, int c, int p, int q) {
+    const Shape *s = &a->s;
+    double sum = 0;
+    for (int n = 0; n < s->N; n++) {
+        for (int i = 0; i < s->out_h; i++) {
+            for (int j = 0; j < s->out_w; j++) {
+                int h = i * s->stride_h + p - s->pad_h, w = j * s->stride_w + q - s->pad_w;
+                if (inside(s, h, w))
+                    sum += (double)a->X[x_at(s, n, c, h, w)] * a->dY[y_at(s, n, m, i, j)];
+            }
+        }
+    }
+    return sum;
+}
+
+static double bias_sum(const struct conv2d_backward_params_args *a, int m) {
+    const Shape *s = &a->s;
+    double sum = 0;
+    for (int n = 0; n < s->N; n++)
+        for (int i = 0; i < s->out_h; i++)
+            for (int j = 0; j < s->out_w; j++) sum += a->dY[y_at(s, n, m, i, j)];
+    return sum;
 }
 
 void conv2d_backward_params_naive(const struct conv2d_backward_params_args *a) {
     const Shape *s = &a->s;
-    size_t size = (size_t)s->M * w_size(s);
-    double *dW = calloc(size + (size_t)s->M, sizeof *dW), *db = dW + size;
-    FOR_EACH_PRODUCT(s) {
-        int h = H_OF, w = W_OF;
-        if (INSIDE) dW[W_AT] += (double)a->X[X_AT] * a->dY[Y_AT];
+    for (int m = 0; m < s->M; m++) {
+        for (int c = 0; c < s->C; c++) {
+            for (int p = 0; p < s->kernel_h; p++) {
+                for (int q = 0; q < s->kernel_w; q++)
+                    finish(&a->dW[w_at(s, m, c, p, q)], weight_sum(a, m, c, p, q), a->beta);
+            }
+        }
+        if (a->db) finish(&a->db[m], bias_sum(a, m), a->beta);
     }
-    size_t pixels = (size_t)s->out_h * (size_t)s->out_w;
-    for (size_t i = 0; i < (size_t)s->N * y_size(s); i++) db[i / pixels % (size_t)s->M] += a->dY[i];
-    finish(a->dW, dW, size, a->beta);
-    if (a->db) finish(a->db, db, (size_t)s->M, a->beta);
-    free(dW);
 }
 
 // ---- how -------------------------------------------------------------------------------------
@@ -151,9 +211,17 @@ static void forward_images(const struct conv2d_forward_args *a, Phases f, const 
     int K = (int)w_size(s), most = rows_at_once(K);
     size_t cols = round_to_vectors((size_t)(s->out_h - 1) * (size_t)f.w + (size_t)s->out_w);
     for (int m = 0; m < s->M; m += most) {
-        Product p = {.A = a->W + (size_t)m * (size_t)K, .a_row = (size_t)K, .a_col = 1};
-        p.b_block = p.c_block = VL, p.offset = offset, p.C = mine, p.c_row = cols;
-        p.rows = smaller(most, s->M - m), p.vectors = (int)(cols / VL), p.depth = K;
+        Product p = {.A = a->W + (size_t)m * (size_t)K,
+                     .a_row = (size_t)K,
+                     .a_col = 1,
+                     .b_block = VL,
+                     .offset = offset,
+                     .C = mine,
+                     .c_row = cols,
+                     .c_block = VL,
+                     .rows = smaller(most, s->M - m),
+                     .vectors = (int)(cols / VL),
+                     .depth = K};
         for (int g = 0; g < images; g++) {
             p.B = phases + (size_t)g * (size_t)s->C * f.channel;
             product(&p);
@@ -306,9 +374,17 @@ static void phase_of_images(const struct conv2d_backward_input_args *a, Gradient
     int K = s->M * taps_of(f), most = rows_at_once(K);
     size_t cols = round_to_vectors((size_t)(f.y1 - f.y0 - 1) * (size_t)g.w + (size_t)(f.x1 - f.x0));
     for (int c = 0; c < s->C; c += most) {
-        Product p = {.A = W + (size_t)c * (size_t)K, .a_row = (size_t)K, .a_col = 1};
-        p.b_block = p.c_block = VL, p.offset = offset, p.C = mine, p.c_row = cols;
-        p.rows = smaller(most, s->C - c), p.vectors = (int)(cols / VL), p.depth = K;
+        Product p = {.A = W + (size_t)c * (size_t)K,
+                     .a_row = (size_t)K,
+                     .a_col = 1,
+                     .b_block = VL,
+                     .offset = offset,
+                     .C = mine,
+                     .c_row = cols,
+                     .c_block = VL,
+                     .rows = smaller(most, s->C - c),
+                     .vectors = (int)(cols / VL),
+                     .depth = K};
         for (int i = 0; i < images; i++) {
             p.B = dY + (size_t)i * (size_t)s->M * g.channel + (size_t)f.y0 * (size_t)g.w + f.x0;
             product(&p);
@@ -520,12 +596,19 @@ static void weights_of_part(const struct conv2d_backward_params_args *a, Phases 
         for (int k = 0; k < weights; k += VL)
             fill_panel(s, f, mine, image, images, offset, k, weights - 1,
                        panels + (size_t)k * pixels);
-        Product p = {
-            .A = gather(a, first, images, panels + room.panels), .a_row = pixels, .a_col = 1};
-        p.B = panels, p.b_block = VL * pixels, p.C = dW + (size_t)part.c * (size_t)window;
-        p.c_row = w_size(s), p.c_block = VL, p.rows = s->M, p.vectors = divide_up(weights, VL);
-        p.depth = (int)pixels, p.last = weights % VL, p.add = n > 0;
-        product(&p);
+        product(&(Product){.A = gather(a, first, images, panels + room.panels),
+                           .a_row = pixels,
+                           .a_col = 1,
+                           .B = panels,
+                           .b_block = VL * pixels,
+                           .C = dW + (size_t)part.c * (size_t)window,
+                           .c_row = w_size(s),
+                           .c_block = VL,
+                           .rows = s->M,
+                           .vectors = divide_up(weights, VL),
+                           .depth = (int)pixels,
+                           .last = weights % VL,
+                           .add = n > 0});
     }
 }
 
@@ -587,11 +670,13 @@ CPU_KERNEL(conv2d_backward_params) {
     for (int group = 0; group < tree.groups; group++)
         for (int slice = 0; slice < slices; slice++) {
             Part part = group_of(s, tree, group);
-            part.c = slice * channels, part.channels = smaller(channels, s->C - part.c);
+            part.c = slice * channels;
+            part.channels = smaller(channels, s->C - part.c);
             float *mine = scratch + (size_t)omp_get_thread_num() * of_thread;
             float *sum = sums + (size_t)group * of_part;
             weights_of_part(a, f, part, images, offset, sum, mine, room);
-            for (int m = 0; m < s->M && a->db && slice == 0; m += CHANNELS_AT_ONCE)
+            if (!a->db || slice > 0) continue;
+            for (int m = 0; m < s->M; m += CHANNELS_AT_ONCE)
                 channel_sums(a, m, part, sum + weights);
         }
     add_parts(sums, of_part, tree.groups, weights + (size_t)s->M, lane->threads);

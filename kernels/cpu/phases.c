@@ -50,7 +50,10 @@ static Columns columns_of(const Shape *s, Phases f, int b) {
 static void fill_row(const Shape *s, Phases f, const float *image, int row, Columns c, float *to) {
     int stride = s->stride_w, first = c.first, end = c.end;
     const float *from = image + (ptrdiff_t)row * s->W - s->pad_w + c.b;
-    if (row < 0 || row >= s->H || end <= first) first = f.w, end = f.w;
+    if (row < 0 || row >= s->H || end <= first) {
+        first = f.w;
+        end = f.w;
+    }
     for (int x = 0; x < first; x++) to[x] = 0;
     if (stride == 1)
         copy_floats(to + first, from + first, end - first);

@@ -28,8 +28,10 @@ typedef struct Windows {
 
 static Windows windows_of(const Shape *s) {
     Windows w = {.wide = *s, .size = tap_size(s)};
-    w.wide.kernel_h = w.wide.kernel_w = SIDE, w.wide.stride_h = w.wide.stride_w = 2;
-    w.wide.out_h = s->out_h / 2, w.wide.out_w = s->out_w / 2;
+    w.wide.kernel_h = w.wide.kernel_w = SIDE;
+    w.wide.stride_h = w.wide.stride_w = 2;
+    w.wide.out_h = s->out_h / 2;
+    w.wide.out_w = s->out_w / 2;
     w.f = phases_of(&w.wide);
     w.scratch = TAPS * w.size + round_to_vectors(w.f.channel + 4);
     find_offsets(&w.wide, w.f, 1, w.offset);
@@ -50,19 +52,10 @@ static void fill_taps(const Windows *w, const float *image, float *taps) {
     }
 }
 
-// The weight that a window has for its pixel (p,q), or -1 if that is outside.
+// A pooled pixel has four windows, (a,b): in window (a,b) the tap (u,v) is pixel (u - a, v - b).
+// The number of the weight that a window has for its pixel (p,q), or -1 if that is outside. (Loops
+// over all four are unrolled, so that nothing is asked while they run.)
 INLINE int weight_of(int p, int q) { return p >= 0 && p < K && q >= 0 && q < K ? p * K + q : -1; }
-
-// Runs through all products of a pooled pixel: window (a,b) has weight k times tap x, a vector.
-// clang-format off
-#define FOR_EACH_PRODUCT(taps, size)                                                               \
-    UNROLL for (int u = 0; u < SIDE; u++)                                                          \
-        UNROLL for (int v = 0; v < SIDE; v++)                                                      \
-            for (Vec x = vec_at((taps) + (size_t)(u * SIDE + v) * (size)), *once = &x; once; once = NULL) \
-                UNROLL for (int a = 0; a < 2; a++)                                                 \
-                    UNROLL for (int b = 0; b < 2; b++)                                             \
-                        for (int k = weight_of(u - a, v - b); k >= 0; k = -1)
-// clang-format on
 
 // ---- bytes of `pooled` -------------------------------------------------------------------------
 
@@ -83,7 +76,17 @@ INLINE Sums sums_of_windows(const float *taps, size_t size, const float *W, floa
         y.half[i / 2][i % 2][0] = (Vec){0} + bias;
         y.half[i / 2][i % 2][1] = (Vec){0};
     }
-    FOR_EACH_PRODUCT(taps, size) y.half[a][b][k % 2] += W[k] * x;
+    UNROLL for (int u = 0; u < SIDE; u++) {
+        UNROLL for (int v = 0; v < SIDE; v++) {
+            Vec x = vec_at(taps + (size_t)(u * SIDE + v) * size);
+            UNROLL for (int a = 0; a < 2; a++) {
+                UNROLL for (int b = 0; b < 2; b++) {
+                    int k = weight_of(u - a, v - b);
+                    if (k >= 0) y.half[a][b][k % 2] += W[k] * x;
+                }
+            }
+        }
+    }
     return y;
 }
 
@@ -148,7 +151,17 @@ INLINE void add_products(const float *taps, size_t size, Vec dY, Bits positive, 
         UNROLL for (int b = 0; b < 2; b++) d[a][b] =
             (Vec)((Bits)mean & ((positive & window_bit[a][b]) != 0));
     }
-    FOR_EACH_PRODUCT(taps, size) sum[k] += d[a][b] * x;
+    UNROLL for (int u = 0; u < SIDE; u++) {
+        UNROLL for (int v = 0; v < SIDE; v++) {
+            Vec x = vec_at(taps + (size_t)(u * SIDE + v) * size);
+            UNROLL for (int a = 0; a < 2; a++) {
+                UNROLL for (int b = 0; b < 2; b++) {
+                    int k = weight_of(u - a, v - b);
+                    if (k >= 0) sum[k] += d[a][b] * x;
+                }
+            }
+        }
+    }
     sum[WEIGHTS] += (d[0][0] + d[0][1]) + (d[1][0] + d[1][1]);
 }
 

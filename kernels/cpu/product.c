@@ -119,8 +119,10 @@ INLINE void add_up_tree(const Product *p, const float *A, int vector, const int 
         UNROLL for (int r = 0; r < R; r++) {
             UNROLL for (int n = 0; n < N; n++) vec_to(half + (r * N + n) * VL, sum[r][n]);
         }
-        half += ROWS * VECTORS * VL, k += p->tree.group;
-    } while (++g < p->tree.groups);
+        half += ROWS * VECTORS * VL;
+        k += p->tree.group;
+        g++;
+    } while (g < p->tree.groups);
 }
 
 // ---- tiles --------------------------------------------------------------------------------------
@@ -148,9 +150,14 @@ INLINE void columns(const Product *p, int vector, const int N, const Layout layo
     int row = 0;
     for (; row + ROWS <= p->rows; row += ROWS)
         tile(p, row_of_A(p, row), row, vector, ROWS, N, layout, joins);
-    if (ROWS > 4 && row + 4 <= p->rows)
-        tile(p, row_of_A(p, row), row, vector, 4, N, layout, joins), row += 4;
-    if (row + 2 <= p->rows) tile(p, row_of_A(p, row), row, vector, 2, N, layout, joins), row += 2;
+    if (ROWS > 4 && row + 4 <= p->rows) {
+        tile(p, row_of_A(p, row), row, vector, 4, N, layout, joins);
+        row += 4;
+    }
+    if (row + 2 <= p->rows) {
+        tile(p, row_of_A(p, row), row, vector, 2, N, layout, joins);
+        row += 2;
+    }
     if (row < p->rows) tile(p, row_of_A(p, row), row, vector, 1, N, layout, joins);
 }
 

@@ -64,7 +64,9 @@ INLINE void pool_some(const float *even, const float *odd, float bias, float *Y,
                       unsigned char *pooled) {
     Row a = *(const RowAnywhere *)even + bias, b = *(const RowAnywhere *)odd + bias;
     ints_to_bytes(pooled, ((a > 0) & 1) | ((b > 0) & 2));
-    a = (Row)((Ints)a & ~(a < 0)), b = (Row)((Ints)b & ~(b < 0)); // this way round, a NaN stays
+    // This way round, a NaN stays.
+    a = (Row)((Ints)a & ~(a < 0));
+    b = (Row)((Ints)b & ~(b < 0));
     Row sum = a + b;
     Row mean =
         (SHUFFLE(Ints, sum, sum, OF_EVEN_PLACE) + SHUFFLE(Ints, sum, sum, OF_ODD_PLACE)) * 0.25f;

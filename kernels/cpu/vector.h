@@ -92,8 +92,15 @@ INLINE void copy_floats(float *to, const float *from, int n) {
         quad_to(to + i + 4, quad_at(from + i + 4));
         i += 8;
     }
-    if (i + 4 <= n) quad_to(to + i, quad_at(from + i)), i += 4;
-    if (i + 2 <= n) to[i] = from[i], to[i + 1] = from[i + 1], i += 2;
+    if (i + 4 <= n) {
+        quad_to(to + i, quad_at(from + i));
+        i += 4;
+    }
+    if (i + 2 <= n) {
+        to[i] = from[i];
+        to[i + 1] = from[i + 1];
+        i += 2;
+    }
     if (i < n) to[i] = from[i];
 }
 
@@ -125,8 +132,10 @@ INLINE void shorts_to(unsigned char *p, Bits bits) {
 #elif defined(__SSE2__)
     _mm_storel_epi64((__m128i *)p, _mm_packs_epi32((__m128i)bits, (__m128i)bits));
 #else
-    for (int i = 0; i < VL; i++)
-        p[2 * i] = (unsigned char)bits[i], p[2 * i + 1] = (unsigned char)(bits[i] >> 8);
+    for (int i = 0; i < VL; i++) {
+        p[2 * i] = (unsigned char)bits[i];
+        p[2 * i + 1] = (unsigned char)(bits[i] >> 8);
+    }
 #endif
 }
 

@@ -87,8 +87,10 @@ static void transform_output_gradients(const struct conv2d_shape *s, const Tilin
 #pragma omp for schedule(static)
     for (int first = 0; first < s->M; first += some) {
         int end = smaller(first + some, s->M);
-        for (int m = first; m < end && !t->out.in_place; m++)
-            copy_channel(s, t->out, chunk, dY, m, full + (size_t)(m - first) * scratch->full);
+        if (!t->out.in_place) {
+            for (int m = first; m < end; m++)
+                copy_channel(s, t->out, chunk, dY, m, full + (size_t)(m - first) * scratch->full);
+        }
         for (size_t tile = 0; tile < t->stride; tile += VL)
             for (int m = first; m < end; m++) {
                 float *at = scratch->out + tile * (size_t)s->M + (size_t)m * VL;
@@ -113,15 +115,20 @@ static void transform_output_gradients(const struct conv2d_shape *s, const Tilin
 static void multiply(const Tiling *t, const Scratch *scratch, const float *U, Kernels k,
                      bool backward) {
     size_t in = (size_t)t->in.channels * VL, out = (size_t)t->out.channels * VL;
-    Product p = {.a_row = backward ? 1 : k.stride, .a_col = backward ? k.stride : 1};
-    p.b_block = backward ? out : in, p.c_block = backward ? in : out, p.c_row = VL;
-    p.rows = backward ? k.C : k.M, p.depth = backward ? k.M : k.C,
-    p.vectors = (int)(t->stride / VL);
+    Product p = {.a_row = backward ? 1 : k.stride,
+                 .a_col = backward ? k.stride : 1,
+                 .b_block = backward ? out : in,
+                 .c_block = backward ? in : out,
+                 .c_row = VL,
+                 .rows = backward ? k.C : k.M,
+                 .depth = backward ? k.M : k.C,
+                 .vectors = (int)(t->stride / VL)};
     for (int point = 0; point < t->points; point++) {
         float *at_in = scratch->in + (size_t)point * t->in_point + (size_t)k.c * VL;
         float *at_out = scratch->out + (size_t)point * t->out_point + (size_t)k.m * VL;
         p.A = U + (size_t)point * k.point;
-        p.B = backward ? at_out : at_in, p.C = backward ? at_in : at_out;
+        p.B = backward ? at_out : at_in;
+        p.C = backward ? at_in : at_out;
         product(&p);
     }
 }
@@ -237,10 +244,15 @@ static float *planes_to_add_to(Side in, const Scratch *scratch, Chunk chunk,
                                const struct conv2d_backward_input_args *a, int c, float *full) {
     size_t size = (size_t)in.h * (size_t)in.w, next = size * (size_t)in.channels;
     float *dX = a->dX + (size_t)chunk.first * next + (size_t)c * size;
-    if (!in.in_place) memset(full, 0, sizeof(float) * scratch->full);
-    for (int image = 0; image < chunk.images && in.in_place && a->beta == 0; image++)
-        memset(dX + (size_t)image * next, 0, sizeof(float) * size);
-    return in.in_place ? dX : full;
+    if (!in.in_place) {
+        memset(full, 0, sizeof(float) * scratch->full);
+        return full;
+    }
+    if (a->beta == 0) {
+        for (int image = 0; image < chunk.images; image++)
+            memset(dX + (size_t)image * next, 0, sizeof(float) * size);
+    }
+    return dX;
 }
 
 static void backward_input(const Pass *pass, const Scratch *scratch, int item) {
@@ -268,7 +280,8 @@ static void backward_input(const Pass *pass, const Scratch *scratch, int item) {
                                   : nobody;
                 input_gradient_from_points(t->piece, at, t->in_point, lane, t->in.width);
             }
-        for (int c = first; c < end && !t->in.in_place; c++)
+        if (t->in.in_place) continue;
+        for (int c = first; c < end; c++)
             store_channel(s, t->in, chunk, planes[c - first], c,
                           (Output){a->dX, NULL, a->beta, NULL});
     }

@@ -26,7 +26,8 @@ INLINE size_t pooled_at(const Side *out, const Scratch *scratch, Chunk chunk, in
 // are only read.
 INLINE void set_lane(PooledTiles *tiles, int i, const float *Y, const unsigned char *gates,
                      size_t at) {
-    tiles->Y[i] = (float *)Y + at, tiles->gates[i] = (unsigned char *)gates + 2 * at;
+    tiles->Y[i] = (float *)Y + at;
+    tiles->gates[i] = (unsigned char *)gates + 2 * at;
 }
 
 typedef struct Output {

@@ -28,8 +28,10 @@ Tiling tiling_of(const struct conv2d_shape *s, const unsigned char *pooled) {
         .cols = (s->out_w + TILE - 1) / TILE,
     };
     t.points = t.piece * t.piece;
-    t.out.full_h = t.rows * TILE, t.out.full_w = t.cols * TILE;
-    t.in.full_h = t.out.full_h + t.piece - TILE, t.in.full_w = t.out.full_w + t.piece - TILE;
+    t.out.full_h = t.rows * TILE;
+    t.out.full_w = t.cols * TILE;
+    t.in.full_h = t.out.full_h + t.piece - TILE;
+    t.in.full_w = t.out.full_w + t.piece - TILE;
     t.in.in_place = t.piece == 8 && s->pad_h == 0 && s->pad_w == 0 && t.in.full_h <= s->H &&
                     t.in.full_w <= s->W;
     t.in.width = (size_t)(t.in.in_place ? s->W : t.in.full_w);
@@ -175,7 +177,8 @@ Scratch scratch_of(CpuLane *lane, const Tiling *t, Teams teams, Room room) {
 Scratch scratch_of_team(const Scratch *first, const Tiling *t, int team) {
     Scratch s = *first;
     s.U += (size_t)team * s.of_team;
-    s.in = s.U + s.of_U, s.out = s.in + s.of_in;
+    s.in = s.U + s.of_U;
+    s.out = s.in + s.of_in;
     s.keep = (unsigned *)(s.out + s.of_out);
     s.has_blanks = (bool *)(s.keep + (size_t)t->chunk * full_size(t->out));
     s.members = s.out + s.of_out + round_to_vectors((size_t)t->chunk * (full_size(t->out) + 1));

@@ -37,8 +37,10 @@ static void output_channels_to_points(const struct conv2d_shape *s, const Tiling
     for (int m = 0; m < s->M; m += VL) {
         const float *lane[VL];
         int lanes = smaller(VL, s->M - m);
-        for (int i = 0; i < lanes && !t->out.in_place; i++)
-            copy_channel(s, t->out, chunk, dY, m + i, full + (size_t)i * scratch->full);
+        if (!t->out.in_place) {
+            for (int i = 0; i < lanes; i++)
+                copy_channel(s, t->out, chunk, dY, m + i, full + (size_t)i * scratch->full);
+        }
         float *at = scratch->out + (size_t)m * chunk.tiles;
         for (size_t tile = 0; tile < chunk.tiles; tile++, at += VL) {
             for (int i = 0; i < VL; i++) {

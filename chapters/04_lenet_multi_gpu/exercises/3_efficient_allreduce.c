@@ -50,18 +50,18 @@ static void allreduce_at(Tensor *const data[], int k, int hub) {
     // END SOLUTION
 }
 
-// The same sum, but each device is the hub of one part of about n/k of the n elements; shard_of(n,
-// k, j) of chapter 3 says which elements part j has. A part can be made a tensor of its own, which
-// points into data[i]: {.data, .ndim = 1, .shape, .device}.
+// The same sum, but each device is the hub of one part of about n/k of the n elements;
+// equal_range(n, k, j) of range.h says which elements part j has. A part can be made a tensor of
+// its own, which points into data[i]: {.data, .ndim = 1, .shape, .device}.
 static void allreduce_parts(Tensor *const data[], int k) {
     // SOLUTION
     for (int j = 0; j < k; j++) {
-        Shard part = shard_of((int)numel(data[0]), k, j);
+        Range part = equal_range((long)numel(data[0]), k, j);
         Tensor parts[MAX_DEVICES], *part_of_device[MAX_DEVICES];
         for (int i = 0; i < k; i++) {
             parts[i] = (Tensor){.data = data[i]->data + part.first,
                                 .ndim = 1,
-                                .shape = {part.count},
+                                .shape = {(int)part.count},
                                 .device = data[i]->device};
             part_of_device[i] = &parts[i];
         }
@@ -137,7 +137,7 @@ static void check_sum(const char *name, Method *method, int n, int k, int p) {
     synchronize_all();
     check_values(name, data, k);
     for (int i = 0; i < k; i++) {
-        int own = method == in_parts ? shard_of(n, k, i).count : i == p % k ? n : 0;
+        long own = method == in_parts ? equal_range(n, k, i).count : i == p % k ? n : 0;
         check_bytes(name, devices, k, n, i, own);
     }
     for (int i = 0; i < k; i++) tensor_free(data[i]);

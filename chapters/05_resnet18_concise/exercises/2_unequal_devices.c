@@ -31,14 +31,14 @@ static Flags flags;
 // gets shards[i].count rows from row shards[i].first on; rows stay in order, and each belongs to
 // one shard. Its quota n speed[i] / (sum of speeds) is seldom a whole number. So give each the
 // whole part of it, and the rows that are left over to those with the largest remainders, one each.
-static void shards_for(int n, const double speed[], int k, Shard shards[]) {
-    // SOLUTION (starter: for (int i = 0; i < k; i++) shards[i] = shard_of(n, k, i);)
+static void shards_for(int n, const double speed[], int k, Range shards[]) {
+    // SOLUTION (starter: for (int i = 0; i < k; i++) shards[i] = equal_range(n, k, i);)
     double total = 0, remainder[MAX_DEVICES];
     int left = n;
     for (int i = 0; i < k; i++) total += speed[i];
     for (int i = 0; i < k; i++) {
         double quota = n * speed[i] / total;
-        shards[i].count = (int)quota;
+        shards[i].count = (long)quota;
         remainder[i] = quota - shards[i].count;
         left -= shards[i].count;
     }
@@ -49,13 +49,17 @@ static void shards_for(int n, const double speed[], int k, Shard shards[]) {
         shards[largest].count++;
         remainder[largest] = -1;
     }
-    for (int i = 0, first = 0; i < k; first += shards[i++].count) shards[i].first = first;
+    long first = 0;
+    for (int i = 0; i < k; i++) {
+        shards[i].first = first;
+        first += shards[i].count;
+    }
     // END SOLUTION
 }
 
 // The seconds that a step will take: all devices compute side by side, device i speed[i] rows per
 // second (none, if it has no rows), then they exchange gradients and update, in `exchange` seconds.
-static double predict_step(const Shard shards[], const double speed[], int k, double exchange) {
+static double predict_step(const Range shards[], const double speed[], int k, double exchange) {
     // SOLUTION (starter: return 0;)
     double slowest = 0;
     for (int i = 0; i < k; i++)
@@ -67,30 +71,30 @@ static double predict_step(const Shard shards[], const double speed[], int k, do
 // ## The check
 
 static void check_shards(int n, const double speed[], int k) {
-    Shard shards[MAX_DEVICES];
+    Range shards[MAX_DEVICES];
     double total = 0, least_up = 1, most_down = 0; // remainders of those rounded up, and down
-    int rows = 0;
+    long rows = 0;
     for (int i = 0; i < k; i++) total += speed[i];
     shards_for(n, speed, k, shards);
     for (int i = 0; i < k; i++) {
         double quota = n * speed[i] / total, over = shards[i].count - quota;
         EXPECT(shards[i].first == rows && shards[i].count >= 0,
-               "%d rows, %d devices: shard %d has %d rows from %d on; row %d comes next", n, k, i,
-               shards[i].count, shards[i].first, rows);
-        EXPECT(fabs(over) <= 1, "%d rows: device %d gets %d, its quota is %.3f", n, i,
+               "%d rows, %d devices: shard %d has %ld rows from %ld on; row %ld comes next", n, k,
+               i, shards[i].count, shards[i].first, rows);
+        EXPECT(fabs(over) <= 1, "%d rows: device %d gets %ld, its quota is %.3f", n, i,
                shards[i].count, quota);
         if (over > 1e-9) least_up = fmin(least_up, 1 - over);
         if (over < -1e-9) most_down = fmax(most_down, -over);
         rows += shards[i].count;
     }
-    EXPECT(rows == n, "%d rows, %d devices: the shards have %d rows together", n, k, rows);
+    EXPECT(rows == n, "%d rows, %d devices: the shards have %ld rows together", n, k, rows);
     EXPECT(least_up >= most_down - 1e-9,
            "%d rows, %d devices: a remainder of %.3f was rounded up, one of %.3f down", n, k,
            least_up, most_down);
 }
 
 static void check_prediction(void) {
-    const Shard shards[] = {{0, 12}, {12, 3}, {15, 0}};
+    const Range shards[] = {{0, 12}, {12, 3}, {15, 0}};
     const double speed[] = {6, 1, 0}, expected = 3.5;
     double came = predict_step(shards, speed, 3, 0.5);
     EXPECT(fabs(came - expected) <= 1e-9,
@@ -104,7 +108,7 @@ enum { CHECKED_STEPS = 3, CHECKED_BATCH = 30 };
 static float *train_with(Module *net, const Dataset *data, BatchNormMode bn, const double speed[],
                          int k, double *loss) {
     Tensor *X, *y, *losses[MAX_DEVICES];
-    Shard shards[MAX_DEVICES];
+    Range shards[MAX_DEVICES];
     DataParallel dp = network_on(net, k, bn, 7);
     DataIter *iter = data_iter_new(data, CHECKED_BATCH, false, 0);
     data_iter_start(iter, 0);
@@ -200,8 +204,8 @@ static Tensor rows_of(const Tensor *t, int n) {
     return rows;
 }
 
-static double time_step(DataParallel *dp, const Pair *p, const Shard shards[]) {
-    int n = shards[dp->k - 1].first + shards[dp->k - 1].count;
+static double time_step(DataParallel *dp, const Pair *p, const Range shards[]) {
+    int n = (int)(shards[dp->k - 1].first + shards[dp->k - 1].count);
     Tensor X = rows_of(p->X, n), y = rows_of(p->y, n), *losses[MAX_DEVICES];
     Timer timer = {0};
     timer_start(&timer);
@@ -211,7 +215,7 @@ static double time_step(DataParallel *dp, const Pair *p, const Shard shards[]) {
 
 // Enqueues forward and backward of the whole minibatch on a device.
 static void compute_on(const Pair *p, Device *device) {
-    Shard all = {0, p->X->shape[0]};
+    Range all = {0, p->X->shape[0]};
     Tensor *X, *y;
     begin_step(device);
     split_batch_as(&all, p->X, p->y, &device, 1, &X, &y);
@@ -257,10 +261,10 @@ typedef struct Result {
 
 static Result measure(Pair *p, int n, const double speed[K], double exchange) {
     Result r = {.n = n, .speed = {speed[0], speed[1]}, .exchange = exchange};
-    Shard equal[K], proportional[K], all = {0, n};
-    for (int i = 0; i < K; i++) equal[i] = shard_of(n, K, i);
+    Range equal[K], proportional[K], all = {0, n};
+    for (int i = 0; i < K; i++) equal[i] = equal_range(n, K, i);
     shards_for(n, speed, K, proportional);
-    for (int i = 0; i < K; i++) r.rows[i] = proportional[i].count;
+    for (int i = 0; i < K; i++) r.rows[i] = (int)proportional[i].count;
     r.said_equal = predict_step(equal, speed, K, exchange);
     r.said_proportional = predict_step(proportional, speed, K, exchange);
     r.equal = r.proportional = r.alone = INFINITY;

@@ -1,0 +1,30 @@
+// record.h: a step as it was traced: who computed what, and when.
+#ifndef RECORD_H
+#define RECORD_H
+
+#include "problem.h"
+#include "common/device/trace.h"
+
+// A step as trace_end() returned it. The first word of a label says what kind of work it was:
+// forward, backward, exchange, load, update.
+typedef struct Recorded {
+    char *title; // for a picture, or NULL; to be freed with the spans
+    TraceSpan *spans;
+    int count, k;
+    Device *devices[MAX_DEVICES];
+} Recorded;
+
+// The shortest of some steps, which is the one that other programs disturbed least.
+Recorded record_step(const Problem *problem, const Strategy *strategy, int k);
+void recorded_free(Recorded *r);
+
+// Seconds from the begin of the step to the end of its last piece.
+double recorded_seconds(const Recorded *r);
+
+// Whether a piece of work is of that kind.
+bool span_is(const TraceSpan *span, const char *kind);
+
+// Whether there are more workers than cores: then what one does slows down the others.
+bool crowded(int k);
+
+#endif

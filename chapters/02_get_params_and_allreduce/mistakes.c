@@ -1,0 +1,100 @@
+// mistakes.c: see mistakes.h.
+#include "mistakes.h"
+
+#include "common/program/say.h"
+#include "common/tensor/functional.h"
+#include "allreduce.h"
+#include "get_params.h"
+#include "replicas.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+// ## A mistake: a new tensor in place of a sum
+//
+// The last line of the book's allreduce writes into data[i]. Its PyTorch version once said instead
+// data[i] = data[0].to(data[i].device), which looks the same and makes a new tensor. The caller's
+// list then has the sum, but the list was made for this call; the parameter's own gradient is still
+// the old one. So device 0 takes a step with the whole gradient, and each other device with that of
+// its own shard. Nothing fails, no message appears: the replicas just drift apart.
+//
+// In C the same mistake does not get past the compiler if the parameter is declared as in
+// allreduce.h: `Tensor *const data[]` says that the tensors may be written into and the pointers
+// may not.
+
+static void allreduce_rebinding(Tensor *data[], int k) {
+    for (int i = 1; i < k; i++) {
+        Tensor *received = tensor_to(data[i], data[0]->device);
+        launch(data[0]->device, add, .y = data[0]->data, .x = received->data, .n = numel(received));
+        tensor_free(received);
+    }
+    for (int i = 1; i < k; i++) data[i] = tensor_to(data[0], data[i]->device); // the mistake
+}
+
+// One step of training on two devices, with gradients 1 and 2. Returns whether the replicas agree
+// after it.
+static bool step_with(void (*sum_over_devices)(Tensor *data[], int k)) {
+    Tensor *W[2], *grads[2];
+    for (int i = 0; i < 2; i++) {
+        W[i] = tensor_new(try_gpu(i), 1, 2);
+        tensor_fill(W[i], 1);
+        attach_grad(W[i]);
+        tensor_fill(W[i]->grad, (float)(i + 1));
+        grads[i] = W[i]->grad; // the list that is made for this call
+    }
+    sum_over_devices(grads, 2);
+    tensor_print("  in the list, grads[1]", grads[1]);
+    tensor_print("  used in the step, W[1].grad", W[1]->grad);
+    for (int i = 0; i < 2; i++) sgd(&W[i], 1, 0.1f, 1);
+    tensor_print("  after the step, W[0]", W[0]);
+    tensor_print("  after the step, W[1]", W[1]);
+    bool agree = all_replicas_equal(W, 2);
+    if (grads[1] != W[1]->grad) tensor_free(grads[1]);
+    free_params(W, 2);
+    return agree;
+}
+
+static void allreduce_as_it_should(Tensor *data[], int k) { allreduce(data, k); }
+
+void show_rebinding(void) {
+    printf("\nA mistake: data[i] = a new tensor with the sum, instead of writing into data[i]\n");
+    bool agree = step_with(allreduce_rebinding);
+    say_checked(!agree, "the mistake is noticed: after one step the replicas differ");
+    printf("The same step with allreduce()\n");
+    agree = step_with(allreduce_as_it_should);
+    say_checked(agree, "after the step all replicas have the same bits");
+}
+
+// ## Another mistake: two devices, one buffer
+//
+// "Both logical devices are on the same GPU, so device 1 needs no copy of its own." PyTorch's
+// p.to(device) thinks so too: where p is on that device already it returns p itself, which is why
+// the book's get_params says p.clone().to(device). Now what one device writes, the other reads as
+// its own.
+//
+// On CPU devices, even where there are GPUs: two real GPUs cannot get at the same buffer.
+
+void show_sharing(void) {
+    printf("\nAnother mistake: two devices that share one buffer\n");
+    Tensor *data[2] = {tensor_new(cpu_device(0), 1, 2)};
+    Tensor same_memory = *data[0];
+    same_memory.device = cpu_device(1); // what a get_params that saves the copy would return
+    data[1] = &same_memory;
+    tensor_fill(data[0], 1);
+    synchronize(cpu_device(0));
+    tensor_fill(data[1], 2);
+    synchronize(cpu_device(1));
+    tensor_print("  data[0], where 1 was written", data[0]);
+    tensor_print("  data[1], where 2 was written", data[1]);
+
+    const char *mistake = allreduce_mistake(data, 2);
+    printf("  allreduce() refuses them: \"%s\"\n", mistake ? mistake : "");
+    say_checked(mistake != NULL, "the mistake is noticed before it does harm");
+
+    allreduce_star(data, 2); // goes round that
+    tensor_print("  what it would have done: the sum, which should be 3", data[0]);
+    float *sums = tensor_values(data[0]);
+    say_checked(sums[0] == 4, "the sum would be wrong, and nothing later would notice");
+    free(sums);
+    tensor_free(data[0]);
+}

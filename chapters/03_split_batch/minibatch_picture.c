@@ -1,0 +1,78 @@
+// minibatch_picture.c: see minibatch_picture.h.
+#include "minibatch_picture.h"
+
+#include "common/program/picture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { COLUMNS = 16, SIDE = 28, ZOOM = 4, IMAGE = SIDE * ZOOM };
+enum { FRAME = 7, STEP_X = IMAGE + 2 * FRAME + 8, STEP_Y = STEP_X + 20, MARGIN = 24 };
+enum { NUM_COLORS = 8, LEGEND_COLUMNS = 4, LEGEND_STEP = 40, TITLE = 84 };
+
+// Okabe and Ito's colors, which those who see no red and green can tell apart too.
+static Color color_of(int device) {
+    static const Color colors[NUM_COLORS] = {{0, 114, 178},   {230, 159, 0},  {0, 158, 115},
+                                             {204, 121, 167}, {86, 180, 233}, {213, 94, 0},
+                                             {120, 120, 120}, {240, 228, 66}};
+    return colors[device % NUM_COLORS];
+}
+
+// White on black in the file; black on white is better on paper.
+static Color ink(float value) { return gray(1 - value); }
+
+static const Color WHITE = {255, 255, 255}, BLACK = {30, 30, 30}, FAINT = {120, 120, 120};
+
+static void draw_legend(Picture *p, Tensor *const X_shards[], int k) {
+    int width = (p->width - 2 * MARGIN) / LEGEND_COLUMNS, first = 0;
+    for (int i = 0; i < k; i++) {
+        int x = MARGIN + i % LEGEND_COLUMNS * width, y = TITLE + i / LEGEND_COLUMNS * LEGEND_STEP;
+        int count = X_shards[i]->shape[0];
+        char text[80];
+        snprintf(text, sizeof text, "device %d: rows %d to %d (%d)", i, first, first + count - 1,
+                 count);
+        if (count == 1) snprintf(text, sizeof text, "device %d: row %d (1)", i, first);
+        if (count == 0) snprintf(text, sizeof text, "device %d: no rows", i);
+        picture_box(p, x, y, 28, 28, color_of(i));
+        picture_text(p, x + 38, y, 27, text, BLACK);
+        first += count;
+    }
+}
+
+// The images of one device, from place `first` of the picture on. Below each: row and device.
+static void draw_shard(Picture *p, const Tensor *X_shard, int first, int device, int top) {
+    float *images = tensor_values(X_shard);
+    for (int i = 0; i < X_shard->shape[0]; i++) {
+        int x = MARGIN + (first + i) % COLUMNS * STEP_X, y = top + (first + i) / COLUMNS * STEP_Y;
+        char text[32];
+        picture_frame(p, x, y, IMAGE + 2 * FRAME, IMAGE + 2 * FRAME, FRAME, color_of(device));
+        picture_values(p, x + FRAME, y + FRAME, ZOOM, images + i * SIDE * SIDE, SIDE, SIDE, ink);
+        snprintf(text, sizeof text, "%d", first + i);
+        picture_text(p, x + 2, y + IMAGE + 2 * FRAME + 1, 20, text, FAINT);
+        snprintf(text, sizeof text, "device %d", device);
+        int width = picture_text_width(text, 20);
+        picture_text(p, x + IMAGE + 2 * FRAME - width - 2, y + IMAGE + 2 * FRAME + 1, 20, text,
+                     FAINT);
+    }
+    free(images);
+}
+
+void draw_minibatch(const char *path, Tensor *const X_shards[], int k) {
+    int rows = 0, first = 0;
+    for (int i = 0; i < k; i++) rows += X_shards[i]->shape[0];
+    int legend_rows = (k + LEGEND_COLUMNS - 1) / LEGEND_COLUMNS;
+    int top = TITLE + legend_rows * LEGEND_STEP + 20;
+    int height = top + (rows + COLUMNS - 1) / COLUMNS * STEP_Y + 12;
+    Picture p = picture_new(2 * MARGIN + COLUMNS * STEP_X - 8, height, WHITE);
+    char title[80];
+    snprintf(title, sizeof title, "A minibatch of %d images, split over %d device%s", rows, k,
+             k > 1 ? "s" : "");
+    picture_text(&p, MARGIN, 22, 40, title, BLACK);
+    draw_legend(&p, X_shards, k);
+    for (int i = 0; i < k; i++) {
+        draw_shard(&p, X_shards[i], first, i, top);
+        first += X_shards[i]->shape[0];
+    }
+    picture_save(&p, path);
+    picture_free(&p);
+}
