@@ -45,8 +45,7 @@ static Contents contents_of(const DataParallel *dp) {
 
 static void add_count(Counts *counts, const char *prefix, const NamedCount *count) {
     counts->list = xrealloc(counts->list, sizeof *counts->list * (size_t)(counts->n + 1));
-    counts->list[counts->n++] =
-        (NamedCount){xprintf("%s%s", prefix, count->name), count->value};
+    counts->list[counts->n++] = (NamedCount){xprintf("%s%s", prefix, count->name), count->value};
 }
 
 // What the network starts from, under names with a prefix.
