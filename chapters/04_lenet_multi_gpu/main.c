@@ -19,7 +19,8 @@
 // in plots/ the curves, the filters that were learned, and what the network says of 40 test images.
 //
 // Read in this order: lenet.c (the network, train_batch), then train() here. get_params and
-// allreduce are explained in chapter 2, split_batch in chapter 3.
+// allreduce are explained in chapter 2, split_batch in chapter 3. What next_epoch() and its like do
+// besides counting, common/program/training.h says.
 #include "common/program/book.h"
 #include "common/program/interrupt.h"
 #include "common/program/training.h"

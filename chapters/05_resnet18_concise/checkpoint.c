@@ -34,7 +34,8 @@ static Contents contents_of(const DataParallel *dp) {
     Parameters all = parameters_of(dp->net);
     for (int p = 0; p < all.n; p++)
         add_tensor(&c, parameter_data(all.list[p], dp->devices[0]), xstrdup(all.list[p]->name));
-    for (int i = 1; dp->bn == BN_LOCAL && i < dp->k; i++)
+    int replicas = dp->bn == BN_LOCAL ? dp->k : 1;
+    for (int i = 1; i < replicas; i++)
         for (int p = 0; p < all.n; p++)
             if (!all.list[p]->trained)
                 add_tensor(&c, parameter_data(all.list[p], dp->devices[i]),

@@ -22,8 +22,9 @@
 // the book's last line of each run, a comparison in words, and the curves in plots/.
 //
 // Read in this order: resnet18.c (the network), data_parallel.c (everything about k devices), then
-// train() here. common/tensor/nn.h has the modules, common/tensor/batch_norm.c what devices
-// exchange.
+// train() and train_epochs() here. common/tensor/nn.h has the modules, common/tensor/batch_norm.c
+// what devices exchange. Beside the training: initialization.c (which device has parameters when),
+// size.c (the quick version), checkpoint.c and resume.c (how it goes on), comparison.c.
 #include "common/program/book.h"
 #include "common/program/interrupt.h"
 #include "common/program/say.h"

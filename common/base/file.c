@@ -419,7 +419,8 @@ void check_outputs(const char *const paths[], int n) {
 }
 
 void check_kept(const char *input, const char *const outputs[], int n) {
-    for (int i = 0; input && i < n; i++)
+    if (!input) return;
+    for (int i = 0; i < n; i++)
         if (outputs[i] && !is_written_directly(outputs[i]) && same_file(input, outputs[i]))
             die_usage("give the output another name",
                       "%s: an output would replace this file, which is read", outputs[i]);
