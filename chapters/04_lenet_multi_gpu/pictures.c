@@ -87,8 +87,8 @@ void draw_filters(const char *path, Tensor *const params[], const Dataset *test,
     picture_text(&p, GAP, 16, 30,
                  "The 20 filters of the first layer, and a test image seen through each", BLACK);
     draw_scale(&p, GAP, 64);
-    for (int f = 0; f < FILTERS;
-         f++) { // its nine weights on the left, the image seen through it on the right
+    // Of each filter: its nine weights on the left, the image seen through it on the right
+    for (int f = 0; f < FILTERS; f++) {
         int x = GAP + f % ACROSS * (CELL_W + GAP), y = TOP + f / ACROSS * (CELL_H + GAP);
         draw_panel(&p, x, y + (SEEN - FILTER) / 2, FILTER_ZOOM, weights + 9 * f, 3);
         draw_panel(&p, x + FILTER + 12, y, MAP_ZOOM, maps + MAP * MAP * f, MAP);

@@ -33,7 +33,7 @@ bool next_epoch(Training *t) {
 
 bool next_batch(Training *t, Tensor **X, Tensor **y) {
     if (t->steps != t->flags->steps && !interrupted() && data_iter_next(t->iter, X, y)) {
-        t->batch_size = (*X)->shape[0];
+        t->rows = (*X)->shape[0];
         return true;
     }
     t->train_loss = t->images > 0 ? t->loss_sum / (double)t->images : NAN;
@@ -55,21 +55,20 @@ static double mean_loss(Training *t, Tensor *const losses[]) {
     double total = 0;
     items(losses, t->k, t->losses->data);
     for (int i = 0; i < t->k; i++) total += (double)t->losses->data[i];
-    return total / t->batch_size;
+    return total / t->rows;
 }
 
-double end_batch(Training *t, Tensor *const losses[]) {
+void end_batch(Training *t, Tensor *const losses[]) {
     double loss = mean_loss(t, losses);
     char text[80];
     t->steps++;
     check_loss(t, loss);
     loss_log_add(t->log, t->steps, loss);
     finish_on_interrupt(); // now there is something to keep
-    t->loss_sum += loss * t->batch_size;
-    t->images += t->batch_size;
+    t->loss_sum += loss * t->rows;
+    t->images += t->rows;
     snprintf(text, sizeof text, "epoch %d/%d, loss %.3f", t->epoch + 1, t->flags->epochs, loss);
     progress_step(&t->progress, text);
-    return loss;
 }
 
 bool end_epoch(Training *t, double test_acc) {

@@ -46,7 +46,7 @@ typedef struct Training {
     bool begun, over;
     double loss_sum, seconds; // of this epoch
     long images;
-    int batch_size; // of this minibatch
+    int rows;       // of this minibatch
     Tensor *losses; // (k), on the host
     Timer timer;
     Progress progress;
@@ -65,9 +65,9 @@ bool next_epoch(Training *t);
 bool next_batch(Training *t, Tensor **X, Tensor **y);
 
 // To be called when the minibatch's work is enqueued: losses[i] is the summed loss on device i.
-// Waits for all k devices. Returns the mean loss of an image. If it is not finite, writes the log
-// of the losses before it and die()s.
-double end_batch(Training *t, Tensor *const losses[]);
+// Waits for all k devices. If the mean loss is not finite, writes the log of the losses before it
+// and die()s.
+void end_batch(Training *t, Tensor *const losses[]);
 
 // The epoch has been trained and evaluated; the accuracy is NaN if that was interrupted. Prints the
 // line of the epoch and draws the curves. Returns whether a whole epoch has ended: --steps may end
