@@ -225,6 +225,18 @@ static void names_are_the_books(void **state) {
     assert_ptr_equal(all[0], try_gpu(0));
 }
 
+static void items_of_several_devices_are_read_together(void **state) {
+    (void)state;
+    enum { K = 3 };
+    Tensor *x[K];
+    float values[K];
+    for (int i = 0; i < K; i++) x[i] = tensor_new(device(i), 1);
+    for (int i = 0; i < K; i++) tensor_fill(x[i], (float)(10 + i));
+    items(x, K, values);
+    for (int i = 0; i < K; i++) assert_true(values[i] == (float)(10 + i));
+    for (int i = 0; i < K; i++) tensor_free(x[i]);
+}
+
 static int close_devices(void **state) {
     (void)state;
     devices_close();
@@ -242,6 +254,7 @@ int main(void) {
         cmocka_unit_test(memory_is_accounted_for),
         cmocka_unit_test(host_memory_is_read_before_it_is_reused),
         UNLESS_SIMULATED(a_device_can_be_made_slower), // it is about CPU devices
+        cmocka_unit_test(items_of_several_devices_are_read_together),
         cmocka_unit_test(names_are_the_books),
     };
     return cmocka_run_group_tests_name("device", tests, NULL, close_devices);

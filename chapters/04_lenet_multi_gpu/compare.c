@@ -3,6 +3,7 @@
 #include "compare.h"
 
 #include "common/device/device.h"
+#include "common/program/say.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 
 #include <math.h>
@@ -19,52 +20,44 @@ static double largest_difference(const Result *one, const Result *two) {
 }
 
 static void explain_accuracy(const Result *one, const Result *two) {
-    printf("  Accuracy: %.4f on 1 device, %.4f on %d. Both runs take the same steps: the gradients "
-           "of the\n"
-           "    shards add up to the gradient of the whole minibatch.\n",
-           one->test_acc, two->test_acc, two->k);
+    say("  Accuracy: %.4f on 1 device, %.4f on %d.\n"
+        "    Both runs take the same steps: the gradients of the shards add up to the gradient of "
+        "the whole minibatch.",
+        one->test_acc, two->test_acc, two->k);
     if (memcmp(one->params, two->params, one->num_params * sizeof(float)) != 0) {
-        printf("    The parameters differ by up to %.2g. That comes from the order in which "
-               "numbers are added,\n"
-               "    at first in the seventh digit; training makes such differences grow, most "
-               "while the loss\n"
-               "    falls steeply, so the curves may part a little, and come together again.\n",
-               largest_difference(one, two));
+        say("    The parameters differ by up to %.2g. That comes from the order in which numbers "
+            "are added, at first in the seventh digit; training makes such differences grow, most "
+            "while the loss falls steeply, so the curves may part a little, and come together "
+            "again.",
+            largest_difference(one, two));
         return;
     }
-    printf(
-        "    The parameters of both runs, %zu numbers, were compared: they are equal to the bit.\n",
+    say("    The parameters of both runs, %zu numbers, were compared: they are equal to the bit.",
         one->num_params);
     if (num_gpus() == 0)
-        printf(
-            "    CPU devices add up a minibatch as a tree: 16 images one by one, then halves to "
-            "halves. Where\n"
-            "    each device has whole sixteens, as many as the other (and not more than 256 "
-            "images), the\n"
-            "    devices compute two halves of one device's tree: even the order of additions is "
-            "the same.\n");
+        say("    CPU devices add up a minibatch as a tree: 16 images one by one, then halves to "
+            "halves. Where each device has whole sixteens, as many as the other (and not more "
+            "than 256 images), the devices compute two halves of one device's tree: even the "
+            "order of additions is the same.");
 }
 
 static void explain_time(const Result *one, const Result *two) {
     double ratio = two->sec_per_epoch / one->sec_per_epoch;
-    printf("  Time: an epoch on %d devices took %.2f times as long as on 1.\n", two->k, ratio);
+    say("  Time: an epoch on %d devices took %.2f times as long as on 1.", two->k, ratio);
     if (num_gpus() == 0)
-        printf(
-            "    The devices are workers that share the same %d core%s: the same arithmetic on the "
-            "same\n    cores, so about 1.00 is to be expected. The exchange of gradients adds to "
-            "it, smaller\n    pieces of work may save, and what else the machine was doing counts "
-            "too.\n",
+        say("    The devices are workers that share the same %d core%s: the same arithmetic on "
+            "the same cores, so about 1.00 is to be expected. The exchange of gradients adds to "
+            "it, smaller pieces of work may save, and what else the machine was doing counts too.",
             num_threads(), num_threads() > 1 ? "s" : "");
     else if (num_gpus() < two->k)
-        printf("    The devices are %d queues on %d GPU: no more arithmetic per second, only more "
-               "exchange.\n",
-               two->k, num_gpus());
+        say("    The devices are %d queues on %d GPU: no more arithmetic per second, only more "
+            "exchange.",
+            two->k, num_gpus());
     else if (ratio > 0.9)
-        printf("    Each GPU has half the images, but LeNet is so small that starting kernels and "
-               "exchanging\n"
-               "    gradients takes longer than the arithmetic that is saved.\n");
+        say("    Each GPU has half the images, but LeNet is so small that starting kernels and "
+            "exchanging gradients takes longer than the arithmetic that is saved.");
     else
-        printf("    Each GPU has half the images, and that outweighs the exchange of gradients.\n");
+        say("    Each GPU has half the images, and that outweighs the exchange of gradients.");
 }
 
 uint64_t bytes_per_step(const Result *r) {
@@ -75,15 +68,15 @@ uint64_t bytes_per_step(const Result *r) {
 }
 
 static void explain_bytes(const Result *r) {
-    printf("  Bytes: each step moved %.0f bytes between the devices, counted. The formula of an "
-           "allreduce\n"
-           "    (%s), 2 (k-1) times the %zu bytes of the gradients, says %llu.\n",
-           (double)r->bytes_between / (double)r->steps, chosen_allreduce()->name,
-           r->num_params * sizeof(float), (unsigned long long)bytes_per_step(r));
+    say("  Bytes: each step moved %.0f bytes between the devices, counted.\n"
+        "    The formula of an allreduce (%s), 2 (k-1) times the %zu bytes of the gradients, says "
+        "%llu.",
+        (double)r->bytes_between / (double)r->steps, chosen_allreduce()->name,
+        r->num_params * sizeof(float), (unsigned long long)bytes_per_step(r));
 }
 
 void explain(const Result *one, const Result *two) {
-    printf("\nWhat the comparison shows\n");
+    say("\nWhat the comparison shows");
     explain_accuracy(one, two);
     explain_time(one, two);
     explain_bytes(two);

@@ -8,7 +8,6 @@
 // What is known of a run when it is over.
 typedef struct Result {
     int k;                  // devices
-    int epochs;             // finished, and evaluated
     long steps;             // minibatches
     double test_acc;        // after the last epoch
     double sec_per_epoch;   // of training alone; 0 if there was no step

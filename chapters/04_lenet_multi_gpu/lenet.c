@@ -6,8 +6,6 @@
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/03_split_batch/split_batch.h"
 
-#include <string.h>
-
 // ## A toy network
 //
 // LeNet as in the book: two convolutions, each with ReLU and average pooling, then two fully
@@ -69,34 +67,6 @@ Tensor *lenet(Tensor *X, Tensor *const params[]) {                 // X (n,1,28,
 
 // ## Training
 
-// All that a step depends on but the numbers in the tensors.
-typedef struct StepKey {
-    const Device *devices[MAX_DEVICES];
-    const float *data[MAX_DEVICES][2 + LENET_PARAMS], *grads[MAX_DEVICES][LENET_PARAMS];
-    const Allreduce *allreduce;
-    int rows[MAX_DEVICES], batch_size;
-    float lr;
-} StepKey;
-
-static StepKey step_key(Tensor *const X[], Tensor *const y[], Tensor *params[][LENET_PARAMS],
-                        Device *const devices[], int k, float lr, int batch_size) {
-    StepKey key;
-    memset(&key, 0, sizeof key); // the padding too
-    key.allreduce = chosen_allreduce();
-    key.batch_size = batch_size;
-    key.lr = lr;
-    for (int i = 0; i < k; i++) {
-        key.devices[i] = devices[i];
-        key.rows[i] = X[i]->shape[0];
-        key.data[i][0] = X[i]->data, key.data[i][1] = y[i]->data;
-        for (int p = 0; p < LENET_PARAMS; p++) {
-            key.data[i][2 + p] = params[i][p]->data;
-            key.grads[i][p] = params[i][p]->grad->data;
-        }
-    }
-    return key;
-}
-
 // One step.
 //
 // Note that nothing here is about parallelism: each line only puts work on the queue of a device
@@ -109,9 +79,14 @@ void train_batch(const Tensor *X, const Tensor *y, Tensor *device_params[][LENET
     Tensor *X_shards[MAX_DEVICES], *y_shards[MAX_DEVICES];
     split_batch(X, y, devices, k, X_shards, y_shards);
 
-    // GPUs: a step like the last one is launched as a whole (--graph)
-    StepKey key = step_key(X_shards, y_shards, device_params, devices, k, lr, X->shape[0]);
-    if (step_graph_replay(devices, k, &key, sizeof key, losses)) return;
+    // GPUs launch a step that they know as a whole (--graph, see step_graph.h)
+    const StepWork work = {
+        .devices = devices,
+        .k = k,
+        .tensors = {{X_shards, k}, {y_shards, k}, {*device_params, k * LENET_PARAMS}},
+        .numbers = {lr, X->shape[0]},
+        .algorithm = chosen_allreduce()};
+    if (step_graph_replay(&work, losses)) return;
 
     // The loss is computed separately on each device
     for (int i = 0; i < k; i++)

@@ -19,19 +19,16 @@
 // in plots/ the curves, the filters that were learned, and what the network says of 40 test images.
 //
 // Read in this order: lenet.c (the network, train_batch), then train() here. get_params and
-// allreduce are explained in chapter 2, split_batch in chapter 3.
-#include "common/program/animator.h"
+// allreduce are explained in chapter 2, split_batch in chapter 3. What next_epoch() and its like do
+// besides counting, common/program/training.h says.
+#include "common/program/book.h"
+#include "common/program/interrupt.h"
+#include "common/program/training.h"
 #include "common/device/cpu_speed.h"
 #include "common/base/error.h"
 #include "common/data/evaluate.h"
-#include "common/base/file.h"
-#include "common/program/flags.h"
-#include "common/program/interrupt.h"
-#include "common/program/loss_log.h"
-#include "common/program/progress.h"
 #include "common/data/safetensors.h"
 #include "common/tensor/step_graph.h"
-#include "common/device/timer.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/02_get_params_and_allreduce/get_params.h"
 #include "compare.h"
@@ -41,7 +38,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 // What the book's notebook keeps in global variables.
 static Flags flags;
@@ -53,164 +49,100 @@ static LossLog loss_log;
 
 // ## Training
 
-// The mean loss of a minibatch of n images: the summed losses of the shards, divided once.
-static double mean_loss(Tensor *const losses[], int k, int n) {
-    double total = 0;
-    for (int i = 0; i < k; i++) total += (double)item(losses[i]);
-    return total / n;
+static void print_run(Device *const devices[], int k, int batch_size, float lr, int batches) {
+    long steps = training_steps(&flags, batches);
+    printf("training on %s: batch size %d, lr %g, %ld minibatch%s\n", device_names(devices, k),
+           batch_size < train_data->count ? batch_size : train_data->count, (double)lr, steps,
+           steps == 1 ? "" : "es");
 }
 
-static void check_loss(double loss, float lr, int epoch, long step) {
-    if (isfinite(loss)) return;
-    animator_close(animator); // the epochs before this one stay
-    loss_log_write(&loss_log, flags.log_loss);
-    die("start again with a smaller --lr; no parameters were saved",
-        "the loss became %s at step %ld (epoch %d) with lr %g", isnan(loss) ? "nan" : "infinite",
-        step, epoch + 1, (double)lr);
-}
-
-// One pass over the training set, or less if --steps or Ctrl-C ends it. Returns the mean loss.
-static double train_epoch(int epoch, DataIter *train_iter, Tensor *device_params[][LENET_PARAMS],
-                          Device *const devices[], int k, float lr, long *step,
-                          Progress *progress) {
-    Tensor *X, *y, *losses[MAX_DEVICES];
-    double total = 0;
-    long images = 0;
-    char text[80];
-    data_iter_start(train_iter, epoch);
-    while (*step != flags.steps && !interrupted() && data_iter_next(train_iter, &X, &y)) {
-        // Perform multi-device training for a single minibatch
-        train_batch(X, y, device_params, devices, k, lr, losses);
-        synchronize_all();
-
-        double loss = mean_loss(losses, k, X->shape[0]);
-        check_loss(loss, lr, epoch, ++*step);
-        loss_log_add(&loss_log, *step, loss);
-        finish_on_interrupt(); // now there is something to keep
-        total += loss * X->shape[0];
-        images += X->shape[0];
-        snprintf(text, sizeof text, "epoch %d/%d, loss %.3f", epoch + 1, flags.epochs, loss);
-        progress_step(progress, text);
+// What is known of a run when it is over. Keeps the parameters, in `trained` and, to compare runs
+// by, in one array; and checks that the bytes that crossed between the devices are those of the
+// formula.
+static Result result_of(const Training *t, Tensor *const from[]) {
+    Result result = {.k = t->k,
+                     .steps = t->steps,
+                     .test_acc = t->test_acc,
+                     .sec_per_epoch = t->sec_per_epoch,
+                     .bytes_between = ledger_bytes_between_devices()};
+    for (int i = 0; i < LENET_PARAMS; i++) result.num_params += numel(from[i]);
+    result.params = xmalloc(result.num_params * sizeof(float));
+    float *next = result.params;
+    for (int i = 0; i < LENET_PARAMS; i++) {
+        tensor_copy(trained[i], from[i]);
+        tensor_read(trained[i], next);
+        next += numel(trained[i]);
     }
-    return images ? total / (double)images : NAN;
+    CHECK(result.bytes_between == bytes_per_step(&result) * (uint64_t)result.steps,
+          "a step moved other bytes between the devices than the formula says: a bug in allreduce "
+          "or in the ledger");
+    return result;
 }
-
-static void finish_run(Result *result, Tensor *const from[]);
 
 static Result train(int num_gpus, int batch_size, float lr) {
     DataIter *train_iter = data_iter_new(train_data, batch_size, flags.shuffle, flags.seed);
     DataIter *test_iter = data_iter_new(test_data, 256, false, 0);
     Device *devices[MAX_DEVICES] = {NULL};
-    for (int i = 0; i < num_gpus; i++) devices[i] = try_gpu(i);
-    share_cores(devices, num_gpus);
+    open_devices(devices, num_gpus);
+    print_run(devices, num_gpus, batch_size, lr, data_iter_batches(train_iter));
 
     // Copy model parameters to `num_gpus` devices
     Tensor *device_params[MAX_DEVICES][LENET_PARAMS];
     for (int i = 0; i < num_gpus; i++)
         get_params(params, LENET_PARAMS, devices[i], device_params[i]);
 
-    int batches = data_iter_batches(train_iter);
-    long steps = (long)batches * flags.epochs;
-    if (flags.steps >= 0 && flags.steps < steps) steps = flags.steps;
-    printf("training on %s: batch size %d, lr %g, %ld minibatch%s\n",
-           device_names(devices, num_gpus),
-           batch_size < train_data->count ? batch_size : train_data->count, (double)lr, steps,
-           steps == 1 ? "" : "es");
-
-    Result result = {.k = num_gpus};
-    Timer timer = {0};
-    Progress progress = progress_start(steps);
+    Training t = {.flags = &flags,
+                  .animator = animator,
+                  .log = &loss_log,
+                  .iter = train_iter,
+                  .k = num_gpus,
+                  .lr = lr,
+                  .hint = "start again with a smaller --lr; no parameters were saved"};
+    Tensor *X, *y, *losses[MAX_DEVICES];
+    training_start(&t);
     ledger_reset();
-    for (int epoch = 0; (result.steps < steps || steps == 0) && !interrupted(); epoch++) {
-        timer_start(&timer);
-        double train_loss = train_epoch(epoch, train_iter, device_params, devices, num_gpus, lr,
-                                        &result.steps, &progress);
-        double seconds = timer_stop(&timer);
-        progress_clear(&progress);
+    while (next_epoch(&t)) {
+        while (next_batch(&t, &X, &y)) {
+            // Perform multi-device training for a single minibatch
+            train_batch(X, y, device_params, devices, num_gpus, lr, losses);
+            end_batch(&t, losses); // waits for all devices
+        }
         if (interrupted()) break;
         // Evaluate the model on device 0
-        result.test_acc = evaluate_accuracy_gpu(lenet, device_params[0], test_iter, devices[0]);
-        if (steps == 0) break; // --steps 0 only evaluates
-        result.epochs++;
-        double epochs = (double)result.steps / batches; // not whole when --steps ends within one
-        printf("  epoch %2.3g: train loss %.3f, test acc %.3f, %.1f sec\n", epochs, train_loss,
-               result.test_acc, seconds);
-        animator_add(animator, num_gpus, epochs, train_loss, result.test_acc, seconds);
-        result.sec_per_epoch = timer.sum / epochs;
+        end_epoch(&t, evaluate_accuracy_gpu(lenet, device_params[0], test_iter, devices[0]));
     }
-    if (!interrupted()) {
-        printf("test acc: %.2f", result.test_acc);
-        if (result.steps) printf(", %.1f sec/epoch", result.sec_per_epoch);
-        printf(" on %s\n", device_names(devices, num_gpus));
-    }
+    training_end(&t, devices);
 
-    finish_run(&result, device_params[0]);
+    Result result = result_of(&t, device_params[0]);
     for (int i = 0; i < num_gpus; i++) free_params(device_params[i], LENET_PARAMS);
     data_iter_free(train_iter);
     data_iter_free(test_iter);
     return result;
 }
 
-// Keeps the parameters, in `trained` and, to compare runs by, in one array; and checks that the
-// bytes that crossed between the devices are those of the formula.
-static void finish_run(Result *result, Tensor *const from[]) {
-    result->bytes_between = ledger_bytes_between_devices();
-    for (int i = 0; i < LENET_PARAMS; i++) result->num_params += numel(from[i]);
-    float *next = result->params = xmalloc(result->num_params * sizeof(float));
-    for (int i = 0; i < LENET_PARAMS; i++) {
-        tensor_copy(trained[i], from[i]);
-        tensor_read(trained[i], next);
-        next += numel(trained[i]);
-    }
-    CHECK(result->bytes_between == bytes_per_step(result) * (uint64_t)result->steps,
-          "a step moved other bytes between the devices than the formula says: a bug in allreduce "
-          "or in the ledger");
-}
-
-// ## Files
-
-static void draw_pictures(void) {
-    char *filters = out_file(flags.out, "_filters.png"),
-         *predictions = out_file(flags.out, "_predictions.png");
-    draw_filters(filters, trained, test_data, try_gpu(0));
-    draw_predictions(predictions, trained, test_data, try_gpu(0));
-    printf("filters: %s, predictions: %s\n", filters, predictions);
-    free(filters);
-    free(predictions);
+static void train_on_one_and_on_two(void) {
+    Result one = train(1, flags.batch_size, flags.lr), two = {.k = 2};
+    if (!interrupted()) two = train(2, flags.batch_size, flags.lr);
+    if (!interrupted() && one.steps > 0) explain(&one, &two);
+    free(one.params);
+    free(two.params);
 }
 
 // ## The program
 
+static const char *filters_png, *predictions_png;
+
 static void prepare(void) {
-    char *csv = flags.csv ? xstrdup(flags.csv) : out_file(flags.out, ".csv"),
-         *png = out_file(flags.out, ".png");
-    char *filters = out_file(flags.out, "_filters.png"),
-         *predictions = out_file(flags.out, "_predictions.png");
     train_data = fashion_mnist_open(flags.data, true, flags.train_size);
     test_data = fashion_mnist_open(flags.data, false, flags.test_size);
     lenet_init(params, flags.seed);
     if (flags.load) safetensors_load(flags.load, params, LENET_PARAMS);
     for (int i = 0; i < LENET_PARAMS; i++) trained[i] = tensor_to(params[i], host());
-    enum { SAVE = 5, OUTPUTS };
-    const char *outputs[OUTPUTS] = {csv, png, filters, predictions, flags.log_loss, flags.save};
-    fashion_mnist_keep(flags.data, outputs, OUTPUTS);
-    check_kept(flags.load, outputs, SAVE); // --save may replace what was loaded: it is read by then
-    make_directory(flags.out);
-    check_outputs(outputs, OUTPUTS);
+    const char *csv = book_csv(".csv"), *png = book_output(".png");
+    filters_png = book_output("_filters.png");
+    predictions_png = book_output("_predictions.png");
+    book_check_outputs();
     animator = animator_new(csv, png, "training_curves.gp", flags.live);
-    free(csv);
-    free(png);
-    free(filters);
-    free(predictions);
-}
-
-static void clean_up(void) {
-    dataset_free(train_data);
-    dataset_free(test_data);
-    free_params(params, LENET_PARAMS);
-    free_params(trained, LENET_PARAMS);
-    loss_log_free(&loss_log);
-    devices_close();
 }
 
 // Our convolutions need fewer multiplications than are counted here, but there is more to do than
@@ -225,21 +157,27 @@ static void say_how_long(void) {
     print_time_for(0.6 * runs * (images * LENET_TRAINING_FLOP + tests * LENET_FORWARD_FLOP));
 }
 
-static void train_on_one_and_on_two(void) {
-    Result one = train(1, flags.batch_size, flags.lr), two = {.k = 2};
-    if (!interrupted()) two = train(2, flags.batch_size, flags.lr);
-    if (!interrupted() && one.steps > 0) explain(&one, &two);
-    free(one.params);
-    free(two.params);
+static void draw_pictures(void) {
+    draw_filters(filters_png, trained, test_data, try_gpu(0));
+    draw_predictions(predictions_png, trained, test_data, try_gpu(0));
+    printf("filters: %s, predictions: %s\n", filters_png, predictions_png);
+}
+
+static void clean_up(void) {
+    dataset_free(train_data);
+    dataset_free(test_data);
+    free_params(params, LENET_PARAMS);
+    free_params(trained, LENET_PARAMS);
+    loss_log_free(&loss_log);
 }
 
 int main(int argc, char *argv[]) {
-    flags = parse_flags(argc, argv,
-                        "Trains the book's LeNet on k devices: first on 1, then on 2.\n"
-                        "With --devices K: once, on K devices.",
-                        "devices batch-size lr epochs seed train-size test-size steps no-shuffle "
-                        "allreduce graph data load save log-loss csv live",
-                        default_flags);
+    flags = book_begin(argc, argv,
+                       "Trains the book's LeNet on k devices: first on 1, then on 2.\n"
+                       "With --devices K: once, on K devices.",
+                       "devices batch-size lr epochs seed train-size test-size steps no-shuffle "
+                       "allreduce graph data load save log-loss csv live",
+                       default_flags);
     choose_allreduce(flags.allreduce);
     choose_graph(flags.graph);
     prepare();
@@ -255,8 +193,7 @@ int main(int argc, char *argv[]) {
     if (flags.save) safetensors_save(flags.save, trained, LENET_PARAMS);
     if (!interrupted()) draw_pictures();
     clean_up();
-    check_stdout();
-    return interrupted() ? EXIT_INTERRUPTED : EXIT_SUCCESS;
+    return book_end();
 }
 
 // ## Summary

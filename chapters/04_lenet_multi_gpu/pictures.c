@@ -26,12 +26,6 @@ static Tensor *first_images(const Dataset *test, int n, Device *device) {
     return there;
 }
 
-static float *values_of(const Tensor *t) {
-    float *values = xmalloc(tensor_bytes(t));
-    tensor_read(t, values);
-    return values;
-}
-
 static float largest_size(const float *values, size_t n) {
     float largest = 0;
     for (size_t i = 0; i < n; i++) largest = fmaxf(largest, fabsf(values[i]));
@@ -85,7 +79,7 @@ void draw_filters(const char *path, Tensor *const params[], const Dataset *test,
     get_params(params, LENET_PARAMS, device, here);
     set_grad_enabled(false);
     begin_step(device);
-    float *maps = values_of(conv2d(X, here[0], here[1])), *weights = values_of(here[0]);
+    float *maps = tensor_values(conv2d(X, here[0], here[1])), *weights = tensor_values(here[0]);
     set_grad_enabled(true);
 
     Picture p =
@@ -93,8 +87,8 @@ void draw_filters(const char *path, Tensor *const params[], const Dataset *test,
     picture_text(&p, GAP, 16, 30,
                  "The 20 filters of the first layer, and a test image seen through each", BLACK);
     draw_scale(&p, GAP, 64);
-    for (int f = 0; f < FILTERS;
-         f++) { // its nine weights on the left, the image seen through it on the right
+    // Of each filter: its nine weights on the left, the image seen through it on the right
+    for (int f = 0; f < FILTERS; f++) {
         int x = GAP + f % ACROSS * (CELL_W + GAP), y = TOP + f / ACROSS * (CELL_H + GAP);
         draw_panel(&p, x, y + (SEEN - FILTER) / 2, FILTER_ZOOM, weights + 9 * f, 3);
         draw_panel(&p, x + FILTER + 12, y, MAP_ZOOM, maps + MAP * MAP * f, MAP);
@@ -150,7 +144,7 @@ void draw_predictions(const char *path, Tensor *const params[], const Dataset *t
     get_params(params, LENET_PARAMS, device, here);
     set_grad_enabled(false);
     begin_step(device);
-    float *scores = values_of(lenet(X, here)), *images = values_of(X);
+    float *scores = tensor_values(lenet(X, here)), *images = tensor_values(X);
     set_grad_enabled(true);
 
     Picture p = picture_new(COLUMNS * STEP_X, HEAD + IMAGES / COLUMNS * STEP_Y, WHITE);

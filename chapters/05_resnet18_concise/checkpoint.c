@@ -34,7 +34,8 @@ static Contents contents_of(const DataParallel *dp) {
     Parameters all = parameters_of(dp->net);
     for (int p = 0; p < all.n; p++)
         add_tensor(&c, parameter_data(all.list[p], dp->devices[0]), xstrdup(all.list[p]->name));
-    for (int i = 1; dp->bn == BN_LOCAL && i < dp->k; i++)
+    int replicas = dp->bn == BN_LOCAL ? dp->k : 1;
+    for (int i = 1; i < replicas; i++)
         for (int p = 0; p < all.n; p++)
             if (!all.list[p]->trained)
                 add_tensor(&c, parameter_data(all.list[p], dp->devices[i]),
@@ -45,8 +46,7 @@ static Contents contents_of(const DataParallel *dp) {
 
 static void add_count(Counts *counts, const char *prefix, const NamedCount *count) {
     counts->list = xgrow(counts->list, (size_t)(counts->n + 1), sizeof *counts->list);
-    counts->list[counts->n++] =
-        (NamedCount){xprintf("%s%s", prefix, count->name), count->value};
+    counts->list[counts->n++] = (NamedCount){xprintf("%s%s", prefix, count->name), count->value};
 }
 
 // What the network starts from, under names with a prefix.

@@ -5,6 +5,7 @@
 #include "common/program/interrupt.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 
+#include <math.h>
 #include <string.h>
 
 BatchNormMode batch_norm_mode(const char *name) {
@@ -130,11 +131,13 @@ double evaluate_accuracy_gpus(DataParallel *dp, DataIter *data_iter) {
     }
     set_grad_enabled(true);
     set_training(dp->net, true);
+    float counts[MAX_DEVICES];
+    items(correct, k, counts);
     for (int i = 0; i < k; i++) {
-        total += (double)item(correct[i]);
+        total += (double)counts[i];
         tensor_free(correct[i]);
     }
-    return total / (double)observations;
+    return interrupted() ? NAN : total / (double)observations;
 }
 
 // ## Bytes

@@ -52,7 +52,7 @@ void trainer_step(DataParallel *dp, float lr, int batch_size);
 
 // The part (0..1) of the observations that the network classifies correctly, computed on all
 // devices: each gets its shard of each minibatch. Begins with share_statistics(). Once
-// interrupted() it stops, and the number means nothing.
+// interrupted() it stops, and returns NaN.
 double evaluate_accuracy_gpus(DataParallel *dp, DataIter *data_iter);
 
 // Gives the replicas the running statistics that they evaluate with, as dp->bn says. How often that

@@ -366,6 +366,7 @@ void make_directory(const char *path) {
 }
 
 char *out_file(const char *directory, const char *suffix) {
+    make_directory(directory);
     char *name = xprintf("%s%s", program_name(), suffix), *path = path_join(directory, name);
     free(name);
     return path;

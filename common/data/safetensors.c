@@ -355,17 +355,19 @@ static void add_to_header(json_t *header, const char *name, const char *dtype, j
     CHECK(strcmp(name, "__metadata__") != 0, "the file format has this name for itself");
     json_t *info = json_pack("{s:s, s:o, s:[I,I]}", "dtype", dtype, "shape", shape, "data_offsets",
                              (json_int_t)*begin, (json_int_t)(*begin + bytes));
-    CHECK(json_object_set_new(header, name, info) == 0, "a tensor's name must be UTF-8");
+    int refused = json_object_set_new(header, name, info);
+    CHECK(!refused, "a tensor's name must be UTF-8");
     *begin += bytes;
 }
 
 static void add_texts(json_t *header, const SafetensorsExtras *extras) {
     if (extras->num_texts == 0) return;
     json_t *metadata = json_object();
-    for (int i = 0; i < extras->num_texts; i++)
-        CHECK(json_object_set_new(metadata, extras->texts[i].key,
-                                  json_string(extras->texts[i].value)) == 0,
-              "a text must be UTF-8");
+    for (int i = 0; i < extras->num_texts; i++) {
+        json_t *text = json_string(extras->texts[i].value);
+        int refused = json_object_set_new(metadata, extras->texts[i].key, text);
+        CHECK(!refused, "a text must be UTF-8");
+    }
     json_object_set_new(header, "__metadata__", metadata);
 }
 

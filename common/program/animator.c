@@ -165,8 +165,10 @@ bool animator_last(const Animator *a, int devices, double *train_loss, double *t
         if (row->devices != devices) continue;
         *train_loss = row->train_loss;
         *test_acc = row->test_acc;
-        *seconds = (total += row->seconds) / ++count;
+        total += row->seconds;
+        count++;
     }
+    if (count > 0) *seconds = total / count;
     return count > 0;
 }
 

@@ -2,18 +2,79 @@
 #include "book.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/data/fashion_mnist.h"
 #include "interrupt.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+static Flags flags;
 
 Flags book_begin(int argc, char *argv[], const char *about, const char *names, Flags defaults) {
-    Flags flags = parse_flags(argc, argv, about, names, defaults);
-    make_directory(flags.out);
+    flags = parse_flags(argc, argv, about, names, defaults);
+    if (!flags.checkpoint) flags.checkpoint = flags.resume;
     return flags;
 }
 
+// ---- outputs ---------------------------------------------------------------------------------
+
+enum { MOST_OUTPUTS = 32 };
+static struct {
+    char *asked_for; // a suffix, or "--csv"
+    char *path;
+} outputs[MOST_OUTPUTS];
+static int num_outputs;
+
+// The path that was made for this before, or else `path`, which is taken over.
+static const char *remember(const char *asked_for, char *path) {
+    for (int i = 0; i < num_outputs; i++)
+        if (strcmp(outputs[i].asked_for, asked_for) == 0) {
+            free(path);
+            return outputs[i].path;
+        }
+    CHECK(num_outputs < MOST_OUTPUTS, "make MOST_OUTPUTS larger");
+    outputs[num_outputs].asked_for = xstrdup(asked_for);
+    outputs[num_outputs].path = path;
+    return outputs[num_outputs++].path;
+}
+
+const char *book_output(const char *suffix) {
+    return remember(suffix, out_file(flags.out, suffix));
+}
+
+const char *book_csv(const char *suffix) {
+    return flags.csv ? remember("--csv", xstrdup(flags.csv)) : book_output(suffix);
+}
+
+void book_check_outputs(void) {
+    enum { LOG_LOSS, SAVE, CHECKPOINT, BY_FLAGS };
+    const char *all[MOST_OUTPUTS + BY_FLAGS];
+    const char **by_flags = all + num_outputs;
+    int n = num_outputs + BY_FLAGS;
+    for (int i = 0; i < num_outputs; i++) all[i] = outputs[i].path;
+    by_flags[LOG_LOSS] = flags.log_loss;
+    by_flags[SAVE] = flags.save;
+    by_flags[CHECKPOINT] = flags.checkpoint;
+    fashion_mnist_keep(flags.data, all, n);
+    check_kept(flags.resume, all, num_outputs + CHECKPOINT); // all but --checkpoint
+    check_kept(flags.load, all, num_outputs + SAVE);         // all but --save
+    check_kept(flags.load, &by_flags[CHECKPOINT], 1);
+    check_outputs(all, n);
+}
+
+static void forget_outputs(void) {
+    for (int i = 0; i < num_outputs; i++) {
+        free(outputs[i].asked_for);
+        free(outputs[i].path);
+    }
+    num_outputs = 0;
+}
+
+// ---- the end ---------------------------------------------------------------------------------
+
 int book_end(void) {
     devices_close();
+    forget_outputs();
     check_stdout();
     return interrupted() ? EXIT_INTERRUPTED : EXIT_SUCCESS;
 }

@@ -1,6 +1,8 @@
-// book.h: what every program of the book begins and ends with.
+// book.h: what every program of the book begins and ends with, and the files it writes.
 //
 //     Flags flags = book_begin(argc, argv, "Trains ...", "devices lr epochs", default_flags);
+//     const char *csv = book_csv(".csv"), *png = book_output(".png");
+//     book_check_outputs();
 //     ...
 //     return book_end();
 #ifndef BOOK_H
@@ -8,11 +10,27 @@
 
 #include "flags.h"
 
-// Reads the flags (see parse_flags()) and makes the folder of --out.
+// Reads the flags (see parse_flags()). A training that goes on (--resume) writes its checkpoints to
+// the same file, unless --checkpoint names another.
 Flags book_begin(int argc, char *argv[], const char *about, const char *names, Flags defaults);
 
-// Closes the devices and die()s if something that was printed did not arrive. Returns main()'s
-// status: EXIT_INTERRUPTED after an orderly end by a signal (see interrupt.h), else EXIT_SUCCESS.
+// The path of a file that the program will write: DIR/PROGRAM and the suffix ("_filters.png"), with
+// the folder of --out, which is made if it is not there. The text lives until book_end(). To ask
+// again for the same suffix gives the same text.
+const char *book_output(const char *suffix);
+// The same for the program's figures, which go to the file of --csv if that was given.
+const char *book_csv(const char *suffix);
+
+// To be called before long work, when the paths of all outputs have been asked for: die()s if one
+// of them cannot be written, if two are the same file, or if one would replace what the program
+// reads: the data set, the files of --load and --resume. The files of --log-loss, --save and
+// --checkpoint are outputs, too. But --save may replace what --load read, and --checkpoint what
+// --resume read: by then it has been read.
+void book_check_outputs(void);
+
+// Closes the devices, forgets the paths, and die()s if something that was printed did not arrive.
+// Returns main()'s status: EXIT_INTERRUPTED after an orderly end by a signal (see interrupt.h),
+// else EXIT_SUCCESS.
 int book_end(void);
 
 #endif

@@ -30,87 +30,72 @@ typedef enum { INTEGER, SEED, REAL, TEXT, CHOICE, BACKEND, SWITCH_ON, SWITCH_OFF
 typedef struct Flag {
     const char *name, *argument, *help;
     Kind kind;
-    size_t offset;       // in Flags
-    long least, most;    // of an INTEGER
-    const char *choices; // of a CHOICE: "star|sharded|ring|tree"
+    size_t at;             // in Flags
+    long least, most;      // of an INTEGER
+    const char *choices;   // of a CHOICE: "star|sharded|ring|tree"
+    const char *otherwise; // what --help says of a value that the program chooses by itself
 } Flag;
 
-#define AT(member) offsetof(Flags, member)
 static const Flag table[] = {
-    {"devices", "K", "use K devices", INTEGER, AT(devices), 1, MAX_DEVICES, NULL},
-    {"backend", "B", "auto (GPUs if there are any), cpu or cuda", BACKEND, AT(backend), 0, 0, NULL},
-    {"threads", "T", "cores that the CPU devices share", INTEGER, AT(threads), 1, 1024, NULL},
-    {"quick", NULL, "few images and epochs, for a machine without a GPU", SWITCH_ON, AT(quick), 0,
-     0, NULL},
-    {"full", NULL, "all images and epochs, on any machine", SWITCH_ON, AT(full), 0, 0, NULL},
-    {"batch-size", "N", "images in a minibatch", INTEGER, AT(batch_size), 1, 1 << 20, NULL},
-    {"lr", "X", "learning rate", REAL, AT(lr), 0, 0, NULL},
-    {"epochs", "N", "passes over the training set", INTEGER, AT(epochs), 1, 1000000, NULL},
-    {"seed", "N", "start of all random numbers", SEED, AT(seed), 0, 0, NULL},
-    {"train-size", "N", "train on the first N images only", INTEGER, AT(train_size), 1, INT_MAX,
-     NULL},
-    {"test-size", "N", "evaluate on the first N test images only", INTEGER, AT(test_size), 1,
-     INT_MAX, NULL},
-    {"steps", "N", "stop each run after N minibatches", INTEGER, AT(steps), 0, INT_MAX, NULL},
-    {"no-shuffle", NULL, "take the images in the order of the file", SWITCH_OFF, AT(shuffle), 0, 0,
-     NULL},
+    {"devices", "K", "use K devices", INTEGER, .at = offsetof(Flags, devices), .least = 1,
+     .most = MAX_DEVICES, .otherwise = "as said above"},
+    {"backend", "B", "auto (GPUs if there are any), cpu or cuda", BACKEND,
+     .at = offsetof(Flags, backend)},
+    {"threads", "T", "cores that the CPU devices share", INTEGER, .at = offsetof(Flags, threads),
+     .least = 1, .most = 1024, .otherwise = "all"},
+    {"quick", NULL, "few images and epochs, for a machine without a GPU", SWITCH_ON,
+     .at = offsetof(Flags, quick)},
+    {"full", NULL, "all images and epochs, on any machine", SWITCH_ON, .at = offsetof(Flags, full)},
+    {"batch-size", "N", "images in a minibatch", INTEGER, .at = offsetof(Flags, batch_size),
+     .least = 1, .most = 1 << 20, .otherwise = "the run's own"},
+    {"lr", "X", "learning rate", REAL, .at = offsetof(Flags, lr), .otherwise = "the run's own"},
+    {"epochs", "N", "passes over the training set", INTEGER, .at = offsetof(Flags, epochs),
+     .least = 1, .most = 1000000, .otherwise = "the run's own"},
+    {"seed", "N", "start of all random numbers", SEED, .at = offsetof(Flags, seed)},
+    {"train-size", "N", "train on the first N images only", INTEGER,
+     .at = offsetof(Flags, train_size), .least = 1, .most = INT_MAX, .otherwise = "all"},
+    {"test-size", "N", "evaluate on the first N test images only", INTEGER,
+     .at = offsetof(Flags, test_size), .least = 1, .most = INT_MAX, .otherwise = "all"},
+    {"steps", "N", "stop each run after N minibatches", INTEGER, .at = offsetof(Flags, steps),
+     .least = 0, .most = INT_MAX, .otherwise = "no limit"},
+    {"no-shuffle", NULL, "take the images in the order of the file", SWITCH_OFF,
+     .at = offsetof(Flags, shuffle)},
     {"allreduce", "A", "how gradients are summed: star, sharded, ring or tree", CHOICE,
-     AT(allreduce), 0, 0, "star|sharded|ring|tree"},
-    {"graph", "G", "GPUs launch a step as a whole: on or off", CHOICE, AT(graph), 0, 0, "on|off"},
-    {"bn", "M", "batch norm's statistics: local, rank0, averaged or sync", CHOICE, AT(bn), 0, 0,
-     "local|rank0|averaged|sync"},
-    {"data", "DIR", "folder of the Fashion-MNIST files", TEXT, AT(data), 0, 0, NULL},
-    {"load", "F", "start from these parameters (safetensors)", TEXT, AT(load), 0, 0, NULL},
-    {"save", "F", "write the parameters of the last run (safetensors)", TEXT, AT(save), 0, 0, NULL},
-    {"checkpoint", "F", "write after each epoch all that is needed to go on", TEXT, AT(checkpoint),
-     0, 0, NULL},
-    {"resume", "F", "go on from a checkpoint; give the other flags as then", TEXT, AT(resume), 0, 0,
-     NULL},
+     .at = offsetof(Flags, allreduce), .choices = "star|sharded|ring|tree"},
+    {"graph", "G", "GPUs launch a step as a whole: on or off", CHOICE, .at = offsetof(Flags, graph),
+     .choices = "on|off"},
+    {"bn", "M", "batch norm's statistics: local, rank0, averaged or sync", CHOICE,
+     .at = offsetof(Flags, bn), .choices = "local|rank0|averaged|sync"},
+    {"data", "DIR", "folder of the Fashion-MNIST files", TEXT, .at = offsetof(Flags, data),
+     .otherwise = "FASHION_MNIST_DIR, or the system's"},
+    {"load", "F", "start from these parameters (safetensors)", TEXT, .at = offsetof(Flags, load),
+     .otherwise = "a new start"},
+    {"save", "F", "write the parameters of the last run (safetensors)", TEXT,
+     .at = offsetof(Flags, save), .otherwise = "no"},
+    {"checkpoint", "F", "write after each epoch all that is needed to go on", TEXT,
+     .at = offsetof(Flags, checkpoint), .otherwise = "no"},
+    {"resume", "F", "go on from a checkpoint; give the other flags as then", TEXT,
+     .at = offsetof(Flags, resume), .otherwise = "no"},
     {"log-loss", "F", "write the loss of each minibatch (CSV step,loss; each run from step 1)",
-     TEXT, AT(log_loss), 0, 0, NULL},
-    {"csv", "F", "write the curves (CSV)", TEXT, AT(csv), 0, 0, NULL},
-    {"out", "DIR", "folder for curves and pictures", TEXT, AT(out), 0, 0, NULL},
-    {"live", NULL, "show the curves while training", SWITCH_ON, AT(live), 0, 0, NULL},
-    {"check", NULL, "check the solution on little data, and stop", SWITCH_ON, AT(check), 0, 0,
-     NULL},
-    {"help", NULL, "print this and stop", HELP, 0, 0, 0, NULL},
+     TEXT, .at = offsetof(Flags, log_loss), .otherwise = "no"},
+    {"csv", "F", "write the curves (CSV)", TEXT, .at = offsetof(Flags, csv),
+     .otherwise = "DIR/PROGRAM.csv"},
+    {"out", "DIR", "folder for curves and pictures", TEXT, .at = offsetof(Flags, out)},
+    {"live", NULL, "show the curves while training", SWITCH_ON, .at = offsetof(Flags, live)},
+    {"check", NULL, "check the solution on little data, and stop", SWITCH_ON,
+     .at = offsetof(Flags, check)},
+    {"help", NULL, "print this and stop", HELP, .at = 0},
 };
 enum { NUM_FLAGS = sizeof table / sizeof table[0] };
 
-// What --help says of a value that the program chooses when none is given.
-static const char *when_not_given(const Flag *flag) {
-    static const struct {
-        const char *name, *text;
-    } texts[] = {
-        {"devices", "as said above"},
-        {"threads", "all"},
-        {"train-size", "all"},
-        {"steps", "no limit"},
-        {"data", "FASHION_MNIST_DIR, or the system's"},
-        {"csv", "DIR/PROGRAM.csv"},
-        {"load", "a new start"},
-        {"save", "no"},
-        {"log-loss", "no"},
-        {"batch-size", "the run's own"},
-        {"epochs", "the run's own"},
-        {"lr", "the run's own"},
-        {"test-size", "all"},
-        {"checkpoint", "no"},
-        {"resume", "no"},
-    };
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
-        if (strcmp(flag->name, texts[i].name) == 0) return texts[i].text;
-    return "";
-}
-
 static void print_default(const Flag *flag, const Flags *defaults) {
-    const void *value = (const char *)defaults + flag->offset;
+    const void *value = (const char *)defaults + flag->at;
     switch (flag->kind) {
     case INTEGER:
         if (*(const int *)value > 0)
             printf(" [%d]", *(const int *)value);
         else
-            printf(" [%s]", when_not_given(flag));
+            printf(" [%s]", flag->otherwise);
         break;
     case SEED:
         printf(" [%llu]", (unsigned long long)*(const uint64_t *)value);
@@ -119,13 +104,13 @@ static void print_default(const Flag *flag, const Flags *defaults) {
         if (*(const float *)value >= 0)
             printf(" [%g]", (double)*(const float *)value);
         else
-            printf(" [%s]", when_not_given(flag));
+            printf(" [%s]", flag->otherwise);
         break;
     case CHOICE:
         printf(" [%s]", *(char *const *)value);
         break;
     case TEXT:
-        printf(" [%s]", *(char *const *)value ? *(char *const *)value : when_not_given(flag));
+        printf(" [%s]", *(char *const *)value ? *(char *const *)value : flag->otherwise);
         break;
     case BACKEND:
         printf(" [auto]");
@@ -221,7 +206,7 @@ static const char *parse_choice(const Flag *flag, const char *text) {
 }
 
 static void store(const Flag *flag, const char *text, Flags *flags) {
-    void *value = (char *)flags + flag->offset;
+    void *value = (char *)flags + flag->at;
     switch (flag->kind) {
     case INTEGER:
         *(int *)value = parse_integer(flag, text);

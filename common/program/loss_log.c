@@ -45,10 +45,14 @@ void loss_log_restore(LossLog *log, const char *path, int run, long step, const 
         if (!end) die_other_file(path, "it ends before");
         *end = '\0';
         long this = strtol(line, &end, 10);
-        if (this == 1) number_of_run++, last = 0;
+        if (this == 1) {
+            number_of_run++;
+            last = 0;
+        }
         if (number_of_run < 0 || number_of_run > run || this != last + 1 || *end != ',')
             die_other_file(path, "its steps are others");
-        loss_log_add(log, last = this, strtod(end + 1, NULL));
+        loss_log_add(log, this, strtod(end + 1, NULL));
+        last = this;
     }
     fclose(file);
     if (strcmp(strchr(line, ',') + 1, loss) != 0) die_other_file(path, "its losses are others");

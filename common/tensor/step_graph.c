@@ -8,9 +8,66 @@
 #include <stdlib.h>
 #include <string.h>
 
+// ---- what a step is known by -------------------------------------------------------------------
+
+// All of its StepWork, in words.
+typedef struct Key {
+    uint64_t *words;
+    size_t n, room;
+} Key;
+
+static Key asked; // the key of the step that is asked for; its memory is used again
+
+static void add_word(Key *key, uint64_t word) {
+    if (key->n == key->room) {
+        key->room = key->room > 0 ? 2 * key->room : 256;
+        key->words = xrealloc(key->words, key->room * sizeof *key->words);
+    }
+    key->words[key->n++] = word;
+}
+
+static void add_address(Key *key, const void *address) { add_word(key, (uintptr_t)address); }
+
+static void add_number(Key *key, double number) {
+    uint64_t word;
+    memcpy(&word, &number, sizeof word);
+    add_word(key, word);
+}
+
+static void add_tensor(Key *key, const Tensor *t) {
+    add_address(key, t->data);
+    add_address(key, t->grad ? t->grad->data : NULL);
+    add_word(key, (uint64_t)t->ndim);
+    for (int d = 0; d < t->ndim; d++) add_word(key, (uint64_t)t->shape[d]);
+}
+
+static void make_key(Key *key, const StepWork *work) {
+    key->n = 0;
+    add_word(key, (uint64_t)work->k);
+    for (int i = 0; i < work->k; i++) add_address(key, work->devices[i]);
+    for (int l = 0; l < STEP_LISTS; l++) {
+        add_word(key, (uint64_t)work->tensors[l].n);
+        for (int t = 0; t < work->tensors[l].n; t++) add_tensor(key, work->tensors[l].list[t]);
+    }
+    for (int i = 0; i < STEP_NUMBERS; i++) add_number(key, work->numbers[i]);
+    add_address(key, work->algorithm);
+}
+
+static bool same_key(const Key *a, const Key *b) {
+    return a->n == b->n && memcmp(a->words, b->words, a->n * sizeof *a->words) == 0;
+}
+
+static Key copy_of(const Key *key) {
+    Key copy = {.n = key->n, .room = key->n};
+    copy.words = xmalloc(key->n * sizeof *key->words);
+    memcpy(copy.words, key->words, key->n * sizeof *key->words);
+    return copy;
+}
+
+// ---- steps -------------------------------------------------------------------------------------
+
 typedef struct Step {
-    void *key;
-    size_t bytes;
+    Key key; // what it is known by
     int k, seen;
     MemoryStamp memory;               // there when it was recorded
     Graph *graph;                     // NULL: not recorded yet
@@ -29,23 +86,24 @@ void choose_graph(const char *name) { enabled = strcmp(name, "on") == 0; }
 
 static void forget(Step *step) {
     graph_free(step->graph);
-    free(step->key);
+    free(step->key.words);
     *step = (Step){0};
 }
 
 static void forget_all(void) {
     for (int i = 0; i < STEPS; i++) forget(&steps[i]);
+    free(asked.words);
+    asked = (Key){0};
 }
 
-static Step *step_with(const void *key, size_t bytes, int k) {
-    for (int i = 0; i < STEPS; i++)
-        if (steps[i].bytes == bytes && steps[i].k == k && memcmp(steps[i].key, key, bytes) == 0)
-            return &steps[i];
+static Step *step_with(const StepWork *work) {
     before_devices_close(forget_all);
+    make_key(&asked, work);
+    for (int i = 0; i < STEPS; i++)
+        if (steps[i].key.words && same_key(&steps[i].key, &asked)) return &steps[i];
     Step *step = &steps[next++ % STEPS];
     forget(step);
-    *step = (Step){.key = xmalloc(bytes), .bytes = bytes, .k = k};
-    memcpy(step->key, key, bytes);
+    *step = (Step){.key = copy_of(&asked), .k = work->k};
     return step;
 }
 
@@ -65,18 +123,17 @@ static void replay(Step *step, Device *const devices[], Tensor *losses[]) {
     }
 }
 
-bool step_graph_replay(Device *const devices[], int k, const void *key, size_t bytes,
-                       Tensor *losses[]) {
-    if (!enabled || !has_graphs(devices[0]) || trace_label_now()) return false;
-    Step *step = step_with(key, bytes, k);
+bool step_graph_replay(const StepWork *work, Tensor *losses[]) {
+    if (!enabled || !has_graphs(work->devices[0]) || trace_label_now()) return false;
+    Step *step = step_with(work);
     check_memory(step);
     if (step->graph) {
-        replay(step, devices, losses);
+        replay(step, work->devices, losses);
         return true;
     }
     if (step->seen++ == 0) return false;
     recording = step;
-    graph_begin(devices, k);
+    graph_begin(work->devices, work->k);
     return false;
 }
 

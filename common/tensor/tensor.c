@@ -135,6 +135,14 @@ float item(const Tensor *t) {
     return value;
 }
 
+void items(Tensor *const t[], int k, float values[]) {
+    for (int i = 0; i < k; i++) {
+        CHECK(numel(t[i]) == 1, "items() takes tensors of one element");
+        device_copy(host(), &values[i], t[i]->device, t[i]->data, sizeof values[i]);
+    }
+    for (int i = 0; i < k; i++) synchronize(t[i]->device);
+}
+
 static void start_grad(Tensor *t) {
     t->requires_grad = true;
     tensor_fill(t->grad, 0);

@@ -62,6 +62,9 @@ float *tensor_values(const Tensor *t);
 void tensor_print(const char *label, const Tensor *t);
 // The only element of a tensor, on the host. Waits.
 float item(const Tensor *t);
+// The same of k tensors on devices: values[i] is that of t[i]. Waits once, for all of them. (A GPU
+// copies beside the others only into memory of device_alloc(host(), ..), as tensors have.)
+void items(Tensor *const t[], int k, float values[]);
 
 // The book's p.requires_grad_(): from now on the tensor has a gradient, at first zero.
 void attach_grad(Tensor *t);

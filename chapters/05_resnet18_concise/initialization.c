@@ -1,0 +1,68 @@
+// initialization.c: see initialization.h. As data goes through the network, it is initialized on
+// the devices where the data is, and only there.
+#include "initialization.h"
+
+#include "common/base/child.h"
+#include "common/base/error.h"
+#include "common/program/say.h"
+#include "common/tensor/random.h"
+#include "chapters/03_split_batch/split_batch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void split_four_observations(Module *net, uint64_t seed, Device *const devices[],
+                                    Tensor *y_hat[]) {
+    Tensor *X = tensor_new(host(), 4, 1, 28, 28), *y = tensor_new(host(), 4);
+    Tensor *X_shards[2], *y_shards[2];
+    for (size_t i = 0; i < numel(X); i++) X->data[i] = (float)random_uniform(seed, STREAM_TEST, i);
+    tensor_fill(y, 0);
+    for (int i = 0; i < 2; i++) begin_step(devices[i]);
+    split_batch(X, y, devices, 2, X_shards, y_shards);
+    forward_all(net, X_shards, 2, y_hat);
+    synchronize_all();
+    tensor_free(X);
+    tensor_free(y);
+}
+
+// In a child process, as the answer is an error.
+static void ask_the_host(void *weight) { parameter_data(weight, host()); }
+
+static void print_filter(const Parameter *weight, const Device *device) {
+    float *values = tensor_values(parameter_data(weight, device));
+    printf("    [");
+    for (int i = 0; i < 9; i++) printf("%s%8.5f", i % 3 ? ", " : i ? "; " : "", (double)values[i]);
+    printf("] on %s\n", device_name(device));
+    free(values);
+}
+
+static void check_equal(const Parameter *weight, Device *const devices[]) {
+    float *first = tensor_values(parameter_data(weight, devices[0]));
+    float *second = tensor_values(parameter_data(weight, devices[1]));
+    CHECK(memcmp(first, second, tensor_bytes(weight->start)) == 0,
+          "all devices start from the same parameters");
+    free(first);
+    free(second);
+}
+
+void demonstrate_initialization(Module *net, uint64_t seed) {
+    Device *devices[2] = {try_gpu(0), try_gpu(1)};
+    Tensor *y_hat[2];
+    Parameter *weight = find_parameter(net, "0.weight");
+    set_training(net, false);
+    set_grad_enabled(false);
+    split_four_observations(net, seed, devices, y_hat);
+    set_grad_enabled(true);
+    set_training(net, true);
+    say("\nFour observations, two on each of %s: scores", device_names(devices, 2));
+    tensor_print("  y_hat[0]", y_hat[0]);
+    tensor_print("  y_hat[1]", y_hat[1]);
+    say("The host holds no parameters. Asked for 0.weight all the same, in a child process:");
+    int status = try_in_child(ask_the_host, weight);
+    CHECK(status == EXIT_FAILURE, "this must be an error");
+    say("The first filter of 0.weight, the same on both devices:");
+    for (int i = 0; i < 2; i++) print_filter(weight, devices[i]);
+    check_equal(weight, devices);
+    printf("\n");
+}

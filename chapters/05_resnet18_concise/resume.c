@@ -1,0 +1,142 @@
+// resume.c: see resume.h.
+#include "resume.h"
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ---- which training it is ----------------------------------------------------------------------
+
+// With as many digits as it takes to tell the number from others. free() it.
+static char *shortest(float number) {
+    enum { FEWEST_DIGITS = 6, ENOUGH_DIGITS = 9 };
+    int digits = FEWEST_DIGITS;
+    char *text = xprintf("%.*g", digits, (double)number);
+    while (digits < ENOUGH_DIGITS && strtof(text, NULL) != number) {
+        free(text);
+        text = xprintf("%.*g", ++digits, (double)number);
+    }
+    return text;
+}
+
+// What must be the same for a training to go on to the same bits.
+static char *settings_of(const Notebook *nb, const Run *run) {
+    const Flags *flags = &nb->flags;
+    char *lr = shortest(run->t.lr);
+    char *settings = xprintf(
+        "devices %d, batch size %d, lr %s, seed %llu, bn %s, allreduce %s, %d training "
+        "and %d test images (%08x, %08x) on %s%s",
+        run->t.k, run->batch_size, lr, (unsigned long long)flags->seed, flags->bn, flags->allreduce,
+        nb->train_data->count, nb->test_data->count, dataset_checksum(nb->train_data),
+        dataset_checksum(nb->test_data), num_gpus() > 0 ? "GPUs" : "the CPU",
+        flags->shuffle ? "" : " in the order of the file");
+    free(lr);
+    return settings;
+}
+
+static char *length_of_runs(const Flags *flags) {
+    return flags->steps < 0 ? xprintf("--epochs %d", flags->epochs)
+                            : xprintf("--epochs %d --steps %d", flags->epochs, flags->steps);
+}
+
+// ---- stop --------------------------------------------------------------------------------------
+
+void save_run(Notebook *nb, const DataParallel *dp, Run *run) {
+    const Flags *flags = &nb->flags;
+    bool more = run->number + 1 < nb->num_runs;
+    int epochs = run->t.epoch + 1;
+    Checkpoint checkpoint = {
+        .run = run->number,
+        .epoch = epochs,
+        .step = run->t.steps,
+        .loss = xprintf("%.9g", (double)nb->loss_log.rows[nb->loss_log.count - 1].loss),
+        .settings = settings_of(nb, run),
+        .length = length_of_runs(flags),
+        .history = animator_rows(nb->animator),
+        .start = !nb->start.from_file ? FROM_SEED
+                 : more               ? START_HELD
+                                      : FROM_FILE,
+    };
+    // First, as the training goes on only from where its losses are known.
+    if (flags->log_loss && !is_written_directly(flags->log_loss))
+        loss_log_write(&nb->loss_log, flags->log_loss);
+    checkpoint_save(flags->checkpoint, &checkpoint, &nb->start, dp);
+    checkpoint_close(&checkpoint);
+    run->saved_epochs = epochs;
+}
+
+void print_stopped(const Notebook *nb, const Run *run) {
+    if (!nb->flags.checkpoint) return;
+    if (run->saved_epochs > 0)
+        printf("stopped; --resume %s goes on after epoch %d\n", nb->flags.checkpoint,
+               run->saved_epochs);
+    else
+        printf("stopped before the end of the first epoch: nothing to --resume of this run\n");
+}
+
+// ---- go on -------------------------------------------------------------------------------------
+
+static const char same_flags[] =
+    "give the flags of the run that wrote the checkpoint, and --resume";
+
+void open_start(Notebook *nb) {
+    const Flags *flags = &nb->flags;
+    nb->start = start_of(nb->net);
+    if (flags->load) load_start(&nb->start, nb->net, flags->load, false);
+    if (!flags->resume) return;
+    nb->resumed = checkpoint_open(flags->resume);
+    const Checkpoint *resumed = &nb->resumed;
+    if (resumed->run >= nb->num_runs || !animator_restore(nb->animator, resumed->history))
+        die(same_flags, "%s: is of another run", flags->resume);
+    if (resumed->run + 1 == nb->num_runs)
+        nb->start.from_file = resumed->start != FROM_SEED;
+    else if (resumed->start == START_HELD)
+        load_start(&nb->start, nb->net, flags->resume, true);
+    else if (resumed->start == FROM_FILE)
+        die("give --devices as the run that wrote it",
+            "%s: is of a single run that began with --load: it does not hold the start of another",
+            flags->resume);
+    loss_log_restore(&nb->loss_log, flags->log_loss, resumed->run, resumed->step, resumed->loss);
+}
+
+void recall_run(const Notebook *nb, Run *run) {
+    Training *t = &run->t;
+    animator_last(nb->animator, t->k, &t->train_loss, &t->test_acc, &t->sec_per_epoch);
+}
+
+static void check_resumed(const Notebook *nb, const Run *run) {
+    const Flags *flags = &nb->flags;
+    const Checkpoint *resumed = &nb->resumed;
+    char *settings = settings_of(nb, run), *length = length_of_runs(flags);
+    if (strcmp(settings, resumed->settings) != 0)
+        die(same_flags, "%s: was written with %s; now: %s", flags->resume, resumed->settings,
+            settings);
+    if (resumed->run > 0 && strcmp(length, resumed->length) != 0)
+        die(same_flags, "%s: the run before had %s; now: %s", flags->resume, resumed->length,
+            length);
+    int batches = (nb->train_data->count + run->batch_size - 1) / run->batch_size;
+    if (resumed->step != (long)resumed->epoch * batches)
+        die("the file is damaged: go on from another checkpoint",
+            "%s: %ld minibatches are not the %d epochs that it tells of", flags->resume,
+            resumed->step, resumed->epoch);
+    if (resumed->step > training_steps(flags, batches))
+        die("it is at an end: --load it with --steps 0 to evaluate it",
+            "%s: is after minibatch %ld, %s ends before that", flags->resume, resumed->step,
+            length);
+    free(settings);
+    free(length);
+}
+
+void resume_run(const Notebook *nb, DataParallel *dp, Run *run) {
+    const Checkpoint *resumed = &nb->resumed;
+    check_resumed(nb, run);
+    checkpoint_load(nb->flags.resume, dp);
+    run->t.epoch = resumed->epoch;
+    run->t.steps = resumed->step;
+    run->saved_epochs = resumed->epoch;
+    recall_run(nb, run);
+    printf("going on after epoch %d of %s\n", resumed->epoch, nb->flags.resume);
+}

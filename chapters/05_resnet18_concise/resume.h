@@ -1,0 +1,25 @@
+// resume.h: a training that was stopped goes on as if nothing had been (--checkpoint, --resume):
+// what of this program's runs is kept, and whether it is that of the same runs.
+#ifndef RESUME_H
+#define RESUME_H
+
+#include "notebook.h"
+
+// Reads what the runs start from, and with --resume what a training that was stopped left: the
+// curves, the losses and how far it was. die()s if it cannot go on from there.
+void open_start(Notebook *nb);
+
+// Of a run that was over, or at the end of an epoch, when the training was stopped: what was known.
+void recall_run(const Notebook *nb, Run *run);
+
+// With --resume, for the run that was stopped: gives the replicas what they had, and the run its
+// place. die()s if what follows would not be what would have followed.
+void resume_run(const Notebook *nb, DataParallel *dp, Run *run);
+
+// Writes the checkpoint, after a whole epoch that was evaluated.
+void save_run(Notebook *nb, const DataParallel *dp, Run *run);
+
+// After an interruption: with which flags the training goes on.
+void print_stopped(const Notebook *nb, const Run *run);
+
+#endif

@@ -1,0 +1,17 @@
+// size.h: how much of the data, and how long: the book's runs, or quick ones for a machine without
+// a GPU.
+#ifndef SIZE_H
+#define SIZE_H
+
+#include "notebook.h"
+
+// What parse_flags() is to begin with: sizes that choose_size() replaces.
+Flags flags_without_size(void);
+
+// Chooses what was not given on the command line, and sets flags->quick if it is the quick version.
+void choose_size(Flags *flags);
+
+// Says how much the quick version leaves out, and how long it and the full one take here.
+void say_quick(const Notebook *nb);
+
+#endif

@@ -1,0 +1,93 @@
+// training.c: see training.h.
+#include "training.h"
+#include "common/base/error.h"
+#include "interrupt.h"
+
+#include <math.h>
+#include <stdio.h>
+
+long training_steps(const Flags *flags, int batches) {
+    long steps = (long)batches * flags->epochs;
+    return flags->steps >= 0 && flags->steps < steps ? flags->steps : steps;
+}
+
+void training_start(Training *t) {
+    t->batches = data_iter_batches(t->iter);
+    t->first_epoch = t->epoch;
+    t->total = training_steps(t->flags, t->batches);
+    t->losses = tensor_new(host(), t->k);
+    t->progress = progress_start(t->total - t->steps);
+}
+
+bool next_epoch(Training *t) {
+    bool only_evaluates = t->total == 0 && !t->begun;
+    if (t->over || (t->steps >= t->total && !only_evaluates) || interrupted()) return false;
+    if (t->begun) t->epoch++;
+    t->begun = true;
+    t->loss_sum = 0;
+    t->images = 0;
+    timer_start(&t->timer);
+    data_iter_start(t->iter, t->epoch);
+    return true;
+}
+
+bool next_batch(Training *t, Tensor **X, Tensor **y) {
+    if (t->steps != t->flags->steps && !interrupted() && data_iter_next(t->iter, X, y)) {
+        t->rows = (*X)->shape[0];
+        return true;
+    }
+    t->train_loss = t->images > 0 ? t->loss_sum / (double)t->images : NAN;
+    t->seconds = timer_stop(&t->timer);
+    progress_clear(&t->progress);
+    return false;
+}
+
+static void check_loss(const Training *t, double loss) {
+    if (isfinite(loss)) return;
+    animator_close(t->animator); // the epochs before this one stay
+    loss_log_write(t->log, t->flags->log_loss);
+    die(t->hint, "the loss became %s at step %ld (epoch %d) with lr %g",
+        isnan(loss) ? "nan" : "infinite", t->steps, t->epoch + 1, (double)t->lr);
+}
+
+// The mean loss of a minibatch: the summed losses of the shards, divided once.
+static double mean_loss(Training *t, Tensor *const losses[]) {
+    double total = 0;
+    items(losses, t->k, t->losses->data);
+    for (int i = 0; i < t->k; i++) total += (double)t->losses->data[i];
+    return total / t->rows;
+}
+
+void end_batch(Training *t, Tensor *const losses[]) {
+    double loss = mean_loss(t, losses);
+    char text[80];
+    t->steps++;
+    check_loss(t, loss);
+    loss_log_add(t->log, t->steps, loss);
+    finish_on_interrupt(); // now there is something to keep
+    t->loss_sum += loss * t->rows;
+    t->images += t->rows;
+    snprintf(text, sizeof text, "epoch %d/%d, loss %.3f", t->epoch + 1, t->flags->epochs, loss);
+    progress_step(&t->progress, text);
+}
+
+bool end_epoch(Training *t, double test_acc) {
+    t->over = t->total == 0 || isnan(test_acc);
+    t->test_acc = test_acc;
+    if (t->over) return false;
+    double epochs = (double)t->steps / t->batches; // not whole when --steps ends within one
+    printf("  epoch %2.3g: train loss %.3f, test acc %.3f, %.1f sec\n", epochs, t->train_loss,
+           test_acc, t->seconds);
+    animator_add(t->animator, t->k, epochs, t->train_loss, test_acc, t->seconds);
+    t->sec_per_epoch = t->timer.sum / (epochs - t->first_epoch);
+    return t->steps == (long)(t->epoch + 1) * t->batches;
+}
+
+void training_end(Training *t, Device *const devices[]) {
+    tensor_free(t->losses);
+    t->losses = NULL;
+    if (interrupted()) return;
+    printf("test acc: %.2f", t->test_acc);
+    if (t->sec_per_epoch > 0) printf(", %.1f sec/epoch", t->sec_per_epoch);
+    printf(" on %s\n", device_names(devices, t->k));
+}
