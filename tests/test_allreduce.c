@@ -30,26 +30,18 @@ static const int sizes[] = {0, 1, 2, 3, 7, 8, 29, 1000, 4099};
 enum { NUM_KS = sizeof ks / sizeof ks[0], NUM_SIZES = sizeof sizes / sizeof sizes[0], MOST_K = 8 };
 
 static void open_vectors(Tensor *data[], int k, int n) {
-    Device *devices[MAX_DEVICES] = {NULL};
-    for (int i = 0; i < k; i++) devices[i] = try_gpu(i);
-    share_cores(devices, k);
+    Device *devices[MAX_DEVICES];
+    open_devices(devices, k);
     for (int i = 0; i < k; i++) {
         data[i] = tensor_new(devices[i], n);
         begin_step(devices[i]);
     }
 }
 
-static float *read_all(const Tensor *t) {
-    float *values = malloc(tensor_bytes(t) + 1);
-    assert_non_null(values);
-    tensor_read(t, values);
-    return values;
-}
-
 static void assert_replicas_equal(Tensor *const data[], int k) {
-    float *first = read_all(data[0]);
+    float *first = tensor_values(data[0]);
     for (int i = 1; i < k; i++) {
-        float *other = read_all(data[i]);
+        float *other = tensor_values(data[i]);
         assert_memory_equal(first, other, tensor_bytes(data[0]));
         free(other);
     }
@@ -199,7 +191,7 @@ static void reals(const Allreduce *algorithm, int k, int n) {
     open_vectors(data, k, n);
     write_reals(data, k, n, sums, magnitudes);
     algorithm->run(data, k);
-    float *first = read_all(data[0]);
+    float *first = tensor_values(data[0]);
     for (int j = 0; j < n; j++) // k-1 roundings of at most half a unit in the last place each
         if (!(fabs((double)first[j] - sums[j]) <= k * 6e-8 * magnitudes[j]))
             fail_msg("%s, k %d, n %d: element %d is %.9g, expected %.9g", algorithm->name, k, n, j,
@@ -209,12 +201,12 @@ static void reals(const Allreduce *algorithm, int k, int n) {
     // The same again, and by the star.
     write_reals(data, k, n, sums, magnitudes);
     algorithm->run(data, k);
-    float *again = read_all(data[k - 1]);
+    float *again = tensor_values(data[k - 1]);
     assert_memory_equal(first, again, tensor_bytes(data[0]));
     if (strcmp(algorithm->name, "sharded") == 0 || k <= 2) {
         write_reals(data, k, n, sums, magnitudes);
         allreduce_star(data, k);
-        float *star = read_all(data[0]);
+        float *star = tensor_values(data[0]);
         assert_memory_equal(first, star, tensor_bytes(data[0]));
         free(star);
     }
@@ -269,7 +261,7 @@ static void most_devices(void **state) {
         }
         allreduces[a].run(data, MAX_DEVICES);
         assert_replicas_equal(data, MAX_DEVICES);
-        float *values = read_all(data[MAX_DEVICES - 1]);
+        float *values = tensor_values(data[MAX_DEVICES - 1]);
         for (int j = 0; j < 50; j++) assert_true(values[j] == MAX_DEVICES * (MAX_DEVICES + 1) / 2);
         free(values);
         free_params(data, MAX_DEVICES);
@@ -317,7 +309,7 @@ static void call_often(const Allreduce *(*algorithm_of)(int call), int k, int n)
             launch(data[i]->device, add, .y = totals[i]->data, .x = data[i]->data, .n = (size_t)n);
     }
     for (int i = 0; i < k; i++) {
-        float *values = read_all(totals[i]);
+        float *values = tensor_values(totals[i]);
         for (int j = 0; j < n; j++)
             if (!(values[j] == expected))
                 fail_msg("k %d, n %d, device %d: element %d is %g, expected %g", k, n, i, j,
@@ -371,10 +363,9 @@ static void minibatch(int step, Tensor *X, Tensor *y) {
 // The parameters after 20 steps on k devices, one behind the other. Never synchronised between the
 // steps but where X, in host memory, is written anew.
 static float *train_on(int k) {
-    Device *devices[MAX_DEVICES] = {NULL};
+    Device *devices[MAX_DEVICES];
     Tensor *params[LENET_PARAMS], *device_params[MAX_DEVICES][LENET_PARAMS], *losses[MAX_DEVICES];
-    for (int i = 0; i < k; i++) devices[i] = try_gpu(i);
-    share_cores(devices, k);
+    open_devices(devices, k);
     lenet_init(params, 1);
     for (int p = 0; p < LENET_PARAMS; p++) // far enough from zero that they move in 20 steps
         for (size_t i = 0; i < counts[p]; i++) params[p]->data[i] *= p == 0 ? 30.0f : 8.0f;

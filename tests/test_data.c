@@ -555,7 +555,7 @@ static void wrong_uses(void **state) {
 }
 
 // CPU devices even where there is a GPU, because CUDA does not survive a fork.
-static int open_devices(void **state) {
+static int use_cpu_devices(void **state) {
     (void)state;
     devices_init(BACKEND_CPU, 0);
     return 0;
@@ -592,5 +592,5 @@ int main(void) {
         cmocka_unit_test(every_byte),
         cmocka_unit_test(slow_device),
     };
-    return cmocka_run_group_tests_name("data", tests, open_devices, close_devices);
+    return cmocka_run_group_tests_name("data", tests, use_cpu_devices, close_devices);
 }

@@ -19,17 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void open_devices(Device *devices[], int k) {
-    for (int i = 0; i < k; i++) devices[i] = try_gpu(i);
-    share_cores(devices, k);
-}
-
-static float *read_all(const Tensor *t) {
-    float *values = malloc(tensor_bytes(t) + 1);
-    tensor_read(t, values);
-    return values;
-}
-
 // ---- split_batch -----------------------------------------------------------------------------
 
 static void shards_are_disjoint_and_cover(void **state) {
@@ -60,7 +49,7 @@ static void split_batch_keeps_rows(void **state) {
         split_batch(X, y, devices, k, Xs, ys);
         int row = 0;
         for (int i = 0; i < k; i++) {
-            float *x_values = read_all(Xs[i]), *y_values = read_all(ys[i]);
+            float *x_values = tensor_values(Xs[i]), *y_values = tensor_values(ys[i]);
             assert_ptr_equal(Xs[i]->device, devices[i]);
             assert_int_equal(Xs[i]->shape[0], ys[i]->shape[0]);
             for (int j = 0; j < Xs[i]->shape[0]; j++, row++) {
@@ -111,7 +100,7 @@ static void allreduce_sums_exactly(void **state) {
             assert_int_equal(ledger_bytes_between_devices(),
                              2u * (unsigned)(k - 1) * (unsigned)n * 4u);
             for (int i = 0; i < k; i++) {
-                float *values = read_all(data[i]);
+                float *values = tensor_values(data[i]);
                 for (int j = 0; j < n; j++) assert_true(values[j] == (float)(k * (k + 1) / 2));
                 free(values);
                 tensor_free(data[i]);
@@ -125,7 +114,7 @@ static void get_params_copies_and_attaches(void **state) {
     lenet_init(params, 3);
     get_params(params, LENET_PARAMS, try_gpu(1), copy);
     for (int p = 0; p < LENET_PARAMS; p++) {
-        float *values = read_all(copy[p]), *grad = read_all(copy[p]->grad);
+        float *values = tensor_values(copy[p]), *grad = tensor_values(copy[p]->grad);
         assert_string_equal(copy[p]->name, params[p]->name);
         assert_memory_equal(values, params[p]->data, tensor_bytes(params[p]));
         for (size_t i = 0; i < numel(copy[p]); i++) assert_true(grad[i] == 0);
@@ -175,9 +164,9 @@ static void minibatch(int step, Sizes sizes, Tensor *X, Tensor *y) {
 
 static void assert_replicas_equal(Tensor *device_params[][LENET_PARAMS], int k) {
     for (int p = 0; p < LENET_PARAMS; p++) {
-        float *first = read_all(device_params[0][p]);
+        float *first = tensor_values(device_params[0][p]);
         for (int i = 1; i < k; i++) {
-            float *other = read_all(device_params[i][p]);
+            float *other = tensor_values(device_params[i][p]);
             assert_memory_equal(first, other, tensor_bytes(device_params[0][p]));
             free(other);
         }
@@ -217,7 +206,7 @@ static double train_step_on(Training *t, float lr) {
 }
 
 static void end(Training *t, float *params[LENET_PARAMS]) {
-    for (int p = 0; p < LENET_PARAMS; p++) params[p] = read_all(t->device_params[0][p]);
+    for (int p = 0; p < LENET_PARAMS; p++) params[p] = tensor_values(t->device_params[0][p]);
     for (int i = 0; i < t->k; i++) free_params(t->device_params[i], LENET_PARAMS);
     tensor_free(t->X);
     tensor_free(t->y);
@@ -383,7 +372,7 @@ static void threads_do_not_change_bits(void **state) {
     devices_init(BACKEND_CPU, 1);
     Trajectory first = train_on(2, uneven);
     for (int threads = 2; threads <= 7; threads += 5) {
-            devices_close();
+        devices_close();
         devices_init(BACKEND_CPU, threads);
         Trajectory other = train_on(2, uneven);
         for (int p = 0; p < LENET_PARAMS; p++)

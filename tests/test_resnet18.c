@@ -205,10 +205,6 @@ static void test_saved_names(void **state) {
 
 // ---- k devices against one --------------------------------------------------------------------
 
-static void open_devices(Device *devices[], int k) {
-    for (int i = 0; i < k; i++) devices[i] = try_gpu(i);
-}
-
 // All parameters and buffers of device i, one behind the other; free() them.
 static float *values_on(const DataParallel *dp, int i, size_t *n) {
     Parameters all = parameters_of(dp->net);

@@ -361,7 +361,7 @@ static void bad_saves(void **state) {
 }
 
 // CPU devices even where there is a GPU, because CUDA does not survive a fork.
-static int open_devices(void **state) {
+static int use_cpu_devices(void **state) {
     (void)state;
     devices_init(BACKEND_CPU, 0);
     return 0;
@@ -382,5 +382,5 @@ int main(void) {
         TEST(not_a_file),  TEST(bad_header_length), TEST(bad_json),        TEST(bad_entry),
         TEST(bad_offsets), TEST(wrong_model),       TEST(nothing_changes), TEST(bad_saves),
     };
-    return cmocka_run_group_tests_name("safetensors", tests, open_devices, close_devices);
+    return cmocka_run_group_tests_name("safetensors", tests, use_cpu_devices, close_devices);
 }

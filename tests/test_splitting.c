@@ -19,17 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void open_devices(Device *devices[], int k) {
-    for (int i = 0; i < k; i++) devices[i] = try_gpu(i);
-    share_cores(devices, k);
-}
-
-static float *read_all(const Tensor *t) {
-    float *values = malloc(tensor_bytes(t) + 1);
-    tensor_read(t, values);
-    return values;
-}
-
 static void make_minibatch(int n, Tensor **X, Tensor **y) {
     *X = tensor_new(host(), n, 1, 28, 28);
     *y = tensor_new(host(), n);
@@ -79,9 +68,8 @@ static void starts_as_chapter_4(void **state) {
 
 static void check_strategy(const Strategy *strategy, int k, Tensor *const params[], const Tensor *X,
                            const Tensor *y, const double *expected) {
-    Device *devices[MAX_DEVICES] = {NULL};
-    for (int i = 0; i < k; i++) devices[i] = try_gpu(i);
-    share_cores(devices, k);
+    Device *devices[MAX_DEVICES];
+    open_devices(devices, k);
     Spread *s = spread_open(&lenet_network, params, strategy, devices, k, 1);
     s->strategy->gradients(s, X, y);
     for (int p = 0; p < LENET_PARAMS; expected += SIZES[p++]) {
@@ -143,9 +131,10 @@ static Expected on_one_device(Tensor *const start[], const Tensor *X, const Tens
         Tensor *loss = sum(cross_entropy(lenet_by_the_book(X_there, params), y_there));
         backward(loss);
         e.losses[step] = (double)item(loss);
-        for (int p = 0; p < LENET_PARAMS && step == 0; p++) e.grads[p] = read_all(params[p]->grad);
+        for (int p = 0; p < LENET_PARAMS && step == 0; p++)
+            e.grads[p] = tensor_values(params[p]->grad);
         sgd(params, LENET_PARAMS, 0.2f, X->shape[0]);
-        for (int p = 0; p < LENET_PARAMS && step == 0; p++) e.params[p] = read_all(params[p]);
+        for (int p = 0; p < LENET_PARAMS && step == 0; p++) e.params[p] = tensor_values(params[p]);
     }
     for (int p = 0; p < LENET_PARAMS; p++) tensor_free(params[p]);
     tensor_free(X_there);

@@ -216,9 +216,8 @@ static double seconds_per_step(Spread *s) {
 
 static Spread *open_on(const Network *network, Tensor *const start[], const Strategy *strategy,
                        int k, int m) {
-    Device *devices[MAX_DEVICES] = {NULL};
-    for (int i = 0; i < k; i++) devices[i] = try_gpu(i);
-    share_cores(devices, k);
+    Device *devices[MAX_DEVICES];
+    open_devices(devices, k);
     return spread_open(network, start, strategy, devices, k, m);
 }
 

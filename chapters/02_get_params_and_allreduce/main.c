@@ -43,15 +43,9 @@ static void check(bool right, const char *what) {
     printf("  ok: %s\n", what);
 }
 
-static float *values_of(const Tensor *t) {
-    float *values = xmalloc(tensor_bytes(t));
-    tensor_read(t, values);
-    return values;
-}
-
 // Whether two tensors, wherever they are, have the same bits.
 static bool same_bits(const Tensor *a, const Tensor *b) {
-    float *x = values_of(a), *y = values_of(b);
+    float *x = tensor_values(a), *y = tensor_values(b);
     bool same = same_shape(a, b) && memcmp(x, y, tensor_bytes(a)) == 0;
     free(x);
     free(y);
@@ -203,7 +197,7 @@ static void show_sharing(void) {
 
     allreduce_star(data, 2); // goes round that
     tensor_print("  what it would have done: the sum, which should be 3", data[0]);
-    float *sums = values_of(data[0]);
+    float *sums = tensor_values(data[0]);
     check(sums[0] == 4, "the sum would be wrong, and nothing later would notice");
     free(sums);
     tensor_free(data[0]);

@@ -11,9 +11,8 @@
 #include <stdlib.h>
 
 void vectors_on_devices(Tensor *data[], int k, int n) {
-    Device *devices[MAX_DEVICES] = {NULL};
-    for (int i = 0; i < k; i++) devices[i] = try_gpu(i);
-    share_cores(devices, k);
+    Device *devices[MAX_DEVICES];
+    open_devices(devices, k);
     for (int i = 0; i < k; i++) data[i] = tensor_new(devices[i], n);
 }
 

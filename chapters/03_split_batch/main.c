@@ -52,9 +52,8 @@ static Tensor *arange(int rows, int cols) {
 }
 
 // Shards are made in the devices' arenas, so the step is begun here.
-static void open_devices(Device *devices[], int k) {
-    for (int i = 0; i < k; i++) devices[i] = try_gpu(i);
-    share_cores(devices, k);
+static void open_step(Device *devices[], int k) {
+    open_devices(devices, k);
     for (int i = 0; i < k; i++) begin_step(devices[i]);
 }
 
@@ -81,7 +80,7 @@ static int check_shards(const Tensor *whole, Tensor *const shards[], int k) {
 static void split_a_matrix(void) {
     Device *devices[2];
     Tensor *data = arange(4, 5), *numbers = arange(4, 0), *split[2], *split_numbers[2];
-    open_devices(devices, 2);
+    open_step(devices, 2);
     split_batch(data, numbers, devices, 2, split, split_numbers);
 
     tensor_print("input", data);
@@ -105,7 +104,7 @@ static void split_a_matrix(void) {
 static void print_sizes(int n, int k) {
     Tensor *X = arange(n, 3), *y = arange(n, 0), *X_shards[MAX_DEVICES], *y_shards[MAX_DEVICES];
     Device *devices[MAX_DEVICES];
-    open_devices(devices, k);
+    open_step(devices, k);
     split_batch(X, y, devices, k, X_shards, y_shards);
 
     printf("  %3d rows, %d devices: ", n, k);
@@ -150,7 +149,7 @@ static void split_a_mismatch(void *with) {
 
 static void refuse_a_mismatch(void) {
     Mismatch m = {.X = arange(4, 5), .y = arange(3, 0)};
-    open_devices(m.devices, 2);
+    open_step(m.devices, 2);
     printf("split_batch() of 4 images with 3 labels, tried in a child process:\n");
     int status = try_in_child(split_a_mismatch, &m);
     CHECK(status == EXIT_FAILURE, "the mismatch was not refused");
@@ -218,7 +217,7 @@ static void draw_shard(Picture *p, const Tensor *X_shard, int first, int device,
 static void draw_minibatch(const Tensor *X, const Tensor *y, int k) {
     Device *devices[MAX_DEVICES];
     Tensor *X_shards[MAX_DEVICES], *y_shards[MAX_DEVICES];
-    open_devices(devices, k);
+    open_step(devices, k);
     split_batch(X, y, devices, k, X_shards, y_shards);
     check_shards(X, X_shards, k);
     check_shards(y, y_shards, k);
@@ -283,7 +282,7 @@ static void two_gradients(const Tensor *X, const Tensor *y, int n, int k, Tensor
     Tensor first_X = *X, first_y = *y, *X_shards[MAX_DEVICES], *y_shards[MAX_DEVICES];
     Device *devices[MAX_DEVICES];
     first_X.shape[0] = first_y.shape[0] = n;
-    open_devices(devices, k);
+    open_step(devices, k);
     split_batch(&first_X, &first_y, devices, k, X_shards, y_shards);
     for (int j = 0; j < NUM_GRADS; j++) sum_over_n[j] = average_of_averages[j] = 0;
     for (int i = 0; i < k; i++) {

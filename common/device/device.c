@@ -81,6 +81,11 @@ int try_all_gpus(Device *devices[MAX_DEVICES]) {
     return n;
 }
 
+void open_devices(Device *devices[], int k) {
+    for (int i = 0; i < k; i++) devices[i] = try_gpu(i);
+    share_cores(devices, k);
+}
+
 Device *cpu_device(int i) {
     choose_if_nobody_did();
     return open_device(system_.gpus > 0 ? MAX_DEVICES + i : i, &cpu_backend, i);

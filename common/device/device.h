@@ -47,6 +47,9 @@ Device *try_gpu(int i);
 // Opens every GPU, or cpu:0 if there is none. Returns how many were put into `devices`.
 int try_all_gpus(Device *devices[MAX_DEVICES]);
 
+// devices[i] = try_gpu(i) for i = 0..k-1, with share_cores().
+void open_devices(Device *devices[], int k);
+
 // CPU device i even where there are GPUs.
 Device *cpu_device(int i);
 

@@ -90,6 +90,12 @@ void tensor_write(Tensor *t, const float *values) {
     synchronize(t->device);
 }
 
+float *tensor_values(const Tensor *t) {
+    float *values = xmalloc(tensor_bytes(t) + 1); // + 1: no elements need an array too
+    tensor_read(t, values);
+    return values;
+}
+
 // The brackets of dimension `dim`; rows stand below each other, behind `indent` columns.
 static void print_values(const Tensor *t, const float **values, int dim, int indent) {
     if (dim >= MAX_DIMS) return;
@@ -108,9 +114,8 @@ static void print_values(const Tensor *t, const float **values, int dim, int ind
 }
 
 void tensor_print(const char *label, const Tensor *t) {
-    float *values = xmalloc(tensor_bytes(t));
+    float *values = tensor_values(t);
     const float *next = values;
-    tensor_read(t, values);
     int indent = printf("%s: ", label);
     print_values(t, &next, 0, indent);
     printf(" on %s\n", device_name(t->device));

@@ -52,6 +52,8 @@ void tensor_fill(Tensor *t, float value);
 // Between the tensor and the program's own memory; both wait until it is done.
 void tensor_read(const Tensor *t, float *values);
 void tensor_write(Tensor *t, const float *values);
+// All values in a new array, never NULL, to be given to free(). Waits.
+float *tensor_values(const Tensor *t);
 // Prints "label: [[1. 2.] [3. 4.]] on cpu:0", a row per line; for small tensors. Waits.
 void tensor_print(const char *label, const Tensor *t);
 // The only element of a tensor, on the host. Waits.
