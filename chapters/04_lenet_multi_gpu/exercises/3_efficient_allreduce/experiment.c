@@ -286,13 +286,13 @@ int main(int argc, char *argv[]) {
     defaults.devices = 4;
     return exercise_main(
         argc, argv,
-        &(Exercise){
-            .about = "Exercise 3: gradients summed on all devices.",
-            .flags = "devices batch-size lr seed",
-            .defaults = defaults,
-            .prepare = refuse_one_device,
-            .check = check,
-            .passed = "sums are exact on all devices; bytes per device are those of the formula",
-            .experiment = experiment,
-            .plot = "exercise_allreduce.gp"});
+        &(Exercise){.about = "Exercise 3: gradients summed on all devices.",
+                    .flags = "devices batch-size lr seed",
+                    .defaults = defaults,
+                    .prepare = refuse_one_device,
+                    .check = check,
+                    .passed =
+                        "sums are exact on all devices; bytes per device are those of the formula",
+                    .experiment = experiment,
+                    .plot = "exercise_allreduce.gp"});
 }

@@ -28,8 +28,7 @@ static void time_round(Replicas *r, DataIter *test_iter, Measured *m, int round)
     m->accuracy_of_one = evaluate_accuracy_gpu(lenet, r->params[0], test_iter, r->devices[0]);
     m->one[round] = timer_stop(&timer);
     timer_start(&timer);
-    m->accuracy_of_all =
-        evaluate_accuracy_on_all(lenet, r->params, test_iter, r->devices, r->k);
+    m->accuracy_of_all = evaluate_accuracy_on_all(lenet, r->params, test_iter, r->devices, r->k);
     m->all[round] = timer_stop(&timer);
 }
 
@@ -77,9 +76,10 @@ static void answer(const Measured m[NUM_K]) {
     say("\nAnswer");
     say("- Accuracy: equal to the last image. Each device counts its own; counts add up without "
         "rounding.");
-    for (int i = 1; i < NUM_K; i++)
-        say("- Time: with %d devices all are %.2f times as fast as one of them.", m[i].k,
-            fastest(m[i].one) / fastest(m[i].all));
+    say("- Time: with %d devices all are %.2f times as fast as one of them, with %d devices %.2f "
+        "times.",
+        m[1].k, fastest(m[1].one) / fastest(m[1].all), m[2].k,
+        fastest(m[2].one) / fastest(m[2].all));
     if (num_gpus() == 0)
         say("  The devices share %d core%s, a k-th part for each (one at least): a device that is "
             "idle leaves its cores idle. So at most %d times can be had, the number of cores. One "
@@ -115,8 +115,8 @@ int main(int argc, char *argv[]) {
                     .flags = "batch-size lr seed train-size",
                     .defaults = defaults,
                     .check = check,
-                    .passed = "the accuracy of one device, to the last image, for k = 1, 2, 3, 4, "
-                              "7",
+                    .passed = "the accuracy of one device, to the last image, for 1, 2, 3, 4 and "
+                              "7 devices",
                     .experiment = experiment,
                     .plot = "exercise_accuracy.gp"});
 }
