@@ -143,15 +143,16 @@ SOURCES  := $(filter-out common/device/device_cuda.c common/device/cuda_none.c,$
 OBJECTS  := $(SOURCES:%=$(BUILD)/obj/%.o) $(ISAS:%=$(BUILD)/obj/kernels/cpu-%.o)
 LIBRARY  := $(BUILD)/libbook.a
 PROGRAMS := $(patsubst chapters/%/main.c,$(BUILD)/%,$(wildcard chapters/*/main.c))
-# The exercise chapters/NN_name/exercises/N_title is the program NN_name_exercise_N; with the starter (your_part.c
-# without the solution) it is exercises/NN_name/N_title/N_title
+# The exercise chapters/NN_name/exercises/N_title is the program NN_name_exercise_N. Its starter, your_part.c without
+# the solution, is in exercises/NN_name/N_title; with that it is the program tests/starters/NN_name/N_title.
 EXERCISE_FOLDERS := $(patsubst %/,%,$(wildcard chapters/*/exercises/[0-9]*/))
 exercise_program  = $(BUILD)/$(word 2,$(subst /, ,$1))_exercise_$(firstword $(subst _, ,$(notdir $1)))
 exercise_starter  = $(BUILD)/exercises/$(word 2,$(subst /, ,$1))/$(notdir $1)
+starter_program   = $(BUILD)/tests/starters/$(word 2,$(subst /, ,$1))/$(notdir $1)
 exercise_objects  = $(patsubst %,$(BUILD)/obj/%.o,$(wildcard $1/*.c $(dir $1)*.c))
 EXERCISES        := $(foreach folder,$(EXERCISE_FOLDERS),$(call exercise_program,$(folder)))
 STARTERS         := $(foreach folder,$(EXERCISE_FOLDERS),$(call exercise_starter,$(folder))/your_part.c)
-STARTER_PROGRAMS := $(foreach folder,$(EXERCISE_FOLDERS),$(call exercise_starter,$(folder))/$(notdir $(folder)))
+STARTER_PROGRAMS := $(foreach folder,$(EXERCISE_FOLDERS),$(call starter_program,$(folder)))
 TESTS    := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
 GPU_TESTS := $(patsubst tests/%.c,$(BUILD)/%,$(shell grep -l 'try_gpu\|ON_BOTH' tests/test_*.c))
 # On simulated GPUs: those, and the tests of the simulator.
@@ -168,7 +169,7 @@ programs: $(PROGRAMS) $(EXERCISES)
 
 $(BUILD)/obj/kernels/cpu.c.o: CFLAGS_ALL += $(ISAS:%=-DHAS_%)
 # Where a solution was taken out, variables and parameters are left unused; -Werror would not let them pass.
-$(BUILD)/obj/chapters/%.c.o: UNSOLVED = $(if $(findstring /exercises/,$*),-Wno-unused -Wno-unused-parameter)
+$(BUILD)/obj/chapters/%.c.o: UNSOLVED = $(if $(filter %/your_part,$*),-Wno-unused -Wno-unused-parameter)
 
 $(BUILD)/obj/%.c.o: %.c build/config.mk
 	@mkdir -p $(@D)
@@ -244,15 +245,16 @@ $(exercise_program): $(exercise_objects) $(LIBRARY)
 $(exercise_starter)/your_part.c: $1/your_part.c .make/starter.sh
 	@mkdir -p $$(@D)
 	$$(call QUIET,WRITE,$$@)sh .make/starter.sh $$< >$$@
-$(exercise_starter)/your_part.o: $(exercise_starter)/your_part.c build/config.mk
+$(starter_program).o: $(exercise_starter)/your_part.c build/config.mk
+	@mkdir -p $$(@D)
 	$$(call QUIET,CC,$$<)$$(CC) $$(CFLAGS_ALL) -Wno-unused -Wno-unused-parameter -iquote $1 -MMD -MP -c $$< -o $$@
-$(exercise_starter)/$(notdir $1): $(exercise_starter)/your_part.o $(filter-out %/your_part.c.o,$(exercise_objects)) $(LIBRARY)
+$(starter_program): $(starter_program).o $(filter-out %/your_part.c.o,$(exercise_objects)) $(LIBRARY)
 	$$(call QUIET,LINK,$$@)$$(LINK) -o $$@ $$^ $$(LIBS)
 endef
 $(foreach folder,$(EXERCISE_FOLDERS),$(eval $(call EXERCISE,$(folder))))
 
 -include $(wildcard $(BUILD)/obj/*/*.d $(BUILD)/obj/*/*/*.d $(BUILD)/obj/*/*/*/*.d \
-                    $(BUILD)/obj/*/*/*/*/*.d $(BUILD)/exercises/*/*/*.d)
+                    $(BUILD)/obj/*/*/*/*/*.d $(BUILD)/tests/starters/*/*.d)
 
 # ---- goals ---------------------------------------------------------------------------------------
 
