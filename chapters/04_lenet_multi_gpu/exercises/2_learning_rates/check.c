@@ -17,7 +17,7 @@ static void check_against(Replicas *one, const Dataset *data, DataIter *test_ite
     double came = accuracy_after(&many, data, 2, b, lr, 7, test_iter);
     float *end = replica_values(one, 0), *many_end = replica_values(&many, k - 1);
     EXPECT(fabs(came - expected) <= 0.02,
-           "train for all epochs first, each with data_iter_start(); then evaluate, on test_iter",
+           "begin each epoch with data_iter_start(iter, epoch); after the last, evaluate on test_iter",
            "accuracy_after(), %d images, k = %d, b = %d, lr %g, 2 epochs: %.3f, expected %.3f, "
            "which one device with minibatches of %d has",
            data->count, k, b, (double)lr, came, expected, k * b);

@@ -26,8 +26,8 @@ static void check_bytes(const Module *net, const DataParallel *dp, const Dataset
     uint64_t said = bytes_of_step(net, dp->k, dp->bn);
     EXPECT(said == counted,
            dp->bn == BN_SYNC
-               ? "batch norm adds k (k-1) messages of 4 C + 1 floats of 4 bytes, for each that "
-                 "there is"
+               ? "2 (k-1) N for the gradients, and for each batch norm k (k-1) messages of 4 C + 1 "
+                 "floats"
                : "the gradients need 2 (k-1) N; with local statistics batch norm adds nothing",
            "bytes_of_step(), a small network, k = %d, %s: %llu, expected %llu, which were counted",
            dp->k, name_of(dp->bn), (unsigned long long)said, (unsigned long long)counted);

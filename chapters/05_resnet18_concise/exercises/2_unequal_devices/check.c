@@ -39,7 +39,7 @@ static void check_shards(int n, const double speed[], int k) {
     check_cover(call, n, k, shards);
     for (int i = 0; i < k; i++) {
         double quota = n * speed[i] / total, over = shards[i].count - quota;
-        EXPECT(fabs(over) <= 1, "the quota is n speed[i] / (sum of speeds), rounded up or down",
+        EXPECT(fabs(over) <= 1, "the whole part of n speed[i] / (sum of speeds), or one row more",
                "%s: device %d gets %d rows, expected %.3f, up or down", call, i, shards[i].count,
                quota);
         if (over > 1e-9) least_up = fmin(least_up, 1 - over);

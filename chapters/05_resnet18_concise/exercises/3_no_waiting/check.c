@@ -84,8 +84,8 @@ static void check_losses(const double came[], const double expected[], int k, in
                isnan(came[n])
                    ? "losses[n] is what wait_for() says of step n; at the end some steps "
                      "have not been waited for"
-                   : "keep_losses() after train_step(); and prepare() writes over a slot "
-                     "that must be done with",
+                   : "train_step() with lr as it is, then keep_losses(); and the step whose slot "
+                     "prepare() writes over must be done",
                "train_ahead(), k = %d, ahead %d: losses[%d] is %g, expected %g", k, ahead, n,
                came[n], expected[n]);
 }
