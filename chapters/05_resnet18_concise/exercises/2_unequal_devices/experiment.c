@@ -139,10 +139,10 @@ static void explain_batch_norm(const Flags *flags) {
 
 static void explain_worth(const Results *results) {
     say("- Is it worth it? What a division in proportion saves of the step with equal shards; and "
-        "what the arithmetic alone would say for a device s times slower, 1 - 2/(s+1):");
+        "what the arithmetic alone would say for a device s times slower, (s-1)/(s+1):");
     for (int i = 0; i < NUM_SLOWDOWNS; i++)
         printf("  %5g times slower: %3.0f%%, by arithmetic %2.0f%%\n", slowdowns[i],
-               saved(&results->by_slowdown[i]), 100 * (1 - 2 / (slowdowns[i] + 1)));
+               saved(&results->by_slowdown[i]), 100 * (slowdowns[i] - 1) / (slowdowns[i] + 1));
     say("  At 1 times the two divisions are nearly the same one, so the %.0f%% there show how far "
         "noise goes.",
         saved(&results->by_slowdown[0]));
