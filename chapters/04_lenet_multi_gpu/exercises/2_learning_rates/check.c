@@ -16,11 +16,12 @@ static void check_against(Replicas *one, const Dataset *data, DataIter *test_ite
     double expected = evaluate_accuracy_gpu(lenet, one->params[0], test_iter, one->devices[0]);
     double came = accuracy_after(&many, data, 2, b, lr, 7, test_iter);
     float *end = replica_values(one, 0), *many_end = replica_values(&many, k - 1);
-    EXPECT(fabs(came - expected) <= 0.02,
-           "begin each epoch with data_iter_start(iter, epoch); after the last, evaluate on test_iter",
-           "accuracy_after(), %d images, k = %d, b = %d, lr %g, 2 epochs: %.3f, expected %.3f, "
-           "which one device with minibatches of %d has",
-           data->count, k, b, (double)lr, came, expected, k * b);
+    EXPECT(
+        fabs(came - expected) <= 0.02,
+        "begin each epoch with data_iter_start(iter, epoch); after the last, evaluate on test_iter",
+        "accuracy_after(), %d images, k = %d, b = %d, lr %g, 2 epochs: %.3f, expected %.3f, "
+        "which one device with minibatches of %d has",
+        data->count, k, b, (double)lr, came, expected, k * b);
     double difference = relative_difference(many_end, end, start, replica_numel());
     // Rounding may put a pixel that is nearly zero on the other side of ReLU, and training carries
     // that on: right solutions came to 0.01, those with other minibatches were 0.13 or more away.
