@@ -66,7 +66,13 @@ exercise() { # FOLDER
     verdict $? "$name: --check writes no file"
 }
 
-for folder in "$here"/../chapters/*/exercises/[0-9]*/; do exercise "${folder%/}"; done
+for folder in "$here"/../chapters/*/exercises/[0-9]*/; do
+    # There a ResNet-18 takes seconds a step; test_resnet18 shows what its modules do.
+    case $sanitized$folder in
+    yes*/05_*) skip "chapter 5, $(basename "$folder")" "minutes with sanitizers" ;;
+    *) exercise "${folder%/}" ;;
+    esac
+done
 
 # What makes no sense is refused, before anything is computed.
 third=$build/04_lenet_multi_gpu_exercise_3
