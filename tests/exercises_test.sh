@@ -67,7 +67,7 @@ exercise() { # FOLDER
 }
 
 for folder in "$here"/../chapters/*/exercises/[0-9]*/; do
-    # There a ResNet-18 takes seconds a step; test_resnet18 shows what its modules do.
+    # With sanitizers chapter 5's many small trainings take long; test_resnet18 shows what its modules do.
     case $sanitized$folder in
     yes*/05_*) skip "chapter 5, $(basename "$folder")" "minutes with sanitizers" ;;
     *) exercise "${folder%/}" ;;
