@@ -4,8 +4,8 @@
 #   make setup test     the same, up to the tests
 #
 # A new chapter is a new folder chapters/NN_name with a main.c; nothing here needs an edit. All its other
-# .c files go into the library that every program and test is linked with. An exercise is a file
-# chapters/NN_name/exercises/N_title.c; a .c file there without a number is linked with each of them.
+# .c files go into the library that every program and test is linked with. An exercise is a folder
+# chapters/NN_name/exercises/N_title; the .c files beside it are linked with each of them.
 
 CC     ?= cc
 CUDA   ?= 1
@@ -143,14 +143,16 @@ SOURCES  := $(filter-out common/device/device_cuda.c common/device/cuda_none.c,$
 OBJECTS  := $(SOURCES:%=$(BUILD)/obj/%.o) $(ISAS:%=$(BUILD)/obj/kernels/cpu-%.o)
 LIBRARY  := $(BUILD)/libbook.a
 PROGRAMS := $(patsubst chapters/%/main.c,$(BUILD)/%,$(wildcard chapters/*/main.c))
-# The exercise chapters/NN_name/exercises/N_title.c is the program NN_name_exercise_N, its starter (the
-# file without the solution) is exercises/NN_name/N_title[.c]
-EXERCISE_SOURCES := $(wildcard chapters/*/exercises/[0-9]*.c)
+# The exercise chapters/NN_name/exercises/N_title is the program NN_name_exercise_N. Its starter, your_part.c without
+# the solution, is in exercises/NN_name/N_title; with that it is the program tests/starters/NN_name/N_title.
+EXERCISE_FOLDERS := $(patsubst %/,%,$(wildcard chapters/*/exercises/[0-9]*/))
 exercise_program  = $(BUILD)/$(word 2,$(subst /, ,$1))_exercise_$(firstword $(subst _, ,$(notdir $1)))
-exercise_starter  = $(BUILD)/exercises/$(word 2,$(subst /, ,$1))/$(basename $(notdir $1))
-exercise_helpers  = $(patsubst %,$(BUILD)/obj/%.o,$(wildcard $(dir $1)[a-z]*.c))
-EXERCISES        := $(foreach source,$(EXERCISE_SOURCES),$(call exercise_program,$(source)))
-STARTERS         := $(foreach source,$(EXERCISE_SOURCES),$(call exercise_starter,$(source)))
+exercise_starter  = $(BUILD)/exercises/$(word 2,$(subst /, ,$1))/$(notdir $1)
+starter_program   = $(BUILD)/tests/starters/$(word 2,$(subst /, ,$1))/$(notdir $1)
+exercise_objects  = $(patsubst %,$(BUILD)/obj/%.o,$(wildcard $1/*.c $(dir $1)*.c))
+EXERCISES        := $(foreach folder,$(EXERCISE_FOLDERS),$(call exercise_program,$(folder)))
+STARTERS         := $(foreach folder,$(EXERCISE_FOLDERS),$(call exercise_starter,$(folder))/your_part.c)
+STARTER_PROGRAMS := $(foreach folder,$(EXERCISE_FOLDERS),$(call starter_program,$(folder)))
 TESTS    := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
 GPU_TESTS := $(patsubst tests/%.c,$(BUILD)/%,$(shell grep -l 'try_gpu\|ON_BOTH' tests/test_*.c))
 # On simulated GPUs: those, and the tests of the simulator.
@@ -167,7 +169,7 @@ programs: $(PROGRAMS) $(EXERCISES)
 
 $(BUILD)/obj/kernels/cpu.c.o: CFLAGS_ALL += $(ISAS:%=-DHAS_%)
 # Where a solution was taken out, variables and parameters are left unused; -Werror would not let them pass.
-$(BUILD)/obj/chapters/%.c.o: UNSOLVED = $(if $(findstring /exercises/,$*),-Wno-unused -Wno-unused-parameter)
+$(BUILD)/obj/chapters/%.c.o: UNSOLVED = $(if $(filter %/your_part,$*),-Wno-unused -Wno-unused-parameter)
 
 $(BUILD)/obj/%.c.o: %.c build/config.mk
 	@mkdir -p $(@D)
@@ -238,20 +240,21 @@ $(BENCHES): $(BUILD)/bench_%: $(BUILD)/obj/tests/bench/%.c.o $(LIBRARY)
 
 # A starter includes what its solution includes, from the solution's folder.
 define EXERCISE
-$(exercise_program): $(BUILD)/obj/$1.o $(exercise_helpers) $(LIBRARY)
+$(exercise_program): $(exercise_objects) $(LIBRARY)
 	$$(call QUIET,LINK,$$@)$$(LINK) -o $$@ $$^ $$(LIBS)
-$(exercise_starter).c: $1 .make/starter.sh
+$(exercise_starter)/your_part.c: $1/your_part.c .make/starter.sh
 	@mkdir -p $$(@D)
 	$$(call QUIET,WRITE,$$@)sh .make/starter.sh $$< >$$@
-$(exercise_starter).o: $(exercise_starter).c build/config.mk
-	$$(call QUIET,CC,$$<)$$(CC) $$(CFLAGS_ALL) -Wno-unused -Wno-unused-parameter -iquote $(dir $1) -MMD -MP -c $$< -o $$@
-$(exercise_starter): $(exercise_starter).o $(exercise_helpers) $(LIBRARY)
+$(starter_program).o: $(exercise_starter)/your_part.c build/config.mk
+	@mkdir -p $$(@D)
+	$$(call QUIET,CC,$$<)$$(CC) $$(CFLAGS_ALL) -Wno-unused -Wno-unused-parameter -iquote $1 -MMD -MP -c $$< -o $$@
+$(starter_program): $(starter_program).o $(filter-out %/your_part.c.o,$(exercise_objects)) $(LIBRARY)
 	$$(call QUIET,LINK,$$@)$$(LINK) -o $$@ $$^ $$(LIBS)
 endef
-$(foreach source,$(EXERCISE_SOURCES),$(eval $(call EXERCISE,$(source))))
+$(foreach folder,$(EXERCISE_FOLDERS),$(eval $(call EXERCISE,$(folder))))
 
 -include $(wildcard $(BUILD)/obj/*/*.d $(BUILD)/obj/*/*/*.d $(BUILD)/obj/*/*/*/*.d \
-                    $(BUILD)/obj/*/*/*/*/*.d $(BUILD)/exercises/*/*.d)
+                    $(BUILD)/obj/*/*/*/*/*.d $(BUILD)/tests/starters/*/*.d)
 
 # ---- goals ---------------------------------------------------------------------------------------
 
@@ -275,23 +278,23 @@ run-%: report
 
 exercise-%: report
 	@test -n '$(call exercise_named,$*)' || { echo 'make: error: there is no exercise $*' >&2; \
-	    echo 'hint: the exercises are $(foreach source,$(EXERCISE_SOURCES),$(call number_of,$(source)))' >&2; exit 1; }
+	    echo 'hint: the exercises are $(foreach folder,$(EXERCISE_FOLDERS),$(call number_of,$(folder)))' >&2; exit 1; }
 	+@$(MAKE_PARALLEL) wanted WANTED='$(call exercise_named,$*)'
 	@$(call exercise_named,$*) $(ARGS)
-# chapters/04_name/exercises/1_title.c is exercise 04-1
+# chapters/04_name/exercises/1_title is exercise 04-1
 number_of = $(firstword $(subst _, ,$(word 2,$(subst /, ,$1))))-$(firstword $(subst _, ,$(notdir $1)))
-exercise_named = $(strip $(foreach source,$(EXERCISE_SOURCES),$(if \
-    $(filter $1,$(call number_of,$(source))),$(call exercise_program,$(source)))))
+exercise_named = $(strip $(foreach folder,$(EXERCISE_FOLDERS),$(if \
+    $(filter $1,$(call number_of,$(folder))),$(call exercise_program,$(folder)))))
 
 exercises: report
 	+@$(MAKE_PARALLEL) starters
-	@echo 'The exercises without their solutions are in $(BUILD)/exercises/. To hand them out, copy'
-	@echo '$(BUILD)/exercises/NN_name/*.c over chapters/NN_name/exercises/*.c; make exercise-NN-N runs one.'
+	@echo 'The exercises without their solutions are in $(BUILD)/exercises/. To hand them out, copy each'
+	@echo 'NN_name/N_title/your_part.c there over the one in chapters/NN_name/exercises/N_title.'
 starters: $(STARTERS)
 	@:
 
 .PHONY: test-programs
-test-programs: $(PROGRAMS) $(EXERCISES) $(STARTERS) $(TESTS) $(BENCHES)
+test-programs: $(PROGRAMS) $(EXERCISES) $(STARTER_PROGRAMS) $(TESTS) $(BENCHES)
 	@:
 .PHONY: simulated-tests
 ifeq ($(SANITIZE),cudasim)

@@ -362,10 +362,10 @@ expect_line "$err" '^hint: '
 verdict "make run-NN without that chapter says so"
 
 # One exercise that does not compile, and one handed out without its solution, that leaves things unused.
-mkdir "$copy/chapters/99_hello/exercises"
-printf 'int main(void) { return 0 }\n' >"$copy/chapters/99_hello/exercises/1_broken.c"
+mkdir -p "$copy/chapters/99_hello/exercises/1_broken" "$copy/chapters/99_hello/exercises/2_fine"
+printf 'int main(void) { return 0 }\n' >"$copy/chapters/99_hello/exercises/1_broken/your_part.c"
 printf '#include <stdio.h>\nstatic int unused(int n) { return 1; }\nint main(void) { return puts("fine") < 0; }\n' \
-    >"$copy/chapters/99_hello/exercises/2_fine.c"
+    >"$copy/chapters/99_hello/exercises/2_fine/your_part.c"
 build_copy exercise-99-2
 expect_status 0
 expect_empty stderr "$err"
@@ -378,7 +378,7 @@ expect_no_line "$out" 'up to date'
 verdict "make run-NN builds no exercises"
 build_copy exercise-99-1
 [ "$status" -ne 0 ] || complain "expected a failure"
-expect_line "$err" '1_broken.c:1'
+expect_line "$err" '1_broken/your_part.c:1'
 verdict "an exercise that does not compile says where"
 rm -r "$copy/chapters/99_hello/exercises"
 

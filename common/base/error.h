@@ -25,8 +25,9 @@ _Noreturn void die_usage(const char *hint, const char *format, ...)
 // One line, and on we go.
 void warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-// CHECK(X->ndim == 2, "mm() takes matrices"): what the caller of a function must see to. Prints the
-// expression, file:line and the hint.
+// CHECK(X->ndim == 2, "mm() takes matrices"): what the author of a program must see to. If it does
+// not hold, the program has a mistake: die()s with the expression and file:line; the text is the
+// hint. (EXPECT() of program/exercise.h is for what the reader of an exercise has written.)
 #define CHECK(condition, hint)                                                                     \
     do {                                                                                           \
         if (!(condition)) die((hint), "check failed: %s (%s:%d)", #condition, __FILE__, __LINE__); \

@@ -327,6 +327,12 @@ bool data_iter_next(DataIter *iter, Tensor **X, Tensor **y) {
     return true;
 }
 
+void data_iter_first(DataIter *iter, Tensor **X, Tensor **y) {
+    data_iter_start(iter, 0);
+    bool found = data_iter_next(iter, X, y);
+    CHECK(found, "a data set has one image at least");
+}
+
 void data_iter_free(DataIter *iter) {
     if (!iter) return;
     pthread_mutex_lock(&iter->lock);

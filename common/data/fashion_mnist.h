@@ -39,6 +39,8 @@ void data_iter_start(DataIter *iter, int epoch);
 // valid until the next call; copies that are still being made from them (device_copy) are waited
 // for before the memory is used again.
 bool data_iter_next(DataIter *iter, Tensor **X, Tensor **y);
+// Begins epoch 0 and gets its first minibatch, for what needs no more than one.
+void data_iter_first(DataIter *iter, Tensor **X, Tensor **y);
 int data_iter_batches(const DataIter *iter); // per epoch
 void data_iter_free(DataIter *iter);
 

@@ -1,19 +1,46 @@
 // exercise.c: see exercise.h.
 #include "exercise.h"
 #include "common/base/error.h"
+#include "common/base/file.h"
+#include "book.h"
 #include "plot.h"
+#include "say.h"
 
 #include <math.h>
 #include <stdarg.h>
-#include <stdio.h>
+#include <stdlib.h>
 
-void check_failed(const char *format, ...) {
+static void run_experiment(const Exercise *exercise, const Flags *flags) {
+    make_directory(flags->out);
+    char *csv = out_file(flags->out, ".csv"), *png = out_file(flags->out, ".png");
+    OutputFile file = output_open(csv);
+    exercise->experiment(flags, file.stream);
+    output_close(&file);
+    fflush(stdout); // gnuplot's warnings come after it
+    if (plot_draw(png, exercise->plot, csv)) printf("\nplot: %s, figures: %s\n", png, csv);
+    free(csv);
+    free(png);
+}
+
+// Not book_begin(): --check makes no folder, since it writes nothing.
+int exercise_main(int argc, char *argv[], const Exercise *exercise) {
+    char *names = xprintf("%s data check", exercise->flags);
+    Flags flags = parse_flags(argc, argv, exercise->about, names, exercise->defaults);
+    free(names);
+    if (exercise->prepare) exercise->prepare(&flags);
+    exercise->check(&flags);
+    say("check passed: %s\n", exercise->passed);
+    if (!flags.check) run_experiment(exercise, &flags);
+    return book_end();
+}
+
+void check_failed(const char *hint, const char *format, ...) {
     va_list args;
     char message[512];
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
-    die("the comment above the function says what it has to do", "check failed: %s", message);
+    die(hint, "check failed: %s", message);
 }
 
 double relative_difference(const float *a, const float *b, const float *start, size_t n) {
@@ -24,9 +51,4 @@ double relative_difference(const float *a, const float *b, const float *start, s
         change = fmax(change, fabs((double)b[i] - (double)start[i]));
     }
     return largest > 0 ? largest / change : 0;
-}
-
-void draw_plot(const char *script, const char *csv, const char *png) {
-    fflush(stdout);
-    if (plot_draw(png, script, csv)) printf("\nplot: %s, figures: %s\n", png, csv);
 }

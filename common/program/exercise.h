@@ -1,24 +1,51 @@
-// exercise.h: what the exercises of all chapters share: EXPECT() for their checks, and the plot at
-// the end. What they train is in the file experiment.h of their chapter.
+// exercise.h: what all exercises share. An exercise is a folder chapters/NN_name/exercises/N_title:
+//
+//     your_part.c   the book's question, and what a reader writes to answer it
+//     your_part.h   its declarations
+//     check.c       whether that is right
+//     experiment.c  what is then measured with it, explained and drawn; main()
+//
+// What the exercises of one chapter share stands beside these folders.
 #ifndef EXERCISE_H
 #define EXERCISE_H
 
-#include <stddef.h>
+#include "flags.h"
 
-// EXPECT(sum == 3, "the sum is %g, not 3", sum): in the check of an exercise. Ends the program with
-// that message and status 1. Written so that a NaN fails: EXPECT(x <= limit, ..), not !(x > limit).
-#define EXPECT(condition, ...)                                                                     \
+#include <stddef.h>
+#include <stdio.h>
+
+typedef struct Exercise {
+    const char *about; // for --help
+    const char *flags; // "batch-size lr": those that it has besides --data and --check
+    Flags defaults;
+    void (*prepare)(const Flags *flags); // die_usage()s if they make no sense; NULL: nothing to do
+    void (*check)(const Flags *flags);   // ends the program, by EXPECT(), if your part is wrong
+    const char *passed;                  // what is known then: "k devices make the updates of one"
+    void (*experiment)(const Flags *flags, FILE *csv); // prints what came out, and writes figures
+    const char *plot;                                  // the script in plots/ that draws them
+} Exercise;
+
+// The program of an exercise: flags, check and, unless --check is given, the experiment, whose CSV
+// and plot go to the folder of --out. Returns main()'s status.
+int exercise_main(int argc, char *argv[], const Exercise *exercise);
+
+// EXPECT(sum == 3, "is the last one added too?", "1 + 1 + 1: the sum is %g, expected 3", sum):
+// what a reader's part must compute. If it does not, the program ends with status 1; the message
+// names the input, what came and what was expected, and the hint what is often forgotten.
+// Written so that a NaN fails: EXPECT(x <= limit, ..), not !(x > limit).
+//
+// CHECK() of error.h is its sister for what is no reader's part but a mistake in a program. With
+// both the text behind the condition is the hint.
+#define EXPECT(condition, hint, ...)                                                               \
     do {                                                                                           \
-        if (!(condition)) check_failed(__VA_ARGS__);                                               \
+        if (!(condition)) check_failed((hint), __VA_ARGS__);                                       \
     } while (0)
-_Noreturn void check_failed(const char *format, ...) __attribute__((format(printf, 1, 2)));
+_Noreturn void check_failed(const char *hint, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 // How far two trainings of n parameters that began at `start` ended from each other: the largest
 // difference, as a part of the largest change from start to b. 0: equal to the bit. INFINITY if
 // there is a NaN.
 double relative_difference(const float *a, const float *b, const float *start, size_t n);
-
-// Draws plots/SCRIPT with this CSV to PNG, and says where both are.
-void draw_plot(const char *script, const char *csv, const char *png);
 
 #endif

@@ -1,12 +1,9 @@
-// experiment.h: what the exercises of this chapter share, so that each file is about its question:
+// replicas.h: what the exercises of this chapter share, so that each is about its question:
 // replicas of LeNet on k devices, and training to compare with.
-#ifndef EXPERIMENT_H
-#define EXPERIMENT_H
+#ifndef REPLICAS_H
+#define REPLICAS_H
 
 #include "common/data/evaluate.h"
-#include "common/program/exercise.h"
-#include "common/base/file.h"
-#include "common/program/flags.h"
 #include "chapters/04_lenet_multi_gpu/lenet.h"
 
 // LeNet on k devices: the same start on each, made from the seed.
@@ -27,8 +24,11 @@ float *replica_values(const Replicas *r, int i);
 size_t replica_numel(void);
 
 // Passes over the data with train_batch(), on one device, with minibatches of this size: what the
-// checks compare with. Returns the mean loss of the last.
-double train_one_device(Replicas *one, const Dataset *data, int batch_size, float lr, int epochs,
-                        uint64_t seed);
+// checks compare with.
+void train_one_replica(Replicas *one, const Dataset *data, int batch_size, float lr, int epochs,
+                       uint64_t seed);
+
+// How many images, each with its label, device i got from the host since ledger_reset().
+double images_received(const Replicas *r, int i, const Dataset *data);
 
 #endif

@@ -1,11 +1,8 @@
-// experiment.h: what the exercises of this chapter share: images of a quarter of the size, a small
-// network for the checks, and training on one device to compare with.
-#ifndef EXPERIMENT_H
-#define EXPERIMENT_H
+// networks.h: what the exercises of this chapter share, so that each is about its question: images
+// of a quarter of the size, smaller networks, and training on one device to compare with.
+#ifndef NETWORKS_H
+#define NETWORKS_H
 
-#include "common/program/exercise.h"
-#include "common/base/file.h"
-#include "common/program/flags.h"
 #include "chapters/05_resnet18_concise/data_parallel.h"
 #include "chapters/05_resnet18_concise/resnet18.h"
 
@@ -34,7 +31,7 @@ size_t network_numel(const Module *net);
 
 // Passes over the data, in an order from the seed, from a start from the seed, on one device, as
 // chapter 5's program does: what the checks compare with. Returns the mean loss of the last.
-double train_one_device(Module *net, const Dataset *data, int batch_size, float lr, int epochs,
-                        uint64_t seed);
+double train_one_network(Module *net, const Dataset *data, int batch_size, float lr, int epochs,
+                         uint64_t seed);
 
 #endif

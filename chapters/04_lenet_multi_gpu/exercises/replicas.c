@@ -1,18 +1,13 @@
-// experiment.c: see experiment.h.
-#include "experiment.h"
-
+// replicas.c: see replicas.h.
+#include "replicas.h"
 #include "common/base/error.h"
 #include "chapters/02_get_params_and_allreduce/get_params.h"
 
-#include <math.h>
 #include <stdlib.h>
-
-// ---- replicas ---------------------------------------------------------------------------------
 
 void replicas_open_from(Replicas *r, int k, Tensor *const params[]) {
     r->k = k;
-    for (int i = 0; i < k; i++) r->devices[i] = try_gpu(i);
-    share_cores(r->devices, k);
+    open_devices(r->devices, k);
     for (int i = 0; i < k; i++) get_params(params, LENET_PARAMS, r->devices[i], r->params[i]);
     synchronize_all();
 }
@@ -32,8 +27,7 @@ void replicas_scale(Replicas *r, float factor) {
     for (int i = 0; i < r->k; i++)
         for (int p = 0; p < LENET_PARAMS; p++) {
             Tensor *param = r->params[i][p];
-            float *values = xmalloc(tensor_bytes(param));
-            tensor_read(param, values);
+            float *values = tensor_values(param);
             for (size_t j = 0; j < numel(param); j++) values[j] *= factor;
             tensor_write(param, values);
             free(values);
@@ -60,19 +54,19 @@ float *replica_values(const Replicas *r, int i) {
     return values;
 }
 
-double train_one_device(Replicas *one, const Dataset *data, int batch_size, float lr, int epochs,
-                        uint64_t seed) {
+void train_one_replica(Replicas *one, const Dataset *data, int batch_size, float lr, int epochs,
+                       uint64_t seed) {
     Tensor *X, *y, *losses[MAX_DEVICES];
     DataIter *iter = data_iter_new(data, batch_size, true, seed);
-    double total = 0;
     for (int epoch = 0; epoch < epochs; epoch++) {
         data_iter_start(iter, epoch);
-        total = 0;
-        while (data_iter_next(iter, &X, &y)) {
+        while (data_iter_next(iter, &X, &y))
             train_batch(X, y, one->params, one->devices, 1, lr, losses);
-            total += (double)item(losses[0]);
-        }
     }
     data_iter_free(iter);
-    return total / data->count;
+}
+
+double images_received(const Replicas *r, int i, const Dataset *data) {
+    size_t image = sizeof(float) * (size_t)(data->rows * data->cols + 1); // and its label
+    return (double)ledger_bytes(host(), r->devices[i]) / (double)image;
 }

@@ -1,10 +1,6 @@
-// experiment.c: see experiment.h.
-#include "experiment.h"
-
+// networks.c: see networks.h.
+#include "networks.h"
 #include "common/base/error.h"
-
-#include <math.h>
-#include <stdlib.h>
 
 // ---- images -----------------------------------------------------------------------------------
 
@@ -51,7 +47,7 @@ Module *lenet_modules(int pixels) {
 
 DataParallel network_on(Module *net, int k, BatchNormMode bn, uint64_t seed) {
     Device *devices[MAX_DEVICES];
-    for (int i = 0; i < k; i++) devices[i] = try_gpu(i);
+    open_devices(devices, k);
     initialize(net, seed);
     return data_parallel(net, devices, k, bn);
 }
@@ -76,8 +72,8 @@ float *network_values(const Module *net, Device *device) {
     return values;
 }
 
-double train_one_device(Module *net, const Dataset *data, int batch_size, float lr, int epochs,
-                        uint64_t seed) {
+double train_one_network(Module *net, const Dataset *data, int batch_size, float lr, int epochs,
+                         uint64_t seed) {
     Tensor *X, *y, *losses[MAX_DEVICES];
     DataParallel one = network_on(net, 1, BN_SYNC, seed);
     DataIter *iter = data_iter_new(data, batch_size, true, seed);

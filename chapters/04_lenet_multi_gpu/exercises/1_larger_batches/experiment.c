@@ -1,0 +1,134 @@
+// experiment.c: LeNet on 1, 2 and 4 devices, k of them with minibatches of k*b and with learning
+// rates from that of one device to k times that. What changes: updates, accuracy, time?
+#include "common/device/timer.h"
+#include "common/program/exercise.h"
+#include "common/program/say.h"
+#include "chapters/02_get_params_and_allreduce/allreduce.h"
+#include "your_part.h"
+
+typedef struct Run {
+    int k, updates; // per epoch
+    float lr;
+    double seconds, accuracy; // per epoch; after the last
+} Run;
+
+static Run train(const Flags *flags, int k, float lr, const Dataset *train_data,
+                 DataIter *test_iter, FILE *csv) {
+    Replicas r;
+    Run run = {.k = k, .lr = lr};
+    Timer timer = {0};
+    replicas_open(&r, k, flags->seed);
+    for (int epoch = 0; epoch < flags->epochs; epoch++) {
+        timer_start(&timer);
+        run.updates = train_epoch(&r, train_data, epoch, flags->batch_size, lr, flags->seed);
+        timer_stop(&timer);
+        run.accuracy = evaluate_accuracy_gpu(lenet, r.params[0], test_iter, r.devices[0]);
+        fprintf(csv, "%d,%g,%d,%d,%.4f\n", k, (double)lr, epoch + 1, (epoch + 1) * run.updates,
+                run.accuracy);
+    }
+    run.seconds = timer_avg(&timer);
+    replicas_close(&r);
+    printf("  %7d %6d %6g %13d %8d %10.2f %9.3f\n", k, k * flags->batch_size, (double)lr,
+           run.updates, flags->epochs * run.updates, run.seconds, run.accuracy);
+    return run;
+}
+
+// ## What the figures say, and what they do not
+
+// The runs: 1 device, then 2 and 4 with its lr, twice that, ..., k times that.
+enum { NUM_RUNS = 6 };
+static const double LEARNED = 0.2; // accuracy 0.1 is guessing
+
+static const char *explain_accuracy(const Run *one, const Run *four) {
+    if (one->accuracy < LEARNED)
+        return "But one device has learned nothing yet (0.1 is guessing), so that says nothing: "
+               "take more --epochs or a larger --train-size.";
+    if (four->accuracy < one->accuracy - 0.01)
+        return "A mean over more images is a better estimate of the gradient, but hardly a longer "
+               "step: compare curves of one lr in the right half of the plot, at the same number "
+               "of updates.";
+    return "So that many updates were not needed here.";
+}
+
+static void explain_lr(const Run runs[NUM_RUNS]) {
+    const Run *best = &runs[3], *last = &runs[NUM_RUNS - 1];
+    for (int i = 3; i < NUM_RUNS; i++)
+        if (runs[i].accuracy > best->accuracy) best = &runs[i];
+    if (best->accuracy < LEARNED) {
+        say("- Learning rate: on 4 devices no run has learned anything yet.");
+        return;
+    }
+    say("- Learning rate: the best of those tried on 4 devices is %g, with %.3f. To scale it by k "
+        "is a rule of thumb (Goyal et al., 2017).",
+        (double)best->lr, best->accuracy);
+    if (best == last)
+        say("  It fits these runs: %g is %d times %g.", (double)last->lr, last->k,
+            (double)runs[0].lr);
+    else
+        say("  It would have said %g; that run reached %.3f.", (double)last->lr, last->accuracy);
+    say("  One run for each says little: exercise 2 takes several seeds.");
+}
+
+static void answer(const Flags *flags, const Run runs[NUM_RUNS]) {
+    const Run *one = &runs[0], *four = &runs[3];
+    say("\nAnswer");
+    say("- Updates: an epoch on 4 devices has %d instead of %d, each from %d images instead of %d.",
+        four->updates, one->updates, 4 * flags->batch_size, flags->batch_size);
+    say("- Accuracy: with the same lr, 4 devices reach %.3f instead of %.3f after %d epoch%s. %s",
+        four->accuracy, one->accuracy, flags->epochs, flags->epochs > 1 ? "s" : "",
+        explain_accuracy(one, four));
+    explain_lr(runs);
+    say("- Time: an epoch on 4 devices took %.2f times as long as on 1.",
+        four->seconds / one->seconds);
+    if (num_gpus() >= 4)
+        say("  Each GPU has a quarter of the images.");
+    else
+        say("  These devices share %s. With one GPU for each, b images per device keep all of "
+            "them as busy as one alone.",
+            num_gpus() ? "GPUs" : "cores");
+}
+
+// ## The experiment
+
+static void experiment(const Flags *flags, FILE *csv) {
+    Dataset *train_data = fashion_mnist_open(flags->data, true, flags->train_size);
+    Dataset *test_data = fashion_mnist_open(flags->data, false, 2500);
+    DataIter *test_iter = data_iter_new(test_data, 250, false, 0);
+    Run runs[NUM_RUNS];
+    int n = 0;
+    say("Question: what happens with minibatches of k*b images on k devices?");
+    say("b = %d, %d training images, %d epoch%s, accuracy on %d test images\n", flags->batch_size,
+        train_data->count, flags->epochs, flags->epochs > 1 ? "s" : "", test_data->count);
+    printf("  devices  batch     lr updates/epoch  updates  sec/epoch  test acc\n");
+    fprintf(csv, "devices,lr,epoch,updates,test_acc\n");
+    for (int k = 1; k <= 4; k *= 2)
+        for (int times = 1; times <= k; times *= 2)
+            runs[n++] = train(flags, k, (float)times * flags->lr, train_data, test_iter, csv);
+    answer(flags, runs);
+    data_iter_free(test_iter);
+    dataset_free(train_data);
+    dataset_free(test_data);
+}
+
+static void prepare(const Flags *flags) { choose_allreduce(flags->allreduce); }
+
+int main(int argc, char *argv[]) {
+    Flags defaults = default_flags;
+    defaults.batch_size = 32;
+    defaults.lr = 0.1f;
+    defaults.train_size = 10240;
+    defaults.epochs = 8;
+    return exercise_main(
+        argc, argv,
+        &(Exercise){
+            .about = "Exercise 1: minibatches of k*b images on k devices.\n"
+                     "--batch-size is b, the images of each device: k devices have minibatches of "
+                     "k*b.",
+            .flags = "batch-size lr epochs seed train-size allreduce",
+            .defaults = defaults,
+            .prepare = prepare,
+            .check = check,
+            .passed = "k devices with minibatches of k*b make the updates of one device with k*b",
+            .experiment = experiment,
+            .plot = "exercise_larger_batches.gp"});
+}

@@ -1,0 +1,122 @@
+// experiment.c: the time of the test accuracy on one device, the others idle, and on all k.
+#include "common/base/statistics.h"
+#include "common/device/timer.h"
+#include "common/program/exercise.h"
+#include "common/program/say.h"
+#include "your_part.h"
+
+#include <math.h>
+
+enum { NUM_K = 3, ROUNDS = 7 };
+static const int ks[NUM_K] = {1, 2, 4};
+
+typedef struct Measured {
+    int k;
+    double one[ROUNDS], all[ROUNDS]; // seconds on device 0 of k; on all k
+    double accuracy_of_one, accuracy_of_all;
+} Measured;
+
+static double fastest(const double seconds[ROUNDS]) {
+    double least = INFINITY;
+    for (int round = 0; round < ROUNDS; round++) least = fmin(least, seconds[round]);
+    return least;
+}
+
+static void time_round(Replicas *r, DataIter *test_iter, Measured *m, int round) {
+    Timer timer = {0};
+    timer_start(&timer);
+    m->accuracy_of_one = evaluate_accuracy_gpu(lenet, r->params[0], test_iter, r->devices[0]);
+    m->one[round] = timer_stop(&timer);
+    timer_start(&timer);
+    m->accuracy_of_all = evaluate_accuracy_on_all(lenet, r->params, test_iter, r->devices, r->k);
+    m->all[round] = timer_stop(&timer);
+}
+
+static Measured measure(int k, Tensor *const trained[], DataIter *test_iter) {
+    Measured m = {.k = k};
+    Replicas r;
+    replicas_open_from(&r, k, trained);
+    time_round(&r, test_iter, &m, 0); // without counting: memory used the first time is slow
+    for (int round = 0; round < ROUNDS; round++) time_round(&r, test_iter, &m, round);
+    replicas_close(&r);
+    EXPECT(fabs(m.accuracy_of_one - m.accuracy_of_all) < 1e-6,
+           "the check has found nothing; does the number of images matter?",
+           "evaluate_accuracy_on_all(), all test images, k = %d: %.6f, expected %.6f", k,
+           m.accuracy_of_all, m.accuracy_of_one);
+    return m;
+}
+
+// With parameters that are trained a little, so that there is something to count.
+static void measure_all(const Flags *flags, DataIter *test_iter, Measured m[NUM_K]) {
+    Dataset *data = fashion_mnist_open(flags->data, true, flags->train_size);
+    Replicas one;
+    replicas_open(&one, 1, flags->seed);
+    replicas_scale(&one, 10);
+    train_one_replica(&one, data, flags->batch_size, flags->lr, 1, flags->seed);
+    printf("  devices   on device 0   on all devices   accuracy on one   on all\n");
+    for (int i = 0; i < NUM_K; i++) {
+        m[i] = measure(ks[i], one.params[0], test_iter);
+        printf("  %7d   %9.3f s   %12.3f s   %15.4f   %6.4f\n", m[i].k, fastest(m[i].one),
+               fastest(m[i].all), m[i].accuracy_of_one, m[i].accuracy_of_all);
+    }
+    replicas_close(&one);
+    dataset_free(data);
+}
+
+static void write_csv(FILE *csv, const Measured m[NUM_K]) {
+    fprintf(csv, "devices,one,one_median,all,all_median,accuracy\n");
+    for (int i = 0; i < NUM_K; i++)
+        fprintf(csv, "%d,%.5f,%.5f,%.5f,%.5f,%.6f\n", m[i].k, fastest(m[i].one),
+                median(m[i].one, ROUNDS), fastest(m[i].all), median(m[i].all, ROUNDS),
+                m[i].accuracy_of_all);
+}
+
+static void answer(const Measured m[NUM_K]) {
+    const Measured *most = &m[NUM_K - 1];
+    say("\nAnswer");
+    say("- Accuracy: equal to the last image. Each device counts its own; counts add up without "
+        "rounding.");
+    say("- Time: with %d devices all are %.2f times as fast as one of them, with %d devices %.2f "
+        "times.",
+        m[1].k, fastest(m[1].one) / fastest(m[1].all), m[2].k,
+        fastest(m[2].one) / fastest(m[2].all));
+    if (num_gpus() == 0)
+        say("  The devices share %d core%s, a k-th part for each (one at least): a device that is "
+            "idle leaves its cores idle. So at most %d times can be had, the number of cores. One "
+            "device that has them all (k = 1) took %.3f s, %d devices that share them %.3f s.",
+            num_threads(), num_threads() > 1 ? "s" : "", num_threads(), fastest(m[0].one), most->k,
+            fastest(most->all));
+    else if (num_gpus() < most->k)
+        say("  Devices that share a GPU share its arithmetic; only GPUs of their own make it "
+            "faster.");
+}
+
+static void experiment(const Flags *flags, FILE *csv) {
+    Dataset *test_data = fashion_mnist_open(flags->data, false, 0);
+    DataIter *test_iter = data_iter_new(test_data, 256, false, 0);
+    Measured m[NUM_K];
+    say("Question: how much faster is the test accuracy on all devices?");
+    say("%d test images, minibatches of 256, fastest of %d rounds\n", test_data->count, ROUNDS);
+    measure_all(flags, test_iter, m);
+    answer(m);
+    write_csv(csv, m);
+    data_iter_free(test_iter);
+    dataset_free(test_data);
+}
+
+int main(int argc, char *argv[]) {
+    Flags defaults = default_flags;
+    defaults.train_size = 10000;
+    defaults.batch_size = 64;
+    defaults.lr = 0.05f;
+    return exercise_main(
+        argc, argv,
+        &(Exercise){.about = "Exercise 4: test accuracy on all devices.",
+                    .flags = "batch-size lr seed train-size",
+                    .defaults = defaults,
+                    .check = check,
+                    .passed = "the accuracy of one device, to the last image, for 1, 2, 3, 4 and "
+                              "7 devices",
+                    .experiment = experiment,
+                    .plot = "exercise_accuracy.gp"});
+}

@@ -1,0 +1,279 @@
+// experiment.c: what k devices learn (ResNet-18 with a quarter of the channels), what epochs, batch
+// size and learning rate do to that, and what a step on k devices costs (the whole ResNet-18).
+#include "common/base/error.h"
+#include "common/device/timer.h"
+#include "common/program/exercise.h"
+#include "common/program/say.h"
+#include "your_part.h"
+
+#include <math.h>
+
+enum { MAX_EPOCHS = 16 };
+static const double GUESSING = 0.1;
+
+// What all runs have in common.
+typedef struct Setting {
+    const Flags *flags;
+    Dataset *train_data, *test_data;
+    DataIter *test_iter;
+} Setting;
+
+typedef struct Run {
+    int k, batch_size;
+    BatchNormMode bn;
+    float lr;
+    double loss[MAX_EPOCHS], accuracy[MAX_EPOCHS]; // after each epoch
+    double averaged; // accuracy after the last, with the statistics averaged over the devices
+} Run;
+
+static const char *name_of(BatchNormMode bn) { return bn == BN_SYNC ? "sync" : "local"; }
+
+static void train(const Setting *s, Module *net, Run *r) {
+    int epochs = s->flags->epochs;
+    DataParallel dp = network_on(net, r->k, r->bn, s->flags->seed);
+    DataIter *iter = data_iter_new(s->train_data, r->batch_size, true, s->flags->seed);
+    for (int epoch = 0; epoch < epochs; epoch++) {
+        r->loss[epoch] = train_epoch(&dp, iter, epoch, r->lr);
+        r->accuracy[epoch] = evaluate_accuracy_gpus(&dp, s->test_iter);
+        EXPECT(isfinite(r->loss[epoch]), "take a smaller --lr", "k = %d, lr %g: the loss became %g",
+               r->k, (double)r->lr, r->loss[epoch]);
+    }
+    r->averaged = r->accuracy[epochs - 1];
+    if (r->bn == BN_LOCAL && r->k > 1) {
+        dp.bn = BN_AVERAGED; // the same training, evaluated with other statistics
+        r->averaged = evaluate_accuracy_gpus(&dp, s->test_iter);
+    }
+    data_iter_free(iter);
+    leave_devices(net, s->flags->seed);
+}
+
+// ## What k devices learn
+
+enum { ONE, LOCAL_4, LOCAL_16, SYNC_16, NUM_RUNS };
+static const Run all_runs[NUM_RUNS] = {[ONE] = {.k = 1, .bn = BN_LOCAL},
+                                       [LOCAL_4] = {.k = 4, .bn = BN_LOCAL},
+                                       [LOCAL_16] = {.k = 16, .bn = BN_LOCAL},
+                                       [SYNC_16] = {.k = 16, .bn = BN_SYNC}};
+
+static void compare_learning(const Setting *s, Module *net, Run runs[NUM_RUNS]) {
+    const Flags *flags = s->flags;
+    printf("  ResNet-18 with a quarter of the channels, %d epochs of %d images, lr %g\n"
+           "              images per    loss in epoch            test accuracy, with statistics\n"
+           "  devices bn    device      1         %-2d            of each device   averaged\n",
+           flags->epochs, s->train_data->count, (double)flags->lr, flags->epochs);
+    for (int i = 0; i < NUM_RUNS; i++) {
+        Run *r = &runs[i];
+        *r = all_runs[i];
+        r->batch_size = flags->batch_size;
+        r->lr = flags->lr;
+        train(s, net, r);
+        printf("  %7d %-5s %6.3g %10.4f %10.4f %20.3f %12.3f\n", r->k, name_of(r->bn),
+               (double)r->batch_size / r->k, r->loss[0], r->loss[flags->epochs - 1],
+               r->accuracy[flags->epochs - 1], r->averaged);
+    }
+}
+
+// ## Epochs, batch size, learning rate: on one device, as their effect has nothing to do with k
+
+enum { NUM_SETTINGS = 4 };
+static const struct {
+    int batch_times;
+    float lr_times;
+} all_settings[NUM_SETTINGS] = {{1, 1}, {1, 5}, {2, 1}, {2, 5}};
+
+// `one` is the run with the first of the settings.
+static void compare_settings(const Setting *s, Module *net, const Run *one,
+                             Run settings[NUM_SETTINGS]) {
+    printf("\n  The same network on one device\n"
+           "  batch size      lr   updates/epoch   test accuracy after each epoch\n");
+    for (int i = 0; i < NUM_SETTINGS; i++) {
+        Run *r = &settings[i];
+        *r = *one;
+        r->batch_size = all_settings[i].batch_times * s->flags->batch_size;
+        r->lr = all_settings[i].lr_times * s->flags->lr;
+        if (i > 0) train(s, net, r);
+        printf("  %10d %7g %15d  ", r->batch_size, (double)r->lr,
+               (s->train_data->count + r->batch_size - 1) / r->batch_size);
+        for (int epoch = 0; epoch < s->flags->epochs; epoch++) printf(" %.3f", r->accuracy[epoch]);
+        printf("\n");
+    }
+}
+
+// ## What k devices cost: the whole ResNet-18, a few steps
+
+typedef struct Cost {
+    int k;
+    BatchNormMode bn;
+    double step, bytes;       // seconds, the fastest; bytes between devices
+    double device_mb, all_mb; // in use on the first device, on all
+} Cost;
+
+enum { COST_STEPS = 4 };
+enum { COST_1, COST_2, COST_4, COST_8, COST_16, COST_SYNC, NUM_COSTS };
+static const Cost all_costs[NUM_COSTS] = {
+    [COST_1] = {.k = 1}, [COST_2] = {.k = 2},   [COST_4] = {.k = 4},
+    [COST_8] = {.k = 8}, [COST_16] = {.k = 16}, [COST_SYNC] = {.k = 16, .bn = BN_SYNC}};
+
+static void measure_cost(const Setting *s, Module *net, Cost *c) {
+    Tensor *X, *y, *losses[MAX_DEVICES];
+    DataParallel dp = network_on(net, c->k, c->bn, s->flags->seed);
+    DataIter *iter = data_iter_new(s->train_data, s->flags->batch_size, false, s->flags->seed);
+    data_iter_first(iter, &X, &y);
+    c->step = INFINITY;
+    for (int step = 0; step < COST_STEPS; step++) {
+        Timer timer = {0};
+        ledger_reset();
+        timer_start(&timer);
+        train_step(&dp, X, y, s->flags->lr, losses);
+        c->step = fmin(c->step, timer_stop(&timer));
+        c->bytes = (double)ledger_bytes_between_devices();
+    }
+    double said = (double)bytes_of_step(net, c->k, c->bn);
+    EXPECT(said == c->bytes, "the check has found nothing; is it right for networks with branches?",
+           "bytes_of_step(), ResNet-18, k = %d, %s: %.0f, expected %.0f, which were counted", c->k,
+           name_of(c->bn), said, c->bytes);
+    c->device_mb = (double)device_bytes(dp.devices[0]) / 1e6;
+    for (int i = 0; i < c->k; i++) c->all_mb += (double)device_bytes(dp.devices[i]) / 1e6;
+    data_iter_free(iter);
+    leave_devices(net, s->flags->seed);
+}
+
+static void compare_costs(const Setting *s, Module *net, Cost costs[NUM_COSTS]) {
+    printf("\n  ResNet-18, a step with a minibatch of %d (fastest of %d)\n"
+           "  devices bn      seconds   MB between devices   MB of memory: device 0       all\n",
+           s->flags->batch_size, COST_STEPS);
+    for (int i = 0; i < NUM_COSTS; i++) {
+        Cost *c = &costs[i];
+        *c = all_costs[i];
+        measure_cost(s, net, c);
+        printf("  %7d %-5s %9.3f %20.1f %24.0f %9.0f\n", c->k, name_of(c->bn), c->step,
+               c->bytes / 1e6, c->device_mb, c->all_mb);
+    }
+}
+
+// ## The answer
+
+static void explain_learning(const Flags *flags, const Run runs[NUM_RUNS]) {
+    const Run *one = &runs[ONE], *sync = &runs[SYNC_16], *local = &runs[LOCAL_16];
+    int last = flags->epochs - 1;
+    double images = (double)flags->batch_size / 16;
+    say("- With synchronised batch norm 16 devices make the updates of one, up to rounding (which "
+        "grows from step to step): loss %.4f in the first epoch, on one device %.4f.",
+        sync->loss[0], one->loss[0]);
+    say("- With local statistics each device normalises with mean and variance of its own %.3g "
+        "image%s. That is another function, with more noise: loss %.3f in the last epoch, on one "
+        "device %.3f. And each device keeps running statistics of its own: accuracy %.3f with "
+        "those, %.3f with their mean over the devices, %.3f on one device.",
+        images, images == 1 ? "" : "s", local->loss[last], one->loss[last], local->accuracy[last],
+        local->averaged, one->accuracy[last]);
+    if (!(fmax(one->accuracy[last], local->averaged) > 1.5 * GUESSING))
+        say("  But accuracy %g is guessing, so these say nothing: take more --epochs.", GUESSING);
+}
+
+static void explain_settings(const Flags *flags, const Run settings[NUM_SETTINGS]) {
+    const Run *best = &settings[0];
+    int last = flags->epochs - 1;
+    for (int i = 1; i < NUM_SETTINGS; i++)
+        if (settings[i].accuracy[last] > best->accuracy[last]) best = &settings[i];
+    if (best->accuracy[last] > 1.5 * GUESSING)
+        say("- Settings: the best of %d after %d epochs is batch size %d with lr %g: %.3f. One "
+            "seed and few steps rank only what differs a lot (exercise 04-2 takes several seeds).",
+            NUM_SETTINGS, flags->epochs, best->batch_size, (double)best->lr, best->accuracy[last]);
+}
+
+static void explain_costs(Module *net, const Cost costs[NUM_COSTS]) {
+    const Cost *one = &costs[COST_1], *many = &costs[COST_16], *sync = &costs[COST_SYNC];
+    say("- Bytes: a step moves 2 (k-1) times the %.1f MB of gradients, whatever the minibatch is: "
+        "%.0f MB with k = 16. Synchronised batch norm adds %.1f MB, in many small messages.",
+        (double)parameter_bytes(net) / 1e6, many->bytes / 1e6, (sync->bytes - many->bytes) / 1e6);
+    say("- Memory: activations are shared out, parameters and gradients are not. Alone a device "
+        "needs %.0f MB, as one of 16 still %.0f MB; all 16 together %.0f MB.",
+        one->device_mb, many->device_mb, many->all_mb);
+    say("- Time: a step takes %.2f s on 1 device, %.2f s on 16, %.2f s on 16 with synchronised "
+        "batch norm.",
+        one->step, many->step, sync->step);
+    if (num_gpus() < 16)
+        say("  These 16 share %s, so the arithmetic is no faster; what is added is what 16 devices "
+            "cost: 16 copies of the parameters to sum and to update. With a GPU for each, the "
+            "arithmetic would take a 16th, and those %.0f MB would still have to cross. So 16 GPUs "
+            "want larger minibatches, and with them other learning rates and epochs.",
+            num_gpus() ? "GPUs" : "cores", many->bytes / 1e6);
+}
+
+// ## Figures for the plot
+
+static void write_run(FILE *csv, const char *part, const Run *r, int epochs) {
+    for (int epoch = 0; epoch < epochs; epoch++)
+        fprintf(csv, "%s,%d,%s,%d,%g,%d,%.6f,%.4f,%.4f,,,,\n", part, r->k, name_of(r->bn),
+                r->batch_size, (double)r->lr, epoch + 1, r->loss[epoch], r->accuracy[epoch],
+                r->averaged);
+}
+
+static void write_cost(FILE *csv, const Cost *c, int batch_size) {
+    fprintf(csv, "costs,%d,%s,%d,,,,,,%.5f,%.3f,%.1f,%.1f\n", c->k, name_of(c->bn), batch_size,
+            c->step, c->bytes / 1e6, c->device_mb, c->all_mb);
+}
+
+// ## The experiment
+
+static void compare_all(const Setting *s, FILE *csv) {
+    const Flags *flags = s->flags;
+    Run runs[NUM_RUNS], settings[NUM_SETTINGS];
+    Cost costs[NUM_COSTS];
+    Module *narrow = narrow_resnet18(), *net = resnet18(FASHION_MNIST_CLASSES, 1);
+    compare_learning(s, narrow, runs);
+    compare_settings(s, narrow, &runs[ONE], settings);
+    compare_costs(s, net, costs);
+    say("\nAnswer");
+    explain_learning(flags, runs);
+    explain_settings(flags, settings);
+    explain_costs(net, costs);
+    module_free(narrow);
+    module_free(net);
+    fprintf(csv, "part,devices,bn,batch,lr,epoch,loss,accuracy,averaged_at_end,step_s,"
+                 "step_mb,device_mb,all_mb\n");
+    for (int i = 0; i < NUM_RUNS; i++) write_run(csv, "learning", &runs[i], flags->epochs);
+    for (int i = 0; i < NUM_SETTINGS; i++) write_run(csv, "settings", &settings[i], flags->epochs);
+    for (int i = 0; i < NUM_COSTS; i++) write_cost(csv, &costs[i], flags->batch_size);
+}
+
+static void experiment(const Flags *flags, FILE *csv) {
+    Setting s = {.flags = flags};
+    s.train_data = small_images(flags->data, true, flags->train_size);
+    s.test_data = small_images(flags->data, false, flags->test_size);
+    s.test_iter = data_iter_new(s.test_data, 50, false, 0);
+    say("Question: what happens on 16 devices, and with other batch sizes, learning rates and "
+        "epochs?");
+    say("Images of 14 x 14, minibatches of %d for all devices together, accuracy on %d test "
+        "images\n",
+        flags->batch_size, s.test_data->count);
+    compare_all(&s, csv);
+    data_iter_free(s.test_iter);
+    dataset_free(s.train_data);
+    dataset_free(s.test_data);
+}
+
+static void refuse_many_epochs(const Flags *flags) {
+    if (flags->epochs > MAX_EPOCHS) die_usage("--epochs 1 to 16", "that takes very long");
+}
+
+int main(int argc, char *argv[]) {
+    Flags defaults = default_flags;
+    defaults.batch_size = 16;
+    defaults.lr = 0.02f;
+    defaults.train_size = 768;
+    defaults.test_size = 500;
+    defaults.epochs = 3;
+    return exercise_main(
+        argc, argv,
+        &(Exercise){
+            .about = "Exercise 1: ResNet-18 on up to 16 devices, the same minibatches for all.",
+            .flags = "batch-size lr epochs seed train-size test-size",
+            .defaults = defaults,
+            .prepare = refuse_many_epochs,
+            .check = check,
+            .passed = "with synchronised batch norm k devices make the updates of one; the bytes "
+                      "are those of the formula",
+            .experiment = experiment,
+            .plot = "exercise_more_devices.gp"});
+}

@@ -1,0 +1,238 @@
+// experiment.c: a step of ResNet-18 on two devices, the second one slower and slower, with equal
+// shards and with shards in proportion to the speeds. What does the division save?
+#include "common/base/error.h"
+#include "common/program/exercise.h"
+#include "common/program/say.h"
+#include "pair.h"
+#include "your_part.h"
+
+#include <math.h>
+
+enum { NUM_SLOWDOWNS = 4, NUM_BATCHES = 4 };
+static const double slowdowns[NUM_SLOWDOWNS] = {1, 1.25, 2, 4};
+enum { TWICE_AS_SLOW = 2, SLOWEST = NUM_SLOWDOWNS - 1 }; // of the slowdowns
+
+// ## The devices that are compared
+
+typedef struct Results {
+    Result by_slowdown[NUM_SLOWDOWNS], by_batch[NUM_BATCHES], beside_gpu;
+} Results;
+
+static void print_head(const char *first) {
+    printf("  %s   images/s of    images   exchange   seconds per step: equal   in proportion   "
+           "first device\n"
+           "             each device      each    seconds   measured (said)   measured (said)   "
+           "       alone\n",
+           first);
+}
+
+static void print_result(const Result *r, double first) {
+    printf("  %8.4g %8.1f %7.1f %5d %4d %9.3f %10.3f (%.3f) %9.3f (%.3f) %15.3f\n", first,
+           r->speed[0], r->speed[1], r->rows[0], r->rows[1], r->exchange, r->equal, r->said_equal,
+           r->proportional, r->said_proportional, r->alone);
+}
+
+static void compare_slowdowns(Pair *p, int batch_size, Result results[NUM_SLOWDOWNS]) {
+    printf("Two CPU devices with a core each, the second made slower; minibatches of %d\n",
+           batch_size);
+    print_head("slowdown");
+    for (int i = 0; i < NUM_SLOWDOWNS; i++) {
+        device_set_slowdown(cpu_device(1), slowdowns[i]);
+        results[i] = measure_all(p, batch_size, slowdowns[i]);
+        print_result(&results[i], slowdowns[i]);
+    }
+}
+
+// `known` is the result with the whole minibatch.
+static void compare_batches(Pair *p, const Result *known, Result results[NUM_BATCHES]) {
+    printf("\nThe second is %g times slower; smaller minibatches\n", known->slowdown);
+    print_head("   batch");
+    device_set_slowdown(cpu_device(1), known->slowdown);
+    for (int i = 0; i < NUM_BATCHES; i++) {
+        int n = known->n >> (NUM_BATCHES - 1 - i);
+        results[i] = *known;
+        if (n < known->n)
+            results[i] = measure(p, n, known->slowdown, known->speed, known->exchange);
+        print_result(&results[i], n);
+    }
+}
+
+static void compare_slower(const Flags *flags, Module *net, DataIter *iter, Results *results) {
+    Device *devices[K] = {cpu_device(0), cpu_device(1)};
+    Pair p = pair_of(flags, net, devices, (const int[K]){1, 1}, iter);
+    compare_slowdowns(&p, flags->batch_size, results->by_slowdown);
+    compare_batches(&p, &results->by_slowdown[TWICE_AS_SLOW], results->by_batch);
+    device_set_slowdown(cpu_device(1), 1);
+    leave_devices(net, flags->seed);
+}
+
+// Devices that are unequal by themselves.
+static Result compare_pair(const Flags *flags, Module *net, DataIter *iter,
+                           Device *const devices[K], const int threads[K]) {
+    Pair p = pair_of(flags, net, devices, threads, iter);
+    print_head("   batch");
+    Result r = measure_all(&p, flags->batch_size, 1);
+    print_result(&r, flags->batch_size);
+    leave_devices(net, flags->seed);
+    return r;
+}
+
+static void compare_threads(const Flags *flags, Module *net, DataIter *iter) {
+    int threads = num_threads();
+    if (threads < 3) return;
+    printf("\nTwo CPU devices with %d cores and with 1\n", threads - 1);
+    Device *devices[K] = {cpu_device(0), cpu_device(1)};
+    compare_pair(flags, net, iter, devices, (const int[K]){threads - 1, 1});
+}
+
+static void compare_gpu(const Flags *flags, Module *net, DataIter *iter, Results *results) {
+    if (num_gpus() == 0) return;
+    printf("\nA GPU, and a CPU device with %d cores beside it\n", num_threads());
+    Device *devices[K] = {try_gpu(0), cpu_device(0)};
+    results->beside_gpu = compare_pair(flags, net, iter, devices, (const int[K]){1, num_threads()});
+}
+
+// ## The answer
+
+// Whether something else kept the cores busy: then the slowdowns did not come out as asked for.
+static bool was_busy(const Result by_slowdown[NUM_SLOWDOWNS]) {
+    double base = by_slowdown[0].speed[1] / by_slowdown[0].speed[0];
+    for (int i = 0; i < NUM_SLOWDOWNS; i++) {
+        double came = base * by_slowdown[i].speed[0] / by_slowdown[i].speed[1];
+        if (fabs(came / slowdowns[i] - 1) > 0.25) {
+            say("\n  (The device that was to be %g times slower was %.2f times slower: something "
+                "else is using the cores, and nothing follows from these times.)",
+                slowdowns[i], came);
+            return true;
+        }
+    }
+    return false;
+}
+
+// Percent of the step with equal shards.
+static double saved(const Result *r) { return 100 * (1 - r->proportional / r->equal); }
+
+static void explain_division(const Result *r) {
+    say("- How: in proportion to the measured speeds, so that all are ready at the same time. With "
+        "a second device of %.2f times the speed that is %d and %d of %d images: %.2f s per step, "
+        "with equal shards %.2f s.",
+        r->speed[1] / r->speed[0], r->rows[0], r->rows[1], r->n, r->proportional, r->equal);
+    say("  The gradient needs nothing else: it is a sum over rows, divided once by the rows of the "
+        "whole minibatch. A mean of the devices' means would be wrong here.");
+}
+
+static void explain_batch_norm(const Flags *flags) {
+    static const double speed[] = {3, 1};
+    double losses[2];
+    Dataset *data = small_images(flags->data, false, CHECKED_STEPS * CHECKED_BATCH);
+    Module *net = small_network();
+    double sync = effect_of_shards(net, data, BN_SYNC, speed, 2, losses);
+    double local = effect_of_shards(net, data, BN_LOCAL, speed, 2, losses);
+    say("  Batch norm does, if each device takes its statistics from its own rows: %d steps of a "
+        "small network with shards 3 : 1 end %.2g of the change away from those with equal "
+        "shards; with synchronised batch norm %.1g.",
+        CHECKED_STEPS, local, sync);
+    leave_devices(net, 0);
+    module_free(net);
+    dataset_free(data);
+}
+
+static void explain_worth(const Results *results) {
+    say("- Is it worth it? What a division in proportion saves of the step with equal shards; and "
+        "what the arithmetic alone would say for a device s times slower, (s-1)/(s+1):");
+    for (int i = 0; i < NUM_SLOWDOWNS; i++)
+        printf("  %5g times slower: %3.0f%%, by arithmetic %2.0f%%\n", slowdowns[i],
+               saved(&results->by_slowdown[i]), 100 * (slowdowns[i] - 1) / (slowdowns[i] + 1));
+    say("  At 1 times the two divisions are nearly the same one, so the %.0f%% there show how far "
+        "noise goes.",
+        saved(&results->by_slowdown[0]));
+    const Result *few = &results->by_batch[0], *many = &results->by_batch[NUM_BATCHES - 1];
+    say("  Small minibatches: with %d images the division is %d : %d and saves %.0f%%, with %d "
+        "images %d : %d and %.0f%%. Shards are whole rows, and the exchange, %.0f ms here, takes "
+        "as long for few images as for many.",
+        few->n, few->rows[0], few->rows[1], saved(few), many->n, many->rows[0], many->rows[1],
+        saved(many), 1e3 * many->exchange);
+    const Result *slow = &results->by_slowdown[SLOWEST];
+    say("  The prediction for %d : %d was %.2f s, measured were %.2f s: it takes the speed of "
+        "large shards, and a core does fewer images per second when it gets them in small ones.",
+        slow->rows[0], slow->rows[1], slow->said_proportional, slow->proportional);
+}
+
+static void explain_second(const Result *r, const char *what) {
+    const char *verdict = "makes no difference";
+    if (r->proportional < 0.95 * r->alone) verdict = "helps";
+    if (r->proportional > 1.05 * r->alone) verdict = "only costs";
+    say("  %s: a step takes %.3f s on both, %.3f s on the first alone, so the second device %s.",
+        what, r->proportional, r->alone, verdict);
+}
+
+static void explain_alone(const Results *results) {
+    say("- Or without the slow device? It has to save more than the exchange costs.");
+    explain_second(&results->by_slowdown[SLOWEST], "4 times slower");
+    explain_second(&results->by_batch[0], "2 times slower, the smallest minibatch");
+    if (num_gpus() > 0) explain_second(&results->beside_gpu, "CPU beside GPU");
+}
+
+static void write_result(FILE *csv, const char *part, const Result *r) {
+    fprintf(csv, "%s,%g,%d,%d,%d,%.3f,%.3f,%.5f,%.5f,%.5f,%.5f,%.5f,%.5f\n", part, r->slowdown,
+            r->n, r->rows[0], r->rows[1], r->speed[0], r->speed[1], r->exchange, r->equal,
+            r->said_equal, r->proportional, r->said_proportional, r->alone);
+}
+
+// ## The experiment
+
+static void answer(const Flags *flags, const Results *results) {
+    bool busy = was_busy(results->by_slowdown);
+    say("\nAnswer");
+    explain_division(&results->by_slowdown[SLOWEST]);
+    explain_batch_norm(flags);
+    if (busy) return;
+    explain_worth(results);
+    explain_alone(results);
+}
+
+static void experiment(const Flags *flags, FILE *csv) {
+    Results results = {0};
+    Module *net = resnet18(FASHION_MNIST_CLASSES, 1);
+    Dataset *data = small_images(flags->data, true, flags->batch_size);
+    DataIter *iter = data_iter_new(data, flags->batch_size, false, 0);
+    say("Question: how should a minibatch be divided among devices of unequal speed, and is it "
+        "worth it?");
+    say("ResNet-18, images of 14 x 14, the fastest of %d steps; in brackets what predict_step() "
+        "says\n",
+        ROUNDS);
+    compare_slower(flags, net, iter, &results);
+    compare_threads(flags, net, iter);
+    compare_gpu(flags, net, iter, &results);
+    answer(flags, &results);
+    fprintf(csv, "part,slowdown,batch,rows0,rows1,speed0,speed1,exchange,equal,said_equal,"
+                 "proportional,said_proportional,alone\n");
+    for (int i = 0; i < NUM_SLOWDOWNS; i++) write_result(csv, "slowdown", &results.by_slowdown[i]);
+    for (int i = 0; i < NUM_BATCHES; i++) write_result(csv, "batch", &results.by_batch[i]);
+    data_iter_free(iter);
+    dataset_free(data);
+    module_free(net);
+}
+
+static void refuse_small_batches(const Flags *flags) {
+    if (flags->batch_size < 1 << NUM_BATCHES)
+        die_usage("--batch-size 16 or more", "%d images cannot be halved often enough",
+                  flags->batch_size);
+}
+
+int main(int argc, char *argv[]) {
+    Flags defaults = default_flags;
+    defaults.batch_size = 32;
+    defaults.lr = 0.02f;
+    return exercise_main(
+        argc, argv,
+        &(Exercise){.about = "Exercise 2: a minibatch divided among unequal devices.",
+                    .flags = "batch-size lr seed",
+                    .defaults = defaults,
+                    .prepare = refuse_small_batches,
+                    .check = check,
+                    .passed = "shards cover the rows, in proportion; training is that of equal "
+                              "shards",
+                    .experiment = experiment,
+                    .plot = "exercise_unequal_devices.gp"});
+}

@@ -1,0 +1,95 @@
+// pair.c: see pair.h.
+#include "pair.h"
+#include "common/base/clock.h"
+#include "common/device/timer.h"
+#include "your_part.h"
+
+#include <math.h>
+
+Pair pair_of(const Flags *flags, Module *net, Device *const devices[K], const int threads[K],
+             DataIter *iter) {
+    Pair p = {.net = net, .lr = flags->lr};
+    initialize(net, flags->seed);
+    p.first = data_parallel(net, devices, 1, BN_AVERAGED);
+    p.both = data_parallel(net, devices, K, BN_AVERAGED);
+    for (int i = 0; i < K; i++) device_set_threads(devices[i], threads[i]);
+    data_iter_first(iter, &p.X, &p.y);
+    return p;
+}
+
+// The first n rows of the minibatch.
+static Tensor rows_of(const Tensor *t, int n) {
+    Tensor rows = *t;
+    rows.shape[0] = n;
+    return rows;
+}
+
+static double time_step(DataParallel *dp, const Pair *p, const Shard shards[]) {
+    int n = shards[dp->k - 1].first + shards[dp->k - 1].count;
+    Tensor X = rows_of(p->X, n), y = rows_of(p->y, n), *losses[MAX_DEVICES];
+    Timer timer = {0};
+    timer_start(&timer);
+    train_step_as(dp, shards, &X, &y, p->lr, losses);
+    return timer_stop(&timer);
+}
+
+// Enqueues forward and backward of the whole minibatch on a device.
+static void compute_on(const Pair *p, Device *device) {
+    Shard all = {0, p->X->shape[0]};
+    Tensor *X, *y;
+    begin_step(device);
+    split_batch_as(&all, p->X, p->y, &device, 1, &X, &y);
+    backward(sum(cross_entropy(forward(p->net, X), y)));
+}
+
+// Rows per second of each device, forward and backward, while the other is at work too: the two may
+// be in each other's way, as they will be in training. In each round the clock is another device's.
+static void measure_speeds(const Pair *p, double speed[K]) {
+    int n = p->X->shape[0];
+    for (int i = 0; i < K; i++) speed[i] = 0;
+    for (int round = 0; round < K * ROUNDS; round++) {
+        int i = round % K;
+        synchronize_all();
+        double start = seconds_now();
+        for (int j = 0; j < K; j++) compute_on(p, p->both.devices[j]);
+        synchronize(p->both.devices[i]);
+        speed[i] = fmax(speed[i], n / (seconds_now() - start));
+        for (int j = 0; j < K; j++) sgd_step(p->net, p->both.devices[j], 0, n); // no gradients left
+    }
+}
+
+// Seconds of the exchange and the update.
+static double measure_exchange(DataParallel *dp) {
+    double fastest = INFINITY;
+    for (int round = 0; round < ROUNDS; round++) {
+        Timer timer = {0};
+        for (int i = 0; i < dp->k; i++) begin_step(dp->devices[i]);
+        timer_start(&timer);
+        trainer_step(dp, 0, 1);
+        fastest = fmin(fastest, timer_stop(&timer));
+    }
+    return fastest;
+}
+
+Result measure(Pair *p, int n, double slowdown, const double speed[K], double exchange) {
+    Result r = {.slowdown = slowdown, .n = n, .speed = {speed[0], speed[1]}, .exchange = exchange};
+    Shard equal[K], proportional[K], all = {0, n};
+    for (int i = 0; i < K; i++) equal[i] = shard_of(n, K, i);
+    shards_for(n, speed, K, proportional);
+    for (int i = 0; i < K; i++) r.rows[i] = proportional[i].count;
+    r.said_equal = predict_step(equal, speed, K, exchange);
+    r.said_proportional = predict_step(proportional, speed, K, exchange);
+    r.equal = r.proportional = r.alone = INFINITY;
+    for (int round = 0; round < ROUNDS; round++) { // in turn: noise meets all alike
+        r.equal = fmin(r.equal, time_step(&p->both, p, equal));
+        r.proportional = fmin(r.proportional, time_step(&p->both, p, proportional));
+        r.alone = fmin(r.alone, time_step(&p->first, p, &all));
+    }
+    return r;
+}
+
+Result measure_all(Pair *p, int n, double slowdown) {
+    double speed[K];
+    measure_speeds(p, speed);
+    return measure(p, n, slowdown, speed, measure_exchange(&p->both));
+}

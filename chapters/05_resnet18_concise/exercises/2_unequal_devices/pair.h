@@ -1,0 +1,35 @@
+// pair.h: two devices that train one network, and how long a step takes them.
+#ifndef PAIR_H
+#define PAIR_H
+
+#include "common/program/flags.h"
+#include "chapters/05_resnet18_concise/exercises/networks.h"
+
+enum { K = 2, ROUNDS = 4 }; // the fastest round counts
+
+// Two devices and one minibatch. Each device has its own number of cores.
+typedef struct Pair {
+    Module *net;
+    DataParallel both, first; // on both devices; on the first alone
+    Tensor *X, *y;
+    float lr;
+} Pair;
+// X and y, its first minibatch, stay with the iterator.
+Pair pair_of(const Flags *flags, Module *net, Device *const devices[K], const int threads[K],
+             DataIter *iter);
+
+// What a step on n images takes the two with equal shards, with shards_for() their speeds, and the
+// first one alone.
+typedef struct Result {
+    double slowdown; // what was asked for
+    int n, rows[K];  // in proportion
+    double speed[K], exchange;
+    double equal, proportional, alone;    // seconds per step, measured
+    double said_equal, said_proportional; // predicted
+} Result;
+// `slowdown` is only noted; speeds (images per second) and seconds of the exchange are known.
+Result measure(Pair *p, int n, double slowdown, const double speed[K], double exchange);
+// The same, after measuring those two.
+Result measure_all(Pair *p, int n, double slowdown);
+
+#endif

@@ -1,0 +1,19 @@
+// your_part.h: what your_part.c defines.
+#ifndef YOUR_PART_H
+#define YOUR_PART_H
+
+#include "common/program/flags.h"
+#include "chapters/05_resnet18_concise/exercises/networks.h"
+
+void shards_for(int n, const double speed[], int k, Shard shards[]);
+double predict_step(const Shard shards[], const double speed[], int k, double exchange);
+
+// check.c: is it right?
+void check(const Flags *flags);
+// How far apart some steps of training end with equal shards and with shards_for() these speeds, as
+// a part of the change. The losses of the last step: with equal shards, and with those.
+enum { CHECKED_STEPS = 3, CHECKED_BATCH = 30 };
+double effect_of_shards(Module *net, const Dataset *data, BatchNormMode bn, const double speed[],
+                        int k, double losses[2]);
+
+#endif

@@ -1,0 +1,73 @@
+// loader.c: see loader.h.
+#include "loader.h"
+#include "common/base/clock.h"
+#include "common/base/error.h"
+#include "common/device/trace.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+Loader *loader_new(const Dataset *data, int batch_size, int k, int num_slots) {
+    Loader *loader = xcalloc(1, sizeof *loader);
+    *loader = (Loader){.data = data, .batch_size = batch_size, .k = k, .num_slots = num_slots};
+    for (int s = 0; s < num_slots; s++) {
+        Slot *slot = &loader->slots[s];
+        slot->X = tensor_new(host(), batch_size, 1, data->rows, data->cols);
+        slot->y = tensor_new(host(), batch_size);
+        for (int i = 0; i < k; i++) slot->losses[i] = tensor_new(host(), 1);
+    }
+    return loader;
+}
+
+void loader_free(Loader *loader) {
+    for (int s = 0; s < loader->num_slots; s++) {
+        tensor_free(loader->slots[s].X);
+        tensor_free(loader->slots[s].y);
+        for (int i = 0; i < loader->k; i++) tensor_free(loader->slots[s].losses[i]);
+    }
+    free(loader);
+}
+
+Slot *slot_of(Loader *loader, int step) { return &loader->slots[step % loader->num_slots]; }
+
+static void sleep_for(double seconds) {
+    double whole = floor(seconds);
+    struct timespec time = {(time_t)whole, (long)((seconds - whole) * 1e9)};
+    if (seconds > 0) nanosleep(&time, NULL);
+}
+
+Slot *prepare(Loader *loader, int step) {
+    const Dataset *data = loader->data;
+    Slot *slot = slot_of(loader, step);
+    int pixels = data->rows * data->cols;
+    loader->prepared[step] = seconds_now() - loader->began;
+    for (int i = 0; i < loader->batch_size; i++) {
+        int from = (step * loader->batch_size + i) % data->count;
+        const uint8_t *image = data->images + (size_t)(from * pixels);
+        for (int p = 0; p < pixels; p++) slot->X->data[i * pixels + p] = image[p] / 255.0f;
+        slot->y->data[i] = data->labels[from];
+    }
+    sleep_for(loader->work[step]);
+    char label[32];
+    snprintf(label, sizeof label, "%d", step); // of all that is enqueued from now on
+    trace_label(label);
+    return slot;
+}
+
+void keep_losses(Loader *loader, Slot *slot, Tensor *const losses[]) {
+    for (int i = 0; i < loader->k; i++) {
+        tensor_copy(slot->losses[i], losses[i]);
+        slot->done[i] = device_record(losses[i]->device);
+    }
+}
+
+double wait_for(Loader *loader, const Slot *slot) {
+    double loss = 0;
+    for (int i = 0; i < loader->k; i++) {
+        device_wait(host(), slot->done[i]);
+        loss += (double)slot->losses[i]->data[0];
+    }
+    return loss / loader->batch_size;
+}
