@@ -63,24 +63,24 @@ static Recorded measure_bubble(const Problem *problem, int k) {
     return r;
 }
 
-// The lines of a network on k devices; with `out`, also as a picture.
-static void measure_bubbles(Problem problem, int k, const char *out) {
+// The lines of a network on k devices; with `draw_it`, also as a picture.
+static void measure_bubbles(Problem problem, int k, bool draw_it) {
     Recorded steps[4];
     int n = 0, images = problem.X->shape[0];
     for (int m = 1; m <= 8 && m <= images; m *= 2) {
         problem.microbatches = m;
         steps[n++] = measure_bubble(&problem, k);
     }
-    if (out) {
+    if (draw_it) {
         char *heading = xprintf("A pipeline of %d devices, %s, %d images, cut into m microbatches",
                                 k, problem.network->name, images);
-        draw_steps(out, "_bubble.png", heading, steps, n);
+        draw_steps("_bubble.png", heading, steps, n);
         free(heading);
     }
     for (int i = 0; i < n; i++) recorded_free(&steps[i]);
 }
 
-void show_bubble(const Problem *lenet, const int ks[], int num_ks, uint64_t seed, const char *out) {
+void show_bubble(const Problem *lenet, const int ks[], int num_ks, uint64_t seed) {
     Problem equal = *lenet;
     bool drawn = false, note = false;
     equal.network = &equal_network;
@@ -90,9 +90,8 @@ void show_bubble(const Problem *lenet, const int ks[], int num_ks, uint64_t seed
            "ms/step\n");
     for (int i = num_ks - 1; i > 0; i--) {
         bool draw_it = !drawn && (!crowded(ks[i]) || i == 1);
-        if (ks[i] <= network_pieces(equal.network))
-            measure_bubbles(equal, ks[i], draw_it ? out : NULL);
-        if (ks[i] <= network_pieces(lenet->network)) measure_bubbles(*lenet, ks[i], NULL);
+        if (ks[i] <= network_pieces(equal.network)) measure_bubbles(equal, ks[i], draw_it);
+        if (ks[i] <= network_pieces(lenet->network)) measure_bubbles(*lenet, ks[i], false);
         drawn = drawn || draw_it;
         note = note || crowded(ks[i]);
     }

@@ -15,7 +15,7 @@ double stage_bubble(const Recorded *r, int m);
 
 // A table of both and of what was measured, for as many microbatches as 1, 2, 4 and 8: of LeNet, as
 // the problem has it, and of eight equal layers, each on ks[1], ks[2], ... devices. One of them
-// becomes a picture in the folder `out`.
-void show_bubble(const Problem *lenet, const int ks[], int num_ks, uint64_t seed, const char *out);
+// becomes a picture.
+void show_bubble(const Problem *lenet, const int ks[], int num_ks, uint64_t seed);
 
 #endif

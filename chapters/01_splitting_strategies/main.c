@@ -169,7 +169,7 @@ static void three_ways(const Reference *reference) {
 
 static void timelines(void) {
     for (int i = 0; i < num_ks; i++)
-        if (ks[i] > 1) show_timeline(&lenet, ks[i], flags.out);
+        if (ks[i] > 1) show_timeline(&lenet, ks[i]);
 }
 
 // ## The bubble
@@ -184,7 +184,7 @@ static void timelines(void) {
 
 static void bubbles(void) {
     if (num_ks > 1 && ks[1] <= network_pieces(&equal_network))
-        show_bubble(&lenet, ks, num_ks, flags.seed, flags.out);
+        show_bubble(&lenet, ks, num_ks, flags.seed);
 }
 
 // ## Larger networks, more devices
@@ -194,26 +194,22 @@ static void bubbles(void) {
 
 static void predictions(void) {
     larger_networks();
-    many_devices(flags.csv, flags.out);
+    many_devices();
 }
 
 // ## The program
 
-// The figures must not replace what is read or drawn.
-static void check_csv(void) {
-    if (!flags.csv) return;
-    enum { CSV, FIRST_PNG };
-    char suffix[32], *paths[8] = {[CSV] = xstrdup(flags.csv)};
-    int n = FIRST_PNG;
-    paths[n++] = out_file(flags.out, "_model.png");
-    paths[n++] = out_file(flags.out, "_bubble.png");
+// What is written must not replace what is read, nor each other: that is seen before any work.
+static void check_outputs_now(void) {
+    char suffix[32];
+    book_csv("_model.csv");
+    book_output("_model.png");
+    book_output("_bubble.png");
     for (int i = 0; i < num_ks; i++) {
         snprintf(suffix, sizeof suffix, "_timeline_%d.png", ks[i]);
-        paths[n++] = out_file(flags.out, suffix);
+        book_output(suffix);
     }
-    fashion_mnist_keep(flags.data, (const char *const *)paths, 1);
-    check_outputs((const char *const *)paths, n);
-    for (int i = 0; i < n; i++) free(paths[i]);
+    book_check_outputs();
 }
 
 static void choose_devices(void) {
@@ -229,12 +225,10 @@ int main(int argc, char *argv[]) {
         "With --devices K: over 1 and K.",
         "devices seed batch-size lr steps train-size no-shuffle csv data", default_flags);
     choose_devices();
-    check_csv();
+    check_outputs_now();
     Dataset *data = fashion_mnist_open(flags.data, true, flags.train_size);
     DataIter *iter = data_iter_new(data, flags.batch_size, flags.shuffle, flags.seed);
-    data_iter_start(iter, 0);
-    if (!data_iter_next(iter, &lenet.X, &lenet.y))
-        die("use a larger --train-size", "there is no minibatch");
+    data_iter_first(iter, &lenet.X, &lenet.y);
     lenet.lr = flags.lr;
     network_init(&lenet_network, lenet.params, SCALE, flags.seed);
 

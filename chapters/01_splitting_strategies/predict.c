@@ -4,6 +4,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/program/book.h"
 #include "common/program/plot.h"
 #include "common/program/say.h"
 #include "costs.h"
@@ -94,9 +95,8 @@ static void write_model(const char *csv) {
     output_close(&file);
 }
 
-void many_devices(const char *csv_path, const char *out) {
-    char *csv = csv_path ? xstrdup(csv_path) : out_file(out, "_model.csv"),
-         *png = out_file(out, "_model.png");
+void many_devices(void) {
+    const char *csv = book_csv("_model.csv"), *png = book_output("_model.png");
     write_model(csv);
     if (is_written_directly(csv)) // what went into a pipe or to the screen cannot be drawn
         printf("A model, not measured, of up to 1024 devices: its figures stand above\n");
@@ -104,6 +104,4 @@ void many_devices(const char *csv_path, const char *out) {
         printf("A model, not measured, of up to 1024 devices: %s, figures: %s\n", png, csv);
     else
         printf("A model, not measured, of up to 1024 devices: figures: %s\n", csv);
-    free(csv);
-    free(png);
 }

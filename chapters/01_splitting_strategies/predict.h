@@ -4,8 +4,8 @@
 
 // A table: AlexNet and ResNet-18 on up to 8 devices; and what follows from it.
 void larger_networks(void);
-// A CSV and a plot: their time on up to 1024 devices, over three kinds of links. csv NULL: a file
-// in the folder `out`, where the plot goes too.
-void many_devices(const char *csv, const char *out);
+// A CSV and a plot: their time on up to 1024 devices, over three kinds of links. The files
+// are book_csv("_model.csv") and book_output("_model.png").
+void many_devices(void);
 
 #endif

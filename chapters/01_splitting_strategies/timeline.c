@@ -3,6 +3,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/program/book.h"
 #include "common/program/picture.h"
 #include "bubble.h"
 
@@ -147,15 +148,13 @@ static void draw_timeline(const char *path, const char *heading, const Recorded 
     picture_free(&p);
 }
 
-void draw_steps(const char *out, const char *suffix, const char *heading, const Recorded steps[],
-                int n) {
-    char *path = out_file(out, suffix);
+void draw_steps(const char *suffix, const char *heading, const Recorded steps[], int n) {
+    const char *path = book_output(suffix);
     draw_timeline(path, heading, steps, n);
     printf("%s: %s\n", heading, path);
-    free(path);
 }
 
-void show_timeline(const Problem *problem, int k, const char *out) {
+void show_timeline(const Problem *problem, int k) {
     Recorded steps[NUM_STRATEGIES];
     int n = 0;
     for (int i = 0; i < NUM_STRATEGIES; i++) {
@@ -172,7 +171,7 @@ void show_timeline(const Problem *problem, int k, const char *out) {
     char *heading = xprintf("One step of %s, %d images, on %d devices%s", problem->network->name,
                             problem->X->shape[0], k, cores);
     char *suffix = xprintf("_timeline_%d.png", k);
-    draw_steps(out, suffix, heading, steps, n);
+    draw_steps(suffix, heading, steps, n);
     for (int i = 0; i < n; i++) recorded_free(&steps[i]);
     free(cores);
     free(heading);

@@ -4,13 +4,12 @@
 
 #include "record.h"
 
-// Draws the steps below each other on one scale of time, a lane for each device: to a PNG in the
-// folder `out`, named after the program and the suffix. Prints the heading and where the picture
-// is.
-void draw_steps(const char *out, const char *suffix, const char *heading, const Recorded steps[],
-                int n);
+// Draws the steps below each other on one scale of time, a lane for each device: to the PNG
+// book_output(suffix). Prints the heading and where the picture is.
+void draw_steps(const char *suffix, const char *heading, const Recorded steps[], int n);
 
 // Such a picture of the three ways, each on k devices; a way that cannot use so many is left out.
-void show_timeline(const Problem *problem, int k, const char *out);
+// The PNG is book_output("_timeline_K.png").
+void show_timeline(const Problem *problem, int k);
 
 #endif

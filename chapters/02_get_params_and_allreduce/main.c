@@ -196,16 +196,14 @@ static void draw(const char *csv, const char *png) {
 }
 
 int main(int argc, char *argv[]) {
-    flags = parse_flags(argc, argv,
-                        "Shows get_params and allreduce; compares four ways to do an allreduce.\n"
-                        "Times are taken on 2 and on 4 devices, or with --devices K on K.",
-                        "devices seed steps allreduce csv", default_flags);
+    flags = book_begin(argc, argv,
+                       "Shows get_params and allreduce; compares four ways to do an allreduce.\n"
+                       "Times are taken on 2 and on 4 devices, or with --devices K on K.",
+                       "devices seed steps allreduce csv", default_flags);
     if (flags.devices == 1) die_usage("--devices 2 or more", "one device has nothing to sum up");
     choose_allreduce(flags.allreduce);
-    char *csv = flags.csv ? xstrdup(flags.csv) : out_file(flags.out, ".csv");
-    char *png = out_file(flags.out, ".png");
-    make_directory(flags.out);
-    check_outputs((const char *const[]){csv, png}, 2);
+    const char *csv = book_csv(".csv"), *png = book_output(".png");
+    book_check_outputs();
     OutputFile file = output_open(csv); // if that fails, then before the measuring
 
     demonstrate_get_params();
@@ -219,8 +217,6 @@ int main(int argc, char *argv[]) {
 
     output_close(&file);
     draw(csv, png);
-    free(csv);
-    free(png);
     return book_end();
 }
 

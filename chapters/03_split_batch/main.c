@@ -150,10 +150,9 @@ static void split_a_minibatch(const Tensor *X, const Tensor *y, int k) {
     check_shards(X, X_shards, k);
     check_shards(y, y_shards, k);
 
-    char *path = out_file(flags.out, ".png");
+    const char *path = book_output(".png");
     draw_minibatch(path, X_shards, k);
     printf("A minibatch of %d images over %d device%s: %s\n\n", ROWS, k, k > 1 ? "s" : "", path);
-    free(path);
 }
 
 // ## One division, by the full minibatch
@@ -282,9 +281,7 @@ int main(int argc, char *argv[]) {
     Dataset *data = fashion_mnist_open(flags.data, true, ROWS);
     DataIter *iter = data_iter_new(data, ROWS, flags.shuffle, flags.seed);
     Tensor *X, *y;
-    data_iter_start(iter, 0);
-    bool there = data_iter_next(iter, &X, &y);
-    CHECK(there, "the data set has a first minibatch");
+    data_iter_first(iter, &X, &y);
     split_a_minibatch(X, y, flags.devices);
     divide_once(X, y, flags.devices);
 

@@ -9,9 +9,11 @@
 #include <string.h>
 
 static Flags flags;
+static bool reads_data; // whether the program has --data
 
 Flags book_begin(int argc, char *argv[], const char *about, const char *names, Flags defaults) {
     flags = parse_flags(argc, argv, about, names, defaults);
+    reads_data = is_listed(names, "data");
     if (!flags.checkpoint) flags.checkpoint = flags.resume;
     return flags;
 }
@@ -55,7 +57,7 @@ void book_check_outputs(void) {
     by_flags[LOG_LOSS] = flags.log_loss;
     by_flags[SAVE] = flags.save;
     by_flags[CHECKPOINT] = flags.checkpoint;
-    fashion_mnist_keep(flags.data, all, n);
+    if (reads_data) fashion_mnist_keep(flags.data, all, n);
     check_kept(flags.resume, all, num_outputs + CHECKPOINT); // all but --checkpoint
     check_kept(flags.load, all, num_outputs + SAVE);         // all but --save
     check_kept(flags.load, &by_flags[CHECKPOINT], 1);

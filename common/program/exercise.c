@@ -11,21 +11,18 @@
 #include <stdlib.h>
 
 static void run_experiment(const Exercise *exercise, const Flags *flags) {
-    make_directory(flags->out);
-    char *csv = out_file(flags->out, ".csv"), *png = out_file(flags->out, ".png");
+    const char *csv = book_output(".csv"), *png = book_output(".png");
+    book_check_outputs();
     OutputFile file = output_open(csv);
     exercise->experiment(flags, file.stream);
     output_close(&file);
     fflush(stdout); // gnuplot's warnings come after it
     if (plot_draw(png, exercise->plot, csv)) printf("\nplot: %s, figures: %s\n", png, csv);
-    free(csv);
-    free(png);
 }
 
-// Not book_begin(): --check makes no folder, since it writes nothing.
 int exercise_main(int argc, char *argv[], const Exercise *exercise) {
     char *names = xprintf("%s data check", exercise->flags);
-    Flags flags = parse_flags(argc, argv, exercise->about, names, exercise->defaults);
+    Flags flags = book_begin(argc, argv, exercise->about, names, exercise->defaults);
     free(names);
     if (exercise->prepare) exercise->prepare(&flags);
     exercise->check(&flags);

@@ -124,16 +124,16 @@ static void print_default(const Flag *flag, const Flags *defaults) {
     }
 }
 
-// Whether a program that has these flags ("devices lr epochs") has this one.
-static bool is_listed(const char *names, const Flag *flag) {
-    size_t length = strlen(flag->name);
-    for (const char *at = names; (at = strstr(at, flag->name)); at += length)
+bool is_listed(const char *names, const char *flag) {
+    size_t length = strlen(flag);
+    for (const char *at = names; (at = strstr(at, flag)); at += length)
         if ((at == names || at[-1] == ' ') && (at[length] == ' ' || !at[length])) return true;
     return false;
 }
 
 static bool has_flag(const char *names, const Flag *flag) {
-    return flag->kind == HELP || is_listed("backend threads out", flag) || is_listed(names, flag);
+    return flag->kind == HELP || is_listed("backend threads out", flag->name) ||
+           is_listed(names, flag->name);
 }
 
 static _Noreturn void print_help(const char *about, const char *names, const Flags *defaults) {

@@ -42,4 +42,7 @@ extern const Flags default_flags;
 // backend, devices_init().
 Flags parse_flags(int argc, char *argv[], const char *about, const char *names, Flags defaults);
 
+// Whether a list of flags ("devices lr epochs") has this one.
+bool is_listed(const char *names, const char *flag);
+
 #endif

@@ -36,7 +36,7 @@ static void check_values(const Case *c, Tensor *const data[]) {
             float sum = (float)(c->k * (c->k + 1) / 2 * (j % 100 + 1));
             EXPECT(values[j] == sum,
                    c->hub == IN_PARTS
-                       ? "part j of all devices begins at shard_of(n, k, j).first; are all parts "
+                       ? "part j of all devices begins at equal_range(n, k, j).first; are all parts "
                          "summed, each once?"
                        : "does the hub add what each other device has, its own once? and does each "
                          "get the sum after the last addition?",
@@ -50,7 +50,7 @@ static void check_values(const Case *c, Tensor *const data[]) {
 // Of what it sums, a device receives k - 1 vectors; of the rest, the sum. It sends as much.
 static void check_bytes(const Case *c, Device *const devices[], int i) {
     int own = i == c->hub ? c->n : 0;
-    if (c->hub == IN_PARTS) own = shard_of(c->n, c->k, i).count;
+    if (c->hub == IN_PARTS) own = equal_range(c->n, c->k, i).count;
     uint64_t expected = sizeof(float) * (uint64_t)(c->n - own + (c->k - 1) * own);
     uint64_t received = bytes_received(devices, c->k, i), sent = bytes_sent(devices, c->k, i);
     EXPECT(received == expected && sent == expected,

@@ -39,13 +39,13 @@ void allreduce_at(Tensor *const data[], int k, int hub) {
     // END SOLUTION
 }
 
-// The same sum, but each device is the hub of one part of about n/k of the n elements; shard_of(n,
+// The same sum, but each device is the hub of one part of about n/k of the n elements; equal_range(n,
 // k, j) of chapter 3 says which elements part j has. A part can be made a tensor of its own, which
 // points into data[i]: {.data, .ndim = 1, .shape, .device}.
 void allreduce_parts(Tensor *const data[], int k) {
     // SOLUTION
     for (int j = 0; j < k; j++) {
-        Shard part = shard_of((int)numel(data[0]), k, j);
+        Range part = equal_range((long)numel(data[0]), k, j);
         Tensor parts[MAX_DEVICES], *part_of_device[MAX_DEVICES];
         for (int i = 0; i < k; i++) {
             parts[i] = (Tensor){.data = data[i]->data + part.first,

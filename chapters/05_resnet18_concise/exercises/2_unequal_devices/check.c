@@ -17,12 +17,12 @@ static const char *call_text(int n, const double speed[], int k) {
     return text;
 }
 
-static void check_cover(const char *call, int n, int k, const Shard shards[]) {
+static void check_cover(const char *call, int n, int k, const Range shards[]) {
     int rows = 0;
     for (int i = 0; i < k; i++) {
         EXPECT(shards[i].first == rows && shards[i].count >= 0,
                "a shard begins where the one before it ends",
-               "%s: shard %d has %d rows from row %d on, expected row %d", call, i, shards[i].count,
+               "%s: shard %d has %ld rows from row %ld on, expected row %d", call, i, shards[i].count,
                shards[i].first, rows);
         rows += shards[i].count;
     }
@@ -31,7 +31,7 @@ static void check_cover(const char *call, int n, int k, const Shard shards[]) {
 }
 
 static void check_shards(int n, const double speed[], int k) {
-    Shard shards[MAX_DEVICES];
+    Range shards[MAX_DEVICES];
     const char *call = call_text(n, speed, k);
     double total = 0, least_up = 1, most_down = 0; // remainders of those rounded up, and down
     for (int i = 0; i < k; i++) total += speed[i];
@@ -40,7 +40,7 @@ static void check_shards(int n, const double speed[], int k) {
     for (int i = 0; i < k; i++) {
         double quota = n * speed[i] / total, over = shards[i].count - quota;
         EXPECT(fabs(over) <= 1, "the whole part of n speed[i] / (sum of speeds), or one row more",
-               "%s: device %d gets %d rows, expected %.3f, up or down", call, i, shards[i].count,
+               "%s: device %d gets %ld rows, expected %.3f, up or down", call, i, shards[i].count,
                quota);
         if (over > 1e-9) least_up = fmin(least_up, 1 - over);
         if (over < -1e-9) most_down = fmax(most_down, -over);
@@ -52,7 +52,7 @@ static void check_shards(int n, const double speed[], int k) {
 }
 
 static void check_prediction(void) {
-    const Shard shards[] = {{0, 12}, {12, 3}, {15, 0}};
+    const Range shards[] = {{0, 12}, {12, 3}, {15, 0}};
     const double speed[] = {6, 1, 0}, expected = 3.5;
     double came = predict_step(shards, speed, 3, 0.5);
     EXPECT(fabs(came - expected) <= 1e-9,
@@ -69,7 +69,7 @@ static void check_prediction(void) {
 static float *train_with(Module *net, const Dataset *data, BatchNormMode bn, const double speed[],
                          int k, double *loss) {
     Tensor *X, *y, *losses[MAX_DEVICES];
-    Shard shards[MAX_DEVICES];
+    Range shards[MAX_DEVICES];
     DataParallel dp = network_on(net, k, bn, 7);
     DataIter *iter = data_iter_new(data, CHECKED_BATCH, false, 0);
     data_iter_start(iter, 0);

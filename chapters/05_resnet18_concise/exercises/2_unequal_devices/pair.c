@@ -24,7 +24,7 @@ static Tensor rows_of(const Tensor *t, int n) {
     return rows;
 }
 
-static double time_step(DataParallel *dp, const Pair *p, const Shard shards[]) {
+static double time_step(DataParallel *dp, const Pair *p, const Range shards[]) {
     int n = shards[dp->k - 1].first + shards[dp->k - 1].count;
     Tensor X = rows_of(p->X, n), y = rows_of(p->y, n), *losses[MAX_DEVICES];
     Timer timer = {0};
@@ -35,7 +35,7 @@ static double time_step(DataParallel *dp, const Pair *p, const Shard shards[]) {
 
 // Enqueues forward and backward of the whole minibatch on a device.
 static void compute_on(const Pair *p, Device *device) {
-    Shard all = {0, p->X->shape[0]};
+    Range all = {0, p->X->shape[0]};
     Tensor *X, *y;
     begin_step(device);
     split_batch_as(&all, p->X, p->y, &device, 1, &X, &y);
@@ -73,8 +73,8 @@ static double measure_exchange(DataParallel *dp) {
 
 Result measure(Pair *p, int n, double slowdown, const double speed[K], double exchange) {
     Result r = {.slowdown = slowdown, .n = n, .speed = {speed[0], speed[1]}, .exchange = exchange};
-    Shard equal[K], proportional[K], all = {0, n};
-    for (int i = 0; i < K; i++) equal[i] = shard_of(n, K, i);
+    Range equal[K], proportional[K], all = {0, n};
+    for (int i = 0; i < K; i++) equal[i] = equal_range(n, K, i);
     shards_for(n, speed, K, proportional);
     for (int i = 0; i < K; i++) r.rows[i] = proportional[i].count;
     r.said_equal = predict_step(equal, speed, K, exchange);

@@ -21,8 +21,8 @@
 // gets shards[i].count rows from row shards[i].first on; rows stay in order, and each belongs to
 // one shard. Its quota n speed[i] / (sum of speeds) is seldom a whole number. So give each the
 // whole part of it, and the rows that are left over to those with the largest remainders, one each.
-void shards_for(int n, const double speed[], int k, Shard shards[]) {
-    // SOLUTION (starter: for (int i = 0; i < k; i++) shards[i] = shard_of(n, k, i);)
+void shards_for(int n, const double speed[], int k, Range shards[]) {
+    // SOLUTION (starter: for (int i = 0; i < k; i++) shards[i] = equal_range(n, k, i);)
     double total = 0, remainder[MAX_DEVICES];
     int left = n, first = 0;
     for (int i = 0; i < k; i++) total += speed[i];
@@ -48,7 +48,7 @@ void shards_for(int n, const double speed[], int k, Shard shards[]) {
 
 // The seconds that a step will take: all devices compute side by side, device i speed[i] rows per
 // second (none, if it has no rows), then they exchange gradients and update, in `exchange` seconds.
-double predict_step(const Shard shards[], const double speed[], int k, double exchange) {
+double predict_step(const Range shards[], const double speed[], int k, double exchange) {
     // SOLUTION (starter: return 0;)
     double slowest = 0;
     for (int i = 0; i < k; i++)

@@ -5,8 +5,8 @@
 #include "common/program/flags.h"
 #include "chapters/05_resnet18_concise/exercises/networks.h"
 
-void shards_for(int n, const double speed[], int k, Shard shards[]);
-double predict_step(const Shard shards[], const double speed[], int k, double exchange);
+void shards_for(int n, const double speed[], int k, Range shards[]);
+double predict_step(const Range shards[], const double speed[], int k, double exchange);
 
 // check.c: is it right?
 void check(const Flags *flags);
