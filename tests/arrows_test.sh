@@ -1,8 +1,8 @@
 #!/bin/sh
 # arrows_test.sh BUILD: the arrows of the house run one way. A room of common/ includes, and links with, only
 # rooms named before it, and the kernels; the kernels know neither rooms nor chapters; a chapter knows only
-# chapters before it, and no backend; and no two chapters define one symbol. Prints TAP. At the end each kind
-# of mistake is planted in a small tree, and must be found.
+# chapters before it, and no backend; and no two chapters define one symbol. (So no circle runs through two
+# rooms.) Prints TAP. At the end each kind of mistake is planted in a small tree, and must be found.
 build=${1:?usage: arrows_test.sh BUILD}
 root=$(dirname "$0")/..
 rooms="base device tensor comm data program" # in this order; README.md says what is in each
