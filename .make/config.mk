@@ -6,7 +6,7 @@ PROBED       := $(CONFIG:config.mk=probed)
 ifneq ($(NEEDS_CONFIG),)
 -include $(CONFIG)
 # Found once, except what was not found: that is looked for each time.
-SETTINGS := $(CC) $(CUDA) $(ARCH) $(WERROR) $(CFLAGS)
+SETTINGS := CC=$(CC) CUDA=$(CUDA) ARCH=$(ARCH) WERROR=$(WERROR) CFLAGS=$(CFLAGS)
 ifneq ($(SETTINGS)|$(strip $(MISSING)$(LACKING)),$(CONFIG_SETTINGS)|)
 $(PROBED): always
 .PHONY: always
