@@ -124,7 +124,7 @@ int main(int argc, char *argv[]) {
     int threads = argc > 1 ? atoi(argv[1]) : 0;
     if (argc > 2) rounds = atoi(argv[2]);
     if (threads < (argc > 1) || rounds < 1)
-        die("bench_conv [threads [rounds]]", "these numbers make no sense");
+        die("tests/bench/conv [threads [rounds]]", "these numbers make no sense");
     devices_init(BACKEND_CPU, threads);
     device = cpu_device(0);
     share_cores(&device, 1);
