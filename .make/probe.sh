@@ -125,7 +125,7 @@ echo 'int main() { return 0; }' >"$work/probe.cpp"
 if g++ -std=c++17 -fsanitize=address,undefined -fopenmp -o "$work/probe" "$work/probe.cpp" >/dev/null 2>&1 &&
     gcc -fsanitize=address,undefined -x c -o "$work/probe" "$work/probe.cpp" >/dev/null 2>&1; then
     set_variable SIMULATOR yes
-    found "g++ (for make test: CUDA code on simulated GPUs)"
+    found "g++ (for make test-all: CUDA code on simulated GPUs)"
 else
     lacking "g++: no tests of CUDA code on simulated GPUs (package g++)" "g++"
 fi

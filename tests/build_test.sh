@@ -284,28 +284,23 @@ copy=$work/copy
 mkdir "$copy"
 (cd "$root" && tr '\n' '\0' <"$work/tracked" | xargs -0 tar -cf - 2>/dev/null) | (cd "$copy" && tar -xf -)
 # The settings that BUILD was made with; with other ones all would be compiled again.
-settings='CUDA=0'
-if [ -f "$build/config.mk" ] && [ -d "$build/obj" ]; then
-    set -- $(sed -n 's/^CONFIG_SETTINGS := //p' "$build/config.mk")
-    case ${2:-} in
-    0 | 1)
-        settings="CC=$1 CUDA=$2"
-        shift 2
-        mkdir "$copy/build"
-        cp -Rp "$build/config.mk" "$build/obj" "$copy/build/"
-        [ $# -gt 0 ] && settings="$settings ARCH=$1" # of several, one will do
-        ;;
-    esac
+setting() { sed -n "s/^CONFIG_SETTINGS := .*$1=\(.*\) $2=.*/\1/p" "$build/config.mk"; }
+settings='CUDA=0' cc=cc arch=
+if [ -f "$build/config.mk" ] && [ -d "$build/obj" ] && ! grep -q 'CFLAGS=.' "$build/config.mk"; then
+    cc=$(setting CC CUDA) arch=$(setting ARCH WERROR)
+    settings="CUDA=$(setting CUDA ARCH) WERROR=$(setting WERROR CFLAGS)"
+    mkdir "$copy/build"
+    cp -Rp "$build/config.mk" "$build/obj" "$copy/build/"
 fi
 build_copy() { # WORDS..: make in the copy
-    (cd "$copy" && make $settings "$@") >"$out" 2>"$err" </dev/null
+    (cd "$copy" && make CC="$cc" ARCH="$arch" $settings "$@") >"$out" 2>"$err" </dev/null
     status=$?
 }
 
 build_copy help
 expect_status 0
-for target in 'setup' 'setup lenet' 'setup test' 'lenet' 'test' 'sanitize' 'bench' 'plots' 'clean'; do
-    expect_line "$out" "^make $target  "
+for target in 'setup' 'setup lenet' 'setup test' 'lenet' 'test' 'test-all' 'sanitize' 'bench' 'plots' 'clean'; do
+    expect_line "$out" "^make $target  *[a-z]"
 done
 verdict "make help prints the targets"
 
@@ -331,8 +326,8 @@ verdict "a second make compiles nothing"
 
 mkdir "$copy/chapters/99_hello"
 cat >"$copy/chapters/99_hello/main.c" <<'CODE'
-#include "../../common/flags.h"
-#include "../03_split_batch/split_batch.h"
+#include "common/program/flags.h"
+#include "chapters/03_split_batch/split_batch.h"
 #include "greeting.h"
 #include <stdio.h>
 int main(int argc, char *argv[]) {
@@ -361,15 +356,21 @@ expect_line "$err" '^make: error: .*77'
 expect_line "$err" '^hint: '
 verdict "make run-NN without that chapter says so"
 
-# One exercise that does not compile, and one handed out without its solution, that leaves things unused.
-mkdir -p "$copy/chapters/99_hello/exercises/1_broken" "$copy/chapters/99_hello/exercises/2_fine"
-printf 'int main(void) { return 0 }\n' >"$copy/chapters/99_hello/exercises/1_broken/your_part.c"
-printf '#include <stdio.h>\nstatic int unused(int n) { return 1; }\nint main(void) { return puts("fine") < 0; }\n' \
-    >"$copy/chapters/99_hello/exercises/2_fine/your_part.c"
+# One exercise that does not compile, and one handed out without its solution, that leaves things unused; it is
+# two files, and has what the chapter's exercises share.
+exercises=$copy/chapters/99_hello/exercises
+mkdir -p "$exercises/1_broken" "$exercises/2_fine"
+printf 'int main(void) { return 0 }\n' >"$exercises/1_broken/your_part.c"
+printf '%s\n' '#include "../shared.h"' 'static int unused(int n) { return 1; }' 'int answer(void) {' \
+    '    // SOLUTION (starter: return 0;)' '    return 42;' '    // END SOLUTION' '}' >"$exercises/2_fine/your_part.c"
+printf '#include "../shared.h"\n#include <stdio.h>\nint main(void) { return shared() + printf("fine %%d\\n", answer()) < 0; }\n' \
+    >"$exercises/2_fine/check.c"
+printf 'int shared(void);\nint answer(void);\n' >"$exercises/shared.h"
+printf '#include "shared.h"\nint shared(void) { return 1; }\n' >"$exercises/shared.c"
 build_copy exercise-99-2
 expect_status 0
 expect_empty stderr "$err"
-expect_line "$out" '^fine$'
+expect_line "$out" '^fine 42$'
 verdict "an exercise runs without warnings, whether or not another one compiles"
 build_copy run-99 'ARGS=--backend cpu'
 expect_status 0
@@ -380,7 +381,18 @@ build_copy exercise-99-1
 [ "$status" -ne 0 ] || complain "expected a failure"
 expect_line "$err" '1_broken/your_part.c:1'
 verdict "an exercise that does not compile says where"
-rm -r "$copy/chapters/99_hello/exercises"
+build_copy exercises
+expect_status 0
+(cd "$copy/build/exercises" && find . -path '*99_hello*' -type f | sort) >"$work/written"
+printf './99_hello/%s/your_part.c\n' 1_broken 2_fine >"$work/expected"
+diff "$work/expected" "$work/written" >"$work/difference" || { complain "expected just the parts to be written:"; show "$work/difference"; }
+cp "$copy/build/exercises/99_hello/2_fine/your_part.c" "$exercises/2_fine/"
+expect_line "$exercises/2_fine/your_part.c" '^    // YOUR CODE HERE$'
+build_copy exercise-99-2
+expect_status 0
+expect_line "$out" '^fine 0$'
+verdict "make exercises writes what is handed out, and that runs too"
+rm -r "$exercises"
 
 printf 'const char *greeting(void); // changed\n' >"$copy/chapters/99_hello/greeting.h"
 build_copy
@@ -394,7 +406,7 @@ verdict "a changed header compiles again what includes it, and no more"
 build_copy clean
 expect_status 0
 [ -z "$(find "$copy/build" -type f 2>/dev/null)" ] || complain "expected an empty build/"
-settings="CUDA=0 CC=/nonexistent/cc"
+settings="CUDA=0" cc=/nonexistent/cc
 build_copy
 [ "$status" -ne 0 ] || complain "expected a failure"
 expect_line "$out" '✗ compiler'

@@ -1,6 +1,7 @@
 #!/bin/sh
-# chapter_05_resume_test.sh BUILD: two runs that begin with --load and are killed in the first, between them
-# or in the second go on to the same bits, whatever became of the file; --log-loss holds the whole training;
+# chapter_05_resume_test.sh BUILD: trainings that are killed go on to the same bits: two runs that begin with
+# --load, killed in the first, between them or in the second, whatever became of the file, and one run whose
+# devices keep their own statistics. What comes out (--log-loss, curves) is that of the whole training, and
 # what cannot be kept is refused. Prints TAP.
 build=$(cd "${1:?usage: chapter_05_resume_test.sh BUILD}" && pwd) || exit 1
 program=$build/05_resnet18_concise
@@ -19,7 +20,7 @@ verdict() { # STATUS NAME
 }
 places="first between second"
 case $build in *asan) places=between ;; esac # there a step takes seconds
-small="--backend cpu --full --train-size 32 --test-size 10 --batch-size 16 --lr 0.02"
+small="--backend cpu --full --train-size 8 --test-size 4 --batch-size 4 --lr 0.02"
 train() { "$program" $small --out plots "$@" >log 2>error </dev/null; }
 refused() { # STATUS TEXT NAME: how the last training ended
     status=$?
@@ -33,6 +34,7 @@ kill_it() { # PLACE FLAGS
     first) file=plots/05_resnet18_concise.csv sign='^1,2,' ;;
     between) file=log sign='^training on \[cpu:0, cpu:1\]' ;;
     second) file=plots/05_resnet18_concise.csv sign='^2,2,' ;;
+    "one run") file=part sign= ;; # after its first epoch, the first checkpoint is there
     esac
     shift
     rm -rf part plots log
@@ -53,7 +55,7 @@ kill_it() { # PLACE FLAGS
 train --devices 1 --epochs 1 --seed 9 --save w && cp w both &&
     train --epochs 4 --load both --save both --log-loss whole_losses.csv --csv whole.csv && mv both whole
 verdict $? "two runs that begin with --load; --save goes to the same file"
-second="--devices 2 --batch-size 32 --lr 0.04 --steps 1" # the first step of the second run (lr: the last --lr counts)
+second="--devices 2 --batch-size 8 --lr 0.04 --steps 1" # the first step of the second run (lr: the last --lr counts)
 loss=$(awk -F, '$1 == 1 { loss = $2 } END { print loss }' whole_losses.csv)
 train $second --load w --log-loss one.csv && [ "$(sed -n 's/^1,//p' one.csv)" = "$loss" ]
 verdict $? "the second run begins with what was loaded, not with what the first saved"
@@ -77,6 +79,34 @@ for place in $places; do
     [ ! -s error ]
     verdict $? "$place: what the killed run left is gone"
 done
+
+# The statistics of batch norm that each device keeps to itself (--bn local) are in the checkpoint too.
+own="--devices 2 --bn local"
+train $own --epochs 3 --save whole
+verdict $? "--bn local: a training that is left alone"
+cut -d, -f1-4 plots/05_resnet18_concise.csv >whole.csv
+kill_it "one run" $own --epochs 3
+verdict $? "--bn local: killed after its first epoch"
+train $own --epochs 3 --resume part --save parts && grep -Eq '^going on after epoch [12] of ' log && cmp whole parts >>error
+verdict $? "--bn local: goes on to the same bits"
+cut -d, -f1-4 plots/05_resnet18_concise.csv | cmp - whole.csv >>error
+verdict $? "--bn local: with the whole curve"
+
+# --steps may end within an epoch, which is then not in the checkpoint.
+train $own --epochs 3 --steps 3 --checkpoint part &&
+    train $own --epochs 3 --resume part --save parts && grep -q '^going on after epoch 1 of ' log && cmp whole parts >>error
+verdict $? "--steps and --resume"
+train $own --epochs 3 --resume part && grep -q "^test acc: $(awk -F, 'NR == 4 { printf "%.2f", $4 }' whole.csv)" log
+verdict $? "a training that was at its end says how it ended"
+train $own --epochs 3 --lr 0.03 --resume part
+refused 1 'was written with devices 2, batch size 4, lr 0.02' "a checkpoint of other settings"
+train $own --epochs 3 --resume whole
+refused 1 'is no checkpoint' "parameters are no checkpoint"
+train $own --epochs 3 --resume nothing
+refused 1 'cannot read' "a checkpoint that is not there"
+train --epochs 1 --checkpoint two && sed -n '/^What the/,/^    the learning/p' log >first &&
+    train --epochs 1 --resume two && sed -n '/^What the/,/^    the learning/p' log | cmp - first >>error && [ -s first ]
+verdict $? "the comparison of both runs, the first of them before --resume"
 
 # A checkpoint is a file of parameters, too.
 train --devices 1 --steps 0 --load part_between && grep -q '^test acc: ' log

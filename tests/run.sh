@@ -1,8 +1,8 @@
 #!/bin/sh
-# run.sh BUILD [NAME...]: runs the test programs BUILD/test_* and the scripts tests/*_test.sh (or only those
-# named), and ends with a line "N passed, N failed, N skipped". A program that ends without having said how
-# each of its tests went counts as a failure. With SIMULATED=FOLDER in the environment it also runs the test
-# programs in that folder, which use simulated GPUs.
+# run.sh BUILD [NAME...]: runs the test programs BUILD/tests/test_* and the scripts tests/*_test.sh (or only
+# those named), and ends with a line "N passed, N failed, N skipped". A program that ends without having said
+# how each of its tests went counts as a failure. Of a BUILD with simulated GPUs (.../cudasim) it runs only the
+# programs, side by side and with several seeds.
 build=$1
 shift
 here=$(dirname "$0")
@@ -51,39 +51,46 @@ wanted() { # NAME, of "$@" names; all if there are none
     return 1
 }
 
-for program in "$build"/test_*; do
-    [ -x "$program" ] && [ ! -d "$program" ] || continue
-    wanted "$(basename "$program")" "$@" && run "$(basename "$program")" env CMOCKA_MESSAGE_OUTPUT=TAP "$program"
-done
-for script in "$here"/*_test.sh; do
-    [ -f "$script" ] || continue
-    wanted "$(basename "$script")" "$@" && run "$(basename "$script")" sh "$script" "$build"
-done
+run_all() { # NAME...
+    for program in "$build"/tests/test_*; do
+        name=$(basename "$program")
+        [ -f "$program" ] && [ -x "$program" ] && wanted "$name" "$@" && run "$name" env CMOCKA_MESSAGE_OUTPUT=TAP "$program"
+    done
+    for script in "$here"/*_test.sh; do
+        name=$(basename "$script")
+        [ -f "$script" ] && wanted "$name" "$@" && run "$name" sh "$script" "$build"
+    done
+}
 
 # Tests on simulated GPUs use a core each, so as many run at a time as there are cores.
-if [ -n "${SIMULATED:-}" ]; then
+run_simulated() { # NAME...
     results=$(mktemp -d) || exit 1
     trap 'rm -rf "$out" "$results"' EXIT
-    for program in "$SIMULATED"/test_*; do
+    for program in "$build"/tests/test_* "$build"/tests/cudasim/test_*; do
         name=$(basename "$program")
-        [ -x "$program" ] && [ ! -d "$program" ] && wanted "$name" "$@" || continue
+        [ -f "$program" ] && [ -x "$program" ] && wanted "$name" "$@" || continue
         # Most mistakes show with any seed, some with few. So two more: one fixed, one of the day.
         case $name in
         test_kernels | test_autograd) seeds="1 2 $(date +%Y%m%d)" ;;
         *) seeds=1 ;;
         esac
-        for seed in $seeds; do echo "CUDASIM_SEED=$seed $name"; done
+        for seed in $seeds; do echo "CUDASIM_SEED=$seed $program"; done
     done >"$out"
-    xargs -n 2 -P "$(nproc)" sh -c 'began=$(date +%s)
-        env "$3" CMOCKA_MESSAGE_OUTPUT=TAP "$1/$4" >"$2/$3 $4" 2>&1 </dev/null
-        echo $? $(($(date +%s) - began)) >"$2/$3 $4.status"' sh "$SIMULATED" "$results" <"$out"
+    xargs -n 2 -P "$(nproc)" sh -c 'began=$(date +%s) result="$1/$2 $(basename "$3")"
+        env "$2" CMOCKA_MESSAGE_OUTPUT=TAP "$3" >"$result" 2>&1 </dev/null
+        echo $? $(($(date +%s) - began)) >"$result.status"' sh "$results" <"$out"
     for status in "$results"/*.status; do
         [ -f "$status" ] || continue
         name=$(basename "$status" .status)
         cat "$results/$name" >"$out"
         report "$name on simulated GPUs" $(cat "$status")
     done
-fi
+}
+
+case $build in
+*cudasim) run_simulated "$@" ;;
+*) run_all "$@" ;;
+esac
 
 echo
 echo "$passed passed, $failed failed, $skipped skipped"

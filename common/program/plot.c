@@ -27,7 +27,7 @@ char *plot_script(const char *name) {
     ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
     if (length > 0) {
         program[length] = '\0';
-        for (int parent = 0; parent < 3; parent++) { // build/program, build/asan/program
+        for (int parent = 0; parent < 4; parent++) { // of build/program, build/asan/tests/program
             char *slash = strrchr(program, '/');
             if (!slash) break;
             *slash = '\0';

@@ -1,6 +1,6 @@
 // allreduce.c: how near the allreduce algorithms of chapter 2 come to the speed of memory.
 //
-//     build/bench_allreduce [devices [MB [rounds [threads]]]]    (4 devices, 64 MB each, 9 rounds)
+//     build/tests/bench/allreduce [devices [MB [rounds [threads]]]]    (4 devices, 64 MB each, 9 rounds)
 //
 // On CPU devices all memory is one, so what an algorithm moves costs what memcpy needs for as many
 // bytes: no algorithm that moves them can be faster. In each round, each algorithm runs once, and
@@ -72,7 +72,7 @@ int main(int argc, char *argv[]) {
     int rounds = argc > 3 ? atoi(argv[3]) : 9;
     if (k < 2 || k > MAX_DEVICES || !(megabytes >= 1 && megabytes <= 4096) || rounds < 1 ||
         rounds > MOST_ROUNDS)
-        die("bench_allreduce [devices [MB [rounds [threads]]]]", "these numbers make no sense");
+        die("tests/bench/allreduce [devices [MB [rounds [threads]]]]", "these numbers make no sense");
     devices_init(BACKEND_CPU, argc > 4 ? atoi(argv[4]) : 0);
     Tensor *from[MAX_DEVICES], *to[MAX_DEVICES];
     for (int i = 0; i < k; i++) {

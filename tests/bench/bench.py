@@ -517,7 +517,7 @@ def best_of_pytorch(eager, model, flags, how):
 
 
 def ours_side(name, model, flags, how, *more):
-    side = Side(name, [f"{flags.build}/bench_step", model.name, *how, *more])
+    side = Side(name, [f"{flags.build}/tests/bench/step", model.name, *how, *more])
     side.warm_up(model)
     return side
 
@@ -542,7 +542,7 @@ def sides_of(model, flags, with_torch):
 
 def sgemm_peak(flags):
     """GFLOP/s of a product of large matrices: the best of some."""
-    side = Side("sgemm", [f"{flags.build}/bench_step", "sgemm", "--threads", str(flags.threads),
+    side = Side("sgemm", [f"{flags.build}/tests/bench/step", "sgemm", "--threads", str(flags.threads),
                           "--device", flags.device, *(["--tf32"] if flags.tf32 else [])])
     seconds = min(side.run(1) for _ in range(10))
     flop = side.loss                            # here its second figure is that
@@ -576,7 +576,7 @@ def measure_models(models, flags, with_torch, where):
 
 def about_ours(flags):
     """The instruction set that our kernels chose, and the compiler that made them."""
-    return subprocess.run([f"{flags.build}/bench_step", "about"], stdout=subprocess.PIPE, text=True,
+    return subprocess.run([f"{flags.build}/tests/bench/step", "about"], stdout=subprocess.PIPE, text=True,
                           check=True).stdout.splitlines()
 
 
@@ -585,14 +585,14 @@ def print_kernels(flags):
     threads = str(flags.threads)
     for model, steps in (MODELS[0], 25), (MODELS[-1], 9):
         print()
-        subprocess.run([f"{flags.build}/bench_step", model.name, "--batch", str(model.batch), "--threads",
+        subprocess.run([f"{flags.build}/tests/bench/step", model.name, "--batch", str(model.batch), "--threads",
                         threads, "--shares", str(steps)], check=True)
     print()
-    subprocess.run([f"{flags.build}/bench_conv", threads], check=True)
+    subprocess.run([f"{flags.build}/tests/bench/conv", threads], check=True)
     print()
-    subprocess.run([f"{flags.build}/bench_gemm", *sorted({"1", threads})], check=True)
+    subprocess.run([f"{flags.build}/tests/bench/gemm", *sorted({"1", threads})], check=True)
     print("\nallreduce of 64 MB over 4 CPU devices")
-    subprocess.run([f"{flags.build}/bench_allreduce", "4", "64", "9", threads], check=True)
+    subprocess.run([f"{flags.build}/tests/bench/allreduce", "4", "64", "9", threads], check=True)
 
 
 def run_on_cpu(flags, torch):
@@ -632,8 +632,8 @@ def main():
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", os.path.abspath("build/inductor"))
     if flags.worker:
         return pytorch_worker(flags)
-    if not os.access(f"{flags.build}/bench_step", os.X_OK):
-        sys.exit(f"bench.py: no program {flags.build}/bench_step\n"
+    if not os.access(f"{flags.build}/tests/bench/step", os.X_OK):
+        sys.exit(f"bench.py: no program {flags.build}/tests/bench/step\n"
                  "hint: make it first, and run this from the project's folder")
     if flags.csv:
         open_csv(flags.csv)

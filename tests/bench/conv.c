@@ -1,6 +1,6 @@
 // conv.c: how fast each convolution of LeNet and ResNet-18 is, next to a matrix product.
 //
-//     build/bench_conv [threads [rounds]]                                    (all cores, 5 rounds)
+//     build/tests/bench/conv [threads [rounds]]                                    (all cores, 5 rounds)
 //
 // GFLOP/s are those of the plain sums: two operations for each product of a pixel and a weight.
 // Winograd's method needs fewer, so it may come out above what the machine can do. Our product of
@@ -124,7 +124,7 @@ int main(int argc, char *argv[]) {
     int threads = argc > 1 ? atoi(argv[1]) : 0;
     if (argc > 2) rounds = atoi(argv[2]);
     if (threads < (argc > 1) || rounds < 1)
-        die("bench_conv [threads [rounds]]", "these numbers make no sense");
+        die("tests/bench/conv [threads [rounds]]", "these numbers make no sense");
     devices_init(BACKEND_CPU, threads);
     device = cpu_device(0);
     share_cores(&device, 1);

@@ -1,6 +1,6 @@
 // gemm.c: our matrix product next to those of OpenBLAS and oneDNN, on the shapes of the chapters.
 //
-//     build/bench_gemm [--rounds N] [--csv FILE] [--only TEXT] [--cpu-time] [threads ...]
+//     build/tests/bench/gemm [--rounds N] [--csv FILE] [--only TEXT] [--cpu-time] [threads ...]
 //                                                                         (1, then all cores)
 //
 // Peers are those of the libraries that are installed (Debian: libopenblas0-pthread, libdnnl2);

@@ -1,11 +1,11 @@
 // step.c: our half of tests/bench/bench.py, which times training steps here and in PyTorch by
 // turns. Not made to be run by hand, but it can be:
 //
-//     printf 'run 10\nquit\n' | build/bench_step lenet --batch 256 --threads 2
-//     build/bench_step lenet|epoch|resnet|sgemm --batch N [--threads N] [--device cpu|cuda]
+//     printf 'run 10\nquit\n' | build/tests/bench/step lenet --batch 256 --threads 2
+//     build/tests/bench/step lenet|epoch|resnet|sgemm --batch N [--threads N] [--device cpu|cuda]
 //                      [--devices K] [--tf32] [--no-graph]
-//     build/bench_step lenet|resnet --batch N --shares N     which kernels N steps spend their time
-//     in build/bench_step about                                 the instruction set, and the
+//     build/tests/bench/step lenet|resnet --batch N --shares N     which kernels N steps spend their time
+//     in build/tests/bench/step about                                 the instruction set, and the
 //     compiler
 //
 // A line "run N" makes N training steps and prints "<seconds per step> <mean loss of the last>";

@@ -1,0 +1,53 @@
+# The exercise chapters/NN_name/exercises/N_title is a folder: your_part.c has the question and the solution,
+# check.c and experiment.c are given. All its .c files, and those in exercises/ that the chapter's exercises
+# share, are the program build/NN_name_exercise_N.
+#
+# Its starter is your_part.c without the solution, in build/exercises/NN_name/N_title/. The tests compile it
+# too, and link it with the other files of the exercise.
+
+EXERCISE_FOLDERS := $(patsubst %/your_part.c,%,$(wildcard chapters/*/exercises/*/your_part.c))
+
+# chapters/04_name/exercises/1_title is exercise 04-1, of chapter 04_name.
+chapter_of  = $(word 2,$(subst /, ,$1))
+number_of   = $(firstword $(subst _, ,$(notdir $1)))
+exercise_id = $(firstword $(subst _, ,$(chapter_of)))-$(number_of)
+
+your_part   = $1/your_part.c
+given       = $(filter-out $(your_part),$(wildcard $1/*.c $(dir $1)*.c))
+handout     = $(BUILD)/exercises/$(chapter_of)/$(notdir $1)/your_part.c
+objects     = $(patsubst %,$(BUILD)/obj/%.o,$1)
+solved      = $(BUILD)/$(chapter_of)_exercise_$(number_of)
+starter     = $(BUILD)/tests/starters/$(chapter_of)/$(notdir $1)
+
+# A starter includes what its solution includes, from the solution's folder. Where a solution was taken out,
+# variables and parameters are left unused; -Werror would not let them pass.
+define EXERCISE
+$(solved): $(call objects,$(your_part) $(given))
+$(starter): $(call objects,$(handout) $(given))
+$(call objects,$(your_part) $(handout)): YOUR_PART := -iquote $(dir $(your_part)) -Wno-unused -Wno-unused-parameter
+$(handout): $(your_part) .make/starter.sh
+	@test -d $$(@D) || rm -f $$(@D) # a program of that name, in builds of before
+	@mkdir -p $$(@D)
+	$$(call QUIET,WRITE,$$@)sh .make/starter.sh $$< >$$@
+endef
+$(foreach folder,$(EXERCISE_FOLDERS),$(eval $(call EXERCISE,$(folder))))
+
+EXERCISES := $(foreach folder,$(EXERCISE_FOLDERS),$(call solved,$(folder)))
+STARTERS  := $(foreach folder,$(EXERCISE_FOLDERS),$(call starter,$(folder)))
+HANDOUTS  := $(foreach folder,$(EXERCISE_FOLDERS),$(call handout,$(folder)))
+
+exercise_named = $(strip $(foreach folder,$(EXERCISE_FOLDERS),$(if \
+    $(filter $1,$(call exercise_id,$(folder))),$(call solved,$(folder)))))
+
+exercise-%: report
+	@test -n '$(call exercise_named,$*)' || { echo 'make: error: there is no exercise $*' >&2; \
+	    echo 'hint: the exercises are $(foreach folder,$(EXERCISE_FOLDERS),$(call exercise_id,$(folder)))' >&2; exit 1; }
+	+@$(MAKE_PARALLEL) wanted WANTED='$(call exercise_named,$*)'
+	@$(call exercise_named,$*) $(ARGS)
+
+.PHONY: exercises
+exercises: report
+	+@$(MAKE_PARALLEL) wanted WANTED='$(HANDOUTS)'
+	@echo 'The exercises without their solutions are in $(BUILD)/exercises/. To hand them out, copy'
+	@echo '$(BUILD)/exercises/NN_name/N_title/your_part.c over chapters/NN_name/exercises/N_title/your_part.c;'
+	@echo 'make exercise-NN-N runs one.'

@@ -1,0 +1,27 @@
+# The kernels for CPUs: each file of kernels/cpu once for each instruction set that config.mk names in ISAS.
+#
+# The flags are those of the psABI's levels of x86-64, one by one, because older compilers do not know the
+# levels' names. A set's objects become one, of which only the table of kernels and the product can be seen, and
+# of one set also the plain loops that the tests compare with. CPU=v2 in the environment picks one when a program
+# runs.
+ISA_FLAGS_plain :=
+ISA_FLAGS_v1    :=
+ISA_FLAGS_v2    := -mcx16 -mpopcnt -msahf -msse4.2
+ISA_FLAGS_v3    := $(ISA_FLAGS_v2) -mavx2 -mbmi -mbmi2 -mf16c -mfma -mlzcnt -mmovbe
+ISA_FLAGS_v4    := $(ISA_FLAGS_v3) -mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl
+OBJCOPY         ?= objcopy
+
+CPU_OBJECTS := $(ISAS:%=$(BUILD)/obj/kernels/cpu-%.o)
+$(BUILD)/obj/kernels/cpu.c.o: CFLAGS_ALL += $(ISAS:%=-DHAS_%)
+
+# A product and the addition of it are one operation where the CPU has one: more exact, twice as fast.
+define INSTRUCTION_SET
+$(BUILD)/obj/kernels/cpu-$1/%.o: kernels/cpu/%.c $(CONFIG)
+	@mkdir -p $$(@D)
+	$$(call QUIET,CC,$$< ($1))$$(CC) $$(CFLAGS_ALL) -ffp-contract=fast $$(ISA_FLAGS_$1) -DISA=$1 -MMD -MP -c $$< -o $$@
+$(BUILD)/obj/kernels/cpu-$1.o: $(patsubst kernels/cpu/%.c,$(BUILD)/obj/kernels/cpu-$1/%.o,$(wildcard kernels/cpu/*.c))
+	@$$(LD) -r -o $$@ $$^
+	@$$(OBJCOPY) -w --keep-global-symbol='cpu_kernels_$1' --keep-global-symbol='cpu_product_$1' \
+	    $$(if $$(filter $1,$$(firstword $$(ISAS))),--keep-global-symbol='*_naive' --keep-global-symbol=winograd_suits) $$@
+endef
+$(foreach isa,$(ISAS),$(eval $(call INSTRUCTION_SET,$(isa))))

@@ -1,0 +1,29 @@
+# GPUs: kernels/cuda and common/device/device_cuda.c, where config.mk has found nvcc; otherwise
+# common/device/cuda_none.c, which says that there is no GPU.
+
+ifneq ($(SANITIZE),cudasim) # where tests/cudasim/simulator.mk has other GPUs
+ifneq ($(NVCC),)
+
+CUDA_SOURCES := $(wildcard kernels/cuda/*.cu) common/device/device_cuda.c
+NVCC_FLAGS   := -std=c++17 -O3 -I. $(GENCODE) -Xcompiler -Wall,-Wextra \
+                $(if $(filter 1,$(WERROR)),-Werror all-warnings)
+
+$(BUILD)/obj/%.cu.o: %.cu $(CONFIG)
+	@mkdir -p $(@D)
+	$(call QUIET,NVCC,$<)$(NVCC) $(NVCC_FLAGS) -MMD -MP -c $< -o $@
+$(BUILD)/obj/common/device/device_cuda.c.o: common/device/device_cuda.c $(CONFIG)
+	@mkdir -p $(@D)
+	$(call QUIET,CC,$<)$(NVCC) -Xcompiler '$(CFLAGS_ALL)' -MMD -MP -c $< -o $@
+
+# nvcc links, because it knows where its runtime is (the static one: a program needs no toolkit to start).
+comma := ,
+LINK   = $(NVCC) --cudart static -Xcompiler '$(THREADING) -pthread' \
+         $(foreach flag,$(CUDA_RPATH),-Xlinker $(patsubst -Wl$(comma)-rpath$(comma)%,-rpath=%,$(flag)))
+LIBS  := $(filter-out -fopenmp -pthread,$(LIBS)) -lpthread -lrt
+
+else
+
+CUDA_SOURCES := common/device/cuda_none.c
+
+endif
+endif

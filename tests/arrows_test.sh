@@ -1,0 +1,186 @@
+#!/bin/sh
+# arrows_test.sh BUILD: the arrows of the house run one way. A room of common/ includes, and links with, only
+# rooms named before it, and the kernels; the kernels know neither rooms nor chapters; a chapter knows only
+# chapters before it, and no backend; and no two chapters define one symbol. (So no circle runs through two
+# rooms.) Prints TAP. At the end each kind of mistake is planted in a small tree, and must be found.
+build=${1:?usage: arrows_test.sh BUILD}
+root=$(dirname "$0")/..
+rooms="base device tensor comm data program" # in this order; README.md says what is in each
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+tests=0
+verdict() { # STATUS NAME
+    tests=$((tests + 1))
+    [ "$1" -eq 0 ] && echo "ok $tests - $2" && return
+    echo "not ok $tests - $2"
+    sed 's/^/# /; 20q' "$work/found"
+}
+
+# Functions that both halves use. place("common/tensor/nn.c") is "tensor", place("kernels/cpu/sum.c") is
+# "kernels", place("chapters/04_name/main.c") is "chapter 4". An arrow may run to a place of the same or a
+# smaller rank.
+functions='
+    BEGIN { rooms = split(ROOMS, room, " "); for (i = 1; i <= rooms; i++) rank_of[room[i]] = i }
+    function place(path,    part) {
+        split(path, part, "/")
+        if (part[1] == "kernels") return "kernels"
+        if (part[1] == "chapters") return "chapter " (part[2] + 0)
+        return part[2]
+    }
+    function rank(path,    name) {
+        name = place(path)
+        if (name == "kernels") return 0
+        if (name ~ /^chapter /) return 1000 + substr(name, 9)
+        if (!(name in rank_of)) print path ": the order of rooms in this test lacks " name
+        return rank_of[name]
+    }
+    function is_backend(path) {
+        return path ~ /^kernels\/(cpu|cuda)\// || path ~ /^common\/device\/(backend|device_cpu|device_cuda|cuda_none)\./
+    }'
+
+# ---- what is included ------------------------------------------------------------------------------------
+
+wrong_includes() { # TREE
+    (cd "$1" && find common kernels chapters -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh') >"$work/files"
+    (cd "$1" && xargs grep -n '^ *# *include *"' /dev/null) <"$work/files" | awk -F '"' -v ROOMS="$rooms" -v FILES="$work/files" "$functions"'
+        BEGIN { while ((getline file <FILES) > 0) exists[file] = 1 }
+        {
+            where = $1; sub(/: *# *include *$/, "", where)
+            file = where; sub(/:.*/, "", file)
+            folder = file; sub(/[^\/]*$/, "", folder)
+            included = plain(folder $2) # as the compiler does: from the folder of the file, then from the root
+            if (!(included in exists)) included = $2
+            if (!(included in exists)) print where ": there is no " $2
+            else if (rank(included) > rank(file)) print where ": " place(file) " includes " included
+            else if (file ~ /^chapters/ && is_backend(included)) print where ": a chapter includes " included
+        }
+        function plain(path) { # without folder/../
+            while (sub(/[^\/.]+\/\.\.\//, "", path));
+            return path
+        }'
+}
+
+# ---- what is linked --------------------------------------------------------------------------------------
+
+# The objects of the sources that there are: BUILD may hold older ones. Exercises are programs of their own,
+# whose symbols meet nobody else's. The kernels of a CPU are looked at before those of one instruction set
+# become one object.
+objects() { # TREE BUILD
+    (cd "$1" && find common kernels chapters -name '*.c' -o -name '*.cu' | grep -v /exercises/) | while read -r source; do
+        for object in "$2/obj/$source.o" "$2/obj/kernels"/cpu-*/"${source#kernels/cpu/}.o"; do
+            [ -f "$object" ] && echo "$object"
+        done
+    done
+}
+
+wrong_symbols() { # TREE BUILD
+    objects "$1" "$2" >"$work/objects"
+    [ -s "$work/objects" ] || echo "no objects in $2"
+    xargs nm -A -P -g <"$work/objects" | sed "s,^.*/obj/,,; s,/cpu-[a-z0-9]*/,/cpu/," | awk -v ROOMS="$rooms" "$functions"'
+        $2 == "main" { next }
+        { object = $1; sub(/\.o:$/, "", object) }
+        $3 == "U" { needs[object, $2] = 1; next }
+        $3 ~ /^[A-TV-Z]$/ {
+            if ($2 in home && place(home[$2]) != place(object) && (home[$2] object) ~ /chapters.*chapters/)
+                print $2 " is defined in " home[$2] " and in " object
+            home[$2] = object
+        }
+        END {
+            for (need in needs) {
+                split(need, part, SUBSEP)
+                if (!(part[2] in home)) continue # a library has it
+                if (rank(home[part[2]]) > rank(part[1]))
+                    print part[1] " needs " part[2] ", which " home[part[2]] " defines"
+                else if (part[1] ~ /^chapters/ && is_backend(home[part[2]]))
+                    print part[1] " needs " part[2] " of a backend, " home[part[2]]
+            }
+        }'
+}
+
+wrong_includes "$root" >"$work/found"
+[ ! -s "$work/found" ]
+verdict $? "what is included"
+wrong_symbols "$root" "$build" >"$work/found"
+[ ! -s "$work/found" ]
+verdict $? "what is linked"
+
+# ---- each kind of mistake, planted in a small tree -------------------------------------------------------
+
+tree=$work/tree
+file() { # PATH LINE..
+    mkdir -p "$tree/$(dirname "$1")"
+    path=$1
+    shift
+    printf '%s\n' "$@" >"$tree/$path"
+}
+plant_tree() { # a room that needs another, a kernel, two chapters: all as it should be
+    rm -rf "$tree"
+    file kernels/kernels.h 'int kernel(void);'
+    file kernels/sum.c '#include "kernels/kernels.h"' 'int kernel(void) { return 1; }'
+    file kernels/cpu/cpu.h 'int cpu_kernel(void);'
+    file kernels/cpu/sum.c '#include "cpu.h"' 'int cpu_kernel(void) { return 1; }'
+    file common/base/error.h 'int error(void);'
+    file common/base/error.c '#include "error.h"' 'int error(void) { return 1; }'
+    file common/device/device.h '#include "kernels/kernels.h"' 'int device(void);'
+    file common/device/device.c '#include "common/base/error.h"' '#include "device.h"' \
+        'int device(void) { return error() + kernel(); }'
+    file chapters/01_one/one.h 'int one(void);'
+    file chapters/01_one/one.c '#include "one.h"' '#include "common/device/device.h"' 'int one(void) { return device(); }'
+    file chapters/01_one/main.c '#include "one.h"' 'int main(void) { return one(); }'
+    file chapters/02_two/two.h 'int two(void);'
+    file chapters/02_two/two.c '#include "chapters/01_one/one.h"' 'int two(void) { return one(); }'
+    file chapters/02_two/main.c 'int main(void) { return 0; }'
+}
+compile_tree() {
+    (cd "$tree" && find . -name '*.c' | sed 's,^\./,,') | while read -r source; do
+        object=obj/$source.o
+        case $source in kernels/cpu/*) object=obj/kernels/cpu-v1/${source#kernels/cpu/}.o ;; esac
+        mkdir -p "$tree/$(dirname "$object")"
+        (cd "$tree" && ${CC:-cc} -w -iquote . -c "$source" -o "$object") || echo "$source does not compile"
+    done
+}
+finds_include() { # WORDS NAME
+    wrong_includes "$tree" >"$work/found"
+    grep -q "$1" "$work/found"
+    verdict $? "found: $2"
+    plant_tree
+}
+finds_symbol() {
+    compile_tree >"$work/found"
+    wrong_symbols "$tree" "$tree" >>"$work/found"
+    grep -q "$1" "$work/found"
+    verdict $? "found: $2"
+    plant_tree
+}
+
+plant_tree
+{ wrong_includes "$tree"; compile_tree; wrong_symbols "$tree" "$tree"; } >"$work/found"
+[ ! -s "$work/found" ]
+verdict $? "a small tree as it should be"
+
+file common/base/error.h '#include "common/device/device.h"'
+finds_include 'error.h:1: base includes common/device/device.h' "a room that includes a later one"
+file kernels/kernels.h '#include "common/base/error.h"'
+finds_include 'kernels.h:1: kernels includes common/base/error.h' "a kernel that includes a room"
+file common/device/device.h '#include "../../chapters/01_one/one.h"'
+finds_include 'device includes chapters/01_one/one.h' "a room that includes a chapter"
+file chapters/01_one/one.c '#  include "chapters/02_two/two.h"'
+finds_include 'chapter 1 includes chapters/02_two/two.h' "a chapter that includes a later one"
+file chapters/02_two/main.c '#include "kernels/cpu/cpu.h"'
+finds_include 'main.c:1: a chapter includes kernels/cpu/cpu.h' "a chapter that includes a backend"
+file common/cellar/wine.h '#include "common/base/error.h"'
+finds_include 'the order of rooms in this test lacks cellar' "a room without a place in the order"
+file chapters/01_one/one.c '#include "nowhere.h"'
+finds_include 'there is no nowhere.h' "an include of what is not there"
+
+file common/base/error.c 'int device(void);' 'int error(void) { return device(); }'
+finds_symbol 'error.c needs device, which common/device/device.c defines' "a room that needs a later one"
+file kernels/cpu/sum.c 'int error(void);' 'int cpu_kernel(void) { return error(); }'
+finds_symbol 'kernels/cpu/sum.c needs error, which common/base/error.c' "a kernel that needs a room"
+file chapters/01_one/one.c 'int two(void);' 'int one(void) { return two(); }'
+finds_symbol 'one.c needs two, which chapters/02_two/two.c' "a chapter that needs a later one"
+file chapters/02_two/two.c 'int cpu_kernel(void);' 'int two(void) { return cpu_kernel(); }'
+finds_symbol 'two.c needs cpu_kernel of a backend' "a chapter that needs a backend"
+file chapters/02_two/two.c 'int one(void) { return 2; }'
+finds_symbol 'one is defined in chapters.* and in chapters' "two chapters that define one symbol"
+echo "1..$tests"

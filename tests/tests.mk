@@ -1,0 +1,34 @@
+# The tests: tests/test_*.c are programs, build/tests/test_*, and tests/*_test.sh are scripts. tests/run.sh
+# runs those that it is told to, and counts.
+
+TESTS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/test_*.c))
+$(TESTS): $(BUILD)/%: $(BUILD)/obj/%.c.o
+$(TESTS) $(SIM_TESTS): LIBS += $(CMOCKA)
+
+# `make test` is what one waits for, `make test-all` is everything. These are left to the second: scripts that
+# start programs hundreds of times, wait for them, train for long, or build the book once more.
+LONG_TESTS  := build_test.sh chapter_05_resume_test.sh cli_test.sh defaults_test.sh exercises_test.sh \
+               instruction_sets_test.sh interrupt_test.sh pytorch_test.sh training_test.sh
+SHORT_TESTS := $(filter-out $(LONG_TESTS),$(notdir $(TESTS) $(wildcard tests/*_test.sh)))
+
+.PHONY: test test-all long-tests test-programs can-test announce-test announce-test-all
+
+test: announce-test can-test
+	+@$(MAKE_PARALLEL) wanted WANTED='$(CHAPTERS) $(TESTS)'
+	@sh tests/run.sh $(BUILD) $(filter-out $(NOT_SANITIZED),$(SHORT_TESTS))
+long-tests: can-test
+	+@$(MAKE_PARALLEL) test-programs
+	@sh tests/run.sh $(BUILD) $(filter-out $(NOT_SANITIZED),$(LONG_TESTS))
+test-all: announce-test-all test long-tests $(if $(SIMULATOR),$(SIMULATED_PASSED))
+	@echo
+	@echo 'All tests passed$(if $(SIMULATOR),; those on simulated GPUs run again when CUDA code has changed,; without g++ there are no simulated GPUs).'
+
+announce-test:
+	@$(if $(SANITIZE),,echo 'make test: about a minute, once all is compiled. (make test-all has the long tests too.)')
+announce-test-all:
+	@echo 'make test-all: about ten minutes, once all is compiled.'
+
+can-test: report
+	@test -n '$(CMOCKA)' || { echo 'make: error: the tests need cmocka' >&2; echo 'hint: make setup' >&2; exit 1; }
+test-programs: $(CHAPTERS) $(EXERCISES) $(TESTS) $(if $(SANITIZE),,$(STARTERS) $(BENCHES))
+	@:
