@@ -277,6 +277,12 @@ expect_empty "all of stderr" "$all_err"
 expect_line "$out" 'cpu:0'
 verdict "--backend cpu does not speak of GPUs"
 
+fresh
+run --backend cpu --devices 1 --steps 0 --tf32 --data "$data"
+expect_status 0
+expect_line "$all_err" '^04_lenet_multi_gpu: --tf32 changes nothing here'
+verdict "--tf32 without a GPU says that it changes nothing"
+
 if [ $gpu = yes ]; then
     skip "--backend cuda without a GPU is refused" "there is a GPU"
 else

@@ -14,6 +14,7 @@
 
 #include "dies.h"
 #include "common/base/error.h"
+#include "common/base/child.h"
 #include "common/base/file.h"
 #include "common/program/interrupt.h"
 #include "common/program/picture.h"
@@ -505,6 +506,7 @@ static void child_leaves_the_parents_files(void **state) {
     OutputFile file = output_open(path);
     fputs("text", file.stream);
     expect_death(1, "a child fails", just_die, NULL);
+    assert_int_equal(try_in_child(just_die, NULL), 1); // what waits to be written is written once
     output_close(&file);
     assert_holds(path, "text");
 }

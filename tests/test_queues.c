@@ -225,6 +225,21 @@ static void freeing_waits_for_the_second_queue(void **state) {
 }
 
 // ---- events
+// A graph's addresses are good as long as what was there when it was recorded is still there; what
+// came and went since does not matter.
+static void a_stamp_knows_what_was_freed(void **state) {
+    Device *device = device_under_test(state);
+    Tensor *before = tensor_new(device, N);
+    MemoryStamp stamp = memory_stamp();
+    assert_true(memory_still_there(stamp));
+    Tensor *after = tensor_new(device, N);
+    assert_true(memory_still_there(stamp));
+    tensor_free(after);
+    assert_true(memory_still_there(stamp));
+    tensor_free(before);
+    assert_false(memory_still_there(stamp));
+}
+
 // ---------------------------------------------------------------------------------------
 
 // An event is that point and no later one, however many were recorded after it.
@@ -331,6 +346,7 @@ int main(void) {
         ON_BOTH(next_step_waits_for_what_is_being_sent),
         UNLESS_SIMULATED(a_function_may_use_memory), // it is about CPU devices
         ON_BOTH(freeing_waits_for_the_second_queue),
+        ON_BOTH(a_stamp_knows_what_was_freed),
         ON_BOTH(old_events_stay_what_they_are),
         cmocka_unit_test(an_event_of_no_queue_is_reached),
         ON_BOTH(a_trace_tells_the_queues_apart),

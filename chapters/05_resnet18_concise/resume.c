@@ -22,17 +22,22 @@ static char *shortest(float number) {
     return text;
 }
 
+static const char *kind_of_devices(const Flags *flags) {
+    if (num_gpus() == 0) return "the CPU";
+    return flags->tf32 ? "GPUs with TF32" : "GPUs";
+}
+
 // What must be the same for a training to go on to the same bits.
 static char *settings_of(const Notebook *nb, const Run *run) {
     const Flags *flags = &nb->flags;
     char *lr = shortest(run->t.lr);
-    char *settings = xprintf(
-        "devices %d, batch size %d, lr %s, seed %llu, bn %s, allreduce %s, %d training "
-        "and %d test images (%08x, %08x) on %s%s",
-        run->t.k, run->batch_size, lr, (unsigned long long)flags->seed, flags->bn, flags->allreduce,
-        nb->train_data->count, nb->test_data->count, dataset_checksum(nb->train_data),
-        dataset_checksum(nb->test_data), num_gpus() > 0 ? "GPUs" : "the CPU",
-        flags->shuffle ? "" : " in the order of the file");
+    char *settings =
+        xprintf("devices %d, batch size %d, lr %s, seed %llu, bn %s, allreduce %s, %d training "
+                "and %d test images (%08x, %08x) on %s%s",
+                run->t.k, run->batch_size, lr, (unsigned long long)flags->seed, flags->bn,
+                flags->allreduce, nb->train_data->count, nb->test_data->count,
+                dataset_checksum(nb->train_data), dataset_checksum(nb->test_data),
+                kind_of_devices(flags), flags->shuffle ? "" : " in the order of the file");
     free(lr);
     return settings;
 }

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 int try_in_child(void (*what)(void *with), void *with) {
-    fflush(stdout);
+    fflush(NULL); // else the child, should it die(), would write what waits in files once more
     pid_t child = fork();
     CHECK(child >= 0, "no second process could be started");
     if (child == 0) {
@@ -17,7 +17,8 @@ int try_in_child(void (*what)(void *with), void *with) {
         _exit(EXIT_SUCCESS);
     }
     int status;
-    CHECK(waitpid(child, &status, 0) == child, "the child process was lost");
+    pid_t ended = waitpid(child, &status, 0);
+    CHECK(ended == child, "the child process was lost");
     CHECK(WIFEXITED(status), "the child process crashed");
     return WEXITSTATUS(status);
 }

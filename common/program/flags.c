@@ -43,6 +43,8 @@ static const Flag table[] = {
      .at = offsetof(Flags, backend)},
     {"threads", "T", "cores that the CPU devices share", INTEGER, .at = offsetof(Flags, threads),
      .least = 1, .most = 1024, .otherwise = "all"},
+    {"tf32", NULL, "GPUs keep 10 bits of each factor in products of matrices: faster", SWITCH_ON,
+     .at = offsetof(Flags, tf32)},
     {"quick", NULL, "few images and epochs, for a machine without a GPU", SWITCH_ON,
      .at = offsetof(Flags, quick)},
     {"full", NULL, "all images and epochs, on any machine", SWITCH_ON, .at = offsetof(Flags, full)},
@@ -132,7 +134,7 @@ bool is_listed(const char *names, const char *flag) {
 }
 
 static bool has_flag(const char *names, const Flag *flag) {
-    return flag->kind == HELP || is_listed("backend threads out", flag->name) ||
+    return flag->kind == HELP || is_listed("backend threads tf32 out", flag->name) ||
            is_listed(names, flag->name);
 }
 
@@ -260,5 +262,7 @@ Flags parse_flags(int argc, char *argv[], const char *about, const char *names, 
     if (optind < argc) die_usage("--help lists the flags", "not a flag: '%s'", argv[optind]);
     catch_interrupts();
     devices_init(flags.backend, flags.threads);
+    allow_tf32(flags.tf32);
+    if (flags.tf32 && num_gpus() == 0) warn("--tf32 changes nothing here: it is for GPUs");
     return flags;
 }

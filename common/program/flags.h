@@ -11,6 +11,7 @@ typedef struct Flags {
     int devices;                        // --devices K; 0: what the chapter does by itself
     BackendChoice backend;              // --backend auto|cpu|cuda
     int threads;                        // --threads T; 0: all cores
+    bool tf32;                          // --tf32, see allow_tf32()
     int batch_size;                     // --batch-size
     float lr;                           // --lr
     int epochs;                         // --epochs
@@ -36,10 +37,10 @@ typedef struct Flags {
 extern const Flags default_flags;
 
 // Reads the command line of a program that has the flags `names` ("devices lr epochs"), besides
-// --backend, --threads, --out and --help, which all have. --help prints `about` and every flag with
-// its default, and ends the program with status 0; a wrong flag or value ends it with status 2
-// before anything is done. Also calls set_program_name(), catch_interrupts() and, to choose the
-// backend, devices_init().
+// --backend, --threads, --tf32, --out and --help, which all have. --help prints `about` and every
+// flag with its default, and ends the program with status 0; a wrong flag or value ends it with
+// status 2 before anything is done. Also calls set_program_name(), catch_interrupts() and, to
+// choose the backend, devices_init().
 Flags parse_flags(int argc, char *argv[], const char *about, const char *names, Flags defaults);
 
 // Whether a list of flags ("devices lr epochs") has this one.
