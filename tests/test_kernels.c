@@ -608,8 +608,9 @@ static void check_pooled(Device *device, Conv s, const Block *X, const Block *W,
            .pooled = (unsigned char *)pooled->at);
     float *pixels = xcalloc(size_Y(&s) + 1, sizeof *pixels);
     double *expected = doubles(Y->n);
-    conv2d_forward_naive(&(struct conv2d_forward_args){
-        .X = X->values, .W = W->values, .b = b->values, .Y = pixels, .s = s});
+    if (!record.on)
+        conv2d_forward_naive(&(struct conv2d_forward_args){
+            .X = X->values, .W = W->values, .b = b->values, .Y = pixels, .s = s});
     const float *got = read_back(pooled);
     FOR_PIXELS(i, &s) {
         expected[window] += fmax(pixels[i], 0) / 4;
@@ -674,8 +675,9 @@ static void check_pooled_backward_input(Device *device, Conv whole) {
         launch(device, conv2d_backward_input, .dY = dY->at, .W = W->at, .dX = dX->at, .beta = beta,
                .s = s, .pooled = (unsigned char *)pooled->at);
         float *pixels = unpooled(&s, dY, pooled), *expected = copy_of_start(dX);
-        conv2d_backward_input_naive(&(struct conv2d_backward_input_args){
-            .dY = pixels, .W = W->values, .dX = expected, .beta = beta, .s = s});
+        if (!record.on)
+            conv2d_backward_input_naive(&(struct conv2d_backward_input_args){
+                .dY = pixels, .W = W->values, .dX = expected, .beta = beta, .s = s});
         check(dX, widened(expected, dX->n), tolerance_of(device, &s, s.M * s.kernel_h * s.kernel_w),
               "conv2d_backward_input, pooled, %s", conv_text(&s));
         free(pixels);
@@ -693,12 +695,13 @@ static void check_pooled_backward_params(Device *device, Conv whole) {
                .beta = beta, .s = s, .pooled = (unsigned char *)pooled->at);
         float *pixels = unpooled(&s, dY, pooled);
         float *expected_W = copy_of_start(dW), *expected_b = copy_of_start(db);
-        conv2d_backward_params_naive(&(struct conv2d_backward_params_args){.dY = pixels,
-                                                                           .X = X->values,
-                                                                           .dW = expected_W,
-                                                                           .db = expected_b,
-                                                                           .beta = beta,
-                                                                           .s = s});
+        if (!record.on)
+            conv2d_backward_params_naive(&(struct conv2d_backward_params_args){.dY = pixels,
+                                                                               .X = X->values,
+                                                                               .dW = expected_W,
+                                                                               .db = expected_b,
+                                                                               .beta = beta,
+                                                                               .s = s});
         check(dW, widened(expected_W, dW->n), tolerance_of(device, &s, s.N * s.out_h * s.out_w),
               "conv2d_backward_params, pooled, dW %s", conv_text(&s));
         check(db, widened(expected_b, db->n), summed(s.N * s.out_h * s.out_w),
