@@ -104,8 +104,9 @@ train $own --epochs 3 --resume whole
 refused 1 'is no checkpoint' "parameters are no checkpoint"
 train $own --epochs 3 --resume nothing
 refused 1 'cannot read' "a checkpoint that is not there"
-train --epochs 1 --checkpoint two && sed -n '/^What the/,/^    the learning/p' log >first &&
-    train --epochs 1 --resume two && sed -n '/^What the/,/^    the learning/p' log | cmp - first >>error && [ -s first ]
+accuracies() { sed -n '/^  Accuracy:/,/^  [TB]/{/^  [TB]/!p;}' log; } # what the comparison says of them
+train --epochs 1 --checkpoint two && accuracies >first &&
+    train --epochs 1 --resume two && accuracies | cmp - first >>error && [ -s first ]
 verdict $? "the comparison of both runs, the first of them before --resume"
 
 # A checkpoint is a file of parameters, too.

@@ -15,6 +15,11 @@
 #include "common/device/device.h"
 #include "common/tensor/random.h"
 
+// With sanitizers (make SANITIZE=... defines it as 1) everything takes several times as long.
+#ifndef SANITIZED
+#define SANITIZED 0
+#endif
+
 // Two entries in a list of tests: one on a CPU device, one on a GPU. Where there is no GPU the
 // second is counted as skipped. With simulated GPUs (tests/cudasim) there is only the second, and
 // cmocka passes over an entry without a name: one that takes long there or does not use GPUs.
