@@ -31,7 +31,7 @@ extern CpuKernel *const cpu_kernels_v1[], *const cpu_kernels_v2[], *const cpu_ke
                                                                        *const cpu_kernels_v4[];
 CpuProduct cpu_product_v1, cpu_product_v2, cpu_product_v3, cpu_product_v4;
 const InstructionSet instruction_sets[] = {
-#ifdef HAS_v4 // the Makefile says which sets the kernels were compiled for
+#ifdef HAS_v4 // cpu/cpu.mk says which sets the kernels were compiled for
     {"v4", "AVX-512", 16, cpu_kernels_v4, cpu_product_v4, has_v4},
 #endif
 #ifdef HAS_v3

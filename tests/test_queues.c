@@ -53,6 +53,8 @@ static void device_has_two_queues(void **state) {
     assert_ptr_equal(comm_queue(device), comm_queue(device));
     assert_ptr_not_equal(compute_queue(device), comm_queue(device));
     assert_ptr_equal(queue_device(comm_queue(device)), device);
+    bool is_stream = queue_native(comm_queue(device)) != NULL;
+    assert_true(is_stream == (strcmp(*state, "cpu") != 0));
 }
 
 // While the compute queue stands still, the other one works; and the other way round. (A stream of
@@ -155,8 +157,7 @@ static void functions_are_called_in_order(void **state) {
     tensor_free(h);
 }
 
-// ---- memory that both use
-// ------------------------------------------------------------------------
+// ---- memory that both use ----------------------------------------------------------------------
 
 // The arena's memory is used again in the next step; what a communication queue still sends of it
 // must arrive as it was. The queue is late: on a CPU device it sleeps before each copy.
@@ -276,8 +277,7 @@ static void an_event_of_no_queue_is_reached(void **state) {
     assert_true(event_reached(device_record(host())));
 }
 
-// ---- trace
-// ----------------------------------------------------------------------------------------
+// ---- trace -------------------------------------------------------------------------------------
 
 static void a_trace_tells_the_queues_apart(void **state) {
     Device *device = device_under_test(state);
@@ -302,8 +302,7 @@ static void a_trace_tells_the_queues_apart(void **state) {
     tensor_free(x);
 }
 
-// ---- mistakes
-// -------------------------------------------------------------------------------------
+// ---- mistakes ----------------------------------------------------------------------------------
 
 static void *enqueue(void *device) {
     launch((Device *)device, fill, .x = NULL, .value = 0, .n = 0);
@@ -313,12 +312,27 @@ static void *enqueue(void *device) {
 static void enqueue_from_another_thread(void *nothing) {
     (void)nothing;
     pthread_t thread;
+    devices_init(BACKEND_CPU, 1); // says nothing of GPUs
     pthread_create(&thread, NULL, enqueue, try_gpu(0));
+    pthread_join(thread, NULL);
+}
+
+static void *open_one(void *nothing) {
+    try_gpu(1);
+    return nothing;
+}
+
+static void open_from_another_thread(void *nothing) {
+    pthread_t thread;
+    devices_init(BACKEND_CPU, 1); // says nothing of GPUs
+    try_gpu(0);
+    pthread_create(&thread, NULL, open_one, nothing);
     pthread_join(thread, NULL);
 }
 
 static void free_of_another_device(void *nothing) {
     (void)nothing;
+    devices_init(BACKEND_CPU, 1);
     device_free(cpu_device(1), device_alloc(cpu_device(0), 100));
 }
 
@@ -327,6 +341,8 @@ static void mistakes_end_the_program(void **state) {
     devices_close(); // a child has no use for its parent's workers
     expect_death(1, "the thread that opened the devices enqueues all work",
                  enqueue_from_another_thread, NULL);
+    expect_death(1, "the thread that opened the devices enqueues all work",
+                 open_from_another_thread, NULL);
     expect_death(1, "device_free() takes what device_alloc() gave", free_of_another_device, NULL);
 }
 

@@ -148,7 +148,7 @@ static int run_strategy(const Strategy *strategy, const Reference *r, StepCosts 
 // Parameters: across and within layers they are shared out, across data each device has them all.
 // Activations: across data each device has those of its rows only; within layers the gathered
 // inputs are on all devices, and what is sent and received takes room too. Bytes that move: counted
-// by the ledger of device.h, and by the formula at the end of each strategy's file. A
+// by the ledger (ledger.h), and by the formula at the end of each strategy's file. A
 // synchronization point ("sync") is a place in the step at which devices need what others have
 // computed, and wait for it. A collective counts as one, whatever it is made of: the allreduce of
 // all gradients, an all-gather, a reduce-scatter. In a pipeline each transfer is one: for each
@@ -273,7 +273,7 @@ int main(int argc, char *argv[]) {
 //    of the layer before. Cut every second layer so. How many syncs remain?
 // 4. Across data, gradients of the last layer are ready long before those of the first. Begin to
 //    exchange them while the others are still being computed, as the book calls highly desirable
-//    (strategy_data.c; backward_from() of autograd.h goes back through one layer at a time). What
+//    (strategy_data.c; when_grad_is_final() of autograd.h says when a gradient may go). What
 //    does the timeline show?
 // 5. Split AlexNet's convolutions across data and its fully connected layers within layers. What
 //    moves per step, by the formulas? (Krizhevsky, "One weird trick for parallelizing convolutional

@@ -48,7 +48,7 @@ double seconds_per_step(Spread *s, const Problem *problem, int steps) {
     double fastest = INFINITY, total = 0;
     for (int i = 0; i < most; i++) {
         if (in_time && i >= 3 && total >= 2) break;
-        Timer timer;
+        Timer timer = {0};
         timer_start(&timer);
         problem_step(problem, s);
         double seconds = timer_stop(&timer);

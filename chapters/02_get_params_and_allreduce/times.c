@@ -119,8 +119,7 @@ void compare_times(int k, int most_rounds, FILE *csv) {
 void explain_times(void) {
     printf("\nWhat the times show\n");
     say("  Short vectors: the time hardly depends on the size. It is that of starting transfers "
-        "and "
-        "of devices that wait for each other: 2 (k-1) transfers in the star and in the tree, "
+        "and of devices that wait for each other: 2 (k-1) transfers in the star and in the tree, "
         "2 k (k-1) smaller ones in the others. Long vectors: that of moving so many bytes.");
     say("  algbw is size/time, what the caller sees. busbw is what each device has to send per "
         "second at least to be that fast; it can be compared for different k, and with the speed "

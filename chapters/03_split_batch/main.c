@@ -248,8 +248,7 @@ static void divide_once(const Tensor *X, const Tensor *y, int k) {
     tensor_fill(params[1], 0);
 
     say("The gradient of one layer for n images over k devices: that of b[0], and the largest "
-        "error "
-        "among all %d, as a part of the largest of them",
+        "error among all %d, as a part of the largest of them",
         NUM_GRADS);
     printf("               one device    (g_1+...+g_k) / n         average of averages\n"
            "   n over  k         b[0]          b[0]     error          b[0]     error\n");

@@ -67,6 +67,16 @@ Tensor *lenet(Tensor *X, Tensor *const params[]) {                 // X (n,1,28,
 
 // ## Training
 
+// All that a step depends on but the numbers in the tensors.
+static StepWork step_work(Tensor *const X[], Tensor *const y[], Tensor *params[][LENET_PARAMS],
+                          Device *const devices[], int k, float lr, int batch_size) {
+    return (StepWork){.devices = devices,
+                      .k = k,
+                      .tensors = {{X, k}, {y, k}, {*params, k * LENET_PARAMS}},
+                      .numbers = {lr, batch_size},
+                      .algorithm = chosen_allreduce()};
+}
+
 // One step.
 //
 // Note that nothing here is about parallelism: each line only puts work on the queue of a device
@@ -80,12 +90,7 @@ void train_batch(const Tensor *X, const Tensor *y, Tensor *device_params[][LENET
     split_batch(X, y, devices, k, X_shards, y_shards);
 
     // GPUs launch a step that they know as a whole (--graph, see step_graph.h)
-    const StepWork work = {
-        .devices = devices,
-        .k = k,
-        .tensors = {{X_shards, k}, {y_shards, k}, {*device_params, k * LENET_PARAMS}},
-        .numbers = {lr, X->shape[0]},
-        .algorithm = chosen_allreduce()};
+    StepWork work = step_work(X_shards, y_shards, device_params, devices, k, lr, X->shape[0]);
     if (step_graph_replay(&work, losses)) return;
 
     // The loss is computed separately on each device

@@ -134,7 +134,7 @@ static Flags read_flags(int argc, char *argv[]) {
     Flags flags =
         book_begin(argc, argv,
                    "Trains the book's ResNet-18 on k devices: first on 1, then on 2 with twice "
-                   "the batch size\nand learning rate.",
+                   "the batch size and learning rate.",
                    "devices quick full batch-size lr epochs seed train-size test-size steps "
                    "no-shuffle allreduce bn data load save checkpoint resume log-loss csv live",
                    flags_without_size());

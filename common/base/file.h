@@ -44,8 +44,8 @@ void check_outputs(const char *const paths[], int n);
 // die()s if one of these outputs would replace a file that the program reads (NULL: none).
 void check_kept(const char *input, const char *const outputs[], int n);
 
-// "DIRECTORY/PROGRAM" and the suffix, the usual name of what a program writes. The directory is made
-// if it is not there. free() the name.
+// "DIRECTORY/PROGRAM" and the suffix, the usual name of what a program writes. The directory is
+// made if it is not there. free() the name.
 char *out_file(const char *directory, const char *suffix);
 
 // Called by die() and by signal handlers: removes the temporary files of this process.

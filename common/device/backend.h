@@ -1,5 +1,5 @@
-// backend.h: what a kind of device must implement. Only this folder includes it; programs use
-// device.h.
+// backend.h: what a kind of device must implement. Only this folder includes it, and a benchmark;
+// programs use device.h.
 #ifndef BACKEND_H
 #define BACKEND_H
 
@@ -85,8 +85,10 @@ static inline void took_memory(Device *device, size_t bytes) {
 // The device with that number (see device_id()), NULL if it is not open.
 Device *device_of_id(int id);
 
-// queue.c: the first device is being opened.
+// queue.c: the first device is being opened, by the thread that will enqueue all work; and a CHECK
+// that it is that thread.
 void queues_belong_to_this_thread(void);
+void check_host_thread(void);
 
 // ledger.c: a copy was enqueued; it was recorded into a graph, or a graph with it was launched.
 typedef uint64_t Ledger[NUM_DEVICE_IDS][NUM_DEVICE_IDS]; // bytes [from][to]

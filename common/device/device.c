@@ -15,8 +15,8 @@ enum { HOST_ID = NUM_DEVICE_IDS - 1 };
 
 static struct {
     bool chosen, tf32;
-    const Backend *backend; // of the devices that try_gpu() opens
-    int gpus;
+    const Backend *backend;          // of the devices that try_gpu() opens
+    int gpus, open;                  // GPUs; devices that are open
     Device *devices[NUM_DEVICE_IDS]; // by id; NULL if not open
     uint64_t frees;                  // of scratch memory, on devices that are closed
 } system_;
@@ -89,7 +89,9 @@ static Device *open_device(int id, const Backend *backend, int number) {
     device->threads = num_threads();
     device->slowdown = 1;
     name_device(device, number);
-    queues_belong_to_this_thread();
+    if (system_.open == 0) queues_belong_to_this_thread();
+    check_host_thread();
+    system_.open++;
     system_.devices[id] = device;
     device->queues[COMPUTE] = open_queue(device, COMPUTE);
     return device;
@@ -99,6 +101,7 @@ Queue *compute_queue(Device *device) { return device->queues[COMPUTE]; }
 
 Queue *comm_queue(Device *device) {
     CHECK(device->backend, "the host has no queue");
+    check_host_thread();
     if (!device->queues[COMMUNICATE]) device->queues[COMMUNICATE] = open_queue(device, COMMUNICATE);
     return device->queues[COMMUNICATE];
 }
@@ -201,6 +204,7 @@ void devices_close(void) {
         if (system_.devices[id]) close_device(system_.devices[id]);
         system_.devices[id] = NULL;
     }
+    system_.open = 0;
     system_.chosen = false;
 }
 

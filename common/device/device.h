@@ -135,8 +135,8 @@ void synchronize_host_reads(void);
 // Ends all workers and frees all devices. For tests; a program may simply end.
 void devices_close(void);
 // Called by devices_close() while all devices are still there, the last one registered first: for
-// what keeps memory on devices of its own accord (arena.c, step_graph.c). Each is kept once, until
-// the program ends.
+// what keeps memory on devices of its own accord (arena.c, autograd.c, step_graph.c). Each is kept
+// once, until the program ends.
 void before_devices_close(void (*close)(void));
 
 #endif

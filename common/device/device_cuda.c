@@ -369,7 +369,8 @@ static bool pattern_arrives(int to, int from, int gpu, cudaStream_t stream) {
     CUDA_CHECK(cudaMemcpy(received, there, bytes, cudaMemcpyDeviceToHost));
     CUDA_CHECK(cudaFree(there));
     bool arrived = memcmp(sent, received, bytes) == 0;
-    free(sent), free(received);
+    free(sent);
+    free(received);
     return arrived;
 }
 

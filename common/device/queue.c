@@ -13,7 +13,7 @@
 static pthread_t host_thread;
 void queues_belong_to_this_thread(void) { host_thread = pthread_self(); }
 
-static void check_thread(void) {
+void check_host_thread(void) {
     CHECK(pthread_equal(host_thread, pthread_self()),
           "the thread that opened the devices enqueues all work: let others hand theirs to it");
 }
@@ -55,7 +55,7 @@ void wait_for_users(Device *device, const void *memory) {
 
 void queue_launch(Queue *queue, KernelId kernel, const void *args, size_t size) {
     const Backend *backend = backend_of(queue);
-    check_thread();
+    check_host_thread();
     (backend->launch)(queue, kernel, args, size); // in brackets: not the macro of that name
     if (is_noted(queue)) note_arguments(queue, args, size);
 }
@@ -73,7 +73,7 @@ static void copy_between_kinds(Device *to, void *dst, Device *from, const void *
 
 void queue_copy(Queue *queue, Device *to, void *dst, Device *from, const void *src, size_t bytes) {
     const Backend *backend = backend_of(queue);
-    check_thread();
+    check_host_thread();
     CHECK(queue->device == to || queue->device == from,
           "a copy is made by a queue of one of its sides");
     if (bytes == 0) return;
@@ -90,7 +90,7 @@ void queue_copy(Queue *queue, Device *to, void *dst, Device *from, const void *s
 
 void queue_call(Queue *queue, void (*function)(void *context), void *context) {
     const Backend *backend = backend_of(queue);
-    check_thread();
+    check_host_thread();
     backend->call(queue, function, context);
 }
 
@@ -104,13 +104,13 @@ void *queue_native(Queue *queue) {
 Event queue_record(Queue *queue) {
     const Backend *backend = queue->device->backend;
     if (!backend) return (Event){queue, 0};
-    check_thread();
+    check_host_thread();
     return (Event){queue, backend->record(queue)};
 }
 
 void queue_wait(Queue *queue, Event event) {
     if (event.queue == queue || event.ticket == 0) return;
-    check_thread();
+    check_host_thread();
     const Backend *backend = queue->device->backend, *theirs = event.queue->device->backend;
     if (backend == theirs)
         backend->wait(queue, event);

@@ -3,11 +3,11 @@
 // A device has a queue that computes and, opened when it is first asked for, a second one that
 // communicates: it has the same memory and an order of its own, so what is sent in it can go on
 // beside what is computed. On a CPU device a queue is a worker thread with a FIFO, on a GPU a CUDA
-// stream. What a queue is given it does in the order in which it was given; two queues know nothing
-// of each other's order but what events say.
+// stream. What a queue is given it does in the order in which it was given; two queues are ordered
+// against each other only by events.
 //
-// All work is enqueued by one host thread: the first that opens a device. Others must not; that is
-// checked.
+// All work is enqueued by one host thread: that which opened the first device. Others must not;
+// that is checked.
 #ifndef QUEUE_H
 #define QUEUE_H
 
@@ -33,10 +33,11 @@ Device *queue_device(const Queue *queue);
                  sizeof(struct kernel##_args))
 void queue_launch(Queue *queue, KernelId kernel, const void *args, size_t size);
 
-// Enqueues a copy to memory of the queue's own device, or to host memory, from memory of `from`
-// (the host, the same device, or one of the same kind). It is ordered by this queue alone: whoever
-// enqueues it sees to it, by events, that src is complete, and is not overwritten before the copy
-// is done. Enters the ledger.
+// Enqueues a copy. The queue's device is one of the two sides; the other one may be the host, the
+// same device, or any other. The copy is ordered by this queue alone: whoever enqueues it sees to
+// it, by events, that src is complete, and that neither side is overwritten before the copy is
+// done. (Between a GPU and a CPU device, which cannot wait for each other, the host waits for both
+// and for the copy.) Enters the ledger.
 void queue_copy(Queue *queue, Device *to, void *dst, Device *from, const void *src, size_t bytes);
 
 // Enqueues a call of function(context): by the worker of a CPU device; for a GPU by a thread of
@@ -57,8 +58,8 @@ bool event_reached(Event event);
 void event_synchronize(Event event); // the host waits for it
 
 // Memory that a second queue uses must not be used anew before it has done so. The library sees to
-// that by itself: for kernels and copies the addresses are known to it. Who gives addresses to
-// queue_call() or to the native queue says so after having enqueued that work.
+// that by itself: for kernels and copies the addresses are known to it. If you pass addresses to
+// queue_call() or to the native stream, call queue_uses() after enqueuing that work.
 void queue_uses(Queue *queue, const void *memory);
 // The device's compute queue waits until all other queues have done what they were given to do with
 // the allocation that this address is in; then the memory may be used for something else.

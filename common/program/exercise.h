@@ -32,10 +32,9 @@ int exercise_main(int argc, char *argv[], const Exercise *exercise);
 // EXPECT(sum == 3, "is the last one added too?", "1 + 1 + 1: the sum is %g, expected 3", sum):
 // what a reader's part must compute. If it does not, the program ends with status 1; the message
 // names the input, what came and what was expected, and the hint what is often forgotten.
-// Written so that a NaN fails: EXPECT(x <= limit, ..), not !(x > limit).
+// Write the condition so that a NaN fails: EXPECT(x <= limit, ..), not !(x > limit).
 //
-// CHECK() of error.h is its sister for what is no reader's part but a mistake in a program. With
-// both the text behind the condition is the hint.
+// CHECK() of error.h is its sister, for mistakes of the program itself.
 #define EXPECT(condition, hint, ...)                                                               \
     do {                                                                                           \
         if (!(condition)) check_failed((hint), __VA_ARGS__);                                       \

@@ -19,7 +19,7 @@ Tensor *arena_tensor(Device *device, int ndim, const int *shape, bool requires_g
 Tensor *arena_view(Tensor *t, int ndim, const int *shape);
 // A header alone, for a tensor whose memory is yet to come (data is NULL).
 Tensor *arena_header(Device *device, int ndim, const int *shape);
-// A copy of what the program's own memory holds, in the program's own memory: for what an operation
+// Copies `contents` to host memory that lasts until the next step begins: for what an operation
 // must remember until backward() comes to it.
 void *arena_note(Device *device, const void *contents, size_t bytes);
 
@@ -29,7 +29,8 @@ void *arena_lend(Device *device, size_t bytes);
 bool arena_give_back(Device *device, const void *memory);
 
 // How much of a device's arena a step has taken. A step that is launched as a graph takes nothing,
-// yet writes where it wrote when it was recorded: it puts the arena where it stood then.
+// yet writes where it wrote when it was recorded: so its launch moves the arena to the position
+// that it had after the recording.
 typedef struct ArenaPosition {
     int small_chunk, large_chunk;
     size_t small_used, large_used, step_bytes, most_lent;

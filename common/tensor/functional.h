@@ -1,7 +1,7 @@
 // functional.h: the differentiable operations, with the names that PyTorch's torch.nn.functional
 // gives them.
 //
-// Each returns a new tensor in the arena of its device (see autograd.h) and enqueues the work; none
+// Each returns a new tensor in the arena of its device (see arena.h) and enqueues the work; none
 // waits. All inputs of an operation must be on one device, else the program ends with a message:
 // what another device needs must be copied there. Shapes are checked the same way.
 #ifndef FUNCTIONAL_H

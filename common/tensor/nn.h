@@ -7,7 +7,7 @@
 //     Tensor *y_hat = forward(net, X); // X on any device
 //
 // A module says what is computed and owns its parameters; it computes with the operations of
-// functional.h. A parameter has a copy on each device that data went through on: made from the
+// functional.h. A parameter has a copy on each device that data has passed through: made from the
 // values that initialize() or load_parameters() gave, when the first data arrives there.
 #ifndef NN_H
 #define NN_H

@@ -21,7 +21,7 @@ static Key asked; // the key of the step that is asked for; its memory is used a
 static void add_word(Key *key, uint64_t word) {
     if (key->n == key->room) {
         key->room = key->room > 0 ? 2 * key->room : 256;
-        key->words = xrealloc(key->words, key->room * sizeof *key->words);
+        key->words = xgrow(key->words, key->room, sizeof *key->words);
     }
     key->words[key->n++] = word;
 }

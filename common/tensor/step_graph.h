@@ -1,4 +1,4 @@
-// step_graph.h: training steps as graphs (see device.h). The steps of a training are the same work
+// step_graph.h: training steps as graphs (see graph.h). The steps of a training are the same work
 // on other numbers. A step of LeNet is dozens of small kernels, and the host needs some
 // microseconds to launch each; recorded once, a step is one launch.
 //

@@ -31,7 +31,7 @@ typedef void CpuKernel(CpuLane *lane, const void *args);
 struct Product;
 typedef void CpuProduct(const struct Product *p);
 
-// Every file in this folder is compiled once for each instruction set (the Makefile says which), so
+// Every file in this folder is compiled once for each instruction set (cpu.mk says which), so
 // that one program is fast on old and new machines, whatever compiler made it and whether or not
 // anybody knew the CPU's model. What is compiled stays portable: plain loops, and vectors
 // (vector.h). Only the table of kernels, and the product, can be seen from outside.

@@ -1,4 +1,4 @@
-// cublas.cpp: the functions of cuBLAS that the project uses, by a BLAS of the host.
+// cublas.cpp: the functions of cuBLAS that the project uses, by plain loops in double.
 #include "simulator.h"
 #include "kernels/cuda/cuda.h"
 

@@ -2,7 +2,7 @@
 # the goals that run its tests.
 
 # These use GPUs where there are some: they run on simulated ones, and under compute-sanitizer on real ones.
-GPU_TESTS := $(patsubst %.c,$(BUILD)/%,$(shell grep -l 'try_gpu\|ON_BOTH' tests/test_*.c))
+GPU_TESTS := $(patsubst %.c,$(BUILD)/%,$(shell grep -l 'try_gpu\|ON_BOTH\|open_devices' tests/test_*.c))
 # The tests of the simulator, and what only a simulator can try.
 SIM_TESTS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/cudasim/test_*.c))
 
@@ -10,7 +10,7 @@ SIM_TESTS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/cudasim/test_*.c))
 
 ifeq ($(SANITIZE),cudasim)
 
-# The compilers are gcc and g++, whatever CC says; README.md tells why, and what the flags do.
+# The compilers are gcc and g++, whatever CC says: the simulator's files use what only they have.
 override CC  := gcc
 CUDA_SOURCES := $(wildcard kernels/cuda/*.cu tests/cudasim/*.cpp) common/device/device_cuda.c
 LINK          = g++ $(CHECKS) $(THREADING) -pthread
@@ -41,7 +41,7 @@ else
 # They take minutes. So the day they passed is kept, and `make test-all` runs them again when one of these
 # has changed; `make simulated-tests` always does.
 SIMULATED_PASSED := $(BUILD)/cudasim/passed
-SIMULATED_CODE   := $(wildcard kernels/*.h kernels/cuda/* common/device/* common/tensor/step_graph.* \
+SIMULATED_CODE   := $(wildcard kernels/*.h kernels/cuda/* common/device/* common/tensor/* chapters/*/*.[ch] \
                     tests/cudasim/*.[chs]* tests/cudasim/include/*) $(GPU_TESTS:$(BUILD)/%=%.c) $(wildcard tests/*.h)
 
 simulated-tests: report

@@ -1,7 +1,7 @@
 // replicas.h: what the exercises of this chapter share, so that each is about its question:
 // replicas of LeNet on k devices, and training to compare with.
-#ifndef REPLICAS_H
-#define REPLICAS_H
+#ifndef LENET_REPLICAS_H
+#define LENET_REPLICAS_H
 
 #include "common/data/evaluate.h"
 #include "chapters/04_lenet_multi_gpu/lenet.h"

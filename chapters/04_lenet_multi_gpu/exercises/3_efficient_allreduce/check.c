@@ -34,14 +34,15 @@ static void check_values(const Case *c, Tensor *const data[]) {
         float *values = tensor_values(data[i]);
         for (int j = 0; j < c->n; j++) {
             float sum = (float)(c->k * (c->k + 1) / 2 * (j % 100 + 1));
-            EXPECT(values[j] == sum,
-                   c->hub == IN_PARTS
-                       ? "part j of all devices begins at equal_range(n, k, j).first; are all parts "
-                         "summed, each once?"
-                       : "does the hub add what each other device has, its own once? and does each "
-                         "get the sum after the last addition?",
-                   "%s: element %d on device %d is %g, expected %g", c->text, j, i,
-                   (double)values[j], (double)sum);
+            EXPECT(
+                values[j] == sum,
+                c->hub == IN_PARTS
+                    ? "part j of all devices begins at equal_range(n, k, j).first; are all parts "
+                      "summed, each once?"
+                    : "does the hub add what each other device has, its own once? and does each "
+                      "get the sum after the last addition?",
+                "%s: element %d on device %d is %g, expected %g", c->text, j, i, (double)values[j],
+                (double)sum);
         }
         free(values);
     }

@@ -39,9 +39,9 @@ void allreduce_at(Tensor *const data[], int k, int hub) {
     // END SOLUTION
 }
 
-// The same sum, but each device is the hub of one part of about n/k of the n elements; equal_range(n,
-// k, j) of chapter 3 says which elements part j has. A part can be made a tensor of its own, which
-// points into data[i]: {.data, .ndim = 1, .shape, .device}.
+// The same sum, but each device is the hub of one part of about n/k of the n elements;
+// equal_range(n, k, j) of common/base/range.h says which elements part j has. A part can be made a
+// tensor of its own, which points into data[i]: {.data, .ndim = 1, .shape, .device}.
 void allreduce_parts(Tensor *const data[], int k) {
     // SOLUTION
     for (int j = 0; j < k; j++) {

@@ -22,8 +22,8 @@ static void check_cover(const char *call, int n, int k, const Range shards[]) {
     for (int i = 0; i < k; i++) {
         EXPECT(shards[i].first == rows && shards[i].count >= 0,
                "a shard begins where the one before it ends",
-               "%s: shard %d has %ld rows from row %ld on, expected row %d", call, i, shards[i].count,
-               shards[i].first, rows);
+               "%s: shard %d has %ld rows from row %ld on, expected row %d", call, i,
+               shards[i].count, shards[i].first, rows);
         rows += shards[i].count;
     }
     EXPECT(rows == n, "whole parts leave rows over: are all of them given out, one to a device?",
