@@ -62,12 +62,14 @@ static void gradients(Spread *s, const Tensor *X, const Tensor *y) {
 // All gradients go from k-1 devices to device 0, and their sums back. The size of the minibatch
 // does not matter.
 static double bytes_moved(const Network *network, int k, int n, int m) {
-    (void)n, (void)m;
+    (void)n;
+    (void)m;
     return 2.0 * (k - 1) * network_params(network) * sizeof(float);
 }
 
 static double syncs(const Network *network, int k, int m) {
-    (void)network, (void)m;
+    (void)network;
+    (void)m;
     return k > 1;
 }
 

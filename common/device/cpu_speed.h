@@ -3,10 +3,6 @@
 #ifndef CPU_SPEED_H
 #define CPU_SPEED_H
 
-// FLOP per second of one thread in a product of matrices that its cache holds, found in about 5 ms
-// (by the first call).
-double cpu_product_speed(void);
-
 // A line on stderr if the kernels use fewer of the CPU's instructions than it has (CPU=v1 in the
 // environment), or if products are much slower than the CPU's clock lets expect.
 void warn_if_cpu_is_slow(void);

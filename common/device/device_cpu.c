@@ -153,8 +153,9 @@ static int cpu_count(const char **why) {
 }
 
 static void *cpu_open(Queue *queue, Device *const others[], int num_others) {
-    (void)others, (void)num_others; // memcpy finds its way
-    cpu_instruction_set();          // dies here and now if there is none
+    (void)others; // memcpy finds its way
+    (void)num_others;
+    cpu_instruction_set(); // dies here and now if there is none
     Worker *worker = xcalloc(1, sizeof *worker);
     worker->queue = queue;
     worker->awaited = NOBODY_WAITS;
@@ -207,7 +208,8 @@ static void cpu_launch(Queue *queue, KernelId kernel, const void *args, size_t s
 
 static void cpu_copy(Queue *queue, Device *to, void *dst, Device *from, const void *src,
                      size_t bytes) {
-    (void)to, (void)from; // all memory of this machine looks the same to memcpy
+    (void)to; // all memory of this machine looks the same to memcpy
+    (void)from;
     Task task = {.kind = TASK_COPY, .copy = {dst, src, bytes}};
     task.work = "copy";
     task.label = trace_label_now();

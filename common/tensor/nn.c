@@ -314,7 +314,8 @@ static void collect(Module *m, const char *path, void *context) {
 }
 
 static void forget_batches(Module *m, const char *path, void *context) {
-    (void)path, (void)context;
+    (void)path;
+    (void)context;
     m->num_batches_tracked = 0;
 }
 

@@ -1,4 +1,4 @@
-// your_part.h: what your_part.c defines.
+// your_part.h: what the files of this exercise know of each other: first your part.
 #ifndef YOUR_PART_H
 #define YOUR_PART_H
 
