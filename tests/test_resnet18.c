@@ -29,12 +29,6 @@ static const SafetensorsEntry *part(const char *kind, const char *name) {
     return entry;
 }
 
-static float *read_values(const Tensor *t) {
-    float *values = xmalloc(tensor_bytes(t) + 1);
-    tensor_read(t, values);
-    return values;
-}
-
 // ---- the same start as in resnet18.py ----------------------------------------------------------
 
 static double formula(uint32_t number, uint32_t index) {
@@ -108,7 +102,7 @@ static double largest(const float *values, size_t n) {
 static void check_tensor(const Tensor *t, const SafetensorsEntry *expected) {
     assert_non_null(expected);
     assert_int_equal(numel(t), expected->count);
-    float *values = read_values(t);
+    float *values = tensor_values(t);
     check(expected->name, values, expected->values, expected->count,
           largest(expected->values, expected->count), 1);
     free(values);
@@ -131,7 +125,7 @@ static void check_gradient(const Parameter *p, const Parameter *before, Device *
     const SafetensorsEntry *norm = gradient_part(p->name, ".norm");
     assert_true(some && norm && (whole || index->integers || index->values));
     const Tensor *grad = parameter_data(p, device)->grad;
-    float *ours = read_values(grad);
+    float *ours = tensor_values(grad);
     double squares = 0, weight_norm = 0;
     for (size_t i = 0; i < numel(grad); i++) squares += (double)ours[i] * (double)ours[i];
     if (ends_with(p->name, "bias"))
@@ -274,7 +268,7 @@ static void test_sync_is_one_device(void **state) {
 
 // The means of device i's batch norm of this name.
 static float *statistics(const DataParallel *dp, int i, const char *name) {
-    return read_values(parameter_data(find_parameter(dp->net, name), dp->devices[i]));
+    return tensor_values(parameter_data(find_parameter(dp->net, name), dp->devices[i]));
 }
 
 // What share_statistics() does to two replicas whose statistics differ.
