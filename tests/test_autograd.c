@@ -314,7 +314,8 @@ static void test_two_passes_add_up_and_sgd_zeroes(void **state) {
     for (int pass = 0; pass < 2; pass++) {
         begin_step(device);
         backward(loss_of(X, W, b, y));
-        for (int i = 0; i < 3 && pass == 0; i++) once[i] = tensor_values(params[i]->grad);
+        if (pass == 0)
+            for (int i = 0; i < 3; i++) once[i] = tensor_values(params[i]->grad);
     }
     for (int i = 0; i < 3; i++) {
         expect_multiple(params[i]->grad, once[i], 2);
@@ -412,8 +413,12 @@ static void test_add_of_a_constant(void **state) {
         free(expected);
         free(y);
     }
-    free(w), free(x), free(d);
-    tensor_free(W), tensor_free(X), tensor_free(dY);
+    free(w);
+    free(x);
+    free(d);
+    tensor_free(W);
+    tensor_free(X);
+    tensor_free(dY);
 }
 
 static void test_no_grad_records_nothing(void **state) {

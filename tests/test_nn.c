@@ -119,17 +119,26 @@ static void check_shards(const int counts[], int k, int rows) {
             assert_true(fabs((double)(got[j] - expected[at])) <= 1e-5);
             assert_true(fabs((double)(dX[j] - dX_expected[at])) <= 1e-5);
         }
-        for (int c = 0; c < C; c++) dweight[c] += dw[c], dbias[c] += db[c];
+        for (int c = 0; c < C; c++) {
+            dweight[c] += dw[c];
+            dbias[c] += db[c];
+        }
         assert_same_values(layers[i].running_mean, layers[0].running_mean, 0, "running mean");
         assert_same_values(layers[i].running_var, layers[0].running_var, 0, "running variance");
-        free(got), free(dX), free(dw), free(db);
+        free(got);
+        free(dX);
+        free(dw);
+        free(db);
     }
     assert_same_values(layers[0].running_mean, reference.running_mean, 1e-6, "running mean");
     assert_same_values(layers[0].running_var, reference.running_var, 1e-6, "running variance");
     float *dw = tensor_values(reference.weight->grad), *db = tensor_values(reference.bias->grad);
     assert_all_close(dw, dweight, C, 1e-5, "the sum of the gradients of weight");
     assert_all_close(db, dbias, C, 1e-5, "the sum of the gradients of bias");
-    free(dw), free(db), free(expected), free(dX_expected);
+    free(dw);
+    free(db);
+    free(expected);
+    free(dX_expected);
     for (int i = 0; i < k; i++) {
         tensor_free(shards[i]);
         tensor_free(shard_weights[i]);
@@ -164,7 +173,8 @@ static void test_local_batch_norm_differs(void **state) {
     for (int j = 0; j < 2 * C * H * W; j++)
         largest = fmax(largest, fabs((double)(all[j] - first[j])));
     assert_true(largest > 0.1);
-    free(all), free(first);
+    free(all);
+    free(first);
     tensor_free(whole);
     tensor_free(half);
     layer_free(layer);
@@ -198,7 +208,8 @@ static void check_slopes(Tensor *t, Tensor *X, BatchNormTensors layer, Tensor *w
             fail_msg("training %d, element %zu: gradient %g, slope %g", training, i, grad[i],
                      slope);
     }
-    free(values), free(grad);
+    free(values);
+    free(grad);
 }
 
 static void test_batch_norm_gradients(void **state) {

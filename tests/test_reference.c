@@ -288,7 +288,8 @@ static void check_step_grad(const Tensor *param, const char *name) {
 
     const SafetensorsEntry *index = step_part(name, ".index"), *value = step_part(name, ".value");
     assert_true(index || step_part(name, ""));
-    for (size_t i = 0; index && i < index->count; i++) {
+    size_t picked = index ? index->count : 0;
+    for (size_t i = 0; i < picked; i++) {
         size_t place = (size_t)index->values[i];
         assert_true(place < numel(param));
         check_value(name, place, grad[place], value->values[i], SUMMED, rms(value));
