@@ -2,7 +2,7 @@
 # the goals that run its tests.
 
 # These use GPUs where there are some: they run on simulated ones, and under compute-sanitizer on real ones.
-GPU_TESTS := $(patsubst %.c,$(BUILD)/%,$(shell grep -l 'try_gpu\|ON_BOTH' tests/test_*.c))
+GPU_TESTS := $(patsubst %.c,$(BUILD)/%,$(shell grep -l 'try_gpu\|open_devices\|ON_BOTH' tests/test_*.c))
 # The tests of the simulator, and what only a simulator can try.
 SIM_TESTS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/cudasim/test_*.c))
 
