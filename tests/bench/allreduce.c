@@ -1,7 +1,8 @@
 // allreduce.c: how near the allreduce algorithms of chapter 2 come to the speed of memory.
 //
-//     build/tests/bench/allreduce [devices [MB [rounds [threads]]]]    (4 devices, 64 MB each, 9
-//     rounds)
+//     build/tests/bench/allreduce [devices [MB [rounds [threads]]]]
+//
+// (left out: 4 devices, 64 MB each, 9 rounds, all cores)
 //
 // On CPU devices all memory is one, so what an algorithm moves costs what memcpy needs for as many
 // bytes: no algorithm that moves them can be faster. In each round, each algorithm runs once, and

@@ -4,9 +4,11 @@
 //     printf 'run 10\nquit\n' | build/tests/bench/step lenet --batch 256 --threads 2
 //     build/tests/bench/step lenet|epoch|resnet|sgemm --batch N [--threads N] [--device cpu|cuda]
 //                      [--devices K] [--tf32] [--no-graph]
-//     build/tests/bench/step lenet|resnet --batch N --shares N     which kernels N steps spend
-//     their time in build/tests/bench/step about                                 the instruction
-//     set, and the compiler
+//     build/tests/bench/step lenet|resnet --batch N --shares N
+//     build/tests/bench/step about
+//
+// With --shares it prints which kernels N steps spend their time in; `about` prints the instruction
+// set and the compiler.
 //
 // A line "run N" makes N training steps and prints "<seconds per step> <mean loss of the last>";
 // "quit" or the end of the input ends the program. A step is what the book's train() does for a
