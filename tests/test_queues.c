@@ -155,8 +155,7 @@ static void functions_are_called_in_order(void **state) {
     tensor_free(h);
 }
 
-// ---- memory that both use
-// ------------------------------------------------------------------------
+// ---- memory that both use -----------------------------------------------------------------------
 
 // The arena's memory is used again in the next step; what a communication queue still sends of it
 // must arrive as it was. The queue is late: on a CPU device it sleeps before each copy.
@@ -224,7 +223,6 @@ static void freeing_waits_for_the_second_queue(void **state) {
     tensor_free(sent);
 }
 
-// ---- events
 // A graph's addresses are good as long as what was there when it was recorded is still there; what
 // came and went since does not matter.
 static void a_stamp_knows_what_was_freed(void **state) {
@@ -240,7 +238,7 @@ static void a_stamp_knows_what_was_freed(void **state) {
     assert_false(memory_still_there(stamp));
 }
 
-// ---------------------------------------------------------------------------------------
+// ---- events -------------------------------------------------------------------------------------
 
 // An event is that point and no later one, however many were recorded after it.
 static void old_events_stay_what_they_are(void **state) {
@@ -276,8 +274,7 @@ static void an_event_of_no_queue_is_reached(void **state) {
     assert_true(event_reached(device_record(host())));
 }
 
-// ---- trace
-// ----------------------------------------------------------------------------------------
+// ---- trace --------------------------------------------------------------------------------------
 
 static void a_trace_tells_the_queues_apart(void **state) {
     Device *device = device_under_test(state);
@@ -302,8 +299,7 @@ static void a_trace_tells_the_queues_apart(void **state) {
     tensor_free(x);
 }
 
-// ---- mistakes
-// -------------------------------------------------------------------------------------
+// ---- mistakes -----------------------------------------------------------------------------------
 
 static void *enqueue(void *device) {
     launch((Device *)device, fill, .x = NULL, .value = 0, .n = 0);
