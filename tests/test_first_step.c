@@ -19,8 +19,7 @@ static void check_lenet(int k, Tensor *const params[], const Tensor *X, const Te
     Device *devices[MAX_DEVICES] = {NULL};
     Tensor *device_params[MAX_DEVICES][LENET_PARAMS], *X_shards[MAX_DEVICES],
         *y_shards[MAX_DEVICES];
-    for (int i = 0; i < k; i++) devices[i] = try_gpu(i);
-    share_cores(devices, k);
+    open_devices(devices, k);
     for (int i = 0; i < k; i++) get_params(params, LENET_PARAMS, devices[i], device_params[i]);
     for (int i = 0; i < k; i++) begin_step(devices[i]);
     split_batch(X, y, devices, k, X_shards, y_shards);

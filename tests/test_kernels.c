@@ -179,11 +179,10 @@ static double *widened(float *values, size_t n) {
 
 // Around a warp, a block of threads, and the size from which on CPU threads share the work.
 static const size_t SIZES[] = {0, 1, 2, 3, 31, 64, 255, 257, 4099, 16384, 16385, 50003};
-#define FOR_SIZES(n)   for (size_t i_ = 0, n = 0; i_ < COUNT(SIZES) && (n = SIZES[i_], true); i_++)
-#define FOR_BETA(beta) for (float beta = 0; beta <= 1; beta++)
 
 static void shapes_of_fill(Device *device) {
-    FOR_SIZES(n) {
+    for (size_t s = 0; s < COUNT(SIZES); s++) {
+        size_t n = SIZES[s];
         Block *x = output(device, n, 0);
         launch(device, fill, .x = x->at, .value = 1.5f, .n = n);
         double *expected = doubles(n);
@@ -194,7 +193,8 @@ static void shapes_of_fill(Device *device) {
 }
 
 static void shapes_of_scale(Device *device) {
-    FOR_SIZES(n) {
+    for (size_t s = 0; s < COUNT(SIZES); s++) {
+        size_t n = SIZES[s];
         Block *x = output(device, n, 1);
         launch(device, scale, .x = x->at, .factor = 0.3f, .n = n);
         double *expected = doubles(n);
@@ -205,7 +205,8 @@ static void shapes_of_scale(Device *device) {
 }
 
 static void shapes_of_add(Device *device) {
-    FOR_SIZES(n) {
+    for (size_t s = 0; s < COUNT(SIZES); s++) {
+        size_t n = SIZES[s];
         Block *x = input(device, n), *y = output(device, n, 1);
         launch(device, add, .y = y->at, .x = x->at, .n = n);
         double *expected = doubles(n);
@@ -217,9 +218,14 @@ static void shapes_of_add(Device *device) {
 
 // The sum in memory of its own, then in that of either term.
 static void shapes_of_add_forward(Device *device) {
-    for (int in_place = 0; in_place < 3; in_place++) FOR_SIZES(n) {
+    for (int in_place = 0; in_place < 3; in_place++)
+        for (size_t s = 0; s < COUNT(SIZES); s++) {
+            size_t n = SIZES[s];
             Block *A = input(device, n), *B = input(device, n), *Y = output(device, n, 0);
-            if (in_place) Y = in_place == 1 ? A : B, Y->output = true;
+            if (in_place) {
+                Y = in_place == 1 ? A : B;
+                Y->output = true;
+            }
             launch(device, add_forward, .A = A->at, .B = B->at, .Y = Y->at, .n = n);
             double *expected = doubles(n);
             for (size_t i = 0; i < n; i++) expected[i] = (double)A->values[i] + B->values[i];
@@ -229,14 +235,16 @@ static void shapes_of_add_forward(Device *device) {
 }
 
 static void shapes_of_add_backward(Device *device) {
-    FOR_BETA(beta) FOR_SIZES(n) {
-        Block *dY = input(device, n), *dX = output(device, n, beta);
-        launch(device, add_backward, .dY = dY->at, .dX = dX->at, .beta = beta, .n = n);
-        double *expected = doubles(n);
-        for (size_t i = 0; i < n; i++) expected[i] = updated(dX, i, beta, dY->values[i]);
-        check(dX, expected, ROUNDED, "add_backward of %zu, beta %g", n, beta);
-        free_blocks();
-    }
+    for (float beta = 0; beta <= 1; beta++)
+        for (size_t s = 0; s < COUNT(SIZES); s++) {
+            size_t n = SIZES[s];
+            Block *dY = input(device, n), *dX = output(device, n, beta);
+            launch(device, add_backward, .dY = dY->at, .dX = dX->at, .beta = beta, .n = n);
+            double *expected = doubles(n);
+            for (size_t i = 0; i < n; i++) expected[i] = updated(dX, i, beta, dY->values[i]);
+            check(dX, expected, ROUNDED, "add_backward of %zu, beta %g", n, beta);
+            free_blocks();
+        }
 }
 
 // What lies between the columns that are copied stays as it was.
@@ -279,18 +287,21 @@ static void shapes_of_sum_forward(Device *device) {
 }
 
 static void shapes_of_sum_backward(Device *device) {
-    FOR_BETA(beta) FOR_SIZES(n) {
-        Block *dout = input(device, 1), *dx = output(device, n, beta);
-        launch(device, sum_backward, .dout = dout->at, .dx = dx->at, .beta = beta, .n = n);
-        double *expected = doubles(n);
-        for (size_t i = 0; i < n; i++) expected[i] = updated(dx, i, beta, dout->values[0]);
-        check(dx, expected, ROUNDED, "sum_backward of %zu, beta %g", n, beta);
-        free_blocks();
-    }
+    for (float beta = 0; beta <= 1; beta++)
+        for (size_t s = 0; s < COUNT(SIZES); s++) {
+            size_t n = SIZES[s];
+            Block *dout = input(device, 1), *dx = output(device, n, beta);
+            launch(device, sum_backward, .dout = dout->at, .dx = dx->at, .beta = beta, .n = n);
+            double *expected = doubles(n);
+            for (size_t i = 0; i < n; i++) expected[i] = updated(dx, i, beta, dout->values[0]);
+            check(dx, expected, ROUNDED, "sum_backward of %zu, beta %g", n, beta);
+            free_blocks();
+        }
 }
 
 static void shapes_of_relu_forward(Device *device) {
-    FOR_SIZES(n) {
+    for (size_t s = 0; s < COUNT(SIZES); s++) {
+        size_t n = SIZES[s];
         Block *X = input(device, n), *Y = output(device, n, 0);
         launch(device, relu_forward, .X = X->at, .Y = Y->at, .n = n);
         double *expected = doubles(n);
@@ -301,19 +312,22 @@ static void shapes_of_relu_forward(Device *device) {
 }
 
 static void shapes_of_relu_backward(Device *device) {
-    FOR_BETA(beta) FOR_SIZES(n) {
-        float *outputs = xmalloc((n + 1) * sizeof(float)); // of relu: half of them are zero
-        random_floats(outputs, n, next_seed++);
-        for (size_t i = 0; i < n; i++) outputs[i] = fmaxf(outputs[i], 0);
-        Block *Y = block_of(device, outputs, n, false);
-        Block *dY = input(device, n), *dX = output(device, n, beta);
-        launch(device, relu_backward, .Y = Y->at, .dY = dY->at, .dX = dX->at, .beta = beta, .n = n);
-        double *expected = doubles(n);
-        for (size_t i = 0; i < n; i++)
-            expected[i] = updated(dX, i, beta, Y->values[i] > 0 ? dY->values[i] : 0);
-        check(dX, expected, ROUNDED, "relu_backward of %zu, beta %g", n, beta);
-        free_blocks();
-    }
+    for (float beta = 0; beta <= 1; beta++)
+        for (size_t s = 0; s < COUNT(SIZES); s++) {
+            size_t n = SIZES[s];
+            float *outputs = xmalloc((n + 1) * sizeof(float)); // of relu: half of them are zero
+            random_floats(outputs, n, next_seed++);
+            for (size_t i = 0; i < n; i++) outputs[i] = fmaxf(outputs[i], 0);
+            Block *Y = block_of(device, outputs, n, false);
+            Block *dY = input(device, n), *dX = output(device, n, beta);
+            launch(device, relu_backward, .Y = Y->at, .dY = dY->at, .dX = dX->at, .beta = beta,
+                   .n = n);
+            double *expected = doubles(n);
+            for (size_t i = 0; i < n; i++)
+                expected[i] = updated(dX, i, beta, Y->values[i] > 0 ? dY->values[i] : 0);
+            check(dX, expected, ROUNDED, "relu_backward of %zu, beta %g", n, beta);
+            free_blocks();
+        }
 }
 
 // ---- fully connected layers ------------------------------------------------------------------
@@ -323,7 +337,9 @@ static void check_gemm(Device *device, int M, int N, int K, int transposed, floa
     Block *A = input(device, m * k), *B = input(device, k * n), *C = output(device, m * n, beta);
     struct gemm_args args = {A->at, B->at, C->at, beta, M, N, K, transposed & 1, transposed >> 1};
     queue_launch(compute_queue(device), KERNEL_gemm, &args, sizeof args);
-    args.A = A->values, args.B = B->values, args.C = copy_of_start(C);
+    args.A = A->values;
+    args.B = B->values;
+    args.C = copy_of_start(C);
     if (!record.on) gemm_naive(&args);
     check(C, widened(args.C, C->n), SUMMED, "gemm M %d N %d K %d, transposed %d %d, beta %g", M, N,
           K, args.trans_A, args.trans_B, beta);
@@ -380,18 +396,19 @@ static void shapes_of_add_bias_forward(Device *device) {
 }
 
 static void shapes_of_add_bias_backward(Device *device) {
-    FOR_BETA(beta) for (size_t s = 0; s < COUNT(MATRICES); s++) {
-        int rows = MATRICES[s][0], cols = MATRICES[s][1];
-        size_t n = (size_t)rows * (size_t)cols;
-        Block *dY = input(device, n), *db = output(device, (size_t)cols, beta);
-        launch(device, add_bias_backward, .dY = dY->at, .db = db->at, .beta = beta, .rows = rows,
-               .cols = cols);
-        double *expected = doubles((size_t)cols);
-        for (size_t i = 0; i < db->n; i++) expected[i] = updated(db, i, beta, 0);
-        for (size_t i = 0; i < n; i++) expected[i % (size_t)cols] += dY->values[i];
-        check(db, expected, SUMMED, "add_bias_backward (%d,%d), beta %g", rows, cols, beta);
-        free_blocks();
-    }
+    for (float beta = 0; beta <= 1; beta++)
+        for (size_t s = 0; s < COUNT(MATRICES); s++) {
+            int rows = MATRICES[s][0], cols = MATRICES[s][1];
+            size_t n = (size_t)rows * (size_t)cols;
+            Block *dY = input(device, n), *db = output(device, (size_t)cols, beta);
+            launch(device, add_bias_backward, .dY = dY->at, .db = db->at, .beta = beta,
+                   .rows = rows, .cols = cols);
+            double *expected = doubles((size_t)cols);
+            for (size_t i = 0; i < db->n; i++) expected[i] = updated(db, i, beta, 0);
+            for (size_t i = 0; i < n; i++) expected[i % (size_t)cols] += dY->values[i];
+            check(db, expected, SUMMED, "add_bias_backward (%d,%d), beta %g", rows, cols, beta);
+            free_blocks();
+        }
 }
 
 // ---- convolution -----------------------------------------------------------------------------
@@ -513,7 +530,9 @@ static void check_conv2d_forward(Device *device, Conv s) {
         struct conv2d_forward_args args = {
             .X = X->at, .W = W->at, .b = with_bias ? b->at : NULL, .Y = Y->at, .s = s};
         queue_launch(compute_queue(device), KERNEL_conv2d_forward, &args, sizeof args);
-        args.X = X->values, args.W = W->values, args.b = with_bias ? b->values : NULL;
+        args.X = X->values;
+        args.W = W->values;
+        args.b = with_bias ? b->values : NULL;
         args.Y = copy_of_start(Y);
         if (!record.on) conv2d_forward_naive(&args);
         check(Y, widened(args.Y, Y->n), tolerance_of(device, &s, s.C * s.kernel_h * s.kernel_w),
@@ -523,13 +542,15 @@ static void check_conv2d_forward(Device *device, Conv s) {
 }
 
 static void check_conv2d_backward_input(Device *device, Conv s) {
-    FOR_BETA(beta) {
+    for (float beta = 0; beta <= 1; beta++) {
         Block *dY = input(device, size_Y(&s)), *W = input(device, size_W(&s));
         Block *dX = output(device, size_X(&s), beta);
         struct conv2d_backward_input_args args = {
             .dY = dY->at, .W = W->at, .dX = dX->at, .beta = beta, .s = s};
         queue_launch(compute_queue(device), KERNEL_conv2d_backward_input, &args, sizeof args);
-        args.dY = dY->values, args.W = W->values, args.dX = copy_of_start(dX);
+        args.dY = dY->values;
+        args.W = W->values;
+        args.dX = copy_of_start(dX);
         if (!record.on) conv2d_backward_input_naive(&args);
         check(dX, widened(args.dX, dX->n), tolerance_of(device, &s, s.M * s.kernel_h * s.kernel_w),
               "conv2d_backward_input %s, beta %g", conv_text(&s), beta);
@@ -548,7 +569,10 @@ static void check_conv2d_backward_params(Device *device, Conv s) {
         if (with_bias) args.db = db->at;
         queue_launch(compute_queue(device), KERNEL_conv2d_backward_params, &args, sizeof args);
         float *dW_start = copy_of_start(dW), *db_start = copy_of_start(db);
-        args.dY = dY->values, args.X = X->values, args.dW = dW_start, args.db = db_start;
+        args.dY = dY->values;
+        args.X = X->values;
+        args.dW = dW_start;
+        args.db = db_start;
         if (!record.on) conv2d_backward_params_naive(&args);
         check(dW, widened(dW_start, dW->n), tolerance_of(device, &s, s.N * s.out_h * s.out_w),
               "conv2d_backward_params dW %s, beta %g", conv_text(&s), beta);
@@ -566,21 +590,24 @@ static void check_conv2d_backward_params(Device *device, Conv s) {
 
 // The shape without what fills no window.
 static Conv even_shape(Conv s) {
-    s.out_h -= s.out_h % 2, s.out_w -= s.out_w % 2;
+    s.out_h -= s.out_h % 2;
+    s.out_w -= s.out_w % 2;
     return s;
 }
 
-// Runs through the pixels of Y before pooling, i of (N,M,out_h,out_w): `window` is the one that the
-// pixel is in, byte and bit say where `pooled` tells of it.
-#define FOR_PIXELS(i, s)                                                                           \
-    for (size_t i = 0, window, byte, bit;                                                          \
-         i < size_Y(s) &&                                                                          \
-         (byte = i / (size_t)(2 * (s)->out_w) * (size_t)(s)->out_w + i % (size_t)(s)->out_w,       \
-         window = byte / 2, bit = i / (size_t)(s)->out_w % 2, true);                               \
-         i++)
+// A pixel of Y before pooling: the window that it is in, and where `pooled` tells of it.
+typedef struct Pixel {
+    size_t window, byte, bit;
+} Pixel;
 
-static bool is_positive(const float *pooled, size_t byte, size_t bit) {
-    return ((const unsigned char *)pooled)[byte] >> bit & 1;
+// Pixel i of (N,M,out_h,out_w).
+static Pixel pixel_of(const Conv *s, size_t i) {
+    size_t width = (size_t)s->out_w, byte = i / (2 * width) * width + i % width;
+    return (Pixel){.window = byte / 2, .byte = byte, .bit = i / width % 2};
+}
+
+static bool is_positive(const float *pooled, Pixel pixel) {
+    return ((const unsigned char *)pooled)[pixel.byte] >> pixel.bit & 1;
 }
 
 // As many floats as hold a byte for each two pixels.
@@ -611,9 +638,10 @@ static void check_pooled(Device *device, Conv s, const Block *X, const Block *W,
     else
         conv2d_forward_naive(&(struct conv2d_forward_args){
             .X = X->values, .W = W->values, .b = b->values, .Y = pixels, .s = s});
-    FOR_PIXELS(i, &s) {
-        expected[window] += fmax(pixels[i], 0) / 4;
-        if (!record.on && fabsf(pixels[i]) > near && is_positive(got, byte, bit) != (pixels[i] > 0))
+    for (size_t i = 0; i < size_Y(&s); i++) {
+        Pixel pixel = pixel_of(&s, i);
+        expected[pixel.window] += fmax(pixels[i], 0) / 4;
+        if (!record.on && fabsf(pixels[i]) > near && is_positive(got, pixel) != (pixels[i] > 0))
             fail_msg("conv2d_forward %s: pixel %zu is %g", conv_text(&s), i, (double)pixels[i]);
     }
     check(Y, expected, tolerance_of(device, &s, s.C * s.kernel_h * s.kernel_w),
@@ -661,14 +689,16 @@ static void gates_at_zero(Device *device) {
 // dY of the pixels, from that of the windows. To be freed.
 static float *unpooled(const Conv *s, const Block *dY, const Block *pooled) {
     float *pixels = xcalloc(size_Y(s) + 1, sizeof *pixels);
-    FOR_PIXELS(i, s)
-    if (is_positive(pooled->values, byte, bit)) pixels[i] = dY->values[window] / 4;
+    for (size_t i = 0; i < size_Y(s); i++) {
+        Pixel pixel = pixel_of(s, i);
+        if (is_positive(pooled->values, pixel)) pixels[i] = dY->values[pixel.window] / 4;
+    }
     return pixels;
 }
 
 static void check_pooled_backward_input(Device *device, Conv whole) {
     Conv s = even_shape(whole);
-    FOR_BETA(beta) {
+    for (float beta = 0; beta <= 1; beta++) {
         Block *dY = input(device, size_Y(&s) / 4), *pooled = input_pooled(device, &s);
         Block *W = input(device, size_W(&s)), *dX = output(device, size_X(&s), beta);
         launch(device, conv2d_backward_input, .dY = dY->at, .W = W->at, .dX = dX->at, .beta = beta,
@@ -686,7 +716,7 @@ static void check_pooled_backward_input(Device *device, Conv whole) {
 
 static void check_pooled_backward_params(Device *device, Conv whole) {
     Conv s = even_shape(whole);
-    FOR_BETA(beta) {
+    for (float beta = 0; beta <= 1; beta++) {
         Block *dY = input(device, size_Y(&s) / 4), *pooled = input_pooled(device, &s);
         Block *X = input(device, size_X(&s)), *dW = output(device, size_W(&s), beta);
         Block *db = output(device, (size_t)s.M, beta);
@@ -749,12 +779,7 @@ static void for_each_pool(Device *device, void (*check_one)(Device *device, Pool
     }
 }
 
-// Calls for each pair of a pixel and a window that holds it: x and y are their places in X and Y.
-#define FOR_POOLED(s, x, y)                                                                        \
-    for (size_t y = 0; y < (size_t)(s).N * (size_t)((s).C * (s).out_h * (s).out_w); y++)           \
-        for (int t_ = 0; t_ < (s).kernel_h * (s).kernel_w; t_++)                                   \
-            for (size_t x = pooled_pixel(&(s), y, t_), once_ = 1; once_; once_ = 0)
-
+// The place in X of pixel t of the window whose place in Y is y.
 static size_t pooled_pixel(const Pool *s, size_t y, int t) {
     size_t j = y % (size_t)s->out_w, i = y / (size_t)s->out_w % (size_t)s->out_h;
     size_t plane = y / (size_t)(s->out_w * s->out_h);
@@ -776,20 +801,24 @@ static void check_avg_pool2d_forward(Device *device, Pool s) {
     Block *Y = output(device, planes * (size_t)(s.out_h * s.out_w), 0);
     launch(device, avg_pool2d_forward, .X = X->at, .Y = Y->at, .s = s);
     double *expected = doubles(Y->n), part = 1.0 / (s.kernel_h * s.kernel_w);
-    FOR_POOLED(s, x, y) expected[y] += X->values[x] * part;
+    for (size_t y = 0; y < Y->n; y++)
+        for (int t = 0; t < s.kernel_h * s.kernel_w; t++)
+            expected[y] += X->values[pooled_pixel(&s, y, t)] * part;
     check(Y, expected, ROUNDED, "avg_pool2d_forward %s", pool_text(&s));
     free_blocks();
 }
 
 static void check_avg_pool2d_backward(Device *device, Pool s) {
     size_t planes = (size_t)s.N * (size_t)s.C;
-    FOR_BETA(beta) {
+    for (float beta = 0; beta <= 1; beta++) {
         Block *dY = input(device, planes * (size_t)(s.out_h * s.out_w));
         Block *dX = output(device, planes * (size_t)(s.H * s.W), beta);
         launch(device, avg_pool2d_backward, .dY = dY->at, .dX = dX->at, .beta = beta, .s = s);
         double *expected = doubles(dX->n), part = 1.0 / (s.kernel_h * s.kernel_w);
         for (size_t i = 0; i < dX->n; i++) expected[i] = updated(dX, i, beta, 0);
-        FOR_POOLED(s, x, y) expected[x] += dY->values[y] * part;
+        for (size_t y = 0; y < dY->n; y++)
+            for (int t = 0; t < s.kernel_h * s.kernel_w; t++)
+                expected[pooled_pixel(&s, y, t)] += dY->values[y] * part;
         check(dX, expected, 2 * ROUNDED, "avg_pool2d_backward %s, beta %g", pool_text(&s), beta);
         free_blocks();
     }
@@ -812,10 +841,6 @@ static const int NORMS[][3] = {
 };
 // A channel's mean, for deviations of about 1: they keep 7, 3 and 2 digits.
 static const float CENTRES[] = {0, 1e4f, 1e5f};
-#define FOR_NORMS(N, C, S, centre)                                                                 \
-    for (size_t i_ = 0; i_ < COUNT(NORMS); i_++)                                                   \
-        for (int N = NORMS[i_][0], C = NORMS[i_][1], S = NORMS[i_][2], t_ = 0; t_ < 3; t_++)       \
-            for (float centre = CENTRES[t_], once_ = 1; once_; once_ = 0)
 
 static const float EPS = 0.05f; // large, so that it matters
 
@@ -828,7 +853,9 @@ static Block *around(Device *device, size_t n, float centre, float size) {
 }
 
 static void shapes_of_batch_norm_stats(Device *device) {
-    FOR_NORMS(N, C, S, centre) {
+    for (size_t i = 0; i < COUNT(NORMS) * COUNT(CENTRES); i++) {
+        const int *norm = NORMS[i / COUNT(CENTRES)], N = norm[0], C = norm[1], S = norm[2];
+        float centre = CENTRES[i % COUNT(CENTRES)];
         Block *X = around(device, (size_t)N * (size_t)(C * S), centre, 2);
         size_t channels = (size_t)C;
         Block *stats = output(device, 2 * channels + 1, 0);
@@ -948,7 +975,9 @@ static void shapes_of_batch_norm_merge(Device *device) {
 }
 
 static void shapes_of_batch_norm_forward(Device *device) {
-    FOR_NORMS(N, C, S, centre) {
+    for (size_t i = 0; i < COUNT(NORMS) * COUNT(CENTRES); i++) {
+        const int *norm = NORMS[i / COUNT(CENTRES)], N = norm[0], C = norm[1], S = norm[2];
+        float centre = CENTRES[i % COUNT(CENTRES)];
         size_t n = (size_t)N * (size_t)(C * S), channels = (size_t)C;
         Block *X = around(device, n, centre, 2), *mean = around(device, channels, centre, 1);
         Block *var = around(device, channels, 0.6f, 0.5f);
@@ -975,7 +1004,9 @@ static void shapes_of_batch_norm_forward(Device *device) {
 }
 
 static void shapes_of_batch_norm_backward_sums(Device *device) {
-    FOR_NORMS(N, C, S, centre) {
+    for (size_t i = 0; i < COUNT(NORMS) * COUNT(CENTRES); i++) {
+        const int *norm = NORMS[i / COUNT(CENTRES)], N = norm[0], C = norm[1], S = norm[2];
+        float centre = CENTRES[i % COUNT(CENTRES)];
         size_t n = (size_t)N * (size_t)(C * S), channels = (size_t)C;
         Block *X = around(device, n, centre, 2), *mean = around(device, channels, centre, 1);
         Block *dY = input(device, n), *var = around(device, channels, 0.6f, 0.5f);
@@ -1029,10 +1060,13 @@ static void check_batch_norm_backward_input(Device *device, int N, int C, int S,
 }
 
 static void shapes_of_batch_norm_backward_input(Device *device) {
-    FOR_BETA(beta) FOR_NORMS(N, C, S, centre) {
-        check_batch_norm_backward_input(device, N, C, S, centre, beta, false);
-        check_batch_norm_backward_input(device, N, C, S, centre, beta, true);
-    }
+    for (float beta = 0; beta <= 1; beta++)
+        for (size_t i = 0; i < COUNT(NORMS) * COUNT(CENTRES); i++) {
+            const int *norm = NORMS[i / COUNT(CENTRES)], N = norm[0], C = norm[1], S = norm[2];
+            float centre = CENTRES[i % COUNT(CENTRES)];
+            check_batch_norm_backward_input(device, N, C, S, centre, beta, false);
+            check_batch_norm_backward_input(device, N, C, S, centre, beta, true);
+        }
 }
 
 // ---- loss, accuracy, update ------------------------------------------------------------------
@@ -1091,24 +1125,26 @@ static void shapes_of_cross_entropy_forward(Device *device) {
 }
 
 static void shapes_of_cross_entropy_backward(Device *device) {
-    FOR_BETA(beta) for (size_t s = 0; s < COUNT(SCORES); s++) {
-        int rows = SCORES[s][0], classes = SCORES[s][1];
-        Block *probs = input(device, (size_t)(rows * classes)), *y = labels(device, rows, classes);
-        Block *dlosses = input(device, (size_t)rows), *dlogits = output(device, probs->n, beta);
-        launch(device, cross_entropy_backward, .probs = probs->at, .labels = y->at,
-               .dlosses = dlosses->at, .dlogits = dlogits->at, .beta = beta, .rows = rows,
-               .classes = classes);
-        double *expected = doubles(dlogits->n);
-        for (size_t i = 0; i < dlogits->n; i++) {
-            size_t row = i / (size_t)classes;
-            double onehot = i % (size_t)classes == (size_t)y->values[row];
-            expected[i] =
-                updated(dlogits, i, beta, dlosses->values[row] * (probs->values[i] - onehot));
+    for (float beta = 0; beta <= 1; beta++)
+        for (size_t s = 0; s < COUNT(SCORES); s++) {
+            int rows = SCORES[s][0], classes = SCORES[s][1];
+            Block *probs = input(device, (size_t)(rows * classes));
+            Block *y = labels(device, rows, classes);
+            Block *dlosses = input(device, (size_t)rows), *dlogits = output(device, probs->n, beta);
+            launch(device, cross_entropy_backward, .probs = probs->at, .labels = y->at,
+                   .dlosses = dlosses->at, .dlogits = dlogits->at, .beta = beta, .rows = rows,
+                   .classes = classes);
+            double *expected = doubles(dlogits->n);
+            for (size_t i = 0; i < dlogits->n; i++) {
+                size_t row = i / (size_t)classes;
+                double onehot = i % (size_t)classes == (size_t)y->values[row];
+                expected[i] =
+                    updated(dlogits, i, beta, dlosses->values[row] * (probs->values[i] - onehot));
+            }
+            check(dlogits, expected, ROUNDED, "cross_entropy_backward (%d,%d), beta %g", rows,
+                  classes, beta);
+            free_blocks();
         }
-        check(dlogits, expected, ROUNDED, "cross_entropy_backward (%d,%d), beta %g", rows, classes,
-              beta);
-        free_blocks();
-    }
 }
 
 static void shapes_of_count_correct(Device *device) {
@@ -1133,7 +1169,8 @@ static void shapes_of_count_correct(Device *device) {
 }
 
 static void shapes_of_sgd(Device *device) {
-    FOR_SIZES(n) {
+    for (size_t s = 0; s < COUNT(SIZES); s++) {
+        size_t n = SIZES[s];
         Block *param = output(device, n, 1), *grad = output(device, n, 1);
         launch(device, sgd, .param = param->at, .grad = grad->at, .lr = 0.3f, .batch_size = 7,
                .n = n);
@@ -1379,7 +1416,9 @@ static void test_gemm_by_hand(void **state) {
         struct gemm_args args = {left, right, C, (float)beta, 2, 2, 3, trans_A, trans_B};
         gemm_naive(&args);
         expect_values(C, beta ? AB_plus_one : AB, 4);
-        args.A = a->at, args.B = b->at, args.C = c->at;
+        args.A = a->at;
+        args.B = b->at;
+        args.C = c->at;
         queue_launch(compute_queue(device), KERNEL_gemm, &args, sizeof args);
         expect_values(read_back(c), beta ? AB_plus_one : AB, 4);
         free_blocks();
@@ -1679,17 +1718,26 @@ static void test_batch_norm_of_equal_numbers(void **state) {
 
 enum { NORM_N = 6, NORM_C = 3, NORM_S = 5, NORM_IMAGE = NORM_C * NORM_S };
 
+// The place of pixel i of NORM_N * NORM_S of channel c.
+static int place_in_channel(int c, int i) {
+    return (i / NORM_S * NORM_C + c) * NORM_S + i % NORM_S;
+}
+
 // The sum of dY times the normalised X, as a function of X alone: its mean and variance included.
 static double norm_loss(const double *X, const float *dY, const float *weight, const float *bias) {
+    const int n = NORM_N * NORM_S;
     double loss = 0;
     for (int c = 0; c < NORM_C; c++) {
         double mean = 0, var = 0;
-#define FOR_ALL(at)                                                                                \
-    for (int i = 0, at; at = (i / NORM_S * NORM_C + c) * NORM_S + i % NORM_S, i < NORM_N * NORM_S; \
-         i++)
-        FOR_ALL(at) mean += X[at] / (NORM_N * NORM_S);
-        FOR_ALL(at) var += (X[at] - mean) * (X[at] - mean) / (NORM_N * NORM_S);
-        FOR_ALL(at) loss += dY[at] * (weight[c] * (X[at] - mean) / sqrt(var + EPS) + bias[c]);
+        for (int i = 0; i < n; i++) mean += X[place_in_channel(c, i)] / n;
+        for (int i = 0; i < n; i++) {
+            double off = X[place_in_channel(c, i)] - mean;
+            var += off * off / n;
+        }
+        for (int i = 0; i < n; i++) {
+            int at = place_in_channel(c, i);
+            loss += dY[at] * (weight[c] * (X[at] - mean) / sqrt(var + EPS) + bias[c]);
+        }
     }
     return loss;
 }

@@ -173,7 +173,8 @@ static Training training_on(int k, int rows) {
     start(params);
     for (int i = 0; i < k; i++) get_params(params, LENET_PARAMS, t.devices[i], t.device_params[i]);
     free_params(params, LENET_PARAMS);
-    t.X = tensor_new(host(), rows, 1, 28, 28), t.y = tensor_new(host(), rows);
+    t.X = tensor_new(host(), rows, 1, 28, 28);
+    t.y = tensor_new(host(), rows);
     return t;
 }
 

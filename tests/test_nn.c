@@ -22,12 +22,6 @@
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
-static float *read_values(const Tensor *t) {
-    float *values = xmalloc(tensor_bytes(t) + 1);
-    tensor_read(t, values);
-    return values;
-}
-
 static Tensor *random_tensor(Device *device, uint64_t seed, int ndim, const int *shape) {
     Tensor *t = tensor_of_shape(device, ndim, shape);
     float *values = xmalloc(tensor_bytes(t) + 1);
@@ -40,7 +34,7 @@ static Tensor *random_tensor(Device *device, uint64_t seed, int ndim, const int 
 static void assert_same_values(const Tensor *a, const Tensor *b, double tolerance,
                                const char *what) {
     assert_true(same_shape(a, b));
-    float *x = read_values(a), *y = read_values(b);
+    float *x = tensor_values(a), *y = tensor_values(b);
     for (size_t i = 0; i < numel(a); i++)
         if (!(fabs((double)x[i] - (double)y[i]) <= tolerance * fmax(1, fabs((double)y[i]))))
             fail_msg("%s: element %zu is %.9g, expected %.9g", what, i, x[i], y[i]);
@@ -58,7 +52,7 @@ static BatchNormTensors layer_on(Device *device) {
     BatchNormTensors layer = {
         random_tensor(device, 1, 1, (int[]){C}), random_tensor(device, 2, 1, (int[]){C}),
         random_tensor(device, 3, 1, (int[]){C}), random_tensor(device, 4, 1, (int[]){C})};
-    float *variances = read_values(layer.running_var);
+    float *variances = tensor_values(layer.running_var);
     for (int c = 0; c < C; c++) variances[c] = 1.5f + variances[c];
     tensor_write(layer.running_var, variances);
     free(variances);
@@ -96,9 +90,9 @@ static void check_shards(const int counts[], int k, int rows) {
     BatchNormTensors reference = layer_on(one), layers[8];
     begin_step(one);
     Tensor *Y = batch_norm(whole, reference, TRAINING);
-    float *expected = read_values(Y), *dX_expected;
+    float *expected = tensor_values(Y), *dX_expected;
     backward(weighted_sum(Y, w));
-    dX_expected = read_values(whole->grad);
+    dX_expected = tensor_values(whole->grad);
 
     Tensor *shards[8], *outputs[8], *losses[8], *shard_weights[8];
     double dweight[C] = {0}, dbias[C] = {0};
@@ -117,24 +111,34 @@ static void check_shards(const int counts[], int k, int rows) {
     uint64_t pairs = (uint64_t)(k * (k - 1)), bytes = pairs * sizeof(float) * (4 * C + 1);
     assert_int_equal(ledger_bytes_between_devices(), bytes);
     for (int i = 0, first = 0; i < k; first += counts[i++]) {
-        float *got = read_values(outputs[i]), *dX = read_values(shards[i]->grad);
-        float *dw = read_values(layers[i].weight->grad), *db = read_values(layers[i].bias->grad);
+        float *got = tensor_values(outputs[i]), *dX = tensor_values(shards[i]->grad);
+        float *dw = tensor_values(layers[i].weight->grad);
+        float *db = tensor_values(layers[i].bias->grad);
         for (int j = 0; j < counts[i] * C * H * W; j++) {
             int at = first * C * H * W + j;
             assert_true(fabs((double)(got[j] - expected[at])) <= 1e-5);
             assert_true(fabs((double)(dX[j] - dX_expected[at])) <= 1e-5);
         }
-        for (int c = 0; c < C; c++) dweight[c] += dw[c], dbias[c] += db[c];
+        for (int c = 0; c < C; c++) {
+            dweight[c] += dw[c];
+            dbias[c] += db[c];
+        }
         assert_same_values(layers[i].running_mean, layers[0].running_mean, 0, "running mean");
         assert_same_values(layers[i].running_var, layers[0].running_var, 0, "running variance");
-        free(got), free(dX), free(dw), free(db);
+        free(got);
+        free(dX);
+        free(dw);
+        free(db);
     }
     assert_same_values(layers[0].running_mean, reference.running_mean, 1e-6, "running mean");
     assert_same_values(layers[0].running_var, reference.running_var, 1e-6, "running variance");
-    float *dw = read_values(reference.weight->grad), *db = read_values(reference.bias->grad);
+    float *dw = tensor_values(reference.weight->grad), *db = tensor_values(reference.bias->grad);
     assert_all_close(dw, dweight, C, 1e-5, "the sum of the gradients of weight");
     assert_all_close(db, dbias, C, 1e-5, "the sum of the gradients of bias");
-    free(dw), free(db), free(expected), free(dX_expected);
+    free(dw);
+    free(db);
+    free(expected);
+    free(dX_expected);
     for (int i = 0; i < k; i++) {
         tensor_free(shards[i]);
         tensor_free(shard_weights[i]);
@@ -163,13 +167,14 @@ static void test_local_batch_norm_differs(void **state) {
     BatchNormTensors layer = layer_on(device);
     Tensor *whole = rows_of(X, 0, 4, device), *half = rows_of(X, 0, 2, device);
     begin_step(device);
-    float *all = read_values(batch_norm(whole, layer, TRAINING));
-    float *first = read_values(batch_norm(half, layer, TRAINING));
+    float *all = tensor_values(batch_norm(whole, layer, TRAINING));
+    float *first = tensor_values(batch_norm(half, layer, TRAINING));
     double largest = 0;
     for (int j = 0; j < 2 * C * H * W; j++)
         largest = fmax(largest, fabs((double)(all[j] - first[j])));
     assert_true(largest > 0.1);
-    free(all), free(first);
+    free(all);
+    free(first);
     tensor_free(whole);
     tensor_free(half);
     layer_free(layer);
@@ -187,7 +192,7 @@ static double loss_of(Tensor *X, BatchNormTensors layer, Tensor *weights, bool t
 
 static void check_slopes(Tensor *t, Tensor *X, BatchNormTensors layer, Tensor *weights,
                          bool training) {
-    float *values = read_values(t), *grad = read_values(t->grad);
+    float *values = tensor_values(t), *grad = tensor_values(t->grad);
     const float step = 1e-2f;
     for (size_t i = 0; i < numel(t); i++) {
         float old = values[i];
@@ -203,7 +208,8 @@ static void check_slopes(Tensor *t, Tensor *X, BatchNormTensors layer, Tensor *w
             fail_msg("training %d, element %zu: gradient %g, slope %g", training, i, grad[i],
                      slope);
     }
-    free(values), free(grad);
+    free(values);
+    free(grad);
 }
 
 static void test_batch_norm_gradients(void **state) {

@@ -225,7 +225,6 @@ static void freeing_waits_for_the_second_queue(void **state) {
     tensor_free(sent);
 }
 
-// ---- events
 // A graph's addresses are good as long as what was there when it was recorded is still there; what
 // came and went since does not matter.
 static void a_stamp_knows_what_was_freed(void **state) {
@@ -241,7 +240,7 @@ static void a_stamp_knows_what_was_freed(void **state) {
     assert_false(memory_still_there(stamp));
 }
 
-// ---------------------------------------------------------------------------------------
+// ---- events -------------------------------------------------------------------------------------
 
 // An event is that point and no later one, however many were recorded after it.
 static void old_events_stay_what_they_are(void **state) {

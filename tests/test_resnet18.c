@@ -29,12 +29,6 @@ static const SafetensorsEntry *part(const char *kind, const char *name) {
     return entry;
 }
 
-static float *read_values(const Tensor *t) {
-    float *values = xmalloc(tensor_bytes(t) + 1);
-    tensor_read(t, values);
-    return values;
-}
-
 // ---- the same start as in resnet18.py ----------------------------------------------------------
 
 static double formula(uint32_t number, uint32_t index) {
@@ -55,14 +49,18 @@ static bool ends_with(const char *text, const char *end) {
 static void fill(Tensor *t, uint32_t number) {
     double factor = 0.1, center = 0.5; // of biases
     size_t n = numel(t);
-    if (t->ndim > 1)
-        factor = sqrt(6 / ((double)n / t->shape[0])), center = 0;
-    else if (ends_with(t->name, "running_var"))
-        factor = 0.5, center = 1;
-    else if (ends_with(t->name, "running_mean"))
+    if (t->ndim > 1) {
+        factor = sqrt(6 / ((double)n / t->shape[0]));
         center = 0;
-    else if (ends_with(t->name, "weight"))
-        factor = 0.15, center = 0.3;
+    } else if (ends_with(t->name, "running_var")) {
+        factor = 0.5;
+        center = 1;
+    } else if (ends_with(t->name, "running_mean")) {
+        center = 0;
+    } else if (ends_with(t->name, "weight")) {
+        factor = 0.15;
+        center = 0.3;
+    }
     for (size_t i = 0; i < n; i++)
         t->data[i] = (float)(center + factor * formula(number, (uint32_t)i));
 }
@@ -108,7 +106,7 @@ static double largest(const float *values, size_t n) {
 static void check_tensor(const Tensor *t, const SafetensorsEntry *expected) {
     assert_non_null(expected);
     assert_int_equal(numel(t), expected->count);
-    float *values = read_values(t);
+    float *values = tensor_values(t);
     check(expected->name, values, expected->values, expected->count,
           largest(expected->values, expected->count), 1);
     free(values);
@@ -131,7 +129,7 @@ static void check_gradient(const Parameter *p, const Parameter *before, Device *
     const SafetensorsEntry *norm = gradient_part(p->name, ".norm");
     assert_true(some && norm && (whole || index->integers || index->values));
     const Tensor *grad = parameter_data(p, device)->grad;
-    float *ours = read_values(grad);
+    float *ours = tensor_values(grad);
     double squares = 0, weight_norm = 0;
     for (size_t i = 0; i < numel(grad); i++) squares += (double)ours[i] * (double)ours[i];
     if (ends_with(p->name, "bias"))
@@ -168,13 +166,18 @@ static void test_one_step(void **state) {
     int trained = 0;
     for (int p = 0; p < all.n; p++) {
         const Parameter *parameter = all.list[p];
-        if (parameter->trained)
-            check_gradient(parameter, all.list[p ? p - 1 : 0], device), trained++;
-        else
+        if (parameter->trained) {
+            check_gradient(parameter, all.list[p ? p - 1 : 0], device);
+            trained++;
+        } else {
             check_tensor(parameter_data(parameter, device), part("after.", parameter->name));
+        }
     }
     assert_int_equal(trained, 76);
-    tensor_free(X), tensor_free(y), tensor_free(X_here), tensor_free(y_here);
+    tensor_free(X);
+    tensor_free(y);
+    tensor_free(X_here);
+    tensor_free(y_here);
     module_free(net);
 }
 
@@ -263,7 +266,8 @@ static void check_sync(int k) {
     free(first);
     free(expected);
     module_free(net);
-    tensor_free(X), tensor_free(y);
+    tensor_free(X);
+    tensor_free(y);
 }
 
 static void test_sync_is_one_device(void **state) {
@@ -274,7 +278,7 @@ static void test_sync_is_one_device(void **state) {
 
 // The means of device i's batch norm of this name.
 static float *statistics(const DataParallel *dp, int i, const char *name) {
-    return read_values(parameter_data(find_parameter(dp->net, name), dp->devices[i]));
+    return tensor_values(parameter_data(find_parameter(dp->net, name), dp->devices[i]));
 }
 
 // What share_statistics() does to two replicas whose statistics differ.
@@ -307,9 +311,11 @@ static void test_sharing_statistics(void **state) {
             }
             free(after);
         }
-        free(a), free(b);
+        free(a);
+        free(b);
         module_free(net);
-        tensor_free(X), tensor_free(y);
+        tensor_free(X);
+        tensor_free(y);
     }
 }
 
@@ -346,8 +352,10 @@ static void check_checkpoint(BatchNormMode mode) {
     const char *path = in_test_folder("checkpoint.safetensors");
     share_statistics(&dp);
     Checkpoint saved = {.run = 1, .epoch = 2, .step = 3, .loss = (char *)"0.5"};
-    saved.settings = (char *)"these settings", saved.length = (char *)"--epochs 3";
-    saved.history = (char *)"1,1,0.5,0.5,1\n", saved.start = FROM_SEED;
+    saved.settings = (char *)"these settings";
+    saved.length = (char *)"--epochs 3";
+    saved.history = (char *)"1,1,0.5,0.5,1\n";
+    saved.start = FROM_SEED;
     checkpoint_save(path, &saved, NULL, &dp);
     two_steps(&dp, X, y);
     float *expected[2] = {values_on(&dp, 0, &n), values_on(&dp, 1, &n)};
@@ -377,7 +385,8 @@ static void check_checkpoint(BatchNormMode mode) {
     assert_int_equal(counts.list[0].value, 4);
     free_counts(&counts);
     module_free(net);
-    tensor_free(X), tensor_free(y);
+    tensor_free(X);
+    tensor_free(y);
 }
 
 static void test_checkpoint(void **state) {
@@ -414,7 +423,8 @@ static void test_memory(void **state) {
     assert_true(before >= 2 * parameter_bytes(net));
     size_t most = num_gpus() > 0 ? 800 : 500; // MB; a GPU's has scratch memory too
     assert_true(device_bytes(device) < most * 1000 * 1000);
-    tensor_free(X), tensor_free(y);
+    tensor_free(X);
+    tensor_free(y);
     module_free(net);
 }
 

@@ -1,12 +1,15 @@
 // allreduce.c: how near the allreduce algorithms of chapter 2 come to the speed of memory.
 //
-//     build/tests/bench/allreduce [devices [MB [rounds [threads]]]]    (4 devices, 64 MB each, 9 rounds)
+//     build/tests/bench/allreduce [devices [MB [rounds [threads]]]]
+//
+// (left out: 4 devices, 64 MB each, 9 rounds, all cores)
 //
 // On CPU devices all memory is one, so what an algorithm moves costs what memcpy needs for as many
 // bytes: no algorithm that moves them can be faster. In each round, each algorithm runs once, and
 // the devices copy as many bytes in all, an equal share each, from one place of their own to
 // another. The share is memcpy's time / allreduce's, the median over the rounds; the additions are
 // not counted as work.
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -14,6 +17,7 @@
 #include "common/tensor/autograd.h"
 #include "common/base/error.h"
 #include "common/base/clock.h"
+#include "common/base/statistics.h"
 
 enum { MOST_ROUNDS = 99 };
 
@@ -51,18 +55,16 @@ static double seconds_of_copies(const Allreduce *algorithm, Tensor *const from[]
     return seconds_now() - begin;
 }
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static void print_line(const Allreduce *algorithm, double *seconds, double *shares, int rounds) {
+static void print_line(const Allreduce *algorithm, const double *seconds, const double *shares,
+                       int rounds) {
     double moved = (double)(floats_moved(algorithm) * sizeof(float));
-    qsort(seconds, (size_t)rounds, sizeof(double), ascending);
-    qsort(shares, (size_t)rounds, sizeof(double), ascending);
+    double time = median(seconds, rounds), least = shares[0], most = shares[0];
+    for (int i = 1; i < rounds; i++) {
+        least = fmin(least, shares[i]);
+        most = fmax(most, shares[i]);
+    }
     printf("%-10s%8.0f%10.1f%10.1f     %.2f [%.2f .. %.2f]\n", algorithm->name, moved / 1e6,
-           1e3 * seconds[rounds / 2], moved / seconds[rounds / 2] / 1e9, shares[rounds / 2],
-           shares[0], shares[rounds - 1]);
+           1e3 * time, moved / time / 1e9, median(shares, rounds), least, most);
 }
 
 int main(int argc, char *argv[]) {
@@ -72,7 +74,8 @@ int main(int argc, char *argv[]) {
     int rounds = argc > 3 ? atoi(argv[3]) : 9;
     if (k < 2 || k > MAX_DEVICES || !(megabytes >= 1 && megabytes <= 4096) || rounds < 1 ||
         rounds > MOST_ROUNDS)
-        die("tests/bench/allreduce [devices [MB [rounds [threads]]]]", "these numbers make no sense");
+        die("tests/bench/allreduce [devices [MB [rounds [threads]]]]",
+            "these numbers make no sense");
     devices_init(BACKEND_CPU, argc > 4 ? atoi(argv[4]) : 0);
     Tensor *from[MAX_DEVICES], *to[MAX_DEVICES];
     for (int i = 0; i < k; i++) {
@@ -95,7 +98,11 @@ int main(int argc, char *argv[]) {
     printf("algorithm  MB moved        ms      GB/s     memcpy's time / its own\n");
     for (int a = 0; a < NUM_ALLREDUCES; a++)
         print_line(&allreduces[a], seconds[a], shares[a], rounds);
-    for (int i = 0; i < k; i++) tensor_free(data[i]), tensor_free(from[i]), tensor_free(to[i]);
+    for (int i = 0; i < k; i++) {
+        tensor_free(data[i]);
+        tensor_free(from[i]);
+        tensor_free(to[i]);
+    }
     devices_close();
     return 0;
 }

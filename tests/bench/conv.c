@@ -1,6 +1,6 @@
 // conv.c: how fast each convolution of LeNet and ResNet-18 is, next to a matrix product.
 //
-//     build/tests/bench/conv [threads [rounds]]                                    (all cores, 5 rounds)
+//     build/tests/bench/conv [threads [rounds]]    (all cores, 5 rounds)
 //
 // GFLOP/s are those of the plain sums: two operations for each product of a pixel and a weight.
 // Winograd's method needs fewer, so it may come out above what the machine can do. Our product of
@@ -115,7 +115,9 @@ static double peak(void) {
         double seconds = seconds_now() - begin;
         if (seconds < best) best = seconds;
     }
-    tensor_free(A), tensor_free(B), tensor_free(C);
+    tensor_free(A);
+    tensor_free(B);
+    tensor_free(C);
     return 2.0 * SIDE * SIDE * SIDE / best / 1e9;
 }
 

@@ -35,6 +35,7 @@
 #include "common/base/error.h"
 #include "common/tensor/tensor.h"
 #include "common/base/clock.h"
+#include "common/base/statistics.h"
 #include "kernels/cpu/product.h"
 #include "about.h"
 #ifdef _OPENMP
@@ -322,7 +323,9 @@ static int multiply_as_told(const char *product) {
     while (scanf("%d %d", &shape, &times) == 2) {
         const Shape *s = &SHAPES[shape];
         if (shape != before) {
-            free(m.A), free(m.B), free(m.C);
+            free(m.A);
+            free(m.B);
+            free(m.C);
             m = matrices_for(s);
             products(s, &m, 1);
             check(s, &m);
@@ -333,7 +336,9 @@ static int multiply_as_told(const char *product) {
         printf("%.9f\n", (seconds() - begin) / times);
         fflush(stdout);
     }
-    free(m.A), free(m.B), free(m.C);
+    free(m.A);
+    free(m.B);
+    free(m.C);
     cpu_scratch_free(&lane);
     return 0;
 }
@@ -361,7 +366,8 @@ static int num_sides;
 static void be_a_side(const char *product, const char *core, const int to[2], const int from[2]) {
     char number[16];
     snprintf(number, sizeof number, "%d", threads);
-    dup2(to[0], STDIN_FILENO), dup2(from[1], STDOUT_FILENO);
+    dup2(to[0], STDIN_FILENO);
+    dup2(from[1], STDOUT_FILENO);
     setenv("OPENBLAS_THREAD_TIMEOUT", SPIN, 1);
     if (core) {
         setenv("OPENBLAS_CORETYPE", core, 1);
@@ -409,8 +415,10 @@ static void start_side(const char *product, const char *core) {
     *side = (Side){.is_blas = core != NULL, .pid = fork()};
     if (side->pid < 0) die("close other programs", "no more processes to compare with");
     if (side->pid == 0) be_a_side(product, core, to, from);
-    close(to[0]), close(from[1]);
-    side->to = fdopen(to[1], "w"), side->from = fdopen(from[0], "r");
+    close(to[0]);
+    close(from[1]);
+    side->to = fdopen(to[1], "w");
+    side->from = fdopen(from[0], "r");
     if (fscanf(side->from, "%31s", side->name) == 1 && !is_known(side->name) &&
         isfinite(ask(side, 1, 1)))
         num_sides++;
@@ -429,18 +437,6 @@ static void start_sides(void) {
     for (size_t i = 0; i < sizeof cores / sizeof cores[0]; i++) start_side("OpenBLAS", cores[i]);
 }
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median_of(const double *values, int n) {
-    double sorted[MOST_ROUNDS];
-    memcpy(sorted, values, sizeof *values * (size_t)n);
-    qsort(sorted, (size_t)n, sizeof *sorted, ascending);
-    return sorted[n / 2];
-}
-
 // By turns, some milliseconds each.
 static void take_turns(Side *const who[], int num, int shape, int rounds) {
     int times[MOST_SIDES];
@@ -454,7 +450,7 @@ static void take_turns(Side *const who[], int num, int shape, int rounds) {
             usleep((useconds_t)(1e6 * PAUSE));
             who[turn]->seconds[round] = ask(who[turn], shape, times[turn]);
         }
-    for (int i = 0; i < num; i++) who[i]->median = median_of(who[i]->seconds, rounds);
+    for (int i = 0; i < num; i++) who[i]->median = median(who[i]->seconds, rounds);
 }
 
 // The fastest OpenBLAS for this shape, or NULL if there is none.
@@ -487,9 +483,12 @@ static Result compare(int shape, int rounds) {
     if (!blas || (onednn && onednn->median < blas->median)) r.best = onednn;
     if (!r.best) return r;
     double ratios[MOST_ROUNDS];
-    for (int i = 0; i < rounds; i++) ratios[i] = r.ours->seconds[i] / r.best->seconds[i];
-    qsort(ratios, (size_t)rounds, sizeof *ratios, ascending);
-    r.ratio = ratios[rounds / 2], r.low = ratios[0], r.high = ratios[rounds - 1];
+    for (int i = 0; i < rounds; i++) {
+        ratios[i] = r.ours->seconds[i] / r.best->seconds[i];
+        r.low = fmin(r.low, ratios[i]); // fmin() and fmax() pass over the NaN at the beginning
+        r.high = fmax(r.high, ratios[i]);
+    }
+    r.ratio = median(ratios, rounds);
     return r;
 }
 
@@ -548,7 +547,10 @@ static void compare_all(const Options *o) {
         Result r = compare(i, o->rounds);
         print_result(&SHAPES[i], &r);
         write_row(o->csv, &SHAPES[i], &r);
-        if (r.ratio > worst_ratio) worst_ratio = r.ratio, worst = &SHAPES[i];
+        if (r.ratio > worst_ratio) {
+            worst_ratio = r.ratio;
+            worst = &SHAPES[i];
+        }
     }
     if (worst)
         printf("the worst ratio: %.2f (%s, threads: %d)\n", worst_ratio, worst->where, threads);

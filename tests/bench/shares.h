@@ -1,8 +1,8 @@
 // shares.h: which kernels a training step spends its time in. For step.c alone, which runs the
 // steps.
 //
-// The trace (common/device/trace.h) says when each kernel ran, but not on what. So each launch gets a
-// label here: between device.h and the backend we put a backend of our own, which sees the
+// The trace (common/device/trace.h) says when each kernel ran, but not on what. So each launch gets
+// a label here: between device.h and the backend we put a backend of our own, which sees the
 // arguments, labels the launch with their shapes, and hands it on. Kernels and layers know nothing
 // of it.
 #ifndef BENCH_SHARES_H
@@ -15,6 +15,7 @@
 #include "common/device/backend.h" // to stand in for one
 #include "common/base/error.h"
 #include "common/base/clock.h"
+#include "common/base/statistics.h"
 #include "common/device/trace.h"
 
 enum { MOST_SHARES = 512, MOST_STEPS = 99, SHAPE_TEXT = 48 };
@@ -220,11 +221,6 @@ static void record_step(Device *device, void (*step)(void *), void *argument) {
 
 // ---- the tables --------------------------------------------------------------------------------
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static int worst_first(const void *a, const void *b) {
     double x = ((const Share *)a)->median, y = ((const Share *)b)->median;
     return (x < y) - (x > y);
@@ -234,10 +230,8 @@ static int worst_first(const void *a, const void *b) {
 static double sort_shares(Share *list, int count, int steps) {
     double sum = 0;
     for (int i = 0; i < count; i++) {
-        double sorted[MOST_STEPS];
-        memcpy(sorted, list[i].seconds, sizeof sorted);
-        qsort(sorted, (size_t)steps, sizeof *sorted, ascending);
-        sum += list[i].median = sorted[steps / 2];
+        list[i].median = median(list[i].seconds, steps);
+        sum += list[i].median;
     }
     qsort(list, (size_t)count, sizeof *list, worst_first);
     return sum;

@@ -4,9 +4,11 @@
 //     printf 'run 10\nquit\n' | build/tests/bench/step lenet --batch 256 --threads 2
 //     build/tests/bench/step lenet|epoch|resnet|sgemm --batch N [--threads N] [--device cpu|cuda]
 //                      [--devices K] [--tf32] [--no-graph]
-//     build/tests/bench/step lenet|resnet --batch N --shares N     which kernels N steps spend their time
-//     in build/tests/bench/step about                                 the instruction set, and the
-//     compiler
+//     build/tests/bench/step lenet|resnet --batch N --shares N
+//     build/tests/bench/step about
+//
+// With --shares it prints which kernels N steps spend their time in; `about` prints the instruction
+// set and the compiler.
 //
 // A line "run N" makes N training steps and prints "<seconds per step> <mean loss of the last>";
 // "quit" or the end of the input ends the program. A step is what the book's train() does for a
@@ -130,12 +132,13 @@ static Tensor *ones(Device *device, int n) {
 
 static Training prepare(const Options *o) {
     Training t = {.k = o->devices};
-    for (int i = 0; i < t.k; i++) t.devices[i] = try_gpu(i);
-    share_cores(t.devices, t.k);
+    open_devices(t.devices, t.k);
     choose_allreduce("sharded"); // all devices at work, not the book's device 0 alone
     if (strcmp(o->model, "sgemm") == 0) {
         int n = o->cuda ? SIDE_ON_GPU : SIDE_ON_CPU;
-        t.A = ones(t.devices[0], n), t.B = ones(t.devices[0], n), t.C = ones(t.devices[0], n);
+        t.A = ones(t.devices[0], n);
+        t.B = ones(t.devices[0], n);
+        t.C = ones(t.devices[0], n);
         synchronize_all();
         return t;
     }
@@ -143,7 +146,8 @@ static Training prepare(const Options *o) {
         t.iter = data_iter_new(fashion_mnist_open(NULL, true, 0), o->batch, false, 0);
         data_iter_start(t.iter, 0);
     } else {
-        t.X = synthetic_images(o->batch), t.y = synthetic_labels(o->batch);
+        t.X = synthetic_images(o->batch);
+        t.y = synthetic_labels(o->batch);
     }
     if (strcmp(o->model, "resnet") == 0) {
         Module *net = resnet18(10, 1);

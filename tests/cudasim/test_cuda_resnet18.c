@@ -33,7 +33,7 @@ static void start_larger(const Parameters *all) {
 static float *train_resnet_on(int k, int steps, size_t *n) {
     Device *devices[MAX_DEVICES];
     Tensor *losses[MAX_DEVICES];
-    for (int i = 0; i < k; i++) devices[i] = try_gpu(i);
+    open_devices(devices, k);
     Module *net = resnet18(10, 1);
     initialize(net, 1);
     Parameters all = parameters_of(net);

@@ -36,7 +36,7 @@ static float *train_on(int k, int steps) {
     Tensor *params[LENET_PARAMS], *device_params[MAX_DEVICES][LENET_PARAMS], *losses[MAX_DEVICES];
     float *trained = calloc(LENET_FLOATS, sizeof(float)), *next = trained;
     assert_non_null(trained);
-    for (int i = 0; i < k; i++) devices[i] = try_gpu(i);
+    open_devices(devices, k);
     lenet_init(params, 1);
     for (int p = 0; p < LENET_PARAMS; p++) // far enough from zero that they move
         for (size_t i = 0; i < numel(params[p]); i++) params[p]->data[i] *= p == 0 ? 30.0f : 8.0f;
