@@ -79,8 +79,7 @@ static inline void convolve_backward(int C, int side, int M, int k, const double
                         size_t at = (size_t)((c * side + i + p) * side + q);
                         for (int j = 0; j < out; j++) sum += dY[i * out + j] * X[at + (size_t)j];
                         if (!dX) continue;
-                        for (int j = 0; j < out; j++)
-                            dX[at + (size_t)j] += w * dY[i * out + j];
+                        for (int j = 0; j < out; j++) dX[at + (size_t)j] += w * dY[i * out + j];
                     }
                     dW[((m * C + c) * k + p) * k + q] += sum;
                 }

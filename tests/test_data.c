@@ -70,9 +70,7 @@ static void random_orders(void **state) {
 
 // ---- made files ------------------------------------------------------------------------------
 
-static uint8_t pixel(size_t image, size_t p) {
-    return (uint8_t)(image * 31 + p * 7 + p / 256);
-}
+static uint8_t pixel(size_t image, size_t p) { return (uint8_t)(image * 31 + p * 7 + p / 256); }
 
 // Writes an IDX file into the test folder: a header of these numbers, then `bytes` bytes. gzip'ed
 // if the name ends in .gz.
@@ -190,9 +188,7 @@ static void open_train(void *directory) {
     dataset_free(fashion_mnist_open(directory, true, limit_of_open));
 }
 
-static void refused(const char *expected) {
-    expect_death(1, expected, open_train, test_folder);
-}
+static void refused(const char *expected) { expect_death(1, expected, open_train, test_folder); }
 
 static void missing(void **state) {
     (void)state;
