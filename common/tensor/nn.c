@@ -321,14 +321,13 @@ static void forget_batches(Module *m, const char *path, void *context) {
 
 // Where each parameter begins in FlatParameters.
 static void lay_out(Module *net) {
-    enum { GRAIN = 64 };
     net->num_trained = net->num_buffers = 0;
     for (int i = 0; i < net->all.n; i++) {
         Parameter *p = net->all.list[i];
         size_t *end = p->trained ? &net->num_trained : &net->num_buffers;
         p->net = net;
-        p->first = (*end + GRAIN - 1) / GRAIN * GRAIN;
-        *end = p->first + numel(p->start);
+        p->first = *end;
+        *end += numel(p->start);
     }
 }
 

@@ -125,8 +125,8 @@ void place_on(Module *net, Device *device);
 
 // A network's parameters on a device are slices of a few long vectors, in the order of state_dict:
 // so a step needs one update per device, and exchanges need not be of one small tensor at a time.
-// Each parameter begins at a multiple of 64 floats (256 bytes, which GPUs like); what lies between
-// is zero and stays so.
+// Nothing lies between them: what is exchanged is what the formulas say. (In ResNet-18 all begin at
+// multiples of 256 bytes, which GPUs like.)
 typedef struct FlatParameters {
     Tensor *data, *grad; // of what is trained
     Tensor *buffers;     // of what is not; without elements if there are none
