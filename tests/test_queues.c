@@ -185,6 +185,27 @@ static void next_step_waits_for_what_is_being_sent(void **state) {
     for (int step = 0; step < STEPS; step++) tensor_free(sent[step]);
 }
 
+// Nor is memory on loan lent again: the gradient that a queue still sends must arrive as it was.
+static void loans_wait_for_what_is_being_sent(void **state) {
+    Device *device = device_under_test(state);
+    const size_t bytes = N * sizeof(float);
+    Tensor *sent = filled(device, 0);
+    begin_step(device);
+    float *loan = arena_lend(device, bytes);
+    launch(device, fill, .x = loan, .value = 8, .n = N);
+    queue_wait(comm_queue(device), device_record(device));
+    queue_call(comm_queue(device), sleep_a_little, NULL);
+    launch_on(comm_queue(device), add, .y = sent->data, .x = loan, .n = N);
+    assert_true(arena_give_back(device, loan));
+    float *again = arena_lend(device, bytes);
+    assert_ptr_equal(again, loan);
+    launch(device, fill, .x = again, .value = 9, .n = N);
+    synchronize(device);
+    assert_all(sent, 8);
+    assert_true(arena_give_back(device, again));
+    tensor_free(sent);
+}
+
 // What has been said with queue_uses() is waited for too.
 static void copy_all(void *context) {
     Tensor **t = context;
@@ -359,6 +380,7 @@ int main(void) {
         cmocka_unit_test(copies_go_beside_the_computing),
         ON_BOTH(functions_are_called_in_order),
         ON_BOTH(next_step_waits_for_what_is_being_sent),
+        ON_BOTH(loans_wait_for_what_is_being_sent),
         UNLESS_SIMULATED(a_function_may_use_memory), // it is about CPU devices
         ON_BOTH(freeing_waits_for_the_second_queue),
         ON_BOTH(a_stamp_knows_what_was_freed),

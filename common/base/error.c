@@ -82,15 +82,21 @@ void *xgrow(void *memory, size_t count, size_t element) {
 }
 char *xstrdup(const char *text) { return or_die(strdup(text), strlen(text) + 1, 1); }
 
-char *xprintf(const char *format, ...) {
-    va_list args, again;
-    va_start(args, format);
+char *xvprintf(const char *format, va_list args) {
+    va_list again;
     va_copy(again, args);
     int length = vsnprintf(NULL, 0, format, args);
-    va_end(args);
     char *text = xmalloc((size_t)length + 1);
     vsnprintf(text, (size_t)length + 1, format, again);
     va_end(again);
+    return text;
+}
+
+char *xprintf(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    char *text = xvprintf(format, args);
+    va_end(args);
     return text;
 }
 

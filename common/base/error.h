@@ -8,6 +8,7 @@
 #ifndef ERROR_H
 #define ERROR_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -53,5 +54,6 @@ void *xgrow(void *memory, size_t count, size_t element);
 char *xstrdup(const char *text);
 // A new string made as printf would.
 char *xprintf(const char *format, ...) __attribute__((format(printf, 1, 2), nonnull));
+char *xvprintf(const char *format, va_list args) __attribute__((format(printf, 1, 0)));
 
 #endif

@@ -41,14 +41,10 @@ static void wrap(const char *text, size_t bytes) {
 }
 
 void say(const char *format, ...) {
-    va_list args, again;
+    va_list args;
     va_start(args, format);
-    va_copy(again, args);
-    int length = vsnprintf(NULL, 0, format, args);
+    char *text = xvprintf(format, args);
     va_end(args);
-    char *text = xmalloc((size_t)length + 1);
-    vsnprintf(text, (size_t)length + 1, format, again);
-    va_end(again);
     for (const char *line = text; line;) {
         size_t bytes = strcspn(line, "\n");
         wrap(line, bytes);
