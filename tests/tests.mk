@@ -15,7 +15,7 @@ SHORT_TESTS := $(filter-out $(LONG_TESTS),$(notdir $(TESTS) $(wildcard tests/*_t
 
 test: announce-test can-test
 	+@$(MAKE_PARALLEL) wanted WANTED='$(CHAPTERS) $(TESTS)'
-	@sh tests/run.sh $(BUILD) $(filter-out $(NOT_SANITIZED),$(SHORT_TESTS))
+	@AT_ONCE=2 sh tests/run.sh $(BUILD) $(filter-out $(NOT_SANITIZED),$(SHORT_TESTS))
 long-tests: can-test
 	+@$(MAKE_PARALLEL) test-programs
 	@sh tests/run.sh $(BUILD) $(filter-out $(NOT_SANITIZED),$(LONG_TESTS))
