@@ -91,7 +91,7 @@ case $build in
     ;;
 *) list_tests "$@" >"$results/list" ;;
 esac
-xargs -L 1 -P "${AT_ONCE:-1}" sh "$0" --one "$results" <"$results/list"
+xargs -r -L 1 -P "${AT_ONCE:-1}" sh "$0" --one "$results" <"$results/list"
 
 # One that was killed together with its shell has left no counts.
 while read -r name command; do
