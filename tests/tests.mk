@@ -6,7 +6,8 @@ $(TESTS): $(BUILD)/%: $(BUILD)/obj/%.c.o
 $(TESTS) $(SIM_TESTS): LIBS += $(CMOCKA)
 
 # `make test` is what one waits for, `make test-all` is everything. These are left to the second: scripts that
-# start programs hundreds of times, wait for them, train for long, or build the book once more.
+# start programs hundreds of times, wait for them, train for long, or build the book once more; 10 s to 2 minutes
+# each. They run one by one, because some of them measure time.
 LONG_TESTS  := build_test.sh chapter_05_resume_test.sh cli_test.sh defaults_test.sh exercises_test.sh \
                instruction_sets_test.sh interrupt_test.sh pytorch_test.sh training_test.sh
 SHORT_TESTS := $(filter-out $(LONG_TESTS),$(notdir $(TESTS) $(wildcard tests/*_test.sh)))
@@ -15,7 +16,7 @@ SHORT_TESTS := $(filter-out $(LONG_TESTS),$(notdir $(TESTS) $(wildcard tests/*_t
 
 test: announce-test can-test
 	+@$(MAKE_PARALLEL) wanted WANTED='$(CHAPTERS) $(TESTS)'
-	@sh tests/run.sh $(BUILD) $(filter-out $(NOT_SANITIZED),$(SHORT_TESTS))
+	@AT_ONCE=2 sh tests/run.sh $(BUILD) $(filter-out $(NOT_SANITIZED),$(SHORT_TESTS))
 long-tests: can-test
 	+@$(MAKE_PARALLEL) test-programs
 	@sh tests/run.sh $(BUILD) $(filter-out $(NOT_SANITIZED),$(LONG_TESTS))
@@ -26,7 +27,7 @@ test-all: announce-test-all test long-tests $(if $(SIMULATOR),$(SIMULATED_PASSED
 announce-test:
 	@$(if $(SANITIZE),,echo 'make test: about a minute, once all is compiled. (make test-all has the long tests too.)')
 announce-test-all:
-	@echo 'make test-all: about ten minutes, once all is compiled.'
+	@echo 'make test-all: about ten minutes, once all is compiled; five more if CUDA code has changed.'
 
 can-test: report
 	@test -n '$(CMOCKA)' || { echo 'make: error: the tests need cmocka' >&2; echo 'hint: make setup' >&2; exit 1; }
