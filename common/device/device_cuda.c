@@ -105,12 +105,12 @@ static void cuda_close(Queue *queue) {
 // ---- memory ----------------------------------------------------------------------------------
 
 // NULL when there is no memory left, which is for the caller to explain; anything else is fatal.
-static void *or_null(cudaError_t error, void *memory) {
+static void *or_null(cudaError_t error, const char *what, void *memory) {
     if (error == cudaErrorMemoryAllocation) {
         cudaGetLastError(); // does no harm to later calls: forget it
         return NULL;
     }
-    CUDA_CHECK(error);
+    cuda_check(error, what, __FILE__, __LINE__);
     return memory;
 }
 
@@ -118,7 +118,7 @@ static void *cuda_alloc(Device *device, size_t bytes) {
     void *memory = NULL;
     CUDA_CHECK(cudaSetDevice(device->hardware));
     cudaError_t error = cudaMalloc(&memory, bytes);
-    return or_null(error, memory);
+    return or_null(error, "cudaMalloc", memory);
 }
 
 static void cuda_free(Device *device, void *memory) {
@@ -131,7 +131,7 @@ static void cuda_free(Device *device, void *memory) {
 static void *cuda_host_alloc(size_t bytes) {
     void *memory = NULL;
     cudaError_t error = cudaHostAlloc(&memory, bytes, cudaHostAllocPortable);
-    return or_null(error, memory);
+    return or_null(error, "cudaHostAlloc", memory);
 }
 
 static void cuda_host_free(void *memory) { CUDA_CHECK(cudaFreeHost(memory)); }
@@ -260,7 +260,7 @@ static bool is_reached(cudaEvent_t event) {
         cudaGetLastError(); // an answer, which nobody is to find later
         return false;
     }
-    CUDA_CHECK(error);
+    cuda_check(error, "cudaEventQuery", __FILE__, __LINE__);
     return true;
 }
 
