@@ -42,11 +42,7 @@ static float *train(Run run, size_t *num) {
         train_batch(X, y, device_params, devices, run.k, 0.2f, losses);
         synchronize_all();
     }
-    *num = 0;
-    for (int p = 0; p < LENET_PARAMS; p++) *num += numel(params[p]);
-    float *all = malloc(*num * sizeof *all), *next = all;
-    for (int p = 0; p < LENET_PARAMS; next += numel(params[p++]))
-        tensor_read(device_params[run.k - 1][p], next);
+    float *all = values_of_all(device_params[run.k - 1], LENET_PARAMS, num);
     for (int i = 0; i < run.k; i++) free_params(device_params[i], LENET_PARAMS);
     free_params(params, LENET_PARAMS);
     data_iter_free(iter);

@@ -65,14 +65,8 @@ static Result result_of(const Training *t, Tensor *const from[]) {
                      .test_acc = t->test_acc,
                      .sec_per_epoch = t->sec_per_epoch,
                      .bytes_between = ledger_bytes_between_devices()};
-    for (int i = 0; i < LENET_PARAMS; i++) result.num_params += numel(from[i]);
-    result.params = xmalloc(result.num_params * sizeof(float));
-    float *next = result.params;
-    for (int i = 0; i < LENET_PARAMS; i++) {
-        tensor_copy(trained[i], from[i]);
-        tensor_read(trained[i], next);
-        next += numel(trained[i]);
-    }
+    for (int i = 0; i < LENET_PARAMS; i++) tensor_copy(trained[i], from[i]);
+    result.params = values_of_all(trained, LENET_PARAMS, &result.num_params);
     CHECK(result.bytes_between == bytes_per_step(&result) * (uint64_t)result.steps,
           "a step moved other bytes between the devices than the formula says: a bug in allreduce "
           "or in the ledger");

@@ -102,6 +102,17 @@ float *tensor_values(const Tensor *t) {
     return values;
 }
 
+float *values_of_all(Tensor *const tensors[], int n, size_t *num_values) {
+    *num_values = 0;
+    for (int i = 0; i < n; i++) *num_values += numel(tensors[i]);
+    float *values = xmalloc(sizeof(float) * *num_values + 1), *next = values;
+    for (int i = 0; i < n; i++) {
+        tensor_read(tensors[i], next);
+        next += numel(tensors[i]);
+    }
+    return values;
+}
+
 // The brackets of dimension `dim`; rows stand below each other, behind `indent` columns.
 static void print_values(const Tensor *t, const float **values, int dim, int indent) {
     if (dim >= MAX_DIMS) return;

@@ -34,8 +34,6 @@ static void minibatch(int step, Tensor *X, Tensor *y) {
 static float *train_on(int k, int steps) {
     Device *devices[MAX_DEVICES];
     Tensor *params[LENET_PARAMS], *device_params[MAX_DEVICES][LENET_PARAMS], *losses[MAX_DEVICES];
-    float *trained = calloc(LENET_FLOATS, sizeof(float)), *next = trained;
-    assert_non_null(trained);
     open_devices(devices, k);
     lenet_init(params, 1);
     for (int p = 0; p < LENET_PARAMS; p++) // far enough from zero that they move
@@ -47,8 +45,9 @@ static float *train_on(int k, int steps) {
         minibatch(step, X, y);
         train_batch(X, y, device_params, devices, k, 0.2f, losses);
     }
-    for (int p = 0; p < LENET_PARAMS; next += numel(params[p++]))
-        tensor_read(device_params[0][p], next);
+    size_t n;
+    float *trained = values_of_all(device_params[0], LENET_PARAMS, &n);
+    assert_int_equal(n, LENET_FLOATS);
     for (int i = 0; i < k; i++) free_params(device_params[i], LENET_PARAMS);
     free_params(params, LENET_PARAMS);
     tensor_free(X);

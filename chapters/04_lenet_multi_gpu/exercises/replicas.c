@@ -46,12 +46,8 @@ size_t replica_numel(void) {
 }
 
 float *replica_values(const Replicas *r, int i) {
-    float *values = xmalloc(sizeof(float) * replica_numel()), *next = values;
-    for (int p = 0; p < LENET_PARAMS; p++) {
-        tensor_read(r->params[i][p], next);
-        next += numel(r->params[i][p]);
-    }
-    return values;
+    size_t n;
+    return values_of_all(r->params[i], LENET_PARAMS, &n);
 }
 
 void train_one_replica(Replicas *one, const Dataset *data, int batch_size, float lr, int epochs,
