@@ -1,0 +1,80 @@
+// machine.h: machines to tell time on, that need not be there.
+//
+// A machine is some hosts with some devices each: how fast a device computes, how fast its memory
+// is, what a launch costs the host, and which ways there are between devices. Each is a small text
+// file of lines "field value unit", with # before comments; those in common/device/machines/ are
+// built into the programs, and a file of one's own can be given by its path. What the fields mean
+// is said below, and in every one of these files.
+#ifndef MACHINE_H
+#define MACHINE_H
+
+#include <stdbool.h>
+#include <stdio.h>
+#include "kernels/cost.h"
+
+typedef enum {
+    LINKS_SWITCH, // any device to any other at full rate: each has a port out and a port in
+    LINKS_TREE,   // by PCIe: some devices share a root port, and roots are connected
+    LINKS_RING,   // to two neighbours; further ones by way of those between, on the shorter side
+    LINKS_MESH,   // between the pairs that the file names; all other pairs by PCIe
+} LinkKind;
+
+// A way that bytes take. Times in seconds, rates in bytes per second, each way.
+typedef struct Link {
+    double bandwidth, latency;
+} Link;
+
+typedef struct Machine Machine;
+struct Machine {
+    char name[32];  // "dgx-a100"; of a file, its name without folder and suffix
+    char *about;    // a line of English
+    int devices;    // of a host
+    double memory;  // bytes of a device
+    double fp32;    // peak FLOP/s of a device
+    double tf32;    // peak FLOP/s in products of matrices with --tf32; as fp32 if there is none
+    double efficiency[NUM_COST_KINDS]; // the part of the peak that is reached; for COST_ELEMENTS,
+                                       // that of the memory's bandwidth, for all kernels
+    double memory_bandwidth;           // bytes/s of a device
+    double kernel;                     // seconds that each kernel takes at least on its device
+    double launch;                     // seconds of the host for each kernel and each copy
+    double graph_launch;               // seconds of the host for a whole graph,
+    double graph_kernel;               // and of the device for each kernel in it, instead of `kernel`
+    double framework;                  // as launch, in a framework written in Python
+    LinkKind links;
+    Link link;             // between devices of a host (not for LINKS_TREE)
+    Link host_link;        // between a device and its host, by PCIe
+    int devices_per_root;  // devices that share a root port of PCIe
+    double root_bandwidth; // of a root port
+    int cards;             // network cards of a host; 0: there is one host only
+    Link network;          // of a card, to any other
+    double (*mesh)[16];    // [from][to]: bandwidth of LINKS_MESH, 0: none
+};
+
+// By name, or from a file if `name` has a '/' or a '.' in it. die()s with file, line and field, and
+// with what was expected there. The machine lives as long as the program.
+const Machine *machine_find(const char *name);
+// A table of those that are built in.
+void machine_list(FILE *out);
+// As find, of a text that stands for the file `name`.
+const Machine *machine_parse(const char *name, const char *text);
+
+// How many devices it can have: those of its host, or any number where hosts have network cards.
+bool machine_has_devices(const Machine *machine, int count);
+
+// Seconds that a device needs for a kernel, without what it takes at least.
+double machine_kernel_seconds(const Machine *machine, KernelCost cost, bool tf32);
+
+// The way from one device to another. Ports that it passes are numbered 0..machine_ports()-1; each
+// carries one copy at a time. Device d is on host d / machine->devices.
+enum { HOST_MEMORY = -1, MAX_PORTS = 16 };
+typedef struct Route {
+    Link link;            // the slowest part's bandwidth, the latency of the whole
+    int ports[MAX_PORTS]; // without repetition
+    int num_ports;
+} Route;
+int machine_ports(const Machine *machine, int num_devices);
+// from and to are device numbers; HOST_MEMORY is the memory of the host that the other side is on
+// (each host has the data set). Not for from == to.
+Route machine_route(const Machine *machine, int from, int to);
+
+#endif
