@@ -10,18 +10,27 @@
 // all others wait for memory.
 typedef enum { COST_ELEMENTS, COST_PRODUCT, COST_CONVOLUTION, NUM_COST_KINDS } CostKind;
 
+// What is counted:
+//
+//   - The FLOP are those of the definition in kernels.h: an addition, a multiplication, a division,
+//     a comparison, an exp, log or sqrt counts as one. So a multiplication with an addition is two;
+//     others call these two one "MAC", and some of them write FLOPs for it. What holds for a whole
+//     row, channel or minibatch (lr / batch_size, sqrt(var + eps)) is computed once for it. A
+//     faster algorithm (Winograd) does the same work in fewer.
+//   - As the field does, a sum of n terms counts n additions (n - 1 and the 0 that it begins with),
+//     and a convolution counts the products with its padding: 2 N M C kernel_h kernel_w out_h
+//     out_w, forward and in both backward passes, like 2 M N K of a product of matrices.
+//   - The bytes are those read and written if each number that is needed is read once from memory,
+//     and each result written once. Pixels that no window of a convolution meets are not needed.
+//   - beta 1 is an addition for each result, and reads it.
+//   - Sizes of zero cost nothing, but for results that are written all the same: a sum of nothing.
 typedef struct KernelCost {
     CostKind kind;
-    // Floating-point operations of the definition in kernels.h: an addition, a multiplication, a
-    // division, a comparison, an exp, log or sqrt counts as one, a multiplication with an addition
-    // as two. A faster algorithm (Winograd) does the same work in fewer.
-    double flop;
-    // Bytes read and written if each operand is read once from memory and each result written once;
-    // a result with beta 1 is read, too.
-    double bytes;
+    double flop, bytes;
 } KernelCost;
 
-// Of this kernel with these arguments (of the type struct NAME_args). All zero sizes cost nothing.
+// Of this kernel with these arguments (of the type struct NAME_args). Pointers are not followed;
+// all that counts is which of those that may be NULL are.
 KernelCost kernel_cost(KernelId kernel, const void *args);
 
 #endif

@@ -1,0 +1,317 @@
+// cost.c: what each kernel costs; see cost.h.
+//
+// ## How fast can a kernel be?
+//
+// A processor does two things: it calculates, and it fetches numbers from memory. It has a rate for
+// each, `peak` FLOP per second and `bandwidth` bytes per second, and does both at the same time. So
+// however clever a kernel is, it takes at least
+//
+//     seconds = max(flop / peak, bytes / bandwidth)
+//
+// Which of the two it is depends on a single number of the kernel, flop / bytes: how often it uses
+// a byte that it has fetched. That is its *arithmetic intensity* (where bytes are those of the main
+// memory, as here, also "operational intensity"). The FLOP per second that can be had are
+// min(peak, bandwidth x intensity), and drawn over the intensity they look like a roof:
+//
+//     FLOP/s
+//      peak |            _______________________    a product of large matrices
+//           |          /
+//           |        /   bandwidth x intensity
+//           |      /
+//           |    /      relu, sgd, batch normalisation
+//           |  /
+//           +------------|-----------------------
+//                 peak / bandwidth          FLOP per byte
+//
+// Under the slope a faster processor helps nothing, under the flat part faster memory helps
+// nothing. `add` does n FLOP for 12 n bytes: 1/12 FLOP per byte, however large n is. A product of
+// two n x n matrices does 2 n^3 FLOP for 12 n^2 bytes: n / 6, as much as one likes. That is why a
+// minibatch has many rows, why ReLU and pooling are better done inside the convolution before them
+// (`pooled` in kernels.h: hardly fewer FLOP, but far fewer bytes), and why a device that gets a
+// k-th part of the rows may not be k times as fast: W is as large as before.
+//
+// The roof is from Williams, Waterman & Patterson, "Roofline: an insightful visual performance
+// model for multicore architectures", Communications of the ACM 52(4), 2009. Bytes that are fetched
+// again because a cache was too small, and FLOP below the peak, are for the efficiency in
+// machine.h.
+#include "cost.h"
+
+#include <stdbool.h>
+
+// n, or nothing.
+static double when(bool needed, double n) { return needed ? n : 0; }
+
+// How many of n results have to be read and added to.
+static double kept(float beta, double n) { return when(beta != 0, n); }
+
+static KernelCost cost(CostKind kind, double flop, double floats) {
+    return (KernelCost){.kind = kind, .flop = flop, .bytes = floats * sizeof(float)};
+}
+
+// ---- elementwise and sums ----------------------------------------------------------------------
+
+static KernelCost fill_cost(const void *args) {
+    const struct fill_args *a = args;
+    return cost(COST_ELEMENTS, 0, (double)a->n);
+}
+
+static KernelCost scale_cost(const void *args) {
+    const struct scale_args *a = args;
+    double n = (double)a->n;
+    return cost(COST_ELEMENTS, n, 2 * n);
+}
+
+static KernelCost add_cost(const void *args) {
+    const struct add_args *a = args;
+    double n = (double)a->n;
+    return cost(COST_ELEMENTS, n, 3 * n);
+}
+
+static KernelCost add_forward_cost(const void *args) {
+    const struct add_forward_args *a = args;
+    double n = (double)a->n;
+    return cost(COST_ELEMENTS, n, 3 * n);
+}
+
+static KernelCost add_backward_cost(const void *args) {
+    const struct add_backward_args *a = args;
+    double n = (double)a->n;
+    return cost(COST_ELEMENTS, kept(a->beta, n), 2 * n + kept(a->beta, n));
+}
+
+static KernelCost copy_columns_cost(const void *args) {
+    const struct copy_columns_args *a = args;
+    return cost(COST_ELEMENTS, 0, 2 * (double)a->rows * a->cols);
+}
+
+static KernelCost sum_forward_cost(const void *args) {
+    const struct sum_forward_args *a = args;
+    double n = (double)a->n;
+    return cost(COST_ELEMENTS, n, n + 1);
+}
+
+static KernelCost sum_backward_cost(const void *args) {
+    const struct sum_backward_args *a = args;
+    double n = (double)a->n;
+    return cost(COST_ELEMENTS, kept(a->beta, n), when(n > 0, 1) + n + kept(a->beta, n));
+}
+
+static KernelCost relu_forward_cost(const void *args) {
+    const struct relu_forward_args *a = args;
+    double n = (double)a->n;
+    return cost(COST_ELEMENTS, n, 2 * n);
+}
+
+static KernelCost relu_backward_cost(const void *args) {
+    const struct relu_backward_args *a = args;
+    double n = (double)a->n;
+    return cost(COST_ELEMENTS, n + kept(a->beta, n), 3 * n + kept(a->beta, n));
+}
+
+// ---- fully connected layers --------------------------------------------------------------------
+
+// A matrix is not read if the other one has nothing to be multiplied with.
+static KernelCost gemm_cost(const void *args) {
+    const struct gemm_args *a = args;
+    double M = a->M, N = a->N, K = a->K;
+    double floats = when(N > 0, M * K) + when(M > 0, K * N) + M * N + kept(a->beta, M * N);
+    return cost(COST_PRODUCT, 2 * M * N * K + kept(a->beta, M * N), floats);
+}
+
+static KernelCost add_bias_forward_cost(const void *args) {
+    const struct add_bias_forward_args *a = args;
+    double n = (double)a->rows * a->cols;
+    return cost(COST_ELEMENTS, n, 2 * n + when(n > 0, a->cols));
+}
+
+static KernelCost add_bias_backward_cost(const void *args) {
+    const struct add_bias_backward_args *a = args;
+    double n = (double)a->rows * a->cols;
+    return cost(COST_ELEMENTS, n + kept(a->beta, a->cols), n + a->cols + kept(a->beta, a->cols));
+}
+
+// ---- convolution and pooling -------------------------------------------------------------------
+
+static int smaller(int a, int b) { return a < b ? a : b; }
+static int larger(int a, int b) { return a > b ? a : b; }
+
+// How many of the `size` rows of an image some window meets; or of its columns. Windows may
+// overlap, and with a stride larger than the kernel there are pixels that none meets.
+static double met(int size, int out, int kernel, int stride, int pad) {
+    int count = 0, next = 0; // those before `next` are counted
+    for (int i = 0; i < out; i++) {
+        int first = larger(i * stride - pad, next), last = smaller(i * stride - pad + kernel, size);
+        count += larger(last - first, 0);
+        next = larger(next, last);
+    }
+    return count;
+}
+
+typedef struct conv2d_shape Conv;
+
+static double size_X(const Conv *s) { return (double)s->N * s->C * s->H * s->W; }
+static double size_W(const Conv *s) { return (double)s->M * s->C * s->kernel_h * s->kernel_w; }
+static double size_Y(const Conv *s) { return (double)s->N * s->M * s->out_h * s->out_w; }
+
+// A multiplication and an addition for each weight and each pixel of Y that it goes to. Forward and
+// both backward passes have the same products: they are sums of them, seen from Y, X and W.
+static double conv2d_flop(const Conv *s) {
+    return 2 * size_Y(s) * s->C * s->kernel_h * s->kernel_w;
+}
+
+// Floats of X that forward reads.
+static double met_X(const Conv *s) {
+    double rows = met(s->H, s->out_h, s->kernel_h, s->stride_h, s->pad_h);
+    double columns = met(s->W, s->out_w, s->kernel_w, s->stride_w, s->pad_w);
+    return when(s->M > 0, (double)s->N * s->C * rows * columns);
+}
+
+// Y, or dY. If it is pooled, there is a number for each window of four pixels, and a byte of
+// `pooled` for each two pixels.
+static double bytes_Y(const Conv *s, const unsigned char *pooled) {
+    double pixels = size_Y(s);
+    return pooled ? pixels / 4 * sizeof(float) + pixels / 2 : pixels * sizeof(float);
+}
+
+// Pooled, a pixel is compared with 0 and added to its window's sum, and that is divided.
+static KernelCost conv2d_forward_cost(const void *args) {
+    const struct conv2d_forward_args *a = args;
+    const Conv *s = &a->s;
+    double pixels = size_Y(s), biases = when(a->b && pixels > 0, s->M);
+    double flop = conv2d_flop(s) + when(a->b, pixels) + when(a->pooled, 2 * pixels + pixels / 4);
+    KernelCost c = cost(COST_CONVOLUTION, flop, met_X(s) + when(pixels > 0, size_W(s)) + biases);
+    c.bytes += bytes_Y(s, a->pooled);
+    return c;
+}
+
+// Pooled, dY of a window is divided among its four pixels.
+static KernelCost conv2d_backward_input_cost(const void *args) {
+    const struct conv2d_backward_input_args *a = args;
+    const Conv *s = &a->s;
+    double pixels = size_Y(s), n = size_X(s);
+    double flop = conv2d_flop(s) + when(a->pooled, pixels / 4) + kept(a->beta, n);
+    double floats = when(pixels > 0, size_W(s)) + n + kept(a->beta, n);
+    KernelCost c = cost(COST_CONVOLUTION, flop, floats);
+    c.bytes += bytes_Y(s, a->pooled);
+    return c;
+}
+
+static KernelCost conv2d_backward_params_cost(const void *args) {
+    const struct conv2d_backward_params_args *a = args;
+    const Conv *s = &a->s;
+    double pixels = size_Y(s), n = size_W(s) + when(a->db, s->M);
+    double flop = conv2d_flop(s) + when(a->db, pixels) + when(a->pooled, pixels / 4);
+    KernelCost c = cost(COST_CONVOLUTION, flop + kept(a->beta, n), met_X(s) + n + kept(a->beta, n));
+    c.bytes += bytes_Y(s, a->pooled);
+    return c;
+}
+
+typedef struct avg_pool2d_shape Pool;
+
+static double pool_windows(const Pool *s) { return (double)s->N * s->C * s->out_h * s->out_w; }
+
+// Of a window: an addition for each pixel, and a division.
+static double pool_flop(const Pool *s) {
+    return pool_windows(s) * ((double)s->kernel_h * s->kernel_w + 1);
+}
+
+static KernelCost avg_pool2d_forward_cost(const void *args) {
+    const struct avg_pool2d_forward_args *a = args;
+    const Pool *s = &a->s;
+    double rows = met(s->H, s->out_h, s->kernel_h, s->stride_h, 0);
+    double columns = met(s->W, s->out_w, s->kernel_w, s->stride_w, 0);
+    double pixels = (double)s->N * s->C * rows * columns;
+    return cost(COST_ELEMENTS, pool_flop(s), pixels + pool_windows(s));
+}
+
+static KernelCost avg_pool2d_backward_cost(const void *args) {
+    const struct avg_pool2d_backward_args *a = args;
+    const Pool *s = &a->s;
+    double n = (double)s->N * s->C * s->H * s->W;
+    return cost(COST_ELEMENTS, pool_flop(s) + kept(a->beta, n),
+                pool_windows(s) + n + kept(a->beta, n));
+}
+
+// ---- batch normalisation -----------------------------------------------------------------------
+//
+// Each is some FLOP for each number, and a few for each channel that has any numbers.
+
+// The mean: an addition for each number, a division. M2: a difference, its square, an addition.
+static KernelCost batch_norm_stats_cost(const void *args) {
+    const struct batch_norm_stats_args *a = args;
+    double n = (double)a->N * a->C * a->S;
+    return cost(COST_ELEMENTS, 4 * n + when(n > 0, a->C), n + 2 * (double)a->C + 1);
+}
+
+// Chan's formulas have ten FLOP for each device, and a division gives the variance. A running value
+// has two products and an addition; that of the variance its own division by count - 1.
+static KernelCost batch_norm_merge_cost(const void *args) {
+    const struct batch_norm_merge_args *a = args;
+    double C = a->C, mean = when(a->running_mean, C), var = when(a->running_var, C);
+    double flop = 10 * a->k * C + C + 3 * mean + 5 * var + when(mean + var > 0, 1);
+    return cost(COST_ELEMENTS, flop, a->k * (2 * C + 1) + 2 * C + 1 + 2 * mean + 2 * var);
+}
+
+// A channel has its deviation, sqrt(var + eps).
+static KernelCost batch_norm_forward_cost(const void *args) {
+    const struct batch_norm_forward_args *a = args;
+    double n = (double)a->N * a->C * a->S, channels = when(n > 0, a->C);
+    return cost(COST_ELEMENTS, 4 * n + 2 * channels, 2 * n + 4 * channels);
+}
+
+static KernelCost batch_norm_backward_sums_cost(const void *args) {
+    const struct batch_norm_backward_sums_args *a = args;
+    double n = (double)a->N * a->C * a->S, channels = when(n > 0, a->C);
+    return cost(COST_ELEMENTS, 5 * n + 2 * channels, 2 * n + 2 * channels + 2 * (double)a->C);
+}
+
+// A channel has its deviation, weight / deviation, and with sums their two means.
+static KernelCost batch_norm_backward_input_cost(const void *args) {
+    const struct batch_norm_backward_input_args *a = args;
+    double n = (double)a->N * a->C * a->S, channels = when(n > 0, a->C);
+    KernelCost c = cost(COST_ELEMENTS, n + 3 * channels, 2 * n + 2 * channels);
+    if (a->sums)
+        c = cost(COST_ELEMENTS, 6 * n + 5 * channels, 3 * n + 5 * channels + when(n > 0, 1));
+    c.flop += kept(a->beta, n);
+    c.bytes += kept(a->beta, n) * sizeof(float);
+    return c;
+}
+
+// ---- loss, accuracy, update --------------------------------------------------------------------
+
+// A logit is compared, has the largest subtracted, goes through exp, is added and divided by the
+// sum. A row has a log and a difference.
+static KernelCost cross_entropy_forward_cost(const void *args) {
+    const struct cross_entropy_forward_args *a = args;
+    double rows = a->rows, n = rows * a->classes;
+    return cost(COST_ELEMENTS, 5 * n + 2 * rows, 2 * n + 2 * rows);
+}
+
+static KernelCost cross_entropy_backward_cost(const void *args) {
+    const struct cross_entropy_backward_args *a = args;
+    double n = (double)a->rows * a->classes;
+    return cost(COST_ELEMENTS, 2 * n + kept(a->beta, n),
+                2 * n + 2 * when(n > 0, a->rows) + kept(a->beta, n));
+}
+
+static KernelCost count_correct_cost(const void *args) {
+    const struct count_correct_args *a = args;
+    double rows = a->rows, n = rows * a->classes;
+    return cost(COST_ELEMENTS, n + 1, n + rows + 2);
+}
+
+static KernelCost sgd_cost(const void *args) {
+    const struct sgd_args *a = args;
+    double n = (double)a->n;
+    return cost(COST_ELEMENTS, 2 * n + when(n > 0, 1), 4 * n);
+}
+
+// ---- all of them -------------------------------------------------------------------------------
+
+// A kernel that has no function above does not compile here.
+KernelCost kernel_cost(KernelId kernel, const void *args) {
+#define COST_OF(name) name##_cost,
+    static KernelCost (*const costs[NUM_KERNELS])(const void *args) = {KERNELS(COST_OF)};
+#undef COST_OF
+    return costs[kernel](args);
+}
