@@ -30,7 +30,7 @@ static const int sizes[] = {0, 1, 2, 3, 7, 8, 29, 1000, 4099};
 enum { NUM_KS = sizeof ks / sizeof ks[0], NUM_SIZES = sizeof sizes / sizeof sizes[0], MOST_K = 8 };
 
 static void open_vectors(Tensor *data[], int k, int n) {
-    Device *devices[MAX_DEVICES];
+    Device *devices[MAX_COMPUTING];
     open_devices(devices, k);
     for (int i = 0; i < k; i++) {
         data[i] = tensor_new(devices[i], n);
@@ -65,7 +65,7 @@ static void all_send_the_same_in_total(void **state) {
     (void)state;
     for (int a = 0; a < NUM_ALLREDUCES; a++)
         for (size_t n = 0; n < 100; n++)
-            for (int k = 1; k <= MAX_DEVICES; k++) {
+            for (int k = 1; k <= MAX_COMPUTING; k++) {
                 size_t sent = 0, received = 0;
                 for (int i = 0; i < k; i++) {
                     Traffic bytes = allreduce_bytes(&allreduces[a], n, k, i);
@@ -250,18 +250,18 @@ static void nan_is_not_lost(void **state) {
 static void most_devices(void **state) {
     (void)state;
     for (int a = 0; a < NUM_ALLREDUCES; a++) {
-        Tensor *data[MAX_DEVICES];
-        for (int i = 0; i < MAX_DEVICES; i++) {
+        Tensor *data[MAX_COMPUTING];
+        for (int i = 0; i < MAX_COMPUTING; i++) {
             data[i] = tensor_new(cpu_device(i), 50);
             begin_step(data[i]->device);
             tensor_fill(data[i], (float)(i + 1));
         }
-        allreduces[a].run(data, MAX_DEVICES);
-        assert_replicas_equal(data, MAX_DEVICES);
-        float *values = tensor_values(data[MAX_DEVICES - 1]);
-        for (int j = 0; j < 50; j++) assert_true(values[j] == MAX_DEVICES * (MAX_DEVICES + 1) / 2);
+        allreduces[a].run(data, MAX_COMPUTING);
+        assert_replicas_equal(data, MAX_COMPUTING);
+        float *values = tensor_values(data[MAX_COMPUTING - 1]);
+        for (int j = 0; j < 50; j++) assert_true(values[j] == MAX_COMPUTING * (MAX_COMPUTING + 1) / 2);
         free(values);
-        free_params(data, MAX_DEVICES);
+        free_params(data, MAX_COMPUTING);
     }
 }
 
@@ -360,8 +360,8 @@ static void minibatch(int step, Tensor *X, Tensor *y) {
 // The parameters after 20 steps on k devices, one behind the other. Never synchronised between the
 // steps but where X, in host memory, is written anew.
 static float *train_on(int k) {
-    Device *devices[MAX_DEVICES];
-    Tensor *params[LENET_PARAMS], *device_params[MAX_DEVICES][LENET_PARAMS], *losses[MAX_DEVICES];
+    Device *devices[MAX_COMPUTING];
+    Tensor *params[LENET_PARAMS], *device_params[MAX_COMPUTING][LENET_PARAMS], *losses[MAX_COMPUTING];
     open_devices(devices, k);
     lenet_init(params, 1);
     for (int p = 0; p < LENET_PARAMS; p++) // far enough from zero that they move in 20 steps
@@ -377,7 +377,7 @@ static float *train_on(int k) {
     float *trained = malloc(sizeof(float) * 129068), *next = trained;
     assert_non_null(trained);
     for (int p = 0; p < LENET_PARAMS; next += counts[p++]) {
-        Tensor *replicas[MAX_DEVICES] = {NULL};
+        Tensor *replicas[MAX_COMPUTING] = {NULL};
         for (int i = 0; i < k; i++) replicas[i] = device_params[i][p];
         assert_replicas_equal(replicas, k);
         tensor_read(replicas[0], next);

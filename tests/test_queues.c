@@ -292,8 +292,8 @@ static void old_events_stay_what_they_are(void **state) {
 
 static void an_event_of_no_queue_is_reached(void **state) {
     (void)state;
-    assert_true(event_reached((Event){NULL, 0}));
-    event_synchronize((Event){NULL, 0});
+    assert_true(event_reached((Event){0}));
+    event_synchronize((Event){0});
     assert_true(event_reached(device_record(host())));
 }
 

@@ -23,7 +23,7 @@ static void assert_ranges_cover(long n, int k) {
 
 static void ranges_are_in_order_and_cover(void **state) {
     (void)state;
-    for (int k = 1; k <= MAX_DEVICES; k++) {
+    for (int k = 1; k <= MAX_COMPUTING; k++) {
         for (long n = 0; n < 200; n++) assert_ranges_cover(n, k);
         assert_ranges_cover((1L << 40) + 7, k); // more than an int holds
     }

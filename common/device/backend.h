@@ -24,7 +24,7 @@ typedef struct Backend {
 
     // Returns NULL when there is no memory left.
     void *(*alloc)(Device *device, size_t bytes);
-    void (*free)(Device *device, void *memory);
+    void (*free)(Device *device, void *memory, size_t bytes); // as many as were asked for
     // Host memory that this kind of device copies from and to without waiting (pinned, for a GPU).
     void *(*host_alloc)(size_t bytes);
     void (*host_free)(void *memory);
@@ -82,6 +82,9 @@ static inline void took_memory(Device *device, size_t bytes) {
     if (device->bytes > device->peak_bytes) device->peak_bytes = device->bytes;
 }
 
+// Of model devices beside others; those before them, from MAX_DEVICES on, are CPU devices.
+enum { FIRST_MODEL_ID = MAX_DEVICES + MAX_COMPUTING };
+
 // The device with that number (see device_id()), NULL if it is not open.
 Device *device_of_id(int id);
 
@@ -90,14 +93,16 @@ Device *device_of_id(int id);
 void queues_belong_to_this_thread(void);
 void check_host_thread(void);
 
-// ledger.c: a copy was enqueued; it was recorded into a graph, or a graph with it was launched.
-typedef uint64_t Ledger[NUM_DEVICE_IDS][NUM_DEVICE_IDS]; // bytes [from][to]
+// ledger.c: a copy was enqueued. Between ledger_record() and ledger_recorded() nothing is entered,
+// but kept for ledger_add_all(): a graph was recorded, and is launched later.
+typedef struct Shipments Shipments;
 void ledger_add(const Device *from, const Device *to, size_t bytes);
-void ledger_read(Ledger now);
-void ledger_take_back(Ledger since); // to what it was then; `since` becomes what was added
-void ledger_add_all(Ledger more);
+void ledger_record(void);
+Shipments *ledger_recorded(void);
+void ledger_add_all(const Shipments *recorded);
+void shipments_free(Shipments *recorded);
 
-extern const Backend cpu_backend;
+extern const Backend cpu_backend, model_backend;
 // NULL in a program that was built without CUDA (then cuda_none.c is linked, else device_cuda.c).
 const Backend *cuda_backend(void);
 

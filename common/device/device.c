@@ -6,6 +6,8 @@
 #include "common/base/range.h"
 #include "kernels/fail.h"
 #include "memory.h"
+#include "modelled_clock.h"
+#include "modelled_hooks.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +19,7 @@ static struct {
     bool chosen, tf32;
     const Backend *backend;          // of the devices that try_gpu() opens
     int gpus, open;                  // GPUs; devices that are open
+    int threads_per_device;          // 0: they share the cores
     Device *devices[NUM_DEVICE_IDS]; // by id; NULL if not open
     uint64_t frees;                  // of scratch memory, on devices that are closed
 } system_;
@@ -31,11 +34,14 @@ void devices_init(BackendChoice choice, int threads) {
     kernels_fail_with(die);
     const char *why = "built without CUDA";
     const Backend *cuda = cuda_backend();
-    int gpus = cuda && choice != BACKEND_CPU ? cuda->count(&why) : 0;
+    bool ask = choice == BACKEND_AUTO || choice == BACKEND_CUDA;
+    int gpus = cuda && ask ? cuda->count(&why) : 0;
     if (choice == BACKEND_CUDA && gpus == 0)
         die("leave out --backend cuda to compute on CPU devices", "no GPU to compute on: %s", why);
+    if (choice == BACKEND_MODEL && model_backend.count(&why) == 0)
+        die("--machine NAME says which", "no machine to tell the time of");
     if (choice == BACKEND_AUTO && cuda && gpus == 0) warn("no GPU (%s): using CPU devices", why);
-    system_.backend = gpus > 0 ? cuda : &cpu_backend;
+    system_.backend = choice == BACKEND_MODEL ? &model_backend : gpus > 0 ? cuda : &cpu_backend;
     system_.gpus = gpus;
     set_num_threads(threads);
     system_.chosen = true;
@@ -56,14 +62,14 @@ int num_gpus(void) {
 static void name_device(Device *device, int number) {
     int copy = 0;
     device->hardware = number;
-    if (device->backend != &cpu_backend) {
+    if (device->backend == cuda_backend()) {
         device->hardware = number % system_.gpus;
         copy = number / system_.gpus;
     }
     char suffix[8] = "";
     if (copy > 0) snprintf(suffix, sizeof suffix, "#%d", copy % 100);
     snprintf(device->name, sizeof device->name, "%s:%d%s", device->backend->name,
-             device->hardware % 1000, suffix);
+             device->hardware % 10000, suffix);
 }
 
 static Queue *open_queue(Device *device, int number) {
@@ -80,7 +86,10 @@ static Queue *open_queue(Device *device, int number) {
 }
 
 static Device *open_device(int id, const Backend *backend, int number) {
-    CHECK(number >= 0 && number < MAX_DEVICES, "a program may use devices 0 to 63");
+    int most = backend == &model_backend ? MAX_DEVICES : MAX_COMPUTING;
+    if (number < 0 || number >= most)
+        die("fewer of them, or --backend model, which has up to 1024",
+            "a program may have %d devices that compute", most);
     if (system_.devices[id]) return system_.devices[id];
     Device *device = xcalloc(1, sizeof *device);
     device->backend = backend;
@@ -91,6 +100,7 @@ static Device *open_device(int id, const Backend *backend, int number) {
     name_device(device, number);
     if (system_.open == 0) queues_belong_to_this_thread();
     check_host_thread();
+    modelled_open(device);
     system_.open++;
     system_.devices[id] = device;
     device->queues[COMPUTE] = open_queue(device, COMPUTE);
@@ -113,7 +123,7 @@ Device *try_gpu(int i) {
 
 int try_all_gpus(Device *devices[MAX_DEVICES]) {
     int n = num_gpus() > 0 ? num_gpus() : 1;
-    if (n > MAX_DEVICES) n = MAX_DEVICES;
+    if (n > MAX_COMPUTING) n = MAX_COMPUTING;
     for (int i = 0; i < n; i++) devices[i] = try_gpu(i);
     return n;
 }
@@ -127,6 +137,14 @@ Device *cpu_device(int i) {
     choose_if_nobody_did();
     return open_device(system_.gpus > 0 ? MAX_DEVICES + i : i, &cpu_backend, i);
 }
+
+Device *model_device(int i) {
+    choose_if_nobody_did();
+    bool beside = system_.backend != &model_backend;
+    return open_device(beside ? FIRST_MODEL_ID + i : i, &model_backend, i);
+}
+
+bool has_values(const Device *device) { return device->backend != &model_backend; }
 
 Device *host(void) { return &host_; }
 int device_id(const Device *device) { return device->id; }
@@ -143,12 +161,15 @@ const char *device_names(Device *const devices[], int k) {
     return text;
 }
 
+void set_threads_per_device(int threads) { system_.threads_per_device = threads; }
+
 void share_cores(Device *const devices[], int k) {
     int cpus = 0, seen = 0;
     for (int i = 0; i < k; i++) cpus += devices[i]->backend == &cpu_backend;
     for (int i = 0; i < k; i++) {
         if (devices[i]->backend != &cpu_backend) continue;
         int threads = (int)equal_range(num_threads(), cpus, seen++).count;
+        if (system_.threads_per_device > 0) threads = system_.threads_per_device;
         device_set_threads(devices[i], threads > 0 ? threads : 1);
     }
 }
@@ -217,25 +238,39 @@ static const Backend *memory_of(const Device *device) {
     return device->backend ? device->backend : system_.backend;
 }
 
-void *device_alloc(Device *device, size_t bytes) {
+static _Noreturn void out_of_memory(const Device *device, size_t bytes, const char *what) {
+    if (!has_values(device))
+        die("use a smaller --batch-size, more --devices, or a larger --machine",
+            "out of memory on %s: %zu bytes for %s are %.0f more than a device of %s has; there "
+            "are "
+            "%s",
+            device->name, bytes, what,
+            (double)device->bytes + (double)bytes - modelled_machine()->memory,
+            modelled_machine()->name, memory_uses(device));
+    die("use a smaller --batch-size, or close other programs",
+        "out of memory on %s: %zu bytes asked for, %zu in use", device->name, bytes, device->bytes);
+}
+
+void *device_alloc_for(Device *device, size_t bytes, const char *what) {
     if (bytes == 0) return NULL;
     const Backend *backend = memory_of(device);
     void *memory = device->backend ? backend->alloc(device, bytes) : backend->host_alloc(bytes);
-    if (!memory)
-        die("use a smaller --batch-size, or close other programs",
-            "out of memory on %s: %zu bytes asked for, %zu in use", device->name, bytes,
-            device->bytes);
-    memory_add(device, memory, bytes);
+    if (!memory) out_of_memory(device, bytes, what);
+    memory_add(device, memory, bytes, what);
     return memory;
+}
+
+void *device_alloc(Device *device, size_t bytes) {
+    return device_alloc_for(device, bytes, "tensors");
 }
 
 void device_free(Device *device, void *memory) {
     if (!memory) return;
     for (Event use; memory_next_use(memory, &use);) event_synchronize(use);
-    memory_remove(device, memory);
+    size_t bytes = memory_remove(device, memory);
     if (device->backend) {
         synchronize(device);
-        device->backend->free(device, memory);
+        device->backend->free(device, memory, bytes);
     } else {
         synchronize_all();
         memory_of(device)->host_free(memory);

@@ -18,17 +18,21 @@
 #include "ledger.h"
 #include "queue.h"
 
-enum { MAX_DEVICES = 64 };
+enum {
+    MAX_DEVICES = 1024, // of a program, where they compute nothing (--backend model),
+    MAX_COMPUTING = 64, // and where they compute
+};
 
 // ---- which devices there are -----------------------------------------------------------------
 
-typedef enum { BACKEND_AUTO, BACKEND_CPU, BACKEND_CUDA } BackendChoice;
+typedef enum { BACKEND_AUTO, BACKEND_CPU, BACKEND_CUDA, BACKEND_MODEL } BackendChoice;
 
 // Chooses the kind of the devices that try_gpu() will open and how many cores the CPU devices share
 // (0: all that this process may use). To be called before the first device is opened; without it
 // the choice is BACKEND_AUTO: GPUs where there are any, else CPU workers (one line on stderr says
 // so in a program that was built with CUDA). BACKEND_CUDA without a GPU ends the program with an
-// error.
+// error. BACKEND_MODEL: devices that compute nothing and have no values, but tell how long it would
+// take (modelled_clock.h).
 void devices_init(BackendChoice choice, int threads);
 
 // Whether the matrix products of GPUs that are opened from now on may keep only 10 bits of each
@@ -52,6 +56,11 @@ void open_devices(Device *devices[], int k);
 // CPU device i even where there are GPUs.
 Device *cpu_device(int i);
 
+// Device i of those that compute nothing, beside the others: to tell how long something would take.
+Device *model_device(int i);
+// Whether there are values in its memory; if not, what is copied from it arrives as NaN.
+bool has_values(const Device *device);
+
 // The host: where the program itself runs and the data set lives. It has memory, no queue.
 Device *host(void);
 
@@ -59,8 +68,8 @@ Device *host(void);
 const char *device_name(const Device *device);
 
 // A number of its own for each device, 0..NUM_DEVICE_IDS-1, to index arrays with: try_gpu(i) has i,
-// then come CPU devices beside GPUs, then the host.
-enum { NUM_DEVICE_IDS = 2 * MAX_DEVICES + 1 };
+// then come CPU devices beside GPUs, model devices beside others, and the host.
+enum { NUM_DEVICE_IDS = 2 * MAX_DEVICES + MAX_COMPUTING + 1 };
 int device_id(const Device *device);
 
 // "[cpu:0, cpu:1]", as the book prints a list of devices. The text is replaced by the next call.
@@ -69,6 +78,11 @@ const char *device_names(Device *const devices[], int k);
 // Divides the cores among the CPU devices of a group: T/k each, the first T%k one more, none below
 // one. GPUs are left as they are.
 void share_cores(Device *const devices[], int k);
+
+// From now on share_cores() gives each CPU device so many cores (of --threads-per-device), however
+// many there are. So two devices can have twice the cores of one, as two GPUs are twice a GPU. 0:
+// they share them again.
+void set_threads_per_device(int threads);
 
 // So many cores for one CPU device, whatever the others have. A GPU is left as it is.
 void device_set_threads(Device *device, int threads);
@@ -85,6 +99,8 @@ void device_set_slowdown(Device *device, double times);
 // Memory of this device, 64-byte aligned (256 on a GPU), contents undefined. Ends the program when
 // there is none left. Zero bytes give NULL.
 void *device_alloc(Device *device, size_t bytes);
+// The same, saying what for: "activations". (When there is none left, the error says what has it.)
+void *device_alloc_for(Device *device, size_t bytes, const char *what);
 // Waits for all that uses it, then frees. It must be memory of this device.
 void device_free(Device *device, void *memory);
 

@@ -193,7 +193,8 @@ static void *cpu_alloc(Device *device, size_t bytes) {
     (void)device;
     return cpu_memory(bytes);
 }
-static void cpu_free(Device *device, void *memory) {
+static void cpu_free(Device *device, void *memory, size_t bytes) {
+    (void)bytes;
     (void)device;
     free(memory);
 }

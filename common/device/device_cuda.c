@@ -121,7 +121,8 @@ static void *cuda_alloc(Device *device, size_t bytes) {
     return or_null(error, "cudaMalloc", memory);
 }
 
-static void cuda_free(Device *device, void *memory) {
+static void cuda_free(Device *device, void *memory, size_t bytes) {
+    (void)bytes;
     CUDA_CHECK(cudaSetDevice(device->hardware));
     CUDA_CHECK(cudaFree(memory));
 }
@@ -296,6 +297,10 @@ static uint64_t cuda_record(Queue *queue) {
     return mark.ticket;
 }
 
+static Event event_now(Queue *queue) {
+    return (Event){.queue = queue, .ticket = cuda_record(queue)};
+}
+
 // Then the graph's launch waits for it, once for all of the graph's work.
 static bool is_before_graph(Event event) {
     const Stream *stream = stream_of(event.queue);
@@ -427,19 +432,19 @@ static void copy_by_host(Queue *queue, Device *to, char *dst, Device *from, cons
     Queue *source = queue->device == to ? other : queue;
     Queue *target = queue->device == to ? queue : other;
     bool ordered = queue == target && queue->number == COMPUTE;
-    if (!ordered) cuda_wait(other, (Event){queue, cuda_record(queue)});
+    if (!ordered) cuda_wait(other, event_now(queue));
     for (size_t done = 0, i = 0; done < bytes; done += PIECE_BYTES, i++) {
         Piece *piece = &stream_of(source)->pieces[i % PIECES];
         size_t size = bytes - done < PIECE_BYTES ? bytes - done : PIECE_BYTES;
         cuda_wait(source, piece->emptied);
         CUDA_CHECK(cudaMemcpyAsync(piece->memory, src + done, size, cudaMemcpyDeviceToHost,
                                    use(source)->lane.stream));
-        cuda_wait(target, (Event){source, cuda_record(source)});
+        cuda_wait(target, event_now(source));
         CUDA_CHECK(cudaMemcpyAsync(dst + done, piece->memory, size, cudaMemcpyHostToDevice,
                                    use(target)->lane.stream));
-        piece->emptied = (Event){target, cuda_record(target)};
+        piece->emptied = event_now(target);
     }
-    if (!ordered) cuda_wait(queue, (Event){other, cuda_record(other)});
+    if (!ordered) cuda_wait(queue, event_now(other));
 }
 
 static Path path_of_copy(const Queue *queue, const Device *to, const Device *from) {
@@ -483,13 +488,13 @@ static int other_queues(Device *const devices[], int k, Queue *queues[]) {
 static void join(Device *const devices[], int k) {
     Queue *others[QUEUES * MAX_DEVICES], *first = devices[0]->queues[COMPUTE];
     int n = other_queues(devices, k, others);
-    for (int i = 0; i < n; i++) cuda_wait(first, (Event){others[i], cuda_record(others[i])});
+    for (int i = 0; i < n; i++) cuda_wait(first, event_now(others[i]));
 }
 // What is on the first one's stream so far comes before what is next on the others'.
 static void fork_from_first(Device *const devices[], int k) {
     Queue *others[QUEUES * MAX_DEVICES], *first = devices[0]->queues[COMPUTE];
     int n = other_queues(devices, k, others);
-    Event event = {first, cuda_record(first)};
+    Event event = event_now(first);
     for (int i = 0; i < n; i++) cuda_wait(others[i], event);
 }
 

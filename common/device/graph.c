@@ -2,6 +2,7 @@
 #include "graph.h"
 #include "backend.h"
 #include "common/base/error.h"
+#include "modelled_hooks.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,8 @@ struct Graph {
     const Backend *backend;
     Device *devices[MAX_DEVICES];
     int k;
-    Ledger bytes;
+    Shipments *bytes;
+    ModelledGraph *modelled;
 };
 
 static Graph *recorded; // between graph_begin() and graph_end()
@@ -24,7 +26,8 @@ void graph_begin(Device *const devices[], int k) {
     recorded->backend = devices[0]->backend;
     recorded->k = k;
     memcpy(recorded->devices, devices, sizeof(Device *) * (size_t)k);
-    ledger_read(recorded->bytes);
+    ledger_record();
+    modelled_graph_begin(devices, k);
     recorded->backend->graph_begin(devices, k);
 }
 
@@ -32,17 +35,21 @@ Graph *graph_end(void) {
     Graph *graph = recorded;
     recorded = NULL;
     graph->work = graph->backend->graph_end(graph->devices, graph->k);
-    ledger_take_back(graph->bytes); // nothing has been sent yet
+    graph->modelled = modelled_graph_end();
+    graph->bytes = ledger_recorded();
     return graph;
 }
 
 void graph_launch(const Graph *graph) {
     graph->backend->graph_launch(graph->work, graph->devices, graph->k);
-    ledger_add_all(((Graph *)graph)->bytes);
+    modelled_graph_launch(graph->modelled);
+    ledger_add_all(graph->bytes);
 }
 
 void graph_free(Graph *graph) {
     if (!graph) return;
     graph->backend->graph_free(graph->work);
+    modelled_graph_free(graph->modelled);
+    shipments_free(graph->bytes);
     free(graph);
 }

@@ -1,45 +1,96 @@
 // ledger.c: see ledger.h.
 #include "ledger.h"
 #include "backend.h"
+#include "common/base/error.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-static Ledger ledger;
 enum { HOST_ID = NUM_DEVICE_IDS - 1 };
 
+// Bytes [from][to]. Of a thousand devices most send nothing to most others, so there is a row for
+// those only that have sent something.
+static uint64_t *sent[NUM_DEVICE_IDS];
+
+static void enter(int from, int to, uint64_t bytes) {
+    if (!sent[from]) sent[from] = xcalloc(NUM_DEVICE_IDS, sizeof *sent[from]);
+    sent[from][to] += bytes;
+}
+
+// ---- what is recorded for later -----------------------------------------------------------------
+
+typedef struct Shipment {
+    int from, to;
+    uint64_t bytes;
+} Shipment;
+
+struct Shipments {
+    Shipment *list;
+    size_t count, room;
+};
+
+static Shipments *recording;
+
+void ledger_record(void) { recording = xcalloc(1, sizeof *recording); }
+
+Shipments *ledger_recorded(void) {
+    Shipments *recorded = recording;
+    recording = NULL;
+    return recorded;
+}
+
+static void keep(Shipments *s, Shipment shipment) {
+    if (s->count == s->room) {
+        s->room = s->room ? 2 * s->room : 64;
+        s->list = xgrow(s->list, s->room, sizeof *s->list);
+    }
+    s->list[s->count++] = shipment;
+}
+
+void ledger_add_all(const Shipments *recorded) {
+    for (size_t i = 0; i < recorded->count; i++)
+        enter(recorded->list[i].from, recorded->list[i].to, recorded->list[i].bytes);
+}
+
+void shipments_free(Shipments *recorded) {
+    if (!recorded) return;
+    free(recorded->list);
+    free(recorded);
+}
+
+// ---- the ledger --------------------------------------------------------------------------------
+
 void ledger_add(const Device *from, const Device *to, size_t bytes) {
-    if (from != to) ledger[from->id][to->id] += bytes;
+    if (from == to) return;
+    if (recording)
+        keep(recording, (Shipment){from->id, to->id, bytes});
+    else
+        enter(from->id, to->id, bytes);
 }
 
-void ledger_read(Ledger now) { memcpy(now, ledger, sizeof ledger); }
-
-void ledger_take_back(Ledger since) {
-    for (int from = 0; from < NUM_DEVICE_IDS; from++)
-        for (int to = 0; to < NUM_DEVICE_IDS; to++) {
-            uint64_t before = since[from][to];
-            since[from][to] = ledger[from][to] - before;
-            ledger[from][to] = before;
-        }
+void ledger_reset(void) {
+    for (int from = 0; from < NUM_DEVICE_IDS; from++) {
+        free(sent[from]);
+        sent[from] = NULL;
+    }
 }
 
-void ledger_add_all(Ledger more) {
-    for (int from = 0; from < NUM_DEVICE_IDS; from++)
-        for (int to = 0; to < NUM_DEVICE_IDS; to++) ledger[from][to] += more[from][to];
+uint64_t ledger_bytes(const Device *from, const Device *to) {
+    return sent[from->id] ? sent[from->id][to->id] : 0;
 }
-
-void ledger_reset(void) { memset(ledger, 0, sizeof ledger); }
-
-uint64_t ledger_bytes(const Device *from, const Device *to) { return ledger[from->id][to->id]; }
 
 uint64_t ledger_bytes_between_devices(void) {
     uint64_t total = 0;
     for (int from = 0; from < HOST_ID; from++)
-        for (int to = 0; to < HOST_ID; to++) total += ledger[from][to];
+        for (int to = 0; sent[from] && to < HOST_ID; to++) total += sent[from][to];
     return total;
 }
 
 uint64_t ledger_bytes_host(void) {
     uint64_t total = 0;
-    for (int id = 0; id < HOST_ID; id++) total += ledger[id][HOST_ID] + ledger[HOST_ID][id];
+    for (int id = 0; id < HOST_ID; id++) {
+        if (sent[id]) total += sent[id][HOST_ID];
+        if (sent[HOST_ID]) total += sent[HOST_ID][id];
+    }
     return total;
 }

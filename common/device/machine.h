@@ -26,20 +26,20 @@ typedef struct Link {
 
 typedef struct Machine Machine;
 struct Machine {
-    char name[32];  // "dgx-a100"; of a file, its name without folder and suffix
-    char *about;    // a line of English
-    int devices;    // of a host
-    double memory;  // bytes of a device
-    double fp32;    // peak FLOP/s of a device
-    double tf32;    // peak FLOP/s in products of matrices with --tf32; as fp32 if there is none
+    char name[32]; // "dgx-a100"; of a file, its name without folder and suffix
+    char *about;   // a line of English
+    int devices;   // of a host
+    double memory; // bytes of a device
+    double fp32;   // peak FLOP/s of a device
+    double tf32;   // peak FLOP/s in products of matrices with --tf32; as fp32 if there is none
     double efficiency[NUM_COST_KINDS]; // the part of the peak that is reached; for COST_ELEMENTS,
                                        // that of the memory's bandwidth, for all kernels
     double memory_bandwidth;           // bytes/s of a device
     double kernel;                     // seconds that each kernel takes at least on its device
     double launch;                     // seconds of the host for each kernel and each copy
     double graph_launch;               // seconds of the host for a whole graph,
-    double graph_kernel;               // and of the device for each kernel in it, instead of `kernel`
-    double framework;                  // as launch, in a framework written in Python
+    double graph_kernel; // and of the device for each kernel in it, instead of `kernel`
+    double framework;    // as launch, in a framework written in Python
     LinkKind links;
     Link link;             // between devices of a host (not for LINKS_TREE)
     Link host_link;        // between a device and its host, by PCIe

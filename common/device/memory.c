@@ -9,6 +9,7 @@
 typedef struct Allocation {
     const char *begin, *end;
     Device *device;
+    const char *what; // it is for
     uint64_t number;
     Event *uses; // by queues that are not the device's compute queue, one of each
     int num_uses;
@@ -36,26 +37,57 @@ static Allocation *allocation_of(const void *address) {
     return n > 0 && (const char *)address < allocations[n - 1].end ? &allocations[n - 1] : NULL;
 }
 
-void memory_add(Device *device, void *memory, size_t bytes) {
+void memory_add(Device *device, void *memory, size_t bytes, const char *what) {
     if (count == room) {
         room = room ? 2 * room : 64;
         allocations = xgrow(allocations, (size_t)room, sizeof *allocations);
     }
     int at = num_until(memory);
     memmove(allocations + at + 1, allocations + at, sizeof *allocations * (size_t)(count - at));
-    allocations[at] = (Allocation){memory, (char *)memory + bytes, device, made++, NULL, 0};
+    allocations[at] = (Allocation){.begin = memory,
+                                   .end = (char *)memory + bytes,
+                                   .device = device,
+                                   .what = what,
+                                   .number = made++};
     count++;
     took_memory(device, bytes);
 }
 
-void memory_remove(Device *device, void *memory) {
+size_t memory_remove(Device *device, void *memory) {
     Allocation *a = allocation_of(memory);
     CHECK(a && a->begin == memory && a->device == device,
           "device_free() takes what device_alloc() gave, and the device that it was asked of");
-    device->bytes -= (size_t)(a->end - a->begin);
+    size_t bytes = (size_t)(a->end - a->begin);
+    device->bytes -= bytes;
     free(a->uses);
     count--;
     memmove(a, a + 1, sizeof *a * (size_t)(allocations + count - a));
+    return bytes;
+}
+
+char *memory_uses(const Device *device) {
+    enum { MOST = 8 };
+    const char *what[MOST];
+    double bytes[MOST];
+    int n = 0;
+    for (int i = 0; i < count; i++) {
+        if (allocations[i].device != device) continue;
+        int at = 0;
+        while (at < n && strcmp(what[at], allocations[i].what) != 0) at++;
+        if (at == MOST) continue;
+        if (at == n) {
+            what[n] = allocations[i].what;
+            bytes[n++] = 0;
+        }
+        bytes[at] += (double)(allocations[i].end - allocations[i].begin);
+    }
+    char *text = xstrdup(n ? "" : "nothing");
+    for (int i = 0; i < n; i++) {
+        char *longer = xprintf("%s%s%.3g GB for %s", text, i ? ", " : "", bytes[i] / 1e9, what[i]);
+        free(text);
+        text = longer;
+    }
+    return text;
 }
 
 uint64_t memory_allocations(void) { return made; }

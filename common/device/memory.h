@@ -5,9 +5,14 @@
 
 #include "backend.h"
 
-// Enters an allocation. memory_remove() takes it out, and CHECKs that it is the device's.
-void memory_add(Device *device, void *memory, size_t bytes);
-void memory_remove(Device *device, void *memory);
+// Enters an allocation, and what it is for (a text that stays). memory_remove() takes it out,
+// CHECKs that it is the device's, and gives its size.
+void memory_add(Device *device, void *memory, size_t bytes, const char *what);
+size_t memory_remove(Device *device, void *memory);
+
+// "1.2 GB activations, 0.3 GB tensors": what the device's memory is for, in an array to be given to
+// free().
+char *memory_uses(const Device *device);
 
 // How many allocations there ever were, and how many of the first so many are still there.
 uint64_t memory_allocations(void);

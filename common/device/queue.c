@@ -4,6 +4,7 @@
 #include "backend.h"
 #include "common/base/error.h"
 #include "memory.h"
+#include "modelled_hooks.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -57,6 +58,7 @@ void queue_launch(Queue *queue, KernelId kernel, const void *args, size_t size) 
     const Backend *backend = backend_of(queue);
     check_host_thread();
     (backend->launch)(queue, kernel, args, size); // in brackets: not the macro of that name
+    modelled_launch(queue, kernel, args);
     if (is_noted(queue)) note_arguments(queue, args, size);
 }
 
@@ -83,6 +85,7 @@ void queue_copy(Queue *queue, Device *to, void *dst, Device *from, const void *s
         return;
     }
     backend->copy(queue, to, dst, from, src, bytes);
+    modelled_copy(queue, to, from, bytes);
     if (!from->backend) queue->host_read = queue_record(queue);
     queue_uses(queue, dst);
     queue_uses(queue, src);
@@ -103,19 +106,21 @@ void *queue_native(Queue *queue) {
 
 Event queue_record(Queue *queue) {
     const Backend *backend = queue->device->backend;
-    if (!backend) return (Event){queue, 0};
+    if (!backend) return (Event){queue, 0, 0};
     check_host_thread();
-    return (Event){queue, backend->record(queue)};
+    return (Event){queue, backend->record(queue), modelled_record(queue)};
 }
 
 void queue_wait(Queue *queue, Event event) {
     if (event.queue == queue || event.ticket == 0) return;
     check_host_thread();
     const Backend *backend = queue->device->backend, *theirs = event.queue->device->backend;
-    if (backend == theirs)
-        backend->wait(queue, event);
-    else
-        theirs->host_wait(event); // of another kind: the host waits for it
+    if (backend != theirs) {
+        event_synchronize(event); // of another kind: the host waits for it
+        return;
+    }
+    backend->wait(queue, event);
+    modelled_wait(queue, event);
 }
 
 bool event_reached(Event event) {
@@ -123,5 +128,7 @@ bool event_reached(Event event) {
 }
 
 void event_synchronize(Event event) {
-    if (event.ticket != 0) event.queue->device->backend->host_wait(event);
+    if (event.ticket == 0) return;
+    event.queue->device->backend->host_wait(event);
+    modelled_host_wait(event);
 }

@@ -49,6 +49,7 @@ void queue_call(Queue *queue, void (*function)(void *context), void *context);
 typedef struct Event {
     Queue *queue;
     uint64_t ticket;
+    uint64_t modelled; // the same point for the modelled clock
 } Event;
 
 Event queue_record(Queue *queue);

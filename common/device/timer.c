@@ -2,9 +2,13 @@
 #include "timer.h"
 #include "common/base/clock.h"
 #include "device.h"
+#include "modelled_clock.h"
+
+#include <math.h>
 
 void timer_start(Timer *timer) {
     synchronize_all();
+    timer->modelled_started = modelled_seconds();
     timer->started = seconds_now();
 }
 
@@ -12,8 +16,14 @@ double timer_stop(Timer *timer) {
     synchronize_all();
     double seconds = seconds_now() - timer->started;
     timer->sum += seconds;
+    timer->modelled_sum += modelled_seconds() - timer->modelled_started;
     timer->count++;
     return seconds;
 }
 
 double timer_avg(const Timer *timer) { return timer->count ? timer->sum / timer->count : 0; }
+
+double timer_modelled_avg(const Timer *timer) {
+    if (!modelled_machine()) return NAN;
+    return timer->count ? timer->modelled_sum / timer->count : 0;
+}

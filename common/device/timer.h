@@ -4,13 +4,16 @@
 #define TIMER_H
 
 typedef struct Timer {
-    double started, sum; // seconds
-    int count;           // stops
+    double started, sum;                   // seconds, measured here
+    double modelled_started, modelled_sum; // seconds on the modelled clock; NAN without one
+    int count;                             // stops
 } Timer;
 
 // Both first wait until the queues of all devices are empty.
 void timer_start(Timer *timer);
 double timer_stop(Timer *timer); // seconds since the start; adds them to the sum
 double timer_avg(const Timer *timer);
+// The same on the machine that the modelled clock tells the time of; NAN without one.
+double timer_modelled_avg(const Timer *timer);
 
 #endif

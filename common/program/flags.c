@@ -2,6 +2,7 @@
 // one.
 #include "flags.h"
 #include "common/base/error.h"
+#include "common/device/modelled_clock.h"
 #include "interrupt.h"
 #include "say.h"
 
@@ -23,6 +24,7 @@ const Flags default_flags = {
     .allreduce = "star",
     .graph = "on",
     .bn = "averaged",
+    .machine = "dgx-a100",
     .out = "plots",
 };
 
@@ -48,7 +50,7 @@ static const Flag table[] = {
      .otherwise = "as said above"},
     {.name = "backend",
      .argument = "B",
-     .help = "auto (GPUs if there are any), cpu or cuda",
+     .help = "auto (GPUs if there are any), cpu, cuda, or model: no values, only time",
      .kind = BACKEND,
      .at = offsetof(Flags, backend)},
     {.name = "threads",
@@ -59,6 +61,19 @@ static const Flag table[] = {
      .least = 1,
      .most = 1024,
      .otherwise = "all"},
+    {.name = "threads-per-device",
+     .argument = "T",
+     .help = "cores of each CPU device",
+     .kind = INTEGER,
+     .at = offsetof(Flags, threads_per_device),
+     .least = 1,
+     .most = 1024,
+     .otherwise = "its share"},
+    {.name = "machine",
+     .argument = "M",
+     .help = "tell the time of this machine, too: a name, a file, list or none",
+     .kind = TEXT,
+     .at = offsetof(Flags, machine)},
     {.name = "tf32",
      .help = "GPUs keep 10 bits of each factor in products of matrices: faster",
      .kind = SWITCH_ON,
@@ -247,7 +262,8 @@ bool is_listed(const char *names, const char *flag) {
 }
 
 static bool has_flag(const char *names, const Flag *flag) {
-    return flag->kind == HELP || is_listed("backend threads tf32 out", flag->name) ||
+    return flag->kind == HELP ||
+           is_listed("backend threads threads-per-device machine tf32 out", flag->name) ||
            is_listed(names, flag->name);
 }
 
@@ -300,10 +316,10 @@ static float parse_real(const Flag *flag, const char *text) {
 }
 
 static BackendChoice parse_backend(const Flag *flag, const char *text) {
-    static const char *const names[] = {"auto", "cpu", "cuda"};
-    for (int i = 0; i < 3; i++)
+    static const char *const names[] = {"auto", "cpu", "cuda", "model"};
+    for (int i = 0; i < 4; i++)
         if (strcmp(text, names[i]) == 0) return (BackendChoice)i;
-    die_usage("auto, cpu or cuda", "--%s: not a possible value: '%s'", flag->name, text);
+    die_usage("auto, cpu, cuda or model", "--%s: not a possible value: '%s'", flag->name, text);
 }
 
 static const char *parse_text(const Flag *flag, const char *text) {
@@ -353,6 +369,20 @@ static void store(const Flag *flag, const char *text, Flags *flags) {
     }
 }
 
+// The clock comes first: it says how many model devices there may be.
+static void open_machines(const Flags *flags) {
+    if (strcmp(flags->machine, "list") == 0) {
+        machine_list(stdout);
+        exit(EXIT_SUCCESS);
+    }
+    if (strcmp(flags->machine, "none") != 0) modelled_clock_start(machine_find(flags->machine));
+    devices_init(flags->backend, flags->threads);
+    set_threads_per_device(flags->threads_per_device);
+    allow_tf32(flags->tf32);
+    if (flags->tf32 && num_gpus() == 0 && flags->backend != BACKEND_MODEL)
+        warn("--tf32 changes nothing here: it is for GPUs");
+}
+
 Flags parse_flags(int argc, char *argv[], const char *about, const char *names, Flags defaults) {
     set_program_name(argv[0]);
     setvbuf(stdout, NULL, _IOLBF, 0); // a line is seen when it is printed, in a pipe too
@@ -375,8 +405,6 @@ Flags parse_flags(int argc, char *argv[], const char *about, const char *names, 
     }
     if (optind < argc) die_usage("--help lists the flags", "not a flag: '%s'", argv[optind]);
     catch_interrupts();
-    devices_init(flags.backend, flags.threads);
-    allow_tf32(flags.tf32);
-    if (flags.tf32 && num_gpus() == 0) warn("--tf32 changes nothing here: it is for GPUs");
+    open_machines(&flags);
     return flags;
 }

@@ -9,8 +9,10 @@
 
 typedef struct Flags {
     int devices;                        // --devices K; 0: what the chapter does by itself
-    BackendChoice backend;              // --backend auto|cpu|cuda
+    BackendChoice backend;              // --backend auto|cpu|cuda|model
     int threads;                        // --threads T; 0: all cores
+    int threads_per_device;             // --threads-per-device T; 0: they share the cores
+    const char *machine;                // --machine NAME|FILE|none, see common/device/machine.h
     bool tf32;                          // --tf32, see allow_tf32()
     int batch_size;                     // --batch-size
     float lr;                           // --lr
@@ -37,10 +39,11 @@ typedef struct Flags {
 extern const Flags default_flags;
 
 // Reads the command line of a program that has the flags `names` ("devices lr epochs"), besides
-// --backend, --threads, --tf32, --out and --help, which all have. --help prints `about` and every
-// flag with its default, and ends the program with status 0; a wrong flag or value ends it with
-// status 2 before anything is done. Also calls set_program_name(), catch_interrupts() and, to
-// choose the backend, devices_init().
+// --backend, --threads, --threads-per-device, --machine, --tf32, --out and --help, which all have.
+// --help prints `about` and every flag with its default, and ends the program with status 0; a
+// wrong flag or value ends it with status 2 before anything is done. Also calls set_program_name(),
+// catch_interrupts(), devices_init() to choose the backend, and starts the modelled clock of
+// --machine.
 Flags parse_flags(int argc, char *argv[], const char *about, const char *names, Flags defaults);
 
 // Whether a list of flags ("devices lr epochs") has this one.

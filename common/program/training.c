@@ -1,6 +1,7 @@
 // training.c: see training.h.
 #include "training.h"
 #include "common/base/error.h"
+#include "common/device/modelled_clock.h"
 #include "interrupt.h"
 
 #include <math.h>
@@ -37,13 +38,15 @@ bool next_batch(Training *t, Tensor **X, Tensor **y) {
         return true;
     }
     t->train_loss = t->images > 0 ? t->loss_sum / (double)t->images : NAN;
+    double before = t->timer.modelled_sum;
     t->seconds = timer_stop(&t->timer);
+    t->modelled_seconds = t->timer.modelled_sum - before;
     progress_clear(&t->progress);
     return false;
 }
 
 static void check_loss(const Training *t, double loss) {
-    if (isfinite(loss)) return;
+    if (isfinite(loss) || t->no_values) return;
     animator_close(t->animator); // the epochs before this one stay
     loss_log_write(t->log, t->flags->log_loss);
     die(t->hint, "the loss became %s at step %ld (epoch %d) with lr %g",
@@ -59,6 +62,7 @@ static double mean_loss(Training *t, Tensor *const losses[]) {
 }
 
 void end_batch(Training *t, Tensor *const losses[]) {
+    t->no_values = !has_values(losses[0]->device);
     double loss = mean_loss(t, losses);
     char text[80];
     t->steps++;
@@ -71,23 +75,42 @@ void end_batch(Training *t, Tensor *const losses[]) {
     progress_step(&t->progress, text);
 }
 
+static void print_epoch(const Training *t, double epochs) {
+    printf("  epoch %2.3g: ", epochs);
+    if (!t->no_values)
+        printf("train loss %.3f, test acc %.3f, %.1f sec", t->train_loss, t->test_acc, t->seconds);
+    if (modelled_machine())
+        printf("%smodelled %.3g sec", t->no_values ? "" : ", ", t->modelled_seconds);
+    putchar('\n');
+}
+
 bool end_epoch(Training *t, double test_acc) {
-    t->over = t->total == 0 || isnan(test_acc);
+    t->over = t->total == 0 || (isnan(test_acc) && !t->no_values);
     t->test_acc = test_acc;
     if (t->over) return false;
     double epochs = (double)t->steps / t->batches; // not whole when --steps ends within one
-    printf("  epoch %2.3g: train loss %.3f, test acc %.3f, %.1f sec\n", epochs, t->train_loss,
-           test_acc, t->seconds);
-    animator_add(t->animator, t->k, epochs, t->train_loss, test_acc, t->seconds);
+    print_epoch(t, epochs);
+    if (!t->no_values) animator_add(t->animator, t->k, epochs, t->train_loss, test_acc, t->seconds);
     t->sec_per_epoch = t->timer.sum / (epochs - t->first_epoch);
+    t->modelled_sec_per_epoch = t->timer.modelled_sum / (epochs - t->first_epoch);
     return t->steps == (long)(t->epoch + 1) * t->batches;
+}
+
+static void print_modelled(const Training *t) {
+    const Machine *machine = modelled_machine();
+    if (!machine || !(t->sec_per_epoch > 0)) return;
+    printf("modelled: %.3g sec/epoch on %d device%s of %s\n", t->modelled_sec_per_epoch, t->k,
+           t->k > 1 ? "s" : "", machine->name);
 }
 
 void training_end(Training *t, Device *const devices[]) {
     tensor_free(t->losses);
     t->losses = NULL;
     if (interrupted()) return;
-    printf("test acc: %.2f", t->test_acc);
-    if (t->sec_per_epoch > 0) printf(", %.1f sec/epoch", t->sec_per_epoch);
-    printf(" on %s\n", device_names(devices, t->k));
+    if (!t->no_values) {
+        printf("test acc: %.2f", t->test_acc);
+        if (t->sec_per_epoch > 0) printf(", %.1f sec/epoch", t->sec_per_epoch);
+        printf(" on %s\n", device_names(devices, t->k));
+    }
+    print_modelled(t);
 }

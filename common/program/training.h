@@ -39,12 +39,15 @@ typedef struct Training {
     long steps; // minibatches done
     // What is known so far, of the last epoch that ended:
     double train_loss, test_acc;
-    double sec_per_epoch; // of training alone, the mean; 0 if there was none
+    double sec_per_epoch;          // of training alone, the mean; 0 if there was none
+    double modelled_sec_per_epoch; // the same on the modelled clock; NAN without one
     // For training.c:
     int batches, first_epoch;
     long total; // steps in all
     bool begun, over;
     double loss_sum, seconds; // of this epoch
+    double modelled_seconds;
+    bool no_values; // the devices only tell the time
     long images;
     int rows;       // of this minibatch
     Tensor *losses; // (k), on the host
@@ -69,9 +72,9 @@ bool next_batch(Training *t, Tensor **X, Tensor **y);
 // and die()s.
 void end_batch(Training *t, Tensor *const losses[]);
 
-// The epoch has been trained and evaluated; the accuracy is NaN if that was interrupted. Prints the
-// line of the epoch and draws the curves. Returns whether a whole epoch has ended: --steps may end
-// within one.
+// The epoch has been trained and evaluated; the accuracy is NaN if that was interrupted, or if the
+// devices have no values. Prints the line of the epoch and draws the curves. Returns whether a
+// whole epoch has ended: --steps may end within one.
 bool end_epoch(Training *t, double test_acc);
 
 // Prints the book's last line, unless interrupted().

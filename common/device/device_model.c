@@ -1,0 +1,119 @@
+// device_model.c: devices that compute nothing. What is enqueued is told to the modelled clock (by
+// queue.c), which says how long it would take; memory has addresses, and nothing behind them. So
+// there may be a thousand of them. What is copied from one to the host arrives as NaN: there are no
+// values, and nothing may look as if there were.
+#include "backend.h"
+#include "common/base/error.h"
+#include "modelled_clock.h"
+#include "modelled_hooks.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+typedef struct Model {
+    uint64_t tickets;
+} Model;
+
+static int model_count(const char **why) {
+    *why = "no machine: see --machine";
+    return modelled_machine() ? modelled_machine()->devices : 0;
+}
+
+static void *model_open(Queue *queue, Device *const others[], int num_others) {
+    (void)queue;
+    (void)others;
+    (void)num_others;
+    return xcalloc(1, sizeof(Model));
+}
+
+static void model_close(Queue *queue) { free(queue->work); }
+
+// ---- memory ----------------------------------------------------------------------------------
+
+// Addresses that nobody may read or write: who does so by mistake is stopped at once.
+static void *model_alloc(Device *device, size_t bytes) {
+    const Machine *machine = modelled_machine();
+    if (machine && (double)device->bytes + (double)bytes > machine->memory) return NULL;
+    void *memory = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+static void model_free(Device *device, void *memory, size_t bytes) {
+    (void)device;
+    munmap(memory, bytes);
+}
+
+static void *model_host_alloc(size_t bytes) { return cpu_backend.host_alloc(bytes); }
+static void model_host_free(void *memory) { cpu_backend.host_free(memory); }
+
+// ---- work ------------------------------------------------------------------------------------
+
+static void model_launch(Queue *queue, KernelId kernel, const void *args, size_t size) {
+    (void)queue;
+    (void)kernel;
+    (void)args;
+    (void)size;
+}
+
+static void model_copy(Queue *queue, Device *to, void *dst, Device *from, const void *src,
+                       size_t bytes) {
+    (void)queue;
+    (void)from;
+    (void)src;
+    if (to->backend) return;
+    for (size_t i = 0; i < bytes / sizeof(float); i++) ((float *)dst)[i] = NAN;
+}
+
+static void model_call(Queue *queue, void (*function)(void *context), void *context) {
+    (void)queue;
+    function(context);
+}
+
+static uint64_t model_record(Queue *queue) { return ++((Model *)queue->work)->tickets; }
+static void model_wait(Queue *queue, Event event) {
+    (void)queue;
+    (void)event;
+}
+static bool model_reached(Event event) { return modelled_reached(event); }
+static void model_host_wait(Event event) { (void)event; } // its time is queue.c's to tell
+
+// ---- graphs: the modelled clock has them -------------------------------------------------------
+
+static void model_graph_begin(Device *const devices[], int k) {
+    (void)devices;
+    (void)k;
+}
+static void *model_graph_end(Device *const devices[], int k) {
+    (void)devices;
+    (void)k;
+    return NULL;
+}
+static void model_graph_launch(void *graph, Device *const devices[], int k) {
+    (void)graph;
+    (void)devices;
+    (void)k;
+}
+static void model_graph_free(void *graph) { (void)graph; }
+
+const Backend model_backend = {
+    .name = "model",
+    .count = model_count,
+    .open = model_open,
+    .close = model_close,
+    .alloc = model_alloc,
+    .free = model_free,
+    .host_alloc = model_host_alloc,
+    .host_free = model_host_free,
+    .launch = model_launch,
+    .copy = model_copy,
+    .call = model_call,
+    .record = model_record,
+    .wait = model_wait,
+    .reached = model_reached,
+    .host_wait = model_host_wait,
+    .graph_begin = model_graph_begin,
+    .graph_end = model_graph_end,
+    .graph_launch = model_graph_launch,
+    .graph_free = model_graph_free,
+};

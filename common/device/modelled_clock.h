@@ -1,0 +1,40 @@
+// modelled_clock.h: how long the same work would take on a machine that need not be there.
+//
+// Values are computed here, or not at all (--backend model); time is told beside. All that a
+// program enqueues is entered in a simulation (simulation.h): a kernel takes what its FLOP and
+// bytes need on that machine (kernels/cost.h, machine.h) on its queue; a copy takes its route's
+// latency and its bytes over the bandwidth, and while its bytes move nobody else has the ports that
+// it passes. Device i of the program is device i of the machine.
+//
+// The host has a clock, too: each launch and each copy takes its time to enqueue, and whoever waits
+// for a device goes on when that is done. A machine with several hosts runs the program once on
+// each, for its own devices, so each enqueues only their work; all wait where the program waits.
+// Each host has the data set. What the host itself computes (choosing the images of a minibatch)
+// takes no time, nor do events.
+//
+// The times follow from the program's work and the machine's figures alone: they are the same in
+// every run and on every computer.
+#ifndef MODELLED_CLOCK_H
+#define MODELLED_CLOCK_H
+
+#include <stdbool.h>
+#include "device.h"
+#include "machine.h"
+
+// From now on time is told on this machine, from zero. Waits until all devices are idle. NULL: no
+// longer. With `framework`, launches take as long as in a framework written in Python. die()s if
+// more devices are open than the machine can have; to open one more then die()s, too.
+void modelled_clock_start(const Machine *machine);
+void modelled_clock_use_framework(bool framework);
+// The machine, NULL if no time is told.
+const Machine *modelled_machine(void);
+
+// Seconds since the start, on the clock of the hosts, the latest of them: to be asked when the
+// program has waited for what it wants to know, for example by synchronize_all(). NAN if no time is
+// told.
+double modelled_seconds(void);
+
+// Seconds for which the device's compute queue was at work so far (that is what all waited for).
+double modelled_busy(const Device *device);
+
+#endif

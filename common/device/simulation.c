@@ -1,0 +1,334 @@
+// simulation.c: see simulation.h.
+//
+// Work without ports is done when its queue comes to it: its time is known as soon as those of what
+// it waits for are. Only work with ports can meet others. It waits in one heap, `agenda`, in the
+// order of the times at which it could begin; the first of it begins, or is put aside at a port
+// that is not free, which takes the first of those put aside back into the agenda when it is.
+#include "simulation.h"
+#include "common/base/error.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Piece {
+    double issued, seconds, latency;
+    double done; // NAN: not known yet
+    const int *ports;
+    int num_ports;
+    bool waits;     // for `after`; else it is work
+    Moment after;   // of a wait
+    uint64_t order; // in which it was added, among all
+    void *tag;
+} Piece;
+
+typedef struct Line {          // a queue
+    Piece *pieces;             // from number `forgotten` + 1 on
+    size_t count, room, known; // how many; for how many the time is known
+    uint64_t forgotten;
+    double free; // when the last known piece is done
+    int first_waiting,
+        next_waiting; // queues that wait for one of its moments; the next such; or -1
+    bool asked;       // in the agenda, or put aside at a port
+    double busy;
+} Line;
+
+// A time in the agenda: a queue's next piece could begin, or (queue < 0) a port becomes free.
+typedef struct Entry {
+    double time, ready; // ready: since when it could, but for ports
+    uint64_t order;
+    int queue, port; // port: which took it back into the agenda, or becomes free; -1: none
+} Entry;
+
+typedef struct Heap {
+    Entry *entries;
+    size_t count, room;
+} Heap;
+
+typedef struct Port {
+    double free, busy;
+    Heap aside;     // what waits for it
+    bool announced; // there is an entry for it in the agenda
+} Port;
+
+struct Simulation {
+    Line *lines;
+    int num_lines;
+    Port *ports;
+    int num_ports;
+    Heap agenda;
+    int *woken; // queues that may be able to go on
+    int num_woken, max_woken;
+    uint64_t added;
+    SimulationObserver *observer;
+};
+
+// ---- heaps -----------------------------------------------------------------------------------
+
+static bool comes_before(const Entry *a, const Entry *b) {
+    if (a->time != b->time) return a->time < b->time;
+    if (a->ready != b->ready) return a->ready < b->ready;
+    return a->order < b->order;
+}
+
+static void heap_put(Heap *heap, Entry entry) {
+    if (heap->count == heap->room) {
+        heap->room = heap->room ? 2 * heap->room : 16;
+        heap->entries = xgrow(heap->entries, heap->room, sizeof *heap->entries);
+    }
+    size_t at = heap->count++;
+    while (at > 0 && comes_before(&entry, &heap->entries[(at - 1) / 2])) {
+        heap->entries[at] = heap->entries[(at - 1) / 2];
+        at = (at - 1) / 2;
+    }
+    heap->entries[at] = entry;
+}
+
+static Entry heap_take(Heap *heap) {
+    Entry first = heap->entries[0], last = heap->entries[--heap->count];
+    size_t at = 0;
+    for (size_t child = 1; child < heap->count; child = 2 * at + 1) {
+        if (child + 1 < heap->count &&
+            comes_before(&heap->entries[child + 1], &heap->entries[child]))
+            child++;
+        if (!comes_before(&heap->entries[child], &last)) break;
+        heap->entries[at] = heap->entries[child];
+        at = child;
+    }
+    if (heap->count > 0) heap->entries[at] = last;
+    return first;
+}
+
+// ---- moments ---------------------------------------------------------------------------------
+
+// NAN as long as it is not known.
+static double time_of(const Simulation *s, Moment moment) {
+    const Line *line = &s->lines[moment.queue];
+    uint64_t last = line->forgotten + line->count;
+    uint64_t number = moment.number < last ? moment.number : last;
+    if (number <= line->forgotten) return 0;
+    return line->pieces[number - line->forgotten - 1].done;
+}
+
+static void wake(Simulation *s, int queue) {
+    if (s->num_woken == s->max_woken) {
+        s->max_woken = s->max_woken ? 2 * s->max_woken : 16;
+        s->woken = xgrow(s->woken, (size_t)s->max_woken, sizeof *s->woken);
+    }
+    s->woken[s->num_woken++] = queue;
+}
+
+// The queues that wait for what is known now may go on.
+static void wake_waiting(Simulation *s, Line *line) {
+    int *link = &line->first_waiting;
+    while (*link >= 0) {
+        Line *other = &s->lines[*link];
+        if (isnan(time_of(s, other->pieces[other->known].after))) {
+            link = &other->next_waiting;
+            continue;
+        }
+        wake(s, *link);
+        *link = other->next_waiting;
+    }
+}
+
+// ---- queues ----------------------------------------------------------------------------------
+
+static void piece_is_done(Simulation *s, int queue, double start, double done) {
+    Line *line = &s->lines[queue];
+    Piece *piece = &line->pieces[line->known++];
+    piece->done = line->free = done;
+    if (!piece->waits) {
+        line->busy += done - start;
+        if (s->observer) s->observer(piece->tag, queue, start, done);
+    }
+    wake_waiting(s, line);
+}
+
+// The next piece of the queue, if that is as far as it gets without others.
+static bool try_next_piece(Simulation *s, int queue) {
+    Line *line = &s->lines[queue];
+    if (line->asked || line->known == line->count) return false;
+    const Piece *piece = &line->pieces[line->known];
+    double ready = fmax(line->free, piece->issued);
+    if (piece->waits) {
+        double after = time_of(s, piece->after);
+        if (isnan(after)) {
+            Line *other = &s->lines[piece->after.queue];
+            line->next_waiting = other->first_waiting;
+            other->first_waiting = queue;
+            return false;
+        }
+        ready = fmax(ready, after);
+        piece_is_done(s, queue, ready, ready);
+    } else if (piece->num_ports == 0) {
+        piece_is_done(s, queue, ready, ready + piece->seconds + piece->latency);
+    } else {
+        line->asked = true;
+        heap_put(&s->agenda, (Entry){ready, ready, piece->order, queue, -1});
+        return false;
+    }
+    return true;
+}
+
+static void go_on(Simulation *s, int queue) {
+    wake(s, queue);
+    while (s->num_woken > 0) {
+        int next = s->woken[--s->num_woken];
+        while (try_next_piece(s, next)) continue;
+    }
+}
+
+// ---- ports -----------------------------------------------------------------------------------
+
+// If something waits for the port, it will be seen to when the port is free.
+static void announce(Simulation *s, int port, double now) {
+    Port *p = &s->ports[port];
+    if (p->announced || p->aside.count == 0) return;
+    p->announced = true;
+    heap_put(&s->agenda, (Entry){fmax(p->free, now), -1, 0, -1, port});
+}
+
+static void port_is_free(Simulation *s, int port, double now) {
+    Port *p = &s->ports[port];
+    p->announced = false;
+    if (p->free > now) {
+        announce(s, port, now);
+    } else if (p->aside.count > 0) {
+        Entry first = heap_take(&p->aside);
+        first.time = now;
+        first.port = port;
+        heap_put(&s->agenda, first);
+    }
+}
+
+// The port that is free last.
+static int last_free(const Simulation *s, const Piece *piece) {
+    int last = piece->ports[0];
+    for (int i = 1; i < piece->num_ports; i++)
+        if (s->ports[piece->ports[i]].free > s->ports[last].free) last = piece->ports[i];
+    return last;
+}
+
+static void begin_or_put_aside(Simulation *s, Entry entry) {
+    Line *line = &s->lines[entry.queue];
+    const Piece *piece = &line->pieces[line->known];
+    int last = last_free(s, piece);
+    if (s->ports[last].free > entry.time) {
+        // (Aside, only `ready` and `order` count.)
+        heap_put(&s->ports[last].aside, (Entry){0, entry.ready, entry.order, entry.queue, -1});
+        announce(s, last, entry.time);
+        if (entry.port >= 0) announce(s, entry.port, entry.time);
+        return;
+    }
+    double end = entry.time + piece->seconds;
+    for (int i = 0; i < piece->num_ports; i++) {
+        s->ports[piece->ports[i]].free = end;
+        s->ports[piece->ports[i]].busy += piece->seconds;
+        announce(s, piece->ports[i], end);
+    }
+    line->asked = false;
+    piece_is_done(s, entry.queue, entry.time, end + piece->latency);
+    go_on(s, entry.queue);
+}
+
+static void next_entry(Simulation *s) {
+    Entry entry = heap_take(&s->agenda);
+    if (entry.queue < 0)
+        port_is_free(s, entry.port, entry.time);
+    else
+        begin_or_put_aside(s, entry);
+}
+
+// ---- for others ------------------------------------------------------------------------------
+
+Simulation *simulation_new(int num_ports) {
+    Simulation *s = xcalloc(1, sizeof *s);
+    s->num_ports = num_ports;
+    s->ports = xcalloc((size_t)num_ports + 1, sizeof *s->ports);
+    return s;
+}
+
+void simulation_free(Simulation *s) {
+    if (!s) return;
+    for (int i = 0; i < s->num_lines; i++) free(s->lines[i].pieces);
+    for (int i = 0; i < s->num_ports; i++) free(s->ports[i].aside.entries);
+    free(s->lines);
+    free(s->ports);
+    free(s->agenda.entries);
+    free(s->woken);
+    free(s);
+}
+
+int simulation_add_queue(Simulation *s) {
+    s->lines = xgrow(s->lines, (size_t)s->num_lines + 1, sizeof *s->lines);
+    s->lines[s->num_lines] = (Line){.first_waiting = -1, .next_waiting = -1};
+    return s->num_lines++;
+}
+
+static Moment add_piece(Simulation *s, int queue, Piece piece) {
+    Line *line = &s->lines[queue];
+    if (line->count == line->room) {
+        line->room = line->room ? 2 * line->room : 64;
+        line->pieces = xgrow(line->pieces, line->room, sizeof *line->pieces);
+    }
+    piece.done = NAN;
+    piece.order = ++s->added;
+    line->pieces[line->count++] = piece;
+    Moment end = simulation_last(s, queue);
+    // (If others are before it, it is seen to after them.)
+    if (line->known + 1 == line->count) go_on(s, queue);
+    return end;
+}
+
+Moment simulation_add(Simulation *s, int queue, const Work *work) {
+    return add_piece(s, queue,
+                     (Piece){.issued = work->issued,
+                             .seconds = work->seconds,
+                             .latency = work->latency,
+                             .ports = work->ports,
+                             .num_ports = work->num_ports,
+                             .tag = work->tag});
+}
+
+void simulation_wait(Simulation *s, int queue, double issued, Moment moment) {
+    if (moment.queue == queue || moment.number == 0) return;
+    add_piece(s, queue, (Piece){.issued = issued, .waits = true, .after = moment});
+}
+
+Moment simulation_last(const Simulation *s, int queue) {
+    return (Moment){queue, s->lines[queue].forgotten + s->lines[queue].count};
+}
+
+double simulation_time(Simulation *s, Moment moment) {
+    while (isnan(time_of(s, moment))) {
+        CHECK(s->agenda.count > 0, "a wait for what comes after it");
+        next_entry(s);
+    }
+    return time_of(s, moment);
+}
+
+bool simulation_is_past(Simulation *s, Moment moment, double now) {
+    while (isnan(time_of(s, moment)) && s->agenda.count > 0 && s->agenda.entries[0].time <= now)
+        next_entry(s);
+    return time_of(s, moment) <= now;
+}
+
+void simulation_forget(Simulation *s, double now) {
+    // (Then whoever still waits for what is forgotten has something later to wait for, too.)
+    while (s->agenda.count > 0 && s->agenda.entries[0].time <= now) next_entry(s);
+    for (int i = 0; i < s->num_lines; i++) {
+        Line *line = &s->lines[i];
+        size_t past = 0;
+        while (past < line->known && line->pieces[past].done <= now) past++;
+        if (past == 0 || past < line->count / 2) continue; // not worth the moving
+        line->count -= past;
+        line->known -= past;
+        line->forgotten += past;
+        memmove(line->pieces, line->pieces + past, line->count * sizeof *line->pieces);
+    }
+}
+
+double simulation_queue_busy(const Simulation *s, int queue) { return s->lines[queue].busy; }
+double simulation_port_busy(const Simulation *s, int port) { return s->ports[port].busy; }
+void simulation_observe(Simulation *s, SimulationObserver *observer) { s->observer = observer; }

@@ -1,0 +1,63 @@
+// simulation.h: when would work be done, on queues that run side by side and ways that it shares?
+//
+// A discrete-event simulation: it knows queues, pieces of work, waits between queues, and ports,
+// and nothing of devices, kernels or bytes (those are modelled_clock.c's). Work of a queue is done
+// one piece after the other. A piece begins when it has been issued, when the one before it is
+// done, when what its queue was told to wait for is done, and when all its ports are free; it holds
+// them all for `seconds`, and is done `latency` later. A port is given to the piece that has been
+// ready for longest, of two with the same time to the one that was added first; a piece whose ports
+// are not all free lets others pass. So the times are exact, and the same in every run.
+//
+// It is evaluated in order of time and only as far as somebody asks: what is added later may be
+// ready before what is still waiting, if it is issued at that time.
+#ifndef SIMULATION_H
+#define SIMULATION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct Simulation Simulation;
+
+// The end of the n-th piece of work of a queue (a wait is one, too). {any, 0} is always past.
+typedef struct Moment {
+    int queue;
+    uint64_t number;
+} Moment;
+
+typedef struct Work {
+    double issued;    // time before which nobody knows of it
+    double seconds;   // how long it keeps its queue and its ports
+    double latency;   // and its queue alone, after that
+    const int *ports; // num_ports different ones, of 0..; must stay valid
+    int num_ports;
+    void *tag; // for the observer
+} Work;
+
+Simulation *simulation_new(int num_ports);
+void simulation_free(Simulation *s);
+int simulation_add_queue(Simulation *s); // gives its number: 0, 1, 2, ...
+
+// Adds work at the end of a queue. `issued` must not be before any time that was asked for.
+Moment simulation_add(Simulation *s, int queue, const Work *work);
+// What is added to the queue from now on begins after that moment, and after `issued`.
+void simulation_wait(Simulation *s, int queue, double issued, Moment moment);
+// The end of what the queue has now.
+Moment simulation_last(const Simulation *s, int queue);
+
+// When it is, in seconds; 0 if simulation_forget() forgot it. CHECKs that it comes at all: nobody
+// can wait for himself.
+double simulation_time(Simulation *s, Moment moment);
+// Whether it is at `now` or before; evaluates no further than that.
+bool simulation_is_past(Simulation *s, Moment moment, double now);
+// Nothing will be issued before `now`: what was done by then may be forgotten.
+void simulation_forget(Simulation *s, double now);
+
+// Seconds that a queue or a port was in use up to what has been evaluated.
+double simulation_queue_busy(const Simulation *s, int queue);
+double simulation_port_busy(const Simulation *s, int port);
+
+// Is told of each piece of work (not of waits) when its times are known.
+typedef void SimulationObserver(void *tag, int queue, double start, double end);
+void simulation_observe(Simulation *s, SimulationObserver *observer);
+
+#endif

@@ -1,0 +1,335 @@
+// test_simulation.c: the discrete-event simulation against a slow and simple one, on random
+// programs, and what must hold for any clock.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "common/device/simulation.h"
+#include "common/tensor/random.h"
+
+#include <math.h>
+#include <string.h>
+
+// ---- random programs, and the slow simulation
+// ----------------------------------------------------
+
+enum { MOST_QUEUES = 6, NUM_PORTS = 5, PIECES = 60 };
+
+typedef struct Step {
+    int queue;
+    bool waits;
+    int after; // the step it waits for
+    double issued, seconds, latency;
+    int ports[NUM_PORTS], num_ports;
+} Step;
+
+typedef struct Program {
+    int num_queues;
+    Step steps[PIECES];
+} Program;
+
+static double uniform(uint64_t program, int *next) {
+    return random_uniform(program, STREAM_TEST, (uint64_t)(*next)++);
+}
+
+static int below(uint64_t program, int *next, int n) { return (int)(n * uniform(program, next)); }
+
+// Times are multiples of 1/8, so that sums are exact and ties are frequent.
+static double eighths(uint64_t program, int *next, int n) { return below(program, next, n) / 8.0; }
+
+static void choose_ports(Step *step, uint64_t seed, int *next) {
+    int n = below(seed, next, 4);
+    for (int i = 0; i < n; i++) {
+        int port = below(seed, next, NUM_PORTS);
+        bool there = false;
+        for (int j = 0; j < step->num_ports; j++) there |= step->ports[j] == port;
+        if (!there) step->ports[step->num_ports++] = port;
+    }
+}
+
+static Program random_program(uint64_t seed) {
+    int next = 0;
+    Program p = {.num_queues = 1 + below(seed, &next, MOST_QUEUES)};
+    double issued = 0;
+    for (int i = 0; i < PIECES; i++) {
+        Step *step = &p.steps[i];
+        issued += eighths(seed, &next, 3);
+        *step = (Step){.queue = below(seed, &next, p.num_queues), .issued = issued};
+        if (i > 0 && below(seed, &next, 3) == 0) {
+            step->waits = true;
+            step->after = below(seed, &next, i);
+            continue;
+        }
+        step->seconds = eighths(seed, &next, 20);
+        step->latency = eighths(seed, &next, 4);
+        choose_ports(step, seed, &next);
+    }
+    return p;
+}
+
+// When each step is done: of all that could begin next, that which can begin first does.
+static void slow_times(const Program *p, bool with_ports, double done[PIECES]) {
+    double queue_free[MOST_QUEUES] = {0}, port_free[NUM_PORTS] = {0};
+    for (int i = 0; i < PIECES; i++) done[i] = NAN;
+    for (int left = PIECES; left > 0; left--) {
+        int best = -1;
+        double best_start = 0, best_ready = 0;
+        bool seen[MOST_QUEUES] = {false};
+        for (int i = 0; i < PIECES; i++) {
+            const Step *s = &p->steps[i];
+            if (!isnan(done[i]) || seen[s->queue]) continue;
+            seen[s->queue] = true; // the first of its queue that is not done
+            if (s->waits && isnan(done[s->after])) continue;
+            double ready = fmax(queue_free[s->queue], s->issued);
+            if (s->waits) ready = fmax(ready, done[s->after]);
+            double start = ready;
+            for (int j = 0; with_ports && j < s->num_ports; j++)
+                start = fmax(start, port_free[s->ports[j]]);
+            if (best < 0 || start < best_start || (start == best_start && ready < best_ready)) {
+                best = i;
+                best_start = start;
+                best_ready = ready;
+            }
+        }
+        const Step *s = &p->steps[best];
+        done[best] = queue_free[s->queue] = best_start + s->seconds + s->latency;
+        for (int j = 0; j < s->num_ports; j++) port_free[s->ports[j]] = best_start + s->seconds;
+    }
+}
+
+// Of simulation.c. With `asks`, the host asks for random moments on the way, and waits for them.
+static Simulation *fast_times(const Program *p, double done[PIECES]) {
+    Simulation *s = simulation_new(NUM_PORTS);
+    Moment moments[PIECES];
+    for (int q = 0; q < p->num_queues; q++) assert_int_equal(simulation_add_queue(s), q);
+    for (int i = 0; i < PIECES; i++) {
+        const Step *step = &p->steps[i];
+        if (step->waits)
+            simulation_wait(s, step->queue, step->issued, moments[step->after]);
+        else
+            simulation_add(s, step->queue,
+                           &(Work){.issued = step->issued,
+                                   .seconds = step->seconds,
+                                   .latency = step->latency,
+                                   .ports = step->ports,
+                                   .num_ports = step->num_ports});
+        moments[i] = simulation_last(s, step->queue);
+    }
+    for (int i = 0; i < PIECES; i++) done[i] = simulation_time(s, moments[i]);
+    return s;
+}
+
+enum { PROGRAMS = 3000 };
+
+static void it_is_what_the_slow_one_says(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < PROGRAMS; seed++) {
+        Program p = random_program(seed);
+        double slow[PIECES], fast[PIECES];
+        slow_times(&p, true, slow);
+        simulation_free(fast_times(&p, fast));
+        for (int i = 0; i < PIECES; i++)
+            if (!p.steps[i].waits && !(fast[i] == slow[i]))
+                fail_msg("program %d, step %d: %g, not %g", (int)seed, i, fast[i], slow[i]);
+    }
+}
+
+// A host that waits now and then issues the rest later; what it is told then stays true.
+static void who_asks_early_gets_the_same_answer(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < PROGRAMS; seed++) {
+        Program p = random_program(seed);
+        Simulation *s = simulation_new(NUM_PORTS);
+        Moment moments[PIECES];
+        double told[PIECES], done[PIECES], now = 0;
+        int next = 100000;
+        for (int q = 0; q < p.num_queues; q++) simulation_add_queue(s);
+        for (int i = 0; i < PIECES; i++) {
+            Step *step = &p.steps[i];
+            step->issued = fmax(step->issued, now);
+            told[i] = NAN;
+            if (step->waits)
+                simulation_wait(s, step->queue, step->issued, moments[step->after]);
+            else
+                simulation_add(s, step->queue,
+                               &(Work){.issued = step->issued,
+                                       .seconds = step->seconds,
+                                       .latency = step->latency,
+                                       .ports = step->ports,
+                                       .num_ports = step->num_ports});
+            moments[i] = simulation_last(s, step->queue);
+            if (below(seed, &next, 5) > 0) continue;
+            int asked = below(seed, &next, i + 1);
+            if (step->waits || p.steps[asked].waits) continue;
+            told[asked] = simulation_time(s, moments[asked]);
+            if (told[asked] == 0) told[asked] = NAN; // forgotten
+            now = fmax(now, told[asked]);
+            simulation_forget(s, now);
+            assert_true(simulation_is_past(s, moments[asked], now));
+        }
+        slow_times(&p, true, done);
+        for (int i = 0; i < PIECES; i++)
+            if (!isnan(told[i]) && !(told[i] == done[i]))
+                fail_msg("program %d, step %d: %g, not %g", (int)seed, i, told[i], done[i]);
+        simulation_free(s);
+    }
+}
+
+// ---- what must hold
+// ------------------------------------------------------------------------------
+
+static double latest(const double done[PIECES]) {
+    double end = 0;
+    for (int i = 0; i < PIECES; i++) end = fmax(end, done[i]);
+    return end;
+}
+
+static void nothing_beats_the_critical_path_nor_the_busiest_port(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < PROGRAMS; seed++) {
+        Program p = random_program(seed);
+        double path[PIECES], done[PIECES], used[NUM_PORTS] = {0}, worked[MOST_QUEUES] = {0};
+        slow_times(&p, false, path); // as if there were a port for each
+        Simulation *s = fast_times(&p, done);
+        for (int i = 0; i < PIECES; i++) {
+            const Step *step = &p.steps[i];
+            if (!step->waits) assert_true(done[i] >= path[i]);
+            for (int j = 0; j < step->num_ports; j++) used[step->ports[j]] += step->seconds;
+            worked[step->queue] += step->waits ? 0 : step->seconds + step->latency;
+        }
+        for (int port = 0; port < NUM_PORTS; port++) {
+            assert_true(latest(done) >= used[port]);
+            assert_true(simulation_port_busy(s, port) == used[port]);
+        }
+        for (int q = 0; q < p.num_queues; q++) {
+            assert_true(latest(done) >= worked[q]);
+            assert_true(simulation_queue_busy(s, q) == worked[q]);
+        }
+        simulation_free(s);
+    }
+}
+
+// (On a chain: elsewhere a copy that is faster may take a port from one that matters more.)
+static void faster_links_never_make_a_chain_slower(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < PROGRAMS; seed++) {
+        Program p = random_program(seed), faster;
+        double done[PIECES], sooner[PIECES];
+        int next = 100000;
+        for (int i = 1; i < PIECES; i += 2) { // each second step waits for the one before it
+            p.steps[i].waits = true;
+            p.steps[i].after = i - 1;
+            p.steps[i].queue = p.steps[(i + 1) % PIECES].queue;
+        }
+        for (int i = 0; i < PIECES; i += 2) p.steps[i].waits = false;
+        faster = p;
+        for (int i = 0; i < PIECES; i++) {
+            if (below(seed, &next, 2)) faster.steps[i].seconds /= 2;
+            if (below(seed, &next, 2)) faster.steps[i].latency /= 2;
+        }
+        simulation_free(fast_times(&p, done));
+        simulation_free(fast_times(&faster, sooner));
+        for (int i = 0; i < PIECES; i++) assert_true(sooner[i] <= done[i]);
+    }
+}
+
+// Whoever enqueues work of several queues, and how: what has no port and no wait is as before.
+static void the_order_of_independent_work_does_not_matter(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < PROGRAMS; seed++) {
+        Program p = random_program(seed), other = {.num_queues = p.num_queues};
+        double done[PIECES], again[PIECES];
+        int at = 0, place[PIECES];
+        for (int i = 0; i < PIECES; i++) {
+            p.steps[i].waits = false;
+            p.steps[i].issued = 0;
+            p.steps[i].num_ports = 0;
+        }
+        for (int q = p.num_queues - 1; q >= 0; q--)
+            for (int i = 0; i < PIECES; i++)
+                if (p.steps[i].queue == q) {
+                    place[i] = at;
+                    other.steps[at++] = p.steps[i];
+                }
+        simulation_free(fast_times(&p, done));
+        simulation_free(fast_times(&other, again));
+        for (int i = 0; i < PIECES; i++) assert_true(done[i] == again[place[i]]);
+    }
+}
+
+// ---- a few by hand
+// -------------------------------------------------------------------------------
+
+static void add(Simulation *s, int queue, double seconds, double latency, const int *port) {
+    simulation_add(
+        s, queue,
+        &(Work){.seconds = seconds, .latency = latency, .ports = port, .num_ports = port != NULL});
+}
+
+static double end_of(Simulation *s, int queue) {
+    return simulation_time(s, simulation_last(s, queue));
+}
+
+static void queues_run_side_by_side_and_copies_take_turns(void **state) {
+    (void)state;
+    static const int port = 0;
+    for (int k = 1; k <= 5; k++) {
+        Simulation *s = simulation_new(1);
+        for (int q = 0; q < k; q++) {
+            simulation_add_queue(s);
+            add(s, q, 3, 0, NULL);
+        }
+        for (int q = 0; q < k; q++) assert_true(end_of(s, q) == 3);
+        for (int q = 0; q < k; q++) add(s, q, 2, 0.5, &port);
+        for (int q = 0; q < k; q++) assert_true(end_of(s, q) == 3 + 2 * (q + 1) + 0.5);
+        assert_true(simulation_port_busy(s, 0) == 2 * k);
+        simulation_free(s);
+    }
+}
+
+// 2 (k - 1) rounds, in each of which every device has a part of N / k bytes from its neighbour:
+// 2 (k - 1) (latency + N / (k bandwidth)), also for a thousand devices.
+static void a_ring_takes_what_the_formula_says(void **state) {
+    (void)state;
+    static int ports[1024][2];
+    const double latency = 9e-6, bandwidth = 3e11, bytes = 1e8;
+    for (int k = 2; k <= 1024; k *= 2) {
+        Simulation *s = simulation_new(2 * k);
+        Moment before[1024], now[1024];
+        for (int i = 0; i < k; i++) {
+            simulation_add_queue(s);
+            ports[i][0] = 2 * ((i + k - 1) % k); // out of the one before it
+            ports[i][1] = 2 * i + 1;             // into this one
+            before[i] = (Moment){i, 0};
+        }
+        for (int round = 0; round < 2 * (k - 1); round++) {
+            for (int i = 0; i < k; i++) {
+                simulation_wait(s, i, 0, before[(i + k - 1) % k]);
+                now[i] = simulation_add(s, i,
+                                        &(Work){.seconds = bytes / k / bandwidth,
+                                                .latency = latency,
+                                                .ports = ports[i],
+                                                .num_ports = 2});
+            }
+            memcpy(before, now, sizeof now);
+        }
+        double formula = 2 * (k - 1) * (latency + bytes / (k * bandwidth));
+        for (int i = 0; i < k; i++) assert_true(fabs(end_of(s, i) - formula) <= 1e-12 * formula);
+        simulation_free(s);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_is_what_the_slow_one_says),
+        cmocka_unit_test(who_asks_early_gets_the_same_answer),
+        cmocka_unit_test(nothing_beats_the_critical_path_nor_the_busiest_port),
+        cmocka_unit_test(faster_links_never_make_a_chain_slower),
+        cmocka_unit_test(the_order_of_independent_work_does_not_matter),
+        cmocka_unit_test(queues_run_side_by_side_and_copies_take_turns),
+        cmocka_unit_test(a_ring_takes_what_the_formula_says),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
