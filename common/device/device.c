@@ -152,11 +152,17 @@ Device *device_of_id(int id) { return system_.devices[id]; }
 const char *device_name(const Device *device) { return device->name; }
 
 const char *device_names(Device *const devices[], int k) {
-    static char text[MAX_DEVICES * (sizeof devices[0]->name + 2) + 3];
+    enum { MOST = 16, SHOWN = 3 }; // of more, the first three and the last
+    static char text[MOST * (sizeof devices[0]->name + 2) + 8];
     size_t used = 0;
-    for (int i = 0; i < k; i++)
+    for (int i = 0; i < k; i++) {
+        if (k > MOST && i == SHOWN) {
+            used += (size_t)snprintf(text + used, sizeof text - used, ", ...");
+            i = k - 1;
+        }
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i ? ", " : "[",
                                  devices[i]->name);
+    }
     snprintf(text + used, sizeof text - used, "]");
     return text;
 }

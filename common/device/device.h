@@ -72,7 +72,8 @@ const char *device_name(const Device *device);
 enum { NUM_DEVICE_IDS = 2 * MAX_DEVICES + MAX_COMPUTING + 1 };
 int device_id(const Device *device);
 
-// "[cpu:0, cpu:1]", as the book prints a list of devices. The text is replaced by the next call.
+// "[cpu:0, cpu:1]", as the book prints a list of devices (of more than 16, the first three and the
+// last). The text is replaced by the next call.
 const char *device_names(Device *const devices[], int k);
 
 // Divides the cores among the CPU devices of a group: T/k each, the first T%k one more, none below
