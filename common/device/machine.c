@@ -4,8 +4,6 @@
 #include "common/base/error.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 bool machine_has_devices(const Machine *machine, int count) {
     return count >= 1 && (count <= machine->devices || machine->cards > 0);
@@ -193,24 +191,21 @@ Route machine_route(const Machine *machine, int from, int to) {
 // ---- the table -------------------------------------------------------------------------------
 
 static void print_machine(FILE *out, const Machine *machine) {
-    static const char *const kinds[NUM_LINK_KINDS] = {"switch", "PCIe", "PCIe, by host", "ring",
+    static const char *const kinds[NUM_LINK_KINDS] = {"switch", "PCIe", "PCIe by host", "ring",
                                                       "mesh"};
-    char link[40] = "", network[40] = "";
+    char link[32] = "-", network[32] = "-";
     if (machine->devices > 1)
         snprintf(link, sizeof link, "%s %.3g GB/s", kinds[machine->links],
                  machine->link.bandwidth / 1e9);
     if (machine->cards > 0)
         snprintf(network, sizeof network, "%d x %.3g GB/s", machine->cards,
                  machine->network.bandwidth / 1e9);
-    char line[120];
-    snprintf(line, sizeof line, "%-12s %7d %12.3g %6.3g GB  %-21s %s", machine->name,
-             machine->devices, machine->fp32 / 1e12, machine->memory / 1e9, *link ? link : "-",
-             *network ? network : "-");
-    fprintf(out, "%s\n", line);
+    fprintf(out, "%-12s %7d %12.3g %6.3g GB  %-20s %s\n", machine->name, machine->devices,
+            machine->fp32 / 1e12, machine->memory / 1e9, link, network);
 }
 
 void machine_list(FILE *out) {
-    fprintf(out, "%-12s %7s %12s %9s  %-21s %s\n", "machine", "devices", "fp32 TFLOP/s", "memory",
+    fprintf(out, "%-12s %7s %12s %9s  %-20s %s\n", "machine", "devices", "fp32 TFLOP/s", "memory",
             "link, each way", "network");
     for (const MachineFile *file = machine_files; file->name; file++)
         print_machine(out, machine_find(file->name));

@@ -82,10 +82,10 @@ typedef struct Field {
 
 #define PLACE(member) offsetof(Machine, member)
 
+// Those that are named here are asked for one by one; of them, ABOUT, LINK and PAIR have readers of
+// their own and no values in the table.
 enum { ABOUT, DEVICES, LINK, PAIR, DEVICES_PER_ROOT, ROOT_BANDWIDTH, CARDS, NETWORK, TF32 };
 
-// Those named above are looked at one by one; the first of them and LINK and PAIR, which have no
-// values here, have readers of their own.
 static const Field fields[] = {
     [ABOUT] = {"about", NEEDED, "about eight GPUs on a switch", {{0}}},
     [DEVICES] = {"devices", NEEDED, "devices 8", {{COUNT, PLACE(devices), 1, MOST_DEVICES}}},
@@ -152,7 +152,7 @@ typedef struct Reader {
     int line;
     const Field *field;      // that of the line, once it is known
     const char *example;     // how its line should look
-    char *words[MOST_WORDS]; // of the line, comment and field left out
+    char *words[MOST_WORDS]; // of the line, without its comment
     int num_words, used;
     int line_of[NUM_FIELDS]; // the last one with this field; 0: none
 } Reader;
