@@ -85,6 +85,7 @@ $(BUILD)/obj/%.c.o: %.c $(CONFIG)
 include kernels/cpu/cpu.mk
 include kernels/cuda/cuda.mk
 include tests/cudasim/simulator.mk
+include common/device/machines.mk
 
 # ---- the library -----------------------------------------------------------------------------------
 
@@ -92,7 +93,7 @@ SOURCES := $(filter-out common/device/device_cuda.c common/device/cuda_none.c,$(
            $(wildcard kernels/*.c) $(filter-out %/main.c,$(wildcard chapters/*/*.c)) $(CUDA_SOURCES)
 LIBRARY := $(BUILD)/libbook.a
 
-$(LIBRARY): $(SOURCES:%=$(BUILD)/obj/%.o) $(CPU_OBJECTS)
+$(LIBRARY): $(SOURCES:%=$(BUILD)/obj/%.o) $(MACHINES_C).o $(CPU_OBJECTS)
 	@rm -f $@
 	$(call QUIET,AR,$@)ar rcs $@ $^
 

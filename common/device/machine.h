@@ -4,7 +4,30 @@
 // is, what a launch costs the host, and which ways there are between devices. Each is a small text
 // file of lines "field value unit", with # before comments; those in common/device/machines/ are
 // built into the programs, and a file of one's own can be given by its path. What the fields mean
-// is said below, and in every one of these files.
+// is said below; where a figure comes from, in the files.
+//
+//     about             a line of English
+//     devices           8                          # of a host
+//     memory            40 GB
+//     fp32              19.5 TFLOP/s
+//     tf32              156 TFLOP/s                # may be left out: as fp32
+//     product           80 %                       # efficiency[COST_PRODUCT]
+//     convolution       60 %                       # efficiency[COST_CONVOLUTION]
+//     elements          90 %                       # efficiency[COST_ELEMENTS]
+//     memory_bandwidth  1555 GB/s
+//     kernel            2 us
+//     launch            4 us
+//     graph_launch      6 us
+//     graph_kernel      1 us
+//     framework         10 us
+//     link              switch 300 GB/s 3 us       # or ring; tree and host, without figures;
+//     link              mesh 3 us                  # mesh, with pairs of devices:
+//     pair              0 3 50 GB/s                # once each, for both ways
+//     host_link         22 GB/s 5 us
+//     devices_per_root  2                          # these two are needed where devices reach each
+//     root_bandwidth    22 GB/s                    # other by PCIe; else each has a root port
+//     cards             8                          # may be left out: 0
+//     network           25 GB/s 10 us              # if there are cards
 #ifndef MACHINE_H
 #define MACHINE_H
 
@@ -15,8 +38,10 @@
 typedef enum {
     LINKS_SWITCH, // any device to any other at full rate: each has a port out and a port in
     LINKS_TREE,   // by PCIe: some devices share a root port, and roots are connected
+    LINKS_HOST,   // by PCIe to the host's memory and back: devices without peer-to-peer access
     LINKS_RING,   // to two neighbours; further ones by way of those between, on the shorter side
     LINKS_MESH,   // between the pairs that the file names; all other pairs by PCIe
+    NUM_LINK_KINDS
 } LinkKind;
 
 // A way that bytes take. Times in seconds, rates in bytes per second, each way.
@@ -41,31 +66,48 @@ struct Machine {
     double graph_kernel; // and of the device for each kernel in it, instead of `kernel`
     double framework;    // as launch, in a framework written in Python
     LinkKind links;
-    Link link;             // between devices of a host (not for LINKS_TREE)
+    Link link;             // between devices of a host; of a mesh, the fastest; by PCIe, host_link
     Link host_link;        // between a device and its host, by PCIe
-    int devices_per_root;  // devices that share a root port of PCIe
+    int devices_per_root;  // devices that share a root port of PCIe, which is that to the host, too
     double root_bandwidth; // of a root port
     int cards;             // network cards of a host; 0: there is one host only
     Link network;          // of a card, to any other
-    double (*mesh)[16];    // [from][to]: bandwidth of LINKS_MESH, 0: none
+    double (*mesh)[16];    // [from][to]: bandwidth of LINKS_MESH, 0: none; else NULL
 };
 
 // By name, or from a file if `name` has a '/' or a '.' in it. die()s with file, line and field, and
-// with what was expected there. The machine lives as long as the program.
+// with what was expected there; die_usage()s if no machine has this name. The machine lives as long
+// as the program: the same name gives the same one.
 const Machine *machine_find(const char *name);
 // A table of those that are built in.
 void machine_list(FILE *out);
-// As find, of a text that stands for the file `name`.
+// Their files, in the order of names, and after the last one {NULL, NULL}.
+typedef struct MachineFile {
+    const char *name, *text;
+} MachineFile;
+extern const MachineFile machine_files[];
+// As find, of a text that stands for the file `name`; each time a new one.
 const Machine *machine_parse(const char *name, const char *text);
 
 // How many devices it can have: those of its host, or any number where hosts have network cards.
 bool machine_has_devices(const Machine *machine, int count);
 
-// Seconds that a device needs for a kernel, without what it takes at least.
+// Seconds that a device needs for a kernel, without what it takes at least: as long as its
+// arithmetic or its bytes take, whichever is more (the roofline).
 double machine_kernel_seconds(const Machine *machine, KernelCost cost, bool tf32);
 
 // The way from one device to another. Ports that it passes are numbered 0..machine_ports()-1; each
-// carries one copy at a time. Device d is on host d / machine->devices.
+// carries one copy at a time, in one direction. Device d is on host d / machine->devices.
+//
+//     switch      out of one device, into the other
+//     ring        for each step that to the neighbour; the latency once for each
+//     mesh        the one between the two; by PCIe if there is none
+//     by PCIe     out of one device, into the other; up one root port and down the other if they
+//                 have different ones, or if devices cannot reach each other (LINKS_HOST: two
+//                 copies, so the latency of host_link twice)
+//     the host    by PCIe: out of the device and up its root port, or down and into it
+//     network     out of the device by PCIe, out of the card of its host that serves it, into the
+//                 card that serves the other, into that one by PCIe; the network's latency
 enum { HOST_MEMORY = -1, MAX_PORTS = 16 };
 typedef struct Route {
     Link link;            // the slowest part's bandwidth, the latency of the whole

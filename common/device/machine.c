@@ -1,0 +1,212 @@
+// machine.c: how long a kernel takes on a machine, and which ways there are through it. (How its
+// file is read: machine_file.c.)
+#include "machine.h"
+#include "common/base/error.h"
+
+#include <math.h>
+
+bool machine_has_devices(const Machine *machine, int count) {
+    return count >= 1 && (count <= machine->devices || machine->cards > 0);
+}
+
+// ---- time ------------------------------------------------------------------------------------
+
+double machine_kernel_seconds(const Machine *machine, KernelCost cost, bool tf32) {
+    double flops = machine->fp32; // elements wait for memory: their arithmetic is at the peak
+    if (cost.kind != COST_ELEMENTS)
+        flops = (tf32 ? machine->tf32 : machine->fp32) * machine->efficiency[cost.kind];
+    double bytes_per_second = machine->memory_bandwidth * machine->efficiency[COST_ELEMENTS];
+    return fmax(cost.flop / flops, cost.bytes / bytes_per_second);
+}
+
+// ---- ports -----------------------------------------------------------------------------------
+
+// The ports of a host, in this order: out and in of each device by PCIe, up and down of each root,
+// out and in of each card; then those of the links. The ports of the hosts follow one another.
+typedef enum { OUT, IN, UP = OUT, DOWN = IN } Direction;
+
+static int num_roots(const Machine *machine) {
+    return (machine->devices + machine->devices_per_root - 1) / machine->devices_per_root;
+}
+
+static int num_link_ports(const Machine *machine) {
+    switch (machine->links) {
+    case LINKS_SWITCH:
+    case LINKS_RING:
+        return 2 * machine->devices;
+    case LINKS_MESH:
+        return machine->devices * machine->devices;
+    default:
+        return 0;
+    }
+}
+
+static int first_link_port(const Machine *machine) {
+    return 2 * (machine->devices + num_roots(machine) + machine->cards);
+}
+
+static int ports_of_host(const Machine *machine) {
+    return first_link_port(machine) + num_link_ports(machine);
+}
+
+int machine_ports(const Machine *machine, int num_devices) {
+    CHECK(machine_has_devices(machine, num_devices), "the machine has fewer devices");
+    int hosts = (num_devices + machine->devices - 1) / machine->devices;
+    return hosts * ports_of_host(machine);
+}
+
+// A device as its host counts it.
+typedef struct Place {
+    int host, device;
+} Place;
+
+static Place place_of(const Machine *machine, int device) {
+    return (Place){device / machine->devices, device % machine->devices};
+}
+
+// ---- ways ------------------------------------------------------------------------------------
+
+static void pass(const Machine *machine, Route *route, int host, int port) {
+    CHECK(route->num_ports < MAX_PORTS, "a way has at most MAX_PORTS ports");
+    route->ports[route->num_ports++] = host * ports_of_host(machine) + port;
+}
+
+static void pass_device(const Machine *machine, Route *route, Place at, Direction direction) {
+    pass(machine, route, at.host, 2 * at.device + (int)direction);
+    route->link.bandwidth = fmin(route->link.bandwidth, machine->host_link.bandwidth);
+}
+
+static void pass_root(const Machine *machine, Route *route, Place at, Direction direction) {
+    int root = at.device / machine->devices_per_root;
+    pass(machine, route, at.host, 2 * (machine->devices + root) + (int)direction);
+    route->link.bandwidth = fmin(route->link.bandwidth, machine->root_bandwidth);
+}
+
+static void pass_card(const Machine *machine, Route *route, Place at, Direction direction) {
+    int card = at.device * machine->cards / machine->devices;
+    int port = 2 * (machine->devices + num_roots(machine) + card) + (int)direction;
+    pass(machine, route, at.host, port);
+    route->link.bandwidth = fmin(route->link.bandwidth, machine->network.bandwidth);
+}
+
+static void pass_link(const Machine *machine, Route *route, int host, int port) {
+    pass(machine, route, host, first_link_port(machine) + port);
+    route->link.bandwidth = fmin(route->link.bandwidth, machine->link.bandwidth);
+}
+
+static Route no_ports(double latency) { return (Route){.link = {INFINITY, latency}}; }
+
+// To the host's memory and from there on are two copies.
+static double pcie_latency(const Machine *machine) {
+    return (machine->links == LINKS_HOST ? 2 : 1) * machine->host_link.latency;
+}
+
+static Route by_pcie(const Machine *machine, Place from, Place to) {
+    Route route = no_ports(pcie_latency(machine));
+    bool same_root =
+        from.device / machine->devices_per_root == to.device / machine->devices_per_root;
+    pass_device(machine, &route, from, OUT);
+    if (!same_root || machine->links == LINKS_HOST) {
+        pass_root(machine, &route, from, UP);
+        pass_root(machine, &route, to, DOWN);
+    }
+    pass_device(machine, &route, to, IN);
+    return route;
+}
+
+static Route by_switch(const Machine *machine, Place from, Place to) {
+    Route route = no_ports(machine->link.latency);
+    pass_link(machine, &route, from.host, 2 * from.device + OUT);
+    pass_link(machine, &route, to.host, 2 * to.device + IN);
+    return route;
+}
+
+// Upwards, device i to i+1, or downwards, whichever is shorter (upwards if both are).
+static Route by_ring(const Machine *machine, Place from, Place to) {
+    int n = machine->devices, upwards = (to.device - from.device + n) % n;
+    bool up = upwards <= n - upwards;
+    int hops = up ? upwards : n - upwards;
+    Route route = no_ports(hops * machine->link.latency);
+    for (int hop = 0; hop < hops; hop++) {
+        int device = (from.device + (up ? hop : n - hop)) % n;
+        pass_link(machine, &route, from.host, 2 * device + (up ? 0 : 1));
+    }
+    return route;
+}
+
+static Route by_mesh(const Machine *machine, Place from, Place to) {
+    double bandwidth = machine->mesh[from.device][to.device];
+    if (bandwidth <= 0) return by_pcie(machine, from, to);
+    Route route = no_ports(machine->link.latency);
+    pass_link(machine, &route, from.host, from.device * machine->devices + to.device);
+    route.link.bandwidth = bandwidth;
+    return route;
+}
+
+static Route by_network(const Machine *machine, Place from, Place to) {
+    Route route = no_ports(machine->network.latency);
+    pass_device(machine, &route, from, OUT);
+    pass_card(machine, &route, from, OUT);
+    pass_card(machine, &route, to, IN);
+    pass_device(machine, &route, to, IN);
+    return route;
+}
+
+static Route to_host(const Machine *machine, Place from) {
+    Route route = no_ports(machine->host_link.latency);
+    pass_device(machine, &route, from, OUT);
+    pass_root(machine, &route, from, UP);
+    return route;
+}
+
+static Route from_host(const Machine *machine, Place to) {
+    Route route = no_ports(machine->host_link.latency);
+    pass_root(machine, &route, to, DOWN);
+    pass_device(machine, &route, to, IN);
+    return route;
+}
+
+static Route between_devices(const Machine *machine, Place from, Place to) {
+    if (from.host != to.host) return by_network(machine, from, to);
+    switch (machine->links) {
+    case LINKS_SWITCH:
+        return by_switch(machine, from, to);
+    case LINKS_RING:
+        return by_ring(machine, from, to);
+    case LINKS_MESH:
+        return by_mesh(machine, from, to);
+    default:
+        return by_pcie(machine, from, to);
+    }
+}
+
+Route machine_route(const Machine *machine, int from, int to) {
+    CHECK(from != to && from >= HOST_MEMORY && to >= HOST_MEMORY, "a way has two different ends");
+    CHECK(machine_has_devices(machine, 1 + (from > to ? from : to)), "the machine lacks a device");
+    if (to == HOST_MEMORY) return to_host(machine, place_of(machine, from));
+    if (from == HOST_MEMORY) return from_host(machine, place_of(machine, to));
+    return between_devices(machine, place_of(machine, from), place_of(machine, to));
+}
+
+// ---- the table -------------------------------------------------------------------------------
+
+static void print_machine(FILE *out, const Machine *machine) {
+    static const char *const kinds[NUM_LINK_KINDS] = {"switch", "PCIe", "PCIe by host", "ring",
+                                                      "mesh"};
+    char link[32] = "-", network[32] = "-";
+    if (machine->devices > 1)
+        snprintf(link, sizeof link, "%s %.3g GB/s", kinds[machine->links],
+                 machine->link.bandwidth / 1e9);
+    if (machine->cards > 0)
+        snprintf(network, sizeof network, "%d x %.3g GB/s", machine->cards,
+                 machine->network.bandwidth / 1e9);
+    fprintf(out, "%-12s %7d %12.3g %6.3g GB  %-20s %s\n", machine->name, machine->devices,
+            machine->fp32 / 1e12, machine->memory / 1e9, link, network);
+}
+
+void machine_list(FILE *out) {
+    fprintf(out, "%-12s %7s %12s %9s  %-20s %s\n", "machine", "devices", "fp32 TFLOP/s", "memory",
+            "link, each way", "network");
+    for (const MachineFile *file = machine_files; file->name; file++)
+        print_machine(out, machine_find(file->name));
+}

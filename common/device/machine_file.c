@@ -1,0 +1,493 @@
+// machine_file.c: a text of lines "field value unit" becomes a machine, or a message that says what
+// is wrong with it and where.
+#include "machine.h"
+#include "common/base/error.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    LONGEST_LINE = 200,
+    LONGEST_FILE = 1 << 16,
+    MOST_WORDS = LONGEST_LINE / 2,
+    MOST_DEVICES = 1024, // of a host
+    MOST_IN_RING = 2 * MAX_PORTS,
+    MOST_IN_MESH = 16,
+};
+
+// ---- units -----------------------------------------------------------------------------------
+
+typedef enum { NONE, COUNT, BYTES, RATE, FLOPS, TIME, PART } Quantity;
+
+// A number is multiplied by the first factor and divided by the second: 3 us is then the nearest
+// there is to 3e-6.
+typedef struct Unit {
+    const char *name;
+    Quantity quantity;
+    double times, by;
+} Unit;
+
+static const Unit units[] = {
+    {"B", BYTES, 1, 1},         {"kB", BYTES, 1e3, 1},       {"MB", BYTES, 1e6, 1},
+    {"GB", BYTES, 1e9, 1},      {"TB", BYTES, 1e12, 1},      {"B/s", RATE, 1, 1},
+    {"MB/s", RATE, 1e6, 1},     {"GB/s", RATE, 1e9, 1},      {"TB/s", RATE, 1e12, 1},
+    {"Mb/s", RATE, 1e6, 8},     {"Gb/s", RATE, 1e9, 8},      {"FLOP/s", FLOPS, 1, 1},
+    {"GFLOP/s", FLOPS, 1e9, 1}, {"TFLOP/s", FLOPS, 1e12, 1}, {"s", TIME, 1, 1},
+    {"ms", TIME, 1, 1e3},       {"us", TIME, 1, 1e6},        {"ns", TIME, 1, 1e9},
+    {"%", PART, 1, 100},
+};
+enum { NUM_UNITS = sizeof units / sizeof units[0] };
+
+static const Unit *find_unit(Quantity quantity, const char *name) {
+    for (int i = 0; i < NUM_UNITS; i++)
+        if (units[i].quantity == quantity && strcmp(units[i].name, name) == 0) return &units[i];
+    return NULL;
+}
+
+// "a, b, c" with one more at the end; the string before is freed.
+static char *append_name(char *names, const char *name) {
+    char *longer = xprintf("%s%s%s", names, *names ? ", " : "", name);
+    free(names);
+    return longer;
+}
+
+static char *unit_names(Quantity quantity) {
+    char *names = xstrdup("");
+    for (int i = 0; i < NUM_UNITS; i++)
+        if (units[i].quantity == quantity) names = append_name(names, units[i].name);
+    return names;
+}
+
+// ---- fields ----------------------------------------------------------------------------------
+
+// A number of the file, and its place in a Machine: that of an int if it is a COUNT, else of a
+// double.
+typedef struct Value {
+    Quantity quantity;
+    size_t place;
+    int least, most; // of a COUNT
+} Value;
+
+typedef enum { NEEDED, OPTIONAL, DEPENDS, MANY } Need; // DEPENDS: see check_whole()
+
+typedef struct Field {
+    const char *name;
+    Need need;
+    const char *example;
+    Value values[2];
+} Field;
+
+#define PLACE(member) offsetof(Machine, member)
+
+// Those that are named here are asked for one by one; of them, ABOUT, LINK and PAIR have readers of
+// their own and no values in the table.
+enum { ABOUT, DEVICES, LINK, PAIR, DEVICES_PER_ROOT, ROOT_BANDWIDTH, CARDS, NETWORK, TF32 };
+
+static const Field fields[] = {
+    [ABOUT] = {"about", NEEDED, "about eight GPUs on a switch", {{0}}},
+    [DEVICES] = {"devices", NEEDED, "devices 8", {{COUNT, PLACE(devices), 1, MOST_DEVICES}}},
+    [LINK] = {"link", DEPENDS, "link switch 300 GB/s 3 us", {{0}}},
+    [PAIR] = {"pair", MANY, "pair 0 3 50 GB/s", {{0}}},
+    [DEVICES_PER_ROOT] = {"devices_per_root",
+                          DEPENDS,
+                          "devices_per_root 2",
+                          {{COUNT, PLACE(devices_per_root), 1, MOST_DEVICES}}},
+    [ROOT_BANDWIDTH] = {"root_bandwidth",
+                        DEPENDS,
+                        "root_bandwidth 22 GB/s",
+                        {{RATE, PLACE(root_bandwidth)}}},
+    [CARDS] = {"cards", OPTIONAL, "cards 8", {{COUNT, PLACE(cards), 0, MOST_DEVICES}}},
+    [NETWORK] = {"network",
+                 DEPENDS,
+                 "network 25 GB/s 10 us",
+                 {{RATE, PLACE(network.bandwidth)}, {TIME, PLACE(network.latency)}}},
+    [TF32] = {"tf32", OPTIONAL, "tf32 156 TFLOP/s", {{FLOPS, PLACE(tf32)}}},
+    {"memory", NEEDED, "memory 40 GB", {{BYTES, PLACE(memory)}}},
+    {"fp32", NEEDED, "fp32 19.5 TFLOP/s", {{FLOPS, PLACE(fp32)}}},
+    {"product", NEEDED, "product 80 %", {{PART, PLACE(efficiency[COST_PRODUCT])}}},
+    {"convolution", NEEDED, "convolution 60 %", {{PART, PLACE(efficiency[COST_CONVOLUTION])}}},
+    {"elements", NEEDED, "elements 90 %", {{PART, PLACE(efficiency[COST_ELEMENTS])}}},
+    {"memory_bandwidth", NEEDED, "memory_bandwidth 1555 GB/s", {{RATE, PLACE(memory_bandwidth)}}},
+    {"kernel", NEEDED, "kernel 2 us", {{TIME, PLACE(kernel)}}},
+    {"launch", NEEDED, "launch 4 us", {{TIME, PLACE(launch)}}},
+    {"graph_launch", NEEDED, "graph_launch 6 us", {{TIME, PLACE(graph_launch)}}},
+    {"graph_kernel", NEEDED, "graph_kernel 1 us", {{TIME, PLACE(graph_kernel)}}},
+    {"framework", NEEDED, "framework 10 us", {{TIME, PLACE(framework)}}},
+    {"host_link",
+     NEEDED,
+     "host_link 22 GB/s 5 us",
+     {{RATE, PLACE(host_link.bandwidth)}, {TIME, PLACE(host_link.latency)}}},
+};
+enum { NUM_FIELDS = sizeof fields / sizeof fields[0] };
+
+// What stands in a line `link`: the kind, and then this.
+typedef struct LinkForm {
+    const char *name, *example;
+    Value values[2];
+    int most_devices;
+} LinkForm;
+
+static const LinkForm link_forms[NUM_LINK_KINDS] = {
+    [LINKS_SWITCH] = {"switch",
+                      "link switch 300 GB/s 3 us",
+                      {{RATE, PLACE(link.bandwidth)}, {TIME, PLACE(link.latency)}},
+                      MOST_DEVICES},
+    [LINKS_RING] = {"ring",
+                    "link ring 50 GB/s 3 us",
+                    {{RATE, PLACE(link.bandwidth)}, {TIME, PLACE(link.latency)}},
+                    MOST_IN_RING},
+    [LINKS_MESH] = {"mesh", "link mesh 3 us", {{TIME, PLACE(link.latency)}}, MOST_IN_MESH},
+    [LINKS_TREE] = {"tree", "link tree", {{0}}, MOST_DEVICES},
+    [LINKS_HOST] = {"host", "link host", {{0}}, MOST_DEVICES},
+};
+
+// ---- the place in the text, and what is wrong there --------------------------------------------
+
+typedef struct Reader {
+    Machine *machine;
+    const char *file;
+    int line;
+    const Field *field;      // that of the line, once it is known
+    const char *example;     // how its line should look
+    char *words[MOST_WORDS]; // of the line, without its comment
+    int num_words, used;
+    int line_of[NUM_FIELDS]; // the last one with this field; 0: none
+} Reader;
+
+static _Noreturn void wrong(const Reader *reader, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static _Noreturn void wrong(const Reader *reader, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    char *what = xvprintf(format, args);
+    va_end(args);
+    die(xprintf("such a line looks like this: %s", reader->example), "%s:%d: %s: %s", reader->file,
+        reader->line, reader->field->name, what);
+}
+
+static void set_field(Reader *reader, int id) {
+    reader->field = &fields[id];
+    reader->example = fields[id].example;
+}
+
+// The field of an earlier line, to say something about it.
+static void go_back_to(Reader *reader, int id) {
+    set_field(reader, id);
+    reader->line = reader->line_of[id];
+}
+
+// ---- numbers ---------------------------------------------------------------------------------
+
+static const char *next_word(Reader *reader, const char *expected) {
+    if (reader->used == reader->num_words)
+        wrong(reader, "expected %s, and the line ends", expected);
+    return reader->words[reader->used++];
+}
+
+// Plain decimals only: no nan, no inf, no hexadecimal.
+static double read_number(Reader *reader) {
+    const char *word = next_word(reader, "a number");
+    char *end;
+    double number = strtod(word, &end);
+    if (end == word || word[strspn(word, "0123456789.eE+-")] != '\0' || !isfinite(number))
+        wrong(reader, "expected a number, not '%s'", word);
+    if (*end) wrong(reader, "expected a number and nothing after it, not '%s'", word);
+    if (number < 0) wrong(reader, "expected a number that is not negative, not '%s'", word);
+    return number;
+}
+
+static int read_count(Reader *reader, int least, int most) {
+    double number = read_number(reader);
+    if (number != floor(number) || number < least || number > most)
+        wrong(reader, "expected a whole number from %d to %d, not '%s'", least, most,
+              reader->words[reader->used - 1]);
+    return (int)number;
+}
+
+static double read_quantity(Reader *reader, Quantity quantity) {
+    double number = read_number(reader);
+    const char *word = reader->words[reader->used - 1];
+    char *names = unit_names(quantity);
+    const char *unit_word = next_word(reader, names);
+    const Unit *unit = find_unit(quantity, unit_word);
+    if (!unit) wrong(reader, "expected one of the units %s, not '%s'", names, unit_word);
+    free(names);
+    double value = number * unit->times / unit->by;
+    if (!isfinite(value)) wrong(reader, "'%s %s' is too large", word, unit_word);
+    if (quantity != TIME && value <= 0) wrong(reader, "expected more than 0, not '%s'", word);
+    if (quantity == PART && value > 1) wrong(reader, "expected at most 100 %%, not '%s'", word);
+    return value;
+}
+
+static void read_value(Reader *reader, Value value) {
+    void *place = (char *)reader->machine + value.place;
+    if (value.quantity == COUNT)
+        *(int *)place = read_count(reader, value.least, value.most);
+    else
+        *(double *)place = read_quantity(reader, value.quantity);
+}
+
+static void read_values(Reader *reader, const Value values[2]) {
+    for (int i = 0; i < 2; i++)
+        if (values[i].quantity != NONE) read_value(reader, values[i]);
+}
+
+// ---- lines -----------------------------------------------------------------------------------
+
+static void read_about(Reader *reader) {
+    char *about = xstrdup(next_word(reader, "some words"));
+    while (reader->used < reader->num_words) {
+        char *longer = xprintf("%s %s", about, reader->words[reader->used++]);
+        free(about);
+        about = longer;
+    }
+    reader->machine->about = about;
+}
+
+static char *link_names(void) {
+    char *names = xstrdup("");
+    for (int kind = 0; kind < NUM_LINK_KINDS; kind++)
+        names = append_name(names, link_forms[kind].name);
+    return names;
+}
+
+static void read_link(Reader *reader) {
+    char *names = link_names();
+    const char *word = next_word(reader, names);
+    int kind = 0;
+    while (kind < NUM_LINK_KINDS && strcmp(word, link_forms[kind].name) != 0) kind++;
+    if (kind == NUM_LINK_KINDS) wrong(reader, "expected one of %s, not '%s'", names, word);
+    free(names);
+    reader->machine->links = (LinkKind)kind;
+    reader->example = link_forms[kind].example;
+    read_values(reader, link_forms[kind].values);
+}
+
+static void read_pair(Reader *reader) {
+    Machine *machine = reader->machine;
+    if (machine->devices == 0) wrong(reader, "expected the line 'devices' before this one");
+    int most = machine->devices < MOST_IN_MESH ? machine->devices : MOST_IN_MESH;
+    int from = read_count(reader, 0, most - 1), to = read_count(reader, 0, most - 1);
+    double bandwidth = read_quantity(reader, RATE);
+    if (from == to) wrong(reader, "expected two devices, not %d twice", from);
+    if (!machine->mesh) machine->mesh = xcalloc(MOST_IN_MESH, sizeof *machine->mesh);
+    if (machine->mesh[from][to] > 0) wrong(reader, "the pair %d %d stands there twice", from, to);
+    machine->mesh[from][to] = bandwidth;
+    machine->mesh[to][from] = bandwidth;
+}
+
+// die()s if there is something that is no text. Only what is said about a figure, its comment, may
+// have letters that ASCII lacks.
+static void check_bytes(const Reader *reader, const char *line) {
+    bool in_comment = false;
+    for (const char *at = line; *at; at++) {
+        in_comment = in_comment || *at == '#';
+        unsigned char byte = (unsigned char)*at;
+        bool is_control = (byte < ' ' && byte != '\t' && byte != '\r') || byte == 0x7f;
+        if (is_control || (byte > 0x7f && !in_comment))
+            die("a machine is a text file of lines like: memory 40 GB   # where that is from",
+                "%s:%d: expected text, not the byte 0x%02x", reader->file, reader->line, byte);
+    }
+}
+
+static void find_field(Reader *reader, const char *word) {
+    char *names = xstrdup("");
+    for (int id = 0; id < NUM_FIELDS; id++) {
+        names = append_name(names, fields[id].name);
+        if (strcmp(fields[id].name, word) != 0) continue;
+        free(names);
+        set_field(reader, id);
+        if (reader->line_of[id] && fields[id].need != MANY)
+            wrong(reader, "it stands in line %d, too", reader->line_of[id]);
+        reader->line_of[id] = reader->line;
+        return;
+    }
+    die(xprintf("the fields are %s", names), "%s:%d: there is no field '%s'", reader->file,
+        reader->line, word);
+}
+
+static void split_words(Reader *reader, char *line) {
+    reader->num_words = 0;
+    reader->used = 0;
+    for (char *word; (word = strsep(&line, " \t\r"));)
+        if (*word) reader->words[reader->num_words++] = word;
+}
+
+static void read_line(Reader *reader, char *line) {
+    check_bytes(reader, line);
+    line[strcspn(line, "#")] = '\0';
+    if (strlen(line) > LONGEST_LINE)
+        die("only comments may be longer", "%s:%d: the line has %zu characters, %d are expected",
+            reader->file, reader->line, strlen(line), LONGEST_LINE);
+    split_words(reader, line);
+    if (reader->num_words == 0) return;
+    find_field(reader, reader->words[reader->used++]);
+    if (reader->field == &fields[ABOUT])
+        read_about(reader);
+    else if (reader->field == &fields[LINK])
+        read_link(reader);
+    else if (reader->field == &fields[PAIR])
+        read_pair(reader);
+    else
+        read_values(reader, reader->field->values);
+    if (reader->used < reader->num_words)
+        wrong(reader, "expected the end of the line, not '%s'", reader->words[reader->used]);
+}
+
+// ---- the whole ---------------------------------------------------------------------------------
+
+static void need_field(const Reader *reader, int id, const char *why) {
+    if (!reader->line_of[id])
+        die(xprintf("add a line like this: %s", fields[id].example),
+            "%s: the field '%s' is missing%s%s", reader->file, fields[id].name, *why ? ": " : "",
+            why);
+}
+
+// The fastest pair stands for all where one figure is asked for.
+static void check_mesh(Reader *reader) {
+    Machine *machine = reader->machine;
+    if (reader->line_of[PAIR] && machine->links != LINKS_MESH) {
+        go_back_to(reader, PAIR);
+        wrong(reader, "expected 'link mesh', too");
+    }
+    if (machine->links != LINKS_MESH) return;
+    need_field(reader, PAIR, "a mesh has pairs of devices");
+    for (int from = 0; from < MOST_IN_MESH; from++)
+        for (int to = 0; to < MOST_IN_MESH; to++)
+            machine->link.bandwidth = fmax(machine->link.bandwidth, machine->mesh[from][to]);
+}
+
+static void check_links(Reader *reader) {
+    Machine *machine = reader->machine;
+    if (machine->devices > 1) need_field(reader, LINK, "there are several devices");
+    if (!reader->line_of[LINK]) machine->links = LINKS_TREE; // of the only device
+    int most = link_forms[machine->links].most_devices;
+    if (machine->devices > most) {
+        go_back_to(reader, DEVICES);
+        wrong(reader, "expected at most %d with 'link %s'", most, link_forms[machine->links].name);
+    }
+    check_mesh(reader);
+}
+
+static void check_roots(Reader *reader) {
+    Machine *machine = reader->machine;
+    bool by_pcie = machine->links != LINKS_SWITCH && machine->links != LINKS_RING;
+    if (by_pcie && machine->devices > 1) {
+        need_field(reader, DEVICES_PER_ROOT, "devices reach each other by PCIe");
+        need_field(reader, ROOT_BANDWIDTH, "devices reach each other by PCIe");
+    }
+    if (!reader->line_of[DEVICES_PER_ROOT]) machine->devices_per_root = 1;
+    if (!reader->line_of[ROOT_BANDWIDTH]) machine->root_bandwidth = machine->host_link.bandwidth;
+    if (machine->devices_per_root > machine->devices) {
+        go_back_to(reader, DEVICES_PER_ROOT);
+        wrong(reader, "expected at most the %d devices of a host", machine->devices);
+    }
+    if (machine->links == LINKS_TREE || machine->links == LINKS_HOST)
+        machine->link = machine->host_link; // there is no other
+}
+
+static void check_whole(Reader *reader) {
+    Machine *machine = reader->machine;
+    for (int id = 0; id < NUM_FIELDS; id++)
+        if (fields[id].need == NEEDED) need_field(reader, id, "");
+    check_links(reader);
+    check_roots(reader);
+    if (machine->cards > 0) need_field(reader, NETWORK, "there are network cards");
+    if (machine->cards == 0 && reader->line_of[NETWORK]) {
+        go_back_to(reader, NETWORK);
+        wrong(reader, "expected the number of network cards in a line 'cards', too");
+    }
+    if (!reader->line_of[TF32]) machine->tf32 = machine->fp32;
+}
+
+// "mine" of "folder/mine.machine", as far as there is room.
+static void set_name(Machine *machine, const char *file) {
+    const char *slash = strrchr(file, '/'), *name = slash ? slash + 1 : file;
+    const char *dot = strrchr(name, '.');
+    int length = dot && dot > name ? (int)(dot - name) : (int)strlen(name);
+    snprintf(machine->name, sizeof machine->name, "%.*s", length, name);
+}
+
+// All machines, so that each is there as long as the program.
+typedef struct Kept {
+    Machine machine;
+    char *found_as; // what machine_find() was asked for; NULL: it came from machine_parse() alone
+    struct Kept *next;
+} Kept;
+
+static Kept *kept;
+
+const Machine *machine_parse(const char *name, const char *text) {
+    Kept *entry = xcalloc(1, sizeof *entry);
+    entry->next = kept;
+    kept = entry;
+    set_name(&entry->machine, name);
+    Reader reader = {.machine = &entry->machine, .file = name};
+    char *copy = xstrdup(text), *rest = copy;
+    for (char *line; (line = strsep(&rest, "\n"));) {
+        reader.line++;
+        read_line(&reader, line);
+    }
+    if (reader.field == NULL)
+        die("a machine is a text file of lines like: memory 40 GB", "%s: there is nothing in it",
+            name);
+    check_whole(&reader);
+    free(copy);
+    return &entry->machine;
+}
+
+// ---- where texts come from ---------------------------------------------------------------------
+
+static _Noreturn void die_reading(const char *path) {
+    die("give the path of a text file that describes a machine, or a name that --machine list "
+        "shows",
+        "%s: cannot read: %s", path, strerror(errno));
+}
+
+static char *read_text(const char *path) {
+    FILE *file = fopen(path, "re");
+    if (!file) die_reading(path);
+    char *text = xmalloc(LONGEST_FILE + 1);
+    size_t length = fread(text, 1, LONGEST_FILE + 1, file);
+    if (ferror(file)) die_reading(path);
+    fclose(file);
+    if (length > LONGEST_FILE)
+        die("is this the file that you meant?", "%s: longer than the %d bytes of a machine", path,
+            LONGEST_FILE);
+    text[length] = '\0';
+    if (strlen(text) < length)
+        die("a machine is a text file of lines like: memory 40 GB",
+            "%s: expected text, not the byte 0x00", path);
+    return text;
+}
+
+static const Machine *parse_file(const char *path) {
+    char *text = read_text(path);
+    const Machine *machine = machine_parse(path, text);
+    free(text);
+    return machine;
+}
+
+static const Machine *parse_built_in(const char *name) {
+    char *names = xstrdup("");
+    for (const MachineFile *file = machine_files; file->name; file++) {
+        names = append_name(names, file->name);
+        if (strcmp(file->name, name) != 0) continue;
+        free(names);
+        return machine_parse(name, file->text);
+    }
+    die_usage(xprintf("the machines are %s; or give the path of a file, with a '/' or a '.' in it",
+                      names),
+              "there is no machine '%s'", name);
+}
+
+const Machine *machine_find(const char *name) {
+    for (const Kept *entry = kept; entry; entry = entry->next)
+        if (entry->found_as && strcmp(entry->found_as, name) == 0) return &entry->machine;
+    const Machine *machine = strpbrk(name, "/.") ? parse_file(name) : parse_built_in(name);
+    kept->found_as = xstrdup(name); // that which was just parsed
+    return machine;
+}

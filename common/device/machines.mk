@@ -1,0 +1,13 @@
+# The machines that are built in: their files become strings in one C file of the build folder. (The folder is
+# named, too, so that a file that is taken away is missed.)
+MACHINES       := $(sort $(wildcard common/device/machines/*.machine))
+MACHINES_C     := $(BUILD)/obj/common/device/machines.c
+MACHINE_STRING := s/[\\"?]/\\&/g; s/^/    "/; s/$$/\\n"/
+
+$(MACHINES_C): $(MACHINES) common/device/machines common/device/machines.mk
+	@mkdir -p $(@D)
+	$(call QUIET,SED,$@){ echo '#include "common/device/machine.h"'; echo 'const MachineFile machine_files[] = {'; \
+	    for file in $(MACHINES); do echo "{\"$$(basename $$file .machine)\","; sed '$(MACHINE_STRING)' $$file; echo '},'; done; \
+	    echo '{0, 0}};'; } >$@
+$(MACHINES_C).o: $(MACHINES_C) $(CONFIG)
+	$(call QUIET,CC,$<)$(CC) $(CFLAGS_ALL) -MMD -MP -c $< -o $@
