@@ -291,9 +291,8 @@ static KernelCost cross_entropy_forward_cost(const void *args) {
 
 static KernelCost cross_entropy_backward_cost(const void *args) {
     const struct cross_entropy_backward_args *a = args;
-    double n = (double)a->rows * a->classes;
-    return cost(COST_ELEMENTS, 2 * n + kept(a->beta, n),
-                2 * n + 2 * when(n > 0, a->rows) + kept(a->beta, n));
+    double rows = a->rows, n = rows * a->classes;
+    return cost(COST_ELEMENTS, 2 * n + kept(a->beta, n), 2 * n + 2 * rows + kept(a->beta, n));
 }
 
 static KernelCost count_correct_cost(const void *args) {

@@ -28,9 +28,11 @@ static int pick(int least, int most) {
     uint64_t bits = random_bits(case_number, STREAM_TEST, next_index++);
     return least + (int)(bits % (uint64_t)(most - least + 1));
 }
-// Zero in a tenth of the cases.
-static int pick_size(void) { return pick(0, 9); }
 static bool pick_bool(void) { return pick(0, 1) == 1; }
+// Often none or one: there a formula goes wrong first.
+static int pick_size(void) { return pick_bool() ? pick(0, 1) : pick(2, 9); }
+static int pick_few(void) { return pick_bool() ? pick(0, 1) : pick(2, 4); }
+static int pick_side(void) { return pick_bool() ? pick(1, 2) : pick(3, 9); } // of an image
 
 // ---- numbers that are counted ------------------------------------------------------------------
 
@@ -447,7 +449,8 @@ static int without_rest(int n, int divisor) { return n - n % divisor; }
 // or channels.
 // pooled: with an even number of pixels each way, which may be none.
 static Conv pick_conv(bool pooled) {
-    Conv s = {.N = pick(0, 3), .C = pick(0, 4), .M = pick(0, 4), .H = pick(1, 8), .W = pick(1, 8)};
+    Conv s = {
+        .N = pick_few(), .C = pick_few(), .M = pick_few(), .H = pick_side(), .W = pick_side()};
     s.pad_h = pick(0, 2);
     s.pad_w = pick(0, 2);
     s.kernel_h = pick(1, smaller(s.H + 2 * s.pad_h, 5));
@@ -537,7 +540,7 @@ static void avg_pool2d_backward_definition(const void *args) {
 
 // Windows that overlap, that touch, and that leave pixels out, between them and at the rim.
 static Pool pick_pool(void) {
-    Pool s = {.N = pick(0, 3), .C = pick(0, 4), .H = pick(1, 9), .W = pick(1, 9)};
+    Pool s = {.N = pick_few(), .C = pick_few(), .H = pick_side(), .W = pick_side()};
     s.kernel_h = pick(1, smaller(s.H, 3));
     s.kernel_w = pick(1, smaller(s.W, 3));
     s.stride_h = pick(1, 4);
@@ -880,12 +883,13 @@ static double counted_bytes(void) {
     return bytes;
 }
 
-// The kernel has run, too, so its memory must hold what the loops have stored.
+// The kernel has run, too, so its memory must hold what the loops have stored. Winograd's rounding
+// is allowed; one product too few or too many of whole numbers makes a difference of 1/4 or more.
 static void check_results(KernelId kernel) {
     for (int k = 0; k < num_operands; k++)
         for (long i = 0; i < operands[k].n; i++) {
             double got = number_in_memory(&operands[k], i), expected = operands[k].values[i];
-            if (!(fabs(got - expected) <= 1e-5 * fmax(1, fabs(expected))))
+            if (!(fabs(got - expected) <= 1e-3 * fmax(1, fabs(expected))))
                 fail_msg("case %d of %s: number %ld of operand %d is %.9g, the loops say %.9g",
                          (int)case_number, kernel_name(kernel), i, k, got, expected);
         }
@@ -920,9 +924,10 @@ static void check(KernelId kernel, const void *args) {
 
 static void costs_what_is_counted(void **state) {
     const Counted *kernel = *state;
-    enum { CASES = 200 };
+    enum { CASES = 2000 };
     for (case_number = 0; case_number < CASES; case_number++) {
         next_index = 0;
+        free_operands(); // of a case that failed
         kernel->random_case();
     }
 }
