@@ -13,7 +13,6 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/base/error.h"
 #include "common/tensor/random.h"
