@@ -243,13 +243,15 @@ static KernelCost batch_norm_stats_cost(const void *args) {
     return cost(COST_ELEMENTS, 4 * n + when(n > 0, a->C), n + 2 * (double)a->C + 1);
 }
 
-// Chan's formulas have ten FLOP for each device, and a division gives the variance. A running value
-// has two products and an addition; that of the variance its own division by count - 1.
+// Chan's formulas have two FLOP for each device, and eight more for each of its channels; a
+// division gives the variance. A running value has two products and an addition, and that of the
+// variance a division by count - 1.
 static KernelCost batch_norm_merge_cost(const void *args) {
     const struct batch_norm_merge_args *a = args;
-    double C = a->C, mean = when(a->running_mean, C), var = when(a->running_var, C);
-    double flop = 10 * a->k * C + C + 3 * mean + 5 * var + when(mean + var > 0, 1);
-    return cost(COST_ELEMENTS, flop, a->k * (2 * C + 1) + 2 * C + 1 + 2 * mean + 2 * var);
+    double k = a->k, C = a->C, mean = when(a->running_mean, C), var = when(a->running_var, C);
+    double once = when(a->running_mean || a->running_var, 1) + when(a->running_var, 1);
+    double flop = 2 * k + 8 * k * C + C + 3 * mean + 4 * var + once;
+    return cost(COST_ELEMENTS, flop, k * (2 * C + 1) + 2 * C + 1 + 2 * mean + 2 * var);
 }
 
 // A channel has its deviation, sqrt(var + eps).
@@ -289,9 +291,8 @@ static KernelCost cross_entropy_forward_cost(const void *args) {
 
 static KernelCost cross_entropy_backward_cost(const void *args) {
     const struct cross_entropy_backward_args *a = args;
-    double n = (double)a->rows * a->classes;
-    return cost(COST_ELEMENTS, 2 * n + kept(a->beta, n),
-                2 * n + 2 * when(n > 0, a->rows) + kept(a->beta, n));
+    double rows = a->rows, n = rows * a->classes;
+    return cost(COST_ELEMENTS, 2 * n + kept(a->beta, n), 2 * n + 2 * rows + kept(a->beta, n));
 }
 
 static KernelCost count_correct_cost(const void *args) {
