@@ -6,6 +6,7 @@
 #include "common/base/range.h"
 #include "kernels/fail.h"
 #include "memory.h"
+#include "spans.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,6 +77,7 @@ static Queue *open_queue(Device *device, int number) {
     queue->device = device;
     queue->number = number;
     queue->work = device->backend->open(queue, same_kind, n);
+    trace_queue_opened(queue);
     return queue;
 }
 
@@ -198,6 +200,7 @@ static void close_device(Device *device) {
 }
 
 void devices_close(void) {
+    CHECK(!is_traced(), "a trace names devices: trace_end() comes before they are closed");
     synchronize_all(); // a device's copies may use what another one will free
     for (int i = num_closers - 1; i >= 0; i--) closers[i]();
     for (int id = 0; id < NUM_DEVICE_IDS; id++) {
