@@ -37,7 +37,7 @@ typedef struct Unit {
 
 static Unit unit_for(double length) {
     if (length < 1e-3) return (Unit){"microseconds", "µs", 1e-6};
-    return length < 2 ? (Unit){"milliseconds", "ms", 1e-3} : (Unit){"seconds", "s", 1};
+    return length < 1 ? (Unit){"milliseconds", "ms", 1e-3} : (Unit){"seconds", "s", 1};
 }
 
 Timeline timeline_of(SpanSet set) {
@@ -52,12 +52,13 @@ Timeline timeline_of(SpanSet set) {
         t.end = fmax(t.end, span->end);
     }
     if (set.count == 0) t.start = 0;
-    Unit unit = unit_for(t.end - t.start);
     char *what = step > 0
                      ? xprintf("step %ld of %s training", step, training > 1 ? "the last" : "the")
                      : xstrdup("all that was enqueued");
-    t.title =
-        xprintf("%s: %s, %.3g %s", set.name, what, (t.end - t.start) / unit.seconds, unit.sign);
+    Unit unit = unit_for(t.end - t.start);
+    double length = (t.end - t.start) / unit.seconds;
+    t.title = xprintf(length < 100 ? "%s: %s, %.3g %s" : "%s: %s, %.0f %s", set.name, what, length,
+                      unit.sign);
     free(what);
     return t;
 }

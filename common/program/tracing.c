@@ -26,7 +26,7 @@ static void draw(const char *path, const SpanSet sets[], int n) {
     Timeline timelines[2];
     for (int i = 0; i < n; i++) timelines[i] = timeline_of(sets[i]);
     char *heading = xprintf("%s: which queue did what, and when", program_name());
-    timelines_draw(path, heading, "the begin of what is shown", timelines, n);
+    timelines_draw(path, heading, "the first work shown began", timelines, n);
     for (int i = 0; i < n; i++) free(timelines[i].title);
     free(heading);
     say_where("timeline", path);
