@@ -25,12 +25,12 @@ static void fill_on(Device *device, Tensor *t, float value) {
 // the host, and one in a communication queue.
 typedef struct Work {
     Device *devices[2];
-    Tensor *a[2], *b[2], *on_host;
+    Tensor *a[2], *b[2], *from_host, *to_host;
 } Work;
 
 static Work work_new(void) {
-    Work w = {.on_host = tensor_new(host(), N)};
-    tensor_fill(w.on_host, 1);
+    Work w = {.from_host = tensor_new(host(), N), .to_host = tensor_new(host(), N)};
+    tensor_fill(w.from_host, 1);
     open_devices(w.devices, 2);
     for (int i = 0; i < 2; i++) {
         w.a[i] = tensor_new(w.devices[i], N);
@@ -44,19 +44,20 @@ static void work_free(Work *w) {
         tensor_free(w->a[i]);
         tensor_free(w->b[i]);
     }
-    tensor_free(w->on_host);
+    tensor_free(w->from_host);
+    tensor_free(w->to_host);
 }
 
 static void send_beside(Work *w) {
     Queue *queue = comm_queue(w->devices[1]);
-    queue_wait(queue, device_record(w->devices[0]));
+    for (int i = 0; i < 2; i++) queue_wait(queue, device_record(w->devices[i]));
     queue_copy(queue, w->devices[1], w->b[1]->data, w->devices[0], w->a[0]->data, N);
     device_wait(w->devices[0], queue_record(queue));
     device_wait(w->devices[1], queue_record(queue));
 }
 
 static void work_once(Work *w) {
-    tensor_copy(w->a[0], w->on_host);
+    tensor_copy(w->a[0], w->from_host);
     fill_on(w->devices[0], w->b[0], 2);
     fill_on(w->devices[1], w->a[1], 3);
     tensor_copy(w->a[1], w->a[0]);
@@ -64,7 +65,7 @@ static void work_once(Work *w) {
     tensor_copy(w->b[1], w->a[1]);
     send_beside(w);
     fill_on(w->devices[1], w->b[1], 4);
-    tensor_copy(w->on_host, w->a[1]);
+    tensor_copy(w->to_host, w->a[1]);
 }
 
 // ---- spans -------------------------------------------------------------------------------------
@@ -135,15 +136,16 @@ static void devices_may_open_later(void **state) {
     devices_close();
     trace_begin();
     Device *device = try_gpu(0);
-    Tensor *t = tensor_new(device, N);
+    Tensor *t = tensor_new(device, N), *u = tensor_new(device, N);
     fill_on(device, t, 1);
-    launch_on(comm_queue(device), fill, .x = t->data, .value = 2, .n = N);
+    launch_on(comm_queue(device), fill, .x = u->data, .value = 2, .n = N);
     int count;
     TraceSpan *spans = trace_end(&count);
     assert_int_equal(count, 2);
     assert_true(!spans[0].communicates && spans[1].communicates);
     free(spans);
     tensor_free(t);
+    tensor_free(u);
 }
 
 static void a_full_trace_keeps_the_first(void **state) {
@@ -227,8 +229,11 @@ static void kinds_of_work(void **state) {
         WorkKind kind;
         const char *detail;
     } cases[] = {
-        {{.work = "gemm", .label = ""}, WORK_OTHER, "gemm"},
+        {{.work = "gemm", .label = ""}, WORK_FORWARD, "gemm"},
         {{.work = "copy", .label = "", .from = host(), .to = a}, WORK_LOAD, "copy"},
+        {{.work = "gemm", .label = ""}, WORK_FORWARD, "gemm"},
+        {{.work = "copy", .label = "", .from = host(), .to = a}, WORK_LOAD, "copy"},
+        {{.work = "fill", .label = ""}, WORK_OTHER, "fill"},
         {{.work = "conv2d_forward", .label = ""}, WORK_FORWARD, "conv2d_forward"},
         {{.work = "gemm", .label = ""}, WORK_FORWARD, "gemm"},
         {{.work = "conv2d_backward_input", .label = ""}, WORK_BACKWARD, "conv2d_backward_input"},

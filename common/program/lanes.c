@@ -42,19 +42,28 @@ static WorkKind kind_of_label(const char *label) {
     return NUM_WORK_KINDS;
 }
 
+static WorkKind as_before(WorkKind before) {
+    return before == WORK_LOAD || before == WORK_READ ? WORK_OTHER : before;
+}
+
 static WorkKind kind_of_copy(const TraceSpan *span, WorkKind before) {
-    if (span->from == span->to) return before;
+    if (span->from == span->to) return as_before(before);
     if (span->from == host()) return WORK_LOAD;
     return span->to == host() ? WORK_READ : WORK_EXCHANGE;
+}
+
+static WorkKind kind_of_kernel(const char *name, WorkKind before) {
+    if (strstr(name, "_backward")) return WORK_BACKWARD;
+    if (strstr(name, "_forward")) return WORK_FORWARD;
+    if (strcmp(name, "sgd") == 0) return WORK_UPDATE;
+    if (strcmp(name, "gemm") == 0) return before == WORK_BACKWARD ? WORK_BACKWARD : WORK_FORWARD;
+    return as_before(before);
 }
 
 WorkKind work_kind(const TraceSpan *span, WorkKind before) {
     WorkKind labelled = kind_of_label(span->label);
     if (labelled != NUM_WORK_KINDS) return labelled;
-    if (span->from) return kind_of_copy(span, before);
-    if (strstr(span->work, "_backward")) return WORK_BACKWARD;
-    if (strstr(span->work, "_forward")) return WORK_FORWARD;
-    return strcmp(span->work, "sgd") == 0 ? WORK_UPDATE : before;
+    return span->from ? kind_of_copy(span, before) : kind_of_kernel(span->work, before);
 }
 
 const char *work_detail(const TraceSpan *span) {
