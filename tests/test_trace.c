@@ -241,6 +241,7 @@ static void kinds_of_work(void **state) {
         {{.work = "copy", .label = "", .from = a, .to = b}, WORK_EXCHANGE, "copy"},
         {{.work = "add", .label = ""}, WORK_EXCHANGE, "add"},
         {{.work = "copy", .label = "", .from = a, .to = a}, WORK_EXCHANGE, "copy"},
+        {{.work = "fill", .label = ""}, WORK_OTHER, "fill"},
         {{.work = "sgd", .label = ""}, WORK_UPDATE, "sgd"},
         {{.work = "copy", .label = "", .from = b, .to = host()}, WORK_READ, "copy"},
         {{.work = "sgd", .label = "forward conv1"}, WORK_FORWARD, "conv1"},

@@ -42,8 +42,13 @@ static WorkKind kind_of_label(const char *label) {
     return NUM_WORK_KINDS;
 }
 
+static WorkKind as_computed_before(WorkKind before) {
+    return before == WORK_FORWARD || before == WORK_BACKWARD ? before : WORK_OTHER;
+}
+
+// Of what may also be a part of an exchange.
 static WorkKind as_before(WorkKind before) {
-    return before == WORK_LOAD || before == WORK_READ ? WORK_OTHER : before;
+    return before == WORK_EXCHANGE ? before : as_computed_before(before);
 }
 
 static WorkKind kind_of_copy(const TraceSpan *span, WorkKind before) {
@@ -57,7 +62,7 @@ static WorkKind kind_of_kernel(const char *name, WorkKind before) {
     if (strstr(name, "_forward")) return WORK_FORWARD;
     if (strcmp(name, "sgd") == 0) return WORK_UPDATE;
     if (strcmp(name, "gemm") == 0) return before == WORK_BACKWARD ? WORK_BACKWARD : WORK_FORWARD;
-    return as_before(before);
+    return strcmp(name, "add") == 0 ? as_before(before) : as_computed_before(before);
 }
 
 WorkKind work_kind(const TraceSpan *span, WorkKind before) {

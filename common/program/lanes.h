@@ -39,10 +39,11 @@ typedef enum {
 // "forward", "backward", "exchange", "load", "update", "read", "other"
 const char *work_kind_name(WorkKind kind);
 // A label that begins with one of these names says it. Without such a label copies have the kind of
-// the way that they go, and kernels that of their name. A product of matrices is forward, unless
-// backward was the kind of what was done `before` it in its queue; other kernels whose name says
-// nothing (an addition), and copies within a device, are of the kind of what was done before them,
-// if that was no copy from or to the host. What comes first has WORK_OTHER before it.
+// the way that they go, and kernels that of their name. Where the name says nothing, it matters
+// what was done `before` it in its queue: a product of matrices is backward after backward, and
+// else forward; an addition belongs to a forward, backward or exchange before it, and so does a
+// copy within a device; all others to a forward or backward. What comes first has WORK_OTHER before
+// it.
 WorkKind work_kind(const TraceSpan *span, WorkKind before);
 // What is known besides the kind: what the label says after its name ("conv1" of "forward conv1"),
 // or the whole label if it does not begin with one; without a label, what the work is called.

@@ -146,16 +146,30 @@ static void draw_columns(Picture *p, int y, const Columns *columns, int left, in
     }
 }
 
+static bool is_shown(const TraceSpan *span, const Timeline *t) {
+    return span->end > t->start && span->start < t->end;
+}
+
+// Pixels that a span has at least: of few, each is to be seen.
+static double least_width(const Lane *lane, const Timeline *t) {
+    enum { FEW = 500 };
+    int shown = 0;
+    for (int i = 0; i < lane->count; i++) shown += is_shown(&lane->spans[i], t);
+    return shown <= FEW ? 1 : 0;
+}
+
 static void draw_spans(Picture *p, int y, const Timeline *t, const Lane *lane, Scale scale,
                        int right) {
     Columns *columns = xcalloc(1, sizeof *columns);
+    double least = least_width(lane, t);
     WorkKind kind = WORK_OTHER;
     for (int i = 0; i < lane->count; i++) {
         const TraceSpan *span = &lane->spans[i];
         kind = work_kind(span, kind);
-        if (span->end <= t->start || span->start >= t->end) continue;
-        add_to_columns(columns, kind, at(fmax(span->start, t->start) - t->start, scale),
-                       at(fmin(span->end, t->end) - t->start, scale));
+        if (!is_shown(span, t)) continue;
+        double begin = at(fmax(span->start, t->start) - t->start, scale);
+        double end = at(fmin(span->end, t->end) - t->start, scale);
+        add_to_columns(columns, kind, begin, fmax(end, begin + least));
     }
     draw_columns(p, y, columns, scale.left, right);
     free(columns);
@@ -280,7 +294,7 @@ static void note_kinds(bool occurs[NUM_WORK_KINDS], const Timeline *t) {
         for (int i = 0; i < lanes[l].count; i++) {
             const TraceSpan *span = &lanes[l].spans[i];
             kind = work_kind(span, kind);
-            if (span->end > t->start && span->start < t->end) occurs[kind] = true;
+            if (is_shown(span, t)) occurs[kind] = true;
         }
     }
     free(lanes);
