@@ -436,6 +436,24 @@ static void names_are_escaped(void **state) {
     json_decref(events);
 }
 
+// A GPU's times are floats: they may seem to overlap by a little.
+static void what_seems_to_overlap_does_not(void **state) {
+    (void)state;
+    Device *a = try_gpu(0), *b = try_gpu(1);
+    const TraceSpan spans[] = {
+        {.device = a, .work = "gemm", .label = "", .start = -1e-6, .end = 1e-3},
+        {.device = a, .work = "add", .label = "", .start = 0.8e-3, .end = 0.9e-3},
+        {.device = b, .work = "gemm", .label = "", .start = 1e-3, .end = 3e-3},
+        {.device = b, .work = "copy", .label = "", .start = 2e-3, .end = 4e-3, .from = a, .to = b},
+        {.device = b, .work = "add", .label = "", .start = 2.5e-3, .end = 5e-3}};
+    const char *path = in_test_folder("overlap.json");
+    chrome_trace_write(path, &(SpanSet){"measured here", spans, 5}, 1);
+    json_t *events = read_events(path);
+    assert_nothing_overlaps(events);
+    assert_int_equal(count_arrows(events), 1);
+    json_decref(events);
+}
+
 static void an_empty_trace_is_a_file(void **state) {
     (void)state;
     const char *path = in_test_folder("empty.json");
@@ -532,6 +550,7 @@ int main(void) {
         cmocka_unit_test(kinds_of_work),
         cmocka_unit_test(a_file_for_chrome),
         cmocka_unit_test(names_are_escaped),
+        cmocka_unit_test(what_seems_to_overlap_does_not),
         cmocka_unit_test(an_empty_trace_is_a_file),
         cmocka_unit_test(an_unwritable_file_ends_the_program),
         cmocka_unit_test(second_step_of_the_last_training),

@@ -77,16 +77,11 @@ static void write_args(FILE *out, const TraceSpan *span) {
     fputs("}}", out);
 }
 
-// A GPU's times are floats, so a piece may seem to begin before the one before it has ended.
 static void write_lane(Writer *w, const Lane *lane) {
     WorkKind kind = WORK_OTHER;
-    long long last = 0;
     for (int i = 0; i < lane->count; i++) {
         const TraceSpan *span = &lane->spans[i];
         long long start = nanoseconds(span->start), end = nanoseconds(span->end);
-        if (start < last) start = last;
-        if (end < start) end = start;
-        last = end;
         kind = work_kind(span, kind);
         begin_event(w, "X", tid_of(lane));
         write_time(w->out, "ts", start);
@@ -180,14 +175,31 @@ static void write_arrows_of(Writer *w, const Lane lanes[], int n, const Lane *la
 
 // ---- the file --------------------------------------------------------------------------------
 
+// A GPU's times are floats, so a piece of work may seem to begin a little before the one before it
+// has ended; the format does not allow that. Returns a copy in which it begins then.
+static TraceSpan *without_overlaps(const SpanSet *set) {
+    TraceSpan *spans = xcalloc((size_t)set->count + 1, sizeof *spans);
+    for (int i = 0; i < set->count; i++) {
+        TraceSpan *span = &spans[i], *before = i > 0 ? &spans[i - 1] : NULL;
+        *span = set->spans[i];
+        bool follows =
+            before && before->device == span->device && before->communicates == span->communicates;
+        span->start = fmax(span->start, follows ? before->end : 0);
+        span->end = fmax(span->end, span->start);
+    }
+    return spans;
+}
+
 static void write_set(Writer *w, const SpanSet *set) {
+    TraceSpan *spans = without_overlaps(set);
     Lane *lanes;
-    int n = lanes_of(set, &lanes);
+    int n = lanes_of(&(SpanSet){set->name, spans, set->count}, &lanes);
     write_name(w, "process_name", 0, set->name);
     for (int l = 0; l < n; l++) write_lane_name(w, &lanes[l]);
     for (int l = 0; l < n; l++) write_lane(w, &lanes[l]);
     for (int l = 0; l < n; l++) write_arrows_of(w, lanes, n, &lanes[l]);
     free(lanes);
+    free(spans);
 }
 
 void chrome_trace_write(const char *path, const SpanSet sets[], int n) {

@@ -1,6 +1,6 @@
 // chrome_trace.h: traces in Chrome's trace event format, which https://ui.perfetto.dev and
 // chrome://tracing show. (Source: "Trace Event Format", the document that
-// https://github.com/catapult-project/catapult/tree/main/tracing links to.)
+// docs/trace-event-format.md of https://github.com/catapult-project/catapult links to.)
 #ifndef CHROME_TRACE_H
 #define CHROME_TRACE_H
 
