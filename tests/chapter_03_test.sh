@@ -46,4 +46,20 @@ for k in 1 2 64; do
     "$build"/03_split_batch --devices $k --seed $k --backend cpu --out "$out" >"$out/log" 2>"$out/error"
     verdict $? "--devices $k"
 done
+
+# What every program can write: what its devices did.
+"$build"/03_split_batch --devices 2 --backend cpu --out "$out" --trace "$out/trace.json" --timeline "$out/timeline.png" \
+    >"$out/log" 2>"$out/error" &&
+    grep -q '"name":"measured here"' "$out/trace.json" &&
+    grep -q '"name":"cpu:1 compute"' "$out/trace.json" &&
+    grep -q '"name":"gemm","cat":"forward"' "$out/trace.json" &&
+    grep -q '"from":"host","to":"cpu:1","bytes":' "$out/trace.json" &&
+    grep -q '^timeline: ' "$out/log"
+verdict $? "--trace and --timeline"
+[ "$(png_size "$out/timeline.png")" = "1900 664" ] # seven: some demonstrations use so many
+verdict $? "the picture of the timeline has a lane for each device"
+rm "$out/03_split_batch.png"
+"$build"/03_split_batch --backend cpu --out "$out" --trace "$out/nowhere/trace.json" >"$out/log" 2>"$out/error"
+[ $? -eq 1 ] && grep -q 'nowhere/trace.json' "$out/error" && [ ! -e "$out/03_split_batch.png" ]
+verdict $? "a trace that cannot be written is refused before any work"
 echo "1..$tests"

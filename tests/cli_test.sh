@@ -219,7 +219,7 @@ train() { run --backend "$backend" --data "$data" --batch-size 16 --lr 1 "$@"; }
 fresh
 run --help
 expect_good
-for flag in devices backend threads batch-size lr epochs seed train-size steps no-shuffle data load save log-loss csv out live; do
+for flag in devices backend threads batch-size lr epochs seed train-size steps no-shuffle data load save log-loss csv out trace timeline live; do
     expect_line "$out" "^ *--$flag .*\[..*\]\$"
 done
 for default in 'batch-size.*\[256\]' 'lr.*\[0.2\]' 'epochs.*\[10\]' 'out.*\[plots\]' 'backend.*\[auto\]'; do expect_line "$out" "--$default"; done
@@ -250,7 +250,7 @@ done
 wrong_flags --steps -1
 for value in -1 abc 18446744073709551616; do wrong_flags --seed "$value"; done
 for value in gpu CUDA ''; do wrong_flags --backend "$value"; done
-for flag in data load save log-loss csv out; do wrong_flags --$flag ''; done
+for flag in data load save log-loss csv out trace timeline; do wrong_flags --$flag ''; done
 
 fresh
 run -xy
@@ -570,7 +570,7 @@ unwritable() { # NAME FLAG FILE: refused before the training
     expect_no_leftovers
     verdict "$1"
 }
-for flag in csv save log-loss; do
+for flag in csv save log-loss trace timeline; do
     unwritable "--$flag into a folder that is not there" --$flag nowhere/file
     unwritable "--$flag onto a folder" --$flag .
 done
@@ -589,7 +589,7 @@ for strange in '<touch ran' '|touch ran' - '~' "it's"; do
 done
 
 # (folder/ is there, al is a link to it; hard, soft and old are one file; nowhere points to what is not there)
-for pair in "--csv a --log-loss a" "--save a --csv a" "--save plots/${name}_filters.png" \
+for pair in "--csv a --log-loss a" "--save a --csv a" "--trace a --timeline a" "--save plots/${name}_filters.png" \
     "--csv a --log-loss ./a" "--csv a --save al/../a" "--save folder/a --log-loss al/a" "--csv soft --save old" \
     "--save hard --log-loss old" "--csv missing --save nowhere" "--csv plots//../plots/$name.png" \
     "--log-loss plots/$name.csv"; do
@@ -609,7 +609,7 @@ done
 
 # What is read is not replaced; but for --save, at the end, by what came of it.
 for pair in "--load w --csv w" "--load w --log-loss ./w" "--load w --csv link" "--load plots/${name}_filters.png" \
-    "--save data/$train_images" "--csv data/../data/$test_labels"; do
+    "--save data/$train_images" "--load w --trace w" "--csv data/../data/$test_labels"; do
     fresh
     cp -r "$data" "$here/data"
     mkdir "$here/plots"

@@ -472,17 +472,21 @@ static void trace_has_names_and_labels(void **state) {
 
 // ---- the bubble ------------------------------------------------------------------------------
 
+static TraceSpan span_of(const Device *device, const char *label, double start, double end) {
+    return (TraceSpan){.device = device, .work = "a", .label = label, .start = start, .end = end};
+}
+
 // Two devices, two microbatches, each forward one second and each backward two, as in the formula:
 // (k-1)/(m+k-1) = 1/3 is idle.
 static void idle_share_is_the_bubble(void **state) {
     (void)state;
     Device *devices[2] = {try_gpu(0), try_gpu(1)};
     TraceSpan spans[] = {
-        {devices[0], false, "a", "forward 1", 0, 1},  {devices[0], false, "a", "forward 2", 1, 2},
-        {devices[0], false, "a", "backward 2", 5, 7}, {devices[0], false, "a", "backward 1", 7, 9},
-        {devices[0], false, "a", "update", 9, 20},    {devices[1], false, "a", "forward 1", 1, 2},
-        {devices[1], false, "a", "forward 2", 2, 3},  {devices[1], false, "a", "backward 2", 3, 5},
-        {devices[1], false, "a", "backward 1", 5, 7}, {devices[1], false, "copy", "exchange", 7, 8},
+        span_of(devices[0], "forward 1", 0, 1),  span_of(devices[0], "forward 2", 1, 2),
+        span_of(devices[0], "backward 2", 5, 7), span_of(devices[0], "backward 1", 7, 9),
+        span_of(devices[0], "update", 9, 20),    span_of(devices[1], "forward 1", 1, 2),
+        span_of(devices[1], "forward 2", 2, 3),  span_of(devices[1], "backward 2", 3, 5),
+        span_of(devices[1], "backward 1", 5, 7), span_of(devices[1], "exchange", 7, 8),
     };
     Recorded r = {.spans = spans, .count = 10, .k = 2, .devices = {devices[0], devices[1]}};
     assert_true(fabs(idle_share(&r) - 1.0 / 3) < 1e-12);

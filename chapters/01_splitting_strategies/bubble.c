@@ -4,7 +4,7 @@
 #include "common/base/error.h"
 #include "common/program/say.h"
 #include "costs.h"
-#include "timeline.h"
+#include "step_pictures.h"
 
 #include <math.h>
 #include <stdio.h>

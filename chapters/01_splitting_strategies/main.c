@@ -32,7 +32,7 @@
 #include "parity.h"
 #include "predict.h"
 #include "step_costs.h"
-#include "timeline.h"
+#include "step_pictures.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -165,7 +165,8 @@ static void three_ways(const Reference *reference) {
 // ## Who computed what, and when
 //
 // trace.h records each piece of work with its start and end. Of some steps we take the shortest:
-// the one that other programs disturbed least (record.c). The pictures are drawn in timeline.c.
+// the one that other programs disturbed least (record.c). The pictures are drawn in
+// step_pictures.c.
 
 static void timelines(void) {
     for (int i = 0; i < num_ks; i++)

@@ -273,6 +273,8 @@ int main(int argc, char *argv[]) {
     defaults.devices = 7;
     flags = book_begin(argc, argv, "Splits minibatches over devices: rows in order, none lost.",
                        "devices seed no-shuffle data", defaults);
+    book_output(".png");
+    book_check_outputs();
     split_a_matrix();
     split_unevenly();
     refuse_a_mismatch();

@@ -50,7 +50,7 @@ typedef struct Backend {
     void (*graph_free)(void *graph);
 
     // For trace.h; the queue is empty. NULL where there is nothing to do. A backend records what it
-    // enqueues while trace_label_now() is not NULL, and reports it with trace_add(), at the latest
+    // enqueues while trace_span() gives it a label, and reports it with trace_add(), at the latest
     // in trace_end.
     void (*trace_begin)(Queue *queue);
     void (*trace_end)(Queue *queue);

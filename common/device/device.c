@@ -8,6 +8,7 @@
 #include "memory.h"
 #include "modelled_clock.h"
 #include "modelled_hooks.h"
+#include "spans.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,6 +83,7 @@ static Queue *open_queue(Device *device, int number) {
     queue->device = device;
     queue->number = number;
     queue->work = device->backend->open(queue, same_kind, n);
+    trace_queue_opened(queue);
     return queue;
 }
 
@@ -225,6 +227,7 @@ static void close_device(Device *device) {
 }
 
 void devices_close(void) {
+    CHECK(!is_traced(), "a trace names devices: trace_end() comes before they are closed");
     synchronize_all(); // a device's copies may use what another one will free
     for (int i = num_closers - 1; i >= 0; i--) closers[i]();
     for (int id = 0; id < NUM_DEVICE_IDS; id++) {

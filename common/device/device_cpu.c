@@ -35,7 +35,7 @@ typedef struct Task {
         } call;
         Event event;
     };
-    const char *work, *label; // for trace.h; label NULL: nobody asks when it ran
+    TraceSpan span; // for trace.h; label NULL: nobody asks when it ran
 } Task;
 
 typedef struct Worker {
@@ -114,6 +114,14 @@ static void run(Worker *worker, Task *task) {
     }
 }
 
+static void run_traced(Worker *worker, Task *task) {
+    bool traced = task->span.label != NULL;
+    if (traced) task->span.start = seconds_now();
+    run(worker, task);
+    if (traced) task->span.end = seconds_now();
+    if (traced) trace_add(&task->span);
+}
+
 static void *work(void *argument) {
     Worker *worker = argument;
     for (bool more = true; more;) {
@@ -123,9 +131,7 @@ static void *work(void *argument) {
         Task *task = &worker->tasks[worker->completed % QUEUE_LENGTH];
         pthread_mutex_unlock(&worker->mutex);
 
-        double start = task->label ? seconds_now() : 0;
-        run(worker, task); // its slot is not reused before it counts as completed
-        if (task->label) trace_add(worker->queue, task->work, task->label, start, seconds_now());
+        run_traced(worker, task); // its slot is not reused before it counts as completed
         more = task->kind != TASK_EXIT;
 
         pthread_mutex_lock(&worker->mutex);
@@ -201,26 +207,22 @@ static void cpu_free(Device *device, void *memory, size_t bytes) {
 
 static void cpu_launch(Queue *queue, KernelId kernel, const void *args, size_t size) {
     Task task = {.kind = TASK_KERNEL, .kernel.function = cpu_instruction_set()->kernels[kernel]};
-    task.work = kernel_name(kernel);
-    task.label = trace_label_now();
+    task.span = trace_span(queue, kernel_name(kernel));
     memcpy(task.kernel.args, args, size);
     submit(queue, &task);
 }
 
 static void cpu_copy(Queue *queue, Device *to, void *dst, Device *from, const void *src,
                      size_t bytes) {
-    (void)to; // all memory of this machine looks the same to memcpy
-    (void)from;
+    // All memory of this machine looks the same to memcpy.
     Task task = {.kind = TASK_COPY, .copy = {dst, src, bytes}};
-    task.work = "copy";
-    task.label = trace_label_now();
+    task.span = trace_copy(queue, to, from, bytes);
     submit(queue, &task);
 }
 
 static void cpu_call(Queue *queue, void (*function)(void *context), void *context) {
     Task task = {.kind = TASK_CALL, .call = {function, context}};
-    task.work = "call";
-    task.label = trace_label_now();
+    task.span = trace_span(queue, "call");
     submit(queue, &task);
 }
 

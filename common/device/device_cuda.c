@@ -28,7 +28,7 @@ typedef struct Piece {
 
 // Work between two timed events, while a trace is recorded.
 typedef struct TimedWork {
-    const char *work, *label;
+    TraceSpan span;
     cudaEvent_t start, end;
 } TimedWork;
 
@@ -158,21 +158,18 @@ static void cuda_trace_begin(Queue *queue) {
     stream->trace_started = seconds_now();
 }
 
-static void time_start(Queue *queue, const char *work) {
-    const char *label = trace_label_now();
+// Returns whether the work is recorded.
+static bool time_start(Queue *queue, TraceSpan span) {
     Stream *stream = use(queue);
-    // The second: opened while a trace is recorded.
-    if (!label || !stream->trace_start || stream->recording) return;
+    if (!span.label || !stream->trace_start || stream->recording) return false;
     stream->timed = xgrow(stream->timed, (size_t)(stream->num_timed + 1), sizeof(TimedWork));
-    stream->timed[stream->num_timed++] =
-        (TimedWork){.work = work, .label = label, .start = timed_event(stream)};
+    stream->timed[stream->num_timed++] = (TimedWork){.span = span, .start = timed_event(stream)};
+    return true;
 }
 
-static void time_end(Queue *queue) {
-    if (!trace_label_now()) return;
+static void time_end(Queue *queue, bool timed) {
     Stream *stream = use(queue);
-    if (stream->trace_start && !stream->recording)
-        stream->timed[stream->num_timed - 1].end = timed_event(stream);
+    if (timed) stream->timed[stream->num_timed - 1].end = timed_event(stream);
 }
 
 static double seconds_between(cudaEvent_t start, cudaEvent_t end) {
@@ -186,8 +183,9 @@ static void cuda_trace_end(Queue *queue) {
     if (!stream->trace_start) return;
     for (int i = 0; i < stream->num_timed; i++) {
         TimedWork *t = &stream->timed[i];
-        double start = stream->trace_started + seconds_between(stream->trace_start, t->start);
-        trace_add(queue, t->work, t->label, start, start + seconds_between(t->start, t->end));
+        t->span.start = stream->trace_started + seconds_between(stream->trace_start, t->start);
+        t->span.end = t->span.start + seconds_between(t->start, t->end);
+        trace_add(&t->span);
         CUDA_CHECK(cudaEventDestroy(t->start));
         CUDA_CHECK(cudaEventDestroy(t->end));
     }
@@ -204,9 +202,9 @@ static void cuda_launch(Queue *queue, KernelId kernel, const void *args, size_t 
     (void)size; // the kernel's parameters are copied into the launch itself
     Stream *stream = use(queue);
     CudaLane before = stream->lane;
-    time_start(queue, kernel_name(kernel));
+    bool timed = time_start(queue, trace_span(queue, kernel_name(kernel)));
     cuda_kernels[kernel](&stream->lane, args);
-    time_end(queue);
+    time_end(queue, timed);
     took_memory(queue->device, stream->lane.workspace_bytes - before.workspace_bytes);
     if (stream->lane.scratch_bytes == before.scratch_bytes) return;
     // The kernel asked for more scratch memory than there was, and got some at another address.
@@ -216,9 +214,9 @@ static void cuda_launch(Queue *queue, KernelId kernel, const void *args, size_t 
 
 static void cuda_call(Queue *queue, void (*function)(void *context), void *context) {
     Stream *stream = use(queue);
-    time_start(queue, "call");
+    bool timed = time_start(queue, trace_span(queue, "call"));
     CUDA_CHECK(cudaLaunchHostFunc(stream->lane.stream, function, context));
-    time_end(queue);
+    time_end(queue, timed);
 }
 
 static void *cuda_native(Queue *queue) { return stream_of(queue)->lane.stream; }
@@ -454,7 +452,7 @@ static Path path_of_copy(const Queue *queue, const Device *to, const Device *fro
 static void cuda_copy(Queue *queue, Device *to, void *dst, Device *from, const void *src,
                       size_t bytes) {
     cudaStream_t stream = use(queue)->lane.stream;
-    time_start(queue, "copy");
+    bool timed = time_start(queue, trace_copy(queue, to, from, bytes));
     if (!to->backend)
         CUDA_CHECK(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToHost, stream));
     else if (!from->backend)
@@ -465,7 +463,7 @@ static void cuda_copy(Queue *queue, Device *to, void *dst, Device *from, const v
         copy_by_host(queue, to, dst, from, src, bytes);
     else
         CUDA_CHECK(cudaMemcpyPeerAsync(dst, to->hardware, src, from->hardware, bytes, stream));
-    time_end(queue);
+    time_end(queue, timed);
 }
 
 // ---- graphs ----------------------------------------------------------------------------------

@@ -5,15 +5,25 @@
 
 #include "trace.h"
 
-// The label for what is enqueued now, or NULL when it is not to be recorded. Host thread only.
+// Whether a trace is recorded, and whether it has room for what is enqueued now: the label for it,
+// or NULL when it is not to be recorded. Host thread only.
+bool is_traced(void);
 const char *trace_label_now(void);
-// Called from any thread; times as seconds_now() gives them.
-void trace_add(const Queue *queue, const char *work, const char *label, double start, double end);
+// A piece of work that is being enqueued on this queue, with all that is known of it by now; the
+// label is NULL when it is not to be recorded. It takes a place in the trace: whoever asks will
+// give it to trace_add(). Host thread only.
+TraceSpan trace_span(const Queue *queue, const char *work);
+// The same for a copy.
+TraceSpan trace_copy(const Queue *queue, const Device *to, const Device *from, size_t bytes);
+// It is done; start and end are times as seconds_now() gives them. From any thread.
+void trace_add(const TraceSpan *span);
 
-// For trace.c. The first forgets what is recorded and begins anew; until the second no labels are
-// NULL. The third gives what was recorded away.
-void spans_begin(void);
-void spans_end(void);
-TraceSpan *spans_take(int *count);
+// A queue was opened, perhaps while a trace is recorded.
+void trace_queue_opened(Queue *queue);
+
+// For trace.c. The first begins a trace, within the one that is recorded if there is one; the
+// second ends it and gives away what was recorded.
+void spans_begin(int most);
+TraceSpan *spans_end(int *count);
 
 #endif

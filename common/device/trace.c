@@ -3,6 +3,7 @@
 #include "backend.h"
 #include "spans.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
 static void begin(Queue *queue) {
@@ -21,24 +22,38 @@ static void for_each_queue(void (*what)(Queue *queue)) {
     }
 }
 
-void trace_begin(void) {
+void trace_begin(void) { trace_begin_at_most(INT_MAX); }
+
+// What backends still have to report when an inner trace begins belongs to the outer one.
+void trace_begin_at_most(int most) {
     synchronize_all();
-    spans_begin();
+    if (is_traced()) for_each_queue(end);
+    spans_begin(most);
     for_each_queue(begin);
+}
+
+void trace_queue_opened(Queue *queue) {
+    if (is_traced()) begin(queue);
+}
+
+TraceSpan *trace_end(int *count) {
+    synchronize_all();
+    for_each_queue(end);
+    TraceSpan *spans = spans_end(count);
+    if (is_traced()) for_each_queue(begin);
+    trace_order(spans, *count);
+    return spans;
 }
 
 static int in_order(const void *left, const void *right) {
     const TraceSpan *a = left, *b = right;
     int ids = device_id(a->device) - device_id(b->device);
     int queues = (int)a->communicates - (int)b->communicates;
-    return ids ? ids : queues ? queues : (a->start > b->start) - (a->start < b->start);
+    int starts = (a->start > b->start) - (a->start < b->start);
+    int ends = (a->end > b->end) - (a->end < b->end);
+    return ids ? ids : queues ? queues : starts ? starts : ends;
 }
 
-TraceSpan *trace_end(int *count) {
-    synchronize_all();
-    spans_end();
-    for_each_queue(end);
-    TraceSpan *spans = spans_take(count);
-    if (*count) qsort(spans, (size_t)*count, sizeof *spans, in_order);
-    return spans;
+void trace_order(TraceSpan spans[], int count) {
+    if (count > 0) qsort(spans, (size_t)count, sizeof *spans, in_order);
 }

@@ -9,6 +9,10 @@
 //
 // A CPU device's worker reads the clock before and after each task, a GPU puts a timed event before
 // and after it into its stream. While nothing is traced neither happens.
+//
+// Traces nest, as brackets do: what is done in an inner one belongs to the outer one, too. So a
+// part of a program may trace what it does, whether or not the whole program is being traced
+// (--trace, --timeline).
 #ifndef TRACE_H
 #define TRACE_H
 
@@ -17,19 +21,33 @@
 typedef struct TraceSpan {
     const Device *device; // whose queue did it
     bool communicates;    // its communication queue, and not its compute queue
-    const char *work;     // the kernel's name in kernels.h, or "copy"; waiting is no work
+    const char *work;     // the kernel's name in kernels.h, "copy" or "call"; waiting is no work
     const char *label;    // of trace_label() at the time when it was enqueued; "" if there was none
     double start, end;    // seconds since trace_begin()
+    const Device *from, *to; // of a copy: its two sides, as in the ledger; of all else NULL,
+    size_t bytes;            // and 0
+    int training;            // of trace_step() at that time: which training of the program, from 1,
+    long step;               // and which of its steps, from 1; both 0 outside of steps
 } TraceSpan;
 
-// Waits until all devices are idle, then starts recording.
+// Waits until all devices are idle, then starts recording. An inner trace begins without a label;
+// at its end the outer one has again the label that it had.
 void trace_begin(void);
+// As trace_begin(), but only the first `most` pieces of work that are enqueued will be kept.
+void trace_begin_at_most(int most);
 // The label of all work that is enqueued from now on. The text is copied. Without a trace it does
 // nothing.
 void trace_label(const char *text);
-// Waits until all devices are idle and stops recording. Returns what was recorded, ordered by
-// device, queue (first the one that computes) and start; to be given to free(). Work and label stay
-// valid.
+// What is enqueued from now on belongs to this step of a training, from 1 on; 0: to none. A number
+// that is not larger than the one before begins another training.
+void trace_step(long step);
+// Waits until all devices are idle and stops recording. Returns what was recorded, as
+// trace_order() leaves it; to be given to free(). Work and label stay valid.
 TraceSpan *trace_end(int *count);
+// Whether the trace that ended last was full, so that something was left out.
+bool trace_left_out(void);
+
+// Orders spans by device, queue (first the one that computes) and start.
+void trace_order(TraceSpan spans[], int count);
 
 #endif

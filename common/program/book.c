@@ -4,6 +4,7 @@
 #include "common/base/file.h"
 #include "common/data/fashion_mnist.h"
 #include "interrupt.h"
+#include "tracing.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@ Flags book_begin(int argc, char *argv[], const char *about, const char *names, F
     flags = parse_flags(argc, argv, about, names, defaults);
     reads_data = is_listed(names, "data");
     if (!flags.checkpoint) flags.checkpoint = flags.resume;
+    tracing_begin(&flags);
     return flags;
 }
 
@@ -49,12 +51,14 @@ const char *book_csv(const char *suffix) {
 }
 
 void book_check_outputs(void) {
-    enum { LOG_LOSS, SAVE, CHECKPOINT, BY_FLAGS };
+    enum { LOG_LOSS, TRACE, TIMELINE, SAVE, CHECKPOINT, BY_FLAGS };
     const char *all[MOST_OUTPUTS + BY_FLAGS];
     const char **by_flags = all + num_outputs;
     int n = num_outputs + BY_FLAGS;
     for (int i = 0; i < num_outputs; i++) all[i] = outputs[i].path;
     by_flags[LOG_LOSS] = flags.log_loss;
+    by_flags[TRACE] = flags.trace;
+    by_flags[TIMELINE] = flags.timeline;
     by_flags[SAVE] = flags.save;
     by_flags[CHECKPOINT] = flags.checkpoint;
     if (reads_data) fashion_mnist_keep(flags.data, all, n);
@@ -75,6 +79,7 @@ static void forget_outputs(void) {
 // ---- the end ---------------------------------------------------------------------------------
 
 int book_end(void) {
+    tracing_end(&flags);
     devices_close();
     forget_outputs();
     check_stdout();

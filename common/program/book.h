@@ -10,8 +10,9 @@
 
 #include "flags.h"
 
-// Reads the flags (see parse_flags()). A training that goes on (--resume) writes its checkpoints to
-// the same file, unless --checkpoint names another.
+// Reads the flags (see parse_flags()); with --trace or --timeline, the trace begins. A training
+// that goes on (--resume) writes its checkpoints to the same file, unless --checkpoint names
+// another.
 Flags book_begin(int argc, char *argv[], const char *about, const char *names, Flags defaults);
 
 // The path of a file that the program will write: DIR/PROGRAM and the suffix ("_filters.png"), with
@@ -23,14 +24,15 @@ const char *book_csv(const char *suffix);
 
 // To be called before long work, when the paths of all outputs have been asked for: die()s if one
 // of them cannot be written, if two are the same file, or if one would replace what the program
-// reads: the data set, the files of --load and --resume. The files of --log-loss, --save and
-// --checkpoint are outputs, too. But --save may replace what --load read, and --checkpoint what
+// reads: the data set, the files of --load and --resume. The files of --log-loss, --trace,
+// --timeline, --save and --checkpoint are outputs, too. But --save may replace what --load read,
+// and --checkpoint what
 // --resume read: by then it has been read.
 void book_check_outputs(void);
 
-// Closes the devices, forgets the paths, and die()s if something that was printed did not arrive.
-// Returns main()'s status: EXIT_INTERRUPTED after an orderly end by a signal (see interrupt.h),
-// else EXIT_SUCCESS.
+// Writes what --trace and --timeline ask for, closes the devices, forgets the paths, and die()s if
+// something that was printed did not arrive. Returns main()'s status: EXIT_INTERRUPTED after an
+// orderly end by a signal (see interrupt.h), else EXIT_SUCCESS.
 int book_end(void);
 
 #endif

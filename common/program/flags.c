@@ -206,6 +206,18 @@ static const Flag table[] = {
      .help = "folder for curves and pictures",
      .kind = TEXT,
      .at = offsetof(Flags, out)},
+    {.name = "trace",
+     .argument = "F",
+     .help = "write what each device did, and when (JSON, for ui.perfetto.dev)",
+     .kind = TEXT,
+     .at = offsetof(Flags, trace),
+     .otherwise = "no"},
+    {.name = "timeline",
+     .argument = "F",
+     .help = "draw it (PNG): step 2 of the last training, or all where none is trained",
+     .kind = TEXT,
+     .at = offsetof(Flags, timeline),
+     .otherwise = "no"},
     {.name = "live",
      .help = "show the curves while training",
      .kind = SWITCH_ON,
@@ -262,9 +274,9 @@ bool is_listed(const char *names, const char *flag) {
 }
 
 static bool has_flag(const char *names, const Flag *flag) {
-    return flag->kind == HELP ||
-           is_listed("backend threads threads-per-device machine tf32 out", flag->name) ||
-           is_listed(names, flag->name);
+    static const char all_have[] =
+        "backend threads threads-per-device machine tf32 out trace timeline";
+    return flag->kind == HELP || is_listed(all_have, flag->name) || is_listed(names, flag->name);
 }
 
 static _Noreturn void print_help(const char *about, const char *names, const Flags *defaults) {

@@ -33,17 +33,18 @@ typedef struct Flags {
     const char *load, *save, *log_loss; // --load F --save F --log-loss F; NULL: no
     const char *csv;                    // --csv F; NULL: DIR/PROGRAM.csv
     const char *out;                    // --out DIR
+    const char *trace, *timeline;       // --trace F --timeline F; NULL: no
 } Flags;
 
 // The defaults that chapters share: the book's batch size 256, lr 0.2, 10 epochs.
 extern const Flags default_flags;
 
 // Reads the command line of a program that has the flags `names` ("devices lr epochs"), besides
-// --backend, --threads, --threads-per-device, --machine, --tf32, --out and --help, which all have.
-// --help prints `about` and every flag with its default, and ends the program with status 0; a
-// wrong flag or value ends it with status 2 before anything is done. Also calls set_program_name(),
-// catch_interrupts(), devices_init() to choose the backend, and starts the modelled clock of
-// --machine.
+// --backend, --threads, --threads-per-device, --machine, --tf32, --out, --trace, --timeline and
+// --help, which all have. --help prints `about` and every flag with its default, and ends the
+// program with status 0; a wrong flag or value ends it with status 2 before anything is done. Also
+// calls set_program_name(), catch_interrupts(), devices_init() to choose the backend, and starts
+// the modelled clock of --machine.
 Flags parse_flags(int argc, char *argv[], const char *about, const char *names, Flags defaults);
 
 // Whether a list of flags ("devices lr epochs") has this one.

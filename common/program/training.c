@@ -2,6 +2,7 @@
 #include "training.h"
 #include "common/base/error.h"
 #include "common/device/modelled_clock.h"
+#include "common/device/trace.h"
 #include "interrupt.h"
 
 #include <math.h>
@@ -35,8 +36,10 @@ bool next_epoch(Training *t) {
 bool next_batch(Training *t, Tensor **X, Tensor **y) {
     if (t->steps != t->flags->steps && !interrupted() && data_iter_next(t->iter, X, y)) {
         t->rows = (*X)->shape[0];
+        trace_step(t->steps + 1);
         return true;
     }
+    trace_step(0);
     t->train_loss = t->images > 0 ? t->loss_sum / (double)t->images : NAN;
     double before = t->timer.modelled_sum;
     t->seconds = timer_stop(&t->timer);

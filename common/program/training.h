@@ -1,6 +1,7 @@
 // training.h: what every training does besides training. It counts steps and epochs, waits for the
 // losses, logs them and stops where there is none any more, shows how far it is, prints a line and
-// adds a point to the curves after each epoch, and comes to an orderly end when it is interrupted.
+// adds a point to the curves after each epoch, tells a trace where steps begin, and comes to an
+// orderly end when it is interrupted.
 // The loop itself stays with the algorithm:
 //
 //     Training t = {.flags = &flags, .animator = animator, .log = &loss_log, .iter = train_iter,

@@ -1,6 +1,6 @@
-// timeline.h: recorded steps as a picture.
-#ifndef TIMELINE_H
-#define TIMELINE_H
+// step_pictures.h: recorded steps as pictures.
+#ifndef STEP_PICTURES_H
+#define STEP_PICTURES_H
 
 #include "record.h"
 

@@ -1,0 +1,54 @@
+// tracing.c: see tracing.h.
+#include "tracing.h"
+#include "chrome_trace.h"
+#include "timeline.h"
+#include "common/base/error.h"
+#include "common/base/file.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { MOST_SPANS = 1 << 19 };
+
+static bool is_wanted(const Flags *flags) { return flags->trace || flags->timeline; }
+
+void tracing_begin(const Flags *flags) {
+    if (is_wanted(flags)) trace_begin_at_most(MOST_SPANS);
+}
+
+// A pipe gets the file alone: what else is printed may go there, too.
+static void say_where(const char *what, const char *path) {
+    if (!is_written_directly(path)) printf("%s: %s\n", what, path);
+}
+
+static void draw(const char *path, const SpanSet sets[], int n) {
+    Timeline timelines[2];
+    for (int i = 0; i < n; i++) timelines[i] = timeline_of(sets[i]);
+    char *heading = xprintf("%s: which queue did what, and when", program_name());
+    timelines_draw(path, heading, "the first work shown began", timelines, n);
+    for (int i = 0; i < n; i++) free(timelines[i].title);
+    free(heading);
+    say_where("timeline", path);
+}
+
+static void say_what_is_missing(const SpanSet *set) {
+    double last = 0;
+    for (int i = 0; i < set->count; i++) last = fmax(last, set->spans[i].end);
+    warn("the trace was full after %.1f s: it has the first %d pieces of work, and no later ones",
+         last, set->count);
+}
+
+void tracing_end(const Flags *flags) {
+    if (!is_wanted(flags)) return;
+    SpanSet measured = {.name = "measured here"};
+    TraceSpan *spans = trace_end(&measured.count);
+    measured.spans = spans;
+    if (trace_left_out()) say_what_is_missing(&measured);
+    if (flags->trace) {
+        chrome_trace_write(flags->trace, &measured, 1);
+        say_where("trace, for https://ui.perfetto.dev or chrome://tracing", flags->trace);
+    }
+    if (flags->timeline) draw(flags->timeline, &measured, 1);
+    free(spans);
+}
