@@ -10,6 +10,7 @@
 #include "chapters/02_get_params_and_allreduce/get_params.h"
 #include "chapters/04_lenet_multi_gpu/lenet.h"
 #include "common/device/modelled_clock.h"
+#include "common/device/trace.h"
 #include "common/tensor/step_graph.h"
 #include "dies.h"
 
@@ -295,6 +296,53 @@ static void graphs_save_launches(void **state) {
     free(graph.params);
 }
 
+// ---- traces
+// --------------------------------------------------------------------------------------
+
+// The trace has the same work in the same order, measured and modelled; the modelled times are the
+// clock's, and the copies' bytes the ledger's.
+static void traces_have_both_times(void **state) {
+    (void)state;
+    devices_close();
+    modelled_clock_start(machine_find("rtx4090-pcie"));
+    devices_init(BACKEND_CPU, 2);
+    Tensor *data[2];
+    for (int i = 0; i < 2; i++) {
+        data[i] = tensor_new(try_gpu(i), 1000);
+        tensor_fill(data[i], 1);
+    }
+    synchronize_all();
+    ledger_reset();
+    double before = modelled_seconds();
+    trace_begin();
+    trace_label("sum");
+    allreduce_ring(data, 2);
+    int count, modelled_count;
+    TraceSpan *spans = trace_end(&count), *modelled = trace_modelled(&modelled_count);
+    double took = modelled_seconds() - before, last = 0;
+    uint64_t bytes = 0;
+    assert_int_equal(count, modelled_count);
+    assert_true(count > 0);
+    for (int i = 0; i < count; i++) {
+        const TraceSpan *m = &modelled[i];
+        assert_ptr_equal(m->device, spans[i].device);
+        assert_string_equal(m->work, spans[i].work);
+        assert_string_equal(m->label, "sum");
+        assert_int_equal(m->bytes, spans[i].bytes);
+        assert_true(m->start >= 0 && m->end > m->start);
+        if (i > 0 && m[-1].device == m->device) assert_true(m->start >= m[-1].end - 1e-15);
+        last = fmax(last, m->end);
+        if (m->from != m->to) bytes += m->bytes;
+    }
+    assert_true(fabs(last - took) <= 1e-12);
+    assert_int_equal(bytes, ledger_bytes_between_devices());
+    free(spans);
+    free(modelled);
+    assert_null(trace_modelled(&modelled_count)); // it was given away
+    for (int i = 0; i < 2; i++) tensor_free(data[i]);
+    stop();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         // These fork: before there are CPU devices, which are threads.
@@ -310,6 +358,7 @@ int main(void) {
         cmocka_unit_test(it_says_the_same_with_values_and_without),
         cmocka_unit_test(it_changes_no_values),
         cmocka_unit_test(graphs_save_launches),
+        cmocka_unit_test(traces_have_both_times),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -519,19 +519,19 @@ static int draw(const char *name, SpanSet set) {
 
 static void pictures_have_a_lane_for_each_queue(void **state) {
     (void)state;
-    TraceSpan spans[MAX_DEVICES + 1];
-    for (int i = 0; i < MAX_DEVICES; i++) {
+    TraceSpan spans[MAX_COMPUTING + 1];
+    for (int i = 0; i < MAX_COMPUTING; i++) {
         spans[i] = of_step(0, 0, i, i + 1);
         spans[i].device = try_gpu(i);
     }
     int none = draw("0.png", (SpanSet){"a", spans, 0});
     int one = draw("1.png", (SpanSet){"a", spans, 1});
     assert_int_equal(draw("3.png", (SpanSet){"a", spans, 3}) - none, 3 * (one - none));
-    int all = draw("64.png", (SpanSet){"a", spans, MAX_DEVICES});
+    int all = draw("64.png", (SpanSet){"a", spans, MAX_COMPUTING});
     assert_int_equal(all - none, 64 * (one - none));
-    spans[MAX_DEVICES] = spans[MAX_DEVICES - 1];
-    spans[MAX_DEVICES].communicates = true; // one more than there is room for
-    assert_int_equal(draw("65.png", (SpanSet){"a", spans, MAX_DEVICES + 1}), all);
+    spans[MAX_COMPUTING] = spans[MAX_COMPUTING - 1];
+    spans[MAX_COMPUTING].communicates = true; // one more than there is room for
+    assert_int_equal(draw("65.png", (SpanSet){"a", spans, MAX_COMPUTING + 1}), all);
 }
 
 static int close_and_remove(void **state) {

@@ -4,6 +4,7 @@
 #include "common/base/error.h"
 #include "modelled_hooks.h"
 #include "simulation.h"
+#include "spans.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -19,6 +20,8 @@ static struct {
     Route **routes[MAX_DEVICES + 1];    // [from + 1][to + 1], NULL where not asked for yet
     int queues[NUM_DEVICE_IDS][QUEUES]; // their numbers in the simulation, + 1; 0: none yet
     uint64_t started;                   // how often the clock was
+    double before;                      // seconds that it told before it was started last
+    const Machine *traced;              // work on this one is traced
     ModelledGraph *recording;           // between graph_begin() and graph_end()
 } the;
 
@@ -119,6 +122,28 @@ static void enqueue(const Queue *queue, Work work) {
     simulation_add(the.simulation, queue_of(queue), &work);
 }
 
+// ---- traces ----------------------------------------------------------------------------------
+
+static TraceSpan *span_of(const Queue *queue, const char *work) {
+    bool wanted = the.machine == the.traced && queue->device->id < MAX_DEVICES && !the.recording;
+    return wanted ? trace_modelled_span(queue, work) : NULL;
+}
+
+// The simulation's observer.
+static void times_are_known(void *tag, int queue, double start, double end) {
+    (void)queue;
+    TraceSpan *span = tag;
+    if (!span) return;
+    span->start = the.before + start;
+    span->end = the.before + end;
+    trace_add_modelled(span);
+}
+
+void modelled_trace(void) { the.traced = the.machine; }
+double modelled_trace_seconds(void) { return the.before + (the.machine ? modelled_seconds() : 0); }
+
+// ---- work, continued ---------------------------------------------------------------------------
+
 void modelled_open(const Device *device) {
     if (!the.machine || number_of(device) < 0) return;
     if (!machine_has_devices(the.machine, number_of(device) + 1))
@@ -136,7 +161,8 @@ void modelled_launch(Queue *queue, KernelId kernel, const void *args) {
     if (!is_timed(queue)) return;
     double seconds =
         machine_kernel_seconds(the.machine, kernel_cost(kernel, args), queue->device->tf32);
-    enqueue(queue, (Work){.seconds = least_seconds() + seconds});
+    enqueue(queue, (Work){.seconds = least_seconds() + seconds,
+                          .tag = span_of(queue, kernel_name(kernel))});
 }
 
 // Read and written in the device's own memory, as by a kernel that does nothing else.
@@ -145,17 +171,25 @@ static Work copy_within(size_t bytes) {
     return (Work){.seconds = least_seconds() + machine_kernel_seconds(the.machine, cost, false)};
 }
 
+static Work copy_between(const Device *from, const Device *to, size_t bytes) {
+    const Route *route = route_between(number_of(from), number_of(to));
+    return (Work){.seconds = (double)bytes / route->link.bandwidth,
+                  .latency = route->link.latency,
+                  .ports = route->ports,
+                  .num_ports = route->num_ports};
+}
+
 void modelled_copy(Queue *queue, const Device *to, const Device *from, size_t bytes) {
     if (!is_timed(queue)) return;
-    if (to == from) {
-        enqueue(queue, copy_within(bytes));
-        return;
+    Work work = to == from ? copy_within(bytes) : copy_between(from, to, bytes);
+    TraceSpan *span = span_of(queue, "copy");
+    if (span) {
+        span->from = from;
+        span->to = to;
+        span->bytes = bytes;
     }
-    const Route *route = route_between(number_of(from), number_of(to));
-    enqueue(queue, (Work){.seconds = (double)bytes / route->link.bandwidth,
-                          .latency = route->link.latency,
-                          .ports = route->ports,
-                          .num_ports = route->num_ports});
+    work.tag = span;
+    enqueue(queue, work);
 }
 
 uint64_t modelled_record(const Queue *queue) {
@@ -274,6 +308,7 @@ static void forget_all(void) {
 void modelled_clock_start(const Machine *machine) {
     CHECK(!the.recording, "a graph is recorded on one machine");
     synchronize_all();
+    the.before = modelled_trace_seconds();
     forget_all();
     the.machine = machine;
     the.started++;
@@ -281,6 +316,7 @@ void modelled_clock_start(const Machine *machine) {
     if (!machine) return;
     int most = machine->cards > 0 ? MAX_DEVICES : machine->devices;
     the.simulation = simulation_new(machine_ports(machine, most));
+    simulation_observe(the.simulation, times_are_known);
     the.num_hosts = (most - 1) / machine->devices + 1;
     the.hosts = xcalloc((size_t)the.num_hosts, sizeof *the.hosts);
     the.launch = machine->launch;

@@ -13,6 +13,11 @@ void modelled_wait(Queue *queue, Event event);
 void modelled_host_wait(Event event);
 bool modelled_reached(Event event);
 
+// From now on work on this machine is told to the trace that is recorded (spans.h).
+void modelled_trace(void);
+// Seconds since the program began, for traces: it goes on where the clock is started anew.
+double modelled_trace_seconds(void);
+
 // A graph's work, as graph_begin() and graph_end() enclose it.
 typedef struct ModelledGraph ModelledGraph;
 void modelled_graph_begin(Device *const devices[], int k);

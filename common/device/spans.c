@@ -3,25 +3,33 @@
 #include "backend.h"
 #include "common/base/clock.h"
 #include "common/base/error.h"
+#include "modelled_hooks.h"
 
 #include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+typedef enum { MEASURED, MODELLED, TIMES } Time;
+
+typedef struct Spans {
+    TraceSpan *list;
+    int count, room;
+} Spans;
+
 typedef struct Trace {
     struct Trace *outer; // NULL: none
     const char *label;
-    int most, places; // that there are, and that were given to work by now
-    bool left_out;    // some work got none
-    double started;
-    TraceSpan *spans; // workers add to it, so it is theirs who hold the mutex
-    int count, room;
+    int most, places[TIMES]; // that there are, and that were given to work by now
+    bool left_out;           // some work got none
+    double started[TIMES];
+    Spans spans[TIMES]; // workers add to what is measured, so it is theirs who hold the mutex
 } Trace;
 
 static Trace *innermost; // NULL: nothing is recorded. It changes only while all queues are empty.
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static bool last_left_out;
+static Spans last_modelled;
 
 // Of trace_step(). Only the host thread reads and writes them, and most of Trace.
 static struct {
@@ -55,18 +63,30 @@ void trace_step(long step) {
 bool is_traced(void) { return innermost; }
 
 const char *trace_label_now(void) {
-    return innermost && innermost->places < innermost->most ? innermost->label : NULL;
+    return innermost && innermost->places[MEASURED] < innermost->most ? innermost->label : NULL;
+}
+
+static TraceSpan span_now(const Queue *queue, const char *work, const char *label) {
+    return (TraceSpan){.device = queue->device,
+                       .communicates = queue->number == COMMUNICATE,
+                       .work = work,
+                       .label = label,
+                       .training = now.step > 0 ? now.training : 0,
+                       .step = now.step};
+}
+
+TraceSpan *trace_modelled_span(const Queue *queue, const char *work) {
+    if (!innermost || innermost->places[MODELLED] == innermost->most) return NULL;
+    innermost->places[MODELLED]++;
+    TraceSpan *span = xmalloc(sizeof *span);
+    *span = span_now(queue, work, innermost->label);
+    return span;
 }
 
 TraceSpan trace_span(const Queue *queue, const char *work) {
-    TraceSpan span = {.device = queue->device,
-                      .communicates = queue->number == COMMUNICATE,
-                      .work = work,
-                      .label = trace_label_now(),
-                      .training = now.step > 0 ? now.training : 0,
-                      .step = now.step};
+    TraceSpan span = span_now(queue, work, trace_label_now());
     if (span.label)
-        innermost->places++;
+        innermost->places[MEASURED]++;
     else if (innermost)
         innermost->left_out = true;
     return span;
@@ -83,20 +103,26 @@ TraceSpan trace_copy(const Queue *queue, const Device *to, const Device *from, s
 // ---- what is done ----------------------------------------------------------------------------
 
 // Of a trace whose mutex is held, or that nobody else knows.
-static void add(Trace *trace, TraceSpan span, double shift) {
-    if (trace->count == trace->room) {
-        trace->room = trace->room ? 2 * trace->room : 256;
-        trace->spans = xgrow(trace->spans, (size_t)trace->room, sizeof(TraceSpan));
+static void add(Trace *trace, Time time, TraceSpan span, double shift) {
+    Spans *spans = &trace->spans[time];
+    if (spans->count == spans->room) {
+        spans->room = spans->room ? 2 * spans->room : 256;
+        spans->list = xgrow(spans->list, (size_t)spans->room, sizeof *spans->list);
     }
     span.start += shift;
     span.end += shift;
-    trace->spans[trace->count++] = span;
+    spans->list[spans->count++] = span;
 }
 
 void trace_add(const TraceSpan *span) {
     pthread_mutex_lock(&mutex);
-    add(innermost, *span, -innermost->started);
+    add(innermost, MEASURED, *span, -innermost->started[MEASURED]);
     pthread_mutex_unlock(&mutex);
+}
+
+void trace_add_modelled(TraceSpan *span) {
+    if (innermost) add(innermost, MODELLED, *span, -innermost->started[MODELLED]);
+    free(span);
 }
 
 // ---- the trace -------------------------------------------------------------------------------
@@ -105,7 +131,8 @@ void spans_begin(int most) {
     Trace *trace = xcalloc(1, sizeof *trace);
     trace->label = kept("");
     trace->most = most;
-    trace->started = seconds_now();
+    trace->started[MEASURED] = seconds_now();
+    trace->started[MODELLED] = modelled_trace_seconds();
     trace->outer = innermost;
     pthread_mutex_lock(&mutex);
     innermost = trace;
@@ -113,14 +140,14 @@ void spans_begin(int most) {
 }
 
 // What an inner trace has recorded belongs to the outer one, as far as that has places.
-static void add_to_outer(const Trace *inner) {
+static void add_to_outer(const Trace *inner, Time time) {
     Trace *outer = inner->outer;
-    double shift = inner->started - outer->started;
-    int fitting = inner->count;
-    if (fitting > outer->most - outer->places) fitting = outer->most - outer->places;
-    for (int i = 0; i < fitting; i++) add(outer, inner->spans[i], shift);
-    outer->places += fitting;
-    outer->left_out = outer->left_out || inner->left_out || fitting < inner->count;
+    double shift = inner->started[time] - outer->started[time];
+    int fitting = inner->spans[time].count;
+    if (fitting > outer->most - outer->places[time]) fitting = outer->most - outer->places[time];
+    for (int i = 0; i < fitting; i++) add(outer, time, inner->spans[time].list[i], shift);
+    outer->places[time] += fitting;
+    outer->left_out |= inner->left_out || fitting < inner->spans[time].count;
 }
 
 TraceSpan *spans_end(int *count) {
@@ -129,11 +156,20 @@ TraceSpan *spans_end(int *count) {
     Trace ended = *innermost;
     free(innermost);
     innermost = ended.outer;
-    if (innermost) add_to_outer(&ended);
+    for (Time time = 0; time < TIMES && innermost; time++) add_to_outer(&ended, time);
     pthread_mutex_unlock(&mutex);
     last_left_out = ended.left_out;
-    *count = ended.count;
-    return ended.spans;
+    free(last_modelled.list);
+    last_modelled = ended.spans[MODELLED];
+    *count = ended.spans[MEASURED].count;
+    return ended.spans[MEASURED].list;
+}
+
+TraceSpan *spans_modelled(int *count) {
+    TraceSpan *spans = last_modelled.list;
+    *count = last_modelled.count;
+    last_modelled = (Spans){0};
+    return spans;
 }
 
 bool trace_left_out(void) { return last_left_out; }

@@ -18,12 +18,19 @@ TraceSpan trace_copy(const Queue *queue, const Device *to, const Device *from, s
 // It is done; start and end are times as seconds_now() gives them. From any thread.
 void trace_add(const TraceSpan *span);
 
+// The same for the modelled clock, which tells its times apart from those that were measured, in
+// seconds since the program began. NULL if nothing is recorded, or no more; else to be given to
+// trace_add_modelled() when the times are known, which frees it.
+TraceSpan *trace_modelled_span(const Queue *queue, const char *work);
+void trace_add_modelled(TraceSpan *span);
+
 // A queue was opened, perhaps while a trace is recorded.
 void trace_queue_opened(Queue *queue);
 
 // For trace.c. The first begins a trace, within the one that is recorded if there is one; the
-// second ends it and gives away what was recorded.
+// second ends it and gives away what was measured; the third, what was modelled in it.
 void spans_begin(int most);
 TraceSpan *spans_end(int *count);
+TraceSpan *spans_modelled(int *count);
 
 #endif

@@ -1,6 +1,7 @@
 // trace.c: see trace.h. Backends say when each piece of work began and ended (spans.h).
 #include "trace.h"
 #include "backend.h"
+#include "modelled_hooks.h"
 #include "spans.h"
 
 #include <limits.h>
@@ -28,6 +29,7 @@ void trace_begin(void) { trace_begin_at_most(INT_MAX); }
 void trace_begin_at_most(int most) {
     synchronize_all();
     if (is_traced()) for_each_queue(end);
+    if (!is_traced()) modelled_trace();
     spans_begin(most);
     for_each_queue(begin);
 }
@@ -41,6 +43,12 @@ TraceSpan *trace_end(int *count) {
     for_each_queue(end);
     TraceSpan *spans = spans_end(count);
     if (is_traced()) for_each_queue(begin);
+    trace_order(spans, *count);
+    return spans;
+}
+
+TraceSpan *trace_modelled(int *count) {
+    TraceSpan *spans = spans_modelled(count);
     trace_order(spans, *count);
     return spans;
 }

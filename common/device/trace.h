@@ -44,6 +44,10 @@ void trace_step(long step);
 // Waits until all devices are idle and stops recording. Returns what was recorded, as
 // trace_order() leaves it; to be given to free(). Work and label stay valid.
 TraceSpan *trace_end(int *count);
+// What the same work took on the machine of the modelled clock (modelled_clock.h), as it stood when
+// the outermost trace began; of the trace that ended last, and as trace_end() gives it. Devices of
+// model_device() are left out. NULL and 0 without a machine.
+TraceSpan *trace_modelled(int *count);
 // Whether the trace that ended last was full, so that something was left out.
 bool trace_left_out(void);
 

@@ -342,23 +342,44 @@ static void draw_axis(Picture *p, int top, int bottom, double length, const char
     free(label);
 }
 
-void timelines_draw(const char *path, const char *heading, const char *since,
-                    const Timeline timelines[], int n) {
+// How many of the timelines share the scale of the first.
+static int sharing_scale(const Timeline timelines[], int n) {
+    int sharing = 1;
+    while (sharing < n && !timelines[sharing].own_scale) sharing++;
+    return sharing;
+}
+
+// Some timelines on one scale, and its axis below them. Returns where they end.
+static int draw_block(Picture *p, int top, int left, const char *since, const Timeline timelines[],
+                      int n) {
     double longest = 1e-9; // where nothing takes any time there is a scale, too
-    int height = HEAD + AXIS, left = 130;
+    int bottom = top;
     for (int i = 0; i < n; i++) {
         longest = fmax(longest, timelines[i].end - timelines[i].start);
-        height += height_of(&timelines[i]);
-        if (left_of(&timelines[i]) > left) left = left_of(&timelines[i]);
+        bottom += height_of(&timelines[i]);
     }
     Scale scale = {left, (WIDTH - left - RIGHT) / longest};
+    draw_axis(p, top, bottom, longest, since, scale);
+    for (int i = 0, y = top; i < n; i++) {
+        draw_timeline(p, y, &timelines[i], scale);
+        y += height_of(&timelines[i]);
+    }
+    return bottom + AXIS;
+}
+
+void timelines_draw(const char *path, const char *heading, const char *since,
+                    const Timeline timelines[], int n) {
+    int height = HEAD, left = 130;
+    for (int i = 0; i < n; i++) {
+        height += height_of(&timelines[i]) + (i == 0 || timelines[i].own_scale ? AXIS : 0);
+        if (left_of(&timelines[i]) > left) left = left_of(&timelines[i]);
+    }
     Picture p = picture_new(WIDTH, height, WHITE);
     picture_text(&p, 24, 18, 34, heading, BLACK);
     draw_legend(&p, 24, 76, timelines, n);
-    draw_axis(&p, HEAD, height - AXIS, longest, since, scale);
-    for (int i = 0, y = HEAD; i < n; i++) {
-        draw_timeline(&p, y, &timelines[i], scale);
-        y += height_of(&timelines[i]);
+    for (int i = 0, y = HEAD, sharing; i < n; i += sharing) {
+        sharing = sharing_scale(timelines + i, n - i);
+        y = draw_block(&p, y, left, since, timelines + i, sharing);
     }
     picture_save(&p, path);
     picture_free(&p);

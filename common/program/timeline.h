@@ -10,6 +10,7 @@ typedef struct Timeline {
     char *title;
     SpanSet set;
     double start, end;
+    bool own_scale; // not that of the timeline before it; those after it share it
 } Timeline;
 
 // What is worth looking at: the second step of the last training (the first one touches new
@@ -17,8 +18,9 @@ typedef struct Timeline {
 // free() it.
 Timeline timeline_of(SpanSet set);
 
-// Draws timelines below each other on one scale, which begins at 0 for each of them: to the PNG,
-// whole or not at all; die()s if that fails. `since` says what is at 0 ("the step began").
+// Draws timelines below each other on one scale, unless they ask for another; it begins at 0 for
+// each of them. To the PNG, whole or not at all; die()s if that fails. `since` says what is at 0
+// ("the step began").
 void timelines_draw(const char *path, const char *heading, const char *since,
                     const Timeline timelines[], int n);
 

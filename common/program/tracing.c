@@ -4,6 +4,7 @@
 #include "timeline.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/device/modelled_clock.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -24,7 +25,10 @@ static void say_where(const char *what, const char *path) {
 
 static void draw(const char *path, const SpanSet sets[], int n) {
     Timeline timelines[2];
-    for (int i = 0; i < n; i++) timelines[i] = timeline_of(sets[i]);
+    for (int i = 0; i < n; i++) {
+        timelines[i] = timeline_of(sets[i]);
+        timelines[i].own_scale = i > 0; // another machine's time may be a thousandth of ours
+    }
     char *heading = xprintf("%s: which queue did what, and when", program_name());
     timelines_draw(path, heading, "the first work shown began", timelines, n);
     for (int i = 0; i < n; i++) free(timelines[i].title);
@@ -41,14 +45,24 @@ static void say_what_is_missing(const SpanSet *set) {
 
 void tracing_end(const Flags *flags) {
     if (!is_wanted(flags)) return;
-    SpanSet measured = {.name = "measured here"};
-    TraceSpan *spans = trace_end(&measured.count);
+    SpanSet measured = {.name = "measured here"}, modelled = {0}, sets[2];
+    char *title = NULL;
+    TraceSpan *spans = trace_end(&measured.count), *others = trace_modelled(&modelled.count);
+    int n = 0;
     measured.spans = spans;
+    modelled.spans = others;
     if (trace_left_out()) say_what_is_missing(&measured);
+    if (measured.count > 0 || modelled.count == 0) sets[n++] = measured;
+    if (modelled.count > 0) {
+        modelled.name = title = xprintf("modelled on %s", modelled_machine()->name);
+        sets[n++] = modelled;
+    }
     if (flags->trace) {
-        chrome_trace_write(flags->trace, &measured, 1);
+        chrome_trace_write(flags->trace, sets, n);
         say_where("trace, for https://ui.perfetto.dev or chrome://tracing", flags->trace);
     }
-    if (flags->timeline) draw(flags->timeline, &measured, 1);
+    if (flags->timeline) draw(flags->timeline, sets, n);
+    free(title);
     free(spans);
+    free(others);
 }
