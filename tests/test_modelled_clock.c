@@ -179,8 +179,8 @@ static void what_is_copied_from_a_model_device_is_nan(void **state) {
     assert_false(has_values(x->device));
     float *values = tensor_values(x);
     for (int i = 0; i < 3; i++) assert_true(isnan(values[i]));
-    assert_true(isnan(item(tensor_new(try_gpu(0), 1))));
     free(values);
+    tensor_free(x);
     stop();
 }
 
