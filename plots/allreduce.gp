@@ -41,7 +41,7 @@ set tics nomirror
 set logscale xy
 set xtics ("1 KB" 2**10, "32 KB" 2**15, "1 MB" 2**20, "32 MB" 2**25) font ",17"
 unset mytics
-set key left top reverse Left spacing 1.3 samplen 2
+set key at screen 0.5,0.035 center center horizontal maxrows 1 reverse Left samplen 2 width 2 spacing 1.2
 set xrange [2**9.6:2**26.4]
 
 # The same range in all panels of a row; of the times, whole powers of ten.
@@ -58,8 +58,8 @@ kinds = strstrt(machines, ' here ') ? "measured on this computer".(n > 1 ? ", mo
 set multiplot title sprintf("Time of one allreduce on %d devices: ", k).kinds font ",24"
 do for [panel=1:n] {
     machine = word(machines, panel)
-    set lmargin at screen left(panel); set rmargin at screen left(panel) + 0.84 / n
-    set tmargin at screen 0.85; set bmargin at screen 0.49
+    set lmargin at screen left(panel); set rmargin at screen left(panel) + 0.82 / n
+    set tmargin at screen 0.85; set bmargin at screen 0.51
     set yrange [10**floor(log10(TIME_min)):10**ceil(log10(TIME_max))]
     set logscale y
     set format y (panel == 1 ? "%g" : "")
@@ -79,7 +79,7 @@ do for [panel=1:n] {
 
     # Over so many decades differences of a third cannot be seen: so once more, against the star, whose row comes
     # before those of the others.
-    set tmargin at screen 0.43; set bmargin at screen 0.09
+    set tmargin at screen 0.45; set bmargin at screen 0.135
     set yrange [least_ratio / 1.2:most_ratio * 1.2]
     set format y (panel == 1 ? "%g" : "")
     if (panel == 1) { set ytics (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20) } else { set ytics ("" 0.01, "" 0.02, "" 0.05, "" 0.1, "" 0.2, "" 0.5, "" 1, "" 2, "" 5, "" 10, "" 20) }

@@ -70,8 +70,8 @@ is_table "$out/plots/$name.csv" modelled rtx4090-pcie 4 && is_table "$out/plots/
     is_table "$out/plots/$name.csv" modelled dgx-a100 '2 4 8 16 32 64 128 256 512 1024'
 verdict $? "the modelled times, as CSV"
 # As the formulas say: for long vectors sharded and ring, for short ones star and tree; 1024 devices, the tree.
-awk '/^  modelled: (rtx|cluster)/ { m++ } m && $2 == "KB" && $NF != "star" && $NF != "tree" { bad = 1 }
-    m && $2 == "MB" && $NF != "ring" { bad = 1 } /^     1024 / { last[++n] = $NF }
+awk '/^  modelled: (rtx|cluster)/ { m++ } m && $2 == "KB" && $3 > 0 && $NF != "star" && $NF != "tree" { bad = 1 }
+    m && $2 == "MB" && $3 > 0 && $NF != "ring" { bad = 1 } /^     1024 / { last[++n] = $NF }
     END { exit bad || m != 2 || last[1] != "tree" || last[2] != "ring" }' "$out/log"
 verdict $? "modelled: the star and the tree are best for short vectors, the ring for long ones"
 has 'measured here  *modelled: dgx-a100$'

@@ -226,6 +226,9 @@ int main(int argc, char *argv[]) {
                        "them stand modelled times, on the machine of --machine and on others.",
                        "devices seed steps allreduce csv", default_flags);
     if (flags.devices == 1) die_usage("--devices 2 or more", "one device has nothing to sum up");
+    if (flags.devices > MAX_COMPUTING && flags.backend != BACKEND_MODEL)
+        die_usage("fewer --devices, or --backend model", "%d devices at most can compute",
+                  MAX_COMPUTING);
     choose_allreduce(flags.allreduce);
     const char *csv = book_csv(".csv"), *png = book_output(".png");
     const char *growth_png = book_output("_devices.png");
