@@ -75,9 +75,9 @@ void print_names(void) {
     for (int a = 0; a < NUM_ALLREDUCES; a++) printf(" %7s", allreduces[a].name);
 }
 
-void print_times(const Times *times) {
+void print_times(const Times *times, double unit) {
     for (int a = 0; a < NUM_ALLREDUCES; a++) {
-        double us = 1e6 * times->seconds[a];
-        printf(" %7.*f", us < 100 ? 1 : 0, us);
+        double t = times->seconds[a] / unit;
+        printf(" %7.*f", t < 1 ? 4 : t < 10 ? 2 : t < 100 ? 1 : 0, t);
     }
 }

@@ -38,8 +38,9 @@ void write_figures(FILE *csv, const Machine *machine, int k, size_t bytes, const
 // next call.
 const char *size_text(size_t bytes);
 
-// Cells of a table, 32 characters for four of them: the names, the times in microseconds.
+// Cells of a table, 32 characters for four of them: the names, the times in a unit (1e-6
+// for microseconds).
 void print_names(void);
-void print_times(const Times *times);
+void print_times(const Times *times, double unit);
 
 #endif

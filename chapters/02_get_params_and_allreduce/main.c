@@ -160,9 +160,11 @@ static bool sums_exactly(const Allreduce *algorithm, int k, int n) {
     return exact;
 }
 
+enum { MOST_SUMMED = 8 }; // devices, here and in bytes.c
+
 static void check_sums(void) {
     printf("\nDo all compute the same?\n");
-    const int ks[] = {1, 2, 3, 5, 8}, sizes[] = {0, 1, 7, 1000, 12345};
+    const int ks[] = {1, 2, 3, 5, MOST_SUMMED}, sizes[] = {0, 1, 7, 1000, 12345};
     for (int a = 0; a < NUM_ALLREDUCES; a++) {
         bool exact = true;
         for (int b = 0; b < 5; b++)
@@ -219,16 +221,26 @@ static void draw(const char *csv, const char *png, const char *growth_png) {
     if (readable) printf("figures: %s\n", csv);
 }
 
+static void check_devices(void) {
+    const Machine *machine = modelled_machine();
+    int most = flags.devices > MOST_SUMMED ? flags.devices : MOST_SUMMED;
+    if (flags.devices == 1) die_usage("--devices 2 or more", "one device has nothing to sum up");
+    if (flags.devices > MAX_COMPUTING && flags.backend != BACKEND_MODEL)
+        die_usage("fewer --devices, or --backend model", "%d devices at most can compute",
+                  MAX_COMPUTING);
+    if (machine && !machine_has_devices(machine, most))
+        die_usage("a --machine with as many or with a network, or --machine none",
+                  "this program uses %d devices, and the machine %s has %d", most, machine->name,
+                  machine->devices);
+}
+
 int main(int argc, char *argv[]) {
     flags = book_begin(argc, argv,
                        "Shows get_params and allreduce; compares four ways to do an allreduce.\n"
                        "Times are taken on 2 and on 4 devices, or with --devices K on K; beside\n"
                        "them stand modelled times, on the machine of --machine and on others.",
                        "devices seed steps allreduce csv", default_flags);
-    if (flags.devices == 1) die_usage("--devices 2 or more", "one device has nothing to sum up");
-    if (flags.devices > MAX_COMPUTING && flags.backend != BACKEND_MODEL)
-        die_usage("fewer --devices, or --backend model", "%d devices at most can compute",
-                  MAX_COMPUTING);
+    check_devices();
     choose_allreduce(flags.allreduce);
     const char *csv = book_csv(".csv"), *png = book_output(".png");
     const char *growth_png = book_output("_devices.png");

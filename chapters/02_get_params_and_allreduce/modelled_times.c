@@ -55,7 +55,7 @@ static const char *const names[NUM_MACHINES] = {"dgx-a100", "rtx4090-pcie", "clu
 
 static void print_machine_row(size_t bytes, const Times *times) {
     printf("  %7s", size_text(bytes));
-    print_times(times);
+    print_times(times, 1e-6);
     printf("   %s\n", fastest_names(times));
 }
 
@@ -114,7 +114,7 @@ static void compare_up_to(const Machine *machine, size_t bytes, FILE *csv) {
         Times times = times_of_all(k, bytes);
         write_figures(csv, machine, k, bytes, &times);
         printf("  %7d", k);
-        for (int a = 0; a < NUM_ALLREDUCES; a++) printf(" %7.4g", 1e3 * times.seconds[a]);
+        print_times(&times, 1e-3);
         printf("   %s\n", fastest_names(&times));
     }
 }

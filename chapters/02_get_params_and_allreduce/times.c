@@ -92,9 +92,9 @@ static void print_head(int k) {
 
 static void print_row(const BothTimes *times, size_t bytes) {
     printf("  %7s", size_text(bytes));
-    if (is_measured()) print_times(&times->measured);
+    if (is_measured()) print_times(&times->measured, 1e-6);
     if (is_measured() && modelled_machine()) printf("  ");
-    if (modelled_machine()) print_times(&times->modelled);
+    if (modelled_machine()) print_times(&times->modelled, 1e-6);
     putchar('\n');
 }
 
