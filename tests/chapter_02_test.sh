@@ -117,6 +117,10 @@ run --devices 9 --steps 0 --machine laptops-1gbe --out "$out" --csv "$out/nine.c
 [ $status -eq 0 ] && is_table "$out/nine.csv" modelled laptops-1gbe 9 && ! has_machine "$out/nine.csv" rtx4090-pcie &&
     has 'rtx4090-pcie has 8 devices only'
 verdict $? "a machine that has fewer devices is left out"
+run --machine d2l-pcie --devices 4 --backend model --out "$out" --csv "$out/four.csv"
+[ $status -eq 0 ] && has 'k = 1,2,3 devices' && is_table "$out/four.csv" modelled d2l-pcie 4
+verdict $? "a machine of four devices: no more are used on it"
+
 wrong() { # STATUS WORDS..
     expected=$1
     shift
@@ -131,6 +135,7 @@ wrong 2 --devices 65
 wrong 2 --devices 1
 wrong 2 --nonsense
 wrong 2 --machine colab-t4
+wrong 2 --machine d2l-pcie --devices 5
 wrong 2 --machine dgx-a1
 run --out "$out/log/plots"
 [ $status -eq 1 ] && [ ! -s "$out/log" ] && grep -q '^hint: ' "$out/error"

@@ -19,8 +19,8 @@ double modelled_allreduce(void (*run)(Tensor *const data[], int k), int k, int n
 // that are all alike, where additions and launches are free. N = 4 n bytes.
 double ring_formula(Link link, int k, int n);
 
-// Three machines that differ in the ways between their devices, but not `own`, of which the rows
-// are there already (NULL: of none): a table, and rows of the CSV for all sizes.
+// Three machines that differ in the ways between their devices, but not one of the name of `own`,
+// of which the rows are there already (NULL: of none): a table, and rows of the CSV for all sizes.
 void compare_machines(const Machine *own, int k, FILE *csv);
 
 // From 2 to 1024 devices, one short vector and one long one, on `own` if its hosts have a network,

@@ -1,6 +1,7 @@
 // replicas.c: see replicas.h.
 #include "replicas.h"
 
+#include "common/device/modelled_clock.h"
 #include "common/program/say.h"
 
 #include <stdio.h>
@@ -11,6 +12,10 @@ void vectors_on_devices(Tensor *data[], int k, int n) {
     Device *devices[MAX_DEVICES];
     open_devices(devices, k);
     for (int i = 0; i < k; i++) data[i] = tensor_new(devices[i], n);
+}
+
+bool can_have_devices(int k) {
+    return !modelled_machine() || machine_has_devices(modelled_machine(), k);
 }
 
 bool same_bits(const Tensor *a, const Tensor *b) {

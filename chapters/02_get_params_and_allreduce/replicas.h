@@ -9,6 +9,9 @@
 // cores. To be freed with free_params().
 void vectors_on_devices(Tensor *data[], int k, int n);
 
+// Whether there can be k devices: the machine whose time is told may have fewer.
+bool can_have_devices(int k);
+
 // Whether two tensors, wherever they are, have the same shape and the same bits. Waits.
 bool same_bits(const Tensor *a, const Tensor *b);
 bool all_replicas_equal(Tensor *const data[], int k);
