@@ -1,6 +1,6 @@
 #!/bin/sh
 # chapter_02_test.sh BUILD: chapter 2 runs, its own checks pass, it prints the book's figures, and writes its
-# table and picture. Prints TAP.
+# table and pictures; measured and modelled times are told apart. Prints TAP.
 build=$(cd "${1:?usage: chapter_02_test.sh BUILD}" && pwd) || exit 1
 name=02_get_params_and_allreduce
 program=$build/$name
@@ -24,20 +24,22 @@ run() {
 }
 has() { grep -q -e "$1" "$out/log"; }
 is_png() { [ "$(head -c 8 "$1" | od -An -tx1 | tr -d ' \n')" = 89504e470d0a1a0a ] && [ "$(tail -c 8 "$1" | od -An -tx1 | tr -d ' \n')" = 49454e44ae426082 ]; }
-is_table() { # FILE K..: the rows of these numbers of devices, times and bandwidths above zero
-    awk -F, -v ks="$2" 'NR == 1 { if ($0 != "algorithm,devices,bytes,seconds,algbw,busbw") exit bad = 1; next }
-        NF != 6 || !($4 > 0) || !($5 > 0) || !($6 > 0) { bad = 1 }
-        { rows[$1 " " $2]++ }
+# FILE TIME MACHINE K..: that machine's rows of these numbers of devices, times and bandwidths above zero
+is_table() {
+    awk -F, -v kind="$2" -v machine="$3" -v ks="$4" '
+        NR == 1 { if ($0 != "time,machine,algorithm,devices,bytes,seconds,algbw,busbw,about") exit bad = 1; next }
+        NF != 9 || !($6 > 0) || !($7 > 0) || !($8 > 0) { bad = 1 }
+        ($1 == "measured") != ($2 == "here") { bad = 1 }
+        $1 == kind && $2 == machine { rows[$3 " " $4]++ }
         END {
             n = split(ks, k, " "); m = split("star sharded ring tree", names, " ")
-            for (i = 1; i <= n; i++) for (j = 1; j <= m; j++) if (rows[names[j] " " k[i]] < 5) bad = 1
-            exit bad || NR != 1 + total(rows, n * m)
-        }
-        function total(rows, most,    key, sum, count) {
-            for (key in rows) { sum += rows[key]; count++ }
-            return count == most ? sum : -1
+            for (i = 1; i <= n; i++) for (j = 1; j <= m; j++) if (rows[names[j] " " k[i]] < 2) bad = 1
+            count = 0
+            for (key in rows) count++
+            exit bad || count != n * m
         }' "$1"
 }
+has_machine() { cut -d, -f2 "$1" | grep -q -x -e "$2"; }
 
 run --steps 2 --out "$out/plots"
 verdict $status "ends without an error"
@@ -59,31 +61,65 @@ verdict $? "four algorithms sum exactly"
 awk '/^  [248]  (star|sharded|ring|tree) / { n++; if ($6 != $7 || $10 != 2 * ($1 - 1) * 516272 || $11 != "yes") bad = 1 }
     END { exit bad || n != 12 }' "$out/log"
 verdict $? "bytes counted are the formula's, for 2, 4 and 8 devices"
-has 'star 60 ms, sharded 15 ms, ring 15 ms, tree 40 ms'
-verdict $? "the book's example: 60 ms by the star, 15 ms sharded"
-is_table "$out/plots/$name.csv" '2 4'
-verdict $? "the times, as CSV"
+has "^  star, in the book's own lines  *60 ms  *60.0 ms" && has '^  through the CPU  *80 ms  *80.0 ms' &&
+    has '^  sharded  *15 ms  *15.0 ms' && has "modelled times of the book's three ways are the book's"
+verdict $? "the book's example: 60 ms by the star, 80 ms by the CPU, 15 ms sharded"
+is_table "$out/plots/$name.csv" measured here '2 4'
+verdict $? "the measured times, as CSV"
+is_table "$out/plots/$name.csv" modelled rtx4090-pcie 4 && is_table "$out/plots/$name.csv" modelled cluster-10gbe 4 &&
+    is_table "$out/plots/$name.csv" modelled dgx-a100 '2 4 8 16 32 64 128 256 512 1024'
+verdict $? "the modelled times, as CSV"
+# As the formulas say: for long vectors sharded and ring, for short ones star and tree; 1024 devices, the tree.
+awk '/^  modelled: (rtx|cluster)/ { m++ } m && $2 == "KB" && $3 + 0 > 0 && $NF != "star" && $NF != "tree" { bad = 1 }
+    m && $2 == "MB" && $3 + 0 > 0 && $NF != "ring" { bad = 1 } /^     1024 / { last[++n] = $NF }
+    END { exit bad || m != 2 || last[1] != "tree" || last[2] != "ring" }' "$out/log"
+verdict $? "modelled: the star and the tree are best for short vectors, the ring for long ones"
+has 'measured here  *modelled: dgx-a100$'
+verdict $? "measured and modelled times have columns that say so"
 if command -v gnuplot >/dev/null 2>&1; then
-    is_png "$out/plots/$name.png"
-    verdict $? "the times, as a picture"
+    is_png "$out/plots/$name.png" && is_png "$out/plots/${name}_devices.png"
+    verdict $? "the times, as pictures"
 else
     tests=$((tests + 1))
-    echo "ok $tests - the times, as a picture # SKIP no gnuplot"
+    echo "ok $tests - the times, as pictures # SKIP no gnuplot"
 fi
 [ -z "$(find "$out/plots" -name '*.tmp.*')" ]
 verdict $? "no temporary file is left"
 
 for algorithm in sharded ring tree; do
     run --steps 1 --devices 3 --allreduce $algorithm --backend cpu --threads 2 --seed 7 --out "$out" --csv "$out/$algorithm.csv"
-    [ $status -eq 0 ] && [ ! -s "$out/error" ] && has "^allreduce ($algorithm)" && is_table "$out/$algorithm.csv" 3
+    [ $status -eq 0 ] && [ ! -s "$out/error" ] && has "^allreduce ($algorithm)" && is_table "$out/$algorithm.csv" measured here 3 &&
+        is_table "$out/$algorithm.csv" modelled dgx-a100 3
     verdict $? "--allreduce $algorithm --devices 3"
 done
 
 # Without gnuplot: one warning, and the table.
 mkdir "$out/empty"
 env PATH="$out/empty" "$program" --steps 0 --devices 2 --backend cpu --out "$out/without" >"$out/log" 2>"$out/error" </dev/null
-[ $? -eq 0 ] && [ "$(grep -c 'no gnuplot' "$out/error")" -eq 1 ] && [ ! -e "$out/without/$name.png" ] && is_table "$out/without/$name.csv" 2
+[ $? -eq 0 ] && [ "$(grep -c 'no gnuplot' "$out/error")" -eq 1 ] && [ ! -e "$out/without/$name.png" ] && is_table "$out/without/$name.csv" measured here 2
 verdict $? "without gnuplot there is one warning, and the table"
+
+# Without values: all parts run, nothing is checked that is not there, nothing is measured; the same bytes and the
+# same modelled times as with values.
+with=$(awk -F, '$1 == "modelled"' "$out/ring.csv")
+run --devices 3 --allreduce ring --backend model --seed 7 --out "$out" --csv "$out/model.csv"
+[ $status -eq 0 ] && [ ! -s "$out/error" ] && ! has '[^a-z]nan' && has '^b1 weight: (20,) on model:0, no values$' &&
+    has '^  not checked, no values: both devices have' && has 'These devices compute nothing, so no times are measured' &&
+    ! has 'measured here' && has "ok: each device sends and receives the formula's bytes" && ! has_machine "$out/model.csv" here
+verdict $? "--backend model runs through, and says that there are no values"
+[ -n "$with" ] && [ "$with" = "$(awk -F, '$1 == "modelled"' "$out/model.csv")" ]
+verdict $? "--backend model has the modelled times that there are beside values"
+run --devices 3 --steps 1 --machine none --out "$out" --csv "$out/none.csv"
+[ $status -eq 0 ] && [ ! -s "$out/error" ] && is_table "$out/none.csv" measured here 3 && ! has 'measured here.*modelled' &&
+    is_table "$out/none.csv" modelled dgx-a100 3
+verdict $? "--machine none: beside the measured times stand none; those of other machines come after"
+run --devices 9 --steps 0 --machine laptops-1gbe --out "$out" --csv "$out/nine.csv"
+[ $status -eq 0 ] && is_table "$out/nine.csv" modelled laptops-1gbe 9 && ! has_machine "$out/nine.csv" rtx4090-pcie &&
+    has 'rtx4090-pcie has 8 devices only'
+verdict $? "a machine that has fewer devices is left out"
+run --machine d2l-pcie --devices 4 --backend model --out "$out" --csv "$out/four.csv"
+[ $status -eq 0 ] && has 'k = 1,2,3 devices' && is_table "$out/four.csv" modelled d2l-pcie 4
+verdict $? "a machine of four devices: no more are used on it"
 
 wrong() { # STATUS WORDS..
     expected=$1
@@ -98,6 +134,9 @@ wrong 2 --allreduce
 wrong 2 --devices 65
 wrong 2 --devices 1
 wrong 2 --nonsense
+wrong 2 --machine colab-t4
+wrong 2 --machine d2l-pcie --devices 5
+wrong 2 --machine dgx-a1
 run --out "$out/log/plots"
 [ $status -eq 1 ] && [ ! -s "$out/log" ] && grep -q '^hint: ' "$out/error"
 verdict $? "a folder that cannot be made: an error before anything is measured"

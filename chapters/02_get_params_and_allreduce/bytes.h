@@ -1,4 +1,4 @@
-// bytes.h: how many bytes each allreduce moves, and what that means in time.
+// bytes.h: how many bytes each allreduce moves.
 #ifndef BYTES_H
 #define BYTES_H
 
@@ -7,8 +7,5 @@
 // A table: the bytes that the ledger counted, next to those of the formula. Ends the program with
 // an error if they differ.
 void compare_bytes(uint64_t seed);
-
-// The book's example by the formula.
-void predict_times(void);
 
 #endif

@@ -43,11 +43,11 @@ static bool step_with(void (*sum_over_devices)(Tensor *data[], int k)) {
         grads[i] = W[i]->grad; // the list that is made for this call
     }
     sum_over_devices(grads, 2);
-    tensor_print("  in the list, grads[1]", grads[1]);
-    tensor_print("  used in the step, W[1].grad", W[1]->grad);
+    print_values("  in the list, grads[1]", grads[1]);
+    print_values("  used in the step, W[1].grad", W[1]->grad);
     for (int i = 0; i < 2; i++) sgd(&W[i], 1, 0.1f, 1);
-    tensor_print("  after the step, W[0]", W[0]);
-    tensor_print("  after the step, W[1]", W[1]);
+    print_values("  after the step, W[0]", W[0]);
+    print_values("  after the step, W[1]", W[1]);
     bool agree = all_replicas_equal(W, 2);
     if (grads[1] != W[1]->grad) tensor_free(grads[1]);
     free_params(W, 2);
@@ -59,10 +59,11 @@ static void allreduce_as_it_should(Tensor *data[], int k) { allreduce(data, k); 
 void show_rebinding(void) {
     printf("\nA mistake: data[i] = a new tensor with the sum, instead of writing into data[i]\n");
     bool agree = step_with(allreduce_rebinding);
-    say_checked(!agree, "the mistake is noticed: after one step the replicas differ");
+    say_checked_on(try_gpu(0), !agree,
+                   "the mistake is noticed: after one step the replicas differ");
     printf("The same step with allreduce()\n");
     agree = step_with(allreduce_as_it_should);
-    say_checked(agree, "after the step all replicas have the same bits");
+    say_checked_on(try_gpu(0), agree, "after the step all replicas have the same bits");
 }
 
 // ## Another mistake: two devices, one buffer
@@ -84,17 +85,18 @@ void show_sharing(void) {
     synchronize(cpu_device(0));
     tensor_fill(data[1], 2);
     synchronize(cpu_device(1));
-    tensor_print("  data[0], where 1 was written", data[0]);
-    tensor_print("  data[1], where 2 was written", data[1]);
+    print_values("  data[0], where 1 was written", data[0]);
+    print_values("  data[1], where 2 was written", data[1]);
 
     const char *mistake = allreduce_mistake(data, 2);
     printf("  allreduce() refuses them: \"%s\"\n", mistake ? mistake : "");
     say_checked(mistake != NULL, "the mistake is noticed before it does harm");
 
     allreduce_star(data, 2); // goes round that
-    tensor_print("  what it would have done: the sum, which should be 3", data[0]);
+    print_values("  what it would have done: the sum, which should be 3", data[0]);
     float *sums = tensor_values(data[0]);
-    say_checked(sums[0] == 4, "the sum would be wrong, and nothing later would notice");
+    say_checked_on(data[0]->device, sums[0] == 4,
+                   "the sum would be wrong, and nothing later would notice");
     free(sums);
     tensor_free(data[0]);
 }

@@ -1,119 +1,169 @@
 // times.c: how long the allreduces take, for vectors from 1 KB to 64 MB, each four times as long as
-// the one before. The median of several measurements; the algorithms take turns, so that whatever
-// else the machine does disturbs all of them alike.
+// the one before. Two kinds of time of the very same work:
+//
+//   measured  on the machine at hand: the median of several measurements; the algorithms take
+//             turns, so that whatever else the machine does disturbs all of them alike;
+//   modelled  on the machine of --machine, that need not be there: what modelled_clock.h says that
+//             the kernels and copies would take there. The same in every run.
 #include "times.h"
 
 #include "common/base/clock.h"
 #include "common/base/statistics.h"
+#include "common/device/modelled_clock.h"
 #include "common/device/timer.h"
 #include "common/program/say.h"
 #include "common/tensor/autograd.h"
+#include "figures.h"
 #include "get_params.h"
 #include "replicas.h"
 
-enum { SMALLEST = 1 << 10, LARGEST = 64 << 20, MOST_BYTES_IN_ALL = 256 << 20, MOST_ROUNDS = 501 };
+enum { MOST_ROUNDS = 501 };
 
-typedef struct Times {
-    double seconds[NUM_ALLREDUCES];
-} Times;
+// For how long one size is measured, if five rounds take less.
+static const double PATIENCE = 0.25;
 
-static double time_once(const Allreduce *algorithm, Tensor *const data[], int k) {
-    Timer timer = {0};
+typedef struct BothTimes {
+    Times measured, modelled;
+} BothTimes;
+
+static double time_once(const Allreduce *algorithm, Tensor *const data[], int k, Timer *timer) {
     for (int i = 0; i < k; i++) begin_step(data[i]->device);
-    timer_start(&timer);
+    timer_start(timer);
     algorithm->run(data, k);
-    return timer_stop(&timer);
+    return timer_stop(timer);
 }
 
-// At least five rounds, then as many as fit into a second and a half.
-static Times measure(Tensor *const data[], int k, int most) {
+// The modelled times are those of a first run, which is not counted among the measured ones: memory
+// that is used the first time is slow.
+static Times modelled_times(Tensor *const data[], int k) {
+    Times times;
+    for (int a = 0; a < NUM_ALLREDUCES; a++) {
+        Timer timer = {0};
+        time_once(&allreduces[a], data, k, &timer);
+        times.seconds[a] = timer_modelled_avg(&timer);
+    }
+    return times;
+}
+
+// At least five rounds, then as many as there is patience for.
+static Times measured_times(Tensor *const data[], int k, int most) {
     static double seconds[NUM_ALLREDUCES][MOST_ROUNDS];
     int rounds = 0;
-    for (int i = 0; i < k; i++) tensor_fill(data[i], 0); // sums of zeros stay zeros, however often
-    // Once without counting: memory that is used the first time is slow.
-    for (int a = 0; a < NUM_ALLREDUCES; a++) time_once(&allreduces[a], data, k);
+    Timer timer = {0};
     double start = seconds_now();
-    for (; rounds < most && (rounds < 5 || seconds_now() - start < 1.5); rounds++)
+    for (; rounds < most && (rounds < 5 || seconds_now() - start < PATIENCE); rounds++)
         for (int turn = 0; turn < NUM_ALLREDUCES; turn++) {
             int a = (rounds + turn) % NUM_ALLREDUCES; // each comes first, second, ... equally often
-            seconds[a][rounds] = time_once(&allreduces[a], data, k);
+            seconds[a][rounds] = time_once(&allreduces[a], data, k, &timer);
         }
-
     Times times;
     for (int a = 0; a < NUM_ALLREDUCES; a++) times.seconds[a] = median(seconds[a], rounds);
     return times;
 }
 
-// "4 KB", "64 MB"; the text is replaced by the next call.
-static const char *size_text(size_t bytes) {
-    static char text[24];
-    if (bytes < 1 << 20)
-        snprintf(text, sizeof text, "%zu KB", bytes >> 10);
-    else
-        snprintf(text, sizeof text, "%zu MB", bytes >> 20);
-    return text;
+// Devices that compute nothing take no time that would say anything.
+static bool is_measured(void) { return has_values(try_gpu(0)); }
+
+static BothTimes time_size(int k, size_t bytes, int most, FILE *csv) {
+    BothTimes times = {0};
+    Tensor *data[MAX_DEVICES];
+    vectors_on_devices(data, k, (int)(bytes / sizeof(float)));
+    for (int i = 0; i < k; i++) tensor_fill(data[i], 0); // sums of zeros stay zeros, however often
+    times.modelled = modelled_times(data, k);
+    if (is_measured()) times.measured = measured_times(data, k, most);
+    free_params(data, k);
+    if (is_measured()) write_figures(csv, NULL, k, bytes, &times.measured);
+    if (modelled_machine()) write_figures(csv, modelled_machine(), k, bytes, &times.modelled);
+    return times;
 }
 
-// algbw and busbw, as nccl-tests calls them. The caller of an allreduce sees N bytes summed in so
-// much time: N/time is the algorithm's bandwidth. That becomes less with k even if all links stay
-// as busy, since more bytes have to move. So it is multiplied by 2 (k-1)/k, the bytes per byte that
-// each device has to send at least: the bus bandwidth, which does not depend on k and can be
-// compared with the speed of a link. (For the star it is no link's actual speed; it tells how fast
-// links would do for a better one.)
-static double algbw(size_t bytes, double seconds) { return (double)bytes / seconds; }
-static double busbw(size_t bytes, double seconds, int k) {
-    return algbw(bytes, seconds) * 2 * (k - 1) / k;
+// ---- the table -------------------------------------------------------------------------------
+
+static void print_head(int k) {
+    printf("\nTime of one allreduce on %d devices, in microseconds\n  %7s", k, "");
+    if (is_measured()) printf("  %-32s", "      measured here");
+    if (modelled_machine()) printf("        modelled: %s", modelled_machine()->name);
+    printf("\n  %7s", "");
+    if (is_measured()) print_names();
+    if (is_measured() && modelled_machine()) printf("  ");
+    if (modelled_machine()) print_names();
+    putchar('\n');
 }
 
-static void write_rows(FILE *csv, const Times *times, int k, size_t bytes) {
-    for (int a = 0; a < NUM_ALLREDUCES; a++) {
-        double seconds = times->seconds[a];
-        fprintf(csv, "%s,%d,%zu,%.9f,%.4g,%.4g\n", allreduces[a].name, k, bytes, seconds,
-                algbw(bytes, seconds), busbw(bytes, seconds, k));
-    }
+static void print_row(const BothTimes *times, size_t bytes) {
+    printf("  %7s", size_text(bytes));
+    if (is_measured()) print_times(&times->measured, 1e-6);
+    if (is_measured() && modelled_machine()) printf("  ");
+    if (modelled_machine()) print_times(&times->modelled, 1e-6);
+    putchar('\n');
 }
 
-static void print_bandwidths(const Times *times, int k, size_t bytes) {
-    printf("\n  GB/s at %s:   algbw   busbw   (busbw = algbw x 2 (k-1)/k = algbw x %.2f)\n",
-           size_text(bytes), 2.0 * (k - 1) / k);
-    int best = 0;
-    for (int a = 0; a < NUM_ALLREDUCES; a++) {
-        double seconds = times->seconds[a];
-        printf("    %-12s %8.2f %7.2f\n", allreduces[a].name, 1e-9 * algbw(bytes, seconds),
-               1e-9 * busbw(bytes, seconds, k));
-        if (seconds < times->seconds[best]) best = a;
-    }
+static void print_bandwidths_of(const Times *times, int a, int k, size_t bytes) {
+    double seconds = times->seconds[a];
+    printf("  %8.2f %7.2f", 1e-9 * algbw(bytes, seconds), 1e-9 * busbw(bytes, seconds, k));
+}
+
+static void print_fastest(const char *what, const Times *times) {
+    int best = fastest(times);
     if (best == 0)
-        printf("  The star is the fastest here.\n");
+        printf("  The fastest, %s: the star.\n", what);
     else
-        printf("  The fastest, %s, took %.2f times as long as the star.\n", allreduces[best].name,
+        printf("  The fastest, %s: %s, %.2f times the star's time.\n", what, fastest_names(times),
                times->seconds[best] / times->seconds[0]);
 }
 
-void write_times_header(FILE *csv) {
-    fprintf(csv, "algorithm,devices,bytes,seconds,algbw,busbw\n");
+static void print_bandwidths(const BothTimes *times, int k, size_t bytes) {
+    printf("\n  GB/s at %-7s", size_text(bytes));
+    if (is_measured()) printf("   measured       ");
+    if (modelled_machine()) printf("   modelled");
+    printf("\n  %-15s", "");
+    for (int column = 0; column < is_measured() + (modelled_machine() != NULL); column++)
+        printf("     algbw   busbw");
+    printf("   (busbw: x %.2f)\n", 2.0 * (k - 1) / k);
+    for (int a = 0; a < NUM_ALLREDUCES; a++) {
+        printf("  %-15s", allreduces[a].name);
+        if (is_measured()) print_bandwidths_of(&times->measured, a, k, bytes);
+        if (modelled_machine()) print_bandwidths_of(&times->modelled, a, k, bytes);
+        putchar('\n');
+    }
+    if (is_measured()) print_fastest("measured", &times->measured);
+    if (modelled_machine()) print_fastest("modelled", &times->modelled);
+}
+
+size_t largest_size(int k) {
+    size_t bytes = SMALLEST;
+    while (4 * bytes <= LARGEST && 4 * bytes * (size_t)k <= MOST_BYTES_IN_ALL) bytes *= 4;
+    return bytes;
 }
 
 void compare_times(int k, int most_rounds, FILE *csv) {
     int most = most_rounds >= 0 && most_rounds < MOST_ROUNDS ? most_rounds : MOST_ROUNDS;
     if (most == 0) most = 1;
-    printf("\nTime of one allreduce on %d devices, in microseconds\n  %7s", k, "");
-    for (int a = 0; a < NUM_ALLREDUCES; a++) printf(" %10s", allreduces[a].name);
-    Times times = {{0}};
-    size_t largest = 0;
-    for (size_t bytes = SMALLEST; bytes <= LARGEST && bytes * (size_t)k <= MOST_BYTES_IN_ALL;
-         bytes *= 4) {
-        Tensor *data[MAX_DEVICES];
-        vectors_on_devices(data, k, (int)(bytes / sizeof(float)));
-        times = measure(data, k, most);
-        write_rows(csv, &times, k, bytes);
-        largest = bytes;
-        printf("\n  %7s", size_text(bytes));
-        for (int a = 0; a < NUM_ALLREDUCES; a++) printf(" %10.0f", 1e6 * times.seconds[a]);
-        fflush(stdout);
-        free_params(data, k);
+    BothTimes times = {0};
+    if (!is_measured()) say("\nThese devices compute nothing, so no times are measured.");
+    print_head(k);
+    for (size_t bytes = SMALLEST; bytes <= largest_size(k); bytes *= 4) {
+        times = time_size(k, bytes, most, csv);
+        print_row(&times, bytes);
     }
-    print_bandwidths(&times, k, largest);
+    print_bandwidths(&times, k, largest_size(k));
+}
+
+// ---- in words --------------------------------------------------------------------------------
+
+static void explain_here(void) {
+    if (num_gpus() == 0)
+        say("  Measured: these devices are threads that share %d core%s, and their links are the "
+            "memory of this machine, which they share too. So the bandwidths are those of memory, "
+            "and all algorithms move the same bytes through it: none can gain by using more links "
+            "at once, only by keeping more cores at work. So the star is not slow here. Where each "
+            "device has a link of its own it is: see the modelled times.",
+            num_threads(), num_threads() == 1 ? "" : "s");
+    else if (num_gpus() == 1)
+        say("  Measured: all devices share one GPU, so the bandwidths are those of its memory.");
+    else
+        say("  Measured on %d GPUs: compare busbw with the speed of their links, PCIe or NVLink.",
+            num_gpus());
 }
 
 void explain_times(void) {
@@ -123,16 +173,6 @@ void explain_times(void) {
         "2 k (k-1) smaller ones in the others. Long vectors: that of moving so many bytes.");
     say("  algbw is size/time, what the caller sees. busbw is what each device has to send per "
         "second at least to be that fast; it can be compared for different k, and with the speed "
-        "of a link.");
-    if (num_gpus() == 0)
-        say("  These devices are threads that share %d core%s, and their links are the memory of "
-            "this machine, which they share too. So the bandwidths are those of memory, and all "
-            "algorithms move the same bytes through it: none can gain by using more links at once, "
-            "only by keeping more cores at work. For links that are each device's own, see the "
-            "prediction above.",
-            num_threads(), num_threads() == 1 ? "" : "s");
-    else if (num_gpus() == 1)
-        say("  All devices share one GPU, so the bandwidths are those of its memory.");
-    else
-        say("  %d GPUs: compare busbw with the speed of their links, PCIe or NVLink.", num_gpus());
+        "of a link: it is algbw x 2 (k-1)/k.");
+    if (is_measured()) explain_here();
 }

@@ -1,0 +1,46 @@
+// figures.h: times of the allreduces, as rows of the chapter's figures (CSV) and in its tables.
+//
+// A time is either measured, on the machine that the program runs on, or modelled, on one that is
+// described in a file (common/device/machine.h). Each row says which, and no table mixes them up.
+#ifndef FIGURES_H
+#define FIGURES_H
+
+#include "common/device/machine.h"
+#include "allreduce.h"
+
+#include <stdio.h>
+
+// Seconds that each allreduce took.
+typedef struct Times {
+    double seconds[NUM_ALLREDUCES];
+} Times;
+
+// Which is the fastest: its place in allreduces[]. And its name with those that take as long, to a
+// thousandth: "sharded, ring"; the text is replaced by the next call.
+int fastest(const Times *times);
+const char *fastest_names(const Times *times);
+
+// algbw and busbw, as nccl-tests calls them, in bytes per second. The caller of an allreduce sees N
+// bytes summed in so much time: N/time is the algorithm's bandwidth. That becomes less with k even
+// if all links stay as busy, since more bytes have to move. So it is multiplied by 2 (k-1)/k, the
+// bytes per byte that each device has to send at least: the bus bandwidth, which does not depend on
+// k and can be compared with the speed of a link. (For the star it is no link's actual speed; it
+// tells how fast links would do for a better one.)
+double algbw(size_t bytes, double seconds);
+double busbw(size_t bytes, double seconds, int k);
+
+// The first line of the CSV, and the rows of all algorithms for k devices and one size. machine
+// NULL: measured here.
+void write_figures_header(FILE *csv);
+void write_figures(FILE *csv, const Machine *machine, int k, size_t bytes, const Times *times);
+
+// "4 KB", "64 MB", "160 MB" (a million bytes each, as the book has it); the text is replaced by the
+// next call.
+const char *size_text(size_t bytes);
+
+// Cells of a table, 32 characters for four of them: the names, the times in a unit (1e-6
+// for microseconds).
+void print_names(void);
+void print_times(const Times *times, double unit);
+
+#endif
