@@ -137,7 +137,8 @@ void open_devices(Device *devices[], int k) {
 
 Device *cpu_device(int i) {
     choose_if_nobody_did();
-    return open_device(system_.gpus > 0 ? MAX_DEVICES + i : i, &cpu_backend, i);
+    bool beside = system_.backend != &cpu_backend;
+    return open_device(beside ? MAX_DEVICES + i : i, &cpu_backend, i);
 }
 
 Device *model_device(int i) {
