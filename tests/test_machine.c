@@ -356,18 +356,19 @@ static void files_that_are_not_there(void **state) {
 static void kernels_take_their_arithmetic_or_their_bytes(void **state) {
     (void)state;
     const Machine *m = machine_parse("test", whole);
-    KernelCost product = {COST_PRODUCT, 1e12, 1e6}, convolution = {COST_CONVOLUTION, 1e12, 1e6};
+    KernelCost product = {.kind = COST_PRODUCT, .flop = 1e12, .bytes = 1e6};
+    KernelCost convolution = {.kind = COST_CONVOLUTION, .flop = 1e12, .bytes = 1e6};
     assert_true(machine_kernel_seconds(m, product, false) == 1e12 / (20e12 * 0.8));
     assert_true(machine_kernel_seconds(m, product, true) == 1e12 / (160e12 * 0.8));
     assert_true(machine_kernel_seconds(m, convolution, false) == 1e12 / (20e12 * 0.6));
     assert_true(machine_kernel_seconds(m, convolution, true) == 1e12 / (160e12 * 0.6));
     product.bytes = 1e12;
     assert_true(machine_kernel_seconds(m, product, false) == 1e12 / (1500e9 * 0.9));
-    KernelCost elements = {COST_ELEMENTS, 1e12, 1};
+    KernelCost elements = {.kind = COST_ELEMENTS, .flop = 1e12, .bytes = 1};
     assert_true(machine_kernel_seconds(m, elements, true) == 1e12 / 20e12);
     elements.bytes = 1e12;
     assert_true(machine_kernel_seconds(m, elements, true) == 1e12 / (1500e9 * 0.9));
-    assert_true(machine_kernel_seconds(m, (KernelCost){COST_PRODUCT, 0, 0}, false) == 0);
+    assert_true(machine_kernel_seconds(m, (KernelCost){.kind = COST_PRODUCT}, false) == 0);
 }
 
 // ---- ways ------------------------------------------------------------------------------------

@@ -127,6 +127,13 @@ static void cuda_free(Device *device, void *memory, size_t bytes) {
     CUDA_CHECK(cudaFree(memory));
 }
 
+static double cuda_memory(const Device *device) {
+    size_t unused, all;
+    CUDA_CHECK(cudaSetDevice(device->hardware));
+    CUDA_CHECK(cudaMemGetInfo(&unused, &all));
+    return (double)all;
+}
+
 // Pinned, that is never moved or paged out: only then can a GPU copy without the host's help.
 // Portable: for all GPUs and not only the current one.
 static void *cuda_host_alloc(size_t bytes) {
@@ -552,6 +559,7 @@ const Backend *cuda_backend(void) {
         .close = cuda_close,
         .alloc = cuda_alloc,
         .free = cuda_free,
+        .memory = cuda_memory,
         .host_alloc = cuda_host_alloc,
         .host_free = cuda_host_free,
         .launch = cuda_launch,

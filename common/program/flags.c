@@ -2,6 +2,7 @@
 // one.
 #include "flags.h"
 #include "common/base/error.h"
+#include "common/device/machine_this.h"
 #include "common/device/modelled_clock.h"
 #include "interrupt.h"
 #include "say.h"
@@ -71,7 +72,8 @@ static const Flag table[] = {
      .otherwise = "its share"},
     {.name = "machine",
      .argument = "M",
-     .help = "tell the time of this machine, too: a name, a file, list or none",
+     .help = "tell the time of this machine, too: a name, a file, this (measured here), list, or "
+             "none; print:NAME shows its file",
      .kind = TEXT,
      .at = offsetof(Flags, machine)},
     {.name = "tf32",
@@ -369,13 +371,41 @@ static void store(const Flag *flag, const char *text, Flags *flags) {
     }
 }
 
+// The text of the machine at hand. (What computes it are devices that compute.)
+static char *measure_this(const Flags *flags, int devices) {
+    BackendChoice model = BACKEND_MODEL;
+    devices_init(flags->backend == model ? BACKEND_AUTO : flags->backend, flags->threads);
+    return machine_this(flags->threads_per_device, devices);
+}
+
+static const Machine *find_machine(const Flags *flags) {
+    if (strcmp(flags->machine, "this") != 0) return machine_find(flags->machine);
+    // without --devices it is not known yet how many there will be
+    char *text = measure_this(flags, flags->devices ? flags->devices : MAX_COMPUTING);
+    const Machine *machine = machine_parse("this", text);
+    free(text);
+    return machine;
+}
+
+static void print_machine(const Flags *flags, const char *name) {
+    bool is_this = strcmp(name, "this") == 0;
+    char *measured = is_this ? measure_this(flags, flags->devices) : NULL;
+    fputs(is_this ? measured : machine_text(name), stdout);
+    free(measured);
+}
+
 // The clock comes first: it says how many model devices there may be.
 static void open_machines(const Flags *flags) {
+    static const char PRINT[] = "print:";
     if (strcmp(flags->machine, "list") == 0) {
         machine_list(stdout);
         exit(EXIT_SUCCESS);
     }
-    if (strcmp(flags->machine, "none") != 0) modelled_clock_start(machine_find(flags->machine));
+    if (strncmp(flags->machine, PRINT, strlen(PRINT)) == 0) {
+        print_machine(flags, flags->machine + strlen(PRINT));
+        exit(EXIT_SUCCESS);
+    }
+    if (strcmp(flags->machine, "none") != 0) modelled_clock_start(find_machine(flags));
     devices_init(flags->backend, flags->threads);
     set_threads_per_device(flags->threads_per_device);
     allow_tf32(flags->tf32);

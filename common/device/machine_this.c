@@ -1,0 +1,426 @@
+// machine_this.c: how fast is this computer? See machine_this.h.
+//
+// What else a computer does can only make it slower, so of several measurements the shortest one is
+// taken; and as it may be busy for a second, all kernels are measured in turns.
+#include "machine_this.h"
+#include "backend.h"
+#include "common/base/clock.h"
+#include "common/base/error.h"
+#include "graph.h"
+#include "kernels/cpu/cpu.h"
+#include "machine.h"
+#include "trace.h"
+
+#include <math.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    FLOATS = 1 << 23, // in each buffer that kernels work on: more than caches hold
+    MOST_PROBES = 48,
+    LEAST_ROUNDS = 2, // of all probes
+    REPEATS = 5,      // of what takes less than a millisecond
+    COUNT = 400,      // pieces of work that a queue has room for
+};
+static const double ALL_ROUNDS = 1.2;   // seconds
+static const double LONG_ENOUGH = 2e-3; // seconds of a kernel, to be measured well
+
+// A kernel that is measured.
+typedef struct Probe {
+    KernelId kernel;
+    _Alignas(16) unsigned char args[MAX_KERNEL_ARGS];
+    size_t size; // of its arguments
+    KernelCost cost;
+    double seconds; // the shortest time
+} Probe;
+
+typedef struct Bench {
+    Device *device, *other; // the second one for copies, and a GPU may use TF32 there
+    float *X, *dY, *W;      // what kernels read, FLOATS each, and what they write
+    float *out;
+    unsigned char *pooled;
+    float *copied, *on_host; // on the other device, and on the host
+    Probe probes[MOST_PROBES];
+    int num_probes;
+} Bench;
+
+// ---- kernels ---------------------------------------------------------------------------------
+
+static double seconds_of(Device *device, const Probe *probe) {
+    int count;
+    trace_begin();
+    queue_launch(compute_queue(device), probe->kernel, probe->args, probe->size);
+    TraceSpan *spans = trace_end(&count);
+    CHECK(count == 1, "a kernel has one span");
+    double seconds = spans[0].end - spans[0].start;
+    free(spans);
+    return seconds;
+}
+
+static Probe probe_of(KernelId kernel, const void *args, size_t size) {
+    Probe probe = {.kernel = kernel, .size = size, .seconds = INFINITY};
+    memcpy(probe.args, args, size);
+    probe.cost = kernel_cost(kernel, args);
+    return probe;
+}
+
+#define PROBE(kernel, ...)                                                                         \
+    probe_of(KERNEL_##kernel, &(struct kernel##_args){__VA_ARGS__}, sizeof(struct kernel##_args))
+
+static void add_probe(Bench *b, Probe probe) {
+    CHECK(b->num_probes < MOST_PROBES, "raise MOST_PROBES");
+    b->probes[b->num_probes++] = probe;
+}
+
+// Whether the device is done so soon that more work should be measured. (The first time it gets
+// memory for the kernel.)
+static bool is_short(const Bench *b, const Probe *probe) {
+    seconds_of(b->device, probe);
+    return seconds_of(b->device, probe) < LONG_ENOUGH;
+}
+
+static Probe product(const Bench *b, int n) {
+    return PROBE(gemm, .A = b->X, .B = b->dY, .C = b->out, .M = n, .N = n, .K = n);
+}
+
+static void add_product(Bench *b) {
+    enum { SMALLEST = 384, LARGEST = 2048 };
+    int n = SMALLEST;
+    for (Probe p = product(b, n); n < LARGEST && is_short(b, &p); p = product(b, n)) n *= 2;
+    add_probe(b, product(b, n));
+}
+
+// The layers of usual networks, two for each form where those before a network's end have many
+// pixels and few channels, and those at its end the other way round. Images are square.
+typedef struct Layer {
+    int in, size, out, kernel, stride, pad; // channels and pixels
+    int images;                             // at least
+    bool pooled;
+} Layer;
+
+static const Layer layers[] = {
+    {64, 28, 64, 3, 1, 1, 16, false},  // FORM_3X3
+    {256, 7, 256, 3, 1, 1, 32, false}, //
+    {16, 14, 32, 5, 1, 0, 64, true},   // FORM_LARGE
+    {64, 28, 128, 3, 2, 1, 16, false}, // FORM_PLAIN
+    {256, 7, 512, 3, 2, 1, 32, false}, //
+    {1, 28, 32, 3, 1, 0, 128, true},   // FORM_THIN
+};
+enum { NUM_LAYERS = sizeof layers / sizeof layers[0] };
+
+static struct conv2d_shape shape_of(const Layer *l, int images) {
+    int out = (l->size + 2 * l->pad - l->kernel) / l->stride + 1;
+    return (struct conv2d_shape){images,    l->in,     l->size,   l->size,   l->out,
+                                 l->kernel, l->kernel, l->stride, l->stride, l->pad,
+                                 l->pad,    out,       out};
+}
+
+static Probe convolution(const Bench *b, const Layer *l, ConvolutionPass pass, int images) {
+    struct conv2d_shape s = shape_of(l, images);
+    unsigned char *pooled = l->pooled ? b->pooled : NULL;
+    switch (pass) {
+    case PASS_FORWARD:
+        return PROBE(conv2d_forward, .X = b->X, .W = b->W, .Y = b->out, .s = s, .pooled = pooled);
+    case PASS_INPUT:
+        return PROBE(conv2d_backward_input, .dY = b->dY, .W = b->W, .dX = b->out, .s = s,
+                     .pooled = pooled);
+    default:
+        return PROBE(conv2d_backward_params, .dY = b->dY, .X = b->X, .dW = b->out, .s = s,
+                     .pooled = pooled);
+    }
+}
+
+static bool has_room(const Layer *l, int images) {
+    struct conv2d_shape s = shape_of(l, images);
+    return (double)images * s.C * s.H * s.W <= FLOATS &&
+           (double)images * s.M * s.out_h * s.out_w <= FLOATS;
+}
+
+static void add_layer(Bench *b, const Layer *l) {
+    int images = l->images;
+    for (Probe p = convolution(b, l, PASS_FORWARD, images);
+         has_room(l, 2 * images) && is_short(b, &p); p = convolution(b, l, PASS_FORWARD, images))
+        images *= 2;
+    for (int pass = 0; pass < NUM_PASSES; pass++)
+        add_probe(b, convolution(b, l, (ConvolutionPass)pass, images));
+}
+
+// What a network with batch norm does between convolutions.
+static void add_elements(Bench *b) {
+    enum { C = 64, S = 32 * 32, N = FLOATS / (C * S) };
+    float *stats = b->W; // of C channels, all the same
+    add_probe(b, PROBE(add, .x = b->X, .y = b->out, .n = FLOATS));
+    add_probe(b, PROBE(batch_norm_stats, .X = b->X, .stats = b->out, .N = N, .C = C, .S = S));
+    add_probe(b, PROBE(batch_norm_forward, .X = b->X, .mean = stats, .var = stats, .weight = stats,
+                       .bias = stats, .Y = b->out, .eps = 1, .N = N, .C = C, .S = S));
+    add_probe(b, PROBE(batch_norm_backward_sums, .dY = b->dY, .X = b->X, .mean = stats,
+                       .var = stats, .sums = b->out, .eps = 1, .N = N, .C = C, .S = S));
+    add_probe(b, PROBE(batch_norm_backward_input, .dY = b->dY, .X = b->X, .mean = stats,
+                       .var = stats, .weight = stats, .sums = stats, .count = stats, .dX = b->out,
+                       .eps = 1, .N = N, .C = C, .S = S));
+    add_probe(b, PROBE(relu_forward, .X = b->X, .Y = b->out, .n = FLOATS));
+    add_probe(b, PROBE(relu_backward, .Y = b->X, .dY = b->dY, .dX = b->out, .n = FLOATS));
+}
+
+static void measure_probes(Bench *b) {
+    double begin = seconds_now();
+    for (int round = 0; round < LEAST_ROUNDS || seconds_now() - begin < ALL_ROUNDS; round++)
+        for (int i = 0; i < b->num_probes; i++)
+            b->probes[i].seconds = fmin(b->probes[i].seconds, seconds_of(b->device, &b->probes[i]));
+}
+
+// ---- small things ----------------------------------------------------------------------------
+//
+// How long does the host need to enqueue a kernel, and how long the device to do it, if there is
+// nothing to do in it? The two work at the same time; so the device is held up until the host is
+// done.
+
+static void wait_for_host(void *host_is_done) { sem_wait(host_is_done); }
+
+typedef void Enqueue(const Bench *b);
+static void enqueue_kernel(const Bench *b) {
+    launch(b->device, fill, .x = b->out, .value = 0, .n = 1);
+}
+static void enqueue_copy(const Bench *b) {
+    queue_copy(compute_queue(b->device), b->other, b->copied, b->device, b->X, sizeof(float));
+}
+static void enqueue_read(const Bench *b) {
+    queue_copy(compute_queue(b->device), b->device, b->out, host(), b->on_host, sizeof(float));
+}
+
+// Seconds of one such piece of work.
+typedef struct Small {
+    double host, device;
+} Small;
+
+static Small once(const Bench *b, Enqueue *enqueue) {
+    sem_t host_is_done;
+    sem_init(&host_is_done, 0, 0);
+    queue_call(compute_queue(b->device), wait_for_host, &host_is_done);
+    double begin = seconds_now();
+    for (int i = 0; i < COUNT; i++) enqueue(b);
+    double enqueued = seconds_now();
+    sem_post(&host_is_done);
+    synchronize(b->device);
+    double done = seconds_now();
+    sem_destroy(&host_is_done);
+    return (Small){(enqueued - begin) / COUNT, (done - enqueued) / COUNT};
+}
+
+static Small small(const Bench *b, Enqueue *enqueue) {
+    Small best = once(b, enqueue);
+    for (int i = 0; i < REPEATS; i++) {
+        Small now = once(b, enqueue);
+        best.host = fmin(best.host, now.host);
+        best.device = fmin(best.device, now.device);
+    }
+    return best;
+}
+
+// The same with all the kernels in one graph: of the whole graph the host's, of a kernel in it the
+// device's.
+static Small in_graph(const Bench *b) {
+    graph_begin(&(Device *){b->device}, 1);
+    for (int i = 0; i < COUNT; i++) enqueue_kernel(b);
+    Graph *graph = graph_end();
+    Small best = {INFINITY, INFINITY};
+    for (int i = 0; i < REPEATS; i++) {
+        double begin = seconds_now();
+        graph_launch(graph);
+        double enqueued = seconds_now();
+        synchronize(b->device);
+        best.host = fmin(best.host, enqueued - begin);
+        best.device = fmin(best.device, (seconds_now() - begin) / COUNT);
+    }
+    graph_free(graph);
+    return best;
+}
+
+// Bytes per second of large copies.
+static double copy_rate(Device *to, void *dst, Device *from, const void *src) {
+    double best = INFINITY;
+    for (int i = 0; i < REPEATS; i++) {
+        int count;
+        trace_begin();
+        queue_copy(compute_queue(to), to, dst, from, src, sizeof(float) * FLOATS);
+        TraceSpan *spans = trace_end(&count);
+        CHECK(count == 1, "a copy has one span");
+        best = fmin(best, spans[0].end - spans[0].start);
+        free(spans);
+    }
+    return sizeof(float) * FLOATS / best;
+}
+
+// ---- the whole -------------------------------------------------------------------------------
+
+int devices_that_fit(int threads) {
+    if (num_gpus() > 0) return num_gpus();
+    return threads > 0 && threads < num_threads() ? num_threads() / threads : 1;
+}
+
+static void fill_buffer(Device *device, float *x, float value) {
+    launch(device, fill, .x = x, .value = value, .n = FLOATS);
+}
+
+static float *buffer(Device *device) {
+    return device_alloc_for(device, sizeof(float) * FLOATS, "measurements");
+}
+
+static void open_bench(Bench *b, int threads) {
+    *b = (Bench){.device = try_gpu(0)};
+    allow_tf32(true);
+    b->other = try_gpu(1);
+    allow_tf32(false);
+    if (num_gpus() == 0) device_set_threads(b->device, threads);
+    b->X = buffer(b->device);
+    b->dY = buffer(b->device);
+    b->W = buffer(b->device);
+    b->out = buffer(b->device);
+    b->pooled = (unsigned char *)buffer(b->device);
+    b->copied = buffer(b->other);
+    b->on_host = buffer(host());
+    fill_buffer(b->device, b->X,
+                0.5f); // no zeros and nothing that becomes tiny: a CPU is slow then
+    fill_buffer(b->device, b->dY, 0.25f);
+    fill_buffer(b->device, b->W, 0.125f);
+    fill_buffer(b->device, b->out, 0);
+    fill_buffer(b->device, (float *)b->pooled, 0);
+    memset(b->on_host, 0, sizeof(float) * FLOATS);
+    add_product(b);
+    for (int i = 0; i < NUM_LAYERS; i++) add_layer(b, &layers[i]);
+    add_elements(b);
+}
+
+static void close_bench(Bench *b) {
+    float *of_device[] = {b->X, b->dY, b->W, b->out, (float *)b->pooled};
+    for (int i = 0; i < 5; i++) device_free(b->device, of_device[i]);
+    device_free(b->other, b->copied);
+    device_free(host(), b->on_host);
+    devices_close();
+    ledger_reset(); // these copies were not the program's
+}
+
+// All probes that do the same kind of thing, together.
+typedef struct Rates {
+    double flops, bytes; // per second
+} Rates;
+
+static Rates rates(const Bench *b, bool (*belongs)(KernelCost cost, KernelCost to), KernelCost to) {
+    double flop = 0, bytes = 0, seconds = 0;
+    for (int i = 0; i < b->num_probes; i++) {
+        if (!belongs(b->probes[i].cost, to)) continue;
+        flop += b->probes[i].cost.flop;
+        bytes += b->probes[i].cost.bytes;
+        seconds += b->probes[i].seconds;
+    }
+    return (Rates){flop / seconds, bytes / seconds};
+}
+
+static bool same_kind(KernelCost cost, KernelCost to) { return cost.kind == to.kind; }
+static bool same_pass(KernelCost cost, KernelCost to) {
+    return cost.kind == to.kind && cost.form == to.form && cost.pass == to.pass;
+}
+
+static Rates rates_of_kind(const Bench *b, CostKind kind) {
+    return rates(b, same_kind, (KernelCost){.kind = kind});
+}
+
+// The fastest way through memory.
+static double best_bandwidth(const Bench *b) {
+    double best = 0;
+    for (int i = 0; i < b->num_probes; i++)
+        if (b->probes[i].cost.kind == COST_ELEMENTS)
+            best = fmax(best, b->probes[i].cost.bytes / b->probes[i].seconds);
+    return best;
+}
+
+static double tf32_rate(const Bench *b) {
+    const Probe *product = &b->probes[0];
+    double best = INFINITY;
+    for (int i = 0; i < REPEATS; i++) best = fmin(best, seconds_of(b->other, product));
+    return product->cost.flop / best;
+}
+
+static void write_convolutions(FILE *out, const Bench *b, double peak) {
+    static const char *const names[NUM_FORMS] = {"3x3", "large", "plain", "thin"};
+    fprintf(out, "convolution       %.4g %%     # all of the following\n",
+            100 * rates_of_kind(b, COST_CONVOLUTION).flops / peak);
+    for (int form = 0; form < NUM_FORMS; form++) {
+        fprintf(out, "convolution_%-5s", names[form]);
+        for (int pass = 0; pass < NUM_PASSES; pass++) {
+            KernelCost same = {COST_CONVOLUTION, 0, 0, (ConvolutionForm)form,
+                               (ConvolutionPass)pass};
+            fprintf(out, " %.4g %%", 100 * rates(b, same_pass, same).flops / peak);
+        }
+        fprintf(out, "\n");
+    }
+}
+
+static void write_kernels(FILE *out, const Bench *b) {
+    double peak = rates_of_kind(b, COST_PRODUCT).flops, bandwidth = best_bandwidth(b);
+    fprintf(out,
+            "fp32              %.4g GFLOP/s # of a product of matrices: the peak is not known\n",
+            peak / 1e9);
+    if (num_gpus() > 0) fprintf(out, "tf32              %.4g GFLOP/s\n", tf32_rate(b) / 1e9);
+    fprintf(out, "product           100 %%\n");
+    write_convolutions(out, b, peak);
+    fprintf(out, "elements          %.4g %%     # batch norm, ReLU and addition together\n",
+            100 * rates_of_kind(b, COST_ELEMENTS).bytes / bandwidth);
+    fprintf(out, "memory_bandwidth  %.4g GB/s   # the fastest of these\n", bandwidth / 1e9);
+}
+
+static void write_launches(FILE *out, const Bench *b) {
+    Small kernel = small(b, enqueue_kernel), graph = {kernel.host, kernel.device};
+    bool graphs = has_graphs(b->device);
+    if (graphs) graph = in_graph(b);
+    const char *why = graphs ? "" : "   # as a kernel: there are no graphs here";
+    fprintf(out, "kernel            %.4g us     # of %d that do nothing, one after the other\n",
+            1e6 * kernel.device, COUNT);
+    fprintf(out, "launch            %.4g us     # of the host, for one of these\n",
+            1e6 * kernel.host);
+    fprintf(out, "graph_launch      %.4g us%s\n", 1e6 * graph.host, why);
+    fprintf(out, "graph_kernel      %.4g us%s\n", 1e6 * graph.device, why);
+    fprintf(out, "framework         10 us      # not measured: as PyTorch in the file dgx-a100\n");
+}
+
+static void write_links(FILE *out, const Bench *b, int devices) {
+    const char *how = "# 32 MB; 4 B, one after the other";
+    if (devices > 1)
+        fprintf(out, "link              switch %.4g GB/s %.4g us  %s\n",
+                copy_rate(b->other, b->copied, b->device, b->X) / 1e9,
+                1e6 * small(b, enqueue_copy).device, how);
+    fprintf(out, "host_link         %.4g GB/s %.4g us  %s\n",
+            copy_rate(b->device, b->out, host(), b->on_host) / 1e9,
+            1e6 * small(b, enqueue_read).device, how);
+}
+
+char *machine_this(int threads, int devices) {
+    Bench bench;
+    int fit = devices_that_fit(threads), count = devices > fit ? devices : fit;
+    int each = threads > 0 ? threads : num_threads() / (devices > 1 ? devices : 1);
+    open_bench(&bench, each > 0 ? each : 1);
+    measure_probes(&bench);
+    char *text;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    if (!out) die("close other programs", "out of memory");
+    fprintf(out,
+            "# What each field means is said in common/device/machine.h. Measured: the best of "
+            "several.\n");
+    if (num_gpus() > 0)
+        fprintf(out, "about             this computer, measured: a GPU\n");
+    else
+        fprintf(out, "about             this computer, measured: %s, %d thread%s for each device\n",
+                cpu_instruction_set()->what, bench.device->threads, each == 1 ? "" : "s");
+    fprintf(out, "devices           %d\n", count);
+    fprintf(out, "memory            %.4g GB\n",
+            (double)bench.device->backend->memory(bench.device) / (num_gpus() ? 1 : fit) / 1e9);
+    write_kernels(out, &bench);
+    write_launches(out, &bench);
+    write_links(out, &bench, count);
+    fclose(out);
+    close_bench(&bench);
+    return text;
+}
