@@ -103,7 +103,7 @@ typedef struct Layer {
 static const Layer layers[] = {
     {64, 28, 64, 3, 1, 1, 16, false},  // FORM_3X3
     {256, 7, 256, 3, 1, 1, 32, false}, //
-    {16, 14, 32, 5, 1, 0, 64, true},   // FORM_LARGE
+    {32, 14, 64, 5, 1, 0, 64, true},   // FORM_LARGE
     {64, 28, 128, 3, 2, 1, 16, false}, // FORM_PLAIN
     {256, 7, 512, 3, 2, 1, 32, false}, //
     {1, 28, 32, 3, 1, 0, 128, true},   // FORM_THIN
@@ -204,7 +204,7 @@ static Small once(const Bench *b, Enqueue *enqueue) {
     double enqueued = seconds_now();
     sem_post(&host_is_done);
     synchronize(b->device);
-    double done = seconds_now();
+    double done = fmax(seconds_now(), enqueued + 1e-9); // whatever the clock's steps are
     sem_destroy(&host_is_done);
     return (Small){(enqueued - begin) / COUNT, (done - enqueued) / COUNT};
 }
@@ -257,7 +257,7 @@ static double copy_rate(Device *to, void *dst, Device *from, const void *src) {
 
 int devices_that_fit(int threads) {
     if (num_gpus() > 0) return num_gpus();
-    return threads > 0 && threads < num_threads() ? num_threads() / threads : 1;
+    return threads < num_threads() ? num_threads() / threads : 1;
 }
 
 static void fill_buffer(Device *device, float *x, float value) {
@@ -396,30 +396,37 @@ static void write_links(FILE *out, const Bench *b, int devices) {
             1e6 * small(b, enqueue_read).device, how);
 }
 
+static void write_devices(FILE *out, const Bench *b, int threads, int devices, int fit) {
+    bool gpu = num_gpus() > 0;
+    fprintf(out, "# What each field means is said in common/device/machine.h. The best of several "
+                 "measurements.\n");
+    if (gpu)
+        fprintf(out, "about             this computer, measured: GPUs\n");
+    else
+        fprintf(out, "about             this computer, measured: %s, %d thread%s a device\n",
+                cpu_instruction_set()->what, threads, threads == 1 ? "" : "s");
+    fprintf(out, "devices           %d          # %d of them with %s of their own\n", devices, fit,
+            gpu ? "a GPU" : "cores");
+    fprintf(out, "memory            %.4g GB%s\n",
+            b->device->backend->memory(b->device) / (gpu ? 1 : fit) / 1e9,
+            gpu ? "" : "   # their share of this computer's");
+}
+
 char *machine_this(int threads, int devices) {
+    CHECK(threads > 0, "a device has one core at least");
+    int fit = devices_that_fit(threads);
+    if (devices < fit) devices = fit;
     Bench bench;
-    int fit = devices_that_fit(threads), count = devices > fit ? devices : fit;
-    int each = threads > 0 ? threads : num_threads() / (devices > 1 ? devices : 1);
-    open_bench(&bench, each > 0 ? each : 1);
+    open_bench(&bench, threads);
     measure_probes(&bench);
     char *text;
     size_t length;
     FILE *out = open_memstream(&text, &length);
     if (!out) die("close other programs", "out of memory");
-    fprintf(out,
-            "# What each field means is said in common/device/machine.h. Measured: the best of "
-            "several.\n");
-    if (num_gpus() > 0)
-        fprintf(out, "about             this computer, measured: a GPU\n");
-    else
-        fprintf(out, "about             this computer, measured: %s, %d thread%s for each device\n",
-                cpu_instruction_set()->what, bench.device->threads, each == 1 ? "" : "s");
-    fprintf(out, "devices           %d\n", count);
-    fprintf(out, "memory            %.4g GB\n",
-            (double)bench.device->backend->memory(bench.device) / (num_gpus() ? 1 : fit) / 1e9);
+    write_devices(out, &bench, threads, devices, fit);
     write_kernels(out, &bench);
     write_launches(out, &bench);
-    write_links(out, &bench, count);
+    write_links(out, &bench, devices);
     fclose(out);
     close_bench(&bench);
     return text;

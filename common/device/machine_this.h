@@ -4,9 +4,10 @@
 
 // Measures, in about two seconds, what machine.h says of a machine, and writes it down as the text
 // of such a file, each figure with how it was found; to be given to machine_parse() and to free().
-// Its devices are of the kind that devices_init() chose. A CPU device has that many threads (a GPU
-// does not care); the machine has as many devices as have cores of their own then, but at least
-// `devices`. Other programs that run at the same time make it slower than it is.
+// Its devices are of the kind that devices_init() chose. A CPU device has that many threads, at
+// least 1 (a GPU does not care); the machine has as many devices as have cores of their own then,
+// but at least `devices`: as if those had cores, too. Other programs that run at the same time make
+// it slower than it is.
 //
 // To be called before the first device is opened; ends with devices_close().
 char *machine_this(int threads, int devices);

@@ -371,16 +371,30 @@ static void store(const Flag *flag, const char *text, Flags *flags) {
     }
 }
 
-// The text of the machine at hand. (What computes it are devices that compute.)
+// ---- machines --------------------------------------------------------------------------------
+
+// How many threads the machine at hand gives a CPU device. Without --devices it is not known yet
+// how many there will be; then it is what the first one has alone.
+static int threads_of_a_device(const Flags *flags) {
+    if (flags->threads_per_device > 0) return flags->threads_per_device;
+    int threads = num_threads() / (flags->devices > 1 ? flags->devices : 1);
+    return threads > 0 ? threads : 1;
+}
+
+// The text of the machine at hand. (What it measures are devices that compute.)
 static char *measure_this(const Flags *flags, int devices) {
     BackendChoice model = BACKEND_MODEL;
     devices_init(flags->backend == model ? BACKEND_AUTO : flags->backend, flags->threads);
-    return machine_this(flags->threads_per_device, devices);
+    int threads = threads_of_a_device(flags), fit = devices_that_fit(threads);
+    if (devices > fit)
+        printf("machine this: %d device%s here has cores or a GPU of its own, and modelled time is "
+               "that of %d which have\n",
+               fit, fit == 1 ? "" : "s", devices);
+    return machine_this(threads, devices);
 }
 
 static const Machine *find_machine(const Flags *flags) {
     if (strcmp(flags->machine, "this") != 0) return machine_find(flags->machine);
-    // without --devices it is not known yet how many there will be
     char *text = measure_this(flags, flags->devices ? flags->devices : MAX_COMPUTING);
     const Machine *machine = machine_parse("this", text);
     free(text);
