@@ -92,8 +92,8 @@ static void add_product(Bench *b) {
     add_probe(b, product(b, n));
 }
 
-// The layers of usual networks, two for each form where those before a network's end have many
-// pixels and few channels, and those at its end the other way round. Images are square.
+// Layers as usual networks have them: at their beginning with many pixels, at their end with many
+// channels. Images are square.
 typedef struct Layer {
     int in, size, out, kernel, stride, pad; // channels and pixels
     int images;                             // at least
@@ -101,11 +101,11 @@ typedef struct Layer {
 } Layer;
 
 static const Layer layers[] = {
-    {64, 28, 64, 3, 1, 1, 16, false},  // FORM_3X3
-    {256, 7, 256, 3, 1, 1, 32, false}, //
+    {64, 28, 64, 3, 1, 1, 16, false},  // FORM_3X3, many pixels
+    {256, 7, 256, 3, 1, 1, 32, false}, // FORM_3X3, many channels
     {32, 14, 64, 5, 1, 0, 64, true},   // FORM_LARGE
-    {64, 28, 128, 3, 2, 1, 16, false}, // FORM_PLAIN
-    {256, 7, 512, 3, 2, 1, 32, false}, //
+    {64, 28, 128, 3, 2, 1, 16, false}, // FORM_PLAIN, many pixels
+    {256, 7, 512, 3, 2, 1, 32, false}, // FORM_PLAIN, many channels
     {1, 28, 32, 3, 1, 0, 128, true},   // FORM_THIN
 };
 enum { NUM_LAYERS = sizeof layers / sizeof layers[0] };

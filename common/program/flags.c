@@ -72,8 +72,7 @@ static const Flag table[] = {
      .otherwise = "its share"},
     {.name = "machine",
      .argument = "M",
-     .help = "tell the time of this machine, too: a name, a file, this (measured here), list, or "
-             "none; print:NAME shows its file",
+     .help = "tell the time of this one, too: a name, a file, this, list, print:NAME or none",
      .kind = TEXT,
      .at = offsetof(Flags, machine)},
     {.name = "tf32",
@@ -387,9 +386,10 @@ static char *measure_this(const Flags *flags, int devices) {
     devices_init(flags->backend == model ? BACKEND_AUTO : flags->backend, flags->threads);
     int threads = threads_of_a_device(flags), fit = devices_that_fit(threads);
     if (devices > fit)
-        printf("machine this: %d device%s here has cores or a GPU of its own, and modelled time is "
-               "that of %d which have\n",
-               fit, fit == 1 ? "" : "s", devices);
+        say("machine this: %d device%s here with %s of %s own; modelled time is that of devices "
+            "that all have them",
+            fit, fit == 1 ? "" : "s", num_gpus() > 0 ? "GPUs" : "cores",
+            fit == 1 ? "its" : "their");
     return machine_this(threads, devices);
 }
 
