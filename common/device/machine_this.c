@@ -1,7 +1,9 @@
 // machine_this.c: how fast is this computer? See machine_this.h.
 //
 // What else a computer does can only make it slower, so of several measurements the shortest one is
-// taken; and as it may be busy for a second, all kernels are measured in turns.
+// taken; and as it may be busy for a second, all kernels are measured in turns. But what devices do
+// to each other belongs to the machine: cores share caches, memory and sometimes arithmetic, so all
+// that will compute at the same time are measured at the same time.
 #include "machine_this.h"
 #include "backend.h"
 #include "common/base/clock.h"
@@ -19,13 +21,17 @@
 
 enum {
     FLOATS = 1 << 23, // in each buffer that kernels work on: more than caches hold
+    FEW = FLOATS / 4, // in those of weights, and of a bit for each pixel
     MOST_PROBES = 48,
+    MOST_BUSY = 8,    // devices that are measured at the same time
     LEAST_ROUNDS = 2, // of all probes
     REPEATS = 5,      // of what takes less than a millisecond
     COUNT = 400,      // pieces of work that a queue has room for
 };
-static const double ALL_ROUNDS = 1.2;   // seconds
-static const double LONG_ENOUGH = 2e-3; // seconds of a kernel, to be measured well
+static const double ALL_ROUNDS = 1.2; // seconds
+// Seconds of a kernel, to be measured well. Where others want the cores, too, what takes longer
+// than a few of these is always interrupted.
+static const double LONG_ENOUGH = 1e-3;
 
 // A kernel that is measured.
 typedef struct Probe {
@@ -36,27 +42,52 @@ typedef struct Probe {
     double seconds; // the shortest time
 } Probe;
 
+// A device and what it works on. All have the same probes, each on memory of its own.
 typedef struct Bench {
-    Device *device, *other; // the second one for copies, and a GPU may use TF32 there
-    float *X, *dY, *W;      // what kernels read, FLOATS each, and what they write
+    Device *device;
+    float *X, *dY, *W; // what kernels read, and what they write
     float *out;
     unsigned char *pooled;
-    float *copied, *on_host; // on the other device, and on the host
     Probe probes[MOST_PROBES];
     int num_probes;
 } Bench;
 
+typedef struct Benches {
+    Bench *busy; // (num_busy)
+    int num_busy;
+    Device *other;           // for copies; a GPU may use TF32 there
+    float *copied, *on_host; // on the other device, and on the host
+} Benches;
+
 // ---- kernels ---------------------------------------------------------------------------------
 
-static double seconds_of(Device *device, const Probe *probe) {
-    int count;
-    trace_begin();
+static void enqueue_probe(Device *device, const Probe *probe) {
     queue_launch(compute_queue(device), probe->kernel, probe->args, probe->size);
+}
+
+// What is traced ends now; the mean of that many pieces of work.
+static double mean_of_trace(int expected) {
+    int count;
+    double sum = 0;
     TraceSpan *spans = trace_end(&count);
-    CHECK(count == 1, "a kernel has one span");
-    double seconds = spans[0].end - spans[0].start;
+    CHECK(count == expected, "each piece of work has one span");
+    for (int i = 0; i < count; i++) sum += spans[i].end - spans[i].start;
     free(spans);
-    return seconds;
+    return sum / count;
+}
+
+static double seconds_of(Device *device, const Probe *probe) {
+    trace_begin();
+    enqueue_probe(device, probe);
+    return mean_of_trace(1);
+}
+
+// The same by all at the same time.
+static double seconds_of_all(const Benches *all, int probe) {
+    trace_begin();
+    for (int i = 0; i < all->num_busy; i++)
+        enqueue_probe(all->busy[i].device, &all->busy[i].probes[probe]);
+    return mean_of_trace(all->num_busy);
 }
 
 static Probe probe_of(KernelId kernel, const void *args, size_t size) {
@@ -85,11 +116,11 @@ static Probe product(const Bench *b, int n) {
     return PROBE(gemm, .A = b->X, .B = b->dY, .C = b->out, .M = n, .N = n, .K = n);
 }
 
-static void add_product(Bench *b) {
+static int enough_rows(const Bench *b) {
     enum { SMALLEST = 384, LARGEST = 2048 };
     int n = SMALLEST;
     for (Probe p = product(b, n); n < LARGEST && is_short(b, &p); p = product(b, n)) n *= 2;
-    add_probe(b, product(b, n));
+    return n;
 }
 
 // Layers as usual networks have them: at their beginning with many pixels, at their end with many
@@ -101,12 +132,12 @@ typedef struct Layer {
 } Layer;
 
 static const Layer layers[] = {
-    {64, 28, 64, 3, 1, 1, 16, false},  // FORM_3X3, many pixels
-    {256, 7, 256, 3, 1, 1, 32, false}, // FORM_3X3, many channels
-    {32, 14, 64, 5, 1, 0, 64, true},   // FORM_LARGE
-    {64, 28, 128, 3, 2, 1, 16, false}, // FORM_PLAIN, many pixels
-    {256, 7, 512, 3, 2, 1, 32, false}, // FORM_PLAIN, many channels
-    {1, 28, 32, 3, 1, 0, 128, true},   // FORM_THIN
+    {64, 28, 64, 3, 1, 1, 4, false},   // FORM_3X3, many pixels
+    {256, 7, 256, 3, 1, 1, 16, false}, // FORM_3X3, many channels
+    {32, 12, 64, 5, 1, 0, 32, true},   // FORM_LARGE
+    {64, 28, 128, 3, 2, 1, 4, false},  // FORM_PLAIN, many pixels
+    {256, 7, 512, 3, 2, 1, 16, false}, // FORM_PLAIN, many channels
+    {1, 28, 32, 3, 1, 0, 64, true},    // FORM_THIN
 };
 enum { NUM_LAYERS = sizeof layers / sizeof layers[0] };
 
@@ -138,13 +169,12 @@ static bool has_room(const Layer *l, int images) {
            (double)images * s.M * s.out_h * s.out_w <= FLOATS;
 }
 
-static void add_layer(Bench *b, const Layer *l) {
+static int enough_images(const Bench *b, const Layer *l) {
     int images = l->images;
     for (Probe p = convolution(b, l, PASS_FORWARD, images);
          has_room(l, 2 * images) && is_short(b, &p); p = convolution(b, l, PASS_FORWARD, images))
         images *= 2;
-    for (int pass = 0; pass < NUM_PASSES; pass++)
-        add_probe(b, convolution(b, l, (ConvolutionPass)pass, images));
+    return images;
 }
 
 // What a network with batch norm does between convolutions.
@@ -164,11 +194,32 @@ static void add_elements(Bench *b) {
     add_probe(b, PROBE(relu_backward, .Y = b->X, .dY = b->dY, .dX = b->out, .n = FLOATS));
 }
 
-static void measure_probes(Bench *b) {
+// How much work it takes to keep a device busy for a while.
+typedef struct Sizes {
+    int rows, images[NUM_LAYERS];
+} Sizes;
+
+static Sizes enough(const Bench *b) {
+    Sizes sizes = {.rows = enough_rows(b)};
+    for (int i = 0; i < NUM_LAYERS; i++) sizes.images[i] = enough_images(b, &layers[i]);
+    return sizes;
+}
+
+// The product comes first.
+static void add_probes(Bench *b, const Sizes *sizes) {
+    add_probe(b, product(b, sizes->rows));
+    for (int i = 0; i < NUM_LAYERS; i++)
+        for (int pass = 0; pass < NUM_PASSES; pass++)
+            add_probe(b, convolution(b, &layers[i], (ConvolutionPass)pass, sizes->images[i]));
+    add_elements(b);
+}
+
+static void measure_probes(const Benches *all) {
     double begin = seconds_now();
+    Bench *first = &all->busy[0];
     for (int round = 0; round < LEAST_ROUNDS || seconds_now() - begin < ALL_ROUNDS; round++)
-        for (int i = 0; i < b->num_probes; i++)
-            b->probes[i].seconds = fmin(b->probes[i].seconds, seconds_of(b->device, &b->probes[i]));
+        for (int i = 0; i < first->num_probes; i++)
+            first->probes[i].seconds = fmin(first->probes[i].seconds, seconds_of_all(all, i));
 }
 
 // ---- small things ----------------------------------------------------------------------------
@@ -179,15 +230,17 @@ static void measure_probes(Bench *b) {
 
 static void wait_for_host(void *host_is_done) { sem_wait(host_is_done); }
 
-typedef void Enqueue(const Bench *b);
-static void enqueue_kernel(const Bench *b) {
-    launch(b->device, fill, .x = b->out, .value = 0, .n = 1);
+typedef void Enqueue(const Benches *all);
+static void enqueue_kernel(const Benches *all) {
+    launch(all->busy->device, fill, .x = all->busy->out, .value = 0, .n = 1);
 }
-static void enqueue_copy(const Bench *b) {
-    queue_copy(compute_queue(b->device), b->other, b->copied, b->device, b->X, sizeof(float));
+static void enqueue_copy(const Benches *all) {
+    Device *from = all->busy->device;
+    queue_copy(compute_queue(from), all->other, all->copied, from, all->busy->X, sizeof(float));
 }
-static void enqueue_read(const Bench *b) {
-    queue_copy(compute_queue(b->device), b->device, b->out, host(), b->on_host, sizeof(float));
+static void enqueue_read(const Benches *all) {
+    Device *to = all->busy->device;
+    queue_copy(compute_queue(to), to, all->busy->out, host(), all->on_host, sizeof(float));
 }
 
 // Seconds of one such piece of work.
@@ -195,24 +248,25 @@ typedef struct Small {
     double host, device;
 } Small;
 
-static Small once(const Bench *b, Enqueue *enqueue) {
+static Small once(const Benches *all, Enqueue *enqueue) {
+    Device *device = all->busy->device;
     sem_t host_is_done;
     sem_init(&host_is_done, 0, 0);
-    queue_call(compute_queue(b->device), wait_for_host, &host_is_done);
+    queue_call(compute_queue(device), wait_for_host, &host_is_done);
     double begin = seconds_now();
-    for (int i = 0; i < COUNT; i++) enqueue(b);
+    for (int i = 0; i < COUNT; i++) enqueue(all);
     double enqueued = seconds_now();
     sem_post(&host_is_done);
-    synchronize(b->device);
+    synchronize(device);
     double done = fmax(seconds_now(), enqueued + 1e-9); // whatever the clock's steps are
     sem_destroy(&host_is_done);
     return (Small){(enqueued - begin) / COUNT, (done - enqueued) / COUNT};
 }
 
-static Small small(const Bench *b, Enqueue *enqueue) {
-    Small best = once(b, enqueue);
+static Small small(const Benches *all, Enqueue *enqueue) {
+    Small best = once(all, enqueue);
     for (int i = 0; i < REPEATS; i++) {
-        Small now = once(b, enqueue);
+        Small now = once(all, enqueue);
         best.host = fmin(best.host, now.host);
         best.device = fmin(best.device, now.device);
     }
@@ -221,16 +275,17 @@ static Small small(const Bench *b, Enqueue *enqueue) {
 
 // The same with all the kernels in one graph: of the whole graph the host's, of a kernel in it the
 // device's.
-static Small in_graph(const Bench *b) {
-    graph_begin(&(Device *){b->device}, 1);
-    for (int i = 0; i < COUNT; i++) enqueue_kernel(b);
+static Small in_graph(const Benches *all) {
+    Device *device = all->busy->device;
+    graph_begin(&device, 1);
+    for (int i = 0; i < COUNT; i++) enqueue_kernel(all);
     Graph *graph = graph_end();
     Small best = {INFINITY, INFINITY};
     for (int i = 0; i < REPEATS; i++) {
         double begin = seconds_now();
         graph_launch(graph);
         double enqueued = seconds_now();
-        synchronize(b->device);
+        synchronize(device);
         best.host = fmin(best.host, enqueued - begin);
         best.device = fmin(best.device, (seconds_now() - begin) / COUNT);
     }
@@ -242,13 +297,9 @@ static Small in_graph(const Bench *b) {
 static double copy_rate(Device *to, void *dst, Device *from, const void *src) {
     double best = INFINITY;
     for (int i = 0; i < REPEATS; i++) {
-        int count;
         trace_begin();
         queue_copy(compute_queue(to), to, dst, from, src, sizeof(float) * FLOATS);
-        TraceSpan *spans = trace_end(&count);
-        CHECK(count == 1, "a copy has one span");
-        best = fmin(best, spans[0].end - spans[0].start);
-        free(spans);
+        best = fmin(best, mean_of_trace(1));
     }
     return sizeof(float) * FLOATS / best;
 }
@@ -260,44 +311,60 @@ int devices_that_fit(int threads) {
     return threads < num_threads() ? num_threads() / threads : 1;
 }
 
-static void fill_buffer(Device *device, float *x, float value) {
-    launch(device, fill, .x = x, .value = value, .n = FLOATS);
+static void fill_buffer(Device *device, float *x, float value, size_t n) {
+    launch(device, fill, .x = x, .value = value, .n = n);
 }
 
-static float *buffer(Device *device) {
-    return device_alloc_for(device, sizeof(float) * FLOATS, "measurements");
+static float *buffer(Device *device, size_t n) {
+    return device_alloc_for(device, sizeof(float) * n, "measurements");
 }
 
-static void open_bench(Bench *b, int threads) {
-    *b = (Bench){.device = try_gpu(0)};
-    allow_tf32(true);
-    b->other = try_gpu(1);
-    allow_tf32(false);
+static void fill_buffers(Bench *b) {
+    // (No zeros, and nothing that becomes tiny: a CPU is slow then.)
+    fill_buffer(b->device, b->X, 0.5f, FLOATS);
+    fill_buffer(b->device, b->dY, 0.25f, FLOATS);
+    fill_buffer(b->device, b->W, 0.125f, FEW);
+    fill_buffer(b->device, b->out, 0, FLOATS);
+    fill_buffer(b->device, (float *)b->pooled, 0, FEW);
+}
+
+static void open_bench(Bench *b, int number, int threads) {
+    b->device = try_gpu(number);
     if (num_gpus() == 0) device_set_threads(b->device, threads);
-    b->X = buffer(b->device);
-    b->dY = buffer(b->device);
-    b->W = buffer(b->device);
-    b->out = buffer(b->device);
-    b->pooled = (unsigned char *)buffer(b->device);
-    b->copied = buffer(b->other);
-    b->on_host = buffer(host());
-    fill_buffer(b->device, b->X,
-                0.5f); // no zeros and nothing that becomes tiny: a CPU is slow then
-    fill_buffer(b->device, b->dY, 0.25f);
-    fill_buffer(b->device, b->W, 0.125f);
-    fill_buffer(b->device, b->out, 0);
-    fill_buffer(b->device, (float *)b->pooled, 0);
-    memset(b->on_host, 0, sizeof(float) * FLOATS);
-    add_product(b);
-    for (int i = 0; i < NUM_LAYERS; i++) add_layer(b, &layers[i]);
-    add_elements(b);
+    b->X = buffer(b->device, FLOATS);
+    b->dY = buffer(b->device, FLOATS);
+    b->W = buffer(b->device, FEW);
+    b->out = buffer(b->device, FLOATS);
+    b->pooled = (unsigned char *)buffer(b->device, FEW);
+    fill_buffers(b);
 }
 
 static void close_bench(Bench *b) {
-    float *of_device[] = {b->X, b->dY, b->W, b->out, (float *)b->pooled};
-    for (int i = 0; i < 5; i++) device_free(b->device, of_device[i]);
-    device_free(b->other, b->copied);
-    device_free(host(), b->on_host);
+    float *buffers[] = {b->X, b->dY, b->W, b->out, (float *)b->pooled};
+    for (int i = 0; i < 5; i++) device_free(b->device, buffers[i]);
+}
+
+// GPUs do not disturb each other: one of them is busy.
+static Benches open_benches(int threads, int busy) {
+    Benches all = {.num_busy = num_gpus() > 0 ? 1 : busy < MOST_BUSY ? busy : MOST_BUSY};
+    all.busy = xcalloc((size_t)all.num_busy, sizeof *all.busy);
+    for (int i = 0; i < all.num_busy; i++) open_bench(&all.busy[i], i, threads);
+    allow_tf32(true);
+    all.other = try_gpu(all.num_busy);
+    allow_tf32(false);
+    all.copied = buffer(all.other, FLOATS);
+    all.on_host = buffer(host(), FLOATS);
+    memset(all.on_host, 0, sizeof(float) * FLOATS);
+    Sizes sizes = enough(&all.busy[0]);
+    for (int i = 0; i < all.num_busy; i++) add_probes(&all.busy[i], &sizes);
+    return all;
+}
+
+static void close_benches(Benches *all) {
+    for (int i = 0; i < all->num_busy; i++) close_bench(&all->busy[i]);
+    device_free(all->other, all->copied);
+    device_free(host(), all->on_host);
+    free(all->busy);
     devices_close();
     ledger_reset(); // these copies were not the program's
 }
@@ -336,10 +403,10 @@ static double best_bandwidth(const Bench *b) {
     return best;
 }
 
-static double tf32_rate(const Bench *b) {
-    const Probe *product = &b->probes[0];
+static double tf32_rate(const Benches *all) {
+    const Probe *product = &all->busy->probes[0];
     double best = INFINITY;
-    for (int i = 0; i < REPEATS; i++) best = fmin(best, seconds_of(b->other, product));
+    for (int i = 0; i < REPEATS; i++) best = fmin(best, seconds_of(all->other, product));
     return product->cost.flop / best;
 }
 
@@ -358,12 +425,13 @@ static void write_convolutions(FILE *out, const Bench *b, double peak) {
     }
 }
 
-static void write_kernels(FILE *out, const Bench *b) {
+static void write_kernels(FILE *out, const Benches *all) {
+    const Bench *b = all->busy;
     double peak = rates_of_kind(b, COST_PRODUCT).flops, bandwidth = best_bandwidth(b);
     fprintf(out,
             "fp32              %.4g GFLOP/s # of a product of matrices: the peak is not known\n",
             peak / 1e9);
-    if (num_gpus() > 0) fprintf(out, "tf32              %.4g GFLOP/s\n", tf32_rate(b) / 1e9);
+    if (num_gpus() > 0) fprintf(out, "tf32              %.4g GFLOP/s\n", tf32_rate(all) / 1e9);
     fprintf(out, "product           100 %%\n");
     write_convolutions(out, b, peak);
     fprintf(out, "elements          %.4g %%     # batch norm, ReLU and addition together\n",
@@ -371,10 +439,10 @@ static void write_kernels(FILE *out, const Bench *b) {
     fprintf(out, "memory_bandwidth  %.4g GB/s   # the fastest of these\n", bandwidth / 1e9);
 }
 
-static void write_launches(FILE *out, const Bench *b) {
-    Small kernel = small(b, enqueue_kernel), graph = {kernel.host, kernel.device};
-    bool graphs = has_graphs(b->device);
-    if (graphs) graph = in_graph(b);
+static void write_launches(FILE *out, const Benches *all) {
+    Small kernel = small(all, enqueue_kernel), graph = {kernel.host, kernel.device};
+    bool graphs = has_graphs(all->busy->device);
+    if (graphs) graph = in_graph(all);
     const char *why = graphs ? "" : "   # as a kernel: there are no graphs here";
     fprintf(out, "kernel            %.4g us     # of %d that do nothing, one after the other\n",
             1e6 * kernel.device, COUNT);
@@ -385,21 +453,25 @@ static void write_launches(FILE *out, const Bench *b) {
     fprintf(out, "framework         10 us      # not measured: as PyTorch in the file dgx-a100\n");
 }
 
-static void write_links(FILE *out, const Bench *b, int devices) {
+static void write_links(FILE *out, const Benches *all, int devices) {
+    const Bench *b = all->busy;
     const char *how = "# 32 MB; 4 B, one after the other";
     if (devices > 1)
         fprintf(out, "link              switch %.4g GB/s %.4g us  %s\n",
-                copy_rate(b->other, b->copied, b->device, b->X) / 1e9,
-                1e6 * small(b, enqueue_copy).device, how);
+                copy_rate(all->other, all->copied, b->device, b->X) / 1e9,
+                1e6 * small(all, enqueue_copy).device, how);
     fprintf(out, "host_link         %.4g GB/s %.4g us  %s\n",
-            copy_rate(b->device, b->out, host(), b->on_host) / 1e9,
-            1e6 * small(b, enqueue_read).device, how);
+            copy_rate(b->device, b->out, host(), all->on_host) / 1e9,
+            1e6 * small(all, enqueue_read).device, how);
 }
 
-static void write_devices(FILE *out, const Bench *b, int threads, int devices, int fit) {
+static void write_devices(FILE *out, const Benches *all, int threads, int devices, int fit) {
+    const Device *device = all->busy->device;
     bool gpu = num_gpus() > 0;
-    fprintf(out, "# What each field means is said in common/device/machine.h. The best of several "
-                 "measurements.\n");
+    fprintf(out,
+            "# What each field means is said in common/device/machine.h. The best of several "
+            "measurements,\n# of %d device%s at the same time.\n",
+            all->num_busy, all->num_busy == 1 ? "" : "s");
     if (gpu)
         fprintf(out, "about             this computer, measured: GPUs\n");
     else
@@ -408,26 +480,25 @@ static void write_devices(FILE *out, const Bench *b, int threads, int devices, i
     fprintf(out, "devices           %d          # %d of them with %s of their own\n", devices, fit,
             gpu ? "a GPU" : "cores");
     fprintf(out, "memory            %.4g GB%s\n",
-            b->device->backend->memory(b->device) / (gpu ? 1 : fit) / 1e9,
+            device->backend->memory(device) / (gpu ? 1 : fit) / 1e9,
             gpu ? "" : "   # their share of this computer's");
 }
 
 char *machine_this(int threads, int devices) {
     CHECK(threads > 0, "a device has one core at least");
-    int fit = devices_that_fit(threads);
+    int fit = devices_that_fit(threads), busy = devices > 0 && devices < fit ? devices : fit;
     if (devices < fit) devices = fit;
-    Bench bench;
-    open_bench(&bench, threads);
-    measure_probes(&bench);
+    Benches all = open_benches(threads, busy);
+    measure_probes(&all);
     char *text;
     size_t length;
     FILE *out = open_memstream(&text, &length);
     if (!out) die("close other programs", "out of memory");
-    write_devices(out, &bench, threads, devices, fit);
-    write_kernels(out, &bench);
-    write_launches(out, &bench);
-    write_links(out, &bench, devices);
+    write_devices(out, &all, threads, devices, fit);
+    write_kernels(out, &all);
+    write_launches(out, &all);
+    write_links(out, &all, devices);
     fclose(out);
-    close_bench(&bench);
+    close_benches(&all);
     return text;
 }
