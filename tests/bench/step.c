@@ -231,7 +231,7 @@ static void show_truth(Training *t, const Options *o) {
     }
     double middle = median(measured, o->truth), model = median(modelled, o->truth);
     printf("%s, %d device%s: a step takes %.3f ms (median of %d, the fastest %.3f), modelled %.3f "
-           "ms; ratio %.2f (%.2f)\n",
+           "ms; ratio %.2f (to the fastest %.2f)\n",
            o->model, t->k, t->k == 1 ? "" : "s", 1e3 * middle, o->truth, 1e3 * fastest, 1e3 * model,
            model / middle, model / fastest);
     if (t->k > 1) return;
