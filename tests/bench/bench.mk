@@ -14,4 +14,5 @@ truth: report
 	@for k in 1 2; do \
 	    OMP_WAIT_POLICY=passive $(BUILD)/tests/bench/step lenet --batch 256 --devices $$k --truth 99 || exit 1; \
 	    OMP_WAIT_POLICY=passive $(BUILD)/tests/bench/step resnet --batch 64 --devices $$k --truth 9 || exit 1; \
+	    OMP_WAIT_POLICY=passive $(BUILD)/tests/bench/step lenet --batch 256 --devices $$k --overhead 40 || exit 1; \
 	done

@@ -6,12 +6,14 @@
 //                      [--devices K] [--tf32] [--no-graph]
 //     build/tests/bench/step lenet|resnet --batch N --shares N
 //     build/tests/bench/step lenet|resnet --batch N --devices K --truth N
+//     build/tests/bench/step lenet|resnet --batch N --devices K --overhead N
 //     build/tests/bench/step about
 //
 // With --shares it prints which kernels N steps spend their time in; with --truth, how long N steps
 // take and how long the modelled clock says that they take on this very machine (--machine this),
-// with a thread for each device, and on one device the same for each kernel; `about` prints the
-// instruction set and the compiler.
+// with a thread for each device, and on one device the same for each kernel; with --overhead, how
+// much longer steps take while the modelled clock tells their time, the median of N times with and
+// without it by turns; `about` prints the instruction set and the compiler.
 //
 // A line "run N" makes N training steps and prints "<seconds per step> <mean loss of the last>";
 // "quit" or the end of the input ends the program. A step is what the book's train() does for a
@@ -23,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "common/base/error.h"
 #include "common/data/fashion_mnist.h"
@@ -78,7 +81,7 @@ static void start_params(Device *device, Tensor *params[LENET_PARAMS]) {
 // What is asked for on the command line.
 typedef struct Options {
     const char *model;
-    int batch, threads, devices, shares, truth;
+    int batch, threads, devices, shares, truth, overhead;
     bool cuda;
 } Options;
 
@@ -182,13 +185,16 @@ static Options parse(int argc, char *argv[]) {
             o.shares = atoi(value), i++;
         else if (strcmp(argv[i], "--truth") == 0)
             o.truth = atoi(value), i++;
+        else if (strcmp(argv[i], "--overhead") == 0)
+            o.overhead = atoi(value), i++;
         else if (strcmp(argv[i], "--device") == 0)
             o.cuda = strcmp(value, "cuda") == 0, i++;
         else
             die("see the head of tests/bench/step.c", "unknown option %s", argv[i]);
     }
     if (!*o.model || o.batch < 1 || o.devices < 1 || o.devices > MAX_DEVICES || o.shares < 0 ||
-        o.shares > MOST_STEPS || (o.shares && o.devices > 1) || o.truth < 0 || o.truth > MOST_STEPS)
+        o.shares > MOST_STEPS || (o.shares && o.devices > 1) || o.truth < 0 ||
+        o.truth > MOST_STEPS || o.overhead < 0 || o.overhead > MOST_STEPS)
         die("see the head of tests/bench/step.c", "what is to be trained?");
     return o;
 }
@@ -239,6 +245,42 @@ static void show_truth(Training *t, const Options *o) {
     print_gaps(0.005);
 }
 
+// Seconds on the wall, and of all cores for this program: other programs disturb these less.
+typedef struct Elapsed {
+    double wall, cores;
+} Elapsed;
+
+static double seconds_of_cores(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static Elapsed some_steps(Training *t, const Machine *machine) {
+    enum { SOME = 5 };
+    modelled_clock_start(machine);
+    double wall = seconds_now(), cores = seconds_of_cores();
+    for (int i = 0; i < SOME; i++) one_step(t);
+    return (Elapsed){seconds_now() - wall, seconds_of_cores() - cores};
+}
+
+static void show_overhead(Training *t, const Options *o) {
+    const Machine *machine = machine_find("dgx-a100");
+    double wall[MOST_STEPS], cores[MOST_STEPS];
+    some_steps(t, NULL); // the first ones get their memory
+    for (int i = 0; i < o->overhead; i++) {
+        bool first = i % 2 == 0; // who goes first changes, too
+        Elapsed a = some_steps(t, first ? machine : NULL);
+        Elapsed b = some_steps(t, first ? NULL : machine);
+        wall[i] = first ? a.wall / b.wall : b.wall / a.wall;
+        cores[i] = first ? a.cores / b.cores : b.cores / a.cores;
+    }
+    Quartiles w = quartiles(wall, o->overhead), c = quartiles(cores, o->overhead);
+    printf("%s, %d device%s: with the modelled clock a step takes %.3f times as long (quartiles "
+           "%.3f and %.3f), and %.3f times the cores' time (%.3f and %.3f)\n",
+           o->model, t->k, t->k == 1 ? "" : "s", w.median, w.low, w.high, c.median, c.low, c.high);
+}
+
 // Does what the lines of the input ask for.
 static void obey(Training *training) {
     char line[64];
@@ -267,6 +309,8 @@ int main(int argc, char *argv[]) {
     Training training = prepare(&options);
     if (options.truth)
         show_truth(&training, &options);
+    else if (options.overhead)
+        show_overhead(&training, &options);
     else if (options.shares)
         show_shares(&training, &options);
     else
