@@ -167,30 +167,36 @@ static Training prepare(const Options *o) {
     return t;
 }
 
+// Where the number that follows this word belongs; NULL: none does.
+static int *number_after(Options *o, const char *word) {
+    const struct {
+        const char *word;
+        int *number;
+    } all[] = {{"--batch", &o->batch},   {"--threads", &o->threads}, {"--devices", &o->devices},
+               {"--shares", &o->shares}, {"--truth", &o->truth},     {"--overhead", &o->overhead}};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (strcmp(all[i].word, word) == 0) return all[i].number;
+    return NULL;
+}
+
 static Options parse(int argc, char *argv[]) {
     Options o = {.model = argc > 1 ? argv[1] : "", .batch = 256, .devices = 1};
     for (int i = 2; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
-        if (strcmp(argv[i], "--tf32") == 0)
+        int *number = number_after(&o, argv[i]);
+        if (strcmp(argv[i], "--tf32") == 0) {
             allow_tf32(true);
-        else if (strcmp(argv[i], "--no-graph") == 0)
+        } else if (strcmp(argv[i], "--no-graph") == 0) {
             choose_graph("off");
-        else if (strcmp(argv[i], "--batch") == 0)
-            o.batch = atoi(value), i++;
-        else if (strcmp(argv[i], "--threads") == 0)
-            o.threads = atoi(value), i++;
-        else if (strcmp(argv[i], "--devices") == 0)
-            o.devices = atoi(value), i++;
-        else if (strcmp(argv[i], "--shares") == 0)
-            o.shares = atoi(value), i++;
-        else if (strcmp(argv[i], "--truth") == 0)
-            o.truth = atoi(value), i++;
-        else if (strcmp(argv[i], "--overhead") == 0)
-            o.overhead = atoi(value), i++;
-        else if (strcmp(argv[i], "--device") == 0)
-            o.cuda = strcmp(value, "cuda") == 0, i++;
-        else
+        } else if (strcmp(argv[i], "--device") == 0) {
+            o.cuda = strcmp(value, "cuda") == 0;
+            i++;
+        } else if (number) {
+            *number = atoi(value);
+            i++;
+        } else {
             die("see the head of tests/bench/step.c", "unknown option %s", argv[i]);
+        }
     }
     if (!*o.model || o.batch < 1 || o.devices < 1 || o.devices > MAX_DEVICES || o.shares < 0 ||
         o.shares > MOST_STEPS || (o.shares && o.devices > 1) || o.truth < 0 ||
