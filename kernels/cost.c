@@ -149,6 +149,20 @@ static double met(int size, int out, int kernel, int stride, int pad) {
 
 typedef struct conv2d_shape Conv;
 
+static ConvolutionForm form_of(const Conv *s) {
+    enum { FEW_WEIGHTS = 64 }; // for an output pixel: what 16 channels of 2x2 have
+    if (s->C * s->kernel_h * s->kernel_w < FEW_WEIGHTS) return FORM_THIN;
+    if (s->stride_h > 1 || s->stride_w > 1 || s->kernel_h * s->kernel_w == 1) return FORM_PLAIN;
+    return s->kernel_h * s->kernel_w > 9 ? FORM_LARGE : FORM_3X3;
+}
+
+static KernelCost conv2d_cost(const Conv *s, ConvolutionPass pass, double flop, double floats) {
+    KernelCost c = cost(COST_CONVOLUTION, flop, floats);
+    c.form = form_of(s);
+    c.pass = pass;
+    return c;
+}
+
 static double size_X(const Conv *s) { return (double)s->N * s->C * s->H * s->W; }
 static double size_W(const Conv *s) { return (double)s->M * s->C * s->kernel_h * s->kernel_w; }
 static double size_Y(const Conv *s) { return (double)s->N * s->M * s->out_h * s->out_w; }
@@ -179,7 +193,8 @@ static KernelCost conv2d_forward_cost(const void *args) {
     const Conv *s = &a->s;
     double pixels = size_Y(s), biases = when(a->b && pixels > 0, s->M);
     double flop = conv2d_flop(s) + when(a->b, pixels) + when(a->pooled, 2 * pixels + pixels / 4);
-    KernelCost c = cost(COST_CONVOLUTION, flop, met_X(s) + when(pixels > 0, size_W(s)) + biases);
+    double floats = met_X(s) + when(pixels > 0, size_W(s)) + biases;
+    KernelCost c = conv2d_cost(s, PASS_FORWARD, flop, floats);
     c.bytes += bytes_Y(s, a->pooled);
     return c;
 }
@@ -191,7 +206,7 @@ static KernelCost conv2d_backward_input_cost(const void *args) {
     double pixels = size_Y(s), n = size_X(s);
     double flop = conv2d_flop(s) + when(a->pooled, pixels / 4) + kept(a->beta, n);
     double floats = when(pixels > 0, size_W(s)) + n + kept(a->beta, n);
-    KernelCost c = cost(COST_CONVOLUTION, flop, floats);
+    KernelCost c = conv2d_cost(s, PASS_INPUT, flop, floats);
     c.bytes += bytes_Y(s, a->pooled);
     return c;
 }
@@ -201,7 +216,8 @@ static KernelCost conv2d_backward_params_cost(const void *args) {
     const Conv *s = &a->s;
     double pixels = size_Y(s), n = size_W(s) + when(a->db, s->M);
     double flop = conv2d_flop(s) + when(a->db, pixels) + when(a->pooled, pixels / 4);
-    KernelCost c = cost(COST_CONVOLUTION, flop + kept(a->beta, n), met_X(s) + n + kept(a->beta, n));
+    double floats = met_X(s) + n + kept(a->beta, n);
+    KernelCost c = conv2d_cost(s, PASS_PARAMS, flop + kept(a->beta, n), floats);
     c.bytes += bytes_Y(s, a->pooled);
     return c;
 }

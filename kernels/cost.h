@@ -10,6 +10,18 @@
 // all others wait for memory.
 typedef enum { COST_ELEMENTS, COST_PRODUCT, COST_CONVOLUTION, NUM_COST_KINDS } CostKind;
 
+// How many FLOP a second a convolution reaches depends on its shape more than anything else does:
+// on whether there is a method that comes to the same sums with fewer multiplications (Winograd's;
+// FFT for large kernels), and whether there is enough arithmetic for each pixel that is written.
+typedef enum {
+    FORM_3X3,   // the usual one: a small kernel at each pixel
+    FORM_LARGE, // a larger kernel at each pixel (5x5): such a method saves more
+    FORM_PLAIN, // with a stride, or of 1x1: a product of matrices is all that helps
+    FORM_THIN,  // little arithmetic for each pixel that is written: the first layer's few channels
+    NUM_FORMS
+} ConvolutionForm;
+typedef enum { PASS_FORWARD, PASS_INPUT, PASS_PARAMS, NUM_PASSES } ConvolutionPass;
+
 // What is counted:
 //
 //   - The FLOP are those of the definition in kernels.h: an addition, a multiplication, a division,
@@ -27,6 +39,8 @@ typedef enum { COST_ELEMENTS, COST_PRODUCT, COST_CONVOLUTION, NUM_COST_KINDS } C
 typedef struct KernelCost {
     CostKind kind;
     double flop, bytes;
+    ConvolutionForm form; // of a COST_CONVOLUTION
+    ConvolutionPass pass; // of a COST_CONVOLUTION: conv2d_forward, _backward_input or _params
 } KernelCost;
 
 // Of this kernel with these arguments (of the type struct NAME_args). Pointers are not followed;

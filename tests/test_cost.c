@@ -967,6 +967,23 @@ static void as_published_for_alexnet(void **state) {
     assert_true(fabs(sum / 2 - 0.714e9) <= 0.0005e9);
 }
 
+// Layers that everybody knows, and how their convolutions are told apart.
+static void forms_of_convolutions(void **state) {
+    (void)state;
+    assert_int_equal(conv_cost(3, 32, 64, 3, 1, 1).form, FORM_THIN);    // VGG's first
+    assert_int_equal(conv_cost(1, 28, 20, 5, 1, 0).form, FORM_THIN);    // LeNet's
+    assert_int_equal(conv_cost(64, 28, 64, 3, 1, 1).form, FORM_3X3);    // ResNet's usual one
+    assert_int_equal(conv_cost(64, 28, 128, 3, 2, 1).form, FORM_PLAIN); // the first of its blocks
+    assert_int_equal(conv_cost(64, 28, 128, 1, 2, 0).form, FORM_PLAIN); // and that beside it
+    assert_int_equal(conv_cost(256, 7, 64, 1, 1, 0).form, FORM_PLAIN);  // a bottleneck
+    assert_int_equal(conv_cost(64, 27, 192, 5, 1, 2).form, FORM_LARGE); // AlexNet's second
+    struct conv2d_backward_params_args params = {.s = {.N = 1}};
+    struct conv2d_backward_input_args input = {.s = {.N = 1}};
+    assert_int_equal(conv_cost(64, 28, 64, 3, 1, 1).pass, PASS_FORWARD);
+    assert_int_equal(kernel_cost(KERNEL_conv2d_backward_params, &params).pass, PASS_PARAMS);
+    assert_int_equal(kernel_cost(KERNEL_conv2d_backward_input, &input).pass, PASS_INPUT);
+}
+
 static int free_lane(void **state) {
     (void)state;
     cpu_scratch_free(&lane);
@@ -976,6 +993,7 @@ static int free_lane(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(as_published_for_resnet18),
                                        cmocka_unit_test(as_published_for_alexnet),
+                                       cmocka_unit_test(forms_of_convolutions),
 #define TEST(name) {#name, costs_what_is_counted, NULL, NULL, &kernels[KERNEL_##name]},
                                        KERNELS(TEST)
 #undef TEST

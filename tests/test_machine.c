@@ -77,6 +77,30 @@ static void some_fields_may_be_left_out(void **state) {
     assert_true(machine_parse("test", with_line("tf32", ""))->tf32 == 20e12);
     assert_int_equal(machine_parse("test", with_line("devices_per", ""))->devices_per_root, 1);
     assert_true(machine_parse("test", with_line("root_band", ""))->root_bandwidth == 24e9);
+    const Machine *m = machine_parse("test", whole);
+    for (int form = 0; form < NUM_FORMS; form++)
+        for (int pass = 0; pass < NUM_PASSES; pass++)
+            assert_true(m->convolution[form][pass] == 0.6);
+}
+
+// Each form of convolution may have figures of its own, and they may be above the peak.
+static void forms_of_convolution(void **state) {
+    (void)state;
+    const Machine *m =
+        machine_parse("t", with_line("convolution", "convolution 110 %\n"
+                                                    "convolution_3x3 210 % 220 % 230 %\n"
+                                                    "convolution_plain 4 % 5 % 6 %"));
+    assert_true(m->efficiency[COST_CONVOLUTION] == 1.1);
+    assert_true(m->convolution[FORM_3X3][PASS_FORWARD] == 2.1);
+    assert_true(m->convolution[FORM_3X3][PASS_INPUT] == 2.2);
+    assert_true(m->convolution[FORM_3X3][PASS_PARAMS] == 2.3);
+    assert_true(m->convolution[FORM_PLAIN][PASS_FORWARD] == 0.04);
+    assert_true(m->convolution[FORM_LARGE][PASS_INPUT] == 1.1);
+    assert_true(m->convolution[FORM_THIN][PASS_PARAMS] == 1.1);
+    KernelCost cost = {.kind = COST_CONVOLUTION, .flop = 1e12};
+    cost.form = FORM_PLAIN;
+    cost.pass = PASS_PARAMS;
+    assert_true(machine_kernel_seconds(m, cost, false) == 1e12 / (20e12 * 0.06));
 }
 
 static void text_is_read_as_people_write_it(void **state) {
@@ -184,6 +208,8 @@ static void wrong_numbers(void **state) {
          "t.machine:10: kernel: expected a number that is not negative"},
         {"product", "product 100.1 %", "t.machine:6: product: expected at most 100 %, not '100.1'"},
         {"product", "product 0 %", "product: expected more than 0"},
+        {"convolution", "convolution_thin 10 % 20 %",
+         "t.machine:7: convolution_thin: expected a number, and the line ends"},
         {"devices", "devices 0", "t.machine:2: devices: expected a whole number from 1 to 1024"},
         {"devices", "devices 2.5", "expected a whole number from 1 to 1024, not '2.5'"},
         {"devices", "devices 1025", "expected a whole number from 1 to 1024, not '1025'"},
@@ -340,6 +366,12 @@ static void files_that_are_none(void **state) {
     free(large);
 }
 
+static void texts_of_those_built_in(void **state) {
+    (void)state;
+    for (const MachineFile *file = machine_files; file->name; file++)
+        assert_ptr_equal(machine_text(file->name), file->text);
+}
+
 static void files_that_are_not_there(void **state) {
     (void)state;
     expect_death(EXIT_FAILURE, "no-such.machine: cannot read: No such file or directory", find,
@@ -355,18 +387,19 @@ static void files_that_are_not_there(void **state) {
 static void kernels_take_their_arithmetic_or_their_bytes(void **state) {
     (void)state;
     const Machine *m = machine_parse("test", whole);
-    KernelCost product = {COST_PRODUCT, 1e12, 1e6}, convolution = {COST_CONVOLUTION, 1e12, 1e6};
+    KernelCost product = {.kind = COST_PRODUCT, .flop = 1e12, .bytes = 1e6};
+    KernelCost convolution = {.kind = COST_CONVOLUTION, .flop = 1e12, .bytes = 1e6};
     assert_true(machine_kernel_seconds(m, product, false) == 1e12 / (20e12 * 0.8));
     assert_true(machine_kernel_seconds(m, product, true) == 1e12 / (160e12 * 0.8));
     assert_true(machine_kernel_seconds(m, convolution, false) == 1e12 / (20e12 * 0.6));
     assert_true(machine_kernel_seconds(m, convolution, true) == 1e12 / (160e12 * 0.6));
     product.bytes = 1e12;
     assert_true(machine_kernel_seconds(m, product, false) == 1e12 / (1500e9 * 0.9));
-    KernelCost elements = {COST_ELEMENTS, 1e12, 1};
+    KernelCost elements = {.kind = COST_ELEMENTS, .flop = 1e12, .bytes = 1};
     assert_true(machine_kernel_seconds(m, elements, true) == 1e12 / 20e12);
     elements.bytes = 1e12;
     assert_true(machine_kernel_seconds(m, elements, true) == 1e12 / (1500e9 * 0.9));
-    assert_true(machine_kernel_seconds(m, (KernelCost){COST_PRODUCT, 0, 0}, false) == 0);
+    assert_true(machine_kernel_seconds(m, (KernelCost){.kind = COST_PRODUCT}, false) == 0);
 }
 
 // ---- ways ------------------------------------------------------------------------------------
@@ -544,6 +577,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_figures_are_read),
         cmocka_unit_test(some_fields_may_be_left_out),
+        cmocka_unit_test(forms_of_convolution),
         cmocka_unit_test(text_is_read_as_people_write_it),
         cmocka_unit_test(those_built_in_can_be_read),
         cmocka_unit_test(the_mesh_of_dgx_v100),
@@ -556,6 +590,7 @@ int main(void) {
         cmocka_unit_test(fields_that_links_need),
         cmocka_unit_test(too_many_devices_for_links),
         cmocka_unit_test(files_that_are_none),
+        cmocka_unit_test(texts_of_those_built_in),
         cmocka_unit_test(files_that_are_not_there),
         cmocka_unit_test(kernels_take_their_arithmetic_or_their_bytes),
         cmocka_unit_test(routes_are_alike_both_ways),

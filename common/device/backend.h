@@ -25,6 +25,8 @@ typedef struct Backend {
     // Returns NULL when there is no memory left.
     void *(*alloc)(Device *device, size_t bytes);
     void (*free)(Device *device, void *memory, size_t bytes); // as many as were asked for
+    // Bytes that there are in the GPU, or in this computer.
+    double (*memory)(const Device *device);
     // Host memory that this kind of device copies from and to without waiting (pinned, for a GPU).
     void *(*host_alloc)(size_t bytes);
     void (*host_free)(void *memory);

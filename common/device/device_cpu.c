@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { QUEUE_LENGTH = 1024 }; // a training step is about 50 tasks per device
 
@@ -205,6 +206,11 @@ static void cpu_free(Device *device, void *memory, size_t bytes) {
     free(memory);
 }
 
+static double cpu_memory_size(const Device *device) {
+    (void)device;
+    return (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+}
+
 static void cpu_launch(Queue *queue, KernelId kernel, const void *args, size_t size) {
     Task task = {.kind = TASK_KERNEL, .kernel.function = cpu_instruction_set()->kernels[kernel]};
     task.span = trace_span(queue, kernel_name(kernel));
@@ -255,6 +261,7 @@ const Backend cpu_backend = {
     .set_slowdown = cpu_set_slowdown,
     .alloc = cpu_alloc,
     .free = cpu_free,
+    .memory = cpu_memory_size,
     .host_alloc = cpu_memory,
     .host_free = free,
     .launch = cpu_launch,

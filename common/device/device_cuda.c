@@ -127,6 +127,13 @@ static void cuda_free(Device *device, void *memory, size_t bytes) {
     CUDA_CHECK(cudaFree(memory));
 }
 
+static double cuda_memory(const Device *device) {
+    size_t unused, all;
+    CUDA_CHECK(cudaSetDevice(device->hardware));
+    CUDA_CHECK(cudaMemGetInfo(&unused, &all));
+    return (double)all;
+}
+
 // Pinned, that is never moved or paged out: only then can a GPU copy without the host's help.
 // Portable: for all GPUs and not only the current one.
 static void *cuda_host_alloc(size_t bytes) {
@@ -378,7 +385,7 @@ static bool pattern_arrives(int to, int from, int gpu, cudaStream_t stream) {
 }
 
 // For each pair of GPUs, direction, and side whose stream makes the copy.
-static Path paths[MAX_DEVICES][MAX_DEVICES][2];
+static Path paths[MAX_COMPUTING][MAX_COMPUTING][2];
 
 static Path find_path(int from, int to, int gpu, cudaStream_t stream) {
     if (!enable_peer_access(from, to) || !enable_peer_access(to, from)) return BY_HOST;
@@ -550,6 +557,7 @@ const Backend *cuda_backend(void) {
         .close = cuda_close,
         .alloc = cuda_alloc,
         .free = cuda_free,
+        .memory = cuda_memory,
         .host_alloc = cuda_host_alloc,
         .host_free = cuda_host_free,
         .launch = cuda_launch,

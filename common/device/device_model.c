@@ -44,6 +44,11 @@ static void model_free(Device *device, void *memory, size_t bytes) {
     munmap(memory, bytes);
 }
 
+static double model_memory(const Device *device) {
+    (void)device;
+    return modelled_machine()->memory;
+}
+
 static void *model_host_alloc(size_t bytes) { return cpu_backend.host_alloc(bytes); }
 static void model_host_free(void *memory) { cpu_backend.host_free(memory); }
 
@@ -103,6 +108,7 @@ const Backend model_backend = {
     .close = model_close,
     .alloc = model_alloc,
     .free = model_free,
+    .memory = model_memory,
     .host_alloc = model_host_alloc,
     .host_free = model_host_free,
     .launch = model_launch,

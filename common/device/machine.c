@@ -11,10 +11,20 @@ bool machine_has_devices(const Machine *machine, int count) {
 
 // ---- time ------------------------------------------------------------------------------------
 
+static double flop_per_second(const Machine *machine, KernelCost cost, bool tf32) {
+    double peak = tf32 ? machine->tf32 : machine->fp32;
+    switch (cost.kind) {
+    case COST_PRODUCT:
+        return peak * machine->efficiency[COST_PRODUCT];
+    case COST_CONVOLUTION:
+        return peak * machine->convolution[cost.form][cost.pass];
+    default:
+        return machine->fp32; // elements wait for memory: their arithmetic is at the peak
+    }
+}
+
 double machine_kernel_seconds(const Machine *machine, KernelCost cost, bool tf32) {
-    double flops = machine->fp32; // elements wait for memory: their arithmetic is at the peak
-    if (cost.kind != COST_ELEMENTS)
-        flops = (tf32 ? machine->tf32 : machine->fp32) * machine->efficiency[cost.kind];
+    double flops = flop_per_second(machine, cost, tf32);
     double bytes_per_second = machine->memory_bandwidth * machine->efficiency[COST_ELEMENTS];
     return fmax(cost.flop / flops, cost.bytes / bytes_per_second);
 }

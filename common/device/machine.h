@@ -4,7 +4,8 @@
 // is, what a launch costs the host, and which ways there are between devices. Each is a small text
 // file of lines "field value unit", with # before comments; those in common/device/machines/ are
 // built into the programs, and a file of one's own can be given by its path. What the fields mean
-// is said below; where a figure comes from, in the files.
+// is said below; where a figure comes from, in the files. `--machine print:NAME` prints one, and
+// `--machine print:this` measures the computer at hand and prints what it found (machine_this.h).
 //
 //     about             a line of English
 //     devices           8                          # of a host
@@ -12,7 +13,12 @@
 //     fp32              19.5 TFLOP/s
 //     tf32              156 TFLOP/s                # may be left out: as fp32
 //     product           80 %                       # efficiency[COST_PRODUCT]
-//     convolution       60 %                       # efficiency[COST_CONVOLUTION]
+//     convolution       60 %                       # efficiency[COST_CONVOLUTION]: it may be above
+//                                                  # 100 %, by methods that need fewer FLOP
+//     convolution_3x3   70 % 70 % 50 %             # these four may be left out: as convolution;
+//     convolution_large 70 % 70 % 50 %             # forward, backward to the input and to the
+//     convolution_plain 40 % 40 % 40 %             # parameters; the forms are those of
+//     convolution_thin  10 % 10 % 10 %             # kernels/cost.h
 //     elements          90 %                       # efficiency[COST_ELEMENTS]
 //     memory_bandwidth  1555 GB/s
 //     kernel            2 us
@@ -59,10 +65,11 @@ struct Machine {
     double tf32;   // peak FLOP/s in products of matrices with --tf32; as fp32 if there is none
     double efficiency[NUM_COST_KINDS]; // the part of the peak that is reached; for COST_ELEMENTS,
                                        // that of the memory's bandwidth, for all kernels
-    double memory_bandwidth;           // bytes/s of a device
-    double kernel;                     // seconds that each kernel takes at least on its device
-    double launch;                     // seconds of the host for each kernel and each copy
-    double graph_launch;               // seconds of the host for a whole graph,
+    double convolution[NUM_FORMS][NUM_PASSES]; // efficiency of each form of convolution
+    double memory_bandwidth;                   // bytes/s of a device
+    double kernel;       // seconds that each kernel takes at least on its device
+    double launch;       // seconds of the host for each kernel and each copy
+    double graph_launch; // seconds of the host for a whole graph,
     double graph_kernel; // and of the device for each kernel in it, instead of `kernel`
     double framework;    // as launch, in a framework written in Python
     LinkKind links;
@@ -86,6 +93,8 @@ typedef struct MachineFile {
     const char *name, *text;
 } MachineFile;
 extern const MachineFile machine_files[];
+// The file of a machine that is built in; die_usage()s if there is none of this name.
+const char *machine_text(const char *name);
 // As find, of a text that stands for the file `name`; each time a new one.
 const Machine *machine_parse(const char *name, const char *text);
 

@@ -20,7 +20,8 @@ enum {
 
 // ---- units -----------------------------------------------------------------------------------
 
-typedef enum { NONE, COUNT, BYTES, RATE, FLOPS, TIME, PART } Quantity;
+// PART is of a whole; SPEEDUP is compared with something, and may be above 100 %.
+typedef enum { NONE, COUNT, BYTES, RATE, FLOPS, TIME, PART, SPEEDUP } Quantity;
 
 // A number is multiplied by the first factor and divided by the second: 3 us is then the nearest
 // there is to 3e-6.
@@ -37,7 +38,7 @@ static const Unit units[] = {
     {"Mb/s", RATE, 1e6, 8},     {"Gb/s", RATE, 1e9, 8},      {"FLOP/s", FLOPS, 1, 1},
     {"GFLOP/s", FLOPS, 1e9, 1}, {"TFLOP/s", FLOPS, 1e12, 1}, {"s", TIME, 1, 1},
     {"ms", TIME, 1, 1e3},       {"us", TIME, 1, 1e6},        {"ns", TIME, 1, 1e9},
-    {"%", PART, 1, 100},
+    {"%", PART, 1, 100},        {"%", SPEEDUP, 1, 100},
 };
 enum { NUM_UNITS = sizeof units / sizeof units[0] };
 
@@ -71,20 +72,41 @@ typedef struct Value {
     int least, most; // of a COUNT
 } Value;
 
+enum { MOST_VALUES = 3 }; // in a line
+
 typedef enum { NEEDED, OPTIONAL, DEPENDS, MANY } Need; // DEPENDS: see check_whole()
 
 typedef struct Field {
     const char *name;
     Need need;
     const char *example;
-    Value values[2];
+    Value values[MOST_VALUES];
 } Field;
 
 #define PLACE(member) offsetof(Machine, member)
 
 // Those that are named here are asked for one by one; of them, ABOUT, LINK and PAIR have readers of
 // their own and no values in the table.
-enum { ABOUT, DEVICES, LINK, PAIR, DEVICES_PER_ROOT, ROOT_BANDWIDTH, CARDS, NETWORK, TF32 };
+enum {
+    ABOUT,
+    DEVICES,
+    LINK,
+    PAIR,
+    DEVICES_PER_ROOT,
+    ROOT_BANDWIDTH,
+    CARDS,
+    NETWORK,
+    TF32,
+    CONVOLUTION_FORMS, // NUM_FORMS of them, in the order of ConvolutionForm
+};
+
+// Forward, backward to the input, and to the parameters.
+#define PASSES(form)                                                                               \
+    {                                                                                              \
+        {SPEEDUP, PLACE(convolution[form][PASS_FORWARD])},                                         \
+            {SPEEDUP, PLACE(convolution[form][PASS_INPUT])},                                       \
+            {SPEEDUP, PLACE(convolution[form][PASS_PARAMS])},                                      \
+    }
 
 static const Field fields[] = {
     [ABOUT] = {"about", NEEDED, "about eight GPUs on a switch", {{0}}},
@@ -105,10 +127,18 @@ static const Field fields[] = {
                  "network 25 GB/s 10 us",
                  {{RATE, PLACE(network.bandwidth)}, {TIME, PLACE(network.latency)}}},
     [TF32] = {"tf32", OPTIONAL, "tf32 156 TFLOP/s", {{FLOPS, PLACE(tf32)}}},
+    [CONVOLUTION_FORMS + FORM_3X3] = {"convolution_3x3", OPTIONAL, "convolution_3x3 70 % 70 % 50 %",
+                                      PASSES(FORM_3X3)},
+    [CONVOLUTION_FORMS + FORM_LARGE] = {"convolution_large", OPTIONAL,
+                                        "convolution_large 70 % 70 % 50 %", PASSES(FORM_LARGE)},
+    [CONVOLUTION_FORMS + FORM_PLAIN] = {"convolution_plain", OPTIONAL,
+                                        "convolution_plain 40 % 40 % 40 %", PASSES(FORM_PLAIN)},
+    [CONVOLUTION_FORMS + FORM_THIN] = {"convolution_thin", OPTIONAL,
+                                       "convolution_thin 10 % 10 % 10 %", PASSES(FORM_THIN)},
     {"memory", NEEDED, "memory 40 GB", {{BYTES, PLACE(memory)}}},
     {"fp32", NEEDED, "fp32 19.5 TFLOP/s", {{FLOPS, PLACE(fp32)}}},
     {"product", NEEDED, "product 80 %", {{PART, PLACE(efficiency[COST_PRODUCT])}}},
-    {"convolution", NEEDED, "convolution 60 %", {{PART, PLACE(efficiency[COST_CONVOLUTION])}}},
+    {"convolution", NEEDED, "convolution 60 %", {{SPEEDUP, PLACE(efficiency[COST_CONVOLUTION])}}},
     {"elements", NEEDED, "elements 90 %", {{PART, PLACE(efficiency[COST_ELEMENTS])}}},
     {"memory_bandwidth", NEEDED, "memory_bandwidth 1555 GB/s", {{RATE, PLACE(memory_bandwidth)}}},
     {"kernel", NEEDED, "kernel 2 us", {{TIME, PLACE(kernel)}}},
@@ -126,7 +156,7 @@ enum { NUM_FIELDS = sizeof fields / sizeof fields[0] };
 // What stands in a line `link`: the kind, and then this.
 typedef struct LinkForm {
     const char *name, *example;
-    Value values[2];
+    Value values[MOST_VALUES];
     int most_devices;
 } LinkForm;
 
@@ -230,8 +260,8 @@ static void read_value(Reader *reader, Value value) {
         *(double *)place = read_quantity(reader, value.quantity);
 }
 
-static void read_values(Reader *reader, const Value values[2]) {
-    for (int i = 0; i < 2; i++)
+static void read_values(Reader *reader, const Value values[MOST_VALUES]) {
+    for (int i = 0; i < MOST_VALUES; i++)
         if (values[i].quantity != NONE) read_value(reader, values[i]);
 }
 
@@ -389,6 +419,14 @@ static void check_roots(Reader *reader) {
         machine->link = machine->host_link; // there is no other
 }
 
+// What is said of all convolutions holds for those of which nothing else is said.
+static void fill_in_convolutions(Reader *reader) {
+    Machine *machine = reader->machine;
+    for (int form = 0; form < NUM_FORMS; form++)
+        for (int pass = 0; pass < NUM_PASSES && !reader->line_of[CONVOLUTION_FORMS + form]; pass++)
+            machine->convolution[form][pass] = machine->efficiency[COST_CONVOLUTION];
+}
+
 static void check_whole(Reader *reader) {
     Machine *machine = reader->machine;
     for (int id = 0; id < NUM_FIELDS; id++)
@@ -401,6 +439,7 @@ static void check_whole(Reader *reader) {
         wrong(reader, "expected the number of network cards in a line 'cards', too");
     }
     if (!reader->line_of[TF32]) machine->tf32 = machine->fp32;
+    fill_in_convolutions(reader);
 }
 
 // "mine" of "folder/mine.machine", as far as there is room.
@@ -471,13 +510,13 @@ static const Machine *parse_file(const char *path) {
     return machine;
 }
 
-static const Machine *parse_built_in(const char *name) {
+const char *machine_text(const char *name) {
     char *names = xstrdup("");
     for (const MachineFile *file = machine_files; file->name; file++) {
         names = append_name(names, file->name);
         if (strcmp(file->name, name) != 0) continue;
         free(names);
-        return machine_parse(name, file->text);
+        return file->text;
     }
     die_usage(xprintf("the machines are %s; or give the path of a file, with a '/' or a '.' in it",
                       names),
@@ -487,7 +526,8 @@ static const Machine *parse_built_in(const char *name) {
 const Machine *machine_find(const char *name) {
     for (const Kept *entry = kept; entry; entry = entry->next)
         if (entry->found_as && strcmp(entry->found_as, name) == 0) return &entry->machine;
-    const Machine *machine = strpbrk(name, "/.") ? parse_file(name) : parse_built_in(name);
+    const Machine *machine =
+        strpbrk(name, "/.") ? parse_file(name) : machine_parse(name, machine_text(name));
     kept->found_as = xstrdup(name); // that which was just parsed
     return machine;
 }

@@ -2,6 +2,7 @@
 // one.
 #include "flags.h"
 #include "common/base/error.h"
+#include "common/device/machine_this.h"
 #include "common/device/modelled_clock.h"
 #include "interrupt.h"
 #include "say.h"
@@ -71,7 +72,7 @@ static const Flag table[] = {
      .otherwise = "its share"},
     {.name = "machine",
      .argument = "M",
-     .help = "tell the time of this machine, too: a name, a file, list or none",
+     .help = "tell the time of this one, too: a name, a file, this, list, print:NAME or none",
      .kind = TEXT,
      .at = offsetof(Flags, machine)},
     {.name = "tf32",
@@ -381,13 +382,56 @@ static void store(const Flag *flag, const char *text, Flags *flags) {
     }
 }
 
+// ---- machines --------------------------------------------------------------------------------
+
+// How many threads the machine at hand gives a CPU device. Without --devices it is not known yet
+// how many there will be; then it is what the first one has alone.
+static int threads_of_a_device(const Flags *flags) {
+    if (flags->threads_per_device > 0) return flags->threads_per_device;
+    int threads = num_threads() / (flags->devices > 1 ? flags->devices : 1);
+    return threads > 0 ? threads : 1;
+}
+
+// The text of the machine at hand. (What it measures are devices that compute.)
+static char *measure_this(const Flags *flags, int devices) {
+    BackendChoice model = BACKEND_MODEL;
+    devices_init(flags->backend == model ? BACKEND_AUTO : flags->backend, flags->threads);
+    int threads = threads_of_a_device(flags), fit = devices_that_fit(threads);
+    if (devices > fit)
+        say("machine this: %d device%s here with %s of %s own; modelled time is that of devices "
+            "that all have them",
+            fit, fit == 1 ? "" : "s", num_gpus() > 0 ? "GPUs" : "cores",
+            fit == 1 ? "its" : "their");
+    return machine_this(threads, devices);
+}
+
+static const Machine *find_machine(const Flags *flags) {
+    if (strcmp(flags->machine, "this") != 0) return machine_find(flags->machine);
+    char *text = measure_this(flags, flags->devices ? flags->devices : MAX_COMPUTING);
+    const Machine *machine = machine_parse("this", text);
+    free(text);
+    return machine;
+}
+
+static void print_machine(const Flags *flags, const char *name) {
+    bool is_this = strcmp(name, "this") == 0;
+    char *measured = is_this ? measure_this(flags, flags->devices) : NULL;
+    fputs(is_this ? measured : machine_text(name), stdout);
+    free(measured);
+}
+
 // The clock comes first: it says how many model devices there may be.
 static void open_machines(const Flags *flags) {
+    static const char PRINT[] = "print:";
     if (strcmp(flags->machine, "list") == 0) {
         machine_list(stdout);
         exit(EXIT_SUCCESS);
     }
-    if (strcmp(flags->machine, "none") != 0) modelled_clock_start(machine_find(flags->machine));
+    if (strncmp(flags->machine, PRINT, strlen(PRINT)) == 0) {
+        print_machine(flags, flags->machine + strlen(PRINT));
+        exit(EXIT_SUCCESS);
+    }
+    if (strcmp(flags->machine, "none") != 0) modelled_clock_start(find_machine(flags));
     devices_init(flags->backend, flags->threads);
     set_threads_per_device(flags->threads_per_device);
     allow_tf32(flags->tf32);

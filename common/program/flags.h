@@ -12,7 +12,7 @@ typedef struct Flags {
     BackendChoice backend;              // --backend auto|cpu|cuda|model
     int threads;                        // --threads T; 0: all cores
     int threads_per_device;             // --threads-per-device T; 0: they share the cores
-    const char *machine;                // --machine NAME|FILE|none, see common/device/machine.h
+    const char *machine;                // --machine NAME|FILE|this|list|print:NAME|none
     bool tf32;                          // --tf32, see allow_tf32()
     int batch_size;                     // --batch-size
     float lr;                           // --lr
@@ -42,9 +42,12 @@ extern const Flags default_flags;
 // Reads the command line of a program that has the flags `names` ("devices lr epochs"), besides
 // --backend, --threads, --threads-per-device, --machine, --tf32, --out, --trace, --timeline and
 // --help, which all have. --help prints `about` and every flag with its default, and ends the
-// program with status 0; a wrong flag or value ends it with status 2 before anything is done. Also
-// calls set_program_name(), catch_interrupts(), devices_init() to choose the backend, and starts
-// the modelled clock of --machine.
+// program with status 0; a wrong flag or value ends it with status 2 before anything is done.
+// --machine tells the time of a machine (common/device/machine.h) that is built in, of a file, or of
+// the one at hand (this), which is measured first: see machine_this.h. --machine list shows those
+// that are built in, and --machine print:NAME the file of one, or of this, to be saved and changed;
+// both end the program. Also calls set_program_name(), catch_interrupts(), devices_init() to choose
+// the backend, and starts the modelled clock of --machine.
 Flags parse_flags(int argc, char *argv[], const char *about, const char *names, Flags defaults);
 
 // Whether a list of flags ("devices lr epochs") has this one.

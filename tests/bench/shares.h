@@ -1,5 +1,5 @@
-// shares.h: which kernels a training step spends its time in. For step.c alone, which runs the
-// steps.
+// shares.h: which kernels a training step spends its time in, and what the modelled clock says of
+// each. For step.c alone, which runs the steps.
 //
 // The trace (common/device/trace.h) says when each kernel ran, but not on what. So each launch gets
 // a label here: between device.h and the backend we put a backend of our own, which sees the
@@ -8,6 +8,7 @@
 #ifndef BENCH_SHARES_H
 #define BENCH_SHARES_H
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include "common/base/error.h"
 #include "common/base/clock.h"
 #include "common/base/statistics.h"
+#include "common/device/modelled_clock.h"
 #include "common/device/trace.h"
 
 enum { MOST_SHARES = 512, MOST_STEPS = 99, SHAPE_TEXT = 48 };
@@ -26,6 +28,7 @@ typedef struct Share {
     char shape[SHAPE_TEXT];
     int calls;                  // a step
     double flop, bytes;         // of a step
+    double modelled;            // seconds of a step, on the modelled clock's machine
     double seconds[MOST_STEPS]; // of each step
     double median;
 } Share;
@@ -35,96 +38,6 @@ static struct {
     Share all[MOST_SHARES];
     int count, step;
 } shares;
-
-// ---- how much work it is -----------------------------------------------------------------------
-
-// The plain sums: two operations for each product of a pixel and a weight. 0: not worth counting.
-static double flop_of_conv(const struct conv2d_shape *s) {
-    return 2.0 * s->N * s->M * s->out_h * s->out_w * s->C * s->kernel_h * s->kernel_w;
-}
-
-static double flop_of(KernelId kernel, const void *args) {
-    const struct gemm_args *g = args;
-    switch (kernel) {
-    case KERNEL_gemm:
-        return 2.0 * g->M * g->N * g->K;
-    case KERNEL_conv2d_forward:
-        return flop_of_conv(&((const struct conv2d_forward_args *)args)->s);
-    case KERNEL_conv2d_backward_input:
-        return flop_of_conv(&((const struct conv2d_backward_input_args *)args)->s);
-    case KERNEL_conv2d_backward_params:
-        return flop_of_conv(&((const struct conv2d_backward_params_args *)args)->s);
-    default:
-        return 0;
-    }
-}
-
-// A kernel that adds to its output reads that too.
-static double and_sum(float beta) { return beta != 0 ? 1 : 0; }
-
-static double floats_of_batch_norm(KernelId kernel, const void *args) {
-    const struct batch_norm_stats_args *s = args;
-    const struct batch_norm_forward_args *f = args;
-    const struct batch_norm_backward_sums_args *b = args;
-    const struct batch_norm_backward_input_args *i = args;
-    switch (kernel) {
-    case KERNEL_batch_norm_stats:
-        return 1.0 * s->N * s->C * s->S;
-    case KERNEL_batch_norm_forward:
-        return 2.0 * f->N * f->C * f->S;
-    case KERNEL_batch_norm_backward_sums:
-        return 2.0 * b->N * b->C * b->S;
-    case KERNEL_batch_norm_backward_input:
-        return (3.0 + and_sum(i->beta)) * i->N * i->C * i->S;
-    default:
-        return 0; // a few numbers for each channel
-    }
-}
-
-static double floats_of_pool(const struct avg_pool2d_shape *s, double outputs_per_input) {
-    double pixels = 1.0 * s->H * s->W * (1 + outputs_per_input) + 1.0 * s->out_h * s->out_w;
-    return pixels * s->N * s->C;
-}
-
-// What a kernel of little arithmetic must read and write, each number once. 0: not worth counting.
-static double floats_of(KernelId kernel, const void *args) {
-    const struct add_backward_args *add = args;
-    const struct relu_backward_args *relu = args;
-    const struct avg_pool2d_backward_args *pool = args;
-    const struct copy_columns_args *columns = args;
-    const struct add_bias_forward_args *bias = args;
-    const struct add_bias_backward_args *bias_back = args;
-    switch (kernel) {
-    case KERNEL_fill:
-        return (double)((const struct fill_args *)args)->n;
-    case KERNEL_scale:
-        return 2.0 * (double)((const struct scale_args *)args)->n;
-    case KERNEL_add:
-        return 3.0 * (double)((const struct add_args *)args)->n;
-    case KERNEL_add_forward:
-        return 3.0 * (double)((const struct add_forward_args *)args)->n;
-    case KERNEL_add_backward:
-        return (2.0 + and_sum(add->beta)) * (double)add->n;
-    case KERNEL_relu_forward:
-        return 2.0 * (double)((const struct relu_forward_args *)args)->n;
-    case KERNEL_relu_backward:
-        return (3.0 + and_sum(relu->beta)) * (double)relu->n;
-    case KERNEL_copy_columns:
-        return 2.0 * columns->rows * columns->cols;
-    case KERNEL_add_bias_forward:
-        return 2.0 * bias->rows * bias->cols;
-    case KERNEL_add_bias_backward:
-        return 1.0 * bias_back->rows * bias_back->cols;
-    case KERNEL_avg_pool2d_forward:
-        return floats_of_pool(&((const struct avg_pool2d_forward_args *)args)->s, 0);
-    case KERNEL_avg_pool2d_backward:
-        return floats_of_pool(&pool->s, and_sum(pool->beta));
-    case KERNEL_sgd:
-        return 4.0 * (double)((const struct sgd_args *)args)->n;
-    default:
-        return floats_of_batch_norm(kernel, args);
-    }
-}
 
 // ---- the name of a shape -----------------------------------------------------------------------
 
@@ -136,7 +49,6 @@ static void name_conv(char *text, const struct conv2d_shape *s) {
 // "" for kernels whose shapes are not told apart by name, but by how much they read and write.
 static void name_shape(char *text, KernelId kernel, const void *args) {
     const struct gemm_args *g = args;
-    double floats = floats_of(kernel, args);
     switch (kernel) {
     case KERNEL_gemm:
         snprintf(text, SHAPE_TEXT, "%dx%dx%d%s%s", g->M, g->N, g->K, g->trans_A ? " A^T" : "",
@@ -152,7 +64,7 @@ static void name_shape(char *text, KernelId kernel, const void *args) {
         name_conv(text, &((const struct conv2d_backward_params_args *)args)->s);
         return;
     default:
-        snprintf(text, SHAPE_TEXT, "%.3g MB", floats * sizeof(float) / 1e6);
+        snprintf(text, SHAPE_TEXT, "%.3g MB", kernel_cost(kernel, args).bytes / 1e6);
     }
 }
 
@@ -168,28 +80,42 @@ static Share *find_share(Share *list, int *count, const char *work, const char *
     return new;
 }
 
-static void note(const char *work, const char *shape, double flop, double bytes) {
+static void note(const char *work, const char *shape, KernelCost cost, double modelled) {
     trace_label(shape);
     Share *share = find_share(shares.all, &shares.count, work, shape);
     if (shares.step > 0) return; // every step is the same
     share->calls++;
-    share->flop += flop;
-    share->bytes += bytes;
+    share->flop += cost.kind == COST_ELEMENTS ? 0 : cost.flop;
+    share->bytes += cost.bytes;
+    share->modelled += modelled;
 }
 
 static void noted_launch(Queue *queue, KernelId kernel, const void *args, size_t size) {
     char shape[SHAPE_TEXT];
+    const Machine *machine = modelled_machine();
+    KernelCost cost = kernel_cost(kernel, args);
+    double modelled =
+        machine ? machine->kernel + machine_kernel_seconds(machine, cost, queue->device->tf32) : 0;
     name_shape(shape, kernel, args);
-    note(kernel_name(kernel), shape, flop_of(kernel, args),
-         floats_of(kernel, args) * sizeof(float));
+    note(kernel_name(kernel), shape, cost, modelled);
     (shares.real->launch)(queue, kernel, args, size);
+}
+
+// From the host, or to it; there is one device.
+static double modelled_copy_seconds(const Device *to, size_t bytes) {
+    const Machine *machine = modelled_machine();
+    if (!machine) return 0;
+    Link link = to->backend ? machine_route(machine, HOST_MEMORY, 0).link
+                            : machine_route(machine, 0, HOST_MEMORY).link;
+    return link.latency + (double)bytes / link.bandwidth;
 }
 
 static void noted_copy(Queue *queue, Device *to, void *dst, Device *from, const void *src,
                        size_t bytes) {
     char shape[SHAPE_TEXT];
     snprintf(shape, SHAPE_TEXT, "%.3g MB", (double)bytes / 1e6);
-    note("copy", shape, 0, 2.0 * (double)bytes);
+    note("copy", shape, (KernelCost){.bytes = 2.0 * (double)bytes},
+         modelled_copy_seconds(to, bytes));
     shares.real->copy(queue, to, dst, from, src, bytes);
 }
 
@@ -245,6 +171,7 @@ static int by_kernel(Share *kernels) {
         Share *to = find_share(kernels, &count, from->work, "");
         to->calls += from->calls;
         to->flop += from->flop;
+        to->modelled += from->modelled;
         to->bytes += from->bytes;
         for (int step = 0; step < shares.step; step++) to->seconds[step] += from->seconds[step];
     }
@@ -275,6 +202,44 @@ static void print_all_shares(const char *title) {
     print_shares(kernels, by_kernel(kernels), shares.step, 0);
     printf("\nby shape, down to 1%%\n");
     print_shares(shares.all, shares.count, shares.step, 0.01);
+}
+
+// ---- modelled against measured -----------------------------------------------------------------
+//
+// The machine's figures are the best of several measurements: so the fastest time of each kernel is
+// compared with them. What a busy computer adds to it is not the model's.
+
+static double fastest(const Share *share) {
+    double best = share->seconds[0];
+    for (int step = 1; step < shares.step; step++) best = fmin(best, share->seconds[step]);
+    return best;
+}
+
+static double gap(const Share *share) { return fabs(share->modelled - fastest(share)); }
+
+static int widest_gap_first(const void *a, const void *b) {
+    double x = gap(a), y = gap(b);
+    return (x < y) - (x > y);
+}
+
+// Lines of at least that share of the step, and all kernels together. ("(between kernels)" is
+// none.)
+static void print_gaps(double least) {
+    double measured = 0, modelled = 0;
+    for (int i = 0; i < shares.count; i++)
+        if (shares.all[i].calls > 0) measured += fastest(&shares.all[i]);
+    qsort(shares.all, (size_t)shares.count, sizeof shares.all[0], widest_gap_first);
+    printf("%-25s%-34s%12s%12s%9s\n", "kernel, its fastest time", "", "measured ms", "modelled ms",
+           "ratio");
+    for (int i = 0; i < shares.count; i++) {
+        const Share *s = &shares.all[i];
+        modelled += s->modelled;
+        if (s->calls > 0 && fmax(fastest(s), s->modelled) >= least * measured)
+            printf("%-25s%-34s%12.3f%12.3f%9.2f\n", s->work, s->shape, 1e3 * fastest(s),
+                   1e3 * s->modelled, s->modelled / fastest(s));
+    }
+    printf("%-59s%12.3f%12.3f%9.2f\n\n", "all kernels", 1e3 * measured, 1e3 * modelled,
+           modelled / measured);
 }
 
 #endif

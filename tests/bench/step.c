@@ -5,10 +5,15 @@
 //     build/tests/bench/step lenet|epoch|resnet|sgemm --batch N [--threads N] [--device cpu|cuda]
 //                      [--devices K] [--tf32] [--no-graph]
 //     build/tests/bench/step lenet|resnet --batch N --shares N
+//     build/tests/bench/step lenet|resnet --batch N --devices K --truth N
+//     build/tests/bench/step lenet|resnet --batch N --devices K --overhead N
 //     build/tests/bench/step about
 //
-// With --shares it prints which kernels N steps spend their time in; `about` prints the instruction
-// set and the compiler.
+// With --shares it prints which kernels N steps spend their time in; with --truth, how long N steps
+// take and how long the modelled clock says that they take on this very machine (--machine this),
+// with a thread for each device, and on one device the same for each kernel; with --overhead, how
+// much longer steps take while the modelled clock tells their time, the median of N times with and
+// without it by turns; `about` prints the instruction set and the compiler.
 //
 // A line "run N" makes N training steps and prints "<seconds per step> <mean loss of the last>";
 // "quit" or the end of the input ends the program. A step is what the book's train() does for a
@@ -16,12 +21,15 @@
 // labels are those of bench.py, so the losses of the two programs must agree; the driver checks
 // that. `epoch` takes its minibatches from Fashion-MNIST, with the book's iterator. `sgemm` is no
 // training: a step is our product of two large matrices, and what it prints is its operations.
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "common/base/error.h"
 #include "common/data/fashion_mnist.h"
+#include "common/device/machine_this.h"
 #include "common/tensor/nn.h"
 #include "common/data/safetensors.h"
 #include "common/tensor/step_graph.h"
@@ -73,7 +81,7 @@ static void start_params(Device *device, Tensor *params[LENET_PARAMS]) {
 // What is asked for on the command line.
 typedef struct Options {
     const char *model;
-    int batch, threads, devices, shares;
+    int batch, threads, devices, shares, truth, overhead;
     bool cuda;
 } Options;
 
@@ -159,29 +167,40 @@ static Training prepare(const Options *o) {
     return t;
 }
 
+// Where the number that follows this word belongs; NULL: none does.
+static int *number_after(Options *o, const char *word) {
+    const struct {
+        const char *word;
+        int *number;
+    } all[] = {{"--batch", &o->batch},   {"--threads", &o->threads}, {"--devices", &o->devices},
+               {"--shares", &o->shares}, {"--truth", &o->truth},     {"--overhead", &o->overhead}};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (strcmp(all[i].word, word) == 0) return all[i].number;
+    return NULL;
+}
+
 static Options parse(int argc, char *argv[]) {
     Options o = {.model = argc > 1 ? argv[1] : "", .batch = 256, .devices = 1};
     for (int i = 2; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
-        if (strcmp(argv[i], "--tf32") == 0)
+        int *number = number_after(&o, argv[i]);
+        if (strcmp(argv[i], "--tf32") == 0) {
             allow_tf32(true);
-        else if (strcmp(argv[i], "--no-graph") == 0)
+        } else if (strcmp(argv[i], "--no-graph") == 0) {
             choose_graph("off");
-        else if (strcmp(argv[i], "--batch") == 0)
-            o.batch = atoi(value), i++;
-        else if (strcmp(argv[i], "--threads") == 0)
-            o.threads = atoi(value), i++;
-        else if (strcmp(argv[i], "--devices") == 0)
-            o.devices = atoi(value), i++;
-        else if (strcmp(argv[i], "--shares") == 0)
-            o.shares = atoi(value), i++;
-        else if (strcmp(argv[i], "--device") == 0)
-            o.cuda = strcmp(value, "cuda") == 0, i++;
-        else
+        } else if (strcmp(argv[i], "--device") == 0) {
+            o.cuda = strcmp(value, "cuda") == 0;
+            i++;
+        } else if (number) {
+            *number = atoi(value);
+            i++;
+        } else {
             die("see the head of tests/bench/step.c", "unknown option %s", argv[i]);
+        }
     }
     if (!*o.model || o.batch < 1 || o.devices < 1 || o.devices > MAX_DEVICES || o.shares < 0 ||
-        o.shares > MOST_STEPS || (o.shares && o.devices > 1))
+        o.shares > MOST_STEPS || (o.shares && o.devices > 1) || o.truth < 0 ||
+        o.truth > MOST_STEPS || o.overhead < 0 || o.overhead > MOST_STEPS)
         die("see the head of tests/bench/step.c", "what is to be trained?");
     return o;
 }
@@ -195,6 +214,77 @@ static void show_shares(Training *t, const Options *o) {
     for (int i = 0; i < 3; i++) one_step(t); // the first ones get their memory
     for (int i = 0; i < o->shares; i++) record_step(t->devices[0], one_step, t);
     print_all_shares(o->model);
+}
+
+// ---- modelled against measured -----------------------------------------------------------------
+
+static void tell_time_of_this_machine(const Options *o) {
+    devices_init(o->cuda ? BACKEND_CUDA : BACKEND_CPU, o->threads);
+    char *text = machine_this(1, o->devices); // closes the devices
+    modelled_clock_start(machine_parse("this", text));
+    free(text);
+    devices_init(o->cuda ? BACKEND_CUDA : BACKEND_CPU, o->threads);
+    set_threads_per_device(1);
+    if (o->devices > devices_that_fit(1))
+        printf("%d devices share the cores for %d: modelled time is that of cores of their own\n",
+               o->devices, devices_that_fit(1));
+}
+
+// Computers are busy with other things, too, so the fastest step is shown beside the median.
+static void show_truth(Training *t, const Options *o) {
+    double measured[MOST_STEPS], modelled[MOST_STEPS], fastest = INFINITY;
+    for (int i = 0; i < 3; i++) one_step(t); // the first ones get their memory
+    for (int i = 0; i < o->truth; i++) {
+        double begin = seconds_now(), modelled_begin = modelled_seconds();
+        one_step(t);
+        measured[i] = seconds_now() - begin;
+        modelled[i] = modelled_seconds() - modelled_begin;
+        fastest = fmin(fastest, measured[i]);
+    }
+    double middle = median(measured, o->truth), model = median(modelled, o->truth);
+    printf("%s, %d device%s: a step takes %.3f ms (median of %d, the fastest %.3f), modelled %.3f "
+           "ms; ratio %.2f (to the fastest %.2f)\n",
+           o->model, t->k, t->k == 1 ? "" : "s", 1e3 * middle, o->truth, 1e3 * fastest, 1e3 * model,
+           model / middle, model / fastest);
+    if (t->k > 1) return;
+    for (int i = 0; i < o->truth; i++) record_step(t->devices[0], one_step, t);
+    print_gaps(0.005);
+}
+
+// Seconds on the wall, and of all cores for this program: other programs disturb these less.
+typedef struct Elapsed {
+    double wall, cores;
+} Elapsed;
+
+static double seconds_of_cores(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static Elapsed some_steps(Training *t, const Machine *machine) {
+    enum { SOME = 5 };
+    modelled_clock_start(machine);
+    double wall = seconds_now(), cores = seconds_of_cores();
+    for (int i = 0; i < SOME; i++) one_step(t);
+    return (Elapsed){seconds_now() - wall, seconds_of_cores() - cores};
+}
+
+static void show_overhead(Training *t, const Options *o) {
+    const Machine *machine = machine_find("dgx-a100");
+    double wall[MOST_STEPS], cores[MOST_STEPS];
+    some_steps(t, NULL); // the first ones get their memory
+    for (int i = 0; i < o->overhead; i++) {
+        bool first = i % 2 == 0; // who goes first changes, too
+        Elapsed a = some_steps(t, first ? machine : NULL);
+        Elapsed b = some_steps(t, first ? NULL : machine);
+        wall[i] = first ? a.wall / b.wall : b.wall / a.wall;
+        cores[i] = first ? a.cores / b.cores : b.cores / a.cores;
+    }
+    Quartiles w = quartiles(wall, o->overhead), c = quartiles(cores, o->overhead);
+    printf("%s, %d device%s: with the modelled clock a step takes %.3f times as long (quartiles "
+           "%.3f and %.3f), and %.3f times the cores' time (%.3f and %.3f)\n",
+           o->model, t->k, t->k == 1 ? "" : "s", w.median, w.low, w.high, c.median, c.low, c.high);
 }
 
 // Does what the lines of the input ask for.
@@ -221,8 +311,13 @@ int main(int argc, char *argv[]) {
         return 0;
     }
     devices_init(options.cuda ? BACKEND_CUDA : BACKEND_CPU, options.threads);
+    if (options.truth) tell_time_of_this_machine(&options);
     Training training = prepare(&options);
-    if (options.shares)
+    if (options.truth)
+        show_truth(&training, &options);
+    else if (options.overhead)
+        show_overhead(&training, &options);
+    else if (options.shares)
         show_shares(&training, &options);
     else
         obey(&training);

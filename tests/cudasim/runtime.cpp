@@ -279,6 +279,11 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr, int) {
     *value = 8; // an Ampere GPU
     return cudaSuccess;
 }
+cudaError_t cudaMemGetInfo(size_t *unused, size_t *all) {
+    ENTER();
+    *unused = *all = (size_t)16 << 30;
+    return cudaSuccess;
+}
 cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer) {
     ENTER();
     *can = device != peer && machine.peers != CUDASIM_NO_PEERS;

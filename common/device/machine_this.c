@@ -1,0 +1,504 @@
+// machine_this.c: how fast is this computer? See machine_this.h.
+//
+// What else a computer does can only make it slower, so of several measurements the shortest one is
+// taken; and as it may be busy for a second, all kernels are measured in turns. But what devices do
+// to each other belongs to the machine: cores share caches, memory and sometimes arithmetic, so all
+// that will compute at the same time are measured at the same time.
+#include "machine_this.h"
+#include "backend.h"
+#include "common/base/clock.h"
+#include "common/base/error.h"
+#include "graph.h"
+#include "kernels/cpu/cpu.h"
+#include "machine.h"
+#include "trace.h"
+
+#include <math.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    FLOATS = 1 << 23, // in each buffer that kernels work on: more than caches hold
+    FEW = FLOATS / 4, // in those of weights, and of a bit for each pixel
+    MOST_PROBES = 48,
+    MOST_BUSY = 8,    // devices that are measured at the same time
+    LEAST_ROUNDS = 2, // of all probes
+    REPEATS = 5,      // of what takes less than a millisecond
+    COUNT = 400,      // pieces of work that a queue has room for
+};
+static const double ALL_ROUNDS = 1.2; // seconds
+// Seconds of a kernel, to be measured well. Where others want the cores, too, what takes longer
+// than a few of these is always interrupted.
+static const double LONG_ENOUGH = 1e-3;
+
+// A kernel that is measured.
+typedef struct Probe {
+    KernelId kernel;
+    _Alignas(16) unsigned char args[MAX_KERNEL_ARGS];
+    size_t size; // of its arguments
+    KernelCost cost;
+    double seconds; // the shortest time
+} Probe;
+
+// A device and what it works on. All have the same probes, each on memory of its own.
+typedef struct Bench {
+    Device *device;
+    float *X, *dY, *W; // what kernels read, and what they write
+    float *out;
+    unsigned char *pooled;
+    Probe probes[MOST_PROBES];
+    int num_probes;
+} Bench;
+
+typedef struct Benches {
+    Bench *busy; // (num_busy)
+    int num_busy;
+    Device *other;           // for copies; a GPU may use TF32 there
+    float *copied, *on_host; // on the other device, and on the host
+} Benches;
+
+// ---- kernels ---------------------------------------------------------------------------------
+
+static void enqueue_probe(Device *device, const Probe *probe) {
+    queue_launch(compute_queue(device), probe->kernel, probe->args, probe->size);
+}
+
+// What is traced ends now; the mean of that many pieces of work.
+static double mean_of_trace(int expected) {
+    int count;
+    double sum = 0;
+    TraceSpan *spans = trace_end(&count);
+    CHECK(count == expected, "each piece of work has one span");
+    for (int i = 0; i < count; i++) sum += spans[i].end - spans[i].start;
+    free(spans);
+    return sum / count;
+}
+
+static double seconds_of(Device *device, const Probe *probe) {
+    trace_begin();
+    enqueue_probe(device, probe);
+    return mean_of_trace(1);
+}
+
+// The same by all at the same time.
+static double seconds_of_all(const Benches *all, int probe) {
+    trace_begin();
+    for (int i = 0; i < all->num_busy; i++)
+        enqueue_probe(all->busy[i].device, &all->busy[i].probes[probe]);
+    return mean_of_trace(all->num_busy);
+}
+
+static Probe probe_of(KernelId kernel, const void *args, size_t size) {
+    Probe probe = {.kernel = kernel, .size = size, .seconds = INFINITY};
+    memcpy(probe.args, args, size);
+    probe.cost = kernel_cost(kernel, args);
+    return probe;
+}
+
+#define PROBE(kernel, ...)                                                                         \
+    probe_of(KERNEL_##kernel, &(struct kernel##_args){__VA_ARGS__}, sizeof(struct kernel##_args))
+
+static void add_probe(Bench *b, Probe probe) {
+    CHECK(b->num_probes < MOST_PROBES, "raise MOST_PROBES");
+    b->probes[b->num_probes++] = probe;
+}
+
+// Whether the device is done so soon that more work should be measured. (The first time it gets
+// memory for the kernel.)
+static bool is_short(const Bench *b, const Probe *probe) {
+    seconds_of(b->device, probe);
+    return seconds_of(b->device, probe) < LONG_ENOUGH;
+}
+
+static Probe product(const Bench *b, int n) {
+    return PROBE(gemm, .A = b->X, .B = b->dY, .C = b->out, .M = n, .N = n, .K = n);
+}
+
+static int enough_rows(const Bench *b) {
+    enum { SMALLEST = 384, LARGEST = 2048 };
+    int n = SMALLEST;
+    for (Probe p = product(b, n); n < LARGEST && is_short(b, &p); p = product(b, n)) n *= 2;
+    return n;
+}
+
+// Layers as usual networks have them: at their beginning with many pixels, at their end with many
+// channels. Images are square.
+typedef struct Layer {
+    int in, size, out, kernel, stride, pad; // channels and pixels
+    int images;                             // at least
+    bool pooled;
+} Layer;
+
+static const Layer layers[] = {
+    {64, 28, 64, 3, 1, 1, 4, false},   // FORM_3X3, many pixels
+    {256, 7, 256, 3, 1, 1, 16, false}, // FORM_3X3, many channels
+    {32, 12, 64, 5, 1, 0, 32, true},   // FORM_LARGE
+    {64, 28, 128, 3, 2, 1, 4, false},  // FORM_PLAIN, many pixels
+    {256, 7, 512, 3, 2, 1, 16, false}, // FORM_PLAIN, many channels
+    {1, 28, 32, 3, 1, 0, 64, true},    // FORM_THIN
+};
+enum { NUM_LAYERS = sizeof layers / sizeof layers[0] };
+
+static struct conv2d_shape shape_of(const Layer *l, int images) {
+    int out = (l->size + 2 * l->pad - l->kernel) / l->stride + 1;
+    return (struct conv2d_shape){images,    l->in,     l->size,   l->size,   l->out,
+                                 l->kernel, l->kernel, l->stride, l->stride, l->pad,
+                                 l->pad,    out,       out};
+}
+
+static Probe convolution(const Bench *b, const Layer *l, ConvolutionPass pass, int images) {
+    struct conv2d_shape s = shape_of(l, images);
+    unsigned char *pooled = l->pooled ? b->pooled : NULL;
+    switch (pass) {
+    case PASS_FORWARD:
+        return PROBE(conv2d_forward, .X = b->X, .W = b->W, .Y = b->out, .s = s, .pooled = pooled);
+    case PASS_INPUT:
+        return PROBE(conv2d_backward_input, .dY = b->dY, .W = b->W, .dX = b->out, .s = s,
+                     .pooled = pooled);
+    default:
+        return PROBE(conv2d_backward_params, .dY = b->dY, .X = b->X, .dW = b->out, .s = s,
+                     .pooled = pooled);
+    }
+}
+
+static bool has_room(const Layer *l, int images) {
+    struct conv2d_shape s = shape_of(l, images);
+    return (double)images * s.C * s.H * s.W <= FLOATS &&
+           (double)images * s.M * s.out_h * s.out_w <= FLOATS;
+}
+
+static int enough_images(const Bench *b, const Layer *l) {
+    int images = l->images;
+    for (Probe p = convolution(b, l, PASS_FORWARD, images);
+         has_room(l, 2 * images) && is_short(b, &p); p = convolution(b, l, PASS_FORWARD, images))
+        images *= 2;
+    return images;
+}
+
+// What a network with batch norm does between convolutions.
+static void add_elements(Bench *b) {
+    enum { C = 64, S = 32 * 32, N = FLOATS / (C * S) };
+    float *stats = b->W; // of C channels, all the same
+    add_probe(b, PROBE(add, .x = b->X, .y = b->out, .n = FLOATS));
+    add_probe(b, PROBE(batch_norm_stats, .X = b->X, .stats = b->out, .N = N, .C = C, .S = S));
+    add_probe(b, PROBE(batch_norm_forward, .X = b->X, .mean = stats, .var = stats, .weight = stats,
+                       .bias = stats, .Y = b->out, .eps = 1, .N = N, .C = C, .S = S));
+    add_probe(b, PROBE(batch_norm_backward_sums, .dY = b->dY, .X = b->X, .mean = stats,
+                       .var = stats, .sums = b->out, .eps = 1, .N = N, .C = C, .S = S));
+    add_probe(b, PROBE(batch_norm_backward_input, .dY = b->dY, .X = b->X, .mean = stats,
+                       .var = stats, .weight = stats, .sums = stats, .count = stats, .dX = b->out,
+                       .eps = 1, .N = N, .C = C, .S = S));
+    add_probe(b, PROBE(relu_forward, .X = b->X, .Y = b->out, .n = FLOATS));
+    add_probe(b, PROBE(relu_backward, .Y = b->X, .dY = b->dY, .dX = b->out, .n = FLOATS));
+}
+
+// How much work it takes to keep a device busy for a while.
+typedef struct Sizes {
+    int rows, images[NUM_LAYERS];
+} Sizes;
+
+static Sizes enough(const Bench *b) {
+    Sizes sizes = {.rows = enough_rows(b)};
+    for (int i = 0; i < NUM_LAYERS; i++) sizes.images[i] = enough_images(b, &layers[i]);
+    return sizes;
+}
+
+// The product comes first.
+static void add_probes(Bench *b, const Sizes *sizes) {
+    add_probe(b, product(b, sizes->rows));
+    for (int i = 0; i < NUM_LAYERS; i++)
+        for (int pass = 0; pass < NUM_PASSES; pass++)
+            add_probe(b, convolution(b, &layers[i], (ConvolutionPass)pass, sizes->images[i]));
+    add_elements(b);
+}
+
+static void measure_probes(const Benches *all) {
+    double begin = seconds_now();
+    Bench *first = &all->busy[0];
+    for (int round = 0; round < LEAST_ROUNDS || seconds_now() - begin < ALL_ROUNDS; round++)
+        for (int i = 0; i < first->num_probes; i++)
+            first->probes[i].seconds = fmin(first->probes[i].seconds, seconds_of_all(all, i));
+}
+
+// ---- small things ----------------------------------------------------------------------------
+//
+// How long does the host need to enqueue a kernel, and how long the device to do it, if there is
+// nothing to do in it? The two work at the same time; so the device is held up until the host is
+// done.
+
+static void wait_for_host(void *host_is_done) { sem_wait(host_is_done); }
+
+typedef void Enqueue(const Benches *all);
+static void enqueue_kernel(const Benches *all) {
+    launch(all->busy->device, fill, .x = all->busy->out, .value = 0, .n = 1);
+}
+static void enqueue_copy(const Benches *all) {
+    Device *from = all->busy->device;
+    queue_copy(compute_queue(from), all->other, all->copied, from, all->busy->X, sizeof(float));
+}
+static void enqueue_read(const Benches *all) {
+    Device *to = all->busy->device;
+    queue_copy(compute_queue(to), to, all->busy->out, host(), all->on_host, sizeof(float));
+}
+
+// Seconds of one such piece of work.
+typedef struct Small {
+    double host, device;
+} Small;
+
+static Small once(const Benches *all, Enqueue *enqueue) {
+    Device *device = all->busy->device;
+    sem_t host_is_done;
+    sem_init(&host_is_done, 0, 0);
+    queue_call(compute_queue(device), wait_for_host, &host_is_done);
+    double begin = seconds_now();
+    for (int i = 0; i < COUNT; i++) enqueue(all);
+    double enqueued = seconds_now();
+    sem_post(&host_is_done);
+    synchronize(device);
+    double done = fmax(seconds_now(), enqueued + 1e-9); // whatever the clock's steps are
+    sem_destroy(&host_is_done);
+    return (Small){(enqueued - begin) / COUNT, (done - enqueued) / COUNT};
+}
+
+static Small small(const Benches *all, Enqueue *enqueue) {
+    Small best = once(all, enqueue);
+    for (int i = 0; i < REPEATS; i++) {
+        Small now = once(all, enqueue);
+        best.host = fmin(best.host, now.host);
+        best.device = fmin(best.device, now.device);
+    }
+    return best;
+}
+
+// The same with all the kernels in one graph: of the whole graph the host's, of a kernel in it the
+// device's.
+static Small in_graph(const Benches *all) {
+    Device *device = all->busy->device;
+    graph_begin(&device, 1);
+    for (int i = 0; i < COUNT; i++) enqueue_kernel(all);
+    Graph *graph = graph_end();
+    Small best = {INFINITY, INFINITY};
+    for (int i = 0; i < REPEATS; i++) {
+        double begin = seconds_now();
+        graph_launch(graph);
+        double enqueued = seconds_now();
+        synchronize(device);
+        best.host = fmin(best.host, enqueued - begin);
+        best.device = fmin(best.device, (seconds_now() - begin) / COUNT);
+    }
+    graph_free(graph);
+    return best;
+}
+
+// Bytes per second of large copies.
+static double copy_rate(Device *to, void *dst, Device *from, const void *src) {
+    double best = INFINITY;
+    for (int i = 0; i < REPEATS; i++) {
+        trace_begin();
+        queue_copy(compute_queue(to), to, dst, from, src, sizeof(float) * FLOATS);
+        best = fmin(best, mean_of_trace(1));
+    }
+    return sizeof(float) * FLOATS / best;
+}
+
+// ---- the whole -------------------------------------------------------------------------------
+
+int devices_that_fit(int threads) {
+    if (num_gpus() > 0) return num_gpus();
+    return threads < num_threads() ? num_threads() / threads : 1;
+}
+
+static void fill_buffer(Device *device, float *x, float value, size_t n) {
+    launch(device, fill, .x = x, .value = value, .n = n);
+}
+
+static float *buffer(Device *device, size_t n) {
+    return device_alloc_for(device, sizeof(float) * n, "measurements");
+}
+
+static void fill_buffers(Bench *b) {
+    // (No zeros, and nothing that becomes tiny: a CPU is slow then.)
+    fill_buffer(b->device, b->X, 0.5f, FLOATS);
+    fill_buffer(b->device, b->dY, 0.25f, FLOATS);
+    fill_buffer(b->device, b->W, 0.125f, FEW);
+    fill_buffer(b->device, b->out, 0, FLOATS);
+    fill_buffer(b->device, (float *)b->pooled, 0, FEW);
+}
+
+static void open_bench(Bench *b, int number, int threads) {
+    b->device = try_gpu(number);
+    if (num_gpus() == 0) device_set_threads(b->device, threads);
+    b->X = buffer(b->device, FLOATS);
+    b->dY = buffer(b->device, FLOATS);
+    b->W = buffer(b->device, FEW);
+    b->out = buffer(b->device, FLOATS);
+    b->pooled = (unsigned char *)buffer(b->device, FEW);
+    fill_buffers(b);
+}
+
+static void close_bench(Bench *b) {
+    float *buffers[] = {b->X, b->dY, b->W, b->out, (float *)b->pooled};
+    for (int i = 0; i < 5; i++) device_free(b->device, buffers[i]);
+}
+
+// GPUs do not disturb each other: one of them is busy.
+static Benches open_benches(int threads, int busy) {
+    Benches all = {.num_busy = num_gpus() > 0 ? 1 : busy < MOST_BUSY ? busy : MOST_BUSY};
+    all.busy = xcalloc((size_t)all.num_busy, sizeof *all.busy);
+    for (int i = 0; i < all.num_busy; i++) open_bench(&all.busy[i], i, threads);
+    allow_tf32(true);
+    all.other = try_gpu(all.num_busy);
+    allow_tf32(false);
+    all.copied = buffer(all.other, FLOATS);
+    all.on_host = buffer(host(), FLOATS);
+    memset(all.on_host, 0, sizeof(float) * FLOATS);
+    Sizes sizes = enough(&all.busy[0]);
+    for (int i = 0; i < all.num_busy; i++) add_probes(&all.busy[i], &sizes);
+    return all;
+}
+
+static void close_benches(Benches *all) {
+    for (int i = 0; i < all->num_busy; i++) close_bench(&all->busy[i]);
+    device_free(all->other, all->copied);
+    device_free(host(), all->on_host);
+    free(all->busy);
+    devices_close();
+    ledger_reset(); // these copies were not the program's
+}
+
+// All probes that do the same kind of thing, together.
+typedef struct Rates {
+    double flops, bytes; // per second
+} Rates;
+
+static Rates rates(const Bench *b, bool (*belongs)(KernelCost cost, KernelCost to), KernelCost to) {
+    double flop = 0, bytes = 0, seconds = 0;
+    for (int i = 0; i < b->num_probes; i++) {
+        if (!belongs(b->probes[i].cost, to)) continue;
+        flop += b->probes[i].cost.flop;
+        bytes += b->probes[i].cost.bytes;
+        seconds += b->probes[i].seconds;
+    }
+    return (Rates){flop / seconds, bytes / seconds};
+}
+
+static bool same_kind(KernelCost cost, KernelCost to) { return cost.kind == to.kind; }
+static bool same_pass(KernelCost cost, KernelCost to) {
+    return cost.kind == to.kind && cost.form == to.form && cost.pass == to.pass;
+}
+
+static Rates rates_of_kind(const Bench *b, CostKind kind) {
+    return rates(b, same_kind, (KernelCost){.kind = kind});
+}
+
+// The fastest way through memory.
+static double best_bandwidth(const Bench *b) {
+    double best = 0;
+    for (int i = 0; i < b->num_probes; i++)
+        if (b->probes[i].cost.kind == COST_ELEMENTS)
+            best = fmax(best, b->probes[i].cost.bytes / b->probes[i].seconds);
+    return best;
+}
+
+static double tf32_rate(const Benches *all) {
+    const Probe *product = &all->busy->probes[0];
+    double best = INFINITY;
+    for (int i = 0; i < REPEATS; i++) best = fmin(best, seconds_of(all->other, product));
+    return product->cost.flop / best;
+}
+
+static void write_convolutions(FILE *out, const Bench *b, double peak) {
+    static const char *const names[NUM_FORMS] = {"3x3", "large", "plain", "thin"};
+    fprintf(out, "convolution       %.4g %%     # all of the following\n",
+            100 * rates_of_kind(b, COST_CONVOLUTION).flops / peak);
+    for (int form = 0; form < NUM_FORMS; form++) {
+        fprintf(out, "convolution_%-5s", names[form]);
+        for (int pass = 0; pass < NUM_PASSES; pass++) {
+            KernelCost same = {COST_CONVOLUTION, 0, 0, (ConvolutionForm)form,
+                               (ConvolutionPass)pass};
+            fprintf(out, " %.4g %%", 100 * rates(b, same_pass, same).flops / peak);
+        }
+        fprintf(out, "\n");
+    }
+}
+
+static void write_kernels(FILE *out, const Benches *all) {
+    const Bench *b = all->busy;
+    double peak = rates_of_kind(b, COST_PRODUCT).flops, bandwidth = best_bandwidth(b);
+    fprintf(out,
+            "fp32              %.4g GFLOP/s # of a product of matrices: the peak is not known\n",
+            peak / 1e9);
+    if (num_gpus() > 0) fprintf(out, "tf32              %.4g GFLOP/s\n", tf32_rate(all) / 1e9);
+    fprintf(out, "product           100 %%\n");
+    write_convolutions(out, b, peak);
+    fprintf(out, "elements          %.4g %%     # batch norm, ReLU and addition together\n",
+            100 * rates_of_kind(b, COST_ELEMENTS).bytes / bandwidth);
+    fprintf(out, "memory_bandwidth  %.4g GB/s   # the fastest of these\n", bandwidth / 1e9);
+}
+
+static void write_launches(FILE *out, const Benches *all) {
+    Small kernel = small(all, enqueue_kernel), graph = {kernel.host, kernel.device};
+    bool graphs = has_graphs(all->busy->device);
+    if (graphs) graph = in_graph(all);
+    const char *why = graphs ? "" : "   # as a kernel: there are no graphs here";
+    fprintf(out, "kernel            %.4g us     # of %d that do nothing, one after the other\n",
+            1e6 * kernel.device, COUNT);
+    fprintf(out, "launch            %.4g us     # of the host, for one of these\n",
+            1e6 * kernel.host);
+    fprintf(out, "graph_launch      %.4g us%s\n", 1e6 * graph.host, why);
+    fprintf(out, "graph_kernel      %.4g us%s\n", 1e6 * graph.device, why);
+    fprintf(out, "framework         10 us      # not measured: as PyTorch in the file dgx-a100\n");
+}
+
+static void write_links(FILE *out, const Benches *all, int devices) {
+    const Bench *b = all->busy;
+    const char *how = "# 32 MB; 4 B, one after the other";
+    if (devices > 1)
+        fprintf(out, "link              switch %.4g GB/s %.4g us  %s\n",
+                copy_rate(all->other, all->copied, b->device, b->X) / 1e9,
+                1e6 * small(all, enqueue_copy).device, how);
+    fprintf(out, "host_link         %.4g GB/s %.4g us  %s\n",
+            copy_rate(b->device, b->out, host(), all->on_host) / 1e9,
+            1e6 * small(all, enqueue_read).device, how);
+}
+
+static void write_devices(FILE *out, const Benches *all, int threads, int devices, int fit) {
+    const Device *device = all->busy->device;
+    bool gpu = num_gpus() > 0;
+    fprintf(out,
+            "# What each field means is said in common/device/machine.h. The best of several "
+            "measurements,\n# of %d device%s at the same time.\n",
+            all->num_busy, all->num_busy == 1 ? "" : "s");
+    if (gpu)
+        fprintf(out, "about             this computer, measured: GPUs\n");
+    else
+        fprintf(out, "about             this computer, measured: %s, %d thread%s a device\n",
+                cpu_instruction_set()->what, threads, threads == 1 ? "" : "s");
+    fprintf(out, "devices           %d          # %d of them with %s of their own\n", devices, fit,
+            gpu ? "a GPU" : "cores");
+    fprintf(out, "memory            %.4g GB%s\n",
+            device->backend->memory(device) / (gpu ? 1 : fit) / 1e9,
+            gpu ? "" : "   # their share of this computer's");
+}
+
+char *machine_this(int threads, int devices) {
+    CHECK(threads > 0, "a device has one core at least");
+    int fit = devices_that_fit(threads), busy = devices > 0 && devices < fit ? devices : fit;
+    if (devices < fit) devices = fit;
+    Benches all = open_benches(threads, busy);
+    measure_probes(&all);
+    char *text;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    if (!out) die("close other programs", "out of memory");
+    write_devices(out, &all, threads, devices, fit);
+    write_kernels(out, &all);
+    write_launches(out, &all);
+    write_links(out, &all, devices);
+    fclose(out);
+    close_benches(&all);
+    return text;
+}
