@@ -3,6 +3,8 @@
 #include "batch_norm.h"
 #include "common/base/error.h"
 
+#include <stdlib.h>
+
 // ---- shapes ------------------------------------------------------------------------------------
 
 typedef struct Shape {
@@ -174,7 +176,7 @@ static void all_gather(Tensor *const parts[], int k, Tensor *all[]) {
         all[i] = arena_tensor(parts[i]->device, 2, (const int[]){k, n}, false);
         complete[i] = device_record(parts[i]->device);
     }
-    Event copied[MAX_DEVICES][MAX_DEVICES];
+    Event *copied = xmalloc(sizeof *copied * (size_t)(k * k)); // [i k + j]
     for (int i = 0; i < k; i++)
         for (int j = 0; j < k; j++) {
             float *row = all[i]->data + (size_t)j * (size_t)n;
@@ -182,12 +184,13 @@ static void all_gather(Tensor *const parts[], int k, Tensor *all[]) {
             if (i == j)
                 device_copy(all[i]->device, row, parts[i]->device, parts[i]->data, bytes);
             else
-                copied[i][j] =
+                copied[i * k + j] =
                     device_copy_after(complete[j], all[i]->device, row, parts[j]->data, bytes);
         }
     for (int i = 0; i < k; i++)
         for (int j = 0; j < k; j++)
-            if (i != j) device_wait(parts[j]->device, copied[i][j]);
+            if (i != j) device_wait(parts[j]->device, copied[i * k + j]);
+    free(copied);
 }
 
 static void sync_batch_norm_backward(Node *const nodes[], int k) {
