@@ -42,7 +42,8 @@ static void print_times(const Notebook *nb, const Machine *machine) {
         print_row(nb, k, alone);
     choose_allreduce(nb->flags.allreduce);
     say("  The book's, measured on GPUs that it does not name: 14.0 s on 1, 9.1 s on 2, a "
-        "speed-up of 1.54; its Chinese edition: 12.2 s and 7.4 s, 1.65.");
+        "speed-up of 1.54; its Chinese edition: 12.2 s and 7.4 s, 1.65. They include what the host "
+        "needs to prepare the minibatches; in the modelled ones that takes no time.");
 }
 
 // ## Memory
