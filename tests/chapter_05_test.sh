@@ -80,6 +80,8 @@ model --steps 0 && no_values
 verdict $? "--backend model --steps 0"
 model --devices 1 --machine colab-t4 && no_values && grep -q 'colab-t4 has one device' "$out/log"
 verdict $? "a machine with one device"
+model --machine colab-t4
+refused 2 'colab-t4 has one' "two runs on a machine with one device"
 for flag in save load checkpoint resume log-loss csv; do
     model --$flag "$out/none"
     refused 2 "$flag: .*no values" "--backend model --$flag"

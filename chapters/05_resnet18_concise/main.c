@@ -35,6 +35,7 @@
 #include "common/base/error.h"
 #include "common/data/network_file.h"
 #include "common/device/cpu_speed.h"
+#include "common/device/modelled_clock.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "comparison.h"
 #include "data_parallel.h"
@@ -136,6 +137,14 @@ static void train(Run *run) {
 
 // ## The program
 
+// Now, and not when the second run begins.
+static void check_machine(const Flags *flags) {
+    const Machine *machine = modelled_machine();
+    if (flags->devices == 0 && machine && !machine_has_devices(machine, 2))
+        die_usage("give --devices 1, another --machine, or --machine none",
+                  "the second run is on 2 devices, and the machine %s has one", machine->name);
+}
+
 static Flags read_flags(int argc, char *argv[]) {
     Flags flags =
         book_begin(argc, argv,
@@ -146,6 +155,7 @@ static Flags read_flags(int argc, char *argv[]) {
                    flags_without_size());
     choose_allreduce(flags.allreduce);
     choose_size(&flags);
+    check_machine(&flags);
     refuse_what_needs_values(&flags);
     if (flags.load && flags.resume)
         die_usage("leave --load out: the checkpoint holds all that is needed",
