@@ -3,7 +3,9 @@
 #   gnuplot -c plots/exercise_more_devices.gp CSV PNG
 #
 # CSV has the columns part,devices,bn,batch,lr,epoch,loss,accuracy,averaged_at_end,step_s,step_mb,device_mb,
-# all_mb; part is learning, settings (both a row per epoch) or costs.
+# all_mb,modelled_s,copies; part is learning, settings (both a row per epoch), costs, "same minibatch" or
+# "minibatch for each" (both modelled epochs; none without a machine). modelled_s of costs is of a step, of the
+# last two of an epoch.
 
 csv = ARG1
 # Drawn at twice the size that it is read at, for print.
@@ -14,6 +16,7 @@ set datafile separator comma
 stats csv skip 1 using (strcol(1) eq "learning" ? $6 : NaN) nooutput name "EPOCH"
 stats csv skip 1 using (strcol(1) eq "settings" ? $4 : NaN) nooutput name "BATCH"
 stats csv skip 1 using (strcol(1) eq "settings" ? $5 : NaN) nooutput name "LR"
+stats csv skip 1 using (strcol(1) eq "same minibatch" ? $14 : 0) nooutput name "MODELLED"
 stats csv skip 1 using (strcol(1) eq "costs" ? $11 : NaN) nooutput name "MOVED"
 
 set grid lc rgb "#dddddd" lw 0.5
@@ -22,7 +25,7 @@ set tics nomirror
 set lmargin 10
 is(part, k, bn) = (strcol(1) eq part && int($2) == k && strcol(3) eq bn)
 
-set multiplot layout 2,2 title "ResNet-18 on up to 16 devices, the same minibatches" font ",24"
+set multiplot layout 2,2 title "ResNet-18 on up to 16 devices" font ",24"
 
 set xrange [0.8:EPOCH_max + 0.2]
 set xtics 1
@@ -65,7 +68,22 @@ plot csv skip 1 using (is("costs", int($2), "local") ? $2 : NaN):13 with linespo
      csv skip 1 using (is("costs", int($2), "local") ? $2 : NaN):12 with linespoints lw 1.8 pt 6 ps 1.6 \
          lc rgb "#2166ac" title "device 0"
 
-set title "a step of ResNet-18"
+if (MODELLED_max > 0) {
+    set title "an epoch of 60,000 images, modelled"
+    set ylabel "seconds"
+    set yrange [0.7:2 * MODELLED_max]
+    set format y "%g"
+    set key left bottom
+    plot MODELLED_max / x with lines lw 1 dt 3 lc rgb "#888888" title "k times as fast", \
+         csv skip 1 using (strcol(1) eq "same minibatch" ? $2 : NaN):14 with linespoints lw 1.8 pt 6 ps 1.6 \
+             lc rgb "#d73027" title "256 images for all devices", \
+         csv skip 1 using (strcol(1) eq "minibatch for each" ? $2 : NaN):14 with linespoints lw 1.8 pt 7 ps 1.6 \
+             lc rgb "#2166ac" title "256 images for each"
+    unset multiplot
+    exit
+}
+
+set title "a step of ResNet-18, measured"
 unset logscale y
 set yrange [0:*]
 set offsets 0, 0, graph 0.3, 0

@@ -4,7 +4,9 @@
 #   gnuplot -c plots/exercise_unequal_devices.gp CSV PNG
 #
 # CSV has the columns part,slowdown,batch,rows0,rows1,speed0,speed1,exchange,equal,said_equal,proportional,
-# said_proportional,alone; part is slowdown or batch, times are seconds, said_ is predicted.
+# said_proportional,alone; part is slowdown or batch, times are seconds, said_ is predicted. Rows whose part is
+# "modelled slowdown" or "modelled batch" have modelled times, the others measured ones. Drawn are the modelled
+# ones, if there are any.
 
 csv = ARG1
 # Drawn at twice the size that it is read at, for print.
@@ -12,9 +14,11 @@ set terminal pngcairo size 1800,860 font "DejaVu Sans,20" linewidth 2
 set output ARG2
 set datafile separator comma
 
-stats csv skip 1 using (strcol(1) eq "batch" ? $2 : NaN) nooutput name "SLOW"
-stats csv skip 1 using (strcol(1) eq "batch" ? $3 : NaN) nooutput name "BATCH"
-of(part) = strcol(1) eq part ? 1 : NaN
+stats csv skip 1 using (strcol(1) eq "modelled batch" ? 1 : 0) nooutput name "MODELLED"
+kind = MODELLED_max > 0 ? "modelled " : ""
+stats csv skip 1 using (strcol(1) eq kind."batch" ? $2 : NaN) nooutput name "SLOW"
+stats csv skip 1 using (strcol(1) eq kind."batch" ? $3 : NaN) nooutput name "BATCH"
+of(part) = strcol(1) eq kind.part ? 1 : NaN
 
 set grid lc rgb "#dddddd" lw 0.5
 set border 3
@@ -24,7 +28,7 @@ set format y "%g"
 set ylabel "seconds per step"
 set key left top spacing 1.3 samplen 2
 
-set multiplot layout 1,2 title "ResNet-18 on two devices of unequal speed (points: measured, lines: predicted)" font ",24"
+set multiplot layout 1,2 title "ResNet-18 on two devices of unequal speed (points: ".(MODELLED_max > 0 ? "modelled" : "measured").", lines: predicted)" font ",24"
 set title "the second device slower and slower"
 set xlabel "times that the second device is slower"
 set xrange [0.9:*]

@@ -46,6 +46,49 @@ verdict $? "the figures of the curves"
 [ "$(od -An -j16 -N8 -tu1 "$out/05_resnet18_concise.png" | awk '{ print $3 * 256 + $4 }')" = 1800 ]
 verdict $? "the picture of the curves"
 
+# Beside the measured times those of another machine, and what the book's training would take there.
+words() { tr '\n' ' ' <"$out/log" | tr -s ' '; } # of a paragraph, wherever its lines end
+[ "$(grep -Ec '^modelled: [0-9.e-]+ sec/epoch on [12] devices? of dgx-a100$' "$out/log")" -eq 2 ] &&
+    words | grep -Eq "Time, modelled: on dgx-a100, 2 devices would take [0-9.]+ times as long for it as 1\."
+verdict $? "measured and modelled times, and which is which"
+[ "$(grep -Ec '^ +[1248]( +[0-9.]+ +[0-9.]+ +[0-9.]+ %){2}$' "$out/log")" -eq 4 ] &&
+    words | grep -q "Modelled: the book's ResNet-18 on dgx-a100 .* 14.0 s on 1, 9.1 s on 2, "
+verdict $? "modelled epochs on 1, 2, 4 and 8 devices, beside the book's"
+[ "$(grep -Ec '^ +[a-z0-9-]+ +[0-9.]+ GB +[0-9]+$' "$out/log")" -eq "$(ls "$(dirname "$0")"/../common/device/machines/*.machine | wc -l)" ]
+verdict $? "the largest minibatch of each machine"
+train --epochs 1 --steps 1 --machine none && ! grep -qi 'modelled' "$out/log"
+verdict $? "--machine none: nothing is modelled"
+
+# Devices without values: the chapter runs through, on any number of them, and nothing looks like a value.
+model() { # FLAGS
+    "$program" --backend model --train-size 600 --test-size 100 --out "$out/model" "$@" >"$out/log" 2>"$out/error" </dev/null
+}
+no_values() { ! grep -Eqi 'nan|loss|acc' "$out/log" && [ -z "$(ls -A "$out/model")" ]; }
+model && no_values && [ "$(grep -c '^modelled: .* of dgx-a100$' "$out/log")" -eq 2 ]
+verdict $? "--backend model: time and no values"
+whole=$(sed -n 's/^modelled: \([^ ]*\) sec.* on 2 devices .*/\1/p' "$out/log")
+"$program" --backend model --test-size 10 --out "$out/model" >"$out/log" 2>"$out/error" </dev/null &&
+    [ -n "$whole" ] && [ "$(sed -n 's/^modelled: \([^ ]*\) sec.* on 2 devices .*/\1/p' "$out/log")" = "$(awk '$1 == 2 && NF == 9 { print $2 }' "$out/log")" ]
+verdict $? "an epoch of 60000 images takes what the table says of it"
+for bn in $ways; do
+    model --devices 4 --bn $bn && no_values
+    verdict $? "--backend model --bn $bn"
+done
+model --devices 64 && no_values && grep -q '^modelled: .* on 64 devices of dgx-a100$' "$out/log"
+verdict $? "--backend model --devices 64"
+model --steps 0 && no_values
+verdict $? "--backend model --steps 0"
+model --devices 1 --machine colab-t4 && no_values && grep -q 'colab-t4 has one device' "$out/log"
+verdict $? "a machine with one device"
+model --machine colab-t4
+refused 2 'colab-t4 has one' "two runs on a machine with one device"
+for flag in save load checkpoint resume log-loss csv; do
+    model --$flag "$out/none"
+    refused 2 "$flag: .*no values" "--backend model --$flag"
+done
+[ ! -e "$out/none" ]
+verdict $? "and nothing was written"
+
 # Ways to treat batch norm's statistics: each trains, says which it is, and is repeated to the bit.
 for bn in $ways; do
     train --devices 2 --epochs 1 --bn $bn --save "$out/$bn.safetensors" &&

@@ -72,6 +72,27 @@ static void kernels_take_what_the_roofline_says(void **state) {
     stop();
 }
 
+// A slower device: its kernels take so many times as long, its copies do not.
+static void a_device_can_be_made_slower(void **state) {
+    (void)state;
+    start(MACHINE("5 us", FREE, "switch", "1 us"));
+    Tensor *x = tensor_new(try_gpu(0), N), *y = tensor_new(try_gpu(1), N);
+    device_set_slowdown(y->device, 2.5);
+    double fill = 5e-6 + 4.0 * N / 100e9, copy = 1e-6 + 4.0 * N / 10e9;
+    launch(x->device, fill, .x = x->data, .value = 1, .n = N);
+    assert_seconds(fill);
+    launch(y->device, fill, .x = y->data, .value = 1, .n = N);
+    assert_seconds(fill + 2.5 * fill);
+    tensor_copy(y, x);
+    assert_seconds(fill + 2.5 * fill + copy);
+    device_set_slowdown(y->device, 1);
+    launch(y->device, fill, .x = y->data, .value = 1, .n = N);
+    assert_seconds(fill + 2.5 * fill + copy + fill);
+    tensor_free(x);
+    tensor_free(y);
+    stop();
+}
+
 // Launches take longer than what they launch: then they are the time.
 static void small_kernels_are_launch_bound(void **state) {
     (void)state;
@@ -349,6 +370,7 @@ int main(void) {
         cmocka_unit_test(a_device_has_the_machines_memory_and_no_more),
         cmocka_unit_test(a_machine_without_network_has_its_devices_only),
         cmocka_unit_test(kernels_take_what_the_roofline_says),
+        cmocka_unit_test(a_device_can_be_made_slower),
         cmocka_unit_test(small_kernels_are_launch_bound),
         cmocka_unit_test(each_host_launches_for_its_own_devices),
         cmocka_unit_test(copies_take_latency_and_bandwidth_and_turns),

@@ -1,6 +1,7 @@
 // comparison.c: see comparison.h.
 #include "comparison.h"
 
+#include "common/device/modelled_clock.h"
 #include "common/program/say.h"
 
 #include <stdio.h>
@@ -11,15 +12,33 @@ static const char *where_they_run(void) {
     return num_gpus() > 0 ? " They are queues on the same GPU." : " They share the same cores.";
 }
 
-void compare_runs(const Run *one, const Run *two, const char *bn) {
-    const Training *first = &one->t, *second = &two->t;
-    say("\nWhat the comparison shows");
+static void compare_accuracy(const Run *one, const Run *two) {
     say("  Accuracy: %.3f on 1 device with minibatches of %d, %.3f on %d with minibatches of %d "
         "and twice the learning rate: half as many updates, each at twice the rate.",
-        first->test_acc, one->batch_size, second->test_acc, second->k, two->batch_size);
-    if (first->sec_per_epoch > 0 && second->sec_per_epoch > 0)
-        say("  Time: an epoch on %d devices took %.2f times as long as on 1.%s", second->k,
-            second->sec_per_epoch / first->sec_per_epoch, where_they_run());
+        one->t.test_acc, one->batch_size, two->t.test_acc, two->t.k, two->batch_size);
+}
+
+// Measured times say something of this computer, modelled ones of another machine.
+static void compare_measured(const Training *one, const Training *two) {
+    if (one->sec_per_epoch > 0 && two->sec_per_epoch > 0)
+        say("  Time, measured: an epoch on %d devices took %.2f times as long as on 1.%s", two->k,
+            two->sec_per_epoch / one->sec_per_epoch, where_they_run());
+}
+
+static void compare_modelled(const Training *one, const Training *two) {
+    // (Of a run before --resume it is not known.)
+    if (one->modelled_sec_per_epoch > 0 && two->modelled_sec_per_epoch > 0)
+        say("  Time, modelled: on %s, %d devices would take %.2f times as long for it as 1.",
+            modelled_machine()->name, two->k,
+            two->modelled_sec_per_epoch / one->modelled_sec_per_epoch);
+}
+
+void compare_runs(const Run *one, const Run *two, const char *bn) {
+    bool values = !one->t.no_values;
+    say("\nWhat the comparison shows");
+    if (values) compare_accuracy(one, two);
+    if (values) compare_measured(&one->t, &two->t);
+    compare_modelled(&one->t, &two->t);
     say("  Bytes: each step moved %llu bytes between the devices, as the formulas say.",
         (unsigned long long)two->bytes_per_step);
     say("  Batch norm: in training each device used mean and variance of its own shard%s. The "

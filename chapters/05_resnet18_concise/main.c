@@ -16,26 +16,33 @@
 //                                      size and learning rate. Without a GPU: a quick version.
 //   build/05_resnet18_concise --full   all of Fashion-MNIST, 10 epochs, on any machine
 //   build/05_resnet18_concise --devices 4 --bn sync --batch-size 128 --lr 0.1
+//   build/05_resnet18_concise --backend model --devices 64 --machine dgx-h100
+//                                      no values, only the time that it would take there
 //   build/05_resnet18_concise --help   all flags
 //
 // What you will see: the network and what it needs, the book's demonstrations, a line per epoch,
-// the book's last line of each run, a comparison in words, and the curves in plots/.
+// the book's last line of each run, a comparison in words, the curves in plots/, and what the whole
+// training would take 1 to 8 devices of a machine that you need not have (--machine).
 //
 // Read in this order: resnet18.c (the network), data_parallel.c (everything about k devices), then
 // train() and train_epochs() here. common/tensor/nn.h has the modules, common/tensor/batch_norm.c
 // what devices exchange. Beside the training: initialization.c (which device has parameters when),
-// size.c (the quick version), checkpoint.c and resume.c (how it goes on), comparison.c.
+// size.c (the quick version), checkpoint.c and resume.c (how it goes on), comparison.c,
+// modelled_steps.c and on_a_machine.c (time and memory on another machine), no_values.c.
 #include "common/program/book.h"
 #include "common/program/interrupt.h"
 #include "common/program/say.h"
 #include "common/base/error.h"
 #include "common/data/network_file.h"
 #include "common/device/cpu_speed.h"
+#include "common/device/modelled_clock.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "comparison.h"
 #include "data_parallel.h"
 #include "initialization.h"
+#include "no_values.h"
 #include "notebook.h"
+#include "on_a_machine.h"
 #include "resnet18.h"
 #include "resume.h"
 #include "size.h"
@@ -130,6 +137,14 @@ static void train(Run *run) {
 
 // ## The program
 
+// Now, and not when the second run begins.
+static void check_machine(const Flags *flags) {
+    const Machine *machine = modelled_machine();
+    if (flags->devices == 0 && machine && !machine_has_devices(machine, 2))
+        die_usage("give --devices 1, another --machine, or --machine none",
+                  "the second run is on 2 devices, and the machine %s has one", machine->name);
+}
+
 static Flags read_flags(int argc, char *argv[]) {
     Flags flags =
         book_begin(argc, argv,
@@ -140,6 +155,8 @@ static Flags read_flags(int argc, char *argv[]) {
                    flags_without_size());
     choose_allreduce(flags.allreduce);
     choose_size(&flags);
+    check_machine(&flags);
+    refuse_what_needs_values(&flags);
     if (flags.load && flags.resume)
         die_usage("leave --load out: the checkpoint holds all that is needed",
                   "--load and --resume");
@@ -182,8 +199,8 @@ int main(int argc, char *argv[]) {
     nb.flags = read_flags(argc, argv);
     nb.num_runs = nb.flags.devices > 0 ? 1 : 2;
     prepare();
-    if (num_gpus() == 0) warn_if_cpu_is_slow();
-    if (nb.flags.quick) say_quick(&nb);
+    if (num_gpus() == 0 && nb.flags.backend != BACKEND_MODEL) warn_if_cpu_is_slow();
+    say_size(&nb);
     print_network();
     demonstrate_initialization(nb.net, nb.flags.seed);
 
@@ -196,6 +213,7 @@ int main(int argc, char *argv[]) {
             train(&runs[i]);
     if (nb.num_runs == 2 && !interrupted() && nb.flags.steps != 0)
         compare_runs(&runs[0], &runs[1], nb.flags.bn);
+    if (nb.num_runs == 2 && !interrupted()) print_on_a_machine(&nb);
 
     animator_close(nb.animator);
     loss_log_write(&nb.loss_log, nb.flags.log_loss);
@@ -210,7 +228,8 @@ int main(int argc, char *argv[]) {
 // - Batch norm's statistics are the part of a network that "the same gradient" does not cover.
 //   Somebody has to decide what they are when the network is evaluated.
 // - The more a network computes for each of its parameters, the less the exchange of gradients
-//   weighs.
+//   weighs: here a few percent of a step on devices with fast links, much more where the links are
+//   slow.
 //
 // ## Exercises
 //

@@ -2,6 +2,7 @@
 #include "size.h"
 
 #include "common/base/error.h"
+#include "common/device/modelled_clock.h"
 #include "common/program/say.h"
 
 #include <math.h>
@@ -11,6 +12,7 @@
 enum { QUICK_TRAIN = 2048, QUICK_TEST = 1000, QUICK_EPOCHS = 5, QUICK_BATCH = 16 };
 static const float QUICK_LR = 0.025f;
 enum { FULL_EPOCHS = 10, FULL_BATCH = 256 };
+enum { MODEL_EPOCHS = 1 }; // without values each epoch is like the first
 static const float FULL_LR = 0.1f;
 
 Flags flags_without_size(void) {
@@ -23,10 +25,12 @@ Flags flags_without_size(void) {
 
 void choose_size(Flags *flags) {
     if (flags->quick && flags->full) die_usage("give one of them", "--quick and --full");
-    bool quick = flags->quick || (!flags->full && num_gpus() == 0);
+    bool model = flags->backend == BACKEND_MODEL; // which takes no time here
+    bool quick = flags->quick || (!flags->full && num_gpus() == 0 && !model);
     flags->quick = quick;
     if (flags->batch_size == 0) flags->batch_size = quick ? QUICK_BATCH : FULL_BATCH;
     if (flags->lr < 0) flags->lr = quick ? QUICK_LR : FULL_LR;
+    if (flags->epochs == 0 && model) flags->epochs = MODEL_EPOCHS;
     if (flags->epochs == 0) flags->epochs = quick ? QUICK_EPOCHS : FULL_EPOCHS;
     if (flags->train_size == 0 && quick) flags->train_size = QUICK_TRAIN;
     if (flags->test_size == 0 && quick) flags->test_size = QUICK_TEST;
@@ -58,7 +62,7 @@ static double hours_for(int runs, int epochs, int train_images, int test_images,
     return runs * epochs * (train_images + test_images / 3.0) * per_image / 3600;
 }
 
-void say_quick(const Notebook *nb) {
+static void say_quick(const Notebook *nb) {
     enum { TRAIN = 60000, TEST = 10000 };
     const Flags *flags = &nb->flags;
     int train = nb->train_data->count, test = nb->test_data->count;
@@ -69,4 +73,19 @@ void say_quick(const Notebook *nb) {
         "size %d: about %.0f minutes here; the full run (--full) would take about %.*f hours",
         train, TRAIN, test, TEST, flags->epochs, flags->epochs == 1 ? "" : "s", flags->batch_size,
         ceil(60 * quick), hours < 10, hours);
+}
+
+static void say_model(const Notebook *nb) {
+    const Flags *flags = &nb->flags;
+    say("model: nothing is computed, so there are no values; what is told is the time that %d "
+        "epoch%s of %d images would take on the machine %s",
+        flags->epochs, flags->epochs == 1 ? "" : "s", nb->train_data->count,
+        modelled_machine()->name);
+}
+
+void say_size(const Notebook *nb) {
+    if (nb->flags.backend == BACKEND_MODEL)
+        say_model(nb);
+    else if (nb->flags.quick)
+        say_quick(nb);
 }

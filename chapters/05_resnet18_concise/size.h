@@ -11,7 +11,8 @@ Flags flags_without_size(void);
 // Chooses what was not given on the command line, and sets flags->quick if it is the quick version.
 void choose_size(Flags *flags);
 
-// Says how much the quick version leaves out, and how long it and the full one take here.
-void say_quick(const Notebook *nb);
+// Says how much the quick version leaves out, and how long it and the full one take here; of a run
+// without values, that it is one. Nothing of the book's run.
+void say_size(const Notebook *nb);
 
 #endif

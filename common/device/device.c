@@ -201,7 +201,7 @@ void device_set_threads(Device *device, int threads) {
 }
 
 void device_set_slowdown(Device *device, double times) {
-    CHECK(device->backend && device->backend->set_slowdown, "only CPU devices can be slowed down");
+    CHECK(device->backend && device->backend->set_slowdown, "GPUs cannot be slowed down");
     CHECK(times >= 1, "1 is as fast as the device is; 2 is twice as slow");
     device->slowdown = times;
     tell_queues(device);

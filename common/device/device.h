@@ -91,8 +91,9 @@ void device_set_threads(Device *device, int threads);
 // Makes a CPU device `times` (1 or more) times slower: after each kernel its worker sleeps (times -
 // 1) times as long as the kernel took. Copies stay as fast as they are. Exists because machines
 // with devices of different speed are rare, while what to do about them is worth trying out
-// (exercise 05-2); sleeping, the device leaves its cores to the others. 1 is the end of that. Not
-// for GPUs.
+// (exercise 05-2); sleeping, the device leaves its cores to the others. 1 is the end of that. A
+// model device does not sleep: its kernels take so many times as long on the modelled clock, and so
+// do there those of a CPU device. Not for GPUs.
 void device_set_slowdown(Device *device, double times);
 
 // ---- memory ----------------------------------------------------------------------------------

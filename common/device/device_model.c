@@ -75,6 +75,12 @@ static void model_call(Queue *queue, void (*function)(void *context), void *cont
     function(context);
 }
 
+// The modelled clock asks the device itself.
+static void model_set_slowdown(Queue *queue, double times) {
+    (void)queue;
+    (void)times;
+}
+
 static uint64_t model_record(Queue *queue) { return ++((Model *)queue->work)->tickets; }
 static void model_wait(Queue *queue, Event event) {
     (void)queue;
@@ -118,6 +124,7 @@ const Backend model_backend = {
     .wait = model_wait,
     .reached = model_reached,
     .host_wait = model_host_wait,
+    .set_slowdown = model_set_slowdown,
     .graph_begin = model_graph_begin,
     .graph_end = model_graph_end,
     .graph_launch = model_graph_launch,

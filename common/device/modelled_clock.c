@@ -161,7 +161,7 @@ void modelled_launch(Queue *queue, KernelId kernel, const void *args) {
     if (!is_timed(queue)) return;
     double seconds =
         machine_kernel_seconds(the.machine, kernel_cost(kernel, args), queue->device->tf32);
-    enqueue(queue, (Work){.seconds = least_seconds() + seconds,
+    enqueue(queue, (Work){.seconds = queue->device->slowdown * (least_seconds() + seconds),
                           .tag = span_of(queue, kernel_name(kernel))});
 }
 

@@ -109,6 +109,7 @@ static void print_modelled(const Training *t) {
 void training_end(Training *t, Device *const devices[]) {
     tensor_free(t->losses);
     t->losses = NULL;
+    t->no_values = !has_values(devices[0]); // with --steps 0 nobody has asked yet
     if (interrupted()) return;
     if (!t->no_values) {
         printf("test acc: %.2f", t->test_acc);

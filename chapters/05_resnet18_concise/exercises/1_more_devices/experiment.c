@@ -1,9 +1,13 @@
 // experiment.c: what k devices learn (ResNet-18 with a quarter of the channels), what epochs, batch
 // size and learning rate do to that, and what a step on k devices costs (the whole ResNet-18).
+// Times are measured here, where all devices share the cores, and modelled on a machine with that
+// many.
 #include "common/base/error.h"
+#include "common/device/modelled_clock.h"
 #include "common/device/timer.h"
 #include "common/program/exercise.h"
 #include "common/program/say.h"
+#include "epochs.h"
 #include "your_part.h"
 
 #include <math.h>
@@ -104,7 +108,8 @@ static void compare_settings(const Setting *s, Module *net, const Run *one,
 typedef struct Cost {
     int k;
     BatchNormMode bn;
-    double step, bytes;       // seconds, the fastest; bytes between devices
+    double step, modelled;    // seconds: measured, the fastest; modelled, NAN without a machine
+    double bytes;             // between devices
     double device_mb, all_mb; // in use on the first device, on all
 } Cost;
 
@@ -126,6 +131,7 @@ static void measure_cost(const Setting *s, Module *net, Cost *c) {
         timer_start(&timer);
         train_step(&dp, X, y, s->flags->lr, losses);
         c->step = fmin(c->step, timer_stop(&timer));
+        c->modelled = timer_modelled_avg(&timer);
         c->bytes = (double)ledger_bytes_between_devices();
     }
     double said = (double)bytes_of_step(net, c->k, c->bn);
@@ -138,16 +144,28 @@ static void measure_cost(const Setting *s, Module *net, Cost *c) {
     leave_devices(net, s->flags->seed);
 }
 
+// "0.00153", or "-" without a machine. The text is replaced by the next call.
+static const char *modelled_text(const Cost *c) {
+    static char text[32] = "-";
+    if (modelled_machine()) snprintf(text, sizeof text, "%.5f", c->modelled);
+    return text;
+}
+
+static const char *machine_name(void) {
+    return modelled_machine() ? modelled_machine()->name : "no machine";
+}
+
 static void compare_costs(const Setting *s, Module *net, Cost costs[NUM_COSTS]) {
-    printf("\n  ResNet-18, a step with a minibatch of %d (fastest of %d)\n"
-           "  devices bn      seconds   MB between devices   MB of memory: device 0       all\n",
-           s->flags->batch_size, COST_STEPS);
+    printf("\n  ResNet-18, a step with a minibatch of %d (measured: fastest of %d; modelled: %s)\n"
+           "               seconds, measured       MB between   MB of memory:\n"
+           "  devices bn       here   modelled        devices        device 0       all\n",
+           s->flags->batch_size, COST_STEPS, machine_name());
     for (int i = 0; i < NUM_COSTS; i++) {
         Cost *c = &costs[i];
         *c = all_costs[i];
         measure_cost(s, net, c);
-        printf("  %7d %-5s %9.3f %20.1f %24.0f %9.0f\n", c->k, name_of(c->bn), c->step,
-               c->bytes / 1e6, c->device_mb, c->all_mb);
+        printf("  %7d %-5s %9.3f %10s %14.1f %15.0f %9.0f\n", c->k, name_of(c->bn), c->step,
+               modelled_text(c), c->bytes / 1e6, c->device_mb, c->all_mb);
     }
 }
 
@@ -189,29 +207,38 @@ static void explain_costs(Module *net, const Cost costs[NUM_COSTS]) {
     say("- Memory: activations are shared out, parameters and gradients are not. Alone a device "
         "needs %.0f MB, as one of 16 still %.0f MB; all 16 together %.0f MB.",
         one->device_mb, many->device_mb, many->all_mb);
-    say("- Time: a step takes %.2f s on 1 device, %.2f s on 16, %.2f s on 16 with synchronised "
-        "batch norm.",
+    say("- Time, measured here: a step takes %.2f s on 1 device, %.2f s on 16, %.2f s on 16 with "
+        "synchronised batch norm.",
         one->step, many->step, sync->step);
     if (num_gpus() < 16)
         say("  These 16 share %s, so the arithmetic is no faster; what is added is what 16 devices "
-            "cost: 16 copies of the parameters to sum and to update. With a GPU for each, the "
-            "arithmetic would take a 16th, and those %.0f MB would still have to cross. So 16 GPUs "
-            "want larger minibatches, and with them other learning rates and epochs.",
-            num_gpus() ? "GPUs" : "cores", many->bytes / 1e6);
+            "cost: 16 copies of the parameters to sum and to update.",
+            num_gpus() ? "GPUs" : "cores");
+}
+
+// The same steps on a machine with a device for each.
+static void explain_modelled(const Cost costs[NUM_COSTS]) {
+    const Cost *one = &costs[COST_1], *many = &costs[COST_16], *sync = &costs[COST_SYNC];
+    if (!modelled_machine()) return;
+    say("- Time, modelled on %s: the same small step takes %.1f ms on 1 device, %.1f ms on 16, "
+        "%.1f ms on 16 with synchronised batch norm: %.0f MB have to cross, whatever the minibatch "
+        "is.",
+        machine_name(), 1e3 * one->modelled, 1e3 * many->modelled, 1e3 * sync->modelled,
+        many->bytes / 1e6);
 }
 
 // ## Figures for the plot
 
 static void write_run(FILE *csv, const char *part, const Run *r, int epochs) {
     for (int epoch = 0; epoch < epochs; epoch++)
-        fprintf(csv, "%s,%d,%s,%d,%g,%d,%.6f,%.4f,%.4f,,,,\n", part, r->k, name_of(r->bn),
+        fprintf(csv, "%s,%d,%s,%d,%g,%d,%.6f,%.4f,%.4f,,,,,,\n", part, r->k, name_of(r->bn),
                 r->batch_size, (double)r->lr, epoch + 1, r->loss[epoch], r->accuracy[epoch],
                 r->averaged);
 }
 
 static void write_cost(FILE *csv, const Cost *c, int batch_size) {
-    fprintf(csv, "costs,%d,%s,%d,,,,,,%.5f,%.3f,%.1f,%.1f\n", c->k, name_of(c->bn), batch_size,
-            c->step, c->bytes / 1e6, c->device_mb, c->all_mb);
+    fprintf(csv, "costs,%d,%s,%d,,,,,,%.5f,%.3f,%.1f,%.1f,%.8g,\n", c->k, name_of(c->bn),
+            batch_size, c->step, c->bytes / 1e6, c->device_mb, c->all_mb, c->modelled);
 }
 
 // ## The experiment
@@ -224,17 +251,21 @@ static void compare_all(const Setting *s, FILE *csv) {
     compare_learning(s, narrow, runs);
     compare_settings(s, narrow, &runs[ONE], settings);
     compare_costs(s, net, costs);
+    Epochs epochs = model_epochs(net);
     say("\nAnswer");
     explain_learning(flags, runs);
     explain_settings(flags, settings);
     explain_costs(net, costs);
+    explain_modelled(costs);
+    explain_epochs(&epochs);
     module_free(narrow);
     module_free(net);
     fprintf(csv, "part,devices,bn,batch,lr,epoch,loss,accuracy,averaged_at_end,step_s,"
-                 "step_mb,device_mb,all_mb\n");
+                 "step_mb,device_mb,all_mb,modelled_s,copies\n");
     for (int i = 0; i < NUM_RUNS; i++) write_run(csv, "learning", &runs[i], flags->epochs);
     for (int i = 0; i < NUM_SETTINGS; i++) write_run(csv, "settings", &settings[i], flags->epochs);
     for (int i = 0; i < NUM_COSTS; i++) write_cost(csv, &costs[i], flags->batch_size);
+    write_epochs(csv, &epochs);
 }
 
 static void experiment(const Flags *flags, FILE *csv) {

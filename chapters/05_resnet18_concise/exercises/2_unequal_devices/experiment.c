@@ -1,6 +1,8 @@
 // experiment.c: a step of ResNet-18 on two devices, the second one slower and slower, with equal
-// shards and with shards in proportion to the speeds. What does the division save?
+// shards and with shards in proportion to the speeds. What does the division save? Measured here,
+// and modelled on a machine whose devices do not share the cores.
 #include "common/base/error.h"
+#include "common/device/modelled_clock.h"
 #include "common/program/exercise.h"
 #include "common/program/say.h"
 #include "pair.h"
@@ -8,62 +10,89 @@
 
 #include <math.h>
 
-enum { NUM_SLOWDOWNS = 4, NUM_BATCHES = 4 };
+enum { NUM_SLOWDOWNS = 4, NUM_BATCHES = 4, MODELLED_TIMES = 8 };
 static const double slowdowns[NUM_SLOWDOWNS] = {1, 1.25, 2, 4};
 enum { TWICE_AS_SLOW = 2, SLOWEST = NUM_SLOWDOWNS - 1 }; // of the slowdowns
 
 // ## The devices that are compared
 
+// Two devices, of which the second is made slower.
+typedef struct Side {
+    Result by_slowdown[NUM_SLOWDOWNS], by_batch[NUM_BATCHES];
+} Side;
+
 typedef struct Results {
-    Result by_slowdown[NUM_SLOWDOWNS], by_batch[NUM_BATCHES], beside_gpu;
+    Side measured, modelled;
+    bool is_modelled; // else there is no machine
+    Result beside_gpu;
 } Results;
 
 static void print_head(const char *first) {
-    printf("  %s   images/s of    images   exchange   seconds per step: equal   in proportion   "
+    printf("  %s   images/s of    images   exchange    ms per step: equal      in proportion   "
            "first device\n"
-           "             each device      each    seconds   measured (said)   measured (said)   "
+           "             each device      each         ms           (said)             (said)   "
            "       alone\n",
            first);
 }
 
 static void print_result(const Result *r, double first) {
-    printf("  %8.4g %8.1f %7.1f %5d %4d %9.3f %10.3f (%.3f) %9.3f (%.3f) %15.3f\n", first,
-           r->speed[0], r->speed[1], r->rows[0], r->rows[1], r->exchange, r->equal, r->said_equal,
-           r->proportional, r->said_proportional, r->alone);
+    printf("  %8.4g %8.0f %7.0f %4d %4d %10.2f %8.2f (%.2f) %8.2f (%.2f) %13.2f\n", first,
+           r->speed[0], r->speed[1], r->rows[0], r->rows[1], 1e3 * r->exchange, 1e3 * r->equal,
+           1e3 * r->said_equal, 1e3 * r->proportional, 1e3 * r->said_proportional, 1e3 * r->alone);
 }
 
-static void compare_slowdowns(Pair *p, int batch_size, Result results[NUM_SLOWDOWNS]) {
-    printf("Two CPU devices with a core each, the second made slower; minibatches of %d\n",
-           batch_size);
+static Device *second(const Pair *p) { return p->both.devices[1]; }
+
+static void compare_slowdowns(Pair *p, Side *side) {
     print_head("slowdown");
     for (int i = 0; i < NUM_SLOWDOWNS; i++) {
-        device_set_slowdown(cpu_device(1), slowdowns[i]);
-        results[i] = measure_all(p, batch_size, slowdowns[i]);
-        print_result(&results[i], slowdowns[i]);
+        device_set_slowdown(second(p), slowdowns[i]);
+        side->by_slowdown[i] = measure_all(p, p->X.shape[0], slowdowns[i]);
+        print_result(&side->by_slowdown[i], slowdowns[i]);
     }
 }
 
-// `known` is the result with the whole minibatch.
-static void compare_batches(Pair *p, const Result *known, Result results[NUM_BATCHES]) {
-    printf("\nThe second is %g times slower; smaller minibatches\n", known->slowdown);
+static void compare_batches(Pair *p, Side *side) {
+    const Result *known = &side->by_slowdown[TWICE_AS_SLOW]; // with the whole minibatch
+    printf("  the second %g times slower; smaller minibatches\n", known->slowdown);
     print_head("   batch");
-    device_set_slowdown(cpu_device(1), known->slowdown);
+    device_set_slowdown(second(p), known->slowdown);
     for (int i = 0; i < NUM_BATCHES; i++) {
         int n = known->n >> (NUM_BATCHES - 1 - i);
-        results[i] = *known;
+        side->by_batch[i] = *known;
         if (n < known->n)
-            results[i] = measure(p, n, known->slowdown, known->speed, known->exchange);
-        print_result(&results[i], n);
+            side->by_batch[i] = measure(p, n, known->slowdown, known->speed, known->exchange);
+        print_result(&side->by_batch[i], n);
     }
 }
 
-static void compare_slower(const Flags *flags, Module *net, DataIter *iter, Results *results) {
+static void compare_slower(const Flags *flags, Module *net, Pair *p, Side *side) {
+    compare_slowdowns(p, side);
+    compare_batches(p, side);
+    device_set_slowdown(second(p), 1);
+    leave_devices(net, flags->seed);
+}
+
+static void compare_measured(const Flags *flags, Module *net, DataIter *iter, Results *results) {
     Device *devices[K] = {cpu_device(0), cpu_device(1)};
     Pair p = pair_of(flags, net, devices, (const int[K]){1, 1}, iter);
-    compare_slowdowns(&p, flags->batch_size, results->by_slowdown);
-    compare_batches(&p, &results->by_slowdown[TWICE_AS_SLOW], results->by_batch);
-    device_set_slowdown(cpu_device(1), 1);
-    leave_devices(net, flags->seed);
+    printf("Measured: two CPU devices with a core each, the second made slower; minibatches of %d, "
+           "images of 14 x 14\n",
+           flags->batch_size);
+    compare_slower(flags, net, &p, &results->measured);
+}
+
+// Of the book's images, and more of them: these devices are faster.
+static void compare_modelled(const Flags *flags, Module *net, Results *results) {
+    const Machine *machine = modelled_machine();
+    int batch_size = MODELLED_TIMES * flags->batch_size;
+    results->is_modelled = machine && machine_has_devices(machine, K);
+    if (!results->is_modelled) return;
+    Pair p = modelled_pair(flags, net, batch_size);
+    printf("\nModelled: two devices of %s, the second made slower; minibatches of %d, images of "
+           "28 x 28\n",
+           machine->name, batch_size);
+    compare_slower(flags, net, &p, &results->modelled);
 }
 
 // Devices that are unequal by themselves.
@@ -113,10 +142,11 @@ static bool was_busy(const Result by_slowdown[NUM_SLOWDOWNS]) {
 static double saved(const Result *r) { return 100 * (1 - r->proportional / r->equal); }
 
 static void explain_division(const Result *r) {
-    say("- How: in proportion to the measured speeds, so that all are ready at the same time. With "
-        "a second device of %.2f times the speed that is %d and %d of %d images: %.2f s per step, "
-        "with equal shards %.2f s.",
-        r->speed[1] / r->speed[0], r->rows[0], r->rows[1], r->n, r->proportional, r->equal);
+    say("- How: in proportion to the speeds, so that all are ready at the same time. With "
+        "a second device of %.2f times the speed that is %d and %d of %d images: %.2f ms per step, "
+        "with equal shards %.2f ms.",
+        r->speed[1] / r->speed[0], r->rows[0], r->rows[1], r->n, 1e3 * r->proportional,
+        1e3 * r->equal);
     say("  The gradient needs nothing else: it is a sum over rows, divided once by the rows of the "
         "whole minibatch. A mean of the devices' means would be wrong here.");
 }
@@ -137,44 +167,59 @@ static void explain_batch_norm(const Flags *flags) {
     dataset_free(data);
 }
 
-static void explain_worth(const Results *results) {
+static void print_saved(const Side *side, int i) {
+    if (side)
+        printf(" %9.0f%%", saved(&side->by_slowdown[i]));
+    else
+        printf(" %10s", "-");
+}
+
+// `measured` is NULL where the cores were busy, `modelled` where there is no machine.
+static void explain_saving(const Side *modelled, const Side *measured) {
     say("- Is it worth it? What a division in proportion saves of the step with equal shards; and "
         "what the arithmetic alone would say for a device s times slower, (s-1)/(s+1):");
-    for (int i = 0; i < NUM_SLOWDOWNS; i++)
-        printf("  %5g times slower: %3.0f%%, by arithmetic %2.0f%%\n", slowdowns[i],
-               saved(&results->by_slowdown[i]), 100 * (slowdowns[i] - 1) / (slowdowns[i] + 1));
-    say("  At 1 times the two divisions are nearly the same one, so the %.0f%% there show how far "
-        "noise goes.",
-        saved(&results->by_slowdown[0]));
-    const Result *few = &results->by_batch[0], *many = &results->by_batch[NUM_BATCHES - 1];
+    printf("  times slower   modelled   measured   by arithmetic\n");
+    for (int i = 0; i < NUM_SLOWDOWNS; i++) {
+        printf("  %12g", slowdowns[i]);
+        print_saved(modelled, i);
+        print_saved(measured, i);
+        printf(" %14.0f%%\n", 100 * (slowdowns[i] - 1) / (slowdowns[i] + 1));
+    }
+    if (measured)
+        say("  At 1 times the two divisions are nearly the same one, so the measured %.0f%% there "
+            "show how far noise goes.",
+            saved(&measured->by_slowdown[0]));
+}
+
+static void explain_limits(const Side *side) {
+    const Result *few = &side->by_batch[0], *many = &side->by_batch[NUM_BATCHES - 1];
     say("  Small minibatches: with %d images the division is %d : %d and saves %.0f%%, with %d "
-        "images %d : %d and %.0f%%. Shards are whole rows, and the exchange, %.0f ms here, takes "
+        "images %d : %d and %.0f%%. Shards are whole rows, and the exchange, %.2f ms here, takes "
         "as long for few images as for many.",
         few->n, few->rows[0], few->rows[1], saved(few), many->n, many->rows[0], many->rows[1],
         saved(many), 1e3 * many->exchange);
-    const Result *slow = &results->by_slowdown[SLOWEST];
-    say("  The prediction for %d : %d was %.2f s, measured were %.2f s: it takes the speed of "
-        "large shards, and a core does fewer images per second when it gets them in small ones.",
-        slow->rows[0], slow->rows[1], slow->said_proportional, slow->proportional);
+    const Result *slow = &side->by_slowdown[SLOWEST];
+    say("  The prediction for %d : %d was %.2f ms, it took %.2f ms: the prediction takes the speed "
+        "of large shards, and a device does fewer images per second when it gets few at a time.",
+        slow->rows[0], slow->rows[1], 1e3 * slow->said_proportional, 1e3 * slow->proportional);
 }
 
 static void explain_second(const Result *r, const char *what) {
     const char *verdict = "makes no difference";
     if (r->proportional < 0.95 * r->alone) verdict = "helps";
     if (r->proportional > 1.05 * r->alone) verdict = "only costs";
-    say("  %s: a step takes %.3f s on both, %.3f s on the first alone, so the second device %s.",
-        what, r->proportional, r->alone, verdict);
+    say("  %s: a step takes %.2f ms on both, %.2f ms on the first alone, so the second device %s.",
+        what, 1e3 * r->proportional, 1e3 * r->alone, verdict);
 }
 
-static void explain_alone(const Results *results) {
+static void explain_alone(const Side *side) {
     say("- Or without the slow device? It has to save more than the exchange costs.");
-    explain_second(&results->by_slowdown[SLOWEST], "4 times slower");
-    explain_second(&results->by_batch[0], "2 times slower, the smallest minibatch");
-    if (num_gpus() > 0) explain_second(&results->beside_gpu, "CPU beside GPU");
+    explain_second(&side->by_slowdown[SLOWEST], "4 times slower");
+    explain_second(&side->by_batch[0], "2 times slower, the smallest minibatch");
 }
 
 static void write_result(FILE *csv, const char *part, const Result *r) {
-    fprintf(csv, "%s,%g,%d,%d,%d,%.3f,%.3f,%.5f,%.5f,%.5f,%.5f,%.5f,%.5f\n", part, r->slowdown,
+    fprintf(csv, "%s,%g,%d,%d,%d,%.3f,%.3f,%.7g,%.7g,%.7g,%.7g,%.7g,%.7g\n", part, r->slowdown,
             r->n, r->rows[0], r->rows[1], r->speed[0], r->speed[1], r->exchange, r->equal,
             r->said_equal, r->proportional, r->said_proportional, r->alone);
 }
@@ -182,13 +227,27 @@ static void write_result(FILE *csv, const char *part, const Result *r) {
 // ## The experiment
 
 static void answer(const Flags *flags, const Results *results) {
-    bool busy = was_busy(results->by_slowdown);
-    say("\nAnswer");
-    explain_division(&results->by_slowdown[SLOWEST]);
+    bool busy = was_busy(results->measured.by_slowdown);
+    const Side *measured = busy ? NULL : &results->measured;
+    const Side *modelled = results->is_modelled ? &results->modelled : NULL;
+    const Side *exact = modelled ? modelled : &results->measured; // if there is any
+    say("\nAnswer (times are %s)",
+        modelled ? "modelled, but for those that are called measured" : "measured");
+    explain_division(&exact->by_slowdown[SLOWEST]);
     explain_batch_norm(flags);
-    if (busy) return;
-    explain_worth(results);
-    explain_alone(results);
+    if (busy && !modelled) return;
+    explain_saving(modelled, measured);
+    explain_limits(exact);
+    explain_alone(exact);
+    if (num_gpus() > 0 && !busy) explain_second(&results->beside_gpu, "CPU beside GPU, measured");
+}
+
+static void write_side(FILE *csv, const Side *side, const char *prefix) {
+    char slowdown[32], batch[32];
+    snprintf(slowdown, sizeof slowdown, "%sslowdown", prefix);
+    snprintf(batch, sizeof batch, "%sbatch", prefix);
+    for (int i = 0; i < NUM_SLOWDOWNS; i++) write_result(csv, slowdown, &side->by_slowdown[i]);
+    for (int i = 0; i < NUM_BATCHES; i++) write_result(csv, batch, &side->by_batch[i]);
 }
 
 static void experiment(const Flags *flags, FILE *csv) {
@@ -198,17 +257,16 @@ static void experiment(const Flags *flags, FILE *csv) {
     DataIter *iter = data_iter_new(data, flags->batch_size, false, 0);
     say("Question: how should a minibatch be divided among devices of unequal speed, and is it "
         "worth it?");
-    say("ResNet-18, images of 14 x 14, the fastest of %d steps; in brackets what predict_step() "
-        "says\n",
-        ROUNDS);
-    compare_slower(flags, net, iter, &results);
+    say("ResNet-18, the fastest of %d steps; in brackets what predict_step() says\n", ROUNDS);
+    compare_measured(flags, net, iter, &results);
     compare_threads(flags, net, iter);
     compare_gpu(flags, net, iter, &results);
+    compare_modelled(flags, net, &results);
     answer(flags, &results);
     fprintf(csv, "part,slowdown,batch,rows0,rows1,speed0,speed1,exchange,equal,said_equal,"
                  "proportional,said_proportional,alone\n");
-    for (int i = 0; i < NUM_SLOWDOWNS; i++) write_result(csv, "slowdown", &results.by_slowdown[i]);
-    for (int i = 0; i < NUM_BATCHES; i++) write_result(csv, "batch", &results.by_batch[i]);
+    write_side(csv, &results.measured, "");
+    if (results.is_modelled) write_side(csv, &results.modelled, "modelled ");
     data_iter_free(iter);
     dataset_free(data);
     module_free(net);

@@ -1,20 +1,44 @@
 // pair.c: see pair.h.
 #include "pair.h"
 #include "common/base/clock.h"
+#include "common/device/modelled_clock.h"
 #include "common/device/timer.h"
 #include "your_part.h"
 
 #include <math.h>
 
-Pair pair_of(const Flags *flags, Module *net, Device *const devices[K], const int threads[K],
-             DataIter *iter) {
+static Pair pair_on(const Flags *flags, Module *net, Device *const devices[K]) {
     Pair p = {.net = net, .lr = flags->lr};
     initialize(net, flags->seed);
     p.first = data_parallel(net, devices, 1, BN_AVERAGED);
     p.both = data_parallel(net, devices, K, BN_AVERAGED);
-    for (int i = 0; i < K; i++) device_set_threads(devices[i], threads[i]);
-    data_iter_first(iter, &p.X, &p.y);
     return p;
+}
+
+Pair pair_of(const Flags *flags, Module *net, Device *const devices[K], const int threads[K],
+             DataIter *iter) {
+    Pair p = pair_on(flags, net, devices);
+    Tensor *X, *y;
+    for (int i = 0; i < K; i++) device_set_threads(devices[i], threads[i]);
+    data_iter_first(iter, &X, &y);
+    p.X = *X;
+    p.y = *y;
+    return p;
+}
+
+Pair modelled_pair(const Flags *flags, Module *net, int batch_size) {
+    enum { PIXELS = 28 };
+    Pair p = pair_on(flags, net, (Device *const[K]){model_device(0), model_device(1)});
+    p.X = (Tensor){.ndim = 4, .shape = {batch_size, 1, PIXELS, PIXELS}, .device = host()};
+    p.y = (Tensor){.ndim = 1, .shape = {batch_size}, .device = host()};
+    p.modelled = true;
+    return p;
+}
+
+// What the clock of the pair says, and how long a timer ran that has been started and stopped once.
+static double now(const Pair *p) { return p->modelled ? modelled_seconds() : seconds_now(); }
+static double time_of(const Pair *p, const Timer *timer) {
+    return p->modelled ? timer->modelled_sum : timer->sum;
 }
 
 // The first n rows of the minibatch.
@@ -26,47 +50,51 @@ static Tensor rows_of(const Tensor *t, int n) {
 
 static double time_step(DataParallel *dp, const Pair *p, const Range shards[]) {
     int n = shards[dp->k - 1].first + shards[dp->k - 1].count;
-    Tensor X = rows_of(p->X, n), y = rows_of(p->y, n), *losses[MAX_DEVICES];
+    Tensor X = rows_of(&p->X, n), y = rows_of(&p->y, n), *losses[MAX_DEVICES];
     Timer timer = {0};
     timer_start(&timer);
     train_step_as(dp, shards, &X, &y, p->lr, losses);
-    return timer_stop(&timer);
+    timer_stop(&timer);
+    return time_of(p, &timer);
 }
 
 // Enqueues forward and backward of the whole minibatch on a device.
 static void compute_on(const Pair *p, Device *device) {
-    Range all = {0, p->X->shape[0]};
+    Range all = {0, p->X.shape[0]};
     Tensor *X, *y;
     begin_step(device);
-    split_batch_as(&all, p->X, p->y, &device, 1, &X, &y);
+    split_batch_as(&all, &p->X, &p->y, &device, 1, &X, &y);
     backward(sum(cross_entropy(forward(p->net, X), y)));
 }
 
 // Rows per second of each device, forward and backward, while the other is at work too: the two may
-// be in each other's way, as they will be in training. In each round the clock is another device's.
+// be in each other's way, as they will be in training. In each round the clock is another device's,
+// which gets its work first.
 static void measure_speeds(const Pair *p, double speed[K]) {
-    int n = p->X->shape[0];
+    int n = p->X.shape[0];
     for (int i = 0; i < K; i++) speed[i] = 0;
     for (int round = 0; round < K * ROUNDS; round++) {
         int i = round % K;
         synchronize_all();
-        double start = seconds_now();
-        for (int j = 0; j < K; j++) compute_on(p, p->both.devices[j]);
+        double start = now(p);
+        for (int j = 0; j < K; j++) compute_on(p, p->both.devices[(i + j) % K]);
         synchronize(p->both.devices[i]);
-        speed[i] = fmax(speed[i], n / (seconds_now() - start));
+        speed[i] = fmax(speed[i], n / (now(p) - start));
         for (int j = 0; j < K; j++) sgd_step(p->net, p->both.devices[j], 0, n); // no gradients left
     }
 }
 
 // Seconds of the exchange and the update.
-static double measure_exchange(DataParallel *dp) {
+static double measure_exchange(Pair *p) {
+    DataParallel *dp = &p->both;
     double fastest = INFINITY;
     for (int round = 0; round < ROUNDS; round++) {
         Timer timer = {0};
         for (int i = 0; i < dp->k; i++) begin_step(dp->devices[i]);
         timer_start(&timer);
         trainer_step(dp, 0, 1);
-        fastest = fmin(fastest, timer_stop(&timer));
+        timer_stop(&timer);
+        fastest = fmin(fastest, time_of(p, &timer));
     }
     return fastest;
 }
@@ -91,5 +119,5 @@ Result measure(Pair *p, int n, double slowdown, const double speed[K], double ex
 Result measure_all(Pair *p, int n, double slowdown) {
     double speed[K];
     measure_speeds(p, speed);
-    return measure(p, n, slowdown, speed, measure_exchange(&p->both));
+    return measure(p, n, slowdown, speed, measure_exchange(p));
 }

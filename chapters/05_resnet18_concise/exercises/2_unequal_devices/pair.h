@@ -1,4 +1,5 @@
-// pair.h: two devices that train one network, and how long a step takes them.
+// pair.h: two devices that train one network, and how long a step takes them: measured on devices
+// that compute, or modelled on those of a machine that need not be there.
 #ifndef PAIR_H
 #define PAIR_H
 
@@ -11,12 +12,15 @@ enum { K = 2, ROUNDS = 4 }; // the fastest round counts
 typedef struct Pair {
     Module *net;
     DataParallel both, first; // on both devices; on the first alone
-    Tensor *X, *y;
+    Tensor X, y;
     float lr;
+    bool modelled; // all times are
 } Pair;
 // X and y, its first minibatch, stay with the iterator.
 Pair pair_of(const Flags *flags, Module *net, Device *const devices[K], const int threads[K],
              DataIter *iter);
+// Model devices 0 and 1, and so many images of the book's size: shapes without values.
+Pair modelled_pair(const Flags *flags, Module *net, int batch_size);
 
 // What a step on n images takes the two with equal shards, with shards_for() their speeds, and the
 // first one alone.
@@ -24,7 +28,7 @@ typedef struct Result {
     double slowdown; // what was asked for
     int n, rows[K];  // in proportion
     double speed[K], exchange;
-    double equal, proportional, alone;    // seconds per step, measured
+    double equal, proportional, alone;    // seconds per step, measured or modelled
     double said_equal, said_proportional; // predicted
 } Result;
 // `slowdown` is only noted; speeds (images per second) and seconds of the exchange are known.

@@ -12,7 +12,8 @@
 //
 // A step is over when the slowest device is, so each should get rows in proportion to its speed.
 // Where no device differs from the next, one is made slower: device_set_slowdown() lets it sleep
-// after each kernel. Where there is a GPU, a CPU device also works beside it.
+// after each kernel. Where there is a GPU, a CPU device also works beside it. The same steps on two
+// devices of a machine that need not be there (--machine) have modelled times: without noise.
 #include "your_part.h"
 
 #include <math.h>

@@ -1,0 +1,168 @@
+// test_modelled_steps.c: what chapter 5 says of a training on a machine that need not be there: the
+// time is that of its own training loop, and the largest minibatch is the largest one.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "chapters/02_get_params_and_allreduce/allreduce.h"
+#include "chapters/05_resnet18_concise/modelled_steps.h"
+#include "chapters/05_resnet18_concise/resnet18.h"
+#include "common/device/modelled_clock.h"
+#include "dies.h"
+
+#include <math.h>
+
+enum { PIXELS = 28 };
+
+static Module *net; // one for all: to fill it takes most of the time
+
+static void start(const char *machine, BackendChoice backend) {
+    devices_close();
+    modelled_clock_start(machine_find(machine));
+    devices_init(backend, 2);
+    choose_allreduce("star");
+    if (net) return;
+    net = resnet18(10, 1);
+    initialize(net, 0);
+}
+
+static void stop(void) {
+    restart(net);
+    devices_close();
+    modelled_clock_start(NULL);
+}
+
+// ---- memory ------------------------------------------------------------------------------------
+
+static void train_alone(int batch_size) {
+    Device *device = model_device(0);
+    DataParallel dp = data_parallel(net, &device, 1, BN_LOCAL);
+    Tensor *X = tensor_new(host(), batch_size, 1, PIXELS, PIXELS),
+           *y = tensor_new(host(), batch_size);
+    Tensor *losses[1];
+    for (int step = 0; step < 3; step++) {
+        train_step(&dp, X, y, 0.1f, losses);
+        synchronize_all();
+    }
+}
+
+typedef struct Fit {
+    const char *machine;
+    int batch_size;
+} Fit;
+
+static void try_to_fit(void *fit) {
+    const Fit *f = fit;
+    start(f->machine, BACKEND_MODEL);
+    train_alone(f->batch_size);
+}
+
+static void the_largest_batch_fits_and_one_image_more_does_not(void **state) {
+    (void)state;
+    char text[4096];
+    for (const MachineFile *file = machine_files; file->name; file++) {
+        start("dgx-a100", BACKEND_CPU); // whichever machine's time is told
+        Fit fit = {file->name, largest_batch(net, machine_find(file->name), PIXELS)};
+        stop();
+        assert_in_range(fit.batch_size, 1000, MOST_IMAGES - 1);
+        assert_int_equal(run_and_listen(try_to_fit, &fit, text, sizeof text), 0);
+        fit.batch_size++;
+        expect_death(1, "out of memory on model:0", try_to_fit, &fit);
+    }
+}
+
+// ---- time --------------------------------------------------------------------------------------
+
+// An epoch as the chapter trains: `images` in minibatches, the host waiting after each step.
+static double train_epoch(const char *machine, int k, BatchNormMode bn, int images,
+                          int batch_size) {
+    start(machine, BACKEND_MODEL);
+    Device *devices[MAX_DEVICES];
+    open_devices(devices, k);
+    DataParallel dp = data_parallel(net, devices, k, bn);
+    synchronize_all();
+    double begin = modelled_seconds();
+    for (int first = 0; first < images; first += batch_size) {
+        int rows = images - first < batch_size ? images - first : batch_size;
+        Tensor *X = tensor_new(host(), rows, 1, PIXELS, PIXELS), *y = tensor_new(host(), rows);
+        Tensor *losses[MAX_DEVICES];
+        float values[MAX_DEVICES];
+        train_step(&dp, X, y, 0.1f, losses);
+        items(losses, k, values);
+        synchronize_all();
+        tensor_free(X);
+        tensor_free(y);
+    }
+    double seconds = modelled_seconds() - begin;
+    stop();
+    return seconds;
+}
+
+static ModelledEpoch ask(const char *machine, BackendChoice backend, int k, BatchNormMode bn,
+                         int images, int batch_size) {
+    start(machine, backend);
+    ModelledEpoch epoch = modelled_epoch(net, k, bn, images, PIXELS, batch_size);
+    stop();
+    return epoch;
+}
+
+static void the_time_is_that_of_the_training_loop(void **state) {
+    (void)state;
+    static const char *const machines[] = {"dgx-h100", "rtx4090-pcie", "laptops-1gbe"};
+    for (int m = 0; m < 3; m++)
+        for (int k = 1; k <= 4; k++) {
+            double loop = train_epoch(machines[m], k, BN_AVERAGED, 200, 64);
+            double said = ask(machines[m], BACKEND_CPU, k, BN_AVERAGED, 200, 64).seconds;
+            if (!(fabs(said - loop) <= 1e-9 * loop))
+                fail_msg("%s, k = %d: %.12g s, the loop takes %.12g", machines[m], k, said, loop);
+        }
+}
+
+// It is the same beside devices that compute, and when it is asked again.
+static void it_is_the_same_each_time(void **state) {
+    (void)state;
+    start("dgx-v100", BACKEND_CPU);
+    place_on(net, try_gpu(0));
+    double first = modelled_epoch(net, 4, BN_AVERAGED, 1000, PIXELS, 256).seconds;
+    modelled_epoch(net, 2, BN_SYNC, 100, PIXELS, 50);
+    double again = modelled_epoch(net, 4, BN_AVERAGED, 1000, PIXELS, 256).seconds;
+    assert_ptr_equal(modelled_machine(), machine_find("dgx-v100"));
+    stop();
+    assert_true(first == again);
+    assert_true(first == ask("dgx-v100", BACKEND_MODEL, 4, BN_AVERAGED, 1000, 256).seconds);
+}
+
+static void copies_cost_more_on_more_devices_and_slower_links(void **state) {
+    (void)state;
+    double before = 0;
+    for (int k = 1; k <= 8; k *= 2) {
+        ModelledEpoch fast = ask("dgx-a100", BACKEND_MODEL, k, BN_LOCAL, 64 * k, 64 * k);
+        ModelledEpoch slow = ask("laptops-1gbe", BACKEND_MODEL, k, BN_LOCAL, 64 * k, 64 * k);
+        assert_true(fast.copies > before && fast.copies < 1);
+        assert_true(k == 1 || slow.copies > fast.copies);
+        before = fast.copies;
+    }
+}
+
+// Synchronised batch norm exchanges figures in each step; the others do so when they evaluate.
+static void synchronised_batch_norm_takes_time(void **state) {
+    (void)state;
+    double local = ask("dgx-a100", BACKEND_MODEL, 4, BN_LOCAL, 64, 64).seconds;
+    assert_true(ask("dgx-a100", BACKEND_MODEL, 4, BN_RANK0, 64, 64).seconds == local);
+    assert_true(ask("dgx-a100", BACKEND_MODEL, 4, BN_AVERAGED, 64, 64).seconds == local);
+    assert_true(ask("dgx-a100", BACKEND_MODEL, 4, BN_SYNC, 64, 64).seconds > local);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        // These fork: before there are CPU devices, which are threads.
+        cmocka_unit_test(the_largest_batch_fits_and_one_image_more_does_not),
+        cmocka_unit_test(the_time_is_that_of_the_training_loop),
+        cmocka_unit_test(it_is_the_same_each_time),
+        cmocka_unit_test(copies_cost_more_on_more_devices_and_slower_links),
+        cmocka_unit_test(synchronised_batch_norm_takes_time),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
