@@ -11,7 +11,8 @@
 #include "flags.h"
 
 // Reads the flags (see parse_flags()). A training that goes on (--resume) writes its checkpoints to
-// the same file, unless --checkpoint names another.
+// the same file, unless --checkpoint names another. die_usage()s if --backend model comes with a
+// flag about values: --load, --save, --log-loss, --live, --checkpoint, --resume.
 Flags book_begin(int argc, char *argv[], const char *about, const char *names, Flags defaults);
 
 // The path of a file that the program will write: DIR/PROGRAM and the suffix ("_filters.png"), with

@@ -63,7 +63,7 @@ static const Flag table[] = {
      .otherwise = "all"},
     {.name = "threads-per-device",
      .argument = "T",
-     .help = "cores of each CPU device",
+     .help = "cores of each CPU device: K devices have K times T",
      .kind = INTEGER,
      .at = offsetof(Flags, threads_per_device),
      .least = 1,
@@ -275,7 +275,7 @@ static _Noreturn void print_help(const char *about, const char *names, const Fla
         char left[40];
         snprintf(left, sizeof left, "--%s %s", table[i].name,
                  table[i].argument ? table[i].argument : "");
-        printf("  %-16s %s", left, table[i].help);
+        printf("  %-22s %s", left, table[i].help);
         print_default(&table[i], defaults);
         putchar('\n');
     }
