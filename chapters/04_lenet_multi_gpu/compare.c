@@ -45,11 +45,11 @@ static void explain_accuracy(const Result *one, const Result *two) {
 static void explain_own_cores(const Result *two) {
     int each = two->threads_per_device, all = each * two->k;
     if (all <= num_threads())
-        say("    Each device is a worker with %d core%s of its own, so %d have %d times the cores "
-            "of one, as %d GPUs are %d times a GPU: half the images each, %.2f at best. The "
-            "exchange of gradients, the memory that they share, and what else the machine was "
-            "doing take the rest.",
-            each, each > 1 ? "s" : "", two->k, two->k, two->k, two->k, 1.0 / two->k);
+        say("    Each device is a worker with %d core%s of its own, so %d cores are at work "
+            "instead "
+            "of %d, as with GPUs: %.2f at best. The exchange of gradients, the memory that they "
+            "share, and what else the machine was doing take the rest.",
+            each, each > 1 ? "s" : "", all, each, 1.0 / two->k);
     else
         say("    %d devices with %d core%s each would need %d cores, and there are %d: they take "
             "turns, so this says little.",
