@@ -369,6 +369,12 @@ static void store(const Flag *flag, const char *text, Flags *flags) {
     }
 }
 
+static void check_number_of_devices(const Flags *flags) {
+    if (flags->devices > MAX_COMPUTING && flags->backend != BACKEND_MODEL)
+        die_usage(xprintf("%d at most; with --backend model, %d", MAX_COMPUTING, MAX_DEVICES),
+                  "--devices: there are no %d devices that compute", flags->devices);
+}
+
 // The clock comes first: it says how many model devices there may be.
 static void open_machines(const Flags *flags) {
     if (strcmp(flags->machine, "list") == 0) {
@@ -404,6 +410,7 @@ Flags parse_flags(int argc, char *argv[], const char *about, const char *names, 
         store(&table[c - 256], optarg, &flags);
     }
     if (optind < argc) die_usage("--help lists the flags", "not a flag: '%s'", argv[optind]);
+    check_number_of_devices(&flags);
     catch_interrupts();
     open_machines(&flags);
     return flags;
