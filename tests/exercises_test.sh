@@ -100,10 +100,10 @@ if grep -q '// YOUR CODE HERE' "$here"/../chapters/04*/exercises/3_*/your_part.c
     skip "exercise 3 on four machines" "not solved yet"
 else
     "$third" --machine dgx-h100 --out "$out/third" >"$out/log" 2>"$out/error" </dev/null &&
-        awk -F, 'NR > 1 && !($4 > 0 && $5 > $4 && $6 > 0) { bad = 1 }
+        sed 's/chapter 2, sharded/chapter 2/' "$out"/third/*.csv | awk -F, 'NR > 1 && !($4 > 0 && $5 > $4 && $6 > 0) { bad = 1 }
             /^laptops-1gbe,"star/ { star = $6 }
             /^laptops-1gbe,"chapter 2/ { r = $6 / star }
-            END { exit bad || NR != 21 || !(r > 0.2 && r < 0.3) }' "$out"/third/*.csv &&
+            END { exit bad || NR != 21 || !(r > 0.2 && r < 0.3) }' &&
         cp "$out"/third/*.csv "$out/first.csv" &&
         "$third" --machine dgx-h100 --out "$out/third" >"$out/log" 2>"$out/error" </dev/null &&
         cmp -s "$out"/third/*.csv "$out/first.csv"
