@@ -219,7 +219,7 @@ train() { run --backend "$backend" --data "$data" --batch-size 16 --lr 1 "$@"; }
 fresh
 run --help
 expect_good
-for flag in devices backend threads batch-size lr epochs seed train-size steps no-shuffle data load save log-loss csv out trace timeline live; do
+for flag in devices backend threads threads-per-device machine batch-size lr epochs seed train-size steps no-shuffle data load save log-loss csv out trace timeline live; do
     expect_line "$out" "^ *--$flag .*\[..*\]\$"
 done
 for default in 'batch-size.*\[256\]' 'lr.*\[0.2\]' 'epochs.*\[10\]' 'out.*\[plots\]' 'backend.*\[auto\]'; do expect_line "$out" "--$default"; done
@@ -535,12 +535,13 @@ run --data "$data" --backend cpu --epochs 2 --batch-size 32 --seed 1 --log-loss 
 expect_good
 expect_curves "$here/plots/$name.csv" '1,1 1,2 2,1 2,2'
 [ $gnuplot = no ] || expect_png "$here/plots/$name.png"
+[ $gnuplot = no ] || expect_png "$here/plots/${name}_modelled.png"
 expect_png "$here/plots/${name}_filters.png"
 expect_png "$here/plots/${name}_predictions.png"
 expect_line "$out" '^test acc: 0\.[0-9][0-9], [0-9.]* sec/epoch on \[cpu:0\]$'
 expect_line "$out" '^test acc: 0\.[0-9][0-9], [0-9.]* sec/epoch on \[cpu:0, cpu:1\]$'
 expect_line "$out" '1032544.*bytes' # 2 (k-1) times 516272
-[ "$(find "$here/plots" -type f | wc -l)" -eq $([ $gnuplot = yes ] && echo 4 || echo 3) ] || complain "expected nothing else in plots/: $(ls "$here/plots")"
+[ "$(find "$here/plots" -type f | wc -l)" -eq $([ $gnuplot = yes ] && echo 6 || echo 4) ] || complain "expected nothing else in plots/: $(ls "$here/plots")"
 verdict "without --devices: both runs, curves, pictures, the book's lines"
 
 here=/

@@ -64,6 +64,8 @@ typedef struct Allreduce {
 enum { NUM_ALLREDUCES = 4 };
 extern const Allreduce allreduces[NUM_ALLREDUCES];
 const Allreduce *chosen_allreduce(void);
+// Chooses one that need not be in the table, for experiments.
+void choose_this_allreduce(const Allreduce *algorithm);
 
 // The formula: the bytes that device i of k sends and receives for a vector of n floats. Exact,
 // whether or not k divides n.

@@ -2,7 +2,7 @@
 // ... unfortunately there is no meaningful speedup". Here is why.
 #include "compare.h"
 
-#include "common/device/device.h"
+#include "common/device/modelled_clock.h"
 #include "common/program/say.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 
@@ -41,10 +41,28 @@ static void explain_accuracy(const Result *one, const Result *two) {
             "order of additions is the same.");
 }
 
-static void explain_time(const Result *one, const Result *two) {
+// CPU devices that do not share the cores: each has some of its own, if there are enough.
+static void explain_own_cores(const Result *two) {
+    int each = two->threads_per_device, all = each * two->k;
+    if (all <= num_threads())
+        say("    Each device is a worker with %d core%s of its own, so %d cores are at work "
+            "instead "
+            "of %d, as with GPUs: %.2f at best. The exchange of gradients, the memory that they "
+            "share, and what else the machine was doing take the rest.",
+            each, each > 1 ? "s" : "", all, each, 1.0 / two->k);
+    else
+        say("    %d devices with %d core%s each would need %d cores, and there are %d: they take "
+            "turns, so this says little.",
+            two->k, each, each > 1 ? "s" : "", all, num_threads());
+}
+
+static void explain_measured_time(const Result *one, const Result *two) {
     double ratio = two->sec_per_epoch / one->sec_per_epoch;
-    say("  Time: an epoch on %d devices took %.2f times as long as on 1.", two->k, ratio);
-    if (num_gpus() == 0)
+    say("  Time: an epoch on %d devices took %.2f times as long as on 1 (measured).", two->k,
+        ratio);
+    if (num_gpus() == 0 && two->threads_per_device > 0)
+        explain_own_cores(two);
+    else if (num_gpus() == 0)
         say("    The devices are workers that share the same %d core%s: the same arithmetic on "
             "the same cores, so about 1.00 is to be expected. The exchange of gradients adds to "
             "it, smaller pieces of work may save, and what else the machine was doing counts too.",
@@ -58,6 +76,13 @@ static void explain_time(const Result *one, const Result *two) {
             "exchanging gradients takes longer than the arithmetic that is saved.");
     else
         say("    Each GPU has half the images, and that outweighs the exchange of gradients.");
+}
+
+static void explain_modelled_time(const Result *one, const Result *two) {
+    if (!modelled_machine()) return;
+    double ratio = two->modelled_sec_per_epoch / one->modelled_sec_per_epoch;
+    say("  %s: on %d devices of %s an epoch takes %.2f times as long as on 1.",
+        one->no_values ? "Time, modelled" : "  Modelled", two->k, modelled_machine()->name, ratio);
 }
 
 uint64_t bytes_per_step(const Result *r) {
@@ -77,8 +102,11 @@ static void explain_bytes(const Result *r) {
 
 void explain(const Result *one, const Result *two) {
     say("\nWhat the comparison shows");
-    explain_accuracy(one, two);
-    explain_time(one, two);
+    if (!one->no_values) {
+        explain_accuracy(one, two);
+        explain_measured_time(one, two);
+    }
+    explain_modelled_time(one, two);
     explain_bytes(two);
     printf("\n");
 }

@@ -2,24 +2,29 @@
 #ifndef COMPARE_H
 #define COMPARE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 // What is known of a run when it is over.
 typedef struct Result {
-    int k;                  // devices
-    long steps;             // minibatches
-    double test_acc;        // after the last epoch
-    double sec_per_epoch;   // of training alone; 0 if there was no step
-    uint64_t bytes_between; // that crossed between devices, in all steps
-    float *params;          // where it ended: all parameters, one behind the other; free() it
-    size_t num_params;      // how many floats those are
+    int k;                         // devices
+    int threads_per_device;        // of --threads-per-device; 0: they share the cores
+    bool no_values;                // they only tell the time: no accuracy, and NaN as parameters
+    long steps;                    // minibatches
+    double test_acc;               // after the last epoch
+    double sec_per_epoch;          // of training alone, measured; 0 if there was no step
+    double modelled_sec_per_epoch; // the same on the modelled clock; NAN without one
+    uint64_t bytes_between;        // that crossed between devices, in all steps
+    float *params;     // where it ended: all parameters, one behind the other; free() it
+    size_t num_params; // how many floats those are
 } Result;
 
 // The bytes that an allreduce of all gradients moves in one step, whichever algorithm it is.
 uint64_t bytes_per_step(const Result *r);
 
-// "What the comparison shows": the accuracies, the times and the bytes, and why.
+// "What the comparison shows": the accuracies, the times and the bytes, and why. Of runs without
+// values, only times and bytes.
 void explain(const Result *one, const Result *two);
 
 #endif

@@ -8,24 +8,31 @@
 //     compute on each device, sum the gradients over the devices (allreduce), update each copy of
 //     the parameters;
 //   - that k devices compute what one computes;
-//   - when more devices are faster, and when they are not.
+//   - when more devices are faster, and when they are not: measured here, and modelled for GPUs.
 //
 // How to run
 //   make lenet                                        the book's two runs: 1 device, then 2
 //   build/04_lenet_multi_gpu --devices 4 --epochs 3   one run, on 4 devices
+//   build/04_lenet_multi_gpu --threads-per-device 1   1 core, then 2: a speed-up on a CPU
+//   build/04_lenet_multi_gpu --backend model --machine dgx-h100 --devices 64 --steps 20
+//                                                     no values, but how long it would take there
 //   build/04_lenet_multi_gpu --help                   all flags
 //
-// What you will see: a line per epoch, the book's last line of each run, a comparison in words, and
-// in plots/ the curves, the filters that were learned, and what the network says of 40 test images.
+// What you will see: a line per epoch, the book's last line of each run, a comparison in words, how
+// long an epoch would take on 1 to 8 GPUs (--machine says which), and in plots/ the curves, the
+// filters that were learned, and what the network says of 40 test images.
 //
 // Read in this order: lenet.c (the network, train_batch), then train() here. get_params and
-// allreduce are explained in chapter 2, split_batch in chapter 3. What next_epoch() and its like do
-// besides counting, common/program/training.h says.
+// allreduce are explained in chapter 2, split_batch in chapter 3, modelled time in modelled.h. What
+// next_epoch() and its like do besides counting, common/program/training.h says.
 #include "common/program/book.h"
 #include "common/program/interrupt.h"
+#include "common/program/plot.h"
 #include "common/program/training.h"
 #include "common/device/cpu_speed.h"
+#include "common/device/modelled_clock.h"
 #include "common/base/error.h"
+#include "common/base/file.h"
 #include "common/data/evaluate.h"
 #include "common/data/safetensors.h"
 #include "common/tensor/step_graph.h"
@@ -33,6 +40,7 @@
 #include "chapters/02_get_params_and_allreduce/get_params.h"
 #include "compare.h"
 #include "lenet.h"
+#include "modelled.h"
 #include "pictures.h"
 
 #include <math.h>
@@ -44,7 +52,7 @@ static Flags flags;
 static Tensor *params[LENET_PARAMS];  // the common start of all runs, on the host
 static Tensor *trained[LENET_PARAMS]; // where the last run ended, on the host
 static Dataset *train_data, *test_data;
-static Animator *animator;
+static Animator *animator; // NULL if there are no values to draw
 static LossLog loss_log;
 
 // ## Training
@@ -61,9 +69,12 @@ static void print_run(Device *const devices[], int k, int batch_size, float lr, 
 // formula.
 static Result result_of(const Training *t, Tensor *const from[]) {
     Result result = {.k = t->k,
+                     .threads_per_device = flags.threads_per_device,
+                     .no_values = !has_values(from[0]->device),
                      .steps = t->steps,
                      .test_acc = t->test_acc,
                      .sec_per_epoch = t->sec_per_epoch,
+                     .modelled_sec_per_epoch = t->modelled_sec_per_epoch,
                      .bytes_between = ledger_bytes_between_devices()};
     for (int i = 0; i < LENET_PARAMS; i++) tensor_copy(trained[i], from[i]);
     result.params = values_of_all(trained, LENET_PARAMS, &result.num_params);
@@ -124,7 +135,27 @@ static void train_on_one_and_on_two(void) {
 
 // ## The program
 
-static const char *filters_png, *predictions_png;
+static bool has_two_runs; // without --devices
+static const char *filters_png, *predictions_png, *modelled_csv, *modelled_png;
+
+static void name_outputs(void) {
+    bool has_pictures = flags.backend != BACKEND_MODEL;
+    const char *csv = has_pictures ? book_csv(".csv") : NULL;
+    const char *png = has_pictures ? book_output(".png") : NULL;
+    filters_png = has_pictures ? book_output("_filters.png") : NULL;
+    predictions_png = has_pictures ? book_output("_predictions.png") : NULL;
+    bool has_modelled = has_two_runs && modelled_machine() && flags.steps != 0;
+    modelled_csv = has_modelled ? book_output("_modelled.csv") : NULL;
+    modelled_png = has_modelled ? book_output("_modelled.png") : NULL;
+    book_check_outputs();
+    if (has_pictures) animator = animator_new(csv, png, "training_curves.gp", flags.live);
+}
+
+static void refuse_curves_without_values(void) {
+    if (flags.backend == BACKEND_MODEL && flags.csv)
+        die_usage("leave it out, or choose another --backend",
+                  "--csv: with --backend model there are no curves");
+}
 
 static void prepare(void) {
     train_data = fashion_mnist_open(flags.data, true, flags.train_size);
@@ -132,17 +163,13 @@ static void prepare(void) {
     lenet_init(params, flags.seed);
     if (flags.load) safetensors_load(flags.load, params, LENET_PARAMS);
     for (int i = 0; i < LENET_PARAMS; i++) trained[i] = tensor_to(params[i], host());
-    const char *csv = book_csv(".csv"), *png = book_output(".png");
-    filters_png = book_output("_filters.png");
-    predictions_png = book_output("_predictions.png");
-    book_check_outputs();
-    animator = animator_new(csv, png, "training_curves.gp", flags.live);
+    name_outputs();
 }
 
 // Our convolutions need fewer multiplications than are counted here, but there is more to do than
 // convolutions: a step takes about 0.6 of the time of so much work in a product of matrices.
 static void say_how_long(void) {
-    if (num_gpus() > 0) return;
+    if (num_gpus() > 0 || flags.backend == BACKEND_MODEL) return;
     warn_if_cpu_is_slow();
     double images = (double)flags.epochs * train_data->count;
     if (flags.steps >= 0) images = fmin(images, (double)flags.steps * flags.batch_size);
@@ -151,7 +178,24 @@ static void say_how_long(void) {
     print_time_for(0.6 * runs * (images * LENET_TRAINING_FLOP + tests * LENET_FORWARD_FLOP));
 }
 
+// On 1 to 8 devices of the machine of --machine.
+static void tell_modelled_epochs(void) {
+    if (!modelled_csv) return;
+    int images = train_data->count;
+    int batch_size = flags.batch_size < images ? flags.batch_size : images;
+    ModelledEpochs m =
+        model_epochs(batch_size, (images + batch_size - 1) / batch_size, flags.graph);
+    print_modelled_epochs(&m);
+    explain_modelled_epochs(&m);
+    OutputFile csv = output_open(modelled_csv);
+    write_modelled_epochs(csv.stream, &m);
+    output_close(&csv);
+    if (plot_draw(modelled_png, "lenet_modelled.gp", modelled_csv))
+        printf("modelled epochs: %s, figures: %s\n", modelled_png, modelled_csv);
+}
+
 static void draw_pictures(void) {
+    if (!filters_png) return;
     draw_filters(filters_png, trained, test_data, try_gpu(0));
     draw_predictions(predictions_png, trained, test_data, try_gpu(0));
     printf("filters: %s, predictions: %s\n", filters_png, predictions_png);
@@ -172,19 +216,24 @@ int main(int argc, char *argv[]) {
                        "devices batch-size lr epochs seed train-size test-size steps no-shuffle "
                        "allreduce graph data load save log-loss csv live",
                        default_flags);
+    refuse_curves_without_values();
+    has_two_runs = flags.devices == 0;
     choose_allreduce(flags.allreduce);
     choose_graph(flags.graph);
     prepare();
     say_how_long();
 
-    if (flags.devices > 0)
-        free(train(flags.devices, flags.batch_size, flags.lr).params);
-    else
+    if (has_two_runs)
         train_on_one_and_on_two();
+    else
+        free(train(flags.devices, flags.batch_size, flags.lr).params);
 
-    animator_close(animator); // first: if one of the next two fails, no gnuplot is still drawing
+    if (animator)
+        animator_close(
+            animator); // first: if one of the next two fails, no gnuplot is still drawing
     loss_log_write(&loss_log, flags.log_loss);
     if (flags.save) safetensors_save(flags.save, trained, LENET_PARAMS);
+    if (!interrupted()) tell_modelled_epochs();
     if (!interrupted()) draw_pictures();
     clean_up();
     return book_end();
@@ -199,6 +248,9 @@ int main(int argc, char *argv[]) {
 //   size of the minibatch, at the end.
 // - The algorithm is that of one device. What k devices change is time, memory per device, and
 //   bytes moved.
+// - LeNet is small: on GPUs one host thread spends most of a step on launching kernels, and on more
+//   devices it has more of them to launch; a CUDA graph launches a step at once. What then remains
+//   is arithmetic, which is shared, and the exchange, which grows.
 // - With larger minibatches more devices have more to do; then a somewhat larger learning rate may
 //   help.
 //

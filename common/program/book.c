@@ -12,8 +12,27 @@
 static Flags flags;
 static bool reads_data; // whether the program has --data
 
+// What is about values makes no sense on devices that have none.
+static void refuse_values(const char *names) {
+    const struct {
+        const char *name;
+        bool given;
+    } about_values[] = {{"load", flags.load},
+                        {"save", flags.save},
+                        {"log-loss", flags.log_loss},
+                        {"live", flags.live},
+                        {"checkpoint", flags.checkpoint},
+                        {"resume", flags.resume}};
+    for (size_t i = 0; i < sizeof about_values / sizeof *about_values; i++)
+        if (about_values[i].given && is_listed(names, about_values[i].name))
+            die_usage("leave it out, or choose another --backend",
+                      "--%s: with --backend model there are no values, only time",
+                      about_values[i].name);
+}
+
 Flags book_begin(int argc, char *argv[], const char *about, const char *names, Flags defaults) {
     flags = parse_flags(argc, argv, about, names, defaults);
+    if (flags.backend == BACKEND_MODEL) refuse_values(names);
     reads_data = is_listed(names, "data");
     if (!flags.checkpoint) flags.checkpoint = flags.resume;
     tracing_begin(&flags);

@@ -12,7 +12,8 @@
 
 // Reads the flags (see parse_flags()); with --trace or --timeline, the trace begins. A training
 // that goes on (--resume) writes its checkpoints to the same file, unless --checkpoint names
-// another.
+// another. die_usage()s if --backend model comes with a flag about values: --load, --save,
+// --log-loss, --live, --checkpoint, --resume.
 Flags book_begin(int argc, char *argv[], const char *about, const char *names, Flags defaults);
 
 // The path of a file that the program will write: DIR/PROGRAM and the suffix ("_filters.png"), with

@@ -24,6 +24,9 @@ int exercise_main(int argc, char *argv[], const Exercise *exercise) {
     char *names = xprintf("%s data check", exercise->flags);
     Flags flags = book_begin(argc, argv, exercise->about, names, exercise->defaults);
     free(names);
+    if (flags.backend == BACKEND_MODEL)
+        die_usage("leave --backend model out", "an exercise is checked by values, and model "
+                                               "devices have none");
     if (exercise->prepare) exercise->prepare(&flags);
     exercise->check(&flags);
     say("check passed: %s\n", exercise->passed);

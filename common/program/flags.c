@@ -64,7 +64,7 @@ static const Flag table[] = {
      .otherwise = "all"},
     {.name = "threads-per-device",
      .argument = "T",
-     .help = "cores of each CPU device",
+     .help = "cores of each CPU device: K devices have K times T",
      .kind = INTEGER,
      .at = offsetof(Flags, threads_per_device),
      .least = 1,
@@ -288,7 +288,7 @@ static _Noreturn void print_help(const char *about, const char *names, const Fla
         char left[40];
         snprintf(left, sizeof left, "--%s %s", table[i].name,
                  table[i].argument ? table[i].argument : "");
-        printf("  %-16s %s", left, table[i].help);
+        printf("  %-22s %s", left, table[i].help);
         print_default(&table[i], defaults);
         putchar('\n');
     }
@@ -420,6 +420,12 @@ static void print_machine(const Flags *flags, const char *name) {
     free(measured);
 }
 
+static void check_number_of_devices(const Flags *flags) {
+    if (flags->devices > MAX_COMPUTING && flags->backend != BACKEND_MODEL)
+        die_usage(xprintf("%d at most; with --backend model, %d", MAX_COMPUTING, MAX_DEVICES),
+                  "--devices: there are no %d devices that compute", flags->devices);
+}
+
 // The clock comes first: it says how many model devices there may be.
 static void open_machines(const Flags *flags) {
     static const char PRINT[] = "print:";
@@ -460,6 +466,7 @@ Flags parse_flags(int argc, char *argv[], const char *about, const char *names, 
         store(&table[c - 256], optarg, &flags);
     }
     if (optind < argc) die_usage("--help lists the flags", "not a flag: '%s'", argv[optind]);
+    check_number_of_devices(&flags);
     catch_interrupts();
     open_machines(&flags);
     return flags;

@@ -111,7 +111,7 @@ void training_end(Training *t, Device *const devices[]) {
     t->losses = NULL;
     t->no_values = !has_values(devices[0]); // with --steps 0 nobody has asked yet
     if (interrupted()) return;
-    if (!t->no_values) {
+    if (has_values(devices[0])) { // (with --steps 0 no minibatch has told)
         printf("test acc: %.2f", t->test_acc);
         if (t->sec_per_epoch > 0) printf(", %.1f sec/epoch", t->sec_per_epoch);
         printf(" on %s\n", device_names(devices, t->k));

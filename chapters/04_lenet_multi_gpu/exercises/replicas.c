@@ -5,11 +5,24 @@
 
 #include <stdlib.h>
 
+static void copy_params(Replicas *r, Tensor *const params[]) {
+    for (int i = 0; i < r->k; i++) get_params(params, LENET_PARAMS, r->devices[i], r->params[i]);
+    synchronize_all();
+}
+
 void replicas_open_from(Replicas *r, int k, Tensor *const params[]) {
     r->k = k;
     open_devices(r->devices, k);
-    for (int i = 0; i < k; i++) get_params(params, LENET_PARAMS, r->devices[i], r->params[i]);
-    synchronize_all();
+    copy_params(r, params);
+}
+
+void replicas_open_modelled(Replicas *r, int k) {
+    Tensor *params[LENET_PARAMS];
+    r->k = k;
+    for (int i = 0; i < k; i++) r->devices[i] = model_device(i);
+    lenet_init(params, 0);
+    copy_params(r, params);
+    free_params(params, LENET_PARAMS);
 }
 
 void replicas_open(Replicas *r, int k, uint64_t seed) {

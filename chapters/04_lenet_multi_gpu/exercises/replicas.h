@@ -14,6 +14,7 @@ typedef struct Replicas {
 } Replicas;
 void replicas_open(Replicas *r, int k, uint64_t seed);
 void replicas_open_from(Replicas *r, int k, Tensor *const params[]); // copies of these
+void replicas_open_modelled(Replicas *r, int k); // on devices that compute nothing, to be timed
 void replicas_close(Replicas *r);
 // Multiplies all parameters. LeNet starts with small weights and does not learn for the first
 // hundreds of updates; ten times as large, it learns at once, which suits a check.

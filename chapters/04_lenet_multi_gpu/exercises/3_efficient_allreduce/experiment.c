@@ -1,8 +1,9 @@
 // experiment.c: five ways to sum the gradients of LeNet, from the book's star to chapter 2's: the
-// bytes that each device receives, and the time of an allreduce and of a training step.
+// bytes that each device receives, and how long an allreduce and a training step would take on
+// three machines. Here all devices share one memory, and what one way saves against another is less
+// than the noise of a measurement; so all times are modelled.
 #include "common/base/error.h"
-#include "common/base/statistics.h"
-#include "common/device/timer.h"
+#include "common/device/modelled_clock.h"
 #include "common/program/exercise.h"
 #include "common/program/say.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
@@ -11,6 +12,7 @@
 #include "your_part.h"
 
 #include <math.h>
+#include <string.h>
 
 // ## The methods
 
@@ -50,17 +52,60 @@ static const struct {
                           [PARTS] = {"k parts each", in_parts},
                           [CHAPTER_2] = {"chapter 2, sharded", chapter_2}};
 
-// ## What is measured
+// ## The machines
 
-// Milliseconds of each round; in a round the methods take turns, so that what else the machine does
-// meets all alike.
-enum { ROUNDS = 15, STEPS = 8 };
-typedef struct Measured {
+// Links of three kinds. --machine adds one.
+enum { MOST_MACHINES = 4 };
+static const char *const built_in[] = {"dgx-a100", "rtx4090-pcie", "laptops-1gbe"};
+
+typedef struct Machines {
+    const Machine *machine[MOST_MACHINES];
+    int count;
+} Machines;
+
+static void add_machine(Machines *machines, const char *name, int k) {
+    const Machine *machine = machine_find(name);
+    for (int i = 0; i < machines->count; i++)
+        if (machines->machine[i] == machine) return;
+    if (machine_has_devices(machine, k))
+        machines->machine[machines->count++] = machine;
+    else
+        say("%s is left out: it cannot have %d devices.", name, k);
+}
+
+static Machines machines_with(int k, const char *chosen) {
+    Machines machines = {0};
+    for (size_t i = 0; i < sizeof built_in / sizeof *built_in; i++)
+        add_machine(&machines, built_in[i], k);
+    if (strcmp(chosen, "none") != 0) add_machine(&machines, chosen, k);
+    return machines;
+}
+
+static const char *links_of(const Machine *machine, int k) {
+    if (k > machine->devices) return "a network";
+    switch (machine->links) {
+    case LINKS_TREE:
+        return "PCIe";
+    case LINKS_HOST:
+        return "PCIe, by way of the host";
+    default:
+        return "NVLink";
+    }
+}
+
+// ## What is modelled
+
+// Milliseconds.
+typedef struct Times {
+    double gradients; // one allreduce of all parameters of LeNet
+    double step;      // a training step
+    double large;     // one allreduce of a large vector
+} Times;
+
+typedef struct Figures {
     double received[MAX_DEVICES], busiest; // bytes; each device sends as much as it receives
-    double sum_ms[ROUNDS];                 // of one allreduce of all parameters
-    double step_ms[ROUNDS];                // of a training step
-    double large_ms[ROUNDS];               // of one allreduce of a large vector
-} Measured;
+    Times on[MOST_MACHINES];
+} Figures;
 
 // A vector of 16 MB, with which the number of bytes counts for more than the number of copies.
 enum { LARGE = 4 << 20 };
@@ -69,8 +114,22 @@ enum { LARGE = 4 << 20 };
 typedef struct Setting {
     Replicas r;
     Tensor *X, *y, *large[MAX_DEVICES];
-    float lr;
 } Setting;
+
+static Setting setting_new(int k, int batch_size) {
+    Setting s = {.X = tensor_new(host(), batch_size, 1, 28, 28),
+                 .y = tensor_new(host(), batch_size)};
+    replicas_open_modelled(&s.r, k);
+    for (int i = 0; i < k; i++) s.large[i] = tensor_new(s.r.devices[i], LARGE);
+    return s;
+}
+
+static void setting_free(Setting *s) {
+    for (int i = 0; i < s->r.k; i++) tensor_free(s->large[i]);
+    tensor_free(s->X);
+    tensor_free(s->y);
+    replicas_close(&s->r);
+}
 
 static void begin_steps(const Replicas *r) {
     for (int i = 0; i < r->k; i++) begin_step(r->devices[i]);
@@ -94,117 +153,102 @@ static void train_step(Setting *s, Method *method) {
         losses[i] = sum(cross_entropy(lenet(X_shards[i], r->params[i]), y_shards[i]));
     for (int i = 0; i < r->k; i++) backward(losses[i]);
     sum_gradients(r, method);
-    for (int i = 0; i < r->k; i++) sgd(r->params[i], LENET_PARAMS, s->lr, s->X->shape[0]);
+    for (int i = 0; i < r->k; i++) sgd(r->params[i], LENET_PARAMS, 0, s->X->shape[0]);
 }
 
-static void count_bytes(Replicas *r, Method *method, Measured *m) {
+static void count_bytes(Setting *s, Method *method, Figures *f) {
+    Replicas *r = &s->r;
     begin_steps(r);
     ledger_reset();
     sum_gradients(r, method);
     synchronize_all();
     for (int i = 0; i < r->k; i++) {
-        m->received[i] = (double)bytes_received(r->devices, r->k, i);
-        m->busiest = fmax(m->busiest, m->received[i]);
+        f->received[i] = (double)bytes_received(r->devices, r->k, i);
+        f->busiest = fmax(f->busiest, f->received[i]);
     }
 }
 
-static void time_round(Setting *s, Method *method, Measured *m, int round) {
-    Timer timer = {0};
-    timer_start(&timer);
-    for (int step = 0; step < STEPS; step++) {
-        begin_steps(&s->r);
-        sum_gradients(&s->r, method);
-    }
-    m->sum_ms[round] = 1e3 * timer_stop(&timer) / STEPS;
-    timer_start(&timer);
-    for (int step = 0; step < STEPS; step++) train_step(s, method);
-    m->step_ms[round] = 1e3 * timer_stop(&timer) / STEPS;
+static double ms_since(double started) {
+    synchronize_all();
+    return 1e3 * (modelled_seconds() - started);
+}
+
+// Modelled times are the same each time, so once is enough.
+static Times time_method(Setting *s, Method *method) {
+    Times times;
     begin_steps(&s->r);
-    timer_start(&timer);
+    double started = modelled_seconds();
+    sum_gradients(&s->r, method);
+    times.gradients = ms_since(started);
+    started = modelled_seconds();
+    train_step(s, method);
+    times.step = ms_since(started);
+    begin_steps(&s->r);
+    started = modelled_seconds();
     method(s->large, s->r.k, 0);
-    m->large_ms[round] = 1e3 * timer_stop(&timer);
+    times.large = ms_since(started);
+    return times;
 }
 
-static void measure_methods(Setting *s, Measured m[NUM_METHODS]) {
-    train_step(s, star);
-    for (int i = 0; i < NUM_METHODS; i++) count_bytes(&s->r, methods[i].run, &m[i]);
-    for (int i = 0; i < NUM_METHODS; i++) // without counting: memory used the first time is slow
-        time_round(s, methods[i].run, &m[i], 0);
-    for (int round = 0; round < ROUNDS; round++)
-        for (int turn = 0; turn < NUM_METHODS; turn++) { // each is first, second, .. equally often
-            int i = (round + turn) % NUM_METHODS;
-            time_round(s, methods[i].run, &m[i], round);
+static void model_all(const Flags *flags, const Machines *machines, Figures f[NUM_METHODS]) {
+    for (int m = 0; m < machines->count; m++) {
+        modelled_clock_start(machines->machine[m]);
+        Setting s = setting_new(flags->devices, flags->batch_size);
+        for (int i = 0; i < NUM_METHODS; i++) {
+            if (m == 0) count_bytes(&s, methods[i].run, &f[i]);
+            f[i].on[m] = time_method(&s, methods[i].run);
         }
-}
-
-static void measure_all(const Flags *flags, Measured m[NUM_METHODS]) {
-    Setting s = {.lr = flags->lr};
-    Dataset *data = fashion_mnist_open(flags->data, true, flags->batch_size);
-    DataIter *iter = data_iter_new(data, flags->batch_size, false, 0);
-    data_iter_first(iter, &s.X, &s.y);
-    replicas_open(&s.r, flags->devices, flags->seed);
-    for (int i = 0; i < s.r.k; i++) {
-        s.large[i] = tensor_new(s.r.devices[i], LARGE);
-        tensor_fill(s.large[i], 0);
+        setting_free(&s);
     }
-    measure_methods(&s, m);
-    for (int i = 0; i < s.r.k; i++) tensor_free(s.large[i]);
-    data_iter_free(iter);
-    dataset_free(data);
-    replicas_close(&s.r);
 }
 
 // ## Figures
 
-// What a method saves of the star's step, round by round.
-static Quartiles saved_by(const Measured *method, const Measured *star_method) {
-    double saved[ROUNDS];
-    for (int r = 0; r < ROUNDS; r++) saved[r] = star_method->step_ms[r] - method->step_ms[r];
-    return quartiles(saved, ROUNDS);
-}
-
-static void write_csv(FILE *csv, int k, const Measured m[NUM_METHODS]) {
-    fprintf(csv, "method,devices,allreduce_ms,step_ms,large_ms,saved_ms,saved_low,saved_high");
+static void write_csv(FILE *csv, int k, const Machines *machines, const Figures f[NUM_METHODS]) {
+    fprintf(csv, "machine,method,devices,modelled_gradients_ms,modelled_step_ms,modelled_large_ms");
     for (int d = 0; d < k; d++) fprintf(csv, ",device%d_bytes", d);
-    for (int i = 0; i < NUM_METHODS; i++) {
-        Quartiles saved = saved_by(&m[i], &m[STAR]);
-        fprintf(csv, "\n\"%s\",%d,%.4f,%.4f,%.4f,%.4f,%.4f,%.4f", methods[i].name, k,
-                median(m[i].sum_ms, ROUNDS), median(m[i].step_ms, ROUNDS),
-                median(m[i].large_ms, ROUNDS), saved.median, saved.low, saved.high);
-        for (int d = 0; d < k; d++) fprintf(csv, ",%.0f", m[i].received[d]);
-    }
+    for (int m = 0; m < machines->count; m++)
+        for (int i = 0; i < NUM_METHODS; i++) {
+            const Times *t = &f[i].on[m];
+            fprintf(csv, "\n%s,\"%s\",%d,%.9g,%.9g,%.9g", machines->machine[m]->name,
+                    methods[i].name, k, t->gradients, t->step, t->large);
+            for (int d = 0; d < k; d++) fprintf(csv, ",%.0f", f[i].received[d]);
+        }
     fprintf(csv, "\n");
 }
 
-static void print_table(int k, const Measured m[NUM_METHODS]) {
-    printf("                             bytes received by    allreduce, ms   step    saved in a "
-           "step\n"
-           "                            busiest      least    LeNet   16 MB     ms   ms (half the "
-           "rounds)\n");
+static void print_bytes(int k, const Figures f[NUM_METHODS]) {
+    printf("  bytes received by         busiest device   least busy\n");
     for (int i = 0; i < NUM_METHODS; i++) {
-        double least = m[i].busiest;
-        for (int d = 0; d < k; d++) least = fmin(least, m[i].received[d]);
-        printf("  %-23s %9.0f  %9.0f  %7.2f %7.1f %6.1f", methods[i].name, m[i].busiest, least,
-               median(m[i].sum_ms, ROUNDS), median(m[i].large_ms, ROUNDS),
-               median(m[i].step_ms, ROUNDS));
-        Quartiles saved = saved_by(&m[i], &m[STAR]);
-        if (i != STAR) printf("   %4.1f (%.1f .. %.1f)", saved.median, saved.low, saved.high);
-        printf("\n");
+        double least = f[i].busiest;
+        for (int d = 0; d < k; d++) least = fmin(least, f[i].received[d]);
+        printf("  %-23s %16.0f %12.0f\n", methods[i].name, f[i].busiest, least);
     }
-    say("  (A single vector of 16 MB is one parameter: the second and third lines are a star "
-        "there.)");
+}
+
+static void print_times(const Machines *machines, const Figures f[NUM_METHODS], int k) {
+    for (int m = 0; m < machines->count; m++) {
+        const Machine *machine = machines->machine[m];
+        printf("\n  modelled ms on %s (%s)\n", machine->name, links_of(machine, k));
+        printf("                             LeNet's gradients    a training step    16 MB\n");
+        for (int i = 0; i < NUM_METHODS; i++)
+            printf("  %-23s %20.3f %18.3f %8.2f\n", methods[i].name, f[i].on[m].gradients,
+                   f[i].on[m].step, f[i].on[m].large);
+    }
+    say("  (The 16 MB are one parameter: the second and third lines are a star there. Kernels are "
+        "launched one by one, without CUDA graphs.)");
 }
 
 // ## What they say
 
-static void explain_bytes(int k, const Measured m[NUM_METHODS]) {
+static void explain_bytes(int k, const Figures f[NUM_METHODS]) {
     double all = 0;
-    for (int i = 0; i < k; i++) all += m[STAR].received[i];
+    for (int i = 0; i < k; i++) all += f[STAR].received[i];
     say("- Bytes: every method moves the same %.0f bytes in all. With the star, half of them "
         "arrive at device 0, which then sends the other half out. With k parts each, every device "
-        "has 1/k of all, and all links work at once: the busiest device has %.2f times less to "
-        "do%s.",
-        all, m[STAR].busiest / m[PARTS].busiest,
+        "has 1/k of all, and all links could work at once: the busiest device has %.2f times less "
+        "to do%s.",
+        all, f[STAR].busiest / f[PARTS].busiest,
         k == 2 ? "; with k = 2 each device moves as much anyway, and it is the additions that are "
                  "shared"
                : "");
@@ -213,68 +257,83 @@ static void explain_bytes(int k, const Measured m[NUM_METHODS]) {
         "biases at most; with k = 2 device 0 makes all additions of weights.");
 }
 
-static void explain_copies(int k, const Measured m[NUM_METHODS]) {
-    double star_ms = median(m[STAR].sum_ms, ROUNDS), parts_ms = median(m[PARTS].sum_ms, ROUNDS);
+static void explain_copies(int k, const Machines *machines, const Figures f[NUM_METHODS]) {
     say("- Copies: LeNet's 8 parameters need %d of them with the star, and %d with k parts each, "
-        "most of them tiny. Here each copy also makes two devices wait for each other; chapter 2 "
-        "orders the same copies by events. %.2f ms with the star, %.2f ms in parts, %.2f ms with "
-        "chapter 2's.",
-        2 * (k - 1) * LENET_PARAMS, 2 * (k - 1) * k * LENET_PARAMS, star_ms, parts_ms,
-        median(m[CHAPTER_2].sum_ms, ROUNDS));
-    if (parts_ms > star_ms)
-        say("  So the time of so few bytes does not fall with those of the busiest device.");
+        "most of them tiny; each takes a launch and a latency. Here each copy also makes two "
+        "devices wait for each other; chapter 2 orders the same copies by events. As parts of the "
+        "star's time:",
+        2 * (k - 1) * LENET_PARAMS, 2 * (k - 1) * k * LENET_PARAMS);
+    for (int m = 0; m < machines->count; m++)
+        say("  %s: %.2f in parts, %.2f with chapter 2's.", machines->machine[m]->name,
+            f[PARTS].on[m].gradients / f[STAR].on[m].gradients,
+            f[CHAPTER_2].on[m].gradients / f[STAR].on[m].gradients);
 }
 
-static void explain_large(const Measured m[NUM_METHODS]) {
-    double star_ms = median(m[STAR].large_ms, ROUNDS), parts_ms = median(m[PARTS].large_ms, ROUNDS);
-    double chapter_2_ms = median(m[CHAPTER_2].large_ms, ROUNDS);
-    bool saves = fmin(parts_ms, chapter_2_ms) <= 0.95 * star_ms;
-    say("- One vector of 16 MB: %.1f ms with the star, %.1f ms in parts, %.1f ms with chapter "
-        "2's.%s",
-        star_ms, parts_ms, chapter_2_ms, saves ? "" : " Nothing to speak of is saved here.");
+static void explain_large(const Machines *machines, const Figures f[NUM_METHODS]) {
+    bool take_turns = false;
+    say("- One vector of 16 MB, where bytes are what counts, again as parts of the star's time:");
+    for (int m = 0; m < machines->count; m++) {
+        say("  %s: %.2f in parts, %.2f with chapter 2's.", machines->machine[m]->name,
+            f[PARTS].on[m].large / f[STAR].on[m].large,
+            f[CHAPTER_2].on[m].large / f[STAR].on[m].large);
+        take_turns |= f[PARTS].on[m].large > 1.5 * f[CHAPTER_2].on[m].large;
+    }
+    if (take_turns)
+        say("  Both cut the vector alike. But a tensor_copy() lets its two devices wait for each "
+            "other, so the hubs take turns, and balanced work alone saves nothing: links must be "
+            "at work at the same time. Chapter 2's allreduce_sharded() sees to that with events.");
 }
 
-static void explain_training(const Measured m[NUM_METHODS]) {
-    double step = median(m[STAR].step_ms, ROUNDS), sum_ms = median(m[STAR].sum_ms, ROUNDS);
-    say("- In training: a step takes %.1f ms with the star; an allreduce by itself takes %.1f ms "
-        "(%.0f%%).",
-        step, sum_ms, 100 * sum_ms / step);
-    for (int i = PARTS; i <= CHAPTER_2; i++) {
-        Quartiles saved = saved_by(&m[i], &m[STAR]);
-        bool costs = saved.median < 0;
-        // Fewer than three quarters of the rounds agree whether there is anything to save.
-        bool within_noise = saved.low <= 0 && saved.high >= 0;
-        say("  %s %s %.1f ms of a step (in half of the rounds %.1f to %.1f)%s.", methods[i].name,
-            costs ? "costs" : "saves", fabs(saved.median), costs ? -saved.high : saved.low,
-            costs ? -saved.low : saved.high, within_noise ? ": within the noise" : "");
+static void explain_training(const Machines *machines, const Figures f[NUM_METHODS]) {
+    say("- In training, what is saved of a step:");
+    for (int m = 0; m < machines->count; m++) {
+        double step = f[STAR].on[m].step;
+        int best = STAR;
+        for (int i = 0; i < NUM_METHODS; i++)
+            if (f[i].on[m].step < f[best].on[m].step) best = i;
+        if (best == STAR)
+            say("  %s: nothing, the star's %.3f ms are the least.", machines->machine[m]->name,
+                step);
+        else
+            say("  %s: %.0f%% of the star's %.3f ms, by %s; your k parts %s %.0f%%.",
+                machines->machine[m]->name, 100 * (1 - f[best].on[m].step / step), step,
+                methods[best].name, f[PARTS].on[m].step <= step ? "save" : "cost",
+                100 * fabs(1 - f[PARTS].on[m].step / step));
     }
 }
 
-static void explain_links(int k) {
-    if (num_gpus() >= k) return;
-    say("- These devices share %s, and a copy is memory traffic, of which all methods have as "
-        "much. Where each device has links of its own, the busiest one is what counts: for a "
-        "model of 160 MB, 4 devices and 16 GB/s each way the formula says 60 ms for the star and "
-        "15 ms in parts.",
-        num_gpus() ? "GPUs" : "cores");
+static void explain_links(void) {
+    say("- So: where bytes take the time, the busiest link is what counts (for a model of 160 MB, "
+        "4 "
+        "devices and 16 GB/s each way the formula says 60 ms for the star and 15 ms in parts). "
+        "Where launches and latencies do, more and smaller copies are slower, however well they "
+        "are balanced.");
 }
 
 // ## The experiment
 
 static void experiment(const Flags *flags, FILE *csv) {
-    Measured m[NUM_METHODS] = {0};
+    Figures f[NUM_METHODS] = {0};
     int k = flags->devices;
     say("Question: what does it save to sum different parameters on different devices?");
-    say("LeNet, k = %d, minibatches of %d, medians of %d rounds\n", k, flags->batch_size, ROUNDS);
-    measure_all(flags, m);
-    print_table(k, m);
+    say("LeNet, k = %d, minibatches of %d. Times are modelled: how long the same work would take "
+        "on these machines.\n",
+        k, flags->batch_size);
+    Machines machines = machines_with(k, flags->machine);
+    if (machines.count == 0) {
+        say("No machine has so many devices: nothing to tell.");
+        return;
+    }
+    model_all(flags, &machines, f);
+    print_bytes(k, f);
+    print_times(&machines, f, k);
     say("\nAnswer");
-    explain_bytes(k, m);
-    explain_copies(k, m);
-    explain_large(m);
-    explain_training(m);
-    explain_links(k);
-    write_csv(csv, k, m);
+    explain_bytes(k, f);
+    explain_copies(k, &machines, f);
+    explain_large(&machines, f);
+    explain_training(&machines, f);
+    explain_links();
+    write_csv(csv, k, &machines, f);
 }
 
 static void refuse_one_device(const Flags *flags) {
@@ -287,7 +346,7 @@ int main(int argc, char *argv[]) {
     return exercise_main(
         argc, argv,
         &(Exercise){.about = "Exercise 3: gradients summed on all devices.",
-                    .flags = "devices batch-size lr seed",
+                    .flags = "devices batch-size",
                     .defaults = defaults,
                     .prepare = refuse_one_device,
                     .check = check,

@@ -1,0 +1,249 @@
+// modelled.c: see modelled.h. What a step takes is found by leaving something out: the exchange of
+// gradients, or all that devices and links do.
+#include "modelled.h"
+
+#include "common/base/error.h"
+#include "common/device/modelled_clock.h"
+#include "common/program/say.h"
+#include "common/tensor/step_graph.h"
+#include "chapters/02_get_params_and_allreduce/allreduce.h"
+#include "chapters/02_get_params_and_allreduce/get_params.h"
+#include "lenet.h"
+
+#include <math.h>
+
+// ## Steps on devices that compute nothing
+
+// A graph is recorded in the second step; from then on all steps take the same.
+enum { FIRST_STEPS = 2, TIMED_STEPS = 4 };
+
+typedef struct Steps {
+    int k;
+    Device *devices[MAX_DEVICES];
+    Tensor *device_params[MAX_DEVICES][LENET_PARAMS];
+    Tensor *X, *y, *losses; // on the host: a minibatch, and what comes back
+} Steps;
+
+static Steps steps_new(int k, int batch_size) {
+    Steps s = {.k = k,
+               .X = tensor_new(host(), batch_size, 1, 28, 28),
+               .y = tensor_new(host(), batch_size),
+               .losses = tensor_new(host(), k)};
+    Tensor *params[LENET_PARAMS];
+    lenet_init(params, 1);
+    for (int i = 0; i < k; i++) {
+        s.devices[i] = model_device(i);
+        get_params(params, LENET_PARAMS, s.devices[i], s.device_params[i]);
+    }
+    free_params(params, LENET_PARAMS);
+    return s;
+}
+
+static void steps_free(Steps *s) {
+    for (int i = 0; i < s->k; i++) free_params(s->device_params[i], LENET_PARAMS);
+    tensor_free(s->X);
+    tensor_free(s->y);
+    tensor_free(s->losses);
+}
+
+// As in a training: the host asks for the losses after each step, and so waits for all devices.
+static void run_steps(Steps *s, int count) {
+    Tensor *losses[MAX_DEVICES];
+    for (int step = 0; step < count; step++) {
+        train_batch(s->X, s->y, s->device_params, s->devices, s->k, 0, losses);
+        items(losses, s->k, s->losses->data);
+    }
+}
+
+// Of one step.
+typedef struct StepTime {
+    double seconds, busy; // busy: device 0
+} StepTime;
+
+static StepTime time_step(const Machine *machine, Way way, int k, int batch_size) {
+    modelled_clock_start(machine);
+    modelled_clock_use_framework(way == BY_FRAMEWORK);
+    choose_graph(way == AS_GRAPH ? "on" : "off");
+    Steps s = steps_new(k, batch_size);
+    run_steps(&s, FIRST_STEPS);
+    double started = modelled_seconds(), busy = modelled_busy(s.devices[0]);
+    run_steps(&s, TIMED_STEPS);
+    StepTime step = {.seconds = (modelled_seconds() - started) / TIMED_STEPS,
+                     .busy = (modelled_busy(s.devices[0]) - busy) / TIMED_STEPS};
+    steps_free(&s);
+    return step;
+}
+
+// ## What is left out
+
+static void sum_nothing(Tensor *const data[], int k) {
+    (void)data;
+    (void)k;
+}
+static const Allreduce no_exchange = {.name = "none", .run = sum_nothing};
+
+static double without_exchange(const Machine *machine, Way way, int k, int batch_size) {
+    const Allreduce *chosen = chosen_allreduce();
+    choose_this_allreduce(&no_exchange);
+    double seconds = time_step(machine, way, k, batch_size).seconds;
+    choose_this_allreduce(chosen);
+    return seconds;
+}
+
+// Of the machine, only the hosts take time.
+static Machine only_hosts(const Machine *machine) {
+    Machine m = *machine;
+    m.fp32 = m.tf32 = m.memory_bandwidth = INFINITY;
+    m.kernel = m.graph_kernel = 0;
+    m.links = LINKS_SWITCH;
+    m.link = m.host_link = m.network = (Link){.bandwidth = INFINITY};
+    m.root_bandwidth = INFINITY;
+    return m;
+}
+
+// ## All of them
+
+static ModelledEpoch model_epoch(const ModelledEpochs *m, Way way, int k) {
+    const Machine hosts = only_hosts(m->machine);
+    StepTime step = time_step(m->machine, way, k, m->batch_size);
+    double without = without_exchange(m->machine, way, k, m->batch_size);
+    double launches = time_step(&hosts, way, k, m->batch_size).seconds;
+    return (ModelledEpoch){.seconds = m->batches * step.seconds,
+                           .exchange = m->batches * (step.seconds - without),
+                           .hosts = m->batches * launches,
+                           .busy = m->batches * step.busy};
+}
+
+ModelledEpochs model_epochs(int batch_size, int batches, const char *graph) {
+    ModelledEpochs m = {
+        .machine = modelled_machine(), .batch_size = batch_size, .batches = batches};
+    for (int k = 1; k <= 8 && machine_has_devices(m.machine, k); k *= 2)
+        m.counts[m.num_counts++] = k;
+    for (int way = 0; way < NUM_WAYS; way++)
+        for (int c = 0; c < m.num_counts; c++)
+            m.epoch[way][c] = model_epoch(&m, (Way)way, m.counts[c]);
+    modelled_clock_start(m.machine);
+    modelled_clock_use_framework(false);
+    choose_graph(graph);
+    return m;
+}
+
+// ## Figures
+
+static const char *const way_names[NUM_WAYS] = {"program", "framework", "graph"};
+
+static int percent(double part, double whole) { return (int)lround(100 * part / whole); }
+
+void print_modelled_epochs(const ModelledEpochs *m) {
+    say("Modelled seconds per epoch on %s, not measured: %d steps of %d images. In brackets the "
+        "share of the exchange of gradients (%s): what a step takes longer than the same step "
+        "without it.",
+        m->machine->name, m->batches, m->batch_size, chosen_allreduce()->name);
+    printf("\n  devices   without CUDA graphs   with CUDA graphs   by a framework's launches\n");
+    for (int c = 0; c < m->num_counts; c++) {
+        static const Way columns[NUM_WAYS] = {BY_PROGRAM, AS_GRAPH, BY_FRAMEWORK};
+        static const int widths[NUM_WAYS] = {14, 12, 19};
+        printf("  %7d", m->counts[c]);
+        for (int i = 0; i < NUM_WAYS; i++) {
+            const ModelledEpoch *e = &m->epoch[columns[i]][c];
+            printf("%#*.3g (%2d%%)", widths[i], e->seconds, percent(e->exchange, e->seconds));
+        }
+        printf("\n");
+    }
+    printf("\n");
+}
+
+void write_modelled_epochs(FILE *csv, const ModelledEpochs *m) {
+    fprintf(csv, "machine,launches,devices,modelled_seconds_per_epoch,exchange_seconds,"
+                 "launching_seconds,busy_seconds\n");
+    for (int way = 0; way < NUM_WAYS; way++)
+        for (int c = 0; c < m->num_counts; c++) {
+            const ModelledEpoch *e = &m->epoch[way][c];
+            fprintf(csv, "%s,%s,%d,%.9g,%.9g,%.9g,%.9g\n", m->machine->name, way_names[way],
+                    m->counts[c], e->seconds, e->exchange, e->hosts, e->busy);
+        }
+}
+
+// ## What they say
+
+// What bounds an epoch: if devices and links took no time, would it be much shorter?
+static bool is_launch_bound(const ModelledEpoch *e) { return e->hosts > 0.75 * e->seconds; }
+
+static void explain_launches(const ModelledEpochs *m) {
+    const ModelledEpoch *one = &m->epoch[BY_FRAMEWORK][0], *two = &m->epoch[BY_FRAMEWORK][1];
+    bool alone = m->machine->devices < 2;
+    say("  Launches: a framework written in Python needs about %.0f µs for each (the machine's "
+        "file "
+        "says where that is from). If devices and links took no time at all, an epoch would still "
+        "take %.3g s on 1 device and %.3g s on 2, of %.3g and %.3g.",
+        1e6 * m->machine->framework, one->hosts, two->hosts, one->seconds, two->seconds);
+    if (is_launch_bound(two))
+        say("    So launches are the time: one host thread launches for both devices, which then "
+            "have half the images each, but the same number of kernels. Device 0 is at work for "
+            "%d%% of an epoch on 1 device, for %d%% on 2.",
+            percent(one->busy, one->seconds), percent(two->busy, two->seconds));
+    else
+        say("    So on this machine other things take the time%s.",
+            alone ? "; besides, each device has a host of its own, which launches for it alone"
+                  : "");
+}
+
+static void explain_exchange(const ModelledEpochs *m) {
+    const ModelledEpoch *two = &m->epoch[BY_FRAMEWORK][1], *graph = &m->epoch[AS_GRAPH][1];
+    say("  Exchange: %d%% of the time on 2 devices by a framework's launches, %d%% with graphs: %d "
+        "arrays, most of them tiny, are copied, added and copied back, which takes launches, "
+        "latency and bytes.",
+        percent(two->exchange, two->seconds), percent(graph->exchange, graph->seconds),
+        LENET_PARAMS);
+}
+
+static void explain_graphs(const ModelledEpochs *m) {
+    const ModelledEpoch *one = &m->epoch[AS_GRAPH][0], *two = &m->epoch[AS_GRAPH][1];
+    double times = m->epoch[BY_FRAMEWORK][1].seconds / two->seconds;
+    double saved = one->seconds - (two->seconds - two->exchange);
+    if (times > 1.05)
+        say("  CUDA graphs: a step is one launch, and an epoch on 2 devices %.1f times as fast.",
+            times);
+    else
+        say("  CUDA graphs: a step is one launch, but launches were not what took time.");
+    say("    It takes %.2f times as long as on 1 device. Half the images for each save %.3g s, the "
+        "exchange costs %.3g.",
+        two->seconds / one->seconds, saved, two->exchange);
+}
+
+// The book's figures: zh.d2l.ai, "Training on Multiple GPUs", PyTorch; d2l.ai has 3.0 and 2.8. The
+// reading: github.com/d2l-ai/d2l-zh-pytorch-slides, all 120 versions of chapter_linear-networks/
+// image-classification-dataset.ipynb that were published with their outputs.
+static void explain_book(const ModelledEpochs *m) {
+    bool is_the_books = m->batches == 235 && m->batch_size == 256;
+    if (!is_the_books) return;
+    const ModelledEpoch *one = &m->epoch[BY_FRAMEWORK][0];
+    const double book_one = 2.7, book_two = 3.6;
+    double times = book_one / one->seconds;
+    say("  The book: %.1f s on one GPU, %.1f s on two, measured, on which GPUs it does not say.",
+        book_one, book_two);
+    if (times < 3) {
+        say("    A device of %s is no such GPU: nothing follows from that.", m->machine->name);
+        return;
+    }
+    say("    That is %.0f times what is modelled here for one device, so most of it was neither "
+        "launches nor arithmetic. The book's time also has in it Python between the launches, "
+        "operations that are one kernel here and several there, and the data loader: reading the "
+        "images alone took 1.7 to 3.4 s in the book's published runs of it, on any number of GPUs. "
+        "So the figures here say why a second GPU has so little to speed up; they do not say "
+        "where the book's seconds went.",
+        times);
+}
+
+void explain_modelled_epochs(const ModelledEpochs *m) {
+    if (m->num_counts < 2) {
+        say("%s has one device: nothing to compare.\n", m->machine->name);
+        return;
+    }
+    say("Why the book's two GPUs were not faster than one, by these figures");
+    explain_launches(m);
+    explain_exchange(m);
+    explain_graphs(m);
+    explain_book(m);
+    printf("\n");
+}

@@ -1,0 +1,107 @@
+#!/bin/sh
+# chapter_04_test.sh BUILD: what chapter 4 says of time on machines that are not there, and that it says nothing
+# else where devices have no values. (cli_test.sh and training_test.sh are about its training.) Prints TAP.
+build=$(cd "${1:?usage: chapter_04_test.sh BUILD}" && pwd) || exit 1
+name=04_lenet_multi_gpu
+program=$build/$name
+LC_ALL=C OMP_WAIT_POLICY=passive # threads that wait do not spin: the machine may be busy
+export LC_ALL OMP_WAIT_POLICY
+out=$(mktemp -d) || exit 1
+trap 'rm -rf "$out"' EXIT
+cd "$out" || exit 1
+tests=0
+verdict() { # STATUS NAME
+    tests=$((tests + 1))
+    [ "$1" -eq 0 ] && echo "ok $tests - $2" && return
+    echo "not ok $tests - $2"
+    sed 's/^/# /' log error
+}
+skip() { # NAME WHY
+    tests=$((tests + 1))
+    echo "ok $tests - $1 # SKIP $2"
+}
+# Leaves the status in $status. The line that a program built with CUDA says on a machine without a GPU is no
+# error.
+run() {
+    "$program" --train-size 512 --test-size 40 "$@" >log 2>all_errors </dev/null
+    status=$?
+    sed "/^$name: no GPU (.*): using CPU devices\$/d" all_errors >error
+}
+good() { [ $status -eq 0 ] && [ ! -s error ]; }
+has() { tr -s ' \n' ' ' <log | grep -q -e "$1"; }
+is_png() { [ "$(head -c 8 "$1" | od -An -tx1 | tr -d ' \n')" = 89504e470d0a1a0a ] && [ "$(tail -c 8 "$1" | od -An -tx1 | tr -d ' \n')" = 49454e44ae426082 ]; }
+
+# ---- without values ----------------------------------------------------------------------------------------
+
+run --backend model --graph off --epochs 2 --out model
+good && [ "$(grep -c '^modelled: .* of dgx-a100$' log)" -eq 2 ]
+verdict $? "--backend model: two runs, each with its modelled time"
+! grep -qi -e nan -e 'accuracy' -e 'test acc' -e 'loss' -e 'measured)' log
+verdict $? "--backend model: nothing that would be a value or a measurement"
+has 'Bytes: each step moved 1032544 bytes' && has 'Time, modelled: on 2 devices of dgx-a100'
+verdict $? "--backend model: the comparison is about time and bytes"
+ls model >files
+if command -v gnuplot >/dev/null; then
+    printf '%s\n' ${name}_modelled.csv ${name}_modelled.png | cmp -s - files && is_png model/${name}_modelled.png
+    verdict $? "--backend model: one table, one picture, no others"
+else
+    skip "--backend model: one table, one picture, no others" "no gnuplot"
+fi
+
+# One by one: a training takes what the table says of so many steps (as printed, with three digits).
+modelled=$(sed -n 's/^modelled: \([0-9.e-]*\) sec.epoch on 1 device of .*/\1/p' log)
+awk -F, -v training="$modelled" '$2 == "program" && $3 == 1 { found = 1; r = training / $4; bad = !(r > 0.99 && r < 1.01) }
+    END { exit bad || !found }' model/${name}_modelled.csv
+verdict $? "the table's epoch is that of the training ($modelled)"
+
+is_table() { # FILE MACHINE
+    awk -F, -v machine="$2" 'NR == 1 {
+            if ($0 != "machine,launches,devices,modelled_seconds_per_epoch,exchange_seconds,launching_seconds,busy_seconds") bad = 1
+            next }
+        NF != 7 || $1 != machine || !($4 > 0) || !($6 > 0 && $6 <= $4) || !($7 > 0 && $7 <= $4) { bad = 1 }
+        $3 == 1 && $5 != 0 || $3 > 1 && !($5 > 0 && $5 < $4) { bad = 1 }
+        { seconds[$2, $3] = $4 }
+        END {
+            for (k = 1; k <= 8; k *= 2)
+                if (!(seconds["graph", k] < seconds["program", k] && seconds["program", k] < seconds["framework", k])) bad = 1
+            exit bad || NR != 13 || !(seconds["framework", 2] > seconds["framework", 1])
+        }' "$1"
+}
+is_table model/${name}_modelled.csv dgx-a100
+verdict $? "the table: graphs launch least, a framework most, and its second device makes it slower"
+
+run --backend model --machine dgx-h100 --devices 1024 --steps 2 --out many
+good && grep -q '^modelled: .* sec/epoch on 1024 devices of dgx-h100$' log && [ ! -e many ]
+verdict $? "1024 devices answer, and write nothing"
+run --backend model --steps 0 --out none
+good && ! grep -qi -e nan -e acc log && [ ! -e none ]
+verdict $? "--backend model --steps 0 says nothing of values, either"
+run --backend model --machine colab-t4 --devices 1 --steps 1
+good && grep -q '^modelled: .* on 1 device of colab-t4$' log
+verdict $? "a machine of one device"
+
+refused() { # FLAG..: status 2, an error and a hint, and nothing else
+    run --backend model --out refused "$@"
+    [ $status -eq 2 ] && [ ! -s log ] && [ ! -e refused ] && [ "$(wc -l <error)" -eq 2 ] &&
+        grep -q "^$name: error: $1: with --backend model there are no" error && grep -q '^hint: ' error
+    verdict $? "--backend model refuses $1"
+}
+for flag in --save --load --log-loss --csv; do refused $flag file; done
+refused --live
+
+# ---- with values -------------------------------------------------------------------------------------------
+
+run --backend cpu --threads 2 --threads-per-device 1 --graph off --epochs 2 --out cpu
+good && [ "$(sed -n 's/^modelled: \([0-9.e-]*\) sec.epoch on 1 device of .*/\1/p' log)" = "$modelled" ]
+verdict $? "values or not: the same modelled time of the training"
+cmp -s cpu/${name}_modelled.csv model/${name}_modelled.csv
+verdict $? "values or not: the same table, to the last digit"
+[ "$(grep -c '^  epoch .*train loss .* sec, modelled .* sec$' log)" -eq 4 ] && has 'took [0-9.]* times as long as on 1 (measured)' &&
+    has 'Modelled: on 2 devices of dgx-a100'
+verdict $? "measured and modelled time stand side by side, and say which they are"
+has 'Each device is a worker with 1 core of its own, so 2 cores are at work instead of 1'
+verdict $? "--threads-per-device: the comparison knows whose cores they are"
+run --backend cpu --machine none --epochs 1 --out none
+good && ! grep -qi modelled log && [ ! -e none/${name}_modelled.csv ]
+verdict $? "--machine none: no modelled time"
+echo "1..$tests"
