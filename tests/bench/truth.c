@@ -34,7 +34,7 @@ static void print_head(const char *title) {
 static void print_row(const char *what, const char *in_readme, double measured, double modelled) {
     double ratio = modelled / measured;
     if (as_markdown && in_readme)
-        printf("| %s | %.4g | %.3g | %.2f |\n", in_readme, measured, modelled, ratio);
+        printf("| %s | %.4g | %.4g | %.2f |\n", in_readme, measured, modelled, ratio);
     if (!as_markdown) printf("  %-58s %10.5g %10.4g %7.2f\n", what, measured, modelled, ratio);
     fflush(stdout);
 }
@@ -123,13 +123,12 @@ static void book_rows(const char *what, LastStep *last_step, int k, int batch_si
     static const char *const machines[] = {"colab-t4", "p100-25gbe", "dgx-v100", "dgx-a100",
                                            "dgx-h100"};
     char text[96], in_readme[96];
-    snprintf(in_readme, sizeof in_readme, "the book's %s, seconds per epoch (modelled: V100)",
-             what);
+    snprintf(in_readme, sizeof in_readme, "the book's %s, s per epoch (modelled: V100)", what);
     for (int m = 0; m < 5; m++) {
         if (!machine_has_devices(machine_find(machines[m]), k)) continue;
-        bool is_v100 = strcmp(machines[m], "dgx-v100") == 0;
+        bool is_one = k == 2 && strcmp(machines[m], "dgx-v100") == 0;
         snprintf(text, sizeof text, "%s, on %s", what, machines[m]);
-        print_row(text, is_v100 ? in_readme : NULL, book,
+        print_row(text, is_one ? in_readme : NULL, book,
                   epoch_seconds(machines[m], last_step, k, batch_size));
     }
 }
@@ -162,7 +161,8 @@ static double ring_busbw(const char *machine, const int order[], int k, double b
 }
 
 static void switches(void) {
-    print_row("DGX A100, 8 GPUs [1]", "allreduce on a DGX A100, busbw, GB/s", 230,
+    print_row("DGX A100, 8 GPUs [1]",
+              "an allreduce by NCCL on a DGX A100 (modelled: our ring), busbw, GB/s", 230,
               ring_busbw("dgx-a100", NULL, 8, LARGE));
     print_row("DGX H100, 8 GPUs, NCCL_ALGO=RING [2]", NULL, 370,
               ring_busbw("dgx-h100", NULL, 8, LARGE));
@@ -174,8 +174,7 @@ static void other_links(void) {
     const double bytes = 133169160, mesh = 120;
     double hosts = ring_seconds(&four_cards, NULL, 24, bytes, true);
     double both = two_rings_seconds(machine_find("dgx-v100"), nvlink_order, 8, LARGE);
-    print_row("8 RTX 4090 without peer-to-peer, 128 MiB [3]",
-              "on 8 RTX 4090 (two processors), GB/s", 14.45,
+    print_row("8 RTX 4090 without peer-to-peer, 128 MiB [3]", "the same on 8 RTX 4090", 14.45,
               ring_busbw("rtx4090-pcie", NULL, 8, 134217728));
     print_row("DGX-1 V100, a ring in the order of devices [4]", NULL, mesh,
               ring_busbw("dgx-v100", NULL, 8, LARGE));
@@ -184,7 +183,8 @@ static void other_links(void) {
     print_row("DGX-1 V100, that and one the other way round [4]", NULL, mesh,
               busbw(LARGE, both, 8) / GB);
     print_row("3 hosts of 8 A100, 4 cards of 200 Gb/s each, 127 MiB [5]",
-              "on 24 A100 of 3 hosts with 4 cards each, GB/s", 95.74, busbw(bytes, hosts, 24) / GB);
+              "the same on 24 A100 of 3 hosts with 4 cards each", 95.74,
+              busbw(bytes, hosts, 24) / GB);
 }
 
 static void large_vectors(void) {
@@ -212,8 +212,7 @@ static void large_vectors(void) {
 static void small_vectors(void) {
     const Machine *pcie = machine_find("rtx4090-pcie"), *a100 = machine_find("dgx-a100");
     print_head("Time of a short allreduce by NCCL; modelled: our ring; microseconds");
-    print_row("8 RTX 4090, 8 bytes [3]", "on 8 RTX 4090, 8 bytes, microseconds", 38.83,
-              1e6 * ring_seconds(pcie, NULL, 8, 8, false));
+    print_row("8 RTX 4090, 8 bytes [3]", NULL, 38.83, 1e6 * ring_seconds(pcie, NULL, 8, 8, false));
     print_row("  the same if its launches took no time", NULL, 38.83,
               1e6 * ring_seconds(pcie, NULL, 8, 8, true));
     print_row("2 A100, 32 bytes [6]", NULL, 10.14, 1e6 * ring_seconds(a100, NULL, 2, 32, false));
@@ -237,15 +236,14 @@ static void resnet50_rows(void) {
     print_head("Training ResNet-50 in PyTorch, images per second");
     print_row("DGX-1 V100, FP32, 1 GPU [7]", NULL, 367, images_per_second(dgx1, &step));
     step.devices = 8;
-    print_row("DGX-1 V100, FP32, 8 GPUs [7]", "ResNet-50 on 8 V100, FP32, images/s", 2855,
-              images_per_second(dgx1, &step));
+    print_row("DGX-1 V100, FP32, 8 GPUs [7]", NULL, 2855, images_per_second(dgx1, &step));
     step.exchange = AFTER_BACKWARD;
     print_row("  the same, gradients exchanged after backward", NULL, 2855,
               images_per_second(dgx1, &step));
     step = (Step){&network, 1, 256, IN_BUCKETS, DDP_BUCKET, true};
     print_row("DGX A100, TF32, 1 GPU [7]", NULL, 938, images_per_second(a100, &step));
     step.devices = 8;
-    print_row("DGX A100, TF32, 8 GPUs [7]", "on 8 A100, TF32, images/s", 7248,
+    print_row("DGX A100, TF32, 8 GPUs [7]", "ResNet-50 on 8 A100, TF32, images/s", 7248,
               images_per_second(a100, &step));
 }
 
@@ -268,7 +266,9 @@ static void dlperf_rows(void) {
     for (int i = 2; i < RUNS; i += 2) {
         char what[64];
         snprintf(what, sizeof what, "  times as fast as one: %d", devices[i]);
-        print_row(what, devices[i] == 32 ? "on 32 V100 of 4 hosts, times as fast as on one" : NULL,
+        print_row(what,
+                  devices[i] == 32 ? "ResNet-50 on 32 V100 of 4 hosts, times as fast as on one"
+                                   : NULL,
                   measured[i] / measured[0], modelled[i] / modelled[0]);
     }
 }
