@@ -9,6 +9,7 @@
 
 #include "common/device/device.h"
 #include "common/tensor/tensor.h"
+#include "published/book_epochs.h"
 #include "published/synthetic_step.h"
 
 #include <math.h>
@@ -145,6 +146,16 @@ static void faster_networks_and_tf32_never_take_longer(void **state) {
     assert_true(step_seconds(machine_find("dgx-a100"), &step) < fp32);
 }
 
+// The book's LeNet is bound by launches in a framework: a second GPU doubles them. On one,
+// each of 235 steps has more than 20, and an epoch takes less than a second.
+static void a_second_gpu_does_not_help_the_books_lenet(void **state) {
+    (void)state;
+    const Machine *dgx1 = machine_find("dgx-v100");
+    double one = book_epoch_seconds(dgx1, train_lenet, 1, 256);
+    assert_true(one > 235 * 20 * dgx1->framework && one < 1);
+    assert_true(book_epoch_seconds(dgx1, train_lenet, 2, 256) > one);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(networks_have_torchvisions_totals),
@@ -154,6 +165,7 @@ int main(void) {
         cmocka_unit_test(more_devices_train_more_images_but_not_more_each),
         cmocka_unit_test(buckets_hide_behind_backward),
         cmocka_unit_test(faster_networks_and_tf32_never_take_longer),
+        cmocka_unit_test(a_second_gpu_does_not_help_the_books_lenet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
