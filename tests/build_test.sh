@@ -299,7 +299,7 @@ build_copy() { # WORDS..: make in the copy
 
 build_copy help
 expect_status 0
-for target in 'setup' 'setup lenet' 'setup test' 'lenet' 'test' 'test-all' 'sanitize' 'bench' 'plots' 'clean'; do
+for target in 'setup' 'setup lenet' 'setup test' 'lenet' 'test' 'test-all' 'sanitize' 'bench' 'truth' 'plots' 'clean'; do
     expect_line "$out" "^make $target  *[a-z]"
 done
 verdict "make help prints the targets"

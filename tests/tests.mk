@@ -3,6 +3,7 @@
 
 TESTS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/test_*.c))
 $(TESTS): $(BUILD)/%: $(BUILD)/obj/%.c.o
+$(BUILD)/tests/test_published: $(PUBLISHED)
 $(TESTS) $(SIM_TESTS): LIBS += $(CMOCKA)
 
 # `make test` is what one waits for, `make test-all` is everything. These are left to the second: scripts that

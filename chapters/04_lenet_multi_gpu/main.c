@@ -151,12 +151,6 @@ static void name_outputs(void) {
     if (has_pictures) animator = animator_new(csv, png, "training_curves.gp", flags.live);
 }
 
-static void refuse_curves_without_values(void) {
-    if (flags.backend == BACKEND_MODEL && flags.csv)
-        die_usage("leave it out, or choose another --backend",
-                  "--csv: with --backend model there are no curves");
-}
-
 static void prepare(void) {
     train_data = fashion_mnist_open(flags.data, true, flags.train_size);
     test_data = fashion_mnist_open(flags.data, false, flags.test_size);
@@ -216,7 +210,6 @@ int main(int argc, char *argv[]) {
                        "devices batch-size lr epochs seed train-size test-size steps no-shuffle "
                        "allreduce graph data load save log-loss csv live",
                        default_flags);
-    refuse_curves_without_values();
     has_two_runs = flags.devices == 0;
     choose_allreduce(flags.allreduce);
     choose_graph(flags.graph);

@@ -28,7 +28,7 @@
 // train() and train_epochs() here. common/tensor/nn.h has the modules, common/tensor/batch_norm.c
 // what devices exchange. Beside the training: initialization.c (which device has parameters when),
 // size.c (the quick version), checkpoint.c and resume.c (how it goes on), comparison.c,
-// modelled_steps.c and on_a_machine.c (time and memory on another machine), no_values.c.
+// modelled_steps.c and on_a_machine.c (time and memory on another machine).
 #include "common/program/book.h"
 #include "common/program/interrupt.h"
 #include "common/program/say.h"
@@ -40,7 +40,6 @@
 #include "comparison.h"
 #include "data_parallel.h"
 #include "initialization.h"
-#include "no_values.h"
 #include "notebook.h"
 #include "on_a_machine.h"
 #include "resnet18.h"
@@ -156,7 +155,6 @@ static Flags read_flags(int argc, char *argv[]) {
     choose_allreduce(flags.allreduce);
     choose_size(&flags);
     check_machine(&flags);
-    refuse_what_needs_values(&flags);
     if (flags.load && flags.resume)
         die_usage("leave --load out: the checkpoint holds all that is needed",
                   "--load and --resume");

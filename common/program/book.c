@@ -21,6 +21,7 @@ static void refuse_values(const char *names) {
                         {"save", flags.save},
                         {"log-loss", flags.log_loss},
                         {"live", flags.live},
+                        {"csv", flags.csv && is_listed(names, "live")}, // the curves
                         {"checkpoint", flags.checkpoint},
                         {"resume", flags.resume}};
     for (size_t i = 0; i < sizeof about_values / sizeof *about_values; i++)

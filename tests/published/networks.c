@@ -1,0 +1,256 @@
+// networks.c: see networks.h. Each function reads like the network's definition: what goes in, what
+// comes out, layer by layer.
+#include "networks.h"
+#include "common/base/error.h"
+
+// What a layer gives to the next one.
+typedef struct Images {
+    int channels, side;
+} Images;
+
+static const Window one_by_one = {.h = 1, .w = 1, .stride = 1};
+
+// A square window; `pad` pixels around the image.
+static Window square(int size, int stride, int pad) {
+    return (Window){.h = size, .w = size, .stride = stride, .pad_h = pad, .pad_w = pad};
+}
+
+// h x w, as many pixels out as in.
+static Window same(int h, int w) {
+    return (Window){.h = h, .w = w, .stride = 1, .pad_h = h / 2, .pad_w = w / 2};
+}
+
+// ---- layers ----------------------------------------------------------------------------------
+
+static Layer *append(Network *network, Layer layer) {
+    CHECK(network->num_layers < MOST_LAYERS, "a network has at most MOST_LAYERS layers");
+    Layer *added = &network->layers[network->num_layers++];
+    *added = layer;
+    return added;
+}
+
+static int side_after(int side, Window window) {
+    return (side + 2 * window.pad_h - window.h) / window.stride + 1;
+}
+
+static Layer conv_layer(Images X, int out, Window window) {
+    return (Layer){.kind = CONVOLUTION,
+                   .in = X.channels,
+                   .out = out,
+                   .side = X.side,
+                   .out_side = side_after(X.side, window),
+                   .window = window};
+}
+
+static Images out_of(const Layer *l) { return (Images){l->out, l->out_side}; }
+
+// A convolution, batch normalization and ReLU.
+static Images conv_norm_relu(Network *network, Images X, int out, Window window) {
+    Layer *l = append(network, conv_layer(X, out, window));
+    l->norm = true;
+    l->relu = true;
+    return out_of(l);
+}
+
+// The same without ReLU: the end of a residual block.
+static Images conv_norm(Network *network, Images X, int out, Window window) {
+    Layer *l = append(network, conv_layer(X, out, window));
+    l->norm = true;
+    return out_of(l);
+}
+
+static Images conv_relu(Network *network, Images X, int out) {
+    Layer *l = append(network, conv_layer(X, out, same(3, 3)));
+    l->relu = true;
+    return out_of(l);
+}
+
+static Images pool(Network *network, Images X, Window window) {
+    Layer l = conv_layer(X, X.channels, window);
+    l.kind = POOLING;
+    return out_of(append(network, l));
+}
+
+static Layer *linear(Network *network, int in, int out) {
+    return append(network, (Layer){.kind = LINEAR, .in = in, .out = out, .side = 1, .out_side = 1});
+}
+
+// ---- ResNet ----------------------------------------------------------------------------------
+
+// 1x1 to fewer channels, 3x3, 1x1 to four times as many, plus the block's input; where that has
+// another shape it goes through a 1x1 convolution.
+static Images bottleneck(Network *network, Images X, int width, int stride) {
+    Images Y = conv_norm_relu(network, X, width, one_by_one);
+    Y = conv_norm_relu(network, Y, width, square(3, stride, 1));
+    Y = conv_norm(network, Y, 4 * width, one_by_one);
+    if (X.channels != Y.channels) conv_norm(network, X, 4 * width, square(1, stride, 0));
+    append(network, (Layer){.kind = ADDITION,
+                            .in = Y.channels,
+                            .out = Y.channels,
+                            .side = Y.side,
+                            .out_side = Y.side,
+                            .relu = true});
+    return Y;
+}
+
+static Network resnet(const char *name, const int blocks[4]) {
+    Network network = {.name = name};
+    Images X = {3, 224};
+    X = conv_norm_relu(&network, X, 64, square(7, 2, 3));
+    X = pool(&network, X, square(3, 2, 1));
+    for (int stage = 0; stage < 4; stage++)
+        for (int block = 0; block < blocks[stage]; block++)
+            X = bottleneck(&network, X, 64 << stage, stage > 0 && block == 0 ? 2 : 1);
+    X = pool(&network, X, square(X.side, X.side, 0));
+    linear(&network, X.channels, 1000);
+    return network;
+}
+
+Network resnet50(void) { return resnet("ResNet-50", (const int[]){3, 4, 6, 3}); }
+Network resnet101(void) { return resnet("ResNet-101", (const int[]){3, 4, 23, 3}); }
+
+// ---- VGG -------------------------------------------------------------------------------------
+
+Network vgg16(void) {
+    static const int channels[5] = {64, 128, 256, 512, 512}, convolutions[5] = {2, 2, 3, 3, 3};
+    Network network = {.name = "VGG-16"};
+    Images X = {3, 224};
+    for (int stage = 0; stage < 5; stage++) {
+        for (int i = 0; i < convolutions[stage]; i++) X = conv_relu(&network, X, channels[stage]);
+        X = pool(&network, X, square(2, 2, 0));
+    }
+    linear(&network, X.channels * X.side * X.side, 4096)->relu = true;
+    linear(&network, 4096, 4096)->relu = true;
+    linear(&network, 4096, 1000);
+    return network;
+}
+
+// ---- Inception V3 ----------------------------------------------------------------------------
+//
+// Blocks of branches side by side, whose outputs are put one behind the other as channels. The
+// letters are torchvision's names of the blocks.
+
+static Images inception_a(Network *n, Images X, int pooled) {
+    conv_norm_relu(n, X, 64, one_by_one);
+    Images Y = conv_norm_relu(n, X, 48, one_by_one);
+    conv_norm_relu(n, Y, 64, same(5, 5));
+    Y = conv_norm_relu(n, X, 64, one_by_one);
+    Y = conv_norm_relu(n, Y, 96, same(3, 3));
+    conv_norm_relu(n, Y, 96, same(3, 3));
+    Y = pool(n, X, same(3, 3));
+    Y = conv_norm_relu(n, Y, pooled, one_by_one);
+    return (Images){64 + 64 + 96 + pooled, Y.side};
+}
+
+static Images inception_b(Network *n, Images X) {
+    conv_norm_relu(n, X, 384, square(3, 2, 0));
+    Images Y = conv_norm_relu(n, X, 64, one_by_one);
+    Y = conv_norm_relu(n, Y, 96, same(3, 3));
+    conv_norm_relu(n, Y, 96, square(3, 2, 0));
+    Y = pool(n, X, square(3, 2, 0));
+    return (Images){384 + 96 + X.channels, Y.side};
+}
+
+static Images inception_c(Network *n, Images X, int narrow) {
+    conv_norm_relu(n, X, 192, one_by_one);
+    Images Y = conv_norm_relu(n, X, narrow, one_by_one);
+    Y = conv_norm_relu(n, Y, narrow, same(1, 7));
+    conv_norm_relu(n, Y, 192, same(7, 1));
+    Y = conv_norm_relu(n, X, narrow, one_by_one);
+    Y = conv_norm_relu(n, Y, narrow, same(7, 1));
+    Y = conv_norm_relu(n, Y, narrow, same(1, 7));
+    Y = conv_norm_relu(n, Y, narrow, same(7, 1));
+    conv_norm_relu(n, Y, 192, same(1, 7));
+    Y = pool(n, X, same(3, 3));
+    Y = conv_norm_relu(n, Y, 192, one_by_one);
+    return (Images){4 * 192, Y.side};
+}
+
+static Images inception_d(Network *n, Images X) {
+    Images Y = conv_norm_relu(n, X, 192, one_by_one);
+    conv_norm_relu(n, Y, 320, square(3, 2, 0));
+    Y = conv_norm_relu(n, X, 192, one_by_one);
+    Y = conv_norm_relu(n, Y, 192, same(1, 7));
+    Y = conv_norm_relu(n, Y, 192, same(7, 1));
+    conv_norm_relu(n, Y, 192, square(3, 2, 0));
+    Y = pool(n, X, square(3, 2, 0));
+    return (Images){320 + 192 + X.channels, Y.side};
+}
+
+static Images inception_e(Network *n, Images X) {
+    conv_norm_relu(n, X, 320, one_by_one);
+    Images Y = conv_norm_relu(n, X, 384, one_by_one);
+    conv_norm_relu(n, Y, 384, same(1, 3));
+    conv_norm_relu(n, Y, 384, same(3, 1));
+    Y = conv_norm_relu(n, X, 448, one_by_one);
+    Y = conv_norm_relu(n, Y, 384, same(3, 3));
+    conv_norm_relu(n, Y, 384, same(1, 3));
+    conv_norm_relu(n, Y, 384, same(3, 1));
+    Y = pool(n, X, same(3, 3));
+    Y = conv_norm_relu(n, Y, 192, one_by_one);
+    return (Images){320 + 2 * 384 + 2 * 384 + 192, Y.side};
+}
+
+// Learns beside the main path, and is left out of evaluation.
+static void auxiliary_classifier(Network *n, Images X) {
+    int first = n->num_layers;
+    Images Y = pool(n, X, square(5, 3, 0));
+    Y = conv_norm_relu(n, Y, 128, one_by_one);
+    Y = conv_norm_relu(n, Y, 768, square(5, 1, 0));
+    linear(n, Y.channels, 1000);
+    for (int l = first; l < n->num_layers; l++) n->layers[l].auxiliary = true;
+}
+
+Network inception_v3(void) {
+    Network network = {.name = "Inception V3"}, *n = &network;
+    Images X = {3, 299};
+    X = conv_norm_relu(n, X, 32, square(3, 2, 0));
+    X = conv_norm_relu(n, X, 32, square(3, 1, 0));
+    X = conv_norm_relu(n, X, 64, same(3, 3));
+    X = pool(n, X, square(3, 2, 0));
+    X = conv_norm_relu(n, X, 80, one_by_one);
+    X = conv_norm_relu(n, X, 192, square(3, 1, 0));
+    X = pool(n, X, square(3, 2, 0));
+    X = inception_a(n, X, 32);
+    X = inception_a(n, X, 64);
+    X = inception_a(n, X, 64);
+    X = inception_b(n, X);
+    X = inception_c(n, X, 128);
+    X = inception_c(n, X, 160);
+    X = inception_c(n, X, 160);
+    X = inception_c(n, X, 192);
+    auxiliary_classifier(n, X);
+    X = inception_d(n, X);
+    X = inception_e(n, X);
+    X = inception_e(n, X);
+    X = pool(n, X, square(X.side, X.side, 0));
+    linear(n, X.channels, 1000);
+    return network;
+}
+
+// ---- totals ----------------------------------------------------------------------------------
+
+static double weights(const Layer *l) {
+    if (l->kind == LINEAR) return (double)l->in * l->out;
+    if (l->kind == CONVOLUTION) return (double)l->in * l->out * l->window.h * l->window.w;
+    return 0;
+}
+
+double layer_params(const Layer *l) {
+    if (l->kind == POOLING || l->kind == ADDITION) return 0;
+    return weights(l) + (l->norm ? 2 : 1) * (double)l->out;
+}
+
+double layer_macs(const Layer *l) { return weights(l) * l->out_side * l->out_side; }
+
+double network_params(const Network *network) {
+    double params = 0;
+    for (int l = 0; l < network->num_layers; l++) params += layer_params(&network->layers[l]);
+    return params;
+}
+
+double network_macs(const Network *network) {
+    double macs = 0;
+    for (int l = 0; l < network->num_layers; l++) macs += layer_macs(&network->layers[l]);
+    return macs;
+}

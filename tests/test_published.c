@@ -1,0 +1,171 @@
+// test_published.c: the networks that modelled times are compared with published ones for
+// (tests/bench/truth.c) are the networks that others mean by these names, and the modelled times
+// of training them are sane.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "common/device/device.h"
+#include "common/tensor/tensor.h"
+#include "published/book_epochs.h"
+#include "published/synthetic_step.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+// ---- the tables ------------------------------------------------------------------------------
+
+static double auxiliary_part(const Network *network, double of(const Layer *l)) {
+    double sum = 0;
+    for (int l = 0; l < network->num_layers; l++)
+        if (network->layers[l].auxiliary) sum += of(&network->layers[l]);
+    return sum;
+}
+
+// Parameters and "GFLOPS", which are multiplications with an addition, as torchvision gives them
+// with its weights (docs.pytorch.org/vision, "Models and pre-trained weights").
+static void networks_have_torchvisions_totals(void **state) {
+    (void)state;
+    Network networks[] = {resnet50(), resnet101(), vgg16(), inception_v3()};
+    const double params[] = {25557032, 44549160, 138357544, 27161264};
+    const double giga_macs[] = {4.09, 7.80, 15.47, 5.71};
+    for (int n = 0; n < 4; n++) {
+        double macs = network_macs(&networks[n]) - auxiliary_part(&networks[n], layer_macs);
+        assert_true(network_params(&networks[n]) == params[n]);
+        if (!(fabs(macs / 1e9 - giga_macs[n]) <= 0.01))
+            fail_msg("%s has %g multiplications", networks[n].name, macs);
+    }
+    assert_true(27161264 - auxiliary_part(&networks[3], layer_params) == 23834568);
+}
+
+// Where a layer that goes on from one other has just that one before it, shapes must meet.
+static void shapes_of_a_chain_meet(void **state) {
+    (void)state;
+    Network vgg = vgg16();
+    for (int l = 1; l < vgg.num_layers; l++) {
+        const Layer *a = &vgg.layers[l - 1], *b = &vgg.layers[l];
+        assert_true(a->out * a->out_side * a->out_side == b->in * b->side * b->side);
+    }
+}
+
+// ---- the ring --------------------------------------------------------------------------------
+
+// On devices that compute: each has the sum, whatever the order of the devices and the queues.
+static void a_ring_on_communication_queues_adds_up(void **state) {
+    (void)state;
+    enum { N = 11, MOST = 4 };
+    devices_close();
+    devices_init(BACKEND_CPU, 1);
+    for (int k = 1; k <= MOST; k++) {
+        Queue *queues[MOST];
+        Tensor *data[MOST], *room[MOST];
+        float *values[MOST], *places[MOST];
+        for (int i = 0; i < k; i++) {
+            Device *device = cpu_device(k - 1 - i);
+            data[i] = tensor_new(device, N);
+            room[i] = tensor_new(device, N);
+            tensor_fill(data[i], (float)(1 << i));
+            queues[i] = comm_queue(device);
+            values[i] = data[i]->data;
+            places[i] = room[i]->data;
+        }
+        synchronize_all();
+        ring_on_queues(queues, values, places, N, k);
+        synchronize_all();
+        for (int i = 0; i < k; i++) {
+            float *sum = tensor_values(data[i]);
+            for (int j = 0; j < N; j++) assert_true(sum[j] == (float)((1 << k) - 1));
+            free(sum);
+            tensor_free(data[i]);
+            tensor_free(room[i]);
+        }
+    }
+    devices_close();
+}
+
+static void nvlinks_are_faster_than_pcie_and_two_rings_than_one(void **state) {
+    (void)state;
+    static const int order[8] = {0, 3, 2, 1, 5, 6, 7, 4};
+    const Machine *dgx1 = machine_find("dgx-v100");
+    const double bytes = 64 << 20;
+    double in_order = ring_seconds(dgx1, NULL, 8, bytes, true);
+    double by_nvlink = ring_seconds(dgx1, order, 8, bytes, true);
+    assert_true(by_nvlink < in_order / 2);
+    assert_true(two_rings_seconds(dgx1, order, 8, bytes) < by_nvlink);
+    assert_true(ring_seconds(dgx1, order, 8, bytes, false) >= by_nvlink);
+}
+
+// ---- a step ----------------------------------------------------------------------------------
+
+static void more_devices_train_more_images_but_not_more_each(void **state) {
+    (void)state;
+    const Machine *machine = machine_find("p100-25gbe");
+    Network network = resnet50();
+    double before = 0;
+    for (int k = 1; k <= 16; k *= 2) {
+        Step step = {&network, k, 16, IN_BUCKETS, 25 << 20, false};
+        double images = images_per_second(machine, &step);
+        double efficiency = scaling_efficiency(machine, &step);
+        assert_true(images > before);
+        assert_true(efficiency > 0 && efficiency <= 1 + 1e-9);
+        before = images;
+    }
+}
+
+static void buckets_hide_behind_backward(void **state) {
+    (void)state;
+    const Machine *machine = machine_find("dgx-v100");
+    Network network = resnet50();
+    Step alone = {&network, 1, 32, IN_BUCKETS, 25 << 20, false}, buckets = alone;
+    buckets.devices = 8;
+    Step after = buckets;
+    after.exchange = AFTER_BACKWARD;
+    assert_true(step_seconds(machine, &alone) <= step_seconds(machine, &buckets));
+    assert_true(step_seconds(machine, &buckets) < step_seconds(machine, &after));
+    assert_true(step_seconds(machine, &buckets) == step_seconds(machine, &buckets));
+}
+
+static void faster_networks_and_tf32_never_take_longer(void **state) {
+    (void)state;
+    Machine faster = *machine_find("p100-25gbe");
+    Network vgg = vgg16();
+    Step step = {&vgg, 8, 8, IN_BUCKETS, 64 << 20, false};
+    double before = step_seconds(&faster, &step);
+    for (int times = 0; times < 3; times++) {
+        faster.network.bandwidth *= 2;
+        faster.network.latency /= 2;
+        double now = step_seconds(&faster, &step);
+        assert_true(now <= before);
+        before = now;
+    }
+    step = (Step){&vgg, 1, 8, IN_BUCKETS, 64 << 20, false};
+    double fp32 = step_seconds(machine_find("dgx-a100"), &step);
+    step.tf32 = true;
+    assert_true(step_seconds(machine_find("dgx-a100"), &step) < fp32);
+}
+
+// The book's LeNet is bound by launches in a framework: a second GPU doubles them. On one,
+// each of 235 steps has more than 20, and an epoch takes less than a second.
+static void a_second_gpu_does_not_help_the_books_lenet(void **state) {
+    (void)state;
+    const Machine *dgx1 = machine_find("dgx-v100");
+    double one = book_epoch_seconds(dgx1, train_lenet, 1, 256);
+    assert_true(one > 235 * 20 * dgx1->framework && one < 1);
+    assert_true(book_epoch_seconds(dgx1, train_lenet, 2, 256) > one);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(networks_have_torchvisions_totals),
+        cmocka_unit_test(shapes_of_a_chain_meet),
+        cmocka_unit_test(a_ring_on_communication_queues_adds_up),
+        cmocka_unit_test(nvlinks_are_faster_than_pcie_and_two_rings_than_one),
+        cmocka_unit_test(more_devices_train_more_images_but_not_more_each),
+        cmocka_unit_test(buckets_hide_behind_backward),
+        cmocka_unit_test(faster_networks_and_tf32_never_take_longer),
+        cmocka_unit_test(a_second_gpu_does_not_help_the_books_lenet),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
