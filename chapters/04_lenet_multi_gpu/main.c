@@ -249,9 +249,8 @@ int main(int argc, char *argv[]) {
 // - The algorithm is that of one device. What k devices change is time, memory per device, and
 //   bytes moved.
 // - LeNet is small: launched from a framework, its kernels are over before the host has launched
-// the
-//   next ones, and one host thread launches for all devices; a CUDA graph launches a step at once.
-//   What then remains is arithmetic, which is shared, and the exchange, which grows.
+//   the next ones, and one host thread launches for all devices; a CUDA graph launches a step at
+//   once. What then remains is arithmetic, which is shared, and the exchange, which grows.
 // - With larger minibatches more devices have more to do; then a somewhat larger learning rate may
 //   help.
 //
