@@ -241,9 +241,9 @@ int main(int argc, char *argv[]) {
 //   size of the minibatch, at the end.
 // - The algorithm is that of one device. What k devices change is time, memory per device, and
 //   bytes moved.
-// - LeNet is small: on GPUs one host thread spends most of a step on launching kernels, and on more
-//   devices it has more of them to launch; a CUDA graph launches a step at once. What then remains
-//   is arithmetic, which is shared, and the exchange, which grows.
+// - LeNet is small: launched from a framework, its kernels are over before the host has launched
+//   the next ones, and one host thread launches for all devices; a CUDA graph launches a step at
+//   once. What then remains is arithmetic, which is shared, and the exchange, which grows.
 // - With larger minibatches more devices have more to do; then a somewhat larger learning rate may
 //   help.
 //
