@@ -73,10 +73,9 @@ static void print_network(const Network *network) {
 
 static Tensor *loss_on(Device *device, Tensor *const there[]) {
     begin_step(device);
-    Tensor *X = tensor_to(lenet.X, device), *y = tensor_to(lenet.y, device), *flow = X;
-    for (int l = 0; l < lenet_network.num_layers; l++)
-        flow = layer_forward(&lenet_network.layers[l], flow, there[2 * l], there[2 * l + 1]);
-    Tensor *loss = sum(cross_entropy(flow, y));
+    Tensor *X = tensor_to(lenet.X, device), *y = tensor_to(lenet.y, device);
+    Range all_layers = {0, lenet_network.num_layers};
+    Tensor *loss = sum(cross_entropy(layers_forward(&lenet_network, all_layers, X, there), y));
     backward(loss);
     tensor_free(X);
     tensor_free(y);
@@ -97,12 +96,19 @@ static Reference one_device(void) {
     for (int p = 0; p < num_params(&lenet_network); p++) r.grads[p] = tensor_values(there[p]->grad);
     sgd(there, num_params(&lenet_network), lenet.lr, n);
     r.next_loss = (double)item(loss_on(device, there));
-    if (!(r.next_loss <= 10 * r.loss)) // differences by rounding would grow as much; or it is a NaN
+    r.has_values = has_values(device);
+    if (r.has_values &&
+        !(r.next_loss <= 10 * r.loss)) // differences by rounding would grow as much; or it is a NaN
         die("start again with a smaller --lr", "one update with lr %g takes the loss from %g to %g",
             (double)lenet.lr, r.loss / n, r.next_loss / n);
     for (int p = 0; p < num_params(&lenet_network); p++) tensor_free(there[p]);
-    printf("One device (%s): loss %.6f per image, %.6f after one update\n\n", device_name(device),
-           r.loss / n, r.next_loss / n);
+    if (r.has_values)
+        printf("One device (%s): loss %.6f per image, %.6f after one update\n\n",
+               device_name(device), r.loss / n, r.next_loss / n);
+    else
+        printf(
+            "The devices compute nothing (--backend model): there is time, there are bytes, and\n"
+            "no values that could be compared.\n\n");
     return r;
 }
 
@@ -111,20 +117,27 @@ static Reference one_device(void) {
 // Each way is run with 1, 2 and 4 devices, and must give the same numbers but for rounding
 // (parity.c).
 
+static void compare(Spread *s, const Reference *r) {
+    double loss = check_same_loss(s, r->loss), grads = check_same_gradients(s, &lenet, r);
+    spread_update(s, lenet.lr, lenet.X->shape[0]);
+    s->strategy->gradients(s, lenet.X, lenet.y);
+    loss = fmax(loss, check_same_loss(s, r->next_loss));
+    printf("  %d device%s  same loss (to %.0e), same gradients (to %.0e), same loss after update\n",
+           s->k, s->k > 1 ? "s:" : ": ", loss, grads);
+}
+
 static StepCosts run(const Strategy *strategy, int k, const Reference *r) {
     Spread *s = problem_spread(&lenet, strategy, k);
     ledger_reset();
     strategy->gradients(s, lenet.X, lenet.y);
     synchronize_all();
     StepCosts costs = step_costs(s, &lenet);
-    double loss = check_same_loss(s, r->loss), grads = check_same_gradients(s, &lenet, r);
-    spread_update(s, lenet.lr, lenet.X->shape[0]);
-    strategy->gradients(s, lenet.X, lenet.y);
-    loss = fmax(loss, check_same_loss(s, r->next_loss));
-    printf("  %d device%s  same loss (to %.0e), same gradients (to %.0e), same loss after update\n",
-           k, k > 1 ? "s:" : ": ", loss, grads);
+    if (r->has_values)
+        compare(s, r);
+    else
+        printf("  %d device%s\n", k, k > 1 ? "s" : "");
     if (k > 1) print_holdings(s);
-    costs.seconds = seconds_per_step(s, &lenet, flags.steps);
+    time_steps(&costs, s, &lenet, flags.steps);
     spread_close(s);
     return costs;
 }
@@ -159,7 +172,7 @@ static void three_ways(const Reference *reference) {
     int n = 0;
     for (int i = 0; i < NUM_STRATEGIES; i++) n += run_strategy(strategies[i], reference, costs + n);
     print_step_costs(costs, n, &lenet);
-    explain_step_costs(&lenet);
+    explain_step_costs(&costs[0], &lenet);
 }
 
 // ## Who computed what, and when
@@ -169,8 +182,10 @@ static void three_ways(const Reference *reference) {
 // step_pictures.c.
 
 static void timelines(void) {
+    Problem alexnet = problem_to_model(&alexnet_network, 256, 8);
     for (int i = 0; i < num_ks; i++)
-        if (ks[i] > 1) show_timeline(&lenet, ks[i]);
+        if (ks[i] > 1) show_timeline(&lenet, &alexnet, ks[i]);
+    problem_free(&alexnet);
 }
 
 // ## The bubble
@@ -184,8 +199,10 @@ static void timelines(void) {
 // whatever else ran on the cores. (bubble.c)
 
 static void bubbles(void) {
-    if (num_ks > 1 && ks[1] <= network_pieces(&equal_network))
-        show_bubble(&lenet, ks, num_ks, flags.seed);
+    if (num_ks < 2 || ks[1] > network_pieces(&equal_network)) return;
+    Problem alexnet = problem_to_model(&alexnet_network, 256, 1);
+    show_bubble(&lenet, &alexnet, ks, num_ks, flags.seed);
+    problem_free(&alexnet);
 }
 
 // ## Larger networks, more devices

@@ -19,12 +19,6 @@ static void place(Spread *s) {
             s->part[i][l] = (Range){0, s->network->layers[l].out};
 }
 
-static Tensor *whole_forward(const Spread *s, int i, Tensor *X) {
-    for (int l = 0; l < s->network->num_layers; l++)
-        X = layer_forward(&s->network->layers[l], X, s->params[i][2 * l], s->params[i][2 * l + 1]);
-    return X;
-}
-
 // In the order of the devices, so that the same k gives the same bits each time.
 static void sum_gradients(Spread *s) {
     Event ready[MAX_DEVICES];
@@ -44,13 +38,15 @@ static void sum_gradients(Spread *s) {
 }
 
 static void gradients(Spread *s, const Tensor *X, const Tensor *y) {
+    Range all_layers = {0, s->network->num_layers};
     spread_begin(s, s->k);
     for (int i = 0; i < s->k; i++) {
         Range rows = equal_range(X->shape[0], s->k, i);
         spread_label("load", NULL);
         Tensor *X_shard = spread_rows(s, i, X, rows), *y_shard = spread_rows(s, i, y, rows);
         spread_label("forward", NULL);
-        s->losses[i] = sum(cross_entropy(whole_forward(s, i, X_shard), y_shard));
+        Tensor *scores = layers_forward(s->network, all_layers, X_shard, s->params[i]);
+        s->losses[i] = sum(cross_entropy(scores, y_shard));
         spread_label("backward", NULL);
         backward(s->losses[i]);
     }
