@@ -61,7 +61,7 @@ static Recorded one_bubble(const Problem *problem, int k) {
     char *kind = recorded_kind(&r);
     printf("  %-20s %2d %13d %14.1f%% %13.1f%% %9.1f%% %8.3g\n", problem->network->name, k, m,
            100 * equal_bubble(k, m), 100 * stage_bubble(&r, m), 100 * idle, ms);
-    r.title = xprintf("%s, %d devices, %d microbatch%s: %.3g ms, idle %.0f%%; (k-1)/(m+k-1) is "
+    r.title = xprintf("%s, %d devices, %d microbatch%s: %.3g ms, bubble %.0f%%; (k-1)/(m+k-1) is "
                       "%.0f%%",
                       kind, k, m, m > 1 ? "es" : "", ms, 100 * idle, 100 * equal_bubble(k, m));
     free(kind);

@@ -172,7 +172,7 @@ static void three_ways(const Reference *reference) {
     int n = 0;
     for (int i = 0; i < NUM_STRATEGIES; i++) n += run_strategy(strategies[i], reference, costs + n);
     print_step_costs(costs, n, &lenet);
-    explain_step_costs(&costs[0], &lenet);
+    explain_step_costs(costs, n, &lenet);
 }
 
 // ## Who computed what, and when

@@ -18,11 +18,21 @@ void problem_free(Problem *problem) {
     tensor_free(problem->y);
 }
 
+// The formula for memory leaves out what is received. Within layers that is about as much as is
+// kept; across data, a gradient of each parameter.
+static double memory_with_room(const Problem *problem, const Strategy *strategy, int k) {
+    double most = memory_of(strategy, problem->network, k, problem->X->shape[0]).both;
+    double received = strategy == &within_layers ? 1.3 * most
+                      : strategy == &across_data ? network_params(problem->network) * sizeof(float)
+                                                 : 0;
+    return 1.2 * most + received;
+}
+
 bool problem_can_be_modelled(const Problem *problem, const Strategy *strategy, int k) {
     const Machine *machine = modelled_machine();
     if (!machine || k > strategy->most_devices(problem->network)) return false;
-    Memory memory = memory_of(strategy, problem->network, k, problem->X->shape[0]);
-    return machine_has_devices(machine, k) && 1.5 * memory.both <= machine->memory;
+    return machine_has_devices(machine, k) &&
+           memory_with_room(problem, strategy, k) <= machine->memory;
 }
 
 Spread *problem_spread(const Problem *problem, const Strategy *strategy, int k) {
@@ -47,6 +57,7 @@ double modelled_step(const Problem *problem, const Strategy *strategy, int k) {
     synchronize_all();
     double seconds = modelled_seconds() - begin;
     spread_close(s);
+    arena_close(); // the next network has activations of other sizes
     return seconds;
 }
 

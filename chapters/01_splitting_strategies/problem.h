@@ -18,8 +18,7 @@ typedef struct Problem {
 // clock; for problem_free().
 Problem problem_to_model(const Network *network, int images, int microbatches);
 void problem_free(Problem *problem);
-// Whether the machine of the modelled clock has k devices with memory enough for it. (The formula
-// for memory leaves out what is received: half as much again is taken to be enough.)
+// Whether the machine of the modelled clock has k devices, with memory enough for it.
 bool problem_can_be_modelled(const Problem *problem, const Strategy *strategy, int k);
 
 // The network spread over the devices 0..k-1, which share the cores; for spread_close().

@@ -14,6 +14,12 @@ double recorded_seconds(const Recorded *r) {
     return end;
 }
 
+double unused_share(const Recorded *r) {
+    double work = 0;
+    for (int i = 0; i < r->count; i++) work += r->spans[i].end - r->spans[i].start;
+    return 1 - work / (r->k * recorded_seconds(r));
+}
+
 static Recorded record_once(const Problem *problem, Spread *s) {
     Recorded r = {.k = s->k};
     memcpy(r.devices, s->devices, sizeof r.devices);

@@ -26,6 +26,9 @@ char *recorded_kind(const Recorded *r);
 // Seconds from the begin of the step to the end of its last piece.
 double recorded_seconds(const Recorded *r);
 
+// The share of that time in which a device did nothing at all, mean over the devices.
+double unused_share(const Recorded *r);
+
 // Whether a piece of work is of that kind.
 bool span_is(const TraceSpan *span, const char *kind);
 

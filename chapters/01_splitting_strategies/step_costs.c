@@ -50,14 +50,13 @@ void time_steps(StepCosts *costs, Spread *s, const Problem *problem, int steps) 
     for (int i = 0; i < most; i++) {
         if (in_time && i >= 3 && total >= 2) break;
         Timer timer = {0};
-        double busy = modelled_busy(s->devices[0]);
         timer_start(&timer);
         problem_step(problem, s);
+        costs->launching = modelled_seconds() - timer.modelled_started;
         double seconds = timer_stop(&timer);
         fastest = fmin(fastest, seconds);
         total += seconds;
         costs->modelled = timer.modelled_sum;
-        costs->busy = modelled_busy(s->devices[0]) - busy;
     }
     costs->measured = computes ? fastest : NAN;
 }
@@ -116,25 +115,26 @@ static void explain_measured(void) {
         num_threads(), num_threads() > 1 ? "s" : "");
 }
 
-// `one` is the step on one device.
-static void explain_modelled(const StepCosts *one) {
+// A machine's devices may need less time for LeNet than its host needs to give them the work.
+static void explain_modelled(const StepCosts costs[], int n) {
     const Machine *machine = modelled_machine();
+    const StepCosts *last = &costs[n - 1];
     if (!machine) return;
-    say("Modelled: what the same work takes on %s, where each device has all that a worker here "
-        "shares. A step on one device takes %.3g ms; for %.3g ms of them the device is at work. %s",
-        machine->name, 1e3 * one->modelled, 1e3 * one->busy,
-        one->busy > 0.8 * one->modelled
-            ? "It has enough to do."
-            : "The rest it waits: each kernel must be launched, and the host needs longer for that "
-              "than the device for the kernel. More devices are only more to launch. LeNet is too "
-              "small for this machine, so below a larger network shows what it does.");
+    say("Modelled: what the same work takes on %s, where the devices share nothing but links and "
+        "the host. Across data on %d device%s a step takes %.3g ms; for %.3g ms of them the host "
+        "enqueues kernels and copies for all of them, one every %.2g µs.",
+        machine->name, last->k, last->k > 1 ? "s" : "", 1e3 * last->modelled, 1e3 * last->launching,
+        1e6 * machine->launch);
+    if (last->launching > 0.8 * last->modelled)
+        say("So that is what the time is spent on, and more devices are only more to launch: LeNet "
+            "is too small for this machine. Below, it has a larger network.");
 }
 
-void explain_step_costs(const StepCosts *one, const Problem *problem) {
+void explain_step_costs(const StepCosts costs[], int n, const Problem *problem) {
     say("From the host came the minibatch, %.0f bytes; within layers, to each device. Syncs: an "
         "allreduce, an all-gather, a reduce-scatter is one; across layers, each transfer.",
         problem_bytes(problem));
-    if (!isnan(one->measured)) explain_measured();
-    explain_modelled(one);
+    if (!isnan(costs[0].measured)) explain_measured();
+    explain_modelled(costs, n);
     printf("\n");
 }

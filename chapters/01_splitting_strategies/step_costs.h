@@ -11,7 +11,7 @@ typedef struct StepCosts {
     double most_params, most_activations, all_params, all_activations; // bytes on a device, on all
     double moved, formula, from_host;                                  // bytes
     double measured, modelled; // seconds; NAN: nothing is computed here, no machine
-    double busy;               // of the modelled seconds, in which device 0 was at work
+    double launching;          // modelled seconds that the host needs to enqueue a step
 } StepCosts;
 
 // Of the gradients that were computed since ledger_reset(), all but the seconds. Ends the program
@@ -26,8 +26,8 @@ void time_steps(StepCosts *costs, Spread *s, const Problem *problem, int steps);
 // A line for each device: the bytes that it holds, and of which layers.
 void print_holdings(const Spread *s);
 
-// A table with a line for each, and what there is to say of it; `one` is that on one device.
+// A table with a line for each, and what there is to say of it.
 void print_step_costs(const StepCosts costs[], int n, const Problem *problem);
-void explain_step_costs(const StepCosts *one, const Problem *problem);
+void explain_step_costs(const StepCosts costs[], int n, const Problem *problem);
 
 #endif

@@ -27,7 +27,7 @@ static char *title_of(const Recorded *r, const Strategy *strategy, const Network
     char *kind = recorded_kind(r);
     char *title = xprintf("%s, %s, %s%s: %.3g ms, idle %.0f%%", kind, network->name, strategy->name,
                           strategy == &across_layers ? " (numbers: microbatches)" : "",
-                          1e3 * recorded_seconds(r), 100 * idle_share(r));
+                          1e3 * recorded_seconds(r), 100 * unused_share(r));
     free(kind);
     return title;
 }
@@ -50,8 +50,9 @@ void show_timeline(const Problem *measured, const Problem *modelled, int k) {
     int n = 0;
     if (has_values(try_gpu(0))) n = record_ways(measured, k, steps, n);
     n = record_ways(modelled, k, steps, n);
-    char *heading = xprintf("One step on %d devices%s", k,
-                            crowded(k) ? ", which here share too few cores" : "");
+    char *heading = xprintf(
+        "One step on %d devices%s", k,
+        n > 0 && !steps[0].modelled && crowded(k) ? " (here they share too few cores)" : "");
     char *suffix = xprintf("_timeline_%d.png", k);
     if (n > 0) draw_steps(suffix, heading, steps, n);
     for (int i = 0; i < n; i++) recorded_free(&steps[i]);

@@ -23,13 +23,15 @@ static void place(Spread *s) {
 static void sum_gradients(Spread *s) {
     Event ready[MAX_DEVICES];
     for (int i = 0; i < s->k; i++) ready[i] = device_record(s->devices[i]);
-    for (int p = 0; p < num_params(s->network); p++)
-        for (int i = 1; i < s->k; i++) {
-            Tensor *sum_here = s->params[0][p]->grad, *grad = s->params[i][p]->grad;
-            Tensor *received = arena_tensor(s->devices[0], grad->ndim, grad->shape, false);
-            spread_send(s, i, ready[i], 0, received, grad);
-            launch(s->devices[0], add, .y = sum_here->data, .x = received->data, .n = numel(grad));
+    for (int p = 0; p < num_params(s->network); p++) {
+        Tensor *sum_here = s->params[0][p]->grad;
+        Tensor *received = arena_tensor(s->devices[0], sum_here->ndim, sum_here->shape, false);
+        for (int i = 1; i < s->k; i++) { // device 0 has added one when the next one arrives
+            spread_send(s, i, ready[i], 0, received, s->params[i][p]->grad);
+            launch(s->devices[0], add, .y = sum_here->data, .x = received->data,
+                   .n = numel(received));
         }
+    }
     ready[0] = device_record(s->devices[0]);
     for (int p = 0; p < num_params(s->network); p++)
         for (int i = 1; i < s->k; i++)
