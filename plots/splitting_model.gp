@@ -26,7 +26,7 @@ set border 3
 set tics nomirror
 unset mytics
 set grid xtics ytics lc rgb "#dddddd" lw 0.7
-set xrange [0.9:300]
+set xrange [0.9:150]
 set format y "10^{%L}"
 unset key
 one_device = NaN
@@ -48,7 +48,7 @@ do for [a=1:2] {
         set title networks[a].", ".about[b] font ",21"
         set lmargin at screen left(b); set rmargin at screen left(b) + width
         set tmargin at screen top(a); set bmargin at screen top(a) - height
-        set xtics (1, 2, 4, 8, 16, 32, 64, 128, 256) font ",15"
+        set xtics (1, 2, 4, 8, 16, 32, 64, 128) font ",15"
         set ytics 1e-5, 10, 1e5
         set xlabel (a == 2 ? "devices" : "")
         set ylabel (b == 1 ? "modelled seconds per step" : "")

@@ -63,6 +63,17 @@ double layer_kept(const Layer *l) {
     return l->out * (l->ops * square(l->side) + pooled);
 }
 
+void network_print(const Network *network) {
+    printf("%s\n  %-8s %11s %16s %18s\n", network->name, "layer", "parameters", "mult-adds/image",
+           "passed on/image");
+    for (int l = 0; l < network->num_layers; l++) {
+        const Layer *layer = &network->layers[l];
+        printf("  %-8s %11.0f %16.0f %18.0f\n", layer->name, layer_params(layer), layer_macs(layer),
+               layer_sent(layer));
+    }
+    printf("\n");
+}
+
 // ---- networks that run -----------------------------------------------------------------------
 
 int num_params(const Network *network) {

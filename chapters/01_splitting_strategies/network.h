@@ -45,6 +45,9 @@ double layer_macs(const Layer *l);
 double layer_sent(const Layer *l);
 double layer_kept(const Layer *l);
 
+// A table of the first three.
+void network_print(const Network *network);
+
 // ---- networks that run -----------------------------------------------------------------------
 
 // Layer l has W = params[2l] and b = params[2l+1]. Behind these come the weights of the layers that

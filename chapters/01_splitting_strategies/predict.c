@@ -102,7 +102,7 @@ enum { NUM_MACHINES = sizeof machines / sizeof machines[0] };
 // Within layers each device sends to each other one, for each layer: more take too long to
 // simulate.
 static int most_devices(const Strategy *strategy, const Network *network) {
-    enum { MOST = 256, MOST_WITHIN = 64 }; // (of 256 images, each device has one at least)
+    enum { MOST = 128, MOST_WITHIN = 32 };
     int most = strategy == &within_layers ? MOST_WITHIN : MOST;
     return strategy->most_devices(network) < most ? strategy->most_devices(network) : most;
 }
@@ -140,9 +140,9 @@ void many_devices(void) {
     const char *csv = book_csv("_model.csv"), *png = book_output("_model.png");
     write_model(csv);
     if (is_written_directly(csv)) // what went into a pipe or to the screen cannot be drawn
-        printf("Modelled, not measured, on up to 256 devices: the figures stand above\n");
+        printf("Modelled, not measured, on up to 128 devices: the figures stand above\n");
     else if (plot_draw(png, "splitting_model.gp", csv))
-        printf("Modelled, not measured, on up to 256 devices: %s, figures: %s\n", png, csv);
+        printf("Modelled, not measured, on up to 128 devices: %s, figures: %s\n", png, csv);
     else
-        printf("Modelled, not measured, on up to 256 devices: figures: %s\n", csv);
+        printf("Modelled, not measured, on up to 128 devices: figures: %s\n", csv);
 }

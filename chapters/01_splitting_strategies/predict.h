@@ -5,7 +5,7 @@
 
 // A table: AlexNet and ResNet-18 on up to 8 devices; and what follows from it.
 void larger_networks(void);
-// A CSV and a plot: their modelled time on up to 256 devices of three machines. The files are
+// A CSV and a plot: their modelled time on up to 128 devices of three machines. The files are
 // book_csv("_model.csv") and book_output("_model.png").
 void many_devices(void);
 

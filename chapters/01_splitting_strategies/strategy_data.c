@@ -22,6 +22,7 @@ static void place(Spread *s) {
 // In the order of the devices, so that the same k gives the same bits each time.
 static void sum_gradients(Spread *s) {
     Event ready[MAX_DEVICES];
+    if (s->k == 1) return;
     for (int i = 0; i < s->k; i++) ready[i] = device_record(s->devices[i]);
     for (int p = 0; p < num_params(s->network); p++) {
         Tensor *sum_here = s->params[0][p]->grad;
@@ -36,7 +37,7 @@ static void sum_gradients(Spread *s) {
     for (int p = 0; p < num_params(s->network); p++)
         for (int i = 1; i < s->k; i++)
             spread_send(s, 0, ready[0], i, s->params[i][p]->grad, s->params[0][p]->grad);
-    s->syncs += s->k > 1; // one collective: an allreduce
+    s->syncs++; // one collective: an allreduce
 }
 
 static void gradients(Spread *s, const Tensor *X, const Tensor *y) {
