@@ -120,7 +120,9 @@ static int measured_table(const Problem *lenet, const int ks[], int num_ks, uint
     if (!has_values(try_gpu(0))) return 0;
     problems[0].network = &equal_network;
     network_init(&equal_network, problems[0].params, sqrt(2.0 / 512), seed); // as large behind each
-    print_head("measured here");
+    char *kind = xprintf("measured here; %d images", lenet->X->shape[0]);
+    print_head(kind);
+    free(kind);
     int n = table_of(problems, ks, num_ks, steps, 0);
     for (int p = 0; p < num_params(&equal_network); p++) tensor_free(problems[0].params[p]);
     return n;

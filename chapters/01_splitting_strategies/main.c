@@ -280,7 +280,8 @@ int main(int argc, char *argv[]) {
 //   convolutional networks it is usually most.
 // - Across data, devices wait for each other once per step, and any network can be split. But each
 //   device holds all parameters, so more devices do not allow a larger network.
-// - So split the data, unless the network does not fit.
+// - So split the data, unless the network does not fit; and do not sum on one device when they are
+//   many (chapter 2).
 //
 // ## Exercises
 //

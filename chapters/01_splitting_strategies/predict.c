@@ -1,5 +1,5 @@
-// predict.c: what the formulas of costs.c say of larger networks and of more devices; see
-// predict.h.
+// predict.c: larger networks by the formulas of costs.c, and how long their steps take on more
+// devices than there are here; see predict.h.
 #include "predict.h"
 
 #include "common/base/error.h"
@@ -139,6 +139,13 @@ static void write_model(const char *csv) {
 void many_devices(void) {
     const char *csv = book_csv("_model.csv"), *png = book_output("_model.png");
     write_model(csv);
+    if (!is_written_directly(csv))
+        say("And on more devices? Across layers there are no more than the network has layers to "
+            "cut between. Within layers each device sends to each other one, layer by layer. "
+            "Across "
+            "data device 0 receives the gradients of all others, one after the other: that does "
+            "not "
+            "scale, and chapter 2 sums them in better ways.");
     if (is_written_directly(csv)) // what went into a pipe or to the screen cannot be drawn
         printf("Modelled, not measured, on up to 128 devices: the figures stand above\n");
     else if (plot_draw(png, "splitting_model.gp", csv))

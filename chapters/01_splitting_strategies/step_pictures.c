@@ -4,7 +4,6 @@
 #include "common/base/error.h"
 #include "common/program/book.h"
 #include "common/program/timeline.h"
-#include "bubble.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,9 +22,10 @@ void draw_steps(const char *suffix, const char *heading, const Recorded steps[],
     printf("%s: %s\n", heading, path);
 }
 
-static char *title_of(const Recorded *r, const Strategy *strategy, const Network *network) {
+static char *title_of(const Recorded *r, const Strategy *strategy, const Problem *problem) {
     char *kind = recorded_kind(r);
-    char *title = xprintf("%s, %s, %s%s: %.3g ms, idle %.0f%%", kind, network->name, strategy->name,
+    char *title = xprintf("%s, %s, %d images, %s%s: %.3g ms, idle %.0f%%", kind,
+                          problem->network->name, problem->X->shape[0], strategy->name,
                           strategy == &across_layers ? " (numbers: microbatches)" : "",
                           1e3 * recorded_seconds(r), 100 * unused_share(r));
     free(kind);
@@ -39,7 +39,7 @@ static int record_ways(const Problem *problem, int k, Recorded steps[], int n) {
         if (problem->only_time && !problem_can_be_modelled(problem, strategies[i], k)) continue;
         Recorded r = problem->only_time ? record_modelled(problem, strategies[i], k)
                                         : record_step(problem, strategies[i], k);
-        r.title = title_of(&r, strategies[i], problem->network);
+        r.title = title_of(&r, strategies[i], problem);
         steps[n++] = r;
     }
     return n;
