@@ -121,8 +121,8 @@ static void explain_modelled(const StepCosts costs[], int n) {
     const StepCosts *last = &costs[n - 1];
     if (!machine) return;
     say("Modelled: what the same work takes on %s, where the devices share nothing but links and "
-        "the host. Across data on %d device%s a step takes %.3g ms; for %.3g ms of them the host "
-        "enqueues kernels and copies for all of them, one every %.2g µs.",
+        "their host. Across data on %d device%s a step takes %.3g ms; for %.3g ms of them a host "
+        "enqueues kernels and copies for its devices, one every %.2g µs.",
         machine->name, last->k, last->k > 1 ? "s" : "", 1e3 * last->modelled, 1e3 * last->launching,
         1e6 * machine->launch);
     if (last->launching > 0.8 * last->modelled)
