@@ -35,10 +35,10 @@ says_nothing_on_stderr() { ! grep -v 'no GPU' "$out/error" | grep -q .; }
 run --batch-size 32 --steps 2
 verdict $? "ends without an error"
 command -v gnuplot >/dev/null && { says_nothing_on_stderr; verdict $? "says nothing on stderr"; }
-# The last four columns: counted, formula, syncs, ms
+# The last five columns: counted, formula, syncs, measured, modelled
 sed -n '/^strategy .* counted /,/^From the host/p' "$out/log" | sed '1d;$d' |
-    awk '{ rows++; if (NF < 9 || $(NF - 3) != $(NF - 2)) bad++ } END { exit !(rows == 9 && !bad) }'
-verdict $? "nine rows, and the bytes that were counted are those of the formula"
+    awk '{ rows++; if (NF < 10 || $(NF - 4) != $(NF - 3) || $NF <= 0 || $(NF - 1) <= 0) bad++ } END { exit !(rows == 9 && !bad) }'
+verdict $? "nine rows, the bytes that were counted are those of the formula, and there are both times"
 # 2 (k-1) times the parameters, whatever the minibatch
 grep -q '^  *2 .* 1032544  *1032544  *1 ' "$out/log" && grep -q '^  *4 .* 3097632  *3097632  *1 ' "$out/log"
 verdict $? "across data: 2 (k-1) times the bytes of the parameters"
@@ -60,9 +60,33 @@ if command -v gnuplot >/dev/null; then
 else
     skip "the picture model" "no gnuplot"
 fi
-# 2 networks, 3 links; 11 powers of two for 3 curves, and pipelines of 1, 2, 4, 8 (ResNet-18: 10 too)
-[ "$(wc -l <"$out/plots/01_splitting_strategies_model.csv")" -eq $((1 + 3 * (33 + 4) + 3 * (33 + 5))) ]
-verdict $? "the figures of the model"
+# AlexNet fits each machine: pipelines of 1, 2, 4, 8 devices, up to 32 within layers, 128 across data. A
+# pipeline of ResNet-18 can have 10 stages, too; and one laptop has too little memory for it.
+csv=$out/plots/01_splitting_strategies_model.csv
+[ "$(grep -c '^AlexNet,' "$csv")" -eq $((3 * (4 + 6 + 8))) ] && [ "$(grep -c '^ResNet-18,dgx-a100,' "$csv")" -eq $((5 + 6 + 8)) ] &&
+    grep -q '^ResNet-18,dgx-a100,across layers,10,' "$csv" && ! grep -q '^ResNet-18,laptops-1gbe,across data,1,' "$csv"
+verdict $? "the modelled figures"
+# A pipeline of equal stages is idle for (k-1)/(m+k-1) of the time, and for loading and sending: k, m, formula, these
+# stages, idle
+awk '/^  eight wide layers/ { rows++; if ($7 + 0 < $6 - 0.1 || $8 + 0 < $7 || $8 > $6 + 5) bad++ } END { exit !(rows == 8 && !bad) }' "$out/log"
+verdict $? "the modelled bubble is the formula's, and a little more"
+cp "$out/log" "$out/log_with_values"
+cp "$csv" "$out/csv_with_values"
+
+# Modelled time is the same without values, of which nothing is said.
+modelled() { # LOG
+    sed -n '/^strategy .* counted /,/^From the host/p' "$1" | sed '1d;$d' | awk '{ print $NF }'
+    grep '^  eight wide layers' "$1"
+    sed -n '/^Larger networks/,/^Why split/p' "$1"
+}
+run --batch-size 32 --backend model && ! grep -q 'same loss\|measured here' "$out/log" && grep -q '^across data .* - ' "$out/log"
+verdict $? "--backend model: no values, nothing measured"
+modelled "$out/log_with_values" >"$out/with"
+modelled "$out/log" >"$out/without"
+[ -s "$out/with" ] && cmp -s "$out/with" "$out/without" && cmp -s "$csv" "$out/csv_with_values"
+verdict $? "--backend model: the same modelled times"
+run --batch-size 5 --steps 1 --devices 2 --backend cpu --machine none && ! grep -q 'Modelled: what\|modelled on' "$out/log"
+verdict $? "--machine none: nothing modelled of the steps"
 
 for k in 1 3 7; do
     run --batch-size 5 --steps 1 --devices $k --seed $k --backend cpu --threads 2
@@ -73,7 +97,7 @@ verdict $? "a minibatch of one image"
 run --batch-size 5 --steps 1 --devices 16 --backend cpu && ! grep -q '^The bubble' "$out/log"
 verdict $? "more devices than a pipeline can have: nothing is said of its bubble"
 rm -rf "$out/plots"
-run --batch-size 5 --steps 1 --devices 2 --csv /dev/stdout --backend cpu && grep -q '^network,link,' "$out/log" &&
+run --batch-size 5 --steps 1 --devices 2 --csv /dev/stdout --backend cpu && grep -q '^network,machine,' "$out/log" &&
     [ ! -e "$out/plots/01_splitting_strategies_model.png" ] && ! grep -q 'model.png' "$out/log"
 verdict $? "--csv /dev/stdout: figures, and no picture that would be empty"
 run --batch-size 5 --steps 1 --lr 1e10 --backend cpu

@@ -364,6 +364,40 @@ static void traces_have_both_times(void **state) {
     stop();
 }
 
+// A trace of model devices has their work alone, and the trace around it has none of that; a
+// machine with fewer devices than were opened for another one goes on without them.
+static void model_devices_are_traced_by_themselves(void **state) {
+    (void)state;
+    devices_close();
+    modelled_clock_start(machine_find("dgx-a100"));
+    devices_init(BACKEND_CPU, 2);
+    Tensor *here = tensor_new(try_gpu(0), 100), *there = tensor_new(model_device(9), 100);
+    int count;
+    trace_begin();
+    tensor_fill(here, 1);
+    trace_begin_models();
+    tensor_fill(here, 2);
+    tensor_fill(there, 2);
+    free(trace_end(&count));
+    TraceSpan *inner = trace_modelled(&count);
+    assert_int_equal(count, 1);
+    assert_ptr_equal(inner[0].device, there->device);
+    free(inner);
+    tensor_fill(there, 3);
+    free(trace_end(&count));
+    TraceSpan *outer = trace_modelled(&count);
+    assert_int_equal(count, 1);
+    assert_ptr_equal(outer[0].device, here->device);
+    free(outer);
+    modelled_clock_start(machine_find("colab-t4"));
+    tensor_fill(there, 4);
+    synchronize_all();
+    assert_true(modelled_seconds() == 0);
+    tensor_free(here);
+    tensor_free(there);
+    stop();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         // These fork: before there are CPU devices, which are threads.
@@ -381,6 +415,7 @@ int main(void) {
         cmocka_unit_test(it_changes_no_values),
         cmocka_unit_test(graphs_save_launches),
         cmocka_unit_test(traces_have_both_times),
+        cmocka_unit_test(model_devices_are_traced_by_themselves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@
 #include "chapters/01_splitting_strategies/costs.h"
 #include "chapters/04_lenet_multi_gpu/lenet.h"
 #include "common/tensor/random.h"
+#include "common/device/modelled_clock.h"
 #include "common/device/trace.h"
 #include "lenet_float64.h"
 #include "on_devices.h"
@@ -388,21 +389,130 @@ static void memory_is_what_the_formula_says(void **state) {
     tensor_free(y);
 }
 
-static void model_is_sane(void **state) {
+// ---- residual blocks -------------------------------------------------------------------------
+
+// A network with all that ResNet-18 has: normalization, a block with what goes past it and one with
+// a 1x1 layer on its shortcut. Within layers, and across them in one microbatch, each channel is
+// normalized with all rows, so k devices compute what one does.
+static const Network small_resnet = {
+    "a small ResNet",
+    1,
+    28,
+    7,
+    .layers = {{"conv1", CONV, 1, 6, 3, 14, 7, .stride = 2, .padding = 1, .ops = 3, .norm = true},
+               {"1a", CONV, 6, 6, 3, 7, 7, .padding = 1, .ops = 3, .norm = true, .joined = true},
+               {"1b", CONV, 6, 6, 3, 7, 7, .padding = 1, .ops = 4, .norm = true},
+               {"2a", CONV, 6, 8, 3, 4, 4, .stride = 2, .padding = 1, .ops = 3, .norm = true,
+                .joined = true},
+               {"2s", CONV, 6, 8, 1, 4, 4, .stride = 2, .ops = 2, .norm = true, .shortcut = true,
+                .joined = true},
+               {"2b", CONV, 8, 8, 3, 4, 1, .padding = 1, .ops = 4, .norm = true},
+               {"linear", LINEAR, 8, 10, 1, 1, 1, .ops = 2}},
+};
+
+static void residual_blocks_compute_what_one_device_computes(void **state) {
     (void)state;
-    for (int a = 0; a < 3; a++) {
-        const Link free_link = {"free", 0, INFINITY};
-        const Network *net = &resnet18_network;
-        double one = model_seconds(strategies[a], net, 1, 1024, 32, &free_link, true);
-        assert_true(fabs(one / (6 * 1024 * network_macs(net) / model_flops) - 1) < 1e-12);
-        for (int k = 2; k <= 8; k *= 2) { // no faster than k times, slower on a link that costs
-            double many = model_seconds(strategies[a], net, k, 1024, 32, &free_link, true);
-            assert_true(many >= one / k * (1 - 1e-12) && many < one);
-            for (int i = 0; i < NUM_LINKS; i++)
-                assert_true(model_seconds(strategies[a], net, k, 1024, 32, &model_links[i], true) >
-                            many);
+    Tensor *start[MAX_PARAMS], *X, *y;
+    Device *devices[MAX_DEVICES];
+    float *expected[MAX_PARAMS];
+    network_init(&small_resnet, start, 0.3, 3);
+    make_minibatch(9, &X, &y);
+    assert_int_equal(num_params(&small_resnet), 2 * 7 + 6);
+    for (int k = 1; k <= 4; k++)
+        for (int a = 0; a < (k < 4 ? 2 : 1); a++) { // it has four pieces, two of them blocks
+            const Strategy *strategy = a == 0 ? &within_layers : &across_layers;
+            open_devices(devices, k);
+            Spread *s = spread_open(&small_resnet, start, strategy, devices, k, 1);
+            ledger_reset();
+            strategy->gradients(s, X, y);
+            synchronize_all();
+            assert_true((double)ledger_bytes_between_devices() ==
+                        strategy->bytes_moved(&small_resnet, k, 9, 1));
+            assert_int_equal(s->syncs, (int)strategy->syncs(&small_resnet, k, 1));
+            for (int p = 0; p < num_params(&small_resnet); p++) {
+                float *grad = spread_grad(s, p, start[p]);
+                bool is_first = k == 1 && a == 0;
+                if (is_first)
+                    expected[p] = grad;
+                else
+                    assert_close(grad, expected[p], start[p], 1e-4, strategy->name);
+                if (!is_first) free(grad);
+            }
+            spread_close(s);
         }
+    for (int p = 0; p < num_params(&small_resnet); p++) {
+        free(expected[p]);
+        tensor_free(start[p]);
     }
+    tensor_free(X);
+    tensor_free(y);
+}
+
+// ---- modelled time ---------------------------------------------------------------------------
+
+// A machine on which nothing takes any time but the arithmetic of products and convolutions.
+static const char *const FREE_LAUNCHES =
+    "about for a test\ndevices 8\nmemory 100 GB\nfp32 1e9 TFLOP/s\nproduct 1e-7 %\n"
+    "convolution 1e-7 %\nelements 100 %\nmemory_bandwidth 1e15 GB/s\nkernel 1e-12 ns\n"
+    "launch 1e-12 ns\ngraph_launch 1e-12 ns\ngraph_kernel 1e-12 ns\nframework 1e-12 ns\n"
+    "link switch 1e15 GB/s 1e-12 ns\nhost_link 1e15 GB/s 1e-12 ns\ndevices_per_root 8\n"
+    "root_bandwidth 1e15 GB/s\ncards 1\nnetwork 1e15 GB/s 1e-12 ns\n";
+
+static void check_bubble(const Network *network, int k, int m, bool equal) {
+    Problem problem = problem_to_model(network, 64, m);
+    Recorded r = record_modelled(&problem, &across_layers, k);
+    double bubble = idle_share(&r), stages = stage_bubble(&r, m);
+    if (!(fabs(bubble - stages) <= 1e-9))
+        fail_msg("%s, k = %d, m = %d: idle %.12g, these stages %.12g", network->name, k, m, bubble,
+                 stages);
+    if (equal && !(fabs(bubble - equal_bubble(k, m)) <= 1e-9))
+        fail_msg("%s, k = %d, m = %d: idle %.12g, (k-1)/(m+k-1) is %.12g", network->name, k, m,
+                 bubble, equal_bubble(k, m));
+    if (!equal) assert_true(bubble >= equal_bubble(k, m) - 1e-9);
+    recorded_free(&r);
+    problem_free(&problem);
+}
+
+// With equal stages it is the formula; with others, what these stages make of it.
+static void modelled_bubble_is_the_formula(void **state) {
+    (void)state;
+    modelled_clock_start(machine_parse("free.machine", FREE_LAUNCHES));
+    for (int k = 2; k <= 8; k *= 2)
+        for (int m = 1; m <= 8; m *= 2) {
+            check_bubble(&wide_network, k, m, true);
+            check_bubble(&alexnet_network, k, m, false);
+            check_bubble(&resnet18_network, k, m, false);
+        }
+    modelled_clock_start(NULL);
+}
+
+// The strategies run the larger networks and move the bytes that the formulas say; where nothing
+// but arithmetic takes time, k devices are no faster than their busiest one allows, and as fast.
+static void modelled_steps_do_what_the_formulas_say(void **state) {
+    (void)state;
+    const Network *const networks[] = {&alexnet_network, &resnet18_network};
+    modelled_clock_start(machine_parse("free.machine", FREE_LAUNCHES));
+    for (int a = 0; a < 2; a++) {
+        Problem problem = problem_to_model(networks[a], 64, 4);
+        double one = modelled_step(&problem, &across_data, 1);
+        assert_true(one > 0);
+        for (int i = 0; i < NUM_STRATEGIES; i++)
+            for (int k = 2; k <= 8; k *= 2) {
+                ledger_reset();
+                double seconds = modelled_step(&problem, strategies[i], k);
+                assert_true((double)ledger_bytes_between_devices() ==
+                            strategies[i]->bytes_moved(networks[a], k, 64, 4));
+                double least = one * busiest_share(strategies[i], networks[a], k, 64);
+                if (strategies[i] == &across_layers) least = one / k;
+                if (!(seconds >= 0.97 * least))
+                    fail_msg("%s %s on %d: %g s, not below %g", networks[a]->name,
+                             strategies[i]->name, k, seconds, least);
+                if (strategies[i] == &across_data && !(fabs(seconds / least - 1) < 0.005))
+                    fail_msg("%s on %d: %.12g s, not %.12g", networks[a]->name, k, seconds, least);
+            }
+        problem_free(&problem);
+    }
+    modelled_clock_start(NULL);
 }
 
 // ---- trace -----------------------------------------------------------------------------------
@@ -513,7 +623,9 @@ int main(void) {
         cmocka_unit_test(layers_fit_together),
         cmocka_unit_test(stages_are_the_best_there_are),
         UNLESS_SIMULATED(memory_is_what_the_formula_says),
-        cmocka_unit_test(model_is_sane),
+        cmocka_unit_test(residual_blocks_compute_what_one_device_computes),
+        cmocka_unit_test(modelled_bubble_is_the_formula),
+        cmocka_unit_test(modelled_steps_do_what_the_formulas_say),
         cmocka_unit_test(trace_records_work_in_order),
         cmocka_unit_test(trace_has_names_and_labels),
         cmocka_unit_test(idle_share_is_the_bubble),

@@ -2,6 +2,7 @@
 #include "bubble.h"
 
 #include "common/base/error.h"
+#include "common/device/modelled_clock.h"
 #include "common/program/say.h"
 #include "costs.h"
 #include "step_pictures.h"
@@ -52,53 +53,104 @@ double stage_bubble(const Recorded *r, int m) {
 
 // ---- the table -------------------------------------------------------------------------------
 
-static Recorded measure_bubble(const Problem *problem, int k) {
+static Recorded one_bubble(const Problem *problem, int k) {
     int m = problem->microbatches;
-    Recorded r = record_step(problem, &across_layers, k);
+    Recorded r = problem->only_time ? record_modelled(problem, &across_layers, k)
+                                    : record_step(problem, &across_layers, k);
     double idle = idle_share(&r), ms = 1e3 * recorded_seconds(&r);
-    printf("  %-20s %2d %13d %14.0f%% %13.0f%% %9.0f%% %8.1f\n", problem->network->name, k, m,
+    char *kind = recorded_kind(&r);
+    printf("  %-20s %2d %13d %14.1f%% %13.1f%% %9.1f%% %8.3g\n", problem->network->name, k, m,
            100 * equal_bubble(k, m), 100 * stage_bubble(&r, m), 100 * idle, ms);
-    r.title = xprintf("%d microbatch%s: %.1f ms, idle %.0f%%; (k-1)/(m+k-1) is %.0f%%", m,
-                      m > 1 ? "es" : "", ms, 100 * idle, 100 * equal_bubble(k, m));
+    r.title = xprintf("%s, %d devices, %d microbatch%s: %.3g ms, bubble %.0f%%; (k-1)/(m+k-1) is "
+                      "%.0f%%",
+                      kind, k, m, m > 1 ? "es" : "", ms, 100 * idle, 100 * equal_bubble(k, m));
+    free(kind);
     return r;
 }
 
-// The lines of a network on k devices; with `draw_it`, also as a picture.
-static void measure_bubbles(Problem problem, int k, bool draw_it) {
-    Recorded steps[4];
-    int n = 0, images = problem.X->shape[0];
+// The lines of a network on k devices: m = 1, 2, 4, 8. Adds the steps to `steps` and returns how
+// many there are then; NULL: forgets them.
+static int bubbles_of(Problem problem, int k, Recorded *steps, int n) {
+    int images = problem.X->shape[0];
+    if (k > network_pieces(problem.network)) return n;
+    if (problem.only_time && !problem_can_be_modelled(&problem, &across_layers, k)) return n;
     for (int m = 1; m <= 8 && m <= images; m *= 2) {
         problem.microbatches = m;
-        steps[n++] = measure_bubble(&problem, k);
+        Recorded r = one_bubble(&problem, k);
+        if (steps)
+            steps[n++] = r;
+        else
+            recorded_free(&r);
     }
-    if (draw_it) {
-        char *heading = xprintf("A pipeline of %d devices, %s, %d images, cut into m microbatches",
-                                k, problem.network->name, images);
-        draw_steps("_bubble.png", heading, steps, n);
-        free(heading);
-    }
-    for (int i = 0; i < n; i++) recorded_free(&steps[i]);
+    return n;
 }
 
-void show_bubble(const Problem *lenet, const int ks[], int num_ks, uint64_t seed) {
-    Problem equal = *lenet;
-    bool drawn = false, note = false;
-    equal.network = &equal_network;
-    network_init(equal.network, equal.params, sqrt(2.0 / 512), seed); // activations keep their size
-    printf("\nThe bubble: the share of the time in which a pipeline's devices are idle\n"
-           "  network               k  microbatches   equal stages  these stages  measured  "
-           "ms/step\n");
+static void print_head(const char *kind) {
+    printf("  %s\n"
+           "  network               k  microbatches   equal stages  these stages      idle  "
+           "ms/step\n",
+           kind);
+}
+
+// Of these networks on ks[i] devices, beginning with the largest. The steps that a picture shows
+// are those of the first network, on the most devices that do not crowd the cores.
+static int table_of(const Problem problems[2], const int ks[], int num_ks, Recorded *steps, int n) {
+    bool kept = false, crowds = false;
     for (int i = num_ks - 1; i > 0; i--) {
-        bool draw_it = !drawn && (!crowded(ks[i]) || i == 1);
-        if (ks[i] <= network_pieces(equal.network)) measure_bubbles(equal, ks[i], draw_it);
-        if (ks[i] <= network_pieces(lenet->network)) measure_bubbles(*lenet, ks[i], false);
-        drawn = drawn || draw_it;
-        note = note || crowded(ks[i]);
+        bool in_the_way = !problems[0].only_time && crowded(ks[i]);
+        bool keep = !kept && (!in_the_way || i == 1);
+        if (keep)
+            n = bubbles_of(problems[0], ks[i], steps, n);
+        else
+            bubbles_of(problems[0], ks[i], NULL, 0);
+        bubbles_of(problems[1], ks[i], NULL, 0);
+        kept = kept || keep;
+        crowds = crowds || in_the_way;
     }
-    if (note)
-        say("With more workers than cores (%d) a stage takes longer than by itself while others "
-            "run: \"measured\" says little where there are more devices than cores.",
+    if (crowds)
+        say("  With more workers than cores (%d) a stage takes longer than by itself while others "
+            "run: \"idle\" says little where there are more devices than cores.",
             num_threads());
+    return n;
+}
+
+static int measured_table(const Problem *lenet, const int ks[], int num_ks, uint64_t seed,
+                          Recorded steps[]) {
+    Problem problems[] = {*lenet, *lenet};
+    if (!has_values(try_gpu(0))) return 0;
+    problems[0].network = &equal_network;
+    network_init(&equal_network, problems[0].params, sqrt(2.0 / 512), seed); // as large behind each
+    char *kind = xprintf("measured here; %d images", lenet->X->shape[0]);
+    print_head(kind);
+    free(kind);
+    int n = table_of(problems, ks, num_ks, steps, 0);
+    for (int p = 0; p < num_params(&equal_network); p++) tensor_free(problems[0].params[p]);
+    return n;
+}
+
+static int modelled_table(const Problem *alexnet, const int ks[], int num_ks, Recorded steps[],
+                          int n) {
+    enum { IMAGES = 4096 };
+    if (!modelled_machine()) return n;
+    Problem problems[] = {problem_to_model(&wide_network, IMAGES, 1), *alexnet};
+    char *kind = xprintf("modelled on %s; %d images, of AlexNet %d", modelled_machine()->name,
+                         IMAGES, alexnet->X->shape[0]);
+    print_head(kind);
+    n = table_of(problems, ks, num_ks, steps, n);
+    problem_free(&problems[0]);
+    free(kind);
+    return n;
+}
+
+void show_bubble(const Problem *lenet, const Problem *alexnet, const int ks[], int num_ks,
+                 uint64_t seed) {
+    Recorded steps[2 * 4];
+    printf("\nThe bubble: the share of the time in which a pipeline's devices are idle\n");
+    int n = measured_table(lenet, ks, num_ks, seed, steps);
+    n = modelled_table(alexnet, ks, num_ks, steps, n);
+    if (n > 0)
+        draw_steps("_bubble.png",
+                   "A pipeline of equal layers, its minibatch cut into m microbatches", steps, n);
+    for (int i = 0; i < n; i++) recorded_free(&steps[i]);
     printf("\n");
-    for (int p = 0; p < num_params(equal.network); p++) tensor_free(equal.params[p]);
 }

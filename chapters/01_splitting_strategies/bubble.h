@@ -13,9 +13,10 @@ double equal_bubble(int k, int m);
 // slowest.
 double stage_bubble(const Recorded *r, int m);
 
-// A table of both and of what was measured, for as many microbatches as 1, 2, 4 and 8: of LeNet, as
-// the problem has it, and of eight equal layers, each on ks[1], ks[2], ... devices. One of them
-// becomes a picture.
-void show_bubble(const Problem *lenet, const int ks[], int num_ks, uint64_t seed);
+// Tables of both and of what came out, for as many microbatches as 1, 2, 4 and 8, on ks[1], ks[2],
+// ... devices: measured, of LeNet, as the problem has it, and of eight equal layers; modelled, of
+// AlexNet, a problem_to_model(), and of eight wide layers. One of each becomes a picture.
+void show_bubble(const Problem *lenet, const Problem *alexnet, const int ks[], int num_ks,
+                 uint64_t seed);
 
 #endif

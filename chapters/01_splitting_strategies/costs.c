@@ -12,13 +12,13 @@
 // torchvision's alexnet, which has 61,100,840 parameters.
 // clang-format off
 const Network alexnet_network = {
-    "AlexNet", 3, 224, 8,
+    "AlexNet", 3, 224, 8, .layers =
     // name, kind, in, out, kernel, side, side after pooling, outputs kept
-    {{"conv1", CONV, 3, 64, 11, 55, 27, .ops = 2},
-     {"conv2", CONV, 64, 192, 5, 27, 13, .ops = 2},
-     {"conv3", CONV, 192, 384, 3, 13, 13, .ops = 2},
-     {"conv4", CONV, 384, 256, 3, 13, 13, .ops = 2},
-     {"conv5", CONV, 256, 256, 3, 13, 6, .ops = 2},
+    {{"conv1", CONV, 3, 64, 11, 55, 27, .stride = 4, .padding = 2, .ops = 2},
+     {"conv2", CONV, 64, 192, 5, 27, 13, .padding = 2, .ops = 2},
+     {"conv3", CONV, 192, 384, 3, 13, 13, .padding = 1, .ops = 2},
+     {"conv4", CONV, 384, 256, 3, 13, 13, .padding = 1, .ops = 2},
+     {"conv5", CONV, 256, 256, 3, 13, 6, .padding = 1, .ops = 2},
      {"linear6", LINEAR, 9216, 4096, 1, 1, 1, .ops = 3},
      {"linear7", LINEAR, 4096, 4096, 1, 1, 1, .ops = 3},
      {"linear8", LINEAR, 4096, 1000, 1, 1, 1, .ops = 2}},
@@ -32,15 +32,17 @@ const Network alexnet_network = {
 // convolution also the sum with the shortcut.
 // clang-format off
 #define FIRST(name, in, out, side)                                                                 \
-    {name "a", CONV, in, out, 3, side, side, .ops = 3, .norm = true, .joined = true}
+    {name "a", CONV, in, out, 3, side, side, .stride = out / in, .padding = 1, .ops = 3,           \
+     .norm = true, .joined = true}
 #define SHORTCUT(name, in, out, side)                                                              \
-    {name "s", CONV, in, out, 1, side, side, .ops = 2, .norm = true, .shortcut = true,             \
-     .joined = true}
+    {name "s", CONV, in, out, 1, side, side, .stride = 2, .ops = 2, .norm = true,                  \
+     .shortcut = true, .joined = true}
 #define LAST(name, out, side, sent)                                                                \
-    {name "b", CONV, out, out, 3, side, sent, .ops = 4, .norm = true}
+    {name "b", CONV, out, out, 3, side, sent, .padding = 1, .ops = 4, .norm = true}
 const Network resnet18_network = {
-    "ResNet-18", 3, 224, 21,
-    {{"conv1", CONV, 3, 64, 7, 112, 56, .ops = 3, .norm = true},
+    "ResNet-18", 3, 224, 21, .layers =
+    {{"conv1", CONV, 3, 64, 7, 112, 56, .stride = 2, .padding = 3, .ops = 3,
+      .norm = true},
      FIRST("1", 64, 64, 56), LAST("1", 64, 56, 56),
      FIRST("2", 64, 64, 56), LAST("2", 64, 56, 56),
      FIRST("3", 64, 128, 28), SHORTCUT("3", 64, 128, 28), LAST("3", 128, 28, 28),
@@ -180,72 +182,4 @@ double busiest_share(const Strategy *strategy, const Network *network, int k, in
         }
     }
     return most / network_macs(network);
-}
-
-// ## A model of time
-//
-// How would the three ways do with more devices than we have? A model in two numbers per link
-// answers roughly: alpha, the time until the first byte arrives, and beta, bytes per second after
-// that. The betas are the figures that the standards and the vendor state for one direction: 16
-// lanes of PCIe 4.0, the NVLinks of an H100, Ethernet; the alphas are round figures for a message
-// between two programs. A device does 10^13 operations per second, about what a GPU makes of
-// float32. Nothing overlaps. What it leaves out: kernels get slower when their pieces get small,
-// links are shared, and exchanges are hidden behind work.
-const Link model_links[NUM_LINKS] = {
-    {"NVLink 4: 450 GB/s + 3 µs", 3e-6, 450e9},
-    {"PCIe 4.0 x16: 31.5 GB/s + 10 µs", 10e-6, 31.5e9},
-    {"10 Gb Ethernet: 1.25 GB/s + 50 µs", 50e-6, 1.25e9},
-};
-const double model_flops = 1e13;
-
-// Forward takes a multiplication and an addition for each pair; backward twice that, for the
-// gradients of inputs and of parameters.
-static double work_seconds(double macs) { return 6 * macs / model_flops; }
-
-// Each stage takes its time for a microbatch, and the time to send both ways. The line is as fast
-// as its slowest stage; the others add up once, while it fills and drains.
-static double pipeline_seconds(const Network *network, int k, int n, int m, const Link *link) {
-    int first[MAX_LAYERS + 1];
-    double slowest = 0, all = 0, rows = (double)n / m;
-    stages_of(network, k, first);
-    for (int i = 0; i < k; i++) {
-        double seconds = work_seconds(rows * stage_macs(network, first[i], first[i + 1]));
-        if (i < k - 1) {
-            double bytes = rows * layer_sent(&network->layers[first[i + 1] - 1]) * sizeof(float);
-            seconds += 2 * (link->alpha + bytes / link->beta);
-        }
-        slowest = fmax(slowest, seconds);
-        all += seconds;
-    }
-    return all + (m - 1) * slowest;
-}
-
-// all-gather and reduce-scatter of `bytes` around a ring: k-1 times, each device sends 1/k of them.
-static double ring_seconds(double bytes, int k, const Link *link) {
-    return (k - 1) * (link->alpha + bytes / k / link->beta);
-}
-
-static double within_seconds(const Network *network, int k, int n, const Link *link) {
-    double seconds =
-        work_seconds(n * network_macs(network) * busiest_share(&within_layers, network, k, n));
-    for (int l = 0; l < network->num_layers; l++) {
-        double bytes = n * layer_sent(&network->layers[l]) * sizeof(float);
-        int times = bytes == 0 ? 0 : l < network->num_layers - 1 ? 2 : 1;
-        seconds += times * ring_seconds(bytes, k, link);
-    }
-    return seconds;
-}
-
-static double data_seconds(const Network *network, int k, int n, const Link *link, bool ring) {
-    double bytes = network_params(network) * sizeof(float);
-    double exchange =
-        ring ? 2 * ring_seconds(bytes, k, link) : 2 * (k - 1) * (link->alpha + bytes / link->beta);
-    return work_seconds(larger_part(n, k) * network_macs(network)) + exchange;
-}
-
-double model_seconds(const Strategy *strategy, const Network *network, int k, int n, int m,
-                     const Link *link, bool ring) {
-    if (strategy == &across_layers) return pipeline_seconds(network, k, n, m, link);
-    if (strategy == &within_layers) return within_seconds(network, k, n, link);
-    return data_seconds(network, k, n, link, ring);
 }

@@ -1,5 +1,5 @@
-// costs.h: what a strategy costs, from the shapes of a network alone: memory, work, time on devices
-// and links of a given speed.
+// costs.h: what a strategy costs, from the shapes of a network alone: memory
+// and work.
 #ifndef COSTS_H
 #define COSTS_H
 
@@ -25,23 +25,5 @@ Memory memory_of(const Strategy *strategy, const Network *network, int k, int n)
 
 // The work of the device that has most to do, as a share of the whole: 1/k at best.
 double busiest_share(const Strategy *strategy, const Network *network, int k, int n);
-
-// ---- the alpha-beta model --------------------------------------------------------------------
-
-// A message of b bytes takes alpha + b / beta seconds. Links of different pairs of devices work
-// side by side; each device sends over one link at a time, and receives over one.
-typedef struct Link {
-    const char *name;
-    double alpha, beta; // seconds; bytes per second in one direction
-} Link;
-
-enum { NUM_LINKS = 3 };
-extern const Link model_links[NUM_LINKS];
-extern const double model_flops; // multiplications and additions per second of one device
-
-// Seconds for one step with n rows. ring: the gradients are summed around a ring, and not on device
-// 0; only for across_data.
-double model_seconds(const Strategy *strategy, const Network *network, int k, int n, int m,
-                     const Link *link, bool ring);
 
 #endif

@@ -13,10 +13,11 @@ typedef enum { CONV, LINEAR } LayerKind;
 typedef struct Layer {
     const char *name;
     LayerKind kind;
-    int in, out;   // channels, or units
-    int kernel;    // side of the square filters; 1 for LINEAR
-    int side;      // of the square images that it computes; 1 for LINEAR
-    int sent_side; // of the images that the next layer gets: smaller where there is pooling
+    int in, out;         // channels, or units
+    int kernel;          // side of the square filters; 1 for LINEAR
+    int side;            // of the square images that it computes; 1 for LINEAR
+    int sent_side;       // of the images that the next layer gets: smaller where windows are pooled
+    int stride, padding; // of a convolution; 0: a stride of 1
     int ops;       // operations that keep an output of out x side x side numbers until backward
     bool norm;     // batch normalization (two numbers for each channel) in place of a bias
     bool shortcut; // beside the main path: adds to the next layer's output, sends nothing itself
@@ -30,10 +31,12 @@ typedef struct Network {
     int channels, side; // of its input images
     int num_layers;
     Layer layers[MAX_LAYERS];
+    bool image_grad; // computes the gradient with respect to the images, too, as other layers do
 } Network;
 
 extern const Network lenet_network; // chapter 4 has it as the book writes it
 extern const Network equal_network; // eight fully connected layers with equal work
+extern const Network wide_network;  // the same, eight times as wide
 
 // Per layer: numbers to learn; multiplications and additions for one image; numbers per image that
 // go to the next layer; numbers per image that are kept until backward.
@@ -42,18 +45,34 @@ double layer_macs(const Layer *l);
 double layer_sent(const Layer *l);
 double layer_kept(const Layer *l);
 
+// A table of the first three.
+void network_print(const Network *network);
+
 // ---- networks that run -----------------------------------------------------------------------
 
-// Layer l has W = params[2l] and b = params[2l+1].
-enum { MAX_PARAMS = 2 * MAX_LAYERS };
+// Layer l has W = params[2l] and b = params[2l+1]. Behind these come the weights of the layers that
+// normalize, in their order; of such a layer b is the bias of the normalization.
+enum { MAX_PARAMS = 3 * MAX_LAYERS };
 int num_params(const Network *network);
+int layer_of_param(const Network *network, int p);
 
-// The parameters on the host: weights from N(0, scale^2), the same for the same seed; biases zero.
+// The parameters on the host: weights from N(0, scale^2), the same for the same seed; biases zero,
+// weights of normalization one.
 void network_init(const Network *network, Tensor *params[], double scale, uint64_t seed);
+// Their shapes alone, contents undefined: for devices that compute nothing.
+void network_shapes(const Network *network, Tensor *params[]);
 
-// X (n,in,..) -> what the next layer gets. W and b may be those of some of the layer's channels (or
-// units) only; then only those come out.
-Tensor *layer_forward(const Layer *l, Tensor *X, Tensor *W, Tensor *b);
+// X (n,in,..) -> what the next layer gets, through layer l. The parameters may be those of some of
+// the layer's channels (or units) only; then only those come out. `shortcut`, with as many of them,
+// is added at the end of a residual block; else it is NULL.
+Tensor *layer_forward(const Network *network, int l, Tensor *X, Tensor *shortcut,
+                      Tensor *const params[]);
+// Through several layers, in which blocks are whole.
+Tensor *layers_forward(const Network *network, Range layers, Tensor *X, Tensor *const params[]);
+
+// Whether a residual block begins with layer l, or ends with it.
+bool begins_block(const Network *network, int l);
+bool ends_block(const Network *network, int l);
 
 // ---- parts -----------------------------------------------------------------------------------
 

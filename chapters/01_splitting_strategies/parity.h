@@ -8,6 +8,7 @@
 typedef struct Reference {
     double loss, next_loss;   // summed over the rows: before the update, and after it
     float *grads[MAX_PARAMS]; // to be given to free()
+    bool has_values;          // else there is nothing to compare
 } Reference;
 
 // Both end the program with an error if the last step of `s` has another result than the one

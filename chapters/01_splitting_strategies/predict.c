@@ -1,13 +1,15 @@
-// predict.c: what the formulas of costs.c say of larger networks and of more devices; see
-// predict.h.
+// predict.c: larger networks by the formulas of costs.c, and how long their steps take on more
+// devices than there are here; see predict.h.
 #include "predict.h"
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/device/modelled_clock.h"
 #include "common/program/book.h"
 #include "common/program/plot.h"
 #include "common/program/say.h"
 #include "costs.h"
+#include "problem.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,22 +18,30 @@
 //
 // The same formulas, for networks of a size at which the question comes up.
 
-static void print_line(const char *network, int k, const char *name, Memory memory, double moved,
-                       double syncs, double busiest) {
-    printf("%-10s %2d  %-14s %8.0f %8.0f %8.0f %10.0f %7.0f %9.1f%%\n", network, k, name,
+// The bytes and syncs of the formulas; the time is that of the strategies' own steps, on devices of
+// the modelled machine.
+static void print_line(const char *name, const char *way, const Problem *problem, const Strategy *s,
+                       int k) {
+    const Network *network = problem->network;
+    int n = problem->X->shape[0], m = problem->microbatches;
+    Memory memory = memory_of(s, network, k, n);
+    printf("%-10s %2d  %-13s %7.0f %7.0f %6.0f %7.0f %5.0f %7.1f%%", name, k, way,
            megabytes(memory.params), megabytes(memory.activations), megabytes(memory.both),
-           megabytes(moved), syncs, 100 * busiest);
+           megabytes(s->bytes_moved(network, k, n, m)), s->syncs(network, k, m),
+           100 * busiest_share(s, network, k, n));
+    if (problem_can_be_modelled(problem, s, k))
+        printf(" %8.4g\n", 1e3 * modelled_step(problem, s, k));
+    else
+        printf(" %8s\n", "-");
 }
 
 static void print_costs(const Network *network, int n, int m) {
-    print_line(network->name, 1, "one device", memory_of(&across_data, network, 1, n), 0, 0, 1);
+    Problem problem = problem_to_model(network, n, m);
+    print_line(network->name, "one device", &problem, &across_data, 1);
     for (int k = 2; k <= 8; k *= 2)
-        for (int i = 0; i < NUM_STRATEGIES; i++) {
-            const Strategy *s = strategies[i];
-            print_line("", k, s->name, memory_of(s, network, k, n),
-                       s->bytes_moved(network, k, n, m), s->syncs(network, k, m),
-                       busiest_share(s, network, k, n));
-        }
+        for (int i = 0; i < NUM_STRATEGIES; i++)
+            print_line("", strategies[i]->name, &problem, strategies[i], k);
+    problem_free(&problem);
 }
 
 static void explain_networks(int n, int m) {
@@ -51,57 +61,95 @@ static void explain_networks(int n, int m) {
         megabytes(four.params));
 }
 
+static void say_machine(void) {
+    const Machine *machine = modelled_machine();
+    if (machine)
+        say("Modelled: a step on %s, by the same code as above, on devices that compute nothing. "
+            "-: it has fewer devices, or less memory than that.",
+            machine->name);
+    else
+        say("Without a machine (--machine) there is no modelled time.");
+}
+
 void larger_networks(void) {
     enum { IMAGES = 256, M = 8 };
     say("Larger networks, by the same formulas: ImageNet, %d images of 224 x 224, %d microbatches "
         "(gradients included; without room for what is being sent)",
         IMAGES, M);
-    printf("                              most on one device, MB*     moved         the busiest\n"
-           "network     k  strategy         params   activ.     both         MB   syncs  device "
-           "has\n");
+    printf("                           most on one device, MB*   moved        busiest  modelled\n"
+           "network     k  strategy       params activ.   both      MB syncs    has"
+           "   ms/step\n");
     print_costs(&alexnet_network, IMAGES, M);
     print_costs(&resnet18_network, IMAGES, M);
     say("* each maximum by itself: that of the parameters and that of the activations may be on "
-        "different devices, so \"both\" may be less than their sum.");
+        "different devices, so \"both\" may be less than their sum. Busiest: the share of the "
+        "work that the busiest device has.");
+    say_machine();
     explain_networks(IMAGES, M);
 }
 
-// ## Many devices: a model, not a measurement
+// ## Many devices
 //
-// costs.c says how long a step would take with links of a given speed. Compare where each curve
-// leaves the dashed line, and why: the pipeline has no more layers, within layers too much moves,
-// device 0 receives k-1 gradients one after the other, and in the ring messages become so many and
-// so small that alpha counts.
+// The same on more devices than anybody here has, and on three machines: eight GPUs a host with
+// fast links and fast network, four a host with slow ones, laptops. Compare where each curve leaves
+// the dashed line, and why: the pipeline has no more layers, within layers too much moves, and
+// across data device 0 receives k-1 gradients one after the other. (Chapter 2 has better ways for
+// that.) The minibatch stays the same, so that devices have less to do the more they are.
 
+static const char *const machines[] = {"dgx-a100", "p100-25gbe", "laptops-1gbe"};
+enum { NUM_MACHINES = sizeof machines / sizeof machines[0] };
+
+// Within layers each device sends to each other one, for each layer: more take too long to
+// simulate.
+static int most_devices(const Strategy *strategy, const Network *network) {
+    enum { MOST = 128, MOST_WITHIN = 32 };
+    int most = strategy == &within_layers ? MOST_WITHIN : MOST;
+    return strategy->most_devices(network) < most ? strategy->most_devices(network) : most;
+}
+
+static void write_curve(FILE *csv, const Problem *problem, const Strategy *strategy) {
+    int most = most_devices(strategy, problem->network);
+    for (int k = 1; k <= most; k = k < most && 2 * k > most ? most : 2 * k) {
+        if (!problem_can_be_modelled(problem, strategy, k)) continue;
+        fprintf(csv, "%s,%s,%s,%d,%.6g\n", problem->network->name, modelled_machine()->name,
+                strategy->name, k, modelled_step(problem, strategy, k));
+    }
+}
+
+// The clock of --machine, if there is one, is set going again at the end.
 static void write_model(const char *csv) {
     const Network *const networks[] = {&alexnet_network, &resnet18_network};
-    enum { IMAGES = 1024, M = 32, MOST = 1024 };
+    enum { IMAGES = 256, M = 32 };
+    const Machine *before = modelled_machine();
     OutputFile file = output_open(csv);
-    fprintf(file.stream, "network,link,strategy,devices,seconds\n");
-    for (int a = 0; a < 2 * NUM_LINKS; a++) {
-        const Network *network = networks[a / NUM_LINKS];
-        const Link *link = &model_links[a % NUM_LINKS];
-        // Across data twice: gradients summed on device 0, and around a ring.
-        for (int i = 0; i <= NUM_STRATEGIES; i++) {
-            const Strategy *s = strategies[i < NUM_STRATEGIES ? i : NUM_STRATEGIES - 1];
-            bool ring = i == NUM_STRATEGIES;
-            int most = s == &across_layers ? network_pieces(network) : MOST;
-            for (int k = 1; k <= most; k = k < most && 2 * k > most ? most : 2 * k)
-                fprintf(file.stream, "%s,\"%s\",%s%s,%d,%.6g\n", network->name, link->name, s->name,
-                        ring ? " (ring)" : "", k,
-                        model_seconds(s, network, k, IMAGES, M, link, ring));
+    fprintf(file.stream, "network,machine,strategy,devices,modelled_seconds\n");
+    for (int a = 0; a < 2; a++) {
+        Problem problem = problem_to_model(networks[a], IMAGES, M);
+        for (int b = 0; b < NUM_MACHINES; b++) {
+            modelled_clock_start(machine_find(machines[b]));
+            for (int i = 0; i < NUM_STRATEGIES; i++)
+                write_curve(file.stream, &problem, strategies[i]);
         }
+        problem_free(&problem);
     }
+    modelled_clock_start(before);
     output_close(&file);
 }
 
 void many_devices(void) {
     const char *csv = book_csv("_model.csv"), *png = book_output("_model.png");
     write_model(csv);
+    if (!is_written_directly(csv))
+        say("And on more devices? Across layers there are no more than the network has layers to "
+            "cut between. Within layers each device sends to each other one, layer by layer. "
+            "Across "
+            "data device 0 receives the gradients of all others, one after the other: that does "
+            "not "
+            "scale, and chapter 2 sums them in better ways.");
     if (is_written_directly(csv)) // what went into a pipe or to the screen cannot be drawn
-        printf("A model, not measured, of up to 1024 devices: its figures stand above\n");
+        printf("Modelled, not measured, on up to 128 devices: the figures stand above\n");
     else if (plot_draw(png, "splitting_model.gp", csv))
-        printf("A model, not measured, of up to 1024 devices: %s, figures: %s\n", png, csv);
+        printf("Modelled, not measured, on up to 128 devices: %s, figures: %s\n", png, csv);
     else
-        printf("A model, not measured, of up to 1024 devices: figures: %s\n", csv);
+        printf("Modelled, not measured, on up to 128 devices: figures: %s\n", csv);
 }

@@ -1,15 +1,64 @@
 // problem.c: see problem.h.
 #include "problem.h"
 
+#include "common/device/modelled_clock.h"
+#include "costs.h"
+
+Problem problem_to_model(const Network *network, int images, int microbatches) {
+    Problem p = {.network = network, .lr = 0.1f, .microbatches = microbatches, .only_time = true};
+    network_shapes(network, p.params);
+    p.X = tensor_new(host(), images, network->channels, network->side, network->side);
+    p.y = tensor_new(host(), images);
+    return p;
+}
+
+void problem_free(Problem *problem) {
+    for (int p = 0; p < num_params(problem->network); p++) tensor_free(problem->params[p]);
+    tensor_free(problem->X);
+    tensor_free(problem->y);
+}
+
+// The formula for memory leaves out what is received. Within layers that is about as much as is
+// kept; across data, a gradient of each parameter.
+static double memory_with_room(const Problem *problem, const Strategy *strategy, int k) {
+    double most = memory_of(strategy, problem->network, k, problem->X->shape[0]).both;
+    double received = strategy == &within_layers ? 1.3 * most
+                      : strategy == &across_data ? network_params(problem->network) * sizeof(float)
+                                                 : 0;
+    return 1.2 * most + received;
+}
+
+bool problem_can_be_modelled(const Problem *problem, const Strategy *strategy, int k) {
+    const Machine *machine = modelled_machine();
+    if (!machine || k > strategy->most_devices(problem->network)) return false;
+    return machine_has_devices(machine, k) &&
+           memory_with_room(problem, strategy, k) <= machine->memory;
+}
+
 Spread *problem_spread(const Problem *problem, const Strategy *strategy, int k) {
     Device *devices[MAX_DEVICES];
-    open_devices(devices, k);
+    if (problem->only_time)
+        for (int i = 0; i < k; i++) devices[i] = model_device(i);
+    else
+        open_devices(devices, k);
     return spread_open(problem->network, problem->params, strategy, devices, k,
                        problem->microbatches);
 }
 
 void problem_step(const Problem *problem, Spread *s) {
     spread_step(s, problem->X, problem->y, problem->lr);
+}
+
+double modelled_step(const Problem *problem, const Strategy *strategy, int k) {
+    Spread *s = problem_spread(problem, strategy, k);
+    synchronize_all();
+    double begin = modelled_seconds();
+    problem_step(problem, s);
+    synchronize_all();
+    double seconds = modelled_seconds() - begin;
+    spread_close(s);
+    arena_close(); // the next network has activations of other sizes
+    return seconds;
 }
 
 double problem_bytes(const Problem *problem) {

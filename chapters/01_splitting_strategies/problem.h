@@ -11,13 +11,24 @@ typedef struct Problem {
     Tensor *X, *y;              // one minibatch: (n,1,28,28) and (n)
     float lr;
     int microbatches; // into which a pipeline cuts the minibatch
+    bool only_time;   // on devices that compute nothing (model_device()); values undefined
 } Problem;
+
+// A problem of this size whose values nobody needs, to tell its time on the machine of the modelled
+// clock; for problem_free().
+Problem problem_to_model(const Network *network, int images, int microbatches);
+void problem_free(Problem *problem);
+// Whether the machine of the modelled clock has k devices, with memory enough for it.
+bool problem_can_be_modelled(const Problem *problem, const Strategy *strategy, int k);
 
 // The network spread over the devices 0..k-1, which share the cores; for spread_close().
 Spread *problem_spread(const Problem *problem, const Strategy *strategy, int k);
 
 // One step of training with the minibatch. Enqueued, not waited for.
 void problem_step(const Problem *problem, Spread *s);
+
+// Seconds that a step of a problem_to_model() takes on the machine of the modelled clock.
+double modelled_step(const Problem *problem, const Strategy *strategy, int k);
 
 // The bytes of the minibatch.
 double problem_bytes(const Problem *problem);

@@ -1,6 +1,9 @@
 // record.c: see record.h.
 #include "record.h"
 
+#include "common/base/error.h"
+#include "common/device/modelled_clock.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +12,12 @@ double recorded_seconds(const Recorded *r) {
     double end = 0;
     for (int i = 0; i < r->count; i++) end = fmax(end, r->spans[i].end);
     return end;
+}
+
+double unused_share(const Recorded *r) {
+    double work = 0;
+    for (int i = 0; i < r->count; i++) work += r->spans[i].end - r->spans[i].start;
+    return 1 - work / (r->k * recorded_seconds(r));
 }
 
 static Recorded record_once(const Problem *problem, Spread *s) {
@@ -35,9 +44,27 @@ Recorded record_step(const Problem *problem, const Strategy *strategy, int k) {
     return best;
 }
 
+Recorded record_modelled(const Problem *problem, const Strategy *strategy, int k) {
+    Recorded r = {.modelled = true, .k = k};
+    int none;
+    Spread *s = problem_spread(problem, strategy, k);
+    memcpy(r.devices, s->devices, sizeof r.devices);
+    trace_begin_models();
+    problem_step(problem, s);
+    free(trace_end(&none)); // nothing was computed
+    r.spans = trace_modelled(&r.count);
+    spread_close(s);
+    return r;
+}
+
 void recorded_free(Recorded *r) {
     free(r->title);
     free(r->spans);
+}
+
+char *recorded_kind(const Recorded *r) {
+    return r->modelled ? xprintf("modelled on %s", modelled_machine()->name)
+                       : xstrdup("measured here");
 }
 
 bool span_is(const TraceSpan *span, const char *kind) {

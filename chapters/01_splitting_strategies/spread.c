@@ -10,6 +10,11 @@
 
 const Strategy *const strategies[NUM_STRATEGIES] = {&across_layers, &within_layers, &across_data};
 
+// What device i holds of parameter p.
+static Range part_of_param(const Spread *s, int i, int p) {
+    return s->part[i][layer_of_param(s->network, p)];
+}
+
 Spread *spread_open(const Network *network, Tensor *const params[], const Strategy *strategy,
                     Device *const devices[], int k, int microbatches) {
     CHECK(k >= 1 && k <= strategy->most_devices(network), "no more devices than there are parts");
@@ -20,10 +25,13 @@ Spread *spread_open(const Network *network, Tensor *const params[], const Strate
     s->k = k;
     s->microbatches = microbatches;
     memcpy(s->devices, devices, sizeof(Device *) * (size_t)k);
+    s->part = xcalloc((size_t)k, sizeof *s->part);
+    s->params = xcalloc((size_t)k, sizeof *s->params);
+    s->arrived = xcalloc((size_t)k * (size_t)k, sizeof *s->arrived);
     strategy->place(s);
     for (int i = 0; i < k; i++)
         for (int p = 0; p < num_params(network); p++) {
-            s->params[i][p] = param_part(params[p], s->part[i][p / 2], devices[i]);
+            s->params[i][p] = param_part(params[p], part_of_param(s, i, p), devices[i]);
             attach_grad(s->params[i][p]);
         }
     return s;
@@ -32,6 +40,9 @@ Spread *spread_open(const Network *network, Tensor *const params[], const Strate
 void spread_close(Spread *s) {
     for (int i = 0; i < s->k; i++)
         for (int p = 0; p < num_params(s->network); p++) tensor_free(s->params[i][p]);
+    free(s->part);
+    free(s->params);
+    free(s->arrived);
     free(s->losses);
     free(s);
 }
@@ -60,7 +71,7 @@ static float *put_together(const Spread *s, int p, const Tensor *whole, bool gra
     float *values = xcalloc(numel(whole), sizeof(float)), *piece = xmalloc(tensor_bytes(whole));
     for (int i = 0; i < s->k; i++) { // where all hold it, all hold the same
         tensor_read(grad ? s->params[i][p]->grad : s->params[i][p], piece);
-        put_part(values, whole, s->part[i][p / 2], piece);
+        put_part(values, whole, part_of_param(s, i, p), piece);
     }
     free(piece);
     return values;
@@ -90,11 +101,13 @@ void spread_begin(Spread *s, int num_losses) {
 
 // Rows are the first dimension and lie one behind the other, so some rows are one run of memory.
 Tensor *spread_rows(const Spread *s, int i, const Tensor *t, Range rows) {
+    bool are_images = t->ndim == 4;
     int shape[MAX_DIMS];
     memcpy(shape, t->shape, sizeof shape);
     size_t row = numel(t) / (size_t)shape[0];
     shape[0] = (int)rows.count;
-    Tensor *here = arena_tensor(s->devices[i], t->ndim, shape, false);
+    Tensor *here =
+        arena_tensor(s->devices[i], t->ndim, shape, are_images && s->network->image_grad);
     device_copy(s->devices[i], here->data, t->device, t->data + (size_t)rows.first * row,
                 tensor_bytes(here));
     return here;
@@ -102,16 +115,16 @@ Tensor *spread_rows(const Spread *s, int i, const Tensor *t, Range rows) {
 
 void spread_send(Spread *s, int from, Event ready, int to, Tensor *dst, const Tensor *src) {
     CHECK(same_shape(dst, src), "what is sent has the shape of what is received");
-    s->arrived[from][to] =
+    s->arrived[from * s->k + to] =
         device_copy_after(ready, s->devices[to], dst->data, src->data, tensor_bytes(src));
 }
 
 void spread_settle(Spread *s) {
-    for (int from = 0; from < s->k; from++)
-        for (int to = 0; to < s->k; to++) {
-            device_wait(s->devices[from], s->arrived[from][to]);
-            s->arrived[from][to].ticket = 0;
-        }
+    for (int i = 0; i < s->k * s->k; i++) {
+        Event *arrived = &s->arrived[i];
+        if (arrived->ticket) device_wait(s->devices[i / s->k], *arrived);
+        arrived->ticket = 0;
+    }
 }
 
 void spread_label(const char *what, const char *detail) {

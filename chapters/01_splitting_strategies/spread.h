@@ -12,19 +12,19 @@ typedef struct Spread {
     int k, microbatches; // microbatches: of the pipeline only
     Device *devices[MAX_DEVICES];
     // All there is to say about who holds what: the channels (or units) of layer l on device i.
-    Range part[MAX_DEVICES][MAX_LAYERS];
-    Tensor *params[MAX_DEVICES][MAX_PARAMS]; // those parts, with gradients
+    Range (*part)[MAX_LAYERS];     // [k][MAX_LAYERS]
+    Tensor *(*params)[MAX_PARAMS]; // those parts, with gradients: [k][MAX_PARAMS]
     Tensor **losses; // of the last step: summed over some rows each; together, over all rows
     int num_losses;
     // Synchronization points of the last step, at which devices needed others' results: collectives
     // (an allreduce, an all-gather, a reduce-scatter is one each) or, in a pipeline, transfers.
     int syncs;
-    Event arrived[MAX_DEVICES][MAX_DEVICES]; // [from][to]: when what was sent last had arrived
+    Event *arrived; // [from * k + to]: when what was sent last had arrived
 } Spread;
 
 struct Strategy {
     const char *name, *book; // ours, and the book's word for it
-    // Says who holds what: fills in spread->part.
+    // Says who holds what: fills in spread->part, which is empty ranges.
     void (*place)(Spread *s);
     // One minibatch, X (n,1,28,28) and y (n) on the host: forward, backward, and what must be
     // exchanged for it. Leaves gradients of sums over the n rows, and losses. All is enqueued.

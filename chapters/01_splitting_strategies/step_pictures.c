@@ -4,7 +4,6 @@
 #include "common/base/error.h"
 #include "common/program/book.h"
 #include "common/program/timeline.h"
-#include "bubble.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,33 +13,49 @@ void draw_steps(const char *suffix, const char *heading, const Recorded steps[],
     Timeline *timelines = xcalloc((size_t)n, sizeof *timelines);
     for (int i = 0; i < n; i++)
         timelines[i] = (Timeline){.title = steps[i].title,
-                                  .set = {"measured here", steps[i].spans, steps[i].count},
-                                  .end = recorded_seconds(&steps[i])};
+                                  .set = {steps[i].modelled ? "modelled" : "measured here",
+                                          steps[i].spans, steps[i].count},
+                                  .end = recorded_seconds(&steps[i]),
+                                  .own_scale = i > 0 && steps[i].modelled != steps[i - 1].modelled};
     timelines_draw(path, heading, "the step began", timelines, n);
     free(timelines);
     printf("%s: %s\n", heading, path);
 }
 
-void show_timeline(const Problem *problem, int k) {
-    Recorded steps[NUM_STRATEGIES];
-    int n = 0;
+static char *title_of(const Recorded *r, const Strategy *strategy, const Problem *problem) {
+    char *kind = recorded_kind(r);
+    char *title = xprintf("%s, %s, %d images, %s%s: %.3g ms, idle %.0f%%", kind,
+                          problem->network->name, problem->X->shape[0], strategy->name,
+                          strategy == &across_layers ? " (numbers: microbatches)" : "",
+                          1e3 * recorded_seconds(r), 100 * unused_share(r));
+    free(kind);
+    return title;
+}
+
+// Adds the three ways to `steps`, all measured or all modelled; returns how many there are then.
+static int record_ways(const Problem *problem, int k, Recorded steps[], int n) {
     for (int i = 0; i < NUM_STRATEGIES; i++) {
         if (k > strategies[i]->most_devices(problem->network)) continue;
-        Recorded r = record_step(problem, strategies[i], k);
-        r.title = xprintf("%s%s: %.1f ms, idle %.0f%%", strategies[i]->name,
-                          strategies[i] == &across_layers ? " (numbers: microbatches)" : "",
-                          1e3 * recorded_seconds(&r), 100 * idle_share(&r));
+        if (problem->only_time && !problem_can_be_modelled(problem, strategies[i], k)) continue;
+        Recorded r = problem->only_time ? record_modelled(problem, strategies[i], k)
+                                        : record_step(problem, strategies[i], k);
+        r.title = title_of(&r, strategies[i], problem);
         steps[n++] = r;
     }
-    char *cores =
-        crowded(k) ? xprintf(" that share %d core%s", num_threads(), num_threads() > 1 ? "s" : "")
-                   : xstrdup("");
-    char *heading = xprintf("One step of %s, %d images, on %d devices%s", problem->network->name,
-                            problem->X->shape[0], k, cores);
+    return n;
+}
+
+void show_timeline(const Problem *measured, const Problem *modelled, int k) {
+    Recorded steps[2 * NUM_STRATEGIES];
+    int n = 0;
+    if (has_values(try_gpu(0))) n = record_ways(measured, k, steps, n);
+    n = record_ways(modelled, k, steps, n);
+    char *heading = xprintf(
+        "One step on %d devices%s", k,
+        n > 0 && !steps[0].modelled && crowded(k) ? " (here they share too few cores)" : "");
     char *suffix = xprintf("_timeline_%d.png", k);
-    draw_steps(suffix, heading, steps, n);
+    if (n > 0) draw_steps(suffix, heading, steps, n);
     for (int i = 0; i < n; i++) recorded_free(&steps[i]);
-    free(cores);
     free(heading);
     free(suffix);
 }

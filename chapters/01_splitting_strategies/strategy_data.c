@@ -19,38 +19,37 @@ static void place(Spread *s) {
             s->part[i][l] = (Range){0, s->network->layers[l].out};
 }
 
-static Tensor *whole_forward(const Spread *s, int i, Tensor *X) {
-    for (int l = 0; l < s->network->num_layers; l++)
-        X = layer_forward(&s->network->layers[l], X, s->params[i][2 * l], s->params[i][2 * l + 1]);
-    return X;
-}
-
 // In the order of the devices, so that the same k gives the same bits each time.
 static void sum_gradients(Spread *s) {
     Event ready[MAX_DEVICES];
+    if (s->k == 1) return;
     for (int i = 0; i < s->k; i++) ready[i] = device_record(s->devices[i]);
-    for (int p = 0; p < num_params(s->network); p++)
-        for (int i = 1; i < s->k; i++) {
-            Tensor *sum_here = s->params[0][p]->grad, *grad = s->params[i][p]->grad;
-            Tensor *received = arena_tensor(s->devices[0], grad->ndim, grad->shape, false);
-            spread_send(s, i, ready[i], 0, received, grad);
-            launch(s->devices[0], add, .y = sum_here->data, .x = received->data, .n = numel(grad));
+    for (int p = 0; p < num_params(s->network); p++) {
+        Tensor *sum_here = s->params[0][p]->grad;
+        Tensor *received = arena_tensor(s->devices[0], sum_here->ndim, sum_here->shape, false);
+        for (int i = 1; i < s->k; i++) { // device 0 has added one when the next one arrives
+            spread_send(s, i, ready[i], 0, received, s->params[i][p]->grad);
+            launch(s->devices[0], add, .y = sum_here->data, .x = received->data,
+                   .n = numel(received));
         }
+    }
     ready[0] = device_record(s->devices[0]);
     for (int p = 0; p < num_params(s->network); p++)
         for (int i = 1; i < s->k; i++)
             spread_send(s, 0, ready[0], i, s->params[i][p]->grad, s->params[0][p]->grad);
-    s->syncs += s->k > 1; // one collective: an allreduce
+    s->syncs++; // one collective: an allreduce
 }
 
 static void gradients(Spread *s, const Tensor *X, const Tensor *y) {
+    Range all_layers = {0, s->network->num_layers};
     spread_begin(s, s->k);
     for (int i = 0; i < s->k; i++) {
         Range rows = equal_range(X->shape[0], s->k, i);
         spread_label("load", NULL);
         Tensor *X_shard = spread_rows(s, i, X, rows), *y_shard = spread_rows(s, i, y, rows);
         spread_label("forward", NULL);
-        s->losses[i] = sum(cross_entropy(whole_forward(s, i, X_shard), y_shard));
+        Tensor *scores = layers_forward(s->network, all_layers, X_shard, s->params[i]);
+        s->losses[i] = sum(cross_entropy(scores, y_shard));
         spread_label("backward", NULL);
         backward(s->losses[i]);
     }

@@ -44,11 +44,12 @@ static Tensor *receive(Spread *s, int i, const Tensor *sent) {
 }
 
 static Tensor *stage_forward(const Spread *s, int i, Tensor *X) {
-    for (int l = 0; l < s->network->num_layers; l++)
-        if (s->part[i][l].count)
-            X = layer_forward(&s->network->layers[l], X, s->params[i][2 * l],
-                              s->params[i][2 * l + 1]);
-    return X;
+    Range stage = {0, 0};
+    while (!s->part[i][stage.first].count) stage.first++;
+    while (stage.first + stage.count < s->network->num_layers &&
+           s->part[i][stage.first + stage.count].count)
+        stage.count++;
+    return layers_forward(s->network, stage, X, s->params[i]);
 }
 
 static void microbatch_forward(Spread *s, int j, const Tensor *X, const Tensor *y, Passage *at) {

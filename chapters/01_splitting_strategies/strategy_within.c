@@ -4,6 +4,7 @@
 #include "common/base/error.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 // ## Splitting the layers
 //
@@ -78,47 +79,87 @@ static void all_gather(Spread *s, int l, Tensor *const parts[], Tensor *whole[])
 // grads[i] on device i is one share of the gradient with respect to all channels of layer l;
 // afterwards sums[i] is the sum of all shares, for the channels that device i computed.
 static void reduce_scatter(Spread *s, int l, Tensor *const grads[], Tensor *sums[]) {
-    Tensor *shares[MAX_DEVICES][MAX_DEVICES]; // [from][to]
+    Tensor **shares = xmalloc(sizeof *shares * (size_t)(s->k * s->k)); // [from * k + to]
     Event ready[MAX_DEVICES];
     for (int from = 0; from < s->k; from++) {
         for (int to = 0; to < s->k; to++)
-            shares[from][to] =
+            shares[from * s->k + to] =
                 cut_columns(grads[from], columns_of(&s->network->layers[l], s->part[to][l]));
         ready[from] = device_record(s->devices[from]);
     }
     for (int to = 0; to < s->k; to++) {
-        sums[to] = shares[to][to];
+        sums[to] = shares[to * s->k + to];
         for (int from = 0; from < s->k; from++) {
             if (from == to) continue;
             Tensor *block = arena_tensor(s->devices[to], 2, sums[to]->shape, false);
-            spread_send(s, from, ready[from], to, block, shares[from][to]);
+            spread_send(s, from, ready[from], to, block, shares[from * s->k + to]);
             launch(s->devices[to], add, .y = sums[to]->data, .x = block->data, .n = numel(block));
         }
     }
+    free(shares);
     s->syncs += s->k > 1;
 }
 
 // What flows between the layers of one step: in[l][i] is the whole input of layer l on device i,
 // out[l][i] the channels of its output that device i computed; in[num_layers] are the scores.
+// Where a residual block begins with layer l, past[l][i] is what goes past it, in those channels.
 typedef struct Flow {
     Tensor *in[MAX_LAYERS + 1][MAX_DEVICES], *out[MAX_LAYERS][MAX_DEVICES];
+    Tensor *past[MAX_LAYERS][MAX_DEVICES];
 } Flow;
 
+// The channels of the block's input that device i computed itself: with a gradient of its own,
+// which backward_pass() adds to what the other devices send.
+static Tensor *goes_past(const Spread *s, int l, int i, const Tensor *whole) {
+    const Layer *before = &s->network->layers[l - 1];
+    const int shape[] = {whole->shape[0], (int)s->part[i][l - 1].count, before->sent_side,
+                         before->sent_side};
+    Columns c = columns_of(before, s->part[i][l - 1]);
+    Tensor *part = arena_tensor(whole->device, 4, shape, true);
+    launch(whole->device, copy_columns, .X = whole->data + c.first, .Y = part->data,
+           .rows = shape[0], .cols = c.count, .X_stride = c.all, .Y_stride = c.count);
+    return part;
+}
+
+// A layer of a shortcut (1x1) reads the input of its block, and is not gathered: what it computes
+// stays where it is, to be added at the end of the block.
 static void forward_pass(Spread *s, Flow *f) {
-    for (int l = 0; l < s->network->num_layers; l++) {
-        const Layer *layer = &s->network->layers[l];
+    const Network *network = s->network;
+    int block = 0; // the layer that the residual block begins with
+    for (int l = 0; l < network->num_layers; l++) {
+        const Layer *layer = &network->layers[l];
+        if (begins_block(network, l)) block = l;
         spread_label("forward", layer->name);
-        for (int i = 0; i < s->k; i++)
-            f->out[l][i] =
-                layer_forward(layer, f->in[l][i], s->params[i][2 * l], s->params[i][2 * l + 1]);
+        bool ends = ends_block(network, l);
+        for (int i = 0; i < s->k; i++) {
+            if (begins_block(network, l) && !network->layers[l + 1].shortcut)
+                f->past[l][i] = goes_past(s, l, i, f->in[l][i]);
+            f->out[l][i] = layer_forward(network, l, f->in[layer->shortcut ? block : l][i],
+                                         ends ? f->past[block][i] : NULL, s->params[i]);
+            if (layer->shortcut) f->past[block][i] = f->out[l][i];
+        }
         spread_label("exchange", NULL);
-        all_gather(s, l, f->out[l], f->in[l + 1]);
+        if (layer->shortcut)
+            memcpy(f->in[l + 1], f->in[l], sizeof f->in[l]);
+        else
+            all_gather(s, l, f->out[l], f->in[l + 1]);
+    }
+}
+
+// What went past the block that begins with layer l has a gradient, too, on the device that
+// computed it. (That through a 1x1 layer has come to the block's input already.)
+static void add_what_went_past(const Spread *s, const Flow *f, int l, Tensor *const sums[]) {
+    if (!begins_block(s->network, l) || s->network->layers[l + 1].shortcut) return;
+    for (int i = 0; i < s->k; i++) {
+        const Tensor *grad = f->past[l][i]->grad;
+        launch(s->devices[i], add, .y = sums[i]->data, .x = grad->data, .n = numel(grad));
     }
 }
 
 static void backward_pass(Spread *s, Flow *f) {
     for (int l = s->network->num_layers - 1; l >= 0; l--) {
         const Layer *layer = &s->network->layers[l];
+        if (layer->shortcut) continue; // the end of the block has seen to it
         Tensor *grads[MAX_DEVICES], *sums[MAX_DEVICES];
         for (int i = 0; i < s->k; i++) grads[i] = f->in[l + 1][i]->grad;
         spread_label("exchange", NULL);
@@ -128,6 +169,7 @@ static void backward_pass(Spread *s, Flow *f) {
             for (int i = 0; i < s->k; i++)
                 sums[i] = cut_columns(grads[i], columns_of(layer, s->part[i][l]));
         spread_label("backward", layer->name);
+        if (l < s->network->num_layers - 1) add_what_went_past(s, f, l + 1, sums);
         for (int i = 0; i < s->k; i++) {
             Tensor *out = f->out[l][i];
             backward_from(out, arena_view(sums[i], out->ndim, out->shape));

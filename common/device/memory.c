@@ -1,5 +1,6 @@
-// memory.c: see memory.h. Allocations are few (parameters, arenas, minibatch buffers); they are
-// kept ordered by address, so that the one that an address is in is soon found.
+// memory.c: see memory.h. Allocations are few (parameters, arenas, minibatch buffers), or some ten
+// thousand where there are hundreds of model devices; they are kept ordered by address, so that the
+// one that an address is in is soon found, and as pointers, so that little moves for a new one.
 #include "memory.h"
 #include "common/base/error.h"
 
@@ -15,7 +16,7 @@ typedef struct Allocation {
     int num_uses;
 } Allocation;
 
-static Allocation *allocations;
+static Allocation **allocations;
 static int count, room;
 static uint64_t made; // allocations, ever
 
@@ -24,7 +25,7 @@ static int num_until(const void *address) {
     int low = 0, high = count;
     while (low < high) {
         int middle = (low + high) / 2;
-        if (allocations[middle].begin <= (const char *)address)
+        if (allocations[middle]->begin <= (const char *)address)
             low = middle + 1;
         else
             high = middle;
@@ -34,7 +35,7 @@ static int num_until(const void *address) {
 
 static Allocation *allocation_of(const void *address) {
     int n = num_until(address);
-    return n > 0 && (const char *)address < allocations[n - 1].end ? &allocations[n - 1] : NULL;
+    return n > 0 && (const char *)address < allocations[n - 1]->end ? allocations[n - 1] : NULL;
 }
 
 void memory_add(Device *device, void *memory, size_t bytes, const char *what) {
@@ -44,11 +45,12 @@ void memory_add(Device *device, void *memory, size_t bytes, const char *what) {
     }
     int at = num_until(memory);
     memmove(allocations + at + 1, allocations + at, sizeof *allocations * (size_t)(count - at));
-    allocations[at] = (Allocation){.begin = memory,
-                                   .end = (char *)memory + bytes,
-                                   .device = device,
-                                   .what = what,
-                                   .number = made++};
+    allocations[at] = xmalloc(sizeof **allocations);
+    *allocations[at] = (Allocation){.begin = memory,
+                                    .end = (char *)memory + bytes,
+                                    .device = device,
+                                    .what = what,
+                                    .number = made++};
     count++;
     took_memory(device, bytes);
 }
@@ -59,9 +61,11 @@ size_t memory_remove(Device *device, void *memory) {
           "device_free() takes what device_alloc() gave, and the device that it was asked of");
     size_t bytes = (size_t)(a->end - a->begin);
     device->bytes -= bytes;
-    free(a->uses);
+    int at = num_until(memory) - 1;
     count--;
-    memmove(a, a + 1, sizeof *a * (size_t)(allocations + count - a));
+    memmove(allocations + at, allocations + at + 1, sizeof *allocations * (size_t)(count - at));
+    free(a->uses);
+    free(a);
     return bytes;
 }
 
@@ -71,15 +75,16 @@ char *memory_uses(const Device *device) {
     double bytes[MOST];
     int n = 0;
     for (int i = 0; i < count; i++) {
-        if (allocations[i].device != device) continue;
+        const Allocation *a = allocations[i];
+        if (a->device != device) continue;
         int at = 0;
-        while (at < n && strcmp(what[at], allocations[i].what) != 0) at++;
+        while (at < n && strcmp(what[at], a->what) != 0) at++;
         if (at == MOST) continue;
         if (at == n) {
-            what[n] = allocations[i].what;
+            what[n] = a->what;
             bytes[n++] = 0;
         }
-        bytes[at] += (double)(allocations[i].end - allocations[i].begin);
+        bytes[at] += (double)(a->end - a->begin);
     }
     char *text = xstrdup(n ? "" : "nothing");
     for (int i = 0; i < n; i++) {
@@ -94,7 +99,7 @@ uint64_t memory_allocations(void) { return made; }
 
 uint64_t memory_there_of(uint64_t first) {
     uint64_t there = 0;
-    for (int i = 0; i < count; i++) there += allocations[i].number < first;
+    for (int i = 0; i < count; i++) there += allocations[i]->number < first;
     return there;
 }
 

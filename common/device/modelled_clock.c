@@ -17,6 +17,7 @@ static struct {
     double waited; // until then, all hosts have waited
     double *hosts; // the clock of each
     int num_hosts;
+    int most;                           // devices that the machine can have here
     Route **routes[MAX_DEVICES + 1];    // [from + 1][to + 1], NULL where not asked for yet
     int queues[NUM_DEVICE_IDS][QUEUES]; // their numbers in the simulation, + 1; 0: none yet
     uint64_t started;                   // how often the clock was
@@ -34,7 +35,11 @@ static int number_of(const Device *device) {
     return device->id >= FIRST_MODEL_ID ? device->id - FIRST_MODEL_ID : -1;
 }
 
-static bool is_timed(const Queue *queue) { return the.machine && number_of(queue->device) >= 0; }
+// (Devices without values may be more than this machine has: they were opened for another one.)
+static bool is_timed(const Queue *queue) {
+    int number = number_of(queue->device);
+    return the.machine && number >= 0 && number < the.most;
+}
 
 static int queue_of(const Queue *queue) {
     int *known = &the.queues[queue->device->id][queue->number];
@@ -125,7 +130,9 @@ static void enqueue(const Queue *queue, Work work) {
 // ---- traces ----------------------------------------------------------------------------------
 
 static TraceSpan *span_of(const Queue *queue, const char *work) {
-    bool wanted = the.machine == the.traced && queue->device->id < MAX_DEVICES && !the.recording;
+    const Device *device = queue->device;
+    bool fits = trace_is_of_models() ? !has_values(device) : device->id < MAX_DEVICES;
+    bool wanted = the.machine == the.traced && fits && !the.recording;
     return wanted ? trace_modelled_span(queue, work) : NULL;
 }
 
@@ -314,14 +321,14 @@ void modelled_clock_start(const Machine *machine) {
     the.started++;
     the.waited = 0;
     if (!machine) return;
-    int most = machine->cards > 0 ? MAX_DEVICES : machine->devices;
-    the.simulation = simulation_new(machine_ports(machine, most));
+    the.most = machine->cards > 0 ? MAX_DEVICES : machine->devices;
+    the.simulation = simulation_new(machine_ports(machine, the.most));
     simulation_observe(the.simulation, times_are_known);
-    the.num_hosts = (most - 1) / machine->devices + 1;
+    the.num_hosts = (the.most - 1) / machine->devices + 1;
     the.hosts = xcalloc((size_t)the.num_hosts, sizeof *the.hosts);
     the.launch = machine->launch;
     for (int id = 0; id < NUM_DEVICE_IDS - 1; id++)
-        if (device_of_id(id)) modelled_open(device_of_id(id));
+        if (device_of_id(id) && has_values(device_of_id(id))) modelled_open(device_of_id(id));
 }
 
 void modelled_clock_use_framework(bool framework) {

@@ -22,6 +22,7 @@ typedef struct Trace {
     const char *label;
     int most, places[TIMES]; // that there are, and that were given to work by now
     bool left_out;           // some work got none
+    bool of_models;          // of trace_begin_models()
     double started[TIMES];
     Spans spans[TIMES]; // workers add to what is measured, so it is theirs who hold the mutex
 } Trace;
@@ -127,10 +128,13 @@ void trace_add_modelled(TraceSpan *span) {
 
 // ---- the trace -------------------------------------------------------------------------------
 
-void spans_begin(int most) {
+bool trace_is_of_models(void) { return innermost && innermost->of_models; }
+
+void spans_begin(int most, bool of_models) {
     Trace *trace = xcalloc(1, sizeof *trace);
     trace->label = kept("");
     trace->most = most;
+    trace->of_models = of_models;
     trace->started[MEASURED] = seconds_now();
     trace->started[MODELLED] = modelled_trace_seconds();
     trace->outer = innermost;
@@ -139,7 +143,8 @@ void spans_begin(int most) {
     pthread_mutex_unlock(&mutex);
 }
 
-// What an inner trace has recorded belongs to the outer one, as far as that has places.
+// What an inner trace has recorded belongs to the outer one, as far as that has places, unless it
+// is what other devices than the program's would do.
 static void add_to_outer(const Trace *inner, Time time) {
     Trace *outer = inner->outer;
     double shift = inner->started[time] - outer->started[time];
@@ -156,7 +161,8 @@ TraceSpan *spans_end(int *count) {
     Trace ended = *innermost;
     free(innermost);
     innermost = ended.outer;
-    for (Time time = 0; time < TIMES && innermost; time++) add_to_outer(&ended, time);
+    for (Time time = 0; time < TIMES && innermost && !ended.of_models; time++)
+        add_to_outer(&ended, time);
     pthread_mutex_unlock(&mutex);
     last_left_out = ended.left_out;
     free(last_modelled.list);

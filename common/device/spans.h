@@ -27,9 +27,12 @@ void trace_add_modelled(TraceSpan *span);
 // A queue was opened, perhaps while a trace is recorded.
 void trace_queue_opened(Queue *queue);
 
+// Whether the trace is one of trace_begin_models().
+bool trace_is_of_models(void);
+
 // For trace.c. The first begins a trace, within the one that is recorded if there is one; the
 // second ends it and gives away what was measured; the third, what was modelled in it.
-void spans_begin(int most);
+void spans_begin(int most, bool of_models);
 TraceSpan *spans_end(int *count);
 TraceSpan *spans_modelled(int *count);
 

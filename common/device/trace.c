@@ -23,16 +23,18 @@ static void for_each_queue(void (*what)(Queue *queue)) {
     }
 }
 
-void trace_begin(void) { trace_begin_at_most(INT_MAX); }
-
 // What backends still have to report when an inner trace begins belongs to the outer one.
-void trace_begin_at_most(int most) {
+static void begin_trace(int most, bool of_models) {
     synchronize_all();
     if (is_traced()) for_each_queue(end);
     if (!is_traced()) modelled_trace();
-    spans_begin(most);
+    spans_begin(most, of_models);
     for_each_queue(begin);
 }
+
+void trace_begin(void) { begin_trace(INT_MAX, false); }
+void trace_begin_at_most(int most) { begin_trace(most, false); }
+void trace_begin_models(void) { begin_trace(INT_MAX, true); }
 
 void trace_queue_opened(Queue *queue) {
     if (is_traced()) begin(queue);

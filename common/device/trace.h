@@ -35,6 +35,9 @@ typedef struct TraceSpan {
 void trace_begin(void);
 // As trace_begin(), but only the first `most` pieces of work that are enqueued will be kept.
 void trace_begin_at_most(int most);
+// As trace_begin(), but of the devices without values alone (those of model_device() among them):
+// for trace_modelled(). It belongs to no outer trace, which has what the program itself did.
+void trace_begin_models(void);
 // The label of all work that is enqueued from now on. The text is copied. Without a trace it does
 // nothing.
 void trace_label(const char *text);
@@ -46,7 +49,7 @@ void trace_step(long step);
 TraceSpan *trace_end(int *count);
 // What the same work took on the machine of the modelled clock (modelled_clock.h), as it stood when
 // the outermost trace began; of the trace that ended last, and as trace_end() gives it. Devices of
-// model_device() are left out. NULL and 0 without a machine.
+// model_device() are left out but by trace_begin_models(). NULL and 0 without a machine.
 TraceSpan *trace_modelled(int *count);
 // Whether the trace that ended last was full, so that something was left out.
 bool trace_left_out(void);
