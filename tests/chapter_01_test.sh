@@ -1,5 +1,6 @@
 #!/bin/sh
-# chapter_01_test.sh BUILD: chapter 1 runs, its own checks pass, and it draws its pictures. Prints TAP.
+# chapter_01_test.sh BUILD: chapter 1 runs, its own checks pass, and it draws its pictures. (Other numbers
+# of devices and flags: chapter_01_flags_test.sh.) Prints TAP.
 build=$1
 out=$(mktemp -d) || exit 1
 trap 'rm -rf "$out"' EXIT
@@ -85,22 +86,4 @@ modelled "$out/log_with_values" >"$out/with"
 modelled "$out/log" >"$out/without"
 [ -s "$out/with" ] && cmp -s "$out/with" "$out/without" && cmp -s "$csv" "$out/csv_with_values"
 verdict $? "--backend model: the same modelled times"
-run --batch-size 5 --steps 1 --devices 2 --backend cpu --machine none && ! grep -q 'Modelled: what\|modelled on' "$out/log"
-verdict $? "--machine none: nothing modelled of the steps"
-
-for k in 1 3 7; do
-    run --batch-size 5 --steps 1 --devices $k --seed $k --backend cpu --threads 2
-    verdict $? "--devices $k, five images"
-done
-run --batch-size 1 --steps 1 --backend cpu
-verdict $? "a minibatch of one image"
-run --batch-size 5 --steps 1 --devices 16 --backend cpu && ! grep -q '^The bubble' "$out/log"
-verdict $? "more devices than a pipeline can have: nothing is said of its bubble"
-rm -rf "$out/plots"
-run --batch-size 5 --steps 1 --devices 2 --csv /dev/stdout --backend cpu && grep -q '^network,machine,' "$out/log" &&
-    [ ! -e "$out/plots/01_splitting_strategies_model.png" ] && ! grep -q 'model.png' "$out/log"
-verdict $? "--csv /dev/stdout: figures, and no picture that would be empty"
-run --batch-size 5 --steps 1 --lr 1e10 --backend cpu
-[ $? -eq 1 ] && grep -q '^hint: .*smaller --lr' "$out/error" && ! grep -q 'bug' "$out/error"
-verdict $? "a learning rate that is too large is not called a bug"
 echo "1..$tests"
