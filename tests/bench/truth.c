@@ -55,11 +55,11 @@ typedef struct BookRun {
 
 static const BookRun book_runs[] = {
     {"LeNet, 1 GPU", NULL, train_lenet, 1, 256, 2.5, 2.7},
-    {"LeNet, 2 GPUs", "the book's LeNet on 2 V100, seconds per epoch", train_lenet, 2, 256, 2.6,
-     3.6},
+    {"LeNet, 2 GPUs", "the book's LeNet on 2 GPUs (modelled: V100), seconds per epoch", train_lenet,
+     2, 256, 2.6, 3.6},
     {"ResNet-18, 1 GPU", NULL, train_resnet18, 1, 256, 14.0, 12.2},
-    {"ResNet-18, 2 GPUs", "the book's ResNet-18 on 2 V100, seconds per epoch", train_resnet18, 2,
-     512, 9.1, 7.4},
+    {"ResNet-18, 2 GPUs", "the book's ResNet-18 on 2 GPUs (modelled: V100), seconds per epoch",
+     train_resnet18, 2, 512, 9.1, 7.4},
 };
 enum { BOOK_RUNS = sizeof book_runs / sizeof *book_runs };
 
@@ -73,7 +73,7 @@ static void print_book_run(const BookRun *run, const char *machine, const char *
 
 static void books_epochs(void) {
     static const char *const machines[] = {"colab-t4", "p100-25gbe", "dgx-a100", "dgx-h100"};
-    print_head("Seconds per epoch in the book's Chinese edition, in PyTorch, on V100 [1]");
+    print_head("Seconds per epoch in the book's Chinese edition, in PyTorch; modelled: V100 [1]");
     for (int r = 0; r < BOOK_RUNS; r++)
         print_book_run(&book_runs[r], "dgx-v100", book_runs[r].in_readme, book_runs[r].chinese);
     print_head("In its English edition, on GPUs that it does not name, so beside several");
@@ -81,7 +81,8 @@ static void books_epochs(void) {
         for (int m = 0; m < 4 && !as_markdown; m++)
             if (machine_has_devices(machine_find(machines[m]), book_runs[r].gpus))
                 print_book_run(&book_runs[r], machines[m], NULL, book_runs[r].english);
-    explain("  [1] github.com/d2l-ai/d2l-zh-pytorch-colab, use-gpu.ipynb, shows V100-SXM2. [2] "
+    explain("  [1] github.com/d2l-ai/d2l-zh-pytorch-colab, use-gpu.ipynb, another notebook of it, "
+            "shows V100-SXM2. [2] "
             "github.com/d2l-ai/d2l-pytorch-colab, image-classification-dataset.ipynb.");
     explain("  LeNet does not fit. Modelled are launches and kernels, with the images at hand; the "
             "book's clock includes its data loader, and to read the training images alone takes "
