@@ -259,7 +259,8 @@ static void most_devices(void **state) {
         allreduces[a].run(data, MAX_COMPUTING);
         assert_replicas_equal(data, MAX_COMPUTING);
         float *values = tensor_values(data[MAX_COMPUTING - 1]);
-        for (int j = 0; j < 50; j++) assert_true(values[j] == MAX_COMPUTING * (MAX_COMPUTING + 1) / 2);
+        for (int j = 0; j < 50; j++)
+            assert_true(values[j] == MAX_COMPUTING * (MAX_COMPUTING + 1) / 2);
         free(values);
         free_params(data, MAX_COMPUTING);
     }
@@ -361,7 +362,8 @@ static void minibatch(int step, Tensor *X, Tensor *y) {
 // steps but where X, in host memory, is written anew.
 static float *train_on(int k) {
     Device *devices[MAX_COMPUTING];
-    Tensor *params[LENET_PARAMS], *device_params[MAX_COMPUTING][LENET_PARAMS], *losses[MAX_COMPUTING];
+    Tensor *params[LENET_PARAMS], *device_params[MAX_COMPUTING][LENET_PARAMS],
+        *losses[MAX_COMPUTING];
     open_devices(devices, k);
     lenet_init(params, 1);
     for (int p = 0; p < LENET_PARAMS; p++) // far enough from zero that they move in 20 steps

@@ -189,8 +189,7 @@ static void queues_of_a_device_overlap(void **state) {
     stop();
 }
 
-// ---- without values
-// ------------------------------------------------------------------------------
+// ---- without values ----------------------------------------------------------------------------
 
 static void what_is_copied_from_a_model_device_is_nan(void **state) {
     (void)state;
@@ -234,8 +233,7 @@ static void a_machine_without_network_has_its_devices_only(void **state) {
     expect_death(1, "colab-t4", open_a_second, NULL);
 }
 
-// ---- a training
-// ----------------------------------------------------------------------------------
+// ---- a training --------------------------------------------------------------------------------
 
 enum { BATCH = 48, STEPS = 3 };
 
@@ -317,8 +315,7 @@ static void graphs_save_launches(void **state) {
     free(graph.params);
 }
 
-// ---- traces
-// --------------------------------------------------------------------------------------
+// ---- traces ------------------------------------------------------------------------------------
 
 // The trace has the same work in the same order, measured and modelled; the modelled times are the
 // clock's, and the copies' bytes the ledger's.

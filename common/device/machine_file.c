@@ -84,6 +84,8 @@ typedef struct Field {
 } Field;
 
 #define PLACE(member) offsetof(Machine, member)
+#define VALUE(quantity, member)                                                                    \
+    { quantity, PLACE(member), 0, 0 }
 
 // Those that are named here are asked for one by one; of them, ABOUT, LINK and PAIR have readers of
 // their own and no values in the table.
@@ -103,9 +105,9 @@ enum {
 // Forward, backward to the input, and to the parameters.
 #define PASSES(form)                                                                               \
     {                                                                                              \
-        {SPEEDUP, PLACE(convolution[form][PASS_FORWARD])},                                         \
-            {SPEEDUP, PLACE(convolution[form][PASS_INPUT])},                                       \
-            {SPEEDUP, PLACE(convolution[form][PASS_PARAMS])},                                      \
+        VALUE(SPEEDUP, convolution[form][PASS_FORWARD]),                                           \
+            VALUE(SPEEDUP, convolution[form][PASS_INPUT]),                                         \
+            VALUE(SPEEDUP, convolution[form][PASS_PARAMS]),                                        \
     }
 
 static const Field fields[] = {
@@ -120,13 +122,13 @@ static const Field fields[] = {
     [ROOT_BANDWIDTH] = {"root_bandwidth",
                         DEPENDS,
                         "root_bandwidth 22 GB/s",
-                        {{RATE, PLACE(root_bandwidth)}}},
+                        {VALUE(RATE, root_bandwidth)}},
     [CARDS] = {"cards", OPTIONAL, "cards 8", {{COUNT, PLACE(cards), 0, MOST_DEVICES}}},
     [NETWORK] = {"network",
                  DEPENDS,
                  "network 25 GB/s 10 us",
-                 {{RATE, PLACE(network.bandwidth)}, {TIME, PLACE(network.latency)}}},
-    [TF32] = {"tf32", OPTIONAL, "tf32 156 TFLOP/s", {{FLOPS, PLACE(tf32)}}},
+                 {VALUE(RATE, network.bandwidth), VALUE(TIME, network.latency)}},
+    [TF32] = {"tf32", OPTIONAL, "tf32 156 TFLOP/s", {VALUE(FLOPS, tf32)}},
     [CONVOLUTION_FORMS + FORM_3X3] = {"convolution_3x3", OPTIONAL, "convolution_3x3 70 % 70 % 50 %",
                                       PASSES(FORM_3X3)},
     [CONVOLUTION_FORMS + FORM_LARGE] = {"convolution_large", OPTIONAL,
@@ -135,21 +137,21 @@ static const Field fields[] = {
                                         "convolution_plain 40 % 40 % 40 %", PASSES(FORM_PLAIN)},
     [CONVOLUTION_FORMS + FORM_THIN] = {"convolution_thin", OPTIONAL,
                                        "convolution_thin 10 % 10 % 10 %", PASSES(FORM_THIN)},
-    {"memory", NEEDED, "memory 40 GB", {{BYTES, PLACE(memory)}}},
-    {"fp32", NEEDED, "fp32 19.5 TFLOP/s", {{FLOPS, PLACE(fp32)}}},
-    {"product", NEEDED, "product 80 %", {{PART, PLACE(efficiency[COST_PRODUCT])}}},
-    {"convolution", NEEDED, "convolution 60 %", {{SPEEDUP, PLACE(efficiency[COST_CONVOLUTION])}}},
-    {"elements", NEEDED, "elements 90 %", {{PART, PLACE(efficiency[COST_ELEMENTS])}}},
-    {"memory_bandwidth", NEEDED, "memory_bandwidth 1555 GB/s", {{RATE, PLACE(memory_bandwidth)}}},
-    {"kernel", NEEDED, "kernel 2 us", {{TIME, PLACE(kernel)}}},
-    {"launch", NEEDED, "launch 4 us", {{TIME, PLACE(launch)}}},
-    {"graph_launch", NEEDED, "graph_launch 6 us", {{TIME, PLACE(graph_launch)}}},
-    {"graph_kernel", NEEDED, "graph_kernel 1 us", {{TIME, PLACE(graph_kernel)}}},
-    {"framework", NEEDED, "framework 10 us", {{TIME, PLACE(framework)}}},
+    {"memory", NEEDED, "memory 40 GB", {VALUE(BYTES, memory)}},
+    {"fp32", NEEDED, "fp32 19.5 TFLOP/s", {VALUE(FLOPS, fp32)}},
+    {"product", NEEDED, "product 80 %", {VALUE(PART, efficiency[COST_PRODUCT])}},
+    {"convolution", NEEDED, "convolution 60 %", {VALUE(SPEEDUP, efficiency[COST_CONVOLUTION])}},
+    {"elements", NEEDED, "elements 90 %", {VALUE(PART, efficiency[COST_ELEMENTS])}},
+    {"memory_bandwidth", NEEDED, "memory_bandwidth 1555 GB/s", {VALUE(RATE, memory_bandwidth)}},
+    {"kernel", NEEDED, "kernel 2 us", {VALUE(TIME, kernel)}},
+    {"launch", NEEDED, "launch 4 us", {VALUE(TIME, launch)}},
+    {"graph_launch", NEEDED, "graph_launch 6 us", {VALUE(TIME, graph_launch)}},
+    {"graph_kernel", NEEDED, "graph_kernel 1 us", {VALUE(TIME, graph_kernel)}},
+    {"framework", NEEDED, "framework 10 us", {VALUE(TIME, framework)}},
     {"host_link",
      NEEDED,
      "host_link 22 GB/s 5 us",
-     {{RATE, PLACE(host_link.bandwidth)}, {TIME, PLACE(host_link.latency)}}},
+     {VALUE(RATE, host_link.bandwidth), VALUE(TIME, host_link.latency)}},
 };
 enum { NUM_FIELDS = sizeof fields / sizeof fields[0] };
 
@@ -163,13 +165,13 @@ typedef struct LinkForm {
 static const LinkForm link_forms[NUM_LINK_KINDS] = {
     [LINKS_SWITCH] = {"switch",
                       "link switch 300 GB/s 3 us",
-                      {{RATE, PLACE(link.bandwidth)}, {TIME, PLACE(link.latency)}},
+                      {VALUE(RATE, link.bandwidth), VALUE(TIME, link.latency)},
                       MOST_DEVICES},
     [LINKS_RING] = {"ring",
                     "link ring 50 GB/s 3 us",
-                    {{RATE, PLACE(link.bandwidth)}, {TIME, PLACE(link.latency)}},
+                    {VALUE(RATE, link.bandwidth), VALUE(TIME, link.latency)},
                     MOST_IN_RING},
-    [LINKS_MESH] = {"mesh", "link mesh 3 us", {{TIME, PLACE(link.latency)}}, MOST_IN_MESH},
+    [LINKS_MESH] = {"mesh", "link mesh 3 us", {VALUE(TIME, link.latency)}, MOST_IN_MESH},
     [LINKS_TREE] = {"tree", "link tree", {{0}}, MOST_DEVICES},
     [LINKS_HOST] = {"host", "link host", {{0}}, MOST_DEVICES},
 };

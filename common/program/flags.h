@@ -43,11 +43,11 @@ extern const Flags default_flags;
 // --backend, --threads, --threads-per-device, --machine, --tf32, --out, --trace, --timeline and
 // --help, which all have. --help prints `about` and every flag with its default, and ends the
 // program with status 0; a wrong flag or value ends it with status 2 before anything is done.
-// --machine tells the time of a machine (common/device/machine.h) that is built in, of a file, or of
-// the one at hand (this), which is measured first: see machine_this.h. --machine list shows those
-// that are built in, and --machine print:NAME the file of one, or of this, to be saved and changed;
-// both end the program. Also calls set_program_name(), catch_interrupts(), devices_init() to choose
-// the backend, and starts the modelled clock of --machine.
+// --machine tells the time of a machine (common/device/machine.h) that is built in, of a file, or
+// of the one at hand (this), which is measured first: see machine_this.h. --machine list shows
+// those that are built in, and --machine print:NAME the file of one, or of this, to be saved and
+// changed; both end the program. Also calls set_program_name(), catch_interrupts(), devices_init()
+// to choose the backend, and starts the modelled clock of --machine.
 Flags parse_flags(int argc, char *argv[], const char *about, const char *names, Flags defaults);
 
 // Whether a list of flags ("devices lr epochs") has this one.

@@ -64,7 +64,8 @@ static void *take(Blocks *blocks, Device *device, size_t bytes, size_t chunk_byt
     }
     if (blocks->current == blocks->num_chunks) {
         blocks->chunks = xgrow(blocks->chunks, (size_t)(blocks->num_chunks + 1), sizeof(Chunk));
-        void *memory = device ? device_alloc_for(device, chunk_bytes, "activations") : xmalloc(chunk_bytes);
+        void *memory =
+            device ? device_alloc_for(device, chunk_bytes, "activations") : xmalloc(chunk_bytes);
         blocks->chunks[blocks->num_chunks++] = (Chunk){memory, chunk_bytes};
     }
     void *memory = blocks->chunks[blocks->current].memory + blocks->used;
@@ -115,8 +116,7 @@ static void wait_for_block_users(Device *device, const Blocks *blocks) {
         wait_for_users(device, blocks->chunks[i].memory);
 }
 
-// ---- loans: taken and given back in the same order in each step, so at the same addresses
-// --------
+// ---- loans: taken and given back in the same order in each step, so at the same addresses ------
 
 // The first that is free and large enough. So the second step, which finds all that the first one
 // made, takes the same ones.
@@ -124,7 +124,8 @@ static Loan *find_loan(Arena *arena, size_t bytes) {
     for (int i = 0; i < arena->num_loans; i++)
         if (!arena->loans[i].lent && arena->loans[i].bytes >= bytes) return &arena->loans[i];
     arena->loans = xgrow(arena->loans, (size_t)(arena->num_loans + 1), sizeof(Loan));
-    arena->loans[arena->num_loans] = (Loan){device_alloc_for(arena->device, bytes, "what is being exchanged"), bytes, 0};
+    arena->loans[arena->num_loans] =
+        (Loan){device_alloc_for(arena->device, bytes, "what is being exchanged"), bytes, 0};
     return &arena->loans[arena->num_loans++];
 }
 

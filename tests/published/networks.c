@@ -93,7 +93,9 @@ static Images bottleneck(Network *network, Images X, int width, int stride) {
     return Y;
 }
 
-static Network resnet(const char *name, const int blocks[4]) {
+// They differ in how many blocks the third of four stages has.
+static Network resnet(const char *name, int blocks_in_third) {
+    const int blocks[] = {3, 4, blocks_in_third, 3};
     Network network = {.name = name};
     Images X = {3, 224};
     X = conv_norm_relu(&network, X, 64, square(7, 2, 3));
@@ -106,8 +108,8 @@ static Network resnet(const char *name, const int blocks[4]) {
     return network;
 }
 
-Network resnet50(void) { return resnet("ResNet-50", (const int[]){3, 4, 6, 3}); }
-Network resnet101(void) { return resnet("ResNet-101", (const int[]){3, 4, 23, 3}); }
+Network resnet50(void) { return resnet("ResNet-50", 6); }
+Network resnet101(void) { return resnet("ResNet-101", 23); }
 
 // ---- VGG -------------------------------------------------------------------------------------
 
