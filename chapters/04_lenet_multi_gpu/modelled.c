@@ -104,10 +104,10 @@ static Machine only_hosts(const Machine *machine) {
 // ## All of them
 
 static ModelledEpoch model_epoch(const ModelledEpochs *m, Way way, int k) {
-    const Machine hosts = only_hosts(m->machine);
+    const Machine hosts = only_hosts(m->machine); // first: the clock must not outlive it
+    double launches = time_step(&hosts, way, k, m->batch_size).seconds;
     StepTime step = time_step(m->machine, way, k, m->batch_size);
     double without = without_exchange(m->machine, way, k, m->batch_size);
-    double launches = time_step(&hosts, way, k, m->batch_size).seconds;
     return (ModelledEpoch){.seconds = m->batches * step.seconds,
                            .exchange = m->batches * (step.seconds - without),
                            .hosts = m->batches * launches,

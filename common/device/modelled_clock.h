@@ -21,10 +21,11 @@
 #include "device.h"
 #include "machine.h"
 
-// From now on time is told on this machine, from zero. Waits until all devices are idle. NULL: no
-// longer. With `framework`, launches take as long as in a framework written in Python. die()s if
-// more devices are open than the machine can have; to open one more then die()s, too. (Model
-// devices may be left from a larger machine: to use them takes no time.)
+// From now on time is told on this machine, from zero. Waits until all devices are idle. The
+// machine must be there as long as time is told on it. NULL: no longer. With `framework`, launches
+// take as long as in a framework written in Python. die()s if more devices are open than the
+// machine can have; to open one more then die()s, too. (Model devices may be left from a larger
+// machine: to use them takes no time.)
 void modelled_clock_start(const Machine *machine);
 void modelled_clock_use_framework(bool framework);
 // The machine, NULL if no time is told.
