@@ -101,11 +101,13 @@ verdict $? "without gnuplot there is one warning, and the table"
 # Without values: all parts run, nothing is checked that is not there, nothing is measured; the same bytes and the
 # same modelled times as with values.
 with=$(awk -F, '$1 == "modelled"' "$out/ring.csv")
-run --devices 3 --allreduce ring --backend model --seed 7 --out "$out" --csv "$out/model.csv"
+run --devices 3 --allreduce ring --backend model --seed 7 --out "$out" --csv "$out/model.csv" --timeline "$out/timeline.png"
 [ $status -eq 0 ] && [ ! -s "$out/error" ] && ! has '[^a-z]nan' && has '^b1 weight: (20,) on model:0, no values$' &&
     has '^  not checked, no values: both devices have' && has 'These devices compute nothing, so no times are measured' &&
     ! has 'measured here' && has "ok: each device sends and receives the formula's bytes" && ! has_machine "$out/model.csv" here
 verdict $? "--backend model runs through, and says that there are no values"
+is_png "$out/timeline.png"
+verdict $? "--timeline: a picture"
 [ -n "$with" ] && [ "$with" = "$(awk -F, '$1 == "modelled"' "$out/model.csv")" ]
 verdict $? "--backend model has the modelled times that there are beside values"
 wrong() { # STATUS WORDS..

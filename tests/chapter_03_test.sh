@@ -62,4 +62,7 @@ rm "$out/03_split_batch.png"
 "$build"/03_split_batch --backend cpu --out "$out" --trace "$out/nowhere/trace.json" >"$out/log" 2>"$out/error"
 [ $? -eq 1 ] && grep -q 'nowhere/trace.json' "$out/error" && [ ! -e "$out/03_split_batch.png" ]
 verdict $? "a trace that cannot be written is refused before any work"
+"$build/03_split_batch" --backend model --out "$out/model" >"$out/log" 2>&1 && ! grep -q 'nan' "$out/log" &&
+    grep -q 'have no values' "$out/log" && [ -z "$(ls -A "$out/model" 2>/dev/null)" ]
+verdict $? "--backend model: it runs through, and shows no values"
 echo "1..$tests"

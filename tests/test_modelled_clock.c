@@ -9,6 +9,7 @@
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/02_get_params_and_allreduce/get_params.h"
 #include "chapters/04_lenet_multi_gpu/lenet.h"
+#include "common/device/graph.h"
 #include "common/device/modelled_clock.h"
 #include "common/device/trace.h"
 #include "common/tensor/step_graph.h"
@@ -315,6 +316,29 @@ static void graphs_save_launches(void **state) {
     free(graph.params);
 }
 
+// In a graph, too, an event of a queue that has done nothing yet is past.
+static void a_graph_may_wait_for_nothing(void **state) {
+    (void)state;
+    start(MACHINE(FREE, FREE, "switch", "7 us"));
+    Device *devices[2] = {try_gpu(0), try_gpu(1)};
+    Tensor *x = tensor_new(devices[0], N), *y = tensor_new(devices[1], N);
+    Queue *unused = comm_queue(devices[0]);
+    graph_begin(devices, 2);
+    device_wait(devices[0], queue_record(unused));
+    launch(devices[0], fill, .x = x->data, .n = N);
+    device_copy(devices[1], y->data, devices[0], x->data, 4 * N);
+    Graph *graph = graph_end();
+    graph_launch(graph);
+    double once = 3e-6 + 1e-6 + 4.0 * N / 100e9 + 7e-6 + 4.0 * N / 10e9;
+    assert_seconds(once);
+    graph_launch(graph);
+    assert_seconds(2 * once);
+    graph_free(graph);
+    tensor_free(x);
+    tensor_free(y);
+    stop();
+}
+
 // ---- traces ------------------------------------------------------------------------------------
 
 // The trace has the same work in the same order, measured and modelled; the modelled times are the
@@ -411,6 +435,7 @@ int main(void) {
         cmocka_unit_test(it_says_the_same_with_values_and_without),
         cmocka_unit_test(it_changes_no_values),
         cmocka_unit_test(graphs_save_launches),
+        cmocka_unit_test(a_graph_may_wait_for_nothing),
         cmocka_unit_test(traces_have_both_times),
         cmocka_unit_test(model_devices_are_traced_by_themselves),
     };

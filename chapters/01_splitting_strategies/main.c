@@ -244,6 +244,7 @@ int main(int argc, char *argv[]) {
         "With --devices K: over 1 and K.",
         "devices seed batch-size lr steps train-size no-shuffle csv data", default_flags);
     choose_devices();
+    book_needs_devices(ks[num_ks - 1]);
     check_outputs_now();
     Dataset *data = fashion_mnist_open(flags.data, true, flags.train_size);
     DataIter *iter = data_iter_new(data, flags.batch_size, flags.shuffle, flags.seed);

@@ -258,6 +258,7 @@ int main(int argc, char *argv[]) {
     show_sharing();
     check_sums();
     compare_bytes(flags.seed);
+    book_end_trace();
     compare_all_times(file.stream);
     compare_all_machines(file.stream);
 

@@ -61,8 +61,13 @@ static void split_a_matrix(void) {
 
     tensor_print("input", data);
     printf("load into %s\n", device_names(devices, 2));
-    tensor_print("output", split[0]);
-    tensor_print("      ", split[1]);
+    if (has_values(devices[0])) {
+        tensor_print("output", split[0]);
+        tensor_print("      ", split[1]);
+    } else {
+        say("They have no values (--backend model), so there is no output to print; shapes and "
+            "numbers of rows are what they would be.");
+    }
     check_shards(data, split, 2);
     check_shards(numbers, split_numbers, 2);
     printf("Device 0 has the first two rows, device 1 the others.\n\n");
@@ -150,6 +155,7 @@ static void split_a_minibatch(const Tensor *X, const Tensor *y, int k) {
     check_shards(X, X_shards, k);
     check_shards(y, y_shards, k);
 
+    if (!has_values(devices[0])) return; // nothing to draw
     const char *path = book_output(".png");
     draw_minibatch(path, X_shards, k);
     printf("A minibatch of %d images over %d device%s: %s\n\n", ROWS, k, k > 1 ? "s" : "", path);
@@ -273,6 +279,7 @@ int main(int argc, char *argv[]) {
     defaults.devices = 7;
     flags = book_begin(argc, argv, "Splits minibatches over devices: rows in order, none lost.",
                        "devices seed no-shuffle data", defaults);
+    book_needs_devices(flags.devices > 7 ? flags.devices : 7);
     book_output(".png");
     book_check_outputs();
     split_a_matrix();
@@ -284,7 +291,10 @@ int main(int argc, char *argv[]) {
     Tensor *X, *y;
     data_iter_first(iter, &X, &y);
     split_a_minibatch(X, y, flags.devices);
-    divide_once(X, y, flags.devices);
+    if (flags.backend == BACKEND_MODEL)
+        say("Gradients are values, so what comes of dividing them is not shown.");
+    else
+        divide_once(X, y, flags.devices);
 
     data_iter_free(iter);
     dataset_free(data);

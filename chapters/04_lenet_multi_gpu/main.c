@@ -211,6 +211,7 @@ int main(int argc, char *argv[]) {
                        "allreduce graph data load save log-loss csv live",
                        default_flags);
     has_two_runs = flags.devices == 0;
+    book_needs_devices(has_two_runs ? 2 : flags.devices);
     choose_allreduce(flags.allreduce);
     choose_graph(flags.graph);
     prepare();
@@ -221,9 +222,8 @@ int main(int argc, char *argv[]) {
     else
         free(train(flags.devices, flags.batch_size, flags.lr).params);
 
-    if (animator)
-        animator_close(
-            animator); // first: if one of the next two fails, no gnuplot is still drawing
+    // First: if one of the next two fails, no gnuplot is still drawing.
+    if (animator) animator_close(animator);
     loss_log_write(&loss_log, flags.log_loss);
     if (flags.save) safetensors_save(flags.save, trained, LENET_PARAMS);
     if (!interrupted()) tell_modelled_epochs();

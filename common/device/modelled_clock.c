@@ -113,8 +113,9 @@ static void record(Recorded work) {
 // ---- work ------------------------------------------------------------------------------------
 
 // The host of a device has done something that takes so long; the time then.
+static int host_number(const Device *device) { return number_of(device) / the.machine->devices; }
 static double host_of_after(const Device *device, double seconds) {
-    double *clock = &the.hosts[number_of(device) / the.machine->devices];
+    double *clock = &the.hosts[host_number(device)];
     return *clock = fmax(*clock, the.waited) + seconds;
 }
 
@@ -147,7 +148,10 @@ static void times_are_known(void *tag, int queue, double start, double end) {
 }
 
 void modelled_trace(void) { the.traced = the.machine; }
-double modelled_trace_seconds(void) { return the.before + (the.machine ? modelled_seconds() : 0); }
+// (Time on other machines does not count: their work is in no trace.)
+double modelled_trace_seconds(void) {
+    return the.before + (the.machine && the.machine == the.traced ? modelled_seconds() : 0);
+}
 
 // ---- work, continued ---------------------------------------------------------------------------
 
@@ -210,6 +214,7 @@ uint64_t modelled_record(const Queue *queue) {
 void modelled_wait(Queue *queue, Event event) {
     if (!is_timed(queue) || event.queue == queue) return;
     Moment moment = moment_of(event);
+    if (moment.number == 0) return; // always past
     if (the.recording)
         record((Recorded){.queue = queue_of(queue), .waits = true, .after = moment});
     else
@@ -233,7 +238,8 @@ bool modelled_reached(Event event) {
 // ---- graphs ----------------------------------------------------------------------------------
 
 void modelled_graph_begin(Device *const devices[], int k) {
-    if (!the.machine) return;
+    for (int i = 0; i < k; i++)
+        if (!is_timed(compute_queue(devices[i]))) return;
     the.recording = xcalloc(1, sizeof *the.recording);
     memcpy(the.recording->devices, devices, sizeof(Device *) * (size_t)k);
     the.recording->k = k;
@@ -270,8 +276,9 @@ static Moment moment_now(const ModelledGraph *g, Moment recorded, const uint64_t
 
 void modelled_graph_launch(const ModelledGraph *g) {
     if (!g || !the.machine || g->started != the.started) return;
-    for (int i = 0; i < g->k; i++)
-        if (i % the.machine->devices == 0) host_of_after(g->devices[i], the.machine->graph_launch);
+    for (int i = 0; i < g->k; i++) // each host launches its part
+        if (i == 0 || host_number(g->devices[i]) != host_number(g->devices[i - 1]))
+            host_of_after(g->devices[i], the.machine->graph_launch);
     join_queues(g);
     uint64_t *now = xmalloc(sizeof *now * (size_t)(g->num_queues + 1));
     for (int q = 0; q < g->num_queues; q++) now[q] = simulation_last(the.simulation, q).number;

@@ -29,6 +29,7 @@ typedef struct Trace {
 
 static Trace *innermost; // NULL: nothing is recorded. It changes only while all queues are empty.
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static bool paused; // of trace_pause()
 static bool last_left_out;
 static Spans last_modelled;
 
@@ -61,11 +62,15 @@ void trace_step(long step) {
     now.last = step;
 }
 
+void trace_pause(bool pause) { paused = pause; }
+
 bool is_traced(void) { return innermost; }
 
-const char *trace_label_now(void) {
-    return innermost && innermost->places[MEASURED] < innermost->most ? innermost->label : NULL;
+static bool has_place(Time time) {
+    return innermost && !paused && innermost->places[time] < innermost->most;
 }
+
+const char *trace_label_now(void) { return has_place(MEASURED) ? innermost->label : NULL; }
 
 static TraceSpan span_now(const Queue *queue, const char *work, const char *label) {
     return (TraceSpan){.device = queue->device,
@@ -77,7 +82,10 @@ static TraceSpan span_now(const Queue *queue, const char *work, const char *labe
 }
 
 TraceSpan *trace_modelled_span(const Queue *queue, const char *work) {
-    if (!innermost || innermost->places[MODELLED] == innermost->most) return NULL;
+    if (!has_place(MODELLED)) {
+        if (innermost && !paused) innermost->left_out = true;
+        return NULL;
+    }
     innermost->places[MODELLED]++;
     TraceSpan *span = xmalloc(sizeof *span);
     *span = span_now(queue, work, innermost->label);
@@ -88,7 +96,7 @@ TraceSpan trace_span(const Queue *queue, const char *work) {
     TraceSpan span = span_now(queue, work, trace_label_now());
     if (span.label)
         innermost->places[MEASURED]++;
-    else if (innermost)
+    else if (innermost && !paused)
         innermost->left_out = true;
     return span;
 }

@@ -38,6 +38,9 @@ void trace_begin_at_most(int most);
 // As trace_begin(), but of the devices without values alone (those of model_device() among them):
 // for trace_modelled(). It belongs to no outer trace, which has what the program itself did.
 void trace_begin_models(void);
+// What is enqueued while a trace is paused is not recorded: it shall not count to what the program
+// did, as the same steps once more on another machine.
+void trace_pause(bool paused);
 // The label of all work that is enqueued from now on. The text is copied. Without a trace it does
 // nothing.
 void trace_label(const char *text);

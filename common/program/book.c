@@ -3,6 +3,7 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/data/fashion_mnist.h"
+#include "common/device/modelled_clock.h"
 #include "interrupt.h"
 #include "tracing.h"
 
@@ -38,6 +39,14 @@ Flags book_begin(int argc, char *argv[], const char *about, const char *names, F
     if (!flags.checkpoint) flags.checkpoint = flags.resume;
     tracing_begin(&flags);
     return flags;
+}
+
+void book_needs_devices(int count) {
+    const Machine *machine = modelled_machine();
+    if (machine && !machine_has_devices(machine, count))
+        die_usage("give a smaller --devices, another --machine, or --machine none",
+                  "%d devices are used, and the machine %s has %d and no network to others", count,
+                  machine->name, machine->devices);
 }
 
 // ---- outputs ---------------------------------------------------------------------------------
@@ -98,8 +107,10 @@ static void forget_outputs(void) {
 
 // ---- the end ---------------------------------------------------------------------------------
 
+void book_end_trace(void) { tracing_end(&flags); }
+
 int book_end(void) {
-    tracing_end(&flags);
+    book_end_trace();
     devices_close();
     forget_outputs();
     check_stdout();

@@ -16,6 +16,10 @@
 // --log-loss, --live, --checkpoint, --resume.
 Flags book_begin(int argc, char *argv[], const char *about, const char *names, Flags defaults);
 
+// To be called before long work: the program will use so many devices. die_usage()s if the machine
+// of the modelled clock cannot have them.
+void book_needs_devices(int count);
+
 // The path of a file that the program will write: DIR/PROGRAM and the suffix ("_filters.png"), with
 // the folder of --out, which is made if it is not there. The text lives until book_end(). To ask
 // again for the same suffix gives the same text.
@@ -27,9 +31,12 @@ const char *book_csv(const char *suffix);
 // of them cannot be written, if two are the same file, or if one would replace what the program
 // reads: the data set, the files of --load and --resume. The files of --log-loss, --trace,
 // --timeline, --save and --checkpoint are outputs, too. But --save may replace what --load read,
-// and --checkpoint what
-// --resume read: by then it has been read.
+// and --checkpoint what --resume read: by then it has been read.
 void book_check_outputs(void);
+
+// Ends the trace of --trace and --timeline before book_end() would: what comes now is measured, or
+// is on devices of its own, and belongs to no picture of what the program does.
+void book_end_trace(void);
 
 // Writes what --trace and --timeline ask for, closes the devices, forgets the paths, and die()s if
 // something that was printed did not arrive. Returns main()'s status: EXIT_INTERRUPTED after an

@@ -14,8 +14,11 @@ enum { MOST_SPANS = 1 << 19 };
 
 static bool is_wanted(const Flags *flags) { return flags->trace || flags->timeline; }
 
+static bool is_tracing;
+
 void tracing_begin(const Flags *flags) {
-    if (is_wanted(flags)) trace_begin_at_most(MOST_SPANS);
+    is_tracing = is_wanted(flags);
+    if (is_tracing) trace_begin_at_most(MOST_SPANS);
 }
 
 // A pipe gets the file alone: what else is printed may go there, too.
@@ -44,14 +47,15 @@ static void say_what_is_missing(const SpanSet *set) {
 }
 
 void tracing_end(const Flags *flags) {
-    if (!is_wanted(flags)) return;
+    if (!is_tracing) return;
+    is_tracing = false;
     SpanSet measured = {.name = "measured here"}, modelled = {0}, sets[2];
     char *title = NULL;
     TraceSpan *spans = trace_end(&measured.count), *others = trace_modelled(&modelled.count);
     int n = 0;
     measured.spans = spans;
     modelled.spans = others;
-    if (trace_left_out()) say_what_is_missing(&measured);
+    if (trace_left_out()) say_what_is_missing(measured.count > 0 ? &measured : &modelled);
     if (measured.count > 0 || modelled.count == 0) sets[n++] = measured;
     if (modelled.count > 0) {
         modelled.name = title = xprintf("modelled on %s", modelled_machine()->name);
