@@ -21,7 +21,7 @@ static struct {
     Route **routes[MAX_DEVICES + 1];    // [from + 1][to + 1], NULL where not asked for yet
     int queues[NUM_DEVICE_IDS][QUEUES]; // their numbers in the simulation, + 1; 0: none yet
     uint64_t started;                   // how often the clock was
-    double before;                      // seconds that it told before it was started last
+    double before;                      // seconds that it told of `traced` before that
     const Machine *traced;              // work on this one is traced
     ModelledGraph *recording;           // between graph_begin() and graph_end()
 } the;
@@ -70,7 +70,7 @@ static Moment moment_of(Event event) {
     return (Moment){queue_of(event.queue), event.modelled & ((UINT64_C(1) << NUMBER_BITS) - 1)};
 }
 
-// ---- graphs ----------------------------------------------------------------------------------
+// ---- recording a graph -----------------------------------------------------------------------
 
 typedef struct Recorded {
     int queue;
@@ -110,22 +110,14 @@ static void record(Recorded work) {
     g->added[work.queue]++;
 }
 
-// ---- work ------------------------------------------------------------------------------------
+// ---- hosts -----------------------------------------------------------------------------------
+
+static int host_number(const Device *device) { return number_of(device) / the.machine->devices; }
 
 // The host of a device has done something that takes so long; the time then.
-static int host_number(const Device *device) { return number_of(device) / the.machine->devices; }
 static double host_of_after(const Device *device, double seconds) {
     double *clock = &the.hosts[host_number(device)];
     return *clock = fmax(*clock, the.waited) + seconds;
-}
-
-static void enqueue(const Queue *queue, Work work) {
-    if (the.recording) {
-        record((Recorded){.queue = queue_of(queue), .work = work});
-        return;
-    }
-    work.issued = host_of_after(queue->device, the.launch);
-    simulation_add(the.simulation, queue_of(queue), &work);
 }
 
 // ---- traces ----------------------------------------------------------------------------------
@@ -153,7 +145,16 @@ double modelled_trace_seconds(void) {
     return the.before + (the.machine && the.machine == the.traced ? modelled_seconds() : 0);
 }
 
-// ---- work, continued ---------------------------------------------------------------------------
+// ---- work ------------------------------------------------------------------------------------
+
+static void enqueue(const Queue *queue, Work work) {
+    if (the.recording) {
+        record((Recorded){.queue = queue_of(queue), .work = work});
+        return;
+    }
+    work.issued = host_of_after(queue->device, the.launch);
+    simulation_add(the.simulation, queue_of(queue), &work);
+}
 
 void modelled_open(const Device *device) {
     if (!the.machine || number_of(device) < 0) return;
@@ -326,6 +327,7 @@ void modelled_clock_start(const Machine *machine) {
     forget_all();
     the.machine = machine;
     the.started++;
+    CHECK(the.started >> (64 - NUMBER_BITS) == 0, "an event has 16 bits for the run of the clock");
     the.waited = 0;
     if (!machine) return;
     the.most = machine->cards > 0 ? MAX_DEVICES : machine->devices;
