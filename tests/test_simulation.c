@@ -99,23 +99,28 @@ static void slow_times(const Program *p, bool with_ports, double done[PIECES]) {
     }
 }
 
-// Of simulation.c. With `asks`, the host asks for random moments on the way, and waits for them.
+// Enqueues a step in simulation.c; moments[] has the ends of the steps before it.
+static Moment add_step(Simulation *s, const Step *step, const Moment moments[]) {
+    if (step->waits)
+        simulation_wait(s, step->queue, step->issued, moments[step->after]);
+    else
+        simulation_add(s, step->queue,
+                       &(Work){.issued = step->issued,
+                               .seconds = step->seconds,
+                               .latency = step->latency,
+                               .ports = step->ports,
+                               .num_ports = step->num_ports});
+    return simulation_last(s, step->queue);
+}
+
+// Of simulation.c.
 static Simulation *fast_times(const Program *p, double done[PIECES]) {
     Simulation *s = simulation_new(NUM_PORTS);
     Moment moments[PIECES];
     for (int q = 0; q < p->num_queues; q++) assert_int_equal(simulation_add_queue(s), q);
     for (int i = 0; i < PIECES; i++) {
         const Step *step = &p->steps[i];
-        if (step->waits)
-            simulation_wait(s, step->queue, step->issued, moments[step->after]);
-        else
-            simulation_add(s, step->queue,
-                           &(Work){.issued = step->issued,
-                                   .seconds = step->seconds,
-                                   .latency = step->latency,
-                                   .ports = step->ports,
-                                   .num_ports = step->num_ports});
-        moments[i] = simulation_last(s, step->queue);
+        moments[i] = add_step(s, step, moments);
     }
     for (int i = 0; i < PIECES; i++) done[i] = simulation_time(s, moments[i]);
     return s;
@@ -150,16 +155,7 @@ static void who_asks_early_gets_the_same_answer(void **state) {
             Step *step = &p.steps[i];
             step->issued = fmax(step->issued, now);
             told[i] = NAN;
-            if (step->waits)
-                simulation_wait(s, step->queue, step->issued, moments[step->after]);
-            else
-                simulation_add(s, step->queue,
-                               &(Work){.issued = step->issued,
-                                       .seconds = step->seconds,
-                                       .latency = step->latency,
-                                       .ports = step->ports,
-                                       .num_ports = step->num_ports});
-            moments[i] = simulation_last(s, step->queue);
+            moments[i] = add_step(s, step, moments);
             if (below(seed, &next, 5) > 0) continue;
             int asked = below(seed, &next, i + 1);
             if (step->waits || p.steps[asked].waits) continue;
