@@ -43,7 +43,8 @@ void allow_tf32(bool allowed);
 // The number of GPUs that devices are opened on; 0 when devices are CPU workers.
 int num_gpus(void);
 
-// Device i of 0..MAX_DEVICES-1, opened on first use and kept: GPU i if there is one, else as the
+// Device i of 0..MAX_COMPUTING-1 (without values: MAX_DEVICES-1; die()s at more), opened on first
+// use and kept: GPU i if there is one, else as the
 // head of this file says.
 Device *try_gpu(int i);
 
