@@ -5,6 +5,7 @@
 #include "common/device/machine_this.h"
 #include "common/device/modelled_clock.h"
 #include "interrupt.h"
+#include "predict.h"
 #include "say.h"
 
 #include <errno.h>
@@ -219,6 +220,10 @@ static const Flag table[] = {
      .kind = TEXT,
      .at = offsetof(Flags, timeline),
      .otherwise = "no"},
+    {.name = "predict",
+     .help = "ask what you expect before the tables that matter, on a terminal",
+     .kind = SWITCH_ON,
+     .at = offsetof(Flags, predict)},
     {.name = "live",
      .help = "show the curves while training",
      .kind = SWITCH_ON,
@@ -276,7 +281,7 @@ bool is_listed(const char *names, const char *flag) {
 
 static bool has_flag(const char *names, const Flag *flag) {
     static const char all_have[] =
-        "backend threads threads-per-device machine tf32 out trace timeline";
+        "backend threads threads-per-device machine tf32 out trace timeline predict";
     return flag->kind == HELP || is_listed(all_have, flag->name) || is_listed(names, flag->name);
 }
 
@@ -469,5 +474,6 @@ Flags parse_flags(int argc, char *argv[], const char *about, const char *names, 
     check_number_of_devices(&flags);
     catch_interrupts();
     open_machines(&flags);
+    predict_enable(flags.predict);
     return flags;
 }

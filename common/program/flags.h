@@ -34,15 +34,17 @@ typedef struct Flags {
     const char *csv;                    // --csv F; NULL: DIR/PROGRAM.csv
     const char *out;                    // --out DIR
     const char *trace, *timeline;       // --trace F --timeline F; NULL: no
+    bool predict;                       // --predict, see predict.h
 } Flags;
 
 // The defaults that chapters share: the book's batch size 256, lr 0.2, 10 epochs.
 extern const Flags default_flags;
 
 // Reads the command line of a program that has the flags `names` ("devices lr epochs"), besides
-// --backend, --threads, --threads-per-device, --machine, --tf32, --out, --trace, --timeline and
-// --help, which all have. --help prints `about` and every flag with its default, and ends the
-// program with status 0; a wrong flag or value ends it with status 2 before anything is done.
+// --backend, --threads, --threads-per-device, --machine, --tf32, --out, --trace, --timeline,
+// --predict and --help, which all have. --help prints `about` and every flag with its default, and
+// ends the program with status 0; a wrong flag or value ends it with status 2 before anything is
+// done.
 // --machine tells the time of a machine (common/device/machine.h) that is built in, of a file, or
 // of the one at hand (this), which is measured first: see machine_this.h. --machine list shows
 // those that are built in, and --machine print:NAME the file of one, or of this, to be saved and

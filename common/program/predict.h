@@ -1,0 +1,34 @@
+// predict.h: predict first, then measure. Before a table that matters a program asks what its
+// reader expects, and below the table it says how near that was. With --predict, and on a terminal;
+// else these functions ask and print nothing, so what a pipe gets is the same with and without.
+//
+//     Prediction idle = predict_first("How much of the time ... idle, in percent?");
+//     ... the table ...
+//     predict_compare(idle, 27.3, "%");
+//
+// On the book's pages each question is a box above the code that asks it, so it stands as a whole
+// in the call, as one string.
+#ifndef PREDICT_H
+#define PREDICT_H
+
+#include <stdbool.h>
+
+// What the reader expects. Not given: nobody was asked, or there was no answer.
+typedef struct Prediction {
+    bool given;
+    double value; // of yes and no 1 and 0
+} Prediction;
+
+// Whether questions are asked: parse_flags() says so.
+void predict_enable(bool asks);
+
+// Asks for a number, in the unit that the question names, or for yes or no. An empty line is no
+// answer; after the end of the input nothing is asked any more.
+Prediction predict_first(const char *question);
+Prediction predict_yes_no(const char *question);
+
+// Says what was expected, what came out, and how far these are apart. The unit may be "".
+void predict_compare(Prediction expected, double result, const char *unit);
+void predict_compare_yes_no(Prediction expected, bool result);
+
+#endif
