@@ -101,12 +101,14 @@ static void noted_launch(Queue *queue, KernelId kernel, const void *args, size_t
     (shares.real->launch)(queue, kernel, args, size);
 }
 
-// From the host, or to it; there is one device.
-static double modelled_copy_seconds(const Device *to, size_t bytes) {
+static int number_on_machine(const Device *device) {
+    return device->backend ? device_id(device) : HOST_MEMORY;
+}
+
+static double modelled_copy_seconds(const Device *to, const Device *from, size_t bytes) {
     const Machine *machine = modelled_machine();
-    if (!machine) return 0;
-    Link link = to->backend ? machine_route(machine, HOST_MEMORY, 0).link
-                            : machine_route(machine, 0, HOST_MEMORY).link;
+    if (!machine || to == from) return 0;
+    Link link = machine_route(machine, number_on_machine(from), number_on_machine(to)).link;
     return link.latency + (double)bytes / link.bandwidth;
 }
 
@@ -115,11 +117,12 @@ static void noted_copy(Queue *queue, Device *to, void *dst, Device *from, const 
     char shape[SHAPE_TEXT];
     snprintf(shape, SHAPE_TEXT, "%.3g MB", (double)bytes / 1e6);
     note("copy", shape, (KernelCost){.bytes = 2.0 * (double)bytes},
-         modelled_copy_seconds(to, bytes));
+         modelled_copy_seconds(to, from, bytes));
     shares.real->copy(queue, to, dst, from, src, bytes);
 }
 
-// One step, with each kernel's time entered. What no kernel took is the device's waiting.
+// One step, with the time of each of this device's kernels entered. What no kernel took is the
+// device's waiting, for the host or for other devices.
 static void record_step(Device *device, void (*step)(void *), void *argument) {
     static Backend noting;
     shares.real = device->backend;
@@ -135,6 +138,7 @@ static void record_step(Device *device, void (*step)(void *), void *argument) {
     TraceSpan *spans = trace_end(&count);
     device->backend = shares.real;
     for (int i = 0; i < count; i++) {
+        if (spans[i].device != device) continue;
         double seconds = spans[i].end - spans[i].start;
         find_share(shares.all, &shares.count, spans[i].work, spans[i].label)
             ->seconds[shares.step] += seconds;

@@ -11,7 +11,7 @@
 //
 // With --shares it prints which kernels N steps spend their time in; with --truth, how long N steps
 // take and how long the modelled clock says that they take on this very machine (--machine this),
-// with a thread for each device, and on one device the same for each kernel; with --overhead, how
+// with a thread for each device, and the same for each kernel of device 0; with --overhead, how
 // much longer steps take while the modelled clock tells their time, the median of N times with and
 // without it by turns; `about` prints the instruction set and the compiler.
 //
@@ -219,35 +219,62 @@ static void show_shares(Training *t, const Options *o) {
 // ---- modelled against measured -----------------------------------------------------------------
 
 static void tell_time_of_this_machine(const Options *o) {
+    modelled_clock_start(NULL); // the devices measured are more than a machine before may have
     devices_init(o->cuda ? BACKEND_CUDA : BACKEND_CPU, o->threads);
     char *text = machine_this(1, o->devices); // closes the devices
     modelled_clock_start(machine_parse("this", text));
     free(text);
     devices_init(o->cuda ? BACKEND_CUDA : BACKEND_CPU, o->threads);
     set_threads_per_device(1);
-    if (o->devices > devices_that_fit(1))
-        printf("%d devices share the cores for %d: modelled time is that of cores of their own\n",
-               o->devices, devices_that_fit(1));
 }
 
-// Computers are busy with other things, too, so the fastest step is shown beside the median.
-static void show_truth(Training *t, const Options *o) {
-    double measured[MOST_STEPS], modelled[MOST_STEPS], fastest = INFINITY;
+// Of some steps, in seconds.
+typedef struct Times {
+    double fastest, median, modelled;
+} Times;
+
+static Times times_of_steps(Training *t, int steps) {
+    double measured[MOST_STEPS], modelled[MOST_STEPS];
+    Times times = {.fastest = INFINITY};
     for (int i = 0; i < 3; i++) one_step(t); // the first ones get their memory
-    for (int i = 0; i < o->truth; i++) {
+    for (int i = 0; i < steps; i++) {
         double begin = seconds_now(), modelled_begin = modelled_seconds();
         one_step(t);
         measured[i] = seconds_now() - begin;
         modelled[i] = modelled_seconds() - modelled_begin;
-        fastest = fmin(fastest, measured[i]);
+        times.fastest = fmin(times.fastest, measured[i]);
     }
-    double middle = median(measured, o->truth), model = median(modelled, o->truth);
-    printf("%s, %d device%s: a step takes %.3f ms (median of %d, the fastest %.3f), modelled %.3f "
-           "ms; ratio %.2f (to the fastest %.2f)\n",
-           o->model, t->k, t->k == 1 ? "" : "s", 1e3 * middle, o->truth, 1e3 * fastest, 1e3 * model,
-           model / middle, model / fastest);
-    if (t->k > 1) return;
-    for (int i = 0; i < o->truth; i++) record_step(t->devices[0], one_step, t);
+    times.median = median(measured, steps);
+    times.modelled = median(modelled, steps);
+    return times;
+}
+
+// --machine this keeps the fastest time of each kernel, so it is compared with the fastest of some
+// steps; the median step, which has all that a busy computer adds, is shown beside it. How fast a
+// shared computer can be changes within seconds, by half and more: hence several rounds, each with
+// a measurement of the machine just before its steps.
+static void show_truth(const Options *o) {
+    enum { ROUNDS = 7 };
+    double to_fastest[ROUNDS], to_median[ROUNDS];
+    if (o->devices > devices_that_fit(1))
+        printf("%d devices share the cores for %d: modelled time is that of cores of their own\n",
+               o->devices, devices_that_fit(1));
+    printf("%s, %d device%s\n%-8s%14s%14s%14s%16s%16s\n", o->model, o->devices,
+           o->devices == 1 ? "" : "s", "round", "fastest ms", "median ms", "modelled ms",
+           "/ fastest step", "/ median step");
+    for (int i = 0; i < ROUNDS; i++) {
+        tell_time_of_this_machine(o);
+        Training t = prepare(o);
+        Times times = times_of_steps(&t, o->truth);
+        to_fastest[i] = times.modelled / times.fastest;
+        to_median[i] = times.modelled / times.median;
+        printf("%-8d%14.3f%14.3f%14.3f%16.2f%16.2f\n", i + 1, 1e3 * times.fastest,
+               1e3 * times.median, 1e3 * times.modelled, to_fastest[i], to_median[i]);
+        if (i < ROUNDS - 1) continue;
+        for (int step = 0; step < o->truth; step++) record_step(t.devices[0], one_step, &t);
+    }
+    printf("%-50s%16.2f%16.2f\n\n", "median", median(to_fastest, ROUNDS),
+           median(to_median, ROUNDS));
     print_gaps(0.005);
 }
 
@@ -311,11 +338,13 @@ int main(int argc, char *argv[]) {
         return 0;
     }
     devices_init(options.cuda ? BACKEND_CUDA : BACKEND_CPU, options.threads);
-    if (options.truth) tell_time_of_this_machine(&options);
+    if (options.truth) {
+        show_truth(&options);
+        devices_close();
+        return 0;
+    }
     Training training = prepare(&options);
-    if (options.truth)
-        show_truth(&training, &options);
-    else if (options.overhead)
+    if (options.overhead)
         show_overhead(&training, &options);
     else if (options.shares)
         show_shares(&training, &options);
