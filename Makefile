@@ -105,6 +105,7 @@ $(CHAPTERS): $(BUILD)/%: $(BUILD)/obj/chapters/%/main.c.o
 
 include .make/exercises.mk
 include tests/bench/bench.mk
+include .book/book.mk
 include tests/tests.mk
 
 $(CHAPTERS) $(EXERCISES) $(STARTERS) $(TESTS) $(SIM_TESTS) $(BENCHES): $(LIBRARY)

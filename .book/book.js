@@ -1,0 +1,154 @@
+// book.js: light and dark, declarations of the names that one points at, and timelines to zoom.
+// A page can be read without it.
+"use strict";
+
+// ---- light and dark -----------------------------------------------------------------------------
+
+const page = document.documentElement;
+
+function isDark() {
+    return page.dataset.theme ? page.dataset.theme === "dark"
+        : matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+document.getElementById("theme").addEventListener("click", () => {
+    page.dataset.theme = isDark() ? "light" : "dark";
+    try { localStorage.setItem("theme", page.dataset.theme); } catch (e) { /* not kept */ }
+});
+
+// On a phone the contents would fill the first screen.
+const contents = document.querySelector(".contents details");
+if (contents && innerWidth < 1120) contents.open = false;
+
+// ---- declarations -------------------------------------------------------------------------------
+
+const declaration = document.createElement("div");
+declaration.id = "declaration";
+declaration.hidden = true;
+document.body.append(declaration);
+
+function element(name, text, className) {
+    const made = document.createElement(name);
+    made.textContent = text;
+    if (className) made.className = className;
+    return made;
+}
+
+function showDeclaration(link) {
+    const key = link.getAttribute("href").replace(/^(\.\.\/)+/, "");
+    const entry = DECLARATIONS[key];
+    if (!entry) return;
+    const [header, text, about] = entry;
+    const code = document.createElement("pre");
+    code.append(element("code", text));
+    declaration.replaceChildren(element("div", header, "from"), code, element("p", about));
+    declaration.hidden = false;
+    const at = link.getBoundingClientRect();
+    const left = Math.max(8, Math.min(at.left, innerWidth - declaration.offsetWidth - 16));
+    const below = at.bottom + 6, above = at.top - declaration.offsetHeight - 6;
+    const top = below + declaration.offsetHeight > innerHeight && above > 0 ? above : below;
+    declaration.style.left = left + scrollX + "px";
+    declaration.style.top = top + scrollY + "px";
+}
+
+function hideDeclaration() { declaration.hidden = true; }
+
+for (const link of document.querySelectorAll("a.d")) {
+    link.addEventListener("mouseenter", () => showDeclaration(link));
+    link.addEventListener("focus", () => showDeclaration(link));
+    link.addEventListener("mouseleave", hideDeclaration);
+    link.addEventListener("blur", hideDeclaration);
+}
+addEventListener("keydown", (event) => { if (event.key === "Escape") hideDeclaration(); });
+
+// A link to something that is folded away opens it.
+function openTarget() {
+    const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    for (let at = target; at; at = at.parentElement)
+        if (at.tagName === "DETAILS") at.open = true;
+    if (target) target.scrollIntoView();
+}
+addEventListener("hashchange", openTarget);
+openTarget();
+addEventListener("beforeprint", () => {
+    for (const details of document.querySelectorAll("main details")) details.open = true;
+});
+
+// ---- timelines ----------------------------------------------------------------------------------
+
+const value = document.createElement("div");
+value.id = "value";
+value.hidden = true;
+document.body.append(value);
+
+// What a bar is stands in its <title>; browsers show that late, and on a phone never.
+function showValue(event) {
+    const bar = event.target.closest && event.target.closest("rect, path, polygon");
+    const title = bar && bar.querySelector("title");
+    value.hidden = !title;
+    if (!title) return;
+    value.textContent = title.textContent;
+    value.style.left = Math.min(event.clientX + 12, innerWidth - value.offsetWidth - 8) + "px";
+    value.style.top = event.clientY + 16 + "px";
+}
+
+function makeZoomable(frame) {
+    const svg = frame.querySelector("svg");
+    if (!svg || !svg.viewBox.baseVal) return;
+    const whole = { ...pick(svg.viewBox.baseVal) };
+    let view = { ...whole }, held = null;
+    function show() {
+        view.width = Math.min(view.width, whole.width);
+        view.height = whole.height * view.width / whole.width;
+        view.x = Math.max(whole.x, Math.min(view.x, whole.x + whole.width - view.width));
+        view.y = Math.max(whole.y, Math.min(view.y, whole.y + whole.height - view.height));
+        svg.setAttribute("viewBox", [view.x, view.y, view.width, view.height].join(" "));
+    }
+    function zoom(times, clientX, clientY) {
+        const at = svg.getBoundingClientRect();
+        const fx = (clientX - at.left) / at.width, fy = (clientY - at.top) / at.height;
+        const width = Math.max(whole.width / 60, Math.min(whole.width, view.width / times));
+        const height = whole.height * width / whole.width;
+        view.x += (view.width - width) * fx;
+        view.y += (view.height - height) * fy;
+        view.width = width;
+        show();
+    }
+    function zoomMiddle(times) {
+        const at = svg.getBoundingClientRect();
+        zoom(times, at.left + at.width / 2, at.top + at.height / 2);
+    }
+    svg.addEventListener("wheel", (event) => {
+        if (!event.ctrlKey && !event.shiftKey) return; // the page scrolls
+        event.preventDefault();
+        zoom(event.deltaY < 0 ? 1.25 : 0.8, event.clientX, event.clientY);
+    }, { passive: false });
+    svg.addEventListener("dblclick", (event) => zoom(2, event.clientX, event.clientY));
+    svg.addEventListener("pointerdown", (event) => { held = { x: event.clientX, y: event.clientY }; });
+    addEventListener("pointerup", () => { held = null; });
+    svg.addEventListener("pointermove", (event) => {
+        showValue(event);
+        if (!held) return;
+        const at = svg.getBoundingClientRect();
+        view.x -= (event.clientX - held.x) * view.width / at.width;
+        view.y -= (event.clientY - held.y) * view.height / at.height;
+        held = { x: event.clientX, y: event.clientY };
+        show();
+    });
+    svg.addEventListener("pointerdown", showValue);
+    svg.addEventListener("pointerleave", () => { value.hidden = true; });
+    const keys = element("div", "", "zoom-keys");
+    for (const [text, act] of [["+", () => zoomMiddle(1.6)], ["−", () => zoomMiddle(1 / 1.6)],
+                               ["all of it", () => { view = { ...whole }; show(); }]]) {
+        const button = element("button", text);
+        button.type = "button";
+        button.addEventListener("click", act);
+        keys.append(button);
+    }
+    keys.append(element("span", "Point at a bar to read it.", "from"));
+    frame.after(keys);
+}
+
+function pick(box) { return { x: box.x, y: box.y, width: box.width, height: box.height }; }
+
+for (const frame of document.querySelectorAll(".zoom")) makeZoomable(frame);

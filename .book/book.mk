@@ -1,0 +1,46 @@
+# make book: the chapters as web pages and notebooks, with what they print. It is made of the C files as they are, by
+# pandoc, with readers in Lua:
+#
+#   1. Each chapter is compiled once more, so that it tells which function prints what, and run.    record.c, run.sh
+#   2. Comments become prose, code is coloured and linked, and each section gets what it printed.   *.lua
+#   3. All of it takes the place of the old book when nothing has failed.                           book.sh
+#
+# RUN=0 takes the output of the last run, EDITION=instructor adds the answers to the questions.
+
+RUN     ?= 1
+EDITION ?= student
+
+BOOK_CHAPTERS := $(notdir $(CHAPTERS))
+RECORDED      := $(BOOK_CHAPTERS:%=$(BUILD)/recorded/%)
+RUNS          := $(BOOK_CHAPTERS:%=$(BUILD)/runs/%/stdout)
+
+# (All files of the chapter come before the library, which has them, too.)
+define RECORDED_CHAPTER
+$(BUILD)/recorded/$1: $(patsubst %,$(BUILD)/recorded/obj/%.o,$(wildcard chapters/$1/*.c)) $(BUILD)/obj/.book/record.c.o
+endef
+$(foreach chapter,$(BOOK_CHAPTERS),$(eval $(call RECORDED_CHAPTER,$(chapter))))
+
+$(BUILD)/recorded/obj/%.c.o: %.c $(CONFIG)
+	@mkdir -p $(@D)
+	$(call QUIET,CC,$<)$(CC) $(CFLAGS_ALL) -finstrument-functions -MMD -MP -c $< -o $@
+
+$(RECORDED): $(LIBRARY)
+	@mkdir -p $(@D)
+	$(call QUIET,LINK,$@)$(LINK) -no-pie -o $@ $(filter %.o,$^) $(LIBRARY) $(LIBS)
+
+$(RUNS): export OMP_WAIT_POLICY ?= passive
+$(RUNS): $(BUILD)/runs/%/stdout: $(BUILD)/recorded/%
+	$(call QUIET,RUN,$*)sh .book/run.sh $< $* $(@D)
+
+.PHONY: book recorded
+recorded: $(RECORDED)
+	@:
+book: report
+ifneq ($(RUN),0)
+	+@$(MAKE_PARALLEL) recorded
+	+@$(MAKE) --no-print-directory SIDE_BY_SIDE=1 -j1 wanted WANTED='$(RUNS)'
+endif
+	+@$(MAKE_PARALLEL) wanted WANTED='$(HANDOUTS)'
+	@sh .book/book.sh $(BUILD) $(EDITION)
+
+-include $(shell find $(BUILD)/recorded -name '*.d' 2>/dev/null)

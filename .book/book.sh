@@ -1,0 +1,95 @@
+#!/bin/sh
+# book.sh BUILD EDITION: makes BUILD/book of the chapters and of what their runs have left (run.sh). If anything fails
+# the book that is there stays.
+set -eu
+build=$1 edition=$2
+refuse() { # ERROR HINT
+    echo "book: error: $1" >&2
+    echo "hint: $2" >&2
+    exit 1
+}
+case $edition in
+student | instructor) ;;
+*) refuse "no such edition: $edition" "EDITION=student or EDITION=instructor" ;;
+esac
+command -v pandoc >/dev/null || refuse "pandoc is missing" "make setup book"
+# 2.17 reads with readers in Lua that know where text came from.
+pandoc --version | awk 'NR == 1 { split($2, v, "."); exit !(v[1] > 2 || (v[1] == 2 && v[2] >= 17)) }' ||
+    refuse "$(pandoc --version | head -n 1) is too old" "2.17 or newer is needed, that of Debian 12 or Ubuntu 23.04"
+
+book=$build/book new=$build/book.new
+rm -rf "$new"
+mkdir -p "$new/ref" "$new/pictures"
+trap 'rm -rf "$new"' EXIT
+trap 'exit 1' HUP INT TERM
+
+BOOK_CHAPTERS=$(ls chapters/[0-9]*/main.c)
+BOOK_HEADERS=$(ls common/*/*.h kernels/*.h kernels/*/*.h chapters/*/*.h)
+BOOK_BUILD=$build BOOK_EDITION=$edition BOOK_FORMAT=html
+export BOOK_CHAPTERS BOOK_HEADERS BOOK_BUILD BOOK_EDITION BOOK_FORMAT
+
+# pandoc's own messages name its reader, where an error of ours names the file and the line.
+read_with() { # READER and pandoc's arguments
+    reader=$1
+    shift
+    pandoc -f ".book/$reader.lua" "$@" || exit 1
+}
+page() { # OUTPUT ROOT and further arguments, the sources last
+    output=$1 root=$2
+    shift 2
+    read_with page -t html5 --mathml --no-highlight --template .book/page.html -V root="$root" "$@" -o "$new/$output"
+}
+number_of() { # chapters/NN_name/main.c
+    number=${1#chapters/}
+    echo "${number%%_*}"
+}
+title_of() { sed -n '1s|^// # ||p' "$1"; }
+
+# ---- chapters ------------------------------------------------------------------------------------
+
+echo "  BOOK  $book"
+page index.html "" -M pagetitle="Training on Multiple GPUs, in C" chapters/index.md
+previous=
+set -- $BOOK_CHAPTERS
+for main; do
+    shift
+    number=$(number_of "$main")
+    folder=${main%/main.c}
+    pictures=$build/runs/${folder#chapters/}/plots
+    if [ -d "$pictures" ]; then
+        mkdir "$new/pictures/$number"
+        find "$pictures" -name '*.png' -exec cp {} "$new/pictures/$number" \;
+    else
+        echo "book: chapter $number has no run, and so no output" >&2
+    fi
+    page "$number.html" "" --toc --toc-depth=3 -M pagetitle="$number $(title_of "$main")" \
+        ${previous:+-V previous="$(number_of "$previous").html" -V previous-title="$(title_of "$previous")"} \
+        ${1:+-V next="$(number_of "$1").html" -V next-title="$(title_of "$1")"} "$main"
+    previous=$main
+done
+for text in chapters/*.md; do
+    name=$(basename "$text" .md)
+    [ "$name" = index ] || page "$name.html" "" --toc --toc-depth=2 -M pagetitle="$(sed -n '1s/^# //p' "$text")" "$text"
+done
+
+# ---- headers -------------------------------------------------------------------------------------
+
+for folder in $(dirname $BOOK_HEADERS | grep -v '^chapters/' | sort -u); do
+    page "ref/$(echo "$folder" | tr / -).html" ../ --toc --toc-depth=2 -M pagetitle="$folder" "$folder"/*.h
+done
+read_with script -t plain --wrap=none chapters/index.md -o "$new/names.js"
+cp .book/book.css .book/book.js "$new"
+
+# ---- other forms ---------------------------------------------------------------------------------
+
+for main in $BOOK_CHAPTERS; do
+    [ ! -e .book/notebook.lua ] || read_with notebook -t plain --wrap=none "$main" -o "$new/$(number_of "$main").ipynb"
+done
+BOOK_FORMAT=epub read_with page -t epub3 --mathml --toc --toc-depth=2 --epub-chapter-level=1 --css .book/epub.css \
+    -M lang=en -M title="Training on Multiple GPUs, in C" \
+    -o "$new/training-on-multiple-gpus.epub" chapters/index.md $BOOK_CHAPTERS \
+    $(ls chapters/*.md | grep -v '/index.md$' || true)
+
+rm -rf "$book"
+mv "$new" "$book"
+echo "book: $book/index.html"

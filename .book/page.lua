@@ -1,0 +1,331 @@
+-- page.lua: a reader for pandoc. Of a chapter's main.c it makes the chapter's page, of headers the
+-- reference page that has them, of a .md file the page of that text. See book.sh.
+--
+-- BOOK_FORMAT is html or epub. A chapter in an EPUB has no links, and its code no colours.
+local here = PANDOC_SCRIPT_FILE and PANDOC_SCRIPT_FILE:match("^(.*)/") or ".book"
+package.path = here .. "/?.lua;" .. package.path
+local source = require("source")
+local chapter = require("chapter")
+local index = require("index")
+local code = require("code")
+
+local MARKDOWN = "markdown-raw_html-raw_tex-citations-subscript-superscript-strikeout-smart" ..
+  "-tex_math_double_backslash+lists_without_preceding_blankline"
+local is_html = os.getenv("BOOK_FORMAT") ~= "epub"
+local all, files -- of the index
+local root = ""  -- leads from this page to the first one
+local shown_files = {}
+local declared = {}
+
+local function raw(text) return pandoc.RawBlock("html", text) end
+
+-- ---- prose ------------------------------------------------------------------------------------
+
+-- "What you will learn" alone before a list is a small heading; so is "// ---- values ----".
+local function titles(text)
+  local lines = source.lines(text)
+  for i, line in ipairs(lines) do
+    local banner = line:match("^%-%-%-%- (.-) %-%-%-+$")
+    if banner then
+      lines[i] = "### " .. banner:gsub("^%l", string.upper)
+    elseif line:match("^%a[%w ]+$") and (lines[i + 1] or ""):match("^  ") and
+      (i == 1 or lines[i - 1] == "") then
+      lines[i] = "**" .. line .. "**\n"
+    elseif line:match("^Book: ") and (lines[i + 1] or ""):match("^Difficulty: ") then
+      lines[i] = line .. "\\"
+    end
+  end
+  return table.concat(lines, "\n")
+end
+
+local function url_of_file(path, from)
+  if not is_html then return nil end
+  if shown_files[path] then return "#" .. index.file_id(path) end
+  local sibling = from and from:match("^(.*/)") .. path
+  if sibling and shown_files[sibling] then return "#" .. index.file_id(sibling) end
+  if files[path] then return root .. index.page_of(path) .. "#" .. index.file_id(path) end
+  local chapter_number, name = path:match("^chapters/(%d+)_[%w_]+/([%w_.]*)$")
+  if chapter_number and chapter.exists(path) then
+    return chapter_number .. ".html" .. (name ~= "main.c" and "#" .. index.file_id(path) or "")
+  end
+end
+
+local function url_of_name(text)
+  local entry = is_html and all[text:gsub("%(%)$", "")]
+  return entry and root .. entry.url
+end
+
+-- Names of files, and of what headers declare, become links.
+local function link_names(block, from)
+  local function link(element, text)
+    local url = url_of_name(text) or url_of_file(text, from)
+    if not url then return nil end
+    local class = all[text:gsub("%(%)$", "")] and "d" or ""
+    return pandoc.Link({element}, url, "", {class = class})
+  end
+  return pandoc.walk_block(block, {
+    Link = function(element)
+      -- Of an address in this project, the page that it has.
+      local target = element.target
+      if not is_html and not target:match("^%a+:") then return element.content end
+      local path = target:match("([%w_]+)%.md$")
+      if path then element.target = root .. path .. ".html" end
+      local number = target:match("(%d%d)_[%w_]+/?$")
+      if number then element.target = root .. number .. ".html" end
+      return element, false
+    end,
+    Code = function(element) return link(element, element.text) end,
+    Str = function(element)
+      local before, text, after = element.text:match("^([(\"]*)([%w_/]+%.[ch])([%p]*)$")
+      if not text then before, text, after = element.text:match("^([(\"]*)([%a_][%w_]+%(%))([%p]*)$") end
+      if not text then return nil end
+      local linked = link(pandoc.Str(text), text)
+      return linked and {pandoc.Str(before), linked, pandoc.Str(after)}
+    end,
+  })
+end
+
+-- Blocks of Markdown text; headings become `shift` levels deeper.
+local function prose(text, shift, from)
+  local blocks = pandoc.read(source.markdown(titles(text)), MARKDOWN).blocks
+  local div = pandoc.walk_block(pandoc.Div(blocks), {
+    Header = function(h)
+      h.level = h.level + shift
+      return h
+    end,
+    -- A table wider than a phone scrolls by itself.
+    Table = function(t) return is_html and pandoc.Div({t}, {class = "wide"}) or nil end,
+    Link = function(l) return l end,
+  })
+  return link_names(div, from).content
+end
+
+-- ---- the pieces of a chapter ------------------------------------------------------------------
+
+local function png_size(path)
+  local head = source.read(path):sub(1, 24)
+  if #head < 24 then source.die(path, nil, "not a PNG", "run make book again") end
+  return string.unpack(">I4I4", head, 17)
+end
+
+local function svg_of(path)
+  local text = source.read((path:gsub("%.png$", ".svg")))
+  return text and text:gsub("^%s*<%?xml.-%?>%s*", ""):gsub("^%s*<!DOCTYPE.->%s*", "")
+end
+
+-- A timeline is shown as SVG: it can be zoomed, and says what its bars are.
+local function picture(item, number)
+  local url = "pictures/" .. number .. "/" .. item.name
+  if not is_html then
+    return pandoc.Para({pandoc.Image({pandoc.Str(item.caption)}, item.path)})
+  end
+  local caption, svg = code.escape(item.caption), svg_of(item.path)
+  local width, height = png_size(item.path)
+  local image = ('<a href="%s"><img src="%s" width="%d" height="%d" loading="lazy" alt="%s"></a>')
+    :format(url, url, width, height, caption)
+  if svg then
+    return raw(('<figure class="timeline"><div class="zoom">%s</div><noscript>%s</noscript>' ..
+      '<figcaption>%s <a href="%s">as a picture</a></figcaption></figure>')
+      :format(svg, image, caption, url))
+  end
+  return raw(('<figure>%s<figcaption>%s</figcaption></figure>'):format(image, caption))
+end
+
+local function code_block(item)
+  if not is_html then return pandoc.CodeBlock(item.text, {class = "c"}) end
+  local anchors = item.file:match("%.h$") and code.anchors(item.text, declared) or ""
+  local name = item.file:match("[^/]+$")
+  local block = ('%s<div class="code"><span class="place">%s:%d</span><pre><code>%s</code></pre></div>')
+    :format(anchors, name, item.line, code.html(item.text, all, root))
+  if source.is_includes(item.text) then
+    return raw('<details class="includes"><summary>what it includes</summary>' .. block ..
+      "</details>")
+  end
+  return raw(block)
+end
+
+local function output_block(item)
+  if not is_html then return pandoc.CodeBlock(item.text, {class = "output"}) end
+  return raw('<pre class="output"><samp>' .. code.escape(item.text) .. "</samp></pre>")
+end
+
+local function file_heading(item)
+  local text = item.yours and "The file that you change: " or ""
+  local id = index.file_id(item.file)
+  return pandoc.Header(item.level, {pandoc.Str(text), pandoc.Code(item.file:match("[^/]+$"))},
+    {id = id})
+end
+
+local function run_note(about)
+  return pandoc.Div({pandoc.Para({
+    pandoc.Str("The output on this page is that of "), pandoc.Code(about.command or "?"),
+    pandoc.Str((" on %s, %s, version %s."):format(about.machine or "?", about.date or "?",
+      about.version or "?"))})}, {class = "run"})
+end
+
+local function predict_box(item)
+  return pandoc.Div({pandoc.Para({pandoc.Strong({pandoc.Str("Predict first.")}), pandoc.Space(),
+    pandoc.Str(item.text)})}, {class = "predict"})
+end
+
+local function add(blocks, new)
+  for _, block in ipairs(new) do blocks[#blocks + 1] = block end
+end
+
+-- How much deeper the headings of a file are than in main.c.
+local shift
+
+local makers = {
+  run = function(item) return {run_note(item.about)} end,
+  prose = function(item)
+    return prose(item.text:gsub("^# [^\n]+\n*", ""), shift, item.file)
+  end,
+  heading = function(item)
+    shift = 0
+    return {pandoc.Header(item.level, {pandoc.Str(item.text)},
+      {id = "s-" .. item.text:lower():gsub("%W", "-")})}
+  end,
+  exercise = function(item)
+    return {pandoc.Header(3, {pandoc.Str(item.id .. " " .. item.title)},
+      {id = "exercise-" .. item.id})}
+  end,
+  file = function(item)
+    -- Sections of main.c are those of the chapter.
+    shift = item.is_main and 0 or item.level - 1
+    return {file_heading(item)}
+  end,
+  code = function(item) return {code_block(item)} end,
+  output = function(item) return {output_block(item)} end,
+  predict = function(item) return {predict_box(item)} end,
+  answers = function(item)
+    return {pandoc.Div(prose("**Answers**\n\n" .. item.text, 2, item.file), {class = "answers"})}
+  end,
+  fold = function(item)
+    if not is_html then return {pandoc.Header(5, {pandoc.Str(item.title)})} end
+    shift = 3
+    return {raw("<details><summary>" .. code.escape(item.title) .. "</summary>")}
+  end,
+  ["end fold"] = function() return is_html and {raw("</details>")} or {} end,
+}
+
+local function blocks_of_chapter(ch)
+  local blocks = {}
+  shift = 0
+  for _, item in ipairs(ch.items) do
+    if item.kind == "picture" then
+      add(blocks, {picture(item, ch.number)})
+    else
+      add(blocks, makers[item.kind](item))
+    end
+  end
+  return blocks
+end
+
+local function chapter_document(path)
+  local folder = path:match("^(.*)/main%.c$")
+  all, files = index.open(folder)
+  local ch = chapter.open(folder, os.getenv("BOOK_BUILD"))
+  for _, item in ipairs(ch.items) do
+    if item.kind == "file" then shown_files[item.file] = true end
+  end
+  return ch, blocks_of_chapter(ch)
+end
+
+-- ---- other pages ------------------------------------------------------------------------------
+
+local function reference_document(inputs)
+  all, files = index.open(nil)
+  root = "../"
+  local blocks = {}
+  for _, input in ipairs(inputs) do
+    local path = input.name
+    shown_files[path] = true
+    blocks[#blocks + 1] = file_heading({file = path, level = 2})
+    shift = 2
+    for i, block in ipairs(source.blocks(path)) do
+      if block.prose then
+        source.check_markdown(path, block)
+        local text = block.text
+        if i == 1 then text = text:gsub("^[%w_.]+%.h: ", "") end
+        add(blocks, prose(text, 2, path))
+      else
+        add(blocks, {code_block({file = path, line = block.line, text = block.text})})
+      end
+    end
+  end
+  return blocks
+end
+
+local function text_document(path)
+  all, files = index.open(nil)
+  local text = source.read(path)
+  source.check_markdown(path, {text = text, line = 1})
+  local title = text:match("^# ([^\n]+)\n") or
+    source.die(path, 1, "a page begins with its title", "# Title")
+  return title, prose(text:gsub("^# [^\n]+\n", ""), 0, path)
+end
+
+-- The first page: its text, and all chapters.
+local function chapter_entry(path)
+  local folder = path:match("^(.*)/main%.c$")
+  local ch = chapter.open(folder, os.getenv("BOOK_BUILD"))
+  local list = source.markdown(ch.head):match("\nWhat you will learn\n+(.-)\n\n") or ""
+  local url = ch.number .. ".html"
+  local words = pandoc.write(pandoc.Pandoc(prose(list, 0)), "html5")
+  local image = ""
+  for _, item in ipairs(ch.items) do
+    if item.kind == "picture" and image == "" then
+      local width, height = png_size(item.path)
+      image = ('<a href="%s"><img src="pictures/%s/%s" width="%d" height="%d" loading="lazy" alt=""></a>')
+        :format(url, ch.number, item.name, width, height)
+    end
+  end
+  return ('<li class="%s"><div><h2>%s <a href="%s">%s</a></h2>%s<p><a href="%s.ipynb">as a notebook</a></p></div>%s</li>')
+    :format(image ~= "" and "pictured" or "", ch.number, url, code.escape(ch.title), words, ch.number,
+      image)
+end
+
+local function add_contents(blocks)
+  local entries = {'<ol class="chapters">'}
+  for path in os.getenv("BOOK_CHAPTERS"):gmatch("%S+") do
+    entries[#entries + 1] = chapter_entry(path)
+  end
+  entries[#entries + 1] = "</ol>"
+  blocks[#blocks + 1] = raw(table.concat(entries, "\n"))
+end
+
+-- ---- the reader -------------------------------------------------------------------------------
+
+local function is_chapter(path) return path:match("^chapters/%d+_[%w_]+/main%.c$") end
+
+-- A book of all chapters.
+local function whole_book(inputs)
+  local blocks = {}
+  for _, input in ipairs(inputs) do
+    if is_chapter(input.name) then
+      local ch, own = chapter_document(input.name)
+      blocks[#blocks + 1] = pandoc.Header(1, {pandoc.Str(ch.title)}, {id = "chapter-" .. ch.number})
+      add(blocks, own)
+    else
+      local title, own = text_document(input.name)
+      blocks[#blocks + 1] = pandoc.Header(1, {pandoc.Str(title)})
+      add(blocks, own)
+    end
+  end
+  return pandoc.Pandoc(blocks, {title = "Training on Multiple GPUs, in C"})
+end
+
+function Reader(inputs)
+  local path = inputs[1].name
+  if not is_html then return whole_book(inputs) end
+  if is_chapter(path) then
+    local ch, blocks = chapter_document(path)
+    return pandoc.Pandoc(blocks, {title = ch.title, number = ch.number})
+  end
+  if path:match("%.md$") then
+    local title, blocks = text_document(path)
+    if path:match("/index%.md$") then add_contents(blocks) end
+    return pandoc.Pandoc(blocks, {title = title})
+  end
+  return pandoc.Pandoc(reference_document(inputs), {title = path:match("^(.*)/")})
+end

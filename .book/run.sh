@@ -1,0 +1,41 @@
+#!/bin/sh
+# run.sh PROGRAM NN_name FOLDER: runs a chapter's recorded program (record.c) for the book's pages, and keeps in
+# FOLDER what it printed (stdout), which function printed what (functions: lines FROM TO FILE:LINE NAME), its pictures
+# (plots/), and how it was run (about). A program that fails leaves what was there before.
+set -eu
+program=$(realpath "$1") name=$2 folder=$3
+refuse() { # ERROR HINT
+    echo "book: error: $1" >&2
+    echo "hint: $2" >&2
+    exit 1
+}
+
+new=$folder.new
+rm -rf "$new"
+mkdir -p "$new"
+trap 'rm -rf "$new"' EXIT
+trap 'exit 1' HUP INT TERM
+
+status=0
+(cd "$new" && RECORD_TO=calls exec "$program" </dev/null >stdout 2>stderr) || status=$?
+if [ $status != 0 ]; then
+    cat "$new/stderr" >&2
+    refuse "chapters/$name/main.c: the program ended with status $status, so it has no output to show" \
+        "try make run-${name%%_*}; make book RUN=0 takes the output of the last run"
+fi
+
+# Where each of these functions is in the sources: chapters/NN_name/file.c:line.
+cut -d' ' -f3 "$new/calls" | addr2line -f -e "$program" | sed -E 's|^.*/(chapters/)|\1|; s| \(discriminator.*||' |
+    paste -d' ' - - | paste -d' ' "$new/calls" - | awk '{ print $1, $2, $5, $4 }' >"$new/functions"
+
+processor=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
+gpus=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | sort | uniq -c | sed "s/^ *//" | paste -sd, || true)
+{
+    echo "command=make run-${name%%_*}"
+    echo "machine=${processor:-$(uname -m)}, $(nproc) cores${gpus:+; GPUs: $gpus}"
+    echo "date=$(date +%Y-%m-%d)"
+    echo "version=$(git describe --always --dirty 2>/dev/null || echo unknown)"
+} >"$new/about"
+rm -f "$new/calls"
+rm -rf "$folder"
+mv "$new" "$folder"

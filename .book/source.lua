@@ -1,0 +1,199 @@
+-- source.lua: a C file as a page sees it.
+--
+-- Comments that begin in the first column are prose, in Markdown; all else is code. So each file is
+-- a list of blocks, each with the line it begins in:
+--
+--     {prose = true, text = "...", line = 1}
+--     {code = true, text = "...", line = 12, last = 40}
+local source = {}
+
+-- Ends the program: what is wrong, and where, and what to do about it.
+function source.die(path, line, what, hint)
+  io.stderr:write(("book: error: %s%s: %s\nhint: %s\n"):format(path, line and ":" .. line or "",
+    what, hint))
+  os.exit(1)
+end
+
+function source.read(path)
+  local file = io.open(path, "rb")
+  if not file then return nil end
+  local text = file:read("a")
+  file:close()
+  return text
+end
+
+local function lines_of(text)
+  local lines = {}
+  for line in (text .. "\n"):gmatch("(.-)\r?\n") do lines[#lines + 1] = line end
+  while lines[#lines] == "" do lines[#lines] = nil end
+  return lines
+end
+source.lines = lines_of
+
+-- A name that includes guard a header with; nil if there is none.
+local function guard_of(lines)
+  for i = 1, #lines - 1 do
+    local name = lines[i]:match("^#ifndef ([%w_]+)$")
+    if name and lines[i + 1] == "#define " .. name then return name end
+  end
+end
+
+-- Headers are shown without their guards.
+local function without_guard(lines)
+  local name = guard_of(lines)
+  if not name then return lines end
+  for i, line in ipairs(lines) do
+    if line == "#ifndef " .. name or line == "#define " .. name then lines[i] = "" end
+  end
+  if lines[#lines]:match("^#endif") then lines[#lines] = "" end
+  return lines
+end
+
+local function add_code(blocks, lines, first, last)
+  while first <= last and lines[first]:match("^%s*$") do first = first + 1 end
+  while last >= first and lines[last]:match("^%s*$") do last = last - 1 end
+  if first > last then return end
+  blocks[#blocks + 1] = {code = true, text = table.concat(lines, "\n", first, last), line = first,
+    last = last}
+end
+
+-- The blocks of the file at path. `text` is what is in it, if that is known.
+function source.blocks(path, text)
+  text = text or source.read(path) or source.die(path, nil, "cannot read it", "is it there?")
+  local lines, blocks = without_guard(lines_of(text)), {}
+  local i, code_from = 1, 1
+  while i <= #lines do
+    if lines[i]:match("^//") then
+      add_code(blocks, lines, code_from, i - 1)
+      local first, prose = i, {}
+      while lines[i] and lines[i]:match("^//") do
+        prose[#prose + 1] = lines[i]:gsub("^// ?", "")
+        i = i + 1
+      end
+      code_from = i
+      blocks[#blocks + 1] = {prose = true, text = table.concat(prose, "\n"), line = first}
+    else
+      i = i + 1
+    end
+  end
+  add_code(blocks, lines, code_from, #lines)
+  return blocks
+end
+
+-- ---- prose ------------------------------------------------------------------------------------
+
+local function is_item(line)
+  return line:match("^%s*[-*+] ") or line:match("^%s*%d+[.)] ")
+end
+
+-- Comments are written for an editor first. Lines that stand further in, and belong to no list, are
+-- meant as they are: commands with what they do, small tables. So they become code for Markdown.
+function source.markdown(text)
+  local out, list, verbatim, fence = {}, false, false, false
+  local function close()
+    if not verbatim then return end
+    while out[#out] == "" do out[#out] = nil end
+    out[#out + 1] = "```"
+    out[#out + 1] = ""
+    verbatim = false
+  end
+  for _, line in ipairs(lines_of(text)) do
+    if line:match("^%s*```") then
+      close()
+      fence = not fence
+      out[#out + 1] = line
+    elseif fence or line:match("^%s*$") then
+      out[#out + 1] = line
+    elseif is_item(line) and not verbatim then
+      list = true
+      out[#out + 1] = line
+    elseif line:match("^  ") and not list then
+      if not verbatim then
+        if out[#out] and out[#out] ~= "" then out[#out + 1] = "" end
+        out[#out + 1] = "```text"
+        verbatim = true
+      end
+      out[#out + 1] = line
+    else
+      close()
+      if not line:match("^ ") then list = false end
+      out[#out + 1] = line
+    end
+  end
+  close()
+  return table.concat(out, "\n")
+end
+
+-- What is no good Markdown is said with its line.
+function source.check_markdown(path, block)
+  local fence_line
+  for i, line in ipairs(lines_of(block.text)) do
+    local at = block.line + i - 1
+    if line:match("^%s*```") then
+      fence_line = not fence_line and at or nil
+    elseif not fence_line then
+      local heading = line:match("^(#+)[^# ]")
+      if heading and not line:match("^#include") and not line:match("^#define") then
+        source.die(path, at, "a heading needs a space behind its " .. heading, "# like this")
+      end
+      for target in line:gmatch("%]%(([^)%s]+)%)") do
+        if not target:match("^%a+:") and not target:match("^#") then
+          local file = target:gsub("#.*", "")
+          local here = path:match("^(.*)/") or "."
+          if not source.read(here .. "/" .. file) and not source.read(file) then
+            source.die(path, at, "a link to " .. target .. ", which is not there", "mend the link")
+          end
+        end
+      end
+    end
+  end
+  if fence_line then
+    source.die(path, fence_line, "a block that begins with ``` and does not end",
+      "put ``` behind its last line")
+  end
+  -- Backticks come in pairs within a paragraph.
+  local paragraph, first, inside = {}, block.line, false
+  local function check_paragraph()
+    local _, ticks = table.concat(paragraph, "\n"):gsub("`", "")
+    if ticks % 2 == 1 then
+      source.die(path, first, "a paragraph with a ` that has no partner", "put the second one")
+    end
+  end
+  for i, line in ipairs(lines_of(block.text .. "\n\n")) do
+    if line:match("^%s*```") then inside = not inside end
+    if line:match("^%s*$") or inside or line:match("^%s*```") then
+      check_paragraph()
+      paragraph, first = {}, block.line + i
+    else
+      paragraph[#paragraph + 1] = line
+    end
+  end
+  check_paragraph()
+end
+
+-- ---- code -------------------------------------------------------------------------------------
+
+-- The questions that a piece of code asks with predict_first() and predict_yes_no().
+function source.predictions(code)
+  local found = {}
+  for name, strings in code:gmatch("predict_([%a_]+)%s*(%b())") do
+    if name == "first" or name == "yes_no" then
+      local text = {}
+      for piece in strings:gmatch('"(.-[^\\])"') do text[#text + 1] = piece end
+      if #text > 0 then
+        found[#found + 1] = (table.concat(text):gsub('\\"', '"'):gsub("\\n", " "))
+      end
+    end
+  end
+  return found
+end
+
+-- Whether there is nothing in it but what it includes.
+function source.is_includes(code)
+  for line in (code .. "\n"):gmatch("(.-)\n") do
+    if line ~= "" and not line:match("^#include") then return false end
+  end
+  return true
+end
+
+return source
