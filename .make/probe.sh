@@ -3,11 +3,13 @@
 # the Makefile includes as build/config.mk; lines that start with "#! " are its report.
 #
 # From the environment: CC, CUDA (0: leave it out), ARCH (GPU architectures, such as "80 90").
-# With the argument --packages it prints just the packages (Debian's names) of what is missing.
+# With the argument --packages it prints just the packages (Debian's names) of what is missing. What only the
+# book's pages need is asked for by FOR: "book" to make them, "book-check" to try them in a browser, too.
 set -u
 CC=${CC:-cc}
 CUDA=${CUDA:-1}
 ARCH=${ARCH:-}
+FOR=${FOR:-}
 mode=${1:-config}
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
@@ -151,6 +153,22 @@ elif [ -n "${FASHION_MNIST_DIR:-}" ]; then # for the user to mend: no package br
 else
     lacking "data: Fashion-MNIST (package dataset-fashion-mnist, or set FASHION_MNIST_DIR)" "dataset-fashion-mnist"
 fi
+
+# ---- what the book's pages need, and nothing else ---------------------------------------------------
+
+case " $FOR " in
+*' book '* | *' book-check '*)
+    command -v pandoc >/dev/null 2>&1 || lacking "pandoc (package pandoc)" pandoc
+    command -v git >/dev/null 2>&1 || lacking "git (package git)" git
+    ;;
+esac
+case " $FOR " in
+*' book-check '*)
+    command -v chromium >/dev/null 2>&1 || lacking "chromium (package chromium)" chromium
+    jupyter nbconvert --version >/dev/null 2>&1 ||
+        lacking "nbconvert (packages jupyter-nbconvert python3-ipykernel)" "jupyter-nbconvert python3-ipykernel"
+    ;;
+esac
 
 # ---- CUDA, where there is a toolkit. The GPU itself is never asked: it may be another machine's. ------
 
