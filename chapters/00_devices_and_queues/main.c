@@ -7,21 +7,19 @@
 //
 // - the words that all chapters use: host, device, kernel, launch, queue, event, synchronize,
 //   modelled time, ledger, tape, arena;
-// - why one program can keep many devices busy at the same time, although it says nothing of
-//   threads;
-// - what goes wrong if you do not wait, and what it costs to wait too often.
+// - why one program can keep many devices busy at once, what goes wrong if it does not wait for
+//   them, and what it costs to wait too often.
 //
 // How to run
 //
-//     make run-00                                         two devices, about a second
+//     make run-00                                         two devices, about two seconds
 //     build/00_devices_and_queues --devices 8             eight devices
 //     build/00_devices_and_queues --machine p100-25gbe    modelled on another machine
 //     build/00_devices_and_queues --backend model         nothing but modelled times
-//     build/00_devices_and_queues --predict               asks first what you expect
 //
 // What you will see: when the host had enqueued its work and when that work was done, a picture of
-// what each device did meanwhile, the bytes of some copies, and a gradient. All words are in the
-// [glossary](../glossary.md), too, next to those of PyTorch.
+// what each device did meanwhile, the bytes of some copies, and a gradient. The words of all
+// chapters are in the [glossary](../glossary.md), next to those of PyTorch.
 //
 // Read in this order: this file from top to bottom. (times.c takes the times, and queues_picture.c
 // draws.)
@@ -48,13 +46,13 @@
 // goes on at once. The device takes from its queue one piece of work after the other, in the order
 // in which they were put there. On a GPU such a queue is a CUDA stream.
 //
-//     HOST                    QUEUES: in order, from left to right   DEVICES
+//     HOST                    QUEUE, done from left to right           DEVICE
 //
-//     launch on device 0 -->  [ mm ][ mm ][ mm ][ mm ][ event ] -->  device 0, its memory
-//                                                         :             |
-//                                     which waits for the event         | copy: the ledger
-//                                                         :             v counts its bytes
-//     launch on device 1 -->                          [ wait ][ mm ] --> device 1, its memory
+//     launch, launch, ... --> [ mm ][ mm ][ mm ][ mm ] event ------> device 0, its memory
+//                                                        |                     |
+//                                          waits for it  |                     | copy (the ledger
+//                                                        v                     v counts its bytes)
+//     launch, launch, ... -->                          wait [ mm ] -> device 1, its memory
 //
 // Two queues know nothing of each other. So the devices work at the same time, unless we order them
 // by **events**: an event is a point in a queue, reached when all work before it is done, and
@@ -98,10 +96,10 @@ static Tensor *run(Tensor *x) {
 static void ask_too_early(void) {
     begin_step(devices[0]);
     Tensor *Y = run(X[0]);
-    Event done = device_record(devices[0]);
-    bool at_once = event_reached(done);
+    Event end = device_record(devices[0]);
+    bool at_once = event_reached(end);
     synchronize(devices[0]);
-    bool after = event_reached(done);
+    bool after = event_reached(end);
 
     printf("\nThe host enqueued %d products on %s and an event behind them\n", PRODUCTS,
            device_name(devices[0]));
@@ -129,43 +127,31 @@ static void side_by_side(void) {
     for (int i = 0; i < k; i++) run(X[i]);
 }
 
+static Event done[MAX_DEVICES];
+
 static void one_after_the_other(void) {
     for (int i = 0; i < k; i++) {
-        if (i > 0) device_wait(devices[i], device_record(devices[i - 1]));
+        if (i > 0) device_wait(devices[i], done[i - 1]);
         run(X[i]);
+        done[i] = device_record(devices[i]);
     }
 }
 
-// Times are of two kinds. **Measured** is what this computer needed. CPU devices share its cores,
-// and several devices may share one GPU, so more of them need not be faster here. **Modelled** is
-// what a stated machine would need, one with a GPU for each device: calculated from the very work
-// that the program enqueues, and the same in every run.
+// If the events do what they should, the other devices are done when the last one is:
 
-// Whether the last device is done only after all others, as the events say.
 static bool is_in_order(void) {
-    Event done[MAX_DEVICES];
     begin_steps();
     one_after_the_other();
-    for (int i = 0; i < k; i++) done[i] = device_record(devices[i]);
     event_synchronize(done[k - 1]);
     for (int i = 0; i < k; i++)
         if (!event_reached(done[i])) return false;
     return true;
 }
 
-static void say_in_words(const WorkTimes *alone, const WorkTimes *all, const WorkTimes *ordered) {
-    char *side = times_as_long_text(alone, all), *order = times_as_long_text(alone, ordered);
-    if (k > 1)
-        say("Done, compared with device 0 alone. Side by side: %s. One after the other: %s.", side,
-            order);
-    else
-        say("With one device the three ways are one: there is nobody to wait for.");
-    if (has_values(devices[0]) && num_gpus() == 0 && k > num_threads())
-        say("Here %d devices share %d core%s, so side by side cannot be as fast as one alone.", k,
-            num_threads(), num_threads() > 1 ? "s" : "");
-    free(side);
-    free(order);
-}
+// Times are of two kinds. **Measured** is what this computer needed. CPU devices share its cores,
+// and several devices may share one GPU, so more of them need not be faster here. **Modelled** is
+// what a stated machine would need, one with a GPU for each device: calculated from the very work
+// that the program enqueues, and the same in every run.
 
 static void enqueue_in_three_ways(void) {
     Prediction expected = predict_first(
@@ -182,7 +168,7 @@ static void enqueue_in_three_ways(void) {
     print_work_times("all, side by side", &all);
     print_work_times("all, one after the other", &ordered);
     predict_compare(expected, times_as_long(&alone, &all), "times");
-    say_in_words(&alone, &all, &ordered);
+    say_times_as_long(k, &alone, &all, &ordered);
     say_checked(is_in_order(), "by events: when the last device is done, all before it are, too");
 }
 
@@ -285,12 +271,10 @@ static void go_backward(void) {
 
 // ## Summary
 //
-// - The host enqueues; devices compute, each in the order of its queue, all at the same time.
-// - Events order one queue after another. Whoever waits without need, the host or a device, gives
-//   up what the devices could do side by side.
-// - What is read before its event is reached is not there yet.
-// - The ledger counts the bytes that cross between devices. Bytes take time, and each copy takes
-//   some even if it is short.
+// - The host enqueues. Each device computes in the order of its queue, and all at the same time.
+// - Events order one queue after another. What is read before its event is reached is not there
+//   yet; but whoever waits without need gives up what devices could do side by side.
+// - The ledger counts the bytes that cross between devices. A copy takes time even if it is short.
 // - The tape remembers operations for `backward()`; the arena gives each step the same memory.
 //
 // ## Questions

@@ -4,6 +4,7 @@
 #include "common/base/clock.h"
 #include "common/base/error.h"
 #include "common/device/modelled_clock.h"
+#include "common/program/say.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -50,12 +51,31 @@ double times_as_long(const WorkTimes *a, const WorkTimes *b) {
                               : b->done.measured / a->done.measured;
 }
 
-char *times_as_long_text(const WorkTimes *a, const WorkTimes *b) {
+static char *as_text(const WorkTimes *a, const WorkTimes *b) {
     double measured = b->done.measured / a->done.measured;
     double modelled = b->done.modelled / a->done.modelled;
     if (isnan(measured)) return xprintf("%.2f times as long, modelled", modelled);
     if (isnan(modelled)) return xprintf("%.2f times as long, measured", measured);
     return xprintf("%.2f times as long measured, %.2f modelled", measured, modelled);
+}
+
+void say_times_as_long(int k, const WorkTimes *alone, const WorkTimes *all,
+                       const WorkTimes *ordered) {
+    if (k == 1) {
+        say("With one device the three ways are one: there is nobody to wait for.");
+        return;
+    }
+    char *side = as_text(alone, all), *order = as_text(alone, ordered);
+    say("Compared with device 0 alone, it takes side by side %s; one after the other %s.", side,
+        order);
+    int gpus = num_gpus(), cores = num_threads();
+    if (gpus > 0 && gpus < k)
+        say("Measured here: %d devices on %d GPU%s.", k, gpus, gpus > 1 ? "s" : "");
+    else if (gpus == 0 && has_values(try_gpu(0)))
+        say("Measured here: %d devices on %d core%s, which other programs use, too.", k, cores,
+            cores > 1 ? "s" : "");
+    free(side);
+    free(order);
 }
 
 // ---- the table -------------------------------------------------------------------------------

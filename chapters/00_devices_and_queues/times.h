@@ -19,10 +19,12 @@ typedef struct WorkTimes {
 // `prepare` is called before each round, and its time does not count.
 WorkTimes time_work(void (*prepare)(void), void (*enqueue)(void));
 
-// How many times as long b took until it was done: modelled if there is a machine, else measured.
+// How many times as long as a did b take until it was done: modelled if there is a machine, else
+// measured.
 double times_as_long(const WorkTimes *a, const WorkTimes *b);
-// "2.07 times measured, 2.00 modelled"; free() it.
-char *times_as_long_text(const WorkTimes *a, const WorkTimes *b);
+// What the table says of k devices, in words.
+void say_times_as_long(int k, const WorkTimes *alone, const WorkTimes *all,
+                       const WorkTimes *ordered);
 
 // A table's head, and a row of it, in milliseconds; at most 80 columns.
 void print_times_head(void);
