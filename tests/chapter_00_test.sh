@@ -42,7 +42,7 @@ verdict $? "modelled: two devices take as long as one side by side, and twice as
 [ "$(grep -c ': 4194304 bytes' "$out/log")" -eq 2 ] && grep -q ' to host: 4 bytes' "$out/log"
 verdict $? "the ledger's bytes: a matrix to a device and to the host, and a sum"
 tr -d ' \n' <"$out/log" >"$out/joined"
-grep -q 'step1:thearenagave\([0-9]*\)bytes;hisnewloss6gradientbyW:\[\[1.,0.\],\[2.,0.\],\[3.,0.\]\]on[a-z]*:[0-9#]*step2:thearenagave\1bytes;hiswhereitwasinstep1loss4.6' "$out/joined"
+grep -q 'step1:thearenagave\([0-9]*\)bytesloss6gradientbyW:\[\[1.,0.\],\[2.,0.\],\[3.,0.\]\]on[a-z]*:[0-9#]*step2:thearenagave\1bytes,andhiswhereitwasinstep1loss4.6' "$out/joined"
 verdict $? "the tape's gradient, the update, and the arena's memory once more"
 [ "$(png_size "$out/00_devices_and_queues.png")" = "1900 1052" ] # two lanes four times
 verdict $? "the picture"

@@ -68,7 +68,7 @@ static void open_the_devices(void) {
     open_devices(devices, k);
     for (int i = 0; i < k; i++) {
         X[i] = tensor_new(devices[i], SIDE, SIDE);
-        tensor_fill(X[i], 1.0f / SIDE); // then X X = X: no number grows
+        tensor_fill(X[i], 1.0f / SIDE); // so that X X = X, and no number grows
     }
     printf("The host opened %d device%s: %s\n", k, k > 1 ? "s" : "", device_names(devices, k));
     if (!has_values(devices[0]))
@@ -113,9 +113,9 @@ static void ask_too_early(void) {
 // ## Side by side, or one after the other
 //
 // The same products in three ways: on device 0 alone; on all devices; and on all devices, where
-// each waits for an event in the queue of the one before it. That is what a program does that calls
-// `synchronize()` after each device, or that needs the result of one for the next. The host
-// enqueues as much, and as fast, in the second way as in the third.
+// each waits for an event in the queue of the one before it. (A program that calls `synchronize()`
+// after each device has the same effect, and so has one that needs the result of each device for
+// the next.) In the second way and in the third, the host launches the same kernels.
 
 static void begin_steps(void) { // the arena is used anew, see below
     for (int i = 0; i < k; i++) begin_step(devices[i]);
@@ -151,7 +151,8 @@ static bool is_in_order(void) {
 // Times are of two kinds. **Measured** is what this computer needed. CPU devices share its cores,
 // and several devices may share one GPU, so more of them need not be faster here. **Modelled** is
 // what a stated machine would need, one with a GPU for each device: calculated from the very work
-// that the program enqueues, and the same in every run.
+// that the program enqueues, and the same in every run. (The table names the machine; `--machine`
+// chooses another.)
 
 static void enqueue_in_three_ways(void) {
     Prediction expected = predict_first(
@@ -194,7 +195,7 @@ static Tensor *original, *copy;
 
 static void copy_once(void) { tensor_copy(copy, original); }
 
-// A row of the table; returns the bytes of one copy, by the ledger.
+// This makes a row of the table. It returns the bytes of one copy, as the ledger counts them.
 static uint64_t copy_to(Device *to, Tensor *t) {
     original = t;
     copy = tensor_of_shape(to, t->ndim, t->shape);
@@ -214,7 +215,7 @@ static uint64_t copy_to(Device *to, Tensor *t) {
 static void copy_and_count(void) {
     Prediction expected = predict_first(
         "A matrix of 1024 x 1024 numbers (float32) is copied from a device to the host. How many "
-        "bytes does the ledger count?");
+        "megabytes (millions of bytes) does the ledger count?");
     begin_step(devices[0]);
     Tensor *product = run(X[0]), *their_sum = sum(product);
     printf("\nA copy of %d x %d numbers, and a copy of nothing but their sum\n", SIDE, SIDE);
@@ -222,7 +223,7 @@ static void copy_and_count(void) {
     copy_to(devices[k - 1], product);
     uint64_t bytes = copy_to(host(), product);
     copy_to(host(), their_sum);
-    predict_compare(expected, (double)bytes, "bytes");
+    predict_compare(expected, 1e-6 * (double)bytes, "MB");
 }
 
 // ## The tape and its arena
@@ -231,9 +232,9 @@ static void copy_and_count(void) {
 // graph), if a gradient is wanted. `backward()` reads the tape from its end and launches, for each
 // operation, the kernel that computes its gradient. All this is enqueued, too.
 //
-// The results of operations need memory in each step of a training, and the same in each. It comes
-// from the device's **arena**: `begin_step()` forgets the tape and all results, and uses the same
-// memory from its begin. So a step allocates nothing, and a result lasts until the next
+// The results of operations need memory, and as much in each step of a training. It comes from the
+// device's **arena**: `begin_step()` forgets the tape and all results, and the next results take
+// the same memory again. So a step allocates nothing, and a result lasts until the next
 // `begin_step()` of its device. Tensors made by `tensor_new()`, such as parameters, last until
 // `tensor_free()`.
 
@@ -254,16 +255,14 @@ static void go_backward(void) {
         Tensor *h = relu(mm(x, W)), *loss = sum(h);
         backward(loss);
         if (step == 1) first_h = h->data;
-        printf("step %d: the arena gave %zu bytes; h is %s\n", step, arena_used_bytes(devices[0]),
-               step == 1            ? "new"
-               : h->data == first_h ? "where it was in step 1"
-                                    : "elsewhere");
+        CHECK(h->data == first_h, "each step has the same memory");
+        printf("step %d: the arena gave %zu bytes%s\n", step, arena_used_bytes(devices[0]),
+               step > 1 ? ", and h is where it was in step 1" : "");
         if (has_values(devices[0])) {
             printf("  loss %g\n", (double)item(loss));
             tensor_print("  gradient by W", W->grad);
         }
         sgd(&W, 1, 0.1f, 1); // W -= 0.1 times the gradient, which then is zero again
-        CHECK(h->data == first_h, "each step has the same memory");
     }
     tensor_free(x);
     tensor_free(W);
