@@ -75,6 +75,7 @@ done
 run --backend model --predict && cp "$out/log" "$out/second" && run --backend model && cmp -s "$out/log" "$out/second"
 verdict $? "--predict is silent without a terminal"
 run --backend model --timeline "$out/00_devices_and_queues.png"
-[ $? -ne 0 ] && grep -q 'error: ' "$out/error"
+status=$?
+[ $status -ne 0 ] && grep -q 'error: ' "$out/error"
 verdict $? "two pictures in one file are refused"
 echo "1..$tests"
