@@ -21,8 +21,9 @@
 // what each device did meanwhile, the bytes of some copies, and a gradient. The words of all
 // chapters are in the [glossary](../glossary.md), next to those of PyTorch.
 //
-// Read in this order: this file from top to bottom. (times.c takes the times, and queues_picture.c
-// draws.)
+// Read in this order: this file from top to bottom.
+//
+// (times.c takes the times, and queues_picture.c draws.)
 #include "common/base/error.h"
 #include "common/program/book.h"
 #include "common/program/predict.h"
