@@ -1,5 +1,4 @@
-// get_params.c: if a device has no parameters, it cannot evaluate the network. So each gets all of
-// them.
+// get_params.c: a device gets a copy of all parameters, with a gradient attached to each.
 #include "get_params.h"
 
 void get_params(Tensor *const params[], int num_params, Device *device, Tensor *new_params[]) {
