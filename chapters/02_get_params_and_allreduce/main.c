@@ -150,9 +150,9 @@ static void demonstrate_allreduce(void) {
 // part; this is called *reduce-scatter*. In the second, each gets all the other parts:
 // *all-gather*.
 //
-// First: do all of them compute the same? Whole numbers are summed exactly in any order (as long as
-// sums stay below 2^24, all whole numbers are floats), so there the result has to be right to the
-// bit. For other numbers the order of the additions changes the last digits.
+// First: do all of them compute the same? Whole numbers below $2^{24}$ are summed exactly, in any
+// order, so with them the result has to be right to the bit. With other numbers the order of the
+// additions changes the last digits.
 
 static void check_sums(void) {
     printf("\nDo all compute the same?\n");
@@ -216,8 +216,8 @@ static void measure_times(FILE *csv) {
 
 // ## Time, as the book reckons it
 //
-// Where devices share one memory, nobody sees why the star should be slow. The book's example has
-// what it takes: four GPUs, each with a link of its own. It counts nothing but bytes, so you can
+// Where devices share one memory, one cannot see why the star should be slow. In the book's example
+// one can: four GPUs, each with a link of its own. It counts nothing but bytes, so you can
 // reckon along. In the star three vectors come to GPU 0 one after the other, and each takes 160 MB
 // / (16 GB/s) = 10 ms. Then the sum goes out three times. That makes 60 ms.
 
