@@ -24,7 +24,7 @@
 // device that it was sent to. The program checks each demonstration, and ends with an error if one
 // is wrong.
 //
-// Read in this order: `main.c`, `split_batch.c` (the book's function), `one_layer.c`.
+// Read in this order: this file, `split_batch.c` (the book's function), `one_layer.c`.
 #include "common/base/child.h"
 #include "common/base/error.h"
 #include "common/data/fashion_mnist.h"
@@ -144,10 +144,9 @@ static void refuse_a_mismatch(void) {
 
 // ## A minibatch of images
 //
-// Now what it is for. Of the 60000 training images a minibatch has 256, and the last one of an
-// epoch what is left: 60000 = 234 x 256 + 96. The picture shows a minibatch of 96 images over 7
-// devices, as they were read back from the devices. The frame's color says on which device an image
-// is.
+// Now what it is for. A minibatch has 256 of the 60000 training images, and the last one of an
+// epoch has what is left: 60000 = 234 x 256 + 96. The picture shows 96 images over 7 devices, as
+// they were read back from the devices; the color of a frame says on which device an image is.
 
 enum { ROWS = 96 };
 
@@ -168,7 +167,7 @@ static void split_a_minibatch(const Tensor *X, const Tensor *y, int k) {
 // ## One division, by the full minibatch
 //
 // The loss of a minibatch is the mean over its n rows, so the gradient is a mean, too. How do k
-// devices with $n_1, ..., n_k$ rows compute it? Device i computes $g_i$, the gradient of the *sum*
+// devices with $n_1$ to $n_k$ rows compute it? Device i computes $g_i$, the gradient of the *sum*
 // of the losses of its rows. Sums add up, whatever the $n_i$ are, so
 //
 //     (g_1 + ... + g_k) / n
@@ -178,7 +177,7 @@ static void split_a_minibatch(const Tensor *X, const Tensor *y, int k) {
 //
 //     (g_1 / n_1 + ... + g_k / n_k) / k
 //
-// That is the same if all shards are equal, and only then.
+// That is the same number if all shards are equal. If they are not, it is another one.
 //
 // A small network shows it: one layer, from the 784 pixels of an image to 10 classes. It has 7850
 // parameters. For one of them, the bias b[0], the table has the gradient itself; and it has the
