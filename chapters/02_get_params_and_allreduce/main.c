@@ -26,12 +26,12 @@
 // *measured* on the computer that runs the program, or *modelled* for a machine that need not be
 // there.
 //
-// Read in this order: this file, which tells the story, then what it speaks of: `get_params.c`,
-// `allreduce_star.c` (the book's), `mistakes.c`, `allreduce_ring.c`, `allreduce_tree.c`, `bytes.c`,
-// `times.c`, `book_example.c`, `modelled_times.c`.
+// Read in this order: this file, which tells the story, then `get_params.c`, `allreduce_star.c`
+// (the book's), `mistakes.c`, `allreduce_ring.c`, `allreduce_tree.c`.
 //
-// One file is left out of this order on purpose. `allreduce_sharded` is one solution of the book's
-// exercise 3: try `make exercise-04-3` before you open it.
+// The other files count, measure and print, and need not be read. One of them is left out on
+// purpose: `allreduce_sharded` is a solution of the book's exercise 3, so try `make exercise-04-3`
+// before you open it.
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/device/modelled_clock.h"
@@ -167,8 +167,8 @@ static void check_sums(void) {
 // "replicas equal" says something: all devices must end with the same bits, or else they would
 // drift apart with each step of training.
 //
-// A *step* is a transfer that cannot start before another has arrived. "6 of N/k" means that six
-// transfers of N/k bytes come one after the other.
+// A *step* is a transfer that has to wait until the one before has arrived. "6 of N/k" means that
+// six transfers of N/k bytes come one after the other.
 
 enum { MOST_COUNTED = 8 };
 
@@ -187,14 +187,14 @@ static void count_bytes(void) {
 //
 // The formulas count bytes and steps; what do those cost? The program measures it on the computer
 // at hand. Beside it stands what the same work would take on the machine of `--machine` (unless you
-// say otherwise, a DGX A100: eight GPUs, all linked to each other by NVLink).
+// say otherwise, a DGX A100: eight GPUs, all linked to each other by NVLink): a simulation goes
+// through all that the program enqueued, and adds up what it would cost there.
 //
 // Below the times are two bandwidths for the longest vector, as NVIDIA's benchmark
 // [nccl-tests](https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md) defines them:
 //
-// - *algbw*, the algorithm's bandwidth, is what the caller sees: N bytes were summed in a time t,
-// so
-//   it is N / t. It cannot be compared with the speed of a link, because more than N bytes moved.
+// - *algbw*, the algorithm's bandwidth, is what the caller sees: N bytes were summed in a time
+//   t, so it is N / t. It cannot be compared with the speed of a link, for more than N bytes moved.
 // - *busbw*, the bus bandwidth, can. In any allreduce each device has to send at least 2 (k-1)/k N
 //   bytes (the ring does no more). So busbw = algbw x 2 (k-1)/k is how fast each device's link
 //   would have to be, for the best allreduce to take the same time. If it is near the speed that
@@ -282,13 +282,11 @@ static void check_devices(void) {
 // 1. Why does `allreduce_star.c` not add `data[i]` to `data[0]` directly? What would two GPUs need
 //    for it to do without the place `received`?
 // 2. After the mistake of `data[i] =` a new tensor, which device trains with which gradient? Why
-// does
-//    no test of `allreduce` alone notice, if it looks only at the list `data`?
+//    does a test of `allreduce` alone not notice, if it looks only at the list `data`?
 // 3. How many bytes does the busiest device send on 16 devices, in units of N: in the star, in the
 //    ring, and in the tree?
 // 4. The ring sends the fewest bytes per device. Why is it nevertheless the tree that is fastest
-// for
-//    8 KB on 1024 devices, and the star or the tree for 1 KB on 4?
+//    for 8 KB on 1024 devices, and the star or the tree for 1 KB on 4?
 // 5. A step of LeNet makes eight allreduces, one for each parameter, and one of them is of ten
 //    floats. Look at the first rows of the table of times: what does the allreduce of ten floats
 //    cost, compared with one of a thousand? What could be done about it?

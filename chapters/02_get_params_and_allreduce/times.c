@@ -3,9 +3,8 @@
 //
 // - *measured*, on the machine at hand: the median of several measurements. The algorithms take
 //   turns, so that whatever else the machine does disturbs all of them alike.
-// - *modelled*, on the machine of `--machine`, which need not be there: what `modelled_clock.h`
-// says
-//   that the kernels and copies would take on it. It is the same in every run.
+// - *modelled*, on the machine of `--machine`, which need not be there: what the kernels and
+//   copies would take on it, as `modelled_clock.h` says. It is the same in every run.
 #include "times.h"
 
 #include "common/base/clock.h"

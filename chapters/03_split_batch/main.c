@@ -119,6 +119,7 @@ static void split_unevenly(void) {
 // Let X have 4 rows and y 3. Some image would be trained with the label of another one, or with
 // none, and nothing later would notice. So `split_batch()` has to; in the book it has an `assert`
 // for this. Ours ends the program, which is why a *child process*, a copy of the program, tries it.
+// (In a terminal you also see its error message: "X (4, 5) and y (3,) differ in rows".)
 
 typedef struct Mismatch {
     Tensor *X, *y;
@@ -134,10 +135,11 @@ static void split_a_mismatch(void *with) {
 static void refuse_a_mismatch(void) {
     Mismatch m = {.X = arange(4, 5), .y = arange(3, 0)};
     open_step(m.devices, 2);
-    printf("split_batch() of 4 images with 3 labels, tried in a child process:\n");
+    printf("A child process calls split_batch() with 4 images and 3 labels.\n");
     int status = try_in_child(split_a_mismatch, &m);
     CHECK(status == EXIT_FAILURE, "split_batch() refuses X and y with different rows");
-    printf("It ended with status %d, as it should.\n\n", status);
+    printf("It ended with status %d, as it should: an error now, no wrong training later.\n\n",
+           status);
     tensor_free(m.X);
     tensor_free(m.y);
 }
