@@ -21,7 +21,8 @@ void problem_free(Problem *problem) {
 // The formula for memory leaves out what is received. Within layers that is about as much as is
 // kept; across data, a gradient of each parameter.
 static double memory_with_room(const Problem *problem, const Strategy *strategy, int k) {
-    double most = memory_of(strategy, problem->network, k, problem->X->shape[0]).both;
+    double most =
+        memory_of(strategy, problem->network, k, problem->X->shape[0], problem->microbatches).both;
     double received = strategy == &within_layers ? 1.3 * most
                       : strategy == &across_data ? network_params(problem->network) * sizeof(float)
                                                  : 0;

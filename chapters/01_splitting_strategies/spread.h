@@ -1,4 +1,10 @@
 // spread.h: a network spread over k devices, by one of the three strategies.
+//
+// ## Who holds what
+//
+// A `Spread` is a network on k devices, and says which channels (or units) of each layer a device
+// holds. A `Strategy` is one of the three ways: it decides who holds what, and it computes a step.
+// What follows them is what all three need.
 #ifndef SPREAD_H
 #define SPREAD_H
 
@@ -59,7 +65,7 @@ float *spread_grad(const Spread *s, int p, const Tensor *whole);
 // Bytes of the parameters (with their gradients) that device i holds.
 size_t spread_param_bytes(const Spread *s, int i);
 
-// ---- for the strategies ----------------------------------------------------------------------
+// ## For the strategies
 
 // Forgets the last step on all devices.
 void spread_begin(Spread *s, int num_losses);

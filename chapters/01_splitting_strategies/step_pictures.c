@@ -3,6 +3,7 @@
 
 #include "common/base/error.h"
 #include "common/program/book.h"
+#include "common/program/say.h"
 #include "common/program/timeline.h"
 
 #include <stdio.h>
@@ -19,7 +20,7 @@ void draw_steps(const char *suffix, const char *heading, const Recorded steps[],
                                   .own_scale = i > 0 && steps[i].modelled != steps[i - 1].modelled};
     timelines_draw(path, heading, "the step began", timelines, n);
     free(timelines);
-    printf("%s: %s\n", heading, path);
+    say("\n%s: %s", heading, path);
 }
 
 static char *title_of(const Recorded *r, const Strategy *strategy, const Problem *problem) {
@@ -55,7 +56,10 @@ void show_timeline(const Problem *measured, const Problem *modelled, int k) {
         n > 0 && !steps[0].modelled && crowded(k) ? " (here they share too few cores)" : "");
     char *suffix = xprintf("_timeline_%d.png", k);
     if (n > 0) draw_steps(suffix, heading, steps, n);
-    for (int i = 0; i < n; i++) recorded_free(&steps[i]);
+    for (int i = 0; i < n; i++) { // modelled steps are the same in every run: worth a line
+        if (steps[i].modelled) say("  - %s", steps[i].title);
+        recorded_free(&steps[i]);
+    }
     free(heading);
     free(suffix);
 }
