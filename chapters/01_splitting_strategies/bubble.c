@@ -94,8 +94,7 @@ static void explain(const char *network, const Recorded steps[], int n) {
     int shortest = 0;
     for (int i = 1; i < n; i++)
         if (recorded_seconds(&steps[i]) < recorded_seconds(&steps[shortest])) shortest = i;
-    say("%s: idle for %.0f%% of the time with one microbatch, for %.0f%% with %d; the step was "
-        "shortest with %d.",
+    say("%s: idle for %.0f%% with one microbatch, for %.0f%% with %d; shortest step with %d.",
         network, 100 * idle_share(first), 100 * idle_share(last), 1 << (n - 1), 1 << shortest);
 }
 

@@ -49,8 +49,8 @@ static void explain_networks(int k, int m) {
     double data = across_data.bytes_moved(&resnet18_network, k, IMAGES, m);
     double within = within_layers.bytes_moved(&resnet18_network, k, IMAGES, m);
     Memory held = memory_of(&across_data, &alexnet_network, k, IMAGES, m);
-    say("Why split the data? Devices wait for each other once per step; all have equal work, in "
-        "any network; and what moves does not grow with the minibatch. ResNet-18 on %d devices "
+    say("Why split the data? Devices wait for each other once per step, and have equal work in any "
+        "network; what moves does not grow with the minibatch. ResNet-18 on %d devices "
         "moves %.0f MB across data, and %.0f times that within layers. Across layers, the busiest "
         "of %d stages has %.1f%% of the work, where equal stages would have %.1f%%.",
         k, megabytes(data), within / data, k,
@@ -66,14 +66,9 @@ static void explain_networks(int k, int m) {
 
 static void explain_columns(void) {
     const Machine *machine = modelled_machine();
-    say("* Each maximum by itself: the most parameters and the most activations may be on "
-        "different devices, so \"both\" may be less than their sum. Gradients are included, room "
-        "for what is being sent is not. Busiest: the share of the work that the busiest device "
-        "has.");
+    say("* each a maximum by itself, with gradients");
     if (machine)
-        say("Modelled: a step on %s, by the same code as above, on devices that compute nothing. "
-            "-: it has fewer devices, or less memory than that.",
-            machine->name);
+        say("Modelled: on %s; -: it has fewer devices, or less memory.", machine->name);
     else
         say("Without a machine (--machine) there is no modelled time.");
 }

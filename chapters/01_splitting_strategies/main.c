@@ -218,8 +218,10 @@ static void compare_traffic(void) {
 
 // ## How long it takes
 //
-// *Measured* time is that of this computer, where devices may share cores. *Modelled* time is what
-// the same work would take on the machine of `--machine`, where each device is a GPU by itself.
+// *Measured* time is that of this computer, where devices may share cores; when it has other things
+// to do, it means little. *Modelled* time is what the same work would take on the machine of
+// `--machine` (an NVIDIA DGX A100 if you name none), where each device is a GPU by itself, and
+// shares nothing with the others but links and the host that launches their work.
 
 static void compare_seconds(void) { print_seconds(&table); }
 
@@ -259,8 +261,8 @@ static void draw_timelines(void) {
 // The table has that share in its first column, *equal times*. The second one, *their times*, is
 // calculated for the same order of work with the times that the stages really took: the device that
 // has most to do sets the pace, and the others wait for it. The third one is the idle share as it
-// was *recorded*. What it has beyond the second is sending, loading, and whatever else ran on the
-// cores. Eight equal layers come close to the formula; LeNet cannot.
+// was *recorded*. What it has beyond the second is sending, loading, and whatever else the computer
+// did. If it did nothing else, eight equal layers come close to the formula. LeNet cannot.
 
 static void bubble_measured(void) {
     int k = table.ks[1];
@@ -294,6 +296,11 @@ static void bubble_modelled(void) {
 // here are AlexNet and ResNet-18, networks of a size at which the question of this chapter comes
 // up. AlexNet has most of its parameters in its fully connected layers; ResNet-18 has few
 // parameters and large activations.
+//
+// The columns under "most on one device" are three maxima, each by itself, with gradients but
+// without room for what is being sent. The most parameters and the most activations may be on
+// different devices, so "both" may be less than their sum. "Busiest" is the share of the work that
+// the busiest device has.
 
 static void compare_larger_networks(void) {
     Prediction busiest = predict_first(

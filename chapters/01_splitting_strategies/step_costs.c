@@ -83,7 +83,6 @@ static char *channels(const Layer *layer, Range part) {
 
 void print_holdings(const Spread *s, const Problem *problem) {
     const Network *network = s->network;
-    double all = 0;
     printf("            MB with gradients       channels (or units) of\n"
            "  device    params activations ");
     for (int l = 0; l < network->num_layers; l++) printf(" %8s", network->layers[l].name);
@@ -98,13 +97,9 @@ void print_holdings(const Spread *s, const Problem *problem) {
             free(held);
         }
         printf("\n");
-        all += params;
     }
-    say("  The busiest device has %.0f%% of the work; equal parts would be %.0f%%. All together "
-        "hold "
-        "%.2f MB of parameters; one device holds %.2f MB.",
-        100 * busiest_share(s->strategy, network, s->k, problem->X->shape[0]), 100.0 / s->k,
-        megabytes(all), megabytes(2 * sizeof(float) * network_params(network)));
+    printf("  The busiest device has %.0f%% of the work; equal parts would be %.0f%%.\n",
+           100 * busiest_share(s->strategy, network, s->k, problem->X->shape[0]), 100.0 / s->k);
 }
 
 // ---- memory ----------------------------------------------------------------------------------
@@ -227,8 +222,6 @@ void print_traffic(const StepTable *t, const Problem *problem) {
         }
     printf("\n");
     explain_traffic(t, problem);
-    say("From the host came the minibatch, %.0f bytes; within layers, to each device.",
-        problem_bytes(problem));
 }
 
 // ---- seconds ---------------------------------------------------------------------------------
@@ -242,8 +235,9 @@ static void print_ms(double seconds) {
 
 static void explain_measured(void) {
     if (num_gpus() > 0) return;
-    say("Measured: the devices are workers that share %d core%s, all of which one device uses too. "
-        "So more devices cannot be much faster; on a busy machine these times mean little.",
+    say("Here the devices share %d core%s, all of which one device uses too: more devices cannot "
+        "be "
+        "much faster.",
         num_threads(), num_threads() > 1 ? "s" : "");
 }
 
@@ -252,14 +246,12 @@ static void explain_modelled(const StepTable *t) {
     const Machine *machine = modelled_machine();
     const StepCosts *last = &t->of[NUM_STRATEGIES - 1][t->num_ks - 1];
     if (!machine) return;
-    say("Modelled: what the same work takes on %s, where the devices share nothing but links and "
-        "their host. Across data on %d device%s a step takes %.3g ms; for %.3g ms of them the host "
-        "enqueues kernels and copies for its devices, one every %.2g µs.",
+    say("On %s the step across data on %d device%s takes %.3g ms. For %.3g ms of them the host "
+        "launches kernels and copies, one every %.2g µs.",
         machine->name, last->k, last->k > 1 ? "s" : "", 1e3 * last->modelled, 1e3 * last->launching,
         1e6 * machine->launch);
     if (last->launching > 0.8 * last->modelled)
-        say("So that is what the time is spent on, and more devices are only more to launch: LeNet "
-            "is too small for this machine. The sections below give it a larger network.");
+        say("So LeNet is too small for this machine: more devices are only more to launch.");
 }
 
 void print_seconds(const StepTable *t) {
