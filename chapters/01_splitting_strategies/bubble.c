@@ -94,8 +94,8 @@ static void explain(const char *network, const Recorded steps[], int n) {
     int shortest = 0;
     for (int i = 1; i < n; i++)
         if (recorded_seconds(&steps[i]) < recorded_seconds(&steps[shortest])) shortest = i;
-    say("%s: idle for %.0f%% with one microbatch, for %.0f%% with %d; shortest step with %d.",
-        network, 100 * idle_share(first), 100 * idle_share(last), 1 << (n - 1), 1 << shortest);
+    say("%s: idle %.0f%% with m = 1, %.0f%% with m = %d; shortest with m = %d.", network,
+        100 * idle_share(first), 100 * idle_share(last), 1 << (n - 1), 1 << shortest);
 }
 
 // Both networks: the first, of equal layers, becomes the picture. Returns the idle share of the

@@ -9,7 +9,7 @@
 //   across data; and that all three compute what one device computes;
 // - what each costs: memory on each device, bytes that move, how often devices must wait for each
 //   other, and who is idle meanwhile;
-// - why the book (and everybody) splits the data, unless the network does not fit on one device.
+// - why the book splits the data, as nearly everybody does if the network fits on one device.
 //
 // How to run
 //
@@ -31,7 +31,6 @@
 // layers), `spread.h` (who holds what), and one file for each way: `strategy_pipeline.c`,
 // `strategy_within.c`, `strategy_data.c`. What a section prints is computed in the file that it
 // includes.
-#include "common/base/error.h"
 #include "common/data/fashion_mnist.h"
 #include "common/device/modelled_clock.h"
 #include "common/program/book.h"
@@ -174,7 +173,9 @@ static void split_across_data(void) { split(&across_data); }
 // ## What each device holds
 //
 // Parameters are shared out across layers and within layers; across data, each device has them all.
-// With activations it is nearly the other way round.
+// Activations go other ways. Across layers they stay with the layer that computed them. Within
+// layers each device has its own channels of them, and copies of all the others. Across data each
+// device has those of its own images.
 //
 // Already on one device the three ways differ, so the last table says what the activations are
 // made of. *Outputs* are those of the layers, kept until the backward pass has used them: the same
@@ -185,13 +186,17 @@ static void split_across_data(void) { split(&across_data); }
 // copies with their gradients. *The rest* is what is being sent, labels and padding.
 
 static void compare_memory(void) {
-    Prediction less_than_half = predict_yes_no(
-        "Across layers on 4 devices, each device has one of LeNet's four layers. One device that "
-        "has all layers keeps the activations of all. Does the device with the most activations "
-        "now need less than half of that?");
+    int last = table.num_ks - 1;
+    Prediction less_than_half = {0};
+    if (table.ks[last] == 4)
+        less_than_half = predict_yes_no(
+            "Across layers on 4 devices, each device has one of LeNet's four layers. One device "
+            "that has all layers keeps the activations of all. Does the device with the most "
+            "activations now need less than half of that?");
     print_memory(&table, &lenet);
-    const StepCosts *first = &table.of[0][0], *last = &table.of[0][table.num_ks - 1];
-    predict_compare_yes_no(less_than_half, last->most_activations < first->most_activations / 2);
+    const StepCosts *across = table.of[0];
+    predict_compare_yes_no(less_than_half,
+                           across[last].most_activations < across[0].most_activations / 2);
 }
 
 // ## What moves between devices
@@ -208,6 +213,7 @@ static void compare_memory(void) {
 // each microbatch, forward and backward.
 
 static void compare_traffic(void) {
+    if (table.num_ks == 1) return; // nothing moves
     Prediction bytes = predict_first(
         "LeNet has 129,068 parameters, numbers of 4 bytes. Across data on 2 devices, one sends its "
         "gradients to the other, which adds its own and sends the sums back. How many MB (10^6 "
@@ -319,9 +325,10 @@ static void compare_larger_networks(void) {
 // stays the same, so the more devices there are, the less each has to do.
 //
 // Look where each curve leaves the dashed line, and why. A pipeline ends where the network has no
-// more layers to cut between. Within layers too much moves. Across data, device 0 receives the
-// gradients of all others, one after the other. Where links are slow, even a pipeline is faster
-// than that; chapter 2 sums gradients in better ways.
+// more layers to cut between. Within layers, every device sends to every other one: that goes well
+// inside of a host with fast links, and nowhere else. Across data, device 0 receives the gradients
+// of all others, one after the other. Where links are slow, even a pipeline can be faster than
+// that; chapter 2 sums gradients in better ways.
 
 static void compare_many_devices(void) { many_devices(); }
 

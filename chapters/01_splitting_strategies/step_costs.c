@@ -74,10 +74,11 @@ StepCosts step_costs(Spread *s, const Problem *problem, int steps) {
 
 // ---- who holds what --------------------------------------------------------------------------
 
-// "all", "5-9", or "-" of a layer that is elsewhere; free() it.
+// "all", "5-9", "5", or "-" of a layer that is elsewhere; free() it.
 static char *channels(const Layer *layer, Range part) {
     if (part.count == 0) return xstrdup("-");
     if (part.count == layer->out) return xstrdup("all");
+    if (part.count == 1) return xprintf("%ld", part.first);
     return xprintf("%ld-%ld", part.first, part.first + part.count - 1);
 }
 
@@ -127,8 +128,7 @@ static void print_megabytes(const StepTable *t, int i, Bytes *bytes) {
 }
 
 static void print_most_and_all(const StepTable *t, const char *what, Bytes *most, Bytes *all) {
-    printf("%-14s %-*s  %s\n%14s", what, 8 * t->num_ks, "most on one device",
-           "all devices together", "");
+    printf("%-14s %-*s  %s\n%14s", what, 8 * t->num_ks, "most on one", "all together", "");
     print_ks(t);
     printf("  ");
     print_ks(t);
@@ -170,10 +170,12 @@ static void explain_memory(const StepTable *t, const Problem *problem) {
     if (j == 0 || !t->of[0][j].k) return;
     for (int l = 1; l < network->num_layers; l++)
         if (layer_kept(&network->layers[l]) > layer_kept(most)) most = &network->layers[l];
-    say("On %d devices the one with the most activations has %.0f%% of those of one device across "
+    say("\nOn %d devices the one with the most activations has %.0f%% of those of one device "
+        "across "
         "layers, %.0f%% within layers, and %.0f%% across data.",
         t->ks[j], activations_left(t, 0, j), activations_left(t, 1, j), activations_left(t, 2, j));
-    say("Why do the pipeline's hardly shrink? Of the %.1f MB on one device %s alone keeps %.1f MB, "
+    say("Why do those of the pipeline hardly shrink? Of the %.1f MB on one device %s alone keeps "
+        "%.1f MB, "
         "and no layer is cut in two. Within layers, every device has the gathered copies.",
         megabytes(t->of[0][0].most_activations), most->name, megabytes(kept_by(most, problem)));
 }
@@ -185,7 +187,6 @@ void print_memory(const StepTable *t, const Problem *problem) {
     printf("\n");
     print_most_and_all(t, "activations", most_activations, all_activations);
     print_kinds(t, problem);
-    printf("\n");
     explain_memory(t, problem);
 }
 
@@ -199,7 +200,6 @@ static double for_twice(const Strategy *strategy, const Problem *problem, int k)
 static void explain_traffic(const StepTable *t, const Problem *problem) {
     int k = t->ks[t->num_ks - 1];
     const StepCosts *within = &t->of[1][t->num_ks - 1], *data = &t->of[2][t->num_ks - 1];
-    if (k == 1) return;
     say("On %d devices, within layers %.1f times as much moves as across data; with twice the "
         "images it would be %.1f times.",
         k, within->moved / data->moved,
@@ -230,7 +230,7 @@ static void print_ms(double seconds) {
     if (isnan(seconds))
         printf(" %7s", "-");
     else
-        printf(" %7.3g", 1e3 * seconds);
+        printf(seconds < 1 ? " %7.3g" : " %7.0f", 1e3 * seconds);
 }
 
 static void explain_measured(void) {

@@ -33,7 +33,7 @@ void print_holdings(const Spread *s, const Problem *problem);
 
 // The table's figures, and what there is to say of them.
 void print_memory(const StepTable *table, const Problem *problem);
-void print_traffic(const StepTable *table, const Problem *problem);
+void print_traffic(const StepTable *table, const Problem *problem); // num_ks > 1
 void print_seconds(const StepTable *table);
 
 #endif
