@@ -133,9 +133,8 @@ double model_bubble(int k) {
     enum { IMAGES = 4096, IMAGES_OF_ALEXNET = 256 };
     Problem wide = problem_to_model(&wide_network, IMAGES, 1);
     Problem alexnet = problem_to_model(&alexnet_network, IMAGES_OF_ALEXNET, 1);
-    printf("\nModelled on %s: the idle share of a pipeline of %d devices; %d images, of\n"
-           "AlexNet %d\n",
-           modelled_machine()->name, k, IMAGES, IMAGES_OF_ALEXNET);
+    say("\nModelled on %s: the idle share of a pipeline of %d devices; %d images, of AlexNet %d",
+        modelled_machine()->name, k, IMAGES, IMAGES_OF_ALEXNET);
     double idle = table_of(&wide, &alexnet, k, "_bubble_modelled.png");
     problem_free(&wide);
     problem_free(&alexnet);

@@ -68,7 +68,8 @@ static void explain_columns(void) {
     const Machine *machine = modelled_machine();
     say("* each a maximum by itself, with gradients");
     if (machine)
-        say("Modelled: on %s; -: it has fewer devices, or less memory.", machine->name);
+        say("Modelled: on %s. A dash: it has too few devices, or too little memory.",
+            machine->name);
     else
         say("Without a machine (--machine) there is no modelled time.");
 }

@@ -29,8 +29,8 @@
 //
 // Read in this order: `main.c`, which tells the story, then `network.c` (LeNet as a list of
 // layers), `spread.h` (who holds what), and one file for each way: `strategy_pipeline.c`,
-// `strategy_within.c`, `strategy_data.c`. What a section prints is computed in the file that it
-// includes.
+// `strategy_within.c`, `strategy_data.c`. Each table is computed in a file
+// of its own, which this order leaves out.
 #include "common/data/fashion_mnist.h"
 #include "common/device/modelled_clock.h"
 #include "common/program/book.h"
@@ -165,8 +165,10 @@ static void split_within_layers(void) { split(&within_layers); }
 //
 // The third way splits the minibatch: all devices do the same work on different images. Afterwards
 // their gradients are summed. This is the simplest way, it works for any network, and devices wait
-// for each other only once per minibatch. But each of them holds the whole network, so more devices
-// do not allow a larger one. (How it is done: `strategy_data.c`.)
+// for each other only once per minibatch. With
+// more devices one can also take larger minibatches, which keep each of them busy. But each holds
+// the whole network, so more devices do not allow a larger one. (How it is done:
+// `strategy_data.c`.)
 
 static void split_across_data(void) { split(&across_data); }
 
@@ -278,8 +280,8 @@ static void bubble_measured(void) {
         idle = predict_first(
             "A pipeline of 2 equal stages with 8 microbatches is idle for 1/9 of the time, which "
             "is 11 percent. LeNet in 2 stages is conv1 on one device, and all other layers, with "
-            "95 percent of the work, on the other. For how much of the time is a device idle "
-            "there, in percent, as the mean of the two?");
+            "95 percent of the work, on the other. For which share of the time are these two "
+            "devices idle, on average, in percent?");
     double share = measure_bubble(&lenet, k, flags.seed);
     predict_compare(idle, 100 * share, "percent");
 }
@@ -310,7 +312,7 @@ static void bubble_modelled(void) {
 
 static void compare_larger_networks(void) {
     Prediction busiest = predict_first(
-        "ResNet-18 is cut into a pipeline of 8 stages, so that the largest is as small as can be. "
+        "ResNet-18 is cut into a pipeline of 8 stages; the largest has as little work as possible. "
         "No layer, and none of its eight residual blocks, is cut in two. Equal stages would have "
         "12.5 percent of the work each. How much has the largest stage, in percent?");
     larger_networks();
@@ -388,7 +390,8 @@ static bool runs(const char *part) {
 // - Across data, devices wait for each other once per step, and any network can be split. But each
 //   device holds all parameters, so more devices do not allow a larger network.
 // - So split the data, unless the network does not fit; and do not sum on one device when they are
-//   many (chapter 2).
+//   many (chapter 2). The language models that came after the book do not fit: they are trained
+//   with all three ways at once.
 //
 // ## Questions
 //

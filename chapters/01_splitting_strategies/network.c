@@ -16,16 +16,21 @@
 // which is smaller). A fully connected layer keeps the product, the product plus bias, and ReLU's.
 // The last layer has no ReLU: its outputs are the scores of the ten classes, which the field calls
 // logits.
-// clang-format off
+
 const Network lenet_network = {
-    "LeNet", 1, 28, 4, .layers =
+    .name = "LeNet",
+    .channels = 1,
+    .side = 28,
+    .num_layers = 4,
     // name, kind, in, out, kernel, side, side after pooling, outputs kept
-    {{"conv1", CONV, 1, 20, 3, 26, 13, .ops = 2},
-     {"conv2", CONV, 20, 50, 5, 9, 4, .ops = 2},
-     {"linear3", LINEAR, 800, 128, 1, 1, 1, .ops = 3},
-     {"linear4", LINEAR, 128, 10, 1, 1, 1, .ops = 2}},
+    .layers =
+        {
+            {"conv1", CONV, 1, 20, 3, 26, 13, .ops = 2},
+            {"conv2", CONV, 20, 50, 5, 9, 4, .ops = 2},
+            {"linear3", LINEAR, 800, 128, 1, 1, 1, .ops = 3},
+            {"linear4", LINEAR, 128, 10, 1, 1, 1, .ops = 2},
+        },
 };
-// clang-format on
 
 // ## What a layer costs
 //

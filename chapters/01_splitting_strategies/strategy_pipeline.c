@@ -31,7 +31,7 @@ static void place(Spread *s) {
             s->part[i][l] = (Range){0, s->network->layers[l].out};
 }
 
-// The input of a stage and its output, of one microbatch.
+// One microbatch at one stage: its input and its output.
 typedef struct Passage {
     Tensor *in, *out;
 } Passage;
@@ -69,8 +69,9 @@ static void microbatch_forward(Spread *s, int j, const Tensor *X, const Tensor *
     }
 }
 
-// The tape of a device holds all its microbatches; a walk takes the nodes that this gradient
-// reaches and leaves the others.
+// The tape of a device, the record of its operations that the backward pass walks in reverse, holds
+// all its microbatches. A walk takes the operations that this gradient reaches, and leaves the
+// others.
 static void microbatch_backward(Spread *s, int j, Passage *at) {
     char number[16];
     snprintf(number, sizeof number, "%d", j + 1);
