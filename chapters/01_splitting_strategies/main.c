@@ -23,59 +23,52 @@
 //
 // What you will see: the first part, `splitting`, runs LeNet in each of the three ways, checks each
 // against one device, and counts what it costs. The second, `bubble`, shows how idle a pipeline is.
-// The third, `model`, goes on to larger networks and to more devices than you have. Times are of
-// two kinds, and each table says which: *measured* on the computer that runs the program, or
-// *modelled* for a machine that need not be there.
+// The third, `model`, goes on to larger networks and more devices. Each table says which of two
+// kinds its times are: *measured* on the computer that runs the program, or *modelled* for a
+// machine that need not be there.
 //
 // Read in this order: `main.c`, which tells the story, then `network.c` (LeNet as a list of
 // layers), `spread.h` (who holds what), and one file for each way: `strategy_pipeline.c`,
-// `strategy_within.c`, `strategy_data.c`. Each table is computed in a file
-// of its own, which this order leaves out.
-#include "common/data/fashion_mnist.h"
+// `strategy_within.c`, `strategy_data.c`. Each table is computed in a file of its own, which this
+// order leaves out.
 #include "common/device/modelled_clock.h"
 #include "common/program/book.h"
 #include "common/program/predict.h"
 #include "bubble.h"
 #include "costs.h"
 #include "larger_networks.h"
-#include "parity.h"
-#include "step_costs.h"
 #include "step_pictures.h"
+#include "step_tables.h"
 
 #include <stdio.h>
 #include <string.h>
 
 static Flags flags;
-static Dataset *data;
-static DataIter *iter; // has the minibatch
-static Problem lenet = {.network = &lenet_network, .microbatches = 4};
+static Problem lenet;
 static Reference one_device;
 static StepTable table = {.num_ks = 3, .ks = {1, 2, 4}};
 
 // ## The problem
 //
 // We begin, as the book does, with a somewhat old network for a simple problem: LeNet, which has
-// two convolutions and two fully connected layers, and images of clothes in ten classes.
-// (`network.c` has it as a list of layers.) Several devices have more memory and more computing
-// power together than one. How can a step of training use them?
+// two convolutions and two fully connected layers, and images of clothes in ten classes. Several
+// devices have more memory and more computing power than one. How can a step of training use them?
 //
-// Before we split the network, look at what there is to split. The work, the parameters and the
-// activations (the outputs of the layers, which are kept because the backward pass needs them) are
-// not in the same layers. That is so in many networks, and it matters for each way to split them.
+// First look at what there is to split. The work, the parameters and the activations (outputs of
+// the layers, kept because the backward pass needs them) are not in the same layers. That is so in
+// many networks, and it matters for each way to split them.
 
 static void show_network(void) { network_print(&lenet_network); }
 
 // ## One device
 //
 // All ways compute one step of training, from the same parameters and on the same minibatch. So all
-// of them must give what one device gives: the loss of the minibatch, the gradients of all
-// parameters, and the loss after one update with these gradients.
+// must give what one device gives: the loss of the minibatch, the gradients of all parameters, and
+// the loss after one update with them.
 //
 // The book draws the parameters from N(0, 0.01²). The scores of the classes are then so close to
-// zero that the loss of an image is ln 10 whatever the layers do, which would hide their mistakes.
-// So the parameters are ten times as large here.
-
-static const double SCALE = 0.1;
+// zero that an image's loss is ln 10 whatever the layers do, which would hide their mistakes. So
+// the parameters are ten times as large here.
 
 static void compute_on_one_device(void) {
     one_device = one_device_step(&lenet);
@@ -111,66 +104,39 @@ static void compute_on_one_device(void) {
 //                                                     half       half
 // ```
 //
-// The function below runs one of the ways with 1, 2 and 4 devices. Each time it makes the step,
-// compares it with that of one device, and notes what it costs. The results are not always the same
-// to the bit, because sums over rows or channels are added up in another order. The program prints
-// the largest relative difference, and ends with an error if it is more than rounding explains.
-
-static void run(const Strategy *strategy, int j, StepCosts *costs) {
-    int k = table.ks[j];
-    Spread *s = problem_spread(&lenet, strategy, k);
-    if (one_device.has_values) {
-        double difference = check_same_step(s, &lenet, &one_device);
-        printf("  %d device%s the same loss, gradients and loss after one update", k,
-               k > 1 ? "s:" : ": ");
-        printf(difference > 0 ? ", to %.0e\n" : ", exactly\n", difference);
-    }
-    *costs = step_costs(s, &lenet, flags.steps);
-    if (j > 0 && j == table.num_ks - 1) print_holdings(s, &lenet);
-    spread_close(s);
-}
-
-static void split(const Strategy *strategy) {
-    int i = 0;
-    while (strategies[i] != strategy) i++;
-    printf("\nSplitting %s (the book's \"%s\")\n", strategy->name, strategy->book);
-    for (int j = 0; j < table.num_ks; j++)
-        if (table.ks[j] <= strategy->most_devices(&lenet_network))
-            run(strategy, j, &table.of[i][j]);
-        else
-            printf("  %d devices: there are only %d layers\n", table.ks[j],
-                   lenet_network.num_layers);
-}
-
+// Each way is run with 1, 2 and 4 devices, and each step is compared with that of one device. The
+// results are not always the same to the bit, because sums are added up in another order. The
+// program prints the largest relative difference, and ends with an error if it is more than
+// rounding explains.
+//
 // ## Across layers
 //
-// The first way splits the network itself: each device has some of the layers, one after the other.
-// It takes what flows into its first layer, computes, and sends the result to the next device. So a
-// network may be larger than the memory of one device. But the devices must work in step where two
-// of them meet, which is hard to do well if they do not have equal work: and layers are what they
-// are. (How it is done: `strategy_pipeline.c`.)
+// The first way splits the network itself: each device has some of the layers. It takes what flows
+// into its first layer, computes, and sends the result to the next device. So a network may be
+// larger than the memory of one device. But the devices must work in step where two of them meet,
+// which is hard to do well if they do not have equal work, and layers are what they are.
+// (`strategy_pipeline.c`)
 
-static void split_across_layers(void) { split(&across_layers); }
+static void split_across_layers(void) { run_strategy(&across_layers, &table, &lenet, &one_device); }
 
 // ## Within layers
 //
 // The second way splits the work of each layer: instead of all 50 channels of a convolution, or all
-// 128 units of a fully connected layer, each device computes some of them. That divides work and
-// parameters evenly, as long as there are channels enough. But the next layer needs all channels,
-// so the devices must exchange them after each layer. (How it is done: `strategy_within.c`.)
+// 128 units of a fully connected layer, each device computes some. That divides work and parameters
+// evenly, as long as there are channels enough. But the next layer needs all channels, so the
+// devices must exchange them after each layer. (`strategy_within.c`)
 
-static void split_within_layers(void) { split(&within_layers); }
+static void split_within_layers(void) { run_strategy(&within_layers, &table, &lenet, &one_device); }
 
 // ## Across data
 //
-// The third way splits the minibatch: all devices do the same work on different images. Afterwards
-// their gradients are summed. This is the simplest way, it works for any network, and devices wait
-// for each other only once per minibatch. With
-// more devices one can also take larger minibatches, which keep each of them busy. But each holds
-// the whole network, so more devices do not allow a larger one. (How it is done:
-// `strategy_data.c`.)
+// The third way splits the minibatch: all devices do the same work on different images, and their
+// gradients are summed. This is the simplest way, it works for any network, and devices wait for
+// each other only once per minibatch. With more devices one can also take larger minibatches, which
+// keep each of them busy. But each holds the whole network, so more devices do not allow a larger
+// one. (`strategy_data.c`)
 
-static void split_across_data(void) { split(&across_data); }
+static void split_across_data(void) { run_strategy(&across_data, &table, &lenet, &one_device); }
 
 // ## What each device holds
 //
@@ -179,13 +145,14 @@ static void split_across_data(void) { split(&across_data); }
 // layers each device has its own channels of them, and copies of all the others. Across data each
 // device has those of its own images.
 //
-// Already on one device the three ways differ, so the last table says what the activations are
-// made of. *Outputs* are those of the layers, kept until the backward pass has used them: the same
-// in all ways. *Gradients* of outputs are needed for two operations at a time, the one that the
-// backward pass is at and the one before. A pipeline goes backward with one microbatch (a part of
-// the minibatch) after the other, so it needs the gradients of those few images only. *Gathered*:
-// within layers, each device collects the channels that the others computed, and keeps these
-// copies with their gradients. *The rest* is what is being sent, labels and padding.
+// Already on one device the three ways differ. The last table says what the activations are made
+// of:
+//
+// - *outputs* of the layers, kept until the backward pass has used them: the same in all ways;
+// - *gradients* of outputs, needed for two operations at a time. A pipeline goes backward with one
+//   microbatch (a part of the minibatch) at a time, so it needs them for those few images only;
+// - *gathered*: within layers, the channels of all devices, with gradients, as input of the next
+//   layer. (*The rest* is what is being sent, labels and padding.)
 
 static void compare_memory(void) {
     int last = table.num_ks - 1;
@@ -204,15 +171,15 @@ static void compare_memory(void) {
 // ## What moves between devices
 //
 // The bytes are counted as they move, and must be those of the formula at the end of each way's
-// file. What depends on the minibatch grows with it: across and within layers that is everything,
-// across data nothing, because gradients have the size of the parameters.
+// file. Across and within layers they grow with the minibatch; across data they do not, because
+// gradients have the size of the parameters.
 //
 // A synchronization point ("sync") is a place in the step at which devices need what others have
-// computed, and wait for it. A collective, an operation in which all devices take part, counts as
-// one: the allreduce (sum for all) of the gradients across data; within layers the all-gather
-// (everybody gets all parts) after each layer, and the reduce-scatter (everybody gets a part of the
-// sum) on the way back. Across layers each transfer is one: for each boundary between two devices,
-// each microbatch, forward and backward.
+// computed, and wait for it. A collective, an operation in which all devices take part, is one: the
+// allreduce (all get the sum) of the gradients across data; within layers the all-gather (all get
+// all parts) after each layer, and the reduce-scatter (each gets a part of the sum) on the way
+// back. Across layers each transfer is one: for each boundary, each microbatch, forward and
+// backward.
 
 static void compare_traffic(void) {
     if (table.num_ks == 1) return; // nothing moves
@@ -226,22 +193,19 @@ static void compare_traffic(void) {
 
 // ## How long it takes
 //
-// *Measured* time is that of this computer, where devices may share cores; when it has other things
+// *Measured* time is that of this computer, where devices may share cores; if it has other things
 // to do, it means little. *Modelled* time is what the same work would take on the machine of
-// `--machine` (an NVIDIA DGX A100 if you name none), where each device is a GPU by itself, and
-// shares nothing with the others but links and the host that launches their work.
+// `--machine` (an NVIDIA DGX A100 if you name none), where each device is a GPU by itself.
 
 static void compare_seconds(void) { print_seconds(&table); }
 
 // ## Who computes what, and when
 //
-// The pictures show a step as timelines, a lane for each device. Look for the bubble across layers;
-// for the exchange at each layer within layers; and, across data, for the one exchange at the end,
-// and who waits for whom in it.
-//
-// Of some measured steps we draw the shortest, the one that other programs disturbed least.
-// Modelled steps are always the same. They are those of AlexNet, a larger network: LeNet's kernels
-// are so short on a GPU that we would only see how the host launches them.
+// The pictures show a step as timelines, a lane for each device. Look for the idle time across
+// layers; for the exchange at each layer within layers; and, across data, for the one exchange at
+// the end, and who waits for whom in it. Of the measured steps we draw the shortest, which other
+// programs disturbed least. The modelled steps are AlexNet's, a larger network: LeNet's kernels are
+// so short on a GPU that we would only see how the host launches them.
 
 static void draw_timelines(void) {
     Problem alexnet = problem_to_model(&alexnet_network, 256, 8);
@@ -251,10 +215,9 @@ static void draw_timelines(void) {
 
 // ## The bubble, measured
 //
-// While the first microbatch goes from device to device, the later devices of a pipeline have
-// nothing to do; at the end of the forward pass the first ones have nothing to do; and backward it
-// is the same. The field calls this idle time the bubble. Here are three devices and four
-// microbatches, forward (F) and backward (B):
+// A pipeline's later devices have nothing to do until the first microbatch reaches them, and its
+// first ones nothing after the last has passed; backward it is the same. The field calls this idle
+// time the bubble. Three devices, four microbatches, forward (F) and backward (B):
 //
 // ```
 // device 0   F1 F2 F3 F4  .  .  .  . B4 B3 B2 B1
@@ -266,11 +229,11 @@ static void draw_timelines(void) {
 // idle for $(k-1)/(m+k-1)$ of the time: here for 2 of 6 beats each way. More microbatches make that
 // less. But smaller pieces are computed less efficiently, so the step need not get shorter.
 //
-// The table has that share in its first column, *equal times*. The second one, *their times*, is
-// calculated for the same order of work with the times that the stages really took: the device that
-// has most to do sets the pace, and the others wait for it. The third one is the idle share as it
-// was *recorded*. What it has beyond the second is sending, loading, and whatever else the computer
-// did. If it did nothing else, eight equal layers come close to the formula. LeNet cannot.
+// The first column, *equal times*, is that formula. The second, *their times*, is calculated for
+// the same order of work with the times that the stages really took: the slowest sets the pace, and
+// the others wait for it. The third is the idle share as it was *recorded*, which also has sending,
+// loading, and whatever else the computer did. If it did nothing else, eight equal layers come
+// close to the formula. LeNet cannot.
 
 static void bubble_measured(void) {
     int k = table.ks[1];
@@ -301,14 +264,13 @@ static void bubble_modelled(void) {
 // ## Larger networks
 //
 // The formulas for memory and bytes need no devices, and modelled time needs none that compute. So
-// here are AlexNet and ResNet-18, networks of a size at which the question of this chapter comes
-// up. AlexNet has most of its parameters in its fully connected layers; ResNet-18 has few
-// parameters and large activations.
+// here are AlexNet, which has most of its parameters in its fully connected layers, and ResNet-18,
+// which has few parameters and large activations.
 //
-// The columns under "most on one device" are three maxima, each by itself, with gradients but
-// without room for what is being sent. The most parameters and the most activations may be on
-// different devices, so "both" may be less than their sum. "Busiest" is the share of the work that
-// the busiest device has.
+// The columns under "most on one device" are three maxima, with gradients but without room for what
+// is being sent. "Both" may be less than the sum of the others, where the most parameters and the
+// most activations are on different devices. "Busiest has" is the busiest device's share of the
+// work.
 
 static void compare_larger_networks(void) {
     Prediction busiest = predict_first(
@@ -352,24 +314,10 @@ static void check_outputs_now(void) {
 }
 
 static void choose_devices(void) {
+    table.steps = flags.steps;
     if (flags.devices == 0) return;
     table.ks[1] = flags.devices;
     table.num_ks = flags.devices > 1 ? 2 : 1;
-}
-
-static void make_problem(void) {
-    data = fashion_mnist_open(flags.data, true, flags.train_size);
-    iter = data_iter_new(data, flags.batch_size, flags.shuffle, flags.seed);
-    data_iter_first(iter, &lenet.X, &lenet.y);
-    lenet.lr = flags.lr;
-    network_init(&lenet_network, lenet.params, SCALE, flags.seed);
-}
-
-static void free_problem(void) {
-    for (int p = 0; p < num_params(&lenet_network); p++) tensor_free(lenet.params[p]);
-    reference_free(&one_device, &lenet_network);
-    data_iter_free(iter);
-    dataset_free(data);
 }
 
 static bool runs(const char *part) {
@@ -384,9 +332,8 @@ static bool runs(const char *part) {
 //   But devices wait for each other at each boundary, the bubble grows with their number, and
 //   stages are hardly ever equal.
 // - Within layers, parameters and work are split evenly where there are channels enough. But
-// devices
-//   wait for each other twice per layer, the gathered activations are on all of them, and what
-//   moves grows with the minibatch: for convolutional networks it is usually most.
+//   devices wait for each other twice per layer, the gathered activations are on all of them, and
+//   what moves grows with the minibatch: for convolutional networks it is usually most.
 // - Across data, devices wait for each other once per step, and any network can be split. But each
 //   device holds all parameters, so more devices do not allow a larger network.
 // - So split the data, unless the network does not fit; and do not sum on one device when they are
@@ -400,8 +347,7 @@ static bool runs(const char *part) {
 // 2. You double the minibatch. In which of the three ways do the bytes that move between devices
 //    double, and in which do they stay the same? Why?
 // 3. With 8 microbatches, a pipeline of equal stages is idle for much less of the time than
-// LeNet's.
-//    Would 100 microbatches help LeNet?
+//    LeNet's. Would 100 microbatches help LeNet?
 // 4. On the modelled machine, LeNet's step across data takes longer on 4 devices than on one.
 //    Where does the time go?
 // 5. AlexNet on 8 devices moves many more bytes across data than across layers, and still its step
@@ -416,7 +362,7 @@ int main(int argc, char *argv[]) {
     choose_devices();
     book_needs_devices(table.ks[table.num_ks - 1]);
     check_outputs_now();
-    make_problem();
+    lenet = problem_of_lenet(&flags);
     if (runs("splitting")) {
         show_network();
         compute_on_one_device();
@@ -436,7 +382,8 @@ int main(int argc, char *argv[]) {
         compare_larger_networks();
         compare_many_devices();
     }
-    free_problem();
+    reference_free(&one_device, &lenet_network);
+    problem_free(&lenet);
     return book_end();
 }
 

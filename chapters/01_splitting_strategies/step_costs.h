@@ -3,7 +3,7 @@
 #ifndef STEP_COSTS_H
 #define STEP_COSTS_H
 
-#include "problem.h"
+#include "parity.h"
 
 // Of one step. k = 0: there is none, the network has not so many layers.
 typedef struct StepCosts {
@@ -18,22 +18,16 @@ typedef struct StepCosts {
 enum { MOST_KS = 3 };
 typedef struct StepTable {
     int num_ks, ks[MOST_KS];
+    int steps; // that are measured; -1: as many as two seconds suffice for, up to 15
     StepCosts of[NUM_STRATEGIES][MOST_KS]; // [strategies[i]][ks[j]]
 } StepTable;
 
-// The costs of the problem's step with `s`, which computes it some times, after one that touches
-// new memory. Ends the program with an error if bytes or synchronization points are not what the
-// formulas say. Measured seconds are those of the fastest step, which is the one that other
-// programs disturbed least: of `steps`, or with -1 of 15 or of those that two seconds suffice for.
-StepCosts step_costs(Spread *s, const Problem *problem, int steps);
-
-// A line for each device: the bytes that it holds, and which channels (or units) of which layer;
-// and how much of the work the busiest has.
-void print_holdings(const Spread *s, const Problem *problem);
-
-// The table's figures, and what there is to say of them.
-void print_memory(const StepTable *table, const Problem *problem);
-void print_traffic(const StepTable *table, const Problem *problem); // num_ks > 1
-void print_seconds(const StepTable *table);
+// Runs the step on each number of devices, and fills in the line of the strategy. Prints, where
+// there are values, that each gives what one device gives (check_same_step(), which ends the
+// program if not), and of the most devices what each holds. Ends the program with an error if bytes
+// or synchronization points are not what the formulas say. Measured seconds are those of the
+// fastest step, the one that other programs disturbed least.
+void run_strategy(const Strategy *strategy, StepTable *table, const Problem *problem,
+                  const Reference *r);
 
 #endif
