@@ -27,7 +27,7 @@ run() {
     "$build"/01_splitting_strategies --data "$out/data" --out "$out/plots" "$@" >"$out/log" 2>"$out/error"
 }
 
-run --batch-size 5 --steps 1 --devices 2 --backend cpu --machine none && ! grep -q 'Modelled: what\|modelled on' "$out/log"
+run --batch-size 5 --steps 1 --devices 2 --backend cpu --machine none && ! grep -qi 'modelled on\|^On .* the step across data' "$out/log"
 verdict $? "--machine none: nothing modelled of the steps"
 
 for k in 1 3 7; do
@@ -36,7 +36,7 @@ for k in 1 3 7; do
 done
 run --batch-size 1 --steps 1 --backend cpu
 verdict $? "a minibatch of one image"
-run --batch-size 5 --steps 1 --devices 16 --backend cpu && ! grep -q '^The bubble' "$out/log"
+run --batch-size 5 --steps 1 --devices 16 --backend cpu && ! grep -q 'idle share of a pipeline' "$out/log"
 verdict $? "more devices than a pipeline can have: nothing is said of its bubble"
 rm -rf "$out/plots"
 run --batch-size 5 --steps 1 --devices 2 --csv /dev/stdout --backend cpu && grep -q '^network,machine,' "$out/log" &&
