@@ -23,7 +23,7 @@
 // **How to run.**
 //
 //     make exercise-05-2 ARGS=--check          the check alone: a second
-//     make exercise-05-2                       the check, then the experiment: about a minute
+//     make exercise-05-2                       the check, then the experiment: some minutes
 //
 // **What to hand in.** This file, and your answer to the book's questions: how to divide the work,
 // and when that is worth it. Say for which slowdown the slow device should better be left out.
