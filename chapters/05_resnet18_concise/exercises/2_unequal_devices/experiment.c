@@ -29,15 +29,14 @@ typedef struct Results {
 } Results;
 
 static void print_head(const char *first) {
-    printf("  %s   images/s of    images   exchange    ms per step: equal      in proportion   "
-           "first device\n"
-           "             each device      each         ms           (said)             (said)   "
-           "       alone\n",
+    printf("  %s  images/s of   rows of exchange ms per step (said) with shards that are  first\n"
+           "            each device      each       ms          equal         proportional      "
+           "alone\n",
            first);
 }
 
 static void print_result(const Result *r, double first) {
-    printf("  %8.4g %8.0f %7.0f %4d %4d %10.2f %8.2f (%.2f) %8.2f (%.2f) %13.2f\n", first,
+    printf("  %8.4g %6.0f %5.0f %4d %4d %8.2f %8.2f (%7.2f) %8.2f (%7.2f) %8.2f\n", first,
            r->speed[0], r->speed[1], r->rows[0], r->rows[1], 1e3 * r->exchange, 1e3 * r->equal,
            1e3 * r->said_equal, 1e3 * r->proportional, 1e3 * r->said_proportional, 1e3 * r->alone);
 }
@@ -77,9 +76,9 @@ static void compare_slower(const Flags *flags, Module *net, Pair *p, Side *side)
 static void compare_measured(const Flags *flags, Module *net, DataIter *iter, Results *results) {
     Device *devices[K] = {cpu_device(0), cpu_device(1)};
     Pair p = pair_of(flags, net, devices, (const int[K]){1, 1}, iter);
-    printf("Measured: two CPU devices with a core each, the second made slower; minibatches of %d, "
-           "images of 14 x 14\n",
-           flags->batch_size);
+    say("Measured: two CPU devices with a core each, the second made slower; minibatches of %d, "
+        "images of 14 x 14",
+        flags->batch_size);
     compare_slower(flags, net, &p, &results->measured);
 }
 
@@ -90,9 +89,9 @@ static void compare_modelled(const Flags *flags, Module *net, Results *results) 
     results->is_modelled = machine && machine_has_devices(machine, K);
     if (!results->is_modelled) return;
     Pair p = modelled_pair(flags, net, batch_size);
-    printf("\nModelled: two devices of %s, the second made slower; minibatches of %d, images of "
-           "28 x 28\n",
-           machine->name, batch_size);
+    say("\nModelled: two devices of %s, the second made slower; minibatches of %d, images of "
+        "28 x 28",
+        machine->name, batch_size);
     compare_slower(flags, net, &p, &results->modelled);
 }
 

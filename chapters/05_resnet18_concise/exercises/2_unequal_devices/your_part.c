@@ -26,7 +26,7 @@
 //     make exercise-05-2                       the check, then the experiment: some minutes
 //
 // **What to hand in.** This file, and your answer to the book's questions: how to divide the work,
-// and when that is worth it. Say for which slowdown the slow device should better be left out.
+// and when that is worth it. When should the slow device rather be left out?
 #include "your_part.h"
 
 #include <math.h>

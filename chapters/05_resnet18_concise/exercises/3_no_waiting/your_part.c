@@ -28,7 +28,7 @@
 // **How to run.**
 //
 //     make exercise-05-3 ARGS=--check          the check alone: seconds
-//     make exercise-05-3                       the check, then the experiment: about a minute
+//     make exercise-05-3                       the check, then the experiment: some minutes
 //     make exercise-05-3 ARGS='--devices 1'    on 1 device instead of 2
 //
 // **What to hand in.** This file, and your answer to the book's two questions; say also what the
