@@ -78,7 +78,9 @@ static void compare_learning(const Setting *s, Module *net, Run runs[NUM_RUNS]) 
     }
 }
 
-// ## Epochs, batch size, learning rate: on one device, as their effect has nothing to do with k
+// ## Epochs, batch size, learning rate
+//
+// These are tried on one device, as their effect has nothing to do with the number of devices.
 
 enum { NUM_SETTINGS = 4 };
 static const struct {
@@ -104,7 +106,9 @@ static void compare_settings(const Setting *s, Module *net, const Run *one,
     }
 }
 
-// ## What k devices cost: the whole ResNet-18, a few steps
+// ## What k devices cost
+//
+// A few steps of the whole ResNet-18.
 
 typedef struct Cost {
     int k;
