@@ -1,36 +1,10 @@
 #!/bin/sh
 # chapter_01_test.sh BUILD: chapter 1 runs, its own checks pass, and it draws its pictures. (Other numbers
 # of devices and flags: chapter_01_flags_test.sh.) Prints TAP.
-build=$1
-out=$(mktemp -d) || exit 1
-trap 'rm -rf "$out"' EXIT
-tests=0
-verdict() { # STATUS NAME
-    tests=$((tests + 1))
-    [ "$1" -eq 0 ] && echo "ok $tests - $2" && return
-    echo "not ok $tests - $2"
-    sed 's/^/# /' "$out/log" "$out/error"
-}
-skip() { # NAME WHY
-    tests=$((tests + 1))
-    echo "ok $tests - $1 # SKIP $2"
-}
-is_png() { [ "$(od -An -tx1 -N8 "$1" 2>/dev/null | tr -d ' \n')" = 89504e470d0a1a0a ]; }
-
-# A data set of 64 images; their pixels are bytes of the program.
-mkdir "$out/data"
-{
-    printf '\000\000\010\003\000\000\000\100\000\000\000\034\000\000\000\034'
-    tail -c $((64 * 784)) "$build/01_splitting_strategies"
-} >"$out/data/train-images-idx3-ubyte"
-{
-    printf '\000\000\010\001\000\000\000\100'
-    for i in 1 2 3 4 5 6 7 8; do printf '\001\005\000\011\003\007\002\004'; done
-} >"$out/data/train-labels-idx1-ubyte"
-
-run() {
-    "$build"/01_splitting_strategies --data "$out/data" --out "$out/plots" "$@" >"$out/log" 2>"$out/error"
-}
+name=01_splitting_strategies
+. "$(dirname "$0")/chapter.sh"
+small_data_set
+run() { run_program --data "$out/data" --out "$out/plots" "$@"; }
 says_nothing_on_stderr() { ! grep -v 'no GPU' "$out/error" | grep -q .; }
 
 run --batch-size 32 --steps 2
