@@ -223,10 +223,10 @@ static void check_outputs_now(void) {
     char suffix[32];
     book_csv("_model.csv");
     book_output("_model.png");
-    book_output("_bubble.png");
+    book_timeline("_bubble.png");
     for (int i = 0; i < num_ks; i++) {
         snprintf(suffix, sizeof suffix, "_timeline_%d.png", ks[i]);
-        book_output(suffix);
+        book_timeline(suffix);
     }
     book_check_outputs();
 }
