@@ -15,6 +15,9 @@ skip() { # NAME WHY
     tests=$((tests + 1))
     echo "ok $tests - $1 # SKIP $2"
 }
+is_svg() { # FILE TEXT
+    [ "$(head -c 5 "$1")" = '<svg ' ] && [ "$(tail -n 1 "$1")" = '</svg>' ] && grep -q "$2" "$1"
+}
 is_png() { [ "$(od -An -tx1 -N8 "$1" 2>/dev/null | tr -d ' \n')" = 89504e470d0a1a0a ]; }
 
 # A data set of 64 images; their pixels are bytes of the program.
@@ -54,6 +57,8 @@ verdict $? "the bytes that each device holds"
 for picture in timeline_2 timeline_4 bubble; do
     is_png "$out/plots/01_splitting_strategies_$picture.png"
     verdict $? "the picture $picture"
+    is_svg "$out/plots/01_splitting_strategies_$picture.svg" "<title>forward 1 (.*) on .*:1, [0-9.]* ms to [0-9.]* ms</title>"
+    verdict $? "the picture $picture as SVG: its bars say what they are"
 done
 if command -v gnuplot >/dev/null; then
     is_png "$out/plots/01_splitting_strategies_model.png"

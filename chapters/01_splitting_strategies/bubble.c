@@ -142,15 +142,25 @@ static int modelled_table(const Problem *alexnet, const int ks[], int num_ks, Re
     return n;
 }
 
+static void draw_bubble(const Recorded steps[], int n, int most_devices) {
+    bool fewer = !steps[0].modelled && steps[0].k < most_devices;
+    char *why = fewer ? xprintf(" (measured on %d devices: %d would share too few cores)",
+                                steps[0].k, most_devices)
+                      : xstrdup("");
+    char *heading =
+        xprintf("A pipeline of equal layers, its minibatch cut into m microbatches%s", why);
+    draw_steps("_bubble.png", heading, steps, n);
+    free(heading);
+    free(why);
+}
+
 void show_bubble(const Problem *lenet, const Problem *alexnet, const int ks[], int num_ks,
                  uint64_t seed) {
     Recorded steps[2 * 4];
     printf("\nThe bubble: the share of the time in which a pipeline's devices are idle\n");
     int n = measured_table(lenet, ks, num_ks, seed, steps);
     n = modelled_table(alexnet, ks, num_ks, steps, n);
-    if (n > 0)
-        draw_steps("_bubble.png",
-                   "A pipeline of equal layers, its minibatch cut into m microbatches", steps, n);
+    if (n > 0) draw_bubble(steps, n, ks[num_ks - 1]);
     for (int i = 0; i < n; i++) recorded_free(&steps[i]);
     printf("\n");
 }

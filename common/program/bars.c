@@ -14,8 +14,9 @@ double axis_at(const Axis *axis, double seconds) {
 }
 
 TimeUnit time_unit(double length) {
-    if (length < 1e-3) return (TimeUnit){"microseconds", "µs", 1e-6};
-    return length < 1 ? (TimeUnit){"milliseconds", "ms", 1e-3} : (TimeUnit){"seconds", "s", 1};
+    if (length < 1e-3) return (TimeUnit){"microseconds", "µs", 1e-6, 1};
+    return length < 1 ? (TimeUnit){"milliseconds", "ms", 1e-3, 3}
+                      : (TimeUnit){"seconds", "s", 1, 6};
 }
 
 // ---- spans become bars -----------------------------------------------------------------------
@@ -86,15 +87,11 @@ static char *bytes_text(double bytes) {
     return xprintf("%.3g %s", bytes, units[unit]);
 }
 
-// "1.200 ms to 1.530 ms": ten thousand steps to the length of the axis, so that what is short has a
-// length.
+// "1.200 ms to 1.530 ms"
 static char *times_text(double start, double end, const Axis *axis) {
-    double length = axis->end - axis->start;
-    TimeUnit unit = time_unit(length);
-    int decimals = (int)ceil(4 - log10(fmax(length, 1e-9) / unit.seconds));
-    if (decimals < 0) decimals = 0;
-    return xprintf("%.*f %s to %.*f %s", decimals, start / unit.seconds, unit.sign, decimals,
-                   end / unit.seconds, unit.sign);
+    TimeUnit unit = time_unit(axis->end - axis->start);
+    return xprintf("%.*f %s to %.*f %s", unit.decimals, start / unit.seconds, unit.sign,
+                   unit.decimals, end / unit.seconds, unit.sign);
 }
 
 // "forward conv1 (conv2d_forward)", "exchange (copy)"

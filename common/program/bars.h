@@ -18,6 +18,7 @@ double axis_at(const Axis *axis, double seconds);
 typedef struct TimeUnit {
     const char *name, *sign; // "milliseconds", "ms"
     double seconds;
+    int decimals; // that a point in time has, to be told from the next piece of work
 } TimeUnit;
 
 TimeUnit time_unit(double length);
