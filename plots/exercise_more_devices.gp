@@ -79,7 +79,7 @@ if (MODELLED_max > 0) {
     set ylabel "seconds"
     set yrange [0.7:2 * MODELLED_max]
     set format y "%g"
-    set key left bottom
+    set key right top
     plot MODELLED_max / x with lines lw 1 dt 3 lc rgb "#888888" title "k times as fast", \
          csv skip 1 using (strcol(1) eq "same minibatch" ? $2 : NaN):14 with linespoints lw 1.8 pt 6 ps 1.6 \
              lc rgb "#d73027" title "256 images for all devices", \
