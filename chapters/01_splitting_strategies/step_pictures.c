@@ -3,6 +3,7 @@
 
 #include "common/base/error.h"
 #include "common/program/book.h"
+#include "common/program/say.h"
 #include "common/program/timeline.h"
 
 #include <stdio.h>
@@ -19,7 +20,7 @@ void draw_steps(const char *suffix, const char *heading, const Recorded steps[],
                                   .own_scale = i > 0 && steps[i].modelled != steps[i - 1].modelled};
     timelines_draw(path, heading, "the step began", timelines, n);
     free(timelines);
-    printf("%s: %s\n", heading, path);
+    say("%s: %s", heading, path);
 }
 
 static char *title_of(const Recorded *r, const Strategy *strategy, const Problem *problem) {
