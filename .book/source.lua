@@ -134,6 +134,23 @@ function source.markdown(text)
   return table.concat(out, "\n")
 end
 
+-- "What you will learn" alone before a list is a small heading; so is "// ---- values ----".
+function source.titles(text)
+  local lines = lines_of(text)
+  for i, line in ipairs(lines) do
+    local banner = line:match("^%-%-%-%- (.-) %-%-%-+$")
+    if banner then
+      lines[i] = "### " .. banner:gsub("^%l", string.upper)
+    elseif line:match("^%a[%w ]+$") and (lines[i + 1] or ""):match("^  ") and
+      (i == 1 or lines[i - 1] == "") then
+      lines[i] = "**" .. line .. "**\n"
+    elseif line:match("^Book: ") and (lines[i + 1] or ""):match("^Difficulty: ") then
+      lines[i] = line .. "\\"
+    end
+  end
+  return table.concat(lines, "\n")
+end
+
 -- What is no good Markdown is said with its line.
 function source.check_markdown(path, block)
   local fence_line
