@@ -166,11 +166,17 @@ local function functions_in(code)
 end
 
 local function code(item, folded)
-  local text, name, _, lines = fenced(item.text, "c"), item.file:match("[^/]+$"), item.text:gsub("\n", "")
-  if folded or (lines + 1 < FOLDED_FROM and not source.is_includes(item.text)) then return say(text) end
-  local what = source.is_includes(item.text) and "what it includes" or functions_in(item.text)
-  say(details(("<code>%s</code>, lines %d to %d%s"):format(name, item.line, item.last,
-    what ~= "" and ": " .. what or ""), text))
+  local text, name = fenced(item.text, "c"), "<code>" .. item.file:match("[^/]+$") .. "</code>"
+  local _, ends = item.text:gsub("\n", "")
+  if source.is_includes(item.text) and not folded then
+    say(details("what " .. name .. " includes", text))
+  elseif ends + 1 < FOLDED_FROM or folded then
+    say(text)
+  else
+    local what = functions_in(item.text)
+    say(details(("%s, lines %d to %d%s"):format(name, item.line, item.last, what ~= "" and ": " .. what or ""),
+      text))
+  end
 end
 
 -- ---- what one does ----------------------------------------------------------------------------
@@ -222,9 +228,10 @@ local function add_run(ch, pictures)
   flush()
   add_code("run-" .. ch.number, "!make run-" .. ch.number, ch.run and stream(ch.run.stdout))
   for _, item in ipairs(pictures) do
-    local caption = item.caption:match("%S") and "  # " .. item.caption or ""
-    add_code("picture-" .. item.name:gsub("%.png$", ""), ('show("plots/%s")%s'):format(item.name, caption),
-      png(item.path))
+    -- (A line that names two files says nothing of one picture alone.)
+    local said = item.caption:match("%S") and not item.caption:find("plots/", 1, true)
+    add_code("picture-" .. item.name:gsub("%.png$", ""),
+      ('show("plots/%s")%s'):format(item.name, said and "  # " .. item.caption or ""), png(item.path))
   end
 end
 
