@@ -11,9 +11,7 @@ local source = require("source")
 local chapter = require("chapter")
 local json = require("json")
 
-local FROM = "markdown-raw_html-raw_tex-citations-subscript-superscript-strikeout-smart" ..
-  "-tex_math_double_backslash+lists_without_preceding_blankline"
-local TO = "gfm-raw_html+tex_math_dollars"
+local JUPYTERS = "gfm-raw_html+tex_math_dollars" -- Markdown
 local FOLDED_FROM = 26 -- lines of code
 
 -- ---- where the project is ---------------------------------------------------------------------
@@ -118,11 +116,11 @@ local PLAIN = {
   end,
 }
 
-local function markdown(blocks) return (pandoc.write(pandoc.Pandoc(blocks), TO):gsub("%s+$", "")) end
+local function markdown(blocks) return (pandoc.write(pandoc.Pandoc(blocks), JUPYTERS):gsub("%s+$", "")) end
 
 -- Adds Markdown of ours as that of Jupyter; headings become `shift` levels deeper. Inside a fold all is one cell.
 local function prose(text, shift, folded)
-  local read = pandoc.read(source.markdown(source.titles(text)), FROM)
+  local read = pandoc.read(source.markdown(source.titles(text)), source.MARKDOWN)
   local blocks = pandoc.walk_block(pandoc.Div(read.blocks), PLAIN).content
   local together = {}
   local function done()
@@ -181,10 +179,10 @@ end
 
 -- ---- what one does ----------------------------------------------------------------------------
 
--- IPython's ! gives commands a terminal, and sudo would wait there for a password that nobody can type.
+-- IPython's ! gives commands a terminal, and sudo would wait there for a password that nobody can type; so setsid.
 local SETUP = [[
-# Run this cell first. It looks for the project here and in the folders above, else it makes a copy of it; then it
-# installs what is missing.
+# Run this cell first. It looks for the project here and in the folders above, else it
+# makes a copy of it; then it installs what is missing.
 import os, pathlib, shutil
 
 REPOSITORY = "%s"  # where to copy the project from
@@ -197,29 +195,32 @@ def project():
 
 as_root = "" if os.geteuid() == 0 else "sudo -n "
 if not shutil.which("git") or not shutil.which("make"):
-    !{as_root}apt-get -q update && {as_root}apt-get -q install -y git make ca-certificates
+    !{as_root}apt-get -q update
+    !{as_root}apt-get -q install -y git make ca-certificates
 if not project() and REPOSITORY:
     !git clone --depth 1 "{REPOSITORY}" {COPY}
 if not project():
-    raise FileNotFoundError("The project of this notebook is not here. Either put its address, as git clone wants it, "
-                            "into REPOSITORY above; or open the notebook inside a copy of the project. Then run this "
-                            "cell again.")
+    raise FileNotFoundError(
+        "The project that this notebook belongs to is not here. Put its address, as git "
+        "clone wants it, into REPOSITORY above; or open the notebook in a copy of the "
+        "project. Then run this cell again.")
 %%cd {project()}
-# (setsid: without a terminal, so that sudo does not wait for a password that cannot be typed here.)
-!setsid --wait make setup
+!setsid --wait make setup  # without a terminal: sudo must not wait for a password
 %%run .book/notebook.py]]
 
 local function add_head(ch, about)
+  local address = repository()
   heading(1, ch.title)
   if about then
     say(("The outputs in this notebook are those of `%s` on %s, %s, version %s."):format(about.command or "?",
       about.machine or "?", about.date or "?", about.version or "?"))
   end
   say("The chapter is a C program. Here it is read from top to bottom, then run; in cells of Python, because they " ..
-    "need nothing but what Jupyter has. *Run all* works on a Debian or Ubuntu machine, with or without a GPU: the " ..
-    "next cell installs what is missing.")
+    "need nothing but what Jupyter has. *Run all* works on a Debian or Ubuntu machine, with or without a GPU" ..
+    (address == "" and ", if the notebook lies in a copy of the project" or "") ..
+    ": the next cell installs what is missing.")
   flush()
-  add_code("setup", SETUP:format(repository():gsub('[\\"]', "\\%0"), ch.folder .. "/main.c"))
+  add_code("setup", SETUP:format(address:gsub('[\\"]', "\\%0"), ch.folder .. "/main.c"))
 end
 
 local function add_run(ch, pictures)
@@ -282,7 +283,7 @@ local makers = {
   end,
   output = function(item)
     if at.behind_main then return end -- it is in the output of the run
-    say("*printed in the recorded run:*\n\n" .. fenced(item.text, "text"))
+    say("*printed in the recorded run:*\n\n" .. fenced((item.text:gsub("^\n+", "")), "text"))
   end,
   picture = function()
     if not at.behind_main then say("*(This picture is shown below `make run-" .. at.number .. "`.)*") end

@@ -48,6 +48,6 @@ def your_part(line, cell):
     else:
         if not is_the_books and digest(before) != written.get(name):
             keep_a_copy(path)
-        path.write_text(cell)
+        path.write_text(cell.rstrip() + "\n")
         print(f"{name}: written")
     written[name] = digest(cell)

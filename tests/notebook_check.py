@@ -5,7 +5,9 @@
     notebook_check.py run NOTEBOOK      executes it where it is, and looks at what comes out
 """
 
+import contextlib
 import hashlib
+import io
 import os
 import pathlib
 import re
@@ -92,7 +94,8 @@ def check_your_part(folder):
     digest = hashlib.sha1(starter.strip().encode()).hexdigest()
 
     def run_cell(text):
-        shell.run_cell_magic("your_part", f"your_part.c {digest}", text)
+        with contextlib.redirect_stdout(io.StringIO()):
+            shell.run_cell_magic("your_part", f"your_part.c {digest}", text)
         return path.read_text()
 
     solved, again = starter.replace("// YOUR", "return 1; // YOUR"), starter.replace("// YOUR CODE HERE", "return 2;")
