@@ -182,7 +182,7 @@ end
 -- IPython's ! gives commands a terminal, and sudo would wait there for a password that nobody can type; so setsid.
 local SETUP = [[
 # Run this cell first. It looks for the project here and in the folders above, else it
-# makes a copy of it; then it installs what is missing.
+# makes a copy of it. Then it installs what is missing, and compiles all chapters.
 import os, pathlib, shutil
 
 REPOSITORY = "%s"  # where to copy the project from
@@ -206,6 +206,7 @@ if not project():
         "project. Then run this cell again.")
 %%cd {project()}
 !setsid --wait make setup  # without a terminal: sudo must not wait for a password
+!make
 %%run .book/notebook.py]]
 
 local function add_head(ch, about)
@@ -218,14 +219,14 @@ local function add_head(ch, about)
   say("The chapter is a C program. Here it is read from top to bottom, then run; in cells of Python, because they " ..
     "need nothing but what Jupyter has. *Run all* works on a Debian or Ubuntu machine, with or without a GPU" ..
     (address == "" and ", if the notebook lies in a copy of the project" or "") ..
-    ": the next cell installs what is missing.")
+    ": the next cell installs what is missing, and compiles, which takes some minutes where it was not done before.")
   flush()
   add_code("setup", SETUP:format(address:gsub('[\\"]', "\\%0"), ch.folder .. "/main.c"))
 end
 
 local function add_run(ch, pictures)
   heading(2, "Running it")
-  say("The first run compiles the program, which takes a minute or two.")
+  say("Below is what the recorded run printed; when you run the cell, it is what your machine prints.")
   flush()
   add_code("run-" .. ch.number, "!make run-" .. ch.number, ch.run and stream(ch.run.stdout))
   for _, item in ipairs(pictures) do

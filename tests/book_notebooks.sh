@@ -1,7 +1,7 @@
 #!/bin/sh
 # book_notebooks.sh BUILD [NN...]: checks the notebooks that make book has written into BUILD/book, and runs those of
-# the chapters NN (03 if none is named) from the first cell to the last, in an empty folder, of a fresh clone of what is
-# committed. "-" in place of NN runs none. The clone is compiled anew, which takes minutes.
+# the chapters NN (03 if none is named) from the first cell to the last, in an empty folder, where the first one makes a
+# clone of what is committed and compiles it; that takes minutes. "-" in place of NN runs none.
 #
 # Jupyter is looked for in build/notebooks-venv, then where python3 is. It is no part of make setup, as only this check
 # needs it, and Debian's is too old.
@@ -30,15 +30,15 @@ trap 'exit 1' HUP INT TERM
 "$python" tests/notebook_check.py files "$build"
 "$python" tests/notebook_check.py your_part "$work"
 shift
+mkdir "$work/run"
 for number; do
     [ "$number" != - ] || continue
     main=$(ls "chapters/${number}_"*/main.c 2>/dev/null) || refuse "there is no chapter $number" "two digits, like 03"
     # The book's notebook, but that it copies the project from here.
-    mkdir "$work/$number"
     BOOK_REPOSITORY=$(pwd) BOOK_BUILD=$build BOOK_EDITION=student \
-        pandoc -f .book/notebook.lua -t plain --wrap=none "$main" -o "$work/$number/$number.ipynb"
-    "$python" tests/notebook_check.py run "$work/$number/$number.ipynb"
+        pandoc -f .book/notebook.lua -t plain --wrap=none "$main" -o "$work/run/$number.ipynb"
+    "$python" tests/notebook_check.py run "$work/run/$number.ipynb"
     mkdir -p "$build/notebooks"
-    cp "$work/$number/$number.run.ipynb" "$build/notebooks/$number.ipynb"
+    cp "$work/run/$number.run.ipynb" "$build/notebooks/$number.ipynb"
     echo "as it ran: $build/notebooks/$number.ipynb"
 done

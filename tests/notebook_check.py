@@ -118,8 +118,14 @@ def check_your_part(folder):
 # ---- run ---------------------------------------------------------------------------------------
 
 
+def last_line(text):
+    """Of what a program printed, without the numbers, which may differ."""
+    return re.sub(r"[0-9. ]+", " ", text.strip().splitlines()[-1])
+
+
 def check_run(path):
     notebook = nbformat.read(path, as_version=4)
+    ends = {cell.id: last_line(text_of(cell)) for cell in notebook.cells if cell.cell_type == "code" and text_of(cell)}
     recorded = {cell.id for cell in notebook.cells if cell.cell_type == "code" and cell.outputs}
     client = nbclient.NotebookClient(notebook, timeout=3600, resources={"metadata": {"path": str(path.parent)}})
     client.execute()  # raises where a cell does
@@ -135,6 +141,8 @@ def check_run(path):
             check(has_picture(cell), f"{cell.id}: no picture")
         if cell.source.startswith("!make run-"):
             check("\nmake: ***" not in text_of(cell), f"{cell.id}: make failed:\n{text_of(cell)[-2000:]}")
+        if cell.id in ends:
+            check(last_line(text_of(cell)) == ends[cell.id], f"{cell.id} ends with {last_line(text_of(cell))}")
         if cell.source.startswith("!make exercise-"):
             check("check failed" in text_of(cell), f"{cell.id}: the check of a starter does not fail")
     print(f"{path.name}: ran from its first cell to its last")
