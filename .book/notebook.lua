@@ -224,16 +224,33 @@ local function add_head(ch, about)
   add_code("setup", SETUP:format(address:gsub('[\\"]', "\\%0"), ch.folder .. "/main.c"))
 end
 
-local function add_run(ch, pictures)
+-- What lines of the output name, each once, and what its line says of it, if it is of this picture alone.
+local function pictures_of(run)
+  local list, seen = {}, {}
+  for _, line in ipairs(source.lines(run.stdout)) do
+    local said, names = line:gsub(":? *plots/[%w_.-]+", "")
+    for name in line:gmatch("plots/([%w_.-]+%.png)") do
+      if not seen[name] then
+        list[#list + 1] = {name = name, path = run.folder .. "/plots/" .. name, caption = names == 1 and said or ""}
+      end
+      seen[name] = true
+    end
+  end
+  return list
+end
+
+local function add_run(ch)
   heading(2, "Running it")
   say("Below is what the recorded run printed; when you run the cell, it is what your machine prints.")
   flush()
   add_code("run-" .. ch.number, "!make run-" .. ch.number, ch.run and stream(ch.run.stdout))
-  for _, item in ipairs(pictures) do
-    -- (A line that names two files says nothing of one picture alone.)
-    local said = item.caption:match("%S") and not item.caption:find("plots/", 1, true)
-    add_code("picture-" .. item.name:gsub("%.png$", ""),
-      ('show("plots/%s")%s'):format(item.name, said and "  # " .. item.caption or ""), png(item.path))
+  for _, picture in ipairs(ch.run and pictures_of(ch.run) or {}) do
+    if not chapter.exists(picture.path) then
+      source.die(picture.path, nil, "the run names this picture and did not write it", "run make book again")
+    end
+    local comment = picture.caption:match("%S") and "  # " .. picture.caption:match("^%s*(.*)$") or ""
+    add_code("picture-" .. picture.name:gsub("%.png$", ""), ('show("plots/%s")%s'):format(picture.name, comment),
+      png(picture.path))
   end
 end
 
@@ -309,18 +326,15 @@ local makers = {
 -- main() is the last code of main.c; behind it, and what is said to have been printed there, the chapter is run.
 local function add_items(ch)
   at = {number = ch.number}
-  local pictures, ran = {}, false
-  for _, item in ipairs(ch.items) do
-    if item.kind == "picture" then pictures[#pictures + 1] = item end
-  end
+  local ran = false
   for _, item in ipairs(ch.items) do
     if at.behind_main and item.kind ~= "output" and item.kind ~= "picture" then
-      add_run(ch, pictures)
+      add_run(ch)
       at.behind_main, ran = false, true
     end
     makers[item.kind](item)
   end
-  if not ran then add_run(ch, pictures) end
+  if not ran then add_run(ch) end
   flush()
 end
 
