@@ -8,6 +8,7 @@
 import contextlib
 import hashlib
 import io
+import json
 import os
 import pathlib
 import re
@@ -58,6 +59,8 @@ def check_file(path, build):
     notebook = nbformat.read(path, as_version=nbformat.NO_CONVERT)
     nbformat.validate(notebook)
     check(notebook.nbformat == 4 and notebook.nbformat_minor == 5, f"{name}: not nbformat 4.5")
+    ids = [cell["id"] for cell in json.loads(path.read_text())["cells"]]  # nbformat mends those that are there twice
+    check(len(set(ids)) == len(ids), f"{name}: two cells have one id")
     check(path.stat().st_size < MOST_BYTES, f"{name}: {path.stat().st_size} bytes, more than {MOST_BYTES}")
     check(cells_with(notebook, "# Run this cell first"), f"{name}: nothing sets the machine up")
     number = path.stem
