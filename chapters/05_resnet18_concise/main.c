@@ -39,6 +39,7 @@
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "comparison.h"
 #include "data_parallel.h"
+#include "factors.h"
 #include "initialization.h"
 #include "notebook.h"
 #include "on_a_machine.h"
@@ -150,7 +151,8 @@ static Flags read_flags(int argc, char *argv[]) {
                    "Trains the book's ResNet-18 on k devices: first on 1, then on 2 with twice "
                    "the batch size and learning rate.",
                    "devices quick full batch-size lr epochs seed train-size test-size steps "
-                   "no-shuffle allreduce bn data load save checkpoint resume log-loss csv live",
+                   "no-shuffle allreduce bn data load save checkpoint resume log-loss csv live "
+                   "experiment",
                    flags_without_size());
     choose_allreduce(flags.allreduce);
     choose_size(&flags);
@@ -196,6 +198,10 @@ static void clean_up(void) {
 int main(int argc, char *argv[]) {
     nb.flags = read_flags(argc, argv);
     nb.num_runs = nb.flags.devices > 0 ? 1 : 2;
+    if (nb.flags.experiment) {
+        separate_factors(&nb.flags);
+        return book_end();
+    }
     prepare();
     if (num_gpus() == 0 && nb.flags.backend != BACKEND_MODEL) warn_if_cpu_is_slow();
     say_size(&nb);

@@ -1,0 +1,306 @@
+// factors.c: see factors.h. The book's second run differs from its first one in more than the
+// number of devices. Here each of these things is changed alone.
+#include "factors.h"
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/program/book.h"
+#include "common/program/interrupt.h"
+#include "common/program/progress.h"
+#include "common/program/say.h"
+#include "data_parallel.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+// ## The ways to train
+
+typedef struct Way {
+    const char *name;
+    int devices;
+    int times_batch, times_lr; // of --batch-size and --lr
+    BatchNormMode bn;
+    bool goes_on; // from what the training before it has left
+} Way;
+
+typedef enum {
+    BOOKS_FIRST,
+    BOOKS_SECOND,
+    TWICE_BATCH,
+    TWICE_LR,
+    TWICE_BOTH,
+    TWO_DEVICES,
+    SYNCHRONISED,
+    NUM_WAYS
+} WayNumber;
+
+static const Way ways[NUM_WAYS] = {
+    [BOOKS_FIRST] = {"the book's first run", 1, 1, 1, BN_RANK0, false},
+    [BOOKS_SECOND] = {"the book's second run", 2, 2, 2, BN_RANK0, true},
+    [TWICE_BATCH] = {"twice the batch size", 1, 2, 1, BN_RANK0, false},
+    [TWICE_LR] = {"twice the learning rate", 1, 1, 2, BN_RANK0, false},
+    [TWICE_BOTH] = {"twice both", 1, 2, 2, BN_RANK0, false},
+    [TWO_DEVICES] = {"twice both, 2 devices", 2, 2, 2, BN_RANK0, false},
+    [SYNCHRONISED] = {"the same, --bn sync", 2, 2, 2, BN_SYNC, false},
+};
+
+// Accuracies after the last epoch, on the test images: with the running statistics that the way to
+// train says, with others, and with those of each test minibatch itself, as in training.
+typedef enum { AS_TRAINED, LOCAL, AVERAGED, OWN, NUM_EVALUATIONS } Evaluation;
+
+typedef struct Outcome {
+    double loss; // the mean of the last epoch
+    double acc[NUM_EVALUATIONS];
+} Outcome;
+
+// ## One training
+
+// The blocks of resnet18(), with 8 channels instead of 64 in the first, and so on; images are taken
+// at half their resolution.
+static Module *narrow_resnet18(void) {
+    Module *net = Sequential(AvgPool2d(2), Conv2d(1, 8, .kernel_size = 3, .padding = 1),
+                             BatchNorm2d(8), ReLU(), Residual(8, 8), Residual(8, 8));
+    for (int in = 8; in < 64; in *= 2) {
+        char name[32];
+        snprintf(name, sizeof name, "to_%d", 2 * in);
+        add_module(net, name,
+                   Sequential(Residual(in, 2 * in, .use_1x1conv = true, .strides = 2),
+                              Residual(2 * in, 2 * in)));
+    }
+    add_module(net, "fc",
+               Sequential(AdaptiveAvgPool2d(1, 1), Flatten(), Linear(64, FASHION_MNIST_CLASSES)));
+    return net;
+}
+
+// Returns the mean loss.
+static double train_epoch(DataParallel *dp, DataIter *iter, int epoch, float lr) {
+    Tensor *X, *y, *losses[MAX_DEVICES];
+    float values[MAX_DEVICES];
+    double sum = 0;
+    long images = 0;
+    data_iter_start(iter, epoch);
+    while (!interrupted() && data_iter_next(iter, &X, &y)) {
+        train_step(dp, X, y, lr, losses);
+        items(losses, dp->k, values);
+        for (int i = 0; i < dp->k; i++) sum += (double)values[i];
+        images += X->shape[0];
+    }
+    return sum / (double)images;
+}
+
+// Accuracy of device 0, each test minibatch normalised by its own mean and variance.
+static double accuracy_by_own_statistics(DataParallel *dp, DataIter *iter) {
+    Device *device = dp->devices[0];
+    Tensor *X, *y, *correct = tensor_new(device, 1);
+    long observations = 0;
+    float count;
+    tensor_fill(correct, 0);
+    set_grad_enabled(false);
+    data_iter_start(iter, 0);
+    while (data_iter_next(iter, &X, &y)) {
+        Tensor *X_there, *y_there;
+        begin_step(device);
+        split_batch(X, y, &device, 1, &X_there, &y_there);
+        count_correct(correct, forward(dp->net, X_there), y_there);
+        observations += X->shape[0];
+    }
+    set_grad_enabled(true);
+    items(&correct, 1, &count);
+    tensor_free(correct);
+    return (double)count / (double)observations;
+}
+
+static double accuracy_as(BatchNormMode bn, DataParallel dp, DataIter *iter) {
+    dp.bn = bn;
+    return evaluate_accuracy_gpus(&dp, iter);
+}
+
+// All evaluations of one training. To evaluate with device 0's statistics overwrites those of
+// device 1, so these are put back.
+static void evaluate(DataParallel *dp, DataIter *iter, Outcome *outcome) {
+    outcome->acc[LOCAL] = accuracy_as(BN_LOCAL, *dp, iter);
+    outcome->acc[AVERAGED] = outcome->acc[LOCAL];
+    if (dp->k == 2 && dp->bn == BN_RANK0) {
+        Tensor *second = flat_parameters(dp->net, dp->devices[1]).buffers;
+        Tensor *kept = tensor_to(second, host());
+        outcome->acc[AS_TRAINED] = accuracy_as(BN_RANK0, *dp, iter);
+        tensor_copy(second, kept);
+        outcome->acc[AVERAGED] = accuracy_as(BN_AVERAGED, *dp, iter);
+        tensor_free(kept);
+    } else
+        outcome->acc[AS_TRAINED] = accuracy_as(dp->bn, *dp, iter);
+}
+
+// What the book's second run begins with. Its train() is given the same net again, and draws new
+// weights for Linear and Conv2d only: their biases, and all of batch norm, stay as the first run
+// left them. (Here the weights are those of the first run's start.)
+static void leave_what_the_book_leaves(Module *net, const Device *device) {
+    Parameters all = parameters_of(net);
+    for (int p = 0; p < all.n; p++) {
+        bool is_drawn = all.list[p]->deviation > 0;
+        if (!is_drawn) tensor_copy(all.list[p]->start, parameter_data(all.list[p], device));
+    }
+    synchronize_all();
+}
+
+typedef struct Images {
+    Dataset *train, *test;
+} Images;
+
+// From the start that the network has.
+static Outcome train(Module *net, const Way *way, const Flags *flags, const Images *images,
+                     uint64_t seed) {
+    enum { TEST_BATCH = 250 };
+    int batch_size = way->times_batch * flags->batch_size;
+    DataIter *train_iter = data_iter_new(images->train, batch_size, flags->shuffle, seed);
+    DataIter *test_iter = data_iter_new(images->test, TEST_BATCH, false, 0);
+    Device *devices[MAX_DEVICES] = {NULL};
+    Outcome outcome = {0};
+    open_devices(devices, way->devices);
+    restart(net);
+    DataParallel dp = data_parallel(net, devices, way->devices, way->bn);
+    for (int epoch = 0; epoch < flags->epochs && !interrupted(); epoch++)
+        outcome.loss = train_epoch(&dp, train_iter, epoch, (float)way->times_lr * flags->lr);
+    evaluate(&dp, test_iter, &outcome);
+    leave_what_the_book_leaves(net, devices[0]);
+    outcome.acc[OWN] = accuracy_by_own_statistics(&dp, test_iter); // changes the running ones
+    data_iter_free(train_iter);
+    data_iter_free(test_iter);
+    return outcome;
+}
+
+// ## All trainings
+
+// T95: with so many seeds, a mean lies within T95 standard errors of the truth in 95 of 100 cases
+// (Student's t with SEEDS - 1 degrees of freedom).
+enum { SEEDS = 8 };
+static const double T95 = 2.365;
+
+typedef struct Experiment {
+    Outcome outcome[NUM_WAYS][SEEDS];
+} Experiment;
+
+static void write_outcomes(FILE *csv, const Flags *flags, const Experiment *e) {
+    fprintf(csv, "way,devices,batch_size,lr,seed,train_loss,test_acc,test_acc_local,"
+                 "test_acc_averaged,test_acc_own_statistics\n");
+    for (int w = 0; w < NUM_WAYS; w++)
+        for (int s = 0; s < SEEDS; s++) {
+            const Outcome *o = &e->outcome[w][s];
+            fprintf(csv, "\"%s\",%d,%d,%g,%llu,%.4f,%.4f,%.4f,%.4f,%.4f\n", ways[w].name,
+                    ways[w].devices, ways[w].times_batch * flags->batch_size,
+                    ways[w].times_lr * (double)flags->lr,
+                    (unsigned long long)flags->seed + (unsigned)s, o->loss, o->acc[AS_TRAINED],
+                    o->acc[LOCAL], o->acc[AVERAGED], o->acc[OWN]);
+        }
+}
+
+static void train_all(const Flags *flags, Experiment *e) {
+    Images images = {fashion_mnist_open(flags->data, true, flags->train_size),
+                     fashion_mnist_open(flags->data, false, flags->test_size)};
+    Module *net = narrow_resnet18();
+    Progress progress = progress_start((long)NUM_WAYS * SEEDS);
+    for (int s = 0; s < SEEDS; s++)
+        for (int w = 0; w < NUM_WAYS && !interrupted(); w++) {
+            uint64_t seed = flags->seed + (unsigned)s;
+            if (!ways[w].goes_on) initialize(net, seed);
+            e->outcome[w][s] = train(net, &ways[w], flags, &images, seed);
+            progress_step(&progress, ways[w].name);
+        }
+    progress_clear(&progress);
+    module_free(net);
+    dataset_free(images.train);
+    dataset_free(images.test);
+}
+
+// ## What they say
+
+// The mean over the seeds, and its standard error.
+typedef struct Estimate {
+    double mean, error, lowest, highest;
+} Estimate;
+
+static Estimate estimate(const double values[SEEDS]) {
+    Estimate e = {0, 0, values[0], values[0]};
+    for (int s = 0; s < SEEDS; s++) {
+        e.mean += values[s] / SEEDS;
+        e.lowest = fmin(e.lowest, values[s]);
+        e.highest = fmax(e.highest, values[s]);
+    }
+    for (int s = 0; s < SEEDS; s++) e.error += pow(values[s] - e.mean, 2);
+    e.error = sqrt(e.error / (SEEDS - 1) / SEEDS);
+    return e;
+}
+
+static Estimate accuracy(const Experiment *e, WayNumber way, Evaluation evaluation) {
+    double values[SEEDS];
+    for (int s = 0; s < SEEDS; s++) values[s] = e->outcome[way][s].acc[evaluation];
+    return estimate(values);
+}
+
+static void print_ways(const Flags *flags, const Experiment *e) {
+    printf("                           devices  batch   lr    test acc  lowest highest   own\n");
+    for (int w = 0; w < NUM_WAYS; w++) {
+        Estimate acc = accuracy(e, (WayNumber)w, AS_TRAINED), own = accuracy(e, (WayNumber)w, OWN);
+        printf("  %-24s %7d %6d %5g %10.3f %7.3f %7.3f %7.3f\n", ways[w].name, ways[w].devices,
+               ways[w].times_batch * flags->batch_size, ways[w].times_lr * (double)flags->lr,
+               acc.mean, acc.lowest, acc.highest, own.mean);
+    }
+}
+
+// One thing that changes from one way, or evaluation, to another.
+typedef struct Factor {
+    const char *name;
+    WayNumber from;
+    Evaluation from_evaluation;
+    WayNumber to;
+    Evaluation to_evaluation;
+} Factor;
+
+enum { NUM_FACTORS = 8 };
+static const Factor factors[NUM_FACTORS] = {
+    {"twice the batch size", BOOKS_FIRST, AS_TRAINED, TWICE_BATCH, AS_TRAINED},
+    {"twice the learning rate", BOOKS_FIRST, AS_TRAINED, TWICE_LR, AS_TRAINED},
+    {"both at once", BOOKS_FIRST, AS_TRAINED, TWICE_BOTH, AS_TRAINED},
+    {"2 devices, --bn rank0", TWICE_BOTH, AS_TRAINED, TWO_DEVICES, AS_TRAINED},
+    {"--bn local, not rank0", TWO_DEVICES, AS_TRAINED, TWO_DEVICES, LOCAL},
+    {"--bn averaged, not rank0", TWO_DEVICES, AS_TRAINED, TWO_DEVICES, AVERAGED},
+    {"--bn sync, not rank0", TWO_DEVICES, AS_TRAINED, SYNCHRONISED, AS_TRAINED},
+    {"what the first run left", TWO_DEVICES, AS_TRAINED, BOOKS_SECOND, AS_TRAINED},
+};
+
+// By how much a factor changes the accuracy, seed by seed.
+static Estimate change(const Experiment *e, const Factor *f) {
+    double values[SEEDS];
+    for (int s = 0; s < SEEDS; s++)
+        values[s] = e->outcome[f->to][s].acc[f->to_evaluation] -
+                    e->outcome[f->from][s].acc[f->from_evaluation];
+    return estimate(values);
+}
+
+static bool is_told_from_noise(Estimate change) { return fabs(change.mean) > T95 * change.error; }
+
+static void print_factors(const Experiment *e) {
+    printf("\n  factor                      changes accuracy by   told from noise\n");
+    for (int f = 0; f < NUM_FACTORS; f++) {
+        Estimate c = change(e, &factors[f]);
+        printf("  %-26s %+10.3f +- %.3f   %s\n", factors[f].name, c.mean, T95 * c.error,
+               is_told_from_noise(c) ? "yes" : "no");
+    }
+}
+
+void separate_factors(const Flags *flags) {
+    Experiment *e = xcalloc(1, sizeof *e);
+    const char *path = book_output("_factors.csv");
+    book_check_outputs();
+    train_all(flags, e);
+    if (!interrupted()) {
+        print_ways(flags, e);
+        print_factors(e);
+        OutputFile csv = output_open(path);
+        write_outcomes(csv.stream, flags, e);
+        output_close(&csv);
+        printf("figures: %s\n", path);
+    }
+    free(e);
+}
