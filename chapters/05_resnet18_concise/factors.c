@@ -15,6 +15,9 @@
 #include <stdlib.h>
 
 // ## The ways to train
+//
+// Seven ways, each from five seeds. What differs between two of them is known, so the mean of the
+// difference over the seeds, and how much it varies, tell what a change does.
 
 typedef struct Way {
     const char *name;
@@ -41,8 +44,8 @@ static const Way ways[NUM_WAYS] = {
     [TWICE_BATCH] = {"twice the batch size", 1, 2, 1, BN_RANK0, false},
     [TWICE_LR] = {"twice the learning rate", 1, 1, 2, BN_RANK0, false},
     [TWICE_BOTH] = {"twice both", 1, 2, 2, BN_RANK0, false},
-    [TWO_DEVICES] = {"twice both, 2 devices", 2, 2, 2, BN_RANK0, false},
-    [SYNCHRONISED] = {"the same, --bn sync", 2, 2, 2, BN_SYNC, false},
+    [TWO_DEVICES] = {"twice both on 2 devices", 2, 2, 2, BN_RANK0, false},
+    [SYNCHRONISED] = {"on 2 with --bn sync", 2, 2, 2, BN_SYNC, false},
 };
 
 // Accuracies after the last epoch, on the test images: with the running statistics that the way to
@@ -174,8 +177,8 @@ static Outcome train(Module *net, const Way *way, const Flags *flags, const Imag
 
 // T95: with so many seeds, a mean lies within T95 standard errors of the truth in 95 of 100 cases
 // (Student's t with SEEDS - 1 degrees of freedom).
-enum { SEEDS = 8 };
-static const double T95 = 2.365;
+enum { SEEDS = 5 };
+static const double T95 = 2.776;
 
 typedef struct Experiment {
     Outcome outcome[NUM_WAYS][SEEDS];
@@ -187,7 +190,7 @@ static void write_outcomes(FILE *csv, const Flags *flags, const Experiment *e) {
     for (int w = 0; w < NUM_WAYS; w++)
         for (int s = 0; s < SEEDS; s++) {
             const Outcome *o = &e->outcome[w][s];
-            fprintf(csv, "\"%s\",%d,%d,%g,%llu,%.4f,%.4f,%.4f,%.4f,%.4f\n", ways[w].name,
+            fprintf(csv, "%s,%d,%d,%g,%llu,%.4f,%.4f,%.4f,%.4f,%.4f\n", ways[w].name,
                     ways[w].devices, ways[w].times_batch * flags->batch_size,
                     ways[w].times_lr * (double)flags->lr,
                     (unsigned long long)flags->seed + (unsigned)s, o->loss, o->acc[AS_TRAINED],
@@ -238,13 +241,22 @@ static Estimate accuracy(const Experiment *e, WayNumber way, Evaluation evaluati
     return estimate(values);
 }
 
+static double mean_loss(const Experiment *e, WayNumber way) {
+    double values[SEEDS];
+    for (int s = 0; s < SEEDS; s++) values[s] = e->outcome[way][s].loss;
+    return estimate(values).mean;
+}
+
 static void print_ways(const Flags *flags, const Experiment *e) {
-    printf("                           devices  batch   lr    test acc  lowest highest   own\n");
+    printf(
+        "\n                                               train  test accuracy           with own\n"
+        "                          devices  batch   lr   loss   mean  lowest  highest  "
+        "statistics\n");
     for (int w = 0; w < NUM_WAYS; w++) {
         Estimate acc = accuracy(e, (WayNumber)w, AS_TRAINED), own = accuracy(e, (WayNumber)w, OWN);
-        printf("  %-24s %7d %6d %5g %10.3f %7.3f %7.3f %7.3f\n", ways[w].name, ways[w].devices,
+        printf("  %-23s %7d %6d %4g %6.3f %6.3f %7.3f %8.3f %9.3f\n", ways[w].name, ways[w].devices,
                ways[w].times_batch * flags->batch_size, ways[w].times_lr * (double)flags->lr,
-               acc.mean, acc.lowest, acc.highest, own.mean);
+               mean_loss(e, (WayNumber)w), acc.mean, acc.lowest, acc.highest, own.mean);
     }
 }
 
@@ -257,17 +269,25 @@ typedef struct Factor {
     Evaluation to_evaluation;
 } Factor;
 
-enum { NUM_FACTORS = 8 };
+// In this order: what one device does, what two do, and what the book's second run is. To train on
+// 2 devices with --bn sync is to train on 1, but for the order of additions: that line says how far
+// apart two trainings come which should be the same.
+enum { FIRST_BN = 5, LAST_BN = 7, NUM_FACTORS = 11 };
 static const Factor factors[NUM_FACTORS] = {
     {"twice the batch size", BOOKS_FIRST, AS_TRAINED, TWICE_BATCH, AS_TRAINED},
     {"twice the learning rate", BOOKS_FIRST, AS_TRAINED, TWICE_LR, AS_TRAINED},
     {"both at once", BOOKS_FIRST, AS_TRAINED, TWICE_BOTH, AS_TRAINED},
-    {"2 devices, --bn rank0", TWICE_BOTH, AS_TRAINED, TWO_DEVICES, AS_TRAINED},
-    {"--bn local, not rank0", TWO_DEVICES, AS_TRAINED, TWO_DEVICES, LOCAL},
-    {"--bn averaged, not rank0", TWO_DEVICES, AS_TRAINED, TWO_DEVICES, AVERAGED},
-    {"--bn sync, not rank0", TWO_DEVICES, AS_TRAINED, SYNCHRONISED, AS_TRAINED},
+    {"2 devices for 1 (rank0)", TWICE_BOTH, AS_TRAINED, TWO_DEVICES, AS_TRAINED},
+    {"on 2 with --bn sync", TWICE_BOTH, AS_TRAINED, SYNCHRONISED, AS_TRAINED},
+    [FIRST_BN] = {"--bn local for rank0", TWO_DEVICES, AS_TRAINED, TWO_DEVICES, LOCAL},
+    {"--bn averaged for rank0", TWO_DEVICES, AS_TRAINED, TWO_DEVICES, AVERAGED},
+    [LAST_BN] = {"--bn sync for rank0", TWO_DEVICES, AS_TRAINED, SYNCHRONISED, AS_TRAINED},
     {"what the first run left", TWO_DEVICES, AS_TRAINED, BOOKS_SECOND, AS_TRAINED},
+    {"the book's 2nd for its 1st", BOOKS_FIRST, AS_TRAINED, BOOKS_SECOND, AS_TRAINED},
+    {"its 2nd, own statistics", BOOKS_SECOND, AS_TRAINED, BOOKS_SECOND, OWN},
 };
+static const Factor *const second_for_first = &factors[NUM_FACTORS - 2],
+                           *const own_statistics = &factors[NUM_FACTORS - 1];
 
 // By how much a factor changes the accuracy, seed by seed.
 static Estimate change(const Experiment *e, const Factor *f) {
@@ -281,22 +301,106 @@ static Estimate change(const Experiment *e, const Factor *f) {
 static bool is_told_from_noise(Estimate change) { return fabs(change.mean) > T95 * change.error; }
 
 static void print_factors(const Experiment *e) {
-    printf("\n  factor                      changes accuracy by   told from noise\n");
+    printf("\n  change                       of the accuracy         told from noise\n");
     for (int f = 0; f < NUM_FACTORS; f++) {
         Estimate c = change(e, &factors[f]);
-        printf("  %-26s %+10.3f +- %.3f   %s\n", factors[f].name, c.mean, T95 * c.error,
+        printf("  %-26s %+9.3f  +- %.3f         %s\n", factors[f].name, c.mean, T95 * c.error,
                is_told_from_noise(c) ? "yes" : "no");
     }
+    say("  (The mean over %d seeds, and how far it may be from the truth in 95 of 100 cases.)\n",
+        SEEDS);
+}
+
+static void tell_spread(const Experiment *e) {
+    Estimate first = accuracy(e, BOOKS_FIRST, AS_TRAINED);
+    Estimate second = accuracy(e, BOOKS_SECOND, AS_TRAINED);
+    say("- One run says little: from %d seeds the book's first run ended with accuracies from %.2f "
+        "to "
+        "%.2f, its second from %.2f to %.2f.",
+        SEEDS, first.lowest, first.highest, second.lowest, second.highest);
+}
+
+// Of the changes before `second_for_first`.
+static void tell_greatest_loss(const Experiment *e) {
+    const Factor *worst = NULL;
+    double loss = 0;
+    for (const Factor *f = factors; f < second_for_first; f++) {
+        Estimate c = change(e, f);
+        if (!is_told_from_noise(c) || -c.mean <= loss) continue;
+        worst = f;
+        loss = -c.mean;
+    }
+    if (worst)
+        say("- Of the changes, \"%s\" costs most accuracy: %.3f.", worst->name, loss);
+    else
+        say("- None of the changes costs accuracy that could be told from noise.");
+    Estimate both = change(e, second_for_first);
+    say("  All that the book changes for its second run: %+.3f, %s.", both.mean,
+        is_told_from_noise(both) ? "which is more than noise" : "which may be noise");
+}
+
+static void tell_batch_norm(const Experiment *e) {
+    bool matters = false;
+    for (int f = FIRST_BN; f <= LAST_BN; f++)
+        matters = matters || is_told_from_noise(change(e, &factors[f]));
+    say("- %s", matters ? "It matters what two devices do about batch norm (--bn): see the table."
+                        : "What two devices do about batch norm (--bn) makes no difference that "
+                          "could be told from noise.");
+}
+
+static void tell_statistics(const Experiment *e) {
+    Estimate c = change(e, own_statistics);
+    if (is_told_from_noise(c) && c.mean > 0)
+        say("- Normalised by the statistics of each test minibatch, as in training, the network of "
+            "the second run is right for %.3f more of the images. So part of what is missing is "
+            "not "
+            "the weights' fault: the running statistics are not those of the weights.",
+            c.mean);
+    else
+        say("- Normalised by the statistics of each test minibatch, as in training, the network of "
+            "the second run is no better, or not by more than noise: the running statistics are "
+            "not to blame.");
+}
+
+static void conclude(const Experiment *e) {
+    static const double LEARNED = 0.2;
+    say("What these trainings say");
+    if (accuracy(e, BOOKS_FIRST, AS_TRAINED).mean < LEARNED) {
+        say("- Nothing is learned yet, as 0.1 is guessing: take more --epochs or a larger "
+            "--train-size.\n");
+        return;
+    }
+    tell_spread(e);
+    tell_greatest_loss(e);
+    tell_batch_norm(e);
+    tell_statistics(e);
+    say("- This is a small network and a short training. It shows what such changes can do, and "
+        "not "
+        "what happened in the book's own runs.\n");
+}
+
+// ## The experiment
+
+static void check_flags(const Flags *flags) {
+    if (flags->backend == BACKEND_MODEL)
+        die_usage("leave one of them out",
+                  "--experiment and --backend model: there is no accuracy");
+    if (flags->devices > 0)
+        die_usage("leave --devices out", "--experiment and --devices: it takes 1 and 2 devices");
 }
 
 void separate_factors(const Flags *flags) {
     Experiment *e = xcalloc(1, sizeof *e);
+    check_flags(flags);
     const char *path = book_output("_factors.csv");
     book_check_outputs();
+    say("%d trainings: %d ways from %d seeds, %d epoch%s of %d images", NUM_WAYS * SEEDS, NUM_WAYS,
+        SEEDS, flags->epochs, flags->epochs > 1 ? "s" : "", flags->train_size);
     train_all(flags, e);
     if (!interrupted()) {
         print_ways(flags, e);
         print_factors(e);
+        conclude(e);
         OutputFile csv = output_open(path);
         write_outcomes(csv.stream, flags, e);
         output_close(&csv);

@@ -4,33 +4,42 @@
 // Difficulty: ★★★☆
 //
 // What you will learn
-//   - the same training as in chapter 4, with high-level parts: modules instead of arrays of
-//     parameters, one wrapper for all that has to do with k devices;
-//   - where a network's parameters are, and where not;
-//   - batch normalisation, the one layer for which k devices do not by themselves compute what one
-//     computes, and what can be done about that (--bn);
-//   - how a training that was stopped goes on as if nothing had been (--checkpoint, --resume).
+//
+// - the same training as in chapter 4, with high-level parts: modules instead of arrays of
+//   parameters, and one wrapper for all that has to do with k devices;
+// - where a network's parameters are, and where not;
+// - batch normalisation, the one layer for which k devices do not by themselves compute what one
+//   computes, and what can be done about that (`--bn`);
+// - which of the things that the book changes at once changes the accuracy (`--experiment`);
+// - how a training that was stopped goes on as if nothing had been (`--checkpoint`, `--resume`).
 //
 // How to run
-//   make resnet                        the book's two runs: 1 device, then 2 with twice the batch
-//                                      size and learning rate. Without a GPU: a quick version.
-//   build/05_resnet18_concise --full   all of Fashion-MNIST, 10 epochs, on any machine
-//   build/05_resnet18_concise --devices 4 --bn sync --batch-size 128 --lr 0.1
-//   build/05_resnet18_concise --backend model --devices 64 --machine dgx-h100
-//                                      no values, only the time that it would take there
-//   build/05_resnet18_concise --help   all flags
 //
-// What you will see: the network and what it needs, the book's demonstrations, a line per epoch,
-// the book's last line of each run, a comparison in words, the curves in plots/, and what the whole
-// training would take 1 to 8 devices of a machine that you need not have (--machine).
+//     make run-05                              the book's two runs: 1 device, then 2 with twice
+//                                              the batch size and learning rate. Without a GPU
+//                                              it is a quick version, some minutes long.
+//     build/05_resnet18_concise --predict      asks first what you expect
+//     build/05_resnet18_concise --full         all of Fashion-MNIST, 10 epochs, on any machine
+//     build/05_resnet18_concise --devices 4 --bn sync --batch-size 128 --lr 0.1
+//     build/05_resnet18_concise --backend model --devices 64 --machine dgx-h100
+//                                              no values, only the time that it would take there
+//     build/05_resnet18_concise --experiment   one change at a time, about 8 minutes on a core
+//     build/05_resnet18_concise --help         all flags
 //
-// Read in this order: resnet18.c (the network), data_parallel.c (everything about k devices), then
-// train() and train_epochs() here. common/tensor/nn.h has the modules, common/tensor/batch_norm.c
-// what devices exchange. Beside the training: initialization.c (which device has parameters when),
-// size.c (the quick version), checkpoint.c and resume.c (how it goes on), comparison.c,
-// modelled_steps.c and on_a_machine.c (time and memory on another machine).
+// What you will see: what the network needs, where its parameters are, a line for each epoch, the
+// book's last line of each run, the curves, a comparison in words, and what the whole training
+// would take on 1 to 8 devices of a machine that you need not have (`--machine`).
+//
+// Read in this order: `main.c`, which tells the story, then `resnet18.c` (the network),
+// `data_parallel.c` (everything about k devices) and `factors.c` (the experiment). Modules are in
+// `common/tensor/nn.h`, and what devices exchange for batch normalisation is in
+// `common/tensor/batch_norm.c`. Beside the training there are `initialization.c` (which device has
+// parameters when), `size.c` (the quick version), `checkpoint.c` and `resume.c` (how a training
+// goes on), `comparison.c`, `modelled_steps.c` and `on_a_machine.c` (time and memory on another
+// machine).
 #include "common/program/book.h"
 #include "common/program/interrupt.h"
+#include "common/program/predict.h"
 #include "common/program/say.h"
 #include "common/base/error.h"
 #include "common/data/network_file.h"
@@ -51,9 +60,15 @@
 
 static Notebook nb;
 
-// ## The network
+// ## A larger network
+//
+// To write out parameters and their exchange for each new network is no fun. Here the network is
+// put together from *modules*, as with `torch.nn`: a module owns its parameters and knows how to
+// compute. It is a ResNet-18, for images as small as ours: the book has changed its first layer and
+// left out the pooling behind it (`resnet18.c`). It computes much more for each of its parameters
+// than LeNet does, so the exchange of gradients should weigh less.
 
-static void print_network(void) {
+static void show_network(void) {
     Parameters all = parameters_of(nb.net);
     long trained = 0;
     for (int p = 0; p < all.n; p++)
@@ -63,7 +78,25 @@ static void print_network(void) {
         all.n, trained, (double)parameter_bytes(nb.net) / 1e6, (double)buffer_bytes(nb.net) / 1e3);
 }
 
+// ## Initializing the network
+//
+// The book's demonstration: as data goes through the network, it is initialized on the devices
+// where the data is, and only there. Four observations are sent through it, two on each of two
+// devices. Afterwards both devices have the same parameters. The host has none, so to ask for them
+// there is an error. (The program asks in a child process, a copy of itself, and so survives it.)
+
+static void initialize_where_data_is(void) { demonstrate_initialization(nb.net, nb.flags.seed); }
+
 // ## Training
+//
+// The training is that of chapter 4, with other words (`data_parallel.c`):
+//
+// 1. The parameters are initialized on all devices.
+// 2. Each minibatch is split over the devices.
+// 3. Loss and gradients are computed on all devices side by side.
+// 4. The gradients are summed over the devices, and each updates its parameters.
+//
+// At the end of each epoch the accuracy is computed, on all devices, too.
 
 static void note_memory(const DataParallel *dp, Run *run) {
     for (int i = 0; i < dp->k; i++) {
@@ -106,7 +139,7 @@ static void train_epochs(DataParallel *dp, DataIter *test_iter, Run *run) {
     }
 }
 
-// The book's train(net, num_gpus, batch_size, lr).
+// The book's `train(net, num_gpus, batch_size, lr)`.
 static void train(Run *run) {
     const Flags *flags = &nb.flags;
     Training *t = &run->t;
@@ -133,6 +166,73 @@ static void train(Run *run) {
     if (flags->save) save_parameters(nb.net, devices[0], flags->save);
     data_iter_free(train_iter);
     data_iter_free(test_iter);
+}
+
+// ## One device, then two
+//
+// The book trains on one GPU with 256 images in a minibatch and a learning rate of 0.1, then on two
+// GPUs with 512 images and 0.2. So each GPU has as many images in a step as before, but an epoch
+// has half as many steps. (The quick version has 16 and 32 images, of fewer altogether.) Note that
+// this changes more than the number of devices.
+
+static Run new_run(int number, int k, int times) {
+    return (Run){.number = number,
+                 .batch_size = times * nb.flags.batch_size,
+                 .t = {.flags = &nb.flags,
+                       .animator = nb.animator,
+                       .log = &nb.loss_log,
+                       .k = k,
+                       .lr = (float)times * nb.flags.lr,
+                       .hint = "start again with a smaller --lr"}};
+}
+
+// The first run is on 1 device, the second on 2; with `--devices` there is one run, on as many.
+// After
+// `--resume`, a run that was over before is only remembered.
+static void train_on_one_and_on_two(void) {
+    Run runs[2] = {new_run(0, nb.num_runs == 1 ? nb.flags.devices : 1, 1), new_run(1, 2, 2)};
+    bool compares = nb.num_runs == 2 && nb.flags.steps != 0;
+    Prediction expected = {0};
+    if (compares && nb.flags.backend != BACKEND_MODEL)
+        expected = predict_first(
+            "ResNet-18 is trained on one device, then from the same start on two, with twice the "
+            "images in each minibatch and twice the learning rate, for as many epochs. By how many "
+            "percentage points is the test accuracy of the second training higher? (A negative "
+            "number if it is lower.)");
+    for (int i = 0; i < nb.num_runs && !interrupted(); i++)
+        if (nb.flags.resume && i < nb.resumed.run)
+            recall_run(&nb, &runs[i]);
+        else
+            train(&runs[i]);
+    if (!compares || interrupted()) return;
+    compare_runs(&runs[0], &runs[1], nb.flags.bn);
+    predict_compare(expected, 100 * (runs[1].t.test_acc - runs[0].t.test_acc), "points");
+}
+
+// ## The curves
+//
+// Test accuracy and training loss after each epoch. The accuracy may jump from one epoch to the
+// next, far more than LeNet's did: the section after the next one is about that.
+
+static void write_curves(void) {
+    animator_close(nb.animator);
+    loss_log_write(&nb.loss_log, nb.flags.log_loss);
+}
+
+// ## What it would take on GPUs
+//
+// The book's whole training, on up to 8 devices of the machine that `--machine` names, by the
+// modelled clock: nothing is computed. *Speed-up* is how many times as fast k devices are as one.
+// Two ways to sum the gradients are compared, the book's star and the ring of chapter 2.
+
+static void tell_other_machines(void) {
+    Prediction expected = {0};
+    if (modelled_machine())
+        expected = predict_first(
+            "The book's ResNet-18 is trained on GPUs of the modelled machine (a DGX A100, if you "
+            "have not chosen another with --machine), with 256 images for each GPU in a step and "
+            "the star allreduce. How many times as fast as one GPU are two?");
+    predict_compare(expected, print_on_a_machine(&nb), "times as fast");
 }
 
 // ## The program
@@ -175,17 +275,6 @@ static void prepare(void) {
     open_start(&nb);
 }
 
-static Run new_run(int number, int k, int times) {
-    return (Run){.number = number,
-                 .batch_size = times * nb.flags.batch_size,
-                 .t = {.flags = &nb.flags,
-                       .animator = nb.animator,
-                       .log = &nb.loss_log,
-                       .k = k,
-                       .lr = (float)times * nb.flags.lr,
-                       .hint = "start again with a smaller --lr"}};
-}
-
 static void clean_up(void) {
     checkpoint_close(&nb.resumed);
     free_counts(&nb.start.counts);
@@ -195,52 +284,45 @@ static void clean_up(void) {
     loss_log_free(&nb.loss_log);
 }
 
-int main(int argc, char *argv[]) {
-    nb.flags = read_flags(argc, argv);
-    nb.num_runs = nb.flags.devices > 0 ? 1 : 2;
-    if (nb.flags.experiment) {
-        separate_factors(&nb.flags);
-        return book_end();
-    }
-    prepare();
-    if (num_gpus() == 0 && nb.flags.backend != BACKEND_MODEL) warn_if_cpu_is_slow();
-    say_size(&nb);
-    print_network();
-    demonstrate_initialization(nb.net, nb.flags.seed);
-
-    // On 1 device, then on 2 with twice the batch size and learning rate; or once, on --devices
-    Run runs[2] = {new_run(0, nb.num_runs == 1 ? nb.flags.devices : 1, 1), new_run(1, 2, 2)};
-    for (int i = 0; i < nb.num_runs && !interrupted(); i++)
-        if (nb.flags.resume && i < nb.resumed.run)
-            recall_run(&nb, &runs[i]);
-        else
-            train(&runs[i]);
-    if (nb.num_runs == 2 && !interrupted() && nb.flags.steps != 0)
-        compare_runs(&runs[0], &runs[1], nb.flags.bn);
-    if (nb.num_runs == 2 && !interrupted()) print_on_a_machine(&nb);
-
-    animator_close(nb.animator);
-    loss_log_write(&nb.loss_log, nb.flags.log_loss);
-    clean_up();
-    return book_end();
-}
-
 // ## Summary
 //
 // - Modules hide how the parameters get onto the devices, not that they have to.
 // - A wrapper for k devices is a page of code: split, forward, backward, allreduce, step.
-// - Batch norm's statistics are the part of a network that "the same gradient" does not cover.
-//   Somebody has to decide what they are when the network is evaluated.
+// - Batch normalisation's statistics are the part of a network that "the same gradient" does not
+//   cover. Somebody has to decide what they are when the network is evaluated.
+// - Whoever changes the number of devices, the batch size and the learning rate at once does not
+//   know which of them changed the accuracy. One change at a time, from several seeds, tells.
 // - The more a network computes for each of its parameters, the less the exchange of gradients
-//   weighs: here a few percent of a step on devices with fast links, much more where the links are
-//   slow.
+//   weighs: here a few percent of a step on devices with fast links, and much more where the links
+//   are slow.
 //
 // ## Exercises
 //
-// Solved in exercises/: make exercise-05-1 and so on. make exercises takes the solutions out.
+// Each has a folder in `exercises/`, with a place for your part and a check: `make exercise-05-1`,
+// and so on. They are the book's.
 //
 // 1. Try other numbers of epochs, batch sizes and learning rates, and more devices. What happens
 //    with 16?
 // 2. Devices may differ in speed. How should the minibatch be split? Is it worth the effort?
 // 3. What happens if we drop the wait at the end of each step? How would you let the devices have
 //    up to two steps to work on?
+//
+
+int main(int argc, char *argv[]) {
+    nb.flags = read_flags(argc, argv);
+    if (nb.flags.experiment) {
+        separate_factors(&nb.flags);
+        return book_end();
+    }
+    nb.num_runs = nb.flags.devices > 0 ? 1 : 2;
+    prepare();
+    if (num_gpus() == 0 && nb.flags.backend != BACKEND_MODEL) warn_if_cpu_is_slow();
+    say_size(&nb);
+    show_network();
+    initialize_where_data_is();
+    train_on_one_and_on_two();
+    write_curves();
+    if (nb.num_runs == 2 && !interrupted()) tell_other_machines();
+    clean_up();
+    return book_end();
+}
