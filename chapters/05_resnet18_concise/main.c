@@ -211,8 +211,8 @@ static void train_on_one_and_on_two(void) {
 
 // ## The curves
 //
-// Test accuracy and training loss after each epoch. The accuracy may jump from one epoch to the
-// next, far more than LeNet's did: the section after the next one is about that.
+// Test accuracy and training loss after each epoch. The accuracy may jump up and down from one
+// epoch to the next; the section after the next one is about that.
 
 static void write_curves(void) {
     animator_close(nb.animator);
@@ -256,7 +256,7 @@ static void tell_other_machines(void) {
 // | twice the learning rate |       1 |    32 | 0.2 |      0.656 |    0.746 |  0.711 |   0.790 |
 // | twice both              |       1 |    64 | 0.2 |      0.725 |    0.692 |  0.545 |   0.748 |
 // | twice both on 2 devices |       2 |    64 | 0.2 |      0.716 |    0.691 |  0.647 |   0.755 |
-// | on 2 with --bn sync     |       2 |    64 | 0.2 |      0.711 |    0.736 |  0.721 |   0.751 |
+// | on 2, `--bn sync`       |       2 |    64 | 0.2 |      0.711 |    0.736 |  0.721 |   0.751 |
 //
 // | change                     | of the accuracy  | told from noise |
 // |----------------------------|------------------|-----------------|
@@ -265,11 +265,11 @@ static void tell_other_machines(void) {
 // | both, on 1 device          | -0.078 ± 0.094   | no              |
 // | mean of these three        | -0.045 ± 0.028   | yes             |
 // | both, mean of all 4 ways   | -0.058 ± 0.019   | yes             |
-// | 2 devices for 1, rank0     | -0.000 ± 0.110   | no              |
-// | 2 devices for 1, sync      | +0.044 ± 0.104   | no              |
-// | --bn local for rank0       | +0.002 ± 0.002   | no              |
-// | --bn averaged for rank0    | +0.003 ± 0.002   | yes             |
-// | --bn sync for rank0        | +0.044 ± 0.065   | no              |
+// | 2 devices for 1, `rank0`   | -0.000 ± 0.110   | no              |
+// | 2 devices for 1, `sync`    | +0.044 ± 0.104   | no              |
+// | `local` for `rank0`        | +0.002 ± 0.002   | no              |
+// | `averaged` for `rank0`     | +0.003 ± 0.002   | yes             |
+// | `sync` for `rank0`         | +0.044 ± 0.065   | no              |
 // | what the first run left    | +0.037 ± 0.042   | no              |
 // | the book's 2nd for its 1st | -0.041 ± 0.024   | yes             |
 // | own statistics, all ways   | +0.021 ± 0.014   | yes             |
