@@ -14,7 +14,7 @@ static const float QUICK_LR = 0.025f;
 enum { FULL_EPOCHS = 10, FULL_BATCH = 256 };
 enum { MODEL_EPOCHS = 1 }; // without values each epoch is like the first
 static const float FULL_LR = 0.1f;
-// --experiment: 35 trainings of a small network
+// --experiment: 70 trainings of a small network
 enum { EXPERIMENT_TRAIN = 4096, EXPERIMENT_TEST = 2000, EXPERIMENT_EPOCHS = 5 };
 enum { EXPERIMENT_BATCH = 32 };
 
