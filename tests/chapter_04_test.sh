@@ -50,6 +50,11 @@ verdict $? "the table: graphs launch least, a framework most, and its second dev
 run --backend model --machine dgx-h100 --devices 1024 --steps 2 --out many
 good && grep -q '^modelled: .* sec/epoch on 1024 devices of dgx-h100$' log && [ ! -e many ]
 verdict $? "1024 devices answer, and write nothing"
+has 'so only 256 of the 1024 devices have any'
+verdict $? "devices without images are spoken of"
+run --backend model --machine d2l-pcie --epochs 1 --out copies
+good && has 'On d2l-pcie only copies take time' && ! grep -q -e 'Launches: a framework' -e ' -[0-9]' log
+verdict $? "a machine on which only copies take time has an explanation of its own"
 run --backend model --steps 0 --out none
 good && ! grep -qi -e nan -e acc log && [ ! -e none ]
 verdict $? "--backend model --steps 0 says nothing of values, either"
@@ -78,6 +83,8 @@ verdict $? "values or not: the same table, to the last digit"
 verdict $? "measured and modelled time stand side by side, and say which they are"
 has 'Each device is a worker with 1 core of its own, so 2 cores are at work instead of 1'
 verdict $? "--threads-per-device: the comparison knows whose cores they are"
+has 'Nothing is learned yet: 0.1 is guessing'
+verdict $? "two networks that have learned nothing are not praised"
 run --backend cpu --machine none --epochs 1 --out none
 good && ! grep -qi modelled log && [ ! -e none/${name}_modelled.csv ]
 verdict $? "--machine none: no modelled time"

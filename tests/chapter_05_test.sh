@@ -93,7 +93,25 @@ cmp -s "$out/averaged.safetensors" "$out/sync.safetensors"
 [ $? -eq 1 ]
 verdict $? "averaged and sync differ"
 
+# One change at a time: all ways from all seeds, and no conclusion from what has learned nothing.
+case $build in
+*asan) ;; # there it takes minutes
+*)
+    train --experiment --train-size 16 --test-size 20 --batch-size 8 --lr 0.1 --epochs 1
+    [ $? -eq 0 ] && grep -Eq "^  the book's second run +2 +16 +0.2( +[0-9]+\.[0-9]{3}){5}$" "$out/log" &&
+        [ "$(grep -Ec '^  .* [+-][0-9]\.[0-9]{3}  \+- [0-9]\.[0-9]{3} +(yes|no)$' "$out/log")" -eq 13 ] &&
+        grep -q 'Nothing is learned yet' "$out/log" && ! grep -q 'cost' "$out/log"
+    verdict $? "--experiment: a table, and no conclusion where nothing is learned"
+    awk -F, 'NR > 1 { if (!($6 > 0 && $7 >= 0 && $7 <= 1 && $9 >= 0 && $10 <= 1)) bad = 1
+            if ($2 == 1 && !($7 == $8 && $7 == $9)) bad = 1; n[$1]++}
+        END { for (way in n) { ways++; if (n[way] != 10) bad = 1 }; exit bad || ways != 7 }' "$out/05_resnet18_concise_factors.csv"
+    verdict $? "--experiment: the figures of all 70 trainings"
+    ;;
+esac
+
 # What is refused.
+train --experiment --devices 2
+refused 2 'experiment and --devices' "--experiment with a number of devices"
 train --quick --full
 refused 2 'quick and --full' "--quick and --full"
 train --load "$out/averaged.safetensors" --resume "$out/nothing"

@@ -584,6 +584,24 @@ static void as_many_devices_as_there_are(void **state) {
                      2 * machine_ports(machine_find("dgx-a100"), 8));
 }
 
+static void parts_that_are_free(void **state) {
+    (void)state;
+    const Machine *m = machine_find("dgx-a100");
+    const KernelCost product = {.kind = COST_PRODUCT, .flop = 1e12, .bytes = 1e6};
+    Machine roomy = machine_with_free(m, FREE_MEMORY), linked = machine_with_free(m, FREE_LINKS);
+    Machine hosts = machine_with_free(m, FREE_LINKS | FREE_DEVICES);
+    assert_true(isinf(roomy.memory) && linked.memory == m->memory);
+    for (int to = HOST_MEMORY; to <= 8; to += 9) { // the host, and a device of another one
+        assert_true(machine_route(&roomy, 0, to).link.latency > 0);
+        assert_true(machine_route(&linked, 0, to).link.latency == 0);
+        assert_true(isinf(machine_route(&linked, 0, to).link.bandwidth));
+    }
+    assert_true(machine_kernel_seconds(&linked, product, false) ==
+                machine_kernel_seconds(m, product, false));
+    assert_true(machine_kernel_seconds(&hosts, product, false) == 0);
+    assert_true(hosts.kernel == 0 && hosts.graph_kernel == 0 && hosts.launch == m->launch);
+}
+
 static void to_itself(void *arg) { machine_route(arg, 3, 3); }
 static void too_far(void *arg) { machine_route(arg, 0, 8); }
 static void too_many(void *arg) { machine_ports(arg, 9); }
@@ -627,6 +645,7 @@ int main(void) {
         cmocka_unit_test(by_network),
         cmocka_unit_test(slow_network),
         cmocka_unit_test(as_many_devices_as_there_are),
+        cmocka_unit_test(parts_that_are_free),
         cmocka_unit_test(ways_that_are_none),
     };
     return cmocka_run_group_tests_name("machine", tests, make_test_folder, remove_test_folder);

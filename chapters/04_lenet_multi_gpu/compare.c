@@ -1,5 +1,5 @@
-// compare.c: see compare.h. The book: "we see that the test accuracy obtained is basically the same
-// ... unfortunately there is no meaningful speedup". Here is why.
+// compare.c: what there is to say about two runs. The book writes: "we see that the test accuracy
+// obtained is basically the same ... unfortunately there is no meaningful speedup". Here is why.
 #include "compare.h"
 
 #include "common/device/modelled_clock.h"
@@ -10,6 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 
+// ## Is it the same training?
+//
+// Both runs take the same steps, so in exact arithmetic they would end with the same parameters.
+// Computers round each sum, so the order of additions counts: it may change the last digits.
+
 static double largest_difference(const Result *one, const Result *two) {
     double largest = 0;
     for (size_t i = 0; i < one->num_params; i++) {
@@ -19,12 +24,20 @@ static double largest_difference(const Result *one, const Result *two) {
     return largest;
 }
 
+bool equal_to_the_bit(const Result *one, const Result *two) {
+    return memcmp(one->params, two->params, one->num_params * sizeof(float)) == 0;
+}
+
 static void explain_accuracy(const Result *one, const Result *two) {
-    say("  Accuracy: %.4f on 1 device, %.4f on %d.\n"
-        "    Both runs take the same steps: the gradients of the shards add up to the gradient of "
-        "the whole minibatch.",
-        one->test_acc, two->test_acc, two->k);
-    if (memcmp(one->params, two->params, one->num_params * sizeof(float)) != 0) {
+    static const double LEARNED = 0.2;
+    say("  Accuracy: %.4f on 1 device, %.4f on %d.", one->test_acc, two->test_acc, two->k);
+    if (one->test_acc < LEARNED && two->test_acc < LEARNED)
+        say("    Nothing is learned yet: 0.1 is guessing, so these accuracies do not show that the "
+            "runs are alike. The parameters can be compared all the same. (Take more --epochs, "
+            "--steps or images.)");
+    say("    Both runs take the same steps: the gradients of the shards add up to the gradient of "
+        "the whole minibatch.");
+    if (!equal_to_the_bit(one, two)) {
         say("    The parameters differ by up to %.2g. That comes from the order in which numbers "
             "are added, at first in the seventh digit; training makes such differences grow, most "
             "while the loss falls steeply, so the curves may part a little, and come together "
@@ -35,19 +48,23 @@ static void explain_accuracy(const Result *one, const Result *two) {
     say("    The parameters of both runs, %zu numbers, were compared: they are equal to the bit.",
         one->num_params);
     if (num_gpus() == 0)
-        say("    CPU devices add up a minibatch as a tree: 16 images one by one, then halves to "
-            "halves. Where each device has whole sixteens, as many as the other (and not more "
-            "than 256 images), the devices compute two halves of one device's tree: even the "
-            "order of additions is the same.");
+        say("    Why even the last bit? A CPU device sums the images of a minibatch as a tree: 16 "
+            "images one by one, then these sums in pairs. Two devices with as many whole sixteens "
+            "each (and not more than 256 images together) compute the two halves of that tree, "
+            "and the exchange adds the halves: the order of additions is the same.");
 }
+
+// ## Is it faster?
+//
+// What there is to gain depends on whether a second device brings cores, or a GPU, of its own.
 
 // CPU devices that do not share the cores: each has some of its own, if there are enough.
 static void explain_own_cores(const Result *two) {
     int each = two->threads_per_device, all = each * two->k;
     if (all <= num_threads())
         say("    Each device is a worker with %d core%s of its own, so %d cores are at work "
-            "instead "
-            "of %d, as with GPUs: %.2f at best. The exchange of gradients, the memory that they "
+            "instead of %d, as with GPUs: %.2f at best. The exchange of gradients, the memory that "
+            "they "
             "share, and what else the machine was doing take the rest.",
             each, each > 1 ? "s" : "", all, each, 1.0 / two->k);
     else
@@ -56,10 +73,15 @@ static void explain_own_cores(const Result *two) {
             two->k, each, each > 1 ? "s" : "", all, num_threads());
 }
 
+enum { ENOUGH_STEPS = 50 };
+
 static void explain_measured_time(const Result *one, const Result *two) {
     double ratio = two->sec_per_epoch / one->sec_per_epoch;
     say("  Time: an epoch on %d devices took %.2f times as long as on 1 (measured).", two->k,
         ratio);
+    if (two->steps < ENOUGH_STEPS)
+        say("    That says little: %ld step%s, of which the first also got its memory.", two->steps,
+            two->steps > 1 ? "s" : "");
     if (num_gpus() == 0 && two->threads_per_device > 0)
         explain_own_cores(two);
     else if (num_gpus() == 0)

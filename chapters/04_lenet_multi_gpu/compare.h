@@ -23,6 +23,9 @@ typedef struct Result {
 // The bytes that an allreduce of all gradients moves in one step, whichever algorithm it is.
 uint64_t bytes_per_step(const Result *r);
 
+// Whether both ended with the same parameters, to the last bit.
+bool equal_to_the_bit(const Result *one, const Result *two);
+
 // "What the comparison shows": the accuracies, the times and the bytes, and why. Of runs without
 // values, only times and bytes.
 void explain(const Result *one, const Result *two);

@@ -1,4 +1,4 @@
-// lenet.c: see lenet.h; reads line for line like the book.
+// lenet.c: the network, and one step of its training. Both read line for line like the book's.
 #include "lenet.h"
 
 #include "common/tensor/random.h"
@@ -6,11 +6,12 @@
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/03_split_batch/split_batch.h"
 
-// ## A toy network
+// ## A simple network
 //
 // LeNet as in the book: two convolutions, each with ReLU and average pooling, then two fully
-// connected layers. It is defined from scratch, so that the exchange of parameters can be seen in
-// detail.
+// connected layers. It is defined from scratch, with an array of eight parameters, so that the
+// exchange of parameters can be seen in detail. In the comments, n is the number of images, and
+// (n,20,13,13) is a shape: images, channels, height, width.
 
 static Tensor *named(const char *name, Tensor *t) {
     t->name = name;
@@ -55,10 +56,11 @@ Tensor *lenet_by_the_book(Tensor *X, Tensor *const params[]) {        // X (n,1,
     return fully_connected(h2, params);
 }
 
-// The defect of the lines above: activations of all 256 images go to memory, 14 MB after the first
-// convolution alone, only to be read again by the next line, three times forward and three times
-// backward; and of the 9x9 pixels of h2_conv, pooling drops a row and a column. One operation for
-// the three keeps an image in the cache from one to the next. The same numbers, but for rounding.
+// These lines are easy to read, and slow. The activations of all 256 images go to memory (14 MB
+// after the first convolution alone), only to be read again by the next line, three times forward
+// and three times backward. And of the 9x9 pixels of `h2_conv` that are computed, pooling drops a
+// row and a column. So the network that is trained has one operation for the three, which keeps an
+// image in the cache from one to the next. The numbers are the same, but for rounding.
 Tensor *lenet(Tensor *X, Tensor *const params[]) {                 // X (n,1,28,28)
     Tensor *h1 = conv2d_relu_avg_pool2d(X, params[0], params[1]);  // (n,20,13,13)
     Tensor *h2 = conv2d_relu_avg_pool2d(h1, params[2], params[3]); // (n,50,4,4)
@@ -67,7 +69,7 @@ Tensor *lenet(Tensor *X, Tensor *const params[]) {                 // X (n,1,28,
 
 // ## Training
 
-// All that a step depends on but the numbers in the tensors.
+// A CUDA graph of a step may be used again if all is as it was but the numbers in the tensors.
 static StepWork step_work(Tensor *const X[], Tensor *const y[], Tensor *params[][LENET_PARAMS],
                           Device *const devices[], int k, float lr, int batch_size) {
     return (StepWork){.devices = devices,
@@ -77,38 +79,40 @@ static StepWork step_work(Tensor *const X[], Tensor *const y[], Tensor *params[]
                       .algorithm = chosen_allreduce()};
 }
 
-// One step.
+// One training step. The numbers in the comments are those of the book's five steps.
 //
-// Note that nothing here is about parallelism: each line only puts work on the queue of a device
-// and goes on. The devices' computations do not depend on each other, so they run side by side;
-// only allreduce makes them meet.
+// Nothing here is about parallelism. Each line only puts work on the queue of a device and goes on.
+// The devices' computations do not depend on each other, so they run side by side by themselves;
+// only `allreduce` makes the devices meet.
 void train_batch(const Tensor *X, const Tensor *y, Tensor *device_params[][LENET_PARAMS],
                  Device *const devices[], int k, float lr, Tensor *losses[]) {
     for (int i = 0; i < k; i++) begin_step(devices[i]); // forget the last minibatch's activations
 
+    // 1. Split the minibatch over the devices
     Tensor *X_shards[MAX_DEVICES], *y_shards[MAX_DEVICES];
     split_batch(X, y, devices, k, X_shards, y_shards);
 
-    // GPUs launch a step that they know as a whole (--graph, see step_graph.h)
+    // (GPUs launch the rest as a whole if they have recorded it: --graph, see step_graph.h)
     StepWork work = step_work(X_shards, y_shards, device_params, devices, k, lr, X->shape[0]);
     if (step_graph_replay(&work, losses)) return;
 
-    // The loss is computed separately on each device
+    // 2. The loss is computed separately on each device,
     for (int i = 0; i < k; i++)
         losses[i] = sum(cross_entropy(lenet(X_shards[i], device_params[i]), y_shards[i]));
 
-    // Backpropagation is performed separately on each device
+    // and so is backpropagation
     for (int i = 0; i < k; i++) backward(losses[i]);
 
-    // Sum all gradients from each device, and broadcast the sums to all devices
+    // 3. Sum the gradients of all devices, and 4. send the sum back to each: one allreduce for each
+    // parameter
     for (int p = 0; p < LENET_PARAMS; p++) {
         Tensor *grads[MAX_DEVICES];
         for (int i = 0; i < k; i++) grads[i] = device_params[i][p]->grad;
         allreduce(grads, k);
     }
 
-    // The parameters are updated separately on each device. Gradients are sums, so they are divided
-    // by the full size of the minibatch, not by that of the shard.
+    // 5. The parameters are updated separately on each device. Gradients are sums, so they are
+    // divided by the full size of the minibatch, not by that of the shard.
     for (int i = 0; i < k; i++) sgd(device_params[i], LENET_PARAMS, lr, X->shape[0]);
     step_graph_done(losses);
 }

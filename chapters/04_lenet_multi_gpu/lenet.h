@@ -27,10 +27,10 @@ Tensor *lenet(Tensor *X, Tensor *const params[]);
 // against.
 Tensor *lenet_by_the_book(Tensor *X, Tensor *const params[]);
 
-// Trains on one minibatch (X, y in host memory): splits it over the k devices, each computes loss
-// and gradients of its shard, gradients are summed over the devices, each device updates its own
-// copy of the parameters. losses[i] is the summed loss of shard i, on device i. All is enqueued;
-// the caller waits.
+// Trains on one minibatch (X, y in host memory), in the book's five steps: splits it over the k
+// devices; each computes loss and gradients of its shard; gradients are summed over the devices and
+// sent back; each device updates its own copy of the parameters. losses[i] is the summed loss of
+// shard i, on device i. All is enqueued; the caller waits.
 void train_batch(const Tensor *X, const Tensor *y, Tensor *device_params[][LENET_PARAMS],
                  Device *const devices[], int k, float lr, Tensor *losses[]);
 

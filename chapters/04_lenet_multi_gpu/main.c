@@ -1,33 +1,39 @@
 // # Multiple GPUs: training LeNet from scratch on k devices
 //
-// Book: "Training on Multiple GPUs" (multiple-gpus), from "A Toy Network" to "Training".
+// Book: "Training on Multiple GPUs" (multiple-gpus), "Data Parallelism", and "A Simple Network" to
+// "Training".
 // Difficulty: ★★☆☆
 //
 // What you will learn
-//   - how one training step is spread over k devices by splitting the data: split the minibatch,
-//     compute on each device, sum the gradients over the devices (allreduce), update each copy of
-//     the parameters;
-//   - that k devices compute what one computes;
-//   - when more devices are faster, and when they are not: measured here, and modelled for GPUs.
+//
+// - how one training step is spread over k devices by splitting the data (*data parallelism*), in
+//   the book's five steps;
+// - that k devices compute what one device computes, if possible to the last bit;
+// - when more devices are faster and when they are not: measured here, and modelled for GPUs.
 //
 // How to run
-//   make lenet                                        the book's two runs: 1 device, then 2
-//   build/04_lenet_multi_gpu --devices 4 --epochs 3   one run, on 4 devices
-//   build/04_lenet_multi_gpu --threads-per-device 1   1 core, then 2: a speed-up on a CPU
-//   build/04_lenet_multi_gpu --backend model --machine dgx-h100 --devices 64 --steps 20
-//                                                     no values, but how long it would take there
-//   build/04_lenet_multi_gpu --help                   all flags
 //
-// What you will see: a line per epoch, the book's last line of each run, a comparison in words, how
-// long an epoch would take on 1 to 8 GPUs (--machine says which), and in plots/ the curves, the
-// filters that were learned, and what the network says of 40 test images.
+//     make run-04                                       the book's two runs: 1 device, then 2
+//     build/04_lenet_multi_gpu --predict                asks first what you expect
+//     build/04_lenet_multi_gpu --devices 4 --epochs 3   one run, on 4 devices
+//     build/04_lenet_multi_gpu --threads-per-device 1   1 core, then 2: a speed-up on a CPU
+//     build/04_lenet_multi_gpu --backend model --machine dgx-h100 --devices 64 --steps 20
+//                                                       no values, only how long it would take
+//     build/04_lenet_multi_gpu --help                   all flags
 //
-// Read in this order: lenet.c (the network, train_batch), then train() here. get_params and
-// allreduce are explained in chapter 2, split_batch in chapter 3, modelled time in modelled.h. What
-// next_epoch() and its like do besides counting, common/program/training.h says.
+// What you will see: a line for each epoch, the book's last line of each run, the curves, a
+// comparison of the two runs in words, and the time that an epoch would take on 1 to 8 GPUs of a
+// machine that you need not have. At the end come two pictures of what LeNet has learned.
+//
+// Read in this order: `main.c`, which tells the story, then `lenet.c` (the network and
+// `train_batch`), `compare.c` (what is said about two runs) and `modelled.c` (how the times of the
+// last table are found). `get_params` and `allreduce` are those of chapter 2, `split_batch` is that
+// of chapter 3.
 #include "common/program/book.h"
 #include "common/program/interrupt.h"
 #include "common/program/plot.h"
+#include "common/program/predict.h"
+#include "common/program/say.h"
 #include "common/program/training.h"
 #include "common/device/cpu_speed.h"
 #include "common/device/modelled_clock.h"
@@ -55,18 +61,67 @@ static Dataset *train_data, *test_data;
 static Animator *animator; // NULL if there are no values to draw
 static LossLog loss_log;
 
+// ## Data parallelism
+//
+// Each of k devices holds a whole copy of the model's parameters, a *replica*. All replicas start
+// equal, and each step of training keeps them equal:
+//
+// 1. A random *minibatch*, the images of one step, is split into k parts, the *shards*, one for
+//    each device. They are as equal in size as possible.
+// 2. Each device computes the loss and the gradient of its shard, with its own replica.
+// 3. The gradients of the k devices are summed. The sum is the gradient of the whole minibatch.
+// 4. The sum is sent back to each device. (Steps 3 and 4 together are an *allreduce*.)
+// 5. Each device updates its replica with this gradient.
+//
+// With k = 2 and the book's minibatch of 256 images, as in the book's figure:
+//
+//                     minibatch: 256 images, on the host
+//                                       |
+//                          +------------+------------+
+//     1 split          128 images               128 images
+//                          |                         |
+//                      device 0                  device 1
+//                      parameters    (equal)     parameters
+//                          |                         |
+//     2 compute      loss, gradient            loss, gradient
+//                          +------------+------------+
+//                                       |
+//     3 sum                   the sum, on device 0
+//                                       |
+//                          +------------+------------+
+//     4 send back       the sum                   the sum
+//                          |                         |
+//     5 update         parameters    (equal)     parameters
+//
+// The same step in time, from left to right. The host only puts this work on the devices' queues;
+// the devices work side by side until one needs something from the other.
+//
+//     device 0   | 1 | 2 forward, backward | 3 add   | 4 send    | 5 update |
+//     device 1   | 1 | 2 forward, backward | 3 send  | 4 receive | 5 update |
+//
+// The same five numbers stand in `train_batch()` (in `lenet.c`), which is one such step.
+
 // ## Training
+//
+// `train()` is the book's: it copies the parameters to all devices, takes `train_batch()` for each
+// minibatch, and after each epoch evaluates the network on device 0 while the others are idle,
+// which is simple but wasteful (exercise 4). What `next_epoch()` and its like do besides counting
+// is said in `common/program/training.h`.
 
 static void print_run(Device *const devices[], int k, int batch_size, float lr, int batches) {
     long steps = training_steps(&flags, batches);
+    int rows = batch_size < train_data->count ? batch_size : train_data->count;
     printf("training on %s: batch size %d, lr %g, %ld minibatch%s\n", device_names(devices, k),
-           batch_size < train_data->count ? batch_size : train_data->count, (double)lr, steps,
-           steps == 1 ? "" : "es");
+           rows, (double)lr, steps, steps == 1 ? "" : "es");
+    if (k > rows)
+        say("  A minibatch has %d images, so only %d of the %d devices have any. The others "
+            "compute "
+            "nothing, but take part in each exchange of gradients.",
+            rows, rows, k);
 }
 
-// What is known of a run when it is over. Keeps the parameters, in `trained` and, to compare runs
-// by, in one array; and checks that the bytes that crossed between the devices are those of the
-// formula.
+// When a run is over, its parameters are kept to compare runs by, and the bytes that crossed
+// between the devices must be those of the formula.
 static Result result_of(const Training *t, Tensor *const from[]) {
     Result result = {.k = t->k,
                      .threads_per_device = flags.threads_per_device,
@@ -125,18 +180,109 @@ static Result train(int num_gpus, int batch_size, float lr) {
     return result;
 }
 
+// ## One device, then two
+//
+// The book's experiment: 256 images in a minibatch, a learning rate of 0.2, first on one device,
+// then on two. Both runs see the same minibatches in the same order. So each line of the second run
+// can be compared with that of the first one, the parameters at the end, too.
+//
+// Do not worry about epoch 1 (and perhaps 2), where the loss stays at 2.303 and the accuracy at
+// 0.1. All weights start from random numbers of about 0.01, and all biases from zero. Each layer
+// multiplies by such small weights, so the scores of the ten classes are nearly zero, whatever the
+// image; each class gets a probability of 1/10, and the loss is -ln(1/10) = ln 10 = 2.303. The
+// gradient of a weight is a product that contains small numbers from the other layers, so it is
+// tiny, too, and the first steps change hardly anything. Meanwhile the network gives nearly all
+// images the same class: it is right for one in ten. Once the weights have grown, the loss falls
+// steeply.
+
 static void train_on_one_and_on_two(void) {
+    Prediction time = {0}, bits = {0};
+    if (flags.backend != BACKEND_MODEL) {
+        time = predict_first(
+            "The same training is run on one device of this computer, then on two, with the same "
+            "minibatches. How many times as long does an epoch take on two? (1 is just as long, "
+            "0.5 half as long.)");
+        bits = predict_yes_no(
+            "The same training is run on one device of this computer, then on two, with the same "
+            "minibatches. Are the parameters of both equal to the last bit at the end?");
+    }
     Result one = train(1, flags.batch_size, flags.lr), two = {.k = 2};
     if (!interrupted()) two = train(2, flags.batch_size, flags.lr);
-    if (!interrupted() && one.steps > 0) explain(&one, &two);
+    if (!interrupted() && one.steps > 0) {
+        explain(&one, &two);
+        predict_compare(time, two.sec_per_epoch / one.sec_per_epoch, "times as long");
+        predict_compare_yes_no(bits, equal_to_the_bit(&one, &two));
+    }
     free(one.params);
     free(two.params);
 }
 
-// ## The program
+// With `--devices` there is one run, on as many devices.
+static void train_once(void) { free(train(flags.devices, flags.batch_size, flags.lr).params); }
+
+// ## The curves
+//
+// The book draws the test accuracy after each epoch. Both runs make the same steps, so their curves
+// should lie on each other, but for what the order of additions changes in the last digits.
+
+static void write_curves(void) {
+    if (animator) animator_close(animator);
+    loss_log_write(&loss_log, flags.log_loss);
+    if (flags.save) safetensors_save(flags.save, trained, LENET_PARAMS);
+}
+
+// ## What GPUs would do
+//
+// In the book two GPUs were hardly faster than one, or even slower. Why? You may have no GPU to
+// find out, so a simulation tells the time of one: it knows how long each kernel, copy and launch
+// takes on a stated machine (`--machine`, chapter 0). To *launch* a kernel is to ask a GPU for it,
+// and that is work of the host. The table has three ways to do it: one kernel after the other, as
+// this program does; a whole step at once, as a *CUDA graph*, which the GPU has recorded before;
+// and one after the other by a framework written in Python, which takes longer for each launch.
 
 static bool has_two_runs; // without --devices
-static const char *filters_png, *predictions_png, *modelled_csv, *modelled_png;
+static const char *modelled_csv, *modelled_png;
+
+static void compare_modelled_epochs(void) {
+    if (!modelled_csv) return;
+    Prediction expected = predict_first(
+        "A framework written in Python trains LeNet on the GPUs of the modelled machine (a DGX "
+        "A100, if you have not chosen another with --machine), first on one, then on two, with the "
+        "same minibatches. How many times as long does an epoch take on two?");
+    int images = train_data->count;
+    int batch_size = flags.batch_size < images ? flags.batch_size : images;
+    ModelledEpochs m =
+        model_epochs(batch_size, (images + batch_size - 1) / batch_size, flags.graph);
+    print_modelled_epochs(&m);
+    if (m.num_counts > 1)
+        predict_compare(expected,
+                        m.epoch[BY_FRAMEWORK][1].seconds / m.epoch[BY_FRAMEWORK][0].seconds,
+                        "times as long");
+    explain_modelled_epochs(&m);
+    OutputFile csv = output_open(modelled_csv);
+    write_modelled_epochs(csv.stream, &m);
+    output_close(&csv);
+    if (plot_draw(modelled_png, "lenet_modelled.gp", modelled_csv))
+        printf("modelled epochs: %s, figures: %s\n", modelled_png, modelled_csv);
+}
+
+// ## What the network has learned
+//
+// Two pictures. The first layer of LeNet has 20 *filters* of 3x3 weights; the first picture shows
+// them, and beside each a test image as that filter sees it. Look for filters that react to edges,
+// and for some that have hardly learned anything. The second picture has the first test images with
+// the class that the network gives them.
+
+static const char *filters_png, *predictions_png;
+
+static void draw_pictures(void) {
+    if (!filters_png) return;
+    draw_filters(filters_png, trained, test_data, try_gpu(0));
+    draw_predictions(predictions_png, trained, test_data, try_gpu(0));
+    printf("filters: %s, predictions: %s\n", filters_png, predictions_png);
+}
+
+// ## The program
 
 static void name_outputs(void) {
     bool has_pictures = flags.backend != BACKEND_MODEL;
@@ -172,29 +318,6 @@ static void say_how_long(void) {
     print_time_for(0.6 * runs * (images * LENET_TRAINING_FLOP + tests * LENET_FORWARD_FLOP));
 }
 
-// On 1 to 8 devices of the machine of --machine.
-static void tell_modelled_epochs(void) {
-    if (!modelled_csv) return;
-    int images = train_data->count;
-    int batch_size = flags.batch_size < images ? flags.batch_size : images;
-    ModelledEpochs m =
-        model_epochs(batch_size, (images + batch_size - 1) / batch_size, flags.graph);
-    print_modelled_epochs(&m);
-    explain_modelled_epochs(&m);
-    OutputFile csv = output_open(modelled_csv);
-    write_modelled_epochs(csv.stream, &m);
-    output_close(&csv);
-    if (plot_draw(modelled_png, "lenet_modelled.gp", modelled_csv))
-        printf("modelled epochs: %s, figures: %s\n", modelled_png, modelled_csv);
-}
-
-static void draw_pictures(void) {
-    if (!filters_png) return;
-    draw_filters(filters_png, trained, test_data, try_gpu(0));
-    draw_predictions(predictions_png, trained, test_data, try_gpu(0));
-    printf("filters: %s, predictions: %s\n", filters_png, predictions_png);
-}
-
 static void clean_up(void) {
     dataset_free(train_data);
     dataset_free(test_data);
@@ -202,6 +325,51 @@ static void clean_up(void) {
     free_params(trained, LENET_PARAMS);
     loss_log_free(&loss_log);
 }
+
+// ## Summary
+//
+// - The data are split over the devices: each goes forward and backward with its shard, then the
+//   gradients are summed and sent back (allreduce), and each device updates its own copy of the
+//   parameters.
+// - Gradients are sums over images, so shards of unequal size need no care: there is one division,
+//   by the full size of the minibatch, at the end.
+// - The algorithm is that of one device. What k devices change is the time, the memory per device,
+//   and the bytes that move.
+// - LeNet is small. Launched by a framework, its kernels are over before the host has launched the
+//   next ones, and one host thread launches for all devices. A CUDA graph launches a whole step at
+//   once; what remains is arithmetic, which is shared, and the exchange, which grows.
+// - With larger minibatches more devices have enough to do. Then a somewhat larger learning rate
+// may
+//   help.
+//
+// ## Exercises
+//
+// Each has a folder in `exercises/`, with a place for your part and a check: `make exercise-04-1`,
+// and so on. They are the book's.
+//
+// 1. When training on k devices, change the minibatch size from b to
+//    k*b.
+// 2. Compare the accuracy of different learning rates. How does it change with the number of
+//    devices?
+// 3. Write a more efficient `allreduce`, which sums different parameters on different devices. Why
+// is
+//    it more efficient?
+// 4. Compute the test accuracy on all devices.
+
+// ## Questions
+//
+// 1. After step 5 of a training step, do the two devices need to send each other their parameters?
+//    Why, or why not?
+// 2. Three devices split a minibatch of 256 images into 86, 85 and 85. Each device could take the
+//    *mean* of its gradients, and one could then take the mean of the three. Why does this program
+//    sum, and divide by 256 once?
+// 3. The minibatch is doubled, to 512 images. How many bytes does a step then move between two
+//    devices? Check it with `--batch-size 512 --epochs 1`.
+// 4. In the table of modelled times, look at the column of a framework's launches. One host thread
+//    launches the kernels of all devices. Why do more devices make the epoch longer there, although
+//    each has fewer images?
+// 5. With CUDA graphs, the share of the exchange grows from 2 to 8 devices. Which part of a step
+//    becomes shorter with more devices, and which does not?
 
 int main(int argc, char *argv[]) {
     flags = book_begin(argc, argv,
@@ -220,39 +388,10 @@ int main(int argc, char *argv[]) {
     if (has_two_runs)
         train_on_one_and_on_two();
     else
-        free(train(flags.devices, flags.batch_size, flags.lr).params);
-
-    // First: if one of the next two fails, no gnuplot is still drawing.
-    if (animator) animator_close(animator);
-    loss_log_write(&loss_log, flags.log_loss);
-    if (flags.save) safetensors_save(flags.save, trained, LENET_PARAMS);
-    if (!interrupted()) tell_modelled_epochs();
+        train_once();
+    write_curves();
+    if (!interrupted()) compare_modelled_epochs();
     if (!interrupted()) draw_pictures();
     clean_up();
     return book_end();
 }
-
-// ## Summary
-//
-// - The data are split over the devices: each runs forward and backward on its shard, then
-//   gradients are summed and sent back (allreduce), and each device updates its own copy of the
-//   parameters.
-// - Gradients are sums over rows, so shards of unequal size need no care: one division, by the full
-//   size of the minibatch, at the end.
-// - The algorithm is that of one device. What k devices change is time, memory per device, and
-//   bytes moved.
-// - LeNet is small: launched from a framework, its kernels are over before the host has launched
-//   the next ones, and one host thread launches for all devices; a CUDA graph launches a step at
-//   once. What then remains is arithmetic, which is shared, and the exchange, which grows.
-// - With larger minibatches more devices have more to do; then a somewhat larger learning rate may
-//   help.
-//
-// ## Exercises
-//
-// Solved in exercises/: make exercise-04-1 and so on. make exercises takes the solutions out.
-//
-// 1. When training on k devices, change the minibatch size from b to k*b.
-// 2. Compare accuracy for different learning rates. How does it change with the number of devices?
-// 3. Write a more efficient allreduce, which sums different parameters on different devices. Why is
-//    it more efficient?
-// 4. Compute the test accuracy on all devices.

@@ -1,5 +1,6 @@
-// modelled.c: see modelled.h. What a step takes is found by leaving something out: the exchange of
-// gradients, or all that devices and links do.
+// modelled.c: how long an epoch takes on a machine that need not be there, and why. What a part of
+// a step costs is found by leaving it out: the same step is timed without the exchange of
+// gradients, and on a machine whose devices and links take no time, so that only launches do.
 #include "modelled.h"
 
 #include "common/base/error.h"
@@ -83,6 +84,13 @@ static void sum_nothing(Tensor *const data[], int k) {
 }
 static const Allreduce no_exchange = {.name = "none", .run = sum_nothing};
 
+// Whether nothing but copies takes time on the machine.
+static bool only_copies_take_time(const Machine *machine, int batch_size) {
+    const Machine links_are_free = machine_with_free(machine, FREE_LINKS);
+    double all = time_step(machine, BY_FRAMEWORK, 1, batch_size).seconds;
+    return time_step(&links_are_free, BY_FRAMEWORK, 1, batch_size).seconds < 0.001 * all;
+}
+
 static double without_exchange(const Machine *machine, Way way, int k, int batch_size) {
     const Allreduce *chosen = chosen_allreduce();
     choose_this_allreduce(&no_exchange);
@@ -91,28 +99,17 @@ static double without_exchange(const Machine *machine, Way way, int k, int batch
     return seconds;
 }
 
-// Of the machine, only the hosts take time.
-static Machine only_hosts(const Machine *machine) {
-    Machine m = *machine;
-    m.fp32 = m.tf32 = m.memory_bandwidth = INFINITY;
-    m.kernel = m.graph_kernel = 0;
-    m.links = LINKS_SWITCH;
-    m.link = m.host_link = m.network = (Link){.bandwidth = INFINITY};
-    m.root_bandwidth = INFINITY;
-    return m;
-}
-
 // ## All of them
 
-static ModelledEpoch model_epoch(const ModelledEpochs *m, Way way, int k) {
-    const Machine hosts = only_hosts(m->machine); // first: the clock must not outlive it
+static EpochParts model_epoch(const ModelledEpochs *m, Way way, int k) {
+    const Machine hosts = machine_with_free(m->machine, FREE_LINKS | FREE_DEVICES);
     double launches = time_step(&hosts, way, k, m->batch_size).seconds;
     StepTime step = time_step(m->machine, way, k, m->batch_size);
     double without = without_exchange(m->machine, way, k, m->batch_size);
-    return (ModelledEpoch){.seconds = m->batches * step.seconds,
-                           .exchange = m->batches * (step.seconds - without),
-                           .hosts = m->batches * launches,
-                           .busy = m->batches * step.busy};
+    return (EpochParts){.seconds = m->batches * step.seconds,
+                        .exchange = m->batches * (step.seconds - without),
+                        .hosts = m->batches * launches,
+                        .busy = m->batches * step.busy};
 }
 
 ModelledEpochs model_epochs(int batch_size, int batches, const char *graph) {
@@ -121,6 +118,7 @@ ModelledEpochs model_epochs(int batch_size, int batches, const char *graph) {
     for (int k = 1; k <= 8 && machine_has_devices(m.machine, k); k *= 2)
         m.counts[m.num_counts++] = k;
     trace_pause(true); // what is traced is the training; and a step that is traced is no graph
+    m.only_copies = only_copies_take_time(m.machine, batch_size);
     for (int way = 0; way < NUM_WAYS; way++)
         for (int c = 0; c < m.num_counts; c++)
             m.epoch[way][c] = model_epoch(&m, (Way)way, m.counts[c]);
@@ -131,7 +129,7 @@ ModelledEpochs model_epochs(int batch_size, int batches, const char *graph) {
     return m;
 }
 
-// ## Figures
+// ## The table
 
 static const char *const way_names[NUM_WAYS] = {"program", "framework", "graph"};
 
@@ -139,8 +137,8 @@ static int percent(double part, double whole) { return (int)lround(100 * part / 
 
 void print_modelled_epochs(const ModelledEpochs *m) {
     say("Modelled seconds per epoch on %s, not measured: %d steps of %d images. In brackets the "
-        "share of the exchange of gradients (%s): what a step takes longer than the same step "
-        "without it.",
+        "share of the exchange of gradients (%s): the part of the time that the same steps "
+        "without it would save.",
         m->machine->name, m->batches, m->batch_size, chosen_allreduce()->name);
     printf("\n  devices   without CUDA graphs   with CUDA graphs   by a framework's launches\n");
     for (int c = 0; c < m->num_counts; c++) {
@@ -148,7 +146,7 @@ void print_modelled_epochs(const ModelledEpochs *m) {
         static const int widths[NUM_WAYS] = {14, 12, 19};
         printf("  %7d", m->counts[c]);
         for (int i = 0; i < NUM_WAYS; i++) {
-            const ModelledEpoch *e = &m->epoch[columns[i]][c];
+            const EpochParts *e = &m->epoch[columns[i]][c];
             printf("%#*.3g (%2d%%)", widths[i], e->seconds, percent(e->exchange, e->seconds));
         }
         printf("\n");
@@ -161,7 +159,7 @@ void write_modelled_epochs(FILE *csv, const ModelledEpochs *m) {
                  "launching_seconds,busy_seconds\n");
     for (int way = 0; way < NUM_WAYS; way++)
         for (int c = 0; c < m->num_counts; c++) {
-            const ModelledEpoch *e = &m->epoch[way][c];
+            const EpochParts *e = &m->epoch[way][c];
             fprintf(csv, "%s,%s,%d,%.9g,%.9g,%.9g,%.9g\n", m->machine->name, way_names[way],
                     m->counts[c], e->seconds, e->exchange, e->hosts, e->busy);
         }
@@ -170,16 +168,31 @@ void write_modelled_epochs(FILE *csv, const ModelledEpochs *m) {
 // ## What they say
 
 // What bounds an epoch: if devices and links took no time, would it be much shorter?
-static bool is_launch_bound(const ModelledEpoch *e) { return e->hosts > 0.75 * e->seconds; }
+static bool is_launch_bound(const EpochParts *e) { return e->hosts > 0.75 * e->seconds; }
+
+// Where launches and kernels take no time, there is nothing that a second device could speed up.
+static void explain_copies(const ModelledEpochs *m) {
+    const EpochParts *one = &m->epoch[BY_PROGRAM][0], *two = &m->epoch[BY_PROGRAM][1];
+    say("  On %s only copies take time. Launches and arithmetic are free, so it does not matter "
+        "who "
+        "launches, and the three columns are the same.\n"
+        "    On 1 device an epoch is the time in which the images get there, %.3g s. On 2 devices "
+        "each gets half of them, in %.3g s altogether, and then the exchange of gradients comes on "
+        "top of it, %.3g s.\n"
+        "    So this machine shows what the exchange costs. For what more devices save, choose "
+        "another one (--machine list).",
+        m->machine->name, one->seconds, two->seconds - two->exchange, two->exchange);
+}
 
 static void explain_launches(const ModelledEpochs *m) {
-    const ModelledEpoch *one = &m->epoch[BY_FRAMEWORK][0], *two = &m->epoch[BY_FRAMEWORK][1];
+    const EpochParts *one = &m->epoch[BY_FRAMEWORK][0], *two = &m->epoch[BY_FRAMEWORK][1];
     bool alone = m->machine->devices < 2;
-    say("  Launches: a framework written in Python needs about %.0f µs for each (the machine's "
-        "file "
+    say("  Launches: a framework written in Python needs about %.0f µs for each (--machine "
+        "print:%s "
         "says where that is from). If devices and links took no time at all, an epoch would still "
         "take %.3g s on 1 device and %.3g s on 2, of %.3g and %.3g.",
-        1e6 * m->machine->framework, one->hosts, two->hosts, one->seconds, two->seconds);
+        1e6 * m->machine->framework, m->machine->name, one->hosts, two->hosts, one->seconds,
+        two->seconds);
     if (is_launch_bound(two))
         say("    So launches are the time: one host thread launches for both devices, which then "
             "have half the images each, but the same number of kernels. Device 0 is at work for "
@@ -192,7 +205,7 @@ static void explain_launches(const ModelledEpochs *m) {
 }
 
 static void explain_exchange(const ModelledEpochs *m) {
-    const ModelledEpoch *two = &m->epoch[BY_FRAMEWORK][1], *graph = &m->epoch[AS_GRAPH][1];
+    const EpochParts *two = &m->epoch[BY_FRAMEWORK][1], *graph = &m->epoch[AS_GRAPH][1];
     say("  Exchange: %d%% of the time on 2 devices by a framework's launches, %d%% with graphs: %d "
         "arrays, most of them tiny, are copied, added and copied back, which takes launches, "
         "latency and bytes.",
@@ -201,18 +214,18 @@ static void explain_exchange(const ModelledEpochs *m) {
 }
 
 static void explain_graphs(const ModelledEpochs *m) {
-    const ModelledEpoch *one = &m->epoch[AS_GRAPH][0], *two = &m->epoch[AS_GRAPH][1];
+    const EpochParts *one = &m->epoch[AS_GRAPH][0], *two = &m->epoch[AS_GRAPH][1];
     double times = m->epoch[BY_FRAMEWORK][1].seconds / two->seconds;
     double saved = one->seconds - (two->seconds - two->exchange);
     if (times > 1.05)
         say("  CUDA graphs: a step is one launch, and an epoch on 2 devices %.1f times as fast as "
-            "by "
-            "a framework's launches.",
+            "by a framework's launches.",
             times);
     else
         say("  CUDA graphs: a step is one launch, but launches were not what took time.");
-    say("    It takes %.2f times as long as on 1 device. Half the images for each save %.3g s, the "
-        "exchange costs %.3g.",
+    say("    With graphs, 2 devices take %.2f times as long as 1: half the images for each save "
+        "%.3g "
+        "s, the exchange costs %.3g s.",
         two->seconds / one->seconds, saved, two->exchange);
 }
 
@@ -222,7 +235,7 @@ static void explain_graphs(const ModelledEpochs *m) {
 static void explain_book(const ModelledEpochs *m) {
     bool is_the_books = m->batches == 235 && m->batch_size == 256;
     if (!is_the_books) return;
-    const ModelledEpoch *one = &m->epoch[BY_FRAMEWORK][0];
+    const EpochParts *one = &m->epoch[BY_FRAMEWORK][0];
     const double book_one = 2.7, book_two = 3.6;
     double times = book_one / one->seconds;
     say("  The book: %.1f s on one GPU, %.1f s on two, measured, on which GPUs it does not say.",
@@ -245,7 +258,12 @@ void explain_modelled_epochs(const ModelledEpochs *m) {
         say("%s has one device: nothing to compare.\n", m->machine->name);
         return;
     }
-    say("Why the book's two GPUs were not faster than one, by these figures");
+    say("What these figures say of the book's two GPUs, which were not faster than one");
+    if (m->only_copies) {
+        explain_copies(m);
+        printf("\n");
+        return;
+    }
     explain_launches(m);
     explain_exchange(m);
     explain_graphs(m);

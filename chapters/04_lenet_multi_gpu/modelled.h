@@ -4,6 +4,7 @@
 #ifndef MODELLED_H
 #define MODELLED_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "common/device/machine.h"
@@ -16,21 +17,22 @@ typedef enum {
     NUM_WAYS
 } Way;
 
-// Seconds of an epoch.
-typedef struct ModelledEpoch {
+// Seconds of an epoch, and what they are spent on.
+typedef struct EpochParts {
     double seconds;
     double exchange; // what it takes longer than without an exchange of gradients,
                      // so launches, copies, additions and waiting for each other
     double hosts;    // what it would take if devices and links took no time: the launches
     double busy;     // for how much of it device 0 is at work
-} ModelledEpoch;
+} EpochParts;
 
 enum { MAX_COUNTS = 4 };
 typedef struct ModelledEpochs {
     const Machine *machine;
-    int num_counts, counts[MAX_COUNTS];        // numbers of devices: 1, 2, 4, 8, as far as it has
-    int batch_size, batches;                   // of an epoch
-    ModelledEpoch epoch[NUM_WAYS][MAX_COUNTS]; // [way][which number of devices]
+    int num_counts, counts[MAX_COUNTS];     // numbers of devices: 1, 2, 4, 8, as far as it has
+    int batch_size, batches;                // of an epoch
+    bool only_copies;                       // take time: launches and kernels are free
+    EpochParts epoch[NUM_WAYS][MAX_COUNTS]; // [way][which number of devices]
 } ModelledEpochs;
 
 // Runs them, with the allreduce that was chosen. The modelled clock is started again and again

@@ -1,4 +1,4 @@
-// comparison.c: see comparison.h.
+// comparison.c: what there is to say about the book's two runs, with their own figures.
 #include "comparison.h"
 
 #include "common/device/modelled_clock.h"
@@ -12,10 +12,18 @@ static const char *where_they_run(void) {
     return num_gpus() > 0 ? " They are queues on the same GPU." : " They share the same cores.";
 }
 
+static const double LEARNED = 0.2;
+
 static void compare_accuracy(const Run *one, const Run *two) {
     say("  Accuracy: %.3f on 1 device with minibatches of %d, %.3f on %d with minibatches of %d "
         "and twice the learning rate: half as many updates, each at twice the rate.",
         one->t.test_acc, one->batch_size, two->t.test_acc, two->t.k, two->batch_size);
+    if (one->t.test_acc < LEARNED || two->t.test_acc < LEARNED)
+        say("    But 0.1 is guessing: %s learned nothing yet, or cannot show it (see "
+            "--experiment), "
+            "so this compares no trainings.",
+            one->t.test_acc >= LEARNED || two->t.test_acc >= LEARNED ? "one of them has"
+                                                                     : "they have");
 }
 
 // Measured times say something of this computer, modelled ones of another machine.
@@ -43,7 +51,8 @@ void compare_runs(const Run *one, const Run *two, const char *bn) {
         (unsigned long long)two->bytes_per_step);
     say("  Batch norm: in training each device used mean and variance of its own shard%s. The "
         "statistics that the network is evaluated with: %s. (--bn local|rank0|averaged|sync; the "
-        "book's PyTorch runs keep those of device 0 only, and ended with 0.44 to 0.91 on 2 GPUs.)",
+        "book's PyTorch runs keep those of device 0 only, and ended with 0.44 to 0.91 on 2 GPUs; "
+        "--experiment looks for the reason.)",
         strcmp(bn, "sync") == 0 ? "s together" : "", bn);
     printf("\n");
 }

@@ -1,4 +1,5 @@
-// data_parallel.c: see data_parallel.h.
+// data_parallel.c: all that has to do with k devices, whatever the network is. A `DataParallel` is
+// a network with a replica on each of k devices, as PyTorch's `torch.nn.DataParallel`.
 #include "data_parallel.h"
 
 #include "common/base/error.h"
@@ -27,13 +28,14 @@ DataParallel data_parallel(Module *net, Device *const devices[], int k, BatchNor
     return dp;
 }
 
-// ## Training
+// ## One training step
 //
-// What chapter 4 wrote out for LeNet, for any network.
-
-// Gradients are exchanged in buckets of so many bytes, as PyTorch's DistributedDataParallel does:
-// one parameter at a time would be 62 exchanges of which most are tiny; all at once would need room
-// for a second copy of the whole network.
+// What chapter 4 wrote out for LeNet, for any network: split the minibatch, go forward and backward
+// on all devices, sum the gradients, update.
+//
+// Gradients are exchanged in *buckets* of 25 MiB, as PyTorch's `DistributedDataParallel` does. One
+// parameter at a time would mean many exchanges, most of them tiny; all at once would need room for
+// a second copy of the whole network.
 enum { BUCKET_BYTES = 25 << 20 };
 
 // The bucket that begins at float number `first` of n: so many floats.
@@ -80,7 +82,27 @@ void train_step(DataParallel *dp, const Tensor *X, const Tensor *y, float lr, Te
     train_step_as(dp, shards, X, y, lr, losses);
 }
 
-// ## Batch norm's running statistics
+// ## Batch normalisation's running statistics
+//
+// Batch normalisation is the one layer in which the images of a minibatch depend on each other. In
+// training it subtracts the *mean* of each channel over the minibatch, and divides by the standard
+// deviation. In evaluation it uses *running statistics* instead: moving averages of these means and
+// variances, which are updated in each training step, by a tenth. With k devices there are two
+// questions. What is "the minibatch", the shard of a device or all shards together? And which
+// running statistics does the network have, if each device has seen other images?
+//
+// | `--bn`     | training: mean of | evaluation: running statistics of | found in |
+// |------------|-------------------|-----------------------------------|---------------------------|
+// | `local`    | the own shard     | each device itself                | the book's MXNet | |
+// `rank0`    | the own shard     | device 0 (its *rank* is 0)        | the book's PyTorch        |
+// | `averaged` | the own shard     | the mean over all devices         | here, if nothing is said |
+// | `sync`     | all shards        | any device, as they are equal     | PyTorch's `SyncBatchNorm`
+// |
+//
+// Only with `sync` do k devices compute what one computes. It also costs two exchanges in each
+// layer of batch normalisation. The others train as if minibatches were as small as the shards,
+// which matters when a shard has only a few images. `averaged` uses what all devices saw, costs
+// nothing in training, and all devices evaluate, and save, the same.
 
 static void broadcast_from_first(Tensor *const copies[], int k) {
     for (int i = 1; i < k; i++) tensor_copy(copies[i], copies[0]);
@@ -106,7 +128,10 @@ void share_statistics(DataParallel *dp) {
         average(buffers, dp->k);
 }
 
-// ## Evaluation
+// ## Evaluating in parallel
+//
+// The book's `evaluate_accuracy_gpus`: each device counts the correct answers for its shard of each
+// minibatch of test images. The host adds these counts once, at the end.
 
 double evaluate_accuracy_gpus(DataParallel *dp, DataIter *data_iter) {
     Tensor *correct[MAX_DEVICES], *X, *y;
@@ -140,7 +165,9 @@ double evaluate_accuracy_gpus(DataParallel *dp, DataIter *data_iter) {
     return interrupted() ? NAN : total / (double)observations;
 }
 
-// ## Bytes
+// ## Bytes by the formulas
+//
+// The program counts the bytes that cross between devices, and checks them against these functions.
 
 // What an exchange of n floats in buckets moves between the devices, in all.
 static uint64_t total_of_buckets(const DataParallel *dp, size_t n) {

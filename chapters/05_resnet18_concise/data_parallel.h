@@ -7,15 +7,8 @@
 #include "common/tensor/nn.h"
 #include "chapters/03_split_batch/split_batch.h"
 
-// What k devices do about the running statistics of batch norm, by which the network is evaluated.
-//
-// The default is BN_AVERAGED: it uses what all devices saw, costs nothing in training, and all
-// devices evaluate, and save, the same. In accuracy the four could not be told apart: the quick
-// run on 2 devices (2048 images, batch 32, lr 0.05) ended with 0.830, 0.830, 0.826 and 0.830 in the
-// order below; on 8 devices,
-// 4 images each, local had 0.790 after 3 epochs and sync 0.789. The noise of 1000 test images is
-// 0.012. Training is another matter: with 4 images a device, sync had a loss of 0.558 where the
-// others had 0.694. Where shards are that small, take sync.
+// What k devices do about the running statistics of batch norm, by which the network is evaluated:
+// see data_parallel.c, which says what to choose, and has a table of what each is good for.
 typedef enum {
     BN_LOCAL,    // each keeps those of its own shards, and evaluates with them (the book's MXNet)
     BN_RANK0,    // all evaluate with those of device 0 (torch.nn.DataParallel, the book's PyTorch)

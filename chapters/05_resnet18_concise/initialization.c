@@ -1,5 +1,5 @@
-// initialization.c: see initialization.h. As data goes through the network, it is initialized on
-// the devices where the data is, and only there.
+// initialization.c: as data goes through the network, it is initialized on the devices where the
+// data is, and only there.
 #include "initialization.h"
 
 #include "common/base/child.h"
@@ -30,9 +30,17 @@ static void split_four_observations(Module *net, uint64_t seed, Device *const de
 // In a child process, as the answer is an error.
 static void ask_the_host(void *weight) { parameter_data(weight, host()); }
 
+// (Their weights are of about 0.01, so the scores are tiny.)
 static void print_scores(Tensor *const y_hat[]) {
-    tensor_print("  y_hat[0]", y_hat[0]);
-    tensor_print("  y_hat[1]", y_hat[1]);
+    for (int i = 0; i < 2; i++) {
+        float *scores = tensor_values(y_hat[i]);
+        int classes = y_hat[i]->shape[1];
+        for (int n = 0; n < (int)numel(y_hat[i]); n++) {
+            if (n % classes == 0) printf(n == 0 ? "  y_hat[%d]: [" : "            [", i);
+            printf("%6.2f%s", 1e6 * (double)scores[n], (n + 1) % classes ? "," : " ]\n");
+        }
+        free(scores);
+    }
 }
 
 static void print_filter(const Parameter *weight, const Device *device) {
@@ -44,7 +52,7 @@ static void print_filter(const Parameter *weight, const Device *device) {
 }
 
 static void print_filters(const Parameter *weight, Device *const devices[]) {
-    say("The first filter of 0.weight, the same on both devices:");
+    say("The first filter of 0.weight, the same on both devices, a row after the other:");
     for (int i = 0; i < 2; i++) print_filter(weight, devices[i]);
 }
 
@@ -78,11 +86,12 @@ void demonstrate_initialization(Module *net, uint64_t seed) {
     set_training(net, true);
     bool values = has_values(devices[0]);
     say("\nFour observations, two on each of %s: scores%s", device_names(devices, 2),
-        values ? "" : " and filters there are none, as nothing is computed.");
+        values ? " (in millionths)" : " and filters there are none, as nothing is computed.");
     if (values) print_scores(y_hat);
     say("The host holds no parameters. Asked for 0.weight all the same, in a child process:");
     int status = try_in_child(ask_the_host, weight);
     CHECK(status == EXIT_FAILURE, "parameters can be had only on devices that data went through");
+    say("  The child process ended with an error (on stderr), as it should.");
     if (values) print_filters(weight, devices);
     if (values) check_equal(weight, devices);
     printf("\n");

@@ -7,26 +7,9 @@
 
 #include <math.h>
 
-// ---- machines that differ in one thing ---------------------------------------------------------
-
 static const Machine *told_machine(void) {
     CHECK(modelled_machine(), "there is a machine to tell the time of");
     return modelled_machine();
-}
-
-static Machine with_all_memory(const Machine *machine) {
-    Machine roomy = *machine;
-    roomy.memory = INFINITY;
-    return roomy;
-}
-
-static Machine with_free_links(const Machine *machine) {
-    const Link nothing = {.bandwidth = INFINITY, .latency = 0};
-    Machine free_links = *machine;
-    free_links.links = LINKS_SWITCH;
-    free_links.link = free_links.host_link = free_links.network = nothing;
-    free_links.root_bandwidth = INFINITY;
-    return free_links;
 }
 
 // ---- steps -------------------------------------------------------------------------------------
@@ -75,7 +58,8 @@ static double seconds_of_epoch(DataParallel *dp, int images, int pixels, int bat
 ModelledEpoch modelled_epoch(Module *net, int k, BatchNormMode bn, int images, int pixels,
                              int batch_size) {
     const Machine *machine = told_machine();
-    Machine roomy = with_all_memory(machine), free_links = with_free_links(&roomy);
+    Machine roomy = machine_with_free(machine, FREE_MEMORY);
+    Machine free_links = machine_with_free(machine, FREE_MEMORY | FREE_LINKS);
     const Machine *both[] = {&roomy, &free_links};
     double seconds[2];
     for (int i = 0; i < 2; i++) {
@@ -90,7 +74,7 @@ ModelledEpoch modelled_epoch(Module *net, int k, BatchNormMode bn, int images, i
 
 size_t modelled_memory(Module *net, int pixels, int batch_size) {
     const Machine *machine = told_machine();
-    Machine roomy = with_all_memory(machine);
+    Machine roomy = machine_with_free(machine, FREE_MEMORY);
     DataParallel dp = begin_on(net, &roomy, 1, BN_LOCAL);
     step(&dp, pixels, batch_size);
     size_t bytes = device_bytes(dp.devices[0]);

@@ -14,6 +14,9 @@ static const float QUICK_LR = 0.025f;
 enum { FULL_EPOCHS = 10, FULL_BATCH = 256 };
 enum { MODEL_EPOCHS = 1 }; // without values each epoch is like the first
 static const float FULL_LR = 0.1f;
+// --experiment: 70 trainings of a small network
+enum { EXPERIMENT_TRAIN = 4096, EXPERIMENT_TEST = 2000, EXPERIMENT_EPOCHS = 5 };
+enum { EXPERIMENT_BATCH = 32 };
 
 Flags flags_without_size(void) {
     Flags flags = default_flags;
@@ -23,7 +26,19 @@ Flags flags_without_size(void) {
     return flags;
 }
 
+static void choose_size_of_experiment(Flags *flags) {
+    if (flags->batch_size == 0) flags->batch_size = EXPERIMENT_BATCH;
+    if (flags->lr < 0) flags->lr = FULL_LR;
+    if (flags->epochs == 0) flags->epochs = EXPERIMENT_EPOCHS;
+    if (flags->train_size == 0) flags->train_size = EXPERIMENT_TRAIN;
+    if (flags->test_size == 0) flags->test_size = EXPERIMENT_TEST;
+}
+
 void choose_size(Flags *flags) {
+    if (flags->experiment) {
+        choose_size_of_experiment(flags);
+        return;
+    }
     if (flags->quick && flags->full) die_usage("give one of them", "--quick and --full");
     bool model = flags->backend == BACKEND_MODEL; // which takes no time here
     bool quick = flags->quick || (!flags->full && num_gpus() == 0 && !model);
@@ -70,9 +85,9 @@ static void say_quick(const Notebook *nb) {
     double hours = hours_for(nb->num_runs, FULL_EPOCHS, TRAIN, TEST, per_image);
     double quick = hours_for(nb->num_runs, flags->epochs, train, test, per_image);
     say("quick: the first %d of %d training images and %d of %d test images, %d epoch%s, batch "
-        "size %d: about %.0f minutes here; the full run (--full) would take about %.*f hours",
+        "size %d: about %.0f minute%s here; the full run (--full) would take about %.*f hours",
         train, TRAIN, test, TEST, flags->epochs, flags->epochs == 1 ? "" : "s", flags->batch_size,
-        ceil(60 * quick), hours < 10, hours);
+        ceil(60 * quick), ceil(60 * quick) > 1 ? "s" : "", hours < 10, hours);
 }
 
 static void say_model(const Notebook *nb) {

@@ -9,6 +9,22 @@ bool machine_has_devices(const Machine *machine, int count) {
     return count >= 1 && (count <= machine->devices || machine->cards > 0);
 }
 
+Machine machine_with_free(const Machine *machine, unsigned parts) {
+    const Link nothing = {.bandwidth = INFINITY, .latency = 0};
+    Machine m = *machine;
+    if (parts & FREE_MEMORY) m.memory = INFINITY;
+    if (parts & FREE_LINKS) {
+        m.links = LINKS_SWITCH;
+        m.link = m.host_link = m.network = nothing;
+        m.root_bandwidth = INFINITY;
+    }
+    if (parts & FREE_DEVICES) {
+        m.fp32 = m.tf32 = m.memory_bandwidth = INFINITY;
+        m.kernel = m.graph_kernel = 0;
+    }
+    return m;
+}
+
 // ---- time ------------------------------------------------------------------------------------
 
 static double flop_per_second(const Machine *machine, KernelCost cost, bool tf32) {

@@ -98,6 +98,15 @@ const char *machine_text(const char *name);
 // As find, of a text that stands for the file `name`; each time a new one.
 const Machine *machine_parse(const char *name, const char *text);
 
+// The same machine, but parts of it cost nothing: what a step takes then less is what those parts
+// were to blame for. The clock must not outlive it.
+typedef enum {
+    FREE_MEMORY = 1,  // a device has as much as it needs
+    FREE_LINKS = 2,   // copies take no time
+    FREE_DEVICES = 4, // kernels take no time: only the hosts, which launch them, do
+} FreePart;
+Machine machine_with_free(const Machine *machine, unsigned parts); // FREE_LINKS | FREE_DEVICES
+
 // How many devices it can have: those of its host, or any number where hosts have network cards.
 bool machine_has_devices(const Machine *machine, int count);
 

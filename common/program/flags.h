@@ -29,6 +29,7 @@ typedef struct Flags {
     const char *part;                   // --part all|splitting|bubble|model, see chapter 1
     bool quick, full;                   // --quick --full
     bool check;                         // --check
+    bool experiment;                    // --experiment, see chapter 5
     const char *checkpoint, *resume;    // --checkpoint F --resume F; NULL: no
     const char *data;                   // --data DIR; NULL: see fashion_mnist_open()
     const char *load, *save, *log_loss; // --load F --save F --log-loss F; NULL: no
