@@ -86,16 +86,26 @@ local function is_item(line)
   return line:match("^%s*[-*+] ") or line:match("^%s*%d+[.)] ")
 end
 
+-- Takes away the spaces that all lines from `first` on begin with.
+local function move_left(lines, first)
+  local least = math.huge
+  for i = first, #lines do
+    if lines[i]:match("%S") then least = math.min(least, #lines[i]:match("^ *")) end
+  end
+  for i = first, #lines do lines[i] = lines[i]:sub(least + 1) end
+end
+
 -- Comments are written for an editor first. Lines that stand further in, and belong to no list, are
 -- meant as they are: commands with what they do, small tables. So they become code for Markdown.
 function source.markdown(text)
-  local out, list, verbatim, fence = {}, false, false, false
+  local out, list, verbatim, fence = {}, false, nil, false -- verbatim: where such lines begin
   local function close()
     if not verbatim then return end
     while out[#out] == "" do out[#out] = nil end
+    move_left(out, verbatim)
     out[#out + 1] = "```"
     out[#out + 1] = ""
-    verbatim = false
+    verbatim = nil
   end
   for _, line in ipairs(lines_of(text)) do
     if line:match("^%s*```") then
@@ -111,7 +121,7 @@ function source.markdown(text)
       if not verbatim then
         if out[#out] and out[#out] ~= "" then out[#out + 1] = "" end
         out[#out + 1] = "```text"
-        verbatim = true
+        verbatim = #out + 1
       end
       out[#out + 1] = line
     else

@@ -28,6 +28,7 @@ chapter() { # NAME WORDS FLAGS: its last lines have these words, wherever they a
     fi
 }
 
+chapter 00_devices_and_queues 'step 2: the arena gave [0-9]* bytes, and h is where it was in step 1 loss 4.6'
 chapter 01_splitting_strategies 'figures: plots/01_splitting_strategies_model.csv'
 chapter 02_get_params_and_allreduce 'figures: plots/02_get_params_and_allreduce.csv'
 chapter 03_split_batch 'devices sum, and sgd() divides once, by the full size of the minibatch'

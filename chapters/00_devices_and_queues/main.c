@@ -1,0 +1,315 @@
+// # Devices and queues
+//
+// Book: "GPUs" and "Automatic Parallelism", which come before "Training on Multiple GPUs".
+// Difficulty: ★☆☆☆
+//
+// What you will learn
+//
+// - the words that all chapters use: host, device, kernel, launch, queue, event, synchronize,
+//   modelled time, ledger, tape, arena;
+// - why one program can keep many devices busy at once, what goes wrong if it does not wait for
+//   them, and what it costs to wait too often.
+//
+// How to run
+//
+//     make run-00                                         two devices, about two seconds
+//     build/00_devices_and_queues --devices 8             eight devices
+//     build/00_devices_and_queues --machine p100-25gbe    modelled on another machine
+//     build/00_devices_and_queues --backend model         nothing but modelled times
+//
+// What you will see: when the host had enqueued its work and when that work was done, a picture of
+// what each device did meanwhile, the bytes of some copies, and a gradient. The words of all
+// chapters are in the [glossary](../glossary.md), next to those of PyTorch.
+//
+// Read in this order: this file from top to bottom.
+//
+// (times.c takes the times, and queues_picture.c draws.)
+#include "common/base/error.h"
+#include "common/program/book.h"
+#include "common/program/predict.h"
+#include "common/program/say.h"
+#include "common/tensor/functional.h"
+#include "queues_picture.h"
+#include "times.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+// ## The host, the devices, their queues
+//
+// The **host** is the computer's own processor and memory. Our program runs there, and the data set
+// lies there. A **device** is a place to compute with memory of its own: a GPU (`cuda:0`) or, where
+// there is none, a thread on some of the cores that stands in for a GPU (`cpu:0`). As in the book,
+// `try_gpu(i)` gives device `i`. A **tensor** is an array of numbers in the memory of one device.
+//
+// A **kernel** is a function that a device computes, such as a product of matrices. The host
+// **launches** it: it puts the kernel and its arguments at the end of the device's **queue** and
+// goes on at once. The device takes from its queue one piece of work after the other, in the order
+// in which they were put there. On a GPU such a queue is a CUDA stream.
+//
+//     HOST                    QUEUE, done from left to right           DEVICE
+//
+//     launch, launch, ... --> [ mm ][ mm ][ mm ][ mm ] event ------> device 0, its memory
+//                                                        |                     |
+//                                          waits for it  |                     | copy (the ledger
+//                                                        v                     v counts its bytes)
+//     launch, launch, ... -->                          wait [ mm ] -> device 1, its memory
+//
+// Two queues know nothing of each other. So the devices work at the same time, unless we order them
+// by **events**: an event is a point in a queue, reached when all work before it is done, and
+// another queue can be told to wait for it.
+
+static Device *devices[MAX_DEVICES];
+static int k;
+
+enum { SIDE = 1024, PRODUCTS = 4 };
+static Tensor *X[MAX_DEVICES]; // a matrix of SIDE x SIDE on each device
+
+static void open_the_devices(void) {
+    open_devices(devices, k);
+    for (int i = 0; i < k; i++) {
+        X[i] = tensor_new(devices[i], SIDE, SIDE);
+        tensor_fill(X[i], 1.0f / SIDE); // so that X X = X, and no number grows
+    }
+    printf("The host opened %d device%s: %s\n", k, k > 1 ? "s" : "", device_names(devices, k));
+    if (!has_values(devices[0]))
+        say("They compute nothing and have no values (--backend model): there are modelled times, "
+            "and there are bytes.");
+}
+
+// ## To enqueue is not to compute
+//
+// The book's `run()`: some products of matrices, one after the other. `mm` launches a kernel and
+// returns a tensor that has no values yet. It waits for nothing.
+
+static Tensor *run(Tensor *x) {
+    Tensor *Y = x;
+    for (int i = 0; i < PRODUCTS; i++) Y = mm(x, Y);
+    return Y;
+}
+
+// Who reads `Y` in the next line reads too early: the products have hardly begun. Here we do not
+// read. We ask whether an event behind them is reached, at once and again after `synchronize()`, in
+// which the host waits until the device's queues are empty. (Functions that hand values to the
+// host wait by themselves: `tensor_read()`, `tensor_print()`, `item()`. So does the book's `Timer`:
+// a clock that is read without waiting only tells how fast the host can enqueue.)
+
+static void ask_too_early(void) {
+    begin_step(devices[0]);
+    Tensor *Y = run(X[0]);
+    Event end = device_record(devices[0]);
+    bool at_once = event_reached(end);
+    synchronize(devices[0]);
+    bool after = event_reached(end);
+
+    printf("\nThe host enqueued %d products on %s and an event behind them\n", PRODUCTS,
+           device_name(devices[0]));
+    printf("  reached, asked at once:             %s\n", at_once ? "yes" : "no");
+    printf("  reached, asked after synchronize(): %s\n", after ? "yes" : "no");
+    say_checked(after, "whoever waits finds the work done");
+    if (has_values(devices[0]))
+        say_checked(item(sum(Y)) == SIDE, "and the right numbers: their sum is 1024");
+}
+
+// ## Side by side, or one after the other
+//
+// The same products in three ways: on device 0 alone; on all devices; and on all devices, where
+// each waits for an event in the queue of the one before it. (A program that calls `synchronize()`
+// after each device has the same effect, and so has one that needs the result of each device for
+// the next.) In the second way and in the third, the host launches the same kernels.
+
+static void begin_steps(void) { // the arena is used anew, see below
+    for (int i = 0; i < k; i++) begin_step(devices[i]);
+}
+
+static void on_device_0(void) { run(X[0]); }
+
+static void side_by_side(void) {
+    for (int i = 0; i < k; i++) run(X[i]);
+}
+
+static Event done[MAX_DEVICES];
+
+static void one_after_the_other(void) {
+    for (int i = 0; i < k; i++) {
+        if (i > 0) device_wait(devices[i], done[i - 1]);
+        run(X[i]);
+        done[i] = device_record(devices[i]);
+    }
+}
+
+// If the events do what they should, the other devices are done when the last one is:
+
+static bool is_in_order(void) {
+    begin_steps();
+    one_after_the_other();
+    event_synchronize(done[k - 1]);
+    for (int i = 0; i < k; i++)
+        if (!event_reached(done[i])) return false;
+    return true;
+}
+
+// Times are of two kinds. **Measured** is what this computer needed. CPU devices share its cores,
+// and several devices may share one GPU, so more of them need not be faster here. **Modelled** is
+// what a stated machine would need, one with a GPU for each device: calculated from the very work
+// that the program enqueues, and the same in every run. (The table names the machine; `--machine`
+// chooses another.)
+
+static void enqueue_in_three_ways(void) {
+    Prediction expected = predict_first(
+        "Every device gets as much work as device 0 has alone, and no device waits for another. "
+        "How many times as long as on device 0 alone does it take until all are done, if each "
+        "device is a GPU of its own?");
+    WorkTimes alone = time_work(begin_steps, on_device_0);
+    WorkTimes all = time_work(begin_steps, side_by_side);
+    WorkTimes ordered = time_work(begin_steps, one_after_the_other);
+
+    printf("\n%d products on each device\n", PRODUCTS);
+    print_times_head();
+    print_work_times("device 0 alone", &alone);
+    print_work_times("all, side by side", &all);
+    print_work_times("all, one after the other", &ordered);
+    predict_compare(expected, times_as_long(&alone, &all), "times");
+    say_times_as_long(k, &alone, &all, &ordered);
+    say_checked(is_in_order(), "by events: when the last device is done, all before it are, too");
+}
+
+// The picture shows the same: each lane is a queue, each bar a product of matrices (`gemm`, as BLAS
+// libraries call it; the legend counts it to "forward").
+
+static void draw_the_queues(void) {
+    const Shown shown[] = {{"side by side", side_by_side},
+                           {"one after the other", one_after_the_other}};
+    const char *path = book_output(".png");
+    draw_queues(path, begin_steps, shown, 2);
+    printf("\nWhich queue did what, and when: %s\n", path);
+}
+
+// ## A copy counts
+//
+// A device computes with what is in its own memory only. `tensor_copy()` copies between two
+// devices, or a device and the host; it is enqueued like a kernel and ordered behind the work of
+// both sides. The **ledger** counts the bytes that cross from each device to each other. Later
+// chapters compare it with their formulas. A copy within one device crosses nothing.
+
+static Tensor *original, *copy;
+
+static void copy_once(void) { tensor_copy(copy, original); }
+
+// This makes a row of the table. It returns the bytes of one copy, as the ledger counts them.
+static uint64_t copy_to(Device *to, Tensor *t) {
+    original = t;
+    copy = tensor_of_shape(to, t->ndim, t->shape);
+    WorkTimes times = time_work(synchronize_all, copy_once);
+    ledger_reset();
+    copy_once();
+    uint64_t bytes = ledger_bytes(t->device, to);
+    CHECK(bytes == (t->device == to ? 0 : tensor_bytes(t)), "the ledger counts the tensor's bytes");
+    char *label = xprintf("%s to %s: %llu bytes", device_name(t->device), device_name(to),
+                          (unsigned long long)bytes);
+    print_work_times(label, &times);
+    free(label);
+    tensor_free(copy);
+    return bytes;
+}
+
+static void copy_and_count(void) {
+    Prediction expected = predict_first(
+        "A matrix of 1024 x 1024 numbers (float32) is copied from a device to the host. How many "
+        "megabytes (millions of bytes) does the ledger count?");
+    begin_step(devices[0]);
+    Tensor *product = run(X[0]), *their_sum = sum(product);
+    printf("\nA copy of %d x %d numbers, and a copy of nothing but their sum\n", SIDE, SIDE);
+    print_times_head();
+    copy_to(devices[k - 1], product);
+    uint64_t bytes = copy_to(host(), product);
+    copy_to(host(), their_sum);
+    predict_compare(expected, 1e-6 * (double)bytes, "MB");
+}
+
+// ## The tape and its arena
+//
+// What an operation did is written on the **tape** of its device (PyTorch calls it the autograd
+// graph), if a gradient is wanted. `backward()` reads the tape from its end and launches, for each
+// operation, the kernel that computes its gradient. All this is enqueued, too.
+//
+// The results of operations need memory, and as much in each step of a training. It comes from the
+// device's **arena**: `begin_step()` forgets the tape and all results, and the next results take
+// the same memory again. So a step allocates nothing, and a result lasts until the next
+// `begin_step()` of its device. Tensors made by `tensor_new()`, such as parameters, last until
+// `tensor_free()`.
+
+static Tensor *matrix(int rows, int cols, const float values[]) {
+    Tensor *t = tensor_new(devices[0], rows, cols);
+    tensor_write(t, values);
+    return t;
+}
+
+static void go_backward(void) {
+    Tensor *x = matrix(1, 3, (float[]){1, 2, 3});
+    Tensor *W = matrix(3, 2, (float[]){1, -1, 1, -1, 1, -1});
+    attach_grad(W); // as requires_grad_() in PyTorch: the tape is kept for it
+    const float *first_h = NULL;
+    printf("\nloss = sum(relu(x W)), its gradient by W, and an update of W, twice\n");
+    for (int step = 1; step <= 2; step++) {
+        begin_step(devices[0]);
+        Tensor *h = relu(mm(x, W)), *loss = sum(h);
+        backward(loss);
+        if (step == 1) first_h = h->data;
+        CHECK(h->data == first_h, "each step has the same memory");
+        printf("step %d: the arena gave %zu bytes%s\n", step, arena_used_bytes(devices[0]),
+               step > 1 ? ", and h is where it was in step 1" : "");
+        if (has_values(devices[0])) {
+            printf("  loss %g\n", (double)item(loss));
+            tensor_print("  gradient by W", W->grad);
+        }
+        sgd(&W, 1, 0.1f, 1); // W -= 0.1 times the gradient, which then is zero again
+    }
+    tensor_free(x);
+    tensor_free(W);
+}
+
+// ## Summary
+//
+// - The host enqueues. Each device computes in the order of its queue, and all at the same time.
+// - Events order one queue after another. What is read before its event is reached is not there
+//   yet; but whoever waits without need gives up what devices could do side by side.
+// - The ledger counts the bytes that cross between devices. A copy takes time even if it is short.
+// - The tape remembers operations for `backward()`; the arena gives each step the same memory.
+//
+// ## Questions
+//
+// 1. You read a clock, call `run()` and read the clock again. Which column of the first table have
+//    you measured, and what do you have to call before the second reading to measure the other?
+// 2. "Side by side" and "one after the other" launch the same kernels, and the host is done with
+//    enqueueing as early. Why does one of them take `k` times as long on the modelled machine?
+// 3. You need the sum of a matrix on the host. Compare two ways by the table of copies: copy the
+//    matrix and add there, or add on the device and copy the sum. How many bytes does each move? Is
+//    the second as many times faster, on the modelled machine, as it moves fewer bytes?
+// 4. Run it with `--devices 8`. On the modelled machine each device is a GPU of its own, and yet
+//    "side by side" takes about a tenth longer than device 0 alone. Why?
+// 5. After step 2, may the program still print the `h` of step 1? What would it see there?
+
+// ## The program
+
+int main(int argc, char *argv[]) {
+    Flags defaults = default_flags;
+    defaults.devices = 2;
+    Flags flags =
+        book_begin(argc, argv, "Enqueues work on devices: side by side, ordered by events, copies.",
+                   "devices", defaults);
+    k = flags.devices;
+    book_needs_devices(k);
+    book_output(".png");
+    book_check_outputs();
+
+    open_the_devices();
+    ask_too_early();
+    enqueue_in_three_ways();
+    draw_the_queues();
+    copy_and_count();
+    go_backward();
+
+    for (int i = 0; i < k; i++) tensor_free(X[i]);
+    return book_end();
+}

@@ -1,0 +1,108 @@
+// times.c: see times.h.
+#include "times.h"
+
+#include "common/base/clock.h"
+#include "common/base/error.h"
+#include "common/device/modelled_clock.h"
+#include "common/program/say.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static Seconds now(void) {
+    return (Seconds){has_values(try_gpu(0)) ? seconds_now() : NAN, modelled_seconds()};
+}
+
+static Seconds since(Seconds start) {
+    Seconds end = now();
+    return (Seconds){end.measured - start.measured, end.modelled - start.modelled};
+}
+
+static WorkTimes time_once(void (*prepare)(void), void (*enqueue)(void)) {
+    WorkTimes times;
+    prepare();
+    synchronize_all();
+    Seconds start = now();
+    enqueue();
+    times.enqueued = since(start); // here the host could do something else
+    synchronize_all();
+    times.done = since(start);
+    return times;
+}
+
+WorkTimes time_work(void (*prepare)(void), void (*enqueue)(void)) {
+    enum { ROUNDS = 3 };
+    const double patience = 0.5;                  // seconds
+    WorkTimes best = time_once(prepare, enqueue); // its modelled times are kept
+    double start = seconds_now();
+    for (int i = 1; i < ROUNDS && !isnan(best.done.measured); i++) {
+        if (seconds_now() - start + best.done.measured > patience) break;
+        WorkTimes other = time_once(prepare, enqueue);
+        if (other.done.measured >= best.done.measured) continue;
+        best.enqueued.measured = other.enqueued.measured;
+        best.done.measured = other.done.measured;
+    }
+    return best;
+}
+
+double times_as_long(const WorkTimes *a, const WorkTimes *b) {
+    return modelled_machine() ? b->done.modelled / a->done.modelled
+                              : b->done.measured / a->done.measured;
+}
+
+static char *as_text(const WorkTimes *a, const WorkTimes *b) {
+    double measured = b->done.measured / a->done.measured;
+    double modelled = b->done.modelled / a->done.modelled;
+    if (isnan(measured)) return xprintf("%.2f times as long, modelled", modelled);
+    if (isnan(modelled)) return xprintf("%.2f times as long, measured", measured);
+    return xprintf("%.2f times as long measured, %.2f modelled", measured, modelled);
+}
+
+void say_times_as_long(int k, const WorkTimes *alone, const WorkTimes *all,
+                       const WorkTimes *ordered) {
+    if (k == 1) {
+        say("With one device the three ways are one: there is nobody to wait for.");
+        return;
+    }
+    char *side = as_text(alone, all), *order = as_text(alone, ordered);
+    say("Compared with device 0 alone, it takes side by side %s; one after the other %s.", side,
+        order);
+    int gpus = num_gpus(), cores = num_threads();
+    if (gpus > 0 && gpus < k)
+        say("Measured here: %d devices on %d GPU%s.", k, gpus, gpus > 1 ? "s" : "");
+    else if (gpus == 0 && has_values(try_gpu(0)))
+        say("Measured here: %d devices on %d core%s, which other programs use, too.", k, cores,
+            cores > 1 ? "s" : "");
+    free(side);
+    free(order);
+}
+
+// ---- the table -------------------------------------------------------------------------------
+
+enum { LABEL = 36, CELL = 9 };
+
+void print_times_head(void) {
+    const Machine *machine = modelled_machine();
+    char *modelled = machine ? xprintf("modelled: %s", machine->name) : xstrdup("not modelled");
+    printf("  %-*s %*s   %*s\n", LABEL, "", 2 * CELL + 1,
+           has_values(try_gpu(0)) ? "measured here" : "not measured", 2 * CELL + 1, modelled);
+    printf("  %-*s %*s %*s   %*s %*s\n", LABEL, "milliseconds until", CELL, "enqueued", CELL,
+           "done", CELL, "enqueued", CELL, "done");
+    free(modelled);
+}
+
+static void print_cells(double enqueued, double done) {
+    if (isnan(done))
+        printf(" %*s %*s", CELL, "-", CELL, "-");
+    else
+        printf(" %*.3f %*.3f", CELL, 1e3 * enqueued, CELL, 1e3 * done);
+}
+
+void print_work_times(const char *label, const WorkTimes *times) {
+    printf("  %-*s", LABEL, label);
+    print_cells(times->enqueued.measured, times->done.measured);
+    printf("  ");
+    print_cells(times->enqueued.modelled, times->done.modelled);
+    putchar('\n');
+}
