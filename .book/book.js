@@ -2,6 +2,13 @@
 // A page can be read without it.
 "use strict";
 
+function element(name, text, className) {
+    const made = document.createElement(name);
+    made.textContent = text;
+    if (className) made.className = className;
+    return made;
+}
+
 // ---- light and dark -----------------------------------------------------------------------------
 
 const page = document.documentElement;
@@ -16,23 +23,49 @@ document.getElementById("theme").addEventListener("click", () => {
     try { localStorage.setItem("theme", page.dataset.theme); } catch (e) { /* not kept */ }
 });
 
-// On a phone the contents would fill the first screen.
-const contents = document.querySelector(".contents details");
-if (contents && innerWidth < 1120) contents.open = false;
+// ---- sections -----------------------------------------------------------------------------------
+
+for (const heading of document.querySelectorAll("main :is(h2, h3, h4)[id]")) {
+    const anchor = element("a", "#", "anchor");
+    anchor.href = "#" + heading.id;
+    anchor.setAttribute("aria-label", "Link to this section");
+    heading.append(anchor);
+}
+
+// The contents show which section is being read.
+const entries = new Map();
+for (const entry of document.querySelectorAll(".contents a")) {
+    const heading = document.getElementById(decodeURIComponent(entry.hash.slice(1)));
+    if (heading) entries.set(heading, entry);
+}
+let current = null;
+function showCurrent() {
+    let last = null;
+    for (const heading of entries.keys())
+        if (heading.getBoundingClientRect().top < 120) last = heading;
+    if (last === current) return;
+    if (current) entries.get(current).removeAttribute("aria-current");
+    if (last) {
+        entries.get(last).setAttribute("aria-current", "true");
+        if (innerWidth >= 1120) entries.get(last).scrollIntoView({ block: "nearest" });
+    }
+    current = last;
+}
+let asked = false;
+function askForCurrent() {
+    if (asked) return;
+    asked = true;
+    requestAnimationFrame(() => { asked = false; showCurrent(); });
+}
+if (entries.size) addEventListener("scroll", askForCurrent, { passive: true });
 
 // ---- declarations -------------------------------------------------------------------------------
 
 const declaration = document.createElement("div");
 declaration.id = "declaration";
+declaration.setAttribute("role", "tooltip");
 declaration.hidden = true;
 document.body.append(declaration);
-
-function element(name, text, className) {
-    const made = document.createElement(name);
-    made.textContent = text;
-    if (className) made.className = className;
-    return made;
-}
 
 function showDeclaration(link) {
     const key = link.getAttribute("href").replace(/^(\.\.\/)+/, "");
@@ -138,14 +171,16 @@ function makeZoomable(frame) {
     svg.addEventListener("pointerdown", showValue);
     svg.addEventListener("pointerleave", () => { value.hidden = true; });
     const keys = element("div", "", "zoom-keys");
-    for (const [text, act] of [["+", () => zoomMiddle(1.6)], ["−", () => zoomMiddle(1 / 1.6)],
-                               ["all of it", () => { view = { ...whole }; show(); }]]) {
+    for (const [text, label, act] of [
+        ["+", "Larger", () => zoomMiddle(1.6)], ["−", "Smaller", () => zoomMiddle(1 / 1.6)],
+        ["All of it", "All of it", () => { view = { ...whole }; show(); }]]) {
         const button = element("button", text);
         button.type = "button";
+        button.setAttribute("aria-label", label);
         button.addEventListener("click", act);
         keys.append(button);
     }
-    keys.append(element("span", "Point at a bar to read it.", "from"));
+    keys.append(element("span", "Point at a bar to read it; drag to move."));
     frame.after(keys);
 }
 

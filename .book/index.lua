@@ -34,17 +34,28 @@ function index.open(folder)
   return all, files
 end
 
+-- The names of all headers by their url: two chapters may use the same name.
+local function by_url()
+  local found = {}
+  local function add(folder)
+    for _, entry in pairs((index.open(folder))) do found[entry.url] = entry end
+  end
+  add(nil)
+  for path in (os.getenv("BOOK_CHAPTERS") or ""):gmatch("%S+") do add(path:match("^(.*)/main%.c$")) end
+  return found
+end
+
 -- All declarations as a script, for those who point at a name.
-function index.script(all)
+function index.script()
   local out = {"const DECLARATIONS = {"}
-  local sorted = {}
-  for name in pairs(all) do sorted[#sorted + 1] = name end
+  local all, sorted = by_url(), {}
+  for url in pairs(all) do sorted[#sorted + 1] = url end
   table.sort(sorted)
   local function quote(text)
     return '"' .. text:gsub("[\\\"]", "\\%0"):gsub("\n", "\\n"):gsub("</", "<\\/") .. '"'
   end
-  for _, name in ipairs(sorted) do
-    local entry = all[name]
+  for _, url in ipairs(sorted) do
+    local entry = all[url]
     local lines = source.lines(entry.text)
     if #lines > 14 then
       lines = {table.unpack(lines, 1, 13)}

@@ -55,7 +55,8 @@ local function url_of_name(text)
   return entry and root .. entry.url
 end
 
--- Names of files, and of what headers declare, become links.
+-- Names of files, and of what headers declare, become links. Signs may stand around them.
+local BEFORE, BEHIND = "^([(\128-\255]*)", "([%p\128-\255]*)$"
 local function link_names(block, from)
   local function link(element, text)
     local url = url_of_name(text) or url_of_file(text, from)
@@ -76,13 +77,33 @@ local function link_names(block, from)
     end,
     Code = function(element) return link(element, element.text) end,
     Str = function(element)
-      local before, text, after = element.text:match("^([(\"]*)([%w_/]+%.[ch])([%p]*)$")
-      if not text then before, text, after = element.text:match("^([(\"]*)([%a_][%w_]+%(%))([%p]*)$") end
+      local before, text, after = element.text:match(BEFORE .. "([%w_/]+%.[ch])" .. BEHIND)
+      if not text then before, text, after = element.text:match(BEFORE .. "([%a_][%w_]+%(%))" .. BEHIND) end
       if not text then return nil end
       local linked = link(pandoc.Str(text), text)
       return linked and {pandoc.Str(before), linked, pandoc.Str(after)}
     end,
   })
+end
+
+-- "so" becomes “so”; Markdown's own rule would make a dash of the -- of a flag, too.
+local function curly(inlines)
+  for i, inline in ipairs(inlines) do
+    if inline.t == "Str" then
+      local text, before = inline.text, inlines[i - 1]
+      if not before or before.t == "Space" or before.t == "SoftBreak" or before.t == "LineBreak" then
+        text = text:gsub('^([(%[]*)"', "%1“"):gsub("^'", "‘")
+      end
+      inlines[i] = pandoc.Str((text:gsub('([(%[])"', "%1“"):gsub('"', "”"):gsub("'", "’")))
+    end
+  end
+  return inlines
+end
+
+local used_ids = {}
+local function unique(id)
+  used_ids[id] = (used_ids[id] or 0) + 1
+  return used_ids[id] == 1 and id or id .. "-" .. used_ids[id]
 end
 
 -- Blocks of Markdown text; headings become `shift` levels deeper.
@@ -91,8 +112,10 @@ local function prose(text, shift, from)
   local div = pandoc.walk_block(pandoc.Div(blocks), {
     Header = function(h)
       h.level = h.level + shift
+      h.identifier = unique(h.identifier)
       return h
     end,
+    Inlines = curly,
     -- A table wider than a phone scrolls by itself.
     Table = function(t) return is_html and pandoc.Div({t}, {class = "wide"}) or nil end,
     Link = function(l) return l end,
@@ -119,14 +142,15 @@ local function picture(item, number)
   if not is_html then
     return pandoc.Para({pandoc.Image({pandoc.Str(item.caption)}, item.path)})
   end
-  local caption, svg = code.escape(item.caption), svg_of(item.path)
+  local svg = svg_of(item.path)
+  local caption = code.escape(item.caption ~= "" and item.caption or item.name)
   local width, height = png_size(item.path)
   local image = ('<a href="%s"><img src="%s" width="%d" height="%d" loading="lazy" alt="%s"></a>')
     :format(url, url, width, height, caption)
   if svg then
-    return raw(('<figure class="timeline"><div class="zoom">%s</div><noscript>%s</noscript>' ..
-      '<figcaption>%s <a href="%s">as a picture</a></figcaption></figure>')
-      :format(svg, image, caption, url))
+    return raw(('<figure class="timeline"><div class="zoom" role="img" aria-label="%s">%s</div>' ..
+      '<figcaption>%s <a href="%s">As a picture</a></figcaption></figure>')
+      :format(caption, svg, caption, url))
   end
   return raw(('<figure>%s<figcaption>%s</figcaption></figure>'):format(image, caption))
 end
@@ -265,33 +289,80 @@ local function text_document(path)
   return title, prose(text:gsub("^# [^\n]+\n", ""), 0, path)
 end
 
--- The first page: its text, and all chapters.
+-- ---- the first page ---------------------------------------------------------------------------
+
+-- Of a chapter: its title, what one learns there, its first picture.
 local function chapter_entry(path)
-  local folder = path:match("^(.*)/main%.c$")
-  local ch = chapter.open(folder, os.getenv("BOOK_BUILD"))
+  local ch = chapter.open(path:match("^(.*)/main%.c$"), os.getenv("BOOK_BUILD"))
   local list = source.markdown(ch.head):match("\nWhat you will learn\n+(.-)\n\n") or ""
   local url = ch.number .. ".html"
-  local words = pandoc.write(pandoc.Pandoc(prose(list, 0)), "html5")
-  local image = ""
+  local image
   for _, item in ipairs(ch.items) do
-    if item.kind == "picture" and image == "" then
+    if item.kind == "picture" and not image then
       local width, height = png_size(item.path)
-      image = ('<a href="%s"><img src="pictures/%s/%s" width="%d" height="%d" loading="lazy" alt=""></a>')
+      image = ('<a class="cover" href="%s" tabindex="-1" aria-hidden="true">' ..
+        '<img src="pictures/%s/%s" width="%d" height="%d" alt=""></a>')
         :format(url, ch.number, item.name, width, height)
     end
   end
-  return ('<li class="%s"><div><h2>%s <a href="%s">%s</a></h2>%s<p><a href="%s.ipynb">as a notebook</a></p></div>%s</li>')
-    :format(image ~= "" and "pictured" or "", ch.number, url, code.escape(ch.title), words, ch.number,
-      image)
+  local out = {('<li><div><h2><span class="number">%s</span> <a href="%s">%s</a></h2>')
+    :format(ch.number, url, code.escape(ch.title))}
+  out[#out + 1] = pandoc.write(pandoc.Pandoc(prose(list, 0)), "html5")
+  if chapter.exists(".book/notebook.lua") then
+    out[#out + 1] = ('<p class="forms"><a href="%s.ipynb">As a notebook</a></p>'):format(ch.number)
+  end
+  out[#out + 1] = "</div>" .. (image or "") .. "</li>"
+  return table.concat(out, "\n")
 end
 
-local function add_contents(blocks)
+local function chapter_list()
   local entries = {'<ol class="chapters">'}
   for path in os.getenv("BOOK_CHAPTERS"):gmatch("%S+") do
     entries[#entries + 1] = chapter_entry(path)
   end
   entries[#entries + 1] = "</ol>"
-  blocks[#blocks + 1] = raw(table.concat(entries, "\n"))
+  return raw(table.concat(entries, "\n"))
+end
+
+-- The folders of headers, each with its headers, as links to the pages that declare their names.
+local function reference_list()
+  local folders, headers = {}, {}
+  for path in os.getenv("BOOK_HEADERS"):gmatch("%S+") do
+    local folder, name = path:match("^(.*)/([^/]+)$")
+    if not folder:match("^chapters/") then
+      if not headers[folder] then
+        folders[#folders + 1] = folder
+        headers[folder] = {}
+      end
+      table.insert(headers[folder], ('<a href="%s#%s">%s</a>'):format(index.page_of(path),
+        index.file_id(path), name))
+    end
+  end
+  local out = {'<dl class="reference">'}
+  for _, folder in ipairs(folders) do
+    out[#out + 1] = ('<dt><a href="ref/%s.html">%s</a></dt><dd>%s</dd>'):format(
+      folder:gsub("/", "-"), folder, table.concat(headers[folder], ", "))
+  end
+  out[#out + 1] = "</dl>"
+  return raw(table.concat(out, "\n"))
+end
+
+-- Chapters come behind the text's first paragraph, which says what this is.
+local function front_page(text)
+  local blocks = {}
+  for i, block in ipairs(text) do
+    blocks[#blocks + 1] = i == 1 and pandoc.Div({block}, {class = "lead"}) or block
+    if i == 1 then
+      local first = os.getenv("BOOK_CHAPTERS"):match("chapters/(%d+)_")
+      blocks[#blocks + 1] = raw(('<p class="doors"><a class="begin" href="%s.html">Begin reading</a>' ..
+        '<a href="training-on-multiple-gpus.epub">The whole book as EPUB</a>' ..
+        '<a href="glossary.html">Glossary</a><a href="#reference">Reference</a></p>'):format(first))
+      blocks[#blocks + 1] = chapter_list()
+    end
+  end
+  blocks[#blocks + 1] = pandoc.Header(2, {pandoc.Str("What the headers declare")}, {id = "reference"})
+  blocks[#blocks + 1] = reference_list()
+  return blocks
 end
 
 -- ---- the reader -------------------------------------------------------------------------------
@@ -324,8 +395,8 @@ function Reader(inputs)
   end
   if path:match("%.md$") then
     local title, blocks = text_document(path)
-    if path:match("/index%.md$") then add_contents(blocks) end
-    return pandoc.Pandoc(blocks, {title = title})
+    if not path:match("/index%.md$") then return pandoc.Pandoc(blocks, {title = title}) end
+    return pandoc.Pandoc(front_page(blocks), {title = title, front = true})
   end
   return pandoc.Pandoc(reference_document(inputs), {title = path:match("^(.*)/")})
 end
