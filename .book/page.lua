@@ -100,6 +100,24 @@ local function curly(inlines)
   return inlines
 end
 
+-- A table wider than a phone scrolls by itself there. One with sentences in it stands as a list
+-- instead, in which each cell needs the name of its column.
+local function wide_table(t)
+  local has_sentences = false
+  for _, spec in ipairs(t.colspecs) do has_sentences = has_sentences or spec[2] ~= nil end
+  if not has_sentences then return pandoc.Div({t}, {class = "wide"}) end
+  local names = {}
+  for _, row in ipairs(t.head.rows) do
+    for i, cell in ipairs(row.cells) do names[i] = pandoc.utils.stringify(cell.contents) end
+  end
+  for _, body in ipairs(t.bodies) do
+    for _, row in ipairs(body.body) do
+      for i, cell in ipairs(row.cells) do cell.attributes["data-column"] = names[i] end
+    end
+  end
+  return pandoc.Div({t}, {class = "wide sentences"})
+end
+
 local used_ids = {}
 local function unique(id)
   used_ids[id] = (used_ids[id] or 0) + 1
@@ -116,8 +134,7 @@ local function prose(text, shift, from)
       return h
     end,
     Inlines = curly,
-    -- A table wider than a phone scrolls by itself.
-    Table = function(t) return is_html and pandoc.Div({t}, {class = "wide"}) or nil end,
+    Table = function(t) return is_html and wide_table(t) or nil end,
     Link = function(l) return l end,
   })
   return link_names(div, from).content
@@ -170,7 +187,7 @@ end
 
 local function output_block(item)
   if not is_html then return pandoc.CodeBlock(item.text, {class = "output"}) end
-  return raw('<pre class="output"><samp>' .. code.escape(item.text) .. "</samp></pre>")
+  return raw('<pre class="output"><samp>' .. code.escape((item.text:gsub("^%s*\n", ""))) .. "</samp></pre>")
 end
 
 local function file_heading(item)
@@ -210,7 +227,7 @@ local makers = {
       {id = "s-" .. item.text:lower():gsub("%W", "-")})}
   end,
   exercise = function(item)
-    return {pandoc.Header(3, {pandoc.Str(item.id .. " " .. item.title)},
+    return {pandoc.Header(3, {pandoc.Str(item.id .. " " .. item.title:gsub("^%l", string.upper))},
       {id = "exercise-" .. item.id})}
   end,
   file = function(item)
@@ -232,13 +249,19 @@ local makers = {
   ["end fold"] = function() return is_html and {raw("</details>")} or {} end,
 }
 
+-- Of a picture nothing was printed but a line that is its caption.
+local function is_caption(item, next)
+  return item.kind == "output" and next and next.kind == "picture" and next.caption ~= "" and
+    item.text:match("^%s*(.-)%s*$") == next.caption .. ": plots/" .. next.name
+end
+
 local function blocks_of_chapter(ch)
   local blocks = {}
   shift = 0
-  for _, item in ipairs(ch.items) do
+  for i, item in ipairs(ch.items) do
     if item.kind == "picture" then
       add(blocks, {picture(item, ch.number)})
-    else
+    elseif not is_caption(item, ch.items[i + 1]) then
       add(blocks, makers[item.kind](item))
     end
   end
@@ -270,7 +293,7 @@ local function reference_document(inputs)
       if block.prose then
         source.check_markdown(path, block)
         local text = block.text
-        if i == 1 then text = text:gsub("^[%w_.]+%.h: ", "") end
+        if i == 1 then text = text:gsub("^[%w_.]+%.h: (%l?)", string.upper) end
         add(blocks, prose(text, 2, path))
       else
         add(blocks, {code_block({file = path, line = block.line, text = block.text})})
