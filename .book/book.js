@@ -103,9 +103,6 @@ function openTarget() {
 }
 addEventListener("hashchange", openTarget);
 openTarget();
-addEventListener("beforeprint", () => {
-    for (const details of document.querySelectorAll("main details")) details.open = true;
-});
 
 // ---- timelines ----------------------------------------------------------------------------------
 

@@ -99,6 +99,16 @@ local function first_paragraph(name, text)
   return (text:sub(#name + 3):gsub("^%l", string.upper))
 end
 
+-- "filters: plots/a.png, predictions: plots/b.png": a picture's caption stands before its name, or
+-- else behind it.
+local function caption_of(line, name)
+  local from, to = line:find("plots/" .. name, 1, true)
+  local before = line:sub(1, from - 1):gsub("^.*plots/[%w_.-]+", ""):gsub("^[%s,;:]+", "")
+  before = before:gsub("[%s:(]+$", "")
+  local caption = before ~= "" and before or line:sub(to + 1):gsub("^[%s,;:]+", "")
+  return (caption:gsub("^%l", string.upper))
+end
+
 local function add_pictures_of(items, run, piece)
   local text, first, lines = {}, piece.first, 0
   local function flush()
@@ -122,7 +132,7 @@ local function add_pictures_of(items, run, piece)
         run.shown[name] = true
         flush()
         items[#items + 1] = {kind = "picture", path = path, name = name,
-          caption = (line:gsub("%s*plots/" .. name:gsub("%p", "%%%0"), ""):gsub(":%s*$", ""))}
+          caption = caption_of(line, name)}
       end
     end
   end
