@@ -58,5 +58,7 @@ verdict $? "a machine that has fewer devices is left out"
 run --machine d2l-pcie --devices 4 --backend model --out "$out" --csv "$out/four.csv"
 [ $status -eq 0 ] && has 'k = 1,2,3 devices' && is_table "$out/four.csv" modelled d2l-pcie 4
 verdict $? "a machine of four devices: no more are used on it"
+has "a link carries 16 GB/s each way: the ring's busbw is 100 % of it"
+verdict $? "where nothing but bytes takes time, the ring's busbw is the speed of a link"
 
 echo "1..$tests"

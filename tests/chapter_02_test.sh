@@ -55,7 +55,7 @@ has "^before allreduce, data\[0\]: \[\[1., 1.\]\] on" && has "^before allreduce,
 verdict $? "the book's prints before and after allreduce"
 has "W\[1\].grad: \[\[2., 2.\]\]" && has "W\[1\].grad: \[\[3., 3.\]\]" && has 'ok: the mistake is noticed: after one step'
 verdict $? "a rebound pointer is noticed"
-has 'should be 3: \[\[4., 4.\]\]' && has 'two devices share one buffer' && has 'ok: the mistake is noticed before it does harm' && has 'ok: the sum would be wrong'
+has '1 + 2 should be 3, but is: \[\[4., 4.\]\]' && has 'two devices share one buffer' && has 'ok: the mistake is noticed before it does harm' && has 'ok: without the check a wrong sum comes out'
 verdict $? "a shared buffer is noticed"
 [ "$(grep -c '^  ok: .* sums exactly' "$out/log")" -eq 4 ]
 verdict $? "four algorithms sum exactly"
@@ -65,6 +65,8 @@ verdict $? "bytes counted are the formula's, for 2, 4 and 8 devices"
 has "^  star, in the book's own lines  *60 ms  *60.0 ms" && has '^  through the CPU  *80 ms  *80.0 ms' &&
     has '^  sharded  *15 ms  *15.0 ms' && has "modelled times of the book's three ways are the book's"
 verdict $? "the book's example: 60 ms by the star, 80 ms by the CPU, 15 ms sharded"
+has 'busbw is algbw x 2 (k-1)/k' && has "a link carries 274 GB/s each way: the ring's busbw is [0-9]* % of it"
+verdict $? "busbw is explained, and compared with the speed of a link"
 is_table "$out/plots/$name.csv" measured here '2 4'
 verdict $? "the measured times, as CSV"
 is_table "$out/plots/$name.csv" modelled rtx4090-pcie 4 && is_table "$out/plots/$name.csv" modelled cluster-10gbe 4 &&

@@ -30,7 +30,7 @@ grep -q "loadinto\[$device,$device\]output:\[\[0.,1.,2.,3.,4.\],\[5.,6.,7.,8.,9.
 verdict $? "the book's output: the first two rows on one device, the others on the next"
 
 grep -q '96 rows, 7 devices: 14, 14, 14, 14, 14, 13, 13 ' "$out/log" &&
-    grep -q '2 rows, 4 devices: 1, 1, 0, 0 ' "$out/log"
+    grep -q '3 rows, 4 devices: 1, 1, 1, 0 ' "$out/log"
 verdict $? "uneven shards, and more devices than rows"
 grep -q '^03_split_batch: error: split_batch: X (4, 5) and y (3,) differ in rows$' "$out/log"
 verdict $? "a mismatch of X and y is refused"
@@ -38,6 +38,8 @@ verdict $? "a mismatch of X and y is refused"
 # The last column is the error of the average of averages, the fifth that of the sum.
 awk '/ 96 over  *7 / { found = 1; good = $6 < 1e-5 && $8 > 1e-4 } END { exit !(found && good) }' "$out/log"
 verdict $? "96 rows over 7 devices: the sum is right, the average of averages is not"
+awk '/ 3 over  *4 / { found = 1; good = $6 < 1e-5 && $7 == "nan" } END { exit !(found && good) }' "$out/log"
+verdict $? "3 rows over 4 devices: the sum is right, the average of averages is no number"
 
 [ "$(png_size "$out/03_split_batch.png")" = "2184 1120" ]
 verdict $? "the picture"

@@ -1,5 +1,6 @@
 // allreduce.c: the book's allreduce(), by the algorithm that was chosen. The algorithms are in
-// files of their own: read allreduce_star.c first, then _sharded, _ring and _tree.
+// files of their own: read `allreduce_star.c` first, then `_ring` and `_tree`, and `_sharded` after
+// exercise 3 of chapter 4.
 #include "allreduce.h"
 
 #include "common/tensor/autograd.h"
@@ -7,7 +8,7 @@
 
 #include <string.h>
 
-// ---- the table -------------------------------------------------------------------------------
+// ## The table
 
 static int there_and_back(int k) { return 2 * (k - 1); }
 
@@ -43,7 +44,7 @@ Traffic allreduce_bytes(const Allreduce *algorithm, size_t n, int k, int i) {
     return (Traffic){floats.sent * sizeof(float), floats.received * sizeof(float)};
 }
 
-// ---- the book's function ---------------------------------------------------------------------
+// ## The book's function
 
 static bool share_memory(const Tensor *a, const Tensor *b) {
     uintptr_t first_a = (uintptr_t)a->data, first_b = (uintptr_t)b->data;
@@ -67,7 +68,7 @@ void allreduce(Tensor *const data[], int k) {
     chosen->run(data, k);
 }
 
-// ---- for the algorithms ----------------------------------------------------------------------
+// ## For the algorithms
 
 float *part_data(const Tensor *t, Range part) { return t->data ? t->data + part.first : NULL; }
 

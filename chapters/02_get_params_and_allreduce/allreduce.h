@@ -38,8 +38,8 @@ void allreduce_sharded(Tensor *const data[], int k);
 
 // The same two halves, but each device sends to its right neighbour only, for links that form a
 // ring.
-// 2 (k-1) steps of N/k bytes; each device sends 2 (k-1)/k N, and less is not possible. Patarasu and
-// Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 2009.
+// 2 (k-1) steps of N/k bytes; each device sends 2 (k-1)/k N, and less is not possible. Patarasuk
+// and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 2009.
 void allreduce_ring(Tensor *const data[], int k);
 
 // Sums in pairs, pairs of pairs and so on up to device 0, and back the same way (a binomial tree).

@@ -1,11 +1,12 @@
-// allreduce_ring.c: each device talks to its two neighbours only, and all of them all the time.
-// What is wrong with the sharded one: every device talks to every other, which needs k (k-1) links
-// at full speed; most machines do not have them.
+// allreduce_ring.c: each device talks to its two neighbours only, and all of them do all the time.
+// What is wrong with the star: every byte goes through the link of device 0. What is wrong with the
+// sharded one: every device talks to every other, which needs k (k-1) links at full speed; most
+// machines do not have them.
 //
 // The vector is cut into k parts. In each step each device sends one part to its right and receives
-// another from its left. A part that travels past all devices is summed (reduce-scatter); the sum
-// then travels past all once more and is stored (all-gather). Three devices, what each holds of its
-// three parts:
+// another from its left. A part travels past all devices and is summed on its way (reduce-scatter);
+// the sum then travels past all of them once more and is stored (all-gather). Three devices, and
+// what each holds of the three parts:
 //
 //     device 0   1   2         0    1    2        0    1    2       0   1   2        0   1   2
 //           a0  b0  c0         .  ab0    .        .    .   S0      S0   .  S0       S0  S0  S0

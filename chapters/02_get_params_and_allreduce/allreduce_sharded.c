@@ -1,9 +1,16 @@
-// allreduce_sharded.c: each device is the hub of one part of the vector. What is wrong with the
-// star: device 0 makes all additions, and every byte goes through its link; the links between the
-// others have nothing to do.
+// allreduce_sharded.c: each device is the hub of one part of the vector.
 //
-//     reduce-scatter: device j receives part j from all others and adds up
-//     all-gather:     each device collects the other k-1 sums from their owners
+// **Stop here if you mean to do the book's exercise 3**, "implement a more efficient `allreduce`
+// function": this is a solution of it. `make exercise-04-3` asks the question, checks your answer
+// and compares it with this one.
+//
+// What is wrong with the star: device 0 makes all additions, and every byte goes through its link;
+// the links between the others have nothing to do. Here each half of the work is shared by all:
+//
+// - *reduce-scatter*: device j receives part j from all others and adds up;
+// - *all-gather*: each device collects the other k-1 sums from their owners.
+//
+// Three devices, what each holds of its three parts:
 //
 //              device 0   1   2                  0   1   2                  0   1   2
 //     part 0        a0  b0  c0                  S0   .   .                 S0  S0  S0

@@ -7,13 +7,17 @@
 
 #include "common/tensor/autograd.h"
 
-// ---- the book's lines ------------------------------------------------------------------------
+// ## The book's lines
 //
+// ```python
 // def allreduce(data):
 //     for i in range(1, len(data)):
 //         data[0][:] += data[i].to(data[0].device)
 //     for i in range(1, len(data)):
 //         data[i][:] = data[0].to(data[i].device)
+// ```
+//
+// In C, line by line. `.to()` makes a new tensor; here `received` is the place for what arrives.
 
 void allreduce_book(Tensor *const data[], int k) {
     Tensor *received = arena_tensor(data[0]->device, data[0]->ndim, data[0]->shape, false);
@@ -24,17 +28,18 @@ void allreduce_book(Tensor *const data[], int k) {
     for (int i = 1; i < k; i++) tensor_copy(data[i], data[0]);
 }
 
-// ---- the same, in pieces ---------------------------------------------------------------------
+// ## The same, in pieces
 //
 // The defect of these lines: a vector is received as a whole before its first number is added. So
-// device 0 needs room for a second vector, which its cache has forgotten again by the time it is
-// added; and nothing goes back to the others before the last number of the last vector has come in.
-// Links can do both at once.
+// device 0 needs room for a second vector, and its cache has forgotten the first numbers by the
+// time they are added. And nothing goes back to the others before the last number of the last
+// vector has come in, though links can carry both directions at once.
 //
 // The remedy: vectors come in pieces of 4 MiB. A piece is added while the cache still has it, and
 // while device 0 receives and adds the next one, the others already fetch the sum of this one. A
-// tensor_copy() would let the sender of a piece wait until it has arrived; so order is kept by hand
-// (see device_copy_after() in device.h).
+// `tensor_copy()` would let the sender of a piece wait until it has arrived. Here the order is kept
+// by hand instead: a transfer waits for an *event*, a point in another device's queue (see
+// `device_copy_after()` in `device.h`).
 
 void allreduce_star(Tensor *const data[], int k) {
     if (k == 1) return;

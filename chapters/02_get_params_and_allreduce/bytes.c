@@ -1,4 +1,4 @@
-// bytes.c: see bytes.h.
+// bytes.c: how many bytes each device sends, counted and by the formula.
 #include "bytes.h"
 
 #include "common/base/error.h"
@@ -12,13 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// ## Bytes
-//
-// Every copy between devices is entered in a ledger, so that we need not believe a formula. The
-// vector has as many elements as LeNet has parameters, and real numbers this time. N is its size in
-// bytes.
-
+// The book's LeNet has so many parameters; N is their size in bytes.
 enum { LENET_FLOATS = 129068 };
+static const double N = LENET_FLOATS * sizeof(float);
 
 typedef struct Counted {
     uint64_t busiest, total; // bytes sent by the device that sends most, and by all
@@ -51,7 +47,8 @@ static size_t busiest_by_formula(const Allreduce *algorithm, size_t n, int k) {
     return most;
 }
 
-static bool compare_bytes_of(const Allreduce *algorithm, int k, uint64_t seed) {
+// A row of the table. Returns the bytes of the busiest device, as counted.
+static uint64_t compare_bytes_of(const Allreduce *algorithm, int k, uint64_t seed, bool *right) {
     Tensor *data[MAX_DEVICES];
     vectors_on_devices(data, k, LENET_FLOATS);
     float *values = xmalloc(sizeof(float) * LENET_FLOATS);
@@ -69,27 +66,30 @@ static bool compare_bytes_of(const Allreduce *algorithm, int k, uint64_t seed) {
     bool same = all_replicas_equal(data, k);
     printf("  %d  %-9s %2d of %-4s %9llu %9zu %5.2f N  %9llu   %s\n", k, algorithm->name,
            algorithm->steps(k), algorithm->in_parts ? "N/k" : "N",
-           (unsigned long long)counted.busiest, formula,
-           (double)formula / (LENET_FLOATS * sizeof(float)), (unsigned long long)counted.total,
+           (unsigned long long)counted.busiest, formula, (double)formula / N,
+           (unsigned long long)counted.total,
            !has_values(data[0]->device) ? "none"
            : same                       ? "yes"
                                         : "NO");
-    bool right = (same || !has_values(data[0]->device)) && counted.as_formula &&
-                 counted.total == 2 * (uint64_t)(k - 1) * LENET_FLOATS * sizeof(float);
+    *right = *right && (same || !has_values(data[0]->device)) && counted.as_formula &&
+             counted.total == 2 * (uint64_t)(k - 1) * LENET_FLOATS * sizeof(float);
     free(values);
     free_params(data, k);
-    return right;
+    return counted.busiest;
 }
 
-void compare_bytes(uint64_t seed) {
-    printf("\nWhy it is slow: bytes for a vector of N = %zu bytes (LeNet's gradients)\n",
+double compare_bytes(int most_devices, uint64_t seed) {
+    printf("\nWhy the star is slow: bytes for a vector of N = %zu bytes (LeNet's gradients)\n",
            LENET_FLOATS * sizeof(float));
     printf("                            sent by the busiest device    sent by  replicas\n"
            "  k  algorithm steps       counted   formula                  all  equal\n");
     bool right = true;
-    for (int k = 2; k <= 8 && can_have_devices(k); k *= 2)
-        for (int a = 0; a < NUM_ALLREDUCES; a++)
-            right = compare_bytes_of(&allreduces[a], k, seed) && right;
+    uint64_t of_ring = 0;
+    for (int k = 2; k <= most_devices && can_have_devices(k); k *= 2)
+        for (int a = 0; a < NUM_ALLREDUCES; a++) {
+            uint64_t busiest = compare_bytes_of(&allreduces[a], k, seed, &right);
+            if (allreduces[a].run == allreduce_ring) of_ring = busiest;
+        }
     say_checked(right, has_values(try_gpu(0)) ? "each device sends and receives the formula's "
                                                 "bytes; replicas have the same bits"
                                               : "each device sends and receives the formula's "
@@ -97,4 +97,5 @@ void compare_bytes(uint64_t seed) {
     say("  All send 2 (k-1) N bytes in total. But the star's device 0 sends (k-1) N of them, more "
         "with each device that is added; sharded or in a ring no device sends more than 2 N, "
         "however many there are. The tree is in between, with the fewest steps.");
+    return (double)of_ring / N;
 }

@@ -4,8 +4,9 @@
 
 #include <stdint.h>
 
-// A table: the bytes that the ledger counted, next to those of the formula. Ends the program with
-// an error if they differ.
-void compare_bytes(uint64_t seed);
+// A table, for 2, 4, ... up to `most_devices` devices: the bytes that the ledger counted, next to
+// those of the formula. Ends the program with an error if they differ. Returns what the busiest
+// device of the last ring sent, as a multiple of the vector's size N.
+double compare_bytes(int most_devices, uint64_t seed);
 
 #endif

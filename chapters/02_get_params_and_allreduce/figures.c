@@ -2,6 +2,8 @@
 #include "figures.h"
 
 #include "common/base/cores.h"
+#include "common/base/file.h"
+#include "common/program/plot.h"
 
 #include <string.h>
 
@@ -56,6 +58,14 @@ void write_figures(FILE *csv, const Machine *machine, int k, size_t bytes, const
                 algbw(bytes, seconds), busbw(bytes, seconds, k));
         write_about(csv, machine);
     }
+}
+
+void draw_figures(const char *csv, const char *png, const char *growth_png) {
+    if (is_written_directly(csv)) return; // what went into a pipe cannot be drawn
+    if (plot_draw(png, "allreduce.gp", csv)) printf("\ntimes: %s\n", png);
+    if (growth_png && plot_draw(growth_png, "allreduce_devices.gp", csv))
+        printf("times, up to 1024 devices: %s\n", growth_png);
+    printf("figures: %s\n", csv);
 }
 
 // ---- tables ----------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ const char *fastest_names(const Times *times);
 // if all links stay as busy, since more bytes have to move. So it is multiplied by 2 (k-1)/k, the
 // bytes per byte that each device has to send at least: the bus bandwidth, which does not depend on
 // k and can be compared with the speed of a link. (For the star it is no link's actual speed; it
-// tells how fast links would do for a better one.)
+// is how fast links would have to be for the best allreduce to take as long.)
 double algbw(size_t bytes, double seconds);
 double busbw(size_t bytes, double seconds, int k);
 
@@ -33,6 +33,10 @@ double busbw(size_t bytes, double seconds, int k);
 // NULL: measured here.
 void write_figures_header(FILE *csv);
 void write_figures(FILE *csv, const Machine *machine, int k, size_t bytes, const Times *times);
+
+// Draws the CSV, when it is complete, as the two pictures, and prints where they are: times against
+// sizes, and against numbers of devices (growth_png NULL: not that one). Nothing, for a pipe.
+void draw_figures(const char *csv, const char *png, const char *growth_png);
 
 // "4 KB", "64 MB", "160 MB" (a million bytes each, as the book has it); the text is replaced by the
 // next call.

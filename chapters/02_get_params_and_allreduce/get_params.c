@@ -1,5 +1,13 @@
-// get_params.c: if a device has no parameters, it cannot evaluate the network. So each gets all of
-// them.
+// get_params.c: a device gets a copy of all parameters, with a gradient attached to each. The
+// book's function:
+//
+// ```python
+// def get_params(params, device):
+//     new_params = [p.clone().to(device) for p in params]
+//     for p in new_params:
+//         p.requires_grad_()
+//     return new_params
+// ```
 #include "get_params.h"
 
 void get_params(Tensor *const params[], int num_params, Device *device, Tensor *new_params[]) {

@@ -4,32 +4,39 @@
 // Difficulty: ★★☆☆
 //
 // What you will learn
-//   - the two operations that training on k devices needs: copies of the parameters for each
-//     device, and the sum of a vector over all devices;
-//   - two mistakes in them that are easy to make and hard to see, and how to catch them;
-//   - why the book's allreduce is slow, three that are faster, and how to measure and compare them.
+//
+// - the two operations that training on k devices needs: a copy of the parameters for each device,
+//   and the sum of a vector over all devices;
+// - two mistakes in them that are easy to make and hard to see, and how to catch them;
+// - why the book's allreduce is slow, three that are faster, and how to measure and compare them.
 //
 // How to run
-//   make run-02                                           all of it; about 20 seconds
-//   build/02_get_params_and_allreduce --devices 8         the times on 8 devices only
-//   build/02_get_params_and_allreduce --steps 3           each time measured 3 times at most
-//   build/02_get_params_and_allreduce --allreduce ring    the book's demonstration by another way
-//   build/02_get_params_and_allreduce --machine dgx-h100  the modelled times of another machine
-//   build/02_get_params_and_allreduce --backend model     modelled times only, no values
 //
-// What you will see: the book's prints, "ok" for each check (a check that fails ends the program
-// with an error), tables of bytes and of times, and the times as pictures in plots/. Times are of
-// two kinds, and each table says which: measured here, and modelled for a machine that need not be
-// here.
+//     make run-02                                           all of it; about 20 seconds
+//     build/02_get_params_and_allreduce --predict           asks what you expect, then shows it
+//     build/02_get_params_and_allreduce --devices 8         the times on 8 devices only
+//     build/02_get_params_and_allreduce --steps 3           each time measured 3 times at most
+//     build/02_get_params_and_allreduce --allreduce ring    the book's demonstration by another way
+//     build/02_get_params_and_allreduce --machine dgx-h100  the modelled times of another machine
+//     build/02_get_params_and_allreduce --backend model     modelled times only, no values
 //
-// Read in this order: get_params.c, allreduce_star.c (the book's), this file, and when it speaks of
-// them mistakes.c, allreduce_sharded.c, allreduce_ring.c, allreduce_tree.c, bytes.c, times.c,
-// book_example.c, modelled_times.c.
+// What you will see: the book's prints, tables of bytes and of times, and the times as pictures in
+// plots/. A line that begins with "ok:" is a statement that the program has just tested; if one
+// does not hold, the program ends with an error. Times are of two kinds, and each table says which:
+// *measured* on the computer that runs the program, or *modelled* for a machine that need not be
+// there.
+//
+// Read in this order: this file, which tells the story, then `get_params.c`, `allreduce_star.c`
+// (the book's), `mistakes.c`, `allreduce_ring.c`, `allreduce_tree.c`.
+//
+// The other files count, measure and print, and need not be read. One of them is left out on
+// purpose: `allreduce_sharded` is a solution of the book's exercise 3, so try `make exercise-04-3`
+// before you open it.
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/device/modelled_clock.h"
 #include "common/program/book.h"
-#include "common/program/plot.h"
+#include "common/program/predict.h"
 #include "common/program/say.h"
 #include "common/tensor/functional.h"
 #include "common/tensor/random.h"
@@ -41,18 +48,22 @@
 #include "mistakes.h"
 #include "modelled_times.h"
 #include "replicas.h"
+#include "sums.h"
 #include "times.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static Flags flags;
 
 // ## get_params
 //
-// A device computes with what is in its own memory. So before it can evaluate the network it needs
-// a copy of all parameters, with gradients attached. Here for the first layer of LeNet.
+// Training on several devices needs two operations. The first gives a device a copy of all
+// parameters, and attaches a gradient to each: `get_params()`. Without parameters a device cannot
+// evaluate the network, for it computes only with what is in its own memory.
+//
+// As the book does, we try it on one device and print the bias `b1` of LeNet's first layer: 20
+// zeros. Its gradient is zero, too, since nothing was computed yet.
 
 static void demonstrate_get_params(void) {
     printf("\nget_params: the parameters on a device\n");
@@ -81,8 +92,12 @@ static void demonstrate_get_params(void) {
 
 // ## allreduce
 //
-// The other operation adds up a vector over all devices and gives each device the sum. To test it,
-// vectors with different values on two devices: ones, times i + 1.
+// The second operation adds up a vector over all devices and gives the sum to each of them. Its
+// name says both: a *reduce* makes one value of many, and *all* receive it. To add up, data has to
+// be copied to the device where the sum is formed.
+//
+// As the book does, we test it with different values on two devices: device i has ones, times
+// i + 1.
 
 static void ones_times_i_plus_1(Tensor *data[], int k) {
     for (int i = 0; i < k; i++) {
@@ -112,121 +127,123 @@ static void demonstrate_allreduce(void) {
 
 // ## Two mistakes
 //
-// Both operations have a line in them that looks as if it could be said more simply. In mistakes.c
-// it is, on purpose: allreduce makes a new tensor in place of writing into data[i], and get_params
-// saves a copy, so that two devices share one buffer. Nothing fails in either case, no message
-// appears; the replicas just drift apart, or sums are wrong.
+// Each of the two operations has a line that looks as if it could be said more simply. In
+// `mistakes.c` it is, on purpose: once `allreduce` makes a new tensor instead of writing into
+// `data[i]`, and once `get_params` saves a copy, so that two devices share one memory. In both
+// cases nothing fails and no message appears. The copies of the parameters on the devices (their
+// *replicas*) just drift apart, or a sum is wrong.
 
-// ## Why it is slow
+// ## Four ways to add up
 //
-// In the star device 0 takes in k-1 vectors, one after the other, and sends out k-1 more. All
-// others wait. Three other algorithms move just as many bytes, but spread over the devices:
+// In the book's allreduce device 0 receives k-1 vectors, adds them to its own and sends the sum out
+// k-1 times; the others wait. It is the *hub* of a *star*. Here are three other ways, and what they
+// do with a vector of N bytes:
 //
-//   sharded  each device is the hub of one part of the vector (the book's exercise 3);
-//   ring     the parts go round, and each device only talks to its neighbours;
-//   tree     whole vectors, but summed in pairs side by side: few steps.
+// | name    | how                                                                          |
+// |---------|------------------------------------------------------------------------------|
+// | star    | device 0 receives all vectors, adds them up, and sends the sum to all        |
+// | sharded | each device is the hub of one part (*shard*) of N/k bytes                    |
+// | ring    | the same parts go round a ring: each device sends to its right neighbour only |
+// | tree    | whole vectors, summed in pairs side by side, then pairs of pairs, and so on  |
 //
-// First: do all of them compute the same? Whole numbers are summed exactly in any order (below
-// 2^24), so there the answer has to be right to the bit. For other numbers the order matters in the
-// last digits, but the replicas still have to agree to the bit: a difference would grow with each
-// step of training.
-
-static float whole_number(int i, int j) {
-    return (float)((i + 1) * ((j * 37 + i * 11) % 201 - 100));
-}
-
-static bool sums_exactly(const Allreduce *algorithm, int k, int n) {
-    Tensor *data[MAX_DEVICES];
-    vectors_on_devices(data, k, n);
-    float *values = xcalloc((size_t)n + 1, sizeof(float));
-    float *sums = xcalloc((size_t)n + 1, sizeof(float));
-    for (int i = 0; i < k; i++) {
-        for (int j = 0; j < n; j++) {
-            values[j] = whole_number(i, j);
-            sums[j] += values[j];
-        }
-        tensor_write(data[i], values);
-        begin_step(data[i]->device);
-    }
-    algorithm->run(data, k);
-    bool exact = true;
-    for (int i = 0; i < k; i++) {
-        tensor_read(data[i], values);
-        exact = exact && memcmp(values, sums, sizeof(float) * (size_t)n) == 0;
-    }
-    free_params(data, k);
-    free(values);
-    free(sums);
-    return exact;
-}
+// The sharded one and the ring have two halves. After the first, each device has the sum of one
+// part; this is called *reduce-scatter*. In the second, each gets all the other parts:
+// *all-gather*.
+//
+// First: do all of them compute the same? Whole numbers below $2^{24}$ are summed exactly, in any
+// order, so with them the result has to be right to the bit. With other numbers the order of the
+// additions changes the last digits.
 
 static void check_sums(void) {
     printf("\nDo all compute the same?\n");
-    const int ks[] = {1, 2, 3, 5, 8}, sizes[] = {0, 1, 7, 1000, 12345};
-    for (int a = 0; a < NUM_ALLREDUCES; a++) {
-        bool exact = true;
-        char *tried = xstrdup("1");
-        for (int b = 0; b < 5 && can_have_devices(ks[b]); b++) {
-            for (int c = 0; c < 5; c++)
-                exact = sums_exactly(&allreduces[a], ks[b], sizes[c]) && exact;
-            char *longer = b == 0 ? xstrdup(tried) : xprintf("%s,%d", tried, ks[b]);
-            free(tried);
-            tried = longer;
-        }
-        char *what = xprintf("%s sums exactly: k = %s devices, n = 0,1,7,1000,12345 numbers",
-                             allreduces[a].name, tried);
-        say_checked_on(try_gpu(0), exact, what);
-        free(tried);
-        free(what);
-    }
+    for (int a = 0; a < NUM_ALLREDUCES; a++) check_sums_of(&allreduces[a]);
 }
 
 // ## Bytes
 //
-// Every copy between devices is entered in a ledger, so that we need not believe a formula: bytes.c
-// counts.
-
-// ## Time
+// Why is the star slow? Let us count bytes. Every copy between devices is entered in a *ledger*, so
+// nobody has to believe a formula: the table has what was counted, and the formula beside it. The
+// vector has as many numbers as LeNet has parameters, and they are no whole numbers this time, so
+// "replicas equal" says something: all devices must end with the same bits, or else they would
+// drift apart with each step of training.
 //
-// The formulas count bytes and steps. What those cost is measured on this machine in times.c, and
-// modelled beside it: how long the same work would take on the machine of --machine. Where devices
-// share one memory, as CPU devices do, the book's slow star is as fast as any. What the book says
-// of it holds for devices with links of their own.
+// A *step* is a transfer that has to wait until the one before has arrived. "6 of N/k" means that
+// six transfers of N/k bytes come one after the other.
+
+enum { MOST_COUNTED = 8 };
+
+static void count_bytes(void) {
+    Prediction busiest = {0};
+    if (can_have_devices(MOST_COUNTED))
+        busiest = predict_first("On 8 devices, all of them together send 14 N bytes, whichever way "
+                                "is taken. In the star the busiest device, device 0, sends 7 N of "
+                                "them. How many does the busiest device of the ring send, in units "
+                                "of N?");
+    double ring = compare_bytes(MOST_COUNTED, flags.seed);
+    predict_compare(busiest, ring, "N");
+}
+
+// ## Time, measured here
+//
+// The formulas count bytes and steps; what do those cost? The program measures it on the computer
+// at hand. Beside it stands what the same work would take on the machine of `--machine` (unless you
+// say otherwise, a DGX A100: eight GPUs, all linked to each other by NVLink): a simulation goes
+// through all that the program enqueued, and adds up what it would cost there.
+//
+// Below the times are two bandwidths for the longest vector, as NVIDIA's benchmark
+// [nccl-tests](https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md) defines them:
+//
+// - *algbw*, the algorithm's bandwidth, is what the caller sees: N bytes were summed in a time
+//   t, so it is N / t. It cannot be compared with the speed of a link, for more than N bytes moved.
+// - *busbw*, the bus bandwidth, can. In any allreduce each device has to send at least 2 (k-1)/k N
+//   bytes (the ring does no more). So busbw = algbw x 2 (k-1)/k is how fast each device's link
+//   would have to be, for the best allreduce to take the same time. If it is near the speed that
+//   the link really has, no other way to add up can be much faster.
+//
+// An example: 4 devices sum 100 MB in 10 ms. Then algbw is 10 GB/s, and busbw 10 x 1.5 = 15 GB/s.
+// With `--machine d2l-pcie --devices 4`, a machine where nothing but bytes takes time, the ring's
+// modelled busbw is exactly the speed of a link.
 
 static int most_devices(void) {
     if (flags.devices > 0) return flags.devices;
     return can_have_devices(4) ? 4 : 2;
 }
 
-static void compare_all_times(FILE *csv) {
+static void measure_times(FILE *csv) {
     write_figures_header(csv);
     if (flags.devices == 0 && most_devices() > 2) compare_times(2, flags.steps, csv);
     compare_times(most_devices(), flags.steps, csv);
     explain_times();
 }
 
-// ## Time on machines that are not here
+// ## Time, as the book reckons it
 //
-// What the book reckons for four GPUs (book_example.c), and how long the same functions take on
-// three machines that differ in the ways between their devices, and on up to 1024 devices
-// (modelled_times.c).
+// Where devices share one memory, one cannot see why the star should be slow. In the book's example
+// one can: four GPUs, each with a link of its own. It counts nothing but bytes, so you can
+// reckon along. In the star three vectors come to GPU 0 one after the other, and each takes 160 MB
+// / (16 GB/s) = 10 ms. Then the sum goes out three times. That makes 60 ms.
 
-static void compare_all_machines(FILE *csv) {
-    const Machine *own = modelled_machine();
-    show_book_example();
+static void reckon_the_books_example(void) {
+    Prediction ring =
+        predict_first("Four GPUs sum vectors of 160 MB. Each has a link of 16 GB/s, which can send "
+                      "and receive at the same time, and nothing else takes time. The book's star "
+                      "takes 60 milliseconds. How many does the ring take?");
+    double ms = show_book_example();
+    predict_compare(ring, ms, "ms");
+}
+
+// ## Time on other machines
+//
+// The same functions once more, modelled on machines that differ in the ways between their devices;
+// then on one of them, on up to 1024 devices. For a short vector the question is how many transfers
+// come one after the other, for a long one how many bytes the busiest device has to move.
+
+static void compare_all_machines(const Machine *own, FILE *csv) {
     compare_machines(own, most_devices(), csv);
     if (flags.devices == 0) compare_numbers_of_devices(own, csv);
 }
 
 // ## The program
-
-static void draw(const char *csv, const char *png, const char *growth_png) {
-    bool readable = !is_written_directly(csv); // what went into a pipe cannot be drawn
-    if (readable && plot_draw(png, "allreduce.gp", csv)) printf("\ntimes: %s\n", png);
-    if (readable && flags.devices == 0 && plot_draw(growth_png, "allreduce_devices.gp", csv))
-        printf("times, up to 1024 devices: %s\n", growth_png);
-    if (readable) printf("figures: %s\n", csv);
-}
 
 static void check_devices(void) {
     if (flags.devices == 1) die_usage("--devices 2 or more", "one device has nothing to sum up");
@@ -238,6 +255,41 @@ static void check_devices(void) {
                   "%d devices are wanted, and the machine %s has %d", most_devices(),
                   modelled_machine()->name, modelled_machine()->devices);
 }
+
+// ## Summary
+//
+// - Training on k devices needs two operations: `get_params` gives each device a copy of the
+//   parameters; `allreduce` gives each the sum of a vector over all.
+// - `allreduce` writes into the tensors that it gets. Replicas must have the same bits afterwards:
+//   to compare them costs little, and finds mistakes of which no message tells.
+// - Every allreduce here moves 2 (k-1) N bytes in total. The book's moves all of them through one
+//   device. Sharded or in a ring each device sends 2 (k-1)/k N, less than 2 N for any k.
+// - Long vectors: bytes per device count, and sharded or ring is best. Short ones: steps count, and
+//   with many devices a tree is best. That is so where devices have links of their own. Where all
+//   share one memory, there are no idle links to gain.
+// - algbw is what the caller sees; busbw is to be compared with the speed of a link.
+//
+// ## Exercises
+//
+// 1. Two computers of four GPUs each, with a slow link between them: write an allreduce that sends
+//    fewer bytes over that link than any of the four here.
+// 2. Add recursive doubling to the table in `allreduce.c`, with its formula: at distance 1, 2, 4,
+//    ... both devices of a pair send each other all that they have. What if k is not a power of
+//    two?
+//
+// ## Questions
+//
+// 1. Why does `allreduce_star.c` not add `data[i]` to `data[0]` directly? What would two GPUs need
+//    for it to do without the place `received`?
+// 2. After the mistake of `data[i] =` a new tensor, which device trains with which gradient? Why
+//    does a test of `allreduce` alone not notice, if it looks only at the list `data`?
+// 3. How many bytes does the busiest device send on 16 devices, in units of N: in the star, in the
+//    ring, and in the tree?
+// 4. The ring sends the fewest bytes per device. Why is it nevertheless the tree that is fastest
+//    for 8 KB on 1024 devices, and the star or the tree for 1 KB on 4?
+// 5. A step of LeNet makes eight allreduces, one for each parameter, and one of them is of ten
+//    floats. Look at the first rows of the table of times: what does the allreduce of ten floats
+//    cost, compared with one of a thousand? What could be done about it?
 
 int main(int argc, char *argv[]) {
     flags = book_begin(argc, argv,
@@ -251,45 +303,20 @@ int main(int argc, char *argv[]) {
     const char *growth_png = book_output("_devices.png");
     book_check_outputs();
     OutputFile file = output_open(csv); // if that fails, then before the measuring
+    const Machine *own = modelled_machine();
 
     demonstrate_get_params();
     demonstrate_allreduce();
     show_rebinding();
     show_sharing();
     check_sums();
-    compare_bytes(flags.seed);
+    count_bytes();
     book_end_trace();
-    compare_all_times(file.stream);
-    compare_all_machines(file.stream);
+    measure_times(file.stream);
+    reckon_the_books_example();
+    compare_all_machines(own, file.stream);
 
     output_close(&file);
-    draw(csv, png, growth_png);
+    draw_figures(csv, png, flags.devices == 0 ? growth_png : NULL);
     return book_end();
 }
-
-// ## Summary
-//
-// - Training on k devices needs two operations: get_params gives each device a copy of the
-//   parameters; allreduce gives each the sum of a vector over all.
-// - allreduce writes into the tensors that it gets. Replicas must have the same bits afterwards: to
-//   compare them costs little and finds mistakes of which no message tells.
-// - Every allreduce here moves 2 (k-1) N bytes. The book's moves all of them through one device.
-//   Sharded or in a ring each device sends 2 (k-1)/k N, less than 2 N for any k.
-// - Long vectors: bytes per device count; sharded or ring is best. Short ones: steps count; with
-//   many devices a tree is best. That is so where devices have links of their own: on a modelled
-//   machine, say. Where all share one memory, all are about as fast.
-// - algbw is what the caller sees; busbw is what the links have to carry.
-//
-// ## Exercises
-//
-// 1. Why does allreduce_star.c not add data[i] to data[0] directly? What would two GPUs need for
-//    it to do without `received`?
-// 2. The sums of the sharded allreduce have the bits of the star, those of the ring do not. Why?
-//    What would it cost to have the ring add in the order of the devices?
-// 3. A step of LeNet makes eight allreduces, one of them of ten floats. On your machine, from which
-//    size on does the time of one depend on the size? What follows for LeNet? What could be done?
-// 4. Two computers of four GPUs each, with a slow link between them: how many bytes cross that link
-//    in each of the four algorithms? Write one that needs fewer.
-// 5. Add an algorithm of your own to the table in allreduce.c, with its formula. For instance
-//    recursive doubling: at distance 1, 2, 4, ... both devices of a pair send each other all they
-//    have. What if k is not a power of two?

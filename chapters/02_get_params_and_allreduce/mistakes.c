@@ -1,4 +1,4 @@
-// mistakes.c: see mistakes.h.
+// mistakes.c: two mistakes that are made on purpose, and how they are noticed.
 #include "mistakes.h"
 
 #include "common/program/say.h"
@@ -12,14 +12,22 @@
 
 // ## A mistake: a new tensor in place of a sum
 //
-// The last line of the book's allreduce writes into data[i]. Its PyTorch version once said instead
-// data[i] = data[0].to(data[i].device), which looks the same and makes a new tensor. The caller's
-// list then has the sum, but the list was made for this call; the parameter's own gradient is still
-// the old one. So device 0 takes a step with the whole gradient, and each other device with that of
-// its own shard. Nothing fails, no message appears: the replicas just drift apart.
+// The last line of allreduce has to write into `data[i]`. In the book's English text it does:
+//
+//     data[i][:] = data[0].to(data[i].device)
+//
+// The Chinese text and its notebook leave out the `[:]` in their PyTorch version:
+//
+//     data[i] = data[0].to(data[i].device)
+//
+// That looks the same, but makes a new tensor. `train_batch()` calls allreduce with a list that it
+// makes for this call. The list then has the sum, but the parameter's own gradient is still the old
+// one. So device 0 takes a step with the gradient of the whole minibatch, and each other device
+// with that of its own shard. Nothing fails, no message appears: the replicas just drift apart.
+// (The book's print after allreduce shows the list, so it looks right.)
 //
 // In C the same mistake does not get past the compiler if the parameter is declared as in
-// allreduce.h: `Tensor *const data[]` says that the tensors may be written into and the pointers
+// `allreduce.h`: `Tensor *const data[]` says that the tensors may be written into and the pointers
 // may not.
 
 static void allreduce_rebinding(Tensor *data[], int k) {
@@ -68,12 +76,16 @@ void show_rebinding(void) {
 
 // ## Another mistake: two devices, one buffer
 //
-// "Both logical devices are on the same GPU, so device 1 needs no copy of its own." PyTorch's
-// p.to(device) thinks so too: where p is on that device already it returns p itself, which is why
-// the book's get_params says p.clone().to(device). Now what one device writes, the other reads as
-// its own.
+// "Both devices are on the same GPU, so device 1 needs no copy of its own." PyTorch's
+// `p.to(device)` thinks so, too: where `p` is on that device already it returns `p` itself. That is
+// why the book's `get_params` says `p.clone().to(device)`. Without the copy, what one device writes
+// is what the other one reads as its own.
 //
-// On CPU devices, even where there are GPUs: two real GPUs cannot get at the same buffer.
+// Our `allreduce` looks for shared memory before it does anything, and refuses. To show what it
+// prevents, the last lines go round that check and call the star directly: 1 was written on one
+// device and 2 on the other, both in the same place, so it adds 2 to 2.
+//
+// This is shown on CPU devices, even where there are GPUs: two real GPUs do not share a buffer.
 
 void show_sharing(void) {
     printf("\nAnother mistake: two devices that share one buffer\n");
@@ -92,11 +104,11 @@ void show_sharing(void) {
     printf("  allreduce() refuses them: \"%s\"\n", mistake ? mistake : "");
     say_checked(mistake != NULL, "the mistake is noticed before it does harm");
 
-    allreduce_star(data, 2); // goes round that
-    print_values("  what it would have done: the sum, which should be 3", data[0]);
+    allreduce_star(data, 2); // goes round the check
+    print_values("  without the check: 1 + 2 should be 3, but is", data[0]);
     float *sums = tensor_values(data[0]);
     say_checked_on(data[0]->device, sums[0] == 4,
-                   "the sum would be wrong, and nothing later would notice");
+                   "without the check a wrong sum comes out, and no message: so it is needed");
     free(sums);
     tensor_free(data[0]);
 }

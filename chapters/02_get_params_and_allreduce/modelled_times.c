@@ -1,4 +1,4 @@
-// modelled_times.c: see modelled_times.h.
+// modelled_times.c: how long the allreduces would take on machines that are not here.
 #include "modelled_times.h"
 
 #include "common/device/modelled_clock.h"
@@ -14,7 +14,7 @@
 
 // ## The clock of a machine that is not here
 //
-// On this computer the devices share a memory, or a GPU. What the formulas are about, links of
+// Here the devices may share a memory, or a GPU. What the formulas are about, links of
 // limited speed and the time that a transfer needs to start, cannot be seen here. So the same
 // functions run once more, on devices that compute nothing: what they enqueue is what they would
 // enqueue on real ones, and a simulation says when each copy and each addition would be done.

@@ -1,10 +1,10 @@
 // times.c: how long the allreduces take, for vectors from 1 KB to 64 MB, each four times as long as
 // the one before. Two kinds of time of the very same work:
 //
-//   measured  on the machine at hand: the median of several measurements; the algorithms take
-//             turns, so that whatever else the machine does disturbs all of them alike;
-//   modelled  on the machine of --machine, that need not be there: what modelled_clock.h says that
-//             the kernels and copies would take there. The same in every run.
+// - *measured*, on the machine at hand: the median of several measurements. The algorithms take
+//   turns, so that whatever else the machine does disturbs all of them alike.
+// - *modelled*, on the machine of `--machine`, which need not be there: what the kernels and
+//   copies would take on it, as `modelled_clock.h` says. It is the same in every run.
 #include "times.h"
 
 #include "common/base/clock.h"
@@ -16,6 +16,8 @@
 #include "figures.h"
 #include "get_params.h"
 #include "replicas.h"
+
+#include <math.h>
 
 enum { MOST_ROUNDS = 501 };
 
@@ -77,7 +79,7 @@ static BothTimes time_size(int k, size_t bytes, int most, FILE *csv) {
     return times;
 }
 
-// ---- the table -------------------------------------------------------------------------------
+// ## The tables
 
 static void print_head(int k) {
     printf("\nTime of one allreduce on %d devices, in microseconds\n  %7s", k, "");
@@ -112,6 +114,17 @@ static void print_fastest(const char *what, const Times *times) {
                times->seconds[best] / times->seconds[0]);
 }
 
+// What busbw is for: how near the ring comes to what its links can carry.
+static void compare_with_links(const Machine *machine, const Times *times, int k, size_t bytes) {
+    double slowest = INFINITY, of_ring = 0;
+    for (int i = 0; i < k; i++)
+        slowest = fmin(slowest, machine_route(machine, i, (i + 1) % k).link.bandwidth);
+    for (int a = 0; a < NUM_ALLREDUCES; a++)
+        if (allreduces[a].run == allreduce_ring) of_ring = busbw(bytes, times->seconds[a], k);
+    printf("  Modelled, a link carries %.3g GB/s each way: the ring's busbw is %.0f %% of it.\n",
+           1e-9 * slowest, 100 * of_ring / slowest);
+}
+
 static void print_bandwidths(const BothTimes *times, int k, size_t bytes) {
     printf("\n  GB/s at %-7s", size_text(bytes));
     if (is_measured()) printf("   measured       ");
@@ -127,7 +140,9 @@ static void print_bandwidths(const BothTimes *times, int k, size_t bytes) {
         putchar('\n');
     }
     if (is_measured()) print_fastest("measured", &times->measured);
-    if (modelled_machine()) print_fastest("modelled", &times->modelled);
+    if (!modelled_machine()) return;
+    print_fastest("modelled", &times->modelled);
+    compare_with_links(modelled_machine(), &times->modelled, k, bytes);
 }
 
 size_t largest_size(int k) {
@@ -149,15 +164,15 @@ void compare_times(int k, int most_rounds, FILE *csv) {
     print_bandwidths(&times, k, largest_size(k));
 }
 
-// ---- in words --------------------------------------------------------------------------------
+// ## In words
 
 static void explain_here(void) {
     if (num_gpus() == 0)
         say("  Measured: these devices are threads that share %d core%s, and their links are the "
             "memory of this machine, which they share too. So the bandwidths are those of memory, "
-            "and all algorithms move the same bytes through it: none can gain by using more links "
-            "at once, only by keeping more cores at work. So the star is not slow here. Where each "
-            "device has a link of its own it is: see the modelled times.",
+            "and all algorithms move the same bytes through it. None can gain by using more links "
+            "at once, only by keeping more cores at work; so this is no place to judge the star. "
+            "Where each device has a link of its own, see the modelled times.",
             num_threads(), num_threads() == 1 ? "" : "s");
     else if (num_gpus() == 1)
         say("  Measured: all devices share one GPU, so the bandwidths are those of its memory.");
@@ -168,11 +183,12 @@ static void explain_here(void) {
 
 void explain_times(void) {
     printf("\nWhat the times show\n");
-    say("  Short vectors: the time hardly depends on the size. It is that of starting transfers "
-        "and of devices that wait for each other: 2 (k-1) transfers in the star and in the tree, "
-        "2 k (k-1) smaller ones in the others. Long vectors: that of moving so many bytes.");
-    say("  algbw is size/time, what the caller sees. busbw is what each device has to send per "
-        "second at least to be that fast; it can be compared for different k, and with the speed "
-        "of a link: it is algbw x 2 (k-1)/k.");
+    say("  Short vectors, where to start a transfer takes time: the time hardly depends on the "
+        "size. It is that of starting transfers and of devices that wait for each other: 2 (k-1) "
+        "transfers in the star and in the tree, 2 k (k-1) smaller ones in the others. Long "
+        "vectors: that of moving so many bytes.");
+    say("  algbw is size / time, what the caller sees. busbw is algbw x 2 (k-1)/k: what each "
+        "device would send per second if it sent no more than it must. Compare it with the speed "
+        "of one device's link, for any k.");
     if (is_measured()) explain_here();
 }

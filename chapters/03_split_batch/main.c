@@ -4,33 +4,37 @@
 // Difficulty: ★☆☆☆
 //
 // What you will learn
-//   - how a minibatch is split over k devices: rows in order, each row on exactly one device, also
-//     when k does not divide their number;
-//   - what is refused, and why it should be;
-//   - why gradients of unequal shards are summed and divided once, by the full minibatch, and why
-//     an average of averages is a different number.
+//
+// - how a minibatch is split over k devices: rows in order, each row on exactly one device, also
+//   when k does not divide their number;
+// - what is refused, and why it should be;
+// - why gradients of unequal shards are summed and divided once, by the full minibatch, and why
+//   an average of averages is a different number.
 //
 // How to run
-//   make run-03                         the book's demonstration, then ours
-//   build/03_split_batch --devices 4    the picture and the gradients on 4 devices instead of 7
-//   build/03_split_batch --help         all flags
+//
+//     make run-03                                 the book's demonstration, then ours
+//     build/03_split_batch --predict              asks what you expect, then shows it
+//     build/03_split_batch --devices 4            4 devices instead of 7
+//     build/03_split_batch --timeline step.png    what 7 devices do with a minibatch, and when
+//     build/03_split_batch --help                 all flags
 //
 // What you will see: the book's 4 x 5 matrix on two devices, tables of shards and of gradients, and
 // in plots/03_split_batch.png a minibatch of Fashion-MNIST, each image framed in the color of the
-// device that it was sent to. Each demonstration checks itself; the program ends with an error if
-// one is wrong.
+// device that it was sent to. The program checks each demonstration, and ends with an error if one
+// is wrong.
 //
-// Read in this order: split_batch.c (30 lines), then this file from top to bottom.
+// Read in this order: this file, `split_batch.c` (the book's function), `one_layer.c`.
 #include "common/base/child.h"
 #include "common/base/error.h"
-#include "common/base/file.h"
 #include "common/data/fashion_mnist.h"
 #include "common/program/book.h"
+#include "common/program/predict.h"
 #include "common/program/say.h"
-#include "common/tensor/functional.h"
-#include "common/tensor/random.h"
 #include "chapters/02_get_params_and_allreduce/get_params.h"
+#include "gradient_table.h"
 #include "minibatch_picture.h"
+#include "one_layer.h"
 #include "shards.h"
 #include "split_batch.h"
 
@@ -42,16 +46,12 @@ static Flags flags;
 
 // ## Two devices, a matrix
 //
-// split_batch() splits a matrix with one row per observation, and with it the labels, one per row.
-// The book first splits a matrix alone; here each row's number serves as its label.
-
-// 0, 1, 2, ... in the given shape, on the host: the book's arange(n).reshape(rows, cols). With
-// cols 0 it is a vector.
-static Tensor *arange(int rows, int cols) {
-    Tensor *t = cols ? tensor_new(host(), rows, cols) : tensor_new(host(), rows);
-    for (size_t i = 0; i < numel(t); i++) t->data[i] = (float)i;
-    return t;
-}
+// To train on several devices, each minibatch has to be spread evenly over them: on two devices,
+// each gets half of the rows. The part of a device is called its *shard*. The book tries it on a
+// 4 x 5 matrix, where a row stands for one observation.
+//
+// `split_batch()` splits a matrix X and its labels y, one per row, in the same way. Here the
+// numbers of the rows serve as labels.
 
 static void split_a_matrix(void) {
     Device *devices[2];
@@ -77,9 +77,11 @@ static void split_a_matrix(void) {
 
 // ## When k does not divide the number of rows
 //
-// n = q k + r rows: each device gets q, and the first r devices one more. (PyTorch's scatter rounds
-// up instead: 8 rows over 5 devices are 2, 2, 2, 2 there, and the fifth device has nothing to do.)
-// With fewer rows than devices the last ones get none. That is no error: the sum over no rows is
+// Write n = q k + r, where r is what is left over. Each device gets q rows, and the first r devices
+// get one more. (PyTorch's `scatter` rounds up instead: 8 rows over 5 devices are 2, 2, 2, 2 there,
+// and the fifth device has nothing to do.)
+//
+// With fewer rows than devices the last devices get none. That is no error: the sum over no rows is
 // zero, and so is its gradient.
 
 static void print_sizes(int n, int k) {
@@ -108,15 +110,16 @@ static void split_unevenly(void) {
     print_sizes(256, 4);
     print_sizes(96, 7);
     print_sizes(8, 5);
-    print_sizes(2, 4);
+    print_sizes(3, 4);
     printf("\n");
 }
 
 // ## What is refused
 //
-// X with 4 rows and y with 3: some image would be trained with the label of another one, or with
-// none. Nothing later would notice, so split_batch() does. As that ends the program, a child
-// process tries it.
+// Let X have 4 rows and y 3. Some image would be trained with the label of another one, or with
+// none, and nothing later would notice. So `split_batch()` has to; in the book it has an `assert`
+// for this. Ours ends the program, which is why a *child process*, a copy of the program, tries it.
+// (In a terminal you also see its error message: "X (4, 5) and y (3,) differ in rows".)
 
 typedef struct Mismatch {
     Tensor *X, *y;
@@ -132,18 +135,20 @@ static void split_a_mismatch(void *with) {
 static void refuse_a_mismatch(void) {
     Mismatch m = {.X = arange(4, 5), .y = arange(3, 0)};
     open_step(m.devices, 2);
-    printf("split_batch() of 4 images with 3 labels, tried in a child process:\n");
+    printf("A child process calls split_batch() with 4 images and 3 labels.\n");
     int status = try_in_child(split_a_mismatch, &m);
     CHECK(status == EXIT_FAILURE, "split_batch() refuses X and y with different rows");
-    printf("It ended with status %d, as it should.\n\n", status);
+    printf("It ended with status %d, as it should: an error now, no wrong training later.\n\n",
+           status);
     tensor_free(m.X);
     tensor_free(m.y);
 }
 
 // ## A minibatch of images
 //
-// The same with what it is for: 96 images. What is drawn (minibatch_picture.c) was read back from
-// the devices.
+// Now what it is for. A minibatch has 256 of the 60000 training images, and the last one of an
+// epoch has what is left: 60000 = 234 x 256 + 96. The picture shows 96 images over 7 devices, as
+// they were read back from the devices; the color of a frame says on which device an image is.
 
 enum { ROWS = 96 };
 
@@ -163,116 +168,99 @@ static void split_a_minibatch(const Tensor *X, const Tensor *y, int k) {
 
 // ## One division, by the full minibatch
 //
-// The loss of a minibatch is the mean over its n rows: (l_1 + ... + l_n) / n. Device i computes the
-// sum over its n_i rows, and g_i, the gradient of that sum. Sums add up, whatever the n_i are, so
-//     (g_1 + ... + g_k) / n
-// is the gradient that one device would have. It is tempting to let each device take the mean of
-// its shard, and then to average the devices:
-//     (g_1 / n_1 + ... + g_k / n_k) / k
-// That is the same only if all shards are equal. Else an image counts 1 / (k n_i): more if it
-// happens to be in a smaller shard. And a shard without rows makes it 0 / 0.
+// The loss of a minibatch is the mean over its n rows, so the gradient is a mean, too. How do k
+// devices with $n_1$ to $n_k$ rows compute it? Device i computes $g_i$, the gradient of the *sum*
+// of the losses of its rows. Sums add up, whatever the $n_i$ are, so
 //
-// A network small enough to look at shows it: one layer, from 784 pixels to 10 classes.
+//     (g_1 + ... + g_k) / n
+//
+// is the gradient that one device would have. It is tempting to let each device take the mean of
+// its own shard, and then to take the mean of the devices:
+//
+//     (g_1 / n_1 + ... + g_k / n_k) / k
+//
+// That is the same number if all shards are equal. If they are not, it is another one.
+//
+// A small network shows it: one layer, from the 784 pixels of an image to 10 classes. It has 7850
+// parameters. For one of them, the bias b[0], the table has the gradient itself; and it has the
+// error of the worst of all 7850 numbers, compared with one device. An error of 1e-7 is rounding,
+// as floats have about 7 digits.
+//
+// `--timeline step.png` draws how the first row came about: its step 2 is the gradient on k devices
+// (step 1 the same on one). Each device gets the parameters and its shard, then all compute, then
+// the host reads. On a modelled DGX A100 they compute one after the other all the same: this
+// network is so small that a device is done before the host has launched the work of the next.
 
-enum { PIXELS = 28 * 28, CLASSES = FASHION_MNIST_CLASSES, NUM_GRADS = (PIXELS + 1) * CLASSES };
-
-static double *doubles(void) { return xmalloc(sizeof(double) * NUM_GRADS); }
-
-// g[] = the gradient of the summed loss of these rows, computed on their device.
-static void gradient_of(Tensor *X, Tensor *y, Tensor *const params[2], double g[]) {
-    Tensor *here[2];
-    float *values = xmalloc(sizeof(float) * NUM_GRADS);
-    get_params(params, 2, X->device, here);
-    Tensor *scores = add_bias(mm(reshape(X, X->shape[0], PIXELS), here[0]), here[1]);
-    backward(sum(cross_entropy(scores, y)));
-    tensor_read(here[0]->grad, values);
-    tensor_read(here[1]->grad, values + PIXELS * CLASSES);
-    for (int j = 0; j < NUM_GRADS; j++) g[j] = (double)values[j];
-    free_params(here, 2);
-    free(values);
-}
-
-// The gradient of the first n rows over k devices: as sum over n, and as average of averages.
-static void two_gradients(const Tensor *X, const Tensor *y, int n, int k, Tensor *const params[2],
-                          double sum_over_n[], double average_of_averages[]) {
-    Tensor first_X = *X, first_y = *y, *X_shards[MAX_DEVICES], *y_shards[MAX_DEVICES];
-    Device *devices[MAX_DEVICES];
-    first_X.shape[0] = first_y.shape[0] = n;
-    open_step(devices, k);
-    split_batch(&first_X, &first_y, devices, k, X_shards, y_shards);
-    for (int j = 0; j < NUM_GRADS; j++) sum_over_n[j] = average_of_averages[j] = 0;
-    for (int i = 0; i < k; i++) {
-        double *g = doubles(), rows = X_shards[i]->shape[0];
-        gradient_of(X_shards[i], y_shards[i], params, g);
-        for (int j = 0; j < NUM_GRADS; j++) {
-            sum_over_n[j] += g[j] / n;
-            average_of_averages[j] += g[j] / rows / k; // 0 / 0 for a shard without rows
-        }
-        free(g);
-    }
-}
-
-// The largest difference, as a part of the largest element; NAN if there is a NAN.
-static double difference(const double a[], const double b[]) {
-    double largest = 0, size = 0;
+static void combine(const ShardGradient shards[], int n, int k, double sum_over_n[],
+                    double average_of_averages[]) {
     for (int j = 0; j < NUM_GRADS; j++) {
-        if (isnan(a[j]) || isnan(b[j])) return NAN;
-        largest = fmax(largest, fabs(a[j] - b[j]));
-        size = fmax(size, fabs(a[j]));
+        sum_over_n[j] = average_of_averages[j] = 0;
+        for (int i = 0; i < k; i++) {
+            sum_over_n[j] += shards[i].g[j] / n;
+            average_of_averages[j] += shards[i].g[j] / shards[i].rows / k; // no rows: 0 / 0
+        }
     }
-    return largest / size;
 }
 
-// A line of the table. `equal`: whether the average of averages is expected to be right.
-static void compare_gradients(const Tensor *X, const Tensor *y, int n, int k,
-                              Tensor *const params[2], bool equal) {
-    double *one = doubles(), *unused = doubles(), *whole = doubles(), *averages = doubles();
-    two_gradients(X, y, n, 1, params, one, unused);
-    two_gradients(X, y, n, k, params, whole, averages);
-    double error = difference(one, whole), error_of_averages = difference(one, averages);
-    // db[0] is the mean of (probability of class 0) - (1 if it is class 0).
-    int b0 = PIXELS * CLASSES;
-    printf("  %3d over %2d  %12.8f  %12.8f %9.1e", n, k, one[b0], whole[b0], error);
-    if (isnan(averages[b0]))
-        printf("  %12s %9s\n", "nan", "nan");
-    else
-        printf("  %12.8f %9.1e\n", averages[b0], error_of_averages);
-    CHECK(error <= 1e-5, "the sum over the shards, divided by n, is the gradient");
-    if (equal)
-        CHECK(error_of_averages <= 1e-5, "with equal shards both are the same");
-    else
-        CHECK(!(error_of_averages <= 1e-4), "with unequal shards an average of averages is wrong");
-    free(one);
-    free(unused);
-    free(whole);
-    free(averages);
+// A line of the table, for the first n images over k devices. Returns the error of the average of
+// averages.
+static double compare_gradients(const Tensor *X, const Tensor *y, int n, int k,
+                                Tensor *const params[2], bool equal) {
+    static double one[NUM_GRADS], unused[NUM_GRADS], whole[NUM_GRADS], averages[NUM_GRADS];
+    ShardGradient *on_one = gradients_of_shards(X, y, n, 1, params);
+    ShardGradient *on_k = gradients_of_shards(X, y, n, k, params);
+    combine(on_one, n, 1, one, unused);
+    combine(on_k, n, k, whole, averages);
+    free(on_one);
+    free(on_k);
+    return print_gradient_row(n, k, one, whole, averages, equal);
 }
 
 static void divide_once(const Tensor *X, const Tensor *y, int k) {
-    Tensor *params[2] = {tensor_new(host(), PIXELS, CLASSES), tensor_new(host(), CLASSES)};
-    fill_normal(params[0]->data, numel(params[0]), 0.1, flags.seed, STREAM_PARAMS);
-    tensor_fill(params[1], 0);
-
-    say("The gradient of one layer for n images over k devices: that of b[0], and the largest "
-        "error among all %d, as a part of the largest of them",
-        NUM_GRADS);
-    printf("               one device    (g_1+...+g_k) / n         average of averages\n"
-           "   n over  k         b[0]          b[0]     error          b[0]     error\n");
+    Tensor *params[2];
+    one_layer_new(params, flags.seed);
+    Prediction usable =
+        predict_yes_no("3 rows are split over 4 devices. Each device takes the mean gradient of "
+                       "its own rows, then the mean of the 4 devices is taken. Is the result a "
+                       "gradient to train with?");
+    print_gradient_head();
     compare_gradients(X, y, ROWS, k, params, ROWS % k == 0);
     compare_gradients(X, y, ROWS, 4, params, true);
     compare_gradients(X, y, 5, 4, params, false);
-    compare_gradients(X, y, 3, 4, params, false);
-    long large = equal_range(ROWS, k, 0).count, small = equal_range(ROWS, k, k - 1).count;
-    if (large != small)
-        say("In the average of averages, an image in a shard of %ld counts 1/%ld and one in a "
-            "shard of %ld 1/%ld; each should count 1/%d. Equal shards hide the mistake, and a "
-            "shard without rows makes it 0/0.",
-            large, k * large, small, k * small, ROWS);
-    say("So devices sum, and sgd() divides once, by the full size of the minibatch.");
+    double error = compare_gradients(X, y, 3, 4, params, false);
+    predict_compare_yes_no(usable, !isnan(error));
+    explain_averages(ROWS, k);
     free_params(params, 2);
 }
 
-// ## The program
+// Without values the devices do the same work (for `--timeline`), and there is nothing to compare.
+static void divide_without_values(const Tensor *X, const Tensor *y, int k) {
+    Tensor *params[2];
+    one_layer_new(params, flags.seed);
+    free(gradients_of_shards(X, y, ROWS, k, params));
+    say("Gradients are values, so what comes of dividing them is not shown.");
+    free_params(params, 2);
+}
+
+// ## Summary
+//
+// - `split_batch()` gives each device a run of rows of X and the same run of y. Rows stay in order,
+//   each is on exactly one device, and shards differ by one row at most.
+// - Images without labels, or labels without images, are refused: nothing later would notice.
+// - Shards may be unequal, or empty. Sums of gradients add up all the same; averages do not.
+//
+// ## Questions
+//
+// 1. Row r could go to device r mod k instead. Would training change? Would `split_batch()` become
+//    slower?
+// 2. A minibatch of 256 over 3 devices has shards of 86, 85 and 85 rows. If the time of a device
+//    grows with its rows and nothing else counts, how many times as fast as one device can 3
+//    devices be? And 16? And 100?
+// 3. Let each device divide by its own $n_i$. How must the results of the devices be added up to
+//    give the right gradient? What about a device without rows?
+// 4. Someone takes the average of averages, tries it on 1, 2, 4 and 8 devices with minibatches of
+//    256 images, and all is well. On which of 2 to 8 devices does the mistake show in these
+//    minibatches, and on which in the last one of the epoch, of 96 images?
 
 int main(int argc, char *argv[]) {
     Flags defaults = default_flags;
@@ -292,7 +280,7 @@ int main(int argc, char *argv[]) {
     data_iter_first(iter, &X, &y);
     split_a_minibatch(X, y, flags.devices);
     if (flags.backend == BACKEND_MODEL)
-        say("Gradients are values, so what comes of dividing them is not shown.");
+        divide_without_values(X, y, flags.devices);
     else
         divide_once(X, y, flags.devices);
 
@@ -300,21 +288,3 @@ int main(int argc, char *argv[]) {
     dataset_free(data);
     return book_end();
 }
-
-// ## Summary
-//
-// - split_batch() gives each device a run of rows of X and the same run of y. Rows stay in order,
-//   each is on exactly one device, and shards differ by one row at most.
-// - Images without labels, or labels without images, are refused: nothing later would notice.
-// - Shards may be unequal, or empty. Sums of gradients add up all the same; averages do not.
-//
-// ## Exercises
-//
-// 1. Row r could go to device r mod k instead. Would training change? Would split_batch() be
-//    slower? (The sums are the same but for rounding; but a shard would no longer be one run of
-//    bytes, so it takes one copy per row instead of one per device.)
-// 2. A minibatch of 256 over 3 devices has shards of 86, 85 and 85 rows. How much faster than one
-//    device can k devices be at most, for k = 1 to 16? (The largest shard is the last to be done:
-//    256 / ceil(256 / k).)
-// 3. Let each device divide by its n_i, and repair the average over the devices. (Device i counts
-//    n_i / n instead of 1 / k; a device without rows must be left out.)

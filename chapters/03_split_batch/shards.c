@@ -7,6 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+Tensor *arange(int rows, int cols) {
+    Tensor *t = cols ? tensor_new(host(), rows, cols) : tensor_new(host(), rows);
+    for (size_t i = 0; i < numel(t); i++) t->data[i] = (float)i;
+    return t;
+}
+
 void open_step(Device *devices[], int k) {
     open_devices(devices, k);
     for (int i = 0; i < k; i++) begin_step(devices[i]);

@@ -1,4 +1,13 @@
-// split_batch.c: each device gets a run of rows of X and the same run of y.
+// split_batch.c: each device gets a run of rows of X and the same run of y. The book's function
+// leaves the splitting to PyTorch's `scatter`:
+//
+// ```python
+// def split_batch(X, y, devices):
+//     """Split `X` and `y` into multiple devices."""
+//     assert X.shape[0] == y.shape[0]
+//     return (nn.parallel.scatter(X, devices),
+//             nn.parallel.scatter(y, devices))
+// ```
 #include "split_batch.h"
 
 #include "common/tensor/autograd.h"
@@ -19,6 +28,8 @@ static Tensor *send_rows(const Tensor *t, Range shard, Device *device) {
     return rows;
 }
 
+// Any shards will do, as long as together they are all rows, in order. Exercise 2 of chapter 5
+// gives more rows to faster devices.
 void split_batch_as(const Range shards[], const Tensor *X, const Tensor *y, Device *const devices[],
                     int k, Tensor *X_shards[], Tensor *y_shards[]) {
     long rows = 0;
@@ -34,6 +45,7 @@ void split_batch_as(const Range shards[], const Tensor *X, const Tensor *y, Devi
     CHECK(rows == X->shape[0], "each row belongs to one shard");
 }
 
+// The book's split_batch(): shards that are as equal as can be.
 void split_batch(const Tensor *X, const Tensor *y, Device *const devices[], int k,
                  Tensor *X_shards[], Tensor *y_shards[]) {
     Range shards[MAX_DEVICES];
