@@ -1,6 +1,6 @@
 #!/bin/sh
-# book.sh BUILD EDITION: makes BUILD/book of the chapters and of what their runs have left (run.sh). If anything fails
-# the book that is there stays.
+# book.sh BUILD EDITION [tools]: makes BUILD/book of the chapters and of what their runs have left (run.sh). If anything
+# fails the book that is there stays. With `tools` it only says whether what it needs is there.
 set -eu
 build=$1 edition=$2
 refuse() { # ERROR HINT
@@ -16,6 +16,7 @@ command -v pandoc >/dev/null || refuse "pandoc is missing" "make setup book"
 # 2.17 reads with readers in Lua that know where text came from.
 pandoc --version | awk 'NR == 1 { split($2, v, "."); exit !(v[1] > 2 || (v[1] == 2 && v[2] >= 17)) }' ||
     refuse "$(pandoc --version | head -n 1) is too old" "2.17 or newer is needed, that of Debian 12 or Ubuntu 23.04"
+[ "${3:-}" != tools ] || exit 0
 
 book=$build/book new=$build/book.new
 rm -rf "$new"

@@ -75,9 +75,9 @@ function checkSources(page, view) {
 }
 
 function checkOutline(page, view) {
-    for (const part of ["main", "header", "h1", "title"]) {
+    for (const part of ["main", "body > header", "h1", "head > title"]) {
         const number = view.document.querySelectorAll(part).length;
-        if (number !== 1) fault(page, number + " elements <" + part + ">, where one belongs");
+        if (number !== 1) fault(page, number + " elements " + part + ", where one belongs");
     }
     const seen = new Set();
     for (const { id } of view.document.querySelectorAll("[id]")) {

@@ -15,19 +15,19 @@ end
 function index.file_id(path) return "file-" .. path:gsub("[^%w]", "-") end
 function index.name_id(name) return "n-" .. name end
 
--- BOOK_HEADERS lists the headers, a line each. Those of the chapter in `folder` come first, because
--- two chapters may use the same name.
+-- BOOK_HEADERS lists the headers, a line each. Those of the chapter in `folder` come first and those
+-- of other chapters last, because two chapters may use the same name.
 function index.open(folder)
   local all, files = {}, {}
-  local function add(own)
-    for path in (os.getenv("BOOK_HEADERS") or ""):gmatch("%S+") do
-      local here = folder ~= nil and path:sub(1, #folder + 1) == folder .. "/"
-      if here == own then names.add_header(all, path) end
-      files[path] = true
-    end
+  local own, common, others = {}, {}, {}
+  for path in (os.getenv("BOOK_HEADERS") or ""):gmatch("%S+") do
+    local is_own = folder ~= nil and path:sub(1, #folder + 1) == folder .. "/"
+    table.insert(is_own and own or path:match("^chapters/") and others or common, path)
+    files[path] = true
   end
-  add(true)
-  add(false)
+  for _, headers in ipairs({own, common, others}) do
+    for _, path in ipairs(headers) do names.add_header(all, path) end
+  end
   for name, entry in pairs(all) do
     entry.url = index.page_of(entry.header) .. "#" .. index.name_id(name)
   end
