@@ -2,8 +2,9 @@
 # check.c and experiment.c are given. All its .c files, and those in exercises/ that the chapter's exercises
 # share, are the program build/NN_name_exercise_N.
 #
-# Its starter is your_part.c without the solution, in build/exercises/NN_name/N_title/. The tests compile it
-# too, and link it with the other files of the exercise.
+# Its starter is your_part.c without the solution, in build/exercises/NN_name/N_title/. That is what is handed
+# out, so it holds sources only: the tests compile the starter, too, and link it with the other files of the
+# exercise, but into build/obj/ and build/tests/.
 
 EXERCISE_FOLDERS := $(patsubst %/your_part.c,%,$(wildcard chapters/*/exercises/*/your_part.c))
 
@@ -48,6 +49,7 @@ exercise-%: report
 .PHONY: exercises
 exercises: report
 	+@$(MAKE_PARALLEL) wanted WANTED='$(HANDOUTS)'
+	@find $(BUILD)/exercises -mindepth 2 -maxdepth 2 -type f -delete # objects and programs, in builds of before
 	@echo 'The exercises without their solutions are in $(BUILD)/exercises/. To hand them out, copy'
 	@echo '$(BUILD)/exercises/NN_name/N_title/your_part.c over chapters/NN_name/exercises/N_title/your_part.c;'
 	@echo 'make exercise-NN-N runs one.'

@@ -381,6 +381,8 @@ build_copy exercise-99-1
 [ "$status" -ne 0 ] || complain "expected a failure"
 expect_line "$err" '1_broken/your_part.c:1'
 verdict "an exercise that does not compile says where"
+mkdir -p "$copy/build/exercises/99_hello"
+touch "$copy/build/exercises/99_hello/2_fine.o" "$copy/build/exercises/99_hello/1_broken" # as builds of before did
 build_copy exercises
 expect_status 0
 (cd "$copy/build/exercises" && find . -path '*99_hello*' -type f | sort) >"$work/written"

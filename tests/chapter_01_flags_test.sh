@@ -1,33 +1,12 @@
 #!/bin/sh
 # chapter_01_flags_test.sh BUILD: chapter 1 on other numbers of devices and small minibatches; no machine, one output,
 # a learning rate that is too large. Prints TAP.
-build=$1
-out=$(mktemp -d) || exit 1
-trap 'rm -rf "$out"' EXIT
-tests=0
-verdict() { # STATUS NAME
-    tests=$((tests + 1))
-    [ "$1" -eq 0 ] && echo "ok $tests - $2" && return
-    echo "not ok $tests - $2"
-    sed 's/^/# /' "$out/log" "$out/error"
-}
+name=01_splitting_strategies
+. "$(dirname "$0")/chapter.sh"
+small_data_set
+run() { run_program --data "$out/data" --out "$out/plots" "$@"; }
 
-# A data set of 64 images; their pixels are bytes of the program.
-mkdir "$out/data"
-{
-    printf '\000\000\010\003\000\000\000\100\000\000\000\034\000\000\000\034'
-    tail -c $((64 * 784)) "$build/01_splitting_strategies"
-} >"$out/data/train-images-idx3-ubyte"
-{
-    printf '\000\000\010\001\000\000\000\100'
-    for i in 1 2 3 4 5 6 7 8; do printf '\001\005\000\011\003\007\002\004'; done
-} >"$out/data/train-labels-idx1-ubyte"
-
-run() {
-    "$build"/01_splitting_strategies --data "$out/data" --out "$out/plots" "$@" >"$out/log" 2>"$out/error"
-}
-
-run --batch-size 5 --steps 1 --devices 2 --backend cpu --machine none && ! grep -q 'Modelled: what\|modelled on' "$out/log"
+run --batch-size 5 --steps 1 --devices 2 --backend cpu --machine none && ! grep -qi 'modelled on\|^On .* the step across data' "$out/log"
 verdict $? "--machine none: nothing modelled of the steps"
 
 for k in 1 3 7; do
@@ -36,7 +15,7 @@ for k in 1 3 7; do
 done
 run --batch-size 1 --steps 1 --backend cpu
 verdict $? "a minibatch of one image"
-run --batch-size 5 --steps 1 --devices 16 --backend cpu && ! grep -q '^The bubble' "$out/log"
+run --batch-size 5 --steps 1 --devices 16 --backend cpu && ! grep -q 'idle share of a pipeline' "$out/log"
 verdict $? "more devices than a pipeline can have: nothing is said of its bubble"
 rm -rf "$out/plots"
 run --batch-size 5 --steps 1 --devices 2 --csv /dev/stdout --backend cpu && grep -q '^network,machine,' "$out/log" &&

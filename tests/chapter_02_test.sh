@@ -2,45 +2,9 @@
 # chapter_02_test.sh BUILD: chapter 2 runs, its own checks pass, it prints the book's figures, and writes its
 # table and pictures; measured and modelled times are told apart. (Other algorithms and machines:
 # chapter_02_flags_test.sh.) Prints TAP.
-build=$(cd "${1:?usage: chapter_02_test.sh BUILD}" && pwd) || exit 1
 name=02_get_params_and_allreduce
-program=$build/$name
-LC_ALL=C OMP_WAIT_POLICY=passive # threads that wait do not spin: the machine may be busy
-export LC_ALL OMP_WAIT_POLICY
-out=$(mktemp -d) || exit 1
-trap 'rm -rf "$out"' EXIT
-tests=0
-verdict() { # STATUS NAME
-    tests=$((tests + 1))
-    [ "$1" -eq 0 ] && echo "ok $tests - $2" && return
-    echo "not ok $tests - $2"
-    sed 's/^/# /' "$out/log" "$out/error"
-}
-# Leaves the status in $status. The line that a program built with CUDA says on a machine without a GPU is no
-# error.
-run() {
-    "$program" "$@" >"$out/log" 2>"$out/all_errors" </dev/null
-    status=$?
-    sed "/^$name: no GPU (.*): using CPU devices\$/d" "$out/all_errors" >"$out/error"
-}
-has() { grep -q -e "$1" "$out/log"; }
-is_png() { [ "$(head -c 8 "$1" | od -An -tx1 | tr -d ' \n')" = 89504e470d0a1a0a ] && [ "$(tail -c 8 "$1" | od -An -tx1 | tr -d ' \n')" = 49454e44ae426082 ]; }
-# FILE TIME MACHINE K..: that machine's rows of these numbers of devices, times and bandwidths above zero
-is_table() {
-    awk -F, -v kind="$2" -v machine="$3" -v ks="$4" '
-        NR == 1 { if ($0 != "time,machine,algorithm,devices,bytes,seconds,algbw,busbw,about") exit bad = 1; next }
-        NF != 9 || !($6 > 0) || !($7 > 0) || !($8 > 0) { bad = 1 }
-        ($1 == "measured") != ($2 == "here") { bad = 1 }
-        $1 == kind && $2 == machine { rows[$3 " " $4]++ }
-        END {
-            n = split(ks, k, " "); m = split("star sharded ring tree", names, " ")
-            for (i = 1; i <= n; i++) for (j = 1; j <= m; j++) if (rows[names[j] " " k[i]] < 2) bad = 1
-            count = 0
-            for (key in rows) count++
-            exit bad || count != n * m
-        }' "$1"
-}
-has_machine() { cut -d, -f2 "$1" | grep -q -x -e "$2"; }
+. "$(dirname "$0")/chapter.sh"
+. "$(dirname "$0")/chapter_02_table.sh"
 
 run --steps 2 --out "$out/plots"
 verdict $status "ends without an error"

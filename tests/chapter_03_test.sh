@@ -1,19 +1,8 @@
 #!/bin/sh
 # chapter_03_test.sh BUILD: chapter 3 runs, its own checks pass, it prints the book's figures and
 # draws its picture. Prints TAP.
-build=$1
-out=$(mktemp -d) || exit 1
-trap 'rm -rf "$out"' EXIT
-tests=0
-verdict() { # STATUS NAME
-    tests=$((tests + 1))
-    [ "$1" -eq 0 ] && echo "ok $tests - $2" && return
-    echo "not ok $tests - $2"
-    sed 's/^/# /' "$out/log" "$out/error"
-}
-png_size() { # the width and height that a PNG says it has
-    od -An -j16 -N8 -tu1 "$1" 2>/dev/null | awk '{ print $3 * 256 + $4, $7 * 256 + $8 }'
-}
+name=03_split_batch
+. "$(dirname "$0")/chapter.sh"
 
 "$build"/03_split_batch --out "$out" >"$out/log" 2>"$out/error"
 verdict $? "ends without an error"

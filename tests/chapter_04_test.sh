@@ -1,35 +1,12 @@
 #!/bin/sh
 # chapter_04_test.sh BUILD: what chapter 4 says of time on machines that are not there, and that it says nothing
 # else where devices have no values. (cli_test.sh and training_test.sh are about its training.) Prints TAP.
-build=$(cd "${1:?usage: chapter_04_test.sh BUILD}" && pwd) || exit 1
 name=04_lenet_multi_gpu
-program=$build/$name
-LC_ALL=C OMP_WAIT_POLICY=passive # threads that wait do not spin: the machine may be busy
-export LC_ALL OMP_WAIT_POLICY
-out=$(mktemp -d) || exit 1
-trap 'rm -rf "$out"' EXIT
+. "$(dirname "$0")/chapter.sh"
 cd "$out" || exit 1
-tests=0
-verdict() { # STATUS NAME
-    tests=$((tests + 1))
-    [ "$1" -eq 0 ] && echo "ok $tests - $2" && return
-    echo "not ok $tests - $2"
-    sed 's/^/# /' log error
-}
-skip() { # NAME WHY
-    tests=$((tests + 1))
-    echo "ok $tests - $1 # SKIP $2"
-}
-# Leaves the status in $status. The line that a program built with CUDA says on a machine without a GPU is no
-# error.
-run() {
-    "$program" --train-size 512 --test-size 40 "$@" >log 2>all_errors </dev/null
-    status=$?
-    sed "/^$name: no GPU (.*): using CPU devices\$/d" all_errors >error
-}
+run() { run_program --train-size 512 --test-size 40 "$@"; }
 good() { [ $status -eq 0 ] && [ ! -s error ]; }
 has() { tr -s ' \n' ' ' <log | grep -q -e "$1"; }
-is_png() { [ "$(head -c 8 "$1" | od -An -tx1 | tr -d ' \n')" = 89504e470d0a1a0a ] && [ "$(tail -c 8 "$1" | od -An -tx1 | tr -d ' \n')" = 49454e44ae426082 ]; }
 
 # ---- without values ----------------------------------------------------------------------------------------
 

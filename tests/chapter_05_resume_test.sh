@@ -3,21 +3,11 @@
 # --load, killed in the first, between them or in the second, whatever became of the file, and one run whose
 # devices keep their own statistics. What comes out (--log-loss, curves) is that of the whole training, and
 # what cannot be kept is refused. Prints TAP.
-build=$(cd "${1:?usage: chapter_05_resume_test.sh BUILD}" && pwd) || exit 1
-program=$build/05_resnet18_concise
-[ -x "$program" ] || { echo "Bail out! $program: no such program"; exit 1; }
-out=$(mktemp -d) || exit 1
+name=05_resnet18_concise
+. "$(dirname "$0")/chapter.sh"
+cd "$out" || exit 1
 pid=
 trap '[ -n "$pid" ] && kill -9 $pid 2>/dev/null; rm -rf "$out"' EXIT
-trap 'exit 1' HUP INT TERM
-cd "$out" || exit 1
-tests=0
-verdict() { # STATUS NAME
-    tests=$((tests + 1))
-    [ "$1" -eq 0 ] && echo "ok $tests - $2" && return
-    echo "not ok $tests - $2"
-    sed 's/^/# /' log error 2>/dev/null
-}
 places="first between second"
 case $build in *asan) places=between ;; esac # there a step takes seconds
 small="--backend cpu --full --train-size 8 --test-size 4 --batch-size 4 --lr 0.02"

@@ -1,17 +1,8 @@
 #!/bin/sh
 # chapter_05_test.sh BUILD: chapter 5 runs, prints the book's lines and draws its curves; what does not fit is
 # refused. (chapter_05_resume_test.sh has what is about checkpoints.) Prints TAP.
-build=$1
-program=$build/05_resnet18_concise
-out=$(mktemp -d) || exit 1
-trap 'rm -rf "$out"' EXIT
-tests=0
-verdict() { # STATUS NAME
-    tests=$((tests + 1))
-    [ "$1" -eq 0 ] && echo "ok $tests - $2" && return
-    echo "not ok $tests - $2"
-    sed 's/^/# /' "$out/log" "$out/error"
-}
+name=05_resnet18_concise
+. "$(dirname "$0")/chapter.sh"
 ways="local rank0 averaged sync"
 case $build in *asan) ways="averaged sync" ;; esac # there a step takes seconds
 small="--backend cpu --train-size 8 --test-size 4 --batch-size 4 --lr 0.02" # two minibatches

@@ -46,6 +46,8 @@ exercise() { # FOLDER
         check "$build/${chapter}_exercise_${title%%_*}" && grep -q '^check passed: ' "$out/log"
         verdict $? "$name: the solution passes"
     fi
+    [ "$(grep -c '^// \*\*\(Aim\|Your task\|How it is checked\|How to run\|What to hand in\)\.\*\*' "$your_part")" = 5 ]
+    verdict $? "$name: its text has an aim, a task, and how it is checked, run and handed in"
     if [ -n "$sanitized" ]; then
         skip "$name: the starter" "with sanitizers that takes long, and is what the solution does"
     elif ! grep -q '// SOLUTION' "$your_part"; then

@@ -357,33 +357,37 @@ static void stages_are_the_best_there_are(void **state) {
 // The formula for memory, against what the devices hold: parameters to the byte. Of activations the
 // devices have what the formula says and a little more: labels, losses, the arena's padding, and,
 // which the formula leaves out, room for what is received.
+static void check_memory(const Strategy *strategy, int k, int m, double more, Tensor *const start[],
+                         const Tensor *X, const Tensor *y) {
+    Device *devices[MAX_DEVICES];
+    open_devices(devices, k);
+    Spread *s = spread_open(&lenet_network, start, strategy, devices, k, m);
+    spread_step(s, X, y, 0.2f);
+    Memory formula = memory_of(strategy, &lenet_network, k, X->shape[0], m);
+    double params = 0, activations = 0;
+    for (int i = 0; i < k; i++) {
+        params = fmax(params, (double)spread_param_bytes(s, i));
+        activations = fmax(activations, (double)arena_used_bytes(devices[i]));
+    }
+    double ratio = activations / formula.activations;
+    if (params != formula.params || !(ratio >= 1 && ratio < more))
+        fail_msg(
+            "%s, k = %d, m = %d: parameters %.0f, formula %.0f; activations %.0f, formula %.0f",
+            strategy->name, k, m, params, formula.params, activations, formula.activations);
+    spread_close(s);
+}
+
 static void memory_is_what_the_formula_says(void **state) {
     (void)state;
     Tensor *start[LENET_PARAMS], *X, *y;
-    Device *devices[MAX_DEVICES];
     const double more[3][5] = {
         {0, 1.03, 1.1, 1.1, 1.1}, {0, 1.07, 1.22, 1.33, 1.43}, {0, 1.03, 1.08, 1.2, 1.4}};
     network_init(&lenet_network, start, 0.1, 3);
     make_minibatch(64, &X, &y);
-    for (int a = 0; a < 3; a++)
-        for (int k = 1; k <= 4; k++) {
-            open_devices(devices, k);
-            Spread *s = spread_open(&lenet_network, start, strategies[a], devices, k, 1);
-            spread_step(s, X, y, 0.2f);
-            Memory formula = memory_of(strategies[a], &lenet_network, k, 64);
-            double params = 0, activations = 0;
-            for (int i = 0; i < k; i++) {
-                params = fmax(params, (double)spread_param_bytes(s, i));
-                activations = fmax(activations, (double)arena_used_bytes(devices[i]));
-            }
-            double ratio = activations / formula.activations;
-            if (params != formula.params || !(ratio >= 1 && ratio < more[a][k]))
-                fail_msg(
-                    "%s, k = %d: parameters %.0f, formula %.0f; activations %.0f, formula %.0f",
-                    strategies[a]->name, k, params, formula.params, activations,
-                    formula.activations);
-            spread_close(s);
-        }
+    for (int k = 1; k <= 4; k++) {
+        for (int a = 0; a < 3; a++) check_memory(strategies[a], k, 1, more[a][k], start, X, y);
+        check_memory(&across_layers, k, 4, more[0][k], start, X, y);
+    }
     for (int p = 0; p < LENET_PARAMS; p++) tensor_free(start[p]);
     tensor_free(X);
     tensor_free(y);

@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { MOST_MICROBATCHES = 8, MOST_CUTS = 4 }; // 1, 2, 4, 8
+
 // ---- shares of a step ------------------------------------------------------------------------
 
 static double busy(const Recorded *r, const Device *device, const char *kind) {
@@ -53,13 +55,18 @@ double stage_bubble(const Recorded *r, int m) {
 
 // ---- the table -------------------------------------------------------------------------------
 
+static void print_head(void) {
+    printf("                             idle, if the stages take    idle, as\n"
+           "network             k   m   equal times   their times    recorded  ms/step\n");
+}
+
 static Recorded one_bubble(const Problem *problem, int k) {
     int m = problem->microbatches;
     Recorded r = problem->only_time ? record_modelled(problem, &across_layers, k)
                                     : record_step(problem, &across_layers, k);
     double idle = idle_share(&r), ms = 1e3 * recorded_seconds(&r);
     char *kind = recorded_kind(&r);
-    printf("  %-20s %2d %13d %14.1f%% %13.1f%% %9.1f%% %8.3g\n", problem->network->name, k, m,
+    printf("%-18s %2d %3d %12.1f%% %12.1f%% %10.1f%% %8.3g\n", problem->network->name, k, m,
            100 * equal_bubble(k, m), 100 * stage_bubble(&r, m), 100 * idle, ms);
     r.title = xprintf("%s, %d devices, %d microbatch%s: %.3g ms, bubble %.0f%%; (k-1)/(m+k-1) is "
                       "%.0f%%",
@@ -68,89 +75,68 @@ static Recorded one_bubble(const Problem *problem, int k) {
     return r;
 }
 
-// The lines of a network on k devices: m = 1, 2, 4, 8. Adds the steps to `steps` and returns how
-// many there are then; NULL: forgets them.
-static int bubbles_of(Problem problem, int k, Recorded *steps, int n) {
-    int images = problem.X->shape[0];
-    if (k > network_pieces(problem.network)) return n;
-    if (problem.only_time && !problem_can_be_modelled(&problem, &across_layers, k)) return n;
-    for (int m = 1; m <= 8 && m <= images; m *= 2) {
+// A line for each m = 1, 2, 4, 8 that the images suffice for. Fills in the steps, and returns how
+// many there are.
+static int bubbles_of(Problem problem, int k, Recorded steps[]) {
+    int n = 0, images = problem.X->shape[0];
+    if (k > network_pieces(problem.network)) return 0;
+    if (problem.only_time && !problem_can_be_modelled(&problem, &across_layers, k)) return 0;
+    for (int m = 1; m <= MOST_MICROBATCHES && m <= images; m *= 2) {
         problem.microbatches = m;
-        Recorded r = one_bubble(&problem, k);
-        if (steps)
-            steps[n++] = r;
-        else
-            recorded_free(&r);
+        steps[n++] = one_bubble(&problem, k);
     }
     return n;
 }
 
-static void print_head(const char *kind) {
-    printf("  %s\n"
-           "  network               k  microbatches   equal stages  these stages      idle  "
-           "ms/step\n",
-           kind);
+static void explain(const char *network, const Recorded steps[], int n) {
+    if (n < 2) return;
+    const Recorded *first = &steps[0], *last = &steps[n - 1];
+    int shortest = 0;
+    for (int i = 1; i < n; i++)
+        if (recorded_seconds(&steps[i]) < recorded_seconds(&steps[shortest])) shortest = i;
+    say("%s: idle %.0f%% with m = 1, %.0f%% with m = %d; shortest with m = %d.", network,
+        100 * idle_share(first), 100 * idle_share(last), 1 << (n - 1), 1 << shortest);
 }
 
-// Of these networks on ks[i] devices, beginning with the largest. The steps that a picture shows
-// are those of the first network, on the most devices that do not crowd the cores.
-static int table_of(const Problem problems[2], const int ks[], int num_ks, Recorded *steps, int n) {
-    bool kept = false, crowds = false;
-    for (int i = num_ks - 1; i > 0; i--) {
-        bool in_the_way = !problems[0].only_time && crowded(ks[i]);
-        bool keep = !kept && (!in_the_way || i == 1);
-        if (keep)
-            n = bubbles_of(problems[0], ks[i], steps, n);
-        else
-            bubbles_of(problems[0], ks[i], NULL, 0);
-        bubbles_of(problems[1], ks[i], NULL, 0);
-        kept = kept || keep;
-        crowds = crowds || in_the_way;
-    }
-    if (crowds)
-        say("  With more workers than cores (%d) a stage takes longer than by itself while others "
-            "run: \"idle\" says little where there are more devices than cores.",
+// Both networks: the first, of equal layers, becomes the picture. Returns the idle share of the
+// second with the most microbatches; NAN: it was not run.
+static double table_of(const Problem *equal, const Problem *other, int k, const char *picture) {
+    Recorded steps[2][MOST_CUTS];
+    print_head();
+    int num_equal = bubbles_of(*equal, k, steps[0]), num_other = bubbles_of(*other, k, steps[1]);
+    double idle = num_other > 0 ? idle_share(&steps[1][num_other - 1]) : NAN;
+    explain(equal->network->name, steps[0], num_equal);
+    explain(other->network->name, steps[1], num_other);
+    if (num_equal > 0)
+        draw_steps(picture, "A pipeline of equal layers, with m microbatches", steps[0], num_equal);
+    for (int i = 0; i < num_equal; i++) recorded_free(&steps[0][i]);
+    for (int i = 0; i < num_other; i++) recorded_free(&steps[1][i]);
+    return idle;
+}
+
+double measure_bubble(const Problem *lenet, int k, uint64_t seed) {
+    Problem equal = *lenet;
+    equal.network = &equal_network;
+    network_init(&equal_network, equal.params, sqrt(2.0 / 512), seed); // as large behind each
+    printf("\nMeasured here: the idle share of a pipeline of %d devices; %d images\n", k,
+           lenet->X->shape[0]);
+    double idle = table_of(&equal, lenet, k, "_bubble_measured.png");
+    if (crowded(k))
+        say("With more workers than cores (%d) a stage takes longer than by itself while others "
+            "run: \"idle\" says little here.",
             num_threads());
-    return n;
+    for (int p = 0; p < num_params(&equal_network); p++) tensor_free(equal.params[p]);
+    return idle;
 }
 
-static int measured_table(const Problem *lenet, const int ks[], int num_ks, uint64_t seed,
-                          Recorded steps[]) {
-    Problem problems[] = {*lenet, *lenet};
-    if (!has_values(try_gpu(0))) return 0;
-    problems[0].network = &equal_network;
-    network_init(&equal_network, problems[0].params, sqrt(2.0 / 512), seed); // as large behind each
-    char *kind = xprintf("measured here; %d images", lenet->X->shape[0]);
-    print_head(kind);
-    free(kind);
-    int n = table_of(problems, ks, num_ks, steps, 0);
-    for (int p = 0; p < num_params(&equal_network); p++) tensor_free(problems[0].params[p]);
-    return n;
-}
-
-static int modelled_table(const Problem *alexnet, const int ks[], int num_ks, Recorded steps[],
-                          int n) {
-    enum { IMAGES = 4096 };
-    if (!modelled_machine()) return n;
-    Problem problems[] = {problem_to_model(&wide_network, IMAGES, 1), *alexnet};
-    char *kind = xprintf("modelled on %s; %d images, of AlexNet %d", modelled_machine()->name,
-                         IMAGES, alexnet->X->shape[0]);
-    print_head(kind);
-    n = table_of(problems, ks, num_ks, steps, n);
-    problem_free(&problems[0]);
-    free(kind);
-    return n;
-}
-
-void show_bubble(const Problem *lenet, const Problem *alexnet, const int ks[], int num_ks,
-                 uint64_t seed) {
-    Recorded steps[2 * 4];
-    printf("\nThe bubble: the share of the time in which a pipeline's devices are idle\n");
-    int n = measured_table(lenet, ks, num_ks, seed, steps);
-    n = modelled_table(alexnet, ks, num_ks, steps, n);
-    if (n > 0)
-        draw_steps("_bubble.png",
-                   "A pipeline of equal layers, its minibatch cut into m microbatches", steps, n);
-    for (int i = 0; i < n; i++) recorded_free(&steps[i]);
-    printf("\n");
+double model_bubble(int k) {
+    enum { IMAGES = 4096, IMAGES_OF_ALEXNET = 256 };
+    Problem wide = problem_to_model(&wide_network, IMAGES, 1);
+    Problem alexnet = problem_to_model(&alexnet_network, IMAGES_OF_ALEXNET, 1);
+    say("\nModelled on %s: the idle share of a pipeline of %d devices; %d images, of AlexNet %d",
+        modelled_machine()->name, k, IMAGES, IMAGES_OF_ALEXNET);
+    double idle = table_of(&wide, &alexnet, k, "_bubble_modelled.png");
+    problem_free(&wide);
+    problem_free(&alexnet);
+    return idle;
 }

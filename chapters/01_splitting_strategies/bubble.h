@@ -13,10 +13,12 @@ double equal_bubble(int k, int m);
 // slowest.
 double stage_bubble(const Recorded *r, int m);
 
-// Tables of both and of what came out, for as many microbatches as 1, 2, 4 and 8, on ks[1], ks[2],
-// ... devices: measured, of LeNet, as the problem has it, and of eight equal layers; modelled, of
-// AlexNet, a problem_to_model(), and of eight wide layers. One of each becomes a picture.
-void show_bubble(const Problem *lenet, const Problem *alexnet, const int ks[], int num_ks,
-                 uint64_t seed);
+// A table of these for pipelines of k devices with 1, 2, 4 and 8 microbatches: of eight equal
+// layers, which also become a picture, and of another network. That is LeNet, as the problem has
+// it, measured here; or AlexNet, modelled, on the machine of the modelled clock. Returns the idle
+// share of the other network with the most microbatches; NAN: it cannot be cut into k stages. The
+// PNGs are book_output("_bubble_measured.png") and book_output("_bubble_modelled.png").
+double measure_bubble(const Problem *lenet, int k, uint64_t seed);
+double model_bubble(int k);
 
 #endif

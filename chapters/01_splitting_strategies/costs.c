@@ -1,71 +1,10 @@
-// costs.c: AlexNet and ResNet-18 as tables of layers, and formulas that need nothing else; see
+// costs.c: what a strategy costs, by formulas that need nothing but the shapes of the layers; see
 // costs.h.
 #include "costs.h"
 
 #include "common/base/error.h"
 
 #include <math.h>
-
-// ## Two networks of another size
-//
-// AlexNet: most of its parameters are in the first fully connected layer. Shapes as in
-// torchvision's alexnet, which has 61,100,840 parameters.
-// clang-format off
-const Network alexnet_network = {
-    "AlexNet", 3, 224, 8, .layers =
-    // name, kind, in, out, kernel, side, side after pooling, outputs kept
-    {{"conv1", CONV, 3, 64, 11, 55, 27, .stride = 4, .padding = 2, .ops = 2},
-     {"conv2", CONV, 64, 192, 5, 27, 13, .padding = 2, .ops = 2},
-     {"conv3", CONV, 192, 384, 3, 13, 13, .padding = 1, .ops = 2},
-     {"conv4", CONV, 384, 256, 3, 13, 13, .padding = 1, .ops = 2},
-     {"conv5", CONV, 256, 256, 3, 13, 6, .padding = 1, .ops = 2},
-     {"linear6", LINEAR, 9216, 4096, 1, 1, 1, .ops = 3},
-     {"linear7", LINEAR, 4096, 4096, 1, 1, 1, .ops = 3},
-     {"linear8", LINEAR, 4096, 1000, 1, 1, 1, .ops = 2}},
-};
-// clang-format on
-
-// ResNet-18: hardly any fully connected part, but many large activations. Shapes as in
-// torchvision's resnet18, which has 11,689,512 parameters. A residual block has two convolutions;
-// the first one of a group halves the side and has a third, 1x1, on its shortcut. A block is not
-// cut in two. Kept are the outputs of convolution, normalization and ReLU; of a block's last
-// convolution also the sum with the shortcut.
-// clang-format off
-#define FIRST(name, in, out, side)                                                                 \
-    {name "a", CONV, in, out, 3, side, side, .stride = out / in, .padding = 1, .ops = 3,           \
-     .norm = true, .joined = true}
-#define SHORTCUT(name, in, out, side)                                                              \
-    {name "s", CONV, in, out, 1, side, side, .stride = 2, .ops = 2, .norm = true,                  \
-     .shortcut = true, .joined = true}
-#define LAST(name, out, side, sent)                                                                \
-    {name "b", CONV, out, out, 3, side, sent, .padding = 1, .ops = 4, .norm = true}
-const Network resnet18_network = {
-    "ResNet-18", 3, 224, 21, .layers =
-    {{"conv1", CONV, 3, 64, 7, 112, 56, .stride = 2, .padding = 3, .ops = 3,
-      .norm = true},
-     FIRST("1", 64, 64, 56), LAST("1", 64, 56, 56),
-     FIRST("2", 64, 64, 56), LAST("2", 64, 56, 56),
-     FIRST("3", 64, 128, 28), SHORTCUT("3", 64, 128, 28), LAST("3", 128, 28, 28),
-     FIRST("4", 128, 128, 28), LAST("4", 128, 28, 28),
-     FIRST("5", 128, 256, 14), SHORTCUT("5", 128, 256, 14), LAST("5", 256, 14, 14),
-     FIRST("6", 256, 256, 14), LAST("6", 256, 14, 14),
-     FIRST("7", 256, 512, 7), SHORTCUT("7", 256, 512, 7), LAST("7", 512, 7, 7),
-     FIRST("8", 512, 512, 7), LAST("8", 512, 7, 1), // then the mean of each channel
-     {"linear", LINEAR, 512, 1000, 1, 1, 1, .ops = 2}},
-};
-// clang-format on
-
-double network_params(const Network *network) {
-    double sum = 0;
-    for (int l = 0; l < network->num_layers; l++) sum += layer_params(&network->layers[l]);
-    return sum;
-}
-
-double network_macs(const Network *network) {
-    double sum = 0;
-    for (int l = 0; l < network->num_layers; l++) sum += layer_macs(&network->layers[l]);
-    return sum;
-}
 
 // ---- stages ----------------------------------------------------------------------------------
 
@@ -104,10 +43,13 @@ void stages_of(const Network *network, int k, int first[]) {
 
 static double larger_part(int n, int k) { return equal_range(n, k, 0).count; }
 
-static Memory memory_for(double params, double kept) {
-    params *= sizeof(float);
-    kept *= sizeof(float);
-    return (Memory){params, kept, params + kept};
+static Memory memory_for(double params, double outputs, double gradients, double copies) {
+    Memory m = {.params = params * sizeof(float), .outputs = outputs * sizeof(float)};
+    m.gradients = gradients * sizeof(float);
+    m.copies = copies * sizeof(float);
+    m.activations = m.outputs + m.gradients + m.copies;
+    m.both = m.params + m.activations;
+    return m;
 }
 
 // The gradient of what an operation computed is there until it has been passed on: backward, those
@@ -116,49 +58,58 @@ static double gradients_at_once(const Layer *layer) {
     return 2.0 * layer->out * layer->side * layer->side;
 }
 
-// A pipeline's stage. All microbatches have gone forward before the first goes back, so all n rows
-// are kept. What arrives from the stage before is kept too, and so is its gradient.
-static Memory stage_memory(const Network *network, int first, int end, int n) {
+// A pipeline's stage, of n rows that go through `at_once` at a time. All have gone forward before
+// the first goes back, so the outputs of all n are kept, but only some have gradients. What arrives
+// from the stage before is kept too, and so is its gradient.
+static Memory stage_memory(const Network *network, int first, int end, int n, int at_once) {
     double image = (double)network->channels * network->side * network->side;
-    double params = 0, kept = first == 0 ? image : 2 * layer_sent(&network->layers[first - 1]);
-    double gradients = 0;
+    double arrives = first == 0 ? 0 : 2 * layer_sent(&network->layers[first - 1]);
+    double params = 0, kept = first == 0 ? image : 0, gradients = 0;
     for (int l = first; l < end; l++) {
         params += 2 * layer_params(&network->layers[l]);
         kept += layer_kept(&network->layers[l]);
         gradients = fmax(gradients, gradients_at_once(&network->layers[l]));
     }
-    kept += gradients;
-    return memory_for(params, n * kept);
+    return memory_for(params, n * kept, at_once * gradients, n * arrives);
 }
 
-// Device 0 has the larger part of the channels of each layer, and all channels after each gather.
+// Device 0 has the larger part of the channels of each layer, and all channels after each gather,
+// with their gradient.
 static Memory memory_within(const Network *network, int k, int n) {
     double params = 0, kept = (double)network->channels * network->side * network->side;
-    double gradients = 0;
+    double gradients = 0, gathered = 0;
     for (int l = 0; l < network->num_layers; l++) {
         const Layer *layer = &network->layers[l];
         double share = larger_part(layer->out, k) / layer->out;
         params += 2 * layer_params(layer) * share;
-        kept += layer_kept(layer) * share + 2 * layer_sent(layer);
+        kept += layer_kept(layer) * share;
+        gathered += 2 * layer_sent(layer);
         gradients = fmax(gradients, gradients_at_once(layer) * share);
     }
-    kept += gradients;
-    return memory_for(params, n * kept);
+    return memory_for(params, n * kept, n * gradients, n * gathered);
 }
 
-Memory memory_of(const Strategy *strategy, const Network *network, int k, int n) {
+static Memory larger_of(Memory a, Memory b) {
+    return (Memory){.params = fmax(a.params, b.params),
+                    .outputs = fmax(a.outputs, b.outputs),
+                    .gradients = fmax(a.gradients, b.gradients),
+                    .copies = fmax(a.copies, b.copies),
+                    .activations = fmax(a.activations, b.activations),
+                    .both = fmax(a.both, b.both)};
+}
+
+Memory memory_of(const Strategy *strategy, const Network *network, int k, int n, int m) {
     int first[MAX_LAYERS + 1];
-    Memory most = {0, 0, 0};
+    Memory most = {0};
     if (strategy == &within_layers) return memory_within(network, k, n);
-    if (strategy == &across_data)
-        return stage_memory(network, 0, network->num_layers, (int)larger_part(n, k));
-    stages_of(network, k, first);
-    for (int i = 0; i < k; i++) {
-        Memory stage = stage_memory(network, first[i], first[i + 1], n);
-        most.params = fmax(most.params, stage.params);
-        most.activations = fmax(most.activations, stage.activations);
-        most.both = fmax(most.both, stage.both);
+    if (strategy == &across_data) {
+        int rows = (int)larger_part(n, k);
+        return stage_memory(network, 0, network->num_layers, rows, rows);
     }
+    stages_of(network, k, first);
+    int at_once = (int)larger_part(n, m); // one microbatch
+    for (int i = 0; i < k; i++)
+        most = larger_of(most, stage_memory(network, first[i], first[i + 1], n, at_once));
     return most;
 }
 

@@ -4,268 +4,324 @@
 // Difficulty: ★★☆☆
 //
 // What you will learn
-//   - three ways to split the training of a network over k devices: across layers, within layers,
-//     across data; that all three compute what one device computes;
-//   - what each costs: memory per device, bytes that move, how often devices must wait for each
-//     other, and who is idle meanwhile;
-//   - why the book (and everybody) splits the data, unless the network does not fit on one device.
+//
+// - three ways to split the training of a network over k devices: across layers, within layers,
+//   across data; and that all three compute what one device computes;
+// - what each costs: memory on each device, bytes that move, how often devices must wait for each
+//   other, and who is idle meanwhile;
+// - why the book splits the data, as nearly everybody does if the network fits on one device.
 //
 // How to run
-//   make run-01
-//   build/01_splitting_strategies --devices 3       three devices, and one to compare with
-//   build/01_splitting_strategies --batch-size 32   less work between the exchanges
-//   build/01_splitting_strategies --machine p100-25gbe   modelled time of another machine
-//   build/01_splitting_strategies --backend model        nothing but modelled time, in seconds
 //
-// What you will see: the three ways at work, each checked against one device; a table of their
-// costs with the bytes that were counted next to those that a formula says, with the time that was
-// measured next to the time that a modelled machine takes; how idle a pipeline is; in plots/ what
-// each device did when, measured and modelled, and the modelled time of AlexNet and ResNet-18 on up
-// to 128 devices. On 2 idle cores it takes about 20 seconds.
+//     make run-01                                          all of it; about 20 seconds on 2 cores
+//     build/01_splitting_strategies --part bubble          one part: splitting, bubble or model
+//     build/01_splitting_strategies --predict              asks what you expect, then shows it
+//     build/01_splitting_strategies --devices 3            1 and 3 devices
+//     build/01_splitting_strategies --batch-size 32        less work between the exchanges
+//     build/01_splitting_strategies --machine p100-25gbe   modelled time of another machine
+//     build/01_splitting_strategies --backend model        modelled time only, no values
 //
-// Read in this order: network.c (LeNet as a list of layers), spread.h (who holds what), then one
-// file for each way: strategy_pipeline.c, strategy_within.c, strategy_data.c. Then this file, from
-// top to bottom; what a section says is computed and printed in the file that it names.
-#include "common/base/error.h"
-#include "common/base/file.h"
-#include "common/data/fashion_mnist.h"
+// What you will see: the first part, `splitting`, runs LeNet in each of the three ways, checks each
+// against one device, and counts what it costs. The second, `bubble`, shows how idle a pipeline is.
+// The third, `model`, goes on to larger networks and more devices. Each table says which of two
+// kinds its times are: *measured* on the computer that runs the program, or *modelled* for a
+// machine that need not be there.
+//
+// Read in this order: `main.c`, which tells the story, then `network.c` (LeNet as a list of
+// layers), `spread.h` (who holds what), and one file for each way: `strategy_pipeline.c`,
+// `strategy_within.c`, `strategy_data.c`. Each table is computed in a file of its own, which this
+// order leaves out.
+#include "common/device/modelled_clock.h"
 #include "common/program/book.h"
+#include "common/program/predict.h"
 #include "bubble.h"
 #include "costs.h"
-#include "parity.h"
-#include "predict.h"
-#include "step_costs.h"
+#include "larger_networks.h"
 #include "step_pictures.h"
+#include "step_tables.h"
 
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 
 static Flags flags;
-static int ks[3] = {1, 2, 4}, num_ks = 3;
+static Problem lenet;
+static Reference one_device;
+static StepTable table = {.num_ks = 3, .ks = {1, 2, 4}};
 
 // ## The problem
 //
-// LeNet has two convolutions, in which nearly all of the work is, and two fully connected layers,
-// in which nearly all of the parameters are. That is so for many networks, and matters for each way
-// to split them. All ways compute one step of it, from the same parameters on the same minibatch
-// (problem.h).
+// We begin, as the book does, with a somewhat old network for a simple problem: LeNet, which has
+// two convolutions and two fully connected layers, and images of clothes in ten classes. Several
+// devices have more memory and more computing power than one. How can a step of training use them?
+//
+// First look at what there is to split. The work, the parameters and the activations (outputs of
+// the layers, kept because the backward pass needs them) are not in the same layers. That is so in
+// many networks, and it matters for each way to split them.
 
-static Problem lenet = {.network = &lenet_network, .microbatches = 4};
-
-// The book draws its start from N(0, 0.01^2). The scores are then so close to zero that the loss is
-// log 10 per image whatever the layers do, and would hide their mistakes. So the start is ten times
-// as large here.
-static const double SCALE = 0.1;
+static void show_network(void) { network_print(&lenet_network); }
 
 // ## One device
 //
-// What all three ways must give: the loss of the minibatch, the gradients of all parameters, and
+// All ways compute one step of training, from the same parameters and on the same minibatch. So all
+// must give what one device gives: the loss of the minibatch, the gradients of all parameters, and
 // the loss after one update with them.
+//
+// The book draws the parameters from N(0, 0.01²). The scores of the classes are then so close to
+// zero that an image's loss is ln 10 whatever the layers do, which would hide their mistakes. So
+// the parameters are ten times as large here.
 
-static Tensor *loss_on(Device *device, Tensor *const there[]) {
-    begin_step(device);
-    Tensor *X = tensor_to(lenet.X, device), *y = tensor_to(lenet.y, device);
-    Range all_layers = {0, lenet_network.num_layers};
-    Tensor *loss = sum(cross_entropy(layers_forward(&lenet_network, all_layers, X, there), y));
-    backward(loss);
-    tensor_free(X);
-    tensor_free(y);
-    return loss;
-}
-
-static Reference one_device(void) {
-    Reference r;
-    Device *device;
-    Tensor *there[MAX_PARAMS];
+static void compute_on_one_device(void) {
+    one_device = one_device_step(&lenet);
     int n = lenet.X->shape[0];
-    open_devices(&device, 1);
-    for (int p = 0; p < num_params(&lenet_network); p++) {
-        there[p] = tensor_to(lenet.params[p], device);
-        attach_grad(there[p]);
-    }
-    r.loss = (double)item(loss_on(device, there));
-    for (int p = 0; p < num_params(&lenet_network); p++) r.grads[p] = tensor_values(there[p]->grad);
-    sgd(there, num_params(&lenet_network), lenet.lr, n);
-    r.next_loss = (double)item(loss_on(device, there));
-    r.has_values = has_values(device);
-    if (r.has_values &&
-        !(r.next_loss <= 10 * r.loss)) // differences by rounding would grow as much; or it is a NaN
-        die("start again with a smaller --lr", "one update with lr %g takes the loss from %g to %g",
-            (double)lenet.lr, r.loss / n, r.next_loss / n);
-    for (int p = 0; p < num_params(&lenet_network); p++) tensor_free(there[p]);
-    if (r.has_values)
-        printf("One device (%s): loss %.6f per image, %.6f after one update\n\n",
-               device_name(device), r.loss / n, r.next_loss / n);
+    if (one_device.has_values)
+        printf("\nOne device (%s): loss %.6f per image, %.6f after one update\n",
+               device_name(try_gpu(0)), one_device.loss / n, one_device.next_loss / n);
     else
         printf(
-            "The devices compute nothing (--backend model): there is time, there are bytes, and\n"
-            "no values that could be compared.\n\n");
-    return r;
+            "\nThe devices compute nothing (--backend model): there is time, there are bytes, and\n"
+            "no values that could be compared.\n");
 }
 
 // ## Three ways
 //
-// Each way is run with 1, 2 and 4 devices, and must give the same numbers but for rounding
-// (parity.c).
-
-static void compare(Spread *s, const Reference *r) {
-    double loss = check_same_loss(s, r->loss), grads = check_same_gradients(s, &lenet, r);
-    spread_update(s, lenet.lr, lenet.X->shape[0]);
-    s->strategy->gradients(s, lenet.X, lenet.y);
-    loss = fmax(loss, check_same_loss(s, r->next_loss));
-    printf("  %d device%s  same loss (to %.0e), same gradients (to %.0e), same loss after update\n",
-           s->k, s->k > 1 ? "s:" : ": ", loss, grads);
-}
-
-static StepCosts run(const Strategy *strategy, int k, const Reference *r) {
-    Spread *s = problem_spread(&lenet, strategy, k);
-    ledger_reset();
-    strategy->gradients(s, lenet.X, lenet.y);
-    synchronize_all();
-    StepCosts costs = step_costs(s, &lenet);
-    if (r->has_values)
-        compare(s, r);
-    else
-        printf("  %d device%s\n", k, k > 1 ? "s" : "");
-    if (k > 1) print_holdings(s);
-    time_steps(&costs, s, &lenet, flags.steps);
-    spread_close(s);
-    return costs;
-}
-
-static int run_strategy(const Strategy *strategy, const Reference *r, StepCosts costs[]) {
-    int num_costs = 0;
-    printf("Splitting %s (the book's \"%s\")\n", strategy->name, strategy->book);
-    printf("  and what each device holds: parameters + activations, with gradients; layers\n");
-    for (int i = 0; i < num_ks; i++) {
-        if (ks[i] <= strategy->most_devices(&lenet_network))
-            costs[num_costs++] = run(strategy, ks[i], r);
-        else
-            printf("  %d devices: there are only %d layers\n", ks[i], lenet_network.num_layers);
-    }
-    printf("\n");
-    return num_costs;
-}
-
-// ## What each costs
+// | here          | the book                | the field                                        |
+// |---------------|-------------------------|--------------------------------------------------|
+// | across layers | network parallelism     | pipeline parallelism (a form of model parallelism) |
+// | within layers | layer-wise parallelism  | tensor parallelism (model parallelism, too)      |
+// | across data   | data parallelism        | data parallelism; DDP in PyTorch                 |
 //
-// Parameters: across and within layers they are shared out, across data each device has them all.
-// Activations: across data each device has those of its rows only; within layers the gathered
-// inputs are on all devices, and what is sent and received takes room too. Bytes that move: counted
-// by the ledger (ledger.h), and by the formula at the end of each strategy's file. A
-// synchronization point ("sync") is a place in the step at which devices need what others have
-// computed, and wait for it. A collective counts as one, whatever it is made of: the allreduce of
-// all gradients, an all-gather, a reduce-scatter. In a pipeline each transfer is one: for each
-// boundary, each microbatch, forward and backward.
+// The picture shows LeNet on two devices, 0 and 1, in each way; compare it with the book's figure.
 //
-// Time is measured on this computer, where devices may share cores; and modelled, as the same work
-// would take on the machine of --machine, where each device is a GPU by itself. (step_costs.c)
+// ```
+//             across layers     within layers         across data
+//
+// linear4       device 1     device 0 | device 1    device 0   device 1
+// linear3       device 1     device 0 | device 1    device 0   device 1
+// conv2         device 1     device 0 | device 1    device 0   device 1
+// conv1         device 0     device 0 | device 1    device 0   device 1
+//
+// images           all         all    |   all        first      second
+//                                                     half       half
+// ```
+//
+// Each way is run with 1, 2 and 4 devices, and each step is compared with that of one device. The
+// results are not always the same to the bit, because sums are added up in another order. The
+// program prints the largest relative difference, and ends with an error if it is more than
+// rounding explains.
+//
+// ## Across layers
+//
+// The first way splits the network itself: each device has some of the layers. It takes what flows
+// into its first layer, computes, and sends the result to the next device. So a network may be
+// larger than the memory of one device. But the devices must work in step where two of them meet,
+// which is hard to do well if they do not have equal work, and layers are what they are.
+// (`strategy_pipeline.c`)
 
-static void three_ways(const Reference *reference) {
-    StepCosts costs[NUM_STRATEGIES * 3];
-    int n = 0;
-    for (int i = 0; i < NUM_STRATEGIES; i++) n += run_strategy(strategies[i], reference, costs + n);
-    print_step_costs(costs, n, &lenet);
-    explain_step_costs(costs, n, &lenet);
+static void split_across_layers(void) { run_strategy(&across_layers, &table, &lenet, &one_device); }
+
+// ## Within layers
+//
+// The second way splits the work of each layer: instead of all 50 channels of a convolution, or all
+// 128 units of a fully connected layer, each device computes some. That divides work and parameters
+// evenly, as long as there are channels enough. But the next layer needs all channels, so the
+// devices must exchange them after each layer. (`strategy_within.c`)
+
+static void split_within_layers(void) { run_strategy(&within_layers, &table, &lenet, &one_device); }
+
+// ## Across data
+//
+// The third way splits the minibatch: all devices do the same work on different images, and their
+// gradients are summed. This is the simplest way, it works for any network, and devices wait for
+// each other only once per minibatch. With more devices one can also take larger minibatches, which
+// keep each of them busy. But each holds the whole network, so more devices do not allow a larger
+// one. (`strategy_data.c`)
+
+static void split_across_data(void) { run_strategy(&across_data, &table, &lenet, &one_device); }
+
+// ## What each device holds
+//
+// Parameters are shared out across layers and within layers; across data, each device has them all.
+// Activations go other ways. Across layers they stay with the layer that computed them. Within
+// layers each device has its own channels of them, and copies of all the others. Across data each
+// device has those of its own images.
+//
+// Already on one device the three ways differ. The last table says what the activations are made
+// of:
+//
+// - *outputs* of the layers, kept until the backward pass has used them: the same in all ways;
+// - *gradients* of outputs, needed for two operations at a time. A pipeline goes backward with one
+//   microbatch (a part of the minibatch) at a time, so it needs them for those few images only;
+// - *gathered*: within layers, the channels of all devices, with gradients, as input of the next
+//   layer. (*The rest* is what is being sent, labels and padding.)
+
+static void compare_memory(void) {
+    int last = table.num_ks - 1;
+    Prediction less_than_half = {0};
+    if (table.ks[last] == 4)
+        less_than_half = predict_yes_no(
+            "Across layers on 4 devices, each device has one of LeNet's four layers. One device "
+            "that has all layers keeps the activations of all. Does the device with the most "
+            "activations now need less than half of that?");
+    print_memory(&table, &lenet);
+    const StepCosts *across = table.of[0];
+    predict_compare_yes_no(less_than_half,
+                           across[last].most_activations < across[0].most_activations / 2);
 }
 
-// ## Who computed what, and when
+// ## What moves between devices
 //
-// trace.h records each piece of work with its start and end. Of some measured steps we take the
-// shortest: the one that other programs disturbed least (record.c). Modelled steps are always the
-// same. They are AlexNet's, computed by the same code on devices that only tell the time: LeNet's
-// kernels are so short on a GPU that we would see the host launch them, and nothing of the three
-// ways. Look for the bubble across layers, for the exchange at each layer within layers and, across
-// data, for the one exchange at the end, and who waits for whom in it. (step_pictures.c)
+// The bytes are counted as they move, and must be those of the formula at the end of each way's
+// file. Across and within layers they grow with the minibatch; across data they do not, because
+// gradients have the size of the parameters.
+//
+// A synchronization point ("sync") is a place in the step at which devices need what others have
+// computed, and wait for it. A collective, an operation in which all devices take part, is one: the
+// allreduce (all get the sum) of the gradients across data; within layers the all-gather (all get
+// all parts) after each layer, and the reduce-scatter (each gets a part of the sum) on the way
+// back. Across layers each transfer is one: for each boundary, each microbatch, forward and
+// backward.
 
-static void timelines(void) {
+static void compare_traffic(void) {
+    if (table.num_ks == 1) return; // nothing moves
+    Prediction bytes = predict_first(
+        "LeNet has 129,068 parameters, numbers of 4 bytes. Across data on 2 devices, one sends its "
+        "gradients to the other, which adds its own and sends the sums back. How many MB (10^6 "
+        "bytes) move in a step with 256 images?");
+    print_traffic(&table, &lenet);
+    predict_compare(bytes, megabytes(across_data.bytes_moved(&lenet_network, 2, 256, 1)), "MB");
+}
+
+// ## How long it takes
+//
+// *Measured* time is that of this computer, where devices may share cores; if it has other things
+// to do, it means little. *Modelled* time is what the same work would take on the machine of
+// `--machine` (an NVIDIA DGX A100 if you name none), where each device is a GPU by itself.
+
+static void compare_seconds(void) { print_seconds(&table); }
+
+// ## Who computes what, and when
+//
+// The pictures show a step as timelines, a lane for each device. Look for the idle time across
+// layers; for the exchange at each layer within layers; and, across data, for the one exchange at
+// the end, and who waits for whom in it. Of the measured steps we draw the shortest, which other
+// programs disturbed least. The modelled steps are AlexNet's, a larger network: LeNet's kernels are
+// so short on a GPU that we would only see how the host launches them.
+
+static void draw_timelines(void) {
     Problem alexnet = problem_to_model(&alexnet_network, 256, 8);
-    for (int i = 0; i < num_ks; i++)
-        if (ks[i] > 1) show_timeline(&lenet, &alexnet, ks[i]);
+    for (int j = 1; j < table.num_ks; j++) show_timeline(&lenet, &alexnet, table.ks[j]);
     problem_free(&alexnet);
 }
 
-// ## The bubble
+// ## The bubble, measured
 //
-// A pipeline's devices are idle while it fills and drains. With stages that take equally long that
-// is (k-1)/(m+k-1) of the time: less with more microbatches. But smaller pieces are computed less
-// efficiently, so the step need not get faster. We see that with networks of eight equal layers.
-// With LeNet and AlexNet we do not: the device that has most to do is always busy, the others wait
-// for it, and no number of microbatches helps against that. "These stages" is the same schedule,
-// fill and drain, calculated with the times that the stages took. What remains to "idle" is sending
-// and loading, and, where it was measured, whatever else ran on the cores. With equal stages, on a
-// modelled machine that sends and launches in no time, nothing remains: "idle" then is
-// (k-1)/(m+k-1) (a test, tests/test_splitting.c, holds that to nine digits). (bubble.c)
+// A pipeline's later devices have nothing to do until the first microbatch reaches them, and its
+// first ones nothing after the last has passed; backward it is the same. The field calls this idle
+// time the bubble. Three devices, four microbatches, forward (F) and backward (B):
+//
+// ```
+// device 0   F1 F2 F3 F4  .  .  .  . B4 B3 B2 B1
+// device 1    . F1 F2 F3 F4  .  . B4 B3 B2 B1  .
+// device 2    .  . F1 F2 F3 F4 B4 B3 B2 B1  .  .     ---> time
+// ```
+//
+// If all stages (the layers of one device) take equally long, k devices with m microbatches are
+// idle for $(k-1)/(m+k-1)$ of the time: here for 2 of 6 beats each way. More microbatches make that
+// less. But smaller pieces are computed less efficiently, so the step need not get shorter.
+//
+// The first column, *equal times*, is that formula. The second, *their times*, is calculated for
+// the same order of work with the times that the stages really took: the slowest sets the pace, and
+// the others wait for it. The third is the idle share as it was *recorded*, which also has sending,
+// loading, and whatever else the computer did. If it did nothing else, eight equal layers come
+// close to the formula. LeNet cannot.
 
-static void bubbles(void) {
-    if (num_ks < 2 || ks[1] > network_pieces(&equal_network)) return;
-    Problem alexnet = problem_to_model(&alexnet_network, 256, 1);
-    show_bubble(&lenet, &alexnet, ks, num_ks, flags.seed);
-    problem_free(&alexnet);
+static void bubble_measured(void) {
+    int k = table.ks[1];
+    if (table.num_ks < 2 || !has_values(try_gpu(0)) || k > network_pieces(&equal_network)) return;
+    Prediction idle = {0};
+    if (k == 2)
+        idle = predict_first(
+            "A pipeline of 2 equal stages with 8 microbatches is idle for 1/9 of the time, which "
+            "is 11 percent. LeNet in 2 stages is conv1 on one device, and all other layers, with "
+            "95 percent of the work, on the other. For which share of the time are these two "
+            "devices idle, on average, in percent?");
+    double share = measure_bubble(&lenet, k, flags.seed);
+    predict_compare(idle, 100 * share, "percent");
 }
 
-// ## Larger networks, more devices
+// ## The bubble, modelled
 //
-// The formulas for bytes need no devices, and modelled time needs none that compute. predict.c says
-// what AlexNet and ResNet-18 hold and move, and how long a step of theirs takes on up to 128
-// devices of three machines.
+// On a modelled machine nothing disturbs, so eight equal layers (wider ones, for a GPU) have the
+// bubble of the formula, and a little for sending and loading. AlexNet has not: its stages are not
+// equal, and no number of microbatches helps against that.
 
-static void predictions(void) {
+static void bubble_modelled(void) {
+    int k = table.ks[table.num_ks - 1];
+    if (k < 2 || k > network_pieces(&wide_network) || !modelled_machine()) return;
+    model_bubble(k);
+}
+
+// ## Larger networks
+//
+// The formulas for memory and bytes need no devices, and modelled time needs none that compute. So
+// here are AlexNet, which has most of its parameters in its fully connected layers, and ResNet-18,
+// which has few parameters and large activations.
+//
+// The columns under "most on one device" are three maxima, with gradients but without room for what
+// is being sent. "Both" may be less than the sum of the others, where the most parameters and the
+// most activations are on different devices. "Busiest has" is the busiest device's share of the
+// work.
+
+static void compare_larger_networks(void) {
+    Prediction busiest = predict_first(
+        "ResNet-18 is cut into a pipeline of 8 stages; the largest has as little work as possible. "
+        "No layer, and none of its eight residual blocks, is cut in two. Equal stages would have "
+        "12.5 percent of the work each. How much has the largest stage, in percent?");
     larger_networks();
-    many_devices();
+    predict_compare(busiest, 100 * busiest_share(&across_layers, &resnet18_network, 8, 256),
+                    "percent");
 }
+
+// ## Many devices
+//
+// And on more devices than anybody here has? Three machines: eight GPUs a host with fast links and
+// a fast network (an NVIDIA DGX A100), four a host with a slow network, laptops. The minibatch
+// stays the same, so the more devices there are, the less each has to do.
+//
+// Look where each curve leaves the dashed line, and why. A pipeline ends where the network has no
+// more layers to cut between. Within layers, every device sends to every other one: that goes well
+// inside of a host with fast links, and nowhere else. Across data, device 0 receives the gradients
+// of all others, one after the other. Where links are slow, even a pipeline can be faster than
+// that; chapter 2 sums gradients in better ways.
+
+static void compare_many_devices(void) { many_devices(); }
 
 // ## The program
+//
+// What it writes must not replace what it reads, nor each other: that is seen before any work.
 
-// What is written must not replace what is read, nor each other: that is seen before any work.
 static void check_outputs_now(void) {
     char suffix[32];
     book_csv("_model.csv");
     book_output("_model.png");
-    book_output("_bubble.png");
-    for (int i = 0; i < num_ks; i++) {
-        snprintf(suffix, sizeof suffix, "_timeline_%d.png", ks[i]);
+    book_output("_bubble_measured.png");
+    book_output("_bubble_modelled.png");
+    for (int j = 1; j < table.num_ks; j++) {
+        snprintf(suffix, sizeof suffix, "_timeline_%d.png", table.ks[j]);
         book_output(suffix);
     }
     book_check_outputs();
 }
 
 static void choose_devices(void) {
+    table.steps = flags.steps;
     if (flags.devices == 0) return;
-    ks[1] = flags.devices;
-    num_ks = flags.devices > 1 ? 2 : 1;
+    table.ks[1] = flags.devices;
+    table.num_ks = flags.devices > 1 ? 2 : 1;
 }
 
-int main(int argc, char *argv[]) {
-    flags = book_begin(
-        argc, argv,
-        "Splits a step of LeNet over k = 1, 2 and 4 devices in three ways, and compares.\n"
-        "With --devices K: over 1 and K.",
-        "devices seed batch-size lr steps train-size no-shuffle csv data", default_flags);
-    choose_devices();
-    book_needs_devices(ks[num_ks - 1]);
-    check_outputs_now();
-    Dataset *data = fashion_mnist_open(flags.data, true, flags.train_size);
-    DataIter *iter = data_iter_new(data, flags.batch_size, flags.shuffle, flags.seed);
-    data_iter_first(iter, &lenet.X, &lenet.y);
-    lenet.lr = flags.lr;
-    network_init(&lenet_network, lenet.params, SCALE, flags.seed);
-
-    network_print(&lenet_network);
-    Reference reference = one_device();
-    three_ways(&reference);
-    timelines();
-    bubbles();
-    predictions();
-
-    for (int p = 0; p < num_params(&lenet_network); p++) {
-        tensor_free(lenet.params[p]);
-        free(reference.grads[p]);
-    }
-    data_iter_free(iter);
-    dataset_free(data);
-    return book_end();
+static bool runs(const char *part) {
+    return strcmp(flags.part, "all") == 0 || strcmp(flags.part, part) == 0;
 }
 
 // ## Summary
@@ -274,27 +330,75 @@ int main(int argc, char *argv[]) {
 //   three compute the same.
 // - Across layers, a device holds a part of the network, and only what crosses a boundary moves.
 //   But devices wait for each other at each boundary, the bubble grows with their number, and
-//   stages are never equal.
-// - Within layers, parameters and work are split evenly where there are channels enough; the
-//   gathered activations are on all devices. Each layer needs all channels of the one before, so
-//   devices wait for each other twice per layer, and what moves grows with the minibatch: for
-//   convolutional networks it is usually most.
+//   stages are hardly ever equal.
+// - Within layers, parameters and work are split evenly where there are channels enough. But
+//   devices wait for each other twice per layer, the gathered activations are on all of them, and
+//   what moves grows with the minibatch: for convolutional networks it is usually most.
 // - Across data, devices wait for each other once per step, and any network can be split. But each
 //   device holds all parameters, so more devices do not allow a larger network.
 // - So split the data, unless the network does not fit; and do not sum on one device when they are
-//   many (chapter 2).
+//   many (chapter 2). The language models that came after the book do not fit: they are trained
+//   with all three ways at once.
 //
+// ## Questions
+//
+// 1. Across layers on 4 devices, one device needs nearly as much memory for activations as one
+//    device that has the whole network. Why do more devices not help?
+// 2. You double the minibatch. In which of the three ways do the bytes that move between devices
+//    double, and in which do they stay the same? Why?
+// 3. With 8 microbatches, a pipeline of equal stages is idle for much less of the time than
+//    LeNet's. Would 100 microbatches help LeNet?
+// 4. On the modelled machine, LeNet's step across data takes longer on 4 devices than on one.
+//    Where does the time go?
+// 5. AlexNet on 8 devices moves many more bytes across data than across layers, and still its step
+//    is shorter across data. How can that be?
+
+int main(int argc, char *argv[]) {
+    flags = book_begin(
+        argc, argv,
+        "Splits a step of LeNet over k = 1, 2 and 4 devices in three ways, and compares.\n"
+        "With --devices K: over 1 and K.",
+        "devices seed batch-size lr steps train-size no-shuffle part csv data", default_flags);
+    choose_devices();
+    book_needs_devices(table.ks[table.num_ks - 1]);
+    check_outputs_now();
+    lenet = problem_of_lenet(&flags);
+    if (runs("splitting")) {
+        show_network();
+        compute_on_one_device();
+        split_across_layers();
+        split_within_layers();
+        split_across_data();
+        compare_memory();
+        compare_traffic();
+        compare_seconds();
+        draw_timelines();
+    }
+    if (runs("bubble")) {
+        bubble_measured();
+        bubble_modelled();
+    }
+    if (runs("model")) {
+        compare_larger_networks();
+        compare_many_devices();
+    }
+    reference_free(&one_device, &lenet_network);
+    problem_free(&lenet);
+    return book_end();
+}
+
 // ## Exercises
 //
-// 1. Cut LeNet behind its convolutions instead (place() in strategy_pipeline.c). Which columns of
-//    the tables change, and why does less move?
+// 1. Cut LeNet behind its convolutions instead (`place()` in `strategy_pipeline.c`). Which columns
+//    of the tables change, and why does less move?
 // 2. Let a stage go backward with a microbatch as soon as it can, instead of after all have gone
-//    forward ("1F1B"). What does that do to the bubble, and what to the memory?
+//    forward (the field's "1F1B": one forward, one backward). What does that do to the bubble, and
+//    what to the memory?
 // 3. Within layers: if a layer's weights are cut along their *inputs*, it needs only its own part
 //    of the layer before. Cut every second layer so. How many syncs remain?
 // 4. Across data, gradients of the last layer are ready long before those of the first. Begin to
 //    exchange them while the others are still being computed, as the book calls highly desirable
-//    (strategy_data.c; when_grad_is_final() of autograd.h says when a gradient may go). What
+//    (`strategy_data.c`; `when_grad_is_final()` of `autograd.h` says when a gradient may go). What
 //    does the timeline show?
 // 5. Split AlexNet's convolutions across data and its fully connected layers within layers. What
 //    moves per step, by the formulas? (Krizhevsky, "One weird trick for parallelizing convolutional

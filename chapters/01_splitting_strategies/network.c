@@ -1,54 +1,43 @@
-// network.c: networks as tables of layers; see network.h.
+// network.c: LeNet as a list of layers, and what each of them costs; see network.h.
 #include "network.h"
 
-#include "common/tensor/batch_norm.h"
-#include "common/tensor/random.h"
+#include "common/program/say.h"
 
 #include <stdio.h>
-#include <string.h>
 
-// ## The network
+// ## LeNet as a list of layers
 //
-// The book's LeNet: two convolutions, each with ReLU and average pooling, then two fully connected
-// layers. Chapter 4 writes it down as one function. To split it, we need to get hold of its layers:
-// a list of them, and for each what it takes and gives. A convolution keeps two outputs until
-// backward (its own and ReLU's) and the pooled one; a fully connected layer keeps the product, the
-// product plus bias, and ReLU's.
-// clang-format off
+// The book's LeNet has two convolutions, each with ReLU and average pooling, then two fully
+// connected layers. Chapter 4 writes it as one function, as the book does. To split it, we need to
+// get hold of its layers: so here it is a list, which says of each layer what it takes and gives.
+//
+// The last number of each line says how many outputs, of the size that the layer computes, are kept
+// for the backward pass. A convolution keeps two, its own and ReLU's (and the pooled one besides,
+// which is smaller). A fully connected layer keeps the product, the product plus bias, and ReLU's.
+// The last layer has no ReLU: its outputs are the scores of the ten classes, which the field calls
+// logits.
+
 const Network lenet_network = {
-    "LeNet", 1, 28, 4, .layers =
+    .name = "LeNet",
+    .channels = 1,
+    .side = 28,
+    .num_layers = 4,
     // name, kind, in, out, kernel, side, side after pooling, outputs kept
-    {{"conv1", CONV, 1, 20, 3, 26, 13, .ops = 2},
-     {"conv2", CONV, 20, 50, 5, 9, 4, .ops = 2},
-     {"linear3", LINEAR, 800, 128, 1, 1, 1, .ops = 3},
-     {"linear4", LINEAR, 128, 10, 1, 1, 1, .ops = 2}},
+    .layers =
+        {
+            {"conv1", CONV, 1, 20, 3, 26, 13, .ops = 2},
+            {"conv2", CONV, 20, 50, 5, 9, 4, .ops = 2},
+            {"linear3", LINEAR, 800, 128, 1, 1, 1, .ops = 3},
+            {"linear4", LINEAR, 128, 10, 1, 1, 1, .ops = 2},
+        },
 };
-// clang-format on
 
-// And two networks that are made to be cut into equal stages, a narrow one to be computed here and
-// a wide one for machines that compute faster.
+// ## What a layer costs
 //
-// Of the narrow one the first layer has more inputs, the pixels of an image; but no gradient with
-// respect to the image is computed, so that its work, forward and backward together, is about that
-// of the others. Of the wide one all layers do exactly the same: its images have as many pixels as
-// a layer has units, their gradient is computed, too, and the last layer has a ReLU as well.
-// clang-format off
-#define EQUAL(name, in, width, ops_) {name, LINEAR, in, width, 1, 1, 1, .ops = ops_}
-#define EQUAL_2_TO_7(width)                                                                        \
-    EQUAL("linear2", width, width, 3), EQUAL("linear3", width, width, 3),                          \
-    EQUAL("linear4", width, width, 3), EQUAL("linear5", width, width, 3),                          \
-    EQUAL("linear6", width, width, 3), EQUAL("linear7", width, width, 3)
-const Network equal_network = {
-    "eight equal layers", 1, 28, 8, .layers =
-    {EQUAL("linear1", 784, 512, 3), EQUAL_2_TO_7(512), EQUAL("linear8", 512, 512, 2)},
-};
-const Network wide_network = {
-    "eight wide layers", 1, 64, 8, .layers =
-    {EQUAL("linear1", 4096, 4096, 3), EQUAL_2_TO_7(4096), EQUAL("linear8", 4096, 4096, 3)},
-    .image_grad = true,
-};
-// clang-format on
-
+// The shapes alone say how many numbers a layer has to learn, how many multiplications (each with
+// an addition) an image costs it, how many numbers it passes on to the next layer, and how many it
+// keeps for the backward pass. (The backward pass computes about twice as much as the forward
+// pass.)
 static double square(int side) { return (double)side * side; }
 
 double layer_params(const Layer *l) {
@@ -63,174 +52,44 @@ double layer_kept(const Layer *l) {
     return l->out * (l->ops * square(l->side) + pooled);
 }
 
-void network_print(const Network *network) {
-    printf("%s\n  %-8s %11s %16s %18s\n", network->name, "layer", "parameters", "mult-adds/image",
-           "passed on/image");
+double network_params(const Network *network) {
+    double sum = 0;
+    for (int l = 0; l < network->num_layers; l++) sum += layer_params(&network->layers[l]);
+    return sum;
+}
+
+double network_macs(const Network *network) {
+    double sum = 0;
+    for (int l = 0; l < network->num_layers; l++) sum += layer_macs(&network->layers[l]);
+    return sum;
+}
+
+// The layer that has most of something, and its share of all, in percent.
+static const char *largest(const Network *network, double (*cost)(const Layer *), double *percent) {
+    const Layer *most = &network->layers[0];
+    double sum = 0;
     for (int l = 0; l < network->num_layers; l++) {
         const Layer *layer = &network->layers[l];
-        printf("  %-8s %11.0f %16.0f %18.0f\n", layer->name, layer_params(layer), layer_macs(layer),
-               layer_sent(layer));
+        if (cost(layer) > cost(most)) most = layer;
+        sum += cost(layer);
     }
-    printf("\n");
+    *percent = 100 * cost(most) / sum;
+    return most->name;
 }
 
-// ---- networks that run -----------------------------------------------------------------------
-
-int num_params(const Network *network) {
-    int n = 2 * network->num_layers;
-    for (int l = 0; l < network->num_layers; l++) n += network->layers[l].norm;
-    return n;
-}
-
-// Where the weight of a layer's normalization is among the parameters.
-static int norm_weight(const Network *network, int layer) {
-    int p = 2 * network->num_layers;
-    for (int l = 0; l < layer; l++) p += network->layers[l].norm;
-    return p;
-}
-
-int layer_of_param(const Network *network, int p) {
-    if (p < 2 * network->num_layers) return p / 2;
-    int l = network->num_layers - 1;
-    while (!network->layers[l].norm || norm_weight(network, l) != p) l--;
-    return l;
-}
-
-static const char *param_name(char letter, int layer) {
-    static char names[3][MAX_LAYERS][16];
-    char *name = names[letter == 'W' ? 0 : letter == 'b' ? 1 : 2][layer];
-    snprintf(name, sizeof names[0][0], "%c%d", letter, layer + 1);
-    return name;
-}
-
-void network_shapes(const Network *network, Tensor *params[]) {
-    for (int i = 0; i < network->num_layers; i++) {
-        const Layer *l = &network->layers[i];
-        Tensor *W = l->kind == CONV ? tensor_new(host(), l->out, l->in, l->kernel, l->kernel)
-                                    : tensor_new(host(), l->in, l->out); // as the book stores it
-        params[2 * i] = W;
-        params[2 * i + 1] = tensor_new(host(), l->out);
-        params[2 * i]->name = param_name('W', i);
-        params[2 * i + 1]->name = param_name('b', i);
-        if (!l->norm) continue;
-        Tensor **weight = &params[norm_weight(network, i)];
-        *weight = tensor_new(host(), l->out);
-        (*weight)->name = param_name('g', i);
+void network_print(const Network *network) {
+    printf("%s               for one image:\n", network->name);
+    printf("layer     parameters  mult-adds  passed on  kept for backward\n");
+    for (int l = 0; l < network->num_layers; l++) {
+        const Layer *layer = &network->layers[l];
+        printf("%-8s %11.0f %10.0f %10.0f %18.0f\n", layer->name, layer_params(layer),
+               layer_macs(layer), layer_sent(layer), layer_kept(layer));
     }
-}
-
-void network_init(const Network *network, Tensor *params[], double scale, uint64_t seed) {
-    network_shapes(network, params);
-    for (int i = 0; i < network->num_layers; i++) {
-        Tensor *W = params[2 * i];
-        fill_normal(W->data, numel(W), scale, seed, STREAM_PARAMS + 2 * (uint32_t)i);
-        tensor_fill(params[2 * i + 1], 0);
-    }
-    for (int p = 2 * network->num_layers; p < num_params(network); p++) tensor_fill(params[p], 1);
-}
-
-// With the mean and the variance of the rows that this device has. (The running statistics, which
-// only evaluation needs, are forgotten.)
-static Tensor *normalized(Tensor *X, Tensor *weight, Tensor *bias) {
-    Tensor *mean = arena_tensor(X->device, 1, bias->shape, false);
-    Tensor *var = arena_tensor(X->device, 1, bias->shape, false);
-    tensor_fill(mean, 0);
-    tensor_fill(var, 1);
-    return batch_norm(X, (BatchNormTensors){weight, bias, mean, var},
-                      (BatchNormOptions){.training = true, .momentum = 0.1f, .eps = 1e-5f});
-}
-
-static Tensor *conv_forward(const Network *network, int l, Tensor *X, Tensor *shortcut,
-                            Tensor *const params[]) {
-    const Layer *layer = &network->layers[l];
-    Tensor *W = params[2 * l], *b = params[2 * l + 1];
-    Tensor *Y =
-        conv2d(X, W, layer->norm ? NULL : b, .stride = layer->stride, .padding = layer->padding);
-    if (layer->norm) Y = normalized(Y, params[norm_weight(network, l)], b);
-    if (layer->shortcut) return Y;
-    if (shortcut) Y = add(Y, shortcut);
-    Y = relu(Y);
-    // Means of windows side by side. (The two larger networks take the largest instead, of windows
-    // that overlap: as many pixels come out, and memory is read once in both.)
-    int window = layer->side / layer->sent_side;
-    return window > 1 ? avg_pool2d(Y, .kernel = window, .stride = window) : Y;
-}
-
-Tensor *layer_forward(const Network *network, int l, Tensor *X, Tensor *shortcut,
-                      Tensor *const params[]) {
-    const Layer *layer = &network->layers[l];
-    if (layer->kind == CONV) return conv_forward(network, l, X, shortcut, params);
-    Tensor *Y = add_bias(mm(reshape(X, X->shape[0], -1), params[2 * l]), params[2 * l + 1]);
-    return layer->ops == 3 ? relu(Y) : Y; // mostly not the last, whose outputs are the scores
-}
-
-bool begins_block(const Network *network, int l) {
-    return network->layers[l].joined && (l == 0 || !network->layers[l - 1].joined);
-}
-bool ends_block(const Network *network, int l) {
-    return !network->layers[l].joined && l > 0 && network->layers[l - 1].joined;
-}
-
-Tensor *layers_forward(const Network *network, Range layers, Tensor *X, Tensor *const params[]) {
-    Tensor *shortcut = NULL, *block_in = NULL;
-    for (int l = (int)layers.first; l < layers.first + layers.count; l++) {
-        if (begins_block(network, l)) shortcut = block_in = X;
-        if (network->layers[l].shortcut)
-            shortcut = layer_forward(network, l, block_in, NULL, params);
-        else
-            X = layer_forward(network, l, X, ends_block(network, l) ? shortcut : NULL, params);
-    }
-    return X;
-}
-
-// ---- parts -----------------------------------------------------------------------------------
-
-// A parameter as (outer, units, inner) numbers. W of a convolution (out,in,h,w) and b (out) have
-// the units in front, so that a part is one run of memory; W of a fully connected layer (in,out)
-// has them last, so that a part is some columns.
-typedef struct Cut {
-    size_t outer, units, inner;
-} Cut;
-
-static Cut cut_of(const Tensor *p) {
-    if (p->ndim == 2) return (Cut){(size_t)p->shape[0], (size_t)p->shape[1], 1};
-    return (Cut){1, (size_t)p->shape[0], numel(p) / (size_t)p->shape[0]};
-}
-
-static void take_part(float *values, const Tensor *whole, Range part) {
-    Cut cut = cut_of(whole);
-    size_t run = (size_t)part.count * cut.inner;
-    if (run == 0) return;
-    for (size_t i = 0; i < cut.outer; i++)
-        memcpy(values + i * run, whole->data + (i * cut.units + (size_t)part.first) * cut.inner,
-               run * sizeof(float));
-}
-
-static Tensor *part_on(Device *device, const Tensor *whole, Range part) {
-    int shape[MAX_DIMS];
-    memcpy(shape, whole->shape, sizeof shape);
-    shape[whole->ndim == 2 ? 1 : 0] = (int)part.count;
-    Tensor *piece = tensor_of_shape(device, whole->ndim, shape);
-    piece->name = whole->name;
-    return piece;
-}
-
-Tensor *param_part(const Tensor *whole, Range part, Device *device) {
-    if (!has_values(device)) return part_on(device, whole, part);
-    Tensor *piece = part_on(host(), whole, part);
-    take_part(piece->data, whole, part);
-    Tensor *there = tensor_to(piece, device);
-    there->name = whole->name;
-    synchronize(device);
-    tensor_free(piece);
-    return there;
-}
-
-void put_part(float *whole_values, const Tensor *whole, Range part, const float *values) {
-    Cut cut = cut_of(whole);
-    size_t run = (size_t)part.count * cut.inner;
-    if (run == 0) return;
-    for (size_t i = 0; i < cut.outer; i++)
-        memcpy(whole_values + (i * cut.units + (size_t)part.first) * cut.inner, values + i * run,
-               run * sizeof(float));
+    double params, macs, kept;
+    const char *has_params = largest(network, layer_params, &params),
+               *has_macs = largest(network, layer_macs, &macs),
+               *has_kept = largest(network, layer_kept, &kept);
+    say("So %s has %.0f%% of the work, %s has %.0f%% of the parameters, and %s has %.0f%% of what "
+        "is kept.",
+        has_macs, macs, has_params, params, has_kept, kept);
 }

@@ -1,4 +1,4 @@
-// network.h: networks cut into layers, and what a device may hold of a layer.
+// network.h: networks as lists of layers, and what a device may hold of a layer.
 #ifndef NETWORK_H
 #define NETWORK_H
 
@@ -34,9 +34,11 @@ typedef struct Network {
     bool image_grad; // computes the gradient with respect to the images, too, as other layers do
 } Network;
 
-extern const Network lenet_network; // chapter 4 has it as the book writes it
-extern const Network equal_network; // eight fully connected layers with equal work
-extern const Network wide_network;  // the same, eight times as wide
+extern const Network lenet_network; // network.c; chapter 4 has it as the book writes it
+// other_networks.c: eight fully connected layers with equal work; the same, eight times as wide.
+extern const Network equal_network, wide_network;
+// other_networks.c: for ImageNet, 224 x 224 pixels and 1000 classes.
+extern const Network alexnet_network, resnet18_network;
 
 // Per layer: numbers to learn; multiplications and additions for one image; numbers per image that
 // go to the next layer; numbers per image that are kept until backward.
@@ -45,10 +47,14 @@ double layer_macs(const Layer *l);
 double layer_sent(const Layer *l);
 double layer_kept(const Layer *l);
 
-// A table of the first three.
+// Of all layers together.
+double network_params(const Network *network);
+double network_macs(const Network *network); // for one image, forward
+
+// A table of these four, and which layer has most of them.
 void network_print(const Network *network);
 
-// ---- networks that run -----------------------------------------------------------------------
+// ---- networks that run: layers.c -------------------------------------------------------------
 
 // Layer l has W = params[2l] and b = params[2l+1]. Behind these come the weights of the layers that
 // normalize, in their order; of such a layer b is the bias of the normalization.

@@ -6,9 +6,56 @@
 #include <math.h>
 #include <stdlib.h>
 
+// ---- one device ------------------------------------------------------------------------------
+
+static Tensor *loss_on(Device *device, const Problem *problem, Tensor *const there[]) {
+    begin_step(device);
+    Tensor *X = tensor_to(problem->X, device), *y = tensor_to(problem->y, device);
+    Range all_layers = {0, problem->network->num_layers};
+    Tensor *loss = sum(cross_entropy(layers_forward(problem->network, all_layers, X, there), y));
+    backward(loss);
+    tensor_free(X);
+    tensor_free(y);
+    return loss;
+}
+
+// Differences by rounding would grow as much as the loss; or it is a NaN.
+static void refuse_large_lr(const Problem *problem, const Reference *r) {
+    int n = problem->X->shape[0];
+    if (r->has_values && !(r->next_loss <= 10 * r->loss))
+        die("start again with a smaller --lr", "one update with lr %g takes the loss from %g to %g",
+            (double)problem->lr, r->loss / n, r->next_loss / n);
+}
+
+Reference one_device_step(const Problem *problem) {
+    Reference r;
+    Device *device;
+    Tensor *there[MAX_PARAMS];
+    int count = num_params(problem->network);
+    open_devices(&device, 1);
+    for (int p = 0; p < count; p++) {
+        there[p] = tensor_to(problem->params[p], device);
+        attach_grad(there[p]);
+    }
+    r.loss = (double)item(loss_on(device, problem, there));
+    for (int p = 0; p < count; p++) r.grads[p] = tensor_values(there[p]->grad);
+    sgd(there, count, problem->lr, problem->X->shape[0]);
+    r.next_loss = (double)item(loss_on(device, problem, there));
+    r.has_values = has_values(device);
+    for (int p = 0; p < count; p++) tensor_free(there[p]);
+    refuse_large_lr(problem, &r);
+    return r;
+}
+
+void reference_free(Reference *r, const Network *network) {
+    for (int p = 0; p < num_params(network); p++) free(r->grads[p]);
+}
+
+// ---- k devices -------------------------------------------------------------------------------
+
 static const double TOLERANCE = 1e-5;
 
-double check_same_loss(const Spread *s, double expected) {
+static double check_same_loss(const Spread *s, double expected) {
     double difference = fabs(spread_loss(s) / expected - 1);
     if (!(difference <= TOLERANCE))
         die("a bug: please report it", "%s, k = %d: loss %.8g, one device has %.8g",
@@ -33,9 +80,18 @@ static double check_same_gradient(const Spread *s, int p, const Tensor *param,
     return largest > 0 ? difference / largest : 0;
 }
 
-double check_same_gradients(const Spread *s, const Problem *problem, const Reference *r) {
+static double check_same_gradients(const Spread *s, const Problem *problem, const Reference *r) {
     double worst = 0;
     for (int p = 0; p < num_params(problem->network); p++)
         worst = fmax(worst, check_same_gradient(s, p, problem->params[p], r->grads[p]));
     return worst;
+}
+
+double check_same_step(Spread *s, const Problem *problem, const Reference *r) {
+    s->strategy->gradients(s, problem->X, problem->y);
+    double loss = check_same_loss(s, r->loss), grads = check_same_gradients(s, problem, r);
+    spread_update(s, problem->lr, problem->X->shape[0]);
+    s->strategy->gradients(s, problem->X, problem->y);
+    double next_loss = check_same_loss(s, r->next_loss);
+    return fmax(grads, fmax(loss, next_loss));
 }

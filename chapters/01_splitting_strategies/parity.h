@@ -1,4 +1,4 @@
-// parity.h: whether a network on k devices gives what one device gives.
+// parity.h: what one device gives, and whether k devices give the same.
 #ifndef PARITY_H
 #define PARITY_H
 
@@ -6,16 +6,20 @@
 
 // What one device computes for a minibatch.
 typedef struct Reference {
-    double loss, next_loss;   // summed over the rows: before the update, and after it
-    float *grads[MAX_PARAMS]; // to be given to free()
-    bool has_values;          // else there is nothing to compare
+    double loss, next_loss; // summed over the rows: before the update, and after it
+    float *grads[MAX_PARAMS];
+    bool has_values; // else there is nothing to compare
 } Reference;
 
-// Both end the program with an error if the last step of `s` has another result than the one
-// device, but for rounding: sums over rows or channels are added up in another order. They return
-// the difference that rounding made, as a part of the loss, or for each parameter of its largest
-// gradient.
-double check_same_loss(const Spread *s, double expected);
-double check_same_gradients(const Spread *s, const Problem *problem, const Reference *r);
+// One step of the problem on one device, and the loss that follows it; for reference_free(). Ends
+// the program with an error if the update makes the loss much larger.
+Reference one_device_step(const Problem *problem);
+void reference_free(Reference *r, const Network *network);
+
+// Makes the step with `s` and compares: the loss, the gradients of all parameters, the loss after
+// the update. Ends the program with an error if one of them is not that of the one device, but for
+// rounding: sums over rows or channels are added up in another order. Returns the largest
+// difference: of a loss, as a part of it; of a parameter's gradient, as a part of its largest.
+double check_same_step(Spread *s, const Problem *problem, const Reference *r);
 
 #endif

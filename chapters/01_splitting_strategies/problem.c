@@ -1,8 +1,33 @@
 // problem.c: see problem.h.
 #include "problem.h"
 
+#include "common/data/fashion_mnist.h"
 #include "common/device/modelled_clock.h"
 #include "costs.h"
+
+#include <string.h>
+
+// On the host, to outlive the iterator that made it.
+static Tensor *own_copy(const Tensor *t) {
+    Tensor *copy = tensor_of_shape(host(), t->ndim, t->shape);
+    memcpy(copy->data, t->data, tensor_bytes(t));
+    return copy;
+}
+
+Problem problem_of_lenet(const Flags *flags) {
+    const double scale = 0.1;
+    Problem p = {.network = &lenet_network, .lr = flags->lr, .microbatches = 4};
+    Tensor *X, *y;
+    Dataset *data = fashion_mnist_open(flags->data, true, flags->train_size);
+    DataIter *iter = data_iter_new(data, flags->batch_size, flags->shuffle, flags->seed);
+    data_iter_first(iter, &X, &y);
+    p.X = own_copy(X);
+    p.y = own_copy(y);
+    data_iter_free(iter);
+    dataset_free(data);
+    network_init(p.network, p.params, scale, flags->seed);
+    return p;
+}
 
 Problem problem_to_model(const Network *network, int images, int microbatches) {
     Problem p = {.network = network, .lr = 0.1f, .microbatches = microbatches, .only_time = true};
@@ -21,7 +46,8 @@ void problem_free(Problem *problem) {
 // The formula for memory leaves out what is received. Within layers that is about as much as is
 // kept; across data, a gradient of each parameter.
 static double memory_with_room(const Problem *problem, const Strategy *strategy, int k) {
-    double most = memory_of(strategy, problem->network, k, problem->X->shape[0]).both;
+    double most =
+        memory_of(strategy, problem->network, k, problem->X->shape[0], problem->microbatches).both;
     double received = strategy == &within_layers ? 1.3 * most
                       : strategy == &across_data ? network_params(problem->network) * sizeof(float)
                                                  : 0;

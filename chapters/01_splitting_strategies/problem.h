@@ -2,6 +2,7 @@
 #ifndef PROBLEM_H
 #define PROBLEM_H
 
+#include "common/program/flags.h"
 #include "spread.h"
 
 // All tensors are on the host.
@@ -14,6 +15,9 @@ typedef struct Problem {
     bool only_time;   // on devices that compute nothing (model_device()); values undefined
 } Problem;
 
+// LeNet and the first minibatch that the flags ask for, in 4 microbatches; for problem_free(). The
+// parameters are drawn from N(0, scale^2), scale being ten times the book's.
+Problem problem_of_lenet(const Flags *flags);
 // A problem of this size whose values nobody needs, to tell its time on the machine of the modelled
 // clock; for problem_free().
 Problem problem_to_model(const Network *network, int images, int microbatches);

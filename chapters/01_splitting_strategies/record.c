@@ -21,7 +21,7 @@ double unused_share(const Recorded *r) {
 }
 
 static Recorded record_once(const Problem *problem, Spread *s) {
-    Recorded r = {.k = s->k};
+    Recorded r = {.strategy = s->strategy, .k = s->k};
     memcpy(r.devices, s->devices, sizeof r.devices);
     trace_begin();
     problem_step(problem, s);
@@ -45,7 +45,7 @@ Recorded record_step(const Problem *problem, const Strategy *strategy, int k) {
 }
 
 Recorded record_modelled(const Problem *problem, const Strategy *strategy, int k) {
-    Recorded r = {.modelled = true, .k = k};
+    Recorded r = {.modelled = true, .strategy = strategy, .k = k};
     int none;
     Spread *s = problem_spread(problem, strategy, k);
     memcpy(r.devices, s->devices, sizeof r.devices);

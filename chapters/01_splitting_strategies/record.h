@@ -9,6 +9,7 @@
 // of work it was: forward, backward, exchange, load, update.
 typedef struct Recorded {
     bool modelled;
+    const Strategy *strategy;
     char *title; // for a picture, or NULL; to be freed with the spans
     TraceSpan *spans;
     int count, k;

@@ -1,4 +1,10 @@
 // spread.h: a network spread over k devices, by one of the three strategies.
+//
+// ## Who holds what
+//
+// A `Spread` is a network on k devices, and says which channels (or units) of each layer a device
+// holds. A `Strategy` is one of the three ways: it decides who holds what, and it computes a step.
+// What follows them is what all three need.
 #ifndef SPREAD_H
 #define SPREAD_H
 
@@ -35,42 +41,44 @@ struct Strategy {
     int (*most_devices)(const Network *network);
 };
 
-// strategy_pipeline.c, strategy_within.c, strategy_data.c
+// The three ways are in `strategy_pipeline.c`, `strategy_within.c` and `strategy_data.c`.
 extern const Strategy across_layers, within_layers, across_data;
 enum { NUM_STRATEGIES = 3 };
 extern const Strategy *const strategies[NUM_STRATEGIES]; // in this order
 
-// Copies the parameters (on the host) to the devices, to each what it holds.
+// Spreads a network: copies the parameters, which are on the host, to the devices, to each what it
+// holds. For `spread_close()`.
 Spread *spread_open(const Network *network, Tensor *const params[], const Strategy *strategy,
                     Device *const devices[], int k, int microbatches);
 void spread_close(Spread *s);
 
-// Gradients, then params -= lr / n * gradients on each device.
+// A step of training: the gradients of the minibatch, then the update, which is
+// `params -= lr / n * gradients` on each device, for n rows.
 void spread_step(Spread *s, const Tensor *X, const Tensor *y, float lr);
 void spread_update(Spread *s, float lr, int n);
 
-// The loss of the last step, summed over its rows. Waits.
+// The loss of the last step, summed over its rows. Waits for it.
 double spread_loss(const Spread *s);
-// Parameter p or its gradient, whole, put together from what the devices hold; waits. `whole` gives
-// the shape. The caller frees it.
+// Parameter p, or its gradient, as a whole, put together from what the devices hold; waits for it.
+// `whole` gives the shape. The caller frees it.
 float *spread_param(const Spread *s, int p, const Tensor *whole);
 float *spread_grad(const Spread *s, int p, const Tensor *whole);
 
-// Bytes of the parameters (with their gradients) that device i holds.
+// The bytes of the parameters, with their gradients, that device i holds.
 size_t spread_param_bytes(const Spread *s, int i);
 
-// ---- for the strategies ----------------------------------------------------------------------
+// ## For the strategies
 
-// Forgets the last step on all devices.
+// Begins a step: all devices forget the last one.
 void spread_begin(Spread *s, int num_losses);
-// Some rows of a tensor on the host, in the arena of device i.
+// Copies some rows of a tensor on the host to device i, into its arena (its memory for one step).
 Tensor *spread_rows(const Spread *s, int i, const Tensor *t, Range rows);
-// src, on device `from`, to dst, on device `to`, once `ready` (a point of the queue of `from`) is
-// reached. The sender goes on at once; it must not overwrite src before spread_settle().
+// Sends `src`, on device `from`, to `dst`, on device `to`, once the queue of `from` has reached the
+// point `ready`. The sender goes on at once; it must not overwrite `src` before `spread_settle()`.
 void spread_send(Spread *s, int from, Event ready, int to, Tensor *dst, const Tensor *src);
-// Later work of each device starts after all that it sent has arrived.
+// Lets later work of each device start after all that it sent has arrived.
 void spread_settle(Spread *s);
-// trace_label("forward conv1") or, without `detail`, trace_label("forward").
+// Says what the work that follows is, for the timelines: "forward" and, if given, "conv1".
 void spread_label(const char *what, const char *detail);
 
 #endif

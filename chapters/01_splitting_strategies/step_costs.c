@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 // ---- counted ---------------------------------------------------------------------------------
 
@@ -23,27 +24,38 @@ static void add_memory(StepCosts *costs, const Spread *s) {
     }
 }
 
-StepCosts step_costs(const Spread *s, const Problem *problem) {
-    const Strategy *strategy = s->strategy;
-    int n = problem->X->shape[0], m = problem->microbatches;
-    StepCosts costs = {.strategy = strategy, .k = s->k, .syncs = s->syncs};
-    costs.moved = (double)ledger_bytes_between_devices();
-    costs.from_host = (double)ledger_bytes_host();
-    costs.formula = strategy->bytes_moved(problem->network, s->k, n, m);
-    double syncs = strategy->syncs(problem->network, s->k, m);
-    if (costs.moved != costs.formula || costs.syncs != syncs)
+static void check_traffic(const StepCosts *costs, const Spread *s, const Problem *problem) {
+    const char *name = s->strategy->name;
+    double syncs = s->strategy->syncs(problem->network, s->k, problem->microbatches);
+    if (costs->moved != costs->formula || costs->syncs != syncs)
         die("a bug: please report it",
-            "%s, k = %d: %.0f bytes moved, %d syncs; the formulas say %.0f, %.0f", strategy->name,
-            s->k, costs.moved, costs.syncs, costs.formula, syncs);
-    int copies = strategy == &within_layers ? s->k : 1;
-    if (costs.from_host != copies * problem_bytes(problem))
-        die("a bug: please report it", "%s, k = %d: %.0f bytes from the host, not %.0f",
-            strategy->name, s->k, costs.from_host, copies * problem_bytes(problem));
+            "%s, k = %d: %.0f bytes moved, %d syncs; the formulas say %.0f, %.0f", name, s->k,
+            costs->moved, costs->syncs, costs->formula, syncs);
+    // Within layers each device gets the whole minibatch.
+    double images = (s->strategy == &within_layers ? s->k : 1) * problem_bytes(problem);
+    if ((double)ledger_bytes_host() != images)
+        die("a bug: please report it", "%s, k = %d: %.0f bytes from the host, not %.0f", name, s->k,
+            (double)ledger_bytes_host(), images);
+}
+
+static StepCosts count_costs(Spread *s, const Problem *problem) {
+    StepCosts costs = {.k = s->k};
+    ledger_reset();
+    s->strategy->gradients(s, problem->X, problem->y);
+    synchronize_all();
+    costs.syncs = s->syncs;
+    costs.moved = (double)ledger_bytes_between_devices();
+    costs.formula = s->strategy->bytes_moved(problem->network, s->k, problem->X->shape[0],
+                                             problem->microbatches);
+    check_traffic(&costs, s, problem);
     add_memory(&costs, s);
     return costs;
 }
 
-void time_steps(StepCosts *costs, Spread *s, const Problem *problem, int steps) {
+// The seconds of `steps` steps, or with -1 of 15 or of those that two seconds suffice for, after
+// one that touched new memory.
+static StepCosts step_costs(Spread *s, const Problem *problem, int steps) {
+    StepCosts costs = count_costs(s, problem);
     bool computes = has_values(s->devices[0]), in_time = steps < 1; // else as many as asked for
     int most = !computes ? 1 : in_time ? 15 : steps;
     double fastest = INFINITY, total = 0;
@@ -52,89 +64,72 @@ void time_steps(StepCosts *costs, Spread *s, const Problem *problem, int steps) 
         Timer timer = {0};
         timer_start(&timer);
         problem_step(problem, s);
-        costs->launching = modelled_seconds() - timer.modelled_started;
+        costs.launching = modelled_seconds() - timer.modelled_started;
         double seconds = timer_stop(&timer);
         fastest = fmin(fastest, seconds);
         total += seconds;
-        costs->modelled = timer.modelled_sum;
+        costs.modelled = timer.modelled_sum; // of each step the same
     }
-    costs->measured = computes ? fastest : NAN;
+    costs.measured = computes ? fastest : NAN;
+    return costs;
 }
 
-// ---- printed ---------------------------------------------------------------------------------
+// ---- who holds what --------------------------------------------------------------------------
 
-void print_holdings(const Spread *s) {
+// "all", "5-9", "5", or "-" of a layer that is elsewhere; free() it.
+static char *channels(const Layer *layer, Range part) {
+    if (part.count == 0) return xstrdup("-");
+    if (part.count == layer->out) return xstrdup("all");
+    if (part.count == 1) return xprintf("%ld", part.first);
+    return xprintf("%ld-%ld", part.first, part.first + part.count - 1);
+}
+
+static void print_holdings(const Spread *s, const Problem *problem) {
+    const Network *network = s->network;
+    printf("            MB with gradients       channels (or units) of\n"
+           "  device    params activations ");
+    for (int l = 0; l < network->num_layers; l++) printf(" %8s", network->layers[l].name);
+    printf("\n");
     for (int i = 0; i < s->k; i++) {
-        printf("    %s %.3f + %.2f MB:", device_name(s->devices[i]),
-               megabytes((double)spread_param_bytes(s, i)),
+        double params = (double)spread_param_bytes(s, i);
+        printf("  %-8s %7.3f %11.2f ", device_name(s->devices[i]), megabytes(params),
                megabytes((double)arena_used_bytes(s->devices[i])));
-        const char *comma = " ";
-        for (int l = 0; l < s->network->num_layers; l++) {
-            Range part = s->part[i][l];
-            const Layer *layer = &s->network->layers[l];
-            if (part.count == 0) continue;
-            printf("%s%s", comma, layer->name);
-            if (part.count < layer->out)
-                printf("[%ld..%ld]", part.first, part.first + part.count - 1);
-            comma = ", ";
+        for (int l = 0; l < network->num_layers; l++) {
+            char *held = channels(&network->layers[l], s->part[i][l]);
+            printf(" %8s", held);
+            free(held);
         }
         printf("\n");
     }
+    printf("  The busiest device has %.0f%% of the work; equal parts would be %.0f%%.\n",
+           100 * busiest_share(s->strategy, network, s->k, problem->X->shape[0]), 100.0 / s->k);
 }
 
-static void print_ms(double seconds) {
-    if (isnan(seconds))
-        printf(" %8s", "-");
-    else
-        printf(" %8.3g", 1e3 * seconds);
-}
+// ---- all ks ----------------------------------------------------------------------------------
 
-void print_step_costs(const StepCosts costs[], int n, const Problem *problem) {
-    printf("One step, %d images (MB = 10^6 bytes, gradients included; %d microbatches)\n",
-           problem->X->shape[0], problem->microbatches);
-    printf("                  most on one device    all together      bytes between devices"
-           "             ms/step\n"
-           "strategy       k  params  activations  params  activ.     counted     formula"
-           "  syncs measured modelled\n");
-    for (int i = 0; i < n; i++) {
-        const StepCosts *c = &costs[i];
-        printf("%-13s %2d %7.2f %12.2f %7.2f %7.2f %11.0f %11.0f %6d",
-               c->k == costs[0].k ? c->strategy->name : "", c->k, megabytes(c->most_params),
-               megabytes(c->most_activations), megabytes(c->all_params),
-               megabytes(c->all_activations), c->moved, c->formula, c->syncs);
-        print_ms(c->measured);
-        print_ms(c->modelled);
-        printf("\n");
+static void run_on(StepTable *t, int i, int j, const Problem *problem, const Reference *r) {
+    int k = t->ks[j];
+    Spread *s = problem_spread(problem, strategies[i], k);
+    if (r->has_values) {
+        double difference = check_same_step(s, problem, r);
+        printf("  %d device%s the same loss, gradients and loss after one update", k,
+               k > 1 ? "s:" : ": ");
+        printf(difference > 0 ? ", to %.0e\n" : ", exactly\n", difference);
     }
+    t->of[i][j] = step_costs(s, problem, t->steps);
+    if (j > 0 && j == t->num_ks - 1) print_holdings(s, problem);
+    spread_close(s);
 }
 
-static void explain_measured(void) {
-    if (num_gpus() > 0) return;
-    say("Measured: the devices are workers that share %d core%s, all of which one device uses too. "
-        "So more devices cannot be much faster; on a busy machine these times mean little.",
-        num_threads(), num_threads() > 1 ? "s" : "");
-}
-
-// A machine's devices may need less time for LeNet than its host needs to give them the work.
-static void explain_modelled(const StepCosts costs[], int n) {
-    const Machine *machine = modelled_machine();
-    const StepCosts *last = &costs[n - 1];
-    if (!machine) return;
-    say("Modelled: what the same work takes on %s, where the devices share nothing but links and "
-        "their host. Across data on %d device%s a step takes %.3g ms; for %.3g ms of them a host "
-        "enqueues kernels and copies for its devices, one every %.2g µs.",
-        machine->name, last->k, last->k > 1 ? "s" : "", 1e3 * last->modelled, 1e3 * last->launching,
-        1e6 * machine->launch);
-    if (last->launching > 0.8 * last->modelled)
-        say("So that is what the time is spent on, and more devices are only more to launch: LeNet "
-            "is too small for this machine. Below, it has a larger network.");
-}
-
-void explain_step_costs(const StepCosts costs[], int n, const Problem *problem) {
-    say("From the host came the minibatch, %.0f bytes; within layers, to each device. Syncs: an "
-        "allreduce, an all-gather, a reduce-scatter is one; across layers, each transfer.",
-        problem_bytes(problem));
-    if (!isnan(costs[0].measured)) explain_measured();
-    explain_modelled(costs, n);
-    printf("\n");
+void run_strategy(const Strategy *strategy, StepTable *t, const Problem *problem,
+                  const Reference *r) {
+    int i = 0, most = strategy->most_devices(problem->network);
+    while (strategies[i] != strategy) i++;
+    printf("\nSplitting %s (the book's \"%s\")\n", strategy->name, strategy->book);
+    for (int j = 0; j < t->num_ks; j++)
+        if (t->ks[j] <= most)
+            run_on(t, i, j, problem, r);
+        else
+            printf("  %d devices: there are only %d layers\n", t->ks[j],
+                   problem->network->num_layers);
 }

@@ -3,31 +3,31 @@
 #ifndef STEP_COSTS_H
 #define STEP_COSTS_H
 
-#include "problem.h"
+#include "parity.h"
 
+// Of one step. k = 0: there is none, the network has not so many layers.
 typedef struct StepCosts {
-    const Strategy *strategy;
     int k, syncs;
     double most_params, most_activations, all_params, all_activations; // bytes on a device, on all
-    double moved, formula, from_host;                                  // bytes
+    double moved, formula;     // bytes between devices: counted, and by the formula
     double measured, modelled; // seconds; NAN: nothing is computed here, no machine
     double launching;          // modelled seconds that the host needs to enqueue a step
 } StepCosts;
 
-// Of the gradients that were computed since ledger_reset(), all but the seconds. Ends the program
-// with an error if they are not what the formulas say.
-StepCosts step_costs(const Spread *s, const Problem *problem);
+// The steps of all strategies, each with ks[0] < ks[1] < ... devices; ks[0] is 1.
+enum { MOST_KS = 3 };
+typedef struct StepTable {
+    int num_ks, ks[MOST_KS];
+    int steps; // that are measured; -1: as many as two seconds suffice for, up to 15
+    StepCosts of[NUM_STRATEGIES][MOST_KS]; // [strategies[i]][ks[j]]
+} StepTable;
 
-// Fills in the seconds. Measured: the fastest of some steps, which is the one that other programs
-// disturbed least: of `steps`, or with -1 of 15 or of those that two seconds suffice for. Modelled:
-// of the last one; they all take the same.
-void time_steps(StepCosts *costs, Spread *s, const Problem *problem, int steps);
-
-// A line for each device: the bytes that it holds, and of which layers.
-void print_holdings(const Spread *s);
-
-// A table with a line for each, and what there is to say of it.
-void print_step_costs(const StepCosts costs[], int n, const Problem *problem);
-void explain_step_costs(const StepCosts costs[], int n, const Problem *problem);
+// Runs the step on each number of devices, and fills in the line of the strategy. Prints, where
+// there are values, that each gives what one device gives (check_same_step(), which ends the
+// program if not), and of the most devices what each holds. Ends the program with an error if bytes
+// or synchronization points are not what the formulas say. Measured seconds are those of the
+// fastest step, the one that other programs disturbed least.
+void run_strategy(const Strategy *strategy, StepTable *table, const Problem *problem,
+                  const Reference *r);
 
 #endif

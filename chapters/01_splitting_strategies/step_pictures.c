@@ -2,7 +2,9 @@
 #include "step_pictures.h"
 
 #include "common/base/error.h"
+#include "common/device/modelled_clock.h"
 #include "common/program/book.h"
+#include "common/program/say.h"
 #include "common/program/timeline.h"
 
 #include <stdio.h>
@@ -19,14 +21,14 @@ void draw_steps(const char *suffix, const char *heading, const Recorded steps[],
                                   .own_scale = i > 0 && steps[i].modelled != steps[i - 1].modelled};
     timelines_draw(path, heading, "the step began", timelines, n);
     free(timelines);
-    printf("%s: %s\n", heading, path);
+    say("\n%s: %s", heading, path);
 }
 
-static char *title_of(const Recorded *r, const Strategy *strategy, const Problem *problem) {
+static char *title_of(const Recorded *r, const Problem *problem) {
     char *kind = recorded_kind(r);
     char *title = xprintf("%s, %s, %d images, %s%s: %.3g ms, idle %.0f%%", kind,
-                          problem->network->name, problem->X->shape[0], strategy->name,
-                          strategy == &across_layers ? " (numbers: microbatches)" : "",
+                          problem->network->name, problem->X->shape[0], r->strategy->name,
+                          r->strategy == &across_layers ? " (numbers: microbatches)" : "",
                           1e3 * recorded_seconds(r), 100 * unused_share(r));
     free(kind);
     return title;
@@ -39,10 +41,19 @@ static int record_ways(const Problem *problem, int k, Recorded steps[], int n) {
         if (problem->only_time && !problem_can_be_modelled(problem, strategies[i], k)) continue;
         Recorded r = problem->only_time ? record_modelled(problem, strategies[i], k)
                                         : record_step(problem, strategies[i], k);
-        r.title = title_of(&r, strategies[i], problem);
+        r.title = title_of(&r, problem);
         steps[n++] = r;
     }
     return n;
+}
+
+// Of the modelled steps only: they are the same in every run.
+static void print_idle(const Problem *problem, const Recorded steps[], int n) {
+    for (int i = 0; i < n; i++)
+        if (steps[i].modelled)
+            printf("  %s %-14s %5.3g ms on %s, idle %2.0f%%\n", problem->network->name,
+                   steps[i].strategy->name, 1e3 * recorded_seconds(&steps[i]),
+                   modelled_machine()->name, 100 * unused_share(&steps[i]));
 }
 
 void show_timeline(const Problem *measured, const Problem *modelled, int k) {
@@ -55,6 +66,7 @@ void show_timeline(const Problem *measured, const Problem *modelled, int k) {
         n > 0 && !steps[0].modelled && crowded(k) ? " (here they share too few cores)" : "");
     char *suffix = xprintf("_timeline_%d.png", k);
     if (n > 0) draw_steps(suffix, heading, steps, n);
+    print_idle(modelled, steps, n);
     for (int i = 0; i < n; i++) recorded_free(&steps[i]);
     free(heading);
     free(suffix);

@@ -10,8 +10,8 @@
 void draw_steps(const char *suffix, const char *heading, const Recorded steps[], int n);
 
 // Such a picture of the three ways, each on k devices: of one problem measured, of another (a
-// problem_to_model()) modelled. A way that cannot use so many is left out. The PNG is
-// book_output("_timeline_K.png").
+// problem_to_model()) modelled. A way that cannot use so many is left out. Says how long each
+// modelled step took, and how idle its devices were. The PNG is book_output("_timeline_K.png").
 void show_timeline(const Problem *measured, const Problem *modelled, int k);
 
 #endif

@@ -3,15 +3,16 @@
 
 // ## Splitting the data
 //
-// The third way: all devices do the same kind of work, on different observations. Each has a copy
-// of all parameters. Nothing is exchanged until the backward pass is done; then the gradients,
+// All devices do the same kind of work, on different images (the rows of the minibatch). Each has a
+// copy of all parameters. Nothing is exchanged until the backward pass is done. Then the gradients,
 // which are sums over rows, are summed over the devices, and each device updates its copy. As all
-// copies get the same sums, they stay equal. (The gradients of the last layers are there first; one
-// could begin to sum them while the others are still being computed, which the book calls highly
-// desirable. See exercise 4 in main.c.)
+// copies get the same sums, they stay equal.
 //
-// The sum is made on device 0 here and sent back from there. Chapter 2 gives it its name,
-// allreduce, and better ways to make it.
+// The gradients of the last layers are there first. One could begin to sum them while the others
+// are still being computed, which the book calls highly desirable: exercise 4 does so.
+//
+// Here the sum is made on device 0 and sent back from there. Chapter 2 gives this its name,
+// allreduce, and has better ways to do it.
 
 static void place(Spread *s) {
     for (int i = 0; i < s->k; i++)
@@ -19,7 +20,8 @@ static void place(Spread *s) {
             s->part[i][l] = (Range){0, s->network->layers[l].out};
 }
 
-// In the order of the devices, so that the same k gives the same bits each time.
+// Gradients are added in the order of the devices, so that the same k gives the same bits each
+// time.
 static void sum_gradients(Spread *s) {
     Event ready[MAX_DEVICES];
     if (s->k == 1) return;
@@ -58,7 +60,9 @@ static void gradients(Spread *s, const Tensor *X, const Tensor *y) {
     spread_settle(s);
 }
 
-// All gradients go from k-1 devices to device 0, and their sums back. The size of the minibatch
+// ## What it costs
+//
+// All gradients go from k-1 devices to device 0, and their sums go back. The size of the minibatch
 // does not matter.
 static double bytes_moved(const Network *network, int k, int n, int m) {
     (void)n;

@@ -1,4 +1,5 @@
-// strategy_pipeline.c: across layers. Each device has some layers, and passes on what they compute.
+// strategy_pipeline.c: across layers. Each device has some of the layers, and passes on what they
+// compute.
 #include "costs.h"
 
 #include "common/base/error.h"
@@ -8,18 +9,19 @@
 
 // ## Splitting the network
 //
-// The first way: the first layers live on device 0, the next ones on device 1, and so on. A device
-// takes what flows into its layers, computes, and sends the result to the next. No device needs
-// room for the whole network. But with one minibatch at a time only one device ever works: the next
-// waits for its input, the one before for the gradient of its output.
+// The first layers live on device 0, the next ones on device 1, and so on: `place()` makes these
+// stages so that the largest has as little work as can be. But with one minibatch at a time only
+// one device ever works. The next ones wait for their input, and those before for the gradient of
+// their output.
 //
-// So the minibatch is cut into m microbatches, and devices work on different ones at the same time,
-// like the stations of an assembly line. At the beginning the line fills, at the end it drains;
-// devices are idle then. Gradients of the microbatches add up, so m changes no result.
+// So the minibatch is cut into m microbatches, and the devices work on different ones at the same
+// time, like the stations of an assembly line. In the beginning the line fills, at the end it
+// drains; devices are idle then, which is the bubble. The gradients of the microbatches add up, so
+// m changes no result.
 //
-// Here all m go forward, then all m go backward ("fill-drain", as GPipe does it). With stages that
-// take equally long, a device works for m of m+k-1 beats each way: the idle share, the bubble, is
-// (k-1)/(m+k-1).
+// Here all m go forward, then all m go backward. The field calls this order fill-drain; GPipe, a
+// well-known library for pipelines, does it so. Until a microbatch goes backward its activations
+// are kept, so a stage keeps those of the whole minibatch.
 
 static void place(Spread *s) {
     int first[MAX_LAYERS + 1];
@@ -29,13 +31,13 @@ static void place(Spread *s) {
             s->part[i][l] = (Range){0, s->network->layers[l].out};
 }
 
-// The input of a stage and its output, of one microbatch.
+// One microbatch at one stage: its input and its output.
 typedef struct Passage {
     Tensor *in, *out;
 } Passage;
 
-// What the stage before computed, received here: where backward will leave the gradient to send
-// back.
+// Receives what the stage before has computed. The tensor has a gradient: in it, the backward pass
+// will leave what is to be sent back.
 static Tensor *receive(Spread *s, int i, const Tensor *sent) {
     Tensor *in = arena_tensor(s->devices[i], sent->ndim, sent->shape, true);
     spread_send(s, i - 1, device_record(s->devices[i - 1]), i, in, sent);
@@ -67,8 +69,9 @@ static void microbatch_forward(Spread *s, int j, const Tensor *X, const Tensor *
     }
 }
 
-// The tape of a device holds all its microbatches; a walk takes the nodes that this gradient
-// reaches and leaves the others.
+// The tape of a device, the record of its operations that the backward pass walks in reverse, holds
+// all its microbatches. A walk takes the operations that this gradient reaches, and leaves the
+// others.
 static void microbatch_backward(Spread *s, int j, Passage *at) {
     char number[16];
     snprintf(number, sizeof number, "%d", j + 1);
@@ -85,7 +88,7 @@ static void microbatch_backward(Spread *s, int j, Passage *at) {
 }
 
 // The host enqueues one microbatch after the other, each through all stages. That they overlap
-// comes about by itself: a device's queue waits for its inputs and for nothing else.
+// comes about by itself, because a device's queue waits for its inputs and for nothing else.
 static void gradients(Spread *s, const Tensor *X, const Tensor *y) {
     int m = s->microbatches;
     Passage *at = xmalloc(sizeof(Passage) * (size_t)(m * s->k));
@@ -96,8 +99,11 @@ static void gradients(Spread *s, const Tensor *X, const Tensor *y) {
     free(at);
 }
 
-// Each boundary between two stages is crossed by its activations, and by their gradients on the way
-// back. The number of microbatches does not change the sum.
+// ## What it costs
+//
+// Activations cross each boundary between two stages, and their gradients cross it on the way back.
+// The number of microbatches does not change these bytes, but it multiplies the synchronization
+// points.
 static double bytes_moved(const Network *network, int k, int n, int m) {
     int first[MAX_LAYERS + 1];
     double numbers = 0;

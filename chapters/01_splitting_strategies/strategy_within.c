@@ -8,19 +8,18 @@
 
 // ## Splitting the layers
 //
-// The second way: of a convolution with 64 channels, each of 4 devices computes 16; of a fully
-// connected layer, each computes a part of the units. AlexNet was trained much like this in 2012,
-// because one GPU did not have the memory for it (its two GPUs exchanged channels at some layers
-// only). The parameters of a layer are cut along their
-// output channels. Where k does not divide them, parts differ by one: 50 channels are 13, 13,
-// 12, 12.
+// Of a convolution with 64 channels, each of 4 devices computes 16; of a fully connected layer,
+// each computes a part of the units. AlexNet was trained much like this in 2012, because one GPU
+// did not have memory enough for it (its two GPUs exchanged channels at some of the layers only).
+// The parameters of a layer are cut along its output channels. Where k does not divide them, parts
+// differ by one: 50 channels are 13, 13, 12 and 12.
 //
 // But each channel of a layer needs *all* channels of the layer before it. So after each layer
-// every device sends its channels to every other (all-gather). Backward, each device has the
-// gradient with respect to all its inputs, but only the share that came through its own channels:
-// the shares are summed, each channel where it was computed (reduce-scatter). The scores are
-// gathered too, and each device computes the loss, all the same one, so that nothing need be sent
-// back there.
+// every device sends its channels to every other one; the field calls this an all-gather. Backward,
+// each device has a gradient for all its inputs, but only the share that came through its own
+// channels. The shares are summed, each channel on the device where it was computed: a
+// reduce-scatter. The scores are gathered, too, and each device computes the loss, all of them the
+// same one, so that nothing need be sent back there.
 //
 // All devices get the whole minibatch.
 
@@ -53,9 +52,11 @@ static Tensor *cut_columns(const Tensor *whole, Columns c) {
     return part;
 }
 
-// Each device has computed some channels of layer l; afterwards whole[i] is all of them on device
-// i, with a gradient to be filled by what is computed from it. Between devices a part goes as one
-// block; a kernel puts it in its place in each image.
+// ## All-gather
+//
+// Each device has computed some channels of layer `l`; afterwards `whole[i]` is all of them on
+// device i, with a gradient, to be filled by what is computed from it. Between devices a part goes
+// as one block; a kernel puts it in its place in each image.
 static void all_gather(Spread *s, int l, Tensor *const parts[], Tensor *whole[]) {
     const Layer *layer = &s->network->layers[l];
     int n = parts[0]->shape[0], side = layer->sent_side;
@@ -76,8 +77,10 @@ static void all_gather(Spread *s, int l, Tensor *const parts[], Tensor *whole[])
     s->syncs += s->k > 1;
 }
 
-// grads[i] on device i is one share of the gradient with respect to all channels of layer l;
-// afterwards sums[i] is the sum of all shares, for the channels that device i computed.
+// ## Reduce-scatter
+//
+// `grads[i]` on device i is one share of the gradient with respect to all channels of layer `l`;
+// afterwards `sums[i]` is the sum of all shares, for the channels that device i computed.
 static void reduce_scatter(Spread *s, int l, Tensor *const grads[], Tensor *sums[]) {
     Tensor **shares = xmalloc(sizeof *shares * (size_t)(s->k * s->k)); // [from * k + to]
     Event ready[MAX_DEVICES];
@@ -100,9 +103,13 @@ static void reduce_scatter(Spread *s, int l, Tensor *const grads[], Tensor *sums
     s->syncs += s->k > 1;
 }
 
-// What flows between the layers of one step: in[l][i] is the whole input of layer l on device i,
-// out[l][i] the channels of its output that device i computed; in[num_layers] are the scores.
-// Where a residual block begins with layer l, past[l][i] is what goes past it, in those channels.
+// ## A step
+//
+// This is what flows between the layers of one step: `in[l][i]` is the whole input of layer l on
+// device i, `out[l][i]` the channels of its output that device i computed; `in[num_layers]` are the
+// scores. ResNet-18 has residual blocks, in which the input also goes past the layers and is added
+// at the end. Where a block begins with layer l, `past[l][i]` is what goes past it, in the channels
+// of device i. LeNet has no such blocks: a first reader can leave out what is about them.
 typedef struct Flow {
     Tensor *in[MAX_LAYERS + 1][MAX_DEVICES], *out[MAX_LAYERS][MAX_DEVICES];
     Tensor *past[MAX_LAYERS][MAX_DEVICES];
@@ -199,8 +206,10 @@ static void gradients(Spread *s, const Tensor *X, const Tensor *y) {
     free(f);
 }
 
+// ## What it costs
+//
 // Of each layer every part goes to the k-1 other devices, and its gradient comes back from them;
-// not that of the scores.
+// but not that of the scores.
 static double bytes_moved(const Network *network, int k, int n, int m) {
     double numbers = 0;
     (void)m;

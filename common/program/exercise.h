@@ -6,6 +6,11 @@
 //     experiment.c  what is then measured with it, explained and drawn; main()
 //
 // What the exercises of one chapter share stands beside these folders.
+//
+// your_part.c begins with the aim, the task, how it is checked and run, and what to hand in. The
+// solution of each of its functions stands between `// SOLUTION (starter: return 0;)` and
+// `// END SOLUTION`. `make exercises` writes the starter, which has `// YOUR CODE HERE` in its
+// place, and below that what follows "starter:", if anything, because it needs that to compile.
 #ifndef EXERCISE_H
 #define EXERCISE_H
 
@@ -31,7 +36,8 @@ int exercise_main(int argc, char *argv[], const Exercise *exercise);
 
 // EXPECT(sum == 3, "is the last one added too?", "1 + 1 + 1: the sum is %g, expected 3", sum):
 // what a reader's part must compute. If it does not, the program ends with status 1; the message
-// names the input, what came and what was expected, and the hint what is often forgotten.
+// names the input, what came and what was expected, and the hint the mistakes that lead there: the
+// one, where the figures tell which.
 // Write the condition so that a NaN fails: EXPECT(x <= limit, ..), not !(x > limit).
 //
 // CHECK() of error.h is its sister, for mistakes of the program itself.

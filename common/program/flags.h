@@ -26,6 +26,7 @@ typedef struct Flags {
     const char *allreduce;              // --allreduce star|sharded|ring|tree, see chapter 2
     const char *graph;                  // --graph on|off, see common/tensor/step_graph.h
     const char *bn;                     // --bn local|rank0|averaged|sync, see chapter 5
+    const char *part;                   // --part all|splitting|bubble|model, see chapter 1
     bool quick, full;                   // --quick --full
     bool check;                         // --check
     const char *checkpoint, *resume;    // --checkpoint F --resume F; NULL: no

@@ -2,7 +2,7 @@
 #include "networks.h"
 #include "common/base/error.h"
 
-// ---- images -----------------------------------------------------------------------------------
+// ## Images
 
 Dataset *small_images(const char *directory, bool train, int limit) {
     Dataset *data = fashion_mnist_open(directory, train, limit);
@@ -22,11 +22,12 @@ Dataset *small_images(const char *directory, bool train, int limit) {
     return data;
 }
 
-// ---- networks ---------------------------------------------------------------------------------
+// ## Networks
 
 Module *small_network(void) {
-    return Sequential(Conv2d(1, 4, .kernel_size = 3, .stride = 2, .padding = 1), BatchNorm2d(4),
-                      ReLU(), Flatten(), Linear(4 * 7 * 7, FASHION_MNIST_CLASSES));
+    enum { C = SMALL_NETWORK_CHANNELS };
+    return Sequential(Conv2d(1, C, .kernel_size = 3, .stride = 2, .padding = 1), BatchNorm2d(C),
+                      ReLU(), Flatten(), Linear(C * 7 * 7, FASHION_MNIST_CLASSES));
 }
 
 Module *narrow_resnet18(void) {

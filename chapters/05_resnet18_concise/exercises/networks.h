@@ -11,6 +11,7 @@
 Dataset *small_images(const char *directory, bool train, int limit);
 
 // A convolution, batch norm and a linear layer: all that the checks need, in no time.
+enum { SMALL_NETWORK_CHANNELS = 4 };
 Module *small_network(void);
 // ResNet-18 with a quarter of the channels: a 16th of the parameters and of the work, so that it
 // can be trained for hundreds of steps. (In fewer, batch norm's running variance is still on its

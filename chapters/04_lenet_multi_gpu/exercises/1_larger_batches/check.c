@@ -1,6 +1,7 @@
 // check.c: on k devices with b images each, an epoch must make the updates that one device makes
 // with minibatches of k * b: as many, and the same ones, in an order of their own for each epoch.
 #include "common/program/exercise.h"
+#include "chapters/04_lenet_multi_gpu/exercises/suspects.h"
 #include "your_part.h"
 
 #include <math.h>
@@ -8,48 +9,67 @@
 
 enum { CHECKED_EPOCHS = 2 };
 
-static void check_epoch(Replicas *many, const Dataset *data, int epoch, int b, float lr) {
-    int k = many->k, batches = (data->count + k * b - 1) / (k * b);
+static const char *hint_for_updates(int updates, int expected) {
+    return updates > expected
+               ? "is a minibatch k*b images (with b, an epoch has k times as many)? and is each "
+                 "call of train_batch() counted as one update?"
+               : "train and count until data_iter_next() returns false; the last "
+                 "minibatch may be shorter, and counts too";
+}
+
+static void check_epoch(Replicas *many, int epoch, const Training *t) {
+    const Dataset *data = t->data;
+    int k = t->k, b = t->b, batches = (data->count + k * b - 1) / (k * b);
     double share = (double)data->count / k;
     ledger_reset();
-    int updates = train_epoch(many, data, epoch, b, lr, 7);
+    int updates = train_epoch(many, t->data, epoch, t->b, t->lr, t->seed);
     synchronize_all();
-    EXPECT(updates == batches,
-           "is a minibatch k*b images? and the last one, which may be shorter, counts too",
+    EXPECT(updates == batches, hint_for_updates(updates, batches),
            "train_epoch(), %d images, k = %d, b = %d: %d updates, expected %d", data->count, k, b,
            updates, batches);
     for (int i = 0; i < k; i++) {
         double images = images_received(many, i, data);
         EXPECT(fabs(images - share) <= batches,
-               "train_batch() splits each minibatch over all r->k devices: once for each is enough",
-               "train_epoch(), %d images, k = %d, b = %d: device %d got %g images, expected %g",
+               "train_batch() itself splits a minibatch over the devices: call it once for each "
+               "minibatch, with all r->k devices",
+               "train_epoch(), %d images, k = %d, b = %d: device %d got %.0f images, expected %.0f",
                data->count, k, b, i, images, share);
     }
 }
 
-static void check_k(const Dataset *data, int k, int b) {
-    Replicas one, many;
-    const float lr = 0.5f;
-    replicas_open(&one, 1, 1);
-    float *start = replica_values(&one, 0);
-    train_one_replica(&one, data, k * b, lr, CHECKED_EPOCHS, 7);
-    replicas_open(&many, k, 1);
-    for (int epoch = 0; epoch < CHECKED_EPOCHS; epoch++) check_epoch(&many, data, epoch, b, lr);
-    for (int i = 0; i < k; i++) {
-        float *expected = replica_values(&one, 0), *came = replica_values(&many, i);
+static void check_parameters(const Replicas *many, const Replicas *one, const Training *t) {
+    float *start = replica_values(t->start, 0), *expected = replica_values(one, 0);
+    for (int i = 0; i < many->k; i++) {
+        float *came = replica_values(many, i);
         double difference = relative_difference(came, expected, start, replica_numel());
         // Not less: rounding may put a pixel that is nearly zero on the other side of ReLU.
-        EXPECT(difference <= 1e-2,
-               "does data_iter_start() get the epoch, data_iter_new() true and the seed, and "
-               "train_batch() lr as it is? else other images, or other steps, are trained on",
-               "train_epoch(), k = %d, b = %d: after %d epochs the parameters of device %d are "
-               "%.2g of their change away from those of one device with minibatches of %d, "
-               "expected at most 0.01",
-               k, b, CHECKED_EPOCHS, i, difference, k * b);
-        free(expected);
+        EXPECT(difference <= 1e-2, suspect_of(t, came),
+               "train_epoch(), k = %d, b = %d: after %d epochs the parameters of device %d differ "
+               "from those of one device with minibatches of %d, by %.2g of what training "
+               "changed, expected at most 0.01",
+               t->k, t->b, t->epochs, i, t->k * t->b, difference);
         free(came);
     }
     free(start);
+    free(expected);
+}
+
+static void check_k(const Dataset *data, int k, int b) {
+    Replicas start, one, many;
+    replicas_open(&start, 1, 1);
+    Training t = {.start = &start,
+                  .data = data,
+                  .k = k,
+                  .b = b,
+                  .epochs = CHECKED_EPOCHS,
+                  .lr = 0.5f,
+                  .seed = 7};
+    replicas_open(&one, 1, 1);
+    train_one_replica(&one, data, k * b, t.lr, t.epochs, t.seed);
+    replicas_open(&many, k, 1);
+    for (int epoch = 0; epoch < t.epochs; epoch++) check_epoch(&many, epoch, &t);
+    check_parameters(&many, &one, &t);
+    replicas_close(&start);
     replicas_close(&one);
     replicas_close(&many);
 }

@@ -2,6 +2,7 @@
 // rates from that of one device to k times that. What changes: updates, accuracy, time?
 #include "common/device/timer.h"
 #include "common/program/exercise.h"
+#include "common/program/predict.h"
 #include "common/program/say.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "your_part.h"
@@ -99,11 +100,16 @@ static void experiment(const Flags *flags, FILE *csv) {
     say("Question: what happens with minibatches of k*b images on k devices?");
     say("b = %d, %d training images, %d epoch%s, accuracy on %d test images\n", flags->batch_size,
         train_data->count, flags->epochs, flags->epochs > 1 ? "s" : "", test_data->count);
+    Prediction lower = predict_first(
+        "Four devices train LeNet with minibatches four times as large as those of one device, for "
+        "as many epochs and with the same learning rate. By how many percentage points will their "
+        "test accuracy be lower?");
     printf("  devices  batch     lr updates/epoch  updates  sec/epoch  test acc\n");
     fprintf(csv, "devices,lr,epoch,updates,test_acc\n");
     for (int k = 1; k <= 4; k *= 2)
         for (int times = 1; times <= k; times *= 2)
             runs[n++] = train(flags, k, (float)times * flags->lr, train_data, test_iter, csv);
+    predict_compare(lower, 100 * (runs[0].accuracy - runs[3].accuracy), "percentage points");
     answer(flags, runs);
     data_iter_free(test_iter);
     dataset_free(train_data);

@@ -1,24 +1,41 @@
-// # Exercise 1: k devices, minibatches of k*b images
+// # Exercise 1: minibatches of k*b images on k devices
 //
 // Book: "Training on Multiple GPUs" (multiple-gpus), exercise 1: "When training on k GPUs, change
 // the minibatch size from b to k*b, i.e., scale it up by the number of GPUs."
 //
 // Difficulty: ★★☆☆
 //
-// How to run
-//   make exercise-04-1                                    the question, the answer, the evidence
-//   make exercise-04-1 ARGS=--check                       only check the solution: seconds
-//   make exercise-04-1 ARGS='--batch-size 256 --train-size 60000 --epochs 10'    the book's sizes
+// **Aim.** Chapter 4 divides a minibatch: the more devices there are, the fewer images each has to
+// work on. Here the minibatch grows with the devices, so each of them has b images in every step
+// and is as busy as one alone. But larger minibatches also mean fewer updates in an epoch. What
+// does that do to the accuracy, and does a larger learning rate make up for it?
 //
-// --batch-size is b, the images that each device gets. The book has b = 256 and 60000 images; the
-// defaults are smaller, so that a laptop answers in two minutes.
+// **Your task.** Write `train_epoch()` below; ten lines are enough.
+//
+// **How it is checked.** LeNet is trained on 300 images, with 1, 2, 3 and 4 devices. The check
+// counts your updates and the images that each device received, and it compares the parameters
+// with those of one device that has minibatches of k*b images. If they differ, it tries out the
+// usual mistakes and names the one that ends with your parameters.
+//
+// **How to run.** `--batch-size` is b, the images that each device gets in a step.
+//
+//     make exercise-04-1 ARGS=--check     the check alone: seconds
+//     make exercise-04-1                  the check, then the experiment: a minute or two
+//     make exercise-04-1 ARGS='--batch-size 256 --train-size 60000 --epochs 10'    the book's sizes
+//
+// **What to hand in.** This file, and your answer to the question above in three sentences: one on
+// the number of updates, one on the accuracy, one on the learning rate, each with figures from your
+// own run. Write down what you expect before you start the experiment.
 #include "your_part.h"
 
-// One pass over the data, number `epoch`, on k devices: minibatches of k * b images, so that each
-// device has b of them in each step, as many as if it were alone. data_iter_new(data, batch_size,
-// true, seed) makes the minibatches; data_iter_start() begins an epoch, data_iter_next() gets a
-// minibatch, data_iter_free() ends it all: see common/data/fashion_mnist.h. train_batch() of
-// chapter 4 trains on one minibatch. Returns how many updates were made.
+// `train_epoch()` makes one pass over the data, pass number `epoch`, on the k devices of `r`, with
+// minibatches of k*b images. It returns how many updates it made.
+//
+// Four functions of common/data/fashion_mnist.h hand out the minibatches:
+// `data_iter_new(data, batch_size, true, seed)` makes an iterator that shuffles the images,
+// `data_iter_start()` begins an epoch, `data_iter_next()` gets the next minibatch or says that
+// there is none left, and `data_iter_free()` ends it all. Chapter 4's `train_batch()` splits a
+// minibatch over the devices and makes one update with it.
 int train_epoch(Replicas *r, const Dataset *data, int epoch, int b, float lr, uint64_t seed) {
     // SOLUTION (starter: return 0;)
     Tensor *X, *y, *losses[MAX_DEVICES];

@@ -6,6 +6,7 @@
 // they end.
 #include "common/base/error.h"
 #include "common/program/exercise.h"
+#include "common/program/predict.h"
 #include "common/program/say.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "your_part.h"
@@ -195,7 +196,13 @@ static void experiment(const Flags *flags, FILE *csv) {
         "deviation of %d seeds\n",
         flags->batch_size, data->count, flags->epochs, flags->epochs > 1 ? "s" : "",
         test_data->count, NUM_SEEDS);
+    Prediction times = predict_first(
+        "One device trains with minibatches of b images, 4 devices with minibatches of 4*b. How "
+        "many times the best learning rate of one device will the best one of 4 devices be?");
     measure_all(flags, data, test_iter, &grid);
+    float best_of_1 = grid.lr[best_of(grid.cells[0])];
+    float best_of_4 = grid.lr[best_of(grid.cells[NUM_K - 1])];
+    predict_compare(times, (double)(best_of_4 / best_of_1), "times");
     answer(flags, &grid);
     write_csv(csv, flags, &grid);
     data_iter_free(test_iter);

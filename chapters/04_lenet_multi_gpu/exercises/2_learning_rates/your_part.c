@@ -5,21 +5,34 @@
 //
 // Difficulty: ★★☆☆
 //
-// How to run
-//   make exercise-04-2                          the question, the answer, the evidence
-//   make exercise-04-2 ARGS=--check             only check the solution: seconds
-//   make exercise-04-2 ARGS='--epochs 2 --batch-size 8'    longer training, larger minibatches
+// **Aim.** Exercise 1 made one run with each learning rate. But one run says little: with another
+// start, or another order of the images, it may come out better or worse by more than the learning
+// rate makes it. So here each run is made with twelve seeds, and what counts is the mean accuracy
+// and how far the runs spread around it. Which learning rate is best for 1, 2 and 4 devices?
 //
-// --batch-size is b, the images that each device gets; k devices train with minibatches of k*b.
-// Each run is made with several seeds, because one run says little: another start or another order
-// of the images may make it better or worse by more than the learning rate does.
+// **Your task.** Write `accuracy_after()`, one such run, and `mean_and_spread()`.
+//
+// **How it is checked.** Mean and spread are compared with known ones. Then 1, 2 and 4 devices are
+// trained, and their accuracy and parameters must be those of one device with minibatches of k*b
+// images. If the parameters differ, the check tries out the usual mistakes and names the one that
+// ends with yours.
+//
+// **How to run.** `--batch-size` is b, the images that each device gets in a step.
+//
+//     make exercise-04-2 ARGS=--check     the check alone: seconds
+//     make exercise-04-2                  the check, then the experiment: about two minutes
+//     make exercise-04-2 ARGS='--epochs 2 --batch-size 8'    longer training, larger minibatches
+//
+// **What to hand in.** This file, and your answer: the best learning rate for each k, and whether
+// twelve seeds are enough to say that it grows with k. Give the figures on which you rest that.
 #include "your_part.h"
 
 #include <math.h>
 
-// Trains the replicas for some epochs, with minibatches of k * b images in an order made from the
-// seed, and returns the accuracy that device 0's replica then has on test_iter. The epochs are
-// those of exercise 1; they may be written in the same way.
+// `accuracy_after()` trains the replicas for some epochs, with minibatches of k*b images that are
+// shuffled by the seed, and returns the accuracy that the replica of device 0 then has on
+// `test_iter`. An epoch is that of exercise 1 and may be written in the same way;
+// `evaluate_accuracy_gpu()` of common/data/evaluate.h computes the accuracy.
 double accuracy_after(Replicas *r, const Dataset *data, int epochs, int b, float lr, uint64_t seed,
                       DataIter *test_iter) {
     // SOLUTION (starter: return 0;)
@@ -35,7 +48,8 @@ double accuracy_after(Replicas *r, const Dataset *data, int epochs, int b, float
     // END SOLUTION
 }
 
-// The mean of n values, and their standard deviation (with n - 1; 0 for a single value).
+// `mean_and_spread()` computes the mean $m$ of $n$ values $v_i$ and their standard deviation,
+// $\sqrt{\sum_i (v_i - m)^2 / (n - 1)}$. A single value has the standard deviation 0.
 void mean_and_spread(const double values[], int n, double *mean, double *spread) {
     // SOLUTION (starter: *mean = *spread = 0;)
     double sum = 0, squares = 0;

@@ -5,6 +5,7 @@
 #include "common/base/error.h"
 #include "common/device/modelled_clock.h"
 #include "common/program/exercise.h"
+#include "common/program/predict.h"
 #include "common/program/say.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/03_split_batch/split_batch.h"
@@ -324,8 +325,13 @@ static void experiment(const Flags *flags, FILE *csv) {
         say("No machine has so many devices: nothing to tell.");
         return;
     }
+    Prediction fewer = predict_first(
+        "k devices sum the gradients of LeNet. In a star device 0 receives and sums them all; in "
+        "parts each device sums 1/k of every gradient. How many times fewer bytes will the busiest "
+        "device receive in parts than in the star, with k as above?");
     model_all(flags, &machines, f);
     print_bytes(k, f);
+    predict_compare(fewer, f[STAR].busiest / f[PARTS].busiest, "times");
     print_times(&machines, f, k);
     say("\nAnswer");
     explain_bytes(k, f);

@@ -6,25 +6,40 @@
 //
 // Difficulty: ★★★☆
 //
-// How to run
-//   make exercise-04-3                       the question, the answer, the evidence
-//   make exercise-04-3 ARGS=--check          only check the solution: a second
-//   make exercise-04-3 ARGS='--devices 8'    on 8 devices instead of 4
+// **Aim.** The book's `allreduce()` is a star: device 0, its hub, receives all gradients, adds them
+// up and sends the sums out, while the other devices and the links between them wait. Here
+// different parameters are summed on different devices. That alone does not balance the work, since
+// one matrix of LeNet has most of its parameters; so each parameter is also cut into k parts, one
+// for each device. Is that faster, and on which links?
 //
-// The book's allreduce() is a star: device 0 receives all gradients, adds them up and sends the
-// sums out, while the others and the links between them are idle. Here different parameters are
-// summed on different devices. That alone does not balance the work, because one matrix of LeNet
-// has 79% of the parameters; so each parameter is also cut into k parts. Chapter 2 goes on from
-// here.
+// **Your task.** Write `allreduce_at()`, a star around any device, and `allreduce_parts()`, which
+// calls it once for each part.
+//
+// **How it is checked.** Vectors of whole numbers are summed over 1 to 5 devices, where no rounding
+// hides a mistake: each element must be right on each device. Then the bytes that each device
+// received and sent must be those of the formula; if they are not, the check tells how many
+// elements each device has summed.
+//
+// **How to run.** All times in this experiment are modelled, so it takes no time itself.
+//
+//     make exercise-04-3 ARGS=--check          the check alone: a second
+//     make exercise-04-3                       the check, then the experiment: a few seconds
+//     make exercise-04-3 ARGS='--devices 8'    on 8 devices instead of 4
+//
+// **What to hand in.** This file, and your answer to the book's "Why?": for which vectors and links
+// it is more efficient to sum in parts, for which it is not, and what limits each. Chapter 2's
+// allreduce_sharded.c goes on from here; read it afterwards.
 #include "common/tensor/autograd.h"
 #include "chapters/03_split_batch/split_batch.h"
 #include "your_part.h"
 
-// As the book's allreduce(): data[i] is on device i, and afterwards each holds the sum of all. But
-// the sum is computed on device `hub`, not on device 0. What arrives there needs a place:
-// arena_tensor(device, data[hub]->ndim, data[hub]->shape, false). launch(device, add, .y, .x, .n)
-// adds x to y; tensor_copy(to, from) copies between devices. Any order of additions will do, but
-// all devices must end with the same bits.
+// `allreduce_at()` does what the book's `allreduce()` does: `data[i]` is on device i, and
+// afterwards each of them holds the sum of all. But the sum is computed on device `hub`, not on
+// device 0. Any order of additions will do, if only all devices end with the same bits.
+//
+// `tensor_copy(to, from)` copies between devices. What arrives at the hub needs a place there:
+// `arena_tensor(device, data[hub]->ndim, data[hub]->shape, false)` is one that lasts for the step.
+// `launch(device, add, .y = y, .x = x, .n = n)` adds n numbers at x to those at y.
 void allreduce_at(Tensor *const data[], int k, int hub) {
     // SOLUTION
     Tensor *sum = data[hub];
@@ -39,9 +54,10 @@ void allreduce_at(Tensor *const data[], int k, int hub) {
     // END SOLUTION
 }
 
-// The same sum, but each device is the hub of one part of about n/k of the n elements;
-// equal_range(n, k, j) of common/base/range.h says which elements part j has. A part can be made a
-// tensor of its own, which points into data[i]: {.data, .ndim = 1, .shape, .device}.
+// `allreduce_parts()` computes the same sum, but device j is the hub of part j, which has about n/k
+// of the n elements: `equal_range(n, k, j)` of common/base/range.h says which. A part can be made a
+// tensor of its own that points into `data[i]`: fill in a `Tensor`'s fields `.data`, `.ndim` (1),
+// `.shape` and `.device`.
 void allreduce_parts(Tensor *const data[], int k) {
     // SOLUTION
     for (int j = 0; j < k; j++) {

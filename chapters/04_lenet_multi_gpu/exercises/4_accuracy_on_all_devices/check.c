@@ -19,11 +19,50 @@ static void check_shares(const Replicas *r, const Dataset *data, int batches) {
     for (int i = 0; i < r->k; i++) {
         double images = images_received(r, i, data);
         EXPECT(fabs(images - share) <= batches,
-               "split_batch() gives each device its shard of a minibatch; once is enough",
+               "split_batch() gives each device its shard of a minibatch: call it once for each "
+               "minibatch, with all k devices",
                "evaluate_accuracy_on_all(), %d images, k = %d: device %d got %.0f images, "
                "expected %.0f",
                data->count, r->k, i, images, share);
     }
+}
+
+static const char *hint_for_count(double came, double expected, int k) {
+    if (fabs(came - round(came)) > 1e-3)
+        return "that is no whole number: add up counts, not accuracies, and divide once, by the "
+               "number of all images (the last minibatch is shorter)";
+    if (came == 0) return "are the counts of the devices read, with item(), and added up?";
+    if (k > 1 && fabs(came - k * expected) < 1e-3)
+        return "each image was counted k times: each device gets its shard of a minibatch alone";
+    if (came < expected) return "are the counts of all devices added, and of all minibatches?";
+    return "does each device's count begin at 0, and is it added once?";
+}
+
+// Begins a step, so that the activations that were there are gone: called last.
+static size_t bytes_of_minibatch(const Replicas *r, DataIter *iter) {
+    Tensor *X, *y;
+    Device *device = r->devices[0];
+    data_iter_first(iter, &X, &y);
+    begin_step(device);
+    Tensor *X_here = arena_tensor(device, X->ndim, X->shape, false);
+    tensor_copy(X_here, X);
+    lenet(X_here, r->params[0]);
+    synchronize_all();
+    return arena_used_bytes(device);
+}
+
+// A device that begins a step with each minibatch holds the activations of one, at most.
+static void check_memory(const Replicas *r, DataIter *iter) {
+    size_t bytes[MAX_DEVICES];
+    for (int i = 0; i < r->k; i++) bytes[i] = arena_used_bytes(r->devices[i]);
+    size_t most = bytes_of_minibatch(r, iter);
+    for (int i = 0; i < r->k; i++)
+        EXPECT(bytes[i] <= most,
+               "begin_step() for each device, with each minibatch: else what one leaves in the "
+               "device's memory is still there with the next",
+               "evaluate_accuracy_on_all(), k = %d: device %d holds %zu bytes of activations at "
+               "the end, expected at most those of one minibatch, %zu",
+               r->k, i, bytes[i], most);
 }
 
 static void check_accuracy(const Replicas *one, Replicas *many, const Dataset *data, DataIter *iter,
@@ -32,13 +71,13 @@ static void check_accuracy(const Replicas *one, Replicas *many, const Dataset *d
     ledger_reset();
     double came = evaluate_accuracy_on_all(lenet, many->params, iter, many->devices, many->k);
     double count = round(expected * data->count);
-    EXPECT(fabs(came * data->count - count) < 1e-3,
-           "does each device's count begin at 0, are all counts added, and is their sum divided "
-           "by all images once? A mean of accuracies is wrong where shards are unequal",
+    int k = many->k;
+    EXPECT(fabs(came * data->count - count) < 1e-3, hint_for_count(came * data->count, count, k),
            "evaluate_accuracy_on_all(), %d images in minibatches of %d, k = %d: %.6f, that is %.6g "
            "right images, expected %.6f, that is %.0f",
-           data->count, batch_size, many->k, came, came * data->count, expected, count);
+           data->count, batch_size, k, came, came * data->count, expected, count);
     check_shares(many, data, data_iter_batches(iter));
+    check_memory(many, iter);
     EXPECT(records_gradients(many), "set_grad_enabled(true) at the end: training goes on",
            "after evaluate_accuracy_on_all(), k = %d: no gradients are recorded any more", many->k);
 }

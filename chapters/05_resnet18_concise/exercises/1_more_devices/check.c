@@ -14,10 +14,11 @@ static void check_images(const DataParallel *dp, const Dataset *data) {
     size_t image = sizeof(float) * (size_t)(data->rows * data->cols + 1); // and its label
     double images = (double)ledger_bytes_host() / (double)image;
     double expected = data->count * CHECKED_EPOCHS;
-    EXPECT(images >= expected && images <= 1.5 * expected, // losses cross, too
-           "one train_step() for each minibatch that data_iter_next() gives, until there is none",
-           "train_epoch(), k = %d, %d epochs of %d images: the devices got %.0f, expected %.0f",
-           dp->k, CHECKED_EPOCHS, data->count, images, expected);
+    EXPECT(
+        images >= expected && images <= 1.5 * expected, // losses cross, too
+        "one train_step() for each minibatch that data_iter_next() gives, until there is none",
+        "train_epoch(), k = %d, %d epochs of %d images: the devices got %.0f images, expected %.0f",
+        dp->k, CHECKED_EPOCHS, data->count, images, expected);
 }
 
 static void check_bytes(const Module *net, const DataParallel *dp, const Dataset *data) {
@@ -25,12 +26,15 @@ static void check_bytes(const Module *net, const DataParallel *dp, const Dataset
     uint64_t counted = ledger_bytes_between_devices() / steps;
     uint64_t said = bytes_of_step(net, dp->k, dp->bn);
     EXPECT(said == counted,
-           dp->bn == BN_SYNC
+           dp->bn == BN_SYNC && dp->k > 1
                ? "2 (k-1) N for the gradients, and for each batch norm k (k-1) messages of 4 C + 1 "
-                 "floats"
-               : "the gradients need 2 (k-1) N; with local statistics batch norm adds nothing",
-           "bytes_of_step(), a small network, k = %d, %s: %llu, expected %llu, which were counted",
-           dp->k, name_of(dp->bn), (unsigned long long)said, (unsigned long long)counted);
+                 "floats of 4 bytes"
+               : "2 (k-1) N for the gradients, and nothing else: batch norm sends something only "
+                 "if it is synchronised, and one device has nobody to send to",
+           "bytes_of_step(), a small network (N = %llu bytes of parameters, one batch norm of C = "
+           "%d channels), k = %d, %s: %llu, expected %llu, which were counted",
+           (unsigned long long)parameter_bytes(net), SMALL_NETWORK_CHANNELS, dp->k, name_of(dp->bn),
+           (unsigned long long)said, (unsigned long long)counted);
 }
 
 // What one device makes of the same data.
@@ -40,8 +44,9 @@ typedef struct Expected {
 } Expected;
 
 static void check_loss(const DataParallel *dp, double loss, double expected) {
-    const char *hint = "add up the losses of all shards of all minibatches, then divide by the "
-                       "number of images";
+    const char *hint =
+        "add up item(losses[i]) of all k shards of all minibatches, then divide once, "
+        "by the number of images";
     if (dp->bn == BN_SYNC || dp->k == 1)
         EXPECT(fabs(loss - expected) <= 1e-2 * expected, hint,
                "train_epoch(), k = %d: a mean loss of %.6f, expected %.6f", dp->k, loss, expected);
@@ -55,14 +60,16 @@ static void check_parameters(const Module *net, const DataParallel *dp, Expected
     // statistics lead 0.1 and more away.
     if (dp->bn == BN_SYNC || dp->k == 1)
         EXPECT(difference <= 1e-2,
-               "does data_iter_start() get the epoch, and train_step() lr as it is?",
-               "train_epoch(), k = %d, %s: the parameters are %.2g of their change away from those "
-               "of one device, expected at most 0.01",
+               "suspects: the number of the epoch for data_iter_start(), lr as it is for "
+               "train_step() (it divides by the size of the whole minibatch itself), one "
+               "train_step() for each minibatch",
+               "train_epoch(), k = %d, %s: the parameters differ from those of one device by %.2g "
+               "of what training changed, expected at most 0.01",
                dp->k, name_of(dp->bn), difference);
     else
         EXPECT(difference >= 1e-2, "leave dp->bn, by which train_step() normalises, as it is",
-               "train_epoch(), k = %d, %s: the parameters are %.2g of their change away from those "
-               "of one device, expected at least 0.01",
+               "train_epoch(), k = %d, %s: the parameters differ from those of one device by %.2g "
+               "of what training changed, expected at least 0.01",
                dp->k, name_of(dp->bn), difference);
     free(came);
 }

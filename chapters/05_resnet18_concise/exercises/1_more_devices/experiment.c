@@ -6,6 +6,7 @@
 #include "common/device/modelled_clock.h"
 #include "common/device/timer.h"
 #include "common/program/exercise.h"
+#include "common/program/predict.h"
 #include "common/program/say.h"
 #include "epochs.h"
 #include "your_part.h"
@@ -77,7 +78,9 @@ static void compare_learning(const Setting *s, Module *net, Run runs[NUM_RUNS]) 
     }
 }
 
-// ## Epochs, batch size, learning rate: on one device, as their effect has nothing to do with k
+// ## Epochs, batch size, learning rate
+//
+// These are tried on one device, as their effect has nothing to do with the number of devices.
 
 enum { NUM_SETTINGS = 4 };
 static const struct {
@@ -103,7 +106,9 @@ static void compare_settings(const Setting *s, Module *net, const Run *one,
     }
 }
 
-// ## What k devices cost: the whole ResNet-18, a few steps
+// ## What k devices cost
+//
+// A few steps of the whole ResNet-18.
 
 typedef struct Cost {
     int k;
@@ -250,7 +255,11 @@ static void compare_all(const Setting *s, FILE *csv) {
     Module *narrow = narrow_resnet18(), *net = resnet18(FASHION_MNIST_CLASSES, 1);
     compare_learning(s, narrow, runs);
     compare_settings(s, narrow, &runs[ONE], settings);
+    Prediction memory = predict_first(
+        "One device needs some memory to train ResNet-18 on a minibatch. If 16 devices share that "
+        "minibatch, how much of that memory will each of them need, in percent?");
     compare_costs(s, net, costs);
+    predict_compare(memory, 100 * costs[COST_16].device_mb / costs[COST_1].device_mb, "%");
     Epochs epochs = model_epochs(net);
     say("\nAnswer");
     explain_learning(flags, runs);

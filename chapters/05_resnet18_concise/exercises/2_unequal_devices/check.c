@@ -8,59 +8,98 @@
 
 // ## Shards
 
-// "shards_for(), 7 rows, speeds 3 1 0"; the text is replaced by the next call.
+static double quota_of(int n, const double speed[], int k, int i) {
+    double total = 0;
+    for (int j = 0; j < k; j++) total += speed[j];
+    return n * speed[i] / total;
+}
+
+// "shards_for(), 7 rows, speeds 3 1 0 (quotas 5.25 1.75 0)"; the text is replaced by the next call.
 static const char *call_text(int n, const double speed[], int k) {
-    static char text[128];
+    static char text[256];
     int length = snprintf(text, sizeof text, "shards_for(), %d rows, speeds", n);
     for (int i = 0; i < k; i++)
         length += snprintf(text + length, sizeof text - (size_t)length, " %g", speed[i]);
+    length += snprintf(text + length, sizeof text - (size_t)length, " (quotas");
+    for (int i = 0; i < k; i++)
+        length += snprintf(text + length, sizeof text - (size_t)length, " %.4g",
+                           quota_of(n, speed, k, i));
+    snprintf(text + length, sizeof text - (size_t)length, ")");
+    return text;
+}
+
+// "5 2 0", the rows of the shards; the text is replaced by the next call.
+static const char *rows_text(const Range shards[], int k) {
+    static char text[256];
+    int length = 0;
+    for (int i = 0; i < k; i++)
+        length += snprintf(text + length, sizeof text - (size_t)length, "%s%ld", i > 0 ? " " : "",
+                           shards[i].count);
     return text;
 }
 
 static void check_cover(const char *call, int n, int k, const Range shards[]) {
     int rows = 0;
     for (int i = 0; i < k; i++) {
-        EXPECT(shards[i].first == rows && shards[i].count >= 0,
-               "a shard begins where the one before it ends",
-               "%s: shard %d has %ld rows from row %ld on, expected row %d", call, i,
-               shards[i].count, shards[i].first, rows);
+        EXPECT(shards[i].count >= 0,
+               "a device of speed 0 gets no rows: rows go by speed, not by time",
+               "%s: shard %d has %ld rows, expected 0 or more", call, i, shards[i].count);
+        EXPECT(shards[i].first == rows, "a shard begins where the one before it ends",
+               "%s: shard %d begins at row %ld, expected row %d; the shards have %s rows", call, i,
+               shards[i].first, rows, rows_text(shards, k));
         rows += shards[i].count;
     }
-    EXPECT(rows == n, "whole parts leave rows over: are all of them given out, one to a device?",
-           "%s: the shards have %d rows together, expected %d", call, rows, n);
+    EXPECT(rows == n,
+           "the whole parts of the quotas leave rows over, which go one by one to the devices with "
+           "the largest remainders: rounding is not enough",
+           "%s: the shards have %s rows, together %d, expected %d", call, rows_text(shards, k),
+           rows, n);
+}
+
+static const char *hint_for_rows(const Range shards[], int n, int k) {
+    bool equal = true;
+    for (int i = 0; i < k; i++) equal = equal && shards[i].count == equal_range(n, k, i).count;
+    return equal ? "these are equal shards: n speed[i] / (sum of speeds) is the quota of device i"
+                 : "each device gets the whole part of its quota n speed[i] / (sum of speeds), or "
+                   "one row more";
 }
 
 static void check_shards(int n, const double speed[], int k) {
     Range shards[MAX_DEVICES];
     const char *call = call_text(n, speed, k);
-    double total = 0, least_up = 1, most_down = 0; // remainders of those rounded up, and down
-    for (int i = 0; i < k; i++) total += speed[i];
+    double least_up = 1, most_down = 0; // remainders of those rounded up, and down
     shards_for(n, speed, k, shards);
     check_cover(call, n, k, shards);
     for (int i = 0; i < k; i++) {
-        double quota = n * speed[i] / total, over = shards[i].count - quota;
-        EXPECT(fabs(over) <= 1, "the whole part of n speed[i] / (sum of speeds), or one row more",
-               "%s: device %d gets %ld rows, expected %.3f, up or down", call, i, shards[i].count,
-               quota);
+        double quota = quota_of(n, speed, k, i), over = shards[i].count - quota;
+        EXPECT(fabs(over) < 1 + 1e-9, hint_for_rows(shards, n, k),
+               "%s: the shards have %s rows; device %d gets %ld, expected %.4g, rounded up or down",
+               call, rows_text(shards, k), i, shards[i].count, quota);
         if (over > 1e-9) least_up = fmin(least_up, 1 - over);
         if (over < -1e-9) most_down = fmax(most_down, -over);
     }
-    EXPECT(
-        least_up >= most_down - 1e-9, "the largest remainders get the rows that are left over",
-        "%s: a remainder of %.3f was rounded up and one of %.3f down, expected the larger one up",
-        call, least_up, most_down);
+    EXPECT(least_up >= most_down - 1e-9,
+           "the rows that are left over go to the devices with the largest remainders",
+           "%s: the shards have %s rows; a remainder of %.3f was rounded up and one of %.3f down, "
+           "expected the larger one up",
+           call, rows_text(shards, k), least_up, most_down);
+}
+
+static const char *hint_for_seconds(double came, double expected, double exchange) {
+    if (isnan(came)) return "0 rows at 0 rows per second take no time, but 0 / 0 is no number";
+    if (fabs(came - (expected - exchange)) <= 1e-9) return "after computing comes the exchange";
+    return "the devices work side by side, so the slowest one counts, not the sum; a device needs "
+           "rows / speed seconds";
 }
 
 static void check_prediction(void) {
     const Range shards[] = {{0, 12}, {12, 3}, {15, 0}};
-    const double speed[] = {6, 1, 0}, expected = 3.5;
-    double came = predict_step(shards, speed, 3, 0.5);
-    EXPECT(fabs(came - expected) <= 1e-9,
-           "the slowest device counts, not the sum; one without rows takes no time; then comes the "
-           "exchange",
-           "predict_step(), 12 rows at 6 a second, 3 at 1, none at 0, and 0.5 s of exchange: %g s, "
+    const double speed[] = {6, 1, 0}, exchange = 0.5, expected = 3.5;
+    double came = predict_step(shards, speed, 3, exchange);
+    EXPECT(fabs(came - expected) <= 1e-9, hint_for_seconds(came, expected, exchange),
+           "predict_step(), shards of %s rows, speeds 6 1 0 rows per second, exchange %g s: %g s, "
            "expected %g s",
-           came, expected);
+           rows_text(shards, 3), exchange, came, expected);
 }
 
 // ## Training
@@ -107,8 +146,8 @@ static void check_training(const Flags *flags) {
         double difference = effect_of_shards(net, data, BN_SYNC, speeds[c], ks[c], losses);
         EXPECT(difference <= 1e-2 && fabs(losses[1] - losses[0]) <= 1e-2 * losses[0],
                "each row belongs to one shard; the same call must give the same shards each time",
-               "%s, then training: the parameters end %.2g of their change away from those with "
-               "equal shards, the loss is %.6f, expected at most 0.01 and %.6f",
+               "%s, then training: the parameters differ from those with equal shards by %.2g of "
+               "what training changed, the loss is %.6f, expected at most 0.01 and %.6f",
                call_text(CHECKED_BATCH, speeds[c], ks[c]), difference, losses[1], losses[0]);
     }
     leave_devices(net, 0);

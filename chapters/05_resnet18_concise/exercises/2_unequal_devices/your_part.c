@@ -6,22 +6,36 @@
 //
 // Difficulty: ★★☆☆
 //
-// How to run
-//   make exercise-05-2                       the question, the answer, the evidence
-//   make exercise-05-2 ARGS=--check          only check the solution: a second
+// **Aim.** A step is over when the slowest device is ready, so each device should get rows in
+// proportion to its speed. What does that save, and would the fast device alone do as well? Two
+// CPU devices are compared, of which one is slowed down (`device_set_slowdown()` lets it sleep
+// after each kernel), and, where there is a GPU, that GPU and a CPU device beside it. The same
+// steps on two devices of a machine that need not be there (`--machine`) have modelled times, which
+// are free of noise.
 //
-// A step is over when the slowest device is, so each should get rows in proportion to its speed.
-// Where no device differs from the next, one is made slower: device_set_slowdown() lets it sleep
-// after each kernel. Where there is a GPU, a CPU device also works beside it. The same steps on two
-// devices of a machine that need not be there (--machine) have modelled times: without noise.
+// **Your task.** Write `shards_for()`, which divides the rows, and `predict_step()`, which says how
+// long the step will then take.
+//
+// **How it is checked.** 0 to 100 rows are divided among devices of several speeds: the shards must
+// cover the rows in order and be as near to their quotas as whole rows allow. Training with your
+// shards must end where training with equal shards does.
+//
+// **How to run.**
+//
+//     make exercise-05-2 ARGS=--check          the check alone: a second
+//     make exercise-05-2                       the check, then the experiment: some minutes
+//
+// **What to hand in.** This file, and your answer to the book's questions: how to divide the work,
+// and when that is worth it. When should the slow device rather be left out?
 #include "your_part.h"
 
 #include <math.h>
 
-// Divides n rows among k devices in proportion to their speeds (0 or more, not all 0). Device i
-// gets shards[i].count rows from row shards[i].first on; rows stay in order, and each belongs to
-// one shard. Its quota n speed[i] / (sum of speeds) is seldom a whole number. So give each the
-// whole part of it, and the rows that are left over to those with the largest remainders, one each.
+// `shards_for()` divides n rows among k devices in proportion to their speeds (0 or more, not all
+// of them 0). Device i gets `shards[i].count` rows from row `shards[i].first` on; rows stay in
+// order, and each belongs to one shard. The quota of device i is $n v_i / \sum_j v_j$, where $v_i$
+// is its speed. That is seldom a whole number, so give each device the whole part of its quota, and
+// the rows that are left over to the devices with the largest remainders, one row each.
 void shards_for(int n, const double speed[], int k, Range shards[]) {
     // SOLUTION (starter: for (int i = 0; i < k; i++) shards[i] = equal_range(n, k, i);)
     double total = 0, remainder[MAX_DEVICES];
@@ -47,8 +61,9 @@ void shards_for(int n, const double speed[], int k, Range shards[]) {
     // END SOLUTION
 }
 
-// The seconds that a step will take: all devices compute side by side, device i speed[i] rows per
-// second (none, if it has no rows), then they exchange gradients and update, in `exchange` seconds.
+// `predict_step()` returns the seconds that a step will take. All devices compute side by side,
+// device i `speed[i]` rows per second (one without rows has nothing to do); then they exchange
+// gradients and update, which takes `exchange` seconds.
 double predict_step(const Range shards[], const double speed[], int k, double exchange) {
     // SOLUTION (starter: return 0;)
     double slowest = 0;

@@ -67,25 +67,40 @@ static void slow_down(const DataParallel *dp, double times) {
 
 static void check_most(int most, int k, int ahead) {
     int least = ahead < 2 ? ahead : 2; // how far beyond that depends on who else wants the cores
-    EXPECT(most <= ahead, "before prepare() of step n, wait for step n - 1 - ahead",
+    EXPECT(most <= ahead,
+           "before prepare() of step n, wait for step n - 1 - ahead: then `ahead` steps are left",
            "train_ahead(), k = %d, ahead %d: %d steps were under way when another began, expected "
            "%d at most",
            k, ahead, most, ahead);
     EXPECT(most >= least || num_gpus() > 0,
-           "wait for step n - 1 - ahead only, and read no loss of a later one",
+           "before step n wait for step n - 1 - ahead only: item() and synchronize_all() wait for "
+           "everything, and so does wait_for() of a later step",
            "train_ahead(), k = %d, ahead %d: %d steps of slow devices were under way at most when "
            "another began, expected %d at least",
            k, ahead, most, least);
 }
 
+// What may have gone wrong with the loss of step n.
+static const char *hint_for_loss(const double came[], const double expected[], int n) {
+    static char text[160];
+    if (isnan(came[n]))
+        return "nothing was written there: losses[n] is what wait_for() says of step n; steps that "
+               "are under way at the end have to be waited for, too";
+    for (int other = 0; other < CHECKED_STEPS; other++)
+        if (came[n] == expected[other]) {
+            snprintf(text, sizeof text,
+                     "that is the loss of step %d: was the slot used again before step %d was "
+                     "waited for, or the loss written to another place?",
+                     other, n);
+            return text;
+        }
+    return "suspects: prepare() before the last step that used this slot was waited for, "
+           "keep_losses() left out, train_step() with another lr or other images than the slot's";
+}
+
 static void check_losses(const double came[], const double expected[], int k, int ahead) {
     for (int n = 0; n < CHECKED_STEPS; n++)
-        EXPECT(came[n] == expected[n],
-               isnan(came[n])
-                   ? "losses[n] is what wait_for() says of step n; at the end some steps "
-                     "have not been waited for"
-                   : "train_step() with lr as it is, then keep_losses(); and the step whose slot "
-                     "prepare() writes over must be done",
+        EXPECT(came[n] == expected[n], hint_for_loss(came, expected, n),
                "train_ahead(), k = %d, ahead %d: losses[%d] is %g, expected %g", k, ahead, n,
                came[n], expected[n]);
 }
@@ -103,7 +118,8 @@ static void check_run(Module *net, const Dataset *data, int k, int ahead) {
     check_losses(losses, expected_losses, k, ahead);
     check_most(most, k, ahead);
     EXPECT(memcmp(came, expected, parameter_bytes(net)) == 0,
-           "one train_step() for each step, with lr as it is",
+           "the losses are right, so it is the end: one train_step() for each step, and none after "
+           "the last",
            "train_ahead(), k = %d, ahead %d: the parameters at the end differ from those of a host "
            "that waits",
            k, ahead);
@@ -124,12 +140,14 @@ static void check_prediction(void) {
                  {"0 0 4 0", burst, 3, 8}};
     for (int c = 0; c < 7; c++) {
         double came = predict(4, cases[c].ahead, cases[c].host_seconds, 2);
-        EXPECT(fabs(came - cases[c].expected) <= 1e-9,
-               "a device begins with a step when it has been handed over and the step before is "
-               "done; what is asked for is when the last one is done",
-               "predict(), 4 steps, the host needs %s s for them, the devices 2 s for each, ahead "
-               "%d: %g s, expected %g s",
-               cases[c].name, cases[c].ahead, came, cases[c].expected);
+        EXPECT(
+            fabs(came - cases[c].expected) <= 1e-9,
+            "the host begins with step n when it has handed over step n - 1 and step n - 1 - ahead "
+            "is done; the devices, when they have been handed step n and step n - 1 is done; "
+            "what is asked for is when the last step is done",
+            "predict(), 4 steps, the host needs %s s for them, the devices 2 s for each, ahead "
+            "%d: %g s, expected %g s",
+            cases[c].name, cases[c].ahead, came, cases[c].expected);
     }
 }
 

@@ -6,29 +6,45 @@
 //
 // Difficulty: ★★★☆
 //
-// How to run
-//   make exercise-05-3                       the question, the answer, the evidence
-//   make exercise-05-3 ARGS=--check          only check the solution: seconds
-//   make exercise-05-3 ARGS='--devices 1'    on 1 device instead of 2
+// **Aim.** The host only enqueues: it puts work into the devices' queues and goes on. What makes it
+// wait at the end of a step?
 //
-// The host only enqueues. What makes it wait at the end of a step?
-//   - item(loss) does, because the loss has to be computed before it can be read;
-//   - data_iter_next() does, until no device reads the last minibatch from host memory any more;
-//   - begin_step() does not, although it gives the arena away: what will overwrite it stands in the
-//     same queue behind what still uses it.
-// So the host may run ahead if it has a minibatch, and a place for the losses, for each step that
-// is under way: slots, used in turn (see loader.h). Nothing has to be doubled on the devices.
+// - `item(loss)` does, because a loss has to be computed before it can be read.
+// - `data_iter_next()` does, until no device reads the last minibatch from host memory any more.
+// - `begin_step()` does not, although it gives away the arena, a device's memory for a step: what
+//   will overwrite it stands in the same queue behind what still uses it.
+//
+// So the host may run ahead of the devices if it has a minibatch, and a place for the losses, for
+// each step that is under way. Such a pair is a slot (loader.h), and slots are used in turn; on the
+// devices nothing has to be doubled. How far ahead is worth it?
+//
+// **Your task.** Write `train_ahead()`, the training, and `predict()`, which says how long that
+// takes.
+//
+// **How it is checked.** A small network is trained on slowed-down devices. Losses and parameters
+// must have the bits of a host that waits after each step, and the host must run as far ahead as it
+// may, but no further. What `predict()` says is compared with cases that are known.
+//
+// **How to run.**
+//
+//     make exercise-05-3 ARGS=--check          the check alone: seconds
+//     make exercise-05-3                       the check, then the experiment: some minutes
+//     make exercise-05-3 ARGS='--devices 1'    on 1 device instead of 2
+//
+// **What to hand in.** This file, and your answer to the book's two questions; say also what the
+// second step ahead is good for that one step is not.
 #include "your_part.h"
 
 #include <math.h>
 
-// Trains for `steps` steps, the host being up to `ahead` steps ahead of the devices: 0 means that
-// it waits for step n - 1 before it begins with step n, 1 that it waits for step n - 2, and so on.
-// A step is: prepare() its slot, train_step() of chapter 5 with the slot's X and y, keep_losses().
-// wait_for(loader, slot_of(loader, n)) waits for step n and returns its loss, which belongs in
-// losses[n]. Two things to think of:
-//   - prepare() writes over the slot of an earlier step: that one must be done by then;
-//   - at the end all steps must be done, and all losses be there.
+// `train_ahead()` trains for `steps` steps, with the host up to `ahead` steps ahead of the devices:
+// 0 means that it waits for step n - 1 before it begins with step n, 1 that it waits for step
+// n - 2, and so on. A step is: `prepare()` its slot, chapter 5's `train_step()` with the slot's X
+// and y, `keep_losses()`. And `wait_for(loader, slot_of(loader, n))` waits for step n and returns
+// its loss, which belongs in `losses[n]`. Hints:
+//
+// - `prepare()` writes over the slot of an earlier step: that step must be done by then.
+// - At the end all steps must be done, and all losses be there.
 void train_ahead(DataParallel *dp, Loader *loader, int steps, int ahead, float lr,
                  double losses[]) {
     // SOLUTION
@@ -45,9 +61,10 @@ void train_ahead(DataParallel *dp, Loader *loader, int steps, int ahead, float l
     // END SOLUTION
 }
 
-// The seconds that this takes: the host needs host_seconds[n] for step n and then hands it to the
-// devices, which need device_seconds for each step and do one after the other. The host begins with
-// step n when it has handed over step n - 1 and step n - 1 - ahead is done.
+// `predict()` returns the seconds that this takes. The host needs `host_seconds[n]` for step n and
+// then hands it to the devices, which need `device_seconds` for each step and do one after the
+// other. The host begins with step n when it has handed over step n - 1 and step n - 1 - ahead is
+// done.
 double predict(int steps, int ahead, const double host_seconds[], double device_seconds) {
     // SOLUTION (starter: return 0;)
     double handed_over = 0, done[MOST_STEPS] = {0};

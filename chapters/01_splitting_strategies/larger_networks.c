@@ -1,0 +1,163 @@
+// larger_networks.c: AlexNet and ResNet-18 by the formulas of costs.c, and how long their steps
+// take on more devices than there are here; see larger_networks.h.
+#include "larger_networks.h"
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/device/modelled_clock.h"
+#include "common/program/book.h"
+#include "common/program/plot.h"
+#include "common/program/say.h"
+#include "costs.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const Network *const networks[] = {&alexnet_network, &resnet18_network};
+enum { NUM_NETWORKS = sizeof networks / sizeof networks[0], IMAGES = 256 };
+
+// ---- two networks, up to 8 devices -----------------------------------------------------------
+
+// The bytes and syncs of the formulas; the time is that of the strategies' own steps, on devices of
+// the modelled machine.
+static void print_line(const char *name, const char *way, const Problem *problem, const Strategy *s,
+                       int k) {
+    const Network *network = problem->network;
+    int n = problem->X->shape[0], m = problem->microbatches;
+    Memory memory = memory_of(s, network, k, n, m);
+    printf("%-9s %2d  %-13s %6.0f %7.0f %6.0f %7.0f %5.0f %6.1f%%", name, k, way,
+           megabytes(memory.params), megabytes(memory.activations), megabytes(memory.both),
+           megabytes(s->bytes_moved(network, k, n, m)), s->syncs(network, k, m),
+           100 * busiest_share(s, network, k, n));
+    if (problem_can_be_modelled(problem, s, k))
+        printf(" %8.4g\n", 1e3 * modelled_step(problem, s, k));
+    else
+        printf(" %8s\n", "-");
+}
+
+static void print_costs(const Network *network, int n, int m) {
+    Problem problem = problem_to_model(network, n, m);
+    print_line(network->name, "one device", &problem, &across_data, 1);
+    for (int k = 2; k <= 8; k *= 4)
+        for (int i = 0; i < NUM_STRATEGIES; i++)
+            print_line("", strategies[i]->name, &problem, strategies[i], k);
+    problem_free(&problem);
+}
+
+static void explain_networks(int k, int m) {
+    double data = across_data.bytes_moved(&resnet18_network, k, IMAGES, m);
+    double within = within_layers.bytes_moved(&resnet18_network, k, IMAGES, m);
+    Memory held = memory_of(&across_data, &alexnet_network, k, IMAGES, m);
+    say("Why split the data? Devices wait for each other once per step, and have equal work in any "
+        "network; what moves does not grow with the minibatch. ResNet-18 on %d devices "
+        "moves %.0f MB across data, and %.0f times that within layers. Across layers, the busiest "
+        "of %d stages has %.1f%% of the work, where equal stages would have %.1f%%.",
+        k, megabytes(data), within / data, k,
+        100 * busiest_share(&across_layers, &resnet18_network, k, IMAGES), 100.0 / k);
+    say("When not? More devices leave less of the activations to each, but all of the parameters: "
+        "%.0f MB of AlexNet, however many there are. A network that does not fit on one device "
+        "must be split across or within its layers. And AlexNet, whose fully connected layers have "
+        "many parameters and few outputs, moves %.0f MB across data on %d devices, and only %.0f "
+        "MB across layers.",
+        megabytes(held.params), megabytes(across_data.bytes_moved(&alexnet_network, k, IMAGES, m)),
+        k, megabytes(across_layers.bytes_moved(&alexnet_network, k, IMAGES, m)));
+}
+
+static void explain_columns(void) {
+    const Machine *machine = modelled_machine();
+    say("* each a maximum by itself, with gradients");
+    if (machine)
+        say("Modelled: on %s. A dash: it has too few devices, or too little memory.",
+            machine->name);
+    else
+        say("Without a machine (--machine) there is no modelled time.");
+}
+
+void larger_networks(void) {
+    enum { M = 8 };
+    say("\nLarger networks, by the same formulas: ImageNet, %d images of 224 x 224, %d "
+        "microbatches",
+        IMAGES, M);
+    printf("                         most on one device, MB*   moved     busiest modelled\n"
+           "network    k  strategy      params activ.   both      MB syncs    has  ms/step\n");
+    for (int i = 0; i < NUM_NETWORKS; i++) print_costs(networks[i], IMAGES, M);
+    explain_columns();
+    printf("\n");
+    explain_networks(8, M);
+}
+
+// ---- up to 128 devices -----------------------------------------------------------------------
+
+static const char *const machines[] = {"dgx-a100", "p100-25gbe", "laptops-1gbe"};
+enum { NUM_MACHINES = sizeof machines / sizeof machines[0] };
+
+// Within layers each device sends to each other one, for each layer: more take too long to
+// simulate.
+static int most_devices(const Strategy *strategy, const Network *network) {
+    enum { MOST = 128, MOST_WITHIN = 32 };
+    int most = strategy == &within_layers ? MOST_WITHIN : MOST;
+    return strategy->most_devices(network) < most ? strategy->most_devices(network) : most;
+}
+
+// A strategy's step on k devices.
+typedef struct Point {
+    const Strategy *strategy;
+    int k;
+    double seconds;
+} Point;
+
+static void write_curve(FILE *csv, const Problem *problem, const Strategy *strategy, Point *best) {
+    int most = most_devices(strategy, problem->network);
+    for (int k = 1; k <= most; k = k < most && 2 * k > most ? most : 2 * k) {
+        if (!problem_can_be_modelled(problem, strategy, k)) continue;
+        Point p = {strategy, k, modelled_step(problem, strategy, k)};
+        fprintf(csv, "%s,%s,%s,%d,%.6g\n", problem->network->name, modelled_machine()->name,
+                strategy->name, k, p.seconds);
+        if (p.seconds < best->seconds) *best = p;
+    }
+}
+
+// The clock of --machine, if there is one, is set going again at the end.
+static void write_model(const char *csv, Point best[NUM_NETWORKS][NUM_MACHINES]) {
+    enum { M = 32 };
+    const Machine *before = modelled_machine();
+    OutputFile file = output_open(csv);
+    fprintf(file.stream, "network,machine,strategy,devices,modelled_seconds\n");
+    for (int a = 0; a < NUM_NETWORKS; a++) {
+        Problem problem = problem_to_model(networks[a], IMAGES, M);
+        for (int b = 0; b < NUM_MACHINES; b++) {
+            best[a][b] = (Point){.seconds = INFINITY};
+            modelled_clock_start(machine_find(machines[b]));
+            for (int i = 0; i < NUM_STRATEGIES; i++)
+                write_curve(file.stream, &problem, strategies[i], &best[a][b]);
+        }
+        problem_free(&problem);
+    }
+    modelled_clock_start(before);
+    output_close(&file);
+}
+
+static void print_best(Point best[NUM_NETWORKS][NUM_MACHINES]) {
+    printf("\nThe fastest step of all, modelled, on up to 128 devices; %d images\n\n"
+           "network    machine       ms/step  devices  strategy\n",
+           IMAGES);
+    for (int a = 0; a < NUM_NETWORKS; a++)
+        for (int b = 0; b < NUM_MACHINES; b++)
+            printf("%-10s %-12s %8.4g %8d  %s\n", networks[a]->name, machines[b],
+                   1e3 * best[a][b].seconds, best[a][b].k, best[a][b].strategy->name);
+}
+
+void many_devices(void) {
+    const char *csv = book_csv("_model.csv"), *png = book_output("_model.png");
+    Point best[NUM_NETWORKS][NUM_MACHINES];
+    write_model(csv, best);
+    if (is_written_directly(csv)) { // what went into a pipe or to the screen cannot be drawn
+        say("\nModelled, not measured, on up to 128 devices: the figures stand above");
+        return;
+    }
+    print_best(best);
+    if (plot_draw(png, "splitting_model.gp", csv))
+        say("\nModelled, not measured, on up to 128 devices: %s", png);
+    say("figures: %s", csv);
+}

@@ -1,0 +1,167 @@
+// layers.c: how the layers of network.c are computed, whole or in part; see network.h.
+#include "network.h"
+
+#include "common/tensor/batch_norm.h"
+#include "common/tensor/random.h"
+
+#include <stdio.h>
+#include <string.h>
+
+int num_params(const Network *network) {
+    int n = 2 * network->num_layers;
+    for (int l = 0; l < network->num_layers; l++) n += network->layers[l].norm;
+    return n;
+}
+
+// Where the weight of a layer's normalization is among the parameters.
+static int norm_weight(const Network *network, int layer) {
+    int p = 2 * network->num_layers;
+    for (int l = 0; l < layer; l++) p += network->layers[l].norm;
+    return p;
+}
+
+int layer_of_param(const Network *network, int p) {
+    if (p < 2 * network->num_layers) return p / 2;
+    int l = network->num_layers - 1;
+    while (!network->layers[l].norm || norm_weight(network, l) != p) l--;
+    return l;
+}
+
+static const char *param_name(char letter, int layer) {
+    static char names[3][MAX_LAYERS][16];
+    char *name = names[letter == 'W' ? 0 : letter == 'b' ? 1 : 2][layer];
+    snprintf(name, sizeof names[0][0], "%c%d", letter, layer + 1);
+    return name;
+}
+
+void network_shapes(const Network *network, Tensor *params[]) {
+    for (int i = 0; i < network->num_layers; i++) {
+        const Layer *l = &network->layers[i];
+        Tensor *W = l->kind == CONV ? tensor_new(host(), l->out, l->in, l->kernel, l->kernel)
+                                    : tensor_new(host(), l->in, l->out); // as the book stores it
+        params[2 * i] = W;
+        params[2 * i + 1] = tensor_new(host(), l->out);
+        params[2 * i]->name = param_name('W', i);
+        params[2 * i + 1]->name = param_name('b', i);
+        if (!l->norm) continue;
+        Tensor **weight = &params[norm_weight(network, i)];
+        *weight = tensor_new(host(), l->out);
+        (*weight)->name = param_name('g', i);
+    }
+}
+
+void network_init(const Network *network, Tensor *params[], double scale, uint64_t seed) {
+    network_shapes(network, params);
+    for (int i = 0; i < network->num_layers; i++) {
+        Tensor *W = params[2 * i];
+        fill_normal(W->data, numel(W), scale, seed, STREAM_PARAMS + 2 * (uint32_t)i);
+        tensor_fill(params[2 * i + 1], 0);
+    }
+    for (int p = 2 * network->num_layers; p < num_params(network); p++) tensor_fill(params[p], 1);
+}
+
+// With the mean and the variance of the rows that this device has. (The running statistics, which
+// only evaluation needs, are forgotten.)
+static Tensor *normalized(Tensor *X, Tensor *weight, Tensor *bias) {
+    Tensor *mean = arena_tensor(X->device, 1, bias->shape, false);
+    Tensor *var = arena_tensor(X->device, 1, bias->shape, false);
+    tensor_fill(mean, 0);
+    tensor_fill(var, 1);
+    return batch_norm(X, (BatchNormTensors){weight, bias, mean, var},
+                      (BatchNormOptions){.training = true, .momentum = 0.1f, .eps = 1e-5f});
+}
+
+static Tensor *conv_forward(const Network *network, int l, Tensor *X, Tensor *shortcut,
+                            Tensor *const params[]) {
+    const Layer *layer = &network->layers[l];
+    Tensor *W = params[2 * l], *b = params[2 * l + 1];
+    Tensor *Y =
+        conv2d(X, W, layer->norm ? NULL : b, .stride = layer->stride, .padding = layer->padding);
+    if (layer->norm) Y = normalized(Y, params[norm_weight(network, l)], b);
+    if (layer->shortcut) return Y;
+    if (shortcut) Y = add(Y, shortcut);
+    Y = relu(Y);
+    // Means of windows side by side. (The two larger networks take the largest instead, of windows
+    // that overlap: as many pixels come out, and memory is read once in both.)
+    int window = layer->side / layer->sent_side;
+    return window > 1 ? avg_pool2d(Y, .kernel = window, .stride = window) : Y;
+}
+
+Tensor *layer_forward(const Network *network, int l, Tensor *X, Tensor *shortcut,
+                      Tensor *const params[]) {
+    const Layer *layer = &network->layers[l];
+    if (layer->kind == CONV) return conv_forward(network, l, X, shortcut, params);
+    Tensor *Y = add_bias(mm(reshape(X, X->shape[0], -1), params[2 * l]), params[2 * l + 1]);
+    return layer->ops == 3 ? relu(Y) : Y; // mostly not the last, whose outputs are the scores
+}
+
+bool begins_block(const Network *network, int l) {
+    return network->layers[l].joined && (l == 0 || !network->layers[l - 1].joined);
+}
+bool ends_block(const Network *network, int l) {
+    return !network->layers[l].joined && l > 0 && network->layers[l - 1].joined;
+}
+
+Tensor *layers_forward(const Network *network, Range layers, Tensor *X, Tensor *const params[]) {
+    Tensor *shortcut = NULL, *block_in = NULL;
+    for (int l = (int)layers.first; l < layers.first + layers.count; l++) {
+        if (begins_block(network, l)) shortcut = block_in = X;
+        if (network->layers[l].shortcut)
+            shortcut = layer_forward(network, l, block_in, NULL, params);
+        else
+            X = layer_forward(network, l, X, ends_block(network, l) ? shortcut : NULL, params);
+    }
+    return X;
+}
+
+// ---- parts -----------------------------------------------------------------------------------
+
+// A parameter as (outer, units, inner) numbers. W of a convolution (out,in,h,w) and b (out) have
+// the units in front, so that a part is one run of memory; W of a fully connected layer (in,out)
+// has them last, so that a part is some columns.
+typedef struct Cut {
+    size_t outer, units, inner;
+} Cut;
+
+static Cut cut_of(const Tensor *p) {
+    if (p->ndim == 2) return (Cut){(size_t)p->shape[0], (size_t)p->shape[1], 1};
+    return (Cut){1, (size_t)p->shape[0], numel(p) / (size_t)p->shape[0]};
+}
+
+static void take_part(float *values, const Tensor *whole, Range part) {
+    Cut cut = cut_of(whole);
+    size_t run = (size_t)part.count * cut.inner;
+    if (run == 0) return;
+    for (size_t i = 0; i < cut.outer; i++)
+        memcpy(values + i * run, whole->data + (i * cut.units + (size_t)part.first) * cut.inner,
+               run * sizeof(float));
+}
+
+static Tensor *part_on(Device *device, const Tensor *whole, Range part) {
+    int shape[MAX_DIMS];
+    memcpy(shape, whole->shape, sizeof shape);
+    shape[whole->ndim == 2 ? 1 : 0] = (int)part.count;
+    Tensor *piece = tensor_of_shape(device, whole->ndim, shape);
+    piece->name = whole->name;
+    return piece;
+}
+
+Tensor *param_part(const Tensor *whole, Range part, Device *device) {
+    if (!has_values(device)) return part_on(device, whole, part);
+    Tensor *piece = part_on(host(), whole, part);
+    take_part(piece->data, whole, part);
+    Tensor *there = tensor_to(piece, device);
+    there->name = whole->name;
+    synchronize(device);
+    tensor_free(piece);
+    return there;
+}
+
+void put_part(float *whole_values, const Tensor *whole, Range part, const float *values) {
+    Cut cut = cut_of(whole);
+    size_t run = (size_t)part.count * cut.inner;
+    if (run == 0) return;
+    for (size_t i = 0; i < cut.outer; i++)
+        memcpy(whole_values + (i * cut.units + (size_t)part.first) * cut.inner, values + i * run,
+               run * sizeof(float));
+}

@@ -1,0 +1,186 @@
+// step_tables.c: see step_tables.h.
+#include "step_tables.h"
+
+#include "common/base/error.h"
+#include "common/device/modelled_clock.h"
+#include "common/program/say.h"
+#include "costs.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+// ---- memory ----------------------------------------------------------------------------------
+
+static void print_ks(const StepTable *t) {
+    for (int j = 0; j < t->num_ks; j++) {
+        char *k = xprintf("k = %d", t->ks[j]);
+        printf(" %7s", k);
+        free(k);
+    }
+}
+
+typedef double Bytes(const StepCosts *costs);
+static double most_params(const StepCosts *costs) { return costs->most_params; }
+static double all_params(const StepCosts *costs) { return costs->all_params; }
+static double most_activations(const StepCosts *costs) { return costs->most_activations; }
+static double all_activations(const StepCosts *costs) { return costs->all_activations; }
+
+static void print_megabytes(const StepTable *t, int i, Bytes *bytes) {
+    for (int j = 0; j < t->num_ks; j++)
+        if (t->of[i][j].k)
+            printf(" %7.2f", megabytes(bytes(&t->of[i][j])));
+        else
+            printf(" %7s", "-");
+}
+
+static void print_most_and_all(const StepTable *t, const char *what, Bytes *most, Bytes *all) {
+    printf("%-14s %-*s  %s\n%14s", what, 8 * t->num_ks, "most on one", "all together", "");
+    print_ks(t);
+    printf("  ");
+    print_ks(t);
+    printf("\n");
+    for (int i = 0; i < NUM_STRATEGIES; i++) {
+        printf("%-14s", strategies[i]->name);
+        print_megabytes(t, i, most);
+        printf("  ");
+        print_megabytes(t, i, all);
+        printf("\n");
+    }
+}
+
+// Why the three ways need different memory on one device already.
+static void print_kinds(const StepTable *t, const Problem *problem) {
+    printf("\nOn one device, MB      all    outputs  gradients   gathered   the rest\n");
+    for (int i = 0; i < NUM_STRATEGIES; i++) {
+        Memory m = memory_of(strategies[i], problem->network, 1, problem->X->shape[0],
+                             problem->microbatches);
+        double all = t->of[i][0].most_activations;
+        printf("%-14s   %9.2f %10.2f %10.2f %10.2f %10.2f\n", strategies[i]->name, megabytes(all),
+               megabytes(m.outputs), megabytes(m.gradients), megabytes(m.copies),
+               megabytes(all - m.activations));
+    }
+}
+
+static double kept_by(const Layer *layer, const Problem *problem) {
+    return problem->X->shape[0] * layer_kept(layer) * sizeof(float);
+}
+
+static double activations_left(const StepTable *t, int i, int j) {
+    return 100 * t->of[i][j].most_activations / t->of[i][0].most_activations;
+}
+
+static void explain_memory(const StepTable *t, const Problem *problem) {
+    const Network *network = problem->network;
+    const Layer *most = &network->layers[0];
+    int j = t->num_ks - 1;
+    if (j == 0 || !t->of[0][j].k) return;
+    for (int l = 1; l < network->num_layers; l++)
+        if (layer_kept(&network->layers[l]) > layer_kept(most)) most = &network->layers[l];
+    say("\nOn %d devices the one with the most activations has %.0f%% of those of one device "
+        "across "
+        "layers, %.0f%% within layers, and %.0f%% across data.",
+        t->ks[j], activations_left(t, 0, j), activations_left(t, 1, j), activations_left(t, 2, j));
+    say("Why do those of the pipeline hardly shrink? Of the %.1f MB on one device %s alone keeps "
+        "%.1f MB, "
+        "and no layer is cut in two. Within layers, every device has the gathered copies.",
+        megabytes(t->of[0][0].most_activations), most->name, megabytes(kept_by(most, problem)));
+}
+
+void print_memory(const StepTable *t, const Problem *problem) {
+    printf("\nWhat a step holds, MB (10^6 bytes); %d images, %d microbatches\n\n",
+           problem->X->shape[0], problem->microbatches);
+    print_most_and_all(t, "parameters", most_params, all_params);
+    printf("\n");
+    print_most_and_all(t, "activations", most_activations, all_activations);
+    print_kinds(t, problem);
+    explain_memory(t, problem);
+}
+
+// ---- bytes and synchronization points --------------------------------------------------------
+
+static double for_twice(const Strategy *strategy, const Problem *problem, int k) {
+    return strategy->bytes_moved(problem->network, k, 2 * problem->X->shape[0],
+                                 problem->microbatches);
+}
+
+static void explain_traffic(const StepTable *t, const Problem *problem) {
+    int k = t->ks[t->num_ks - 1];
+    const StepCosts *within = &t->of[1][t->num_ks - 1], *data = &t->of[2][t->num_ks - 1];
+    say("On %d devices, within layers %.1f times as much moves as across data; with twice the "
+        "images it would be %.1f times.",
+        k, within->moved / data->moved,
+        for_twice(&within_layers, problem, k) / for_twice(&across_data, problem, k));
+}
+
+void print_traffic(const StepTable *t, const Problem *problem) {
+    const char *last = NULL;
+    printf("\nWhat moves between the devices in a step of %d images, bytes\n\n"
+           "strategy        k      counted   by formula   for twice the images  syncs\n",
+           problem->X->shape[0]);
+    for (int i = 0; i < NUM_STRATEGIES; i++)
+        for (int j = 1; j < t->num_ks; j++) {
+            const StepCosts *c = &t->of[i][j];
+            if (!c->k) continue;
+            const char *name = strategies[i]->name;
+            printf("%-13s %3d %12.0f %12.0f %22.0f %6d\n", name == last ? "" : name, c->k, c->moved,
+                   c->formula, for_twice(strategies[i], problem, c->k), c->syncs);
+            last = name;
+        }
+    printf("\n");
+    explain_traffic(t, problem);
+}
+
+// ---- seconds ---------------------------------------------------------------------------------
+
+static void print_ms(double seconds) {
+    if (isnan(seconds))
+        printf(" %7s", "-");
+    else
+        printf(seconds < 1 ? " %7.3g" : " %7.0f", 1e3 * seconds);
+}
+
+static void explain_measured(void) {
+    if (num_gpus() > 0) return;
+    say("Here the devices share %d core%s, all of which one device uses too: more devices cannot "
+        "be "
+        "much faster.",
+        num_threads(), num_threads() > 1 ? "s" : "");
+}
+
+// A machine's devices may need less time for LeNet than its host needs to give them the work.
+static void explain_modelled(const StepTable *t) {
+    const Machine *machine = modelled_machine();
+    const StepCosts *last = &t->of[NUM_STRATEGIES - 1][t->num_ks - 1];
+    if (!machine) return;
+    say("On %s the step across data on %d device%s takes %.3g ms. For %.3g ms of them the host "
+        "launches kernels and copies, one every %.2g µs.",
+        machine->name, last->k, last->k > 1 ? "s" : "", 1e3 * last->modelled, 1e3 * last->launching,
+        1e6 * machine->launch);
+    if (last->launching > 0.8 * last->modelled)
+        say("So LeNet is too small for this machine: more devices are only more to launch.");
+}
+
+void print_seconds(const StepTable *t) {
+    const Machine *machine = modelled_machine();
+    bool measured = !isnan(t->of[0][0].measured);
+    char *modelled = machine ? xprintf("modelled on %s", machine->name) : xstrdup("");
+    printf("\nHow long a step takes, ms\n\n%14s %-*s  %s\n%14s", "", 8 * t->num_ks,
+           measured ? "measured here" : "(not measured)", modelled, "");
+    print_ks(t);
+    printf("  ");
+    if (machine) print_ks(t);
+    printf("\n");
+    for (int i = 0; i < NUM_STRATEGIES; i++) {
+        printf("%-14s", strategies[i]->name);
+        for (int j = 0; j < t->num_ks; j++) print_ms(t->of[i][j].k ? t->of[i][j].measured : NAN);
+        printf("  ");
+        for (int j = 0; machine && j < t->num_ks; j++)
+            print_ms(t->of[i][j].k ? t->of[i][j].modelled : NAN);
+        printf("\n");
+    }
+    printf("\n");
+    if (measured) explain_measured();
+    explain_modelled(t);
+    free(modelled);
+}
