@@ -56,7 +56,7 @@ function index.script()
   end
   for _, url in ipairs(sorted) do
     local entry = all[url]
-    local lines = source.lines(entry.text)
+    local lines = source.lines((entry.text:gsub(" +\\\n", " \\\n")))
     if #lines > 14 then
       lines = {table.unpack(lines, 1, 13)}
       lines[14] = "..."

@@ -21,6 +21,8 @@ local function raw(text) return pandoc.RawBlock("html", text) end
 
 -- ---- prose ------------------------------------------------------------------------------------
 
+local function begins_list(line) return line ~= nil and (line:match("^  ") or line:match("^[-*] ")) end
+
 -- "What you will learn" alone before a list is a small heading; so is "// ---- values ----".
 local function titles(text)
   local lines = source.lines(text)
@@ -28,8 +30,8 @@ local function titles(text)
     local banner = line:match("^%-%-%-%- (.-) %-%-%-+$")
     if banner then
       lines[i] = "### " .. banner:gsub("^%l", string.upper)
-    elseif line:match("^%a[%w ]+$") and (lines[i + 1] or ""):match("^  ") and
-      (i == 1 or lines[i - 1] == "") then
+    elseif line:match("^%a[%w ]+$") and (i == 1 or lines[i - 1] == "") and
+      begins_list(lines[i + 1] == "" and lines[i + 2] or lines[i + 1]) then
       lines[i] = "**" .. line .. "**\n"
     elseif line:match("^Book: ") and (lines[i + 1] or ""):match("^Difficulty: ") then
       lines[i] = line .. "\\"
@@ -66,16 +68,21 @@ local function link_names(block, from)
   end
   return pandoc.walk_block(block, {
     Link = function(element)
-      -- Of an address in this project, the page that it has.
+      -- Of an address in this project, the page that it has; some files have none.
       local target = element.target
-      if not is_html and not target:match("^%a+:") then return element.content end
-      local path = target:match("([%w_]+)%.md$")
-      if path then element.target = root .. path .. ".html" end
-      local number = target:match("(%d%d)_[%w_]+/?$")
-      if number then element.target = root .. number .. ".html" end
+      if target:match("^%a+:") or is_html and target:match("^#") then return element, false end
+      local name = target:match("([%w_]+)%.md$")
+      local page = name and chapter.exists("chapters/" .. name .. ".md") and name or
+        target:match("(%d%d)_[%w_]+/?$") or target:match("(%d%d)_[%w_]+/main%.c$")
+      if not is_html or not page then return element.content, false end
+      element.target = root .. page .. ".html"
       return element, false
     end,
-    Code = function(element) return link(element, element.text) end,
+    Code = function(element)
+      -- What is short stays on one line: a -- would be broken in two.
+      if is_html and utf8.len(element.text) <= 32 then element.classes:insert("short") end
+      return link(element, element.text) or element
+    end,
     Str = function(element)
       local before, text, after = element.text:match(BEFORE .. "([%w_/]+%.[ch])" .. BEHIND)
       if not text then before, text, after = element.text:match(BEFORE .. "([%a_][%w_]+%(%))" .. BEHIND) end

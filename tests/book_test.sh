@@ -51,8 +51,9 @@ cat >$one <<'END'
 // # A first chapter
 //
 // What you will learn
-//   - that pages show what programs print;
-//   - that $a^2 + b^2 = c^2$.
+//
+// - that pages show what programs print;
+// - that $a^2 + b^2 = c^2$.
 //
 // Read in this order: helper.c, then this file.
 #include "chapters/01_one/helper.h"
@@ -87,7 +88,7 @@ printf '// helper.c: helps.\n#include "helper.h"\n#include "common/base/range.h"
     >chapters/01_one/helper.c
 printf 'int predict_first(const char *question) { return !question; }\n' >>chapters/01_one/helper.c
 printf '1. Yes.\n2. Yes, and\n   no.\n' >chapters/01_one/answers.md
-printf '// # A second chapter\n//\n// After [the first](../01_one).\nint main(void) { return 3; }\n' >chapters/02_two/main.c
+printf '// # A second chapter\n//\n// After [the first](../01_one), not [more](../../kernels/cost.h).\nint main(void) { return 3; }\n' >chapters/02_two/main.c
 printf '# The book\n\nWhat it is.\n\n## How\n\nSee the [glossary](glossary.md).\n' >chapters/index.md
 printf '# Glossary\n\nWords.\n' >chapters/glossary.md
 
@@ -129,13 +130,13 @@ expect_in 01.html '<samp>range_first(3) is 3 &lt;tag&gt;'
 expect_in 01.html 'print_section.*</pre>.*<pre class="output"><samp>range_first(3) is 3'
 expect_in 01.html 'is 3.*<figure class="timeline">.*<svg.*conv1: 1 ms.*<figcaption>One picture'
 expect_in 01.html 'class="predict".*How many "lines" does it print?.*static.*print_section'
-expect_in 01.html '<math.*<msup>'
+expect_in 01.html '<strong>What you will learn</strong>.*<li>.*<math.*<msup>'
 expect_in 01.html 'href="ref/common-base.html#n-range_first"'
 expect_in 01.html '“quoted”, of --flags'
 expect_in 01.html 'id="file-chapters-01-one-helper-c".*id="a-section".*id="a-section-2"'
 expect_in 01.html 'data-column="of"'
 expect_in 01.html 'rel="next" href="02.html"'
-expect_in 02.html 'After <a href="01.html">the first'
+expect_in 02.html 'After <a href="01.html">the first</a>, not more'
 expect_in index.html 'href="01.html">A first chapter.*that pages show what programs print.*href="02.html">A second'
 expect_in index.html 'class="cover" href="01.html".*pictures/01/p.png'
 expect_in index.html 'training-on-multiple-gpus.epub.*href="glossary.html".*href="ref/common-base.html#file-common-base-range-h"'
@@ -170,10 +171,10 @@ with() { # FILE SED_COMMAND PLACE WORDS
     cp "$work/kept" "$1"
 }
 
-with $one '12s|$|\n//\n// ```|' "$one:14:" 'does not end'
-with $one '14s|"quoted"|a `tick|' "$one:14:" 'has no partner'
-with $one '14s|"quoted"|[a](nowhere.md)|' "$one:14:" 'nowhere.md'
-with $one '12s|## |##|' "$one:12:" 'heading needs a space'
+with $one '13s|$|\n//\n// ```|' "$one:15:" 'does not end'
+with $one '15s|"quoted"|a `tick|' "$one:15:" 'has no partner'
+with $one '15s|"quoted"|[a](nowhere.md)|' "$one:15:" 'nowhere.md'
+with $one '13s|## |##|' "$one:13:" 'heading needs a space'
 with chapters/01_one/helper.h '1s|$|\n//\n// ```|' 'chapters/01_one/helper.h:3:' 'does not end'
 with common/base/range.h '5s|$|\n// a `tick|' 'common/base/range.h:5:' 'has no partner'
 with chapters/glossary.md '3s|$| [a](nowhere.md)|' 'chapters/glossary.md:3:' 'nowhere.md'
