@@ -17,7 +17,7 @@ lr = LR_min
 set grid lc rgb "#dddddd" lw 0.5
 set border 3
 set tics nomirror
-set key right bottom spacing 1.3 samplen 3
+stats csv skip 1 using 3 nooutput name "EPOCH"
 set xrange [0:*]
 set yrange [0:1]
 set format y "%.1f"
@@ -26,11 +26,19 @@ is(k, rate) = (int($1) == k && abs($2 - rate) < 1e-6)
 array colors[4] = [0x2166ac, 0xe08214, 0, 0x1b7837]
 title_of(k, rate) = sprintf("k = %d, lr %g", k, rate)
 
-set multiplot layout 1,2 title "Minibatches of k·b images on k devices" font ",24"
+set multiplot layout 1,2 title "Minibatches of k·b images on k devices" font ",24" \
+    margins 0.07,0.97,0.28,0.85 spacing 0.08
 do for [panel=1:2] {
     set title (panel == 1 ? "the same number of epochs" : "the same number of updates")
     set xlabel (panel == 1 ? "epoch" : "updates")
-    if (panel == 1) { unset key } else { set key }
+    # Below both panels: nowhere among the curves is a place for five names.
+    if (panel == 1) {
+        set key at screen 0.52,screen 0.14 center top horizontal maxrows 3 samplen 3
+        if (EPOCH_max <= 20) { set xtics 1 } # there are no parts of epochs
+    } else {
+        unset key
+        set xtics autofreq
+    }
     set ylabel (panel == 1 ? "test accuracy" : "")
     plot csv skip 1 using (column(panel + 2)):(is(1, lr) ? $5 : NaN) with linespoints \
              lw 3 lc rgb colors[1] pt 7 ps 1.3 title title_of(1, lr), \

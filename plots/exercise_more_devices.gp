@@ -3,7 +3,7 @@
 #   gnuplot -c plots/exercise_more_devices.gp CSV PNG
 #
 # CSV has the columns part,devices,bn,batch,lr,epoch,loss,accuracy,averaged_at_end,step_s,step_mb,device_mb,
-# all_mb,modelled_s,copies; part is learning, settings (both a row per epoch), costs, "same minibatch" or
+# all_mb,modelled_s,copies,machine; part is learning, settings (both a row per epoch), costs, "same minibatch" or
 # "minibatch for each" (both modelled epochs; none without a machine). modelled_s of costs is of a step, of the
 # last two of an epoch.
 
@@ -18,6 +18,8 @@ stats csv skip 1 using (strcol(1) eq "settings" ? $4 : NaN) nooutput name "BATCH
 stats csv skip 1 using (strcol(1) eq "settings" ? $5 : NaN) nooutput name "LR"
 stats csv skip 1 using (strcol(1) eq "same minibatch" ? $14 : 0) nooutput name "MODELLED"
 stats csv skip 1 using (strcol(1) eq "costs" ? $11 : NaN) nooutput name "MOVED"
+machine = ""
+stats csv skip 1 using (machine = strcol(1) eq "same minibatch" ? strcol(16) : machine, 0) nooutput
 
 set grid lc rgb "#dddddd" lw 0.5
 set border 3
@@ -30,10 +32,12 @@ set multiplot layout 2,2 title "ResNet-18 on up to 16 devices" font ",24"
 set xrange [0.8:EPOCH_max + 0.2]
 set xtics 1
 set xlabel "epoch"
+# The names stand above the curves, which may end high or low.
 set yrange [0:*]
+set offsets 0, 0, graph 0.45, 0
 set format y "%.1f"
 set title "mean loss of training (a quarter of the channels)"
-set key left bottom spacing 1.2 samplen 2
+set key right top spacing 1.2 samplen 2
 plot csv skip 1 using 6:(is("learning", 1, "local") ? $7 : NaN) with linespoints lw 4 pt 7 ps 1.6 \
          lc rgb "#aaaaaa" title "1 device", \
      csv skip 1 using 6:(is("learning", 16, "sync") ? $7 : NaN) with linespoints lw 1.6 dt 2 pt 6 ps 1.4 \
@@ -44,8 +48,9 @@ plot csv skip 1 using 6:(is("learning", 1, "local") ? $7 : NaN) with linespoints
          lc rgb "#d73027" title "16, local statistics"
 
 set title "test accuracy (a quarter of the channels, 1 device)"
-set yrange [0:1]
-set key left top
+unset offsets
+set yrange [0:1.4]
+set ytics 0,0.2,1
 with(b, l) = (strcol(1) eq "settings" && int($4) == b && abs($5 - l) < 1e-6) ? $8 : NaN
 array colors[4] = [0x2166ac, 0x92c5de, 0xb35806, 0xfdb863]
 array batches[4] = [BATCH_min, BATCH_min, BATCH_max, BATCH_max]
@@ -59,6 +64,7 @@ set xrange [0.8:20]
 set xtics (1, 2, 4, 8, 16)
 set xlabel "devices"
 set title "memory of ResNet-18 (MB)"
+set ytics autofreq
 set logscale y 10
 set yrange [50:*]
 set format y "%.0f"
@@ -69,11 +75,11 @@ plot csv skip 1 using (is("costs", int($2), "local") ? $2 : NaN):13 with linespo
          lc rgb "#2166ac" title "device 0"
 
 if (MODELLED_max > 0) {
-    set title "an epoch of 60,000 images, modelled"
+    set title "an epoch of 60,000 images, modelled on ".machine noenhanced
     set ylabel "seconds"
     set yrange [0.7:2 * MODELLED_max]
     set format y "%g"
-    set key left bottom
+    set key right top
     plot MODELLED_max / x with lines lw 1 dt 3 lc rgb "#888888" title "k times as fast", \
          csv skip 1 using (strcol(1) eq "same minibatch" ? $2 : NaN):14 with linespoints lw 1.8 pt 6 ps 1.6 \
              lc rgb "#d73027" title "256 images for all devices", \

@@ -4,7 +4,7 @@
 #   gnuplot -c plots/exercise_unequal_devices.gp CSV PNG
 #
 # CSV has the columns part,slowdown,batch,rows0,rows1,speed0,speed1,exchange,equal,said_equal,proportional,
-# said_proportional,alone; part is slowdown or batch, times are seconds, said_ is predicted. Rows whose part is
+# said_proportional,alone,machine; part is slowdown or batch, times are seconds, said_ is predicted. Rows whose part is
 # "modelled slowdown" or "modelled batch" have modelled times, the others measured ones. Drawn are the modelled
 # ones, if there are any.
 
@@ -16,6 +16,8 @@ set datafile separator comma
 
 stats csv skip 1 using (strcol(1) eq "modelled batch" ? 1 : 0) nooutput name "MODELLED"
 kind = MODELLED_max > 0 ? "modelled " : ""
+machine = ""
+stats csv skip 1 using (machine = strcol(1) eq kind."batch" ? strcol(14) : machine, 0) nooutput
 stats csv skip 1 using (strcol(1) eq kind."batch" ? $2 : NaN) nooutput name "SLOW"
 stats csv skip 1 using (strcol(1) eq kind."batch" ? $3 : NaN) nooutput name "BATCH"
 of(part) = strcol(1) eq kind.part ? 1 : NaN
@@ -28,7 +30,9 @@ set format y "%g"
 set ylabel "seconds per step"
 set key left top spacing 1.3 samplen 2
 
-set multiplot layout 1,2 title "ResNet-18 on two devices of unequal speed (points: ".(MODELLED_max > 0 ? "modelled" : "measured").", lines: predicted)" font ",24"
+times = (MODELLED_max > 0 ? "modelled on " : "measured ").machine
+set multiplot layout 1,2 title "ResNet-18 on two devices of unequal speed (points: ".times.", lines: predicted)" \
+    font ",24" noenhanced
 set title "the second device slower and slower"
 set xlabel "times that the second device is slower"
 set xrange [0.9:*]

@@ -37,23 +37,31 @@ set grid lc rgb "#dddddd" lw 0.5
 set border 3
 set tics nomirror
 set xlabel "epoch"
-set key right bottom spacing 1.3 samplen 2
 stats csv skip 1 using 2 nooutput name "EPOCH"
-if (EPOCH_max >= 2 && EPOCH_max <= 20) { set xtics 1 }
+if (EPOCH_max <= 20) { set xtics 1 } # there are no parts of epochs
 set xrange [0:EPOCH_max * 1.03]
 set yrange [0:*]
 
+# Curves end on a plateau, high or low: nowhere among them is a place for their names.
 if (is_text) {
+    set key outside top center horizontal
     set ylabel "test accuracy"
     set yrange [0:1]
     plot for [i=1:words(devices)] csv skip 1 using 2:(int($1) == int(word(devices, i)) ? $4 : NaN) \
         with linespoints title name(word(devices, i))
 } else {
-    set multiplot layout 1,2 title "Training on Fashion-MNIST" font ",24"
+    rows = (words(devices) + 3) / 4 # of names, below both panels
+    set multiplot layout 1,2 title "Training on Fashion-MNIST" font ",24" \
+        margins 0.06,0.985,0.17 + 0.06 * rows,0.84 spacing 0.08
     do for [panel=1:2] {
         set title (panel == 1 ? "training loss" : "test accuracy")
-        set format y (panel == 1 ? "%.1f" : "%.2f")
-        if (panel == 1) { set key right top } else { set key right bottom; set yrange [0:1] }
+        set format y "%.1f"
+        if (panel == 1) {
+            set key at screen 0.52,screen 0.04 + 0.06 * rows center top horizontal maxrows rows samplen 2
+        } else {
+            unset key
+            set yrange [0:1]
+        }
         plot for [i=1:words(devices)] csv skip 1 \
             using 2:(int($1) == int(word(devices, i)) ? column(panel + 2) : NaN) \
             with linespoints lw widths[nth(i)] lc rgb colors[nth(i)] pt marks[nth(i)] ps 1.4 \

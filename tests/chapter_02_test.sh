@@ -72,8 +72,8 @@ run --devices 3 --allreduce ring --backend model --seed 7 --out "$out" --csv "$o
     has '^  not checked, no values: both devices have' && has 'These devices compute nothing, so no times are measured' &&
     ! has 'measured here' && has "ok: each device sends and receives the formula's bytes" && ! has_machine "$out/model.csv" here
 verdict $? "--backend model runs through, and says that there are no values"
-is_png "$out/timeline.png"
-verdict $? "--timeline: a picture"
+is_png "$out/timeline.png" && grep -q 'copy) on model:1, [0-9.]* .*s to [0-9.]* .*s, .*B from model:0 to model:1<' "$out/timeline.svg"
+verdict $? "--timeline: a picture, as PNG and as SVG"
 [ -n "$with" ] && [ "$with" = "$(awk -F, '$1 == "modelled"' "$out/model.csv")" ]
 verdict $? "--backend model has the modelled times that there are beside values"
 wrong() { # STATUS WORDS..

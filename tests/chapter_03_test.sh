@@ -45,7 +45,7 @@ done
     grep -q '"name":"cpu:1 compute"' "$out/trace.json" &&
     grep -q '"name":"gemm","cat":"forward"' "$out/trace.json" &&
     grep -q '"from":"host","to":"cpu:1","bytes":' "$out/trace.json" &&
-    grep -q '^timeline: ' "$out/log"
+    grep -q '^timeline: ' "$out/log" && grep -q "^timeline, .*: $out/timeline.svg\$" "$out/log" && [ -s "$out/timeline.svg" ]
 verdict $? "--trace and --timeline"
 [ "$(png_size "$out/timeline.png")" = "1900 1200" ] # seven, measured and modelled: some demonstrations use so many
 verdict $? "the picture of the timeline has a lane for each device"

@@ -251,6 +251,7 @@ wrong_flags --steps -1
 for value in -1 abc 18446744073709551616; do wrong_flags --seed "$value"; done
 for value in gpu CUDA ''; do wrong_flags --backend "$value"; done
 for flag in data load save log-loss csv out trace timeline; do wrong_flags --$flag ''; done
+wrong_flags --timeline picture.svg
 
 fresh
 run -xy
@@ -590,7 +591,7 @@ for strange in '<touch ran' '|touch ran' - '~' "it's"; do
 done
 
 # (folder/ is there, al is a link to it; hard, soft and old are one file; nowhere points to what is not there)
-for pair in "--csv a --log-loss a" "--save a --csv a" "--trace a --timeline a" "--save plots/${name}_filters.png" \
+for pair in "--csv a --log-loss a" "--save a --csv a" "--trace a --timeline a" "--csv a.svg --timeline a.png" "--save plots/${name}_filters.png" \
     "--csv a --log-loss ./a" "--csv a --save al/../a" "--save folder/a --log-loss al/a" "--csv soft --save old" \
     "--save hard --log-loss old" "--csv missing --save nowhere" "--csv plots//../plots/$name.png" \
     "--log-loss plots/$name.csv"; do

@@ -200,14 +200,22 @@ static void wrong_numbers(void **state) {
         {"memory", "memory 4.0.0 GB",
          "memory: expected a number and nothing after it, not '4.0.0'"},
         {"memory", "memory -1 GB", "memory: expected a number that is not negative, not '-1'"},
-        {"memory", "memory 0 GB", "memory: expected more than 0, not '0'"},
-        {"memory", "memory 1e308 GB", "memory: '1e308 GB' is too large"},
+        {"memory", "memory 0 GB", "memory: expected 1 MB to 1000 TB, not '0 GB'"},
+        {"memory", "memory 1e308 GB", "memory: expected 1 MB to 1000 TB, not '1e308 GB'"},
+        {"fp32", "fp32 1e-300 TFLOP/s",
+         "t.machine:4: fp32: expected 0.001 GFLOP/s to 1e12 TFLOP/s, not '1e-300 TFLOP/s'"},
+        {"root_bandwidth", "root_bandwidth 22 B/s",
+         "t.machine:18: root_bandwidth: expected 1000 B/s to 1e15 TB/s, not '22 B/s'"},
+        {"kernel", "kernel 11 s", "t.machine:10: kernel: expected 0 s to 10 s, not '11 s'"},
+        {"link", "link switch 1e-9 GB/s 3 us", "t.machine:15: link: expected 1000 B/s to"},
+        {"convolution", "convolution 10001 %", "convolution: expected 1e-8 % to 10000 %"},
         {"memory", "memory 40 GB 3", "memory: expected the end of the line, not '3'"},
         {"memory", "memory 40 GB GB", "hint: such a line looks like this: memory 40 GB"},
         {"kernel", "kernel -0.1 us",
          "t.machine:10: kernel: expected a number that is not negative"},
-        {"product", "product 100.1 %", "t.machine:6: product: expected at most 100 %, not '100.1'"},
-        {"product", "product 0 %", "product: expected more than 0"},
+        {"product", "product 100.1 %",
+         "t.machine:6: product: expected 1e-8 % to 100 %, not '100.1 %'"},
+        {"product", "product 0 %", "product: expected 1e-8 % to 100 %, not '0 %'"},
         {"convolution", "convolution_thin 10 % 20 %",
          "t.machine:7: convolution_thin: expected a number, and the line ends"},
         {"devices", "devices 0", "t.machine:2: devices: expected a whole number from 1 to 1024"},
@@ -287,7 +295,7 @@ static void wrong_links(void **state) {
         {"link", "link mesh 3 us\npair 2 2 1 GB/s", "pair: expected two devices, not 2 twice"},
         {"link", "link mesh 3 us\npair 2 3 1 GB/s\npair 3 2 1 GB/s",
          "t.machine:17: pair: the pair 3 2 stands there twice"},
-        {"link", "link mesh 3 us\npair 2 3 0 GB/s", "pair: expected more than 0"},
+        {"link", "link mesh 3 us\npair 2 3 0 GB/s", "pair: expected 1000 B/s to"},
         {"link", "link mesh 3 us\npair 2 3", "pair: expected a number, and the line ends"},
         {"link", "link tree\npair 2 3 1 GB/s", "t.machine:16: pair: expected 'link mesh', too"},
         {"about", "pair 0 1 1 GB/s", "t.machine:1: pair: expected the line 'devices' before this"},
@@ -372,6 +380,9 @@ static void texts_of_those_built_in(void **state) {
         assert_ptr_equal(machine_text(file->name), file->text);
 }
 
+static void text_of(void *name) { machine_text(name); }
+static void parse_as(void *name) { machine_parse(name, whole); }
+
 static void files_that_are_not_there(void **state) {
     (void)state;
     expect_death(EXIT_FAILURE, "no-such.machine: cannot read: No such file or directory", find,
@@ -380,6 +391,18 @@ static void files_that_are_not_there(void **state) {
     expect_death(EXIT_USAGE, "there is no machine 'dgx-a10'\nhint: the machines are ", find,
                  "dgx-a10");
     expect_death(EXIT_USAGE, "there is no machine ''", find, "");
+    expect_death(EXIT_USAGE, "hint: cat './my.machine' shows it", text_of, "./my.machine");
+}
+
+// They are fields of CSV files.
+static void names_of_files_are_names_of_machines(void **state) {
+    (void)state;
+    const char *const bad[] = {"a,b.machine", "folder/a b.machine", "\"a\".machine", "a;b"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        expect_death(EXIT_FAILURE, ": expected a name without blanks, commas and quotation marks",
+                     parse_as, (char *)bad[i]);
+    assert_string_equal(machine_parse("a folder, with/2x-h\303\266her_v1.machine", whole)->name,
+                        "2x-h\303\266her_v1");
 }
 
 // ---- time ------------------------------------------------------------------------------------
@@ -592,6 +615,7 @@ int main(void) {
         cmocka_unit_test(files_that_are_none),
         cmocka_unit_test(texts_of_those_built_in),
         cmocka_unit_test(files_that_are_not_there),
+        cmocka_unit_test(names_of_files_are_names_of_machines),
         cmocka_unit_test(kernels_take_their_arithmetic_or_their_bytes),
         cmocka_unit_test(routes_are_alike_both_ways),
         cmocka_unit_test(by_switch),

@@ -9,6 +9,8 @@
 #include "common/device/simulation.h"
 #include "common/tensor/random.h"
 
+#include "dies.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -258,10 +260,14 @@ static void the_order_of_independent_work_does_not_matter(void **state) {
 // ---- a few by hand
 // -------------------------------------------------------------------------------
 
-static void add(Simulation *s, int queue, double seconds, double latency, const int *port) {
-    simulation_add(
-        s, queue,
-        &(Work){.seconds = seconds, .latency = latency, .ports = port, .num_ports = port != NULL});
+static void add(Simulation *s, int queue, double issued, double seconds, double latency,
+                const int *port) {
+    simulation_add(s, queue,
+                   &(Work){.issued = issued,
+                           .seconds = seconds,
+                           .latency = latency,
+                           .ports = port,
+                           .num_ports = port != NULL});
 }
 
 static double end_of(Simulation *s, int queue) {
@@ -275,12 +281,49 @@ static void queues_run_side_by_side_and_copies_take_turns(void **state) {
         Simulation *s = simulation_new(1);
         for (int q = 0; q < k; q++) {
             simulation_add_queue(s);
-            add(s, q, 3, 0, NULL);
+            add(s, q, 0, 3, 0, NULL);
         }
         for (int q = 0; q < k; q++) assert_true(end_of(s, q) == 3);
-        for (int q = 0; q < k; q++) add(s, q, 2, 0.5, &port);
+        for (int q = 0; q < k; q++) add(s, q, 3, 2, 0.5, &port);
         for (int q = 0; q < k; q++) assert_true(end_of(s, q) == 3 + 2 * (q + 1) + 0.5);
         assert_true(simulation_port_busy(s, 0) == 2 * k);
+        simulation_free(s);
+    }
+}
+
+// A queue of work that ends at 3, and somebody who asks so.
+typedef enum { ASKS_WHEN, ASKS_WHETHER, FORGETS } Asks;
+
+static void ask(Simulation *s, Asks asks) {
+    simulation_add_queue(s);
+    simulation_add_queue(s);
+    add(s, 0, 0, 3, 0, NULL);
+    if (asks == ASKS_WHEN) assert_true(end_of(s, 0) == 3);
+    if (asks == ASKS_WHETHER) assert_true(simulation_is_past(s, simulation_last(s, 0), 3));
+    if (asks == FORGETS) simulation_forget(s, 3);
+}
+
+static void add_before(void *asks) {
+    Simulation *s = simulation_new(1);
+    ask(s, *(Asks *)asks);
+    add(s, 1, 2.9, 1, 0, NULL);
+}
+
+static void wait_before(void *asks) {
+    Simulation *s = simulation_new(1);
+    ask(s, *(Asks *)asks);
+    simulation_wait(s, 1, 2.9, simulation_last(s, 0));
+}
+
+static void what_was_told_stays_true(void **state) {
+    (void)state;
+    for (Asks asks = ASKS_WHEN; asks <= FORGETS; asks++) {
+        expect_death(1, "check failed: piece.issued >= s->asked", add_before, &asks);
+        expect_death(1, "check failed: piece.issued >= s->asked", wait_before, &asks);
+        Simulation *s = simulation_new(1);
+        ask(s, asks);
+        add(s, 1, 3, 1, 0, NULL);
+        assert_true(end_of(s, 1) == 4);
         simulation_free(s);
     }
 }
@@ -325,6 +368,7 @@ int main(void) {
         cmocka_unit_test(faster_links_never_make_a_chain_slower),
         cmocka_unit_test(the_order_of_independent_work_does_not_matter),
         cmocka_unit_test(queues_run_side_by_side_and_copies_take_turns),
+        cmocka_unit_test(what_was_told_stays_true),
         cmocka_unit_test(a_ring_takes_what_the_formula_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

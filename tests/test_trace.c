@@ -10,6 +10,7 @@
 
 #include "common/device/trace.h"
 #include "common/program/chrome_trace.h"
+#include "common/program/sheet.h"
 #include "common/program/timeline.h"
 #include "common/tensor/tensor.h"
 #include "dies.h"
@@ -534,6 +535,108 @@ static void pictures_have_a_lane_for_each_queue(void **state) {
     assert_int_equal(draw("65.png", (SpanSet){"a", spans, MAX_COMPUTING + 1}), all);
 }
 
+// ---- the same as SVG ---------------------------------------------------------------------------
+
+// Draws, and returns the text of the SVG; free() it.
+static char *draw_svg(SpanSet set) {
+    size_t size;
+    draw("as.png", set);
+    char *svg = read_bytes_of(in_test_folder("as.svg"), &size);
+    assert_non_null(svg);
+    assert_int_equal(strlen(svg), size);
+    assert_true(strncmp(svg, "<svg ", 5) == 0 && strcmp(svg + size - 7, "</svg>\n") == 0);
+    assert_true(size < 1000000);
+    return svg;
+}
+
+static int count_of(const char *text, const char *part) {
+    int n = 0;
+    for (; (text = strstr(text, part)); text++) n++;
+    return n;
+}
+
+static void bars_say_what_when_and_how_much(void **state) {
+    (void)state;
+    Device *device = try_gpu(0);
+    const TraceSpan spans[] = {{.device = device,
+                                .work = "copy",
+                                .label = "",
+                                .start = 0,
+                                .end = 1e-3,
+                                .from = host(),
+                                .to = device,
+                                .bytes = 3000000},
+                               {.device = device,
+                                .work = "conv2d_forward",
+                                .label = "forward conv1",
+                                .start = 1e-3,
+                                .end = 3.5e-3},
+                               {.device = device,
+                                .work = "sgd",
+                                .label = "a < b & \"c\" \xff\x01 µ",
+                                .start = 3.5e-3,
+                                .end = 4e-3}};
+    char *svg = draw_svg((SpanSet){"measured here", spans, 3}), expected[200];
+    const char *name = device_name(device);
+    assert_int_equal(count_of(svg, "<rect"), 1 + 3); // the idle lane, and its work
+    snprintf(expected, sizeof expected,
+             "<title>load (copy) on %s, 0.000 ms to 1.000 ms, 3 MB from host to %s</title>", name,
+             name);
+    assert_non_null(strstr(svg, expected));
+    snprintf(expected, sizeof expected,
+             "<title>forward conv1 (conv2d_forward) on %s, 1.000 ms to 3.500 ms</title>", name);
+    assert_non_null(strstr(svg, expected));
+    assert_non_null(strstr(svg, "a &lt; b &amp; &quot;c&quot; ?? µ (sgd)"));
+    assert_non_null(strstr(svg, ">milliseconds since the step began<"));
+    free(svg);
+}
+
+// Many pieces in turn of these two kinds, one behind the other, in `lanes` lanes.
+static char *draw_many(int lanes, int each, const char *one, const char *other) {
+    TraceSpan *spans = calloc((size_t)(lanes * each), sizeof *spans);
+    assert_non_null(spans);
+    for (int i = 0; i < lanes * each; i++) {
+        spans[i] = of_step(0, 0, i % each, i % each + 1);
+        spans[i].device = try_gpu(i / each);
+        spans[i].label = i % 2 ? one : other;
+    }
+    char *svg = draw_svg((SpanSet){"measured here", spans, lanes * each});
+    free(spans);
+    return svg;
+}
+
+static void what_is_too_much_becomes_fewer_bars(void **state) {
+    (void)state;
+    char *all = draw_many(1, 4000, "forward", "backward");
+    assert_int_equal(count_of(all, "<rect"), 1 + 4000);
+    assert_null(strstr(all, "pieces of work"));
+    free(all);
+    char *one_kind = draw_many(1, 5000, "forward", "forward");
+    assert_int_equal(count_of(one_kind, "<rect"), 1 + 1);
+    assert_non_null(strstr(one_kind, "<title>5000 pieces of work"));
+    free(one_kind);
+    char *two_kinds = draw_many(MAX_COMPUTING, 1500, "forward", "exchange");
+    int bars = count_of(two_kinds, "<rect") - MAX_COMPUTING;
+    assert_true(bars > 1000 && bars <= 4000);
+    free(two_kinds);
+}
+
+static void draw_into(void *path) {
+    timelines_draw(path, "A heading", "the step began", &(Timeline){.title = "none"}, 1);
+}
+
+static void an_svg_is_whole_or_not_there(void **state) {
+    (void)state;
+    assert_int_equal(mkdir(in_test_folder("taken.svg"), 0777), 0);
+    expect_death(1, "taken.svg", draw_into, (char *)in_test_folder("taken.png"));
+    assert_int_equal(symlink("/dev/full", in_test_folder("full.svg")), 0);
+    expect_death(1, "No space left", draw_into, (char *)in_test_folder("full.png"));
+    char *beside = sheet_svg_path("folder.png/x");
+    assert_string_equal(beside, "folder.png/x.svg");
+    free(beside);
+    assert_null(sheet_svg_path("/dev/null"));
+}
+
 static int close_and_remove(void **state) {
     devices_close();
     return remove_test_folder(state);
@@ -555,6 +658,9 @@ int main(void) {
         cmocka_unit_test(an_unwritable_file_ends_the_program),
         cmocka_unit_test(second_step_of_the_last_training),
         UNLESS_SIMULATED(pictures_have_a_lane_for_each_queue),
+        UNLESS_SIMULATED(bars_say_what_when_and_how_much),
+        UNLESS_SIMULATED(what_is_too_much_becomes_fewer_bars),
+        UNLESS_SIMULATED(an_svg_is_whole_or_not_there),
     };
     return cmocka_run_group_tests_name("trace", tests, make_test_folder, close_and_remove);
 }

@@ -180,7 +180,7 @@ static void enqueue_in_three_ways(void) {
 static void draw_the_queues(void) {
     const Shown shown[] = {{"side by side", side_by_side},
                            {"one after the other", one_after_the_other}};
-    const char *path = book_output(".png");
+    const char *path = book_timeline(".png");
     draw_queues(path, begin_steps, shown, 2);
     printf("\nWhich queue did what, and when: %s\n", path);
 }
@@ -300,7 +300,7 @@ int main(int argc, char *argv[]) {
                    "devices", defaults);
     k = flags.devices;
     book_needs_devices(k);
-    book_output(".png");
+    book_timeline(".png");
     book_check_outputs();
 
     open_the_devices();

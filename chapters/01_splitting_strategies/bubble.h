@@ -17,7 +17,7 @@ double stage_bubble(const Recorded *r, int m);
 // layers, which also become a picture, and of another network. That is LeNet, as the problem has
 // it, measured here; or AlexNet, modelled, on the machine of the modelled clock. Returns the idle
 // share of the other network with the most microbatches; NAN: it cannot be cut into k stages. The
-// PNGs are book_output("_bubble_measured.png") and book_output("_bubble_modelled.png").
+// PNGs are book_timeline("_bubble_measured.png") and book_timeline("_bubble_modelled.png").
 double measure_bubble(const Problem *lenet, int k, uint64_t seed);
 double model_bubble(int k);
 

@@ -304,11 +304,11 @@ static void check_outputs_now(void) {
     char suffix[32];
     book_csv("_model.csv");
     book_output("_model.png");
-    book_output("_bubble_measured.png");
-    book_output("_bubble_modelled.png");
+    book_timeline("_bubble_measured.png");
+    book_timeline("_bubble_modelled.png");
     for (int j = 1; j < table.num_ks; j++) {
         snprintf(suffix, sizeof suffix, "_timeline_%d.png", table.ks[j]);
-        book_output(suffix);
+        book_timeline(suffix);
     }
     book_check_outputs();
 }

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 void draw_steps(const char *suffix, const char *heading, const Recorded steps[], int n) {
-    const char *path = book_output(suffix);
+    const char *path = book_timeline(suffix);
     Timeline *timelines = xcalloc((size_t)n, sizeof *timelines);
     for (int i = 0; i < n; i++)
         timelines[i] = (Timeline){.title = steps[i].title,

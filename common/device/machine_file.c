@@ -42,6 +42,21 @@ static const Unit units[] = {
 };
 enum { NUM_UNITS = sizeof units / sizeof units[0] };
 
+// What a machine may have. Slower or smaller than that is nothing there is: the figure or its unit
+// is a mistake, and times would become infinite. But something may be as good as free, to see what
+// the rest takes.
+static const struct {
+    double least, most;
+    const char *text;
+} ranges[] = {
+    [BYTES] = {1e6, 1e15, "1 MB to 1000 TB"},
+    [RATE] = {1e3, 1e27, "1000 B/s to 1e15 TB/s"},
+    [FLOPS] = {1e6, 1e24, "0.001 GFLOP/s to 1e12 TFLOP/s"},
+    [TIME] = {0, 10, "0 s to 10 s"},
+    [PART] = {1e-10, 1, "1e-8 % to 100 %"},
+    [SPEEDUP] = {1e-10, 100, "1e-8 % to 10000 %"},
+};
+
 static const Unit *find_unit(Quantity quantity, const char *name) {
     for (int i = 0; i < NUM_UNITS; i++)
         if (units[i].quantity == quantity && strcmp(units[i].name, name) == 0) return &units[i];
@@ -248,9 +263,8 @@ static double read_quantity(Reader *reader, Quantity quantity) {
     if (!unit) wrong(reader, "expected one of the units %s, not '%s'", names, unit_word);
     free(names);
     double value = number * unit->times / unit->by;
-    if (!isfinite(value)) wrong(reader, "'%s %s' is too large", word, unit_word);
-    if (quantity != TIME && value <= 0) wrong(reader, "expected more than 0, not '%s'", word);
-    if (quantity == PART && value > 1) wrong(reader, "expected at most 100 %%, not '%s'", word);
+    if (!(value >= ranges[quantity].least && value <= ranges[quantity].most))
+        wrong(reader, "expected %s, not '%s %s'", ranges[quantity].text, word, unit_word);
     return value;
 }
 
@@ -444,11 +458,16 @@ static void check_whole(Reader *reader) {
     fill_in_convolutions(reader);
 }
 
-// "mine" of "folder/mine.machine", as far as there is room.
+// "mine" of "folder/mine.machine", as far as there is room. The name becomes a field of CSV files,
+// a word in lists of machines, and a title.
 static void set_name(Machine *machine, const char *file) {
     const char *slash = strrchr(file, '/'), *name = slash ? slash + 1 : file;
     const char *dot = strrchr(name, '.');
     int length = dot && dot > name ? (int)(dot - name) : (int)strlen(name);
+    for (int i = 0; i < length; i++)
+        if ((unsigned char)name[i] <= ' ' || strchr(",;\"\x7f", name[i]))
+            die("rename the file: its name is that of the machine, in tables and CSV files",
+                "%s: expected a name without blanks, commas and quotation marks", file);
     snprintf(machine->name, sizeof machine->name, "%.*s", length, name);
 }
 
@@ -512,7 +531,12 @@ static const Machine *parse_file(const char *path) {
     return machine;
 }
 
+static bool is_path(const char *name) { return strpbrk(name, "/.") != NULL; }
+
 const char *machine_text(const char *name) {
+    if (is_path(name))
+        die_usage(xprintf("cat '%s' shows it, --machine '%s' tells its time", name, name),
+                  "--machine print: is for machines that are built in, not for a file: '%s'", name);
     char *names = xstrdup("");
     for (const MachineFile *file = machine_files; file->name; file++) {
         names = append_name(names, file->name);
@@ -529,7 +553,7 @@ const Machine *machine_find(const char *name) {
     for (const Kept *entry = kept; entry; entry = entry->next)
         if (entry->found_as && strcmp(entry->found_as, name) == 0) return &entry->machine;
     const Machine *machine =
-        strpbrk(name, "/.") ? parse_file(name) : machine_parse(name, machine_text(name));
+        is_path(name) ? parse_file(name) : machine_parse(name, machine_text(name));
     kept->found_as = xstrdup(name); // that which was just parsed
     return machine;
 }

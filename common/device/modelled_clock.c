@@ -233,6 +233,7 @@ bool modelled_reached(Event event) {
     if (!is_timed(event.queue)) return true;
     // (To ask takes time, so that who asks again and again comes to an end.)
     double now = host_of_after(event.queue->device, the.launch);
+    the.waited = fmax(the.waited, now); // what any host does next may depend on the answer
     return simulation_is_past(the.simulation, moment_of(event), now);
 }
 

@@ -60,6 +60,7 @@ struct Simulation {
     int *woken; // queues that may be able to go on
     int num_woken, max_woken;
     uint64_t added;
+    double asked; // the latest time that somebody asked for
     SimulationObserver *observer;
 };
 
@@ -268,6 +269,8 @@ int simulation_add_queue(Simulation *s) {
 
 static Moment add_piece(Simulation *s, int queue, Piece piece) {
     Line *line = &s->lines[queue];
+    CHECK(piece.issued >= s->asked, "what was told of a time must stay true: nothing is issued "
+                                    "before it any more");
     if (line->count == line->room) {
         line->room = line->room ? 2 * line->room : 64;
         line->pieces = xgrow(line->pieces, line->room, sizeof *line->pieces);
@@ -305,18 +308,21 @@ double simulation_time(Simulation *s, Moment moment) {
         CHECK(s->agenda.count > 0, "a wait for what comes after it");
         next_entry(s);
     }
+    s->asked = fmax(s->asked, time_of(s, moment));
     return time_of(s, moment);
 }
 
 bool simulation_is_past(Simulation *s, Moment moment, double now) {
     while (isnan(time_of(s, moment)) && s->agenda.count > 0 && s->agenda.entries[0].time <= now)
         next_entry(s);
+    s->asked = fmax(s->asked, now);
     return time_of(s, moment) <= now;
 }
 
 void simulation_forget(Simulation *s, double now) {
     // (Then whoever still waits for what is forgotten has something later to wait for, too.)
     while (s->agenda.count > 0 && s->agenda.entries[0].time <= now) next_entry(s);
+    s->asked = fmax(s->asked, now);
     for (int i = 0; i < s->num_lines; i++) {
         Line *line = &s->lines[i];
         size_t past = 0;

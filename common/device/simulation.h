@@ -37,7 +37,8 @@ Simulation *simulation_new(int num_ports);
 void simulation_free(Simulation *s);
 int simulation_add_queue(Simulation *s); // gives its number: 0, 1, 2, ...
 
-// Adds work at the end of a queue. `issued` must not be before any time that was asked for.
+// Adds work at the end of a queue. CHECKs that `issued` is not before any time that was asked for,
+// here and below: what was told of that time stays true.
 Moment simulation_add(Simulation *s, int queue, const Work *work);
 // What is added to the queue from now on begins after that moment, and after `issued`.
 void simulation_wait(Simulation *s, int queue, double issued, Moment moment);

@@ -5,6 +5,7 @@
 #include "common/data/fashion_mnist.h"
 #include "common/device/modelled_clock.h"
 #include "interrupt.h"
+#include "sheet.h"
 #include "tracing.h"
 
 #include <stdlib.h>
@@ -79,8 +80,20 @@ const char *book_csv(const char *suffix) {
     return flags.csv ? remember("--csv", xstrdup(flags.csv)) : book_output(suffix);
 }
 
+static void remember_svg(const char *png) {
+    char *svg = sheet_svg_path(png);
+    if (svg) remember(svg, svg);
+}
+
+const char *book_timeline(const char *suffix) {
+    const char *png = book_output(suffix);
+    remember_svg(png);
+    return png;
+}
+
 void book_check_outputs(void) {
     enum { LOG_LOSS, TRACE, TIMELINE, SAVE, CHECKPOINT, BY_FLAGS };
+    if (flags.timeline) remember_svg(flags.timeline);
     const char *all[MOST_OUTPUTS + BY_FLAGS];
     const char **by_flags = all + num_outputs;
     int n = num_outputs + BY_FLAGS;

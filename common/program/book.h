@@ -24,6 +24,8 @@ void book_needs_devices(int count);
 // the folder of --out, which is made if it is not there. The text lives until book_end(). To ask
 // again for the same suffix gives the same text.
 const char *book_output(const char *suffix);
+// The same for a PNG of timelines_draw() (timeline.h): the SVG beside it is an output, too.
+const char *book_timeline(const char *suffix);
 // The same for the program's figures, which go to the file of --csv if that was given.
 const char *book_csv(const char *suffix);
 

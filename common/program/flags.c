@@ -223,7 +223,7 @@ static const Flag table[] = {
      .otherwise = "no"},
     {.name = "timeline",
      .argument = "F",
-     .help = "draw it (PNG): step 2 of the last training, or all where none is trained",
+     .help = "draw it (PNG, and SVG beside it): step 2 of the last training, or all of it",
      .kind = TEXT,
      .at = offsetof(Flags, timeline),
      .otherwise = "no"},
@@ -438,6 +438,13 @@ static void check_number_of_devices(const Flags *flags) {
                   "--devices: there are no %d devices that compute", flags->devices);
 }
 
+static void check_timeline(const Flags *flags) {
+    size_t length = flags->timeline ? strlen(flags->timeline) : 0;
+    if (length >= 4 && strcmp(flags->timeline + length - 4, ".svg") == 0)
+        die_usage("give the name of the PNG, such as step.png: step.svg is written beside it",
+                  "--timeline: not the name of a PNG: '%s'", flags->timeline);
+}
+
 // The clock comes first: it says how many model devices there may be.
 static void open_machines(const Flags *flags) {
     static const char PRINT[] = "print:";
@@ -479,6 +486,7 @@ Flags parse_flags(int argc, char *argv[], const char *about, const char *names, 
     }
     if (optind < argc) die_usage("--help lists the flags", "not a flag: '%s'", argv[optind]);
     check_number_of_devices(&flags);
+    check_timeline(&flags);
     catch_interrupts();
     open_machines(&flags);
     predict_enable(flags.predict);

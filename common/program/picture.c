@@ -83,12 +83,22 @@ static void draw_glyph(Picture *p, int glyph, float x, int baseline, float scale
     stbtt_FreeBitmap(alpha, NULL);
 }
 
+static float scale_for(int height) { return stbtt_ScaleForPixelHeight(font(), (float)height); }
+
+int picture_baseline(int y, int height) {
+    int ascent;
+    stbtt_GetFontVMetrics(font(), &ascent, NULL, NULL);
+    return y + (int)((float)ascent * scale_for(height) + 0.5f);
+}
+
+float picture_font_size(int height) {
+    return scale_for(height) / stbtt_ScaleForMappingEmToPixels(font(), 1);
+}
+
 // Draws if p is not NULL; returns the width.
 static int layout(Picture *p, int x, int y, int height, const char *text, Color color) {
-    float scale = stbtt_ScaleForPixelHeight(font(), (float)height), at = (float)x;
-    int ascent, before = 0;
-    stbtt_GetFontVMetrics(font(), &ascent, NULL, NULL);
-    int baseline = y + (int)((float)ascent * scale + 0.5f);
+    float scale = scale_for(height), at = (float)x;
+    int before = 0, baseline = picture_baseline(y, height);
     while (*text) {
         int glyph = stbtt_FindGlyphIndex(font(), next_character(&text)), advance, bearing;
         if (before) at += scale * (float)stbtt_GetGlyphKernAdvance(font(), before, glyph);

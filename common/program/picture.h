@@ -26,6 +26,10 @@ void picture_frame(Picture *p, int x, int y, int width, int height, int thicknes
 // high. Returns its width.
 int picture_text(Picture *p, int x, int y, int height, const char *text, Color color);
 int picture_text_width(const char *text, int height);
+// For the same text drawn by others: where its baseline is, and how large the font is, in pixels of
+// its em.
+int picture_baseline(int y, int height);
+float picture_font_size(int height);
 
 // rows x cols values, each a square of `zoom` pixels whose color is color_of(value).
 void picture_values(Picture *p, int x, int y, int zoom, const float *values, int rows, int cols,

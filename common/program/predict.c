@@ -32,24 +32,32 @@ static bool is_number(const char *line, double *value) {
 
 typedef bool Reads(const char *line, double *value);
 
-static Prediction ask(const char *question, const char *answer, Reads *reads) {
-    Prediction none = {false, 0};
-    char line[128];
-    double value;
-    if (!asks) return none;
-    putchar('\n');
-    say("Predict first. %s", question);
-    for (;;) {
+// Reads lines until one of them is an answer, or empty, or there are no more.
+static Prediction read_answer(const char *answer, Reads *reads) {
+    Prediction given = {false, 0};
+    char *line = NULL;
+    size_t room = 0;
+    for (bool again = true; again;) {
         printf("  %s (or Enter): ", answer);
         fflush(stdout);
-        if (!fgets(line, sizeof line, stdin)) {
+        if (getline(&line, &room, stdin) < 0) {
             putchar('\n');
             asks = false;
-            return none;
+            break;
         }
-        if (line[strspn(line, " \t\n")] == '\0') return none;
-        if (reads(line, &value)) return (Prediction){true, value};
+        bool is_empty = line[strspn(line, " \t\n")] == '\0';
+        given.given = !is_empty && reads(line, &given.value);
+        again = !is_empty && !given.given;
     }
+    free(line);
+    return given;
+}
+
+static Prediction ask(const char *question, const char *answer, Reads *reads) {
+    if (!asks) return (Prediction){false, 0};
+    putchar('\n');
+    say("Predict first. %s", question);
+    return read_answer(answer, reads);
 }
 
 Prediction predict_first(const char *question) { return ask(question, "a number", is_number); }
@@ -61,7 +69,7 @@ void predict_compare(Prediction expected, double result, const char *unit) {
     if (!expected.given) return;
     const char *space = *unit ? " " : "";
     double distance = fabs(expected.value - result);
-    if (distance <= 0.005 * fabs(result))
+    if (isfinite(result) && distance <= 0.005 * fabs(result))
         say("You said %g%s%s: right, it is %g.", expected.value, space, unit, result);
     else if (result != 0 && expected.value / result > 0)
         say("You said %g%s%s, and it is %g: your figure is %.2g times that.", expected.value, space,

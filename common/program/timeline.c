@@ -1,7 +1,8 @@
 // timeline.c: see timeline.h.
 #include "timeline.h"
+#include "bars.h"
 #include "common/base/error.h"
-#include "picture.h"
+#include "sheet.h"
 
 #include <limits.h>
 #include <math.h>
@@ -30,16 +31,6 @@ static long step_to_show(const SpanSet *set, int *training) {
     return second < LONG_MAX ? second : first < LONG_MAX ? first : 0;
 }
 
-typedef struct Unit {
-    const char *name, *sign;
-    double seconds;
-} Unit;
-
-static Unit unit_for(double length) {
-    if (length < 1e-3) return (Unit){"microseconds", "µs", 1e-6};
-    return length < 1 ? (Unit){"milliseconds", "ms", 1e-3} : (Unit){"seconds", "s", 1};
-}
-
 Timeline timeline_of(SpanSet set) {
     int training;
     long step = step_to_show(&set, &training);
@@ -55,7 +46,7 @@ Timeline timeline_of(SpanSet set) {
     char *what = step > 0
                      ? xprintf("step %ld of %s training", step, training > 1 ? "the last" : "the")
                      : xstrdup("all that was enqueued");
-    Unit unit = unit_for(t.end - t.start);
+    TimeUnit unit = time_unit(t.end - t.start);
     double length = (t.end - t.start) / unit.seconds;
     t.title = xprintf(length < 100 ? "%s: %s, %.3g %s" : "%s: %s, %.0f %s", set.name, what, length,
                       unit.sign);
@@ -95,19 +86,15 @@ enum {
     TITLE = 48,
     LANE = 46,
     GAP = 6,
+    SEAM = 2, // between two pieces of work
     BELOW = 34,
     AXIS = 90,
     MOST_LANES = 64, // of one timeline; more would make a picture that nobody can look at
 };
 
-// Where things are: pixels from the left for what is at 0, and for a second.
-typedef struct Scale {
-    int left;
-    double per_second;
-} Scale;
-
-static double at(double seconds, Scale scale) { return scale.left + seconds * scale.per_second; }
-static int at_pixel(double seconds, Scale scale) { return (int)(at(seconds, scale) + 0.5); }
+static int pixel_at(const Axis *axis, double seconds) {
+    return (int)(axis_at(axis, seconds) + 0.5);
+}
 
 // ---- a lane ----------------------------------------------------------------------------------
 
@@ -146,33 +133,33 @@ static void draw_columns(Picture *p, int y, const Columns *columns, int left, in
     }
 }
 
-static bool is_shown(const TraceSpan *span, const Timeline *t) {
-    return span->end > t->start && span->start < t->end;
+static void add_bars_to_columns(Columns *columns, const Lane *lane, const Axis *axis) {
+    Bar *bars;
+    int n = bars_of(lane, axis, 0, &bars);
+    for (int i = 0; i < n; i++) add_to_columns(columns, bars[i].kind, bars[i].left, bars[i].right);
+    free(bars);
 }
 
-// Pixels that a span has at least: of few, each is to be seen.
-static double least_width(const Lane *lane, const Timeline *t) {
-    enum { FEW = 500 };
-    int shown = 0;
-    for (int i = 0; i < lane->count; i++) shown += is_shown(&lane->spans[i], t);
-    return shown <= FEW ? 1 : 0;
-}
-
-static void draw_spans(Picture *p, int y, const Timeline *t, const Lane *lane, Scale scale,
-                       int right) {
+// In the PNG, columns of pixels; in the SVG, bars.
+static void draw_work(Sheet *sheet, int y, const Lane *lane, const Axis *axis, int level) {
     Columns *columns = xcalloc(1, sizeof *columns);
-    double least = least_width(lane, t);
-    WorkKind kind = WORK_OTHER;
-    for (int i = 0; i < lane->count; i++) {
-        const TraceSpan *span = &lane->spans[i];
-        kind = work_kind(span, kind);
-        if (!is_shown(span, t)) continue;
-        double begin = at(fmax(span->start, t->start) - t->start, scale);
-        double end = at(fmin(span->end, t->end) - t->start, scale);
-        add_to_columns(columns, kind, begin, fmax(end, begin + least));
-    }
-    draw_columns(p, y, columns, scale.left, right);
+    double end = axis_at(axis, axis->end);
+    add_bars_to_columns(columns, lane, axis);
+    draw_columns(&sheet->png, y, columns, (int)axis->left, pixel_at(axis, axis->end));
     free(columns);
+
+    char *idle = xprintf("%s: idle", device_name(lane->device));
+    sheet_bar(sheet, axis->left, end, y, LANE, IDLE, idle);
+    free(idle);
+    Bar *bars;
+    int n = bars_of(lane, axis, level, &bars);
+    for (int i = 0; i < n; i++) {
+        char *title = bar_title(&bars[i], axis);
+        Color color = KINDS[bars[i].kind].color;
+        sheet_bar(sheet, bars[i].left, bars[i].right, y, LANE, color, title);
+        free(title);
+    }
+    free(bars);
 }
 
 // Returns how many spans from the i-th on belong together: they have one label and follow each
@@ -188,29 +175,82 @@ static int length_of_piece(const Lane *lane, int i, double close) {
 }
 
 // The layer, the number of the microbatch or the kernel, where there is room for it.
-static void draw_detail(Picture *p, int y, const TraceSpan *span, WorkKind kind, int left,
+static void draw_detail(Sheet *sheet, int y, const TraceSpan *span, WorkKind kind, int left,
                         int right) {
     const char *text = work_detail(span);
     int height = span->label[0] ? 24 : 18, width = picture_text_width(text, height);
     if (width + 6 > right - left) return;
-    picture_text(p, left + (right - left - width) / 2, y + (LANE - height) / 2 - 1, height, text,
-                 ink_on(KINDS[kind].color));
+    sheet_text(sheet, left + (right - left - width) / 2, y + (LANE - height) / 2 - 1, height, text,
+               ink_on(KINDS[kind].color));
 }
 
-static void draw_pieces(Picture *p, int y, const Timeline *t, const Lane *lane, Scale scale) {
-    enum { SEAM = 2 }; // pixels between two pieces
+// The pieces of a lane that are at least so many pixels wide; free() them.
+static int pieces_of(const Lane *lane, const Axis *axis, int narrowest, Bar **pieces) {
+    int num_pieces = 0;
     WorkKind kind = WORK_OTHER;
+    *pieces = xcalloc((size_t)lane->count + 1, sizeof **pieces);
     for (int i = 0, n; i < lane->count; i += n) {
-        n = length_of_piece(lane, i, 3 / scale.per_second);
+        n = length_of_piece(lane, i, 3 / axis->per_second);
         const TraceSpan *first = &lane->spans[i], *last = &lane->spans[i + n - 1];
         WorkKind first_kind = work_kind(first, kind);
         for (int j = i; j < i + n; j++) kind = work_kind(&lane->spans[j], kind);
-        if (last->end <= t->start || first->start >= t->end) continue;
-        int left = at_pixel(fmax(first->start, t->start) - t->start, scale);
-        int right = at_pixel(fmin(last->end, t->end) - t->start, scale);
-        if (right - left < 4 * SEAM) continue;
-        picture_box(p, right - SEAM, y, SEAM, LANE, WHITE);
-        draw_detail(p, y, first, first_kind, left, right);
+        if (last->end <= axis->start || first->start >= axis->end) continue;
+        int left = pixel_at(axis, first->start), right = pixel_at(axis, last->end);
+        if (right - left >= narrowest)
+            (*pieces)[num_pieces++] = (Bar){left, right, first_kind, first, n};
+    }
+    return num_pieces;
+}
+
+static void draw_pieces(Sheet *sheet, int y, const Lane *lane, const Axis *axis, int narrowest) {
+    Bar *pieces;
+    int n = pieces_of(lane, axis, narrowest, &pieces);
+    for (int i = 0; i < n; i++) {
+        int left = (int)pieces[i].left, right = (int)pieces[i].right;
+        sheet_box(sheet, right - SEAM, y, SEAM, LANE, WHITE);
+        draw_detail(sheet, y, pieces[i].spans, pieces[i].kind, left, right);
+    }
+    free(pieces);
+}
+
+// ---- how much of it --------------------------------------------------------------------------
+
+// How much is drawn one by one. In a PNG everything could be; an SVG of hundreds of thousands of
+// bars is slow to show, and larger than the page that it is on.
+typedef struct Detail {
+    int level;     // of bars (bars.h)
+    int narrowest; // piece, in pixels
+} Detail;
+
+static int lanes_to_draw(const Timeline *t, Lane **lanes, int *left_out) {
+    int n = lanes_of(&t->set, lanes);
+    *left_out = n > MOST_LANES ? n - MOST_LANES : 0;
+    return n - *left_out;
+}
+
+static void count_drawn(const Timeline *t, const Axis *axis, Detail detail, int *bars,
+                        int *pieces) {
+    Lane *lanes;
+    int left_out, n = lanes_to_draw(t, &lanes, &left_out);
+    for (int l = 0; l < n; l++) {
+        Bar *some;
+        *bars += bars_of(&lanes[l], axis, detail.level, &some);
+        free(some);
+        *pieces += pieces_of(&lanes[l], axis, detail.narrowest, &some);
+        free(some);
+    }
+    free(lanes);
+}
+
+static Detail most_detail(const Timeline timelines[], const Axis axes[], int n) {
+    enum { MOST_BARS = 4000, MOST_PIECES = 2000 };
+    Detail detail = {.level = 0, .narrowest = 4 * SEAM};
+    for (;;) {
+        int bars = 0, pieces = 0;
+        for (int i = 0; i < n; i++) count_drawn(&timelines[i], &axes[i], detail, &bars, &pieces);
+        if (bars <= MOST_BARS && pieces <= MOST_PIECES) return detail;
+        if (bars > MOST_BARS) detail.level++;
+        if (pieces > MOST_PIECES) detail.narrowest *= 2;
     }
 }
 
@@ -241,12 +281,6 @@ static int widest_name(const Lane lanes[], int n) {
     return widest;
 }
 
-static int lanes_to_draw(const Timeline *t, Lane **lanes, int *left_out) {
-    int n = lanes_of(&t->set, lanes);
-    *left_out = n > MOST_LANES ? n - MOST_LANES : 0;
-    return n - *left_out;
-}
-
 static int height_of(const Timeline *t) {
     Lane *lanes;
     int left_out, n = lanes_to_draw(t, &lanes, &left_out);
@@ -261,57 +295,55 @@ static int left_of(const Timeline *t) {
     return 24 + widest + 30;
 }
 
-static void draw_title(Picture *p, int y, const Timeline *t, int left_out) {
+static void draw_title(Sheet *sheet, int y, const Timeline *t, int left_out) {
     char *title =
         left_out > 0 ? xprintf("%s (and %d more lanes)", t->title, left_out) : xstrdup(t->title);
-    picture_box(p, 0, y + 4, WIDTH, TITLE - 8, WHITE); // the grid stays out of the title
-    picture_text(p, 24, y + 10, 28, title, BLACK);
+    sheet_box(sheet, 0, y + 4, WIDTH, TITLE - 8, WHITE); // the grid stays out of the title
+    sheet_text(sheet, 24, y + 10, 28, title, BLACK);
     free(title);
 }
 
-static void draw_timeline(Picture *p, int y, const Timeline *t, Scale scale) {
+static void draw_timeline(Sheet *sheet, int y, const Timeline *t, const Axis *axis, Detail detail) {
     Lane *lanes;
     int left_out, n = lanes_to_draw(t, &lanes, &left_out);
-    draw_title(p, y, t, left_out);
+    draw_title(sheet, y, t, left_out);
     y += TITLE;
     for (int l = 0; l < n; l++, y += LANE + GAP) {
         char *name = short_name(lanes, n, l);
-        picture_text(p, 24, y + 9, NAME, name, BLACK);
+        sheet_text(sheet, 24, y + 9, NAME, name, BLACK);
         free(name);
-        draw_spans(p, y, t, &lanes[l], scale, at_pixel(t->end - t->start, scale));
-        draw_pieces(p, y, t, &lanes[l], scale);
+        draw_work(sheet, y, &lanes[l], axis, detail.level);
+        draw_pieces(sheet, y, &lanes[l], axis, detail.narrowest);
     }
     free(lanes);
 }
 
 // ---- the picture -----------------------------------------------------------------------------
 
-static void note_kinds(bool occurs[NUM_WORK_KINDS], const Timeline *t) {
+static void note_kinds(bool occurs[NUM_WORK_KINDS], const Timeline *t, const Axis *axis) {
     Lane *lanes;
     int n = lanes_of(&t->set, &lanes);
     for (int l = 0; l < n; l++) {
-        WorkKind kind = WORK_OTHER;
-        for (int i = 0; i < lanes[l].count; i++) {
-            const TraceSpan *span = &lanes[l].spans[i];
-            kind = work_kind(span, kind);
-            if (is_shown(span, t)) occurs[kind] = true;
-        }
+        Bar *bars;
+        int num_bars = bars_of(&lanes[l], axis, 0, &bars);
+        for (int i = 0; i < num_bars; i++) occurs[bars[i].kind] = true;
+        free(bars);
     }
     free(lanes);
 }
 
-static int draw_legend_entry(Picture *p, int x, int y, const char *text, Color color) {
-    picture_box(p, x, y, 30, 24, color);
-    picture_text(p, x + 40, y, 24, text, BLACK);
-    return x + 40 + picture_text_width(text, 24) + 44;
+static int draw_legend_entry(Sheet *sheet, int x, int y, const char *text, Color color) {
+    sheet_box(sheet, x, y, 30, 24, color);
+    return x + 40 + sheet_text(sheet, x + 40, y, 24, text, BLACK) + 44;
 }
 
-static void draw_legend(Picture *p, int x, int y, const Timeline timelines[], int n) {
+static void draw_legend(Sheet *sheet, int x, int y, const Timeline timelines[], const Axis axes[],
+                        int n) {
     bool occurs[NUM_WORK_KINDS] = {false};
-    for (int i = 0; i < n; i++) note_kinds(occurs, &timelines[i]);
+    for (int i = 0; i < n; i++) note_kinds(occurs, &timelines[i], &axes[i]);
     for (int kind = 0; kind < NUM_WORK_KINDS; kind++)
-        if (occurs[kind]) x = draw_legend_entry(p, x, y, KINDS[kind].text, KINDS[kind].color);
-    draw_legend_entry(p, x, y, "idle", IDLE);
+        if (occurs[kind]) x = draw_legend_entry(sheet, x, y, KINDS[kind].text, KINDS[kind].color);
+    draw_legend_entry(sheet, x, y, "idle", IDLE);
 }
 
 // A distance between marks that leaves at most twelve of them: 1, 2 or 5 times a power of ten.
@@ -322,23 +354,23 @@ static double mark_every(double length) {
     return step;
 }
 
-static void draw_axis(Picture *p, int top, int bottom, double length, const char *since,
-                      Scale scale) {
-    Unit unit = unit_for(length);
-    double step = mark_every(length / unit.seconds);
-    for (int i = 0; i * step <= length / unit.seconds; i++) {
-        int x = at_pixel(i * step * unit.seconds, scale);
+// From `top` to `bottom`, for the longest timeline, which begins at 0.
+static void draw_axis(Sheet *sheet, int top, int bottom, const Axis *axis, const char *since) {
+    TimeUnit unit = time_unit(axis->end);
+    int left = (int)axis->left, width = WIDTH - left - RIGHT;
+    double step = mark_every(axis->end / unit.seconds);
+    for (int i = 0; i * step <= axis->end / unit.seconds; i++) {
+        int x = pixel_at(axis, i * step * unit.seconds);
         char text[32];
         snprintf(text, sizeof text, "%g", i * step);
-        picture_box(p, x, top, 1, bottom - top, GRID);
-        picture_box(p, x, bottom, 2, 10, BLACK);
-        picture_text(p, x - picture_text_width(text, 24) / 2, bottom + 14, 24, text, BLACK);
+        sheet_box(sheet, x, top, 1, bottom - top, GRID);
+        sheet_box(sheet, x, bottom, 2, 10, BLACK);
+        sheet_text(sheet, x - picture_text_width(text, 24) / 2, bottom + 14, 24, text, BLACK);
     }
-    int width = WIDTH - scale.left - RIGHT;
-    picture_box(p, scale.left, bottom, width, 2, BLACK);
+    sheet_box(sheet, left, bottom, width, 2, BLACK);
     char *label = xprintf("%s since %s", unit.name, since);
-    picture_text(p, scale.left + (width - picture_text_width(label, 24)) / 2, bottom + 46, 24,
-                 label, BLACK);
+    sheet_text(sheet, left + (width - picture_text_width(label, 24)) / 2, bottom + 46, 24, label,
+               BLACK);
     free(label);
 }
 
@@ -349,21 +381,30 @@ static int sharing_scale(const Timeline timelines[], int n) {
     return sharing;
 }
 
-// Some timelines on one scale, and its axis below them. Returns where they end.
-static int draw_block(Picture *p, int top, int left, const char *since, const Timeline timelines[],
-                      int n) {
+static double longest_of(const Timeline timelines[], int n) {
     double longest = 1e-9; // where nothing takes any time there is a scale, too
-    int bottom = top;
-    for (int i = 0; i < n; i++) {
-        longest = fmax(longest, timelines[i].end - timelines[i].start);
-        bottom += height_of(&timelines[i]);
+    for (int i = 0; i < n; i++) longest = fmax(longest, timelines[i].end - timelines[i].start);
+    return longest;
+}
+
+static void make_axes(const Timeline timelines[], int n, int left, Axis axes[]) {
+    for (int i = 0, sharing; i < n; i += sharing) {
+        sharing = sharing_scale(timelines + i, n - i);
+        double per_second = (WIDTH - left - RIGHT) / longest_of(timelines + i, sharing);
+        for (int j = i; j < i + sharing; j++)
+            axes[j] = (Axis){timelines[j].start, timelines[j].end, left, per_second};
     }
-    Scale scale = {left, (WIDTH - left - RIGHT) / longest};
-    draw_axis(p, top, bottom, longest, since, scale);
-    for (int i = 0, y = top; i < n; i++) {
-        draw_timeline(p, y, &timelines[i], scale);
-        y += height_of(&timelines[i]);
-    }
+}
+
+// Some timelines on one scale, and its axis below them. Returns where they end.
+static int draw_block(Sheet *sheet, int top, const char *since, const Timeline timelines[],
+                      const Axis axes[], int n, Detail detail) {
+    int bottom = top, y = top;
+    for (int i = 0; i < n; i++) bottom += height_of(&timelines[i]);
+    Axis whole = {0, longest_of(timelines, n), axes[0].left, axes[0].per_second};
+    draw_axis(sheet, top, bottom, &whole, since);
+    for (int i = 0; i < n; y += height_of(&timelines[i]), i++)
+        draw_timeline(sheet, y, &timelines[i], &axes[i], detail);
     return bottom + AXIS;
 }
 
@@ -374,13 +415,17 @@ void timelines_draw(const char *path, const char *heading, const char *since,
         height += height_of(&timelines[i]) + (i == 0 || timelines[i].own_scale ? AXIS : 0);
         if (left_of(&timelines[i]) > left) left = left_of(&timelines[i]);
     }
-    Picture p = picture_new(WIDTH, height, WHITE);
-    picture_text(&p, 24, 18, 34, heading, BLACK);
-    draw_legend(&p, 24, 76, timelines, n);
+    Axis *axes = xcalloc((size_t)n, sizeof *axes);
+    make_axes(timelines, n, left, axes);
+    Detail detail = most_detail(timelines, axes, n);
+    Sheet *sheet = sheet_new(WIDTH, height, WHITE, heading);
+    sheet_text(sheet, 24, 18, 34, heading, BLACK);
+    draw_legend(sheet, 24, 76, timelines, axes, n);
     for (int i = 0, y = HEAD, sharing; i < n; i += sharing) {
         sharing = sharing_scale(timelines + i, n - i);
-        y = draw_block(&p, y, left, since, timelines + i, sharing);
+        y = draw_block(sheet, y, since, timelines + i, axes + i, sharing, detail);
     }
-    picture_save(&p, path);
-    picture_free(&p);
+    sheet_save(sheet, path);
+    sheet_free(sheet);
+    free(axes);
 }

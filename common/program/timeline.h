@@ -19,8 +19,8 @@ typedef struct Timeline {
 Timeline timeline_of(SpanSet set);
 
 // Draws timelines below each other on one scale, unless they ask for another; it begins at 0 for
-// each of them. To the PNG, whole or not at all; die()s if that fails. `since` says what is at 0
-// ("the step began").
+// each of them. To a PNG and the same as SVG beside it (sheet.h), whole or not at all; die()s if
+// that fails. `since` says what is at 0 ("the step began").
 void timelines_draw(const char *path, const char *heading, const char *since,
                     const Timeline timelines[], int n);
 

@@ -1,6 +1,7 @@
 // tracing.c: see tracing.h.
 #include "tracing.h"
 #include "chrome_trace.h"
+#include "sheet.h"
 #include "timeline.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
@@ -37,6 +38,9 @@ static void draw(const char *path, const SpanSet sets[], int n) {
     for (int i = 0; i < n; i++) free(timelines[i].title);
     free(heading);
     say_where("timeline", path);
+    char *svg = sheet_svg_path(path);
+    if (svg) say_where("timeline, to zoom in and to point at", svg);
+    free(svg);
 }
 
 static void say_what_is_missing(const SpanSet *set) {

@@ -48,6 +48,7 @@ void write_epochs(FILE *csv, const Epochs *e) {
     static const char *const parts[NUM_WAYS] = {"same minibatch", "minibatch for each"};
     for (int way = 0; way < NUM_WAYS; way++)
         for (int i = 0; i < e->n; i++)
-            fprintf(csv, "%s,%d,local,%d,,,,,,,,,,%.8g,%.6f\n", parts[way], 1 << i,
-                    batch_size_of(way, 1 << i), e->of[way][i].seconds, e->of[way][i].copies);
+            fprintf(csv, "%s,%d,local,%d,,,,,,,,,,%.8g,%.6f,%s\n", parts[way], 1 << i,
+                    batch_size_of(way, 1 << i), e->of[way][i].seconds, e->of[way][i].copies,
+                    modelled_machine()->name);
 }

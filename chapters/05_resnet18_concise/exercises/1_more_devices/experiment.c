@@ -236,14 +236,15 @@ static void explain_modelled(const Cost costs[NUM_COSTS]) {
 
 static void write_run(FILE *csv, const char *part, const Run *r, int epochs) {
     for (int epoch = 0; epoch < epochs; epoch++)
-        fprintf(csv, "%s,%d,%s,%d,%g,%d,%.6f,%.4f,%.4f,,,,,,\n", part, r->k, name_of(r->bn),
+        fprintf(csv, "%s,%d,%s,%d,%g,%d,%.6f,%.4f,%.4f,,,,,,,\n", part, r->k, name_of(r->bn),
                 r->batch_size, (double)r->lr, epoch + 1, r->loss[epoch], r->accuracy[epoch],
                 r->averaged);
 }
 
 static void write_cost(FILE *csv, const Cost *c, int batch_size) {
-    fprintf(csv, "costs,%d,%s,%d,,,,,,%.5f,%.3f,%.1f,%.1f,%.8g,\n", c->k, name_of(c->bn),
-            batch_size, c->step, c->bytes / 1e6, c->device_mb, c->all_mb, c->modelled);
+    fprintf(csv, "costs,%d,%s,%d,,,,,,%.5f,%.3f,%.1f,%.1f,%.8g,,%s\n", c->k, name_of(c->bn),
+            batch_size, c->step, c->bytes / 1e6, c->device_mb, c->all_mb, c->modelled,
+            machine_name());
 }
 
 // ## The experiment
@@ -270,7 +271,7 @@ static void compare_all(const Setting *s, FILE *csv) {
     module_free(narrow);
     module_free(net);
     fprintf(csv, "part,devices,bn,batch,lr,epoch,loss,accuracy,averaged_at_end,step_s,"
-                 "step_mb,device_mb,all_mb,modelled_s,copies\n");
+                 "step_mb,device_mb,all_mb,modelled_s,copies,machine\n");
     for (int i = 0; i < NUM_RUNS; i++) write_run(csv, "learning", &runs[i], flags->epochs);
     for (int i = 0; i < NUM_SETTINGS; i++) write_run(csv, "settings", &settings[i], flags->epochs);
     for (int i = 0; i < NUM_COSTS; i++) write_cost(csv, &costs[i], flags->batch_size);

@@ -218,10 +218,10 @@ static void explain_alone(const Side *side) {
     explain_second(&side->by_batch[0], "2 times slower, the smallest minibatch");
 }
 
-static void write_result(FILE *csv, const char *part, const Result *r) {
-    fprintf(csv, "%s,%g,%d,%d,%d,%.3f,%.3f,%.7g,%.7g,%.7g,%.7g,%.7g,%.7g\n", part, r->slowdown,
+static void write_result(FILE *csv, const char *part, const char *machine, const Result *r) {
+    fprintf(csv, "%s,%g,%d,%d,%d,%.3f,%.3f,%.7g,%.7g,%.7g,%.7g,%.7g,%.7g,%s\n", part, r->slowdown,
             r->n, r->rows[0], r->rows[1], r->speed[0], r->speed[1], r->exchange, r->equal,
-            r->said_equal, r->proportional, r->said_proportional, r->alone);
+            r->said_equal, r->proportional, r->said_proportional, r->alone, machine);
 }
 
 // ## The experiment
@@ -242,12 +242,13 @@ static void answer(const Flags *flags, const Results *results) {
     if (num_gpus() > 0 && !busy) explain_second(&results->beside_gpu, "CPU beside GPU, measured");
 }
 
-static void write_side(FILE *csv, const Side *side, const char *prefix) {
+static void write_side(FILE *csv, const Side *side, const char *prefix, const char *machine) {
     char slowdown[32], batch[32];
     snprintf(slowdown, sizeof slowdown, "%sslowdown", prefix);
     snprintf(batch, sizeof batch, "%sbatch", prefix);
-    for (int i = 0; i < NUM_SLOWDOWNS; i++) write_result(csv, slowdown, &side->by_slowdown[i]);
-    for (int i = 0; i < NUM_BATCHES; i++) write_result(csv, batch, &side->by_batch[i]);
+    for (int i = 0; i < NUM_SLOWDOWNS; i++)
+        write_result(csv, slowdown, machine, &side->by_slowdown[i]);
+    for (int i = 0; i < NUM_BATCHES; i++) write_result(csv, batch, machine, &side->by_batch[i]);
 }
 
 static void experiment(const Flags *flags, FILE *csv) {
@@ -269,9 +270,10 @@ static void experiment(const Flags *flags, FILE *csv) {
         predict_compare(less, saved(&results.modelled.by_slowdown[TWICE_AS_SLOW]), "%");
     answer(flags, &results);
     fprintf(csv, "part,slowdown,batch,rows0,rows1,speed0,speed1,exchange,equal,said_equal,"
-                 "proportional,said_proportional,alone\n");
-    write_side(csv, &results.measured, "");
-    if (results.is_modelled) write_side(csv, &results.modelled, "modelled ");
+                 "proportional,said_proportional,alone,machine\n");
+    write_side(csv, &results.measured, "", "here");
+    if (results.is_modelled)
+        write_side(csv, &results.modelled, "modelled ", modelled_machine()->name);
     data_iter_free(iter);
     dataset_free(data);
     module_free(net);

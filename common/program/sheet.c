@@ -1,0 +1,150 @@
+// sheet.c: see sheet.h.
+#include "sheet.h"
+#include "common/base/error.h"
+#include "common/base/file.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ---- text in XML -----------------------------------------------------------------------------
+
+// How many bytes the character has that begins here; 0: these bytes are no UTF-8, or no character
+// that XML allows.
+static int character_length(const unsigned char *at) {
+    int length = at[0] < 0x80 ? 1 : at[0] < 0xC2 ? 0 : at[0] < 0xE0 ? 2 : at[0] < 0xF0 ? 3 : 4;
+    if (at[0] > 0xF4 || (at[0] < 0x20 && at[0] != '\t')) return 0;
+    for (int i = 1; i < length; i++)
+        if ((at[i] & 0xC0) != 0x80) return 0;
+    bool overlong = (at[0] == 0xE0 && at[1] < 0xA0) || (at[0] == 0xF0 && at[1] < 0x90);
+    bool surrogate = at[0] == 0xED && at[1] > 0x9F;
+    bool beyond = at[0] == 0xF4 && at[1] > 0x8F;
+    bool no_character = at[0] == 0xEF && at[1] == 0xBF && at[2] > 0xBD; // U+FFFE, U+FFFF
+    return overlong || surrogate || beyond || no_character ? 0 : length;
+}
+
+static const char *escape_of(char c) {
+    switch (c) {
+    case '&':
+        return "&amp;";
+    case '<':
+        return "&lt;";
+    case '>':
+        return "&gt;";
+    case '"':
+        return "&quot;";
+    default:
+        return NULL;
+    }
+}
+
+// What is no text becomes a question mark: a name may hold any bytes, and one of them would make
+// the whole file unreadable.
+static void write_text(FILE *out, const char *text) {
+    while (*text) {
+        int length = character_length((const unsigned char *)text);
+        const char *escape = escape_of(*text);
+        if (length == 0)
+            putc('?', out);
+        else if (escape)
+            fputs(escape, out);
+        else
+            fwrite(text, 1, (size_t)length, out);
+        text += length > 0 ? length : 1;
+    }
+}
+
+static void write_fill(FILE *out, Color color) {
+    fprintf(out, " fill=\"#%02x%02x%02x\"", color.r, color.g, color.b);
+}
+
+// ---- drawing ---------------------------------------------------------------------------------
+
+// What has no title lets the mouse through to the bar below it: a name on a bar must not hide the
+// bar's. (The style is for this picture alone, should it become part of a page.)
+static void begin_svg(FILE *out, int width, int height, const char *about) {
+    fprintf(out,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" version=\"1.1\" class=\"timeline\" "
+            "viewBox=\"0 0 %d %d\" font-family=\"DejaVu Sans, Verdana, sans-serif\" "
+            "role=\"img\" aria-label=\"",
+            width, height);
+    write_text(out, about);
+    fputs("\">\n<style>.timeline path, .timeline text { pointer-events: none }</style>\n", out);
+}
+
+static void box_in_svg(FILE *out, int x, int y, int width, int height, Color color) {
+    fprintf(out, "<path d=\"M%d %dh%dv%dh%dz\"", x, y, width, height, -width);
+    write_fill(out, color);
+    fputs("/>\n", out);
+}
+
+Sheet *sheet_new(int width, int height, Color background, const char *about) {
+    Sheet *sheet = xcalloc(1, sizeof *sheet);
+    sheet->png = picture_new(width, height, background);
+    sheet->svg = open_memstream(&sheet->svg_text, &sheet->svg_size);
+    if (!sheet->svg) die("close other programs", "there is no memory for a picture");
+    begin_svg(sheet->svg, width, height, about);
+    box_in_svg(sheet->svg, 0, 0, width, height, background);
+    return sheet;
+}
+
+void sheet_free(Sheet *sheet) {
+    picture_free(&sheet->png);
+    fclose(sheet->svg);
+    free(sheet->svg_text);
+    free(sheet);
+}
+
+void sheet_box(Sheet *sheet, int x, int y, int width, int height, Color color) {
+    picture_box(&sheet->png, x, y, width, height, color);
+    box_in_svg(sheet->svg, x, y, width, height, color);
+}
+
+int sheet_text(Sheet *sheet, int x, int y, int height, const char *text, Color color) {
+    int width = picture_text(&sheet->png, x, y, height, text, color);
+    FILE *out = sheet->svg;
+    fprintf(out, "<text x=\"%d\" y=\"%d\" font-size=\"%.4g\"", x, picture_baseline(y, height),
+            (double)picture_font_size(height));
+    if (width > 0) fprintf(out, " textLength=\"%d\" lengthAdjust=\"spacingAndGlyphs\"", width);
+    write_fill(out, color);
+    putc('>', out);
+    write_text(out, text);
+    fputs("</text>\n", out);
+    return width;
+}
+
+void sheet_bar(Sheet *sheet, double left, double right, int y, int height, Color color,
+               const char *title) {
+    FILE *out = sheet->svg;
+    fprintf(out, "<rect x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"%d\"", left, y, right - left,
+            height);
+    write_fill(out, color);
+    fputs("><title>", out);
+    write_text(out, title);
+    fputs("</title></rect>\n", out);
+}
+
+// ---- files -----------------------------------------------------------------------------------
+
+char *sheet_svg_path(const char *png) {
+    if (is_written_directly(png)) return NULL;
+    size_t length = strlen(png);
+    bool has_suffix = length > 4 && strcmp(png + length - 4, ".png") == 0;
+    return xprintf("%.*s.svg", (int)(has_suffix ? length - 4 : length), png);
+}
+
+static void save_svg(Sheet *sheet, const char *path) {
+    fputs("</svg>\n", sheet->svg);
+    if (fflush(sheet->svg) != 0 || ferror(sheet->svg))
+        die("close other programs", "%s: there is no memory for the picture", path);
+    OutputFile file = output_open(path);
+    fwrite(sheet->svg_text, 1, sheet->svg_size, file.stream);
+    output_close(&file); // checks that all was written
+}
+
+void sheet_save(Sheet *sheet, const char *png) {
+    char *svg = sheet_svg_path(png);
+    picture_save(&sheet->png, png);
+    if (svg) save_svg(sheet, svg);
+    free(svg);
+}

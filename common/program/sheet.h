@@ -1,0 +1,38 @@
+// sheet.h: one picture as two files: a PNG (picture.h), and beside it the same as SVG, which stays
+// sharp however far one zooms in, and whose bars say what they are when the mouse is over them.
+//
+// What is drawn goes into both, at the same place and in the same color. The SVG has a white
+// background of its own, so it looks the same on a light and on a dark page; no width and height,
+// so it is as wide as there is room; and no script.
+#ifndef SHEET_H
+#define SHEET_H
+
+#include <stdio.h>
+#include "picture.h"
+
+typedef struct Sheet {
+    Picture png;
+    FILE *svg;      // into memory:
+    char *svg_text; // its text, as far as svg was flushed
+    size_t svg_size;
+} Sheet;
+
+// `about` is what the SVG says of itself to those who cannot see it.
+Sheet *sheet_new(int width, int height, Color background, const char *about);
+void sheet_free(Sheet *sheet);
+
+void sheet_box(Sheet *sheet, int x, int y, int width, int height, Color color);
+// As picture_text(). In the SVG it is as wide as in the PNG, whatever font is there.
+int sheet_text(Sheet *sheet, int x, int y, int height, const char *text, Color color);
+// Of the SVG alone, which has no pixels: a box from `left` to `right` that shows `title` under the
+// mouse. In the PNG the caller draws what fits in its pixels.
+void sheet_bar(Sheet *sheet, double left, double right, int y, int height, Color color,
+               const char *title);
+
+// Where the SVG of this PNG goes: "F.svg" for "F.png", and for any other name F "F.svg"; NULL if
+// the PNG is written directly, as into a pipe (file.h): nothing is beside it. free() it.
+char *sheet_svg_path(const char *png);
+// Writes both, each whole or not at all; die()s if that fails.
+void sheet_save(Sheet *sheet, const char *png);
+
+#endif

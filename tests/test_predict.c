@@ -1,0 +1,226 @@
+// test_predict.c: what a reader expects (predict.h): asked on a terminal, and nowhere else.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "common/base/error.h"
+#include "common/program/predict.h"
+#include "dies.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <termios.h>
+#include <unistd.h>
+
+// ---- a program and its reader ----------------------------------------------------------------
+
+// A new terminal on which nothing but what the program prints is shown, as it prints it. Returns
+// the reader's side of it.
+static int open_terminal(int *programs_side) {
+    int readers_side = posix_openpt(O_RDWR | O_NOCTTY);
+    assert_true(readers_side >= 0);
+    assert_int_equal(grantpt(readers_side), 0);
+    assert_int_equal(unlockpt(readers_side), 0);
+    *programs_side = open(ptsname(readers_side), O_RDWR | O_NOCTTY);
+    assert_true(*programs_side >= 0);
+    struct termios modes;
+    assert_int_equal(tcgetattr(*programs_side, &modes), 0);
+    modes.c_lflag &= (tcflag_t)~ECHO;
+    modes.c_oflag &= (tcflag_t)~OPOST;
+    assert_int_equal(tcsetattr(*programs_side, TCSANOW, &modes), 0);
+    return readers_side;
+}
+
+static _Noreturn void run_program(void (*program)(void), int input, int output) {
+    dup2(input, STDIN_FILENO);
+    dup2(output, STDOUT_FILENO);
+    program();
+    fflush(stdout);
+    _exit(0);
+}
+
+// (Linux says EIO when no program has the terminal any more.)
+static void read_all(int file, char *text, size_t size) {
+    size_t length = 0;
+    ssize_t more;
+    while ((more = read(file, text + length, size - 1 - length)) > 0) length += (size_t)more;
+    text[length] = '\0';
+}
+
+typedef enum { TERMINAL, IN_FROM_PIPE, OUT_TO_PIPE } Ends;
+
+// Runs the program in a child, whose reader has typed these lines. Returns what it printed; the
+// text is replaced by the next call.
+static const char *printed(void (*program)(void), const char *lines, Ends ends) {
+    static char text[8192];
+    int terminal, readers_side = open_terminal(&terminal), in_pipe[2], out_pipe[2];
+    assert_int_equal(pipe(in_pipe), 0);
+    assert_int_equal(pipe(out_pipe), 0);
+    int typed = ends == IN_FROM_PIPE ? in_pipe[1] : readers_side;
+    int seen = ends == OUT_TO_PIPE ? out_pipe[0] : readers_side;
+    assert_int_equal(write(typed, lines, strlen(lines)), strlen(lines));
+    fflush(NULL); // else the child would write it again
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        run_program(program, ends == IN_FROM_PIPE ? in_pipe[0] : terminal,
+                    ends == OUT_TO_PIPE ? out_pipe[1] : terminal);
+    close(terminal);
+    close(out_pipe[1]);
+    close(in_pipe[1]);
+    read_all(seen, text, sizeof text);
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    close(readers_side);
+    close(in_pipe[0]);
+    close(out_pipe[0]);
+    return text;
+}
+
+// ---- programs --------------------------------------------------------------------------------
+
+static void two_numbers(void) {
+    predict_enable(true);
+    Prediction idle = predict_first("How much of the time is a device idle, in percent?");
+    Prediction bytes = predict_first("How many MB move?");
+    predict_compare(idle, 54.6, "%");
+    predict_compare(bytes, 12, "MB");
+}
+
+static void one_yes_or_no(void) {
+    predict_enable(true);
+    Prediction same = predict_yes_no("Are all bits the same?");
+    predict_compare_yes_no(same, true);
+}
+
+static void without_the_flag(void) {
+    predict_enable(false);
+    predict_compare(predict_first("How many?"), 1, "");
+    predict_compare_yes_no(predict_yes_no("Is it so?"), true);
+}
+
+// ---- asking ----------------------------------------------------------------------------------
+
+#define ASKS_IDLE                                                                                  \
+    "\nPredict first. How much of the time is a device idle, in percent?\n"                        \
+    "  a number (or Enter): "
+#define ASKS_BYTES "\nPredict first. How many MB move?\n  a number (or Enter): "
+#define ASKS_SAME  "\nPredict first. Are all bits the same?\n  yes or no (or Enter): "
+
+static void numbers_are_asked_for(void **state) {
+    (void)state;
+    assert_string_equal(printed(two_numbers, "27.3\n12 MB\n", TERMINAL), ASKS_IDLE ASKS_BYTES
+                        "You said 27.3 %, and it is 54.6: your figure is 0.5 times that.\n"
+                        "You said 12 MB: right, it is 12.\n");
+}
+
+static void what_is_no_number_is_asked_again(void **state) {
+    (void)state;
+    assert_string_equal(printed(two_numbers, "much\nnan\n-inf\n%\n 27.3%\n\n", TERMINAL), ASKS_IDLE
+                        "  a number (or Enter):   a number (or Enter):   a number (or Enter): "
+                        "  a number (or Enter): " ASKS_BYTES
+                        "You said 27.3 %, and it is 54.6: your figure is 0.5 times that.\n");
+}
+
+static void a_long_line_is_one_answer(void **state) {
+    (void)state;
+    char lines[1000];
+    snprintf(lines, sizeof lines, "27.3%600d\n12\n", 7);
+    assert_non_null(strstr(printed(two_numbers, lines, TERMINAL), "You said 12 MB: right"));
+}
+
+static void enter_is_no_answer(void **state) {
+    (void)state;
+    assert_string_equal(printed(two_numbers, "\n  \t\n", TERMINAL), ASKS_IDLE ASKS_BYTES);
+    assert_string_equal(printed(two_numbers, "\n12\n", TERMINAL),
+                        ASKS_IDLE ASKS_BYTES "You said 12 MB: right, it is 12.\n");
+}
+
+static void after_the_end_nothing_is_asked(void **state) {
+    (void)state;
+    assert_string_equal(printed(two_numbers,
+                                "\004"
+                                "12\n",
+                                TERMINAL),
+                        ASKS_IDLE "\n");
+    assert_string_equal(printed(two_numbers, "54.6\n\004", TERMINAL),
+                        ASKS_IDLE ASKS_BYTES "\nYou said 54.6 %: right, it is 54.6.\n");
+}
+
+static void yes_and_no(void **state) {
+    (void)state;
+    assert_string_equal(printed(one_yes_or_no, "Yes\n", TERMINAL),
+                        ASKS_SAME "You said yes: right.\n");
+    assert_string_equal(printed(one_yes_or_no, "n\n", TERMINAL),
+                        ASKS_SAME "You said no: it is the other way.\n");
+    assert_string_equal(printed(one_yes_or_no, "1\ny\n", TERMINAL),
+                        ASKS_SAME "  yes or no (or Enter): You said yes: right.\n");
+    assert_string_equal(printed(one_yes_or_no, "\n", TERMINAL), ASKS_SAME);
+}
+
+static void silent_but_on_a_terminal(void **state) {
+    (void)state;
+    assert_string_equal(printed(two_numbers, "1\n2\n", IN_FROM_PIPE), "");
+    assert_string_equal(printed(two_numbers, "1\n2\n", OUT_TO_PIPE), "");
+    assert_string_equal(printed(without_the_flag, "1\ny\n", TERMINAL), "");
+}
+
+// ---- comparing -------------------------------------------------------------------------------
+
+static Prediction said;
+static double result;
+static void compare(void) { predict_compare(said, result, "ms"); }
+
+static const char *compared(double value, double with) {
+    said = (Prediction){true, value};
+    result = with;
+    return printed(compare, "", OUT_TO_PIPE);
+}
+
+static void figures_are_compared(void **state) {
+    (void)state;
+    assert_string_equal(compared(1.004, 1), "You said 1.004 ms: right, it is 1.\n");
+    assert_string_equal(compared(-1.004, -1), "You said -1.004 ms: right, it is -1.\n");
+    assert_string_equal(compared(3, 2),
+                        "You said 3 ms, and it is 2: your figure is 1.5 times that.\n");
+    assert_string_equal(compared(0, 2), "You said 0 ms, and it is 2.\n");
+    assert_string_equal(compared(-3, 2), "You said -3 ms, and it is 2.\n");
+    assert_string_equal(compared(0, 0), "You said 0 ms: right, it is 0.\n");
+    assert_string_equal(compared(1e-9, 0), "You said 1e-09 ms, and it is 0.\n");
+}
+
+// A program that went wrong has not proved anybody right.
+static void what_is_no_figure_is_not_right(void **state) {
+    (void)state;
+    assert_string_equal(compared(3, (double)NAN), "You said 3 ms, and it is nan.\n");
+    assert_string_equal(compared(3, (double)INFINITY), "You said 3 ms, and it is inf.\n");
+    assert_string_equal(compared(0, -(double)INFINITY), "You said 0 ms, and it is -inf.\n");
+}
+
+static void who_said_nothing_hears_nothing(void **state) {
+    (void)state;
+    said = (Prediction){false, 0};
+    result = 0;
+    assert_string_equal(printed(compare, "", OUT_TO_PIPE), "");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers_are_asked_for),
+        cmocka_unit_test(what_is_no_number_is_asked_again),
+        cmocka_unit_test(a_long_line_is_one_answer),
+        cmocka_unit_test(enter_is_no_answer),
+        cmocka_unit_test(after_the_end_nothing_is_asked),
+        cmocka_unit_test(yes_and_no),
+        cmocka_unit_test(silent_but_on_a_terminal),
+        cmocka_unit_test(figures_are_compared),
+        cmocka_unit_test(what_is_no_figure_is_not_right),
+        cmocka_unit_test(who_said_nothing_hears_nothing),
+    };
+    return cmocka_run_group_tests_name("predict", tests, NULL, NULL);
+}
