@@ -111,13 +111,20 @@ value.id = "value";
 value.hidden = true;
 document.body.append(value);
 
-// What a bar is stands in its <title>; browsers show that late, and on a phone never.
+// What a bar is stands in its <title>; browsers show that late, and on a phone never. So it is taken
+// from there, or it would be shown twice.
+function takeTitles(svg) {
+    for (const title of svg.querySelectorAll("rect > title")) {
+        title.parentElement.dataset.says = title.textContent;
+        title.remove();
+    }
+}
+
 function showValue(event) {
-    const bar = event.target.closest && event.target.closest("rect, path, polygon");
-    const title = bar && bar.querySelector("title");
-    value.hidden = !title;
-    if (!title) return;
-    value.textContent = title.textContent;
+    const says = event.target.dataset && event.target.dataset.says;
+    value.hidden = !says;
+    if (!says) return;
+    value.textContent = says;
     value.style.left = Math.min(event.clientX + 12, innerWidth - value.offsetWidth - 8) + "px";
     value.style.top = event.clientY + 16 + "px";
 }
@@ -125,7 +132,8 @@ function showValue(event) {
 function makeZoomable(frame) {
     const svg = frame.querySelector("svg");
     if (!svg || !svg.viewBox.baseVal) return;
-    const whole = { ...pick(svg.viewBox.baseVal) };
+    takeTitles(svg);
+    const whole = pick(svg.viewBox.baseVal);
     let view = { ...whole }, held = null;
     function show() {
         view.width = Math.min(view.width, whole.width);
@@ -166,7 +174,23 @@ function makeZoomable(frame) {
         show();
     });
     svg.addEventListener("pointerdown", showValue);
-    svg.addEventListener("pointerleave", () => { value.hidden = true; });
+    // A finger leaves as soon as it has tapped.
+    svg.addEventListener("pointerleave", (event) => { if (event.pointerType === "mouse") value.hidden = true; });
+    const STEPS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+    frame.tabIndex = 0;
+    frame.setAttribute("role", "group");
+    frame.setAttribute("aria-label", "Timeline: + and - zoom, arrows move");
+    frame.addEventListener("keydown", (event) => {
+        const step = STEPS[event.key];
+        if (event.ctrlKey || event.metaKey || event.altKey) return;
+        if (event.key === "+" || event.key === "-") zoomMiddle(event.key === "+" ? 1.6 : 1 / 1.6);
+        else if (step && view.width < whole.width) {
+            event.preventDefault();
+            view.x += step[0] * view.width / 8;
+            view.y += step[1] * view.height / 8;
+            show();
+        }
+    });
     const keys = element("div", "", "zoom-keys");
     for (const [text, label, act] of [
         ["+", "Larger", () => zoomMiddle(1.6)], ["−", "Smaller", () => zoomMiddle(1 / 1.6)],
@@ -184,3 +208,5 @@ function makeZoomable(frame) {
 function pick(box) { return { x: box.x, y: box.y, width: box.width, height: box.height }; }
 
 for (const frame of document.querySelectorAll(".zoom")) makeZoomable(frame);
+addEventListener("pointerdown", (event) => { if (!event.target.closest(".zoom")) value.hidden = true; });
+addEventListener("scroll", () => { value.hidden = true; }, { passive: true });

@@ -105,20 +105,21 @@ function checkDeclarations(page, view) {
 // A bar says what it is, and the keys below it zoom.
 function checkTimelines(page, view) {
     for (const frame of view.document.querySelectorAll(".zoom")) {
-        const svg = frame.querySelector("svg"), bar = frame.querySelector("rect > title");
+        const svg = frame.querySelector("svg"), bar = frame.querySelector("[data-says]");
         if (!svg || !svg.hasAttribute("viewBox")) {
             fault(page, "a timeline without a viewBox");
             continue;
         }
+        if (!svg.hasAttribute("aria-label")) fault(page, "a timeline without aria-label");
         if (!bar) {
-            fault(page, "a timeline whose bars have no title");
+            fault(page, "a timeline whose bars say nothing");
             continue;
         }
         const at = { bubbles: true, clientX: 5, clientY: 5 };
-        bar.parentElement.dispatchEvent(new view.PointerEvent("pointermove", at));
+        bar.dispatchEvent(new view.PointerEvent("pointermove", at));
         const value = view.document.getElementById("value");
-        if (value.hidden || value.textContent !== bar.textContent)
-            fault(page, "pointing at a timeline's bar does not show " + bar.textContent);
+        if (value.hidden || value.textContent !== bar.dataset.says)
+            fault(page, "pointing at a timeline's bar does not show " + bar.dataset.says);
         const whole = svg.getAttribute("viewBox");
         const [larger, , all] = frame.parentElement.querySelectorAll(".zoom-keys button");
         larger.click();

@@ -172,9 +172,9 @@ local function picture(item, number)
   local image = ('<a href="%s"><img src="%s" width="%d" height="%d" loading="lazy" alt="%s"></a>')
     :format(url, url, width, height, caption)
   if svg then
-    return raw(('<figure class="timeline"><div class="zoom" role="img" aria-label="%s">%s</div>' ..
+    return raw(('<figure class="timeline"><div class="zoom">%s</div>' ..
       '<figcaption>%s <a href="%s">As a picture</a></figcaption></figure>')
-      :format(caption, svg, caption, url))
+      :format(svg, caption, url))
   end
   return raw(('<figure>%s<figcaption>%s</figcaption></figure>'):format(image, caption))
 end

@@ -103,7 +103,7 @@ put_pictures() {
 iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==
 END
     {
-        echo '<svg xmlns="http://www.w3.org/2000/svg" version="1.1" viewBox="0 0 100 40">'
+        echo '<svg xmlns="http://www.w3.org/2000/svg" version="1.1" viewBox="0 0 100 40" aria-label="p">'
         echo '<rect x="1" y="1" width="50" height="20" fill="#5ab4e6"><title>conv1: 1 ms, 20 bytes</title></rect></svg>'
     } >build/runs/01_one/plots/p.svg
 }
@@ -250,7 +250,7 @@ index.html: in the console: Uncaught Error: planted
 01.html: a link that leads nowhere: nowhere.html
 01.html: a link that leads nowhere: #nowhere
 01.html: a link that leads nowhere: 02.html#nowhere
-01.html: a timeline whose bars have no title
+01.html: a timeline whose bars say nothing
 02.html: 5[0-9]* pixels across in a window of 390; widest: <p class=planted> "wide"
 02.html: loads what is not in the book: http://localhost/x.js
 02.html: two elements have the id text
