@@ -207,6 +207,35 @@ function makeZoomable(frame) {
 
 function pick(box) { return { x: box.x, y: box.y, width: box.width, height: box.height }; }
 
-for (const frame of document.querySelectorAll(".zoom")) makeZoomable(frame);
+// Timelines are large, so each is loaded, as a script that calls showTimeline(), when it is near.
+const loading = new Map(); // name -> { figure, done, promise }
+
+function showTimeline(name, svg) {
+    const { figure, done } = loading.get(name);
+    const frame = figure.querySelector(".zoom");
+    frame.innerHTML = svg;
+    makeZoomable(frame);
+    done();
+}
+
+function loadTimeline(figure) {
+    const name = figure.dataset.timeline;
+    if (!loading.has(name)) {
+        const script = element("script", ""), entry = { figure };
+        entry.promise = new Promise((done) => { entry.done = done; });
+        loading.set(name, entry);
+        script.src = name + ".js";
+        script.onerror = entry.done; // the PNG stays
+        document.head.append(script);
+    }
+    return loading.get(name).promise;
+}
+
+const near = new IntersectionObserver((seen) => {
+    for (const { isIntersecting, target } of seen)
+        if (isIntersecting) loadTimeline(target);
+}, { rootMargin: "800px" });
+for (const figure of document.querySelectorAll("figure.timeline")) near.observe(figure);
+
 addEventListener("pointerdown", (event) => { if (!event.target.closest(".zoom")) value.hidden = true; });
 addEventListener("scroll", () => { value.hidden = true; }, { passive: true });

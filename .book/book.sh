@@ -46,6 +46,15 @@ number_of() { # chapters/NN_name/main.c
 }
 title_of() { sed -n '1s|^// # ||p' "$1"; }
 
+# A timeline as a script, because what lies in files a page may load as a script only.
+timeline() { # NAME SVG
+    {
+        printf 'showTimeline("%s", `' "$1"
+        sed 's/[\\`$]/\\&/g' "$2"
+        echo '`);'
+    } >"$new/$1.js"
+}
+
 # ---- chapters ------------------------------------------------------------------------------------
 
 echo "  BOOK  $book"
@@ -60,6 +69,9 @@ for main; do
     if [ -d "$pictures" ]; then
         mkdir "$new/pictures/$number"
         find "$pictures" -name '*.png' -exec cp {} "$new/pictures/$number" \;
+        for svg in "$pictures"/*.svg; do
+            [ ! -e "$svg" ] || timeline "pictures/$number/$(basename "$svg" .svg)" "$svg"
+        done
     else
         echo "book: chapter $number has no run, and so no output" >&2
     fi

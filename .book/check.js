@@ -103,11 +103,13 @@ function checkDeclarations(page, view) {
 }
 
 // A bar says what it is, and the keys below it zoom.
-function checkTimelines(page, view) {
-    for (const frame of view.document.querySelectorAll(".zoom")) {
+async function checkTimelines(page, view) {
+    for (const figure of view.document.querySelectorAll("figure.timeline")) {
+        const frame = figure.querySelector(".zoom");
+        if (!frame.querySelector("svg")) await view.loadTimeline(figure);
         const svg = frame.querySelector("svg"), bar = frame.querySelector("[data-says]");
         if (!svg || !svg.hasAttribute("viewBox")) {
-            fault(page, "a timeline without a viewBox");
+            fault(page, "a timeline that cannot be zoomed: " + figure.dataset.timeline);
             continue;
         }
         if (!svg.hasAttribute("aria-label")) fault(page, "a timeline without aria-label");
@@ -121,7 +123,7 @@ function checkTimelines(page, view) {
         if (value.hidden || value.textContent !== bar.dataset.says)
             fault(page, "pointing at a timeline's bar does not show " + bar.dataset.says);
         const whole = svg.getAttribute("viewBox");
-        const [larger, , all] = frame.parentElement.querySelectorAll(".zoom-keys button");
+        const [larger, , all] = figure.querySelectorAll(".zoom-keys button");
         larger.click();
         if (svg.getAttribute("viewBox") === whole) fault(page, "a timeline does not zoom");
         all.click();
@@ -165,7 +167,7 @@ async function checkPage(page) {
             checkOutline(page, view);
             collectLinks(page, view);
             checkDeclarations(page, view);
-            checkTimelines(page, view);
+            await checkTimelines(page, view);
         }
         view.frameElement.remove();
     }

@@ -155,28 +155,24 @@ local function png_size(path)
   return string.unpack(">I4I4", head, 17)
 end
 
-local function svg_of(path)
-  local text = source.read((path:gsub("%.png$", ".svg")))
-  return text and text:gsub("^%s*<%?xml.-%?>%s*", ""):gsub("^%s*<!DOCTYPE.->%s*", "")
-end
-
--- A timeline is shown as SVG: it can be zoomed, and says what its bars are.
+-- A timeline is there as SVG, too: it can be zoomed, and says what its bars are. Pages load it when it
+-- comes into sight (book.js), and show the PNG until then.
 local function picture(item, number)
   local url = "pictures/" .. number .. "/" .. item.name
   if not is_html then
     return pandoc.Para({pandoc.Image({pandoc.Str(item.caption)}, item.path)})
   end
-  local svg = svg_of(item.path)
   local caption = code.escape(item.caption ~= "" and item.caption or item.name)
   local width, height = png_size(item.path)
   local image = ('<a href="%s"><img src="%s" width="%d" height="%d" loading="lazy" alt="%s"></a>')
     :format(url, url, width, height, caption)
-  if svg then
-    return raw(('<figure class="timeline"><div class="zoom">%s</div>' ..
-      '<figcaption>%s <a href="%s">As a picture</a></figcaption></figure>')
-      :format(svg, caption, url))
+  if not chapter.exists((item.path:gsub("%.png$", ".svg"))) then
+    return raw(("<figure>%s<figcaption>%s</figcaption></figure>"):format(image, caption))
   end
-  return raw(('<figure>%s<figcaption>%s</figcaption></figure>'):format(image, caption))
+  return raw(('<figure class="timeline" data-timeline="%s">' ..
+    '<div class="zoom" style="max-width: %dpx; aspect-ratio: %d / %d">%s</div>' ..
+    '<figcaption>%s · <a href="%s">As a picture</a></figcaption></figure>')
+    :format(url:match("^(.*)%.png$"), width, width, height, image, caption, url))
 end
 
 local function code_block(item)
