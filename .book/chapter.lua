@@ -99,12 +99,13 @@ local function first_paragraph(name, text)
   return (text:sub(#name + 3):gsub("^%l", string.upper))
 end
 
--- "filters: plots/a.png, predictions: plots/b.png": a picture's caption stands before its name, or
--- else behind it.
-local function caption_of(line, name)
+-- "filters: plots/a.png, predictions: plots/b.png": a picture's caption stands before its name, if
+-- need be at the end of the line above, or else behind it.
+local function caption_of(line, name, above)
   local from, to = line:find("plots/" .. name, 1, true)
   local before = line:sub(1, from - 1):gsub("^.*plots/[%w_.-]+", ""):gsub("^[%s,;:]+", "")
   before = before:gsub("[%s:(]+$", "")
+  if before == "" then before = (above or ""):match("^%s*(.*):$") or "" end
   local caption = before ~= "" and before or line:sub(to + 1):gsub("^[%s,;:]+", "")
   return (caption:gsub("^%l", string.upper))
 end
@@ -130,9 +131,10 @@ local function add_pictures_of(items, run, piece)
       if not run.shown then run.shown = {} end
       if not run.shown[name] then
         run.shown[name] = true
+        local above = text[#text - 1]
         flush()
         items[#items + 1] = {kind = "picture", path = path, name = name,
-          caption = caption_of(line, name)}
+          caption = caption_of(line, name, above)}
       end
     end
   end

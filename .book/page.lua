@@ -255,7 +255,7 @@ local makers = {
 -- Of a picture nothing was printed but a line that is its caption.
 local function is_caption(item, next)
   return item.kind == "output" and next and next.kind == "picture" and next.caption ~= "" and
-    item.text:match("^%s*(.-)%s*$"):gsub("^%l", string.upper) == next.caption .. ": plots/" .. next.name
+    item.text:match("^%s*(.-)%s*$"):gsub("%s+", " "):gsub("^%l", string.upper) == next.caption .. ": plots/" .. next.name
 end
 
 local function blocks_of_chapter(ch)

@@ -71,7 +71,7 @@ static void print_section(void) {
     predict_first("How many \"lines\" "
                   "does it print?");
     printf("range_first(3) is %d <tag>\n", range_first(3));
-    printf("One picture: plots/p.png\n");
+    printf("one picture:\nplots/p.png\n");
 }
 
 // ## Questions
@@ -192,7 +192,7 @@ with $one 's|## Questions|## Others|' 'chapters/01_one/answers.md:1:' 'without q
 verdict "answers that are not those of the questions"
 
 rm build/runs/01_one/plots/p.png
-expect_refusal 'build/runs/01_one/stdout:2:' 'plots/p.png and did not write it'
+expect_refusal 'build/runs/01_one/stdout:3:' 'plots/p.png and did not write it'
 echo "no picture" >build/runs/01_one/plots/p.png
 expect_refusal 'build/runs/01_one/plots/p.png:' 'not a PNG'
 put_pictures
