@@ -53,7 +53,7 @@ function chapter.run(folder)
     else
       local _, before = stdout:sub(1, tonumber(from)):gsub("\n", "")
       local file, line = place:match("^(.-):(%d+)$")
-      run.pieces[#run.pieces + 1] = {text = text, place = place, name = name, file = file,
+      run.pieces[#run.pieces + 1] = {text = text, place = place, name = name:gsub("%..*", ""), file = file,
         line = tonumber(line), first = before + 1}
     end
   end
@@ -141,14 +141,25 @@ local function add_pictures_of(items, run, piece)
   flush()
 end
 
+-- Whether this piece of code defines the function. (Not by its line: with RUN=0 that may be another now.)
+local function defines(text, name)
+  for line in text:gmatch("[^\n]+") do
+    if line:match("^%a.*[%s*]" .. name .. "%(") and not line:match(";%s*$") then return true end
+  end
+  return false
+end
+
 -- What functions of this piece of code printed. What was printed by functions of files that are
 -- folded away stands behind main().
 local function add_outputs(items, run, path, block, is_shown)
   if not run then return end
   local has_main = path:match("/main%.c$") and block.text:match("int main%(")
   for _, piece in ipairs(run.pieces) do
-    local here = piece.file == path and piece.line >= block.line and piece.line <= block.last
-    if here or (has_main and not is_shown(piece.file)) then add_pictures_of(items, run, piece) end
+    local here = piece.file == path and defines(block.text, piece.name)
+    if here or (has_main and not is_shown(piece.file)) then
+      piece.is_placed = true
+      add_pictures_of(items, run, piece)
+    end
   end
 end
 
@@ -288,9 +299,13 @@ function chapter.open(folder, build)
       end_fold(items)
     end
   end
+  local lost = {} -- functions whose output has no place: the run is of older sources
+  for _, piece in ipairs(run and run.pieces or {}) do
+    if not piece.is_placed and piece.text:match("%S") then lost[#lost + 1] = piece.name .. "()" end
+  end
   add_answers(items, folder)
   return {number = folder:match("chapters/(%d+)"), folder = folder, title = title, items = items,
-    run = run, head = first.text}
+    run = run, head = first.text, lost = lost}
 end
 
 return chapter

@@ -275,6 +275,10 @@ local function chapter_document(path)
   local folder = path:match("^(.*)/main%.c$")
   all, files = index.open(folder)
   local ch = chapter.open(folder, os.getenv("BOOK_BUILD"))
+  if #ch.lost > 0 and is_html then
+    io.stderr:write(("book: %s: its last run is of other sources: no place for what %s printed\n")
+      :format(path, table.concat(ch.lost, ", ")))
+  end
   for _, item in ipairs(ch.items) do
     if item.kind == "file" then shown_files[item.file] = true end
   end

@@ -145,6 +145,19 @@ grep -q 'Yes, and' build/book/01.html && complain "the student's edition has ans
 [ -s build/book/training-on-multiple-gpus.epub ] || complain "no EPUB"
 verdict "a page has prose, code, what its functions printed, pictures, formulas and links"
 
+# A chapter that was changed since, without a run: what has no place any more is not lost in silence.
+cp $one "$work/kept"
+sed -i '3s|^|//\n//\n|' $one
+make_book || complain "no book of changed sources: $(cat "$out")"
+expect_in 01.html 'print_section.*</pre>.*<pre class="output"><samp>range_first(3) is 3'
+grep -q 'no place' "$out" && complain "output is lost for lines that moved"
+sed -i 's|print_section|print_other|' $one
+make_book
+grep -q "^book: $one: .*no place for what print_section() printed" "$out" || complain "output is lost in silence"
+cp "$work/kept" $one
+make_book
+verdict "a run of older sources"
+
 sh .book/book.sh build instructor >"$out" 2>&1 || complain "no instructor's edition: $(cat "$out")"
 expect_in 01.html 'Is this one, too?.*Yes, and no.'
 verdict "the instructor's edition has answers"
