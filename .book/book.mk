@@ -5,7 +5,8 @@
 #   2. Comments become prose, code is coloured and linked, and each section gets what it printed.   *.lua
 #   3. All of it takes the place of the old book when nothing has failed.                           book.sh
 #
-# RUN=0 takes the output of the last run, EDITION=instructor adds the answers to the questions.
+# RUN=0 takes the output of the last run, EDITION=instructor adds the answers to the questions. BOOK_REPOSITORY=ADDRESS
+# is where notebooks copy the project from, if they do not lie in it; else it is where git got it from (remote origin).
 
 RUN     ?= 1
 EDITION ?= student

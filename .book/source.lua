@@ -85,6 +85,10 @@ end
 
 -- ---- prose ------------------------------------------------------------------------------------
 
+-- What pandoc is told that comments are.
+source.MARKDOWN = "markdown-raw_html-raw_tex-citations-subscript-superscript-strikeout-smart" ..
+  "-tex_math_double_backslash+lists_without_preceding_blankline"
+
 local function is_item(line)
   return line:match("^%s*[-*+] ") or line:match("^%s*%d+[.)] ")
 end
@@ -135,6 +139,24 @@ function source.markdown(text)
   end
   close()
   return table.concat(out, "\n")
+end
+
+-- "What you will learn" alone before a list is a small heading; so is "// ---- values ----".
+function source.titles(text)
+  local lines = lines_of(text)
+  local function is_set_off(line) return (line or ""):match("^  ") or (line or ""):match("^[-*] ") end
+  for i, line in ipairs(lines) do
+    local banner = line:match("^%-%-%-%- (.-) %-%-%-+$")
+    if banner then
+      lines[i] = "### " .. banner:gsub("^%l", string.upper)
+    elseif line:match("^%a[%w ]+$") and (i == 1 or lines[i - 1] == "") and
+      is_set_off(lines[i + 1] == "" and lines[i + 2] or lines[i + 1]) then
+      lines[i] = "**" .. line .. "**\n"
+    elseif line:match("^Book: ") and (lines[i + 1] or ""):match("^Difficulty: ") then
+      lines[i] = line .. "\\"
+    end
+  end
+  return table.concat(lines, "\n")
 end
 
 -- What is no good Markdown is said with its line.

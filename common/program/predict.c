@@ -1,5 +1,6 @@
 // predict.c: see predict.h.
 #include "predict.h"
+#include "common/base/error.h"
 #include "say.h"
 
 #include <math.h>
@@ -65,17 +66,26 @@ Prediction predict_yes_no(const char *question) { return ask(question, "yes or n
 
 // ---- answers ---------------------------------------------------------------------------------
 
+// Four digits, but of large numbers (bytes, say) all.
+static char *number(double value) {
+    bool large = fabs(value) >= 1e4 && fabs(value) < 1e15;
+    return xprintf(large ? "%.0f" : "%.4g", value);
+}
+
 void predict_compare(Prediction expected, double result, const char *unit) {
     if (!expected.given) return;
+    char *said = number(expected.value), *is = number(result);
     const char *space = *unit ? " " : "";
     double distance = fabs(expected.value - result);
     if (isfinite(result) && distance <= 0.005 * fabs(result))
-        say("You said %g%s%s: right, it is %g.", expected.value, space, unit, result);
+        say("You said %s%s%s: right, it is %s.", said, space, unit, is);
     else if (result != 0 && expected.value / result > 0)
-        say("You said %g%s%s, and it is %g: your figure is %.2g times that.", expected.value, space,
-            unit, result, expected.value / result);
+        say("You said %s%s%s, and it is %s: your figure is %.2g times that.", said, space, unit, is,
+            expected.value / result);
     else
-        say("You said %g%s%s, and it is %g.", expected.value, space, unit, result);
+        say("You said %s%s%s, and it is %s.", said, space, unit, is);
+    free(said);
+    free(is);
 }
 
 void predict_compare_yes_no(Prediction expected, bool result) {
