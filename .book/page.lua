@@ -9,8 +9,6 @@ local chapter = require("chapter")
 local index = require("index")
 local code = require("code")
 
-local MARKDOWN = "markdown-raw_html-raw_tex-citations-subscript-superscript-strikeout-smart" ..
-  "-tex_math_double_backslash+lists_without_preceding_blankline"
 local is_html = os.getenv("BOOK_FORMAT") ~= "epub"
 local all, files -- of the index
 local root = ""  -- leads from this page to the first one
@@ -20,25 +18,6 @@ local declared = {}
 local function raw(text) return pandoc.RawBlock("html", text) end
 
 -- ---- prose ------------------------------------------------------------------------------------
-
-local function begins_list(line) return line ~= nil and (line:match("^  ") or line:match("^[-*] ")) end
-
--- "What you will learn" alone before a list is a small heading; so is "// ---- values ----".
-local function titles(text)
-  local lines = source.lines(text)
-  for i, line in ipairs(lines) do
-    local banner = line:match("^%-%-%-%- (.-) %-%-%-+$")
-    if banner then
-      lines[i] = "### " .. banner:gsub("^%l", string.upper)
-    elseif line:match("^%a[%w ]+$") and (i == 1 or lines[i - 1] == "") and
-      begins_list(lines[i + 1] == "" and lines[i + 2] or lines[i + 1]) then
-      lines[i] = "**" .. line .. "**\n"
-    elseif line:match("^Book: ") and (lines[i + 1] or ""):match("^Difficulty: ") then
-      lines[i] = line .. "\\"
-    end
-  end
-  return table.concat(lines, "\n")
-end
 
 local function url_of_file(path, from)
   if not is_html then return nil end
@@ -133,7 +112,7 @@ end
 
 -- Blocks of Markdown text; headings become `shift` levels deeper.
 local function prose(text, shift, from)
-  local blocks = pandoc.read(source.markdown(titles(text)), MARKDOWN).blocks
+  local blocks = pandoc.read(source.markdown(source.titles(text)), source.MARKDOWN).blocks
   local div = pandoc.walk_block(pandoc.Div(blocks), {
     Header = function(h)
       h.level = h.level + shift
@@ -200,11 +179,13 @@ local function file_heading(item)
     {id = id})
 end
 
-local function run_note(about)
+local function run_note(about, number)
+  local notebook = is_html and chapter.exists(".book/notebook.lua") and
+    pandoc.Link({pandoc.Str("The chapter as a notebook.")}, number .. ".ipynb") or pandoc.Str("")
   return pandoc.Div({pandoc.Para({
     pandoc.Str("The output on this page is that of "), pandoc.Code(about.command or "?"),
     pandoc.Str((" on %s, %s, version %s."):format(about.machine or "?", about.date or "?",
-      about.version or "?"))})}, {class = "run"})
+      about.version or "?")), pandoc.Space(), notebook})}, {class = "run"})
 end
 
 local function predict_box(item)
@@ -220,7 +201,6 @@ end
 local shift
 
 local makers = {
-  run = function(item) return {run_note(item.about)} end,
   prose = function(item)
     return prose(item.text:gsub("^# [^\n]+\n*", ""), shift, item.file)
   end,
@@ -264,6 +244,8 @@ local function blocks_of_chapter(ch)
   for i, item in ipairs(ch.items) do
     if item.kind == "picture" then
       add(blocks, {picture(item, ch.number)})
+    elseif item.kind == "run" then
+      add(blocks, {run_note(item.about, ch.number)})
     elseif not is_caption(item, ch.items[i + 1]) then
       add(blocks, makers[item.kind](item))
     end
