@@ -2,6 +2,13 @@
 // A page can be read without it.
 "use strict";
 
+function element(name, text, className) {
+    const made = document.createElement(name);
+    made.textContent = text;
+    if (className) made.className = className;
+    return made;
+}
+
 // ---- light and dark -----------------------------------------------------------------------------
 
 const page = document.documentElement;
@@ -16,23 +23,49 @@ document.getElementById("theme").addEventListener("click", () => {
     try { localStorage.setItem("theme", page.dataset.theme); } catch (e) { /* not kept */ }
 });
 
-// On a phone the contents would fill the first screen.
-const contents = document.querySelector(".contents details");
-if (contents && innerWidth < 1120) contents.open = false;
+// ---- sections -----------------------------------------------------------------------------------
+
+for (const heading of document.querySelectorAll("main :is(h2, h3, h4)[id]")) {
+    const anchor = element("a", "#", "anchor");
+    anchor.href = "#" + heading.id;
+    anchor.setAttribute("aria-label", "Link to this section");
+    heading.append(anchor);
+}
+
+// The contents show which section is being read.
+const entries = new Map();
+for (const entry of document.querySelectorAll(".contents a")) {
+    const heading = document.getElementById(decodeURIComponent(entry.hash.slice(1)));
+    if (heading) entries.set(heading, entry);
+}
+let current = null;
+function showCurrent() {
+    let last = null;
+    for (const heading of entries.keys())
+        if (heading.getBoundingClientRect().top < 120) last = heading;
+    if (last === current) return;
+    if (current) entries.get(current).removeAttribute("aria-current");
+    if (last) {
+        entries.get(last).setAttribute("aria-current", "true");
+        if (innerWidth >= 1120) entries.get(last).scrollIntoView({ block: "nearest" });
+    }
+    current = last;
+}
+let asked = false;
+function askForCurrent() {
+    if (asked) return;
+    asked = true;
+    requestAnimationFrame(() => { asked = false; showCurrent(); });
+}
+if (entries.size) addEventListener("scroll", askForCurrent, { passive: true });
 
 // ---- declarations -------------------------------------------------------------------------------
 
 const declaration = document.createElement("div");
 declaration.id = "declaration";
+declaration.setAttribute("role", "tooltip");
 declaration.hidden = true;
 document.body.append(declaration);
-
-function element(name, text, className) {
-    const made = document.createElement(name);
-    made.textContent = text;
-    if (className) made.className = className;
-    return made;
-}
 
 function showDeclaration(link) {
     const key = link.getAttribute("href").replace(/^(\.\.\/)+/, "");
@@ -70,9 +103,6 @@ function openTarget() {
 }
 addEventListener("hashchange", openTarget);
 openTarget();
-addEventListener("beforeprint", () => {
-    for (const details of document.querySelectorAll("main details")) details.open = true;
-});
 
 // ---- timelines ----------------------------------------------------------------------------------
 
@@ -81,13 +111,20 @@ value.id = "value";
 value.hidden = true;
 document.body.append(value);
 
-// What a bar is stands in its <title>; browsers show that late, and on a phone never.
+// What a bar is stands in its <title>; browsers show that late, and on a phone never. So it is taken
+// from there, or it would be shown twice.
+function takeTitles(svg) {
+    for (const title of svg.querySelectorAll("rect > title")) {
+        title.parentElement.dataset.says = title.textContent;
+        title.remove();
+    }
+}
+
 function showValue(event) {
-    const bar = event.target.closest && event.target.closest("rect, path, polygon");
-    const title = bar && bar.querySelector("title");
-    value.hidden = !title;
-    if (!title) return;
-    value.textContent = title.textContent;
+    const says = event.target.dataset && event.target.dataset.says;
+    value.hidden = !says;
+    if (!says) return;
+    value.textContent = says;
     value.style.left = Math.min(event.clientX + 12, innerWidth - value.offsetWidth - 8) + "px";
     value.style.top = event.clientY + 16 + "px";
 }
@@ -95,7 +132,8 @@ function showValue(event) {
 function makeZoomable(frame) {
     const svg = frame.querySelector("svg");
     if (!svg || !svg.viewBox.baseVal) return;
-    const whole = { ...pick(svg.viewBox.baseVal) };
+    takeTitles(svg);
+    const whole = pick(svg.viewBox.baseVal);
     let view = { ...whole }, held = null;
     function show() {
         view.width = Math.min(view.width, whole.width);
@@ -136,19 +174,68 @@ function makeZoomable(frame) {
         show();
     });
     svg.addEventListener("pointerdown", showValue);
-    svg.addEventListener("pointerleave", () => { value.hidden = true; });
+    // A finger leaves as soon as it has tapped.
+    svg.addEventListener("pointerleave", (event) => { if (event.pointerType === "mouse") value.hidden = true; });
+    const STEPS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+    frame.tabIndex = 0;
+    frame.setAttribute("role", "group");
+    frame.setAttribute("aria-label", "Timeline: + and - zoom, arrows move");
+    frame.addEventListener("keydown", (event) => {
+        const step = STEPS[event.key];
+        if (event.ctrlKey || event.metaKey || event.altKey) return;
+        if (event.key === "+" || event.key === "-") zoomMiddle(event.key === "+" ? 1.6 : 1 / 1.6);
+        else if (step && view.width < whole.width) {
+            event.preventDefault();
+            view.x += step[0] * view.width / 8;
+            view.y += step[1] * view.height / 8;
+            show();
+        }
+    });
     const keys = element("div", "", "zoom-keys");
-    for (const [text, act] of [["+", () => zoomMiddle(1.6)], ["−", () => zoomMiddle(1 / 1.6)],
-                               ["all of it", () => { view = { ...whole }; show(); }]]) {
+    for (const [text, label, act] of [
+        ["+", "Larger", () => zoomMiddle(1.6)], ["−", "Smaller", () => zoomMiddle(1 / 1.6)],
+        ["All of it", "All of it", () => { view = { ...whole }; show(); }]]) {
         const button = element("button", text);
         button.type = "button";
+        button.setAttribute("aria-label", label);
         button.addEventListener("click", act);
         keys.append(button);
     }
-    keys.append(element("span", "Point at a bar to read it.", "from"));
+    keys.append(element("span", "Point at a bar to read it; drag to move."));
     frame.after(keys);
 }
 
 function pick(box) { return { x: box.x, y: box.y, width: box.width, height: box.height }; }
 
-for (const frame of document.querySelectorAll(".zoom")) makeZoomable(frame);
+// Timelines are large, so each is loaded, as a script that calls showTimeline(), when it is near.
+const loading = new Map(); // name -> { figure, done, promise }
+
+function showTimeline(name, svg) {
+    const { figure, done } = loading.get(name);
+    const frame = figure.querySelector(".zoom");
+    frame.innerHTML = svg;
+    makeZoomable(frame);
+    done();
+}
+
+function loadTimeline(figure) {
+    const name = figure.dataset.timeline;
+    if (!loading.has(name)) {
+        const script = element("script", ""), entry = { figure };
+        entry.promise = new Promise((done) => { entry.done = done; });
+        loading.set(name, entry);
+        script.src = name + ".js";
+        script.onerror = entry.done; // the PNG stays
+        document.head.append(script);
+    }
+    return loading.get(name).promise;
+}
+
+const near = new IntersectionObserver((seen) => {
+    for (const { isIntersecting, target } of seen)
+        if (isIntersecting) loadTimeline(target);
+}, { rootMargin: "800px" });
+for (const figure of document.querySelectorAll("figure.timeline")) near.observe(figure);
+
+addEventListener("pointerdown", (event) => { if (!event.target.closest(".zoom")) value.hidden = true; });
+addEventListener("scroll", () => { value.hidden = true; }, { passive: true });

@@ -33,15 +33,20 @@ $(RUNS): export OMP_WAIT_POLICY ?= passive
 $(RUNS): $(BUILD)/runs/%/stdout: $(BUILD)/recorded/%
 	$(call QUIET,RUN,$*)sh .book/run.sh $< $* $(@D)
 
-.PHONY: book recorded
+.PHONY: book book-check recorded
 recorded: $(RECORDED)
 	@:
 book: report
+	@sh .book/book.sh $(BUILD) $(EDITION) tools
 ifneq ($(RUN),0)
 	+@$(MAKE_PARALLEL) recorded
 	+@$(MAKE) --no-print-directory SIDE_BY_SIDE=1 -j1 wanted WANTED='$(RUNS)'
 endif
 	+@$(MAKE_PARALLEL) wanted WANTED='$(HANDOUTS)'
 	@sh .book/book.sh $(BUILD) $(EDITION)
+
+# Looks at every page in a browser.
+book-check:
+	@sh .book/check.sh $(BUILD)/book
 
 -include $(shell find $(BUILD)/recorded -name '*.d' 2>/dev/null)

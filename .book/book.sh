@@ -1,6 +1,6 @@
 #!/bin/sh
-# book.sh BUILD EDITION: makes BUILD/book of the chapters and of what their runs have left (run.sh). If anything fails
-# the book that is there stays.
+# book.sh BUILD EDITION [tools]: makes BUILD/book of the chapters and of what their runs have left (run.sh). If anything
+# fails the book that is there stays. With `tools` it only says whether what it needs is there.
 set -eu
 build=$1 edition=$2
 refuse() { # ERROR HINT
@@ -16,6 +16,7 @@ command -v pandoc >/dev/null || refuse "pandoc is missing" "make setup book"
 # 2.17 reads with readers in Lua that know where text came from.
 pandoc --version | awk 'NR == 1 { split($2, v, "."); exit !(v[1] > 2 || (v[1] == 2 && v[2] >= 17)) }' ||
     refuse "$(pandoc --version | head -n 1) is too old" "2.17 or newer is needed, that of Debian 12 or Ubuntu 23.04"
+[ "${3:-}" != tools ] || exit 0
 
 book=$build/book new=$build/book.new
 rm -rf "$new"
@@ -45,6 +46,15 @@ number_of() { # chapters/NN_name/main.c
 }
 title_of() { sed -n '1s|^// # ||p' "$1"; }
 
+# A timeline as a script, because what lies in files a page may load as a script only.
+timeline() { # NAME SVG
+    {
+        printf 'showTimeline("%s", `' "$1"
+        sed 's/[\\`$]/\\&/g' "$2"
+        echo '`);'
+    } >"$new/$1.js"
+}
+
 # ---- chapters ------------------------------------------------------------------------------------
 
 echo "  BOOK  $book"
@@ -59,6 +69,9 @@ for main; do
     if [ -d "$pictures" ]; then
         mkdir "$new/pictures/$number"
         find "$pictures" -name '*.png' -exec cp {} "$new/pictures/$number" \;
+        for svg in "$pictures"/*.svg; do
+            [ ! -e "$svg" ] || timeline "pictures/$number/$(basename "$svg" .svg)" "$svg"
+        done
     else
         echo "book: chapter $number has no run, and so no output" >&2
     fi

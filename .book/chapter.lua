@@ -53,7 +53,7 @@ function chapter.run(folder)
     else
       local _, before = stdout:sub(1, tonumber(from)):gsub("\n", "")
       local file, line = place:match("^(.-):(%d+)$")
-      run.pieces[#run.pieces + 1] = {text = text, place = place, name = name, file = file,
+      run.pieces[#run.pieces + 1] = {text = text, place = place, name = name:gsub("%..*", ""), file = file,
         line = tonumber(line), first = before + 1}
     end
   end
@@ -99,6 +99,17 @@ local function first_paragraph(name, text)
   return (text:sub(#name + 3):gsub("^%l", string.upper))
 end
 
+-- "filters: plots/a.png, predictions: plots/b.png": a picture's caption stands before its name, if
+-- need be at the end of the line above, or else behind it.
+local function caption_of(line, name, above)
+  local from, to = line:find("plots/" .. name, 1, true)
+  local before = line:sub(1, from - 1):gsub("^.*plots/[%w_.-]+", ""):gsub("^[%s,;:]+", "")
+  before = before:gsub("[%s:(]+$", "")
+  if before == "" then before = (above or ""):match("^%s*(.*):$") or "" end
+  local caption = before ~= "" and before or line:sub(to + 1):gsub("^[%s,;:]+", "")
+  return (caption:gsub("^%l", string.upper))
+end
+
 local function add_pictures_of(items, run, piece)
   local text, first, lines = {}, piece.first, 0
   local function flush()
@@ -120,13 +131,22 @@ local function add_pictures_of(items, run, piece)
       if not run.shown then run.shown = {} end
       if not run.shown[name] then
         run.shown[name] = true
+        local above = text[#text - 1]
         flush()
         items[#items + 1] = {kind = "picture", path = path, name = name,
-          caption = (line:gsub("%s*plots/" .. name:gsub("%p", "%%%0"), ""):gsub(":%s*$", ""))}
+          caption = caption_of(line, name, above)}
       end
     end
   end
   flush()
+end
+
+-- Whether this piece of code defines the function. (Not by its line: with RUN=0 that may be another now.)
+local function defines(text, name)
+  for line in text:gmatch("[^\n]+") do
+    if line:match("^%a.*[%s*]" .. name .. "%(") and not line:match(";%s*$") then return true end
+  end
+  return false
 end
 
 -- What functions of this piece of code printed. What was printed by functions of files that are
@@ -135,8 +155,11 @@ local function add_outputs(items, run, path, block, is_shown)
   if not run then return end
   local has_main = path:match("/main%.c$") and block.text:match("int main%(")
   for _, piece in ipairs(run.pieces) do
-    local here = piece.file == path and piece.line >= block.line and piece.line <= block.last
-    if here or (has_main and not is_shown(piece.file)) then add_pictures_of(items, run, piece) end
+    local here = piece.file == path and defines(block.text, piece.name)
+    if here or (has_main and not is_shown(piece.file)) then
+      piece.is_placed = true
+      add_pictures_of(items, run, piece)
+    end
   end
 end
 
@@ -158,15 +181,50 @@ local function add_file(items, run, path, name, is_shown, text)
   end
 end
 
+local function is_questions(item)
+  return item.kind == "prose" and ("\n" .. item.text):match("\n## Questions") ~= nil
+end
+
+-- The answers have to be a numbered list, one for each question.
+local function check_answers(path, text, questions)
+  source.check_markdown(path, {text = text, line = 1})
+  local expected, seen = 0, 0
+  local behind = ("\n" .. questions):match("\n## Questions(.*)$")
+  for _ in ("\n" .. behind):gmatch("\n%d+[.)] ") do expected = expected + 1 end
+  for i, line in ipairs(source.lines(text)) do
+    local number = line:match("^(%d+)[.)] ")
+    if number then
+      seen = seen + 1
+      if tonumber(number) ~= seen then
+        source.die(path, i, ("answer %s where answer %d belongs"):format(number, seen),
+          "number them as the questions are")
+      end
+    elseif line ~= "" and (seen == 0 or not line:match("^ ")) then
+      source.die(path, i, "text that belongs to no answer",
+        "answers are a numbered list, further lines of an answer begin with spaces")
+    end
+  end
+  if seen ~= expected then
+    source.die(path, #source.lines(text), ("%d answers to %d questions"):format(seen, expected),
+      "one for each, in the same order")
+  end
+end
+
 -- Behind the questions, in the instructor's edition.
 local function add_answers(items, folder)
   local path = folder .. "/answers.md"
-  if os.getenv("BOOK_EDITION") ~= "instructor" or not exists(path) then return end
-  local at = #items
+  if not exists(path) then return end
+  local at
   for i, item in ipairs(items) do
-    if item.kind == "prose" and ("\n" .. item.text):match("\n## Questions") then at = i end
+    if is_questions(item) then at = i end
   end
-  table.insert(items, at + 1, {kind = "answers", file = path, text = source.read(path)})
+  if not at then
+    source.die(path, 1, "answers without questions", "## Questions in main.c asks them")
+  end
+  local text = source.read(path)
+  check_answers(path, text, items[at].text)
+  if os.getenv("BOOK_EDITION") ~= "instructor" then return end
+  table.insert(items, at + 1, {kind = "answers", file = path, text = text})
 end
 
 local function fold(items, title) items[#items + 1] = {kind = "fold", title = title} end
@@ -241,9 +299,13 @@ function chapter.open(folder, build)
       end_fold(items)
     end
   end
+  local lost = {} -- functions whose output has no place: the run is of older sources
+  for _, piece in ipairs(run and run.pieces or {}) do
+    if not piece.is_placed and piece.text:match("%S") then lost[#lost + 1] = piece.name .. "()" end
+  end
   add_answers(items, folder)
   return {number = folder:match("chapters/(%d+)"), folder = folder, title = title, items = items,
-    run = run, head = first.text}
+    run = run, head = first.text, lost = lost}
 end
 
 return chapter

@@ -9,8 +9,6 @@ local chapter = require("chapter")
 local index = require("index")
 local code = require("code")
 
-local MARKDOWN = "markdown-raw_html-raw_tex-citations-subscript-superscript-strikeout-smart" ..
-  "-tex_math_double_backslash+lists_without_preceding_blankline"
 local is_html = os.getenv("BOOK_FORMAT") ~= "epub"
 local all, files -- of the index
 local root = ""  -- leads from this page to the first one
@@ -20,23 +18,6 @@ local declared = {}
 local function raw(text) return pandoc.RawBlock("html", text) end
 
 -- ---- prose ------------------------------------------------------------------------------------
-
--- "What you will learn" alone before a list is a small heading; so is "// ---- values ----".
-local function titles(text)
-  local lines = source.lines(text)
-  for i, line in ipairs(lines) do
-    local banner = line:match("^%-%-%-%- (.-) %-%-%-+$")
-    if banner then
-      lines[i] = "### " .. banner:gsub("^%l", string.upper)
-    elseif line:match("^%a[%w ]+$") and (lines[i + 1] or ""):match("^  ") and
-      (i == 1 or lines[i - 1] == "") then
-      lines[i] = "**" .. line .. "**\n"
-    elseif line:match("^Book: ") and (lines[i + 1] or ""):match("^Difficulty: ") then
-      lines[i] = line .. "\\"
-    end
-  end
-  return table.concat(lines, "\n")
-end
 
 local function url_of_file(path, from)
   if not is_html then return nil end
@@ -55,7 +36,8 @@ local function url_of_name(text)
   return entry and root .. entry.url
 end
 
--- Names of files, and of what headers declare, become links.
+-- Names of files, and of what headers declare, become links. Signs may stand around them.
+local BEFORE, BEHIND = "^([(\128-\255]*)", "([%p\128-\255]*)$"
 local function link_names(block, from)
   local function link(element, text)
     local url = url_of_name(text) or url_of_file(text, from)
@@ -65,19 +47,24 @@ local function link_names(block, from)
   end
   return pandoc.walk_block(block, {
     Link = function(element)
-      -- Of an address in this project, the page that it has.
+      -- Of an address in this project, the page that it has; some files have none.
       local target = element.target
-      if not is_html and not target:match("^%a+:") then return element.content end
-      local path = target:match("([%w_]+)%.md$")
-      if path then element.target = root .. path .. ".html" end
-      local number = target:match("(%d%d)_[%w_]+/?$")
-      if number then element.target = root .. number .. ".html" end
+      if target:match("^%a+:") or is_html and target:match("^#") then return element, false end
+      local name = target:match("([%w_]+)%.md$")
+      local page = name and chapter.exists("chapters/" .. name .. ".md") and name or
+        target:match("(%d%d)_[%w_]+/?$") or target:match("(%d%d)_[%w_]+/main%.c$")
+      if not is_html or not page then return element.content, false end
+      element.target = root .. page .. ".html"
       return element, false
     end,
-    Code = function(element) return link(element, element.text) end,
+    Code = function(element)
+      -- What is short stays on one line: a -- would be broken in two.
+      if is_html and utf8.len(element.text) <= 32 then element.classes:insert("short") end
+      return link(element, element.text) or element
+    end,
     Str = function(element)
-      local before, text, after = element.text:match("^([(\"]*)([%w_/]+%.[ch])([%p]*)$")
-      if not text then before, text, after = element.text:match("^([(\"]*)([%a_][%w_]+%(%))([%p]*)$") end
+      local before, text, after = element.text:match(BEFORE .. "([%w_/]+%.[ch])" .. BEHIND)
+      if not text then before, text, after = element.text:match(BEFORE .. "([%a_][%w_]+%(%))" .. BEHIND) end
       if not text then return nil end
       local linked = link(pandoc.Str(text), text)
       return linked and {pandoc.Str(before), linked, pandoc.Str(after)}
@@ -85,16 +72,55 @@ local function link_names(block, from)
   })
 end
 
+-- "so" becomes “so”; Markdown's own rule would make a dash of the -- of a flag, too.
+local function curly(inlines)
+  for i, inline in ipairs(inlines) do
+    if inline.t == "Str" then
+      local text, before = inline.text, inlines[i - 1]
+      if not before or before.t == "Space" or before.t == "SoftBreak" or before.t == "LineBreak" then
+        text = text:gsub('^([(%[]*)"', "%1“"):gsub("^'", "‘")
+      end
+      inlines[i] = pandoc.Str((text:gsub('([(%[])"', "%1“"):gsub('"', "”"):gsub("'", "’")))
+    end
+  end
+  return inlines
+end
+
+-- A table wider than a phone scrolls by itself there. One with sentences in it stands as a list
+-- instead, in which each cell needs the name of its column.
+local function wide_table(t)
+  local has_sentences = false
+  for _, spec in ipairs(t.colspecs) do has_sentences = has_sentences or spec[2] ~= nil end
+  if not has_sentences then return pandoc.Div({t}, {class = "wide"}) end
+  local names = {}
+  for _, row in ipairs(t.head.rows) do
+    for i, cell in ipairs(row.cells) do names[i] = pandoc.utils.stringify(cell.contents) end
+  end
+  for _, body in ipairs(t.bodies) do
+    for _, row in ipairs(body.body) do
+      for i, cell in ipairs(row.cells) do cell.attributes["data-column"] = names[i] end
+    end
+  end
+  return pandoc.Div({t}, {class = "wide sentences"})
+end
+
+local used_ids = {}
+local function unique(id)
+  used_ids[id] = (used_ids[id] or 0) + 1
+  return used_ids[id] == 1 and id or id .. "-" .. used_ids[id]
+end
+
 -- Blocks of Markdown text; headings become `shift` levels deeper.
 local function prose(text, shift, from)
-  local blocks = pandoc.read(source.markdown(titles(text)), MARKDOWN).blocks
+  local blocks = pandoc.read(source.markdown(source.titles(text)), source.MARKDOWN).blocks
   local div = pandoc.walk_block(pandoc.Div(blocks), {
     Header = function(h)
       h.level = h.level + shift
+      h.identifier = unique(h.identifier)
       return h
     end,
-    -- A table wider than a phone scrolls by itself.
-    Table = function(t) return is_html and pandoc.Div({t}, {class = "wide"}) or nil end,
+    Inlines = curly,
+    Table = function(t) return is_html and wide_table(t) or nil end,
     Link = function(l) return l end,
   })
   return link_names(div, from).content
@@ -108,27 +134,24 @@ local function png_size(path)
   return string.unpack(">I4I4", head, 17)
 end
 
-local function svg_of(path)
-  local text = source.read((path:gsub("%.png$", ".svg")))
-  return text and text:gsub("^%s*<%?xml.-%?>%s*", ""):gsub("^%s*<!DOCTYPE.->%s*", "")
-end
-
--- A timeline is shown as SVG: it can be zoomed, and says what its bars are.
+-- A timeline is there as SVG, too: it can be zoomed, and says what its bars are. Pages load it when it
+-- comes into sight (book.js), and show the PNG until then.
 local function picture(item, number)
   local url = "pictures/" .. number .. "/" .. item.name
   if not is_html then
     return pandoc.Para({pandoc.Image({pandoc.Str(item.caption)}, item.path)})
   end
-  local caption, svg = code.escape(item.caption), svg_of(item.path)
+  local caption = code.escape(item.caption ~= "" and item.caption or item.name)
   local width, height = png_size(item.path)
   local image = ('<a href="%s"><img src="%s" width="%d" height="%d" loading="lazy" alt="%s"></a>')
     :format(url, url, width, height, caption)
-  if svg then
-    return raw(('<figure class="timeline"><div class="zoom">%s</div><noscript>%s</noscript>' ..
-      '<figcaption>%s <a href="%s">as a picture</a></figcaption></figure>')
-      :format(svg, image, caption, url))
+  if not chapter.exists((item.path:gsub("%.png$", ".svg"))) then
+    return raw(("<figure>%s<figcaption>%s</figcaption></figure>"):format(image, caption))
   end
-  return raw(('<figure>%s<figcaption>%s</figcaption></figure>'):format(image, caption))
+  return raw(('<figure class="timeline" data-timeline="%s">' ..
+    '<div class="zoom" style="max-width: %dpx; aspect-ratio: %d / %d">%s</div>' ..
+    '<figcaption>%s · <a href="%s">As a picture</a></figcaption></figure>')
+    :format(url:match("^(.*)%.png$"), width, width, height, image, caption, url))
 end
 
 local function code_block(item)
@@ -146,7 +169,7 @@ end
 
 local function output_block(item)
   if not is_html then return pandoc.CodeBlock(item.text, {class = "output"}) end
-  return raw('<pre class="output"><samp>' .. code.escape(item.text) .. "</samp></pre>")
+  return raw('<pre class="output"><samp>' .. code.escape((item.text:gsub("^%s*\n", ""))) .. "</samp></pre>")
 end
 
 local function file_heading(item)
@@ -156,11 +179,13 @@ local function file_heading(item)
     {id = id})
 end
 
-local function run_note(about)
+local function run_note(about, number)
+  local notebook = is_html and chapter.exists(".book/notebook.lua") and
+    pandoc.Link({pandoc.Str("The chapter as a notebook.")}, number .. ".ipynb") or pandoc.Str("")
   return pandoc.Div({pandoc.Para({
     pandoc.Str("The output on this page is that of "), pandoc.Code(about.command or "?"),
     pandoc.Str((" on %s, %s, version %s."):format(about.machine or "?", about.date or "?",
-      about.version or "?"))})}, {class = "run"})
+      about.version or "?")), pandoc.Space(), notebook})}, {class = "run"})
 end
 
 local function predict_box(item)
@@ -176,7 +201,6 @@ end
 local shift
 
 local makers = {
-  run = function(item) return {run_note(item.about)} end,
   prose = function(item)
     return prose(item.text:gsub("^# [^\n]+\n*", ""), shift, item.file)
   end,
@@ -186,7 +210,7 @@ local makers = {
       {id = "s-" .. item.text:lower():gsub("%W", "-")})}
   end,
   exercise = function(item)
-    return {pandoc.Header(3, {pandoc.Str(item.id .. " " .. item.title)},
+    return {pandoc.Header(3, {pandoc.Str(item.id .. " " .. item.title:gsub("^%l", string.upper))},
       {id = "exercise-" .. item.id})}
   end,
   file = function(item)
@@ -208,13 +232,21 @@ local makers = {
   ["end fold"] = function() return is_html and {raw("</details>")} or {} end,
 }
 
+-- Of a picture nothing was printed but a line that is its caption.
+local function is_caption(item, next)
+  return item.kind == "output" and next and next.kind == "picture" and next.caption ~= "" and
+    item.text:match("^%s*(.-)%s*$"):gsub("%s+", " "):gsub("^%l", string.upper) == next.caption .. ": plots/" .. next.name
+end
+
 local function blocks_of_chapter(ch)
   local blocks = {}
   shift = 0
-  for _, item in ipairs(ch.items) do
+  for i, item in ipairs(ch.items) do
     if item.kind == "picture" then
       add(blocks, {picture(item, ch.number)})
-    else
+    elseif item.kind == "run" then
+      add(blocks, {run_note(item.about, ch.number)})
+    elseif not is_caption(item, ch.items[i + 1]) then
       add(blocks, makers[item.kind](item))
     end
   end
@@ -225,6 +257,10 @@ local function chapter_document(path)
   local folder = path:match("^(.*)/main%.c$")
   all, files = index.open(folder)
   local ch = chapter.open(folder, os.getenv("BOOK_BUILD"))
+  if #ch.lost > 0 and is_html then
+    io.stderr:write(("book: %s: its last run is of other sources: no place for what %s printed\n")
+      :format(path, table.concat(ch.lost, ", ")))
+  end
   for _, item in ipairs(ch.items) do
     if item.kind == "file" then shown_files[item.file] = true end
   end
@@ -246,7 +282,7 @@ local function reference_document(inputs)
       if block.prose then
         source.check_markdown(path, block)
         local text = block.text
-        if i == 1 then text = text:gsub("^[%w_.]+%.h: ", "") end
+        if i == 1 then text = text:gsub("^[%w_.]+%.h: (%l?)", string.upper) end
         add(blocks, prose(text, 2, path))
       else
         add(blocks, {code_block({file = path, line = block.line, text = block.text})})
@@ -265,33 +301,80 @@ local function text_document(path)
   return title, prose(text:gsub("^# [^\n]+\n", ""), 0, path)
 end
 
--- The first page: its text, and all chapters.
+-- ---- the first page ---------------------------------------------------------------------------
+
+-- Of a chapter: its title, what one learns there, its first picture.
 local function chapter_entry(path)
-  local folder = path:match("^(.*)/main%.c$")
-  local ch = chapter.open(folder, os.getenv("BOOK_BUILD"))
+  local ch = chapter.open(path:match("^(.*)/main%.c$"), os.getenv("BOOK_BUILD"))
   local list = source.markdown(ch.head):match("\nWhat you will learn\n+(.-)\n\n") or ""
   local url = ch.number .. ".html"
-  local words = pandoc.write(pandoc.Pandoc(prose(list, 0)), "html5")
-  local image = ""
+  local image
   for _, item in ipairs(ch.items) do
-    if item.kind == "picture" and image == "" then
+    if item.kind == "picture" and not image then
       local width, height = png_size(item.path)
-      image = ('<a href="%s"><img src="pictures/%s/%s" width="%d" height="%d" loading="lazy" alt=""></a>')
+      image = ('<a class="cover" href="%s" tabindex="-1" aria-hidden="true">' ..
+        '<img src="pictures/%s/%s" width="%d" height="%d" alt=""></a>')
         :format(url, ch.number, item.name, width, height)
     end
   end
-  return ('<li class="%s"><div><h2>%s <a href="%s">%s</a></h2>%s<p><a href="%s.ipynb">as a notebook</a></p></div>%s</li>')
-    :format(image ~= "" and "pictured" or "", ch.number, url, code.escape(ch.title), words, ch.number,
-      image)
+  local out = {('<li><div><h2><span class="number">%s</span> <a href="%s">%s</a></h2>')
+    :format(ch.number, url, code.escape(ch.title))}
+  out[#out + 1] = pandoc.write(pandoc.Pandoc(prose(list, 0)), "html5")
+  if chapter.exists(".book/notebook.lua") then
+    out[#out + 1] = ('<p class="forms"><a href="%s.ipynb">As a notebook</a></p>'):format(ch.number)
+  end
+  out[#out + 1] = "</div>" .. (image or "") .. "</li>"
+  return table.concat(out, "\n")
 end
 
-local function add_contents(blocks)
+local function chapter_list()
   local entries = {'<ol class="chapters">'}
   for path in os.getenv("BOOK_CHAPTERS"):gmatch("%S+") do
     entries[#entries + 1] = chapter_entry(path)
   end
   entries[#entries + 1] = "</ol>"
-  blocks[#blocks + 1] = raw(table.concat(entries, "\n"))
+  return raw(table.concat(entries, "\n"))
+end
+
+-- The folders of headers, each with its headers, as links to the pages that declare their names.
+local function reference_list()
+  local folders, headers = {}, {}
+  for path in os.getenv("BOOK_HEADERS"):gmatch("%S+") do
+    local folder, name = path:match("^(.*)/([^/]+)$")
+    if not folder:match("^chapters/") then
+      if not headers[folder] then
+        folders[#folders + 1] = folder
+        headers[folder] = {}
+      end
+      table.insert(headers[folder], ('<a href="%s#%s">%s</a>'):format(index.page_of(path),
+        index.file_id(path), name))
+    end
+  end
+  local out = {'<dl class="reference">'}
+  for _, folder in ipairs(folders) do
+    out[#out + 1] = ('<dt><a href="ref/%s.html">%s</a></dt><dd>%s</dd>'):format(
+      folder:gsub("/", "-"), folder, table.concat(headers[folder], ", "))
+  end
+  out[#out + 1] = "</dl>"
+  return raw(table.concat(out, "\n"))
+end
+
+-- Chapters come behind the text's first paragraph, which says what this is.
+local function front_page(text)
+  local blocks = {}
+  for i, block in ipairs(text) do
+    blocks[#blocks + 1] = i == 1 and pandoc.Div({block}, {class = "lead"}) or block
+    if i == 1 then
+      local first = os.getenv("BOOK_CHAPTERS"):match("chapters/(%d+)_")
+      blocks[#blocks + 1] = raw(('<p class="doors"><a class="begin" href="%s.html">Begin reading</a>' ..
+        '<a href="training-on-multiple-gpus.epub">The whole book as EPUB</a>' ..
+        '<a href="glossary.html">Glossary</a><a href="#reference">Reference</a></p>'):format(first))
+      blocks[#blocks + 1] = chapter_list()
+    end
+  end
+  blocks[#blocks + 1] = pandoc.Header(2, {pandoc.Str("What the headers declare")}, {id = "reference"})
+  blocks[#blocks + 1] = reference_list()
+  return blocks
 end
 
 -- ---- the reader -------------------------------------------------------------------------------
@@ -324,8 +407,8 @@ function Reader(inputs)
   end
   if path:match("%.md$") then
     local title, blocks = text_document(path)
-    if path:match("/index%.md$") then add_contents(blocks) end
-    return pandoc.Pandoc(blocks, {title = title})
+    if not path:match("/index%.md$") then return pandoc.Pandoc(blocks, {title = title}) end
+    return pandoc.Pandoc(front_page(blocks), {title = title, front = true})
   end
   return pandoc.Pandoc(reference_document(inputs), {title = path:match("^(.*)/")})
 end

@@ -20,7 +20,8 @@ status=0
 (cd "$new" && RECORD_TO=calls exec "$program" </dev/null >stdout 2>stderr) || status=$?
 if [ $status != 0 ]; then
     cat "$new/stderr" >&2
-    refuse "chapters/$name/main.c: the program ended with status $status, so it has no output to show" \
+    line=$(grep -n '^int main(' "chapters/$name/main.c" | head -n 1 | cut -d: -f1)
+    refuse "chapters/$name/main.c:${line:-1}: the program ended with status $status, so it has no output to show" \
         "try make run-${name%%_*}; make book RUN=0 takes the output of the last run"
 fi
 

@@ -4,5 +4,5 @@ package.path = here .. "/?.lua;" .. package.path
 local index = require("index")
 
 function Reader()
-  return pandoc.Pandoc({pandoc.RawBlock("plain", index.script((index.open(nil))))})
+  return pandoc.Pandoc({pandoc.RawBlock("plain", index.script())})
 end

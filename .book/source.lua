@@ -67,11 +67,14 @@ function source.blocks(path, text)
       add_code(blocks, lines, code_from, i - 1)
       local first, prose = i, {}
       while lines[i] and lines[i]:match("^//") do
-        prose[#prose + 1] = lines[i]:gsub("^// ?", "")
+        -- (What is said to clang-format is no prose.)
+        local line = lines[i]:gsub("^// ?", "")
+        prose[#prose + 1] = line:match("^clang%-format o[nf]+$") and "" or line
         i = i + 1
       end
       code_from = i
-      blocks[#blocks + 1] = {prose = true, text = table.concat(prose, "\n"), line = first}
+      local text = table.concat(prose, "\n")
+      if text:match("%S") then blocks[#blocks + 1] = {prose = true, text = text, line = first} end
     else
       i = i + 1
     end

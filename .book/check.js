@@ -1,0 +1,194 @@
+// check.js: looks at each page of the book as a reader's browser shows it. check.sh makes a page of it
+// that defines BOOK (the address of its folder, with a / at the end) and FILES (all files in there), opens
+// that page in a browser, and reads what it says below: a line "fault PAGE: WHAT" for each fault, and last
+// "checked N pages". Errors of scripts go to the console, whose lines check.sh reads, too.
+"use strict";
+
+const WIDTHS = [390, 1280]; // a phone, a screen
+const LIMIT_S = 60;         // for a page
+
+const lines = [];
+function fault(page, what) { lines.push("fault " + page + ": " + what); }
+
+// Resolves to the window of the page, `width` pixels wide.
+function load(page, width) {
+    const frame = document.createElement("iframe");
+    frame.width = width;
+    frame.height = 800;
+    frame.style.border = 0;
+    return new Promise((resolve, reject) => {
+        setTimeout(() => reject(new Error("does not load")), 1000 * LIMIT_S);
+        frame.onload = () => resolve(frame.contentWindow);
+        console.log("page " + page); // says whose the errors behind it are
+        frame.src = BOOK + page;
+        document.body.append(frame);
+    });
+}
+
+// ---- what may be wrong with a page --------------------------------------------------------------
+
+async function checkPictures(page, view) {
+    for (const image of view.document.images) {
+        image.loading = "eager";
+        await image.decode().catch(() => {});
+        if (image.naturalWidth === 0) fault(page, "a picture without pixels: " + image.getAttribute("src"));
+        if (!image.hasAttribute("width") || !image.hasAttribute("height"))
+            fault(page, "a picture without width and height: " + image.getAttribute("src"));
+        if (!image.hasAttribute("alt")) fault(page, "a picture without alt: " + image.getAttribute("src"));
+    }
+}
+
+// What is in something that scrolls by itself may be as wide as it likes.
+function scrollsByItself(view, element) {
+    for (let at = element.parentElement; at && at !== view.document.body; at = at.parentElement)
+        if (view.getComputedStyle(at).overflowX !== "visible") return true;
+    return false;
+}
+
+function nameOf(element) {
+    const text = element.textContent.trim().replace(/\s+/g, " ").slice(0, 40);
+    return "<" + element.tagName.toLowerCase() + (element.id && " id=" + element.id) +
+        (element.className && " class=" + element.className) + ">" + (text && ' "' + text + '"');
+}
+
+function checkWidth(page, view, width) {
+    const across = view.document.documentElement.scrollWidth;
+    if (across <= view.innerWidth) return;
+    let widest = view.document.body, right = 0;
+    for (const element of view.document.body.querySelectorAll("*")) {
+        const end = element.getBoundingClientRect().right;
+        if (end > right && !scrollsByItself(view, element)) [widest, right] = [element, end];
+    }
+    fault(page, across + " pixels across in a window of " + width + "; widest: " + nameOf(widest));
+}
+
+function isInBook(url) {
+    return url.startsWith(BOOK) && FILES.includes(decodeURIComponent(url.slice(BOOK.length)));
+}
+
+// Everything that a page loads comes from the book.
+function checkSources(page, view) {
+    for (const element of view.document.querySelectorAll("[src], link[href]")) {
+        const url = element.src || element.href;
+        if (!isInBook(url) && !url.startsWith("data:")) fault(page, "loads what is not in the book: " + url);
+    }
+}
+
+function checkOutline(page, view) {
+    for (const part of ["main", "body > header", "h1", "head > title"]) {
+        const number = view.document.querySelectorAll(part).length;
+        if (number !== 1) fault(page, number + " elements " + part + ", where one belongs");
+    }
+    const seen = new Set();
+    for (const { id } of view.document.querySelectorAll("[id]")) {
+        if (seen.has(id)) fault(page, "two elements have the id " + id);
+        seen.add(id);
+    }
+}
+
+// What one sees who points at names that headers declare.
+function checkDeclarations(page, view) {
+    const box = view.document.getElementById("declaration");
+    const tried = new Set();
+    for (const link of view.document.querySelectorAll("a.d")) {
+        const name = link.textContent;
+        if (tried.has(name)) continue;
+        tried.add(name);
+        link.dispatchEvent(new view.MouseEvent("mouseenter"));
+        if (!box || box.hidden || !box.textContent.includes(name.replace(/\(\)$/, "")))
+            fault(page, "pointing at " + name + " does not show its declaration");
+        link.dispatchEvent(new view.MouseEvent("mouseleave"));
+        if (box && !box.hidden) fault(page, "the declaration of " + name + " stays");
+    }
+}
+
+// A bar says what it is, and the keys below it zoom.
+async function checkTimelines(page, view) {
+    for (const figure of view.document.querySelectorAll("figure.timeline")) {
+        const frame = figure.querySelector(".zoom");
+        if (!frame.querySelector("svg")) await view.loadTimeline(figure);
+        const svg = frame.querySelector("svg"), bar = frame.querySelector("[data-says]");
+        if (!svg || !svg.hasAttribute("viewBox")) {
+            fault(page, "a timeline that cannot be zoomed: " + figure.dataset.timeline);
+            continue;
+        }
+        if (!svg.hasAttribute("aria-label")) fault(page, "a timeline without aria-label");
+        if (!bar) {
+            fault(page, "a timeline whose bars say nothing");
+            continue;
+        }
+        const at = { bubbles: true, clientX: 5, clientY: 5 };
+        bar.dispatchEvent(new view.PointerEvent("pointermove", at));
+        const value = view.document.getElementById("value");
+        if (value.hidden || value.textContent !== bar.dataset.says)
+            fault(page, "pointing at a timeline's bar does not show " + bar.dataset.says);
+        const whole = svg.getAttribute("viewBox");
+        const [larger, , all] = figure.querySelectorAll(".zoom-keys button");
+        larger.click();
+        if (svg.getAttribute("viewBox") === whole) fault(page, "a timeline does not zoom");
+        all.click();
+        if (svg.viewBox.baseVal.width !== Number(whole.split(/[\s,]+/)[2]))
+            fault(page, "a timeline does not zoom out again");
+    }
+}
+
+// ---- links --------------------------------------------------------------------------------------
+
+const idsOf = {}; // of each page
+const links = []; // {page, href, target}: an address in this folder, or with file: out of it
+
+function collectLinks(page, view) {
+    idsOf[page] = new Set(Array.from(view.document.querySelectorAll("[id]"), (element) => element.id));
+    for (const link of view.document.querySelectorAll("a[href]"))
+        if (link.protocol === "file:") links.push({ page, href: link.getAttribute("href"), target: link.href });
+}
+
+function checkLinks() {
+    const told = new Set();
+    for (const { page, href, target } of links) {
+        const [file, id] = target.split("#");
+        const ids = idsOf[decodeURIComponent(file.slice(BOOK.length))];
+        const isThere = isInBook(file) && (!id || !ids || ids.has(decodeURIComponent(id)));
+        if (isThere || told.has(page + href)) continue;
+        told.add(page + href);
+        fault(page, "a link that leads nowhere: " + href);
+    }
+}
+
+// ---- all pages ----------------------------------------------------------------------------------
+
+async function checkPage(page) {
+    for (const width of WIDTHS) {
+        const view = await load(page, width);
+        await checkPictures(page, view);
+        checkWidth(page, view, width);
+        if (width === WIDTHS[0]) {
+            checkSources(page, view);
+            checkOutline(page, view);
+            collectLinks(page, view);
+            checkDeclarations(page, view);
+            await checkTimelines(page, view);
+        }
+        view.frameElement.remove();
+    }
+}
+
+// The browser ends when this page is loaded: when this document in it is closed.
+function beginDocument() {
+    const frame = document.createElement("iframe");
+    frame.hidden = true;
+    document.body.append(frame);
+    frame.contentDocument.open();
+    return frame.contentDocument;
+}
+
+async function checkAll() {
+    const unfinished = beginDocument();
+    const pages = FILES.filter((name) => name.endsWith(".html"));
+    for (const page of pages) await checkPage(page).catch((error) => fault(page, error.message));
+    checkLinks();
+    lines.push("checked " + pages.length + " pages");
+    for (const line of lines) console.log(line);
+    unfinished.close();
+}
+checkAll();

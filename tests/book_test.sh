@@ -1,0 +1,278 @@
+#!/bin/sh
+# book_test.sh BUILD: make book's scripts, with a small book of two chapters made here: what its pages show, what is
+# said where a chapter is not as it should be, and that the old book stays. And the check of the pages in a browser,
+# with a fault of each kind planted. Prints TAP. Needs pandoc, and for the check chromium.
+set -u
+root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
+LC_ALL=C
+export LC_ALL
+
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT TERM
+out=$work/out problems=$work/problems
+: >"$problems"
+
+tests=0
+complain() { printf '# %s\n' "$*" >>"$problems"; }
+verdict() { # NAME
+    tests=$((tests + 1))
+    if [ -s "$problems" ]; then
+        echo "not ok $tests - $1"
+        cat "$problems"
+    else
+        echo "ok $tests - $1"
+    fi
+    : >"$problems"
+}
+skip() { # NAME WHY
+    tests=$((tests + 1))
+    echo "ok $tests - $1 # SKIP $2"
+}
+
+if ! command -v pandoc >/dev/null; then
+    echo "1..1"
+    skip "the book" "no pandoc (make setup book)"
+    exit 0
+fi
+
+# ---- a book of two chapters ----------------------------------------------------------------------
+
+tree=$work/tree
+one=chapters/01_one/main.c
+mkdir -p "$tree/common/base" "$tree/kernels/cpu" "$tree/chapters/01_one" "$tree/chapters/02_two"
+cp -r "$root/.book" "$tree"
+cd "$tree" || exit 1
+printf '// range.h: some of n things.\n#ifndef RANGE_H\n#define RANGE_H\n\n// From here on.\nint range_first(int n);\n\n#endif\n' \
+    >common/base/range.h
+printf '// cost.h: what it costs.\nint cost_of(int n);\n' >kernels/cost.h
+printf '// cpu.h: the CPU.\nint cpu_of(int n);\n' >kernels/cpu/cpu.h
+cat >$one <<'END'
+// # A first chapter
+//
+// What you will learn
+//
+// - that pages show what programs print;
+// - that $a^2 + b^2 = c^2$.
+//
+// Read in this order: helper.c, then this file.
+#include "chapters/01_one/helper.h"
+#include "common/base/range.h"
+#include <stdio.h>
+
+// ## A section
+//
+// It calls `range_first()`, "quoted", of --flags.
+//
+// | of | is a sentence that is long enough for a column which has a width, and a second line of it |
+// |----|-------------------------------------------------------------------------------------------|
+// | a  | b                                                                                         |
+static void print_section(void) {
+    predict_first("How many \"lines\" "
+                  "does it print?");
+    printf("range_first(3) is %d <tag>\n", range_first(3));
+    printf("one picture:\nplots/p.png\n");
+}
+
+// ## Questions
+//
+// 1. Is this a question?
+// 2. Is this one, too?
+int main(void) {
+    print_section();
+    return 0;
+}
+END
+printf '// helper.h: helps.\nint predict_first(const char *question);\n' >chapters/01_one/helper.h
+printf '// helper.c: helps.\n#include "helper.h"\n#include "common/base/range.h"\n\n// ## A section\nint range_first(int n) { return n; }\n' \
+    >chapters/01_one/helper.c
+printf 'int predict_first(const char *question) { return !question; }\n' >>chapters/01_one/helper.c
+printf '1. Yes.\n2. Yes, and\n   no.\n' >chapters/01_one/answers.md
+printf '// # A second chapter\n//\n// After [the first](../01_one), not [more](../../kernels/cost.h).\nint main(void) { return 3; }\n' >chapters/02_two/main.c
+printf '# The book\n\nWhat it is.\n\n## How\n\nSee the [glossary](glossary.md).\n' >chapters/index.md
+printf '# Glossary\n\nWords.\n' >chapters/glossary.md
+
+# Runs of it: of the first chapter a real one.
+record() { # NN_name
+    "${CC:-cc}" -g -no-pie -finstrument-functions -I. -o "$work/$1" "chapters/$1"/*.c .book/record.c -lpthread &&
+        sh .book/run.sh "$work/$1" "$1" "build/runs/$1"
+}
+put_pictures() {
+    mkdir -p build/runs/01_one/plots
+    base64 -d >build/runs/01_one/plots/p.png <<'END'
+iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==
+END
+    {
+        echo '<svg xmlns="http://www.w3.org/2000/svg" version="1.1" viewBox="0 0 100 40" aria-label="p">'
+        echo '<rect x="1" y="1" width="50" height="20" fill="#5ab4e6"><title>conv1: 1 ms, 20 `$1` bytes</title></rect></svg>'
+    } >build/runs/01_one/plots/p.svg
+}
+make_book() { sh .book/book.sh build student >"$out" 2>&1; }
+
+mkdir build
+record 01_one >"$out" 2>&1 || {
+    complain "the first chapter does not run"
+    sed 's/^/#     /' "$out" >>"$problems"
+}
+put_pictures
+make_book || {
+    complain "no book"
+    sed 's/^/#     /' "$out" >>"$problems"
+}
+verdict "a book is made"
+
+# ---- its pages -----------------------------------------------------------------------------------
+
+expect_in() { # PAGE PATTERN
+    tr '\n' ' ' <"build/book/$1" | grep -q -e "$2" || complain "$1 lacks: $2"
+}
+expect_in 01.html '<samp>range_first(3) is 3 &lt;tag&gt;'
+expect_in 01.html 'print_section.*</pre>.*<pre class="output"><samp>range_first(3) is 3'
+expect_in 01.html 'is 3.*<figure class="timeline" data-timeline="pictures/01/p">.*<img.*<figcaption>One picture'
+expect_in 01.html 'class="predict".*How many "lines" does it print?.*static.*print_section'
+expect_in 01.html '<strong>What you will learn</strong>.*<li>.*<math.*<msup>'
+expect_in 01.html 'href="ref/common-base.html#n-range_first"'
+expect_in 01.html '“quoted”, of --flags'
+expect_in 01.html 'id="file-chapters-01-one-helper-c".*id="a-section".*id="a-section-2"'
+expect_in 01.html 'data-column="of"'
+expect_in 01.html 'rel="next" href="02.html"'
+expect_in 02.html 'After <a href="01.html">the first</a>, not more'
+expect_in index.html 'href="01.html">A first chapter.*that pages show what programs print.*href="02.html">A second'
+expect_in index.html 'class="cover" href="01.html".*pictures/01/p.png'
+expect_in index.html 'training-on-multiple-gpus.epub.*href="glossary.html".*href="ref/common-base.html#file-common-base-range-h"'
+expect_in ref/common-base.html 'Some of n things.*id="n-range_first"'
+grep -q 'Yes, and' build/book/01.html && complain "the student's edition has answers"
+[ -s build/book/training-on-multiple-gpus.epub ] || complain "no EPUB"
+verdict "a page has prose, code, what its functions printed, pictures, formulas and links"
+
+# A chapter that was changed since, without a run: what has no place any more is not lost in silence.
+cp $one "$work/kept"
+sed -i '3s|^|//\n//\n|' $one
+make_book || complain "no book of changed sources: $(cat "$out")"
+expect_in 01.html 'print_section.*</pre>.*<pre class="output"><samp>range_first(3) is 3'
+grep -q 'no place' "$out" && complain "output is lost for lines that moved"
+sed -i 's|print_section|print_other|' $one
+make_book
+grep -q "^book: $one: .*no place for what print_section() printed" "$out" || complain "output is lost in silence"
+cp "$work/kept" $one
+make_book
+verdict "a run of older sources"
+
+sh .book/book.sh build instructor >"$out" 2>&1 || complain "no instructor's edition: $(cat "$out")"
+expect_in 01.html 'Is this one, too?.*Yes, and no.'
+verdict "the instructor's edition has answers"
+
+# ---- bad input -----------------------------------------------------------------------------------
+
+# Something is wrong with the sources: an error with that place, a hint, no traceback, and the old book is there.
+expect_refusal() { # PLACE WORDS [COMMAND...]
+    place=$1 words=$2
+    shift 2
+    [ $# -gt 0 ] || set -- sh .book/book.sh build student
+    echo old >build/book/mark
+    if "$@" >"$out" 2>&1; then complain "$words: no error"; fi
+    grep -q "^book: error: $place.*$words" "$out" && grep -q '^hint: .' "$out" && ! grep -qi 'traceback\|\.lua:' "$out" &&
+        [ -e build/book/mark ] && [ ! -e build/book.new ] && return
+    complain "expected 'book: error: $place ... $words', a hint and the old book; came:"
+    sed 's/^/#     /' "$out" >>"$problems"
+}
+# FILE is for a while what the command makes of it.
+with() { # FILE SED_COMMAND PLACE WORDS
+    cp "$1" "$work/kept"
+    sed -i "$2" "$1"
+    expect_refusal "$3" "$4"
+    cp "$work/kept" "$1"
+}
+
+with $one '13s|$|\n//\n// ```|' "$one:15:" 'does not end'
+with $one '15s|"quoted"|a `tick|' "$one:15:" 'has no partner'
+with $one '15s|"quoted"|[a](nowhere.md)|' "$one:15:" 'nowhere.md'
+with $one '13s|## |##|' "$one:13:" 'heading needs a space'
+with chapters/01_one/helper.h '1s|$|\n//\n// ```|' 'chapters/01_one/helper.h:3:' 'does not end'
+with common/base/range.h '5s|$|\n// a `tick|' 'common/base/range.h:5:' 'has no partner'
+with chapters/glossary.md '3s|$| [a](nowhere.md)|' 'chapters/glossary.md:3:' 'nowhere.md'
+verdict "comments that are no Markdown"
+
+with $one '1s|# ||' "$one:1:" 'title'
+with chapters/glossary.md '1s|# ||' 'chapters/glossary.md:1:' 'title'
+verdict "no title"
+
+with chapters/01_one/answers.md '2s|2|3|' 'chapters/01_one/answers.md:2:' 'answer 3 where answer 2'
+with chapters/01_one/answers.md '1d;s|^2|1|' 'chapters/01_one/answers.md:2:' '1 answers to 2 questions'
+with chapters/01_one/answers.md '1s|^|Answers\n|' 'chapters/01_one/answers.md:1:' 'belongs to no answer'
+with chapters/01_one/answers.md '3s|no|`no|' 'chapters/01_one/answers.md:1:' 'has no partner'
+with $one 's|## Questions|## Others|' 'chapters/01_one/answers.md:1:' 'without questions'
+verdict "answers that are not those of the questions"
+
+rm build/runs/01_one/plots/p.png
+expect_refusal 'build/runs/01_one/stdout:3:' 'plots/p.png and did not write it'
+echo "no picture" >build/runs/01_one/plots/p.png
+expect_refusal 'build/runs/01_one/plots/p.png:' 'not a PNG'
+put_pictures
+verdict "a picture that is not there, or none"
+
+expect_refusal 'chapters/02_two/main.c:4:' 'ended with status 3' record 02_two
+mkdir -p build/runs/02_two
+echo old >build/runs/02_two/stdout
+expect_refusal 'chapters/02_two/main.c:4:' 'ended with status 3' record 02_two
+[ "$(cat build/runs/02_two/stdout)" = old ] || complain "what the last run printed is gone"
+verdict "a chapter whose program fails"
+
+mkdir "$work/bin" "$work/old"
+ln -s /bin/* /usr/bin/* "$work/bin" 2>/dev/null
+rm -f "$work/bin/pandoc" "$work/bin/chromium"
+printf '#!/bin/sh\necho pandoc 2.9.2.1\n' >"$work/old/pandoc"
+chmod +x "$work/old/pandoc"
+expect_refusal '' 'pandoc is missing' env PATH="$work/bin" sh .book/book.sh build student
+expect_refusal '' 'pandoc 2.9.2.1 is too old' env PATH="$work/old:$PATH" sh .book/book.sh build student
+expect_refusal '' 'no such edition: teacher' sh .book/book.sh build teacher
+expect_refusal '' 'chromium is missing' env PATH="$work/bin" sh .book/check.sh build/book
+verdict "tools that are missing or too old"
+
+# ---- the check in a browser ----------------------------------------------------------------------
+
+if ! command -v chromium >/dev/null; then
+    skip "pages in a browser" "no chromium (make setup book-check)"
+    skip "faults in pages are found" "no chromium (make setup book-check)"
+else
+    rm -rf build/book
+    make_book || complain "no book any more: $(cat "$out")"
+    sh .book/check.sh build/book >"$out" 2>&1 || complain "$(cat "$out")"
+    grep -q '^book: checked 7 pages$' "$out" || complain "not all pages were looked at: $(cat "$out")"
+    verdict "pages in a browser"
+
+    plant() { printf '%s\n' "$2" >>"build/book/$1"; } # PAGE HTML
+    plant index.html '<script>throw new Error("planted")</script>'
+    plant 02.html '<script>console.error("planted, too")</script>'
+    plant 01.html '<img src="pictures/none.png" alt="" width="1" height="1"><img src="pictures/01/p.png">'
+    plant 01.html '<a href="nowhere.html">x</a> <a href="#nowhere">x</a> <a href="02.html#nowhere">x</a>'
+    plant 02.html '<p class="planted" style="width: 500px">wide</p><script src="http://localhost/x.js"></script>'
+    plant 02.html '<p id="text">a second text</p><h1>a second title</h1>'
+    plant glossary.html "<!-- $(head -c 1000000 /dev/zero | tr '\0' x) -->"
+    sed -i '/ref.*n-range_first"/d' build/book/names.js
+    sed -i 's|<title>conv1.*</title>||' build/book/pictures/01/p.js
+    sh .book/check.sh build/book >"$out" 2>&1 && complain "the check found nothing"
+    while read -r fault; do
+        grep -q "^book: error: $fault" "$out" || complain "not found: $fault"
+    done <<'END'
+index.html: in the console: Uncaught Error: planted
+02.html: in the console: planted, too
+01.html: a picture without pixels: pictures/none.png
+01.html: a picture without width and height: pictures/01/p.png
+01.html: a picture without alt: pictures/01/p.png
+01.html: a link that leads nowhere: nowhere.html
+01.html: a link that leads nowhere: #nowhere
+01.html: a link that leads nowhere: 02.html#nowhere
+01.html: a timeline whose bars say nothing
+02.html: 5[0-9]* pixels across in a window of 390; widest: <p class=planted> "wide"
+02.html: loads what is not in the book: http://localhost/x.js
+02.html: two elements have the id text
+02.html: 2 elements h1, where one belongs
+ref/common-base.html: pointing at range_first does not show its declaration
+glossary.html: 10[0-9]* bytes, more than 1000000
+END
+    grep -q '^hint: .' "$out" || complain "no hint"
+    [ -s "$problems" ] && sed 's/^/#     /' "$out" >>"$problems"
+    verdict "faults in pages are found"
+fi
+echo "1..$tests"
