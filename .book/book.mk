@@ -33,7 +33,7 @@ $(RUNS): export OMP_WAIT_POLICY ?= passive
 $(RUNS): $(BUILD)/runs/%/stdout: $(BUILD)/recorded/%
 	$(call QUIET,RUN,$*)sh .book/run.sh $< $* $(@D)
 
-.PHONY: book book-check recorded
+.PHONY: book book-check book-notebooks recorded
 recorded: $(RECORDED)
 	@:
 book: report
@@ -48,5 +48,7 @@ endif
 # Looks at every page in a browser.
 book-check:
 	@sh .book/check.sh $(BUILD)/book
+book-notebooks:
+	@sh tests/book_notebooks.sh $(BUILD)
 
 -include $(shell find $(BUILD)/recorded -name '*.d' 2>/dev/null)

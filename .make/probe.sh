@@ -165,8 +165,6 @@ esac
 case " $FOR " in
 *' book-check '*)
     command -v chromium >/dev/null 2>&1 || lacking "chromium (package chromium)" chromium
-    jupyter nbconvert --version >/dev/null 2>&1 ||
-        lacking "nbconvert (packages jupyter-nbconvert python3-ipykernel)" "jupyter-nbconvert python3-ipykernel"
     ;;
 esac
 
