@@ -49,10 +49,29 @@ local function without_guard(lines)
   return lines
 end
 
+-- The last of the #include lines that this code begins with; nil if it begins with something else.
+local function last_include(lines, first, last)
+  local found
+  for i = first, last do
+    if lines[i]:match("^#include") then
+      found = i
+    elseif lines[i] ~= "" then
+      break
+    end
+  end
+  return found
+end
+
 local function add_code(blocks, lines, first, last)
   while first <= last and lines[first]:match("^%s*$") do first = first + 1 end
   while last >= first and lines[last]:match("^%s*$") do last = last - 1 end
   if first > last then return end
+  local included = last_include(lines, first, last)
+  if included and included < last then -- what a file includes is a block of its own
+    add_code(blocks, lines, first, included)
+    add_code(blocks, lines, included + 1, last)
+    return
+  end
   blocks[#blocks + 1] = {code = true, text = table.concat(lines, "\n", first, last), line = first,
     last = last}
 end
@@ -152,7 +171,7 @@ function source.titles(text)
     elseif line:match("^%a[%w ]+$") and (i == 1 or lines[i - 1] == "") and
       is_set_off(lines[i + 1] == "" and lines[i + 2] or lines[i + 1]) then
       lines[i] = "**" .. line .. "**\n"
-    elseif line:match("^Book: ") and (lines[i + 1] or ""):match("^Difficulty: ") then
+    elseif line ~= "" and (lines[i + 1] or ""):match("^Difficulty: ") then
       lines[i] = line .. "\\"
     end
   end
