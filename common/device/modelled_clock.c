@@ -11,7 +11,8 @@
 #include <string.h>
 
 static struct {
-    const Machine *machine; // NULL: no time is told
+    const Machine *machine; // as it was given; NULL: no time is told
+    Machine kept;           // what it says, should it go before the clock does
     Simulation *simulation;
     double launch; // seconds of a host for a kernel or a copy
     double waited; // until then, all hosts have waited
@@ -53,7 +54,7 @@ static const Route *route_between(int from, int to) {
     Route **route = &(*row)[to + 1];
     if (!*route) {
         *route = xmalloc(sizeof **route);
-        **route = machine_route(the.machine, from, to);
+        **route = machine_route(&the.kept, from, to);
     }
     return *route;
 }
@@ -112,7 +113,7 @@ static void record(Recorded work) {
 
 // ---- hosts -----------------------------------------------------------------------------------
 
-static int host_number(const Device *device) { return number_of(device) / the.machine->devices; }
+static int host_number(const Device *device) { return number_of(device) / the.kept.devices; }
 
 // The host of a device has done something that takes so long; the time then.
 static double host_of_after(const Device *device, double seconds) {
@@ -158,21 +159,21 @@ static void enqueue(const Queue *queue, Work work) {
 
 void modelled_open(const Device *device) {
     if (!the.machine || number_of(device) < 0) return;
-    if (!machine_has_devices(the.machine, number_of(device) + 1))
+    if (!machine_has_devices(&the.kept, number_of(device) + 1))
         die("give a smaller --devices, another --machine, or --machine none",
-            "the machine %s has %d devices and no network to others", the.machine->name,
-            the.machine->devices);
+            "the machine %s has %d devices and no network to others", the.kept.name,
+            the.kept.devices);
 }
 
 // What each kernel takes at least.
 static double least_seconds(void) {
-    return the.recording ? the.machine->graph_kernel : the.machine->kernel;
+    return the.recording ? the.kept.graph_kernel : the.kept.kernel;
 }
 
 void modelled_launch(Queue *queue, KernelId kernel, const void *args) {
     if (!is_timed(queue)) return;
     double seconds =
-        machine_kernel_seconds(the.machine, kernel_cost(kernel, args), queue->device->tf32);
+        machine_kernel_seconds(&the.kept, kernel_cost(kernel, args), queue->device->tf32);
     enqueue(queue, (Work){.seconds = queue->device->slowdown * (least_seconds() + seconds),
                           .tag = span_of(queue, kernel_name(kernel))});
 }
@@ -180,7 +181,7 @@ void modelled_launch(Queue *queue, KernelId kernel, const void *args) {
 // Read and written in the device's own memory, as by a kernel that does nothing else.
 static Work copy_within(size_t bytes) {
     KernelCost cost = {.kind = COST_ELEMENTS, .bytes = 2 * (double)bytes};
-    return (Work){.seconds = least_seconds() + machine_kernel_seconds(the.machine, cost, false)};
+    return (Work){.seconds = least_seconds() + machine_kernel_seconds(&the.kept, cost, false)};
 }
 
 static Work copy_between(const Device *from, const Device *to, size_t bytes) {
@@ -280,7 +281,7 @@ void modelled_graph_launch(const ModelledGraph *g) {
     if (!g || !the.machine || g->started != the.started) return;
     for (int i = 0; i < g->k; i++) // each host launches its part
         if (i == 0 || host_number(g->devices[i]) != host_number(g->devices[i - 1]))
-            host_of_after(g->devices[i], the.machine->graph_launch);
+            host_of_after(g->devices[i], the.kept.graph_launch);
     join_queues(g);
     uint64_t *now = xmalloc(sizeof *now * (size_t)(g->num_queues + 1));
     for (int q = 0; q < g->num_queues; q++) now[q] = simulation_last(the.simulation, q).number;
@@ -327,6 +328,7 @@ void modelled_clock_start(const Machine *machine) {
     the.before = modelled_trace_seconds();
     forget_all();
     the.machine = machine;
+    if (machine) the.kept = *machine;
     the.started++;
     CHECK(the.started >> (64 - NUMBER_BITS) == 0, "an event has 16 bits for the run of the clock");
     the.waited = 0;
@@ -342,7 +344,7 @@ void modelled_clock_start(const Machine *machine) {
 }
 
 void modelled_clock_use_framework(bool framework) {
-    the.launch = framework ? the.machine->framework : the.machine->launch;
+    the.launch = framework ? the.kept.framework : the.kept.launch;
 }
 
 const Machine *modelled_machine(void) { return the.machine; }

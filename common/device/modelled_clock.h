@@ -22,13 +22,13 @@
 #include "machine.h"
 
 // From now on time is told on this machine, from zero. Waits until all devices are idle. The
-// machine must be there as long as time is told on it. NULL: no longer. With `framework`, launches
+// clock keeps a copy of the machine. NULL: no longer. With `framework`, launches
 // take as long as in a framework written in Python. die()s if more devices are open than the
 // machine can have; to open one more then die()s, too. (Model devices may be left from a larger
 // machine: to use them takes no time.)
 void modelled_clock_start(const Machine *machine);
 void modelled_clock_use_framework(bool framework);
-// The machine, NULL if no time is told.
+// The machine as it was given, which must still be there to be looked at; NULL if no time is told.
 const Machine *modelled_machine(void);
 
 // Seconds since the start, on the clock of the hosts, the latest of them: to be asked when the
