@@ -299,12 +299,12 @@ static void tell_other_machines(void) {
 // - Twice the batch size and learning rate may cost accuracy, but ten seeds are too few to be sure,
 //   and so they are to say what a second device or the leftovers of the first run do.
 //
-// We fell for the noise ourselves. The first five seeds alone "showed" that twice both, in the
-// mean of all 4 ways, loses 0.058 ± 0.019 (an interval for this line alone); with the next five it
-// was 0.019 ± 0.061. So of all
-// explanations for 0.44 to 0.91, the spread of single runs is the one that we could see. It needs
-// no second GPU. But this is a small network and a short training, and the book's runs with MXNet,
-// with the same larger steps, ended with 0.89 to 0.93 on two GPUs: that remains to be explained.
+// We fell for the noise ourselves. The first five seeds alone "showed" that twice both, in the mean
+// of all 4 ways, loses 0.058 ± 0.019 (an interval for this line alone); with the next five it was
+// 0.019 ± 0.061. So of all explanations for 0.44 to 0.91, the spread of single runs is the one that
+// we could see. It needs no second GPU. But this is a small network and a short training, and the
+// book's runs with MXNet, with the same larger steps, ended with 0.89 to 0.93 on two GPUs: that
+// remains to be explained.
 
 // ## The program
 
