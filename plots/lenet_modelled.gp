@@ -34,7 +34,7 @@ set key left top reverse Left spacing 1.3 samplen 1
 # Bars stand side by side, at 0, 1, 2 and 3; rows of other panels nowhere.
 at(way) = strcol(2) eq way ? log(column(3)) / log(2) : NaN
 
-set multiplot layout 1,3 title sprintf("LeNet on %s: modelled seconds of an epoch, not measured", machine) font ",24" noenhanced
+set multiplot layout 1,3 title sprintf("LeNet on %s: modelled seconds of an epoch, not measured (each panel has its own scale)", machine) font ",24" noenhanced
 do for [panel=1:3] {
     way = ways[panel]
     set title titles[panel]

@@ -47,6 +47,9 @@ is_table() { # FILE MACHINE
 is_table model/${name}_modelled.csv dgx-a100
 verdict $? "the table: graphs launch least, a framework most, and its second device makes it slower"
 
+has 'A host makes 35 of them in a step on 1 device' && has '70 times, and 24 times more for the exchange'
+verdict $? "launches are counted, and those of the exchange"
+
 run --backend model --machine dgx-h100 --devices 1024 --steps 2 --out many
 good && grep -q '^modelled: .* sec/epoch on 1024 devices of dgx-h100$' log && [ ! -e many ]
 verdict $? "1024 devices answer, and write nothing"
@@ -78,7 +81,7 @@ good && [ "$(sed -n 's/^modelled: \([0-9.e-]*\) sec.epoch on 1 device of .*/\1/p
 verdict $? "values or not: the same modelled time of the training"
 cmp -s cpu/${name}_modelled.csv model/${name}_modelled.csv
 verdict $? "values or not: the same table, to the last digit"
-[ "$(grep -c '^  epoch .*train loss .* sec, modelled .* sec$' log)" -eq 4 ] && has 'took [0-9.]* times as long as on 1 (measured)' &&
+[ "$(grep -c '^  epoch .*train loss .* sec, modelled .* sec$' log)" -eq 4 ] && has 'took [0-9.]* times as long as on 1 (measured)' && has 'The slowest epoch of a run took up to [1-9][0-9.]* times' &&
     has 'Modelled: on 2 devices of dgx-a100'
 verdict $? "measured and modelled time stand side by side, and say which they are"
 has 'Each device is a worker with 1 core of its own, so 2 cores are at work instead of 1'

@@ -78,12 +78,10 @@ static void explain_memory(const StepTable *t, const Problem *problem) {
     for (int l = 1; l < network->num_layers; l++)
         if (layer_kept(&network->layers[l]) > layer_kept(most)) most = &network->layers[l];
     say("\nOn %d devices the one with the most activations has %.0f%% of those of one device "
-        "across "
-        "layers, %.0f%% within layers, and %.0f%% across data.",
+        "across layers, %.0f%% within layers, and %.0f%% across data.",
         t->ks[j], activations_left(t, 0, j), activations_left(t, 1, j), activations_left(t, 2, j));
     say("Why do those of the pipeline hardly shrink? Of the %.1f MB on one device %s alone keeps "
-        "%.1f MB, "
-        "and no layer is cut in two. Within layers, every device has the gathered copies.",
+        "%.1f MB, and no layer is cut in two. Within layers, every device has the gathered copies.",
         megabytes(t->of[0][0].most_activations), most->name, megabytes(kept_by(most, problem)));
 }
 
@@ -143,8 +141,7 @@ static void print_ms(double seconds) {
 static void explain_measured(void) {
     if (num_gpus() > 0) return;
     say("Here the devices share %d core%s, all of which one device uses too: more devices cannot "
-        "be "
-        "much faster.",
+        "be much faster.",
         num_threads(), num_threads() > 1 ? "s" : "");
 }
 

@@ -16,7 +16,8 @@
 //     make run-03                                 the book's demonstration, then ours
 //     build/03_split_batch --predict              asks what you expect, then shows it
 //     build/03_split_batch --devices 4            4 devices instead of 7
-//     build/03_split_batch --timeline step.png    what 7 devices do with a minibatch, and when
+//     build/03_split_batch --timeline step.png    what a device does with its shard, and when: step
+//                                                 1 is a gradient on 1 device, step 2 on 7
 //     build/03_split_batch --help                 all flags
 //
 // What you will see: the book's 4 x 5 matrix on two devices, tables of shards and of gradients, and
@@ -82,7 +83,8 @@ static void split_a_matrix(void) {
 // and the fifth device has nothing to do.)
 //
 // With fewer rows than devices the last devices get none. That is no error: the sum over no rows is
-// zero, and so is its gradient.
+// zero, and so is its gradient. Such a device still costs something: it holds the parameters, its
+// kernels are launched, and it takes part in each exchange.
 
 static void print_sizes(int n, int k) {
     Tensor *X = arange(n, 3), *y = arange(n, 0), *X_shards[MAX_DEVICES], *y_shards[MAX_DEVICES];
@@ -119,7 +121,6 @@ static void split_unevenly(void) {
 // Let X have 4 rows and y 3. Some image would be trained with the label of another one, or with
 // none, and nothing later would notice. So `split_batch()` has to; in the book it has an `assert`
 // for this. Ours ends the program, which is why a *child process*, a copy of the program, tries it.
-// (In a terminal you also see its error message: "X (4, 5) and y (3,) differ in rows".)
 
 typedef struct Mismatch {
     Tensor *X, *y;
@@ -182,14 +183,9 @@ static void split_a_minibatch(const Tensor *X, const Tensor *y, int k) {
 // That is the same number if all shards are equal. If they are not, it is another one.
 //
 // A small network shows it: one layer, from the 784 pixels of an image to 10 classes. It has 7850
-// parameters. For one of them, the bias b[0], the table has the gradient itself; and it has the
-// error of the worst of all 7850 numbers, compared with one device. An error of 1e-7 is rounding,
-// as floats have about 7 digits.
-//
-// `--timeline step.png` draws how the first row came about: its step 2 is the gradient on k devices
-// (step 1 the same on one). Each device gets the parameters and its shard, then all compute, then
-// the host reads. On a modelled DGX A100 they compute one after the other all the same: this
-// network is so small that a device is done before the host has launched the work of the next.
+// parameters. For one of them, the bias b[0], the table has the gradient itself. The *error* is the
+// largest difference from one device among all 7850 numbers, as a part of the largest number of the
+// gradient. An error of 1e-7 is rounding, as floats have about 7 digits.
 
 static void combine(const ShardGradient shards[], int n, int k, double sum_over_n[],
                     double average_of_averages[]) {
@@ -197,15 +193,15 @@ static void combine(const ShardGradient shards[], int n, int k, double sum_over_
         sum_over_n[j] = average_of_averages[j] = 0;
         for (int i = 0; i < k; i++) {
             sum_over_n[j] += shards[i].g[j] / n;
-            average_of_averages[j] += shards[i].g[j] / shards[i].rows / k; // no rows: 0 / 0
+            average_of_averages[j] += shards[i].g[j] / shards[i].rows / k;
         }
     }
 }
 
-// A line of the table, for the first n images over k devices. Returns the error of the average of
-// averages.
 static double compare_gradients(const Tensor *X, const Tensor *y, int n, int k,
                                 Tensor *const params[2], bool equal) {
+    // A row of the table, for the first n images over k devices. Returns the error of its average
+    // of averages.
     static double one[NUM_GRADS], unused[NUM_GRADS], whole[NUM_GRADS], averages[NUM_GRADS];
     ShardGradient *on_one = gradients_of_shards(X, y, n, 1, params);
     ShardGradient *on_k = gradients_of_shards(X, y, n, k, params);

@@ -64,8 +64,7 @@ static void explain_own_cores(const Result *two) {
     if (all <= num_threads())
         say("    Each device is a worker with %d core%s of its own, so %d cores are at work "
             "instead of %d, as with GPUs: %.2f at best. The exchange of gradients, the memory that "
-            "they "
-            "share, and what else the machine was doing take the rest.",
+            "they share, and what else the machine was doing take the rest.",
             each, each > 1 ? "s" : "", all, each, 1.0 / two->k);
     else
         say("    %d devices with %d core%s each would need %d cores, and there are %d: they take "
@@ -98,6 +97,10 @@ static void explain_measured_time(const Result *one, const Result *two) {
             "exchanging gradients takes longer than the arithmetic that is saved.");
     else
         say("    Each GPU has half the images, and that outweighs the exchange of gradients.");
+    if (one->fastest > 0 && two->fastest > 0)
+        say("    How exact is that? The slowest epoch of a run took up to %.2f times as long as "
+            "its fastest.",
+            fmax(one->slowest / one->fastest, two->slowest / two->fastest));
 }
 
 static void explain_modelled_time(const Result *one, const Result *two) {

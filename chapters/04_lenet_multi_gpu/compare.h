@@ -14,6 +14,7 @@ typedef struct Result {
     long steps;                    // minibatches
     double test_acc;               // after the last epoch
     double sec_per_epoch;          // of training alone, measured; 0 if there was no step
+    double fastest, slowest;       // of its whole epochs, in seconds; 0 if there was none
     double modelled_sec_per_epoch; // the same on the modelled clock; NAN without one
     uint64_t bytes_between;        // that crossed between devices, in all steps
     float *params;     // where it ended: all parameters, one behind the other; free() it

@@ -115,8 +115,7 @@ static void print_run(Device *const devices[], int k, int batch_size, float lr, 
            rows, (double)lr, steps, steps == 1 ? "" : "es");
     if (k > rows)
         say("  A minibatch has %d images, so only %d of the %d devices have any. The others "
-            "compute "
-            "nothing, but take part in each exchange of gradients.",
+            "compute nothing, but take part in each exchange of gradients.",
             rows, rows, k);
 }
 
@@ -129,6 +128,8 @@ static Result result_of(const Training *t, Tensor *const from[]) {
                      .steps = t->steps,
                      .test_acc = t->test_acc,
                      .sec_per_epoch = t->sec_per_epoch,
+                     .fastest = t->fastest,
+                     .slowest = t->slowest,
                      .modelled_sec_per_epoch = t->modelled_sec_per_epoch,
                      .bytes_between = ledger_bytes_between_devices()};
     for (int i = 0; i < LENET_PARAMS; i++) tensor_copy(trained[i], from[i]);
@@ -251,8 +252,7 @@ static void compare_modelled_epochs(void) {
         "same minibatches. How many times as long does an epoch take on two?");
     int images = train_data->count;
     int batch_size = flags.batch_size < images ? flags.batch_size : images;
-    ModelledEpochs m =
-        model_epochs(batch_size, (images + batch_size - 1) / batch_size, flags.graph);
+    ModelledEpochs m = model_epochs(images, batch_size, flags.graph);
     print_modelled_epochs(&m);
     if (m.num_counts > 1)
         predict_compare(expected,
@@ -339,21 +339,18 @@ static void clean_up(void) {
 //   next ones, and one host thread launches for all devices. A CUDA graph launches a whole step at
 //   once; what remains is arithmetic, which is shared, and the exchange, which grows.
 // - With larger minibatches more devices have enough to do. Then a somewhat larger learning rate
-// may
-//   help.
+//   may help.
 //
 // ## Exercises
 //
 // Each has a folder in `exercises/`, with a place for your part and a check: `make exercise-04-1`,
 // and so on. They are the book's.
 //
-// 1. When training on k devices, change the minibatch size from b to
-//    k*b.
+// 1. When training on k devices, change the minibatch size from b to k*b.
 // 2. Compare the accuracy of different learning rates. How does it change with the number of
 //    devices?
 // 3. Write a more efficient `allreduce`, which sums different parameters on different devices. Why
-// is
-//    it more efficient?
+//    is it more efficient?
 // 4. Compute the test accuracy on all devices.
 
 // ## Questions

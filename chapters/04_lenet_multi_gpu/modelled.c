@@ -112,9 +112,21 @@ static EpochParts model_epoch(const ModelledEpochs *m, Way way, int k) {
                         .busy = m->batches * step.busy};
 }
 
-ModelledEpochs model_epochs(int batch_size, int batches, const char *graph) {
-    ModelledEpochs m = {
-        .machine = modelled_machine(), .batch_size = batch_size, .batches = batches};
+// On a machine where a launch takes a second and nothing else any time, seconds are launches.
+static void count_launches(ModelledEpochs *m, int c) {
+    Machine counting = machine_with_free(m->machine, FREE_LINKS | FREE_DEVICES);
+    counting.launch = 1;
+    double all = time_step(&counting, BY_PROGRAM, m->counts[c], m->batch_size).seconds;
+    double without = without_exchange(&counting, BY_PROGRAM, m->counts[c], m->batch_size);
+    m->launches[c] = (int)lround(all);
+    m->exchange_launches[c] = (int)lround(all - without);
+}
+
+ModelledEpochs model_epochs(int images, int batch_size, const char *graph) {
+    ModelledEpochs m = {.machine = modelled_machine(),
+                        .images = images,
+                        .batch_size = batch_size,
+                        .batches = (images + batch_size - 1) / batch_size};
     for (int k = 1; k <= 8 && machine_has_devices(m.machine, k); k *= 2)
         m.counts[m.num_counts++] = k;
     trace_pause(true); // what is traced is the training; and a step that is traced is no graph
@@ -122,6 +134,7 @@ ModelledEpochs model_epochs(int batch_size, int batches, const char *graph) {
     for (int way = 0; way < NUM_WAYS; way++)
         for (int c = 0; c < m.num_counts; c++)
             m.epoch[way][c] = model_epoch(&m, (Way)way, m.counts[c]);
+    for (int c = 0; c < m.num_counts; c++) count_launches(&m, c);
     modelled_clock_start(m.machine);
     modelled_clock_use_framework(false);
     trace_pause(false);
@@ -140,6 +153,9 @@ void print_modelled_epochs(const ModelledEpochs *m) {
         "share of the exchange of gradients (%s): the part of the time that the same steps "
         "without it would save.",
         m->machine->name, m->batches, m->batch_size, chosen_allreduce()->name);
+    int last = m->images % m->batch_size;
+    if (last > 0)
+        say("(Trainings take slightly less: their last minibatch has only %d images.)", last);
     printf("\n  devices   without CUDA graphs   with CUDA graphs   by a framework's launches\n");
     for (int c = 0; c < m->num_counts; c++) {
         static const Way columns[NUM_WAYS] = {BY_PROGRAM, AS_GRAPH, BY_FRAMEWORK};
@@ -174,8 +190,7 @@ static bool is_launch_bound(const EpochParts *e) { return e->hosts > 0.75 * e->s
 static void explain_copies(const ModelledEpochs *m) {
     const EpochParts *one = &m->epoch[BY_PROGRAM][0], *two = &m->epoch[BY_PROGRAM][1];
     say("  On %s only copies take time. Launches and arithmetic are free, so it does not matter "
-        "who "
-        "launches, and the three columns are the same.\n"
+        "who launches, and the three columns are the same.\n"
         "    On 1 device an epoch is the time in which the images get there, %.3g s. On 2 devices "
         "each gets half of them, in %.3g s altogether, and then the exchange of gradients comes on "
         "top of it, %.3g s.\n"
@@ -184,19 +199,43 @@ static void explain_copies(const ModelledEpochs *m) {
         m->machine->name, one->seconds, two->seconds - two->exchange, two->exchange);
 }
 
+// The table's first column. Up to some number of devices they are what takes time, from there on it
+// is the host.
+static void explain_program(const ModelledEpochs *m) {
+    int bound = 0, last = m->num_counts - 1;
+    while (bound <= last && !is_launch_bound(&m->epoch[BY_PROGRAM][bound])) bound++;
+    say("  Without CUDA graphs: this program needs %.1f µs for each launch, of a kernel or a copy. "
+        "A host makes %d of them in a step on 1 device and %d on %d. If nothing else took time, an "
+        "epoch "
+        "would take %.3g s on 1 and %.3g s on %d.",
+        1e6 * m->machine->launch, m->launches[0], m->launches[last], m->counts[last],
+        m->epoch[BY_PROGRAM][0].hosts, m->epoch[BY_PROGRAM][last].hosts, m->counts[last]);
+    if (bound > last)
+        say("    So on any number of devices, kernels and copies take the time.");
+    else if (bound == 0)
+        say("    So launches take the time, on any number of devices.");
+    else
+        say("    So on %s%d, kernels and copies take the time; on %d and more launches do, and "
+            "more devices need more of them.",
+            bound > 1 ? "up to " : "", m->counts[bound - 1], m->counts[bound]);
+}
+
 static void explain_launches(const ModelledEpochs *m) {
     const EpochParts *one = &m->epoch[BY_FRAMEWORK][0], *two = &m->epoch[BY_FRAMEWORK][1];
     bool alone = m->machine->devices < 2;
     say("  Launches: a framework written in Python needs about %.0f µs for each (--machine "
-        "print:%s "
-        "says where that is from). If devices and links took no time at all, an epoch would still "
+        "print:%s says where that is from). If devices and links took no time at all, an epoch "
+        "would still "
         "take %.3g s on 1 device and %.3g s on 2, of %.3g and %.3g.",
         1e6 * m->machine->framework, m->machine->name, one->hosts, two->hosts, one->seconds,
         two->seconds);
     if (is_launch_bound(two))
-        say("    So launches are the time: one host thread launches for both devices, which then "
-            "have half the images each, but the same number of kernels. Device 0 is at work for "
-            "%d%% of an epoch on 1 device, for %d%% on 2.",
+        say("    So launches are the time. A step has %d of them on 1 device. On 2 each device has "
+            "half the images, but as many kernels, and one host thread launches for both: %d "
+            "times, and %d times more for the exchange. A device computes while the host "
+            "launches: alone, device 0 is at work for %d%% of an epoch; as one of 2 devices, which "
+            "wait for launches, for %d%%.",
+            m->launches[0], m->launches[1] - m->exchange_launches[1], m->exchange_launches[1],
             percent(one->busy, one->seconds), percent(two->busy, two->seconds));
     else
         say("    So on this machine other things take the time%s.",
@@ -224,12 +263,11 @@ static void explain_graphs(const ModelledEpochs *m) {
     else
         say("  CUDA graphs: a step is one launch, but launches were not what took time.");
     say("    With graphs, 2 devices take %.2f times as long as 1: half the images for each save "
-        "%.3g "
-        "s, the exchange costs %.3g s.",
+        "%.3g s, the exchange costs %.3g s.",
         two->seconds / one->seconds, saved, two->exchange);
 }
 
-// The book's figures: zh.d2l.ai, "Training on Multiple GPUs", PyTorch; d2l.ai has 3.0 and 2.8. The
+// The book's figures: zh.d2l.ai and d2l.ai, "Training on Multiple GPUs", PyTorch. The
 // reading: github.com/d2l-ai/d2l-zh-pytorch-slides, all 120 versions of chapter_linear-networks/
 // image-classification-dataset.ipynb that were published with their outputs.
 static void explain_book(const ModelledEpochs *m) {
@@ -238,19 +276,21 @@ static void explain_book(const ModelledEpochs *m) {
     const EpochParts *one = &m->epoch[BY_FRAMEWORK][0];
     const double book_one = 2.7, book_two = 3.6;
     double times = book_one / one->seconds;
-    say("  The book: %.1f s on one GPU, %.1f s on two, measured, on which GPUs it does not say.",
+    say("  The book, measured on GPUs that it does not name: %.1f s on one and %.1f s on two in "
+        "its "
+        "Chinese edition, 3.0 s and 2.8 s in the English one.",
         book_one, book_two);
     if (times < 3) {
         say("    A device of %s is no such GPU: nothing follows from that.", m->machine->name);
         return;
     }
-    say("    That is %.0f times what is modelled here for one device, so most of it was neither "
+    say("    %.1f s is %.0f times what is modelled here for one device, so most of it was neither "
         "launches nor arithmetic. The book's time also has in it Python between the launches, "
         "operations that are one kernel here and several there, and the data loader: reading the "
         "images alone took 1.7 to 3.4 s in the book's published runs of it, on any number of GPUs. "
         "So the figures here say why a second GPU has so little to speed up; they do not say "
         "where the book's seconds went.",
-        times);
+        book_one, times);
 }
 
 void explain_modelled_epochs(const ModelledEpochs *m) {
@@ -258,12 +298,13 @@ void explain_modelled_epochs(const ModelledEpochs *m) {
         say("%s has one device: nothing to compare.\n", m->machine->name);
         return;
     }
-    say("What these figures say of the book's two GPUs, which were not faster than one");
+    say("What these figures say of the book's two GPUs, hardly faster than one, or slower");
     if (m->only_copies) {
         explain_copies(m);
         printf("\n");
         return;
     }
+    explain_program(m);
     explain_launches(m);
     explain_exchange(m);
     explain_graphs(m);

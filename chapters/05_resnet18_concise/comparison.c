@@ -7,11 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *where_they_run(void) {
-    if (num_gpus() >= 2) return "";
-    return num_gpus() > 0 ? " They are queues on the same GPU." : " They share the same cores.";
-}
-
 static const double LEARNED = 0.2;
 
 static void compare_accuracy(const Run *one, const Run *two) {
@@ -20,17 +15,39 @@ static void compare_accuracy(const Run *one, const Run *two) {
         one->t.test_acc, one->batch_size, two->t.test_acc, two->t.k, two->batch_size);
     if (one->t.test_acc < LEARNED || two->t.test_acc < LEARNED)
         say("    But 0.1 is guessing: %s learned nothing yet, or cannot show it (see "
-            "--experiment), "
-            "so this compares no trainings.",
+            "--experiment), so this compares no trainings.",
             one->t.test_acc >= LEARNED || two->t.test_acc >= LEARNED ? "one of them has"
                                                                      : "they have");
 }
 
+static void compare_steps(const Run *one, const Run *two) {
+    if (one->t.batches == 0) return; // before --resume, and nobody counted
+    say("    A step took %.2g s on 1 device, with %d images, and %.2g s on %d, with %d.",
+        one->t.sec_per_epoch / one->t.batches, one->batch_size,
+        two->t.sec_per_epoch / two->t.batches, two->t.k, two->batch_size);
+}
+
+static void explain_where_they_run(int k) {
+    if (num_gpus() >= k) return;
+    if (num_gpus() > 0)
+        say("    The devices are queues on the same GPU.");
+    else if (num_threads() < k)
+        say("    Each device is a worker of one thread, so %d may use more cores than 1.", k);
+    else
+        say("    The devices share the same %d cores. What makes the difference this run does not "
+            "measure. Likely it is waiting: cores of one device wait for each other after each "
+            "piece of work, devices only for the exchange. That costs most while other programs "
+            "use the cores, too.",
+            num_threads());
+}
+
 // Measured times say something of this computer, modelled ones of another machine.
-static void compare_measured(const Training *one, const Training *two) {
-    if (one->sec_per_epoch > 0 && two->sec_per_epoch > 0)
-        say("  Time, measured: an epoch on %d devices took %.2f times as long as on 1.%s", two->k,
-            two->sec_per_epoch / one->sec_per_epoch, where_they_run());
+static void compare_measured(const Run *one, const Run *two) {
+    if (!(one->t.sec_per_epoch > 0 && two->t.sec_per_epoch > 0)) return;
+    say("  Time, measured: an epoch on %d devices took %.2f times as long as on 1.", two->t.k,
+        two->t.sec_per_epoch / one->t.sec_per_epoch);
+    compare_steps(one, two);
+    explain_where_they_run(two->t.k);
 }
 
 static void compare_modelled(const Training *one, const Training *two) {
@@ -45,7 +62,7 @@ void compare_runs(const Run *one, const Run *two, const char *bn) {
     bool values = !one->t.no_values;
     say("\nWhat the comparison shows");
     if (values) compare_accuracy(one, two);
-    if (values) compare_measured(&one->t, &two->t);
+    if (values) compare_measured(one, two);
     compare_modelled(&one->t, &two->t);
     say("  Bytes: each step moved %llu bytes between the devices, as the formulas say.",
         (unsigned long long)two->bytes_per_step);

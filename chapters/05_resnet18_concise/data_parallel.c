@@ -34,8 +34,8 @@ DataParallel data_parallel(Module *net, Device *const devices[], int k, BatchNor
 // on all devices, sum the gradients, update.
 //
 // Gradients are exchanged in *buckets* of 25 MiB, as PyTorch's `DistributedDataParallel` does. One
-// parameter at a time would mean many exchanges, most of them tiny; all at once would need room for
-// a second copy of the whole network.
+// parameter at a time would mean many exchanges, most of them tiny. And a bucket can be sent while
+// the gradients of the next are still computed; here that is not done, to keep the step simple.
 enum { BUCKET_BYTES = 25 << 20 };
 
 // The bucket that begins at float number `first` of n: so many floats.
@@ -91,13 +91,12 @@ void train_step(DataParallel *dp, const Tensor *X, const Tensor *y, float lr, Te
 // questions. What is "the minibatch", the shard of a device or all shards together? And which
 // running statistics does the network have, if each device has seen other images?
 //
-// | `--bn`     | training: mean of | evaluation: running statistics of | found in |
-// |------------|-------------------|-----------------------------------|---------------------------|
-// | `local`    | the own shard     | each device itself                | the book's MXNet | |
-// `rank0`    | the own shard     | device 0 (its *rank* is 0)        | the book's PyTorch        |
-// | `averaged` | the own shard     | the mean over all devices         | here, if nothing is said |
-// | `sync`     | all shards        | any device, as they are equal     | PyTorch's `SyncBatchNorm`
-// |
+// | `--bn`     | training: mean of | evaluation: statistics of  | found in                  |
+// |------------|-------------------|----------------------------|---------------------------|
+// | `local`    | the own shard     | each device itself         | the book's MXNet          |
+// | `rank0`    | the own shard     | device 0 (its *rank* is 0) | the book's PyTorch        |
+// | `averaged` | the own shard     | the mean over all devices  | here, if nothing is said  |
+// | `sync`     | all shards        | any device: all are equal  | PyTorch's `SyncBatchNorm` |
 //
 // Only with `sync` do k devices compute what one computes. It also costs two exchanges in each
 // layer of batch normalisation. The others train as if minibatches were as small as the shards,

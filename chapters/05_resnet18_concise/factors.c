@@ -16,8 +16,8 @@
 
 // ## The ways to train
 //
-// Seven ways, each from ten seeds. What differs between two of them is known, so the mean of the
-// difference over the seeds, and how much it varies, tell what a change does.
+// Seven ways, each from ten seeds: 70 short trainings. What differs between two of them is known,
+// so the mean of the difference over the seeds, and how much it varies, tell what a change does.
 
 typedef struct Way {
     const char *name;
@@ -400,7 +400,7 @@ static void tell_own_statistics(const Experiment *e) {
     if (is_told_from_noise(own) && own.mean > 0)
         say("- Normalised by the statistics of each test minibatch itself, as in training, the "
             "networks are right for %.3f more of the images. So running statistics cost some "
-            "accuracy even on 1 device: they are those of past weights.",
+            "accuracy, in the mean of all ways: they are those of past weights.",
             own.mean);
     else
         say("- Normalised by the statistics of each test minibatch itself, the networks are no "
@@ -412,13 +412,11 @@ static void tell_the_book(const Experiment *e) {
     Estimate one = change(e, ON_ONE_DEVICE);
     if (is_told_from_noise(one) && one.mean < 0 && !devices)
         say("- So it takes no second device to lose accuracy: on 1 device, twice the batch size, "
-            "the "
-            "learning rate or both change it by %+.3f in the mean. Single runs then spread widely, "
-            "as the book's do.",
+            "the learning rate or both change it by %+.3f in the mean. Single runs then spread "
+            "widely, as the book's do.",
             one.mean);
     say("  This is a small network and a short training. It shows what such changes can do, and "
-        "not "
-        "what happened in the book's own runs.\n");
+        "not what happened in the book's own runs.\n");
 }
 
 static void conclude(const Experiment *e) {

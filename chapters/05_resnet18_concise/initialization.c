@@ -88,7 +88,8 @@ void demonstrate_initialization(Module *net, uint64_t seed) {
     say("\nFour observations, two on each of %s: scores%s", device_names(devices, 2),
         values ? " (in millionths)" : " and filters there are none, as nothing is computed.");
     if (values) print_scores(y_hat);
-    say("The host holds no parameters. Asked for 0.weight all the same, in a child process:");
+    say("The host holds only the start, from which devices make their parameters. Asked for "
+        "its 0.weight all the same, in a child process:");
     int status = try_in_child(ask_the_host, weight);
     CHECK(status == EXIT_FAILURE, "parameters can be had only on devices that data went through");
     say("  The child process ended with an error (on stderr), as it should.");

@@ -96,7 +96,12 @@ bool end_epoch(Training *t, double test_acc) {
     if (!t->no_values) animator_add(t->animator, t->k, epochs, t->train_loss, test_acc, t->seconds);
     t->sec_per_epoch = t->timer.sum / (epochs - t->first_epoch);
     t->modelled_sec_per_epoch = t->timer.modelled_sum / (epochs - t->first_epoch);
-    return t->steps == (long)(t->epoch + 1) * t->batches;
+    bool whole = t->steps == (long)(t->epoch + 1) * t->batches;
+    if (whole) {
+        t->fastest = t->fastest > 0 ? fmin(t->fastest, t->seconds) : t->seconds;
+        t->slowest = fmax(t->slowest, t->seconds);
+    }
+    return whole;
 }
 
 static void print_modelled(const Training *t) {

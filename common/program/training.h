@@ -42,6 +42,7 @@ typedef struct Training {
     double train_loss, test_acc;
     double sec_per_epoch;          // of training alone, the mean; 0 if there was none
     double modelled_sec_per_epoch; // the same on the modelled clock; NAN without one
+    double fastest, slowest;       // seconds of a whole epoch, measured; 0 if there was none
     // For training.c:
     int batches, first_epoch;
     long total; // steps in all

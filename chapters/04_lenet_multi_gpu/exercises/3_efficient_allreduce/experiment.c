@@ -250,8 +250,8 @@ static void explain_bytes(int k, const Figures f[NUM_METHODS]) {
         "has 1/k of all, and all links could work at once: the busiest device has %.2f times less "
         "to do%s.",
         all, f[STAR].busiest / f[PARTS].busiest,
-        k == 2 ? "; with k = 2 each device moves as much anyway, and it is the additions that are "
-                 "shared"
+        k == 2 ? "; with k = 2 each device moves as much anyway, and it is the additions that "
+                 "are shared"
                : "");
     say("  Whole parameters balance badly: W3 alone is 79%% of LeNet. And p mod k is worse than it "
         "looks: weights have even numbers, so where k is even, devices with an odd number sum "
@@ -305,8 +305,7 @@ static void explain_training(const Machines *machines, const Figures f[NUM_METHO
 
 static void explain_links(void) {
     say("- So: where bytes take the time, the busiest link is what counts (for a model of 160 MB, "
-        "4 "
-        "devices and 16 GB/s each way the formula says 60 ms for the star and 15 ms in parts). "
+        "4 devices and 16 GB/s each way the formula says 60 ms for the star and 15 ms in parts). "
         "Where launches and latencies do, more and smaller copies are slower, however well they "
         "are balanced.");
 }
