@@ -56,8 +56,8 @@ double ring_formula(Link link, int k, int n) {
 enum { NUM_MACHINES = 3 };
 static const char *const names[NUM_MACHINES] = {"dgx-a100", "rtx4090-pcie", "cluster-10gbe"};
 
-// A vector that the star sends in one piece, the longest one.
-enum { ONE_PIECE = 4 << 20 };
+// The longest vector that the star sends in one piece, in bytes.
+enum { ONE_PIECE = PIECE * sizeof(float) };
 
 static double star_over_ring(const Times *times) {
     double star = NAN, ring = NAN;
@@ -115,10 +115,10 @@ void compare_machines(const Machine *own, int k, FILE *csv) {
         "work, sharded or in a ring.");
     if (largest_size(k) > ONE_PIECE)
         say("  From 4 MB to the longest vector two things change \"star/ring\", the star's time "
-            "over "
-            "the ring's. The star sends longer vectors in pieces, some of them back while others "
-            "come in, which makes it less. And where links are so fast that for 4 MB the ring's "
-            "many starts still count, as with NVLink, they count no more, which makes it more.");
+            "over the ring's. The star sends longer vectors in pieces, some of them back while "
+            "others come in, which makes it less. And where links are as fast as NVLink, the "
+            "ring's many starts still count at 4 MB and hardly for the longest, which makes it "
+            "more.");
     compare_with_formula(k);
 }
 
