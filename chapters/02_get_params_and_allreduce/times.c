@@ -189,8 +189,8 @@ void explain_times(void) {
     say("  Short vectors, where to start a transfer takes time: the time hardly depends on the "
         "size (if a measured one does, this computer had other things to do). It is that of "
         "starting transfers and of devices that wait for each other: 2 (k-1) transfers in the star "
-        "and in the tree, 2 k (k-1) smaller ones in the others. Long "
-        "vectors: that of moving so many bytes.");
+        "and in the tree, 2 k (k-1) smaller ones in the others. "
+        "Long vectors: that of moving so many bytes.");
     say("  algbw is size / time, what the caller sees. busbw is algbw x 2 (k-1)/k: what each "
         "device would send per second if it sent no more than it must. Compare it with the speed "
         "of one device's link, for any k.");
