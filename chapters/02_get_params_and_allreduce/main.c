@@ -253,7 +253,7 @@ static void compare_all_machines(const Machine *own, FILE *csv) {
 // which the curves begin to rise: shorter vectors take the time of starting transfers only. Below
 // is "time / time of the star": a curve below 1 is faster than the star. The second picture has up
 // to 1024 devices: see for the short vector how slowly the tree's time grows, and for the long one
-// that the ring's stays nearly level while the star's grows with each device.
+// how little the ring's grows beside the star's.
 
 static void draw_the_times(const char *csv, const char *png, const char *growth_png) {
     draw_figures(csv, png, flags.devices == 0 ? growth_png : NULL);
