@@ -18,8 +18,9 @@
 //     build/00_devices_and_queues --backend model         nothing but modelled times
 //
 // What you will see: when the host had enqueued its work and when that work was done, a picture of
-// what each device did meanwhile, the bytes of some copies, and a gradient. The words of all
-// chapters are in the [glossary](../glossary.md), next to those of PyTorch.
+// what each device did meanwhile, the bytes of some copies, and a gradient. A line that begins with
+// "ok:" is a statement that the program has just tested; if one does not hold, it ends with an
+// error. The words of all chapters are in the [glossary](../glossary.md), next to those of PyTorch.
 //
 // Read in this order: this file from top to bottom.
 //
@@ -149,11 +150,12 @@ static bool is_in_order(void) {
     return true;
 }
 
-// Times are of two kinds. **Measured** is what this computer needed. CPU devices share its cores,
-// and several devices may share one GPU, so more of them need not be faster here. **Modelled** is
-// what a stated machine would need, one with a GPU for each device: calculated from the very work
-// that the program enqueues, and the same in every run. (The table names the machine; `--machine`
-// chooses another.)
+// Times are of two kinds. **Measured** is what this computer needed. Of k CPU devices each has a
+// k-th of the cores (at least one), also while the others have nothing to do; and several devices
+// may share one GPU. **Modelled** is what a stated machine would need, one with a GPU for each
+// device: calculated from the very work that the program enqueues, and the same in every run. The
+// table names the machine: `dgx-a100`, an NVIDIA DGX A100 with eight GPUs, unless `--machine`
+// chooses another.
 
 static void enqueue_in_three_ways(void) {
     Prediction expected = predict_first(
@@ -191,6 +193,10 @@ static void draw_the_queues(void) {
 // devices, or a device and the host; it is enqueued like a kernel and ordered behind the work of
 // both sides. The **ledger** counts the bytes that cross from each device to each other. Later
 // chapters compare it with their formulas. A copy within one device crosses nothing.
+//
+// The table has the times of the copies alone: product and sum are computed before the clock
+// starts. In a DGX A100 the GPUs are linked by NVLink, the host by PCIe: so a copy to the host is
+// slower.
 
 static Tensor *original, *copy;
 
@@ -235,9 +241,9 @@ static void copy_and_count(void) {
 //
 // The results of operations need memory, and as much in each step of a training. It comes from the
 // device's **arena**: `begin_step()` forgets the tape and all results, and the next results take
-// the same memory again. So a step allocates nothing, and a result lasts until the next
-// `begin_step()` of its device. Tensors made by `tensor_new()`, such as parameters, last until
-// `tensor_free()`.
+// the same memory again. (Each begins at a multiple of 256 bytes, so even one number takes so
+// many.) So a step allocates nothing, and a result lasts until the next `begin_step()` of its
+// device. Tensors made by `tensor_new()`, such as parameters, last until `tensor_free()`.
 
 static Tensor *matrix(int rows, int cols, const float values[]) {
     Tensor *t = tensor_new(devices[0], rows, cols);

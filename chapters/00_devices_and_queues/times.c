@@ -68,6 +68,11 @@ void say_times_as_long(int k, const WorkTimes *alone, const WorkTimes *all,
     char *side = as_text(alone, all), *order = as_text(alone, ordered);
     say("Compared with device 0 alone, it takes side by side %s; one after the other %s.", side,
         order);
+    double later = all->enqueued.modelled - alone->enqueued.modelled; // NAN without a machine
+    if (later > 0)
+        say("(Modelled, the last device begins %.3f ms after device 0: the host enqueues for the "
+            "others first.)",
+            1e3 * later);
     int gpus = num_gpus(), cores = num_threads();
     if (gpus > 0 && gpus < k)
         say("Measured here: %d devices on %d GPU%s.", k, gpus, gpus > 1 ? "s" : "");

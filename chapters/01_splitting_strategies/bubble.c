@@ -98,15 +98,35 @@ static void explain(const char *network, const Recorded steps[], int n) {
         100 * idle_share(first), 100 * idle_share(last), 1 << (n - 1), 1 << shortest);
 }
 
-// Both networks: the first, of equal layers, becomes the picture. Returns the idle share of the
+// Work counted is not time: how much of both the first stage has.
+static void explain_first_stage(const Network *network, const Recorded *r) {
+    int first[MAX_LAYERS + 1];
+    double macs = 0, seconds = 0, of_first = 0;
+    stages_of(network, r->k, first);
+    for (int l = 0; l < first[1]; l++) macs += layer_macs(&network->layers[l]);
+    for (int i = 0; i < r->k; i++) {
+        double stage = busy(r, r->devices[i], "forward") + busy(r, r->devices[i], "backward");
+        seconds += stage;
+        if (i == 0) of_first = stage;
+    }
+    const char *to = first[1] > 1 ? network->layers[first[1] - 1].name : NULL;
+    say("%s's first stage (%s%s%s) has %.0f%% of the mult-adds, and takes %.0f%% of the time in "
+        "which devices work.",
+        network->name, network->layers[0].name, to ? " to " : "", to ? to : "",
+        100 * macs / network_macs(network), 100 * of_first / seconds);
+}
+
+// Both networks: the first, of equal layers, becomes the picture. Returns "their times" of the
 // second with the most microbatches; NAN: it was not run.
 static double table_of(const Problem *equal, const Problem *other, int k, const char *picture) {
     Recorded steps[2][MOST_CUTS];
     print_head();
     int num_equal = bubbles_of(*equal, k, steps[0]), num_other = bubbles_of(*other, k, steps[1]);
-    double idle = num_other > 0 ? idle_share(&steps[1][num_other - 1]) : NAN;
+    const Recorded *last = num_other > 0 ? &steps[1][num_other - 1] : NULL;
+    double idle = last ? stage_bubble(last, 1 << (num_other - 1)) : NAN;
     explain(equal->network->name, steps[0], num_equal);
     explain(other->network->name, steps[1], num_other);
+    if (last) explain_first_stage(other->network, last);
     if (num_equal > 0)
         draw_steps(picture, "A pipeline of equal layers, with m microbatches", steps[0], num_equal);
     for (int i = 0; i < num_equal; i++) recorded_free(&steps[0][i]);

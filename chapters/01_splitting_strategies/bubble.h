@@ -16,8 +16,9 @@ double stage_bubble(const Recorded *r, int m);
 // A table of these for pipelines of k devices with 1, 2, 4 and 8 microbatches: of eight equal
 // layers, which also become a picture, and of another network. That is LeNet, as the problem has
 // it, measured here; or AlexNet, modelled, on the machine of the modelled clock. Returns the idle
-// share of the other network with the most microbatches; NAN: it cannot be cut into k stages. The
-// PNGs are book_timeline("_bubble_measured.png") and book_timeline("_bubble_modelled.png").
+// share of the other network with the most microbatches, by stage_bubble(); NAN: it cannot be cut
+// into k stages. The PNGs are book_timeline("_bubble_measured.png") and
+// book_timeline("_bubble_modelled.png").
 double measure_bubble(const Problem *lenet, int k, uint64_t seed);
 double model_bubble(int k);
 

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 
 static const Network *const networks[] = {&alexnet_network, &resnet18_network};
-enum { NUM_NETWORKS = sizeof networks / sizeof networks[0], IMAGES = 256 };
+enum { NUM_NETWORKS = sizeof networks / sizeof networks[0], IMAGES = 256, MICROBATCHES = 32 };
 
 // ---- two networks, up to 8 devices -----------------------------------------------------------
 
@@ -52,7 +52,9 @@ static void explain_networks(int k, int m) {
     say("Why split the data? Devices wait for each other once per step, and have equal work in any "
         "network; what moves does not grow with the minibatch. ResNet-18 on %d devices "
         "moves %.0f MB across data, and %.0f times that within layers. Across layers, the busiest "
-        "of %d stages has %.1f%% of the work, where equal stages would have %.1f%%.",
+        "of %d stages has %.1f%% of the work, where equal stages would have %.1f%%: its first "
+        "layer "
+        "and its first block share a stage, as ten pieces make eight stages.",
         k, megabytes(data), within / data, k,
         100 * busiest_share(&across_layers, &resnet18_network, k, IMAGES), 100.0 / k);
     say("When not? More devices leave less of the activations to each, but all of the parameters: "
@@ -120,12 +122,11 @@ static void write_curve(FILE *csv, const Problem *problem, const Strategy *strat
 
 // The clock of --machine, if there is one, is set going again at the end.
 static void write_model(const char *csv, Point best[NUM_NETWORKS][NUM_MACHINES]) {
-    enum { M = 32 };
     const Machine *before = modelled_machine();
     OutputFile file = output_open(csv);
     fprintf(file.stream, "network,machine,strategy,devices,modelled_seconds\n");
     for (int a = 0; a < NUM_NETWORKS; a++) {
-        Problem problem = problem_to_model(networks[a], IMAGES, M);
+        Problem problem = problem_to_model(networks[a], IMAGES, MICROBATCHES);
         for (int b = 0; b < NUM_MACHINES; b++) {
             best[a][b] = (Point){.seconds = INFINITY};
             modelled_clock_start(machine_find(machines[b]));
@@ -139,9 +140,10 @@ static void write_model(const char *csv, Point best[NUM_NETWORKS][NUM_MACHINES])
 }
 
 static void print_best(Point best[NUM_NETWORKS][NUM_MACHINES]) {
-    printf("\nThe fastest step of all, modelled, on up to 128 devices; %d images\n\n"
-           "network    machine       ms/step  devices  strategy\n",
-           IMAGES);
+    printf(
+        "\nThe fastest step of all, modelled, on up to 128 devices; %d images, %d microbatches\n\n"
+        "network    machine       ms/step  devices  strategy\n",
+        IMAGES, MICROBATCHES);
     for (int a = 0; a < NUM_NETWORKS; a++)
         for (int b = 0; b < NUM_MACHINES; b++)
             printf("%-10s %-12s %8.4g %8d  %s\n", networks[a]->name, machines[b],

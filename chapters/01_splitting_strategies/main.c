@@ -56,7 +56,8 @@ static StepTable table = {.num_ks = 3, .ks = {1, 2, 4}};
 //
 // First look at what there is to split. The work, the parameters and the activations (outputs of
 // the layers, kept because the backward pass needs them) are not in the same layers. That is so in
-// many networks, and it matters for each way to split them.
+// many networks, and it matters for each way to split them. "Mult-adds" is the work: a
+// multiplication and an addition each. "Passed on" is how many numbers the next layer gets.
 
 static void show_network(void) { network_print(&lenet_network); }
 
@@ -152,7 +153,8 @@ static void split_across_data(void) { run_strategy(&across_data, &table, &lenet,
 // - *gradients* of outputs, needed for two operations at a time. A pipeline goes backward with one
 //   microbatch (a part of the minibatch) at a time, so it needs them for those few images only;
 // - *gathered*: within layers, the channels of all devices, with gradients, as input of the next
-//   layer. (*The rest* is what is being sent, labels and padding.)
+//   layer. (*The rest* is labels and padding and, within layers, gradients cut into the channels of
+//   each device, which is done on one device, too.)
 
 static void compare_memory(void) {
     int last = table.num_ks - 1;
@@ -196,6 +198,10 @@ static void compare_traffic(void) {
 // *Measured* time is that of this computer, where devices may share cores; if it has other things
 // to do, it means little. *Modelled* time is what the same work would take on the machine of
 // `--machine` (an NVIDIA DGX A100 if you name none), where each device is a GPU by itself.
+//
+// Already on one device the ways differ: across layers the minibatch comes in microbatches, so
+// there are more and smaller kernels; within layers, channels are copied to where they would be
+// gathered.
 
 static void compare_seconds(void) { print_seconds(&table); }
 
@@ -203,9 +209,11 @@ static void compare_seconds(void) { print_seconds(&table); }
 //
 // The pictures show a step as timelines, a lane for each device. Look for the idle time across
 // layers; for the exchange at each layer within layers; and, across data, for the one exchange at
-// the end, and who waits for whom in it. Of the measured steps we draw the shortest, which other
-// programs disturbed least. The modelled steps are AlexNet's, a larger network: LeNet's kernels are
-// so short on a GPU that we would only see how the host launches them.
+// the end, and who waits for whom in it. Grey is the loading of images: two GPUs of a DGX A100
+// share one link to the host, so one waits for the other, and within layers each gets all images.
+// Of the measured steps we draw the shortest, which other programs disturbed least. The modelled
+// steps are AlexNet's, a larger network: LeNet's kernels are so short on a GPU that we would only
+// see how the host launches them.
 
 static void draw_timelines(void) {
     Problem alexnet = problem_to_model(&alexnet_network, 256, 8);
@@ -233,7 +241,11 @@ static void draw_timelines(void) {
 // the same order of work with the times that the stages really took: the slowest sets the pace, and
 // the others wait for it. The third is the idle share as it was *recorded*, which also has sending,
 // loading, and whatever else the computer did. If it did nothing else, eight equal layers come
-// close to the formula. LeNet cannot.
+// close to the formula. LeNet cannot: its stages are unequal. And mult-adds are not time: conv1 has
+// few of them, but its outputs are the largest, and ReLU and pooling have to go through them all.
+//
+// "Idle" has another meaning here than under the timelines. There a device that loads or sends is
+// not idle; here only forward and backward count as work. So the same step has more idle time here.
 
 static void bubble_measured(void) {
     int k = table.ks[1];
@@ -242,9 +254,10 @@ static void bubble_measured(void) {
     if (k == 2)
         idle = predict_first(
             "A pipeline of 2 equal stages with 8 microbatches is idle for 1/9 of the time, which "
-            "is 11 percent. LeNet in 2 stages is conv1 on one device, and all other layers, with "
-            "95 percent of the work, on the other. For which share of the time are these two "
-            "devices idle, on average, in percent?");
+            "is 11 percent. LeNet in 2 stages is conv1, with the largest outputs, on one device, "
+            "and all other layers, with 95 percent of the mult-adds, on the other. For which share "
+            "of the time are these two devices idle, on average, in percent, if nothing but the "
+            "work of the stages takes time?");
     double share = measure_bubble(&lenet, k, flags.seed);
     predict_compare(idle, 100 * share, "percent");
 }
@@ -275,8 +288,9 @@ static void bubble_modelled(void) {
 static void compare_larger_networks(void) {
     Prediction busiest = predict_first(
         "ResNet-18 is cut into a pipeline of 8 stages; the largest has as little work as possible. "
-        "No layer, and none of its eight residual blocks, is cut in two. Equal stages would have "
-        "12.5 percent of the work each. How much has the largest stage, in percent?");
+        "Its first layer has 6.5 percent of the work, its eight residual blocks have 12.7, 12.7, "
+        "9.9, 12.7, 9.9, 12.7, 9.9 and 12.7 percent, its last layer hardly any; none of them is "
+        "cut in two. How much of the work has the largest stage, in percent?");
     larger_networks();
     predict_compare(busiest, 100 * busiest_share(&across_layers, &resnet18_network, 8, 256),
                     "percent");
@@ -284,9 +298,11 @@ static void compare_larger_networks(void) {
 
 // ## Many devices
 //
-// And on more devices than anybody here has? Three machines: eight GPUs a host with fast links and
-// a fast network (an NVIDIA DGX A100), four a host with a slow network, laptops. The minibatch
-// stays the same, so the more devices there are, the less each has to do.
+// And on more devices than anybody here has? Now with 32 microbatches, so that long pipelines fill;
+// and within layers on 32 devices at most, because more take long to simulate. Three machines:
+// eight GPUs a host with fast links and a fast network (an NVIDIA DGX A100), four a host with a
+// slow network, laptops. The minibatch stays the same, so the more devices there are, the less each
+// has to do.
 //
 // Look where each curve leaves the dashed line, and why. A pipeline ends where the network has no
 // more layers to cut between. Within layers, every device sends to every other one: that goes well
@@ -295,6 +311,56 @@ static void compare_larger_networks(void) {
 // that; chapter 2 sums gradients in better ways.
 
 static void compare_many_devices(void) { many_devices(); }
+
+// ## Summary
+//
+// - A network can be split over devices across its layers, within its layers, or across data. All
+//   three compute the same.
+// - Across layers, a device holds a part of the network, and only what crosses a boundary moves.
+//   But devices wait for each other at each boundary, the bubble grows with their number, and
+//   stages are hardly ever equal.
+// - Within layers, parameters and work are split evenly where there are channels enough. But
+//   devices wait for each other twice per layer, the gathered activations are on all of them, and
+//   what moves grows with the minibatch: for convolutional networks it is usually most.
+// - Across data, devices wait for each other once per step, and any network can be split. But each
+//   device holds all parameters, so more devices do not allow a larger network.
+// - So split the data if the network fits and links are fast, but do not sum on one device when
+//   they are many. In the last table AlexNet on the DGX is faster within layers, for here the sum
+//   of its many gradients costs more than the exchange of activations; chapter 2 sums several times
+//   faster. Where links are slow, a pipeline can be faster, for only what crosses its boundaries
+//   moves.
+// - The language models that came after the book do not fit: they are trained with all three ways
+//   at once.
+//
+// ## Questions
+//
+// 1. Across layers on 4 devices, one device needs nearly as much memory for activations as one
+//    device that has the whole network. Why do more devices not help?
+// 2. You double the minibatch. In which of the three ways do the bytes that move between devices
+//    double, and in which do they stay the same? Why?
+// 3. With 8 microbatches, a pipeline of equal stages is idle for much less of the time than
+//    LeNet's. Would 100 microbatches help LeNet?
+// 4. On the modelled machine, LeNet's step across data takes longer on 4 devices than on one.
+//    Where does the time go?
+// 5. AlexNet on 8 devices moves many more bytes across data than across layers, and still its step
+//    is shorter across data. How can that be?
+
+// ## Exercises
+//
+// 1. Cut LeNet behind its convolutions instead (`place()` in `strategy_pipeline.c`). Which columns
+//    of the tables change, and why does less move?
+// 2. Let a stage go backward with a microbatch as soon as it can, instead of after all have gone
+//    forward (the field's "1F1B": one forward, one backward). What does that do to the bubble, and
+//    what to the memory?
+// 3. Within layers: if a layer's weights are cut along their *inputs*, it needs only its own part
+//    of the layer before. Cut every second layer so. How many syncs remain?
+// 4. Across data, gradients of the last layer are ready long before those of the first. Begin to
+//    exchange them while the others are still being computed, as the book calls highly desirable
+//    (`strategy_data.c`; `when_grad_is_final()` of `autograd.h` says when a gradient may go). What
+//    does the timeline show?
+// 5. Split AlexNet's convolutions across data and its fully connected layers within layers. What
+//    moves per step, by the formulas? (Krizhevsky, "One weird trick for parallelizing convolutional
+//    neural networks", 2014.)
 
 // ## The program
 //
@@ -323,35 +389,6 @@ static void choose_devices(void) {
 static bool runs(const char *part) {
     return strcmp(flags.part, "all") == 0 || strcmp(flags.part, part) == 0;
 }
-
-// ## Summary
-//
-// - A network can be split over devices across its layers, within its layers, or across data. All
-//   three compute the same.
-// - Across layers, a device holds a part of the network, and only what crosses a boundary moves.
-//   But devices wait for each other at each boundary, the bubble grows with their number, and
-//   stages are hardly ever equal.
-// - Within layers, parameters and work are split evenly where there are channels enough. But
-//   devices wait for each other twice per layer, the gathered activations are on all of them, and
-//   what moves grows with the minibatch: for convolutional networks it is usually most.
-// - Across data, devices wait for each other once per step, and any network can be split. But each
-//   device holds all parameters, so more devices do not allow a larger network.
-// - So split the data, unless the network does not fit; and do not sum on one device when they are
-//   many (chapter 2). The language models that came after the book do not fit: they are trained
-//   with all three ways at once.
-//
-// ## Questions
-//
-// 1. Across layers on 4 devices, one device needs nearly as much memory for activations as one
-//    device that has the whole network. Why do more devices not help?
-// 2. You double the minibatch. In which of the three ways do the bytes that move between devices
-//    double, and in which do they stay the same? Why?
-// 3. With 8 microbatches, a pipeline of equal stages is idle for much less of the time than
-//    LeNet's. Would 100 microbatches help LeNet?
-// 4. On the modelled machine, LeNet's step across data takes longer on 4 devices than on one.
-//    Where does the time go?
-// 5. AlexNet on 8 devices moves many more bytes across data than across layers, and still its step
-//    is shorter across data. How can that be?
 
 int main(int argc, char *argv[]) {
     flags = book_begin(
@@ -386,20 +423,3 @@ int main(int argc, char *argv[]) {
     problem_free(&lenet);
     return book_end();
 }
-
-// ## Exercises
-//
-// 1. Cut LeNet behind its convolutions instead (`place()` in `strategy_pipeline.c`). Which columns
-//    of the tables change, and why does less move?
-// 2. Let a stage go backward with a microbatch as soon as it can, instead of after all have gone
-//    forward (the field's "1F1B": one forward, one backward). What does that do to the bubble, and
-//    what to the memory?
-// 3. Within layers: if a layer's weights are cut along their *inputs*, it needs only its own part
-//    of the layer before. Cut every second layer so. How many syncs remain?
-// 4. Across data, gradients of the last layer are ready long before those of the first. Begin to
-//    exchange them while the others are still being computed, as the book calls highly desirable
-//    (`strategy_data.c`; `when_grad_is_final()` of `autograd.h` says when a gradient may go). What
-//    does the timeline show?
-// 5. Split AlexNet's convolutions across data and its fully connected layers within layers. What
-//    moves per step, by the formulas? (Krizhevsky, "One weird trick for parallelizing convolutional
-//    neural networks", 2014.)

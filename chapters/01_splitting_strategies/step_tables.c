@@ -81,8 +81,12 @@ static void explain_memory(const StepTable *t, const Problem *problem) {
         "across layers, %.0f%% within layers, and %.0f%% across data.",
         t->ks[j], activations_left(t, 0, j), activations_left(t, 1, j), activations_left(t, 2, j));
     say("Why do those of the pipeline hardly shrink? Of the %.1f MB on one device %s alone keeps "
-        "%.1f MB, and no layer is cut in two. Within layers, every device has the gathered copies.",
-        megabytes(t->of[0][0].most_activations), most->name, megabytes(kept_by(most, problem)));
+        "%.1f MB, and no layer is cut in two. The device that has it holds %.1f MB: also the "
+        "images, gradients of one microbatch, and those that the next device sends back. \"All "
+        "together\" grows, because what crosses a boundary is held on both sides. Within layers, "
+        "every device has the gathered copies.",
+        megabytes(t->of[0][0].most_activations), most->name, megabytes(kept_by(most, problem)),
+        megabytes(t->of[0][j].most_activations));
 }
 
 void print_memory(const StepTable *t, const Problem *problem) {

@@ -76,8 +76,6 @@ void record_all(Tensor *const data[], int k, Event now[]) {
     for (int i = 0; i < k; i++) now[i] = device_record(data[i]->device);
 }
 
-enum { PIECE = 1 << 20 }; // floats: 4 MiB, so that starting a transfer is not what takes time
-
 Tensor *place_to_receive(const Tensor *sum) {
     size_t n = numel(sum);
     return arena_tensor(sum->device, 1, (int[]){n < PIECE ? (int)n : PIECE}, false);

@@ -83,9 +83,11 @@ float *part_data(const Tensor *t, Range part);
 // now[i] = the point that the queue of data[i] has come to.
 void record_all(Tensor *const data[], int k, Event now[]);
 
-// For algorithms that send whole vectors, a piece of at most 4 MiB at a time. Each piece arrives at
+// For algorithms that send whole vectors, a piece of at most 4 MiB at a time, so that starting a
+// transfer is not what takes time. Each piece arrives at
 // the same place and is added while the cache still has it, and a device needs no room for a second
 // vector. The place is in this step's arena; a tensor without elements has no pieces.
+enum { PIECE = 1 << 20 }; // floats
 Tensor *place_to_receive(const Tensor *sum);
 int num_pieces(const Tensor *t);
 Range piece_of(const Tensor *t, int p);

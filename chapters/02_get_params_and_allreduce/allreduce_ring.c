@@ -6,12 +6,12 @@
 // The vector is cut into k parts. In each step each device sends one part to its right and receives
 // another from its left. A part travels past all devices and is summed on its way (reduce-scatter);
 // the sum then travels past all of them once more and is stored (all-gather). Three devices, and
-// what each holds of the three parts:
+// what each holds of the three parts; b0 is part 0 of device 1's vector, S0 the sum of all parts 0:
 //
-//     device 0   1   2         0    1    2        0    1    2       0   1   2        0   1   2
-//           a0  b0  c0         .  ab0    .        .    .   S0      S0   .  S0       S0  S0  S0
-//           a1  b1  c1   ->    .    .  bc1  ->   S1    .    .  ->  S1  S1   .  ->   S1  S1  S1
-//           a2  b2  c2       ca2    .    .        .   S2    .       .  S2  S2       S2  S2  S2
+//     device  0   1   2         0    1    2        0    1    2       0   1   2        0   1   2
+//     part 0 a0  b0  c0         .  ab0    .        .    .   S0      S0   .  S0       S0  S0  S0
+//     part 1 a1  b1  c1   ->    .    .  bc1  ->   S1    .    .  ->  S1  S1   .  ->   S1  S1  S1
+//     part 2 a2  b2  c2       ca2    .    .        .   S2    .       .  S2  S2       S2  S2  S2
 #include "allreduce.h"
 
 #include "common/tensor/autograd.h"

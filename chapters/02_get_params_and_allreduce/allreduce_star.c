@@ -18,6 +18,8 @@
 // ```
 //
 // In C, line by line. `.to()` makes a new tensor; here `received` is the place for what arrives.
+// (Two GPUs have *peer-to-peer access* if each can reach the other's memory over the link between
+// them. Without it, what one sends to the other goes through the host's memory.)
 
 void allreduce_book(Tensor *const data[], int k) {
     Tensor *received = arena_tensor(data[0]->device, data[0]->ndim, data[0]->shape, false);

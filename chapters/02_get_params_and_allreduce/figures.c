@@ -62,9 +62,10 @@ void write_figures(FILE *csv, const Machine *machine, int k, size_t bytes, const
 
 void draw_figures(const char *csv, const char *png, const char *growth_png) {
     if (is_written_directly(csv)) return; // what went into a pipe cannot be drawn
-    if (plot_draw(png, "allreduce.gp", csv)) printf("\ntimes: %s\n", png);
+    if (plot_draw(png, "allreduce.gp", csv))
+        printf("\nTimes by size; below, time / time of the star: %s\n", png);
     if (growth_png && plot_draw(growth_png, "allreduce_devices.gp", csv))
-        printf("times, up to 1024 devices: %s\n", growth_png);
+        printf("Modelled times, up to 1024 devices: %s\n", growth_png);
     printf("figures: %s\n", csv);
 }
 

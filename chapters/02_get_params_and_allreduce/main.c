@@ -30,8 +30,8 @@
 // (the book's), `mistakes.c`, `allreduce_ring.c`, `allreduce_tree.c`.
 //
 // The other files count, measure and print, and need not be read. One of them is left out on
-// purpose: `allreduce_sharded` is a solution of the book's exercise 3, so try `make exercise-04-3`
-// before you open it.
+// purpose: `allreduce_sharded` is a solution of the book's exercise 3, so try that first
+// (chapter 4, exercise 3: `make exercise-04-3`).
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/device/modelled_clock.h"
@@ -168,7 +168,9 @@ static void check_sums(void) {
 // drift apart with each step of training.
 //
 // A *step* is a transfer that has to wait until the one before has arrived. "6 of N/k" means that
-// six transfers of N/k bytes come one after the other.
+// six transfers of N/k bytes come one after the other. The star's way back has k-1 steps because
+// device 0's link sends one long vector at a time; short ones, whose bytes take no time, go
+// together.
 
 enum { MOST_COUNTED = 8 };
 
@@ -221,7 +223,9 @@ static void measure_times(FILE *csv) {
 // Where devices share one memory, one cannot see why the star should be slow. In the book's example
 // one can: four GPUs, each with a link of its own. It counts nothing but bytes, so you can
 // reckon along. In the star three vectors come to GPU 0 one after the other, and each takes 160 MB
-// / (16 GB/s) = 10 ms. Then the sum goes out three times. That makes 60 ms.
+// / (16 GB/s) = 10 ms. Then the sum goes out three times. That makes 60 ms. If the CPU adds up, the
+// vectors of all four GPUs pass the one link between the PCIe switch and the CPU, and the sum
+// passes it four times on the way back. That makes 80 ms.
 
 static void reckon_the_books_example(void) {
     Prediction ring =
@@ -243,17 +247,16 @@ static void compare_all_machines(const Machine *own, FILE *csv) {
     if (flags.devices == 0) compare_numbers_of_devices(own, csv);
 }
 
-// ## The program
+// ## The times as pictures
+//
+// The first picture has a panel for this computer and for each machine. Above, find the size at
+// which the curves begin to rise: shorter vectors take the time of starting transfers only. Below
+// is "time / time of the star": a curve below 1 is faster than the star. The second picture has up
+// to 1024 devices: see for the short vector how slowly the tree's time grows, and for the long one
+// how little the ring's grows beside the star's.
 
-static void check_devices(void) {
-    if (flags.devices == 1) die_usage("--devices 2 or more", "one device has nothing to sum up");
-    if (flags.devices > MAX_COMPUTING && flags.backend != BACKEND_MODEL)
-        die_usage("fewer --devices, or --backend model", "%d devices at most can compute",
-                  MAX_COMPUTING);
-    if (!can_have_devices(most_devices()))
-        die_usage("fewer --devices, another --machine, or --machine none",
-                  "%d devices are wanted, and the machine %s has %d", most_devices(),
-                  modelled_machine()->name, modelled_machine()->devices);
+static void draw_the_times(const char *csv, const char *png, const char *growth_png) {
+    draw_figures(csv, png, flags.devices == 0 ? growth_png : NULL);
 }
 
 // ## Summary
@@ -269,14 +272,6 @@ static void check_devices(void) {
 //   share one memory, there are no idle links to gain.
 // - algbw is what the caller sees; busbw is to be compared with the speed of a link.
 //
-// ## Exercises
-//
-// 1. Two computers of four GPUs each, with a slow link between them: write an allreduce that sends
-//    fewer bytes over that link than any of the four here.
-// 2. Add recursive doubling to the table in `allreduce.c`, with its formula: at distance 1, 2, 4,
-//    ... both devices of a pair send each other all that they have. What if k is not a power of
-//    two?
-//
 // ## Questions
 //
 // 1. Why does `allreduce_star.c` not add `data[i]` to `data[0]` directly? What would two GPUs need
@@ -290,6 +285,27 @@ static void check_devices(void) {
 // 5. A step of LeNet makes eight allreduces, one for each parameter, and one of them is of ten
 //    floats. Look at the first rows of the table of times: what does the allreduce of ten floats
 //    cost, compared with one of a thousand? What could be done about it?
+
+// ## Exercises
+//
+// 1. Two computers of four GPUs each, with a slow link between them: write an allreduce that sends
+//    fewer bytes over that link than any of the four here.
+// 2. Add recursive doubling to the table in `allreduce.c`, with its formula: at distance 1, 2, 4,
+//    ... both devices of a pair send each other all that they have. What if k is not a power of
+//    two?
+
+// ## The program
+
+static void check_devices(void) {
+    if (flags.devices == 1) die_usage("--devices 2 or more", "one device has nothing to sum up");
+    if (flags.devices > MAX_COMPUTING && flags.backend != BACKEND_MODEL)
+        die_usage("fewer --devices, or --backend model", "%d devices at most can compute",
+                  MAX_COMPUTING);
+    if (!can_have_devices(most_devices()))
+        die_usage("fewer --devices, another --machine, or --machine none",
+                  "%d devices are wanted, and the machine %s has %d", most_devices(),
+                  modelled_machine()->name, modelled_machine()->devices);
+}
 
 int main(int argc, char *argv[]) {
     flags = book_begin(argc, argv,
@@ -317,6 +333,6 @@ int main(int argc, char *argv[]) {
     compare_all_machines(own, file.stream);
 
     output_close(&file);
-    draw_figures(csv, png, flags.devices == 0 ? growth_png : NULL);
+    draw_the_times(csv, png, growth_png);
     return book_end();
 }

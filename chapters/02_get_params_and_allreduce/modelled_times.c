@@ -10,6 +10,7 @@
 #include "replicas.h"
 #include "times.h"
 
+#include <math.h>
 #include <string.h>
 
 // ## The clock of a machine that is not here
@@ -55,19 +56,33 @@ double ring_formula(Link link, int k, int n) {
 enum { NUM_MACHINES = 3 };
 static const char *const names[NUM_MACHINES] = {"dgx-a100", "rtx4090-pcie", "cluster-10gbe"};
 
+// The longest vector that the star sends in one piece, in bytes.
+enum { ONE_PIECE = PIECE * sizeof(float) };
+
+static double star_over_ring(const Times *times) {
+    double star = NAN, ring = NAN;
+    for (int a = 0; a < NUM_ALLREDUCES; a++) {
+        if (allreduces[a].run == allreduce_star) star = times->seconds[a];
+        if (allreduces[a].run == allreduce_ring) ring = times->seconds[a];
+    }
+    return star / ring;
+}
+
 static void print_machine_row(size_t bytes, const Times *times) {
     printf("  %7s", size_text(bytes));
     print_times(times, 1e-6);
-    printf("   %s\n", fastest_names(times));
+    printf(" %10.2f   %s\n", star_over_ring(times), fastest_names(times));
 }
 
+// Without `csv` the times are only printed.
 static void compare_on(const Machine *machine, int k, FILE *csv) {
     begin_on_machine(machine);
     printf("  modelled: %s, %s\n", machine->name, machine->about);
     for (size_t bytes = SMALLEST; bytes <= largest_size(k); bytes *= 4) {
         Times times = times_of_all(k, bytes);
-        write_figures(csv, machine, k, bytes, &times);
-        if (bytes == SMALLEST || bytes == largest_size(k)) print_machine_row(bytes, &times);
+        if (csv) write_figures(csv, machine, k, bytes, &times);
+        if (bytes == SMALLEST || bytes == ONE_PIECE || bytes == largest_size(k))
+            print_machine_row(bytes, &times);
     }
 }
 
@@ -85,20 +100,25 @@ static void compare_with_formula(int k) {
 }
 
 void compare_machines(const Machine *own, int k, FILE *csv) {
-    printf("\nThe same on other machines, modelled: %d devices, in microseconds\n  %7s", k, "");
+    printf("\nThe same on three machines, modelled: %d devices, in microseconds\n  %7s", k, "");
     print_names();
-    printf("   fastest\n");
+    printf("  star/ring   fastest\n");
     for (int m = 0; m < NUM_MACHINES; m++) {
         const Machine *machine = machine_find(names[m]);
-        if (own && strcmp(machine->name, own->name) == 0) continue;
+        bool in_csv = own && strcmp(machine->name, own->name) == 0; // by compare_times()
         if (machine_has_devices(machine, k))
-            compare_on(machine, k, csv);
+            compare_on(machine, k, in_csv ? NULL : csv);
         else
             printf("  %s has %d devices only, and no network\n", machine->name, machine->devices);
     }
     say("  Short vectors: few steps are best, and few transfers to start. Long ones: all links at "
-        "work, sharded or in a ring. Vectors of more than 4 MB the star sends in pieces, some of "
-        "them back while others come in; so it falls behind less than at 4 MB.");
+        "work, sharded or in a ring.");
+    if (largest_size(k) > ONE_PIECE)
+        say("  From 4 MB to the longest vector two things change \"star/ring\", the star's time "
+            "over the ring's. The star sends longer vectors in pieces, some of them back while "
+            "others come in, which makes it less. And where links are as fast as NVLink, the "
+            "ring's many starts still count at 4 MB and hardly for the longest, which makes it "
+            "more.");
     compare_with_formula(k);
 }
 
@@ -123,9 +143,11 @@ static void compare_up_to(const Machine *machine, size_t bytes, FILE *csv) {
 
 static void explain_growth(const Machine *machine) {
     say("  A short vector: what counts is how many transfers come one after the other, log2(k) "
-        "each way in the tree and about k each way in the others. And the host takes %.3g us to "
-        "start each: sharded or in a ring, 2 (k-1) for each of its devices.",
-        1e6 * machine->launch);
+        "each way in the tree and up to k-1 each way in the others. And a host takes %.3g us to "
+        "start each transfer and each addition. Sharded or in a ring that is 3 (k-1) times, for "
+        "each of the host's devices: at k = %d, 3 x %d x %d x %.3g us = %.3g ms.",
+        1e6 * machine->launch, MOST_DEVICES, MOST_DEVICES - 1, machine->devices,
+        1e6 * machine->launch, 1e3 * 3 * (MOST_DEVICES - 1) * machine->devices * machine->launch);
     say("  A long vector: in the star all bytes pass the hub, so its time grows with k. Sharded or "
         "in a ring no device sends more than 2 N: the time hardly grows, until the parts are so "
         "small that starting their transfers is what takes time.");

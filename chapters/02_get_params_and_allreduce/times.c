@@ -66,6 +66,7 @@ static Times measured_times(Tensor *const data[], int k, int most) {
 // Devices that compute nothing take no time that would say anything.
 static bool is_measured(void) { return has_values(try_gpu(0)); }
 
+// Without `csv` the times are written nowhere.
 static BothTimes time_size(int k, size_t bytes, int most, FILE *csv) {
     BothTimes times = {0};
     Tensor *data[MAX_DEVICES];
@@ -74,8 +75,9 @@ static BothTimes time_size(int k, size_t bytes, int most, FILE *csv) {
     times.modelled = modelled_times(data, k);
     if (is_measured()) times.measured = measured_times(data, k, most);
     free_params(data, k);
-    if (is_measured()) write_figures(csv, NULL, k, bytes, &times.measured);
-    if (modelled_machine()) write_figures(csv, modelled_machine(), k, bytes, &times.modelled);
+    if (csv && is_measured()) write_figures(csv, NULL, k, bytes, &times.measured);
+    if (csv && modelled_machine())
+        write_figures(csv, modelled_machine(), k, bytes, &times.modelled);
     return times;
 }
 
@@ -157,6 +159,7 @@ void compare_times(int k, int most_rounds, FILE *csv) {
     BothTimes times = {0};
     if (!is_measured()) say("\nThese devices compute nothing, so no times are measured.");
     print_head(k);
+    time_size(k, SMALLEST, most, NULL); // to warm up: the first measured times would be too long
     for (size_t bytes = SMALLEST; bytes <= largest_size(k); bytes *= 4) {
         times = time_size(k, bytes, most, csv);
         print_row(&times, bytes);
@@ -184,9 +187,10 @@ static void explain_here(void) {
 void explain_times(void) {
     printf("\nWhat the times show\n");
     say("  Short vectors, where to start a transfer takes time: the time hardly depends on the "
-        "size. It is that of starting transfers and of devices that wait for each other: 2 (k-1) "
-        "transfers in the star and in the tree, 2 k (k-1) smaller ones in the others. Long "
-        "vectors: that of moving so many bytes.");
+        "size (if a measured one does, this computer had other things to do). It is that of "
+        "starting transfers and of devices that wait for each other: 2 (k-1) transfers in the star "
+        "and in the tree, 2 k (k-1) smaller ones in the others. "
+        "Long vectors: that of moving so many bytes.");
     say("  algbw is size / time, what the caller sees. busbw is algbw x 2 (k-1)/k: what each "
         "device would send per second if it sent no more than it must. Compare it with the speed "
         "of one device's link, for any k.");
