@@ -282,6 +282,48 @@ static void draw_pictures(void) {
     printf("filters: %s, predictions: %s\n", filters_png, predictions_png);
 }
 
+// ## Summary
+//
+// - The data are split over the devices: each goes forward and backward with its shard, then the
+//   gradients are summed and sent back (allreduce), and each device updates its own copy of the
+//   parameters.
+// - Gradients are sums over images, so shards of unequal size need no care: there is one division,
+//   by the full size of the minibatch, at the end.
+// - The algorithm is that of one device. What k devices change is the time, the memory per device,
+//   and the bytes that move.
+// - LeNet is small. Launched by a framework, its kernels are over before the host has launched the
+//   next ones, and one host thread launches for all devices. A CUDA graph launches a whole step at
+//   once; what remains is arithmetic, which is shared, and the exchange, which grows.
+// - With larger minibatches more devices have enough to do. Then a somewhat larger learning rate
+//   may help.
+//
+// ## Questions
+//
+// 1. After step 5 of a training step, do the two devices need to send each other their parameters?
+//    Why, or why not?
+// 2. Three devices split a minibatch of 256 images into 86, 85 and 85. Each device could take the
+//    *mean* of its gradients, and one could then take the mean of the three. Why does this program
+//    sum, and divide by 256 once?
+// 3. The minibatch is doubled, to 512 images. How many bytes does a step then move between two
+//    devices? Check it with `--batch-size 512 --epochs 1`.
+// 4. In the table of modelled times, look at the column of a framework's launches. One host thread
+//    launches the kernels of all devices. Why do more devices make the epoch longer there, although
+//    each has fewer images?
+// 5. With CUDA graphs, the share of the exchange grows from 2 to 8 devices. Which part of a step
+//    becomes shorter with more devices, and which does not?
+//
+// ## Exercises
+//
+// Each has a folder in `exercises/`, with a place for your part and a check: `make exercise-04-1`,
+// and so on. They are the book's.
+//
+// 1. When training on k devices, change the minibatch size from b to k*b.
+// 2. Compare the accuracy of different learning rates. How does it change with the number of
+//    devices?
+// 3. Write a more efficient `allreduce`, which sums different parameters on different devices. Why
+//    is it more efficient?
+// 4. Compute the test accuracy on all devices.
+
 // ## The program
 
 static void name_outputs(void) {
@@ -325,48 +367,6 @@ static void clean_up(void) {
     free_params(trained, LENET_PARAMS);
     loss_log_free(&loss_log);
 }
-
-// ## Summary
-//
-// - The data are split over the devices: each goes forward and backward with its shard, then the
-//   gradients are summed and sent back (allreduce), and each device updates its own copy of the
-//   parameters.
-// - Gradients are sums over images, so shards of unequal size need no care: there is one division,
-//   by the full size of the minibatch, at the end.
-// - The algorithm is that of one device. What k devices change is the time, the memory per device,
-//   and the bytes that move.
-// - LeNet is small. Launched by a framework, its kernels are over before the host has launched the
-//   next ones, and one host thread launches for all devices. A CUDA graph launches a whole step at
-//   once; what remains is arithmetic, which is shared, and the exchange, which grows.
-// - With larger minibatches more devices have enough to do. Then a somewhat larger learning rate
-//   may help.
-//
-// ## Exercises
-//
-// Each has a folder in `exercises/`, with a place for your part and a check: `make exercise-04-1`,
-// and so on. They are the book's.
-//
-// 1. When training on k devices, change the minibatch size from b to k*b.
-// 2. Compare the accuracy of different learning rates. How does it change with the number of
-//    devices?
-// 3. Write a more efficient `allreduce`, which sums different parameters on different devices. Why
-//    is it more efficient?
-// 4. Compute the test accuracy on all devices.
-
-// ## Questions
-//
-// 1. After step 5 of a training step, do the two devices need to send each other their parameters?
-//    Why, or why not?
-// 2. Three devices split a minibatch of 256 images into 86, 85 and 85. Each device could take the
-//    *mean* of its gradients, and one could then take the mean of the three. Why does this program
-//    sum, and divide by 256 once?
-// 3. The minibatch is doubled, to 512 images. How many bytes does a step then move between two
-//    devices? Check it with `--batch-size 512 --epochs 1`.
-// 4. In the table of modelled times, look at the column of a framework's launches. One host thread
-//    launches the kernels of all devices. Why do more devices make the epoch longer there, although
-//    each has fewer images?
-// 5. With CUDA graphs, the share of the exchange grows from 2 to 8 devices. Which part of a step
-//    becomes shorter with more devices, and which does not?
 
 int main(int argc, char *argv[]) {
     flags = book_begin(argc, argv,

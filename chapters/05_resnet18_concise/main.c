@@ -306,6 +306,44 @@ static void tell_other_machines(void) {
 // book's runs with MXNet, with the same larger steps, ended with 0.89 to 0.93 on two GPUs: that
 // remains to be explained.
 
+// ## Summary
+//
+// - Modules hide how the parameters get onto the devices, not that they have to.
+// - A wrapper for k devices is a page of code: split, forward, backward, allreduce, step.
+// - Batch normalisation's statistics are the part of a network that "the same gradient" does not
+//   cover. Somebody has to decide what they are when the network is evaluated.
+// - Whoever changes the number of devices, the batch size and the learning rate at once does not
+//   know which of them changed the accuracy. Change one thing at a time, from many seeds.
+// - The more a network computes for each of its parameters, the less the exchange of gradients
+//   weighs: here a few percent of a step on devices with fast links, and much more where the links
+//   are slow.
+//
+// ## Questions
+//
+// 1. After the demonstration the host holds only the start. How do the two devices come by the
+//    parameters that they hold, and why are they equal?
+// 2. A step of ResNet-18 moves many more bytes between two devices than a step of LeNet: compare
+//    the lines "Bytes" of chapters 4 and 5. Yet on the modelled machine the exchange takes a
+//    quarter of LeNet's time, and less than a hundredth of ResNet's. Why?
+// 3. You double the minibatch once more. What happens to the bytes that move between two devices in
+//    an epoch?
+// 4. Train twice with `--devices 2`, once with `--bn local` and once with `--bn rank0`: the losses
+//    are the same to the last digit. With `--bn sync` they are not. Why?
+// 5. To train on two devices with `--bn sync` is to train on one with the same minibatches, but for
+//    rounding. Which line of the experiment's second table compares the two, and what does it tell
+//    you about the other lines?
+//
+// ## Exercises
+//
+// Each has a folder in `exercises/`, with a place for your part and a check: `make exercise-05-1`,
+// and so on. They are the book's.
+//
+// 1. Try other numbers of epochs, batch sizes and learning rates, and more devices. What happens
+//    with 16?
+// 2. Devices may differ in speed. How should the minibatch be split? Is it worth the effort?
+// 3. What happens if we drop the wait at the end of each step? How would you let the devices have
+//    up to two steps to work on?
+
 // ## The program
 
 // Now, and not when the second run begins.
@@ -354,45 +392,6 @@ static void clean_up(void) {
     dataset_free(nb.test_data);
     loss_log_free(&nb.loss_log);
 }
-
-// ## Summary
-//
-// - Modules hide how the parameters get onto the devices, not that they have to.
-// - A wrapper for k devices is a page of code: split, forward, backward, allreduce, step.
-// - Batch normalisation's statistics are the part of a network that "the same gradient" does not
-//   cover. Somebody has to decide what they are when the network is evaluated.
-// - Whoever changes the number of devices, the batch size and the learning rate at once does not
-//   know which of them changed the accuracy. Change one thing at a time, from many seeds.
-// - The more a network computes for each of its parameters, the less the exchange of gradients
-//   weighs: here a few percent of a step on devices with fast links, and much more where the links
-//   are slow.
-//
-// ## Exercises
-//
-// Each has a folder in `exercises/`, with a place for your part and a check: `make exercise-05-1`,
-// and so on. They are the book's.
-//
-// 1. Try other numbers of epochs, batch sizes and learning rates, and more devices. What happens
-//    with 16?
-// 2. Devices may differ in speed. How should the minibatch be split? Is it worth the effort?
-// 3. What happens if we drop the wait at the end of each step? How would you let the devices have
-//    up to two steps to work on?
-//
-// ## Questions
-//
-// 1. After the demonstration the host holds only the start. How do the two devices come by the
-//    parameters that they hold, and why are they equal?
-// 2. A step of ResNet-18 moves many more bytes between two devices than a step of LeNet: compare
-//    the lines "Bytes" of chapters 4 and 5. Yet on the modelled machine the exchange takes a
-//    quarter of LeNet's time, and less than a hundredth of ResNet's. Why?
-// 3. You double the minibatch once more. What happens to the bytes that move between two devices in
-//    an epoch?
-// 4. Train twice with `--devices 2`, once with `--bn local` and once with `--bn rank0`: the losses
-//    are the same to the last digit. With `--bn sync` they are not. Why?
-// 5. To train on two devices with `--bn sync` is to train on one with the same minibatches, but for
-//    rounding. Which line of the experiment's second table compares the two, and what does it tell
-//    you about the other lines?
-//
 
 int main(int argc, char *argv[]) {
     nb.flags = read_flags(argc, argv);
