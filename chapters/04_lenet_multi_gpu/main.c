@@ -311,7 +311,7 @@ static void draw_pictures(void) {
 //    each has fewer images?
 // 5. With CUDA graphs, the share of the exchange grows from 2 to 8 devices. Which part of a step
 //    becomes shorter with more devices, and which does not?
-//
+
 // ## Exercises
 //
 // Each has a folder in `exercises/`, with a place for your part and a check: `make exercise-04-1`,

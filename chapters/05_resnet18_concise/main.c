@@ -332,7 +332,7 @@ static void tell_other_machines(void) {
 // 5. To train on two devices with `--bn sync` is to train on one with the same minibatches, but for
 //    rounding. Which line of the experiment's second table compares the two, and what does it tell
 //    you about the other lines?
-//
+
 // ## Exercises
 //
 // Each has a folder in `exercises/`, with a place for your part and a check: `make exercise-05-1`,
