@@ -11,25 +11,7 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 out=$work/out problems=$work/problems
-: >"$problems"
-
-tests=0
-complain() { printf '# %s\n' "$*" >>"$problems"; }
-verdict() { # NAME
-    tests=$((tests + 1))
-    if [ -s "$problems" ]; then
-        echo "not ok $tests - $1"
-        cat "$problems"
-    else
-        echo "ok $tests - $1"
-    fi
-    : >"$problems"
-}
-skip() { # NAME WHY
-    tests=$((tests + 1))
-    echo "ok $tests - $1 # SKIP $2"
-}
-
+. "$(dirname "$0")/tap.sh"
 if ! command -v pandoc >/dev/null; then
     echo "1..1"
     skip "the book" "no pandoc (make setup book)"

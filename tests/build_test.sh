@@ -14,26 +14,8 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 out=$work/stdout err=$work/stderr problems=$work/problems
-: >"$problems"
-
-tests=0
-complain() { printf '# %s\n' "$*" >>"$problems"; }
+. "$(dirname "$0")/tap.sh"
 show() { sed 's/^/#     /; 15q' "$1" >>"$problems"; }
-verdict() { # NAME
-    tests=$((tests + 1))
-    if [ -s "$problems" ]; then
-        echo "not ok $tests - $1"
-        cat "$problems"
-    else
-        echo "ok $tests - $1"
-    fi
-    : >"$problems"
-}
-skip() { # NAME WHY
-    tests=$((tests + 1))
-    echo "ok $tests - $1 # SKIP $2"
-}
-
 expect_empty() { # WHAT FILE
     [ -s "$2" ] || return
     complain "expected nothing ($1), came:"

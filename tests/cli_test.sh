@@ -19,11 +19,11 @@ running=
 trap '[ -n "$running" ] && kill -9 $running 2>/dev/null; chmod -R u+w "$work"; rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 out=$work/stdout err=$work/stderr all_err=$work/all_stderr problems=$work/problems
-: >"$problems"
+. "$(dirname "$0")/tap.sh"
 
 # ---- a test: fresh, run, expect_.., and last verdict NAME -----------------------------------------------
 
-tests=0 folders=0 here=$work command=
+folders=0 here=$work command=
 fresh() { # an empty folder to run in
     folders=$((folders + 1)) here=$work/run$folders
     mkdir "$here"
@@ -40,24 +40,7 @@ run() {
 }
 without_gpu_line() { sed "/^$name: no GPU (.*): using CPU devices\$/d" "$all_err" >"$err"; }
 
-complain() { printf '# %s\n' "$*" >>"$problems"; } # what was expected, and what came
 show() { sed "s/^/#     /; 12q" "$1" >>"$problems"; }
-
-verdict() { # NAME
-    tests=$((tests + 1))
-    if [ -s "$problems" ]; then
-        echo "not ok $tests - $1"
-        echo "# in: $command"
-        cat "$problems"
-    else
-        echo "ok $tests - $1"
-    fi
-    : >"$problems"
-}
-skip() { # NAME WHY
-    tests=$((tests + 1))
-    echo "ok $tests - $1 # SKIP $2"
-}
 
 expect_status() {
     [ "$status" -eq "$1" ] && return
