@@ -118,6 +118,23 @@ Queue *comm_queue(Device *device) {
     return device->queues[COMMUNICATE];
 }
 
+static bool communicating;
+
+void communicate_begin(void) {
+    CHECK(!communicating, "communicate_end() comes first");
+    check_host_thread();
+    communicating = true;
+}
+
+void communicate_end(void) {
+    CHECK(communicating, "communicate_begin() comes first");
+    communicating = false;
+}
+
+Queue *current_queue(Device *device) {
+    return communicating ? comm_queue(device) : compute_queue(device);
+}
+
 Device *try_gpu(int i) {
     choose_if_nobody_did();
     return open_device(i, system_.backend, i);
@@ -303,10 +320,10 @@ bool memory_still_there(MemoryStamp stamp) {
 size_t device_bytes(const Device *device) { return device->bytes; }
 size_t device_peak_bytes(const Device *device) { return device->peak_bytes; }
 
-// ---- copies, ordered by the compute queues -----------------------------------------------------
+// ---- copies, ordered by the current queues -----------------------------------------------------
 
-Event device_record(Device *device) { return queue_record(compute_queue(device)); }
-void device_wait(Device *device, Event event) { queue_wait(compute_queue(device), event); }
+Event device_record(Device *device) { return queue_record(current_queue(device)); }
+void device_wait(Device *device, Event event) { queue_wait(current_queue(device), event); }
 
 void device_copy(Device *to, void *dst, Device *from, const void *src, size_t bytes) {
     if (bytes == 0) return;
@@ -316,7 +333,7 @@ void device_copy(Device *to, void *dst, Device *from, const void *src, size_t by
     }
     bool two_queues = to != from && to->backend == from->backend;
     if (two_queues) device_wait(to, device_record(from)); // what is copied has been computed
-    queue_copy(compute_queue(to->backend ? to : from), to, dst, from, src, bytes);
+    queue_copy(current_queue(to->backend ? to : from), to, dst, from, src, bytes);
     if (two_queues) device_wait(from, device_record(to)); // not overwritten before it is copied
 }
 
@@ -324,7 +341,7 @@ Event device_copy_after(Event ready, Device *to, void *dst, const void *src, siz
     Device *from = queue_device(ready.queue);
     device_wait(to, ready);
     if (to->backend && to->backend == from->backend)
-        queue_copy(compute_queue(to), to, dst, from, src, bytes);
+        queue_copy(current_queue(to), to, dst, from, src, bytes);
     else
         device_copy(to, dst, from, src, bytes);
     return device_record(to);

@@ -123,22 +123,22 @@ bool memory_still_there(MemoryStamp stamp);
 // ---- work ------------------------------------------------------------------------------------
 
 // launch(device, fill, .x = x, .value = 0, .n = n): puts the kernel and a copy of its arguments on
-// the device's compute queue. (Other queues have launch_on(), see queue.h.)
-#define launch(device, kernel, ...) launch_on(compute_queue(device), kernel, __VA_ARGS__)
+// the device's current queue: see current_queue(). (A queue of your choice: launch_on(), queue.h.)
+#define launch(device, kernel, ...) launch_on(current_queue(device), kernel, __VA_ARGS__)
 
 // Copies between any two devices, the host included. Starts after all work that is now on either
-// compute queue, and later work of either starts after it; so neither side can overwrite what is
-// being copied. Between GPUs it goes peer to peer where a test pattern arrived intact, else through
-// the host. `dst` and `src` may be on the same device; they must not overlap. A copy between a GPU
-// and a CPU device makes the host wait; all others return at once. Every byte is entered in the
-// ledger.
+// one's current queue, and later work of either starts after it; so neither side can overwrite what
+// is being copied. Between GPUs it goes peer to peer where a test pattern arrived intact, else
+// through the host. `dst` and `src` may be on the same device; they must not overlap. A copy
+// between a GPU and a CPU device makes the host wait; all others return at once. Every byte is
+// entered in the ledger.
 void device_copy(Device *to, void *dst, Device *from, const void *src, size_t bytes);
 
-// A point in the device's compute queue, and that queue's waiting for one.
+// A point in the device's current queue, and that queue's waiting for one.
 Event device_record(Device *device);
 void device_wait(Device *device, Event event);
 
-// A copy between two devices that is ordered by hand: on the compute queue of `to`, after `ready`
+// A copy between two devices that is ordered by hand: on the current queue of `to`, after `ready`
 // (a point in a queue of the device that src is on, at which src is complete). Returns the point at
 // which the copy is done; until then src must not be overwritten, which the caller sees to with
 // device_wait(from, ...). For many copies side by side, as in a ring, where device_copy() would

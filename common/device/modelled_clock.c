@@ -18,6 +18,7 @@ static struct {
     double waited; // until then, all hosts have waited
     double *hosts; // the clock of each
     int num_hosts;
+    bool ranks;                         // each device has a host thread of its own
     int most;                           // devices that the machine can have here
     Route **routes[MAX_DEVICES + 1];    // [from + 1][to + 1], NULL where not asked for yet
     int queues[NUM_DEVICE_IDS][QUEUES]; // their numbers in the simulation, + 1; 0: none yet
@@ -113,7 +114,9 @@ static void record(Recorded work) {
 
 // ---- hosts -----------------------------------------------------------------------------------
 
-static int host_number(const Device *device) { return number_of(device) / the.kept.devices; }
+static int host_number(const Device *device) {
+    return number_of(device) / (the.ranks ? 1 : the.kept.devices);
+}
 
 // The host of a device has done something that takes so long; the time then.
 static double host_of_after(const Device *device, double seconds) {
@@ -336,6 +339,7 @@ void modelled_clock_start(const Machine *machine) {
     the.most = machine->cards > 0 ? MAX_DEVICES : machine->devices;
     the.simulation = simulation_new(machine_ports(machine, the.most));
     simulation_observe(the.simulation, times_are_known);
+    the.ranks = false;
     the.num_hosts = (the.most - 1) / machine->devices + 1;
     the.hosts = xcalloc((size_t)the.num_hosts, sizeof *the.hosts);
     the.launch = machine->launch;
@@ -345,6 +349,16 @@ void modelled_clock_start(const Machine *machine) {
 
 void modelled_clock_use_framework(bool framework) {
     the.launch = framework ? the.kept.framework : the.kept.launch;
+}
+
+void modelled_clock_use_ranks(bool ranks) {
+    CHECK(!the.recording, "a graph is launched by one host thread");
+    if (!the.machine || ranks == the.ranks) return;
+    the.waited = modelled_seconds(); // nobody's clock goes back
+    the.ranks = ranks;
+    the.num_hosts = ranks ? the.most : (the.most - 1) / the.kept.devices + 1;
+    free(the.hosts);
+    the.hosts = xcalloc((size_t)the.num_hosts, sizeof *the.hosts);
 }
 
 const Machine *modelled_machine(void) { return the.machine; }

@@ -28,6 +28,10 @@
 // machine: to use them takes no time.)
 void modelled_clock_start(const Machine *machine);
 void modelled_clock_use_framework(bool framework);
+// Whether each device is launched by a host thread of its own, as where each is a process (a rank
+// of torch.distributed), beside those of the others; else, and after each start, one thread
+// launches for all devices of a host. All of them still wait where the program waits.
+void modelled_clock_use_ranks(bool ranks);
 // The machine as it was given, which must still be there to be looked at; NULL if no time is told.
 const Machine *modelled_machine(void);
 

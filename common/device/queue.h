@@ -19,10 +19,17 @@
 typedef struct Device Device;
 typedef struct Queue Queue;
 
-// The queue that launch() and device_copy() use.
+// The one that computes.
 Queue *compute_queue(Device *device);
 // The one for communication.
 Queue *comm_queue(Device *device);
+
+// The queue that launch(), device_copy(), device_record() and device_wait() use: the one that
+// computes, but between communicate_begin() and communicate_end() the one for communication, on all
+// devices. So what is written for one queue, such as an allreduce, runs in the other unchanged.
+Queue *current_queue(Device *device);
+void communicate_begin(void);
+void communicate_end(void);
 
 Device *queue_device(const Queue *queue);
 
