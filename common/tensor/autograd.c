@@ -58,6 +58,14 @@ bool tape_reads(const Tensor *t) {
     return false;
 }
 
+bool tape_has(const Tensor *t) {
+    const Tape *tape = tape_of(t->device);
+    for (int n = 0; n < tape->num_nodes; n++)
+        for (int i = 0; i < 3; i++)
+            if (same_memory(tape->nodes[n].in[i], t)) return true;
+    return false;
+}
+
 bool tape_made(const Tensor *t) {
     const Tape *tape = tape_of(t->device);
     for (int n = 0; n < tape->num_nodes; n++)

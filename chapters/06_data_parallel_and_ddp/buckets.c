@@ -1,0 +1,56 @@
+// buckets.c: which gradients are exchanged together.
+//
+// Why not each gradient as soon as it is there? Most of them are tiny, and each exchange costs
+// launches and latency, however few bytes it has. Why not all of them at once? Then the first can
+// only be sent when the last is there, and the links have nothing to do while the devices compute.
+// Buckets lie between the two: some gradients at a time.
+//
+// The backward pass begins with the last layer. So the last parameters have their gradients first,
+// and buckets are filled in that order, from the end of the network to its beginning.
+#include "buckets.h"
+
+#include "common/base/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// ## The rule
+//
+// Gradients go into a bucket one after the other. When the bucket has *reached* its size, it is
+// closed, and the next gradient begins a new one. So a bucket may be larger than its size (a layer
+// of 9 MB goes into one of 1 MB as a whole), and a tensor is never cut in two. The first bucket is
+// smaller than the others, 1 MiB and not 25: something should be on its way soon.
+
+Buckets buckets_of(const size_t sizes[], const int order[], int num_params, size_t first_bytes,
+                   size_t bytes) {
+    Buckets b = {.num_params = num_params};
+    CHECK(num_params > 0, "a network has parameters");
+    b.order = xmalloc(sizeof *order * (size_t)num_params);
+    memcpy(b.order, order, sizeof *order * (size_t)num_params);
+    b.first = xcalloc((size_t)num_params + 1, sizeof *b.first);
+    b.floats = xcalloc((size_t)num_params, sizeof *b.floats);
+    size_t limit = first_bytes;
+    for (int i = 0; i < num_params; i++) {
+        b.floats[b.n] += sizes[order[i]];
+        bool is_full = b.floats[b.n] * sizeof(float) >= limit;
+        if (!is_full && i < num_params - 1) continue;
+        b.first[++b.n] = i + 1;
+        limit = bytes;
+    }
+    return b;
+}
+
+void buckets_free(Buckets *b) {
+    free(b->order);
+    free(b->first);
+    free(b->floats);
+    *b = (Buckets){0};
+}
+
+int bucket_with(const Buckets *buckets, int p) {
+    for (int b = 0; b < buckets->n; b++)
+        for (int i = buckets->first[b]; i < buckets->first[b + 1]; i++)
+            if (buckets->order[i] == p) return b;
+    CHECK(false, "each parameter is in a bucket");
+    return -1;
+}

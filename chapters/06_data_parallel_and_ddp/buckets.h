@@ -1,0 +1,31 @@
+// buckets.h: which gradients are exchanged together. The rule of PyTorch's DistributedDataParallel.
+#ifndef BUCKETS_H
+#define BUCKETS_H
+
+#include <stddef.h>
+
+// Parameters in the order in which they go into buckets: bucket b has order[first[b]] to
+// order[first[b + 1] - 1].
+typedef struct Buckets {
+    int n, num_params;
+    int *order;     // num_params numbers of parameters
+    int *first;     // n + 1
+    size_t *floats; // n: the numbers in each bucket
+} Buckets;
+
+// PyTorch's defaults, in bytes; and more than any network has, for one bucket of everything.
+#define FIRST_BUCKET_BYTES ((size_t)1 << 20)
+#define BUCKET_BYTES       ((size_t)25 << 20)
+#define ONE_BUCKET         ((size_t)-1)
+
+// Puts the parameters, the one with sizes[p] floats being number p, into buckets, in this order.
+// (Li et al., "PyTorch Distributed", VLDB 2020, section 3.2.3; `_compute_bucket_assignment_by_size`
+// in PyTorch.) For buckets_free().
+Buckets buckets_of(const size_t sizes[], const int order[], int num_params, size_t first_bytes,
+                   size_t bytes);
+void buckets_free(Buckets *buckets);
+
+// The bucket that parameter p is in.
+int bucket_with(const Buckets *buckets, int p);
+
+#endif
