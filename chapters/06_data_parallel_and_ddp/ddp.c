@@ -158,7 +158,7 @@ static RankBucket *at_turn(const Ddp *ddp, int rank) {
 static void check_same_bucket(const Ddp *ddp) {
     for (int i = 1; i < ddp->k; i++) {
         int mine = ddp->turn[i][ddp->started], theirs = ddp->turn[0][ddp->started];
-        if (mine != theirs && !ddp->unchecked)
+        if (mine != theirs)
             die("start buckets in one order on all ranks, whichever is ready first",
                 "exchange %d: rank 0 is at bucket %d, rank %d at bucket %d", ddp->started, theirs,
                 i, mine);
@@ -169,7 +169,7 @@ static void check_all_final(const Ddp *ddp, int rank, int b) {
     const Buckets *buckets = &ddp->buckets;
     for (int i = buckets->first[b]; i < buckets->first[b + 1]; i++) {
         const Arrival *a = &ddp->arrivals[rank * ddp->num_params + buckets->order[i]];
-        if (!a->final && !ddp->unchecked)
+        if (!a->final)
             die("a bucket may be sent when the last of its gradients is final",
                 "bucket %d of rank %d is sent before the gradient of %s is there", b, rank,
                 ddp->params[a->param]->name);
@@ -276,7 +276,7 @@ static void find_unused(Ddp *ddp) {
 static void check_all_came(const Ddp *ddp) {
     for (int a = 0; a < ddp->k * ddp->num_params; a++)
         if (!ddp->arrivals[a].final)
-            die("use it for the loss, or say .find_unused = true (--find-unused)",
+            die("use it for the loss, or set .find_unused",
                 "the parameter %s got no gradient on rank %d: its bucket would wait forever",
                 ddp->params[ddp->arrivals[a].param]->name, ddp->arrivals[a].rank);
 }

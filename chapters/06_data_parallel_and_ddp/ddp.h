@@ -38,7 +38,6 @@ typedef struct Ddp {
     Device **devices;
     DdpOptions options;
     bool sync;          // false: no_sync, gradients stay where they are and add up
-    bool unchecked;     // for mistakes.c: goes on where a check would end the program
     Parameter **params; // the trained ones, num_params, in the order of state_dict
     int num_params;
     Buckets buckets;

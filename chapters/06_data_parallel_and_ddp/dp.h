@@ -10,8 +10,8 @@
 // What device 0 gathers after forward.
 typedef enum {
     DP_OUTPUTS, // the outputs of all replicas, (n,classes); the loss is computed from them there
-    DP_MEAN_LOSSES, // the loss inside forward, as the text has it: each replica's mean over its
-                    // rows, and then the mean of these. Right for equal shards only
+    DP_MEAN_LOSSES,   // the loss inside forward, as the text has it: each replica's mean over its
+                      // rows, and then the mean of these. Right for equal shards only
     DP_SUMMED_LOSSES, // the same with sums, divided once by the rows of the minibatch: always right
 } DpGathers;
 
