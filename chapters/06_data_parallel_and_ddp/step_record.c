@@ -97,6 +97,40 @@ static void count_step(StepRecord *r, Trained *t, const Tensor *X, const Tensor 
 
 // ---- modelled ----------------------------------------------------------------------------------
 
+// The start of a large network takes a second to draw, and nobody reads it here: each is kept.
+enum { MOST_KEPT = 4 };
+static struct {
+    const NetworkKind *kind;
+    int classes;
+    Module *net;
+} kept[MOST_KEPT];
+
+static Module *kept_network(const Way *way) {
+    int i = 0;
+    while (kept[i].net && (kept[i].kind != way->network || kept[i].classes != way->classes)) i++;
+    CHECK(i < MOST_KEPT, "make MOST_KEPT larger");
+    if (!kept[i].net) {
+        kept[i].kind = way->network;
+        kept[i].classes = way->classes;
+        kept[i].net = way->network->make(way->classes);
+        initialize(kept[i].net, 1);
+    }
+    return kept[i].net;
+}
+
+void step_records_end(void) {
+    for (int i = 0; i < MOST_KEPT; i++) {
+        module_free(kept[i].net);
+        kept[i].net = NULL;
+    }
+}
+
+static Trained *modelled_new(const Way *way, Device *const devices[]) {
+    Way with_net = *way;
+    if (way->kind != WAY_CHAPTER_4) with_net.net = kept_network(way);
+    return trained_new(&with_net, devices, 1);
+}
+
 static void open_models(Device *devices[], int k) {
     for (int i = 0; i < k; i++) devices[i] = model_device(i);
 }
@@ -125,7 +159,7 @@ StepRecord *model_step(const Way *way, int rows, const Machine *machine) {
     size_t before[MOST_RECORDED];
     for (int i = 0; i < way->k; i++) before[i] = device_bytes(devices[i]);
     ledger_reset();
-    Trained *t = trained_new(way, devices, 1);
+    Trained *t = modelled_new(way, devices);
     count_traffic(devices, way->k, r->start);
     trained_step(t, &batch.X, &batch.y, 0); // the first takes memory
     wait_for_step(t);
@@ -152,7 +186,7 @@ double model_step_seconds(const Way *way, int rows, const Machine *machine) {
     autograd_close();
     modelled_clock_start(machine);
     open_models(devices, way->k);
-    Trained *t = trained_new(way, devices, 1);
+    Trained *t = modelled_new(way, devices);
     trained_step(t, &batch.X, &batch.y, 0);
     wait_for_step(t);
     double begin = modelled_seconds();
@@ -164,6 +198,15 @@ double model_step_seconds(const Way *way, int rows, const Machine *machine) {
     modelled_clock_start(told);
     trace_pause(false);
     return seconds;
+}
+
+int buckets_of_way(const Way *way) {
+    Device *devices[MAX_DEVICES];
+    open_models(devices, way->k);
+    Trained *t = modelled_new(way, devices);
+    int n = t->ddp->buckets.n;
+    trained_free(t);
+    return n;
 }
 
 // ---- measured ----------------------------------------------------------------------------------

@@ -34,8 +34,13 @@ StepRecord *model_step(const Way *way, int rows, const Machine *machine);
 StepRecord *measure_step(const Way *way, const Tensor *X, const Tensor *y);
 void step_record_free(StepRecord *r);
 
+// Frees what model_step() keeps from one to the next.
+void step_records_end(void);
+
 // Only the modelled seconds of such a step, on any machine. Faster.
 double model_step_seconds(const Way *way, int rows, const Machine *machine);
+// Into how many buckets DDP puts the network's gradients.
+int buckets_of_way(const Way *way);
 
 // Device i's, of the other devices than device 0 the one that sends (and receives, and holds) most.
 int busiest_other(const StepRecord *r);

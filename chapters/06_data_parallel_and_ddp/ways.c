@@ -36,8 +36,11 @@ Trained *trained_new(const Way *way, Device *const devices[], uint64_t seed) {
         copy_lenet(t, seed);
         return t;
     }
-    t->net = way->network->make(way->classes);
-    initialize(t->net, seed);
+    t->net = way->net ? way->net : way->network->make(way->classes);
+    if (way->net)
+        restart(t->net);
+    else
+        initialize(t->net, seed);
     if (way->kind == WAY_DP) t->dp = dp_new(t->net, devices, way->k, way->gathers);
     if (way->kind == WAY_DDP) t->ddp = ddp_new(t->net, devices, way->k, way->ddp);
     if (way->kind == WAY_CHAPTER_5) {
@@ -52,7 +55,10 @@ void trained_free(Trained *t) {
     for (int i = 0; t->params && i < t->way.k; i++) free_params(t->params[i], LENET_PARAMS);
     if (t->dp) dp_free(t->dp);
     if (t->ddp) ddp_free(t->ddp);
-    module_free(t->net);
+    if (t->way.net)
+        restart(t->net);
+    else
+        module_free(t->net);
     free(t->params);
     free(t->wrapper);
     free(t);

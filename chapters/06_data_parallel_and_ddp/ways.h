@@ -19,6 +19,7 @@ typedef struct Way {
     DpGathers gathers; // of DP
     DdpOptions ddp;    // of DDP,
     int micro_steps;   // and in how many parts a minibatch goes through it: 0 is one
+    Module *net;       // one that is initialize()d already, and stays; NULL: a new one
 } Way;
 
 // "chapter 4", "chapter 5", "DP", "DDP"
@@ -42,7 +43,8 @@ typedef struct Trained {
     void *context;
 } Trained;
 
-// The network from initialize(net, seed) on these k devices. For trained_free().
+// The network from initialize(net, seed), or way->net from its start, on these k devices. For
+// trained_free().
 Trained *trained_new(const Way *way, Device *const devices[], uint64_t seed);
 void trained_free(Trained *t);
 
