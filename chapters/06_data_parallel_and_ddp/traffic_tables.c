@@ -113,3 +113,25 @@ void print_wrapper_memory(int rows) {
     say("\n  10,000 classes");
     print_classes(10000, rows);
 }
+
+// ---- four ways
+// -----------------------------------------------------------------------------------
+
+static void print_way_row(WayKind kind, const NetworkKind *network, int k, int rows) {
+    Way way = {.kind = kind, .network = network, .classes = 10, .k = k};
+    StepRecord *r = model_step(&way, k * rows, modelled_machine());
+    printf("  %-10s %-10s %12zu %12zu", network->title, way_name(kind), r->total[0].sent,
+           r->total[busiest_other(r)].sent);
+    if (modelled_machine())
+        printf(" %8d %8d %9.3g ms", kernels_of(r), copies_of(r), 1e3 * r->seconds);
+    printf("\n");
+    step_record_free(r);
+}
+
+void print_four_ways(int k, int rows) {
+    printf("\n  network    way         device 0 sends  others send%s\n",
+           modelled_machine() ? "  kernels   copies    modelled" : "");
+    for (int n = 0; n < NUM_NETWORKS; n++)
+        for (WayKind kind = n == 0 ? WAY_CHAPTER_4 : WAY_CHAPTER_5; kind <= WAY_DDP; kind++)
+            print_way_row(kind, &networks[n], k, rows);
+}

@@ -11,4 +11,8 @@ void print_wrapper_traffic(int k, int rows);
 // 10,000, and how many kernels and copies a step has. `rows`: of each device.
 void print_wrapper_memory(int rows);
 
+// The four ways beside each other: what device 0 sends in a step of each, kernels, copies,
+// exchanges and modelled time, of LeNet with `rows` rows on each of k devices.
+void print_four_ways(int k, int rows);
+
 #endif
