@@ -14,7 +14,7 @@
 #include <string.h>
 
 static void print_claim(int number, const char *claim) { say("\n%d. \"%s\"", number, claim); }
-static void print_answer(const char *answer) { printf("   -> %s\n", answer); }
+static void print_answer(const char *answer) { say("   -> %s", answer); }
 
 static Way way_on(WayKind kind, const NetworkKind *network, int classes, int k) {
     return (Way){.kind = kind, .network = network, .classes = classes, .k = k};

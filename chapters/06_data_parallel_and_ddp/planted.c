@@ -79,7 +79,7 @@ static void show_child(const char *mistake, void (*what)(void *), void *with, in
     say("\n%s", mistake);
     int status = try_in_child(what, with);
     CHECK(status == expected, "a planted mistake must be noticed, and nothing else");
-    say(expected ? "  The child process ended with the error above (on stderr), as it should."
+    say(expected ? "  The child process ended with the error above, as it should."
                  : "  The child process ended without an error.");
 }
 

@@ -109,8 +109,8 @@ static Shares shares_of(const StepRecord *r) {
 
 static double explain_dp(const StepRecord *r) {
     Shares s = shares_of(r);
-    say("  DP: for %.0f %% of the step device 0 is at work and no other one. It sends the rows and "
-        "all parameters, computes the loss, sums the gradients, updates.",
+    say("  DP: for %.0f %% of the step device 0 is at work and no other one. It computes the "
+        "loss, sums the gradients that come in one device after the other, and updates.",
         100 * s.only_first / r->seconds);
     return s.only_first / r->seconds;
 }
