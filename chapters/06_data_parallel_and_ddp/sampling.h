@@ -8,16 +8,18 @@
 // A table of the images that 4 ranks get of 10, in each mode of the sampler.
 void show_samplers(void);
 
-// Trains LeNet by DDP on k devices, each of which loads its own images, for some epochs, with
-// evaluation on all ranks, exact; then the same on one device. Prints a line for each epoch.
-// Returns the test accuracy; also shows that of the same network with padding and dropping on
-// `ranks` ranks.
+// What is trained, and how.
 typedef struct Lesson {
     const Dataset *train_data, *test_data;
-    int k, batch_size, epochs; // batch_size: rows of all ranks
+    int k, batch_size, epochs; // batch_size: rows of all ranks together
     float lr;
     uint64_t seed;
 } Lesson;
+
+// Trains LeNet by DDP on k devices. Each loads its own images, each image once in an epoch, and the
+// test accuracy is counted on all of them, each image once, too. Prints a line for each epoch, and
+// at the end, for more than one rank, the accuracy that padding and dropping would have given.
+// Returns the exact one; NaN if interrupted().
 double train_with_samplers(const Lesson *lesson);
 
 #endif
