@@ -323,6 +323,13 @@ static KernelCost sgd_cost(const void *args) {
     return cost(COST_ELEMENTS, 2 * n + when(n > 0, 1), 4 * n);
 }
 
+// Of what is computed once for all elements: 1 / batch_size, 1 - beta1, 1 - beta2 and 1 / root.
+static KernelCost adam_cost(const void *args) {
+    const struct adam_args *a = args;
+    double n = (double)a->n;
+    return cost(COST_ELEMENTS, 14 * n + when(n > 0, 4), 8 * n);
+}
+
 // ---- all of them -------------------------------------------------------------------------------
 
 // A kernel that has no function above does not compile here.

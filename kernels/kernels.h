@@ -44,7 +44,8 @@
     KERNEL(cross_entropy_forward)                                                                  \
     KERNEL(cross_entropy_backward)                                                                 \
     KERNEL(count_correct)                                                                          \
-    KERNEL(sgd)
+    KERNEL(sgd)                                                                                    \
+    KERNEL(adam)
 
 #define KERNEL_ENUM(name) KERNEL_##name,
 typedef enum { KERNELS(KERNEL_ENUM) NUM_KERNELS } KernelId;
@@ -294,6 +295,19 @@ struct count_correct_args {
 // param -= lr / batch_size * grad, then grad = 0 (d2l's `sgd`)
 struct sgd_args {
     float *param, *grad, lr;
+    int batch_size;
+    size_t n;
+};
+
+// One step of Adam (Kingma and Ba, "Adam: a method for stochastic optimization", ICLR 2015), with
+// g = grad / batch_size, its moving averages and their corrections for having begun at 0:
+//
+//     mean   = beta1 mean   + (1 - beta1) g             rate = lr / (1 - beta1^t)
+//     square = beta2 square + (1 - beta2) g^2           root = sqrt(1 - beta2^t)
+//     param -= rate * mean / (sqrt(square) / root + eps), then grad = 0
+struct adam_args {
+    float *param, *grad, *mean, *square;
+    float rate, root, beta1, beta2, eps;
     int batch_size;
     size_t n;
 };

@@ -858,6 +858,39 @@ static void sgd_case(void) {
     check(KERNEL_sgd, &args);
 }
 
+static void adam_definition(const void *args) {
+    const struct adam_args *a = args;
+    if (a->n == 0) return;
+    double per_row = divide(1, a->batch_size), scale = divide(1, a->root);
+    double rest1 = subtract(1, a->beta1), rest2 = subtract(1, a->beta2);
+    for (size_t i = 0; i < a->n; i++) {
+        double g = multiply(load(&a->grad[i]), per_row);
+        double mean = add(multiply(a->beta1, load(&a->mean[i])), multiply(rest1, g));
+        double square =
+            add(multiply(a->beta2, load(&a->square[i])), multiply(multiply(rest2, g), g));
+        store(&a->mean[i], mean);
+        store(&a->square[i], square);
+        double below = add(multiply(root(square), scale), a->eps);
+        store(&a->param[i], subtract(load(&a->param[i]), divide(multiply(a->rate, mean), below)));
+        store(&a->grad[i], 0);
+    }
+}
+static void adam_case(void) {
+    int n = pick_size();
+    struct adam_args args = {.param = numbers(n),
+                             .grad = numbers(n),
+                             .mean = numbers(n),
+                             .square = numbers(n),
+                             .rate = 0.5f,
+                             .root = 0.25f,
+                             .beta1 = 0.5f,
+                             .beta2 = 0.75f,
+                             .eps = 1,
+                             .batch_size = 4,
+                             .n = (size_t)n};
+    check(KERNEL_adam, &args);
+}
+
 // ---- all of them -------------------------------------------------------------------------------
 
 // A kernel that is not defined above, or of which there is no case, does not compile here.

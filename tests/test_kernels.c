@@ -1183,6 +1183,38 @@ static void shapes_of_sgd(Device *device) {
     }
 }
 
+// As output(), but of what cannot be below 0.
+static Block *output_of_squares(Device *device, size_t n) {
+    float *values = xmalloc((n + 1) * sizeof(float));
+    random_floats(values, n, next_seed++);
+    for (size_t i = 0; i < n; i++) values[i] *= values[i];
+    return block_of(device, values, n, true);
+}
+
+static void shapes_of_adam(Device *device) {
+    const double beta1 = 0.9f, beta2 = 0.999f, eps = 1e-3f, rate = 0.3f, root = 0.25f;
+    for (size_t s = 0; s < COUNT(SIZES); s++) {
+        size_t n = SIZES[s];
+        Block *param = output(device, n, 1), *grad = output(device, n, 1);
+        Block *mean = output(device, n, 1), *square = output_of_squares(device, n);
+        double *params = doubles(n), *means = doubles(n), *squares = doubles(n);
+        launch(device, adam, .param = param->at, .grad = grad->at, .mean = mean->at,
+               .square = square->at, .rate = 0.3f, .root = 0.25f, .beta1 = 0.9f, .beta2 = 0.999f,
+               .eps = 1e-3f, .batch_size = 7, .n = n);
+        for (size_t i = 0; i < n; i++) {
+            double g = (double)grad->values[i] / 7;
+            means[i] = beta1 * mean->values[i] + (1 - beta1) * g;
+            squares[i] = beta2 * square->values[i] + (1 - beta2) * g * g;
+            params[i] = param->values[i] - rate * means[i] / (sqrt(squares[i]) / root + eps);
+        }
+        check(param, params, ROUNDED, "adam of %zu", n);
+        check(mean, means, ROUNDED, "the mean after adam of %zu", n);
+        check(square, squares, ROUNDED, "the squares after adam of %zu", n);
+        check(grad, doubles(n), EXACT, "the gradient after adam of %zu", n);
+        free_blocks();
+    }
+}
+
 // ---- all shapes of all kernels ---------------------------------------------------------------
 
 #define TESTED(KERNEL)                                                                             \
@@ -1212,6 +1244,7 @@ static void shapes_of_sgd(Device *device) {
     KERNEL(cross_entropy_backward)                                                                 \
     KERNEL(count_correct)                                                                          \
     KERNEL(sgd)                                                                                    \
+    KERNEL(adam)                                                                                   \
     KERNEL(copy_columns)
 
 #define SHAPES_OF(name) [KERNEL_##name] = shapes_of_##name,

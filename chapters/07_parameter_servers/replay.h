@@ -1,0 +1,45 @@
+// replay.h: a training with parameter servers, event by event as a schedule has them, with values.
+#ifndef REPLAY_H
+#define REPLAY_H
+
+#include "common/data/fashion_mnist.h"
+#include "schedule.h"
+#include "servers.h"
+
+typedef struct PsLesson {
+    const Dataset *train_data, *test_data;
+    int W, S, batch_size; // batch_size: of all workers together in one step
+    float lr;
+    bool lr_by_staleness;
+    uint64_t seed;
+    int points; // how often the accuracy is taken
+} PsLesson;
+
+// Rows shard w of minibatch number `clock` has, and puts them there, on the host: all workers take
+// from one order of the images, another one in each epoch, by the seed. Rows that do not fill a
+// minibatch at the end of an epoch are left out.
+int ps_rows(const PsLesson *lesson, int w);
+void ps_load(const PsLesson *lesson, long clock, int w, Tensor *X, Tensor *y);
+
+typedef struct PsPoint {
+    long pushes; // applied
+    double time; // modelled
+    double accuracy;
+} PsPoint;
+
+typedef struct PsResult {
+    int count;
+    PsPoint *points;
+    long applied, dropped, lost_worker, lost_clock; // lost_worker: the last one, -1: none
+    double seconds;                                 // modelled, of all
+    double mean_staleness;
+    long most_staleness, staleness[MOST_STALE + 1];
+    float *params; // at the end
+    size_t n;
+} PsResult;
+
+// For ps_result_free(). Once interrupted() it stops. die()s if the loss is no number.
+PsResult ps_replay(const PsLesson *lesson, const Schedule *schedule);
+void ps_result_free(PsResult *result);
+
+#endif

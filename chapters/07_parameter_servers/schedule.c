@@ -1,0 +1,268 @@
+// schedule.c: the order of events, from the speeds of the workers.
+//
+// Nothing is computed here. A worker pulls, computes, pushes, and perhaps waits; each takes a time
+// that is stated. The servers' links carry one transfer at a time in each direction. So it is known
+// when each push arrives, and in which order, and the same pace and seed give the same order on
+// every computer, in every run.
+#include "schedule.h"
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/tensor/random.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const event_names[] = {"pull", "push", "drop", "lost"};
+
+// ## A worker's life
+
+// DOOMED: it will be given up, and nobody knows yet. GONE: it was.
+typedef enum { WANTS, WAITS, PULLS, COMPUTES, PUSHES, DOOMED, GONE } Doing;
+
+typedef struct Life {
+    Doing doing;
+    double next;   // when that ends, or begins; INFINITY: when others let it
+    double pulled; // when it pulled last
+    long clock;    // of its step
+    long pushes;
+} Life;
+
+typedef struct World {
+    const Pace *pace;
+    Discipline how;
+    Life *lives;
+    double in_free, out_free; // when the servers' links are free again
+    long version;             // rounds that ended, and pushes in the present one (backup workers)
+    int in_round, lost;
+    long pushes, most; // all pushes; when there are so many, it ends
+    bool over;
+    Schedule schedule;
+} World;
+
+static void happens(World *v, double time, EventKind kind, int w) {
+    Schedule *s = &v->schedule;
+    if (s->count == s->room) {
+        s->room = s->room ? 2 * s->room : 1024;
+        s->list = xgrow(s->list, (size_t)s->room, sizeof *s->list);
+    }
+    s->list[s->count++] = (Happening){time, kind, w, v->lives[w].clock};
+}
+
+// ## Who may go on
+//
+// A worker that has made n pushes begins step n. It may, if the slowest is not too far behind. With
+// backup workers it may when the round that it took part in has ended, with or without it.
+
+static long slowest(const World *v) {
+    long least = -1;
+    for (int w = 0; w < v->pace->W; w++)
+        if (v->lives[w].doing != GONE && (least < 0 || v->lives[w].pushes < least))
+            least = v->lives[w].pushes;
+    return least;
+}
+
+static bool may_pull(const World *v, const Life *life) {
+    if (v->how.backup > 0) return life->pushes == 0 || life->clock < v->version;
+    return life->pushes - slowest(v) <= v->how.staleness;
+}
+
+static void let_waiting_go(World *v, double now) {
+    for (int w = 0; w < v->pace->W; w++)
+        if (v->lives[w].doing == WAITS) {
+            v->lives[w].doing = WANTS;
+            v->lives[w].next = now;
+        }
+}
+
+// ## What happens when
+
+static double computing(const World *v, int w) {
+    const Pace *p = v->pace;
+    double chance =
+        2 * random_uniform(p->seed, STREAM_TEST + (uint32_t)w, (uint64_t)v->lives[w].pushes) - 1;
+    return p->compute * p->slow[w] * (1 + p->jitter * chance);
+}
+
+static void wants_to_pull(World *v, Life *life) {
+    if (!may_pull(v, life)) {
+        life->doing = WAITS;
+        life->next = INFINITY;
+        return;
+    }
+    life->next = fmax(life->next, v->out_free);
+    v->out_free = life->next + v->pace->busy;
+    life->doing = PULLS;
+}
+
+static void pulls(World *v, Life *life, int w) {
+    const Pace *p = v->pace;
+    life->clock = v->how.backup > 0 ? v->version : life->pushes;
+    happens(v, life->next, EVENT_PULL, w);
+    life->pulled = life->next;
+    life->doing = COMPUTES;
+    bool dies = w == p->dies && life->pushes == p->at;
+    life->next += dies ? INFINITY : p->transfer + computing(v, w);
+    if (life->next > life->pulled + p->timeout) { // nobody knows whether it is dead or only slow
+        life->next = life->pulled + p->timeout;
+        life->doing = DOOMED;
+    }
+}
+
+static void has_computed(World *v, Life *life) {
+    double start = fmax(life->next, v->in_free);
+    v->in_free = start + v->pace->busy;
+    life->doing = PUSHES;
+    life->next = start + v->pace->transfer;
+}
+
+static void ends_round(World *v, double now) {
+    if (v->how.backup == 0) return;
+    if (++v->in_round < v->pace->W - v->how.backup) return;
+    v->in_round = 0;
+    v->version++;
+    let_waiting_go(v, now);
+}
+
+static void has_pushed(World *v, Life *life, int w) {
+    bool late = v->how.backup > 0 && life->clock < v->version;
+    happens(v, life->next, late ? EVENT_DROP : EVENT_PUSH, w);
+    life->pushes++;
+    life->doing = WANTS;
+    if (!late) {
+        v->over = ++v->pushes == v->most;
+        ends_round(v, life->next);
+    }
+    if (v->how.backup == 0) let_waiting_go(v, life->next);
+}
+
+// Whoever cannot do without it stops; the others go on.
+static void is_given_up(World *v, Life *life, int w) {
+    happens(v, life->next, EVENT_LOST, w);
+    v->lost++;
+    bool synchronous = v->how.staleness == 0 || v->how.backup > 0;
+    if (v->lost == v->pace->W || (synchronous && v->lost > v->how.backup)) v->over = true;
+    let_waiting_go(v, life->next);
+    life->next = INFINITY;
+}
+
+static void go_on(World *v, int w) {
+    Life *life = &v->lives[w];
+    switch (life->doing) {
+    case WANTS:
+        wants_to_pull(v, life);
+        break;
+    case PULLS:
+        pulls(v, life, w);
+        break;
+    case COMPUTES:
+        has_computed(v, life);
+        break;
+    case PUSHES:
+        has_pushed(v, life, w);
+        break;
+    case IS_LOST:
+        is_given_up(v, life, w);
+        break;
+    case WAITS:
+        break;
+    }
+}
+
+// The worker to whom something happens first; of two at the same time, the one with the lower
+// number.
+static int first_of(const World *v) {
+    int first = 0;
+    for (int w = 1; w < v->pace->W; w++)
+        if (v->lives[w].next < v->lives[first].next) first = w;
+    CHECK(isfinite(v->lives[first].next), "somebody always goes on");
+    return first;
+}
+
+Schedule schedule_make(const Pace *pace, Discipline how, long clocks) {
+    World v = {.pace = pace, .how = how, .schedule = {.W = pace->W, .backup = how.backup}};
+    CHECK(how.backup < pace->W && (how.backup == 0 || how.staleness == 0),
+          "backup workers are a form of synchronous training, and some are left");
+    v.most = (long)(pace->W - how.backup) * clocks;
+    v.lives = xcalloc((size_t)pace->W, sizeof *v.lives);
+    v.over = v.most == 0;
+    while (!v.over) go_on(&v, first_of(&v));
+    free(v.lives);
+    return v.schedule;
+}
+
+void schedule_free(Schedule *s) {
+    free(s->list);
+    *s = (Schedule){0};
+}
+
+// ## Files
+
+void schedule_write(const Schedule *s, const char *path) {
+    OutputFile out = output_open(path);
+    fprintf(out.stream, "# seconds, event, worker, its step; %d workers\n", s->W);
+    for (int i = 0; i < s->count; i++)
+        fprintf(out.stream, "%.9g %s %d %ld\n", s->list[i].time, event_names[s->list[i].kind],
+                s->list[i].worker, s->list[i].clock);
+    output_close(&out);
+}
+
+static _Noreturn void die_in_line(const char *path, int line, const char *what) {
+    die("a line is: seconds pull|push|drop|lost worker step, as --schedule writes it", "%s:%d: %s",
+        path, line, what);
+}
+
+// A worker pulls, then pushes (or is too late, or lost), and so on.
+static void check_next(const Schedule *s, const Happening *e, const char *path, int line) {
+    const Happening *before = NULL;
+    for (int i = s->count - 1; i >= 0 && !before; i--)
+        if (s->list[i].worker == e->worker) before = &s->list[i];
+    if (s->count > 0 && e->time < s->list[s->count - 1].time)
+        die_in_line(path, line, "the time goes back");
+    if (before && before->kind == EVENT_LOST) die_in_line(path, line, "this worker was lost");
+    bool pulled = before && before->kind == EVENT_PULL;
+    if (pulled == (e->kind == EVENT_PULL))
+        die_in_line(path, line,
+                    pulled ? "this worker has pulled already" : "this worker has not pulled");
+    if (pulled && before->clock != e->clock)
+        die_in_line(path, line, "this is not the step it pulled for");
+}
+
+static Happening parse_line(const char *text, const char *path, int line, int W) {
+    Happening e = {0};
+    char name[16];
+    int end = 0, kind = 0;
+    if (sscanf(text, "%lf %15s %d %ld %n", &e.time, name, &e.worker, &e.clock, &end) != 4 ||
+        text[end])
+        die_in_line(path, line, "not four fields");
+    while (kind < 4 && strcmp(name, event_names[kind]) != 0) kind++;
+    if (kind == 4) die_in_line(path, line, "no such event");
+    if (!(e.time >= 0) || !isfinite(e.time) || e.clock < 0)
+        die_in_line(path, line, "a number below 0");
+    if (e.worker < 0 || e.worker >= W)
+        die_in_line(path, line, "no such worker: --workers says how many");
+    e.kind = (EventKind)kind;
+    return e;
+}
+
+Schedule schedule_read(const char *path, int W, int backup) {
+    Schedule s = {.W = W, .backup = backup};
+    char *text = NULL;
+    size_t room = 0;
+    FILE *file = fopen(path, "r");
+    if (!file)
+        die("--schedule names a file that --schedule has written", "%s: cannot be read", path);
+    for (int line = 1; getline(&text, &room, file) >= 0; line++) {
+        if (text[0] == '#' || text[0] == '\n') continue;
+        Happening e = parse_line(text, path, line, W);
+        check_next(&s, &e, path, line);
+        s.list = xgrow(s.list, (size_t)s.count + 1, sizeof *s.list);
+        s.list[s.count++] = e;
+    }
+    free(text);
+    fclose(file);
+    if (s.count == 0) die_in_line(path, 1, "no events");
+    return s;
+}

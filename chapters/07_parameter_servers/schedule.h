@@ -1,0 +1,60 @@
+// schedule.h: who pulls and who pushes when: the order of events in a training with parameter
+// servers, on workers whose speeds are stated.
+#ifndef SCHEDULE_H
+#define SCHEDULE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+// How workers wait for each other.
+typedef struct Discipline {
+    // How many clocks a worker may be ahead of the slowest: 0 is synchronous, NO_BOUND
+    // asynchronous, between them bounded staleness (SSP: Ho et al., NIPS 2013).
+    int staleness;
+    // Backup workers: with more than 0, synchronous, and each update takes the first W - backup
+    // pushes and drops the others (Chen et al., "Revisiting distributed synchronous SGD", 2016).
+    int backup;
+} Discipline;
+enum { NO_BOUND = 1 << 30 };
+
+// What takes how long, in seconds.
+typedef struct Pace {
+    int W;
+    double compute;  // of one worker for its shard
+    double *slow;    // [W]: so many times as long
+    double jitter;   // each computation takes 1 + jitter * (-1..1) times that, by the seed
+    double transfer; // of a push, or of a pull, if nobody else is at the servers,
+    double busy;     // for which it keeps the servers' links
+    double timeout;  // after which a worker that does not push is given up
+    int dies, at;    // worker `dies` (-1: none) never pushes its step number `at`, from 0
+    uint64_t seed;
+} Pace;
+
+typedef enum { EVENT_PULL, EVENT_PUSH, EVENT_DROP, EVENT_LOST } EventKind;
+extern const char *const event_names[]; // "pull", "push", "drop", "lost"
+
+typedef struct Happening {
+    double time; // when it was done
+    EventKind kind;
+    int worker;
+    long clock; // the worker's step
+} Happening;
+
+typedef struct Schedule {
+    int W, backup; // see Discipline
+    int count, room;
+    Happening *list; // in the order of time
+} Schedule;
+
+// The events until each worker has made `clocks` steps (asynchronous: until as many pushes were
+// made, whoever made them). A worker that is given up leaves EVENT_LOST; with a synchronous
+// discipline that is the last event. For schedule_free().
+Schedule schedule_make(const Pace *pace, Discipline discipline, long clocks);
+void schedule_free(Schedule *schedule);
+
+// As a text, a line for each event: "time kind worker clock". schedule_read() die()s with file and
+// line at what is no schedule for W workers.
+void schedule_write(const Schedule *schedule, const char *path);
+Schedule schedule_read(const char *path, int W, int backup);
+
+#endif

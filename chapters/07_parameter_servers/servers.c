@@ -1,0 +1,126 @@
+// servers.c: who holds which parameters, and how they are updated.
+//
+// In data parallelism so far every device held all parameters and updated them. A *parameter
+// server* holds some of them, and is the only one to update those; *workers* pull parameters,
+// compute gradients, and push these.
+#include "servers.h"
+
+#include "common/base/error.h"
+#include "common/tensor/functional.h"
+
+#include <stdlib.h>
+
+// ## Keys
+//
+// Every parameter has a *key*, and every server is responsible for a range of keys. Here a key is
+// the place of a number in the vector of all parameters, and servers have ranges as equal as can
+// be. (With a tensor as a key, one server would have most: of LeNet's 129,068 numbers, 102,400 are
+// in one tensor. Exercise 1 is about that.)
+
+Servers *servers_new(Device *const devices[], int S, int W, uint64_t seed, float lr) {
+    CHECK(S > 0 && S <= MOST_SERVERS && W > 0 && W <= MOST_WORKERS, "1 to 64 servers and workers");
+    Servers *v = xcalloc(1, sizeof *v);
+    *v = (Servers){.S = S, .W = W, .lr = lr};
+    Worker start = worker_new(devices[0], seed);
+    for (int s = 0; s < S; s++) {
+        v->devices[s] = devices[s];
+        v->keys[s] = equal_range((long)lenet_floats(), S, s);
+        int n = (int)v->keys[s].count;
+        v->params[s] = tensor_new(devices[s], n);
+        v->sum[s] = tensor_new(devices[s], n);
+        tensor_fill(v->sum[s], 0);
+        for (int w = 0; w < W; w++) v->received[s][w] = tensor_new(devices[s], n);
+        device_copy(devices[s], v->params[s]->data, devices[0],
+                    start.params->data + v->keys[s].first, tensor_bytes(v->params[s]));
+    }
+    synchronize_all();
+    worker_free(&start);
+    return v;
+}
+
+void servers_free(Servers *v) {
+    synchronize_all();
+    for (int s = 0; s < v->S; s++) {
+        tensor_free(v->params[s]);
+        tensor_free(v->sum[s]);
+        for (int w = 0; w < v->W; w++) tensor_free(v->received[s][w]);
+    }
+    free(v);
+}
+
+// ## Push and pull
+
+void servers_push(Servers *v, int w, Worker *worker, Push push) {
+    CHECK(!v->pushes[w].waits, "a worker pulls before it pushes again");
+    for (int s = 0; s < v->S; s++)
+        device_copy(v->devices[s], v->received[s][w]->data, worker->device,
+                    worker->grads->data + v->keys[s].first, tensor_bytes(v->received[s][w]));
+    tensor_fill(worker->grads, 0);
+    v->pushes[w] = push;
+    v->pushes[w].waits = true;
+}
+
+void servers_drop(Servers *v, Worker *worker) {
+    tensor_fill(worker->grads, 0);
+    v->dropped++;
+}
+
+void servers_pull(Servers *v, Worker *worker) {
+    for (int s = 0; s < v->S; s++)
+        device_copy(worker->device, worker->params->data + v->keys[s].first, v->devices[s],
+                    v->params[s]->data, tensor_bytes(v->params[s]));
+}
+
+// ## Update
+//
+// What was pushed is applied when somebody pulls: nobody can tell the difference, and gradients of
+// the same step that are there by then can be summed before they are applied, in the order of the
+// workers. So where all workers push before anybody pulls, which is synchronous training, the bits
+// are those of chapter 4, whoever was first.
+//
+// Whether alone or summed, a push counts the same: its gradients are divided by the rows of the
+// whole minibatch of its step, its own shard and those of the other workers. So whatever the order,
+// each image has the same weight. (Asynchronous training is also done with W times this step; then
+// its learning rate is another.)
+
+// The oldest clock of which there is a push; -1: there is none.
+static long oldest_clock(const Servers *v) {
+    long oldest = -1;
+    for (int w = 0; w < v->W; w++)
+        if (v->pushes[w].waits && (oldest < 0 || v->pushes[w].clock < oldest))
+            oldest = v->pushes[w].clock;
+    return oldest;
+}
+
+static void apply_clock(Servers *v, long clock) {
+    int rows = 0;
+    for (int w = 0; w < v->W; w++) {
+        if (!v->pushes[w].waits || v->pushes[w].clock != clock) continue;
+        rows = v->pushes[w].rows;
+        v->pushes[w].waits = false;
+        v->applied++;
+        for (int s = 0; s < v->S; s++)
+            launch(v->devices[s], add, .y = v->sum[s]->data, .x = v->received[s][w]->data,
+                   .n = numel(v->sum[s]));
+    }
+    for (int s = 0; s < v->S; s++)
+        launch(v->devices[s], sgd, .param = v->params[s]->data, .grad = v->sum[s]->data,
+               .lr = v->lr, .batch_size = rows, .n = numel(v->sum[s]));
+}
+
+void servers_apply(Servers *v) {
+    for (long clock = oldest_clock(v); clock >= 0; clock = oldest_clock(v)) apply_clock(v, clock);
+}
+
+// ## Bytes by the formulas
+//
+// P bytes of parameters. A worker sends P and receives P, whatever S is. A server has P/S of them,
+// and W workers: it receives W P/S and sends as much. So one server is the bottleneck, and as many
+// servers as workers have what a device of a ring has, but for (W-1)/W: 2 (W-1)/W P if they share
+// devices.
+
+size_t worker_bytes_per_step(void) { return lenet_floats() * sizeof(float); }
+
+size_t server_bytes_per_step(const Servers *v, int s) {
+    return (size_t)v->W * (size_t)v->keys[s].count * sizeof(float);
+}

@@ -1,0 +1,51 @@
+// servers.h: parameter servers: devices that hold the parameters, each a range of them, and update
+// them with what workers push. Source: Li et al., "Scaling distributed machine learning with the
+// parameter server", OSDI 2014.
+#ifndef SERVERS_H
+#define SERVERS_H
+
+#include "common/base/range.h"
+#include "worker.h"
+
+enum { MOST_SERVERS = 64, MOST_WORKERS = 64 };
+
+// What a worker has pushed and no server has applied yet.
+typedef struct Push {
+    bool waits;    // to be applied
+    long clock;    // the step of the worker that it comes from
+    int rows;      // the whole minibatch of that step: gradients are divided by it
+    long based_on; // pushes that had been applied when the worker pulled its parameters
+} Push;
+
+typedef struct Servers {
+    int S, W;
+    Device *devices[MOST_SERVERS];
+    Range keys[MOST_SERVERS];                         // server s has these floats
+    Tensor *params[MOST_SERVERS], *sum[MOST_SERVERS]; // of its range; sum: gradients, at first 0
+    Tensor *received[MOST_SERVERS][MOST_WORKERS];     // a place for each worker's push
+    Push pushes[MOST_WORKERS];
+    long applied, dropped; // pushes, so far
+    float lr;
+} Servers;
+
+// The parameters of lenet_init(seed), on S servers for W workers, server s having equal_range(n, S,
+// s). Servers and workers may share devices. For servers_free().
+Servers *servers_new(Device *const devices[], int S, int W, uint64_t seed, float lr);
+void servers_free(Servers *servers);
+
+// Worker w sends its gradients, a range to each server; they are then zero at the worker. They wait
+// at the servers until somebody pulls. Enqueued.
+void servers_push(Servers *servers, int w, Worker *worker, Push push);
+// The same, but thrown away: the worker's gradients are zero, nothing moves.
+void servers_drop(Servers *servers, Worker *worker);
+// All that was pushed is applied, in the order of clocks, and of workers within a clock: gradients
+// of one clock are summed first, as by chapter 2's star. Then worker w gets all parameters.
+// Enqueued.
+void servers_apply(Servers *servers);
+void servers_pull(Servers *servers, Worker *worker);
+
+// Bytes that a worker, and server s, sends and receives for one push and one pull, by the formulas.
+size_t worker_bytes_per_step(void);
+size_t server_bytes_per_step(const Servers *servers, int s);
+
+#endif

@@ -1,0 +1,26 @@
+// worker.h: a replica of LeNet whose parameters and gradients are one vector each, so that it can
+// be sent in ranges.
+#ifndef WORKER_H
+#define WORKER_H
+
+#include "chapters/04_lenet_multi_gpu/lenet.h"
+
+typedef struct Worker {
+    Device *device;
+    Tensor *params, *grads;     // (n): all parameters, one behind the other, and their gradients
+    Tensor *list[LENET_PARAMS]; // the same as chapter 4 has them: slices of those
+} Worker;
+
+// How many floats, and where parameter p begins.
+size_t lenet_floats(void);
+size_t lenet_first(int p);
+
+// With the parameters of lenet_init(seed). For worker_free().
+Worker worker_new(Device *device, uint64_t seed);
+void worker_free(Worker *worker);
+
+// Adds the gradients of the summed loss of these rows, X (n,1,28,28) and y (n) on the worker's
+// device, to worker->grads. The device's step must have begun. Returns the loss; enqueued.
+Tensor *worker_gradients(Worker *worker, Tensor *X, Tensor *y);
+
+#endif

@@ -1,0 +1,64 @@
+// adam.c: see adam.h.
+#include "adam.h"
+#include "common/base/error.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct Adam {
+    int num_params;
+    Tensor **params, **mean, **square; // moving averages of the gradient, and of its square
+    AdamOptions options;
+    long steps;
+};
+
+static Tensor *zeros_like(const Tensor *t) {
+    Tensor *zeros = tensor_zeros_like(t);
+    CHECK(t->grad, "adam: attach_grad() to each parameter first");
+    return zeros;
+}
+
+Adam *adam_new(Tensor *const params[], int num_params, AdamOptions options) {
+    Adam *adam = xcalloc(1, sizeof *adam);
+    size_t bytes = sizeof *params * (size_t)num_params;
+    *adam = (Adam){.num_params = num_params, .options = options};
+    if (options.beta1 == 0) adam->options.beta1 = 0.9f;
+    if (options.beta2 == 0) adam->options.beta2 = 0.999f;
+    if (options.eps == 0) adam->options.eps = 1e-8f;
+    adam->params = xmalloc(bytes);
+    adam->mean = xmalloc(bytes);
+    adam->square = xmalloc(bytes);
+    memcpy(adam->params, params, bytes);
+    for (int i = 0; i < num_params; i++) {
+        adam->mean[i] = zeros_like(params[i]);
+        adam->square[i] = zeros_like(params[i]);
+    }
+    return adam;
+}
+
+void adam_free(Adam *adam) {
+    for (int i = 0; i < adam->num_params; i++) {
+        tensor_free(adam->mean[i]);
+        tensor_free(adam->square[i]);
+    }
+    free(adam->params);
+    free(adam->mean);
+    free(adam->square);
+    free(adam);
+}
+
+void adam_step(Adam *adam, float lr, int batch_size) {
+    CHECK(batch_size > 0, "adam: a minibatch has at least one row");
+    const AdamOptions *o = &adam->options;
+    double steps = (double)++adam->steps;
+    float rate = (float)((double)lr / (1 - pow((double)o->beta1, steps)));
+    float root = (float)sqrt(1 - pow((double)o->beta2, steps));
+    for (int i = 0; i < adam->num_params; i++) {
+        Tensor *p = adam->params[i];
+        launch(p->device, adam, .param = p->data, .grad = p->grad->data,
+               .mean = adam->mean[i]->data, .square = adam->square[i]->data, .rate = rate,
+               .root = root, .beta1 = o->beta1, .beta2 = o->beta2, .eps = o->eps,
+               .batch_size = batch_size, .n = numel(p));
+    }
+}

@@ -1,0 +1,23 @@
+// adam.h: the optimizer Adam, as torch.optim.Adam. Kingma and Ba, "Adam: a method for stochastic
+// optimization", ICLR 2015. (Plain gradient descent is sgd() of functional.h.)
+#ifndef ADAM_H
+#define ADAM_H
+
+#include "tensor.h"
+
+typedef struct AdamOptions {
+    float beta1, beta2; // how much of the moving averages stays; 0: 0.9 and 0.999, as in PyTorch
+    float eps;          // 0: 1e-8
+} AdamOptions;
+
+typedef struct Adam Adam;
+
+// For these parameters, which need gradients and may be on any devices; for adam_free(). The moving
+// averages begin at 0, on the devices of the parameters.
+Adam *adam_new(Tensor *const params[], int num_params, AdamOptions options);
+void adam_free(Adam *adam);
+
+// One step: from gradients that are sums over batch_size rows; then they are zero again. Enqueued.
+void adam_step(Adam *adam, float lr, int batch_size);
+
+#endif
