@@ -142,6 +142,7 @@ static void has_pushed(World *v, Life *life, int w) {
 static void is_given_up(World *v, Life *life, int w) {
     happens(v, life->next, EVENT_LOST, w);
     v->lost++;
+    life->doing = GONE;
     bool synchronous = v->how.staleness == 0 || v->how.backup > 0;
     if (v->lost == v->pace->W || (synchronous && v->lost > v->how.backup)) v->over = true;
     let_waiting_go(v, life->next);
@@ -163,10 +164,11 @@ static void go_on(World *v, int w) {
     case PUSHES:
         has_pushed(v, life, w);
         break;
-    case IS_LOST:
+    case DOOMED:
         is_given_up(v, life, w);
         break;
     case WAITS:
+    case GONE:
         break;
     }
 }

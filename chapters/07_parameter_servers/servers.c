@@ -92,16 +92,33 @@ static long oldest_clock(const Servers *v) {
     return oldest;
 }
 
+// How stale a push is: so many others were applied since its worker pulled.
+static long staleness_of(Servers *v, const Push *push, long applied) {
+    long stale = applied - push->based_on;
+    v->staleness[stale < MOST_STALE ? stale : MOST_STALE]++;
+    return stale;
+}
+
+static void add_push(Servers *v, int w, long stale) {
+    for (int s = 0; s < v->S; s++) {
+        Tensor *received = v->received[s][w];
+        if (v->lr_by_staleness && stale > 1)
+            launch(v->devices[s], scale, .x = received->data, .factor = 1 / (float)stale,
+                   .n = numel(received));
+        launch(v->devices[s], add, .y = v->sum[s]->data, .x = received->data, .n = numel(received));
+    }
+}
+
 static void apply_clock(Servers *v, long clock) {
     int rows = 0;
+    long before = v->applied; // those of one clock are no staler for each other
     for (int w = 0; w < v->W; w++) {
-        if (!v->pushes[w].waits || v->pushes[w].clock != clock) continue;
-        rows = v->pushes[w].rows;
-        v->pushes[w].waits = false;
+        Push *push = &v->pushes[w];
+        if (!push->waits || push->clock != clock) continue;
+        add_push(v, w, staleness_of(v, push, before));
+        rows = push->rows;
+        push->waits = false;
         v->applied++;
-        for (int s = 0; s < v->S; s++)
-            launch(v->devices[s], add, .y = v->sum[s]->data, .x = v->received[s][w]->data,
-                   .n = numel(v->sum[s]));
     }
     for (int s = 0; s < v->S; s++)
         launch(v->devices[s], sgd, .param = v->params[s]->data, .grad = v->sum[s]->data,

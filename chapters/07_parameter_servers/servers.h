@@ -7,7 +7,7 @@
 #include "common/base/range.h"
 #include "worker.h"
 
-enum { MOST_SERVERS = 64, MOST_WORKERS = 64 };
+enum { MOST_SERVERS = 64, MOST_WORKERS = 64, MOST_STALE = 256 };
 
 // What a worker has pushed and no server has applied yet.
 typedef struct Push {
@@ -25,7 +25,11 @@ typedef struct Servers {
     Tensor *received[MOST_SERVERS][MOST_WORKERS];     // a place for each worker's push
     Push pushes[MOST_WORKERS];
     long applied, dropped; // pushes, so far
+    // How many of those applied had seen so many others applied since their parameters were pulled;
+    // the last one: so many or more.
+    long staleness[MOST_STALE + 1];
     float lr;
+    bool lr_by_staleness; // a push with staleness t > 1 counts 1/t
 } Servers;
 
 // The parameters of lenet_init(seed), on S servers for W workers, server s having equal_range(n, S,
