@@ -129,6 +129,51 @@ void servers_apply(Servers *v) {
     for (long clock = oldest_clock(v); clock >= 0; clock = oldest_clock(v)) apply_clock(v, clock);
 }
 
+// ## All at once
+//
+// If all workers sent to server 0 first, then all to server 1, one server would be at work and the
+// others would have to wait. So worker w begins with server w, and so on around. Nobody waits for a
+// transfer but who needs what it brings: that is what events are for.
+
+static void push_all(Servers *v, Worker workers[], const Event ready[]) {
+    for (int turn = 0; turn < v->W; turn++)
+        for (int s = 0; s < v->S; s++) {
+            int w = (s * v->W / v->S + turn) % v->W;
+            device_copy_after(ready[w], v->devices[s], v->received[s][w]->data,
+                              workers[w].grads->data + v->keys[s].first,
+                              tensor_bytes(v->received[s][w]));
+        }
+}
+
+static void pull_all(Servers *v, Worker workers[], const Event updated[]) {
+    for (int turn = 0; turn < v->S; turn++)
+        for (int w = 0; w < v->W; w++) {
+            int s = (w * v->S / v->W + turn) % v->S;
+            device_copy_after(updated[s], workers[w].device,
+                              workers[w].params->data + v->keys[s].first, v->params[s]->data,
+                              tensor_bytes(v->params[s]));
+        }
+}
+
+void servers_exchange(Servers *v, Worker workers[], int rows) {
+    Event ready[MOST_WORKERS], arrived[MOST_SERVERS], updated[MOST_SERVERS], done[MOST_WORKERS];
+    for (int w = 0; w < v->W; w++) ready[w] = device_record(workers[w].device);
+    push_all(v, workers, ready);
+    for (int s = 0; s < v->S; s++) arrived[s] = device_record(v->devices[s]);
+    for (int w = 0; w < v->W; w++) v->pushes[w] = (Push){.waits = true, .rows = rows};
+    servers_apply(v);
+    for (int s = 0; s < v->S; s++) updated[s] = device_record(v->devices[s]);
+    pull_all(v, workers, updated);
+    // Gradients are overwritten when all have read them, parameters when all have them.
+    for (int w = 0; w < v->W; w++) {
+        done[w] = device_record(workers[w].device);
+        for (int s = 0; s < v->S; s++) device_wait(workers[w].device, arrived[s]);
+        tensor_fill(workers[w].grads, 0);
+    }
+    for (int s = 0; s < v->S; s++)
+        for (int w = 0; w < v->W; w++) device_wait(v->devices[s], done[w]);
+}
+
 // ## Bytes by the formulas
 //
 // P bytes of parameters. A worker sends P and receives P, whatever S is. A server has P/S of them,

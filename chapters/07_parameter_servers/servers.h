@@ -48,6 +48,10 @@ void servers_drop(Servers *servers, Worker *worker);
 void servers_apply(Servers *servers);
 void servers_pull(Servers *servers, Worker *worker);
 
+// Synchronous: all W workers push, everything is applied, and all pull. `rows`: of the whole
+// minibatch. Everybody begins with another server, so that all links have something to do.
+void servers_exchange(Servers *servers, Worker workers[], int rows);
+
 // Bytes that a worker, and server s, sends and receives for one push and one pull, by the formulas.
 size_t worker_bytes_per_step(void);
 size_t server_bytes_per_step(const Servers *servers, int s);

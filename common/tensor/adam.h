@@ -19,5 +19,7 @@ void adam_free(Adam *adam);
 
 // One step: from gradients that are sums over batch_size rows; then they are zero again. Enqueued.
 void adam_step(Adam *adam, float lr, int batch_size);
+// The same, computed by a CPU device, for parameters in the host's memory.
+void adam_step_on(Adam *adam, Device *cpu, float lr, int batch_size);
 
 #endif
