@@ -9,8 +9,7 @@
 // - what happens in each step behind `nn.DataParallel(net)` and `DistributedDataParallel(net)`, and
 //   how these two differ from chapters 4 and 5;
 // - why gradients are exchanged in buckets, how large these should be, and how an exchange is
-// hidden
-//   under backward;
+//   hidden under backward;
 // - what each rank loads, and why a test accuracy may be that of other images than there are;
 // - which of six sentences that are often read about the two wrappers are true, by measurement;
 // - five mistakes, and what notices each of them.
@@ -79,17 +78,16 @@ enum { ROWS = 64 };
 // program still, and the host goes through the lines of all of them; in chapter 8 they are
 // processes.
 //
-// | in each step                 | chapter 4 | chapter 5 | DP               | DDP |
-// |------------------------------|-----------|-----------|------------------|----------------------|
-// | who has the minibatch        | the host  | the host  | device 0         | each rank, its part |
-// | parameters move              | never     | never     | to all           | never | | loss is
-// computed             | by all    | by all    | on device 0      | by all               | |
-// gradients are exchanged      | one parameter at a time | in parts of 25 MiB | all at once, to
-// device 0 | in buckets | | when                         | after backward | after backward | after
-// backward | during backward | | who updates                  | all       | all       | device 0 |
-// all                  | | running statistics           | none      | `--bn`    | device 0's | rank
-// 0's, to all     | | host threads that launch     | one       | one       | one, in backward k |
-// one for each rank  |
+// | in each step        | chapter 4      | chapter 5      | DP                | DDP              |
+// |:----------------------|:---------------|:---------------|:------------------|:-----------------|
+// | has the minibatch    | the host       | the host       | device 0          | each rank a part |
+// | parameters go         | nowhere        | nowhere        | to all            | nowhere | | the
+// loss              | by all         | by all         | on device 0       | by all           | |
+// gradients go          | one by one     | 25 MiB a time  | all, to device 0  | in buckets       |
+// | and when              | after backward | after backward | after backward    | during backward |
+// | who updates           | all            | all            | device 0          | all | | running
+// statistics    | there are none | `--bn`         | device 0's        | rank 0's, to all | | host
+// threads          | one            | one            | k in backward     | one a rank       |
 
 static void compare_four_ways(void) {
     say("One step of each of the four ways on %d devices, %d rows on each: bytes, kernels and "
@@ -281,14 +279,11 @@ static void outgrow_a_device(void) { try_too_large(modelled_k, flags.memory); }
 // - DP is one line, and in each step it sends all parameters from device 0 and all gradients to it,
 //   one device after the other. So more devices make its exchange longer.
 // - DDP sends no parameters after the start. Its allreduce has no head, it begins while backward
-// goes
-//   on, and updates are made by all.
+//   goes on, and updates are made by all.
 // - A bucket is sent when the last of its gradients is final, in one order on all ranks. Its best
-// size
-//   follows from what an exchange costs at least, and from how long backward goes on.
+//   size follows from what an exchange costs at least, and from how long backward goes on.
 // - On fast links, and for networks that compute much for each parameter, all of this matters
-// little.
-//   On slow links it is most of a step.
+//   little. On slow links it is most of a step.
 // - In DP device 0 needs more memory than the others, most of all with many classes. A loss inside
 //   forward helps, but a mean of means is right for equal shards only.
 // - Each rank loads its own images. Tell the sampler the epoch, and evaluate without padding.
@@ -298,17 +293,15 @@ static void outgrow_a_device(void) { try_too_large(modelled_k, flags.memory); }
 // 1. DP and DDP make the same gradients from the same rows. Why does DP send all parameters in each
 //    step, and DDP never after the start?
 // 2. In the timeline of DP, the devices begin forward one after the other, and backward together.
-// Why?
+//    Why?
 // 3. A bucket's exchange may not begin before that of the bucket before it, even if its gradients
-// are
-//    there. What would happen otherwise, on two ranks that are processes?
+//    are there. What would happen otherwise, on two ranks that are processes?
 // 4. LeNet on GPUs on PCIe is best with one bucket, ResNet-18 is not. What makes the difference?
 // 5. Shards of 15 and of 1 rows, the loss inside forward, a mean of means: how many times as much
-// does
-//    the row on the second device count as one on the first?
+//    does the row on the second device count as one on the first?
 // 6. Which of the six claims are false, and what would have to be done differently for them to be
-// true?
-//
+//    true?
+
 // ## Exercises
 //
 // Each has a folder in `exercises/`, with a place for your part and a check: `make exercise-06-1`,
@@ -316,11 +309,11 @@ static void outgrow_a_device(void) { try_too_large(modelled_k, flags.memory); }
 //
 // 1. Write the bucket rule, sizes and order, and predict the length of a step before you run it.
 // 2. Chapter 1's pipeline keeps the activations of all microbatches. Let each stage go backward as
-// soon
-//    as it can: one forward, one backward (1F1B). What becomes of the memory, and of the bubble?
+//    soon as it can: one forward, one backward (1F1B). What becomes of the memory, and of the
+//    bubble?
 // 3. Hide the exchange in chapter 4's LeNet. When does it not help?
 // 4. A minibatch in m parts, gradients added up: are they to the bit those of the whole minibatch?
-// When?
+//    When?
 
 // ## The program
 
