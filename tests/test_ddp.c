@@ -26,7 +26,10 @@
 
 // ---- a training, in several ways ----------------------------------------------------------------
 
-enum { BATCH = 48, IMAGES = 4 * BATCH + 13 }; // each fifth minibatch is a short one
+enum {
+    BATCH = SANITIZED ? 16 : 48,
+    IMAGES = 4 * BATCH + 13
+}; // each fifth minibatch is a short one
 
 static Dataset *images;
 
@@ -35,7 +38,7 @@ static Dataset *images;
 // From the book's start with its zero biases that takes some ten steps. So trainings are compared
 // as a whole for 8 steps; and for 20, from a larger start, each step is compared with what one
 // device makes of the same parameters.
-enum { WHOLE_STEPS = 8, STEPS = SANITIZED ? 5 : 20 };
+enum { WHOLE_STEPS = SANITIZED ? 3 : 8, STEPS = SANITIZED ? 5 : 20 };
 static const double whole_tolerance = 1e-5, step_tolerance = 1e-5; // of the largest change
 
 typedef struct Result {
