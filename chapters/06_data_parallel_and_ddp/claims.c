@@ -179,18 +179,11 @@ void claim_only_gradients_cross(int k, int rows) {
 
 // ## 5. Which device is full first?
 
-static size_t most_of_others(const StepRecord *r) {
-    size_t most = 0;
-    for (int i = 1; i < r->way.k; i++)
-        if (r->memory[i] > most) most = r->memory[i];
-    return most;
-}
-
 static double memory_ratio(DpGathers gathers, int classes, int k, int rows) {
     Way way = way_on(WAY_DP, &networks[0], classes, k);
     way.gathers = gathers;
     StepRecord *r = model_step(&way, k * rows, modelled_machine());
-    double first = (double)r->memory[0] / 1e6, other = (double)most_of_others(r) / 1e6;
+    double first = (double)r->memory[0] / 1e6, other = (double)most_memory_of_others(r) / 1e6;
     printf("   %6d classes%s: device 0 holds %.1f MB, the others %.1f MB (%.2f times)\n", classes,
            gathers == DP_OUTPUTS ? "" : ", loss inside forward", first, other, first / other);
     step_record_free(r);

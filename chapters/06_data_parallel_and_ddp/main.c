@@ -78,16 +78,19 @@ enum { ROWS = 64 };
 // program still, and the host goes through the lines of all of them; in chapter 8 they are
 // processes.
 //
-// | in each step        | chapter 4      | chapter 5      | DP                | DDP              |
-// |:----------------------|:---------------|:---------------|:------------------|:-----------------|
-// | has the minibatch    | the host       | the host       | device 0          | each rank a part |
-// | parameters go         | nowhere        | nowhere        | to all            | nowhere | | the
-// loss              | by all         | by all         | on device 0       | by all           | |
-// gradients go          | one by one     | 25 MiB a time  | all, to device 0  | in buckets       |
-// | and when              | after backward | after backward | after backward    | during backward |
-// | who updates           | all            | all            | device 0          | all | | running
-// statistics    | there are none | `--bn`         | device 0's        | rank 0's, to all | | host
-// threads          | one            | one            | k in backward     | one a rank       |
+// | in each step               | chapter 4      | chapter 5      | DP               | DDP              |
+// |:---------------------------|:---------------|:---------------|:-----------------|:-----------------|
+// | who has the minibatch      | the host       | the host       | device 0         | each rank a part |
+// | parameters go              | nowhere        | nowhere        | to all           | nowhere          |
+// | the loss is computed       | by all         | by all         | on device 0      | by all           |
+// | gradients are exchanged    | one by one     | 25 MiB at a time | all, to device 0 | in buckets     |
+// | and when                   | after backward | after backward | after backward   | during backward  |
+// | who updates                | all            | all            | device 0         | all              |
+// | running statistics         | there are none | as `--bn` says | device 0's       | rank 0's, to all |
+// | host threads that launch   | one            | one            | k in backward    | one a rank       |
+//
+// (Chapter 5's `DataParallel` is the book's wrapper, not PyTorch's of that name, which is `Dp`
+// here.)
 
 static void compare_four_ways(void) {
     say("One step of each of the four ways on %d devices, %d rows on each: bytes, kernels and "

@@ -26,8 +26,7 @@ static Way way_of(int step, const NetworkKind *network, int k, size_t bucket_byt
 static const char *const step_names[NUM_STEPS] = {"DP", "DDP with one bucket",
                                                   "DDP with small buckets"};
 
-// ---- pictures
-// ------------------------------------------------------------------------------------
+// ---- pictures ----------------------------------------------------------------------------------
 
 static void draw(StepRecord *const steps[], const char *suffix, const char *kind) {
     const char *path = book_timeline(suffix);
@@ -54,8 +53,7 @@ static void write_trace(StepRecord *const steps[]) {
     printf("the same for ui.perfetto.dev: %s\n", path);
 }
 
-// ---- in words
-// ------------------------------------------------------------------------------------
+// ---- in words ----------------------------------------------------------------------------------
 
 // Where one of the devices' queues begins or ends a piece of work.
 typedef struct Edge {
