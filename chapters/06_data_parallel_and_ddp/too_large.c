@@ -118,7 +118,12 @@ static void find_needs(const Machine *machine, int k) {
 // ## And what it gets
 
 static bool try_candidate(Candidate *c) {
-    say("  %s needs %.1f MB on its fullest device", c->name, c->needs / 1e6);
+    double missing = c->needs - modelled_machine()->memory;
+    if (missing > 0)
+        say("  %s needs %.1f MB on its fullest device, %.1f MB more than it has:", c->name,
+            c->needs / 1e6, missing / 1e6);
+    else
+        say("  %s needs %.1f MB on its fullest device", c->name, c->needs / 1e6);
     if (try_in_child(make_step, c) != EXIT_SUCCESS) return false;
     double begin = modelled_seconds();
     make_step(c);
