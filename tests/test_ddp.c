@@ -505,6 +505,7 @@ static void test_sampler_epochs(void **state) {
 enum { EARLY, OTHER_ORDER, UNUSED };
 
 static void make_mistake(void *which) {
+    devices_after_fork();
     Device *devices[2] = {model_device(0), model_device(1)};
     const Tensor X = {.ndim = 4, .shape = {8, 1, 28, 28}, .device = host()};
     const Tensor y = {.ndim = 1, .shape = {8}, .device = host()};

@@ -236,6 +236,7 @@ typedef struct Trial {
 
 static void step_on_small_devices(void *trial) {
     Trial *t = trial;
+    devices_after_fork();
     step_record_free(model_step(&t->way, t->rows, &t->machine));
 }
 

@@ -27,6 +27,7 @@ typedef struct Step {
 // LeNet on two ranks, in four buckets.
 static Step begin_on_two_ranks(void) {
     Step s;
+    devices_after_fork();
     const Tensor X = {.ndim = 4, .shape = {8, 1, 28, 28}, .device = host()};
     const Tensor y = {.ndim = 1, .shape = {8}, .device = host()};
     Device *devices[2] = {model_device(0), model_device(1)};
