@@ -321,12 +321,22 @@ static void experiment(const Flags *flags, FILE *csv) {
     modelled_clock_start(machine);
 }
 
+// The check opens 7 devices that compute, and the experiment models 8.
+static void prepare(const Flags *flags) {
+    const Machine *machine = modelled_machine();
+    (void)flags;
+    if (machine && !machine_has_devices(machine, ks[NUM_KS - 1]))
+        die_usage("give another --machine, or --machine none", "the machine %s has no %d devices",
+                  machine->name, ks[NUM_KS - 1]);
+}
+
 int main(int argc, char *argv[]) {
     return exercise_main(
         argc, argv,
         &(Exercise){.about = "Exercise 3: LeNet, with the exchange under backward.",
                     .flags = "",
                     .defaults = default_flags,
+                    .prepare = prepare,
                     .check = check,
                     .passed = "the bits and bytes of chapter 4's step, with the exchange under "
                               "backward",
