@@ -360,6 +360,15 @@ static void a_ring_takes_what_the_formula_says(void **state) {
     }
 }
 
+// What was recorded before the clock began is asked for before any queue is there.
+static void what_was_always_past_needs_no_queue(void **state) {
+    (void)state;
+    Simulation *s = simulation_new(1);
+    assert_true(simulation_time(s, (Moment){0}) == 0);
+    assert_true(simulation_is_past(s, (Moment){0}, 0));
+    simulation_free(s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_is_what_the_slow_one_says),
@@ -369,6 +378,7 @@ int main(void) {
         cmocka_unit_test(the_order_of_independent_work_does_not_matter),
         cmocka_unit_test(queues_run_side_by_side_and_copies_take_turns),
         cmocka_unit_test(what_was_told_stays_true),
+        cmocka_unit_test(what_was_always_past_needs_no_queue),
         cmocka_unit_test(a_ring_takes_what_the_formula_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
