@@ -169,8 +169,7 @@ static void explain_small(const Figures *f) {
 static void explain_large(const Figures *f) {
     const Row *all = &f->rows[f->n - 1];
     say("- %s, larger: the last gradient of a bucket keeps all the others in it waiting. One "
-        "bucket "
-        "of everything begins when backward ends: %.4g = %.4g + %.4g ms.",
+        "bucket of everything begins when backward ends: %.4g = %.4g + %.4g ms.",
         f->title, 1e3 * all->said, 1e3 * f->backward, 1e3 * f->exchange);
     for (int i = f->n - 2; i > 0; i--) { // a cap with which more is hidden than with half of it
         const Row *more = &f->rows[i], *less = &f->rows[i - 1];
@@ -191,8 +190,7 @@ static void explain_pytorch(const Figures *f) {
         return;
     }
     say("- PyTorch's caps, 1 MiB and then 25: %s has %d buckets, %.4g ms, %.0f%% hidden. With 25 "
-        "MiB "
-        "for the first, too, there are %d, and %.4g ms, %.0f%%.",
+        "MiB for the first, too, there are %d, and %.4g ms, %.0f%%.",
         f->title, p->buckets, 1e3 * p->said, hidden(f, p->said), one->buckets, 1e3 * one->said,
         hidden(f, one->said));
     if (p->said < one->said)
@@ -221,9 +219,8 @@ static void explain_misses(const Setting *s, const Figures f[NUM_NETWORKS]) {
                     : "here the hosts are not always ahead of their devices");
     if (worst > 1.01)
         say("  One host for all %d, as in our own programs, takes up to %.2f times as long (%s, "
-            "%s). "
-            "It launches %d copies and %d additions on each of them for each bucket, and backward "
-            "waits for these launches.",
+            "%s). It launches %d copies and %d additions on each of them for each bucket, and "
+            "backward waits for these launches.",
             s->k, worst, of->title, cap_text(row->bytes), 2 * (s->k - 1), s->k - 1);
     else
         say("  Nor does one host for all %d, on this machine.", s->k);

@@ -106,8 +106,7 @@ static void explain_time(const Figures *f) {
         slower = more;
         at = a;
     }
-    say("- Time: 1F1B takes up to %.1f%% %s than fill-drain (m = %d). With m = %d devices are "
-        "idle "
+    say("- Time: 1F1B takes up to %.1f%% %s than fill-drain (m = %d). With m = %d devices are idle "
         "for %.0f%% of the step, with m = 1 for %.0f%%.",
         100 * fabs(slower), slower > 0 ? "more" : "less", microbatches(at), microbatches(last),
         100 * f->of[YOURS][last].idle, 100 * f->of[YOURS][0].idle);
@@ -142,9 +141,8 @@ static void explain_memory(const Figures *f) {
 static void explain_choice(const Figures *f) {
     int m = microbatches(NUM_MS - 1), more = 8 * m;
     say("- How large may m be? The bubble wants many microbatches, and the devices want them not "
-        "too "
-        "small; so a large m wants a large minibatch. Fill-drain keeps all of it. 1F1B keeps %d "
-        "microbatches on the first stage, however many there are: with %d of %d images %.0f MB, "
+        "too small; so a large m wants a large minibatch. Fill-drain keeps all of it. 1F1B keeps "
+        "%d microbatches on the first stage, however many there are: with %d of %d images %.0f MB, "
         "with %d of %d images the same, where the bubble is %.0f%% and not %.0f%%.",
         f->k, m, IMAGES / m, f->of[YOURS][NUM_MS - 1].peak[0], more, IMAGES / m,
         100 * equal_bubble(f->k, more), 100 * equal_bubble(f->k, m));

@@ -309,8 +309,7 @@ static void experiment(const Flags *flags, FILE *csv) {
     for (int m = 0; m < places.n; m++) print_place(&places.list[m], f[m]);
     predict_compare(most, hidden(&f[0][1][NUM_KS - 1][NUM_BATCHES - 1]), "%");
     say("\nAnswer: it does not where a step waits for something else than the exchange that "
-        "backward "
-        "could hide.");
+        "backward could hide.");
     group_all(&places, f, groups);
     explain_launches(&groups[LAUNCHES]);
     explain_links(&groups[LINKS]);

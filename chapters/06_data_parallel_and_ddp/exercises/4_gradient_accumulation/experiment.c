@@ -82,12 +82,11 @@ static Difference difference_of(const Module *net, const Gradients *a, const Gra
     return d;
 }
 
-static Difference compare(const Setting *s, Module *net, const Plan *parts, const Plan *whole,
-                          int n) {
-    Gradients a = gradients_of(s, net, parts, n), b = gradients_of(s, net, whole, n);
-    Difference d = difference_of(net, &a, &b);
-    free(a.values);
-    free(b.values);
+static Difference compare(const Setting *s, Module *net, const Plan *parts, int n,
+                          const Gradients *with) {
+    Gradients g = gradients_of(s, net, parts, n);
+    Difference d = difference_of(net, &g, with);
+    free(g.values);
     return d;
 }
 
@@ -116,20 +115,21 @@ static void compare_lenet(const Setting *s, Lenet *l) {
     for (int a = 0; a < NUM_SIZES; a++) {
         printf("\n  %6d", sizes[a]);
         for (int j = 0; j < NUM_KS; j++) {
-            Plan whole = shards_in_parts(sizes[a], ks[j], 1);
+            Plan all = shards_in_parts(sizes[a], ks[j], 1);
+            Plan parts = parts_in_shards(sizes[a], ks[j], 2);
+            Gradients whole = gradients_of(s, s->lenet, &all, sizes[a]);
+            l->by_parts[a][j] = compare(s, s->lenet, &parts, sizes[a], &whole);
             for (int p = 0; p < NUM_MS; p++) {
-                Plan parts = shards_in_parts(sizes[a], ks[j], ms[p]);
-                l->by_shards[a][j][p] = compare(s, s->lenet, &parts, &whole, sizes[a]);
+                parts = shards_in_parts(sizes[a], ks[j], ms[p]);
+                l->by_shards[a][j][p] = compare(s, s->lenet, &parts, sizes[a], &whole);
                 print_difference(&l->by_shards[a][j][p]);
             }
-            Plan parts = parts_in_shards(sizes[a], ks[j], 2);
-            l->by_parts[a][j] = compare(s, s->lenet, &parts, &whole, sizes[a]);
+            free(whole.values);
         }
     }
     printf("\n");
     say("  =: equal to the bit; (=): but for the first layer; else the largest difference, as a "
-        "part "
-        "of the largest number.");
+        "part of the largest number.");
 }
 
 // ## A network with batch norm
@@ -147,18 +147,24 @@ typedef struct Normed {
 } Normed;
 
 static void compare_normed(const Setting *s, Normed *b) {
-    Plan whole = shards_in_parts(NORM_IMAGES, 1, 1);
+    Plan all = shards_in_parts(NORM_IMAGES, 1, 1);
+    Gradients resnet = gradients_of(s, s->resnet, &all, NORM_IMAGES);
+    Gradients lenet = gradients_of(s, s->lenet, &all, NORM_IMAGES);
     printf("\n  A small ResNet, with batch norm, %d images, one device: m parts against\n"
            "   m     the whole minibatch     m devices with a part each\n",
            NORM_IMAGES);
     for (int p = 0; p < NUM_MS; p++) {
         Plan parts = shards_in_parts(NORM_IMAGES, 1, ms[p]);
-        Plan ranks = shards_in_parts(NORM_IMAGES, ms[p], 1);
-        b->whole[p] = compare(s, s->resnet, &parts, &whole, NORM_IMAGES).apart;
-        b->ranks[p] = compare(s, s->resnet, &parts, &ranks, NORM_IMAGES).apart;
-        b->lenet[p] = compare(s, s->lenet, &parts, &whole, NORM_IMAGES).apart;
+        Plan each = shards_in_parts(NORM_IMAGES, ms[p], 1);
+        Gradients ranks = gradients_of(s, s->resnet, &each, NORM_IMAGES);
+        b->whole[p] = compare(s, s->resnet, &parts, NORM_IMAGES, &resnet).apart;
+        b->ranks[p] = compare(s, s->resnet, &parts, NORM_IMAGES, &ranks).apart;
+        b->lenet[p] = compare(s, s->lenet, &parts, NORM_IMAGES, &lenet).apart;
         printf("  %2d %23.2g %30.2g\n", ms[p], b->whole[p], b->ranks[p]);
+        free(ranks.values);
     }
+    free(resnet.values);
+    free(lenet.values);
 }
 
 // ## What is saved
@@ -208,23 +214,20 @@ static void explain_equal(const Lenet *l) {
                 most = fmax(most, d->apart);
             }
     say("- To the bit: a CPU device adds up 16 images one by one, then these sums in pairs, up to "
-        "32 "
-        "of them (chapter 4). Two parts of whole sixteens are the two halves of that tree, and the "
-        "second part is added to the first as the tree would do it. So m = 2 should be equal, if "
-        "each rank has a multiple of 32 images, not more than 512: %d of these %d. %d are equal, "
-        "and that rule is wrong in %d.",
+        "32 of them (chapter 4). Two parts of whole sixteens are the two halves of that tree, and "
+        "the second part is added to the first as the tree would do it. So m = 2 should be equal, "
+        "if each rank has a multiple of 32 images, not more than 512: %d of these %d. %d are "
+        "equal, and that rule is wrong in %d.",
         halves, all, equal, wrong);
     if (num_gpus() > 0) say("  But these devices are GPUs, which add up in an order of their own.");
     say("  With m = 4 it is ((a + b) + c) + d, and the tree has (a + b) + (c + d): other sums, "
-        "other "
-        "roundings. The largest difference of all is %.1g: rounding, and nothing else.",
+        "other roundings. The largest difference of all is %.1g: rounding, and nothing else.",
         most);
     if (first_differs > 0)
         say("  In %d of the %d equal ones the first layer differs in last digits. The gradient "
-            "that "
-            "reaches it has come through the second convolution, whose backward works on blocks of "
-            "images, as many as suit the minibatch; only chapter 4's LeNet, with its operations in "
-            "one, promises that they do not matter.",
+            "that reaches it has come through the second convolution, whose backward works on "
+            "blocks of images, as many as suit the minibatch; only chapter 4's LeNet, with its "
+            "operations in one, promises that they do not matter.",
             first_differs, equal);
 }
 
@@ -237,9 +240,8 @@ static void explain_plans(const Lenet *l) {
             by_parts += l->by_parts[a][j].in_others == 0;
         }
     say("- Who has which rows: all that was each rank's shard, in m parts. If instead the "
-        "minibatch "
-        "is cut into two parts, and each of these into shards, rank 0 has rows of the first and of "
-        "the third quarter: with k = 2 and 4, %d of %d are equal, not %d.",
+        "minibatch is cut into two parts, and each of these into shards, rank 0 has rows of the "
+        "first and of the third quarter: with k = 2 and 4, %d of %d are equal, not %d.",
         by_parts, all, by_shards);
 }
 
@@ -263,9 +265,8 @@ static void explain_norm(const Normed *b) {
 static void explain_saved(const Saved saved[NUM_SAVED]) {
     const Saved *one = &saved[0], *last = &saved[NUM_SAVED - 1];
     say("- Saved: with m = %d an update moves %.0f bytes between %d devices, as with m = 1; with "
-        "an "
-        "exchange after each part it would be %.0f. And a device's activations take %.2f of what "
-        "they take in one go.",
+        "an exchange after each part it would be %.0f. And a device's activations take %.2f of "
+        "what they take in one go.",
         last->m, last->once, SAVED_RANKS, last->each, last->activations / one->activations);
 }
 
@@ -307,8 +308,7 @@ static void experiment(const Flags *flags, FILE *csv) {
     say("Gradients, summed over k ranks (allreduce: %s), exchanged once.", flags->allreduce);
     Prediction bits = predict_yes_no(
         "One device goes through 128 images in two parts of 64, and adds up the gradients of "
-        "LeNet. "
-        "Will those of the last layer be equal to the bit to those of all 128 at once?");
+        "LeNet. Will those of the last layer be equal to the bit to those of all 128 at once?");
     compare_lenet(&s, &l);
     predict_compare_yes_no(bits, l.by_shards[4][0][0].in_others == 0);
     compare_normed(&s, &b);
