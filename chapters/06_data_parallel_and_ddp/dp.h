@@ -6,12 +6,13 @@
 
 #include "common/base/range.h"
 #include "common/tensor/nn.h"
+#include "chapters/02_get_params_and_allreduce/allreduce.h"
 
 // What device 0 gathers after forward.
 typedef enum {
     DP_OUTPUTS, // the outputs of all replicas, (n,classes); the loss is computed from them there
-    DP_MEAN_LOSSES, // the loss inside forward, as the text has it: each replica's mean over its
-                    // rows, and then the mean of these. Right for equal shards only
+    DP_MEAN_LOSSES,   // the loss inside forward, as the text has it: each replica's mean over its
+                      // rows, and then the mean of these. Right for equal shards only
     DP_SUMMED_LOSSES, // the same with sums, divided once by the rows of the minibatch: always right
 } DpGathers;
 
@@ -51,9 +52,6 @@ Tensor *dp_step(Dp *dp, const Tensor *X, const Tensor *y, const Range *shards, f
 
 // Bytes that device i sends and receives in a phase, by the formula, for a minibatch of n rows with
 // so many floats in each row of X and of the output, in equal shards.
-typedef struct DpBytes {
-    size_t sent, received;
-} DpBytes;
-DpBytes dp_phase_bytes(const Dp *dp, DpPhase phase, int i, int n, size_t row, size_t classes);
+Traffic dp_phase_bytes(const Dp *dp, DpPhase phase, int i, int n, size_t row, size_t classes);
 
 #endif

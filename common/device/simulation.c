@@ -104,7 +104,7 @@ static Entry heap_take(Heap *heap) {
 
 // NAN as long as it is not known.
 static double time_of(const Simulation *s, Moment moment) {
-    if (moment.number == 0) return 0; // always past; perhaps there is no queue yet
+    if (moment.number == 0) return 0; // there may be no such queue yet
     const Line *line = &s->lines[moment.queue];
     uint64_t last = line->forgotten + line->count;
     uint64_t number = moment.number < last ? moment.number : last;

@@ -27,6 +27,7 @@ typedef struct Flags {
     const char *graph;                  // --graph on|off, see common/tensor/step_graph.h
     const char *bn;                     // --bn local|rank0|averaged|sync, see chapter 5
     const char *part;                   // --part all|splitting|bubble|model, see chapter 1
+    int memory;                         // --memory MB, see chapter 6; 0: what the chapter does
     bool quick, full;                   // --quick --full
     bool check;                         // --check
     bool experiment;                    // --experiment, see chapter 5

@@ -1,0 +1,225 @@
+// sampling.c: see sampling.h.
+#include "sampling.h"
+
+#include "common/base/error.h"
+#include "common/base/range.h"
+#include "common/program/interrupt.h"
+#include "common/program/say.h"
+#include "ddp.h"
+#include "networks.h"
+#include "sampler.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ## Who gets which
+
+static const char *const mode_names[] = {"padded", "dropped", "exact"};
+
+void show_samplers(void) {
+    enum { IMAGES = 10, RANKS = 4 };
+    printf("\n  %d images on %d ranks, not shuffled\n", IMAGES, RANKS);
+    for (SamplerMode mode = SAMPLER_PAD; mode <= SAMPLER_EXACT; mode++) {
+        printf("  %-8s", mode_names[mode]);
+        for (int rank = 0; rank < RANKS; rank++) {
+            DistributedSampler s = {.num_images = IMAGES, .k = RANKS, .rank = rank, .mode = mode};
+            int indices[IMAGES];
+            sampler_indices(&s, indices);
+            printf("  rank %d:", rank);
+            for (int i = 0; i < 3; i++)
+                if (i < sampler_count(&s))
+                    printf(" %d", indices[i]);
+                else
+                    printf("  ");
+        }
+        printf("\n");
+    }
+}
+
+// ## Loading
+//
+// What a rank does before each step: it copies its images into memory of the host, and from there
+// to its device. (Each rank has its own loader, as in PyTorch.)
+
+typedef struct Loader {
+    DistributedSampler sampler;
+    const Dataset *data;
+    int *indices, next;
+    Tensor *X, *y; // on the host, as many rows as a step can have
+} Loader;
+
+static Loader loader_new(const Dataset *data, int k, int rank, SamplerMode mode, bool shuffle,
+                         uint64_t seed, int rows) {
+    Loader l = {.data = data};
+    l.sampler = (DistributedSampler){.num_images = data->count,
+                                     .k = k,
+                                     .rank = rank,
+                                     .mode = mode,
+                                     .shuffle = shuffle,
+                                     .seed = seed};
+    l.indices = xmalloc(sizeof *l.indices * (size_t)(data->count + 1));
+    l.X = tensor_new(host(), rows, 1, data->rows, data->cols);
+    l.y = tensor_new(host(), rows);
+    return l;
+}
+
+static void loader_free(Loader *l) {
+    free(l->indices);
+    tensor_free(l->X);
+    tensor_free(l->y);
+}
+
+static void loader_start(Loader *l, int epoch) {
+    sampler_set_epoch(&l->sampler, epoch);
+    sampler_indices(&l->sampler, l->indices);
+    l->next = 0;
+}
+
+// The next `rows` images, or as many as there are, on the rank's device.
+static void loader_next(Loader *l, int rows, Device *device, Tensor **X, Tensor **y) {
+    size_t pixels = (size_t)(l->data->rows * l->data->cols);
+    int left = sampler_count(&l->sampler) - l->next, count = left < rows ? left : rows;
+    for (int r = 0; r < count; r++) {
+        int image = l->indices[l->next + r];
+        for (size_t p = 0; p < pixels; p++)
+            l->X->data[(size_t)r * pixels + p] =
+                (float)l->data->images[(size_t)image * pixels + p] / 255;
+        l->y->data[r] = l->data->labels[image];
+    }
+    l->next += count;
+    *X = arena_tensor(device, 4, (int[]){count, 1, l->data->rows, l->data->cols}, false);
+    *y = arena_tensor(device, 1, &count, false);
+    device_copy(device, (*X)->data, host(), l->X->data, tensor_bytes(*X));
+    device_copy(device, (*y)->data, host(), l->y->data, tensor_bytes(*y));
+}
+
+// The rows of each rank in a step in which all have `batch_size` together.
+static int rows_of_rank(int batch_size, int k, int rank) {
+    return (int)equal_range(batch_size, k, rank).count;
+}
+
+static void open_loaders(Loader loaders[], const Dataset *data, const Lesson *l, SamplerMode mode,
+                         bool shuffle) {
+    for (int i = 0; i < l->k; i++)
+        loaders[i] = loader_new(data, l->k, i, mode, shuffle, l->seed, l->batch_size);
+}
+
+static void start_loaders(Loader loaders[], int k, int epoch) {
+    for (int i = 0; i < k; i++) loader_start(&loaders[i], epoch);
+}
+
+static void free_loaders(Loader loaders[], int k) {
+    for (int i = 0; i < k; i++) loader_free(&loaders[i]);
+}
+
+// Their next rows; returns how many there are together.
+static int load_all(Loader loaders[], const Ddp *ddp, int batch_size, Tensor *X[], Tensor *y[]) {
+    int rows = 0;
+    for (int i = 0; i < ddp->k; i++) {
+        begin_step(ddp->devices[i]);
+        loader_next(&loaders[i], rows_of_rank(batch_size, ddp->k, i), ddp->devices[i], &X[i],
+                    &y[i]);
+        rows += X[i]->shape[0];
+    }
+    return rows;
+}
+
+// ## Training
+
+static double train_epoch(Ddp *ddp, Loader loaders[], const Lesson *l, int epoch) {
+    Tensor *X[MAX_DEVICES], *y[MAX_DEVICES], *losses[MAX_DEVICES];
+    float values[MAX_DEVICES];
+    double loss = 0;
+    int images = 0, rows;
+    start_loaders(loaders, l->k, epoch);
+    while (!interrupted() && (rows = load_all(loaders, ddp, l->batch_size, X, y)) > 0) {
+        ddp_step(ddp, X, y, l->lr, rows, losses);
+        items(losses, l->k, values); // waits for all ranks
+        for (int i = 0; i < l->k; i++) loss += (double)values[i];
+        images += rows;
+    }
+    if (!interrupted() && !isfinite(loss))
+        die("start again with a smaller --lr", "the loss of epoch %d is not a number", epoch + 1);
+    return loss / images;
+}
+
+// ## An exact accuracy
+//
+// Each rank counts for its own images, and the counts are added: right for any number of ranks, if
+// each image is looked at once.
+
+typedef struct Count {
+    double correct, images;
+} Count;
+
+static Count count_all(Ddp *ddp, Loader loaders[], const Lesson *l) {
+    Tensor *X[MAX_DEVICES], *y[MAX_DEVICES], *y_hat[MAX_DEVICES], *correct[MAX_DEVICES];
+    float values[MAX_DEVICES];
+    Count count = {0};
+    int rows;
+    set_training(ddp->net, false);
+    set_grad_enabled(false);
+    for (int i = 0; i < l->k; i++) {
+        correct[i] = tensor_new(ddp->devices[i], 1);
+        tensor_fill(correct[i], 0);
+    }
+    start_loaders(loaders, l->k, 0);
+    while (!interrupted() && (rows = load_all(loaders, ddp, l->batch_size, X, y)) > 0) {
+        forward_all(ddp->net, X, l->k, y_hat);
+        for (int i = 0; i < l->k; i++) count_correct(correct[i], y_hat[i], y[i]);
+        count.images += rows;
+        synchronize_all(); // the loaders' memory is used anew
+    }
+    items(correct, l->k, values);
+    for (int i = 0; i < l->k; i++) {
+        count.correct += (double)values[i];
+        tensor_free(correct[i]);
+    }
+    set_grad_enabled(true);
+    set_training(ddp->net, true);
+    return count;
+}
+
+static Count count_with(Ddp *ddp, const Lesson *l, SamplerMode mode) {
+    Loader loaders[MAX_COMPUTING];
+    open_loaders(loaders, l->test_data, l, mode, false);
+    Count count = count_all(ddp, loaders, l);
+    free_loaders(loaders, l->k);
+    return count;
+}
+
+static void print_accuracies(Ddp *ddp, const Lesson *l) {
+    for (SamplerMode mode = SAMPLER_PAD; mode <= SAMPLER_EXACT && !interrupted(); mode++) {
+        Count count = count_with(ddp, l, mode);
+        printf("  %-8s %8.0f images on %d ranks, test accuracy %.6f\n", mode_names[mode],
+               count.images, l->k, count.correct / count.images);
+    }
+}
+
+// ## All of it
+
+double train_with_samplers(const Lesson *l) {
+    Device *devices[MAX_DEVICES];
+    Loader loaders[MAX_COMPUTING];
+    double accuracy = NAN;
+    Module *net = lenet_modules(FASHION_MNIST_CLASSES);
+    initialize(net, l->seed);
+    open_devices(devices, l->k);
+    Ddp *ddp = ddp_new(net, devices, l->k, (DdpOptions){.bucket_bytes = 64 << 10});
+    open_loaders(loaders, l->train_data, l, SAMPLER_EXACT, true);
+    for (int epoch = 0; epoch < l->epochs && !interrupted(); epoch++) {
+        double loss = train_epoch(ddp, loaders, l, epoch);
+        if (interrupted()) break;
+        Count count = count_with(ddp, l, SAMPLER_EXACT);
+        accuracy = count.correct / count.images;
+        printf("  epoch %d: train loss %.3f, test acc %.4f on %s\n", epoch + 1, loss, accuracy,
+               device_names(devices, l->k));
+    }
+    if (l->k > 1) print_accuracies(ddp, l);
+    free_loaders(loaders, l->k);
+    ddp_free(ddp);
+    module_free(net);
+    return accuracy;
+}
