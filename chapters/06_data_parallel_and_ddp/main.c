@@ -339,13 +339,14 @@ static void outgrow_a_device(void) { try_too_large(modelled_k, flags.memory); }
 // Each has a folder in `exercises/`, with a place for your part and a check: `make exercise-06-1`,
 // and so on.
 //
-// 1. Write the bucket rule, sizes and order, and predict the length of a step before you run it.
-// 2. Chapter 1's pipeline keeps the activations of all microbatches. Let each stage go backward as
-//    soon as it can: one forward, one backward (1F1B). What becomes of the memory, and of the
-//    bubble?
-// 3. Hide the exchange in chapter 4's LeNet. When does it not help?
-// 4. A minibatch in m parts, gradients added up: are they to the bit those of the whole minibatch?
-//    When?
+// 1. Write PyTorch's bucket rule, and predict from it how long backward takes with the exchange
+//    under it. Which size is best, and when is the prediction wrong?
+// 2. Let each stage of chapter 1's pipeline go backward as soon as it can: one forward, one
+//    backward (1F1B). What becomes of the memory, of the bubble, and what over slow links?
+// 3. Exchange each gradient of chapter 4's LeNet as soon as it is final. When does that not help,
+//    and what does the step wait for then?
+// 4. Go through a minibatch in m parts and exchange once. When are the bits those of the whole
+//    minibatch, and what does batch norm make of it?
 
 // ## The program
 
