@@ -36,7 +36,7 @@ set yrange [1:*]
 set key top center reverse Left spacing 1.3 samplen 2 noenhanced
 set multiplot layout 1,2 margins 0.08,0.98,0.13,0.80 spacing 0.09
 set label 1 "Modelled, not measured: a step of DDP, ".rows." rows on each device" at screen 0.5,0.95 center font ",24"
-set label 2 "Large: the best size. At 1 the exchange would be quite hidden under backward." at screen 0.5,0.895 center font ",16" textcolor rgb "#555555"
+set label 2 "Large: the best size. At 1 the exchange would be completely hidden under backward." at screen 0.5,0.895 center font ",16" textcolor rgb "#555555"
 do for [panel=1:words(networks)] {
     network = word(networks, panel)
     set title network noenhanced

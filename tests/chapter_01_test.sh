@@ -39,7 +39,7 @@ verdict $? "no line is longer than a page is wide"
 for picture in timeline_2 timeline_4 bubble_measured bubble_modelled; do
     is_png "$out/plots/01_splitting_strategies_$picture.png"
     verdict $? "the picture $picture"
-    is_svg "$out/plots/01_splitting_strategies_$picture.svg" "<title>forward 1 (.*) on .*:1, [0-9.]* ms to [0-9.]* ms</title>"
+    is_svg "$out/plots/01_splitting_strategies_$picture.svg" "<title>forward 1 (.*) on .*[:#]1, [0-9.]* ms to [0-9.]* ms</title>"
     verdict $? "the picture $picture as SVG: its bars say what they are"
 done
 if command -v gnuplot >/dev/null; then

@@ -90,6 +90,21 @@ verdict $? "chapter 5, exercise 1 refuses more epochs than it has room for"
 "$build/05_resnet18_concise_exercise_2" --batch-size 7 --out "$out/plots" >"$out/log" 2>"$out/error" </dev/null
 [ $? -eq 2 ] && [ ! -s "$out/log" ] && [ ! -e "$out/plots" ] && grep -q '^hint: ' "$out/error"
 verdict $? "chapter 5, exercise 2 refuses a minibatch that cannot be halved often enough"
+refuses() { # PROGRAM NAME FLAG..
+    program=$1
+    name=$2
+    shift 2
+    "$build/$program" "$@" --out "$out/plots" >"$out/log" 2>"$out/error" </dev/null
+    [ $? -eq 2 ] && [ ! -s "$out/log" ] && [ ! -e "$out/plots" ] && grep -q '^hint: ' "$out/error"
+    verdict $? "$name"
+}
+sixth=06_data_parallel_and_ddp_exercise
+refuses ${sixth}_1 "chapter 6, exercise 1 refuses --devices 1: nothing to exchange" --devices 1
+refuses ${sixth}_1 "chapter 6, exercise 1 refuses --machine none: all times are modelled" --machine none
+refuses ${sixth}_1 "chapter 6, exercise 1 refuses more devices than the machine has" --devices 9
+refuses ${sixth}_2 "chapter 6, exercise 2 refuses more stages than the network has layers" --devices 9
+refuses ${sixth}_3 "chapter 6, exercise 3 refuses a machine with too few devices" --machine d2l-pcie
+refuses ${sixth}_4 "chapter 6, exercise 4 refuses --devices: it has 1, 2 and 4" --devices 2
 # --allreduce is there where training on k devices happens.
 : >"$out/error"
 for n in 1 2; do "$build/04_lenet_multi_gpu_exercise_$n" --help; done | grep -c -e '--allreduce' >"$out/log"
@@ -112,6 +127,32 @@ else
     verdict $? "exercise 3 on four machines"
     rm -rf "$out/third"
 fi
+
+# Chapter 6's figures that are modelled: the same on every computer.
+figures() { # N WHAT AWK
+    if grep -q '// YOUR CODE HERE' "$here"/../chapters/06*/exercises/"$1"_*/your_part.c; then
+        skip "chapter 6, exercise $1: $2" "not solved yet"
+        return
+    fi
+    "$build/${sixth}_$1" --out "$out/sixth" >"$out/log" 2>"$out/error" </dev/null &&
+        awk -F, "$3" "$out"/sixth/*.csv
+    verdict $? "chapter 6, exercise $1: $2"
+    rm -rf "$out/sixth"
+}
+figures 1 "predictions are right to 0.1%, and one bucket of everything hides nothing" '
+    NR > 1 && !($6 / $7 < 1.001 && $6 / $7 > 0.999) { bad = 1 }
+    $4 == "inf" && !($6 / ($9 + $10) < 1.001 && $6 / ($9 + $10) > 0.999) { bad = 1 }
+    END { exit bad || NR != 28 }'
+figures 2 "1F1B takes as long as fill-drain; with 16 microbatches stage i keeps 4 - i of them" '
+    $2 == "fill-drain" { ms[$4] = $5; mb[$4] = $8 }
+    $2 == "1F1B" && !($5 / ms[$4] < 1.03 && $5 / ms[$4] > 0.97) { bad = 1 }
+    $2 == "1F1B" && $4 == 16 && !($8 / mb[16] < 0.28 && $11 / mb[16] < 0.08) { bad = 1 }
+    END { exit bad || NR != 11 }'
+figures 3 "nothing is hidden where launches are the time, most of it where links and arithmetic are" '
+    NR > 1 && !($9 < 100) { bad = 1 }
+    NR > 1 && $5 < 1.01 * $8 && !($9 < 5 && $9 > -5) { bad = 1 }
+    $1 == "p100-25gbe" && $2 == "star" && $3 == 2 && $4 == 4096 && !($9 > 70) { bad = 1 }
+    END { exit bad || NR != 169 }'
 
 # Figures from which nothing follows: the answers must not claim anything. Needs the data set.
 says_nothing_follows() { # N WORDS

@@ -40,7 +40,13 @@ enum { SIMULATED = 0 };
     }
 #endif
 
+// Of what random_floats() is to give next; each draw counts it up.
+static uint64_t next_seed;
+
+// A test begins with the same seed wherever it runs: it must not see other numbers because another
+// one ran before it, on a machine with a GPU.
 static inline Device *device_under_test(void **state) {
+    next_seed = 0;
     if (strcmp(*state, "cpu") == 0) return cpu_device(0);
     if (num_gpus() == 0) skip();
     return try_gpu(0);

@@ -25,8 +25,6 @@
 
 // ---- tensors and their values ----------------------------------------------------------------
 
-static uint64_t next_seed;
-
 // Random numbers of either sign whose size is between 0.3 and 1: a step of eps < 0.3 does not cross
 // the kink of relu.
 static void fill_random(Tensor *t) {

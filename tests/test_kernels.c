@@ -44,7 +44,6 @@ typedef struct Block {
 
 static Block blocks[MAX_BLOCKS];
 static int num_blocks;
-static uint64_t next_seed;
 
 static bool is_guard(const float *at) {
     uint32_t bits;

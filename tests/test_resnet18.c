@@ -18,6 +18,7 @@
 #include "chapters/05_resnet18_concise/data_parallel.h"
 #include "chapters/05_resnet18_concise/resnet18.h"
 #include "dies.h"
+#include "formula.h"
 #include "on_devices.h"
 
 static SafetensorsFile reference;
@@ -29,59 +30,15 @@ static const SafetensorsEntry *part(const char *kind, const char *name) {
     return entry;
 }
 
-// ---- the same start as in resnet18.py ----------------------------------------------------------
-
-static double formula(uint32_t number, uint32_t index) {
-    uint32_t x = index + number * 0x9e3779b9u;
-    x ^= x >> 16;
-    x *= 0x7feb352du;
-    x ^= x >> 15;
-    x *= 0x846ca68bu;
-    x ^= x >> 16;
-    return (double)x / 2147483648.0 - 1;
-}
-
-static bool ends_with(const char *text, const char *end) {
-    size_t length = strlen(text), n = strlen(end);
-    return length >= n && strcmp(text + length - n, end) == 0;
-}
-
-static void fill(Tensor *t, uint32_t number) {
-    double factor = 0.1, center = 0.5; // of biases
-    size_t n = numel(t);
-    if (t->ndim > 1) {
-        factor = sqrt(6 / ((double)n / t->shape[0]));
-        center = 0;
-    } else if (ends_with(t->name, "running_var")) {
-        factor = 0.5;
-        center = 1;
-    } else if (ends_with(t->name, "running_mean")) {
-        center = 0;
-    } else if (ends_with(t->name, "weight")) {
-        factor = 0.15;
-        center = 0.3;
-    }
-    for (size_t i = 0; i < n; i++)
-        t->data[i] = (float)(center + factor * formula(number, (uint32_t)i));
-}
+enum { ROWS = 6 };
 
 static Module *reference_net(void) {
     Module *net = resnet18(10, 1);
-    initialize(net, 0);
-    Parameters all = parameters_of(net);
-    for (int p = 0; p < all.n; p++) fill(all.list[p]->start, (uint32_t)p);
+    fill_network(net);
     return net;
 }
 
-enum { ROWS = 6 };
-
-static void reference_batch(Tensor **X, Tensor **y) {
-    *X = tensor_new(host(), ROWS, 1, 28, 28);
-    *y = tensor_new(host(), ROWS);
-    for (size_t i = 0; i < numel(*X); i++)
-        (*X)->data[i] = (float)((formula(1000, (uint32_t)i) + 1) / 2);
-    for (int i = 0; i < ROWS; i++) (*y)->data[i] = (float)(i % 10);
-}
+static void reference_batch(Tensor **X, Tensor **y) { formula_batch(ROWS, X, y); }
 
 // ---- against PyTorch --------------------------------------------------------------------------
 

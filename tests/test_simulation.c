@@ -14,8 +14,7 @@
 #include <math.h>
 #include <string.h>
 
-// ---- random programs, and the slow simulation
-// ----------------------------------------------------
+// ---- random programs, and the slow simulation --------------------------------------------------
 
 enum { MOST_QUEUES = 6, NUM_PORTS = 5, PIECES = 60 };
 
@@ -175,8 +174,7 @@ static void who_asks_early_gets_the_same_answer(void **state) {
     }
 }
 
-// ---- what must hold
-// ------------------------------------------------------------------------------
+// ---- what must hold ----------------------------------------------------------------------------
 
 static double latest(const double done[PIECES]) {
     double end = 0;
@@ -257,8 +255,7 @@ static void the_order_of_independent_work_does_not_matter(void **state) {
     }
 }
 
-// ---- a few by hand
-// -------------------------------------------------------------------------------
+// ---- a few by hand -----------------------------------------------------------------------------
 
 static void add(Simulation *s, int queue, double issued, double seconds, double latency,
                 const int *port) {

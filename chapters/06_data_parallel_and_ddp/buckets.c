@@ -19,7 +19,8 @@
 // Gradients go into a bucket one after the other. When the bucket has *reached* its size, it is
 // closed, and the next gradient begins a new one. So a bucket may be larger than its size (a layer
 // of 9 MB goes into one of 1 MB as a whole), and a tensor is never cut in two. The first bucket is
-// smaller than the others, 1 MiB and not 25: something should be on its way soon.
+// smaller than the others, 1 MiB and not 25, if nothing else is said: so something is on its way
+// soon.
 
 Buckets buckets_of(const size_t sizes[], const int order[], int num_params, size_t first_bytes,
                    size_t bytes) {

@@ -19,7 +19,7 @@ void claim_only_gradients_cross(int k, int rows);
 // 5. With DataParallel, device 0 runs out of memory first. Returns how many times the memory of the
 // others it needs.
 double claim_device_0_is_full_first(int k, int rows);
-// 6. The loss inside forward mends that.
-void claim_loss_inside_forward_mends_it(int k, int rows, const Tensor *X, const Tensor *y);
+// 6. The loss inside forward fixes that.
+void claim_loss_inside_forward_fixes_it(int k, int rows, const Tensor *X, const Tensor *y);
 
 #endif

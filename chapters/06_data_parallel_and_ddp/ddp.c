@@ -6,7 +6,6 @@
 
 #include "common/base/error.h"
 #include "common/device/trace.h"
-#include "chapters/02_get_params_and_allreduce/allreduce.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,8 +63,8 @@ static void free_buckets(Ddp *ddp) {
 
 // ## A replica on each rank
 //
-// In the beginning all ranks get the parameters of rank 0, in case theirs are others. After that,
-// parameters never move again: all ranks make the same updates with the same sums.
+// In the beginning all ranks get the parameters of rank 0, whatever they had themselves. After
+// that, parameters never move again: all ranks make the same updates with the same sums.
 
 static void broadcast(Ddp *ddp, bool parameters) {
     FlatParameters from = flat_parameters(ddp->net, ddp->devices[0]);
@@ -80,10 +79,9 @@ static void hook_all(Ddp *ddp, bool on);
 
 static DdpOptions with_defaults(DdpOptions o) {
     CHECK(!o.rebuild || o.copies, "buckets in another order are no slices: they need .copies");
+    if (o.first_bucket_bytes == 0)
+        o.first_bucket_bytes = o.bucket_bytes ? o.bucket_bytes : FIRST_BUCKET_BYTES;
     if (o.bucket_bytes == 0) o.bucket_bytes = BUCKET_BYTES;
-    if (o.first_bucket_bytes == 0) o.first_bucket_bytes = FIRST_BUCKET_BYTES;
-    if (o.first_bucket_bytes > o.bucket_bytes || o.bucket_bytes == ONE_BUCKET)
-        o.first_bucket_bytes = o.bucket_bytes;
     return o;
 }
 
@@ -176,6 +174,8 @@ static void check_all_final(const Ddp *ddp, int rank, int b) {
     }
 }
 
+// (All ranks have the same operations on their tapes, and backward_all() goes through them an
+// operation at a time. So when the last rank has come so far, the events of all are recorded.)
 static void start_bucket(Ddp *ddp) {
     Tensor *grads[MAX_DEVICES];
     char label[32];
@@ -284,7 +284,8 @@ static void check_all_came(const Ddp *ddp) {
 // ## The end of backward
 //
 // The compute queues wait until the last sum is there. With the order in which the gradients came,
-// buckets can be filled anew, once: PyTorch does that after the first step.
+// buckets can be filled anew, once. PyTorch always does that after the first step, in which it has
+// one bucket of everything.
 
 static void wait_for_sums(Ddp *ddp) {
     for (int i = 0; i < ddp->k; i++)
@@ -340,8 +341,8 @@ void ddp_step(Ddp *ddp, Tensor *const X_shards[], Tensor *const y_shards[], floa
 
 // ## Bytes by the formulas
 
-DdpBytes ddp_gradient_bytes(const Ddp *ddp, int i) {
-    DdpBytes bytes = {0};
+Traffic ddp_gradient_bytes(const Ddp *ddp, int i) {
+    Traffic bytes = {0};
     for (int b = 0; b < ddp->buckets.n; b++) {
         Traffic t = allreduce_bytes(chosen_allreduce(), ddp->buckets.floats[b], ddp->k, i);
         bytes.sent += t.sent;
@@ -350,8 +351,8 @@ DdpBytes ddp_gradient_bytes(const Ddp *ddp, int i) {
     return bytes;
 }
 
-DdpBytes ddp_buffer_bytes(const Ddp *ddp, int i) {
+Traffic ddp_buffer_bytes(const Ddp *ddp, int i) {
     size_t bytes = ddp->options.keep_buffers ? 0 : buffer_bytes(ddp->net);
-    if (i == 0) return (DdpBytes){.sent = (size_t)(ddp->k - 1) * bytes};
-    return (DdpBytes){.received = bytes};
+    if (i == 0) return (Traffic){.sent = (size_t)(ddp->k - 1) * bytes};
+    return (Traffic){.received = bytes};
 }

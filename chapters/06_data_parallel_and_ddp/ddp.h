@@ -5,15 +5,18 @@
 #define DDP_H
 
 #include "common/tensor/nn.h"
+#include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "buckets.h"
 
-// As torch.nn.parallel.DistributedDataParallel has them. What is left out is PyTorch's default.
+// As torch.nn.parallel.DistributedDataParallel has them. What is left out is PyTorch's default
+// (2.15), but for `copies` and `rebuild`: there a gradient is copied into its bucket if nothing is
+// said, and buckets are always rebuilt, with views, too.
 typedef struct DdpOptions {
     size_t bucket_bytes;       // 0: 25 MiB
-    size_t first_bucket_bytes; // 0: 1 MiB, or bucket_bytes if that is less
+    size_t first_bucket_bytes; // 0: bucket_bytes if that is given, else 1 MiB
     bool copies;  // gradients are copied into the bucket, and back: gradient_as_bucket_view=False
     bool rebuild; // after the first step, buckets are filled in the order in which the gradients
-                  // came; else from the last parameter to the first. With `copies` only
+                  // came; else from the last parameter to the first. Ours needs `copies` for it
     bool find_unused;  // find_unused_parameters: a parameter that a step does not use is no error
     bool keep_buffers; // broadcast_buffers=False: no rank gets rank 0's running statistics
 } DdpOptions;
@@ -77,10 +80,7 @@ void ddp_step(Ddp *ddp, Tensor *const X_shards[], Tensor *const y_shards[], floa
 
 // Bytes that rank i sends and receives in one synchronised step, by the formula: the allreduce of
 // each bucket, and the buffers of rank 0.
-typedef struct DdpBytes {
-    size_t sent, received;
-} DdpBytes;
-DdpBytes ddp_gradient_bytes(const Ddp *ddp, int i);
-DdpBytes ddp_buffer_bytes(const Ddp *ddp, int i);
+Traffic ddp_gradient_bytes(const Ddp *ddp, int i);
+Traffic ddp_buffer_bytes(const Ddp *ddp, int i);
 
 #endif

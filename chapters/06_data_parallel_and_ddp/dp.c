@@ -51,7 +51,8 @@ void dp_free(Dp *dp) {
 // ## What flows in a step
 
 typedef struct Flow {
-    int n; // rows
+    const Tensor *X_host, *y_host; // the minibatch
+    int n;                         // its rows
     float lr;
     const Range *shards;
     Tensor *X, *y;                                         // on device 0
@@ -90,11 +91,11 @@ static void receive_rows(Tensor *t, Range rows, const Tensor *from) {
 // update of the step before was made there alone. Their running statistics come from there, too, so
 // what the others' batch norms saw is lost in each step: only device 0's are kept.
 
-static void scatter(Dp *dp, Flow *f, const Tensor *X, const Tensor *y) {
+static void scatter(Dp *dp, Flow *f) {
     Range all = {0, f->n};
     trace_label("load");
-    f->X = send_rows(X, all, dp->devices[0]);
-    f->y = send_rows(y, all, dp->devices[0]);
+    f->X = send_rows(f->X_host, all, dp->devices[0]);
+    f->y = send_rows(f->y_host, all, dp->devices[0]);
     trace_label(labels[DP_SCATTER]);
     for (int i = 0; i < dp->k; i++) {
         f->X_shards[i] = send_rows(f->X, f->shards[i], dp->devices[i]);
@@ -133,7 +134,7 @@ static void gather(Dp *dp, Flow *f) {
 // By how much the sum of a shard's losses counts in the loss of the minibatch, which is a sum, too.
 // A mean of means counts a row of a small shard more than one of a large shard.
 static float weight_of(const Dp *dp, const Flow *f, int i) {
-    if (dp->gathers == DP_SUMMED_LOSSES) return 1;
+    if (dp->gathers == DP_SUMMED_LOSSES || f->shards[i].count == 0) return 1;
     return (float)f->n / ((float)dp->k * (float)f->shards[i].count);
 }
 
@@ -184,9 +185,10 @@ static void go_backward(Dp *dp, Flow *f, Tensor *const dY[]) {
 
 static void reduce(Dp *dp) {
     Tensor *sum = flat_parameters(dp->net, dp->devices[0]).grad;
+    if (dp->k == 1) return;
+    Tensor *received = arena_tensor(dp->devices[0], 1, sum->shape, false); // of one after the other
     for (int i = 1; i < dp->k; i++) {
         Tensor *grad = flat_parameters(dp->net, dp->devices[i]).grad;
-        Tensor *received = arena_tensor(dp->devices[0], 1, sum->shape, false);
         tensor_copy(received, grad);
         launch(dp->devices[0], add, .y = sum->data, .x = received->data, .n = numel(sum));
     }
@@ -198,7 +200,8 @@ static void run_phase(Dp *dp, DpPhase phase, Flow *f, Tensor *dY[]) {
     trace_label(labels[phase]);
     switch (phase) {
     case DP_SCATTER:
-        break; // dp_step() does it, which has the minibatch
+        scatter(dp, f);
+        break;
     case DP_REPLICATE:
         replicate(dp);
         break;
@@ -233,6 +236,8 @@ Tensor *dp_step(Dp *dp, const Tensor *X, const Tensor *y, const Range *shards, f
     Flow *f = xcalloc(1, sizeof *f);
     Range equal[MAX_DEVICES];
     Tensor *dY[MAX_DEVICES];
+    f->X_host = X;
+    f->y_host = y;
     f->n = X->shape[0];
     f->lr = lr;
     f->shards = shards ? shards : equal;
@@ -240,7 +245,6 @@ Tensor *dp_step(Dp *dp, const Tensor *X, const Tensor *y, const Range *shards, f
         equal[i] = equal_range(f->n, dp->k, i);
         begin_step(dp->devices[i]);
     }
-    scatter(dp, f, X, y);
     for (DpPhase phase = 0; phase < NUM_DP_PHASES; phase++) run_phase(dp, phase, f, dY);
     Tensor *loss = f->loss;
     free(f);
@@ -252,15 +256,15 @@ Tensor *dp_step(Dp *dp, const Tensor *X, const Tensor *y, const Range *shards, f
 // P bytes of parameters, B of buffers, n rows, device i with n_i of them. Device 0's own rows stay
 // where they are.
 
-static DpBytes from_first(int i, size_t own, size_t others) {
-    return i == 0 ? (DpBytes){.sent = others} : (DpBytes){.received = own};
+static Traffic from_first(int i, size_t own, size_t others) {
+    return i == 0 ? (Traffic){.sent = others} : (Traffic){.received = own};
 }
 
-static DpBytes to_first(int i, size_t own, size_t others) {
-    return i == 0 ? (DpBytes){.received = others} : (DpBytes){.sent = own};
+static Traffic to_first(int i, size_t own, size_t others) {
+    return i == 0 ? (Traffic){.received = others} : (Traffic){.sent = own};
 }
 
-DpBytes dp_phase_bytes(const Dp *dp, DpPhase phase, int i, int n, size_t row, size_t classes) {
+Traffic dp_phase_bytes(const Dp *dp, DpPhase phase, int i, int n, size_t row, size_t classes) {
     size_t mine = (size_t)equal_range(n, dp->k, i).count;
     size_t theirs = (size_t)n - (size_t)equal_range(n, dp->k, 0).count, k = (size_t)dp->k;
     size_t P = parameter_bytes(dp->net), B = buffer_bytes(dp->net), f = sizeof(float);
@@ -280,6 +284,6 @@ DpBytes dp_phase_bytes(const Dp *dp, DpPhase phase, int i, int n, size_t row, si
     case DP_REDUCE:
         return to_first(i, P, (k - 1) * P);
     default:
-        return (DpBytes){0, 0};
+        return (Traffic){0, 0};
     }
 }

@@ -6,6 +6,7 @@
 
 #include "common/base/range.h"
 #include "common/tensor/nn.h"
+#include "chapters/02_get_params_and_allreduce/allreduce.h"
 
 // What device 0 gathers after forward.
 typedef enum {
@@ -51,9 +52,6 @@ Tensor *dp_step(Dp *dp, const Tensor *X, const Tensor *y, const Range *shards, f
 
 // Bytes that device i sends and receives in a phase, by the formula, for a minibatch of n rows with
 // so many floats in each row of X and of the output, in equal shards.
-typedef struct DpBytes {
-    size_t sent, received;
-} DpBytes;
-DpBytes dp_phase_bytes(const Dp *dp, DpPhase phase, int i, int n, size_t row, size_t classes);
+Traffic dp_phase_bytes(const Dp *dp, DpPhase phase, int i, int n, size_t row, size_t classes);
 
 #endif

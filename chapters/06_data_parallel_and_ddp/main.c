@@ -1,7 +1,7 @@
 // # DataParallel against DistributedDataParallel
 //
-// Source: "Training with several GPUs in PyTorch" (pytorch-multi-gpu), which comes after the book's
-// two chapters.
+// Source: "Training with several GPUs in PyTorch" (pytorch-multi-gpu; below: *the text*), which
+// follows the book's two chapters on multiple GPUs.
 // Difficulty: ★★★☆
 //
 // What you will learn
@@ -9,9 +9,8 @@
 // - what happens in each step behind `nn.DataParallel(net)` and `DistributedDataParallel(net)`, and
 //   how these two differ from chapters 4 and 5;
 // - why gradients are exchanged in buckets, how large these should be, and how an exchange is
-// hidden
-//   under backward;
-// - what each rank loads, and why a test accuracy may be that of other images than there are;
+//   hidden under backward;
+// - what each rank loads, and why a test accuracy may count some images twice, or not at all;
 // - which of six sentences that are often read about the two wrappers are true, by measurement;
 // - five mistakes, and what notices each of them.
 //
@@ -75,26 +74,27 @@ enum { ROWS = 64 };
 //
 // **DistributedDataParallel** (DDP) has no head. Each device belongs to a process of its own, a
 // *rank* of k. Each rank loads its own images, computes, and takes part in an allreduce of the
-// gradients. After that all make the same update (`ddp.c`). Here the ranks are devices of one
-// program still, and the host goes through the lines of all of them; in chapter 8 they are
-// processes.
+// gradients. After that all make the same update (`ddp.c`). Here the ranks are still devices of one
+// program, and the host goes through the lines of all of them; in chapter 8 they are processes.
 //
-// | in each step                 | chapter 4 | chapter 5 | DP               | DDP |
-// |------------------------------|-----------|-----------|------------------|----------------------|
-// | who has the minibatch        | the host  | the host  | device 0         | each rank, its part |
-// | parameters move              | never     | never     | to all           | never | | loss is
-// computed             | by all    | by all    | on device 0      | by all               | |
-// gradients are exchanged      | one parameter at a time | in parts of 25 MiB | all at once, to
-// device 0 | in buckets | | when                         | after backward | after backward | after
-// backward | during backward | | who updates                  | all       | all       | device 0 |
-// all                  | | running statistics           | none      | `--bn`    | device 0's | rank
-// 0's, to all     | | host threads that launch     | one       | one       | one, in backward k |
-// one for each rank  |
+// | in each step               | chapter 4      | chapter 5      | DP               | DDP              |
+// |:---------------------------|:---------------|:---------------|:-----------------|:-----------------|
+// | who has the minibatch      | the host       | the host       | device 0         | each rank a part |
+// | parameters go              | nowhere        | nowhere        | to all           | nowhere          |
+// | the loss is computed       | by all         | by all         | on device 0      | by all           |
+// | gradients are exchanged    | one by one     | 25 MiB at a time | all, to device 0 | in buckets     |
+// | and when                   | after backward | after backward | after backward   | during backward  |
+// | who updates                | all            | all            | device 0         | all              |
+// | running statistics         | there are none | as `--bn` says | device 0's       | rank 0's, to all |
+// | host threads that launch   | one            | one            | k in backward    | one a rank       |
+//
+// (Chapter 5's `DataParallel` is the book's wrapper, not PyTorch's of that name, which is `Dp`
+// here.)
 
 static void compare_four_ways(void) {
     say("One step of each of the four ways on %d devices, %d rows on each: bytes, kernels and "
-        "copies, "
-        "counted%s%s",
+        "copies "
+        "are counted%s%s. (Others: the one that sends most.)",
         modelled_k, ROWS, modelled_machine() ? "; time modelled on " : "",
         modelled_machine() ? modelled_machine()->name : "");
     print_four_ways(modelled_k, ROWS);
@@ -102,10 +102,24 @@ static void compare_four_ways(void) {
 
 // ## What moves
 //
+// A step of DP has these phases; the arrows say who sends to whom:
+//
+//     scatter     0 --> 1, 2, ..   the rows of the minibatch
+//     replicate   0 --> 1, 2, ..   all parameters and buffers (batch norm's running statistics)
+//     forward     all
+//     gather      1, 2, .. --> 0   the outputs
+//     loss        0 alone, and its gradient by the outputs
+//     scatter     0 --> 1, 2, ..   the gradients of their outputs
+//     backward    all
+//     reduce      1, 2, .. --> 0   all gradients, and device 0 sums them
+//     update      0 alone
+//
 // Every byte between two devices is in the ledger. Below it is counted in each phase of a step, for
-// device 0 and for the busiest of the others, and must be what the formula says: with P bytes of
-// parameters, device 0 of DP sends (k-1) P and receives (k-1) P, and in a ring each rank of DDP
-// sends and receives 2 (k-1)/k P. For LeNet, P is 516,272 bytes.
+// device 0 and for the one of the others that sends and receives most, and must be what the formula
+// says: with P bytes of parameters, device 0 of DP sends (k-1) P and receives (k-1) P, and in a
+// ring (chapter 2) each rank of DDP sends and receives 2 (k-1)/k P, but for a number more or less
+// where k does not divide them. For LeNet, P is 516,272 bytes. "DP, the loss inside forward" is the
+// text's remedy for what the next section is about.
 
 static void count_bytes(void) {
     say("\nBytes of a step of LeNet, %d rows in the minibatch: counted, and equal to the formulas",
@@ -118,11 +132,12 @@ static void count_bytes(void) {
 
 // ## Who holds what
 //
-// Device 0 of DP holds more than the others: the whole minibatch, all outputs and their gradients,
-// and a place for the gradients that come in. With ten classes that is little. With 10,000 classes,
-// as in a language model's last layer, it is most of its memory. (The wider last layer has more
-// parameters, too.) The text's remedy is to compute the loss inside `forward`, so that only losses
-// are gathered.
+// Device 0 of DP needs more memory than the others: for the whole minibatch, for all outputs and
+// their gradients, and for a place where gradients come in. With ten classes that is little. With
+// 10,000 classes, as in a language model's last layer, it is most of its memory. (The wider last
+// layer has more parameters, too.) The text's remedy is to compute the loss inside `forward`, so
+// that only losses are gathered. "DDP, with copies" has buckets of their own, into which gradients
+// are copied (`ddp.c`).
 
 static void compare_memory(void) {
     Prediction expected =
@@ -139,11 +154,18 @@ static void compare_memory(void) {
 
 // ## They compute what one device computes
 //
-// Each way is run for some steps on 1, 2 and 3 devices. After each step, one device makes the same
+// Each way is run for 8 steps on 1, 2 and 3 devices. After each step, one device makes the same
 // step from the same parameters. The table has the largest difference, as a part of the largest
-// change of the step: rounding, or nothing at all. (Whole trainings part sooner or later, on any
-// number of devices: a last digit decides on which side of zero some ReLU is. So steps are
+// change of the step: rounding, or nothing at all. (Whole trainings drift apart sooner or later, on
+// any number of devices: a last digit decides on which side of zero some ReLU is. So steps are
 // compared.)
+//
+// Where is there no difference, to the bit? Where the same numbers are added in the same order. A
+// CPU device sums the images of a minibatch as a tree, and two devices with 128 images each compute
+// the two halves of that tree (chapter 4). Three devices do not, nor do parts of a minibatch one
+// after the other. With the ring the order also depends on where in its bucket a number is; with
+// the star it does not, and then all buckets, with and without copies, give the same bits on any
+// number of devices.
 //
 // With `no_sync` a minibatch goes through the network in parts, and gradients are exchanged after
 // the last part only: for minibatches that do not fit into memory, or links that are slow.
@@ -157,11 +179,16 @@ static void check_agreement(void) {
 
 // ## A step in time
 //
-// Now look at who is at work when. Each device has two queues here, one that computes and one that
-// communicates. In DP the other devices wait for their parameters, and later for device 0, which
-// adds up their gradients. In DDP with one bucket they wait only for the exchange, in which all
-// take part. With small buckets most of the exchange is under backward: the last layers' gradients
-// travel while those of the first layers are still computed.
+// Now look at who is at work when. Each device of DDP has two queues, one that computes and one
+// that communicates; in DP all is in the first. A copy is drawn in the queue of the device that
+// *receives*: so device 0 of DP, grey at first, is sending. It sends its parameters to one device
+// after the other, and goes forward last. Later it receives gradients from one after the other, and
+// the others wait.
+//
+// In DDP with one bucket all ranks exchange at the same time, after backward. With smaller buckets
+// most of the exchange is under backward: the last layers' gradients travel while those of the
+// first layers are still computed. That, and a host thread for each rank, is why DDP is faster than
+// chapter 5's wrapper in the first table, with the same bytes, kernels and copies.
 
 enum { SMALL_BUCKET = 4 << 20 };
 
@@ -176,9 +203,9 @@ static void show_timelines(void) {
 }
 
 // The same here, measured, with LeNet on two devices. Where devices are workers on the same cores,
-// an exchange is a copy in one memory, and takes hardly any time; and while it runs, it takes a
-// core from those who compute. So nothing is gained, and the picture shows the order of things
-// only.
+// an exchange is a copy in one memory, which takes hardly any time; and while it runs, it takes a
+// core from those who compute. So nothing is to be gained. Look at the order of things only: how
+// long each of the three took says more about what else this computer was doing.
 
 static void measure_timelines(void) {
     Tensor *X, *y;
@@ -195,7 +222,9 @@ static void measure_timelines(void) {
 // for the others; all of LeNet is smaller than the first.
 //
 // How much does it save? For ResNet-50 on 32 GPUs, Li et al. measured steps that were 38.0 %
-// shorter with the exchange under backward than without (VLDB 2020, as quoted; NCCL).
+// shorter with the exchange under backward than without (VLDB 2020, as quoted; NCCL). Of our
+// figures that is to be compared with the part of the step that is saved; how much of the exchange
+// is hidden is another question, and has another answer.
 
 static void find_bucket_size(void) {
     Prediction expected = {0};
@@ -218,7 +247,7 @@ static void find_bucket_size(void) {
 static void load_on_each_rank(void) {
     show_samplers();
     if (!has_values(try_gpu(0))) return;
-    enum { MINIBATCH = 48 }; // of 1 rank as of 3
+    enum { MINIBATCH = 48 }; // the same for 1 rank and for 3
     say("\nLeNet, trained by DDP, each rank loading its own part of %d images; minibatches of %d",
         train_data->count, MINIBATCH);
     Lesson lesson = {.train_data = train_data,
@@ -232,10 +261,11 @@ static void load_on_each_rank(void) {
     lesson.k = 1;
     double on_one = train_with_samplers(&lesson);
     if (!interrupted())
-        say("  On 3 ranks %.4f, on 1 rank %.4f. The same images in the same steps, but sums are "
-            "added "
-            "up in another order, and what that does to a last digit grows over %d steps.",
-            on_three, on_one, flags.epochs * (train_data->count / MINIBATCH));
+        say("  On 3 ranks %.4f, on 1 rank %.4f. The same images in the same steps, and each step "
+            "agrees but for the last digits, as above. These decide now and then on which side of "
+            "zero "
+            "a ReLU is, and over %d steps the difference grows.",
+            on_three, on_one, flags.epochs * ((train_data->count + MINIBATCH - 1) / MINIBATCH));
 }
 
 // ## What the text says
@@ -252,12 +282,12 @@ static void ask_the_claims(void) {
     claim_rank_0_broadcasts(modelled_k, ROWS);
     claim_only_gradients_cross(modelled_k, ROWS);
     claim_device_0_is_full_first(modelled_k, ROWS);
-    claim_loss_inside_forward_mends_it(modelled_k, ROWS, X, y);
+    claim_loss_inside_forward_fixes_it(modelled_k, ROWS, X, y);
 }
 
 // ## Five mistakes
 //
-// Made on purpose, each with what notices it. The first two are why a bucket is sent when its last
+// Made on purpose, each with what notices it. The first two show why a bucket is sent when its last
 // gradient is final and not before, and why all ranks send their buckets in one order: an allreduce
 // is a meeting. In processes of their own, ranks that come to different meetings wait for each
 // other forever, or add up what does not belong together. Our ranks are in one program, so the
@@ -281,14 +311,11 @@ static void outgrow_a_device(void) { try_too_large(modelled_k, flags.memory); }
 // - DP is one line, and in each step it sends all parameters from device 0 and all gradients to it,
 //   one device after the other. So more devices make its exchange longer.
 // - DDP sends no parameters after the start. Its allreduce has no head, it begins while backward
-// goes
-//   on, and updates are made by all.
+//   goes on, and updates are made by all.
 // - A bucket is sent when the last of its gradients is final, in one order on all ranks. Its best
-// size
-//   follows from what an exchange costs at least, and from how long backward goes on.
+//   size follows from what an exchange costs at least, and from how long backward goes on.
 // - On fast links, and for networks that compute much for each parameter, all of this matters
-// little.
-//   On slow links it is most of a step.
+//   little. On slow links DP spends most of a step on it.
 // - In DP device 0 needs more memory than the others, most of all with many classes. A loss inside
 //   forward helps, but a mean of means is right for equal shards only.
 // - Each rank loads its own images. Tell the sampler the epoch, and evaluate without padding.
@@ -298,29 +325,28 @@ static void outgrow_a_device(void) { try_too_large(modelled_k, flags.memory); }
 // 1. DP and DDP make the same gradients from the same rows. Why does DP send all parameters in each
 //    step, and DDP never after the start?
 // 2. In the timeline of DP, the devices begin forward one after the other, and backward together.
-// Why?
+//    Why?
 // 3. A bucket's exchange may not begin before that of the bucket before it, even if its gradients
-// are
-//    there. What would happen otherwise, on two ranks that are processes?
+//    are there. What would happen otherwise, on two ranks that are processes?
 // 4. LeNet on GPUs on PCIe is best with one bucket, ResNet-18 is not. What makes the difference?
 // 5. Shards of 15 and of 1 rows, the loss inside forward, a mean of means: how many times as much
-// does
-//    the row on the second device count as one on the first?
+//    does the row on the second device count as one on the first?
 // 6. Which of the six claims are false, and what would have to be done differently for them to be
-// true?
-//
+//    true?
+
 // ## Exercises
 //
 // Each has a folder in `exercises/`, with a place for your part and a check: `make exercise-06-1`,
 // and so on.
 //
-// 1. Write the bucket rule, sizes and order, and predict the length of a step before you run it.
-// 2. Chapter 1's pipeline keeps the activations of all microbatches. Let each stage go backward as
-// soon
-//    as it can: one forward, one backward (1F1B). What becomes of the memory, and of the bubble?
-// 3. Hide the exchange in chapter 4's LeNet. When does it not help?
-// 4. A minibatch in m parts, gradients added up: are they to the bit those of the whole minibatch?
-// When?
+// 1. Write PyTorch's bucket rule, and predict from it how long backward takes with the exchange
+//    under it. Which size is best, and when is the prediction wrong?
+// 2. Let each stage of chapter 1's pipeline go backward as soon as it can: one forward, one
+//    backward (1F1B). What becomes of the memory, of the bubble, and what over slow links?
+// 3. Exchange each gradient of chapter 4's LeNet as soon as it is final. When does that not help,
+//    and what does the step wait for then?
+// 4. Go through a minibatch in m parts and exchange once. When are the bits those of the whole
+//    minibatch, and what does batch norm make of it?
 
 // ## The program
 

@@ -27,6 +27,7 @@ typedef struct Step {
 // LeNet on two ranks, in four buckets.
 static Step begin_on_two_ranks(void) {
     Step s;
+    devices_after_fork();
     const Tensor X = {.ndim = 4, .shape = {8, 1, 28, 28}, .device = host()};
     const Tensor y = {.ndim = 1, .shape = {8}, .device = host()};
     Device *devices[2] = {model_device(0), model_device(1)};
@@ -75,6 +76,34 @@ static void leave_unused(void *find) {
     ddp_backward(s.ddp, s.losses);
 }
 
+// What would come out of the second mistake if nobody noticed: two buckets of one number, on two
+// ranks, and rank 1 sends them in the other order.
+static void show_mixed_sums(void) {
+    Device *devices[2] = {try_gpu(0), try_gpu(1)};
+    Tensor *numbers[2][2], *sums[2][2];
+    const float values[2][2] = {{1, 2}, {10, 20}};
+    for (int i = 0; i < 2; i++) {
+        begin_step(devices[i]);
+        for (int b = 0; b < 2; b++) {
+            numbers[i][b] = tensor_new(devices[i], 1);
+            tensor_fill(numbers[i][b], values[i][b]);
+        }
+    }
+    for (int turn = 0; turn < 2; turn++) {
+        sums[turn][0] = numbers[0][turn];
+        sums[turn][1] = numbers[1][1 - turn];
+        allreduce(sums[turn], 2);
+    }
+    float got[2] = {item(numbers[0][0]), item(numbers[0][1])};
+    say("  Without that check, two buckets with 1 and 2 on rank 0 and 10 and 20 on rank 1 become, "
+        "on "
+        "rank 0, %g and %g where 11 and 22 belong; no error, and another result.",
+        (double)got[0], (double)got[1]);
+    CHECK(got[0] == 21 && got[1] == 12, "sums of what does not belong together");
+    for (int i = 0; i < 2; i++)
+        for (int b = 0; b < 2; b++) tensor_free(numbers[i][b]);
+}
+
 static void show_child(const char *mistake, void (*what)(void *), void *with, int expected) {
     say("\n%s", mistake);
     int status = try_in_child(what, with);
@@ -108,44 +137,76 @@ static double same_places(int images, int k, bool told) {
 static void forget_set_epoch(void) {
     enum { IMAGES = 2048, RANKS = 4 };
     double forgotten = same_places(IMAGES, RANKS, false), told = same_places(IMAGES, RANKS, true);
-    say("\n4. Forgetting sampler_set_epoch(): the second epoch has %.1f %% of its images at the "
-        "places of the first. With it, %.1f %%. No error says so: compare two epochs' orders.",
+    say("\n4. Forgetting sampler_set_epoch(): %.1f %% of the places in the second epoch's "
+        "order have the same image as in the first. With it, %.1f %%. No error says so: compare "
+        "two "
+        "epochs' orders.",
         100 * forgotten, 100 * told);
     CHECK(forgotten == 1 && told < 0.05, "an order is known again");
 }
 
+// The mistake: each rank divides its gradients by the number of ranks, as PyTorch's DDP does, and
+// the update divides the sum by the rows of all ranks, as ours does.
+static void step_divided_twice(Ddp *ddp, Tensor *const X[], Tensor *const y[], float lr, int rows) {
+    Tensor *y_hat[MAX_DEVICES], *losses[MAX_DEVICES], *grads[MAX_DEVICES];
+    ddp_no_sync(ddp, true);
+    ddp_forward(ddp, X, y_hat);
+    for (int i = 0; i < ddp->k; i++) losses[i] = sum(cross_entropy(y_hat[i], y[i]));
+    ddp_backward(ddp, losses);
+    for (int i = 0; i < ddp->k; i++) {
+        grads[i] = flat_parameters(ddp->net, ddp->devices[i]).grad;
+        launch(ddp->devices[i], scale, .x = grads[i]->data, .factor = 1 / (float)ddp->k,
+               .n = numel(grads[i]));
+    }
+    allreduce(grads, ddp->k);
+    ddp_update(ddp, lr, rows);
+}
+
+// What a step changes; free() it.
+static float *update_of(const Tensor *X, const Tensor *y, int k, bool twice, float lr, size_t *n) {
+    Device *devices[MAX_DEVICES];
+    Tensor *X_shards[MAX_DEVICES], *y_shards[MAX_DEVICES], *losses[MAX_DEVICES];
+    Module *net = lenet_modules(10);
+    initialize(net, 1);
+    open_devices(devices, k);
+    Ddp *ddp = ddp_new(net, devices, k, (DdpOptions){0});
+    Tensor *params = flat_parameters(net, devices[0]).data;
+    float *before = tensor_values(params);
+    for (int i = 0; i < k; i++) begin_step(devices[i]);
+    split_batch(X, y, devices, k, X_shards, y_shards);
+    if (twice)
+        step_divided_twice(ddp, X_shards, y_shards, lr, X->shape[0]);
+    else
+        ddp_step(ddp, X_shards, y_shards, lr, X->shape[0], losses);
+    *n = numel(params);
+    float *update = tensor_values(params);
+    for (size_t i = 0; i < *n; i++) update[i] -= before[i];
+    free(before);
+    ddp_free(ddp);
+    module_free(net);
+    return update;
+}
+
 // How many times as long as one device's update, in its direction.
 static double update_ratio(DataIter *iter, int k, float lr) {
-    Device *devices[MAX_DEVICES];
-    float *update[2];
     size_t n;
     Tensor *X, *y;
     double product = 0, square = 0;
     data_iter_first(iter, &X, &y);
-    open_devices(devices, k);
-    for (int w = 0; w < 2; w++) {
-        Way way = {.kind = WAY_DDP, .network = &networks[0], .classes = 10, .k = w ? k : 1};
-        Trained *t = trained_new(&way, devices, 1);
-        float *before = trained_params(t, 0, &n);
-        // The mistake: each rank takes the mean over its own rows, and the sum over the ranks is
-        // divided by all rows once more.
-        trained_step(t, X, y, w ? lr / (float)k : lr);
-        update[w] = trained_params(t, 0, &n);
-        for (size_t i = 0; i < n; i++) update[w][i] -= before[i];
-        free(before);
-        trained_free(t);
-    }
+    float *right = update_of(X, y, 1, false, lr, &n), *wrong = update_of(X, y, k, true, lr, &n);
     for (size_t i = 0; i < n; i++) {
-        product += (double)update[0][i] * (double)update[1][i];
-        square += (double)update[0][i] * (double)update[0][i];
+        product += (double)right[i] * (double)wrong[i];
+        square += (double)right[i] * (double)right[i];
     }
-    for (int w = 0; w < 2; w++) free(update[w]);
+    free(right);
+    free(wrong);
     return product / square;
 }
 
 static void divide_twice(DataIter *iter, float lr) {
     double two = update_ratio(iter, 2, lr), three = update_ratio(iter, 3, lr);
-    say("\n5. Dividing twice: by the ranks, and then by the rows of all ranks. It trains, only "
+    say("\n5. Dividing twice: by the ranks, and then by the rows of all ranks. It still trains, "
+        "but "
         "slowly: compared with one device's, the update is %.3f times as long on 2 devices, %.3f "
         "times on 3. A factor of 1/k is the mark of this mistake.",
         two, three);
@@ -155,8 +216,9 @@ static void divide_twice(DataIter *iter, float lr) {
 void plant_mistakes(DataIter *iter, float lr) {
     show_child("1. Rank 1 sends bucket 0 before its last gradient is there:", send_early, NULL,
                EXIT_FAILURE);
-    show_child("2. Each rank starts the bucket that happens to be ready:", send_in_own_order, NULL,
-               EXIT_FAILURE);
+    show_child("2. Rank 1 starts bucket 1 first, as if that had been ready first there:",
+               send_in_own_order, NULL, EXIT_FAILURE);
+    if (has_values(try_gpu(0))) show_mixed_sums();
     show_child("3. A step uses the first layer only:", leave_unused, NULL, EXIT_FAILURE);
     int find = 1;
     show_child("   The same with find_unused:", leave_unused, &find, EXIT_SUCCESS);

@@ -6,7 +6,7 @@
 //
 // An allreduce is a meeting, so all ranks must make as many steps. PyTorch sees to it by *padding*
 // (some images are taken twice) or by *dropping* (some are left out). For training that hardly
-// matters. For a test accuracy it does: with padding it is that of other images than there are. The
+// matters. For a test accuracy it does: some images count twice, or not at all. The
 // third way takes each image once. Then some ranks have one image more than others, which our sums
 // over rows, divided once, do not mind; in a step for which a rank has no rows, it adds nothing.
 #include "sampler.h"

@@ -41,13 +41,11 @@ static void count_phase(int phase, void *context) {
 }
 
 static Traffic formula_of_dp(const Trained *t, int phase, int i, int rows) {
-    DpBytes b = dp_phase_bytes(t->dp, (DpPhase)phase, i, rows, 28 * 28, (size_t)t->way.classes);
-    return (Traffic){b.sent, b.received};
+    return dp_phase_bytes(t->dp, (DpPhase)phase, i, rows, 28 * 28, (size_t)t->way.classes);
 }
 
 static Traffic formula_of_ddp(const Trained *t, int phase, int i) {
-    DdpBytes b = phase == 0 ? ddp_buffer_bytes(t->ddp, i) : ddp_gradient_bytes(t->ddp, i);
-    return (Traffic){b.sent, b.received};
+    return phase == 0 ? ddp_buffer_bytes(t->ddp, i) : ddp_gradient_bytes(t->ddp, i);
 }
 
 static void fill_in_formulas(StepRecord *r, const Trained *t) {
@@ -156,6 +154,7 @@ StepRecord *model_step(const Way *way, int rows, const Machine *machine) {
     autograd_close(); // no arena in use
     modelled_clock_start(machine);
     open_models(devices, way->k);
+    memcpy(r->devices, devices, sizeof(Device *) * (size_t)way->k);
     size_t before[MOST_RECORDED];
     for (int i = 0; i < way->k; i++) before[i] = device_bytes(devices[i]);
     ledger_reset();
@@ -170,7 +169,11 @@ StepRecord *model_step(const Way *way, int rows, const Machine *machine) {
         r->spans = trace_modelled(&r->count);
     }
     fill_in_formulas(r, t);
-    for (int i = 0; i < way->k; i++) r->memory[i] = device_bytes(devices[i]) - before[i];
+    for (int i = 0; i < way->k; i++) {
+        r->reserved[i] = device_bytes(devices[i]) - before[i];
+        r->memory[i] =
+            r->reserved[i] - arena_reserved_bytes(devices[i]) + arena_used_bytes(devices[i]);
+    }
     find_seconds(r);
     trained_free(t);
     autograd_close();
@@ -215,6 +218,7 @@ static void measure_once(StepRecord *r, Trained *t, const Tensor *X, const Tenso
     TraceSpan *spans;
     int count;
     StepRecord *other = step_record_new(&r->way, r->rows, false);
+    memcpy(other->devices, r->devices, sizeof r->devices);
     trace_begin();
     count_step(other, t, X, y);
     spans = trace_end(&count);
@@ -234,6 +238,7 @@ StepRecord *measure_step(const Way *way, const Tensor *X, const Tensor *y) {
     StepRecord *r = step_record_new(way, X->shape[0], false);
     Device *devices[MAX_DEVICES];
     open_devices(devices, way->k);
+    memcpy(r->devices, devices, sizeof(Device *) * (size_t)way->k);
     Trained *t = trained_new(way, devices, 1);
     trained_step(t, X, y, 0);
     wait_for_step(t);
@@ -242,14 +247,20 @@ StepRecord *measure_step(const Way *way, const Tensor *X, const Tensor *y) {
     return r;
 }
 
-// ---- what a step was made of
-// ---------------------------------------------------------------------
+// ---- what a step was made of -------------------------------------------------------------------
 
 int busiest_other(const StepRecord *r) {
     int most = 1;
     for (int i = 2; i < r->way.k; i++)
         if (r->total[i].sent + r->total[i].received > r->total[most].sent + r->total[most].received)
             most = i;
+    return most;
+}
+
+size_t most_memory_of_others(const StepRecord *r) {
+    size_t most = 0;
+    for (int i = 1; i < r->way.k; i++)
+        if (r->memory[i] > most) most = r->memory[i];
     return most;
 }
 

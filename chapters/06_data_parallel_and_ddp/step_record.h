@@ -22,7 +22,10 @@ typedef struct StepRecord {
     Traffic phases[MOST_PHASES][MOST_RECORDED], total[MOST_RECORDED], start[MOST_RECORDED];
     // What the formulas say of them; 0 for chapters 4 and 5, which check their own.
     Traffic formula[MOST_PHASES][MOST_RECORDED];
-    size_t memory[MOST_RECORDED]; // bytes that each device has in use after the step
+    Device *devices[MOST_RECORDED];
+    // Bytes of each device: the most that were in use at a time in the step; and reserved for that,
+    // as activations are given memory in large pieces.
+    size_t memory[MOST_RECORDED], reserved[MOST_RECORDED];
 } StepRecord;
 
 // The second step of such a training, modelled: on model devices, with the clock of `machine` (from
@@ -42,8 +45,9 @@ double model_step_seconds(const Way *way, int rows, const Machine *machine);
 // Into how many buckets DDP puts the network's gradients.
 int buckets_of_way(const Way *way);
 
-// Device i's, of the other devices than device 0 the one that sends (and receives, and holds) most.
+// Of the devices but the first, the one that sends and receives most; and the most memory of them.
 int busiest_other(const StepRecord *r);
+size_t most_memory_of_others(const StepRecord *r);
 
 // Of a recorded step's spans: how many are kernels, and how many copies.
 int kernels_of(const StepRecord *r);

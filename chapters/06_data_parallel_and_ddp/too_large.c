@@ -117,9 +117,19 @@ static void find_needs(const Machine *machine, int k) {
 
 // ## And what it gets
 
+static void make_step_in_child(void *candidate) {
+    devices_after_fork();
+    make_step(candidate);
+}
+
 static bool try_candidate(Candidate *c) {
-    say("  %s needs %.1f MB on its fullest device", c->name, c->needs / 1e6);
-    if (try_in_child(make_step, c) != EXIT_SUCCESS) return false;
+    double missing = c->needs - modelled_machine()->memory;
+    if (missing > 0)
+        say("  %s needs %.1f MB on its fullest device, %.1f MB more than it has:", c->name,
+            c->needs / 1e6, missing / 1e6);
+    else
+        say("  %s needs %.1f MB on its fullest device", c->name, c->needs / 1e6);
+    if (try_in_child(make_step_in_child, c) != EXIT_SUCCESS) return false;
     double begin = modelled_seconds();
     make_step(c);
     say("    it runs: %.3g ms a step, modelled on %s", 1e3 * (modelled_seconds() - begin),

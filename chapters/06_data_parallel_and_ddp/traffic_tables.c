@@ -57,18 +57,10 @@ void print_wrapper_traffic(int k, int rows) {
     print_way(&way, rows, "DDP", ddp_phases, 2);
 }
 
-// ---- memory and launches
-// -------------------------------------------------------------------------
-
-static size_t most_of_others(const StepRecord *r) {
-    size_t most = 0;
-    for (int i = 1; i < r->way.k; i++)
-        if (r->memory[i] > most) most = r->memory[i];
-    return most;
-}
+// ---- memory and launches -----------------------------------------------------------------------
 
 static void print_memory_row(const char *name, const StepRecord *r) {
-    double first = (double)r->memory[0] / 1e6, other = (double)most_of_others(r) / 1e6;
+    double first = (double)r->memory[0] / 1e6, other = (double)most_memory_of_others(r) / 1e6;
     printf("  %-9s %7d %-22s %9.1f %9.1f %6.2f", r->way.network->title, r->way.k, name, first,
            other, first / other);
     if (modelled_machine()) printf(" %8d %8d", kernels_of(r), copies_of(r));
@@ -114,8 +106,7 @@ void print_wrapper_memory(int rows) {
     print_classes(10000, rows);
 }
 
-// ---- four ways
-// -----------------------------------------------------------------------------------
+// ---- four ways ---------------------------------------------------------------------------------
 
 static void print_way_row(WayKind kind, const NetworkKind *network, int k, int rows) {
     Way way = {.kind = kind, .network = network, .classes = 10, .k = k};

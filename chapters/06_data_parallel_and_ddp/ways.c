@@ -64,8 +64,7 @@ void trained_free(Trained *t) {
     free(t);
 }
 
-// ---- steps
-// ---------------------------------------------------------------------------------------
+// ---- steps -------------------------------------------------------------------------------------
 
 static void phase_ends(Trained *t, int phase) {
     if (t->phase_ends) t->phase_ends(phase, t->context);
@@ -116,6 +115,7 @@ static void step_by_ddp(Trained *t, const Tensor *X, const Tensor *y, float lr) 
         part_by_ddp(t, &X_part, &y_part);
     }
     ddp_update(t->ddp, lr, X->shape[0]);
+    modelled_clock_use_ranks(false);
     phase_ends(t, 1);
 }
 

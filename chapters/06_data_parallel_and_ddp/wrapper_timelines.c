@@ -23,11 +23,19 @@ static Way way_of(int step, const NetworkKind *network, int k, size_t bucket_byt
     return way;
 }
 
-static const char *const step_names[NUM_STEPS] = {"DP", "DDP with one bucket",
-                                                  "DDP with small buckets"};
+static const char *const step_names[NUM_STEPS] = {"DP", "DDP with one bucket", "DDP with buckets"};
 
-// ---- pictures
-// ------------------------------------------------------------------------------------
+// ---- pictures ----------------------------------------------------------------------------------
+
+// (Measured lengths say what else ran on this computer, so they are left out.)
+static char *title_of(const StepRecord *r, const char *kind, int step) {
+    char *buckets = step < 2 ? xstrdup("") : xprintf(" of %zu KiB", r->way.ddp.bucket_bytes >> 10);
+    char *length = r->modelled ? xprintf(": %.3g ms", 1e3 * r->seconds) : xstrdup("");
+    char *title = xprintf("%s, %s%s%s", kind, step_names[step], buckets, length);
+    free(buckets);
+    free(length);
+    return title;
+}
 
 static void draw(StepRecord *const steps[], const char *suffix, const char *kind) {
     const char *path = book_timeline(suffix);
@@ -35,10 +43,9 @@ static void draw(StepRecord *const steps[], const char *suffix, const char *kind
     char *heading = xprintf("One step of %s on %d devices, %d images", steps[0]->way.network->title,
                             steps[0]->way.k, steps[0]->rows);
     for (int s = 0; s < NUM_STEPS; s++)
-        timelines[s] = (Timeline){
-            .title = xprintf("%s, %s: %.3g ms", kind, step_names[s], 1e3 * steps[s]->seconds),
-            .set = {step_names[s], steps[s]->spans, steps[s]->count},
-            .end = steps[s]->seconds};
+        timelines[s] = (Timeline){.title = title_of(steps[s], kind, s),
+                                  .set = {step_names[s], steps[s]->spans, steps[s]->count},
+                                  .end = steps[s]->seconds};
     timelines_draw(path, heading, "the step began", timelines, NUM_STEPS);
     for (int s = 0; s < NUM_STEPS; s++) free(timelines[s].title);
     free(heading);
@@ -54,8 +61,7 @@ static void write_trace(StepRecord *const steps[]) {
     printf("the same for ui.perfetto.dev: %s\n", path);
 }
 
-// ---- in words
-// ------------------------------------------------------------------------------------
+// ---- in words ----------------------------------------------------------------------------------
 
 // Where one of the devices' queues begins or ends a piece of work.
 typedef struct Edge {
@@ -72,7 +78,8 @@ static Edge *edges_of(const StepRecord *r) {
     Edge *edges = xmalloc(sizeof *edges * (size_t)(2 * r->count + 1));
     for (int i = 0; i < r->count; i++) {
         const TraceSpan *span = &r->spans[i];
-        int device = device_id(span->device) - device_id(r->spans[0].device);
+        int device = 0;
+        while (r->devices[device] != span->device) device++;
         edges[2 * i] = (Edge){span->start, device, span->communicates, 1};
         edges[2 * i + 1] = (Edge){span->end, device, span->communicates, -1};
     }
@@ -118,7 +125,7 @@ static double explain_dp(const StepRecord *r) {
 static void explain_ddp(const StepRecord *r, const char *name) {
     Shares s = shares_of(r);
     say("  %s: the exchange keeps device 0's communication queue at work for %.3g ms, and for %.0f "
-        "%% of these its compute queue is at work, too.",
+        "%% of that time its compute queue is at work, too.",
         name, 1e3 * s.exchange, 100 * s.under_compute / s.exchange);
 }
 

@@ -224,6 +224,17 @@ void device_set_slowdown(Device *device, double times) {
     tell_queues(device);
 }
 
+void devices_after_fork(void) {
+    for (int id = 0; id < NUM_DEVICE_IDS; id++)
+        if (system_.devices[id] && has_values(system_.devices[id])) {
+            system_.devices[id] = NULL; // not freed: nothing is left that could
+            system_.open--;
+        }
+    system_.backend = &cpu_backend;
+    system_.gpus = 0;
+    queues_belong_to_this_thread();
+}
+
 enum { MAX_CLOSERS = 8 };
 static void (*closers[MAX_CLOSERS])(void);
 static int num_closers;

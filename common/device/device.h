@@ -97,6 +97,11 @@ void device_set_threads(Device *device, int threads);
 // do there those of a CPU device. Not for GPUs.
 void device_set_slowdown(Device *device, double times);
 
+// In a child process (child.h) the parent's workers and GPUs are not there. From now on there are
+// no devices but those without values, and host memory is the program's own. What is on the others
+// must not be touched any more, nor freed: the parent has freed arenas before (autograd_close()).
+void devices_after_fork(void);
+
 // ---- memory ----------------------------------------------------------------------------------
 
 // Memory of this device, 64-byte aligned (256 on a GPU), contents undefined. Ends the program when

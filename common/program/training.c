@@ -78,10 +78,14 @@ void end_batch(Training *t, Tensor *const losses[]) {
     progress_step(&t->progress, text);
 }
 
+// As the book, which has a digit behind the point; an epoch on a GPU may take less than that.
+static int digits_of(double seconds) { return seconds < 1 ? 3 : 1; }
+
 static void print_epoch(const Training *t, double epochs) {
     printf("  epoch %2.3g: ", epochs);
     if (!t->no_values)
-        printf("train loss %.3f, test acc %.3f, %.1f sec", t->train_loss, t->test_acc, t->seconds);
+        printf("train loss %.3f, test acc %.3f, %.*f sec", t->train_loss, t->test_acc,
+               digits_of(t->seconds), t->seconds);
     if (modelled_machine())
         printf("%smodelled %.3g sec", t->no_values ? "" : ", ", t->modelled_seconds);
     putchar('\n');
@@ -118,7 +122,8 @@ void training_end(Training *t, Device *const devices[]) {
     if (interrupted()) return;
     if (has_values(devices[0])) { // (with --steps 0 no minibatch has told)
         printf("test acc: %.2f", t->test_acc);
-        if (t->sec_per_epoch > 0) printf(", %.1f sec/epoch", t->sec_per_epoch);
+        if (t->sec_per_epoch > 0)
+            printf(", %.*f sec/epoch", digits_of(t->sec_per_epoch), t->sec_per_epoch);
         printf(" on %s\n", device_names(devices, t->k));
     }
     print_modelled(t);

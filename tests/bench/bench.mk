@@ -1,12 +1,12 @@
 # make bench: our training step next to PyTorch's. Is the modelled clock true? make truth: its times next to what
-# others measured; make truth-here (make bench begins with it): next to what is measured here. tests/bench/X.c is
+# others measured; make truth-here (make bench begins with it, on CPUs): next to what is measured here. tests/bench/X.c is
 # the program build/tests/bench/X.
 
 BENCHES := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/bench/*.c))
 $(BENCHES): $(BUILD)/%: $(BUILD)/obj/%.c.o
 
 .PHONY: bench truth truth-here
-bench: truth-here
+bench: $(if $(findstring cuda,$(ARGS)),report,truth-here)
 	+@$(MAKE_PARALLEL) wanted WANTED='$(BENCHES) $(filter $(BUILD)/05_%,$(CHAPTERS))'
 	@python=build/torch/bin/python; test -x $$python || python=python3; $$python tests/bench/bench.py $(ARGS)
 

@@ -1,0 +1,201 @@
+// modelled_backward.c: see modelled_backward.h.
+#include "modelled_backward.h"
+
+#include "common/base/error.h"
+#include "common/device/modelled_clock.h"
+#include "common/device/trace.h"
+#include "chapters/02_get_params_and_allreduce/allreduce.h"
+#include "chapters/03_split_batch/split_batch.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct {
+    const Machine *machine;
+    Hosts hosts;
+    Module *net;
+    Device *devices[MAX_DEVICES];
+    int k, rows;
+} the;
+
+void model_ranks(const Machine *machine, Hosts hosts, Module *net, int k, int rows) {
+    CHECK(k <= MAX_COMPUTING, "not more devices than an exercise has");
+    the.machine = machine;
+    the.hosts = hosts;
+    the.net = net;
+    the.k = k;
+    the.rows = rows;
+    for (int i = 0; i < k; i++) the.devices[i] = model_device(i);
+}
+
+// All devices begin at time 0.
+static void start_clock(int k) {
+    autograd_close();
+    modelled_clock_start(the.machine);
+    modelled_clock_use_ranks(the.hosts == HOST_EACH);
+    for (int i = 0; i < k; i++) begin_step(the.devices[i]);
+}
+
+// ## A step up to its backward pass
+
+static void load(int k, Tensor *X_shards[], Tensor *y_shards[]) {
+    const Tensor X = {.ndim = 4, .shape = {k * the.rows, 1, 28, 28}, .device = host()};
+    const Tensor y = {.ndim = 1, .shape = {k * the.rows}, .device = host()};
+    split_batch(&X, &y, the.devices, k, X_shards, y_shards);
+    synchronize_all(); // images that come by one link would let the ranks begin one by one
+    trace_begin_models();
+    trace_label("forward");
+}
+
+static TraceSpan *end_of_trace(int *count) {
+    int none;
+    free(trace_end(&none)); // nothing was computed
+    return trace_modelled(count);
+}
+
+static bool is_labelled(const TraceSpan *span, const char *label) {
+    return strncmp(span->label, label, strlen(label)) == 0;
+}
+
+static double begin_of_backward(const TraceSpan spans[], int count) {
+    double begin = INFINITY;
+    for (int i = 0; i < count; i++)
+        if (is_labelled(&spans[i], "backward")) begin = fmin(begin, spans[i].start);
+    return begin;
+}
+
+// ## One rank alone
+//
+// Each time a gradient is final, what follows gets another label: "backward 1", "backward 2", ...
+// So the gradient became final when the last piece of work with the label before that was done.
+
+typedef struct Watch {
+    const Module *net;
+    int num_final, order[MOST_PARAMS]; // the parameters, as they became final
+} Watch;
+
+typedef struct Watched {
+    Watch *watch;
+    int param;
+} Watched;
+
+static void label_backward(const Watch *watch) {
+    char label[32];
+    snprintf(label, sizeof label, "backward %d", watch->num_final);
+    trace_label(label);
+}
+
+static void note_final(Tensor *t, void *context) {
+    const Watched *w = context;
+    (void)t;
+    w->watch->order[w->watch->num_final++] = w->param;
+    label_backward(w->watch);
+}
+
+static int trained_params(const Module *net, Parameter *trained[MOST_PARAMS]) {
+    Parameters all = parameters_of(net);
+    int n = 0;
+    for (int p = 0; p < all.n; p++) {
+        CHECK(n < MOST_PARAMS, "room for all parameters");
+        if (all.list[p]->trained) trained[n++] = all.list[p];
+    }
+    return n;
+}
+
+int sizes_of_network(const Module *net, size_t sizes[MOST_PARAMS]) {
+    Parameter *params[MOST_PARAMS];
+    int n = trained_params(net, params);
+    for (int p = 0; p < n; p++) sizes[p] = numel(params[p]->start);
+    return n;
+}
+
+static void read_times(Backward *b, const Watch *watch, const TraceSpan spans[], int count) {
+    double begin = begin_of_backward(spans, count), done[MOST_PARAMS + 1] = {0};
+    for (int i = 0; i < count; i++) {
+        int number;
+        if (sscanf(spans[i].label, "backward %d", &number) != 1) continue;
+        done[number] = fmax(done[number], spans[i].end - begin);
+    }
+    for (int f = 0; f < watch->num_final; f++) {
+        b->seconds = fmax(b->seconds, done[f]);
+        b->final[watch->order[f]] = b->seconds;
+    }
+    b->seconds = fmax(b->seconds, done[watch->num_final]);
+}
+
+Backward model_backward(void) {
+    Backward b = {.num_params = sizes_of_network(the.net, b.sizes)};
+    Watch watch = {.net = the.net};
+    Watched watched[MOST_PARAMS];
+    Parameter *params[MOST_PARAMS];
+    Tensor *X, *y;
+    int n = trained_params(the.net, params), count;
+    start_clock(1);
+    place_on(the.net, the.devices[0]);
+    for (int p = 0; p < n; p++) {
+        watched[p] = (Watched){&watch, p};
+        when_grad_is_final(parameter_data(params[p], the.devices[0]), note_final, &watched[p]);
+    }
+    load(1, &X, &y);
+    Tensor *loss = sum(cross_entropy(forward(the.net, X), y));
+    label_backward(&watch);
+    backward(loss);
+    TraceSpan *spans = end_of_trace(&count);
+    read_times(&b, &watch, spans, count);
+    free(spans);
+    restart(the.net);
+    return b;
+}
+
+// ## All ranks
+
+double model_ddp(size_t first_bytes, size_t bytes) {
+    Tensor *X[MAX_COMPUTING], *y[MAX_COMPUTING], *y_hat[MAX_COMPUTING], *losses[MAX_COMPUTING];
+    int count;
+    start_clock(the.k);
+    Ddp *ddp = ddp_new(the.net, the.devices, the.k,
+                       (DdpOptions){.first_bucket_bytes = first_bytes,
+                                    .bucket_bytes = bytes,
+                                    .keep_buffers = true});
+    load(the.k, X, y);
+    ddp_forward(ddp, X, y_hat);
+    for (int i = 0; i < the.k; i++) losses[i] = sum(cross_entropy(y_hat[i], y[i]));
+    ddp_backward(ddp, losses);
+    TraceSpan *spans = end_of_trace(&count);
+    double begin = begin_of_backward(spans, count), end = begin;
+    for (int i = 0; i < count; i++)
+        if (is_labelled(&spans[i], "backward") || is_labelled(&spans[i], "exchange bucket"))
+            end = fmax(end, spans[i].end);
+    free(spans);
+    ddp_free(ddp);
+    restart(the.net);
+    return end - begin;
+}
+
+// ## The exchange alone
+//
+// From the begin of its first copy: what the host needs until then, it needs ahead of time when the
+// exchange is one of many things that it launches.
+
+double model_exchange(size_t bytes) {
+    Tensor *data[MAX_COMPUTING];
+    int n = (int)(bytes / sizeof(float)), count;
+    if (n == 0) return 0;
+    start_clock(the.k);
+    for (int i = 0; i < the.k; i++) data[i] = tensor_new(the.devices[i], n);
+    trace_begin_models();
+    communicate_begin();
+    allreduce(data, the.k);
+    communicate_end();
+    TraceSpan *spans = end_of_trace(&count);
+    double begin = INFINITY, end = 0;
+    for (int i = 0; i < count; i++) {
+        begin = fmin(begin, spans[i].start);
+        end = fmax(end, spans[i].end);
+    }
+    free(spans);
+    for (int i = 0; i < the.k; i++) tensor_free(data[i]);
+    return end - begin;
+}

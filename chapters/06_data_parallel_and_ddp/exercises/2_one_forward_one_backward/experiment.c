@@ -1,0 +1,198 @@
+// experiment.c: chapter 1's pipeline of equal layers with its own order and with yours, for 1 to 16
+// microbatches: how long a step takes, how much of it the devices are idle, and what each stage has
+// to keep. Times are modelled, and bytes are counted, on devices that compute nothing.
+#include "common/base/error.h"
+#include "common/device/modelled_clock.h"
+#include "common/program/exercise.h"
+#include "common/program/predict.h"
+#include "common/program/say.h"
+#include "chapters/01_splitting_strategies/bubble.h"
+#include "chapters/01_splitting_strategies/costs.h"
+#include "your_part.h"
+
+#include <math.h>
+
+enum { IMAGES = 4096, NUM_MS = 5, FILL_DRAIN = 0, YOURS, NUM_ORDERS };
+static const struct {
+    const char *name;
+    Order *order;
+} orders[NUM_ORDERS] = {{"fill-drain", fill_drain}, {"1F1B", one_forward_one_backward}};
+static int microbatches(int a) { return 1 << a; }
+
+// ## What is modelled
+
+typedef struct Run {
+    double ms, idle;          // of a step; the share of it, 0..1
+    double peak[MOST_STAGES]; // MB of activations
+} Run;
+
+typedef struct Figures {
+    int k;
+    Run of[NUM_ORDERS][NUM_MS];
+    double chapter_1[NUM_MS]; // ms, by strategy_pipeline.c
+} Figures;
+
+static void model_run(const Problem *problem, const Strategy *strategy, int k, Run *r) {
+    Recorded step = record_modelled(problem, strategy, k);
+    r->ms = 1e3 * recorded_seconds(&step);
+    r->idle = idle_share(&step);
+    recorded_free(&step);
+    arena_close(); // the next microbatches have activations of other sizes
+}
+
+static void model_all(Figures *f) {
+    for (int a = 0; a < NUM_MS; a++) {
+        Run chapter_1;
+        Problem problem = problem_to_model(&wide_network, IMAGES, microbatches(a));
+        for (int o = 0; o < NUM_ORDERS; o++) {
+            Run *r = &f->of[o][a];
+            model_run(&problem, pipeline_in_order(orders[o].order), f->k, r);
+            const Spread stages = {.k = f->k};
+            for (int i = 0; i < f->k; i++)
+                r->peak[i] = megabytes((double)pipeline_peak(&stages, i));
+        }
+        model_run(&problem, &across_layers, f->k, &chapter_1);
+        f->chapter_1[a] = chapter_1.ms;
+        problem_free(&problem);
+    }
+}
+
+// ## Figures
+
+static void print_times(const Figures *f) {
+    printf("\n        ms of a step                         idle, %%\n"
+           "   m    chapter 1   fill-drain      1F1B    fill-drain    1F1B   (k-1)/(m+k-1)\n");
+    for (int a = 0; a < NUM_MS; a++) {
+        const Run *all = &f->of[FILL_DRAIN][a], *yours = &f->of[YOURS][a];
+        printf("  %2d %12.4g %12.4g %9.4g %13.1f %7.1f %15.1f\n", microbatches(a), f->chapter_1[a],
+               all->ms, yours->ms, 100 * all->idle, 100 * yours->idle,
+               100 * equal_bubble(f->k, microbatches(a)));
+    }
+}
+
+static void print_peaks(const Figures *f) {
+    for (int o = 0; o < NUM_ORDERS; o++) {
+        printf("\n  %s: MB of activations on stage\n   m", orders[o].name);
+        for (int i = 0; i < f->k; i++) printf("%9d", i);
+        for (int a = 0; a < NUM_MS; a++) {
+            printf("\n  %2d", microbatches(a));
+            for (int i = 0; i < f->k; i++) printf("%9.0f", f->of[o][a].peak[i]);
+        }
+        printf("\n");
+    }
+}
+
+static void write_csv(FILE *csv, const Figures *f) {
+    fprintf(csv, "machine,order,stages,m,modelled_ms,idle,formula");
+    for (int i = 0; i < f->k; i++) fprintf(csv, ",stage%d_mb", i);
+    for (int o = 0; o < NUM_ORDERS; o++)
+        for (int a = 0; a < NUM_MS; a++) {
+            const Run *r = &f->of[o][a];
+            fprintf(csv, "\n%s,%s,%d,%d,%.9g,%.6g,%.6g", modelled_machine()->name, orders[o].name,
+                    f->k, microbatches(a), r->ms, r->idle, equal_bubble(f->k, microbatches(a)));
+            for (int i = 0; i < f->k; i++) fprintf(csv, ",%.6g", r->peak[i]);
+        }
+    fprintf(csv, "\n");
+}
+
+// ## What they say
+
+static void explain_time(const Figures *f) {
+    double slower = 0;
+    int last = NUM_MS - 1, at = 0;
+    for (int a = 0; a < NUM_MS; a++) {
+        double more = f->of[YOURS][a].ms / f->of[FILL_DRAIN][a].ms - 1;
+        if (fabs(more) <= fabs(slower)) continue;
+        slower = more;
+        at = a;
+    }
+    say("- Time: 1F1B takes up to %.1f%% %s than fill-drain (m = %d). With m = %d devices are idle "
+        "for %.0f%% of the step, with m = 1 for %.0f%%.",
+        100 * fabs(slower), slower > 0 ? "more" : "less", microbatches(at), microbatches(last),
+        100 * f->of[YOURS][last].idle, 100 * f->of[YOURS][0].idle);
+    if (fabs(slower) <= 0.05)
+        say("  So the bubble is the same: in both orders the last stage waits for the first input, "
+            "and the first for the last gradient.");
+    else if (slower > 0)
+        say("  These links are slow. With few microbatches under way a stage soon waits for a "
+            "gradient that is still on its way; fill-drain has others to go on with. On links that "
+            "are fast the two take equally long.");
+}
+
+static void explain_memory(const Figures *f) {
+    int last = NUM_MS - 1, m = microbatches(last);
+    const Run *all = &f->of[FILL_DRAIN][last], *yours = &f->of[YOURS][last];
+    say("- Memory: with fill-drain the first stage keeps %.0f MB with m = 1 and %.0f with m = %d: "
+        "all microbatches are there when the first goes back. With 1F1B and m = %d it keeps %.0f, "
+        "%.2f of that, for %d of %d microbatches are under way; the last stage keeps %.0f, for "
+        "one.",
+        f->of[FILL_DRAIN][0].peak[0], all->peak[0], m, m, yours->peak[0],
+        yours->peak[0] / all->peak[0], f->k < m ? f->k : m, m, yours->peak[f->k - 1]);
+    say("  The first stage has most, as its microbatches have the longest way: through %d stages "
+        "and back. Who divides a network by memory gives it fewer layers.",
+        f->k - 1);
+    for (int a = 0; a < NUM_MS; a++)
+        if (microbatches(a) == f->k)
+            say("  With m = k = %d all are under way there, and it saves nothing: %.0f MB and "
+                "%.0f.",
+                f->k, f->of[YOURS][a].peak[0], f->of[FILL_DRAIN][a].peak[0]);
+}
+
+static void explain_choice(const Figures *f) {
+    int m = microbatches(NUM_MS - 1), more = 8 * m;
+    say("- How large may m be? The bubble wants many microbatches, and the devices want them not "
+        "too small; so a large m wants a large minibatch. Fill-drain keeps all of it. 1F1B keeps "
+        "%d microbatches on the first stage, however many there are: with %d of %d images %.0f MB, "
+        "with %d of %d images the same, where the bubble is %.0f%% and not %.0f%%.",
+        f->k, m, IMAGES / m, f->of[YOURS][NUM_MS - 1].peak[0], more, IMAGES / m,
+        100 * equal_bubble(f->k, more), 100 * equal_bubble(f->k, m));
+}
+
+// ## The experiment
+
+static void experiment(const Flags *flags, FILE *csv) {
+    Figures f = {.k = flags->devices};
+    say("Question: what does a pipeline gain if each stage goes backward as soon as it can?");
+    say("%s, %d stages, %d images in m microbatches; modelled on %s.", wide_network.name, f.k,
+        IMAGES, modelled_machine()->name);
+    Prediction part = predict_first(
+        "A pipeline of 4 stages has its minibatch in 16 microbatches. If each stage goes backward "
+        "as soon as it can, what part of the activations that fill-drain keeps will the first "
+        "stage keep, in percent?");
+    model_all(&f);
+    print_times(&f);
+    print_peaks(&f);
+    int last = NUM_MS - 1;
+    predict_compare(part, 100 * f.of[YOURS][last].peak[0] / f.of[FILL_DRAIN][last].peak[0], "%");
+    say("\nAnswer");
+    explain_time(&f);
+    explain_memory(&f);
+    explain_choice(&f);
+    write_csv(csv, &f);
+}
+
+static void prepare(const Flags *flags) {
+    const Machine *machine = modelled_machine();
+    if (flags->devices < 2 || flags->devices > MOST_STAGES)
+        die_usage("--devices 2 to 8", "a pipeline of %d stages", flags->devices);
+    if (!machine) die_usage("leave --machine none out", "all times here are modelled");
+    if (!machine_has_devices(machine, flags->devices))
+        die_usage("give a smaller --devices, or another --machine", "the machine %s has %d devices",
+                  machine->name, machine->devices);
+}
+
+int main(int argc, char *argv[]) {
+    Flags defaults = default_flags;
+    defaults.devices = 4;
+    return exercise_main(
+        argc, argv,
+        &(Exercise){.about = "Exercise 2: one forward, one backward.",
+                    .flags = "devices",
+                    .defaults = defaults,
+                    .prepare = prepare,
+                    .check = check,
+                    .passed = "your order ends, gradients are those of one device, and stages keep "
+                              "fewer activations",
+                    .experiment = experiment,
+                    .plot = "exercise_1f1b.gp"});
+}

@@ -1,0 +1,12 @@
+// your_part.h: what the files of this exercise know of each other: first your part.
+#ifndef YOUR_PART_H
+#define YOUR_PART_H
+
+#include "common/program/flags.h"
+#include "pipeline.h"
+
+int one_forward_one_backward(int i, int k, int m, Turn turns[]);
+
+void check(const Flags *flags); // check.c: is it right?
+
+#endif

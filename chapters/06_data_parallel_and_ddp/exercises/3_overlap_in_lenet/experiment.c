@@ -1,0 +1,344 @@
+// experiment.c: chapter 4's step of LeNet and yours, on machines whose steps wait for different
+// things: how much of the exchange is hidden, by the number of devices, the size of the minibatch
+// and the way of the allreduce. All times are modelled.
+#include "common/base/error.h"
+#include "common/device/modelled_clock.h"
+#include "common/program/exercise.h"
+#include "common/program/predict.h"
+#include "common/program/say.h"
+#include "common/tensor/step_graph.h"
+#include "chapters/02_get_params_and_allreduce/allreduce.h"
+#include "chapters/03_split_batch/split_batch.h"
+#include "your_part.h"
+
+#include <math.h>
+#include <string.h>
+
+// ## The machines
+
+typedef struct Place {
+    const Machine *machine;
+    bool framework; // launches take as long as in a framework written in Python
+    char name[48];
+} Place;
+
+enum { MOST_PLACES = 5 };
+typedef struct Places {
+    Place list[MOST_PLACES];
+    int n;
+} Places;
+
+static void add_place(Places *places, const char *name, bool framework) {
+    Place place = {.machine = machine_find(name), .framework = framework};
+    snprintf(place.name, sizeof place.name, "%s%s", name, framework ? " (framework)" : "");
+    for (int i = 0; i < places->n; i++)
+        if (strcmp(places->list[i].name, place.name) == 0) return;
+    places->list[places->n++] = place;
+}
+
+// Fast links; the same with slow launches; slow links; slower ones. --machine adds one.
+static Places places_with(const Machine *chosen) {
+    Places places = {0};
+    add_place(&places, "dgx-a100", false);
+    add_place(&places, "dgx-a100", true);
+    add_place(&places, "p100-25gbe", false);
+    add_place(&places, "cluster-10gbe", false);
+    if (chosen) add_place(&places, chosen->name, false);
+    return places;
+}
+
+// ## What is modelled
+
+enum { NUM_KS = 3, NUM_BATCHES = 7, NUM_WAYS = 2 };
+static const int ks[NUM_KS] = {2, 4, 8};
+static const char *const ways[NUM_WAYS] = {"star", "ring"};
+static int batch_of(int b) { return 64 << b; }
+
+// Seconds of a step.
+typedef struct Times {
+    double chapter_4, overlapped, no_exchange;
+    double launches; // that of chapter 4, if devices and links took no time
+} Times;
+
+typedef Times Figures[NUM_WAYS][NUM_KS][NUM_BATCHES];
+
+typedef void Step(Overlap *o, const Tensor *X, const Tensor *y);
+
+static void chapter_4_step(Overlap *o, const Tensor *X, const Tensor *y) {
+    Tensor *losses[MAX_DEVICES];
+    train_batch(X, y, o->params, o->devices, o->k, 0, losses);
+}
+
+static void your_step(Overlap *o, const Tensor *X, const Tensor *y) {
+    Tensor *losses[MAX_DEVICES];
+    overlap_step(o, X, y, 0, losses);
+}
+
+static void step_without_exchange(Overlap *o, const Tensor *X, const Tensor *y) {
+    Tensor *X_shards[MAX_DEVICES], *y_shards[MAX_DEVICES], *losses[MAX_DEVICES];
+    for (int i = 0; i < o->k; i++) begin_step(o->devices[i]);
+    split_batch(X, y, o->devices, o->k, X_shards, y_shards);
+    for (int i = 0; i < o->k; i++)
+        losses[i] = sum(cross_entropy(lenet(X_shards[i], o->params[i]), y_shards[i]));
+    for (int i = 0; i < o->k; i++) backward(losses[i]);
+    for (int i = 0; i < o->k; i++) sgd(o->params[i], LENET_PARAMS, 0, X->shape[0]);
+}
+
+static double seconds_of(Step *step, Overlap *o, int rows) {
+    const Tensor X = {.ndim = 4, .shape = {rows, 1, 28, 28}, .device = host()};
+    const Tensor y = {.ndim = 1, .shape = {rows}, .device = host()};
+    synchronize_all();
+    double begin = modelled_seconds();
+    step(o, &X, &y);
+    synchronize_all();
+    return modelled_seconds() - begin;
+}
+
+static void start_on(const Machine *machine, bool framework) {
+    modelled_clock_start(machine);
+    if (framework) modelled_clock_use_framework(true);
+}
+
+static void model_place(const Place *place, int k, Times times[NUM_BATCHES]) {
+    Device *devices[MAX_COMPUTING];
+    Machine launches = machine_with_free(place->machine, FREE_LINKS | FREE_DEVICES);
+    for (int i = 0; i < k; i++) devices[i] = model_device(i);
+    for (int free_rest = 0; free_rest < 2; free_rest++) {
+        autograd_close();
+        start_on(free_rest ? &launches : place->machine, place->framework);
+        Overlap *o = overlap_open(devices, k, 0);
+        for (int b = 0; b < NUM_BATCHES; b++) {
+            Times *t = &times[b];
+            if (free_rest) {
+                t->launches = seconds_of(chapter_4_step, o, batch_of(b));
+                continue;
+            }
+            t->chapter_4 = seconds_of(chapter_4_step, o, batch_of(b));
+            t->overlapped = seconds_of(your_step, o, batch_of(b));
+            t->no_exchange = seconds_of(step_without_exchange, o, batch_of(b));
+        }
+        overlap_close(o);
+    }
+    autograd_close();
+    modelled_clock_start(NULL);
+}
+
+static void model_all(const Places *places, Figures f[]) {
+    for (int m = 0; m < places->n; m++)
+        for (int w = 0; w < NUM_WAYS; w++) {
+            choose_allreduce(ways[w]);
+            for (int j = 0; j < NUM_KS; j++)
+                if (machine_has_devices(places->list[m].machine, ks[j]))
+                    model_place(&places->list[m], ks[j], f[m][w][j]);
+        }
+}
+
+// ## Figures
+
+static double hidden(const Times *t) {
+    return 100 * (t->chapter_4 - t->overlapped) / (t->chapter_4 - t->no_exchange);
+}
+
+// Percent of the step.
+static double saved(const Times *t) { return 100 * (1 - t->overlapped / t->chapter_4); }
+
+static void print_cell(const Times *t) {
+    if (t->chapter_4 > 0)
+        printf("   %3.0f (%2.0f)", round(hidden(t)) + 0.0, round(saved(t)) + 0.0); // + 0: no "-0"
+    else
+        printf("        -  ");
+}
+
+static void print_place(const Place *place, Figures f) {
+    printf("\n  %s: percent of the exchange that is hidden, (of the step that is saved)\n"
+           "                      star                               ring\n  images",
+           place->name);
+    for (int w = 0; w < NUM_WAYS; w++)
+        for (int j = 0; j < NUM_KS; j++) printf("      k = %d", ks[j]);
+    for (int b = 0; b < NUM_BATCHES; b++) {
+        printf("\n  %6d", batch_of(b));
+        for (int w = 0; w < NUM_WAYS; w++)
+            for (int j = 0; j < NUM_KS; j++) print_cell(&f[w][j][b]);
+    }
+    printf("\n");
+}
+
+static void write_csv(FILE *csv, const Places *places, Figures f[]) {
+    fprintf(csv, "machine,allreduce,devices,images,chapter_4_ms,overlapped_ms,no_exchange_ms,"
+                 "launches_ms,hidden_percent\n");
+    for (int m = 0; m < places->n; m++)
+        for (int w = 0; w < NUM_WAYS; w++)
+            for (int j = 0; j < NUM_KS; j++)
+                for (int b = 0; b < NUM_BATCHES; b++) {
+                    const Times *t = &f[m][w][j][b];
+                    if (t->chapter_4 > 0)
+                        fprintf(csv, "%s,%s,%d,%d,%.9g,%.9g,%.9g,%.9g,%.6g\n", places->list[m].name,
+                                ways[w], ks[j], batch_of(b), 1e3 * t->chapter_4,
+                                1e3 * t->overlapped, 1e3 * t->no_exchange, 1e3 * t->launches,
+                                hidden(t));
+                }
+}
+
+// ## What they say
+//
+// Each of the steps waits, most of the time, for one of three; or for two of them alike.
+
+typedef enum { LAUNCHES, LINKS, ARITHMETIC, MIXED, NUM_KINDS } Kind;
+
+static Kind kind_of(const Times *t) {
+    double exchange = t->chapter_4 - t->no_exchange;
+    if (t->chapter_4 <= 1.05 * t->launches) return LAUNCHES;
+    if (exchange >= 4 * t->no_exchange) return LINKS;
+    if (exchange <= 0.1 * t->chapter_4) return ARITHMETIC;
+    return MIXED;
+}
+
+typedef struct Setting { // one of the steps
+    const Place *place;
+    int w, j, b;
+    const Times *t;
+} Setting;
+
+// All steps of one kind: how many, and those of which most is hidden, or saved; and the least
+// saved.
+typedef struct Group {
+    int n;
+    Setting hides_most, saves_most, saves_least;
+} Group;
+
+static void look_at(Group *g, const Setting *s) {
+    if (g->n++ == 0) g->hides_most = g->saves_most = g->saves_least = *s;
+    if (hidden(s->t) > hidden(g->hides_most.t)) g->hides_most = *s;
+    if (saved(s->t) > saved(g->saves_most.t)) g->saves_most = *s;
+    if (saved(s->t) < saved(g->saves_least.t)) g->saves_least = *s;
+}
+
+static void group_all(const Places *places, Figures f[], Group groups[NUM_KINDS]) {
+    for (int m = 0; m < places->n; m++)
+        for (int w = 0; w < NUM_WAYS; w++)
+            for (int j = 0; j < NUM_KS; j++)
+                for (int b = 0; b < NUM_BATCHES; b++) {
+                    Setting s = {&places->list[m], w, j, b, &f[m][w][j][b]};
+                    if (s.t->chapter_4 > 0) look_at(&groups[kind_of(s.t)], &s);
+                }
+}
+
+// "2 devices of cluster-10gbe, 4096 images, star"; the text is replaced by the fourth next call.
+static const char *setting_text(const Setting *s) {
+    static char text[4][96];
+    static int turn;
+    char *t = text[turn = (turn + 1) % 4];
+    snprintf(t, sizeof text[0], "%d devices of %s, %d images, %s", ks[s->j], s->place->name,
+             batch_of(s->b), ways[s->w]);
+    return t;
+}
+
+static void explain_launches(const Group *g) {
+    if (g->n == 0) return;
+    say("- Launches: %d of the steps take no more than 5%% longer than the host needs to launch "
+        "them. Of these exchanges at most %.0f%% is hidden. The devices wait for the host anyway, "
+        "and overlapping launches as much as before.",
+        g->n, hidden(g->hides_most.t));
+}
+
+static void explain_links(const Group *g) {
+    if (g->n == 0) return;
+    const Times *t = g->hides_most.t;
+    say("- Links: in %d of the steps the exchange is at least four times as long as all the rest. "
+        "At most %.0f%% of it is hidden (%s), for it can be hidden under backward alone: the rest "
+        "takes %.3g ms, the exchange %.3g. Fewer bytes help there, or larger minibatches.",
+        g->n, hidden(t), setting_text(&g->hides_most), 1e3 * t->no_exchange,
+        1e3 * (t->chapter_4 - t->no_exchange));
+}
+
+static void explain_arithmetic(const Group *g) {
+    if (g->n == 0) return;
+    say("- Arithmetic: in %d of the steps the exchange is less than a tenth. Up to %.0f%% of it is "
+        "hidden (%s), but that saves %.1f%% of the step, and none of these saves more than %.1f%%. "
+        "There was little to hide.",
+        g->n, hidden(g->hides_most.t), setting_text(&g->hides_most), saved(g->hides_most.t),
+        saved(g->saves_most.t));
+}
+
+static void explain_mixed(const Group *g) {
+    if (g->n == 0) return;
+    const Times *t = g->saves_most.t;
+    say("- Between these, %d steps: the most is saved with %s: %.3g ms become %.3g, %.0f%% less; "
+        "%.0f%% of the exchange is hidden. The exchange takes %.2f times as long as the rest.",
+        g->n, setting_text(&g->saves_most), 1e3 * t->chapter_4, 1e3 * t->overlapped, saved(t),
+        hidden(t), (t->chapter_4 - t->no_exchange) / t->no_exchange);
+}
+
+// Of all groups.
+static void explain_extremes(const Group groups[NUM_KINDS]) {
+    const Setting *most = NULL, *least = NULL;
+    for (int i = 0; i < NUM_KINDS; i++) {
+        if (groups[i].n == 0) continue;
+        if (!most || hidden(groups[i].hides_most.t) > hidden(most->t)) most = &groups[i].hides_most;
+        if (!least || saved(groups[i].saves_least.t) < saved(least->t))
+            least = &groups[i].saves_least;
+    }
+    say("- The most that is hidden anywhere is %.0f%% (%s). What becomes final last, b1 and "
+        "W1, has no backward left to be hidden under; and eight exchanges, one for each parameter, "
+        "are eight times latencies and launches.",
+        hidden(most->t), setting_text(most));
+    if (saved(least->t) < -0.5)
+        say("- It can even cost something: %.1f%% of the step with %s. The host launches the "
+            "exchange in the middle of backward, and devices wait for what it launches after that.",
+            -saved(least->t), setting_text(least));
+}
+
+// ## The experiment
+
+static void experiment(const Flags *flags, FILE *csv) {
+    static Figures f[MOST_PLACES];
+    const Machine *machine = modelled_machine();
+    Places places = places_with(machine);
+    Group groups[NUM_KINDS] = {0};
+    (void)flags;
+    choose_graph("off");
+    say("Question: when does it not help to exchange gradients under backward?");
+    say("LeNet, an allreduce for each parameter: chapter 4's step, after backward, against yours. "
+        "Times are modelled. \"framework\": launches take as long as in a framework written in "
+        "Python. Minibatches are for all devices together.");
+    Prediction most = predict_first(
+        "Chapter 4's step of LeNet exchanges all gradients when backward is over. On 8 devices of "
+        "a DGX A100, with the ring, how much of that exchange will be hidden if it goes on under "
+        "backward, in percent? (With minibatches of 4096 images, and one host that launches.)");
+    model_all(&places, f);
+    for (int m = 0; m < places.n; m++) print_place(&places.list[m], f[m]);
+    predict_compare(most, hidden(&f[0][1][NUM_KS - 1][NUM_BATCHES - 1]), "%");
+    say("\nAnswer: it does not where a step waits for something else than the exchange that "
+        "backward could hide.");
+    group_all(&places, f, groups);
+    explain_launches(&groups[LAUNCHES]);
+    explain_links(&groups[LINKS]);
+    explain_arithmetic(&groups[ARITHMETIC]);
+    explain_mixed(&groups[MIXED]);
+    explain_extremes(groups);
+    write_csv(csv, &places, f);
+    modelled_clock_start(machine);
+}
+
+// The check opens 7 devices that compute, and the experiment models 8.
+static void prepare(const Flags *flags) {
+    const Machine *machine = modelled_machine();
+    (void)flags;
+    if (machine && !machine_has_devices(machine, ks[NUM_KS - 1]))
+        die_usage("give another --machine, or --machine none", "the machine %s has no %d devices",
+                  machine->name, ks[NUM_KS - 1]);
+}
+
+int main(int argc, char *argv[]) {
+    return exercise_main(
+        argc, argv,
+        &(Exercise){.about = "Exercise 3: LeNet, with the exchange under backward.",
+                    .flags = "",
+                    .defaults = default_flags,
+                    .prepare = prepare,
+                    .check = check,
+                    .passed = "the bits and bytes of chapter 4's step, with the exchange under "
+                              "backward",
+                    .experiment = experiment,
+                    .plot = "exercise_overlap.gp"});
+}
