@@ -63,7 +63,7 @@ for flags in '--devices 2' '--devices 3 --allreduce star' '--devices 8 --machine
 done
 run --machine none --train-size 300 --test-size 100 --batch-size 31 --epochs 1 && ! grep -q 'odelled on\|nan' "$out/log"
 verdict $? "--machine none: bytes and values, no modelled time"
-for wrong in '--devices 1' '--devices 65 --machine p100-25gbe' '--devices 9 --machine rtx4090-pcie' '--memory 0' '--memory x' '--allreduce line' '--steps 3' '--machine none --backend model'; do
+for wrong in '--devices 1' '--machine colab-t4' '--devices 65 --machine p100-25gbe' '--devices 9 --machine rtx4090-pcie' '--memory 0' '--memory x' '--allreduce line' '--steps 3' '--machine none --backend model'; do
     # shellcheck disable=SC2086
     run $wrong
     status=$?
