@@ -370,6 +370,9 @@ static int choose_devices(void) {
     const Machine *machine = modelled_machine();
     if (flags.devices == 1)
         die_usage("give --devices 2 or more", "one device has nobody to exchange gradients with");
+    if (machine && !machine_has_devices(machine, 2))
+        die_usage("another --machine, or --machine none",
+                  "%s has one device, and nobody to exchange gradients with", machine->name);
     if (flags.devices > MOST_RECORDED)
         die_usage("this chapter's tables have a row for each of up to 64", "--devices %d",
                   flags.devices);
