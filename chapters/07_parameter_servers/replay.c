@@ -109,10 +109,11 @@ static void push(Floor *f, const Schedule *schedule, const Happening *e) {
 }
 
 // ## The accuracy of what the servers hold
+//
+// To look must not change anything: what was pushed and not applied yet stays so.
 
 static double accuracy_now(Floor *f) {
     Worker probe = worker_new(try_gpu(0), f->lesson->seed);
-    servers_apply(f->servers);
     servers_pull(f->servers, &probe);
     double accuracy = evaluate_accuracy_gpu(lenet, probe.list, f->test, probe.device);
     worker_free(&probe);

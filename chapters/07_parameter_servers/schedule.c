@@ -104,18 +104,18 @@ static void pulls(World *v, Life *life, int w) {
     life->pulled = life->next;
     life->doing = COMPUTES;
     bool dies = w == p->dies && life->pushes == p->at;
-    life->next += dies ? INFINITY : p->transfer + computing(v, w);
+    life->next += dies ? INFINITY : p->transfer * p->slow[w] + computing(v, w);
     if (life->next > life->pulled + p->timeout) { // nobody knows whether it is dead or only slow
         life->next = life->pulled + p->timeout;
         life->doing = DOOMED;
     }
 }
 
-static void has_computed(World *v, Life *life) {
+static void has_computed(World *v, Life *life, int w) {
     double start = fmax(life->next, v->in_free);
     v->in_free = start + v->pace->busy;
     life->doing = PUSHES;
-    life->next = start + v->pace->transfer;
+    life->next = start + v->pace->transfer * v->pace->slow[w];
 }
 
 static void ends_round(World *v, double now) {
@@ -159,7 +159,7 @@ static void go_on(World *v, int w) {
         pulls(v, life, w);
         break;
     case COMPUTES:
-        has_computed(v, life);
+        has_computed(v, life, w);
         break;
     case PUSHES:
         has_pushed(v, life, w);

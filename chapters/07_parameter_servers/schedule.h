@@ -21,7 +21,7 @@ enum { NO_BOUND = 1 << 30 };
 typedef struct Pace {
     int W;
     double compute;  // of one worker for its shard
-    double *slow;    // [W]: so many times as long
+    double *slow;    // [W]: the worker takes so many times as long for all that it does
     double jitter;   // each computation takes 1 + jitter * (-1..1) times that, by the seed
     double transfer; // of a push, or of a pull, if nobody else is at the servers,
     double busy;     // for which it keeps the servers' links

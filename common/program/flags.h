@@ -28,6 +28,11 @@ typedef struct Flags {
     const char *bn;                     // --bn local|rank0|averaged|sync, see chapter 5
     const char *part;                   // --part all|splitting|bubble|model, see chapter 1
     int memory;                         // --memory MB, see chapter 6; 0: what the chapter does
+    int workers, servers;               // --workers W --servers S, see chapter 7
+    int staleness, backup;              // --staleness S --backup B; -1: all ways are compared
+    const char *slow, *dies;            // --slow WORKER=TIMES --dies WORKER=STEP; NULL: no
+    const char *schedule;               // --schedule F; NULL: no
+    bool staleness_lr, real;            // --staleness-lr --real
     bool quick, full;                   // --quick --full
     bool check;                         // --check
     bool experiment;                    // --experiment, see chapter 5

@@ -1,0 +1,325 @@
+// # Towers and parameter servers
+//
+// Source: "Distributed training of deep learning, part 1: training with several GPUs"
+// (distributed-training-part-1), and the section on synchronous and asynchronous updates of chapter
+// 6's text (below: *the text*, both).
+// Difficulty: ★★★★
+//
+// What you will learn
+//
+// - what a tower is, and why a sum of gradients where others take the mean goes unnoticed with
+// Adam;
+// - parameter servers: who holds what, what moves, and when the server is the bottleneck;
+// - synchronous, asynchronous and bounded-stale training, and backup workers: what each does to
+// time and
+//   to accuracy when one worker is slow;
+// - what staleness is, and what may be relied on if workers really come when they like.
+//
+// How to run
+//
+//     make run-07                                        all of it
+//     build/07_parameter_servers --staleness 2           one way only: at most 2 steps ahead
+//     build/07_parameter_servers --backup 1 --workers 8  one way only: the last of 8 pushes is
+//     dropped build/07_parameter_servers --slow 0=10             worker 0 takes 10 times as long
+//     build/07_parameter_servers --dies 2=100            worker 2 dies in its step number 100
+//     build/07_parameter_servers --staleness 1000000 --schedule run.txt   write a schedule, or
+//     replay it build/07_parameter_servers --real                  asynchronous training for real
+//     build/07_parameter_servers --machine cluster-10gbe modelled on another cluster
+//
+// What you will see: how far towers move with the sum and with the mean, bytes next to formulas,
+// the time of exchanges on a modelled cluster, five ways to wait for each other with their accuracy
+// over pushes and over modelled time, how stale pushes were, and a run in which nobody knows the
+// order beforehand.
+//
+// Read in this order: `main.c`, then `towers.c`, `servers.c` (who holds what, push and pull),
+// `schedule.c` (who does what when), `replay.c` (a schedule, carried out) and `real.c` (without
+// one). Tables and pictures are made in files that this order leaves out.
+#include "common/base/error.h"
+#include "common/device/modelled_clock.h"
+#include "common/program/book.h"
+#include "common/program/interrupt.h"
+#include "common/program/predict.h"
+#include "common/program/say.h"
+#include "disciplines.h"
+#include "exchange_times.h"
+#include "real.h"
+#include "shown.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static Flags flags;
+static PsLesson lesson;
+static double slow[MOST_WORKERS];
+static long clocks; // steps of each worker
+static Pace pace;
+
+// ## Towers
+//
+// In TensorFlow 1 a model that is copied to k devices has k *towers*. The variables are none of
+// theirs: they are on the CPU, once. Each step sends all of them to all towers, brings all
+// gradients back, and there combines and applies them. The text does it in Python, in a function
+// that our `combine_gradients()` follows line by line (`towers.c`).
+//
+// Each tower's loss is the *mean* over its rows. The text adds the towers' gradients up.
+// TensorFlow's own example takes their mean. With k towers the sum is k times the mean: with plain
+// gradient descent that is k times the learning rate. With Adam, which the text uses, it makes no
+// difference: Adam divides by the size of the gradient, so a factor cancels, but for the epsilon in
+// its denominator. A mistake that another optimizer hides; or, where it is meant, the rule "k times
+// the batch, k times the learning rate" in disguise (chapter 8).
+
+static void run_towers(void) {
+    say("Towers: variables on the CPU, gradients combined there");
+    show_towers(&lesson, 4, 5);
+}
+
+// ## Parameter servers
+//
+// The CPU of one host can do that for its own devices. For many hosts the variables are spread over
+// several machines: *parameter servers*, each responsible for a range of keys. *Workers* pull
+// parameters, compute gradients, and push these (`servers.c`).
+//
+// First synchronously: all push, servers add up and update, all pull. That is chapter 4's training
+// with other roles, so it must have chapter 4's bits; and it has, for servers add up in the order
+// of the workers, not in that of arrival.
+
+static void run_synchronous(void) {
+    if (!has_values(try_gpu(0))) return;
+    show_synchronous(&lesson, 10);
+    say("\nWhat moves in a step, but for the images");
+    show_bytes(&lesson);
+}
+
+// ## The bottleneck
+//
+// W workers send P bytes each, and S servers share them: whatever they do, a step needs
+// max(P/B, W P/(S B)) seconds in each direction, if all have links of bandwidth B. One server is
+// the bottleneck as soon as there are two workers. As many servers as workers need as long as a
+// ring, and twice the machines. (If they live on the workers' machines, they need no more, and each
+// link then carries what a ring's does.)
+
+static void run_exchanges(void) {
+    if (!modelled_machine() || modelled_machine()->cards == 0) return;
+    say("\nModelled: push and pull of all workers on hosts of one device each, as in %s",
+        modelled_machine()->name);
+    compare_exchanges(16);
+}
+
+// ## Waiting for each other, or not
+//
+// If one worker is slow, synchronous training is as slow as that one. So let nobody wait: a worker
+// pushes, the servers apply it at once, and it pulls and goes on. That is *asynchronous* training.
+// Now a gradient is applied to other parameters than it was computed from; how many other pushes
+// were applied in between is its *staleness*.
+//
+// Between the two: *bounded staleness* (SSP, stale synchronous parallel). Nobody may be more than s
+// steps ahead of the slowest. With s = 0 it is synchronous, without a bound asynchronous. And
+// *backup workers*: synchronous, but each update takes the first W - b pushes, and throws the last
+// b away.
+//
+// The program runs all of them on the same images, with one worker that takes four times as long.
+// Who is when how far follows from the workers' pace on the modelled machine, with a tenth of
+// chance from the seed (`schedule.c`). So every run is the same to the bit, on every computer, and
+// the accuracy can be drawn over time: modelled time, as the workers here share one processor.
+
+static void compare_ways(void) {
+    Prediction expected = predict_first(
+        "Four workers train together, one of them takes four times as long as the others. How many "
+        "times "
+        "as long does synchronous training take as asynchronous training, for as many images?");
+    say("\nFive ways to wait, %d workers, %d servers, %ld steps each; pace of %s, one step in ms: "
+        "%.3g to "
+        "compute, %.3g to send or get all parameters",
+        lesson.W, lesson.S, clocks, modelled_machine()->name, 1e3 * pace.compute,
+        1e3 * pace.transfer);
+    double times = compare_disciplines(&lesson, &pace, clocks);
+    predict_compare(expected, times, "times as long");
+}
+
+// ## For real
+//
+// No schedule: each worker's queue computes, pushes and pulls when it gets there, and the servers,
+// pieces of the host's memory with a lock each, apply what comes. Run it twice, and the results
+// differ. What must hold in any order is checked: every push is applied once at every server, and
+// nobody ever gets a range in which half an update was made (`real.c`).
+
+static void print_real(const RealResult *r) {
+    long sum = 0;
+    for (int s = 0; s < lesson.S; s++) sum += r->applied[s];
+    say("  %ld pushes, each applied at %d servers: %ld in all. Mean staleness %.2f, at most %ld. "
+        "Test "
+        "accuracy %.4f, after %.1f s (measured).",
+        r->pushes, lesson.S, sum, r->mean_staleness, r->most_staleness, r->accuracy, r->seconds);
+    if (r->lost_worker >= 0)
+        say("  Worker %d has not pushed for %.1f s and was given up; the others went on.",
+            r->lost_worker, r->noticed);
+    CHECK(interrupted() || sum == r->pushes * lesson.S,
+          "every push is applied once at every server");
+}
+
+static void run_for_real(void) {
+    if (!has_values(try_gpu(0))) return;
+    RealOptions options = {.clocks = clocks, .dies = pace.dies, .at = pace.at, .timeout = 2};
+    say("\nAsynchronous for real, %d workers, %ld steps each; no two runs are the same", lesson.W,
+        clocks);
+    RealResult r = real_run(&lesson, &options);
+    print_real(&r);
+    real_result_free(&r);
+}
+
+// ## Summary
+//
+// - Towers keep the variables in one place, and so send all of them to all devices in each step.
+// - Parameter servers share that work by ranges of keys. Synchronous, they are chapter 4's training
+// to the
+//   bit, and as many servers as workers move what a ring moves.
+// - Synchronous training is as fast as its slowest worker. Asynchronous training is as fast as all
+// of them
+//   together, with gradients that are W - 1 updates old on average.
+// - Bounded staleness lets the fast ones go ahead for a while, but a worker that is always slow
+// still sets
+//   the pace. Backup workers do without it, and without what it computes.
+// - What happens in another order in each run can still be checked: for what must hold in any
+// order.
+//
+// ## Questions
+//
+// 1. A program of towers is moved from Adam to plain gradient descent and diverges with 8 GPUs,
+// though the
+//    learning rate was tried out on one. What happened?
+// 2. Two workers, one server: how many times as long does the exchange take as with two servers?
+// And with
+//    four workers?
+// 3. With asynchronous training and N workers that are equally fast, why is the staleness N - 1 on
+// average?
+// 4. SSP 3 and a worker that is always four times slower: after a while it is not faster than
+// synchronous
+//    training. Why? When does it help?
+// 5. Backup workers drop the slow worker's pushes. What does that do to what is learned, if the
+// slow worker
+//    is the only one with some kind of images?
+
+// ## The program
+
+// "W=X": both numbers, or -1.
+static bool read_pair(const char *text, int *worker, double *value) {
+    int end = 0;
+    return sscanf(text, "%d=%lf%n", worker, value, &end) == 2 && !text[end] && *worker >= 0;
+}
+
+static void read_slow(void) {
+    int worker;
+    double times;
+    for (int w = 0; w < lesson.W; w++) slow[w] = 1;
+    slow[lesson.W - 1] = lesson.W > 1 ? 4 : 1;
+    if (!flags.slow) return;
+    slow[lesson.W - 1] = 1;
+    if (!read_pair(flags.slow, &worker, &times) || worker >= lesson.W || !(times >= 1) ||
+        times > 1e6)
+        die_usage("as --slow 3=4: worker 3 of 0 to W-1 takes 4 times as long, at least once",
+                  "--slow %s", flags.slow);
+    slow[worker] = times;
+}
+
+static void read_dies(void) {
+    double step;
+    if (!flags.dies) return;
+    if (!read_pair(flags.dies, &pace.dies, &step) || pace.dies >= lesson.W || step < 0 ||
+        step > 1e9 || step != floor(step))
+        die_usage("as --dies 2=100: worker 2 of 0 to W-1 never pushes its step 100", "--dies %s",
+                  flags.dies);
+    pace.at = (int)step;
+    pace.timeout = 0; // twice as long as the slowest needs for a step
+    for (int w = 0; w < lesson.W; w++)
+        pace.timeout = fmax(pace.timeout, 2 * slow[w] * (pace.compute + 2 * pace.transfer));
+}
+
+static bool one_way(void) {
+    return flags.staleness >= 0 || flags.backup >= 0 || flags.schedule || flags.dies;
+}
+
+static Discipline chosen_discipline(void) {
+    if (flags.backup > 0 && flags.staleness > 0)
+        die_usage("give one of the two", "--staleness and --backup");
+    if (flags.backup >= lesson.W)
+        die_usage("some workers must be left", "--backup %d", flags.backup);
+    if (flags.backup > 0) return (Discipline){0, flags.backup};
+    if (flags.staleness < 0) return (Discipline){flags.backup == 0 ? 0 : NO_BOUND, 0};
+    return (Discipline){flags.staleness, 0};
+}
+
+static void read_flags(int argc, char *argv[]) {
+    Flags defaults = default_flags;
+    defaults.machine = "laptops-1gbe";
+    defaults.workers = 4;
+    defaults.servers = 2;
+    defaults.batch_size = 64;
+    defaults.epochs = 3;
+    defaults.train_size = 16384;
+    defaults.test_size = 2000;
+    flags = book_begin(argc, argv,
+                       "Trains LeNet with towers and with parameter servers, synchronously, "
+                       "asynchronously, and between the two.",
+                       "workers servers staleness backup slow dies schedule staleness-lr real seed "
+                       "batch-size lr epochs train-size test-size data",
+                       defaults);
+    if (!modelled_machine())
+        die_usage("--machine laptops-1gbe, say",
+                  "without a machine nobody knows who is when how far");
+    book_needs_devices(flags.workers + flags.servers);
+}
+
+static void prepare(void) {
+    lesson = (PsLesson){.train_data = fashion_mnist_open(flags.data, true, flags.train_size),
+                        .test_data = fashion_mnist_open(flags.data, false, flags.test_size),
+                        .W = flags.workers,
+                        .S = flags.servers,
+                        .batch_size = flags.batch_size,
+                        .lr = flags.lr,
+                        .lr_by_staleness = flags.staleness_lr,
+                        .seed = flags.seed,
+                        .points = 20};
+    if (flags.batch_size > lesson.train_data->count || flags.batch_size < flags.workers)
+        die_usage("each worker has a row of it at least, and the data set a minibatch",
+                  "--batch-size %d", flags.batch_size);
+    clocks = (long)flags.epochs * (lesson.train_data->count / lesson.batch_size);
+    read_slow();
+    pace = pace_on_machine(&lesson, slow);
+    read_dies();
+}
+
+static void ask_for_outputs(void) {
+    if (!one_way() && !flags.real) {
+        book_csv("_exchange.csv");
+        book_output("_exchange.png");
+        book_csv("_disciplines.csv");
+        book_output("_disciplines.png");
+    }
+    book_check_outputs();
+}
+
+static void run_all(void) {
+    run_towers();
+    run_synchronous();
+    run_exchanges();
+    if (has_values(try_gpu(0))) compare_ways();
+    if (!interrupted()) run_for_real();
+}
+
+int main(int argc, char *argv[]) {
+    read_flags(argc, argv);
+    prepare();
+    ask_for_outputs();
+    finish_on_interrupt();
+    if (flags.real)
+        run_for_real();
+    else if (one_way())
+        train_one_way(&lesson, &pace, chosen_discipline(), clocks, flags.schedule);
+    else
+        run_all();
+    dataset_free((Dataset *)lesson.train_data);
+    dataset_free((Dataset *)lesson.test_data);
+    return book_end();
+}
