@@ -11,7 +11,7 @@ machine = ''
 stats csv skip 1 using (machine = strcol(1), 0) nooutput
 
 # Drawn at twice the size that it is read at, for print.
-set terminal pngcairo size 1400,900 font "DejaVu Sans,20" linewidth 2
+set terminal pngcairo size 1500,900 font "DejaVu Sans,20" linewidth 2
 set output ARG2
 
 set grid lc rgb "#dddddd" lw 0.5
@@ -21,8 +21,10 @@ set logscale xy 2
 set xlabel "workers"
 set ylabel "modelled ms of an exchange"
 set key left top reverse Left spacing 1.3 samplen 2 noenhanced
-set title "Modelled, not measured: LeNet's gradients for its parameters, hosts as in ".machine noenhanced font ",22"
+set title "Modelled, not measured: LeNet's gradients for its parameters, hosts as in ".machine noenhanced font ",20"
 set xtics (1, 2, 4, 8, 16, 32)
+set xrange [0.94:17.5]
+set rmargin 4
 plot csv skip 1 using (int($3) == 1 ? $2 : NaN):(1e3 * $4) with linespoints lw 2 pt 7 ps 1.6 lc rgb 0xd6604d title "1 server", \
      csv skip 1 using (int($3) == 1 ? $2 : NaN):(1e3 * $5) with lines dt 2 lw 1.5 lc rgb 0xd6604d title "2 max(P/B, W P/(S B))", \
      csv skip 1 using (int($3) > 1 && int($3) * 2 == int($2) ? $2 : NaN):(1e3 * $4) with linespoints lw 2 pt 5 ps 1.4 lc rgb 0x2166ac title "W/2 servers", \

@@ -128,15 +128,17 @@ static void explain(const WaitingWay ways[], const Pace *pace) {
         "times as long as the asynchronous ones. A push of those is applied after %.2f others on "
         "average that its worker had not seen. (TensorFlow's guide says N-1 for N workers: %d. It "
         "is "
-        "that if all are as fast as each other; whoever is slow is staler, and makes fewer "
+        "that, whether or not all are equally fast: whoever is slow is staler, and makes fewer "
         "pushes.)",
         sync->applied, sync->seconds / async->seconds, async->mean_staleness, pace->W - 1);
     say("  Bounded staleness lets the fast ones go ahead, but in the long run nobody can be faster "
         "than "
         "the slowest: SSP 3 takes %.2f times the asynchronous time. The backup worker's pushes are "
-        "thrown away instead (%ld of them): %.2f times.",
+        "thrown away instead (%ld of them): %.2f times. (An update of its %d pushes is divided by "
+        "their own "
+        "rows, so each counts %.2f times as much as elsewhere.)",
         ways[3].result.seconds / async->seconds, ways[4].result.dropped,
-        ways[4].result.seconds / async->seconds);
+        ways[4].result.seconds / async->seconds, pace->W - 1, (double)pace->W / (pace->W - 1));
 }
 
 static void print_staleness(const WaitingWay *way) {
@@ -147,6 +149,51 @@ static void print_staleness(const WaitingWay *way) {
             printf("  %4d %6ld %.*s\n", t, r->staleness[t],
                    (int)(50 * r->staleness[t] / (r->applied + 1)),
                    "##################################################");
+}
+
+// ---- what the text says ---------------------------------------------------------------------------
+
+// Seconds of a training in which all workers are equally fast.
+static double even_seconds(const Pace *pace, Discipline how, long clocks) {
+    double *even = xmalloc(sizeof *even * (size_t)pace->W);
+    Pace p = *pace;
+    for (int w = 0; w < p.W; w++) even[w] = 1;
+    p.slow = even;
+    Schedule s = schedule_make(&p, how, clocks);
+    double seconds = s.list[s.count - 1].time;
+    schedule_free(&s);
+    free(even);
+    return seconds;
+}
+
+static void answer_the_text(const WaitingWay ways[], const Pace *pace, long clocks) {
+    const PsResult *sync = &ways[0].result, *async = &ways[1].result;
+    double slow = sync->seconds / async->seconds;
+    double even = even_seconds(pace, ways[0].how, clocks) / even_seconds(pace, ways[1].how, clocks);
+    say("\nThree sentences of the text\n\n1. \"Synchronous: when all GPUs have computed, the new "
+        "weights are "
+        "computed, all GPUs get them, and the next round begins.\"\n   The most stale of %ld "
+        "pushes had "
+        "missed %ld others.\n   -> true",
+        sync->applied, sync->most_staleness);
+    say("\n2. \"Asynchronous: each GPU, when it has computed its gradient, updates the weights at "
+        "once, "
+        "without waiting for the others, and synchronises.\"\n   It waits for nobody: %.2f times "
+        "as many "
+        "pushes in a second. But only who pushes gets the new weights; the others go on with old "
+        "ones, and "
+        "a push has missed %.2f others on average.\n   -> half: nothing is synchronised by it",
+        slow, async->mean_staleness);
+    say("\n3. \"In general one uses data parallelism with synchronous updates.\"\n   With this "
+        "slow worker "
+        "it takes %.2f times as long as asynchronous; with workers that are equally fast %.2f "
+        "times. And "
+        "its bits are those of one device's steps, whoever was first.\n   -> true where workers "
+        "are "
+        "alike, as in a host with equal GPUs; where some are slow it has its price",
+        slow, even);
+    CHECK(sync->most_staleness == 0 && async->mean_staleness > 0 && even < slow,
+          "what these answers rest on");
 }
 
 double compare_disciplines(const PsLesson *l, const Pace *pace, long clocks) {
@@ -170,6 +217,7 @@ double compare_disciplines(const PsLesson *l, const Pace *pace, long clocks) {
     say("  (Accuracies of single trainings: from another --seed they differ by some hundredths. "
         "The times "
         "hardly do.)");
+    if (n == NUM) answer_the_text(ways, pace, clocks);
     if (plot_draw(png, "disciplines.gp", csv)) printf("\naccuracy: %s, figures: %s\n", png, csv);
     double times = ways[0].result.seconds / ways[1].result.seconds;
     for (int w = 0; w < n; w++) free_way(&ways[w]);

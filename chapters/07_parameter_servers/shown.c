@@ -97,9 +97,15 @@ void show_towers(const PsLesson *l, int k, int steps) {
         "factor of "
         "%d counts. LeNet begins on a plateau, and has many such gradients.",
         k);
+    if (l->batch_size % k != 0) {
+        say("  (%d does not divide the minibatch of %d: a mean of the towers' means is not its "
+            "mean.)",
+            k, l->batch_size);
+        return;
+    }
     CHECK(fabs(sum.times - k) < 1e-3 * k && fabs(mean.times - 1) < 1e-3,
           "a sum of k means is k times the mean");
-    CHECK(fabs(adam_sum.times - 1) < 0.1, "Adam divides by the size of the gradient");
+    CHECK(fabs(adam_sum.times - 1) < 0.2, "Adam divides by the size of the gradient");
 }
 
 // ---- bytes ---------------------------------------------------------------------------------------
