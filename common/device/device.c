@@ -225,9 +225,11 @@ void device_set_slowdown(Device *device, double times) {
 }
 
 void devices_after_fork(void) {
+    static Device *parents[NUM_DEVICE_IDS]; // kept: nothing is left that could free them
     for (int id = 0; id < NUM_DEVICE_IDS; id++)
         if (system_.devices[id] && has_values(system_.devices[id])) {
-            system_.devices[id] = NULL; // not freed: nothing is left that could
+            parents[id] = system_.devices[id];
+            system_.devices[id] = NULL;
             system_.open--;
         }
     system_.backend = &cpu_backend;
