@@ -318,10 +318,10 @@ static float *gradients_of_dp(Module *net, Device *const devices[], DpGathers ga
 static void test_mean_of_means(void **state) {
     Device *devices[2];
     size_t n;
-    Module *net = lenet_modules(10);
     const Range equal[] = {{0, BATCH / 2}, {BATCH / 2, BATCH / 2}};
     const Range unequal[] = {{0, BATCH - 4}, {BATCH - 4, 4}};
     open_k(state, 2, devices);
+    Module *net = lenet_modules(10);
     for (int u = 0; u < 2; u++) {
         const Range *shards = u ? unequal : equal;
         float *right = gradients_of_dp(net, devices, DP_OUTPUTS, shards, &n);

@@ -22,6 +22,7 @@ static struct {
     int gpus, open;                  // GPUs; devices that are open
     int threads_per_device;          // 0: they share the cores
     Device *devices[NUM_DEVICE_IDS]; // by id; NULL if not open
+    Device *parents[NUM_DEVICE_IDS]; // in a child process: nothing is left that could free them
     uint64_t frees;                  // of scratch memory, on devices that are closed
 } system_;
 
@@ -227,7 +228,8 @@ void device_set_slowdown(Device *device, double times) {
 void devices_after_fork(void) {
     for (int id = 0; id < NUM_DEVICE_IDS; id++)
         if (system_.devices[id] && has_values(system_.devices[id])) {
-            system_.devices[id] = NULL; // not freed: nothing is left that could
+            system_.parents[id] = system_.devices[id];
+            system_.devices[id] = NULL;
             system_.open--;
         }
     system_.backend = &cpu_backend;
