@@ -880,7 +880,7 @@ static void adam_case(void) {
     struct adam_args args = {.param = numbers(n),
                              .grad = numbers(n),
                              .mean = numbers(n),
-                             .square = numbers(n),
+                             .square = positive(n),
                              .rate = 0.5f,
                              .root = 0.25f,
                              .beta1 = 0.5f,

@@ -1191,7 +1191,7 @@ static Block *output_of_squares(Device *device, size_t n) {
 }
 
 static void shapes_of_adam(Device *device) {
-    const double beta1 = 0.9f, beta2 = 0.999f, eps = 1e-3f, rate = 0.3f, root = 0.25f;
+    const double beta1 = 0.9f, beta2 = 0.999f, eps = 0.25f, rate = 0.3f, root = 0.25f;
     for (size_t s = 0; s < COUNT(SIZES); s++) {
         size_t n = SIZES[s];
         Block *param = output(device, n, 1), *grad = output(device, n, 1);
@@ -1199,7 +1199,7 @@ static void shapes_of_adam(Device *device) {
         double *params = doubles(n), *means = doubles(n), *squares = doubles(n);
         launch(device, adam, .param = param->at, .grad = grad->at, .mean = mean->at,
                .square = square->at, .rate = 0.3f, .root = 0.25f, .beta1 = 0.9f, .beta2 = 0.999f,
-               .eps = 1e-3f, .batch_size = 7, .n = n);
+               .eps = 0.25f, .batch_size = 7, .n = n);
         for (size_t i = 0; i < n; i++) {
             double g = (double)grad->values[i] / 7;
             means[i] = beta1 * mean->values[i] + (1 - beta1) * g;
