@@ -23,7 +23,7 @@
 #include "dies.h"
 #include "on_devices.h"
 
-// ---- a training, in several ways ----------------------------------------------------------------
+// ---- a training, in several ways ---------------------------------------------------------------
 
 enum {
     BATCH = SANITIZED ? 16 : 48,
@@ -270,7 +270,7 @@ static void test_dp(void **state) {
     compare(devices, ways, 2);
 }
 
-// ---- equal to the bit ---------------------------------------------------------------------------
+// ---- equal to the bit --------------------------------------------------------------------------
 
 // Whatever the buckets are, and wherever they lie: where the order of the ranks in a sum does not
 // depend on a number's place in its bucket, the bits are the same. It does not in the star, where

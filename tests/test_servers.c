@@ -48,7 +48,7 @@ static Pace even_pace(int W, double slow[]) {
                   .seed = 1};
 }
 
-// ---- schedules -----------------------------------------------------------------------------------
+// ---- schedules ---------------------------------------------------------------------------------
 
 // What must hold in every schedule: the time goes on, each pull is followed by one push, drop or
 // loss of the same step, nobody is ahead of the slowest by more than the bound when it pulls.
@@ -178,7 +178,7 @@ static void test_bad_files(void **state) {
     for (int i = 0; i < 9; i++) expect_death(1, bad[i][1], read_text, (void *)bad[i][0]);
 }
 
-// ---- synchronous: chapter 4 ------------------------------------------------------------------------
+// ---- synchronous: chapter 4 --------------------------------------------------------------------
 
 enum { STEPS = 5 };
 
@@ -262,7 +262,7 @@ static void test_same_schedule_same_bits(void **state) {
     }
 }
 
-// ---- towers and Adam --------------------------------------------------------------------------------
+// ---- towers and Adam ---------------------------------------------------------------------------
 
 static float *by_towers(int k, Combine combine, bool adam, float lr, int steps) {
     Device *devices[MOST_WORKERS];
@@ -336,7 +336,7 @@ static void test_adam(void **state) {
                adam_expected_other);
 }
 
-// ---- for real -----------------------------------------------------------------------------------------
+// ---- for real ----------------------------------------------------------------------------------
 
 // Every gradient is 1, so however workers meet: at the end every number has gone down by the same,
 // and nobody has ever seen two numbers of a range that differ.
@@ -372,7 +372,7 @@ static void test_real_lost(void **state) {
     real_result_free(&r);
 }
 
-// ---- main -----------------------------------------------------------------------------------------------
+// ---- main --------------------------------------------------------------------------------------
 
 static int open_all(void **state) {
     images = fashion_mnist_open(NULL, true, 28 * 10);

@@ -151,7 +151,7 @@ static void print_staleness(const WaitingWay *way) {
                    "##################################################");
 }
 
-// ---- what the text says ---------------------------------------------------------------------------
+// ---- what the text says ------------------------------------------------------------------------
 
 // Seconds of a training in which all workers are equally fast.
 static double even_seconds(const Pace *pace, Discipline how, long clocks) {

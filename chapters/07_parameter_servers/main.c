@@ -8,23 +8,23 @@
 // What you will learn
 //
 // - what a tower is, and why a sum of gradients where others take the mean goes unnoticed with
-// Adam;
+//   Adam;
 // - parameter servers: who holds what, what moves, and when the server is the bottleneck;
 // - synchronous, asynchronous and bounded-stale training, and backup workers: what each does to
-// time and
-//   to accuracy when one worker is slow;
+//   time and to accuracy when one worker is slow;
 // - what staleness is, and what may be relied on if workers really come when they like.
 //
 // How to run
 //
-//     make run-07                                        all of it
-//     build/07_parameter_servers --staleness 2           one way only: at most 2 steps ahead
-//     build/07_parameter_servers --backup 1 --workers 8  one way only: the last of 8 pushes is
-//     dropped build/07_parameter_servers --slow 0=10             worker 0 takes 10 times as long
-//     build/07_parameter_servers --dies 2=100            worker 2 dies in its step number 100
-//     build/07_parameter_servers --staleness 1000000 --schedule run.txt   write a schedule, or
-//     replay it build/07_parameter_servers --real                  asynchronous training for real
-//     build/07_parameter_servers --machine cluster-10gbe modelled on another cluster
+//     make run-07                                          all of it, about a minute on 2 cores
+//     build/07_parameter_servers --staleness 2             one way: at most 2 steps ahead
+//     build/07_parameter_servers --backup 1 --workers 8    one way: the last of 8 pushes is dropped
+//     build/07_parameter_servers --slow 0=10               worker 0 takes 10 times as long
+//     build/07_parameter_servers --staleness 3 --dies 2=9  worker 2 dies in its step 9
+//     build/07_parameter_servers --schedule run.txt        asynchronous: writes who pushed when, or
+//                                                          replays it
+//     build/07_parameter_servers --real                    asynchronous training for real
+//     build/07_parameter_servers --machine cluster-10gbe   modelled on another cluster
 //
 // What you will see: how far towers move with the sum and with the mean, bytes next to formulas,
 // the time of exchanges on a modelled cluster, five ways to wait for each other with their accuracy
@@ -94,11 +94,11 @@ static void run_synchronous(void) {
 
 // ## The bottleneck
 //
-// W workers send P bytes each, and S servers share them: whatever they do, a step needs
-// max(P/B, W P/(S B)) seconds in each direction, if all have links of bandwidth B. One server is
-// the bottleneck as soon as there are two workers. As many servers as workers need as long as a
-// ring, and twice the machines. (If they live on the workers' machines, they need no more, and each
-// link then carries what a ring's does.)
+// W workers send P bytes each, and S servers share them: whatever they do, a step needs max(P/B, W
+// P/(S B)) seconds in each direction, if all have links of bandwidth B. One server is the
+// bottleneck as soon as there are two workers. As many servers as workers need as long as a ring,
+// and twice the machines. (If they live on the workers' machines, they need no more, and each link
+// then carries what a ring's does.)
 
 static void run_exchanges(void) {
     if (!modelled_machine() || modelled_machine()->cards == 0) return;
@@ -173,33 +173,26 @@ static void run_for_real(void) {
 //
 // - Towers keep the variables in one place, and so send all of them to all devices in each step.
 // - Parameter servers share that work by ranges of keys. Synchronous, they are chapter 4's training
-// to the
-//   bit, and as many servers as workers move what a ring moves.
+//   to the bit, and as many servers as workers move what a ring moves.
 // - Synchronous training is as fast as its slowest worker. Asynchronous training is as fast as all
-// of them
-//   together, with gradients that are W - 1 updates old on average.
+//   of them together, with gradients that are W - 1 updates old on average.
 // - Bounded staleness lets the fast ones go ahead for a while, but a worker that is always slow
-// still sets
-//   the pace. Backup workers do without it, and without what it computes.
+//   still sets the pace. Backup workers do without it, and without what it computes.
 // - What happens in another order in each run can still be checked: for what must hold in any
-// order.
+//   order.
 //
 // ## Questions
 //
 // 1. A program of towers is moved from Adam to plain gradient descent and diverges with 8 GPUs,
-// though the
-//    learning rate was tried out on one. What happened?
+//    though the learning rate was tried out on one. What happened?
 // 2. Two workers, one server: how many times as long does the exchange take as with two servers?
-// And with
-//    four workers?
+//    And with four workers?
 // 3. With asynchronous training and N workers that are equally fast, why is the staleness N - 1 on
-// average?
+//    average?
 // 4. SSP 3 and a worker that is always four times slower: after a while it is not faster than
-// synchronous
-//    training. Why? When does it help?
+//    synchronous training. Why? When does it help?
 // 5. Backup workers drop the slow worker's pushes. What does that do to what is learned, if the
-// slow worker
-//    is the only one with some kind of images?
+//    slow worker is the only one with some kind of images?
 
 // ## The program
 

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// ---- towers --------------------------------------------------------------------------------------
+// ---- towers ------------------------------------------------------------------------------------
 
 // A whole minibatch, on the host.
 typedef struct Whole {
@@ -108,7 +108,7 @@ void show_towers(const PsLesson *l, int k, int steps) {
     CHECK(fabs(adam_sum.times - 1) < 0.2, "Adam divides by the size of the gradient");
 }
 
-// ---- bytes ---------------------------------------------------------------------------------------
+// ---- bytes -------------------------------------------------------------------------------------
 
 static uint64_t tower_bytes(const PsLesson *l, int k) {
     Device *devices[MAX_COMPUTING];
@@ -173,7 +173,7 @@ void show_bytes(const PsLesson *l) {
     if (l->W > 1 && l->W != l->S) server_bytes(l, l->W);
 }
 
-// ---- synchronous ---------------------------------------------------------------------------------
+// ---- synchronous -------------------------------------------------------------------------------
 
 static float *trained_by_chapter_4(const PsLesson *l, int steps, size_t *n) {
     Device *devices[MAX_COMPUTING];
