@@ -11,6 +11,9 @@ ISA_FLAGS_v3    := $(ISA_FLAGS_v2) -mavx2 -mbmi -mbmi2 -mf16c -mfma -mlzcnt -mmo
 ISA_FLAGS_v4    := $(ISA_FLAGS_v3) -mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl
 OBJCOPY         ?= objcopy
 
+# (Nobody asks errno whether a root was of a number below 0; then a loop with roots is vectors, too.)
+$(BUILD)/obj/kernels/cpu-%/adam.o: CFLAGS_ALL += -fno-math-errno
+
 CPU_OBJECTS := $(ISAS:%=$(BUILD)/obj/kernels/cpu-%.o)
 $(BUILD)/obj/kernels/cpu.c.o: CFLAGS_ALL += $(ISAS:%=-DHAS_%)
 
