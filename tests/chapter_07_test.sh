@@ -53,7 +53,9 @@ run --workers 1 --epochs 1
 verdict $? "one worker"
 run --machine cluster-10gbe --epochs 1 --workers 3 --servers 3 --batch-size 50
 verdict $? "another machine, other numbers"
-for wrong in '--workers 0' '--servers 33' '--slow 4=2' '--slow 0=0.5' '--slow x' '--dies 1' '--dies 9=1' '--dies 1=1.5' '--staleness 1 --backup 1' \
+run --backend model && [ "$(grep -c 'training' "$out/log")" -eq 0 ] && is_png "$out/${name}_exchange.png" && ! grep -q 'nan' "$out/log"
+verdict $? "--backend model: the exchanges, and no values"
+for wrong in '--workers 0' '--backend model --real' '--servers 33' '--slow 4=2' '--slow 0=0.5' '--slow x' '--dies 1' '--dies 9=1' '--dies 1=1.5' '--staleness 1 --backup 1' \
     '--backup 4' '--machine none' '--machine colab-t4' '--batch-size 2' '--batch-size 2000' '--schedule /nonexistent/dir/file' '--devices 2'; do
     # shellcheck disable=SC2086
     run $wrong

@@ -71,6 +71,7 @@ static Pace pace;
 // the batch, k times the learning rate" in disguise (chapter 8).
 
 static void run_towers(void) {
+    if (!has_values(try_gpu(0))) return;
     say("Towers: variables on the CPU, gradients combined there");
     show_towers(&lesson, 4, 5);
 }
@@ -261,6 +262,8 @@ static void read_flags(int argc, char *argv[]) {
     if (!modelled_machine())
         die_usage("--machine laptops-1gbe, say",
                   "without a machine nobody knows who is when how far");
+    if (flags.backend == BACKEND_MODEL && (one_way() || flags.real))
+        die_usage("leave one of the two out", "--backend model has no values to train with");
     book_needs_devices(flags.workers + flags.servers);
 }
 
