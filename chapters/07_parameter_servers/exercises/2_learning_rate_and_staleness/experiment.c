@@ -157,6 +157,19 @@ static void explain_factor(const Figures *f) {
         staleness(4));
 }
 
+// The first round's pushes are 0, 1, .., W - 1 updates old, but all come from the same parameters.
+static void explain_first_round(const Figures *f) {
+    const int w = NUM_WS - 1, t = staleness(w);
+    double expected = t * f->limit[0][w], first = 0;
+    for (int i = 0; i < workers[w]; i++) first += lr_factor(i);
+    if (f->limit[1][w] > 0.8 * expected) return;
+    say("  With staleness %d one would expect t times the rate without a factor, %.2g; it is %.2g. "
+        "Look at the first round: its %d pushes all come from the parameters of the start, but are "
+        "0 to %d updates old, so with the factor they add up to %.2g whole steps in one direction; "
+        "those of a later round to %.2g.",
+        t, expected, f->limit[1][w], workers[w], t, first, workers[w] * lr_factor(t));
+}
+
 static double best_loss(const double loss[NUM_LRS]) {
     double best = INFINITY;
     for (int i = 0; i < NUM_LRS; i++) best = fmin(best, loss[i]);
@@ -205,6 +218,7 @@ static void experiment(const Flags *flags, FILE *csv) {
     say("\nAnswer");
     explain_limits(&f);
     explain_factor(&f);
+    explain_first_round(&f);
     explain_price(&f);
 }
 
