@@ -105,6 +105,9 @@ refuses ${sixth}_1 "chapter 6, exercise 1 refuses more devices than the machine 
 refuses ${sixth}_2 "chapter 6, exercise 2 refuses more stages than the network has layers" --devices 9
 refuses ${sixth}_3 "chapter 6, exercise 3 refuses a machine with too few devices" --machine d2l-pcie
 refuses ${sixth}_4 "chapter 6, exercise 4 refuses --devices: it has 1, 2 and 4" --devices 2
+seventh=07_parameter_servers_exercise
+refuses ${seventh}_1 "chapter 7, exercise 1 refuses --workers 1: it needs no servers" --workers 1
+refuses ${seventh}_1 "chapter 7, exercise 1 refuses a machine without a network" --machine rtx4090-pcie
 # --allreduce is there where training on k devices happens.
 : >"$out/error"
 for n in 1 2; do "$build/04_lenet_multi_gpu_exercise_$n" --help; done | grep -c -e '--allreduce' >"$out/log"

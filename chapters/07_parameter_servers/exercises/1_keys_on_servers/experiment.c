@@ -1,0 +1,300 @@
+// experiment.c: the keys of LeNet and ResNet-18 on 1 to 32 servers, in four ways: what the busiest
+// server has, and how long W workers then take to push; and how large pieces should be.
+#include "common/base/error.h"
+#include "common/device/modelled_clock.h"
+#include "common/program/exercise.h"
+#include "common/program/predict.h"
+#include "common/program/say.h"
+#include "your_part.h"
+
+#include <math.h>
+#include <string.h>
+
+// ## What is modelled
+//
+// A push of everybody: a worker's link carries all pieces once, a server's W times those that it
+// has. All of them have bandwidth B; a message takes its latency besides, which is counted as the
+// bytes that could have been sent meanwhile. So with L for the load of all servers together, and l
+// for that of the busiest, it takes max(L/B, W l/B) seconds. A pull takes as long.
+
+typedef struct Setting {
+    int W;
+    double bandwidth; // bytes/s
+    size_t overhead;  // bytes, for each message
+} Setting;
+
+typedef enum { IN_TURNS, RANGES, LARGEST_FIRST, CUT, NUM_WAYS } Way;
+static const char *const way_names[NUM_WAYS] = {"round robin", "ranges of keys", "largest first",
+                                                "cut"};
+
+typedef struct Outcome {
+    size_t busiest, most; // bytes with overhead; floats of a piece: 0: keys are whole
+    int pieces;
+    double seconds;
+} Outcome;
+
+static double exchange_seconds(const Setting *s, const Loads *l) {
+    return fmax((double)l->all, s->W * (double)l->busiest) / s->bandwidth;
+}
+
+static size_t load_of(const Setting *s, size_t floats) {
+    return floats * sizeof(float) + s->overhead;
+}
+
+static Outcome outcome_of(const Setting *s, Way way, const size_t loads[], int n, int S) {
+    int server_of[MOST_PIECES];
+    if (way == IN_TURNS) round_robin(n, S, server_of);
+    if (way == RANGES) ranges_of_keys(n, S, server_of);
+    if (way >= LARGEST_FIRST) place_keys(loads, n, S, server_of);
+    Loads l = loads_of(loads, n, S, server_of);
+    return (Outcome){.busiest = l.busiest, .pieces = n, .seconds = exchange_seconds(s, &l)};
+}
+
+// ## Figures
+
+enum { NUM_SERVERS = 13, NUM_SIZES = 11, SIZES_AT = 9 }; // sizes of pieces: on servers[SIZES_AT]
+static const int servers[NUM_SERVERS] = {1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32};
+
+typedef struct Figures {
+    const char *title;
+    int n;
+    size_t sizes[MOST_KEYS], loads[MOST_KEYS], all, largest; // floats; bytes with overhead
+    Outcome by_servers[NUM_SERVERS][NUM_WAYS];
+    Outcome by_size[NUM_SIZES]; // pieces of twice the size each time
+} Figures;
+
+static Outcome cut_into(const Setting *s, const Figures *f, int S, size_t most) {
+    static Piece pieces[MOST_PIECES];
+    size_t loads[MOST_PIECES];
+    int n = cut_keys(f->sizes, f->n, most, pieces);
+    CHECK(n <= MOST_PIECES, "room for the pieces");
+    for (int p = 0; p < n; p++) loads[p] = load_of(s, (size_t)pieces[p].range.count);
+    Outcome o = outcome_of(s, CUT, loads, n, S);
+    o.most = most;
+    return o;
+}
+
+static size_t floats_of(const Figures *f) {
+    size_t all = 0;
+    for (int i = 0; i < f->n; i++) all += f->sizes[i];
+    return all;
+}
+
+// The best of pieces of 1/16 of what a server would have if all had as much, of 2/16, and so on;
+// larger ones, if they do as well: they are fewer.
+static Outcome best_cut(const Setting *s, const Figures *f, int S) {
+    Outcome best = {.seconds = INFINITY};
+    for (int sixteenths = 1; sixteenths <= 64; sixteenths++) {
+        size_t most = floats_of(f) * (size_t)sixteenths / (16 * (size_t)S) + 1;
+        Outcome o = cut_into(s, f, S, most);
+        if (o.seconds <= best.seconds) best = o;
+    }
+    return best;
+}
+
+static void place_network(const Setting *s, const NetworkKind *kind, Figures *f) {
+    Module *net = kind->make(10);
+    initialize(net, 1);
+    f->title = kind->title;
+    f->n = sizes_of_keys(net, f->sizes);
+    for (int i = 0; i < f->n; i++) {
+        f->loads[i] = load_of(s, f->sizes[i]);
+        f->all += f->loads[i];
+        if (f->loads[i] > f->largest) f->largest = f->loads[i];
+    }
+    for (int j = 0; j < NUM_SERVERS; j++) {
+        for (Way way = IN_TURNS; way < CUT; way++)
+            f->by_servers[j][way] = outcome_of(s, way, f->loads, f->n, servers[j]);
+        f->by_servers[j][CUT] = best_cut(s, f, servers[j]);
+    }
+    for (int j = 0; j < NUM_SIZES; j++)
+        f->by_size[j] =
+            cut_into(s, f, servers[SIZES_AT], (floats_of(f) >> (NUM_SIZES - 1 - j)) + 1);
+    module_free(net);
+}
+
+static void print_network(const Setting *s, const Figures *f) {
+    const Outcome *alone = &f->by_servers[0][IN_TURNS];
+    printf("\n  %s: %d keys, %.4g MB, the largest %.3g%% of it; ms for a push of %d workers\n"
+           "           round    ranges   largest   cut, largest first: ms,\n"
+           "  servers  robin    of keys  first     pieces, of at most MB\n",
+           f->title, f->n, 4e-6 * (double)floats_of(f), 100 * (double)f->largest / (double)f->all,
+           s->W);
+    for (int j = 0; j < NUM_SERVERS; j++) {
+        const Outcome *o = f->by_servers[j], *cut = &o[CUT];
+        printf("  %7d  %-8.4g %-8.4g %-8.4g  %-8.4g %4d %8.3g\n", servers[j], 1e3 * o[0].seconds,
+               1e3 * o[1].seconds, 1e3 * o[2].seconds, 1e3 * cut->seconds, cut->pieces,
+               4e-6 * (double)cut->most);
+    }
+    printf("  no less   %.4g, what a worker needs to send it all; one server %.4g\n",
+           1e3 * (double)f->all / s->bandwidth, 1e3 * alone->seconds);
+}
+
+static void write_csv(FILE *csv, const Setting *s, const char *machine, const Figures f[]) {
+    fprintf(csv,
+            "machine,workers,network,part,way,servers,pieces,piece_kb,busiest_kb,ms,bound_ms\n");
+    for (int i = 0; i < NUM_NETWORKS; i++) {
+        double bound = 1e3 * (double)f[i].all / s->bandwidth;
+        for (int j = 0; j < NUM_SERVERS * NUM_WAYS; j++) {
+            const Outcome *o = &f[i].by_servers[j % NUM_SERVERS][j / NUM_SERVERS];
+            fprintf(csv, "%s,%d,%s,servers,%s,%d,%d,%.6g,%.6g,%.6g,%.6g\n", machine, s->W,
+                    f[i].title, way_names[j / NUM_SERVERS], servers[j % NUM_SERVERS], o->pieces,
+                    4e-3 * (double)o->most, 1e-3 * (double)o->busiest, 1e3 * o->seconds, bound);
+        }
+        for (int j = 0; j < NUM_SIZES; j++) {
+            const Outcome *o = &f[i].by_size[j];
+            fprintf(csv, "%s,%d,%s,sizes,%s,%d,%d,%.6g,%.6g,%.6g,%.6g\n", machine, s->W, f[i].title,
+                    way_names[CUT], servers[SIZES_AT], o->pieces, 4e-3 * (double)o->most,
+                    1e-3 * (double)o->busiest, 1e3 * o->seconds, bound);
+        }
+    }
+}
+
+// ## What they say
+
+// From so many servers on, the way takes no less than with all 32, but for 1%.
+static int enough_servers(const Figures *f, Way way) {
+    int j = NUM_SERVERS - 1;
+    while (j > 0 &&
+           f->by_servers[j - 1][way].seconds <= 1.01 * f->by_servers[NUM_SERVERS - 1][way].seconds)
+        j--;
+    return servers[j];
+}
+
+static void explain_whole(const Setting *s, const Figures *f) {
+    double part = (double)f->largest / (double)f->all, worst = 1;
+    for (int j = 0; j < NUM_SERVERS; j++) {
+        double least = fmax((double)f->largest, (double)f->all / servers[j]);
+        worst = fmax(worst, (double)f->by_servers[j][LARGEST_FIRST].busiest / least);
+    }
+    say("- %s, whole keys: some server has the largest key, %.3g%% of all. So beyond %.0f servers "
+        "the busiest cannot have less, and with largest first more than %d do not help: %.4g ms. "
+        "Nowhere has its busiest server more than %.3f times max(mean, largest key), which no "
+        "placement can beat.",
+        f->title, 100 * part, ceil(1 / part), enough_servers(f, LARGEST_FIRST),
+        1e3 * s->W * (double)f->largest / s->bandwidth, worst);
+}
+
+static double times_as_long(const Figures *f, int j, Way way) {
+    return f->by_servers[j][way].seconds / f->by_servers[j][LARGEST_FIRST].seconds;
+}
+
+static void explain_in_turns(const Figures *f) {
+    int worst = 0, worse = 0;
+    for (int j = 1; j < NUM_SERVERS; j++) {
+        if (times_as_long(f, j, IN_TURNS) > times_as_long(f, worst, IN_TURNS)) worst = j;
+        worse += f->by_servers[j][IN_TURNS].seconds > f->by_servers[j - 1][IN_TURNS].seconds;
+    }
+    say("- %s, in turns: up to %.3g times as long as largest first (%d servers).", f->title,
+        times_as_long(f, worst, IN_TURNS), servers[worst]);
+    if (worse > 0)
+        say("  It even takes longer with more servers, in %d of %d steps of this table: a layer's "
+            "tensors come in a pattern, weights and then what belongs to them, and where S goes "
+            "well with it the weights of many layers meet on the same servers.",
+            worse, NUM_SERVERS - 1);
+}
+
+static void explain_ranges(const Figures *f) {
+    int worst = 0, server_of[MOST_KEYS];
+    for (int j = 1; j < NUM_SERVERS; j++)
+        if (times_as_long(f, j, RANGES) > times_as_long(f, worst, RANGES)) worst = j;
+    ranges_of_keys(f->n, servers[worst], server_of);
+    Loads l = loads_of(f->loads, f->n, servers[worst], server_of);
+    int first = 0, last = f->n - 1;
+    while (server_of[first] != l.who) first++;
+    while (server_of[last] != l.who) last--;
+    say("- %s, ranges of as many keys: up to %.3g times as long as largest first (%d servers, "
+        "where "
+        "keys %d to %d of %d, on server %d, are %.0f%% of all). Layers do not grow evenly: as many "
+        "keys are not as many bytes.",
+        f->title, times_as_long(f, worst, RANGES), servers[worst], first, last, f->n, l.who,
+        100 * (double)l.busiest / (double)l.all);
+}
+
+static void explain_cut(const Setting *s, const Figures *f) {
+    const Outcome *cut = &f->by_servers[SIZES_AT][CUT], *whole = cut - CUT + LARGEST_FIRST;
+    double least = (double)f->all / s->bandwidth,
+           last = f->by_servers[NUM_SERVERS - 1][CUT].seconds;
+    say("- %s, cut: on %d servers %d pieces take %.4g ms, whole keys %.2f times that. More than %d "
+        "servers do not help; then it is %.2f times the %.4g ms that a worker's link needs for all "
+        "keys, whatever the servers do.",
+        f->title, servers[SIZES_AT], cut->pieces, 1e3 * cut->seconds, whole->seconds / cut->seconds,
+        enough_servers(f, CUT), last / least, 1e3 * least);
+}
+
+static void explain_sizes(const Setting *s, const Figures *f) {
+    const Outcome *small = &f->by_size[0], *best = small, *large = &f->by_size[NUM_SIZES - 1];
+    for (int j = 1; j < NUM_SIZES; j++)
+        if (f->by_size[j].seconds <= best->seconds) best = &f->by_size[j];
+    double bytes = 4 * (double)floats_of(f);
+    say("- %s, how large pieces should be, on %d servers: of these sizes %.3g MB, which is %.2f of "
+        "what a server has if all have as much. Pieces of %.3g MB are %d messages, whose overhead "
+        "is %.2f times all floats: %.2f times as long. Whole keys are %.2f times as long.",
+        f->title, servers[SIZES_AT], 4e-6 * (double)best->most,
+        4 * (double)best->most * servers[SIZES_AT] / bytes, 4e-6 * (double)small->most,
+        small->pieces, (double)s->overhead * small->pieces / bytes, small->seconds / best->seconds,
+        large->seconds / best->seconds);
+}
+
+// ## The experiment
+
+static Setting setting_of(const Flags *flags) {
+    const Machine *machine = modelled_machine();
+    Link link = machine_route(machine, 0, machine->devices).link;
+    return (Setting){.W = flags->workers,
+                     .bandwidth = link.bandwidth,
+                     .overhead = (size_t)(link.latency * link.bandwidth)};
+}
+
+static void experiment(const Flags *flags, FILE *csv) {
+    static Figures f[NUM_NETWORKS];
+    Setting s = setting_of(flags);
+    const char *machine = modelled_machine()->name;
+    say("Question: which server should have which keys, and is it worth cutting them?");
+    say("%d workers, links of %s: %.4g MB/s, and %.3g us for each message, in which %.3g kB could "
+        "have been sent. Times are modelled, in milliseconds, of a push of all workers.",
+        s.W, machine, 1e-6 * s.bandwidth, 1e6 * (double)s.overhead / s.bandwidth,
+        1e-3 * (double)s.overhead);
+    Prediction turns = predict_first(
+        "ResNet-18's tensors, whole, are given to 16 servers in turns. How many times as much as "
+        "the mean does the busiest server have?");
+    for (int i = 0; i < NUM_NETWORKS; i++) {
+        place_network(&s, &networks[i], &f[i]);
+        print_network(&s, &f[i]);
+    }
+    predict_compare(turns,
+                    (double)f[1].by_servers[SIZES_AT][IN_TURNS].busiest * servers[SIZES_AT] /
+                        (double)f[1].all,
+                    "times the mean");
+    say("\nAnswer");
+    for (int i = 0; i < NUM_NETWORKS; i++) explain_whole(&s, &f[i]);
+    for (int i = 0; i < NUM_NETWORKS; i++) explain_in_turns(&f[i]);
+    for (int i = 0; i < NUM_NETWORKS; i++) explain_ranges(&f[i]);
+    for (int i = 0; i < NUM_NETWORKS; i++) explain_cut(&s, &f[i]);
+    for (int i = 0; i < NUM_NETWORKS; i++) explain_sizes(&s, &f[i]);
+    write_csv(csv, &s, machine, f);
+}
+
+static void prepare(const Flags *flags) {
+    const Machine *machine = modelled_machine();
+    if (!machine || machine->cards == 0)
+        die_usage("--machine cluster-10gbe, say", "servers need a machine that has a network");
+    if (flags->workers < 2) die_usage("--workers 2 or more", "one worker needs no servers");
+}
+
+int main(int argc, char *argv[]) {
+    Flags defaults = default_flags;
+    defaults.machine = "cluster-10gbe";
+    defaults.workers = 16;
+    return exercise_main(
+        argc, argv,
+        &(Exercise){.about = "Exercise 1: which server has which keys?",
+                    .flags = "workers",
+                    .defaults = defaults,
+                    .prepare = prepare,
+                    .check = check,
+                    .passed = "each key is on one server, the busiest has no more than the bound, "
+                              "and pieces are what keys were",
+                    .experiment = experiment,
+                    .plot = "exercise_keys.gp"});
+}
