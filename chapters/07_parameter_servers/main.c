@@ -195,6 +195,15 @@ static void run_for_real(void) {
 // 5. Backup workers drop the slow worker's pushes. What does that do to what is learned, if the
 //    slow worker is the only one with some kind of images?
 
+// ## Exercises
+//
+// Each has a folder in `exercises/`, with a place for your part and a check: `make exercise-07-1`,
+// and so on.
+//
+// 1. Whole tensors as keys: place those of ResNet-18 on servers so that the busiest has least. When
+//    does it pay to cut them?
+// 2. How much smaller must the learning rate be if pushes are stale? Find the rule.
+
 // ## The program
 
 // "W=X": both numbers, or -1.
