@@ -34,4 +34,6 @@ chapter 02_get_params_and_allreduce 'figures: plots/02_get_params_and_allreduce.
 chapter 03_split_batch 'devices sum, and sgd() divides once, by the full size of the minibatch'
 chapter 04_lenet_multi_gpu 'figures: plots/04_lenet_multi_gpu_modelled.csv .*predictions: ' --epochs 1
 chapter 05_resnet18_concise 'Modelled: the largest minibatch that one device has memory for.* rtx4090-pcie 24 GB [0-9]* ' --epochs 1
+chapter 06_data_parallel_and_ddp 'within layers needs [0-9.]* MB on its fullest device it runs: '
+chapter 07_parameter_servers ' pushes, each applied at 2 servers: [0-9]* in all'
 echo "1..$tests"
