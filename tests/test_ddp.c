@@ -339,6 +339,82 @@ static void test_mean_of_means(void **state) {
     module_free(net);
 }
 
+// ---- running statistics, and parameters that are not used ----------------------------------------
+
+// What device 0 of DP has seen is kept, in the end and on all devices at the next step; the others'
+// running statistics are lost. So they are those of one device that is given the first half only.
+static void test_dp_keeps_buffers_of_the_first(void **state) {
+    Device *devices[2];
+    Tensor *X, *y;
+    if (SANITIZED) skip(); // a ResNet takes long there
+    open_k(state, 2, devices);
+    DataIter *iter = data_iter_new(images, 8, false, 0);
+    float *values[2];
+    size_t n = 0;
+    data_iter_first(iter, &X, &y);
+    for (int k = 2; k >= 1; k--) {
+        Module *net = networks[1].make(10);
+        initialize(net, 1);
+        Dp *dp = dp_new(net, devices, k, DP_SUMMED_LOSSES);
+        if (k == 1) X->shape[0] = y->shape[0] = 4;
+        dp_step(dp, X, y, NULL, 0);
+        Tensor *buffers = flat_parameters(net, devices[0]).buffers;
+        n = numel(buffers);
+        values[k - 1] = tensor_values(buffers);
+        dp_free(dp);
+        module_free(net);
+    }
+    assert_true(n > 0);
+    assert_memory_equal(values[0], values[1], n * sizeof(float));
+    free(values[0]);
+    free(values[1]);
+    X->shape[0] = y->shape[0] = 8;
+    data_iter_free(iter);
+}
+
+// A loss of the first layer alone, on k ranks, with find_unused: its update is one device's, and
+// the other parameters stay as they are, to the bit.
+static float *learned_by_first_layer(Device *const devices[], int k, size_t *first, size_t *n) {
+    Tensor *X, *y, *X_shards[2], *y_shards[2], *losses[2];
+    DataIter *iter = data_iter_new(images, 8, false, 0);
+    Module *net = lenet_modules(10);
+    initialize(net, 1);
+    Ddp *ddp = ddp_new(net, devices, k, (DdpOptions){.bucket_bytes = 4096, .find_unused = true});
+    float *before = params_on(net, devices[0], n);
+    data_iter_first(iter, &X, &y);
+    for (int i = 0; i < k; i++) begin_step(devices[i]);
+    split_batch(X, y, devices, k, X_shards, y_shards);
+    for (int i = 0; i < k; i++)
+        losses[i] =
+            sum(conv2d(X_shards[i], parameter_data(find_parameter(net, "0.weight"), devices[i]),
+                       parameter_data(find_parameter(net, "0.bias"), devices[i])));
+    ddp_backward(ddp, losses);
+    ddp_update(ddp, 0.1f, 8);
+    check_replicas_equal(net, devices, k);
+    float *after = params_on(net, devices[0], n);
+    *first = 20 * 9 + 20; // weight and bias
+    for (size_t i = 0; i < *n; i++) after[i] -= before[i];
+    free(before);
+    ddp_free(ddp);
+    module_free(net);
+    data_iter_free(iter);
+    return after;
+}
+
+static void test_unused(void **state) {
+    Device *devices[2];
+    size_t first, n;
+    open_k(state, 2, devices);
+    float *one = learned_by_first_layer(devices, 1, &first, &n);
+    float *two = learned_by_first_layer(devices, 2, &first, &n);
+    float *zeros = calloc(n, sizeof *zeros);
+    assert_true(relative_difference(two, one, zeros, first) < 1e-5);
+    for (size_t i = first; i < n; i++) assert_true(one[i] == 0 && two[i] == 0);
+    free(one);
+    free(two);
+    free(zeros);
+}
+
 // ---- bytes -------------------------------------------------------------------------------------
 
 typedef struct Counted {
@@ -576,6 +652,8 @@ int main(void) {
         ON_BOTH(test_dp),
         ON_BOTH(test_same_bits),
         ON_BOTH(test_mean_of_means),
+        ON_BOTH_UNLESS_SIMULATED(test_dp_keeps_buffers_of_the_first),
+        ON_BOTH(test_unused),
         ON_BOTH(test_dp_bytes),
         ON_BOTH(test_ddp_bytes),
     };

@@ -23,7 +23,7 @@
 // **How to run.**
 //
 //     make exercise-07-2 ARGS=--check        the check alone: seconds
-//     make exercise-07-2                     the check, then the experiment: about 20 seconds
+//     make exercise-07-2                     the check, then the experiment: half a minute
 //     make exercise-07-2 ARGS='--seed 2'     other images, other weights
 //
 // **What to hand in.** This file, and your answer: how does the largest learning rate go down from
