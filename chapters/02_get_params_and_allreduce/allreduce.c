@@ -39,6 +39,13 @@ void choose_allreduce(const char *name) {
 const Allreduce *chosen_allreduce(void) { return chosen; }
 void choose_this_allreduce(const Allreduce *algorithm) { chosen = algorithm; }
 
+static void sum_nothing(Tensor *const data[], int k) {
+    (void)data;
+    (void)k;
+}
+
+const Allreduce no_exchange = {.name = "none", .run = sum_nothing};
+
 Traffic allreduce_bytes(const Allreduce *algorithm, size_t n, int k, int i) {
     Traffic floats = algorithm->floats(n, k, i);
     return (Traffic){floats.sent * sizeof(float), floats.received * sizeof(float)};

@@ -67,6 +67,9 @@ const Allreduce *chosen_allreduce(void);
 // Chooses one that need not be in the table, for experiments.
 void choose_this_allreduce(const Allreduce *algorithm);
 
+// One that leaves all as it is: what a step takes with it, it takes without its exchange.
+extern const Allreduce no_exchange;
+
 // The formula: the bytes that device i of k sends and receives for a vector of n floats. Exact,
 // whether or not k divides n.
 Traffic allreduce_bytes(const Allreduce *algorithm, size_t n, int k, int i);

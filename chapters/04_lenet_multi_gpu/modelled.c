@@ -78,12 +78,6 @@ static StepTime time_step(const Machine *machine, Way way, int k, int batch_size
 
 // ## What is left out
 
-static void sum_nothing(Tensor *const data[], int k) {
-    (void)data;
-    (void)k;
-}
-static const Allreduce no_exchange = {.name = "none", .run = sum_nothing};
-
 // Whether nothing but copies takes time on the machine.
 static bool only_copies_take_time(const Machine *machine, int batch_size) {
     const Machine links_are_free = machine_with_free(machine, FREE_LINKS);

@@ -57,12 +57,6 @@ static int buckets_of_size(const Sweep *s, size_t bucket_bytes) {
     return buckets_of_way(&way);
 }
 
-static void sum_nothing(Tensor *const data[], int k) {
-    (void)data;
-    (void)k;
-}
-static const Allreduce no_exchange = {.name = "none", .run = sum_nothing};
-
 static double seconds_without_exchange(const Sweep *s) {
     const Allreduce *chosen = chosen_allreduce();
     choose_this_allreduce(&no_exchange);
