@@ -74,12 +74,17 @@ include tests/sanitize.mk
 CFLAGS_ALL = -std=c11 -D_GNU_SOURCE $(OPTIMIZE) -Wall -Wextra -Wshadow $(if $(filter 1,$(WERROR)),-Werror) \
              -iquote . $(THREADING) -pthread $(CHECKS) -DFONT_FILE='"$(FONT)"' \
              $(filter -I%,$(ZLIB) $(JANSSON) $(STB) $(RANDOM123) $(CMOCKA)) $(YOUR_PART) $(CFLAGS)
-LIBS       = $(ZLIB) $(JANSSON) $(STB) $(THREADING) -pthread -ldl -lm
+LIBS       = $(ZLIB) $(JANSSON) $(STB) $(MPI_LIBS) $(THREADING) -pthread -ldl -lm
+# Only programs of several ranks need MPI when they start; the others do without.
+MPI_LIBS   = $(if $(MPI),-Wl$(comma)--as-needed $(filter-out -I%,$(MPI)))
+comma      := ,
 LINK       = $(CC) $(CHECKS) $(THREADING) -pthread
 
 $(BUILD)/obj/%.c.o: %.c $(CONFIG)
 	@mkdir -p $(@D)
 	$(call QUIET,CC,$<)$(CC) $(CFLAGS_ALL) -MMD -MP -c $< -o $@
+
+$(BUILD)/obj/common/comm/mpi.c.o: CFLAGS_ALL += $(filter -I%,$(MPI))
 
 # Which of the two files in common/device that implement GPUs is compiled, and how, is said in cuda.mk.
 include kernels/cpu/cpu.mk
@@ -89,9 +94,11 @@ include common/device/machines.mk
 
 # ---- the library -----------------------------------------------------------------------------------
 
-SOURCES := $(filter-out common/device/device_cuda.c common/device/cuda_none.c,$(wildcard common/*/*.c)) \
-           $(wildcard kernels/*.c) $(filter-out %/main.c,$(wildcard chapters/*/*.c)) $(CUDA_SOURCES)
-LIBRARY := $(BUILD)/libbook.a
+# (Of two files that do one thing with and without something, the one is left out.)
+LEFT_OUT := common/device/device_cuda.c common/device/cuda_none.c common/comm/$(if $(MPI),mpi_none,mpi).c
+SOURCES  := $(filter-out $(LEFT_OUT),$(wildcard common/*/*.c)) $(wildcard kernels/*.c) \
+            $(filter-out %/main.c,$(wildcard chapters/*/*.c)) $(CUDA_SOURCES)
+LIBRARY  := $(BUILD)/libbook.a
 
 $(LIBRARY): $(SOURCES:%=$(BUILD)/obj/%.o) $(MACHINES_C).o $(CPU_OBJECTS)
 	@rm -f $@

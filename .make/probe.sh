@@ -154,6 +154,23 @@ else
     lacking "data: Fashion-MNIST (package dataset-fashion-mnist, or set FASHION_MNIST_DIR)" "dataset-fashion-mnist"
 fi
 
+# Ranks of chapter 8 are started by MPI's mpirun. Some MPIs are known to pkg-config, all to their own mpicc.
+mpi_code='#include <mpi.h>
+int main(void) { return MPI_Init_thread(0, 0, MPI_THREAD_MULTIPLE, 0) == MPI_SUCCESS && MPI_Finalize(); }'
+mpi=
+for pc in ompi-c mpich mpi; do
+    [ -n "$mpi" ] || mpi=$(pkg-config --cflags --libs $pc 2>/dev/null) || mpi=
+done
+[ -n "$mpi" ] || mpi=$(mpicc --showme:compile 2>/dev/null && mpicc --showme:link 2>/dev/null) || mpi=
+[ -n "$mpi" ] || mpi=-lmpi
+mpi=$(echo $mpi) # one line
+if compiles "$mpi_code" $mpi && command -v mpirun >/dev/null 2>&1; then
+    set_variable MPI "$mpi"
+    found "MPI: $(mpirun --version 2>/dev/null | head -n 1)"
+else
+    lacking "MPI: chapter 8 runs on one rank only (packages libopenmpi-dev openmpi-bin)" "libopenmpi-dev openmpi-bin"
+fi
+
 # ---- what the book's pages need, and nothing else ---------------------------------------------------
 
 case " $FOR " in

@@ -19,21 +19,40 @@ static void (*clear_line)(void), (*clean_up)(void);
 void before_messages(void (*function)(void)) { clear_line = function; }
 void before_dying(void (*function)(void)) { clean_up = function; }
 
+static double seconds_to_wait; // 0: this process speaks for itself
+void let_another_speak(double seconds) { seconds_to_wait = seconds; }
+
+static const char *speaker; // NULL: there is but one
+void speak_as(const char *who) { speaker = who; }
+static void print_speaker(void) {
+    fprintf(stderr, "%s: %s%s", name, speaker ? speaker : "", speaker ? ": " : "");
+}
+
 const char *program_name(void) { return name; }
+
+void clean_up_before_dying(void) {
+    if (clean_up) clean_up();
+}
 
 // _exit, not exit: exit handlers would tear down the libraries that other threads are still using.
 static _Noreturn void end(int status) {
-    if (clean_up) clean_up();
+    clean_up_before_dying();
     fflush(NULL);
     _exit(status);
+}
+
+void say_error(const char *hint, const char *error) {
+    fflush(stdout);
+    if (clear_line) clear_line();
+    print_speaker();
+    fprintf(stderr, "error: %s\nhint: %s\n", error, hint);
 }
 
 static void print_error(const char *hint, const char *format, va_list args) {
     char message[1024];
     vsnprintf(message, sizeof message, format, args);
-    fflush(stdout);
-    if (clear_line) clear_line();
-    fprintf(stderr, "%s: error: %s\nhint: %s\n", name, message, hint);
+    usleep((useconds_t)(seconds_to_wait * 1e6));
+    say_error(hint, message);
 }
 
 void die(const char *hint, const char *format, ...) {
@@ -55,12 +74,14 @@ void die_usage(const char *hint, const char *format, ...) {
 void warn(const char *format, ...) {
     char message[1024];
     va_list args;
+    if (seconds_to_wait > 0) return;
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
     fflush(stdout);
     if (clear_line) clear_line();
-    fprintf(stderr, "%s: %s\n", name, message);
+    print_speaker();
+    fprintf(stderr, "%s\n", message);
 }
 
 // (The product may be more than a size_t holds.)

@@ -23,6 +23,8 @@ _Noreturn void die(const char *hint, const char *format, ...) __attribute__((for
 // The same with status 2: the command line is wrong.
 _Noreturn void die_usage(const char *hint, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+// The two lines alone, at once. For who has to end the program in another way.
+void say_error(const char *hint, const char *error);
 // One line, and on we go.
 void warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -40,6 +42,15 @@ void check_stdout(void);
 
 // Called when die() ends the program, to remove what it must not leave behind (file.h).
 void before_dying(void (*clean_up)(void));
+// Calls that. For who has to end the program in another way.
+void clean_up_before_dying(void);
+
+// From now on messages begin with this, too: "NAME: rank 2: error: ..". The text must stay.
+void speak_as(const char *who);
+// For one of several processes that do the same (chapter 8), but not the first of them: what is
+// wrong with all is said by the first. So warn() says nothing from now on, and die() waits so many
+// seconds before it says anything: if the first has ended by then, so has this one.
+void let_another_speak(double seconds);
 
 // Called before a message is printed, to remove what stands on the line (a progress bar).
 void before_messages(void (*clear_line)(void));

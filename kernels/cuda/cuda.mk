@@ -16,10 +16,9 @@ $(BUILD)/obj/common/device/device_cuda.c.o: common/device/device_cuda.c $(CONFIG
 	$(call QUIET,CC,$<)$(NVCC) -Xcompiler '$(CFLAGS_ALL)' -MMD -MP -c $< -o $@
 
 # nvcc links, because it knows where its runtime is (the static one: a program needs no toolkit to start).
-comma := ,
 LINK   = $(NVCC) --cudart static -Xcompiler '$(THREADING) -pthread' \
          $(foreach flag,$(CUDA_RPATH),-Xlinker $(patsubst -Wl$(comma)-rpath$(comma)%,-rpath=%,$(flag)))
-LIBS  := $(filter-out -fopenmp -pthread,$(LIBS)) -lpthread -lrt
+LIBS  := $(patsubst -Wl$(comma)%,-Xlinker=%,$(filter-out -fopenmp -pthread,$(LIBS))) -lpthread -lrt
 
 else
 

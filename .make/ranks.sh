@@ -1,0 +1,20 @@
+#!/bin/sh
+# ranks.sh K PROGRAM ARGUMENT...: starts a program as K ranks on this machine, by mpirun. More ranks than cores are
+# all right, and so is root in a container: Open MPI wants both to be said. It is not told to bind ranks to cores
+# either: the ranks divide those that they find. (All of it as variables, which other MPIs do not mind; those of PRTE
+# are Open MPI 5's.)
+set -eu
+command -v mpirun >/dev/null 2>&1 || {
+    echo "ranks.sh: error: there is no mpirun to start $1 ranks" >&2
+    echo "hint: make setup installs MPI; without it a program is one rank" >&2
+    exit 1
+}
+if [ "$(id -u)" = 0 ]; then
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    export PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1
+fi
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe PRTE_MCA_hwloc_default_binding_policy=none
+k=$1
+shift
+exec mpirun -np "$k" "$@"

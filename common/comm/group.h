@@ -1,0 +1,36 @@
+// group.h: what the collectives know of a group. Only this folder includes it.
+#ifndef GROUP_H
+#define GROUP_H
+
+#include "process_group.h"
+#include "transport.h"
+
+struct ProcessGroup {
+    Wire *wire;
+    int rank, size;
+    int devices;                     // D, of each rank
+    int *world_rank;                 // of each rank of the group
+    float *place[MAX_LOCAL_DEVICES]; // where what arrives is kept; collectives.c
+    size_t place_floats;
+};
+
+// One collective, as the thread that communicates gets it.
+typedef struct Exchange {
+    ProcessGroup *group;
+    float *data[MAX_LOCAL_DEVICES]; // of each device of this process, in host memory
+    size_t n;
+    int root;
+    int tag; // the messages of this collective have this one and those after it, see tag_of()
+    void *values, *all; // of the host's own figures
+} Exchange;
+
+typedef void CollectiveFunction(Exchange *x);
+
+// collectives.c
+CollectiveFunction all_reduce_star, all_reduce_sharded, all_reduce_ring, all_reduce_tree,
+    all_reduce_library, broadcast_tree, reduce_scatter_ring, all_gather_ring, gather_bytes;
+
+// process_group.c: this process sends so many bytes to that rank of the group.
+void count_traffic(const ProcessGroup *group, int to, size_t bytes);
+
+#endif

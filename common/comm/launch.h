@@ -1,0 +1,19 @@
+// launch.h: what started this process, and as which of how many: read from the environment, before
+// anything is opened.
+#ifndef LAUNCH_H
+#define LAUNCH_H
+
+typedef struct Launch {
+    const char *by;             // "mpirun", "srun", ..; NULL: nothing that starts several
+    int rank, size;             // 0 and 1 if nothing did
+    int local_rank, local_size; // among those on this host; -1 where the launcher does not say
+} Launch;
+
+Launch launch_read(void);
+
+// die()s if the launcher started more processes than found each other. (srun without the PMI that
+// MPI was built for, or the mpirun of another MPI: each process then believes to be alone, and all
+// do the same work.) `found`: the size of the world.
+void launch_check(const Launch *launch, int found);
+
+#endif

@@ -1,0 +1,261 @@
+// watch.c: see watch.h.
+#include "watch.h"
+
+#include "common/base/clock.h"
+#include "common/base/error.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+// Where a process is.
+typedef struct Place {
+    long number; // of its last collective
+    bool inside; // and not yet through with it
+    char what[32], why[WHAT_LENGTH];
+} Place;
+
+static Wire *wire;
+static const char *const *hosts;
+static double timeout;
+static pthread_t thread;
+static atomic_bool stopping;
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // of these two
+static Place here;
+static double moved; // when something last arrived
+
+// ---- by the thread that communicates -----------------------------------------------------------
+
+void watch_enter(long number, const char *what, const char *why) {
+    pthread_mutex_lock(&mutex);
+    here = (Place){.number = number, .inside = true};
+    snprintf(here.what, sizeof here.what, "%s", what);
+    snprintf(here.why, sizeof here.why, "%s", why);
+    moved = seconds_now();
+    pthread_mutex_unlock(&mutex);
+}
+
+void watch_progress(void) {
+    pthread_mutex_lock(&mutex);
+    moved = seconds_now();
+    pthread_mutex_unlock(&mutex);
+}
+
+void watch_leave(void) {
+    pthread_mutex_lock(&mutex);
+    here.inside = false;
+    pthread_mutex_unlock(&mutex);
+}
+
+static Place where_am_i(double *seconds_without_progress) {
+    pthread_mutex_lock(&mutex);
+    Place place = here;
+    *seconds_without_progress = here.inside ? seconds_now() - moved : 0;
+    pthread_mutex_unlock(&mutex);
+    return place;
+}
+
+// ---- questions and answers ---------------------------------------------------------------------
+
+enum { ASK, ANSWER, VERDICT }; // tags
+
+typedef struct Verdict {
+    int who; // keeps the others waiting; -1: nobody in particular
+    char error[400], hint[160];
+} Verdict;
+
+static Place *answers; // one of each rank
+static bool *answered;
+
+// (One that was stopped may go on again when it is told to end.)
+static _Noreturn void end_with(const Verdict *v) {
+    const double UNTIL_ALL_HAVE_SAID_IT = 0.3;
+    if (v->who != wire_rank(wire)) say_error(v->hint, v->error);
+    nanosleep(&(struct timespec){0, (long)(UNTIL_ALL_HAVE_SAID_IT * 1e9)}, NULL);
+    clean_up_before_dying();
+    transport_abort(EXIT_FAILURE);
+}
+
+static void answer_others(void) {
+    Place theirs;
+    Verdict verdict;
+    double waited;
+    char nothing;
+    int from;
+    while (wire_poll(wire, &nothing, 1, ASK, &from)) {
+        Place mine = where_am_i(&waited);
+        wire_post(wire, &mine, sizeof mine, from, ANSWER);
+    }
+    while (wire_poll(wire, &theirs, sizeof theirs, ANSWER, &from)) {
+        answers[from] = theirs;
+        answered[from] = true;
+    }
+    if (wire_poll(wire, &verdict, sizeof verdict, VERDICT, &from)) end_with(&verdict);
+}
+
+static void ask_all(const Place *mine) {
+    for (int r = 0; r < wire_size(wire); r++) {
+        answered[r] = r == wire_rank(wire);
+        if (answered[r])
+            answers[r] = *mine;
+        else
+            wire_post(wire, "?", 1, r, ASK);
+    }
+}
+
+// ---- who it is ---------------------------------------------------------------------------------
+
+// "all_reduce 17 (bucket 1, step 42)"
+static const char *place_text(const Place *place, char text[], size_t size) {
+    snprintf(text, size, "%s %ld%s%s%s", place->what, place->number, *place->why ? " (" : "",
+             place->why, *place->why ? ")" : "");
+    return text;
+}
+
+// The first rank for which is(rank, mine) holds; -1: none.
+static int first_rank(bool (*is)(int rank, const Place *mine), const Place *mine) {
+    for (int r = 0; r < wire_size(wire); r++)
+        if (is(r, mine)) return r;
+    return -1;
+}
+static bool is_silent(int r, const Place *mine) {
+    (void)mine;
+    return !answered[r];
+}
+static bool is_behind(int r, const Place *mine) {
+    return answers[r].number < mine->number && !answers[r].inside;
+}
+static bool is_elsewhere(int r, const Place *mine) {
+    return answers[r].inside &&
+           (answers[r].number != mine->number || strcmp(answers[r].what, mine->what) != 0 ||
+            strcmp(answers[r].why, mine->why) != 0);
+}
+
+static Verdict judge(const Place *mine) {
+    char place[160], other[160];
+    int who;
+    Verdict v = {.who = -1,
+                 .hint = "all ranks have to make the same collectives in the same order"};
+    place_text(mine, place, sizeof place);
+    if ((who = first_rank(is_silent, mine)) >= 0) {
+        snprintf(v.error, sizeof v.error,
+                 "rank %d on %s has not reached %s: it has not answered for %.3g s", who,
+                 hosts[who], place, timeout);
+        snprintf(v.hint, sizeof v.hint, "is it stopped, or is its host or network down?");
+        v.who = who;
+    } else if ((who = first_rank(is_behind, mine)) >= 0) {
+        snprintf(v.error, sizeof v.error,
+                 "rank %d on %s has not reached %s: after %s it does something else", who,
+                 hosts[who], place,
+                 answers[who].number > 0 ? place_text(&answers[who], other, sizeof other)
+                                         : "the start");
+        snprintf(v.hint, sizeof v.hint,
+                 "does it compute for long? A larger --timeout than %.3g lets the others wait",
+                 timeout);
+        v.who = who;
+    } else if ((who = first_rank(is_elsewhere, mine)) >= 0) {
+        snprintf(v.error, sizeof v.error, "rank %d on %s is in %s, while rank %d is in %s", who,
+                 hosts[who], place_text(&answers[who], other, sizeof other), wire_rank(wire),
+                 place);
+    } else {
+        snprintf(v.error, sizeof v.error, "all ranks are in %s, and nothing has moved for %.3g s",
+                 place, timeout);
+        snprintf(v.hint, sizeof v.hint, "is a link between the hosts down, or very slow?");
+    }
+    return v;
+}
+
+static _Noreturn void end_all(const Place *mine) {
+    Verdict verdict = judge(mine);
+    for (int r = 0; r < wire_size(wire); r++)
+        if (r != wire_rank(wire)) wire_post(wire, &verdict, sizeof verdict, r, VERDICT);
+    end_with(&verdict);
+}
+
+// ---- the thread --------------------------------------------------------------------------------
+
+// Those who are asked have a third of the time, but no more than two seconds, to answer.
+static void *watch(void *unused) {
+    const double to_answer = fmin(timeout / 3, 2);
+    bool asked = false;
+    while (!atomic_load(&stopping)) {
+        double waited;
+        Place mine = where_am_i(&waited);
+        answer_others();
+        if (waited < timeout - to_answer) asked = false;
+        if (!asked && waited >= timeout - to_answer) {
+            ask_all(&mine);
+            asked = true;
+        }
+        if (asked && waited >= timeout) end_all(&mine);
+        nanosleep(&(struct timespec){0, 10000000}, NULL);
+    }
+    return unused;
+}
+
+void watch_start(Wire *its_wire, const char *const its_hosts[], double its_timeout) {
+    wire = its_wire;
+    hosts = its_hosts;
+    timeout = its_timeout;
+    answers = xcalloc((size_t)wire_size(wire), sizeof *answers);
+    answered = xcalloc((size_t)wire_size(wire), sizeof *answered);
+    if (wire_size(wire) == 1) return;
+    atomic_store(&stopping, false);
+    if (pthread_create(&thread, NULL, watch, NULL) != 0)
+        die("raise `ulimit -u`", "cannot start the thread that watches the other ranks");
+}
+
+void watch_stop(void) {
+    if (wire_size(wire) > 1) {
+        atomic_store(&stopping, true);
+        pthread_join(thread, NULL);
+    }
+    free(answers);
+    free(answered);
+    answers = NULL;
+    answered = NULL;
+}
+
+// ---- before anybody has found the others --------------------------------------------------------
+//
+// Until MPI is there nobody can be asked. A rank that has not even started keeps all in MPI_Init().
+
+static pthread_cond_t arrival = PTHREAD_COND_INITIALIZER;
+static bool arrived;
+
+static void *wait_for_arrival(void *seconds) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += (time_t) * (double *)seconds + 1;
+    pthread_mutex_lock(&mutex);
+    int status = 0;
+    while (!arrived && status == 0) status = pthread_cond_timedwait(&arrival, &mutex, &until);
+    bool alone = !arrived;
+    pthread_mutex_unlock(&mutex);
+    if (alone)
+        die("a rank has not started, or hosts cannot reach each other; a larger --timeout waits "
+            "longer",
+            "not all ranks have come together within %g s", *(double *)seconds);
+    return NULL;
+}
+
+void watch_arrival(double seconds) {
+    static double kept;
+    kept = seconds;
+    arrived = false;
+    if (pthread_create(&thread, NULL, wait_for_arrival, &kept) != 0)
+        die("raise `ulimit -u`", "cannot start the thread that watches the start");
+}
+
+void watch_arrived(void) {
+    pthread_mutex_lock(&mutex);
+    arrived = true;
+    pthread_cond_signal(&arrival);
+    pthread_mutex_unlock(&mutex);
+    pthread_join(thread, NULL);
+}

@@ -1,0 +1,32 @@
+// watch.h: who keeps the others waiting? Only this folder includes it.
+//
+// A process that dies is noticed by its launcher, which ends all others. One that hangs, or whose
+// network is gone, is not: the others would wait in a collective forever. So each process has a
+// thread that looks how long it has been waiting. If that is too long, it asks all the others where
+// they are, and who does not answer, or has not come so far, is named.
+#ifndef WATCH_H
+#define WATCH_H
+
+#include "transport.h"
+
+enum { WHAT_LENGTH = 96 };
+
+// Until watch_arrived() this process waits for the others to start: if they do not within the
+// timeout, it ends.
+void watch_arrival(double timeout);
+void watch_arrived(void);
+
+// Starts the thread, if there is more than one rank. `wire` is for it alone, with all ranks; hosts
+// has wire_size() names, which stay. timeout: seconds without any progress until the job is ended;
+// those who wait are asked a little before that.
+void watch_start(Wire *wire, const char *const hosts[], double timeout);
+void watch_stop(void);
+
+// This process begins its collective number `number`, from 1 on: what, "all_reduce", and why,
+// "bucket 1, step 42". By the thread that communicates.
+void watch_enter(long number, const char *what, const char *why);
+// Something has arrived.
+void watch_progress(void);
+void watch_leave(void);
+
+#endif
