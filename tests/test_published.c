@@ -17,7 +17,7 @@
 
 // ---- the tables ------------------------------------------------------------------------------
 
-static double auxiliary_part(const Network *network, double of(const Layer *l)) {
+static double auxiliary_part(const NetworkTable *network, double of(const TableLayer *l)) {
     double sum = 0;
     for (int l = 0; l < network->num_layers; l++)
         if (network->layers[l].auxiliary) sum += of(&network->layers[l]);
@@ -28,24 +28,24 @@ static double auxiliary_part(const Network *network, double of(const Layer *l)) 
 // with its weights (docs.pytorch.org/vision, "Models and pre-trained weights").
 static void networks_have_torchvisions_totals(void **state) {
     (void)state;
-    Network networks[] = {resnet50(), resnet101(), vgg16(), inception_v3()};
+    NetworkTable networks[] = {resnet50(), resnet101(), vgg16(), inception_v3(true)};
     const double params[] = {25557032, 44549160, 138357544, 27161264};
     const double giga_macs[] = {4.09, 7.80, 15.47, 5.71};
     for (int n = 0; n < 4; n++) {
-        double macs = network_macs(&networks[n]) - auxiliary_part(&networks[n], layer_macs);
-        assert_true(network_params(&networks[n]) == params[n]);
+        double macs = table_macs(&networks[n]) - auxiliary_part(&networks[n], table_layer_macs);
+        assert_true(table_params(&networks[n]) == params[n]);
         if (!(fabs(macs / 1e9 - giga_macs[n]) <= 0.01))
             fail_msg("%s has %g multiplications", networks[n].name, macs);
     }
-    assert_true(27161264 - auxiliary_part(&networks[3], layer_params) == 23834568);
+    assert_true(27161264 - auxiliary_part(&networks[3], table_layer_params) == 23834568);
 }
 
 // Where a layer that goes on from one other has just that one before it, shapes must meet.
 static void shapes_of_a_chain_meet(void **state) {
     (void)state;
-    Network vgg = vgg16();
+    NetworkTable vgg = vgg16();
     for (int l = 1; l < vgg.num_layers; l++) {
-        const Layer *a = &vgg.layers[l - 1], *b = &vgg.layers[l];
+        const TableLayer *a = &vgg.layers[l - 1], *b = &vgg.layers[l];
         assert_true(a->out * a->out_side * a->out_side == b->in * b->side * b->side);
     }
 }
@@ -102,10 +102,10 @@ static void nvlinks_are_faster_than_pcie_and_two_rings_than_one(void **state) {
 static void more_devices_train_more_images_but_not_more_each(void **state) {
     (void)state;
     const Machine *machine = machine_find("p100-25gbe");
-    Network network = resnet50();
+    NetworkTable network = resnet50();
     double before = 0;
     for (int k = 1; k <= 16; k *= 2) {
-        Step step = {&network, k, 16, IN_BUCKETS, 25 << 20, false};
+        Step step = {&network, k, 16, IN_BUCKETS, 25 << 20, false, false};
         double images = images_per_second(machine, &step);
         double efficiency = scaling_efficiency(machine, &step);
         assert_true(images > before);
@@ -117,8 +117,8 @@ static void more_devices_train_more_images_but_not_more_each(void **state) {
 static void buckets_hide_behind_backward(void **state) {
     (void)state;
     const Machine *machine = machine_find("dgx-v100");
-    Network network = resnet50();
-    Step alone = {&network, 1, 32, IN_BUCKETS, 25 << 20, false}, buckets = alone;
+    NetworkTable network = resnet50();
+    Step alone = {&network, 1, 32, IN_BUCKETS, 25 << 20, false, false}, buckets = alone;
     buckets.devices = 8;
     Step after = buckets;
     after.exchange = AFTER_BACKWARD;
@@ -130,8 +130,8 @@ static void buckets_hide_behind_backward(void **state) {
 static void faster_networks_and_tf32_never_take_longer(void **state) {
     (void)state;
     Machine faster = *machine_find("p100-25gbe");
-    Network vgg = vgg16();
-    Step step = {&vgg, 8, 8, IN_BUCKETS, 64 << 20, false};
+    NetworkTable vgg = vgg16();
+    Step step = {&vgg, 8, 8, IN_BUCKETS, 64 << 20, false, false};
     double before = step_seconds(&faster, &step);
     for (int times = 0; times < 3; times++) {
         faster.network.bandwidth *= 2;
@@ -140,7 +140,7 @@ static void faster_networks_and_tf32_never_take_longer(void **state) {
         assert_true(now <= before);
         before = now;
     }
-    step = (Step){&vgg, 1, 8, IN_BUCKETS, 64 << 20, false};
+    step = (Step){&vgg, 1, 8, IN_BUCKETS, 64 << 20, false, false};
     double fp32 = step_seconds(machine_find("dgx-a100"), &step);
     step.tf32 = true;
     assert_true(step_seconds(machine_find("dgx-a100"), &step) < fp32);

@@ -3,7 +3,7 @@
 
 TESTS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/test_*.c))
 $(TESTS): $(BUILD)/%: $(BUILD)/obj/%.c.o
-$(BUILD)/tests/test_published: $(PUBLISHED)
+$(BUILD)/tests/test_published $(BUILD)/tests/test_many_ranks: $(PUBLISHED)
 $(TESTS) $(SIM_TESTS): LIBS += $(CMOCKA)
 
 # `make test` is what one waits for, `make test-all` is everything. These are left to the second: scripts that

@@ -18,7 +18,7 @@ truth-here: report
 	    OMP_WAIT_POLICY=passive $(BUILD)/tests/bench/step lenet --batch 256 --devices $$k --overhead 40 || exit 1; \
 	done
 
-# (Its networks are in tests/published; a test has them, too.)
+# (Its steps are in tests/published; tests have them, too.)
 PUBLISHED := $(patsubst %.c,$(BUILD)/obj/%.c.o,$(wildcard tests/published/*.c))
 $(BUILD)/tests/bench/truth: $(PUBLISHED)
 

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "chapters/08_many_machines/modelled_scaling.h"
 #include "common/base/error.h"
 #include "common/program/say.h"
 #include "tests/published/book_epochs.h"
@@ -175,8 +176,8 @@ static void small_vectors(void) {
 static const double DDP_BUCKET = 25 << 20, HOROVOD_BUCKET = 64 << 20;
 
 static void resnet50_rows(void) {
-    Network network = resnet50();
-    Step step = {&network, 1, 128, IN_BUCKETS, DDP_BUCKET, false};
+    NetworkTable network = resnet50();
+    Step step = {&network, 1, 128, IN_BUCKETS, DDP_BUCKET, false, false};
     const Machine *dgx1 = machine_find("dgx-v100"), *a100 = machine_find("dgx-a100");
     print_head("Training ResNet-50 in PyTorch, images per second");
     print_row("DGX-1 V100, FP32, 1 GPU [9]", NULL, 367, images_per_second(dgx1, &step));
@@ -185,7 +186,7 @@ static void resnet50_rows(void) {
     step.exchange = AFTER_BACKWARD;
     print_row("  the same, gradients exchanged after backward", NULL, 2855,
               images_per_second(dgx1, &step));
-    step = (Step){&network, 1, 256, IN_BUCKETS, DDP_BUCKET, true};
+    step = (Step){&network, 1, 256, IN_BUCKETS, DDP_BUCKET, true, false};
     print_row("DGX A100, TF32, 1 GPU [9]", NULL, 938, images_per_second(a100, &step));
     step.devices = 8;
     print_row("DGX A100, TF32, 8 GPUs [9]", "ResNet-50 on 8 A100, TF32, images/s", 7248,
@@ -197,12 +198,12 @@ static void dlperf_rows(void) {
     static const int devices[RUNS] = {1, 4, 8, 16, 32};
     static const double measured[RUNS] = {367.29, 1449.48, 2887.65, 5716.79, 10917.09};
     double modelled[RUNS];
-    Network network = resnet50();
+    NetworkTable network = resnet50();
     Machine one_card = *machine_find("dgx-v100");
     one_card.cards = 1;
     for (int i = 0; i < RUNS; i++) {
         char what[64];
-        Step step = {&network, devices[i], 128, IN_BUCKETS, DDP_BUCKET, false};
+        Step step = {&network, devices[i], 128, IN_BUCKETS, DDP_BUCKET, false, false};
         modelled[i] = images_per_second(&one_card, &step);
         snprintf(what, sizeof what, "V100, 8 and a card of 100 Gb/s per host, FP32, %d in all [10]",
                  devices[i]);
@@ -233,37 +234,43 @@ static void training(void) {
             "and 75 % of the peak for convolutions is known to be too much (dgx-a100.machine).");
 }
 
-// The machine with convolutions as fast as it takes to make so many images per second. More than
-// the peak is possible: Winograd's algorithm needs fewer multiplications than are counted.
-static Machine with_convolutions_for(const Machine *machine, const Step *one, double images) {
+static Machine with_convolutions_times(const Machine *machine, double times) {
     Machine faster = *machine;
-    double *efficiency = &faster.efficiency[COST_CONVOLUTION], low = 0.01, high = 100;
-    for (int i = 0; i < 40; i++) {
-        *efficiency = sqrt(low * high);
-        if (images_per_second(&faster, one) < images)
-            low = *efficiency;
-        else
-            high = *efficiency;
-    }
+    for (int form = 0; form < NUM_FORMS; form++)
+        for (int pass = 0; pass < NUM_PASSES; pass++) faster.convolution[form][pass] *= times;
     return faster;
 }
 
-static void horovod_scaling(const Network *network, double measured, const char *in_readme) {
+// The machine with convolutions as fast as it takes to make so many images per second. More than
+// the peak is possible: Winograd's algorithm needs fewer multiplications than are counted.
+static Machine with_convolutions_for(const Machine *machine, const Step *one, double images) {
+    double low = 0.01, high = 100;
+    for (int i = 0; i < 40; i++) {
+        Machine middle = with_convolutions_times(machine, sqrt(low * high));
+        if (images_per_second(&middle, one) < images)
+            low = sqrt(low * high);
+        else
+            high = sqrt(low * high);
+    }
+    return with_convolutions_times(machine, high);
+}
+
+static void horovod_scaling(const NetworkTable *network, double measured, const char *in_readme) {
     static const int devices[] = {4, 32, 128};
     const Machine *p100 = machine_find("p100-25gbe");
     char what[64];
     for (int i = 0; i < 3; i++) {
-        Step step = {network, devices[i], 64, IN_BUCKETS, HOROVOD_BUCKET, false};
+        Step step = {network, devices[i], 64, IN_BUCKETS, HOROVOD_BUCKET, false, false};
         snprintf(what, sizeof what, "%s, %d P100, efficiency", network->name, devices[i]);
         if (!as_markdown) print_modelled(what, scaling_efficiency(p100, &step));
     }
-    Step step = {network, 512, 64, IN_BUCKETS, HOROVOD_BUCKET, false};
+    Step step = {network, 512, 64, IN_BUCKETS, HOROVOD_BUCKET, false, false};
     snprintf(what, sizeof what, "%s, 512 P100, efficiency [12]", network->name);
     print_row(what, in_readme, measured, scaling_efficiency(p100, &step));
 }
 
-static double one_p100(const Network *network, double images) {
-    Step one = {network, 1, 64, IN_BUCKETS, HOROVOD_BUCKET, false};
+static double one_p100(const NetworkTable *network, double images) {
+    Step one = {network, 1, 64, IN_BUCKETS, HOROVOD_BUCKET, false, false};
     char what[64];
     snprintf(what, sizeof what, "%s, 1 P100, images per second [11]", network->name);
     double modelled = images_per_second(machine_find("p100-25gbe"), &one);
@@ -272,8 +279,8 @@ static double one_p100(const Network *network, double images) {
 }
 
 // VGG-16 has convolutions of 3x3 only, the ones that Winograd's algorithm is for.
-static void vgg_with_winograd(const Network *vgg, double images, double efficiency) {
-    Step step = {vgg, 1, 64, IN_BUCKETS, HOROVOD_BUCKET, false};
+static void vgg_with_winograd(const NetworkTable *vgg, double images, double efficiency) {
+    Step step = {vgg, 1, 64, IN_BUCKETS, HOROVOD_BUCKET, false, false};
     Machine faster = with_convolutions_for(machine_find("p100-25gbe"), &step, images);
     step.devices = 512;
     print_row("  the same, if one P100 were as fast as in [11]",
@@ -281,9 +288,9 @@ static void vgg_with_winograd(const Network *vgg, double images, double efficien
               scaling_efficiency(&faster, &step));
 }
 
-static void explain_vgg(const Network *vgg, double images) {
+static void explain_vgg(const NetworkTable *vgg, double images) {
     if (as_markdown) return;
-    double counted = 6 * network_macs(vgg) * images / 1e12; // forward, and backward twice as much
+    double counted = 6 * table_macs(vgg) * images / 1e12; // forward, and backward twice as much
     say("  Two of the three fit. VGG-16 does not, because one P100 is more than twice as fast as "
         "the model says: %.0f images per second are %.1f TFLOP/s as they are counted here, above "
         "the card's peak of %.1f. cuDNN computes 3x3 convolutions with fewer multiplications, by "
@@ -295,15 +302,18 @@ static void explain_vgg(const Network *vgg, double images) {
 }
 
 static void horovod(void) {
-    Network fifty = resnet50(), inception = inception_v3(), deep = resnet101(), vgg = vgg16();
+    NetworkTable fifty = resnet50(), inception = inception_v3(false), deep = resnet101(),
+                 vgg = vgg16();
+    const PublishedScaling *p = published_scalings; // of these three; chapter 8 explains them
     print_head("TensorFlow with Horovod, 4 P100 and a card of 25 Gb/s per host");
     one_p100(&fifty, 219);
     one_p100(&inception, 142);
     one_p100(&vgg, 154);
-    horovod_scaling(&inception, 0.90, "Inception V3 on 512 P100 of 128 hosts, scaling efficiency");
-    horovod_scaling(&deep, 0.90, NULL);
-    horovod_scaling(&vgg, 0.68, "VGG-16 on the same");
-    vgg_with_winograd(&vgg, 154, 0.68);
+    horovod_scaling(&inception, p[0].efficiency_512,
+                    "Inception V3 on 512 P100 of 128 hosts, scaling efficiency");
+    horovod_scaling(&deep, p[1].efficiency_512, NULL);
+    horovod_scaling(&vgg, p[2].efficiency_512, "VGG-16 on the same");
+    vgg_with_winograd(&vgg, 154, p[2].efficiency_512);
     explain("  [11] github.com/tensorflow/docs, site/en/r1/guide/performance/benchmarks.md: a P100 "
             "of a DGX-1, which is a little faster than the PCIe card of this machine. [12] "
             "github.com/horovod/horovod, docs/benchmarks.rst. Modelled with 64 images on each GPU, "

@@ -2,6 +2,7 @@
 #include "synthetic_step.h"
 
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
+#include "chapters/08_many_machines/layer_kernels.h"
 #include "common/base/error.h"
 #include "common/device/device.h"
 #include "common/device/modelled_clock.h"
@@ -136,125 +137,14 @@ typedef struct Worker {
     float *anywhere; // stands for all that kernels read and write
     Tensor *grads;   // all gradients, as one vector; those of the last layer first
     Tensor *room;    // to receive the longest part of them
-    int images;
 } Worker;
 
-static struct conv2d_shape conv_shape(const Layer *l, int images) {
-    return (struct conv2d_shape){.N = images,
-                                 .C = l->in,
-                                 .H = l->side,
-                                 .W = l->side,
-                                 .M = l->out,
-                                 .kernel_h = l->window.h,
-                                 .kernel_w = l->window.w,
-                                 .stride_h = l->window.stride,
-                                 .stride_w = l->window.stride,
-                                 .pad_h = l->window.pad_h,
-                                 .pad_w = l->window.pad_w,
-                                 .out_h = l->out_side,
-                                 .out_w = l->out_side};
+static void launch_there(void *device, KernelId kernel, const void *args, size_t size) {
+    queue_launch(compute_queue(device), kernel, args, size);
 }
 
-// Our pooling knows no padding, so the image is as large as its windows reach.
-static struct avg_pool2d_shape pool_shape(const Layer *l, int images) {
-    int side = (l->out_side - 1) * l->window.stride + l->window.h;
-    return (struct avg_pool2d_shape){.N = images,
-                                     .C = l->in,
-                                     .H = side,
-                                     .W = side,
-                                     .kernel_h = l->window.h,
-                                     .kernel_w = l->window.w,
-                                     .stride_h = l->window.stride,
-                                     .stride_w = l->window.stride,
-                                     .out_h = l->out_side,
-                                     .out_w = l->out_side};
-}
-
-static int pixels(const Layer *l) { return l->out_side * l->out_side; }
-static size_t outputs(const Layer *l, int images) {
-    return (size_t)images * (size_t)l->out * (size_t)pixels(l);
-}
-
-static void norm_forward(const Worker *w, const Layer *l) {
-    float *p = w->anywhere;
-    int N = w->images, C = l->out, S = pixels(l);
-    launch(w->device, batch_norm_stats, .X = p, .stats = p, .N = N, .C = C, .S = S);
-    launch(w->device, batch_norm_merge, .stats = p, .mean = p, .var = p, .count = p,
-           .running_mean = p, .running_var = p, .k = 1, .C = C);
-    launch(w->device, batch_norm_forward, .X = p, .mean = p, .var = p, .weight = p, .bias = p,
-           .Y = p, .N = N, .C = C, .S = S);
-}
-
-static void norm_backward(const Worker *w, const Layer *l) {
-    float *p = w->anywhere;
-    int N = w->images, C = l->out, S = pixels(l);
-    launch(w->device, batch_norm_backward_sums, .dY = p, .X = p, .mean = p, .var = p, .sums = p,
-           .N = N, .C = C, .S = S);
-    for (int i = 0; i < 2; i++) // the sums are the gradients of bias and weight
-        launch(w->device, add_backward, .dY = p, .dX = p, .n = (size_t)C);
-    launch(w->device, batch_norm_backward_input, .dY = p, .X = p, .mean = p, .var = p, .weight = p,
-           .sums = p, .count = p, .dX = p, .N = N, .C = C, .S = S);
-}
-
-static void layer_forward(const Worker *w, const Layer *l) {
-    float *p = w->anywhere;
-    switch (l->kind) {
-    case CONVOLUTION:
-        launch(w->device, conv2d_forward, .X = p, .W = p, .b = l->norm ? NULL : p, .Y = p,
-               .s = conv_shape(l, w->images));
-        break;
-    case LINEAR:
-        launch(w->device, gemm, .A = p, .B = p, .C = p, .M = w->images, .N = l->out, .K = l->in);
-        launch(w->device, add_bias_forward, .X = p, .b = p, .Y = p, .rows = w->images,
-               .cols = l->out);
-        break;
-    case POOLING:
-        launch(w->device, avg_pool2d_forward, .X = p, .Y = p, .s = pool_shape(l, w->images));
-        break;
-    case ADDITION:
-        launch(w->device, add_forward, .A = p, .B = p, .Y = p, .n = outputs(l, w->images));
-        break;
-    }
-    if (l->norm) norm_forward(w, l);
-    if (l->relu) launch(w->device, relu_forward, .X = p, .Y = p, .n = outputs(l, w->images));
-}
-
-// The images have no gradient, so the first layer passes none on.
-static void layer_backward(const Worker *w, const Layer *l, bool is_first) {
-    float *p = w->anywhere;
-    if (l->relu)
-        launch(w->device, relu_backward, .Y = p, .dY = p, .dX = p, .n = outputs(l, w->images));
-    if (l->norm) norm_backward(w, l);
-    switch (l->kind) {
-    case CONVOLUTION:
-        launch(w->device, conv2d_backward_params, .dY = p, .X = p, .dW = p,
-               .db = l->norm ? NULL : p, .s = conv_shape(l, w->images));
-        if (!is_first)
-            launch(w->device, conv2d_backward_input, .dY = p, .W = p, .dX = p,
-                   .s = conv_shape(l, w->images));
-        break;
-    case LINEAR:
-        launch(w->device, add_bias_backward, .dY = p, .db = p, .rows = w->images, .cols = l->out);
-        launch(w->device, gemm, .A = p, .B = p, .C = p, .M = l->in, .N = l->out, .K = w->images,
-               .trans_A = 1);
-        launch(w->device, gemm, .A = p, .B = p, .C = p, .M = w->images, .N = l->in, .K = l->out,
-               .trans_B = 1);
-        break;
-    case POOLING:
-        launch(w->device, avg_pool2d_backward, .dY = p, .dX = p, .s = pool_shape(l, w->images));
-        break;
-    case ADDITION: // both parts get the gradient; where they come from the same layer it is added
-        launch(w->device, add_backward, .dY = p, .dX = p, .beta = 1, .n = outputs(l, w->images));
-        break;
-    }
-}
-
-static void loss(const Worker *w, int classes) {
-    float *p = w->anywhere;
-    launch(w->device, cross_entropy_forward, .logits = p, .labels = p, .losses = p, .probs = p,
-           .rows = w->images, .classes = classes);
-    launch(w->device, cross_entropy_backward, .probs = p, .labels = p, .dlosses = p, .dlogits = p,
-           .rows = w->images, .classes = classes);
+static KernelTaker on_device(const Worker *w) {
+    return (KernelTaker){.take = launch_there, .context = w->device, .anywhere = w->anywhere};
 }
 
 // ---- the exchange ----------------------------------------------------------------------------
@@ -291,20 +181,28 @@ static void wait_for_exchanges(const Worker workers[], int k) {
 // ---- a step ----------------------------------------------------------------------------------
 
 static void forward_all(const Step *step, const Worker workers[]) {
-    const Network *network = step->network;
+    const NetworkTable *network = step->network;
     for (int l = 0; l < network->num_layers; l++)
-        for (int i = 0; i < step->devices; i++) layer_forward(&workers[i], &network->layers[l]);
-    for (int i = 0; i < step->devices; i++)
-        loss(&workers[i], network->layers[network->num_layers - 1].out);
+        for (int i = 0; i < step->devices; i++) {
+            KernelTaker to = on_device(&workers[i]);
+            table_layer_forward(&to, &network->layers[l], step->images);
+        }
+    for (int i = 0; i < step->devices; i++) {
+        KernelTaker to = on_device(&workers[i]);
+        table_loss(&to, network, step->images);
+    }
 }
 
 static void backward_all_layers(const Step *step, const Worker workers[]) {
     bool in_buckets = step->devices > 1 && step->exchange == IN_BUCKETS;
     size_t first = 0, end = 0; // of the open bucket
     for (int l = step->network->num_layers - 1; l >= 0; l--) {
-        const Layer *layer = &step->network->layers[l];
-        for (int i = 0; i < step->devices; i++) layer_backward(&workers[i], layer, l == 0);
-        end += (size_t)layer_params(layer);
+        const TableLayer *layer = &step->network->layers[l];
+        for (int i = 0; i < step->devices; i++) {
+            KernelTaker to = on_device(&workers[i]);
+            table_layer_backward(&to, layer, step->images, l == 0);
+        }
+        end += (size_t)table_layer_params(layer);
         bool full = (double)((end - first) * sizeof(float)) >= step->bucket_bytes || l == 0;
         if (in_buckets && full && end > first) {
             exchange_bucket(workers, step->devices, first, end);
@@ -319,19 +217,19 @@ static void run(const Step *step, const Worker workers[]) {
     backward_all_layers(step, workers);
     if (k > 1 && step->exchange == AFTER_BACKWARD) exchange_all(workers, k);
     if (k > 1 && step->exchange == IN_BUCKETS) wait_for_exchanges(workers, k);
-    for (int i = 0; i < k; i++)
-        launch(workers[i].device, sgd, .param = workers[i].anywhere, .grad = workers[i].grads->data,
-               .batch_size = step->images * k, .n = numel(workers[i].grads));
+    for (int i = 0; i < k; i++) {
+        KernelTaker to = on_device(&workers[i]);
+        table_update(&to, step->network, step->images * k);
+    }
 }
 
 static void new_workers(const Step *step, Device *const devices[], Worker workers[]) {
-    size_t params = (size_t)network_params(step->network);
+    size_t params = (size_t)table_params(step->network);
     for (int i = 0; i < step->devices; i++) {
         workers[i] = (Worker){.device = devices[i],
                               .anywhere = device_alloc(devices[i], sizeof(float)),
                               .grads = tensor_new(devices[i], (int)params),
-                              .room = tensor_new(devices[i], (int)(params / 2 + 1)),
-                              .images = step->images};
+                              .room = tensor_new(devices[i], (int)(params / 2 + 1))};
         begin_step(devices[i]);
     }
     synchronize_all();
@@ -350,6 +248,7 @@ double step_seconds(const Machine *machine, const Step *step) {
     Device *devices[MAX_DEVICES];
     Worker *workers = xcalloc((size_t)step->devices, sizeof *workers);
     open_models(&copy, NULL, step->devices, step->tf32, devices);
+    modelled_clock_use_ranks(step->ranks);
     new_workers(step, devices, workers);
     double begin = modelled_seconds();
     run(step, workers);

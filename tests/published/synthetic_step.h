@@ -6,7 +6,7 @@
 
 #include "common/device/machine.h"
 #include "common/device/queue.h"
-#include "networks.h"
+#include "chapters/08_many_machines/layer_tables.h"
 
 // When and how the gradients are exchanged.
 typedef enum {
@@ -16,15 +16,16 @@ typedef enum {
 } Exchange;
 
 typedef struct Step {
-    const Network *network;
+    const NetworkTable *network;
     int devices, images; // images on each device
     Exchange exchange;   // of more than one device
     double bucket_bytes; // of IN_BUCKETS
     bool tf32;
+    bool ranks; // each device is launched for by a host thread of its own
 } Step;
 
 // Modelled seconds of one step: forward, backward, exchange, update. The images are on the devices
-// already. Kernels are launched by one host thread for all devices of a host; the launches that an
+// already. Without `ranks` one host thread launches for all devices of a host; the launches that an
 // exchange consists of are free, because in NCCL a whole exchange is one kernel.
 // Closes all devices, and stops the modelled clock when it is done.
 double step_seconds(const Machine *machine, const Step *step);

@@ -1,6 +1,6 @@
-// networks.c: see networks.h. Each function reads like the network's definition: what goes in, what
-// comes out, layer by layer.
-#include "networks.h"
+// layer_tables.c: see layer_tables.h. Each function reads like the network's definition: what goes
+// in, what comes out, layer by layer.
+#include "layer_tables.h"
 #include "common/base/error.h"
 
 // What a layer gives to the next one.
@@ -20,11 +20,12 @@ static Window same(int h, int w) {
     return (Window){.h = h, .w = w, .stride = 1, .pad_h = h / 2, .pad_w = w / 2};
 }
 
-// ---- layers ----------------------------------------------------------------------------------
+// ## Layers
 
-static Layer *append(Network *network, Layer layer) {
-    CHECK(network->num_layers < MOST_LAYERS, "a network has at most MOST_LAYERS layers");
-    Layer *added = &network->layers[network->num_layers++];
+static TableLayer *append(NetworkTable *network, TableLayer layer) {
+    CHECK(network->num_layers < MOST_TABLE_LAYERS,
+          "a network has at most MOST_TABLE_LAYERS layers");
+    TableLayer *added = &network->layers[network->num_layers++];
     *added = layer;
     return added;
 }
@@ -33,70 +34,72 @@ static int side_after(int side, Window window) {
     return (side + 2 * window.pad_h - window.h) / window.stride + 1;
 }
 
-static Layer conv_layer(Images X, int out, Window window) {
-    return (Layer){.kind = CONVOLUTION,
-                   .in = X.channels,
-                   .out = out,
-                   .side = X.side,
-                   .out_side = side_after(X.side, window),
-                   .window = window};
+static TableLayer conv_layer(Images X, int out, Window window) {
+    return (TableLayer){.kind = TABLE_CONVOLUTION,
+                        .in = X.channels,
+                        .out = out,
+                        .side = X.side,
+                        .out_side = side_after(X.side, window),
+                        .window = window};
 }
 
-static Images out_of(const Layer *l) { return (Images){l->out, l->out_side}; }
+static Images out_of(const TableLayer *l) { return (Images){l->out, l->out_side}; }
 
 // A convolution, batch normalization and ReLU.
-static Images conv_norm_relu(Network *network, Images X, int out, Window window) {
-    Layer *l = append(network, conv_layer(X, out, window));
+static Images conv_norm_relu(NetworkTable *network, Images X, int out, Window window) {
+    TableLayer *l = append(network, conv_layer(X, out, window));
     l->norm = true;
     l->relu = true;
     return out_of(l);
 }
 
 // The same without ReLU: the end of a residual block.
-static Images conv_norm(Network *network, Images X, int out, Window window) {
-    Layer *l = append(network, conv_layer(X, out, window));
+static Images conv_norm(NetworkTable *network, Images X, int out, Window window) {
+    TableLayer *l = append(network, conv_layer(X, out, window));
     l->norm = true;
     return out_of(l);
 }
 
-static Images conv_relu(Network *network, Images X, int out) {
-    Layer *l = append(network, conv_layer(X, out, same(3, 3)));
+static Images conv_relu(NetworkTable *network, Images X, int out) {
+    TableLayer *l = append(network, conv_layer(X, out, same(3, 3)));
     l->relu = true;
     return out_of(l);
 }
 
-static Images pool(Network *network, Images X, Window window) {
-    Layer l = conv_layer(X, X.channels, window);
-    l.kind = POOLING;
+static Images pool(NetworkTable *network, Images X, Window window) {
+    TableLayer l = conv_layer(X, X.channels, window);
+    l.kind = TABLE_POOLING;
     return out_of(append(network, l));
 }
 
-static Layer *linear(Network *network, int in, int out) {
-    return append(network, (Layer){.kind = LINEAR, .in = in, .out = out, .side = 1, .out_side = 1});
+static TableLayer *linear(NetworkTable *network, int in, int out) {
+    return append(
+        network,
+        (TableLayer){.kind = TABLE_LINEAR, .in = in, .out = out, .side = 1, .out_side = 1});
 }
 
-// ---- ResNet ----------------------------------------------------------------------------------
+// ## ResNet
 
 // 1x1 to fewer channels, 3x3, 1x1 to four times as many, plus the block's input; where that has
 // another shape it goes through a 1x1 convolution.
-static Images bottleneck(Network *network, Images X, int width, int stride) {
+static Images bottleneck(NetworkTable *network, Images X, int width, int stride) {
     Images Y = conv_norm_relu(network, X, width, one_by_one);
     Y = conv_norm_relu(network, Y, width, square(3, stride, 1));
     Y = conv_norm(network, Y, 4 * width, one_by_one);
     if (X.channels != Y.channels) conv_norm(network, X, 4 * width, square(1, stride, 0));
-    append(network, (Layer){.kind = ADDITION,
-                            .in = Y.channels,
-                            .out = Y.channels,
-                            .side = Y.side,
-                            .out_side = Y.side,
-                            .relu = true});
+    append(network, (TableLayer){.kind = TABLE_ADDITION,
+                                 .in = Y.channels,
+                                 .out = Y.channels,
+                                 .side = Y.side,
+                                 .out_side = Y.side,
+                                 .relu = true});
     return Y;
 }
 
 // They differ in how many blocks the third of four stages has.
-static Network resnet(const char *name, int blocks_in_third) {
+static NetworkTable resnet(const char *name, int blocks_in_third) {
     const int blocks[] = {3, 4, blocks_in_third, 3};
-    Network network = {.name = name};
+    NetworkTable network = {.name = name};
     Images X = {3, 224};
     X = conv_norm_relu(&network, X, 64, square(7, 2, 3));
     X = pool(&network, X, square(3, 2, 1));
@@ -108,14 +111,14 @@ static Network resnet(const char *name, int blocks_in_third) {
     return network;
 }
 
-Network resnet50(void) { return resnet("ResNet-50", 6); }
-Network resnet101(void) { return resnet("ResNet-101", 23); }
+NetworkTable resnet50(void) { return resnet("ResNet-50", 6); }
+NetworkTable resnet101(void) { return resnet("ResNet-101", 23); }
 
-// ---- VGG -------------------------------------------------------------------------------------
+// ## VGG
 
-Network vgg16(void) {
+NetworkTable vgg16(void) {
     static const int channels[5] = {64, 128, 256, 512, 512}, convolutions[5] = {2, 2, 3, 3, 3};
-    Network network = {.name = "VGG-16"};
+    NetworkTable network = {.name = "VGG-16"};
     Images X = {3, 224};
     for (int stage = 0; stage < 5; stage++) {
         for (int i = 0; i < convolutions[stage]; i++) X = conv_relu(&network, X, channels[stage]);
@@ -127,12 +130,12 @@ Network vgg16(void) {
     return network;
 }
 
-// ---- Inception V3 ----------------------------------------------------------------------------
+// ## Inception V3
 //
 // Blocks of branches side by side, whose outputs are put one behind the other as channels. The
 // letters are torchvision's names of the blocks.
 
-static Images inception_a(Network *n, Images X, int pooled) {
+static Images inception_a(NetworkTable *n, Images X, int pooled) {
     conv_norm_relu(n, X, 64, one_by_one);
     Images Y = conv_norm_relu(n, X, 48, one_by_one);
     conv_norm_relu(n, Y, 64, same(5, 5));
@@ -144,7 +147,7 @@ static Images inception_a(Network *n, Images X, int pooled) {
     return (Images){64 + 64 + 96 + pooled, Y.side};
 }
 
-static Images inception_b(Network *n, Images X) {
+static Images inception_b(NetworkTable *n, Images X) {
     conv_norm_relu(n, X, 384, square(3, 2, 0));
     Images Y = conv_norm_relu(n, X, 64, one_by_one);
     Y = conv_norm_relu(n, Y, 96, same(3, 3));
@@ -153,7 +156,7 @@ static Images inception_b(Network *n, Images X) {
     return (Images){384 + 96 + X.channels, Y.side};
 }
 
-static Images inception_c(Network *n, Images X, int narrow) {
+static Images inception_c(NetworkTable *n, Images X, int narrow) {
     conv_norm_relu(n, X, 192, one_by_one);
     Images Y = conv_norm_relu(n, X, narrow, one_by_one);
     Y = conv_norm_relu(n, Y, narrow, same(1, 7));
@@ -168,7 +171,7 @@ static Images inception_c(Network *n, Images X, int narrow) {
     return (Images){4 * 192, Y.side};
 }
 
-static Images inception_d(Network *n, Images X) {
+static Images inception_d(NetworkTable *n, Images X) {
     Images Y = conv_norm_relu(n, X, 192, one_by_one);
     conv_norm_relu(n, Y, 320, square(3, 2, 0));
     Y = conv_norm_relu(n, X, 192, one_by_one);
@@ -179,7 +182,7 @@ static Images inception_d(Network *n, Images X) {
     return (Images){320 + 192 + X.channels, Y.side};
 }
 
-static Images inception_e(Network *n, Images X) {
+static Images inception_e(NetworkTable *n, Images X) {
     conv_norm_relu(n, X, 320, one_by_one);
     Images Y = conv_norm_relu(n, X, 384, one_by_one);
     conv_norm_relu(n, Y, 384, same(1, 3));
@@ -194,7 +197,7 @@ static Images inception_e(Network *n, Images X) {
 }
 
 // Learns beside the main path, and is left out of evaluation.
-static void auxiliary_classifier(Network *n, Images X) {
+static void auxiliary_classifier(NetworkTable *n, Images X) {
     int first = n->num_layers;
     Images Y = pool(n, X, square(5, 3, 0));
     Y = conv_norm_relu(n, Y, 128, one_by_one);
@@ -203,8 +206,8 @@ static void auxiliary_classifier(Network *n, Images X) {
     for (int l = first; l < n->num_layers; l++) n->layers[l].auxiliary = true;
 }
 
-Network inception_v3(void) {
-    Network network = {.name = "Inception V3"}, *n = &network;
+NetworkTable inception_v3(bool auxiliary) {
+    NetworkTable network = {.name = "Inception V3"}, *n = &network;
     Images X = {3, 299};
     X = conv_norm_relu(n, X, 32, square(3, 2, 0));
     X = conv_norm_relu(n, X, 32, square(3, 1, 0));
@@ -221,7 +224,7 @@ Network inception_v3(void) {
     X = inception_c(n, X, 160);
     X = inception_c(n, X, 160);
     X = inception_c(n, X, 192);
-    auxiliary_classifier(n, X);
+    if (auxiliary) auxiliary_classifier(n, X);
     X = inception_d(n, X);
     X = inception_e(n, X);
     X = inception_e(n, X);
@@ -230,29 +233,29 @@ Network inception_v3(void) {
     return network;
 }
 
-// ---- totals ----------------------------------------------------------------------------------
+// ## Totals
 
-static double weights(const Layer *l) {
-    if (l->kind == LINEAR) return (double)l->in * l->out;
-    if (l->kind == CONVOLUTION) return (double)l->in * l->out * l->window.h * l->window.w;
+static double weights(const TableLayer *l) {
+    if (l->kind == TABLE_LINEAR) return (double)l->in * l->out;
+    if (l->kind == TABLE_CONVOLUTION) return (double)l->in * l->out * l->window.h * l->window.w;
     return 0;
 }
 
-double layer_params(const Layer *l) {
-    if (l->kind == POOLING || l->kind == ADDITION) return 0;
+double table_layer_params(const TableLayer *l) {
+    if (l->kind == TABLE_POOLING || l->kind == TABLE_ADDITION) return 0;
     return weights(l) + (l->norm ? 2 : 1) * (double)l->out;
 }
 
-double layer_macs(const Layer *l) { return weights(l) * l->out_side * l->out_side; }
+double table_layer_macs(const TableLayer *l) { return weights(l) * l->out_side * l->out_side; }
 
-double network_params(const Network *network) {
+double table_params(const NetworkTable *network) {
     double params = 0;
-    for (int l = 0; l < network->num_layers; l++) params += layer_params(&network->layers[l]);
+    for (int l = 0; l < network->num_layers; l++) params += table_layer_params(&network->layers[l]);
     return params;
 }
 
-double network_macs(const Network *network) {
+double table_macs(const NetworkTable *network) {
     double macs = 0;
-    for (int l = 0; l < network->num_layers; l++) macs += layer_macs(&network->layers[l]);
+    for (int l = 0; l < network->num_layers; l++) macs += table_layer_macs(&network->layers[l]);
     return macs;
 }

@@ -1,0 +1,218 @@
+// test_many_ranks.c: chapter 8's modelled scaling: the tables of the networks, the bytes of the
+// exchanges, and that what is computed once for all ranks is what a simulation of all of them says.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "chapters/08_many_machines/many_ranks.h"
+#include "chapters/08_many_machines/modelled_scaling.h"
+#include "published/synthetic_step.h"
+
+#include <math.h>
+
+static const double MIB = 1 << 20;
+static const Fusion large = {.bytes = 64 << 20}, often = {64 << 20, 0.005};
+
+static const Machine *horovods(void) { return machine_find("p100-25gbe"); }
+
+// (NAN is not close to anything.)
+static void assert_close(double a, double b, double relative) {
+    if (!(fabs(a - b) <= relative * fabs(b))) fail_msg("%.17g is not %.17g", a, b);
+}
+
+// ---- the tables ------------------------------------------------------------------------------
+
+// As torchvision and TensorFlow's benchmark train them.
+static void networks_have_the_known_numbers_of_parameters(void **state) {
+    (void)state;
+    static const double params[] = {23834568, 44549160, 138357544};
+    for (int n = 0; n < NUM_PUBLISHED_SCALINGS; n++) {
+        NetworkTable network = published_scalings[n].network();
+        assert_true(table_params(&network) == params[n]);
+    }
+}
+
+// ---- an exchange -----------------------------------------------------------------------------
+
+static void all_hosts_take_as_long_as_one(void **state) {
+    (void)state;
+    static const char *const machines[] = {"p100-25gbe", "cluster-10gbe", "dgx-a100"};
+    for (int m = 0; m < 3; m++) {
+        const Machine *machine = machine_find(machines[m]);
+        for (ExchangeWay way = 0; way < NUM_EXCHANGE_WAYS; way++)
+            for (int hosts = 2; hosts <= 6; hosts++) {
+                int k = hosts * machine->devices;
+                ExchangeModel one = exchange_model(machine, way, k, 3 * MIB, false);
+                ExchangeModel all = exchange_model(machine, way, k, 3 * MIB, true);
+                assert_close(one.seconds, all.seconds, 1e-9);
+                assert_close(one.card_bytes, all.card_bytes, 1e-9);
+                assert_close(one.rank_bytes, all.rank_bytes, 1e-9);
+            }
+    }
+}
+
+static void bytes_are_those_of_the_formulas(void **state) {
+    (void)state;
+    const double N = 64 * MIB;
+    for (int k = 1; k <= 512; k *= 2) {
+        int D = k < 4 ? k : 4, H = k / D;
+        ExchangeModel models[NUM_EXCHANGE_WAYS];
+        for (ExchangeWay way = 0; way < NUM_EXCHANGE_WAYS; way++) {
+            models[way] = exchange_model(horovods(), way, k, N, false);
+            assert_close(models[way].card_bytes, exchange_card_bytes(way, H, D, N), 1e-9);
+        }
+        // No rank needs to send more than this, and none can do with less.
+        assert_close(models[BY_RING].rank_bytes, 2.0 * (k - 1) / k * N, 1e-9);
+        assert_close(models[BY_LEVELS].rank_bytes, 2.0 * (k - 1) / k * N, 1e-9);
+        // A server's rank answers all others, and pushes to the other servers.
+        assert_close(models[BY_SERVERS].rank_bytes, (k - 1.0) / H * N + (H - 1.0) / H * N, 1e-9);
+    }
+}
+
+// A ring takes the bytes of a card over its bandwidth, and 2 (k-1) latencies and additions.
+static void a_ring_takes_what_the_formula_says(void **state) {
+    (void)state;
+    Machine m = machine_with_free(horovods(), FREE_DEVICES);
+    for (int k = 8; k <= 512; k *= 2) {
+        double formula = 2 * (k - 1) * (m.network.latency + 64 * MIB / (k * m.network.bandwidth));
+        assert_close(exchange_model(&m, BY_RING, k, 64 * MIB, false).seconds, formula, 0.01);
+    }
+}
+
+static void no_exchange_beats_its_card(void **state) {
+    (void)state;
+    for (ExchangeWay way = 0; way < NUM_EXCHANGE_WAYS; way++) {
+        assert_true(exchange_model(horovods(), way, 1, MIB, false).seconds == 0);
+        for (int k = 8; k <= 512; k *= 2) {
+            ExchangeModel model = exchange_model(horovods(), way, k, 64 * MIB, false);
+            assert_true(model.seconds >= model.card_bytes / horovods()->network.bandwidth);
+            assert_true(model.seconds <
+                        exchange_model(horovods(), way, k, 65 * MIB, false).seconds);
+        }
+    }
+}
+
+// ---- a step ----------------------------------------------------------------------------------
+
+static void the_fast_way_is_the_simulated_one(void **state) {
+    (void)state;
+    for (int n = 0; n < NUM_PUBLISHED_SCALINGS; n++) {
+        NetworkTable network = published_scalings[n].network();
+        RankStep rank = rank_step(horovods(), &network, 64);
+        for (int k = 1; k <= 16; k *= 2) {
+            Step step = {.network = &network, .devices = k, .images = 64, .ranks = true};
+            step.exchange = IN_BUCKETS;
+            step.bucket_bytes = large.bytes;
+            ScaledStep fast = scaled_step(horovods(), &network, &rank, BY_RING, large, k);
+            assert_close(fast.seconds, step_seconds(horovods(), &step), 1e-6);
+        }
+    }
+}
+
+static void one_rank_has_nothing_to_exchange(void **state) {
+    (void)state;
+    NetworkTable network = vgg16();
+    RankStep rank = rank_step(horovods(), &network, 64);
+    for (ExchangeWay way = 0; way < NUM_EXCHANGE_WAYS; way++) {
+        ScaledStep step = scaled_step(horovods(), &network, &rank, way, often, 1);
+        assert_true(step.efficiency == 1 && step.messages == 0 && step.exchanging == 0);
+        assert_true(step.seconds == rank_seconds(&rank));
+    }
+}
+
+// Never better with more hosts; never worse with a faster network or more images to hide it behind.
+static void efficiency_goes_the_right_way(void **state) {
+    (void)state;
+    Machine faster = *horovods();
+    faster.network.bandwidth *= 2;
+    for (int n = 0; n < NUM_PUBLISHED_SCALINGS; n++) {
+        NetworkTable network = published_scalings[n].network();
+        RankStep rank = rank_step(horovods(), &network, 64),
+                 few = rank_step(horovods(), &network, 32);
+        for (ExchangeWay way = 0; way < NUM_EXCHANGE_WAYS; way++) {
+            double before = 1;
+            for (int k = 4; k <= 512; k *= 2) {
+                double now = scaled_step(horovods(), &network, &rank, way, large, k).efficiency;
+                assert_true(now > 0 && now <= before);
+                assert_true(scaled_step(&faster, &network, &rank, way, large, k).efficiency >= now);
+                assert_true(scaled_step(horovods(), &network, &few, way, large, k).efficiency <
+                            now);
+                before = now;
+            }
+        }
+    }
+}
+
+static void messages_have_all_gradients(void **state) {
+    (void)state;
+    NetworkTable network = inception_v3(false);
+    RankStep rank = rank_step(horovods(), &network, 64);
+    const double all = table_params(&network) * sizeof(float);
+    const Fusion rules[] = {{.bytes = 1}, {.bytes = 1 << 20}, {1 << 20, 0.001}, often, {1e12, 0}};
+    Machine m = machine_with_free(horovods(), FREE_DEVICES);
+    m.network.latency = m.host_link.latency = 0; // then time is bytes
+    double seconds = exchange_model(&m, BY_LEVELS, 16, all, false).seconds;
+    for (size_t r = 0; r < sizeof rules / sizeof *rules; r++) {
+        ScaledStep step = scaled_step(&m, &network, &rank, BY_LEVELS, rules[r], 16);
+        assert_close(step.exchanging, seconds, 1e-6);
+        assert_true(step.messages >= 1);
+        if (rules[r].bytes == 1e12) assert_int_equal(step.messages, 1);
+    }
+}
+
+// ---- what the chapter says ---------------------------------------------------------------------
+
+static double at_512(int n, int images, bool at_measured_speed) {
+    NetworkTable network = published_scalings[n].network();
+    RankStep alone = rank_step(horovods(), &network, PUBLISHED_IMAGES);
+    double measured = published_scalings[n].one * rank_seconds(&alone) / PUBLISHED_IMAGES;
+    RankStep rank = rank_step(horovods(), &network, images);
+    if (at_measured_speed) rank = faster_rank(&rank, measured);
+    return scaled_step(horovods(), &network, &rank, BY_RING, large, 512).efficiency;
+}
+
+static void published_figures_are_where_the_chapter_says(void **state) {
+    (void)state;
+    for (int n = 0; n < NUM_PUBLISHED_SCALINGS; n++) {
+        double published = published_scalings[n].efficiency_512;
+        assert_true(at_512(n, 64, true) > published);
+        assert_true(at_512(n, 32, true) < published);
+        assert_true(at_512(n, 64, false) > published);
+    }
+    assert_true(at_512(2, 64, true) < at_512(2, 64, false) - 0.1); // VGG-16: the GPU's speed
+}
+
+// With large messages ring and two levels are alike, and servers behind; with many small ones the
+// ring's steps are what takes time.
+static void ways_differ_as_the_chapter_says(void **state) {
+    (void)state;
+    NetworkTable network = resnet101();
+    RankStep rank = rank_step(horovods(), &network, 64);
+    double efficiency[2][NUM_EXCHANGE_WAYS];
+    for (ExchangeWay way = 0; way < NUM_EXCHANGE_WAYS; way++) {
+        efficiency[0][way] = scaled_step(horovods(), &network, &rank, way, large, 512).efficiency;
+        efficiency[1][way] = scaled_step(horovods(), &network, &rank, way, often, 512).efficiency;
+    }
+    assert_close(efficiency[0][BY_RING], efficiency[0][BY_LEVELS], 0.03);
+    assert_true(efficiency[0][BY_SERVERS] < efficiency[0][BY_RING] - 0.1);
+    assert_true(efficiency[1][BY_RING] < 0.5 && efficiency[1][BY_LEVELS] > 0.98);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(networks_have_the_known_numbers_of_parameters),
+        cmocka_unit_test(all_hosts_take_as_long_as_one),
+        cmocka_unit_test(bytes_are_those_of_the_formulas),
+        cmocka_unit_test(a_ring_takes_what_the_formula_says),
+        cmocka_unit_test(no_exchange_beats_its_card),
+        cmocka_unit_test(the_fast_way_is_the_simulated_one),
+        cmocka_unit_test(one_rank_has_nothing_to_exchange),
+        cmocka_unit_test(efficiency_goes_the_right_way),
+        cmocka_unit_test(messages_have_all_gradients),
+        cmocka_unit_test(published_figures_are_where_the_chapter_says),
+        cmocka_unit_test(ways_differ_as_the_chapter_says),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
