@@ -124,6 +124,10 @@ void dist_free_texts(ProcessGroup *group, char **texts);
 // --lr 0.2".
 void dist_must_agree(const char *what, const char *value);
 
+// The same, of the program's own file: ranks that were built from other sources would call other
+// collectives.
+void dist_must_agree_on_program(void);
+
 // ---- counting ----------------------------------------------------------------------------------
 
 // What this process has sent to others by collectives, since dist_reset_traffic(). (Of "mpi" and

@@ -22,9 +22,12 @@ void watch_arrived(void);
 void watch_start(Wire *wire, const char *const hosts[], double timeout);
 void watch_stop(void);
 
-// This process begins its collective number `number`, from 1 on: what, "all_reduce", and why,
-// "bucket 1, step 42". By the thread that communicates.
-void watch_enter(long number, const char *what, const char *why);
+// This process begins a collective: number `number`, from 1 on, of the group with this id (the same
+// on all ranks), whose `size` members have these ranks in the wire; what, "all_reduce", and why,
+// "bucket 1, step 42". (NULL: any may be one.) They stay until watch_leave(). By the thread that
+// communicates.
+void watch_enter(int group, const int members[], int size, long number, const char *what,
+                 const char *why);
 // Something has arrived.
 void watch_progress(void);
 void watch_leave(void);

@@ -1,0 +1,273 @@
+// # Many machines
+//
+// Source: "Distributed training of deep learning, part 1" (distributed-training-part-1; below: *the
+// text*), its sections on several machines and on Horovod.
+// Difficulty: ★★★★
+//
+// What you will learn
+//
+// - how a program becomes *ranks*: processes that train together, on one machine or on many;
+// - Horovod's five steps, and what is behind each of them;
+// - how gradients travel between processes: one by one, fused, in buckets, inside hosts first;
+// - what larger minibatches do to the learning rate;
+// - how far it goes: up to 512 GPUs, next to published figures;
+// - what happens when a rank dies, hangs, or differs from the others.
+//
+// How to run
+//
+//     make run-08                                             four ranks on this machine, 2 minutes
+//     make run-08 RANKS=2 ARGS="--train"                      two, the training alone
+//     mpirun -np 4 build/08_many_machines --train             the same by hand, with four
+//     mpirun -np 4 -H one:2,two:2 build/08_many_machines      two hosts with two ranks each
+//     sbatch chapters/08_many_machines/job.sbatch             on a cluster with Slurm
+//     build/08_many_machines --train                          one rank, without mpirun
+//     build/08_many_machines --help                           all flags
+//
+// With a checkpoint a training can be broken off and gone on with, on as many ranks as you like:
+//
+//     mpirun -np 4 build/08_many_machines --train --checkpoint run.safetensors --epochs 1
+//     mpirun -np 2 build/08_many_machines --train --resume run.safetensors --epochs 3
+//
+// What you will see: who is where, what each way to sum sends, a training with the same parameters
+// on all ranks, a table of ways to let gradients travel, processes beside devices of one process,
+// rules for the learning rate as a picture, and the modelled efficiency of up to 512 GPUs.
+//
+// Read in this order: `main.c`, then `rank_net.c` (the five steps), `across_ranks.c`, `fusion.c`
+// and `hierarchical.c` (how gradients travel), `rank_training.c` and `rank_checkpoint.c` (a
+// training that can be broken off), `lr_rules.c`, and `many_ranks.c` with `modelled_scaling.c`.
+// What a collective does is in `common/comm`: `process_group.h`, then `collectives.c` and
+// `watch.c`.
+#include "common/base/error.h"
+#include "common/program/book.h"
+#include "common/program/interrupt.h"
+#include "common/program/say.h"
+#include "collectives_table.h"
+#include "exchange_table.h"
+#include "modelled_scaling.h"
+#include "rank_training.h"
+#include "scaling_here.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static Flags flags;
+static Dataset *train_data, *test_data;
+static RankLesson lesson;
+
+// ## Ranks
+//
+// So far one program has had k devices. Machines have at most eight or sixteen, so whoever wants
+// more needs several machines, and a program runs on one. The way out is old: start the same
+// program many times, on all machines, and let the copies send messages to each other. Each copy is
+// a *rank*, and knows three numbers: its own (0 to W-1), how many there are (the *world size* W),
+// and which one it is on its own machine (its *local rank*).
+//
+// `mpirun` starts them and helps them to find each other. On clusters that share their machines
+// out, Slurm's `srun` does it. What all ranks do is the same; only rank 0 prints, draws and saves.
+// (Try what happens if all four print.)
+//
+// Which device does a rank use? Its local rank says it: the rank with local rank 2 uses GPU 2 of
+// its machine. The program says below what it chose, and why.
+
+static void show_ranks(void) { dist_print_ranks(); }
+
+// ## Sums over ranks
+//
+// Ranks share no memory. A *collective* is a function that all of them call, and that sends
+// messages: `dist_all_reduce()` has the algorithms of chapter 2. There the host enqueued the work
+// of all devices; here each rank does its own part and knows nothing of the others but what they
+// send. The order of the additions is the same, so four ranks have the bits of four devices in one
+// process. MPI has an allreduce of its own, which may be faster and promises no order.
+
+static void show_collectives(void) {
+    say("\nSums of as many numbers as LeNet has, over %d ranks", dist_get_world_size());
+    compare_collectives();
+}
+
+// ## Horovod's five steps
+//
+// A program for one device becomes one for many, says the text, with five changes:
+//
+// 1. `hvd.init()`: find the other ranks (`dist_init_process_group()`);
+// 2. pin each rank to its device;
+// 3. scale the learning rate, for W ranks make minibatches W times as large;
+// 4. broadcast the parameters of rank 0 to all (`rank_net_new()`);
+// 5. wrap the update: sum gradients over all ranks before it (`rank_net_step()`).
+//
+// What the five do not say: each rank must load images of its own (chapter 6's sampler); an
+// accuracy is exact only if each test image is counted once; and all ranks have to stop in the same
+// step. Here is a training with all of it. The checksum at the end is that of all parameters, and
+// all ranks must have the same one.
+
+static void check_equal_parameters(const RankResult *r) {
+    double mine = r->checksum, *all = xmalloc(sizeof *all * (size_t)dist_get_world_size());
+    dist_gather(NULL, &mine, 1, all);
+    for (int k = 1; k < dist_get_world_size(); k++)
+        CHECK(all[k] == all[0], "all ranks have the same parameters, to the bit");
+    free(all);
+}
+
+static void train(void) {
+    say("\n%s on %d devices, %d images on each in a step, learning rate %g by the rule '%s', %s "
+        "sums, gradients travel as %s",
+        lesson.network->title, dist_num_devices(), lesson.rows, (double)lesson.lr, flags.rule,
+        dist_chosen_all_reduce(), flags.exchange);
+    RankResult r = train_on_ranks(&lesson);
+    check_equal_parameters(&r);
+    if (interrupted()) {
+        if (flags.checkpoint)
+            say("stopped; --resume %s goes on after epoch %d", flags.checkpoint, r.epochs);
+        return;
+    }
+    printf("  %ld steps; parameters %08x on all %d ranks; rank 0 has sent %.1f MB in %llu "
+           "messages\n",
+           r.steps, r.checksum, dist_get_world_size(), (double)r.traffic.bytes / 1e6,
+           (unsigned long long)r.traffic.messages);
+}
+
+// ## How gradients travel
+//
+// Each gradient alone is simple, and each message costs microseconds, however small it is; across
+// machines ten times as many. Horovod *fuses* what happens to be ready at the same time
+// (`fusion.c`); DDP makes its buckets beforehand (chapter 6). Where several ranks share a machine,
+// sums can be made inside each first, and then across (`hierarchical.c`).
+
+static void show_exchanges(void) {
+    if (dist_get_world_size() == 1) return;
+    say("\nWays to let gradients travel");
+    compare_exchanges_of_ranks(&lesson);
+}
+
+// ## Do processes cost anything?
+//
+// The same steps on the same cores, once by k ranks, once by k devices of one process: chapter 6's
+// DDP with chapter 2's sums. The parameters are compared to the bit.
+
+static void show_processes(void) {
+    if (dist_local_devices() > 1) return;
+    say("\nRanks beside devices of one process, one thread each, %d images each in a step",
+        lesson.rows);
+    compare_with_one_process(train_data, lesson.rows, flags.seed);
+}
+
+// ## How far does it go?
+//
+// Four ranks on one machine are no cluster. The modelled clock (chapter 2) can tell what an
+// exchange takes on one that you do not have, and Horovod's authors have published what theirs
+// took. Where the two differ, the reasons are of more use than the figures.
+
+static void show_scaling(void) {
+    dist_note("the modelled scaling, by rank 0");
+    if (dist_get_rank() == 0) show_modelled_scaling();
+    dist_barrier(NULL);
+}
+
+// ## The program
+
+static void check_flags(void) {
+    if (flags.backend == BACKEND_MODEL)
+        die_usage("auto, cpu or cuda", "--backend model: ranks exchange values");
+    if (flags.exchange[0] == 'f' && flags.hierarchical)
+        die_usage("--exchange buckets or tensors", "--hierarchical and --exchange fusion exclude "
+                                                   "each other");
+    flags.train |= flags.checkpoint || flags.resume || flags.plant;
+    lesson.fault = fault_of(flags.plant);
+}
+
+static Flags read_flags(int argc, char *argv[]) {
+    Flags defaults = default_flags;
+    defaults.machine = "none";
+    defaults.batch_size = 64;
+    defaults.lr = 0.05f;
+    defaults.epochs = 2;
+    return book_begin(argc, argv,
+                      "Trains on many ranks: started by mpirun or srun, or alone as one rank.",
+                      "train network batch-size lr rule epochs steps seed train-size test-size "
+                      "no-shuffle collective exchange bucket fusion cycle hierarchical "
+                      "devices-per-rank ranks-per-host timeout plant checkpoint resume csv data",
+                      defaults);
+}
+
+// What must be the same on all ranks, or they would wait for each other, or add up what does not
+// belong together. Files are rank 0's own affair.
+static char *settings_of_ranks(void) {
+    return xprintf("%s, %d images of each device in a step, --lr %g, rule %s, seed %llu, "
+                   "%s images, %d training and %d test images (%08x, %08x)",
+                   flags.network, flags.batch_size, (double)flags.lr, flags.rule,
+                   (unsigned long long)flags.seed, flags.shuffle ? "shuffled" : "unshuffled",
+                   train_data->count, test_data->count, dataset_checksum(train_data),
+                   dataset_checksum(test_data));
+}
+
+static void make_lesson(const char *settings) {
+    Fault fault = lesson.fault;
+    size_t fused = flags.fusion > 0 ? (size_t)flags.fusion << 10 : FUSION_THRESHOLD;
+    lesson = (RankLesson){
+        .train_data = train_data,
+        .test_data = test_data,
+        .network = &networks[strcmp(flags.network, "lenet") != 0],
+        .rows = flags.batch_size,
+        .epochs = flags.epochs,
+        .steps = flags.steps,
+        .lr = flags.lr,
+        .shuffle = flags.shuffle,
+        .seed = flags.seed,
+        .net = {.exchange = exchange_named(flags.exchange),
+                .ddp = {.bucket_bytes = (size_t)flags.bucket << 10},
+                .fusion = {.threshold = fused, .cycle = (double)flags.cycle / 1e3},
+                .hosts_first = flags.hierarchical},
+        .checkpoint = flags.checkpoint,
+        .resume = flags.resume,
+        .settings = settings,
+        .fault = fault,
+    };
+}
+
+static void agree(const char *settings) {
+    char *how = xprintf("%s, %s, %s, bucket %d, fusion %d, cycle %g, epochs %d, steps %d%s",
+                        flags.collective, flags.exchange, flags.train ? "train" : "all",
+                        flags.bucket, flags.fusion, (double)flags.cycle, flags.epochs, flags.steps,
+                        flags.hierarchical ? ", hierarchical" : "");
+    dist_must_agree_on_program();
+    dist_must_agree("the settings", settings);
+    dist_must_agree("the flags", how);
+    free(how);
+}
+
+static void prepare_outputs(void) {
+    if (flags.train || dist_get_rank() > 0) return;
+    book_csv("_scaling.csv");
+    book_output("_scaling.png");
+    book_check_outputs();
+}
+
+int main(int argc, char *argv[]) {
+    dist_before_flags();
+    flags = read_flags(argc, argv);
+    check_flags();
+    dist_init_process_group((DistOptions){.devices = flags.ranks_devices,
+                                          .timeout = (double)flags.timeout,
+                                          .threads = flags.threads,
+                                          .ranks_per_host = flags.ranks_per_host});
+    dist_choose_all_reduce(flags.collective);
+    train_data = fashion_mnist_open(flags.data, true, flags.train_size);
+    test_data = fashion_mnist_open(flags.data, false, flags.test_size);
+    prepare_outputs();
+    char *settings = settings_of_ranks();
+    agree(settings);
+    make_lesson(settings);
+    show_ranks();
+    if (!flags.train) show_collectives();
+    train();
+    if (!flags.train && !interrupted()) {
+        show_exchanges();
+        show_processes();
+        show_scaling();
+    }
+    dist_destroy_process_group();
+    free(settings);
+    dataset_free(train_data);
+    dataset_free(test_data);
+    return book_end();
+}
