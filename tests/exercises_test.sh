@@ -157,6 +157,22 @@ figures 3 "nothing is hidden where launches are the time, most of it where links
     $1 == "p100-25gbe" && $2 == "star" && $3 == 2 && $4 == 4096 && !($9 > 70) { bad = 1 }
     END { exit bad || NR != 169 }'
 
+# Chapter 7, exercise 3: figures of many small trainings; what is said of stragglers holds by far.
+if grep -q '// YOUR CODE HERE' "$here"/../chapters/07*/exercises/3_*/your_part.c; then
+    skip "chapter 7, exercise 3: who helps against which straggler" "not solved yet"
+elif [ -n "$sanitized" ]; then
+    skip "chapter 7, exercise 3: who helps against which straggler" "with sanitizers that takes minutes"
+else
+    "$build/${seventh}_3" --out "$out/seventh" >"$out/log" 2>"$out/error" </dev/null &&
+        awk -F, '$1 == "goal" { times[$2 "," $3] = $7; goals++ }
+            END { always = times["1,synchronous"]; chance = times["2,synchronous"]
+                  exit !(goals == 15 && always > 3 && times["1,SSP 3"] > 0.75 * always &&
+                         times["1,1 backup"] < 0.4 * always && times["2,SSP 3"] < 0.75 * chance &&
+                         times["2,2 backup"] < 0.9 * chance) }' "$out"/seventh/*.csv
+    verdict $? "chapter 7, exercise 3: SSP helps against chance only, backup workers against both"
+    rm -rf "$out/seventh"
+fi
+
 # Figures from which nothing follows: the answers must not claim anything. Needs the data set.
 says_nothing_follows() { # N WORDS
     number=$1
