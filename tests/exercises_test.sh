@@ -170,6 +170,22 @@ figures_of 7 $seventh 4 "k P or (k-1) P each way; by PCIe from one to another th
     END { exit bad || NR != 49 || !(times["rtx4090-pcie", "ResNet-18", 8] > 6 &&
           times["dgx-a100", "ResNet-18", 8] < 0.9 && times["dgx-a100", "ResNet-18", 2] < 0.3) }'
 
+# Chapter 7, exercise 3: figures of many small trainings; what is said of stragglers holds by far.
+if grep -q '// YOUR CODE HERE' "$here"/../chapters/07*/exercises/3_*/your_part.c; then
+    skip "chapter 7, exercise 3: who helps against which straggler" "not solved yet"
+elif [ -n "$sanitized" ]; then
+    skip "chapter 7, exercise 3: who helps against which straggler" "with sanitizers that takes minutes"
+else
+    "$build/${seventh}_3" --out "$out/seventh" >"$out/log" 2>"$out/error" </dev/null &&
+        awk -F, '$1 == "goal" { times[$2 "," $3] = $7; goals++ }
+            END { always = times["1,synchronous"]; chance = times["2,synchronous"]
+                  exit !(goals == 15 && always > 3 && times["1,SSP 3"] > 0.75 * always &&
+                         times["1,1 backup"] < 0.4 * always && times["2,SSP 3"] < 0.75 * chance &&
+                         times["2,2 backup"] < 0.9 * chance) }' "$out"/seventh/*.csv
+    verdict $? "chapter 7, exercise 3: SSP helps against chance only, backup workers against both"
+    rm -rf "$out/seventh"
+fi
+
 # Figures from which nothing follows: the answers must not claim anything. Needs the data set.
 says_nothing_follows() { # N WORDS
     number=$1
