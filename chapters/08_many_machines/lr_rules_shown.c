@@ -145,9 +145,8 @@ static void explain_sums(const RuleGrid *g) {
         "they are: %.3g with the base batch of %s. With 16 times the batch it is %.3g without a "
         "rule, %.3g with the square root, and with the linear rule the same again. So as long as "
         "steps are small, the linear rule ends where the base batch does, and the others end too "
-        "early. "
-        "But it takes steps with a rate of %.3g, and on such a long step the gradients need not "
-        "stay as they are.",
+        "early. But it takes steps with a rate of %.3g, and on such a long step the gradients need "
+        "not stay as they are.",
         base->lr_sum, rule_network_titles[base->job->network], last[RULE_NONE].lr_sum,
         last[RULE_SQRT].lr_sum, last[RULE_LINEAR].last_lr);
     if (last[RULE_LINEAR].high < base->low)
