@@ -41,6 +41,7 @@
 #include "common/program/book.h"
 #include "common/program/interrupt.h"
 #include "common/program/say.h"
+#include "accumulate.h"
 #include "collectives_table.h"
 #include "exchange_table.h"
 #include "modelled_scaling.h"
@@ -109,10 +110,12 @@ static void check_equal_parameters(const RankResult *r) {
 }
 
 static void train(void) {
-    say("\n%s on %d devices, %d images on each in a step, learning rate %g by the rule '%s', %s "
-        "sums, gradients travel as %s",
-        lesson.network->title, dist_num_devices(), lesson.rows, (double)lesson.lr, flags.rule,
-        dist_chosen_all_reduce(), flags.exchange);
+    say("\n%s on %d device%s, %d images on each in a step, learning rate %g of one device and, by "
+        "the rule '%s', %.3g of all; sums are %s, gradients travel as %s",
+        lesson.network->title, dist_num_devices(), dist_num_devices() == 1 ? "" : "s", lesson.rows,
+        (double)lesson.lr, lr_rule_names[lesson.rule],
+        rule_lr(lesson.rule, (double)lesson.lr, dist_num_devices(), 1, 1), dist_chosen_all_reduce(),
+        flags.exchange);
     RankResult r = train_on_ranks(&lesson);
     check_equal_parameters(&r);
     if (interrupted()) {
@@ -151,6 +154,41 @@ static void show_processes(void) {
     compare_with_one_process(train_data, lesson.rows, flags.seed);
 }
 
+// ## Larger minibatches
+//
+// W ranks that keep their 64 images each make minibatches of 64 W. That is fewer updates for as
+// many images, so each should be longer: but how much? The text takes the square root, others the
+// number of ranks itself. Four rules are compared below, on two networks. The trainings have
+// nothing to do with each other, so here the ranks work side by side without any exchange but that
+// of the results: job j is done by rank j modulo W. (`lr_rules.c`. How one rank alone can train
+// with such minibatches, and with the same bits as many, is in `accumulate.c`.)
+
+static void show_one_rank(void) {
+    dist_note("gradient accumulation, by rank 0");
+    if (dist_get_rank() == 0)
+        show_accumulation(train_data, 4 * lesson.rows, 4 * flags.lr, flags.seed);
+    dist_barrier(NULL);
+    share_cores(dist_devices(), dist_local_devices());
+}
+
+static void compare_rules(void) {
+    RuleJob jobs[MOST_RULE_JOBS];
+    double mine[MOST_RULE_JOBS * RULE_RESULT_DOUBLES] = {0};
+    RuleResult results[MOST_RULE_JOBS];
+    int n = rule_jobs(RULES_SGD, flags.full, flags.seed, jobs), W = dist_get_world_size();
+    say("\nLearning rates for larger minibatches: %d trainings, dealt out to %d rank%s", n, W,
+        W == 1 ? "" : "s");
+    for (int j = dist_get_rank(); j < n && !interrupted(); j += W) {
+        results[j] = run_rule_job(&jobs[j], dist_device(0), train_data, test_data);
+        memcpy(&mine[j * RULE_RESULT_DOUBLES], &results[j], sizeof results[j]);
+    }
+    dist_note("the results of the rules");
+    dist_sum(NULL, mine, n * RULE_RESULT_DOUBLES); // the others' are zeros
+    memcpy(results, mine, sizeof results[0] * (size_t)n);
+    if (!interrupted() && dist_get_rank() == 0) show_rule_results(jobs, results, n);
+    share_cores(dist_devices(), dist_local_devices());
+}
+
 // ## How far does it go?
 //
 // Four ranks on one machine are no cluster. The modelled clock (chapter 2) can tell what an
@@ -181,12 +219,12 @@ static Flags read_flags(int argc, char *argv[]) {
     defaults.batch_size = 64;
     defaults.lr = 0.05f;
     defaults.epochs = 2;
-    return book_begin(argc, argv,
-                      "Trains on many ranks: started by mpirun or srun, or alone as one rank.",
-                      "train network batch-size lr rule epochs steps seed train-size test-size "
-                      "no-shuffle collective exchange bucket fusion cycle hierarchical "
-                      "devices-per-rank ranks-per-host timeout plant checkpoint resume csv data",
-                      defaults);
+    return book_begin(
+        argc, argv, "Trains on many ranks: started by mpirun or srun, or alone as one rank.",
+        "train network batch-size lr rule epochs steps seed train-size test-size "
+        "no-shuffle collective exchange bucket fusion cycle hierarchical "
+        "full devices-per-rank ranks-per-host timeout plant checkpoint resume csv data",
+        defaults);
 }
 
 // What must be the same on all ranks, or they would wait for each other, or add up what does not
@@ -200,6 +238,13 @@ static char *settings_of_ranks(void) {
                    dataset_checksum(test_data));
 }
 
+static LrRule rule_named(const char *name) {
+    static const char *const names[NUM_LR_RULES] = {"none", "sqrt", "linear", "warmup"};
+    int rule = 0;
+    while (strcmp(names[rule], name) != 0) rule++;
+    return (LrRule)rule;
+}
+
 static void make_lesson(const char *settings) {
     Fault fault = lesson.fault;
     size_t fused = flags.fusion > 0 ? (size_t)flags.fusion << 10 : FUSION_THRESHOLD;
@@ -211,6 +256,7 @@ static void make_lesson(const char *settings) {
         .epochs = flags.epochs,
         .steps = flags.steps,
         .lr = flags.lr,
+        .rule = rule_named(flags.rule),
         .shuffle = flags.shuffle,
         .seed = flags.seed,
         .net = {.exchange = exchange_named(flags.exchange),
@@ -236,9 +282,15 @@ static void agree(const char *settings) {
 }
 
 static void prepare_outputs(void) {
-    if (flags.train || dist_get_rank() > 0) return;
+    if (dist_get_rank() > 0) return;
+    if (flags.train) {
+        book_check_outputs();
+        return;
+    }
     book_csv("_scaling.csv");
     book_output("_scaling.png");
+    book_csv("_lr_rules.csv");
+    book_output("_lr_rules.png");
     book_check_outputs();
 }
 
@@ -263,6 +315,8 @@ int main(int argc, char *argv[]) {
     if (!flags.train && !interrupted()) {
         show_exchanges();
         show_processes();
+        show_one_rank();
+        compare_rules();
         show_scaling();
     }
     dist_destroy_process_group();

@@ -56,9 +56,11 @@ typedef struct Run {
     bool stopped;
 } Run;
 
+// Warm-up takes the part of a training that Goyal et al. gave it: 5 epochs of 90.
 static float lr_now(const Run *run) {
     const RankLesson *l = run->lesson;
-    return l->lr_of_step ? l->lr_of_step(run->step, l->lr, run->steps_of_epoch) : l->lr;
+    long warm_up = l->epochs * run->steps_of_epoch * 5 / 90;
+    return (float)rule_lr(l->rule, (double)l->lr, dist_num_devices(), run->step, warm_up);
 }
 
 static void end_step(Run *run, Tensor *const losses[], int rows) {

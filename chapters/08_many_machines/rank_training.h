@@ -4,6 +4,7 @@
 
 #include "common/data/fashion_mnist.h"
 #include "chapters/06_data_parallel_and_ddp/networks.h"
+#include "lr_rules.h"
 #include "rank_net.h"
 
 // A rank that shall go wrong, to see what the others make of it.
@@ -19,11 +20,11 @@ Fault fault_of(const char *text);
 typedef struct RankLesson {
     const Dataset *train_data, *test_data;
     const NetworkKind *network;
-    int rows;   // of each device in a step
-    int epochs; // in all
-    long steps; // stop after so many, -1: no limit
-    float lr;   // of all ranks together
-    float (*lr_of_step)(long step, float lr, long steps_of_epoch); // NULL: always lr
+    int rows;    // of each device in a step
+    int epochs;  // in all
+    long steps;  // stop after so many, -1: no limit
+    float lr;    // of one device,
+    LrRule rule; // and what becomes of it with many (lr_rules.h)
     bool shuffle;
     uint64_t seed;
     RankNetOptions net;
