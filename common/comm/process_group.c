@@ -379,14 +379,15 @@ static int threads_of_this_rank(int asked_for) {
 }
 
 // Ranks of one host, numbered by the host's first rank.
-static void number_hosts(int ranks_per_host) {
-    ProcessGroup *g = world.all;
+void dist_pretend_hosts(int ranks_per_host) {
+    ProcessGroup *g = or_all(NULL);
     double first = g->rank, *firsts = xmalloc(sizeof *firsts * (size_t)g->size);
     double *of_host = xmalloc(sizeof *of_host * (size_t)wire_size(world.host));
     ProcessGroup host_group = ranks_of_host();
     dist_gather(&host_group, &first, 1, of_host);
     first = ranks_per_host > 0 ? g->rank - g->rank % ranks_per_host : of_host[0];
     dist_gather(NULL, &first, 1, firsts);
+    free(world.host_numbers);
     world.host_numbers = xmalloc(sizeof *world.host_numbers * (size_t)g->size);
     world.num_hosts = world.local_rank = world.local_size = 0;
     for (int r = 0; r < g->size; r++) {
@@ -467,7 +468,7 @@ void dist_init_process_group(DistOptions options) {
     open_rank_devices(options.devices);
     name_hosts();
     agree_on_devices(options.devices);
-    number_hosts(options.ranks_per_host);
+    dist_pretend_hosts(options.ranks_per_host);
     set_num_threads(threads_of_this_rank(options.threads));
     share_cores(world.devices, options.devices);
 }
