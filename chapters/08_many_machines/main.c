@@ -208,6 +208,52 @@ static void show_scaling(void) {
     dist_barrier(NULL);
 }
 
+// ## When something breaks
+//
+// With k devices in one program, an error ends all of it. With many processes one can be gone while
+// the others wait for it, for ever if nobody does anything: no message is also what a slow rank sends.
+//
+// | what goes wrong | who notices | what happens |
+// |:----------------|:------------|:-------------|
+// | a rank dies: killed, out of memory, an error | the launcher | it ends all others within seconds |
+// | a rank hangs, or its host or network is gone | the watch of every rank (`watch.c`) | after `--timeout` seconds each says which rank has not come to which collective, and the job ends |
+// | ranks make different collectives | the watch | the same, with what each of the two is in |
+// | ranks have other flags, another program, other data | the start | refused, with both values |
+// | a loss that is not a number | every rank, after the step | all end |
+// | the disk of rank 0 is full | rank 0 | the job ends; the checkpoint before is whole |
+// | the launcher started processes that do not find each other | each of them | refused |
+//
+// Try it: `--plant stop:2@5 --timeout 3` lets rank 2 hang in step 5. `kill`, `exit`, `memory` and
+// `nan` are the others.
+
+// ## Summary
+//
+// - A rank is a process that knows its number and how many there are. All do the same; messages are
+//   all that they share.
+// - Horovod's five steps: find each other, pin the device, scale the learning rate, broadcast the
+//   start, sum the gradients. Besides: images of one's own, an exact accuracy, one common end.
+// - If sums are added in the order of the ranks, k ranks have the bits of k devices in one process.
+//   MPI's and NCCL's own sums promise no order.
+// - Few large messages beat many small ones, the more the farther they have to go: fusion and
+//   buckets. Between hosts it pays to add up inside each first.
+// - Larger minibatches mean fewer updates. A larger learning rate makes up for a part of that, and
+//   only up to a point.
+// - A rank that hangs is noticed by nobody unless somebody looks at the clock.
+//
+// ## Questions
+//
+// 1. Each rank makes the parameters from the same seed, so they are the same anyhow. Why does rank 0
+//    send its own to all?
+// 2. Three ranks train on 13 images with 2 on each in a step. How many steps does the epoch have, and
+//    what would happen if each rank simply went through its own images to the end?
+// 3. Fused gradients are in another order in each run. With which sums do the parameters still have
+//    the same bits in every run, and why not with the ring?
+// 4. Two hosts with four ranks each and one network card each: how many bytes leave a host in an
+//    allreduce of N bytes by one ring over all eight, and how many if the hosts add up inside first?
+// 5. A rank is stopped by a debugger for two minutes and then goes on. What do the others do, with
+//    `--timeout 60` and with `--timeout 300`?
+// 6. `if (rank == 0) printf("accuracy %f\n", accuracy_of_all_ranks());` hangs. Why?
+
 // ## The program
 
 static void check_flags(void) {
