@@ -77,11 +77,14 @@ static void station_free(Station *s) {
     tensor_free(s->y);
 }
 
-// Everything that was pushed by now is applied, the worker gets it, and begins to compute.
-static void pull(Floor *f, const Happening *e) {
+// Everything that was pushed by now is applied, the worker gets it, and begins to compute. In
+// rounds everything but the pushes of the round itself: somebody may have pulled, computed and
+// pushed while others still waited for the servers' links, and all are to begin with the same
+// parameters.
+static void pull(Floor *f, const Schedule *schedule, const Happening *e) {
     Station *s = &f->stations[e->worker];
     Device *device = s->worker.device;
-    servers_apply(f->servers);
+    servers_apply(f->servers, in_rounds(schedule->how) ? e->clock : ALL_CLOCKS);
     servers_pull(f->servers, &s->worker);
     s->based_on = f->servers->applied;
     event_synchronize(s->loaded); // the rows of the step before have gone to the device
@@ -98,7 +101,8 @@ static void pull(Floor *f, const Happening *e) {
 // Rows that a push's gradient is divided by: those of the pushes that make up a step.
 static int rows_of_step(const Floor *f, const Schedule *schedule) {
     const PsLesson *l = f->lesson;
-    return schedule->backup > 0 ? l->batch_size / l->W * (l->W - schedule->backup) : l->batch_size;
+    int backup = schedule->how.backup;
+    return backup > 0 ? l->batch_size / l->W * (l->W - backup) : l->batch_size;
 }
 
 static void push(Floor *f, const Schedule *schedule, const Happening *e) {
@@ -138,7 +142,7 @@ static void check_loss(const Station *s, const Happening *e) {
 static void carry_out(Floor *f, const Schedule *schedule, const Happening *e) {
     switch (e->kind) {
     case EVENT_PULL:
-        pull(f, e);
+        pull(f, schedule, e);
         break;
     case EVENT_PUSH:
         push(f, schedule, e);
@@ -175,6 +179,7 @@ static void open_floor(Floor *f, const PsLesson *l) {
     f->lesson = l;
     f->servers = servers_new(devices + l->W, l->S, l->W, l->seed, l->lr);
     f->servers->lr_by_staleness = l->lr_by_staleness;
+    if (l->start) servers_start_from(f->servers, l->start);
     f->stations = xcalloc((size_t)l->W, sizeof *f->stations);
     for (int w = 0; w < l->W; w++) f->stations[w] = station_new(l, w);
     f->test = data_iter_new(l->test_data, 256, false, 0);
@@ -200,7 +205,7 @@ PsResult ps_replay(const PsLesson *l, const Schedule *schedule) {
         if (e->kind == EVENT_PUSH) check_loss(&f->stations[e->worker], e);
         if (l->points > 0) add_point(f, e->time);
     }
-    servers_apply(f->servers);
+    servers_apply(f->servers, ALL_CLOCKS);
     note_staleness(f);
     Worker last = worker_new(try_gpu(0), l->seed);
     servers_pull(f->servers, &last);

@@ -12,7 +12,8 @@ typedef struct PsLesson {
     float lr;
     bool lr_by_staleness;
     uint64_t seed;
-    int points; // how often the accuracy is taken
+    int points;         // how often the accuracy is taken
+    const float *start; // lenet_floats() parameters to start from; NULL: lenet_init(seed)'s
 } PsLesson;
 
 // Rows shard w of minibatch number `clock` has, and puts them there, on the host: all workers take
