@@ -1,8 +1,8 @@
 // scaled_start.c: see scaled_start.h.
-#include "chapters/07_parameter_servers/exercises/scaled_start.h"
+#include "scaled_start.h"
 
 #include "common/base/error.h"
-#include "chapters/07_parameter_servers/worker.h"
+#include "worker.h"
 
 #include <math.h>
 #include <stdlib.h>
