@@ -97,6 +97,22 @@ static void explain_accuracy(const WaitingWay ways[], int n) {
             spread_of(&ways[ASYNC], mean_staleness).mean);
 }
 
+// Whoever reached the goal before all others: "asynchronous"; where others may have done so at the
+// same time, them too: "asynchronous, or 1 backup". free() it.
+static char *first_ones(const WaitingWay ways[], int n, double goal) {
+    double soonest = INFINITY; // the end of somebody's interval
+    for (int w = 0; w < n; w++)
+        soonest = fmin(soonest, time_of(&ways[w], point_of(&ways[w], goal)));
+    char *text = xstrdup("");
+    for (int w = 0; w < n; w++) {
+        if (time_of(&ways[w], point_of(&ways[w], goal) - 1) >= soonest) continue;
+        char *more = xprintf("%s%s%s", text, *text ? ", or " : "", ways[w].name);
+        free(text);
+        text = more;
+    }
+    return text;
+}
+
 static void explain_accuracy_over_time(const WaitingWay ways[], int n, double goal) {
     if (goal == 0) {
         say("  Not all ways end with an accuracy above %.2g, of %d classes: there is nothing to "
@@ -104,16 +120,11 @@ static void explain_accuracy_over_time(const WaitingWay ways[], int n, double go
             2.0 / CLASSES, CLASSES);
         return;
     }
-    int first = 0;
-    for (int w = 1; w < n; w++)
-        if (time_of(&ways[w], point_of(&ways[w], goal)) <
-            time_of(&ways[first], point_of(&ways[first], goal)))
-            first = w;
-    int p = point_of(&ways[first], goal), sync = point_of(&ways[SYNC], goal);
-    say("  Accuracy, over time. First at %.2f, on the mean of its seeds, is %s, after %.2g to %.2g "
-        "modelled seconds; the synchronous way after %.2g to %.2g.",
-        goal, ways[first].name, time_of(&ways[first], p - 1), time_of(&ways[first], p),
-        time_of(&ways[SYNC], sync - 1), time_of(&ways[SYNC], sync));
+    char *first = first_ones(ways, n, goal);
+    say("  Accuracy, over time. The first whose seeds have %.2f on average: %s, as near as the "
+        "points tell.",
+        goal, first);
+    free(first);
 }
 
 // ---- time and staleness ------------------------------------------------------------------------
@@ -161,8 +172,8 @@ static void explain_staleness(const WaitingWay ways[], const Pace *pace) {
         spread_of(&ways[SSP_3], greatest_staleness).most);
     if (fabs(one - three) < 0.1 * one)
         say("  On average it is nearly the same, %.2f and %.2f: once the fast ones are as far "
-            "ahead "
-            "as they may be, each of their steps waits for one of the slowest, whatever the bound.",
+            "ahead as they may be, each of their steps waits for one of the slowest, whatever the "
+            "bound.",
             one, three);
 }
 
@@ -217,7 +228,8 @@ static void answer_in_general(const WaitingWay ways[], const Pace *pace, long cl
         say("   -> true where that is worth its price. Equal workers pay, too, on this network: "
             "they all pull and push at the same times, and wait for the servers' links, which are "
             "idle while they compute. A network that is faster next to the workers takes that "
-            "price away, not the slow worker's.");
+            "price away%s.",
+            somebody_is_slow(pace) ? ", not the slow worker's" : "");
     else
         say("   -> true where workers are alike: there it costs next to nothing. Where one is slow "
             "it has its price");
