@@ -40,7 +40,7 @@ char *discipline_name(Discipline how);
 PsResult train_in_one_way(const PsLesson *lesson, const Schedule *schedule);
 
 // So many steps of each worker that the pushes that count are as many as those of W workers in
-// `clocks` steps.
+// `clocks` steps, or fewer, by less than W: with backup workers an update takes some.
 long steps_in(Discipline how, int W, long clocks);
 
 // Trains in five ways, synchronous, asynchronous, SSP 1 and 3, and one backup worker (not with one

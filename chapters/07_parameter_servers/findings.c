@@ -166,8 +166,10 @@ static void explain_staleness(const WaitingWay ways[], const Pace *pace) {
     if (!somebody_is_slow(pace)) return;
     double one = spread_of(&ways[SSP_1], mean_staleness).mean;
     double three = spread_of(&ways[SSP_3], mean_staleness).mean;
-    say("  SSP counts the steps that one worker is ahead; a push misses what all others have "
-        "pushed. So the most is %.0f with SSP 1 and %.0f with SSP 3.",
+    say("  The most is %.0f: so many pushes the others make while the slow one makes a step. SSP "
+        "counts the steps that one worker is ahead; a push misses what all others have pushed. So "
+        "the most is %.0f with SSP 1 and %.0f with SSP 3.",
+        spread_of(&ways[ASYNC], greatest_staleness).most,
         spread_of(&ways[SSP_1], greatest_staleness).most,
         spread_of(&ways[SSP_3], greatest_staleness).most);
     if (fabs(one - three) < 0.1 * one)

@@ -142,11 +142,11 @@ static void compare_ways(void) {
             "many times as long does synchronous training take as asynchronous training, for as "
             "many images?");
     const char *plural = lesson.W > 1 ? "s" : "";
-    say("\n%s ways to wait, %d worker%s, %d server%s: %ld pushes of %d images each, seeds %llu to "
-        "%llu. Pace of %s, one step in ms: %.3g to compute, %.3g to send or get all parameters, "
-        "for %.3g of which the servers' links are taken.",
+    say("\n%s ways to wait, %d worker%s, %d server%s: %ld pushes, minibatches of %d images for all "
+        "together, seeds %llu to %llu. Pace of %s, one step in ms: %.3g to compute, %.3g to send "
+        "or get all parameters, for %.3g of which the servers' links are taken.",
         lesson.W > 1 ? "Five" : "Four", lesson.W, plural, lesson.S, lesson.S > 1 ? "s" : "",
-        clocks * lesson.W, lesson.batch_size / lesson.W, (unsigned long long)lesson.seed,
+        clocks * lesson.W, lesson.batch_size, (unsigned long long)lesson.seed,
         (unsigned long long)lesson.seed + NUM_SEEDS - 1, modelled_machine()->name,
         1e3 * pace.compute, 1e3 * pace.transfer, 1e3 * pace.busy);
     double times = compare_disciplines(&lesson, &pace, clocks);
