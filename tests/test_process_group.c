@@ -21,7 +21,7 @@
 #include "common/comm/process_group.h"
 #include "common/tensor/autograd.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
-#include "hierarchical.h"
+#include "chapters/08_many_machines/hierarchical.h"
 #include "on_devices.h"
 
 static const char *self;
@@ -284,7 +284,7 @@ static size_t ring_to_hosts(size_t n) {
     return crosses ? allreduce_bytes(ring(), n, size, rank).sent : 0;
 }
 static size_t hierarchical_to_hosts(size_t n) {
-    size_t part = (size_t)hierarchical_part(n).count;
+    size_t part = (size_t)equal_range((long)n, dist_local_size(), dist_local_rank()).count;
     return allreduce_bytes(ring(), part, dist_num_hosts(), dist_host_of(rank)).sent;
 }
 
@@ -311,7 +311,7 @@ static void bytes_between_hosts(int devices) {
     enum { N = 2000003 };
     Tensor *mine;
     begin(devices, 20);
-    Hierarchy hierarchy = hierarchy_new();
+    hierarchical_begin();
     float *expected = xcalloc(N, sizeof *expected);
     for (int d = 0; d < k; d++)
         for (int i = 0; i < N; i++) expected[i] += value(d, i, true);
@@ -326,13 +326,13 @@ static void bytes_between_hosts(int devices) {
         if (way < 2)
             dist_all_reduce(NULL, &mine);
         else
-            hierarchical_all_reduce(&hierarchy, mine);
+            hierarchical_all_reduce(mine);
         must_be(mine, expected, names[way], N);
         say_bytes_to_hosts(names[way], formulas[way](N));
         free_mine(&mine);
     }
     free(expected);
-    hierarchy_free(&hierarchy);
+    hierarchical_end();
     dist_destroy_process_group();
 }
 

@@ -15,7 +15,8 @@
 #include "common/base/error.h"
 #include "common/base/statistics.h"
 #include "common/device/device.h"
-#include "tests/hierarchical.h"
+#include "common/comm/process_group.h"
+#include "chapters/08_many_machines/hierarchical.h"
 
 enum { MOST_ROUNDS = 99 };
 
@@ -32,7 +33,7 @@ static double formula_bytes(const char *name, double N) {
     }
 }
 
-static double seconds_of(const char *name, const Hierarchy *hierarchy, Tensor *data) {
+static double seconds_of(const char *name, Tensor *data) {
     bool hierarchical = name[0] == 'h';
     dist_choose_all_reduce(hierarchical ? "ring" : name);
     tensor_fill(data, 0); // sums of sums of it stay finite
@@ -40,7 +41,7 @@ static double seconds_of(const char *name, const Hierarchy *hierarchy, Tensor *d
     dist_barrier(NULL);
     double begin = seconds_now();
     if (hierarchical)
-        hierarchical_all_reduce(hierarchy, data);
+        hierarchical_all_reduce(data);
     else
         dist_all_reduce(NULL, &data);
     dist_barrier(NULL);
@@ -67,11 +68,11 @@ int main(int argc, char *argv[]) {
         die("tests/bench/links MBITS [MB [ROUNDS]]", "these numbers make no sense");
     devices_init(BACKEND_CPU, 1);
     dist_init_process_group((DistOptions){.threads = 1});
-    Hierarchy hierarchy = hierarchy_new();
+    hierarchical_begin();
     Tensor *data = tensor_new(dist_device(0), (int)(megabytes * 1e6 / sizeof(float)));
     for (int round = -1; round < rounds; round++) // the first opens connections: not counted
         for (int a = 0; a < 3; a++) {
-            double time = seconds_of(names[a], &hierarchy, data);
+            double time = seconds_of(names[a], data);
             if (round >= 0) seconds[a][round] = time;
         }
     printf("%d ranks on %d hosts, %.3g MB; medians of %d rounds, with quartiles\n",
@@ -81,7 +82,7 @@ int main(int argc, char *argv[]) {
     for (int a = 0; a < 3; a++)
         print_line(names[a], mbits, (double)tensor_bytes(data), seconds[a], rounds);
     tensor_free(data);
-    hierarchy_free(&hierarchy);
+    hierarchical_end();
     dist_destroy_process_group();
     devices_close();
     return 0;
