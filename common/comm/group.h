@@ -10,6 +10,7 @@ struct ProcessGroup {
     int rank, size;
     int devices;                     // D, of each rank
     int *world_rank;                 // of each rank of the group
+    long made;                       // collectives, so far
     float *place[MAX_LOCAL_DEVICES]; // where what arrives is kept; collectives.c
     size_t place_floats;
 };

@@ -94,6 +94,7 @@ static void carry_out(void *context) {
 
 // The tags of two collectives differ, if one comes after the other or they are of different kinds:
 // so messages of one are never taken for those of the other. (All numbers up to 32767 are tags.)
+// Numbers are the group's own: all of a group count alike, whatever else they are in.
 static int first_tag(long number, const char *what) {
     enum { TAGS = MAX_LOCAL_DEVICES * MAX_LOCAL_DEVICES, KINDS = 8, NUMBERS = 15 };
     static const char *const kinds[KINDS] = {"all_reduce", "broadcast", "reduce_scatter",
@@ -106,7 +107,7 @@ static int first_tag(long number, const char *what) {
 static void enqueue(const char *what, CollectiveFunction *run, Exchange x) {
     Work *work = xmalloc(sizeof *work);
     *work = (Work){.run = run, .x = x, .number = ++world.number, .what = what};
-    work->x.tag = first_tag(work->number, what);
+    work->x.tag = first_tag(++x.group->made, what);
     memcpy(work->why, world.note, sizeof work->why);
     queue_call(queue_of_all(), carry_out, work);
 }
