@@ -22,11 +22,22 @@ void watch_arrived(void);
 void watch_start(Wire *wire, const char *const hosts[], double timeout);
 void watch_stop(void);
 
+// GPUs may exchange by a library of their own (nccl.h), whose kernels wait for ever. Then the
+// thread, which there is from now on even in a single process, asks it now and then whether
+// something has gone wrong (a text; NULL: no), and lets it break off what GPUs wait for before the
+// process is ended.
+void watch_library(const char *(*error)(void), void (*abort)(void));
+
+// Ends the job, on all ranks; this one says why. From any thread but those that a GPU waits for.
+_Noreturn void watch_end_all(const char *error, const char *hint);
+
 // This process begins its collective number `number`, from 1 on: what, "all_reduce", and why,
 // "bucket 1, step 42". By the thread that communicates.
 void watch_enter(long number, const char *what, const char *why);
 // Something has arrived.
 void watch_progress(void);
+// It is done. (If the job is being ended, this does not return: what comes after the collective
+// must not compute with what has not arrived, nor save that.)
 void watch_leave(void);
 
 #endif
