@@ -143,7 +143,10 @@ run-%: report
 	@test -n '$(wildcard chapters/$*_*/main.c)' || { echo 'make: error: there is no chapter $*' >&2; \
 	    echo 'hint: the chapters are $(notdir $(CHAPTERS))' >&2; exit 1; }
 	+@$(MAKE_PARALLEL) wanted WANTED='$(filter $(BUILD)/$*_%,$(CHAPTERS))'
-	@$(filter $(BUILD)/$*_%,$(CHAPTERS)) $(ARGS)
+	@$(call launch,$*)$(filter $(BUILD)/$*_%,$(CHAPTERS)) $(ARGS)
+
+# A chapter with a file `ranks` is started as so many processes, or RANKS, where there is MPI.
+launch = $(if $(and $(MPI),$(wildcard chapters/$1_*/ranks)),sh .make/ranks.sh $(or $(RANKS),$(shell cat chapters/$1_*/ranks)) )
 
 plots:
 	@for csv in plots/*.csv; do \

@@ -108,6 +108,7 @@ refuses ${sixth}_4 "chapter 6, exercise 4 refuses --devices: it has 1, 2 and 4" 
 seventh=07_parameter_servers_exercise
 refuses ${seventh}_1 "chapter 7, exercise 1 refuses --workers 1: it needs no servers" --workers 1
 refuses ${seventh}_1 "chapter 7, exercise 1 refuses a machine without a network" --machine rtx4090-pcie
+refuses ${seventh}_4 "chapter 7, exercise 4 refuses a machine with too few devices" --machine d2l-pcie
 # --allreduce is there where training on k devices happens.
 : >"$out/error"
 for n in 1 2; do "$build/04_lenet_multi_gpu_exercise_$n" --help; done | grep -c -e '--allreduce' >"$out/log"
@@ -131,16 +132,19 @@ else
     rm -rf "$out/third"
 fi
 
-# Chapter 6's figures that are modelled: the same on every computer.
-figures() { # N WHAT AWK
-    if grep -q '// YOUR CODE HERE' "$here"/../chapters/06*/exercises/"$1"_*/your_part.c; then
-        skip "chapter 6, exercise $1: $2" "not solved yet"
+# Figures that are modelled: the same on every computer.
+figures_of() { # CHAPTER PROGRAM N WHAT AWK
+    if grep -q '// YOUR CODE HERE' "$here"/../chapters/0"$1"*/exercises/"$3"_*/your_part.c; then
+        skip "chapter $1, exercise $3: $4" "not solved yet"
         return
     fi
-    "$build/${sixth}_$1" --out "$out/sixth" >"$out/log" 2>"$out/error" </dev/null &&
-        awk -F, "$3" "$out"/sixth/*.csv
-    verdict $? "chapter 6, exercise $1: $2"
-    rm -rf "$out/sixth"
+    "$build/$2_$3" --out "$out/figures" >"$out/log" 2>"$out/error" </dev/null &&
+        awk -F, "$5" "$out"/figures/*.csv
+    verdict $? "chapter $1, exercise $3: $4"
+    rm -rf "$out/figures"
+}
+figures() { # N WHAT AWK
+    figures_of 6 $sixth "$@"
 }
 figures 1 "predictions are right to 0.1%, and one bucket of everything hides nothing" '
     NR > 1 && !($6 / $7 < 1.001 && $6 / $7 > 0.999) { bad = 1 }
@@ -156,6 +160,31 @@ figures 3 "nothing is hidden where launches are the time, most of it where links
     NR > 1 && $5 < 1.01 * $8 && !($9 < 5 && $9 > -5) { bad = 1 }
     $1 == "p100-25gbe" && $2 == "star" && $3 == 2 && $4 == 4096 && !($9 > 70) { bad = 1 }
     END { exit bad || NR != 169 }'
+figures_of 7 $seventh 4 "k P or (k-1) P each way; by PCIe from one to another the CPU is faster, by NVLink the GPU" '
+    $4 == "CPU" && !($5 == 2 * $3 && $6 == 2) { bad = 1 }
+    $4 == "GPU" && !($5 == 0 && $6 == 2 * ($3 - 1)) { bad = 1 }
+    $4 == "CPU" { cpu[$1, $2, $3] = $7 }
+    $4 == "GPU" && $3 > 1 { times[$1, $2, $3] = $7 / cpu[$1, $2, $3] }
+    $1 == "d2l-pcie-of-8" && $4 == "GPU" && $3 > 1 && !(times[$1, $2, $3] * $3 / ($3 - 1) < 1.001) { bad = 1 }
+    $1 == "d2l-pcie-of-8" && $4 == "GPU" && $3 > 1 && !(times[$1, $2, $3] * $3 / ($3 - 1) > 0.999) { bad = 1 }
+    END { exit bad || NR != 49 || !(times["rtx4090-pcie", "ResNet-18", 8] > 6 &&
+          times["dgx-a100", "ResNet-18", 8] < 0.9 && times["dgx-a100", "ResNet-18", 2] < 0.3) }'
+
+# Chapter 7, exercise 3: figures of many small trainings; what is said of stragglers holds by far.
+if grep -q '// YOUR CODE HERE' "$here"/../chapters/07*/exercises/3_*/your_part.c; then
+    skip "chapter 7, exercise 3: who helps against which straggler" "not solved yet"
+elif [ -n "$sanitized" ]; then
+    skip "chapter 7, exercise 3: who helps against which straggler" "with sanitizers that takes minutes"
+else
+    "$build/${seventh}_3" --out "$out/seventh" >"$out/log" 2>"$out/error" </dev/null &&
+        awk -F, '$1 == "goal" { times[$2 "," $3] = $7; goals++ }
+            END { always = times["1,synchronous"]; chance = times["2,synchronous"]
+                  exit !(goals == 15 && always > 3 && times["1,SSP 3"] > 0.75 * always &&
+                         times["1,1 backup"] < 0.4 * always && times["2,SSP 3"] < 0.75 * chance &&
+                         times["2,2 backup"] < 0.9 * chance) }' "$out"/seventh/*.csv
+    verdict $? "chapter 7, exercise 3: SSP helps against chance only, backup workers against both"
+    rm -rf "$out/seventh"
+fi
 
 # Figures from which nothing follows: the answers must not claim anything. Needs the data set.
 says_nothing_follows() { # N WORDS

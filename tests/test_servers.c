@@ -78,11 +78,13 @@ static void test_schedules(void **state) {
     const Discipline hows[] = {{0, 0}, {1, 0}, {3, 0}, {NO_BOUND, 0}, {0, 1}, {0, 2}};
     for (int W = 1; W <= 7; W++)
         for (int h = 0; h < 6; h++)
-            for (int straggler = 0; straggler < 2; straggler++) {
+            for (int straggler = 0; straggler < 3; straggler++) {
                 double slow[MOST_WORKERS];
                 Pace pace = even_pace(W, slow);
                 if (hows[h].backup >= W) continue;
-                if (straggler) slow[0] = 4;
+                if (straggler == 1) slow[0] = 4;
+                if (straggler == 2) pace.odds = 0.2;
+                pace.stall = 4;
                 Schedule s = schedule_make(&pace, hows[h], 50);
                 Schedule again = schedule_make(&pace, hows[h], 50);
                 check_schedule(&s, hows[h], 50);
@@ -112,6 +114,33 @@ static void test_a_straggler(void **state) {
     assert_true(backup < 0.4 * sync); // the slow one is never waited for
     assert_true(seconds_of_schedule((Discipline){3, 0}, 4) >
                 0.9 * sync); // in the long run it sets the pace
+}
+
+// Who stalls in every step is a slow worker; and so often is who stalls in some.
+static void test_stalls(void **state) {
+    (void)state;
+    enum { CLOCKS = 2000 };
+    double slow[MOST_WORKERS], stalled = 0, pulled = 0;
+    Pace always = even_pace(3, slow), some = even_pace(1, slow);
+    always.odds = 1;
+    always.stall = 4;
+    Schedule a = schedule_make(&always, (Discipline){1, 0}, 20);
+    always.odds = 0;
+    always.compute = 4;
+    Schedule b = schedule_make(&always, (Discipline){1, 0}, 20);
+    assert_int_equal(a.count, b.count);
+    assert_memory_equal(a.list, b.list, sizeof *a.list * (size_t)a.count);
+    schedule_free(&a);
+    schedule_free(&b);
+    some.odds = 0.25;
+    some.stall = 4;
+    a = schedule_make(&some, (Discipline){0, 0}, CLOCKS);
+    for (int i = 0; i < a.count; i++) {
+        if (a.list[i].kind == EVENT_PULL) pulled = a.list[i].time;
+        stalled += a.list[i].kind == EVENT_PUSH && a.list[i].time - pulled > 2;
+    }
+    assert_true(fabs(stalled / CLOCKS - 0.25) < 0.04); // 4 standard deviations
+    schedule_free(&a);
 }
 
 static void test_a_lost_worker(void **state) {
@@ -147,7 +176,7 @@ static void test_files(void **state) {
     Pace pace = even_pace(3, slow);
     Schedule s = schedule_make(&pace, (Discipline){NO_BOUND, 0}, 10);
     schedule_write(&s, in_test_folder("schedule"));
-    Schedule read = schedule_read(in_test_folder("schedule"), 3, 0);
+    Schedule read = schedule_read(in_test_folder("schedule"), 3, (Discipline){NO_BOUND, 0});
     assert_int_equal(read.count, s.count);
     for (int i = 0; i < s.count; i++) {
         assert_int_equal(read.list[i].kind, s.list[i].kind);
@@ -160,7 +189,7 @@ static void test_files(void **state) {
 
 static void read_text(void *text) {
     write_bytes(in_test_folder("bad"), text, strlen(text));
-    schedule_read(in_test_folder("bad"), 2, 0);
+    schedule_read(in_test_folder("bad"), 2, (Discipline){0, 0});
 }
 
 static void test_bad_files(void **state) {
@@ -171,11 +200,12 @@ static void test_bad_files(void **state) {
         {"0 pull 0 0\n1 pull 0 0\n", "bad:2: this worker has pulled already"},
         {"0 push 1 0\n", "bad:1: this worker has not pulled"},
         {"0 pull 2 0\n", "bad:1: no such worker"},
+        {"0 pull 0 1\n1 push 0 1\n1 pull 0 1\n", "bad:3: this worker has made this step"},
         {"1 pull 0 0\n0 pull 1 0\n", "bad:2: the time goes back"},
         {"nan pull 0 0\n", "bad:1: a number below 0"},
         {"0 pulls 0 0\n", "bad:1: no such event"},
         {"# nothing\n", "no events"}};
-    for (int i = 0; i < 9; i++) expect_death(1, bad[i][1], read_text, (void *)bad[i][0]);
+    for (int i = 0; i < 10; i++) expect_death(1, bad[i][1], read_text, (void *)bad[i][0]);
 }
 
 // ---- synchronous: chapter 4 --------------------------------------------------------------------
@@ -233,6 +263,29 @@ static void test_synchronous(void **state) {
         }
         free(expected);
     }
+}
+
+// Over links that are slower than the workers a push arrives before all have pulled; and a backup
+// worker that was late pulls in the middle of a round. Neither may get what belongs to the round.
+static void test_rounds_have_one_update(void **state) {
+    (void)state;
+    size_t n;
+    PsLesson l = lesson_of(4, 1);
+    float *expected = by_chapter_4(&l, STEPS, &n);
+    for (int backup = 0; backup < 3; backup++) {
+        double slow[MOST_WORKERS];
+        Pace pace = even_pace(4, slow);
+        pace.busy = pace.transfer = 2;
+        pace.odds = 0.3;
+        pace.stall = 4;
+        Schedule s = schedule_make(&pace, (Discipline){0, backup}, STEPS);
+        PsResult r = ps_replay(&l, &s);
+        assert_int_equal(r.most_staleness, 0);
+        if (backup == 0) assert_memory_equal(r.params, expected, n * sizeof *expected);
+        ps_result_free(&r);
+        schedule_free(&s);
+    }
+    free(expected);
 }
 
 static void test_one_worker(void **state) {
@@ -397,18 +450,13 @@ static int close_all(void **state) {
 int main(void) {
     devices_init(BACKEND_AUTO, 0);
     const struct CMUnitTest tests[] = {
-        UNLESS_SIMULATED(test_schedules),
-        UNLESS_SIMULATED(test_a_straggler),
-        UNLESS_SIMULATED(test_a_lost_worker),
-        UNLESS_SIMULATED(test_files),
-        UNLESS_SIMULATED(test_bad_files),
-        UNLESS_RACED(test_synchronous),
-        UNLESS_RACED(test_one_worker),
-        UNLESS_RACED(test_same_schedule_same_bits),
-        UNLESS_RACED(test_towers),
-        ON_BOTH(test_adam),
-        UNLESS_SIMULATED(test_real),
-        UNLESS_SIMULATED(test_real_lost),
+        UNLESS_SIMULATED(test_schedules), UNLESS_SIMULATED(test_a_straggler),
+        UNLESS_SIMULATED(test_stalls),    UNLESS_SIMULATED(test_a_lost_worker),
+        UNLESS_SIMULATED(test_files),     UNLESS_SIMULATED(test_bad_files),
+        UNLESS_RACED(test_synchronous),   UNLESS_RACED(test_rounds_have_one_update),
+        UNLESS_RACED(test_one_worker),    UNLESS_RACED(test_same_schedule_same_bits),
+        UNLESS_RACED(test_towers),        ON_BOTH(test_adam),
+        UNLESS_SIMULATED(test_real),      UNLESS_SIMULATED(test_real_lost),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -9,6 +9,7 @@
 #include "common/program/progress.h"
 #include "common/program/say.h"
 #include "data_parallel.h"
+#include "resnet18.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -58,23 +59,6 @@ typedef struct Outcome {
 } Outcome;
 
 // ## One training
-
-// The blocks of resnet18(), with 8 channels instead of 64 in the first, and so on; images are taken
-// at half their resolution.
-static Module *narrow_resnet18(void) {
-    Module *net = Sequential(AvgPool2d(2), Conv2d(1, 8, .kernel_size = 3, .padding = 1),
-                             BatchNorm2d(8), ReLU(), Residual(8, 8), Residual(8, 8));
-    for (int in = 8; in < 64; in *= 2) {
-        char name[32];
-        snprintf(name, sizeof name, "to_%d", 2 * in);
-        add_module(net, name,
-                   Sequential(Residual(in, 2 * in, .use_1x1conv = true, .strides = 2),
-                              Residual(2 * in, 2 * in)));
-    }
-    add_module(net, "fc",
-               Sequential(AdaptiveAvgPool2d(1, 1), Flatten(), Linear(64, FASHION_MNIST_CLASSES)));
-    return net;
-}
 
 // Returns the mean loss.
 static double train_epoch(DataParallel *dp, DataIter *iter, int epoch, float lr) {
@@ -203,7 +187,7 @@ static void write_outcomes(FILE *csv, const Flags *flags, const Experiment *e) {
 static void train_all(const Flags *flags, Experiment *e) {
     Images images = {fashion_mnist_open(flags->data, true, flags->train_size),
                      fashion_mnist_open(flags->data, false, flags->test_size)};
-    Module *net = narrow_resnet18();
+    Module *net = narrow_resnet18(FASHION_MNIST_CLASSES);
     Progress progress = progress_start((long)NUM_WAYS * SEEDS);
     for (int s = 0; s < SEEDS; s++)
         for (int w = 0; w < NUM_WAYS && !interrupted(); w++) {

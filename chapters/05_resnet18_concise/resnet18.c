@@ -35,3 +35,17 @@ Module *resnet18(int num_classes, int in_channels) {
     add_module(net, "fc", Sequential(Flatten(), Linear(512, num_classes))); // (n,10)
     return net;
 }
+
+Module *narrow_resnet18(int num_classes) {
+    Module *net = Sequential(AvgPool2d(2), Conv2d(1, 8, .kernel_size = 3, .padding = 1),
+                             BatchNorm2d(8), ReLU(), Residual(8, 8), Residual(8, 8));
+    for (int in = 8; in < 64; in *= 2) {
+        char name[32];
+        snprintf(name, sizeof name, "to_%d", 2 * in);
+        add_module(net, name,
+                   Sequential(Residual(in, 2 * in, .use_1x1conv = true, .strides = 2),
+                              Residual(2 * in, 2 * in)));
+    }
+    add_module(net, "fc", Sequential(AdaptiveAvgPool2d(1, 1), Flatten(), Linear(64, num_classes)));
+    return net;
+}

@@ -10,4 +10,9 @@
 // book's PyTorch model. 11.2 million parameters for one channel and ten classes.
 Module *resnet18(int num_classes, int in_channels);
 
+// A small one for experiments with many trainings: X (n,1,28,28) -> (n,num_classes). Its blocks are
+// those of resnet18(), with 8 channels instead of 64 in the first, and so on; images are taken at
+// half their resolution.
+Module *narrow_resnet18(int num_classes);
+
 #endif

@@ -6,6 +6,7 @@
 #include "common/program/interrupt.h"
 #include "common/program/say.h"
 #include "ddp.h"
+#include "loader.h"
 #include "networks.h"
 #include "sampler.h"
 
@@ -38,62 +39,7 @@ void show_samplers(void) {
     }
 }
 
-// ## Loading
-//
-// What a rank does before each step: it copies its images into memory of the host, and from there
-// to its device. (Each rank has its own loader, as in PyTorch.)
-
-typedef struct Loader {
-    DistributedSampler sampler;
-    const Dataset *data;
-    int *indices, next;
-    Tensor *X, *y; // on the host, as many rows as a step can have
-} Loader;
-
-static Loader loader_new(const Dataset *data, int k, int rank, SamplerMode mode, bool shuffle,
-                         uint64_t seed, int rows) {
-    Loader l = {.data = data};
-    l.sampler = (DistributedSampler){.num_images = data->count,
-                                     .k = k,
-                                     .rank = rank,
-                                     .mode = mode,
-                                     .shuffle = shuffle,
-                                     .seed = seed};
-    l.indices = xmalloc(sizeof *l.indices * (size_t)(data->count + 1));
-    l.X = tensor_new(host(), rows, 1, data->rows, data->cols);
-    l.y = tensor_new(host(), rows);
-    return l;
-}
-
-static void loader_free(Loader *l) {
-    free(l->indices);
-    tensor_free(l->X);
-    tensor_free(l->y);
-}
-
-static void loader_start(Loader *l, int epoch) {
-    sampler_set_epoch(&l->sampler, epoch);
-    sampler_indices(&l->sampler, l->indices);
-    l->next = 0;
-}
-
-// The next `rows` images, or as many as there are, on the rank's device.
-static void loader_next(Loader *l, int rows, Device *device, Tensor **X, Tensor **y) {
-    size_t pixels = (size_t)(l->data->rows * l->data->cols);
-    int left = sampler_count(&l->sampler) - l->next, count = left < rows ? left : rows;
-    for (int r = 0; r < count; r++) {
-        int image = l->indices[l->next + r];
-        for (size_t p = 0; p < pixels; p++)
-            l->X->data[(size_t)r * pixels + p] =
-                (float)l->data->images[(size_t)image * pixels + p] / 255;
-        l->y->data[r] = l->data->labels[image];
-    }
-    l->next += count;
-    *X = arena_tensor(device, 4, (int[]){count, 1, l->data->rows, l->data->cols}, false);
-    *y = arena_tensor(device, 1, &count, false);
-    device_copy(device, (*X)->data, host(), l->X->data, tensor_bytes(*X));
-    device_copy(device, (*y)->data, host(), l->y->data, tensor_bytes(*y));
-}
+// ## Loaders: one for each rank
 
 // The rows of each rank in a step in which all have `batch_size` together.
 static int rows_of_rank(int batch_size, int k, int rank) {
@@ -103,7 +49,13 @@ static int rows_of_rank(int batch_size, int k, int rank) {
 static void open_loaders(Loader loaders[], const Dataset *data, const Lesson *l, SamplerMode mode,
                          bool shuffle) {
     for (int i = 0; i < l->k; i++)
-        loaders[i] = loader_new(data, l->k, i, mode, shuffle, l->seed, l->batch_size);
+        loaders[i] = loader_new(data,
+                                (DistributedSampler){.k = l->k,
+                                                     .rank = i,
+                                                     .mode = mode,
+                                                     .shuffle = shuffle,
+                                                     .seed = l->seed},
+                                l->batch_size);
 }
 
 static void start_loaders(Loader loaders[], int k, int epoch) {

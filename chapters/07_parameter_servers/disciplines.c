@@ -71,8 +71,7 @@ void train_one_way(const PsLesson *l, const Pace *pace, Discipline how, long clo
                    const char *path) {
     WaitingWay way = {.name = discipline_name(how), .how = how};
     bool replay = path && access(path, F_OK) == 0;
-    way.schedule =
-        replay ? schedule_read(path, l->W, how.backup) : schedule_make(pace, how, clocks);
+    way.schedule = replay ? schedule_read(path, l->W, how) : schedule_make(pace, how, clocks);
     if (path && !replay) schedule_write(&way.schedule, path);
     if (path) printf("schedule: %s, %s\n", path, replay ? "replayed" : "written");
     way.result = ps_replay(l, &way.schedule);

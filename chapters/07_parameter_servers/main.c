@@ -203,6 +203,10 @@ static void run_for_real(void) {
 // 1. Whole tensors as keys: place those of ResNet-18 on servers so that the busiest has least. When
 //    does it pay to cut them?
 // 2. How much smaller must the learning rate be if pushes are stale? Find the rule.
+// 3. Cut a straggler's cost: backup workers against SSP, by the time until the same accuracy is
+//    reached.
+// 4. Write the towers' update on a GPU instead of the CPU: what moves, over which links, and on
+//    which machine does it pay?
 
 // ## The program
 

@@ -28,15 +28,17 @@ void ps_load(const PsLesson *l, long clock, int w, Tensor *X, Tensor *y) {
     static int *order;
     static long ordered = -1; // the epoch that it is of
     static const Dataset *of;
+    static uint64_t seed;
     const Dataset *data = l->train_data;
     long per_epoch = data->count / l->batch_size, epoch = clock / per_epoch;
     size_t pixels = (size_t)(data->rows * data->cols);
     Range rows = equal_range(l->batch_size, l->W, w);
-    if (epoch != ordered || of != data) {
+    if (epoch != ordered || of != data || seed != l->seed) {
         order = xrealloc(order, sizeof *order * (size_t)data->count);
         random_order(order, data->count, l->seed, STREAM_SHUFFLE + (uint32_t)epoch);
         ordered = epoch;
         of = data;
+        seed = l->seed;
     }
     for (long r = 0; r < rows.count; r++) {
         int image = order[(clock % per_epoch) * l->batch_size + rows.first + r];
@@ -77,11 +79,14 @@ static void station_free(Station *s) {
     tensor_free(s->y);
 }
 
-// Everything that was pushed by now is applied, the worker gets it, and begins to compute.
-static void pull(Floor *f, const Happening *e) {
+// Everything that was pushed by now is applied, the worker gets it, and begins to compute. In
+// rounds everything but the pushes of the round itself: somebody may have pulled, computed and
+// pushed while others still waited for the servers' links, and all are to begin with the same
+// parameters.
+static void pull(Floor *f, const Schedule *schedule, const Happening *e) {
     Station *s = &f->stations[e->worker];
     Device *device = s->worker.device;
-    servers_apply(f->servers);
+    servers_apply(f->servers, in_rounds(schedule->how) ? e->clock : ALL_CLOCKS);
     servers_pull(f->servers, &s->worker);
     s->based_on = f->servers->applied;
     event_synchronize(s->loaded); // the rows of the step before have gone to the device
@@ -98,7 +103,8 @@ static void pull(Floor *f, const Happening *e) {
 // Rows that a push's gradient is divided by: those of the pushes that make up a step.
 static int rows_of_step(const Floor *f, const Schedule *schedule) {
     const PsLesson *l = f->lesson;
-    return schedule->backup > 0 ? l->batch_size / l->W * (l->W - schedule->backup) : l->batch_size;
+    int backup = schedule->how.backup;
+    return backup > 0 ? l->batch_size / l->W * (l->W - backup) : l->batch_size;
 }
 
 static void push(Floor *f, const Schedule *schedule, const Happening *e) {
@@ -138,7 +144,7 @@ static void check_loss(const Station *s, const Happening *e) {
 static void carry_out(Floor *f, const Schedule *schedule, const Happening *e) {
     switch (e->kind) {
     case EVENT_PULL:
-        pull(f, e);
+        pull(f, schedule, e);
         break;
     case EVENT_PUSH:
         push(f, schedule, e);
@@ -200,7 +206,7 @@ PsResult ps_replay(const PsLesson *l, const Schedule *schedule) {
         if (e->kind == EVENT_PUSH) check_loss(&f->stations[e->worker], e);
         if (l->points > 0) add_point(f, e->time);
     }
-    servers_apply(f->servers);
+    servers_apply(f->servers, ALL_CLOCKS);
     note_staleness(f);
     Worker last = worker_new(try_gpu(0), l->seed);
     servers_pull(f->servers, &last);

@@ -17,6 +17,8 @@
 
 const char *const event_names[] = {"pull", "push", "drop", "lost"};
 
+bool in_rounds(Discipline how) { return how.staleness == 0; }
+
 // ## A worker's life
 
 // DOOMED: it will be given up, and nobody knows yet. GONE: it was.
@@ -33,7 +35,9 @@ typedef struct Life {
 typedef struct World {
     const Pace *pace;
     Discipline how;
+    const Rules *rules;
     Life *lives;
+    long *steps;              // of those that were not given up
     double in_free, out_free; // when the servers' links are free again
     long version;             // rounds that ended, and pushes in the present one (backup workers)
     int in_round, lost;
@@ -54,19 +58,28 @@ static void happens(World *v, double time, EventKind kind, int w) {
 // ## Who may go on
 //
 // A worker that has made n pushes begins step n. It may, if the slowest is not too far behind. With
-// backup workers it may when the round that it took part in has ended, with or without it.
+// backup workers it may when the round that it took part in has ended, with or without it: the
+// round ends when all but the backup's pushes are there, and what comes later is dropped.
 
-static long slowest(const World *v) {
-    long least = -1;
-    for (int w = 0; w < v->pace->W; w++)
-        if (v->lives[w].doing != GONE && (least < 0 || v->lives[w].pushes < least))
-            least = v->lives[w].pushes;
-    return least;
+static bool within_bound(long mine, const long steps[], int n, int staleness) {
+    long slowest = mine;
+    for (int i = 0; i < n; i++)
+        if (steps[i] < slowest) slowest = steps[i];
+    return mine - slowest <= staleness;
 }
 
-static bool may_pull(const World *v, const Life *life) {
+static PushFate fate_in_round(long step, long updates, int taken, int W, int backup) {
+    if (step < updates) return PUSH_DROPPED;
+    return taken + 1 < W - backup ? PUSH_TAKEN : PUSH_COMPLETES;
+}
+
+// Whoever was given up is not waited for.
+static bool may_pull(World *v, const Life *life) {
+    int n = 0;
     if (v->how.backup > 0) return life->pushes == 0 || life->clock < v->version;
-    return life->pushes - slowest(v) <= v->how.staleness;
+    for (int w = 0; w < v->pace->W; w++)
+        if (v->lives[w].doing != GONE) v->steps[n++] = v->lives[w].pushes;
+    return v->rules->may_begin(life->pushes, v->steps, n, v->how.staleness);
 }
 
 static void let_waiting_go(World *v, double now) {
@@ -79,11 +92,19 @@ static void let_waiting_go(World *v, double now) {
 
 // ## What happens when
 
+// A worker's n-th step stalls in every discipline, or in none.
+static bool stalls(const World *v, int w) {
+    const Pace *p = v->pace;
+    uint32_t stream = STREAM_TEST + (uint32_t)(p->W + w);
+    return random_uniform(p->seed, stream, (uint64_t)v->lives[w].pushes) < p->odds;
+}
+
 static double computing(const World *v, int w) {
     const Pace *p = v->pace;
     double chance =
         2 * random_uniform(p->seed, STREAM_TEST + (uint32_t)w, (uint64_t)v->lives[w].pushes) - 1;
-    return p->compute * p->slow[w] * (1 + p->jitter * chance);
+    double seconds = p->compute * p->slow[w] * (1 + p->jitter * chance);
+    return stalls(v, w) ? p->stall * seconds : seconds;
 }
 
 static void wants_to_pull(World *v, Life *life) {
@@ -118,24 +139,22 @@ static void has_computed(World *v, Life *life, int w) {
     life->next = start + v->pace->transfer * v->pace->slow[w];
 }
 
-static void ends_round(World *v, double now) {
-    if (v->how.backup == 0) return;
-    if (++v->in_round < v->pace->W - v->how.backup) return;
-    v->in_round = 0;
-    v->version++;
-    let_waiting_go(v, now);
+// A push of the round that is not over.
+static void is_taken(World *v, PushFate fate) {
+    v->over = ++v->pushes == v->most;
+    v->in_round = fate == PUSH_COMPLETES ? 0 : v->in_round + 1;
+    if (fate == PUSH_COMPLETES) v->version++;
 }
 
 static void has_pushed(World *v, Life *life, int w) {
-    bool late = v->how.backup > 0 && life->clock < v->version;
-    happens(v, life->next, late ? EVENT_DROP : EVENT_PUSH, w);
+    int W = v->pace->W, backup = v->how.backup;
+    PushFate fate = backup > 0 ? v->rules->fate(life->clock, v->version, v->in_round, W, backup)
+                               : PUSH_COMPLETES;
+    happens(v, life->next, fate == PUSH_DROPPED ? EVENT_DROP : EVENT_PUSH, w);
     life->pushes++;
     life->doing = WANTS;
-    if (!late) {
-        v->over = ++v->pushes == v->most;
-        ends_round(v, life->next);
-    }
-    if (v->how.backup == 0) let_waiting_go(v, life->next);
+    if (fate != PUSH_DROPPED) is_taken(v, fate);
+    if (fate == PUSH_COMPLETES) let_waiting_go(v, life->next);
 }
 
 // Whoever cannot do without it stops; the others go on.
@@ -143,8 +162,7 @@ static void is_given_up(World *v, Life *life, int w) {
     happens(v, life->next, EVENT_LOST, w);
     v->lost++;
     life->doing = GONE;
-    bool synchronous = v->how.staleness == 0 || v->how.backup > 0;
-    if (v->lost == v->pace->W || (synchronous && v->lost > v->how.backup)) v->over = true;
+    if (v->lost == v->pace->W || (in_rounds(v->how) && v->lost > v->how.backup)) v->over = true;
     let_waiting_go(v, life->next);
     life->next = INFINITY;
 }
@@ -183,16 +201,23 @@ static int first_of(const World *v) {
     return first;
 }
 
-Schedule schedule_make(const Pace *pace, Discipline how, long clocks) {
-    World v = {.pace = pace, .how = how, .schedule = {.W = pace->W, .backup = how.backup}};
+Schedule schedule_by_rules(const Pace *pace, Discipline how, long clocks, const Rules *rules) {
+    World v = {.pace = pace, .how = how, .rules = rules, .schedule = {.W = pace->W, .how = how}};
     CHECK(how.backup < pace->W && (how.backup == 0 || how.staleness == 0),
           "backup workers are a form of synchronous training, and some are left");
     v.most = (long)(pace->W - how.backup) * clocks;
     v.lives = xcalloc((size_t)pace->W, sizeof *v.lives);
+    v.steps = xcalloc((size_t)pace->W, sizeof *v.steps);
     v.over = v.most == 0;
     while (!v.over) go_on(&v, first_of(&v));
     free(v.lives);
+    free(v.steps);
     return v.schedule;
+}
+
+Schedule schedule_make(const Pace *pace, Discipline how, long clocks) {
+    static const Rules rules = {within_bound, fate_in_round};
+    return schedule_by_rules(pace, how, clocks, &rules);
 }
 
 void schedule_free(Schedule *s) {
@@ -230,6 +255,8 @@ static void check_next(const Schedule *s, const Happening *e, const char *path, 
                     pulled ? "this worker has pulled already" : "this worker has not pulled");
     if (pulled && before->clock != e->clock)
         die_in_line(path, line, "this is not the step it pulled for");
+    if (before && !pulled && e->clock <= before->clock)
+        die_in_line(path, line, "this worker has made this step, or a later one");
 }
 
 static Happening parse_line(const char *text, const char *path, int line, int W) {
@@ -249,8 +276,8 @@ static Happening parse_line(const char *text, const char *path, int line, int W)
     return e;
 }
 
-Schedule schedule_read(const char *path, int W, int backup) {
-    Schedule s = {.W = W, .backup = backup};
+Schedule schedule_read(const char *path, int W, Discipline how) {
+    Schedule s = {.W = W, .how = how};
     char *text = NULL;
     size_t room = 0;
     FILE *file = fopen(path, "r");

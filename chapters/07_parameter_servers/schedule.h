@@ -17,12 +17,17 @@ typedef struct Discipline {
 } Discipline;
 enum { NO_BOUND = 1 << 30 };
 
+// Whether it goes in rounds, each with one update: synchronous, with or without backup workers.
+bool in_rounds(Discipline how);
+
 // What takes how long, in seconds.
 typedef struct Pace {
     int W;
     double compute;  // of one worker for its shard
     double *slow;    // [W]: the worker takes so many times as long for all that it does
-    double jitter;   // each computation takes 1 + jitter * (-1..1) times that, by the seed
+    double jitter;   // each computation takes 1 + jitter * (-1..1) times that, by the seed,
+    double odds;     // and with this probability, of any worker in any step,
+    double stall;    // so many times that
     double transfer; // of a push, or of a pull, if nobody else is at the servers,
     double busy;     // for which it keeps the servers' links
     double timeout;  // after which a worker that does not push is given up
@@ -41,20 +46,37 @@ typedef struct Happening {
 } Happening;
 
 typedef struct Schedule {
-    int W, backup; // see Discipline
+    int W;
+    Discipline how;
     int count, room;
     Happening *list; // in the order of time
 } Schedule;
+
+// What becomes of a push with backup workers: its round is over; it is one of the round; or it is
+// the last that the round needs, and the update is made.
+typedef enum { PUSH_DROPPED, PUSH_TAKEN, PUSH_COMPLETES } PushFate;
+
+// What a discipline decides. schedule.c has rules for it; exercise 3 has them written again.
+typedef struct Rules {
+    // A worker has made `mine` steps, and each of n workers, itself among them, `steps` of them.
+    // May it begin another one?
+    bool (*may_begin)(long mine, const long steps[], int n, int staleness);
+    // A push of that step arrives. So many updates were made by now, and so many pushes of the
+    // present round were taken, which W workers take part in.
+    PushFate (*fate)(long step, long updates, int taken, int W, int backup);
+} Rules;
 
 // The events until each worker has made `clocks` steps (asynchronous: until as many pushes were
 // made, whoever made them). A worker that is given up leaves EVENT_LOST; with a synchronous
 // discipline that is the last event. For schedule_free().
 Schedule schedule_make(const Pace *pace, Discipline discipline, long clocks);
+Schedule schedule_by_rules(const Pace *pace, Discipline discipline, long clocks,
+                           const Rules *rules);
 void schedule_free(Schedule *schedule);
 
 // As a text, a line for each event: "time kind worker clock". schedule_read() die()s with file and
 // line at what is no schedule for W workers.
 void schedule_write(const Schedule *schedule, const char *path);
-Schedule schedule_read(const char *path, int W, int backup);
+Schedule schedule_read(const char *path, int W, Discipline how);
 
 #endif

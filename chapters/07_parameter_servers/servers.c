@@ -125,8 +125,9 @@ static void apply_clock(Servers *v, long clock) {
                .lr = v->lr, .batch_size = rows, .n = numel(v->sum[s]));
 }
 
-void servers_apply(Servers *v) {
-    for (long clock = oldest_clock(v); clock >= 0; clock = oldest_clock(v)) apply_clock(v, clock);
+void servers_apply(Servers *v, long before) {
+    for (long clock = oldest_clock(v); clock >= 0 && clock < before; clock = oldest_clock(v))
+        apply_clock(v, clock);
 }
 
 // ## All at once
@@ -161,7 +162,7 @@ void servers_exchange(Servers *v, Worker workers[], int rows) {
     push_all(v, workers, ready);
     for (int s = 0; s < v->S; s++) arrived[s] = device_record(v->devices[s]);
     for (int w = 0; w < v->W; w++) v->pushes[w] = (Push){.waits = true, .rows = rows};
-    servers_apply(v);
+    servers_apply(v, ALL_CLOCKS);
     for (int s = 0; s < v->S; s++) updated[s] = device_record(v->devices[s]);
     pull_all(v, workers, updated);
     // Gradients are overwritten when all have read them, parameters when all have them.

@@ -7,6 +7,8 @@
 #include "common/base/range.h"
 #include "worker.h"
 
+#include <limits.h>
+
 enum { MOST_SERVERS = 64, MOST_WORKERS = 64, MOST_STALE = 256 };
 
 // What a worker has pushed and no server has applied yet.
@@ -42,10 +44,11 @@ void servers_free(Servers *servers);
 void servers_push(Servers *servers, int w, Worker *worker, Push push);
 // The same, but thrown away: the worker's gradients are zero, nothing moves.
 void servers_drop(Servers *servers, Worker *worker);
-// All that was pushed is applied, in the order of clocks, and of workers within a clock: gradients
-// of one clock are summed first, as by chapter 2's star. Then worker w gets all parameters.
-// Enqueued.
-void servers_apply(Servers *servers);
+// What was pushed is applied, if its clock is before this one, in the order of clocks, and of
+// workers within a clock: gradients of one clock are summed first, as by chapter 2's star. Then
+// worker w gets all parameters. Enqueued.
+#define ALL_CLOCKS LONG_MAX
+void servers_apply(Servers *servers, long before);
 void servers_pull(Servers *servers, Worker *worker);
 
 // Synchronous: all W workers push, everything is applied, and all pull. `rows`: of the whole

@@ -26,13 +26,13 @@
 //     final_grads.append((grad, filtered_grads[0][i][1],))
 // ```
 
-void combine_gradients(Device *cpu, GradAndVar *const tower_grads[], int num_towers, int num_vars,
-                       GradAndVar final_grads[]) {
+void combine_gradients(Device *device, GradAndVar *const tower_grads[], int num_towers,
+                       int num_vars, GradAndVar final_grads[]) {
     for (int i = 0; i < num_vars; i++) {
         Tensor *sum = final_grads[i].grad;
-        launch(cpu, fill, .x = sum->data, .value = 0, .n = numel(sum));
+        launch(device, fill, .x = sum->data, .value = 0, .n = numel(sum));
         for (int t = 0; t < num_towers; t++)
-            launch(cpu, add, .y = sum->data, .x = tower_grads[t][i].grad->data, .n = numel(sum));
+            launch(device, add, .y = sum->data, .x = tower_grads[t][i].grad->data, .n = numel(sum));
         final_grads[i].var = tower_grads[0][i].var;
     }
 }
@@ -78,7 +78,7 @@ static void send_variables(Towers *t) {
 // ## A step
 
 // The gradient of the mean over the tower's rows: tf.losses.softmax_cross_entropy.
-static void tower_gradients(Worker *tower, Tensor *X, Tensor *y) {
+void tower_gradients(Worker *tower, Tensor *X, Tensor *y) {
     worker_gradients(tower, X, y);
     if (X->shape[0] > 0)
         launch(tower->device, scale, .x = tower->grads->data, .factor = 1 / (float)X->shape[0],

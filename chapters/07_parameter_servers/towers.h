@@ -13,10 +13,11 @@ typedef struct GradAndVar {
 } GradAndVar;
 
 // The text's combine_gradients(tower_grads): for each variable, the sum of its gradients over all
-// towers. tower_grads[t] is the list of tower t; grads are on the CPU, of which `cpu` is a device;
-// sums are put into final_grads[v].grad. Enqueued on `cpu`.
-void combine_gradients(Device *cpu, GradAndVar *const tower_grads[], int num_towers, int num_vars,
-                       GradAndVar final_grads[]);
+// towers. tower_grads[t] is the list of tower t. `device` computes it and all grads are in its
+// memory; sums are put into final_grads[v].grad. (In this chapter that is a CPU device, and the
+// host's memory.) Enqueued.
+void combine_gradients(Device *device, GradAndVar *const tower_grads[], int num_towers,
+                       int num_vars, GradAndVar final_grads[]);
 
 typedef enum { TOWERS_SUM, TOWERS_MEAN } Combine; // the text's; that of TensorFlow's example
 
@@ -37,6 +38,10 @@ void towers_free(Towers *towers);
 // One step on a minibatch on the host: split, variables to all towers, the gradient of the mean
 // loss of each tower's rows, back to the CPU, combined, applied. Waits.
 void towers_step(Towers *towers, const Tensor *X, const Tensor *y, float lr);
+
+// A tower's part of that: adds the gradient of the mean loss of its rows, X and y on its device, to
+// tower->grads. Enqueued.
+void tower_gradients(Worker *tower, Tensor *X, Tensor *y);
 
 // Bytes to and from the host in a step, but for the minibatch: 2 k P.
 size_t towers_bytes_per_step(int k);

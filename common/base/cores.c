@@ -18,7 +18,7 @@ static int limit_of_container(int cores) {
     return limited && quota / period < cores ? (int)((quota + period - 1) / period) : cores;
 }
 
-static int cores_of_this_process(void) {
+int num_cores(void) {
     cpu_set_t set;
     int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
                                                             : (int)sysconf(_SC_NPROCESSORS_ONLN);
@@ -28,6 +28,6 @@ static int cores_of_this_process(void) {
 void set_num_threads(int threads) { chosen = threads; }
 
 int num_threads(void) {
-    if (chosen <= 0) chosen = cores_of_this_process();
+    if (chosen <= 0) chosen = num_cores();
     return chosen;
 }

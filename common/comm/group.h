@@ -8,10 +8,11 @@
 
 struct ProcessGroup {
     Wire *wire;
+    int id;      // the same on all ranks: 0 is that of all, then in the order of dist_new_group()
+    long number; // of its last collective
     int rank, size;
     int devices;                     // D, of each rank
     int *world_rank;                 // of each rank of the group
-    long made;                       // collectives, so far
     NcclGroup *nccl;                 // NULL: not opened yet
     float *place[MAX_LOCAL_DEVICES]; // where what arrives is kept; collectives.c
     size_t place_floats;

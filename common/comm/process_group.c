@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <zlib.h>
 
 static struct {
     ProcessGroup *all;    // NULL: not initialized
@@ -27,7 +28,7 @@ static struct {
     Device *devices[MAX_LOCAL_DEVICES];
     float *stages[MAX_LOCAL_DEVICES]; // host memory for what GPUs exchange
     size_t stage_floats;
-    long number; // of the last collective
+    int num_groups; // that there ever were
     char note[WHAT_LENGTH], me[32];
     char *why_no_nccl;   // NULL: there is
     char *who;           // "rank 2 on node7"
@@ -87,9 +88,13 @@ typedef struct Work {
 
 static Queue *queue_of_all(void) { return comm_queue(world.devices[0]); }
 
+static void watch_group(const ProcessGroup *g, long number, const char *what, const char *why) {
+    watch_enter(g->id, g->world_rank, g->size, number, what, why);
+}
+
 static void carry_out(void *context) {
     Work *work = context;
-    watch_enter(work->number, work->what, work->why);
+    watch_group(work->x.group, work->number, work->what, work->why);
     if (work->x.n > 0 || work->x.values) work->run(&work->x);
     watch_leave();
     free(work);
@@ -109,8 +114,8 @@ static int first_tag(long number, const char *what) {
 
 static void enqueue(const char *what, CollectiveFunction *run, Exchange x) {
     Work *work = xmalloc(sizeof *work);
-    *work = (Work){.run = run, .x = x, .number = ++world.number, .what = what};
-    work->x.tag = first_tag(++x.group->made, what);
+    *work = (Work){.run = run, .x = x, .number = ++x.group->number, .what = what};
+    work->x.tag = first_tag(work->number, what);
     memcpy(work->why, world.note, sizeof work->why);
     queue_call(queue_of_all(), carry_out, work);
 }
@@ -185,7 +190,7 @@ static void gather(const char *what, const ProcessGroup *group, const void *mine
 
 static void enter(void *context) {
     Work *work = context;
-    watch_enter(work->number, work->what, work->why);
+    watch_group(work->x.group, work->number, work->what, work->why);
     free(work);
 }
 static void leave(void *unused) {
@@ -193,9 +198,9 @@ static void leave(void *unused) {
     watch_leave();
 }
 
-static void enqueue_enter(const char *what) {
+static void enqueue_enter(ProcessGroup *g, const char *what) {
     Work *work = xmalloc(sizeof *work);
-    *work = (Work){.number = ++world.number, .what = what};
+    *work = (Work){.x.group = g, .number = ++g->number, .what = what};
     memcpy(work->why, world.note, sizeof work->why);
     queue_call(queue_of_all(), enter, work);
 }
@@ -214,7 +219,7 @@ static void open_nccl(ProcessGroup *g) {
     begin_nccl();
     if (g->rank == 0) nccl_new_id(id);
     gather("nccl_id", g, id, sizeof id, ids); // after it, the queue is empty
-    watch_enter(++world.number, "nccl_init", world.note);
+    watch_group(g, ++g->number, "nccl_init", world.note);
     g->nccl = nccl_open(ids, world.devices, g->devices, g->rank * g->devices, g->size * g->devices);
     watch_leave();
     free(ids);
@@ -222,7 +227,7 @@ static void open_nccl(ProcessGroup *g) {
 
 static void close_nccl(ProcessGroup *g) {
     if (!g->nccl) return;
-    watch_enter(++world.number, "nccl_finalize", world.note);
+    watch_group(g, ++g->number, "nccl_finalize", world.note);
     nccl_close(g->nccl);
     watch_leave();
     g->nccl = NULL;
@@ -239,7 +244,7 @@ static void on_all_gpus(const char *what, NcclFunction *run, ProcessGroup *group
         values[i] = data[i]->data;
         queue_wait(comm_queue(data[i]->device), device_record(data[i]->device));
     }
-    enqueue_enter(what);
+    enqueue_enter(g, what);
     run(g->nccl, values, n, root * g->devices);
     queue_call(queue_of_all(), leave, NULL);
     Event left = queue_record(queue_of_all());
@@ -362,22 +367,36 @@ void dist_must_agree(const char *what, const char *value) {
     dist_free_texts(NULL, values);
 }
 
+void dist_must_agree_on_program(void) {
+    unsigned char bytes[1 << 16];
+    uLong sum = crc32(0, NULL, 0);
+    FILE *program = fopen("/proc/self/exe", "rb");
+    if (!program) return;
+    for (size_t n; (n = fread(bytes, 1, sizeof bytes, program)) > 0;)
+        sum = crc32(sum, bytes, (uInt)n);
+    fclose(program);
+    char text[32];
+    snprintf(text, sizeof text, "%08lx", sum);
+    dist_must_agree("a program with the checksum", text);
+}
+
 // ## Groups
 
-static ProcessGroup *group_on(Wire *wire) {
+static ProcessGroup *group_on(Wire *wire, int id) {
     ProcessGroup *g = xcalloc(1, sizeof *g);
+    g->id = id;
     g->wire = wire;
     g->rank = wire_rank(wire);
     g->size = wire_size(wire);
     g->devices = world.all ? world.all->devices : 0;
-    g->world_rank = xmalloc(sizeof *g->world_rank * (size_t)g->size);
-    if (!world.all) {
-        for (int r = 0; r < g->size; r++) g->world_rank[r] = r;
-        return g;
+    double mine = g->rank, *all = xmalloc(sizeof *all * (size_t)g->size);
+    if (world.all) {
+        mine = world.all->rank;
+        dist_gather(g, &mine, 1, all);
     }
-    double mine = world.all->rank, *all = xmalloc(sizeof *all * (size_t)g->size);
-    dist_gather(g, &mine, 1, all);
-    for (int r = 0; r < g->size; r++) g->world_rank[r] = (int)all[r];
+    int *ranks = xmalloc(sizeof *ranks * (size_t)g->size);
+    for (int r = 0; r < g->size; r++) ranks[r] = world.all ? (int)all[r] : r;
+    g->world_rank = ranks;
     free(all);
     return g;
 }
@@ -385,7 +404,7 @@ static ProcessGroup *group_on(Wire *wire) {
 ProcessGroup *dist_new_group(int colour) {
     CHECK(colour >= 0, "a group has a colour from 0 on");
     synchronize_all();
-    return group_on(wire_split(or_all(NULL)->wire, colour));
+    return group_on(wire_split(or_all(NULL)->wire, colour), ++world.num_groups);
 }
 
 static void free_group(ProcessGroup *group) {
@@ -431,6 +450,14 @@ void dist_before_flags(void) {
     let_another_speak(UNTIL_RANK_0_HAS_ENDED);
 }
 
+// For the start: who they are is not known yet.
+static ProcessGroup ranks_of_host(void) {
+    return (ProcessGroup){.wire = world.host,
+                          .id = ++world.num_groups,
+                          .rank = wire_rank(world.host),
+                          .size = wire_size(world.host)};
+}
+
 // Whose cores are these? Two ranks share them if both may use one of them. (mpirun may have bound
 // each rank to cores of its own, or to none.)
 static int threads_of_this_rank(int asked_for) {
@@ -439,8 +466,7 @@ static int threads_of_this_rank(int asked_for) {
     CPU_ZERO(&mine);
     if (sched_getaffinity(0, sizeof mine, &mine) != 0) return num_threads();
     all = xmalloc(sizeof *all * (size_t)wire_size(world.host));
-    ProcessGroup host_group = {
-        .wire = world.host, .rank = wire_rank(world.host), .size = wire_size(world.host)};
+    ProcessGroup host_group = ranks_of_host();
     gather("gather", &host_group, &mine, sizeof mine, all);
     int sharing = 0;
     for (int r = 0; r < host_group.size; r++) {
@@ -453,15 +479,15 @@ static int threads_of_this_rank(int asked_for) {
 }
 
 // Ranks of one host, numbered by the host's first rank.
-static void number_hosts(int ranks_per_host) {
-    ProcessGroup *g = world.all;
-    int local = wire_rank(world.host);
+void dist_pretend_hosts(int ranks_per_host) {
+    ProcessGroup *g = or_all(NULL);
     double first = g->rank, *firsts = xmalloc(sizeof *firsts * (size_t)g->size);
     double *of_host = xmalloc(sizeof *of_host * (size_t)wire_size(world.host));
-    ProcessGroup host_group = {.wire = world.host, .rank = local, .size = wire_size(world.host)};
+    ProcessGroup host_group = ranks_of_host();
     dist_gather(&host_group, &first, 1, of_host);
     first = ranks_per_host > 0 ? g->rank - g->rank % ranks_per_host : of_host[0];
     dist_gather(NULL, &first, 1, firsts);
+    free(world.host_numbers);
     world.host_numbers = xmalloc(sizeof *world.host_numbers * (size_t)g->size);
     world.num_hosts = world.local_rank = world.local_size = 0;
     for (int r = 0; r < g->size; r++) {
@@ -511,7 +537,7 @@ static void open_wires(double timeout) {
     if (wire_size(wire) > 1) speak_as(world.me);
     world.host = wire_split_hosts(wire);
     world.watched = wire_split(wire, 0);
-    world.all = group_on(wire);
+    world.all = group_on(wire, 0);
 }
 
 // From now on there is a queue that communicates.
@@ -557,7 +583,7 @@ void dist_init_process_group(DistOptions options) {
     name_hosts();
     agree_on_devices(options.devices);
     find_nccl();
-    number_hosts(options.ranks_per_host);
+    dist_pretend_hosts(options.ranks_per_host);
     set_num_threads(threads_of_this_rank(options.threads));
     share_cores(world.devices, options.devices);
 }

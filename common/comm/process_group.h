@@ -68,7 +68,10 @@ const char *dist_host_name(int rank); // "node7"
 int dist_local_rank(void);            // among the ranks of this host,
 int dist_local_size(void);            // so many
 bool dist_hosts_are_equal(void);      // whether all have as many ranks
-// A line for each host: ranks, devices, threads of each; and why these devices. By rank 0, to
+// From now on it is as if each so many ranks had a host of their own (DistOptions.ranks_per_host);
+// 0: as it is. All ranks call it together.
+void dist_pretend_hosts(int ranks_per_host);
+// A line for each rank: its host, devices and threads; and why these devices. By rank 0, to
 // standard output. All ranks call it together.
 void dist_print_ranks(void);
 
@@ -135,6 +138,10 @@ void dist_free_texts(ProcessGroup *group, char **texts);
 // has
 // --lr 0.2".
 void dist_must_agree(const char *what, const char *value);
+
+// The same, of the program's own file: ranks that were built from other sources would call other
+// collectives.
+void dist_must_agree_on_program(void);
 
 // ---- counting ----------------------------------------------------------------------------------
 

@@ -15,8 +15,9 @@
 
 // Where a process is.
 typedef struct Place {
-    long number; // of its last collective
-    bool inside; // and not yet through with it
+    int group;   // of its last collective,
+    long number; // which was this one of the group,
+    bool inside; // and it is not yet through with it
     char what[32], why[WHAT_LENGTH];
 } Place;
 
@@ -29,17 +30,33 @@ static atomic_bool stopping, ending;
 static const char *(*library_error)(void);
 static void (*library_abort)(void);
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // of these two
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // of these
 static Place here;
-static double moved; // when something last arrived
+static double moved;       // when something last arrived
+static const int *members; // of the group
+static int num_members;
+static long *numbers; // of the last collective of each group
+static int num_groups;
 
 // ---- by the thread that communicates -----------------------------------------------------------
 
-void watch_enter(long number, const char *what, const char *why) {
+static void remember(int group, long number) {
+    while (num_groups <= group) {
+        numbers = xgrow(numbers, (size_t)(num_groups + 1), sizeof *numbers);
+        numbers[num_groups++] = 0;
+    }
+    numbers[group] = number;
+}
+
+void watch_enter(int group, const int its_members[], int size, long number, const char *what,
+                 const char *why) {
     pthread_mutex_lock(&mutex);
-    here = (Place){.number = number, .inside = true};
+    here = (Place){.group = group, .number = number, .inside = true};
     snprintf(here.what, sizeof here.what, "%s", what);
     snprintf(here.why, sizeof here.why, "%s", why);
+    members = its_members;
+    num_members = size;
+    remember(group, number);
     moved = seconds_now();
     pthread_mutex_unlock(&mutex);
 }
@@ -69,14 +86,28 @@ static Place where_am_i(double *seconds_without_progress) {
 
 enum { ASK, ANSWER, VERDICT }; // tags
 
+typedef struct Answer {
+    Place place;
+    long number; // of its last collective of the group that it was asked about
+} Answer;
+
+static Answer *answers; // one of each rank
+static bool *answered;
+
+static Answer answer_about(int group) {
+    double waited;
+    Answer answer = {.place = where_am_i(&waited)};
+    pthread_mutex_lock(&mutex);
+    answer.number = group < num_groups ? numbers[group] : 0;
+    pthread_mutex_unlock(&mutex);
+    return answer;
+}
+
 typedef struct Verdict {
     int who;     // keeps the others waiting; -1: nobody in particular
     int speaker; // the rank that says so; -1: all but `who`
     char error[400], hint[160];
 } Verdict;
-
-static Place *answers; // one of each rank
-static bool *answered;
 
 static void *abort_library(void *unused) {
     library_abort();
@@ -107,13 +138,11 @@ static _Noreturn void end_with(const Verdict *v) {
 }
 
 static void answer_others(void) {
-    Place theirs;
+    Answer theirs;
     Verdict verdict;
-    double waited;
-    char nothing;
-    int from;
-    while (wire_poll(wire, &nothing, 1, ASK, &from)) {
-        Place mine = where_am_i(&waited);
+    int from, group;
+    while (wire_poll(wire, &group, sizeof group, ASK, &from)) {
+        Answer mine = answer_about(group);
         wire_post(wire, &mine, sizeof mine, from, ANSWER);
     }
     while (wire_poll(wire, &theirs, sizeof theirs, ANSWER, &from)) {
@@ -127,9 +156,9 @@ static void ask_all(const Place *mine) {
     for (int r = 0; r < wire_size(wire); r++) {
         answered[r] = r == wire_rank(wire);
         if (answered[r])
-            answers[r] = *mine;
+            answers[r] = (Answer){.place = *mine, .number = mine->number};
         else
-            wire_post(wire, "?", 1, r, ASK);
+            wire_post(wire, &mine->group, sizeof mine->group, r, ASK);
     }
 }
 
@@ -148,17 +177,25 @@ static int first_rank(bool (*is)(int rank, const Place *mine), const Place *mine
         if (is(r, mine)) return r;
     return -1;
 }
+static bool is_member(int r) {
+    if (!members) return true;
+    for (int m = 0; m < num_members; m++)
+        if (members[m] == r) return true;
+    return false;
+}
+// (Whoever waits for this rank may not be in a group with it: others wait for those that do.)
 static bool is_silent(int r, const Place *mine) {
     (void)mine;
     return !answered[r];
 }
 static bool is_behind(int r, const Place *mine) {
-    return answers[r].number < mine->number && !answers[r].inside;
+    return is_member(r) && answers[r].number < mine->number && !answers[r].place.inside;
 }
 static bool is_elsewhere(int r, const Place *mine) {
-    return answers[r].inside &&
-           (answers[r].number != mine->number || strcmp(answers[r].what, mine->what) != 0 ||
-            strcmp(answers[r].why, mine->why) != 0);
+    const Place *theirs = &answers[r].place;
+    return is_member(r) && theirs->inside &&
+           (theirs->group != mine->group || theirs->number != mine->number ||
+            strcmp(theirs->what, mine->what) != 0 || strcmp(theirs->why, mine->why) != 0);
 }
 
 static Verdict judge(const Place *mine) {
@@ -178,15 +215,16 @@ static Verdict judge(const Place *mine) {
         snprintf(v.error, sizeof v.error,
                  "rank %d on %s has not reached %s: after %s it does something else", who,
                  hosts[who], place,
-                 answers[who].number > 0 ? place_text(&answers[who], other, sizeof other)
-                                         : "the start");
+                 answers[who].place.number > 0
+                     ? place_text(&answers[who].place, other, sizeof other)
+                     : "the start");
         snprintf(v.hint, sizeof v.hint,
                  "does it compute for long? A larger --timeout than %.3g lets the others wait",
                  timeout);
         v.who = who;
     } else if ((who = first_rank(is_elsewhere, mine)) >= 0) {
         snprintf(v.error, sizeof v.error, "rank %d on %s is in %s, while rank %d is in %s", who,
-                 hosts[who], place_text(&answers[who], other, sizeof other), wire_rank(wire),
+                 hosts[who], place_text(&answers[who].place, other, sizeof other), wire_rank(wire),
                  place);
     } else {
         snprintf(v.error, sizeof v.error, "all ranks are in %s, and nothing has moved for %.3g s",
@@ -270,8 +308,11 @@ void watch_stop(void) {
     library_abort = NULL;
     free(answers);
     free(answered);
+    free(numbers);
     answers = NULL;
     answered = NULL;
+    numbers = NULL;
+    num_groups = 0;
 }
 
 // ---- before anybody has found the others --------------------------------------------------------

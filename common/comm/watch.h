@@ -31,9 +31,12 @@ void watch_library(const char *(*error)(void), void (*abort)(void));
 // Ends the job, on all ranks; this one says why. From any thread but those that a GPU waits for.
 _Noreturn void watch_end_all(const char *error, const char *hint);
 
-// This process begins its collective number `number`, from 1 on: what, "all_reduce", and why,
-// "bucket 1, step 42". By the thread that communicates.
-void watch_enter(long number, const char *what, const char *why);
+// This process begins a collective: number `number`, from 1 on, of the group with this id (the same
+// on all ranks), whose `size` members have these ranks in the wire; what, "all_reduce", and why,
+// "bucket 1, step 42". (NULL: any may be one.) They stay until watch_leave(). By the thread that
+// communicates.
+void watch_enter(int group, const int members[], int size, long number, const char *what,
+                 const char *why);
 // Something has arrived.
 void watch_progress(void);
 // It is done. (If the job is being ended, this does not return: what comes after the collective

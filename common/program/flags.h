@@ -33,6 +33,14 @@ typedef struct Flags {
     const char *slow, *dies;            // --slow WORKER=TIMES --dies WORKER=STEP; NULL: no
     const char *schedule;               // --schedule F; NULL: no
     bool staleness_lr, real;            // --staleness-lr --real
+    int ranks_devices, ranks_per_host;  // --devices-per-rank D --ranks-per-host R, see chapter 8
+    float timeout;                      // --timeout S; 0: 60
+    const char *collective;             // --collective star|sharded|ring|tree|mpi|nccl
+    const char *exchange;               // --exchange tensors|fusion|buckets
+    int bucket, fusion;                 // --bucket KB --fusion KB; 0: PyTorch's, Horovod's
+    float cycle;                        // --cycle MS
+    bool hierarchical, train;           // --hierarchical --train
+    const char *network, *rule, *plant; // --network lenet|resnet18 --rule R --plant F; NULL: no
     bool quick, full;                   // --quick --full
     bool check;                         // --check
     bool experiment;                    // --experiment, see chapter 5

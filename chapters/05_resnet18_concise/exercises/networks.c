@@ -30,7 +30,7 @@ Module *small_network(void) {
                       ReLU(), Flatten(), Linear(C * 7 * 7, FASHION_MNIST_CLASSES));
 }
 
-Module *narrow_resnet18(void) {
+Module *quarter_resnet18(void) {
     return Sequential(Conv2d(1, 16, .kernel_size = 3, .padding = 1), BatchNorm2d(16), ReLU(),
                       Residual(16, 16), Residual(16, 16), //
                       Residual(16, 32, .use_1x1conv = true, .strides = 2), Residual(32, 32),

@@ -16,7 +16,7 @@ Module *small_network(void);
 // ResNet-18 with a quarter of the channels: a 16th of the parameters and of the work, so that it
 // can be trained for hundreds of steps. (In fewer, batch norm's running variance is still on its
 // way from 1, where it starts, and the network guesses.)
-Module *narrow_resnet18(void);
+Module *quarter_resnet18(void);
 // LeNet of chapter 4 from modules; `pixels` is the side of its images, 28 or 14.
 Module *lenet_modules(int pixels);
 

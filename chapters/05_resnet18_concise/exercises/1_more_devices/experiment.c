@@ -253,7 +253,7 @@ static void compare_all(const Setting *s, FILE *csv) {
     const Flags *flags = s->flags;
     Run runs[NUM_RUNS], settings[NUM_SETTINGS];
     Cost costs[NUM_COSTS];
-    Module *narrow = narrow_resnet18(), *net = resnet18(FASHION_MNIST_CLASSES, 1);
+    Module *narrow = quarter_resnet18(), *net = resnet18(FASHION_MNIST_CLASSES, 1);
     compare_learning(s, narrow, runs);
     compare_settings(s, narrow, &runs[ONE], settings);
     Prediction memory = predict_first(

@@ -1,0 +1,517 @@
+// check.c: each half of the step, on variables of a few floats: the bytes on each link must be
+// those of the formulas, and the sums those of chapter 7's order, to the bit. Then a trace of a
+// step on model devices, and LeNet next to chapter 7's towers.
+#include "common/base/error.h"
+#include "common/data/fashion_mnist.h"
+#include "common/device/ledger.h"
+#include "common/device/modelled_clock.h"
+#include "common/device/trace.h"
+#include "common/program/exercise.h"
+#include "common/tensor/autograd.h"
+#include "your_part.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ---- small variables ---------------------------------------------------------------------------
+
+enum { NUM_SMALL = 3, FLOATS = 11, MOST_TOWERS = 7, NUM_CASES = 10 };
+enum { HOST = MOST_TOWERS, NUM_PLACES }; // where bytes go besides the towers
+static const int small_shapes[NUM_SMALL][2] = {{4, 1}, {3, 2}, {1, 1}};
+static const int ks[] = {1, 2, 3, 4, 7};
+
+typedef enum { SEND, UPDATE, NUM_HALVES } Half;
+static const char *const calls[NUM_HALVES] = {"send_variables_from_gpu()", "update_on_gpu()"};
+
+// What your part did with so many towers.
+typedef struct Case {
+    int k;
+    Combine combine;
+    uint64_t bytes[NUM_HALVES][NUM_PLACES][NUM_PLACES]; // [half][from][to]
+    uint64_t elsewhere[NUM_HALVES];                     // to and from devices without a tower
+    float sent[MOST_TOWERS][FLOATS];                    // the variables of each tower
+    float updated[FLOATS];                              // those of device 0
+} Case;
+
+// One behind the other, over all variables.
+static void write_floats(Tensor *const list[], const float *values) {
+    for (int v = 0; v < NUM_SMALL; values += numel(list[v++])) tensor_write(list[v], values);
+}
+
+static void read_floats(Tensor *const list[], float *values) {
+    for (int v = 0; v < NUM_SMALL; values += numel(list[v++])) tensor_read(list[v], values);
+}
+
+static float variable(int i, int j) { return (float)(100 * i + j + 1); }
+
+// Numbers whose sum depends on the order of additions.
+static float gradient(int i, int j) {
+    static const float numbers[] = {1, 16777216, 1, 1, -16777216, 3, 0.5f};
+    return numbers[(2 * i + j) % 7] + (float)(i == j);
+}
+
+static void count_bytes(const GpuTowers *t, Case *c, Half half) {
+    uint64_t(*bytes)[NUM_PLACES] = c->bytes[half], known = 0;
+    for (int i = 0; i < t->k; i++) {
+        bytes[i][HOST] = ledger_bytes(t->devices[i], host());
+        bytes[HOST][i] = ledger_bytes(host(), t->devices[i]);
+        for (int j = 0; j < t->k; j++)
+            known += bytes[i][j] = ledger_bytes(t->devices[i], t->devices[j]);
+    }
+    c->elsewhere[half] = ledger_bytes_between_devices() - known;
+}
+
+static void run_halves(GpuTowers *t, Case *c) {
+    float values[FLOATS];
+    for (int i = 0; i < t->k; i++) {
+        for (int j = 0; j < FLOATS; j++) values[j] = variable(i, j);
+        write_floats(t->vars[i], values);
+    }
+    ledger_reset();
+    send_variables_from_gpu(t);
+    synchronize_all();
+    count_bytes(t, c, SEND);
+    for (int i = 0; i < t->k; i++) read_floats(t->vars[i], c->sent[i]);
+    for (int i = 0; i < t->k; i++) {
+        for (int v = 0; v < NUM_SMALL; v++) tensor_fill(t->vars[i][v], 0);
+        for (int j = 0, v = 0; v < NUM_SMALL; j += (int)numel(t->vars[i][v++])) {
+            for (int e = 0; e < (int)numel(t->vars[i][v]); e++) values[e] = gradient(i, j + e);
+            tensor_write(t->vars[i][v]->grad, values);
+        }
+    }
+    ledger_reset();
+    update_on_gpu(t, 1);
+    synchronize_all();
+    count_bytes(t, c, UPDATE);
+    read_floats(t->vars[0], c->updated);
+}
+
+static void run_case(Case *c) {
+    Device *devices[MOST_TOWERS];
+    Tensor *list[MOST_TOWERS][NUM_SMALL], **vars[MOST_TOWERS];
+    open_devices(devices, c->k);
+    for (int i = 0; i < c->k; i++) {
+        vars[i] = list[i];
+        for (int v = 0; v < NUM_SMALL; v++) {
+            list[i][v] = tensor_of_shape(devices[i], 2, small_shapes[v]);
+            attach_grad(list[i][v]);
+        }
+    }
+    GpuTowers *t = gpu_towers_new(devices, c->k, vars, NUM_SMALL, c->combine);
+    run_halves(t, c);
+    gpu_towers_free(t);
+    for (int i = 0; i < c->k; i++)
+        for (int v = 0; v < NUM_SMALL; v++) tensor_free(list[i][v]);
+}
+
+// ---- bytes -------------------------------------------------------------------------------------
+
+enum { P = FLOATS * sizeof(float) };
+
+static uint64_t formula(Half half, int from, int to) {
+    bool wanted = half == SEND ? from == 0 && to > 0 : to == 0 && from > 0;
+    return wanted && from < HOST && to < HOST ? P : 0;
+}
+
+static const char *hint_for_send(const Case *c, int from, int to, uint64_t came) {
+    if (from >= HOST || to >= HOST)
+        return "no detour: from device 0 straight to the other towers, tensor_copy(t->vars[i][v], "
+               "t->vars[0][v])";
+    if (to == 0 && c->bytes[SEND][0][from] == 0)
+        return "these copies go the other way: tensor_copy(dst, src) writes its first argument";
+    if (from > 0) return "the variables are those of tower 0: all others have copies of them";
+    if (came == 0)
+        return "this tower keeps its old variables: all n of them, to each of the towers 1 to k-1";
+    return came < P ? "some variables are left out: 0 to n-1"
+                    : "each variable goes to each other tower once";
+}
+
+// Whether all send to all; two towers do not tell.
+static bool towers_exchange(const Case cases[]) {
+    const Case *c = &cases[NUM_CASES - 1];
+    bool all = true;
+    for (int i = 0; i < c->k; i++)
+        for (int j = 0; j < c->k; j++) all = all && (i == j || c->bytes[UPDATE][i][j] > 0);
+    return all;
+}
+
+static const char *hint_for_update(const Case cases[], int from, int to, uint64_t came) {
+    if (from == HOST || to == HOST)
+        return "gradients take a detour by way of the host, as in the chapter: tensor_copy() from "
+               "the tower's device straight to device 0";
+    if (towers_exchange(cases))
+        return "gradients of all at all devices come to this, for an update on each: that is "
+               "another scheme, an allreduce; here device 0 alone combines and updates";
+    if (from == 0)
+        return "device 0 has something for the others, but not here: they get the new variables "
+               "when the next step begins, and have no use for sums";
+    if (to > 0) return "gradients go to device 0 alone";
+    if (came == 0) return "the gradients of this tower do not get to device 0";
+    return came < P ? "some gradients are left out: 0 to n-1" : "each gradient goes there once";
+}
+
+static const char *place_name(int place) {
+    static char text[2][24];
+    static int turn;
+    if (place == HOST) return "the host";
+    snprintf(text[turn ^= 1], sizeof text[0], "device %d", place);
+    return text[turn];
+}
+
+static void check_bytes(const Case *c, Half half, const Case cases[]) {
+    EXPECT(c->elsewhere[half] == 0,
+           "no detour by a device that is none of the towers' (the CPU?): copy straight",
+           "%s, k = %d towers: %llu bytes to and from devices without a tower, expected 0",
+           calls[half], c->k, (unsigned long long)c->elsewhere[half]);
+    for (int from = NUM_PLACES - 1; from >= 0; from--) // what tells most comes first
+        for (int to = NUM_PLACES - 1; to >= 0; to--) {
+            uint64_t came = c->bytes[half][from][to];
+            bool among_towers = from < c->k && to < c->k;
+            uint64_t right = among_towers ? formula(half, from, to) : 0;
+            EXPECT(came == right,
+                   half == SEND ? hint_for_send(c, from, to, came)
+                                : hint_for_update(cases, from, to, came),
+                   "%s, k = %d towers, %d bytes of variables: %llu bytes from %s to %s, expected "
+                   "%llu",
+                   calls[half], c->k, (int)P, (unsigned long long)came, place_name(from),
+                   place_name(to), (unsigned long long)right);
+        }
+}
+
+// ---- values ------------------------------------------------------------------------------------
+
+static void check_sent(const Case *c) {
+    for (int i = 0; i < c->k; i++)
+        for (int j = 0; j < FLOATS; j++)
+            EXPECT(c->sent[i][j] == variable(0, j),
+                   i == 0 ? "the variables themselves stay as they are"
+                   : c->sent[i][j] == variable(i, j)
+                       ? "this tower keeps its old variable"
+                       : "variable v goes to vars[i][v]; is it sent as it is, from vars[0][v]?",
+                   "%s, k = %d: float %d of tower %d is %g, expected %g", calls[SEND], c->k, j, i,
+                   (double)c->sent[i][j], (double)variable(0, j));
+}
+
+typedef enum {
+    ASCENDING,
+    DESCENDING,
+    OWN_LAST,
+    PAIRS,
+    NO_OWN,
+    OWN_TWICE,
+    NOT_LAST,
+    LAST,
+    OWN
+} Order;
+typedef enum { AS_ASKED, ALWAYS_1, ALWAYS_K, SWAPPED } Divisor;
+
+typedef struct Mistake {
+    Order order;
+    Divisor divisor;
+    bool ascends; // the gradients, and not down them
+    const char *hint;
+} Mistake;
+
+static const Mistake mistakes[] = {
+    {.divisor = ALWAYS_1,
+     .hint = "sums that are never divided come to this: batch_size is k if t->combine is "
+             "TOWERS_MEAN"},
+    {.divisor = ALWAYS_K,
+     .hint = "sums that are always divided by k come to this: batch_size is 1 if t->combine is "
+             "TOWERS_SUM"},
+    {.divisor = SWAPPED,
+     .hint = "sum and mean, one for the other, come to this: k for TOWERS_MEAN, 1 for TOWERS_SUM"},
+    {.order = DESCENDING,
+     .hint = "additions in the order k-1, .., 1, 0 come to this: they have other roundings; tower "
+             "0 is first"},
+    {.order = OWN_LAST,
+     .hint = "device 0's own gradient, added last, comes to this: it is first in the chapter, and "
+             "another order has other roundings"},
+    {.order = PAIRS,
+     .hint = "additions in pairs, then of pairs, come to this: they have other roundings; one "
+             "after the other, 0 first"},
+    {.order = NO_OWN,
+     .hint = "sums without device 0's own gradient come to this: it needs no copy, but it counts"},
+    {.order = OWN_TWICE,
+     .hint = "device 0's own gradient, added twice, comes to this: is the sum 0 before the first "
+             "addition?"},
+    {.order = NOT_LAST, .hint = "sums without the last tower's come to this: 0 to k-1"},
+    {.order = LAST,
+     .hint = "the last gradient alone comes to this: does each overwrite the one before? Add them"},
+    {.order = OWN, .hint = "device 0's own gradient alone comes to this: add the others'"},
+    {.ascends = true, .hint = "plus instead of minus comes to this: sgd goes down the gradient"},
+};
+
+static float sum_in_pairs(int first, int count, int j) {
+    if (count == 1) return gradient(first, j);
+    int half = (count + 1) / 2;
+    return sum_in_pairs(first, half, j) + sum_in_pairs(first + half, count - half, j);
+}
+
+static float sum_of(Order order, int k, int j) {
+    float sum = 0;
+    int first = order == OWN_LAST || order == NO_OWN, end = k - (order == NOT_LAST);
+    if (order == PAIRS) return sum_in_pairs(0, k, j);
+    if (order == LAST || order == OWN) return gradient(order == OWN ? 0 : k - 1, j);
+    if (order == OWN_TWICE) sum = gradient(0, j);
+    for (int i = first; i < end; i++) sum += gradient(order == DESCENDING ? k - 1 - i : i, j);
+    return order == OWN_LAST ? sum + gradient(0, j) : sum;
+}
+
+static float updated_with(const Mistake *m, const Case *c, int j) {
+    bool mean = c->combine == TOWERS_MEAN;
+    if (m->divisor != AS_ASKED) mean = m->divisor == SWAPPED ? !mean : m->divisor == ALWAYS_K;
+    float rate = 1 / (float)(mean ? c->k : 1), step = rate * sum_of(m->order, c->k, j);
+    return m->ascends ? step : 0 - step;
+}
+
+static bool explains(const Mistake *m, const Case cases[]) {
+    for (int c = 0; c < NUM_CASES; c++)
+        for (int j = 0; j < FLOATS; j++)
+            if (!(cases[c].updated[j] == updated_with(m, &cases[c], j))) return false;
+    return true;
+}
+
+static const char *hint_for_values(const Case cases[]) {
+    bool changed = false;
+    for (int c = 0; c < NUM_CASES; c++)
+        for (int j = 0; j < FLOATS; j++) changed = changed || cases[c].updated[j] != 0;
+    if (!changed) return "there is no update: combine, then sgd on device 0";
+    for (size_t m = 0; m < sizeof mistakes / sizeof *mistakes; m++)
+        if (explains(&mistakes[m], cases)) return mistakes[m].hint;
+    return "suspects: whose gradients are added (0 to k-1, each once), in which order (that), "
+           "batch_size (k or 1), n (numel() of the variable); no single one explains it";
+}
+
+static void check_updated(const Case *c, const Case cases[]) {
+    static const Mistake none = {0};
+    for (int j = 0; j < FLOATS; j++) {
+        float right = updated_with(&none, c, j);
+        EXPECT(c->updated[j] == right, hint_for_values(cases),
+               "%s, k = %d, %s, learning rate 1: float %d of the variables goes from 0 to %.9g, "
+               "expected %.9g",
+               calls[UPDATE], c->k, c->combine == TOWERS_MEAN ? "mean" : "sum", j,
+               (double)c->updated[j], (double)right);
+    }
+}
+
+// ---- a traced step -----------------------------------------------------------------------------
+
+typedef struct Traced {
+    GpuTowers *t;
+    Worker workers[MOST_TOWERS];
+    TraceSpan *spans;
+    int count;
+} Traced;
+
+static bool is_labelled(const TraceSpan *span, const char *label) {
+    return strcmp(span->label, label) == 0;
+}
+
+static bool is_work(const TraceSpan *span, const char *work) {
+    return strcmp(span->work, work) == 0;
+}
+
+// Of the spans with this label in the queue of the device: when the first began, the last ended.
+static double first_start(const Traced *s, const char *label, const Device *device) {
+    double start = INFINITY;
+    for (int i = 0; i < s->count; i++)
+        if (is_labelled(&s->spans[i], label) && s->spans[i].device == device)
+            start = fmin(start, s->spans[i].start);
+    return start;
+}
+
+static double last_end(const Traced *s, const char *label, const Device *device) {
+    double end = 0;
+    for (int i = 0; i < s->count; i++)
+        if (is_labelled(&s->spans[i], label) && s->spans[i].device == device)
+            end = fmax(end, s->spans[i].end);
+    return end;
+}
+
+static void check_copy(const Traced *s, const TraceSpan *span) {
+    EXPECT(span->from != span->to,
+           "device 0's own gradients and variables are there: use them where they are",
+           "a step of %d towers: %zu bytes are copied from %s to itself (\"%s\"), expected no copy",
+           s->t->k, span->bytes, device_name(span->from), span->label);
+    if (is_labelled(span, "send")) {
+        double begins = first_start(s, "compute", span->to);
+        EXPECT(span->end <= begins + 1e-12,
+               "a tower must not compute before its variables are there: tensor_copy() sees to "
+               "that; with queue_copy() or device_copy_after() it is yours to see to",
+               "a step of %d towers: variables are at %s after %.3g us, expected before it "
+               "computes, after %.3g us",
+               s->t->k, device_name(span->to), 1e6 * span->end, 1e6 * begins);
+        return;
+    }
+    double computed = last_end(s, "compute", span->from);
+    EXPECT(span->start >= computed - 1e-12,
+           "that a gradient's work is enqueued does not mean that it is done: tensor_copy() waits "
+           "for both queues; with queue_copy() or device_copy_after() it is yours to see to",
+           "a step of %d towers: gradients of %s are copied after %.3g us, expected not before "
+           "%.3g us, when they are computed",
+           s->t->k, device_name(span->from), 1e6 * span->start, 1e6 * computed);
+}
+
+static void check_spans(const Traced *s) {
+    double arrived = 0, updated = 0;
+    for (int i = 0; i < s->count; i++) {
+        const TraceSpan *span = &s->spans[i];
+        bool updates = is_labelled(span, "update");
+        if (!updates && !is_labelled(span, "send")) continue;
+        EXPECT(!span->communicates,
+               "use the compute queues: the communication queues know nothing of what is in those",
+               "a step of %d towers: %s (\"%s\") is in the communication queue of %s, expected its "
+               "compute queue",
+               s->t->k, span->work, span->label, device_name(span->device));
+        EXPECT(!is_work(span, "sgd") || span->device == s->t->devices[0],
+               "device 0 alone updates; the others get the variables when the next step begins",
+               "a step of %d towers: there is an update on %s, expected on %s alone", s->t->k,
+               device_name(span->device), device_name(s->t->devices[0]));
+        if (span->from) check_copy(s, span);
+        if (updates && span->from) arrived = fmax(arrived, span->end);
+        if (is_work(span, "sgd")) updated = fmax(updated, span->start);
+    }
+    EXPECT(updated >= arrived - 1e-12,
+           "all gradients must have arrived: tensor_copy() sees to that; with queue_copy() or "
+           "device_copy_after() it is yours to see to",
+           "a step of %d towers: the last sgd begins after %.3g us, expected not before %.3g us, "
+           "when the last gradient is on device 0",
+           s->t->k, 1e6 * updated, 1e6 * arrived);
+}
+
+// Links are slow and launches take no time: what is not waited for begins too early.
+static void check_trace(int k) {
+    const Tensor X = {.ndim = 4, .shape = {64 * k, 1, 28, 28}, .device = host()};
+    const Tensor y = {.ndim = 1, .shape = {64 * k}, .device = host()};
+    Machine machine = *machine_find("cluster-10gbe");
+    Device *devices[MOST_TOWERS];
+    Tensor **vars[MOST_TOWERS];
+    Traced s = {0};
+    int none;
+    machine.launch = 0;
+    modelled_clock_start(&machine);
+    for (int i = 0; i < k; i++) {
+        devices[i] = model_device(i);
+        s.workers[i] = worker_new(devices[i], 0);
+        vars[i] = s.workers[i].list;
+    }
+    s.t = gpu_towers_new(devices, k, vars, LENET_PARAMS, TOWERS_SUM);
+    for (int i = 1; i < k; i++) device_set_slowdown(devices[i], 16); // device 0 would not wait
+    trace_begin_models();
+    gpu_towers_step(s.t, s.workers, &X, &y, 0);
+    free(trace_end(&none)); // nothing was computed
+    s.spans = trace_modelled(&s.count);
+    for (int i = 1; i < k; i++) device_set_slowdown(devices[i], 1);
+    check_spans(&s);
+    free(s.spans);
+    gpu_towers_free(s.t);
+    for (int i = 0; i < k; i++) worker_free(&s.workers[i]);
+    autograd_close();
+    modelled_clock_start(NULL);
+}
+
+// First what moves, then when, then what comes of it: what is copied too early has other values
+// only now and then.
+static void check_halves(void) {
+    static Case cases[NUM_CASES];
+    for (int c = 0; c < NUM_CASES; c++) {
+        cases[c] = (Case){.k = ks[c / 2], .combine = c % 2 ? TOWERS_MEAN : TOWERS_SUM};
+        run_case(&cases[c]);
+    }
+    for (int c = 0; c < NUM_CASES; c++)
+        for (int half = 0; half < NUM_HALVES; half++) check_bytes(&cases[c], (Half)half, cases);
+    check_trace(3);
+    for (int c = 0; c < NUM_CASES; c++) {
+        check_sent(&cases[c]);
+        check_updated(&cases[c], cases);
+    }
+}
+
+// ---- LeNet -------------------------------------------------------------------------------------
+
+enum { CHECKED_STEPS = 3, CHECKED_BATCH = 28 };
+
+// What a step moved, but for the minibatch.
+static void check_moved(int k, const Tensor *X, const Tensor *y, bool yours) {
+    uint64_t by_host = ledger_bytes_host() - tensor_bytes(X) - tensor_bytes(y);
+    uint64_t between = ledger_bytes_between_devices();
+    if (!yours) {
+        CHECK(by_host == towers_bytes_per_step(k) && between == 0, "the chapter's bytes: 2 k P");
+        return;
+    }
+    uint64_t right = 2 * (uint64_t)(k - 1) * lenet_floats() * sizeof(float);
+    EXPECT(by_host == 0 && between == right,
+           "(k-1) P there and (k-1) P back between devices, nothing by way of the host",
+           "a step of LeNet, k = %d: %llu bytes by way of the host, but for the minibatch, and "
+           "%llu between devices, expected 0 and %llu",
+           k, (unsigned long long)by_host, (unsigned long long)between, (unsigned long long)right);
+}
+
+// A GPU's sgd rounds once where a CPU's rounds twice, so only on CPU devices may it be the bits.
+static double tolerance(void) { return num_gpus() > 0 ? 1e-4 : 0; }
+
+static void check_variables(const Towers *theirs, const GpuTowers *yours, const float *start,
+                            int step) {
+    size_t n;
+    float *right = values_of_all(theirs->vars, LENET_PARAMS, &n);
+    float *came = values_of_all(yours->vars[0], LENET_PARAMS, &n);
+    double apart = relative_difference(came, right, start, n);
+    free(right);
+    free(came);
+    EXPECT(apart <= tolerance(),
+           "small variables are updated as they should be, and sent; so what is left? Is n "
+           "numel() of each variable, and is lr the one that is given?",
+           "step %d of LeNet, k = %d towers: the variables are %.2g of the change apart from those "
+           "of chapter 7's towers, expected %g",
+           step, yours->k, apart, tolerance());
+}
+
+static void train_lenet(Towers *theirs, GpuTowers *yours, Worker workers[], const Dataset *data) {
+    Tensor *X, *y;
+    size_t n;
+    float *start = values_of_all(theirs->vars, LENET_PARAMS, &n);
+    DataIter *iter = data_iter_new(data, CHECKED_BATCH, true, 7);
+    data_iter_start(iter, 0);
+    for (int step = 1; data_iter_next(iter, &X, &y); step++)
+        for (int turn = 0; turn < 2; turn++) {
+            ledger_reset();
+            if (turn == 0)
+                towers_step(theirs, X, y, 0.1f);
+            else
+                gpu_towers_step(yours, workers, X, y, 0.1f);
+            synchronize_all();
+            check_moved(yours->k, X, y, turn == 1);
+            if (turn == 1) check_variables(theirs, yours, start, step);
+        }
+    data_iter_free(iter);
+    free(start);
+}
+
+static void check_lenet(const Dataset *data, int k, Combine combine, uint64_t seed) {
+    Device *devices[MOST_TOWERS];
+    Worker workers[MOST_TOWERS];
+    Tensor **vars[MOST_TOWERS];
+    open_devices(devices, k);
+    Towers *theirs = towers_new(devices, k, seed, combine, false);
+    for (int i = 0; i < k; i++) { // towers but the first begin with variables that nobody wants
+        workers[i] = worker_new(devices[i], seed + (uint64_t)i);
+        vars[i] = workers[i].list;
+    }
+    GpuTowers *yours = gpu_towers_new(devices, k, vars, LENET_PARAMS, combine);
+    train_lenet(theirs, yours, workers, data);
+    gpu_towers_free(yours);
+    towers_free(theirs);
+    for (int i = 0; i < k; i++) worker_free(&workers[i]);
+}
+
+void check(const Flags *flags) {
+    const Machine *machine = modelled_machine();
+    Dataset *data = fashion_mnist_open(flags->data, true, CHECKED_STEPS * CHECKED_BATCH - 5);
+    check_halves();
+    for (int c = 0; c < NUM_CASES; c++)
+        check_lenet(data, ks[c / 2], c % 2 ? TOWERS_MEAN : TOWERS_SUM, 1);
+    modelled_clock_start(machine);
+    dataset_free(data);
+}

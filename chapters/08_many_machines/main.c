@@ -1,0 +1,380 @@
+// # Many machines
+//
+// Source: "Distributed training of deep learning, part 1" (distributed-training-part-1; below: *the
+// text*), its sections on several machines and on Horovod.
+// Difficulty: ★★★★
+//
+// What you will learn
+//
+// - how a program becomes *ranks*: processes that train together, on one machine or on many;
+// - Horovod's five steps, and what is behind each of them;
+// - how gradients travel between processes: one by one, fused, in buckets, inside hosts first;
+// - what larger minibatches do to the learning rate;
+// - how far it goes: up to 512 GPUs, next to published figures;
+// - what happens when a rank dies, hangs, or differs from the others.
+//
+// How to run
+//
+//     make run-08                                             four ranks on this machine, 2 minutes
+//     make run-08 RANKS=2 ARGS="--train"                      two, the training alone
+//     mpirun -np 4 build/08_many_machines --train             the same by hand, with four
+//     mpirun -np 4 -H one:2,two:2 build/08_many_machines      two hosts with two ranks each
+//     sbatch chapters/08_many_machines/job.sbatch             on a cluster with Slurm
+//     build/08_many_machines --train                          one rank, without mpirun
+//     build/08_many_machines --help                           all flags
+//
+// With a checkpoint a training can be broken off and gone on with, on as many ranks as you like:
+//
+//     mpirun -np 4 build/08_many_machines --train --checkpoint run.safetensors --epochs 1
+//     mpirun -np 2 build/08_many_machines --train --resume run.safetensors --epochs 3
+//
+// What you will see: who is where, what each way to sum sends, a training with the same parameters
+// on all ranks, a table of ways to let gradients travel, processes beside devices of one process,
+// rules for the learning rate as a picture, and the modelled efficiency of up to 512 GPUs.
+//
+// Read in this order: `main.c`, then `rank_net.c` (the five steps), `across_ranks.c`, `fusion.c`
+// and `hierarchical.c` (how gradients travel), `rank_training.c` and `rank_checkpoint.c` (a
+// training that can be broken off), `lr_rules.c`, and `many_ranks.c` with `modelled_scaling.c`.
+// What a collective does is in `common/comm`: `process_group.h`, then `collectives.c` and
+// `watch.c`.
+#include "common/base/error.h"
+#include "common/program/book.h"
+#include "common/program/interrupt.h"
+#include "common/program/say.h"
+#include "accumulate.h"
+#include "collectives_table.h"
+#include "exchange_table.h"
+#include "modelled_scaling.h"
+#include "rank_training.h"
+#include "scaling_here.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static Flags flags;
+static Dataset *train_data, *test_data;
+static RankLesson lesson;
+
+// ## Ranks
+//
+// So far one program has had k devices. Machines have at most eight or sixteen, so whoever wants
+// more needs several machines, and a program runs on one. The way out is old: start the same
+// program many times, on all machines, and let the copies send messages to each other. Each copy is
+// a *rank*, and knows three numbers: its own (0 to W-1), how many there are (the *world size* W),
+// and which one it is on its own machine (its *local rank*).
+//
+// `mpirun` starts them and helps them to find each other. On clusters that share their machines
+// out, Slurm's `srun` does it. What all ranks do is the same; only rank 0 prints, draws and saves.
+// (Try what happens if all four print.)
+//
+// Which device does a rank use? Its local rank says it: the rank with local rank 2 uses GPU 2 of
+// its machine. The program says below what it chose, and why.
+
+static void show_ranks(void) { dist_print_ranks(); }
+
+// ## Sums over ranks
+//
+// Ranks share no memory. A *collective* is a function that all of them call, and that sends
+// messages: `dist_all_reduce()` has the algorithms of chapter 2. There the host enqueued the work
+// of all devices; here each rank does its own part and knows nothing of the others but what they
+// send. The order of the additions is the same, so four ranks have the bits of four devices in one
+// process. MPI has an allreduce of its own, which may be faster and promises no order.
+
+static void show_collectives(void) {
+    say("\nSums of as many numbers as LeNet has, over %d ranks", dist_get_world_size());
+    compare_collectives();
+}
+
+// ## Horovod's five steps
+//
+// A program for one device becomes one for many, says the text, with five changes:
+//
+// 1. `hvd.init()`: find the other ranks (`dist_init_process_group()`);
+// 2. pin each rank to its device;
+// 3. scale the learning rate, for W ranks make minibatches W times as large;
+// 4. broadcast the parameters of rank 0 to all (`rank_net_new()`);
+// 5. wrap the update: sum gradients over all ranks before it (`rank_net_step()`).
+//
+// What the five do not say: each rank must load images of its own (chapter 6's sampler); an
+// accuracy is exact only if each test image is counted once; and all ranks have to stop in the same
+// step. Here is a training with all of it. The checksum at the end is that of all parameters, and
+// all ranks must have the same one.
+
+static void check_equal_parameters(const RankResult *r) {
+    double mine = r->checksum, *all = xmalloc(sizeof *all * (size_t)dist_get_world_size());
+    dist_gather(NULL, &mine, 1, all);
+    for (int k = 1; k < dist_get_world_size(); k++)
+        CHECK(all[k] == all[0], "all ranks have the same parameters, to the bit");
+    free(all);
+}
+
+static void train(void) {
+    say("\n%s on %d device%s, %d images on each in a step, learning rate %g of one device and, by "
+        "the rule '%s', %.3g of all; sums are %s, gradients travel as %s",
+        lesson.network->title, dist_num_devices(), dist_num_devices() == 1 ? "" : "s", lesson.rows,
+        (double)lesson.lr, lr_rule_names[lesson.rule],
+        rule_lr(lesson.rule, (double)lesson.lr, dist_num_devices(), 1, 1), dist_chosen_all_reduce(),
+        flags.exchange);
+    RankResult r = train_on_ranks(&lesson);
+    check_equal_parameters(&r);
+    if (interrupted()) {
+        if (flags.checkpoint)
+            say("stopped; --resume %s goes on after epoch %d", flags.checkpoint, r.epochs);
+        return;
+    }
+    printf("  %ld steps; parameters %08x on all %d ranks; rank 0 has sent %.1f MB in %llu "
+           "messages\n",
+           r.steps, r.checksum, dist_get_world_size(), (double)r.traffic.bytes / 1e6,
+           (unsigned long long)r.traffic.messages);
+}
+
+// ## How gradients travel
+//
+// Each gradient alone is simple, and each message costs microseconds, however small it is; across
+// machines ten times as many. Horovod *fuses* what happens to be ready at the same time
+// (`fusion.c`); DDP makes its buckets beforehand (chapter 6). Where several ranks share a machine,
+// sums can be made inside each first, and then across (`hierarchical.c`).
+
+static void show_exchanges(void) {
+    if (dist_get_world_size() == 1) return;
+    say("\nWays to let gradients travel");
+    compare_exchanges_of_ranks(&lesson);
+    say("\n  All of them move the same gradients, so the bytes are the same, and with sums in the "
+        "order of the ranks so are the bits. What differs is the number of messages, how much of "
+        "the exchange is under backward, and what crosses between hosts. On one host a message is "
+        "a copy in memory: the times above say little but how busy these cores are. On many "
+        "machines each message costs its latency, and the network between hosts is the slowest "
+        "link.");
+}
+
+// ## Do processes cost anything?
+//
+// The same steps on the same cores, once by k ranks, once by k devices of one process: chapter 6's
+// DDP with chapter 2's sums. The parameters are compared to the bit.
+
+static void show_processes(void) {
+    if (dist_local_devices() > 1) return;
+    say("\nRanks beside devices of one process, one thread each, %d images each in a step",
+        lesson.rows);
+    compare_with_one_process(train_data, lesson.rows, flags.seed);
+    say("  The parameters of both are equal to the bit.");
+}
+
+// ## Larger minibatches
+//
+// W ranks that keep their 64 images each make minibatches of 64 W. That is fewer updates for as
+// many images, so each should be longer: but how much? The text takes the square root, others the
+// number of ranks itself. Four rules are compared below, on two networks. The trainings have
+// nothing to do with each other, so here the ranks work side by side without any exchange but that
+// of the results: job j is done by rank j modulo W. (`lr_rules.c`. How one rank alone can train
+// with such minibatches, and with the same bits as many, is in `accumulate.c`.)
+
+static void show_one_rank(void) {
+    dist_note("gradient accumulation, by rank 0");
+    if (dist_get_rank() == 0)
+        show_accumulation(train_data, 4 * lesson.rows, 4 * flags.lr, flags.seed);
+    dist_barrier(NULL);
+    share_cores(dist_devices(), dist_local_devices());
+}
+
+static void compare_rules(void) {
+    RuleJob jobs[MOST_RULE_JOBS];
+    double mine[MOST_RULE_JOBS * RULE_RESULT_DOUBLES] = {0};
+    RuleResult results[MOST_RULE_JOBS];
+    int n = rule_jobs(RULES_SGD, flags.full, flags.seed, jobs), W = dist_get_world_size();
+    say("\nLearning rates for larger minibatches: %d trainings, dealt out to %d rank%s", n, W,
+        W == 1 ? "" : "s");
+    for (int j = dist_get_rank(); j < n && !interrupted(); j += W) {
+        results[j] = run_rule_job(&jobs[j], dist_device(0), train_data, test_data);
+        memcpy(&mine[j * RULE_RESULT_DOUBLES], &results[j], sizeof results[j]);
+    }
+    dist_note("the results of the rules");
+    dist_sum(NULL, mine, n * RULE_RESULT_DOUBLES); // the others' are zeros
+    memcpy(results, mine, sizeof results[0] * (size_t)n);
+    if (!interrupted() && dist_get_rank() == 0) show_rule_results(jobs, results, n);
+    share_cores(dist_devices(), dist_local_devices());
+}
+
+// ## How far does it go?
+//
+// Four ranks on one machine are no cluster. The modelled clock (chapter 2) can tell what an
+// exchange takes on one that you do not have, and Horovod's authors have published what theirs
+// took. Where the two differ, the reasons are of more use than the figures.
+
+static void show_scaling(void) {
+    dist_note("the modelled scaling, by rank 0");
+    if (dist_get_rank() == 0) show_modelled_scaling();
+    dist_barrier(NULL);
+}
+
+// ## When something breaks
+//
+// With k devices in one program, an error ends all of it. With many processes one can be gone while
+// the others wait for it, for ever if nobody does anything: no message is also what a slow rank sends.
+//
+// | what goes wrong | who notices | what happens |
+// |:----------------|:------------|:-------------|
+// | a rank dies: killed, out of memory, an error | the launcher | it ends all others within seconds |
+// | a rank hangs, or its host or network is gone | the watch of every rank (`watch.c`) | after `--timeout` seconds each says which rank has not come to which collective, and the job ends |
+// | ranks make different collectives | the watch | the same, with what each of the two is in |
+// | ranks have other flags, another program, other data | the start | refused, with both values |
+// | a loss that is not a number | every rank, after the step | all end |
+// | the disk of rank 0 is full | rank 0 | the job ends; the checkpoint before is whole |
+// | the launcher started processes that do not find each other | each of them | refused |
+//
+// Try it: `--plant stop:2@5 --timeout 3` lets rank 2 hang in step 5. `kill`, `exit`, `memory` and
+// `nan` are the others.
+
+// ## Summary
+//
+// - A rank is a process that knows its number and how many there are. All do the same; messages are
+//   all that they share.
+// - Horovod's five steps: find each other, pin the device, scale the learning rate, broadcast the
+//   start, sum the gradients. Besides: images of one's own, an exact accuracy, one common end.
+// - If sums are added in the order of the ranks, k ranks have the bits of k devices in one process.
+//   MPI's and NCCL's own sums promise no order.
+// - Few large messages beat many small ones, the more the farther they have to go: fusion and
+//   buckets. Between hosts it pays to add up inside each first.
+// - Larger minibatches mean fewer updates. A larger learning rate makes up for a part of that, and
+//   only up to a point.
+// - A rank that hangs is noticed by nobody unless somebody looks at the clock.
+//
+// ## Questions
+//
+// 1. Each rank makes the parameters from the same seed, so they are the same anyhow. Why does rank 0
+//    send its own to all?
+// 2. Three ranks train on 13 images with 2 on each in a step. How many steps does the epoch have, and
+//    what would happen if each rank simply went through its own images to the end?
+// 3. Fused gradients are in another order in each run. With which sums do the parameters still have
+//    the same bits in every run, and why not with the ring?
+// 4. Two hosts with four ranks each and one network card each: how many bytes leave a host in an
+//    allreduce of N bytes by one ring over all eight, and how many if the hosts add up inside first?
+// 5. A rank is stopped by a debugger for two minutes and then goes on. What do the others do, with
+//    `--timeout 60` and with `--timeout 300`?
+// 6. `if (rank == 0) printf("accuracy %f\n", accuracy_of_all_ranks());` hangs. Why?
+
+// ## The program
+
+static void check_flags(void) {
+    if (flags.backend == BACKEND_MODEL)
+        die_usage("auto, cpu or cuda", "--backend model: ranks exchange values");
+    if (flags.exchange[0] == 'f' && flags.hierarchical)
+        die_usage("--exchange buckets or tensors", "--hierarchical and --exchange fusion exclude "
+                                                   "each other");
+    flags.train |= flags.checkpoint || flags.resume || flags.plant;
+    lesson.fault = fault_of(flags.plant);
+}
+
+static Flags read_flags(int argc, char *argv[]) {
+    Flags defaults = default_flags;
+    defaults.machine = "none";
+    defaults.batch_size = 64;
+    defaults.lr = 0.05f;
+    defaults.epochs = 2;
+    return book_begin(
+        argc, argv, "Trains on many ranks: started by mpirun or srun, or alone as one rank.",
+        "train network batch-size lr rule epochs steps seed train-size test-size "
+        "no-shuffle collective exchange bucket fusion cycle hierarchical "
+        "full devices-per-rank ranks-per-host timeout plant checkpoint resume csv data",
+        defaults);
+}
+
+// What must be the same on all ranks, or they would wait for each other, or add up what does not
+// belong together. Files are rank 0's own affair.
+static char *settings_of_ranks(void) {
+    return xprintf("%s, %d images of each device in a step, --lr %g, rule %s, seed %llu, "
+                   "%s images, %d training and %d test images (%08x, %08x)",
+                   flags.network, flags.batch_size, (double)flags.lr, flags.rule,
+                   (unsigned long long)flags.seed, flags.shuffle ? "shuffled" : "unshuffled",
+                   train_data->count, test_data->count, dataset_checksum(train_data),
+                   dataset_checksum(test_data));
+}
+
+static LrRule rule_named(const char *name) {
+    static const char *const names[NUM_LR_RULES] = {"none", "sqrt", "linear", "warmup"};
+    int rule = 0;
+    while (strcmp(names[rule], name) != 0) rule++;
+    return (LrRule)rule;
+}
+
+static void make_lesson(const char *settings) {
+    Fault fault = lesson.fault;
+    size_t fused = flags.fusion > 0 ? (size_t)flags.fusion << 10 : FUSION_THRESHOLD;
+    lesson = (RankLesson){
+        .train_data = train_data,
+        .test_data = test_data,
+        .network = &networks[strcmp(flags.network, "lenet") != 0],
+        .rows = flags.batch_size,
+        .epochs = flags.epochs,
+        .steps = flags.steps,
+        .lr = flags.lr,
+        .rule = rule_named(flags.rule),
+        .shuffle = flags.shuffle,
+        .seed = flags.seed,
+        .net = {.exchange = exchange_named(flags.exchange),
+                .ddp = {.bucket_bytes = (size_t)flags.bucket << 10},
+                .fusion = {.threshold = fused, .cycle = (double)flags.cycle / 1e3},
+                .hosts_first = flags.hierarchical},
+        .checkpoint = flags.checkpoint,
+        .resume = flags.resume,
+        .settings = settings,
+        .fault = fault,
+    };
+}
+
+static void agree(const char *settings) {
+    char *how = xprintf("%s, %s, %s, bucket %d, fusion %d, cycle %g, epochs %d, steps %d%s",
+                        flags.collective, flags.exchange, flags.train ? "train" : "all",
+                        flags.bucket, flags.fusion, (double)flags.cycle, flags.epochs, flags.steps,
+                        flags.hierarchical ? ", hierarchical" : "");
+    dist_must_agree_on_program();
+    dist_must_agree("the settings", settings);
+    dist_must_agree("the flags", how);
+    free(how);
+}
+
+static void prepare_outputs(void) {
+    if (dist_get_rank() > 0) return;
+    if (flags.train) {
+        book_check_outputs();
+        return;
+    }
+    book_csv("_scaling.csv");
+    book_output("_scaling.png");
+    book_csv("_lr_rules.csv");
+    book_output("_lr_rules.png");
+    book_check_outputs();
+}
+
+int main(int argc, char *argv[]) {
+    dist_before_flags();
+    flags = read_flags(argc, argv);
+    check_flags();
+    dist_init_process_group((DistOptions){.devices = flags.ranks_devices,
+                                          .timeout = (double)flags.timeout,
+                                          .threads = flags.threads,
+                                          .ranks_per_host = flags.ranks_per_host});
+    dist_choose_all_reduce(flags.collective);
+    train_data = fashion_mnist_open(flags.data, true, flags.train_size);
+    test_data = fashion_mnist_open(flags.data, false, flags.test_size);
+    prepare_outputs();
+    char *settings = settings_of_ranks();
+    agree(settings);
+    make_lesson(settings);
+    show_ranks();
+    if (!flags.train) show_collectives();
+    train();
+    if (!flags.train && !interrupted()) {
+        show_exchanges();
+        show_processes();
+        show_one_rank();
+        compare_rules();
+        show_scaling();
+    }
+    dist_destroy_process_group();
+    free(settings);
+    dataset_free(train_data);
+    dataset_free(test_data);
+    return book_end();
+}

@@ -1,0 +1,17 @@
+// rank_checkpoint.h: a training on many ranks, stopped and gone on with: chapter 5's checkpoints,
+// written by rank 0 alone.
+#ifndef RANK_CHECKPOINT_H
+#define RANK_CHECKPOINT_H
+
+#include "rank_training.h"
+
+// Rank 0 writes the file, whole or not at all; the others wait until it is there.
+void rank_checkpoint_save(const char *path, const char *settings, const RankNet *net,
+                          const RankResult *result);
+
+// Rank 0 reads the file, which need not be on other hosts, and all get what is in it: parameters,
+// buffers, and how far the training was. The number of ranks may be another one; rank 0 then says
+// what that changes. die()s if the file is no checkpoint, or one of another training.
+void rank_checkpoint_load(const char *path, const char *settings, RankNet *net, RankResult *result);
+
+#endif

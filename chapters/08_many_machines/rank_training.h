@@ -1,0 +1,49 @@
+// rank_training.h: a whole training on all ranks: epochs, exact accuracies, checkpoints.
+#ifndef RANK_TRAINING_H
+#define RANK_TRAINING_H
+
+#include "common/data/fashion_mnist.h"
+#include "chapters/06_data_parallel_and_ddp/networks.h"
+#include "lr_rules.h"
+#include "rank_net.h"
+
+// A rank that shall go wrong, to see what the others make of it.
+typedef struct Fault {
+    enum { NO_FAULT, FAULT_KILL, FAULT_STOP, FAULT_EXIT, FAULT_MEMORY, FAULT_NAN } kind;
+    int rank;
+    long step; // from 1
+} Fault;
+// "kill:2@5", rank 2 in step 5: kill (-9), stop (it hangs), exit (without a word), memory (asks for
+// more than there is), nan (its gradients are not numbers). NULL: no fault. die_usage()s.
+Fault fault_of(const char *text);
+
+typedef struct RankLesson {
+    const Dataset *train_data, *test_data;
+    const NetworkKind *network;
+    int rows;    // of each device in a step
+    int epochs;  // in all
+    long steps;  // stop after so many, -1: no limit
+    float lr;    // of one device,
+    LrRule rule; // and what becomes of it with many (lr_rules.h)
+    bool shuffle;
+    uint64_t seed;
+    RankNetOptions net;
+    const char *checkpoint, *resume; // file names, rank 0's; NULL: none
+    const char *settings;            // what a training that goes on must have in common with it
+    Fault fault;
+    bool quiet;
+} RankLesson;
+
+typedef struct RankResult {
+    int epochs;                           // done
+    long steps;                           // of these, and of those before a resume
+    double train_loss, test_acc, seconds; // of the last epoch; of all steps of this run
+    uint32_t checksum;                    // of the parameters
+    DistTraffic traffic;                  // of this rank's steps
+} RankResult;
+
+// All ranks together. Rank 0 prints a line for each epoch and writes the checkpoints. die()s if a
+// loss is not finite, or if a checkpoint does not fit.
+RankResult train_on_ranks(const RankLesson *lesson);
+
+#endif

@@ -1,0 +1,159 @@
+// scaling_here.c: see scaling_here.h.
+#include "scaling_here.h"
+
+#include "common/base/clock.h"
+#include "common/base/cores.h"
+#include "common/base/error.h"
+#include "common/base/statistics.h"
+#include "common/tensor/autograd.h"
+#include "chapters/06_data_parallel_and_ddp/networks.h"
+#include "across_ranks.h"
+#include "rank_net.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { ROUNDS = 7, STEPS = 8 }; // the times are compared round by round
+
+typedef struct Contest {
+    const Dataset *data;
+    int rows, k; // of each of k devices
+    uint64_t seed;
+    Tensor *X, *y; // on the host: k times so many rows
+} Contest;
+
+// The first k times `rows` images.
+static void open_images(Contest *c) {
+    DataIter *iter = data_iter_new(c->data, c->k * c->rows, false, 0);
+    Tensor *X, *y;
+    data_iter_first(iter, &X, &y);
+    c->X = tensor_to(X, host());
+    c->y = tensor_to(y, host());
+    data_iter_free(iter);
+}
+
+// Device g's rows of them, on that device.
+static void take_shard(const Contest *c, int g, Device *device, Tensor **X, Tensor **y) {
+    size_t pixels = (size_t)(c->data->rows * c->data->cols), first = (size_t)(g * c->rows);
+    begin_step(device);
+    *X = arena_tensor(device, 4, (int[]){c->rows, 1, c->data->rows, c->data->cols}, false);
+    *y = arena_tensor(device, 1, &c->rows, false);
+    device_copy(device, (*X)->data, host(), c->X->data + first * pixels, tensor_bytes(*X));
+    device_copy(device, (*y)->data, host(), c->y->data + first, tensor_bytes(*y));
+}
+
+static const float LR = 0.05f;
+
+// ## As ranks
+
+typedef struct Runner {
+    Module *net;
+    Ddp *ddp;      // of one process,
+    RankNet *rank; // or of this rank
+    Device *devices[MAX_LOCAL_DEVICES];
+} Runner;
+
+static void step_as_rank(const Contest *c, Runner *r) {
+    Tensor *X, *y, *loss;
+    take_shard(c, dist_get_rank(), dist_device(0), &X, &y);
+    rank_net_step(r->rank, &X, &y, LR, c->k * c->rows, &loss);
+}
+
+// ## As devices of this process
+
+static void step_in_one_process(const Contest *c, Runner *r) {
+    Tensor *X[MAX_LOCAL_DEVICES], *y[MAX_LOCAL_DEVICES], *losses[MAX_LOCAL_DEVICES];
+    for (int g = 0; g < c->k; g++) take_shard(c, g, r->devices[g], &X[g], &y[g]);
+    sum_in_this_process(dist_chosen_all_reduce());
+    ddp_step(r->ddp, X, y, LR, c->k * c->rows, losses);
+}
+
+static double seconds_of(const Contest *c, Runner *r, void (*step)(const Contest *, Runner *)) {
+    double start = seconds_now();
+    for (int s = 0; s < STEPS; s++) {
+        step(c, r);
+        synchronize_all();
+    }
+    return (seconds_now() - start) / STEPS;
+}
+
+// ## Side by side
+//
+// Ranks that do not train wait for the others (in the barrier, asleep), so that both have the cores
+// for themselves.
+
+static void open_ranks(const Contest *c, Runner *r, ProcessGroup *group) {
+    r->net = lenet_modules(FASHION_MNIST_CLASSES);
+    initialize(r->net, c->seed);
+    if (dist_get_rank() < c->k)
+        r->rank =
+            rank_net_new(r->net, (RankNetOptions){.exchange = EXCHANGE_BUCKETS, .group = group});
+}
+
+static void open_process(const Contest *c, Runner *r) {
+    if (dist_get_rank() > 0) return;
+    r->net = lenet_modules(FASHION_MNIST_CLASSES);
+    initialize(r->net, c->seed);
+    for (int g = 0; g < c->k; g++) r->devices[g] = try_gpu(g);
+    r->ddp = ddp_new(r->net, r->devices, c->k, (DdpOptions){0});
+    for (int g = 0; g < c->k; g++) device_set_threads(r->devices[g], 1);
+}
+
+static void close_runner(Runner *r) {
+    if (r->rank) rank_net_free(r->rank);
+    if (r->ddp) ddp_free(r->ddp);
+    if (r->net) module_free(r->net);
+}
+
+static void check_same_bits(const Runner *ranks, const Runner *process) {
+    size_t n, m;
+    Tensor *of_ranks = flat_parameters(ranks->net, dist_device(0)).data;
+    Tensor *of_process = flat_parameters(process->net, process->devices[0]).data;
+    float *a = values_of_all(&of_ranks, 1, &n), *b = values_of_all(&of_process, 1, &m);
+    for (size_t i = 0; i < n; i++)
+        CHECK(n == m && a[i] == b[i], "k ranks have the bits of k devices in one process");
+    free(a);
+    free(b);
+}
+
+static void contest(Contest *c) {
+    Runner ranks = {0}, process = {0};
+    double alone[ROUNDS], together[ROUNDS], ratio[ROUNDS];
+    ProcessGroup *group = dist_new_group(dist_get_rank() >= c->k);
+    open_images(c);
+    open_ranks(c, &ranks, group);
+    open_process(c, &process);
+    for (int round = -1; round < ROUNDS; round++) { // the first is not counted
+        int at = round < 0 ? 0 : round;
+        dist_barrier(NULL);
+        if (dist_get_rank() == 0) alone[at] = seconds_of(c, &process, step_in_one_process);
+        dist_barrier(NULL);
+        if (dist_get_rank() < c->k) together[at] = seconds_of(c, &ranks, step_as_rank);
+        if (dist_get_rank() == 0) ratio[at] = together[at] / alone[at];
+    }
+    dist_barrier(NULL);
+    if (dist_get_rank() == 0) {
+        check_same_bits(&ranks, &process);
+        printf("  %5d %12.2f %12.2f %9.2f%s\n", c->k, 1e3 * median(alone, ROUNDS),
+               1e3 * median(together, ROUNDS), median(ratio, ROUNDS),
+               c->k > num_cores() ? "   more ranks than cores" : "");
+    }
+    close_runner(&ranks);
+    close_runner(&process);
+    dist_free_group(group);
+    tensor_free(c->X);
+    tensor_free(c->y);
+}
+
+void compare_with_one_process(const Dataset *data, int rows, uint64_t seed) {
+    printf("\n  %5s %12s %12s %9s   (ms, measured; median of %d rounds)\n", "k", "k devices in",
+           "k ranks", "ratio", ROUNDS);
+    printf("  %5s %12s\n", "", "one process");
+    device_set_threads(dist_device(0), 1);
+    for (int k = 1; k <= dist_get_world_size() && k <= MAX_LOCAL_DEVICES; k *= 2) {
+        Contest c = {.data = data, .rows = rows, .k = k, .seed = seed};
+        dist_note("the comparison with one process, k = %d", k);
+        contest(&c);
+    }
+    share_cores(dist_devices(), dist_local_devices());
+}
