@@ -9,6 +9,7 @@ ifneq ($(SANITIZE),)
 OPTIMIZE := -O1 -g
 CHECKS   := $(SANITIZE_$(SANITIZE)) -DSANITIZED=1
 NVCC     :=
+NCCL     := $(if $(filter cudasim,$(SANITIZE)),simulated)
 # Two instruction sets, or one where other things are tested.
 ISAS     := $(filter plain v1 $(if $(filter asan,$(SANITIZE)),v3),$(ISAS))
 endif
