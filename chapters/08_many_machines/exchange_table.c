@@ -30,8 +30,8 @@ enum { NUM_TRAVELS = sizeof ways / sizeof ways[0], STEPS = 20 };
 
 // The sharded sum, the star and the tree add a number up in one order, wherever in a vector it is.
 static bool order_is_by_rank(const RankNetOptions *net) {
-    return strcmp(dist_chosen_all_reduce(), "ring") != 0 &&
-           strcmp(dist_chosen_all_reduce(), "mpi") != 0 && !net->hosts_first;
+    return dist_order_is_fixed() && strcmp(dist_chosen_all_reduce(), "ring") != 0 &&
+           !net->hosts_first;
 }
 
 static void print_travel(const WayOfTravel *way, const RankResult *r, uint32_t first) {

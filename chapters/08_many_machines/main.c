@@ -334,6 +334,13 @@ static void agree(const char *settings) {
     free(how);
 }
 
+// GPUs have NCCL where it can be had: faster, and without a promise of bits.
+static void choose_collective(void) {
+    bool is_auto = strcmp(flags.collective, "auto") == 0;
+    if (!is_auto) dist_choose_all_reduce(flags.collective);
+    if (is_auto && dist_order_is_fixed()) dist_choose_all_reduce("sharded");
+}
+
 static void prepare_outputs(void) {
     if (dist_get_rank() > 0) return;
     if (flags.train) {
@@ -355,7 +362,7 @@ int main(int argc, char *argv[]) {
                                           .timeout = (double)flags.timeout,
                                           .threads = flags.threads,
                                           .ranks_per_host = flags.ranks_per_host});
-    dist_choose_all_reduce(flags.collective);
+    choose_collective();
     train_data = fashion_mnist_open(flags.data, true, flags.train_size);
     test_data = fashion_mnist_open(flags.data, false, flags.test_size);
     prepare_outputs();
