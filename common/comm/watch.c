@@ -24,7 +24,7 @@ static Wire *wire;
 static const char *const *hosts;
 static double timeout;
 static pthread_t thread;
-static atomic_bool stopping;
+static atomic_bool stopping, patient;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // of these
 static Place here;
@@ -69,6 +69,8 @@ void watch_leave(void) {
     pthread_mutex_unlock(&mutex);
 }
 
+void watch_patiently(bool patiently) { atomic_store(&patient, patiently); }
+
 static Place where_am_i(double *seconds_without_progress) {
     pthread_mutex_lock(&mutex);
     Place place = here;
@@ -84,6 +86,7 @@ enum { ASK, ANSWER, VERDICT }; // tags
 typedef struct Answer {
     Place place;
     long number; // of its last collective of the group that it was asked about
+    bool ends;   // it has an error to tell, and will end by itself
 } Answer;
 
 static Answer *answers; // one of each rank
@@ -91,7 +94,7 @@ static bool *answered;
 
 static Answer answer_about(int group) {
     double waited;
-    Answer answer = {.place = where_am_i(&waited)};
+    Answer answer = {.place = where_am_i(&waited), .ends = is_about_to_end()};
     pthread_mutex_lock(&mutex);
     answer.number = group < num_groups ? numbers[group] : 0;
     pthread_mutex_unlock(&mutex);
@@ -131,7 +134,8 @@ static void ask_all(const Place *mine) {
     for (int r = 0; r < wire_size(wire); r++) {
         answered[r] = r == wire_rank(wire);
         if (answered[r])
-            answers[r] = (Answer){.place = *mine, .number = mine->number};
+            answers[r] =
+                (Answer){.place = *mine, .number = mine->number, .ends = is_about_to_end()};
         else
             wire_post(wire, &mine->group, sizeof mine->group, r, ASK);
     }
@@ -162,6 +166,10 @@ static bool is_member(int r) {
 static bool is_silent(int r, const Place *mine) {
     (void)mine;
     return !answered[r];
+}
+static bool ends_itself(int r, const Place *mine) {
+    (void)mine;
+    return answered[r] && answers[r].ends;
 }
 static bool is_behind(int r, const Place *mine) {
     return is_member(r) && answers[r].number < mine->number && !answers[r].place.inside;
@@ -208,6 +216,13 @@ static Verdict judge(const Place *mine) {
     return v;
 }
 
+// One that ends by itself says why. And others may be at work, as long as it takes.
+static bool may_wait(const Place *mine) {
+    if (first_rank(ends_itself, mine) >= 0) return true;
+    return atomic_load(&patient) && first_rank(is_silent, mine) < 0 &&
+           first_rank(is_behind, mine) >= 0;
+}
+
 static _Noreturn void end_all(const Place *mine) {
     Verdict verdict = judge(mine);
     for (int r = 0; r < wire_size(wire); r++)
@@ -230,7 +245,10 @@ static void *watch(void *unused) {
             ask_all(&mine);
             asked = true;
         }
-        if (asked && waited >= timeout) end_all(&mine);
+        if (asked && waited >= timeout) {
+            if (!may_wait(&mine)) end_all(&mine);
+            watch_progress(); // and asks again
+        }
         nanosleep(&(struct timespec){0, 10000000}, NULL);
     }
     return unused;

@@ -28,6 +28,8 @@ void watch_stop(void);
 // communicates.
 void watch_enter(int group, const int members[], int size, long number, const char *what,
                  const char *why);
+// Whether ranks that answer may keep the others waiting as long as they like. By any thread.
+void watch_patiently(bool patiently);
 // Something has arrived.
 void watch_progress(void);
 void watch_leave(void);
