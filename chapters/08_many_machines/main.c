@@ -109,7 +109,8 @@ static void check_equal_parameters(const RankResult *r) {
     free(all);
 }
 
-static void train(void) {
+// Returns whether it came to its end.
+static bool train(void) {
     say("\n%s on %d device%s, %d images on each in a step, learning rate %g of one device and, by "
         "the rule '%s', %.3g of all; sums are %s, gradients travel as %s",
         lesson.network->title, dist_num_devices(), dist_num_devices() == 1 ? "" : "s", lesson.rows,
@@ -118,15 +119,17 @@ static void train(void) {
         flags.exchange);
     RankResult r = train_on_ranks(&lesson);
     check_equal_parameters(&r);
-    if (interrupted()) {
-        if (flags.checkpoint)
-            say("stopped; --resume %s goes on after epoch %d", flags.checkpoint, r.epochs);
-        return;
+    if (r.stopped) {
+        say("  stopped after %ld steps, on all ranks", r.steps);
+        if (flags.checkpoint && r.epochs > 0)
+            say("  --resume %s goes on after epoch %d", flags.checkpoint, r.epochs);
+        return false;
     }
     printf("  %ld steps; parameters %08x on all %d ranks; rank 0 has sent %.1f MB in %llu "
            "messages\n",
            r.steps, r.checksum, dist_get_world_size(), (double)r.traffic.bytes / 1e6,
            (unsigned long long)r.traffic.messages);
+    return true;
 }
 
 // ## How gradients travel
@@ -172,9 +175,11 @@ static void show_processes(void) {
 
 static void show_one_rank(void) {
     dist_note("gradient accumulation, by rank 0");
+    dist_wait_patiently(true);
     if (dist_get_rank() == 0)
         show_accumulation(train_data, 4 * lesson.rows, 4 * flags.lr, flags.seed);
     dist_barrier(NULL);
+    dist_wait_patiently(false);
     share_cores(dist_devices(), dist_local_devices());
 }
 
@@ -183,16 +188,24 @@ static void compare_rules(void) {
     double mine[MOST_RULE_JOBS * RULE_RESULT_DOUBLES] = {0};
     RuleResult results[MOST_RULE_JOBS];
     int n = rule_jobs(RULES_SGD, flags.full, flags.seed, jobs), W = dist_get_world_size();
+    if (rule_images(jobs, n) > train_data->count) {
+        say("\n(No learning rates for larger minibatches: these trainings take %d images, and "
+            "--train-size leaves %d.)",
+            rule_images(jobs, n), train_data->count);
+        return;
+    }
     say("\nLearning rates for larger minibatches: %d trainings, dealt out to %d rank%s", n, W,
         W == 1 ? "" : "s");
-    for (int j = dist_get_rank(); j < n && !interrupted(); j += W) {
+    dist_wait_patiently(true);
+    for (int j = dist_get_rank(); j < n; j += W) {
         results[j] = run_rule_job(&jobs[j], dist_device(0), train_data, test_data);
         memcpy(&mine[j * RULE_RESULT_DOUBLES], &results[j], sizeof results[j]);
     }
     dist_note("the results of the rules");
     dist_sum(NULL, mine, n * RULE_RESULT_DOUBLES); // the others' are zeros
+    dist_wait_patiently(false);
     memcpy(results, mine, sizeof results[0] * (size_t)n);
-    if (!interrupted() && dist_get_rank() == 0) show_rule_results(jobs, results, n);
+    if (dist_get_rank() == 0) show_rule_results(jobs, results, n);
     share_cores(dist_devices(), dist_local_devices());
 }
 
@@ -204,8 +217,10 @@ static void compare_rules(void) {
 
 static void show_scaling(void) {
     dist_note("the modelled scaling, by rank 0");
+    dist_wait_patiently(true);
     if (dist_get_rank() == 0) show_modelled_scaling();
     dist_barrier(NULL);
+    dist_wait_patiently(false);
 }
 
 // ## When something breaks
@@ -257,11 +272,21 @@ static void show_scaling(void) {
 // ## The program
 
 static void check_flags(void) {
+    const float MOST_SECONDS = 1e6f, MOST_CYCLE = 1000;
     if (flags.backend == BACKEND_MODEL)
         die_usage("auto, cpu or cuda", "--backend model: ranks exchange values");
     if (flags.exchange[0] == 'f' && flags.hierarchical)
         die_usage("--exchange buckets or tensors", "--hierarchical and --exchange fusion exclude "
                                                    "each other");
+    if (strcmp(flags.machine, "none") != 0)
+        die_usage("leave it out: the modelled cluster is Horovod's",
+                  "--machine %s: what ranks do is measured", flags.machine);
+    if (!(flags.timeout >= 1 && flags.timeout <= MOST_SECONDS))
+        die_usage("from 1 to 1000000 seconds: between two exchanges ranks compute",
+                  "--timeout: not a possible value: %g", (double)flags.timeout);
+    if (!(flags.cycle <= MOST_CYCLE))
+        die_usage("from 0 to 1000 milliseconds", "--cycle: not a possible value: %g",
+                  (double)flags.cycle);
     flags.train |= flags.checkpoint || flags.resume || flags.plant;
     lesson.fault = fault_of(flags.plant);
 }
@@ -283,12 +308,15 @@ static Flags read_flags(int argc, char *argv[]) {
 // What must be the same on all ranks, or they would wait for each other, or add up what does not
 // belong together. Files are rank 0's own affair.
 static char *settings_of_ranks(void) {
-    return xprintf("%s, %d images of each device in a step, --lr %g, rule %s, seed %llu, "
-                   "%s images, %d training and %d test images (%08x, %08x)",
-                   flags.network, flags.batch_size, (double)flags.lr, flags.rule,
-                   (unsigned long long)flags.seed, flags.shuffle ? "shuffled" : "unshuffled",
-                   train_data->count, test_data->count, dataset_checksum(train_data),
-                   dataset_checksum(test_data));
+    char *lr = xshortest(flags.lr);
+    char *text =
+        xprintf("%s, %d images of each device in a step, --lr %s, rule %s, seed %llu, "
+                "%s images, %d training and %d test images (%08x, %08x)",
+                flags.network, flags.batch_size, lr, flags.rule, (unsigned long long)flags.seed,
+                flags.shuffle ? "shuffled" : "unshuffled", train_data->count, test_data->count,
+                dataset_checksum(train_data), dataset_checksum(test_data));
+    free(lr);
+    return text;
 }
 
 static LrRule rule_named(const char *name) {
@@ -324,10 +352,14 @@ static void make_lesson(const char *settings) {
 }
 
 static void agree(const char *settings) {
-    char *how = xprintf("%s, %s, %s, bucket %d, fusion %d, cycle %g, epochs %d, steps %d%s",
-                        flags.collective, flags.exchange, flags.train ? "train" : "all",
+    char *how = xprintf("%s, %s, %s, bucket %d, fusion %d, cycle %g, epochs %d, steps %d%s%s%s",
+                        flags.collective, flags.exchange,
+                        flags.train  ? "train"
+                        : flags.full ? "full"
+                                     : "all",
                         flags.bucket, flags.fusion, (double)flags.cycle, flags.epochs, flags.steps,
-                        flags.hierarchical ? ", hierarchical" : "");
+                        flags.hierarchical ? ", hierarchical" : "", flags.resume ? ", resume" : "",
+                        flags.checkpoint ? ", checkpoint" : "");
     dist_must_agree_on_program();
     dist_must_agree("the settings", settings);
     dist_must_agree("the flags", how);
@@ -342,12 +374,15 @@ static void choose_collective(void) {
 }
 
 static void prepare_outputs(void) {
-    if (dist_get_rank() > 0) return;
+    if (dist_get_rank() > 0) {
+        book_another_writes();
+        return;
+    }
     if (flags.train) {
         book_check_outputs();
         return;
     }
-    book_csv("_scaling.csv");
+    book_output("_scaling.csv");
     book_output("_scaling.png");
     book_csv("_lr_rules.csv");
     book_output("_lr_rules.png");
@@ -371,8 +406,8 @@ int main(int argc, char *argv[]) {
     make_lesson(settings);
     show_ranks();
     if (!flags.train) show_collectives();
-    train();
-    if (!flags.train && !interrupted()) {
+    if (flags.train) finish_on_interrupt(); // there may be something to keep
+    if (train() && !flags.train) {
         show_exchanges();
         show_processes();
         show_one_rank();

@@ -73,6 +73,8 @@ void dist_note(const char *format, ...) {
     va_end(args);
 }
 
+void dist_wait_patiently(bool patiently) { watch_patiently(patiently); }
+
 // ## A collective, enqueued
 //
 // The queue of this process that communicates is that of its first device. What another device of
@@ -459,12 +461,11 @@ static ProcessGroup ranks_of_host(void) {
 }
 
 // Whose cores are these? Two ranks share them if both may use one of them. (mpirun may have bound
-// each rank to cores of its own, or to none.)
+// each rank to cores of its own, or to none. All ask, whatever they were told: the others do, too.)
 static int threads_of_this_rank(int asked_for) {
-    if (asked_for > 0) return asked_for;
     cpu_set_t mine, *all, both;
     CPU_ZERO(&mine);
-    if (sched_getaffinity(0, sizeof mine, &mine) != 0) return num_threads();
+    bool known = sched_getaffinity(0, sizeof mine, &mine) == 0;
     all = xmalloc(sizeof *all * (size_t)wire_size(world.host));
     ProcessGroup host_group = ranks_of_host();
     gather("gather", &host_group, &mine, sizeof mine, all);
@@ -474,6 +475,8 @@ static int threads_of_this_rank(int asked_for) {
         if (CPU_COUNT(&both) > 0) sharing++;
     }
     free(all);
+    if (asked_for > 0) return asked_for;
+    if (!known) return num_threads();
     int threads = num_threads() / (sharing > 0 ? sharing : 1);
     return threads > 0 ? threads : 1;
 }
@@ -570,10 +573,10 @@ static void find_nccl(void) {
         warn("GPUs exchange through host memory, not by NCCL: %s", world.why_no_nccl);
 }
 
-static void agree_on_devices(int devices) {
+static void must_agree_on_number(const char *what, int number) {
     char text[16];
-    snprintf(text, sizeof text, "%d", devices);
-    dist_must_agree("--devices-per-rank", text);
+    snprintf(text, sizeof text, "%d", number);
+    dist_must_agree(what, text);
 }
 
 void dist_init_process_group(DistOptions options) {
@@ -581,7 +584,8 @@ void dist_init_process_group(DistOptions options) {
     open_wires(options.timeout);
     open_rank_devices(options.devices);
     name_hosts();
-    agree_on_devices(options.devices);
+    must_agree_on_number("--devices-per-rank", options.devices);
+    must_agree_on_number("--ranks-per-host", options.ranks_per_host);
     find_nccl();
     dist_pretend_hosts(options.ranks_per_host);
     set_num_threads(threads_of_this_rank(options.threads));

@@ -78,6 +78,11 @@ void dist_print_ranks(void);
 // What the next collectives are for: "bucket 1, step 42". For messages.
 void dist_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+// From now on a rank may keep the others waiting for as long as it computes, if it answers when it
+// is asked: for parts that ranks do alone. (Otherwise a rank that does not come within the timeout
+// is taken for one that never will.) All ranks.
+void dist_wait_patiently(bool patiently);
+
 // ---- groups ------------------------------------------------------------------------------------
 
 // Some of the ranks, in their order. NULL, for the functions below, is all of them.

@@ -26,7 +26,7 @@ static const char *const *hosts;
 static double timeout;
 static pthread_t thread;
 static bool is_running;
-static atomic_bool stopping, ending;
+static atomic_bool stopping, patient, ending;
 static const char *(*library_error)(void);
 static void (*library_abort)(void);
 
@@ -74,6 +74,8 @@ void watch_leave(void) {
     pthread_mutex_unlock(&mutex);
 }
 
+void watch_patiently(bool patiently) { atomic_store(&patient, patiently); }
+
 static Place where_am_i(double *seconds_without_progress) {
     pthread_mutex_lock(&mutex);
     Place place = here;
@@ -89,6 +91,7 @@ enum { ASK, ANSWER, VERDICT }; // tags
 typedef struct Answer {
     Place place;
     long number; // of its last collective of the group that it was asked about
+    bool ends;   // it has an error to tell, and will end by itself
 } Answer;
 
 static Answer *answers; // one of each rank
@@ -96,7 +99,7 @@ static bool *answered;
 
 static Answer answer_about(int group) {
     double waited;
-    Answer answer = {.place = where_am_i(&waited)};
+    Answer answer = {.place = where_am_i(&waited), .ends = is_about_to_end()};
     pthread_mutex_lock(&mutex);
     answer.number = group < num_groups ? numbers[group] : 0;
     pthread_mutex_unlock(&mutex);
@@ -156,7 +159,8 @@ static void ask_all(const Place *mine) {
     for (int r = 0; r < wire_size(wire); r++) {
         answered[r] = r == wire_rank(wire);
         if (answered[r])
-            answers[r] = (Answer){.place = *mine, .number = mine->number};
+            answers[r] =
+                (Answer){.place = *mine, .number = mine->number, .ends = is_about_to_end()};
         else
             wire_post(wire, &mine->group, sizeof mine->group, r, ASK);
     }
@@ -187,6 +191,10 @@ static bool is_member(int r) {
 static bool is_silent(int r, const Place *mine) {
     (void)mine;
     return !answered[r];
+}
+static bool ends_itself(int r, const Place *mine) {
+    (void)mine;
+    return answered[r] && answers[r].ends;
 }
 static bool is_behind(int r, const Place *mine) {
     return is_member(r) && answers[r].number < mine->number && !answers[r].place.inside;
@@ -234,6 +242,13 @@ static Verdict judge(const Place *mine) {
     return v;
 }
 
+// One that ends by itself says why. And others may be at work, as long as it takes.
+static bool may_wait(const Place *mine) {
+    if (first_rank(ends_itself, mine) >= 0) return true;
+    return atomic_load(&patient) && first_rank(is_silent, mine) < 0 &&
+           first_rank(is_behind, mine) >= 0;
+}
+
 static _Noreturn void end_all(const Verdict *verdict) {
     for (int r = 0; r < wire_size(wire); r++)
         if (r != wire_rank(wire)) wire_post(wire, verdict, sizeof *verdict, r, VERDICT);
@@ -266,7 +281,8 @@ static void *watch(void *unused) {
         }
         if (asked && waited >= timeout) {
             Verdict verdict = judge(&mine);
-            end_all(&verdict);
+            if (!may_wait(&mine)) end_all(&verdict);
+            watch_progress(); // and asks again
         }
         nanosleep(&(struct timespec){0, 10000000}, NULL);
     }

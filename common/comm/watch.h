@@ -37,6 +37,8 @@ _Noreturn void watch_end_all(const char *error, const char *hint);
 // communicates.
 void watch_enter(int group, const int members[], int size, long number, const char *what,
                  const char *why);
+// Whether ranks that answer may keep the others waiting as long as they like. By any thread.
+void watch_patiently(bool patiently);
 // Something has arrived.
 void watch_progress(void);
 // It is done. (If the job is being ended, this does not return: what comes after the collective
