@@ -8,6 +8,10 @@
 
 EXERCISE_FOLDERS := $(patsubst %/your_part.c,%,$(wildcard chapters/*/exercises/*/your_part.c))
 
+# One with a file needs_mpi is handed out everywhere, and compiled where there is MPI, whose mpi.h it may include.
+WITH_MPI        := $(patsubst %/needs_mpi,%,$(wildcard chapters/*/exercises/*/needs_mpi))
+BUILT_EXERCISES := $(if $(MPI),$(EXERCISE_FOLDERS),$(filter-out $(WITH_MPI),$(EXERCISE_FOLDERS)))
+
 # chapters/04_name/exercises/1_title is exercise 04-1, of chapter 04_name.
 chapter_of  = $(word 2,$(subst /, ,$1))
 number_of   = $(firstword $(subst _, ,$(notdir $1)))
@@ -33,8 +37,11 @@ $(handout): $(your_part) .make/starter.sh
 endef
 $(foreach folder,$(EXERCISE_FOLDERS),$(eval $(call EXERCISE,$(folder))))
 
-EXERCISES := $(foreach folder,$(EXERCISE_FOLDERS),$(call solved,$(folder)))
-STARTERS  := $(foreach folder,$(EXERCISE_FOLDERS),$(call starter,$(folder)))
+$(foreach folder,$(WITH_MPI),$(call objects,$(wildcard $(folder)/*.c) $(call handout,$(folder)))): \
+    CFLAGS_ALL += $(filter -I%,$(MPI))
+
+EXERCISES := $(foreach folder,$(BUILT_EXERCISES),$(call solved,$(folder)))
+STARTERS  := $(foreach folder,$(BUILT_EXERCISES),$(call starter,$(folder)))
 HANDOUTS  := $(foreach folder,$(EXERCISE_FOLDERS),$(call handout,$(folder)))
 
 exercise_named = $(strip $(foreach folder,$(EXERCISE_FOLDERS),$(if \
@@ -43,6 +50,9 @@ exercise_named = $(strip $(foreach folder,$(EXERCISE_FOLDERS),$(if \
 exercise-%: report
 	@test -n '$(call exercise_named,$*)' || { echo 'make: error: there is no exercise $*' >&2; \
 	    echo 'hint: the exercises are $(foreach folder,$(EXERCISE_FOLDERS),$(call exercise_id,$(folder)))' >&2; exit 1; }
+	@test -n '$(filter $(EXERCISES),$(call exercise_named,$*))' || { \
+	    echo 'make: error: exercise $* is skipped: it needs MPI, and there is none' >&2; \
+	    echo 'hint: make setup installs it' >&2; exit 1; }
 	+@$(MAKE_PARALLEL) wanted WANTED='$(call exercise_named,$*)'
 	@$(call exercise_named,$*) $(ARGS)
 

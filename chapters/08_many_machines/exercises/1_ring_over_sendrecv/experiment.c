@@ -1,0 +1,258 @@
+// experiment.c: how long your ring, a star and MPI's own allreduce take, for vectors of 4 bytes to
+// 16 MB, with 2 and with 4 ranks on this machine.
+#include "common/base/clock.h"
+#include "common/base/cores.h"
+#include "common/base/statistics.h"
+#include "common/program/exercise.h"
+#include "common/program/predict.h"
+#include "common/program/say.h"
+#include "../start_ranks.h"
+#include "counted.h"
+#include "your_part.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef enum Way { RING, STAR, LIBRARY, NUM_WAYS } Way;
+static const char *const way_names[NUM_WAYS] = {"your ring", "star", "MPI_Allreduce"};
+
+enum { NUM_RANKS = 2, NUM_SIZES = 12, ROUNDS = 15 };
+static const int ranks[NUM_RANKS] = {2, 4};
+static long bytes_of(int s) { return 4L << 2 * s; } // 4 B, 16 B, .. 16 MB
+
+// ## One of the ranks
+
+// Rank 0 adds up, in the order of the ranks, and sends the sum to all.
+static void star(float *data, size_t n, MPI_Comm comm) {
+    int k, rank;
+    MPI_Comm_size(comm, &k);
+    MPI_Comm_rank(comm, &rank);
+    if (rank > 0) {
+        MPI_Send(data, (int)n, MPI_FLOAT, 0, 0, comm);
+        MPI_Recv(data, (int)n, MPI_FLOAT, 0, 0, comm, MPI_STATUS_IGNORE);
+        return;
+    }
+    float *arrived = xmalloc(sizeof *arrived * n);
+    for (int r = 1; r < k; r++) {
+        MPI_Recv(arrived, (int)n, MPI_FLOAT, r, 0, comm, MPI_STATUS_IGNORE);
+        for (size_t i = 0; i < n; i++) data[i] += arrived[i];
+    }
+    for (int r = 1; r < k; r++) MPI_Send(data, (int)n, MPI_FLOAT, r, 0, comm);
+    free(arrived);
+}
+
+static void library(float *data, size_t n, MPI_Comm comm) {
+    MPI_Allreduce(MPI_IN_PLACE, data, (int)n, MPI_FLOAT, MPI_SUM, comm);
+}
+
+static void (*const sums[NUM_WAYS])(float *, size_t, MPI_Comm) = {ring_all_reduce, star, library};
+
+// Seconds until all ranks are through. The numbers are zeros: so they stay what they are.
+static double time_of(Way way, float *data, size_t n, int times) {
+    PMPI_Barrier(MPI_COMM_WORLD);
+    double start = seconds_now();
+    for (int t = 0; t < times; t++) sums[way](data, n, MPI_COMM_WORLD);
+    PMPI_Barrier(MPI_COMM_WORLD);
+    return (seconds_now() - start) / times;
+}
+
+// What the rank sends that sends most.
+static long most_sent(Way way, float *data, size_t n) {
+    const double PATIENCE = 20;
+    counted_begin(MPI_COMM_WORLD, PATIENCE);
+    sums[way](data, n, MPI_COMM_WORLD);
+    long mine = counted_so_far().bytes, most;
+    PMPI_Allreduce(&mine, &most, 1, MPI_LONG, MPI_MAX, MPI_COMM_WORLD);
+    counted_end();
+    return most;
+}
+
+// All ways take turns, so that what else the machine does disturbs all of them.
+static void time_size(int s, int rank) {
+    long bytes = bytes_of(s);
+    double seconds[NUM_WAYS][ROUNDS];
+    size_t n = (size_t)bytes / sizeof(float);
+    int times = bytes < 1 << 16 ? 20 : bytes < 1 << 20 ? 5 : 1;
+    float *data = xcalloc(n, sizeof *data);
+    for (int round = -1; round < ROUNDS; round++) // the first is not counted
+        for (Way w = 0; w < NUM_WAYS; w++) {
+            double took = time_of(w, data, n, times);
+            if (round >= 0) seconds[w][round] = took;
+        }
+    for (Way w = 0; w < NUM_WAYS; w++) {
+        long sent = most_sent(w, data, n);
+        Quartiles q = quartiles(seconds[w], ROUNDS);
+        if (rank == 0)
+            printf("time: %d %d %.9g %.9g %.9g %ld\n", s, (int)w, q.low, q.median, q.high, sent);
+    }
+    int ring_first = 0;
+    for (int round = 0; round < ROUNDS; round++)
+        ring_first += seconds[RING][round] < seconds[STAR][round];
+    if (rank == 0) printf("ring first: %d %d\n", s, ring_first);
+    fflush(stdout);
+    free(data);
+}
+
+static int time_in_rank(void) {
+    int provided, rank;
+    PMPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
+    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    for (int s = 0; s < NUM_SIZES; s++) time_size(s, rank);
+    PMPI_Finalize();
+    return EXIT_SUCCESS;
+}
+
+// ## What they took
+
+typedef struct Times {
+    Quartiles seconds;
+    long sent;
+} Times;
+typedef struct Figures {
+    Times of[NUM_SIZES][NUM_WAYS];
+    int ring_first[NUM_SIZES]; // rounds in which the ring was faster than the star
+} Figures;
+
+static int read_figures(const char *said, Figures *f) {
+    int n = 0, s, w, wins;
+    Times t;
+    for (const char *at = said; at && *at; at = strchr(at, '\n'), at = at ? at + 1 : at) {
+        if (sscanf(at, "time: %d %d %lf %lf %lf %ld", &s, &w, &t.seconds.low, &t.seconds.median,
+                   &t.seconds.high, &t.sent) == 6 &&
+            s >= 0 && s < NUM_SIZES && w >= 0 && w < NUM_WAYS) {
+            f->of[s][w] = t;
+            n++;
+        } else if (sscanf(at, "ring first: %d %d", &s, &wins) == 2 && s >= 0 && s < NUM_SIZES) {
+            f->ring_first[s] = wins;
+            n++;
+        }
+    }
+    return n;
+}
+
+// (Ranks of Open MPI that wait keep their core busy, but for those that know that they are more
+// than there are cores. Here something else may run beside them.)
+static void measure(int k, Figures *f) {
+    const double DEADLINE = 300;
+    char *said = xmalloc(SAID_BYTES);
+    setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+    int status = run_as_ranks(k, "times", said, SAID_BYTES, DEADLINE);
+    int n = read_figures(said, f);
+    if (status != EXIT_SUCCESS || n != NUM_SIZES * (NUM_WAYS + 1))
+        die("is this machine very busy? Then try again",
+            "%d ranks that measure times ended with status %d", k, status);
+    free(said);
+}
+
+static char *size_text(long bytes) {
+    return bytes < 1 << 10   ? xprintf("%ld B", bytes)
+           : bytes < 1 << 20 ? xprintf("%ld KiB", bytes >> 10)
+                             : xprintf("%ld MiB", bytes >> 20);
+}
+
+static double ratio(const Figures *f, int s, Way a, Way b) {
+    return f->of[s][a].seconds.median / f->of[s][b].seconds.median;
+}
+
+static void print_table(int k, const Figures *f) {
+    say("\n%d ranks on this machine: measured, in microseconds; medians, all ways in turn", k);
+    printf("  %8s %12s %12s %14s   %11s %10s   %s\n", "vector", "your ring", "star",
+           "MPI_Allreduce", "ring / star", "ring / MPI", "busiest sends, in N: ring, star");
+    for (int s = 0; s < NUM_SIZES; s++) {
+        const Times *t = f->of[s];
+        char *size = size_text(bytes_of(s));
+        printf("  %8s %12.1f %12.1f %14.1f   %11.2f %10.2f   %8.3f %8.3f\n", size,
+               1e6 * t[RING].seconds.median, 1e6 * t[STAR].seconds.median,
+               1e6 * t[LIBRARY].seconds.median, ratio(f, s, RING, STAR), ratio(f, s, RING, LIBRARY),
+               (double)t[RING].sent / (double)bytes_of(s),
+               (double)t[STAR].sent / (double)bytes_of(s));
+        free(size);
+    }
+}
+
+static void write_csv(FILE *csv, const Figures figures[NUM_RANKS]) {
+    fprintf(csv, "ranks,bytes,way,low_seconds,median_seconds,high_seconds,most_sent\n");
+    for (int i = 0; i < NUM_RANKS; i++)
+        for (Way w = 0; w < NUM_WAYS; w++)
+            for (int s = 0; s < NUM_SIZES; s++) {
+                const Times *t = &figures[i].of[s][w];
+                fprintf(csv, "%d,%ld,%s,%.6g,%.6g,%.6g,", ranks[i], bytes_of(s), way_names[w],
+                        t->seconds.low, t->seconds.median, t->seconds.high);
+                fprintf(csv, w == LIBRARY ? "\n" : "%ld\n", t->sent); // the library's are unknown
+            }
+}
+
+// ## What they say
+
+// In so many rounds, or more, one that is no faster would hardly come first: all ways take turns,
+// so that what else the machine does disturbs both. (Of 15: with a chance of 2%.)
+enum { CLEARLY = 12 };
+
+static void explain_star(int k, const Figures *f) {
+    int last = NUM_SIZES - 1, ring = 0, star = 0, first = last, longest = 0;
+    for (int s = last; s >= 0; s--)
+        if (f->ring_first[s] >= CLEARLY) {
+            ring++;
+            first = s;
+        }
+    for (int s = 0; s <= last; s++)
+        if (f->ring_first[s] <= ROUNDS - CLEARLY) {
+            star++;
+            longest = s;
+        }
+    char *from = size_text(bytes_of(first)), *until = size_text(bytes_of(longest));
+    say("- %d ranks: of %d sizes the star is clearly faster in %d%s%s, the ring in %d%s%s. "
+        "(Clearly: "
+        "in %d of %d rounds, or more.) With 16 MiB the ring takes %.2f of the star's time.",
+        k, NUM_SIZES, star, star > 0 ? ", the longest of them " : "", star > 0 ? until : "", ring,
+        ring > 0 ? ", the shortest of them " : "", ring > 0 ? from : "", CLEARLY, ROUNDS,
+        ratio(f, last, RING, STAR));
+    free(from);
+    free(until);
+}
+
+static void explain_library(int k, const Figures *f) {
+    say("- %d ranks: for 4 bytes the ring takes %.2f times as long as MPI_Allreduce, for 16 MiB "
+        "%.2f times. It has %d messages one after the other, however short the vector; in pairs, "
+        "and pairs of pairs, %d would do.",
+        k, ratio(f, 0, RING, LIBRARY), ratio(f, NUM_SIZES - 1, RING, LIBRARY), 2 * (k - 1),
+        k == 2 ? 1 : 2);
+}
+
+static void experiment(const Flags *flags, FILE *csv) {
+    static Figures figures[NUM_RANKS];
+    (void)flags;
+    say("Question: what is a ring of messages worth, beside a star and MPI's own allreduce?");
+    Prediction expected =
+        predict_first("How much of the star's time does your ring take, with 4 ranks and 16 MiB?");
+    for (int i = 0; i < NUM_RANKS; i++) {
+        measure(ranks[i], &figures[i]);
+        print_table(ranks[i], &figures[i]);
+    }
+    predict_compare(expected, ratio(&figures[1], NUM_SIZES - 1, RING, STAR), "of the star's time");
+    say("\nAnswer (measured: the machine's %d processors, and what else runs on it, are in it)",
+        num_cores());
+    for (int i = 0; i < NUM_RANKS; i++) explain_star(ranks[i], &figures[i]);
+    for (int i = 0; i < NUM_RANKS; i++) explain_library(ranks[i], &figures[i]);
+    say("- Ring and star send 2 (k-1) N bytes in all. Here all of them go through one memory, so "
+        "that is what counts, and with more ranks than processors how often a rank waits for its "
+        "turn: 2 (k-1) times in the ring. Between machines each rank has a link of its own. "
+        "Through that of the star's rank 0 (k-1) N come in, and then (k-1) N go out; in the ring "
+        "2 (k-1)/k N do both at once: 1/k of the time.");
+    write_csv(csv, figures);
+}
+
+int main(int argc, char *argv[]) {
+    const char *name = case_of(argc, argv);
+    if (name) return strcmp(name, "times") == 0 ? time_in_rank() : check_in_rank();
+    return exercise_main(
+        argc, argv,
+        &(Exercise){.about = "Exercise 1: a ring over MPI_Sendrecv.",
+                    .flags = "",
+                    .defaults = default_flags,
+                    .check = check,
+                    .passed = "1 to 5 ranks have the bits of as many devices in one process, and "
+                              "each sends the ring's bytes, in no more than its messages",
+                    .experiment = experiment,
+                    .plot = "exercise_ring_of_ranks.gp"});
+}

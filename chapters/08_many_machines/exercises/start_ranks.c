@@ -1,0 +1,145 @@
+// start_ranks.c: see start_ranks.h.
+#include "start_ranks.h"
+
+#include "common/base/clock.h"
+#include "common/base/error.h"
+#include "common/comm/launch.h"
+#include "common/program/exercise.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+const char *case_of(int argc, char *argv[]) {
+    set_program_name(argv[0]);
+    if (argc == 3 && strcmp(argv[1], "--case") == 0) return argv[2];
+    Launch launch = launch_read();
+    if (launch.size > 1)
+        die_usage("start it by hand, without a launcher: it starts its ranks itself",
+                  "%s started this exercise as %d processes", launch.by, launch.size);
+    return NULL;
+}
+
+// ## Starting
+
+static char *own_path(void) {
+    char path[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (length <= 0) die("is there no /proc?", "this program does not find itself");
+    path[length] = '\0';
+    return xstrdup(path);
+}
+
+// .make/ranks.sh in one of the folders above the program's: so it is found from anywhere.
+static char *ranks_script(void) {
+    char *folder = own_path();
+    for (char *slash; (slash = strrchr(folder, '/'));) {
+        *slash = '\0';
+        char *path = xprintf("%s/.make/ranks.sh", folder);
+        if (access(path, R_OK) == 0) {
+            free(folder);
+            return path;
+        }
+        free(path);
+    }
+    free(folder);
+    return xstrdup(".make/ranks.sh");
+}
+
+// In the child. If this program is killed, whatever the way, mpirun is told to end, and ends its
+// ranks: nothing is left that computes on.
+static _Noreturn void become_ranks(int output, char *arguments[]) {
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    dup2(output, STDOUT_FILENO);
+    dup2(output, STDERR_FILENO);
+    close(STDIN_FILENO); // mpirun would read what is meant for this program
+    execvp(arguments[0], arguments);
+    _exit(127);
+}
+
+static pid_t start(int k, const char *case_name, int *output) {
+    int ends[2];
+    char ranks[16], *script = ranks_script(), *self = own_path();
+    char *arguments[] = {"sh", script, ranks, self, "--case", (char *)case_name, NULL};
+    snprintf(ranks, sizeof ranks, "%d", k);
+    fflush(NULL);
+    if (pipe(ends) != 0) die("close other programs", "no pipe: %s", strerror(errno));
+    pid_t child = fork();
+    if (child < 0) die("close other programs", "no second process: %s", strerror(errno));
+    if (child == 0) {
+        close(ends[0]);
+        become_ranks(ends[1], arguments);
+    }
+    close(ends[1]);
+    *output = ends[0];
+    free(script);
+    free(self);
+    return child;
+}
+
+// ## Waiting
+
+// Reads on until the other end is closed; false: it is not, at that time.
+static bool read_until(int output, char *said, size_t size, double time) {
+    size_t length = 0;
+    char rest[4096];
+    for (double left; (left = time - seconds_now()) > 0;) {
+        struct pollfd there = {.fd = output, .events = POLLIN};
+        if (poll(&there, 1, (int)(left * 1e3) + 1) <= 0) continue;
+        size_t room = size - 1 - length;
+        ssize_t n = read(output, room > 0 ? said + length : rest, room > 0 ? room : sizeof rest);
+        if (n == 0) return true;
+        if (n > 0 && room > 0) length += (size_t)n;
+        said[length] = '\0';
+    }
+    return false;
+}
+
+// mpirun is asked to end, and ends its ranks; if it does not, it is killed.
+static void end(pid_t mpirun, int output) {
+    const double PATIENCE = 5;
+    char ignored[1];
+    kill(mpirun, SIGTERM);
+    if (!read_until(output, ignored, sizeof ignored, seconds_now() + PATIENCE))
+        kill(mpirun, SIGKILL);
+}
+
+int run_as_ranks(int k, const char *case_name, char *said, size_t size, double deadline) {
+    int output, status;
+    pid_t mpirun = start(k, case_name, &output);
+    said[0] = '\0';
+    bool in_time = read_until(output, said, size, seconds_now() + deadline);
+    if (!in_time) end(mpirun, output);
+    close(output);
+    while (waitpid(mpirun, &status, 0) < 0)
+        if (errno != EINTR) die("try again", "mpirun was lost: %s", strerror(errno));
+    char *missing = said_after(said, "ranks.sh: error: ");
+    if (missing) die("make setup installs MPI", "%s", missing);
+    if (!in_time) return STATUS_TOO_LATE;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+// ## What they have said
+
+char *said_after(const char *said, const char *begin) {
+    const char *at = strstr(said, begin);
+    if (!at) return NULL;
+    at += strlen(begin);
+    return xprintf("%.*s", (int)strcspn(at, "\r\n"), at);
+}
+
+void pass_on_failure(const char *said) {
+    char *message = said_after(said, "error: check failed: ");
+    const char *from = message ? strstr(said, "error: check failed: ") : said;
+    char *hint = said_after(from, "hint: ");
+    if (message) check_failed(hint ? hint : "see what its rank says", "%s", message);
+    free(hint);
+}

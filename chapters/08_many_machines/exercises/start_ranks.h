@@ -1,0 +1,36 @@
+// start_ranks.h: the program of an exercise, started by hand as one process, starts itself as so
+// many ranks: a check needs several, and each time other ones.
+//
+//     int main(int argc, char *argv[]) {
+//         const char *name = case_of(argc, argv);
+//         if (name) return run_case(name);                  // this is one of the ranks
+//         return exercise_main(argc, argv, ..);             // this starts them
+//     }
+#ifndef START_RANKS_H
+#define START_RANKS_H
+
+#include <stddef.h>
+
+enum { STATUS_TOO_LATE = 124, SAID_BYTES = 1 << 16 };
+
+// What a rank is to do: NAME, if the program was started as `PROGRAM --case NAME`; else NULL.
+// die_usage()s if a launcher has started the program without it.
+const char *case_of(int argc, char *argv[]);
+
+// Starts this program as k ranks with `--case case_name`, and waits for them. What all of them
+// print, to both outputs, is kept in `said`, as far as there is room. Returns the exit status of
+// mpirun; STATUS_TOO_LATE if it took longer than `deadline` seconds and was ended; 128 and more if
+// a signal ended it. die()s if ranks cannot be started.
+int run_as_ranks(int k, const char *case_name, char *said, size_t size, double deadline);
+
+// ---- what ranks have said ----------------------------------------------------------------------
+
+// What stands behind the first `begin` in it, up to the end of the line, in a new string; NULL if
+// there is none. ("error: ", "hint: ")
+char *said_after(const char *said, const char *begin);
+
+// A rank that found something wrong with your part by EXPECT() has ended all of them. Ends this
+// program with its message. Otherwise it returns.
+void pass_on_failure(const char *said);
+
+#endif
