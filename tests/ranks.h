@@ -37,14 +37,11 @@ static inline int run_case(const RankCase cases[], int n, const char *name, int 
 
 // ---- who starts them ---------------------------------------------------------------------------
 
-// Runs a case as so many ranks; returns its exit status and keeps what it said. Nothing takes
-// longer than a minute.
+// Runs a command; returns its exit status, and keeps what it said and how long it took.
 static char said[8192];
 static double seconds;
 
-static inline int ranks_run(const char *before, int ranks, const char *name, int devices) {
-    char *command = xprintf("%s timeout -k 1 60 sh .make/ranks.sh %d %s --case %s %d 2>&1", before,
-                            ranks, self, name, devices);
+static inline int output_of(const char *command) {
     double start = seconds_now();
     FILE *pipe = popen(command, "r");
     assert_non_null(pipe);
@@ -53,8 +50,16 @@ static inline int ranks_run(const char *before, int ranks, const char *name, int
     while (fgetc(pipe) != EOF) continue;
     int status = pclose(pipe);
     seconds = seconds_now() - start;
-    free(command);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+// A case as so many ranks. Nothing takes longer than a minute.
+static inline int ranks_run(const char *before, int ranks, const char *name, int devices) {
+    char *command = xprintf("%s timeout -k 1 60 sh .make/ranks.sh %d %s --case %s %d 2>&1", before,
+                            ranks, self, name, devices);
+    int status = output_of(command);
+    free(command);
+    return status;
 }
 
 static inline bool there_are_ranks(void) {
