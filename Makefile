@@ -95,7 +95,8 @@ include common/device/machines.mk
 # ---- the library -----------------------------------------------------------------------------------
 
 # (Of two files that do one thing with and without something, the one is left out.)
-LEFT_OUT := common/device/device_cuda.c common/device/cuda_none.c common/comm/$(if $(MPI),mpi_none,mpi).c
+LEFT_OUT := common/device/device_cuda.c common/device/cuda_none.c common/comm/$(if $(MPI),mpi_none,mpi).c \
+            common/comm/$(if $(NCCL),nccl_none,nccl).c
 SOURCES  := $(filter-out $(LEFT_OUT),$(wildcard common/*/*.c)) $(wildcard kernels/*.c) \
             $(filter-out %/main.c,$(wildcard chapters/*/*.c)) $(CUDA_SOURCES)
 LIBRARY  := $(BUILD)/libbook.a

@@ -16,8 +16,18 @@ mkdir -p "$new"
 trap 'rm -rf "$new"' EXIT
 trap 'exit 1' HUP INT TERM
 
+# A chapter with a file `ranks` is so many processes, if there is MPI. Rank 0 is the one that prints, and is recorded.
+ranks=
+if [ -f "chapters/$name/ranks" ] && command -v mpirun >/dev/null 2>&1; then
+    ranks="sh $(realpath .make/ranks.sh) $(cat "chapters/$name/ranks")"
+fi
+# (Its standard output must be a file of its own, so that it can be told how far it is.)
+only_rank_0='case ${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}} in
+0) RECORD_TO=calls exec "$0" >stdout ;;
+*) exec "$0" >/dev/null ;;
+esac'
 status=0
-(cd "$new" && RECORD_TO=calls exec "$program" </dev/null >stdout 2>stderr) || status=$?
+(cd "$new" && exec $ranks sh -c "$only_rank_0" "$program" </dev/null 2>stderr) || status=$?
 if [ $status != 0 ]; then
     cat "$new/stderr" >&2
     line=$(grep -n '^int main(' "chapters/$name/main.c" | head -n 1 | cut -d: -f1)

@@ -9,6 +9,7 @@ ifneq ($(SANITIZE),)
 OPTIMIZE := -O1 -g
 CHECKS   := $(SANITIZE_$(SANITIZE)) -DSANITIZED=1
 NVCC     :=
+NCCL     := $(if $(filter cudasim,$(SANITIZE)),simulated)
 # Two instruction sets, or one where other things are tested.
 ISAS     := $(filter plain v1 $(if $(filter asan,$(SANITIZE)),v3),$(ISAS))
 endif
@@ -25,8 +26,8 @@ endif
 .PHONY: sanitize sanitize-cuda
 
 # What a sanitizer has nothing to say about, or what others show it in less time: trainings, waiting, compiling.
-NOT_SANITIZED := $(if $(SANITIZE),arrows_test.sh build_test.sh chapter_01_flags_test.sh defaults_test.sh instruction_sets_test.sh \
-                 interrupt_test.sh pytorch_test.sh training_test.sh)
+NOT_SANITIZED := $(if $(SANITIZE),arrows_test.sh build_test.sh chapter_01_flags_test.sh defaults_test.sh hosts_test.sh \
+                 instruction_sets_test.sh interrupt_test.sh pytorch_test.sh training_test.sh)
 TSAN_TESTS    := test_device test_queues test_trace test_data test_allreduce test_ddp test_servers
 sanitize:
 	@$(MAKE) --no-print-directory SANITIZE=asan test long-tests

@@ -21,6 +21,7 @@
 #include "common/comm/process_group.h"
 #include "common/tensor/autograd.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
+#include "chapters/08_many_machines/hierarchical.h"
 #include "on_devices.h"
 
 static const char *self;
@@ -226,6 +227,13 @@ static void groups_are_apart(int devices) {
     dist_choose_all_reduce("ring");
     dist_all_reduce(group, mine);
     for (int i = 0; i < devices; i++) must_be(mine[i], &expected, "group", 1);
+    for (int times = 0; times < rank % 2; times++) dist_all_reduce(group, mine); // one group alone
+    free_mine(mine);
+    fill_mine(mine, 1, true);
+    dist_all_reduce(NULL, mine); // what groups have done does not matter to others
+    expected = 0;
+    for (int d = 0; d < k; d++) expected += value(d, 0, true);
+    for (int i = 0; i < devices; i++) must_be(mine[i], &expected, "all, after a group", 1);
     free_mine(mine);
     dist_free_group(group);
     dist_destroy_process_group();
@@ -263,6 +271,90 @@ static void hosts_are_pretended(int devices) {
     CHECK(dist_num_hosts() == (dist_get_world_size() + 1) / 2, "two ranks on each");
     CHECK(dist_host_of(r) == r / 2 && dist_local_rank() == r % 2, "in their order");
     dist_destroy_process_group();
+}
+
+// ---- on several hosts; by hosts_test.sh ------------------------------------------------------------
+
+// The bytes that this rank sends to other hosts in an allreduce of n floats. (The ranks of a host
+// stand side by side.)
+static size_t star_to_hosts(size_t n) {
+    int of_rank_0 = dist_local_size();
+    if (rank == 0) return (size_t)(size - of_rank_0) * n * sizeof(float);
+    return dist_host_of(rank) == dist_host_of(0) ? 0 : n * sizeof(float);
+}
+static const Allreduce *ring(void) {
+    choose_allreduce("ring");
+    return chosen_allreduce();
+}
+static size_t ring_to_hosts(size_t n) {
+    bool crosses = dist_host_of((rank + 1) % size) != dist_host_of(rank);
+    return crosses ? allreduce_bytes(ring(), n, size, rank).sent : 0;
+}
+static size_t hierarchical_to_hosts(size_t n) {
+    size_t part = (size_t)equal_range((long)n, dist_local_size(), dist_local_rank()).count;
+    return allreduce_bytes(ring(), part, dist_num_hosts(), dist_host_of(rank)).sent;
+}
+
+// All ranks have sent what the formula says; rank 0 says how much that is, of each host.
+static void say_bytes_to_hosts(const char *name, size_t formula) {
+    double mine = (double)dist_traffic().bytes_to_hosts;
+    double *all = xmalloc(sizeof *all * (size_t)size);
+    if (mine != (double)formula)
+        die("see the test", "%s: rank %d sent %.0f bytes to other hosts, not %zu", name, rank, mine,
+            formula);
+    dist_gather(NULL, &mine, 1, all);
+    for (int h = 0; h < dist_num_hosts(); h++) {
+        double of_host = 0;
+        for (int r = 0; r < size; r++) of_host += dist_host_of(r) == h ? all[r] : 0;
+        printf("%s: host %d sent %.0f\n", name, h, of_host);
+    }
+    free(all);
+    dist_reset_traffic();
+}
+
+// Three ways to one sum. (Long enough that what else crosses, when the job starts and ends, is
+// little.)
+static void bytes_between_hosts(int devices) {
+    enum { N = 2000003 };
+    Tensor *mine;
+    begin(devices, 20);
+    hierarchical_begin();
+    float *expected = xcalloc(N, sizeof *expected);
+    for (int d = 0; d < k; d++)
+        for (int i = 0; i < N; i++) expected[i] += value(d, i, true);
+    dist_print_ranks();
+    for (int way = 0; way < 3; way++) {
+        static const char *const names[] = {"star", "ring", "hierarchical"};
+        static size_t (*const formulas[])(size_t) = {star_to_hosts, ring_to_hosts,
+                                                     hierarchical_to_hosts};
+        fill_mine(&mine, N, true);
+        dist_choose_all_reduce(way == 0 ? "star" : "ring");
+        dist_reset_traffic();
+        if (way < 2)
+            dist_all_reduce(NULL, &mine);
+        else
+            hierarchical_all_reduce(mine);
+        must_be(mine, expected, names[way], N);
+        say_bytes_to_hosts(names[way], formulas[way](N));
+        free_mine(&mine);
+    }
+    free(expected);
+    hierarchical_end();
+    dist_destroy_process_group();
+}
+
+// Until something happens. Says when it has begun.
+static void all_reduce_forever(int devices) {
+    Tensor *mine[MAX_LOCAL_DEVICES];
+    begin(devices, 3);
+    fill_mine(mine, 100000, true);
+    for (long step = 0;; step++) {
+        dist_note("step %ld", step);
+        dist_all_reduce(NULL, mine);
+        synchronize_all();
+        if (step == 0) printf("the first step is done\n");
+        if (step == 0) fflush(stdout);
+    }
 }
 
 // ---- in a rank, where something is wrong -----------------------------------------------------------
@@ -355,6 +447,8 @@ static const struct {
     {"groups", groups_are_apart},
     {"figures", figures_of_hosts},
     {"hosts", hosts_are_pretended},
+    {"between", bytes_between_hosts},
+    {"forever", all_reduce_forever},
     {"disagrees", one_disagrees},
     {"collective", another_collective},
     {"size", another_size},
@@ -510,6 +604,7 @@ static void test_wrong_launch(void **state) {
 int main(int argc, char *argv[]) {
     self = argv[0];
     if (argc == 4 && strcmp(argv[1], "--case") == 0) return run_case(argv[2], atoi(argv[3]));
+    setenv("ASAN_OPTIONS", "detect_leaks=0", 1); // in ranks: MPI leaves memory behind
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sums_are_exact),
         cmocka_unit_test(test_bits),

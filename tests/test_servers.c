@@ -176,7 +176,8 @@ static void test_files(void **state) {
     Pace pace = even_pace(3, slow);
     Schedule s = schedule_make(&pace, (Discipline){NO_BOUND, 0}, 10);
     schedule_write(&s, in_test_folder("schedule"));
-    Schedule read = schedule_read(in_test_folder("schedule"), 3, (Discipline){NO_BOUND, 0});
+    Schedule read = schedule_read(in_test_folder("schedule"), &pace, (Discipline){NO_BOUND, 0}, 10);
+    assert_string_equal(read.made_from, s.made_from);
     assert_int_equal(read.count, s.count);
     for (int i = 0; i < s.count; i++) {
         assert_int_equal(read.list[i].kind, s.list[i].kind);
@@ -187,25 +188,77 @@ static void test_files(void **state) {
     schedule_free(&read);
 }
 
+// Behind the right first line.
 static void read_text(void *text) {
-    write_bytes(in_test_folder("bad"), text, strlen(text));
-    schedule_read(in_test_folder("bad"), 2, (Discipline){0, 0});
+    double slow[MOST_WORKERS];
+    Pace pace = even_pace(2, slow);
+    Schedule s = schedule_make(&pace, (Discipline){0, 0}, 1);
+    char *all = xprintf("%s\n%s", s.made_from, (const char *)text);
+    write_bytes(in_test_folder("bad"), all, strlen(all));
+    free(all);
+    schedule_free(&s);
+    schedule_read(in_test_folder("bad"), &pace, (Discipline){0, 0}, 1);
+}
+
+typedef struct Reading {
+    const char *file;
+    Discipline how;
+    long clocks;
+    int W; // 0: 2
+    double slow;
+} Reading;
+
+static void read_as(void *reading) {
+    const Reading *r = reading;
+    double slow[MOST_WORKERS];
+    Pace pace = even_pace(r->W > 0 ? r->W : 2, slow);
+    slow[0] = r->slow;
+    schedule_read(in_test_folder(r->file), &pace, r->how, r->clocks);
 }
 
 static void test_bad_files(void **state) {
     (void)state;
     const char *const bad[][2] = {
-        {"0 pull 0\n", "bad:1: not four fields"},
-        {"0 pull 0 0\n1 push 0 1\n", "bad:2: this is not the step"},
-        {"0 pull 0 0\n1 pull 0 0\n", "bad:2: this worker has pulled already"},
-        {"0 push 1 0\n", "bad:1: this worker has not pulled"},
-        {"0 pull 2 0\n", "bad:1: no such worker"},
-        {"0 pull 0 1\n1 push 0 1\n1 pull 0 1\n", "bad:3: this worker has made this step"},
-        {"1 pull 0 0\n0 pull 1 0\n", "bad:2: the time goes back"},
-        {"nan pull 0 0\n", "bad:1: a number below 0"},
-        {"0 pulls 0 0\n", "bad:1: no such event"},
+        {"0 pull 0\n", "bad:2: not four fields"},
+        {"0 pull 0 0\n1 push 0 1\n", "bad:3: this is not the step"},
+        {"0 pull 0 0\n1 pull 0 0\n", "bad:3: this worker has pulled already"},
+        {"0 push 1 0\n", "bad:2: this worker has not pulled"},
+        {"0 pull 2 0\n", "bad:2: no such worker"},
+        {"0 pull 0 1\n1 push 0 1\n1 pull 0 1\n", "bad:4: this worker has made this step"},
+        {"1 pull 0 0\n0 pull 1 0\n", "bad:3: the time goes back"},
+        {"nan pull 0 0\n", "bad:2: a number below 0"},
+        {"0 pulls 0 0\n", "bad:2: no such event"},
+        {"0 pull 0 0\n1 push 0 0\n", "bad: 1 pushes, and not 2"},
         {"# nothing\n", "no events"}};
-    for (int i = 0; i < 10; i++) expect_death(1, bad[i][1], read_text, (void *)bad[i][0]);
+    for (int i = 0; i < 11; i++) expect_death(1, bad[i][1], read_text, (void *)bad[i][0]);
+    write_bytes(in_test_folder("bad"), "0 pull 0 0\n", 11);
+    expect_death(1, "bad:1: not the first line", read_as, &(Reading){"bad", {0, 0}, 1, 0, 1});
+    write_bytes(in_test_folder("bad"), "", 0);
+    expect_death(1, "bad: cannot be read, or empty", read_as, &(Reading){"bad", {0, 0}, 1, 0, 1});
+    expect_death(1, ": cannot be read, or empty", read_as, &(Reading){".", {0, 0}, 1, 0, 1});
+}
+
+// A file of another run is refused, and it is said what differs.
+static void test_files_of_other_runs(void **state) {
+    (void)state;
+    double slow[MOST_WORKERS];
+    Pace pace = even_pace(3, slow);
+    Schedule s = schedule_make(&pace, (Discipline){2, 0}, 10);
+    schedule_write(&s, in_test_folder("run"));
+    schedule_free(&s);
+    const struct {
+        Reading reading;
+        const char *difference;
+    } others[] = {
+        {{"run", {1, 0}, 10, 3, 1}, "made with staleness 2, and this run has 1"},
+        {{"run", {NO_BOUND, 0}, 10, 3, 1}, "made with staleness 2, and this run has none"},
+        {{"run", {0, 1}, 10, 3, 1}, "made with staleness 2, and this run has 0"},
+        {{"run", {2, 0}, 11, 3, 1}, "made with steps 10, and this run has 11"},
+        {{"run", {2, 0}, 10, 4, 1}, "made with workers 3, and this run has 4"},
+        {{"run", {2, 0}, 10, 3, 5}, "made with slow 1,1,1, and this run has 5,1,1"},
+    };
+    for (int i = 0; i < 6; i++)
+        expect_death(1, others[i].difference, read_as, (void *)&others[i].reading);
 }
 
 // ---- synchronous: chapter 4 --------------------------------------------------------------------
@@ -270,22 +323,69 @@ static void test_synchronous(void **state) {
 static void test_rounds_have_one_update(void **state) {
     (void)state;
     size_t n;
-    PsLesson l = lesson_of(4, 1);
-    float *expected = by_chapter_4(&l, STEPS, &n);
-    for (int backup = 0; backup < 3; backup++) {
-        double slow[MOST_WORKERS];
-        Pace pace = even_pace(4, slow);
-        pace.busy = pace.transfer = 2;
-        pace.odds = 0.3;
-        pace.stall = 4;
-        Schedule s = schedule_make(&pace, (Discipline){0, backup}, STEPS);
-        PsResult r = ps_replay(&l, &s);
-        assert_int_equal(r.most_staleness, 0);
-        if (backup == 0) assert_memory_equal(r.params, expected, n * sizeof *expected);
-        ps_result_free(&r);
-        schedule_free(&s);
+    for (int W = 2; W <= 8; W *= 2) {
+        PsLesson l = lesson_of(W, 1);
+        float *expected = by_chapter_4(&l, STEPS, &n);
+        for (int backup = 0; backup < 3 && backup < W; backup++) {
+            double slow[MOST_WORKERS];
+            Pace pace = even_pace(W, slow);
+            pace.busy = pace.transfer = 2;
+            pace.odds = 0.3;
+            pace.stall = 4;
+            Schedule s = schedule_make(&pace, (Discipline){0, backup}, STEPS);
+            PsResult r = ps_replay(&l, &s);
+            assert_int_equal(r.most_staleness, 0);
+            assert_true(r.mean_staleness == 0);
+            if (backup == 0) assert_memory_equal(r.params, expected, n * sizeof *expected);
+            ps_result_free(&r);
+            schedule_free(&s);
+        }
+        free(expected);
     }
-    free(expected);
+}
+
+// A push that has missed more than the histogram has room for counts in the mean and in the
+// maximum as it is.
+static void test_very_stale(void **state) {
+    (void)state;
+    enum { PUSHES = MOST_STALE + 44 };
+    Device *device = try_gpu(0);
+    Servers *v = servers_new(&device, 1, 2, 1, 0);
+    Worker fast = worker_new(device, 1), late = worker_new(device, 1);
+    for (long step = 0; step < PUSHES; step++) {
+        servers_push(v, 0, &fast, (Push){.clock = step, .rows = 1, .based_on = v->applied});
+        servers_apply(v, ALL_CLOCKS);
+    }
+    servers_push(v, 1, &late, (Push){.clock = 0, .rows = 1, .based_on = 0});
+    servers_apply(v, ALL_CLOCKS);
+    assert_int_equal(v->applied, PUSHES + 1);
+    assert_int_equal(v->stale_most, PUSHES);
+    assert_int_equal(v->stale_sum, PUSHES);
+    assert_int_equal(v->staleness[MOST_STALE], 1);
+    worker_free(&fast);
+    worker_free(&late);
+    servers_free(v);
+}
+
+// What is loaded follows from the lesson alone, whatever was loaded before.
+static void test_orders(void **state) {
+    (void)state;
+    Tensor *X = tensor_new(host(), 28, 1, 28, 28), *y = tensor_new(host(), 28);
+    Tensor *X_other = tensor_new(host(), 28, 1, 28, 28);
+    PsLesson l = lesson_of(1, 1), other = lesson_of(1, 1), fewer = lesson_of(1, 1);
+    Dataset *few = fashion_mnist_open(NULL, true, 28);
+    other.seed = l.seed + 1;
+    fewer.train_data = few;
+    ps_load(&l, 0, 0, X, y);
+    ps_load(&other, 0, 0, X_other, y);
+    assert_memory_not_equal(X->data, X_other->data, tensor_bytes(X));
+    ps_load(&fewer, 0, 0, X_other, y); // all of its 28 images, and none beyond
+    ps_load(&l, 0, 0, X_other, y);
+    assert_memory_equal(X->data, X_other->data, tensor_bytes(X));
+    dataset_free(few);
+    tensor_free(X);
+    tensor_free(X_other);
+    tensor_free(y);
 }
 
 static void test_one_worker(void **state) {
@@ -420,8 +520,28 @@ static void test_real_lost(void **state) {
     RealResult r = real_run(&l, &options);
     assert_int_equal(r.lost_worker, 1);
     assert_true(r.noticed >= 1 && r.noticed < 1 + (SANITIZED ? 60 : 10));
-    assert_int_equal(r.pushes, 2 * 8 + 3);
+    assert_int_equal(r.pushes, 3 * 8); // the others make them all
     for (int s = 0; s < 2; s++) assert_int_equal(r.applied[s], r.pushes);
+    real_result_free(&r);
+    l.W = 1;
+    options.dies = 0;
+    r = real_run(&l, &options);
+    assert_int_equal(r.lost_worker, 0);
+    assert_int_equal(r.pushes, 3); // there are no others
+    real_result_free(&r);
+}
+
+// Who is slow, and alive, is not given up, though each of its steps takes longer than the timeout.
+static void test_real_slow(void **state) {
+    (void)state;
+    double slow[] = {1, SANITIZED ? 20 : 100};
+    PsLesson l = lesson_of(2, 1);
+    l.test_data = NULL;
+    RealOptions options = {
+        .clocks = SANITIZED ? 20 : 100, .slow = slow, .dies = -1, .timeout = SANITIZED ? 1 : 0.1};
+    RealResult r = real_run(&l, &options);
+    assert_int_equal(r.lost_worker, -1);
+    assert_int_equal(r.pushes, 2 * options.clocks);
     real_result_free(&r);
 }
 
@@ -450,13 +570,24 @@ static int close_all(void **state) {
 int main(void) {
     devices_init(BACKEND_AUTO, 0);
     const struct CMUnitTest tests[] = {
-        UNLESS_SIMULATED(test_schedules), UNLESS_SIMULATED(test_a_straggler),
-        UNLESS_SIMULATED(test_stalls),    UNLESS_SIMULATED(test_a_lost_worker),
-        UNLESS_SIMULATED(test_files),     UNLESS_SIMULATED(test_bad_files),
-        UNLESS_RACED(test_synchronous),   UNLESS_RACED(test_rounds_have_one_update),
-        UNLESS_RACED(test_one_worker),    UNLESS_RACED(test_same_schedule_same_bits),
-        UNLESS_RACED(test_towers),        ON_BOTH(test_adam),
-        UNLESS_SIMULATED(test_real),      UNLESS_SIMULATED(test_real_lost),
+        UNLESS_SIMULATED(test_schedules),
+        UNLESS_SIMULATED(test_a_straggler),
+        UNLESS_SIMULATED(test_stalls),
+        UNLESS_SIMULATED(test_a_lost_worker),
+        UNLESS_SIMULATED(test_files),
+        UNLESS_SIMULATED(test_bad_files),
+        UNLESS_SIMULATED(test_files_of_other_runs),
+        UNLESS_RACED(test_synchronous),
+        UNLESS_RACED(test_rounds_have_one_update),
+        UNLESS_RACED(test_very_stale),
+        UNLESS_RACED(test_orders),
+        UNLESS_RACED(test_one_worker),
+        UNLESS_RACED(test_same_schedule_same_bits),
+        UNLESS_RACED(test_towers),
+        ON_BOTH(test_adam),
+        UNLESS_SIMULATED(test_real),
+        UNLESS_SIMULATED(test_real_lost),
+        UNLESS_SIMULATED(test_real_slow),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -10,18 +10,6 @@
 
 // ---- which training it is ----------------------------------------------------------------------
 
-// With as many digits as it takes to tell the number from others. free() it.
-static char *shortest(float number) {
-    enum { FEWEST_DIGITS = 6, ENOUGH_DIGITS = 9 };
-    int digits = FEWEST_DIGITS;
-    char *text = xprintf("%.*g", digits, (double)number);
-    while (digits < ENOUGH_DIGITS && strtof(text, NULL) != number) {
-        free(text);
-        text = xprintf("%.*g", ++digits, (double)number);
-    }
-    return text;
-}
-
 static const char *kind_of_devices(const Flags *flags) {
     if (num_gpus() == 0) return "the CPU";
     return flags->tf32 ? "GPUs with TF32" : "GPUs";
@@ -30,7 +18,7 @@ static const char *kind_of_devices(const Flags *flags) {
 // What must be the same for a training to go on to the same bits.
 static char *settings_of(const Notebook *nb, const Run *run) {
     const Flags *flags = &nb->flags;
-    char *lr = shortest(run->t.lr);
+    char *lr = xshortest(run->t.lr);
     char *settings =
         xprintf("devices %d, batch size %d, lr %s, seed %llu, bn %s, allreduce %s, %d training "
                 "and %d test images (%08x, %08x) on %s%s",

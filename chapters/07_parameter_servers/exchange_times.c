@@ -82,8 +82,12 @@ static Row exchange_row(const Machine *machine, int W, int S) {
 }
 
 static void print_exchange(const Row *r) {
-    printf("  %7d %7d  %9.2f  %9.2f  %8.2f  %9.2f\n", r->W, r->S, 1e3 * r->servers, 1e3 * r->bound,
-           r->servers / r->bound, 1e3 * r->ring);
+    printf("  %7d %7d  %9.2f  %9.2f  %8.2f", r->W, r->S, 1e3 * r->servers, 1e3 * r->bound,
+           r->servers / r->bound);
+    if (r->W > 1)
+        printf("  %9.2f\n", 1e3 * r->ring);
+    else
+        printf("  %9s\n", "-");
 }
 
 static void write_rows(const char *path, const char *machine, const Row rows[], int n) {
@@ -103,8 +107,8 @@ void compare_exchanges(int most) {
     Machine hosts = *told; // one device each: servers and workers are machines of their own
     hosts.devices = 1;
     modelled_clock_start(&hosts);
-    printf("\n  workers servers  modelled     bound  modelled      ring\n"
-           "                         ms        ms  to bound        ms\n");
+    printf("\n  workers servers  push and     bound  exchange      ring\n"
+           "                   pull, ms        ms  to bound        ms\n");
     for (int share = 0; share < 3; share++)
         for (int W = 1; W <= most; W *= 2) {
             int S = share == 0 ? 1 : share == 1 ? W / 2 : W;

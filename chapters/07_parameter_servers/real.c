@@ -40,7 +40,7 @@ typedef struct Runner {
     Event read[STAGES];                      // the rows have gone to the device
     long enqueued;                           // steps
     _Atomic long pushed;                     // steps that have been pushed
-    _Atomic double last;                     // when
+    _Atomic double last, longest;            // when; the most seconds between two of them
     long based_on[MOST_SERVERS];             // versions that it pulled
     long stale_sum, stale_most, stale_count; // of its pushes; read when all is done
     long torn;
@@ -53,6 +53,7 @@ struct Run {
     float *params; // of all servers, one range behind the other
     Shelf shelves[MOST_SERVERS];
     Runner *runners;
+    long enqueued; // steps of all workers
 };
 
 static bool is_torn(const float *values, long n) {
@@ -85,7 +86,9 @@ static void push_and_pull(void *context) {
     Runner *r = context;
     int S = r->run->lesson->S;
     for (int turn = 0; turn < S; turn++) visit_server(r, (r->number + turn) % S);
-    atomic_store(&r->last, seconds_now());
+    double now = seconds_now(), step = now - atomic_load(&r->last);
+    if (step > atomic_load(&r->longest)) atomic_store(&r->longest, step);
+    atomic_store(&r->last, now);
     atomic_fetch_add(&r->pushed, 1);
 }
 
@@ -113,6 +116,7 @@ static void enqueue_step(Runner *r) {
     queue_call(compute_queue(device), push_and_pull, r);
     tensor_copy(r->worker.params, r->params);
     r->enqueued++;
+    r->run->enqueued++;
 }
 
 static bool is_dead(const Runner *r) {
@@ -120,16 +124,34 @@ static bool is_dead(const Runner *r) {
     return r->number == o->dies && r->enqueued >= o->at;
 }
 
-static bool has_steps_left(const Runner *r) {
-    return !r->lost && r->enqueued < r->run->options->clocks;
+static bool all_enqueued(const Run *run) {
+    return run->enqueued >= run->options->clocks * run->lesson->W;
 }
 
 static bool may_enqueue(const Runner *r) {
-    return has_steps_left(r) && !is_dead(r) && r->enqueued - atomic_load(&r->pushed) < STAGES &&
+    return !all_enqueued(r->run) && !r->lost && !is_dead(r) &&
+           r->enqueued - atomic_load(&r->pushed) < STAGES &&
            event_reached(r->read[r->enqueued % STAGES]);
 }
 
+// Whether there is something to wait for: a step to be enqueued, or a push of a worker that has
+// died, of which the host cannot know.
+static bool is_awaited(const Runner *r) {
+    return !r->lost && (is_dead(r) || !all_enqueued(r->run));
+}
+
 // ## The host's part
+
+// How long a worker may be silent. What is long depends on the computer, on what else it does, and
+// on the minibatch: so the longest step so far says it.
+static double patience(const Run *run, int w) {
+    const RealOptions *o = run->options;
+    double longest = 0;
+    for (int v = 0; v < run->lesson->W; v++)
+        longest = fmax(longest, atomic_load(&run->runners[v].longest));
+    if (longest == 0) return 30 * o->timeout;
+    return fmax(o->timeout, 5 * longest * (o->slow ? o->slow[w] : 1));
+}
 
 // A worker that has pushed nothing for so long is given up; the others go on.
 static void look_for_lost(Run *run, RealResult *result) {
@@ -137,7 +159,7 @@ static void look_for_lost(Run *run, RealResult *result) {
     for (int w = 0; w < run->lesson->W; w++) {
         Runner *r = &run->runners[w];
         double silent = now - atomic_load(&r->last);
-        if (!has_steps_left(r) || silent <= run->options->timeout) continue;
+        if (!is_awaited(r) || silent <= patience(run, w)) continue;
         r->lost = true;
         result->lost_worker = w;
         result->noticed = silent;
@@ -151,7 +173,7 @@ static void keep_queues_filled(Run *run, RealResult *result) {
         left = false;
         for (int w = 0; w < run->lesson->W; w++) {
             Runner *r = &run->runners[w];
-            left = left || has_steps_left(r);
+            left = left || is_awaited(r);
             if (!may_enqueue(r)) continue;
             enqueue_step(r);
             busy = true;
@@ -173,6 +195,7 @@ static void open_runner(Run *run, int w) {
     r->worker = worker_new(try_gpu(w), l->seed);
     r->grads = tensor_new(host(), n);
     r->params = tensor_new(host(), n);
+    if (l->start) tensor_write(r->worker.params, l->start);
     if (run->options->ones) tensor_fill(r->worker.params, 0);
     for (int i = 0; i < STAGES; i++) {
         r->X[i] = tensor_new(host(), ps_rows(l, w), 1, l->train_data->rows, l->train_data->cols);
@@ -213,6 +236,14 @@ static void close_run(Run *run) {
     free(run->runners);
 }
 
+static void check_numbers(const Run *run) {
+    for (size_t i = 0; i < lenet_floats(); i++)
+        if (!isfinite(run->params[i]))
+            die("start again with a smaller --lr",
+                "parameter %zu of LeNet is not a number any more after the asynchronous training",
+                i);
+}
+
 static double accuracy_of(const Run *run) {
     Worker probe = worker_new(try_gpu(0), run->lesson->seed);
     DataIter *test = data_iter_new(run->lesson->test_data, 256, false, 0);
@@ -246,6 +277,7 @@ RealResult real_run(const PsLesson *lesson, const RealOptions *options) {
     keep_queues_filled(run, &result);
     result.seconds = seconds_now() - begin;
     add_up(run, &result);
+    check_numbers(run);
     if (lesson->test_data) result.accuracy = accuracy_of(run);
     result.params = run->params;
     close_run(run);

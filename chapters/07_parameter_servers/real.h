@@ -6,12 +6,15 @@
 #include "replay.h"
 
 typedef struct RealOptions {
-    long clocks;        // steps of each worker
+    long clocks;        // it ends after W times as many pushes, whoever makes them
     const double *slow; // [W]: so many times slower (CPU devices); NULL: all as fast as they are
     int dies;           // this worker never pushes its step number `at`, from 0; -1: none
     long at;
-    double timeout; // seconds after which a worker that does not push is given up
-    bool ones;      // every gradient is 1: for the test of what must hold in any order
+    // Seconds after which a worker that does not push is given up. If steps turn out to take long,
+    // it has more: 5 times the longest step so far (but for its own `slow`), and as long as nobody
+    // has made one, 30 times the timeout.
+    double timeout;
+    bool ones; // every gradient is 1: for the test of what must hold in any order
 } RealOptions;
 
 typedef struct RealResult {
@@ -26,7 +29,7 @@ typedef struct RealResult {
     float *params;            // at the end, lenet_floats() of them
 } RealResult;
 
-// For real_result_free(). Once interrupted() it stops.
+// For real_result_free(). Once interrupted() it stops. die()s if it comes to numbers that are none.
 RealResult real_run(const PsLesson *lesson, const RealOptions *options);
 void real_result_free(RealResult *result);
 

@@ -20,26 +20,30 @@
 //
 // Minibatch number c is the same images whoever asks, and worker w has shard w of it. So a fast
 // worker that is at step 9 and a slow one at step 7 take shards of different minibatches, and no
-// image twice.
+// image twice. (In the code the number of a step is called its *clock*, as in the papers.)
 
 int ps_rows(const PsLesson *l, int w) { return (int)equal_range(l->batch_size, l->W, w).count; }
 
+// The order of so many images in an epoch. The last one is kept, as the next step asks for it, too.
+static const int *order_of(int count, uint64_t seed, long epoch) {
+    static int *order, kept_count;
+    static uint64_t kept_seed;
+    static long kept_epoch;
+    if (count == kept_count && seed == kept_seed && epoch == kept_epoch) return order;
+    order = xrealloc(order, sizeof *order * (size_t)count);
+    random_order(order, count, seed, STREAM_SHUFFLE + (uint32_t)epoch);
+    kept_count = count;
+    kept_seed = seed;
+    kept_epoch = epoch;
+    return order;
+}
+
 void ps_load(const PsLesson *l, long clock, int w, Tensor *X, Tensor *y) {
-    static int *order;
-    static long ordered = -1; // the epoch that it is of
-    static const Dataset *of;
-    static uint64_t seed;
     const Dataset *data = l->train_data;
     long per_epoch = data->count / l->batch_size, epoch = clock / per_epoch;
     size_t pixels = (size_t)(data->rows * data->cols);
     Range rows = equal_range(l->batch_size, l->W, w);
-    if (epoch != ordered || of != data || seed != l->seed) {
-        order = xrealloc(order, sizeof *order * (size_t)data->count);
-        random_order(order, data->count, l->seed, STREAM_SHUFFLE + (uint32_t)epoch);
-        ordered = epoch;
-        of = data;
-        seed = l->seed;
-    }
+    const int *order = order_of(data->count, l->seed, epoch);
     for (long r = 0; r < rows.count; r++) {
         int image = order[(clock % per_epoch) * l->batch_size + rows.first + r];
         const uint8_t *from = data->images + (size_t)image * pixels;
@@ -54,14 +58,14 @@ typedef struct Station {
     Worker worker;
     Tensor *X, *y; // on the host: its rows of the step
     Event loaded;  // they have been read
-    Tensor *loss;
-    long based_on;
+    long based_on; // pushes that had been applied when it pulled
 } Station;
 
 typedef struct Floor {
     const PsLesson *lesson;
     Servers *servers;
     Station *stations;
+    Worker probe; // its parameters are those that are looked at
     DataIter *test;
     PsResult result;
 } Floor;
@@ -97,49 +101,49 @@ static void pull(Floor *f, const Schedule *schedule, const Happening *e) {
     tensor_copy(X, s->X);
     tensor_copy(y, s->y);
     s->loaded = device_record(device);
-    s->loss = worker_gradients(&s->worker, X, y);
+    worker_gradients(&s->worker, X, y);
 }
 
-// Rows that a push's gradient is divided by: those of the pushes that make up a step.
-static int rows_of_step(const Floor *f, const Schedule *schedule) {
-    const PsLesson *l = f->lesson;
-    int backup = schedule->how.backup;
-    return backup > 0 ? l->batch_size / l->W * (l->W - backup) : l->batch_size;
-}
-
-static void push(Floor *f, const Schedule *schedule, const Happening *e) {
+// A push is divided by the rows of the whole minibatch, also if a backup worker's part of it is
+// dropped: an image that is learned from counts as much in every discipline.
+static void push(Floor *f, const Happening *e) {
     Station *s = &f->stations[e->worker];
-    servers_push(
-        f->servers, e->worker, &s->worker,
-        (Push){.clock = e->clock, .rows = rows_of_step(f, schedule), .based_on = s->based_on});
+    Push push = {.clock = e->clock, .rows = f->lesson->batch_size, .based_on = s->based_on};
+    servers_push(f->servers, e->worker, &s->worker, push);
 }
 
 // ## The accuracy of what the servers hold
 //
 // To look must not change anything: what was pushed and not applied yet stays so.
 
-static double accuracy_now(Floor *f) {
-    Worker probe = worker_new(try_gpu(0), f->lesson->seed);
-    servers_pull(f->servers, &probe);
-    double accuracy = evaluate_accuracy_gpu(lenet, probe.list, f->test, probe.device);
-    worker_free(&probe);
-    return accuracy;
+// All that the servers hold; free() it. A learning rate that is too large ends in numbers that are
+// none, and what is once NaN stays so: so it is found here, whenever it came.
+static float *params_now(Floor *f, double time) {
+    servers_pull(f->servers, &f->probe);
+    float *params = tensor_values(f->probe.params);
+    for (size_t i = 0; i < lenet_floats(); i++)
+        if (!isfinite(params[i]))
+            die("start again with a smaller --lr",
+                "parameter %zu of LeNet is not a number any more after %ld pushes, %.3g s "
+                "(modelled)",
+                i, f->servers->applied, time);
+    return params;
 }
 
 static void add_point(Floor *f, double time) {
     PsResult *r = &f->result;
     r->points = xgrow(r->points, (size_t)r->count + 1, sizeof *r->points);
-    double accuracy = accuracy_now(f);
+    free(params_now(f, time));
+    double accuracy = evaluate_accuracy_gpu(lenet, f->probe.list, f->test, f->probe.device);
     r->points[r->count++] = (PsPoint){f->servers->applied, time, accuracy};
 }
 
-// ## All of it
-
-static void check_loss(const Station *s, const Happening *e) {
-    if (!isfinite(item(s->loss)))
-        die("start again with a smaller --lr",
-            "the loss of worker %d in its step %ld is not a number", e->worker, e->clock);
+// So many that there are `due`; but the last one comes at the end.
+static void add_points(Floor *f, long due, double time) {
+    while (f->result.count < due && f->result.count < f->lesson->points - 1) add_point(f, time);
 }
+
+// ## All of it
 
 static void carry_out(Floor *f, const Schedule *schedule, const Happening *e) {
     switch (e->kind) {
@@ -147,7 +151,7 @@ static void carry_out(Floor *f, const Schedule *schedule, const Happening *e) {
         pull(f, schedule, e);
         break;
     case EVENT_PUSH:
-        push(f, schedule, e);
+        push(f, e);
         break;
     case EVENT_DROP:
         servers_drop(f->servers, &f->stations[e->worker].worker);
@@ -163,13 +167,9 @@ static void carry_out(Floor *f, const Schedule *schedule, const Happening *e) {
 static void note_staleness(Floor *f) {
     const Servers *v = f->servers;
     PsResult *r = &f->result;
-    double sum = 0;
     memcpy(r->staleness, v->staleness, sizeof r->staleness);
-    for (int t = 0; t <= MOST_STALE; t++) {
-        sum += (double)t * (double)v->staleness[t];
-        if (v->staleness[t] > 0) r->most_staleness = t;
-    }
-    r->mean_staleness = v->applied > 0 ? sum / (double)v->applied : 0;
+    r->most_staleness = v->stale_most;
+    r->mean_staleness = v->applied > 0 ? (double)v->stale_sum / (double)v->applied : 0;
     r->applied = v->applied;
     r->dropped = v->dropped;
 }
@@ -181,8 +181,10 @@ static void open_floor(Floor *f, const PsLesson *l) {
     f->lesson = l;
     f->servers = servers_new(devices + l->W, l->S, l->W, l->seed, l->lr);
     f->servers->lr_by_staleness = l->lr_by_staleness;
+    if (l->start) servers_start_from(f->servers, l->start);
     f->stations = xcalloc((size_t)l->W, sizeof *f->stations);
     for (int w = 0; w < l->W; w++) f->stations[w] = station_new(l, w);
+    f->probe = worker_new(try_gpu(0), l->seed);
     f->test = data_iter_new(l->test_data, 256, false, 0);
     f->result.lost_worker = -1;
 }
@@ -191,28 +193,31 @@ static void close_floor(Floor *f) {
     synchronize_all();
     for (int w = 0; w < f->lesson->W; w++) station_free(&f->stations[w]);
     free(f->stations);
+    worker_free(&f->probe);
     servers_free(f->servers);
     data_iter_free(f->test);
+}
+
+static long pushes_in(const Schedule *schedule) {
+    long pushes = 0;
+    for (int i = 0; i < schedule->count; i++) pushes += schedule->list[i].kind == EVENT_PUSH;
+    return pushes;
 }
 
 PsResult ps_replay(const PsLesson *l, const Schedule *schedule) {
     Floor *f = xcalloc(1, sizeof *f);
     open_floor(f, l);
-    int every = l->points > 0 ? (schedule->count + l->points - 1) / l->points : schedule->count + 1;
+    long all = pushes_in(schedule);
     for (int i = 0; i < schedule->count && !interrupted(); i++) {
         const Happening *e = &schedule->list[i];
         carry_out(f, schedule, e);
-        if ((i + 1) % every != 0 && i + 1 < schedule->count) continue;
-        if (e->kind == EVENT_PUSH) check_loss(&f->stations[e->worker], e);
-        if (l->points > 0) add_point(f, e->time);
+        add_points(f, f->servers->applied * l->points / all, e->time);
     }
     servers_apply(f->servers, ALL_CLOCKS);
+    if (!interrupted() && l->points > 0) add_point(f, f->result.seconds);
     note_staleness(f);
-    Worker last = worker_new(try_gpu(0), l->seed);
-    servers_pull(f->servers, &last);
     f->result.n = lenet_floats();
-    f->result.params = tensor_values(last.params);
-    worker_free(&last);
+    f->result.params = params_now(f, f->result.seconds);
     close_floor(f);
     PsResult result = f->result;
     free(f);

@@ -12,12 +12,13 @@ typedef struct PsLesson {
     float lr;
     bool lr_by_staleness;
     uint64_t seed;
-    int points; // how often the accuracy is taken
+    int points;         // so often the accuracy is taken, when as many pushes more were applied
+    const float *start; // lenet_floats() parameters to start from; NULL: lenet_init(seed)'s
 } PsLesson;
 
-// Rows shard w of minibatch number `clock` has, and puts them there, on the host: all workers take
-// from one order of the images, another one in each epoch, by the seed. Rows that do not fill a
-// minibatch at the end of an epoch are left out.
+// How many rows shard w of a minibatch has; and those of minibatch number `clock`, put into X and y
+// on the host. All workers take from one order of the images, another one in each epoch, by the
+// seed. Rows that do not fill a minibatch at the end of an epoch are left out.
 int ps_rows(const PsLesson *lesson, int w);
 void ps_load(const PsLesson *lesson, long clock, int w, Tensor *X, Tensor *y);
 
@@ -38,7 +39,8 @@ typedef struct PsResult {
     size_t n;
 } PsResult;
 
-// For ps_result_free(). Once interrupted() it stops. die()s if the loss is no number.
+// For ps_result_free(). Once interrupted() it stops. die()s if it comes to numbers that are none:
+// the learning rate is too large.
 PsResult ps_replay(const PsLesson *lesson, const Schedule *schedule);
 void ps_result_free(PsResult *result);
 

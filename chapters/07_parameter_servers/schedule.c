@@ -28,7 +28,7 @@ typedef struct Life {
     Doing doing;
     double next;   // when that ends, or begins; INFINITY: when others let it
     double pulled; // when it pulled last
-    long clock;    // of its step
+    long clock;    // the number of its step
     long pushes;
 } Life;
 
@@ -46,13 +46,16 @@ typedef struct World {
     Schedule schedule;
 } World;
 
-static void happens(World *v, double time, EventKind kind, int w) {
-    Schedule *s = &v->schedule;
+static void add_happening(Schedule *s, Happening e) {
     if (s->count == s->room) {
         s->room = s->room ? 2 * s->room : 1024;
         s->list = xgrow(s->list, (size_t)s->room, sizeof *s->list);
     }
-    s->list[s->count++] = (Happening){time, kind, w, v->lives[w].clock};
+    s->list[s->count++] = e;
+}
+
+static void happens(World *v, double time, EventKind kind, int w) {
+    add_happening(&v->schedule, (Happening){time, kind, w, v->lives[w].clock});
 }
 
 // ## Who may go on
@@ -95,14 +98,14 @@ static void let_waiting_go(World *v, double now) {
 // A worker's n-th step stalls in every discipline, or in none.
 static bool stalls(const World *v, int w) {
     const Pace *p = v->pace;
-    uint32_t stream = STREAM_TEST + (uint32_t)(p->W + w);
+    uint32_t stream = STREAM_STALLS + (uint32_t)w;
     return random_uniform(p->seed, stream, (uint64_t)v->lives[w].pushes) < p->odds;
 }
 
 static double computing(const World *v, int w) {
     const Pace *p = v->pace;
     double chance =
-        2 * random_uniform(p->seed, STREAM_TEST + (uint32_t)w, (uint64_t)v->lives[w].pushes) - 1;
+        2 * random_uniform(p->seed, STREAM_PACE + (uint32_t)w, (uint64_t)v->lives[w].pushes) - 1;
     double seconds = p->compute * p->slow[w] * (1 + p->jitter * chance);
     return stalls(v, w) ? p->stall * seconds : seconds;
 }
@@ -124,7 +127,7 @@ static void pulls(World *v, Life *life, int w) {
     happens(v, life->next, EVENT_PULL, w);
     life->pulled = life->next;
     life->doing = COMPUTES;
-    bool dies = w == p->dies && life->pushes == p->at;
+    bool dies = w == p->dies && life->clock >= p->at;
     life->next += dies ? INFINITY : p->transfer * p->slow[w] + computing(v, w);
     if (life->next > life->pulled + p->timeout) { // nobody knows whether it is dead or only slow
         life->next = life->pulled + p->timeout;
@@ -201,11 +204,42 @@ static int first_of(const World *v) {
     return first;
 }
 
+// Pushes after which it ends.
+static long most_pushes(const Pace *pace, Discipline how, long clocks) {
+    return (long)(pace->W - how.backup) * clocks;
+}
+
+// "none": there is no such bound.
+static char *number_or_none(double number) {
+    return isinf(number) ? xstrdup("none") : xprintf("%.6g", number);
+}
+
+// All that the order follows from, in pairs of a word and a value.
+static char *made_from(const Pace *p, Discipline how, long clocks) {
+    char *bound = number_or_none(how.staleness == NO_BOUND ? INFINITY : how.staleness);
+    char *timeout = number_or_none(p->timeout), *slow = xprintf("%.6g", p->slow[0]);
+    for (int w = 1; w < p->W; w++) {
+        char *more = xprintf("%s,%.6g", slow, p->slow[w]);
+        free(slow);
+        slow = more;
+    }
+    char *line = xprintf(
+        "workers %d staleness %s backup %d steps %ld seed %llu slow %s compute %.6g transfer %.6g "
+        "busy %.6g jitter %.6g odds %.6g stall %.6g timeout %s dies %d at %d",
+        p->W, bound, how.backup, clocks, (unsigned long long)p->seed, slow, p->compute, p->transfer,
+        p->busy, p->jitter, p->odds, p->stall, timeout, p->dies, p->at);
+    free(bound);
+    free(timeout);
+    free(slow);
+    return line;
+}
+
 Schedule schedule_by_rules(const Pace *pace, Discipline how, long clocks, const Rules *rules) {
     World v = {.pace = pace, .how = how, .rules = rules, .schedule = {.W = pace->W, .how = how}};
     CHECK(how.backup < pace->W && (how.backup == 0 || how.staleness == 0),
           "backup workers are a form of synchronous training, and some are left");
-    v.most = (long)(pace->W - how.backup) * clocks;
+    v.most = most_pushes(pace, how, clocks);
+    v.schedule.made_from = made_from(pace, how, clocks);
     v.lives = xcalloc((size_t)pace->W, sizeof *v.lives);
     v.steps = xcalloc((size_t)pace->W, sizeof *v.steps);
     v.over = v.most == 0;
@@ -222,18 +256,40 @@ Schedule schedule_make(const Pace *pace, Discipline how, long clocks) {
 
 void schedule_free(Schedule *s) {
     free(s->list);
+    free(s->made_from);
     *s = (Schedule){0};
 }
 
 // ## Files
+//
+// The first line says what the order was made from. Who replays the file must ask for the same, or
+// would train something else than was recorded, and call it by a wrong name.
 
 void schedule_write(const Schedule *s, const char *path) {
     OutputFile out = output_open(path);
-    fprintf(out.stream, "# seconds, event, worker, its step; %d workers\n", s->W);
+    fprintf(out.stream, "%s\n# seconds, event, worker, its step\n", s->made_from);
     for (int i = 0; i < s->count; i++)
         fprintf(out.stream, "%.9g %s %d %ld\n", s->list[i].time, event_names[s->list[i].kind],
                 s->list[i].worker, s->list[i].clock);
     output_close(&out);
+}
+
+// The words of two such lines, pair by pair.
+static void check_made_from(char *line, const char *expected, const char *path) {
+    char *copy = xstrdup(expected), *at = NULL, *wanted_at = NULL;
+    char *key = strtok_r(line, " \n", &at), *wanted_key = strtok_r(copy, " ", &wanted_at);
+    while (wanted_key) {
+        char *value = strtok_r(NULL, " \n", &at), *wanted = strtok_r(NULL, " ", &wanted_at);
+        if (!key || !value || strcmp(key, wanted_key) != 0)
+            die("the first line says what it was made from, as --schedule writes it",
+                "%s:1: not the first line of a schedule", path);
+        if (strcmp(value, wanted) != 0)
+            die("give the same flags as when it was written, or the name of a new file",
+                "%s:1: it was made with %s %s, and this run has %s", path, key, value, wanted);
+        key = strtok_r(NULL, " \n", &at);
+        wanted_key = strtok_r(NULL, " ", &wanted_at);
+    }
+    free(copy);
 }
 
 static _Noreturn void die_in_line(const char *path, int line, const char *what) {
@@ -276,22 +332,35 @@ static Happening parse_line(const char *text, const char *path, int line, int W)
     return e;
 }
 
-Schedule schedule_read(const char *path, int W, Discipline how) {
-    Schedule s = {.W = W, .how = how};
+static void check_whole(const Schedule *s, long most, const char *path, int line) {
+    long pushes = 0;
+    if (s->count == 0) die_in_line(path, line, "no events");
+    for (int i = 0; i < s->count; i++) pushes += s->list[i].kind == EVENT_PUSH;
+    bool ended = in_rounds(s->how) && s->list[s->count - 1].kind == EVENT_LOST;
+    if (pushes != most && !ended)
+        die("it was cut off, or lines were added: write it anew", "%s: %ld pushes, and not %ld",
+            path, pushes, most);
+}
+
+Schedule schedule_read(const char *path, const Pace *pace, Discipline how, long clocks) {
+    Schedule s = {.W = pace->W, .how = how, .made_from = made_from(pace, how, clocks)};
     char *text = NULL;
     size_t room = 0;
+    int line = 1;
     FILE *file = fopen(path, "r");
-    if (!file)
-        die("--schedule names a file that --schedule has written", "%s: cannot be read", path);
-    for (int line = 1; getline(&text, &room, file) >= 0; line++) {
+    if (!file || getline(&text, &room, file) < 0)
+        die("--schedule names a file that --schedule has written", "%s: cannot be read, or empty",
+            path);
+    check_made_from(text, s.made_from, path);
+    while (getline(&text, &room, file) >= 0) {
+        line++;
         if (text[0] == '#' || text[0] == '\n') continue;
-        Happening e = parse_line(text, path, line, W);
+        Happening e = parse_line(text, path, line, pace->W);
         check_next(&s, &e, path, line);
-        s.list = xgrow(s.list, (size_t)s.count + 1, sizeof *s.list);
-        s.list[s.count++] = e;
+        add_happening(&s, e);
     }
     free(text);
     fclose(file);
-    if (s.count == 0) die_in_line(path, 1, "no events");
+    check_whole(&s, most_pushes(pace, how, clocks), path, line);
     return s;
 }

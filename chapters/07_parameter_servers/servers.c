@@ -48,6 +48,13 @@ void servers_free(Servers *v) {
     free(v);
 }
 
+void servers_start_from(Servers *v, const float *params) {
+    for (int s = 0; s < v->S; s++)
+        device_copy(v->devices[s], v->params[s]->data, host(), params + v->keys[s].first,
+                    tensor_bytes(v->params[s]));
+    synchronize_all();
+}
+
 // ## Push and pull
 
 void servers_push(Servers *v, int w, Worker *worker, Push push) {
@@ -80,10 +87,16 @@ void servers_pull(Servers *v, Worker *worker) {
 //
 // Whether alone or summed, a push counts the same: its gradients are divided by the rows of the
 // whole minibatch of its step, its own shard and those of the other workers. So whatever the order,
-// each image has the same weight. (Asynchronous training is also done with W times this step; then
-// its learning rate is another.)
+// and whatever is dropped, each image has the same weight. (Others divide a push by the rows of its
+// own shard. That is W times the learning rate.)
+//
+// With `--staleness-lr` a push of staleness t counts 1/t (Zhang et al., "Staleness-aware
+// async-SGD", IJCAI 2016): what was computed long ago is trusted less. With W workers that are all
+// about W - 1 behind it is much the same as a learning rate that is W - 1 times smaller, so what it
+// is good for is a larger one, with which stale pushes would not learn at all. Exercise 2 is about
+// that.
 
-// The oldest clock of which there is a push; -1: there is none.
+// The oldest step of which there is a push; -1: there is none.
 static long oldest_clock(const Servers *v) {
     long oldest = -1;
     for (int w = 0; w < v->W; w++)
@@ -96,6 +109,8 @@ static long oldest_clock(const Servers *v) {
 static long staleness_of(Servers *v, const Push *push, long applied) {
     long stale = applied - push->based_on;
     v->staleness[stale < MOST_STALE ? stale : MOST_STALE]++;
+    v->stale_sum += stale;
+    if (stale > v->stale_most) v->stale_most = stale;
     return stale;
 }
 
@@ -111,7 +126,7 @@ static void add_push(Servers *v, int w, long stale) {
 
 static void apply_clock(Servers *v, long clock) {
     int rows = 0;
-    long before = v->applied; // those of one clock are no staler for each other
+    long before = v->applied; // those of one step are no staler for each other
     for (int w = 0; w < v->W; w++) {
         Push *push = &v->pushes[w];
         if (!push->waits || push->clock != clock) continue;
@@ -133,8 +148,8 @@ void servers_apply(Servers *v, long before) {
 // ## All at once
 //
 // If all workers sent to server 0 first, then all to server 1, one server would be at work and the
-// others would have to wait. So worker w begins with server w, and so on around. Nobody waits for a
-// transfer but who needs what it brings: that is what events are for.
+// others would have to wait. So server s begins with worker s W/S, and goes on around. Nobody waits
+// for a transfer but who needs what it brings: that is what events are for.
 
 static void push_all(Servers *v, Worker workers[], const Event ready[]) {
     for (int turn = 0; turn < v->W; turn++)
@@ -178,12 +193,20 @@ void servers_exchange(Servers *v, Worker workers[], int rows) {
 // ## Bytes by the formulas
 //
 // P bytes of parameters. A worker sends P and receives P, whatever S is. A server has P/S of them,
-// and W workers: it receives W P/S and sends as much. So one server is the bottleneck, and as many
-// servers as workers have what a device of a ring has, but for (W-1)/W: 2 (W-1)/W P if they share
-// devices.
+// and W workers: it receives W P/S and sends as much. So one server is the bottleneck, and each of
+// as many servers as workers has what a worker has, 2 P in both directions together.
+//
+// If such servers live on the workers' own devices, a worker's own range does not travel: a device
+// sends and receives (W-1)/W P as a worker and as much as a server, 4 (W-1)/W P together. That is
+// what a device of a ring has.
 
 size_t worker_bytes_per_step(void) { return lenet_floats() * sizeof(float); }
 
 size_t server_bytes_per_step(const Servers *v, int s) {
     return (size_t)v->W * (size_t)v->keys[s].count * sizeof(float);
+}
+
+size_t shared_bytes_per_step(const Servers *v, int i) {
+    size_t own = (size_t)v->keys[i].count, others = lenet_floats() - own;
+    return (others + (size_t)(v->W - 1) * own) * sizeof(float);
 }

@@ -14,7 +14,7 @@ enum { MOST_SERVERS = 64, MOST_WORKERS = 64, MOST_STALE = 256 };
 // What a worker has pushed and no server has applied yet.
 typedef struct Push {
     bool waits;    // to be applied
-    long clock;    // the step of the worker that it comes from
+    long clock;    // the number of the worker's step that it comes from
     int rows;      // the whole minibatch of that step: gradients are divided by it
     long based_on; // pushes that had been applied when the worker pulled its parameters
 } Push;
@@ -27,9 +27,9 @@ typedef struct Servers {
     Tensor *received[MOST_SERVERS][MOST_WORKERS];     // a place for each worker's push
     Push pushes[MOST_WORKERS];
     long applied, dropped; // pushes, so far
-    // How many of those applied had seen so many others applied since their parameters were pulled;
-    // the last one: so many or more.
-    long staleness[MOST_STALE + 1];
+    // Staleness of a push: so many others were applied since its worker pulled. How many had which
+    // (the last one: so many or more), the sum of all, and the greatest.
+    long staleness[MOST_STALE + 1], stale_sum, stale_most;
     float lr;
     bool lr_by_staleness; // a push with staleness t > 1 counts 1/t
 } Servers;
@@ -38,15 +38,17 @@ typedef struct Servers {
 // s). Servers and workers may share devices. For servers_free().
 Servers *servers_new(Device *const devices[], int S, int W, uint64_t seed, float lr);
 void servers_free(Servers *servers);
+// Other parameters to start from, lenet_floats() of them.
+void servers_start_from(Servers *servers, const float *params);
 
 // Worker w sends its gradients, a range to each server; they are then zero at the worker. They wait
 // at the servers until somebody pulls. Enqueued.
 void servers_push(Servers *servers, int w, Worker *worker, Push push);
 // The same, but thrown away: the worker's gradients are zero, nothing moves.
 void servers_drop(Servers *servers, Worker *worker);
-// What was pushed is applied, if its clock is before this one, in the order of clocks, and of
-// workers within a clock: gradients of one clock are summed first, as by chapter 2's star. Then
-// worker w gets all parameters. Enqueued.
+// servers_apply(): what was pushed is applied, if it is of a step before this one, in the order of
+// steps, and of workers within a step: gradients of one step are summed first, as by chapter 2's
+// star. servers_pull(): the worker gets all parameters. Enqueued.
 #define ALL_CLOCKS LONG_MAX
 void servers_apply(Servers *servers, long before);
 void servers_pull(Servers *servers, Worker *worker);
@@ -58,5 +60,7 @@ void servers_exchange(Servers *servers, Worker workers[], int rows);
 // Bytes that a worker, and server s, sends and receives for one push and one pull, by the formulas.
 size_t worker_bytes_per_step(void);
 size_t server_bytes_per_step(const Servers *servers, int s);
+// The same of a device that is worker i and server i, with as many servers as workers.
+size_t shared_bytes_per_step(const Servers *servers, int i);
 
 #endif

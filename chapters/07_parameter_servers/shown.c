@@ -57,19 +57,21 @@ static float *learned_by_towers(const PsLesson *l, int k, int steps, Combine com
 }
 
 typedef struct Compared {
-    double times,
-        apart; // times as long, in the direction of the first; largest difference, as a part
+    double times; // how far the second went in the direction of the first
+    double apart; // the largest difference of a number, as a part of the largest change of one
+    double few;   // the part of all numbers that differ by more than a tenth of that
 } Compared;
 
 static Compared compare_learned(const float *a, const float *b, size_t n) {
-    double product = 0, square = 0, most = 0, change = 0;
+    double product = 0, square = 0, most = 0, change = 0, few = 0;
     for (size_t i = 0; i < n; i++) {
         product += (double)a[i] * (double)b[i];
         square += (double)a[i] * (double)a[i];
         most = fmax(most, fabs((double)a[i] - (double)b[i]));
         change = fmax(change, fabs((double)a[i]));
     }
-    return (Compared){product / square, most / change};
+    for (size_t i = 0; i < n; i++) few += fabs((double)a[i] - (double)b[i]) > 0.1 * change;
+    return (Compared){product / square, most / change, few / (double)n};
 }
 
 static Compared print_towers(const PsLesson *l, const char *name, int k, int steps, Combine combine,
@@ -78,7 +80,7 @@ static Compared print_towers(const PsLesson *l, const char *name, int k, int ste
     float *one = learned_by_towers(l, 1, steps, TOWERS_SUM, adam, lr, &n);
     float *many = learned_by_towers(l, k, steps, combine, adam, lr, &n);
     Compared c = compare_learned(one, many, n);
-    printf("  %-22s  %8.4f  %10.2g\n", name, c.times, c.apart);
+    printf("  %-22s %5d %8.4f   %9.2g\n", name, steps, c.times, c.apart);
     free(one);
     free(many);
     return c;
@@ -86,17 +88,19 @@ static Compared print_towers(const PsLesson *l, const char *name, int k, int ste
 
 void show_towers(const PsLesson *l, int k, int steps) {
     enum { ONE = 1 };
-    printf("\n  %d towers, %d step of SGD     moved  largest difference\n"
-           "  and %d of Adam          (1: as one)    from one tower's\n",
-           k, ONE, steps);
+    printf("\n  %d towers beside one    steps    moved   largest difference of a number,\n"
+           "                                         as a part of the largest change of one\n",
+           k);
     Compared sum = print_towers(l, "SGD, sum (the text)", k, ONE, TOWERS_SUM, false, l->lr);
     Compared mean = print_towers(l, "SGD, mean", k, ONE, TOWERS_MEAN, false, l->lr);
     Compared adam_sum = print_towers(l, "Adam, sum (the text)", k, steps, TOWERS_SUM, true, 1e-3f);
     print_towers(l, "Adam, mean", k, steps, TOWERS_MEAN, true, 1e-3f);
-    say("  Adam's sum differs where a gradient is hardly larger than its epsilon, 1e-8: there a "
-        "factor of "
-        "%d counts. LeNet begins on a plateau, and has many such gradients.",
-        k);
+    say("  Moved: how far the parameters went in the direction in which one tower's went; 1 is as "
+        "far. Adam's sum went %.2f times as far, not %d times. But %.2g%% of the numbers differ by "
+        "more than a tenth of the largest change: their gradients are hardly larger than Adam's "
+        "epsilon, 1e-8, and there a factor of %d counts. (LeNet begins on a plateau, where many "
+        "gradients are that small.)",
+        adam_sum.times, k, 100 * adam_sum.few, k);
     if (l->batch_size % k != 0) {
         say("  (%d does not divide the minibatch of %d: a mean of the towers' means is not its "
             "mean.)",
@@ -126,7 +130,7 @@ static uint64_t tower_bytes(const PsLesson *l, int k) {
 
 static void print_bytes(const char *name, uint64_t counted, uint64_t formula, const char *text) {
     CHECK(counted == formula, "bytes are those of the formula");
-    printf("  %-22s %12llu   %s\n", name, (unsigned long long)counted, text);
+    printf("  %-26s %12llu   %s\n", name, (unsigned long long)counted, text);
 }
 
 static uint64_t sent_and_received(const Device *device, Device *const others[], int n) {
@@ -157,13 +161,29 @@ static void server_bytes(const PsLesson *l, int S) {
     servers_free(v);
 }
 
+// As many servers as workers, on the same devices.
+static void shared_bytes(const PsLesson *l) {
+    Device *devices[MAX_COMPUTING];
+    Worker workers[MOST_WORKERS];
+    open_devices(devices, l->W);
+    Servers *v = servers_new(devices, l->W, l->W, l->seed, l->lr);
+    for (int w = 0; w < l->W; w++) workers[w] = worker_new(devices[w], l->seed);
+    ledger_reset();
+    servers_exchange(v, workers, l->batch_size);
+    synchronize_all();
+    print_bytes("worker and server in one", sent_and_received(devices[0], devices, l->W),
+                2 * shared_bytes_per_step(v, 0), "4 (W-1)/W P");
+    for (int w = 0; w < l->W; w++) worker_free(&workers[w]);
+    servers_free(v);
+}
+
 static void allreduce_row(const char *name, const Allreduce *algorithm, int k, const char *text) {
     Traffic t = allreduce_bytes(algorithm, lenet_floats(), k, 0);
-    printf("  %-22s %12zu   %s\n", name, t.sent + t.received, text);
+    printf("  %-26s %12zu   %s\n", name, t.sent + t.received, text);
 }
 
 void show_bytes(const PsLesson *l) {
-    printf("\n  sent and received          bytes   formula, P = %zu, W = %d\n",
+    printf("\n  sent and received              bytes   formula, P = %zu, W = %d\n",
            worker_bytes_per_step(), l->W);
     print_bytes("the host of W towers", tower_bytes(l, l->W), towers_bytes_per_step(l->W), "2 W P");
     allreduce_row("device 0 of a star", &allreduces[0], l->W, "2 (W-1) P (chapter 2)");
@@ -171,6 +191,7 @@ void show_bytes(const PsLesson *l) {
     server_bytes(l, 1);
     if (l->S > 1) server_bytes(l, l->S);
     if (l->W > 1 && l->W != l->S) server_bytes(l, l->W);
+    if (l->W > 1) shared_bytes(l);
 }
 
 // ---- synchronous -------------------------------------------------------------------------------
@@ -201,8 +222,11 @@ void show_synchronous(const PsLesson *lesson, int steps) {
     size_t n;
     l.points = 0;
     for (int w = 0; w < l.W; w++) slow[w] = 1;
+    // Transfers as long as the computation, so that some push before others have pulled.
     Pace pace = {.W = l.W,
                  .compute = 1,
+                 .transfer = 1,
+                 .busy = 1,
                  .slow = slow,
                  .jitter = 0.5,
                  .timeout = INFINITY,
@@ -212,10 +236,10 @@ void show_synchronous(const PsLesson *lesson, int steps) {
     PsResult r = ps_replay(&l, &schedule);
     float *expected = trained_by_chapter_4(&l, steps, &n);
     bool equal = n == r.n && memcmp(expected, r.params, n * sizeof *expected) == 0;
-    say("\n%d synchronous steps with %d workers and %d servers, pushes in the order in which "
-        "workers were "
-        "ready: the %zu parameters are %s those of chapter 4 on %d devices.",
-        steps, l.W, l.S, n, equal ? "to the bit" : "not", l.W);
+    say("\n%d synchronous steps with %d worker%s and %d server%s, pushes in the order in which "
+        "workers were ready: the %zu parameters are %s those of chapter 4 on %d device%s.",
+        steps, l.W, l.W > 1 ? "s" : "", l.S, l.S > 1 ? "s" : "", n, equal ? "to the bit" : "not",
+        l.W, l.W > 1 ? "s" : "");
     CHECK(equal, "synchronous training is chapter 4's");
     free(expected);
     free(slow);

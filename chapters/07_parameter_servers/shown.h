@@ -8,8 +8,8 @@
 // how far the parameters have moved next to one device's with the same steps. CHECKs what the text
 // beside it says.
 void show_towers(const PsLesson *lesson, int k, int steps);
-// Bytes of a step of towers, of the star, of the ring, and of S servers: counted, next to the
-// formulas.
+// Bytes of a step of towers, of the star, of the ring, of S servers, and of a device that is worker
+// and server: counted, next to the formulas.
 void show_bytes(const PsLesson *lesson);
 // Some synchronous steps with servers, next to chapter 4's train_batch() on as many devices: are
 // they equal to the bit? CHECKs it.

@@ -105,8 +105,8 @@ static void apply_gradients(Towers *t, float lr) {
 }
 
 void towers_step(Towers *t, const Tensor *X, const Tensor *y, float lr) {
-    Tensor *tower_inputs[MAX_DEVICES], *tower_labels[MAX_DEVICES];
-    Device *devices[MAX_DEVICES];
+    Tensor *tower_inputs[MAX_COMPUTING], *tower_labels[MAX_COMPUTING];
+    Device *devices[MAX_COMPUTING];
     GradAndVar lists[MAX_COMPUTING][LENET_PARAMS], *tower_grads[MAX_COMPUTING];
     GradAndVar final_grads[LENET_PARAMS];
     for (int i = 0; i < t->k; i++) {

@@ -63,6 +63,7 @@ HierarchicalBytes hierarchical_bytes(size_t n) {
     size_t own = (size_t)equal_range((long)n, L, here).count;
     size_t next = (size_t)equal_range((long)n, L, (here + 1) % L).count;
     const Allreduce *sum = chosen_allreduce();
+    CHECK(dist_order_is_fixed(), "what MPI and NCCL send is not counted, nor is there a formula");
     for (int a = 0; a < NUM_ALLREDUCES; a++) // as the chosen one sums across
         if (strcmp(allreduces[a].name, dist_chosen_all_reduce()) == 0) sum = &allreduces[a];
     // Reduce-scatter sends all parts but its own, all-gather all but the next one's.

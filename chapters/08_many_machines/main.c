@@ -109,7 +109,8 @@ static void check_equal_parameters(const RankResult *r) {
     free(all);
 }
 
-static void train(void) {
+// Returns whether it came to its end.
+static bool train(void) {
     say("\n%s on %d device%s, %d images on each in a step, learning rate %g of one device and, by "
         "the rule '%s', %.3g of all; sums are %s, gradients travel as %s",
         lesson.network->title, dist_num_devices(), dist_num_devices() == 1 ? "" : "s", lesson.rows,
@@ -118,15 +119,17 @@ static void train(void) {
         flags.exchange);
     RankResult r = train_on_ranks(&lesson);
     check_equal_parameters(&r);
-    if (interrupted()) {
-        if (flags.checkpoint)
-            say("stopped; --resume %s goes on after epoch %d", flags.checkpoint, r.epochs);
-        return;
+    if (r.stopped) {
+        say("  stopped after %ld steps, on all ranks", r.steps);
+        if (flags.checkpoint && r.epochs > 0)
+            say("  --resume %s goes on after epoch %d", flags.checkpoint, r.epochs);
+        return false;
     }
     printf("  %ld steps; parameters %08x on all %d ranks; rank 0 has sent %.1f MB in %llu "
            "messages\n",
            r.steps, r.checksum, dist_get_world_size(), (double)r.traffic.bytes / 1e6,
            (unsigned long long)r.traffic.messages);
+    return true;
 }
 
 // ## How gradients travel
@@ -140,6 +143,12 @@ static void show_exchanges(void) {
     if (dist_get_world_size() == 1) return;
     say("\nWays to let gradients travel");
     compare_exchanges_of_ranks(&lesson);
+    say("\n  All of them move the same gradients, so the bytes are the same, and with sums in the "
+        "order of the ranks so are the bits. What differs is the number of messages, how much of "
+        "the exchange is under backward, and what crosses between hosts. On one host a message is "
+        "a copy in memory: the times above say little but how busy these cores are. On many "
+        "machines each message costs its latency, and the network between hosts is the slowest "
+        "link.");
 }
 
 // ## Do processes cost anything?
@@ -152,6 +161,7 @@ static void show_processes(void) {
     say("\nRanks beside devices of one process, one thread each, %d images each in a step",
         lesson.rows);
     compare_with_one_process(train_data, lesson.rows, flags.seed);
+    say("  The parameters of both are equal to the bit.");
 }
 
 // ## Larger minibatches
@@ -165,9 +175,11 @@ static void show_processes(void) {
 
 static void show_one_rank(void) {
     dist_note("gradient accumulation, by rank 0");
+    dist_wait_patiently(true);
     if (dist_get_rank() == 0)
         show_accumulation(train_data, 4 * lesson.rows, 4 * flags.lr, flags.seed);
     dist_barrier(NULL);
+    dist_wait_patiently(false);
     share_cores(dist_devices(), dist_local_devices());
 }
 
@@ -176,16 +188,24 @@ static void compare_rules(void) {
     double mine[MOST_RULE_JOBS * RULE_RESULT_DOUBLES] = {0};
     RuleResult results[MOST_RULE_JOBS];
     int n = rule_jobs(RULES_SGD, flags.full, flags.seed, jobs), W = dist_get_world_size();
+    if (rule_images(jobs, n) > train_data->count) {
+        say("\n(No learning rates for larger minibatches: these trainings take %d images, and "
+            "--train-size leaves %d.)",
+            rule_images(jobs, n), train_data->count);
+        return;
+    }
     say("\nLearning rates for larger minibatches: %d trainings, dealt out to %d rank%s", n, W,
         W == 1 ? "" : "s");
-    for (int j = dist_get_rank(); j < n && !interrupted(); j += W) {
+    dist_wait_patiently(true);
+    for (int j = dist_get_rank(); j < n; j += W) {
         results[j] = run_rule_job(&jobs[j], dist_device(0), train_data, test_data);
         memcpy(&mine[j * RULE_RESULT_DOUBLES], &results[j], sizeof results[j]);
     }
     dist_note("the results of the rules");
     dist_sum(NULL, mine, n * RULE_RESULT_DOUBLES); // the others' are zeros
+    dist_wait_patiently(false);
     memcpy(results, mine, sizeof results[0] * (size_t)n);
-    if (!interrupted() && dist_get_rank() == 0) show_rule_results(jobs, results, n);
+    if (dist_get_rank() == 0) show_rule_results(jobs, results, n);
     share_cores(dist_devices(), dist_local_devices());
 }
 
@@ -197,9 +217,57 @@ static void compare_rules(void) {
 
 static void show_scaling(void) {
     dist_note("the modelled scaling, by rank 0");
+    dist_wait_patiently(true);
     if (dist_get_rank() == 0) show_modelled_scaling();
     dist_barrier(NULL);
+    dist_wait_patiently(false);
 }
+
+// ## When something breaks
+//
+// With k devices in one program, an error ends all of it. With many processes one can be gone while
+// the others wait for it, for ever if nobody does anything: no message is also what a slow rank sends.
+//
+// | what goes wrong | who notices | what happens |
+// |:----------------|:------------|:-------------|
+// | a rank dies: killed, out of memory, an error | the launcher | it ends all others within seconds |
+// | a rank hangs, or its host or network is gone | the watch of every rank (`watch.c`) | after `--timeout` seconds each says which rank has not come to which collective, and the job ends |
+// | ranks make different collectives | the watch | the same, with what each of the two is in |
+// | ranks have other flags, another program, other data | the start | refused, with both values |
+// | a loss that is not a number | every rank, after the step | all end |
+// | the disk of rank 0 is full | rank 0 | the job ends; the checkpoint before is whole |
+// | the launcher started processes that do not find each other | each of them | refused |
+//
+// Try it: `--plant stop:2@5 --timeout 3` lets rank 2 hang in step 5. `kill`, `exit`, `memory` and
+// `nan` are the others.
+
+// ## Summary
+//
+// - A rank is a process that knows its number and how many there are. All do the same; messages are
+//   all that they share.
+// - Horovod's five steps: find each other, pin the device, scale the learning rate, broadcast the
+//   start, sum the gradients. Besides: images of one's own, an exact accuracy, one common end.
+// - If sums are added in the order of the ranks, k ranks have the bits of k devices in one process.
+//   MPI's and NCCL's own sums promise no order.
+// - Few large messages beat many small ones, the more the farther they have to go: fusion and
+//   buckets. Between hosts it pays to add up inside each first.
+// - Larger minibatches mean fewer updates. A larger learning rate makes up for a part of that, and
+//   only up to a point.
+// - A rank that hangs is noticed by nobody unless somebody looks at the clock.
+//
+// ## Questions
+//
+// 1. Each rank makes the parameters from the same seed, so they are the same anyhow. Why does rank 0
+//    send its own to all?
+// 2. Three ranks train on 13 images with 2 on each in a step. How many steps does the epoch have, and
+//    what would happen if each rank simply went through its own images to the end?
+// 3. Fused gradients are in another order in each run. With which sums do the parameters still have
+//    the same bits in every run, and why not with the ring?
+// 4. Two hosts with four ranks each and one network card each: how many bytes leave a host in an
+//    allreduce of N bytes by one ring over all eight, and how many if the hosts add up inside first?
+// 5. A rank is stopped by a debugger for two minutes and then goes on. What do the others do, with
+//    `--timeout 60` and with `--timeout 300`?
+// 6. `if (rank == 0) printf("accuracy %f\n", accuracy_of_all_ranks());` hangs. Why?
 
 // ## Exercises
 //
@@ -214,11 +282,21 @@ static void show_scaling(void) {
 // ## The program
 
 static void check_flags(void) {
+    const float MOST_SECONDS = 1e6f, MOST_CYCLE = 1000;
     if (flags.backend == BACKEND_MODEL)
         die_usage("auto, cpu or cuda", "--backend model: ranks exchange values");
     if (flags.exchange[0] == 'f' && flags.hierarchical)
         die_usage("--exchange buckets or tensors", "--hierarchical and --exchange fusion exclude "
                                                    "each other");
+    if (strcmp(flags.machine, "none") != 0)
+        die_usage("leave it out: the modelled cluster is Horovod's",
+                  "--machine %s: what ranks do is measured", flags.machine);
+    if (!(flags.timeout >= 1 && flags.timeout <= MOST_SECONDS))
+        die_usage("from 1 to 1000000 seconds: between two exchanges ranks compute",
+                  "--timeout: not a possible value: %g", (double)flags.timeout);
+    if (!(flags.cycle <= MOST_CYCLE))
+        die_usage("from 0 to 1000 milliseconds", "--cycle: not a possible value: %g",
+                  (double)flags.cycle);
     flags.train |= flags.checkpoint || flags.resume || flags.plant;
     lesson.fault = fault_of(flags.plant);
 }
@@ -240,12 +318,15 @@ static Flags read_flags(int argc, char *argv[]) {
 // What must be the same on all ranks, or they would wait for each other, or add up what does not
 // belong together. Files are rank 0's own affair.
 static char *settings_of_ranks(void) {
-    return xprintf("%s, %d images of each device in a step, --lr %g, rule %s, seed %llu, "
-                   "%s images, %d training and %d test images (%08x, %08x)",
-                   flags.network, flags.batch_size, (double)flags.lr, flags.rule,
-                   (unsigned long long)flags.seed, flags.shuffle ? "shuffled" : "unshuffled",
-                   train_data->count, test_data->count, dataset_checksum(train_data),
-                   dataset_checksum(test_data));
+    char *lr = xshortest(flags.lr);
+    char *text =
+        xprintf("%s, %d images of each device in a step, --lr %s, rule %s, seed %llu, "
+                "%s images, %d training and %d test images (%08x, %08x)",
+                flags.network, flags.batch_size, lr, flags.rule, (unsigned long long)flags.seed,
+                flags.shuffle ? "shuffled" : "unshuffled", train_data->count, test_data->count,
+                dataset_checksum(train_data), dataset_checksum(test_data));
+    free(lr);
+    return text;
 }
 
 static LrRule rule_named(const char *name) {
@@ -281,23 +362,37 @@ static void make_lesson(const char *settings) {
 }
 
 static void agree(const char *settings) {
-    char *how = xprintf("%s, %s, %s, bucket %d, fusion %d, cycle %g, epochs %d, steps %d%s",
-                        flags.collective, flags.exchange, flags.train ? "train" : "all",
+    char *how = xprintf("%s, %s, %s, bucket %d, fusion %d, cycle %g, epochs %d, steps %d%s%s%s",
+                        flags.collective, flags.exchange,
+                        flags.train  ? "train"
+                        : flags.full ? "full"
+                                     : "all",
                         flags.bucket, flags.fusion, (double)flags.cycle, flags.epochs, flags.steps,
-                        flags.hierarchical ? ", hierarchical" : "");
+                        flags.hierarchical ? ", hierarchical" : "", flags.resume ? ", resume" : "",
+                        flags.checkpoint ? ", checkpoint" : "");
     dist_must_agree_on_program();
     dist_must_agree("the settings", settings);
     dist_must_agree("the flags", how);
     free(how);
 }
 
+// GPUs have NCCL where it can be had: faster, and without a promise of bits.
+static void choose_collective(void) {
+    bool is_auto = strcmp(flags.collective, "auto") == 0;
+    if (!is_auto) dist_choose_all_reduce(flags.collective);
+    if (is_auto && dist_order_is_fixed()) dist_choose_all_reduce("sharded");
+}
+
 static void prepare_outputs(void) {
-    if (dist_get_rank() > 0) return;
+    if (dist_get_rank() > 0) {
+        book_another_writes();
+        return;
+    }
     if (flags.train) {
         book_check_outputs();
         return;
     }
-    book_csv("_scaling.csv");
+    book_output("_scaling.csv");
     book_output("_scaling.png");
     book_csv("_lr_rules.csv");
     book_output("_lr_rules.png");
@@ -312,7 +407,7 @@ int main(int argc, char *argv[]) {
                                           .timeout = (double)flags.timeout,
                                           .threads = flags.threads,
                                           .ranks_per_host = flags.ranks_per_host});
-    dist_choose_all_reduce(flags.collective);
+    choose_collective();
     train_data = fashion_mnist_open(flags.data, true, flags.train_size);
     test_data = fashion_mnist_open(flags.data, false, flags.test_size);
     prepare_outputs();
@@ -321,8 +416,8 @@ int main(int argc, char *argv[]) {
     make_lesson(settings);
     show_ranks();
     if (!flags.train) show_collectives();
-    train();
-    if (!flags.train && !interrupted()) {
+    if (flags.train) finish_on_interrupt(); // there may be something to keep
+    if (train() && !flags.train) {
         show_exchanges();
         show_processes();
         show_one_rank();

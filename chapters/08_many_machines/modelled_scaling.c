@@ -316,7 +316,7 @@ static void write_ways(FILE *csv, const Scaling *s, const Ways *ways) {
 }
 
 static void draw(const Scaling s[], const Scaling *compared, const Ways *ways) {
-    const char *csv = book_csv("_scaling.csv"), *png = book_output("_scaling.png");
+    const char *csv = book_output("_scaling.csv"), *png = book_output("_scaling.png");
     OutputFile out = output_open(csv);
     fprintf(out.stream, "network,way,sent,speed,ranks,images_per_second,efficiency\n");
     for (int n = 0; n < NUM_PUBLISHED_SCALINGS; n++) write_scaling(out.stream, &s[n]);

@@ -66,6 +66,10 @@ RankNet *rank_net_new(Module *net, RankNetOptions options) {
 
 void rank_net_broadcast(RankNet *n) { broadcast_from_rank_0(n, true); }
 
+void rank_net_share_buffers(RankNet *n) {
+    if (buffer_bytes(n->net) > 0) broadcast_from_rank_0(n, false);
+}
+
 void rank_net_free(RankNet *n) {
     if (n->fusion) fusion_free(n->fusion);
     if (n->ddp) ddp_free(n->ddp);
@@ -91,7 +95,7 @@ static void step_with_fusion(RankNet *n, Tensor *const X[], Tensor *const y[], f
 
 void rank_net_step(RankNet *n, Tensor *const X[], Tensor *const y[], float lr, int rows_of_all,
                    Tensor *losses[]) {
-    if (buffer_bytes(n->net) > 0) broadcast_from_rank_0(n, false);
+    rank_net_share_buffers(n);
     sum_across_ranks(n->options.group, n->options.hosts_first);
     if (n->fusion)
         step_with_fusion(n, X, y, lr, rows_of_all, losses);

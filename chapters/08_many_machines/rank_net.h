@@ -40,6 +40,10 @@ void rank_net_free(RankNet *n);
 // All ranks get the parameters and buffers that rank 0 has now.
 void rank_net_broadcast(RankNet *n);
 
+// All get rank 0's buffers. Between two steps each rank has its own, which have seen its own rows:
+// before the network is evaluated, saved or compared, there must be one.
+void rank_net_share_buffers(RankNet *n);
+
 // One step: X[i] and y[i] are the rows of device i of this process, rows_of_all the number of rows
 // of all devices of all ranks; losses[i] is the summed loss of device i. Each device's step must
 // have begun (begin_step()). Enqueued; with EXCHANGE_FUSION the host waits for the exchange.

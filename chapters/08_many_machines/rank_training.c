@@ -95,6 +95,7 @@ static double train_one_epoch(Run *run, int epoch) {
         rank_net_step(run->net, X, y, lr_now(run), rows, losses);
         end_step(run, losses, rows);
     }
+    rank_net_share_buffers(run->net);
     return run->loss / run->rows;
 }
 
@@ -135,6 +136,18 @@ static double accuracy(const Run *run) {
 
 // ## From start to end
 
+// A fault that never comes would show nothing.
+static void check_fault(const Run *run) {
+    const RankLesson *l = run->lesson;
+    const Fault *fault = &l->fault;
+    long steps = l->epochs * run->steps_of_epoch;
+    if (l->steps >= 0 && l->steps < steps) steps = l->steps;
+    if (fault->kind != NO_FAULT && (fault->rank >= dist_get_world_size() || fault->step > steps))
+        die_usage("a rank from 0 on, and a step from 1 on",
+                  "--plant %s:%d@%ld: there are %d ranks and %ld steps", fault_names[fault->kind],
+                  fault->rank, fault->step, dist_get_world_size(), steps);
+}
+
 static void begin_run(Run *run, Module *net, const RankLesson *l) {
     *run = (Run){.lesson = l};
     dist_note("the start of the training");
@@ -142,6 +155,7 @@ static void begin_run(Run *run, Module *net, const RankLesson *l) {
     run->net = rank_net_new(net, l->net);
     rank_data_open(&run->train, l->train_data, l->rows, l->shuffle, l->seed);
     run->steps_of_epoch = rank_data_steps(&run->train);
+    check_fault(run);
     dist_reset_traffic();
 }
 
@@ -171,12 +185,14 @@ RankResult train_on_ranks(const RankLesson *l) {
         r.seconds += seconds;
         r.steps = run.step;
         r.traffic = dist_traffic();
-        if (run.stopped) break;
+        r.stopped = run.stopped;
+        if (r.stopped) break;
         r.train_loss = loss;
         r.test_acc = accuracy(&run);
         r.epochs++;
         print_epoch(l, &r, seconds);
-        if (l->checkpoint) rank_checkpoint_save(l->checkpoint, l->settings, run.net, &r);
+        bool whole = run.train.step == run.steps_of_epoch; // --steps may end within an epoch
+        if (l->checkpoint && whole) rank_checkpoint_save(l->checkpoint, l->settings, run.net, &r);
     }
     r.checksum = rank_net_checksum(run.net);
     end_run(&run);

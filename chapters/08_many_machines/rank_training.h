@@ -14,7 +14,7 @@ typedef struct Fault {
     long step; // from 1
 } Fault;
 // "kill:2@5", rank 2 in step 5: kill (-9), stop (it hangs), exit (without a word), memory (asks for
-// more than there is), nan (its gradients are not numbers). NULL: no fault. die_usage()s.
+// more than there is), nan (its images are not numbers). NULL: no fault. die_usage()s.
 Fault fault_of(const char *text);
 
 typedef struct RankLesson {
@@ -39,7 +39,8 @@ typedef struct RankResult {
     long steps;                           // of these, and of those before a resume
     double train_loss, test_acc, seconds; // of the last epoch; of all steps of this run
     uint32_t checksum;                    // of the parameters
-    DistTraffic traffic;                  // of this rank's steps
+    bool stopped;        // in the middle of an epoch, because somebody asked for it
+    DistTraffic traffic; // of this rank's steps
 } RankResult;
 
 // All ranks together. Rank 0 prints a line for each epoch and writes the checkpoints. die()s if a

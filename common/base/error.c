@@ -1,7 +1,9 @@
 // error.c: messages, and memory that is there or ends the program.
 #include "error.h"
 
+#include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,8 +21,12 @@ static void (*clear_line)(void), (*clean_up)(void);
 void before_messages(void (*function)(void)) { clear_line = function; }
 void before_dying(void (*function)(void)) { clean_up = function; }
 
-static double seconds_to_wait; // 0: this process speaks for itself
+static double seconds_to_wait;           // 0: this process speaks for itself
+static volatile sig_atomic_t has_spoken; // another one
+static atomic_bool about_to_end;
 void let_another_speak(double seconds) { seconds_to_wait = seconds; }
+void another_has_spoken(void) { has_spoken = true; }
+bool is_about_to_end(void) { return atomic_load(&about_to_end); }
 
 static const char *speaker; // NULL: there is but one
 void speak_as(const char *who) { speaker = who; }
@@ -51,7 +57,9 @@ void say_error(const char *hint, const char *error) {
 static void print_error(const char *hint, const char *format, va_list args) {
     char message[1024];
     vsnprintf(message, sizeof message, format, args);
+    atomic_store(&about_to_end, true);
     usleep((useconds_t)(seconds_to_wait * 1e6));
+    if (seconds_to_wait > 0 && has_spoken) return;
     say_error(hint, message);
 }
 
@@ -118,6 +126,17 @@ char *xprintf(const char *format, ...) {
     va_start(args, format);
     char *text = xvprintf(format, args);
     va_end(args);
+    return text;
+}
+
+char *xshortest(float number) {
+    enum { FEWEST_DIGITS = 6, ENOUGH_DIGITS = 9 };
+    int digits = FEWEST_DIGITS;
+    char *text = xprintf("%.*g", digits, (double)number);
+    while (digits < ENOUGH_DIGITS && strtof(text, NULL) != number) {
+        free(text);
+        text = xprintf("%.*g", ++digits, (double)number);
+    }
     return text;
 }
 

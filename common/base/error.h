@@ -51,6 +51,11 @@ void speak_as(const char *who);
 // wrong with all is said by the first. So warn() says nothing from now on, and die() waits so many
 // seconds before it says anything: if the first has ended by then, so has this one.
 void let_another_speak(double seconds);
+// This process is being ended from outside: what die() waits to say is not said any more. (For
+// handlers of signals, too.)
+void another_has_spoken(void);
+// Whether die() waits so: this process is about to end.
+bool is_about_to_end(void);
 
 // Called before a message is printed, to remove what stands on the line (a progress bar).
 void before_messages(void (*clear_line)(void));
@@ -66,5 +71,7 @@ char *xstrdup(const char *text);
 // A new string made as printf would.
 char *xprintf(const char *format, ...) __attribute__((format(printf, 1, 2), nonnull));
 char *xvprintf(const char *format, va_list args) __attribute__((format(printf, 1, 0)));
+// A number with as many digits as it takes to tell it from others: "0.1", "0.100000009".
+char *xshortest(float number);
 
 #endif

@@ -2,6 +2,7 @@
 #ifndef GROUP_H
 #define GROUP_H
 
+#include "nccl.h"
 #include "process_group.h"
 #include "transport.h"
 
@@ -12,6 +13,7 @@ struct ProcessGroup {
     int rank, size;
     int devices;                     // D, of each rank
     int *world_rank;                 // of each rank of the group
+    NcclGroup *nccl;                 // NULL: not opened yet
     float *place[MAX_LOCAL_DEVICES]; // where what arrives is kept; collectives.c
     size_t place_floats;
 };

@@ -16,4 +16,9 @@ Launch launch_read(void);
 // do the same work.) `found`: the size of the world.
 void launch_check(const Launch *launch, int found);
 
+// To be called before this process ends the job: sees to it that the launcher's process on this
+// host ends, too. (Open MPI's first tells the other hosts to end, and waits for their answer: from
+// a host that cannot be reached, for as long as TCP tries, a quarter of an hour.)
+void launch_ends_with_us(void);
+
 #endif

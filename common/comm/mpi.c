@@ -2,6 +2,7 @@
 #include "transport.h"
 
 #include "common/base/error.h"
+#include "launch.h"
 
 #include <mpi.h>
 #include <stdlib.h>
@@ -64,6 +65,7 @@ void transport_close(void) {
 // Not exit(): MPI_Abort() calls that, and its handlers would tear down what other threads still
 // use. So a process tells MPI's daemon, and is gone when that kills it, or after a second.
 void transport_abort(int status) {
+    launch_ends_with_us();
     if (world) MPI_Abort(MPI_COMM_WORLD, status);
     _exit(status);
 }

@@ -30,6 +30,8 @@ static struct {
     size_t stage_floats;
     int num_groups; // that there ever were
     char note[WHAT_LENGTH], me[32];
+    char *why_no_nccl;   // NULL: there is
+    char *who;           // "rank 2 on node7"
     DistTraffic traffic; // of the thread that communicates, but for when its queue is empty
 } world;
 
@@ -39,6 +41,7 @@ static ProcessGroup *or_all(const ProcessGroup *group) {
 }
 
 bool dist_is_mpi_available(void) { return transport_is_mpi; }
+bool dist_is_nccl_available(void) { return nccl_is_built; }
 bool dist_is_initialized(void) { return world.all; }
 int dist_get_rank(void) { return or_all(NULL)->rank; }
 int dist_get_world_size(void) { return or_all(NULL)->size; }
@@ -70,6 +73,8 @@ void dist_note(const char *format, ...) {
     va_end(args);
 }
 
+void dist_wait_patiently(bool patiently) { watch_patiently(patiently); }
+
 // ## A collective, enqueued
 //
 // The queue of this process that communicates is that of its first device. What another device of
@@ -85,10 +90,13 @@ typedef struct Work {
 
 static Queue *queue_of_all(void) { return comm_queue(world.devices[0]); }
 
+static void watch_group(const ProcessGroup *g, long number, const char *what, const char *why) {
+    watch_enter(g->id, g->world_rank, g->size, number, what, why);
+}
+
 static void carry_out(void *context) {
     Work *work = context;
-    ProcessGroup *g = work->x.group;
-    watch_enter(g->id, g->world_rank, g->size, work->number, work->what, work->why);
+    watch_group(work->x.group, work->number, work->what, work->why);
     if (work->x.n > 0 || work->x.values) work->run(&work->x);
     watch_leave();
     free(work);
@@ -96,6 +104,7 @@ static void carry_out(void *context) {
 
 // The tags of two collectives differ, if one comes after the other or they are of different kinds:
 // so messages of one are never taken for those of the other. (All numbers up to 32767 are tags.)
+// Numbers are the group's own: all of a group count alike, whatever else they are in.
 static int first_tag(long number, const char *what) {
     enum { TAGS = MAX_LOCAL_DEVICES * MAX_LOCAL_DEVICES, KINDS = 8, NUMBERS = 15 };
     static const char *const kinds[KINDS] = {"all_reduce", "broadcast", "reduce_scatter",
@@ -115,7 +124,7 @@ static void enqueue(const char *what, CollectiveFunction *run, Exchange x) {
 
 static bool on_cpu(const Device *device) { return strncmp(device_name(device), "cpu", 3) == 0; }
 
-// GPUs without NCCL exchange what is in host memory: there and back again, on their own queues.
+// Without NCCL, GPUs exchange what is in host memory: there and back again, on their own queues.
 static float *stage_of(int i, size_t n) {
     if (n > world.stage_floats) {
         synchronize_all();
@@ -162,47 +171,10 @@ static void on_all_devices(const char *what, CollectiveFunction *run, ProcessGro
                            Tensor *const data[], int root) {
     ProcessGroup *g = or_all(group);
     Exchange x = {.group = g, .n = numel(data[0]), .root = root};
-    check_tensors(g, data);
     for (int i = 0; i < g->devices; i++) x.data[i] = begin_on_device(data[i], i);
     enqueue(what, run, x);
     Event done = queue_record(queue_of_all());
     for (int i = 0; i < g->devices; i++) end_on_device(data[i], x.data[i], done);
-}
-
-// ## The collectives
-
-static const struct {
-    const char *name;
-    CollectiveFunction *run;
-} sums[] = {{"star", all_reduce_star},
-            {"sharded", all_reduce_sharded},
-            {"ring", all_reduce_ring},
-            {"tree", all_reduce_tree},
-            {"mpi", all_reduce_library}};
-enum { NUM_SUMS = sizeof sums / sizeof sums[0] };
-static int chosen;
-
-void dist_choose_all_reduce(const char *name) {
-    for (int s = 0; s < NUM_SUMS; s++)
-        if (strcmp(sums[s].name, name) == 0) {
-            chosen = s;
-            return;
-        }
-    die("there are star, sharded, ring, tree and mpi", "there is no all_reduce '%s'", name);
-}
-const char *dist_chosen_all_reduce(void) { return sums[chosen].name; }
-
-void dist_all_reduce(ProcessGroup *group, Tensor *const data[]) {
-    on_all_devices("all_reduce", sums[chosen].run, group, data, 0);
-}
-void dist_broadcast(ProcessGroup *group, Tensor *const data[], int root) {
-    on_all_devices("broadcast", broadcast_tree, group, data, root);
-}
-void dist_reduce_scatter(ProcessGroup *group, Tensor *const data[]) {
-    on_all_devices("reduce_scatter", reduce_scatter_ring, group, data, 0);
-}
-void dist_all_gather(ProcessGroup *group, Tensor *const data[]) {
-    on_all_devices("all_gather", all_gather_ring, group, data, 0);
 }
 
 // The host waits for what it has enqueued.
@@ -211,6 +183,135 @@ static void gather(const char *what, const ProcessGroup *group, const void *mine
     enqueue(what, gather_bytes,
             (Exchange){.group = or_all(group), .n = bytes, .values = (void *)mine, .all = all});
     event_synchronize(queue_record(queue_of_all()));
+}
+
+// ## The same by NCCL
+//
+// Each device does its own part, on its communication queue. For the watch, the first device's
+// queue says when it enters a collective and when it has left it; nobody goes on before that.
+
+static void enter(void *context) {
+    Work *work = context;
+    watch_group(work->x.group, work->number, work->what, work->why);
+    free(work);
+}
+static void leave(void *unused) {
+    (void)unused;
+    watch_leave();
+}
+
+static void enqueue_enter(ProcessGroup *g, const char *what) {
+    Work *work = xmalloc(sizeof *work);
+    *work = (Work){.x.group = g, .number = ++g->number, .what = what};
+    memcpy(work->why, world.note, sizeof work->why);
+    queue_call(queue_of_all(), enter, work);
+}
+
+// From now on there is something to be watched.
+static void begin_nccl(void) {
+    if (world.who) return;
+    world.who = xprintf("rank %d on %s", world.all->rank, world.host_names[world.all->rank]);
+    nccl_begin(world.who, world.timeout);
+    watch_library(nccl_error, nccl_abort);
+}
+
+// A group's communicators are opened when it first needs them: all of it come here together.
+static void open_nccl(ProcessGroup *g) {
+    char id[NCCL_ID_BYTES] = "", *ids = xmalloc((size_t)g->size * sizeof id);
+    begin_nccl();
+    if (g->rank == 0) nccl_new_id(id);
+    gather("nccl_id", g, id, sizeof id, ids); // after it, the queue is empty
+    watch_group(g, ++g->number, "nccl_init", world.note);
+    g->nccl = nccl_open(ids, world.devices, g->devices, g->rank * g->devices, g->size * g->devices);
+    watch_leave();
+    free(ids);
+}
+
+static void close_nccl(ProcessGroup *g) {
+    if (!g->nccl) return;
+    watch_group(g, ++g->number, "nccl_finalize", world.note);
+    nccl_close(g->nccl);
+    watch_leave();
+    g->nccl = NULL;
+}
+
+static void on_all_gpus(const char *what, NcclFunction *run, ProcessGroup *group,
+                        Tensor *const data[], int root) {
+    ProcessGroup *g = or_all(group);
+    float *values[MAX_LOCAL_DEVICES];
+    size_t n = numel(data[0]);
+    if (n == 0 || g->size * g->devices == 1) return;
+    if (!g->nccl) open_nccl(g);
+    for (int i = 0; i < g->devices; i++) {
+        values[i] = data[i]->data;
+        queue_wait(comm_queue(data[i]->device), device_record(data[i]->device));
+    }
+    enqueue_enter(g, what);
+    run(g->nccl, values, n, root * g->devices);
+    queue_call(queue_of_all(), leave, NULL);
+    Event left = queue_record(queue_of_all());
+    for (int i = 0; i < g->devices; i++) {
+        Queue *queue = comm_queue(data[i]->device);
+        queue_wait(queue, left);
+        queue_uses(queue, data[i]->data);
+        device_wait(data[i]->device, queue_record(queue));
+    }
+}
+
+// ## The collectives
+
+static const struct {
+    const char *name;
+    CollectiveFunction *run;
+} sums[] = {{"star", all_reduce_star}, {"sharded", all_reduce_sharded}, {"ring", all_reduce_ring},
+            {"tree", all_reduce_tree}, {"mpi", all_reduce_library},     {"nccl", NULL}};
+enum { NUM_SUMS = sizeof sums / sizeof sums[0], STAR = 0, MPI = 4, NCCL = 5, NOBODY_DID = -1 };
+static int choice = NOBODY_DID;
+
+static void must_have_nccl(void) {
+    if (world.why_no_nccl)
+        die("leave the choice to the program: GPUs then exchange through host memory",
+            "no NCCL: %s", world.why_no_nccl);
+}
+
+void dist_choose_all_reduce(const char *name) {
+    for (int s = 0; s < NUM_SUMS; s++)
+        if (strcmp(sums[s].name, name) == 0) {
+            choice = s;
+            if (s == NCCL && world.all) must_have_nccl();
+            return;
+        }
+    die("there are star, sharded, ring, tree, mpi and nccl", "there is no all_reduce '%s'", name);
+}
+
+static int chosen(void) {
+    if (choice != NOBODY_DID) return choice;
+    return world.all && dist_num_devices() > 1 && !world.why_no_nccl ? NCCL : STAR;
+}
+const char *dist_chosen_all_reduce(void) { return sums[chosen()].name; }
+bool dist_order_is_fixed(void) { return chosen() != MPI && chosen() != NCCL; }
+const char *dist_why_no_nccl(void) { return world.why_no_nccl; }
+
+static void collective(const char *what, CollectiveFunction *run, NcclFunction *by_nccl,
+                       ProcessGroup *group, Tensor *const data[], int root) {
+    check_tensors(or_all(group), data);
+    if (chosen() == NCCL)
+        on_all_gpus(what, by_nccl, group, data, root);
+    else
+        on_all_devices(what, run, group, data, root);
+}
+
+void dist_all_reduce(ProcessGroup *group, Tensor *const data[]) {
+    collective("all_reduce", sums[chosen()].run, nccl_all_reduce, group, data, 0);
+}
+void dist_broadcast(ProcessGroup *group, Tensor *const data[], int root) {
+    collective("broadcast", broadcast_tree, nccl_broadcast, group, data, root);
+}
+void dist_reduce_scatter(ProcessGroup *group, Tensor *const data[]) {
+    collective("reduce_scatter", reduce_scatter_ring, nccl_reduce_scatter, group, data, 0);
+}
+void dist_all_gather(ProcessGroup *group, Tensor *const data[]) {
+    collective("all_gather", all_gather_ring, nccl_all_gather, group, data, 0);
 }
 
 void dist_barrier(ProcessGroup *group) {
@@ -317,6 +418,7 @@ static void free_group(ProcessGroup *group) {
 void dist_free_group(ProcessGroup *group) {
     if (!group) return;
     synchronize_all();
+    close_nccl(group);
     wire_free(group->wire);
     free_group(group);
 }
@@ -359,12 +461,11 @@ static ProcessGroup ranks_of_host(void) {
 }
 
 // Whose cores are these? Two ranks share them if both may use one of them. (mpirun may have bound
-// each rank to cores of its own, or to none.)
+// each rank to cores of its own, or to none. All ask, whatever they were told: the others do, too.)
 static int threads_of_this_rank(int asked_for) {
-    if (asked_for > 0) return asked_for;
     cpu_set_t mine, *all, both;
     CPU_ZERO(&mine);
-    if (sched_getaffinity(0, sizeof mine, &mine) != 0) return num_threads();
+    bool known = sched_getaffinity(0, sizeof mine, &mine) == 0;
     all = xmalloc(sizeof *all * (size_t)wire_size(world.host));
     ProcessGroup host_group = ranks_of_host();
     gather("gather", &host_group, &mine, sizeof mine, all);
@@ -374,19 +475,22 @@ static int threads_of_this_rank(int asked_for) {
         if (CPU_COUNT(&both) > 0) sharing++;
     }
     free(all);
+    if (asked_for > 0) return asked_for;
+    if (!known) return num_threads();
     int threads = num_threads() / (sharing > 0 ? sharing : 1);
     return threads > 0 ? threads : 1;
 }
 
 // Ranks of one host, numbered by the host's first rank.
-static void number_hosts(int ranks_per_host) {
-    ProcessGroup *g = world.all;
+void dist_pretend_hosts(int ranks_per_host) {
+    ProcessGroup *g = or_all(NULL);
     double first = g->rank, *firsts = xmalloc(sizeof *firsts * (size_t)g->size);
     double *of_host = xmalloc(sizeof *of_host * (size_t)wire_size(world.host));
     ProcessGroup host_group = ranks_of_host();
     dist_gather(&host_group, &first, 1, of_host);
     first = ranks_per_host > 0 ? g->rank - g->rank % ranks_per_host : of_host[0];
     dist_gather(NULL, &first, 1, firsts);
+    free(world.host_numbers);
     world.host_numbers = xmalloc(sizeof *world.host_numbers * (size_t)g->size);
     world.num_hosts = world.local_rank = world.local_size = 0;
     for (int r = 0; r < g->size; r++) {
@@ -455,10 +559,24 @@ static void name_hosts(void) {
     watch_start(world.watched, (const char *const *)world.host_names, world.timeout);
 }
 
-static void agree_on_devices(int devices) {
+// One line says why GPUs do not exchange by NCCL, unless somebody has chosen something else anyway.
+// (One device exchanges nothing.)
+static void find_nccl(void) {
+    ProcessGroup *g = world.all;
+    if (dist_num_devices() == 1 && num_gpus() > 0 && choice != NCCL) return;
+    char *offer = nccl_offer(world.devices, g->devices), **offers = dist_gather_texts(NULL, offer);
+    world.why_no_nccl = nccl_obstacle(offers, (const char *const *)world.host_names, g->size);
+    dist_free_texts(NULL, offers);
+    free(offer);
+    if (choice == NCCL) must_have_nccl();
+    if (choice == NOBODY_DID && num_gpus() > 0 && world.why_no_nccl)
+        warn("GPUs exchange through host memory, not by NCCL: %s", world.why_no_nccl);
+}
+
+static void must_agree_on_number(const char *what, int number) {
     char text[16];
-    snprintf(text, sizeof text, "%d", devices);
-    dist_must_agree("--devices-per-rank", text);
+    snprintf(text, sizeof text, "%d", number);
+    dist_must_agree(what, text);
 }
 
 void dist_init_process_group(DistOptions options) {
@@ -466,19 +584,25 @@ void dist_init_process_group(DistOptions options) {
     open_wires(options.timeout);
     open_rank_devices(options.devices);
     name_hosts();
-    agree_on_devices(options.devices);
-    number_hosts(options.ranks_per_host);
+    must_agree_on_number("--devices-per-rank", options.devices);
+    must_agree_on_number("--ranks-per-host", options.ranks_per_host);
+    find_nccl();
+    dist_pretend_hosts(options.ranks_per_host);
     set_num_threads(threads_of_this_rank(options.threads));
     share_cores(world.devices, options.devices);
 }
 
 void dist_destroy_process_group(void) {
     dist_barrier(NULL);
+    synchronize_all();
+    close_nccl(world.all);
     watch_stop();
     for (int i = 0; i < world.all->devices; i++)
         if (world.stages[i]) device_free(host(), world.stages[i]);
     dist_free_texts(NULL, world.host_names);
     free(world.host_numbers);
+    free(world.why_no_nccl);
+    free(world.who);
     wire_free(world.host);
     wire_free(world.watched);
     free_group(world.all);
@@ -499,6 +623,9 @@ void dist_print_ranks(void) {
     for (int r = 0; r < world.all->size; r++)
         printf("  rank %d on %s: %s\n", r, world.host_names[r], of[r]);
     printf("  (%s)\n", world.why);
+    if (chosen() == NCCL)
+        printf("  (GPUs exchange by NCCL, which promises no order of additions: the last digits of "
+               "sums may differ from those of one process)\n");
     dist_free_texts(NULL, of);
     free(version);
     free(mine);

@@ -35,6 +35,8 @@ typedef struct DistOptions {
 
 // Whether this program was built with MPI; without, it is one rank alone.
 bool dist_is_mpi_available(void);
+// Whether it was built with NCCL.
+bool dist_is_nccl_available(void);
 
 // To be called before anything is said and before the command line is read: what a launcher has
 // started as rank 1 or more keeps its standard output to itself, and lets rank 0 say what is wrong
@@ -66,12 +68,20 @@ const char *dist_host_name(int rank); // "node7"
 int dist_local_rank(void);            // among the ranks of this host,
 int dist_local_size(void);            // so many
 bool dist_hosts_are_equal(void);      // whether all have as many ranks
-// A line for each host: ranks, devices, threads of each; and why these devices. By rank 0, to
+// From now on it is as if each so many ranks had a host of their own (DistOptions.ranks_per_host);
+// 0: as it is. All ranks call it together.
+void dist_pretend_hosts(int ranks_per_host);
+// A line for each rank: its host, devices and threads; and why these devices. By rank 0, to
 // standard output. All ranks call it together.
 void dist_print_ranks(void);
 
 // What the next collectives are for: "bucket 1, step 42". For messages.
 void dist_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+// From now on a rank may keep the others waiting for as long as it computes, if it answers when it
+// is asked: for parts that ranks do alone. (Otherwise a rank that does not come within the timeout
+// is taken for one that never will.) All ranks.
+void dist_wait_patiently(bool patiently);
 
 // ---- groups ------------------------------------------------------------------------------------
 
@@ -90,11 +100,21 @@ int group_size(const ProcessGroup *group);
 // what is on the devices' current queues, and what comes on these queues afterwards finds them
 // done.
 
-// How dist_all_reduce() sums. The first four have the order of additions of chapter 2's algorithms
-// of the same names: k devices in k processes have the bits of k devices in one. ("mpi": the
-// library's own; "nccl", of GPUs only: NCCL's. Neither promises an order.) "star" at first.
+// How dist_all_reduce() sums: "star", "sharded", "ring" and "tree" have the order of additions of
+// chapter 2's algorithms of the same names: k devices in k processes have the bits of k devices in
+// one. "mpi" is the library's own, "nccl" that of NCCL, for GPUs: neither promises an order, so
+// compare with a tolerance. Where nobody chooses, GPUs use "nccl" if they can (dist_why_no_nccl()),
+// all others "star".
+//
+// "nccl" is for the other collectives of tensors, too: the bytes go from GPU to GPU, and the hosts
+// only look on. With all others they go through host memory and MPI. (die()s where it cannot be.)
 void dist_choose_all_reduce(const char *name);
 const char *dist_chosen_all_reduce(void);
+// Whether the chosen one promises an order of additions.
+bool dist_order_is_fixed(void);
+// Why these devices cannot exchange by NCCL: "ranks 0 and 1 on node7 share a GPU"; NULL: they can.
+// The same on all ranks.
+const char *dist_why_no_nccl(void);
 
 // data[i] = the sum of all devices' data, the same bits on all.
 void dist_all_reduce(ProcessGroup *group, Tensor *const data[]);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 // Where a process is.
 typedef struct Place {
@@ -24,7 +25,10 @@ static Wire *wire;
 static const char *const *hosts;
 static double timeout;
 static pthread_t thread;
-static atomic_bool stopping;
+static bool is_running;
+static atomic_bool stopping, patient, ending;
+static const char *(*library_error)(void);
+static void (*library_abort)(void);
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // of these
 static Place here;
@@ -64,10 +68,13 @@ void watch_progress(void) {
 }
 
 void watch_leave(void) {
+    while (atomic_load(&ending)) pause();
     pthread_mutex_lock(&mutex);
     here.inside = false;
     pthread_mutex_unlock(&mutex);
 }
+
+void watch_patiently(bool patiently) { atomic_store(&patient, patiently); }
 
 static Place where_am_i(double *seconds_without_progress) {
     pthread_mutex_lock(&mutex);
@@ -84,6 +91,7 @@ enum { ASK, ANSWER, VERDICT }; // tags
 typedef struct Answer {
     Place place;
     long number; // of its last collective of the group that it was asked about
+    bool ends;   // it has an error to tell, and will end by itself
 } Answer;
 
 static Answer *answers; // one of each rank
@@ -91,7 +99,7 @@ static bool *answered;
 
 static Answer answer_about(int group) {
     double waited;
-    Answer answer = {.place = where_am_i(&waited)};
+    Answer answer = {.place = where_am_i(&waited), .ends = is_about_to_end()};
     pthread_mutex_lock(&mutex);
     answer.number = group < num_groups ? numbers[group] : 0;
     pthread_mutex_unlock(&mutex);
@@ -99,14 +107,34 @@ static Answer answer_about(int group) {
 }
 
 typedef struct Verdict {
-    int who; // keeps the others waiting; -1: nobody in particular
+    int who;     // keeps the others waiting; -1: nobody in particular
+    int speaker; // the rank that says so; -1: all but `who`
     char error[400], hint[160];
 } Verdict;
+
+static void *abort_library(void *unused) {
+    library_abort();
+    return unused;
+}
+
+// A library that does not come back is left behind.
+static void break_off(void) {
+    pthread_t breaking;
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 1;
+    if (!library_abort || pthread_create(&breaking, NULL, abort_library, NULL) != 0) return;
+    pthread_timedjoin_np(breaking, NULL, &until);
+}
 
 // (One that was stopped may go on again when it is told to end.)
 static _Noreturn void end_with(const Verdict *v) {
     const double UNTIL_ALL_HAVE_SAID_IT = 0.3;
-    if (v->who != wire_rank(wire)) say_error(v->hint, v->error);
+    int me = wire_rank(wire);
+    if (atomic_exchange(&ending, true)) // another thread is at it
+        for (;;) pause();
+    if (v->speaker < 0 ? v->who != me : v->speaker == me) say_error(v->hint, v->error);
+    break_off();
     nanosleep(&(struct timespec){0, (long)(UNTIL_ALL_HAVE_SAID_IT * 1e9)}, NULL);
     clean_up_before_dying();
     transport_abort(EXIT_FAILURE);
@@ -131,7 +159,8 @@ static void ask_all(const Place *mine) {
     for (int r = 0; r < wire_size(wire); r++) {
         answered[r] = r == wire_rank(wire);
         if (answered[r])
-            answers[r] = (Answer){.place = *mine, .number = mine->number};
+            answers[r] =
+                (Answer){.place = *mine, .number = mine->number, .ends = is_about_to_end()};
         else
             wire_post(wire, &mine->group, sizeof mine->group, r, ASK);
     }
@@ -163,6 +192,10 @@ static bool is_silent(int r, const Place *mine) {
     (void)mine;
     return !answered[r];
 }
+static bool ends_itself(int r, const Place *mine) {
+    (void)mine;
+    return answered[r] && answers[r].ends;
+}
 static bool is_behind(int r, const Place *mine) {
     return is_member(r) && answers[r].number < mine->number && !answers[r].place.inside;
 }
@@ -177,6 +210,7 @@ static Verdict judge(const Place *mine) {
     char place[160], other[160];
     int who;
     Verdict v = {.who = -1,
+                 .speaker = -1,
                  .hint = "all ranks have to make the same collectives in the same order"};
     place_text(mine, place, sizeof place);
     if ((who = first_rank(is_silent, mine)) >= 0) {
@@ -208,11 +242,24 @@ static Verdict judge(const Place *mine) {
     return v;
 }
 
-static _Noreturn void end_all(const Place *mine) {
-    Verdict verdict = judge(mine);
+// One that ends by itself says why. And others may be at work, as long as it takes.
+static bool may_wait(const Place *mine) {
+    if (first_rank(ends_itself, mine) >= 0) return true;
+    return atomic_load(&patient) && first_rank(is_silent, mine) < 0 &&
+           first_rank(is_behind, mine) >= 0;
+}
+
+static _Noreturn void end_all(const Verdict *verdict) {
     for (int r = 0; r < wire_size(wire); r++)
-        if (r != wire_rank(wire)) wire_post(wire, &verdict, sizeof verdict, r, VERDICT);
-    end_with(&verdict);
+        if (r != wire_rank(wire)) wire_post(wire, verdict, sizeof *verdict, r, VERDICT);
+    end_with(verdict);
+}
+
+void watch_end_all(const char *error, const char *hint) {
+    Verdict verdict = {.who = -1, .speaker = wire_rank(wire)};
+    snprintf(verdict.error, sizeof verdict.error, "%s", error);
+    snprintf(verdict.hint, sizeof verdict.hint, "%s", hint);
+    end_all(&verdict);
 }
 
 // ---- the thread --------------------------------------------------------------------------------
@@ -224,16 +271,35 @@ static void *watch(void *unused) {
     while (!atomic_load(&stopping)) {
         double waited;
         Place mine = where_am_i(&waited);
+        const char *error = library_error ? library_error() : NULL;
         answer_others();
+        if (error) watch_end_all(error, "has a rank ended? NCCL_DEBUG=INFO says what NCCL did");
         if (waited < timeout - to_answer) asked = false;
         if (!asked && waited >= timeout - to_answer) {
             ask_all(&mine);
             asked = true;
         }
-        if (asked && waited >= timeout) end_all(&mine);
+        if (asked && waited >= timeout) {
+            Verdict verdict = judge(&mine);
+            if (!may_wait(&mine)) end_all(&verdict);
+            watch_progress(); // and asks again
+        }
         nanosleep(&(struct timespec){0, 10000000}, NULL);
     }
     return unused;
+}
+
+static void start_thread(void) {
+    atomic_store(&stopping, false);
+    if (pthread_create(&thread, NULL, watch, NULL) != 0)
+        die("raise `ulimit -u`", "cannot start the thread that watches the other ranks");
+    is_running = true;
+}
+
+static void stop_thread(void) {
+    atomic_store(&stopping, true);
+    if (is_running) pthread_join(thread, NULL);
+    is_running = false;
 }
 
 void watch_start(Wire *its_wire, const char *const its_hosts[], double its_timeout) {
@@ -242,17 +308,20 @@ void watch_start(Wire *its_wire, const char *const its_hosts[], double its_timeo
     timeout = its_timeout;
     answers = xcalloc((size_t)wire_size(wire), sizeof *answers);
     answered = xcalloc((size_t)wire_size(wire), sizeof *answered);
-    if (wire_size(wire) == 1) return;
-    atomic_store(&stopping, false);
-    if (pthread_create(&thread, NULL, watch, NULL) != 0)
-        die("raise `ulimit -u`", "cannot start the thread that watches the other ranks");
+    if (wire_size(wire) > 1) start_thread();
+}
+
+void watch_library(const char *(*error)(void), void (*abort)(void)) {
+    stop_thread(); // which reads these two
+    library_error = error;
+    library_abort = abort;
+    start_thread();
 }
 
 void watch_stop(void) {
-    if (wire_size(wire) > 1) {
-        atomic_store(&stopping, true);
-        pthread_join(thread, NULL);
-    }
+    stop_thread();
+    library_error = NULL;
+    library_abort = NULL;
     free(answers);
     free(answered);
     free(numbers);

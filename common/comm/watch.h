@@ -22,14 +22,27 @@ void watch_arrived(void);
 void watch_start(Wire *wire, const char *const hosts[], double timeout);
 void watch_stop(void);
 
+// GPUs may exchange by a library of their own (nccl.h), whose kernels wait for ever. Then the
+// thread, which there is from now on even in a single process, asks it now and then whether
+// something has gone wrong (a text; NULL: no), and lets it break off what GPUs wait for before the
+// process is ended.
+void watch_library(const char *(*error)(void), void (*abort)(void));
+
+// Ends the job, on all ranks; this one says why. From any thread but those that a GPU waits for.
+_Noreturn void watch_end_all(const char *error, const char *hint);
+
 // This process begins a collective: number `number`, from 1 on, of the group with this id (the same
 // on all ranks), whose `size` members have these ranks in the wire; what, "all_reduce", and why,
 // "bucket 1, step 42". (NULL: any may be one.) They stay until watch_leave(). By the thread that
 // communicates.
 void watch_enter(int group, const int members[], int size, long number, const char *what,
                  const char *why);
+// Whether ranks that answer may keep the others waiting as long as they like. By any thread.
+void watch_patiently(bool patiently);
 // Something has arrived.
 void watch_progress(void);
+// It is done. (If the job is being ended, this does not return: what comes after the collective
+// must not compute with what has not arrived, nor save that.)
 void watch_leave(void);
 
 #endif

@@ -169,6 +169,9 @@ bool has_values(const Device *device) { return device->backend != &model_backend
 
 Device *host(void) { return &host_; }
 int device_id(const Device *device) { return device->id; }
+int device_gpu(const Device *device) {
+    return device->backend && device->backend == cuda_backend() ? device->hardware : -1;
+}
 Device *device_of_id(int id) { return system_.devices[id]; }
 const char *device_name(const Device *device) { return device->name; }
 

@@ -68,6 +68,9 @@ Device *host(void);
 // "cuda:0", "cpu:1", "host"
 const char *device_name(const Device *device);
 
+// Which GPU it is on, by CUDA's number, for libraries that ask for that; -1: on none.
+int device_gpu(const Device *device);
+
 // A number of its own for each device, 0..NUM_DEVICE_IDS-1, to index arrays with: try_gpu(i) has i,
 // then come CPU devices beside GPUs, model devices beside others, and the host.
 enum { NUM_DEVICE_IDS = 2 * MAX_DEVICES + MAX_COMPUTING + 1 };

@@ -120,6 +120,8 @@ static void forget_outputs(void) {
 
 // ---- the end ---------------------------------------------------------------------------------
 
+void book_another_writes(void) { flags.trace = flags.timeline = NULL; }
+
 void book_end_trace(void) { tracing_end(&flags); }
 
 int book_end(void) {

@@ -36,6 +36,10 @@ const char *book_csv(const char *suffix);
 // and --checkpoint what --resume read: by then it has been read.
 void book_check_outputs(void);
 
+// For one of several processes that were given the same flags (chapter 8), but not the first of
+// them: that one writes the files of --trace and --timeline, and this one does not.
+void book_another_writes(void);
+
 // Ends the trace of --trace and --timeline before book_end() would: what comes now is measured, or
 // is on devices of its own, and belongs to no picture of what the program does.
 void book_end_trace(void);

@@ -30,7 +30,7 @@ const Flags default_flags = {
     .machine = "dgx-a100",
     .staleness = -1,
     .backup = -1,
-    .collective = "sharded",
+    .collective = "auto",
     .exchange = "buckets",
     .cycle = 1,
     .network = "lenet",
@@ -45,7 +45,8 @@ typedef struct Flag {
     const char *name, *argument, *help;
     Kind kind;
     size_t at;             // in Flags
-    long least, most;      // of an INTEGER
+    long least, most;      // of an INTEGER,
+    bool unbounded;        // for which "inf" means the most
     const char *choices;   // of a CHOICE: "star|sharded|ring|tree"
     const char *otherwise; // what --help says of a value that the program chooses by itself
 } Flag;
@@ -202,11 +203,13 @@ static const Flag table[] = {
      .otherwise = "as said above"},
     {.name = "staleness",
      .argument = "S",
-     .help = "train in one way only: no worker is more than S steps ahead; 0: synchronous",
+     .help = "train in one way only: nobody is more than S steps ahead; 0: synchronous, inf: "
+             "asynchronous",
      .kind = INTEGER,
      .at = offsetof(Flags, staleness),
      .least = 0,
      .most = 1 << 30,
+     .unbounded = true,
      .otherwise = "compare several"},
     {.name = "backup",
      .argument = "B",
@@ -224,13 +227,13 @@ static const Flag table[] = {
      .otherwise = "the last one takes 4 times"},
     {.name = "dies",
      .argument = "W=N",
-     .help = "worker W dies in its step N, from 0",
+     .help = "worker W dies in its step N, from 0; trains in one way, asynchronously if no other",
      .kind = TEXT,
      .at = offsetof(Flags, dies),
      .otherwise = "nobody"},
     {.name = "schedule",
      .argument = "F",
-     .help = "replay the events in F; if it is not there, write them to it",
+     .help = "one way, asynchronously if no other: replay the events in F, or write a new F",
      .kind = TEXT,
      .at = offsetof(Flags, schedule),
      .otherwise = "no"},
@@ -313,10 +316,10 @@ static const Flag table[] = {
      .choices = "none|sqrt|linear|warmup"},
     {.name = "collective",
      .argument = "C",
-     .help = "how sums over ranks are made: star, sharded, ring, tree, mpi or nccl",
+     .help = "sums over ranks: star, sharded, ring, tree, mpi, nccl; auto: nccl, else sharded",
      .kind = CHOICE,
      .at = offsetof(Flags, collective),
-     .choices = "star|sharded|ring|tree|mpi|nccl"},
+     .choices = "auto|star|sharded|ring|tree|mpi|nccl"},
     {.name = "exchange",
      .argument = "E",
      .help = "how gradients travel: tensors, fusion or buckets",
@@ -469,10 +472,12 @@ static _Noreturn void print_help(const char *about, const char *names, const Fla
 
 static int parse_integer(const Flag *flag, const char *text) {
     char *end;
+    if (flag->unbounded && strcmp(text, "inf") == 0) return (int)flag->most;
     errno = 0;
     long value = strtol(text, &end, 10);
     if (end == text || *end || errno || value < flag->least || value > flag->most)
-        die_usage(flag->most == INT_MAX
+        die_usage(flag->unbounded ? xprintf("a whole number, %ld or more, or inf", flag->least)
+                  : flag->most == INT_MAX
                       ? xprintf("a whole number, %ld or more", flag->least)
                       : xprintf("a whole number from %ld to %ld", flag->least, flag->most),
                   "--%s: not a possible value: '%s'", flag->name, text);

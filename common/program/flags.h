@@ -35,7 +35,7 @@ typedef struct Flags {
     bool staleness_lr, real;            // --staleness-lr --real
     int ranks_devices, ranks_per_host;  // --devices-per-rank D --ranks-per-host R, see chapter 8
     float timeout;                      // --timeout S; 0: 60
-    const char *collective;             // --collective star|sharded|ring|tree|mpi|nccl
+    const char *collective;             // --collective auto|star|sharded|ring|tree|mpi|nccl
     const char *exchange;               // --exchange tensors|fusion|buckets
     int bucket, fusion;                 // --bucket KB --fusion KB; 0: PyTorch's, Horovod's
     float cycle;                        // --cycle MS

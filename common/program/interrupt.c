@@ -38,6 +38,7 @@ static void handle(int signal_number) {
     int error = errno;
     double now = seconds_now();
     bool request = signal_number != SIGPIPE && signal_number != SIGABRT;
+    another_has_spoken();
     if (!finishing || !request) end_at_once(signal_number);
     if (!received) {
         received = signal_number;

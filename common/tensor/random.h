@@ -8,8 +8,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Streams of one seed: parameter i uses STREAM_PARAMS + i, the order of epoch e STREAM_SHUFFLE + e.
-enum { STREAM_PARAMS = 0, STREAM_SHUFFLE = 1 << 20, STREAM_TEST = 1 << 24 };
+// Streams of one seed: parameter i uses STREAM_PARAMS + i, the order of epoch e STREAM_SHUFFLE + e,
+// how long worker w takes for its steps STREAM_PACE + w, and where it stalls STREAM_STALLS + w.
+enum {
+    STREAM_PARAMS = 0,
+    STREAM_SHUFFLE = 1 << 20,
+    STREAM_PACE = 1 << 22,
+    STREAM_STALLS = (1 << 22) + (1 << 16),
+    STREAM_TEST = 1 << 24
+};
 
 uint64_t random_bits(uint64_t seed, uint32_t stream, uint64_t index);
 double random_uniform(uint64_t seed, uint32_t stream, uint64_t index); // in (0,1)

@@ -11,7 +11,8 @@ NVCC_FLAGS   := -std=c++17 -O3 -I. $(GENCODE) -Xcompiler -Wall,-Wextra \
 $(BUILD)/obj/%.cu.o: %.cu $(CONFIG)
 	@mkdir -p $(@D)
 	$(call QUIET,NVCC,$<)$(NVCC) $(NVCC_FLAGS) -MMD -MP -c $< -o $@
-$(BUILD)/obj/common/device/device_cuda.c.o: common/device/device_cuda.c $(CONFIG)
+# (nvcc knows where CUDA's headers are.)
+$(BUILD)/obj/common/device/device_cuda.c.o $(BUILD)/obj/common/comm/nccl.c.o: $(BUILD)/obj/%.c.o: %.c $(CONFIG)
 	@mkdir -p $(@D)
 	$(call QUIET,CC,$<)$(NVCC) -Xcompiler '$(CFLAGS_ALL)' -MMD -MP -c $< -o $@
 

@@ -63,8 +63,8 @@ static void let_host_touch_all(std::initializer_list<const float *> matrices, bo
     }
 }
 
-// C = factor op(A) op(B) + keep C, all column by column, as cuBLAS has it. In double: a plain sum of
-// thousands of floats would be less exact than a GPU's, which is made of shorter ones.
+// C = factor op(A) op(B) + keep C, all column by column, as cuBLAS has it. In double: a plain sum
+// of thousands of floats would be less exact than a GPU's, which is made of shorter ones.
 static void sgemm(bool trans_A, bool trans_B, int m, int n, int k, float factor, const float *A,
                   size_t lda, const float *B, size_t ldb, float keep, float *C, size_t ldc) {
     std::vector<double> column(m);
@@ -122,18 +122,7 @@ const char *cublasGetStatusString(cublasStatus_t status) {
 
 // ---- loading it ------------------------------------------------------------------------------
 
-void *cudasim_dlopen(const char *, int) {
-    static char library;
-    return injected("dlopen") ? nullptr : &library;
-}
-
-char *cudasim_dlerror(void) {
-    static char text[] = "libcublas: cannot open shared object file";
-    return text;
-}
-
-void *cudasim_dlsym(void *, const char *name) {
-    if (injected("dlsym")) return nullptr;
+void *cudasim::cublas_function(const char *name) {
 #define FIND(function)                                                                             \
     if (strcmp(name, #function) == 0) return (void *)function;
     CUBLAS_FUNCTIONS(FIND)

@@ -93,7 +93,9 @@ void cudasim_launch(const char *kernel, dim3 grid, dim3 block, size_t shared_byt
 
 // kernel<<<grid, block, bytes, stream>>>(arguments) becomes, by launch.sed,
 // CUDASIM_KERNEL(kernel)(grid, block, bytes, stream)(arguments).
-template <class Call> CUDASIM_UNSEEN void cudasim_call(const void *call) { (*(const Call *)call)(); }
+template <class Call> CUDASIM_UNSEEN void cudasim_call(const void *call) {
+    (*(const Call *)call)();
+}
 
 template <class Kernel> CUDASIM_UNSEEN auto cudasim_kernel(const char *name, Kernel kernel) {
     return [=](dim3 grid, dim3 block, size_t shared_bytes = 0, cudaStream_t stream = nullptr)
@@ -110,10 +112,10 @@ template <class Kernel> CUDASIM_UNSEEN auto cudasim_kernel(const char *name, Ker
 
 // ---- cuBLAS ----------------------------------------------------------------------------------
 
-// cublas_load.cu opens the library while the program runs: it gets the simulator's.
-void *cudasim_dlopen(const char *library, int flags);
-void *cudasim_dlsym(void *library, const char *name);
-char *cudasim_dlerror(void);
+// cublas_load.cu opens the library while the program runs: it gets the simulator's (load.cpp).
+extern "C" void *cudasim_dlopen(const char *library, int flags);
+extern "C" void *cudasim_dlsym(void *library, const char *name);
+extern "C" char *cudasim_dlerror(void);
 #define dlopen  cudasim_dlopen
 #define dlsym   cudasim_dlsym
 #define dlerror cudasim_dlerror

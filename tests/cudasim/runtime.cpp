@@ -12,6 +12,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <string>
 #include <unistd.h>
@@ -50,7 +51,10 @@ struct Calls {
 };
 static std::map<std::string, Calls> calls;
 
+static std::mutex calls_mutex; // those of NCCL may come from two threads
+
 int cudasim::injected(const char *function) {
+    std::lock_guard<std::mutex> lock(calls_mutex);
     Calls &c = calls[function];
     return ++c.made == c.fail_at ? c.error : 0;
 }
@@ -175,6 +179,14 @@ void cudasim::enqueue(cudaStream_t stream, std::function<void()> work) {
     push(real(stream), std::move(work));
 }
 
+void cudasim::order(cudaStream_t before, cudaStream_t after) {
+    if (is_captured(before) || is_captured(after))
+        mistake("choose_graph(\"off\")", "NCCL in graphs is not simulated");
+    PointRef point = std::make_shared<Point>();
+    push(before, nullptr, nullptr, point);
+    push(after, nullptr, point);
+}
+
 static bool can_run(cudaStream_t stream) {
     if (stream->queue.empty()) return false;
     const Task &head = stream->queue.front();
@@ -277,6 +289,12 @@ cudaError_t cudaGetDevice(int *device) {
 cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr, int) {
     ENTER();
     *value = 8; // an Ampere GPU
+    return cudaSuccess;
+}
+cudaError_t cudaDeviceGetPCIBusId(char *id, int length, int device) {
+    ENTER();
+    if (device < 0 || device >= machine.gpus) return result(cudaErrorInvalidDevice);
+    snprintf(id, (size_t)length, "0000:%02X:00.0", 0x17 + device);
     return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(size_t *unused, size_t *all) {
@@ -596,11 +614,15 @@ void cudasim_machine(int gpus, unsigned seed, CudasimPeers peers) {
 }
 
 void cudasim_fail(const char *function, int n, int error) {
+    std::lock_guard<std::mutex> lock(calls_mutex);
     Calls &c = calls[function];
     c.fail_at = n == 0 ? 0 : c.made + n;
     c.error = error;
 }
 
-int cudasim_calls(const char *function) { return calls[function].made; }
+int cudasim_calls(const char *function) {
+    std::lock_guard<std::mutex> lock(calls_mutex);
+    return calls[function].made;
+}
 
 size_t cudasim_live(void) { return live; }

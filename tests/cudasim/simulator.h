@@ -91,9 +91,16 @@ void enqueue(cudaStream_t stream, std::function<void()> work);
 int gpu_of(cudaStream_t stream);
 int current_gpu();
 bool can_reach(int gpu, int other); // may a kernel on this GPU touch memory of that one?
-// Counts a call of the function. The error with which it is to fail, or 0.
+// What is on `after` from now on comes after what is on `before` now.
+void order(cudaStream_t before, cudaStream_t after);
+// Counts a call of the function. The error with which it is to fail, or 0. From any thread.
 int injected(const char *function);
 extern size_t live; // see cudasim_live()
+
+// ---- the libraries, by the names of their functions --------------------------------------------
+
+void *cublas_function(const char *name);
+void *nccl_function(const char *name);
 
 } // namespace cudasim
 #endif

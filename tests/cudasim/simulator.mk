@@ -24,6 +24,9 @@ $(BUILD)/obj/%.cpp.o: %.cpp $(CONFIG)
 	@mkdir -p $(@D)
 	$(call QUIET,CXX,$<)g++ $(SIM_FLAGS) -O2 -Wshadow -MMD -MP -c $< -o $@
 
+# Where libraries are loaded while the program runs: see load.cpp.
+$(BUILD)/obj/common/comm/nccl.c.o: CFLAGS_ALL += -Ddlopen=cudasim_dlopen -Ddlsym=cudasim_dlsym -Ddlerror=cudasim_dlerror
+
 # Plain CUDA but for launches, as C++; -fsanitize=thread shows each access to memory to the simulator.
 $(BUILD)/obj/%.cu.o: %.cu tests/cudasim/launch.sed $(CONFIG)
 	@mkdir -p $(@D)
@@ -41,7 +44,7 @@ else
 # They take minutes. So the day they passed is kept, and `make test-all` runs them again when one of these
 # has changed; `make simulated-tests` always does.
 SIMULATED_PASSED := $(BUILD)/cudasim/passed
-SIMULATED_CODE   := $(wildcard kernels/*.h kernels/cuda/* common/device/* common/tensor/* chapters/*/*.[ch] \
+SIMULATED_CODE   := $(wildcard kernels/*.h kernels/cuda/* common/device/* common/comm/* common/tensor/* chapters/*/*.[ch] \
                     tests/cudasim/*.[chs]* tests/cudasim/include/*) $(GPU_TESTS:$(BUILD)/%=%.c) $(wildcard tests/*.h)
 
 simulated-tests: report

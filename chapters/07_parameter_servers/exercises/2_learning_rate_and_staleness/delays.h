@@ -26,8 +26,4 @@ typedef struct DelayedResult {
 DelayedResult train_delayed(const PsLesson *lesson, const Schedule *schedule, AddPush *how,
                             const float *start);
 
-// Parameters from which LeNet learns from the first step on: lenet_init()'s numbers, so scaled that
-// what goes through the layers keeps its size (He et al., ICCV 2015). free() them.
-float *scaled_start(uint64_t seed);
-
 #endif

@@ -5,6 +5,7 @@
 #include "common/program/interrupt.h"
 #include "common/program/predict.h"
 #include "common/program/say.h"
+#include "chapters/07_parameter_servers/scaled_start.h"
 #include "your_part.h"
 
 #include <math.h>

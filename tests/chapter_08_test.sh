@@ -1,0 +1,182 @@
+#!/bin/sh
+# chapter_08_test.sh BUILD: chapter 8's ranks train together: with the bits of one process, from checkpoints, and not at
+# all if they disagree. What happens when a rank dies is in chapter_08_faults_test.sh. Prints TAP.
+name=08_many_machines
+. "$(dirname "$0")/chapter.sh"
+. "$(dirname "$0")/chapter_08_ranks.sh"
+small="--train-size 203 --test-size 50 --batch-size 13 --epochs 1" # no size divides another
+
+# ---- one process, which needs no mpirun ------------------------------------------------------------------
+
+ranks 0 --train-size 300 --test-size 50 --batch-size 8 --epochs 1 --predict
+verdict $? "the whole program as one rank, without mpirun"
+[ ! -s error ] && ! grep -qi 'nan\|inf ' log && has '^1 rank on 1 host, started by hand'
+verdict $? "it says nothing on stderr, and prints no NaN"
+has 'these trainings take 2048 images' && is_png "plots/${name}_scaling.png" && [ -s "plots/${name}_scaling.csv" ]
+verdict $? "its table and its picture; what --train-size is too small for is left out"
+
+refused() { # STATUS TEXT FLAGS: by a process alone
+    expected=$1 text=$2
+    shift 2
+    ranks 0 "$@"
+    [ $status -eq "$expected" ] && [ ! -s log ] && [ "$(wc -l <error)" -eq 2 ] && grep -q -e "error: .*$text" error && grep -q '^hint: ' error
+    verdict $? "refused: $*"
+}
+refused 2 'exclude each other' --hierarchical --exchange fusion
+refused 2 'devices-per-rank: not a possible value' --devices-per-rank 17
+for fault in nonsense stop stop:0 stop:0@ stop:-1@1 stop:0@0 stop:0@1x crash:0@1; do
+    refused 2 "plant" --plant $fault $small
+done
+for seconds in 0 0.1 nan 1e30 -3; do refused 2 'timeout: not a possible value' --timeout $seconds; done
+for milliseconds in 1001 inf -1; do refused 2 'cycle: not a possible value' --cycle $milliseconds; done
+refused 2 'ranks exchange values' --backend model --machine dgx-a100
+refused 2 'machine dgx-a100' --machine dgx-a100
+refused 2 'rule: not a possible value' --rule cube
+refused 2 'epochs: not a possible value' --epochs 0
+refused 2 'bucket: not a possible value' --bucket 0
+refused 2 'allreduce' --allreduce ring # it is called --collective here
+# (What comes after the flags is said with the ranks' names and tables, so there is a log.)
+train 0 --plant stop:1@1
+[ $status -eq 2 ] && grep -q 'there are 1 ranks and 16 steps' error
+verdict $? "refused: a fault of a rank that there is not"
+train 0 --plant nan:0@17
+[ $status -eq 2 ] && grep -q 'there are 1 ranks and 16 steps' error
+verdict $? "refused: a fault in a step that does not come"
+train 0 --plant nan:0@3 --checkpoint none
+[ $status -eq 1 ] && grep -q 'the loss became nan at step 3' error && [ ! -e none ]
+verdict $? "the loss of one rank becomes NaN"
+
+# What srun starts without PMI is so many processes that know nothing of each other.
+wrong_launch() { # TEXT VARIABLE=VALUE..
+    text=$1
+    shift
+    env "$@" timeout -k 1 30 "$mine" --train $small >log 2>error </dev/null
+    status=$?
+    [ $status -ne 0 ] && [ $status -ne 124 ] && [ ! -s log ] && grep -q "error: $text" error
+    verdict $? "refused: a launch with $*"
+}
+wrong_launch 'srun started 4 processes, but each is a world of 1' SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=1
+wrong_launch 'srun started 4 processes, but each is a world of 1' SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0
+wrong_launch 'mpiexec started 2 processes, but each is a world of 1' PMI_SIZE=2 PMI_RANK=0
+wrong_launch 'mpirun started 4 processes, but each is a world of 1' OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_RANK=0
+env SLURM_NTASKS=4 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1 "$mine" --train $small >log 2>error </dev/null && has 'on all 1 rank'
+verdict $? "one task of a batch script is one rank"
+
+train 0 --devices-per-rank 2 && two=$(checksum) && [ -n "$two" ] && train 0 --devices-per-rank 2 --threads 1 && [ "$(checksum)" = "$two" ] &&
+    train 0 --devices-per-rank 2 --threads 3 && [ "$(checksum)" = "$two" ]
+verdict $? "any number of threads: the same bits"
+train 0 --devices-per-rank 2 --seed 1 && [ -n "$(checksum)" ] && [ "$(checksum)" != "$two" ]
+verdict $? "another seed: other bits"
+
+if ! has_mpi; then
+    skip "many ranks" "no MPI"
+    echo "1..$tests"
+    exit
+fi
+
+# ---- the same bits ---------------------------------------------------------------------------------------
+
+same_bits() { # DEVICES RANKS FLAGS: as many devices on so many ranks, against one process; the first time without mpirun
+    devices=$1 many=$2
+    shift 2
+    train 0 --devices-per-rank "$devices" $reference && one=$(checksum) && train "$many" --devices-per-rank $((devices / many)) "$@" &&
+        [ -n "$one" ] && [ "$(checksum)" = "$one" ] && has "on all $many ranks" && [ ! -s error ]
+    verdict $? "$many x $((devices / many)) devices: $*: the bits of one process"
+}
+reference="--collective star" && same_bits 4 4 --collective star --exchange tensors
+reference="--collective sharded --bucket 64" && same_bits 4 4 --collective sharded --exchange fusion --fusion 128
+same_bits 4 2 --collective sharded --threads 1
+same_bits 3 3 --collective star --exchange fusion # star and sharded add in one order
+reference="--collective tree" && same_bits 4 4 --collective tree --bucket 16
+reference="--collective tree --exchange tensors" && same_bits 3 3 --collective tree --exchange fusion
+reference="--collective ring" && same_bits 4 2 --collective ring
+reference="--collective ring --bucket 64" && same_bits 3 3 --collective ring --bucket 64
+lenet=$small
+small="--network resnet18 --train-size 11 --test-size 5 --batch-size 3 --epochs 1"
+reference="--collective sharded" && same_bits 2 2 --collective sharded
+has 'test acc 0\.' && cp log first && train 0 --devices-per-rank 2 && [ "$(grep -o 'test acc .*,' log)" = "$(grep -o 'test acc .*,' first)" ]
+verdict $? "ResNet-18: the accuracy of one process"
+small=$lenet
+
+train 2 --collective mpi && [ -n "$(checksum)" ]
+verdict $? "--collective mpi: the same parameters on both ranks"
+train 2 --trace trace.json --timeline line.png && [ "$(grep -c 'trace.json$' log)" -eq 1 ] && [ "$(tail -c 2 trace.json | head -c 1)" = '}' ] && is_png line.png
+verdict $? "--trace and --timeline are written by rank 0 alone"
+
+# More ranks than images, or one image.
+train 4 --train-size 3 --test-size 1 && [ -n "$(checksum)" ] && ! grep -qi 'nan' log && cp log first &&
+    train 0 --devices-per-rank 4 --train-size 3 --test-size 1 && [ "$(checksum)" = "$(sed -n 's/.*parameters \([0-9a-f]*\) on.*/\1/p' first)" ]
+verdict $? "4 ranks, 3 images, 1 to test"
+train 2 --steps 0 && has ' 0 steps; parameters'
+verdict $? "--steps 0"
+
+# ---- disagreement ----------------------------------------------------------------------------------------
+
+disagree() { # TEXT A B: rank 0 has flags A, rank 1 flags B
+    text=$1
+    rank_0=$2
+    rank_1=$3
+    ranks 1 --train $small $rank_0 : -np 1 "${other:-$mine}" --train $small $rank_1
+    failed_with "$text"
+    verdict $? "refused: $rank_0 and $rank_1${other:+, another program}"
+}
+disagree 'rank 1 on .* has the settings .* --lr 0.2, .*, rank 0 has .* --lr 0.1,' '--lr 0.1' '--lr 0.2'
+disagree 'rank 1 on .* --lr 0.10000002, .*, rank 0 has .* --lr 0.1,' '--lr 0.1' '--lr 0.10000002'
+disagree 'rank 1 on .* 202 training .*, rank 0 has .* 203 training' '--threads 1' '--train-size 202'
+disagree 'rank 1 on .* has --devices-per-rank 2, rank 0 has 1' '--threads 1' '--devices-per-rank 2'
+disagree 'rank 1 on .* has --ranks-per-host 1, rank 0 has 0' '--threads 1' '--ranks-per-host 1'
+disagree 'rank 1 on .* has the flags .*checkpoint, rank 0 has' '--threads 1' '--checkpoint one'
+mkdir other && cp "$program" "other/$name" && printf 'x' >>"other/$name"
+other=$out/other/$name
+disagree 'rank 1 on .* has a program with the checksum [0-9a-f]*, rank 0 has [0-9a-f]*' '--lr 0.1' '--lr 0.1'
+other=
+
+# ---- refused on many ranks, and said once ----------------------------------------------------------------
+
+once() { # STATUS TEXT FLAGS. (mpirun's own status is that of the first rank that ended.)
+    expected=$1 text=$2
+    shift 2
+    ranks 3 "$@"
+    [ $status -eq "$expected" ] && [ "$(grep -c 'error: ' error)" -eq 1 ] && [ "$(grep -c '^hint: ' error)" -eq 1 ] && failed_with "$text"
+    verdict $? "refused, and said once: $*"
+}
+once 2 'not a possible value: .x' --train --plant x
+once 1 'hierarchical: the hosts have different numbers of ranks' --train $small --ranks-per-host 2 --hierarchical
+once 1 'hierarchical: a rank has several devices' --train $small --devices-per-rank 2 --hierarchical
+once 1 'cannot read' --train $small --resume nothing
+once 2 'there are 3 ranks and ' --train $small --plant stop:9@1
+once 1 '/nonexistent' --train $small --data /nonexistent
+once 1 'all_reduce .nccl' --train $small --collective nccl --backend cpu
+
+# ---- checkpoints -----------------------------------------------------------------------------------------
+
+train 2 --epochs 3 && whole=$(checksum)
+train 2 --epochs 1 --checkpoint one && train 2 --epochs 3 --resume one --checkpoint three && [ -n "$whole" ] && [ "$(checksum)" = "$whole" ] && ! has 'not to the bit'
+verdict $? "broken off after epoch 1 and gone on with: the bits of the training that was left alone"
+cp three four
+train 2 --epochs 3 --resume four && [ "$(checksum)" = "$whole" ] && cmp -s three four
+verdict $? "a training that was at its end"
+train 3 --epochs 3 --resume one --checkpoint next && tr '\n' ' ' <log | tr -s ' ' | grep -q 'is of 2 devices, and here are 3\. .*not to the bit' && [ -n "$(checksum)" ]
+verdict $? "--resume on another number of ranks, which says what changes"
+train 2 --epochs 2 --steps 11 --checkpoint part && train 2 --epochs 3 --resume part --checkpoint next && [ "$(checksum)" = "$whole" ]
+verdict $? "--steps may end within an epoch, which is then not in the checkpoint"
+for flags in '--seed 5' '--lr 0.05000001' '--lr 0.06' '--batch-size 12' '--rule sqrt' '--network resnet18' '--train-size 202'; do
+    # shellcheck disable=SC2086
+    train 0 --epochs 3 --resume one --checkpoint next $flags
+    [ $status -eq 1 ] && grep -q 'one: is of a training with lenet, 13 images .* --lr 0.05, .*; this one has ' error
+    verdict $? "--resume $flags is refused, with both values"
+done
+head -c 3000 one >damaged
+train 2 --epochs 3 --resume damaged --checkpoint next
+failed_with 'damaged: '
+verdict $? "half a checkpoint"
+train 2 --epochs 3 --resume plots --checkpoint next
+failed_with 'plots'
+verdict $? "a folder is no checkpoint"
+train 2 --epochs 2 --resume one --save one
+failed_with 'save'
+verdict $? "there is no --save"
+find . -name '*.tmp.*' >error
+[ ! -s error ]
+verdict $? "nothing half-written is left"
+echo "1..$tests"

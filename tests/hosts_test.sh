@@ -1,0 +1,158 @@
+#!/bin/sh
+# hosts_test.sh BUILD: ranks on two and on four hosts: the same bits, the bytes of the formulas on the links, and the
+# end of a job whose host loses its link. The hosts are networks inside this machine: see hosts.sh. Prints TAP.
+set -u
+build=$(cd "${1:?usage: hosts_test.sh BUILD}" && pwd) || exit 1
+tests_folder=$(cd "$(dirname "$0")" && pwd)
+ranks=$build/tests/test_process_group
+[ -x "$ranks" ] || { echo "Bail out! $ranks: no such program"; exit 1; }
+HOSTS_OWNER=$$ OMP_WAIT_POLICY=passive LC_ALL=C
+export HOSTS_OWNER OMP_WAIT_POLICY LC_ALL
+work=$(mktemp -d) || exit 1
+hosts() { sh "$tests_folder/hosts.sh" "$@"; }
+trap 'hosts down; rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT TERM
+problems=$work/problems
+. "$tests_folder/tap.sh"
+
+skip_all() { # WHY
+    skip "ranks on several hosts" "$1"
+    echo "1..$tests"
+    exit 0
+}
+hosts can >"$work/can" 2>&1 || skip_all "$(sed -n 's/.*error: //p' "$work/can")"
+case $(mpirun --version 2>/dev/null) in *'Open MPI'*) ;; *) skip_all "hosts.sh knows Open MPI's mpirun only" ;; esac
+"$ranks" --case between 1 | grep -q 'MPI: none' && skip_all "this was built without MPI"
+
+run() { # RANKS PROGRAM ARG..: what is said comes to $work/said
+    timeout -k 1 90 sh "$tests_folder/hosts.sh" run "$@" >"$work/said" 2>&1 </dev/null
+    status=$?
+    [ $status -eq 0 ] || complain "$*: status $status: $(head -n 5 "$work/said")"
+}
+expect() { grep -q "$1" "$work/said" || complain "nothing says '$1': $(head -n 5 "$work/said")"; }
+until_true() { # SECONDS COMMAND..
+    tries=$(($1 * 20))
+    shift
+    while ! "$@" && [ $tries -gt 0 ]; do
+        sleep 0.05
+        tries=$((tries - 1))
+    done
+    [ $tries -gt 0 ]
+}
+nothing_runs() { [ -z "$(hosts busy)" ]; }
+
+# ---- sums, and bytes -------------------------------------------------------------------------------------
+
+# What the link of a host has carried is what its ranks sent to others, with packets' headers (3 % and less) and what
+# mpirun says to its daemons.
+bytes_are_on_the_links() { # HOSTS
+    for host in $(seq 0 $(($1 - 1))); do hosts sent "$host"; done >"$work/before"
+    run 4 "$ranks" --case between 1
+    expect "^4 ranks on $1 hosts,"
+    for host in $(seq 0 $(($1 - 1))); do
+        hosts sent "$host"
+        sed -n "s/^[a-z]*: host $host sent //p" "$work/said" | awk '{ bytes += $1 } END { print bytes + 0 }'
+    done | paste - - | paste "$work/before" - | while read -r before after counted; do
+        crossed=$((after - before))
+        [ "$counted" -gt 1000000 ] && [ $crossed -ge "$counted" ] && [ $crossed -le $((counted * 11 / 10 + 200000)) ] ||
+            complain "ranks counted $counted bytes to other hosts, the link $crossed"
+    done
+}
+
+# Three algorithms for N bytes on H hosts of L ranks: what leaves the first host. star: (H-1) L N, ring: 2 (k-1)/k N,
+# hierarchical: 2 (H-1)/H N. (That each rank sends what the formula says, to the byte, it has checked itself.)
+hierarchical_sends_less() { # HOSTS
+    awk -v H="$1" -v N=8000012 '
+        / host 0 sent / { sent[$1] = $5 }
+        function off(name, formula) { return sent[name] < formula - 64 || sent[name] > formula + 64 }
+        END {
+            L = 4 / H
+            if (off("star:", (H - 1) * L * N)) print "# star sends " sent["star:"]
+            if (off("ring:", 2 * 3 / 4 * N)) print "# ring sends " sent["ring:"]
+            if (off("hierarchical:", 2 * (H - 1) / H * N)) print "# hierarchical sends " sent["hierarchical:"]
+        }' "$work/said" >>"$problems"
+}
+
+training="--train --epochs 1 --train-size 1024 --test-size 256"
+for count in 2 4; do
+    hosts up $count 2>"$work/said" || complain "$(cat "$work/said")"
+    for case in exact bits others groups; do run 4 "$ranks" --case $case 1; done
+    verdict "4 ranks on $count hosts: sums are exact, to the bit, also in groups"
+    run 4 "$ranks" --case exact 2
+    verdict "4 ranks of 2 devices on $count hosts"
+    bytes_are_on_the_links $count
+    expect "rank 3 on node$((count - 1)): "
+    verdict "$count hosts are seen as such, and their links carry what ranks count"
+    hierarchical_sends_less $count
+    verdict "$count hosts: star, ring and hierarchical send the bytes of their formulas"
+
+    # shellcheck disable=SC2086
+    run 4 "$build/08_many_machines" $training --out "$work"
+    grep "parameters" "$work/said" >"$work/on_hosts"
+    # shellcheck disable=SC2086
+    sh "$tests_folder/../.make/ranks.sh" 4 "$build/08_many_machines" $training --out "$work" >"$work/said" 2>&1
+    grep "parameters" "$work/said" >"$work/here"
+    grep -q "parameters [0-9a-f]* on all 4 ranks" "$work/here" && cmp -s "$work/on_hosts" "$work/here" ||
+        complain "on hosts: '$(cat "$work/on_hosts")'; here: '$(cat "$work/here")'"
+    verdict "chapter 8 trains on $count hosts: the bits of one host"
+done
+
+# 36 MB cannot be through a link of 200 Mbit/s, with the 128 KiB that may go at once, in less than 1.4 s.
+hosts up 2 200mbit
+began=$(date +%s%N)
+run 4 "$ranks" --case between 1
+milliseconds=$((($(date +%s%N) - began) / 1000000))
+[ $milliseconds -gt 1400 ] || complain "36 MB took $milliseconds ms"
+verdict "a link's speed is a limit"
+
+# ---- a link is cut ---------------------------------------------------------------------------------------
+
+hosts up 2
+run 4 "$ranks" --case forever 1 &
+job=$!
+until_true 20 grep -q 'first step' "$work/said" || complain "the job does not begin"
+sleep 0.5
+hosts cut 1
+began=$(date +%s)
+wait $job # (an mpirun that is told to end while it waits for a lost host may crash, and leaves nothing)
+seconds=$(($(date +%s) - began))
+status=$(sed -n 's/.*forever 1: status \([0-9]*\):.*/\1/p' "$problems")
+: >"$problems"
+[ "${status:-0}" -ne 0 ] && [ "${status:-0}" -ne 124 ] || complain "the job ended with status '$status'"
+[ $seconds -le 12 ] || complain "the job ended after $seconds seconds"
+expect '^test: rank [01]: error: rank [23] on node1 has not reached all_reduce [0-9]* (step [0-9]*)'
+verdict "a host's link is cut: the job ends within seconds, and says which rank and host is missing"
+until_true 10 nothing_runs || complain "still running: $(hosts busy | tr '\n' ' ')"
+files=$(for host in 0 1; do hosts on $host sh -c 'find "$TMPDIR" /dev/shm -mindepth 1'; done)
+[ -z "$files" ] || complain "left: $files"
+verdict "... and leaves no process and no file, on either side"
+hosts mend 1
+run 4 "$ranks" --case others 1
+verdict "... and when the link is mended, the next job runs"
+
+# ---- nothing is left -------------------------------------------------------------------------------------
+
+temporary=${TMPDIR:-/tmp}
+is_gone() { # PROCESS FOLDER; (nobody may have asked yet how the process has ended: state Z)
+    case $(sed 's/.*) //' "/proc/$1/stat" 2>/dev/null) in '' | Z*) [ ! -e "$2" ] ;; *) return 1 ;; esac
+}
+room=$(cat "$temporary/hosts.$$/room")
+hosts on 1 tail -f /dev/null &
+until_true 5 sh -c "sh '$tests_folder/hosts.sh' busy | grep -q tail" || complain "nothing runs on node1"
+hosts down
+is_gone "$room" "$temporary/hosts.$$" || complain "process $room or $temporary/hosts.$$ is left"
+wait
+ip -o link | grep -E ' (node[0-9]+|switch)[@:]' >>"$problems"
+verdict "hosts go, with all that runs on them"
+
+# An owner that is killed takes its hosts along.
+{ env -u HOSTS_OWNER sh -c 'sh "$1/hosts.sh" up 2
+    sh "$1/hosts.sh" on 0 true && cat "$2/hosts.$$/room" >"$3/room" && echo $$ >"$3/owner"
+    kill -9 $$' sh "$tests_folder" "$temporary" "$work"; } 2>/dev/null # ("Killed")
+if [ -s "$work/owner" ]; then
+    until_true 5 is_gone "$(cat "$work/room")" "$temporary/hosts.$(cat "$work/owner")" || complain "hosts outlive their owner"
+else
+    complain "the owner has no hosts"
+fi
+verdict "hosts go when their owner is killed"
+echo "1..$tests"
