@@ -269,6 +269,16 @@ static void show_scaling(void) {
 //    `--timeout 60` and with `--timeout 300`?
 // 6. `if (rank == 0) printf("accuracy %f\n", accuracy_of_all_ranks());` hangs. Why?
 
+// ## Exercises
+//
+// Each has a folder in `exercises/`, with a place for your part and a check: `make exercise-08-1`,
+// and so on. The checks start several ranks themselves.
+//
+// 1. Write the ring with MPI alone, for any number of ranks: an allreduce over `MPI_Sendrecv()`.
+//    Its messages are counted between your part and MPI, its sums compared with chapter 2's bits.
+// 2. Find the hang: four functions whose ranks do not call the same collectives in the same order.
+//    Who waits where, how does the watch tell you, and which one does it not notice?
+
 // ## The program
 
 static void check_flags(void) {
