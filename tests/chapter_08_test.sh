@@ -146,7 +146,7 @@ once 1 'hierarchical: a rank has several devices' --train $small --devices-per-r
 once 1 'cannot read' --train $small --resume nothing
 once 2 'there are 3 ranks and ' --train $small --plant stop:9@1
 once 1 '/nonexistent' --train $small --data /nonexistent
-once 1 'all_reduce .nccl' --train $small --collective nccl --backend cpu
+once 1 'no NCCL' --train $small --collective nccl --backend cpu
 
 # ---- checkpoints -----------------------------------------------------------------------------------------
 
