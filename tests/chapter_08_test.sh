@@ -55,7 +55,11 @@ wrong_launch() { # TEXT VARIABLE=VALUE..
     [ $status -ne 0 ] && [ $status -ne 124 ] && [ ! -s log ] && grep -q "error: $text" error
     verdict $? "refused: a launch with $*"
 }
-wrong_launch 'srun started 4 processes, but each is a world of 1' SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=1
+# (The others leave it to the first one to say so.)
+env SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=1 timeout -k 1 30 "$mine" --train $small >log 2>error </dev/null
+status=$?
+[ $status -ne 0 ] && [ $status -ne 124 ] && [ ! -s log ] && [ ! -s error ]
+verdict $? "refused: the same, of another rank than the first"
 wrong_launch 'srun started 4 processes, but each is a world of 1' SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0
 wrong_launch 'mpiexec started 2 processes, but each is a world of 1' PMI_SIZE=2 PMI_RANK=0
 wrong_launch 'mpirun started 4 processes, but each is a world of 1' OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_RANK=0
