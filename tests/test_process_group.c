@@ -435,10 +435,11 @@ static void test_late(void **state) {
 // A program that was started by hand is rank 0 of 1; what a launcher started alone is refused.
 static void test_wrong_launch(void **state) {
     (void)state;
-    char *command = xprintf("%s --case exact 1 2>&1", self);
+    char *command = xprintf(RANKS_ENVIRONMENT "%s --case exact 1 2>&1", self);
     assert_int_equal(system(command), 0);
     free(command);
-    command = xprintf("SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=4 %s --case exact 1 2>&1 | grep -q "
+    command = xprintf(RANKS_ENVIRONMENT
+                      "SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=4 %s --case exact 1 2>&1 | grep -q "
                       "'srun started 4 processes, but each is a world of 1'",
                       self);
     assert_int_equal(system(command), 0);
