@@ -49,13 +49,13 @@ train 4 --epochs 2 --plant kill:3@1 --checkpoint never
 [ "$status" -ne 0 ] && [ ! -e never ] && nobody_left
 verdict $? "killed before there was a checkpoint"
 train 4 --exchange fusion --plant stop:1@3
-failed_with 'error: rank 1 on .* has not reached gather'
+failed_with 'rank 1 on .* has not reached gather'
 verdict $? "--exchange fusion: one stops"
 train 4 --hierarchical --ranks-per-host 2 --plant stop:1@3
-failed_with 'error: rank 1 on .* has not reached '
+failed_with 'rank 1 on .* has not reached '
 verdict $? "--hierarchical: one stops, with whom others are in no group"
 train 2 --collective mpi --plant stop:0@3
-failed_with 'error: rank 0 on .* has not reached all_reduce'
+failed_with 'rank 0 on .* has not reached all_reduce'
 verdict $? "--collective mpi: one stops"
 
 # ---- the disk is full ------------------------------------------------------------------------------------
