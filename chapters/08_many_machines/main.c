@@ -269,6 +269,16 @@ static void show_scaling(void) {
 //    `--timeout 60` and with `--timeout 300`?
 // 6. `if (rank == 0) printf("accuracy %f\n", accuracy_of_all_ranks());` hangs. Why?
 
+// ## Exercises
+//
+// Each has a folder in `exercises/`, with a place for your part and a check: `make exercise-08-1`,
+// and so on.
+//
+// 3. How large should fused messages be? Write the rule of fusion, measure what a message costs,
+//    and compute the best threshold: for two ranks here, and for 512 on Horovod's machines.
+// 4. Linear rule or square root: for which optimizer? Write both, and a judgement of trainings from
+//    several seeds that is not taken in by chance.
+
 // ## The program
 
 static void check_flags(void) {
