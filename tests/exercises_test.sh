@@ -248,6 +248,42 @@ else
     rm -rf "$out/seventh"
 fi
 
+# Chapter 8, exercise 3: with MPI and without, messages on many ranks are modelled, and predicted by the line. On 512
+# ranks of ResNet-18 each gradient alone takes more than 20 times as long as all in one message, on 16 twice as long.
+# What ranks of this machine measured is there where they can be started, and is nothing that a test could know.
+eighth=08_many_machines_exercise
+if grep -q '// YOUR CODE HERE' "$here"/../chapters/08*/exercises/3_*/your_part.c; then
+    skip "chapter 8, exercise 3: fusion on many ranks" "not solved yet"
+elif [ -n "$sanitized" ]; then
+    skip "chapter 8, exercise 3: fusion on many ranks" "with sanitizers that takes minutes"
+else
+    "$build/${eighth}_3" --out "$out/eighth" >"$out/log" 2>"$out/error" </dev/null &&
+        awk -F, '$1 == "measured" { measured++; if (!($7 > 0 && $8 <= $7 && $7 <= $9 && $6 > 0)) bad = 1 }
+            $1 == "modelled" { modelled++; if (!($6 / $7 < 1.001 && $6 / $7 > 0.999)) bad = 1 }
+            $1 == "modelled" && $3 == "ResNet-18" && $4 == 0 { alone[$2] = $7 }
+            $1 == "modelled" && $3 == "ResNet-18" && $5 == 1 { one[$2] = $7 }
+            END { exit !(!bad && modelled == 60 && (measured == 20 || measured == 0) &&
+                         alone[512] > 20 * one[512] && alone[16] > 1.9 * one[16] && alone[16] < 2.4 * one[16]) }' \
+            "$out"/eighth/*.csv && { grep -q '^measured,' "$out"/eighth/*.csv || grep -q '^Left out: there is no MPI' "$out/log"; }
+    verdict $? "chapter 8, exercise 3: predictions on many ranks are right; what ranks measured, or why not, is there"
+    rm -rf "$out/eighth"
+fi
+
+# Chapter 8, exercise 4: small trainings, each with the same bits on every computer of one kind. The picture's message:
+# gradient descent gains by the linear rule, Adam by the square root.
+if grep -q '// YOUR CODE HERE' "$here"/../chapters/08*/exercises/4_*/your_part.c; then
+    skip "chapter 8, exercise 4: linear rule or square root" "not solved yet"
+elif [ -n "$sanitized" ]; then
+    skip "chapter 8, exercise 4: linear rule or square root" "with sanitizers that takes minutes"
+else
+    "$build/${eighth}_4" --out "$out/eighth" >"$out/log" 2>"$out/error" </dev/null &&
+        awk -F, '$4 == 4 { mean[$2 "," $3] = $7; rows++ }
+            END { exit !(rows == 20 && mean["gradient descent,linear"] > mean["gradient descent,square root"] + 0.03 &&
+                         mean["Adam,square root"] > mean["Adam,linear"] + 0.02) }' "$out"/eighth/*.csv
+    verdict $? "chapter 8, exercise 4: gradient descent gains by the linear rule, Adam by the square root"
+    rm -rf "$out/eighth"
+fi
+
 # Figures from which nothing follows: the answers must not claim anything. Needs the data set.
 says_nothing_follows() { # N WORDS
     number=$1

@@ -282,6 +282,10 @@ static void show_scaling(void) {
 //    Its messages are counted between your part and MPI, its sums compared with chapter 2's bits.
 // 2. Find the hang: four functions whose ranks do not call the same collectives in the same order.
 //    Who waits where, how does the watch tell you, and which one does it not notice?
+// 3. How large should fused messages be? Write the rule of fusion, measure what a message costs,
+//    and compute the best threshold: for two ranks here, and for 512 on Horovod's machines.
+// 4. Linear rule or square root: for which optimizer? Write both, and a judgement of trainings from
+//    several seeds that is not taken in by chance.
 
 // ## The program
 

@@ -1,0 +1,199 @@
+// modelled.c: fusion on Horovod's machines (p100-25gbe: 4 GPUs each, 25 Gb/s between them), with up
+// to 512 ranks in one ring. Modelled.
+#include "common/base/error.h"
+#include "common/program/predict.h"
+#include "common/program/say.h"
+#include "chapters/08_many_machines/many_ranks.h"
+#include "your_part.h"
+
+// ## All gradients ready at once
+
+enum { NUM_WORLDS = 3, FIT_SIZES = 14 };
+static const int worlds[NUM_WORLDS] = {16, 128, 512};
+
+static double ring_seconds(const Machine *machine, int ranks, double bytes) {
+    return exchange_model(machine, BY_RING, ranks, bytes, false).seconds;
+}
+
+// From 4 bytes to 256 MiB. Copies read and write the GPU's own memory. What talking takes is not in
+// any of the figures: it is the same for all thresholds.
+static Costs costs_of(const Machine *machine, int ranks) {
+    Timings sizes[FIT_SIZES];
+    for (int s = 0; s < FIT_SIZES; s++) {
+        double bytes = (double)((size_t)4 << 2 * s);
+        sizes[s] =
+            (Timings){.bytes = bytes, .n = 1, .seconds = {ring_seconds(machine, ranks, bytes)}};
+    }
+    return (Costs){.sum = fit_line(sizes, FIT_SIZES),
+                   .copy = {machine->kernel, 2 / machine->memory_bandwidth}};
+}
+
+static Row modelled_row(const Machine *machine, int ranks, const Cycle *c, size_t threshold,
+                        const Costs *costs) {
+    int message_of[MOST_GRADIENTS];
+    Row row = {.threshold = threshold, .said = predict(c, threshold, costs)};
+    row.messages = fuse(c, threshold, message_of);
+    for (int m = 0; m < row.messages; m++) {
+        double bytes = 0, copies = 0;
+        int together = 0;
+        for (int p = 0; p < c->n; p++) {
+            if (message_of[p] != m) continue;
+            bytes += (double)c->bytes[p];
+            copies += 2 * line_at(costs->copy, (double)c->bytes[p]);
+            together++;
+        }
+        row.took += ring_seconds(machine, ranks, bytes) + (together > 1 ? copies : 0);
+    }
+    row.low = row.high = row.took;
+    return row;
+}
+
+static void model_network(const Machine *machine, const NetworkKind *kind,
+                          Row rows[NUM_WORLDS][NUM_THRESHOLDS], Costs costs[NUM_WORLDS]) {
+    Cycle c = {.ranks = 1};
+    c.n = gradient_bytes(kind, c.bytes);
+    for (int p = 0; p < c.n; p++) c.ready[0][p] = true;
+    for (int w = 0; w < NUM_WORLDS; w++) {
+        costs[w] = costs_of(machine, worlds[w]);
+        for (int t = 0; t < NUM_THRESHOLDS; t++)
+            rows[w][t] = modelled_row(machine, worlds[w], &c, thresholds[t], &costs[w]);
+    }
+}
+
+static void print_modelled(const char *title, Row rows[NUM_WORLDS][NUM_THRESHOLDS]) {
+    printf("\n  %-10s          exchange in ms, predicted, on\n  threshold  messages", title);
+    for (int w = 0; w < NUM_WORLDS; w++) printf("   %4d ranks", worlds[w]);
+    printf("\n");
+    for (int t = 0; t < NUM_THRESHOLDS; t++) {
+        printf("  %-10s %8d", threshold_text(thresholds[t]), rows[0][t].messages);
+        for (int w = 0; w < NUM_WORLDS; w++) printf(" %12.4g", 1e3 * rows[w][t].said);
+        printf("\n");
+    }
+}
+
+static double worst_miss(Row rows[NUM_WORLDS][NUM_THRESHOLDS]) {
+    double most = 0;
+    for (int w = 0; w < NUM_WORLDS; w++)
+        for (int t = 0; t < NUM_THRESHOLDS; t++)
+            most = fmax(most, fabs(rows[w][t].said / rows[w][t].took - 1));
+    return most;
+}
+
+static void explain_modelled(const char *title, Row rows[NUM_WORLDS][NUM_THRESHOLDS]) {
+    const Row *few = rows[0], *many = rows[NUM_WORLDS - 1];
+    const Row *a = best_row(few, false), *b = best_row(many, false);
+    say("- %s: on %d ranks the best threshold is %s, %.3g ms, and each gradient alone takes %.1f "
+        "times as long; on %d ranks it is %s, %.3g ms, and each alone takes %.1f times as long. "
+        "Predictions miss the model by up to %.1g %%.",
+        title, worlds[0], threshold_text(a->threshold), 1e3 * a->said, few[0].said / a->said,
+        worlds[NUM_WORLDS - 1], threshold_text(b->threshold), 1e3 * b->said, many[0].said / b->said,
+        100 * worst_miss(rows));
+}
+
+static void explain_latency(const Costs costs[NUM_WORLDS]) {
+    say("- Why so much more than here? A message on %d ranks takes %.2g ms before its first byte "
+        "counts, on %d %.2g ms: 2 (k-1) steps, one after the other. Its bytes take as long as that "
+        "only if there are %.2g MB of them, on %d ranks, and %.2g MB on %d. What is smaller than "
+        "that had better not travel alone; what is much larger does not care.",
+        worlds[0], 1e3 * costs[0].sum.latency, worlds[NUM_WORLDS - 1],
+        1e3 * costs[NUM_WORLDS - 1].sum.latency,
+        1e-6 * costs[0].sum.latency / costs[0].sum.per_byte, worlds[0],
+        1e-6 * costs[NUM_WORLDS - 1].sum.latency / costs[NUM_WORLDS - 1].sum.per_byte,
+        worlds[NUM_WORLDS - 1]);
+}
+
+// ## Gradients that come one by one
+//
+// In a training they do not come all at once, so the cycle decides, too, what can be fused: each
+// cycle's messages are your fuse()'s of what has become ready, and wait for those before them.
+
+enum { NUM_CYCLES = 9, IMAGES = 64 };
+static const double cycles[NUM_CYCLES] = {1e-3, 2e-3, 5e-3, 10e-3, 20e-3, 50e-3, 0.1, 0.2, 0.5};
+
+// Sends what is ready now; returns when its last message is there.
+static double send_ready(Cycle *c, const RankStep *rank, double now, double busy, Line sum,
+                         bool sent[]) {
+    int message_of[MOST_GRADIENTS];
+    for (int l = 0; l < c->n; l++)
+        c->ready[0][l] = !sent[l] && c->bytes[l] > 0 && rank->ready[l] <= now;
+    int messages = fuse(c, thresholds[NUM_THRESHOLDS - 1], message_of);
+    for (int m = 0; m < messages; m++) {
+        double bytes = 0;
+        for (int l = 0; l < c->n; l++) {
+            if (message_of[l] != m) continue;
+            bytes += (double)c->bytes[l];
+            sent[l] = true;
+        }
+        busy = fmax(busy, now) + line_at(sum, bytes);
+    }
+    return busy;
+}
+
+// How much of its time a rank does not wait for exchanges.
+static double predicted_efficiency(const NetworkTable *network, const RankStep *rank, Line sum,
+                                   double cycle) {
+    Cycle c = {.ranks = 1, .n = network->num_layers};
+    bool sent[MOST_GRADIENTS] = {false};
+    double busy = 0;
+    for (int l = 0; l < c.n; l++)
+        c.bytes[l] = (size_t)table_layer_params(&network->layers[l]) * sizeof(float);
+    for (long tick = 1; (double)(tick - 1) * cycle < rank->backward; tick++)
+        busy = send_ready(&c, rank, (double)tick * cycle, busy, sum, sent);
+    return rank_seconds(rank) / (fmax(busy, rank->backward) + rank->update);
+}
+
+static int best_cycle(const double efficiency[NUM_CYCLES]) {
+    int best = 0;
+    for (int i = 1; i < NUM_CYCLES; i++)
+        if (efficiency[i] > efficiency[best]) best = i;
+    return best;
+}
+
+static void show_cycles(const Machine *machine, const Costs costs[NUM_WORLDS]) {
+    NetworkTable network = resnet101();
+    RankStep rank = rank_step(machine, &network, IMAGES);
+    double efficiency[NUM_WORLDS][NUM_CYCLES];
+    printf("\n  %s, %d images on each rank, a step of %.0f ms: efficiency in %%\n  cycle, ms ",
+           network.name, IMAGES, 1e3 * rank_seconds(&rank));
+    for (int i = 0; i < NUM_CYCLES; i++) printf(" %5g", 1e3 * cycles[i]);
+    for (int w = 0; w < NUM_WORLDS; w++) {
+        printf("\n  %4d ranks ", worlds[w]);
+        for (int i = 0; i < NUM_CYCLES; i++) {
+            efficiency[w][i] = predicted_efficiency(&network, &rank, costs[w].sum, cycles[i]);
+            printf(" %5.1f", 100 * efficiency[w][i]);
+        }
+    }
+    const double *many = efficiency[NUM_WORLDS - 1];
+    int few = best_cycle(efficiency[0]), best = best_cycle(many);
+    say("\n\n- The cycle: gradients become ready over %.0f ms, so with a short cycle there is "
+        "never "
+        "much to fuse, whatever the threshold. On %d ranks a cycle of %g ms is best (%.1f %%), on "
+        "%d one of %g ms (%.1f %%); Horovod's 1 ms would be %.1f %% there. With a long one the "
+        "last message begins late. %s",
+        1e3 * rank.backward, worlds[0], 1e3 * cycles[few], 100 * efficiency[0][few],
+        worlds[NUM_WORLDS - 1], 1e3 * cycles[best], 100 * many[best], 100 * many[0],
+        few != best ? "No setting is best for all: Horovod can search for its own (--autotune)."
+                    : "");
+    say("  (Messages are sent each cycle, whether those before are there or not. If the thread "
+        "that talks waits for them, as Horovod's does with MPI, more gathers meanwhile.)");
+}
+
+// ## All of it
+
+void show_modelled(FILE *csv) {
+    const Machine *machine = machine_find("p100-25gbe");
+    Row rows[NUM_WORLDS][NUM_THRESHOLDS];
+    Costs costs[NUM_WORLDS];
+    say("\nModelled: one ring of many ranks on %s (%s), by a line through your fit of modelled "
+        "messages.",
+        machine->name, machine->about);
+    for (int i = 0; i < NUM_NETWORKS; i++) {
+        model_network(machine, &networks[i], rows, costs);
+        print_modelled(networks[i].title, rows);
+        explain_modelled(networks[i].title, rows);
+        for (int w = 0; w < NUM_WORLDS; w++)
+            write_rows(csv, "modelled", worlds[w], networks[i].title, rows[w]);
+    }
+    explain_latency(costs);
+    show_cycles(machine, costs);
+}
