@@ -17,4 +17,11 @@ export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=no
 export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe PRTE_MCA_hwloc_default_binding_policy=none
 k=$1
 shift
+case $k in
+'' | *[!0-9]* | 0*)
+    echo "ranks.sh: error: not a number of ranks: '$k'" >&2
+    echo "hint: a whole number, 1 or more" >&2
+    exit 2
+    ;;
+esac
 exec mpirun -np "$k" "$@"

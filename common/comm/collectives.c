@@ -334,15 +334,42 @@ void broadcast_tree(Exchange *x) {
 }
 
 // ## The hosts' own figures: all get x->n bytes of each
+//
+// Up a tree to rank 0 and down again: 2 log2(W) steps, so that it is no matter how many ranks there
+// are. Whoever is at the head of a part of the tree has what all ranks of that part have: those
+// from its own number on.
 
-void gather_bytes(Exchange *x) {
+static void up_with_bytes(Exchange *x, int distance) {
     ProcessGroup *g = x->group;
     char *all = x->all;
-    memcpy(all + (size_t)g->rank * x->n, x->values, x->n);
-    for (int turn = 1; turn < g->size; turn++) {
-        int to = (g->rank + turn) % g->size, from = (g->rank - turn + g->size) % g->size;
-        wire_send(g->wire, x->values, x->n, to, x->tag);
-        wire_receive(g->wire, all + (size_t)from * x->n, x->n, from, x->tag);
-    }
+    int other = g->rank % (2 * distance) == distance ? g->rank - distance : g->rank + distance;
+    int head = g->rank % (2 * distance) == distance ? g->rank : other; // of what is sent
+    if (g->rank % distance != 0 || head >= g->size) return;
+    size_t ranks = (size_t)(g->size - head < distance ? g->size - head : distance);
+    char *at = all + (size_t)head * x->n;
+    if (head == g->rank)
+        wire_send(g->wire, at, ranks * x->n, other, x->tag);
+    else
+        wire_receive(g->wire, at, ranks * x->n, other, x->tag);
+    if (head == g->rank) count_traffic(g, other, ranks * x->n);
     wait_for_wire(g->wire);
+}
+
+static void down_with_bytes(Exchange *x, int distance) {
+    ProcessGroup *g = x->group;
+    size_t bytes = (size_t)g->size * x->n;
+    if (g->rank % (2 * distance) == 0 && g->rank + distance < g->size) {
+        wire_send(g->wire, x->all, bytes, g->rank + distance, x->tag + 1);
+        count_traffic(g, g->rank + distance, bytes);
+    }
+    if (g->rank % (2 * distance) == distance)
+        wire_receive(g->wire, x->all, bytes, g->rank - distance, x->tag + 1);
+    wait_for_wire(g->wire);
+}
+
+void gather_bytes(Exchange *x) {
+    int distance = 1;
+    memcpy((char *)x->all + (size_t)x->group->rank * x->n, x->values, x->n);
+    for (; distance < x->group->size; distance *= 2) up_with_bytes(x, distance);
+    for (distance /= 2; distance >= 1; distance /= 2) down_with_bytes(x, distance);
 }

@@ -426,9 +426,10 @@ void dist_free_group(ProcessGroup *group) {
 // ## What was sent
 
 void count_traffic(const ProcessGroup *group, int to, size_t bytes) {
-    int me = world.all->rank, other = group->world_rank[to];
     world.traffic.messages++;
     world.traffic.bytes += bytes;
+    if (!world.host_numbers || !group->world_rank) return; // it is not yet known who is where
+    int me = world.all->rank, other = group->world_rank[to];
     if (world.host_numbers[me] != world.host_numbers[other]) world.traffic.bytes_to_hosts += bytes;
 }
 
@@ -587,6 +588,7 @@ void dist_init_process_group(DistOptions options) {
     name_hosts();
     must_agree_on_number("--devices-per-rank", options.devices);
     must_agree_on_number("--ranks-per-host", options.ranks_per_host);
+    must_agree_on_number("a --timeout, in ms, of", (int)(options.timeout * 1e3));
     find_nccl();
     dist_pretend_hosts(options.ranks_per_host);
     set_num_threads(threads_of_this_rank(options.threads));

@@ -32,9 +32,8 @@ static void (*library_abort)(void);
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // of these
 static Place here;
-static double moved;       // when something last arrived
-static const int *members; // of the group
-static int num_members;
+static double moved;  // when something last arrived
+static bool *inside;  // which ranks are in the group
 static long *numbers; // of the last collective of each group
 static int num_groups;
 
@@ -48,14 +47,14 @@ static void remember(int group, long number) {
     numbers[group] = number;
 }
 
-void watch_enter(int group, const int its_members[], int size, long number, const char *what,
+void watch_enter(int group, const int members[], int size, long number, const char *what,
                  const char *why) {
     pthread_mutex_lock(&mutex);
     here = (Place){.group = group, .number = number, .inside = true};
     snprintf(here.what, sizeof here.what, "%s", what);
     snprintf(here.why, sizeof here.why, "%s", why);
-    members = its_members;
-    num_members = size;
+    for (int r = 0; inside && r < wire_size(wire); r++) inside[r] = !members;
+    for (int m = 0; inside && members && m < size; m++) inside[members[m]] = true;
     remember(group, number);
     moved = seconds_now();
     pthread_mutex_unlock(&mutex);
@@ -88,20 +87,28 @@ static Place where_am_i(double *seconds_without_progress) {
 
 enum { ASK, ANSWER, VERDICT }; // tags
 
+typedef struct Question {
+    int group;
+    long number; // of the question
+} Question;
+
 typedef struct Answer {
     Place place;
+    long question;
     long number; // of its last collective of the group that it was asked about
     bool ends;   // it has an error to tell, and will end by itself
 } Answer;
 
-static Answer *answers; // one of each rank
-static bool *answered;
+static Question question; // the last one that this rank has asked,
+static double asked_at;   // and when
+static Answer *answers;   // one of each rank
+static bool *answered, *members;
 
-static Answer answer_about(int group) {
+static Answer answer_to(Question q) {
     double waited;
-    Answer answer = {.place = where_am_i(&waited), .ends = is_about_to_end()};
+    Answer answer = {.place = where_am_i(&waited), .question = q.number, .ends = is_about_to_end()};
     pthread_mutex_lock(&mutex);
-    answer.number = group < num_groups ? numbers[group] : 0;
+    answer.number = q.group < num_groups ? numbers[q.group] : 0;
     pthread_mutex_unlock(&mutex);
     return answer;
 }
@@ -141,14 +148,16 @@ static _Noreturn void end_with(const Verdict *v) {
 }
 
 static void answer_others(void) {
+    Question theirs_to_me;
     Answer theirs;
     Verdict verdict;
-    int from, group;
-    while (wire_poll(wire, &group, sizeof group, ASK, &from)) {
-        Answer mine = answer_about(group);
+    int from;
+    while (wire_poll(wire, &theirs_to_me, sizeof theirs_to_me, ASK, &from)) {
+        Answer mine = answer_to(theirs_to_me);
         wire_post(wire, &mine, sizeof mine, from, ANSWER);
     }
     while (wire_poll(wire, &theirs, sizeof theirs, ANSWER, &from)) {
+        if (theirs.question != question.number) continue; // an earlier one
         answers[from] = theirs;
         answered[from] = true;
     }
@@ -156,13 +165,17 @@ static void answer_others(void) {
 }
 
 static void ask_all(const Place *mine) {
+    question = (Question){.group = mine->group, .number = question.number + 1};
+    asked_at = seconds_now();
+    pthread_mutex_lock(&mutex);
+    memcpy(members, inside, sizeof *members * (size_t)wire_size(wire));
+    pthread_mutex_unlock(&mutex);
     for (int r = 0; r < wire_size(wire); r++) {
         answered[r] = r == wire_rank(wire);
         if (answered[r])
-            answers[r] =
-                (Answer){.place = *mine, .number = mine->number, .ends = is_about_to_end()};
+            answers[r] = answer_to(question);
         else
-            wire_post(wire, &mine->group, sizeof mine->group, r, ASK);
+            wire_post(wire, &question, sizeof question, r, ASK);
     }
 }
 
@@ -181,12 +194,6 @@ static int first_rank(bool (*is)(int rank, const Place *mine), const Place *mine
         if (is(r, mine)) return r;
     return -1;
 }
-static bool is_member(int r) {
-    if (!members) return true;
-    for (int m = 0; m < num_members; m++)
-        if (members[m] == r) return true;
-    return false;
-}
 // (Whoever waits for this rank may not be in a group with it: others wait for those that do.)
 static bool is_silent(int r, const Place *mine) {
     (void)mine;
@@ -197,11 +204,11 @@ static bool ends_itself(int r, const Place *mine) {
     return answered[r] && answers[r].ends;
 }
 static bool is_behind(int r, const Place *mine) {
-    return is_member(r) && answers[r].number < mine->number && !answers[r].place.inside;
+    return members[r] && answers[r].number < mine->number && !answers[r].place.inside;
 }
 static bool is_elsewhere(int r, const Place *mine) {
     const Place *theirs = &answers[r].place;
-    return is_member(r) && theirs->inside &&
+    return members[r] && theirs->inside &&
            (theirs->group != mine->group || theirs->number != mine->number ||
             strcmp(theirs->what, mine->what) != 0 || strcmp(theirs->why, mine->why) != 0);
 }
@@ -264,7 +271,18 @@ void watch_end_all(const char *error, const char *hint) {
 
 // ---- the thread --------------------------------------------------------------------------------
 
-// Those who are asked have a third of the time, but no more than two seconds, to answer.
+// Those who are asked have a third of the time, but no more than two seconds, to answer: from when
+// they were asked, for this process, or all, may have been stopped in between.
+static void judge_those_who_were_asked(double to_answer) {
+    double waited;
+    if (seconds_now() - asked_at < to_answer) return;
+    Place mine = where_am_i(&waited);
+    if (waited < timeout) return; // something has moved meanwhile
+    Verdict verdict = judge(&mine);
+    if (!may_wait(&mine)) end_all(&verdict);
+    watch_progress(); // and asks again
+}
+
 static void *watch(void *unused) {
     const double to_answer = fmin(timeout / 3, 2);
     bool asked = false;
@@ -279,11 +297,7 @@ static void *watch(void *unused) {
             ask_all(&mine);
             asked = true;
         }
-        if (asked && waited >= timeout) {
-            Verdict verdict = judge(&mine);
-            if (!may_wait(&mine)) end_all(&verdict);
-            watch_progress(); // and asks again
-        }
+        if (asked && waited >= timeout) judge_those_who_were_asked(to_answer);
         nanosleep(&(struct timespec){0, 10000000}, NULL);
     }
     return unused;
@@ -306,8 +320,13 @@ void watch_start(Wire *its_wire, const char *const its_hosts[], double its_timeo
     wire = its_wire;
     hosts = its_hosts;
     timeout = its_timeout;
-    answers = xcalloc((size_t)wire_size(wire), sizeof *answers);
-    answered = xcalloc((size_t)wire_size(wire), sizeof *answered);
+    size_t size = (size_t)wire_size(wire);
+    answers = xcalloc(size, sizeof *answers);
+    answered = xcalloc(size, sizeof *answered);
+    members = xcalloc(size, sizeof *members);
+    pthread_mutex_lock(&mutex);
+    inside = xcalloc(size, sizeof *inside);
+    pthread_mutex_unlock(&mutex);
     if (wire_size(wire) > 1) start_thread();
 }
 
@@ -324,9 +343,11 @@ void watch_stop(void) {
     library_abort = NULL;
     free(answers);
     free(answered);
+    free(members);
+    free(inside);
     free(numbers);
     answers = NULL;
-    answered = NULL;
+    answered = members = inside = NULL;
     numbers = NULL;
     num_groups = 0;
 }

@@ -33,7 +33,7 @@ _Noreturn void watch_end_all(const char *error, const char *hint);
 
 // This process begins a collective: number `number`, from 1 on, of the group with this id (the same
 // on all ranks), whose `size` members have these ranks in the wire; what, "all_reduce", and why,
-// "bucket 1, step 42". (NULL: any may be one.) They stay until watch_leave(). By the thread that
+// "bucket 1, step 42". (NULL: any may be one.) By the thread that
 // communicates.
 void watch_enter(int group, const int members[], int size, long number, const char *what,
                  const char *why);
