@@ -145,8 +145,9 @@ run-%: report
 	+@$(MAKE_PARALLEL) wanted WANTED='$(filter $(BUILD)/$*_%,$(CHAPTERS))'
 	@$(call launch,$*)$(filter $(BUILD)/$*_%,$(CHAPTERS)) $(ARGS)
 
-# A chapter with a file `ranks` is started as so many processes, or RANKS, where there is MPI.
-launch = $(if $(and $(MPI),$(wildcard chapters/$1_*/ranks)),sh .make/ranks.sh $(or $(RANKS),$(shell cat chapters/$1_*/ranks)) )
+# A chapter with a file `ranks` is started as so many processes, or RANKS. Without MPI it is one, if no number was asked for.
+launch   = $(if $(wildcard chapters/$1_*/ranks),$(if $(MPI)$(RANKS),sh .make/ranks.sh $(or $(RANKS),$(shell cat chapters/$1_*/ranks)) ,$(one_rank)))
+one_rank = echo 'make: no MPI, so this is one rank; make setup installs MPI' >&2;
 
 plots:
 	@for csv in plots/*.csv; do \

@@ -166,7 +166,7 @@ done
 mpi=$(echo $mpi) # one line
 if compiles "$mpi_code" $mpi && command -v mpirun >/dev/null 2>&1; then
     set_variable MPI "$mpi"
-    found "MPI: $(mpirun --version 2>/dev/null | head -n 1)"
+    found "MPI: $(echo $(mpirun --version 2>/dev/null | head -n 2))" # MPICH says its version in the second line
 else
     lacking "MPI: chapter 8 runs on one rank only (packages libopenmpi-dev openmpi-bin)" "libopenmpi-dev openmpi-bin"
 fi

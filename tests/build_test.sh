@@ -387,6 +387,29 @@ expect_line "$out" '^  LINK  *build/99_hello'
 expect_no_line "$out" '^  CC  *common/'
 verdict "a changed header compiles again what includes it, and no more"
 
+# A program of many processes, where MPI is and where it is not: a folder of tools without mpirun and mpicc.
+mkdir -p "$work/no_mpi"
+printf '4\n' >"$copy/chapters/99_hello/ranks"
+for tool in $(printf '%s:' "$PATH" | tr ':' '\n' | while read -r folder; do ls "$folder" 2>/dev/null; done | sort -u); do
+    case $tool in mpi* | orte* | prte*) continue ;; esac
+    path=$(command -v "$tool") && case $path in /*) ln -s "$path" "$work/no_mpi/$tool" ;; esac
+done
+without_mpi() { # WORDS..
+    (cd "$copy" && PATH=$work/no_mpi make -o build/config.mk CC="$cc" ARCH="$arch" $settings MPI= "$@") >"$out" 2>"$err" </dev/null
+    status=$?
+}
+without_mpi run-99 'ARGS=--backend cpu'
+expect_status 0
+expect_line "$out" '^hello from shard 4$'
+expect_line "$err" '^make: no MPI, so this is one rank; make setup installs MPI$'
+verdict "a chapter of many ranks is one rank without MPI, and says so"
+without_mpi run-99 RANKS=3 'ARGS=--backend cpu'
+[ "$status" -ne 0 ] || complain "expected a failure"
+expect_line "$err" 'error: there is no mpirun to start 3 ranks'
+expect_line "$err" '^hint: make setup installs MPI'
+verdict "and more ranks are refused there"
+rm "$copy/chapters/99_hello/ranks"
+
 build_copy clean
 expect_status 0
 [ -z "$(find "$copy/build" -type f 2>/dev/null)" ] || complain "expected an empty build/"

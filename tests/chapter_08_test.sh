@@ -55,7 +55,11 @@ wrong_launch() { # TEXT VARIABLE=VALUE..
     [ $status -ne 0 ] && [ $status -ne 124 ] && [ ! -s log ] && grep -q "error: $text" error
     verdict $? "refused: a launch with $*"
 }
-wrong_launch 'srun started 4 processes, but each is a world of 1' SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=1
+# (The others leave it to the first one to say so.)
+env SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=1 timeout -k 1 30 "$mine" --train $small >log 2>error </dev/null
+status=$?
+[ $status -ne 0 ] && [ $status -ne 124 ] && [ ! -s log ] && [ ! -s error ]
+verdict $? "refused: the same, of another rank than the first"
 wrong_launch 'srun started 4 processes, but each is a world of 1' SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0
 wrong_launch 'mpiexec started 2 processes, but each is a world of 1' PMI_SIZE=2 PMI_RANK=0
 wrong_launch 'mpirun started 4 processes, but each is a world of 1' OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_RANK=0
@@ -146,7 +150,7 @@ once 1 'hierarchical: a rank has several devices' --train $small --devices-per-r
 once 1 'cannot read' --train $small --resume nothing
 once 2 'there are 3 ranks and ' --train $small --plant stop:9@1
 once 1 '/nonexistent' --train $small --data /nonexistent
-once 1 'all_reduce .nccl' --train $small --collective nccl --backend cpu
+once 1 'no NCCL' --train $small --collective nccl --backend cpu
 
 # ---- checkpoints -----------------------------------------------------------------------------------------
 

@@ -8,6 +8,10 @@ out=$(mktemp -d) || exit 1
 trap 'rm -rf "$out"' EXIT
 sanitized=
 case $build in *asan) sanitized=yes ;; esac
+config=$build/config.mk # with sanitizers, it is the other builds'
+[ -f "$config" ] || config=$build/../config.mk
+mpi=
+grep -q '^MPI := .' "$config" && mpi=yes
 tests=0
 verdict() { # STATUS NAME
     tests=$((tests + 1))
@@ -72,7 +76,11 @@ for folder in "$here"/../chapters/*/exercises/[0-9]*/; do
     # With sanitizers chapter 5's many small trainings take long; test_resnet18 shows what its modules do.
     case $sanitized$folder in
     yes*/05_*) skip "chapter 5, $(basename "$folder")" "minutes with sanitizers" ;;
-    *) exercise "${folder%/}" ;;
+    *) if [ -f "$folder/needs_mpi" ] && [ -z "$mpi" ]; then
+        skip "$(basename "$folder")" "no MPI"
+    else
+        exercise "${folder%/}"
+    fi ;;
     esac
 done
 
@@ -109,6 +117,41 @@ seventh=07_parameter_servers_exercise
 refuses ${seventh}_1 "chapter 7, exercise 1 refuses --workers 1: it needs no servers" --workers 1
 refuses ${seventh}_1 "chapter 7, exercise 1 refuses a machine without a network" --machine rtx4090-pcie
 refuses ${seventh}_4 "chapter 7, exercise 4 refuses a machine with too few devices" --machine d2l-pcie
+
+# Exercises that start ranks: by themselves, and with a word where that cannot be.
+starts_ranks() { # N
+    if grep -q '// YOUR CODE HERE' "$here"/../chapters/08*/exercises/"$1"_*/your_part.c; then
+        skip "chapter 8, exercise $1 starts ranks" "not solved yet"
+        return
+    fi
+    program=$build/08_many_machines_exercise_$1
+    sh "$here/../.make/ranks.sh" 2 "$program" --check >"$out/log" 2>"$out/error" </dev/null
+    [ $? -eq 2 ] && grep -q 'mpirun started this exercise as 2 processes' "$out/error" && ! grep -q passed "$out/log"
+    verdict $? "chapter 8, exercise $1 refuses to be started as several ranks"
+    mkdir -p "$out/bin" && ln -sf "$(command -v sh)" "$out/bin/sh"
+    PATH=$out/bin "$program" --check >"$out/log" 2>"$out/error" </dev/null
+    [ $? -eq 1 ] && grep -q 'error: there is no mpirun' "$out/error" && grep -q 'hint: make setup' "$out/error" &&
+        ! grep -q passed "$out/log"
+    verdict $? "chapter 8, exercise $1 without mpirun says what to install"
+}
+# A function with its mistake ends in time, and its ranks say where they are.
+hangs() { # FUNCTION WORDS
+    timeout -k 5 60 sh "$here/../.make/ranks.sh" 3 "$build/08_many_machines_exercise_2" --case "$1" \
+        >"$out/log" 2>"$out/error" </dev/null
+    status=$?
+    [ $status -ne 0 ] && [ $status -ne 124 ] && grep -q "$2" "$out/error"
+    verdict $? "chapter 8, exercise 2: $1() hangs, and the watch ends it"
+}
+if [ -n "$mpi" ]; then
+    starts_ranks 1
+    starts_ranks 2
+    hangs report 'rank [012] on .* is in .*, while rank [012] is in .* ('
+    "$build/08_many_machines_exercise_2" --case nothing >"$out/log" 2>"$out/error" </dev/null
+    [ $? -eq 2 ] && grep -q '^hint: there are report, ' "$out/error"
+    verdict $? "chapter 8, exercise 2 refuses a function that is not there"
+else
+    skip "chapter 8, exercises that start ranks" "no MPI"
+fi
 # --allreduce is there where training on k devices happens.
 : >"$out/error"
 for n in 1 2; do "$build/04_lenet_multi_gpu_exercise_$n" --help; done | grep -c -e '--allreduce' >"$out/log"
@@ -169,6 +212,25 @@ figures_of 7 $seventh 4 "k P or (k-1) P each way; by PCIe from one to another th
     $1 == "d2l-pcie-of-8" && $4 == "GPU" && $3 > 1 && !(times[$1, $2, $3] * $3 / ($3 - 1) > 0.999) { bad = 1 }
     END { exit bad || NR != 49 || !(times["rtx4090-pcie", "ResNet-18", 8] > 6 &&
           times["dgx-a100", "ResNet-18", 8] < 0.9 && times["dgx-a100", "ResNet-18", 2] < 0.3) }'
+
+# Chapter 8: bytes are those of the formula; three of four functions hang as found, and none of those that are mended.
+if [ -z "$mpi" ]; then
+    skip "chapter 8, figures of exercises 1 and 2" "no MPI"
+elif [ -n "$sanitized" ]; then
+    skip "chapter 8, figures of exercises 1 and 2" "with sanitizers all that waits takes long"
+else
+    figures_of 8 08_many_machines_exercise 1 "the ring sends 2(k-1)/k N, the star (k-1) N; times are there" '
+        NR > 1 && !($4 > 0 && $5 >= $4 && $6 >= $5) { bad = 1 }
+        NR > 1 && $2 > 4 && $3 == "your ring" && $7 != 2 * ($1 - 1) / $1 * $2 { bad = 1 }
+        NR > 1 && $3 == "star" && $7 != ($1 - 1) * $2 { bad = 1 }
+        END { exit bad || NR != 73 }'
+    figures_of 8 08_many_machines_exercise 2 "three functions hang as found, none of those that are mended" '
+        $7 == 0 { hung[$1, $2]++ }
+        $1 == "exchange" && $4 == 0 && $2 == "as found" { first[$3] = $6 }
+        END { exit !(hung["report", "as found"] == 3 && hung["train_until", "as found"] == 3 &&
+                     hung["train_epoch", "as found"] == 3 && length(hung) == 3 &&
+                     first[0] == "bucket 0" && first[1] == "bucket 1") }'
+fi
 
 # Chapter 7, exercise 3: figures of many small trainings; what is said of stragglers holds by far.
 if grep -q '// YOUR CODE HERE' "$here"/../chapters/07*/exercises/3_*/your_part.c; then

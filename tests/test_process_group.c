@@ -1,8 +1,5 @@
 // test_process_group.c: processes that compute together: sums to the bit, bytes by the formulas,
 // and what is said when a rank does not come.
-//
-// Run by hand it starts itself as so many ranks, one case at a time: the same program with --case
-// NAME.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,18 +10,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/base/clock.h"
 #include "common/base/error.h"
+#include "common/comm/launch.h"
 #include "common/comm/process_group.h"
 #include "common/tensor/autograd.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/08_many_machines/hierarchical.h"
 #include "on_devices.h"
-
-static const char *self;
+#include "ranks.h"
 
 // ---- in a rank -----------------------------------------------------------------------------------
 
@@ -38,7 +34,7 @@ static void begin(int devices, double timeout) {
     k = dist_num_devices();
 }
 
-static const int sizes[] = {0, 1, 2, 3, 7, 1001, (1 << 20) + 3};
+static const int sizes[] = {0, 1, 2, 3, 7, 1001, SANITIZED ? 16387 : (1 << 20) + 3};
 enum { NUM_SIZES = sizeof sizes / sizeof sizes[0] };
 static const char *const algorithms[] = {"star", "sharded", "ring", "tree", "mpi"};
 enum { NUM_ALGORITHMS = 5 };
@@ -423,8 +419,7 @@ static void one_dies(int devices) {
 
 static void one_comes_late(int devices) {
     dist_before_flags();
-    const char *number = getenv("OMPI_COMM_WORLD_RANK");
-    if (number && strcmp(number, "0") != 0) sleep(60);
+    if (launch_read().rank > 0) sleep(60);
     begin(devices, 1);
 }
 
@@ -435,10 +430,7 @@ static void one_is_slow_but_comes(int devices) {
     dist_destroy_process_group();
 }
 
-static const struct {
-    const char *name;
-    void (*run)(int devices);
-} cases[] = {
+static const RankCase cases[] = {
     {"exact", sums_are_exact},
     {"bits", sums_have_the_bits_of_one_process},
     {"bytes", bytes_are_those_of_the_formula},
@@ -460,53 +452,7 @@ static const struct {
     {"slow", one_is_slow_but_comes},
 };
 
-static int run_case(const char *name, int devices) {
-    set_program_name("test");
-    devices_init(BACKEND_CPU, 1);
-    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++)
-        if (strcmp(cases[c].name, name) == 0) {
-            cases[c].run(devices);
-            devices_close();
-            return 0;
-        }
-    return 99;
-}
-
 // ---- the tests -----------------------------------------------------------------------------------
-
-// Runs a case as so many ranks; returns its exit status and keeps what it said. Nothing takes
-// longer than a minute.
-static char said[8192];
-static double seconds;
-
-static int ranks_run(const char *before, int ranks, const char *name, int devices) {
-    char *command = xprintf("%s timeout -k 1 60 sh .make/ranks.sh %d %s --case %s %d 2>&1", before,
-                            ranks, self, name, devices);
-    double start = seconds_now();
-    FILE *pipe = popen(command, "r");
-    assert_non_null(pipe);
-    size_t length = fread(said, 1, sizeof said - 1, pipe);
-    said[length] = '\0';
-    while (fgetc(pipe) != EOF) continue;
-    int status = pclose(pipe);
-    seconds = seconds_now() - start;
-    free(command);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
-}
-
-static bool there_are_ranks(void) {
-    static int are_there = -1;
-    if (are_there < 0)
-        are_there = system("command -v mpirun >/dev/null 2>&1") == 0 && dist_is_mpi_available();
-    return are_there;
-}
-
-static void all_pass(const char *name, int most, int devices) {
-    if (!there_are_ranks()) skip();
-    for (int ranks = 1; ranks <= most; ranks++)
-        if (ranks_run("", ranks, name, devices) != 0)
-            fail_msg("%d ranks of %d devices: %s", ranks, devices, said);
-}
 
 static void test_sums_are_exact(void **state) {
     (void)state;
@@ -542,14 +488,6 @@ static void test_figures(void **state) {
     all_pass("figures", 4, 1);
     all_pass("hosts", 4, 1);
     all_pass("slow", 3, 1);
-}
-
-// The job ends in time, not with status 0, and says this.
-static void fails(const char *name, int ranks, double most, const char *words) {
-    if (!there_are_ranks()) skip();
-    int status = ranks_run("", ranks, name, 1);
-    if (status == 0 || status == 124 || !(seconds < most) || !strstr(said, words))
-        fail_msg("status %d after %.1f s, and not '%s': %s", status, seconds, words, said);
 }
 
 static void test_disagreement(void **state) {
@@ -588,23 +526,41 @@ static void test_late(void **state) {
     fails("late", 3, 12, "not all ranks have come together within 1 s");
 }
 
-// A program that was started by hand is rank 0 of 1; what a launcher started alone is refused.
+// What a program says that was started with these variables, with all that Open MPI says.
+static int alone_with(const char *variables) {
+    char *command = xprintf(RANKS_ENVIRONMENT "%s timeout -k 1 60 %s --case exact 1 2>&1",
+                            variables, self);
+    int status = output_of(command);
+    free(command);
+    return status;
+}
+
+// A program that was started by hand is rank 0 of 1, and so is one in a shell that srun started;
+// what a launcher started alone is refused, by rank 0 with one error, by the others without.
 static void test_wrong_launch(void **state) {
     (void)state;
-    char *command = xprintf("%s --case exact 1 2>&1", self);
-    assert_int_equal(system(command), 0);
-    free(command);
-    command = xprintf("SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=4 %s --case exact 1 2>&1 | grep -q "
-                      "'srun started 4 processes, but each is a world of 1'",
-                      self);
-    assert_int_equal(system(command), 0);
-    free(command);
+    assert_int_equal(alone_with(""), 0);
+    assert_int_equal(alone_with("SLURM_JOBID=1 SLURM_NODELIST=one SLURM_STEP_ID=0 SLURM_PROCID=0 "
+                                "SLURM_STEP_NUM_TASKS=1"),
+                     0);
+    assert_string_equal(said, "");
+    assert_int_equal(alone_with("SLURM_JOBID=1 SLURM_NODELIST=one SLURM_STEP_ID=0 SLURM_PROCID=0 "
+                                "SLURM_STEP_NUM_TASKS=4"),
+                     1);
+    assert_non_null(strstr(said, "error: srun started 4 processes, but each is a world of 1"));
+    assert_null(strstr(said, "OMPI"));
+    assert_int_equal(alone_with("SLURM_PROCID=2 SLURM_STEP_NUM_TASKS=4"), 1);
+    assert_string_equal(said, "");
+    assert_int_equal(alone_with("PMI_RANK=0 PMI_SIZE=3 MPI_LOCALRANKID=0"), 1);
+    assert_non_null(strstr(said, "error: mpiexec started 3 processes"));
+    assert_int_equal(alone_with("PMI_RANK=0 PMI_SIZE=3 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=3"), 1);
+    assert_non_null(strstr(said, "error: srun started 3 processes"));
 }
 
 int main(int argc, char *argv[]) {
     self = argv[0];
-    if (argc == 4 && strcmp(argv[1], "--case") == 0) return run_case(argv[2], atoi(argv[3]));
-    setenv("ASAN_OPTIONS", "detect_leaks=0", 1); // in ranks: MPI leaves memory behind
+    if (argc == 4 && strcmp(argv[1], "--case") == 0)
+        return run_case(cases, sizeof cases / sizeof cases[0], argv[2], atoi(argv[3]));
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sums_are_exact),
         cmocka_unit_test(test_bits),

@@ -226,7 +226,8 @@ static void show_scaling(void) {
 // ## When something breaks
 //
 // With k devices in one program, an error ends all of it. With many processes one can be gone while
-// the others wait for it, for ever if nobody does anything: no message is also what a slow rank sends.
+// the others wait for it, for ever if nobody does anything: no message is also what a slow rank
+// sends.
 //
 // | what goes wrong | who notices | what happens |
 // |:----------------|:------------|:-------------|
@@ -257,14 +258,17 @@ static void show_scaling(void) {
 //
 // ## Questions
 //
-// 1. Each rank makes the parameters from the same seed, so they are the same anyhow. Why does rank 0
+// 1. Each rank makes the parameters from the same seed, so they are the same anyhow. Why does rank
+// 0
 //    send its own to all?
-// 2. Three ranks train on 13 images with 2 on each in a step. How many steps does the epoch have, and
+// 2. Three ranks train on 13 images with 2 on each in a step. How many steps does the epoch have,
+// and
 //    what would happen if each rank simply went through its own images to the end?
 // 3. Fused gradients are in another order in each run. With which sums do the parameters still have
 //    the same bits in every run, and why not with the ring?
 // 4. Two hosts with four ranks each and one network card each: how many bytes leave a host in an
-//    allreduce of N bytes by one ring over all eight, and how many if the hosts add up inside first?
+//    allreduce of N bytes by one ring over all eight, and how many if the hosts add up inside
+//    first?
 // 5. A rank is stopped by a debugger for two minutes and then goes on. What do the others do, with
 //    `--timeout 60` and with `--timeout 300`?
 // 6. `if (rank == 0) printf("accuracy %f\n", accuracy_of_all_ranks());` hangs. Why?
@@ -272,8 +276,12 @@ static void show_scaling(void) {
 // ## Exercises
 //
 // Each has a folder in `exercises/`, with a place for your part and a check: `make exercise-08-1`,
-// and so on.
+// and so on. The checks start several ranks themselves.
 //
+// 1. Write the ring with MPI alone, for any number of ranks: an allreduce over `MPI_Sendrecv()`.
+//    Its messages are counted between your part and MPI, its sums compared with chapter 2's bits.
+// 2. Find the hang: four functions whose ranks do not call the same collectives in the same order.
+//    Who waits where, how does the watch tell you, and which one does it not notice?
 // 3. How large should fused messages be? Write the rule of fusion, measure what a message costs,
 //    and compute the best threshold: for two ranks here, and for 512 on Horovod's machines.
 // 4. Linear rule or square root: for which optimizer? Write both, and a judgement of trainings from
@@ -308,7 +316,13 @@ static Flags read_flags(int argc, char *argv[]) {
     defaults.lr = 0.05f;
     defaults.epochs = 2;
     return book_begin(
-        argc, argv, "Trains on many ranks: started by mpirun or srun, or alone as one rank.",
+        argc, argv,
+        "Trains on many ranks; alone it is one. mpirun -np 4 starts four on this machine "
+        "(with --oversubscribe more than it has cores, with --allow-run-as-root as "
+        "root in a container), mpirun -np 4 -H one:2,two:2 two on each of two "
+        "machines, srun --mpi=pmix as many as Slurm gives "
+        "(chapters/08_many_machines/job.sbatch), and make run-08 four, whoever you "
+        "are.",
         "train network batch-size lr rule epochs steps seed train-size test-size "
         "no-shuffle collective exchange bucket fusion cycle hierarchical "
         "full devices-per-rank ranks-per-host timeout plant checkpoint resume csv data",

@@ -19,13 +19,13 @@ typedef struct Launcher {
 
 // srun comes last: what it starts may be another launcher's daemon. SLURM_STEP_* are there only in
 // what srun has started, SLURM_NTASKS also in a batch script.
-static const Launcher launchers[] = {
+enum { MPIRUN, MPIEXEC, SRUN, NUM_LAUNCHERS };
+static const Launcher launchers[NUM_LAUNCHERS] = {
     {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE"},
     {"mpiexec", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
     {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", ""},
 };
-enum { NUM_LAUNCHERS = sizeof launchers / sizeof launchers[0] };
 
 static int number_in(const char *variable, int otherwise) {
     const char *text = getenv(variable);
@@ -40,6 +40,8 @@ Launch launch_read(void) {
         const Launcher *by = &launchers[l];
         int rank = number_in(by->rank, -1), size = number_in(by->size, -1);
         if (rank < 0 || size < 1 || rank >= size) continue;
+        // (srun --mpi=pmi2 gives numbers as mpiexec does, but no local ones.)
+        if (l == MPIEXEC && getenv(launchers[SRUN].size) && !getenv(by->local_rank)) continue;
         return (Launch){.by = by->name,
                         .rank = rank,
                         .size = size,
@@ -49,11 +51,26 @@ Launch launch_read(void) {
     return (Launch){.rank = 0, .size = 1, .local_rank = 0, .local_size = 1};
 }
 
+static bool is_by_srun(const Launch *launch) {
+    return launch->by && strcmp(launch->by, launchers[SRUN].name) == 0;
+}
+
+void launch_prepare(const Launch *launch) {
+    if (!is_by_srun(launch) || getenv("PMIX_RANK") || getenv("PMI_FD")) return;
+    launch_check(launch, 1);
+    unsetenv("SLURM_STEP_ID");
+}
+
 void launch_check(const Launch *launch, int found) {
+    const unsigned UNTIL_RANK_0_HAS_SAID_IT = 3;
     if (found >= launch->size) return;
-    die(launch->by[0] == 's'
-            ? "srun --mpi=pmix starts processes that find each other, if Slurm has PMIx (srun "
-              "--mpi=list); else let mpirun start them from the batch script"
+    if (launch->rank > 0) { // what srun has started may go on when rank 0 has ended
+        sleep(UNTIL_RANK_0_HAS_SAID_IT);
+        _exit(EXIT_FAILURE);
+    }
+    die(is_by_srun(launch)
+            ? "srun --mpi=pmix (MPICH: pmi2) starts processes that find each other, if Slurm has "
+              "it (srun --mpi=list); else let mpirun start them from the batch script"
             : "start it with the mpirun of the MPI that it was built with; without any, make setup "
               "installs one",
         "%s started %d processes, but each is a world of %d: all would do the same work",

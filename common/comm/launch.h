@@ -11,9 +11,15 @@ typedef struct Launch {
 
 Launch launch_read(void);
 
+// Before Open MPI is opened. Of what srun has started without PMI (--mpi=none, on most clusters
+// what srun does by itself) Open MPI ends each process with a page of text. Here several are
+// refused, with a line from rank 0. One alone (srun --pty bash, then the program) just works: Open
+// MPI is not told that srun has started it.
+void launch_prepare(const Launch *launch);
+
 // die()s if the launcher started more processes than found each other. (srun without the PMI that
 // MPI was built for, or the mpirun of another MPI: each process then believes to be alone, and all
-// do the same work.) `found`: the size of the world.
+// do the same work.) `found`: the size of the world. All find the same, so only rank 0 says it.
 void launch_check(const Launch *launch, int found);
 
 // To be called before this process ends the job: sees to it that the launcher's process on this

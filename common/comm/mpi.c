@@ -42,7 +42,11 @@ static Wire *wire_of(MPI_Comm comm) {
     return wire;
 }
 
-const bool transport_is_mpi = true;
+#ifdef OPEN_MPI // by its mpi.h
+const bool transport_is_mpi = true, transport_is_open_mpi = true;
+#else
+const bool transport_is_mpi = true, transport_is_open_mpi = false;
+#endif
 
 Wire *transport_open(void) {
     int provided;

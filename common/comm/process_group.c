@@ -530,11 +530,12 @@ static void check_options(DistOptions *o) {
 }
 
 static void open_wires(double timeout) {
+    if (!world.launch.size) world.launch = launch_read();
+    if (transport_is_open_mpi) launch_prepare(&world.launch);
     world.timeout = timeout;
     watch_arrival(timeout);
     Wire *wire = transport_open();
     watch_arrived();
-    if (!world.launch.size) world.launch = launch_read();
     launch_check(&world.launch, wire_size(wire));
     snprintf(world.me, sizeof world.me, "rank %d", wire_rank(wire));
     if (wire_size(wire) > 1) speak_as(world.me);

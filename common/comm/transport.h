@@ -12,8 +12,8 @@
 // Processes that can send to each other, numbered from 0: an MPI communicator.
 typedef struct Wire Wire;
 
-// Whether there can be others.
-extern const bool transport_is_mpi;
+// Whether there can be others; and whether they are found by Open MPI.
+extern const bool transport_is_mpi, transport_is_open_mpi;
 
 // Opens the wire of all processes that were started together. Waits for the others. die()s if it
 // cannot be used by two threads at once.

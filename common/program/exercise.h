@@ -4,6 +4,7 @@
 //     your_part.h   its declarations
 //     check.c       whether that is right
 //     experiment.c  what is then measured with it, explained and drawn; main()
+//     needs_mpi     empty: if it is there, the exercise is compiled only where there is MPI
 //
 // What the exercises of one chapter share stands beside these folders.
 //

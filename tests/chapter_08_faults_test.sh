@@ -1,0 +1,144 @@
+#!/bin/sh
+# chapter_08_faults_test.sh BUILD: chapter 8's ranks when something breaks: the job ends in time, says why, leaves the
+# last checkpoint whole and nobody behind. And the whole program on two ranks. Prints TAP.
+name=08_many_machines
+. "$(dirname "$0")/chapter.sh"
+. "$(dirname "$0")/chapter_08_ranks.sh"
+if ! has_mpi; then
+    skip "faults of ranks" "no MPI"
+    echo "1..$tests"
+    exit
+fi
+pid=
+clean_up() {
+    # shellcheck disable=SC2046
+    kill -9 $pid $(pgrep -f "^$mine") 2>/dev/null
+    [ -d disk ] && umount "$out/disk" 2>/dev/null
+    rm -rf "$out"
+}
+trap clean_up EXIT
+small="--train-size 256 --test-size 50 --batch-size 16 --timeout 3"
+train 4 --epochs 1 --checkpoint one && train 4 --epochs 2 --resume one --checkpoint two && second=$(checksum) && [ -n "$second" ]
+verdict $? "a checkpoint to begin with" # 4 steps in an epoch
+
+# What is left is a checkpoint that the training goes on from, to the same bits.
+is_whole() { train 4 --epochs 2 --resume last --checkpoint next && [ "$(checksum)" = "$second" ]; }
+planted() { # FAULT SECONDS TEXT
+    cp one last
+    train 4 --epochs 2 --resume last --plant "$1"
+    [ "$status" -ne 0 ] && [ $took -le "$2" ] && grep -q -e "$3" error && nobody_left && cmp -s one last
+    verdict $? "$1: the job ends within $2 s, with status $status"
+}
+for rank in 0 2; do
+    planted kill:$rank@7 10 "process rank $rank .* on signal 9"
+    planted stop:$rank@7 10 "error: rank $rank on .* has not reached [a-z_]* [0-9]* (.*step 7): it has not answered for 3 s"
+    [ "$(grep -c "error: rank $rank on" error)" -eq 3 ]
+    verdict $? "each of the others says so"
+    planted exit:$rank@7 10 "rank $rank .*"
+    planted memory:$rank@7 10 "rank $rank: error: out of memory"
+    ! grep -q 'has not reached' error
+    verdict $? "and nobody else is blamed"
+    planted nan:$rank@7 10 'rank 0: error: the loss became nan at step 7'
+    [ "$(grep -c 'error: the loss' error)" -eq 1 ]
+    verdict $? "which is said once"
+done
+is_whole
+verdict $? "and the training goes on from the checkpoint, to the same bits"
+planted stop:1@5 10 'step 5' # the first step of this process: other ranks are in its first collective
+train 4 --epochs 2 --plant kill:3@1 --checkpoint never
+[ "$status" -ne 0 ] && [ ! -e never ] && nobody_left
+verdict $? "killed before there was a checkpoint"
+train 4 --exchange fusion --plant stop:1@3
+failed_with 'rank 1 on .* has not reached gather'
+verdict $? "--exchange fusion: one stops"
+train 4 --hierarchical --ranks-per-host 2 --plant stop:1@3
+failed_with 'rank 1 on .* has not reached '
+verdict $? "--hierarchical: one stops, with whom others are in no group"
+train 2 --collective mpi --plant stop:0@3
+failed_with 'rank 0 on .* has not reached all_reduce'
+verdict $? "--collective mpi: one stops"
+
+# ---- the disk is full ------------------------------------------------------------------------------------
+
+# A folder whose file system has no room for a second checkpoint.
+full_disk() {
+    mkdir -p disk && mount -t tmpfs -o size=800k none disk 2>/dev/null
+}
+if [ "$(id -u)" = 0 ] && full_disk; then
+    cp one disk/last
+    train 4 --epochs 2 --resume disk/last
+    failed_with 'disk/last.*No space left' && cmp -s one disk/last && [ "$(ls disk)" = last ]
+    verdict $? "disk full on rank 0: the old checkpoint is whole, and alone"
+    umount disk
+else
+    skip "disk full on rank 0" "only root can have a small disk"
+fi
+train 4 --epochs 1 --checkpoint /dev/full
+failed_with '/dev/full.*No space left'
+verdict $? "--checkpoint /dev/full"
+
+# ---- asked to stop ---------------------------------------------------------------------------------------
+
+# Starts a long training of 3 ranks; waits until it is in its second epoch.
+start() {
+    rm -f last
+    sh "$start_ranks" 3 "$mine" --out plots --train --train-size 512 --test-size 20 --batch-size 4 --epochs 10000 --checkpoint last "$@" >log 2>error </dev/null &
+    pid=$!
+    tries=600
+    while ! grep -q 'epoch 1:' log && [ $tries -gt 0 ]; do
+        sleep 0.05
+        tries=$((tries - 1))
+    done
+    [ $tries -gt 0 ]
+}
+ends() { # within 15 seconds; its status is in $status
+    tries=300
+    while [ $tries -gt 0 ] && kill -0 $pid 2>/dev/null; do
+        case $(sed 's/.*) //' "/proc/$pid/stat" 2>/dev/null) in '' | Z*) break ;; esac
+        sleep 0.05
+        tries=$((tries - 1))
+    done
+    [ $tries -gt 0 ] || kill -9 $pid
+    wait $pid 2>/dev/null
+    status=$?
+    pid=
+    [ $tries -gt 0 ] && nobody_left && [ -z "$(find . -name '*.tmp.*' | tee -a error)" ]
+}
+rank_number() { # RANK: its process
+    for process in $(pgrep -f "^$mine"); do
+        tr '\0' '\n' <"/proc/$process/environ" 2>/dev/null | grep -qx "OMPI_COMM_WORLD_RANK=$1" && echo "$process" && return
+    done
+}
+goes_on() { ranks 3 --train --train-size 512 --test-size 20 --batch-size 4 --epochs 10000 --steps 1 --resume last --checkpoint next; }
+for signal in TERM INT; do
+    for rank in 0 2; do
+        start && one=$(rank_number $rank) && kill -s $signal "$one" && ends && [ $status -ne 0 ] &&
+            grep -q 'stopped after [0-9]* steps, on all ranks' log && ! grep -q 'error: ' error && goes_on
+        verdict $? "SIG$signal to rank $rank: all stop in the same step"
+    done
+    start && kill -s $signal $pid && ends && [ $status -ne 0 ] && ! grep -q 'error: ' error && goes_on
+    verdict $? "SIG$signal to mpirun: the job ends, and goes on from its last checkpoint"
+done
+start && kill -9 "$(rank_number 1)" && ends && [ $status -ne 0 ] && goes_on
+verdict $? "SIGKILL to a rank"
+start --timeout 3 && kill -s STOP "$(rank_number 1)" && ends && [ $status -ne 0 ] && grep -q 'rank 1 on .* has not answered' error && goes_on
+verdict $? "SIGSTOP to a rank"
+start && kill -9 $pid
+wait $pid 2>/dev/null
+pid=
+nobody_left && goes_on
+verdict $? "SIGKILL to mpirun leaves nobody behind"
+
+# ---- the whole program -----------------------------------------------------------------------------------
+
+timeout -k 2 500 sh "$start_ranks" 2 "$mine" --out plots --train-size 2048 --test-size 100 --epochs 1 --csv table.csv --predict --timeout 3 >log 2>error </dev/null
+status=$?
+[ $status -eq 0 ] && [ ! -s error ] && ! grep -qi 'nan\|inf ' log
+verdict $? "the whole program on two ranks, whatever the timeout"
+is_png "plots/${name}_scaling.png" && is_png "plots/${name}_lr_rules.png" && head -n 1 table.csv | grep -q rule && [ "$(wc -l <table.csv)" -gt 10 ] && [ -s "plots/${name}_scaling.csv" ]
+verdict $? "its pictures and tables"
+has '^2 ranks on 1 host, started by mpirun' && has '^  sharded .* the same$' && has '^  each gradient alone ' && has '^      2 .*[0-9]' && has 'equal to the bit'
+verdict $? "ranks, sums, exchanges, and processes beside devices"
+[ "$(grep -c '^2 ranks on' log)" -eq 1 ] && [ "$(grep -c 'epoch 1:' log)" -eq 1 ]
+verdict $? "rank 1 prints nothing"
+echo "1..$tests"

@@ -1,0 +1,100 @@
+// ranks.h: for tests of several processes. Run by hand such a test starts itself as so many ranks,
+// one case at a time: the same program with --case NAME DEVICES. To be included after cmocka.h.
+#ifndef RANKS_H
+#define RANKS_H
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "common/base/clock.h"
+#include "common/base/error.h"
+#include "common/comm/process_group.h"
+#include "common/device/device.h"
+
+static const char *self; // main() sets it: argv[0]
+
+// ---- in a rank ---------------------------------------------------------------------------------
+
+typedef struct RankCase {
+    const char *name;
+    void (*run)(int devices);
+} RankCase;
+
+static inline int run_case(const RankCase cases[], int n, const char *name, int devices) {
+    set_program_name("test");
+    devices_init(BACKEND_CPU, 1);
+    for (int c = 0; c < n; c++)
+        if (strcmp(cases[c].name, name) == 0) {
+            cases[c].run(devices);
+            devices_close();
+            return 0;
+        }
+    return 99;
+}
+
+// ---- who starts them ---------------------------------------------------------------------------
+
+// MPI is not compiled for sanitizers: its own races are none of ours, and its leaks neither. (What
+// of ours leaks is found by the programs of one process.)
+#if defined(SANITIZED) && SANITIZED
+#define RANKS_ENVIRONMENT                                                                          \
+    "ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=ignore_noninstrumented_modules=1 "
+#else
+#define RANKS_ENVIRONMENT ""
+#endif
+
+// Runs a command; returns its exit status, and keeps what it said and how long it took.
+static char said[8192];
+static double seconds;
+
+static inline int output_of(const char *command) {
+    double start = seconds_now();
+    FILE *pipe = popen(command, "r");
+    assert_non_null(pipe);
+    size_t length = fread(said, 1, sizeof said - 1, pipe);
+    said[length] = '\0';
+    while (fgetc(pipe) != EOF) continue;
+    int status = pclose(pipe);
+    seconds = seconds_now() - start;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+// A case as so many ranks. Nothing takes longer than a minute.
+static inline int ranks_run(const char *before, int ranks, const char *name, int devices) {
+    char *command =
+        xprintf(RANKS_ENVIRONMENT "%s timeout -k 1 60 sh .make/ranks.sh %d %s --case %s %d 2>&1",
+                before, ranks, self, name, devices);
+    int status = output_of(command);
+    free(command);
+    return status;
+}
+
+static inline bool there_are_ranks(void) {
+    static int are_there = -1;
+    if (are_there < 0)
+        are_there = system("command -v mpirun >/dev/null 2>&1") == 0 && dist_is_mpi_available();
+    return are_there;
+}
+
+static inline void passes(const char *name, int ranks, int devices) {
+    if (!there_are_ranks()) skip();
+    if (ranks_run("", ranks, name, devices) != 0)
+        fail_msg("%d ranks of %d devices: %s", ranks, devices, said);
+}
+
+static inline void all_pass(const char *name, int most, int devices) {
+    for (int ranks = 1; ranks <= most; ranks++) passes(name, ranks, devices);
+}
+
+// The job ends in time, not with status 0, and says this.
+static inline void fails(const char *name, int ranks, double most, const char *words) {
+    if (!there_are_ranks()) skip();
+    int status = ranks_run("", ranks, name, 1);
+    if (status == 0 || status == 124 || !(seconds < most) || !strstr(said, words))
+        fail_msg("status %d after %.1f s, and not '%s': %s", status, seconds, words, said);
+}
+
+#endif
