@@ -8,8 +8,9 @@
 
 csv = ARG1
 set datafile separator comma
-stats csv skip 1 using (strcol(1) eq "measured" ? $2 : NaN) nooutput name "HERE"
-there = HERE_records > 0
+ranks = 0
+stats csv skip 1 using (ranks = strcol(1) eq "measured" ? $2 : ranks, 0) nooutput
+there = ranks > 0
 
 # Drawn at twice the size that it is read at, for print.
 set terminal pngcairo size 1800,(there ? 1400 : 780) font "DejaVu Sans,20" linewidth 2
@@ -34,7 +35,7 @@ set multiplot layout (there ? 2 : 1),2 title "All gradients summed, by the thres
 set yrange [0:*]
 do for [i=1:(there ? 2 : 0)] {
     network = word(networks, i)
-    set title sprintf("%s, %.0f ranks on this machine, measured", network, HERE_max)
+    set title sprintf("%s, %.0f ranks on this machine, measured", network, ranks)
     set ylabel (i == 1 ? "milliseconds" : "")
     if (i == 2) { set key left top reverse Left spacing 1.3 samplen 2 } else { unset key }
     plot csv skip 1 using (x(here(4))):(here(7)):(here(8)):(here(9)) with yerrorbars \

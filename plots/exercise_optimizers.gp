@@ -50,7 +50,7 @@ do for [n=1:words(networks)] {
         set yrange [0:0.85]
         set xlabel "rule for the learning rate"
         set ylabel "test accuracy"
-        set key right bottom reverse Left spacing 1.3 samplen 2
+        if (n == 1 && b == 1) { set key right bottom reverse Left spacing 1.3 samplen 2 } else { unset key }
         plot for [o=1:2] csv skip 1 using (place(strcol(3)) + shift[o]):(rule_of(of(network, o, times, 7))):(rule_of(of(network, o, times, 8))):(rule_of(of(network, o, times, 9))) \
                 with yerrorbars lw 2 pt marks[o] ps 1.8 lc rgb colors[o] title optimizers[o], \
              for [o=1:2] base[o] with lines lw 1.5 dt 2 lc rgb colors[o] title (o == 1 ? "dashed: the base batch" : "")

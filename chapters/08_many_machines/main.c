@@ -276,7 +276,7 @@ static void show_scaling(void) {
 // ## Exercises
 //
 // Each has a folder in `exercises/`, with a place for your part and a check: `make exercise-08-1`,
-// and so on. The checks start several ranks themselves.
+// and so on. They start their ranks themselves.
 //
 // 1. Write the ring with MPI alone, for any number of ranks: an allreduce over `MPI_Sendrecv()`.
 //    Its messages are counted between your part and MPI, its sums compared with chapter 2's bits.

@@ -162,7 +162,7 @@ static Votes votes_of(const Trainings *t, const Block blocks[MOST_NETWORKS]) {
     return v;
 }
 
-static void explain_together(Votes descent, Votes adam) {
+static void explain_together(Votes descent, Votes adam, bool all) {
     bool linear = descent.of[A_IS_BETTER] > descent.of[B_IS_BETTER];
     bool root = adam.of[B_IS_BETTER] > adam.of[A_IS_BETTER];
     say("- Linear better, square root better, left open: %d, %d, %d for gradient descent; %d, %d, "
@@ -171,8 +171,11 @@ static void explain_together(Votes descent, Votes adam) {
         descent.of[A_IS_BETTER], descent.of[B_IS_BETTER], descent.of[NOBODY_KNOWS],
         adam.of[A_IS_BETTER], adam.of[B_IS_BETTER], adam.of[NOBODY_KNOWS]);
     if (linear && root)
-        say("  So both are right: the linear rule, as Goyal et al. have it, for gradient descent, "
-            "and the text's square root for the text's Adam.");
+        say("  So both are right here: the linear rule, as Goyal et al. have it, for gradient "
+            "descent, and the text's square root for the text's Adam.%s",
+            all ? ""
+                : " But these are two comparisons, on one network and with x4: --full has "
+                  "LeNet and x16, too, and what it says is less simple.");
     else
         say("  Theory has the linear rule for gradient descent and the square root for Adam. These "
             "figures do not show %s: trainings are short here, and a rate can be too large for "
@@ -211,7 +214,7 @@ static void explain(const Trainings *t, Block blocks[NUM_RULE_OPTIMIZERS][MOST_N
     say("\nAnswer");
     for (int o = 0; o < NUM_RULE_OPTIMIZERS; o++)
         for (int n = 0; n < num_networks(t); n++) explain_block(&blocks[o][n], num_times(t));
-    explain_together(votes_of(t, blocks[RULES_SGD]), votes_of(t, blocks[RULES_ADAM]));
+    explain_together(votes_of(t, blocks[RULES_SGD]), votes_of(t, blocks[RULES_ADAM]), t->full);
     explain_theory();
     for (int n = 0; n < num_networks(t); n++) explain_indifferent(&blocks[RULES_ADAM][n]);
     explain_chance(NUM_RULE_OPTIMIZERS * num_networks(t) * num_times(t));
