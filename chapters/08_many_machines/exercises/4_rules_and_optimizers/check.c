@@ -335,7 +335,7 @@ static double deviation_of(const double d[], int n) {
 }
 // As judge() does, with this for what diverged (NAN: left out), and so many times the error.
 static Verdict by_pairs(const SeedsCase *c, double diverged, double times) {
-    double d[6];
+    double d[6] = {0};
     int n = 0;
     for (int i = 0; i < c->n; i++)
         n += !isnan(d[i] = count_as(c->a[i], diverged) - count_as(c->b[i], diverged));
