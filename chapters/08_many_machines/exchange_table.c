@@ -34,12 +34,17 @@ static bool order_is_by_rank(const RankNetOptions *net) {
            !net->hosts_first;
 }
 
+// (What MPI and NCCL send is not counted.)
 static void print_travel(const WayOfTravel *way, const RankResult *r, uint32_t first) {
-    printf(
-        "  %-24s %9.1f %11.0f %11.0f %9.2f   %08x%s\n", way->title,
-        (double)r->traffic.messages / (double)r->steps, (double)r->traffic.bytes / (double)r->steps,
-        (double)r->traffic.bytes_to_hosts / (double)r->steps, 1e3 * r->seconds / (double)r->steps,
-        r->checksum, r->checksum == first ? "" : " (another order of additions)");
+    double steps = (double)r->steps;
+    printf("  %-24s ", way->title);
+    if (dist_order_is_fixed())
+        printf("%9.1f %11.0f %11.0f", (double)r->traffic.messages / steps,
+               (double)r->traffic.bytes / steps, (double)r->traffic.bytes_to_hosts / steps);
+    else
+        printf("%9s %11s %11s", "-", "-", "-");
+    printf(" %9.2f   %08x%s\n", 1e3 * r->seconds / steps, r->checksum,
+           r->checksum == first ? "" : " (another order of additions)");
     CHECK(!order_is_by_rank(&way->net) || r->checksum == first,
           "how gradients travel changes no bit of their sums");
 }
@@ -77,8 +82,7 @@ void compare_exchanges_of_ranks(const RankLesson *lesson) {
     bool pretend = dist_num_hosts() == 1 && size >= 4 && size % 2 == 0;
     if (pretend) {
         say("  (So that there is something to see: as if ranks 0 to %d were on one host, the "
-            "others "
-            "on a second one.)",
+            "others on a second one.)",
             size / 2 - 1);
         dist_pretend_hosts(size / 2);
     }

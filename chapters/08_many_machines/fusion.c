@@ -77,6 +77,7 @@ static int negotiate(Fusion *f, bool ready[]) {
     double *votes = xmalloc(sizeof *votes * (size_t)f->num_params);
     int found = 0;
     for (int p = 0; p < f->num_params; p++) votes[p] = !f->summed[p] && is_ready_here(f, p);
+    dist_note("what is ready, cycle %ld", f->counts.cycles + 1);
     dist_sum(NULL, votes, f->num_params);
     for (int p = 0; p < f->num_params; p++) {
         ready[p] = votes[p] == dist_get_world_size();
@@ -123,6 +124,7 @@ static void exchange(Fusion *f, const int list[], int n, size_t floats) {
     if (n > 1) copy_fused(f, list, n, false);
     for (int i = 0; i < f->devices; i++)
         data[i] = n > 1 ? tensor_slice(f->buffers[i], 0, 1, &count) : gradient(f, i, list[0]);
+    dist_note("fused from %s on, cycle %ld", f->params[list[0]]->name, f->counts.cycles);
     dist_all_reduce(NULL, data);
     if (n > 1) copy_fused(f, list, n, true);
     communicate_end();

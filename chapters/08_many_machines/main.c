@@ -21,9 +21,13 @@
 //     mpirun -np 4 -H one:2,two:2 build/08_many_machines      two hosts with two ranks each
 //     sbatch chapters/08_many_machines/job.sbatch             on a cluster with Slurm
 //     build/08_many_machines --train                          one rank, without mpirun
-//     build/08_many_machines --help                           all flags
+//     sh .make/ranks.sh 4 build/08_many_machines              as root, or with more ranks than
+//     cores build/08_many_machines --help                           all flags
 //
-// With a checkpoint a training can be broken off and gone on with, on as many ranks as you like:
+// Two hosts need the program and the data at the same place, and `ssh` to them without a password.
+//
+// With a checkpoint a training can be broken off and gone on with, on as many ranks as you like.
+// What goes on writes to the same file, unless `--checkpoint` names another:
 //
 //     mpirun -np 4 build/08_many_machines --train --checkpoint run.safetensors --epochs 1
 //     mpirun -np 2 build/08_many_machines --train --resume run.safetensors --epochs 3
@@ -109,14 +113,28 @@ static void check_equal_parameters(const RankResult *r) {
     free(all);
 }
 
+static void print_end(const RankResult *r) {
+    const double A_GUESS = 0.11;
+    int W = dist_get_world_size();
+    printf("  %ld steps; parameters %08x on all %d rank%s", r->steps, r->checksum, W,
+           W == 1 ? "" : "s");
+    if (dist_order_is_fixed() && W > 1)
+        printf("; rank 0 has sent %.1f MB in %llu messages", (double)r->traffic.bytes / 1e6,
+               (unsigned long long)r->traffic.messages);
+    printf("\n");
+    if (r->test_acc < A_GUESS)
+        say("  (That is guessing. From the book's start LeNet spends its first steps on a plateau, "
+            "see chapter 4; more --epochs or more images take it off.)");
+}
+
 // Returns whether it came to its end.
 static bool train(void) {
-    say("\n%s on %d device%s, %d images on each in a step, learning rate %g of one device and, by "
-        "the rule '%s', %.3g of all; sums are %s, gradients travel as %s",
+    say("\n%s on %d device%s, %d images on each in a step; learning rate %g for one device, %.3g "
+        "for "
+        "all (rule '%s'); gradients travel in %s, summed by '%s'",
         lesson.network->title, dist_num_devices(), dist_num_devices() == 1 ? "" : "s", lesson.rows,
-        (double)lesson.lr, lr_rule_names[lesson.rule],
-        rule_lr(lesson.rule, (double)lesson.lr, dist_num_devices(), 1, 1), dist_chosen_all_reduce(),
-        flags.exchange);
+        (double)lesson.lr, rule_lr(lesson.rule, (double)lesson.lr, dist_num_devices(), 1, 1),
+        lr_rule_names[lesson.rule], flags.exchange, dist_chosen_all_reduce());
     RankResult r = train_on_ranks(&lesson);
     check_equal_parameters(&r);
     if (r.stopped) {
@@ -125,10 +143,7 @@ static bool train(void) {
             say("  --resume %s goes on after epoch %d", flags.checkpoint, r.epochs);
         return false;
     }
-    printf("  %ld steps; parameters %08x on all %d ranks; rank 0 has sent %.1f MB in %llu "
-           "messages\n",
-           r.steps, r.checksum, dist_get_world_size(), (double)r.traffic.bytes / 1e6,
-           (unsigned long long)r.traffic.messages);
+    print_end(&r);
     return true;
 }
 
@@ -143,12 +158,13 @@ static void show_exchanges(void) {
     if (dist_get_world_size() == 1) return;
     say("\nWays to let gradients travel");
     compare_exchanges_of_ranks(&lesson);
-    say("\n  All of them move the same gradients, so the bytes are the same, and with sums in the "
-        "order of the ranks so are the bits. What differs is the number of messages, how much of "
-        "the exchange is under backward, and what crosses between hosts. On one host a message is "
-        "a copy in memory: the times above say little but how busy these cores are. On many "
-        "machines each message costs its latency, and the network between hosts is the slowest "
-        "link.");
+    say("\n  All of them move the same gradients: so many bytes, but for parts that are rounded to "
+        "whole numbers, and but for what ranks tell each other (after each step their loss; with "
+        "fusion, in each cycle, what is ready). With sums in the order of the ranks the bits are "
+        "the same, too. What differs is the number of messages, and what crosses between hosts. "
+        "On one host a message is a copy in memory: the times above say little but how busy these "
+        "cores are. On many machines each message costs its latency, and the network between "
+        "hosts is the slowest link.");
 }
 
 // ## Do processes cost anything?
@@ -161,17 +177,12 @@ static void show_processes(void) {
     say("\nRanks beside devices of one process, one thread each, %d images each in a step",
         lesson.rows);
     compare_with_one_process(train_data, lesson.rows, flags.seed);
-    say("  The parameters of both are equal to the bit.");
 }
 
-// ## Larger minibatches
+// ## The same on one rank
 //
-// W ranks that keep their 64 images each make minibatches of 64 W. That is fewer updates for as
-// many images, so each should be longer: but how much? The text takes the square root, others the
-// number of ranks itself. Four rules are compared below, on two networks. The trainings have
-// nothing to do with each other, so here the ranks work side by side without any exchange but that
-// of the results: job j is done by rank j modulo W. (`lr_rules.c`. How one rank alone can train
-// with such minibatches, and with the same bits as many, is in `accumulate.c`.)
+// Minibatches of four ranks fit one rank, too, in four parts, if it adds up their gradients before
+// it makes the update (*gradient accumulation*, `accumulate.c`). Has it the bits of four?
 
 static void show_one_rank(void) {
     dist_note("gradient accumulation, by rank 0");
@@ -182,6 +193,14 @@ static void show_one_rank(void) {
     dist_wait_patiently(false);
     share_cores(dist_devices(), dist_local_devices());
 }
+
+// ## Larger minibatches
+//
+// W ranks that keep their 64 images each make minibatches of 64 W. That is fewer updates for as
+// many images, so each should be longer: but how much? The text takes the square root, others the
+// number of ranks itself. Four rules are compared below, on two networks. The trainings have
+// nothing to do with each other, so here the ranks work side by side without any exchange but that
+// of the results: job j is done by rank j modulo W. (`lr_rules.c`)
 
 static void compare_rules(void) {
     RuleJob jobs[MOST_RULE_JOBS];

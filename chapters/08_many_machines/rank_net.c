@@ -8,7 +8,8 @@
 // hooks = [hvd.BroadcastGlobalVariablesHook(0)]                # 4  rank_net_new()
 // ```
 //
-// The first two are in `process_group.c`, the third in `lr_rules.c`. Here are the others.
+// (In this order they stand in the text's program.) The first two are in `process_group.c`, the
+// third in `lr_rules.c`. Here are the others.
 #include "rank_net.h"
 
 #include "common/base/error.h"
@@ -96,7 +97,7 @@ static void step_with_fusion(RankNet *n, Tensor *const X[], Tensor *const y[], f
 void rank_net_step(RankNet *n, Tensor *const X[], Tensor *const y[], float lr, int rows_of_all,
                    Tensor *losses[]) {
     rank_net_share_buffers(n);
-    sum_across_ranks(n->options.group, n->options.hosts_first);
+    sum_across_ranks(n->options.group, n->options.hosts_first, ++n->steps);
     if (n->fusion)
         step_with_fusion(n, X, y, lr, rows_of_all, losses);
     else

@@ -29,6 +29,7 @@ typedef struct RankNet {
     RankNetOptions options;
     Ddp *ddp;       // of this process's own devices; NULL with EXCHANGE_FUSION
     Fusion *fusion; // NULL without
+    long steps;     // made
 } RankNet;
 
 // Places the network on the devices of this process and gives all ranks the parameters and buffers

@@ -4,6 +4,7 @@
 #include "common/base/clock.h"
 #include "common/base/error.h"
 #include "common/program/interrupt.h"
+#include "common/program/say.h"
 #include "hierarchical.h"
 #include "rank_checkpoint.h"
 #include "rank_data.h"
@@ -51,16 +52,19 @@ typedef struct Run {
     const RankLesson *lesson;
     RankNet *net;
     RankData train;
-    long step, steps_of_epoch;
-    double loss, rows; // of this epoch
+    int epoch;
+    long step, steps_of_epoch; // all steps so far, also those before a resume
+    double loss, rows;         // of this epoch
     bool stopped;
 } Run;
 
-// Warm-up takes the part of a training that Goyal et al. gave it: 5 epochs of 90.
+// Warm-up takes the part of a training that Goyal et al. gave it: 5 epochs of 90. (Before a resume,
+// on another number of ranks, epochs had other steps: so these are counted by whole epochs.)
 static float lr_now(const Run *run) {
     const RankLesson *l = run->lesson;
     long warm_up = l->epochs * run->steps_of_epoch * 5 / 90;
-    return (float)rule_lr(l->rule, (double)l->lr, dist_num_devices(), run->step, warm_up);
+    long step = run->epoch * run->steps_of_epoch + run->train.step - 1;
+    return (float)rule_lr(l->rule, (double)l->lr, dist_num_devices(), step, warm_up);
 }
 
 static void end_step(Run *run, Tensor *const losses[], int rows) {
@@ -88,6 +92,7 @@ static double train_one_epoch(Run *run, int epoch) {
     Tensor *X[MAX_LOCAL_DEVICES], *y[MAX_LOCAL_DEVICES], *losses[MAX_LOCAL_DEVICES];
     int rows;
     run->loss = run->rows = 0;
+    run->epoch = epoch;
     rank_data_start(&run->train, epoch);
     while (may_go_on(run) && (rows = rank_data_next(&run->train, X, y)) > 0) {
         dist_note("step %ld", run->step + 1);
@@ -178,7 +183,9 @@ RankResult train_on_ranks(const RankLesson *l) {
     initialize(net, l->seed);
     begin_run(&run, net, l);
     if (l->resume) rank_checkpoint_load(l->resume, l->settings, run.net, &r);
-    run.step = r.steps;
+    run.step = run.net->steps = r.steps;
+    if (r.epochs >= l->epochs && !l->quiet)
+        say("  All %d epochs are done already: a larger --epochs goes on.", r.epochs);
     while (r.epochs < l->epochs && may_go_on(&run)) {
         double start = seconds_now();
         double loss = train_one_epoch(&run, r.epochs), seconds = seconds_now() - start;
