@@ -304,11 +304,20 @@ static void hierarchical_trains(int devices) {
 
 typedef struct FusionRun {
     FusionCounts counts;
-    DistTraffic sent;
+    DistTraffic sent, talk; // the gradients; what ranks tell each other in a cycle
     double seconds;
     int num_params, larger; // gradients; of these, longer than the threshold,
     size_t floats, rest;    // of all, and of those that are not
 } FusionRun;
+
+// What one cycle's question, which gradients are ready, costs this rank.
+static DistTraffic talk_of_cycle(int num_params) {
+    double *votes = xcalloc((size_t)num_params, sizeof *votes);
+    dist_reset_traffic();
+    dist_sum(NULL, votes, num_params);
+    free(votes);
+    return dist_traffic();
+}
 
 // One step of LeNet by fusion; the star, of which a rank but 0 sends one message for each vector.
 static FusionRun fuse_once(size_t threshold, double cycle) {
@@ -330,6 +339,9 @@ static FusionRun fuse_once(size_t threshold, double cycle) {
     r.counts = fusion_counts(n->fusion);
     Parameters all = parameters_of(net);
     r.num_params = all.n;
+    r.talk = talk_of_cycle(all.n);
+    r.sent.bytes -= (uint64_t)r.counts.cycles * r.talk.bytes;
+    r.sent.messages -= (uint64_t)r.counts.cycles * r.talk.messages;
     for (int p = 0; p < all.n; p++) {
         size_t floats = numel(all.list[p]->start);
         r.floats += floats;
