@@ -58,8 +58,8 @@ double rule_lr(LrRule rule, double base_lr, double times, long step, long warm_u
 //
 // Small, so that all of them together take about 70 seconds of one core. Few images in a base batch
 // mean many updates for the time. The base learning rate is one that is good with the base batch,
-// and a small one of those: with LeNet, rates from 0.025 to 0.2 do equally well there (accuracies
-// from 0.71 to 0.73, mean of 3 seeds). That matters for what comes out. With 0.1, four times the
+// and a small one of those: with LeNet, rates from 0.025 to 0.2 do equally well there (seeds 1 to 3:
+// means from 0.71 to 0.73). That matters for what comes out. With 0.1, four times the
 // batch did best without any rule (0.72; linear 0.67, means of 2 seeds): a rate that is nearly too
 // large already cannot be made larger. A rule carries a rate over to another batch, it does not
 // find one.

@@ -118,8 +118,10 @@ static void explain_batch(const RuleCell cells[NUM_LR_RULES], const RuleCell *ba
         lr_rule_names[won->rule], seeds_won(won, lost), won->n);
     say("    The best of all is \"%s\" with %.3f. The base batch has %.3f%s",
         lr_rule_names[best->rule], best->mean, base->mean,
-        best->high >= base->low ? ", and the seeds' ranges overlap."
-                                : "; none of its seeds is as low as the best one here.");
+        best->high >= base->low ? ", and the seeds' ranges overlap." : ".");
+    if (best->high < base->low)
+        say("    Even the base batch's worst seed, %.3f, is above this rule's best, %.3f.",
+            base->low, best->high);
 }
 
 static void explain_warm_up(const RuleGrid *g) {
@@ -129,6 +131,11 @@ static void explain_warm_up(const RuleGrid *g) {
         four[RULE_WARM_UP].mean, four[RULE_LINEAR].mean,
         seeds_won(&four[RULE_WARM_UP], &four[RULE_LINEAR]), four->n, sixteen[RULE_WARM_UP].mean,
         sixteen[RULE_LINEAR].mean, seeds_won(&sixteen[RULE_WARM_UP], &sixteen[RULE_LINEAR]));
+    if (four[RULE_WARM_UP].mean < four[RULE_LINEAR].mean)
+        say("    It goes less far, too: with x4 its rates add up to %.3g, and those of the linear "
+            "rule "
+            "to %.3g.",
+            four[RULE_WARM_UP].lr_sum, four[RULE_LINEAR].lr_sum);
 }
 
 static void explain_network(const RuleGrid *g) {
@@ -167,11 +174,8 @@ static void explain_chance(const RuleGrid *g) {
 
 void print_rule_results(const RuleJob jobs[], const RuleResult results[], int n) {
     RuleGrid g;
-    double seconds = 0;
-    for (int j = 0; j < n; j++) seconds += results[j].seconds;
     for (int network = 0; network < NUM_RULE_NETWORKS; network++)
         if (rule_grid(jobs, results, n, (RuleNetwork)network, &g)) print_rule_table(&g);
-    say("  (Measured: %d trainings, %.0f s in all if one had come after the other.)", n, seconds);
     for (int network = 0; network < NUM_RULE_NETWORKS; network++)
         if (rule_grid(jobs, results, n, (RuleNetwork)network, &g)) explain_network(&g);
     if (jobs[0].optimizer == RULES_SGD && rule_grid(jobs, results, n, jobs[0].network, &g))

@@ -335,9 +335,10 @@ void show_modelled_scaling(void) {
     const Scaling *resnet = &scalings[1], *vgg = &scalings[2];
     Ways ways = compare_ways(machine, resnet);
     say("\nModelled, not measured: up to 512 ranks on %s (%s), %d images each, one ring, a message "
-        "for each 64 MiB of gradients, beside backward. A step in ms, images per second in all, "
-        "and "
-        "what part that is of so many times one rank's:",
+        "for each 64 MiB of gradients, beside backward. (Horovod sent every 5 ms what was ready, "
+        "up "
+        "to 64 MiB; how that does in this model is in the last table.) A step in ms, images per "
+        "second in all, and the efficiency: these, divided by so many times those of one rank:",
         machine->name, machine->about, PUBLISHED_IMAGES);
     print_steps(scalings);
     say("\nNext to what Horovod's authors measured and published:");
