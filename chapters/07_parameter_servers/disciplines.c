@@ -101,8 +101,9 @@ static void check_lost(const PsResult *r, const Pace *pace, Discipline how) {
     if (r->lost_worker < 0 && pace->dies >= 0)
         say("  Worker %d never came to its step %d: nobody died.", pace->dies, pace->at);
     if (r->lost_worker < 0) return;
-    const char *event = xprintf("worker %ld has not pushed its step %ld within %.3g s (modelled)",
-                                r->lost_worker, r->lost_clock, pace->timeout);
+    char event[120];
+    snprintf(event, sizeof event, "worker %ld has not pushed its step %ld within %.3g s (modelled)",
+             r->lost_worker, r->lost_clock, pace->timeout);
     if (pace->W == 1) die("--workers 2, say", "%s, and there are no others", event);
     if (how.staleness == 0 && how.backup == 0)
         die("synchronous training cannot go on without it: --staleness 1, or --backup 1", "%s",
