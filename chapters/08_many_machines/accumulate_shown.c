@@ -112,9 +112,10 @@ void show_accumulation(const Dataset *train, int batch_size, float lr, uint64_t 
     open_devices(s.devices, SHOWN_PARTS);
     s.net = lenet_modules(FASHION_MNIST_CLASSES);
     float *parts = with_parts(&s, PARTS_APART), *in_place = with_parts(&s, PARTS_IN_PLACE);
-    say("LeNet, %d steps of %d images: one device in %d parts against %d devices", SHOWN_STEPS,
-        batch_size, SHOWN_PARTS, SHOWN_PARTS);
-    printf("  %-24s %10s %14s\n  %-24s %10s %14s\n", "allreduce of the devices", "parameters",
+    say("\nGradient accumulation: LeNet, %d steps of %d images, one device in %d parts against %d "
+        "devices",
+        SHOWN_STEPS, batch_size, SHOWN_PARTS, SHOWN_PARTS);
+    printf("\n  %-24s %10s %14s\n  %-24s %10s %14s\n", "allreduce of the devices", "parameters",
            "largest, of", "", "differ", "the largest");
     for (int i = 0; i < NUM_ALLREDUCES; i++) of[i] = compare_with(&s, &allreduces[i], parts);
     Apart d = apart(in_place, parts, s.n);
