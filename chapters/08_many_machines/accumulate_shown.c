@@ -115,7 +115,7 @@ void show_accumulation(const Dataset *train, int batch_size, float lr, uint64_t 
     say("\nGradient accumulation: LeNet, %d steps of %d images, one device in %d parts against %d "
         "devices",
         SHOWN_STEPS, batch_size, SHOWN_PARTS, SHOWN_PARTS);
-    printf("  %-24s %10s %14s\n  %-24s %10s %14s\n", "allreduce of the devices", "parameters",
+    printf("\n  %-24s %10s %14s\n  %-24s %10s %14s\n", "allreduce of the devices", "parameters",
            "largest, of", "", "differ", "the largest");
     for (int i = 0; i < NUM_ALLREDUCES; i++) of[i] = compare_with(&s, &allreduces[i], parts);
     Apart d = apart(in_place, parts, s.n);

@@ -46,7 +46,6 @@ typedef struct RuleResult {
     double updates;  // made
     double last_lr;  // of the last update
     double lr_sum;   // of all updates
-    double seconds;  // measured: training and evaluation
 } RuleResult;
 enum { RULE_RESULT_DOUBLES = sizeof(RuleResult) / sizeof(double) };
 
@@ -62,7 +61,7 @@ int rule_jobs(RuleOptimizer optimizer, bool full, uint64_t first_seed,
 int rule_images(const RuleJob jobs[], int n);
 
 // Trains on one device (a CPU device gets one thread, and keeps it) and evaluates. The same job
-// gives the same result, but for the seconds, on whichever rank. die()s if `train` has fewer than
+// gives the same result on whichever rank. die()s if `train` has fewer than
 // job->images. Once interrupted() it stops; then the accuracy is NaN.
 RuleResult run_rule_job(const RuleJob *job, Device *device, const Dataset *train,
                         const Dataset *test);

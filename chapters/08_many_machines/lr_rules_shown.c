@@ -108,6 +108,22 @@ static int seeds_won(const RuleCell *a, const RuleCell *b) {
     return won;
 }
 
+static void explain_best(const RuleCell *best, const RuleCell *base) {
+    const char *name = lr_rule_names[best->rule];
+    if (base->n == 1) // one seed has no range
+        say("    The best of all is \"%s\" with %.3f. The base batch has %.3f.", name, best->mean,
+            base->mean);
+    else if (best->high < base->low)
+        say("    The best of all is \"%s\" with %.3f. The base batch has %.3f: even its worst seed "
+            "(%.3f) is above this rule's best (%.3f).",
+            name, best->mean, base->mean, base->low, best->high);
+    else
+        say("    The best of all is \"%s\" with %.3f. The base batch has %.3f%s", name, best->mean,
+            base->mean,
+            best->low <= base->high ? ", and the seeds' ranges overlap."
+                                    : ": less than this rule, with each seed.");
+}
+
 static void explain_batch(const RuleCell cells[NUM_LR_RULES], const RuleCell *base) {
     const RuleCell *best = best_rule(cells), *root = &cells[RULE_SQRT], *line = &cells[RULE_LINEAR];
     const RuleCell *won = line->mean > root->mean ? line : root, *lost = won == line ? root : line;
@@ -116,26 +132,23 @@ static void explain_batch(const RuleCell cells[NUM_LR_RULES], const RuleCell *ba
         "times of %d.",
         cells[0].job->times, cells[0].updates, base->updates, cells[0].mean, root->mean, line->mean,
         lr_rule_names[won->rule], seeds_won(won, lost), won->n);
-    say("    The best of all is \"%s\" with %.3f. The base batch has %.3f%s",
-        lr_rule_names[best->rule], best->mean, base->mean,
-        best->high >= base->low ? ", and the seeds' ranges overlap." : ".");
-    if (best->high < base->low)
-        say("    Even the base batch's worst seed, %.3f, is above this rule's best, %.3f.",
-            base->low, best->high);
+    explain_best(best, base);
 }
 
+// It begins with small rates, so their sum is smaller than the linear rule's: see explain_sums().
 static void explain_warm_up(const RuleGrid *g) {
-    const RuleCell *four = g->cells[1], *sixteen = g->cells[2];
-    say("  - Warm-up, over the first quarter of the updates: x4 %.3f with it and %.3f without, "
-        "better %d times of %d; x16 %.3f and %.3f, better %d times.",
-        four[RULE_WARM_UP].mean, four[RULE_LINEAR].mean,
-        seeds_won(&four[RULE_WARM_UP], &four[RULE_LINEAR]), four->n, sixteen[RULE_WARM_UP].mean,
-        sixteen[RULE_LINEAR].mean, seeds_won(&sixteen[RULE_WARM_UP], &sixteen[RULE_LINEAR]));
-    if (four[RULE_WARM_UP].mean < four[RULE_LINEAR].mean)
-        say("    It goes less far, too: with x4 its rates add up to %.3g, and those of the linear "
-            "rule "
-            "to %.3g.",
-            four[RULE_WARM_UP].lr_sum, four[RULE_LINEAR].lr_sum);
+    say("  - Warm-up, over the first quarter of the updates:");
+    for (int t = 1; t < NUM_RULE_TIMES; t++) {
+        const RuleCell *warm = &g->cells[t][RULE_WARM_UP], *line = &g->cells[t][RULE_LINEAR];
+        bool is_shorter = warm->lr_sum < line->lr_sum && !line->diverged && !warm->diverged;
+        say("    x%d: %.3f with it and %.3f without, better with %d of %d seeds. The sum of all "
+            "learning rates is %.3g with it and %.3g without%s",
+            warm->job->times, warm->mean, line->mean, seeds_won(warm, line), warm->n, warm->lr_sum,
+            line->lr_sum,
+            !is_shorter               ? "."
+            : warm->mean < line->mean ? ": that it gets less far may be all that it loses by."
+                                      : ": it gets less far, and does not lose by it.");
+    }
 }
 
 static void explain_network(const RuleGrid *g) {
@@ -150,12 +163,12 @@ static void explain_sums(const RuleGrid *g) {
     const RuleCell *base = &g->cells[0][0], *last = g->cells[NUM_RULE_TIMES - 1];
     say("\n  Why? The sum of all learning rates is how far the updates go if the gradients stay as "
         "they are: %.3g with the base batch of %s. With 16 times the batch it is %.3g without a "
-        "rule, %.3g with the square root, and with the linear rule the same again. So as long as "
-        "steps are small, the linear rule ends where the base batch does, and the others end too "
-        "early. But it takes steps with a rate of %.3g, and on such a long step the gradients need "
-        "not stay as they are.",
+        "rule, %.3g with the square root, with the linear rule the same again, and %.3g with its "
+        "warm-up. So as long as steps are small, the linear rule ends where the base batch does, "
+        "and the others end too early. But it takes steps with a rate of %.3g, and on such a long "
+        "step the gradients need not stay as they are.",
         base->lr_sum, rule_network_titles[base->job->network], last[RULE_NONE].lr_sum,
-        last[RULE_SQRT].lr_sum, last[RULE_LINEAR].last_lr);
+        last[RULE_SQRT].lr_sum, last[RULE_WARM_UP].lr_sum, last[RULE_LINEAR].last_lr);
     if (last[RULE_LINEAR].high < base->low)
         say("  Here they do not: with x16 the linear rule's best seed, %.3f, is below the base "
             "batch's worst, %.3f.",

@@ -85,17 +85,17 @@ static Message at_next_cycle(const NetworkTable *network, const RankStep *rank, 
 ScaledStep scaled_step(const Machine *machine, const NetworkTable *network, const RankStep *rank,
                        ExchangeWay way, Fusion fusion, int ranks) {
     ScaledStep step = {0};
-    double free = 0; // when the message before is there
+    double arrived = 0; // when the message before is there
     for (int l = network->num_layers - 1; l >= 0 && ranks > 1;) {
         Message m = fusion.cycle > 0 ? at_next_cycle(network, rank, fusion, &l)
                                      : when_full(network, rank, fusion.bytes, &l);
         if (m.bytes == 0) continue;
         double seconds = exchange_model(machine, way, ranks, m.bytes, false).seconds;
-        free = fmax(free, m.sent) + seconds;
+        arrived = fmax(arrived, m.sent) + seconds;
         step.exchanging += seconds;
         step.messages++;
     }
-    step.seconds = fmax(rank->backward, free) + rank->update;
+    step.seconds = fmax(rank->backward, arrived) + rank->update;
     step.efficiency = rank_seconds(rank) / step.seconds;
     return step;
 }
