@@ -78,11 +78,11 @@ static void order_by(const FuseMistake *m, const Cycle *c, int order[]) {
 // The message that gradient p goes into, of n so far.
 static int place_by(const FuseMistake *m, const size_t filled[], int n, size_t bytes,
                     size_t threshold) {
-    for (int i = m->refilled ? 0 : n - 1; i < n; i++) {
+    for (int i = m->refilled || n == 0 ? 0 : n - 1; i < n; i++) {
         bool room = m->after_full ? filled[i] < threshold
                     : m->at_fit   ? filled[i] + bytes < threshold
                                   : filled[i] + bytes <= threshold;
-        if (i >= 0 && room) return i;
+        if (room) return i;
     }
     return n;
 }
