@@ -27,9 +27,9 @@ test-all: announce-test-all test long-tests $(if $(SIMULATOR),$(SIMULATED_PASSED
 	@echo 'All tests passed$(if $(SIMULATOR),; those on simulated GPUs run again when CUDA code has changed,; without g++ there are no simulated GPUs).'
 
 announce-test:
-	@$(if $(SANITIZE),,echo 'make test: a minute or two, once all is compiled. (make test-all has the long tests too.)')
+	@$(if $(SANITIZE),,echo 'make test: a few minutes, once all is compiled. (make test-all has the long tests too.)')
 announce-test-all:
-	@echo 'make test-all: about ten minutes, once all is compiled; five more if CUDA code has changed.'
+	@echo 'make test-all: about twenty minutes, once all is compiled; five more if CUDA code has changed.'
 
 can-test: report
 	@test -n '$(CMOCKA)' || { echo 'make: error: the tests need cmocka' >&2; echo 'hint: make setup' >&2; exit 1; }

@@ -38,9 +38,9 @@
 //
 // Read in this order: `main.c`, then `rank_net.c` (the five steps), `across_ranks.c`, `fusion.c`
 // and `hierarchical.c` (how gradients travel), `rank_training.c` and `rank_checkpoint.c` (a
-// training that can be broken off), `lr_rules.c`, and `many_ranks.c` with `modelled_scaling.c`.
-// What a collective does is in `common/comm`: `process_group.h`, then `collectives.c` and
-// `watch.c`.
+// training that can be broken off), `accumulate.c`, `lr_rules.c`, and `many_ranks.c` with
+// `exchange_model.c`. What a collective does is in `common/comm`: `process_group.h`, then
+// `collectives.c` and `watch.c`. Tables are printed in files that this order leaves out.
 #include "common/base/error.h"
 #include "common/program/book.h"
 #include "common/program/interrupt.h"
