@@ -131,8 +131,8 @@ verdict $? "SIGKILL to mpirun leaves nobody behind"
 
 # ---- the whole program -----------------------------------------------------------------------------------
 
-timeout -k 2 500 sh "$start_ranks" 2 "$mine" --out plots --train-size 2048 --test-size 100 --epochs 1 --csv table.csv --predict --timeout 3 >log 2>error </dev/null
-status=$?
+patience=500
+ranks 2 --train-size 2048 --test-size 100 --epochs 1 --csv table.csv --predict --timeout 3
 [ $status -eq 0 ] && [ ! -s error ] && ! grep -qi 'nan\|inf ' log
 verdict $? "the whole program on two ranks, whatever the timeout"
 is_png "plots/${name}_scaling.png" && is_png "plots/${name}_lr_rules.png" && head -n 1 table.csv | grep -q rule && [ "$(wc -l <table.csv)" -gt 10 ] && [ -s "plots/${name}_scaling.csv" ]

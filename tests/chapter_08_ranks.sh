@@ -14,14 +14,15 @@ cd "$out" || exit 1
 
 has_mpi() { command -v mpirun >/dev/null 2>&1 && ldd "$program" | grep -q 'libmpi'; }
 
-# The program as K ranks; K 0: started by hand. A minute is more than any of these takes: who hangs ends with status 124.
+# The program as K ranks; K 0: started by hand. A minute is more than most of these take: who hangs ends with status 124.
+patience=60
 ranks() { # K FLAGS
     k=$1
     shift
     began=$(date +%s)
     case $k in
-    0) timeout -k 2 60 "$mine" --out plots "$@" >log 2>error </dev/null ;;
-    *) timeout -k 2 60 sh "$start_ranks" "$k" "$mine" --out plots "$@" >log 2>error </dev/null ;;
+    0) timeout -k 2 $patience "$mine" --out plots "$@" >log 2>error </dev/null ;;
+    *) timeout -k 2 $patience sh "$start_ranks" "$k" "$mine" --out plots "$@" >log 2>error </dev/null ;;
     esac
     status=$?
     took=$(($(date +%s) - began))
