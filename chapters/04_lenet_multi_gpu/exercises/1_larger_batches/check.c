@@ -74,7 +74,7 @@ static void check_k(const Dataset *data, int k, int b) {
     replicas_close(&many);
 }
 
-void check(const Flags *flags) {
+static void check(const Flags *flags) {
     Dataset *data = fashion_mnist_open(flags->data, false, 300);
     check_k(data, 1, 32);
     check_k(data, 2, 32);
@@ -82,3 +82,6 @@ void check(const Flags *flags) {
     check_k(data, 3, 7);
     dataset_free(data);
 }
+
+const CheckPart check_parts[] = {
+    {"k devices with minibatches of k*b make the updates of one device with k*b", 10, check}, {0}};

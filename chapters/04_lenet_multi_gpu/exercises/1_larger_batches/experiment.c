@@ -133,7 +133,7 @@ int main(int argc, char *argv[]) {
             .flags = "batch-size lr epochs seed train-size allreduce",
             .defaults = defaults,
             .prepare = prepare,
-            .check = check,
+            .parts = check_parts,
             .passed = "k devices with minibatches of k*b make the updates of one device with k*b",
             .experiment = experiment,
             .plot = "exercise_larger_batches.gp"});

@@ -81,7 +81,7 @@ static void check_mean(const char *text, const double values[], int n, double ex
            expected_spread);
 }
 
-void check(const Flags *flags) {
+static void check(const Flags *flags) {
     Dataset *data = fashion_mnist_open(flags->data, true, 300);
     Dataset *test_data = fashion_mnist_open(flags->data, false, 500);
     DataIter *test_iter = data_iter_new(test_data, 128, false, 0);
@@ -96,3 +96,6 @@ void check(const Flags *flags) {
     dataset_free(data);
     dataset_free(test_data);
 }
+
+const CheckPart check_parts[] = {
+    {"accuracy after training on k devices; mean and standard deviation", 10, check}, {0}};

@@ -226,7 +226,7 @@ int main(int argc, char *argv[]) {
                     .flags = "batch-size lr epochs seed train-size allreduce",
                     .defaults = defaults,
                     .prepare = prepare,
-                    .check = check,
+                    .parts = check_parts,
                     .passed = "accuracy after training on k devices; mean and standard deviation",
                     .experiment = experiment,
                     .plot = "exercise_learning_rates.gp"});

@@ -354,7 +354,7 @@ int main(int argc, char *argv[]) {
                     .flags = "devices batch-size",
                     .defaults = defaults,
                     .prepare = refuse_one_device,
-                    .check = check,
+                    .parts = check_parts,
                     .passed =
                         "sums are exact on all devices; bytes per device are those of the formula",
                     .experiment = experiment,

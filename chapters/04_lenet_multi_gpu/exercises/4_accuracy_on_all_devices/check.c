@@ -99,7 +99,7 @@ static void check_k(const Dataset *data, int batch_size, int k) {
     replicas_close(&many);
 }
 
-void check(const Flags *flags) {
+static void check(const Flags *flags) {
     Dataset *data = fashion_mnist_open(flags->data, false, 501);
     for (int k = 1; k <= 4; k++) check_k(data, 100, k); // the last minibatch has one image
     check_k(data, 64, 7);
@@ -108,3 +108,7 @@ void check(const Flags *flags) {
     check_k(data, 2, 3); // more devices than images
     dataset_free(data);
 }
+
+const CheckPart check_parts[] = {
+    {"the accuracy of one device, to the last image, for 1, 2, 3, 4 and 7 devices", 10, check},
+    {0}};

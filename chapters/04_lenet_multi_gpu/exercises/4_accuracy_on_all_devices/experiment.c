@@ -120,7 +120,7 @@ int main(int argc, char *argv[]) {
         &(Exercise){.about = "Exercise 4: test accuracy on all devices.",
                     .flags = "batch-size lr seed train-size",
                     .defaults = defaults,
-                    .check = check,
+                    .parts = check_parts,
                     .passed = "the accuracy of one device, to the last image, for 1, 2, 3, 4 and "
                               "7 devices",
                     .experiment = experiment,

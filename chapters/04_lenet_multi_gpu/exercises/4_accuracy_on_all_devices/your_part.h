@@ -2,12 +2,12 @@
 #ifndef YOUR_PART_H
 #define YOUR_PART_H
 
-#include "common/program/flags.h"
+#include "common/program/exercise.h"
 #include "chapters/04_lenet_multi_gpu/exercises/replicas.h"
 
 double evaluate_accuracy_on_all(Net *net, Tensor *device_params[][LENET_PARAMS],
                                 DataIter *data_iter, Device *const devices[], int k);
 
-void check(const Flags *flags); // check.c: is it right?
+extern const CheckPart check_parts[]; // check.c: is it right?
 
 #endif

@@ -89,7 +89,7 @@ static void check_run(Module *net, int k, BatchNormMode bn, const Dataset *data,
     data_iter_free(iter);
 }
 
-void check(const Flags *flags) {
+static void check(const Flags *flags) {
     Dataset *data = small_images(flags->data, false, 90); // the last minibatch has 10
     Module *net = small_network();
     Expected one;
@@ -106,3 +106,8 @@ void check(const Flags *flags) {
     module_free(net);
     dataset_free(data);
 }
+
+const CheckPart check_parts[] = {{"with synchronised batch norm k devices make the updates of one; "
+                                  "the bytes are those of the formula",
+                                  10, check},
+                                 {0}};

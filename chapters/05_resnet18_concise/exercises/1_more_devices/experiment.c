@@ -312,7 +312,7 @@ int main(int argc, char *argv[]) {
             .flags = "batch-size lr epochs seed train-size test-size",
             .defaults = defaults,
             .prepare = refuse_many_epochs,
-            .check = check,
+            .parts = check_parts,
             .passed = "with synchronised batch norm k devices make the updates of one; the bytes "
                       "are those of the formula",
             .experiment = experiment,

@@ -155,7 +155,7 @@ static void check_training(const Flags *flags) {
     dataset_free(data);
 }
 
-void check(const Flags *flags) {
+static void check(const Flags *flags) {
     static const double speeds[][5] = {{1, 1, 1, 1, 1},   {3, 1, 0, 0, 0},  {0, 0, 7, 0, 0},
                                        {100, 1, 1, 1, 1}, {2, 3, 5, 7, 11}, {0.1, 0.2, 0.3, 0, 1}};
     for (int c = 0; c < 6; c++)
@@ -164,3 +164,6 @@ void check(const Flags *flags) {
     check_prediction();
     check_training(flags);
 }
+
+const CheckPart check_parts[] = {
+    {"shards cover the rows, in proportion; training is that of equal shards", 10, check}, {0}};

@@ -295,7 +295,7 @@ int main(int argc, char *argv[]) {
                     .flags = "batch-size lr seed",
                     .defaults = defaults,
                     .prepare = refuse_small_batches,
-                    .check = check,
+                    .parts = check_parts,
                     .passed = "shards cover the rows, in proportion; training is that of equal "
                               "shards",
                     .experiment = experiment,

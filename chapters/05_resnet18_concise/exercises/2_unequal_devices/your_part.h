@@ -2,14 +2,14 @@
 #ifndef YOUR_PART_H
 #define YOUR_PART_H
 
-#include "common/program/flags.h"
+#include "common/program/exercise.h"
 #include "chapters/05_resnet18_concise/exercises/networks.h"
 
 void shards_for(int n, const double speed[], int k, Range shards[]);
 double predict_step(const Range shards[], const double speed[], int k, double exchange);
 
 // check.c: is it right?
-void check(const Flags *flags);
+extern const CheckPart check_parts[];
 // How far apart some steps of training end with equal shards and with shards_for() these speeds, as
 // a part of the change. The losses of the last step: with equal shards, and with those.
 enum { CHECKED_STEPS = 3, CHECKED_BATCH = 30 };

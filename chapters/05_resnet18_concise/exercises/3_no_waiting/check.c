@@ -151,7 +151,7 @@ static void check_prediction(void) {
     }
 }
 
-void check(const Flags *flags) {
+static void check(const Flags *flags) {
     Dataset *data = small_images(flags->data, false, 100);
     Module *net = small_network();
     for (int ahead = 0; ahead <= 2; ahead++) check_run(net, data, 2, ahead);
@@ -162,3 +162,6 @@ void check(const Flags *flags) {
     module_free(net);
     dataset_free(data);
 }
+
+const CheckPart check_parts[] = {
+    {"never further ahead than said, and the bits of a host that waits", 10, check}, {0}};

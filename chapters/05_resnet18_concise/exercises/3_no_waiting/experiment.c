@@ -291,7 +291,7 @@ int main(int argc, char *argv[]) {
         &(Exercise){.about = "Exercise 3: training without a wait at the end of each step.",
                     .flags = "devices batch-size lr seed",
                     .defaults = defaults,
-                    .check = check,
+                    .parts = check_parts,
                     .passed = "never further ahead than said, and the bits of a host that waits",
                     .experiment = experiment,
                     .plot = "exercise_no_waiting.gp"});

@@ -281,7 +281,7 @@ static void check_network(Module *net, const char *title, const Machine *machine
     }
 }
 
-void check(const Flags *flags) {
+static void check(const Flags *flags) {
     const Machine *before = modelled_machine();
     Machine machine = *machine_find("rtx4090-pcie");
     Module *nets[NUM_NETWORKS];
@@ -298,3 +298,6 @@ void check(const Flags *flags) {
     modelled_clock_start(before);
     for (int i = 0; i < NUM_NETWORKS; i++) module_free(nets[i]);
 }
+
+const CheckPart check_parts[] = {
+    {"buckets are PyTorch's, and predictions those of the modelled clock", 10, check}, {0}};

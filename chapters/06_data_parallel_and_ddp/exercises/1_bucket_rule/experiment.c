@@ -276,7 +276,7 @@ int main(int argc, char *argv[]) {
                     .flags = "devices batch-size",
                     .defaults = defaults,
                     .prepare = prepare,
-                    .check = check,
+                    .parts = check_parts,
                     .passed = "buckets are PyTorch's, and predictions those of the modelled clock",
                     .experiment = experiment,
                     .plot = "exercise_buckets.gp"});

@@ -229,7 +229,7 @@ static Problem problem_of(const Network *network, const Flags *flags) {
     return p;
 }
 
-void check(const Flags *flags) {
+static void check(const Flags *flags) {
     const Network *const both[] = {&lenet_network, &equal_network};
     check_orders();
     for (int which = 0; which < 2; which++) {
@@ -241,3 +241,8 @@ void check(const Flags *flags) {
         problem_free(&problem);
     }
 }
+
+const CheckPart check_parts[] = {
+    {"your order ends, gradients are those of one device, and stages keep fewer activations", 10,
+     check},
+    {0}};

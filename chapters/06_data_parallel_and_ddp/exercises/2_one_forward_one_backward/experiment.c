@@ -190,7 +190,7 @@ int main(int argc, char *argv[]) {
                     .flags = "devices",
                     .defaults = defaults,
                     .prepare = prepare,
-                    .check = check,
+                    .parts = check_parts,
                     .passed = "your order ends, gradients are those of one device, and stages keep "
                               "fewer activations",
                     .experiment = experiment,

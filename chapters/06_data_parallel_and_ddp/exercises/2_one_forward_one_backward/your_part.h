@@ -2,11 +2,11 @@
 #ifndef YOUR_PART_H
 #define YOUR_PART_H
 
-#include "common/program/flags.h"
+#include "common/program/exercise.h"
 #include "pipeline.h"
 
 int one_forward_one_backward(int i, int k, int m, Turn turns[]);
 
-void check(const Flags *flags); // check.c: is it right?
+extern const CheckPart check_parts[]; // check.c: is it right?
 
 #endif

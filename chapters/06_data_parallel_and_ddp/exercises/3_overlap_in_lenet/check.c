@@ -281,7 +281,7 @@ static void check_bits(const Dataset *data, int k) {
     overlap_close(yours);
 }
 
-void check(const Flags *flags) {
+static void check(const Flags *flags) {
     const int ks[] = {1, 2, 3, 4, 7};
     const char *const names[] = {"star", "ring"};
     Dataset *data = fashion_mnist_open(flags->data, true, CHECKED_STEPS * CHECKED_BATCH - 5);
@@ -295,3 +295,6 @@ void check(const Flags *flags) {
     modelled_clock_start(machine);
     dataset_free(data);
 }
+
+const CheckPart check_parts[] = {
+    {"the bits and bytes of chapter 4's step, with the exchange under backward", 10, check}, {0}};

@@ -336,7 +336,7 @@ int main(int argc, char *argv[]) {
                     .flags = "",
                     .defaults = default_flags,
                     .prepare = prepare,
-                    .check = check,
+                    .parts = check_parts,
                     .passed = "the bits and bytes of chapter 4's step, with the exchange under "
                               "backward",
                     .experiment = experiment,

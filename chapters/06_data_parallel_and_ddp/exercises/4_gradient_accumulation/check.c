@@ -195,7 +195,7 @@ static void check_case(const Case *c, const float *start) {
     result_free(&came);
 }
 
-static void check_parts(const Case *c, const float *start) {
+static void check_equal_parts(const Case *c, const float *start) {
     const int parts[] = {1, 2, 3, 8};
     Case of = *c;
     for (int k = 1; k <= 3; k++)
@@ -220,7 +220,7 @@ static void check_unequal_parts(const Case *c, const float *start) {
     check_case(&of, start);
 }
 
-void check(const Flags *flags) {
+static void check(const Flags *flags) {
     Dataset *data = fashion_mnist_open(flags->data, true, CHECKED_BATCH);
     DataIter *iter = data_iter_new(data, CHECKED_BATCH, false, 0);
     Tensor *X, *y;
@@ -229,10 +229,13 @@ void check(const Flags *flags) {
     c.X = X;
     c.y = y;
     float *start = start_of(c.net);
-    check_parts(&c, start);
+    check_equal_parts(&c, start);
     check_unequal_parts(&c, start);
     free(start);
     module_free(c.net);
     data_iter_free(iter);
     dataset_free(data);
 }
+
+const CheckPart check_parts[] = {
+    {"m parts make the update of the whole minibatch, with one exchange", 10, check}, {0}};

@@ -333,7 +333,7 @@ int main(int argc, char *argv[]) {
                     .flags = "seed allreduce",
                     .defaults = default_flags,
                     .prepare = prepare,
-                    .check = check,
+                    .parts = check_parts,
                     .passed = "m parts make the update of the whole minibatch, with one exchange",
                     .experiment = experiment,
                     .plot = "exercise_accumulation.gp"});

@@ -308,7 +308,7 @@ static void check_cuts(void) {
     }
 }
 
-void check(const Flags *flags) {
+static void check(const Flags *flags) {
     Module *nets[NUM_NETWORKS];
     (void)flags;
     for (int i = 0; i < NUM_NETWORKS; i++) {
@@ -319,3 +319,8 @@ void check(const Flags *flags) {
     check_cuts();
     for (int i = 0; i < NUM_NETWORKS; i++) module_free(nets[i]);
 }
+
+const CheckPart check_parts[] = {{"each key is on one server, the busiest has no more than the "
+                                  "bound, and pieces are what keys were",
+                                  10, check},
+                                 {0}};

@@ -292,7 +292,7 @@ int main(int argc, char *argv[]) {
                     .flags = "workers",
                     .defaults = defaults,
                     .prepare = prepare,
-                    .check = check,
+                    .parts = check_parts,
                     .passed = "each key is on one server, the busiest has no more than the bound, "
                               "and pieces are what keys were",
                     .experiment = experiment,

@@ -2,12 +2,12 @@
 #ifndef YOUR_PART_H
 #define YOUR_PART_H
 
-#include "common/program/flags.h"
+#include "common/program/exercise.h"
 #include "keys.h"
 
 void place_keys(const size_t loads[], int n, int S, int server_of[]);
 int cut_keys(const size_t sizes[], int n, size_t most, Piece pieces[]);
 
-void check(const Flags *flags); // check.c: is it right?
+extern const CheckPart check_parts[]; // check.c: is it right?
 
 #endif

@@ -223,8 +223,11 @@ static void check_lenet(const Flags *flags) {
     dataset_free(data);
 }
 
-void check(const Flags *flags) {
+static void check(const Flags *flags) {
     check_factors();
     check_sums();
     check_lenet(flags);
 }
+
+const CheckPart check_parts[] = {
+    {"stale pushes count 1/t, and the others as before, to the bit", 10, check}, {0}};

@@ -229,7 +229,7 @@ int main(int argc, char *argv[]) {
         &(Exercise){.about = "Exercise 2: how large a step may be when its gradient is old.",
                     .flags = "seed",
                     .defaults = default_flags,
-                    .check = check,
+                    .parts = check_parts,
                     .passed = "stale pushes count 1/t, and the others as before, to the bit",
                     .experiment = experiment,
                     .plot = "exercise_staleness.gp"});

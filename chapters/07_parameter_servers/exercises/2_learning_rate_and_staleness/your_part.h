@@ -2,12 +2,12 @@
 #ifndef YOUR_PART_H
 #define YOUR_PART_H
 
-#include "common/program/flags.h"
+#include "common/program/exercise.h"
 #include "delays.h"
 
 float lr_factor(long staleness);
 AddPush add_stale_push;
 
-void check(const Flags *flags); // check.c: is it right?
+extern const CheckPart check_parts[]; // check.c: is it right?
 
 #endif

@@ -454,7 +454,7 @@ static void check_times(void) {
     }
 }
 
-void check(const Flags *flags) {
+static void check(const Flags *flags) {
     const Discipline hows[] = {{0, 0}, {1, 0}, {3, 0}, {NO_BOUND, 0}, {0, 1}, {0, 2}};
     (void)flags;
     check_bounds();
@@ -465,3 +465,8 @@ void check(const Flags *flags) {
     }
     check_times();
 }
+
+const CheckPart check_parts[] = {{"both rules decide right, alone and in chapter 7's schedules, "
+                                  "and times are read from curves of all kinds",
+                                  10, check},
+                                 {0}};

@@ -506,7 +506,7 @@ static void check_lenet(const Dataset *data, int k, Combine combine, uint64_t se
     for (int i = 0; i < k; i++) worker_free(&workers[i]);
 }
 
-void check(const Flags *flags) {
+static void check(const Flags *flags) {
     const Machine *machine = modelled_machine();
     Dataset *data = fashion_mnist_open(flags->data, true, CHECKED_STEPS * CHECKED_BATCH - 5);
     check_halves();
@@ -515,3 +515,8 @@ void check(const Flags *flags) {
     modelled_clock_start(machine);
     dataset_free(data);
 }
+
+const CheckPart check_parts[] = {{"(k-1) P there and (k-1) P back, nothing by way of the host, and "
+                                  "the sums of chapter 7's towers",
+                                  10, check},
+                                 {0}};

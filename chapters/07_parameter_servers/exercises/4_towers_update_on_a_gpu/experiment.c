@@ -369,7 +369,7 @@ int main(int argc, char *argv[]) {
                     .flags = "",
                     .defaults = default_flags,
                     .prepare = prepare,
-                    .check = check,
+                    .parts = check_parts,
                     .passed = "(k-1) P there and (k-1) P back, nothing by way of the host, and the "
                               "sums of chapter 7's towers",
                     .experiment = experiment,

@@ -250,7 +250,7 @@ int main(int argc, char *argv[]) {
         &(Exercise){.about = "Exercise 1: a ring over MPI_Sendrecv.",
                     .flags = "",
                     .defaults = default_flags,
-                    .check = check,
+                    .parts = check_parts,
                     .passed = "1 to 5 ranks have the bits of as many devices in one process, and "
                               "each sends the ring's bytes, in no more than its messages",
                     .experiment = experiment,

@@ -4,7 +4,7 @@
 
 #include "common/base/error.h"
 #include "common/base/range.h"
-#include "common/program/flags.h"
+#include "common/program/exercise.h"
 
 #include <mpi.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 
 void ring_all_reduce(float *data, size_t n, MPI_Comm comm);
 
-void check(const Flags *flags); // check.c: is it right?
+extern const CheckPart check_parts[]; // check.c: is it right?
 int check_in_rank(void);        // what one of its ranks does
 
 #endif

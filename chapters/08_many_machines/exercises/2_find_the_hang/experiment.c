@@ -106,7 +106,7 @@ int main(int argc, char *argv[]) {
         &(Exercise){.about = "Exercise 2: find the hang.",
                     .flags = "",
                     .defaults = default_flags,
-                    .check = check,
+                    .parts = check_parts,
                     .passed =
                         "you know who waits where, and all ranks come through, with the right "
                         "results",

@@ -430,9 +430,12 @@ static void check_predictions(void) {
     }
 }
 
-void check(const Flags *flags) {
+static void check(const Flags *flags) {
     (void)flags;
     check_fuse();
     check_line();
     check_predictions();
 }
+
+const CheckPart check_parts[] = {
+    {"messages are those of all ranks, lines and predictions right", 10, check}, {0}};

@@ -206,7 +206,7 @@ int main(int argc, char *argv[]) {
                              "starts ranks of its own to measure with.",
                     .flags = "",
                     .defaults = default_flags,
-                    .check = check,
+                    .parts = check_parts,
                     .passed = "messages are those of all ranks, lines and predictions right",
                     .experiment = experiment,
                     .plot = "exercise_fusion.gp"});

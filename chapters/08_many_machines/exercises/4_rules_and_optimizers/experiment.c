@@ -260,7 +260,7 @@ int main(int argc, char *argv[]) {
                         "by hand, it starts ranks of its own that train.",
                     .flags = "full",
                     .defaults = default_flags,
-                    .check = check,
+                    .parts = check_parts,
                     .passed = "rules are the chapter's, and judgements go seed by seed",
                     .experiment = experiment,
                     .plot = "exercise_optimizers.gp"});

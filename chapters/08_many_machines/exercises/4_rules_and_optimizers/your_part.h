@@ -2,7 +2,7 @@
 #ifndef YOUR_PART_H
 #define YOUR_PART_H
 
-#include "common/program/flags.h"
+#include "common/program/exercise.h"
 #include "trainings.h"
 
 #include <math.h>
@@ -22,6 +22,6 @@ Summary summary_of(const double accuracy[], int n);
 Verdict judge(const double a[], const double b[], int n);
 bool keeps(const double base[], const double rule[], int n);
 
-void check(const Flags *flags); // check.c: is it right?
+extern const CheckPart check_parts[]; // check.c: is it right?
 
 #endif
