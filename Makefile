@@ -48,7 +48,7 @@ help:
 ifneq ($(filter setup,$(MAKECMDGOALS)),)
 
 setup:
-	@CC='$(CC)' FOR='$(filter book book-check,$(MAKECMDGOALS))' sh .make/setup.sh
+	@CC='$(CC)' FOR='$(filter book book-check grade,$(MAKECMDGOALS))' sh .make/setup.sh
 AFTER_SETUP := $(filter-out setup clean help,$(MAKECMDGOALS))
 ifneq ($(AFTER_SETUP),)
 .PHONY: $(AFTER_SETUP)
@@ -112,6 +112,7 @@ CHAPTERS := $(patsubst chapters/%/main.c,$(BUILD)/%,$(wildcard chapters/*/main.c
 $(CHAPTERS): $(BUILD)/%: $(BUILD)/obj/chapters/%/main.c.o
 
 include .make/exercises.mk
+include .lab/lab.mk
 include tests/bench/bench.mk
 include .book/book.mk
 include tests/tests.mk

@@ -4,7 +4,8 @@
 #
 # From the environment: CC, CUDA (0: leave it out), ARCH (GPU architectures, such as "80 90").
 # With the argument --packages it prints just the packages (Debian's names) of what is missing. What only the
-# book's pages need is asked for by FOR: "book" to make them, "book-check" to try them in a browser, too.
+# book's pages need is asked for by FOR: "book" to make them, "book-check" to try them in a browser, too; so is what
+# grades hand-ins of others: "grade".
 set -u
 CC=${CC:-cc}
 CUDA=${CUDA:-1}
@@ -171,7 +172,16 @@ else
     lacking "MPI: chapter 8 runs on one rank only (packages libopenmpi-dev openmpi-bin)" "libopenmpi-dev openmpi-bin"
 fi
 
-# ---- what the book's pages need, and nothing else ---------------------------------------------------
+# ---- what grades hand-ins of others, and what the book's pages need ---------------------------------
+
+if compiles '#include <archive.h>
+int main(void) { return archive_read_new() == 0; }' -larchive; then set_variable ARCHIVE -larchive; fi
+case " $FOR " in
+*' grade '*)
+    case $config in *"ARCHIVE :="*) ;; *) lacking "libarchive (package libarchive-dev)" libarchive-dev ;; esac
+    command -v bwrap >/dev/null 2>&1 || lacking "bubblewrap (package bubblewrap)" bubblewrap
+    ;;
+esac
 
 case " $FOR " in
 *' book '* | *' book-check '*)

@@ -1,0 +1,30 @@
+// bounds.h: a command that is run in bounds of time, memory and output, with all that it starts.
+#ifndef BOUNDS_H
+#define BOUNDS_H
+
+#include <stddef.h>
+
+typedef struct Bounds {
+    double seconds;   // from its start
+    double megabytes; // of memory, of all its processes together
+    size_t printed;   // bytes on stdout and stderr together
+} Bounds;
+
+typedef enum HowEnded { BY_ITSELF, TOO_SLOW, TOO_LARGE, TOO_LOUD } HowEnded;
+
+typedef struct Outcome {
+    HowEnded how;
+    int status;     // of one that ended by itself; 128 + S: signal S ended it
+    char *printed;  // what it printed, up to the bound
+    char *told;     // what it wrote to its socket
+    double seconds; // that it took
+} Outcome;
+
+// Runs argv[0], found in PATH. The command has nothing on stdin. If `secret` is not NULL, a socket
+// is open in it as file 3, through which this line comes (see graded.h).
+// Whoever is left when the command has ended, or has left its bounds, is killed. The caller has one
+// such command at a time, and no other children.
+Outcome run_in_bounds(char *const argv[], const char *secret, Bounds bounds);
+void outcome_free(Outcome *outcome);
+
+#endif

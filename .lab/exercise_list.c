@@ -1,0 +1,110 @@
+// exercise_list.c: see exercise_list.h.
+#include "exercise_list.h"
+#include "common/base/error.h"
+#include "common/base/file.h"
+
+#include <glob.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// The text of a small file, without the line end at its end.
+static char *text_of_file(const char *folder, const char *name) {
+    char *path = path_join(folder, name), *text = NULL;
+    size_t room = 0;
+    FILE *file = fopen(path, "r");
+    ssize_t n = file ? getdelim(&text, &room, '\0', file) : -1;
+    if (file) fclose(file);
+    if (n < 0) die("make grade makes it", "%s: cannot be read", path);
+    while (n > 0 && text[n - 1] == '\n') text[--n] = '\0';
+    free(path);
+    return text;
+}
+
+// "3_efficient_allreduce" is the title "efficient allreduce".
+static char *title_of(const char *folder) {
+    char *title = xstrdup(strrchr(folder, '/') + 3);
+    for (char *c = title; *c; c++)
+        if (*c == '_') *c = ' ';
+    return title;
+}
+
+static void read_parts(ExerciseFolder *e, const char *folder) {
+    char *text = text_of_file(folder, "parts"), *rest;
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        char *what;
+        long points = strtol(line, &what, 10);
+        CHECK(e->num_parts < MOST_PARTS && points > 0 && *what == ' ', "parts: POINTS WHAT");
+        e->parts[e->num_parts++] = (Part){.what = xstrdup(what + 1), .points = (int)points};
+        e->points += (int)points;
+    }
+    CHECK(e->num_parts > 0, "a check has parts");
+    free(text);
+}
+
+static ExerciseFolder read_exercise(const char *folder) {
+    char path[PATH_MAX];
+    ExerciseFolder e = {.compile = text_of_file(folder, "compile"),
+                        .link = text_of_file(folder, "link"),
+                        .folder = text_of_file(folder, "folder")};
+    snprintf(e.id, sizeof e.id, "%.7s", strrchr(folder, '/') + 1);
+    e.title = title_of(e.folder);
+    char *given = path_join(folder, "given.o");
+    if (!realpath(given, path)) die("make grade makes it", "%s: not there", given);
+    free(given);
+    e.given = xstrdup(path);
+    read_parts(&e, folder);
+    return e;
+}
+
+static bool is_named(const char *ids, const char *id) {
+    const char *at = strstr(ids, id);
+    size_t n = strlen(id);
+    for (; at; at = strstr(at + 1, id))
+        if ((at == ids || at[-1] == ' ') && (at[n] == ' ' || at[n] == '\0')) return true;
+    return false;
+}
+
+static void refuse_unknown(const ExerciseList *list, const char *ids) {
+    char *copy = xstrdup(ids), *rest;
+    for (char *id = strtok_r(copy, " ", &rest); id; id = strtok_r(NULL, " ", &rest)) {
+        bool found = false;
+        for (size_t i = 0; i < list->n; i++) found = found || strcmp(list->all[i].id, id) == 0;
+        if (!found)
+            die("the exercises are named 04-1, 06-2 ..; those of chapter 8 need MPI (make setup)",
+                "LABS: there is no exercise %s here", id);
+    }
+    free(copy);
+}
+
+ExerciseList exercise_list_read(const char *build, const char *ids) {
+    ExerciseList list = {0};
+    glob_t found;
+    char *pattern = path_join(build, "lab/exercises/[0-9][0-9]-[0-9]*");
+    if (glob(pattern, 0, NULL, &found) != 0) die("make grade makes them", "%s: none", pattern);
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        const char *id = strrchr(found.gl_pathv[i], '/') + 1;
+        if (*ids && !is_named(ids, id)) continue;
+        list.all = xgrow(list.all, list.n + 1, sizeof *list.all);
+        list.all[list.n++] = read_exercise(found.gl_pathv[i]);
+    }
+    globfree(&found);
+    free(pattern);
+    refuse_unknown(&list, ids);
+    return list;
+}
+
+void exercise_list_free(ExerciseList *list) {
+    for (size_t i = 0; i < list->n; i++) {
+        ExerciseFolder *e = &list->all[i];
+        for (int p = 0; p < e->num_parts; p++) free(e->parts[p].what);
+        free(e->folder);
+        free(e->title);
+        free(e->given);
+        free(e->compile);
+        free(e->link);
+    }
+    free(list->all);
+}

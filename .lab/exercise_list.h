@@ -1,0 +1,41 @@
+// exercise_list.h: the exercises that can be graded here. `make grade` (lab.mk) prepares a folder
+// for each, with what does not depend on what is handed in:
+//
+//     BUILD/lab/exercises/04-1/parts      the parts of its check: "POINTS WHAT" in a line each
+//                              folder     chapters/04_lenet_multi_gpu/exercises/1_larger_batches
+//                              given.o    check.c, experiment.c and what else it was given
+//                              compile    commands of the shell, for $OWN/your_part.c
+//                              link       to $OWN/program
+#ifndef EXERCISE_LIST_H
+#define EXERCISE_LIST_H
+
+#include <stddef.h>
+
+enum { MOST_PARTS = 16 };
+
+typedef struct Part {
+    char *what;
+    int points;
+} Part;
+
+typedef struct ExerciseFolder {
+    char id[8];   // "04-1"
+    char *folder; // chapters/..
+    char *title;  // "larger batches"
+    char *given;  // absolute path of given.o
+    char *compile, *link;
+    Part parts[MOST_PARTS];
+    int num_parts, points;
+} ExerciseFolder;
+
+typedef struct ExerciseList {
+    ExerciseFolder *all;
+    size_t n;
+} ExerciseList;
+
+// Those in BUILD/lab/exercises that `ids` names ("04-1 06-2"; "": all), in order. die()s on a name
+// that is not there.
+ExerciseList exercise_list_read(const char *build, const char *ids);
+void exercise_list_free(ExerciseList *list);
+
+#endif

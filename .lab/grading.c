@@ -1,0 +1,266 @@
+// grading.c: see grading.h.
+#include "grading.h"
+#include "bounds.h"
+#include "sandbox.h"
+#include "common/base/error.h"
+#include "common/base/file.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MEGABYTES = 4000, MOST_PRINTED = 1 << 20, COMPILE_SECONDS = 60 };
+
+// ---- a folder for what is made of the hand-in ------------------------------------------------
+
+// Only this user comes into the outer folder; the inner one is written by whoever compiles.
+static char *make_folder(const HandedFile *file) {
+    const char *tmp = getenv("TMPDIR");
+    char *outer = xprintf("%s/grade-XXXXXX", tmp && *tmp == '/' ? tmp : "/tmp");
+    if (!mkdtemp(outer)) die("is the disk full?", "%s: %s", outer, strerror(errno));
+    char *own = path_join(outer, "own"), *path = path_join(own, "your_part.c");
+    FILE *to = mkdir(own, 0777) == 0 && chmod(own, 0777) == 0 ? fopen(path, "w") : NULL;
+    if (!to || fwrite(file->text, 1, file->length, to) != file->length || fclose(to) != 0 ||
+        chmod(path, 0644) != 0)
+        die("is the disk full?", "%s: %s", path, strerror(errno));
+    free(path);
+    free(outer);
+    return own;
+}
+
+static int remove_one(const char *path, const struct stat *status, int type, struct FTW *where) {
+    (void)status, (void)type, (void)where;
+    return remove(path);
+}
+static void remove_folder(char *own) {
+    *strrchr(own, '/') = '\0';
+    nftw(own, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+    free(own);
+}
+
+// ---- reasons ---------------------------------------------------------------------------------
+
+// What stands after `mark` in the first line that has it, or the last; NULL: no line has it.
+static char *after(const char *text, const char *mark, bool last) {
+    const char *found = strstr(text, mark);
+    while (found && last && strstr(found + 1, mark)) found = strstr(found + 1, mark);
+    if (!found) return NULL;
+    found += strlen(mark);
+    return xprintf("%.*s", (int)strcspn(found, "\n"), found);
+}
+
+static const char *out_of_bounds(HowEnded how) {
+    return how == TOO_SLOW    ? "did not end"
+           : how == TOO_LARGE ? "took more memory than there is for it"
+                              : "printed without end";
+}
+
+static void explain_bounds(PartGrade *part, HowEnded how, double seconds) {
+    if (how == TOO_SLOW) {
+        part->reason = xprintf("not ended after %.0f seconds", seconds);
+        part->hint = xstrdup("a loop without end, or it waits for what never comes");
+    } else if (how == TOO_LARGE) {
+        part->reason = xprintf("more than %d MB of memory", MEGABYTES);
+        part->hint = xstrdup("is something allocated in each step, and never freed?");
+    } else {
+        part->reason = xprintf("more than %d MB printed", MOST_PRINTED >> 20);
+        part->hint = xstrdup("does a loop print, and not end?");
+    }
+}
+
+// It ended by itself, and the check was not over.
+static void explain_end(PartGrade *part, const Outcome *outcome) {
+    int signal = outcome->status - 128;
+    char *error = after(outcome->printed, "error: ", true);
+    if (signal > 0 && signal < NSIG) {
+        part->reason = xprintf("crashed: %s", strsignal(signal));
+        part->hint = xstrdup(signal == SIGSEGV || signal == SIGBUS
+                                 ? "memory that is not there: an index too large, a pointer that "
+                                   "points nowhere? A debugger (gdb) shows where"
+                                 : "a debugger (gdb) shows where");
+        free(error);
+    } else {
+        part->reason =
+            error ? error
+                  : xprintf("ended with status %d before the check was over", outcome->status);
+        part->hint = after(outcome->printed, "hint: ", true);
+        if (!part->hint)
+            part->hint = xstrdup("the check calls your part, and goes on when it returns");
+    }
+}
+
+// ---- compiling -------------------------------------------------------------------------------
+
+typedef struct Work {
+    const Grader *grader;
+    const ExerciseFolder *exercise;
+    char *own;
+} Work;
+
+static Outcome run_there(const Work *w, const char *command, bool may_write, const char *secret,
+                         double seconds) {
+    Sandbox sandbox = {.trusted = w->grader->trusted,
+                       .project = w->grader->project,
+                       .library = w->grader->library,
+                       .given = w->exercise->given,
+                       .own = w->own,
+                       .may_write = may_write};
+    char **arguments = sandbox_command(&sandbox, command);
+    Bounds bounds = {.seconds = seconds, .megabytes = MEGABYTES, .printed = MOST_PRINTED};
+    Outcome outcome = run_in_bounds(arguments, secret, bounds);
+    sandbox_command_free(arguments);
+    return outcome;
+}
+
+// "your_part.c:12:5: error: 'x' undeclared", without the folder, which nobody knows.
+static char *compile_error(const char *printed) {
+    const char *error = strstr(printed, "error: "), *begin = error;
+    if (!error) return xprintf("%.*s", (int)strcspn(printed, "\n"), printed);
+    while (begin > printed && begin[-1] != '\n' && begin[-1] != '/') begin--;
+    return xprintf("%.*s", (int)strcspn(begin, "\n"), begin);
+}
+
+static char *link_error(const char *printed) {
+    char *missing = after(printed, "undefined reference to ", false);
+    char *twice = after(printed, "multiple definition of ", false);
+    char *error = missing ? xprintf("nothing defines %s", missing)
+                  : twice ? xprintf("defined here, too: %.*s", (int)strcspn(twice, ";"), twice)
+                          : compile_error(printed);
+    free(missing);
+    free(twice);
+    return error;
+}
+
+// One of the two steps; false if it fails.
+static bool make(const Work *w, Grade *grade, const char *command, const char *does_not,
+                 char *(*error_in)(const char *printed), const char *hint) {
+    Outcome outcome = run_there(w, command, true, NULL, COMPILE_SECONDS);
+    bool made = outcome.how == BY_ITSELF && outcome.status == 0;
+    if (outcome.status == 126 || outcome.status == 127) // no mistake of the hand-in's
+        die("make builds the project with the same compiler: does that work?",
+            "the compiler cannot be run: %s", outcome.printed);
+    if (outcome.how != BY_ITSELF) {
+        grade->reason = xprintf("%s: the compiler %s", does_not, out_of_bounds(outcome.how));
+        grade->hint = xstrdup("a macro or an #include without end?");
+    } else if (!made) {
+        char *error = error_in(outcome.printed);
+        grade->reason = xprintf("%s: %s", does_not, error);
+        grade->hint = xstrdup(hint);
+        free(error);
+    }
+    outcome_free(&outcome);
+    return made;
+}
+
+static bool compile_and_link(const Work *w, Grade *grade) {
+    return make(w, grade, w->exercise->compile, "does not compile", compile_error,
+                "make grade, before handing in, shows this, too") &&
+           make(w, grade, w->exercise->link, "does not link", link_error,
+                "is each function there that the exercise asks for, under its name?");
+}
+
+// ---- running ---------------------------------------------------------------------------------
+
+static void make_secret(char secret[33]) {
+    unsigned char bytes[16];
+    CHECK(getrandom(bytes, sizeof bytes, 0) == sizeof bytes, "the system has no random bytes");
+    for (int i = 0; i < 16; i++) snprintf(secret + 2 * i, 3, "%02x", bytes[i]);
+}
+
+// What the check has told: the secret, "passed" or "failed", error and hint, in a line each.
+static bool read_verdict(PartGrade *part, const char *told, const char *secret) {
+    char *copy = xstrdup(told), *lines[4] = {0}, *at = copy;
+    for (int i = 0; i < 4 && at; i++) lines[i] = strsep(&at, "\n");
+    bool said = lines[3] && strcmp(lines[0], secret) == 0;
+    part->passed = said && strcmp(lines[1], "passed") == 0;
+    if (said && !part->passed) {
+        part->reason = xstrdup(lines[2]);
+        part->hint = xstrdup(lines[3]);
+    }
+    free(copy);
+    return said;
+}
+
+static PartGrade grade_part(const Work *w, int number) {
+    PartGrade part = {0};
+    char secret[33];
+    make_secret(secret);
+    char *command = xprintf(
+        "EXERCISE_GRADED='3 %d' exec \"$OWN/program\" --check --out \"$OWN/plots\"", number);
+    Outcome outcome = run_there(w, command, false, secret, w->grader->seconds);
+    free(command);
+    part.seconds = outcome.seconds;
+    if (outcome.how != BY_ITSELF)
+        explain_bounds(&part, outcome.how, w->grader->seconds);
+    else if (!read_verdict(&part, outcome.told, secret))
+        explain_end(&part, &outcome);
+    outcome_free(&outcome);
+    return part;
+}
+
+// ---- what a person should look at ------------------------------------------------------------
+
+// What no exercise needs, and what one would use to deceive the check, with which a hand-in shares
+// a process. It is no proof, and costs no points.
+static char *note_about(const HandedFile *file) {
+    const char *const words[] = {"graded_",   "EXERCISE_GRADED", "constructor", "asm",   "syscall",
+                                 "ptrace",    "dlopen",          "dlsym",       "/proc", "fork(",
+                                 "_exit(",    "exit(",           "system(",     "exec",  "socket(",
+                                 "pragma GCC"};
+    char *note = NULL;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (!memmem(file->text, file->length, words[i], strlen(words[i]))) continue;
+        char *longer =
+            note ? xprintf("%s, %s", note, words[i]) : xprintf("look at it: %s", words[i]);
+        free(note);
+        note = longer;
+    }
+    return note;
+}
+
+// ---- an exercise -----------------------------------------------------------------------------
+
+static void grade_parts(const Work *w, Grade *grade) {
+    for (int i = 0; i < w->exercise->num_parts; i++) {
+        grade->parts[i] = grade_part(w, i);
+        if (grade->parts[i].passed) grade->points += w->exercise->parts[i].points;
+    }
+}
+
+Grade grade_exercise(const Grader *grader, const ExerciseFolder *exercise, const HandedFile *file,
+                     const char *problem_of_all) {
+    Grade grade = {.exercise = exercise};
+    if (!file->text) {
+        grade.reason =
+            problem_of_all ? xprintf("not found: %s", problem_of_all) : xstrdup("not handed in");
+        grade.hint = xprintf("hand in %s/your_part.c", strrchr(exercise->folder, '/') + 1);
+        return grade;
+    }
+    if (file->problem) {
+        grade.reason = xstrdup(file->problem);
+        grade.hint = xstrdup("one file for an exercise, the one that counts");
+        return grade;
+    }
+    Work work = {.grader = grader, .exercise = exercise, .own = make_folder(file)};
+    grade.note = note_about(file);
+    if (compile_and_link(&work, &grade)) grade_parts(&work, &grade);
+    remove_folder(work.own);
+    return grade;
+}
+
+void grade_free(Grade *grade) {
+    for (int i = 0; i < grade->exercise->num_parts; i++) {
+        free(grade->parts[i].reason);
+        free(grade->parts[i].hint);
+    }
+    free(grade->reason);
+    free(grade->hint);
+    free(grade->note);
+}

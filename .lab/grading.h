@@ -1,0 +1,36 @@
+// grading.h: what is handed in for an exercise is compiled, linked with what the exercise was given
+// and, for each part of the check, run in a process of its own: in a sandbox and in bounds.
+#ifndef GRADING_H
+#define GRADING_H
+
+#include "exercise_list.h"
+#include "handed_in.h"
+
+#include <stdbool.h>
+
+typedef struct PartGrade {
+    bool passed;
+    char *reason, *hint; // of a part that has not passed
+    double seconds;
+} PartGrade;
+
+typedef struct Grade {
+    const ExerciseFolder *exercise;
+    int points;
+    char *reason, *hint; // why no part could be tried; NULL: they were
+    char *note;          // what a person should look at; NULL: nothing
+    PartGrade parts[MOST_PARTS];
+} Grade;
+
+typedef struct Grader {
+    const char *project, *library; // absolute paths
+    bool trusted;                  // no sandbox, see sandbox.h
+    double seconds;                // that a part may take
+} Grader;
+
+// Grades one exercise of a hand-in. grade_free() it.
+Grade grade_exercise(const Grader *grader, const ExerciseFolder *exercise, const HandedFile *file,
+                     const char *problem_of_all);
+void grade_free(Grade *grade);
+
+#endif

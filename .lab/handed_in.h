@@ -1,0 +1,29 @@
+// handed_in.h: what one student has handed in: a folder, an archive (.zip, .tar.gz and what else
+// libarchive reads), or a folder with archives in it.
+//
+// What counts is an exercise's your_part.c, wherever its folder lies in the hand-in:
+//     ../1_larger_batches/your_part.c
+//     ../04-1.c
+// Everything else is passed over. Links are not followed, and nothing is unpacked to the disk.
+#ifndef HANDED_IN_H
+#define HANDED_IN_H
+
+#include "exercise_list.h"
+
+typedef struct HandedFile {
+    char *text; // NULL: not handed in
+    size_t length;
+    char *from;    // where it was found
+    char *problem; // why it cannot be graded; NULL: it can
+} HandedFile;
+
+typedef struct HandedIn {
+    HandedFile *of; // as many as there are exercises in the list
+    size_t n;
+    char *problem; // what is wrong with all of it: "not an archive: .."; NULL: nothing
+} HandedIn;
+
+HandedIn handed_in_read(const char *path, const ExerciseList *list);
+void handed_in_free(HandedIn *handed);
+
+#endif

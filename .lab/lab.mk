@@ -1,0 +1,57 @@
+# The labs: make grade, hand-in, lab-kit, autograder. What they mean is in README.md, "In a class".
+#
+#   make grade                      the exercises of this project, as they are now
+#   make grade SUBMISSION=FILE      a folder or an archive that was handed in, in a sandbox
+#   make grade CLASS=FOLDER         each folder and archive in it; a table, CSV=FILE, JSON=FILE
+#
+# LABS="04-1 06-2" picks exercises, SECONDS=30 is what each part of a check may take, JOBS=2 how many are graded at a
+# time, TRUSTED=1 leaves the sandbox out, STRICT=1 makes a lost point an error.
+
+LABS       ?=
+SUBMISSION ?=
+CLASS      ?=
+JSON       ?=
+CSV        ?=
+GRADESCOPE ?=
+SECONDS    ?= 30
+JOBS       ?= $(shell n=$$(nproc); echo $$((n > 1 ? n / 2 : 1)))
+TRUSTED    ?=
+STRICT     ?=
+
+GRADER         := $(BUILD)/lab/grade
+GRADER_SOURCES := $(filter-out $(if $(ARCHIVE),.lab/archive_none.c,.lab/archive.c),$(wildcard .lab/*.c))
+
+$(GRADER): $(GRADER_SOURCES:%=$(BUILD)/obj/%.o) $(LIBRARY)
+	@mkdir -p $(@D)
+	$(call QUIET,LINK,$@)$(LINK) -o $@ $(filter %.o,$^) $(LIBRARY) $(ARCHIVE) $(LIBS)
+
+# What a hand-in is compiled and linked with, for each exercise: see .lab/exercise_list.h. Its parts are told by the
+# check itself, linked without the functions that it checks, as it calls none of them for that.
+graded   = $(BUILD)/lab/exercises/$(call exercise_id,$1)
+quoted   = '$(subst ','\'',$(strip $1))'
+
+define GRADED_EXERCISE
+$(graded)/given.o: $(call objects,$(given))
+	@mkdir -p $$(@D)
+	$$(call QUIET,LD,$$@)ld -r -o $$@ $$^
+$(graded)/parts: $(graded)/given.o $(LIBRARY)
+	@$$(LINK) -no-pie -Wl,--unresolved-symbols=ignore-all -o $(graded)/check $$^ $$(LIBS)
+	@EXERCISE_GRADED=parts $(graded)/check >$$@.tmp && mv $$@.tmp $$@ && rm $(graded)/check
+	@echo $1 >$(graded)/folder
+	@printf '%s\n' $$(call quoted,$$(CC) $$(filter-out -Werror,$$(CFLAGS_ALL)) -c "$$$$OWN/your_part.c" -o "$$$$OWN/your_part.o") >$(graded)/compile
+	@printf '%s\n' $$(call quoted,$$(LINK) -o "$$$$OWN/program" "$$$$OWN/your_part.o" $(graded)/given.o $(LIBRARY) $$(LIBS)) >$(graded)/link
+$(graded)/parts: YOUR_PART := -iquote $1 -Wno-unused -Wno-unused-parameter
+$(if $(filter $1,$(WITH_MPI)),$(graded)/parts: CFLAGS_ALL += $(filter -I%,$(MPI)))
+endef
+$(foreach folder,$(BUILT_EXERCISES),$(eval $(call GRADED_EXERCISE,$(folder))))
+
+GRADED := $(foreach folder,$(BUILT_EXERCISES),$(call graded,$(folder))/parts)
+
+grade_flags = $(if $(LABS),--labs '$(LABS)') $(if $(JSON),--json '$(JSON)') $(if $(CSV),--csv '$(CSV)') \
+              $(if $(GRADESCOPE),--gradescope '$(GRADESCOPE)') --seconds '$(SECONDS)' --jobs '$(JOBS)' \
+              $(if $(filter 1,$(TRUSTED)),--trusted) $(if $(filter 1,$(STRICT)),--strict)
+
+.PHONY: grade
+grade: report
+	+@$(MAKE_PARALLEL) wanted WANTED='$(GRADER) $(GRADED)'
+	@$(GRADER) $(grade_flags) $(if $(CLASS),--class $(BUILD) '$(CLASS)',$(BUILD) $(if $(SUBMISSION),'$(SUBMISSION)'))
