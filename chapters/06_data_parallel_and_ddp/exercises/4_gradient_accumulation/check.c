@@ -49,6 +49,12 @@ static const Mistake mistakes[] = {
     {.update_each = true, .divisor = LAST_PART, .hint = EACH_UPDATED},
     {.update_each = true, .exchange = ALWAYS, .hint = EACH_UPDATED},
     {.update_each = true, .hint = EACH_UPDATED},
+    {.divisor = N_OVER_K,
+     .hint = "division by n / k ends with these parameters: the sum is one over the rows of all "
+             "ranks"},
+    {.divisor = N_TIMES_K,
+     .hint = "division by n * k ends with these parameters: n rows are those of all ranks, and "
+             "nothing is to be divided by k"},
     {.divisor = LAST_PART, .hint = ROWS_OF_LAST},
     {.divisor = LAST_PART_OF_ONE, .hint = ROWS_OF_LAST},
     {.divisor = N_OVER_M,
@@ -57,12 +63,6 @@ static const Mistake mistakes[] = {
      .hint =
          "division by n * m ends with these parameters: ddp_update() divides once, by all rows, "
          "and nothing else is to be divided by m"},
-    {.divisor = N_OVER_K,
-     .hint = "division by n / k ends with these parameters: the sum is one over the rows of all "
-             "ranks"},
-    {.divisor = N_TIMES_K,
-     .hint = "division by n * k ends with these parameters: n rows are those of all ranks, and "
-             "nothing is to be divided by k"},
     {.divisor = M_TIMES_LAST, .hint = TAKEN_FOR_EQUAL},
     {.divisor = M_K_TIMES_LAST, .hint = TAKEN_FOR_EQUAL},
     {.exchange = ALWAYS,
