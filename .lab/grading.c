@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MEGABYTES = 4000, MOST_PRINTED = 1 << 20, COMPILE_SECONDS = 60 };
+enum { MEGABYTES = 2000, MOST_PRINTED = 1 << 20, COMPILE_SECONDS = 60 };
 
 // ---- a folder for what is made of the hand-in ------------------------------------------------
 

@@ -57,7 +57,7 @@ grade_flags = $(if $(LABS),--labs '$(LABS)') $(if $(JSON),--json '$(JSON)') $(if
               $(if $(filter 1,$(TRUSTED)),--trusted) $(if $(filter 1,$(STRICT)),--strict) \
               $(if $(PART),--part '$(PART)')
 
-.PHONY: grade hand-in lab-kit
+.PHONY: grade hand-in lab-kit autograder
 grade: report
 	+@$(MAKE_PARALLEL) wanted WANTED='$(GRADER) $(GRADED)'
 	@$(GRADER) $(grade_flags) $(if $(CLASS),--class $(BUILD) '$(CLASS)',$(BUILD) $(if $(SUBMISSION),'$(SUBMISSION)'))
@@ -70,5 +70,7 @@ CLASSROOM ?=
 lab-kit: report
 	+@$(MAKE_PARALLEL) wanted WANTED='$(HANDOUTS) $(if $(filter 1,$(CLASSROOM)),$(GRADED))'
 	@sh .lab/kit.sh $(BUILD) $(BUILD)/exercises '$(LABS)' '$(OFFLINE)' '$(CLASSROOM)'
+autograder: lab-kit
+	@sh .lab/autograder.sh $(BUILD) '$(LABS)'
 hand-in:
 	@sh .lab/hand_in.sh $(BUILD) '$(LABS)'

@@ -184,6 +184,7 @@ case " $FOR " in
 *' grade '*)
     case $config in *"ARCHIVE :="*) ;; *) lacking "libarchive (package libarchive-dev)" libarchive-dev ;; esac
     command -v bwrap >/dev/null 2>&1 || lacking "bubblewrap (package bubblewrap)" bubblewrap
+    command -v bsdtar >/dev/null 2>&1 || lacking "bsdtar (package libarchive-tools)" libarchive-tools
     ;;
 esac
 

@@ -10,8 +10,9 @@ $(TESTS) $(SIM_TESTS): LIBS += $(CMOCKA)
 # start programs hundreds of times, wait for them, train for long, or build the book once more; 10 s to 2 minutes
 # each. They run one by one, because some of them measure time.
 LONG_TESTS  := book_test.sh build_test.sh chapter_01_flags_test.sh chapter_02_flags_test.sh chapter_05_resume_test.sh \
-               chapter_08_faults_test.sh cli_test.sh defaults_test.sh exercises_test.sh hosts_test.sh \
-               instruction_sets_test.sh interrupt_test.sh pytorch_test.sh training_test.sh
+               chapter_08_faults_test.sh cli_test.sh defaults_test.sh exercises_test.sh grade_test.sh hosts_test.sh \
+               instruction_sets_test.sh interrupt_test.sh lab_kit_test.sh pytorch_test.sh training_test.sh \
+               wrong_answers_test.sh
 SHORT_TESTS := $(filter-out $(LONG_TESTS),$(notdir $(TESTS) $(wildcard tests/*_test.sh)))
 
 .PHONY: test test-all long-tests test-programs can-test announce-test announce-test-all
@@ -33,5 +34,5 @@ announce-test-all:
 
 can-test: report
 	@test -n '$(CMOCKA)' || { echo 'make: error: the tests need cmocka' >&2; echo 'hint: make setup' >&2; exit 1; }
-test-programs: $(CHAPTERS) $(EXERCISES) $(TESTS) $(if $(SANITIZE),,$(STARTERS) $(BENCHES))
+test-programs: $(CHAPTERS) $(EXERCISES) $(TESTS) $(if $(SANITIZE),,$(STARTERS) $(BENCHES) $(GRADER) $(GRADED))
 	@:
