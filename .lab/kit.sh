@@ -1,10 +1,10 @@
 #!/bin/sh
-# kit.sh BUILD STARTERS LABS OFFLINE CLASSROOM: writes BUILD/lab/training-on-multiple-gpus.tar.gz, what students get:
-# the project without solutions and without what is written for instructors. STARTERS is the folder with each exercise's
-# your_part.c without its solution, LABS the exercises that are handed out ("04-1 06-2"; "": all). OFFLINE=1 adds the
-# packages that `make setup` installs, CLASSROOM=1 the workflow with which GitHub Classroom grades.
+# kit.sh BUILD LABS OFFLINE CLASSROOM: writes BUILD/lab/training-on-multiple-gpus.tar.gz, what students get:
+# the project without solutions and without what is written for instructors. LABS are the exercises that are handed out
+# ("04-1 06-2"; "": all), OFFLINE=1 adds the packages that `make setup` installs, CLASSROOM=1 the workflow with which
+# GitHub Classroom grades.
 set -eu
-build=$1 starters=$2 labs=$3 offline=$4 classroom=$5
+build=$1 labs=$2 offline=$3 classroom=$4
 name=training-on-multiple-gpus
 refuse() { # ERROR HINT
     echo "lab-kit: error: $1" >&2
@@ -59,22 +59,7 @@ while IFS= read -r file; do
     cp -p "$file" "$kit/$file"
 done <"$work/files"
 for folder in $exercises; do
-    is_handed_out "$(id_of "$folder")" || continue
-    chapter=${folder#chapters/}
-    cp "$starters/${chapter%%/*}/${folder##*/}/your_part.c" "$kit/$folder/your_part.c"
-done
-
-# ---- is a solution in it? --------------------------------------------------------------------------
-
-# Lines between // SOLUTION and // END SOLUTION that say something: none of them may be where it was.
-for folder in $exercises; do
-    [ -f "$kit/$folder/your_part.c" ] || continue
-    awk '/^ *\/\/ END SOLUTION/ { inside = 0 } inside { sub(/^ +/, ""); if (length > 24) print } /^ *\/\/ SOLUTION/ { inside = 1 }' \
-        "$folder/your_part.c" >"$work/solution"
-    if grep -qF -f "$work/solution" "$kit/$folder/your_part.c"; then
-        refuse "$folder/your_part.c: a line of the solution stands outside of it, too" \
-            "$(grep -hF -m 1 -f "$work/solution" "$kit/$folder/your_part.c")"
-    fi
+    ! is_handed_out "$(id_of "$folder")" || sh .make/starter.sh "$folder/your_part.c" >"$kit/$folder/your_part.c"
 done
 left=$(grep -rlE '^ *// (END )?SOLUTION' "$kit/chapters" || true)
 [ -z "$left" ] || refuse "solutions are left in: $left" "each // SOLUTION needs one // END SOLUTION behind it"

@@ -68,8 +68,8 @@ OFFLINE   ?=
 CLASSROOM ?=
 
 lab-kit: report
-	+@$(MAKE_PARALLEL) wanted WANTED='$(HANDOUTS) $(if $(filter 1,$(CLASSROOM)),$(GRADED))'
-	@sh .lab/kit.sh $(BUILD) $(BUILD)/exercises '$(LABS)' '$(OFFLINE)' '$(CLASSROOM)'
+	+@$(if $(filter 1,$(CLASSROOM)),$(MAKE_PARALLEL) wanted WANTED='$(GRADED)',:)
+	@sh .lab/kit.sh $(BUILD) '$(LABS)' '$(OFFLINE)' '$(CLASSROOM)'
 autograder: lab-kit
 	@sh .lab/autograder.sh $(BUILD) '$(LABS)'
 hand-in:

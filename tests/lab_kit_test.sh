@@ -25,10 +25,10 @@ if ! [ -d tests/wrong ] || ! grep -q '// SOLUTION' chapters/*/exercises/*/your_p
     echo "ok 1 - the lab kit # SKIP this is what students have"
     exit 0
 fi
-# Starters of this build, and a place of its own for the archive.
-mkdir "$work/build"
+# The parts of the checks are this build's, the place for the archive is its own.
+mkdir -p "$work/build/lab" && ln -s "$build/lab/exercises" "$work/build/lab/exercises"
 kit() { # LABS OFFLINE CLASSROOM
-    sh .lab/kit.sh "$work/build" "$build/exercises" "$1" "$2" "$3" >"$out" 2>"$problems"
+    sh .lab/kit.sh "$work/build" "$1" "$2" "$3" >"$out" 2>"$problems"
 }
 archive=$work/build/lab/training-on-multiple-gpus.tar.gz
 
@@ -45,7 +45,9 @@ for part in chapters/*/exercises/[0-9]*/your_part.c; do
     awk '/^ *\/\/ END SOLUTION/ { on = 0 } on { sub(/^ +/, ""); if (length > 24) print } /^ *\/\/ SOLUTION/ { on = 1 }' "$part"
 done | sort -u >"$work/solutions"
 find chapters common kernels tests -path '*/exercises/*/your_part.c' -prune -o -path tests/wrong -prune -o -path tests/lab -prune -o -type f -print |
-    xargs cat | sed 's/^ *//' | grep -Fx -f "$work/solutions" | sort -u >"$work/elsewhere"
+    xargs cat | sed 's/^ *//' | grep -aFx -f "$work/solutions" | sort -u >"$work/elsewhere"
+# (And what stands in a solution's place may be one of its lines.)
+sed -n 's/^ *\/\/ SOLUTION (starter: \(.*\)) *$/\1/p' chapters/*/exercises/*/your_part.c >>"$work/elsewhere"
 grep -Fxv -f "$work/elsewhere" "$work/solutions" >"$work/secret"
 [ "$(wc -l <"$work/secret")" -gt 100 ]
 verdict $? "there are more than 100 lines that only solutions have"
@@ -80,7 +82,7 @@ refused() { # WORDS NAME
 before=$(cksum <"$archive")
 kit "04-9" "" ""
 refused 'no exercise 04-9' "an exercise that is not there: refused, and the old archive stays"
-(cd "$two" && sh .lab/kit.sh "$work/build" "$build/exercises" "" "" "") >"$out" 2>"$problems"
+(cd "$two" && sh .lab/kit.sh "$work/build" "" "" "") >"$out" 2>"$problems"
 refused 'no solution that is marked\|has a solution' "in what students have there is nothing to take out: refused"
 
 # ---- what is handed in -----------------------------------------------------------------------------
