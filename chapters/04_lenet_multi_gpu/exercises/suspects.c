@@ -78,8 +78,8 @@ static bool nothing_happened(const Training *t, const float *came) {
 
 const char *suspect_of(const Training *t, const float *came) {
     if (nothing_happened(t, came))
-        return "these are the parameters that it began with: train_batch() trains, when it is "
-               "called with a minibatch, all r->k devices and their parameters";
+        return "this device was not trained at all: call train_batch() with each minibatch, and "
+               "with all r->k devices";
     for (size_t m = 0; m < sizeof mistakes / sizeof *mistakes; m++)
         if (explains(&mistakes[m], t, came)) return mistakes[m].hint;
     return "suspects: the k*b images of a minibatch, true and the seed for data_iter_new(), the "
