@@ -250,7 +250,7 @@ static void show_scaling(void) {
 //
 // | what goes wrong | who notices | what happens |
 // |:----------------|:------------|:-------------|
-// | a rank dies: killed, out of memory, an error | the launcher | it ends all others within seconds |
+// | a rank dies: killed, out of memory, an error | it says so itself, or else its *witness*, a child that only waits for its end (`launch.c`); and the launcher | the launcher ends all others within seconds |
 // | a rank hangs, or its host or network is gone | the watch of every rank (`watch.c`) | after `--timeout` seconds each says which rank has not come to which collective, and the job ends |
 // | ranks make different collectives | the watch | the same, with what each of the two is in |
 // | ranks have other flags, another program, other data | the start | refused, with both values |

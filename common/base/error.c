@@ -17,15 +17,22 @@ void set_program_name(const char *argv0) {
     name = slash ? slash + 1 : argv0;
 }
 
-static void (*clear_line)(void), (*clean_up)(void);
+static void (*clear_line)(void), (*clean_up)(void), (*dismiss_witness)(void);
 void before_messages(void (*function)(void)) { clear_line = function; }
 void before_dying(void (*function)(void)) { clean_up = function; }
+void after_last_words(void (*function)(void)) { dismiss_witness = function; }
+void last_words_are_said(void) {
+    if (dismiss_witness) dismiss_witness();
+}
 
 static double seconds_to_wait;           // 0: this process speaks for itself
 static volatile sig_atomic_t has_spoken; // another one
 static atomic_bool about_to_end;
 void let_another_speak(double seconds) { seconds_to_wait = seconds; }
-void another_has_spoken(void) { has_spoken = true; }
+void another_has_spoken(void) {
+    has_spoken = true;
+    last_words_are_said();
+}
 bool is_about_to_end(void) { return atomic_load(&about_to_end); }
 
 static const char *speaker; // NULL: there is but one
@@ -37,6 +44,7 @@ static void print_speaker(void) {
 const char *program_name(void) { return name; }
 
 void clean_up_before_dying(void) {
+    last_words_are_said();
     if (clean_up) clean_up();
 }
 

@@ -534,6 +534,7 @@ static void open_wires(double timeout) {
     if (!world.launch.size) world.launch = launch_read();
     if (transport_is_open_mpi) launch_prepare(&world.launch);
     world.timeout = timeout;
+    launch_have_witness(&world.launch);
     watch_arrival(timeout);
     Wire *wire = transport_open();
     watch_arrived();
@@ -554,9 +555,8 @@ static void open_rank_devices(int devices) {
 
 // Names come first: messages have them.
 static void name_hosts(void) {
-    char name[256] = "";
-    gethostname(name, sizeof name - 1);
-    name[strcspn(name, ".")] = '\0';
+    char name[256];
+    launch_host_name(name, sizeof name);
     world.host_names = dist_gather_texts(NULL, name);
     watch_start(world.watched, (const char *const *)world.host_names, world.timeout);
 }
@@ -610,6 +610,7 @@ void dist_destroy_process_group(void) {
     wire_free(world.watched);
     free_group(world.all);
     transport_close();
+    launch_dismiss_witness();
     speak_as(NULL);
     memset(&world, 0, sizeof world);
 }
