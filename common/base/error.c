@@ -37,8 +37,10 @@ bool is_about_to_end(void) { return atomic_load(&about_to_end); }
 
 static const char *speaker; // NULL: there is but one
 void speak_as(const char *who) { speaker = who; }
-static void print_speaker(void) {
-    fprintf(stderr, "%s: %s%s", name, speaker ? speaker : "", speaker ? ": " : "");
+// One call for all of it, so that what several processes say does not get mixed.
+static void print_line(const char *kind, const char *text, const char *more, const char *rest) {
+    fprintf(stderr, "%s: %s%s%s%s%s%s\n", name, speaker ? speaker : "", speaker ? ": " : "", kind,
+            text, more, rest);
 }
 
 const char *program_name(void) { return name; }
@@ -58,8 +60,7 @@ static _Noreturn void end(int status) {
 void say_error(const char *hint, const char *error) {
     fflush(stdout);
     if (clear_line) clear_line();
-    print_speaker();
-    fprintf(stderr, "error: %s\nhint: %s\n", error, hint);
+    print_line("error: ", error, "\nhint: ", hint);
 }
 
 static void print_error(const char *hint, const char *format, va_list args) {
@@ -96,8 +97,7 @@ void warn(const char *format, ...) {
     va_end(args);
     fflush(stdout);
     if (clear_line) clear_line();
-    print_speaker();
-    fprintf(stderr, "%s\n", message);
+    print_line("", message, "", "");
 }
 
 // (The product may be more than a size_t holds.)
