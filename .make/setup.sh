@@ -191,7 +191,7 @@ apt_get install --print-uris -y --no-install-recommends $packages >"$work/uris" 
 new=$(grep -c '^Inst ' "$work/plan")
 [ "$new" = 1 ] && new="1 package" || new="$new packages"
 room=$(sed -n 's/^After this operation, \([0-9.,]* [kMG]\{0,1\}B\) of additional.*/\1/p' "$work/uris")
-# A full setup on two cores and Debian 13: 137 MB, 484 MB on the disk, 57 seconds, of which 5 downloaded.
+# A full setup on two cores and Debian 12, with MPI: 162 MB, 564 MB on the disk, 30 seconds with a mirror near by.
 sed -n "s/^'.*' [^ ]* \([0-9][0-9]*\) .*/\1/p" "$work/uris" | awk -v room="$room" '
 { bytes += $1 }
 END {

@@ -66,6 +66,11 @@ int rule_images(const RuleJob jobs[], int n);
 RuleResult run_rule_job(const RuleJob *job, Device *device, const Dataset *train,
                         const Dataset *test);
 
+// All ranks together: each does its part of the jobs, on its first device, and then all have all
+// results.
+void deal_rule_jobs(const RuleJob jobs[], RuleResult results[], int n, const Dataset *train,
+                    const Dataset *test);
+
 // ---- lr_rules_shown.c ----------------------------------------------------------------------------
 
 // A table (mean and range over the seeds), and what it says, in words.
