@@ -29,10 +29,10 @@ static const struct {
     long sizes[8];
 } parts[NUM_PARTS] = {
     [SUMS] = {"sums", {4, 3, 2}, {EVEN, SHORT, END}},
-    [TRAFFIC] = {"traffic", {4, 3, 2}, {EVEN, SHORT, END}},
+    [TRAFFIC] = {"traffic", {4, 3}, {EVEN, SHORT, END}},
     [BITS] = {"bits", {4, 3}, {EVEN, SHORT, END}},
     [LONG_ONES] = {"long", {4, 3}, {EVEN, LONG, END}},
-    [UNEVEN] = {"uneven", {4, 3, 2, 5, 1}, {EVEN, 1001, 0, 1, 2, ONE_LESS, END}},
+    [UNEVEN] = {"uneven", {4, 5, 1}, {EVEN, 1001, 0, 1, 2, ONE_LESS, END}},
 };
 
 // Numbers in front of the vector and behind it, which nobody may touch.
@@ -71,19 +71,23 @@ static float *sum_in_one_process(int k, long n, bool whole) {
     return sum;
 }
 
-// The last two parts hold nothing against you that an earlier one has said: what is wrong in short
-// even vectors, too. (So a vector of EVEN numbers comes first.)
+// The last two parts tell you nothing that an earlier one has told: what is wrong with EVEN
+// numbers, which come first, is not asked again. (But who has no sums of those has none of uneven
+// ones.)
 static void judge_hard(Part part, const Outcome *o) {
-    static bool adds, sends, rounds; // right for EVEN numbers
-    if (o->n == EVEN) {
-        if (o->whole) adds = values_are_right(o), sends = traffic_is_right(o);
-        if (!o->whole) rounds = bits_are_right(o);
-        return;
+    static bool adds, sends, rounds; // right with EVEN numbers
+    if (o->n == EVEN && o->whole) {
+        adds = values_are_right(o);
+        sends = traffic_is_right(o);
+    } else if (o->n == EVEN) {
+        rounds = bits_are_right(o);
+    } else if (o->whole) {
+        if (adds || part == UNEVEN) judge_values(o);
+        if (part == LONG_ONES) judge_share(o);
+        if (sends && part == UNEVEN) judge_traffic(o);
+    } else if (rounds) {
+        judge_bits(o);
     }
-    if (o->whole && (part == UNEVEN || adds)) judge_values(o);
-    if (part == LONG_ONES) judge_share(o);
-    if (part == UNEVEN && o->whole && sends) judge_traffic(o);
-    if (!o->whole && rounds) judge_bits(o);
 }
 
 static void judge(Part part, const Outcome *o) {
@@ -243,7 +247,7 @@ static void explain(const char *said, int k, int status) {
 }
 
 static void check_part(Part part) {
-    const double DEADLINE = 35; // seconds, of all its ranks; each time they take one or two
+    const double DEADLINE = 25; // seconds: `make grade` gives a part 30, and would not say why
     double end = seconds_now() + DEADLINE;
     char *said = xmalloc(SAID_BYTES);
     for (const int *k = parts[part].ranks; *k > 0; k++) {
@@ -282,6 +286,6 @@ const CheckPart check_parts[] = {
      check_traffic},
     {"sums have the bits of chapter 2's ring, on all ranks", 2, check_bits},
     {"with vectors of 3 MiB nobody waits in vain", 1, check_long_ones},
-    {"1 to 5 ranks sum vectors that k does not divide, of 0 numbers, and of less than k", 2,
+    {"1, 4 and 5 ranks sum vectors that k does not divide, of 0 numbers, and of less than k", 2,
      check_uneven},
     {0}};
