@@ -251,7 +251,8 @@ static void check_part(Part part) {
     double end = seconds_now() + DEADLINE;
     char *said = xmalloc(SAID_BYTES);
     for (const int *k = parts[part].ranks; *k > 0; k++) {
-        int status = run_as_ranks(*k, parts[part].name, said, SAID_BYTES, end - seconds_now());
+        int status = run_ranks_that_begin(*k, parts[part].name, "summing: ", said, SAID_BYTES,
+                                          end - seconds_now());
         if (status == EXIT_SUCCESS && strstr(said, ALL_ARE_JUDGED)) continue;
         pass_on_failure(said);
         explain(said, *k, status);

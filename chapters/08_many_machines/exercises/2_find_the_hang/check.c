@@ -276,8 +276,8 @@ static void check_function(int f) {
     double end = seconds_now() + DEADLINE;
     char *said = xmalloc(SAID_BYTES);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        int status =
-            run_as_ranks(numbers[i], check_names[f], said, SAID_BYTES, end - seconds_now());
+        int status = run_ranks_that_begin(numbers[i], check_names[f], "running: ", said, SAID_BYTES,
+                                          end - seconds_now());
         if (status == EXIT_SUCCESS && strstr(said, ALL_ARE_RIGHT)) continue;
         pass_on_failure(said);
         explain(said, f, numbers[i], status);
