@@ -206,7 +206,8 @@ static void compare_rules(void) {
     RuleJob jobs[MOST_RULE_JOBS];
     double mine[MOST_RULE_JOBS * RULE_RESULT_DOUBLES] = {0};
     RuleResult results[MOST_RULE_JOBS];
-    int n = rule_jobs(RULES_SGD, flags.full, flags.seed, jobs), W = dist_get_world_size();
+    int n = rule_jobs(RULES_SGD, flags.full, flags.seed, flags.seeds, jobs),
+        W = dist_get_world_size();
     if (rule_images(jobs, n) > train_data->count) {
         say("\n(No learning rates for larger minibatches: these trainings take %d images, and "
             "--train-size leaves %d.)",
@@ -324,6 +325,9 @@ static void check_flags(void) {
     if (!(flags.cycle <= MOST_CYCLE))
         die_usage("from 0 to 1000 milliseconds", "--cycle: not a possible value: %g",
                   (double)flags.cycle);
+    if (flags.seeds > MOST_JOB_SEEDS)
+        die_usage(xprintf("from 1 to %d", MOST_JOB_SEEDS), "--seeds: not a possible value: %d",
+                  flags.seeds);
     flags.train |= flags.checkpoint || flags.resume || flags.plant;
     lesson.fault = fault_of(flags.plant);
 }
@@ -334,6 +338,8 @@ static Flags read_flags(int argc, char *argv[]) {
     defaults.batch_size = 64;
     defaults.lr = 0.05f;
     defaults.epochs = 2;
+    defaults.seeds = MOST_JOB_SEEDS;
+    defaults.quick_means = "--batch-size 16 --epochs 3 --train-size 8192 --test-size 500 --seeds 2";
     return book_begin(
         argc, argv,
         "Trains on many ranks; alone it is one. mpirun -np 4 starts four on this machine "
@@ -342,7 +348,7 @@ static Flags read_flags(int argc, char *argv[]) {
         "machines, srun --mpi=pmix as many as Slurm gives "
         "(chapters/08_many_machines/job.sbatch), and make run-08 four, whoever you "
         "are.",
-        "train network batch-size lr rule epochs steps seed train-size test-size "
+        "train network batch-size lr rule epochs steps seed seeds train-size test-size "
         "no-shuffle collective exchange bucket fusion cycle hierarchical "
         "full devices-per-rank ranks-per-host timeout plant checkpoint resume csv data",
         defaults);
@@ -395,14 +401,15 @@ static void make_lesson(const char *settings) {
 }
 
 static void agree(const char *settings) {
-    char *how = xprintf("%s, %s, %s, bucket %d, fusion %d, cycle %g, epochs %d, steps %d%s%s%s",
-                        flags.collective, flags.exchange,
-                        flags.train  ? "train"
-                        : flags.full ? "full"
-                                     : "all",
-                        flags.bucket, flags.fusion, (double)flags.cycle, flags.epochs, flags.steps,
-                        flags.hierarchical ? ", hierarchical" : "", flags.resume ? ", resume" : "",
-                        flags.checkpoint ? ", checkpoint" : "");
+    char *how =
+        xprintf("%s, %s, %s, bucket %d, fusion %d, cycle %g, epochs %d, steps %d, seeds %d%s%s%s",
+                flags.collective, flags.exchange,
+                flags.train  ? "train"
+                : flags.full ? "full"
+                             : "all",
+                flags.bucket, flags.fusion, (double)flags.cycle, flags.epochs, flags.steps,
+                flags.seeds, flags.hierarchical ? ", hierarchical" : "",
+                flags.resume ? ", resume" : "", flags.checkpoint ? ", checkpoint" : "");
     dist_must_agree_on_program();
     dist_must_agree("the settings", settings);
     dist_must_agree("the flags", how);
