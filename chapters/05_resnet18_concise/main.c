@@ -182,8 +182,8 @@ static void train(Run *run) {
 //
 // The book trains on one GPU with 256 images in a minibatch and a learning rate of 0.1, then on two
 // GPUs with 512 images and 0.2. So each GPU has as many images in a step as before, but an epoch
-// has half as many steps. (Without a GPU there are 16 and 32 images, of fewer altogether.) Note that
-// this changes more than the number of devices.
+// has half as many steps. (Without a GPU there are 16 and 32 images, of fewer altogether.) Note
+// that this changes more than the number of devices.
 
 static Run new_run(int number, int k, int times) {
     return (Run){.number = number,

@@ -34,8 +34,9 @@ Flags flags_without_size(void) {
 
 static void check_choice(const Flags *flags) {
     if (flags->quick && flags->experiment)
-        die_usage("leave one of them out",
-                  "--quick and --experiment: shorter trainings, or fewer, tell nothing from chance");
+        die_usage(
+            "leave one of them out",
+            "--quick and --experiment: shorter trainings, or fewer, tell nothing from chance");
 }
 
 static const Size *size_of(const Flags *flags) {

@@ -712,8 +712,8 @@ static char *counted(const Flag *flag, const Flags *flags) {
     const char *counts = flag->counts ? flag->counts : "";
     int length = (int)strlen(counts) - (strcmp(value, "1") == 0); // without its s
     for (char *at = name; (at = strchr(at, '-'));) *at = ' ';
-    char *text = flag->counts ? xprintf("%s %.*s", value, length, counts)
-                              : xprintf("%s %s", name, value);
+    char *text =
+        flag->counts ? xprintf("%s %.*s", value, length, counts) : xprintf("%s %s", name, value);
     free(value);
     free(name);
     return text;

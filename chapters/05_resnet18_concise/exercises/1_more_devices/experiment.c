@@ -305,6 +305,7 @@ int main(int argc, char *argv[]) {
     defaults.train_size = 768;
     defaults.test_size = 500;
     defaults.epochs = 3;
+    defaults.quick_means = "--train-size 512 --test-size 200 --epochs 2";
     return exercise_main(
         argc, argv,
         &(Exercise){
