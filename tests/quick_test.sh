@@ -36,9 +36,11 @@ expect_first_line() { # REGEX: of the first line, or of its paragraph's next one
     sed -n 1p log | grep -q '^quick: ' || complain "expected a first line 'quick: ..', came: $(sed -n 1p log)"
     sed -n 1,3p log | tr '\n' ' ' | grep -q -e "$1" || complain "expected in it '$1', came: $(sed -n 1,3p log)"
 }
-expect_numbers() { # nothing that is none, in what was said and in the figures
-    for file in log "$here"/plots/*.csv; do
-        [ -f "$file" ] && grep -n -i -w -e nan "$file" >>found
+expect_numbers() { # no loss and no accuracy is a NaN
+    grep -n -i -e 'loss -\?nan' -e 'acc[a-z]* -\?nan' log >found
+    for csv in "$here"/plots/*.csv; do
+        [ -f "$csv" ] && awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) value[i] = $i ~ /loss|acc|mean|second|ms/; next }
+            { for (i = 1; i <= NF; i++) if (value[i] && tolower($i) ~ /nan/) print FILENAME ": " $0 }' "$csv" >>found
     done
     [ -s found ] && complain "not a number: $(head -n 1 found)"
     rm -f found
