@@ -72,13 +72,13 @@ double rule_lr(LrRule rule, double base_lr, double times, long step, long warm_u
 // trainings of 10240 images, each evaluated on all test images, so about an hour of a core.
 
 typedef struct RuleSetting {
-    int base_batch, images, epochs, seeds;
+    int base_batch, images, epochs, most_seeds;
     double start_times, base_lr[NUM_RULE_OPTIMIZERS];
 } RuleSetting;
 
 static const RuleSetting settings[NUM_RULE_NETWORKS] = {
-    [RULES_LENET] = {8, 2048, 2, 3, 10, {0.025, 0.001}},
-    [RULES_NARROW] = {8, 1024, 1, 3, 5, {0.0125, 0.001}},
+    [RULES_LENET] = {8, 2048, 2, MOST_JOB_SEEDS, 10, {0.025, 0.001}},
+    [RULES_NARROW] = {8, 1024, 1, MOST_JOB_SEEDS, 5, {0.0125, 0.001}},
     [RULES_RESNET18] = {16, 2048, 5, 1, 1, {0.025, 0.001}},
 };
 
@@ -95,12 +95,12 @@ static RuleJob job_of(RuleNetwork network, RuleOptimizer optimizer, uint64_t see
                      .seed = seed};
 }
 
-int rule_jobs(RuleOptimizer optimizer, bool full, uint64_t first_seed,
+int rule_jobs(RuleOptimizer optimizer, bool full, uint64_t first_seed, int seeds,
               RuleJob jobs[MOST_RULE_JOBS]) {
     const RuleNetwork chosen[] = {RULES_LENET, full ? RULES_RESNET18 : RULES_NARROW};
     int n = 0;
     for (int c = 0; c < 2; c++)
-        for (int s = 0; s < settings[chosen[c]].seeds; s++) {
+        for (int s = 0; s < seeds && s < settings[chosen[c]].most_seeds; s++) {
             RuleJob job = job_of(chosen[c], optimizer, first_seed + (uint64_t)s);
             jobs[n++] = job;
             for (job.times = 4; job.times <= 16; job.times *= 4)

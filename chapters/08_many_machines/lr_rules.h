@@ -53,8 +53,8 @@ enum { RULE_RESULT_DOUBLES = sizeof(RuleResult) / sizeof(double) };
 // then each rule with 4 and with 16 times the batch. Networks are LeNet and the narrow ResNet-18;
 // with `full`, LeNet and, from one seed, ResNet-18 as it is. Returns how many. To be dealt out, job
 // j to rank j % W.
-enum { MOST_RULE_JOBS = 64 };
-int rule_jobs(RuleOptimizer optimizer, bool full, uint64_t first_seed,
+enum { MOST_RULE_JOBS = 64, MOST_JOB_SEEDS = 3 };
+int rule_jobs(RuleOptimizer optimizer, bool full, uint64_t first_seed, int seeds,
               RuleJob jobs[MOST_RULE_JOBS]);
 
 // The most training images that a job takes.

@@ -3,6 +3,7 @@
 
 #include "common/base/error.h"
 #include "common/program/book.h"
+#include "lr_rules.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,9 @@ static void check_flags(const Flags *f) {
     if (!(f->cycle <= MOST_CYCLE))
         die_usage("from 0 to 1000 milliseconds", "--cycle: not a possible value: %g",
                   (double)f->cycle);
+    if (f->seeds > MOST_JOB_SEEDS)
+        die_usage(xprintf("from 1 to %d", MOST_JOB_SEEDS), "--seeds: not a possible value: %d",
+                  f->seeds);
     fault_of(f->plant);
 }
 
@@ -34,6 +38,8 @@ Flags read_rank_flags(int argc, char *argv[]) {
     flags.batch_size = 64;
     flags.lr = 0.05f;
     flags.epochs = 2;
+    flags.seeds = MOST_JOB_SEEDS;
+    flags.quick_means = "--batch-size 16 --epochs 3 --train-size 8192 --test-size 500 --seeds 1";
     flags = book_begin(
         argc, argv,
         "Trains on many ranks; alone it is one. mpirun -np 4 starts four on this machine "
@@ -42,7 +48,7 @@ Flags read_rank_flags(int argc, char *argv[]) {
         "machines, srun --mpi=pmix as many as Slurm gives "
         "(chapters/08_many_machines/job.sbatch), and make run-08 four, whoever you "
         "are.",
-        "train network batch-size lr rule epochs steps seed train-size test-size "
+        "train network batch-size lr rule epochs steps seed seeds train-size test-size "
         "no-shuffle collective exchange bucket fusion cycle hierarchical "
         "full devices-per-rank ranks-per-host timeout plant checkpoint resume csv data",
         flags);
@@ -88,6 +94,7 @@ void ranks_must_agree(const Flags *f, const Dataset *train_data, const Dataset *
     agree_on("--epochs", xprintf("%d", f->epochs));
     agree_on("--steps", xprintf("%d", f->steps));
     agree_on("--seed", xprintf("%llu", (unsigned long long)f->seed));
+    agree_on("--seeds", xprintf("%d", f->seeds));
     agree_on("--bucket", xprintf("%d", f->bucket));
     agree_on("--fusion", xprintf("%d", f->fusion));
     agree_on("--cycle", xshortest(f->cycle));
