@@ -57,9 +57,11 @@ grade_flags = $(if $(LABS),--labs '$(LABS)') $(if $(JSON),--json '$(JSON)') $(if
               $(if $(filter 1,$(TRUSTED)),--trusted) $(if $(filter 1,$(STRICT)),--strict) \
               $(if $(PART),--part '$(PART)')
 
+# (Two at once build one after the other; each grades in a folder of its own.)
 .PHONY: grade hand-in lab-kit autograder
 grade: report
-	+@$(MAKE_PARALLEL) wanted WANTED='$(GRADER) $(GRADED)'
+	@mkdir -p $(BUILD)/lab
+	+@flock $(BUILD)/lab/lock $(MAKE_PARALLEL) wanted WANTED='$(GRADER) $(GRADED)'
 	@$(GRADER) $(grade_flags) $(if $(CLASS),--class $(BUILD) '$(CLASS)',$(BUILD) $(if $(SUBMISSION),'$(SUBMISSION)'))
 
 # ---- what students get, and what they hand in ---------------------------------------------------------

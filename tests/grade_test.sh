@@ -117,6 +117,8 @@ given() { # NAME POINTS REASON: $work/given/NAME has so many points
 mkdir -p "$work/given/deep/a/b/3_efficient_allreduce" "$work/given/moodle/Ada_1_assignsubmission_file" \
     "$work/given/twice/x" "$work/given/link" "$work/given/pipe" "$work/given/large" "$work/given/same/x"
 cp $solution "$work/given/deep/a/b/3_efficient_allreduce/"
+cp $solution "$work/given/mine.c"
+given mine.c 10 "" "a file alone, whatever its name"
 given deep 10 "" "a folder's name is enough"
 cp $solution "$work/04-3.c"
 bsdtar --format zip -C "$work" -cf "$work/given/moodle/Ada_1_assignsubmission_file/mine.zip" 04-3.c 2>/dev/null &&
