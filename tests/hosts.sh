@@ -166,6 +166,14 @@ run() { # RANKS PROGRAM ARG..
     in_room sh "$self" on_host "$PWD" node0 sh "$(dirname "$self")/../.make/ranks.sh" "$@"
 }
 
+# The hosts forget, too, whom they could not reach: else a connection that is asked for at once might fail.
+mend() { # HOST
+    (in_room ip link set "node$1" up)
+    for i in $(seq 0 $(($(cat "$state/count") - 1))); do
+        (in_room sh "$self" on_host / "node$i" ip neigh flush all)
+    done
+}
+
 can() {
     for tool in ip tc unshare nsenter setpriv setsid; do
         command -v $tool >/dev/null 2>&1 || fail "there is no $tool" "apt-get install iproute2 util-linux"
@@ -185,7 +193,7 @@ run) shift && run "$@" ;;
 on) folder=$PWD node=node${2:?host} && shift 2 && in_room sh "$self" on_host "$folder" "$node" "$@" ;;
 sent) in_room sh "$self" bytes_from "node${2:?host}" ;;
 cut) in_room ip link set "node${2:?host}" down ;;
-mend) in_room ip link set "node${2:?host}" up ;;
+mend) mend "${2:?host}" ;;
 busy) in_room sh "$self" list_busy ;;
 down | can) "$1" ;;
 guard | room | host | limit | log_in | on_host | list_busy | bytes_from) "$@" ;; # by itself
