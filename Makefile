@@ -49,6 +49,7 @@ ifneq ($(filter setup,$(MAKECMDGOALS)),)
 
 setup:
 	@CC='$(CC)' FOR='$(filter book book-check grade,$(MAKECMDGOALS))' sh .make/setup.sh
+	@rm -f $(BUILD)/probed # what is there now is looked up anew
 AFTER_SETUP := $(filter-out setup clean help,$(MAKECMDGOALS))
 ifneq ($(AFTER_SETUP),)
 .PHONY: $(AFTER_SETUP)
