@@ -48,7 +48,7 @@ help:
 ifneq ($(filter setup,$(MAKECMDGOALS)),)
 
 setup:
-	@CC='$(CC)' FOR='$(filter book book-check grade,$(MAKECMDGOALS))' sh .make/setup.sh
+	@CC='$(CC)' FOR='$(filter book book-check lab-sheets grade,$(MAKECMDGOALS))' sh .make/setup.sh
 AFTER_SETUP := $(filter-out setup clean help,$(MAKECMDGOALS))
 ifneq ($(AFTER_SETUP),)
 .PHONY: $(AFTER_SETUP)

@@ -4,7 +4,7 @@
 #
 # From the environment: CC, CUDA (0: leave it out), ARCH (GPU architectures, such as "80 90").
 # With the argument --packages it prints just the packages (Debian's names) of what is missing. What only the
-# book's pages need is asked for by FOR: "book" to make them, "book-check" to try them in a browser, too; so is what
+# book's pages need is asked for by FOR: "book" to make them, "book-check" to try them in a browser, too, "lab-sheets" to print the labs'; so is what
 # grades hand-ins of others: "grade".
 set -u
 CC=${CC:-cc}
@@ -184,13 +184,13 @@ case " $FOR " in
 esac
 
 case " $FOR " in
-*' book '* | *' book-check '*)
+*' book '* | *' book-check '* | *' lab-sheets '*)
     command -v pandoc >/dev/null 2>&1 || lacking "pandoc (package pandoc)" pandoc
     command -v git >/dev/null 2>&1 || lacking "git (package git)" git
     ;;
 esac
 case " $FOR " in
-*' book-check '*)
+*' book-check '* | *' lab-sheets '*)
     command -v chromium >/dev/null 2>&1 || lacking "chromium (package chromium)" chromium
     ;;
 esac
