@@ -303,6 +303,13 @@ local function text_document(path)
   return title, prose(text:gsub("^# [^\n]+\n", ""), 0, path)
 end
 
+-- A long command is broken between its words only, never behind the - of a flag.
+local function whole_words(element)
+  if utf8.len(element.text) <= 32 or not element.text:find(" ", 1, true) then return nil end
+  local words = code.escape(element.text):gsub("[^ ]+", "<span>%0</span>")
+  return pandoc.RawInline("html", '<code class="command">' .. words .. "</code>")
+end
+
 -- A sheet to print, and for the instructor the answers on another.
 local function lab_document(path)
   all, files = index.open(path:match("^(.*)/"))
@@ -312,7 +319,7 @@ local function lab_document(path)
     local answers = "## Answers\n\n" .. sheet.answers.list .. "\n\n## For the instructor\n" .. sheet.answers.note
     add(blocks, {pandoc.Div(prose(answers, 0, sheet.answers_path), {class = "lab-answers"})})
   end
-  return sheet, blocks
+  return sheet, pandoc.walk_block(pandoc.Div(blocks), {Code = whole_words}).content
 end
 
 -- ---- the first page ---------------------------------------------------------------------------

@@ -3,9 +3,9 @@
 # the Makefile includes as build/config.mk; lines that start with "#! " are its report.
 #
 # From the environment: CC, CUDA (0: leave it out), ARCH (GPU architectures, such as "80 90").
-# With the argument --packages it prints just the packages (Debian's names) of what is missing. What only the
-# book's pages need is asked for by FOR: "book" to make them, "book-check" to try them in a browser, too, "lab-sheets" to print the labs'; so is what
-# grades hand-ins of others: "grade".
+# With the argument --packages it prints just the packages (Debian's names) of what is missing. What only some goals
+# need is asked for by FOR: "book" to make the book's pages, "book-check" to try them in a browser, too, "lab-sheets" to
+# print those of labs, "grade" to grade hand-ins of others.
 set -u
 CC=${CC:-cc}
 CUDA=${CUDA:-1}
