@@ -37,7 +37,7 @@ local function read_answers(path, expected)
   local text = source.read(path)
   if not text then return nil end
   source.check_markdown(path, {text = text, line = 1})
-  local list = ("\n" .. text):match("^(.-)\n## ") or text
+  local list = text:match("^(.-)\n## ") or text
   questions.check_answers(path, list, expected)
   local note = questions.section(text, "For the instructor") or
     source.die(path, 1, "nothing for the instructor", "## For the instructor, below the answers")
