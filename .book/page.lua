@@ -27,6 +27,8 @@ local function url_of_file(path, from)
   local sibling = from and from:match("^(.*/)") .. path
   if sibling and shown_files[sibling] then return "#" .. index.file_id(sibling) end
   if files[path] then return root .. index.page_of(path) .. "#" .. index.file_id(path) end
+  -- A lab's sheet names files of its chapter.
+  if from and from:match("/lab[%w_]*%.md$") and path:match("^[%w_]+%.[ch]$") then path = sibling end
   local chapter_number, name = path:match("^chapters/(%d+)_[%w_]+/([%w_.]*)$")
   if chapter_number and chapter.exists(path) then
     return chapter_number .. ".html" .. (name ~= "main.c" and "#" .. index.file_id(path) or "")
