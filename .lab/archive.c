@@ -40,7 +40,8 @@ char *read_archive(const char *path, bool (*wanted)(void *with, const char *name
         found(with, name, text, length);
     }
     const char *why = archive_error_string(archive);
-    char *problem = status == ARCHIVE_EOF ? NULL
+    char *problem = status == ARCHIVE_EOF && members > 1 ? NULL
+                    : status == ARCHIVE_EOF              ? xstrdup("an empty archive")
                     : status >= ARCHIVE_WARN
                         ? xprintf("more than %d files", MOST_MEMBERS)
                         : xprintf("not a whole archive (%s)", why ? why : "no reason known");

@@ -26,7 +26,7 @@
 typedef struct Settings {
     const char *labs, *json, *csv, *gradescope;
     bool class, trusted, strict;
-    int jobs;
+    int jobs, part; // part 0: all
     double seconds;
     const char *build, *from; // NULL: this project
 } Settings;
@@ -39,7 +39,7 @@ static json_t *grade_one(const Grader *grader, const ExerciseList *list, const c
     Grade *grades = xcalloc(list->n + 1, sizeof *grades);
     for (size_t i = 0; i < list->n; i++)
         grades[i] = grade_exercise(grader, &list->all[i], &handed.of[i], handed.problem);
-    json_t *report = report_json(name, !grader->trusted, grades, list->n);
+    json_t *report = report_json(name, grader->trust == CONTAINED, grades, list->n);
     for (size_t i = 0; i < list->n; i++) grade_free(&grades[i]);
     free(grades);
     handed_in_free(&handed);
@@ -174,12 +174,17 @@ static int status_of(const Settings *s, const json_t *reports) {
 // ---- the command line ------------------------------------------------------------------------
 
 static Settings read_settings(int argc, char *argv[]) {
-    const struct option options[] = {
-        {"labs", required_argument, NULL, 'l'},    {"json", required_argument, NULL, 'j'},
-        {"csv", required_argument, NULL, 'c'},     {"gradescope", required_argument, NULL, 'g'},
-        {"class", no_argument, NULL, 'C'},         {"trusted", no_argument, NULL, 't'},
-        {"strict", no_argument, NULL, 's'},        {"jobs", required_argument, NULL, 'n'},
-        {"seconds", required_argument, NULL, 'd'}, {0}};
+    const struct option options[] = {{"labs", required_argument, NULL, 'l'},
+                                     {"json", required_argument, NULL, 'j'},
+                                     {"csv", required_argument, NULL, 'c'},
+                                     {"gradescope", required_argument, NULL, 'g'},
+                                     {"class", no_argument, NULL, 'C'},
+                                     {"trusted", no_argument, NULL, 't'},
+                                     {"strict", no_argument, NULL, 's'},
+                                     {"jobs", required_argument, NULL, 'n'},
+                                     {"part", required_argument, NULL, 'p'},
+                                     {"seconds", required_argument, NULL, 'd'},
+                                     {0}};
     Settings s = {.labs = "", .jobs = 1, .seconds = 30};
     for (int flag; (flag = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (flag == 'l')
@@ -198,12 +203,15 @@ static Settings read_settings(int argc, char *argv[]) {
             s.strict = true;
         else if (flag == 'n')
             s.jobs = atoi(optarg);
+        else if (flag == 'p')
+            s.part = atoi(optarg);
         else if (flag == 'd')
             s.seconds = atof(optarg);
         else
             exit(EXIT_USAGE);
     }
     if (s.jobs < 1 || s.jobs > 256) die_usage("JOBS=2: two are graded at a time", "wrong JOBS");
+    if (s.part < 0 || s.part > MOST_PARTS) die_usage("PART=1: the first", "wrong PART");
     if (!(s.seconds >= 1 && s.seconds <= 3600))
         die_usage("SECONDS=30: what each part of a check may take", "wrong SECONDS");
     if (optind >= argc) die_usage("make grade calls it", "no BUILD");
@@ -220,16 +228,21 @@ static char *absolute(const char *folder, const char *name) {
     return real;
 }
 
-static void need_sandbox(const Grader *grader, const ExerciseList *list) {
+// (Else all would lose all points.)
+static void need_what_is_read(const Grader *grader, const ExerciseList *list) {
     char *why;
-    Sandbox sandbox = {.project = grader->project,
+    Sandbox sandbox = {.trust = grader->trust,
+                       .project = grader->project,
                        .library = grader->library,
                        .given = list->all[0].given,
                        .own = "/tmp"};
-    if (!sandbox_works(&sandbox, &why))
-        die("make setup grade installs bubblewrap; in a machine that is thrown away afterwards, or "
-            "for your own work: TRUSTED=1",
-            "strangers' code is run in a sandbox, and there is none: %s", why);
+    if (sandbox_works(&sandbox, &why)) return;
+    if (grader->trust != CONTAINED)
+        die("may others read the project's folder, and those above it?",
+            "what is handed in is run by another user, who cannot: %s", why);
+    die("make setup grade installs bubblewrap; in a machine that is thrown away afterwards: "
+        "TRUSTED=1",
+        "strangers' code is run in a sandbox, and there is none: %s", why);
 }
 
 int main(int argc, char *argv[]) {
@@ -240,9 +253,12 @@ int main(int argc, char *argv[]) {
     ExerciseList list = exercise_list_read(s.build, s.labs);
     Grader grader = {.project = absolute(".", ""),
                      .library = absolute(s.build, "libbook.a"),
-                     .trusted = s.trusted || !s.from,
+                     .trust = !s.from     ? OWN_WORK
+                              : s.trusted ? OTHER_USER
+                                          : CONTAINED,
                      .seconds = s.seconds};
-    if (!grader.trusted) need_sandbox(&grader, &list);
+    if (s.part) exercise_list_keep_part(&list, s.part);
+    need_what_is_read(&grader, &list);
     json_t *reports = s.class ? grade_class(&grader, &list, &s) : json_array(), *report;
     const char *name = s.from && strcmp(s.from, ".") != 0 ? s.from : "your exercises";
     if (!s.class)

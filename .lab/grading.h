@@ -5,6 +5,7 @@
 
 #include "exercise_list.h"
 #include "handed_in.h"
+#include "sandbox.h"
 
 #include <stdbool.h>
 
@@ -24,8 +25,8 @@ typedef struct Grade {
 
 typedef struct Grader {
     const char *project, *library; // absolute paths
-    bool trusted;                  // no sandbox, see sandbox.h
-    double seconds;                // that a part may take
+    Trust trust;
+    double seconds; // that a part may take
 } Grader;
 
 // Grades one exercise of a hand-in. grade_free() it.

@@ -5,7 +5,7 @@
 #   make grade CLASS=FOLDER         each folder and archive in it; a table, CSV=FILE, JSON=FILE
 #
 # LABS="04-1 06-2" picks exercises, SECONDS=30 is what each part of a check may take, JOBS=2 how many are graded at a
-# time, TRUSTED=1 leaves the sandbox out, STRICT=1 makes a lost point an error.
+# time, TRUSTED=1 leaves the sandbox out, STRICT=1 makes a lost point an error, PART=2 tries that part of a check alone.
 
 LABS       ?=
 SUBMISSION ?=
@@ -17,6 +17,7 @@ SECONDS    ?= 30
 JOBS       ?= $(shell n=$$(nproc); echo $$((n > 1 ? n / 2 : 1)))
 TRUSTED    ?=
 STRICT     ?=
+PART       ?=
 
 GRADER         := $(BUILD)/lab/grade
 GRADER_SOURCES := $(filter-out $(if $(ARCHIVE),.lab/archive_none.c,.lab/archive.c),$(wildcard .lab/*.c))
@@ -24,6 +25,10 @@ GRADER_SOURCES := $(filter-out $(if $(ARCHIVE),.lab/archive_none.c,.lab/archive.
 $(GRADER): $(GRADER_SOURCES:%=$(BUILD)/obj/%.o) $(LIBRARY)
 	@mkdir -p $(@D)
 	$(call QUIET,LINK,$@)$(LINK) -o $@ $(filter %.o,$^) $(LIBRARY) $(ARCHIVE) $(LIBS)
+
+# What tells the verdict is the check's to call.
+no_verdict = nm -u "$$OWN/your_part.o" | \
+             awk '/ graded_/ { print "error: calls " $$2 "(), which only the check may"; bad = 1 } END { exit bad }' &&
 
 # What a hand-in is compiled and linked with, for each exercise: see .lab/exercise_list.h. Its parts are told by the
 # check itself, linked without the functions that it checks, as it calls none of them for that.
@@ -39,7 +44,7 @@ $(graded)/parts: $(graded)/given.o $(LIBRARY)
 	@EXERCISE_GRADED=parts $(graded)/check >$$@.tmp && mv $$@.tmp $$@ && rm $(graded)/check
 	@echo $1 >$(graded)/folder
 	@printf '%s\n' $$(call quoted,$$(CC) $$(filter-out -Werror,$$(CFLAGS_ALL)) -c "$$$$OWN/your_part.c" -o "$$$$OWN/your_part.o") >$(graded)/compile
-	@printf '%s\n' $$(call quoted,$$(LINK) -o "$$$$OWN/program" "$$$$OWN/your_part.o" $(graded)/given.o $(LIBRARY) $$(LIBS)) >$(graded)/link
+	@printf '%s\n' $$(call quoted,$$(no_verdict) $$(LINK) -o "$$$$OWN/program" "$$$$OWN/your_part.o" $(graded)/given.o $(LIBRARY) $$(LIBS)) >$(graded)/link
 $(graded)/parts: YOUR_PART := -iquote $1 -Wno-unused -Wno-unused-parameter
 $(if $(filter $1,$(WITH_MPI)),$(graded)/parts: CFLAGS_ALL += $(filter -I%,$(MPI)))
 endef
@@ -49,9 +54,25 @@ GRADED := $(foreach folder,$(BUILT_EXERCISES),$(call graded,$(folder))/parts)
 
 grade_flags = $(if $(LABS),--labs '$(LABS)') $(if $(JSON),--json '$(JSON)') $(if $(CSV),--csv '$(CSV)') \
               $(if $(GRADESCOPE),--gradescope '$(GRADESCOPE)') --seconds '$(SECONDS)' --jobs '$(JOBS)' \
-              $(if $(filter 1,$(TRUSTED)),--trusted) $(if $(filter 1,$(STRICT)),--strict)
+              $(if $(filter 1,$(TRUSTED)),--trusted) $(if $(filter 1,$(STRICT)),--strict) \
+              $(if $(PART),--part '$(PART)')
 
-.PHONY: grade
+# (Two at once build one after the other; each grades in a folder of its own.)
+.PHONY: grade hand-in lab-kit autograder
 grade: report
-	+@$(MAKE_PARALLEL) wanted WANTED='$(GRADER) $(GRADED)'
+	@mkdir -p $(BUILD)/lab
+	+@flock $(BUILD)/lab/lock $(MAKE_PARALLEL) wanted WANTED='$(GRADER) $(GRADED)'
 	@$(GRADER) $(grade_flags) $(if $(CLASS),--class $(BUILD) '$(CLASS)',$(BUILD) $(if $(SUBMISSION),'$(SUBMISSION)'))
+
+# ---- what students get, and what they hand in ---------------------------------------------------------
+
+OFFLINE   ?=
+CLASSROOM ?=
+
+lab-kit: report
+	+@$(if $(filter 1,$(CLASSROOM)),$(MAKE_PARALLEL) wanted WANTED='$(GRADED)',:)
+	@sh .lab/kit.sh $(BUILD) '$(LABS)' '$(OFFLINE)' '$(CLASSROOM)'
+autograder: lab-kit
+	@sh .lab/autograder.sh $(BUILD) '$(LABS)'
+hand-in:
+	@sh .lab/hand_in.sh $(BUILD) '$(LABS)'

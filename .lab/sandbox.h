@@ -7,8 +7,14 @@
 
 #include <stdbool.h>
 
+typedef enum Trust {
+    CONTAINED,  // in bubblewrap's sandbox
+    OTHER_USER, // none; but root has it run by a user that owns nothing
+    OWN_WORK    // none: what is run may do what its user may
+} Trust;
+
 typedef struct Sandbox {
-    bool trusted;        // there is none: what is run may do what its user may
+    Trust trust;
     const char *project; // absolute paths: the project,
     const char *library; // the book's library,
     const char *given;   // what the exercise was given, compiled,
@@ -16,7 +22,8 @@ typedef struct Sandbox {
     bool may_write;      // into `own`
 } Sandbox;
 
-// Whether such a sandbox can be made here, and sees what it must; if not, why. free() that.
+// Whether what is run so sees what it must, and nothing but a sandbox's files if it is in one; if
+// not, why. free() that.
 bool sandbox_works(const Sandbox *sandbox, char **why);
 
 // The argument list that runs a command of the shell there, in the project's folder; $OWN is `own`.

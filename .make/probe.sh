@@ -3,15 +3,17 @@
 # the Makefile includes as build/config.mk; lines that start with "#! " are its report.
 #
 # From the environment: CC, CUDA (0: leave it out), ARCH (GPU architectures, such as "80 90").
-# With the argument --packages it prints just the packages (Debian's names) of what is missing. What only some goals
-# need is asked for by FOR: "book" to make the book's pages, "book-check" to try them in a browser, too, "lab-sheets" to
-# print those of labs, "grade" to grade hand-ins of others.
+# With the argument --packages it prints just the packages (Debian's names) of what is missing, with --all-packages of
+# what would be missing on a bare system. What only some goals need is asked for by FOR: "book" to make the book's pages,
+# "book-check" to try them in a browser, too, "lab-sheets" to print those of labs, "grade" to grade hand-ins of others.
 set -u
 CC=${CC:-cc}
 CUDA=${CUDA:-1}
 ARCH=${ARCH:-}
 FOR=${FOR:-}
 mode=${1:-config}
+bare= # yes: nothing is there
+[ "$mode" = --all-packages ] && bare=yes && CC=cc && CUDA=0
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 
@@ -32,6 +34,7 @@ set_variable() { config="$config$1 := $2
 
 # compiles CODE FLAGS...: does this program compile and link?
 compiles() {
+    [ -z "$bare" ] || return 1
     printf '%s\n' "$1" >"$work/probe.c"
     shift
     $CC -std=c11 -D_GNU_SOURCE -o "$work/probe" "$work/probe.c" "$@" >/dev/null 2>&1
@@ -104,7 +107,7 @@ case $font in
 'DejaVu Sans|'*.ttf) font=${font#*|} ;;
 *) font= ;;
 esac
-if [ -n "$font" ] && printf '__asm__(".incbin \\"%s\\"");int main(void){return 0;}' "$font" >"$work/font.c" &&
+if [ -z "$bare" ] && [ -n "$font" ] && printf '__asm__(".incbin \\"%s\\"");int main(void){return 0;}' "$font" >"$work/font.c" &&
     $CC -o "$work/font" "$work/font.c" >/dev/null 2>&1; then
     set_variable FONT "$font"
     found "font for pictures: $(basename "$font")"
@@ -125,7 +128,7 @@ missing=$library_before
 
 # gcc and g++ whatever CC is, because they compile .cu files for tests/cudasim.
 echo 'int main() { return 0; }' >"$work/probe.cpp"
-if g++ -std=c++17 -fsanitize=address,undefined -fopenmp -o "$work/probe" "$work/probe.cpp" >/dev/null 2>&1 &&
+if [ -z "$bare" ] && g++ -std=c++17 -fsanitize=address,undefined -fopenmp -o "$work/probe" "$work/probe.cpp" >/dev/null 2>&1 &&
     gcc -fsanitize=address,undefined -x c -o "$work/probe" "$work/probe.cpp" >/dev/null 2>&1; then
     set_variable SIMULATOR yes
     found "g++ (for make test-all: CUDA code on simulated GPUs)"
@@ -133,7 +136,7 @@ else
     lacking "g++: no tests of CUDA code on simulated GPUs (package g++)" "g++"
 fi
 
-if gnuplot --version >/dev/null 2>&1; then
+if [ -z "$bare" ] && gnuplot --version >/dev/null 2>&1; then
     found "gnuplot: $(gnuplot --version)"
 else
     plotter=gnuplot-nox # without windows; with a display, --live wants one
@@ -146,9 +149,9 @@ complete=yes
 for name in train-images-idx3 train-labels-idx1 t10k-images-idx3 t10k-labels-idx1; do
     [ -f "$data/$name-ubyte.gz" ] || [ -f "$data/$name-ubyte" ] || complete=no
 done
-if [ $complete = yes ]; then
+if [ $complete = yes ] && [ -z "$bare" ]; then
     found "data: $data"
-elif [ -n "${FASHION_MNIST_DIR:-}" ]; then # for the user to mend: no package brings files into that folder
+elif [ -n "${FASHION_MNIST_DIR:-}" ] && [ -z "$bare" ]; then # for the user to mend: no package brings files into that folder
     report="$report#! ✗ data: FASHION_MNIST_DIR is $data, which has not all four files
 "
 else
@@ -180,6 +183,7 @@ case " $FOR " in
 *' grade '*)
     case $config in *"ARCHIVE :="*) ;; *) lacking "libarchive (package libarchive-dev)" libarchive-dev ;; esac
     command -v bwrap >/dev/null 2>&1 || lacking "bubblewrap (package bubblewrap)" bubblewrap
+    command -v bsdtar >/dev/null 2>&1 || lacking "bsdtar (package libarchive-tools)" libarchive-tools
     ;;
 esac
 
@@ -238,7 +242,7 @@ CODE
     fi
 }
 
-if [ "$mode" = --packages ]; then
+if [ "$mode" != config ]; then
     : # nothing to install for CUDA: it is optional
 elif [ "$CUDA" = 0 ]; then
     found "nvcc: left out (CUDA=0)"
@@ -269,7 +273,7 @@ else
     fi
 fi
 
-if [ "$mode" = --packages ]; then
+if [ "$mode" != config ]; then
     printf '%s\n' $packages
 else
     set_variable MISSING "$missing"

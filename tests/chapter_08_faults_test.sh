@@ -29,14 +29,19 @@ planted() { # FAULT SECONDS TEXT
     [ "$status" -ne 0 ] && [ $took -le "$2" ] && grep -q -e "$3" error && nobody_left && cmp -s one last
     verdict $? "$1: the job ends within $2 s, with status $status"
 }
+said_once() { [ "$(grep -c 'error: ' error)" -eq 1 ] && [ "$(grep -c '^hint: ' error)" -eq 1 ]; }
 for rank in 0 2; do
-    planted kill:$rank@7 10 "process rank $rank .* on signal 9"
+    planted kill:$rank@7 10 "error: rank $rank on .* has ended in the middle of its work"
+    said_once
+    verdict $? "which is said once"
     planted stop:$rank@7 10 "error: rank $rank on .* has not reached [a-z_]* [0-9]* (.*step 7): it has not answered for 3 s"
     [ "$(grep -c "error: rank $rank on" error)" -eq 3 ]
     verdict $? "each of the others says so"
-    planted exit:$rank@7 10 "rank $rank .*"
+    planted exit:$rank@7 10 "error: rank $rank on .* has ended in the middle of its work"
+    said_once
+    verdict $? "which is said once"
     planted memory:$rank@7 10 "rank $rank: error: out of memory"
-    ! grep -q 'has not reached' error
+    said_once
     verdict $? "and nobody else is blamed"
     planted nan:$rank@7 10 'rank 0: error: the loss became nan at step 7'
     [ "$(grep -c 'error: the loss' error)" -eq 1 ]
@@ -57,6 +62,14 @@ verdict $? "--hierarchical: one stops, with whom others are in no group"
 train 2 --collective mpi --plant stop:0@3
 failed_with 'rank 0 on .* has not reached all_reduce'
 verdict $? "--collective mpi: one stops"
+
+# A rank that starts when the others have given up.
+ranks 3 --train $small : -np 1 sh -c "sleep 40; exec $mine --train $small"
+failed_with 'not all ranks have come together within 3 s' && [ $took -le 12 ]
+verdict $? "one comes too late"
+ranks 3 --train $small --epochs 1 : -np 1 sh -c "sleep 1.5; exec $mine --out plots --train $small --epochs 1"
+[ "$status" -eq 0 ] && has 'on all 4 ranks' && [ ! -s error ]
+verdict $? "one comes late, and in time"
 
 # ---- the disk is full ------------------------------------------------------------------------------------
 
@@ -104,8 +117,9 @@ ends() { # within 15 seconds; its status is in $status
     pid=
     [ $tries -gt 0 ] && nobody_left && [ -z "$(find . -name '*.tmp.*' | tee -a error)" ]
 }
-rank_number() { # RANK: its process
+rank_number() { # RANK: its process, and not the witness of its end
     for process in $(pgrep -f "^$mine"); do
+        [ "$(cat "/proc/$process/comm" 2>/dev/null)" = witness ] && continue
         tr '\0' '\n' <"/proc/$process/environ" 2>/dev/null | grep -qx "OMPI_COMM_WORLD_RANK=$1" && echo "$process" && return
     done
 }
@@ -119,7 +133,7 @@ for signal in TERM INT; do
     start && kill -s $signal $pid && ends && [ $status -ne 0 ] && ! grep -q 'error: ' error && goes_on
     verdict $? "SIG$signal to mpirun: the job ends, and goes on from its last checkpoint"
 done
-start && kill -9 "$(rank_number 1)" && ends && [ $status -ne 0 ] && goes_on
+start && kill -9 "$(rank_number 1)" && ends && [ $status -ne 0 ] && grep -q 'error: rank 1 on .* has ended' error && said_once && goes_on
 verdict $? "SIGKILL to a rank"
 start --timeout 3 && kill -s STOP "$(rank_number 1)" && ends && [ $status -ne 0 ] && grep -q 'rank 1 on .* has not answered' error && goes_on
 verdict $? "SIGSTOP to a rank"

@@ -27,8 +27,9 @@ endif
 
 # What a sanitizer has nothing to say about, or what others show it in less time: trainings, waiting, compiling.
 NOT_SANITIZED := $(if $(SANITIZE),arrows_test.sh build_test.sh chapter_01_flags_test.sh chapter_08_test.sh \
-                 chapter_08_faults_test.sh defaults_test.sh hosts_test.sh instruction_sets_test.sh \
-                 interrupt_test.sh pytorch_test.sh training_test.sh)
+                 chapter_08_faults_test.sh defaults_test.sh grade_test.sh hosts_test.sh \
+                 instruction_sets_test.sh interrupt_test.sh lab_kit_test.sh pytorch_test.sh quick_test.sh training_test.sh \
+                 wrong_answers_test.sh)
 TSAN_TESTS    := test_device test_queues test_trace test_data test_allreduce test_ddp test_servers test_process_group
 sanitize:
 	@$(MAKE) --no-print-directory SANITIZE=asan test long-tests

@@ -217,7 +217,7 @@ static void test_rule_jobs(void **state) {
     RuleJob jobs[MOST_RULE_JOBS];
     if (SANITIZED) skip();
     open_k(state, 2, devices);
-    assert_int_equal(rule_jobs(RULES_SGD, false, 1, jobs), 2 * 3 * 9);
+    assert_int_equal(rule_jobs(RULES_SGD, false, 1, 3, jobs), 2 * 3 * 9);
     for (int optimizer = 0; optimizer < NUM_RULE_OPTIMIZERS; optimizer++) {
         RuleJob job = jobs[2];
         job.optimizer = (RuleOptimizer)optimizer;

@@ -39,18 +39,10 @@ enum { NUM_SIZES = sizeof sizes / sizeof sizes[0] };
 static const char *const algorithms[] = {"star", "sharded", "ring", "tree", "mpi"};
 enum { NUM_ALGORITHMS = 5 };
 
-// What device number d has at first, of n floats: whole numbers, so that sums are exact in any
-// order, or any numbers.
-static float value(int d, int i, bool whole) {
-    uint32_t bits = (uint32_t)(d + 1) * 2654435761u ^ (uint32_t)(i + 7) * 40503u * 65537u;
-    int number = (int)(bits >> 8 & 1023) - 512;
-    return whole ? (float)number : (float)number * 0.37f / (float)(1 + (bits & 255));
-}
-
 static Tensor *filled(Device *device, int d, int n, bool whole) {
     Tensor *t = tensor_new(device, n);
     float *values = xmalloc(sizeof *values * (size_t)(n + 1));
-    for (int i = 0; i < n; i++) values[i] = value(d, i, whole);
+    for (int i = 0; i < n; i++) values[i] = device_value(d, i, whole);
     tensor_write(t, values);
     free(values);
     return t;
@@ -82,7 +74,7 @@ static void sums_are_exact(int devices) {
             int n = sizes[s];
             float *expected = xcalloc((size_t)n + 1, sizeof *expected);
             for (int d = 0; d < k; d++)
-                for (int i = 0; i < n; i++) expected[i] += value(d, i, true);
+                for (int i = 0; i < n; i++) expected[i] += device_value(d, i, true);
             fill_mine(mine, n, true);
             dist_choose_all_reduce(algorithms[a]);
             dist_all_reduce(NULL, mine);
@@ -182,7 +174,7 @@ static void others_are_right(int devices) {
         int n = sizes[s];
         float *expected = xcalloc((size_t)n + 1, sizeof *expected);
         for (int root = 0; root < size; root++) {
-            for (int i = 0; i < n; i++) expected[i] = value(root * devices, i, false);
+            for (int i = 0; i < n; i++) expected[i] = device_value(root * devices, i, false);
             fill_mine(mine, n, false);
             dist_broadcast(NULL, mine, root);
             for (int i = 0; i < devices; i++) must_be(mine[i], expected, "broadcast", n);
@@ -190,7 +182,7 @@ static void others_are_right(int devices) {
         }
         for (int i = 0; i < n; i++) {
             expected[i] = 0;
-            for (int d = 0; d < k; d++) expected[i] += value(d, i, true);
+            for (int d = 0; d < k; d++) expected[i] += device_value(d, i, true);
         }
         fill_mine(mine, n, true);
         dist_reduce_scatter(NULL, mine);
@@ -218,7 +210,7 @@ static void groups_are_apart(int devices) {
     CHECK(group_size(group) == (size + 1 - rank % 2) / 2, "even ranks and odd ones");
     CHECK(group_rank(group) == rank / 2, "in their order");
     for (int r = rank % 2; r < size; r += 2)
-        for (int i = 0; i < devices; i++) expected += value(r * devices + i, 0, true);
+        for (int i = 0; i < devices; i++) expected += device_value(r * devices + i, 0, true);
     fill_mine(mine, 1, true);
     dist_choose_all_reduce("ring");
     dist_all_reduce(group, mine);
@@ -228,7 +220,7 @@ static void groups_are_apart(int devices) {
     fill_mine(mine, 1, true);
     dist_all_reduce(NULL, mine); // what groups have done does not matter to others
     expected = 0;
-    for (int d = 0; d < k; d++) expected += value(d, 0, true);
+    for (int d = 0; d < k; d++) expected += device_value(d, 0, true);
     for (int i = 0; i < devices; i++) must_be(mine[i], &expected, "all, after a group", 1);
     free_mine(mine);
     dist_free_group(group);
@@ -317,7 +309,7 @@ static void bytes_between_hosts(int devices) {
     hierarchical_begin();
     float *expected = xcalloc(N, sizeof *expected);
     for (int d = 0; d < k; d++)
-        for (int i = 0; i < N; i++) expected[i] += value(d, i, true);
+        for (int i = 0; i < N; i++) expected[i] += device_value(d, i, true);
     dist_print_ranks();
     for (int way = 0; way < 3; way++) {
         static const char *const names[] = {"star", "ring", "hierarchical"};
@@ -504,9 +496,7 @@ static void test_stopped(void **state) {
     (void)state;
     fails("stopped", 4, 10, "rank 3 on ");
     assert_non_null(strstr(said, " (bucket 1, step 42): it has not answered for 1.5 s"));
-    int times = 0; // each of the others says so
-    for (const char *at = said; (at = strstr(at, "rank 3 on")); at++) times++;
-    assert_int_equal(times, 3);
+    assert_int_equal(times_said("rank 3 on"), 3); // each of the others says so
 }
 static void test_computes(void **state) {
     (void)state;
@@ -515,7 +505,9 @@ static void test_computes(void **state) {
 }
 static void test_killed(void **state) {
     (void)state;
-    fails("killed", 4, 10, "");
+    fails("killed", 4, 10, "test: error: rank 3 on ");
+    assert_non_null(strstr(said, " has ended in the middle of its work"));
+    assert_int_equal(times_said("error: "), 1); // those whom the launcher ends are not blamed
 }
 static void test_dies(void **state) {
     (void)state;
@@ -528,8 +520,8 @@ static void test_late(void **state) {
 
 // What a program says that was started with these variables, with all that Open MPI says.
 static int alone_with(const char *variables) {
-    char *command = xprintf(RANKS_ENVIRONMENT "%s timeout -k 1 60 %s --case exact 1 2>&1",
-                            variables, self);
+    char *command =
+        xprintf(RANKS_ENVIRONMENT "%s timeout -k 1 60 %s --case exact 1 2>&1", variables, self);
     int status = output_of(command);
     free(command);
     return status;

@@ -7,11 +7,12 @@ $(BUILD)/tests/test_published $(BUILD)/tests/test_many_ranks: $(PUBLISHED)
 $(TESTS) $(SIM_TESTS): LIBS += $(CMOCKA)
 
 # `make test` is what one waits for, `make test-all` is everything. These are left to the second: scripts that
-# start programs hundreds of times, wait for them, train for long, or build the book once more; 10 s to 2 minutes
+# start programs hundreds of times, wait for them, train for long, or build the book once more; 10 s to 5 minutes
 # each. They run one by one, because some of them measure time.
 LONG_TESTS  := book_test.sh build_test.sh chapter_01_flags_test.sh chapter_02_flags_test.sh chapter_05_resume_test.sh \
-               chapter_08_faults_test.sh cli_test.sh defaults_test.sh exercises_test.sh hosts_test.sh \
-               instruction_sets_test.sh interrupt_test.sh pytorch_test.sh training_test.sh
+               chapter_08_faults_test.sh cli_test.sh defaults_test.sh exercises_test.sh grade_test.sh hosts_test.sh \
+               instruction_sets_test.sh interrupt_test.sh lab_kit_test.sh pytorch_test.sh quick_test.sh training_test.sh \
+               wrong_answers_test.sh
 SHORT_TESTS := $(filter-out $(LONG_TESTS),$(notdir $(TESTS) $(wildcard tests/*_test.sh)))
 
 .PHONY: test test-all long-tests test-programs can-test announce-test announce-test-all
@@ -29,9 +30,9 @@ test-all: announce-test-all test long-tests $(if $(SIMULATOR),$(SIMULATED_PASSED
 announce-test:
 	@$(if $(SANITIZE),,echo 'make test: a few minutes, once all is compiled. (make test-all has the long tests too.)')
 announce-test-all:
-	@echo 'make test-all: about twenty minutes, once all is compiled; five more if CUDA code has changed.'
+	@echo 'make test-all: about 25 minutes, once all is compiled; five more if CUDA code has changed.'
 
 can-test: report
 	@test -n '$(CMOCKA)' || { echo 'make: error: the tests need cmocka' >&2; echo 'hint: make setup' >&2; exit 1; }
-test-programs: $(CHAPTERS) $(EXERCISES) $(TESTS) $(if $(SANITIZE),,$(STARTERS) $(BENCHES))
+test-programs: $(CHAPTERS) $(EXERCISES) $(TESTS) $(if $(SANITIZE),,$(STARTERS) $(BENCHES) $(GRADER) $(GRADED))
 	@:

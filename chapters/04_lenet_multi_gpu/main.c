@@ -369,12 +369,14 @@ static void clean_up(void) {
 }
 
 int main(int argc, char *argv[]) {
+    Flags defaults = default_flags;
+    defaults.quick_means = "--batch-size 64 --epochs 5 --train-size 16384 --test-size 2000";
     flags = book_begin(argc, argv,
                        "Trains the book's LeNet on k devices: first on 1, then on 2.\n"
                        "With --devices K: once, on K devices.",
                        "devices batch-size lr epochs seed train-size test-size steps no-shuffle "
                        "allreduce graph data load save log-loss csv live",
-                       default_flags);
+                       defaults);
     has_two_runs = flags.devices == 0;
     book_needs_devices(has_two_runs ? 2 : flags.devices);
     choose_allreduce(flags.allreduce);

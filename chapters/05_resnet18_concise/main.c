@@ -17,7 +17,8 @@
 //
 //     make run-05                              the book's two runs: 1 device, then 2 with twice
 //                                              the batch size and learning rate. Without a GPU
-//                                              it is a quick version, some minutes long.
+//                                              it is a shorter version, some minutes long.
+//     make run-05 ARGS=--quick                 a still shorter one, half a minute
 //     build/05_resnet18_concise --predict      asks first what you expect
 //     build/05_resnet18_concise --full         all of Fashion-MNIST, 10 epochs, on any machine
 //     build/05_resnet18_concise --devices 4 --bn sync --batch-size 128 --lr 0.1
@@ -35,7 +36,7 @@
 // `data_parallel.c` (everything about k devices) and `factors.c` (the experiment). Modules are in
 // `common/tensor/nn.h`, and what devices exchange for batch normalisation is in
 // `common/tensor/batch_norm.c`. Beside the training there are `initialization.c` (which device has
-// parameters when), `size.c` (the quick version), `checkpoint.c` and `resume.c` (how a training
+// parameters when), `size.c` (the shorter versions), `checkpoint.c` and `resume.c` (how a training
 // goes on), `comparison.c`, `modelled_steps.c` and `on_a_machine.c` (time and memory on another
 // machine).
 #include "common/program/book.h"
@@ -181,8 +182,8 @@ static void train(Run *run) {
 //
 // The book trains on one GPU with 256 images in a minibatch and a learning rate of 0.1, then on two
 // GPUs with 512 images and 0.2. So each GPU has as many images in a step as before, but an epoch
-// has half as many steps. (The quick version has 16 and 32 images, of fewer altogether.) Note that
-// this changes more than the number of devices.
+// has half as many steps. (Without a GPU there are 16 and 32 images, of fewer altogether.) Note
+// that this changes more than the number of devices.
 
 static Run new_run(int number, int k, int times) {
     return (Run){.number = number,

@@ -7,16 +7,22 @@
 
 #include <math.h>
 
-// The book's runs, and those for a machine without a GPU: small enough for a few minutes on two
-// cores, large enough that the curves show something.
-enum { QUICK_TRAIN = 2048, QUICK_TEST = 1000, QUICK_EPOCHS = 5, QUICK_BATCH = 16 };
-static const float QUICK_LR = 0.025f;
-enum { FULL_EPOCHS = 10, FULL_BATCH = 256 };
-enum { MODEL_EPOCHS = 1 }; // without values each epoch is like the first
-static const float FULL_LR = 0.1f;
+// 0 images: all.
+typedef struct Size {
+    int train, test, epochs, batch;
+    float lr;
+} Size;
+
+// The book's runs; those for a machine without a GPU, small enough for a few minutes on two cores,
+// large enough that the curves show something; and those of --quick, for a class: with so few
+// images it takes small minibatches, that is, many updates, to get above a guess.
+static const Size full_size = {.epochs = 10, .batch = 256, .lr = 0.1f};
+static const Size small_size = {2048, 1000, 5, 16, 0.025f};
+static const Size quick_size = {192, 150, 2, 2, 0.01f};
+// Without values each epoch is like the first.
+static const Size model_size = {.epochs = 1, .batch = 256, .lr = 0.1f};
 // --experiment: 70 trainings of a small network
-enum { EXPERIMENT_TRAIN = 4096, EXPERIMENT_TEST = 2000, EXPERIMENT_EPOCHS = 5 };
-enum { EXPERIMENT_BATCH = 32 };
+static const Size experiment_size = {4096, 2000, 5, 32, 0.1f};
 
 Flags flags_without_size(void) {
     Flags flags = default_flags;
@@ -26,29 +32,28 @@ Flags flags_without_size(void) {
     return flags;
 }
 
-static void choose_size_of_experiment(Flags *flags) {
-    if (flags->batch_size == 0) flags->batch_size = EXPERIMENT_BATCH;
-    if (flags->lr < 0) flags->lr = FULL_LR;
-    if (flags->epochs == 0) flags->epochs = EXPERIMENT_EPOCHS;
-    if (flags->train_size == 0) flags->train_size = EXPERIMENT_TRAIN;
-    if (flags->test_size == 0) flags->test_size = EXPERIMENT_TEST;
+static void check_choice(const Flags *flags) {
+    if (flags->quick && flags->experiment)
+        die_usage(
+            "leave one of them out",
+            "--quick and --experiment: shorter trainings, or fewer, tell nothing from chance");
+}
+
+static const Size *size_of(const Flags *flags) {
+    if (flags->experiment) return &experiment_size;
+    if (flags->backend == BACKEND_MODEL) return &model_size; // which takes no time here
+    if (flags->quick) return &quick_size;
+    return flags->full || num_gpus() > 0 ? &full_size : &small_size;
 }
 
 void choose_size(Flags *flags) {
-    if (flags->experiment) {
-        choose_size_of_experiment(flags);
-        return;
-    }
-    if (flags->quick && flags->full) die_usage("give one of them", "--quick and --full");
-    bool model = flags->backend == BACKEND_MODEL; // which takes no time here
-    bool quick = flags->quick || (!flags->full && num_gpus() == 0 && !model);
-    flags->quick = quick;
-    if (flags->batch_size == 0) flags->batch_size = quick ? QUICK_BATCH : FULL_BATCH;
-    if (flags->lr < 0) flags->lr = quick ? QUICK_LR : FULL_LR;
-    if (flags->epochs == 0 && model) flags->epochs = MODEL_EPOCHS;
-    if (flags->epochs == 0) flags->epochs = quick ? QUICK_EPOCHS : FULL_EPOCHS;
-    if (flags->train_size == 0 && quick) flags->train_size = QUICK_TRAIN;
-    if (flags->test_size == 0 && quick) flags->test_size = QUICK_TEST;
+    check_choice(flags);
+    const Size *size = size_of(flags);
+    if (flags->batch_size == 0) flags->batch_size = size->batch;
+    if (flags->lr < 0) flags->lr = size->lr;
+    if (flags->epochs == 0) flags->epochs = size->epochs;
+    if (flags->train_size == 0) flags->train_size = size->train;
+    if (flags->test_size == 0) flags->test_size = size->test;
 }
 
 // Seconds per image of training, from a small step that is forgotten afterwards.
@@ -77,12 +82,12 @@ static double hours_for(int runs, int epochs, int train_images, int test_images,
     return runs * epochs * (train_images + test_images / 3.0) * per_image / 3600;
 }
 
-static void say_quick(const Notebook *nb) {
+static void say_what_is_left_out(const Notebook *nb) {
     enum { TRAIN = 60000, TEST = 10000 };
     const Flags *flags = &nb->flags;
     int train = nb->train_data->count, test = nb->test_data->count;
     double per_image = seconds_per_image(nb);
-    double hours = hours_for(nb->num_runs, FULL_EPOCHS, TRAIN, TEST, per_image);
+    double hours = hours_for(nb->num_runs, full_size.epochs, TRAIN, TEST, per_image);
     double quick = hours_for(nb->num_runs, flags->epochs, train, test, per_image);
     say("quick: the first %d of %d training images and %d of %d test images, %d epoch%s, batch "
         "size %d: about %.0f minute%s here; the full run (--full) would take about %.*f hours",
@@ -99,8 +104,10 @@ static void say_model(const Notebook *nb) {
 }
 
 void say_size(const Notebook *nb) {
-    if (nb->flags.backend == BACKEND_MODEL)
+    const Flags *flags = &nb->flags;
+    if (flags->quick && flags->backend == BACKEND_MODEL) say_quick_flags(flags, flags);
+    if (flags->backend == BACKEND_MODEL)
         say_model(nb);
-    else if (nb->flags.quick)
-        say_quick(nb);
+    else if (size_of(flags) != &full_size)
+        say_what_is_left_out(nb);
 }

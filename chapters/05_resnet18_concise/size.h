@@ -1,5 +1,5 @@
-// size.h: how much of the data, and how long: the book's runs, or quick ones for a machine without
-// a GPU.
+// size.h: how much of the data, and how long: the book's runs, smaller ones for a machine without a
+// GPU, or those of --quick, smaller still.
 #ifndef SIZE_H
 #define SIZE_H
 
@@ -8,10 +8,10 @@
 // What parse_flags() is to begin with: sizes that choose_size() replaces.
 Flags flags_without_size(void);
 
-// Chooses what was not given on the command line, and sets flags->quick if it is the quick version.
+// Chooses what was not given on the command line.
 void choose_size(Flags *flags);
 
-// Says how much the quick version leaves out, and how long it and the full one take here; of a run
+// Says how much a smaller run leaves out, and how long it and the full one take here; of a run
 // without values, that it is one. Nothing of the book's run.
 void say_size(const Notebook *nb);
 

@@ -356,6 +356,7 @@ static Flags read_flags(int argc, char *argv[]) {
     defaults.allreduce = "ring";
     defaults.train_size = 16384;
     defaults.epochs = 2;
+    defaults.quick_means = "--train-size 12288 --test-size 1000";
     Flags f = book_begin(
         argc, argv,
         "Compares DataParallel with DistributedDataParallel: bytes, memory, time on k "

@@ -220,6 +220,7 @@ static void read_flags(int argc, char *argv[]) {
     defaults.epochs = 2;
     defaults.train_size = 4096;
     defaults.test_size = 1000;
+    defaults.quick_means = "--train-size 2048 --test-size 500 --epochs 1";
     flags = book_begin(argc, argv,
                        "Trains LeNet with towers and with parameter servers, synchronously, "
                        "asynchronously, and between the two.",

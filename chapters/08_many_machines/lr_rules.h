@@ -53,8 +53,8 @@ enum { RULE_RESULT_DOUBLES = sizeof(RuleResult) / sizeof(double) };
 // then each rule with 4 and with 16 times the batch. Networks are LeNet and the narrow ResNet-18;
 // with `full`, LeNet and, from one seed, ResNet-18 as it is. Returns how many. To be dealt out, job
 // j to rank j % W.
-enum { MOST_RULE_JOBS = 64 };
-int rule_jobs(RuleOptimizer optimizer, bool full, uint64_t first_seed,
+enum { MOST_RULE_JOBS = 64, MOST_JOB_SEEDS = 3 };
+int rule_jobs(RuleOptimizer optimizer, bool full, uint64_t first_seed, int seeds,
               RuleJob jobs[MOST_RULE_JOBS]);
 
 // The most training images that a job takes.
@@ -65,6 +65,11 @@ int rule_images(const RuleJob jobs[], int n);
 // job->images. Once interrupted() it stops; then the accuracy is NaN.
 RuleResult run_rule_job(const RuleJob *job, Device *device, const Dataset *train,
                         const Dataset *test);
+
+// All ranks together: each does its part of the jobs, on its first device, and then all have all
+// results.
+void deal_rule_jobs(const RuleJob jobs[], RuleResult results[], int n, const Dataset *train,
+                    const Dataset *test);
 
 // ---- lr_rules_shown.c ----------------------------------------------------------------------------
 

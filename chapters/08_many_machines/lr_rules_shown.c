@@ -128,10 +128,15 @@ static void explain_batch(const RuleCell cells[NUM_LR_RULES], const RuleCell *ba
     const RuleCell *best = best_rule(cells), *root = &cells[RULE_SQRT], *line = &cells[RULE_LINEAR];
     const RuleCell *won = line->mean > root->mean ? line : root, *lost = won == line ? root : line;
     say("  - Batch x%d: %.0f updates instead of %.0f. Without a rule %.3f, square root %.3f, "
-        "linear %.3f. In the mean \"%s\" is the better of these two; seed by seed it is better %d "
-        "times of %d.",
-        cells[0].job->times, cells[0].updates, base->updates, cells[0].mean, root->mean, line->mean,
-        lr_rule_names[won->rule], seeds_won(won, lost), won->n);
+        "linear %.3f.",
+        cells[0].job->times, cells[0].updates, base->updates, cells[0].mean, root->mean,
+        line->mean);
+    if (won->mean > lost->mean)
+        say("    In the mean \"%s\" is the better of these two; seed by seed it is better %d times "
+            "of %d.",
+            lr_rule_names[won->rule], seeds_won(won, lost), won->n);
+    else
+        say("    In the mean these two are equal.");
     explain_best(best, base);
 }
 

@@ -21,8 +21,8 @@
 //     mpirun -np 4 -H one:2,two:2 build/08_many_machines      two hosts with two ranks each
 //     sbatch chapters/08_many_machines/job.sbatch             on a cluster with Slurm
 //     build/08_many_machines --train                          one rank, without mpirun
-//     sh .make/ranks.sh 4 build/08_many_machines              as root, or with more ranks than
-//     cores build/08_many_machines --help                           all flags
+//     sh .make/ranks.sh 8 build/08_many_machines              as root, or more ranks than cores
+//     build/08_many_machines --help                           all flags
 //
 // Two hosts need the program and the data at the same place, and `ssh` to them without a password.
 //
@@ -40,7 +40,7 @@
 // and `hierarchical.c` (how gradients travel), `rank_training.c` and `rank_checkpoint.c` (a
 // training that can be broken off), `accumulate.c`, `lr_rules.c`, and `many_ranks.c` with
 // `exchange_model.c`. What a collective does is in `common/comm`: `process_group.h`, then
-// `collectives.c` and `watch.c`. Tables are printed in files that this order leaves out.
+// `collectives.c` and `watch.c`. Files that this order leaves out read the flags and print tables.
 #include "common/base/error.h"
 #include "common/program/book.h"
 #include "common/program/interrupt.h"
@@ -49,7 +49,7 @@
 #include "collectives_table.h"
 #include "exchange_table.h"
 #include "modelled_scaling.h"
-#include "rank_training.h"
+#include "rank_flags.h"
 #include "scaling_here.h"
 
 #include <stdio.h>
@@ -204,9 +204,9 @@ static void show_one_rank(void) {
 
 static void compare_rules(void) {
     RuleJob jobs[MOST_RULE_JOBS];
-    double mine[MOST_RULE_JOBS * RULE_RESULT_DOUBLES] = {0};
     RuleResult results[MOST_RULE_JOBS];
-    int n = rule_jobs(RULES_SGD, flags.full, flags.seed, jobs), W = dist_get_world_size();
+    int n = rule_jobs(RULES_SGD, flags.full, flags.seed, flags.seeds, jobs),
+        W = dist_get_world_size();
     if (rule_images(jobs, n) > train_data->count) {
         say("\n(No learning rates for larger minibatches: these trainings take %d images, and "
             "--train-size leaves %d.)",
@@ -216,14 +216,8 @@ static void compare_rules(void) {
     say("\nLearning rates for larger minibatches: %d trainings, dealt out to %d rank%s", n, W,
         W == 1 ? "" : "s");
     dist_wait_patiently(true);
-    for (int j = dist_get_rank(); j < n; j += W) {
-        results[j] = run_rule_job(&jobs[j], dist_device(0), train_data, test_data);
-        memcpy(&mine[j * RULE_RESULT_DOUBLES], &results[j], sizeof results[j]);
-    }
-    dist_note("the results of the rules");
-    dist_sum(NULL, mine, n * RULE_RESULT_DOUBLES); // the others' are zeros
+    deal_rule_jobs(jobs, results, n, train_data, test_data);
     dist_wait_patiently(false);
-    memcpy(results, mine, sizeof results[0] * (size_t)n);
     if (dist_get_rank() == 0) show_rule_results(jobs, results, n);
     share_cores(dist_devices(), dist_local_devices());
 }
@@ -250,10 +244,10 @@ static void show_scaling(void) {
 //
 // | what goes wrong | who notices | what happens |
 // |:----------------|:------------|:-------------|
-// | a rank dies: killed, out of memory, an error | the launcher | it ends all others within seconds |
+// | a rank dies: killed, out of memory, an error | it says so itself, or else its *witness*, a child that only waits for its end (`launch.c`); and the launcher | the launcher ends all others within seconds |
 // | a rank hangs, or its host or network is gone | the watch of every rank (`watch.c`) | after `--timeout` seconds each says which rank has not come to which collective, and the job ends |
 // | ranks make different collectives | the watch | the same, with what each of the two is in |
-// | ranks have other flags, another program, other data | the start | refused, with both values |
+// | ranks have other flags, another program, other data | the start | refused, with what differs, both values and whose they are |
 // | a loss that is not a number | every rank, after the step | all end |
 // | the disk of rank 0 is full | rank 0 | the job ends; the checkpoint before is whole |
 // | the launcher started processes that do not find each other | each of them | refused |
@@ -277,12 +271,10 @@ static void show_scaling(void) {
 //
 // ## Questions
 //
-// 1. Each rank makes the parameters from the same seed, so they are the same anyhow. Why does rank
-// 0
-//    send its own to all?
+// 1. Each rank makes the parameters from the same seed, so they are the same anyhow. Why does
+//    rank 0 send its own to all?
 // 2. Three ranks train on 13 images with 2 on each in a step. How many steps does the epoch have,
-// and
-//    what would happen if each rank simply went through its own images to the end?
+//    and what would happen if each rank simply went through its own images to the end?
 // 3. Fused gradients are in another order in each run. With which sums do the parameters still have
 //    the same bits in every run, and why not with the ring?
 // 4. Two hosts with four ranks each and one network card each: how many bytes leave a host in an
@@ -307,107 +299,6 @@ static void show_scaling(void) {
 //    several seeds that is not taken in by chance.
 
 // ## The program
-
-static void check_flags(void) {
-    const float MOST_SECONDS = 1e6f, MOST_CYCLE = 1000;
-    if (flags.backend == BACKEND_MODEL)
-        die_usage("auto, cpu or cuda", "--backend model: ranks exchange values");
-    if (flags.exchange[0] == 'f' && flags.hierarchical)
-        die_usage("--exchange buckets or tensors", "--hierarchical and --exchange fusion exclude "
-                                                   "each other");
-    if (strcmp(flags.machine, "none") != 0)
-        die_usage("leave it out: the modelled cluster is Horovod's",
-                  "--machine %s: what ranks do is measured", flags.machine);
-    if (!(flags.timeout >= 1 && flags.timeout <= MOST_SECONDS))
-        die_usage("from 1 to 1000000 seconds: between two exchanges ranks compute",
-                  "--timeout: not a possible value: %g", (double)flags.timeout);
-    if (!(flags.cycle <= MOST_CYCLE))
-        die_usage("from 0 to 1000 milliseconds", "--cycle: not a possible value: %g",
-                  (double)flags.cycle);
-    flags.train |= flags.checkpoint || flags.resume || flags.plant;
-    lesson.fault = fault_of(flags.plant);
-}
-
-static Flags read_flags(int argc, char *argv[]) {
-    Flags defaults = default_flags;
-    defaults.machine = "none";
-    defaults.batch_size = 64;
-    defaults.lr = 0.05f;
-    defaults.epochs = 2;
-    return book_begin(
-        argc, argv,
-        "Trains on many ranks; alone it is one. mpirun -np 4 starts four on this machine "
-        "(with --oversubscribe more than it has cores, with --allow-run-as-root as "
-        "root in a container), mpirun -np 4 -H one:2,two:2 two on each of two "
-        "machines, srun --mpi=pmix as many as Slurm gives "
-        "(chapters/08_many_machines/job.sbatch), and make run-08 four, whoever you "
-        "are.",
-        "train network batch-size lr rule epochs steps seed train-size test-size "
-        "no-shuffle collective exchange bucket fusion cycle hierarchical "
-        "full devices-per-rank ranks-per-host timeout plant checkpoint resume csv data",
-        defaults);
-}
-
-// What must be the same on all ranks, or they would wait for each other, or add up what does not
-// belong together. Files are rank 0's own affair.
-static char *settings_of_ranks(void) {
-    char *lr = xshortest(flags.lr);
-    char *text =
-        xprintf("%s, %d images of each device in a step, --lr %s, rule %s, seed %llu, "
-                "%s images, %d training and %d test images (%08x, %08x)",
-                flags.network, flags.batch_size, lr, flags.rule, (unsigned long long)flags.seed,
-                flags.shuffle ? "shuffled" : "unshuffled", train_data->count, test_data->count,
-                dataset_checksum(train_data), dataset_checksum(test_data));
-    free(lr);
-    return text;
-}
-
-static LrRule rule_named(const char *name) {
-    static const char *const names[NUM_LR_RULES] = {"none", "sqrt", "linear", "warmup"};
-    int rule = 0;
-    while (strcmp(names[rule], name) != 0) rule++;
-    return (LrRule)rule;
-}
-
-static void make_lesson(const char *settings) {
-    Fault fault = lesson.fault;
-    size_t fused = flags.fusion > 0 ? (size_t)flags.fusion << 10 : FUSION_THRESHOLD;
-    lesson = (RankLesson){
-        .train_data = train_data,
-        .test_data = test_data,
-        .network = &networks[strcmp(flags.network, "lenet") != 0],
-        .rows = flags.batch_size,
-        .epochs = flags.epochs,
-        .steps = flags.steps,
-        .lr = flags.lr,
-        .rule = rule_named(flags.rule),
-        .shuffle = flags.shuffle,
-        .seed = flags.seed,
-        .net = {.exchange = exchange_named(flags.exchange),
-                .ddp = {.bucket_bytes = (size_t)flags.bucket << 10},
-                .fusion = {.threshold = fused, .cycle = (double)flags.cycle / 1e3},
-                .hosts_first = flags.hierarchical},
-        .checkpoint = flags.checkpoint,
-        .resume = flags.resume,
-        .settings = settings,
-        .fault = fault,
-    };
-}
-
-static void agree(const char *settings) {
-    char *how = xprintf("%s, %s, %s, bucket %d, fusion %d, cycle %g, epochs %d, steps %d%s%s%s",
-                        flags.collective, flags.exchange,
-                        flags.train  ? "train"
-                        : flags.full ? "full"
-                                     : "all",
-                        flags.bucket, flags.fusion, (double)flags.cycle, flags.epochs, flags.steps,
-                        flags.hierarchical ? ", hierarchical" : "", flags.resume ? ", resume" : "",
-                        flags.checkpoint ? ", checkpoint" : "");
-    dist_must_agree_on_program();
-    dist_must_agree("the settings", settings);
-    dist_must_agree("the flags", how);
-    free(how);
-}
 
 // GPUs have NCCL where it can be had: faster, and without a promise of bits.
 static void choose_collective(void) {
@@ -434,8 +325,7 @@ static void prepare_outputs(void) {
 
 int main(int argc, char *argv[]) {
     dist_before_flags();
-    flags = read_flags(argc, argv);
-    check_flags();
+    flags = read_rank_flags(argc, argv);
     dist_init_process_group((DistOptions){.devices = flags.ranks_devices,
                                           .timeout = (double)flags.timeout,
                                           .threads = flags.threads,
@@ -444,9 +334,9 @@ int main(int argc, char *argv[]) {
     train_data = fashion_mnist_open(flags.data, true, flags.train_size);
     test_data = fashion_mnist_open(flags.data, false, flags.test_size);
     prepare_outputs();
-    char *settings = settings_of_ranks();
-    agree(settings);
-    make_lesson(settings);
+    ranks_must_agree(&flags, train_data, test_data);
+    char *settings = rank_settings(&flags, train_data, test_data);
+    lesson = rank_lesson(&flags, train_data, test_data, settings);
     show_ranks();
     if (!flags.train) show_collectives();
     if (flags.train) finish_on_interrupt(); // there may be something to keep

@@ -17,26 +17,36 @@ void set_program_name(const char *argv0) {
     name = slash ? slash + 1 : argv0;
 }
 
-static void (*clear_line)(void), (*clean_up)(void);
+static void (*clear_line)(void), (*clean_up)(void), (*dismiss_witness)(void);
 void before_messages(void (*function)(void)) { clear_line = function; }
 void before_dying(void (*function)(void)) { clean_up = function; }
+void after_last_words(void (*function)(void)) { dismiss_witness = function; }
+void last_words_are_said(void) {
+    if (dismiss_witness) dismiss_witness();
+}
 
 static double seconds_to_wait;           // 0: this process speaks for itself
 static volatile sig_atomic_t has_spoken; // another one
 static atomic_bool about_to_end;
 void let_another_speak(double seconds) { seconds_to_wait = seconds; }
-void another_has_spoken(void) { has_spoken = true; }
+void another_has_spoken(void) {
+    has_spoken = true;
+    last_words_are_said();
+}
 bool is_about_to_end(void) { return atomic_load(&about_to_end); }
 
 static const char *speaker; // NULL: there is but one
 void speak_as(const char *who) { speaker = who; }
-static void print_speaker(void) {
-    fprintf(stderr, "%s: %s%s", name, speaker ? speaker : "", speaker ? ": " : "");
+// One call for all of it, so that what several processes say does not get mixed.
+static void print_line(const char *kind, const char *text, const char *more, const char *rest) {
+    fprintf(stderr, "%s: %s%s%s%s%s%s\n", name, speaker ? speaker : "", speaker ? ": " : "", kind,
+            text, more, rest);
 }
 
 const char *program_name(void) { return name; }
 
 void clean_up_before_dying(void) {
+    last_words_are_said();
     if (clean_up) clean_up();
 }
 
@@ -50,8 +60,7 @@ static _Noreturn void end(int status) {
 void say_error(const char *hint, const char *error) {
     fflush(stdout);
     if (clear_line) clear_line();
-    print_speaker();
-    fprintf(stderr, "error: %s\nhint: %s\n", error, hint);
+    print_line("error: ", error, "\nhint: ", hint);
 }
 
 static void print_error(const char *hint, const char *format, va_list args) {
@@ -88,8 +97,7 @@ void warn(const char *format, ...) {
     va_end(args);
     fflush(stdout);
     if (clear_line) clear_line();
-    print_speaker();
-    fprintf(stderr, "%s\n", message);
+    print_line("", message, "", "");
 }
 
 // (The product may be more than a size_t holds.)

@@ -45,6 +45,13 @@ void before_dying(void (*clean_up)(void));
 // Calls that. For who has to end the program in another way.
 void clean_up_before_dying(void);
 
+// Called when it has been said why this process ends, or when it is told to end: for somebody who
+// would say that it ended without a word (comm/launch.h). The function has to be one that a handler
+// of signals may call.
+void after_last_words(void (*function)(void));
+// Calls that. For who ends the program in another way than die() and has said why.
+void last_words_are_said(void);
+
 // From now on messages begin with this, too: "NAME: rank 2: error: ..". The text must stay.
 void speak_as(const char *who);
 // For one of several processes that do the same (chapter 8), but not the first of them: what is

@@ -34,7 +34,25 @@ typedef void CollectiveFunction(Exchange *x);
 CollectiveFunction all_reduce_star, all_reduce_sharded, all_reduce_ring, all_reduce_tree,
     all_reduce_library, broadcast_tree, reduce_scatter_ring, all_gather_ring, gather_bytes;
 
+// world.c: that of all ranks, if it is NULL; seconds until a rank is given up; and whether it is
+// known who is on which host.
+ProcessGroup *group_or_all(const ProcessGroup *group);
+double group_timeout(void);
+bool group_hosts_are_known(void);
+
 // process_group.c: this process sends so many bytes to that rank of the group.
 void count_traffic(const ProcessGroup *group, int to, size_t bytes);
+// A group, of all that are on the wire; its id is the same on all of them. Its wire is its own.
+ProcessGroup *group_on(Wire *wire, int id);
+int group_next_id(void);
+void group_free(ProcessGroup *group);
+// Each gives so many bytes, all get all of them. The host waits for it.
+void group_gather(const char *what, const ProcessGroup *group, const void *mine, size_t bytes,
+                  void *all);
+// Whether these devices can exchange by NCCL; all ranks together.
+void group_find_nccl(void);
+// When all communication is done: first this, for each group, and in the end all that is left.
+void group_close_nccl(ProcessGroup *group);
+void group_end_all(ProcessGroup *all);
 
 #endif

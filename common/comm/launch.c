@@ -4,12 +4,15 @@
 
 #include "common/base/error.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -66,6 +69,7 @@ void launch_check(const Launch *launch, int found) {
     if (found >= launch->size) return;
     if (launch->rank > 0) { // what srun has started may go on when rank 0 has ended
         sleep(UNTIL_RANK_0_HAS_SAID_IT);
+        last_words_are_said();
         _exit(EXIT_FAILURE);
     }
     die(is_by_srun(launch)
@@ -75,6 +79,66 @@ void launch_check(const Launch *launch, int found) {
               "installs one",
         "%s started %d processes, but each is a world of %d: all would do the same work",
         launch->by, launch->size, found);
+}
+
+void launch_host_name(char name[], size_t size) {
+    name[0] = name[size - 1] = '\0';
+    gethostname(name, size - 1);
+    name[strcspn(name, ".")] = '\0';
+}
+
+// ## When a rank ends without a word
+//
+// Nobody can say that he was killed. So each rank has a child that only waits: the pipe from its
+// parent ends when the parent does, however that comes about, and then the child says so. What the
+// parent says itself, it sends the child away for. The launcher ends the others by a signal to
+// their process groups: that ends their children, too, so nothing is said of those.
+
+static volatile sig_atomic_t witness; // 0: there is none
+
+// A child of what may be several threads: only calls that a handler of signals may make, too.
+static _Noreturn void wait_for_the_end(int pipe_end, const char *text) {
+    static const int caught[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGABRT};
+    char nothing;
+    for (size_t i = 0; i < sizeof caught / sizeof caught[0]; i++) signal(caught[i], SIG_DFL);
+    prctl(PR_SET_NAME, "witness");
+    close(STDIN_FILENO);
+    close(STDOUT_FILENO);
+    while (read(pipe_end, &nothing, 1) < 0 && errno == EINTR) continue;
+    ssize_t written = write(STDERR_FILENO, text, strlen(text)); // at once, or lines get mixed
+    _exit(written < 0);
+}
+
+static void send_witness_away(void) {
+    if (witness > 0) kill((pid_t)witness, SIGKILL);
+}
+
+void launch_have_witness(const Launch *launch) {
+    char host[256];
+    int ends[2];
+    if (launch->size == 1 || pipe2(ends, O_CLOEXEC) != 0) return; // (it helps, but need not be)
+    launch_host_name(host, sizeof host);
+    char *text = xprintf("%s: error: rank %d on %s has ended in the middle of its work, and has "
+                         "not said why\n"
+                         "hint: was it killed? By the kernel, if memory was short: dmesg knows\n",
+                         program_name(), launch->rank, host);
+    pid_t child = fork();
+    if (child == 0) {
+        close(ends[1]);
+        wait_for_the_end(ends[0], text);
+    }
+    close(ends[0]); // the other end is closed when this process ends
+    free(text);
+    witness = child > 0 ? (sig_atomic_t)child : 0;
+    after_last_words(send_witness_away);
+}
+
+void launch_dismiss_witness(void) {
+    pid_t child = (pid_t)witness;
+    if (child == 0) return;
+    send_witness_away();
+    witness = 0;
+    waitpid(child, NULL, 0);
 }
 
 // ## When the launcher hangs

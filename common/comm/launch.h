@@ -3,6 +3,8 @@
 #ifndef LAUNCH_H
 #define LAUNCH_H
 
+#include <stddef.h>
+
 typedef struct Launch {
     const char *by;             // "mpirun", "srun", ..; NULL: nothing that starts several
     int rank, size;             // 0 and 1 if nothing did
@@ -21,6 +23,16 @@ void launch_prepare(const Launch *launch);
 // MPI was built for, or the mpirun of another MPI: each process then believes to be alone, and all
 // do the same work.) `found`: the size of the world. All find the same, so only rank 0 says it.
 void launch_check(const Launch *launch, int found);
+
+// The name of this host up to the first dot.
+void launch_host_name(char name[], size_t size);
+
+// From now on somebody sees to it that a rank does not end without a word: if it is killed, or gone
+// by an exit() in the middle of its work, a line of ours says which one it was, whatever launcher
+// has started it. (Who is alone needs nobody.) To be called before there are threads.
+void launch_have_witness(const Launch *launch);
+// Now it may end.
+void launch_dismiss_witness(void);
 
 // To be called before this process ends the job: sees to it that the launcher's process on this
 // host ends, too. (Open MPI's first tells the other hosts to end, and waits for their answer: from

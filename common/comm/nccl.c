@@ -354,15 +354,24 @@ void nccl_broadcast(NcclGroup *g, float *const data[], size_t n, int root) {
     group_end(g, "ncclBroadcast", status);
 }
 
-// NCCL's parts are all of one size. Where ours are not, each part is a reduction of its own.
-static ncclResult_t reduce_parts(const NcclGroup *g, float *const data[], size_t n) {
+// NCCL's parts are all of one size. Where ours are not, each part is a reduction of its own, or a
+// broadcast: to the device whose part it is, or from it.
+typedef ncclResult_t PartFunction(const NcclGroup *g, int i, float *data, size_t n, int part);
+
+static ncclResult_t reduce_part(const NcclGroup *g, int i, float *data, size_t n, int part) {
+    return nccl.ncclReduce(data, data, n, ncclFloat, ncclSum, part, g->comms[i], g->streams[i]);
+}
+static ncclResult_t broadcast_part(const NcclGroup *g, int i, float *data, size_t n, int part) {
+    return nccl.ncclBroadcast(data, data, n, ncclFloat, part, g->comms[i], g->streams[i]);
+}
+
+static ncclResult_t part_by_part(PartFunction *call, const NcclGroup *g, float *const data[],
+                                 size_t n) {
     ncclResult_t status = ncclSuccess;
     for (int part = 0; part < g->all; part++) {
         Range r = equal_range((long)n, g->all, part);
         for (int i = 0; i < g->n && r.count > 0; i++)
-            status = worse(status,
-                           nccl.ncclReduce(data[i] + r.first, data[i] + r.first, (size_t)r.count,
-                                           ncclFloat, ncclSum, part, g->comms[i], g->streams[i]));
+            status = worse(status, call(g, i, data[i] + r.first, (size_t)r.count, part));
     }
     return status;
 }
@@ -377,20 +386,8 @@ void nccl_reduce_scatter(NcclGroup *g, float *const data[], size_t n, int root) 
         status = worse(
             status, nccl.ncclReduceScatter(data[i], data[i] + (size_t)(g->first + i) * each, each,
                                            ncclFloat, ncclSum, g->comms[i], g->streams[i]));
-    if (!equal) status = worse(status, reduce_parts(g, data, n));
+    if (!equal) status = worse(status, part_by_part(reduce_part, g, data, n));
     group_end(g, equal ? "ncclReduceScatter" : "ncclReduce", status);
-}
-
-static ncclResult_t broadcast_parts(const NcclGroup *g, float *const data[], size_t n) {
-    ncclResult_t status = ncclSuccess;
-    for (int part = 0; part < g->all; part++) {
-        Range r = equal_range((long)n, g->all, part);
-        for (int i = 0; i < g->n && r.count > 0; i++)
-            status = worse(status,
-                           nccl.ncclBroadcast(data[i] + r.first, data[i] + r.first, (size_t)r.count,
-                                              ncclFloat, part, g->comms[i], g->streams[i]));
-    }
-    return status;
 }
 
 void nccl_all_gather(NcclGroup *g, float *const data[], size_t n, int root) {
@@ -402,6 +399,6 @@ void nccl_all_gather(NcclGroup *g, float *const data[], size_t n, int root) {
     for (int i = 0; i < g->n && equal; i++)
         status = worse(status, nccl.ncclAllGather(data[i] + (size_t)(g->first + i) * each, data[i],
                                                   each, ncclFloat, g->comms[i], g->streams[i]));
-    if (!equal) status = worse(status, broadcast_parts(g, data, n));
+    if (!equal) status = worse(status, part_by_part(broadcast_part, g, data, n));
     group_end(g, equal ? "ncclAllGather" : "ncclBroadcast", status);
 }

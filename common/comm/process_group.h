@@ -139,9 +139,8 @@ void dist_gather(ProcessGroup *group, const double mine[], int n, double all[]);
 char **dist_gather_texts(ProcessGroup *group, const char *mine);
 void dist_free_texts(ProcessGroup *group, char **texts);
 
-// die()s, on all ranks, if this is not the same everywhere: "rank 2 on HOST has --lr 0.1, rank 0
-// has
-// --lr 0.2".
+// die()s, on all ranks, if this is not the same everywhere: "rank 2 on node7 has --lr 0.1, rank 0
+// has 0.2", "ranks 1, 2 and 3 have --lr 0.1, rank 0 has 0.2".
 void dist_must_agree(const char *what, const char *value);
 
 // The same, of the program's own file: ranks that were built from other sources would call other

@@ -35,6 +35,7 @@ static void refuse_values(const char *names) {
 
 Flags book_begin(int argc, char *argv[], const char *about, const char *names, Flags defaults) {
     flags = parse_flags(argc, argv, about, names, defaults);
+    if (flags.quick && !is_listed(names, "quick")) say_quick_flags(&flags, &defaults);
     if (flags.backend == BACKEND_MODEL) refuse_values(names);
     reads_data = is_listed(names, "data");
     if (!flags.checkpoint) flags.checkpoint = flags.resume;

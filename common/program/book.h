@@ -13,7 +13,8 @@
 // Reads the flags (see parse_flags()); with --trace or --timeline, the trace begins. A training
 // that goes on (--resume) writes its checkpoints to the same file, unless --checkpoint names
 // another. die_usage()s if --backend model comes with a flag about values: --load, --save,
-// --log-loss, --live, --checkpoint, --resume.
+// --log-loss, --live, --checkpoint, --resume. With --quick it says what is made smaller, unless
+// the program has `quick` among its names: then it chooses and says that itself.
 Flags book_begin(int argc, char *argv[], const char *about, const char *names, Flags defaults);
 
 // To be called before long work: the program will use so many devices. die_usage()s if the machine

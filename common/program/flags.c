@@ -49,6 +49,7 @@ typedef struct Flag {
     bool unbounded;        // for which "inf" means the most
     const char *choices;   // of a CHOICE: "star|sharded|ring|tree"
     const char *otherwise; // what --help says of a value that the program chooses by itself
+    const char *counts;    // what an INTEGER is a number of: "epochs"
 } Flag;
 
 static const Flag table[] = {
@@ -91,7 +92,7 @@ static const Flag table[] = {
      .kind = SWITCH_ON,
      .at = offsetof(Flags, tf32)},
     {.name = "quick",
-     .help = "few images and epochs, for a machine without a GPU",
+     .help = "a run of less than a minute on a busy laptop",
      .kind = SWITCH_ON,
      .at = offsetof(Flags, quick)},
     {.name = "full",
@@ -119,12 +120,29 @@ static const Flag table[] = {
      .at = offsetof(Flags, epochs),
      .least = 1,
      .most = 1000000,
-     .otherwise = "the run's own"},
+     .otherwise = "the run's own",
+     .counts = "epochs"},
     {.name = "seed",
      .argument = "N",
      .help = "start of all random numbers",
      .kind = SEED,
      .at = offsetof(Flags, seed)},
+    {.name = "seeds",
+     .argument = "N",
+     .help = "train from N seeds each",
+     .kind = INTEGER,
+     .at = offsetof(Flags, seeds),
+     .least = 1,
+     .most = MOST_SEEDS,
+     .counts = "seeds"},
+    {.name = "rounds",
+     .argument = "N",
+     .help = "measure each time N times",
+     .kind = INTEGER,
+     .at = offsetof(Flags, rounds),
+     .least = 1,
+     .most = MOST_TIMED,
+     .counts = "rounds"},
     {.name = "train-size",
      .argument = "N",
      .help = "train on the first N images only",
@@ -132,7 +150,8 @@ static const Flag table[] = {
      .at = offsetof(Flags, train_size),
      .least = 1,
      .most = INT_MAX,
-     .otherwise = "all"},
+     .otherwise = "all",
+     .counts = "training images"},
     {.name = "test-size",
      .argument = "N",
      .help = "evaluate on the first N test images only",
@@ -140,7 +159,8 @@ static const Flag table[] = {
      .at = offsetof(Flags, test_size),
      .least = 1,
      .most = INT_MAX,
-     .otherwise = "all"},
+     .otherwise = "all",
+     .counts = "test images"},
     {.name = "steps",
      .argument = "N",
      .help = "stop each run after N minibatches",
@@ -148,7 +168,8 @@ static const Flag table[] = {
      .at = offsetof(Flags, steps),
      .least = 0,
      .most = INT_MAX,
-     .otherwise = "no limit"},
+     .otherwise = "no limit",
+     .counts = "steps"},
     {.name = "no-shuffle",
      .help = "take the images in the order of the file",
      .kind = SWITCH_OFF,
@@ -404,40 +425,31 @@ static const Flag table[] = {
 };
 enum { NUM_FLAGS = sizeof table / sizeof table[0] };
 
-static void print_default(const Flag *flag, const Flags *defaults) {
-    const void *value = (const char *)defaults + flag->at;
+// As --help shows it; "": of a flag that has none. free() it.
+static char *value_text(const Flag *flag, const Flags *flags) {
+    const void *value = (const char *)flags + flag->at;
     switch (flag->kind) {
     case INTEGER:
-        if (*(const int *)value > 0)
-            printf(" [%d]", *(const int *)value);
-        else
-            printf(" [%s]", flag->otherwise);
-        break;
+        return *(const int *)value > 0 ? xprintf("%d", *(const int *)value)
+                                       : xstrdup(flag->otherwise);
     case SEED:
-        printf(" [%llu]", (unsigned long long)*(const uint64_t *)value);
-        break;
+        return xprintf("%llu", (unsigned long long)*(const uint64_t *)value);
     case REAL:
-        if (*(const float *)value >= 0)
-            printf(" [%g]", (double)*(const float *)value);
-        else
-            printf(" [%s]", flag->otherwise);
-        break;
+        return *(const float *)value >= 0 ? xprintf("%g", (double)*(const float *)value)
+                                          : xstrdup(flag->otherwise);
     case CHOICE:
-        printf(" [%s]", *(char *const *)value);
-        break;
+        return xstrdup(*(char *const *)value);
     case TEXT:
-        printf(" [%s]", *(char *const *)value ? *(char *const *)value : flag->otherwise);
-        break;
+        return xstrdup(*(char *const *)value ? *(char *const *)value : flag->otherwise);
     case BACKEND:
-        printf(" [auto]");
-        break;
+        return xstrdup("auto");
     case SWITCH_ON:
     case SWITCH_OFF:
-        printf(" [no]");
-        break;
+        return xstrdup("no");
     case HELP:
         break;
     }
+    return xstrdup("");
 }
 
 bool is_listed(const char *names, const char *flag) {
@@ -449,7 +461,7 @@ bool is_listed(const char *names, const char *flag) {
 
 static bool has_flag(const char *names, const Flag *flag) {
     static const char all_have[] =
-        "backend threads threads-per-device machine tf32 out trace timeline predict";
+        "backend threads threads-per-device machine tf32 quick out trace timeline predict";
     return flag->kind == HELP || is_listed(all_have, flag->name) || is_listed(names, flag->name);
 }
 
@@ -458,12 +470,14 @@ static _Noreturn void print_help(const char *about, const char *names, const Fla
     say("%s\n", about);
     for (int i = 0; i < NUM_FLAGS; i++) {
         if (!has_flag(names, &table[i])) continue;
-        char left[40];
+        char left[40], *value = value_text(&table[i], defaults);
         snprintf(left, sizeof left, "--%s %s", table[i].name,
                  table[i].argument ? table[i].argument : "");
         printf("  %-22s %s", left, table[i].help);
-        print_default(&table[i], defaults);
-        putchar('\n');
+        if (table[i].at == offsetof(Flags, quick) && defaults->quick_means)
+            printf(": as %s, if not given", defaults->quick_means);
+        printf(*value ? " [%s]\n" : "\n", value);
+        free(value);
     }
     exit(EXIT_SUCCESS);
 }
@@ -627,31 +641,106 @@ static void open_machines(const Flags *flags) {
         warn("--tf32 changes nothing here: it is for GPUs");
 }
 
-Flags parse_flags(int argc, char *argv[], const char *about, const char *names, Flags defaults) {
-    set_program_name(argv[0]);
-    setvbuf(stdout, NULL, _IOLBF, 0); // a line is seen when it is printed, in a pipe too
-    struct option options[NUM_FLAGS + 1] = {0};
-    int num_options = 0;
+// ---- the command line ------------------------------------------------------------------------
+
+typedef struct Program {
+    const char *about, *names;
+    Flags defaults;
+    struct option options[NUM_FLAGS + 1];
+} Program;
+
+static void list_options(Program *program) {
+    int n = 0;
     for (int i = 0; i < NUM_FLAGS; i++)
-        if (has_flag(names, &table[i]))
-            options[num_options++] = (struct option){
+        if (has_flag(program->names, &table[i]))
+            program->options[n++] = (struct option){
                 table[i].name, table[i].argument ? required_argument : no_argument, NULL, i + 256};
-    Flags flags = defaults;
+}
+
+static Flags read_words(int argc, char *argv[], const Program *program) {
+    Flags flags = program->defaults;
     opterr = 0; // the messages are ours
-    for (int c; (c = getopt_long(argc, argv, ":", options, NULL)) != -1;) {
+    optind = 0; // from the begin, the second time, too
+    for (int c; (c = getopt_long(argc, argv, ":", program->options, NULL)) != -1;) {
         // Of letters that are no flags, as in -xy, getopt has the one; of words, argv has it.
         const char letter[] = {'-', (char)optopt, '\0'};
         const char *word = c == '?' && optopt > 0 && optopt < 256 ? letter : argv[optind - 1];
         if (c == ':') die_usage("--help lists the flags", "%s needs a value", word);
         if (c == '?') die_usage("--help lists the flags", "no such flag: %s", word);
-        if (table[c - 256].kind == HELP) print_help(about, names, &defaults);
+        if (table[c - 256].kind == HELP)
+            print_help(program->about, program->names, &program->defaults);
         store(&table[c - 256], optarg, &flags);
     }
     if (optind < argc) die_usage("--help lists the flags", "not a flag: '%s'", argv[optind]);
+    return flags;
+}
+
+// With what --quick stands for before all other words: so those win, wherever they stand.
+static Flags read_quick(int argc, char *argv[], const Program *program) {
+    char *means = xstrdup(program->defaults.quick_means); // lives as long as the program
+    char **words = xcalloc((size_t)argc + strlen(means) + 2, sizeof *words), *word;
+    int n = 0;
+    words[n++] = argv[0];
+    while ((word = strsep(&means, " "))) words[n++] = word;
+    for (int i = 1; i < argc; i++) words[n++] = argv[i];
+    Flags flags = read_words(n, words, program);
+    free(words);
+    return flags;
+}
+
+Flags parse_flags(int argc, char *argv[], const char *about, const char *names, Flags defaults) {
+    Program program = {.about = about, .names = names, .defaults = defaults};
+    set_program_name(argv[0]);
+    setvbuf(stdout, NULL, _IOLBF, 0); // a line is seen when it is printed, in a pipe too
+    list_options(&program);
+    Flags flags = read_words(argc, argv, &program);
+    if (flags.quick && flags.full) die_usage("give one of them", "--quick and --full");
+    if (flags.quick && defaults.quick_means) flags = read_quick(argc, argv, &program);
     check_number_of_devices(&flags);
     check_timeline(&flags);
     catch_interrupts();
     open_machines(&flags);
     predict_enable(flags.predict);
     return flags;
+}
+
+// ---- what a quick run leaves out ---------------------------------------------------------------
+
+// "3 epochs", "1 epoch", "batch size 64"
+static char *counted(const Flag *flag, const Flags *flags) {
+    char *value = value_text(flag, flags), *name = xstrdup(flag->name);
+    const char *counts = flag->counts ? flag->counts : "";
+    int length = (int)strlen(counts) - (strcmp(value, "1") == 0); // without its s
+    for (char *at = name; (at = strchr(at, '-'));) *at = ' ';
+    char *text =
+        flag->counts ? xprintf("%s %.*s", value, length, counts) : xprintf("%s %s", name, value);
+    free(value);
+    free(name);
+    return text;
+}
+
+// Makes it longer: "a", then "a, b"
+static void join(char **list, char *text) {
+    char *longer = *list ? xprintf("%s, %s", *list, text) : xstrdup(text);
+    free(*list);
+    free(text);
+    *list = longer;
+}
+
+void say_quick_flags(const Flags *flags, const Flags *full) {
+    char *now = NULL, *otherwise = NULL;
+    for (int i = 0; i < NUM_FLAGS && flags->quick_means; i++) {
+        char *word = xprintf("--%s", table[i].name);
+        if (is_listed(flags->quick_means, word)) {
+            join(&now, counted(&table[i], flags));
+            join(&otherwise, value_text(&table[i], full));
+        }
+        free(word);
+    }
+    if (now)
+        say("quick: %s (the full run: %s)", now, otherwise);
+    else
+        say("quick: this run is short anyway, so nothing is left out");
+    free(now);
+    free(otherwise);
 }

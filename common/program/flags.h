@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include "common/device/device.h"
 
+enum { MOST_SEEDS = 32, MOST_TIMED = 99 }; // of --seeds, of --rounds
+
 typedef struct Flags {
     int devices;                        // --devices K; 0: what the chapter does by itself
     BackendChoice backend;              // --backend auto|cpu|cuda|model
@@ -21,6 +23,7 @@ typedef struct Flags {
     int train_size;                     // --train-size N; 0: all images
     int test_size;                      // --test-size N; 0: all images
     int steps;                          // --steps N; -1: no limit
+    int seeds, rounds;                  // --seeds N --rounds N
     bool shuffle;                       // off with --no-shuffle
     bool live;                          // --live
     const char *allreduce;              // --allreduce star|sharded|ring|tree, see chapter 2
@@ -42,6 +45,7 @@ typedef struct Flags {
     bool hierarchical, train;           // --hierarchical --train
     const char *network, *rule, *plant; // --network lenet|resnet18 --rule R --plant F; NULL: no
     bool quick, full;                   // --quick --full
+    const char *quick_means;            // "--epochs 3 --seeds 4": what --quick stands for
     bool check;                         // --check
     bool experiment;                    // --experiment, see chapter 5
     const char *checkpoint, *resume;    // --checkpoint F --resume F; NULL: no
@@ -57,16 +61,23 @@ typedef struct Flags {
 extern const Flags default_flags;
 
 // Reads the command line of a program that has the flags `names` ("devices lr epochs"), besides
-// --backend, --threads, --threads-per-device, --machine, --tf32, --out, --trace, --timeline,
-// --predict and --help, which all have. --help prints `about` and every flag with its default, and
-// ends the program with status 0; a wrong flag or value ends it with status 2 before anything is
-// done.
+// --backend, --threads, --threads-per-device, --machine, --tf32, --quick, --out, --trace,
+// --timeline, --predict and --help, which all have. --help prints `about` and every flag with its
+// default, and ends the program with status 0; a wrong flag or value ends it with status 2 before
+// anything is done.
+// --quick is for a class: a run that ends within a minute on a busy laptop and still shows what the
+// program is about. It stands for the flags in defaults.quick_means, which are read before those of
+// the command line: so what is given there wins. NULL: the program is as quick as that anyway.
 // --machine tells the time of a machine (common/device/machine.h) that is built in, of a file, or
 // of the one at hand (this), which is measured first: see machine_this.h. --machine list shows
 // those that are built in, and --machine print:NAME the file of one, or of this, to be saved and
 // changed; both end the program. Also calls set_program_name(), catch_interrupts(), devices_init()
 // to choose the backend, and starts the modelled clock of --machine.
 Flags parse_flags(int argc, char *argv[], const char *about, const char *names, Flags defaults);
+
+// The first line of a quick run: "quick: 4096 training images, 3 epochs (the full run: all, 10)".
+// `full` are the defaults.
+void say_quick_flags(const Flags *flags, const Flags *full);
 
 // Whether a list of flags ("devices lr epochs") has this one.
 bool is_listed(const char *names, const char *flag);

@@ -73,6 +73,7 @@ static void at_exit(void) {
         ": error: a library has ended the program\n"
         "hint: close other programs, use fewer --threads, or raise the limits that `ulimit -a` "
         "shows\n");
+    last_words_are_said();
     _exit(EXIT_FAILURE);
 }
 

@@ -1,8 +1,7 @@
 // test_nccl.c: GPUs that exchange by NCCL, simulated: sums, order, and what is said when NCCL
 // fails, or waits for ever.
 //
-// Run by hand it starts itself as so many ranks, one case at a time: the same program with --case
-// NAME DEVICES GPUS. Each rank sees all the GPUs, as on a machine, and takes its own.
+// Each rank sees all the GPUs of the machine, and takes its own.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,19 +13,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/base/clock.h"
 #include "common/base/error.h"
 #include "common/base/range.h"
 #include "common/comm/nccl.h"
 #include "common/comm/process_group.h"
 #include "tests/dies.h"
 #include "tests/on_devices.h"
+#include "tests/ranks.h"
 #include "cudasim.h"
-
-static const char *self;
 
 // ---- in a rank -----------------------------------------------------------------------------------
 
@@ -45,15 +41,9 @@ static void begin(int devices, double timeout) {
 static const int sizes[] = {0, 1, 2, 3, 12, 1001, 120000};
 enum { NUM_SIZES = sizeof sizes / sizeof sizes[0], MOST = 120000 };
 
-// What device number d has at first: whole numbers, so that sums are exact in any order, or any.
-static float value(int d, int i, bool whole) {
-    uint32_t bits = (uint32_t)(d + 1) * 2654435761u ^ (uint32_t)(i + 7) * 40503u * 65537u;
-    int number = (int)(bits >> 8 & 1023) - 512;
-    return whole ? (float)number : (float)number * 0.37f / (float)(1 + (bits & 255));
-}
 static float sum_of(int i, bool whole) {
     double sum = 0;
-    for (int d = 0; d < k; d++) sum += (double)value(d, i, whole);
+    for (int d = 0; d < k; d++) sum += (double)device_value(d, i, whole);
     return (float)sum;
 }
 
@@ -61,7 +51,7 @@ static void fill_mine(int n, bool whole) {
     float *values = xmalloc(sizeof *values * (size_t)(n + 1));
     for (int d = 0; d < local; d++) {
         mine[d] = tensor_new(dist_device(d), n);
-        for (int i = 0; i < n; i++) values[i] = value(rank * local + d, i, whole);
+        for (int i = 0; i < n; i++) values[i] = device_value(rank * local + d, i, whole);
         tensor_write(mine[d], values);
     }
     free(values);
@@ -85,12 +75,6 @@ static void all_must_be(int n, double tolerance, const char *what) {
     for (int d = 0; d < local; d++) must_be(d, 0, n, tolerance, what);
 }
 
-static void end(void) {
-    dist_destroy_process_group();
-    devices_close();
-    CHECK(cudasim_live() == 0, "all that was made was freed");
-}
-
 static void parts_are_right(int n) {
     for (int i = 0; i < n; i++) expected[i] = sum_of(i, true);
     fill_mine(n, true);
@@ -106,7 +90,7 @@ static void parts_are_right(int n) {
 
 static void broadcasts_are_right(int n) {
     for (int root = 0; root < size; root++) {
-        for (int i = 0; i < n; i++) expected[i] = value(root * local, i, false);
+        for (int i = 0; i < n; i++) expected[i] = device_value(root * local, i, false);
         fill_mine(n, false);
         dist_broadcast(NULL, mine, root);
         all_must_be(n, 0, "broadcast");
@@ -136,7 +120,7 @@ static void results_are_right(int devices) {
     CHECK(cudasim_calls("ncclReduceScatter") > 0 && cudasim_calls("ncclReduce") > 0,
           "equal parts and others");
     CHECK(dist_traffic().bytes == 0 || size > 1, "alone, nothing is sent");
-    end();
+    dist_destroy_process_group();
 }
 
 // The last numbers of sums depend on the order: here they are not those of the star.
@@ -156,7 +140,7 @@ static void order_is_another(int devices) {
     CHECK(different > 0 && different < MOST, "some digits differ");
     free(sums[0]);
     free(sums[1]);
-    end();
+    dist_destroy_process_group();
 }
 
 // What is before and after in the compute queues and in those that communicate. (The simulator runs
@@ -186,7 +170,7 @@ static void queues_keep_their_order(int devices) {
     for (int i = 0; i < N; i++) expected[i] = 1;
     all_must_be(N, 1e-5, "all_reduce and scale");
     free_mine();
-    end();
+    dist_destroy_process_group();
 }
 
 // Communicators of their own, opened when they are needed, by some ranks more often than by others.
@@ -196,7 +180,7 @@ static void groups_are_apart(int devices) {
     for (int times = 0; times < 2 + rank % 2; times++) {
         float sum = 0;
         for (int r = rank % 2; r < size; r += 2)
-            for (int d = 0; d < local; d++) sum += value(r * local + d, 0, true);
+            for (int d = 0; d < local; d++) sum += device_value(r * local + d, 0, true);
         expected[0] = sum;
         fill_mine(1, true);
         dist_all_reduce(group, mine);
@@ -207,7 +191,7 @@ static void groups_are_apart(int devices) {
     parts_are_right(1001);
     dist_free_group(group);
     dist_free_group(unused);
-    end();
+    dist_destroy_process_group();
 }
 
 // ---- in a rank, where NCCL cannot be --------------------------------------------------------------
@@ -218,7 +202,7 @@ static void fall_back(int devices) {
     CHECK(dist_why_no_nccl() && dist_order_is_fixed(), "for a reason, in an order");
     parts_are_right(1001);
     CHECK(cudasim_calls("ncclGetUniqueId") == 0, "NCCL was not tried");
-    end();
+    dist_destroy_process_group();
 }
 static void one_has_no_library(int devices) {
     if (strcmp(getenv("OMPI_COMM_WORLD_RANK") ? getenv("OMPI_COMM_WORLD_RANK") : "1", "1") == 0)
@@ -242,7 +226,7 @@ static void on_cpus(int devices) {
     begin(devices, 30);
     CHECK(strcmp(dist_chosen_all_reduce(), "star") == 0, "NCCL is for GPUs");
     parts_are_right(1001);
-    end();
+    dist_destroy_process_group();
 }
 
 // ---- in a rank, where something goes wrong --------------------------------------------------------
@@ -298,7 +282,7 @@ static void one_is_stopped(int devices) {
     dist_note("bucket 1, step 42");
     if (rank == size - 1) raise(SIGSTOP);
     all_reduce_once();
-    says_that_it_went_on();
+    if (rank < size - 1) says_that_it_went_on(); // the other may, until it is ended
 }
 static void one_computes_on(int devices) {
     begin(devices, 1.5);
@@ -340,10 +324,7 @@ static void another_size(int devices) {
     synchronize_all();
 }
 
-static const struct {
-    const char *name;
-    void (*run)(int devices);
-} cases[] = {
+static const RankCase cases[] = {
     {"results", results_are_right},
     {"digits", order_is_another},
     {"order", queues_keep_their_order},
@@ -366,130 +347,91 @@ static const struct {
     {"size", another_size},
 };
 
-static int run_case(const char *name, int devices, int gpus) {
-    const char *seed = getenv("CUDASIM_SEED");
-    set_program_name("test");
+static int number_in(const char *variable, int otherwise) {
+    const char *text = getenv(variable);
+    return text ? atoi(text) : otherwise;
+}
+
+static int run_simulated_case(const char *name, int devices) {
     dist_before_flags();
-    cudasim_machine(gpus, seed ? (unsigned)atoi(seed) : 1, CUDASIM_PEERS);
-    devices_init(BACKEND_CUDA, 1);
-    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++)
-        if (strcmp(cases[c].name, name) == 0) {
-            cases[c].run(devices);
-            return 0;
-        }
-    return 98;
+    cudasim_machine(number_in("GPUS", 1), (unsigned)number_in("CUDASIM_SEED", 1), CUDASIM_PEERS);
+    int status = run_case_on(BACKEND_CUDA, cases, sizeof cases / sizeof cases[0], name, devices);
+    CHECK(cudasim_live() == 0, "all that was made was freed");
+    return status;
 }
 
 // ---- the tests of ranks ----------------------------------------------------------------------------
 
-// Runs a case, alone (0 ranks) or as so many ranks; returns its exit status and keeps what it said.
-static char said[16384];
-static double seconds;
-
-static int ranks_run(int ranks, const char *name, int devices, int gpus) {
-    char launcher[64] = "";
-    if (ranks > 0) snprintf(launcher, sizeof launcher, "sh .make/ranks.sh %d ", ranks);
-    char *command =
-        xprintf("timeout -k 1 100 %s%s --case %s %d %d 2>&1", launcher, self, name, devices, gpus);
-    double start = seconds_now();
-    FILE *pipe = popen(command, "r");
-    free(command);
-    assert_non_null(pipe);
-    said[fread(said, 1, sizeof said - 1, pipe)] = '\0';
-    while (fgetc(pipe) != EOF) continue;
-    int status = pclose(pipe);
-    seconds = seconds_now() - start;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+// As ranks.h has them, on a machine with so many GPUs.
+static void passes_on(int gpus, const char *name, int ranks, int devices) {
+    char before[32];
+    snprintf(before, sizeof before, "GPUS=%d", gpus);
+    passes_with(before, name, ranks, devices);
 }
-
-static void need_ranks(void) {
-    static int there_are = -1;
-    if (there_are < 0)
-        there_are = system("command -v mpirun >/dev/null 2>&1") == 0 && dist_is_mpi_available();
-    if (!there_are) skip();
-}
-
-static void passes(const char *name, int ranks, int devices, int gpus) {
-    if (ranks > 0) need_ranks();
-    int status = ranks_run(ranks, name, devices, gpus);
-    if (status != 0)
-        fail_msg("%s: status %d of %d ranks of %d devices: %s", name, status, ranks, devices, said);
-}
-
-// The job ends in time, not with status 0, says this, and nobody goes on.
-static void fails(const char *name, int ranks, int devices, int gpus, double most,
-                  const char *words) {
-    if (ranks > 0) need_ranks();
-    int status = ranks_run(ranks, name, devices, gpus);
-    if (status == 0 || status == 124 || !(seconds < most) || !strstr(said, words) ||
-        strstr(said, "went on"))
-        fail_msg("%s: status %d after %.1f s, and not '%s': %s", name, status, seconds, words,
-                 said);
-}
-
-static int times_said(const char *words) {
-    int n = 0;
-    for (const char *at = said; (at = strstr(at, words)); at++) n++;
-    return n;
+static void fails_on(int gpus, const char *name, int ranks, int devices, double most,
+                     const char *words) {
+    char before[32];
+    snprintf(before, sizeof before, "GPUS=%d", gpus);
+    fails_with(before, name, ranks, devices, most, words);
 }
 
 static void devices_of_one_process(void **state) {
     (void)state;
-    for (int devices = 2; devices <= 4; devices++) passes("results", 0, devices, 4);
+    for (int devices = 2; devices <= 4; devices++) passes_on(4, "results", 0, devices);
     assert_int_equal(times_said("by NCCL, which promises no order of additions"), 1);
-    passes("digits", 0, 4, 4);
-    passes("groups", 0, 2, 2);
+    passes_on(4, "digits", 0, 4);
+    passes_on(2, "groups", 0, 2);
     static const char *const seeds[] = {"1", "2", "3", "4"};
     for (int s = 0; s < 4; s++) { // what CUDA leaves open comes in other orders
         setenv("CUDASIM_SEED", seeds[s], 1);
-        passes("order", 0, 3, 3);
+        passes_on(3, "order", 0, 3);
     }
     unsetenv("CUDASIM_SEED");
 }
 static void devices_of_several(void **state) {
     (void)state;
-    passes("results", 2, 1, 2);
-    passes("results", 3, 1, 4);
-    passes("results", 2, 2, 4);
-    passes("order", 3, 1, 3);
-    passes("order", 2, 2, 4);
-    passes("groups", 4, 1, 4);
-    passes("groups", 3, 2, 6);
+    passes_on(2, "results", 2, 1);
+    passes_on(4, "results", 3, 1);
+    passes_on(4, "results", 2, 2);
+    passes_on(3, "order", 3, 1);
+    passes_on(4, "order", 2, 2);
+    passes_on(4, "groups", 4, 1);
+    passes_on(6, "groups", 3, 2);
 }
 
 static void hosts_memory_where_nccl_cannot_be(void **state) {
     (void)state;
-    passes("fallback", 0, 2, 1);
+    passes_on(1, "fallback", 0, 2);
     assert_non_null(strstr(said, "GPUs exchange through host memory, not by NCCL: rank 0 on "));
     assert_non_null(strstr(said, " has two devices on one GPU"));
-    passes("fallback", 2, 1, 1);
+    passes_on(1, "fallback", 2, 1);
     assert_non_null(strstr(said, "not by NCCL: ranks 0 and 1 on "));
     assert_non_null(strstr(said, " share a GPU"));
     assert_int_equal(times_said("not by NCCL"), 1); // rank 0 alone
-    passes("library", 2, 1, 2);
+    passes_on(2, "library", 2, 1);
     assert_non_null(strstr(said, "rank 1 on "));
     assert_non_null(strstr(said, "cannot be loaded: libnccl.so.2: cannot open"));
-    passes("old", 0, 2, 2);
+    passes_on(2, "old", 0, 2);
     assert_non_null(strstr(said, "it is older than 2.14"));
-    passes("cpus", 2, 1, 2);
+    passes_on(2, "cpus", 2, 1);
     assert_null(strstr(said, "NCCL")); // nobody expects it there
 }
 static void who_demands_it_is_told(void **state) {
     (void)state;
-    fails("demanded", 0, 2, 1, 10, "error: no NCCL: rank 0 on ");
-    fails("later", 0, 2, 1, 10, "error: no NCCL: rank 0 on ");
-    fails("demanded", 2, 1, 1, 10, "test: rank 0: error: no NCCL: ranks 0 and 1 on ");
+    fails_on(1, "demanded", 0, 2, 10, "error: no NCCL: rank 0 on ");
+    fails_on(1, "later", 0, 2, 10, "error: no NCCL: rank 0 on ");
+    fails_on(1, "demanded", 2, 1, 10, "test: rank 0: error: no NCCL: ranks 0 and 1 on ");
     assert_int_equal(times_said("error:"), 1);
 }
 
 static void nothing_takes_for_ever(void **state) {
     (void)state;
-    fails("opening", 0, 2, 2, 8, "nccl_init");
+    fails_on(2, "opening", 0, 2, 8, "nccl_init");
     assert_int_equal(times_said("cudasim: rank "), 2); // both devices abort
-    fails("enqueuing", 0, 2, 2, 8, "NCCL on rank 0 on ");
+    fails_on(2, "enqueuing", 0, 2, 8, "NCCL on rank 0 on ");
     assert_non_null(strstr(said, "ncclAllReduce is not done after 1 s"));
     assert_int_equal(times_said("aborted"), 2);
-    fails("opening", 2, 1, 2, 10, "all ranks are in nccl_init ");
+    fails_on(2, "opening", 2, 1, 10, "all ranks are in nccl_init ");
 }
 
 static void errors_end_the_job(void **state) {
@@ -514,42 +456,42 @@ static void errors_end_the_job(void **state) {
     };
     for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
         setenv("FAILS", errors[i].fails, 1);
-        fails("call", 0, 2, 2, 10, errors[i].words);
+        fails_on(2, "call", 0, 2, 10, errors[i].words);
         if (!strstr(said, "error: NCCL on rank 0 on ") || !strstr(said, errors[i].hint) ||
             times_said("hint: ") != 1)
             fail_msg("%s: %s", errors[i].fails, said);
     }
-    fails("duplicate", 0, 2, 1, 10, "invalid usage");
+    fails_on(1, "duplicate", 0, 2, 10, "invalid usage");
     assert_non_null(strstr(said, "Duplicate GPU detected"));
 }
 
 static void the_watch_names_who_does_not_come(void **state) {
     (void)state;
-    fails("stopped", 3, 1, 3, 12, "rank 2 on ");
+    fails_on(3, "stopped", 3, 1, 12, "rank 2 on ");
     assert_non_null(strstr(said, "has not reached all_reduce "));
     assert_non_null(strstr(said, " (bucket 1, step 42): it has not answered for 1.5 s"));
     assert_true(times_said(" of 3 aborted") >= 2); // the stopped one may go on when it is ended
-    fails("computes", 3, 1, 3, 12, "rank 2 on ");
+    fails_on(3, "computes", 3, 1, 12, "rank 2 on ");
     assert_non_null(strstr(said, "it does something else"));
     assert_int_equal(times_said(" of 3 aborted"), 3); // all
-    fails("computes", 2, 2, 4, 12, "rank 1 on ");
+    fails_on(4, "computes", 2, 2, 12, "rank 1 on ");
     assert_int_equal(times_said(" of 4 aborted"), 4);
-    fails("absent", 2, 1, 2, 12, "rank 1 on ");
+    fails_on(2, "absent", 2, 1, 12, "rank 1 on ");
     assert_non_null(strstr(said, "has not reached nccl_id "));
 }
 static void errors_of_nccl_end_all(void **state) {
     (void)state;
-    fails("link", 3, 1, 3, 20, "NCCL on rank 1 on ");
+    fails_on(3, "link", 3, 1, 20, "NCCL on rank 1 on ");
     assert_non_null(strstr(said, "while GPUs exchange: remote process exited"));
     assert_int_equal(times_said(" of 3 aborted"), 3);
     assert_int_equal(times_said("error: NCCL"), 1);
 }
 static void ranks_that_call_different_things(void **state) {
     (void)state;
-    fails(
-        "collective", 2, 1, 2, 12,
+    fails_on(
+        2, "collective", 2, 1, 12,
         "NCCL's rank 0 calls ncclAllReduce of 12 numbers, its rank 1 ncclBroadcast of 12 numbers");
-    fails("size", 3, 1, 3, 12, "ncclAllReduce of 24 numbers, its rank 1 ncclAllReduce of 12");
+    fails_on(3, "size", 3, 1, 12, "ncclAllReduce of 24 numbers, its rank 1 ncclAllReduce of 12");
 }
 
 // ---- what ranks offer --------------------------------------------------------------------------------
@@ -708,8 +650,8 @@ static void each_mistake_is_caught(void **state) {
 
 int main(int argc, char *argv[]) {
     self = argv[0];
-    if (argc == 5 && strcmp(argv[1], "--case") == 0)
-        return run_case(argv[2], atoi(argv[3]), atoi(argv[4]));
+    if (argc == 4 && strcmp(argv[1], "--case") == 0)
+        return run_simulated_case(argv[2], atoi(argv[3]));
     setenv("ASAN_OPTIONS", "detect_leaks=0", 1); // in ranks: MPI leaves memory behind
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_mistake_is_caught), // forks

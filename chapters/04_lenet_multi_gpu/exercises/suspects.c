@@ -69,7 +69,17 @@ static bool explains(const Mistake *m, const Training *t, const float *came) {
     return same;
 }
 
+static bool nothing_happened(const Training *t, const float *came) {
+    float *start = replica_values(t->start, 0);
+    bool same = memcmp(came, start, replica_numel() * sizeof *came) == 0;
+    free(start);
+    return same;
+}
+
 const char *suspect_of(const Training *t, const float *came) {
+    if (nothing_happened(t, came))
+        return "this device was not trained at all: call train_batch() with each minibatch, and "
+               "with all r->k devices";
     for (size_t m = 0; m < sizeof mistakes / sizeof *mistakes; m++)
         if (explains(&mistakes[m], t, came)) return mistakes[m].hint;
     return "suspects: the k*b images of a minibatch, true and the seed for data_iter_new(), the "

@@ -23,6 +23,12 @@ const char *case_of(int argc, char *argv[]);
 // a signal ended it. die()s if ranks cannot be started.
 int run_as_ranks(int k, const char *case_name, char *said, size_t size, double deadline);
 
+// The same, and once more if they end, or are too late, before one has said `begun`: on a very busy
+// machine ranks do not find each other in time, which says nothing of your part. All of it takes
+// `deadline` seconds at most.
+int run_ranks_that_begin(int k, const char *case_name, const char *begun, char *said, size_t size,
+                         double deadline);
+
 // ---- what ranks have said ----------------------------------------------------------------------
 
 // What stands behind the first `begin` in it, up to the end of the line, in a new string; NULL if

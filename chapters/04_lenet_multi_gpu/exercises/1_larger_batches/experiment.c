@@ -124,6 +124,7 @@ int main(int argc, char *argv[]) {
     defaults.lr = 0.1f;
     defaults.train_size = 10240;
     defaults.epochs = 8;
+    defaults.quick_means = "--batch-size 16 --train-size 5120 --epochs 6";
     return exercise_main(
         argc, argv,
         &(Exercise){

@@ -12,10 +12,10 @@
 //
 // **Your task.** Write `train_epoch()` below; ten lines are enough.
 //
-// **How it is checked.** LeNet is trained on 300 images, with 1, 2, 3 and 4 devices. The check
-// counts your updates and the images that each device received, and it compares the parameters
-// with those of one device that has minibatches of k*b images. If they differ, it tries out the
-// usual mistakes and names the one that ends with your parameters.
+// **How it is checked.** LeNet is trained on 252 images, which fill all minibatches, and on 300,
+// with 1, 2, 3 and 4 devices. The check counts your updates and the images that each device
+// received, and it compares the parameters with those of one device that has minibatches of k*b
+// images. If they differ, it tries out the usual mistakes and names the one that ends with yours.
 //
 // **How to run.** `--batch-size` is b, the images that each device gets in a step.
 //

@@ -14,22 +14,23 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { NUM_K = 3, NUM_LR = 5, NUM_SEEDS = 12 };
+enum { NUM_K = 3, NUM_LR = 5 };
 static const int ks[NUM_K] = {1, 2, 4};
 
-// The runs with one k and one learning rate.
+// The runs with one k and one learning rate, one for each seed.
 typedef struct Cell {
-    double accuracy[NUM_SEEDS], mean, spread;
+    double accuracy[MOST_SEEDS], mean, spread;
 } Cell;
 
 typedef struct Grid {
+    int seeds;
     float lr[NUM_LR]; // --lr is the one in the middle
     Cell cells[NUM_K][NUM_LR];
 } Grid;
 
 static Cell measure(const Flags *flags, int k, float lr, const Dataset *data, DataIter *test_iter) {
     Cell cell;
-    for (int s = 0; s < NUM_SEEDS; s++) {
+    for (int s = 0; s < flags->seeds; s++) {
         Replicas r;
         uint64_t seed = flags->seed + (uint64_t)s;
         replicas_open(&r, k, seed);
@@ -38,7 +39,7 @@ static Cell measure(const Flags *flags, int k, float lr, const Dataset *data, Da
             accuracy_after(&r, data, flags->epochs, flags->batch_size, lr, seed, test_iter);
         replicas_close(&r);
     }
-    mean_and_spread(cell.accuracy, NUM_SEEDS, &cell.mean, &cell.spread);
+    mean_and_spread(cell.accuracy, flags->seeds, &cell.mean, &cell.spread);
     return cell;
 }
 
@@ -60,13 +61,13 @@ static void measure_all(const Flags *flags, const Dataset *data, DataIter *test_
 
 static void write_csv(FILE *csv, const Flags *flags, const Grid *grid) {
     fprintf(csv, "devices,batch,lr,mean,spread");
-    for (int s = 0; s < NUM_SEEDS; s++) fprintf(csv, ",run%d", s + 1);
+    for (int s = 0; s < grid->seeds; s++) fprintf(csv, ",run%d", s + 1);
     for (int i = 0; i < NUM_K; i++)
         for (int j = 0; j < NUM_LR; j++) {
             const Cell *c = &grid->cells[i][j];
             fprintf(csv, "\n%d,%d,%g,%.4f,%.4f", ks[i], ks[i] * flags->batch_size,
                     (double)grid->lr[j], c->mean, c->spread);
-            for (int s = 0; s < NUM_SEEDS; s++) fprintf(csv, ",%.4f", c->accuracy[s]);
+            for (int s = 0; s < grid->seeds; s++) fprintf(csv, ",%.4f", c->accuracy[s]);
         }
     fprintf(csv, "\n");
 }
@@ -120,20 +121,26 @@ static const char *scaling(double mean, double chance, int of_means) {
 
 // One seed is one comparison: the same start and the same images, k = 1 and k = 4. By how many
 // doublings do their best learning rates differ? The mean of n such numbers is itself uncertain by
-// about their spread / sqrt(n). What is less than 2.2 times that (Student's t for 12 numbers, 95%)
-// may be chance, and so may be what the means of the accuracies do not say too.
+// about their spread / sqrt(n). What is less than 2.2 times that (Student's t for 12 numbers, 95%;
+// for fewer it is more) may be chance, and so may be what the means of the accuracies do not say
+// too.
+static double students_t(int n) {
+    static const double t[] = {12.7, 4.3, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23};
+    return n < 12 ? t[n - 2] : 2.2;
+}
+
 static void explain_scaling(const Grid *grid) {
-    double doublings[NUM_SEEDS], mean, spread;
+    double doublings[MOST_SEEDS], mean, spread;
     const Cell *first = grid->cells[0], *last = grid->cells[NUM_K - 1];
     say("- Seed by seed, the best lr of k = %d is so many times that of k = 1:", ks[NUM_K - 1]);
     printf(" ");
-    for (int s = 0; s < NUM_SEEDS; s++) {
+    for (int s = 0; s < grid->seeds; s++) {
         doublings[s] = best_of_seed(last, s) - best_of_seed(first, s);
         printf(" %g", exp2(doublings[s]));
     }
     printf("\n");
-    mean_and_spread(doublings, NUM_SEEDS, &mean, &spread);
-    double chance = 2.2 * spread / sqrt(NUM_SEEDS);
+    mean_and_spread(doublings, grid->seeds, &mean, &spread);
+    double chance = students_t(grid->seeds) * spread / sqrt(grid->seeds);
     say("  In the middle that is %.2f; with so few seeds it may be anything from %.2f to %.2f. %s",
         exp2(mean), exp2(mean - chance), exp2(mean + chance),
         scaling(mean, chance, best_of(last) - best_of(first)));
@@ -141,9 +148,9 @@ static void explain_scaling(const Grid *grid) {
 
 // The largest learning rate, going up from the smallest, with which all runs learn something; -1:
 // there is none.
-static int largest_that_learns(const Cell cells[NUM_LR]) {
+static int largest_that_learns(const Cell cells[NUM_LR], int seeds) {
     for (int j = 0; j < NUM_LR; j++)
-        for (int s = 0; s < NUM_SEEDS; s++)
+        for (int s = 0; s < seeds; s++)
             if (cells[j].accuracy[s] < 1.5 * GUESSING) return j - 1;
     return NUM_LR - 1;
 }
@@ -151,9 +158,9 @@ static int largest_that_learns(const Cell cells[NUM_LR]) {
 // Too long a step breaks the training. How long is that?
 static void explain_limits(const Grid *grid) {
     const Cell *first = grid->cells[0], *last = grid->cells[NUM_K - 1];
-    say("- The largest lr tried with which all %d runs learn something:", NUM_SEEDS);
+    say("- The largest lr tried with which all %d runs learn something:", grid->seeds);
     for (int i = 0; i < NUM_K; i++) {
-        int limit = largest_that_learns(grid->cells[i]);
+        int limit = largest_that_learns(grid->cells[i], grid->seeds);
         char *lr = limit < 0 ? xstrdup("none") : xprintf("%g", (double)grid->lr[limit]);
         printf("  %s with k = %d\n", lr, ks[i]);
         free(lr);
@@ -187,15 +194,15 @@ static void answer(const Flags *flags, const Grid *grid) {
 
 static void experiment(const Flags *flags, FILE *csv) {
     Dataset *data = fashion_mnist_open(flags->data, true, flags->train_size);
-    Dataset *test_data = fashion_mnist_open(flags->data, false, 2000);
+    Dataset *test_data = fashion_mnist_open(flags->data, false, flags->test_size);
     DataIter *test_iter = data_iter_new(test_data, 250, false, 0);
-    Grid grid;
+    Grid grid = {.seeds = flags->seeds};
     say("Question: which learning rate is best, and how does it scale with the number of devices "
         "k?");
     say("b = %d, %d training images, %d epoch%s, accuracy on %d test images, mean ± standard "
         "deviation of %d seeds\n",
         flags->batch_size, data->count, flags->epochs, flags->epochs > 1 ? "s" : "",
-        test_data->count, NUM_SEEDS);
+        test_data->count, flags->seeds);
     Prediction times = predict_first(
         "One device trains with minibatches of b images, 4 devices with minibatches of 4*b. How "
         "many times the best learning rate of one device will the best one of 4 devices be?");
@@ -210,20 +217,26 @@ static void experiment(const Flags *flags, FILE *csv) {
     dataset_free(test_data);
 }
 
-static void prepare(const Flags *flags) { choose_allreduce(flags->allreduce); }
+static void prepare(const Flags *flags) {
+    choose_allreduce(flags->allreduce);
+    if (flags->seeds < 2) die_usage("--seeds 2 or more", "one seed says nothing about chance");
+}
 
 int main(int argc, char *argv[]) {
     Flags defaults = default_flags;
     defaults.batch_size = 2;
     defaults.lr = 0.1f;
     defaults.train_size = 1280;
+    defaults.test_size = 2000;
     defaults.epochs = 1;
+    defaults.seeds = 12;
+    defaults.quick_means = "--train-size 640 --test-size 1000 --seeds 4";
     return exercise_main(
         argc, argv,
         &(Exercise){.about = "Exercise 2: accuracy against learning rate, on 1, 2 and 4 devices.\n"
                              "--batch-size is b, the images of each device: k devices have "
                              "minibatches of k*b.",
-                    .flags = "batch-size lr epochs seed train-size allreduce",
+                    .flags = "batch-size lr epochs seed seeds train-size test-size allreduce",
                     .defaults = defaults,
                     .prepare = prepare,
                     .parts = check_parts,

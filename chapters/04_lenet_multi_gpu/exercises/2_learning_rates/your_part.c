@@ -13,9 +13,9 @@
 // **Your task.** Write `accuracy_after()`, one such run, and `mean_and_spread()`.
 //
 // **How it is checked.** Mean and spread are compared with known ones. Then 1, 2 and 4 devices are
-// trained, and their accuracy and parameters must be those of one device with minibatches of k*b
-// images. If the parameters differ, the check tries out the usual mistakes and names the one that
-// ends with yours.
+// trained. They must end with the parameters of one device with minibatches of k*b images; if they
+// do not, the check tries out the usual mistakes and names the one that ends with yours. And what
+// is returned must be the accuracy that the parameters have at the end.
 //
 // **How to run.** `--batch-size` is b, the images that each device gets in a step.
 //

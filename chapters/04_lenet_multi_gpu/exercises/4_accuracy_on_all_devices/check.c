@@ -1,36 +1,49 @@
 // check.c: counts are whole numbers, so the accuracy must be that of one device exactly. And the
-// work must be shared: each device gets about 1/k of the images.
+// work must be shared: each device gets about 1/k of the images, a minibatch at a time.
 #include "common/program/exercise.h"
 #include "your_part.h"
 
 #include <math.h>
 
-// Whether the network's operations are recorded, so that it can be trained.
-static bool records_gradients(const Replicas *r) {
-    Device *device = r->devices[0];
-    begin_step(device);
-    Tensor *X = arena_tensor(device, 4, (const int[]){1, 1, 28, 28}, false);
-    tensor_fill(X, 0);
-    return lenet(X, r->params[0])->requires_grad;
+// What your part is called with.
+typedef struct Case {
+    Replicas one, many; // LeNet as it is on one device, and on k
+    Dataset *data;
+    DataIter *iter;
+    int batch_size;
+} Case;
+
+static Case case_open(const Flags *flags, int images, int batch_size, int k) {
+    Case c = {.batch_size = batch_size, .data = fashion_mnist_open(flags->data, false, images)};
+    c.iter = data_iter_new(c.data, batch_size, false, 0);
+    replicas_open(&c.one, 1, 1);
+    replicas_open(&c.many, k, 1);
+    replicas_scale(&c.one, 10);
+    replicas_scale(&c.many, 10);
+    return c;
 }
 
-static void check_shares(const Replicas *r, const Dataset *data, int batches) {
-    double share = (double)data->count / r->k;
-    for (int i = 0; i < r->k; i++) {
-        double images = images_received(r, i, data);
-        EXPECT(fabs(images - share) <= batches,
-               "split_batch() gives each device its shard of a minibatch: call it once for each "
-               "minibatch, with all k devices",
-               "evaluate_accuracy_on_all(), %d images, k = %d: device %d got %.0f images, "
-               "expected %.0f",
-               data->count, r->k, i, images, share);
-    }
+static void case_close(Case *c) {
+    data_iter_free(c->iter);
+    dataset_free(c->data);
+    replicas_close(&c->one);
+    replicas_close(&c->many);
 }
+
+static double call_your_part(Case *c) {
+    ledger_reset();
+    return evaluate_accuracy_on_all(lenet, c->many.params, c->iter, c->many.devices, c->many.k);
+}
+
+// ## The accuracy
 
 static const char *hint_for_count(double came, double expected, int k) {
+    if (isnan(came))
+        return "0 / 0: a device without images has no accuracy; add up counts, and divide once, by "
+               "the number of all images";
     if (fabs(came - round(came)) > 1e-3)
-        return "that is no whole number: add up counts, not accuracies, and divide once, by the "
-               "number of all images (the last minibatch is shorter)";
+        return "that is no whole number: add up counts, not accuracies (shards may be unequal, and "
+               "the last minibatch is shorter), and divide once, by the number of all images";
     if (came == 0) return "are the counts of the devices read, with item(), and added up?";
     if (k > 1 && fabs(came - k * expected) < 1e-3)
         return "each image was counted k times: each device gets its shard of a minibatch alone";
@@ -38,10 +51,50 @@ static const char *hint_for_count(double came, double expected, int k) {
     return "does each device's count begin at 0, and is it added once?";
 }
 
+static void check_accuracy(Case *c) {
+    int k = c->many.k;
+    double expected = evaluate_accuracy_gpu(lenet, c->one.params[0], c->iter, c->one.devices[0]);
+    double came = call_your_part(c);
+    double right = came * c->data->count, count = round(expected * c->data->count);
+    EXPECT(fabs(right - count) < 1e-3, hint_for_count(right, count, k),
+           "evaluate_accuracy_on_all(), %d images in minibatches of %d, k = %d: %.6f, that is %.6g "
+           "right images, expected %.6f, that is %.0f",
+           c->data->count, c->batch_size, k, came, right, expected, count);
+}
+
+// ## The images
+
+static void check_shares(Case *c) {
+    call_your_part(c);
+    double share = (double)c->data->count / c->many.k;
+    for (int i = 0; i < c->many.k; i++) {
+        double images = images_received(&c->many, i, c->data);
+        EXPECT(fabs(images - share) <= data_iter_batches(c->iter),
+               "split_batch() gives each device its shard of a minibatch: call it once for each "
+               "minibatch, with all k devices",
+               "evaluate_accuracy_on_all(), %d images in minibatches of %d, k = %d: device %d got "
+               "%.0f images, expected %g",
+               c->data->count, c->batch_size, c->many.k, i, images, share);
+    }
+}
+
+// ## What it leaves behind
+
+// An evaluation that did not take place leaves nothing behind, which says nothing of it.
+static void check_took_place(const Case *c) {
+    double images = 0;
+    for (int i = 0; i < c->many.k; i++) images += images_received(&c->many, i, c->data);
+    EXPECT(
+        images > 0, "evaluate each minibatch of data_iter: split_batch(), net(), count_correct()",
+        "evaluate_accuracy_on_all(), %d images, k = %d: the devices got %.0f images, expected %d",
+        c->data->count, c->many.k, images, c->data->count);
+}
+
 // Begins a step, so that the activations that were there are gone: called last.
 static size_t bytes_of_minibatch(const Replicas *r, DataIter *iter) {
     Tensor *X, *y;
     Device *device = r->devices[0];
+    set_grad_enabled(true);
     data_iter_first(iter, &X, &y);
     begin_step(device);
     Tensor *X_here = arena_tensor(device, X->ndim, X->shape, false);
@@ -52,63 +105,79 @@ static size_t bytes_of_minibatch(const Replicas *r, DataIter *iter) {
 }
 
 // A device that begins a step with each minibatch holds the activations of one, at most.
-static void check_memory(const Replicas *r, DataIter *iter) {
+static void check_memory(Case *c) {
     size_t bytes[MAX_DEVICES];
-    for (int i = 0; i < r->k; i++) bytes[i] = arena_used_bytes(r->devices[i]);
-    size_t most = bytes_of_minibatch(r, iter);
-    for (int i = 0; i < r->k; i++)
-        EXPECT(bytes[i] <= most,
-               "begin_step() for each device, with each minibatch: else what one leaves in the "
-               "device's memory is still there with the next",
-               "evaluate_accuracy_on_all(), k = %d: device %d holds %zu bytes of activations at "
-               "the end, expected at most those of one minibatch, %zu",
-               r->k, i, bytes[i], most);
+    call_your_part(c);
+    check_took_place(c);
+    for (int i = 0; i < c->many.k; i++) bytes[i] = arena_used_bytes(c->many.devices[i]);
+    size_t most = bytes_of_minibatch(&c->many, c->iter);
+    for (int i = 0; i < c->many.k; i++)
+        EXPECT(
+            bytes[i] <= most,
+            "begin_step() for each device, with each minibatch: else what one leaves in the "
+            "device's memory is still there with the next",
+            "evaluate_accuracy_on_all(), %d images in minibatches of %d, k = %d: device %d holds "
+            "%zu bytes of activations at the end, expected at most those of one minibatch, %zu",
+            c->data->count, c->batch_size, c->many.k, i, bytes[i], most);
 }
 
-static void check_accuracy(const Replicas *one, Replicas *many, const Dataset *data, DataIter *iter,
-                           int batch_size) {
-    double expected = evaluate_accuracy_gpu(lenet, one->params[0], iter, one->devices[0]);
-    ledger_reset();
-    double came = evaluate_accuracy_on_all(lenet, many->params, iter, many->devices, many->k);
-    double count = round(expected * data->count);
-    int k = many->k;
-    EXPECT(fabs(came * data->count - count) < 1e-3, hint_for_count(came * data->count, count, k),
-           "evaluate_accuracy_on_all(), %d images in minibatches of %d, k = %d: %.6f, that is %.6g "
-           "right images, expected %.6f, that is %.0f",
-           data->count, batch_size, k, came, came * data->count, expected, count);
-    check_shares(many, data, data_iter_batches(iter));
-    check_memory(many, iter);
-    EXPECT(records_gradients(many), "set_grad_enabled(true) at the end: training goes on",
-           "after evaluate_accuracy_on_all(), k = %d: no gradients are recorded any more", many->k);
+// Whether the network's operations are recorded, so that it can be trained.
+static bool records_gradients(const Replicas *r) {
+    Device *device = r->devices[0];
+    begin_step(device);
+    Tensor *X = arena_tensor(device, 4, (const int[]){1, 1, 28, 28}, false);
+    tensor_fill(X, 0);
+    return lenet(X, r->params[0])->requires_grad;
 }
 
-static void check_k(const Dataset *data, int batch_size, int k) {
-    Replicas one, many;
+static void check_training_goes_on(Case *c) {
     Tensor *X, *y, *losses[MAX_DEVICES];
-    DataIter *iter = data_iter_new(data, batch_size, false, 0);
-    replicas_open(&one, 1, 1);
-    replicas_open(&many, k, 1);
-    replicas_scale(&one, 10);
-    replicas_scale(&many, 10);
-    check_accuracy(&one, &many, data, iter, batch_size);
-    data_iter_first(iter, &X, &y); // and training goes on as before
-    train_batch(X, y, many.params, many.devices, k, 0.1f, losses);
+    call_your_part(c);
+    check_took_place(c);
+    EXPECT(records_gradients(&c->many), "set_grad_enabled(true) at the end: training goes on",
+           "after evaluate_accuracy_on_all(), k = %d, operations are not recorded, expected that "
+           "they are, as before",
+           c->many.k);
+    data_iter_first(c->iter, &X, &y);
+    train_batch(X, y, c->many.params, c->many.devices, c->many.k, 0.1f, losses);
     synchronize_all();
-    data_iter_free(iter);
-    replicas_close(&one);
-    replicas_close(&many);
 }
 
-static void check(const Flags *flags) {
-    Dataset *data = fashion_mnist_open(flags->data, false, 501);
-    for (int k = 1; k <= 4; k++) check_k(data, 100, k); // the last minibatch has one image
-    check_k(data, 64, 7);
-    dataset_free(data);
-    data = fashion_mnist_open(flags->data, false, 5);
-    check_k(data, 2, 3); // more devices than images
-    dataset_free(data);
+// ## The parts
+
+// One call of your part, and what is looked at.
+static void check_call(const Flags *flags, int images, int batch_size, int k,
+                       void (*check)(Case *c)) {
+    Case c = case_open(flags, images, batch_size, k);
+    check(&c);
+    case_close(&c);
+}
+
+static void check_equal_shards(const Flags *flags) {
+    static const int ks[] = {1, 2, 4, 5};
+    for (int n = 0; n < 4; n++) check_call(flags, 500, 100, ks[n], check_accuracy);
+}
+static void check_who_works(const Flags *flags) {
+    for (int k = 1; k <= 4; k++) check_call(flags, 501, 100, k, check_shares);
+    check_call(flags, 501, 64, 7, check_shares);
+}
+static void check_room(const Flags *flags) {
+    for (int k = 1; k <= 4; k++) check_call(flags, 501, 100, k, check_memory);
+}
+static void check_afterwards(const Flags *flags) {
+    for (int k = 1; k <= 2; k++) check_call(flags, 501, 100, k, check_training_goes_on);
+}
+static void check_unequal_shards(const Flags *flags) {
+    for (int k = 1; k <= 4; k++) check_call(flags, 501, 100, k, check_accuracy); // 1 image is left
+    check_call(flags, 501, 64, 7, check_accuracy);
+    check_call(flags, 5, 2, 3, check_accuracy); // more devices than images
 }
 
 const CheckPart check_parts[] = {
-    {"the accuracy of one device, to the last image, for 1, 2, 3, 4 and 7 devices", 10, check},
+    {"equal shards: the accuracy is that of one device, to the last image", 3, check_equal_shards},
+    {"each device gets its share of the images", 2, check_who_works},
+    {"a device holds the activations of one minibatch, not of all", 2, check_room},
+    {"training can go on afterwards", 1, check_afterwards},
+    {"unequal shards, and some without images: the accuracy is still the same", 2,
+     check_unequal_shards},
     {0}};

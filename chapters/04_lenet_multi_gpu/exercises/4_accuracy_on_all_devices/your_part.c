@@ -13,8 +13,8 @@
 // common/data/evaluate.c first: yours does the same on k devices.
 //
 // **How it is checked.** Whole numbers are counted, so the accuracy must be exactly that of one
-// device: on 1, 2, 3, 4 and 7 devices, with a last minibatch of a single image, and with more
-// devices than images. Each device must get its share of the images and hold the activations of no
+// device: on 1 to 5 and 7 devices, with a last minibatch of a single image, and with more devices
+// than images. Each device must get its share of the images and hold the activations of no
 // more than one minibatch, and training must be possible afterwards.
 //
 // **How to run.**

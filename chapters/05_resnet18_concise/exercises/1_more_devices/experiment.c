@@ -118,7 +118,6 @@ typedef struct Cost {
     double device_mb, all_mb; // in use on the first device, on all
 } Cost;
 
-enum { COST_STEPS = 4 };
 enum { COST_1, COST_2, COST_4, COST_8, COST_16, COST_SYNC, NUM_COSTS };
 static const Cost all_costs[NUM_COSTS] = {
     [COST_1] = {.k = 1}, [COST_2] = {.k = 2},   [COST_4] = {.k = 4},
@@ -130,7 +129,7 @@ static void measure_cost(const Setting *s, Module *net, Cost *c) {
     DataIter *iter = data_iter_new(s->train_data, s->flags->batch_size, false, s->flags->seed);
     data_iter_first(iter, &X, &y);
     c->step = INFINITY;
-    for (int step = 0; step < COST_STEPS; step++) {
+    for (int step = 0; step < s->flags->rounds; step++) {
         Timer timer = {0};
         ledger_reset();
         timer_start(&timer);
@@ -164,7 +163,7 @@ static void compare_costs(const Setting *s, Module *net, Cost costs[NUM_COSTS]) 
     printf("\n  ResNet-18, a step with a minibatch of %d (measured: fastest of %d; modelled: %s)\n"
            "               seconds, measured       MB between   MB of memory:\n"
            "  devices bn       here   modelled        devices        device 0       all\n",
-           s->flags->batch_size, COST_STEPS, machine_name());
+           s->flags->batch_size, s->flags->rounds, machine_name());
     for (int i = 0; i < NUM_COSTS; i++) {
         Cost *c = &costs[i];
         *c = all_costs[i];
@@ -305,11 +304,13 @@ int main(int argc, char *argv[]) {
     defaults.train_size = 768;
     defaults.test_size = 500;
     defaults.epochs = 3;
+    defaults.rounds = 4;
+    defaults.quick_means = "--train-size 512 --test-size 200 --epochs 2 --rounds 2";
     return exercise_main(
         argc, argv,
         &(Exercise){
             .about = "Exercise 1: ResNet-18 on up to 16 devices, the same minibatches for all.",
-            .flags = "batch-size lr epochs seed train-size test-size",
+            .flags = "batch-size lr epochs seed train-size test-size rounds",
             .defaults = defaults,
             .prepare = refuse_many_epochs,
             .parts = check_parts,

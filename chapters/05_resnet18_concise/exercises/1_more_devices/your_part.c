@@ -16,8 +16,9 @@
 // for the bytes that the devices send each other.
 //
 // **How it is checked.** A small network is trained on 1 to 16 devices. With synchronised batch
-// norm the parameters and the mean loss must be those of one device, with local statistics they
-// must not; and the bytes that you say must be those that were counted.
+// norm the parameters must be those of one device, with local statistics they must not; if they are
+// others, the check tries out the usual mistakes. The mean loss is looked at with lr 0, where each
+// epoch has the same. And the bytes that you say must be those that were counted in one step.
 //
 // **How to run.**
 //

@@ -38,11 +38,15 @@ static const char *rows_text(const Range shards[], int k) {
     return text;
 }
 
+// Each row belongs to one shard, in order.
 static void check_cover(const char *call, int n, int k, const Range shards[]) {
     int rows = 0;
     for (int i = 0; i < k; i++) {
         EXPECT(shards[i].count >= 0,
-               "a device of speed 0 gets no rows: rows go by speed, not by time",
+               shards[i].count < -n
+                   ? "a device of speed 0 gets no rows: rows go by speed, not by time"
+                   : "the devices before it got more rows than there are: give each the whole part "
+                     "of its quota first, then the rows that are left over, one by one",
                "%s: shard %d has %ld rows, expected 0 or more", call, i, shards[i].count);
         EXPECT(shards[i].first == rows, "a shard begins where the one before it ends",
                "%s: shard %d begins at row %ld, expected row %d; the shards have %s rows", call, i,
@@ -60,21 +64,31 @@ static const char *hint_for_rows(const Range shards[], int n, int k) {
     bool equal = true;
     for (int i = 0; i < k; i++) equal = equal && shards[i].count == equal_range(n, k, i).count;
     return equal ? "these are equal shards: n speed[i] / (sum of speeds) is the quota of device i"
-                 : "each device gets the whole part of its quota n speed[i] / (sum of speeds), or "
-                   "one row more";
+                 : "each device gets the whole part of its quota n speed[i] / (sum of speeds), and "
+                   "of the rows that are left over one or none";
 }
 
-static void check_shards(int n, const double speed[], int k) {
-    Range shards[MAX_DEVICES];
-    const char *call = call_text(n, speed, k);
-    double least_up = 1, most_down = 0; // remainders of those rounded up, and down
-    shards_for(n, speed, k, shards);
-    check_cover(call, n, k, shards);
+typedef enum { WHOLE, ROUNDED, LARGEST_UP } Looked; // at quotas that are whole numbers; at all
+
+// Each quota, if it is no whole number, is rounded up or down.
+static void check_quotas(const char *call, int n, const double speed[], int k, const Range shards[],
+                         Looked at) {
     for (int i = 0; i < k; i++) {
-        double quota = quota_of(n, speed, k, i), over = shards[i].count - quota;
-        EXPECT(fabs(over) < 1 + 1e-9, hint_for_rows(shards, n, k),
-               "%s: the shards have %s rows; device %d gets %ld, expected %.4g, rounded up or down",
-               call, rows_text(shards, k), i, shards[i].count, quota);
+        double quota = quota_of(n, speed, k, i);
+        EXPECT(fabs((double)shards[i].count - quota) < (at == WHOLE ? 1e-9 : 1 + 1e-9),
+               hint_for_rows(shards, n, k),
+               "%s: the shards have %s rows; device %d gets %ld, expected %.4g%s", call,
+               rows_text(shards, k), i, shards[i].count, quota,
+               at == WHOLE ? "" : ", rounded up or down");
+    }
+}
+
+// No remainder is rounded down that is larger than one that is rounded up.
+static void check_remainders(const char *call, int n, const double speed[], int k,
+                             const Range shards[]) {
+    double least_up = 1, most_down = 0;
+    for (int i = 0; i < k; i++) {
+        double over = (double)shards[i].count - quota_of(n, speed, k, i);
         if (over > 1e-9) least_up = fmin(least_up, 1 - over);
         if (over < -1e-9) most_down = fmax(most_down, -over);
     }
@@ -85,21 +99,56 @@ static void check_shards(int n, const double speed[], int k) {
            call, rows_text(shards, k), least_up, most_down);
 }
 
-static const char *hint_for_seconds(double came, double expected, double exchange) {
-    if (isnan(came)) return "0 rows at 0 rows per second take no time, but 0 / 0 is no number";
-    if (fabs(came - (expected - exchange)) <= 1e-9) return "after computing comes the exchange";
+static void check_shards(int n, const double speed[], int k, Looked at) {
+    Range shards[MAX_DEVICES];
+    const char *call = call_text(n, speed, k);
+    shards_for(n, speed, k, shards);
+    check_cover(call, n, k, shards);
+    check_quotas(call, n, speed, k, shards, at);
+    if (at == LARGEST_UP) check_remainders(call, n, speed, k, shards);
+}
+
+static void check_five_devices(Looked at) {
+    static const double speeds[][5] = {{1, 1, 1, 1, 1},   {3, 1, 0, 0, 0},  {0, 0, 7, 0, 0},
+                                       {100, 1, 1, 1, 1}, {2, 3, 5, 7, 11}, {0.1, 0.2, 0.3, 0, 1}};
+    for (int c = 0; c < 6; c++)
+        for (int n = 0; n <= 100; n++) check_shards(n, speeds[c], 5, at);
+}
+
+// ## Seconds
+
+typedef struct Step {
+    Range shards[3];
+    double speed[3], exchange, expected;
+} Step;
+
+static const char *hint_for_seconds(const Step *s, double came) {
+    double rows = 0, speeds = 0, sum = 0;
+    for (int i = 0; i < 3; i++) {
+        rows += (double)s->shards[i].count;
+        speeds += s->speed[i];
+        if (s->shards[i].count > 0) sum += (double)s->shards[i].count / s->speed[i];
+    }
+    if (!isfinite(came)) return "a device without rows has nothing to do: leave 0 / 0 out";
+    if (fabs(came - (s->expected - s->exchange)) <= 1e-9)
+        return "after computing comes the exchange";
+    if (fabs(came - (sum + s->exchange)) <= 1e-9)
+        return "that is the sum of the devices' times, but they work side by side: the slowest "
+               "one counts";
+    if (fabs(came - (rows / speeds + s->exchange)) <= 1e-9)
+        return "that is all rows at the speed of all devices together, as if they were ready at "
+               "the same time: but the slowest one counts, with rows / speed of its own";
     return "the devices work side by side, so the slowest one counts, not the sum; a device needs "
            "rows / speed seconds";
 }
 
-static void check_prediction(void) {
-    const Range shards[] = {{0, 12}, {12, 3}, {15, 0}};
-    const double speed[] = {6, 1, 0}, exchange = 0.5, expected = 3.5;
-    double came = predict_step(shards, speed, 3, exchange);
-    EXPECT(fabs(came - expected) <= 1e-9, hint_for_seconds(came, expected, exchange),
-           "predict_step(), shards of %s rows, speeds 6 1 0 rows per second, exchange %g s: %g s, "
-           "expected %g s",
-           rows_text(shards, 3), exchange, came, expected);
+static void check_seconds(const Step *s) {
+    double came = predict_step(s->shards, s->speed, 3, s->exchange);
+    EXPECT(fabs(came - s->expected) <= 1e-9, hint_for_seconds(s, came),
+           "predict_step(), shards of %s rows, speeds %g %g %g rows per second, exchange %g s: %g "
+           "s, expected %g s",
+           rows_text(s->shards, 3), s->speed[0], s->speed[1], s->speed[2], s->exchange, came,
+           s->expected);
 }
 
 // ## Training
@@ -143,6 +192,7 @@ static void check_training(const Flags *flags) {
     Module *net = small_network();
     for (int c = 0; c < 4; c++) {
         double losses[2];
+        check_shards(CHECKED_BATCH, speeds[c], ks[c], ROUNDED); // else there is nothing to train
         double difference = effect_of_shards(net, data, BN_SYNC, speeds[c], ks[c], losses);
         EXPECT(difference <= 1e-2 && fabs(losses[1] - losses[0]) <= 1e-2 * losses[0],
                "each row belongs to one shard; the same call must give the same shards each time",
@@ -155,15 +205,52 @@ static void check_training(const Flags *flags) {
     dataset_free(data);
 }
 
-static void check(const Flags *flags) {
-    static const double speeds[][5] = {{1, 1, 1, 1, 1},   {3, 1, 0, 0, 0},  {0, 0, 7, 0, 0},
-                                       {100, 1, 1, 1, 1}, {2, 3, 5, 7, 11}, {0.1, 0.2, 0.3, 0, 1}};
-    for (int c = 0; c < 6; c++)
-        for (int n = 0; n <= 100; n++) check_shards(n, speeds[c], 5);
-    check_shards(256, (const double[]){1}, 1);
-    check_prediction();
+// ## The parts
+
+// Quotas that are whole numbers, and in floats, too, in whichever order they are computed.
+static void check_whole_quotas(const Flags *flags) {
+    static const double speeds[][5] = {
+        {3, 1, 0, 0, 0}, {0, 0, 7, 0, 0}, {1, 1, 1, 1, 0}, {2, 1, 4, 0, 1}};
+    (void)flags;
+    for (int c = 0; c < 4; c++)
+        for (int n = 0; n <= 96; n += 8) check_shards(n, speeds[c], 5, WHOLE);
+    check_shards(256, (const double[]){1}, 1, WHOLE);
+}
+
+static void check_rounded(const Flags *flags) {
+    check_five_devices(ROUNDED);
     check_training(flags);
 }
 
+static void check_largest(const Flags *flags) {
+    (void)flags;
+    check_five_devices(LARGEST_UP);
+}
+
+static void check_slowest(const Flags *flags) {
+    static const Step steps[] = {
+        {{{0, 12}, {12, 3}, {15, 4}}, {6, 1, 2}, 0.5, 3.5},
+        {{{0, 8}, {8, 2}, {10, 1}}, {2, 1, 4}, 0.25, 4.25},
+    };
+    (void)flags;
+    for (int c = 0; c < 2; c++) check_seconds(&steps[c]);
+}
+
+static void check_without_rows(const Flags *flags) {
+    static const Step steps[] = {
+        {{{0, 12}, {12, 3}, {15, 0}}, {6, 1, 0}, 0.5, 3.5},
+        {{{0, 0}, {0, 3}, {3, 12}}, {0, 1, 6}, 0.5, 3.5},
+        {{{0, 0}, {0, 0}, {0, 0}}, {6, 1, 0}, 0.5, 0.5},
+    };
+    (void)flags;
+    for (int c = 0; c < 3; c++) check_seconds(&steps[c]);
+}
+
 const CheckPart check_parts[] = {
-    {"shards cover the rows, in proportion; training is that of equal shards", 10, check}, {0}};
+    {"shards_for(): quotas that are whole numbers", 2, check_whole_quotas},
+    {"shards_for(): all quotas, rounded up or down; training is as with equal shards", 3,
+     check_rounded},
+    {"shards_for(): rows left over go by the largest remainders", 2, check_largest},
+    {"predict_step(): the slowest device, and the exchange", 2, check_slowest},
+    {"predict_step(): a device without rows takes no time", 1, check_without_rows},
+    {0}};

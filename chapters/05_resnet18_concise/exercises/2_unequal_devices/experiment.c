@@ -258,7 +258,8 @@ static void experiment(const Flags *flags, FILE *csv) {
     DataIter *iter = data_iter_new(data, flags->batch_size, false, 0);
     say("Question: how should a minibatch be divided among devices of unequal speed, and is it "
         "worth it?");
-    say("ResNet-18, the fastest of %d steps; in brackets what predict_step() says\n", ROUNDS);
+    say("ResNet-18, the fastest of %d steps; in brackets what predict_step() says\n",
+        flags->rounds);
     Prediction less = predict_first(
         "Two devices train together, and the second is twice as slow. How much of a step with "
         "equal shards will be saved, in percent, by shards in proportion to the speeds?");
@@ -289,10 +290,12 @@ int main(int argc, char *argv[]) {
     Flags defaults = default_flags;
     defaults.batch_size = 32;
     defaults.lr = 0.02f;
+    defaults.rounds = 4;
+    defaults.quick_means = "--batch-size 16 --rounds 2";
     return exercise_main(
         argc, argv,
         &(Exercise){.about = "Exercise 2: a minibatch divided among unequal devices.",
-                    .flags = "batch-size lr seed",
+                    .flags = "batch-size lr seed rounds",
                     .defaults = defaults,
                     .prepare = refuse_small_batches,
                     .parts = check_parts,

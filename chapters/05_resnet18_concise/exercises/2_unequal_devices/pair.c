@@ -8,7 +8,7 @@
 #include <math.h>
 
 static Pair pair_on(const Flags *flags, Module *net, Device *const devices[K]) {
-    Pair p = {.net = net, .lr = flags->lr};
+    Pair p = {.net = net, .lr = flags->lr, .rounds = flags->rounds};
     initialize(net, flags->seed);
     p.first = data_parallel(net, devices, 1, BN_AVERAGED);
     p.both = data_parallel(net, devices, K, BN_AVERAGED);
@@ -73,7 +73,7 @@ static void compute_on(const Pair *p, Device *device) {
 static void measure_speeds(const Pair *p, double speed[K]) {
     int n = p->X.shape[0];
     for (int i = 0; i < K; i++) speed[i] = 0;
-    for (int round = 0; round < K * ROUNDS; round++) {
+    for (int round = 0; round < K * p->rounds; round++) {
         int i = round % K;
         synchronize_all();
         double start = now(p);
@@ -88,7 +88,7 @@ static void measure_speeds(const Pair *p, double speed[K]) {
 static double measure_exchange(Pair *p) {
     DataParallel *dp = &p->both;
     double fastest = INFINITY;
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < p->rounds; round++) {
         Timer timer = {0};
         for (int i = 0; i < dp->k; i++) begin_step(dp->devices[i]);
         timer_start(&timer);
@@ -108,7 +108,7 @@ Result measure(Pair *p, int n, double slowdown, const double speed[K], double ex
     r.said_equal = predict_step(equal, speed, K, exchange);
     r.said_proportional = predict_step(proportional, speed, K, exchange);
     r.equal = r.proportional = r.alone = INFINITY;
-    for (int round = 0; round < ROUNDS; round++) { // in turn: noise meets all alike
+    for (int round = 0; round < p->rounds; round++) { // in turn: noise meets all alike
         r.equal = fmin(r.equal, time_step(&p->both, p, equal));
         r.proportional = fmin(r.proportional, time_step(&p->both, p, proportional));
         r.alone = fmin(r.alone, time_step(&p->first, p, &all));

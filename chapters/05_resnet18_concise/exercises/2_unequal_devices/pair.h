@@ -6,7 +6,7 @@
 #include "common/program/flags.h"
 #include "chapters/05_resnet18_concise/exercises/networks.h"
 
-enum { K = 2, ROUNDS = 4 }; // the fastest round counts
+enum { K = 2 };
 
 // Two devices and one minibatch. Each device has its own number of cores.
 typedef struct Pair {
@@ -14,6 +14,7 @@ typedef struct Pair {
     DataParallel both, first; // on both devices; on the first alone
     Tensor X, y;
     float lr;
+    int rounds;    // of each measurement; the fastest counts
     bool modelled; // all times are
 } Pair;
 // X and y, its first minibatch, stay with the iterator.

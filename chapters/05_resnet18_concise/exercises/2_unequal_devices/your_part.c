@@ -18,7 +18,8 @@
 //
 // **How it is checked.** 0 to 100 rows are divided among devices of several speeds: the shards must
 // cover the rows in order and be as near to their quotas as whole rows allow. Training with your
-// shards must end where training with equal shards does.
+// shards must end where training with equal shards does. What `predict_step()` says is compared
+// with cases that are known.
 //
 // **How to run.**
 //

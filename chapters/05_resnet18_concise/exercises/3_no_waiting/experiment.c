@@ -253,9 +253,9 @@ static void experiment(const Flags *flags, FILE *csv) {
     Study resnet = study_of(flags, "ResNet-18", resnet18(FASHION_MNIST_CLASSES, 1),
                             small_images(flags->data, true, 640));
     lenet.steps = 100;
-    lenet.rounds = 4;
+    lenet.rounds = flags->rounds;
     resnet.steps = 6;
-    resnet.rounds = 2;
+    resnet.rounds = (flags->rounds + 1) / 2; // a step takes so much longer
     say("Question: what if the host does not wait at the end of each step, but runs up to so many "
         "steps ahead?");
     say("%d device%s, minibatches of %d; ResNet-18 with images of 14 x 14; in brackets what "
@@ -286,10 +286,12 @@ int main(int argc, char *argv[]) {
     defaults.devices = 2;
     defaults.batch_size = 16;
     defaults.lr = 0.02f;
+    defaults.rounds = 4;
+    defaults.quick_means = "--batch-size 8 --rounds 1";
     return exercise_main(
         argc, argv,
         &(Exercise){.about = "Exercise 3: training without a wait at the end of each step.",
-                    .flags = "devices batch-size lr seed",
+                    .flags = "devices batch-size lr seed rounds",
                     .defaults = defaults,
                     .parts = check_parts,
                     .passed = "never further ahead than said, and the bits of a host that waits",

@@ -113,25 +113,40 @@ static void check_final(const Traced *t, const TraceSpan *span, int p, int i, in
            t->o->k, param_names[p], span->work, i, 1e6 * span->start, 1e6 * t->final[d][p], d);
 }
 
-static void check_span_of_exchange(const Traced *t, const TraceSpan *span, int p) {
-    int i = device_of(t->o, span->device);
-    EXPECT(span->communicates,
-           "what allreduce() enqueues goes into the compute queues, unless it stands between "
-           "communicate_begin() and communicate_end(); there backward would have to wait for it",
-           "a step on %d devices: the exchange of %s (%s) is done by the compute queue of device "
-           "%d, expected its communication queue",
-           t->o->k, param_names[p], span->work, i);
-    check_final(t, span, p, i, i);
-    if (span->from) check_final(t, span, p, i, device_of(t->o, span->from));
+static void check_any_exchange(const Traced *t) {
+    int exchanges = 0;
+    for (int s = 0; s < t->count; s++) exchanges += number_in(&t->spans[s], "exchange ") >= 0;
+    EXPECT(exchanges > 0, hint_for_bytes(0, 1),
+           "a step on %d devices: gradient_is_final() exchanges nothing, expected each parameter",
+           t->o->k);
 }
 
-static void check_order(const Traced *t) {
-    double first = INFINITY;
+static void check_waits_for_gradients(const Traced *t) {
+    check_any_exchange(t);
     for (int s = 0; s < t->count; s++) {
-        int p = number_in(&t->spans[s], "exchange ");
+        const TraceSpan *span = &t->spans[s];
+        int p = number_in(span, "exchange "), i = device_of(t->o, span->device);
         if (p < 0) continue;
-        check_span_of_exchange(t, &t->spans[s], p);
-        first = fmin(first, t->spans[s].start);
+        check_final(t, span, p, i, i);
+        if (span->from) check_final(t, span, p, i, device_of(t->o, span->from));
+    }
+}
+
+static void check_under_backward(const Traced *t) {
+    double first = INFINITY;
+    check_any_exchange(t);
+    for (int s = 0; s < t->count; s++) {
+        const TraceSpan *span = &t->spans[s];
+        int p = number_in(span, "exchange ");
+        if (p < 0) continue;
+        EXPECT(span->communicates,
+               "what allreduce() enqueues goes into the compute queues, unless it stands between "
+               "communicate_begin() and communicate_end(); there backward would have to wait for "
+               "it",
+               "a step on %d devices: the exchange of %s (%s) is done by the compute queue of "
+               "device %d, expected its communication queue",
+               t->o->k, param_names[p], span->work, device_of(t->o, span->device));
+        first = fmin(first, span->start);
     }
     EXPECT(first < t->backward_end,
            "exchange a parameter in gradient_is_final(), when its last device has called, and wait "
@@ -184,26 +199,47 @@ static void check_update(const Traced *t) {
     }
     EXPECT(updates > 0, "sgd() on each device", "a step on %d devices: no update, expected sgd()",
            t->o->k);
+    check_any_exchange(t);
+}
+
+static void check_no_races(const Traced *t) {
+    check_waits_for_gradients(t);
+    check_update(t);
+}
+
+static void check_overlap(const Traced *t) {
+    check_under_backward(t);
+    check_no_gaps(t);
 }
 
 // Links are slow enough for the exchange to outlast backward, and launches take no time: so all
 // that is not waited for begins too early.
-static void check_trace(int k) {
+static void check_trace(int k, void (*look)(const Traced *t)) {
     Machine machine = *machine_find("cluster-10gbe");
     machine.launch = 0;
     modelled_clock_start(&machine);
     Traced t = traced_step(k, 512 * k);
-    check_exchanges(&t);
-    check_order(&t);
-    check_no_gaps(&t);
-    check_update(&t);
+    look(&t);
     free(t.spans);
     overlap_close(t.o);
     autograd_close();
     modelled_clock_start(NULL);
 }
 
-// ---- bits --------------------------------------------------------------------------------------
+static const char *const checked_allreduces[] = {"star", "ring"};
+enum { NUM_CHECKED = sizeof checked_allreduces / sizeof *checked_allreduces };
+
+static void check_traces(void (*look)(const Traced *t)) {
+    const Machine *machine = modelled_machine();
+    choose_graph("off");
+    for (int a = 0; a < NUM_CHECKED; a++) {
+        choose_allreduce(checked_allreduces[a]);
+        check_trace(3, look);
+    }
+    modelled_clock_start(machine);
+}
+
+// ---- steps that compute ------------------------------------------------------------------------
 
 enum { CHECKED_STEPS = 3, CHECKED_BATCH = 56 };
 
@@ -248,9 +284,12 @@ static void check_device(const Overlap *theirs, const Overlap *yours, int i, con
            step, yours->k, chosen_allreduce()->name, differ, n, i);
 }
 
+// What a part of the check looks at, in each step.
+typedef enum { BYTES, BITS } Looked;
+
 // Chapter 4's step and yours, each on replicas of its own.
-static void check_step(Overlap *theirs, Overlap *yours, const Tensor *X, const Tensor *y,
-                       int step) {
+static void check_step(Overlap *theirs, Overlap *yours, const Tensor *X, const Tensor *y, int step,
+                       Looked at) {
     Tensor *losses[MAX_DEVICES];
     size_t n;
     int k = yours->k;
@@ -261,40 +300,70 @@ static void check_step(Overlap *theirs, Overlap *yours, const Tensor *X, const T
     counted += expected;
     overlap_step(yours, X, y, 0.2f, losses);
     uint64_t bytes = bytes_since(counted);
-    EXPECT(bytes == expected, "one allreduce() for each parameter, and nothing else",
+    EXPECT(at != BYTES || bytes == expected, "one allreduce() for each parameter, and nothing else",
            "step %d on %d devices: %llu bytes between devices, expected %llu", step, k,
            (unsigned long long)bytes, (unsigned long long)expected);
-    for (int i = 0; i < k; i++) check_device(theirs, yours, i, before, step);
+    for (int i = 0; i < k && at == BITS; i++) check_device(theirs, yours, i, before, step);
     free(before);
 }
 
-static void check_bits(const Dataset *data, int k) {
+static void check_steps_on(const Dataset *data, int k, Looked at) {
     Device *devices[MAX_COMPUTING];
     Tensor *X, *y;
     open_devices(devices, k);
     Overlap *theirs = overlap_open(devices, k, 1), *yours = overlap_open(devices, k, 1);
     DataIter *iter = data_iter_new(data, CHECKED_BATCH, true, 7);
     data_iter_start(iter, 0);
-    for (int step = 1; data_iter_next(iter, &X, &y); step++) check_step(theirs, yours, X, y, step);
+    for (int step = 1; data_iter_next(iter, &X, &y); step++)
+        check_step(theirs, yours, X, y, step, at);
     data_iter_free(iter);
     overlap_close(theirs);
     overlap_close(yours);
 }
 
-static void check(const Flags *flags) {
+static void check_steps(const Flags *flags, Looked at) {
     const int ks[] = {1, 2, 3, 4, 7};
-    const char *const names[] = {"star", "ring"};
     Dataset *data = fashion_mnist_open(flags->data, true, CHECKED_STEPS * CHECKED_BATCH - 5);
     const Machine *machine = modelled_machine();
+    modelled_clock_start(NULL);
     choose_graph("off");
-    for (int a = 0; a < 2; a++) {
-        choose_allreduce(names[a]);
-        check_trace(3);
-        for (int j = 0; j < 5; j++) check_bits(data, ks[j]);
+    for (int a = 0; a < NUM_CHECKED; a++) {
+        choose_allreduce(checked_allreduces[a]);
+        for (int j = 0; j < 5; j++) check_steps_on(data, ks[j], at);
     }
     modelled_clock_start(machine);
     dataset_free(data);
 }
 
+// ---- parts -------------------------------------------------------------------------------------
+
+static void check_bytes(const Flags *flags) {
+    check_traces(check_exchanges);
+    check_steps(flags, BYTES);
+}
+static void check_exchange_waits(const Flags *flags) {
+    (void)flags;
+    check_traces(check_waits_for_gradients);
+}
+static void check_backward_goes_on(const Flags *flags) {
+    (void)flags;
+    check_traces(check_overlap);
+}
+static void check_update_waits(const Flags *flags) {
+    (void)flags;
+    check_traces(check_update);
+}
+// What does not wait has the right bits now and then; that is worth nothing.
+static void check_bits(const Flags *flags) {
+    check_traces(check_no_races);
+    check_steps(flags, BITS);
+}
+
 const CheckPart check_parts[] = {
-    {"the bits and bytes of chapter 4's step, with the exchange under backward", 10, check}, {0}};
+    {"gradient_is_final(): each parameter is exchanged once, by one allreduce", 2, check_bytes},
+    {"gradient_is_final(): an exchange waits for the gradients of all devices", 3,
+     check_exchange_waits},
+    {"gradient_is_final(): backward goes on meanwhile", 2, check_backward_goes_on},
+    {"update_all(): the update waits for the exchange", 1, check_update_waits},
+    {"steps on 1 to 7 devices have the bits of chapter 4's train_batch()", 2, check_bits},
+    {0}};

@@ -15,7 +15,17 @@ static const double TOLERANCE = 1e-4; // of what training changed; mistakes are 
 // ---- the usual mistakes ------------------------------------------------------------------------
 
 typedef enum { AT_LAST, ALWAYS, NEVER, AT_FIRST } Exchange;
-typedef enum { ALL_ROWS, ROWS_OF_PART, ROWS_OVER_M, ROWS_TIMES_M } Divisor;
+typedef enum {
+    ALL_ROWS, // n
+    N_OVER_M,
+    N_TIMES_M,
+    N_OVER_K,
+    N_TIMES_K,
+    LAST_PART,        // of all ranks
+    LAST_PART_OF_ONE, // of rank 0
+    M_TIMES_LAST,     // of all ranks
+    M_K_TIMES_LAST,   // of rank 0
+} Divisor;
 
 typedef struct Mistake {
     bool update_each; // after each part, not at the end
@@ -28,21 +38,33 @@ typedef struct Mistake {
 #define EACH_UPDATED                                                                               \
     "an update after each part ends with these parameters: the parts after it should have the "    \
     "same parameters; update once, when all parts have added theirs"
+#define TAKEN_FOR_EQUAL                                                                            \
+    "a division by what n would be if all parts were as large as the last one ends with these "    \
+    "parameters: parts and shards may be unequal, so count the rows of the minibatch itself"
+#define ROWS_OF_LAST                                                                               \
+    "division by the rows of the last part ends with these parameters: the sum is one over all "   \
+    "rows of the minibatch"
 static const Mistake mistakes[] = {
-    {.update_each = true, .divisor = ROWS_OF_PART, .exchange = ALWAYS, .hint = EACH_UPDATED},
-    {.update_each = true, .divisor = ROWS_OF_PART, .hint = EACH_UPDATED},
+    {.update_each = true, .divisor = LAST_PART, .exchange = ALWAYS, .hint = EACH_UPDATED},
+    {.update_each = true, .divisor = LAST_PART, .hint = EACH_UPDATED},
     {.update_each = true, .exchange = ALWAYS, .hint = EACH_UPDATED},
     {.update_each = true, .hint = EACH_UPDATED},
-    {.divisor = ROWS_OF_PART,
-     .hint =
-         "division by the rows of the last part ends with these parameters: the sum is one over "
-         "all rows of the minibatch"},
-    {.divisor = ROWS_OVER_M,
+    {.divisor = N_OVER_K,
+     .hint = "division by n / k ends with these parameters: the sum is one over the rows of all "
+             "ranks"},
+    {.divisor = N_TIMES_K,
+     .hint = "division by n * k ends with these parameters: n rows are those of all ranks, and "
+             "nothing is to be divided by k"},
+    {.divisor = LAST_PART, .hint = ROWS_OF_LAST},
+    {.divisor = LAST_PART_OF_ONE, .hint = ROWS_OF_LAST},
+    {.divisor = N_OVER_M,
      .hint = "division by n / m ends with these parameters: the sum is one over all n rows"},
-    {.divisor = ROWS_TIMES_M,
+    {.divisor = N_TIMES_M,
      .hint =
          "division by n * m ends with these parameters: ddp_update() divides once, by all rows, "
          "and nothing else is to be divided by m"},
+    {.divisor = M_TIMES_LAST, .hint = TAKEN_FOR_EQUAL},
+    {.divisor = M_K_TIMES_LAST, .hint = TAKEN_FOR_EQUAL},
     {.exchange = ALWAYS,
      .hint =
          "an exchange after each part ends with these parameters: what is summed over the ranks "
@@ -73,12 +95,22 @@ static int divisor_of(const Mistake *m, const Plan *plan, int j, int n) {
     long rows = 0;
     for (int i = 0; i < plan->k; i++) rows += plan->rows[i][j].count;
     switch (m->divisor) {
-    case ROWS_OF_PART:
-        return (int)rows;
-    case ROWS_OVER_M:
+    case N_OVER_M:
         return n / plan->m;
-    case ROWS_TIMES_M:
+    case N_TIMES_M:
         return n * plan->m;
+    case N_OVER_K:
+        return n / plan->k;
+    case N_TIMES_K:
+        return n * plan->k;
+    case LAST_PART:
+        return (int)rows;
+    case LAST_PART_OF_ONE:
+        return (int)plan->rows[0][j].count;
+    case M_TIMES_LAST:
+        return (int)rows * plan->m;
+    case M_K_TIMES_LAST:
+        return (int)plan->rows[0][j].count * plan->m * plan->k;
     default:
         return n;
     }
@@ -172,7 +204,7 @@ static float *start_of(Module *net) {
     return start;
 }
 
-static void check_case(const Case *c, const float *start) {
+static void check_values(const Case *c, const float *start) {
     static const Mistake none = {0};
     Case whole = *c;
     whole.plan = shards_in_parts(CHECKED_BATCH, c->plan.k, 1);
@@ -184,58 +216,94 @@ static void check_case(const Case *c, const float *start) {
                "whole minibatch by %.2g of what training changed, expected at most %g",
                CHECKED_STEPS, c->plan.k, c->name, i, apart, TOLERANCE);
     }
-    EXPECT(came.bytes == came.one_exchange,
-           "the values are right, so who sends more? ddp_no_sync(ddp, true) for all parts but the "
-           "last",
-           "%d updates on k = %d from %s: %llu bytes between devices, expected %llu, one exchange "
-           "for each update",
-           CHECKED_STEPS, c->plan.k, c->name, (unsigned long long)came.bytes,
-           (unsigned long long)came.one_exchange);
     result_free(&right);
     result_free(&came);
 }
 
-static void check_equal_parts(const Case *c, const float *start) {
-    const int parts[] = {1, 2, 3, 8};
-    Case of = *c;
+static const char *hint_for_bytes(const Result *came) {
+    if (came->bytes == 0)
+        return "who sends nothing? ddp_no_sync(ddp, false) before the last part, so that its "
+               "backward exchanges the sum";
+    if (came->bytes > came->one_exchange)
+        return "who sends more? ddp_no_sync(ddp, true) for all parts but the last";
+    return "one exchange for each update: ddp_no_sync() for all parts but the last";
+}
+
+static void check_bytes(const Case *c) {
+    Result came = train(c, NULL);
+    EXPECT(came.bytes == came.one_exchange, hint_for_bytes(&came),
+           "%d updates on k = %d from %s: %llu bytes between devices, expected %llu, one exchange "
+           "for each update",
+           CHECKED_STEPS, c->plan.k, c->name, (unsigned long long)came.bytes,
+           (unsigned long long)came.one_exchange);
+    result_free(&came);
+}
+
+// ---- which parts -------------------------------------------------------------------------------
+
+static bool is_equal(const Plan *plan) {
+    for (int i = 0; i < plan->k; i++)
+        for (int j = 0; j < plan->m; j++)
+            if (plan->rows[i][j].count != plan->rows[0][0].count) return false;
+    return true;
+}
+
+enum { NUM_CASES = 14 };
+
+// The minibatch on 1, 2 and 3 ranks, in 1, 2, 3 and 8 parts: of some of them k and m are divisors,
+// of others not. And two plans that nobody would choose.
+static void make_cases(Case cases[NUM_CASES], Case of) {
+    static const char *const names[] = {"1 part", "2 parts", "3 parts", "8 parts"};
+    const int parts[] = {1, 2, 3, 8}, n = CHECKED_BATCH;
     for (int k = 1; k <= 3; k++)
         for (int p = 0; p < 4; p++) {
-            char name[32];
-            snprintf(name, sizeof name, "%d part%s", parts[p], parts[p] > 1 ? "s" : "");
-            of.name = name;
-            of.plan = p % 2 ? parts_in_shards(CHECKED_BATCH, k, parts[p])
-                            : shards_in_parts(CHECKED_BATCH, k, parts[p]);
-            check_case(&of, start);
+            of.name = names[p];
+            of.plan = p % 2 ? parts_in_shards(n, k, parts[p]) : shards_in_parts(n, k, parts[p]);
+            *cases++ = of;
         }
-}
-
-// Parts of unequal size, shards of unequal size.
-static void check_unequal_parts(const Case *c, const float *start) {
-    Case of = *c;
     of.name = "3 unequal parts";
     of.plan = (Plan){.k = 1, .m = 3, .rows = {{{0, 1}, {1, 18}, {19, 5}}}};
-    check_case(&of, start);
+    *cases++ = of;
     of.plan =
         (Plan){.k = 2, .m = 3, .rows = {{{0, 1}, {1, 6}, {7, 4}}, {{11, 9}, {20, 3}, {23, 1}}}};
-    check_case(&of, start);
+    *cases = of;
 }
 
-static void check(const Flags *flags) {
+// What a part of the check looks at.
+typedef enum { ONE_RANK, EQUAL, UNEQUAL, BYTES } Looked;
+
+static void check_case(const Case *c, const float *start, Looked at) {
+    if (at == BYTES)
+        check_bytes(c);
+    else if (at == (is_equal(&c->plan) ? c->plan.k == 1 ? ONE_RANK : EQUAL : UNEQUAL))
+        check_values(c, start);
+}
+
+static void check_cases(const Flags *flags, Looked at) {
     Dataset *data = fashion_mnist_open(flags->data, true, CHECKED_BATCH);
     DataIter *iter = data_iter_new(data, CHECKED_BATCH, false, 0);
     Tensor *X, *y;
-    Case c = {.net = lenet_modules(10)};
+    Case c = {.net = lenet_modules(10)}, cases[NUM_CASES];
     data_iter_first(iter, &X, &y);
     c.X = X;
     c.y = y;
+    make_cases(cases, c);
     float *start = start_of(c.net);
-    check_equal_parts(&c, start);
-    check_unequal_parts(&c, start);
+    for (int i = 0; i < NUM_CASES; i++) check_case(&cases[i], start, at);
     free(start);
     module_free(c.net);
     data_iter_free(iter);
     dataset_free(data);
 }
 
+static void check_one_rank(const Flags *flags) { check_cases(flags, ONE_RANK); }
+static void check_ranks(const Flags *flags) { check_cases(flags, EQUAL); }
+static void check_unequal(const Flags *flags) { check_cases(flags, UNEQUAL); }
+static void check_all_bytes(const Flags *flags) { check_cases(flags, BYTES); }
+
 const CheckPart check_parts[] = {
-    {"m parts make the update of the whole minibatch, with one exchange", 10, check}, {0}};
+    {"m parts on one rank make the update of the whole minibatch", 3, check_one_rank},
+    {"m parts on 2 and 3 ranks make the update of the whole minibatch", 2, check_ranks},
+    {"each update sends the bytes of one exchange", 3, check_all_bytes},
+    {"parts and shards of unequal size make the update of the whole minibatch", 2, check_unequal},
+    {0}};

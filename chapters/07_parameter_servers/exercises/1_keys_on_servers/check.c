@@ -15,6 +15,11 @@ typedef struct PlaceCase {
     size_t loads[MOST_KEYS]; // bytes
 } PlaceCase;
 
+typedef struct PlaceCases {
+    PlaceCase list[32];
+    int n;
+} PlaceCases;
+
 // What is done wrong (the rest is done right), and what is then said.
 typedef struct PlaceMistake {
     bool in_turns, ranges, scaled, unsorted, ascending, sorted_turns, last_key, last_server,
@@ -47,6 +52,10 @@ static const PlaceMistake place_mistakes[] = {
     {.last_server = true,
      .hint = "of servers that have equally much the last one comes to this: take the lowest number "
              "(< or <=?)"},
+    {.last_key = true,
+     .last_server = true,
+     .hint = "the last one of keys that are equally large, and of servers that have equally much, "
+             "comes to this: take the lowest numbers (> or >=, < or <=?)"},
     {.fullest = true,
      .hint = "the server that has most comes to this: take the one that has least"},
 };
@@ -104,16 +113,51 @@ static bool same_place(const PlaceMistake *m, const PlaceCase *c) {
 }
 
 // The mistake that explains all that the function does, in every case.
-static const char *hint_for_places(const PlaceCase cases[], int num_cases) {
+static const char *hint_for_places(const PlaceCases *cases) {
     for (int m = 1; m < NUM_PLACE_MISTAKES; m++) {
         bool explains = true;
-        for (int c = 0; c < num_cases && explains; c++)
-            explains = same_place(&place_mistakes[m], &cases[c]);
+        for (int c = 0; c < cases->n && explains; c++)
+            explains = same_place(&place_mistakes[m], &cases->list[c]);
         if (explains) return place_mistakes[m].hint;
     }
     return "suspects: which key is next (the largest; of several the first), which server gets it "
            "(the one with the fewest bytes by then; of several the first); no single one explains "
            "it";
+}
+
+static void add_network(PlaceCases *cases, const NetworkKind *kind) {
+    static const int servers[] = {2, 3, 5, 16};
+    Module *net = kind->make(10);
+    initialize(net, 1);
+    for (int s = 0; s < 4; s++) {
+        PlaceCase *c = &cases->list[cases->n++];
+        *c = (PlaceCase){.name = kind->title, .S = servers[s]};
+        c->n = sizes_of_keys(net, c->loads);
+        for (int i = 0; i < c->n; i++) c->loads[i] *= sizeof(float);
+    }
+    module_free(net);
+}
+
+// Two servers' best is 6 + 6; the rule's 7 + 5 is all that the bound allows. And so on for more.
+static const PlaceCase small_cases[] = {
+    {"the worst case of two servers", 5, 2, {3, 3, 2, 2, 2}},
+    {"the worst case of three servers", 7, 3, {5, 5, 4, 4, 3, 3, 3}},
+    {"a large one last", 9, 3, {10, 10, 10, 20, 10, 20, 10, 10, 90}},
+    {"large ones in turns with small ones", 10, 2, {90, 1, 80, 2, 70, 3, 60, 4, 50, 5}},
+    {"small ones first", 8, 3, {4, 8, 15, 16, 23, 42, 108, 216}},
+    {"large ones first", 8, 4, {700, 500, 300, 200, 110, 70, 20, 10}},
+    {"more servers than keys", 3, 8, {5, 1, 9}},
+    {"one server", 4, 1, {5, 1, 9, 2}},
+    {"all equal", 8, 3, {100, 100, 100, 100, 100, 100, 100, 100}},
+};
+
+static const PlaceCases *all_place_cases(void) {
+    static PlaceCases cases;
+    if (cases.n > 0) return &cases;
+    memcpy(cases.list, small_cases, sizeof small_cases);
+    cases.n = sizeof small_cases / sizeof *small_cases;
+    for (int i = 0; i < NUM_NETWORKS; i++) add_network(&cases, &networks[i]);
+    return &cases;
 }
 
 // ---- how good they are -------------------------------------------------------------------------
@@ -136,67 +180,53 @@ static size_t least_busiest(const PlaceCase *c, int i, size_t has[], size_t best
 
 enum { FEW_KEYS = 10 };
 
-static void check_bound(const PlaceCase *c, const int came[], const char *hint) {
+static void check_numbers(const PlaceCase *c, const int came[]) {
+    for (int i = 0; i < c->n; i++)
+        EXPECT(came[i] >= 0 && came[i] < c->S,
+               came[i] == -1     ? "write server_of[i] for each key i"
+               : came[i] == c->S ? "servers count from 0"
+                                 : "a server's number is 0 to S-1",
+               "place_keys(), %s: key %d of %d is on server %d, expected one of 0 to %d", c->name,
+               i, c->n, came[i], c->S - 1);
+}
+
+static void check_bound(const PlaceCases *cases, const PlaceCase *c) {
+    int came[MOST_KEYS];
     size_t has[MOST_PLACES] = {0}, best = least_busiest(c, 0, has, SIZE_MAX);
+    place(c, came);
+    check_numbers(c, came);
     Loads loads = loads_of(c->loads, c->n, c->S, came);
     double bound = 4 / 3.0 - 1 / (3.0 * c->S);
     EXPECT(
-        (double)loads.busiest <= bound * (double)best * (1 + 1e-12), hint,
+        (double)loads.busiest <= bound * (double)best * (1 + 1e-12), hint_for_places(cases),
         "place_keys(), %s, %d keys on %d servers: server %d has %zu bytes, expected at most %.6g "
         "on each, %.4g times %zu, which the best of all placements has",
         c->name, c->n, c->S, loads.who, loads.busiest, bound * (double)best, bound, best);
 }
 
-static void check_places(const PlaceCase cases[], int num_cases) {
-    for (int n = 0; n < num_cases; n++) {
-        const PlaceCase *c = &cases[n];
-        int came[MOST_KEYS], right[MOST_KEYS];
-        place(c, came);
-        place_with(&place_mistakes[0], c, right);
-        for (int i = 0; i < c->n; i++)
-            EXPECT(came[i] >= 0 && came[i] < c->S,
-                   came[i] == -1     ? "write server_of[i] for each key i"
-                   : came[i] == c->S ? "servers count from 0"
-                                     : "a server's number is 0 to S-1",
-                   "place_keys(), %s: key %d of %d is on server %d, expected one of 0 to %d",
-                   c->name, i, c->n, came[i], c->S - 1);
-        const char *hint = hint_for_places(cases, num_cases);
-        if (c->n <= FEW_KEYS) check_bound(c, came, hint);
-        for (int i = 0; i < c->n; i++)
-            EXPECT(came[i] == right[i], hint,
-                   "place_keys(), %s, %d keys on %d servers: key %d (%zu bytes) is on server %d, "
-                   "expected %d",
-                   c->name, c->n, c->S, i, c->loads[i], came[i], right[i]);
-    }
+static void check_rule(const PlaceCases *cases, const PlaceCase *c) {
+    int came[MOST_KEYS], right[MOST_KEYS];
+    place(c, came);
+    check_numbers(c, came);
+    place_with(&place_mistakes[0], c, right);
+    for (int i = 0; i < c->n; i++)
+        EXPECT(came[i] == right[i], hint_for_places(cases),
+               "place_keys(), %s, %d keys on %d servers: key %d (%zu bytes) is on server %d, "
+               "expected %d",
+               c->name, c->n, c->S, i, c->loads[i], came[i], right[i]);
 }
 
-// Two servers' best is 6 + 6; the rule's 7 + 5 is all that the bound allows. And so on for more.
-static const PlaceCase small_cases[] = {
-    {"the worst case of two servers", 5, 2, {3, 3, 2, 2, 2}},
-    {"the worst case of three servers", 7, 3, {5, 5, 4, 4, 3, 3, 3}},
-    {"a large one last", 9, 3, {10, 10, 10, 20, 10, 20, 10, 10, 90}},
-    {"large ones in turns with small ones", 10, 2, {90, 1, 80, 2, 70, 3, 60, 4, 50, 5}},
-    {"small ones first", 8, 3, {4, 8, 15, 16, 23, 42, 108, 216}},
-    {"large ones first", 8, 4, {700, 500, 300, 200, 110, 70, 20, 10}},
-    {"more servers than keys", 3, 8, {5, 1, 9}},
-    {"one server", 4, 1, {5, 1, 9, 2}},
-    {"all equal", 8, 3, {100, 100, 100, 100, 100, 100, 100, 100}},
-};
-enum { NUM_SMALL = sizeof small_cases / sizeof *small_cases };
+static void check_bounds(const Flags *flags) {
+    const PlaceCases *cases = all_place_cases();
+    (void)flags;
+    for (int i = 0; i < cases->n; i++)
+        if (cases->list[i].n <= FEW_KEYS) check_bound(cases, &cases->list[i]);
+}
 
-static void check_all_places(Module *const nets[NUM_NETWORKS]) {
-    static const int servers[] = {2, 3, 5, 16};
-    static PlaceCase cases[NUM_SMALL + NUM_NETWORKS * 4];
-    int n = NUM_SMALL;
-    memcpy(cases, small_cases, sizeof small_cases);
-    for (int k = 0; k < NUM_NETWORKS; k++)
-        for (int s = 0; s < 4; s++) {
-            PlaceCase *c = &cases[n++];
-            *c = (PlaceCase){.name = networks[k].title, .S = servers[s]};
-            c->n = sizes_of_keys(nets[k], c->loads);
-            for (int i = 0; i < c->n; i++) c->loads[i] *= sizeof(float);
-        }
-    check_places(cases, n);
+static void check_rules(const Flags *flags) {
+    const PlaceCases *cases = all_place_cases();
+    (void)flags;
+    for (int i = 0; i < cases->n; i++) check_rule(cases, &cases->list[i]);
 }
 
 // ---- pieces ------------------------------------------------------------------------------------
@@ -208,12 +238,14 @@ typedef struct CutCase {
 } CutCase;
 
 typedef struct CutMistake {
-    bool rounded_down, none, one_more, rest_last, rest_lost, begins_at_0, bytes;
+    bool nothing, rounded_down, none, one_more, rest_last, rest_lost, begins_at_0, bytes;
     const char *hint;
 } CutMistake;
 
 static const CutMistake cut_mistakes[] = {
     {.hint = "the rule"},
+    {.nothing = true,
+     .hint = "there are no pieces: write them into pieces[], and return how many they are"},
     {.rounded_down = true,
      .hint = "size / most pieces, rounded down, come to this: they are larger than `most`; round "
              "up"},
@@ -239,7 +271,7 @@ enum { NUM_CUT_MISTAKES = sizeof cut_mistakes / sizeof *cut_mistakes };
 
 static int cut_with(const CutMistake *m, const CutCase *c, Piece pieces[]) {
     int n = 0;
-    for (int i = 0; i < c->n; i++) {
+    for (int i = 0; i < c->n && !m->nothing; i++) {
         size_t unit = m->bytes ? sizeof(float) : 1, size = c->sizes[i], most = c->most;
         int parts = (int)((size * unit + most - 1) / most);
         if (m->rounded_down) parts = (int)(size / most) + (size < most);
@@ -263,64 +295,94 @@ static bool same_piece(const Piece *a, const Piece *b) {
     return a->key == b->key && a->range.first == b->range.first && a->range.count == b->range.count;
 }
 
-static const char *hint_for_cuts(const CutCase cases[], int num_cases) {
+static const CutCase cut_cases[] = {
+    {"a key that is small enough", 1, 10, {7}},
+    {"a key that is just small enough", 1, 10, {10}},
+    {"a key that is one too large", 1, 10, {11}},
+    {"a key that is twice as large", 1, 10, {20}},
+    {"a key between small ones", 4, 10, {3, 47, 1, 12}},
+    {"LeNet's keys", 8, 16384, {180, 20, 25000, 50, 102400, 128, 1280, 10}},
+};
+enum { NUM_CUTS = sizeof cut_cases / sizeof *cut_cases };
+
+// What the reader's function does; pieces that are not written stay empty.
+static int cut(const CutCase *c, Piece pieces[MOST_PIECES]) {
+    memset(pieces, 0, MOST_PIECES * sizeof *pieces);
+    return cut_keys(c->sizes, c->n, c->most, pieces);
+}
+
+// The mistake that explains how many pieces there are in every case; or also what is in them.
+static const char *hint_for_cuts(bool how_many) {
     static Piece came[MOST_PIECES], theirs[MOST_PIECES];
     for (int m = 1; m < NUM_CUT_MISTAKES; m++) {
         bool explains = true;
-        for (int c = 0; c < num_cases && explains; c++) {
-            int n = cut_keys(cases[c].sizes, cases[c].n, cases[c].most, came);
-            explains = n == cut_with(&cut_mistakes[m], &cases[c], theirs);
-            for (int p = 0; p < n && explains; p++) explains = same_piece(&came[p], &theirs[p]);
+        for (int c = 0; c < NUM_CUTS && explains; c++) {
+            int n = cut(&cut_cases[c], came);
+            explains = n == cut_with(&cut_mistakes[m], &cut_cases[c], theirs);
+            for (int p = 0; p < n && explains && !how_many; p++)
+                explains = same_piece(&came[p], &theirs[p]);
         }
         if (explains) return cut_mistakes[m].hint;
     }
-    return "suspects: how many pieces a key has (size / most, rounded up), where each begins and "
-           "how long it is (equal_range()), the order; no single one explains it";
+    return how_many ? "a key has size / most pieces, rounded up; what else is counted?"
+                    : "suspects: where each piece begins and how long it is (equal_range()), which "
+                      "key's it is, the order; no single one explains it";
 }
 
-static void check_cuts(void) {
-    static const CutCase cases[] = {
-        {"a key that is small enough", 1, 10, {7}},
-        {"a key that is just small enough", 1, 10, {10}},
-        {"a key that is one too large", 1, 10, {11}},
-        {"a key that is twice as large", 1, 10, {20}},
-        {"a key between small ones", 4, 10, {3, 47, 1, 12}},
-        {"LeNet's keys", 8, 16384, {180, 20, 25000, 50, 102400, 128, 1280, 10}},
-    };
+static int pieces_of(int key, const Piece pieces[], int n) {
+    int pieces_of_key = 0;
+    for (int p = 0; p < n && p < MOST_PIECES; p++) pieces_of_key += pieces[p].key == key;
+    return pieces_of_key;
+}
+
+static void check_how_many(const CutCase *c) {
     static Piece came[MOST_PIECES], theirs[MOST_PIECES];
-    const int num = sizeof cases / sizeof *cases;
-    for (int i = 0; i < num; i++) {
-        const CutCase *c = &cases[i];
-        int right = cut_with(&cut_mistakes[0], c, theirs);
-        int n = cut_keys(c->sizes, c->n, c->most, came);
-        EXPECT(n == right, hint_for_cuts(cases, num),
-               "cut_keys(), %s, at most %zu floats a piece: returned %d pieces, expected %d",
-               c->name, c->most, n, right);
-        for (int p = 0; p < n; p++) {
-            const Range *a = &came[p].range, *b = &theirs[p].range;
-            EXPECT(
-                same_piece(&came[p], &theirs[p]), hint_for_cuts(cases, num),
-                "cut_keys(), %s, at most %zu floats a piece: piece %d is key %d, %ld floats from "
-                "%ld, expected key %d, %ld floats from %ld",
-                c->name, c->most, p, came[p].key, a->count, a->first, theirs[p].key, b->count,
-                b->first);
+    int right = cut_with(&cut_mistakes[0], c, theirs), n = cut(c, came);
+    EXPECT(n == right, hint_for_cuts(true),
+           "cut_keys(), %s, at most %zu floats a piece: returned %d pieces, expected %d", c->name,
+           c->most, n, right);
+    for (int i = 0; i < c->n; i++)
+        EXPECT(pieces_of(i, came, n) == pieces_of(i, theirs, n), hint_for_cuts(true),
+               "cut_keys(), %s, at most %zu floats a piece: %d pieces of key %d (%zu floats), "
+               "expected %d",
+               c->name, c->most, pieces_of(i, came, n), i, c->sizes[i], pieces_of(i, theirs, n));
+}
+
+// However many pieces a key was cut into, together they are the key, each as large as the others.
+static void check_ranges(const CutCase *c) {
+    static Piece came[MOST_PIECES];
+    int n = cut(c, came), next = 0;
+    for (int i = 0; i < c->n; i++) {
+        int parts = pieces_of(i, came, n);
+        EXPECT(parts > 0 && n <= MOST_PIECES, hint_for_cuts(false),
+               "cut_keys(), %s, at most %zu floats a piece: returned %d pieces, of which %d are of "
+               "key %d, expected all of its %zu floats",
+               c->name, c->most, n, parts, i, c->sizes[i]);
+        for (int p = 0; p < parts; p++, next++) {
+            Piece right = {.key = i, .range = equal_range((long)c->sizes[i], parts, p)};
+            const Range *a = &came[next].range, *b = &right.range;
+            EXPECT(same_piece(&came[next], &right), hint_for_cuts(false),
+                   "cut_keys(), %s, key %d in %d pieces: piece %d is key %d, %ld floats from %ld, "
+                   "expected key %d, %ld floats from %ld",
+                   c->name, i, parts, next, came[next].key, a->count, a->first, i, b->count,
+                   b->first);
         }
     }
 }
 
-static void check(const Flags *flags) {
-    Module *nets[NUM_NETWORKS];
+static void check_numbers_of_pieces(const Flags *flags) {
     (void)flags;
-    for (int i = 0; i < NUM_NETWORKS; i++) {
-        nets[i] = networks[i].make(10);
-        initialize(nets[i], 1);
-    }
-    check_all_places(nets);
-    check_cuts();
-    for (int i = 0; i < NUM_NETWORKS; i++) module_free(nets[i]);
+    for (int i = 0; i < NUM_CUTS; i++) check_how_many(&cut_cases[i]);
+}
+static void check_pieces(const Flags *flags) {
+    (void)flags;
+    for (int i = 0; i < NUM_CUTS; i++) check_ranges(&cut_cases[i]);
 }
 
-const CheckPart check_parts[] = {{"each key is on one server, the busiest has no more than the "
-                                  "bound, and pieces are what keys were",
-                                  10, check},
-                                 {0}};
+const CheckPart check_parts[] = {
+    {"place_keys(): the busiest server has no more than the bound", 3, check_bounds},
+    {"place_keys(): each key is where the rule places it, also one of several as large", 2,
+     check_rules},
+    {"cut_keys(): keys are cut into as few pieces as can be", 2, check_numbers_of_pieces},
+    {"cut_keys(): the pieces of a key are equally large, and are all of it", 3, check_pieces},
+    {0}};

@@ -244,7 +244,7 @@ static void experiment(const Flags *flags, FILE *csv) {
 
 int main(int argc, char *argv[]) {
     const char *name = case_of(argc, argv);
-    if (name) return strcmp(name, "times") == 0 ? time_in_rank() : check_in_rank();
+    if (name) return strcmp(name, "times") == 0 ? time_in_rank() : check_in_rank(name);
     return exercise_main(
         argc, argv,
         &(Exercise){.about = "Exercise 1: a ring over MPI_Sendrecv.",

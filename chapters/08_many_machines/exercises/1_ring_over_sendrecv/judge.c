@@ -171,7 +171,15 @@ static char *times_text(const Outcome *o, float sum, long i) {
     return text;
 }
 
-static void judge_values(const Outcome *o) {
+bool values_are_right(const Outcome *o) { return tally(o).rank < 0; }
+
+static long bytes_of_all(const Outcome *o) {
+    long sent = 0;
+    for (int r = 0; r < o->k; r++) sent += o->counted[r].bytes;
+    return sent;
+}
+
+static void judge_sums(const Outcome *o) {
     Tally t = tally(o);
     if (t.rank < 0) return;
     float came = o->came[t.rank * o->n + t.i];
@@ -180,6 +188,15 @@ static void judge_values(const Outcome *o) {
            "of each",
            o->k, o->n, t.rank, t.i, part_with(o, t.i), (double)came, times_text(o, came, t.i),
            (double)o->expected[t.i]);
+}
+
+void judge_values(const Outcome *o) {
+    judge_sums(o);
+    EXPECT(o->k == 1 || o->n == 0 || bytes_of_all(o) > 0,
+           "nobody has sent anything by a message: use MPI_Sendrecv()",
+           "%d ranks, %ld numbers: the sums are right, but 0 bytes were sent; expected messages "
+           "between two ranks",
+           o->k, o->n);
 }
 
 // ## What was sent
@@ -204,9 +221,8 @@ static long bytes_to_neighbour(const Outcome *o, int r, int distance) {
 
 static const char *hint_for_traffic(const Outcome *o, int r) {
     const Counted *c = &o->counted[r];
-    long N = 4 * o->n, k = o->k, sent = 0;
-    for (int i = 0; i < k; i++) sent += o->counted[i].bytes;
-    if (sent == 0) return "nobody has sent anything by a message: use MPI_Sendrecv()";
+    long N = 4 * o->n, k = o->k;
+    if (bytes_of_all(o) == 0) return "nobody has sent anything by a message: use MPI_Sendrecv()";
     if (k > 2 && o->counted[0].bytes == (k - 1) * N && o->counted[1].bytes == N)
         return "rank 0 sends k - 1 times the vector, the others once: that is the star, where all "
                "goes through rank 0; in a ring all send as much";
@@ -225,7 +241,24 @@ static const char *hint_for_traffic(const Outcome *o, int r) {
            "is the vector cut?";
 }
 
-static void judge_traffic(const Outcome *o) {
+static bool bytes_are_right(const Outcome *o, int r) {
+    const Counted *c = &o->counted[r];
+    return c->elsewhere == 0 && c->bytes == formula(o, r) &&
+           bytes_to_neighbour(o, r, 1) == c->bytes;
+}
+
+static bool messages_are_right(const Outcome *o, int r) {
+    const Counted *c = &o->counted[r];
+    return c->messages <= 2 * (o->k - 1) && c->messages - c->empty == formula_messages(o, r);
+}
+
+bool traffic_is_right(const Outcome *o) {
+    for (int r = 0; r < o->k; r++)
+        if (!bytes_are_right(o, r) || !messages_are_right(o, r)) return false;
+    return true;
+}
+
+void judge_traffic(const Outcome *o) {
     for (int r = 0; r < o->k; r++) {
         const Counted *c = &o->counted[r];
         EXPECT(c->elsewhere == 0,
@@ -234,18 +267,28 @@ static void judge_traffic(const Outcome *o) {
                "%d ranks, %ld numbers: rank %d sent %ld messages over another communicator, "
                "expected `comm`",
                o->k, o->n, r, c->elsewhere);
-        EXPECT(c->bytes == formula(o, r) && bytes_to_neighbour(o, r, 1) == c->bytes,
-               hint_for_traffic(o, r),
+        EXPECT(bytes_are_right(o, r), hint_for_traffic(o, r),
                "%d ranks, %ld numbers: rank %d sent %ld bytes in %ld messages, %ld of them to its "
                "right neighbour; expected %ld bytes in %d messages, all to that one",
                o->k, o->n, r, c->bytes, c->messages, bytes_to_neighbour(o, r, 1), formula(o, r),
                2 * (o->k - 1));
-        EXPECT(c->messages <= 2 * (o->k - 1) && c->messages - c->empty == formula_messages(o, r),
-               hint_for_traffic(o, r),
+        EXPECT(messages_are_right(o, r), hint_for_traffic(o, r),
                "%d ranks, %ld numbers: rank %d sent %ld messages, %ld of them empty, expected %d, "
                "and %d that are not empty",
                o->k, o->n, r, c->messages, c->empty, 2 * (o->k - 1), formula_messages(o, r));
     }
+}
+
+// What rank r sends: else the others could not know its numbers and it not theirs. That much is in
+// any way to sum, so it says nothing of right or wrong, only that something was done.
+void judge_share(const Outcome *o) {
+    long least = 4 * (o->n / o->k) * (o->k - 1);
+    for (int r = 0; r < o->k; r++)
+        EXPECT(o->counted[r].bytes >= least,
+               "nobody can wait in vain where hardly anything is sent: first the sums, of short "
+               "vectors",
+               "%d ranks, %ld numbers: rank %d sent %ld bytes, expected %ld at least", o->k, o->n,
+               r, o->counted[r].bytes, least);
 }
 
 // ## The order of the additions
@@ -278,17 +321,23 @@ static const char *hint_for_bits(const Outcome *o) {
             return hint;
         }
     return "no order in which ranks pass a sum on gives these bits: is it added in float, what "
-           "came "
-           "to what is there, and nothing else?";
+           "came to what is there, and nothing else?";
 }
 
 // (Rank 0 is compared with the expected sum, the others with rank 0.)
-static void judge_bits(const Outcome *o) {
+bool bits_are_right(const Outcome *o) {
+    for (int r = 0; r < o->k; r++)
+        if (memcmp(&o->came[r * o->n], o->expected, sizeof *o->came * (size_t)o->n) != 0)
+            return false;
+    return true;
+}
+
+void judge_bits(const Outcome *o) {
     for (int r = 1; r < o->k; r++)
         for (long i = 0; i < o->n; i++)
             EXPECT(memcmp(&o->came[r * o->n + i], &o->came[i], sizeof *o->came) == 0,
                    "each part is summed up once, by one rank, and copied from there: is something "
-                   "added up again?",
+                   "added up again, or not copied?",
                    "%d ranks, %ld numbers: number %ld is %.9g on rank %d, expected the %.9g of "
                    "rank 0, to the bit",
                    o->k, o->n, i, (double)o->came[r * o->n + i], r, (double)o->came[i]);
@@ -299,17 +348,11 @@ static void judge_bits(const Outcome *o) {
                o->k, o->n, i, part_with(o, i), (double)o->came[i], (double)o->expected[i]);
 }
 
-void judge(const Outcome *o) {
+void judge_calls(const Outcome *o) {
     for (int r = 0; r < o->k; r++)
         EXPECT(!o->counted[r].collective[0],
                "MPI's own collectives choose a way of their own, with an order of their own: make "
                "it of MPI_Sendrecv()",
                "%d ranks, %ld numbers: rank %d called %s(), expected messages between two ranks",
                o->k, o->n, r, o->counted[r].collective);
-    if (!o->whole) {
-        judge_bits(o);
-        return;
-    }
-    judge_values(o);
-    judge_traffic(o);
 }

@@ -18,7 +18,16 @@ typedef struct Outcome {
 // order.
 float given_number(int r, long i, bool whole);
 
-// Ends the program if something is wrong.
-void judge(const Outcome *o);
+// Each ends the program if that is wrong, whatever the rest is like.
+void judge_calls(const Outcome *o);   // MPI's own collectives are no answer
+void judge_values(const Outcome *o);  // sums of whole numbers
+void judge_traffic(const Outcome *o); // bytes and messages
+void judge_bits(const Outcome *o);    // sums of other numbers
+void judge_share(const Outcome *o);   // each rank has sent what another one cannot know
+
+// Whether it is right, without a word.
+bool values_are_right(const Outcome *o);
+bool traffic_is_right(const Outcome *o);
+bool bits_are_right(const Outcome *o);
 
 #endif

@@ -12,11 +12,12 @@
 //
 // **Your task.** Write `ring_all_reduce()`. (allreduce_ring.c of chapter 2 has a drawing of it.)
 //
-// **How it is checked.** With 1 to 5 ranks, and vectors of 0 to 2^20 + 3 numbers. Sums of whole
-// numbers must be exact, other sums the same on all ranks, and to the bit those of chapter 2's
-// ring on as many devices. Each rank must send the bytes of `allreduce_bytes()`, to its right
-// neighbour alone, in no more than 2(k-1) messages: the check is between your part and MPI, and
-// counts (counted.h). If ranks wait for each other in vain, it says where each of them is.
+// **How it is checked.** With 1 to 5 ranks, and vectors of 0 to 786432 numbers; those that k
+// divides come first. Sums of whole numbers must be exact, other sums the same on all ranks, and to
+// the bit those of chapter 2's ring on as many devices. Each rank must send the bytes of
+// `allreduce_bytes()`, to its right neighbour alone, in no more than 2(k-1) messages: the check is
+// between your part and MPI, and counts (counted.h). If ranks wait for each other in vain, it says
+// where each of them is.
 //
 // **How to run.** The program starts its ranks itself; it needs MPI (`make setup`).
 //

@@ -13,6 +13,6 @@
 void ring_all_reduce(float *data, size_t n, MPI_Comm comm);
 
 extern const CheckPart check_parts[]; // check.c: is it right?
-int check_in_rank(void);        // what one of its ranks does
+int check_in_rank(const char *part);  // what one of its ranks does
 
 #endif

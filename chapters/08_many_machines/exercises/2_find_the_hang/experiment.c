@@ -100,7 +100,7 @@ static void experiment(const Flags *flags, FILE *csv) {
 
 int main(int argc, char *argv[]) {
     const char *name = case_of(argc, argv);
-    if (name) return strcmp(name, "check") == 0 ? check_in_rank() : run_as_found(name);
+    if (name) return run_in_rank(name);
     return exercise_main(
         argc, argv,
         &(Exercise){.about = "Exercise 2: find the hang.",

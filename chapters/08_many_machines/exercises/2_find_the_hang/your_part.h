@@ -19,8 +19,8 @@ extern const CheckPart check_parts[]; // check.c: is it right?
 extern const Where truth[NUM_FUNCTIONS][RANKS_WATCHED];
 extern const char *const where_names[];
 
-// One of the ranks, which runs a function, "report", as it was found, or yours, all of them.
-int run_as_found(const char *function);
-int check_in_rank(void);
+// One of the ranks. "report": that function as it was found; "check-report": yours; "check": all of
+// yours.
+int run_in_rank(const char *name);
 
 #endif

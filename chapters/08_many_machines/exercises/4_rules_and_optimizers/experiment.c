@@ -226,7 +226,7 @@ static void experiment(const Flags *flags, FILE *csv) {
     static Trainings t;
     static Block blocks[NUM_RULE_OPTIMIZERS][MOST_NETWORKS];
     const char *why;
-    t = list_trainings(flags->full);
+    t = list_trainings(flags->full, flags->train_size, flags->test_size);
     say("Question: linear rule or square root, and for which optimizer?");
     say("%d trainings: the narrow ResNet-18%s, gradient descent and Adam, the base batch and x4%s, "
         "%d seeds; dealt out to ranks.",
@@ -250,16 +250,28 @@ static void experiment(const Flags *flags, FILE *csv) {
     explain(&t, blocks);
 }
 
+// The smallest that fills a batch of 16 times the base batch's images.
+static void prepare(const Flags *flags) {
+    if (flags->train_size < 128)
+        die_usage("--train-size 128 or more", "%d images do not fill the largest batch",
+                  flags->train_size);
+}
+
 int main(int argc, char *argv[]) {
     const char *name = case_of(argc, argv);
+    Flags defaults = default_flags;
+    defaults.train_size = 1024;
+    defaults.test_size = 1000; // to save time; all rules have the same ones
+    defaults.quick_means = "--train-size 512 --test-size 500";
     if (name) return train_as_rank(name);
     return exercise_main(
         argc, argv,
         &(Exercise){.about =
                         "Exercise 4: linear rule or square root: for which optimizer?\nStarted "
                         "by hand, it starts ranks of its own that train.",
-                    .flags = "full",
-                    .defaults = default_flags,
+                    .flags = "full train-size test-size",
+                    .defaults = defaults,
+                    .prepare = prepare,
                     .parts = check_parts,
                     .passed = "rules are the chapter's, and judgements go seed by seed",
                     .experiment = experiment,

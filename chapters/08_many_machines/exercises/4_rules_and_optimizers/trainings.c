@@ -13,18 +13,19 @@
 
 // ## The list
 
-// Fewer test images than there are, to save time: all rules have the same ones.
-enum { TEST_IMAGES = 2000, DEADLINE = 1800 };
+enum { DEADLINE = 1800 };
 
-Trainings list_trainings(bool full) {
-    Trainings t = {.full = full};
+Trainings list_trainings(bool full, int train_images, int test_images) {
+    Trainings t = {.full = full, .train_images = train_images, .test_images = test_images};
     for (int o = 0; o < NUM_RULE_OPTIMIZERS; o++)
-        for (uint64_t seed = 1; seed <= NUM_SEEDS; seed += 3) { // three at a time
+        for (uint64_t seed = 1; seed <= NUM_SEEDS; seed += MOST_JOB_SEEDS) {
             RuleJob jobs[MOST_RULE_JOBS];
-            int n = rule_jobs((RuleOptimizer)o, false, seed, jobs);
-            for (int j = 0; j < n; j++)
-                if (full || (jobs[j].times <= 4 && jobs[j].network == RULES_NARROW))
-                    t.jobs[t.n++] = jobs[j];
+            int n = rule_jobs((RuleOptimizer)o, false, seed, MOST_JOB_SEEDS, jobs);
+            for (int j = 0; j < n; j++) {
+                bool narrow = jobs[j].network == RULES_NARROW;
+                jobs[j].images = narrow ? train_images : 2 * train_images;
+                if (full || (jobs[j].times <= 4 && narrow)) t.jobs[t.n++] = jobs[j];
+            }
         }
     return t;
 }
@@ -51,7 +52,7 @@ typedef struct Images {
 
 static Images images_open(const Trainings *t, const char *data) {
     return (Images){fashion_mnist_open(data, true, rule_images(t->jobs, t->n)),
-                    fashion_mnist_open(data, false, TEST_IMAGES)};
+                    fashion_mnist_open(data, false, t->test_images)};
 }
 
 static void images_free(Images images) {
@@ -69,28 +70,27 @@ static void run_alone(Trainings *t, const char *data) {
 // ## As ranks
 //
 // Job j is done by rank j modulo W, and rank 0 says all results: the job's number and its doubles.
-// Where the images are, the ranks read from the environment.
+// Where the images are, the ranks read from the environment; which trainings there are, from the
+// name of their case: "full 0, 1024 training and 1000 test images".
 
-static const char *const case_names[] = {"quick", "full"};
+#define CASE "full %d, %d training and %d test images"
 
 int train_as_rank(const char *case_name) {
-    Trainings t = list_trainings(strcmp(case_name, case_names[1]) == 0);
-    double *results = xcalloc((size_t)t.n * RULE_RESULT_DOUBLES, sizeof *results);
+    int full, train_images, test_images;
+    int found = sscanf(case_name, CASE, &full, &train_images, &test_images);
+    CHECK(found == 3, "run_ranks() has named the case");
+    Trainings t = list_trainings(full, train_images, test_images);
     set_program_name("training");
     devices_init(BACKEND_CPU, 0);
     dist_before_flags();
     dist_init_process_group((DistOptions){.devices = 1, .threads = 1, .timeout = DEADLINE});
     Images images = images_open(&t, NULL);
-    for (int j = dist_get_rank(); j < t.n; j += dist_get_world_size()) {
-        t.results[j] = run_rule_job(&t.jobs[j], dist_device(0), images.train, images.test);
-        memcpy(&results[j * RULE_RESULT_DOUBLES], &t.results[j], sizeof t.results[j]);
-    }
-    dist_sum(NULL, results, t.n * RULE_RESULT_DOUBLES); // the others' are zeros
+    deal_rule_jobs(t.jobs, t.results, t.n, images.train, images.test);
+    const double *results = (const double *)t.results;
     for (int i = 0; i < t.n * RULE_RESULT_DOUBLES && dist_get_rank() == 0; i++)
         printf("result %d %.17g\n", i, results[i]);
     dist_destroy_process_group();
     images_free(images);
-    free(results);
     devices_close();
     return EXIT_SUCCESS;
 }
@@ -101,7 +101,10 @@ static bool run_ranks(Trainings *t, const char *data) {
     int ranks = num_cores() < 8 ? num_cores() : 8, i, found = 0;
     double value;
     if (data) setenv("FASHION_MNIST_DIR", data, 1);
-    if (run_as_ranks(ranks, case_names[t->full], said, sizeof said, DEADLINE) != 0) {
+    char *name = xprintf(CASE, t->full, t->train_images, t->test_images);
+    int status = run_as_ranks(ranks, name, said, sizeof said, DEADLINE);
+    free(name);
+    if (status != 0) {
         fprintf(stderr, "%s", said);
         return false;
     }

@@ -9,13 +9,15 @@ enum { NUM_SEEDS = 6, MOST_TIMES = 2, MOST_JOBS = 4 * MOST_RULE_JOBS };
 
 typedef struct Trainings {
     bool full; // not only the narrow ResNet-18 and batch x4, but LeNet and x16, too
+    int train_images, test_images;
     int n;
     RuleJob jobs[MOST_JOBS];
     RuleResult results[MOST_JOBS];
 } Trainings;
 
-// All jobs: for each optimizer, network and seed the base batch once, and each rule.
-Trainings list_trainings(bool full);
+// All jobs: for each optimizer, network and seed the base batch once, and each rule. LeNet has
+// twice as many training images.
+Trainings list_trainings(bool full, int train_images, int test_images);
 
 // The accuracies of a rule, seed by seed; NaN if a training diverged. times 1: of the base batch,
 // whichever the rule. Returns the first of the trainings.

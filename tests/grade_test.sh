@@ -1,0 +1,197 @@
+#!/bin/sh
+# grade_test.sh BUILD: a class of made-up hand-ins is graded as it should be, twice with the same result; what is hostile
+# (tests/lab) is contained, and its neighbours keep their points. What is wrong with a call is said. Formats of others
+# have the fields that they document. Prints TAP. Needs bubblewrap and libarchive.
+set -u
+root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
+case $1 in /*) build=$1 ;; *) build=$(pwd)/$1 ;; esac
+cd "$root" || exit 1
+LC_ALL=C
+export LC_ALL
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT TERM
+out=$work/out problems=$work/problems
+tests=0
+verdict() { # STATUS NAME
+    tests=$((tests + 1))
+    [ "$1" -eq 0 ] && echo "ok $tests - $2" && return
+    echo "not ok $tests - $2"
+    cat "$out" "$problems" 2>/dev/null | sed 's/^/# /'
+}
+skip() { # NAME WHY
+    tests=$((tests + 1))
+    echo "ok $tests - $1 # SKIP $2"
+}
+solution=chapters/04_lenet_multi_gpu/exercises/3_efficient_allreduce/your_part.c
+skip_all() {
+    echo "1..1"
+    skip "the labs" "$1"
+    exit 0
+}
+[ -d tests/lab ] && grep -q '// SOLUTION' $solution || skip_all "this is what students have"
+command -v bwrap >/dev/null && grep -q '^ARCHIVE' "$build/config.mk" || skip_all "no bubblewrap or no libarchive (make setup grade)"
+grader=$build/lab/grade
+grade() { # FLAG.. PATH
+    "$grader" --labs 04-3 --seconds "${seconds:-20}" "$@" >"$out" 2>"$problems" </dev/null
+    status=$?
+    return $status
+}
+hand_in() { # CLASS NAME FILE
+    mkdir -p "$work/$1/$2"
+    cp "$3" "$work/$1/$2/04-3.c"
+}
+
+# ---- a class of eight ------------------------------------------------------------------------------
+
+mkdir "$work/eight" "$work/eight/empty" "$work/lying"
+tar -czf "$work/eight/right.tar.gz" "$solution"
+n=0
+for wrong in tests/wrong/04-3/*.c; do
+    n=$((n + 1))
+    hand_in eight wrong_$n "$wrong"
+done
+hand_in eight hangs tests/lab/hangs.c
+hand_in eight does_not_compile tests/lab/does_not_compile.c
+hand_in eight hostile tests/lab/writes_outside.c
+of() { # NAME: its points, in the table
+    sed -n "s/^\"$1\",\([0-9]*\),10,.*/\1/p" "$work/eight.csv"
+}
+seconds=5 grade --class --jobs 2 --csv "$work/eight.csv" --json "$work/eight.json" "$build" "$work/eight"
+verdict $? "a class of eight is graded"
+[ "$(wc -l <"$work/eight.csv")" = 9 ] && [ "$(of right.tar.gz)" = 10 ]
+verdict $? "who is right has all points, and each has a line"
+[ "$(of empty)$(of hangs)$(of does_not_compile)$(of hostile)" = 0000 ]
+verdict $? "who hands in nothing, hangs, does not compile or is hostile has none"
+for n in 1 2 3; do
+    points=$(of wrong_$n)
+    [ "$points" -ge 0 ] && [ "$points" -lt 10 ]
+    verdict $? "wrong in one way of three: $points points"
+done
+without_times() { sed '/"seconds"/d' "$1"; }
+without_times "$work/eight.json" >"$work/first.json"
+seconds=5 grade --class --jobs 1 --csv "$work/again.csv" --json "$work/eight.json" "$build" "$work/eight"
+without_times "$work/eight.json" | cmp -s - "$work/first.json" && cmp -s "$work/eight.csv" "$work/again.csv"
+verdict $? "once more, one by one: the same points, for the same reasons"
+
+# ---- hostile ones ----------------------------------------------------------------------------------
+
+# Each says in its first line what it loses, and why; before and after it comes one that is right.
+for file in tests/lab/*.c; do [ "$file" = tests/lab/hangs.c ] || hand_in lying "$(basename "$file" .c)" "$file"; done
+hand_in lying a_right_one $solution
+hand_in lying z_right_one $solution
+git status --porcelain >"$work/before" 2>/dev/null
+seconds=20 grade --class --jobs 2 --csv "$work/lying.csv" --json "$work/lying.json" "$build" "$work/lying"
+verdict $? "strangers' code is graded"
+reasons() { # NAME: the reasons in the report
+    awk -v name="  \"name\": \"$1\"," '$0 == name { on = 1 } /^  "name":/ && $0 != name { on = 0 }
+        on && /"reason":/ { sub(/^ *"reason": /, ""); print }' "$work/lying.json"
+}
+points() { sed -n "s/^\"$1\",\([0-9]*\),10,.*/\1/p" "$work/lying.csv"; }
+for file in tests/lab/*.c; do
+    name=$(basename "$file" .c)
+    [ "$name" != hangs ] || continue # it is in the class of eight
+    why=$(sed -n '1s/^\/\/ loses: all, "\(.*\)"$/\1/p' "$file")
+    reasons "$name" >"$out"
+    [ "$(points "$name")" = 0 ] && [ -n "$why" ] && [ "$(grep -cE "$why" "$out")" -ge 1 ] &&
+        ! grep -vE "$why" "$out"
+    verdict $? "$name: no points, because of $why"
+done
+[ "$(points a_right_one)$(points z_right_one)" = 1010 ]
+verdict $? "those before and after them have all points"
+pgrep -f left-by-a-hand-in >"$out" 2>/dev/null
+[ ! -s "$out" ] && [ ! -e /written ] && [ ! -e /etc/written ] && ! ls -d /tmp/grade-* >"$out" 2>/dev/null
+verdict $? "nothing is left of them: no process, no file"
+git status --porcelain 2>/dev/null | cmp -s - "$work/before"
+verdict $? "the project is as it was"
+grep -q '^"exits_0_first",0,10,0,"04-3: look at it: .*constructor' "$work/lying.csv"
+verdict $? "who looks as if it would deceive the check has a note"
+
+# ---- how it is handed in ---------------------------------------------------------------------------
+
+given() { # NAME POINTS REASON: $work/given/NAME has so many points
+    grade "$build" "$work/given/$1"
+    grep -q "^  04-3 .* $2 of 10\$" "$out" && { [ -z "${3:-}" ] || tr '\n' ' ' <"$out" | tr -s ' ' | grep -qE "$3"; }
+    verdict $? "$4"
+}
+mkdir -p "$work/given/deep/a/b/3_efficient_allreduce" "$work/given/moodle/Ada_1_assignsubmission_file" \
+    "$work/given/twice/x" "$work/given/link" "$work/given/pipe" "$work/given/large" "$work/given/same/x"
+cp $solution "$work/given/deep/a/b/3_efficient_allreduce/"
+cp $solution "$work/given/mine.c"
+given mine.c 10 "" "a file alone, whatever its name"
+given deep 10 "" "a folder's name is enough"
+cp $solution "$work/04-3.c"
+bsdtar --format zip -C "$work" -cf "$work/given/moodle/Ada_1_assignsubmission_file/mine.zip" 04-3.c 2>/dev/null &&
+    given moodle 10 "" "an archive in a folder, as Moodle has them"
+(cd "$work" && tar -cPf given/evil.tar ../../../../../../"$work"/04-3.c 2>/dev/null)
+given evil.tar 10 "" "names that lead out of an archive lead nowhere"
+cp $solution "$work/given/same/04-3.c" && cp $solution "$work/given/same/x/04-3.c"
+given same 10 "" "the same file twice is one"
+cp $solution "$work/given/twice/04-3.c" && cp tests/lab/hangs.c "$work/given/twice/x/04-3.c"
+given twice 0 "handed in twice, and not the same" "two that differ: neither counts"
+ln -s "$root/$solution" "$work/given/link/04-3.c"
+given link 0 "not a plain file" "a link to the solution is not followed"
+mkfifo "$work/given/pipe/04-3.c"
+given pipe 0 "not a plain file" "a pipe is not waited for"
+head -c 400000 /dev/zero >"$work/given/large/04-3.c"
+given large 0 "more than 256 KB" "a file too large"
+head -c 300 "$work/eight/right.tar.gz" >"$work/given/broken.tar.gz"
+given broken.tar.gz 0 "not a whole archive" "a broken archive"
+: >"$work/given/nothing.zip"
+given nothing.zip 0 "an empty archive" "an empty archive"
+head -c 3000 /dev/urandom >"$work/given/noise.zip"
+given noise.zip 0 "not a whole archive" "an archive that is none"
+
+# ---- calls that make no sense ----------------------------------------------------------------------
+
+refused() { # STATUS WORDS NAME COMMAND..
+    expected=$1 words=$2 name=$3
+    shift 3
+    "$@" >"$out" 2>"$problems" </dev/null
+    [ $? -eq "$expected" ] && grep -q "error: .*$words" "$problems" && grep -q '^hint: ' "$problems"
+    verdict $? "$name"
+}
+refused 1 'No such file' "a hand-in that is not there" "$grader" "$build" "$work/nobody"
+refused 1 'No such file' "a class that is not there" "$grader" --class "$build" "$work/nobody"
+refused 1 'nothing in it' "a class without hand-ins" "$grader" --class "$build" "$work/eight/empty"
+refused 1 'no exercise 04-9' "an exercise that is not there" "$grader" --labs 04-9 "$build" "$work/eight"
+refused 1 'has 4 parts' "a part that is not there" "$grader" --labs 04-3 --part 9 "$build" "$work/eight/right.tar.gz"
+refused 2 'wrong SECONDS' "no time at all" "$grader" --seconds 0 "$build" "$work/eight/right.tar.gz"
+refused 2 'no folder of hand-ins' "a class without a folder" "$grader" --class "$build"
+mkdir "$work/bin"
+for tool in sh cat prlimit setpriv; do ln -s "$(command -v $tool)" "$work/bin/$tool"; done
+refused 1 'there is none: error: bwrap' "no sandbox: refused, not left out" env PATH="$work/bin" "$grader" --labs 04-3 "$build" "$work/eight/right.tar.gz"
+grade --strict "$build" "$work/eight/right.tar.gz"
+first=$status
+grade --strict "$build" "$work/eight/empty"
+[ $first -eq 0 ] && [ $status -eq 1 ]
+verdict $? "--strict: a lost point is an error"
+
+# ---- the formats of others -------------------------------------------------------------------------
+
+grade --gradescope "$work/results.json" --json "$work/wrong_1.json" "$build" "$work/eight/wrong_1"
+# The fields that Gradescope documents, and no others; scores within what is to be had.
+fields=$(sed -n 's/^ *"\([a-z_]*\)":.*/\1/p' "$work/results.json" | sort -u | tr '\n' ' ')
+echo "$fields" >"$out"
+[ "$fields" = "execution_time max_score name number output output_format score status stdout_visibility tests visibility " ]
+verdict $? "Gradescope: documented fields only"
+awk '/"score":/ { s = $2 + 0; scores += s; last = s } /"max_score":/ { m = $2 + 0; n++; max += m; if (last > m) bad = 1 }
+    /"status":/ && !/"(passed|failed)"/ { bad = 1 } /"visibility":/ && !/"visible"/ { bad = 1 }
+    END { total = last; exit bad || n != 4 || max != 10 || scores - total != total }' "$work/results.json"
+verdict $? "Gradescope: a test for each part, 10 points in all, and the score is their sum"
+sed 's/"execution_time": [0-9.e-]*/"execution_time": 1.0/' "$work/results.json" | cmp -s - tests/lab/gradescope.json
+verdict $? "Gradescope: the sample file is what comes out"
+sed 's/"seconds": [0-9.e-]*/"seconds": 0.1/; s|"name": ".*/wrong_1"|"name": "wrong_1"|' "$work/wrong_1.json" | cmp -s - tests/lab/grades.json
+verdict $? "our own format: the sample file is what comes out"
+sh .lab/classroom.sh "$build" 04-3 "$work/classroom.yml" && cmp -s "$work/classroom.yml" tests/lab/classroom.yml
+verdict $? "GitHub Classroom: the sample file is what comes out"
+# Each step has what the command grader wants, and the reporter knows each step.
+awk '/uses: classroom-resources\/autograding-command-grader@v1/ { steps++ } /^        test-name: / { names++ }
+    /^        command: make -s grade LABS=04-3 PART=[1-4] STRICT=1$/ { commands++ } /^        timeout: [0-9]+$/ { timeouts++ }
+    /^        max-score: [0-9]+$/ { points += $2 } /^      id: / { ids[$2] = 1 } /_RESULTS: / { results++ }
+    /^        runners: / { n = split($2, runners, ","); for (i in runners) if (!(runners[i] in ids)) bad = 1 }
+    /uses: classroom-resources\/autograding-grading-reporter@v1/ { reporters++ }
+    END { exit bad || steps != 4 || names != 4 || commands != 4 || timeouts != 4 || points != 10 || results != 4 || n != 4 || reporters != 1 }' \
+    "$work/classroom.yml"
+verdict $? "GitHub Classroom: four steps with their points, and a reporter of all"
+echo "1..$tests"

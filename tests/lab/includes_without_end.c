@@ -1,0 +1,2 @@
+// loses: all, "does not compile"
+#include "your_part.c"

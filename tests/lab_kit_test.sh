@@ -1,0 +1,103 @@
+#!/bin/sh
+# lab_kit_test.sh BUILD: what students get has no solution, no answer and no wrong answer in it, has what was picked, is
+# the same each time, and grades; and what they hand in is what they have written. Prints TAP. (That it works on a bare
+# system, with a network and without, is tried by hand: README, "In a class".)
+set -u
+root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
+case $1 in /*) build=$1 ;; *) build=$(pwd)/$1 ;; esac
+cd "$root" || exit 1
+LC_ALL=C
+export LC_ALL
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT TERM
+out=$work/out problems=$work/problems
+: >"$out"
+tests=0
+verdict() { # STATUS NAME
+    tests=$((tests + 1))
+    [ "$1" -eq 0 ] && echo "ok $tests - $2" && return
+    echo "not ok $tests - $2"
+    cat "$out" "$problems" 2>/dev/null | sed 's/^/# /'
+}
+if ! [ -d tests/wrong ] || ! grep -q '// SOLUTION' chapters/*/exercises/*/your_part.c; then
+    echo "1..1"
+    echo "ok 1 - the lab kit # SKIP this is what students have"
+    exit 0
+fi
+# The parts of the checks are this build's, the place for the archive is its own.
+mkdir -p "$work/build/lab" && ln -s "$build/lab/exercises" "$work/build/lab/exercises"
+kit() { # LABS OFFLINE CLASSROOM
+    sh .lab/kit.sh "$work/build" "$1" "$2" "$3" >"$out" 2>"$problems"
+}
+archive=$work/build/lab/training-on-multiple-gpus.tar.gz
+
+# ---- what is in it, and what is not ----------------------------------------------------------------
+
+kit "" "" "" && mkdir "$work/all" && tar -C "$work/all" -xzf "$archive"
+verdict $? "the archive is written"
+all=$work/all/training-on-multiple-gpus
+count() { find "$1" -path '*/exercises/[0-9]*/your_part.c' | wc -l; }
+[ "$(count "$all")" = "$(count chapters)" ] && [ "$(grep -l 'YOUR CODE HERE' "$all"/chapters/*/exercises/*/your_part.c | wc -l)" = "$(count chapters)" ]
+verdict $? "each exercise is there, with a gap"
+# Lines of a solution that say something are nowhere in the archive, unless the chapters themselves have them.
+for part in chapters/*/exercises/[0-9]*/your_part.c; do
+    awk '/^ *\/\/ END SOLUTION/ { on = 0 } on { sub(/^ +/, ""); if (length > 24) print } /^ *\/\/ SOLUTION/ { on = 1 }' "$part"
+done | sort -u >"$work/solutions"
+find chapters common kernels tests -path '*/exercises/*/your_part.c' -prune -o -path tests/wrong -prune -o -path tests/lab -prune -o -type f -print |
+    xargs cat | sed 's/^ *//' | grep -aFx -f "$work/solutions" | sort -u >"$work/elsewhere"
+# (And what stands in a solution's place may be one of its lines.)
+sed -n 's/^ *\/\/ SOLUTION (starter: \(.*\)) *$/\1/p' chapters/*/exercises/*/your_part.c >>"$work/elsewhere"
+grep -Fxv -f "$work/elsewhere" "$work/solutions" >"$work/secret"
+[ "$(wc -l <"$work/secret")" -gt 100 ]
+verdict $? "there are more than 100 lines that only solutions have"
+find "$all" -type f -print | xargs cat | sed 's/^ *//' | grep -aFx -f "$work/secret" >"$out"
+[ ! -s "$out" ]
+verdict $? "none of them is in the archive"
+find "$all" -name '*answers.md' -o -path '*/tests/wrong/*' -o -path '*/tests/lab/*' -o -name '*.o' -o -path '*/.git/*' -o -path '*/build/*' >"$out"
+[ ! -s "$out" ]
+verdict $? "nor are answers, wrong answers, made-up hand-ins, or what was built"
+grep -rlE '^ *// (END )?SOLUTION' "$all/chapters" >"$out"
+[ ! -s "$out" ]
+verdict $? "nor a mark where one was"
+find "$all" -maxdepth 1 -mindepth 1 ! -name '.*' -printf '%f\n' | sort | tr '\n' ' ' >"$out"
+[ "$(cat "$out")" = "LICENSE Makefile README.md chapters common kernels plots tests " ]
+verdict $? "its folders are the project's"
+before=$(cksum <"$archive")
+kit "" "" "" && [ "$(cksum <"$archive")" = "$before" ]
+verdict $? "the same project gives the same bytes"
+
+kit "04-1 06-2" "" 1 && mkdir "$work/two" && tar -C "$work/two" -xzf "$archive"
+two=$work/two/training-on-multiple-gpus
+find "$two" -name your_part.c -printf '%P\n' | sort >"$out"
+[ "$(wc -l <"$out")" = 2 ] && grep -q /1_larger_batches/ "$out" && grep -q /2_one_forward_one_backward/ "$out"
+verdict $? "LABS picks exercises"
+grep -q 'LABS=04-1 PART=1 STRICT=1' "$two/.github/workflows/classroom.yml" && ! grep -q 'LABS=04-3' "$two/.github/workflows/classroom.yml"
+verdict $? "CLASSROOM=1 adds a workflow with those"
+
+refused() { # WORDS NAME
+    [ $? -ne 0 ] && grep -q "error: .*$1" "$problems" && grep -q '^hint: ' "$problems" && [ "$(cksum <"$archive")" = "$before" ]
+    verdict $? "$2"
+}
+before=$(cksum <"$archive")
+kit "04-9" "" ""
+refused 'no exercise 04-9' "an exercise that is not there: refused, and the old archive stays"
+(cd "$two" && sh .lab/kit.sh "$work/build" "" "" "") >"$out" 2>"$problems"
+refused 'no solution that is marked\|has a solution' "in what students have there is nothing to take out: refused"
+
+# ---- what is handed in -----------------------------------------------------------------------------
+
+hand_in() { (cd "$two" && sh .lab/hand_in.sh "$work/handed" "$1") >"$out" 2>"$problems"; }
+hand_in ""
+[ $? -ne 0 ] && grep -q 'error: nothing to hand in' "$problems" && [ ! -e "$work/handed/hand-in.tar.gz" ]
+verdict $? "nothing is written yet: nothing to hand in"
+cp chapters/04*/exercises/1_*/your_part.c "$two"/chapters/04*/exercises/1_*/
+echo "Because." >"$two/chapters/04_lenet_multi_gpu/your_answers.md"
+hand_in "" && [ "$(tar -tzf "$work/handed/hand-in.tar.gz" | tr '\n' ' ')" = "chapters/04_lenet_multi_gpu/exercises/1_larger_batches/your_part.c chapters/04_lenet_multi_gpu/your_answers.md " ]
+verdict $? "what was written is handed in, with the answers"
+"$build/lab/grade" --trusted --labs 04-1 "$build" "$work/handed/hand-in.tar.gz" >"$out" 2>"$problems" </dev/null && grep -q ' 10 of 10$' "$out"
+verdict $? "and is graded from that archive"
+hand_in "09-1"
+[ $? -ne 0 ] && grep -q 'error: .*no exercise 09-1' "$problems"
+verdict $? "an exercise that is not there"
+echo "1..$tests"

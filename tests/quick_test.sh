@@ -1,0 +1,138 @@
+#!/bin/sh
+# quick_test.sh BUILD: every program of the book with --quick, as a class runs it: it ends well, its first line says
+# what is made smaller, and it still shows its point. What is given beside --quick wins. Prints TAP.
+build=$(cd "${1:?usage: quick_test.sh BUILD}" && pwd) || exit 1
+root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
+LC_ALL=C OMP_WAIT_POLICY=passive # as `make run-NN` has it
+export LC_ALL OMP_WAIT_POLICY
+work=$(mktemp -d) || exit 1
+running=
+trap '[ -n "$running" ] && kill $running 2>/dev/null; rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT TERM
+cd "$work" || exit 1
+problems=$work/problems
+. "$root/tests/tap.sh"
+
+# Runs a program in the empty folder $here. A chapter with a file `ranks` is so many of them, if there is MPI.
+run() { # NAME FLAGS..
+    name=$1 here=$work/$1
+    shift
+    command="$name $*"
+    rm -rf "$here" && mkdir "$here"
+    ranks=$root/chapters/$name/ranks
+    if [ -f "$ranks" ] && command -v mpirun >/dev/null; then
+        set -- sh "$root/.make/ranks.sh" "$(cat "$ranks")" "$build/$name" "$@"
+    else
+        set -- "$build/$name" "$@"
+    fi
+    (cd "$here" && exec "$@") >log 2>error </dev/null &
+    running=$!
+    wait $running
+    status=$?
+    running=
+    [ $status -eq 0 ] || complain "status $status; stderr: $(tail -n 2 error | tr '\n' ' ')"
+}
+expect_first_line() { # REGEX: of the first line, or of its paragraph's next one
+    sed -n 1p log | grep -q '^quick: ' || complain "expected a first line 'quick: ..', came: $(sed -n 1p log)"
+    sed -n 1,3p log | tr '\n' ' ' | grep -q -e "$1" || complain "expected in it '$1', came: $(sed -n 1,3p log)"
+}
+expect_numbers() { # no loss and no accuracy is a NaN
+    grep -n -i -e 'loss -\?nan' -e 'acc[a-z]* -\?nan' log >found
+    for csv in "$here"/plots/*.csv; do
+        [ -f "$csv" ] && awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) value[i] = $i ~ /loss|acc|mean|second|ms/; next }
+            { for (i = 1; i <= NF; i++) if (value[i] && tolower($i) ~ /nan/) print FILENAME ": " $0 }' "$csv" >>found
+    done
+    [ -s found ] && complain "not a number: $(head -n 1 found)"
+    rm -f found
+}
+expect_pictures() { # each PNG is whole
+    for png in "$here"/plots/*.png; do
+        [ -f "$png" ] || continue
+        [ "$(tail -c 8 "$png" | od -An -tx1 | tr -d ' \n')" = 49454e44ae426082 ] || complain "not a whole picture: $png"
+    done
+}
+# CONDITION: an awk program that prints what is missing. Of the figures SUFFIX.csv.
+figures() { # SUFFIX PROGRAM
+    awk -F, "$2" "$here/plots/$name$1.csv" >missing 2>&1
+    [ -s missing ] && complain "in $name$1.csv: $(head -n 1 missing)"
+}
+
+# ---- the point of each: it still learns, and still compares what it compares -------------------------------------
+
+last_accuracy='NR > 1 { last[$1] = $4; if ($2 == 1) first[$1] = $4 }'
+point() {
+    case $name in
+    04_lenet_multi_gpu) # the accuracy rises, and two devices have the curve of one
+        figures '' "$last_accuracy"' NR > 1 { curve[$2, $1] = $3 "," $4; n = $2 }
+            END { for (k = 1; k <= 2; k++) if (!(last[k] > 0.6 && last[k] > first[k] + 0.3)) print "accuracy", last[k]
+                  for (i = 1; i <= n; i++) if (curve[i, 1] != curve[i, 2] && !'"$gpus"') print "epoch", i, "differs"
+                  d = last[1] - last[2]; if (d * d > 0.01) print "apart by", d }'
+        ;;
+    05_resnet18_concise)
+        figures '' "$last_accuracy"' END { for (k = 1; k <= 2; k++) if (!(last[k] > 0.25)) print "accuracy", last[k] }'
+        ;;
+    06_data_parallel_and_ddp | 08_many_machines) # "epoch 2: train loss 1.019, test acc 0.7064 .."
+        sed -n 's/^ *epoch .* test acc \([0-9.]*\).*/\1/p' log | tail -n 1 | grep -q '^0\.[2-9]' ||
+            complain "nothing is learned: $(grep 'test acc' log | tail -n 1)"
+        ;;
+    07_parameter_servers)
+        figures _disciplines 'NR > 1 { last[$6] = $9 } END { for (w in last) if (!(last[w] > 0.3)) print w, last[w] }'
+        ;;
+    04_lenet_multi_gpu_exercise_1) # one device; the largest learning rate of four
+        figures '' 'NR > 1 { last[$1 "," $2] = $5 } END { if (!(last["1,0.1"] > 0.5)) print "1 device", last["1,0.1"]
+                    if (!(last["4,0.4"] > 0.5)) print "4 devices", last["4,0.4"] }'
+        ;;
+    04_lenet_multi_gpu_exercise_2)
+        figures '' 'NR > 1 && $4 > best[$1] { best[$1] = $4 } END { for (k = 1; k <= 4; k *= 2)
+                    if (!(best[k] > 0.4)) print k, "devices", best[k] }'
+        ;;
+    05_resnet18_concise_exercise_1)
+        figures '' '$1 == "learning" && $8 > best { best = $8 } END { if (!(best > 0.25)) print "accuracy", best }'
+        ;;
+    08_many_machines_exercise_4)
+        figures '' '$3 == "base" { n++; if (!($7 > 0.3)) print $2, $7 } END { if (n < 2) print n, "optimizers" }'
+        ;;
+    esac
+}
+
+gpus=1
+"$build/03_split_batch" >log 2>&1 && ! grep -q 'cuda:' log && gpus=0
+
+for program in "$build"/[0-9][0-9]_*; do
+    [ -x "$program" ] && [ -f "$program" ] || continue
+    run "$(basename "$program")" --quick
+    expect_first_line 'the full run\|nothing is left out'
+    expect_numbers
+    expect_pictures
+    [ -s "$problems" ] || point
+    verdict "$name --quick"
+done
+
+# ---- what is given wins, before --quick and behind it -----------------------------------------------------------
+
+for words in '--quick --epochs 2 --train-size 64' '--epochs 2 --train-size 64 --quick' '--train-size 64 --quick --epochs 2'; do
+    run 04_lenet_multi_gpu --devices 1 $words
+    expect_first_line 'batch size 64, 2 epochs, 64 training images, 2000 test images'
+    figures '' 'END { if (NR != 3) print NR - 1, "epochs" }'
+    verdict "what is given wins: $words"
+done
+run 04_lenet_multi_gpu_exercise_2 --check --seeds 7 --quick
+expect_first_line '7 seeds, 640 training images'
+verdict "an exercise's flags win"
+
+# A checkpoint is of the values, however they came about.
+run 05_resnet18_concise --devices 1 --quick --train-size 4 --test-size 4 --epochs 1 --checkpoint "$work/c"
+run 05_resnet18_concise --devices 1 --train-size 4 --test-size 4 --epochs 2 --batch-size 2 --lr 0.01 --resume "$work/c"
+grep -q 'going on after epoch 1' log || complain "expected that it goes on, with the values that --quick has"
+verdict "goes on from the checkpoint of a quick run"
+
+command="05_resnet18_concise --resume, other sizes"
+"$build/05_resnet18_concise" --devices 1 --train-size 4 --test-size 4 --epochs 3 --resume "$work/c" >log 2>error </dev/null
+[ $? -eq 1 ] && grep -q 'was written with .*batch size 2, .* now: .*batch size 16,' error || complain "came: $(cat error)"
+verdict "refuses to go on with other values than the quick run's"
+
+command="04_lenet_multi_gpu --quick --help"
+"$build/04_lenet_multi_gpu" --quick --help >log 2>&1
+grep -q -e '--quick .*: as --batch-size 64 --epochs 5 .*, if not given' log || complain "came: $(grep -e --quick log)"
+verdict "--help says what --quick changes"
+echo "1..$tests"
