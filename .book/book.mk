@@ -5,6 +5,8 @@
 #   2. Comments become prose, code is coloured and linked, and each section gets what it printed.   *.lua
 #   3. All of it takes the place of the old book when nothing has failed.                           book.sh
 #
+# make lab-sheets: the labs' pages as PDF, one A4 page each. It needs no runs.   sheets.sh
+#
 # RUN=0 takes the output of the last run, EDITION=instructor adds the answers to the questions. BOOK_REPOSITORY=ADDRESS
 # is where notebooks copy the project from, if they do not lie in it; else it is where git got it from (remote origin).
 
@@ -33,7 +35,7 @@ $(RUNS): export OMP_WAIT_POLICY ?= passive
 $(RUNS): $(BUILD)/runs/%/stdout: $(BUILD)/recorded/%
 	$(call QUIET,RUN,$*)sh .book/run.sh $< $* $(@D)
 
-.PHONY: book book-check book-notebooks recorded
+.PHONY: book book-check book-notebooks lab-sheets recorded
 recorded: $(RECORDED)
 	@:
 book: report
@@ -48,6 +50,8 @@ endif
 # Looks at every page in a browser.
 book-check:
 	@sh .book/check.sh $(BUILD)/book
+lab-sheets:
+	@sh .book/sheets.sh $(BUILD) $(EDITION)
 book-notebooks:
 	@sh tests/book_notebooks.sh $(BUILD)
 

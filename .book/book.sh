@@ -1,6 +1,7 @@
 #!/bin/sh
-# book.sh BUILD EDITION [tools]: makes BUILD/book of the chapters and of what their runs have left (run.sh). If anything
-# fails the book that is there stays. With `tools` it only says whether what it needs is there.
+# book.sh BUILD EDITION [tools | labs FOLDER]: makes BUILD/book of the chapters and of what their runs have left
+# (run.sh). If anything fails the book that is there stays. With `tools` it only says whether what it needs is there,
+# with `labs` it writes only the pages of the lab sheets, into FOLDER.
 set -eu
 build=$1 edition=$2
 refuse() { # ERROR HINT
@@ -16,13 +17,17 @@ command -v pandoc >/dev/null || refuse "pandoc is missing" "make setup book"
 # 2.17 reads with readers in Lua that know where text came from.
 pandoc --version | awk 'NR == 1 { split($2, v, "."); exit !(v[1] > 2 || (v[1] == 2 && v[2] >= 17)) }' ||
     refuse "$(pandoc --version | head -n 1) is too old" "2.17 or newer is needed, that of Debian 12 or Ubuntu 23.04"
+# What is handed out to students has no answers.
+if [ "$edition" = instructor ]; then
+    for text in chapters/[0-9]*/main.c chapters/[0-9]*/lab.md; do
+        [ -e "$text" ] && grep -q '^\(// \)\{0,1\}## Questions' "$text" || continue
+        answers=${text%/*}/answers.md
+        case $text in *lab.md) answers=${text%/*}/lab_answers.md ;; esac
+        [ -e "$answers" ] || refuse "$answers: not there, and so no instructor's edition" \
+            "what is handed out has no answers; without EDITION=instructor the book is made without them"
+    done
+fi
 [ "${3:-}" != tools ] || exit 0
-
-book=$build/book new=$build/book.new
-rm -rf "$new"
-mkdir -p "$new/ref" "$new/pictures"
-trap 'rm -rf "$new"' EXIT
-trap 'exit 1' HUP INT TERM
 
 BOOK_CHAPTERS=$(ls chapters/[0-9]*/main.c)
 BOOK_HEADERS=$(ls common/*/*.h kernels/*.h kernels/*/*.h chapters/*/*.h)
@@ -44,7 +49,33 @@ number_of() { # chapters/NN_name/main.c
     number=${1#chapters/}
     echo "${number%%_*}"
 }
-title_of() { sed -n '1s|^// # ||p' "$1"; }
+title_of() { sed -n '1s|^\(// \)\{0,1\}# ||p' "$1"; } # of main.c, or of a lab.md
+
+# The sheets of labs, each with the way to those before and behind it.
+lab_pages() {
+    last_lab=
+    set -- $(ls chapters/[0-9]*/lab.md 2>/dev/null || true)
+    for lab; do
+        shift
+        number=$(number_of "$lab")
+        page "$number-lab.html" "" -M pagetitle="$(title_of "$lab")" -V chapter="$number.html" \
+            ${last_lab:+-V previous="$(number_of "$last_lab")-lab.html" -V previous-title="$(title_of "$last_lab")"} \
+            ${1:+-V next="$(number_of "$1")-lab.html" -V next-title="$(title_of "$1")"} "$lab"
+        last_lab=$lab
+    done
+}
+if [ "${3:-}" = labs ]; then
+    new=$4
+    cp .book/book.css .book/book.js "$new"
+    lab_pages
+    exit 0
+fi
+
+book=$build/book new=$build/book.new
+rm -rf "$new"
+mkdir -p "$new/ref" "$new/pictures"
+trap 'rm -rf "$new"' EXIT
+trap 'exit 1' HUP INT TERM
 
 # A timeline as a script, because what lies in files a page may load as a script only.
 timeline() { # NAME SVG
@@ -75,7 +106,9 @@ for main; do
     else
         echo "book: chapter $number has no run, and so no output" >&2
     fi
-    page "$number.html" "" --toc --toc-depth=3 -M pagetitle="$number $(title_of "$main")" \
+    sheet=
+    [ ! -e "$folder/lab.md" ] || sheet=$number-lab.html
+    page "$number.html" "" --toc --toc-depth=3 -M pagetitle="$number $(title_of "$main")" ${sheet:+-V sheet="$sheet"} \
         ${previous:+-V previous="$(number_of "$previous").html" -V previous-title="$(title_of "$previous")"} \
         ${1:+-V next="$(number_of "$1").html" -V next-title="$(title_of "$1")"} "$main"
     previous=$main
@@ -84,6 +117,8 @@ for text in chapters/*.md; do
     name=$(basename "$text" .md)
     [ "$name" = index ] || page "$name.html" "" --toc --toc-depth=2 -M pagetitle="$(sed -n '1s/^# //p' "$text")" "$text"
 done
+
+lab_pages
 
 # ---- headers -------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@
 --     {kind = "run",     about = {command =, machine =, date =, version =}}
 --     {kind = "answers", text = Markdown}
 local source = require("source")
+local questions = require("questions")
 local chapter = {}
 
 local function exists(path)
@@ -182,32 +183,7 @@ local function add_file(items, run, path, name, is_shown, text)
 end
 
 local function is_questions(item)
-  return item.kind == "prose" and ("\n" .. item.text):match("\n## Questions") ~= nil
-end
-
--- The answers have to be a numbered list, one for each question.
-local function check_answers(path, text, questions)
-  source.check_markdown(path, {text = text, line = 1})
-  local expected, seen = 0, 0
-  local behind = ("\n" .. questions):match("\n## Questions(.*)$")
-  for _ in ("\n" .. behind):gmatch("\n%d+[.)] ") do expected = expected + 1 end
-  for i, line in ipairs(source.lines(text)) do
-    local number = line:match("^(%d+)[.)] ")
-    if number then
-      seen = seen + 1
-      if tonumber(number) ~= seen then
-        source.die(path, i, ("answer %s where answer %d belongs"):format(number, seen),
-          "number them as the questions are")
-      end
-    elseif line ~= "" and (seen == 0 or not line:match("^ ")) then
-      source.die(path, i, "text that belongs to no answer",
-        "answers are a numbered list, further lines of an answer begin with spaces")
-    end
-  end
-  if seen ~= expected then
-    source.die(path, #source.lines(text), ("%d answers to %d questions"):format(seen, expected),
-      "one for each, in the same order")
-  end
+  return item.kind == "prose" and questions.section(item.text, "Questions") ~= nil
 end
 
 -- Behind the questions, in the instructor's edition.
@@ -222,7 +198,8 @@ local function add_answers(items, folder)
     source.die(path, 1, "answers without questions", "## Questions in main.c asks them")
   end
   local text = source.read(path)
-  check_answers(path, text, items[at].text)
+  source.check_markdown(path, {text = text, line = 1})
+  questions.check_answers(path, text, questions.count(questions.section(items[at].text, "Questions")))
   if os.getenv("BOOK_EDITION") ~= "instructor" then return end
   table.insert(items, at + 1, {kind = "answers", file = path, text = text})
 end

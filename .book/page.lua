@@ -1,11 +1,13 @@
 -- page.lua: a reader for pandoc. Of a chapter's main.c it makes the chapter's page, of headers the
--- reference page that has them, of a .md file the page of that text. See book.sh.
+-- reference page that has them, of a lab.md the lab's sheet, of another .md file the page of that text.
+-- See book.sh.
 --
 -- BOOK_FORMAT is html or epub. A chapter in an EPUB has no links, and its code no colours.
 local here = PANDOC_SCRIPT_FILE and PANDOC_SCRIPT_FILE:match("^(.*)/") or ".book"
 package.path = here .. "/?.lua;" .. package.path
 local source = require("source")
 local chapter = require("chapter")
+local lab = require("lab")
 local index = require("index")
 local code = require("code")
 
@@ -25,6 +27,8 @@ local function url_of_file(path, from)
   local sibling = from and from:match("^(.*/)") .. path
   if sibling and shown_files[sibling] then return "#" .. index.file_id(sibling) end
   if files[path] then return root .. index.page_of(path) .. "#" .. index.file_id(path) end
+  -- A lab's sheet names files of its chapter.
+  if from and from:match("/lab[%w_]*%.md$") and path:match("^[%w_]+%.[ch]$") then path = sibling end
   local chapter_number, name = path:match("^chapters/(%d+)_[%w_]+/([%w_.]*)$")
   if chapter_number and chapter.exists(path) then
     return chapter_number .. ".html" .. (name ~= "main.c" and "#" .. index.file_id(path) or "")
@@ -301,6 +305,25 @@ local function text_document(path)
   return title, prose(text:gsub("^# [^\n]+\n", ""), 0, path)
 end
 
+-- A long command is broken between its words only, never behind the - of a flag.
+local function whole_words(element)
+  if utf8.len(element.text) <= 32 or not element.text:find(" ", 1, true) then return nil end
+  local words = code.escape(element.text):gsub("[^ ]+", "<span>%0</span>")
+  return pandoc.RawInline("html", '<code class="command">' .. words .. "</code>")
+end
+
+-- A sheet to print, and for the instructor the answers on another.
+local function lab_document(path)
+  all, files = index.open(path:match("^(.*)/"))
+  local sheet = lab.open(path)
+  local blocks = prose(sheet.text, 0, path)
+  if sheet.answers then
+    local answers = "## Answers\n\n" .. sheet.answers.list .. "\n\n## For the instructor\n" .. sheet.answers.note
+    add(blocks, {pandoc.Div(prose(answers, 0, sheet.answers_path), {class = "lab-answers"})})
+  end
+  return sheet, pandoc.walk_block(pandoc.Div(blocks), {Code = whole_words}).content
+end
+
 -- ---- the first page ---------------------------------------------------------------------------
 
 -- Of a chapter: its title, what one learns there, its first picture.
@@ -320,9 +343,14 @@ local function chapter_entry(path)
   local out = {('<li><div><h2><span class="number">%s</span> <a href="%s">%s</a></h2>')
     :format(ch.number, url, code.escape(ch.title))}
   out[#out + 1] = pandoc.write(pandoc.Pandoc(prose(list, 0)), "html5")
+  local forms = {}
   if chapter.exists(".book/notebook.lua") then
-    out[#out + 1] = ('<p class="forms"><a href="%s.ipynb">As a notebook</a></p>'):format(ch.number)
+    forms[#forms + 1] = ('<a href="%s.ipynb">As a notebook</a>'):format(ch.number)
   end
+  if chapter.exists(ch.folder .. "/lab.md") then
+    forms[#forms + 1] = ('<a href="%s-lab.html">Lab sheet</a>'):format(ch.number)
+  end
+  if #forms > 0 then out[#out + 1] = '<p class="forms">' .. table.concat(forms, " · ") .. "</p>" end
   out[#out + 1] = "</div>" .. (image or "") .. "</li>"
   return table.concat(out, "\n")
 end
@@ -380,6 +408,7 @@ end
 -- ---- the reader -------------------------------------------------------------------------------
 
 local function is_chapter(path) return path:match("^chapters/%d+_[%w_]+/main%.c$") end
+local function is_lab(path) return path:match("^chapters/%d+_[%w_]+/lab%.md$") end
 
 -- A book of all chapters.
 local function whole_book(inputs)
@@ -404,6 +433,10 @@ function Reader(inputs)
   if is_chapter(path) then
     local ch, blocks = chapter_document(path)
     return pandoc.Pandoc(blocks, {title = ch.title, number = ch.number})
+  end
+  if is_lab(path) then
+    local sheet, blocks = lab_document(path)
+    return pandoc.Pandoc(blocks, {title = sheet.title, number = "Lab " .. sheet.number, lab = true})
   end
   if path:match("%.md$") then
     local title, blocks = text_document(path)

@@ -4,9 +4,8 @@
 #
 # From the environment: CC, CUDA (0: leave it out), ARCH (GPU architectures, such as "80 90").
 # With the argument --packages it prints just the packages (Debian's names) of what is missing, with --all-packages of
-# what would be missing on a bare system. What only the
-# book's pages need is asked for by FOR: "book" to make them, "book-check" to try them in a browser, too; so is what
-# grades hand-ins of others: "grade".
+# what would be missing on a bare system. What only some goals need is asked for by FOR: "book" to make the book's pages,
+# "book-check" to try them in a browser, too, "lab-sheets" to print those of labs, "grade" to grade hand-ins of others.
 set -u
 CC=${CC:-cc}
 CUDA=${CUDA:-1}
@@ -189,13 +188,13 @@ case " $FOR " in
 esac
 
 case " $FOR " in
-*' book '* | *' book-check '*)
+*' book '* | *' book-check '* | *' lab-sheets '*)
     command -v pandoc >/dev/null 2>&1 || lacking "pandoc (package pandoc)" pandoc
     command -v git >/dev/null 2>&1 || lacking "git (package git)" git
     ;;
 esac
 case " $FOR " in
-*' book-check '*)
+*' book-check '* | *' lab-sheets '*)
     command -v chromium >/dev/null 2>&1 || lacking "chromium (package chromium)" chromium
     ;;
 esac

@@ -73,6 +73,31 @@ printf '1. Yes.\n2. Yes, and\n   no.\n' >chapters/01_one/answers.md
 printf '// # A second chapter\n//\n// After [the first](../01_one), not [more](../../kernels/cost.h).\nint main(void) { return 3; }\n' >chapters/02_two/main.c
 printf '# The book\n\nWhat it is.\n\n## How\n\nSee the [glossary](glossary.md).\n' >chapters/index.md
 printf '# Glossary\n\nWords.\n' >chapters/glossary.md
+cat >chapters/01_one/lab.md <<'END'
+# Lab 01: A first lab
+
+**Aim.** To see.
+
+**Time.** 15 minutes.
+
+## Steps
+
+1. (5 min) Read `helper.h`.
+2. (10 min) `make run-01 ARGS='--devices 4 --machine that-one'`.
+
+## Questions
+
+1. What was seen?
+2. And why?
+
+## Hand in
+
+The answers.
+END
+printf '1. This.\n2. That, and\n   more.\n\n## For the instructor\n\nThey get stuck.\n' >chapters/01_one/lab_answers.md
+printf '# Lab 02: A second lab\n\n**Time.** 5 minutes.\n\n## Steps\n\n1. (5 min) Look.\n\n## Questions\n\n1. What?\n\n## Hand in\n\nIt.\n' \
+    >chapters/02_two/lab.md
+printf '1. It.\n\n## For the instructor\n\nNothing.\n' >chapters/02_two/lab_answers.md
 
 # Runs of it: of the first chapter a real one.
 record() { # NN_name
@@ -122,8 +147,14 @@ expect_in 02.html 'After <a href="01.html">the first</a>, not more'
 expect_in index.html 'href="01.html">A first chapter.*that pages show what programs print.*href="02.html">A second'
 expect_in index.html 'class="cover" href="01.html".*pictures/01/p.png'
 expect_in index.html 'training-on-multiple-gpus.epub.*href="glossary.html".*href="ref/common-base.html#file-common-base-range-h"'
+expect_in 01.html 'href="01-lab.html">Lab</a>'
+expect_in index.html 'href="01-lab.html">Lab sheet</a>'
+expect_in 01-lab.html '<body class="lab">.*href="01.html">Chapter</a>.*Lab 01</span> A first lab</h1>.*class="who"'
+expect_in 01-lab.html 'What was seen?.*rel="next" href="02-lab.html"'
+expect_in 01-lab.html '<span>run-01</span> <span>ARGS=.--devices</span> <span>4</span> <span>--machine</span>'
 expect_in ref/common-base.html 'Some of n things.*id="n-range_first"'
-grep -q 'Yes, and' build/book/01.html && complain "the student's edition has answers"
+grep -q -e 'Yes, and' -e 'That, and' -e 'get stuck' build/book/01.html build/book/01-lab.html &&
+    complain "the student's edition has answers"
 [ -s build/book/training-on-multiple-gpus.epub ] || complain "no EPUB"
 verdict "a page has prose, code, what its functions printed, pictures, formulas and links"
 
@@ -142,7 +173,16 @@ verdict "a run of older sources"
 
 sh .book/book.sh build instructor >"$out" 2>&1 || complain "no instructor's edition: $(cat "$out")"
 expect_in 01.html 'Is this one, too?.*Yes, and no.'
+expect_in 01-lab.html 'The answers.*class="lab-answers".*This.*That, and more.*For the instructor.*They get stuck.'
 verdict "the instructor's edition has answers"
+
+# What students have: no answers.
+mkdir "$work/answers"
+mv chapters/01_one/*answers.md "$work/answers"
+make_book || complain "no student's edition without answers: $(cat "$out")"
+[ "$(grep -c . "$out")" -le 3 ] || complain "a student's edition complains: $(cat "$out")"
+expect_in 01.html 'Is this one, too?'
+expect_in 01-lab.html 'What was seen?'
 
 # ---- bad input -----------------------------------------------------------------------------------
 
@@ -166,6 +206,12 @@ with() { # FILE SED_COMMAND PLACE WORDS
     cp "$work/kept" "$1"
 }
 
+expect_refusal 'chapters/01_one/answers.md:' "not there, and so no instructor's edition" sh .book/book.sh build instructor tools
+cp "$work/answers/answers.md" chapters/01_one
+expect_refusal 'chapters/01_one/lab_answers.md:' "not there, and so no instructor's edition" sh .book/book.sh build instructor
+cp "$work/answers/lab_answers.md" chapters/01_one
+verdict "without answers there is a student's edition, and no instructor's"
+
 with $one '13s|$|\n//\n// ```|' "$one:15:" 'does not end'
 with $one '15s|"quoted"|a `tick|' "$one:15:" 'has no partner'
 with $one '15s|"quoted"|[a](nowhere.md)|' "$one:15:" 'nowhere.md'
@@ -185,6 +231,18 @@ with chapters/01_one/answers.md '1s|^|Answers\n|' 'chapters/01_one/answers.md:1:
 with chapters/01_one/answers.md '3s|no|`no|' 'chapters/01_one/answers.md:1:' 'has no partner'
 with $one 's|## Questions|## Others|' 'chapters/01_one/answers.md:1:' 'without questions'
 verdict "answers that are not those of the questions"
+
+lab=chapters/01_one/lab
+with $lab.md '1s|01|02|' "$lab.md:1:" 'begins with its title'
+with $lab.md '/^## Questions/d' "$lab.md:1:" 'without ## Questions'
+with $lab.md 's|^1. (5 min)|1. (50 min)|' "$lab.md:5:" '15 minutes, and its steps take 60'
+with $lab.md '/Time/d' "$lab.md:1:" 'how long it takes'
+with $lab.md 's|^2. (10 min)|2.|' "$lab.md:10:" 'without its number or its time'
+with $lab.md 's|^2. And|And|' "${lab}_answers.md:3:" '2 answers to 1 questions'
+with $lab.md '3s|see|`see|' "$lab.md:3:" 'has no partner'
+with ${lab}_answers.md '2s|2|3|' "${lab}_answers.md:2:" 'answer 3 where answer 2'
+with ${lab}_answers.md '5s|For|To|' "${lab}_answers.md:1:" 'nothing for the instructor'
+verdict "lab sheets that are not as they should be"
 
 rm build/runs/01_one/plots/p.png
 expect_refusal 'build/runs/01_one/stdout:3:' 'plots/p.png and did not write it'
@@ -209,6 +267,9 @@ expect_refusal '' 'pandoc is missing' env PATH="$work/bin" sh .book/book.sh buil
 expect_refusal '' 'pandoc 2.9.2.1 is too old' env PATH="$work/old:$PATH" sh .book/book.sh build student
 expect_refusal '' 'no such edition: teacher' sh .book/book.sh build teacher
 expect_refusal '' 'chromium is missing' env PATH="$work/bin" sh .book/check.sh build/book
+printf '#!/bin/sh\necho pandoc 3.1\n' >"$work/bin/pandoc"
+chmod +x "$work/bin/pandoc"
+expect_refusal '' 'chromium is missing' env PATH="$work/bin" sh .book/sheets.sh build student
 verdict "tools that are missing or too old"
 
 # ---- the check in a browser ----------------------------------------------------------------------
@@ -216,11 +277,12 @@ verdict "tools that are missing or too old"
 if ! command -v chromium >/dev/null; then
     skip "pages in a browser" "no chromium (make setup book-check)"
     skip "faults in pages are found" "no chromium (make setup book-check)"
+    skip "lab sheets are printed, one page each" "no chromium (make setup lab-sheets)"
 else
     rm -rf build/book
     make_book || complain "no book any more: $(cat "$out")"
     sh .book/check.sh build/book >"$out" 2>&1 || complain "$(cat "$out")"
-    grep -q '^book: checked 7 pages$' "$out" || complain "not all pages were looked at: $(cat "$out")"
+    grep -q '^book: checked 9 pages$' "$out" || complain "not all pages were looked at: $(cat "$out")"
     verdict "pages in a browser"
 
     plant() { printf '%s\n' "$2" >>"build/book/$1"; } # PAGE HTML
@@ -256,5 +318,14 @@ END
     grep -q '^hint: .' "$out" || complain "no hint"
     [ -s "$problems" ] && sed 's/^/#     /' "$out" >>"$problems"
     verdict "faults in pages are found"
+
+    sh .book/sheets.sh build student >"$out" 2>&1 || complain "no sheets: $(cat "$out")"
+    pages_of() { grep -a -c '/Type */Page$' "build/book/labs/lab-$1.pdf"; }
+    [ "$(pages_of 01)$(pages_of 02)" = 11 ] || complain "a sheet is not one page"
+    sh .book/sheets.sh build instructor >"$out" 2>&1 || complain "no sheets with answers: $(cat "$out")"
+    [ "$(pages_of 01)" = 2 ] || complain "the answers are not on a page of their own"
+    for i in $(seq 100); do printf '\nAnd so on, %s.\n' "$i"; done >>$lab.md
+    expect_refusal "$lab.md:" 'its sheet is [2-9] pages' sh .book/sheets.sh build student
+    verdict "lab sheets are printed, one page each"
 fi
 echo "1..$tests"
