@@ -48,12 +48,8 @@ help:
 ifneq ($(filter setup,$(MAKECMDGOALS)),)
 
 setup:
-<<<<<<< HEAD
-	@CC='$(CC)' FOR='$(filter book book-check grade,$(MAKECMDGOALS))' sh .make/setup.sh
-	@rm -f $(BUILD)/probed # what is there now is looked up anew
-=======
 	@CC='$(CC)' FOR='$(filter book book-check lab-sheets grade,$(MAKECMDGOALS))' sh .make/setup.sh
->>>>>>> wt-d
+	@rm -f $(BUILD)/probed # what is there now is looked up anew
 AFTER_SETUP := $(filter-out setup clean help,$(MAKECMDGOALS))
 ifneq ($(AFTER_SETUP),)
 .PHONY: $(AFTER_SETUP)
