@@ -77,8 +77,12 @@ static void problem(Search *s, char *text) {
         s->handed->problem = text;
 }
 
+// (Whoever hands in the whole project hands in what it has built: starters among it.)
+static bool is_built(const char *path) {
+    return strncmp(path, "build/", 6) == 0 || strstr(path, "/build/");
+}
 static bool is_wanted(void *search, const char *path) {
-    return exercise_of(((Search *)search)->list, path) >= 0;
+    return !is_built(path) && exercise_of(((Search *)search)->list, path) >= 0;
 }
 static void keep_member(void *search, const char *from, char *text, size_t length) {
     keep(search, exercise_of(((Search *)search)->list, from), from, text, length);
@@ -116,7 +120,9 @@ static void search_file(Search *s, const char *path) {
 static int by_name(const struct dirent **a, const struct dirent **b) {
     return strcmp((*a)->d_name, (*b)->d_name);
 }
-static int is_visible(const struct dirent *entry) { return entry->d_name[0] != '.'; }
+static int is_visible(const struct dirent *entry) {
+    return entry->d_name[0] != '.' && strcmp(entry->d_name, "build") != 0;
+}
 
 static void search_folder(Search *s, const char *folder, int depth) {
     struct dirent **entries;

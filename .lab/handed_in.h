@@ -5,7 +5,8 @@
 //     ../1_larger_batches/your_part.c
 //     ../04-1.c
 //     any.c, if it is all that is handed in, and one exercise is asked for
-// Everything else is passed over. Links are not followed, and nothing is unpacked to the disk.
+// Everything else is passed over, folders named build among it. Links are not followed, and nothing
+// is unpacked to the disk.
 #ifndef HANDED_IN_H
 #define HANDED_IN_H
 

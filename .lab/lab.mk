@@ -26,6 +26,8 @@ $(GRADER): $(GRADER_SOURCES:%=$(BUILD)/obj/%.o) $(LIBRARY)
 	@mkdir -p $(@D)
 	$(call QUIET,LINK,$@)$(LINK) -o $@ $(filter %.o,$^) $(LIBRARY) $(ARCHIVE) $(LIBS)
 
+UNRESOLVED := $(if $(NVCC),-Xcompiler -no-pie -Xlinker --unresolved-symbols=ignore-all,-no-pie -Wl$(comma)--unresolved-symbols=ignore-all)
+
 # What tells the verdict is the check's to call.
 no_verdict = nm -u "$$OWN/your_part.o" | \
              awk '/ graded_/ { print "error: calls " $$2 "(), which only the check may"; bad = 1 } END { exit bad }' &&
@@ -40,7 +42,7 @@ $(graded)/given.o: $(call objects,$(given))
 	@mkdir -p $$(@D)
 	$$(call QUIET,LD,$$@)ld -r -o $$@ $$^
 $(graded)/parts: $(graded)/given.o $(LIBRARY)
-	@$$(LINK) -no-pie -Wl,--unresolved-symbols=ignore-all -o $(graded)/check $$^ $$(LIBS)
+	@$$(LINK) $$(UNRESOLVED) -o $(graded)/check $$^ $$(LIBS)
 	@EXERCISE_GRADED=parts $(graded)/check >$$@.tmp && mv $$@.tmp $$@ && rm $(graded)/check
 	@echo $1 >$(graded)/folder
 	@printf '%s\n' $$(call quoted,$$(CC) $$(filter-out -Werror,$$(CFLAGS_ALL)) -c "$$$$OWN/your_part.c" -o "$$$$OWN/your_part.o") >$(graded)/compile

@@ -125,6 +125,12 @@ bsdtar --format zip -C "$work" -cf "$work/given/moodle/Ada_1_assignsubmission_fi
     given moodle 10 "" "an archive in a folder, as Moodle has them"
 (cd "$work" && tar -cPf given/evil.tar ../../../../../../"$work"/04-3.c 2>/dev/null)
 given evil.tar 10 "" "names that lead out of an archive lead nowhere"
+mkdir -p "$work/given/whole/build/exercises/04_lenet_multi_gpu/3_efficient_allreduce" "$work/given/whole/${solution%/*}"
+cp $solution "$work/given/whole/$solution"
+sh .make/starter.sh $solution >"$work/given/whole/build/exercises/04_lenet_multi_gpu/3_efficient_allreduce/your_part.c"
+given whole 10 "" "a whole project, with what was built in it"
+tar -C "$work/given/whole" -czf "$work/given/whole.tgz" build chapters
+given whole.tgz 10 "" "and packed"
 cp $solution "$work/given/same/04-3.c" && cp $solution "$work/given/same/x/04-3.c"
 given same 10 "" "the same file twice is one"
 cp $solution "$work/given/twice/04-3.c" && cp tests/lab/hangs.c "$work/given/twice/x/04-3.c"
