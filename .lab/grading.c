@@ -161,7 +161,7 @@ static bool make(const Work *w, Grade *grade, const char *command, const char *d
 
 static bool compile_and_link(const Work *w, Grade *grade) {
     return make(w, grade, w->exercise->compile, "does not compile", compile_error,
-                "make grade, before handing in, shows this, too") &&
+                "make exercise-NN-N shows all that the compiler says") &&
            make(w, grade, w->exercise->link, "does not link", link_error,
                 "the exercise's functions, under their names, and nothing else of the check's");
 }
@@ -250,7 +250,10 @@ Grade grade_exercise(const Grader *grader, const ExerciseFolder *exercise, const
     }
     Work work = {.grader = grader, .exercise = exercise, .own = make_folder(file, grader->trust)};
     grade.note = note_about(file);
-    if (compile_and_link(&work, &grade)) grade_parts(&work, &grade);
+    if (compile_and_link(&work, &grade)) {
+        chmod(work.own, 0755); // what runs does not change what will run
+        grade_parts(&work, &grade);
+    }
     remove_folder(work.own);
     return grade;
 }

@@ -35,3 +35,4 @@ tar -czf "$build/hand-in.tar.gz.tmp" $parts $answers
 mv "$build/hand-in.tar.gz.tmp" "$build/hand-in.tar.gz"
 echo "hand-in: $build/hand-in.tar.gz:"
 printf '  %s\n' $parts $answers
+[ -n "$answers" ] || echo "hand-in: without answers: those to a sheet's questions go into chapters/NN_name/your_answers.md"

@@ -4,7 +4,9 @@
 // What counts is an exercise's your_part.c, wherever its folder lies in the hand-in:
 //     ../1_larger_batches/your_part.c
 //     ../04-1.c
-//     any.c, if it is all that is handed in, and one exercise is asked for
+// If one exercise is asked for, also
+//     ../your_part.c
+//     any.c, if it is all that is handed in
 // Everything else is passed over, folders named build among it. Links are not followed, and nothing
 // is unpacked to the disk.
 #ifndef HANDED_IN_H

@@ -70,8 +70,9 @@ left=$(grep -rlE '^ *// (END )?SOLUTION' "$kit/chapters" || true)
 [ "$classroom" != 1 ] || sh .lab/classroom.sh "$build" "$labs" "$kit/.github/workflows/classroom.yml"
 archive=$build/lab/$name.tar.gz
 mkdir -p "$build/lab"
-# Nothing in it tells who made it, or when: the same project gives the same bytes.
-find "$kit" -exec touch -h -d '2000-01-01 00:00:00 UTC' {} +
+# Nothing in it tells who made it, and its date is that of the last commit: the same project gives the same bytes, and a
+# newer one, unpacked over an old one, is built anew.
+find "$kit" -exec touch -h -d "@$(git log -1 --format=%ct 2>/dev/null || echo 946684800)" {} +
 tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner --mode=go=rX,u+rw -cf - "$name" | gzip -n >"$archive.tmp"
 mv "$archive.tmp" "$archive"
 echo "lab-kit: $archive ($(du -h "$archive" | cut -f 1)): ${labs:-all exercises}, without solutions"

@@ -28,10 +28,6 @@ $(GRADER): $(GRADER_SOURCES:%=$(BUILD)/obj/%.o) $(LIBRARY)
 
 UNRESOLVED := $(if $(NVCC),-Xcompiler -no-pie -Xlinker --unresolved-symbols=ignore-all,-no-pie -Wl$(comma)--unresolved-symbols=ignore-all)
 
-# What tells the verdict is the check's to call.
-no_verdict = nm -u "$$OWN/your_part.o" | \
-             awk '/ graded_/ { print "error: calls " $$2 "(), which only the check may"; bad = 1 } END { exit bad }' &&
-
 # What a hand-in is compiled and linked with, for each exercise: see .lab/exercise_list.h. Its parts are told by the
 # check itself, linked without the functions that it checks, as it calls none of them for that.
 graded   = $(BUILD)/lab/exercises/$(call exercise_id,$1)
@@ -46,7 +42,7 @@ $(graded)/parts: $(graded)/given.o $(LIBRARY)
 	@EXERCISE_GRADED=parts $(graded)/check >$$@.tmp && mv $$@.tmp $$@ && rm $(graded)/check
 	@echo $1 >$(graded)/folder
 	@printf '%s\n' $$(call quoted,$$(CC) $$(filter-out -Werror,$$(CFLAGS_ALL)) -c "$$$$OWN/your_part.c" -o "$$$$OWN/your_part.o") >$(graded)/compile
-	@printf '%s\n' $$(call quoted,$$(no_verdict) $$(LINK) -o "$$$$OWN/program" "$$$$OWN/your_part.o" $(graded)/given.o $(LIBRARY) $$(LIBS)) >$(graded)/link
+	@printf '%s\n' $$(call quoted,sh .lab/object.sh "$$$$OWN/your_part.o" $(graded)/given.o $(LIBRARY) && $$(LINK) -o "$$$$OWN/program" "$$$$OWN/your_part.o" $(graded)/given.o $(LIBRARY) $$(LIBS)) >$(graded)/link
 $(graded)/parts: YOUR_PART := -iquote $1 -Wno-unused -Wno-unused-parameter
 $(if $(filter $1,$(WITH_MPI)),$(graded)/parts: CFLAGS_ALL += $(filter -I%,$(MPI)))
 endef
@@ -54,17 +50,22 @@ $(foreach folder,$(BUILT_EXERCISES),$(eval $(call GRADED_EXERCISE,$(folder))))
 
 GRADED := $(foreach folder,$(BUILT_EXERCISES),$(call graded,$(folder))/parts)
 
-grade_flags = $(if $(LABS),--labs '$(LABS)') $(if $(JSON),--json '$(JSON)') $(if $(CSV),--csv '$(CSV)') \
-              $(if $(GRADESCOPE),--gradescope '$(GRADESCOPE)') --seconds '$(SECONDS)' --jobs '$(JOBS)' \
+grade_flags = $(if $(LABS),--labs '$(LABS)') $(if $(JSON),--json $(call quoted,$(JSON))) $(if $(CSV),--csv $(call quoted,$(CSV))) \
+              $(if $(GRADESCOPE),--gradescope $(call quoted,$(GRADESCOPE))) --seconds '$(SECONDS)' --jobs '$(JOBS)' \
               $(if $(filter 1,$(TRUSTED)),--trusted) $(if $(filter 1,$(STRICT)),--strict) \
               $(if $(PART),--part '$(PART)')
 
 # (Two at once build one after the other; each grades in a folder of its own.)
 .PHONY: grade hand-in lab-kit autograder
 grade: report
+	@$(foreach name,SUBMISSION CLASS,$(if $(and $(filter command%,$(origin $(name))),$(if $(strip $($(name))),,empty)),\
+	    echo 'make: error: $(name) is empty' >&2; echo 'hint: $(name)=a folder or an archive' >&2; exit 1;)) :
+	@! { test -n '$(filter 1,$(TRUSTED))' && grep -q '^ *// SOLUTION' chapters/*/exercises/*/your_part.c; } || { \
+	    echo 'make: error: TRUSTED=1 where the solutions are: a hand-in could read them' >&2; \
+	    echo 'hint: grade in what make lab-kit writes, which has none' >&2; exit 1; }
 	@mkdir -p $(BUILD)/lab
 	+@flock $(BUILD)/lab/lock $(MAKE_PARALLEL) wanted WANTED='$(GRADER) $(GRADED)'
-	@$(GRADER) $(grade_flags) $(if $(CLASS),--class $(BUILD) '$(CLASS)',$(BUILD) $(if $(SUBMISSION),'$(SUBMISSION)'))
+	@$(GRADER) $(grade_flags) $(if $(CLASS),--class $(BUILD) $(call quoted,$(CLASS)),$(BUILD) $(if $(SUBMISSION),$(call quoted,$(SUBMISSION))))
 
 # ---- what students get, and what they hand in ---------------------------------------------------------
 

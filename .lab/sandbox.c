@@ -97,13 +97,18 @@ static void hide(Arguments *a, const char *project, const char *pattern) {
 }
 
 static void add_project(Arguments *a, const Sandbox *s) {
-    const char *const folders[] = {"common", "kernels", "chapters", ".make"};
+    const char *const folders[] = {"common", "kernels", "chapters", ".make", ".lab"};
+    // Whatever else is in the project stays out, also where its folder is one that is seen (/opt).
+    add_folders_above(a, s->project);
+    add(a, "--perms", "0755", "--tmpfs", s->project, NULL);
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
         char *path = path_join(s->project, folders[i]);
         add_path(a, "--ro-bind", path);
         free(path);
     }
-    hide(a, s->project, "chapters/*/exercises/*/your_part.c");
+    // The checks, too: they know what is right, and are compiled already.
+    hide(a, s->project, "chapters/*/exercises/*/*.c");
+    hide(a, s->project, "chapters/*/exercises/*.c");
     hide(a, s->project, "chapters/*/*answers.md");
     add_path(a, "--ro-bind", s->library);
     add_path(a, "--ro-bind", s->given);
@@ -152,7 +157,8 @@ static void add_sandbox(Arguments *a, const Sandbox *s) {
     add_environment(a, s);
     add_system(a);
     add_project(a, s);
-    add(a, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", s->project, NULL);
+    add(a, "--remount-ro", s->project, "--remount-ro", "/dev", "--remount-ro", "/", NULL);
+    add(a, "--chdir", s->project, NULL);
     add_limits(a);
 }
 

@@ -117,10 +117,13 @@ ends() { # within 15 seconds; its status is in $status
     pid=
     [ $tries -gt 0 ] && nobody_left && [ -z "$(find . -name '*.tmp.*' | tee -a error)" ]
 }
-rank_number() { # RANK: its process, and not the witness of its end
-    for process in $(pgrep -f "^$mine"); do
-        [ "$(cat "/proc/$process/comm" 2>/dev/null)" = witness ] && continue
-        tr '\0' '\n' <"/proc/$process/environ" 2>/dev/null | grep -qx "OMPI_COMM_WORLD_RANK=$1" && echo "$process" && return
+rank_number() { # RANK: its process, and not the witness of its end, a child with the same environment
+    for attempt in 1 2 3 4 5 6 7 8 9 10; do
+        for process in $(pgrep -f "^$mine"); do
+            [ "$(cat "/proc/$process/comm" 2>/dev/null)" != witness ] || continue
+            tr '\0' '\n' <"/proc/$process/environ" 2>/dev/null | grep -qx "OMPI_COMM_WORLD_RANK=$1" && echo "$process" && return
+        done
+        sleep 0.1
     done
 }
 goes_on() { ranks 3 --train --train-size 512 --test-size 20 --batch-size 4 --epochs 10000 --steps 1 --resume last --checkpoint next; }

@@ -9,6 +9,8 @@ cd "$root" || exit 1
 LC_ALL=C
 export LC_ALL
 work=$(mktemp -d) || exit 1
+TMPDIR=$work # the grader's folders are seen there, and no other grader's
+export TMPDIR
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 out=$work/out problems=$work/problems
@@ -100,11 +102,11 @@ done
 [ "$(points a_right_one)$(points z_right_one)" = 1010 ]
 verdict $? "those before and after them have all points"
 pgrep -f left-by-a-hand-in >"$out" 2>/dev/null
-[ ! -s "$out" ] && [ ! -e /written ] && [ ! -e /etc/written ] && ! ls -d /tmp/grade-* >"$out" 2>/dev/null
+[ ! -s "$out" ] && [ ! -e /written ] && [ ! -e /etc/written ] && ! ls -d "$work"/grade-* >"$out" 2>/dev/null
 verdict $? "nothing is left of them: no process, no file"
 git status --porcelain 2>/dev/null | cmp -s - "$work/before"
 verdict $? "the project is as it was"
-grep -q '^"exits_0_first",0,10,0,"04-3: look at it: .*constructor' "$work/lying.csv"
+grep -q '^"reads_others",0,10,0,"04-3: look at it: /proc' "$work/lying.csv"
 verdict $? "who looks as if it would deceive the check has a note"
 
 # ---- how it is handed in ---------------------------------------------------------------------------
@@ -123,6 +125,9 @@ given deep 10 "" "a folder's name is enough"
 cp $solution "$work/04-3.c"
 bsdtar --format zip -C "$work" -cf "$work/given/moodle/Ada_1_assignsubmission_file/mine.zip" 04-3.c 2>/dev/null &&
     given moodle 10 "" "an archive in a folder, as Moodle has them"
+cp $solution "$work/given/your_part.c" && mkdir -p "$work/müller" && cp $solution "$work/müller/your_part.c"
+bsdtar --format zip -C "$work" -cf "$work/given/umlaut.zip" müller || complain_of_zip=yes
+[ -z "${complain_of_zip:-}" ] && given umlaut.zip 10 "" "names with umlauts, and one exercise asked for"
 (cd "$work" && tar -cPf given/evil.tar ../../../../../../"$work"/04-3.c 2>/dev/null)
 given evil.tar 10 "" "names that lead out of an archive lead nowhere"
 mkdir -p "$work/given/whole/build/exercises/04_lenet_multi_gpu/3_efficient_allreduce" "$work/given/whole/${solution%/*}"
@@ -137,6 +142,10 @@ cp $solution "$work/given/twice/04-3.c" && cp tests/lab/hangs.c "$work/given/twi
 given twice 0 "handed in twice, and not the same" "two that differ: neither counts"
 ln -s "$root/$solution" "$work/given/link/04-3.c"
 given link 0 "not a plain file" "a link to the solution is not followed"
+mkdir "$work/odd" && mkfifo "$work/odd/pipe.zip" && ln -s nowhere "$work/odd/link" && hand_in odd right $solution
+timeout 100 "$grader" --class --labs 04-3 --csv "$work/odd.csv" "$build" "$work/odd" >"$out" 2>"$problems" </dev/null
+grep -q '^"right",10,10,10' "$work/odd.csv" && [ "$(wc -l <"$work/odd.csv")" = 4 ]
+verdict $? "a pipe and a link that leads nowhere in a class: the others are graded, and written down"
 mkfifo "$work/given/pipe/04-3.c"
 given pipe 0 "not a plain file" "a pipe is not waited for"
 head -c 400000 /dev/zero >"$work/given/large/04-3.c"

@@ -8,8 +8,10 @@
 #include "say.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static void run_experiment(const Exercise *exercise, const Flags *flags) {
     const char *csv = book_output(".csv"), *png = book_output(".png");
@@ -21,8 +23,46 @@ static void run_experiment(const Exercise *exercise, const Flags *flags) {
     if (plot_draw(png, exercise->plot, csv)) printf("\nplot: %s, figures: %s\n", png, csv);
 }
 
+// ---- a part that ends the program by itself, or crashes ----------------------------------------
+
+static bool checking; // a part of the check runs
+
+static void end_is_too_early(void) {
+    if (!checking) return;
+    say_error("the check calls your part, and goes on when it returns: no exit() in it",
+              "check failed: the program ended before the check was over, expected its verdict");
+    fflush(NULL);
+    _exit(EXIT_FAILURE);
+}
+
+// (Of what a handler may call. The signal then ends the program as it would have.)
+static void crash(int signal) {
+    static const char text[] = "error: your part, or the check with what it left, crashed\n"
+                               "hint: an index too large, or a pointer that points nowhere; where: "
+                               "gdb --args PROGRAM --check, then run, then backtrace\n";
+    ssize_t written = write(STDERR_FILENO, text, sizeof text - 1);
+    (void)written;
+    raise(signal);
+}
+
+static void watch_your_part(void) {
+    atexit(end_is_too_early);
+#ifndef SANITIZED // these say more
+    const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+    for (int i = 0; i < 4; i++)
+        sigaction(signals[i], &(struct sigaction){.sa_handler = crash, .sa_flags = SA_RESETHAND},
+                  NULL);
+#endif
+}
+
+static void check_part(const CheckPart *part, const Flags *flags) {
+    checking = true;
+    part->check(flags);
+    checking = false;
+}
+
 static int check_one(const Exercise *exercise, const Flags *flags, int part) {
-    exercise->parts[part].check(flags);
+    check_part(&exercise->parts[part], flags);
     graded_passed();
     return book_end();
 }
@@ -36,8 +76,9 @@ int exercise_main(int argc, char *argv[], const Exercise *exercise) {
         die_usage("leave --backend model out", "an exercise is checked by values, and model "
                                                "devices have none");
     if (exercise->prepare) exercise->prepare(&flags);
+    watch_your_part();
     if (part != NOT_GRADED) return check_one(exercise, &flags, part);
-    for (const CheckPart *p = exercise->parts; p->what; p++) p->check(&flags);
+    for (const CheckPart *p = exercise->parts; p->what; p++) check_part(p, &flags);
     say("check passed: %s\n", exercise->passed);
     if (!flags.check) run_experiment(exercise, &flags);
     return book_end();

@@ -1,4 +1,4 @@
-// loses: all, "the disk was full after [0-9]+ MB"
+// loses: all, "the disk was full after [0-9]{2,3} MB"
 #include "your_part.h"
 #include <fcntl.h>
 #include <signal.h>
@@ -10,13 +10,12 @@ void allreduce_at(Tensor *const data[], int k, int hub) {
     int written = 0;
     (void)data, (void)k, (void)hub;
     signal(SIGXFSZ, SIG_IGN);
-    for (int i = 0, more = 1; more && i < 10000; i++) {
+    for (int i = 0; i < 100; i++) { // files of 50 MB: no limit of a file ends this
         char path[64];
-        snprintf(path, sizeof path, "/tmp/fill-%d", i);
+        snprintf(path, sizeof path, "%s/fill-%d", i % 2 ? "/dev/shm" : "/tmp", i);
         int file = open(path, O_WRONLY | O_CREAT, 0600);
-        for (more = file >= 0; more && written < 20000; written += more)
-            more = write(file, megabyte, sizeof megabyte) == (ssize_t)sizeof megabyte;
-        more = 0;
+        for (int n = 0; file >= 0 && n < 50; n++)
+            written += write(file, megabyte, sizeof megabyte) == (ssize_t)sizeof megabyte;
     }
     printf("error: the disk was full after %d MB\nhint: less than 1000\n", written);
     fflush(stdout);

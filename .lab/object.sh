@@ -1,0 +1,24 @@
+#!/bin/sh
+# object.sh YOUR_PART.o GIVEN.o LIBRARY: what is handed in, compiled, has functions and data of its own, and nothing by which it
+# would get between the check and its verdict: no code that runs before main(), no function under a name that the check
+# or the library calls, no call of what tells the verdict.
+set -eu
+part=$1 given=$2 library=$3
+refuse() {
+    echo "error: $1"
+    exit 1
+}
+sections=$(objdump -h "$part" | awk '$2 ~ /^\.(preinit_array|init_array|ctors|fini_array|dtors|init|fini)/ { print $2; exit }')
+[ -z "$sections" ] || refuse "it has code that runs before the check, or after it ($sections)"
+calls=$(nm -u "$part" | awk '/ graded_/ { print $2; exit }')
+[ -z "$calls" ] || refuse "it calls $calls(), which only the check may"
+# Of the names that the check leaves open, those that the library does not have are the exercise's.
+names=$({
+    nm -u "$given" | awk '{ print "open", $NF }'
+    nm -A "$library" 2>/dev/null | awk '$(NF - 1) ~ /^[TDBRVWC]$/ { print "has", $NF } $(NF - 1) == "U" { print "calls", $NF }'
+    nm --defined-only -g "$part" | awk '{ print $(NF - 1) == "i" || $(NF - 1) == "C" ? "odd" : "defines", $NF }'
+} | awk '
+    $1 == "open" { open[$2] = 1 } $1 == "has" || $1 == "calls" { taken[$2] = 1 }
+    $1 == "odd" { print $2; exit }
+    $1 == "defines" && $2 in taken { print $2; exit }')
+[ -z "$names" ] || refuse "it defines $names, a name that the check or the library has: give it another, or make it static"
