@@ -156,8 +156,12 @@ HandedIn handed_in_read(const char *path, const ExerciseList *list) {
     Search search = {.list = list, .handed = &handed};
     struct stat status;
     char *whole = xprintf("%s%s", strchr(path, '/') ? "" : "./", path);
-    if (S_ISDIR(status.st_mode))
+    if (stat(path, &status) != 0)
+        problem(&search, xprintf("%s: %s", path, strerror(errno)));
+    else if (S_ISDIR(status.st_mode))
         search_folder(&search, whole, 0);
+    else if (!S_ISREG(status.st_mode))
+        problem(&search, xprintf("%s: neither a folder nor a file", path));
     else if (list->n == 1 && has_ending(whole, ".c"))
         take_file(&search, 0, whole); // whatever its name, one exercise is asked for
     else if (exercise_of(list, whole) >= 0)

@@ -26,16 +26,25 @@ static int network(void) {
     int s = socket(AF_INET, SOCK_DGRAM, 0);
     return s >= 0 && connect(s, (struct sockaddr *)&address, sizeof address) == 0;
 }
+static _Noreturn void say(const char *what, int status) {
+    printf("error: %s\nhint: nothing should be\n", what);
+    fflush(stdout);
+    _exit(status);
+}
 void allreduce_at(Tensor *const data[], int k, int hub) {
     const char *const files[] = {
         "chapters/04_lenet_multi_gpu/exercises/3_efficient_allreduce/your_part.c",
-        "chapters/04_lenet_multi_gpu/answers.md", "tests/lab/right.c", "/etc/shadow", ".git/HEAD"};
+        "chapters/04_lenet_multi_gpu/exercises/3_efficient_allreduce/check.c",
+        "chapters/04_lenet_multi_gpu/answers.md",
+        "tests/lab/hangs.c",
+        "README.md",
+        ".git/HEAD",
+        "/etc/shadow"};
     (void)data, (void)k, (void)hub;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        if (length(files[i]) > 0) printf("error: %s could be read\nhint: no\n", files[i]), exit(3);
-    if (other_processes()) printf("error: other processes are seen\nhint: no\n"), exit(3);
-    if (network()) printf("error: there is a network\nhint: no\n"), exit(3);
-    printf("error: nothing could be read\nhint: as it should be\n");
-    exit(4);
+        if (length(files[i]) > 0) say(files[i], 3);
+    if (other_processes()) say("other processes are seen", 3);
+    if (network()) say("there is a network", 3);
+    say("nothing could be read", 4);
 }
 void allreduce_parts(Tensor *const data[], int k) { allreduce_at(data, k, 0); }
