@@ -17,7 +17,7 @@ refuse() { # ERROR HINT
 }
 
 packages=$(sh "$here/probe.sh" --packages | sort -u | tr '\n' ' ')
-command -v make >/dev/null 2>&1 || packages="make $packages" # whoever starts this by hand may have none
+command -v make >/dev/null 2>&1 || packages="${packages% } make" # whoever starts this by hand may have none
 packages=${packages% }
 if [ -z "$packages" ]; then
     echo "setup: everything is there"

@@ -35,6 +35,7 @@ static void end_is_too_early(void) {
     _exit(EXIT_FAILURE);
 }
 
+#ifndef SANITIZED // sanitizers say more
 // (Of what a handler may call. The signal then ends the program as it would have.)
 static void crash(int signal) {
     static const char text[] = "error: your part, or the check with what it left, crashed\n"
@@ -44,10 +45,11 @@ static void crash(int signal) {
     (void)written;
     raise(signal);
 }
+#endif
 
 static void watch_your_part(void) {
     atexit(end_is_too_early);
-#ifndef SANITIZED // these say more
+#ifndef SANITIZED
     const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
     for (int i = 0; i < 4; i++)
         sigaction(signals[i], &(struct sigaction){.sa_handler = crash, .sa_flags = SA_RESETHAND},
