@@ -95,8 +95,15 @@ cp chapters/04*/exercises/1_*/your_part.c "$two"/chapters/04*/exercises/1_*/
 echo "Because." >"$two/chapters/04_lenet_multi_gpu/your_answers.md"
 hand_in "" && [ "$(tar -tzf "$work/handed/hand-in.tar.gz" | tr '\n' ' ')" = "chapters/04_lenet_multi_gpu/exercises/1_larger_batches/your_part.c chapters/04_lenet_multi_gpu/your_answers.md " ]
 verdict $? "what was written is handed in, with the answers"
-"$build/lab/grade" --trusted --labs 04-1 "$build" "$work/handed/hand-in.tar.gz" >"$out" 2>"$problems" </dev/null && grep -q ' 10 of 10$' "$out"
-verdict $? "and is graded from that archive"
+trusted=--trusted
+command -v bwrap >/dev/null && trusted=
+if grep -q '^ARCHIVE' "$build/config.mk"; then
+    "$build/lab/grade" $trusted --labs 04-1 "$build" "$work/handed/hand-in.tar.gz" >"$out" 2>"$problems" </dev/null && grep -q ' 10 of 10$' "$out"
+    verdict $? "and is graded from that archive"
+else
+    tests=$((tests + 1))
+    echo "ok $tests - and is graded from that archive # SKIP no libarchive (make setup grade)"
+fi
 hand_in "09-1"
 [ $? -ne 0 ] && grep -q 'error: .*no exercise 09-1' "$problems"
 verdict $? "an exercise that is not there"

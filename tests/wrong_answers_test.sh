@@ -29,9 +29,11 @@ if ! [ -d tests/wrong ] || ! grep -q '// SOLUTION' chapters/*/exercises/*/your_p
     exit 0
 fi
 
-# Each in a folder of its own, as a class would hand them in; without a sandbox, as they are ours.
+# Each in a folder of its own, as a class would hand them in; where there is no sandbox without one, as they are ours.
+trusted=--trusted
+command -v bwrap >/dev/null && trusted=
 grade() { # ID
-    "$build/lab/grade" --trusted --class --labs "$1" --seconds 60 --json "$work/grades" --csv "$work/csv" "$build" \
+    "$build/lab/grade" $trusted --class --labs "$1" --seconds 60 --json "$work/grades" --csv "$work/csv" "$build" \
         "$work/class" >"$work/table" 2>&1 </dev/null
 }
 # Of one hand-in: "NUMBER passed" or "NUMBER failed REASON HINT" for each part, or "0 failed REASON" for all.
