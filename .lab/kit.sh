@@ -61,6 +61,23 @@ done <"$work/files"
 for folder in $exercises; do
     ! is_handed_out "$(id_of "$folder")" || sh .make/starter.sh "$folder/your_part.c" >"$kit/$folder/your_part.c"
 done
+
+# README.md and make help without what is for instructors, and without commands for exercises that are not there.
+handed_out=$(for folder in $exercises; do ! is_handed_out "$(id_of "$folder")" || id_of "$folder"; done)
+for_students() { # FILE
+    awk -v ids="$handed_out" '
+        BEGIN { n = split(ids, list); for (i = 1; i <= n; i++) is_here[list[i]] = 1 }
+        /^<!-- for instructors -->$/ { skipped = 1 }
+        /#for-instructors|for instructors:|^make exercises|EDITION=instructor/ { next }
+        match($0, /^make exercise-[0-9][0-9]-[0-9]/) && !(substr($0, 15, 4) in is_here) { next }
+        !skipped
+        /^<!-- end -->$/ { skipped = 0 }' "$1"
+}
+for_students README.md >"$kit/README.md"
+for_students .make/help.txt >"$kit/.make/help.txt"
+for chapter in chapters/*/lab.md; do
+    (cd "$kit" && sh .lab/answers.sh "${chapter%/*}" >"${chapter%/*}/your_answers.md")
+done
 left=$(grep -rlE '^ *// (END )?SOLUTION' "$kit/chapters" || true)
 [ -z "$left" ] || refuse "solutions are left in: $left" "each // SOLUTION needs one // END SOLUTION behind it"
 

@@ -1,4 +1,4 @@
-# The labs: make grade, hand-in, lab-kit, autograder. What they mean is in README.md, "In a class".
+# The labs: make grade, hand-in, lab-kit, autograder. What they mean is in README.md, "For instructors".
 #
 #   make grade                      the exercises of this project, as they are now
 #   make grade SUBMISSION=FILE      a folder or an archive that was handed in, in a sandbox

@@ -58,6 +58,9 @@ exercise-%: report
 
 .PHONY: exercises
 exercises: report
+	@grep -q '^ *// SOLUTION' $(call your_part,chapters/*/exercises/*) || { \
+	    echo 'make: error: no exercise here has a solution that could be taken out' >&2; \
+	    echo 'hint: write your part in chapters/*/exercises/*/your_part.c; make grade looks at it' >&2; exit 1; }
 	+@$(MAKE_PARALLEL) wanted WANTED='$(HANDOUTS)'
 	@find $(BUILD)/exercises -mindepth 2 -maxdepth 2 -type f -delete # objects and programs, in builds of before
 	@echo 'The exercises without their solutions are in $(BUILD)/exercises/. To hand them out, copy'

@@ -27,6 +27,18 @@ skip() { # NAME WHY
     tests=$((tests + 1))
     echo "ok $tests - $1 # SKIP $2"
 }
+# Students have the exercises that were handed out (make lab-kit LABS=..), with a gap until it is filled.
+handed_out() { # CHAPTER-EXERCISE NAME
+    ls "$here"/../chapters/"${1%-*}"_*/exercises/"${1#*-}"_*/your_part.c >/dev/null 2>&1 && return
+    skip "$2" "exercise $1 is not here"
+    return 1
+}
+solved() { # CHAPTER-EXERCISE NAME
+    handed_out "$@" || return 1
+    grep -q '// YOUR CODE HERE' "$here"/../chapters/"${1%-*}"_*/exercises/"${1#*-}"_*/your_part.c || return 0
+    skip "$2" "not solved yet"
+    return 1
+}
 
 # What a check says (and not a CHECK() of the program, whose message ends with file and line).
 message_of_check() {
@@ -85,45 +97,31 @@ for folder in "$here"/../chapters/*/exercises/[0-9]*/; do
 done
 
 # What makes no sense is refused, before anything is computed.
-third=$build/04_lenet_multi_gpu_exercise_3
-"$third" --devices 1 --out "$out/plots" >"$out/log" 2>"$out/error" </dev/null
-[ $? -eq 2 ] && [ ! -s "$out/log" ] && [ ! -e "$out/plots" ] && grep -q '^hint: ' "$out/error"
-verdict $? "exercise 3 refuses --devices 1: nothing to sum"
-"$third" --backend model --out "$out/plots" >"$out/log" 2>"$out/error" </dev/null
-[ $? -eq 2 ] && [ ! -s "$out/log" ] && [ ! -e "$out/plots" ] && grep -q '^hint: ' "$out/error"
-verdict $? "exercise 3 refuses --backend model: there is nothing to check"
-"$build/05_resnet18_concise_exercise_1" --epochs 17 --out "$out/plots" >"$out/log" 2>"$out/error" </dev/null
-[ $? -eq 2 ] && [ ! -s "$out/log" ] && [ ! -e "$out/plots" ] && grep -q '^hint: ' "$out/error"
-verdict $? "chapter 5, exercise 1 refuses more epochs than it has room for"
-"$build/05_resnet18_concise_exercise_2" --batch-size 7 --out "$out/plots" >"$out/log" 2>"$out/error" </dev/null
-[ $? -eq 2 ] && [ ! -s "$out/log" ] && [ ! -e "$out/plots" ] && grep -q '^hint: ' "$out/error"
-verdict $? "chapter 5, exercise 2 refuses a minibatch that cannot be halved often enough"
-refuses() { # PROGRAM NAME FLAG..
-    program=$1
-    name=$2
+refuses() { # CHAPTER-EXERCISE NAME FLAG..
+    id=$1 name="exercise $1 refuses $2"
     shift 2
-    "$build/$program" "$@" --out "$out/plots" >"$out/log" 2>"$out/error" </dev/null
+    handed_out "$id" "$name" || return
+    "$build"/"${id%-*}"_*_exercise_"${id#*-}" "$@" --out "$out/plots" >"$out/log" 2>"$out/error" </dev/null
     [ $? -eq 2 ] && [ ! -s "$out/log" ] && [ ! -e "$out/plots" ] && grep -q '^hint: ' "$out/error"
     verdict $? "$name"
 }
-sixth=06_data_parallel_and_ddp_exercise
-refuses ${sixth}_1 "chapter 6, exercise 1 refuses --devices 1: nothing to exchange" --devices 1
-refuses ${sixth}_1 "chapter 6, exercise 1 refuses --machine none: all times are modelled" --machine none
-refuses ${sixth}_1 "chapter 6, exercise 1 refuses more devices than the machine has" --devices 9
-refuses ${sixth}_2 "chapter 6, exercise 2 refuses more stages than the network has layers" --devices 9
-refuses ${sixth}_3 "chapter 6, exercise 3 refuses a machine with too few devices" --machine d2l-pcie
-refuses ${sixth}_4 "chapter 6, exercise 4 refuses --devices: it has 1, 2 and 4" --devices 2
-seventh=07_parameter_servers_exercise
-refuses ${seventh}_1 "chapter 7, exercise 1 refuses --workers 1: it needs no servers" --workers 1
-refuses ${seventh}_1 "chapter 7, exercise 1 refuses a machine without a network" --machine rtx4090-pcie
-refuses ${seventh}_4 "chapter 7, exercise 4 refuses a machine with too few devices" --machine d2l-pcie
+refuses 04-3 "--devices 1: nothing to sum" --devices 1
+refuses 04-3 "--backend model: there is nothing to check" --backend model
+refuses 05-1 "more epochs than it has room for" --epochs 17
+refuses 05-2 "a minibatch that cannot be halved often enough" --batch-size 7
+refuses 06-1 "--devices 1: nothing to exchange" --devices 1
+refuses 06-1 "--machine none: all times are modelled" --machine none
+refuses 06-1 "more devices than the machine has" --devices 9
+refuses 06-2 "more stages than the network has layers" --devices 9
+refuses 06-3 "a machine with too few devices" --machine d2l-pcie
+refuses 06-4 "--devices: it has 1, 2 and 4" --devices 2
+refuses 07-1 "--workers 1: it needs no servers" --workers 1
+refuses 07-1 "a machine without a network" --machine rtx4090-pcie
+refuses 07-4 "a machine with too few devices" --machine d2l-pcie
 
 # Exercises that start ranks: by themselves, and with a word where that cannot be.
 starts_ranks() { # N
-    if grep -q '// YOUR CODE HERE' "$here"/../chapters/08*/exercises/"$1"_*/your_part.c; then
-        skip "chapter 8, exercise $1 starts ranks" "not solved yet"
-        return
-    fi
+    solved "08-$1" "chapter 8, exercise $1 starts ranks" || return
     program=$build/08_many_machines_exercise_$1
     sh "$here/../.make/ranks.sh" 2 "$program" --check >"$out/log" 2>"$out/error" </dev/null
     [ $? -eq 2 ] && grep -q 'mpirun started this exercise as 2 processes' "$out/error" && ! grep -q passed "$out/log"
@@ -136,6 +134,7 @@ starts_ranks() { # N
 }
 # A function with its mistake ends in time, and its ranks say where they are.
 hangs() { # FUNCTION WORDS
+    handed_out 08-2 "chapter 8, exercise 2: $1() hangs" || return
     timeout -k 5 60 sh "$here/../.make/ranks.sh" 3 "$build/08_many_machines_exercise_2" --case "$1" \
         >"$out/log" 2>"$out/error" </dev/null
     status=$?
@@ -146,23 +145,25 @@ if [ -n "$mpi" ]; then
     starts_ranks 1
     starts_ranks 2
     hangs report 'rank [012] on .* is in .*, while rank [012] is in .* ('
-    "$build/08_many_machines_exercise_2" --case nothing >"$out/log" 2>"$out/error" </dev/null
-    [ $? -eq 2 ] && grep -q '^hint: there are report, ' "$out/error"
-    verdict $? "chapter 8, exercise 2 refuses a function that is not there"
+    if handed_out 08-2 "chapter 8, exercise 2 refuses a function that is not there"; then
+        "$build/08_many_machines_exercise_2" --case nothing >"$out/log" 2>"$out/error" </dev/null
+        [ $? -eq 2 ] && grep -q '^hint: there are report, ' "$out/error"
+        verdict $? "chapter 8, exercise 2 refuses a function that is not there"
+    fi
 else
     skip "chapter 8, exercises that start ranks" "no MPI"
 fi
 # --allreduce is there where training on k devices happens.
-: >"$out/error"
-for n in 1 2; do "$build/04_lenet_multi_gpu_exercise_$n" --help; done | grep -c -e '--allreduce' >"$out/log"
-[ "$(cat "$out/log")" = 2 ]
-verdict $? "exercises 1 and 2 have --allreduce"
+for n in 1 2; do
+    handed_out "04-$n" "exercise 04-$n has --allreduce" || continue
+    "$build/04_lenet_multi_gpu_exercise_$n" --help >"$out/log" 2>"$out/error" && grep -q -e '--allreduce' "$out/log"
+    verdict $? "exercise 04-$n has --allreduce"
+done
 
 # Exercise 3's figures are modelled: five methods on three machines, and one more that is asked for; the same each
 # time. Where only bytes count, chapter 2's way takes 1/k of the star's time.
-if grep -q '// YOUR CODE HERE' "$here"/../chapters/04*/exercises/3_*/your_part.c; then
-    skip "exercise 3 on four machines" "not solved yet"
-else
+third=$build/04_lenet_multi_gpu_exercise_3
+if solved 04-3 "exercise 3 on four machines"; then
     "$third" --machine dgx-h100 --out "$out/third" >"$out/log" 2>"$out/error" </dev/null &&
         sed 's/chapter 2, sharded/chapter 2/' "$out"/third/*.csv | awk -F, 'NR > 1 && !($4 > 0 && $5 > $4 && $6 > 0) { bad = 1 }
             /^laptops-1gbe,"star/ { star = $6 }
@@ -176,34 +177,28 @@ else
 fi
 
 # Figures that are modelled: the same on every computer.
-figures_of() { # CHAPTER PROGRAM N WHAT AWK
-    if grep -q '// YOUR CODE HERE' "$here"/../chapters/0"$1"*/exercises/"$3"_*/your_part.c; then
-        skip "chapter $1, exercise $3: $4" "not solved yet"
-        return
-    fi
-    "$build/$2_$3" --out "$out/figures" >"$out/log" 2>"$out/error" </dev/null &&
-        awk -F, "$5" "$out"/figures/*.csv
-    verdict $? "chapter $1, exercise $3: $4"
+figures() { # CHAPTER-EXERCISE WHAT AWK
+    solved "$1" "exercise $1: $2" || return
+    "$build"/"${1%-*}"_*_exercise_"${1#*-}" --out "$out/figures" >"$out/log" 2>"$out/error" </dev/null &&
+        awk -F, "$3" "$out"/figures/*.csv
+    verdict $? "exercise $1: $2"
     rm -rf "$out/figures"
 }
-figures() { # N WHAT AWK
-    figures_of 6 $sixth "$@"
-}
-figures 1 "predictions are right to 0.1%, and one bucket of everything hides nothing" '
+figures 06-1 "predictions are right to 0.1%, and one bucket of everything hides nothing" '
     NR > 1 && !($6 / $7 < 1.001 && $6 / $7 > 0.999) { bad = 1 }
     $4 == "inf" && !($6 / ($9 + $10) < 1.001 && $6 / ($9 + $10) > 0.999) { bad = 1 }
     END { exit bad || NR != 28 }'
-figures 2 "1F1B takes as long as fill-drain; with 16 microbatches stage i keeps 4 - i of them" '
+figures 06-2 "1F1B takes as long as fill-drain; with 16 microbatches stage i keeps 4 - i of them" '
     $2 == "fill-drain" { ms[$4] = $5; mb[$4] = $8 }
     $2 == "1F1B" && !($5 / ms[$4] < 1.03 && $5 / ms[$4] > 0.97) { bad = 1 }
     $2 == "1F1B" && $4 == 16 && !($8 / mb[16] < 0.28 && $11 / mb[16] < 0.08) { bad = 1 }
     END { exit bad || NR != 11 }'
-figures 3 "nothing is hidden where launches are the time, most of it where links and arithmetic are" '
+figures 06-3 "nothing is hidden where launches are the time, most of it where links and arithmetic are" '
     NR > 1 && !($9 < 100) { bad = 1 }
     NR > 1 && $5 < 1.01 * $8 && !($9 < 5 && $9 > -5) { bad = 1 }
     $1 == "p100-25gbe" && $2 == "star" && $3 == 2 && $4 == 4096 && !($9 > 70) { bad = 1 }
     END { exit bad || NR != 169 }'
-figures_of 7 $seventh 4 "k P or (k-1) P each way; by PCIe from one to another the CPU is faster, by NVLink the GPU" '
+figures 07-4 "k P or (k-1) P each way; by PCIe from one to another the CPU is faster, by NVLink the GPU" '
     $4 == "CPU" && !($5 == 2 * $3 && $6 == 2) { bad = 1 }
     $4 == "GPU" && !($5 == 0 && $6 == 2 * ($3 - 1)) { bad = 1 }
     $4 == "CPU" { cpu[$1, $2, $3] = $7 }
@@ -219,12 +214,12 @@ if [ -z "$mpi" ]; then
 elif [ -n "$sanitized" ]; then
     skip "chapter 8, figures of exercises 1 and 2" "with sanitizers all that waits takes long"
 else
-    figures_of 8 08_many_machines_exercise 1 "the ring sends 2(k-1)/k N, the star (k-1) N; times are there" '
+    figures 08-1 "the ring sends 2(k-1)/k N, the star (k-1) N; times are there" '
         NR > 1 && !($4 > 0 && $5 >= $4 && $6 >= $5) { bad = 1 }
         NR > 1 && $2 > 4 && $3 == "your ring" && $7 != 2 * ($1 - 1) / $1 * $2 { bad = 1 }
         NR > 1 && $3 == "star" && $7 != ($1 - 1) * $2 { bad = 1 }
         END { exit bad || NR != 73 }'
-    figures_of 8 08_many_machines_exercise 2 "three functions hang as found, none of those that are mended" '
+    figures 08-2 "three functions hang as found, none of those that are mended" '
         $7 == 0 { hung[$1, $2]++ }
         $1 == "exchange" && $4 == 0 && $2 == "as found" { first[$3] = $6 }
         END { exit !(hung["report", "as found"] == 3 && hung["train_until", "as found"] == 3 &&
@@ -233,12 +228,10 @@ else
 fi
 
 # Chapter 7, exercise 3: figures of many small trainings; what is said of stragglers holds by far.
-if grep -q '// YOUR CODE HERE' "$here"/../chapters/07*/exercises/3_*/your_part.c; then
-    skip "chapter 7, exercise 3: who helps against which straggler" "not solved yet"
-elif [ -n "$sanitized" ]; then
+if [ -n "$sanitized" ]; then
     skip "chapter 7, exercise 3: who helps against which straggler" "with sanitizers that takes minutes"
-else
-    "$build/${seventh}_3" --out "$out/seventh" >"$out/log" 2>"$out/error" </dev/null &&
+elif solved 07-3 "chapter 7, exercise 3: who helps against which straggler"; then
+    "$build/07_parameter_servers_exercise_3" --out "$out/seventh" >"$out/log" 2>"$out/error" </dev/null &&
         awk -F, '$1 == "goal" { times[$2 "," $3] = $7; goals++ }
             END { always = times["1,synchronous"]; chance = times["2,synchronous"]
                   exit !(goals == 15 && always > 3 && times["1,SSP 3"] > 0.75 * always &&
@@ -252,11 +245,9 @@ fi
 # ranks of ResNet-18 each gradient alone takes more than 20 times as long as all in one message, on 16 twice as long.
 # What ranks of this machine measured is there where they can be started, and is nothing that a test could know.
 eighth=08_many_machines_exercise
-if grep -q '// YOUR CODE HERE' "$here"/../chapters/08*/exercises/3_*/your_part.c; then
-    skip "chapter 8, exercise 3: fusion on many ranks" "not solved yet"
-elif [ -n "$sanitized" ]; then
+if [ -n "$sanitized" ]; then
     skip "chapter 8, exercise 3: fusion on many ranks" "with sanitizers that takes minutes"
-else
+elif solved 08-3 "chapter 8, exercise 3: fusion on many ranks"; then
     "$build/${eighth}_3" --out "$out/eighth" >"$out/log" 2>"$out/error" </dev/null &&
         awk -F, '$1 == "measured" { measured++; if (!($7 > 0 && $8 <= $7 && $7 <= $9 && $6 > 0)) bad = 1 }
             $1 == "modelled" { modelled++; if (!($6 / $7 < 1.001 && $6 / $7 > 0.999)) bad = 1 }
@@ -271,11 +262,9 @@ fi
 
 # Chapter 8, exercise 4: small trainings, each with the same bits on every computer of one kind. The picture's message:
 # gradient descent gains by the linear rule, Adam by the square root.
-if grep -q '// YOUR CODE HERE' "$here"/../chapters/08*/exercises/4_*/your_part.c; then
-    skip "chapter 8, exercise 4: linear rule or square root" "not solved yet"
-elif [ -n "$sanitized" ]; then
+if [ -n "$sanitized" ]; then
     skip "chapter 8, exercise 4: linear rule or square root" "with sanitizers that takes minutes"
-else
+elif solved 08-4 "chapter 8, exercise 4: linear rule or square root"; then
     "$build/${eighth}_4" --out "$out/eighth" >"$out/log" 2>"$out/error" </dev/null &&
         awk -F, '$4 == 4 { mean[$2 "," $3] = $7; rows++ }
             END { exit !(rows == 20 && mean["gradient descent,linear"] > mean["gradient descent,square root"] + 0.03 &&
@@ -288,20 +277,16 @@ fi
 says_nothing_follows() { # N WORDS
     number=$1
     shift
+    solved "04-$number" "exercise $number with hardly any training" || return
     "$build/04_lenet_multi_gpu_exercise_$number" --epochs 1 --train-size 64 --out "$out/plots" >"$out/log" \
         2>"$out/error" </dev/null && grep -q "$1" "$out/log" && ! grep -qE 'rule of thumb|grows with k|best lr of k' "$out/log"
     verdict $? "exercise $number with hardly any training: says that nothing follows"
 }
-if grep -q '// YOUR CODE HERE' "$here"/../chapters/04*/exercises/[12]_*/your_part.c; then
-    skip "exercise 1 with hardly any training" "not solved yet"
-    skip "exercise 2 with hardly any training" "not solved yet"
+says_nothing_follows 1 'no run has learned anything'
+if [ -n "$sanitized" ]; then
+    skip "exercise 2 with hardly any training" "with sanitizers its many small trainings take minutes"
 else
-    says_nothing_follows 1 'no run has learned anything'
-    if [ -n "$sanitized" ]; then
-        skip "exercise 2 with hardly any training" "with sanitizers its many small trainings take minutes"
-    else
-        says_nothing_follows 2 'is guessing'
-    fi
+    says_nothing_follows 2 'is guessing'
 fi
 
 # starter.sh itself
