@@ -46,7 +46,7 @@ is_for_instructors() { # FILE
     chapters/*answers.md | tests/wrong/* | tests/lab/* | .ci/* | plots/*.png | plots/*.csv) ;;
     *) return 1 ;;
     esac
-    case $1 in plots/readme/*) return 1 ;; esac
+    case $1 in plots/readme/exercise_*) ;; plots/readme/*) return 1 ;; esac
 }
 files >"$work/files"
 mkdir "$kit"
