@@ -1,7 +1,8 @@
 #!/bin/sh
 # run.sh BUILD [NAME...]: runs the test programs BUILD/tests/test_* and the scripts tests/*_test.sh (or only
 # those named), and ends with a line "N passed, N failed, N skipped". A program that ends without having said
-# how each of its tests went counts as a failure. With AT_ONCE=N in the environment, N of them run side by side.
+# how each of its tests went counts as a failure. With AT_ONCE=N in the environment, N of them run side by side, but
+# for those that ALONE="NAME .." names: these come last, one by one.
 # Of a BUILD with simulated GPUs (.../cudasim) it runs only the programs, with several seeds.
 #
 # run.sh --one RESULTS NAME COMMAND... is what it starts for each of them.
@@ -91,7 +92,12 @@ case $build in
     ;;
 *) list_tests "$@" >"$results/list" ;;
 esac
-xargs -r -L 1 -P "${AT_ONCE:-1}" sh "$0" --one "$results" <"$results/list"
+: >"$results/first"
+: >"$results/last"
+awk -v alone=" ${ALONE:-} " -v results="$results" '
+    { print >(results (index(alone, " " $1 " ") ? "/last" : "/first")) }' "$results/list"
+xargs -r -L 1 -P "${AT_ONCE:-1}" sh "$0" --one "$results" <"$results/first"
+xargs -r -L 1 sh "$0" --one "$results" <"$results/last"
 
 # One that was killed together with its shell has left no counts.
 while read -r name command; do

@@ -8,11 +8,12 @@ $(TESTS) $(SIM_TESTS): LIBS += $(CMOCKA)
 
 # `make test` is what one waits for, `make test-all` is everything. These are left to the second: scripts that
 # start programs hundreds of times, wait for them, train for long, or build the book once more; 10 s to 5 minutes
-# each. They run one by one, because some of them measure time.
+# each. Two run side by side, as much of that is waiting; those that need the machine for themselves come last.
 LONG_TESTS  := book_test.sh build_test.sh chapter_01_flags_test.sh chapter_02_flags_test.sh chapter_05_resume_test.sh \
                chapter_08_faults_test.sh cli_test.sh defaults_test.sh exercises_test.sh grade_test.sh hosts_test.sh \
                instruction_sets_test.sh interrupt_test.sh lab_kit_test.sh pytorch_test.sh quick_test.sh training_test.sh \
                wrong_answers_test.sh
+ALONE_TESTS := defaults_test.sh instruction_sets_test.sh pytorch_test.sh quick_test.sh training_test.sh
 SHORT_TESTS := $(filter-out $(LONG_TESTS),$(notdir $(TESTS) $(wildcard tests/*_test.sh)))
 
 .PHONY: test test-all long-tests test-programs can-test announce-test announce-test-all
@@ -22,7 +23,7 @@ test: announce-test can-test
 	@AT_ONCE=2 sh tests/run.sh $(BUILD) $(filter-out $(NOT_SANITIZED),$(SHORT_TESTS))
 long-tests: can-test
 	+@$(MAKE_PARALLEL) test-programs
-	@sh tests/run.sh $(BUILD) $(filter-out $(NOT_SANITIZED),$(LONG_TESTS))
+	@AT_ONCE=2 ALONE='$(ALONE_TESTS)' sh tests/run.sh $(BUILD) $(filter-out $(NOT_SANITIZED),$(LONG_TESTS))
 test-all: announce-test-all test long-tests $(if $(SIMULATOR),$(SIMULATED_PASSED))
 	@echo
 	@echo 'All tests passed$(if $(SIMULATOR),; those on simulated GPUs run again when CUDA code has changed,; without g++ there are no simulated GPUs).'
