@@ -132,10 +132,10 @@ static char *link_error(const char *printed) {
     char *twice = after(printed, "multiple definition of ", false);
     char *error = missing ? xprintf("nothing defines %s", missing)
                   : twice ? xprintf("defined here, too: %.*s", (int)strcspn(twice, ";"), twice)
-                          : compile_error(printed);
+                          : after(printed, "error: ", false);
     free(missing);
     free(twice);
-    return error;
+    return error ? error : compile_error(printed);
 }
 
 // One of the two steps; false if it fails.
@@ -152,7 +152,8 @@ static bool make(const Work *w, Grade *grade, const char *command, const char *d
     } else if (!made) {
         char *error = error_in(outcome.printed);
         grade->reason = xprintf("%s: %s", does_not, error);
-        grade->hint = xstrdup(hint);
+        grade->hint = after(outcome.printed, "hint: ", false);
+        if (!grade->hint) grade->hint = xstrdup(hint);
         free(error);
     }
     outcome_free(&outcome);

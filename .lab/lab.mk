@@ -37,12 +37,12 @@ define GRADED_EXERCISE
 $(graded)/given.o: $(call objects,$(given))
 	@mkdir -p $$(@D)
 	$$(call QUIET,LD,$$@)ld -r -o $$@ $$^
-$(graded)/parts: $(graded)/given.o $(LIBRARY)
-	@$$(LINK) $$(UNRESOLVED) -o $(graded)/check $$^ $$(LIBS)
+$(graded)/parts: $(graded)/given.o $(LIBRARY) .lab/lab.mk
+	@$$(LINK) $$(UNRESOLVED) -o $(graded)/check $(graded)/given.o $(LIBRARY) $$(LIBS)
 	@EXERCISE_GRADED=parts $(graded)/check >$$@.tmp && mv $$@.tmp $$@ && rm $(graded)/check
 	@echo $1 >$(graded)/folder
 	@printf '%s\n' $$(call quoted,$$(CC) $$(filter-out -Werror,$$(CFLAGS_ALL)) -c "$$$$OWN/your_part.c" -o "$$$$OWN/your_part.o") >$(graded)/compile
-	@printf '%s\n' $$(call quoted,sh .lab/object.sh "$$$$OWN/your_part.o" $(graded)/given.o $(LIBRARY) && $$(LINK) -o "$$$$OWN/program" "$$$$OWN/your_part.o" $(graded)/given.o $(LIBRARY) $$(LIBS)) >$(graded)/link
+	@printf '%s\n' $$(call quoted,sh .lab/object.sh "$$$$OWN/your_part.o" $(graded)/given.o $(LIBRARY) $1 && $$(LINK) -o "$$$$OWN/program" "$$$$OWN/your_part.o" $(graded)/given.o $(LIBRARY) $$(LIBS)) >$(graded)/link
 $(graded)/parts: YOUR_PART := -iquote $1 -Wno-unused -Wno-unused-parameter
 $(if $(filter $1,$(WITH_MPI)),$(graded)/parts: CFLAGS_ALL += $(filter -I%,$(MPI)))
 endef
