@@ -149,8 +149,8 @@ static HowEnded wait_in_bounds(Command *command, Text *printed, Text *told, Boun
         double now = seconds_now();
         if (now - began > bounds.seconds) return TOO_SLOW;
         if (bounds.doing && !said && now - began > SAID_AFTER) {
-            warn("%s: no end after %d seconds; it is ended after %.0f", bounds.doing, SAID_AFTER,
-                 bounds.seconds);
+            warn("%s: %d seconds so far; if it does not end, it is ended after %.0f", bounds.doing,
+                 SAID_AFTER, bounds.seconds);
             said = true;
         }
         if (command->printed < 0) usleep(10000); // nothing to wait for any more
