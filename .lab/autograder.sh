@@ -1,11 +1,13 @@
 #!/bin/sh
-# autograder.sh BUILD LABS: writes BUILD/lab/gradescope.zip, to be uploaded as an autograder to Gradescope: the students'
-# archive (which kit.sh has just written), setup.sh, which Gradescope runs once, and run_autograder, which it runs for
-# each hand-in, in a container of its own.
+# autograder.sh BUILD LABS OFFLINE: writes BUILD/lab/gradescope.zip, to be uploaded as an autograder to Gradescope: the
+# students' archive (kit.sh), setup.sh, which Gradescope runs once, and run_autograder, which it runs for each hand-in, in
+# a container of its own.
 set -eu
-build=$1 labs=$2
+build=$1 offline=$3
+labs=$(sh .lab/labs.sh autograder "$2" ids)
 name=training-on-multiple-gpus
-work=$(mktemp -d) || exit 1
+mkdir -p "$build/lab"
+work=$(mktemp -d "$build/lab/autograder.XXXXXX") || exit 1 # beside the zip: so it is there as a whole, or not at all
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 command -v bsdtar >/dev/null || {
@@ -13,7 +15,8 @@ command -v bsdtar >/dev/null || {
     echo "hint: make setup grade installs it (package libarchive-tools)" >&2
     exit 1
 }
-cp "$build/lab/$name.tar.gz" "$work"
+sh .lab/kit.sh "$work" "$labs" "$offline" '' >/dev/null
+mv "$work/lab/$name.tar.gz" "$work"
 cat >"$work/setup.sh" <<END
 #!/bin/sh
 # Gradescope runs this once, as root: installs, and builds all that does not depend on a hand-in.
@@ -34,6 +37,6 @@ make -s grade LABS="$labs" SECONDS=60 SUBMISSION=/autograder/submission TRUSTED=
 echo '{"score": 0, "output": "The grader failed, through no fault of yours: please tell your instructor.", "stdout_visibility": "hidden"}' >"\$results"
 END
 chmod +x "$work/setup.sh" "$work/run_autograder"
-bsdtar --format zip -C "$work" -cf "$build/lab/gradescope.zip.tmp" setup.sh run_autograder "$name.tar.gz"
-mv "$build/lab/gradescope.zip.tmp" "$build/lab/gradescope.zip"
+bsdtar --format zip -C "$work" -cf "$work/gradescope.zip" setup.sh run_autograder "$name.tar.gz"
+mv "$work/gradescope.zip" "$build/lab/gradescope.zip"
 echo "autograder: $build/lab/gradescope.zip, for Gradescope's Configure Autograder"

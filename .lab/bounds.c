@@ -1,12 +1,17 @@
 // bounds.c: see bounds.h. What cannot be asked of the kernel without being root, the memory of a
 // process and its children together, is looked at 50 times a second.
 #include "bounds.h"
+#include "memory_filter.h"
+#include "processes.h"
 #include "common/base/clock.h"
 #include "common/base/error.h"
+#include "common/base/number.h"
+#include "common/program/interrupt.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -19,99 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MOST_OPEN = 4096 }; // files that this process may have
-
-// ---- who is there ----------------------------------------------------------------------------
-
-typedef struct Process {
-    pid_t pid, parent;
-    double megabytes;
-    bool ours;
-} Process;
-
-static bool read_process(const char *pid, Process *p) {
-    char path[64], text[1024];
-    long pages = 0;
-    int parent = 0;
-    snprintf(path, sizeof path, "/proc/%.16s/stat", pid);
-    FILE *file = fopen(path, "r");
-    if (!file) return false; // it has just ended
-    size_t n = fread(text, 1, sizeof text - 1, file);
-    fclose(file);
-    text[n] = '\0';
-    char *after_name = strrchr(text, ')'); // a name may have spaces and brackets in it
-    if (!after_name || sscanf(after_name + 1,
-                              " %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d "
-                              "%*d %*d %*u %*u %ld",
-                              &parent, &pages) != 2)
-        return false;
-    *p = (Process){.pid = atoi(pid),
-                   .parent = parent,
-                   .megabytes = (double)pages * (double)sysconf(_SC_PAGESIZE) / 1e6};
-    return true;
-}
-
-// All processes there are. free() them.
-static Process *all_processes(size_t *count) {
-    Process *all = NULL, one;
-    size_t n = 0, room = 0;
-    DIR *folder = opendir("/proc");
-    CHECK(folder, "/proc must be there");
-    for (struct dirent *entry; (entry = readdir(folder));) {
-        if (entry->d_name[0] < '1' || entry->d_name[0] > '9') continue;
-        if (!read_process(entry->d_name, &one)) continue;
-        if (n == room) all = xgrow(all, room = 2 * room + 64, sizeof *all);
-        all[n++] = one;
-    }
-    closedir(folder);
-    *count = n;
-    return all;
-}
-
-// Marks what this process has started, and what that has started: children come after parents only
-// mostly, so until no more are found.
-static void mark_ours(Process *all, size_t n) {
-    bool more = true;
-    while (more) {
-        more = false;
-        for (size_t i = 0; i < n; i++) {
-            bool parent_ours = all[i].parent == getpid();
-            for (size_t j = 0; j < n && !parent_ours; j++)
-                parent_ours = all[j].ours && all[j].pid == all[i].parent;
-            if (all[i].ours || !parent_ours) continue;
-            all[i].ours = true;
-            more = true;
-        }
-    }
-}
-
-static double megabytes_of_ours(void) {
-    size_t n;
-    double megabytes = 0;
-    Process *all = all_processes(&n);
-    mark_ours(all, n);
-    for (size_t i = 0; i < n; i++)
-        if (all[i].ours) megabytes += all[i].megabytes;
-    free(all);
-    return megabytes;
-}
-
-// Until none is left: one that starts others faster than they are seen here is slowed down first.
-static void kill_ours(void) {
-    for (bool left = true; left;) {
-        size_t n;
-        Process *all = all_processes(&n);
-        mark_ours(all, n);
-        left = false;
-        for (size_t i = 0; i < n; i++)
-            if (all[i].ours) kill(all[i].pid, SIGSTOP);
-        for (size_t i = 0; i < n; i++)
-            if (all[i].ours) left = kill(all[i].pid, SIGKILL) == 0 || left;
-        free(all);
-        while (waitpid(-1, NULL, WNOHANG) > 0) continue;
-        if (left) usleep(2000);
-    }
-}
+enum { SAID_AFTER = 5 }; // seconds after which it is said what takes so long
 
 // ---- what it says ----------------------------------------------------------------------------
 
@@ -146,7 +59,18 @@ typedef struct Command {
     int printed, socket; // -1: closed
 } Command;
 
-static _Noreturn void become(char *const argv[], int printed, int socket) {
+// Whatever else the grader has open, the report of a class among it, is not for strangers.
+static void close_from(int first) {
+    long file;
+    DIR *open_files = opendir("/proc/self/fd");
+    CHECK(open_files, "/proc must be there");
+    for (struct dirent *entry; (entry = readdir(open_files));)
+        if (read_whole(entry->d_name, first, INT_MAX, &file) && file != dirfd(open_files))
+            close((int)file);
+    closedir(open_files);
+}
+
+static _Noreturn void become(char *const argv[], int printed, int socket, bool filter) {
     int nothing = open("/dev/null", O_RDONLY);
     struct rlimit none = {0, 0};
     setrlimit(RLIMIT_CORE, &none);
@@ -159,14 +83,14 @@ static _Noreturn void become(char *const argv[], int printed, int socket) {
         dup2(socket, 3);
         fcntl(3, F_SETFD, 0); // (if it was 3, nothing was copied)
     }
-    // Whatever else the grader has open, the report of a class among it, is not for strangers.
-    for (int file = socket >= 0 ? 4 : 3; file < MOST_OPEN; file++) close(file);
+    close_from(socket >= 0 ? 4 : 3);
+    if (filter) refuse_memory_without_owner();
     execvp(argv[0], argv);
     fprintf(stderr, "error: %s: %s\n", argv[0], strerror(errno));
     _exit(127);
 }
 
-static Command start(char *const argv[], const char *secret) {
+static Command start(char *const argv[], const char *secret, bool filter) {
     int printed[2], sockets[2] = {-1, -1};
     CHECK(pipe2(printed, O_CLOEXEC) == 0, "no pipe could be made");
     if (secret) {
@@ -179,7 +103,7 @@ static Command start(char *const argv[], const char *secret) {
     fflush(NULL);
     Command command = {.pid = fork(), .printed = printed[0], .socket = sockets[0]};
     CHECK(command.pid >= 0, "no process could be started");
-    if (command.pid == 0) become(argv, printed[1], sockets[1]);
+    if (command.pid == 0) become(argv, printed[1], sockets[1], filter);
     close(printed[1]);
     if (secret) close(sockets[1]);
     return command;
@@ -216,12 +140,19 @@ static void read_the_rest(Command *command, Text *printed, Text *told) {
 static HowEnded wait_in_bounds(Command *command, Text *printed, Text *told, Bounds bounds,
                                int *status) {
     double began = seconds_now(), looked = 0;
+    bool said = false;
     for (;;) {
         read_what_comes(command, printed, told);
         if (waitpid(command->pid, status, WNOHANG) == command->pid) return BY_ITSELF;
         if (printed->too_long) return TOO_LOUD;
+        if (interrupted()) return TOO_SLOW; // for who waits, whatever it is
         double now = seconds_now();
         if (now - began > bounds.seconds) return TOO_SLOW;
+        if (bounds.doing && !said && now - began > SAID_AFTER) {
+            warn("%s: %d seconds so far; if it does not end, it is ended after %.0f", bounds.doing,
+                 SAID_AFTER, bounds.seconds);
+            said = true;
+        }
         if (command->printed < 0) usleep(10000); // nothing to wait for any more
         if (now - looked < 0.02) continue;
         looked = now;
@@ -232,11 +163,15 @@ static HowEnded wait_in_bounds(Command *command, Text *printed, Text *told, Boun
 Outcome run_in_bounds(char *const argv[], const char *secret, Bounds bounds) {
     double began = seconds_now();
     Text printed = text_of(bounds.printed), told = text_of(1 << 14);
-    Command command = start(argv, secret);
+    Command command = start(argv, secret, bounds.strangers);
     Outcome outcome = {0};
     int status = 0;
     outcome.how = wait_in_bounds(&command, &printed, &told, bounds, &status);
     kill_ours();
+    if (interrupted()) {
+        clean_up_before_dying();
+        exit(EXIT_INTERRUPTED);
+    }
     read_the_rest(&command, &printed, &told);
     outcome.status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     outcome.printed = printed.bytes;

@@ -2,12 +2,16 @@
 #ifndef BOUNDS_H
 #define BOUNDS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 typedef struct Bounds {
     double seconds;   // from its start
     double megabytes; // of memory, of all its processes together
     size_t printed;   // bytes on stdout and stderr together
+    bool strangers;   // may have no memory that belongs to no process (memory_filter.h)
+    // What this is, "04-3, part 2": it is said if it takes long. NULL: nothing is.
+    const char *doing;
 } Bounds;
 
 typedef enum HowEnded { BY_ITSELF, TOO_SLOW, TOO_LARGE, TOO_LOUD } HowEnded;
@@ -23,7 +27,8 @@ typedef struct Outcome {
 // Runs argv[0], found in PATH. The command has nothing on stdin. If `secret` is not NULL, a socket
 // is open in it as file 3, through which this line comes (see graded.h).
 // Whoever is left when the command has ended, or has left its bounds, is killed. The caller has one
-// such command at a time, and no other children.
+// such command at a time, and no other children. Once interrupted(), the command is killed and this
+// process ends, cleaned up as before_dying() has it.
 Outcome run_in_bounds(char *const argv[], const char *secret, Bounds bounds);
 void outcome_free(Outcome *outcome);
 

@@ -68,13 +68,26 @@ static bool is_named(const char *ids, const char *id) {
     return false;
 }
 
-static void refuse_unknown(const ExerciseList *list, const char *ids) {
+// "04-1 04-2": those that there are.
+static char *all_ids(const glob_t *found) {
+    char *ids = xstrdup("");
+    for (size_t i = 0; i < found->gl_pathc; i++) {
+        char *longer =
+            xprintf("%s%s%s", ids, i > 0 ? " " : "", strrchr(found->gl_pathv[i], '/') + 1);
+        free(ids);
+        ids = longer;
+    }
+    return ids;
+}
+
+static void refuse_unknown(const ExerciseList *list, const char *ids, const glob_t *found) {
     char *copy = xstrdup(ids), *rest;
     for (char *id = strtok_r(copy, " ", &rest); id; id = strtok_r(NULL, " ", &rest)) {
-        bool found = false;
-        for (size_t i = 0; i < list->n; i++) found = found || strcmp(list->all[i].id, id) == 0;
-        if (!found)
-            die("the exercises are named 04-1, 06-2 ..; those of chapter 8 need MPI (make setup)",
+        bool is_there = false;
+        for (size_t i = 0; i < list->n; i++)
+            is_there = is_there || strcmp(list->all[i].id, id) == 0;
+        if (!is_there)
+            die(xprintf("there are %s; those of chapter 8 need MPI (make setup)", all_ids(found)),
                 "LABS: there is no exercise %s here", id);
     }
     free(copy);
@@ -91,9 +104,9 @@ ExerciseList exercise_list_read(const char *build, const char *ids) {
         list.all = xgrow(list.all, list.n + 1, sizeof *list.all);
         list.all[list.n++] = read_exercise(found.gl_pathv[i]);
     }
+    refuse_unknown(&list, ids, &found);
     globfree(&found);
     free(pattern);
-    refuse_unknown(&list, ids);
     return list;
 }
 

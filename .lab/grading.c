@@ -1,6 +1,8 @@
 // grading.c: see grading.h.
 #include "grading.h"
 #include "bounds.h"
+#include "note.h"
+#include "visible.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
 
@@ -19,11 +21,25 @@ enum { MEGABYTES = 2000, MOST_PRINTED = 1 << 20, COMPILE_SECONDS = 60 };
 
 // ---- a folder for what is made of the hand-in ------------------------------------------------
 
+static char *outer_folder; // NULL: there is none
+
+static int remove_one(const char *path, const struct stat *status, int type, struct FTW *where) {
+    (void)status, (void)type, (void)where;
+    return remove(path);
+}
+static void remove_folder(void) {
+    if (outer_folder) nftw(outer_folder, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+    free(outer_folder);
+    outer_folder = NULL;
+}
+
 // Only this user comes into the outer folder; the inner one is written by whoever compiles.
 static char *make_folder(const HandedFile *file, Trust trust) {
     const char *tmp = getenv("TMPDIR");
     char *outer = xprintf("%s/grade-XXXXXX", tmp && *tmp == '/' ? tmp : "/tmp");
     if (!mkdtemp(outer)) die("is the disk full?", "%s: %s", outer, strerror(errno));
+    outer_folder = outer;
+    before_dying(remove_folder);
     if (trust == OTHER_USER) chmod(outer, 0711); // the other one has to come through
     char *own = path_join(outer, "own"), *path = path_join(own, "your_part.c");
     FILE *to = mkdir(own, 0777) == 0 && chmod(own, 0777) == 0 ? fopen(path, "w") : NULL;
@@ -31,18 +47,7 @@ static char *make_folder(const HandedFile *file, Trust trust) {
         chmod(path, 0644) != 0)
         die("is the disk full?", "%s: %s", path, strerror(errno));
     free(path);
-    free(outer);
     return own;
-}
-
-static int remove_one(const char *path, const struct stat *status, int type, struct FTW *where) {
-    (void)status, (void)type, (void)where;
-    return remove(path);
-}
-static void remove_folder(char *own) {
-    *strrchr(own, '/') = '\0';
-    nftw(own, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
-    free(own);
 }
 
 // ---- reasons ---------------------------------------------------------------------------------
@@ -64,7 +69,7 @@ static const char *out_of_bounds(HowEnded how) {
 
 static void explain_bounds(PartGrade *part, HowEnded how, double seconds) {
     if (how == TOO_SLOW) {
-        part->reason = xprintf("not ended after %.0f seconds", seconds);
+        part->reason = xprintf("not ended after %g seconds", seconds);
         part->hint = xstrdup("a loop without end, or it waits for what never comes");
     } else if (how == TOO_LARGE) {
         part->reason = xprintf("more than %d MB of memory", MEGABYTES);
@@ -104,8 +109,9 @@ typedef struct Work {
     char *own;
 } Work;
 
-static Outcome run_there(const Work *w, const char *command, bool may_write, const char *secret,
-                         double seconds) {
+// What it is doing, "compiling": for whoever waits.
+static Outcome run_there(const Work *w, const char *command, const char *doing, bool may_write,
+                         const char *secret, double seconds) {
     Sandbox sandbox = {.trust = w->grader->trust,
                        .project = w->grader->project,
                        .library = w->grader->library,
@@ -113,9 +119,15 @@ static Outcome run_there(const Work *w, const char *command, bool may_write, con
                        .own = w->own,
                        .may_write = may_write};
     char **arguments = sandbox_command(&sandbox, command);
-    Bounds bounds = {.seconds = seconds, .megabytes = MEGABYTES, .printed = MOST_PRINTED};
+    char *said = xprintf("%s%s, %s", w->grader->who, w->exercise->id, doing);
+    Bounds bounds = {.seconds = seconds,
+                     .megabytes = MEGABYTES,
+                     .printed = MOST_PRINTED,
+                     .strangers = w->grader->trust != OWN_WORK,
+                     .doing = said};
     Outcome outcome = run_in_bounds(arguments, secret, bounds);
     sandbox_command_free(arguments);
+    free(said);
     return outcome;
 }
 
@@ -132,27 +144,28 @@ static char *link_error(const char *printed) {
     char *twice = after(printed, "multiple definition of ", false);
     char *error = missing ? xprintf("nothing defines %s", missing)
                   : twice ? xprintf("defined here, too: %.*s", (int)strcspn(twice, ";"), twice)
-                          : compile_error(printed);
+                          : after(printed, "error: ", false);
     free(missing);
     free(twice);
-    return error;
+    return error ? error : compile_error(printed);
 }
 
 // One of the two steps; false if it fails.
 static bool make(const Work *w, Grade *grade, const char *command, const char *does_not,
                  char *(*error_in)(const char *printed), const char *hint) {
-    Outcome outcome = run_there(w, command, true, NULL, COMPILE_SECONDS);
+    Outcome outcome = run_there(w, command, "compiling", true, NULL, COMPILE_SECONDS);
     bool made = outcome.how == BY_ITSELF && outcome.status == 0;
     if (outcome.status == 126 || outcome.status == 127) // no mistake of the hand-in's
         die("make builds the project with the same compiler: does that work?",
-            "the compiler cannot be run: %s", outcome.printed);
+            "the compiler cannot be run: %s", visible(outcome.printed));
     if (outcome.how != BY_ITSELF) {
         grade->reason = xprintf("%s: the compiler %s", does_not, out_of_bounds(outcome.how));
         grade->hint = xstrdup("a macro or an #include without end?");
     } else if (!made) {
         char *error = error_in(outcome.printed);
         grade->reason = xprintf("%s: %s", does_not, error);
-        grade->hint = xstrdup(hint);
+        grade->hint = after(outcome.printed, "hint: ", false);
+        if (!grade->hint) grade->hint = xstrdup(hint);
         free(error);
     }
     outcome_free(&outcome);
@@ -188,48 +201,36 @@ static bool read_verdict(PartGrade *part, const char *told, const char *secret) 
     return said;
 }
 
-static PartGrade grade_part(const Work *w, int number) {
+static PartGrade grade_part(const Work *w, const Part *what, double seconds, HowEnded *how) {
     PartGrade part = {0};
     char secret[33];
     make_secret(secret);
     char *command = xprintf(
-        "EXERCISE_GRADED='3 %d' exec \"$OWN/program\" --check --out \"$OWN/plots\"", number);
-    Outcome outcome = run_there(w, command, false, secret, w->grader->seconds);
+        "EXERCISE_GRADED='3 %d' exec \"$OWN/program\" --check --out \"$OWN/plots\"", what->number);
+    char *doing = xprintf("part %d (%s)", what->number + 1, what->what);
+    Outcome outcome = run_there(w, command, doing, false, secret, seconds);
+    free(doing);
     free(command);
+    *how = outcome.how;
     part.seconds = outcome.seconds;
     if (outcome.how != BY_ITSELF)
-        explain_bounds(&part, outcome.how, w->grader->seconds);
+        explain_bounds(&part, outcome.how, seconds);
     else if (!read_verdict(&part, outcome.told, secret))
         explain_end(&part, &outcome);
     outcome_free(&outcome);
     return part;
 }
 
-// ---- what a person should look at ------------------------------------------------------------
-
-// What no exercise needs, and what one would use to deceive the check, with which a hand-in shares
-// a process. It is no proof, and costs no points.
-static char *note_about(const HandedFile *file) {
-    const char *const words[] = {"graded_",   "EXERCISE_GRADED", "constructor", "asm",   "syscall",
-                                 "ptrace",    "dlopen",          "dlsym",       "/proc", "fork(",
-                                 "_exit(",    "exit(",           "system(",     "exec",  "socket(",
-                                 "pragma GCC"};
-    char *note = NULL;
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        if (!memmem(file->text, file->length, words[i], strlen(words[i]))) continue;
-        char *longer =
-            note ? xprintf("%s, %s", note, words[i]) : xprintf("look at it: %s", words[i]);
-        free(note);
-        note = longer;
-    }
-    return note;
-}
-
 // ---- an exercise -----------------------------------------------------------------------------
 
+// Where one part does not end, others will not either, mostly: they have half the time, which is
+// still far more than a right one needs.
 static void grade_parts(const Work *w, Grade *grade) {
+    double seconds = w->grader->seconds;
     for (int i = 0; i < w->exercise->num_parts; i++) {
-        grade->parts[i] = grade_part(w, w->exercise->parts[i].number);
+        HowEnded how;
+        grade->parts[i] = grade_part(w, &w->exercise->parts[i], seconds, &how);
+        if (how == TOO_SLOW) seconds = w->grader->seconds / 2;
         if (grade->parts[i].passed) grade->points += w->exercise->parts[i].points;
     }
 }
@@ -249,12 +250,13 @@ Grade grade_exercise(const Grader *grader, const ExerciseFolder *exercise, const
         return grade;
     }
     Work work = {.grader = grader, .exercise = exercise, .own = make_folder(file, grader->trust)};
-    grade.note = note_about(file);
+    grade.note = note_about(file->text, file->length);
     if (compile_and_link(&work, &grade)) {
         chmod(work.own, 0755); // what runs does not change what will run
         grade_parts(&work, &grade);
     }
-    remove_folder(work.own);
+    remove_folder();
+    free(work.own);
     return grade;
 }
 

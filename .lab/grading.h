@@ -26,7 +26,8 @@ typedef struct Grade {
 typedef struct Grader {
     const char *project, *library; // absolute paths
     Trust trust;
-    double seconds; // that a part may take
+    double seconds;  // that a part may take
+    const char *who; // "ada: ", where it is said what takes long; "": there is but one hand-in
 } Grader;
 
 // Grades one exercise of a hand-in. grade_free() it.

@@ -123,13 +123,14 @@ static void search_file(Search *s, const char *path) {
 static int by_name(const struct dirent **a, const struct dirent **b) {
     return strcmp((*a)->d_name, (*b)->d_name);
 }
-static int is_visible(const struct dirent *entry) {
-    return entry->d_name[0] != '.' && strcmp(entry->d_name, "build") != 0;
+static int is_shown(const struct dirent *entry) { return entry->d_name[0] != '.'; }
+int list_folder(const char *folder, struct dirent ***entries) {
+    return scandir(folder, entries, is_shown, by_name);
 }
 
 static void search_folder(Search *s, const char *folder, int depth) {
     struct dirent **entries;
-    int n = depth > DEEPEST ? 0 : scandir(folder, &entries, is_visible, by_name);
+    int n = depth > DEEPEST ? 0 : list_folder(folder, &entries);
     if (n < 0) problem(s, xprintf("%s: %s", folder, strerror(errno)));
     if (n <= 0) return;
     for (int i = 0; i < n; i++) {
@@ -139,7 +140,7 @@ static void search_folder(Search *s, const char *folder, int depth) {
             problem(s, xprintf("more than %d files", MOST_FILES));
         else if (lstat(path, &status) != 0)
             problem(s, xprintf("%s: %s", path, strerror(errno)));
-        else if (S_ISDIR(status.st_mode))
+        else if (S_ISDIR(status.st_mode) && strcmp(entries[i]->d_name, "build") != 0)
             search_folder(s, path, depth + 1);
         else if (S_ISREG(status.st_mode) && is_archive(path))
             search_archive(s, path);

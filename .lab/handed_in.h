@@ -14,6 +14,8 @@
 
 #include "exercise_list.h"
 
+#include <dirent.h>
+
 typedef struct HandedFile {
     char *text; // NULL: not handed in
     size_t length;
@@ -26,6 +28,10 @@ typedef struct HandedIn {
     size_t n;
     char *problem; // what is wrong with all of it: "not an archive: .."; NULL: nothing
 } HandedIn;
+
+// What lies in a folder and is not hidden, in the order of names; returns how many, or -1 with
+// errno set. free() each, and the list.
+int list_folder(const char *folder, struct dirent ***entries);
 
 HandedIn handed_in_read(const char *path, const ExerciseList *list);
 void handed_in_free(HandedIn *handed);

@@ -1,7 +1,7 @@
 #!/bin/sh
 # kit.sh BUILD LABS OFFLINE CLASSROOM: writes BUILD/lab/training-on-multiple-gpus.tar.gz, what students get:
 # the project without solutions and without what is written for instructors. LABS are the exercises that are handed out
-# ("04-1 06-2"; "": all), OFFLINE=1 adds the packages that `make setup` installs, CLASSROOM=1 the workflow with which
+# (labs.sh), OFFLINE=1 adds the packages that `make setup` installs, CLASSROOM=1 the workflow with which
 # GitHub Classroom grades.
 set -eu
 build=$1 labs=$2 offline=$3 classroom=$4
@@ -14,31 +14,27 @@ refuse() { # ERROR HINT
 grep -q '^ *// SOLUTION' chapters/*/exercises/*/your_part.c ||
     refuse "no exercise here has a solution that is marked, so none can be taken out" \
         "this is what students have; lab-kit is for the whole project"
-work=$(mktemp -d) || exit 1
+mkdir -p "$build/lab"
+work=$(mktemp -d "$build/lab/kit.XXXXXX") || exit 1 # beside the archive: so it is there as a whole, or not at all
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 kit=$work/$name
-
-id_of() { # chapters/04_name/exercises/1_title: 04-1
-    chapter=${1#chapters/} title=${1##*/}
-    echo "${chapter%%_*}-${title%%_*}"
-}
-exercises=$(ls -d chapters/*/exercises/[0-9]*/ | sed 's|/$||')
-for lab in $labs; do
-    found=
-    for folder in $exercises; do [ "$(id_of "$folder")" != "$lab" ] || found=yes; done
-    [ -n "$found" ] || refuse "LABS: there is no exercise $lab" \
-        "there are $(for folder in $exercises; do id_of "$folder"; done | tr '\n' ' ')"
-done
-is_handed_out() { # ID
-    case " $labs " in "  " | *" $1 "*) ;; *) return 1 ;; esac
+sh .lab/labs.sh lab-kit "$labs" >"$work/labs"
+is_handed_out() { # chapters/04_name/exercises/1_title
+    grep -q " $1\$" "$work/labs"
 }
 
 # ---- files -----------------------------------------------------------------------------------------
 
-# What belongs to the project: what git knows; where there is no git, everything but what was made.
+# What belongs to the project is what git knows. Where there is no git, it is what the project is made of: other things
+# lie about there, too. (-z: else git writes a name with an umlaut in another way.)
 files() {
-    git ls-files 2>/dev/null | grep . || find . -path ./build -prune -o -path ./.git -prune -o -type f -print | sed 's|^\./||'
+    git ls-files -z 2>/dev/null | tr '\0' '\n' | grep . || {
+        ls -d .clang-format .editorconfig .gitignore
+        find LICENSE Makefile README.md .devcontainer .[a-z]*/ [a-z]*/ -type f ! -path "${build#./}/*" | sed 's|^\./||' |
+            grep -E '^(\.(book|ci|devcontainer|lab|make)|chapters|common|kernels|plots|tests|[A-Z][^/]*)(/|$)' | grep -v '/\.' |
+            grep -E '(/(Dockerfile|may_not_call|needs_mpi|ranks|run)|^(LICENSE|Makefile)|\.(c|cpp|css|csv|cu|cuh|gp|h|html|js|json|lua|machine|md|mk|png|py|safetensors|sbatch|sed|sh|txt|yml))$'
+    }
 }
 # Wrong answers are nearly right ones, and made-up hand-ins have right ones among them.
 is_for_instructors() { # FILE
@@ -53,19 +49,18 @@ mkdir "$kit"
 while IFS= read -r file; do
     [ -f "$file" ] && ! is_for_instructors "$file" || continue
     case $file in
-    chapters/*/exercises/[0-9]*/*) is_handed_out "$(id_of "${file%/*}")" || continue ;;
+    chapters/*/exercises/[0-9]*/*) is_handed_out "$(printf '%s\n' "$file" | cut -d / -f 1-4)" || continue ;;
     esac
     mkdir -p "$kit/$(dirname "$file")"
     cp -p "$file" "$kit/$file"
 done <"$work/files"
-for folder in $exercises; do
-    ! is_handed_out "$(id_of "$folder")" || sh .make/starter.sh "$folder/your_part.c" >"$kit/$folder/your_part.c"
-done
+while read -r id folder; do
+    sh .make/starter.sh "$folder/your_part.c" >"$kit/$folder/your_part.c"
+done <"$work/labs"
 
 # README.md and make help without what is for instructors, and without commands for exercises that are not there.
-handed_out=$(for folder in $exercises; do ! is_handed_out "$(id_of "$folder")" || id_of "$folder"; done)
 for_students() { # FILE
-    awk -v ids="$handed_out" '
+    awk -v ids="$(cut -d ' ' -f 1 "$work/labs" | tr '\n' ' ')" '
         BEGIN { n = split(ids, list); for (i = 1; i <= n; i++) is_here[list[i]] = 1 }
         /^<!-- for instructors -->$/ { skipped = 1 }
         /#for-instructors|for instructors:|^make exercises|EDITION=instructor/ { next }
@@ -86,12 +81,11 @@ left=$(grep -rlE '^ *// (END )?SOLUTION' "$kit/chapters" || true)
 [ "$offline" != 1 ] || sh .lab/packages.sh "$kit/.packages"
 [ "$classroom" != 1 ] || sh .lab/classroom.sh "$build" "$labs" "$kit/.github/workflows/classroom.yml"
 archive=$build/lab/$name.tar.gz
-mkdir -p "$build/lab"
 # Nothing in it tells who made it, and its date is that of the last commit: the same project gives the same bytes, and a
 # newer one, unpacked over an old one, is built anew.
 find "$kit" -exec touch -h -d "@$(git log -1 --format=%ct 2>/dev/null || echo 946684800)" {} +
-tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner --mode=go=rX,u+rw -cf - "$name" | gzip -n >"$archive.tmp"
-mv "$archive.tmp" "$archive"
+tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner --mode=go=rX,u+rw -cf - "$name" | gzip -n >"$work/$name.tar.gz"
+mv "$work/$name.tar.gz" "$archive"
 echo "lab-kit: $archive ($(du -h "$archive" | cut -f 1)): ${labs:-all exercises}, without solutions"
 if [ "$offline" = 1 ]; then
     echo "lab-kit: on $(cat "$kit/.packages/for") it needs no network: tar xf $name.tar.gz && cd $name && sh .make/setup.sh && make"

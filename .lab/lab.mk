@@ -4,7 +4,7 @@
 #   make grade SUBMISSION=FILE      a folder or an archive that was handed in, in a sandbox
 #   make grade CLASS=FOLDER         each folder and archive in it; a table, CSV=FILE, JSON=FILE
 #
-# LABS="04-1 06-2" picks exercises, SECONDS=30 is what each part of a check may take, JOBS=2 how many are graded at a
+# LABS="04-1 06-2" picks exercises, LABS=04 a whole chapter's (labs.sh), SECONDS=30 is what each part of a check may take, JOBS=2 how many are graded at a
 # time, TRUSTED=1 leaves the sandbox out, STRICT=1 makes a lost point an error, PART=2 tries that part of a check alone.
 
 LABS       ?=
@@ -37,34 +37,42 @@ define GRADED_EXERCISE
 $(graded)/given.o: $(call objects,$(given))
 	@mkdir -p $$(@D)
 	$$(call QUIET,LD,$$@)ld -r -o $$@ $$^
-$(graded)/parts: $(graded)/given.o $(LIBRARY)
-	@$$(LINK) $$(UNRESOLVED) -o $(graded)/check $$^ $$(LIBS)
+$(graded)/parts: $(graded)/given.o $(LIBRARY) .lab/lab.mk
+	@$$(LINK) $$(UNRESOLVED) -o $(graded)/check $(graded)/given.o $(LIBRARY) $$(LIBS)
 	@EXERCISE_GRADED=parts $(graded)/check >$$@.tmp && mv $$@.tmp $$@ && rm $(graded)/check
 	@echo $1 >$(graded)/folder
 	@printf '%s\n' $$(call quoted,$$(CC) $$(filter-out -Werror,$$(CFLAGS_ALL)) -c "$$$$OWN/your_part.c" -o "$$$$OWN/your_part.o") >$(graded)/compile
-	@printf '%s\n' $$(call quoted,sh .lab/object.sh "$$$$OWN/your_part.o" $(graded)/given.o $(LIBRARY) && $$(LINK) -o "$$$$OWN/program" "$$$$OWN/your_part.o" $(graded)/given.o $(LIBRARY) $$(LIBS)) >$(graded)/link
+	@printf '%s\n' $$(call quoted,sh .lab/object.sh "$$$$OWN/your_part.o" $(graded)/given.o $(LIBRARY) $1 && $$(LINK) -o "$$$$OWN/program" "$$$$OWN/your_part.o" $(graded)/given.o $(LIBRARY) $$(LIBS)) >$(graded)/link
 $(graded)/parts: YOUR_PART := -iquote $1 -Wno-unused -Wno-unused-parameter
 $(if $(filter $1,$(WITH_MPI)),$(graded)/parts: CFLAGS_ALL += $(filter -I%,$(MPI)))
 endef
 $(foreach folder,$(BUILT_EXERCISES),$(eval $(call GRADED_EXERCISE,$(folder))))
 
+# Those that LABS names by their numbers, or all.
 GRADED := $(foreach folder,$(BUILT_EXERCISES),$(call graded,$(folder))/parts)
+.PHONY: graded
+graded: $(if $(LABS),$(filter $(LABS:%=$(BUILD)/lab/exercises/%/parts),$(GRADED)),$(GRADED))
+# (Two at once build one after the other.)
+numbers      = "$$(sh .lab/labs.sh make $(call quoted,$(LABS)) ids)"
+build_graded = numbers=$(numbers) && mkdir -p $(BUILD)/lab && \
+               flock $(BUILD)/lab/lock $(MAKE_PARALLEL) wanted WANTED='$1' LABS="$$numbers"
+refuse_if    = $(if $(strip $1),echo 'make: error: $2' >&2; echo 'hint: $3' >&2; exit 1,:)
 
-grade_flags = $(if $(LABS),--labs '$(LABS)') $(if $(JSON),--json $(call quoted,$(JSON))) $(if $(CSV),--csv $(call quoted,$(CSV))) \
+grade_flags = --labs $(numbers) $(if $(JSON),--json $(call quoted,$(JSON))) $(if $(CSV),--csv $(call quoted,$(CSV))) \
               $(if $(GRADESCOPE),--gradescope $(call quoted,$(GRADESCOPE))) --seconds '$(SECONDS)' --jobs '$(JOBS)' \
               $(if $(filter 1,$(TRUSTED)),--trusted) $(if $(filter 1,$(STRICT)),--strict) \
               $(if $(PART),--part '$(PART)')
 
-# (Two at once build one after the other; each grades in a folder of its own.)
 .PHONY: grade hand-in lab-kit autograder
 grade: report
 	@$(foreach name,SUBMISSION CLASS,$(if $(and $(filter command%,$(origin $(name))),$(if $(strip $($(name))),,empty)),\
 	    echo 'make: error: $(name) is empty' >&2; echo 'hint: $(name)=a folder or an archive' >&2; exit 1;)) :
+	@$(call refuse_if,$(and $(SUBMISSION),$(CLASS)),SUBMISSION and CLASS,SUBMISSION=FILE is one hand-in$(comma) CLASS=FOLDER many: give one of the two)
+	@$(call refuse_if,$(and $(GRADESCOPE),$(CLASS)),GRADESCOPE of a CLASS,GRADESCOPE=FILE is for one hand-in$(comma) a class has CSV=FILE and JSON=FILE)
 	@! { test -n '$(filter 1,$(TRUSTED))' && grep -q '^ *// SOLUTION' chapters/*/exercises/*/your_part.c; } || { \
 	    echo 'make: error: TRUSTED=1 where the solutions are: a hand-in could read them' >&2; \
 	    echo 'hint: grade in what make lab-kit writes, which has none' >&2; exit 1; }
-	@mkdir -p $(BUILD)/lab
-	+@flock $(BUILD)/lab/lock $(MAKE_PARALLEL) wanted WANTED='$(GRADER) $(GRADED)'
+	+@$(call build_graded,$(GRADER) graded)
 	@$(GRADER) $(grade_flags) $(if $(CLASS),--class $(BUILD) $(call quoted,$(CLASS)),$(BUILD) $(if $(SUBMISSION),$(call quoted,$(SUBMISSION))))
 
 # ---- what students get, and what they hand in ---------------------------------------------------------
@@ -73,9 +81,9 @@ OFFLINE   ?=
 CLASSROOM ?=
 
 lab-kit: report
-	+@$(if $(filter 1,$(CLASSROOM)),$(MAKE_PARALLEL) wanted WANTED='$(GRADED)',:)
-	@sh .lab/kit.sh $(BUILD) '$(LABS)' '$(OFFLINE)' '$(CLASSROOM)'
-autograder: lab-kit
-	@sh .lab/autograder.sh $(BUILD) '$(LABS)'
+	+@$(if $(filter 1,$(CLASSROOM)),$(call build_graded,graded),:)
+	@sh .lab/kit.sh $(BUILD) $(call quoted,$(LABS)) '$(OFFLINE)' '$(CLASSROOM)'
+autograder:
+	@sh .lab/autograder.sh $(BUILD) $(call quoted,$(LABS)) '$(OFFLINE)'
 hand-in:
-	@sh .lab/hand_in.sh $(BUILD) '$(LABS)'
+	@sh .lab/hand_in.sh $(BUILD) $(call quoted,$(LABS))

@@ -1,9 +1,10 @@
 #!/bin/sh
-# object.sh YOUR_PART.o GIVEN.o LIBRARY: what is handed in, compiled, has functions and data of its own, and nothing by which it
-# would get between the check and its verdict: no code that runs before main(), no function under a name that the check
-# or the library calls, no call of what tells the verdict.
+# object.sh YOUR_PART.o GIVEN.o LIBRARY FOLDER: what is handed in for the exercise FOLDER, compiled, has functions and data
+# of its own, uses no answer that is there already (calls.sh), and has nothing by which it would get between the check and
+# its verdict: no code that runs before main(), no function under a name that the check or the library calls, no call of
+# what tells the verdict.
 set -eu
-part=$1 given=$2 library=$3
+part=$1 given=$2 library=$3 folder=$4
 refuse() {
     echo "error: $1"
     exit 1
@@ -22,3 +23,4 @@ names=$({
     $1 == "odd" { print $2; exit }
     $1 == "defines" && $2 in taken { print $2; exit }')
 [ -z "$names" ] || refuse "it defines $names, a name that the check or the library has: give it another, or make it static"
+sh .lab/calls.sh "$part" "$folder"

@@ -1,5 +1,6 @@
 // report.c: see report.h.
 #include "report.h"
+#include "visible.h"
 #include "common/base/error.h"
 #include "common/program/say.h"
 
@@ -8,15 +9,11 @@
 
 // ---- our own format --------------------------------------------------------------------------
 
-// What a program prints may be no text; then the bytes that are none become '?'.
+// Strangers wrote most of it: names, and what their programs print.
 static json_t *text_json(const char *text) {
-    json_t *string = json_string(text);
-    if (string) return string;
-    char *plain = xstrdup(text);
-    for (char *c = plain; *c; c++)
-        if ((unsigned char)*c >= 0x80 || ((unsigned char)*c < 0x20 && *c != '\n')) *c = '?';
-    string = json_string(plain);
-    free(plain);
+    char *shown = visible(text);
+    json_t *string = json_string(shown);
+    free(shown);
     return string;
 }
 
@@ -122,10 +119,10 @@ void report_print(const json_t *report) {
 // A field of a CSV. One that a spreadsheet would take for a formula gets a ' in front.
 static void print_field(FILE *csv, const char *field) {
     fputc('"', csv);
-    if (strchr("=+-@\t", *field) && *field) fputc('\'', csv);
+    if (*field && strchr("=+-@", *field)) fputc('\'', csv);
     for (const char *c = field; *c; c++) {
         if (*c == '"') fputc('"', csv);
-        fputc(*c == '\n' ? ' ' : *c, csv);
+        fputc(*c, csv);
     }
     fputc('"', csv);
 }

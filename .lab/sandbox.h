@@ -1,6 +1,7 @@
 // sandbox.h: where what was handed in is compiled and run, by bubblewrap (bwrap): it sees the
-// system's programs and libraries, the project's headers and library, and one folder of its own; all of it read-only but that folder while it is compiled, and /tmp and /dev/shm, which are
-// small and in memory. No network, no other processes, no devices, another user than root.
+// system's programs and libraries, the project's headers and library, and one folder of its own;
+// all of it read-only but that folder while it is compiled, and /tmp and /dev/shm, which are small
+// and in memory. No network, no other processes, no devices, another user than root.
 #ifndef SANDBOX_H
 #define SANDBOX_H
 

@@ -5,6 +5,9 @@
 # Its starter is your_part.c without the solution, in build/exercises/NN_name/N_title/. That is what is handed
 # out, so it holds sources only: the tests compile the starter, too, and link it with the other files of the
 # exercise, but into build/obj/ and build/tests/.
+#
+# A file may_not_call in the folder lists what would be the answer, ready-made: functions of the book and of the check
+# that your_part.c does without (.lab/calls.sh). make exercise-NN-N and make grade refuse a part that uses one.
 
 EXERCISE_FOLDERS := $(patsubst %/your_part.c,%,$(wildcard chapters/*/exercises/*/your_part.c))
 
@@ -44,8 +47,8 @@ EXERCISES := $(foreach folder,$(BUILT_EXERCISES),$(call solved,$(folder)))
 STARTERS  := $(foreach folder,$(BUILT_EXERCISES),$(call starter,$(folder)))
 HANDOUTS  := $(foreach folder,$(EXERCISE_FOLDERS),$(call handout,$(folder)))
 
-exercise_named = $(strip $(foreach folder,$(EXERCISE_FOLDERS),$(if \
-    $(filter $1,$(call exercise_id,$(folder))),$(call solved,$(folder)))))
+folder_named   = $(strip $(foreach folder,$(EXERCISE_FOLDERS),$(if $(filter $1,$(call exercise_id,$(folder))),$(folder))))
+exercise_named = $(foreach folder,$(folder_named),$(call solved,$(folder)))
 
 exercise-%: report
 	@test -n '$(call exercise_named,$*)' || { echo 'make: error: there is no exercise $*' >&2; \
@@ -54,6 +57,7 @@ exercise-%: report
 	    echo 'make: error: exercise $* is skipped: it needs MPI, and there is none' >&2; \
 	    echo 'hint: make setup installs it' >&2; exit 1; }
 	+@$(MAKE_PARALLEL) wanted WANTED='$(call exercise_named,$*)'
+	@sh .lab/calls.sh $(call objects,$(call folder_named,$*)/your_part.c) $(call folder_named,$*) >&2
 	@$(call exercise_named,$*) $(ARGS)
 
 .PHONY: exercises

@@ -109,6 +109,58 @@ verdict $? "the project is as it was"
 grep -q '^"reads_others",0,10,0,"04-3: look at it: /proc' "$work/lying.csv"
 verdict $? "who looks as if it would deceive the check has a note"
 
+# What strangers have written, names above all, does not steer a terminal or a spreadsheet; and words that only look like
+# those of somebody who deceives are none.
+mkdir "$work/odd_names"
+odd=$(printf '=1+1\033[31m\377\342\200\256x')
+hand_in odd_names "$odd" $solution
+cat >>"$work/odd_names/$odd/04-3.c" <<'END'
+static const char *plasma = "asm fork _exit("; // it executes fork( and exec
+static int executes(void) { return plasma[0] + '"'; } /* _exit( */
+END
+cat >"$work/prints.c" <<'END'
+#include "your_part.h"
+#include <stdio.h>
+#include <stdlib.h>
+void allreduce_at(Tensor *const data[], int k, int hub) {
+    (void)data, (void)k, (void)hub;
+    puts("error: \033]0;owned\007\302\233\nhint: \376");
+    fflush(stdout);
+    _Exit(3);
+}
+void allreduce_parts(Tensor *const data[], int k) { allreduce_at(data, k, 0); }
+END
+hand_in odd_names prints "$work/prints.c"
+grade --class --csv "$work/odd_names.csv" --json "$work/odd_names.json" "$build" "$work/odd_names"
+cat "$work/odd_names.csv" "$work/odd_names.json" "$problems" >>"$out"
+! grep -q "$(printf '[\001-\011\013-\037\177]')" "$out" && iconv -f UTF-8 -t UTF-8 "$out" >/dev/null
+verdict $? "escape sequences and bytes that are no text are shown, and do nothing"
+grep -qF '"'"'"'=1+1\x1b[31m\xff\u202ex",10,10,10,""' "$work/odd_names.csv"
+verdict $? "a name that begins as a formula is none, and honest words make no note"
+grep -qF '"reason": "\\x1b]0;owned\\x07\\u009b"' "$work/odd_names.json"
+verdict $? "and what a program prints is a reason that can be read"
+
+# ---- it is stopped ---------------------------------------------------------------------------------
+
+mkdir "$work/stopped"
+for n in 1 2 3; do hand_in stopped $n tests/lab/hangs.c; done
+for signal in TERM HUP INT; do
+    setsid env --default-signal "$grader" --labs 04-3 --class --jobs 2 --csv "$work/stopped.csv" "$build" "$work/stopped" >"$out" 2>"$problems" </dev/null &
+    pid=$!
+    for n in $(seq 100); do
+        [ "$(ls -d "$work"/grade-*/own/program 2>/dev/null | wc -l)" = 2 ] && break
+        sleep 0.1
+    done
+    began=$n
+    kill -$signal $pid
+    wait $pid
+    status=$?
+    ls -d "$work"/grade-* "$work"/stopped.csv* >>"$out" 2>/dev/null
+    pgrep -f "$work/grade-" >>"$out"
+    [ $status -eq 130 ] && [ "$began" -lt 100 ] && [ ! -s "$out" ]
+    verdict $? "SIG$signal: it ends, with what it has started, and leaves nothing behind"
+done
+
 # ---- how it is handed in ---------------------------------------------------------------------------
 
 given() { # NAME POINTS REASON: $work/given/NAME has so many points
@@ -172,6 +224,13 @@ refused 1 'nothing in it' "a class without hand-ins" "$grader" --class "$build" 
 refused 1 'no exercise 04-9' "an exercise that is not there" "$grader" --labs 04-9 "$build" "$work/eight"
 refused 1 'has 4 parts' "a part that is not there" "$grader" --labs 04-3 --part 9 "$build" "$work/eight/right.tar.gz"
 refused 2 'wrong SECONDS' "no time at all" "$grader" --seconds 0 "$build" "$work/eight/right.tar.gz"
+refused 2 'wrong JOBS' "a number with something behind it" "$grader" --jobs 2x "$build" "$work/eight/right.tar.gz"
+refused 2 'more than one to grade' "a hand-in and a class" "$grader" --class "$build" "$work/eight" "$work/eight/right.tar.gz"
+refused 2 'this is a class' "a class for Gradescope" "$grader" --class --gradescope "$work/results.json" "$build" "$work/eight"
+seconds_before=$(date +%s)
+refused 1 'nowhere/grades.csv: cannot write' "a table that cannot be written: said before grading" "$grader" --labs 04-3 --csv "$work/nowhere/grades.csv" "$build" "$work/eight/hangs"
+[ $(($(date +%s) - seconds_before)) -lt 20 ]
+verdict $? "and at once"
 refused 2 'no folder of hand-ins' "a class without a folder" "$grader" --class "$build"
 mkdir "$work/bin"
 for tool in sh cat prlimit setpriv; do ln -s "$(command -v $tool)" "$work/bin/$tool"; done

@@ -90,6 +90,15 @@ verdict $? "README and the questions to be answered are about those"
 grep -q 'LABS=04-1 PART=1 STRICT=1' "$two/.github/workflows/classroom.yml" && ! grep -q 'LABS=04-3' "$two/.github/workflows/classroom.yml"
 verdict $? "CLASSROOM=1 adds a workflow with those"
 
+kit "04,06-2" "" "" && tar -tzf "$archive" | grep '/your_part\.c$' >"$out"
+[ "$(wc -l <"$out")" = 5 ] && [ "$(grep -c '/04_' "$out")" = 4 ]
+verdict $? "LABS picks a chapter, with commas"
+kit "04-1" "" "" &
+sh .lab/kit.sh "$work/build" "06-2" "" "" >/dev/null 2>&1
+wait
+[ "$(tar -tzf "$archive" | grep -c '/your_part\.c$')" = 1 ] && ! ls -d "$work"/build/lab/kit.* >"$out" 2>/dev/null
+verdict $? "two at once write one archive or the other"
+
 refused() { # WORDS NAME
     [ $? -ne 0 ] && grep -q "error: .*$1" "$problems" && grep -q '^hint: ' "$problems" && [ "$(cksum <"$archive")" = "$before" ]
     verdict $? "$2"

@@ -2,9 +2,9 @@
 #include "checkpoint.h"
 
 #include "common/base/error.h"
+#include "common/base/number.h"
 #include "common/data/safetensors.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,10 +131,9 @@ static char *text_in(const SafetensorsFile *file, const char *path, const char *
 
 static long number_in(const SafetensorsFile *file, const char *path, const char *key, long least,
                       long most) {
-    char *text = text_in(file, path, key), *end;
-    errno = 0;
-    long number = strtol(text, &end, 10);
-    if (end == text || *end || errno || number < least || number > most)
+    char *text = text_in(file, path, key);
+    long number;
+    if (!read_whole(text, least, most, &number))
         die("the file is damaged: go on from another checkpoint",
             "%s: the \"%s\" is no number from %ld to %ld: '%.40s'", path, key, least, most, text);
     free(text);

@@ -3,6 +3,7 @@
 #include "launch.h"
 
 #include "common/base/error.h"
+#include "common/base/number.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -32,10 +33,8 @@ static const Launcher launchers[NUM_LAUNCHERS] = {
 
 static int number_in(const char *variable, int otherwise) {
     const char *text = getenv(variable);
-    char *end;
-    if (!text || !*text) return otherwise;
-    long value = strtol(text, &end, 10);
-    return *end || value < 0 || value > 1 << 24 ? otherwise : (int)value;
+    long value;
+    return text && read_whole(text, 0, 1 << 24, &value) ? (int)value : otherwise;
 }
 
 Launch launch_read(void) {

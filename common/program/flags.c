@@ -2,6 +2,7 @@
 // one.
 #include "flags.h"
 #include "common/base/error.h"
+#include "common/base/number.h"
 #include "common/device/machine_this.h"
 #include "common/device/modelled_clock.h"
 #include "interrupt.h"
@@ -485,11 +486,9 @@ static _Noreturn void print_help(const char *about, const char *names, const Fla
 // ---- values ----------------------------------------------------------------------------------
 
 static int parse_integer(const Flag *flag, const char *text) {
-    char *end;
+    long value;
     if (flag->unbounded && strcmp(text, "inf") == 0) return (int)flag->most;
-    errno = 0;
-    long value = strtol(text, &end, 10);
-    if (end == text || *end || errno || value < flag->least || value > flag->most)
+    if (!read_whole(text, flag->least, flag->most, &value))
         die_usage(flag->unbounded ? xprintf("a whole number, %ld or more, or inf", flag->least)
                   : flag->most == INT_MAX
                       ? xprintf("a whole number, %ld or more", flag->least)
