@@ -26,7 +26,8 @@
 #endif
 
 #ifdef PROCESSOR
-#define LOAD(field)              BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
+#define AT(field)                offsetof(struct seccomp_data, field)
+#define LOAD(field)              BPF_STMT(BPF_LD | BPF_W | BPF_ABS, AT(field))
 #define IF_IS(value, yes, no)    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (value), (yes), (no))
 #define IF_LEAST(value, yes, no) BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, (value), (yes), (no))
 #define RETURN(what)             BPF_STMT(BPF_RET | BPF_K, (what))

@@ -60,7 +60,7 @@ static bool matches(const char *word, const char *text, size_t n) {
                               : n == m && memcmp(word, text, n) == 0;
 }
 
-// ---- what the source is made of: each returns where it ends --------------------------------------
+// ---- what the source is made of: each returns where it ends ------------------------------------
 
 // ("" in a comment, and // in a text, are neither.)
 static const char *comment_end(const char *at, const char *end) {
@@ -83,7 +83,7 @@ static const char *word_end(const char *at, const char *end) {
     return at;
 }
 
-// ---- what is found -------------------------------------------------------------------------------
+// ---- what is found ---------------------------------------------------------------------------
 
 static void look_at_word(Found *found, const char *word, size_t n) {
     for (int i = 0; i < NUM_WORDS; i++)

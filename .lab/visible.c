@@ -22,14 +22,15 @@ static int decode(const unsigned char *s, uint32_t *character) {
     return c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) ? 0 : n;
 }
 
-static bool is_between(uint32_t c, uint32_t first, uint32_t last) {
-    return c >= first && c <= last;
-}
+// Control characters; what writes from right to left; ends of lines; what has no width.
 static bool is_harmful(uint32_t c) {
-    return c < 0x20 || is_between(c, 0x7f, 0x9f)                             // control characters
-           || c == 0x61c || is_between(c, 0x200e, 0x200f)                    // from right to left
-           || is_between(c, 0x202a, 0x202e) || is_between(c, 0x2066, 0x2069) //
-           || is_between(c, 0x2028, 0x2029) || c == 0xfeff; // ends of lines; no width
+    static const uint32_t ranges[][2] = {{0, 0x1f},        {0x7f, 0x9f},     {0x61c, 0x61c},
+                                         {0x200b, 0x200b}, {0x200e, 0x200f}, {0x2028, 0x202e},
+                                         {0x2066, 0x2069}, {0xfeff, 0xfeff}};
+    bool harmful = false;
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+        harmful = harmful || (c >= ranges[i][0] && c <= ranges[i][1]);
+    return harmful;
 }
 
 char *visible(const char *text) {

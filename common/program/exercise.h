@@ -5,6 +5,7 @@
 //     check.c       whether that is right: in parts, each worth some points
 //     experiment.c  what is then measured with it, explained and drawn; main()
 //     needs_mpi     empty: if it is there, the exercise is compiled only where there is MPI
+//     may_not_call  if it is there: names that your_part.c does without, as they are the answer
 //
 // What the exercises of one chapter share stands beside these folders.
 //
