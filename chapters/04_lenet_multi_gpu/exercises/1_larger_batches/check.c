@@ -1,7 +1,7 @@
 // check.c: on k devices with b images each, an epoch must make the updates that one device makes
 // with minibatches of k * b: as many, and the same ones, in an order of their own for each epoch.
 #include "common/program/exercise.h"
-#include "chapters/04_lenet_multi_gpu/exercises/black_images.h"
+#include "chapters/04_lenet_multi_gpu/exercises/by_hand.h"
 #include "your_part.h"
 
 #include <math.h>
@@ -90,7 +90,7 @@ static void check_training(const Training *t, Looked at) {
 enum { FILLED = 252, WITH_A_REST = 300 };
 
 static void check_k(int k, int b, int images, int epochs, Looked at) {
-    Dataset *data = black_images(images);
+    Dataset *data = black_images(LENET_SIDE, images);
     Training t = {.data = data, .k = k, .b = b, .epochs = epochs, .lr = 1, .seed = 7};
     check_training(&t, at);
     dataset_free(data);

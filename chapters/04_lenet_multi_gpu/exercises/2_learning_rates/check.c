@@ -1,7 +1,7 @@
 // check.c: k devices must end with the parameters that minibatches of k * b images lead to, and
 // return the accuracy of these; mean and standard deviation must be right.
 #include "common/program/exercise.h"
-#include "chapters/04_lenet_multi_gpu/exercises/black_images.h"
+#include "chapters/04_lenet_multi_gpu/exercises/by_hand.h"
 #include "your_part.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@ enum { EPOCHS = 2 };
 
 // Black images, of which a short minibatch is left at the end: what they lead to is known.
 static void check_biases(int k, int b, float lr) {
-    Dataset *data = black_images(300), *test_data = black_images(10);
+    Dataset *data = black_images(LENET_SIDE, 300), *test_data = black_images(LENET_SIDE, 10);
     DataIter *test_iter = data_iter_new(test_data, 10, false, 0);
     Training t = {.data = data, .k = k, .b = b, .epochs = EPOCHS, .lr = lr, .seed = 7};
     Replicas many;
@@ -79,7 +79,7 @@ static void check_as_one(const Flags *flags, int k, int b) {
 //     4 updates                              by -1.15             0.4
 
 static Dataset *black_images_with(int count, uint8_t label) {
-    Dataset *data = black_images(count);
+    Dataset *data = black_images(LENET_SIDE, count);
     for (int i = 0; i < count; i++) data->labels[i] = label;
     return data;
 }

@@ -1,31 +1,14 @@
-// black_images.c: see black_images.h.
-//
-// A black image is 0 in all pixels, and LeNet's biases begin with 0. So each layer puts out 0,
-// whatever its weights are, ReLU stays shut, and no gradient passes the last layer. All that can
-// change are the ten biases of that layer, which are the scores of the classes. Their gradient is
-//
-//     softmax(biases) - (how many images of the minibatch have each label) / (its images)
-//
-// which takes no network: the lines below do it in double precision, on labels alone.
-#include "black_images.h"
+// by_hand.c: see by_hand.h.
+#include "by_hand.h"
 
 #include "common/base/error.h"
 #include "common/program/exercise.h"
-#include "common/tensor/random.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { CLASSES = FASHION_MNIST_CLASSES, SIDE = 28, LAST_BIASES = LENET_PARAMS - 1 };
-
-Dataset *black_images(int count) {
-    Dataset *data = xcalloc(1, sizeof *data);
-    *data = (Dataset){.count = count, .rows = SIDE, .cols = SIDE};
-    data->images = xcalloc((size_t)count, SIDE * SIDE);
-    data->labels = xcalloc((size_t)count, 1);
-    for (int i = 0; i < count; i++) data->labels[i] = (uint8_t)(i * i % CLASSES);
-    return data;
-}
+enum { CLASSES = FASHION_MNIST_CLASSES, LAST_BIASES = LENET_PARAMS - 1 };
 
 void last_biases(const Replicas *r, int i, float biases[CLASSES]) {
     tensor_read(r->params[i][LAST_BIASES], biases);
@@ -42,37 +25,24 @@ typedef struct Mistake {
     const char *hint;
 } Mistake;
 
-// The label of each image, as they come.
-static void labels_in_order(const Mistake *m, const Training *t, int epoch, int labels[]) {
-    int *order = xmalloc(sizeof *order * (size_t)t->data->count);
-    uint64_t seed = m->seed_0 ? 0 : t->seed;
-    if (m->epoch_0) epoch = 0;
-    if (m->epochs_from_1) epoch++;
-    random_order(order, t->data->count, seed, STREAM_SHUFFLE + (uint32_t)epoch);
-    for (int i = 0; i < t->data->count; i++)
-        labels[i] = t->data->labels[m->in_file_order ? i : order[i]];
-    free(order);
-}
-
-// An update from the labels of a minibatch.
-static void update(double biases[CLASSES], const int labels[], int n, double lr) {
-    double share[CLASSES], sum = 0;
-    for (int c = 0; c < CLASSES; c++) sum += exp(biases[c]);
-    for (int c = 0; c < CLASSES; c++) share[c] = exp(biases[c]) / sum;
-    for (int i = 0; i < n; i++) share[labels[i]] -= 1.0 / n;
-    for (int c = 0; c < CLASSES; c++) biases[c] -= lr * share[c];
+static void labels_of(const Mistake *m, const Training *t, int epoch, uint8_t labels[]) {
+    if (m->in_file_order)
+        memcpy(labels, t->data->labels, (size_t)t->data->count);
+    else
+        shuffled_labels(t->data, m->seed_0 ? 0 : t->seed, m->epoch_0 ? 0 : epoch + m->epochs_from_1,
+                        labels);
 }
 
 static void by_hand(const Mistake *m, const Training *t, float came[CLASSES]) {
     double biases[CLASSES] = {0}, lr = (double)t->lr * pow(t->k, m->power_of_k);
     int all = t->data->count, size = m->batch_of_b ? t->b : t->k * t->b;
-    int *labels = xmalloc(sizeof *labels * (size_t)all);
+    uint8_t *labels = xmalloc((size_t)all);
     if (m->by_batch) lr /= size;
     for (int epoch = 0; epoch < (m->once ? 1 : t->epochs); epoch++) {
-        labels_in_order(m, t, epoch, labels);
+        labels_of(m, t, epoch, labels);
         for (int at = 0; at < all; at += size) {
             int n = size < all - at ? size : all - at;
-            if (n == size || !m->last_left_out) update(biases, labels + at, n, lr);
+            if (n == size || !m->last_left_out) learn_labels(biases, labels + at, n, lr);
         }
     }
     free(labels);
