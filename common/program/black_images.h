@@ -10,8 +10,8 @@
 
 #include "common/data/fashion_mnist.h"
 
-// So many images of side x side pixels; image i has the label i * i modulo 10, so that some labels
-// come more often than others.
+// So many images of side x side pixels; image i has the label i * i / 10 modulo 10, so that some
+// labels come more often than others, and not in turn.
 Dataset *black_images(int side, int count);
 
 // The labels of all images, in the order of an epoch: shuffled by the seed.
