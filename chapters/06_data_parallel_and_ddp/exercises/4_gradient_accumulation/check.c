@@ -23,26 +23,27 @@ typedef struct Case {
 } Case;
 
 typedef struct Result {
-    float *values[MOST_RANKS]; // of each rank
-    size_t n;
+    float *values[MOST_RANKS];    // of each rank
+    size_t n, held[MOST_RANKS];   // and bytes of activations that it holds at the end
     uint64_t bytes, one_exchange; // between devices, of all steps; of that many exchanges
 } Result;
 
-// Your part, from the start.
-static Result train(const Case *c, int steps) {
+// The parameters from the start, on as many ranks as the plan has.
+static Ddp *ranks_of(const Case *c, const Plan *plan) {
     Device *devices[MOST_RANKS];
-    Result r = {0};
     initialize(c->net, 1);
-    open_devices(devices, c->plan.k);
-    Ddp *ddp = ddp_new(c->net, devices, c->plan.k, (DdpOptions){.bucket_bytes = 64 << 10});
+    open_devices(devices, plan->k);
+    Ddp *ddp = ddp_new(c->net, devices, plan->k, (DdpOptions){.bucket_bytes = 64 << 10});
     synchronize_all();
-    uint64_t before = ledger_bytes_between_devices();
-    for (int step = 0; step < steps; step++) {
-        step_in_parts(ddp, &c->plan, c->X, c->y, CHECKED_LR);
-        synchronize_all();
-    }
-    r.bytes = ledger_bytes_between_devices() - before;
-    for (int i = 0; i < c->plan.k; i++) {
+    return ddp;
+}
+
+// Ends a training of so many updates.
+static Result result_of(Ddp *ddp, int steps) {
+    Result r = {0};
+    synchronize_all();
+    for (int i = 0; i < ddp->k; i++) {
+        r.held[i] = arena_used_bytes(ddp->devices[i]);
         r.values[i] = ddp_values(ddp, i, &r.n);
         r.one_exchange += (uint64_t)steps * ddp_gradient_bytes(ddp, i).sent;
     }
@@ -54,23 +55,35 @@ static void result_free(Result *r) {
     for (int i = 0; i < MOST_RANKS; i++) free(r->values[i]);
 }
 
-// What a single rank ends with that knows only these rows: chapter 6's whole steps, without parts.
-// Their gradient is divided by the rows of the minibatch. free() it.
-static float *train_alone(const Case *c, Range rows, int steps) {
-    const Plan alone = {.k = 1, .m = 1, .rows = {{rows}}};
-    Device *devices[1];
-    Tensor *X_shards[1], *y_shards[1], *losses[1];
-    size_t n;
-    initialize(c->net, 1);
-    open_devices(devices, 1);
-    Ddp *ddp = ddp_new(c->net, devices, 1, (DdpOptions){0});
+// Your part.
+static Result train(const Case *c, int steps) {
+    Ddp *ddp = ranks_of(c, &c->plan);
+    uint64_t before = ledger_bytes_between_devices();
     for (int step = 0; step < steps; step++) {
-        load_part(ddp, &alone, 0, c->X, c->y, X_shards, y_shards);
+        step_in_parts(ddp, &c->plan, c->X, c->y, CHECKED_LR);
+        synchronize_all();
+    }
+    uint64_t bytes = ledger_bytes_between_devices() - before;
+    Result r = result_of(ddp, steps);
+    r.bytes = bytes;
+    return r;
+}
+
+// Chapter 6's whole steps, without parts: with these rows, and no others, on each rank. Their
+// gradient is divided by the rows of the minibatch.
+static Result train_whole(const Case *c, const Plan *one_part, int steps) {
+    Tensor *X_shards[MOST_RANKS], *y_shards[MOST_RANKS], *losses[MOST_RANKS];
+    Ddp *ddp = ranks_of(c, one_part);
+    for (int step = 0; step < steps; step++) {
+        load_part(ddp, one_part, 0, c->X, c->y, X_shards, y_shards);
         ddp_step(ddp, X_shards, y_shards, CHECKED_LR, CHECKED_BATCH, losses);
     }
-    float *values = ddp_values(ddp, 0, &n);
-    ddp_free(ddp);
-    return values;
+    return result_of(ddp, steps);
+}
+
+// What a single rank ends with that knows only these rows; free() it.
+static float *train_alone(const Case *c, Range rows, int steps) {
+    return train_whole(c, &(Plan){.k = 1, .m = 1, .rows = {{rows}}}, steps).values[0];
 }
 
 static const Range all_rows = {0, CHECKED_BATCH};
@@ -233,6 +246,29 @@ static void fail(const Case *c, const float *start, int d, double apart) {
            changed ? weights_text(&w, &c->plan) : "");
 }
 
+static Plan largest_parts(const Plan *plan) {
+    Plan largest = {.k = plan->k, .m = 1};
+    for (int i = 0; i < plan->k; i++)
+        for (int j = 0; j < plan->m; j++)
+            if (plan->rows[i][j].count > largest.rows[i][0].count)
+                largest.rows[i][0] = plan->rows[i][j];
+    return largest;
+}
+
+// A minibatch that does not fit into memory must not be there as a whole.
+static void check_memory(const Case *c, const Result *came) {
+    Plan largest = largest_parts(&c->plan);
+    Result one_part = train_whole(c, &largest, 1);
+    for (int i = 0; i < c->plan.k; i++)
+        EXPECT(came->held[i] <= one_part.held[i],
+               "load_part() with the plan that is given, and forward and backward with each of its "
+               "parts: it makes room for the next",
+               "%d updates on k = %d from %s: device %d holds %zu bytes of activations at the end, "
+               "expected at most those of its largest part, %zu",
+               CHECKED_STEPS, c->plan.k, c->name, i, came->held[i], one_part.held[i]);
+    result_free(&one_part);
+}
+
 static void check_values(const Case *c, const float *start) {
     float *right = train_alone(c, all_rows, CHECKED_STEPS);
     Result came = train(c, CHECKED_STEPS);
@@ -240,6 +276,7 @@ static void check_values(const Case *c, const float *start) {
         double apart = relative_difference(came.values[i], right, start, came.n);
         if (!(apart <= TOLERANCE)) fail(c, start, i, apart);
     }
+    check_memory(c, &came);
     result_free(&came);
     free(right);
 }
