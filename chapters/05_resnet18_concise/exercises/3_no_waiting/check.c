@@ -179,6 +179,9 @@ static void check_at_least(const Run *r, Module *net, const Dataset *data) {
 
 // ## The seconds
 
+// The third case, for example: step 0 is handed over at 1 and done at 3, step 1 handed over at 2
+// and done at 5. The host begins with step 2 when step 0 is done, hands it over at 4, and it is
+// done at 7; step 3 waits for step 1, is handed over at 6 and done at 9.
 enum { PREDICTED_STEPS = 4 };
 static const double device_seconds = 2;
 
