@@ -46,6 +46,17 @@ message_of_check() {
         grep -q '^hint: ' "$out/error"
 }
 
+# A name in may_not_call that nothing has forbids nothing: then a function was renamed. (Those with PMPI_ are MPI's.)
+forbids_what_is_there() { # FOLDER
+    nm "$build/libbook.a" "$build/obj/${1#"$here/../"}"/*.o 2>/dev/null |
+        awk 'NF > 1 && $(NF - 1) ~ /^[TDRB]$/ { print $NF }' | sort -u >"$out/names"
+    grep -v '^#\|^PMPI_' "$1/may_not_call" | sed 's/\*/.*/' | while read -r name; do
+        grep -qx "$name" "$out/names" || echo "may_not_call: there is no $name"
+    done >"$out/log"
+    : >"$out/error"
+    [ ! -s "$out/log" ]
+}
+
 # Where exercises were handed out, a file has no solution that is marked: what the student writes there, or
 # the gap. Then there is no starter to be made of it.
 exercise() { # FOLDER
@@ -64,6 +75,10 @@ exercise() { # FOLDER
     fi
     [ "$(grep -c '^// \*\*\(Aim\|Your task\|How it is checked\|How to run\|What to hand in\)\.\*\*' "$your_part")" = 5 ]
     verdict $? "$name: its text has an aim, a task, and how it is checked, run and handed in"
+    if [ -f "$1/may_not_call" ]; then
+        forbids_what_is_there "$1"
+        verdict $? "$name: may_not_call names what there is"
+    fi
     if [ -n "$sanitized" ]; then
         skip "$name: the starter" "with sanitizers that takes long, and is what the solution does"
     elif ! grep -q '// SOLUTION' "$your_part"; then

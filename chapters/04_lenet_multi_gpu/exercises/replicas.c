@@ -63,18 +63,6 @@ float *replica_values(const Replicas *r, int i) {
     return values_of_all(r->params[i], LENET_PARAMS, &n);
 }
 
-void train_one_replica(Replicas *one, const Dataset *data, int batch_size, float lr, int epochs,
-                       uint64_t seed) {
-    Tensor *X, *y, *losses[MAX_DEVICES];
-    DataIter *iter = data_iter_new(data, batch_size, true, seed);
-    for (int epoch = 0; epoch < epochs; epoch++) {
-        data_iter_start(iter, epoch);
-        while (data_iter_next(iter, &X, &y))
-            train_batch(X, y, one->params, one->devices, 1, lr, losses);
-    }
-    data_iter_free(iter);
-}
-
 double images_received(const Replicas *r, int i, const Dataset *data) {
     size_t image = sizeof(float) * (size_t)(data->rows * data->cols + 1); // and its label
     return (double)ledger_bytes(host(), r->devices[i]) / (double)image;

@@ -1,5 +1,5 @@
 // replicas.h: what the exercises of this chapter share, so that each is about its question:
-// replicas of LeNet on k devices, and training to compare with.
+// replicas of LeNet on k devices.
 #ifndef LENET_REPLICAS_H
 #define LENET_REPLICAS_H
 
@@ -23,11 +23,6 @@ void replicas_scale(Replicas *r, float factor);
 // All parameters of device i of the replicas, one behind the other; their number; free() them.
 float *replica_values(const Replicas *r, int i);
 size_t replica_numel(void);
-
-// Passes over the data with train_batch(), on one device, with minibatches of this size: what the
-// checks compare with.
-void train_one_replica(Replicas *one, const Dataset *data, int batch_size, float lr, int epochs,
-                       uint64_t seed);
 
 // How many images, each with its label, device i got from the host since ledger_reset().
 double images_received(const Replicas *r, int i, const Dataset *data);

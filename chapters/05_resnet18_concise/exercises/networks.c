@@ -72,21 +72,3 @@ float *network_values(const Module *net, Device *device) {
     }
     return values;
 }
-
-double train_one_network(Module *net, const Dataset *data, int batch_size, float lr, int epochs,
-                         uint64_t seed) {
-    Tensor *X, *y, *losses[MAX_DEVICES];
-    DataParallel one = network_on(net, 1, BN_SYNC, seed);
-    DataIter *iter = data_iter_new(data, batch_size, true, seed);
-    double total = 0;
-    for (int epoch = 0; epoch < epochs; epoch++) {
-        data_iter_start(iter, epoch);
-        total = 0;
-        while (data_iter_next(iter, &X, &y)) {
-            train_step(&one, X, y, lr, losses);
-            total += (double)item(losses[0]);
-        }
-    }
-    data_iter_free(iter);
-    return total / data->count;
-}

@@ -1,5 +1,5 @@
 // networks.h: what the exercises of this chapter share, so that each is about its question: images
-// of a quarter of the size, smaller networks, and training on one device to compare with.
+// of a quarter of the size, and smaller networks.
 #ifndef NETWORKS_H
 #define NETWORKS_H
 
@@ -29,10 +29,5 @@ void leave_devices(Module *net, uint64_t seed);
 // All trained parameters on a device, one behind the other; their number; free() them.
 float *network_values(const Module *net, Device *device);
 size_t network_numel(const Module *net);
-
-// Passes over the data, in an order from the seed, from a start from the seed, on one device, as
-// chapter 5's program does: what the checks compare with. Returns the mean loss of the last.
-double train_one_network(Module *net, const Dataset *data, int batch_size, float lr, int epochs,
-                         uint64_t seed);
 
 #endif

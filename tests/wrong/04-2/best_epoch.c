@@ -1,6 +1,6 @@
 // wrong: returns the best accuracy of all epochs, not that after the last one
 // loses: 5
-// says: the best, is another one
+// says: the best of all epochs is another one
 
 #include "your_part.h"
 

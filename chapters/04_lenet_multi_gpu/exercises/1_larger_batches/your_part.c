@@ -14,8 +14,9 @@
 //
 // **How it is checked.** LeNet is trained on 252 images, which fill all minibatches, and on 300,
 // with 1, 2, 3 and 4 devices. The check counts your updates and the images that each device
-// received, and it compares the parameters with those of one device that has minibatches of k*b
-// images. If they differ, it tries out the usual mistakes and names the one that ends with yours.
+// received. The images are black, so all that LeNet can learn is how often each label comes, and
+// the check knows what comes of that, update by update; if something else came, it names the
+// mistake that leads there. With images that are not black, k devices must end as one does.
 //
 // **How to run.** `--batch-size` is b, the images that each device gets in a step.
 //

@@ -12,10 +12,11 @@
 //
 // **Your task.** Write `accuracy_after()`, one such run, and `mean_and_spread()`.
 //
-// **How it is checked.** Mean and spread are compared with known ones. Then 1, 2 and 4 devices are
-// trained. They must end with the parameters of one device with minibatches of k*b images; if they
-// do not, the check tries out the usual mistakes and names the one that ends with yours. And what
-// is returned must be the accuracy that the parameters have at the end.
+// **How it is checked.** Mean and spread are compared with known ones. Then 1, 2, 3 and 4 devices
+// are trained with black images. All that LeNet can learn from these is how often each label comes,
+// and the check knows what comes of that, update by update; if something else came, it names the
+// mistake that leads there. With images that are not black, k devices must end as one does. And
+// what is returned must be the accuracy that the parameters have at the end.
 //
 // **How to run.** `--batch-size` is b, the images that each device gets in a step.
 //

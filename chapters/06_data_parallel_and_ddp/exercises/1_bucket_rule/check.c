@@ -1,5 +1,6 @@
-// check.c: buckets must be those of buckets_of(), predictions those of the rule, and then those of
-// DDP on the modelled clock. What differs is tried out with the usual mistakes in it.
+// check.c: buckets are gone through gradient by gradient: each bucket must be closed when it has
+// reached its cap, and not before. Predictions must be those that were worked out by hand, and then
+// those of DDP on the modelled clock.
 #include "common/base/error.h"
 #include "common/device/modelled_clock.h"
 #include "common/program/exercise.h"
@@ -16,6 +17,7 @@ typedef struct BucketCase {
     int n;
     size_t sizes[MOST_PARAMS]; // floats
     size_t first_bytes, bytes;
+    bool just_hit; // some bucket has exactly its cap
 } BucketCase;
 
 typedef struct BucketCases {
@@ -23,94 +25,89 @@ typedef struct BucketCases {
     int n;
 } BucketCases;
 
-// What is done wrong (the rest is done right), and what is then said.
-typedef struct BucketMistake {
-    bool forward_order, closed_before, first_forgotten, first_for_all, beyond, floats;
-    const char *hint;
-} BucketMistake;
-
-static const BucketMistake bucket_mistakes[] = {
-    {.hint = "the rule"},
-    {.forward_order = true,
-     .hint = "buckets that are filled from the first parameter on come to this: backward begins "
-             "with the last layer, so the last gradient goes first"},
-    {.closed_before = true,
-     .hint = "a bucket that is closed before a gradient that would not fit comes to this: the "
-             "gradient goes in, and then the bucket has reached its cap"},
-    {.first_forgotten = true,
-     .hint = "one cap for all buckets comes to this: that of the first is first_bytes"},
-    {.first_for_all = true,
-     .hint = "first_bytes for all buckets comes to this: only the first has that cap"},
-    {.beyond = true,
-     .hint = "a bucket that is closed when it has more than its cap comes to this: to reach it "
-             "(>=) is enough"},
-    {.floats = true,
-     .hint = "caps in floats come to this: they are bytes, and a float has 4 of them"},
-};
-enum { NUM_BUCKET_MISTAKES = sizeof bucket_mistakes / sizeof *bucket_mistakes };
-
-// Returns how many buckets there are.
-static int fill_with(const BucketMistake *m, const BucketCase *c, int bucket_of[]) {
-    size_t filled = 0, cap = m->first_forgotten ? c->bytes : c->first_bytes;
-    int b = 0;
-    for (int i = 0; i < c->n; i++) {
-        int p = m->forward_order ? i : c->n - 1 - i;
-        size_t size = c->sizes[p] * (m->floats ? 1 : sizeof(float));
-        bool full = m->closed_before ? filled > 0 && filled + size > cap
-                    : m->beyond      ? filled > cap
-                                     : filled >= cap;
-        if (i > 0 && full) {
-            filled = 0;
-            cap = m->first_for_all ? c->first_bytes : c->bytes;
-            b++;
-        }
-        bucket_of[p] = b;
-        filled += size;
-    }
-    return b + 1;
-}
-
 // What the reader's function does; numbers that are not written stay -1.
 static int fill(const BucketCase *c, int bucket_of[]) {
     for (int p = 0; p < c->n; p++) bucket_of[p] = -1;
     return fill_buckets(c->sizes, c->n, c->first_bytes, c->bytes, bucket_of);
 }
 
-static bool same_buckets(const BucketMistake *m, const BucketCase *c) {
-    int came[MOST_PARAMS], theirs[MOST_PARAMS];
-    fill(c, came);
-    fill_with(m, c, theirs);
-    return memcmp(came, theirs, sizeof *came * (size_t)c->n) == 0;
+static size_t cap_of(const BucketCase *c, int bucket) {
+    return bucket > 0 ? c->bytes : c->first_bytes;
 }
 
-// The mistake that explains all that the function does, in every case.
-static const char *hint_for_buckets(const BucketCases *cases) {
-    for (int m = 1; m < NUM_BUCKET_MISTAKES; m++) {
-        bool explains = true;
-        for (int c = 0; c < cases->n && explains; c++)
-            explains = same_buckets(&bucket_mistakes[m], &cases->list[c]);
-        if (explains) return bucket_mistakes[m].hint;
-    }
-    return "suspects: the order (the last gradient first), when a bucket is closed (when it has "
-           "reached its cap), the cap of the first, bytes; no single one explains it";
+// Bytes that the bucket of gradient p + 1 has without gradient p.
+static size_t bytes_before(const BucketCase *c, const int bucket_of[], int p) {
+    size_t bytes = 0;
+    for (int q = p + 1; q < c->n; q++)
+        if (bucket_of[q] == bucket_of[p + 1]) bytes += c->sizes[q] * sizeof(float);
+    return bytes;
 }
 
-static void check_buckets(const BucketCases *cases, const BucketCase *c) {
-    int came[MOST_PARAMS], order[MOST_PARAMS];
-    fill(c, came);
-    for (int p = 0; p < c->n; p++) order[p] = c->n - 1 - p;
-    Buckets right = buckets_of(c->sizes, order, c->n, c->first_bytes, c->bytes);
-    for (int p = c->n - 1; p >= 0; p--) {
-        EXPECT(came[p] >= 0, "write bucket_of[p] for each p: the last gradient goes into bucket 0",
-               "fill_buckets(), %s: gradient %d is in no bucket, expected bucket %d", c->name, p,
-               bucket_with(&right, p));
-        EXPECT(came[p] == bucket_with(&right, p), hint_for_buckets(cases),
-               "fill_buckets(), %s, caps of %zu and %zu bytes: gradient %d (%zu bytes) is in "
-               "bucket %d, expected %d",
-               c->name, c->first_bytes, c->bytes, p, c->sizes[p] * sizeof(float), came[p],
-               bucket_with(&right, p));
-    }
-    buckets_free(&right);
+#define LAST_FIRST "backward begins with the last layer, so the last gradient goes first"
+
+static const char *hint_for_first(const BucketCase *c, const int bucket_of[]) {
+    if (bucket_of[c->n - 1] < 0)
+        return "write bucket_of[p] for each p: the last gradient goes into bucket 0";
+    if (bucket_of[0] == 0) return "is bucket 0 that of the first gradient? " LAST_FIRST;
+    return "buckets count from 0";
+}
+
+static const char *hint_for_next(int bucket, int before) {
+    if (bucket < 0) return "write bucket_of[p] for each p, down to p = 0";
+    if (bucket < before) return "buckets are filled one after the other; " LAST_FIRST;
+    return "the next bucket has the next number: no number may be left out";
+}
+
+// Why a bucket is still open that has `bytes`, its cap or more.
+static const char *hint_for_open(const BucketCase *c, int bucket, size_t bytes) {
+    if (bytes == cap_of(c, bucket))
+        return "a bucket that has exactly its cap has reached it: it is closed, too";
+    if (bucket == 0 && bytes < c->bytes)
+        return "the first bucket has a cap of its own, first_bytes; and caps are bytes, of which a "
+               "float has 4";
+    return "that bucket had reached its cap; caps are bytes, of which a float has 4";
+}
+
+// Why a bucket is closed that has no more than `bytes`, when gradient p came.
+static const char *hint_for_closed(const BucketCase *c, int bucket, size_t bytes, int p) {
+    if (bucket > 0 && bytes >= c->first_bytes)
+        return "first_bytes is the cap of the first bucket alone";
+    if (bucket == 0 && bytes >= c->bytes) return "the first bucket has a cap of its own";
+    if (bytes + c->sizes[p] * sizeof(float) > cap_of(c, bucket))
+        return "a gradient that would go beyond the cap still goes in: a bucket is closed when it "
+               "has reached its cap, not before";
+    return "a bucket stays open until it has reached its cap";
+}
+
+// What must hold of a gradient and the one that came before it. Whether a bucket with exactly its
+// cap is closed is a question of its own, asked if `strict`.
+static void check_gradient(const BucketCase *c, const int bucket_of[], int p, bool strict) {
+    int before = bucket_of[p + 1], bucket = bucket_of[p];
+    size_t bytes = bytes_before(c, bucket_of, p), cap = cap_of(c, before);
+    EXPECT(bucket == before || bucket == before + 1, hint_for_next(bucket, before),
+           "fill_buckets(), %s, caps of %zu and %zu bytes: gradient %d is in bucket %d, expected "
+           "%d, where gradient %d is, or the next one",
+           c->name, c->first_bytes, c->bytes, p, bucket, before, p + 1);
+    EXPECT(bucket != before || bytes < cap || (bytes == cap && !strict),
+           hint_for_open(c, bucket, bytes),
+           "fill_buckets(), %s, caps of %zu and %zu bytes: gradient %d goes into bucket %d, which "
+           "holds %zu bytes already, expected bucket %d: the cap of bucket %d is %zu",
+           c->name, c->first_bytes, c->bytes, p, bucket, bytes, before + 1, before, cap);
+    EXPECT(bucket == before || bytes >= cap, hint_for_closed(c, before, bytes, p),
+           "fill_buckets(), %s, caps of %zu and %zu bytes: gradient %d (%zu bytes) opens bucket "
+           "%d, but bucket %d holds %zu bytes, expected to be closed at its cap of %zu",
+           c->name, c->first_bytes, c->bytes, p, c->sizes[p] * sizeof(float), bucket, before, bytes,
+           cap);
+}
+
+static void check_buckets(const BucketCase *c, bool strict) {
+    int bucket_of[MOST_PARAMS], last = c->n - 1;
+    fill(c, bucket_of);
+    EXPECT(bucket_of[last] == 0, hint_for_first(c, bucket_of),
+           "fill_buckets(), %s, caps of %zu and %zu bytes: the last gradient, %d, is in bucket %d, "
+           "expected 0",
+           c->name, c->first_bytes, c->bytes, last, bucket_of[last]);
+    for (int p = last - 1; p >= 0; p--) check_gradient(c, bucket_of, p, strict);
 }
 
 static const char *hint_for_number(int number, int last) {
@@ -153,14 +150,17 @@ static void add_network(BucketCases *cases, const NetworkKind *kind) {
     module_free(net);
 }
 
+// In the first ones both caps are equal, so that a mistake with bytes is told from one with caps.
 static const BucketCase cases_by_hand[] = {
-    {"five tensors of 1000 floats", 5, {1000, 1000, 1000, 1000, 1000}, 6000, 10000},
-    {"five tensors of 1000 floats", 5, {1000, 1000, 1000, 1000, 1000}, 4000, 8000},
-    {"seven tensors, small and large", 7, {7, 30, 5, 24, 1, 3, 8}, 40, 100},
-    {"one parameter", 1, {10}, 16, 400},
-    {"one parameter that hits its cap", 1, {10}, 40, 400},
-    {"a huge tensor between small ones", 5, {2, 3, 1 << 24, 4, 5}, 36, 4096},
-    {"a huge tensor last", 3, {6, 7, 1 << 24}, 64, 1 << 20},
+    {"five tensors of 1000 floats", 5, {1000, 1000, 1000, 1000, 1000}, 6000, 6000, false},
+    {"five tensors of 1000 floats", 5, {1000, 1000, 1000, 1000, 1000}, 6000, 10000, false},
+    {"five tensors of 1000 floats", 5, {1000, 1000, 1000, 1000, 1000}, 4000, 8000, true},
+    {"seven tensors, small and large", 7, {7, 30, 5, 24, 1, 3, 8}, 40, 100, false},
+    {"six tensors, small and large", 6, {9, 2, 20, 10, 30, 6}, 24, 160, true},
+    {"one parameter", 1, {10}, 16, 400, false},
+    {"one parameter that hits its cap", 1, {10}, 40, 400, true},
+    {"a huge tensor between small ones", 5, {2, 3, 1 << 24, 4, 5}, 36, 4096, true},
+    {"a huge tensor last", 3, {6, 7, 1 << 24}, 64, 1 << 20, false},
 };
 
 static const BucketCases *all_bucket_cases(void) {
@@ -172,27 +172,17 @@ static const BucketCases *all_bucket_cases(void) {
     return &cases;
 }
 
-// Whether it matters that a bucket is closed which has its cap just reached.
-static bool is_just_hit(const BucketCase *c) {
-    static const BucketMistake rule = {0}, beyond = {.beyond = true};
-    int right[MOST_PARAMS], others[MOST_PARAMS];
-    fill_with(&rule, c, right);
-    fill_with(&beyond, c, others);
-    return memcmp(right, others, sizeof *right * (size_t)c->n) != 0;
+static void check_order_and_caps(const Flags *flags) {
+    const BucketCases *cases = all_bucket_cases();
+    (void)flags;
+    for (int i = 0; i < cases->n; i++) check_buckets(&cases->list[i], false);
 }
 
-static void check_where(bool just_hit) {
-    const BucketCases *cases = all_bucket_cases();
-    for (int i = 0; i < cases->n; i++)
-        if (is_just_hit(&cases->list[i]) == just_hit) check_buckets(cases, &cases->list[i]);
-}
-static void check_order_and_caps(const Flags *flags) {
-    (void)flags;
-    check_where(false);
-}
 static void check_caps_just_hit(const Flags *flags) {
+    const BucketCases *cases = all_bucket_cases();
     (void)flags;
-    check_where(true);
+    for (int i = 0; i < cases->n; i++)
+        if (cases->list[i].just_hit) check_buckets(&cases->list[i], true);
 }
 
 static void check_numbers(const Flags *flags) {
@@ -203,97 +193,75 @@ static void check_numbers(const Flags *flags) {
 
 // ---- predictions -------------------------------------------------------------------------------
 
+// Times in microseconds, so that they can be worked out by hand.
 typedef struct TimeCase {
-    Backward b;
+    int num_params;
+    size_t sizes[MOST_PARAMS]; // floats
+    double final[MOST_PARAMS], backward;
     int bucket_of[MOST_PARAMS], num_buckets;
+    double expected;
 } TimeCase;
-
-typedef struct TimeMistake {
-    bool overlapping, last_only, at_first_final, not_waiting, after_backward, backward_forgotten,
-        one_by_one, floats;
-    const char *hint;
-} TimeMistake;
-
-static const TimeMistake time_mistakes[] = {
-    {.hint = "the rule"},
-    {.overlapping = true,
-     .hint = "exchanges that overlap each other come to this: one queue does one after the other, "
-             "so an exchange waits for the end of the one before"},
-    {.overlapping = true,
-     .last_only = true,
-     .hint = "a last bucket that waits for its gradients alone comes to this: one queue does one "
-             "exchange after the other, so it waits for the end of the one before, too"},
-    {.at_first_final = true,
-     .hint = "a bucket that starts with its first gradient comes to this: it must wait for the "
-             "last of them"},
-    {.not_waiting = true,
-     .hint = "exchanges that wait for each other, but not for their gradients, come to this: what "
-             "is not computed yet cannot be sent"},
-    {.after_backward = true,
-     .hint = "exchanges that all come after backward come to this: a bucket starts as soon as its "
-             "own gradients are final"},
-    {.backward_forgotten = true,
-     .hint = "the end of the last exchange comes to this: backward may end after it"},
-    {.one_by_one = true,
-     .hint = "an exchange for each gradient comes to this: a bucket is exchanged as one, with the "
-             "bytes of all of its gradients"},
-    {.floats = true,
-     .hint = "an exchange of as many bytes as there are floats comes to this: a float has 4"},
-};
-enum { NUM_TIME_MISTAKES = sizeof time_mistakes / sizeof *time_mistakes };
-
-static double predict_with(const TimeMistake *m, const TimeCase *c, ExchangeTime *seconds_of) {
-    double last = 0, end = 0;
-    for (int bucket = 0; bucket < c->num_buckets; bucket++) {
-        double first_final = INFINITY, last_final = 0, seconds = 0;
-        size_t bytes = 0, unit = m->floats ? 1 : sizeof(float);
-        for (int p = 0; p < c->b.num_params; p++) {
-            if (c->bucket_of[p] != bucket) continue;
-            first_final = fmin(first_final, c->b.final[p]);
-            last_final = fmax(last_final, c->b.final[p]);
-            bytes += c->b.sizes[p] * unit;
-            if (m->one_by_one) seconds += seconds_of(c->b.sizes[p] * unit);
-        }
-        double ready = m->at_first_final   ? first_final
-                       : m->not_waiting    ? 0
-                       : m->after_backward ? c->b.seconds
-                                           : last_final;
-        double begin = m->overlapping ? ready : fmax(ready, last);
-        last = begin + (m->one_by_one ? seconds : seconds_of(bytes));
-        end = m->last_only ? last : fmax(end, last);
-    }
-    return m->backward_forgotten ? end : fmax(end, c->b.seconds);
-}
 
 // 20 us to start, then 100 bytes in a microsecond.
 static double given_time(size_t bytes) { return 20e-6 + (double)bytes / 100e6; }
+
+static const TimeCase given[] = {
+    // Bucket 0 goes from 10 us to 10 + 20 + 10 = 40, bucket 1 (14000 bytes) from 60 to 220. Bucket
+    // 2 is ready at 90 and waits; 20 + 20 us later it is 260.
+    {4, {500, 2000, 1500, 250}, {90, 60, 40, 10}, 90, {2, 1, 1, 0}, 3, 260},
+    // 200 + 20 + 1.6, then 400 + 20 + 1.6: both exchanges are over when backward is.
+    {4, {20, 20, 20, 20}, {400, 300, 200, 100}, 700, {1, 1, 0, 0}, 2, 700},
+    // 490 + 20 + 4 = 514, when bucket 1 is ready, too; 20 + 2 us later it is 536.
+    {3, {50, 50, 50}, {500, 490, 20}, 500, {1, 0, 0}, 2, 536},
+    {1, {1000}, {50}, 80, {0}, 1, 110}, // 50 + 20 + 40
+};
+enum { NUM_GIVEN = sizeof given / sizeof *given };
+
+// What comes of the first of these cases, and of the second, if something is taken for another.
+static const struct {
+    double first, second;
+    const char *hint;
+} mistaken[] = {
+    {220, 700,
+     "exchanges that overlap each other come to this: one queue does one after the other, so an "
+     "exchange waits for the end of the one before"},
+    {130, 700,
+     "a last bucket that waits for its gradients alone comes to this: one queue does one exchange "
+     "after the other, so it waits for the end of the one before, too"},
+    {240, 700,
+     "a bucket that starts with its first gradient comes to this: it must wait for the last of "
+     "them"},
+    {230, 700,
+     "exchanges that wait for each other, but not for their gradients, come to this: what is not "
+     "computed yet cannot be sent"},
+    {320, 743.2,
+     "exchanges that all come after backward come to this: a bucket starts as soon as its own "
+     "gradients are final"},
+    {260, 421.6, "the end of the last exchange comes to this: backward may end after it"},
+    {280, 700,
+     "an exchange for each gradient comes to this: a bucket is exchanged as one, with the bytes of "
+     "all of its gradients"},
+    {140, 700, "an exchange of as many bytes as there are floats comes to this: a float has 4"},
+};
 
 static bool same_time(double a, double b, double tolerance) {
     return fabs(a - b) <= tolerance * fabs(b);
 }
 
-// Times that tell the mistakes apart: exchanges that wait for gradients, that wait for each other,
-// and that are over before backward is.
-static const TimeCase given[] = {
-    {{4, {500, 2000, 1500, 250}, {90e-6, 60e-6, 40e-6, 10e-6}, 90e-6}, {2, 1, 1, 0}, 3},
-    {{4, {20, 20, 20, 20}, {400e-6, 300e-6, 200e-6, 100e-6}, 700e-6}, {1, 1, 0, 0}, 2},
-    {{3, {50, 50, 50}, {500e-6, 490e-6, 20e-6}, 500e-6}, {1, 0, 0}, 2},
-    {{1, {1000}, {50e-6}, 80e-6}, {0}, 1},
-};
-enum { NUM_GIVEN = sizeof given / sizeof *given };
-
-static bool is_predicted_with(const TimeMistake *m) {
-    for (int i = 0; i < NUM_GIVEN; i++) {
-        const TimeCase *c = &given[i];
-        double came = predict(&c->b, c->bucket_of, c->num_buckets, given_time);
-        if (!same_time(came, predict_with(m, c, given_time), 1e-9)) return false;
-    }
-    return true;
+// What the reader's function says, in microseconds.
+static double said_of(const TimeCase *c) {
+    Backward b = {.num_params = c->num_params, .seconds = 1e-6 * c->backward};
+    memcpy(b.sizes, c->sizes, sizeof b.sizes);
+    for (int p = 0; p < c->num_params; p++) b.final[p] = 1e-6 * c->final[p];
+    return 1e6 * predict(&b, c->bucket_of, c->num_buckets, given_time);
 }
 
+static bool is_said(const TimeCase *c, double us) { return same_time(said_of(c), us, 1e-9); }
+
 static const char *hint_for_time(void) {
-    for (int m = 1; m < NUM_TIME_MISTAKES; m++)
-        if (is_predicted_with(&time_mistakes[m])) return time_mistakes[m].hint;
+    for (size_t m = 0; m < sizeof mistaken / sizeof *mistaken; m++)
+        if (is_said(&given[0], mistaken[m].first) && is_said(&given[1], mistaken[m].second))
+            return mistaken[m].hint;
     return "suspects: when a bucket's exchange begins (all its gradients final, the one before "
            "ended), its bytes, and which of backward and exchange ends last; no single one "
            "explains it";
@@ -303,13 +271,11 @@ static void check_given_times(const Flags *flags) {
     (void)flags;
     for (int i = 0; i < NUM_GIVEN; i++) {
         const TimeCase *c = &given[i];
-        double came = predict(&c->b, c->bucket_of, c->num_buckets, given_time);
-        double right = predict_with(&time_mistakes[0], c, given_time);
-        EXPECT(same_time(came, right, 1e-9), hint_for_time(),
+        EXPECT(is_said(c, c->expected), hint_for_time(),
                "predict(), %d gradients in %d buckets, the first of them final after %g us, "
                "backward %g us, exchanges of 20 us + bytes / 100 per us: %.6g us, expected %.6g us",
-               c->b.num_params, c->num_buckets, 1e6 * c->b.final[c->b.num_params - 1],
-               1e6 * c->b.seconds, 1e6 * came, 1e6 * right);
+               c->num_params, c->num_buckets, c->final[c->num_params - 1], c->backward, said_of(c),
+               c->expected);
     }
 }
 
@@ -318,24 +284,38 @@ static void check_given_times(const Flags *flags) {
 // Of a machine whose hosts launch in no time: launches are what the rule knows nothing of.
 enum { CHECKED_DEVICES = 4, CHECKED_ROWS = 256 };
 
-// Buckets are those of the rule, whatever fill_buckets() makes.
+// Buckets are those that DDP has, whatever fill_buckets() makes. Returns how many there are.
+static int buckets_of_ddp(const Backward *b, size_t first_bytes, size_t bytes, int bucket_of[]) {
+    int last_first[MOST_PARAMS];
+    for (int i = 0; i < b->num_params; i++) last_first[i] = b->num_params - 1 - i;
+    Buckets buckets = buckets_of(b->sizes, last_first, b->num_params, first_bytes, bytes);
+    int n = buckets.n;
+    for (int p = 0; p < b->num_params; p++) bucket_of[p] = bucket_with(&buckets, p);
+    buckets_free(&buckets);
+    return n;
+}
+
+static bool is_right_where_given(void) {
+    for (int i = 0; i < NUM_GIVEN; i++)
+        if (!is_said(&given[i], given[i].expected)) return false;
+    return true;
+}
+
 static void check_network(Module *net, const char *title, const Machine *machine) {
     static const size_t caps[] = {1, 4 << 10, 64 << 10, 1 << 20, 25 << 20, ONE_BUCKET};
     model_ranks(machine, HOST_EACH, net, CHECKED_DEVICES, CHECKED_ROWS);
     Backward b = model_backward();
     for (size_t i = 0; i < sizeof caps / sizeof *caps; i++) {
-        BucketCase c = {.n = b.num_params, .first_bytes = 64 << 10, .bytes = caps[i]};
+        size_t first = 64 << 10;
         int bucket_of[MOST_PARAMS];
-        if (caps[i] < c.first_bytes || caps[i] == ONE_BUCKET) c.first_bytes = caps[i];
-        memcpy(c.sizes, b.sizes, sizeof c.sizes);
-        int n = fill_with(&bucket_mistakes[0], &c, bucket_of);
+        if (caps[i] < first || caps[i] == ONE_BUCKET) first = caps[i];
+        int n = buckets_of_ddp(&b, first, caps[i], bucket_of);
         double said = predict(&b, bucket_of, n, model_exchange);
-        double took = model_ddp(c.first_bytes, c.bytes);
+        double took = model_ddp(first, caps[i]);
         EXPECT(same_time(said, took, 1e-3),
-               is_predicted_with(&time_mistakes[0])
-                   ? "predict() is right for the times that were given: ask "
-                     "seconds_of() for each bucket, and nothing else"
-                   : hint_for_time(),
+               is_right_where_given() ? "predict() is right for the times that were given: ask "
+                                        "seconds_of() for each bucket, and nothing else"
+                                      : hint_for_time(),
                "%s on %d devices of %s, in %d buckets: predicted %.6g us, expected %.6g us, which "
                "DDP takes there",
                title, CHECKED_DEVICES, machine->name, n, 1e6 * said, 1e6 * took);

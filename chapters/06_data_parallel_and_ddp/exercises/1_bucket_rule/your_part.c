@@ -13,11 +13,10 @@
 // **Your task.** Write `fill_buckets()`, the rule of PyTorch's DistributedDataParallel, and
 // `predict()`, which says how long backward takes with the exchange under it.
 //
-// **How it is checked.** Your buckets must be those of chapter 6's `buckets_of()` for LeNet,
-// ResNet-18 and networks of single large or tiny tensors, with caps that are just hit, too. What
-// `predict()` says must be right for times that are given, and then within 0.1 % of what chapter
-// 6's own DDP takes on the modelled clock. If something differs, the check tries out the usual
-// mistakes and names the one that comes to your figures.
+// **How it is checked.** Your buckets are gone through gradient by gradient, for LeNet, ResNet-18
+// and networks of single large or tiny tensors: each must be closed when it has reached its cap,
+// also one that is just hit, and none before. What `predict()` says must be right for times that
+// are given, and then within 0.1 % of what chapter 6's own DDP takes on the modelled clock.
 //
 // **How to run.** All times are modelled, so the experiment takes no time itself.
 //

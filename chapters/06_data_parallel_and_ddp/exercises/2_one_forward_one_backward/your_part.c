@@ -16,8 +16,8 @@
 //
 // **How it is checked.** For 1 to 8 stages and 1 to 16 microbatches: each microbatch once forward
 // and once backward on each stage, in their order, no stage that waits forever, at most k - i
-// microbatches under way on stage i. If an order is another than 1F1B, the check tries out the
-// usual mistakes and names the one that makes it. Then LeNet and chapter 1's network of equal
+// microbatches under way on stage i, and no fewer than k - i - 1 until the last has come. If they
+// are more or fewer, the check looks at your warm-up. Then LeNet and chapter 1's network of equal
 // layers are trained with your order, on 1 to 4 devices: the gradients must be those of one device,
 // with less memory for activations than with chapter 1's order.
 //

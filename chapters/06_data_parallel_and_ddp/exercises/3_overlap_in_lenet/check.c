@@ -191,8 +191,8 @@ static void check_update(const Traced *t) {
         if (strncmp(span->label, "update", 6) != 0) continue;
         updates++;
         EXPECT(span->start >= exchanged[i] - 1e-12,
-               "the compute queue knows nothing of the communication queue: device_wait(device, "
-               "queue_record(comm_queue(device))) before sgd()",
+               "the compute queue knows nothing of the communication queue: device_wait() before "
+               "sgd(), for a point behind all that the device's communication queue was given",
                "a step on %d devices: the update (%s) of device %d begins after %.3g us, expected "
                "not before %.3g us, when its last exchange is done",
                t->o->k, span->work, i, 1e6 * span->start, 1e6 * exchanged[i]);

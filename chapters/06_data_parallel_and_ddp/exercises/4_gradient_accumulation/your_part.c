@@ -14,8 +14,8 @@
 //
 // **How it is checked.** Two updates of LeNet on 1, 2 and 3 devices, from up to 8 parts, of unequal
 // sizes, too, must be those of the whole minibatch, but for rounding; and each update may send the
-// bytes of one exchange. If the parameters are others, the check makes the usual mistakes and names
-// the one that ends with yours.
+// bytes of one exchange, and hold the activations of one part. If the parameters are others, the
+// check finds out how often the rows of each part count in your update.
 //
 // **How to run.**
 //
