@@ -1,6 +1,7 @@
 #!/bin/sh
-# wrong_answers_test.sh BUILD: for each exercise, three plausible wrong answers (tests/wrong/NN-N/*.c) are graded. Each
-# says in its first three lines what is wrong, which parts of the check it loses, and what the first of them must say:
+# wrong_answers_test.sh BUILD [ID...]: for each exercise (or those with these ids: 04-1), three plausible wrong answers
+# (tests/wrong/NN-N/*.c) are graded. Each says in its first three lines what is wrong, which parts of the check it loses,
+# and what the first of them must say:
 #
 #     // wrong: averages over k, although the loss was divided already
 #     // loses: 1 3
@@ -10,6 +11,8 @@
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 case $1 in /*) build=$1 ;; *) build=$(pwd)/$1 ;; esac
+shift
+wanted="$*"
 cd "$root" || exit 1
 LC_ALL=C
 export LC_ALL
@@ -52,6 +55,7 @@ for exercise in chapters/*/exercises/[0-9]*/; do
     exercise=${exercise%/}
     chapter=${exercise#chapters/} title=${exercise##*/}
     id=${chapter%%_*}-${title%%_*}
+    case " $wanted " in "  " | *" $id "*) ;; *) continue ;; esac
     if ! [ -d "$build/lab/exercises/$id" ]; then
         tests=$((tests + 1))
         echo "ok $tests - $id # SKIP not built here (MPI)"
