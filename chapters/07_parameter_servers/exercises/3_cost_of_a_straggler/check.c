@@ -335,7 +335,7 @@ typedef struct Curve {
 #define STAYS                                                                                      \
     "the time from which on it stays there, or comes back, comes to this: the first time counts, " \
     "whatever follows; leave the loop there"
-#define ABOVE         "waiting until it is above the goal comes to this: at the goal is enough (> or >=?)"
+#define ABOVE         "until it is above the goal comes to this: at the goal is enough (> or >=?)"
 #define NOT_THE_FIRST "beginning with the second point comes to this: the first one may be there"
 #define NEVER_IS_BEST "0 or -1 for never comes to this: that would be the best of all; INFINITY"
 
