@@ -1,6 +1,6 @@
 // wrong: rounds the number of pieces down, so that they are too large, and small keys have none
 // loses: 3 4
-// says: rounded down, come to this: of a small key there are none; round up
+// says: if size . most is rounded down, there are none of a small key
 
 #include "your_part.h"
 

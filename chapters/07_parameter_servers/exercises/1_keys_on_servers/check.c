@@ -1,6 +1,6 @@
-// check.c: placements must be as good as is known of the rule, and then be those of the rule, also
-// where keys are equally large; pieces must be what a key was. What differs is tried out with the
-// usual mistakes in it.
+// check.c: no server may have more than is known of the rule, each key must be where no other
+// server had less, and pieces must be what a key was. If placements are not like that, the check
+// looks whether they are like those of another way.
 #include "common/base/error.h"
 #include "common/program/exercise.h"
 #include "your_part.h"
@@ -20,83 +20,81 @@ typedef struct PlaceCases {
     int n;
 } PlaceCases;
 
-// What is done wrong (the rest is done right), and what is then said.
-typedef struct PlaceMistake {
-    bool in_turns, ranges, scaled, unsorted, ascending, sorted_turns, last_key, last_server,
-        fullest;
+// A way to give out keys one by one: which of two comes first, and what a server must have least of
+// to get the next one. The check does not give them out: it looks at what each server had of the
+// keys before, which tells whether that is how they were.
+typedef struct Way {
+    bool (*comes_first)(const PlaceCase *c, int i, int j); // key i, before key j
+    bool counts_keys;                                      // not bytes
+    bool most;                                             // not least
+    bool last_server;                                      // of those that have equally much
     const char *hint;
-} PlaceMistake;
+} Way;
 
-static const PlaceMistake place_mistakes[] = {
-    {.hint = "the rule"},
-    {.in_turns = true,
-     .hint = "keys that go to the servers in turns, i modulo S, come to this: look at how much "
-             "each server has by then"},
-    {.ranges = true,
-     .hint = "a range of as many keys for each server comes to this: keys are very unequal, so "
-             "count bytes"},
-    {.scaled = true,
-     .hint = "server i S / n for key i comes to this, ranges of as many keys: they are very "
-             "unequal, so count bytes"},
-    {.unsorted = true,
+static bool larger(const PlaceCase *c, int i, int j) {
+    return c->loads[i] > c->loads[j] || (c->loads[i] == c->loads[j] && i < j);
+}
+static bool larger_or_last(const PlaceCase *c, int i, int j) {
+    return c->loads[i] > c->loads[j] || (c->loads[i] == c->loads[j] && i > j);
+}
+static bool smaller(const PlaceCase *c, int i, int j) {
+    return c->loads[i] < c->loads[j] || (c->loads[i] == c->loads[j] && i < j);
+}
+static bool given_first(const PlaceCase *c, int i, int j) {
+    (void)c;
+    return i < j;
+}
+
+static const Way ways[] = {
+    {larger, .hint = "the rule"},
+    {given_first,
      .hint = "keys in the order in which they are given come to this: the largest goes first"},
-    {.ascending = true,
-     .hint = "the smallest key first comes to this: then the largest is put on top of what is "
-             "level; the largest goes first, and the small ones level it"},
-    {.sorted_turns = true,
+    {smaller, .hint =
+                  "the smallest key first comes to this: then the largest is put on top of what is "
+                  "level; the largest goes first, and the small ones level it"},
+    {larger, .counts_keys = true,
      .hint = "the largest first, but to the servers in turns, or to the one with the fewest keys, "
              "comes to this: take the server with the fewest bytes by then"},
-    {.last_key = true,
+    {larger_or_last,
      .hint = "of keys that are equally large the last one first comes to this: the lowest number "
              "goes first (> or >=?)"},
-    {.last_server = true,
+    {larger, .last_server = true,
      .hint = "of servers that have equally much the last one comes to this: take the lowest number "
              "(< or <=?)"},
-    {.last_key = true,
-     .last_server = true,
+    {larger_or_last, .last_server = true,
      .hint = "the last one of keys that are equally large, and of servers that have equally much, "
              "comes to this: take the lowest numbers (> or >=, < or <=?)"},
-    {.fullest = true,
+    {larger, .most = true,
      .hint = "the server that has most comes to this: take the one that has least"},
 };
-enum { NUM_PLACE_MISTAKES = sizeof place_mistakes / sizeof *place_mistakes };
+enum { NUM_WAYS = sizeof ways / sizeof *ways };
 
-static int next_key(const PlaceMistake *m, const PlaceCase *c, const int server_of[]) {
-    int next = -1;
-    for (int i = 0; i < c->n; i++) {
-        if (server_of[i] >= 0) continue;
-        bool first = next < 0, larger = !first && c->loads[i] > c->loads[next];
-        bool equal = !first && c->loads[i] == c->loads[next];
-        if (first || (m->unsorted    ? false
-                      : m->ascending ? !larger && !equal
-                                     : larger || (equal && m->last_key)))
-            next = i;
-    }
-    return next;
+// What server s had before key i came.
+static size_t had_before(const Way *w, const PlaceCase *c, const int came[], int i, int s) {
+    size_t had = 0;
+    for (int j = 0; j < c->n; j++)
+        if (came[j] == s && w->comes_first(c, j, i)) had += w->counts_keys ? 1 : c->loads[j];
+    return had;
 }
 
-static int next_server(const PlaceMistake *m, int S, const size_t has[]) {
-    int next = 0;
-    for (int s = 1; s < S; s++)
-        if (m->fullest ? has[s] > has[next]
-                       : has[s] < has[next] || (m->last_server && has[s] == has[next]))
-            next = s;
-    return next;
+// A server that should have had key i, before the one that has it; -1: there is none.
+static int better_server(const Way *w, const PlaceCase *c, const int came[], int i) {
+    size_t has = had_before(w, c, came, i, came[i]);
+    for (int s = 0; s < c->S; s++) {
+        size_t had = had_before(w, c, came, i, s);
+        bool lower_number = w->last_server ? s > came[i] : s < came[i];
+        if ((w->most ? had > has : had < has) || (had == has && lower_number)) return s;
+    }
+    return -1;
 }
 
-static void place_with(const PlaceMistake *m, const PlaceCase *c, int server_of[]) {
-    size_t has[MOST_PLACES] = {0};
-    if (m->in_turns) round_robin(c->n, c->S, server_of);
-    if (m->ranges) ranges_of_keys(c->n, c->S, server_of);
-    for (int i = 0; i < c->n && m->scaled; i++) server_of[i] = i * c->S / c->n;
-    if (m->in_turns || m->ranges || m->scaled) return;
-    for (int i = 0; i < c->n; i++) server_of[i] = -1;
-    for (int placed = 0; placed < c->n; placed++) {
-        int i = next_key(m, c, server_of);
-        int s = m->sorted_turns ? placed % c->S : next_server(m, c->S, has);
-        server_of[i] = s;
-        has[s] += c->loads[i];
-    }
+// Of the keys that another server should have had, the one that came first; -1: there is none.
+static int first_misplaced(const Way *w, const PlaceCase *c, const int came[]) {
+    int first = -1;
+    for (int i = 0; i < c->n; i++)
+        if (better_server(w, c, came, i) >= 0 && (first < 0 || w->comes_first(c, i, first)))
+            first = i;
+    return first;
 }
 
 // What the reader's function does; numbers that are not written stay -1.
@@ -105,21 +103,46 @@ static void place(const PlaceCase *c, int server_of[]) {
     place_keys(c->loads, c->n, c->S, server_of);
 }
 
-static bool same_place(const PlaceMistake *m, const PlaceCase *c) {
-    int came[MOST_KEYS], theirs[MOST_KEYS];
-    place(c, came);
-    place_with(m, c, theirs);
-    return memcmp(came, theirs, sizeof *came * (size_t)c->n) == 0;
+// Whether each key is on the server that its number alone leads to.
+static bool are_in_turns(const PlaceCase *c, const int came[]) {
+    for (int i = 0; i < c->n; i++)
+        if (came[i] != i % c->S) return false;
+    return true;
+}
+static bool are_in_ranges(const PlaceCase *c, const int came[]) {
+    for (int i = 1; i < c->n; i++)
+        if (came[i] < came[i - 1]) return false;
+    return true;
 }
 
-// The mistake that explains all that the function does, in every case.
-static const char *hint_for_places(const PlaceCases *cases) {
-    for (int m = 1; m < NUM_PLACE_MISTAKES; m++) {
-        bool explains = true;
-        for (int c = 0; c < cases->n && explains; c++)
-            explains = same_place(&place_mistakes[m], &cases->list[c]);
-        if (explains) return place_mistakes[m].hint;
+static bool all_are(const PlaceCases *cases, bool (*like)(const PlaceCase *c, const int came[])) {
+    int came[MOST_KEYS];
+    for (int c = 0; c < cases->n; c++) {
+        place(&cases->list[c], came);
+        if (!like(&cases->list[c], came)) return false;
     }
+    return true;
+}
+
+static bool all_are_placed(const PlaceCases *cases, const Way *w) {
+    int came[MOST_KEYS];
+    for (int c = 0; c < cases->n; c++) {
+        place(&cases->list[c], came);
+        if (first_misplaced(w, &cases->list[c], came) >= 0) return false;
+    }
+    return true;
+}
+
+// The way that explains all placements.
+static const char *hint_for_places(const PlaceCases *cases) {
+    for (int w = 1; w < NUM_WAYS; w++)
+        if (all_are_placed(cases, &ways[w])) return ways[w].hint;
+    if (all_are(cases, are_in_turns))
+        return "keys that go to the servers in turns, i modulo S, come to this: look at how much "
+               "each server has by then";
+    if (all_are(cases, are_in_ranges))
+        return "a range of keys for each server, one after the other, comes to this: keys are very "
+               "unequal, so count bytes";
     return "suspects: which key is next (the largest; of several the first), which server gets it "
            "(the one with the fewest bytes by then; of several the first); no single one explains "
            "it";
@@ -205,15 +228,18 @@ static void check_bound(const PlaceCases *cases, const PlaceCase *c) {
 }
 
 static void check_rule(const PlaceCases *cases, const PlaceCase *c) {
-    int came[MOST_KEYS], right[MOST_KEYS];
+    int came[MOST_KEYS];
+    const Way *rule = &ways[0];
     place(c, came);
     check_numbers(c, came);
-    place_with(&place_mistakes[0], c, right);
-    for (int i = 0; i < c->n; i++)
-        EXPECT(came[i] == right[i], hint_for_places(cases),
-               "place_keys(), %s, %d keys on %d servers: key %d (%zu bytes) is on server %d, "
-               "expected %d",
-               c->name, c->n, c->S, i, c->loads[i], came[i], right[i]);
+    int i = first_misplaced(rule, c, came);
+    if (i < 0) return;
+    int better = better_server(rule, c, came, i);
+    EXPECT(false, hint_for_places(cases),
+           "place_keys(), %s, %d keys on %d servers: key %d (%zu bytes) is on server %d, which had "
+           "%zu bytes of the keys that come before it, expected server %d, which had %zu",
+           c->name, c->n, c->S, i, c->loads[i], came[i], had_before(rule, c, came, i, came[i]),
+           better, had_before(rule, c, came, i, better));
 }
 
 static void check_bounds(const Flags *flags) {
@@ -237,64 +263,6 @@ typedef struct CutCase {
     size_t most, sizes[MOST_KEYS]; // floats
 } CutCase;
 
-typedef struct CutMistake {
-    bool nothing, rounded_down, none, one_more, rest_last, rest_lost, begins_at_0, bytes;
-    const char *hint;
-} CutMistake;
-
-static const CutMistake cut_mistakes[] = {
-    {.hint = "the rule"},
-    {.nothing = true,
-     .hint = "there are no pieces: write them into pieces[], and return how many they are"},
-    {.rounded_down = true,
-     .hint = "size / most pieces, rounded down, come to this: they are larger than `most`; round "
-             "up"},
-    {.none = true,
-     .hint = "size / most pieces, rounded down, come to this: of a small key there are none; round "
-             "up"},
-    {.one_more = true,
-     .hint = "size / most + 1 pieces come to this: where it divides evenly that is one too many; "
-             "round up"},
-    {.rest_last = true,
-     .hint = "pieces of `most` floats and one of what is left come to this: as equal as can be is "
-             "equal_range()"},
-    {.rest_lost = true,
-     .hint = "pieces of size / parts floats, rounded down, come to this: the last floats are in "
-             "none"},
-    {.begins_at_0 = true,
-     .hint = "pieces that all begin at float 0 come to this: each begins where the one before "
-             "ends"},
-    {.bytes = true,
-     .hint = "a float taken for 4 of `most` comes to this: both sizes and `most` are floats"},
-};
-enum { NUM_CUT_MISTAKES = sizeof cut_mistakes / sizeof *cut_mistakes };
-
-static int cut_with(const CutMistake *m, const CutCase *c, Piece pieces[]) {
-    int n = 0;
-    for (int i = 0; i < c->n && !m->nothing; i++) {
-        size_t unit = m->bytes ? sizeof(float) : 1, size = c->sizes[i], most = c->most;
-        int parts = (int)((size * unit + most - 1) / most);
-        if (m->rounded_down) parts = (int)(size / most) + (size < most);
-        if (m->none) parts = (int)(size / most);
-        if (m->one_more) parts = (int)(size / most) + 1;
-        for (int p = 0; p < parts; p++) {
-            Range r = equal_range((long)size, parts, p);
-            if (m->rest_last) {
-                r.first = p * (long)most;
-                r.count = p < parts - 1 ? (long)most : (long)size - r.first;
-            }
-            if (m->rest_lost) r = (Range){p * ((long)size / parts), (long)size / parts};
-            if (m->begins_at_0) r.first = 0;
-            pieces[n++] = (Piece){.key = i, .range = r};
-        }
-    }
-    return n;
-}
-
-static bool same_piece(const Piece *a, const Piece *b) {
-    return a->key == b->key && a->range.first == b->range.first && a->range.count == b->range.count;
-}
-
 static const CutCase cut_cases[] = {
     {"a key that is small enough", 1, 10, {7}},
     {"a key that is just small enough", 1, 10, {10}},
@@ -311,62 +279,99 @@ static int cut(const CutCase *c, Piece pieces[MOST_PIECES]) {
     return cut_keys(c->sizes, c->n, c->most, pieces);
 }
 
-// The mistake that explains how many pieces there are in every case; or also what is in them.
-static const char *hint_for_cuts(bool how_many) {
-    static Piece came[MOST_PIECES], theirs[MOST_PIECES];
-    for (int m = 1; m < NUM_CUT_MISTAKES; m++) {
-        bool explains = true;
-        for (int c = 0; c < NUM_CUTS && explains; c++) {
-            int n = cut(&cut_cases[c], came);
-            explains = n == cut_with(&cut_mistakes[m], &cut_cases[c], theirs);
-            for (int p = 0; p < n && explains && !how_many; p++)
-                explains = same_piece(&came[p], &theirs[p]);
-        }
-        if (explains) return cut_mistakes[m].hint;
-    }
-    return how_many ? "a key has size / most pieces, rounded up; what else is counted?"
-                    : "suspects: where each piece begins and how long it is (equal_range()), which "
-                      "key's it is, the order; no single one explains it";
-}
-
 static int pieces_of(int key, const Piece pieces[], int n) {
     int pieces_of_key = 0;
     for (int p = 0; p < n && p < MOST_PIECES; p++) pieces_of_key += pieces[p].key == key;
     return pieces_of_key;
 }
 
-static void check_how_many(const CutCase *c) {
-    static Piece came[MOST_PIECES], theirs[MOST_PIECES];
-    int right = cut_with(&cut_mistakes[0], c, theirs), n = cut(c, came);
-    EXPECT(n == right, hint_for_cuts(true),
-           "cut_keys(), %s, at most %zu floats a piece: returned %d pieces, expected %d", c->name,
-           c->most, n, right);
-    for (int i = 0; i < c->n; i++)
-        EXPECT(pieces_of(i, came, n) == pieces_of(i, theirs, n), hint_for_cuts(true),
-               "cut_keys(), %s, at most %zu floats a piece: %d pieces of key %d (%zu floats), "
-               "expected %d",
-               c->name, c->most, pieces_of(i, came, n), i, c->sizes[i], pieces_of(i, theirs, n));
+static const char *hint_for_too_many(const CutCase *c, int i, size_t parts) {
+    if (c->sizes[i] % c->most == 0)
+        return "it divides evenly, so no piece is left over: is one added in any case, instead of "
+               "rounding up?";
+    if (parts > 1 && parts * c->most >= sizeof(float) * c->sizes[i])
+        return "is a float taken for 4 of `most`? Both sizes and `most` are floats";
+    return "as few as can be: round up once, and count no piece that is not needed";
 }
 
-// However many pieces a key was cut into, together they are the key, each as large as the others.
+// All of its floats must have room, and with one piece less they must not.
+static void check_how_many(const CutCase *c) {
+    static Piece came[MOST_PIECES];
+    int n = cut(c, came), of_keys = 0;
+    for (int i = 0; i < c->n; i++) of_keys += pieces_of(i, came, n);
+    EXPECT(n >= 0 && n <= MOST_PIECES, "return how many pieces there are",
+           "cut_keys(), %s, at most %zu floats a piece: returned %d pieces, expected 1 to %d",
+           c->name, c->most, n, MOST_PIECES);
+    EXPECT(of_keys == n, "whose piece it is stands in its .key: 0 to n-1",
+           "cut_keys(), %s: %d of %d pieces are of a key that there is, expected all of them",
+           c->name, of_keys, n);
+    for (int i = 0; i < c->n; i++) {
+        size_t parts = (size_t)pieces_of(i, came, n), size = c->sizes[i];
+        EXPECT(parts * c->most >= size,
+               n == 0 ? "there are no pieces: write them into pieces[], and return how many they "
+                        "are; if size / most is rounded down, there are none of a small key"
+                      : "is size / most rounded down? Then pieces are larger than `most`, and of a "
+                        "small key there is none: round up",
+               "cut_keys(), %s, at most %zu floats a piece: %zu pieces of key %d hold %zu floats, "
+               "expected room for its %zu",
+               c->name, c->most, parts, i, parts * c->most, size);
+        EXPECT((parts - 1) * c->most < size, hint_for_too_many(c, i, parts),
+               "cut_keys(), %s, at most %zu floats a piece: %zu pieces of key %d (%zu floats), "
+               "expected fewer: %zu have room for it",
+               c->name, c->most, parts, i, size, parts - 1);
+    }
+}
+
+static const char *hint_for_begin(const Range *r, int part, long next) {
+    if (part > 0 && r->first == 0)
+        return "do all pieces begin at float 0? Each begins where the one before it ends";
+    return r->first > next ? "the floats between them are in no piece"
+                           : "the floats in which they overlap are in both pieces";
+}
+
+// A key's pieces, from pieces[0] on: one behind the other, as equal as can be, the longer ones
+// first.
+static void check_pieces_of(const CutCase *c, int i, int parts, const Piece pieces[]) {
+    long next = 0, size = (long)c->sizes[i];
+    for (int p = 0; p < parts; p++) {
+        const Range *r = &pieces[p].range, *before = p > 0 ? &pieces[p - 1].range : r;
+        EXPECT(pieces[p].key == i, "pieces come in the order of keys, those of one key together",
+               "cut_keys(), %s: there is a piece of key %d, expected piece %d of the %d of key %d",
+               c->name, pieces[p].key, p, parts, i);
+        EXPECT(r->first == next, hint_for_begin(r, p, next),
+               "cut_keys(), %s, key %d in %d pieces: piece %d begins at float %ld, expected %ld, "
+               "where those before it end",
+               c->name, i, parts, p, r->first, next);
+        EXPECT(r->count == before->count || r->count == pieces[0].range.count - 1,
+               "as equal as can be: lengths differ by one float at most, and the longer ones come "
+               "first, as equal_range() has them. (Pieces of `most` floats, and one with what is "
+               "left, are not equal.)",
+               "cut_keys(), %s, key %d (%ld floats) in %d pieces: piece %d has %ld floats and the "
+               "one before it %ld, expected as many, or one less than the first",
+               c->name, i, size, parts, p, r->count, before->count);
+        next += r->count;
+    }
+    EXPECT(next == size,
+           next < size ? "the last floats are in no piece: is size / parts rounded down, and the "
+                         "rest left out?"
+                       : "the last piece goes beyond the key",
+           "cut_keys(), %s, key %d in %d pieces: together they have %ld floats, expected its %ld",
+           c->name, i, parts, next, size);
+}
+
+// However many pieces a key was cut into.
 static void check_ranges(const CutCase *c) {
     static Piece came[MOST_PIECES];
     int n = cut(c, came), next = 0;
     for (int i = 0; i < c->n; i++) {
         int parts = pieces_of(i, came, n);
-        EXPECT(parts > 0 && n <= MOST_PIECES, hint_for_cuts(false),
+        EXPECT(parts > 0 && n <= MOST_PIECES,
+               "each key has a piece at least, if it is small itself: is size / most rounded down?",
                "cut_keys(), %s, at most %zu floats a piece: returned %d pieces, of which %d are of "
                "key %d, expected all of its %zu floats",
                c->name, c->most, n, parts, i, c->sizes[i]);
-        for (int p = 0; p < parts; p++, next++) {
-            Piece right = {.key = i, .range = equal_range((long)c->sizes[i], parts, p)};
-            const Range *a = &came[next].range, *b = &right.range;
-            EXPECT(same_piece(&came[next], &right), hint_for_cuts(false),
-                   "cut_keys(), %s, key %d in %d pieces: piece %d is key %d, %ld floats from %ld, "
-                   "expected key %d, %ld floats from %ld",
-                   c->name, i, parts, next, came[next].key, a->count, a->first, i, b->count,
-                   b->first);
-        }
+        check_pieces_of(c, i, parts, came + next);
+        next += parts;
     }
 }
 

@@ -18,7 +18,8 @@
 // placements, and your busiest server may have no more than 4/3 - 1/(3S) times what the best of
 // them leaves it (Graham, 1969). Then your placement of keys that are equally large, and of LeNet
 // and ResNet-18, must be that of the rule, server by server, and pieces must be what they were
-// before the cut. If something differs, the check tries out the usual mistakes and names it.
+// before the cut. If something differs, the check says what each server had by then, and which
+// other way comes to that.
 //
 // **How to run.** All times are modelled, so the experiment takes no time itself.
 //

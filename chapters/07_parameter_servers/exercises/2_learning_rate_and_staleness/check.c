@@ -1,5 +1,5 @@
-// check.c: the factor must be the paper's, sums must be right, and LeNet must be trained as chapter
-// 7's servers train it. What differs is tried out with the usual mistakes in it.
+// check.c: t pushes of staleness t must count as much as one that is not stale, of each push its
+// factor must be added, and LeNet must be trained as chapter 7's servers train it.
 #include "common/base/error.h"
 #include "common/program/exercise.h"
 #include "your_part.h"
@@ -9,198 +9,168 @@
 
 // ---- the factor --------------------------------------------------------------------------------
 
-typedef double Rule(double t);
-static double paper(double t) { return t > 1 ? 1 / t : 1; }
-static double one_more(double t) { return 1 / (t + 1); }
-static double inverse(double t) { return 1 / t; }
-static double zero_at_0(double t) { return t == 0 ? 0 : 1 / t; }
-static double squared(double t) { return t > 1 ? 1 / (t * t) : 1; }
-static double rooted(double t) { return t > 1 ? 1 / sqrt(t) : 1; }
-static double times(double t) { return t > 1 ? t : 1; }
-static double whole_numbers(double t) { return t > 1 ? 0 : 1; }
-static double falling(double t) { return exp(-t); }
-static double nothing(double t) {
-    (void)t;
-    return 0;
-}
-static double always_same(double t) {
-    (void)t;
-    return lr_factor(5);
-}
+enum { MOST_TRIED = 64 };
 
-static const struct {
-    Rule *rule;
-    const char *hint;
-} factor_mistakes[] = {
-    {one_more, "1/(t + 1) comes to this, a rule with its own merits (see the experiment), but not "
-               "this one: a push with staleness 1 counts in full here"},
-    {inverse, "1/t for 0, too, comes to this: what is not stale has factor 1"},
-    {zero_at_0, "a factor of 0 for staleness 0 comes to this: that push is not stale, and has "
-                "factor 1"},
-    {squared, "1/t^2 comes to this: divide by t once"},
-    {rooted, "1/sqrt(t) comes to this: divide by t"},
-    {times, "a factor of t comes to this: the staler, the less it counts, so divide"},
-    {whole_numbers, "1 / t in whole numbers comes to this: make a float of one of them"},
-    {falling, "exp(-t) comes to this: that is next to nothing for staleness 5; divide by t"},
-    {nothing, "with a factor of 0 no push counts: return 1/t, and 1 for what is not stale"},
-    {always_same, "the same factor for each staleness comes to this (1/N, with N workers?): not "
-                  "how many workers there are counts, but how stale this push is"},
-};
-enum { NUM_FACTOR_MISTAKES = sizeof factor_mistakes / sizeof *factor_mistakes, MOST_TRIED = 64 };
+static bool is_near(double came, double right) { return fabs(came - right) <= 1e-6 * fabs(right); }
 
-static bool is_near(double came, double right) {
-    return isinf(right) ? isinf(came) : fabs(came - right) <= 1e-6 * fabs(right);
-}
-
-static bool same_factors(Rule *rule) {
-    for (long t = 0; t <= MOST_TRIED; t++) {
-        double came = lr_factor(t), theirs = rule((double)t);
-        if (!is_near(came, theirs)) return false;
-    }
+// Whether the same comes for each staleness.
+static bool is_the_same_for_all(void) {
+    for (long t = 0; t <= MOST_TRIED; t++)
+        if (!(lr_factor(t) == lr_factor(0))) return false;
     return true;
 }
 
-static const char *hint_for_factors(void) {
-    for (int m = 0; m < NUM_FACTOR_MISTAKES; m++)
-        if (same_factors(factor_mistakes[m].rule)) return factor_mistakes[m].hint;
-    return "suspects: what is not stale (1), staleness 1 (1, too), what one divides by (t); no "
-           "single one explains it";
+// What is known of rules that come to this factor for a push that is not stale, or that is.
+static const char *hint_for_others(long t, double f) {
+    if (isinf(f)) return "1/t for 0, too, comes to this: what is not stale has factor 1";
+    if (is_near(f, 0.5))
+        return "1/(t + 1) comes to this, a rule with its own merits (see the experiment), but not "
+               "this one: a push with staleness 1 counts in full here";
+    return t == 0 ? "a push with staleness 0 is not stale: its factor is 1"
+                  : "a push with staleness 1 counts in full: its factor is 1";
 }
 
-static void check_factor(long t) {
-    double came = lr_factor(t), right = paper((double)t);
-    EXPECT(is_near(came, right), hint_for_factors(),
-           "lr_factor(%ld), staleness %ld: %.6g, expected %.6g", t, t, came, right);
+static const char *hint_for_stale(long t, double f) {
+    double stale = (double)t;
+    if (f == 0)
+        return "1 / t in whole numbers comes to this: make a float of one of them. (And a push "
+               "with factor 0 would not count at all.)";
+    if (is_the_same_for_all())
+        return "the same factor for each staleness comes to this (1/N, with N workers?): not how "
+               "many workers there are counts, but how stale this push is";
+    if (is_near(1 / f, stale + 1))
+        return "1/(t + 1) comes to this, a rule with its own merits (see the experiment), but not "
+               "this one: a push with staleness 1 counts in full here";
+    if (is_near(1 / f, stale * stale)) return "1/t^2 comes to this: divide by t once";
+    if (is_near(1 / (f * f), stale)) return "1/sqrt(t) comes to this: divide by t";
+    if (is_near(f, stale))
+        return "a factor of t comes to this: the staler, the less it counts, so divide";
+    if (is_near(log(f), -stale))
+        return "exp(-t) comes to this: that is next to nothing for staleness 5; divide by t";
+    return "suspects: what one divides by (the staleness of this push), whole numbers; no usual "
+           "mistake comes to this";
 }
 
+// As many pushes that are so stale count as much together as one that is not.
 static void check_factors_of_stale(const Flags *flags) {
     (void)flags;
-    for (long t = 2; t <= MOST_TRIED; t++) check_factor(t);
+    for (long t = 2; t <= MOST_TRIED; t++) {
+        double came = lr_factor(t);
+        EXPECT(is_near((double)t * came, 1), hint_for_stale(t, came),
+               "lr_factor(%ld): %.6g, so %ld pushes of staleness %ld count %.6g together, expected "
+               "as much as one that is not stale: 1",
+               t, came, t, t, (double)t * came);
+    }
 }
+
 static void check_factors_of_others(const Flags *flags) {
     (void)flags;
-    for (long t = 0; t <= 1; t++) check_factor(t);
+    for (long t = 0; t <= 1; t++) {
+        double came = lr_factor(t);
+        EXPECT(is_near(came, 1), hint_for_others(t, came),
+               "lr_factor(%ld), staleness %ld: %.6g, expected 1", t, t, came);
+    }
 }
 
 // ---- sums --------------------------------------------------------------------------------------
 
-typedef enum {
-    RIGHT,
-    NO_FACTOR,
-    SUM_TOO,
-    OVERWRITES,
-    TWICE,
-    SUBTRACTS,
-    DIVIDES,
-    ONLY_SUM,
-    NOTHING,
-    NUM_SUM_MISTAKES
-} SumMistake;
-
-static const char *const sum_hints[NUM_SUM_MISTAKES] = {
-    [NO_FACTOR] = "pushes that count in full come to this: multiply by lr_factor(staleness)",
-    [SUM_TOO] =
-        "a factor for the sum, too, comes to this: what is in it has had its factors; scale "
-        "the push, then add it",
-    [OVERWRITES] =
-        "a sum that is overwritten comes to this: the pushes before it are in there; add",
-    [TWICE] = "a factor that is applied twice comes to this: once is enough",
-    [SUBTRACTS] = "a push that is subtracted comes to this: sgd subtracts the sum, later",
-    [DIVIDES] = "a division by the factor comes to this: multiply by it",
-    [ONLY_SUM] = "a factor for the sum, and not for the push, comes to this: scale the push",
-    [NOTHING] = "nothing is added: is lr_factor() 0? If not: two launch()es, scale and add",
-};
-
-static double sum_with(SumMistake m, double sum, double push, double f) {
-    switch (m) {
-    case NO_FACTOR:
-        return sum + push;
-    case SUM_TOO:
-        return (sum + push) * f;
-    case OVERWRITES:
-        return push * f;
-    case TWICE:
-        return sum + push * f * f;
-    case SUBTRACTS:
-        return sum - push * f;
-    case DIVIDES:
-        return sum + push / f;
-    case ONLY_SUM:
-        return sum * f + push;
-    case NOTHING:
-        return sum;
-    default:
-        return sum + push * f;
-    }
-}
-
 enum { NUM_PUSHES = 3, NUM_FLOATS = 4 };
 static const long stale[NUM_PUSHES] = {3, 4, 2};
 static const float pushed[NUM_PUSHES][NUM_FLOATS] = {
-    {1, -2, 4, 0}, {8, 16, -32, 64}, {10, 6, 2, -3}};
+    {1, -2, 4, 8}, {8, 16, -32, 64}, {10, 6, 2, -3}};
 
-static double sum_of(SumMistake m, Rule *factor, int i) {
-    double sum = 0;
-    for (int p = 0; p < NUM_PUSHES; p++)
-        sum = sum_with(m, sum, pushed[p][i], factor((double)stale[p]));
-    return sum;
-}
+// What the reader's function makes of them, one after the other: the sums after each.
+typedef struct Sums {
+    float after[NUM_PUSHES + 1][NUM_FLOATS]; // after[0]: 0, before the first
+} Sums;
 
-static bool are_sums_of(SumMistake m, Rule *factor, const float came[NUM_FLOATS]) {
-    for (int i = 0; i < NUM_FLOATS; i++)
-        if (!(fabs(came[i] - sum_of(m, factor, i)) <= 1e-5)) return false;
-    return true;
-}
-
-// What the reader's function makes of the pushes; free() it.
-static float *sums_that_came(void) {
+static Sums sums_that_came(void) {
+    Sums s = {0};
     Device *device = try_gpu(0);
     Tensor *sum = tensor_new(device, NUM_FLOATS), *push = tensor_new(device, NUM_FLOATS);
     tensor_fill(sum, 0);
     for (int p = 0; p < NUM_PUSHES; p++) {
-        synchronize_all();
-        device_copy(device, push->data, host(), pushed[p], tensor_bytes(push));
+        tensor_write(push, pushed[p]);
         add_stale_push(sum, push, stale[p]);
+        tensor_read(sum, s.after[p + 1]);
     }
-    float *came = tensor_values(sum);
     tensor_free(sum);
     tensor_free(push);
-    return came;
+    return s;
 }
 
-// The reader's own factors, right or wrong: with them sums may be right, too. But a factor of 0 or
-// 1 would not tell what is done with it.
-static double yours(double t) { return lr_factor((long)t); }
-static Rule *factors_to_expect(const float came[NUM_FLOATS]) {
-    if (are_sums_of(RIGHT, paper, came)) return paper;
-    for (int p = 0; p < NUM_PUSHES; p++) {
-        double f = yours((double)stale[p]);
-        if (!isfinite(f) || f == 0 || fabs(f) == 1) return paper;
-    }
-    return yours;
+// One number of one push: what was in the sum, and what is now; and lr_factor()'s factor of it.
+typedef struct Added {
+    double before, after, push, part; // part: of the push, that was added
+    long t;
+    double factor;
+} Added;
+
+static Added added(const Sums *s, int p, int i) {
+    Added a = {.before = s->after[p][i],
+               .after = s->after[p + 1][i],
+               .push = pushed[p][i],
+               .t = stale[p],
+               .factor = lr_factor(stale[p])};
+    a.part = (a.after - a.before) / a.push;
+    return a;
 }
 
-static const char *hint_for_sums(Rule *factor, const float came[NUM_FLOATS]) {
-    for (int m = RIGHT + 1; m < NUM_SUM_MISTAKES; m++)
-        if (are_sums_of((SumMistake)m, factor, came)) return sum_hints[m];
+// (Numbers of a sum are at most 64, so a float's rounding is less than that.)
+static bool is_close(double came, double right) { return fabs(came - right) <= 1e-5; }
+
+// Your own factors, right or wrong, may be taken: what is wrong with them was said above. But one
+// of 0 or 1 would not tell what is done with it.
+static bool tells(double factor) { return isfinite(factor) && factor != 0 && fabs(factor) != 1; }
+
+static bool is_added(const Added *a) {
+    return is_close(a->part * (double)a->t, 1) ||
+           (tells(a->factor) && is_close(a->part, a->factor));
+}
+
+static const char *hint_for_sum(const Added *a) {
+    double f = a->factor;
+    if (a->after == a->before)
+        return "nothing is added: is lr_factor() 0? If not: two launch()es, scale and add";
+    if (is_close(a->part, 1))
+        return "pushes that count in full come to this: multiply by lr_factor(staleness)";
+    if (is_close(a->part, f * f))
+        return "a factor that is applied twice comes to this: once is enough";
+    if (is_close(a->part, -f))
+        return "a push that is subtracted comes to this: sgd subtracts the sum, later";
+    if (is_close(a->part, 1 / f)) return "a division by the factor comes to this: multiply by it";
+    if (is_close(a->after, a->push * f))
+        return "a sum that is overwritten comes to this: the pushes before it are in there; add";
+    if (is_close(a->after, (a->before + a->push) * f))
+        return "a factor for the sum, too, comes to this: what is in it has had its factors; scale "
+               "the push, then add it";
+    if (is_close(a->after - a->push, a->before * f))
+        return "a factor for the sum, and not for the push, comes to this: scale the push";
     return "suspects: the factor (that of this push's staleness), what is scaled (the push), n "
-           "(numel(push)); no single one explains it";
+           "(numel(push)); no usual mistake comes to this";
+}
+
+// The first number of the second push or the third that is not added; else of the first, which
+// begins with a sum of 0 and so tells less. False: there is none.
+static bool find_wrong(Added *wrong) {
+    static const int order[NUM_PUSHES] = {1, 2, 0};
+    Sums s = sums_that_came();
+    for (int j = 0; j < NUM_PUSHES; j++)
+        for (int i = 0; i < NUM_FLOATS; i++) {
+            *wrong = added(&s, order[j], i);
+            if (!is_added(wrong)) return true;
+        }
+    return false;
 }
 
 static void check_sums(const Flags *flags) {
-    float *came = sums_that_came();
-    Rule *factor = factors_to_expect(came);
+    Added a;
     (void)flags;
-    for (int i = 0; i < NUM_FLOATS; i++) {
-        double right = sum_of(RIGHT, factor, i);
-        EXPECT(fabs(came[i] - right) <= 1e-5, hint_for_sums(factor, came),
-               "add_stale_push(), staleness %ld, %ld and %ld: %g, %g and %g, with factors %.3g, "
-               "%.3g and %.3g, are summed to %.6g, expected %.6g",
-               stale[0], stale[1], stale[2], pushed[0][i], pushed[1][i], pushed[2][i],
-               factor((double)stale[0]), factor((double)stale[1]), factor((double)stale[2]),
-               came[i], right);
-    }
-    free(came);
+    if (!find_wrong(&a)) return;
+    EXPECT(false, hint_for_sum(&a),
+           "add_stale_push(), staleness %ld, a push of %g to a sum of %.6g: that becomes %.6g, so "
+           "%.4g of the push was added; expected a part as large as its factor, %.4g",
+           a.t, a.push, a.before, a.after, a.part, tells(a.factor) ? a.factor : 1.0 / (double)a.t);
 }
 
 // ---- LeNet -------------------------------------------------------------------------------------
@@ -219,13 +189,15 @@ static double apart(const PsLesson *l, const Schedule *s) {
     return difference;
 }
 
-// What is wrong with a training is wrong with small sums already, as a rule.
+// What is wrong with a training is wrong with factors or small sums already, as a rule.
 static const char *hint_for_training(const char *otherwise) {
-    if (!same_factors(paper)) return hint_for_factors();
-    float *came = sums_that_came();
-    const char *hint = are_sums_of(RIGHT, paper, came) ? otherwise : hint_for_sums(paper, came);
-    free(came);
-    return hint;
+    Added wrong;
+    for (long t = 0; t <= MOST_TRIED; t++) {
+        double f = lr_factor(t);
+        if (t < 2 ? !is_near(f, 1) : !is_near((double)t * f, 1))
+            return t < 2 ? hint_for_others(t, f) : hint_for_stale(t, f);
+    }
+    return find_wrong(&wrong) ? hint_for_sum(&wrong) : otherwise;
 }
 
 enum { W = 4, CLOCKS = 4 };

@@ -18,7 +18,7 @@
 // pushes that are not stale. Sums of pushes with different staleness must be right. Then LeNet is
 // trained on two schedules: a synchronous one must give the bits that it gives without a factor,
 // and an asynchronous one those of chapter 7's `--staleness-lr`. If something differs, the check
-// tries out the usual mistakes and names it.
+// says what came, and which of the usual mistakes come to that.
 //
 // **How to run.**
 //

@@ -14,10 +14,10 @@
 // **Your task.** Write the two rules, `may_begin()` for SSP and `fate_of_push()` for backup
 // workers, and `time_to()`, which reads from a curve when an accuracy was reached.
 //
-// **How it is checked.** Both rules are asked about all situations of a few workers. Then they
-// decide in chapter 7's schedules, which must stay what they were, event by event. Times are read
-// from curves that rise, dip, and do not get there. If something differs, the check tries out the
-// usual mistakes and names the one that explains it.
+// **How it is checked.** Both rules are asked about all situations of a few workers: SSP's first
+// about two, that of backup workers push by push. Then they decide in chapter 7's schedules, which
+// must stay what they were, event by event. Times are read from curves that rise, dip, and do not
+// get there. If something differs, the check says in which situation, and what may lead there.
 //
 // **How to run.**
 //

@@ -47,12 +47,24 @@ static void read_floats(Tensor *const list[], float *values) {
 
 static float variable(int i, int j) { return (float)(100 * i + j + 1); }
 
-// Whole numbers whose digits say whose they are, or numbers whose sum depends on the order of
-// additions.
+// Whole numbers: tower i has 8^i, times a factor that says where. So the digits of a sum, to the
+// base 8, say how often each tower's gradient is in it.
+static int factor_of(int j) { return j + 1; }
+
+// Numbers whose sum depends on the order of additions, as a float has 24 bits: with N = 2^24, N + 1
+// is N again, but 1 + 1 + N is N + 2; and N + 5 is N + 4. Below each its sum with those before it,
+// worked out by hand.
+enum { NUM_ROWS = 3 };
+#define N 16777216
+static const float numbers[NUM_ROWS][MOST_TOWERS] = {
+    {1, N, 1, -N, 3, 0.5f, -1}, {N, 1, 1, -N, 5, N, -N}, {-N, N, 1, N, 1, -N, 3}};
+static const float sums_of_numbers[NUM_ROWS][MOST_TOWERS] = {
+    {1, N, N, 0, 3, 3.5f, 2.5f}, {N, N, N, 0, 5, N + 4, 4}, {-N, 0, 1, N, N, 0, 3}};
+#undef N
+
+// The gradient of float j of tower i.
 static float gradient(const Case *c, int i, int j) {
-    static const float numbers[] = {1, 16777216, 1, 1, -16777216, 3, 0.5f};
-    if (c->whole) return (float)((1 << i) * (j + 1));
-    return numbers[(2 * i + j) % 7] + (float)(i == j);
+    return c->whole ? (float)((1 << 3 * i) * factor_of(j)) : numbers[j % NUM_ROWS][i];
 }
 
 static void count_bytes(const GpuTowers *t, Case *c) {
@@ -142,8 +154,7 @@ static uint64_t formula(Half half, int from, int to) {
 
 static const char *hint_for_send(const Case *c, int from, int to, uint64_t came) {
     if (from >= HOST || to >= HOST)
-        return "no detour: from device 0 straight to the other towers, tensor_copy(t->vars[i][v], "
-               "t->vars[0][v])";
+        return "no detour: tensor_copy() copies from device 0 straight to another tower";
     if (to == 0 && c->bytes[0][from] == 0)
         return "these copies go the other way: tensor_copy(dst, src) writes its first argument";
     if (from > 0) return "the variables are those of tower 0: all others have copies of them";
@@ -241,7 +252,7 @@ static const char *hint_for_sent(const Case *c, int i, int j) {
     if (i == 0)
         return "the variables themselves stay as they are: tensor_copy(dst, src) writes its first "
                "argument";
-    return "variable v goes to vars[i][v]; is it sent as it is, from vars[0][v]?";
+    return "is each variable sent as it is, from tower 0's to the one with the same number?";
 }
 
 static void check_sent(const Case *c) {
@@ -252,124 +263,116 @@ static void check_sent(const Case *c) {
                    (double)c->sent[i][j], (double)variable(0, j));
 }
 
-typedef enum {
-    ASCENDING,
-    DESCENDING,
-    OWN_LAST,
-    PAIRS,
-    NO_OWN,
-    OWN_TWICE,
-    NOT_LAST,
-    LAST,
-    OWN,
-    ONE_BY_ONE
-} Order;
-typedef enum { AS_ASKED, ALWAYS_1, ALWAYS_K, SWAPPED } Divisor;
-
-typedef struct Mistake {
-    Order order;
-    Divisor divisor;
-    bool ascends; // the gradients, and not down them
-    const char *hint;
-} Mistake;
-
-static const Mistake mistakes[] = {
-    {.divisor = ALWAYS_1,
-     .hint = "sums that are never divided come to this: batch_size is k if t->combine is "
-             "TOWERS_MEAN"},
-    {.divisor = ALWAYS_K,
-     .hint = "sums that are always divided by k come to this: batch_size is 1 if t->combine is "
-             "TOWERS_SUM"},
-    {.divisor = SWAPPED,
-     .hint = "sum and mean, one for the other, come to this: k for TOWERS_MEAN, 1 for TOWERS_SUM"},
-    {.order = DESCENDING,
-     .hint = "additions in the order k-1, .., 1, 0 come to this: they have other roundings; tower "
-             "0 is first"},
-    {.order = OWN_LAST,
-     .hint = "device 0's own gradient, added last, comes to this: it is first in the chapter, and "
-             "another order has other roundings"},
-    {.order = PAIRS,
-     .hint = "additions in pairs, then of pairs, come to this: they have other roundings; one "
-             "after the other, 0 first"},
-    {.order = NO_OWN,
-     .hint = "sums without device 0's own gradient come to this: it needs no copy, but it counts"},
-    {.order = OWN_TWICE,
-     .hint = "device 0's own gradient, added twice, comes to this: is the sum 0 before the first "
-             "addition?"},
-    {.order = NOT_LAST, .hint = "sums without the last tower's come to this: 0 to k-1"},
-    {.order = LAST,
-     .hint = "the last gradient alone comes to this: does each overwrite the one before? Add them"},
-    {.order = OWN, .hint = "device 0's own gradient alone comes to this: add the others'"},
-    {.order = ONE_BY_ONE,
-     .hint = "an sgd for each gradient comes to this: that has other roundings; "
-             "combine_gradients() first, then one sgd for each variable"},
-    {.ascends = true, .hint = "plus instead of minus comes to this: sgd goes down the gradient"},
-};
-
-static float sum_in_pairs(const Case *c, int first, int count, int j) {
-    if (count == 1) return gradient(c, first, j);
-    int half = (count + 1) / 2;
-    return sum_in_pairs(c, first, half, j) + sum_in_pairs(c, first + half, count - half, j);
+// The digits of whole numbers are all 1, and so they are (8^k - 1) / 7.
+static float sum_of_all(const Case *c, int j) {
+    return c->whole ? (float)(((1 << 3 * c->k) - 1) / 7 * factor_of(j))
+                    : sums_of_numbers[j % NUM_ROWS][c->k - 1];
 }
 
-static float sum_of(Order order, const Case *c, int j) {
-    float sum = 0;
-    int first = order == OWN_LAST || order == NO_OWN, end = c->k - (order == NOT_LAST);
-    if (order == PAIRS) return sum_in_pairs(c, 0, c->k, j);
-    if (order == LAST || order == OWN) return gradient(c, order == OWN ? 0 : c->k - 1, j);
-    if (order == OWN_TWICE) sum = gradient(c, 0, j);
-    for (int i = first; i < end; i++) sum += gradient(c, order == DESCENDING ? c->k - 1 - i : i, j);
-    return order == OWN_LAST ? sum + gradient(c, 0, j) : sum;
+static float expected_update(const Case *c, int j) {
+    float rate = 1 / (float)(c->combine == TOWERS_MEAN ? c->k : 1);
+    return 0 - rate * sum_of_all(c, j);
 }
 
-static float updated_with(const Mistake *m, const Case *c, int j) {
-    bool mean = c->combine == TOWERS_MEAN;
-    if (m->divisor != AS_ASKED) mean = m->divisor == SWAPPED ? !mean : m->divisor == ALWAYS_K;
-    float rate = 1 / (float)(mean ? c->k : 1), param = 0;
-    if (m->order == ONE_BY_ONE) {
-        for (int i = 0; i < c->k; i++) param -= rate * gradient(c, i, j);
-        return param;
-    }
-    float step = rate * sum_of(m->order, c, j);
-    return m->ascends ? step : 0 - step;
-}
+static bool is_near(double came, double right) { return fabs(came - right) <= 1e-5 * fabs(right); }
 
 // Of whole numbers to the rounding of a division, of others to the bit.
-static bool is_updated_with(const Mistake *m, const Case *c, int j) {
-    float theirs = updated_with(m, c, j);
-    return c->whole ? fabsf(c->updated[j] - theirs) <= 1e-5f * fabsf(theirs)
-                    : c->updated[j] == theirs;
+static bool is_updated(const Case *c, int j) {
+    float right = expected_update(c, j);
+    return c->whole ? is_near((double)c->updated[j], (double)right) : c->updated[j] == right;
 }
 
-static bool explains(const Mistake *m) {
+static bool all_are_updated(void) {
     for (int c = 0; c < NUM_CASES; c++)
         for (int j = 0; j < FLOATS; j++)
-            if (!is_updated_with(m, &cases[c], j)) return false;
+            if (!is_updated(&cases[c], j)) return false;
     return true;
 }
 
-static const char *hint_for_values(void) {
-    bool changed = false;
+static bool any_is_updated(void) {
     for (int c = 0; c < NUM_CASES; c++)
-        for (int j = 0; j < FLOATS; j++) changed = changed || cases[c].updated[j] != 0;
-    if (!changed) return "there is no update: combine, then sgd on device 0";
-    for (size_t m = 0; m < sizeof mistakes / sizeof *mistakes; m++)
-        if (explains(&mistakes[m])) return mistakes[m].hint;
-    return "suspects: whose gradients are added (0 to k-1, each once), in which order (that), "
-           "batch_size (k or 1), n (numel() of the variable); no single one explains it";
+        for (int j = 0; j < FLOATS; j++)
+            if (cases[c].updated[j] != 0) return true;
+    return false;
 }
 
-static const Mistake no_mistake = {0};
+// By what the sum of all was divided: 1, k, or 0, if that is not the sum of all.
+static int divisor_in(const Case *c, int j) {
+    double sum = (double)sum_of_all(c, j), came = -(double)c->updated[j];
+    return is_near(came, sum) ? 1 : is_near(came * c->k, sum) ? c->k : 0;
+}
 
-static bool all_are_updated(void) { return explains(&no_mistake); }
+static const char *hint_for_divisor(const Case *c, int j) {
+    bool sum = c->combine == TOWERS_SUM;
+    const Case *other = sum ? c + 1 : c - 1; // the same k
+    if (divisor_in(other, j) == (sum ? 1 : c->k))
+        return "sum and mean, one for the other, come to this: which of them is divided?";
+    return sum ? "sums that are always divided by k come to this: what if t->combine is TOWERS_SUM?"
+               : "sums that are never divided come to this: what if t->combine is TOWERS_MEAN?";
+}
+
+// Whose gradients are in it, how often; false: that is no sum of whole gradients.
+static bool times_of(const Case *c, int j, int times[MOST_TOWERS]) {
+    double sum = -(double)c->updated[j] * (c->combine == TOWERS_MEAN ? c->k : 1) / factor_of(j);
+    long digits = lround(sum);
+    if (!c->whole || !(sum >= 0 && sum < 1 << 24) || !(fabs(sum - (double)digits) < 0.1))
+        return false;
+    for (int i = 0; i < c->k; i++) times[i] = (int)(digits >> 3 * i & 7);
+    return digits >> 3 * c->k == 0;
+}
+
+static const char *hint_for_times(int k, const int times[]) {
+    int once = 0;
+    for (int i = 0; i < k; i++) once += times[i] == 1;
+    if (times[0] == 2 && once == k - 1)
+        return "device 0's own gradient, added twice, comes to this: is the sum 0 before the first "
+               "addition?";
+    if (times[0] == 0 && once == k - 1 && k > 2)
+        return "device 0's own gradient is left out: it needs no copy, but it counts";
+    if (times[k - 1] == 1 && once == 1)
+        return "the last gradient alone comes to this: does each overwrite the one before? Or is "
+               "device 0's own left out? Add them all";
+    if (times[0] == 1 && once == 1)
+        return "device 0's own gradient alone comes to this: add the others', too";
+    if (times[k - 1] == 0) return "sums without the last tower's come to this: 0 to k-1";
+    return "each tower's gradient counts once";
+}
+
+static const char *hint_for_value(const Case *c, int j) {
+    int times[MOST_TOWERS];
+    double came = (double)c->updated[j];
+    if (!any_is_updated()) return "there is no update: combine, then sgd on device 0";
+    if (!c->whole)
+        return "additions in another order have other roundings: tower 0's gradient is first, then "
+               "that of tower 1, and so on, nothing in pairs, device 0's own not at the end. And "
+               "an sgd for each gradient rounds each time: combine first";
+    if (is_near(-came, (double)expected_update(c, j)))
+        return "plus instead of minus comes to this: sgd goes down the gradient";
+    if (divisor_in(c, j) > 0) return hint_for_divisor(c, j);
+    if (times_of(c, j, times)) return hint_for_times(c->k, times);
+    return "suspects: whose gradients are added (0 to k-1, each once), batch_size, lr, n (numel() "
+           "of the variable); no usual mistake comes to this";
+}
+
+static const char *times_text(const Case *c, int j) {
+    static char text[160];
+    int times[MOST_TOWERS], length = 0;
+    if (!times_of(c, j, times) || divisor_in(c, j) > 0) return "";
+    length +=
+        snprintf(text, sizeof text, " (so the gradients of towers 0 to %d are in it", c->k - 1);
+    for (int i = 0; i < c->k; i++)
+        length += snprintf(text + length, sizeof text - (size_t)length, " %d", times[i]);
+    snprintf(text + length, sizeof text - (size_t)length, " times)");
+    return text;
+}
 
 static void check_updated(const Case *c) {
     for (int j = 0; j < FLOATS; j++)
-        EXPECT(is_updated_with(&no_mistake, c, j), hint_for_values(),
-               "%s, k = %d, %s, learning rate 1: float %d of the variables goes from 0 to %.9g, "
+        EXPECT(is_updated(c, j), hint_for_value(c, j),
+               "%s, k = %d, %s, learning rate 1: float %d of the variables goes from 0 to %.9g%s, "
                "expected %.9g",
                calls[UPDATE], c->k, c->combine == TOWERS_MEAN ? "mean" : "sum", j,
-               (double)c->updated[j], (double)updated_with(&no_mistake, c, j));
+               (double)c->updated[j], times_text(c, j), (double)expected_update(c, j));
 }
 
 // ---- a traced step -----------------------------------------------------------------------------

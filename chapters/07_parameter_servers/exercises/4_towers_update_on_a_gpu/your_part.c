@@ -18,9 +18,9 @@
 // **How it is checked.** For 1, 2, 3, 4 and 7 towers each half must move what the formulas say,
 // link by link: P bytes of variables from device 0 to each other tower, P of gradients back,
 // nothing to or from the host. The sums must have the bits of `combine_gradients()`, and LeNet must
-// be trained as by chapter 7's towers. If not, the check says which of the usual mistakes comes to
-// that. On model devices a trace shows what is copied too early, or needlessly. "GPU" is any device
-// here: without a GPU they are CPU devices, with memory of their own.
+// be trained as by chapter 7's towers. If not, the check says whose gradients are in a sum, and how
+// often. On model devices a trace shows what is copied too early, or needlessly. "GPU" is any
+// device here: without a GPU they are CPU devices, with memory of their own.
 //
 // **How to run.** All times are modelled, so the experiment takes no time itself.
 //

@@ -99,42 +99,27 @@ static bool all_own_part(const Outcome *o, const Tally *t, int offset) {
     return true;
 }
 
-// Whether this came: a reduce-scatter that is right, and an all-gather in which rank r begins with
-// part r + first. (What a rank has of a part is a sum of powers of 8; what it receives in a step is
-// not what it sends.)
-static bool gather_begins_with(const Outcome *o, int first) {
-    long has[MOST_RANKS][MOST_RANKS];
-    int k = o->k;
-    for (int r = 0; r < k; r++)
-        for (int p = 0; p < k; p++) has[r][p] = 1 << 3 * r;
-    for (int step = 0; step < 2 * (k - 1); step++)
-        for (int r = 0; r < k; r++) {
-            int in_half = step % (k - 1), from = step < k - 1 ? 0 : first;
-            int part = (r - 1 + from - in_half + k) % k, left = (r + k - 1) % k;
-            has[r][part] = (step < k - 1 ? has[r][part] : 0) + has[left][part];
+// Whether each number is a sum that began at the rank of its part and went on to the right,
+// wherever it stopped: so the way of the parts is right, and whole ones, or others, were copied
+// then.
+static bool grew_to_the_right(const Outcome *o) {
+    for (int r = 0; r < o->k; r++)
+        for (long i = 0; i < o->n; i++) {
+            int times[MOST_RANKS], j = 0, p = part_with(o, i), all = 0;
+            if (!times_of(o, o->came[r * o->n + i], i, times)) return false;
+            for (int rank = 0; rank < o->k; rank++) all += times[rank];
+            while (j < o->k && times[(p + j) % o->k] == 1) j++;
+            if (j == 0 || j != all) return false;
         }
-    for (int r = 0; r < k; r++)
-        for (long i = 0; i < o->n; i++)
-            if (o->came[r * o->n + i] != (float)(has[r][part_with(o, i)] * factor_of(i)))
-                return false;
     return true;
 }
 
 static const char *hint_for_values(const Outcome *o, const Tally *t) {
-    static char hint[200];
     long wrong = (long)o->k * o->n - t->of[RIGHT];
     if (t->of[OWN] == wrong && t->in_rest)
         return "the last n % k numbers were left out: n / k numbers in each part are not all; "
                "equal_range() makes the first parts one longer";
     if (t->of[OWN] == wrong && t->of[RIGHT] == 0) return "nothing was added: is it written yet?";
-    for (int first = 0; first < o->k; first++) {
-        if (first == 1 || !gather_begins_with(o, first)) continue;
-        snprintf(hint, sizeof hint,
-                 "the reduce-scatter is right, but then your rank r begins with part r + %d: in "
-                 "the all-gather it first sends part r + 1, whose sum it has",
-                 first);
-        return hint;
-    }
     if (t->of[OTHER] > 0)
         return "these are numbers of another place, or no sums at all: what comes from the left is "
                "of part rank - step - 1, not of the part that is sent; is it kept in a place of "
@@ -146,6 +131,10 @@ static const char *hint_for_values(const Outcome *o, const Tally *t) {
     if (all_own_part(o, t, 1))
         return "the reduce-scatter is right, but in the all-gather what comes was added, too: it "
                "takes the place of what is there";
+    if (grew_to_the_right(o))
+        return "each sum begins at the right rank and goes to the right, but parts that are not "
+               "complete went round then: in the all-gather a rank first sends part r + 1, whose "
+               "sum it has, and a reduce-scatter has k - 1 steps";
     if (t->of[MORE] > 0)
         return "something was added more than once: in step s, add to part rank - s - 1 alone what "
                "came, and send part rank - s, which is what was added up in the step before; do "
@@ -207,11 +196,15 @@ static long formula(const Outcome *o, int r) {
     return (long)allreduce_bytes(ring, (size_t)o->n, o->k, r).sent;
 }
 
-// Messages that are not empty.
+static bool is_empty(const Outcome *o, int p) {
+    return equal_range(o->n, o->k, p % o->k).count == 0;
+}
+
+// Messages that are not empty: in each half a rank sends all parts but one, first that whose sum it
+// then has, then that which comes to it last.
 static int formula_messages(const Outcome *o, int r) {
-    int n = 0;
-    for (int step = 0; step < 2 * (o->k - 1); step++)
-        n += equal_range(o->n, o->k, (r - step + 2 * o->k) % o->k).count > 0;
+    int n = 2 * (o->k - 1) + is_empty(o, r + 1) + is_empty(o, r + 2);
+    for (int p = 0; p < o->k; p++) n -= 2 * is_empty(o, p);
     return n;
 }
 

@@ -28,8 +28,8 @@ static void run(int f, const char *case_name, Run *r) {
         die("is this machine very busy? Then try again", "%s ended with status %d, without a word",
             case_name, status);
     for (int rank = 0; f >= 0 && rank < RANKS_WATCHED; rank++)
-        CHECK(where_at_last(&r->calls, f, rank) == truth[f][rank],
-              "ranks are where the answers of check.c say");
+        CHECK(where_at_last(&r->calls, f, rank) == found[f][rank],
+              "ranks are where they were in the check");
     free(said);
 }
 

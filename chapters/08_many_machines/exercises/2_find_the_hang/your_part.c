@@ -13,9 +13,10 @@
 // BARRIER; a rank that is through with the function is in the barrier after it. NOWHERE: nobody
 // waits in vain. (b) Mend each function. What it has to do stands above it in program.c.
 //
-// **How it is checked.** Your answers, then your functions with 2, 3 and 4 ranks: all must come
-// through within seconds, with the right results on every rank. If not, the check says which
-// function it was, who waited where, and which mistake leads there.
+// **How it is checked.** Your answers next to what ranks are in when the check runs the functions
+// as they were found; then your functions with 2, 3 and 4 ranks: all must come through within
+// seconds, with the right results on every rank. If not, the check says which function it was, who
+// waited where, and which mistake leads there.
 //
 // **How to run.** (The first line for the others, too: train_until, exchange, train_epoch.)
 //

@@ -16,11 +16,10 @@ void exchange(Buckets *b);
 void train_epoch(Training *t, int batch);
 
 extern const CheckPart check_parts[]; // check.c: is it right?
-extern const Where truth[NUM_FUNCTIONS][RANKS_WATCHED];
 extern const char *const where_names[];
 
-// One of the ranks. "report": that function as it was found; "check-report": yours; "check": all of
-// yours.
+// One of the ranks. "report": that function as it was found; "1-report": the same, and the watch
+// speaks after 1 second; "check-report": yours; "check": all of yours.
 int run_in_rank(const char *name);
 
 #endif

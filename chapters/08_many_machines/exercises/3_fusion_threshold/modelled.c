@@ -28,22 +28,17 @@ static Costs costs_of(const Machine *machine, int ranks) {
                    .copy = {machine->kernel, 2 / machine->memory_bandwidth}};
 }
 
+// What it takes: each message's sum by the chapter's ring, and the copies that you predict.
 static Row modelled_row(const Machine *machine, int ranks, const Cycle *c, size_t threshold,
                         const Costs *costs) {
     int message_of[MOST_GRADIENTS];
+    double bytes[MOST_GRADIENTS] = {0};
     Row row = {.threshold = threshold, .said = predict(c, threshold, costs)};
     row.messages = fuse(c, threshold, message_of);
-    for (int m = 0; m < row.messages; m++) {
-        double bytes = 0, copies = 0;
-        int together = 0;
-        for (int p = 0; p < c->n; p++) {
-            if (message_of[p] != m) continue;
-            bytes += (double)c->bytes[p];
-            copies += 2 * line_at(costs->copy, (double)c->bytes[p]);
-            together++;
-        }
-        row.took += ring_seconds(machine, ranks, bytes) + (together > 1 ? copies : 0);
-    }
+    row.took = predict(c, threshold, &(Costs){.copy = costs->copy});
+    for (int p = 0; p < c->n; p++)
+        if (message_of[p] >= 0) bytes[message_of[p]] += (double)c->bytes[p];
+    for (int m = 0; m < row.messages; m++) row.took += ring_seconds(machine, ranks, bytes[m]);
     row.low = row.high = row.took;
     return row;
 }

@@ -12,7 +12,7 @@
 // **Your task.** Write the rule of fusion, the line through the measured times, and the prediction.
 //
 // **How it is checked.** By sizes that just fit or never do, as each rank sees them; by times with
-// outliers and noise; by given costs. The check tries the usual mistakes and names yours.
+// outliers and noise; by given costs. The check says which rule is hurt, and what may lead there.
 //
 // **How to run.**
 //

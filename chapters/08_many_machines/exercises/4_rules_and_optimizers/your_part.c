@@ -12,7 +12,7 @@
 // **Your task.** Write the rules, and the judgement of accuracies: seed by seed, not best by best.
 //
 // **How it is checked.** Rules by each step's learning rate; judgements by made-up accuracies, with
-// trainings that diverged. The check tries the usual mistakes and names yours.
+// trainings that diverged. The check says in which case yours differ, and what may lead there.
 //
 // **How to run.** Small trainings, dealt out to ranks; they learn by the chapter's `rule_lr()`,
 // which yours must equal.
