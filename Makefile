@@ -72,7 +72,7 @@ CHECKS    :=
 # With SANITIZE, these three and what config.mk has found are changed.
 include tests/sanitize.mk
 
-CFLAGS_ALL = -std=c11 -D_GNU_SOURCE $(OPTIMIZE) -Wall -Wextra -Wshadow $(if $(filter 1,$(WERROR)),-Werror) \
+CFLAGS_ALL = -std=c11 -D_GNU_SOURCE $(OPTIMIZE) -Wall -Wextra -Wshadow -Werror=implicit-function-declaration $(if $(filter 1,$(WERROR)),-Werror) \
              -iquote . $(THREADING) -pthread $(CHECKS) -DFONT_FILE='"$(FONT)"' \
              $(filter -I%,$(ZLIB) $(JANSSON) $(STB) $(RANDOM123) $(CMOCKA)) $(YOUR_PART) $(CFLAGS)
 LIBS       = $(ZLIB) $(JANSSON) $(STB) $(MPI_LIBS) $(THREADING) -pthread -ldl -lm

@@ -107,6 +107,7 @@ typedef struct Work {
     const Grader *grader;
     const ExerciseFolder *exercise;
     char *own;
+    char *warning; // the compiler's first, or NULL
 } Work;
 
 // What it is doing, "compiling": for whoever waits.
@@ -151,7 +152,7 @@ static char *link_error(const char *printed) {
 }
 
 // One of the two steps; false if it fails.
-static bool make(const Work *w, Grade *grade, const char *command, const char *does_not,
+static bool make(Work *w, Grade *grade, const char *command, const char *does_not,
                  char *(*error_in)(const char *printed), const char *hint) {
     Outcome outcome = run_there(w, command, "compiling", true, NULL, COMPILE_SECONDS);
     bool made = outcome.how == BY_ITSELF && outcome.status == 0;
@@ -161,7 +162,9 @@ static bool make(const Work *w, Grade *grade, const char *command, const char *d
     if (outcome.how != BY_ITSELF) {
         grade->reason = xprintf("%s: the compiler %s", does_not, out_of_bounds(outcome.how));
         grade->hint = xstrdup("a macro or an #include without end?");
-    } else if (!made) {
+    } else if (made) {
+        if (!w->warning) w->warning = after(outcome.printed, "warning: ", false);
+    } else {
         char *error = error_in(outcome.printed);
         grade->reason = xprintf("%s: %s", does_not, error);
         grade->hint = after(outcome.printed, "hint: ", false);
@@ -172,7 +175,7 @@ static bool make(const Work *w, Grade *grade, const char *command, const char *d
     return made;
 }
 
-static bool compile_and_link(const Work *w, Grade *grade) {
+static bool compile_and_link(Work *w, Grade *grade) {
     return make(w, grade, w->exercise->compile, "does not compile", compile_error,
                 "make exercise-NN-N shows all that the compiler says") &&
            make(w, grade, w->exercise->link, "does not link", link_error,
@@ -254,9 +257,12 @@ Grade grade_exercise(const Grader *grader, const ExerciseFolder *exercise, const
     if (compile_and_link(&work, &grade)) {
         chmod(work.own, 0755); // what runs does not change what will run
         grade_parts(&work, &grade);
+        if (!grade.note && work.warning && grade.points < exercise->points)
+            grade.note = xprintf("the compiler warns: %s", work.warning);
     }
     remove_folder();
     free(work.own);
+    free(work.warning);
     return grade;
 }
 

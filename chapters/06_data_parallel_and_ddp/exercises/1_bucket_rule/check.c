@@ -25,10 +25,23 @@ typedef struct BucketCases {
     int n;
 } BucketCases;
 
-// What the reader's function does; numbers that are not written stay -1.
+// What the reader's function does; numbers that are not written stay -1. What stands before and
+// behind both arrays is not its own: sizes there would fill any bucket, and must stay unread.
 static int fill(const BucketCase *c, int bucket_of[]) {
-    for (int p = 0; p < c->n; p++) bucket_of[p] = -1;
-    return fill_buckets(c->sizes, c->n, c->first_bytes, c->bytes, bucket_of);
+    enum { NOT_YOURS = -77 };
+    size_t sizes[MOST_PARAMS + 2] = {1 << 28};
+    int buckets[MOST_PARAMS + 2] = {NOT_YOURS};
+    memcpy(sizes + 1, c->sizes, sizeof *sizes * (size_t)c->n);
+    sizes[c->n + 1] = 1 << 28;
+    for (int p = 1; p <= c->n; p++) buckets[p] = -1;
+    buckets[c->n + 1] = NOT_YOURS;
+    int number = fill_buckets(sizes + 1, c->n, c->first_bytes, c->bytes, buckets + 1);
+    EXPECT(buckets[0] == NOT_YOURS && buckets[c->n + 1] == NOT_YOURS,
+           "the gradients are 0 to num_params - 1: does the loop begin or end one too late?",
+           "fill_buckets(), %s: bucket_of[%d] was written, expected 0 to %d alone", c->name,
+           buckets[0] == NOT_YOURS ? c->n : -1, c->n - 1);
+    memcpy(bucket_of, buckets + 1, sizeof *bucket_of * (size_t)c->n);
+    return number;
 }
 
 static size_t cap_of(const BucketCase *c, int bucket) {
@@ -75,8 +88,8 @@ static const char *hint_for_closed(const BucketCase *c, int bucket, size_t bytes
     if (bucket == 0 && bytes >= c->bytes) return "the first bucket has a cap of its own";
     if (bytes + c->sizes[p] * sizeof(float) > cap_of(c, bucket))
         return "a gradient that would go beyond the cap still goes in: a bucket is closed when it "
-               "has reached its cap, not before";
-    return "a bucket stays open until it has reached its cap";
+               "has reached its cap, not before. (And does each bucket begin with no bytes?)";
+    return "a bucket stays open until it has reached its cap; does each begin with no bytes?";
 }
 
 // What must hold of a gradient and the one that came before it. Whether a bucket with exactly its
@@ -139,7 +152,8 @@ static void add_network(BucketCases *cases, const NetworkKind *kind) {
                                      {1024, 65536},
                                      {1 << 20, 25 << 20},
                                      {25 << 20, 25 << 20},
-                                     {1 << 20, 4 << 20}};
+                                     {1 << 20, 4 << 20},
+                                     {ONE_BUCKET, ONE_BUCKET}};
     Module *net = kind->make(10);
     initialize(net, 1);
     for (size_t i = 0; i < sizeof caps / sizeof *caps; i++) {
@@ -262,6 +276,7 @@ static const char *hint_for_time(void) {
     for (size_t m = 0; m < sizeof mistaken / sizeof *mistaken; m++)
         if (is_said(&given[0], mistaken[m].first) && is_said(&given[1], mistaken[m].second))
             return mistaken[m].hint;
+    if (is_said(&given[0], 0)) return "is there nothing yet? Return seconds";
     return "suspects: when a bucket's exchange begins (all its gradients final, the one before "
            "ended), its bytes, and which of backward and exchange ends last; no single one "
            "explains it";

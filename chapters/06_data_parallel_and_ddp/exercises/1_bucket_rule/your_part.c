@@ -1,6 +1,6 @@
 // # Exercise 1: which gradients travel together?
 //
-// Chapter 6, "Which gradients are exchanged together": "Buckets lie between the two: some gradients
+// Chapter 6, buckets.c: "Buckets lie between the two: some gradients
 // at a time." How large should they be?
 //
 // Difficulty: ★★☆☆

@@ -18,15 +18,26 @@ typedef struct Run {
 
 // ## As it was found, and yours
 
+// Whether each rank is in function f, or has been; in any of them: f is -1. (Where ranks start too
+// slowly, the watch ends them before.)
+static bool all_began(const Calls *calls, int f) {
+    for (int rank = 0; f >= 0 && rank < RANKS_WATCHED; rank++)
+        if (!last_call(calls, f, rank)) return false;
+    return calls->n > 0;
+}
+
 static void run(int f, const char *case_name, Run *r) {
     const double DEADLINE = 60;
     char *said = xmalloc(SAID_BYTES);
-    int status = run_as_ranks(RANKS_WATCHED, case_name, said, SAID_BYTES, DEADLINE);
-    read_calls(said, &r->calls);
+    int status = 0, tries = 0;
+    do {
+        status = run_as_ranks(RANKS_WATCHED, case_name, said, SAID_BYTES, DEADLINE);
+        read_calls(said, &r->calls);
+    } while (!all_began(&r->calls, f) && ++tries < 3);
     r->watch = said_after(said, "error: rank ");
-    if (r->calls.n == 0)
-        die("is this machine very busy? Then try again", "%s ended with status %d, without a word",
-            case_name, status);
+    if (tries == 3)
+        die("is this machine very busy? Then try again",
+            "%s ended with status %d, before all ranks were in it", case_name, status);
     for (int rank = 0; f >= 0 && rank < RANKS_WATCHED; rank++)
         CHECK(where_at_last(&r->calls, f, rank) == found[f][rank],
               "ranks are where they were in the check");

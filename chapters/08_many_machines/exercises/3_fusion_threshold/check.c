@@ -61,7 +61,8 @@ static Complaint look_at_ready(const Cycle *c, const int message_of[]) {
     for (int p = c->n - 1; p >= 0; p--) {
         int missing = lacks(c, p);
         if (message_of[p] < -1)
-            return complain("write message_of[p] for each p", "nothing is said of gradient %d", p);
+            return complain("write message_of[p] for each p",
+                            "nothing is said of gradient %d, expected its message", p);
         if (missing < 0 && message_of[p] < 0)
             return complain("a gradient that all ranks have must travel: is one lost that is "
                             "larger than the buffer? It begins a message, and goes alone",
