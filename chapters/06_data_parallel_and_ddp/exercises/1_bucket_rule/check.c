@@ -61,6 +61,9 @@ static size_t bytes_before(const BucketCase *c, const int bucket_of[], int p) {
 static const char *hint_for_first(const BucketCase *c, const int bucket_of[]) {
     if (bucket_of[c->n - 1] < 0)
         return "write bucket_of[p] for each p: the last gradient goes into bucket 0";
+    if (c->first_bytes == ONE_BUCKET)
+        return "a cap may be the largest size_t there is, for one bucket of everything: can what "
+               "it is compared with hold it?";
     if (bucket_of[0] == 0) return "is bucket 0 that of the first gradient? " LAST_FIRST;
     return "buckets count from 0";
 }
