@@ -240,8 +240,8 @@ static const struct {
     const char *hint;
 } mistaken[] = {
     {220, 700,
-     "exchanges that overlap each other come to this: one queue does one after the other, so an "
-     "exchange waits for the end of the one before"},
+     "exchanges that overlap each other come to this, and so does one bucket too few: one queue "
+     "does one after the other, so an exchange waits for the end of the one before"},
     {130, 700,
      "a last bucket that waits for its gradients alone comes to this: one queue does one exchange "
      "after the other, so it waits for the end of the one before, too"},
