@@ -120,11 +120,26 @@ static json_t *grade_entries(const Grader *grader, const ExerciseList *list, con
     return all;
 }
 
+// Figures that were written into the folder, of a class graded before, are nobody's hand-in. Leaves
+// the others, and returns how many they are.
+static int leave_out_figures(struct dirent **entries, int n) {
+    int kept = 0;
+    for (int i = 0; i < n; i++) {
+        const char *ending = strrchr(entries[i]->d_name, '.');
+        if (ending && (strcmp(ending, ".csv") == 0 || strcmp(ending, ".json") == 0))
+            free(entries[i]);
+        else
+            entries[kept++] = entries[i];
+    }
+    return kept;
+}
+
 json_t *grade_class(const Grader *grader, const ExerciseList *list, const char *folder, int jobs) {
     struct dirent **entries;
     int n = list_folder(folder, &entries);
     if (n < 0)
         die("a folder with a folder or an archive for each", "%s: %s", folder, strerror(errno));
+    n = leave_out_figures(entries, n);
     if (n == 0) die("a folder with a folder or an archive for each", "%s: nothing in it", folder);
     json_t *reports = grade_entries(grader, list, folder, jobs, entries, n);
     for (int i = 0; i < n; i++) free(entries[i]);

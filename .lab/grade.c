@@ -35,7 +35,8 @@ static void write_json(const char *path, json_t *json) {
 static void check_paths(const Settings *s) {
     const char *const outputs[] = {s->json, s->csv, s->gradescope};
     if (s->from && access(s->from, R_OK) != 0)
-        die("SUBMISSION=, CLASS=: a folder or an archive", "%s: %s", s->from, strerror(errno));
+        die("SUBMISSION=a folder or an archive, CLASS=a folder with one for each", "%s: %s",
+            s->from, strerror(errno));
     check_outputs(outputs, 3);
     check_kept(s->from, outputs, 3);
 }

@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +32,20 @@ static bool ends_in(const char *path, const char *end) {
     return n >= m && strcasecmp(path + n - m, end) == 0 && (n == m || path[n - m - 1] == '/');
 }
 
+// Whether it lies in the folder of an exercise of this project, be that asked for or not.
+static bool lies_in_an_exercise(const char *path) {
+    glob_t folders;
+    bool found = false;
+    if (glob("chapters/*/exercises/[0-9]*", GLOB_ONLYDIR, NULL, &folders) != 0) return false;
+    for (size_t i = 0; i < folders.gl_pathc && !found; i++) {
+        char *part = xprintf("%s/your_part.c", strrchr(folders.gl_pathv[i], '/') + 1);
+        found = ends_in(path, part);
+        free(part);
+    }
+    globfree(&folders);
+    return found;
+}
+
 // The exercise whose part this path names, or -1. (No two have the same title. Where one is asked
 // for, a part that lies in no exercise's folder is that one's.)
 static int exercise_of(const ExerciseList *list, const char *path) {
@@ -38,9 +53,8 @@ static int exercise_of(const ExerciseList *list, const char *path) {
         const ExerciseFolder *e = &list->all[i];
         char *folder = xprintf("%s/your_part.c", strrchr(e->folder, '/') + 1);
         char *alone = xprintf("%s.c", e->id);
-        bool matches =
-            ends_in(path, folder) || ends_in(path, alone) ||
-            (list->n == 1 && ends_in(path, "your_part.c") && !strstr(path, "exercises/"));
+        bool matches = ends_in(path, folder) || ends_in(path, alone) ||
+                       (list->n == 1 && ends_in(path, "your_part.c") && !lies_in_an_exercise(path));
         free(folder);
         free(alone);
         if (matches) return (int)i;
@@ -66,6 +80,8 @@ static void keep(Search *s, int i, const char *from, char *text, size_t length) 
     if (!file->text) {
         *file = (HandedFile){.text = text, .length = length, .from = xstrdup(from)};
         if (length > MOST_BYTES) file->problem = xprintf("%s has more than 256 KB", from);
+        if (!file->problem && memchr(text, '\0', length))
+            file->problem = xprintf("%s is no plain text (UTF-16?): save it as UTF-8", from);
         return;
     }
     if (!file->problem && (file->length != length || memcmp(file->text, text, length) != 0))

@@ -66,13 +66,15 @@ grade_flags = --labs $(numbers) $(if $(JSON),--json $(call quoted,$(JSON))) $(if
 .PHONY: grade hand-in lab-kit autograder
 grade: report
 	@$(foreach name,SUBMISSION CLASS,$(if $(and $(filter command%,$(origin $(name))),$(if $(strip $($(name))),,empty)),\
-	    echo 'make: error: $(name) is empty' >&2; echo 'hint: $(name)=a folder or an archive' >&2; exit 1;)) :
+	    echo 'make: error: $(name) is empty' >&2; echo 'hint: SUBMISSION=a folder or an archive$(comma) CLASS=a folder with one for each' >&2; exit 1;)) :
 	@$(call refuse_if,$(and $(SUBMISSION),$(CLASS)),SUBMISSION and CLASS,SUBMISSION=FILE is one hand-in$(comma) CLASS=FOLDER many: give one of the two)
 	@$(call refuse_if,$(and $(GRADESCOPE),$(CLASS)),GRADESCOPE of a CLASS,GRADESCOPE=FILE is for one hand-in$(comma) a class has CSV=FILE and JSON=FILE)
 	@! { test -n '$(filter 1,$(TRUSTED))' && grep -q '^ *// SOLUTION' chapters/*/exercises/*/your_part.c; } || { \
 	    echo 'make: error: TRUSTED=1 where the solutions are: a hand-in could read them' >&2; \
 	    echo 'hint: grade in what make lab-kit writes, which has none' >&2; exit 1; }
 	+@$(call build_graded,$(GRADER) graded)
+	@test -n '$(SUBMISSION)$(CLASS)' || ! grep -q '^ *// SOLUTION' chapters/*/exercises/*/your_part.c || \
+	    echo "make: these are the project's own solutions; what was handed in: SUBMISSION=FILE, CLASS=FOLDER" >&2
 	@$(GRADER) $(grade_flags) $(if $(CLASS),--class $(BUILD) $(call quoted,$(CLASS)),$(BUILD) $(if $(SUBMISSION),$(call quoted,$(SUBMISSION))))
 
 # ---- what students get, and what they hand in ---------------------------------------------------------

@@ -174,6 +174,13 @@ cp $solution "$work/given/deep/a/b/3_efficient_allreduce/"
 cp $solution "$work/given/mine.c"
 given mine.c 10 "" "a file alone, whatever its name"
 given deep 10 "" "a folder's name is enough"
+mkdir -p "$work/given/others"
+cp -r chapters/04*/exercises/[1-4]_* "$work/given/others/"
+given others 10 "" "all of a chapter's folders, of which one is asked for"
+rm -r "$work/given/others/"3_*
+given others 0 "not handed in" "other exercises' folders are not that one's"
+printf 'v\0o\0i\0d\0' >"$work/given/utf16.c"
+given utf16.c 0 "UTF-16.*save it as UTF-8" "what Windows calls Unicode"
 cp $solution "$work/04-3.c"
 bsdtar --format zip -C "$work" -cf "$work/given/moodle/Ada_1_assignsubmission_file/mine.zip" 04-3.c 2>/dev/null &&
     given moodle 10 "" "an archive in a folder, as Moodle has them"
