@@ -31,7 +31,7 @@ test-all: announce-test-all test long-tests $(if $(SIMULATOR),$(SIMULATED_PASSED
 announce-test:
 	@$(if $(SANITIZE),,echo 'make test: a few minutes, once all is compiled. (make test-all has the long tests too.)')
 announce-test-all:
-	@echo 'make test-all: about forty minutes, once all is compiled; five more if CUDA code has changed.'
+	@echo 'make test-all: about half an hour, once all is compiled; ten minutes more if CUDA code has changed.'
 
 can-test: report
 	@test -n '$(CMOCKA)' || { echo 'make: error: the tests need cmocka' >&2; echo 'hint: make setup' >&2; exit 1; }
