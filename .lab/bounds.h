@@ -1,4 +1,5 @@
-// bounds.h: a command that is run in bounds of time, memory and output, with all that it starts.
+// bounds.h: a command that is run in bounds of time, memory, processes and output, with all that it
+// starts.
 #ifndef BOUNDS_H
 #define BOUNDS_H
 
@@ -8,13 +9,14 @@
 typedef struct Bounds {
     double seconds;   // from its start
     double megabytes; // of memory, of all its processes together
+    int processes;    // at once; a process's threads are one with it
     size_t printed;   // bytes on stdout and stderr together
     bool strangers;   // may have no memory that belongs to no process (memory_filter.h)
     // What this is, "04-3, part 2": it is said if it takes long. NULL: nothing is.
     const char *doing;
 } Bounds;
 
-typedef enum HowEnded { BY_ITSELF, TOO_SLOW, TOO_LARGE, TOO_LOUD } HowEnded;
+typedef enum HowEnded { BY_ITSELF, TOO_SLOW, TOO_LARGE, TOO_MANY, TOO_LOUD } HowEnded;
 
 typedef struct Outcome {
     HowEnded how;

@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MEGABYTES = 2000, MOST_PRINTED = 1 << 20, COMPILE_SECONDS = 60 };
+enum { MEGABYTES = 2000, MOST_PROCESSES = 64, MOST_PRINTED = 1 << 20, COMPILE_SECONDS = 60 };
 
 // ---- a folder for what is made of the hand-in ------------------------------------------------
 
@@ -64,6 +64,7 @@ static char *after(const char *text, const char *mark, bool last) {
 static const char *out_of_bounds(HowEnded how) {
     return how == TOO_SLOW    ? "did not end"
            : how == TOO_LARGE ? "took more memory than there is for it"
+           : how == TOO_MANY  ? "started too many processes"
                               : "printed without end";
 }
 
@@ -74,6 +75,9 @@ static void explain_bounds(PartGrade *part, HowEnded how, double seconds) {
     } else if (how == TOO_LARGE) {
         part->reason = xprintf("more than %d MB of memory", MEGABYTES);
         part->hint = xstrdup("is something allocated in each step, and never freed?");
+    } else if (how == TOO_MANY) {
+        part->reason = xprintf("more than %d processes at once", MOST_PROCESSES);
+        part->hint = xstrdup("no task asks for that: is there a fork() or a system() in a loop?");
     } else {
         part->reason = xprintf("more than %d MB printed", MOST_PRINTED >> 20);
         part->hint = xstrdup("does a loop print, and not end?");
@@ -123,6 +127,7 @@ static Outcome run_there(const Work *w, const char *command, const char *doing, 
     char *said = xprintf("%s%s, %s", w->grader->who, w->exercise->id, doing);
     Bounds bounds = {.seconds = seconds,
                      .megabytes = MEGABYTES,
+                     .processes = MOST_PROCESSES,
                      .printed = MOST_PRINTED,
                      .strangers = w->grader->trust != OWN_WORK,
                      .doing = said};

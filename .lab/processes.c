@@ -81,15 +81,18 @@ static void mark_ours(Process *all, size_t n) {
     }
 }
 
-double megabytes_of_ours(void) {
+Use use_of_ours(void) {
     size_t n;
-    double megabytes = 0;
+    Use use = {0};
     Process *all = all_processes(&n);
     mark_ours(all, n);
-    for (size_t i = 0; i < n; i++)
-        if (all[i].ours) megabytes += all[i].megabytes;
+    for (size_t i = 0; i < n; i++) {
+        if (!all[i].ours) continue;
+        use.processes++;
+        use.megabytes += all[i].megabytes;
+    }
     free(all);
-    return megabytes;
+    return use;
 }
 
 // Until none is left: one that starts others faster than they are seen here is slowed down first.

@@ -5,8 +5,12 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-// The memory of all of them together, as far as it is in use.
-double megabytes_of_ours(void);
+// What all of them have together: processes, and memory as far as it is in use.
+typedef struct Use {
+    int processes;
+    double megabytes;
+} Use;
+Use use_of_ours(void);
 // Kills all of them, until none is left.
 void kill_ours(void);
 // Whether any process of the machine is this user's.

@@ -13,10 +13,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// What a sandbox may have: MB in each of its two folders in memory and in a file, and processes.
-// (An exercise of chapter 8 starts five ranks, with a few threads each.)
-#define MOST_MB        "256"
-#define MOST_PROCESSES "200"
+// What a sandbox may have: MB in each of its two folders in memory and in a file, and threads of
+// all its processes together. (An exercise of chapter 8 starts five ranks, with a few threads
+// each.)
+#define MOST_MB      "256"
+#define MOST_THREADS "200"
 
 // ---- a list of arguments ---------------------------------------------------------------------
 
@@ -158,7 +159,7 @@ static int user_nobody_is(void) {
 }
 
 static void add_limits(Arguments *a) {
-    add(a, "prlimit", "--core=0", "--nproc=" MOST_PROCESSES, "--fsize=" MOST_MB "000000", NULL);
+    add(a, "prlimit", "--core=0", "--nproc=" MOST_THREADS, "--fsize=" MOST_MB "000000", NULL);
     if (geteuid() != 0) return;
     char *user = xprintf("--reuid=%d", user_nobody_is());
     add(a, "setpriv", user, "--regid=65534", "--clear-groups", "--inh-caps=-all",
@@ -201,10 +202,12 @@ bool sandbox_works(const Sandbox *s, char **why) {
     char *command = xprintf("cat '%s' '%s/common/base/error.h' >/dev/null && %s echo works",
                             s->library, s->project, s->trust == CONTAINED ? "test ! -w / &&" : "");
     char **arguments = sandbox_command(s, command);
-    Outcome outcome = run_in_bounds(
-        arguments, NULL,
-        (Bounds){
-            .seconds = 20, .megabytes = 500, .printed = 10000, .strangers = s->trust != OWN_WORK});
+    Outcome outcome = run_in_bounds(arguments, NULL,
+                                    (Bounds){.seconds = 20,
+                                             .megabytes = 500,
+                                             .processes = 10,
+                                             .printed = 10000,
+                                             .strangers = s->trust != OWN_WORK});
     bool works = outcome.status == 0 && strcmp(outcome.printed, "works\n") == 0;
     outcome.printed[strcspn(outcome.printed, "\n")] = '\0';
     *why = works ? NULL : xstrdup(outcome.printed);
