@@ -247,9 +247,12 @@ Grade grade_exercise(const Grader *grader, const ExerciseFolder *exercise, const
                      const char *problem_of_all) {
     Grade grade = {.exercise = exercise};
     if (!file->text) {
-        grade.reason =
-            problem_of_all ? xprintf("not found: %s", problem_of_all) : xstrdup("not handed in");
-        grade.hint = xprintf("hand in %s/your_part.c", strrchr(exercise->folder, '/') + 1);
+        grade.reason = problem_of_all ? xprintf("not found: %s", problem_of_all)
+                       : file->passed_over
+                           ? xprintf("not handed in (%s is not taken for it)", file->passed_over)
+                           : xstrdup("not handed in");
+        grade.hint = xprintf("hand in %s/your_part.c, or %s.c", strrchr(exercise->folder, '/') + 1,
+                             exercise->id);
         return grade;
     }
     if (file->problem) {

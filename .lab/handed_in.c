@@ -32,16 +32,26 @@ static bool ends_in(const char *path, const char *end) {
     return n >= m && strcasecmp(path + n - m, end) == 0 && (n == m || path[n - m - 1] == '/');
 }
 
-// Whether it lies in the folder of an exercise of this project, be that asked for or not.
+static const char *last_of(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+// Whether it lies in the folder of that exercise.
+static bool lies_in(const char *path, const char *exercise_folder) {
+    char *part = xprintf("%s/%s", last_of(exercise_folder), last_of(path));
+    bool does = ends_in(path, part);
+    free(part);
+    return does;
+}
+
+// Whether it does in that of any of this project, be that asked for or not.
 static bool lies_in_an_exercise(const char *path) {
     glob_t folders;
     bool found = false;
     if (glob("chapters/*/exercises/[0-9]*", GLOB_ONLYDIR, NULL, &folders) != 0) return false;
-    for (size_t i = 0; i < folders.gl_pathc && !found; i++) {
-        char *part = xprintf("%s/your_part.c", strrchr(folders.gl_pathv[i], '/') + 1);
-        found = ends_in(path, part);
-        free(part);
-    }
+    for (size_t i = 0; i < folders.gl_pathc && !found; i++)
+        found = lies_in(path, folders.gl_pathv[i]);
     globfree(&folders);
     return found;
 }
@@ -51,15 +61,26 @@ static bool lies_in_an_exercise(const char *path) {
 static int exercise_of(const ExerciseList *list, const char *path) {
     for (size_t i = 0; i < list->n; i++) {
         const ExerciseFolder *e = &list->all[i];
-        char *folder = xprintf("%s/your_part.c", strrchr(e->folder, '/') + 1);
         char *alone = xprintf("%s.c", e->id);
-        bool matches = ends_in(path, folder) || ends_in(path, alone) ||
-                       (list->n == 1 && ends_in(path, "your_part.c") && !lies_in_an_exercise(path));
-        free(folder);
+        bool its_own = ends_in(path, alone) ||
+                       (ends_in(path, "your_part.c") &&
+                        (lies_in(path, e->folder) || (list->n == 1 && !lies_in_an_exercise(path))));
         free(alone);
-        if (matches) return (int)i;
+        if (its_own) return (int)i;
     }
     return -1;
+}
+
+static bool begins(const char *name, const char *with) {
+    return strncasecmp(name, with, strlen(with)) == 0;
+}
+
+// What may have been meant for an exercise: your_part.c.txt, 04-3 (1).c; a your_part.c that lies in
+// no exercise's folder.
+static bool may_be_meant_for(const ExerciseFolder *e, const char *path) {
+    return begins(last_of(path), e->id) ||
+           (begins(last_of(path), "your_part") &&
+            (lies_in(path, e->folder) || !lies_in_an_exercise(path)));
 }
 
 static bool has_ending(const char *name, const char *end) {
@@ -78,7 +99,9 @@ static bool is_archive(const char *name) {
 static void keep(Search *s, int i, const char *from, char *text, size_t length) {
     HandedFile *file = &s->handed->of[i];
     if (!file->text) {
-        *file = (HandedFile){.text = text, .length = length, .from = xstrdup(from)};
+        file->text = text;
+        file->length = length;
+        file->from = xstrdup(from);
         if (length > MOST_BYTES) file->problem = xprintf("%s has more than 256 KB", from);
         if (!file->problem && memchr(text, '\0', length))
             file->problem = xprintf("%s is no plain text (UTF-16?): save it as UTF-8", from);
@@ -100,8 +123,17 @@ static void problem(Search *s, char *text) {
 static bool is_built(const char *path) {
     return strncmp(path, "build/", 6) == 0 || strstr(path, "/build/");
 }
+static void pass_over(Search *s, const char *path) {
+    for (size_t i = 0; i < s->list->n; i++)
+        if (!s->handed->of[i].passed_over && may_be_meant_for(&s->list->all[i], path))
+            s->handed->of[i].passed_over = xstrdup(last_of(path));
+}
 static bool is_wanted(void *search, const char *path) {
-    return !is_built(path) && exercise_of(((Search *)search)->list, path) >= 0;
+    Search *s = search;
+    if (is_built(path)) return false;
+    if (exercise_of(s->list, path) >= 0) return true;
+    pass_over(s, path);
+    return false;
 }
 static void keep_member(void *search, const char *from, char *text, size_t length) {
     keep(search, exercise_of(((Search *)search)->list, from), from, text, length);
@@ -133,7 +165,10 @@ static void take_file(Search *s, int exercise, const char *path) {
 
 static void search_file(Search *s, const char *path) {
     int exercise = exercise_of(s->list, path);
-    if (exercise >= 0) take_file(s, exercise, path);
+    if (exercise >= 0)
+        take_file(s, exercise, path);
+    else
+        pass_over(s, path);
 }
 
 static int by_name(const struct dirent **a, const struct dirent **b) {
@@ -194,6 +229,7 @@ void handed_in_free(HandedIn *handed) {
         free(handed->of[i].text);
         free(handed->of[i].from);
         free(handed->of[i].problem);
+        free(handed->of[i].passed_over);
     }
     free(handed->of);
     free(handed->problem);

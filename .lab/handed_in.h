@@ -19,8 +19,9 @@
 typedef struct HandedFile {
     char *text; // NULL: not handed in
     size_t length;
-    char *from;    // where it was found
-    char *problem; // why it cannot be graded; NULL: it can
+    char *from;        // where it was found
+    char *problem;     // why it cannot be graded; NULL: it can
+    char *passed_over; // a file that may have been meant, by its name: "your_part.c.txt"; or NULL
 } HandedFile;
 
 typedef struct HandedIn {

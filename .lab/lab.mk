@@ -69,6 +69,9 @@ grade: report
 	    echo 'make: error: $(name) is empty' >&2; echo 'hint: SUBMISSION=a folder or an archive$(comma) CLASS=a folder with one for each' >&2; exit 1;)) :
 	@$(call refuse_if,$(and $(SUBMISSION),$(CLASS)),SUBMISSION and CLASS,SUBMISSION=FILE is one hand-in$(comma) CLASS=FOLDER many: give one of the two)
 	@$(call refuse_if,$(and $(GRADESCOPE),$(CLASS)),GRADESCOPE of a CLASS,GRADESCOPE=FILE is for one hand-in$(comma) a class has CSV=FILE and JSON=FILE)
+	@$(foreach name,SUBMISSION CLASS,$(if $(strip $($(name))),test -e $(call quoted,$($(name))) || { \
+	    echo 'make: error: $(name)='$(call quoted,$($(name)))': there is no such file or folder' >&2; \
+	    echo 'hint: a path from here$(comma) or from the root: /..' >&2; exit 1; };)) :
 	@! { test -n '$(filter 1,$(TRUSTED))' && grep -q '^ *// SOLUTION' chapters/*/exercises/*/your_part.c; } || { \
 	    echo 'make: error: TRUSTED=1 where the solutions are: a hand-in could read them' >&2; \
 	    echo 'hint: grade in what make lab-kit writes, which has none' >&2; exit 1; }

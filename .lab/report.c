@@ -109,8 +109,9 @@ void report_print(const json_t *report) {
         say("%s: not graded: %s", text(report, "name"), text(report, "error"));
         return;
     }
-    printf("%-46s %3d of %d\n", text(report, "name"), number(report, "points"),
-           number(report, "of"));
+    int room = 46 - columns_of(text(report, "name"));
+    printf("%s%*s %3d of %d\n", text(report, "name"), room > 0 ? room : 0, "",
+           number(report, "points"), number(report, "of"));
     json_array_foreach(json_object_get(report, "exercises"), i, exercise) print_exercise(exercise);
 }
 

@@ -298,6 +298,16 @@ expect_no_line "$out" '-O3'
 [ "$(grep -c '✓ compiler' "$out")" -eq 1 ] || complain "expected what was found once, came $(grep -c '✓ compiler' "$out") times"
 verdict "make builds, quietly, and says what it found"
 
+build_copy grade 'SUBMISSION=not here'
+[ $status -ne 0 ] || complain "expected an error"
+expect_line "$err" '^make: error: SUBMISSION=not here: there is no such file'
+expect_line "$err" '^hint: '
+build_copy grade CLASS=
+[ $status -ne 0 ] || complain "expected an error"
+expect_line "$err" '^make: error: CLASS is empty'
+[ ! -e "$copy/build/lab" ] || complain "expected nothing built before that"
+verdict "make grade: what is not there is said at once"
+
 find "$copy/build" -type f -exec ls -l --time-style=+%s.%N {} + 2>/dev/null | sort >"$work/before"
 build_copy
 find "$copy/build" -type f -exec ls -l --time-style=+%s.%N {} + 2>/dev/null | sort >"$work/after"

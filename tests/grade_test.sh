@@ -179,6 +179,11 @@ cp -r chapters/04*/exercises/[1-4]_* "$work/given/others/"
 given others 10 "" "all of a chapter's folders, of which one is asked for"
 rm -r "$work/given/others/"3_*
 given others 0 "not handed in" "other exercises' folders are not that one's"
+mkdir -p "$work/given/windows/3_efficient_allreduce" "$work/given/browser"
+cp $solution "$work/given/windows/3_efficient_allreduce/your_part.c.txt" && cp $solution "$work/given/browser/04-3 (1).c"
+given windows 0 "not handed in \(your_part.c.txt is not taken for it\) hint: hand in 3_efficient_allreduce/your_part.c, or 04-3.c" "a name that Windows hides the end of"
+tar -C "$work/given" -czf "$work/given/browser.tgz" browser
+given browser.tgz 0 "04-3 \(1\).c is not taken for it" "a name that a browser made, in an archive"
 printf 'v\0o\0i\0d\0' >"$work/given/utf16.c"
 given utf16.c 0 "UTF-16.*save it as UTF-8" "what Windows calls Unicode"
 cp $solution "$work/04-3.c"

@@ -9,12 +9,14 @@
 
 enum { COLUMNS = 80 };
 
-// Characters, not bytes: in UTF-8 all bytes of a character but its first begin with the bits 10.
+// In UTF-8 all bytes of a character but its first begin with the bits 10.
 static int width(const char *text, size_t bytes) {
     int columns = 0;
     for (size_t i = 0; i < bytes; i++) columns += ((unsigned char)text[i] & 0xC0) != 0x80;
     return columns;
 }
+
+int columns_of(const char *text) { return width(text, strlen(text)); }
 
 // Prints one line of the text, without its end. Where it is too long it goes on below.
 static void wrap(const char *text, size_t bytes) {
