@@ -95,6 +95,7 @@ verdict $? "--checkpoint /dev/full"
 # Starts a long training of 3 ranks; waits until it is in its second epoch.
 start() {
     rm -f last
+    : >log # now: what follows is in the background, and the last run's lines would be taken for its own
     sh "$start_ranks" 3 "$mine" --out plots --train --train-size 512 --test-size 20 --batch-size 4 --epochs 10000 --checkpoint last "$@" >log 2>error </dev/null &
     pid=$!
     tries=600
