@@ -363,8 +363,8 @@ static const Curve curves[] = {
      {{INFINITY, "the last point counts, too: n of them"}}},
     // A line from 0 at time 0 to 0.625 at 3 would be there at 2.4, one back from the second at 2.
     {"there from the first point on", 3, {AT(3, 0.625), AT(4, 0.75), AT(5, 0.875)}, 0.5, 3,
-     {{2.4, "a straight line from time 0 and accuracy 0 to the first point comes to this: nothing "
-            "is known before that, so take its time"},
+     {{2.4, "a straight line from time 0 and accuracy 0 to the first point comes to this, or "
+            "points[i - 1] read for i = 0: nothing is known before it, so take its time"},
       {2, NOT_THE_FIRST},
       {4, NOT_THE_FIRST},
       {0, "0, where the first point is there already, comes to this: take its time"}}},

@@ -105,10 +105,25 @@ static void check_train_until(void) {
            (double)t.w, (double)w);
 }
 
+// From where the mean is below the goal before the first step. (Not for the picture.)
+static void check_nothing_to_do(void) {
+    Training t = training();
+    int steps = train_until(&t, mean_loss(0) + 1);
+    after_function();
+    EXPECT(steps == 0 && t.step == 0 && t.w == 10,
+           "the mean may be below the goal before the first step: look at it then, too",
+           "train_until(), %d ranks, from a mean loss below the goal: rank %d made %d steps, "
+           "expected none",
+           k, rank, t.step);
+}
+
 static int first_possible(int bucket) { return bucket == 0 && rank % 2 == 1 ? 2 : bucket + 1; }
 
 static const char *hint_for_bucket(const Buckets *b, int i) {
     float each = (float)(1 << 4 * i);
+    if (b->arrived < NUM_BUCKETS)
+        return "next_arrived() waits for a bucket and says which one it is: until it has come, its "
+               "numbers are 0, and it is called once for each";
     for (int j = 0; j < NUM_BUCKETS; j++)
         if (b->sum_began[j] > 0 && b->sum_began[j] < first_possible(j))
             return "a bucket that has not arrived was summed: next_arrived() says which ones have";
@@ -165,6 +180,7 @@ static int check_in_rank(int first, int end) {
     for (int f = first; f < end; f++) {
         before_function(f);
         checks[f]();
+        if (f == TRAIN_UNTIL && end == first + 1) check_nothing_to_do();
     }
     printf("%s\n", ALL_ARE_RIGHT); // by rank 0
     return end_rank();
