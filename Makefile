@@ -19,7 +19,7 @@ CUDA   ?= 1
 ARCH   ?=
 V      ?= 0
 WERROR ?= 0
-# SANITIZE=asan|tsan|cudasim builds with sanitizers, into a folder of its own; see tests/sanitize.mk.
+# SANITIZE=asan|tsan builds with sanitizers, into a folder of its own; see tests/sanitize.mk.
 SANITIZE ?=
 
 BUILD  = build
@@ -48,7 +48,7 @@ help:
 ifneq ($(filter setup,$(MAKECMDGOALS)),)
 
 setup:
-	@CC='$(CC)' FOR='$(filter book book-check lab-sheets grade,$(MAKECMDGOALS))' sh .make/setup.sh
+	@CC='$(CC)' FOR='$(filter book book-check lab-sheets grade lint,$(MAKECMDGOALS))' sh .make/setup.sh
 	@rm -f $(BUILD)/probed # what is there now is looked up anew
 AFTER_SETUP := $(filter-out setup clean help,$(MAKECMDGOALS))
 ifneq ($(AFTER_SETUP),)
@@ -80,6 +80,8 @@ LIBS       = $(ZLIB) $(JANSSON) $(STB) $(MPI_LIBS) $(THREADING) -pthread -ldl -l
 MPI_LIBS   = $(if $(MPI),-Wl$(comma)--as-needed $(filter-out -I%,$(MPI)))
 comma      := ,
 LINK       = $(CC) $(CHECKS) $(THREADING) -pthread
+# A flag for the linker's driver, whichever it is: nvcc passes on what is the compiler's (kernels/cuda/cuda.mk).
+NO_PIE     = $(if $(NVCC),-Xcompiler )-no-pie
 
 $(BUILD)/obj/%.c.o: %.c $(CONFIG)
 	@mkdir -p $(@D)
@@ -118,7 +120,7 @@ include tests/bench/bench.mk
 include .book/book.mk
 include tests/tests.mk
 
-$(CHAPTERS) $(EXERCISES) $(STARTERS) $(TESTS) $(SIM_TESTS) $(BENCHES): $(LIBRARY)
+$(CHAPTERS) $(EXERCISES) $(TESTS) $(SIM_TESTS) $(BENCHES): $(LIBRARY)
 	@mkdir -p $(@D)
 	$(call QUIET,LINK,$@)$(LINK) -o $@ $(filter %.o,$^) $(LIBRARY) $(LIBS)
 

@@ -29,7 +29,7 @@ $(BUILD)/recorded/obj/%.c.o: %.c $(CONFIG)
 
 $(RECORDED): $(LIBRARY)
 	@mkdir -p $(@D)
-	$(call QUIET,LINK,$@)$(LINK) -no-pie -o $@ $(filter %.o,$^) $(LIBRARY) $(LIBS)
+	$(call QUIET,LINK,$@)$(LINK) $(NO_PIE) -o $@ $(filter %.o,$^) $(LIBRARY) $(LIBS)
 
 $(RUNS): export OMP_WAIT_POLICY ?= passive
 $(RUNS): $(BUILD)/runs/%/stdout: $(BUILD)/recorded/%
@@ -42,7 +42,7 @@ book: report
 	@sh .book/book.sh $(BUILD) $(EDITION) tools
 ifneq ($(RUN),0)
 	+@$(MAKE_PARALLEL) recorded
-	+@$(MAKE) --no-print-directory SIDE_BY_SIDE=1 -j1 wanted WANTED='$(RUNS)'
+	+@$(MAKE) --no-print-directory SIDE_BY_SIDE=1 -j$(or $(RUNS_AT_ONCE),1) wanted WANTED='$(RUNS)'
 endif
 	+@$(MAKE_PARALLEL) wanted WANTED='$(HANDOUTS)'
 	@sh .book/book.sh $(BUILD) $(EDITION)

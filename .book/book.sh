@@ -136,7 +136,7 @@ done
 BOOK_FORMAT=epub read_with page -t epub3 --mathml --toc --toc-depth=2 --epub-chapter-level=1 --css .book/epub.css \
     -M lang=en -M title="Training on Multiple GPUs, in C" \
     -o "$new/training-on-multiple-gpus.epub" chapters/index.md $BOOK_CHAPTERS \
-    $(ls chapters/*.md | grep -v '/index.md$' || true)
+    $(find chapters -maxdepth 1 -name '*.md' ! -name index.md | sort)
 
 rm -rf "$book"
 mv "$new" "$book"

@@ -26,7 +26,7 @@ $(GRADER): $(GRADER_SOURCES:%=$(BUILD)/obj/%.o) $(LIBRARY)
 	@mkdir -p $(@D)
 	$(call QUIET,LINK,$@)$(LINK) -o $@ $(filter %.o,$^) $(LIBRARY) $(ARCHIVE) $(LIBS)
 
-UNRESOLVED := $(if $(NVCC),-Xcompiler -no-pie -Xlinker --unresolved-symbols=ignore-all,-no-pie -Wl$(comma)--unresolved-symbols=ignore-all)
+UNRESOLVED := $(NO_PIE) $(if $(NVCC),-Xlinker ,-Wl$(comma))--unresolved-symbols=ignore-all
 
 # What a hand-in is compiled and linked with, for each exercise: see .lab/exercise_list.h. Its parts are told by the
 # check itself, linked without the functions that it checks, as it calls none of them for that.

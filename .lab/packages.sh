@@ -41,4 +41,4 @@ for deb in "$work"/cache/archives/*.deb; do
     echo
 done >"$folder/Packages"
 sh .make/setup.sh --system >"$folder/for"
-echo "packages: $(ls "$folder" | grep -c '\.deb$') packages, $(du -sh "$folder" | cut -f 1), for $(cat "$folder/for")"
+echo "packages: $(find "$folder" -name '*.deb' | wc -l) packages, $(du -sh "$folder" | cut -f 1), for $(cat "$folder/for")"

@@ -2,9 +2,7 @@
 # check.c and experiment.c are given. All its .c files, and those in exercises/ that the chapter's exercises
 # share, are the program build/NN_name_exercise_N.
 #
-# Its starter is your_part.c without the solution, in build/exercises/NN_name/N_title/. That is what is handed
-# out, so it holds sources only: the tests compile the starter, too, and link it with the other files of the
-# exercise, but into build/obj/ and build/tests/.
+# Its starter is your_part.c without the solution, in build/exercises/NN_name/N_title/. That is what is handed out.
 #
 # A file may_not_call in the folder lists what would be the answer, ready-made: functions of the book and of the check
 # that your_part.c does without (.lab/calls.sh). make exercise-NN-N and make grade refuse a part that uses one.
@@ -25,13 +23,10 @@ given       = $(filter-out $(your_part),$(wildcard $1/*.c $(dir $1)*.c))
 handout     = $(BUILD)/exercises/$(chapter_of)/$(notdir $1)/your_part.c
 objects     = $(patsubst %,$(BUILD)/obj/%.o,$1)
 solved      = $(BUILD)/$(chapter_of)_exercise_$(number_of)
-starter     = $(BUILD)/tests/starters/$(chapter_of)/$(notdir $1)
 
-# A starter includes what its solution includes, from the solution's folder. Where a solution was taken out,
-# variables and parameters are left unused; -Werror would not let them pass.
+# Where a solution was taken out, variables and parameters are left unused; -Werror would not let them pass.
 define EXERCISE
 $(solved): $(call objects,$(your_part) $(given))
-$(starter): $(call objects,$(handout) $(given))
 $(call objects,$(your_part) $(handout)): YOUR_PART := -iquote $(dir $(your_part)) -Wno-unused -Wno-unused-parameter
 $(handout): $(your_part) .make/starter.sh
 	@test -d $$(@D) || rm -f $$(@D) # a program of that name, in builds of before
@@ -44,7 +39,6 @@ $(foreach folder,$(WITH_MPI),$(call objects,$(wildcard $(folder)/*.c) $(call han
     CFLAGS_ALL += $(filter -I%,$(MPI))
 
 EXERCISES := $(foreach folder,$(BUILT_EXERCISES),$(call solved,$(folder)))
-STARTERS  := $(foreach folder,$(BUILT_EXERCISES),$(call starter,$(folder)))
 HANDOUTS  := $(foreach folder,$(EXERCISE_FOLDERS),$(call handout,$(folder)))
 
 folder_named   = $(strip $(foreach folder,$(EXERCISE_FOLDERS),$(if $(filter $1,$(call exercise_id,$(folder))),$(folder))))

@@ -5,7 +5,8 @@
 # From the environment: CC, CUDA (0: leave it out), ARCH (GPU architectures, such as "80 90").
 # With the argument --packages it prints just the packages (Debian's names) of what is missing, with --all-packages of
 # what would be missing on a bare system. What only some goals need is asked for by FOR: "book" to make the book's pages,
-# "book-check" to try them in a browser, too, "lab-sheets" to print those of labs, "grade" to grade hand-ins of others.
+# "book-check" to try them in a browser, too, "lab-sheets" to print those of labs, "grade" to grade hand-ins of others,
+# "lint" to look at the sources' style.
 set -u
 CC=${CC:-cc}
 CUDA=${CUDA:-1}
@@ -125,6 +126,12 @@ library "cmocka (for make test)" CMOCKA libcmocka-dev cmocka '#include <stdarg.h
 #include <cmocka.h>
 int main(void) { return cmocka_set_test_filter == 0; }' "-lcmocka"
 missing=$library_before
+if [ -z "$bare" ] && command -v prove >/dev/null 2>&1; then
+    set_variable PROVE prove
+    found "prove (for make test)"
+else
+    lacking "prove: no make test without it (package perl)" perl
+fi
 
 # gcc and g++ whatever CC is, because they compile .cu files for tests/cudasim.
 echo 'int main() { return 0; }' >"$work/probe.cpp"
@@ -196,6 +203,14 @@ esac
 case " $FOR " in
 *' book-check '* | *' lab-sheets '*)
     command -v chromium >/dev/null 2>&1 || lacking "chromium (package chromium)" chromium
+    ;;
+esac
+
+case " $FOR " in
+*' lint '*)
+    for tool in clang-format-14 shellcheck; do
+        command -v $tool >/dev/null 2>&1 || lacking "$tool (package $tool)" $tool
+    done
     ;;
 esac
 

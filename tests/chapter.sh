@@ -7,6 +7,7 @@
 # and $out, an empty folder that goes at the end, where run leaves what the program said.
 build=$(cd "${1:?usage: $(basename "$0") BUILD}" && pwd) || exit 1
 program=$build/$name
+chapter=$(cd "$(dirname "$0")/../chapters/$name" && pwd) || exit 1
 [ -x "$program" ] || { echo "Bail out! $program: no such program"; exit 1; }
 LC_ALL=C OMP_WAIT_POLICY=passive # threads that wait do not spin: the machine may be busy
 export LC_ALL OMP_WAIT_POLICY
@@ -33,9 +34,10 @@ skip() { # NAME WHY
 run_program() {
     "$program" "$@" >"$out/log" 2>"$out/all_errors" </dev/null
     status=$?
-    sed "/^$name: no GPU (.*): using CPU devices\$/d" "$out/all_errors" >"$out/error"
+    without_gpu_line <"$out/all_errors" >"$out/error"
     return $status
 }
+without_gpu_line() { sed "/^$name: no GPU (.*): using CPU devices\$/d"; }
 run() { run_program "$@"; } # a test may give it flags of its own
 has() { grep -q -e "$1" "$out/log"; }
 
@@ -62,4 +64,18 @@ is_svg() { # FILE TEXT: it has this text, too
 }
 png_size() { # the width and height that a PNG says it has
     od -An -j16 -N8 -tu1 "$1" 2>/dev/null | awk '{ print $3 * 256 + $4, $7 * 256 + $8 }'
+}
+
+# The run that most of a test looks at: the book's, with the default flags, if it is newer than what it is made of (make
+# book and make test-all make it); else one with these flags. What it wrote is in $out/plots.
+main_run() { # FLAGS
+    recorded=$build/runs/$name
+    if [ "$(find "$recorded/stdout" -newer "$build/libbook.a" -newer "$chapter/main.c" 2>/dev/null)" ]; then
+        cp "$recorded/stdout" "$out/log"
+        cp -r "$recorded/plots" "$out"
+        without_gpu_line <"$recorded/stderr" >"$out/error"
+        status=0 # else there would be none
+    else
+        run_program --out "$out/plots" "$@"
+    fi
 }

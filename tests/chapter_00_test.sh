@@ -6,7 +6,7 @@ name=00_devices_and_queues
 run() { run_program --out "$out" "$@"; }
 row() { grep -e "^  $1 " "$out/log" | head -n 1; }
 
-run
+main_run
 verdict $? "ends without an error"
 [ ! -s "$out/error" ] && ! grep -q 'nan\|inf' "$out/log"
 verdict $? "says nothing on stderr, and prints no NaN"
@@ -33,7 +33,7 @@ verdict $? "the ledger's bytes: a matrix to a device and to the host, and a sum"
 tr -d ' \n' <"$out/log" >"$out/joined"
 grep -q 'step1:thearenagave\([0-9]*\)bytesloss6gradientbyW:\[\[1.,0.\],\[2.,0.\],\[3.,0.\]\]on[a-z]*:[0-9#]*step2:thearenagave\1bytes,andhiswhereitwasinstep1loss4.6' "$out/joined"
 verdict $? "the tape's gradient, the update, and the arena's memory once more"
-[ "$(png_size "$out/00_devices_and_queues.png")" = "1900 1052" ] # two lanes four times
+[ "$(png_size "$out/plots/00_devices_and_queues.png")" = "1900 1052" ] # two lanes four times
 verdict $? "the picture"
 
 run --devices 1 && grep -q '^  \(cpu\|cuda\):0 to \(cpu\|cuda\):0: 0 bytes' "$out/log" && grep -q 'nobody to wait for' "$out/log"

@@ -6,7 +6,7 @@ name=02_get_params_and_allreduce
 . "$(dirname "$0")/chapter.sh"
 . "$(dirname "$0")/chapter_02_table.sh"
 
-run --steps 2 --out "$out/plots"
+main_run --steps 2
 verdict $status "ends without an error"
 [ ! -s "$out/error" ]
 verdict $? "says nothing on stderr"

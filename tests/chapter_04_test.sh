@@ -1,6 +1,6 @@
 #!/bin/sh
 # chapter_04_test.sh BUILD: what chapter 4 says of time on machines that are not there, and that it says nothing
-# else where devices have no values. (cli_test.sh and training_test.sh are about its training.) Prints TAP.
+# else where devices have no values. (cli_test.sh and defaults_test.sh are about its training.) Prints TAP.
 name=04_lenet_multi_gpu
 . "$(dirname "$0")/chapter.sh"
 cd "$out" || exit 1

@@ -1,6 +1,6 @@
 #!/bin/sh
 # chapter_08_faults_test.sh BUILD: chapter 8's ranks when something breaks: the job ends in time, says why, leaves the
-# last checkpoint whole and nobody behind. And the whole program on two ranks. Prints TAP.
+# last checkpoint whole and nobody behind. Prints TAP.
 name=08_many_machines
 . "$(dirname "$0")/chapter.sh"
 . "$(dirname "$0")/chapter_08_ranks.sh"
@@ -31,25 +31,25 @@ planted() { # FAULT SECONDS TEXT
 }
 said_once() { [ "$(grep -c 'error: ' error)" -eq 1 ] && [ "$(grep -c '^hint: ' error)" -eq 1 ]; }
 for rank in 0 2; do
-    planted kill:$rank@7 10 "error: rank $rank on .* has ended in the middle of its work"
+    planted kill:$rank@7 20 "error: rank $rank on .* has ended in the middle of its work"
     said_once
     verdict $? "which is said once"
-    planted stop:$rank@7 10 "error: rank $rank on .* has not reached [a-z_]* [0-9]* (.*step 7): it has not answered for 3 s"
+    planted stop:$rank@7 20 "error: rank $rank on .* has not reached [a-z_]* [0-9]* (.*step 7): it has not answered for 3 s"
     [ "$(grep -c "error: rank $rank on" error)" -eq 3 ]
     verdict $? "each of the others says so"
-    planted exit:$rank@7 10 "error: rank $rank on .* has ended in the middle of its work"
+    planted exit:$rank@7 20 "error: rank $rank on .* has ended in the middle of its work"
     said_once
     verdict $? "which is said once"
-    planted memory:$rank@7 10 "rank $rank: error: out of memory"
+    planted memory:$rank@7 20 "rank $rank: error: out of memory"
     said_once
     verdict $? "and nobody else is blamed"
-    planted nan:$rank@7 10 'rank 0: error: the loss became nan at step 7'
+    planted nan:$rank@7 20 'rank 0: error: the loss became nan at step 7'
     [ "$(grep -c 'error: the loss' error)" -eq 1 ]
     verdict $? "which is said once"
 done
 is_whole
 verdict $? "and the training goes on from the checkpoint, to the same bits"
-planted stop:1@5 10 'step 5' # the first step of this process: other ranks are in its first collective
+planted stop:1@5 20 'step 5' # the first step of this process: other ranks are in its first collective
 train 4 --epochs 2 --plant kill:3@1 --checkpoint never
 [ "$status" -ne 0 ] && [ ! -e never ] && nobody_left
 verdict $? "killed before there was a checkpoint"
@@ -146,17 +146,4 @@ wait $pid 2>/dev/null
 pid=
 nobody_left && goes_on
 verdict $? "SIGKILL to mpirun leaves nobody behind"
-
-# ---- the whole program -----------------------------------------------------------------------------------
-
-patience=500
-ranks 2 --train-size 2048 --test-size 100 --epochs 1 --csv table.csv --predict --timeout 3
-[ $status -eq 0 ] && [ ! -s error ] && ! grep -qi 'nan\|inf ' log
-verdict $? "the whole program on two ranks, whatever the timeout"
-is_png "plots/${name}_scaling.png" && is_png "plots/${name}_lr_rules.png" && head -n 1 table.csv | grep -q rule && [ "$(wc -l <table.csv)" -gt 10 ] && [ -s "plots/${name}_scaling.csv" ]
-verdict $? "its pictures and tables"
-has '^2 ranks on 1 host, started by mpirun' && has '^  sharded .* the same$' && has '^  each gradient alone ' && has '^      2 .*[0-9]' && has 'equal to the bit'
-verdict $? "ranks, sums, exchanges, and processes beside devices"
-[ "$(grep -c '^2 ranks on' log)" -eq 1 ] && [ "$(grep -c 'epoch 1:' log)" -eq 1 ]
-verdict $? "rank 1 prints nothing"
 echo "1..$tests"

@@ -104,7 +104,7 @@ small=$lenet
 
 train 2 --collective mpi && [ -n "$(checksum)" ]
 verdict $? "--collective mpi: the same parameters on both ranks"
-train 2 --trace trace.json --timeline line.png && [ "$(grep -c 'trace.json$' log)" -eq 1 ] && [ "$(tail -c 2 trace.json | head -c 1)" = '}' ] && is_png line.png
+train 2 --trace trace.json --timeline line.png && [ "$(grep -c 'trace.json$' log)" -eq 1 ] && [ "$(grep -c 'epoch 1:' log)" -eq 1 ] && [ "$(tail -c 2 trace.json | head -c 1)" = '}' ] && is_png line.png
 verdict $? "--trace and --timeline are written by rank 0 alone"
 
 # More ranks than images, or one image.
@@ -174,6 +174,12 @@ once 1 'no NCCL' --train $small --collective nccl --backend cpu
 train 2 --epochs 3 && whole=$(checksum)
 train 2 --epochs 1 --checkpoint one && train 2 --epochs 3 --resume one --checkpoint three && [ -n "$whole" ] && [ "$(checksum)" = "$whole" ] && ! has 'not to the bit'
 verdict $? "broken off after epoch 1 and gone on with: the bits of the training that was left alone"
+lenet=$small
+small="--network resnet18 --train-size 6 --test-size 2 --batch-size 3"
+train 0 --epochs 2 && resnet=$(checksum) && train 0 --epochs 1 --checkpoint r && train 0 --epochs 2 --resume r &&
+    [ -n "$resnet" ] && [ "$(checksum)" = "$resnet" ]
+verdict $? "so it is with ResNet-18, whose batch norm trains on after an evaluation"
+small=$lenet
 cp three four
 train 2 --epochs 3 --resume four && [ "$(checksum)" = "$whole" ] && cmp -s three four
 verdict $? "a training that was at its end"

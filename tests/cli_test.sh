@@ -652,7 +652,8 @@ else
 fi
 
 # Little memory: each run ends by itself, well or with an error and a hint. (Sanitizers want more than there
-# is.)
+# is. Shells that have no ulimit -v skip this.)
+# shellcheck disable=SC3045
 if ! (ulimit -v 4000000 && "$program" --help) >/dev/null 2>&1; then
     skip "little memory" "this program wants too much to begin with"
 else
@@ -857,7 +858,7 @@ fi
 
 # A shell's background jobs begin with SIGINT ignored; env gives them back what a terminal gives.
 defaults='env --default-signal=INT'
-$defaults true 2>/dev/null || defaults=env
+$defaults true 2>/dev/null || defaults='env'
 for signal in INT TERM; do
     fresh
     command="$name, and SIG$signal"

@@ -26,7 +26,7 @@ for file in train-images-idx3 train-labels-idx1 t10k-images-idx3 t10k-labels-idx
 
 # A shell's background jobs begin with SIGINT ignored; env gives them back what a terminal gives.
 defaults='env --default-signal=INT'
-$defaults true 2>/dev/null || defaults=env
+$defaults true 2>/dev/null || defaults='env'
 
 start() { # PROGRAM FLAGS: in a folder of its own
     folders=$((folders + 1)) here=$work/run$folders program=$1
@@ -151,6 +151,7 @@ verdict "one request that is sent twice is one request"
 # Nobody reads what it saves: the pipe takes a part, and the rest waits. The time that it has is 10 seconds.
 path=$PATH
 mkfifo "$work/pipe"
+# shellcheck disable=SC2217
 sleep 600 <"$work/pipe" &
 reader=$!
 start 04_lenet_multi_gpu $small --epochs 1000000 --save "$work/pipe"

@@ -48,14 +48,14 @@ verdict $? "each exercise is there, with a gap"
 for part in chapters/*/exercises/[0-9]*/your_part.c; do
     awk '/^ *\/\/ END SOLUTION/ { on = 0 } on { sub(/^ +/, ""); if (length > 24) print } /^ *\/\/ SOLUTION/ { on = 1 }' "$part"
 done | sort -u >"$work/solutions"
-find chapters common kernels tests -path '*/exercises/*/your_part.c' -prune -o -path tests/wrong -prune -o -path tests/lab -prune -o -type f -print |
-    xargs cat | sed 's/^ *//' | grep -aFx -f "$work/solutions" | sort -u >"$work/elsewhere"
+find chapters common kernels tests -path '*/exercises/*/your_part.c' -prune -o -path tests/wrong -prune -o -path tests/lab -prune -o -type f -exec cat {} + |
+    sed 's/^ *//' | grep -aFx -f "$work/solutions" | sort -u >"$work/elsewhere"
 # (And what stands in a solution's place may be one of its lines.)
 sed -n 's/^ *\/\/ SOLUTION (starter: \(.*\)) *$/\1/p' chapters/*/exercises/*/your_part.c >>"$work/elsewhere"
 grep -Fxv -f "$work/elsewhere" "$work/solutions" >"$work/secret"
 [ "$(wc -l <"$work/secret")" -gt 100 ]
 verdict $? "there are more than 100 lines that only solutions have"
-find "$all" -type f -print | xargs cat | sed 's/^ *//' | grep -aFx -f "$work/secret" >"$out"
+find "$all" -type f -exec cat {} + | sed 's/^ *//' | grep -aFx -f "$work/secret" >"$out"
 [ ! -s "$out" ]
 verdict $? "none of them is in the archive"
 find "$all" -name '*answers.md' ! -name your_answers.md -o -path '*/tests/wrong/*' -o -path '*/tests/lab/*' -o -name '*.o' -o -path '*/.git/*' -o -path '*/build/*' >"$out"

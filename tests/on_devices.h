@@ -21,23 +21,26 @@
 #endif
 
 // Two entries in a list of tests: one on a CPU device, one on a GPU. Where there is no GPU the
-// second is counted as skipped. With simulated GPUs (tests/cudasim) there is only the second, and
-// cmocka passes over an entry without a name: one that takes long there or does not use GPUs.
+// second is counted as skipped.
+#define ON_BOTH(test)                                                                              \
+    ON_CPU(test), { "cuda: " #test, test, NULL, NULL, (void *)"cuda" }
+#define ON_CPU(test)                                                                               \
+    { "cpu: " #test, test, NULL, NULL, (void *)"cpu" }
+
+// With simulated GPUs (tests/cudasim) a program runs twice: with CUDASIM_GPUS=0 all but the "cuda"
+// entries, and with GPUs all but the "cpu" entries. Those below take long there, or use no GPU.
 #ifdef CUDASIM
 enum { SIMULATED = 1 };
-#define UNLESS_SIMULATED(test)                                                                     \
-    { NULL, test, NULL, NULL, NULL }
-#define ON_BOTH_UNLESS_SIMULATED UNLESS_SIMULATED
-#define ON_BOTH(test)                                                                              \
-    { "simulated cuda: " #test, test, NULL, NULL, (void *)"cuda" }
+#define UNLESS_SIMULATED         ON_CPU
+#define ON_BOTH_UNLESS_SIMULATED ON_CPU
+__attribute__((constructor)) static void choose_entries(void) {
+    const char *gpus = getenv("CUDASIM_GPUS");
+    cmocka_set_skip_filter(gpus && strcmp(gpus, "0") == 0 ? "cuda: *" : "cpu: *");
+}
 #else
 enum { SIMULATED = 0 };
 #define UNLESS_SIMULATED         cmocka_unit_test
 #define ON_BOTH_UNLESS_SIMULATED ON_BOTH
-#define ON_BOTH(test)                                                                              \
-    {"cpu: " #test, test, NULL, NULL, (void *)"cpu"}, {                                            \
-        "cuda: " #test, test, NULL, NULL, (void *)"cuda"                                           \
-    }
 #endif
 
 // Of what random_floats() is to give next; each draw counts it up.

@@ -1,15 +1,14 @@
-# SANITIZE=asan|tsan|cudasim: the build with sanitizers, into build/asan and so on, and the goals that test it.
-# (cudasim is asan with simulated GPUs, see tests/cudasim.)
+# SANITIZE=asan|tsan: the build with sanitizers, into build/asan or build/tsan, and the goals that test it. "asan" is
+# AddressSanitizer, UndefinedBehaviorSanitizer and simulated GPUs (tests/cudasim) in one.
 
-SANITIZE_asan    := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
-SANITIZE_cudasim := $(SANITIZE_asan)
-SANITIZE_tsan    := -fsanitize=thread
+SANITIZE_asan := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+SANITIZE_tsan := -fsanitize=thread
 
 ifneq ($(SANITIZE),)
 OPTIMIZE := -O1 -g
 CHECKS   := $(SANITIZE_$(SANITIZE)) -DSANITIZED=1
 NVCC     :=
-NCCL     := $(if $(filter cudasim,$(SANITIZE)),simulated)
+NCCL     := $(if $(filter asan,$(SANITIZE)),simulated)
 # Two instruction sets, or one where other things are tested.
 ISAS     := $(filter plain v1 $(if $(filter asan,$(SANITIZE)),v3),$(ISAS))
 endif
@@ -25,15 +24,16 @@ endif
 
 .PHONY: sanitize sanitize-cuda
 
-# What a sanitizer has nothing to say about, or what others show it in less time: trainings, waiting, compiling.
-NOT_SANITIZED := $(if $(SANITIZE),arrows_test.sh build_test.sh chapter_01_flags_test.sh chapter_08_test.sh \
-                 chapter_08_faults_test.sh defaults_test.sh grade_test.sh hosts_test.sh \
-                 instruction_sets_test.sh interrupt_test.sh lab_kit_test.sh pytorch_test.sh quick_test.sh training_test.sh \
-                 wrong_answers_test.sh)
-TSAN_TESTS    := test_device test_queues test_trace test_data test_allreduce test_ddp test_servers test_process_group
-sanitize:
-	@$(MAKE) --no-print-directory SANITIZE=asan test long-tests
-	+@$(MAKE_PARALLEL) SANITIZE=tsan $(TSAN_TESTS:%=$(BUILD)/tsan/tests/%)
+# Where threads of ours meet: queues, devices, process groups, and chapter 7's workers and servers.
+TSAN_TESTS := $(addprefix $(BUILD)/tsan/tests/,test_process_group test_servers test_queues test_device)
+
+# On CPU devices all of them, and a small run of each program; then on simulated GPUs those that use GPUs.
+sanitize: simulator-is-there
+	+@$(MAKE_PARALLEL) SANITIZE=asan sanitized-programs
+	@CUDASIM_GPUS=0 sh tests/run.sh $(BUILD)/asan tests/small_runs_test.sh \
+	    $(patsubst $(BUILD)/%,$(BUILD)/asan/%,$(call longest_first,%/test_process_group %/test_many_machines,$(TESTS)))
+	@sh tests/run.sh $(BUILD)/asan $(SIMULATED_TESTS)
+	+@$(MAKE_PARALLEL) SANITIZE=tsan $(TSAN_TESTS)
 	@sh tests/run.sh $(BUILD)/tsan $(TSAN_TESTS)
 
 # On a real GPU: out of bounds, races in shared memory, reads of what nothing wrote, barriers.

@@ -18,13 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Where kernels are 20 times as slow.
-#ifdef __SANITIZE_THREAD__
-enum { SLOW = 1 };
-#else
-enum { SLOW = SIMULATED };
-#endif
-
 static const int ks[] = {1, 2, 3, 4, 5, 7, 8};
 static const int sizes[] = {0, 1, 2, 3, 7, 8, 29, 1000, 4099};
 enum { NUM_KS = sizeof ks / sizeof ks[0], NUM_SIZES = sizeof sizes / sizeof sizes[0], MOST_K = 8 };
@@ -269,7 +262,7 @@ static void most_devices(void **state) {
 // ---- order of the queues ---------------------------------------------------------------------
 
 // (In the simulator devices are late without being busy.)
-enum { CALLS = SIMULATED ? 8 : 100, BUSY_FLOATS = SIMULATED ? 1 : SLOW ? 5000 : 60000 };
+enum { CALLS = SIMULATED ? 8 : 100, BUSY_FLOATS = SIMULATED ? 1 : 60000 };
 
 // Holds a device up, so that the others come first where nothing makes them wait.
 static void delay(Tensor *const busy[], int i, int times) {
@@ -330,7 +323,7 @@ static const Allreduce *any_algorithm(int call) {
 
 static void calls_one_after_the_other(void **state) {
     (void)state;
-    const int lengths[] = {3, 5001, SLOW ? 1000 : 40000};
+    const int lengths[] = {3, 5001, SIMULATED ? 1000 : 40000};
     for (int b = 1; b < NUM_KS; b++)
         for (int c = 0; c < 3; c++) {
             for (the_one = 0; the_one < NUM_ALLREDUCES; the_one++)
@@ -341,7 +334,7 @@ static void calls_one_after_the_other(void **state) {
 
 // ---- in training -----------------------------------------------------------------------------
 
-enum { STEPS = SLOW ? 4 : 20, BATCH = 30 };
+enum { STEPS = SIMULATED ? 4 : 20, BATCH = 30 };
 
 static const size_t counts[LENET_PARAMS] = {180, 20, 25000, 50, 102400, 128, 1280, 10};
 

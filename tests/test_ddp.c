@@ -224,19 +224,12 @@ static void compare_steps(Device *const devices[], int k, const Way *way) {
     data_iter_free(iter);
 }
 
-// (The race detector takes minutes for them all, so it gets some.)
-#ifdef __SANITIZE_THREAD__
-enum { EACH = 4, NUM_KS = 3, FIRST_K = 2 };
-#else
-enum { EACH = 1, NUM_KS = SANITIZED ? 3 : 5, FIRST_K = 0 };
-#endif
-
 static void compare(Device *const devices[], const Way ways[], int num_ways) {
-    const int ks[] = {1, 2, 3, 4, 7};
+    const int ks[] = {1, 2, 3, 4, 7}, first = device_gpu(devices[0]) >= 0 && SIMULATED ? 2 : 0;
     Result one = train(devices, 1, &alone);
     assert_true(isfinite(one.loss));
-    for (int w = 0; w < num_ways; w += EACH)
-        for (int j = FIRST_K; j < NUM_KS; j++) {
+    for (int w = 0; w < num_ways; w++)
+        for (int j = first; j < (SANITIZED ? 3 : 5); j++) {
             compare_wholes(devices, ks[j], &ways[w], &one);
             if (ways[w].each_step) compare_steps(devices, ks[j], &ways[w]);
         }
@@ -583,6 +576,8 @@ static void test_sampler_epochs(void **state) {
 }
 
 // ---- mistakes: on devices without values, as a child process has no workers --------------------
+// First of all, as long as there are none here: one that is just starting may hold a lock, which
+// would be locked in the child for ever.
 
 enum { EARLY, OTHER_ORDER, UNUSED };
 
@@ -616,9 +611,7 @@ static void make_mistake(void *which) {
 }
 
 static void test_mistakes(void **state) {
-    Device *devices[2]; // which are not there in the child process
-    open_k(state, 2, devices);
-    synchronize_all();
+    (void)state;
     const char *const messages[] = {"bucket 1 of rank 1 is sent before the gradient of",
                                     "rank 0 is at bucket 0, rank 1 at bucket 1",
                                     "the parameter 0.bias got no gradient on rank 0"};
@@ -644,10 +637,10 @@ static int close_all(void **state) {
 int main(void) {
     devices_init(BACKEND_AUTO, 0);
     const struct CMUnitTest tests[] = {
+        UNLESS_SIMULATED(test_mistakes),
         UNLESS_SIMULATED(test_bucket_rule),
         UNLESS_SIMULATED(test_sampler),
         UNLESS_SIMULATED(test_sampler_epochs),
-        ON_BOTH(test_mistakes),
         ON_BOTH(test_ddp),
         ON_BOTH(test_dp),
         ON_BOTH(test_same_bits),

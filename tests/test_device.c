@@ -12,11 +12,22 @@
 #include "common/device/timer.h"
 #include "on_devices.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 enum { N = 100000 };
+
+// Or -1, where that is not to be learned.
+static int threads_of_this_process(void) {
+    char line[256];
+    int threads = -1;
+    FILE *status = fopen("/proc/self/status", "r");
+    while (status && fgets(line, sizeof line, status)) sscanf(line, "Threads: %d", &threads);
+    if (status) fclose(status);
+    return threads;
+}
 
 static Device *device(int i) { return try_gpu(i); }
 
@@ -237,6 +248,24 @@ static void items_of_several_devices_are_read_together(void **state) {
     for (int i = 0; i < K; i++) tensor_free(x[i]);
 }
 
+// A loop that is long enough has a thread for each core that its device was given.
+static void kernels_use_their_cores(void **state) {
+    (void)state;
+#if defined(_OPENMP) && defined(__linux__)
+    enum { CORES = 9 }; // more than any test before
+    Tensor *x = tensor_new(device(0), N);
+    device_set_threads(device(0), CORES);
+    int before = threads_of_this_process();
+    launch(device(0), scale, .x = x->data, .factor = 1, .n = N);
+    synchronize(device(0));
+    assert_true(threads_of_this_process() >= CORES && threads_of_this_process() > before);
+    share_cores((Device *[]){device(0)}, 1);
+    tensor_free(x);
+#else
+    skip();
+#endif
+}
+
 static int close_devices(void **state) {
     (void)state;
     devices_close();
@@ -253,7 +282,8 @@ int main(void) {
         cmocka_unit_test(ledger_counts_what_crosses),
         cmocka_unit_test(memory_is_accounted_for),
         cmocka_unit_test(host_memory_is_read_before_it_is_reused),
-        UNLESS_SIMULATED(a_device_can_be_made_slower), // it is about CPU devices
+        UNLESS_SIMULATED(a_device_can_be_made_slower), // these are about CPU devices
+        UNLESS_SIMULATED(kernels_use_their_cores),
         cmocka_unit_test(items_of_several_devices_are_read_together),
         cmocka_unit_test(names_are_the_books),
     };

@@ -155,6 +155,8 @@ static void compare_bits(const Plan *plan) {
     tensor_free(y);
 }
 
+enum { ROWS = SANITIZED ? 6 : 16, NUM_STEPS = SANITIZED ? 3 : 8 };
+
 static void lenet_has_the_bits(int devices) {
     begin(devices);
     for (int a = 0; a < NUM_ALLREDUCES; a++)
@@ -163,14 +165,15 @@ static void lenet_has_the_bits(int devices) {
             if (e == EXCHANGE_FUSION && strcmp(allreduces[a].name, "ring") == 0) continue;
             DdpOptions ddp = {.bucket_bytes = e == EXCHANGE_BUCKETS ? 64 << 10 : 1};
             compare_bits(&(Plan){&networks[0],
-                                 16,
-                                 8,
+                                 ROWS,
+                                 NUM_STEPS,
                                  allreduces[a].name,
                                  {.exchange = (ExchangeKind)e,
                                   .ddp = ddp,
                                   .fusion = {.threshold = 96 << 10, .cycle = 1e-3}}});
         }
-    compare_bits(&(Plan){&networks[0], 64, 8, "sharded", {.exchange = EXCHANGE_BUCKETS}});
+    compare_bits(
+        &(Plan){&networks[0], 4 * ROWS, NUM_STEPS, "sharded", {.exchange = EXCHANGE_BUCKETS}});
     dist_destroy_process_group();
 }
 

@@ -220,6 +220,9 @@ static void check_sync(int k) {
         assert_memory_equal(first, other, sizeof(float) * n);
         free(other);
     }
+    ledger_reset();
+    share_statistics(&dp); // they are equal
+    assert_int_equal(ledger_bytes_between_devices(), 0);
     free(first);
     free(expected);
     module_free(net);

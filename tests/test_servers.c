@@ -560,11 +560,11 @@ static int close_all(void **state) {
 
 // The race detector takes minutes for what the queues do in any test; the workers of the real run
 // are what it is to look at.
-#if defined __SANITIZE_THREAD__ || defined CUDASIM
+#ifdef __SANITIZE_THREAD__
 #define UNLESS_RACED(test)                                                                         \
     { NULL, test, NULL, NULL, NULL }
 #else
-#define UNLESS_RACED cmocka_unit_test
+#define UNLESS_RACED UNLESS_SIMULATED
 #endif
 
 int main(void) {

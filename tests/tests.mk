@@ -1,39 +1,59 @@
-# The tests: tests/test_*.c are programs, build/tests/test_*, and tests/*_test.sh are scripts. tests/run.sh
-# runs those that it is told to, and counts.
+# The tests: tests/test_*.c are programs, build/tests/test_*, and tests/*_test.sh are scripts. tests/run.sh runs those
+# that it is given, in that order, several at a time: so the longest come first.
 
 TESTS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/test_*.c))
 $(TESTS): $(BUILD)/%: $(BUILD)/obj/%.c.o
 $(BUILD)/tests/test_published $(BUILD)/tests/test_many_ranks: $(PUBLISHED)
 $(TESTS) $(SIM_TESTS): LIBS += $(CMOCKA)
+longest_first = $(foreach one,$1,$(filter $(one),$2)) $(filter-out $1,$2)
 
 # `make test` is what one waits for, `make test-all` is everything. These are left to the second: scripts that
-# start programs hundreds of times, wait for them, train for long, or build the book once more; 10 s to 5 minutes
-# each. Two run side by side, as much of that is waiting; those that need the machine for themselves come last.
-LONG_TESTS  := book_test.sh build_test.sh chapter_01_flags_test.sh chapter_02_flags_test.sh chapter_05_resume_test.sh \
-               chapter_08_faults_test.sh cli_test.sh defaults_test.sh exercises_test.sh grade_test.sh hosts_test.sh \
-               instruction_sets_test.sh interrupt_test.sh lab_kit_test.sh pytorch_test.sh quick_test.sh training_test.sh \
-               wrong_answers_test.sh
-ALONE_TESTS := defaults_test.sh instruction_sets_test.sh pytorch_test.sh quick_test.sh training_test.sh
-SHORT_TESTS := $(filter-out $(LONG_TESTS),$(notdir $(TESTS) $(wildcard tests/*_test.sh)))
+# start programs hundreds of times, wait for them, train for long, or build the book once more; 10 s to 5 minutes each.
+LONG_TESTS  := $(addprefix tests/,chapter_08_faults_test.sh wrong_answers_test.sh quick_test.sh exercises_test.sh \
+               instruction_sets_test.sh grade_test.sh chapter_05_resume_test.sh interrupt_test.sh hosts_test.sh \
+               build_test.sh cli_test.sh lab_kit_test.sh book_test.sh chapter_01_flags_test.sh \
+               chapter_02_flags_test.sh pytorch_test.sh defaults_test.sh)
+SHORT_TESTS := $(call longest_first,tests/chapter_08_test.sh $(BUILD)/tests/test_process_group tests/chapter_07_test.sh \
+               $(BUILD)/tests/test_many_machines tests/chapter_06_test.sh tests/chapter_05_test.sh,$(TESTS) \
+               $(filter-out $(LONG_TESTS) tests/small_runs_test.sh,$(wildcard tests/*_test.sh)))
 
-.PHONY: test test-all long-tests test-programs can-test announce-test announce-test-all
+.PHONY: test test-all long-tests test-programs sanitized-programs can-test announce-test announce-test-all syntax lint
 
 test: announce-test can-test
 	+@$(MAKE_PARALLEL) wanted WANTED='$(CHAPTERS) $(TESTS)'
-	@AT_ONCE=2 sh tests/run.sh $(BUILD) $(filter-out $(NOT_SANITIZED),$(SHORT_TESTS))
+	@sh tests/run.sh $(BUILD) $(SHORT_TESTS)
+# Some look at what chapters print with their default flags: the book's runs.
 long-tests: can-test
-	+@$(MAKE_PARALLEL) test-programs
-	@AT_ONCE=2 ALONE='$(ALONE_TESTS)' sh tests/run.sh $(BUILD) $(filter-out $(NOT_SANITIZED),$(LONG_TESTS))
-test-all: announce-test-all test long-tests $(if $(SIMULATOR),$(SIMULATED_PASSED))
+	+@$(MAKE_PARALLEL) test-programs recorded
+	+@$(MAKE) --no-print-directory SIDE_BY_SIDE=1 -j$(or $(RUNS_AT_ONCE),1) wanted WANTED='$(RUNS)'
+	@sh tests/run.sh $(BUILD) $(wildcard $(LONG_TESTS))
+test-all: announce-test-all test long-tests sanitize
 	@echo
-	@echo 'All tests passed$(if $(SIMULATOR),; those on simulated GPUs run again when CUDA code has changed,; without g++ there are no simulated GPUs).'
+	@echo 'All tests passed.'
 
 announce-test:
-	@$(if $(SANITIZE),,echo 'make test: a few minutes, once all is compiled. (make test-all has the long tests too.)')
+	@echo 'make test: a few minutes, once all is compiled. (make test-all has the long tests too.)'
 announce-test-all:
-	@echo 'make test-all: about half an hour, once all is compiled; ten minutes more if CUDA code has changed.'
+	@echo 'make test-all: about twenty minutes, once all is compiled.'
 
 can-test: report
-	@test -n '$(CMOCKA)' || { echo 'make: error: the tests need cmocka' >&2; echo 'hint: make setup' >&2; exit 1; }
-test-programs: $(CHAPTERS) $(EXERCISES) $(TESTS) $(if $(SANITIZE),,$(STARTERS) $(BENCHES) $(GRADER) $(GRADED))
+	@test -n '$(and $(CMOCKA),$(PROVE))' || { echo 'make: error: the tests need cmocka and prove' >&2; \
+	    echo 'hint: make setup' >&2; exit 1; }
+test-programs: $(CHAPTERS) $(EXERCISES) $(HANDOUTS) $(TESTS) $(BENCHES) $(GRADER) $(GRADED)
 	@:
+sanitized-programs: $(CHAPTERS) $(EXERCISES) $(TESTS) $(SIM_TESTS)
+	@:
+
+# Whether CC takes all of the sources, without making anything of them:
+# make CC=clang BUILD=build/clang OPTIMIZE='-O1 -fsyntax-only' syntax
+syntax: $(SOURCES:%=$(BUILD)/obj/%.o) $(MACHINES_C).o $(GRADER_SOURCES:%=$(BUILD)/obj/%.o) \
+        $(foreach isa,$(ISAS),$(patsubst kernels/cpu/%.c,$(BUILD)/obj/kernels/cpu-$(isa)/%.o,$(wildcard kernels/cpu/*.c))) \
+        $(call objects,$(HANDOUTS) .book/record.c $(wildcard chapters/*/main.c chapters/*/exercises/*.c \
+        $(BUILT_EXERCISES:%=%/*.c) tests/*.c tests/bench/*.c tests/published/*.c))
+	@:
+
+# Style. (Of one version, as versions differ. Of shellcheck's warnings, those left out are of words that are to be split
+# and of variables that another file has.)
+lint:
+	@git ls-files '*.c' '*.h' '*.cu' '*.cuh' '*.cpp' | xargs clang-format-14 --dry-run -Werror
+	@git ls-files '*.sh' .ci/run | xargs shellcheck -s sh -S warning -e SC1007,SC1091,SC2034,SC2046,SC2154

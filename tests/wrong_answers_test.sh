@@ -74,8 +74,9 @@ for exercise in chapters/*/exercises/[0-9]*/; do
     [ "$(points_of solution)" = 10 ]
     verdict $? "$id: the solution has all points"
     parts_of starter >"$work/said"
-    [ "$(points_of starter)" = 0 ] && ! grep -q passed "$work/said"
-    verdict $? "$id: the starter has none"
+    [ "$(points_of starter)" = 0 ] && ! grep -q passed "$work/said" && grep -q 'expected' "$work/said" &&
+        ! grep -q '\.c:[0-9]*)' "$work/said" # which is how the program's own CHECK() ends
+    verdict $? "$id: the starter has none, and the check says what it expected"
     [ "$(ls tests/wrong/"$id"/*.c | wc -l)" -ge 3 ]
     verdict $? "$id: there are three wrong answers"
     for wrong in tests/wrong/"$id"/*.c; do

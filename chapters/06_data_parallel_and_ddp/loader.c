@@ -1,7 +1,7 @@
 // loader.c: see loader.h.
 //
-// What a rank does before each step: it copies its images into memory of the host, and from there to
-// its device. (Each rank has its own loader, as in PyTorch.)
+// What a rank does before each step: it copies its images into memory of the host, and from there
+// to its device. (Each rank has its own loader, as in PyTorch.)
 #include "loader.h"
 
 #include "common/base/error.h"

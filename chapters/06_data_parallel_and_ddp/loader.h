@@ -19,9 +19,9 @@ void loader_free(Loader *l);
 
 // To be called before the first loader_next() of each epoch; epochs count from 0.
 void loader_start(Loader *l, int epoch);
-// The next `rows` images, or as many as there are (perhaps none), X (n,1,rows,cols) and y (n) in the
-// arena of the device. The loader's own memory may be used anew when the copies are done: wait for
-// the device before the next call.
+// The next `rows` images, or as many as there are (perhaps none), X (n,1,rows,cols) and y (n) in
+// the arena of the device. The loader's own memory may be used anew when the copies are done: wait
+// for the device before the next call.
 void loader_next(Loader *l, int rows, Device *device, Tensor **X, Tensor **y);
 
 #endif

@@ -49,13 +49,11 @@ static int rows_of_rank(int batch_size, int k, int rank) {
 static void open_loaders(Loader loaders[], const Dataset *data, const Lesson *l, SamplerMode mode,
                          bool shuffle) {
     for (int i = 0; i < l->k; i++)
-        loaders[i] = loader_new(data,
-                                (DistributedSampler){.k = l->k,
-                                                     .rank = i,
-                                                     .mode = mode,
-                                                     .shuffle = shuffle,
-                                                     .seed = l->seed},
-                                l->batch_size);
+        loaders[i] =
+            loader_new(data,
+                       (DistributedSampler){
+                           .k = l->k, .rank = i, .mode = mode, .shuffle = shuffle, .seed = l->seed},
+                       l->batch_size);
 }
 
 static void start_loaders(Loader loaders[], int k, int epoch) {

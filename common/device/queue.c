@@ -79,6 +79,7 @@ void queue_copy(Queue *queue, Device *to, void *dst, Device *from, const void *s
     CHECK(queue->device == to || queue->device == from,
           "a copy is made by a queue of one of its sides");
     if (bytes == 0) return;
+    CHECK(to != from || dst != src, "a copy onto itself moves nothing");
     ledger_add(from, to, bytes);
     if (to->backend && from->backend && to->backend != from->backend) {
         copy_between_kinds(to, dst, from, src, bytes);

@@ -1,5 +1,5 @@
-// graded.h: an exercise that a grader has started (.lab/grade.c). It runs one part of the check, and
-// tells the grader what came out.
+// graded.h: an exercise that a grader has started (.lab/grade.c). It runs one part of the check,
+// and tells the grader what came out.
 //
 // The grader sets EXERCISE_GRADED to "FD PART" and keeps the other end of FD, a socket. Through it
 // comes first a line that nobody can guess, and back goes, with that line in front, "passed" or

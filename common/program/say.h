@@ -9,7 +9,8 @@
 // follows the last one. So nobody breaks lines by hand, whatever the numbers in them.
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-// How many columns it takes: its characters in UTF-8, not its bytes. (printf("%-20s") counts bytes.)
+// How many columns it takes: its characters in UTF-8, not its bytes. (printf("%-20s") counts
+// bytes.)
 int columns_of(const char *text);
 
 // Prints "  ok: STATEMENT" if the statement holds; ends the program with an error if it does not.

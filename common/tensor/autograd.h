@@ -18,8 +18,8 @@ void begin_step(Device *device);
 // gets no gradient, and no call. hook NULL: no more.
 void when_grad_is_final(Tensor *t, void (*hook)(Tensor *t, void *context), void *context);
 
-// Whether an operation that read t is on its device's tape. So, before backward(), whether t will get
-// a gradient from any loss that these operations led to.
+// Whether an operation that read t is on its device's tape. So, before backward(), whether t will
+// get a gradient from any loss that these operations led to.
 bool tape_has(const Tensor *t);
 
 // Whether operations are recorded (at first: yes). Off for evaluation, as torch.set_grad_enabled.

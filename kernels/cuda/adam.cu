@@ -12,6 +12,4 @@ static __global__ void adam(struct adam_args a) {
     }
 }
 
-CUDA_KERNEL(adam) {
-    adam<<<blocks_for(a->n), THREADS, 0, lane->stream>>>(*a);
-}
+CUDA_KERNEL(adam) { adam<<<blocks_for(a->n), THREADS, 0, lane->stream>>>(*a); }

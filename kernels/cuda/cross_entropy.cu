@@ -44,8 +44,7 @@ static __global__ void cross_entropy_backward(struct cross_entropy_backward_args
 
 CUDA_KERNEL(cross_entropy_backward) {
     const unsigned n = index_count((size_t)a->rows * a->classes);
-    cross_entropy_backward<<<blocks_for(n), THREADS, 0, lane->stream>>>(*a, n,
-                                                                        divisor(a->classes));
+    cross_entropy_backward<<<blocks_for(n), THREADS, 0, lane->stream>>>(*a, n, divisor(a->classes));
 }
 
 // Is logits[label] the first of the largest? Smaller than it before, no larger after; a NaN on
@@ -69,6 +68,4 @@ static __global__ void count_correct(struct count_correct_args a) {
     if (threadIdx.x == 0) a.count[0] += correct;
 }
 
-CUDA_KERNEL(count_correct) {
-    count_correct<<<1, THREADS, 0, lane->stream>>>(*a);
-}
+CUDA_KERNEL(count_correct) { count_correct<<<1, THREADS, 0, lane->stream>>>(*a); }

@@ -16,7 +16,7 @@ static void *find(void *library, const char *name) {
     void *function = dlsym(library, name);
     if (!function)
         kernels_fail("is another library in front of it in LD_LIBRARY_PATH?", "%s has no %s",
-                          SONAME, name);
+                     SONAME, name);
     return function;
 }
 
@@ -27,8 +27,8 @@ const Cublas *cublas_load(void) {
     library = dlopen(SONAME, RTLD_LAZY);
     if (!library)
         kernels_fail("install cuBLAS, which is part of the CUDA toolkit, or add its folder to "
-                          "LD_LIBRARY_PATH",
-                          "cannot load cuBLAS: %s", dlerror());
+                     "LD_LIBRARY_PATH",
+                     "cannot load cuBLAS: %s", dlerror());
 #define CUBLAS_FIND(name) cublas.name = (__typeof__(&name))find(library, #name);
     CUBLAS_FUNCTIONS(CUBLAS_FIND)
 #undef CUBLAS_FIND

@@ -22,7 +22,7 @@ typedef struct CudaLane {
     cudaStream_t stream;
     int tf32;
     cublasHandle_t cublas; // NULL: not open yet
-    void *workspace; // of cuBLAS
+    void *workspace;       // of cuBLAS
     size_t workspace_bytes;
     void *scratch; // grows to the largest request, at another address each time, and is kept
     size_t scratch_bytes;

@@ -1,7 +1,7 @@
 # GPUs: kernels/cuda and common/device/device_cuda.c, where config.mk has found nvcc; otherwise
 # common/device/cuda_none.c, which says that there is no GPU.
 
-ifneq ($(SANITIZE),cudasim) # where tests/cudasim/simulator.mk has other GPUs
+ifneq ($(SANITIZE),asan) # where tests/cudasim/simulator.mk has other GPUs
 ifneq ($(NVCC),)
 
 CUDA_SOURCES := $(wildcard kernels/cuda/*.cu) common/device/device_cuda.c

@@ -63,7 +63,7 @@ static inline __device__ struct Split split(unsigned i, struct Divisor d) {
 static inline unsigned index_count(size_t n) {
     if (n >> 31 != 0)
         kernels_fail("use a smaller --batch-size",
-                          "a tensor of %zu numbers: this kernel counts to 2^31 - 1", n);
+                     "a tensor of %zu numbers: this kernel counts to 2^31 - 1", n);
     return (unsigned)n;
 }
 

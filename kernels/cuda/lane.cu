@@ -85,13 +85,12 @@ static const char *hint_for(cudaError_t error) {
 void cuda_check(cudaError_t error, const char *what, const char *file, int line) {
     if (error == cudaSuccess) return;
     kernels_fail(hint_for(error), "%s: %s (%s) (%s:%d)", what, cudaGetErrorString(error),
-                      cudaGetErrorName(error), file, line);
+                 cudaGetErrorName(error), file, line);
 }
 
 void cublas_check(cublasStatus_t status, const char *what, const char *file, int line) {
     if (status == CUBLAS_STATUS_SUCCESS) return;
     // When a handle is created cuBLAS allocates, and says little when that fails.
     kernels_fail("is the GPU's memory full, or the driver older than cuBLAS? see nvidia-smi",
-                      "%s: %s (%s:%d)", what, cublas_load()->cublasGetStatusString(status), file,
-                      line);
+                 "%s: %s (%s:%d)", what, cublas_load()->cublasGetStatusString(status), file, line);
 }

@@ -8,6 +8,4 @@ static __global__ void sgd(struct sgd_args a) {
     }
 }
 
-CUDA_KERNEL(sgd) {
-    sgd<<<blocks_for(a->n), THREADS, 0, lane->stream>>>(*a);
-}
+CUDA_KERNEL(sgd) { sgd<<<blocks_for(a->n), THREADS, 0, lane->stream>>>(*a); }

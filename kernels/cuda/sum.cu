@@ -25,6 +25,4 @@ static __global__ void sum_backward(struct sum_backward_args a) {
     GRID_LOOP(i, a.n) a.dx[i] = accumulate(a.beta, &a.dx[i], a.dout[0]);
 }
 
-CUDA_KERNEL(sum_backward) {
-    sum_backward<<<blocks_for(a->n), THREADS, 0, lane->stream>>>(*a);
-}
+CUDA_KERNEL(sum_backward) { sum_backward<<<blocks_for(a->n), THREADS, 0, lane->stream>>>(*a); }

@@ -1,14 +1,14 @@
-# GPUs, simulated (see README.md here): how the CUDA code is compiled for them where SANITIZE is cudasim, and
-# the goals that run its tests.
+# GPUs, simulated (see README.md here): how the CUDA code is compiled for them where SANITIZE is asan, and
+# the goal that runs its tests.
 
 # These use GPUs where there are some: they run on simulated ones, and under compute-sanitizer on real ones.
 GPU_TESTS := $(patsubst %.c,$(BUILD)/%,$(shell grep -l 'try_gpu\|ON_BOTH\|open_devices' tests/test_*.c))
 # The tests of the simulator, and what only a simulator can try.
 SIM_TESTS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/cudasim/test_*.c))
 
-.PHONY: simulated-tests
+.PHONY: simulated-tests simulated-programs simulator-is-there
 
-ifeq ($(SANITIZE),cudasim)
+ifeq ($(SANITIZE),asan)
 
 # The compilers are gcc and g++, whatever CC says: the simulator's files use what only they have.
 override CC  := gcc
@@ -36,24 +36,20 @@ $(BUILD)/obj/%.cu.o: %.cu tests/cudasim/launch.sed $(CONFIG)
 
 $(SIM_TESTS): $(BUILD)/%: $(BUILD)/obj/%.c.o $(BUILD)/obj/tests/cudasim/planted.cu.o
 
-simulated-tests: $(GPU_TESTS) $(SIM_TESTS)
+simulated-programs: $(GPU_TESTS) $(SIM_TESTS)
 	@:
 
 else
 
-# They take minutes. So the day they passed is kept, and `make test-all` runs them again when one of these
-# has changed; `make simulated-tests` always does.
-SIMULATED_PASSED := $(BUILD)/cudasim/passed
-SIMULATED_CODE   := $(wildcard kernels/*.h kernels/cuda/* common/device/* common/comm/* common/tensor/* chapters/*/*.[ch] \
-                    tests/cudasim/*.[chs]* tests/cudasim/include/*) $(GPU_TESTS:$(BUILD)/%=%.c) $(wildcard tests/*.h)
-
-simulated-tests: report
+# (What is only about the modelled clock is the same there. Longest first.)
+SIMULATED_TESTS = $(patsubst $(BUILD)/%,$(BUILD)/asan/%,$(call longest_first,%/test_process_group %/test_cuda_resnet18 \
+                   %/test_kernels %/test_many_machines,$(SIM_TESTS) $(filter-out %/test_modelled_clock %/test_modelled_steps \
+                   %/test_machine_this,$(GPU_TESTS))))
+simulator-is-there: report
 	@test -n '$(and $(SIMULATOR),$(CMOCKA))' || { echo 'make: error: simulated GPUs need g++ and cmocka' >&2; \
 	    echo 'hint: make setup' >&2; exit 1; }
-	+@$(MAKE_PARALLEL) SANITIZE=cudasim simulated-tests
-	@sh tests/run.sh $(BUILD)/cudasim $(notdir $(GPU_TESTS) $(SIM_TESTS))
-	@touch $(SIMULATED_PASSED)
-$(SIMULATED_PASSED): $(SIMULATED_CODE)
-	+@$(MAKE) --no-print-directory simulated-tests
+simulated-tests: simulator-is-there
+	+@$(MAKE_PARALLEL) SANITIZE=asan simulated-programs
+	@sh tests/run.sh $(BUILD)/asan $(SIMULATED_TESTS)
 
 endif

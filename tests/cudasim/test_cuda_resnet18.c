@@ -1,4 +1,4 @@
-// test_cuda_resnet18.c: ResNet-18 on 1, 2 and 4 simulated GPUs against a CPU device. (One step on a
+// test_cuda_resnet18.c: ResNet-18 on 1 and 3 simulated GPUs against a CPU device. (One step on a
 // simulated GPU against PyTorch is in tests/test_resnet18.c.)
 #include <setjmp.h>
 #include <stdarg.h>
@@ -105,13 +105,10 @@ static void resnet18_is_that_of_the_cpu(void **state) {
 static void resnet18_on_more_gpus_is_that_of_one(void **state) {
     (void)state;
     size_t n;
-    float *on_one = train_on_gpus(1, STEPS, &n);
-    for (int gpus = 2; gpus <= 4; gpus *= 2) {
-        float *trained = train_on_gpus(gpus, STEPS, &n);
-        assert_close(trained, on_one, n, 3e-5f, "on one GPU");
-        free(trained);
-    }
+    float *on_one = train_on_gpus(1, STEPS, &n), *on_three = train_on_gpus(3, STEPS, &n);
+    assert_close(on_three, on_one, n, 3e-5f, "on one GPU");
     free(on_one);
+    free(on_three);
 }
 
 int main(void) {

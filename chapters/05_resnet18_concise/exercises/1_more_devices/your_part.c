@@ -16,9 +16,9 @@
 // for the bytes that the devices send each other.
 //
 // **How it is checked.** What a network of one layer makes of black images can be worked out
-// without it, loss and biases, for 1 to 16 devices. Then a small network with batch norm is trained:
-// with synchronised batch norm k devices must end as one does, with local statistics they must not.
-// And the bytes that you say must be those that were counted in one step.
+// without it, loss and biases, for 1 to 16 devices. Then a small network with batch norm is
+// trained: with synchronised batch norm k devices must end as one does, with local statistics they
+// must not. And the bytes that you say must be those that were counted in one step.
 //
 // **How to run.**
 //

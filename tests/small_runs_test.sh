@@ -1,0 +1,57 @@
+#!/bin/sh
+# small_runs_test.sh BUILD: for the build with sanitizers (make sanitize): a small run of each program, and of chapters
+# that have several ways through, one of each. Prints TAP.
+build=$(cd "${1:?usage: small_runs_test.sh BUILD}" && pwd) || exit 1
+root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
+LC_ALL=C
+export LC_ALL
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT TERM
+cd "$work" || exit 1
+problems=$work/problems
+. "$root/tests/tap.sh"
+mpi=$(command -v mpirun)
+
+ends_well() { # NAME COMMAND..
+    command=$1
+    shift
+    "$@" >log 2>error </dev/null || complain "status $?"
+    grep -v 'no GPU' error >>"$problems"
+    grep -n -i -w -e '-\?nan' log >>"$problems"
+    verdict "$command"
+}
+
+while read -r name flags; do
+    # shellcheck disable=SC2086
+    ends_well "$name $flags" "$build"/$name $flags
+done <<'RUNS'
+00_devices_and_queues
+01_splitting_strategies --batch-size 12 --steps 1
+02_get_params_and_allreduce --steps 1
+03_split_batch
+04_lenet_multi_gpu --train-size 128 --test-size 40 --epochs 1 --save w --log-loss l --trace t --timeline t.png
+04_lenet_multi_gpu --train-size 128 --test-size 40 --epochs 1 --load w --graph off
+05_resnet18_concise --train-size 8 --test-size 4 --batch-size 4 --epochs 1 --devices 2 --bn sync --checkpoint c
+05_resnet18_concise --train-size 8 --test-size 4 --batch-size 4 --epochs 2 --devices 2 --bn sync --resume c
+05_resnet18_concise --train-size 8 --test-size 4 --batch-size 4 --epochs 1
+06_data_parallel_and_ddp --train-size 128 --test-size 50 --epochs 1
+07_parameter_servers --train-size 256 --test-size 50 --epochs 1 --batch-size 64
+07_parameter_servers --train-size 256 --test-size 50 --epochs 1 --batch-size 64 --real --workers 3
+07_parameter_servers --train-size 256 --test-size 50 --epochs 1 --batch-size 64 --dies 1=2 --staleness 5
+08_many_machines --train-size 128 --test-size 20 --batch-size 8 --epochs 1
+RUNS
+if [ "$mpi" ]; then
+    ends_well "08_many_machines, 3 ranks" sh "$root/.make/ranks.sh" 3 "$build/08_many_machines" --train --train-size 128 \
+        --test-size 20 --batch-size 8 --epochs 1 --checkpoint c8
+fi
+for program in "$build"/[0-9][0-9]_*_exercise_*; do
+    your_part=$(ls "$root"/chapters/"$(basename "${program%_exercise_*}")"/exercises/"${program##*_}"_*/your_part.c)
+    case $program in */05_*) continue ;; esac # minutes of small trainings; test_resnet18 has what its modules do
+    grep -q '// YOUR CODE HERE' "$your_part" && continue
+    rm -rf plots
+    "$program" --check >log 2>error </dev/null || complain "status $?"
+    [ ! -e plots ] && grep -q '^check passed: ' log || complain "no word of having passed, or a file that is not asked for"
+    verdict "$(basename "$program") --check"
+done
+echo "1..$tests"
