@@ -27,7 +27,7 @@ CONFIG := $(BUILD)/config.mk
 override BUILD := $(BUILD)$(if $(SANITIZE),/$(SANITIZE))
 
 .DEFAULT_GOAL := all
-.PHONY: all programs wanted report help setup lenet resnet plots clean
+.PHONY: all programs wanted report help help-all setup lenet resnet plots clean
 .SECONDARY:
 .DELETE_ON_ERROR:
 # Goals run in the order they are named in; inside a goal the compilers run side by side, in a make of
@@ -37,11 +37,20 @@ ifneq ($(SIDE_BY_SIDE),1)
 endif
 MAKE_PARALLEL = $(MAKE) --no-print-directory SIDE_BY_SIDE=1 $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 
-# $(call QUIET,CC,file) goes before a command: it says in a few letters what is done. V=1 shows the command.
-QUIET = $(if $(filter 1,$(V)),,@printf '  %-5s %s\n' '$(1)' '$(2)';)
+# $(call QUIET,file) goes before a command: it says which step of how many this is, "[ 57/231] common/tensor/arena.c". At
+# the first step a make that does nothing (-n) counts them. On a terminal each line takes the place of the one before.
+# V=1 shows the commands instead.
+QUIET     = $(if $(filter 1,$(V)),,$(if $(COUNTING),: step;,@$(call SAY_STEP,$(NEXT_STEP),$(STEPS),$1);))
+NEXT_STEP = $(eval DONE += x)$(words $(DONE))
+STEPS     = $(eval STEPS := $(shell $(MAKE) -n COUNTING=1 $(MAKEOVERRIDES) $(MAKECMDGOALS) 2>/dev/null | grep -c '^: step'))$(STEPS)
+SAY_STEP  = if test -t 1; then printf '\033[K[%3d/$2] %s$(if $(filter $1,$2),\n,\r)' $1 '$3'; else printf '[%3d/$2] %s\n' $1 '$3'; fi
 
+# What stands before the first empty line, and the chapters' titles; then the rest.
 help:
-	@cat .make/help.txt
+	@sed '/^$$/q' .make/help.txt
+	@echo 'The chapters:' && sed -sn '1s|^// # ||p' chapters/*/main.c | nl -v 0 -n rz -w 2 -s '  '
+help-all:
+	@sed '1,/^$$/d' .make/help.txt
 
 # ---- setup changes what can be found, so what is made after it starts a make of its own -------------
 
@@ -50,7 +59,7 @@ ifneq ($(filter setup,$(MAKECMDGOALS)),)
 setup:
 	@CC='$(CC)' FOR='$(filter book book-check lab-sheets grade lint,$(MAKECMDGOALS))' sh .make/setup.sh
 	@rm -f $(BUILD)/probed # what is there now is looked up anew
-AFTER_SETUP := $(filter-out setup clean help,$(MAKECMDGOALS))
+AFTER_SETUP := $(filter-out setup clean help help-all,$(MAKECMDGOALS))
 ifneq ($(AFTER_SETUP),)
 .PHONY: $(AFTER_SETUP)
 $(firstword $(AFTER_SETUP)): setup
@@ -85,7 +94,7 @@ NO_PIE     = $(if $(NVCC),-Xcompiler )-no-pie
 
 $(BUILD)/obj/%.c.o: %.c $(CONFIG)
 	@mkdir -p $(@D)
-	$(call QUIET,CC,$<)$(CC) $(CFLAGS_ALL) -MMD -MP -c $< -o $@
+	$(call QUIET,$<)$(CC) $(CFLAGS_ALL) -MMD -MP -c $< -o $@
 
 $(BUILD)/obj/common/comm/mpi.c.o: CFLAGS_ALL += $(filter -I%,$(MPI))
 
@@ -106,7 +115,7 @@ LIBRARY  := $(BUILD)/libbook.a
 
 $(LIBRARY): $(SOURCES:%=$(BUILD)/obj/%.o) $(MACHINES_C).o $(CPU_OBJECTS)
 	@rm -f $@
-	$(call QUIET,AR,$@)ar rcs $@ $^
+	$(call QUIET,$@)ar rcs $@ $^
 
 # ---- programs --------------------------------------------------------------------------------------
 
@@ -122,7 +131,7 @@ include tests/tests.mk
 
 $(CHAPTERS) $(EXERCISES) $(TESTS) $(SIM_TESTS) $(BENCHES): $(LIBRARY)
 	@mkdir -p $(@D)
-	$(call QUIET,LINK,$@)$(LINK) -o $@ $(filter %.o,$^) $(LIBRARY) $(LIBS)
+	$(call QUIET,$@)$(LINK) -o $@ $(filter %.o,$^) $(LIBRARY) $(LIBS)
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
 
@@ -138,10 +147,6 @@ wanted: $(WANTED)
 
 lenet: run-04
 resnet: run-05
-
-# OpenMP's threads spin while they wait; on cores that other programs want too, that makes a run several
-# times slower. They read this when a program starts.
-run-% exercise-%: export OMP_WAIT_POLICY ?= passive
 
 run-%: report
 	@test -n '$(wildcard chapters/$*_*/main.c)' || { echo 'make: error: there is no chapter $*' >&2; \

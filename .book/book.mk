@@ -25,15 +25,14 @@ $(foreach chapter,$(BOOK_CHAPTERS),$(eval $(call RECORDED_CHAPTER,$(chapter))))
 
 $(BUILD)/recorded/obj/%.c.o: %.c $(CONFIG)
 	@mkdir -p $(@D)
-	$(call QUIET,CC,$<)$(CC) $(CFLAGS_ALL) -finstrument-functions -MMD -MP -c $< -o $@
+	$(call QUIET,$<)$(CC) $(CFLAGS_ALL) -finstrument-functions -MMD -MP -c $< -o $@
 
 $(RECORDED): $(LIBRARY)
 	@mkdir -p $(@D)
-	$(call QUIET,LINK,$@)$(LINK) $(NO_PIE) -o $@ $(filter %.o,$^) $(LIBRARY) $(LIBS)
+	$(call QUIET,$@)$(LINK) $(NO_PIE) -o $@ $(filter %.o,$^) $(LIBRARY) $(LIBS)
 
-$(RUNS): export OMP_WAIT_POLICY ?= passive
 $(RUNS): $(BUILD)/runs/%/stdout: $(BUILD)/recorded/%
-	$(call QUIET,RUN,$*)sh .book/run.sh $< $* $(@D)
+	$(call QUIET,$*)sh .book/run.sh $< $* $(@D)
 
 .PHONY: book book-check book-notebooks lab-sheets recorded
 recorded: $(RECORDED)

@@ -17,7 +17,9 @@ command -v pandoc >/dev/null || refuse "pandoc is missing" "make setup book"
 # 2.17 reads with readers in Lua that know where text came from.
 pandoc --version | awk 'NR == 1 { split($2, v, "."); exit !(v[1] > 2 || (v[1] == 2 && v[2] >= 17)) }' ||
     refuse "$(pandoc --version | head -n 1) is too old" "2.17 or newer is needed, that of Debian 12 or Ubuntu 23.04"
-# What is handed out to students has no answers.
+# Pages beside the chapters. What is handed out to students has no answers, and not the page for instructors.
+texts=$(find chapters -maxdepth 1 -name '*.md' ! -name index.md | sort)
+[ "$edition" = instructor ] || texts=$(echo "$texts" | grep -v '/for_instructors\.md$')
 if [ "$edition" = instructor ]; then
     for text in chapters/[0-9]*/main.c chapters/[0-9]*/lab.md; do
         [ -e "$text" ] && grep -q '^\(// \)\{0,1\}## Questions' "$text" || continue
@@ -113,9 +115,8 @@ for main; do
         ${1:+-V next="$(number_of "$1").html" -V next-title="$(title_of "$1")"} "$main"
     previous=$main
 done
-for text in chapters/*.md; do
-    name=$(basename "$text" .md)
-    [ "$name" = index ] || page "$name.html" "" --toc --toc-depth=2 -M pagetitle="$(sed -n '1s/^# //p' "$text")" "$text"
+for text in $texts; do
+    page "$(basename "$text" .md).html" "" --toc --toc-depth=2 -M pagetitle="$(sed -n '1s/^# //p' "$text")" "$text"
 done
 
 lab_pages
@@ -135,8 +136,7 @@ for main in $BOOK_CHAPTERS; do
 done
 BOOK_FORMAT=epub read_with page -t epub3 --mathml --toc --toc-depth=2 --epub-chapter-level=1 --css .book/epub.css \
     -M lang=en -M title="Training on Multiple GPUs, in C" \
-    -o "$new/training-on-multiple-gpus.epub" chapters/index.md $BOOK_CHAPTERS \
-    $(find chapters -maxdepth 1 -name '*.md' ! -name index.md | sort)
+    -o "$new/training-on-multiple-gpus.epub" chapters/index.md $BOOK_CHAPTERS $texts
 
 rm -rf "$book"
 mv "$new" "$book"

@@ -394,9 +394,11 @@ local function front_page(text)
     blocks[#blocks + 1] = i == 1 and pandoc.Div({block}, {class = "lead"}) or block
     if i == 1 then
       local first = os.getenv("BOOK_CHAPTERS"):match("chapters/(%d+)_")
+      local teaches = os.getenv("BOOK_EDITION") == "instructor" and chapter.exists("chapters/for_instructors.md")
       blocks[#blocks + 1] = raw(('<p class="doors"><a class="begin" href="%s.html">Begin reading</a>' ..
         '<a href="training-on-multiple-gpus.epub">The whole book as EPUB</a>' ..
-        '<a href="glossary.html">Glossary</a><a href="#reference">Reference</a></p>'):format(first))
+        '<a href="glossary.html">Glossary</a><a href="#reference">Reference</a>%s</p>')
+        :format(first, teaches and '<a href="for_instructors.html">For instructors</a>' or ""))
       blocks[#blocks + 1] = chapter_list()
     end
   end

@@ -2,13 +2,14 @@
 // below its code.
 //
 // Programs are compiled for that with -finstrument-functions, so that each function of a chapter
-// calls the two below when it begins and when it ends, and are linked with this file. It writes how
-// far stdout was whenever a function began or ended that main() called: to the file that
-// RECORD_TO names, a line "FROM TO ADDRESS" for each piece of output, ADDRESS being that of the
-// function, or of main() itself. So the chapters' own code needs no marks.
+// calls the two below when it begins and when it ends, and are linked with this file. Whenever one
+// begins or ends, it writes what was printed since to the file that RECORD_TO names: a line
+// "FROM TO ADDRESS..", with the addresses of the functions that were running, main()'s first. So
+// the chapters' own code needs no marks.
 //
 // stdout has to be a file, or it cannot be told how far it is.
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -17,32 +18,43 @@
 void __cyg_profile_func_enter(void *function, void *caller) NOT_RECORDED;
 void __cyg_profile_func_exit(void *function, void *caller) NOT_RECORDED;
 
+// Functions that have not ended: main(), what main() calls, and so on. What deeper ones print is
+// that of their callers: to ask how far stdout is takes a system call, too much for each small
+// function.
+enum { MOST_RUNNING = 4 };
 static struct {
     FILE *out;
     pthread_t thread; // that of main()
     pid_t process;
-    int depth; // 1 in main(), 2 in what it called
-    void *main, *called;
+    bool has_begun;
+    int depth; // 1 in main()
+    void *running[MOST_RUNNING];
     long told; // up to here it is known who printed
 } the;
 
-static NOT_RECORDED void tell(const void *function) {
+static NOT_RECORDED void tell(void) {
     long now = ftell(stdout);
-    if (now > the.told) fprintf(the.out, "%ld %ld %p\n", the.told, now, function);
+    if (now > the.told) {
+        fprintf(the.out, "%ld %ld", the.told, now);
+        for (int i = 0; i < the.depth && i < MOST_RUNNING; i++)
+            fprintf(the.out, " %p", the.running[i]);
+        fprintf(the.out, "\n");
+    }
     if (now >= 0) the.told = now;
 }
 
 static NOT_RECORDED void tell_the_rest(void) {
     if (getpid() != the.process) return;
-    tell(the.depth > 1 ? the.called : the.main);
+    if (the.depth == 0) the.depth = 1; // main() is over
+    tell();
     fclose(the.out);
     the.out = NULL;
 }
 
 // A program without RECORD_TO is not recorded.
-static NOT_RECORDED void begin(void *main) {
+static NOT_RECORDED void begin(void) {
     const char *path = getenv("RECORD_TO");
-    the.main = main;
+    the.has_begun = true;
     the.thread = pthread_self();
     the.process = getpid();
     the.out = path ? fopen(path, "w") : NULL;
@@ -59,14 +71,19 @@ static NOT_RECORDED int is_recorded(void) {
 
 void __cyg_profile_func_enter(void *function, void *caller) {
     (void)caller;
-    if (!the.main) begin(function);
-    if (!is_recorded() || ++the.depth != 2) return;
-    tell(the.main);
-    the.called = function;
+    if (!the.has_begun) begin();
+    if (!is_recorded()) return;
+    if (the.depth < MOST_RUNNING) {
+        tell();
+        the.running[the.depth] = function;
+    }
+    the.depth++;
 }
 
 void __cyg_profile_func_exit(void *function, void *caller) {
+    (void)function;
     (void)caller;
-    if (!is_recorded() || the.depth-- != 2) return;
-    tell(function);
+    if (!is_recorded()) return;
+    if (the.depth <= MOST_RUNNING) tell();
+    the.depth--;
 }

@@ -3,7 +3,7 @@
 # FOLDER what it printed (stdout), which function printed what (functions: lines FROM TO FILE:LINE NAME), its pictures
 # (plots/), and how it was run (about). A program that fails leaves what was there before.
 set -eu
-program=$(realpath "$1") name=$2 folder=$3
+program=$(realpath "$1") name=$2 folder=$3 main=chapters/$2/main.c
 refuse() { # ERROR HINT
     echo "book: error: $1" >&2
     echo "hint: $2" >&2
@@ -32,14 +32,26 @@ status=0
 (cd "$new" && exec $ranks sh -c "$only_rank_0" "$program" $flags </dev/null 2>stderr) || status=$?
 if [ $status != 0 ]; then
     cat "$new/stderr" >&2
-    line=$(grep -n '^int main(' "chapters/$name/main.c" | head -n 1 | cut -d: -f1)
-    refuse "chapters/$name/main.c:${line:-1}: the program ended with status $status, so it has no output to show" \
+    line=$(grep -n '^int main(' "$main" | head -n 1 | cut -d: -f1)
+    refuse "$main:${line:-1}: the program ended with status $status, so it has no output to show" \
         "try make run-${name%%_*}; make book RUN=0 takes the output of the last run"
 fi
 
-# Where each of these functions is in the sources: chapters/NN_name/file.c:line.
-cut -d' ' -f3 "$new/calls" | addr2line -f -e "$program" | sed -E 's|^.*/(chapters/)|\1|; s| \(discriminator.*||' |
-    paste -d' ' - - | paste -d' ' "$new/calls" - | awk '{ print $1, $2, $5, $4 }' >"$new/functions"
+# Whose output is it? Of the functions that were running, that of the first one that is not in main()'s section of
+# main.c, whatever it calls; else main()'s. Where that is in the sources: chapters/NN_name/file.c:line.
+section=$(awk '/^\/\/ ## / { last = NR } /^int main\(/ { print last ? last : NR; exit }' "$main")
+cut -d' ' -f3- "$new/calls" | tr ' ' '\n' | sort -u >"$new/addresses"
+addr2line -f -e "$program" <"$new/addresses" | sed -E 's|^.*/(chapters/)|\1|; s| \(discriminator.*||' |
+    paste -d' ' - - | paste -d' ' "$new/addresses" - | awk -v main="$main" -v section="$section" '
+    NR == FNR { name[$1] = $2; place[$1] = $3; next }
+    {
+        for (i = 4; i <= NF; i++) {
+            split(place[$i], at, ":")
+            if (at[1] != main || at[2] + 0 < section) break
+        }
+        if (i > NF) i = 3
+        print $1, $2, place[$i], name[$i]
+    }' - "$new/calls" >"$new/functions"
 
 processor=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
 gpus=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | sort | uniq -c | sed "s/^ *//" | paste -sd, || true)
@@ -49,6 +61,6 @@ gpus=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | sort | un
     echo "date=$(date +%Y-%m-%d)"
     echo "version=$(git describe --always --dirty 2>/dev/null || echo unknown)"
 } >"$new/about"
-rm -f "$new/calls"
+rm -f "$new/calls" "$new/addresses"
 rm -rf "$folder"
 mv "$new" "$folder"

@@ -1,4 +1,4 @@
-# The labs: make grade, hand-in, lab-kit, autograder. What they mean is in README.md, "For instructors".
+# The labs: make grade, hand-in, lab-kit, autograder. What they mean is in chapters/for_instructors.md.
 #
 #   make grade                      the exercises of this project, as they are now
 #   make grade SUBMISSION=FILE      a folder or an archive that was handed in, in a sandbox
@@ -24,7 +24,7 @@ GRADER_SOURCES := $(filter-out $(if $(ARCHIVE),.lab/archive_none.c,.lab/archive.
 
 $(GRADER): $(GRADER_SOURCES:%=$(BUILD)/obj/%.o) $(LIBRARY)
 	@mkdir -p $(@D)
-	$(call QUIET,LINK,$@)$(LINK) -o $@ $(filter %.o,$^) $(LIBRARY) $(ARCHIVE) $(LIBS)
+	$(call QUIET,$@)$(LINK) -o $@ $(filter %.o,$^) $(LIBRARY) $(ARCHIVE) $(LIBS)
 
 UNRESOLVED := $(NO_PIE) $(if $(NVCC),-Xlinker ,-Wl$(comma))--unresolved-symbols=ignore-all
 
@@ -36,7 +36,7 @@ quoted   = '$(subst ','\'',$(strip $1))'
 define GRADED_EXERCISE
 $(graded)/given.o: $(call objects,$(given))
 	@mkdir -p $$(@D)
-	$$(call QUIET,LD,$$@)ld -r -o $$@ $$^
+	$$(call QUIET,$$@)ld -r -o $$@ $$^
 $(graded)/parts: $(graded)/given.o $(LIBRARY) .lab/lab.mk
 	@$$(LINK) $$(UNRESOLVED) -o $(graded)/check $(graded)/given.o $(LIBRARY) $$(LIBS)
 	@EXERCISE_GRADED=parts $(graded)/check >$$@.tmp && mv $$@.tmp $$@ && rm $(graded)/check

@@ -115,6 +115,7 @@ static void add_project(Arguments *a, const Sandbox *s) {
     hide(a, s->project, "chapters/*/exercises/*/*.c");
     hide(a, s->project, "chapters/*/exercises/*.c");
     hide(a, s->project, "chapters/*/*answers.md");
+    hide(a, s->project, "chapters/*/exercises/*/answers.md");
     add_path(a, "--ro-bind", s->library);
     add_path(a, "--ro-bind", s->given);
     add_path(a, s->may_write ? "--bind" : "--ro-bind", s->own);
@@ -128,8 +129,8 @@ static void add_project(Arguments *a, const Sandbox *s) {
 static void add_environment(Arguments *a, const Sandbox *s) {
     const char *const kept[] = {"OMP_NUM_THREADS", "CPU"};
     add(a, "--clearenv", "--setenv", "PATH", "/usr/local/bin:/usr/bin:/bin", NULL);
-    add(a, "--setenv", "HOME", "/tmp", "--setenv", "LC_ALL", "C.UTF-8", NULL);
-    add(a, "--setenv", "OMP_WAIT_POLICY", "passive", "--setenv", "OWN", s->own, NULL);
+    add(a, "--setenv", "HOME", "/tmp", "--setenv", "LC_ALL", "C.UTF-8", "--setenv", "OWN", s->own,
+        NULL);
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         if (getenv(kept[i])) add(a, "--setenv", kept[i], getenv(kept[i]), NULL);
 }
@@ -182,7 +183,6 @@ static void add_sandbox(Arguments *a, const Sandbox *s) {
 // (Compilers' messages are read, so they are not to be translated.)
 static void set_environment(const Sandbox *s) {
     setenv("OWN", s->own, 1);
-    setenv("OMP_WAIT_POLICY", "passive", 1);
     setenv("LC_ALL", "C.UTF-8", 1);
     if (s->trust == OTHER_USER) setenv("HOME", "/tmp", 1);
 }

@@ -1,6 +1,6 @@
 # What this machine has: CONFIG, a file of variables that .make/probe.sh writes.
 
-NEEDS_CONFIG := $(filter-out help clean plots lint,$(or $(MAKECMDGOALS),all))
+NEEDS_CONFIG := $(filter-out help help-all clean plots lint,$(or $(MAKECMDGOALS),all))
 PROBED       := $(CONFIG:config.mk=probed)
 
 ifneq ($(NEEDS_CONFIG),)

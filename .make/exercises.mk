@@ -31,7 +31,7 @@ $(call objects,$(your_part) $(handout)): YOUR_PART := -iquote $(dir $(your_part)
 $(handout): $(your_part) .make/starter.sh
 	@test -d $$(@D) || rm -f $$(@D) # a program of that name, in builds of before
 	@mkdir -p $$(@D)
-	$$(call QUIET,WRITE,$$@)sh .make/starter.sh $$< >$$@
+	$$(call QUIET,$$@)sh .make/starter.sh $$< >$$@
 endef
 $(foreach folder,$(EXERCISE_FOLDERS),$(eval $(call EXERCISE,$(folder))))
 

@@ -1,10 +1,31 @@
-// cpu.c: what the kernels of all instruction sets share: which sets there are, and memory.
+// cpu.c: what the kernels of all instruction sets share: how their threads wait, which sets there
+// are, and memory.
 #include "kernels/cpu/cpu.h"
 #include "fail.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
+
+// ---- waiting -----------------------------------------------------------------------------------
+
+#if defined(_OPENMP) && defined(__GLIBC__)
+// OpenMP's threads spin while they wait for each other. Beside one busy program they then keep from
+// its core the very thread that they wait for, and a run takes up to 20 times as long. With
+// OMP_WAIT_POLICY=passive they sleep. OpenMP's library has read that before any code of ours runs,
+// so the program sets it and starts itself once more; a setting of the user's stays.
+__attribute__((constructor)) static void sleep_while_waiting(int argc, char *argv[]) {
+    char path[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    (void)argc;
+    if (length < 0 || getenv("OMP_WAIT_POLICY")) return;
+    setenv("OMP_WAIT_POLICY", "passive", 1);
+    path[length] = '\0';
+    execv(path, argv); // if it cannot be started again, this one just goes on
+}
+#endif
 
 // ---- instruction sets --------------------------------------------------------------------------
 //

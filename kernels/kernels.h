@@ -9,8 +9,11 @@
 //   - `beta` says what happens to what an output already holds: 0 overwrites it (and never reads
 //     it: it may be NaN), 1 adds to it. So that a gradient used twice is the sum of both.
 //   - Every kernel accepts sizes of zero, because a device may get no rows of a small minibatch.
-//   - The same input gives the same bits, run after run and for any number of threads: the order in
-//     which numbers are added depends on the shape alone.
+//   - The same input gives the same bits, run after run and for any number of threads. Another
+//     machine may give others: the order in which numbers are added depends on the shapes, on a CPU
+//     also on how wide its vectors are (and with FMA a product is not rounded before it is added;
+//     CPU= in the environment chooses, see cpu/cpu.h). GPUs leave matrix products to cuBLAS, whose
+//     order depends on the GPU and on cuBLAS's version, too.
 #ifndef KERNELS_H
 #define KERNELS_H
 

@@ -60,8 +60,12 @@ static void print_section(void) {
 //
 // 1. Is this a question?
 // 2. Is this one, too?
-int main(void) {
+static void print_all(void) {
+    printf("all:\n");
     print_section();
+}
+int main(void) {
+    print_all();
     return 0;
 }
 END
@@ -73,6 +77,7 @@ printf '1. Yes.\n2. Yes, and\n   no.\n' >chapters/01_one/answers.md
 printf '// # A second chapter\n//\n// After [the first](../01_one), not [more](../../kernels/cost.h).\nint main(void) { return 3; }\n' >chapters/02_two/main.c
 printf '# The book\n\nWhat it is.\n\n## How\n\nSee the [glossary](glossary.md).\n' >chapters/index.md
 printf '# Glossary\n\nWords.\n' >chapters/glossary.md
+printf '# For instructors\n\nNot for students.\n' >chapters/for_instructors.md
 cat >chapters/01_one/lab.md <<'END'
 # Lab 01: A first lab
 
@@ -134,7 +139,7 @@ expect_in() { # PAGE PATTERN
     tr '\n' ' ' <"build/book/$1" | grep -q -e "$2" || complain "$1 lacks: $2"
 }
 expect_in 01.html '<samp>range_first(3) is 3 &lt;tag&gt;'
-expect_in 01.html 'print_section.*</pre>.*<pre class="output"><samp>range_first(3) is 3'
+expect_in 01.html 'print_section.*</pre>.*<pre class="output"><samp>range_first(3) is 3.*Is this a question.*main.*<samp>all:'
 expect_in 01.html 'is 3.*<figure class="timeline" data-timeline="pictures/01/p">.*<img.*<figcaption>One picture'
 expect_in 01.html 'class="predict".*How many "lines" does it print?.*static.*print_section'
 expect_in 01.html '<strong>What you will learn</strong>.*<li>.*<math.*<msup>'
@@ -153,8 +158,9 @@ expect_in 01-lab.html '<body class="lab">.*href="01.html">Chapter</a>.*Lab 01</s
 expect_in 01-lab.html 'What was seen?.*rel="next" href="02-lab.html"'
 expect_in 01-lab.html '<span>run-01</span> <span>ARGS=.--devices</span> <span>4</span> <span>--machine</span>'
 expect_in ref/common-base.html 'Some of n things.*id="n-range_first"'
-grep -q -e 'Yes, and' -e 'That, and' -e 'get stuck' build/book/01.html build/book/01-lab.html &&
+grep -q -e 'Yes, and' -e 'That, and' -e 'get stuck' -e 'or instructors' build/book/*.html &&
     complain "the student's edition has answers"
+[ ! -e build/book/for_instructors.html ] || complain "the student's edition has the page for instructors"
 [ -s build/book/training-on-multiple-gpus.epub ] || complain "no EPUB"
 verdict "a page has prose, code, what its functions printed, pictures, formulas and links"
 
@@ -174,6 +180,8 @@ verdict "a run of older sources"
 sh .book/book.sh build instructor >"$out" 2>&1 || complain "no instructor's edition: $(cat "$out")"
 expect_in 01.html 'Is this one, too?.*Yes, and no.'
 expect_in 01-lab.html 'The answers.*class="lab-answers".*This.*That, and more.*For the instructor.*They get stuck.'
+expect_in index.html 'href="for_instructors.html"'
+expect_in for_instructors.html 'Not for students'
 verdict "the instructor's edition has answers"
 
 # What students have: no answers.
@@ -245,7 +253,7 @@ with ${lab}_answers.md '5s|For|To|' "${lab}_answers.md:1:" 'nothing for the inst
 verdict "lab sheets that are not as they should be"
 
 rm build/runs/01_one/plots/p.png
-expect_refusal 'build/runs/01_one/stdout:3:' 'plots/p.png and did not write it'
+expect_refusal 'build/runs/01_one/stdout:4:' 'plots/p.png and did not write it'
 echo "no picture" >build/runs/01_one/plots/p.png
 expect_refusal 'build/runs/01_one/plots/p.png:' 'not a PNG'
 put_pictures

@@ -9,8 +9,8 @@ build=$(cd "${1:?usage: $(basename "$0") BUILD}" && pwd) || exit 1
 program=$build/$name
 chapter=$(cd "$(dirname "$0")/../chapters/$name" && pwd) || exit 1
 [ -x "$program" ] || { echo "Bail out! $program: no such program"; exit 1; }
-LC_ALL=C OMP_WAIT_POLICY=passive # threads that wait do not spin: the machine may be busy
-export LC_ALL OMP_WAIT_POLICY
+LC_ALL=C
+export LC_ALL
 out=$(mktemp -d) || exit 1
 trap 'rm -rf "$out"' EXIT
 trap 'exit 1' HUP INT TERM

@@ -28,7 +28,7 @@ row 'all, side by side' | awk -v alone="$alone" '{ exit !($NF >= alone && $NF < 
     row 'all, one after the other' | awk -v alone="$alone" '{ exit !($NF > 1.9 * alone && $NF < 2.1 * alone) }'
 verdict $? "modelled: two devices take as long as one side by side, and twice as long one after the other"
 
-[ "$(grep -c ': 4194304 bytes' "$out/log")" -eq 2 ] && grep -q ' to host: 4 bytes' "$out/log"
+[ "$(grep -c ': 4,194,304 bytes' "$out/log")" -eq 2 ] && grep -q ' to host: 4 bytes' "$out/log"
 verdict $? "the ledger's bytes: a matrix to a device and to the host, and a sum"
 tr -d ' \n' <"$out/log" >"$out/joined"
 grep -q 'step1:thearenagave\([0-9]*\)bytesloss6gradientbyW:\[\[1.,0.\],\[2.,0.\],\[3.,0.\]\]on[a-z]*:[0-9#]*step2:thearenagave\1bytes,andhiswhereitwasinstep1loss4.6' "$out/joined"
@@ -52,7 +52,7 @@ verdict $? "modelled times are the same in every run"
 run --devices 8 --machine p100-25gbe --backend model && row 'all, side by side' | grep -q .
 verdict $? "another machine"
 
-run --help && grep -q -e '--devices K' "$out/log" && ! grep -q -e '--lr' "$out/log"
+run --help && grep -q -e '--devices K' "$out/log" && ! grep -q -e '--lr' -e '--quick' "$out/log"
 verdict $? "--help"
 for wrong in '--devices 0' '--devices two' '--devices 9 --machine d2l-pcie' '--epochs 1' '--backend model --machine none'; do
     # shellcheck disable=SC2086

@@ -93,6 +93,9 @@ train $own --epochs 3 --resume whole
 refused 1 'is no checkpoint' "parameters are no checkpoint"
 train $own --epochs 3 --resume nothing
 refused 1 'cannot read' "a checkpoint that is not there"
+mkfifo pipe
+timeout 60 "$program" $small --epochs 3 --resume pipe >log 2>error </dev/null
+refused 1 'pipe: is not a file' "a pipe is no checkpoint"
 accuracies() { sed -n '/^  Accuracy:/,/^  [TB]/{/^  [TB]/!p;}' log; } # what the comparison says of them
 train --epochs 1 --checkpoint two && accuracies >first &&
     train --epochs 1 --resume two && accuracies | cmp - first >>error && [ -s first ]
@@ -118,9 +121,9 @@ refused 1 'losses.csv: does not hold .*step,loss' "--log-loss: a file that is no
 
 # A promise that cannot be kept.
 train --epochs 2 --resume part
-refused 1 'is after minibatch 8, --epochs 2 ends before' "fewer --epochs than are done"
+refused 1 'is after minibatch 8, the training ends after 4' "fewer --epochs than are done"
 train --epochs 4 --steps 0 --resume part
-refused 1 'is after minibatch 8, .*--steps 0 ends before' "--steps 0 and --resume"
+refused 1 'is after minibatch 8, the training ends after 0' "--steps 0 and --resume"
 if [ -e part_second ]; then
     cp part_second part
     train --epochs 5 --resume part
@@ -148,6 +151,7 @@ damaged 's/"step":"2"/"step":"99999999999999999999"/;s/"devices 1, batch size /"
 damaged 's/"step":"2"/"step":"4"/' '4 minibatches are not the 1 epochs'
 damaged 's/"epoch":"1"/"epoch":"0"/' 'the "epoch" is no number'
 damaged 's/"start":"file"/"start":"fire"/' 'the "start" is neither'
+damaged 's/"settings":"devices/"settings":"\\u001b[/' 'was written with ?\[ 1, batch size'
 
 # One file for two purposes.
 cp w keep

@@ -16,8 +16,8 @@ row 'SGD, sum (the text)' | grep -q ' 4\.0000 ' && row 'SGD, mean' | grep -q ' 1
 verdict $? "a sum of 4 towers moves 4 times as far with SGD, and as far with Adam"
 grep -q 'to the bit' "$out/log"
 verdict $? "synchronous training has the bits of chapter 4"
-row 'the host of W towers' | grep -q ' 4130176 ' && row 'device 0 of a star' | grep -q ' 3097632 ' && row 'a worker' | grep -q ' 1032544 ' && row 'server 0 of 1' | grep -q ' 4130176 ' &&
-    row 'worker and server in one' | grep -q ' 1548816 ' && row 'a device of a ring' | grep -q ' 1548816 '
+row 'the host of W towers' | grep -q ' 4,130,176 ' && row 'device 0 of a star' | grep -q ' 3,097,632 ' && row 'a worker' | grep -q ' 1,032,544 ' && row 'server 0 of 1' | grep -q ' 4,130,176 ' &&
+    row 'worker and server in one' | grep -q ' 1,548,816 ' && row 'a device of a ring' | grep -q ' 1,548,816 '
 verdict $? "bytes of towers, star, server and worker; who is both has a ring's"
 awk '/^ *[0-9]+ +[0-9]+ +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9.]+$/ { rows++; if (!($5 >= 0.999 && $5 < 1.5)) bad++ } END { exit !(rows >= 10 && bad == 0) }' "$out/log"
 verdict $? "an exchange takes as long as the formula says at least, and not half as long again"
@@ -30,6 +30,8 @@ verdict $? "modelled times: asynchronous ($async) before SSP 3 ($ssp) and synchr
 [ "$(grep -c ' of 129068 parameters' "$out/log")" -eq 1 ] && tr -s ' \n' ' ' <"$out/log" | grep -q '64 pushes: 0 of 129068 parameters differ .* 0 of 128 pulls were torn' &&
     row modelled | grep -q '(modelled)$' && row 'for real' | grep -q '(measured)$'
 verdict $? "for real: every push once and as a whole, and a training beside the modelled one"
+awk '/^  lr\/8 for each push/ { shared = $NF } /^  the full lr/ { full = $NF } END { exit !(full > 0 && full < shared) }' "$out/log"
+verdict $? "eight asynchronous workers: the full learning rate is worse than lr/8"
 points() { awk -F, -v way="$1" '$6 == way && $9 >= $10 && $9 <= $11' "$out/${name}_disciplines.csv" | wc -l; }
 [ "$(points synchronous)" -eq 10 ] && [ "$(points 'SSP 1')" -eq 10 ] && [ "$(points '1 backup')" -eq 10 ]
 verdict $? "ten points of each way, the mean between the least and the most"

@@ -127,7 +127,10 @@ rank_number() { # RANK: its process, and not the witness of its end, a child wit
         sleep 0.1
     done
 }
-goes_on() { ranks 3 --train --train-size 512 --test-size 20 --batch-size 4 --epochs 10000 --steps 1 --resume last --checkpoint next; }
+goes_on() { # for a step
+    steps=$(grep -a -o '"step" *: *"[0-9]*"' last | head -n 1 | tr -dc 0-9)
+    ranks 3 --train --train-size 512 --test-size 20 --batch-size 4 --epochs 10000 --steps $((steps + 1)) --resume last --checkpoint next
+}
 for signal in TERM INT; do
     for rank in 0 2; do
         start && one=$(rank_number $rank) && kill -s $signal "$one" && ends && [ $status -ne 0 ] &&

@@ -121,9 +121,9 @@ disagree() { # TEXT A B: rank 0 has flags A, ranks 1 and 2 have flags B
     text=$1
     rank_0=$2
     others=$3
-    ranks 1 --train $small $rank_0 : -np 2 "${other:-$mine}" --train $small $others
+    ranks 1 --train $small $rank_0 : -np 2 ${other:-$mine} --train $small $others
     failed_with "$text\$" && [ "$(grep -c 'error: ' error)" -eq 1 ]
-    verdict $? "refused: $rank_0 and $others${other:+, another program}"
+    verdict $? "refused: $rank_0 and $others${other:+, another program or another CPU}"
 }
 disagree 'ranks 1 and 2 have --lr 0.2, rank 0 has 0.1' '--lr 0.1' '--lr 0.2'
 disagree 'ranks 1 and 2 have --lr 0.10000002, rank 0 has 0.1' '--lr 0.1' '--lr 0.10000002'
@@ -151,6 +151,13 @@ mkdir other && cp "$program" "other/$name" && printf 'x' >>"other/$name"
 other=$out/other/$name
 disagree 'ranks 1 and 2 have a program with the checksum [0-9a-f]*, rank 0 has [0-9a-f]*' '--lr 0.1' '--lr 0.1'
 other=
+if [ -z "${CPU:-}" ] && grep -q avx2 /proc/cpuinfo; then
+    other="env CPU=v1 $mine"
+    disagree 'ranks 1 and 2 have a device of the kind CPU with SSE2 (CPU=v1), rank 0 has CPU with AVX.* (CPU=v[34])' '--lr 0.1' '--lr 0.1'
+    other=
+else
+    skip "other instructions" "there are none here, or CPU says which"
+fi
 
 # ---- refused on many ranks, and said once ----------------------------------------------------------------
 
@@ -183,20 +190,33 @@ small=$lenet
 cp three four
 train 2 --epochs 3 --resume four && [ "$(checksum)" = "$whole" ] && cmp -s three four
 verdict $? "a training that was at its end"
-train 3 --epochs 3 --resume one --checkpoint next && tr '\n' ' ' <log | tr -s ' ' | grep -q 'is of 2 devices, and here are 3\. .*not to the bit' && [ -n "$(checksum)" ]
+train 3 --epochs 3 --resume one --checkpoint next && tr '\n' ' ' <log | tr -s ' ' | grep -q 'is of 2 devices, and here are 3\. .*not to the bit' && has ' 18 steps; parameters' && train 2 --epochs 3 --resume next
 verdict $? "--resume on another number of ranks, which says what changes"
 train 2 --epochs 2 --steps 11 --checkpoint part && train 2 --epochs 3 --resume part --checkpoint next && [ "$(checksum)" = "$whole" ]
 verdict $? "--steps may end within an epoch, which is then not in the checkpoint"
 for flags in '--seed 5' '--lr 0.05000001' '--lr 0.06' '--batch-size 12' '--rule sqrt' '--network resnet18' '--train-size 202'; do
     # shellcheck disable=SC2086
     train 0 --epochs 3 --resume one --checkpoint next $flags
-    [ $status -eq 1 ] && grep -q 'one: is of a training with lenet, 13 images .* --lr 0.05, .*; this one has ' error
+    [ $status -eq 1 ] && grep -q 'one: was written with lenet, 13 images .* --lr 0.05, .*; now: ' error
     verdict $? "--resume $flags is refused, with both values"
 done
 head -c 3000 one >damaged
 train 2 --epochs 3 --resume damaged --checkpoint next
 failed_with 'damaged: '
 verdict $? "half a checkpoint"
+damaged() { # SED-EXPRESSION TEXT: what the checkpoint says is changed, and the length of its header with it
+    LC_ALL=C sed "$1" one >body
+    length=$(($(od -An -tu4 -N4 one) + $(wc -c <body) - $(wc -c <one)))
+    printf "$(printf '\\%03o\\%03o\\0\\0\\0\\0\\0\\0' $((length % 256)) $((length / 256)))" >damaged
+    tail -c +9 body >>damaged
+    train 2 --epochs 3 --resume damaged --checkpoint next
+    failed_with "damaged: $2" && [ "$(grep -c 'error: ' error)" -eq 1 ]
+    verdict $? "a damaged checkpoint: $1"
+}
+damaged 's/"step":"8"/"step":"9223372036854775807"/' '9223372036854775807 minibatches are not the 1 epochs'
+damaged 's/"epoch":"1"/"epoch":"4"/;s/"step":"8"/"step":"1"/' '1 minibatches are not the 4 epochs'
+damaged 's/"epoch":"1"/"epoch":"1000000"/;s/"step":"8"/"step":"8000000"/' 'is after minibatch 8000000, the training ends after 24'
+damaged 's/devices 2/devices 4294967298/' 'does not say its devices, its loss and its accuracy'
 train 2 --epochs 3 --resume plots --checkpoint next
 failed_with 'plots'
 verdict $? "a folder is no checkpoint"

@@ -10,8 +10,7 @@ program=$build/$name
 
 unset FASHION_MNIST_DIR DISPLAY WAYLAND_DISPLAY
 LC_ALL=C
-OMP_WAIT_POLICY=passive # threads that wait do not spin: the machine may be busy
-export LC_ALL OMP_WAIT_POLICY
+export LC_ALL
 timeout=$(command -v timeout)
 
 work=$(mktemp -d) || exit 1
@@ -240,6 +239,12 @@ fresh
 run -xy
 expect_refusal 2 'flag: -x'
 verdict "a wrong flag is named, also among short ones"
+for words in '--learning-rate=0.1 lr' '--batchsize batch-size' '--Batch_Size=64 batch-size'; do
+    run ${words% *}
+    expect_refusal 2 "flag: ${words% *}\$"
+    expect_line "$err" "^hint: did you mean --${words#* }?"
+    verdict "a flag is suggested: $words"
+done
 
 # ---- backends --------------------------------------------------------------------------------------------
 
@@ -524,7 +529,7 @@ expect_png "$here/plots/${name}_filters.png"
 expect_png "$here/plots/${name}_predictions.png"
 expect_line "$out" '^test acc: 0\.[0-9][0-9], [0-9.]* sec/epoch on \[cpu:0\]$'
 expect_line "$out" '^test acc: 0\.[0-9][0-9], [0-9.]* sec/epoch on \[cpu:0, cpu:1\]$'
-expect_line "$out" '1032544.*bytes' # 2 (k-1) times 516272
+expect_line "$out" '1,032,544.*bytes' # 2 (k-1) times 516272
 [ "$(find "$here/plots" -type f | wc -l)" -eq $([ $gnuplot = yes ] && echo 6 || echo 4) ] || complain "expected nothing else in plots/: $(ls "$here/plots")"
 verdict "without --devices: both runs, curves, pictures, the book's lines"
 
@@ -635,10 +640,39 @@ if [ -w /dev/full ]; then
     status=$?
     : >"$out"
     expect_error 1 'standard output'
+    for flags in --help '--machine list' '--machine print:dgx-a100'; do
+        command="$name $flags >/dev/full"
+        (cd "$here" && "$program" $flags) >/dev/full 2>"$err"
+        status=$?
+        expect_error 1 'standard output'
+    done
     verdict "out of disk: standard output"
 else
     skip "out of disk: standard output" "no /dev/full"
 fi
+
+# An output may be a pipe with a name: its reader gets all of it, and then the end. A reader that leaves is not waited for.
+for flag in csv save log-loss trace; do
+    fresh
+    mkfifo "$here/pipe"
+    "$timeout" $limit cat "$here/pipe" >"$here/read" &
+    train --devices 1 --epochs 2 --$flag pipe
+    expect_good
+    wait $! || complain "the reader of the pipe did not come to its end"
+    case $flag in
+    csv) expect_curves "$here/read" '1,1 1,2' ;;
+    save) [ "$(wc -c <"$here/read")" -gt $data_bytes ] || complain "expected all parameters in the pipe" ;;
+    log-loss) expect_losses "$here/read" 8 ;;
+    trace) expect_line "$here/read" '^.*}$' ;;
+    esac
+    verdict "--$flag goes to a pipe"
+done
+fresh
+mkfifo "$here/pipe"
+head -n 1 "$here/pipe" >"$here/read" &
+train --devices 1 --epochs 9 --csv pipe
+case $status in 124 | 137) complain "the program waits for a reader that has left" ;; esac
+verdict "--csv goes to a pipe whose reader leaves"
 
 fresh
 mkdir "$here/locked"

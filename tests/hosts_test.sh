@@ -6,8 +6,8 @@ build=$(cd "${1:?usage: hosts_test.sh BUILD}" && pwd) || exit 1
 tests_folder=$(cd "$(dirname "$0")" && pwd)
 ranks=$build/tests/test_process_group
 [ -x "$ranks" ] || { echo "Bail out! $ranks: no such program"; exit 1; }
-HOSTS_OWNER=$$ OMP_WAIT_POLICY=passive LC_ALL=C
-export HOSTS_OWNER OMP_WAIT_POLICY LC_ALL
+HOSTS_OWNER=$$ LC_ALL=C
+export HOSTS_OWNER LC_ALL
 work=$(mktemp -d) || exit 1
 hosts() { sh "$tests_folder/hosts.sh" "$@"; }
 trap 'hosts down; rm -rf "$work"' EXIT

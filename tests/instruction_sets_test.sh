@@ -5,8 +5,7 @@
 # is refused where it must be. Prints TAP.
 build=$1
 CUDA_VISIBLE_DEVICES= # CPU devices, whatever the machine has
-OMP_WAIT_POLICY=passive # as `make run-01` has it
-export CUDA_VISIBLE_DEVICES OMP_WAIT_POLICY
+export CUDA_VISIBLE_DEVICES
 unset CPU
 out=$(mktemp -d) || exit 1
 chapter=

@@ -5,8 +5,6 @@ set -u
 build=$(cd "${1:?usage: interrupt_test.sh BUILD}" && pwd) || exit 1
 [ -x "$build/04_lenet_multi_gpu" ] || { echo "Bail out! no programs in $build"; exit 1; }
 unset DISPLAY WAYLAND_DISPLAY
-OMP_WAIT_POLICY=passive
-export OMP_WAIT_POLICY
 work=$(mktemp -d) || exit 1
 running= reader=
 trap 'for p in $running $reader; do kill -9 $p 2>/dev/null; done; rm -rf "$work"' EXIT
@@ -98,6 +96,7 @@ start 04_lenet_multi_gpu --data "$work/data"
 sleep 0.4
 signal INT
 ends 130 2
+expect wrote error '^04_lenet_multi_gpu: interrupted: nothing unfinished is kept$'
 verdict "Ctrl-C while it reads the data"
 
 start 02_get_params_and_allreduce
@@ -126,6 +125,7 @@ start 04_lenet_multi_gpu $small --epochs 1000000 --save saved --log-loss losses.
 expect until_true 20 has_hung
 signal TERM
 ends 130 12
+expect wrote log '^interrupted after epoch [0-9]*, the curves are kept$'
 expect wrote plots/04_lenet_multi_gpu.csv '^2,1,'
 expect wrote losses.csv '^8,'
 expect test -s "$here/saved"
@@ -175,6 +175,7 @@ expect until_true 60 wrote log 'memory of the device'
 sleep 0.5
 signal TERM
 ends 130 20
+expect wrote log '^interrupted in the first epoch: this run has no curves to keep yet$'
 expect wrote losses.csv '^1,'
 expect test -s "$here/saved"
 verdict "ResNet-18: SIGTERM while it evaluates after an epoch keeps losses and parameters"

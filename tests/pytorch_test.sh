@@ -1,6 +1,6 @@
 #!/bin/sh
 # pytorch_test.sh BUILD: parameters of ResNet-18 go to PyTorch and back. Skipped where there is no PyTorch
-# (README.md, "How fast is it?", says how to have it). Prints TAP.
+# (tests/bench/README.md says how to have it). Prints TAP.
 build=$1
 here=$(dirname "$0")
 python=$here/../build/torch/bin/python

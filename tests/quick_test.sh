@@ -3,8 +3,8 @@
 # what is made smaller, and it still shows its point. What is given beside --quick wins. Prints TAP.
 build=$(cd "${1:?usage: quick_test.sh BUILD}" && pwd) || exit 1
 root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
-LC_ALL=C OMP_WAIT_POLICY=passive # as `make run-NN` has it
-export LC_ALL OMP_WAIT_POLICY
+LC_ALL=C
+export LC_ALL
 work=$(mktemp -d) || exit 1
 running=
 trap '[ -n "$running" ] && kill $running 2>/dev/null; rm -rf "$work"' EXIT

@@ -13,6 +13,7 @@
 #include "common/base/error.h"
 #include "common/comm/process_group.h"
 #include "common/device/device.h"
+#include "on_devices.h"
 
 static const char *self; // main() sets it: argv[0]
 
@@ -52,7 +53,7 @@ static inline int run_case(const RankCase cases[], int n, const char *name, int 
 
 // MPI is not compiled for sanitizers: its own races are none of ours, and its leaks neither. (What
 // of ours leaks is found by the programs of one process.)
-#if defined(SANITIZED) && SANITIZED
+#if SANITIZED
 #define RANKS_ENVIRONMENT                                                                          \
     "ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=ignore_noninstrumented_modules=1 "
 #else
@@ -101,7 +102,7 @@ static inline bool there_are_ranks(void) {
 
 // (Without MPI tests of ranks are left out.)
 static inline void passes_with(const char *before, const char *name, int ranks, int devices) {
-    if (ranks > 0 && !there_are_ranks()) skip();
+    if (ranks > 0 && !there_are_ranks()) skip("no MPI");
     int status = ranks_run(before, ranks, name, devices);
     if (status != 0)
         fail_msg("%s: status %d of %d ranks of %d devices: %s", name, status, ranks, devices, said);
@@ -118,7 +119,7 @@ static inline void all_pass(const char *name, int most, int devices) {
 // The job ends in time, not with status 0, says this, and nobody goes on.
 static inline void fails_with(const char *before, const char *name, int ranks, int devices,
                               double most, const char *words) {
-    if (ranks > 0 && !there_are_ranks()) skip();
+    if (ranks > 0 && !there_are_ranks()) skip("no MPI");
     int status = ranks_run(before, ranks, name, devices);
     if (status == 0 || status == 124 || !(seconds < most) || !strstr(said, words) ||
         strstr(said, "went on"))

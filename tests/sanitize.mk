@@ -36,7 +36,8 @@ sanitize: simulator-is-there
 	+@$(MAKE_PARALLEL) SANITIZE=tsan $(TSAN_TESTS)
 	@sh tests/run.sh $(BUILD)/tsan $(TSAN_TESTS)
 
-# On a real GPU: out of bounds, races in shared memory, reads of what nothing wrote, barriers.
+# On a real GPU: out of bounds, races in shared memory, reads of what nothing wrote, barriers. (Where OMP_WAIT_POLICY is
+# set, a program does not start itself once more.)
 COMPUTE_SANITIZER = $(firstword $(shell command -v compute-sanitizer) $(wildcard $(dir $(NVCC))compute-sanitizer))
 sanitize-cuda: report
 	@nvidia-smi -L >/dev/null 2>&1 || { echo 'make: error: sanitize-cuda needs a GPU' >&2; \
@@ -46,6 +47,6 @@ sanitize-cuda: report
 	+@$(MAKE_PARALLEL) wanted WANTED='$(GPU_TESTS)'
 	@for tool in memcheck racecheck initcheck synccheck; do for test in $(GPU_TESTS); do \
 	    echo "  $$tool $$test"; \
-	    $(COMPUTE_SANITIZER) --tool $$tool --error-exitcode 1 --log-file $(BUILD)/sanitize-cuda.log $$test \
+	    OMP_WAIT_POLICY=passive $(COMPUTE_SANITIZER) --tool $$tool --error-exitcode 1 --log-file $(BUILD)/sanitize-cuda.log $$test \
 	        >$(BUILD)/sanitize-cuda.out 2>&1 || { cat $(BUILD)/sanitize-cuda.out $(BUILD)/sanitize-cuda.log; exit 1; }; \
 	done; done

@@ -289,7 +289,8 @@ static void damaged_gzip(void **state) {
     const char *path = in_test_folder(IMAGES ".gz");
     char *good = read_bytes_of(path, &size);
     write_bytes(path, good, size / 2);
-    refused("unexpected end of file\nhint: the file is damaged");
+    refused(
+        "unexpected end of file\nhint: the file is damaged: copy it again, or leave out --data");
     write_bytes(path, good, size - 8); // all the data, but not the checksum
     refused("unexpected end of file");
     good[size - 8] ^= 1;

@@ -55,7 +55,7 @@ static float *params_on(const Module *net, const Device *device, size_t *n) {
 
 static void open_k(void **state, int k, Device *devices[]) {
     bool gpu = strcmp(*state, "cuda") == 0;
-    if (gpu && num_gpus() == 0) skip();
+    if (gpu && num_gpus() == 0) skip("no GPU");
     for (int i = 0; i < k; i++) devices[i] = gpu ? try_gpu(i) : cpu_device(i);
 }
 
@@ -339,7 +339,7 @@ static void test_mean_of_means(void **state) {
 static void test_dp_keeps_buffers_of_the_first(void **state) {
     Device *devices[2];
     Tensor *X, *y;
-    if (SANITIZED) skip(); // a ResNet takes long there
+    if (SANITIZED) skip("too long with sanitizers");
     open_k(state, 2, devices);
     DataIter *iter = data_iter_new(images, 8, false, 0);
     float *values[2];
@@ -362,6 +362,32 @@ static void test_dp_keeps_buffers_of_the_first(void **state) {
     free(values[0]);
     free(values[1]);
     X->shape[0] = y->shape[0] = 8;
+    data_iter_free(iter);
+}
+
+// Rank 0's buffers go to all if the forward before was synchronised (before the first one: yes).
+static void test_ddp_broadcasts_buffers_by_the_forward_before(void **state) {
+    const bool no_sync[] = {true, true, false, false}, crosses[] = {true, false, false, true};
+    Device *devices[2];
+    Tensor *X, *y, *X_shards[2], *y_shards[2], *y_hat[2];
+    open_k(state, 2, devices);
+    DataIter *iter = data_iter_new(images, 8, false, 0);
+    data_iter_first(iter, &X, &y);
+    Module *net = Sequential(BatchNorm2d(1), Flatten(), Linear(28 * 28, 10));
+    initialize(net, 1);
+    Ddp *ddp = ddp_new(net, devices, 2, (DdpOptions){0});
+    for (int f = 0; f < 4; f++) {
+        for (int i = 0; i < 2; i++) begin_step(devices[i]);
+        split_batch(X, y, devices, 2, X_shards, y_shards);
+        ddp_no_sync(ddp, no_sync[f]);
+        synchronize_all();
+        ledger_reset();
+        ddp_forward(ddp, X_shards, y_hat);
+        synchronize_all();
+        assert_int_equal(ledger_bytes_between_devices(), crosses[f] ? buffer_bytes(net) : 0);
+    }
+    ddp_free(ddp);
+    module_free(net);
     data_iter_free(iter);
 }
 
@@ -646,6 +672,7 @@ int main(void) {
         ON_BOTH(test_same_bits),
         ON_BOTH(test_mean_of_means),
         ON_BOTH_UNLESS_SIMULATED(test_dp_keeps_buffers_of_the_first),
+        ON_BOTH(test_ddp_broadcasts_buffers_by_the_forward_before),
         ON_BOTH(test_unused),
         ON_BOTH(test_dp_bytes),
         ON_BOTH(test_ddp_bytes),

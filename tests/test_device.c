@@ -262,8 +262,18 @@ static void kernels_use_their_cores(void **state) {
     share_cores((Device *[]){device(0)}, 1);
     tensor_free(x);
 #else
-    skip();
+    skip("no OpenMP");
 #endif
+}
+
+// (On GPUs x is pinned, and only CUDA can free that.)
+static void host_memory_goes_back_where_it_came_from(void **state) {
+    (void)state;
+    Tensor *x = tensor_new(host(), N);
+    devices_close();
+    devices_init(BACKEND_CPU, 0);
+    tensor_free(x);
+    devices_close();
 }
 
 static int close_devices(void **state) {
@@ -286,6 +296,7 @@ int main(void) {
         UNLESS_SIMULATED(kernels_use_their_cores),
         cmocka_unit_test(items_of_several_devices_are_read_together),
         cmocka_unit_test(names_are_the_books),
+        cmocka_unit_test(host_memory_goes_back_where_it_came_from),
     };
     return cmocka_run_group_tests_name("device", tests, NULL, close_devices);
 }

@@ -556,6 +556,39 @@ static void wrong_uses(void **state) {
     assert_files_in_folder(1);
 }
 
+// ---- die() -----------------------------------------------------------------------------------
+
+static void die_of_a_word(void *word) {
+    die(xprintf("hint %s", (char *)word), "error %s", (char *)word);
+}
+
+static void words_do_not_command_the_terminal(void **state) {
+    (void)state;
+    expect_death(1, "error ?[2J??\u00e4????\nhint: hint ?[2J??\u00e4????\n", die_of_a_word,
+                 "\033[2J\a\n\u00e4\x7f\r\xc2\x9b");
+}
+
+static void *die_in_a_thread(void *unused) {
+    (void)unused;
+    usleep(200000);
+    die("a hint", "what a worker says");
+}
+
+static void die_while_the_host_reads(void *unused) {
+    (void)unused;
+    int ends[2];
+    pthread_t worker;
+    alarm(10); // else it would wait for ever
+    if (pipe(ends) == 0) dup2(ends[0], STDIN_FILENO);
+    pthread_create(&worker, NULL, die_in_a_thread, NULL);
+    getchar();
+}
+
+static void a_worker_dies_while_the_host_reads(void **state) {
+    (void)state;
+    expect_death(1, "what a worker says", die_while_the_host_reads, NULL);
+}
+
 // ---- memory ----------------------------------------------------------------------------------
 
 static void grow_too_far(void *count) { free(xgrow(NULL, *(size_t *)count, sizeof(double))); }
@@ -604,6 +637,8 @@ int main(void) {
         TEST(child_leaves_the_parents_files),
         TEST(wrong_places),
         TEST(wrong_uses),
+        cmocka_unit_test(words_do_not_command_the_terminal),
+        cmocka_unit_test(a_worker_dies_while_the_host_reads),
         TEST(arrays_grow_as_far_as_memory),
     };
     return cmocka_run_group_tests_name("files", tests, NULL, NULL);

@@ -18,6 +18,8 @@
 #include "common/base/error.h"
 #include "kernels/cpu/naive.h"
 #include "kernels/cpu/winograd.h"
+#include "kernels/fail.h"
+#include "dies.h"
 #include "on_devices.h"
 
 // How close is close enough, by what a kernel does with each number.
@@ -1485,6 +1487,19 @@ static void test_conv2d_forward_by_hand(void **state) {
     free_blocks();
 }
 
+static void without_memory(void *unused) {
+    (void)unused;
+    Conv s = conv_of((int[]){1, 1, 1 << 30, 1 << 30, 1, 1, 1, 1, 1, 0, 0});
+    kernels_fail_with(die);
+    conv2d_backward_input_naive(&(struct conv2d_backward_input_args){.dY = hand_X, .s = s});
+}
+
+static void test_conv2d_backward_without_memory(void **state) {
+    (void)state;
+    if (SANITIZED) skip("sanitizers end a program that asks for so much");
+    expect_death(1, "out of memory: 1152921504606846976 sums", without_memory, NULL);
+}
+
 static void test_conv2d_backward_by_hand(void **state) {
     Device *device = device_under_test(state);
     Conv s = hand_conv();
@@ -1954,6 +1969,7 @@ int main(int argc, char *argv[]) {
         ON_BOTH(test_gemm_by_hand),
         ON_BOTH(test_conv2d_forward_by_hand),
         ON_BOTH(test_conv2d_backward_by_hand),
+        cmocka_unit_test(test_conv2d_backward_without_memory),
         ON_BOTH(test_avg_pool2d_by_hand),
         ON_BOTH(test_batch_norm_forward_by_hand),
         ON_BOTH(test_batch_norm_backward_by_hand),

@@ -387,6 +387,7 @@ static void files_that_are_not_there(void **state) {
     (void)state;
     expect_death(EXIT_FAILURE, "no-such.machine: cannot read: No such file or directory", find,
                  "no-such.machine");
+    expect_death(EXIT_FAILURE, "./a?[31m??.machine: cannot read", find, "./a\033[31m\a\n.machine");
     expect_death(EXIT_FAILURE, "cannot read: Is a directory", find, test_folder);
     expect_death(EXIT_USAGE, "there is no machine 'dgx-a10'\nhint: the machines are ", find,
                  "dgx-a10");

@@ -6,10 +6,12 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <dlfcn.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "dies.h"
 #include "chapters/02_get_params_and_allreduce/get_params.h"
 #include "chapters/04_lenet_multi_gpu/lenet.h"
 #include "common/base/error.h"
@@ -82,6 +84,34 @@ static void nothing_of_the_measurement_is_left(void **state) {
     devices_close();
 }
 
+// Before the C library's own: what the system says of a container's limit is in the test's folder.
+FILE *fopen(const char *path, const char *mode) {
+    static const char SYSTEM[] = "/sys/fs/cgroup/";
+    FILE *(*other)(const char *, const char *) = dlsym(RTLD_NEXT, "fopen");
+    bool is_there = strncmp(path, SYSTEM, strlen(SYSTEM)) == 0;
+    return other(is_there ? in_test_folder(path + strlen(SYSTEM)) : path, mode);
+}
+
+static void container_says(const char *file, const char *words) {
+    write_bytes(in_test_folder(file), words, strlen(words));
+}
+
+static void a_container_may_have_the_time_of_few_cores(void **state) {
+    (void)state;
+    int all = num_cores();
+    container_says("cpu.max", "max 100000\n");
+    assert_int_equal(num_cores(), all);
+    container_says("cpu.max", "50000 100000\n");
+    assert_int_equal(num_cores(), 1);
+    unlink(in_test_folder("cpu.max"));
+    assert_int_equal(mkdir(in_test_folder("cpu"), 0700), 0); // cgroup v1
+    container_says("cpu/cpu.cfs_quota_us", "-1\n");
+    container_says("cpu/cpu.cfs_period_us", "50000\n");
+    assert_int_equal(num_cores(), all);
+    container_says("cpu/cpu.cfs_quota_us", "50000\n");
+    assert_int_equal(num_cores(), 1);
+}
+
 static void as_many_devices_as_have_cores(void **state) {
     (void)state;
     devices_init(BACKEND_CPU, 8);
@@ -134,6 +164,8 @@ int main(void) {
         cmocka_unit_test(every_convolution_is_measured),
         cmocka_unit_test(it_can_be_read_again),
         cmocka_unit_test(nothing_of_the_measurement_is_left),
+        cmocka_unit_test_setup_teardown(a_container_may_have_the_time_of_few_cores,
+                                        make_test_folder, remove_test_folder),
         cmocka_unit_test(as_many_devices_as_have_cores),
         cmocka_unit_test(its_clock_changes_no_values),
     };

@@ -407,12 +407,12 @@ static void test_lenet(void **state) {
 }
 static void test_resnet18(void **state) {
     (void)state;
-    if (SANITIZED) skip();
+    if (SANITIZED) skip("too long with sanitizers");
     all_pass("resnet", 3, 1);
 }
 static void test_pytorch(void **state) {
     (void)state;
-    if (SANITIZED) skip();
+    if (SANITIZED) skip("too long with sanitizers");
     passes("pytorch", 2, 1);
     passes("pytorch", 3, 1);
 }

@@ -159,7 +159,7 @@ static void assert_replicas_equal(Tensor *device_params[][LENET_PARAMS], int k) 
     }
 }
 
-// What train_batch() takes.
+// What train_batch_as_graph() takes.
 typedef struct Training {
     Device *devices[MAX_DEVICES];
     Tensor *device_params[MAX_DEVICES][LENET_PARAMS], *losses[MAX_DEVICES], *X, *y;
@@ -181,7 +181,7 @@ static Training training_on(int k, int rows) {
 // The loss of the minibatch.
 static double train_step_on(Training *t, float lr) {
     double loss = 0;
-    train_batch(t->X, t->y, t->device_params, t->devices, t->k, lr, t->losses);
+    train_batch_as_graph(t->X, t->y, t->device_params, t->devices, t->k, lr, t->losses);
     // Whoever makes something in the same step must not get the memory of what is there. (This is
     // more than all that 20 rows need.)
     if (t->X->shape[0] <= 20)
@@ -265,7 +265,7 @@ static void same_seed_same_bits(void **state) {
 // with 32 or 16 rows each compute its two halves. cuBLAS has an order of its own.
 static void two_cpu_devices_give_the_bits_of_one(void **state) {
     (void)state;
-    if (num_gpus() > 0) skip();
+    if (num_gpus() > 0) skip("cuBLAS has an order of its own");
     const Sizes even = {64, 32};
     Trajectory one = train_on(1, even), two = train_on(2, even);
     for (int p = 0; p < LENET_PARAMS; p++)
@@ -338,7 +338,7 @@ static Trajectory train_varied(int k, const char *graph) {
 
 static void graphs_do_not_change_bits(void **state) {
     (void)state;
-    if (!has_graphs(try_gpu(0))) skip();
+    if (!has_graphs(try_gpu(0))) skip("no GPU");
     for (int k = 1; k <= 3; k += 2) {
         Trajectory graphs = train_varied(k, "on"), steps = train_varied(k, "off");
         for (int step = 0; step < VARIED_STEPS; step++)

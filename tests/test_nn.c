@@ -279,7 +279,7 @@ static void backward_of_unlike_devices(void *arg) {
 
 static void test_batch_norm_refuses(void **state) {
     (void)state;
-    if (num_gpus() > 0) skip(); // a child process has no GPU
+    if (num_gpus() > 0) skip("a child process has no GPU");
     expect_death(1, "the variance of a single value is not known", norm_of_one_value, NULL);
     expect_death(1, "has shape (3,), X has shape (2, 4, 2, 3)", norm_of_other_channels, NULL);
     expect_death(1, "X is on host, the layer is on cpu:0", norm_across_devices, NULL);

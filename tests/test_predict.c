@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "common/base/error.h"
+#include "common/base/statistics.h"
 #include "common/program/predict.h"
 #include "dies.h"
 
@@ -202,6 +203,19 @@ static void what_is_no_figure_is_not_right(void **state) {
     assert_string_equal(compared(0, -(double)INFINITY), "You said 0 ms, and it is -inf.\n");
 }
 
+// Times of two runs, each from its fastest to its slowest.
+static void noise_is_told_from_a_difference(void **state) {
+    const Quartiles fast = {0.9, 1, 1.1}, slow = {1.3, 1.4, 1.5}, unsteady = {1, 1.4, 2};
+    (void)state;
+    assert_false(too_noisy_to_compare(fast, slow));
+    assert_false(too_noisy_to_compare(slow, fast));
+    assert_true(too_noisy_to_compare(fast, unsteady));
+    assert_true(too_noisy_to_compare(unsteady, fast));
+    assert_true(too_noisy_to_compare(fast, fast));
+    assert_true(too_noisy_to_compare(fast, (Quartiles){5, 5, 5})); // measured once
+    assert_true(too_noisy_to_compare(fast, (Quartiles){NAN, NAN, NAN}));
+}
+
 static void who_said_nothing_hears_nothing(void **state) {
     (void)state;
     said = (Prediction){false, 0};
@@ -220,6 +234,7 @@ int main(void) {
         cmocka_unit_test(silent_but_on_a_terminal),
         cmocka_unit_test(figures_are_compared),
         cmocka_unit_test(what_is_no_figure_is_not_right),
+        cmocka_unit_test(noise_is_told_from_a_difference),
         cmocka_unit_test(who_said_nothing_hears_nothing),
     };
     return cmocka_run_group_tests_name("predict", tests, NULL, NULL);

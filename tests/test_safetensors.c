@@ -218,7 +218,7 @@ static void bad_json(void **state) {
 static void bad_entry(void **state) {
     (void)state;
     refused("{\"w\":3}", 0, "tensor \"w\" is not a JSON object");
-    refused("{\"a\\nb\\u001b[31m\":3}", 0, "tensor \"a?b?[31m\" is not a JSON object");
+    refused("{\"a\\nb\\u001b[31m\\u009b0m\":3}", 0, "tensor \"a?b?[31m??0m\" is not a JSON object");
     refused("{\"w\":{\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "tensor \"w\" has no dtype");
     refused("{\"w\":{\"dtype\":7,\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "\"w\" has no dtype");
     refused("{\"w\":{\"dtype\":\"F16\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4,
@@ -256,7 +256,8 @@ static void bad_offsets(void **state) {
     refused("{}", 4, "4 bytes at the end belong to no tensor");
     refused("{\"a\":" F32("[2]", "[0,8]") ",\"b\":" F32("[2]", "[4,12]") "}", 12,
             "tensors \"a\" and \"b\" overlap");
-    refused("{\"a\":" F32("[1]", "[0,4]") ",\"b\":" F32("[1]", "[0,4]") "}", 4, "overlap");
+    refused("{\"b\":" F32("[1]", "[0,4]") ",\"a\":" F32("[1]", "[0,4]") "}", 4,
+            "tensors \"a\" and \"b\" overlap"); // whatever sorts them
     refused("{\"a\":" F32("[1]", "[0,4]") ",\"b\":" F32("[1]", "[8,12]") "}", 12,
             "4 bytes before tensor \"b\" belong to no tensor");
     refused("{\"a\":" F32("[2]", "[0,8]") ",\"none\":" F32("[0]", "[4,4]") "}", 8, "overlap");

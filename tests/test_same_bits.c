@@ -1,6 +1,7 @@
-// test_same_bits.c: where k CPU devices train LeNet to the bits of one: exactly what README.md and
-// kernels/cpu/cpu.h promise. The default network from the book's start, on real images. (GPUs add
-// up in orders of their own; so these are CPU devices, whatever the machine has.)
+// test_same_bits.c: where k CPU devices train LeNet to the bits of one: exactly what
+// chapters/running_it.md and kernels/cpu/cpu.h promise. The default network from the book's start,
+// on real images. (GPUs add up in orders of their own; so these are CPU devices, whatever the
+// machine has.)
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

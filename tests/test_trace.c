@@ -504,6 +504,14 @@ static void second_step_of_the_last_training(void **state) {
     assert_shows(spans, 0, 0, 0, "measured here: all that was enqueued, 0 µs");
 }
 
+static void equal_spans_stay_as_recorded(void **state) {
+    (void)state;
+    TraceSpan spans[] = {of_step(0, 0, 1, 1), of_step(0, 0, 1, 1), of_step(0, 0, 1, 1)};
+    for (int i = 0; i < 3; i++) spans[i].number = (i + 2) % 3;
+    trace_order(spans, 3);
+    for (int i = 0; i < 3; i++) assert_int_equal(spans[i].number, i);
+}
+
 // Returns the height that the PNG says it has.
 static int draw(const char *name, SpanSet set) {
     const char *path = in_test_folder(name);
@@ -657,6 +665,7 @@ int main(void) {
         cmocka_unit_test(an_empty_trace_is_a_file),
         cmocka_unit_test(an_unwritable_file_ends_the_program),
         cmocka_unit_test(second_step_of_the_last_training),
+        cmocka_unit_test(equal_spans_stay_as_recorded),
         UNLESS_SIMULATED(pictures_have_a_lane_for_each_queue),
         UNLESS_SIMULATED(bars_say_what_when_and_how_much),
         UNLESS_SIMULATED(what_is_too_much_becomes_fewer_bars),

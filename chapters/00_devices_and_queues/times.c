@@ -3,6 +3,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/error.h"
+#include "common/base/statistics.h"
 #include "common/device/modelled_clock.h"
 #include "common/program/say.h"
 
@@ -36,9 +37,11 @@ WorkTimes time_work(void (*prepare)(void), void (*enqueue)(void)) {
     const double patience = 0.5;                  // seconds
     WorkTimes best = time_once(prepare, enqueue); // its modelled times are kept
     double start = seconds_now();
+    best.slowest = best.done.measured;
     for (int i = 1; i < ROUNDS && !isnan(best.done.measured); i++) {
         if (seconds_now() - start + best.done.measured > patience) break;
         WorkTimes other = time_once(prepare, enqueue);
+        best.slowest = fmax(best.slowest, other.done.measured);
         if (other.done.measured >= best.done.measured) continue;
         best.enqueued.measured = other.enqueued.measured;
         best.done.measured = other.done.measured;
@@ -46,17 +49,31 @@ WorkTimes time_work(void (*prepare)(void), void (*enqueue)(void)) {
     return best;
 }
 
+static Quartiles rounds_of(const WorkTimes *times) {
+    double fastest = times->done.measured;
+    return (Quartiles){fastest, fastest, times->slowest};
+}
+
+static double measured_ratio(const WorkTimes *a, const WorkTimes *b) {
+    bool noisy = too_noisy_to_compare(rounds_of(a), rounds_of(b));
+    return noisy ? (double)NAN : b->done.measured / a->done.measured;
+}
+
 double times_as_long(const WorkTimes *a, const WorkTimes *b) {
-    return modelled_machine() ? b->done.modelled / a->done.modelled
-                              : b->done.measured / a->done.measured;
+    return modelled_machine() ? b->done.modelled / a->done.modelled : measured_ratio(a, b);
 }
 
 static char *as_text(const WorkTimes *a, const WorkTimes *b) {
-    double measured = b->done.measured / a->done.measured;
-    double modelled = b->done.modelled / a->done.modelled;
-    if (isnan(measured)) return xprintf("%.2f times as long, modelled", modelled);
-    if (isnan(modelled)) return xprintf("%.2f times as long, measured", measured);
-    return xprintf("%.2f times as long measured, %.2f modelled", measured, modelled);
+    double ratio = measured_ratio(a, b), modelled = b->done.modelled / a->done.modelled;
+    char *measured = isnan(ratio) ? xstrdup("too noisy to compare") : xprintf("%.2f", ratio), *text;
+    if (isnan(a->done.measured))
+        text = xprintf("modelled %.2f", modelled);
+    else if (isnan(modelled))
+        text = xprintf("measured %s", measured);
+    else
+        text = xprintf("measured %s, modelled %.2f", measured, modelled);
+    free(measured);
+    return text;
 }
 
 void say_times_as_long(int k, const WorkTimes *alone, const WorkTimes *all,
@@ -66,8 +83,7 @@ void say_times_as_long(int k, const WorkTimes *alone, const WorkTimes *all,
         return;
     }
     char *side = as_text(alone, all), *order = as_text(alone, ordered);
-    say("Compared with device 0 alone, it takes side by side %s; one after the other %s.", side,
-        order);
+    say("Times as long as device 0 alone: side by side %s; one after the other %s", side, order);
     double later = all->enqueued.modelled - alone->enqueued.modelled; // NAN without a machine
     if (later > 0)
         say("(Modelled, the last device begins %.3f ms after device 0: the host enqueues for the "

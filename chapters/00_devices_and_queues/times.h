@@ -11,6 +11,7 @@ typedef struct Seconds {
 
 typedef struct WorkTimes {
     Seconds enqueued, done; // since the host began to enqueue
+    double slowest;         // done, measured, in the slowest round
 } WorkTimes;
 
 // Waits until all devices are idle, calls enqueue(), and waits again. Measured is the fastest of
@@ -20,7 +21,7 @@ typedef struct WorkTimes {
 WorkTimes time_work(void (*prepare)(void), void (*enqueue)(void));
 
 // How many times as long as a did b take until it was done: modelled if there is a machine, else
-// measured.
+// measured; NAN if that is too noisy to compare.
 double times_as_long(const WorkTimes *a, const WorkTimes *b);
 // What the table says of k devices, in words.
 void say_times_as_long(int k, const WorkTimes *alone, const WorkTimes *all,

@@ -4,6 +4,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/number.h"
 #include "common/device/modelled_clock.h"
 #include "common/program/book.h"
 #include "common/program/plot.h"
@@ -19,6 +20,8 @@ enum { NUM_NETWORKS = sizeof networks / sizeof networks[0], IMAGES = 256, MICROB
 
 // ---- two networks, up to 8 devices -----------------------------------------------------------
 
+static Grouped whole_megabytes(double bytes) { return grouped((uint64_t)(megabytes(bytes) + 0.5)); }
+
 // The bytes and syncs of the formulas; the time is that of the strategies' own steps, on devices of
 // the modelled machine.
 static void print_line(const char *name, const char *way, const Problem *problem, const Strategy *s,
@@ -26,9 +29,10 @@ static void print_line(const char *name, const char *way, const Problem *problem
     const Network *network = problem->network;
     int n = problem->X->shape[0], m = problem->microbatches;
     Memory memory = memory_of(s, network, k, n, m);
-    printf("%-9s %2d  %-13s %6.0f %7.0f %6.0f %7.0f %5.0f %6.1f%%", name, k, way,
-           megabytes(memory.params), megabytes(memory.activations), megabytes(memory.both),
-           megabytes(s->bytes_moved(network, k, n, m)), s->syncs(network, k, m),
+    printf("%-9s %2d  %-13s %6s %7s %6s %7s %5.0f %6.1f%%", name, k, way,
+           whole_megabytes(memory.params).text, whole_megabytes(memory.activations).text,
+           whole_megabytes(memory.both).text,
+           whole_megabytes(s->bytes_moved(network, k, n, m)).text, s->syncs(network, k, m),
            100 * busiest_share(s, network, k, n));
     if (problem_can_be_modelled(problem, s, k))
         printf(" %8.4g\n", 1e3 * modelled_step(problem, s, k));

@@ -137,7 +137,10 @@ static void split_within_layers(void) { run_strategy(&within_layers, &table, &le
 // keep each of them busy. But each holds the whole network, so more devices do not allow a larger
 // one. (`strategy_data.c`)
 
-static void split_across_data(void) { run_strategy(&across_data, &table, &lenet, &one_device); }
+static void split_across_data(void) {
+    run_strategy(&across_data, &table, &lenet, &one_device);
+    if (one_device.has_values) book_result("split in three ways, a step is that of one device");
+}
 
 // ## What each device holds
 //
@@ -391,11 +394,13 @@ static bool runs(const char *part) {
 }
 
 int main(int argc, char *argv[]) {
+    Flags defaults = default_flags;
+    defaults.next = "make run-02";
     flags = book_begin(
         argc, argv,
         "Splits a step of LeNet over k = 1, 2 and 4 devices in three ways, and compares.\n"
         "With --devices K: over 1 and K.",
-        "devices seed batch-size lr steps train-size no-shuffle part csv data", default_flags);
+        "devices seed batch-size lr steps train-size no-shuffle part csv data", defaults);
     choose_devices();
     book_needs_devices(table.ks[table.num_ks - 1]);
     check_outputs_now();

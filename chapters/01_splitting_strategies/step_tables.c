@@ -2,6 +2,7 @@
 #include "step_tables.h"
 
 #include "common/base/error.h"
+#include "common/base/number.h"
 #include "common/device/modelled_clock.h"
 #include "common/program/say.h"
 #include "costs.h"
@@ -118,15 +119,16 @@ static void explain_traffic(const StepTable *t, const Problem *problem) {
 void print_traffic(const StepTable *t, const Problem *problem) {
     const char *last = NULL;
     printf("\nWhat moves between the devices in a step of %d images, bytes\n\n"
-           "strategy        k      counted   by formula   for twice the images  syncs\n",
+           "strategy        k       counted    by formula   for twice the images  syncs\n",
            problem->X->shape[0]);
     for (int i = 0; i < NUM_STRATEGIES; i++)
         for (int j = 1; j < t->num_ks; j++) {
             const StepCosts *c = &t->of[i][j];
             if (!c->k) continue;
             const char *name = strategies[i]->name;
-            printf("%-13s %3d %12.0f %12.0f %22.0f %6d\n", name == last ? "" : name, c->k, c->moved,
-                   c->formula, for_twice(strategies[i], problem, c->k), c->syncs);
+            printf("%-13s %3d %13s %13s %22s %6d\n", name == last ? "" : name, c->k,
+                   grouped((uint64_t)c->moved).text, grouped((uint64_t)c->formula).text,
+                   grouped((uint64_t)for_twice(strategies[i], problem, c->k)).text, c->syncs);
             last = name;
         }
     printf("\n");

@@ -2,6 +2,7 @@
 #include "bytes.h"
 
 #include "common/base/error.h"
+#include "common/base/number.h"
 #include "common/program/say.h"
 #include "common/tensor/functional.h"
 #include "common/tensor/random.h"
@@ -64,10 +65,9 @@ static uint64_t compare_bytes_of(const Allreduce *algorithm, int k, uint64_t see
     Counted counted = count_bytes(algorithm, data, k);
     size_t formula = busiest_by_formula(algorithm, LENET_FLOATS, k);
     bool same = all_replicas_equal(data, k);
-    printf("  %d  %-9s %2d of %-4s %9llu %9zu %5.2f N  %9llu   %s\n", k, algorithm->name,
-           algorithm->steps(k), algorithm->in_parts ? "N/k" : "N",
-           (unsigned long long)counted.busiest, formula, (double)formula / N,
-           (unsigned long long)counted.total,
+    printf("  %d  %-9s %2d of %-4s %9s %9s %5.2f N  %9s   %s\n", k, algorithm->name,
+           algorithm->steps(k), algorithm->in_parts ? "N/k" : "N", grouped(counted.busiest).text,
+           grouped(formula).text, (double)formula / N, grouped(counted.total).text,
            !has_values(data[0]->device) ? "none"
            : same                       ? "yes"
                                         : "NO");
@@ -79,8 +79,8 @@ static uint64_t compare_bytes_of(const Allreduce *algorithm, int k, uint64_t see
 }
 
 double compare_bytes(int most_devices, uint64_t seed) {
-    printf("\nWhy the star is slow: bytes for a vector of N = %zu bytes (LeNet's gradients)\n",
-           LENET_FLOATS * sizeof(float));
+    printf("\nWhy the star is slow: bytes for a vector of N = %s bytes (LeNet's gradients)\n",
+           grouped(LENET_FLOATS * sizeof(float)).text);
     printf("                            sent by the busiest device    sent by  replicas\n"
            "  k  algorithm steps       counted   formula                  all  equal\n");
     bool right = true;

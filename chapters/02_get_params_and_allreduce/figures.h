@@ -23,9 +23,9 @@ const char *fastest_names(const Times *times);
 // algbw and busbw, as nccl-tests calls them, in bytes per second. The caller of an allreduce sees N
 // bytes summed in so much time: N/time is the algorithm's bandwidth. That becomes less with k even
 // if all links stay as busy, since more bytes have to move. So it is multiplied by 2 (k-1)/k, the
-// bytes per byte that each device has to send at least: the bus bandwidth, which does not depend on
-// k and can be compared with the speed of a link. (For the star it is no link's actual speed; it
-// is how fast links would have to be for the best allreduce to take as long.)
+// bytes per byte that the busiest device has to send at least: the bus bandwidth, which does not
+// depend on k and can be compared with the speed of a link. (For the star it is no link's actual
+// speed; it is how fast links would have to be for the best allreduce to take as long.)
 double algbw(size_t bytes, double seconds);
 double busbw(size_t bytes, double seconds, int k);
 

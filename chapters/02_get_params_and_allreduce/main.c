@@ -183,6 +183,9 @@ static void count_bytes(void) {
                                 "of N?");
     double ring = compare_bytes(MOST_COUNTED, flags.seed);
     predict_compare(busiest, ring, "N");
+    if (can_have_devices(MOST_COUNTED))
+        book_result("of %d devices the busiest sends %.3g N in the ring, and %d N in the star",
+                    MOST_COUNTED, ring, MOST_COUNTED - 1);
 }
 
 // ## Time, measured here
@@ -197,10 +200,11 @@ static void count_bytes(void) {
 //
 // - *algbw*, the algorithm's bandwidth, is what the caller sees: N bytes were summed in a time
 //   t, so it is N / t. It cannot be compared with the speed of a link, for more than N bytes moved.
-// - *busbw*, the bus bandwidth, can. In any allreduce each device has to send at least 2 (k-1)/k N
-//   bytes (the ring does no more). So busbw = algbw x 2 (k-1)/k is how fast each device's link
-//   would have to be, for the best allreduce to take the same time. If it is near the speed that
-//   the link really has, no other way to add up can be much faster.
+// - *busbw*, the bus bandwidth, can. In any allreduce the busiest device has to send at least
+//   2 (k-1)/k N bytes: in the ring all send that, in the star the others send only N. So busbw =
+//   algbw x 2 (k-1)/k is how fast the busiest link would have to be, for the best allreduce to take
+//   the same time. If it is near the speed that the link really has, no other way to add up can be
+//   much faster.
 //
 // An example: 4 devices sum 100 MB in 10 ms. Then algbw is 10 GB/s, and busbw 10 x 1.5 = 15 GB/s.
 // With `--machine d2l-pcie --devices 4`, a machine where nothing but bytes takes time, the ring's
@@ -308,11 +312,13 @@ static void check_devices(void) {
 }
 
 int main(int argc, char *argv[]) {
+    Flags defaults = default_flags;
+    defaults.next = "make run-03";
     flags = book_begin(argc, argv,
                        "Shows get_params and allreduce; compares four ways to do an allreduce.\n"
                        "Times are taken on 2 and on 4 devices, or with --devices K on K; beside\n"
                        "them stand modelled times, on the machine of --machine and on others.",
-                       "devices seed steps allreduce csv", default_flags);
+                       "devices seed steps allreduce csv -tf32", defaults);
     check_devices();
     choose_allreduce(flags.allreduce);
     const char *csv = book_csv(".csv"), *png = book_output(".png");

@@ -225,6 +225,7 @@ static void divide_once(const Tensor *X, const Tensor *y, int k) {
     compare_gradients(X, y, 5, 4, params, false);
     double error = compare_gradients(X, y, 3, 4, params, false);
     predict_compare_yes_no(usable, !isnan(error));
+    book_result("sums of gradients, divided once, are those of one device; averages are not");
     explain_averages(ROWS, k);
     free_params(params, 2);
 }
@@ -261,6 +262,7 @@ static void divide_without_values(const Tensor *X, const Tensor *y, int k) {
 int main(int argc, char *argv[]) {
     Flags defaults = default_flags;
     defaults.devices = 7;
+    defaults.next = "make run-04";
     flags = book_begin(argc, argv, "Splits minibatches over devices: rows in order, none lost.",
                        "devices seed no-shuffle data", defaults);
     book_needs_devices(flags.devices > 7 ? flags.devices : 7);

@@ -2,6 +2,7 @@
 // obtained is basically the same ... unfortunately there is no meaningful speedup". Here is why.
 #include "compare.h"
 
+#include "common/base/number.h"
 #include "common/device/modelled_clock.h"
 #include "common/program/say.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
@@ -30,8 +31,8 @@ bool equal_to_the_bit(const Result *one, const Result *two) {
 
 static void explain_accuracy(const Result *one, const Result *two) {
     static const double LEARNED = 0.2;
-    say("  Accuracy: %.4f on 1 device, %.4f on %d.", one->test_acc, two->test_acc, two->k);
-    if (one->test_acc < LEARNED && two->test_acc < LEARNED)
+    say("  Accuracy: %.4f on 1 device, %.4f on %d.", one->t.test_acc, two->t.test_acc, two->t.k);
+    if (one->t.test_acc < LEARNED && two->t.test_acc < LEARNED)
         say("    Nothing is learned yet: 0.1 is guessing, so these accuracies do not show that the "
             "runs are alike. The parameters can be compared all the same. (Take more --epochs, "
             "--steps or images.)");
@@ -57,81 +58,43 @@ static void explain_accuracy(const Result *one, const Result *two) {
 // ## Is it faster?
 //
 // What there is to gain depends on whether a second device brings cores, or a GPU, of its own.
-
-// CPU devices that do not share the cores: each has some of its own, if there are enough.
-static void explain_own_cores(const Result *two) {
-    int each = two->threads_per_device, all = each * two->k;
-    if (all <= num_threads())
-        say("    Each device is a worker with %d core%s of its own, so %d cores are at work "
-            "instead of %d, as with GPUs: %.2f at best. The exchange of gradients, the memory that "
-            "they share, and what else the machine was doing take the rest.",
-            each, each > 1 ? "s" : "", all, each, 1.0 / two->k);
-    else
-        say("    %d devices with %d core%s each would need %d cores, and there are %d: they take "
-            "turns, so this says little.",
-            two->k, each, each > 1 ? "s" : "", all, num_threads());
-}
-
-enum { ENOUGH_STEPS = 50 };
-
-static void explain_measured_time(const Result *one, const Result *two) {
-    double ratio = two->sec_per_epoch / one->sec_per_epoch;
-    say("  Time: an epoch on %d devices took %.2f times as long as on 1 (measured).", two->k,
-        ratio);
-    if (two->steps < ENOUGH_STEPS)
-        say("    That says little: %ld step%s, of which the first also got its memory.", two->steps,
-            two->steps > 1 ? "s" : "");
-    if (num_gpus() == 0 && two->threads_per_device > 0)
-        explain_own_cores(two);
-    else if (num_gpus() == 0)
-        say("    The devices are workers that share the same %d core%s: the same arithmetic on "
-            "the same cores, so about 1.00 is to be expected. The exchange of gradients adds to "
-            "it, smaller pieces of work may save, and what else the machine was doing counts too.",
-            num_threads(), num_threads() > 1 ? "s" : "");
-    else if (num_gpus() < two->k)
-        say("    The devices are %d queues on %d GPU: no more arithmetic per second, only more "
-            "exchange.",
-            two->k, num_gpus());
-    else if (ratio > 0.9)
-        say("    Each GPU has half the images, but LeNet is so small that starting kernels and "
-            "exchanging gradients takes longer than the arithmetic that is saved.");
-    else
-        say("    Each GPU has half the images, and that outweighs the exchange of gradients.");
-    if (one->fastest > 0 && two->fastest > 0)
-        say("    How exact is that? The slowest epoch of a run took up to %.2f times as long as "
-            "its fastest.",
-            fmax(one->slowest / one->fastest, two->slowest / two->fastest));
-}
+// CPU devices that share the cores do the same arithmetic on the same cores, so about 1 is to be
+// expected, and what else the machine does decides on which side of it a run ends. With
+// `--threads-per-device` a second device brings cores of its own, as a second GPU would: 0.5 at
+// best, less the exchange of gradients. Two GPUs have half the images each, but LeNet is so small
+// that starting kernels and exchanging gradients may take longer than the arithmetic that is saved.
+// Two queues on one GPU add only the exchange. A difference that is smaller than that between the
+// epochs of one run says nothing, and then nothing is said (`compare_epochs()`).
 
 static void explain_modelled_time(const Result *one, const Result *two) {
     if (!modelled_machine()) return;
-    double ratio = two->modelled_sec_per_epoch / one->modelled_sec_per_epoch;
-    say("  %s: on %d devices of %s an epoch takes %.2f times as long as on 1.",
-        one->no_values ? "Time, modelled" : "  Modelled", two->k, modelled_machine()->name, ratio);
+    say("  Time, modelled: on %d devices of %s an epoch takes %.2f times as long as on 1.",
+        two->t.k, modelled_machine()->name,
+        two->t.modelled_sec_per_epoch / one->t.modelled_sec_per_epoch);
 }
 
 uint64_t bytes_per_step(const Result *r) {
     uint64_t sent = 0;
-    for (int i = 0; i < r->k; i++)
-        sent += allreduce_bytes(chosen_allreduce(), r->num_params, r->k, i).sent;
+    for (int i = 0; i < r->t.k; i++)
+        sent += allreduce_bytes(chosen_allreduce(), r->num_params, r->t.k, i).sent;
     return sent;
 }
 
 static void explain_bytes(const Result *r) {
-    say("  Bytes: each step moved %.0f bytes between the devices, counted.\n"
-        "    The formula of an allreduce (%s), 2 (k-1) times the %zu bytes of the gradients, says "
-        "%llu.",
-        (double)r->bytes_between / (double)r->steps, chosen_allreduce()->name,
-        r->num_params * sizeof(float), (unsigned long long)bytes_per_step(r));
+    say("  Bytes: each step moved %s bytes between the devices, counted.\n"
+        "    The formula of an allreduce (%s), 2 (k-1) times the %s bytes of the gradients, says "
+        "%s.",
+        grouped(r->bytes_between / (uint64_t)r->t.steps).text, chosen_allreduce()->name,
+        grouped(r->num_params * sizeof(float)).text, grouped(bytes_per_step(r)).text);
 }
 
-void explain(const Result *one, const Result *two) {
+double explain(const Result *one, const Result *two) {
+    bool values = !one->t.no_values;
     say("\nWhat the comparison shows");
-    if (!one->no_values) {
-        explain_accuracy(one, two);
-        explain_measured_time(one, two);
-    }
+    if (values) explain_accuracy(one, two);
+    double times = values ? compare_epochs(&one->t, &two->t) : (double)NAN;
     explain_modelled_time(one, two);
     explain_bytes(two);
     printf("\n");
+    return times;
 }

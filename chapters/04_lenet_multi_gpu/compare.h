@@ -6,19 +6,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/program/training.h"
+
 // What is known of a run when it is over.
 typedef struct Result {
-    int k;                         // devices
-    int threads_per_device;        // of --threads-per-device; 0: they share the cores
-    bool no_values;                // they only tell the time: no accuracy, and NaN as parameters
-    long steps;                    // minibatches
-    double test_acc;               // after the last epoch
-    double sec_per_epoch;          // of training alone, measured; 0 if there was no step
-    double fastest, slowest;       // of its whole epochs, in seconds; 0 if there was none
-    double modelled_sec_per_epoch; // the same on the modelled clock; NAN without one
-    uint64_t bytes_between;        // that crossed between devices, in all steps
-    float *params;     // where it ended: all parameters, one behind the other; free() it
-    size_t num_params; // how many floats those are
+    Training t;             // devices, minibatches, accuracy, times
+    uint64_t bytes_between; // that crossed between devices, in all steps
+    float *params;          // where it ended: all parameters, one behind the other; free() it
+    size_t num_params;      // how many floats those are
 } Result;
 
 // The bytes that an allreduce of all gradients moves in one step, whichever algorithm it is.
@@ -28,7 +23,7 @@ uint64_t bytes_per_step(const Result *r);
 bool equal_to_the_bit(const Result *one, const Result *two);
 
 // "What the comparison shows": the accuracies, the times and the bytes, and why. Of runs without
-// values, only times and bytes.
-void explain(const Result *one, const Result *two);
+// values, only times and bytes. Returns what compare_epochs() does; NAN without values.
+double explain(const Result *one, const Result *two);
 
 #endif

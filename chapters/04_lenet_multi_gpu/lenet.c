@@ -69,16 +69,6 @@ Tensor *lenet(Tensor *X, Tensor *const params[]) {                 // X (n,1,28,
 
 // ## Training
 
-// A CUDA graph of a step may be used again if all is as it was but the numbers in the tensors.
-static StepWork step_work(Tensor *const X[], Tensor *const y[], Tensor *params[][LENET_PARAMS],
-                          Device *const devices[], int k, float lr, int batch_size) {
-    return (StepWork){.devices = devices,
-                      .k = k,
-                      .tensors = {{X, k}, {y, k}, {*params, k * LENET_PARAMS}},
-                      .numbers = {lr, batch_size},
-                      .algorithm = chosen_allreduce()};
-}
-
 // One training step. The numbers in the comments are those of the book's five steps.
 //
 // Nothing here is about parallelism. Each line only puts work on the queue of a device and goes on.
@@ -91,10 +81,6 @@ void train_batch(const Tensor *X, const Tensor *y, Tensor *device_params[][LENET
     // 1. Split the minibatch over the devices
     Tensor *X_shards[MAX_DEVICES], *y_shards[MAX_DEVICES];
     split_batch(X, y, devices, k, X_shards, y_shards);
-
-    // (GPUs launch the rest as a whole if they have recorded it: --graph, see step_graph.h)
-    StepWork work = step_work(X_shards, y_shards, device_params, devices, k, lr, X->shape[0]);
-    if (step_graph_replay(&work, losses)) return;
 
     // 2. The loss is computed separately on each device,
     for (int i = 0; i < k; i++)
@@ -114,5 +100,26 @@ void train_batch(const Tensor *X, const Tensor *y, Tensor *device_params[][LENET
     // 5. The parameters are updated separately on each device. Gradients are sums, so they are
     // divided by the full size of the minibatch, not by that of the shard.
     for (int i = 0; i < k; i++) sgd(device_params[i], LENET_PARAMS, lr, X->shape[0]);
-    step_graph_done(losses);
+}
+
+// A step is dozens of small kernels, and the host launches each. GPUs can record them, and launch
+// all of them at once from then on, as a *CUDA graph*. It has the addresses of all tensors in it,
+// so the next minibatch only has to be put where the last one was.
+void train_batch_as_graph(const Tensor *X, const Tensor *y, Tensor *device_params[][LENET_PARAMS],
+                          Device *const devices[], int k, float lr, Tensor *losses[]) {
+    const StepWork work = {.devices = devices,
+                           .k = k,
+                           .params = *device_params,
+                           .num_params = k * LENET_PARAMS,
+                           .numbers = {lr, X->shape[0]},
+                           .algorithm = chosen_allreduce()};
+    if (step_graph_begin(&work)) {
+        Tensor *X_shards[MAX_DEVICES], *y_shards[MAX_DEVICES];
+        for (int i = 0; i < k; i++) begin_step(devices[i]);
+        split_batch(X, y, devices, k, X_shards, y_shards);
+        step_graph_launch(losses);
+    } else {
+        train_batch(X, y, device_params, devices, k, lr, losses);
+        step_graph_done(losses);
+    }
 }

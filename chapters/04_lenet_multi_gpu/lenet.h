@@ -8,15 +8,6 @@
 // W1 b1 W2 b2 W3 b3 W4 b4
 enum { LENET_PARAMS = 8 };
 
-// What an image costs, in FLOP (a multiplication and an addition are two): forward, and in
-// training. Backward takes as much again for the gradients of the weights, and for those of what a
-// layer gets from the one before; but no one needs the gradient of the image.
-enum {
-    LENET_CONV1_FLOP = 2 * 20 * 26 * 26 * 9,
-    LENET_FORWARD_FLOP = LENET_CONV1_FLOP + 2 * (50 * 9 * 9 * 20 * 25 + 800 * 128 + 128 * 10),
-    LENET_TRAINING_FLOP = 3 * LENET_FORWARD_FLOP - LENET_CONV1_FLOP,
-};
-
 // The parameters on the host: weights from N(0, 0.01^2), the same for the same seed, biases zero.
 void lenet_init(Tensor *params[LENET_PARAMS], uint64_t seed);
 
@@ -33,5 +24,10 @@ Tensor *lenet_by_the_book(Tensor *X, Tensor *const params[]);
 // shard i, on device i. All is enqueued; the caller waits.
 void train_batch(const Tensor *X, const Tensor *y, Tensor *device_params[][LENET_PARAMS],
                  Device *const devices[], int k, float lr, Tensor *losses[]);
+
+// The same step. GPUs record it when it comes a second time, and then launch it as a whole
+// (step_graph.h; not with --graph off). CPU devices have no graphs.
+void train_batch_as_graph(const Tensor *X, const Tensor *y, Tensor *device_params[][LENET_PARAMS],
+                          Device *const devices[], int k, float lr, Tensor *losses[]);
 
 #endif

@@ -122,19 +122,10 @@ static void print_run(Device *const devices[], int k, int batch_size, float lr, 
 // When a run is over, its parameters are kept to compare runs by, and the bytes that crossed
 // between the devices must be those of the formula.
 static Result result_of(const Training *t, Tensor *const from[]) {
-    Result result = {.k = t->k,
-                     .threads_per_device = flags.threads_per_device,
-                     .no_values = !has_values(from[0]->device),
-                     .steps = t->steps,
-                     .test_acc = t->test_acc,
-                     .sec_per_epoch = t->sec_per_epoch,
-                     .fastest = t->fastest,
-                     .slowest = t->slowest,
-                     .modelled_sec_per_epoch = t->modelled_sec_per_epoch,
-                     .bytes_between = ledger_bytes_between_devices()};
+    Result result = {.t = *t, .bytes_between = ledger_bytes_between_devices()};
     for (int i = 0; i < LENET_PARAMS; i++) tensor_copy(trained[i], from[i]);
     result.params = values_of_all(trained, LENET_PARAMS, &result.num_params);
-    CHECK(result.bytes_between == bytes_per_step(&result) * (uint64_t)result.steps,
+    CHECK(result.bytes_between == bytes_per_step(&result) * (uint64_t)t->steps,
           "a step moved other bytes between the devices than the formula says: a bug in allreduce "
           "or in the ledger");
     return result;
@@ -164,8 +155,9 @@ static Result train(int num_gpus, int batch_size, float lr) {
     ledger_reset();
     while (next_epoch(&t)) {
         while (next_batch(&t, &X, &y)) {
-            // Perform multi-device training for a single minibatch
-            train_batch(X, y, device_params, devices, num_gpus, lr, losses);
+            // Perform multi-device training for a single minibatch: train_batch(), which GPUs
+            // launch as a whole
+            train_batch_as_graph(X, y, device_params, devices, num_gpus, lr, losses);
             end_batch(&t, losses); // waits for all devices
         }
         if (interrupted()) break;
@@ -207,12 +199,17 @@ static void train_on_one_and_on_two(void) {
             "The same training is run on one device of this computer, then on two, with the same "
             "minibatches. Are the parameters of both equal to the last bit at the end?");
     }
-    Result one = train(1, flags.batch_size, flags.lr), two = {.k = 2};
+    Result one = train(1, flags.batch_size, flags.lr), two = {0};
     if (!interrupted()) two = train(2, flags.batch_size, flags.lr);
-    if (!interrupted() && one.steps > 0) {
-        explain(&one, &two);
-        predict_compare(time, two.sec_per_epoch / one.sec_per_epoch, "times as long");
+    if (!interrupted() && one.t.steps > 0) {
+        double times = explain(&one, &two);
+        if (!isnan(times)) predict_compare(time, times, "times as long");
         predict_compare_yes_no(bits, equal_to_the_bit(&one, &two));
+        if (!one.t.no_values)
+            book_result("test acc %.2f on 1 device and %.2f on 2; parameters %s", one.t.test_acc,
+                        two.t.test_acc,
+                        equal_to_the_bit(&one, &two) ? "equal to the bit"
+                                                     : "equal but for rounding");
     }
     free(one.params);
     free(two.params);
@@ -348,18 +345,6 @@ static void prepare(void) {
     name_outputs();
 }
 
-// Our convolutions need fewer multiplications than are counted here, but there is more to do than
-// convolutions: a step takes about 0.6 of the time of so much work in a product of matrices.
-static void say_how_long(void) {
-    if (num_gpus() > 0 || flags.backend == BACKEND_MODEL) return;
-    warn_if_cpu_is_slow();
-    double images = (double)flags.epochs * train_data->count;
-    if (flags.steps >= 0) images = fmin(images, (double)flags.steps * flags.batch_size);
-    double tests = images / fmax(train_data->count, 1) * test_data->count;
-    int runs = flags.devices > 0 ? 1 : 2;
-    print_time_for(0.6 * runs * (images * LENET_TRAINING_FLOP + tests * LENET_FORWARD_FLOP));
-}
-
 static void clean_up(void) {
     dataset_free(train_data);
     dataset_free(test_data);
@@ -370,6 +355,7 @@ static void clean_up(void) {
 
 int main(int argc, char *argv[]) {
     Flags defaults = default_flags;
+    defaults.next = "make exercise-04-1, or make run-05";
     defaults.quick_means = "--batch-size 64 --epochs 5 --train-size 16384 --test-size 2000";
     flags = book_begin(argc, argv,
                        "Trains the book's LeNet on k devices: first on 1, then on 2.\n"
@@ -382,7 +368,7 @@ int main(int argc, char *argv[]) {
     choose_allreduce(flags.allreduce);
     choose_graph(flags.graph);
     prepare();
-    say_how_long();
+    if (num_gpus() == 0 && flags.backend != BACKEND_MODEL) warn_if_cpu_is_slow();
 
     if (has_two_runs)
         train_on_one_and_on_two();

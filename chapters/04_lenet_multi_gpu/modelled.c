@@ -52,7 +52,7 @@ static void steps_free(Steps *s) {
 static void run_steps(Steps *s, int count) {
     Tensor *losses[MAX_DEVICES];
     for (int step = 0; step < count; step++) {
-        train_batch(s->X, s->y, s->device_params, s->devices, s->k, 0, losses);
+        train_batch_as_graph(s->X, s->y, s->device_params, s->devices, s->k, 0, losses);
         items(losses, s->k, s->losses->data);
     }
 }

@@ -121,6 +121,8 @@ void checkpoint_save(const char *path, const Checkpoint *checkpoint, const Start
     free_contents(&c);
 }
 
+const char checkpoint_damaged[] = "the file is damaged: go on from another checkpoint";
+
 static char *text_in(const SafetensorsFile *file, const char *path, const char *key) {
     const char *text = safetensors_text(file, key);
     if (!text)
@@ -134,8 +136,8 @@ static long number_in(const SafetensorsFile *file, const char *path, const char 
     char *text = text_in(file, path, key);
     long number;
     if (!read_whole(text, least, most, &number))
-        die("the file is damaged: go on from another checkpoint",
-            "%s: the \"%s\" is no number from %ld to %ld: '%.40s'", path, key, least, most, text);
+        die(checkpoint_damaged, "%s: the \"%s\" is no number from %ld to %ld: '%.40s'", path, key,
+            least, most, text);
     free(text);
     return number;
 }
@@ -145,8 +147,8 @@ static int start_in(const SafetensorsFile *file, const char *path) {
     int start = FROM_SEED;
     while (start <= START_HELD && strcmp(text, starts[start]) != 0) start++;
     if (start > START_HELD)
-        die("the file is damaged: go on from another checkpoint",
-            "%s: the \"start\" is neither seed nor file nor held: '%.40s'", path, text);
+        die(checkpoint_damaged, "%s: the \"start\" is neither seed nor file nor held: '%.40s'",
+            path, text);
     free(text);
     return start;
 }
@@ -171,6 +173,20 @@ void checkpoint_close(Checkpoint *checkpoint) {
     free(checkpoint->length);
     free(checkpoint->history);
     *checkpoint = (Checkpoint){0};
+}
+
+void checkpoint_check(const char *path, const Checkpoint *checkpoint, const char *settings,
+                      long batches, long batches_now, long last) {
+    long now = checkpoint->epoch * batches_now;
+    if (strcmp(settings, checkpoint->settings) != 0)
+        die("give the flags of the run that wrote the checkpoint, and --resume",
+            "%s: was written with %s; now: %s", path, checkpoint->settings, settings);
+    if (checkpoint->step != checkpoint->epoch * batches)
+        die(checkpoint_damaged, "%s: %ld minibatches are not the %d epochs that it tells of", path,
+            checkpoint->step, checkpoint->epoch);
+    if (now > last)
+        die("give a larger --epochs, or leave --steps out",
+            "%s: is after minibatch %ld, the training ends after %ld", path, now, last);
 }
 
 void checkpoint_load(const char *path, DataParallel *dp) {

@@ -46,6 +46,13 @@ void checkpoint_save(const char *path, const Checkpoint *checkpoint, const Start
 Checkpoint checkpoint_open(const char *path);
 void checkpoint_close(Checkpoint *checkpoint);
 
+// The hint of what is wrong with a file's contents.
+extern const char checkpoint_damaged[];
+// die()s if the training cannot go on from there. An epoch had `batches` minibatches when the file
+// was written. Now it has `batches_now`, and the training ends after `last` of them.
+void checkpoint_check(const char *path, const Checkpoint *checkpoint, const char *settings,
+                      long batches, long batches_now, long last);
+
 // Gives the replicas what they had. The training that goes on computes the same bits as one that
 // was never stopped.
 void checkpoint_load(const char *path, DataParallel *dp);

@@ -1,9 +1,11 @@
 // comparison.c: what there is to say about the book's two runs, with their own figures.
 #include "comparison.h"
 
+#include "common/base/number.h"
 #include "common/device/modelled_clock.h"
 #include "common/program/say.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,33 +23,9 @@ static void compare_accuracy(const Run *one, const Run *two) {
 }
 
 static void compare_steps(const Run *one, const Run *two) {
-    if (one->t.batches == 0) return; // before --resume, and nobody counted
     say("    A step took %.2g s on 1 device, with %d images, and %.2g s on %d, with %d.",
         one->t.sec_per_epoch / one->t.batches, one->batch_size,
         two->t.sec_per_epoch / two->t.batches, two->t.k, two->batch_size);
-}
-
-static void explain_where_they_run(int k) {
-    if (num_gpus() >= k) return;
-    if (num_gpus() > 0)
-        say("    The devices are queues on the same GPU.");
-    else if (num_threads() < k)
-        say("    Each device is a worker of one thread, so %d may use more cores than 1.", k);
-    else
-        say("    The devices share the same %d cores. What makes the difference this run does not "
-            "measure. Likely it is waiting: cores of one device wait for each other after each "
-            "piece of work, devices only for the exchange. That costs most while other programs "
-            "use the cores, too.",
-            num_threads());
-}
-
-// Measured times say something of this computer, modelled ones of another machine.
-static void compare_measured(const Run *one, const Run *two) {
-    if (!(one->t.sec_per_epoch > 0 && two->t.sec_per_epoch > 0)) return;
-    say("  Time, measured: an epoch on %d devices took %.2f times as long as on 1.", two->t.k,
-        two->t.sec_per_epoch / one->t.sec_per_epoch);
-    compare_steps(one, two);
-    explain_where_they_run(two->t.k);
 }
 
 static void compare_modelled(const Training *one, const Training *two) {
@@ -62,10 +40,10 @@ void compare_runs(const Run *one, const Run *two, const char *bn) {
     bool values = !one->t.no_values;
     say("\nWhat the comparison shows");
     if (values) compare_accuracy(one, two);
-    if (values) compare_measured(one, two);
+    if (values && !isnan(compare_epochs(&one->t, &two->t))) compare_steps(one, two);
     compare_modelled(&one->t, &two->t);
-    say("  Bytes: each step moved %llu bytes between the devices, as the formulas say.",
-        (unsigned long long)two->bytes_per_step);
+    say("  Bytes: each step moved %s bytes between the devices, as the formulas say.",
+        grouped(two->bytes_per_step).text);
     say("  Batch norm: in training each device used mean and variance of its own shard%s. The "
         "statistics that the network is evaluated with: %s. (--bn local|rank0|averaged|sync; the "
         "book's PyTorch runs keep those of device 0 only, and ended with 0.44 to 0.91 on 2 GPUs; "

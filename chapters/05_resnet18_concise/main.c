@@ -215,6 +215,9 @@ static void train_on_one_and_on_two(void) {
             train(&runs[i]);
     if (!compares || interrupted()) return;
     compare_runs(&runs[0], &runs[1], nb.flags.bn);
+    if (!runs[1].t.no_values)
+        book_result("test acc %.2f on 1 device and %.2f on 2", runs[0].t.test_acc,
+                    runs[1].t.test_acc);
     predict_compare(expected, 100 * (runs[1].t.test_acc - runs[0].t.test_acc), "points");
 }
 

@@ -104,20 +104,11 @@ static void check_resumed(const Notebook *nb, const Run *run) {
     const Flags *flags = &nb->flags;
     const Checkpoint *resumed = &nb->resumed;
     char *settings = settings_of(nb, run), *length = length_of_runs(flags);
-    if (strcmp(settings, resumed->settings) != 0)
-        die(same_flags, "%s: was written with %s; now: %s", flags->resume, resumed->settings,
-            settings);
+    int batches = (nb->train_data->count + run->batch_size - 1) / run->batch_size;
+    checkpoint_check(flags->resume, resumed, settings, batches, batches,
+                     training_steps(flags, batches));
     if (resumed->run > 0 && strcmp(length, resumed->length) != 0)
         die(same_flags, "%s: the run before had %s; now: %s", flags->resume, resumed->length,
-            length);
-    int batches = (nb->train_data->count + run->batch_size - 1) / run->batch_size;
-    if (resumed->step != (long)resumed->epoch * batches)
-        die("the file is damaged: go on from another checkpoint",
-            "%s: %ld minibatches are not the %d epochs that it tells of", flags->resume,
-            resumed->step, resumed->epoch);
-    if (resumed->step > training_steps(flags, batches))
-        die("it is at an end: --load it with --steps 0 to evaluate it",
-            "%s: is after minibatch %ld, %s ends before that", flags->resume, resumed->step,
             length);
     free(settings);
     free(length);

@@ -26,6 +26,7 @@ static const Size experiment_size = {4096, 2000, 5, 32, 0.1f};
 
 Flags flags_without_size(void) {
     Flags flags = default_flags;
+    flags.next = "make exercise-05-1, or make run-06";
     flags.batch_size = 0;
     flags.epochs = 0;
     flags.lr = -1;
@@ -56,6 +57,8 @@ void choose_size(Flags *flags) {
     if (flags->test_size == 0) flags->test_size = size->test;
 }
 
+enum { TRAIN = 60000, TEST = 10000 }; // all images
+
 // Seconds per image of training, from a small step that is forgotten afterwards.
 static double seconds_per_image(const Notebook *nb) {
     enum { IMAGES = 32 };
@@ -77,22 +80,18 @@ static double seconds_per_image(const Notebook *nb) {
     return fastest / images;
 }
 
-// Of all runs together; a forward pass is about a third of a training step.
-static double hours_for(int runs, int epochs, int train_images, int test_images, double per_image) {
-    return runs * epochs * (train_images + test_images / 3.0) * per_image / 3600;
+// Of all full runs together; a forward pass is about a third of a training step.
+static double full_hours(const Notebook *nb) {
+    return nb->num_runs * full_size.epochs * (TRAIN + TEST / 3.0) * seconds_per_image(nb) / 3600;
 }
 
 static void say_what_is_left_out(const Notebook *nb) {
-    enum { TRAIN = 60000, TEST = 10000 };
     const Flags *flags = &nb->flags;
-    int train = nb->train_data->count, test = nb->test_data->count;
-    double per_image = seconds_per_image(nb);
-    double hours = hours_for(nb->num_runs, full_size.epochs, TRAIN, TEST, per_image);
-    double quick = hours_for(nb->num_runs, flags->epochs, train, test, per_image);
+    double hours = full_hours(nb);
     say("quick: the first %d of %d training images and %d of %d test images, %d epoch%s, batch "
-        "size %d: about %.0f minute%s here; the full run (--full) would take about %.*f hours",
-        train, TRAIN, test, TEST, flags->epochs, flags->epochs == 1 ? "" : "s", flags->batch_size,
-        ceil(60 * quick), ceil(60 * quick) > 1 ? "s" : "", hours < 10, hours);
+        "size %d; the full run (--full) would take about %.*f hours here",
+        nb->train_data->count, TRAIN, nb->test_data->count, TEST, flags->epochs,
+        flags->epochs == 1 ? "" : "s", flags->batch_size, hours < 10, hours);
 }
 
 static void say_model(const Notebook *nb) {

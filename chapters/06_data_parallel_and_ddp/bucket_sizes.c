@@ -150,8 +150,8 @@ static void explain(const Sweep *s) {
     double one = s->seconds[NUM_SIZES - 1], saved = 1 - s->seconds[s->best] / one;
     say("  %s on %s. An exchange costs %.0f µs even if it carries next to nothing: the time in "
         "which "
-        "%.0f KB flow, at %.3g GB/s. A much smaller bucket is mostly overhead.",
-        s->network->title, s->machine->name, 1e6 * fixed, fixed * rate / 1e3, rate / 1e9);
+        "%.3g MB flow, at %.3g GB/s. A much smaller bucket is mostly overhead.",
+        s->network->title, s->machine->name, 1e6 * fixed, fixed * rate / 1e6, rate / 1e9);
     if (s->buckets[s->best] == 1)
         say("    Best is one bucket. A step without exchange would take %.0f µs, and one exchange "
             "of "

@@ -3,6 +3,7 @@
 
 #include "common/base/child.h"
 #include "common/base/error.h"
+#include "common/base/number.h"
 #include "common/device/modelled_clock.h"
 #include "common/program/exercise.h"
 #include "common/program/say.h"
@@ -152,9 +153,9 @@ void claim_same_gradient_passed_on(const Tensor *X, const Tensor *y) {
     compare_gradients(&g, &equal, &all);
     say("   The gradient that arrives at the images has %zu numbers on each of 2 ranks that are "
         "not "
-        "zero on both; %zu of them are equal on the two. Bytes that crossed in backward: %llu, and "
-        "the gradients by parameters are %llu of them.",
-        all, equal, (unsigned long long)g.bytes, (unsigned long long)g.of_parameters);
+        "zero on both; %zu of them are equal on the two. Bytes that crossed in backward: %s, and "
+        "the gradients by parameters are %s of them.",
+        all, equal, grouped(g.bytes).text, grouped(g.of_parameters).text);
     CHECK(all > 0 && equal < all / 10 && g.bytes == g.of_parameters,
           "gradients by activations stay on their rank");
     print_answer(
@@ -179,8 +180,8 @@ void claim_rank_0_broadcasts(int k, int rows) {
     for (int a = 0; a < 2; a++) {
         choose_allreduce(names[a]);
         r[a] = model_step(&way, k * rows, modelled_machine());
-        printf("   %s: rank 0 sends %zu bytes of gradients, rank 1 %zu\n", names[a],
-               r[a]->phases[1][0].sent, r[a]->phases[1][1].sent);
+        printf("   %s: rank 0 sends %s bytes of gradients, rank 1 %s\n", names[a],
+               grouped(r[a]->phases[1][0].sent).text, grouped(r[a]->phases[1][1].sent).text);
     }
     choose_this_allreduce(chosen);
     double ring = (double)r[0]->phases[1][0].sent / (double)r[0]->phases[1][1].sent;
@@ -199,12 +200,12 @@ void claim_only_gradients_cross(int k, int rows) {
     Way way = way_on(WAY_DDP, &networks[1], 10, k);
     StepRecord *r = model_step(&way, k * rows, modelled_machine());
     size_t buffers = r->phases[0][0].sent, gradients = r->phases[1][0].sent;
-    say("   ResNet-18, rank 0 of %d: %zu bytes of parameters and buffers once, at the start. Then "
+    say("   ResNet-18, rank 0 of %d: %s bytes of parameters and buffers once, at the start. Then "
         "in "
-        "each step %zu bytes of gradients and %zu bytes of buffers: rank 0's running statistics, "
+        "each step %s bytes of gradients and %s bytes of buffers: rank 0's running statistics, "
         "for "
         "all.",
-        k, r->start[0].sent, gradients, buffers);
+        k, grouped(r->start[0].sent).text, grouped(gradients).text, grouped(buffers).text);
     CHECK(r->start[0].sent > 0 && gradients > 0 && buffers > 0, "three kinds of bytes cross");
     print_answer(
         "half: nearly all bytes of a step are gradients, but without the rest the replicas "

@@ -94,7 +94,8 @@ static void find_params(Ddp *ddp) {
 
 Ddp *ddp_new(Module *net, Device *const devices[], int k, DdpOptions options) {
     Ddp *ddp = xcalloc(1, sizeof *ddp);
-    *ddp = (Ddp){.net = net, .k = k, .options = with_defaults(options), .sync = true};
+    *ddp = (Ddp){
+        .net = net, .k = k, .options = with_defaults(options), .sync = true, .was_sync = true};
     ddp->devices = xmalloc(sizeof *devices * (size_t)k);
     memcpy(ddp->devices, devices, sizeof *devices * (size_t)k);
     ddp->ranks = xcalloc((size_t)k, sizeof *ddp->ranks);
@@ -130,11 +131,13 @@ void ddp_free(Ddp *ddp) {
 // ## Forward
 //
 // Only the running statistics of batch norm cross here. They are no parameters and have no
-// gradients, so nothing else would keep them equal.
+// gradients, so nothing else would keep them equal. As in PyTorch, it is the forward *before* that
+// counts: after one under `no_sync` they stay.
 
 void ddp_forward(Ddp *ddp, Tensor *const X[], Tensor *y_hat[]) {
     trace_label("exchange buffers");
-    if (!ddp->options.keep_buffers && ddp->sync) broadcast(ddp, false);
+    if (!ddp->options.keep_buffers && ddp->was_sync) broadcast(ddp, false);
+    ddp->was_sync = ddp->sync;
     trace_label("forward");
     forward_all(ddp->net, X, ddp->k, y_hat);
 }
@@ -284,8 +287,8 @@ static void check_all_came(const Ddp *ddp) {
 // ## The end of backward
 //
 // The compute queues wait until the last sum is there. With the order in which the gradients came,
-// buckets can be filled anew, once. PyTorch always does that after the first step, in which it has
-// one bucket of everything.
+// buckets can be filled anew, once. PyTorch does that after the first step, in which it has one
+// bucket of everything; with `find_unused_parameters` it never does.
 
 static void wait_for_sums(Ddp *ddp) {
     for (int i = 0; i < ddp->k; i++)

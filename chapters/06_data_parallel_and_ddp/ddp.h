@@ -10,7 +10,7 @@
 
 // As torch.nn.parallel.DistributedDataParallel has them. What is left out is PyTorch's default
 // (2.15), but for `copies` and `rebuild`: there a gradient is copied into its bucket if nothing is
-// said, and buckets are always rebuilt, with views, too.
+// said, and buckets are rebuilt, with views, too, unless find_unused_parameters is set.
 typedef struct DdpOptions {
     size_t bucket_bytes;       // 0: 25 MiB
     size_t first_bucket_bytes; // 0: bucket_bytes if that is given, else 1 MiB
@@ -41,6 +41,7 @@ typedef struct Ddp {
     Device **devices;
     DdpOptions options;
     bool sync;          // false: no_sync, gradients stay where they are and add up
+    bool was_sync;      // in the forward before
     Parameter **params; // the trained ones, num_params, in the order of state_dict
     int num_params;
     Buckets buckets;
@@ -56,8 +57,9 @@ typedef struct Ddp {
 Ddp *ddp_new(Module *net, Device *const devices[], int k, DdpOptions options);
 void ddp_free(Ddp *ddp);
 
-// y_hat[i] = net(X[i]) on each rank; before that, with buffers to broadcast, rank 0's go to all.
-// Each device's step must have begun (begin_step()).
+// y_hat[i] = net(X[i]) on each rank. If there are buffers to broadcast, and the forward before this
+// one was synchronised, rank 0's go to all first. Each device's step must have begun
+// (begin_step()).
 void ddp_forward(Ddp *ddp, Tensor *const X[], Tensor *y_hat[]);
 
 // backward_all(), during which each bucket is summed over the ranks, on the communication queues,

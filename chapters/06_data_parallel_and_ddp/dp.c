@@ -90,6 +90,9 @@ static void receive_rows(Tensor *t, Range rows, const Tensor *from) {
 // labels are needed where the loss is computed.) Then all get the parameters that device 0 has: the
 // update of the step before was made there alone. Their running statistics come from there, too, so
 // what the others' batch norms saw is lost in each step: only device 0's are kept.
+//
+// Here device 0 copies to one device after the other, and receives gradients like that. PyTorch
+// does so only where there is no NCCL; with it, it broadcasts and reduces.
 
 static void scatter(Dp *dp, Flow *f) {
     Range all = {0, f->n};

@@ -3,7 +3,6 @@
 
 #include "common/base/error.h"
 #include "common/device/modelled_clock.h"
-#include "common/tensor/step_graph.h"
 
 #include <math.h>
 #include <stdlib.h>

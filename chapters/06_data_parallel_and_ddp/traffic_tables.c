@@ -3,6 +3,7 @@
 #include "traffic_tables.h"
 
 #include "common/base/error.h"
+#include "common/base/number.h"
 #include "common/device/modelled_clock.h"
 #include "common/program/say.h"
 #include "step_record.h"
@@ -20,8 +21,9 @@ static void check_formula(const StepRecord *r, int phase) {
 }
 
 static void print_row(const char *name, const Traffic of[], int other) {
-    printf("  %-22s %10zu %10zu   %10zu %10zu\n", name, of[0].sent, of[0].received, of[other].sent,
-           of[other].received);
+    printf("  %-22s %10s %10s   %10s %10s\n", name, grouped(of[0].sent).text,
+           grouped(of[0].received).text, grouped(of[other].sent).text,
+           grouped(of[other].received).text);
 }
 
 static void print_phases(const StepRecord *r, const char *title, const char *const names[],
@@ -111,8 +113,8 @@ void print_wrapper_memory(int rows) {
 static void print_way_row(WayKind kind, const NetworkKind *network, int k, int rows) {
     Way way = {.kind = kind, .network = network, .classes = 10, .k = k};
     StepRecord *r = model_step(&way, k * rows, modelled_machine());
-    printf("  %-10s %-10s %12zu %12zu", network->title, way_name(kind), r->total[0].sent,
-           r->total[busiest_other(r)].sent);
+    printf("  %-10s %-10s %13s %12s", network->title, way_name(kind),
+           grouped(r->total[0].sent).text, grouped(r->total[busiest_other(r)].sent).text);
     if (modelled_machine())
         printf(" %8d %8d %9.3g ms", kernels_of(r), copies_of(r), 1e3 * r->seconds);
     printf("\n");
@@ -120,7 +122,7 @@ static void print_way_row(WayKind kind, const NetworkKind *network, int k, int r
 }
 
 void print_four_ways(int k, int rows) {
-    printf("\n  network    way         device 0 sends  others send%s\n",
+    printf("\n  network    way          device 0 sends  others send%s\n",
            modelled_machine() ? "  kernels   copies    modelled" : "");
     for (int n = 0; n < NUM_NETWORKS; n++)
         for (WayKind kind = n == 0 ? WAY_CHAPTER_4 : WAY_CHAPTER_5; kind <= WAY_DDP; kind++)

@@ -4,7 +4,6 @@
 #include "common/base/error.h"
 #include "common/device/modelled_clock.h"
 #include "common/device/trace.h"
-#include "common/tensor/step_graph.h"
 #include "chapters/02_get_params_and_allreduce/get_params.h"
 #include "chapters/03_split_batch/split_batch.h"
 

@@ -147,6 +147,41 @@ static WaitingWay train_way(const PsLesson *lesson, const Pace *pace, Discipline
     return way;
 }
 
+enum { MANY = 8, RATE_SEEDS = 2 };
+
+// Of MANY equally fast asynchronous workers, at the end, with so many times the learning rate.
+static double accuracy_of_many(const PsLesson *lesson, const Pace *pace, long clocks, int times) {
+    double mean = 0, slow[MANY];
+    for (int w = 0; w < MANY; w++) slow[w] = 1;
+    for (int i = 0; i < RATE_SEEDS && !interrupted(); i++) {
+        PsLesson l = *lesson;
+        Pace p = *pace;
+        l.W = p.W = MANY;
+        p.slow = slow;
+        l.lr *= (float)times;
+        l.may_diverge = true;
+        l.points = 1;
+        p.seed = l.seed = lesson->seed + (uint64_t)i;
+        Schedule schedule = schedule_make(&p, (Discipline){NO_BOUND, 0}, clocks);
+        PsResult r = train_in_one_way(&l, &schedule);
+        mean += last_accuracy(&r) / RATE_SEEDS;
+        ps_result_free(&r);
+        schedule_free(&schedule);
+    }
+    return mean;
+}
+
+// MANY times the learning rate is the usual full rate: each push divided by its own rows.
+static void compare_rates(const PsLesson *l, const Pace *pace, long clocks) {
+    if (l->W == 1 || l->batch_size < MANY) return; // some would have no rows
+    double shared = accuracy_of_many(l, pace, clocks, 1);
+    double full = accuracy_of_many(l, pace, clocks, MANY);
+    if (!interrupted())
+        printf("\n  asynchronous, %d workers, %d seeds   test accuracy\n"
+               "  lr/%d for each push %21.3f\n  the full lr for each push %15.3f\n",
+               MANY, RATE_SEEDS, MANY, shared, full);
+}
+
 static void free_way(WaitingWay *way) {
     for (int i = 0; i < NUM_SEEDS; i++) ps_result_free(&way->results[i]);
     free(way->name);
@@ -207,6 +242,7 @@ double compare_disciplines(const PsLesson *l, const Pace *pace, long clocks) {
         const char *csv = book_csv("_disciplines.csv"), *png = book_output("_disciplines.png");
         write_points(csv, ways, n, pace, l->S);
         print_staleness(&ways[1]);
+        compare_rates(l, pace, clocks);
         times = tell_findings(ways, n, l, pace, clocks);
         if (plot_draw(png, "disciplines.gp", csv))
             printf("\naccuracy: %s, figures: %s\n", png, csv);

@@ -45,9 +45,9 @@ long steps_in(Discipline how, int W, long clocks);
 
 // Trains in five ways, synchronous, asynchronous, SSP 1 and 3, and one backup worker (not with one
 // worker), W times `clocks` pushes each: a table, a CSV and a plot (accuracy over pushes, and over
-// modelled time), and what they show, in words. The files are book_csv("_disciplines.csv") and
-// book_output("_disciplines.png"). Returns how many times as long the synchronous training takes as
-// the asynchronous one; NaN: it was interrupted.
+// modelled time), and what they show, in words; and eight asynchronous workers at two learning
+// rates. The files are book_csv("_disciplines.csv") and book_output("_disciplines.png"). Returns
+// how many times as long the synchronous training takes as the asynchronous one; NaN: interrupted.
 double compare_disciplines(const PsLesson *lesson, const Pace *pace, long clocks);
 
 // Trains in one way; with a file's name, replays the schedule in it, or writes it if it is not

@@ -90,10 +90,10 @@ static void explain_accuracy(const WaitingWay ways[], int n) {
             say("  All seeds of %s are %s all synchronous ones.", ways[w].name,
                 stands_out(ways, w) > 0 ? "above" : "below");
     if (outside == 0)
-        say("  No way has all its seeds above, or all below, the synchronous ones: there is no "
-            "difference here that is larger than that between seeds. What a push teaches is the "
-            "same, as far as these trainings can tell, though the asynchronous ones are %.2f "
-            "updates old.",
+        say("  No way has all its seeds above, or all below, the synchronous ones: at lr/W for "
+            "each "
+            "push there is no difference here that is larger than that between seeds, though the "
+            "asynchronous ones are %.2f updates old.",
             spread_of(&ways[ASYNC], mean_staleness).mean);
 }
 

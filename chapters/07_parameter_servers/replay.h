@@ -12,6 +12,7 @@ typedef struct PsLesson {
     float lr;
     bool lr_by_staleness;
     uint64_t seed;
+    bool may_diverge;   // then numbers that are none are a result, not an error
     int points;         // so often the accuracy is taken, when as many pushes more were applied
     const float *start; // lenet_floats() parameters to start from; NULL: lenet_init(seed)'s
 } PsLesson;

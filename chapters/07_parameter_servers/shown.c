@@ -2,6 +2,7 @@
 #include "shown.h"
 
 #include "common/base/error.h"
+#include "common/base/number.h"
 #include "common/device/ledger.h"
 #include "common/program/say.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
@@ -130,7 +131,7 @@ static uint64_t tower_bytes(const PsLesson *l, int k) {
 
 static void print_bytes(const char *name, uint64_t counted, uint64_t formula, const char *text) {
     CHECK(counted == formula, "bytes are those of the formula");
-    printf("  %-26s %12llu   %s\n", name, (unsigned long long)counted, text);
+    printf("  %-26s %12s   %s\n", name, grouped(counted).text, text);
 }
 
 static uint64_t sent_and_received(const Device *device, Device *const others[], int n) {
@@ -179,12 +180,12 @@ static void shared_bytes(const PsLesson *l) {
 
 static void allreduce_row(const char *name, const Allreduce *algorithm, int k, const char *text) {
     Traffic t = allreduce_bytes(algorithm, lenet_floats(), k, 0);
-    printf("  %-26s %12zu   %s\n", name, t.sent + t.received, text);
+    printf("  %-26s %12s   %s\n", name, grouped(t.sent + t.received).text, text);
 }
 
 void show_bytes(const PsLesson *l) {
-    printf("\n  sent and received              bytes   formula, P = %zu, W = %d\n",
-           worker_bytes_per_step(), l->W);
+    printf("\n  sent and received              bytes   formula, P = %s, W = %d\n",
+           grouped(worker_bytes_per_step()).text, l->W);
     print_bytes("the host of W towers", tower_bytes(l, l->W), towers_bytes_per_step(l->W), "2 W P");
     allreduce_row("device 0 of a star", &allreduces[0], l->W, "2 (W-1) P (chapter 2)");
     allreduce_row("a device of a ring", &allreduces[2], l->W, "4 (W-1)/W P (chapter 2)");

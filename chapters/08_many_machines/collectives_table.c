@@ -3,6 +3,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/error.h"
+#include "common/base/number.h"
 #include "common/base/statistics.h"
 #include "common/comm/process_group.h"
 #include "common/tensor/autograd.h"
@@ -93,8 +94,8 @@ static void print_row(const char *name, const Allreduce *algorithm, const Row *r
               "bytes are those of chapter 2's formula");
     const char *bits = algorithm ? compare_bits(name, row->sum) : "any order";
     if (algorithm)
-        printf("  %-8s %11.0f %11.0f %10.0f %10.2f   %s\n", name, all[0], most, all[1],
-               row->milliseconds, bits);
+        printf("  %-8s %11s %11s %10.0f %10.2f   %s\n", name, grouped((uint64_t)all[0]).text,
+               grouped((uint64_t)most).text, all[1], row->milliseconds, bits);
     else
         printf("  %-8s %11s %11s %10s %10.2f   %s\n", name, "-", "-", "-", row->milliseconds, bits);
     free(all);

@@ -2,6 +2,7 @@
 #include "exchange_table.h"
 
 #include "common/base/error.h"
+#include "common/base/number.h"
 #include "common/program/say.h"
 #include "hierarchical.h"
 
@@ -39,8 +40,9 @@ static void print_travel(const WayOfTravel *way, const RankResult *r, uint32_t f
     double steps = (double)r->steps;
     printf("  %-24s ", way->title);
     if (dist_order_is_fixed())
-        printf("%9.1f %11.0f %11.0f", (double)r->traffic.messages / steps,
-               (double)r->traffic.bytes / steps, (double)r->traffic.bytes_to_hosts / steps);
+        printf("%9.1f %11s %11s", (double)r->traffic.messages / steps,
+               grouped(r->traffic.bytes / (uint64_t)r->steps).text,
+               grouped(r->traffic.bytes_to_hosts / (uint64_t)r->steps).text);
     else
         printf("%9s %11s %11s", "-", "-", "-");
     printf(" %9.2f   %08x%s\n", 1e3 * r->seconds / steps, r->checksum,

@@ -124,7 +124,15 @@ static void explain_best(const RuleCell *best, const RuleCell *base) {
                                     : ": less than this rule, with each seed.");
 }
 
+// Fewer updates than these are no training by which to judge a rule.
+enum { LEAST_UPDATES = 16 };
+
 static void explain_batch(const RuleCell cells[NUM_LR_RULES], const RuleCell *base) {
+    if (cells[0].updates < LEAST_UPDATES) {
+        say("  - Batch x%d: %.0f updates instead of %.0f. So few say nothing of a rule.",
+            cells[0].job->times, cells[0].updates, base->updates);
+        return;
+    }
     const RuleCell *best = best_rule(cells), *root = &cells[RULE_SQRT], *line = &cells[RULE_LINEAR];
     const RuleCell *won = line->mean > root->mean ? line : root, *lost = won == line ? root : line;
     say("  - Batch x%d: %.0f updates instead of %.0f. Without a rule %.3f, square root %.3f, "
@@ -145,6 +153,7 @@ static void explain_warm_up(const RuleGrid *g) {
     say("  - Warm-up, over the first quarter of the updates:");
     for (int t = 1; t < NUM_RULE_TIMES; t++) {
         const RuleCell *warm = &g->cells[t][RULE_WARM_UP], *line = &g->cells[t][RULE_LINEAR];
+        if (line->updates < LEAST_UPDATES) continue;
         bool is_shorter = warm->lr_sum < line->lr_sum && !line->diverged && !warm->diverged;
         say("    x%d: %.3f with it and %.3f without, better with %d of %d seeds. The sum of all "
             "learning rates is %.3g with it and %.3g without%s",

@@ -92,7 +92,7 @@ static void show_collectives(void) {
 
 // ## Horovod's five steps
 //
-// A program for one device becomes one for many, says the text, with five changes:
+// A program for one device becomes one for many, says Horovod's README, with five changes:
 //
 // 1. `hvd.init()`: find the other ranks (`dist_init_process_group()`);
 // 2. pin each rank to its device;
@@ -100,7 +100,9 @@ static void show_collectives(void) {
 // 4. broadcast the parameters of rank 0 to all (`rank_net_new()`);
 // 5. wrap the update: sum gradients over all ranks before it (`rank_net_step()`).
 //
-// What the five do not say: each rank must load images of its own (chapter 6's sampler); an
+// (A sixth: only rank 0 writes checkpoints.)
+//
+// What these do not say: each rank must load images of its own (chapter 6's sampler); an
 // accuracy is exact only if each test image is counted once; and all ranks have to stop in the same
 // step. Here is a training with all of it. The checksum at the end is that of all parameters, and
 // all ranks must have the same one.
@@ -144,6 +146,8 @@ static bool train(void) {
         return false;
     }
     print_end(&r);
+    book_result("%d rank%s with the same parameters: test acc %.2f", dist_get_world_size(),
+                dist_get_world_size() == 1 ? "" : "s", r.test_acc);
     return true;
 }
 

@@ -10,6 +10,7 @@
 #include "common/program/say.h"
 #include "chapters/05_resnet18_concise/checkpoint.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,15 +54,8 @@ void rank_checkpoint_save(const char *path, const char *settings, const RankNet 
 // the same images are dealt out to others, and sums have other orders: the training is the same,
 // its last digits are not.
 
-static void check_settings(const char *path, const Checkpoint *c, const char *settings) {
-    if (strcmp(c->settings, settings) != 0)
-        die("give the flags of that training", "%s: is of a training with %s; this one has %s",
-            path, c->settings, settings);
-}
-
-static void say_what_changes(const Checkpoint *c) {
-    int devices = 0;
-    if (sscanf(c->history, "devices %d", &devices) != 1 || devices == dist_num_devices()) return;
+static void say_what_changes(int devices) {
+    if (devices == dist_num_devices()) return;
     say("  The checkpoint is of %d devices, and here are %d. Each image is still taken once in an "
         "epoch, but a step has other images, and as many rows of each device: with another number "
         "of devices the minibatch has another size, and the learning rate the rule's other value. "
@@ -70,33 +64,42 @@ static void say_what_changes(const Checkpoint *c) {
         devices, dist_num_devices());
 }
 
-static void read_by_rank_0(const char *path, const char *settings, RankNet *net, RankResult *r) {
-    Checkpoint c = checkpoint_open(path);
-    check_settings(path, &c, settings);
+// Returns how many devices it is of.
+static int read_history(const char *path, const Checkpoint *c, RankResult *r) {
+    int devices, end = 0;
+    if (sscanf(c->history, "devices %9d train_loss %lf test_acc %lf %n", &devices, &r->train_loss,
+               &r->test_acc, &end) != 3 ||
+        c->history[end] || devices < 1 || !isfinite(r->train_loss) || !isfinite(r->test_acc))
+        die(checkpoint_damaged, "%s: does not say its devices, its loss and its accuracy", path);
+    return devices;
+}
+
+static void read_by_rank_0(const RankLesson *l, const RankData *train, long last, RankNet *net,
+                           RankResult *r) {
+    Checkpoint c = checkpoint_open(l->resume);
     DataParallel dp = replicas_of(net);
-    checkpoint_load(path, &dp);
-    say_what_changes(&c);
+    RankData then = *train;
+    then.devices = read_history(l->resume, &c, r);
+    checkpoint_check(l->resume, &c, l->settings, rank_data_steps(&then), rank_data_steps(train),
+                     last);
+    checkpoint_load(l->resume, &dp);
+    say_what_changes(then.devices);
     r->epochs = c.epoch;
-    r->steps = c.step;
-    char *at = strstr(c.history, "train_loss ");
-    if (!at || sscanf(at, "train_loss %lf test_acc %lf", &r->train_loss, &r->test_acc) != 2)
-        die("the file is damaged: go on from another checkpoint", "%s: does not say its accuracy",
-            path);
     checkpoint_close(&c);
 }
 
-void rank_checkpoint_load(const char *path, const char *settings, RankNet *net, RankResult *r) {
-    double known[4] = {0};
+void rank_checkpoint_load(const RankLesson *l, const RankData *train, long last, RankNet *net,
+                          RankResult *r) {
+    double known[3] = {0};
     if (dist_get_rank() == 0) {
-        read_by_rank_0(path, settings, net, r);
-        memcpy(known, (double[]){r->epochs, (double)r->steps, r->train_loss, r->test_acc},
-               sizeof known);
+        read_by_rank_0(l, train, last, net, r);
+        memcpy(known, (double[]){r->epochs, r->train_loss, r->test_acc}, sizeof known);
     }
     dist_note("the checkpoint that is read");
-    dist_sum(NULL, known, 4); // the others have zeros
+    dist_sum(NULL, known, 3); // the others have zeros
     *r = (RankResult){.epochs = (int)known[0],
-                      .steps = (long)known[1],
-                      .train_loss = known[2],
-                      .test_acc = known[3]};
+                      .steps = (long)known[0] * rank_data_steps(train),
+                      .train_loss = known[1],
+                      .test_acc = known[2]};
     rank_net_broadcast(net);
 }

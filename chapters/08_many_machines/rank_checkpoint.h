@@ -3,6 +3,7 @@
 #ifndef RANK_CHECKPOINT_H
 #define RANK_CHECKPOINT_H
 
+#include "rank_data.h"
 #include "rank_training.h"
 
 // Rank 0 writes the file, whole or not at all; the others wait until it is there.
@@ -11,7 +12,9 @@ void rank_checkpoint_save(const char *path, const char *settings, const RankNet 
 
 // Rank 0 reads the file, which need not be on other hosts, and all get what is in it: parameters,
 // buffers, and how far the training was. The number of ranks may be another one; rank 0 then says
-// what that changes. die()s if the file is no checkpoint, or one of another training.
-void rank_checkpoint_load(const char *path, const char *settings, RankNet *net, RankResult *result);
+// what that changes. die()s if the file is no checkpoint, or one of another training, or if this
+// one ends before that, after `last` steps.
+void rank_checkpoint_load(const RankLesson *lesson, const RankData *train, long last, RankNet *net,
+                          RankResult *result);
 
 #endif

@@ -39,6 +39,7 @@ Flags read_rank_flags(int argc, char *argv[]) {
     flags.lr = 0.05f;
     flags.epochs = 2;
     flags.seeds = MOST_JOB_SEEDS;
+    flags.next = "make exercise-08-1";
     flags.quick_means = "--batch-size 16 --epochs 3 --train-size 8192 --test-size 500 --seeds 1";
     flags = book_begin(
         argc, argv,
@@ -50,7 +51,8 @@ Flags read_rank_flags(int argc, char *argv[]) {
         "are.",
         "train network batch-size lr rule epochs steps seed seeds train-size test-size "
         "no-shuffle collective exchange bucket fusion cycle hierarchical "
-        "full devices-per-rank ranks-per-host timeout plant checkpoint resume csv data",
+        "full devices-per-rank ranks-per-host timeout plant checkpoint resume csv data "
+        "-machine -predict",
         flags);
     check_flags(&flags);
     flags.train |= flags.checkpoint || flags.resume || flags.plant;
@@ -79,6 +81,7 @@ static void agree_on_images(const char *set, const Dataset *data) {
 // (All ranks ask for all of these, whatever they have: each is a collective.)
 void ranks_must_agree(const Flags *f, const Dataset *train_data, const Dataset *test_data) {
     dist_must_agree_on_program();
+    dist_must_agree_on_devices();
     agree_on_switch("--train", f->train);
     agree_on_switch("--full", f->full);
     agree_on_switch("--no-shuffle", !f->shuffle);

@@ -3,13 +3,13 @@
 // ```python
 // hvd.init()                                                   # 1  dist_init_process_group()
 // config.gpu_options.visible_device_list = str(hvd.local_rank())  # 2  its devices
-// opt = tf.train.AdamOptimizer(0.001 * hvd.size())             # 3  rule_lr()
+// opt = tf.train.AdagradOptimizer(0.01 * hvd.size())           # 3  rule_lr()
 // opt = hvd.DistributedOptimizer(opt)                          # 5  rank_net_step()
 // hooks = [hvd.BroadcastGlobalVariablesHook(0)]                # 4  rank_net_new()
 // ```
 //
-// (In this order they stand in the text's program.) The first two are in `process_group.c`, the
-// third in `lr_rules.c`. Here are the others.
+// (In this order they stand in the example of Horovod's README.) The first two are in
+// `process_group.c`, the third in `lr_rules.c`. Here are the others.
 #include "rank_net.h"
 
 #include "common/base/error.h"

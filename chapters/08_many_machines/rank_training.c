@@ -52,19 +52,16 @@ typedef struct Run {
     const RankLesson *lesson;
     RankNet *net;
     RankData train;
-    int epoch;
     long step, steps_of_epoch; // all steps so far, also those before a resume
     double loss, rows;         // of this epoch
     bool stopped;
 } Run;
 
-// Warm-up takes the part of a training that Goyal et al. gave it: 5 epochs of 90. (Before a resume,
-// on another number of ranks, epochs had other steps: so these are counted by whole epochs.)
+// Warm-up takes the part of a training that Goyal et al. gave it: 5 epochs of 90.
 static float lr_now(const Run *run) {
     const RankLesson *l = run->lesson;
     long warm_up = l->epochs * run->steps_of_epoch * 5 / 90;
-    long step = run->epoch * run->steps_of_epoch + run->train.step - 1;
-    return (float)rule_lr(l->rule, (double)l->lr, dist_num_devices(), step, warm_up);
+    return (float)rule_lr(l->rule, (double)l->lr, dist_num_devices(), run->step, warm_up);
 }
 
 static void end_step(Run *run, Tensor *const losses[], int rows) {
@@ -92,7 +89,6 @@ static double train_one_epoch(Run *run, int epoch) {
     Tensor *X[MAX_LOCAL_DEVICES], *y[MAX_LOCAL_DEVICES], *losses[MAX_LOCAL_DEVICES];
     int rows;
     run->loss = run->rows = 0;
-    run->epoch = epoch;
     rank_data_start(&run->train, epoch);
     while (may_go_on(run) && (rows = rank_data_next(&run->train, X, y)) > 0) {
         dist_note("step %ld", run->step + 1);
@@ -141,12 +137,16 @@ static double accuracy(const Run *run) {
 
 // ## From start to end
 
+static long steps_in_all(const Run *run) {
+    const RankLesson *l = run->lesson;
+    long steps = l->epochs * run->steps_of_epoch;
+    return l->steps >= 0 && l->steps < steps ? l->steps : steps;
+}
+
 // A fault that never comes would show nothing.
 static void check_fault(const Run *run) {
-    const RankLesson *l = run->lesson;
-    const Fault *fault = &l->fault;
-    long steps = l->epochs * run->steps_of_epoch;
-    if (l->steps >= 0 && l->steps < steps) steps = l->steps;
+    const Fault *fault = &run->lesson->fault;
+    long steps = steps_in_all(run);
     if (fault->kind != NO_FAULT && (fault->rank >= dist_get_world_size() || fault->step > steps))
         die_usage("a rank from 0 on, and a step from 1 on",
                   "--plant %s:%d@%ld: there are %d ranks and %ld steps", fault_names[fault->kind],
@@ -182,9 +182,9 @@ RankResult train_on_ranks(const RankLesson *l) {
     Module *net = l->network->make(FASHION_MNIST_CLASSES);
     initialize(net, l->seed);
     begin_run(&run, net, l);
-    if (l->resume) rank_checkpoint_load(l->resume, l->settings, run.net, &r);
+    if (l->resume) rank_checkpoint_load(l, &run.train, steps_in_all(&run), run.net, &r);
     run.step = run.net->steps = r.steps;
-    if (r.epochs >= l->epochs && !l->quiet)
+    if (r.epochs == l->epochs && !l->quiet)
         say("  All %d epochs are done already: a larger --epochs goes on.", r.epochs);
     while (r.epochs < l->epochs && may_go_on(&run)) {
         double start = seconds_now();

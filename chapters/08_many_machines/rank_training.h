@@ -35,8 +35,8 @@ typedef struct RankLesson {
 } RankLesson;
 
 typedef struct RankResult {
-    int epochs;                           // done
-    long steps;                           // of these, and of those before a resume
+    int epochs; // done
+    long steps; // of these; epochs before a resume count as on this number of devices
     double train_loss, test_acc, seconds; // of the last epoch; of all steps of this run
     uint32_t checksum;                    // of the parameters
     bool stopped;        // in the middle of an epoch, because somebody asked for it

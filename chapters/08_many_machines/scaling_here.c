@@ -119,15 +119,14 @@ static void check_same_bits(const Runner *ranks, const Runner *process) {
 }
 
 static void print_contest(const Contest *c, const double alone[], const double together[],
-                          const double ratio[]) {
-    Quartiles q = quartiles(ratio, ROUNDS);
+                          Quartiles q) {
     printf("  %5d %12.2f %12.2f %9.2f  (%.2f to %.2f)%s\n", c->k, 1e3 * median(alone, ROUNDS),
            1e3 * median(together, ROUNDS), q.median, q.low, q.high,
            c->k > num_cores() ? "   more ranks than cores" : "");
 }
 
 // Returns how many times as long the ranks took, on rank 0.
-static double contest(Contest *c) {
+static Quartiles contest(Contest *c) {
     Runner ranks = {0}, process = {0};
     double alone[ROUNDS], together[ROUNDS], ratio[ROUNDS];
     ProcessGroup *group = dist_new_group(dist_get_rank() >= c->k);
@@ -143,32 +142,34 @@ static double contest(Contest *c) {
         if (dist_get_rank() == 0) ratio[at] = together[at] / alone[at];
     }
     dist_barrier(NULL);
+    Quartiles times = {NAN, NAN, NAN};
     if (dist_get_rank() == 0) {
+        times = quartiles(ratio, ROUNDS);
         check_same_bits(&ranks, &process);
-        print_contest(c, alone, together, ratio);
+        print_contest(c, alone, together, times);
     }
     close_runner(&ranks);
     close_runner(&process);
     dist_free_group(group);
     tensor_free(c->X);
     tensor_free(c->y);
-    return dist_get_rank() == 0 ? median(ratio, ROUNDS) : NAN;
+    return times;
 }
 
-static void say_result(double worst, int most) {
-    say("  The parameters of both are equal to the bit. Where ranks fit the cores (up to %d here), "
-        "they took at most %.2f times as long as devices of one process, in the middle of the "
-        "rounds%s",
-        most, worst,
-        worst <= 1.1 ? ": processes cost next to nothing."
-                     : ": more than the tenth that one may expect. Does this computer do other "
-                       "things? The quartiles say how much the rounds differ.");
+static void say_result(Quartiles worst, int most) {
+    bool noisy = worst.high - worst.low > fabs(worst.median - 1);
+    char *times = noisy ? xstrdup("too noisy to compare")
+                        : xprintf("at most %.2f times as long as in one process", worst.median);
+    say("  The parameters of both are equal to the bit. Where ranks fit the cores (up to %d here): "
+        "%s.",
+        most, times);
+    free(times);
 }
 
 // (With sums in a fixed order, whatever was chosen: others have no bits to compare.)
 void compare_with_one_process(const Dataset *data, int rows, uint64_t seed) {
     const char *before = dist_chosen_all_reduce();
-    double worst = 0;
+    Quartiles worst = {0};
     int most = 1;
     if (!dist_order_is_fixed()) dist_choose_all_reduce("sharded");
     printf("\n  %5s %12s %12s   %s\n", "k", "k devices in", "k ranks, ms",
@@ -178,11 +179,10 @@ void compare_with_one_process(const Dataset *data, int rows, uint64_t seed) {
     for (int k = 1; k <= dist_get_world_size() && k <= MAX_LOCAL_DEVICES; k *= 2) {
         Contest c = {.data = data, .rows = rows, .k = k, .seed = seed};
         dist_note("the comparison with one process, k = %d", k);
-        double ratio = contest(&c);
-        if (k <= num_cores()) {
-            worst = fmax(worst, ratio);
-            most = k;
-        }
+        Quartiles times = contest(&c);
+        if (k > num_cores()) continue;
+        if (times.median > worst.median) worst = times;
+        most = k;
     }
     if (dist_get_rank() == 0) say_result(worst, most);
     dist_choose_all_reduce(before);

@@ -8,14 +8,26 @@
 
 static int chosen; // 0: not known yet
 
-// docker --cpus=2 leaves all cores in sight, and says in this file how much of their time there is.
+// 0 if it is not there.
+static long number_in(const char *file_name, const char *format) {
+    long number = 0;
+    FILE *file = fopen(file_name, "r");
+    if (file && fscanf(file, format, &number) != 1) number = 0;
+    if (file) fclose(file);
+    return number;
+}
+
+// docker --cpus=2 leaves all cores in sight, and says in these files how much of their time there
+// is: cgroup v2 in one, "200000 100000" or "max 100000"; v1 in two, "200000" or "-1" in the first.
 static int limit_of_container(int cores) {
-    long quota, period;
-    FILE *file = fopen("/sys/fs/cgroup/cpu.max", "r"); // "200000 100000" or "max 100000"
-    if (!file) return cores;
-    bool limited = fscanf(file, "%ld %ld", &quota, &period) == 2 && quota > 0 && period > 0;
-    fclose(file);
-    return limited && quota / period < cores ? (int)((quota + period - 1) / period) : cores;
+    long quota = number_in("/sys/fs/cgroup/cpu.max", "%ld");
+    long period = number_in("/sys/fs/cgroup/cpu.max", "%*ld %ld");
+    if (quota == 0) {
+        quota = number_in("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "%ld");
+        period = number_in("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "%ld");
+    }
+    bool limited = quota > 0 && period > 0 && quota / period < cores;
+    return limited ? (int)((quota + period - 1) / period) : cores;
 }
 
 int num_cores(void) {

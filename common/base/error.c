@@ -37,10 +37,25 @@ bool is_about_to_end(void) { return atomic_load(&about_to_end); }
 
 static const char *speaker; // NULL: there is but one
 void speak_as(const char *who) { speaker = who; }
+
+// What is said may have come from a file: nothing in it is to command the terminal. That is what
+// control characters do: below a blank, DEL, and in UTF-8 the two bytes of U+0080 to U+009F.
+static const char *printable(char copy[], size_t size, const char *text) {
+    snprintf(copy, size, "%s", text);
+    for (unsigned char *c = (unsigned char *)copy; *c; c++) {
+        bool of_two = c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0;
+        if (of_two || *c < ' ' || *c == 127) *c = '?';
+        if (of_two) *++c = '?';
+    }
+    return copy;
+}
+
 // One call for all of it, so that what several processes say does not get mixed.
 static void print_line(const char *kind, const char *text, const char *more, const char *rest) {
+    char lines[2][2048]; // on the stack: perhaps there is no memory left
     fprintf(stderr, "%s: %s%s%s%s%s%s\n", name, speaker ? speaker : "", speaker ? ": " : "", kind,
-            text, more, rest);
+            printable(lines[0], sizeof lines[0], text), more,
+            printable(lines[1], sizeof lines[1], rest));
 }
 
 const char *program_name(void) { return name; }
@@ -51,9 +66,10 @@ void clean_up_before_dying(void) {
 }
 
 // _exit, not exit: exit handlers would tear down the libraries that other threads are still using.
+// stdout alone is flushed: stdin is locked while the host waits for a line.
 static _Noreturn void end(int status) {
     clean_up_before_dying();
-    fflush(NULL);
+    fflush(stdout);
     _exit(status);
 }
 

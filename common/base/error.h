@@ -4,7 +4,7 @@
 //     04_lenet_multi_gpu: error: t10k-images-idx3-ubyte.gz: wrong magic number 0x00000801
 //     hint: this is a label file; was it renamed?
 // Then the program ends with status 1 (2 for wrong flags), and files that were half-written are
-// removed.
+// removed. Control characters in a text, which may come from a file, are printed as '?'.
 #ifndef ERROR_H
 #define ERROR_H
 

@@ -123,6 +123,8 @@ static _Noreturn void die_writing(const char *path, int error) {
         hint = "files may not become that large here: see `ulimit -f`, or choose another place";
     else if (error == ENOENT)
         hint = xprintf("make the directory first: mkdir -p '%s'", directory_of(path));
+    else if (error == ENXIO || error == EPIPE)
+        hint = "whoever reads this pipe has to read to its end";
     else if (error == EISDIR)
         hint = "give the name of a file, not of a directory";
     else if (error == EACCES || error == EPERM || error == EROFS)
@@ -168,9 +170,19 @@ bool is_written_directly(const char *path) {
     return stat(path, &status) == 0 && (!S_ISREG(status.st_mode) || is_stdout(&status));
 }
 
+// Opening a pipe waits for its reader. Once outputs are checked that one has come; if it has left
+// since, nobody is waited for.
+static bool are_checked;
+static FILE *open_waiting(const char *path) {
+    int file = open(path, O_WRONLY | O_CLOEXEC | (are_checked ? O_NONBLOCK : 0));
+    if (file < 0) return NULL;
+    fcntl(file, F_SETFL, 0);
+    return fdopen(file, "w");
+}
+
 static FILE *open_directly(const char *path) {
     struct stat status;
-    if (stat(path, &status) != 0 || !is_stdout(&status)) return fopen(path, "we");
+    if (stat(path, &status) != 0 || !is_stdout(&status)) return open_waiting(path);
     // Opened a second time it would have a second position, and one would overwrite the other.
     fflush(stdout);
     int copy = dup(STDOUT_FILENO);
@@ -420,8 +432,11 @@ void check_outputs(const char *const paths[], int n) {
                           paths[i], strcmp(paths[i], paths[j]) ? ", also called " : "",
                           strcmp(paths[i], paths[j]) ? paths[j] : "");
         OutputFile file = output_open(paths[i]);
+        // Whoever reads a pipe is at its end when its last writer closes it: that is left open.
+        if (!file.temporary) fcntl(fileno(file.stream), F_DUPFD_CLOEXEC, 0);
         output_abandon(&file);
     }
+    are_checked = true;
 }
 
 void check_kept(const char *input, const char *const outputs[], int n) {

@@ -2,6 +2,7 @@
 #include "number.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 bool read_whole(const char *text, long least, long most, long *value) {
@@ -11,4 +12,16 @@ bool read_whole(const char *text, long least, long most, long *value) {
     if (end == text || *end || errno || number < least || number > most) return false;
     *value = number;
     return true;
+}
+
+Grouped grouped(uint64_t number) {
+    char digits[32];
+    Grouped result;
+    int n = snprintf(digits, sizeof digits, "%llu", (unsigned long long)number), length = 0;
+    for (int i = 0; i < n; i++) {
+        if (i > 0 && (n - i) % 3 == 0) result.text[length++] = ',';
+        result.text[length++] = digits[i];
+    }
+    result.text[length] = '\0';
+    return result;
 }

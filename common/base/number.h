@@ -1,10 +1,18 @@
-// number.h: whole numbers that somebody has written: as a flag, as a setting, in a variable.
+// number.h: whole numbers as text: those that somebody has written, as a flag, as a setting, in a
+// variable, and those that are printed.
 #ifndef NUMBER_H
 #define NUMBER_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 // Whether the text is a whole number from `least` to `most` and nothing else; then *value is that.
 bool read_whole(const char *text, long least, long most, long *value);
+
+// 1234567 as "1,234,567": printf("%11s", grouped(bytes).text).
+typedef struct Grouped {
+    char text[32];
+} Grouped;
+Grouped grouped(uint64_t number);
 
 #endif

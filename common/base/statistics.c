@@ -24,3 +24,12 @@ Quartiles quartiles(const double values[], int n) {
 }
 
 double median(const double values[], int n) { return quartiles(values, n).median; }
+
+static bool tells(Quartiles q, double difference) {
+    return q.high > q.low && difference > q.high - q.low;
+}
+
+bool too_noisy_to_compare(Quartiles a, Quartiles b) {
+    double difference = fabs(a.median - b.median);
+    return !tells(a, difference) || !tells(b, difference);
+}

@@ -3,6 +3,8 @@
 #ifndef STATISTICS_H
 #define STATISTICS_H
 
+#include <stdbool.h>
+
 // The middle of n >= 1 values, and the values below which a quarter and three quarters of them lie.
 // A NaN among the values makes all three NaN.
 typedef struct Quartiles {
@@ -10,5 +12,9 @@ typedef struct Quartiles {
 } Quartiles;
 Quartiles quartiles(const double values[], int n);
 double median(const double values[], int n);
+
+// Whether two measured times may be as they are by chance: their medians are no further apart than
+// the values of one of them, from low to high. Also if one of them was measured only once.
+bool too_noisy_to_compare(Quartiles a, Quartiles b);
 
 #endif

@@ -56,13 +56,27 @@ static char *who_has(char *const texts[], int r) {
 }
 
 // (What all find is said by rank 0: let_another_speak().)
-void dist_must_agree(const char *what, const char *value) {
+static void must_agree(const char *what, const char *value, const char *hint) {
     char **values = dist_gather_texts(NULL, value);
     for (int r = 1; r < dist_get_world_size(); r++)
         if (strcmp(values[r], values[0]) != 0)
-            die("start all ranks with the same program, the same flags and the same data",
-                "%s %s %s, rank 0 has %s", who_has(values, r), what, values[r], values[0]);
+            die(hint, "%s %s %s, rank 0 has %s", who_has(values, r), what, values[r], values[0]);
     dist_free_texts(NULL, values);
+}
+
+void dist_must_agree(const char *what, const char *value) {
+    must_agree(what, value,
+               "start all ranks with the same program, the same flags and the same data");
+}
+
+void dist_must_agree_on_devices(void) {
+    for (int i = 0; i < dist_local_devices(); i++) {
+        char *kind = device_kind(dist_device(i));
+        must_agree("a device of the kind", kind,
+                   "start all ranks on one kind of device; CPUs are of one kind with CPU=v1 in the "
+                   "environment of all ranks");
+        free(kind);
+    }
 }
 
 void dist_must_agree_on_program(void) {

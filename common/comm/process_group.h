@@ -146,6 +146,9 @@ void dist_must_agree(const char *what, const char *value);
 // The same, of the program's own file: ranks that were built from other sources would call other
 // collectives.
 void dist_must_agree_on_program(void);
+// And of the kind of their devices (device_kind()): others add in another order, and so what is
+// computed alike on all ranks would drift apart.
+void dist_must_agree_on_devices(void);
 
 // ---- counting ----------------------------------------------------------------------------------
 

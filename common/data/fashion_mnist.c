@@ -26,8 +26,7 @@ enum { IMAGES_MAGIC = 0x803, LABELS_MAGIC = 0x801, IMAGE_SIDE = 28 };
 static const char *const get_data =
     "`make setup` installs the data set; if it is elsewhere, give its "
     "folder with --data DIR or FASHION_MNIST_DIR=DIR";
-static const char *const get_again =
-    "the file is damaged: `make setup` installs the data set again";
+static const char *get_again; // find_directory() knows how
 
 // ---- IDX files -------------------------------------------------------------------------------
 
@@ -135,6 +134,11 @@ static const char *find_directory(const char *directory) {
     struct stat status;
     if (stat(directory, &status) != 0) die(get_data, "%s: %s", directory, strerror(errno));
     if (!S_ISDIR(status.st_mode)) die(get_data, "%s: is not a folder", directory);
+    get_again = same_file(directory, DEBIAN_FOLDER)
+                    ? "the file is damaged; this brings it back: sudo apt-get install --reinstall "
+                      "dataset-fashion-mnist"
+                    : "the file is damaged: copy it again, or leave out --data and "
+                      "FASHION_MNIST_DIR, then the system's files are read";
     return directory;
 }
 

@@ -30,15 +30,10 @@ static const char *const other_model =
 
 // ---- for messages ----------------------------------------------------------------------------
 
-// Text from a file, fit for one line of a terminal: nothing unprintable, not too long. Nobody frees
-// it: the program is about to end.
-static const char *printable(const char *text) {
+// Text from a file, not too long for a line. Nobody frees it: the program is about to end.
+static const char *shortened(const char *text) {
     enum { MOST = 100 };
-    size_t length = strlen(text);
-    char *copy = xprintf("%.*s%s", MOST, text, length > MOST ? ".." : "");
-    for (char *c = copy; *c; c++)
-        if ((unsigned char)*c < ' ' || *c == 127) *c = '?';
-    return copy;
+    return xprintf("%.*s%s", MOST, text, strlen(text) > MOST ? ".." : "");
 }
 
 static const char *text_of_shape(int ndim, const int *shape) {
@@ -97,7 +92,7 @@ static json_t *read_header(const char *path, FILE *stream, size_t size) {
     json_error_t error;
     json_t *header = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
     if (!header)
-        die(damaged, "%s: the header is not good JSON: %s (byte %d)", path, printable(error.text),
+        die(damaged, "%s: the header is not good JSON: %s (byte %d)", path, shortened(error.text),
             error.position);
     free(text);
     return header;
@@ -119,12 +114,12 @@ static void read_metadata(const char *path, json_t *metadata, SafetensorsFile *f
 
 static void read_dtype(const char *path, const char *name, const json_t *info, Span *span) {
     const char *dtype = json_string_value(json_object_get(info, "dtype"));
-    if (!dtype) die(damaged, "%s: tensor \"%s\" has no dtype", path, printable(name));
+    if (!dtype) die(damaged, "%s: tensor \"%s\" has no dtype", path, shortened(name));
     span->integers = strcmp(dtype, "I64") == 0;
     if (!span->integers && strcmp(dtype, "F32") != 0)
         die("convert it in PyTorch with .float() before you save it",
-            "%s: tensor \"%s\" has dtype %s; it must be F32", path, printable(name),
-            printable(dtype));
+            "%s: tensor \"%s\" has dtype %s; it must be F32", path, shortened(name),
+            shortened(dtype));
 }
 
 static size_t bytes_of_one(const Span *span) {
@@ -142,23 +137,23 @@ static void read_shape(const char *path, const char *name, const json_t *info, S
     const json_t *shape = json_object_get(info, "shape");
     SafetensorsEntry *entry = &span->entry;
     if (!json_is_array(shape))
-        die(damaged, "%s: tensor \"%s\" has no shape", path, printable(name));
+        die(damaged, "%s: tensor \"%s\" has no shape", path, shortened(name));
     size_t ndim = json_array_size(shape);
     if (ndim > MOST_DIMS)
         die("this program reads tensors of up to 8 dimensions",
-            "%s: tensor \"%s\" has %zu dimensions", path, printable(name), ndim);
+            "%s: tensor \"%s\" has %zu dimensions", path, shortened(name), ndim);
     entry->ndim = (int)ndim;
     entry->count = 1;
     for (size_t i = 0; i < ndim; i++) {
         size_t size, bytes;
         if (!read_integer(json_array_get(shape, i), INT32_MAX, &size))
             die(damaged, "%s: tensor \"%s\": its shape has a size that is not an integer of 0..%d",
-                path, printable(name), INT32_MAX);
+                path, shortened(name), INT32_MAX);
         entry->shape[i] = (int)size;
         if (__builtin_mul_overflow(entry->count, size, &entry->count) ||
             __builtin_mul_overflow(entry->count, bytes_of_one(span), &bytes))
             die(damaged, "%s: tensor \"%s\": shape %s is too large for any memory", path,
-                printable(name), text_of_shape((int)i + 1, entry->shape));
+                shortened(name), text_of_shape((int)i + 1, entry->shape));
     }
 }
 
@@ -166,17 +161,17 @@ static void read_offsets(const char *path, const char *name, const json_t *info,
                          Span *span) {
     const json_t *offsets = json_object_get(info, "data_offsets");
     if (json_array_size(offsets) != 2)
-        die(damaged, "%s: tensor \"%s\" has no data_offsets [begin, end]", path, printable(name));
+        die(damaged, "%s: tensor \"%s\" has no data_offsets [begin, end]", path, shortened(name));
     if (!read_integer(json_array_get(offsets, 0), data_size, &span->begin) ||
         !read_integer(json_array_get(offsets, 1), data_size, &span->end))
         die(damaged, "%s: tensor \"%s\": its data_offsets are not within the %zu bytes of data",
-            path, printable(name), data_size);
+            path, shortened(name), data_size);
     if (span->begin > span->end)
-        die(damaged, "%s: tensor \"%s\": its data ends before it begins", path, printable(name));
+        die(damaged, "%s: tensor \"%s\": its data ends before it begins", path, shortened(name));
     size_t bytes = span->entry.count * bytes_of_one(span);
     if (span->end - span->begin != bytes)
         die(damaged, "%s: tensor \"%s\": shape %s needs %zu bytes, data_offsets give it %zu", path,
-            printable(name), text_of_shape(span->entry.ndim, span->entry.shape), bytes,
+            shortened(name), text_of_shape(span->entry.ndim, span->entry.shape), bytes,
             span->end - span->begin);
 }
 
@@ -191,7 +186,7 @@ static Span *read_spans(const char *path, json_t *header, size_t data_size, Safe
         }
         if (!json_is_object(info))
             die(damaged, "%s: what it says of tensor \"%s\" is not a JSON object", path,
-                printable(name));
+                shortened(name));
         Span *span = &spans[file->n++];
         span->entry.name = xstrdup(name);
         read_dtype(path, name, info, span);
@@ -204,7 +199,8 @@ static Span *read_spans(const char *path, json_t *header, size_t data_size, Safe
 static int by_begin(const void *a, const void *b) {
     const Span *x = a, *y = b;
     if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
-    return (x->end > y->end) - (x->end < y->end); // empty tensors first
+    if (x->end != y->end) return x->end < y->end ? -1 : 1; // empty tensors first,
+    return strcmp(x->entry.name, y->entry.name);           // in an order that is always the same
 }
 
 // Sorts the tensors as they lie in the file. Each must begin where the one before it ends.
@@ -214,10 +210,10 @@ static void check_spans(const char *path, Span *spans, int n, size_t data_size) 
     for (int i = 0; i < n; i++) {
         if (spans[i].begin < end)
             die(damaged, "%s: tensors \"%s\" and \"%s\" overlap", path,
-                printable(spans[i - 1].entry.name), printable(spans[i].entry.name));
+                shortened(spans[i - 1].entry.name), shortened(spans[i].entry.name));
         if (spans[i].begin > end)
             die(damaged, "%s: %zu bytes before tensor \"%s\" belong to no tensor", path,
-                spans[i].begin - end, printable(spans[i].entry.name));
+                spans[i].begin - end, shortened(spans[i].entry.name));
         end = spans[i].end;
     }
     if (end != data_size)
@@ -300,13 +296,13 @@ static void check_shape(const char *path, const SafetensorsEntry *entry, bool in
                         const int *shape) {
     if (integers != (entry->integers != NULL))
         die(other_model, "%s: tensor \"%s\" holds %s, the model wants %s", path,
-            printable(entry->name), integers ? "floats" : "integers",
+            shortened(entry->name), integers ? "floats" : "integers",
             integers ? "integers" : "floats");
     bool same = entry->ndim == ndim;
     for (int i = 0; same && i < ndim; i++) same = entry->shape[i] == shape[i];
     if (!same)
         die(other_model, "%s: tensor \"%s\" has shape %s, the model wants %s", path,
-            printable(entry->name), text_of_shape(entry->ndim, entry->shape),
+            shortened(entry->name), text_of_shape(entry->ndim, entry->shape),
             text_of_shape(ndim, shape));
 }
 
@@ -315,7 +311,7 @@ static void check_file(const char *path, const SafetensorsFile *file, Tensor *co
     for (int i = 0; i < n; i++) {
         const Tensor *t = tensors[i];
         const SafetensorsEntry *entry = safetensors_find(file, t->name);
-        if (!entry) die(other_model, "%s: tensor \"%s\" is missing", path, printable(t->name));
+        if (!entry) die(other_model, "%s: tensor \"%s\" is missing", path, shortened(t->name));
         check_shape(path, entry, false, t->ndim, t->shape);
     }
     for (int i = 0; i < extras->num_counts; i++) {
@@ -325,7 +321,7 @@ static void check_file(const char *path, const SafetensorsFile *file, Tensor *co
     for (int i = 0; i < file->n; i++)
         if (!is_wanted(file->entries[i].name, tensors, n, extras))
             die(other_model, "%s: tensor \"%s\" is none of the model's", path,
-                printable(file->entries[i].name));
+                shortened(file->entries[i].name));
 }
 
 void safetensors_load_with(const char *path, Tensor *const tensors[], int n,

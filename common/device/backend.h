@@ -27,6 +27,7 @@ typedef struct Backend {
     void (*free)(Device *device, void *memory, size_t bytes); // as many as were asked for
     // Bytes that there are in the GPU, or in this computer.
     double (*memory)(const Device *device);
+    char *(*kind)(const Device *device); // see device_kind()
     // Host memory that this kind of device copies from and to without waiting (pinned, for a GPU).
     void *(*host_alloc)(size_t bytes);
     void (*host_free)(void *memory);
@@ -103,6 +104,9 @@ void ledger_record(void);
 Shipments *ledger_recorded(void);
 void ledger_add_all(const Shipments *recorded);
 void shipments_free(Shipments *recorded);
+
+// graph.c: work that is no copy from the host is about to be enqueued.
+void graph_before_work(void);
 
 extern const Backend cpu_backend, model_backend;
 // NULL in a program that was built without CUDA (then cuda_none.c is linked, else device_cuda.c).

@@ -26,8 +26,9 @@ static double seconds_of_a_product(CpuLane *lane, float *matrices) {
     return seconds_now() - begin;
 }
 
+// FLOP per second of one thread in a product of matrices that its cache holds, found in about 5 ms.
 // The best of several: what else the machine does can only make it slower.
-static double measure(void) {
+static double cpu_product_speed(void) {
     const double LONG_ENOUGH = 4e-3;
     CpuLane lane = {.threads = 1};
     float *matrices = xcalloc(3 * (size_t)SIDE * SIDE, sizeof *matrices);
@@ -37,14 +38,6 @@ static double measure(void) {
     free(matrices);
     cpu_scratch_free(&lane);
     return 2.0 * SIDE * SIDE * SIDE / best;
-}
-
-// FLOP per second of one thread in a product of matrices that its cache holds, found in about 5 ms
-// (by the first call).
-static double cpu_product_speed(void) {
-    static double speed;
-    if (speed == 0) speed = measure();
-    return speed;
 }
 
 // Cycles per second: each turn waits for the multiplication and the addition of the turn before it,
@@ -85,14 +78,4 @@ void warn_if_cpu_is_slow(void) {
         warn("products of matrices reach %.1f GFLOP/s here, where %.0f are to be expected (%s): is "
              "something else running, or was this compiled without -O3?",
              speed / 1e9, expected / 1e9, used->what);
-}
-
-void print_time_for(double flop) {
-    double seconds = flop / (cpu_product_speed() * num_threads());
-    if (seconds < 10) return;
-    bool long_time = seconds >= 90;
-    double number = long_time ? seconds / 60 : ceil(seconds / 10) * 10;
-    printf("this will take about %.0f %s (%s, %d thread%s)\n", number,
-           long_time ? "minutes" : "seconds", cpu_instruction_set()->what, num_threads(),
-           num_threads() == 1 ? "" : "s");
 }

@@ -3,6 +3,7 @@
 #include "device.h"
 #include "backend.h"
 #include "common/base/error.h"
+#include "common/base/number.h"
 #include "common/base/range.h"
 #include "kernels/fail.h"
 #include "memory.h"
@@ -173,6 +174,7 @@ int device_gpu(const Device *device) {
     return device->backend && device->backend == cuda_backend() ? device->hardware : -1;
 }
 Device *device_of_id(int id) { return system_.devices[id]; }
+char *device_kind(const Device *device) { return device->backend->kind(device); }
 const char *device_name(const Device *device) { return device->name; }
 
 const char *device_names(Device *const devices[], int k) {
@@ -275,7 +277,7 @@ void devices_close(void) {
 // ---- memory ----------------------------------------------------------------------------------
 
 // Host memory comes from the kind of devices in use: a GPU copies without waiting only from and to
-// memory that is pinned.
+// memory that is pinned. It goes back there, even if another kind has been chosen since.
 static const Backend *memory_of(const Device *device) {
     choose_if_nobody_did();
     return device->backend ? device->backend : system_.backend;
@@ -284,14 +286,13 @@ static const Backend *memory_of(const Device *device) {
 static _Noreturn void out_of_memory(const Device *device, size_t bytes, const char *what) {
     if (!has_values(device))
         die("use a smaller --batch-size, more --devices, or a larger --machine",
-            "out of memory on %s: %zu bytes for %s are %.0f more than a device of %s has; there "
-            "are "
-            "%s",
-            device->name, bytes, what,
-            (double)device->bytes + (double)bytes - modelled_machine()->memory,
-            modelled_machine()->name, memory_uses(device));
+            "out of memory on %s: %s bytes for %s, and of its %s bytes %s are in use: %s",
+            device->name, grouped(bytes).text, what,
+            grouped((uint64_t)modelled_machine()->memory).text, grouped(device->bytes).text,
+            memory_uses(device));
     die("use a smaller --batch-size, or close other programs",
-        "out of memory on %s: %zu bytes asked for, %zu in use", device->name, bytes, device->bytes);
+        "out of memory on %s: %s bytes asked for, %s in use", device->name, grouped(bytes).text,
+        grouped(device->bytes).text);
 }
 
 void *device_alloc_for(Device *device, size_t bytes, const char *what) {
@@ -299,7 +300,7 @@ void *device_alloc_for(Device *device, size_t bytes, const char *what) {
     const Backend *backend = memory_of(device);
     void *memory = device->backend ? backend->alloc(device, bytes) : backend->host_alloc(bytes);
     if (!memory) out_of_memory(device, bytes, what);
-    memory_add(device, memory, bytes, what);
+    memory_add(device, backend, memory, bytes, what);
     return memory;
 }
 
@@ -310,13 +311,14 @@ void *device_alloc(Device *device, size_t bytes) {
 void device_free(Device *device, void *memory) {
     if (!memory) return;
     for (Event use; memory_next_use(memory, &use);) event_synchronize(use);
-    size_t bytes = memory_remove(device, memory);
+    size_t bytes;
+    const Backend *from = memory_remove(device, memory, &bytes);
     if (device->backend) {
         synchronize(device);
-        device->backend->free(device, memory, bytes);
+        from->free(device, memory, bytes);
     } else {
         synchronize_all();
-        memory_of(device)->host_free(memory);
+        from->host_free(memory);
     }
 }
 

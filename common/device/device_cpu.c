@@ -211,6 +211,12 @@ static double cpu_memory_size(const Device *device) {
     return (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
 }
 
+static char *cpu_kind(const Device *device) {
+    (void)device;
+    const InstructionSet *set = cpu_instruction_set();
+    return xprintf("CPU with %s (CPU=%s)", set->what, set->name);
+}
+
 static void cpu_launch(Queue *queue, KernelId kernel, const void *args, size_t size) {
     Task task = {.kind = TASK_KERNEL, .kernel.function = cpu_instruction_set()->kernels[kernel]};
     task.span = trace_span(queue, kernel_name(kernel));
@@ -262,6 +268,7 @@ const Backend cpu_backend = {
     .alloc = cpu_alloc,
     .free = cpu_free,
     .memory = cpu_memory_size,
+    .kind = cpu_kind,
     .host_alloc = cpu_memory,
     .host_free = free,
     .launch = cpu_launch,

@@ -134,6 +134,12 @@ static double cuda_memory(const Device *device) {
     return (double)all;
 }
 
+static char *cuda_kind(const Device *device) {
+    struct cudaDeviceProp properties;
+    CUDA_CHECK(cudaGetDeviceProperties(&properties, device->hardware));
+    return xprintf("%s%s", properties.name, device->tf32 ? " with TF32" : "");
+}
+
 // Pinned, that is never moved or paged out: only then can a GPU copy without the host's help.
 // Portable: for all GPUs and not only the current one.
 static void *cuda_host_alloc(size_t bytes) {
@@ -558,6 +564,7 @@ const Backend *cuda_backend(void) {
         .alloc = cuda_alloc,
         .free = cuda_free,
         .memory = cuda_memory,
+        .kind = cuda_kind,
         .host_alloc = cuda_host_alloc,
         .host_free = cuda_host_free,
         .launch = cuda_launch,

@@ -12,6 +12,7 @@ struct Graph {
     const Backend *backend;
     Device *devices[MAX_DEVICES];
     int k;
+    bool has_work; // so recording has begun
     Shipments *bytes;
     ModelledGraph *modelled;
 };
@@ -26,13 +27,19 @@ void graph_begin(Device *const devices[], int k) {
     recorded->backend = devices[0]->backend;
     recorded->k = k;
     memcpy(recorded->devices, devices, sizeof(Device *) * (size_t)k);
+}
+
+void graph_before_work(void) {
+    if (!recorded || recorded->has_work) return;
+    recorded->has_work = true;
     ledger_record();
-    modelled_graph_begin(devices, k);
-    recorded->backend->graph_begin(devices, k);
+    modelled_graph_begin(recorded->devices, recorded->k);
+    recorded->backend->graph_begin(recorded->devices, recorded->k);
 }
 
 Graph *graph_end(void) {
     Graph *graph = recorded;
+    graph_before_work(); // an empty graph is one, too
     recorded = NULL;
     graph->work = graph->backend->graph_end(graph->devices, graph->k);
     graph->modelled = modelled_graph_end();

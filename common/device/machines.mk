@@ -6,8 +6,8 @@ MACHINE_STRING := s/[\\"?]/\\&/g; s/^/    "/; s/$$/\\n"/
 
 $(MACHINES_C): $(MACHINES) common/device/machines common/device/machines.mk
 	@mkdir -p $(@D)
-	$(call QUIET,SED,$@){ echo '#include "common/device/machine.h"'; echo 'const MachineFile machine_files[] = {'; \
+	$(call QUIET,$@){ echo '#include "common/device/machine.h"'; echo 'const MachineFile machine_files[] = {'; \
 	    for file in $(MACHINES); do echo "{\"$$(basename $$file .machine)\","; sed '$(MACHINE_STRING)' $$file; echo '},'; done; \
 	    echo '{0, 0}};'; } >$@
 $(MACHINES_C).o: $(MACHINES_C) $(CONFIG)
-	$(call QUIET,CC,$<)$(CC) $(CFLAGS_ALL) -MMD -MP -c $< -o $@
+	$(call QUIET,$<)$(CC) $(CFLAGS_ALL) -MMD -MP -c $< -o $@

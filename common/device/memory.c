@@ -3,6 +3,7 @@
 // one that an address is in is soon found, and as pointers, so that little moves for a new one.
 #include "memory.h"
 #include "common/base/error.h"
+#include "common/base/number.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 typedef struct Allocation {
     const char *begin, *end;
     Device *device;
+    const Backend *from;
     const char *what; // it is for
     uint64_t number;
     Event *uses; // by queues that are not the device's compute queue, one of each
@@ -38,7 +40,7 @@ static Allocation *allocation_of(const void *address) {
     return n > 0 && (const char *)address < allocations[n - 1]->end ? allocations[n - 1] : NULL;
 }
 
-void memory_add(Device *device, void *memory, size_t bytes, const char *what) {
+void memory_add(Device *device, const Backend *from, void *memory, size_t bytes, const char *what) {
     if (count == room) {
         room = room ? 2 * room : 64;
         allocations = xgrow(allocations, (size_t)room, sizeof *allocations);
@@ -49,30 +51,32 @@ void memory_add(Device *device, void *memory, size_t bytes, const char *what) {
     *allocations[at] = (Allocation){.begin = memory,
                                     .end = (char *)memory + bytes,
                                     .device = device,
+                                    .from = from,
                                     .what = what,
                                     .number = made++};
     count++;
     took_memory(device, bytes);
 }
 
-size_t memory_remove(Device *device, void *memory) {
+const Backend *memory_remove(Device *device, void *memory, size_t *bytes) {
     Allocation *a = allocation_of(memory);
     CHECK(a && a->begin == memory && a->device == device,
           "device_free() takes what device_alloc() gave, and the device that it was asked of");
-    size_t bytes = (size_t)(a->end - a->begin);
-    device->bytes -= bytes;
+    const Backend *from = a->from;
+    *bytes = (size_t)(a->end - a->begin);
+    device->bytes -= *bytes;
     int at = num_until(memory) - 1;
     count--;
     memmove(allocations + at, allocations + at + 1, sizeof *allocations * (size_t)(count - at));
     free(a->uses);
     free(a);
-    return bytes;
+    return from;
 }
 
 char *memory_uses(const Device *device) {
     enum { MOST = 8 };
     const char *what[MOST];
-    double bytes[MOST];
+    uint64_t bytes[MOST];
     int n = 0;
     for (int i = 0; i < count; i++) {
         const Allocation *a = allocations[i];
@@ -84,11 +88,12 @@ char *memory_uses(const Device *device) {
             what[n] = a->what;
             bytes[n++] = 0;
         }
-        bytes[at] += (double)(a->end - a->begin);
+        bytes[at] += (uint64_t)(a->end - a->begin);
     }
     char *text = xstrdup(n ? "" : "nothing");
     for (int i = 0; i < n; i++) {
-        char *longer = xprintf("%s%s%.3g GB for %s", text, i ? ", " : "", bytes[i] / 1e9, what[i]);
+        char *longer =
+            xprintf("%s%s%s for %s", text, i ? ", " : "", grouped(bytes[i]).text, what[i]);
         free(text);
         text = longer;
     }

@@ -5,13 +5,12 @@
 
 #include "backend.h"
 
-// Enters an allocation, and what it is for (a text that stays). memory_remove() takes it out,
-// CHECKs that it is the device's, and gives its size.
-void memory_add(Device *device, void *memory, size_t bytes, const char *what);
-size_t memory_remove(Device *device, void *memory);
+// Enters an allocation, the backend that made it, and what it is for (a text that stays).
+// memory_remove() takes it out, CHECKs that it is the device's, and gives its backend and size.
+void memory_add(Device *device, const Backend *from, void *memory, size_t bytes, const char *what);
+const Backend *memory_remove(Device *device, void *memory, size_t *bytes);
 
-// "1.2 GB activations, 0.3 GB tensors": what the device's memory is for, in an array to be given to
-// free().
+// "1,200,000 for activations, 300,000 for tensors": what the device's bytes are for; free() it.
 char *memory_uses(const Device *device);
 
 // How many allocations there ever were, and how many of the first so many are still there.

@@ -57,6 +57,7 @@ void wait_for_users(Device *device, const void *memory) {
 void queue_launch(Queue *queue, KernelId kernel, const void *args, size_t size) {
     const Backend *backend = backend_of(queue);
     check_host_thread();
+    graph_before_work();
     (backend->launch)(queue, kernel, args, size); // in brackets: not the macro of that name
     modelled_launch(queue, kernel, args);
     if (is_noted(queue)) note_arguments(queue, args, size);
@@ -80,6 +81,7 @@ void queue_copy(Queue *queue, Device *to, void *dst, Device *from, const void *s
           "a copy is made by a queue of one of its sides");
     if (bytes == 0) return;
     CHECK(to != from || dst != src, "a copy onto itself moves nothing");
+    if (from->backend) graph_before_work();
     ledger_add(from, to, bytes);
     if (to->backend && from->backend && to->backend != from->backend) {
         copy_between_kinds(to, dst, from, src, bytes);
@@ -95,11 +97,13 @@ void queue_copy(Queue *queue, Device *to, void *dst, Device *from, const void *s
 void queue_call(Queue *queue, void (*function)(void *context), void *context) {
     const Backend *backend = backend_of(queue);
     check_host_thread();
+    graph_before_work();
     backend->call(queue, function, context);
 }
 
 void *queue_native(Queue *queue) {
     const Backend *backend = backend_of(queue);
+    graph_before_work();
     return backend->native ? backend->native(queue) : NULL;
 }
 

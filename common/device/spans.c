@@ -120,6 +120,7 @@ static void add(Trace *trace, Time time, TraceSpan span, double shift) {
     }
     span.start += shift;
     span.end += shift;
+    span.number = spans->count;
     spans->list[spans->count++] = span;
 }
 

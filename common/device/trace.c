@@ -61,7 +61,7 @@ static int in_order(const void *left, const void *right) {
     int queues = (int)a->communicates - (int)b->communicates;
     int starts = (a->start > b->start) - (a->start < b->start);
     int ends = (a->end > b->end) - (a->end < b->end);
-    return ids ? ids : queues ? queues : starts ? starts : ends;
+    return ids ? ids : queues ? queues : starts ? starts : ends ? ends : a->number - b->number;
 }
 
 void trace_order(TraceSpan spans[], int count) {

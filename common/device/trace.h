@@ -28,6 +28,7 @@ typedef struct TraceSpan {
     size_t bytes;            // and 0
     int training;            // of trace_step() at that time: which training of the program, from 1,
     long step;               // and which of its steps, from 1; both 0 outside of steps
+    int number;              // in the order in which they were recorded
 } TraceSpan;
 
 // Waits until all devices are idle, then starts recording. An inner trace begins without a label;
@@ -57,7 +58,7 @@ TraceSpan *trace_modelled(int *count);
 // Whether the trace that ended last was full, so that something was left out.
 bool trace_left_out(void);
 
-// Orders spans by device, queue (first the one that computes) and start.
+// Orders spans by device, queue (first the one that computes), start, end and number.
 void trace_order(TraceSpan spans[], int count);
 
 #endif

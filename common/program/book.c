@@ -5,14 +5,21 @@
 #include "common/data/fashion_mnist.h"
 #include "common/device/modelled_clock.h"
 #include "interrupt.h"
+#include "say.h"
 #include "sheet.h"
 #include "tracing.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 
 static Flags flags;
 static bool reads_data; // whether the program has --data
+static time_t began;
+static char *came_out; // of book_result()
 
 // What is about values makes no sense on devices that have none.
 static void refuse_values(const char *names) {
@@ -34,6 +41,7 @@ static void refuse_values(const char *names) {
 }
 
 Flags book_begin(int argc, char *argv[], const char *about, const char *names, Flags defaults) {
+    began = time(NULL);
     flags = parse_flags(argc, argv, about, names, defaults);
     if (flags.quick && !is_listed(names, "quick")) say_quick_flags(&flags, &defaults);
     if (flags.backend == BACKEND_MODEL) refuse_values(names);
@@ -105,6 +113,8 @@ void book_check_outputs(void) {
     by_flags[SAVE] = flags.save;
     by_flags[CHECKPOINT] = flags.checkpoint;
     if (reads_data) fashion_mnist_keep(flags.data, all, n);
+    if (flags.resume && is_written_directly(flags.resume)) // it is written, too: to --checkpoint
+        die("give the name of a file", "%s: is not a file", flags.resume);
     check_kept(flags.resume, all, num_outputs + CHECKPOINT); // all but --checkpoint
     check_kept(flags.load, all, num_outputs + SAVE);         // all but --save
     check_kept(flags.load, &by_flags[CHECKPOINT], 1);
@@ -121,12 +131,48 @@ static void forget_outputs(void) {
 
 // ---- the end ---------------------------------------------------------------------------------
 
-void book_another_writes(void) { flags.trace = flags.timeline = NULL; }
+void book_another_writes(void) { flags.trace = flags.timeline = flags.next = NULL; }
 
 void book_end_trace(void) { tracing_end(&flags); }
 
+void book_result(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    free(came_out);
+    came_out = xvprintf(format, args);
+    va_end(args);
+}
+
+static bool was_drawn(const char *path) {
+    const char *suffix = strrchr(path, '.');
+    struct stat file;
+    return suffix && strcmp(suffix, ".png") == 0 && stat(path, &file) == 0 &&
+           file.st_mtime >= began;
+}
+
+static void say_what_is_next(void) {
+    const char *picture = NULL;
+    int others = 0;
+    for (int i = num_outputs - 1; i >= 0; i--)
+        if (was_drawn(outputs[i].path)) {
+            others += picture != NULL;
+            picture = outputs[i].path;
+        }
+    putchar('\n');
+    if (came_out) say("came out: %s", came_out);
+    if (picture && others > 0)
+        printf("to open: %s (and %d more picture%s beside it)\n", picture, others,
+               others > 1 ? "s" : "");
+    else if (picture)
+        printf("to open: %s\n", picture);
+    printf("next: %s\n", flags.next);
+}
+
 int book_end(void) {
     book_end_trace();
+    if (flags.next && !interrupted()) say_what_is_next();
+    free(came_out);
+    came_out = NULL;
     devices_close();
     forget_outputs();
     check_stdout();

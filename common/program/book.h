@@ -45,9 +45,14 @@ void book_another_writes(void);
 // is on devices of its own, and belongs to no picture of what the program does.
 void book_end_trace(void);
 
+// What came out, in a line that book_end() prints.
+void book_result(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 // Writes what --trace and --timeline ask for, closes the devices, forgets the paths, and die()s if
-// something that was printed did not arrive. Returns main()'s status: EXIT_INTERRUPTED after an
-// orderly end by a signal (see interrupt.h), else EXIT_SUCCESS.
+// something that was printed did not arrive. If the program has a `next` in its flags and was not
+// interrupted, its last three lines say what came out, which picture to open, and what to run next.
+// Returns main()'s status: EXIT_INTERRUPTED after an orderly end by a signal (see interrupt.h),
+// else EXIT_SUCCESS.
 int book_end(void);
 
 #endif

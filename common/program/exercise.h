@@ -3,7 +3,8 @@
 //     your_part.c   the book's question, and what a reader writes to answer it
 //     your_part.h   its declarations
 //     check.c       whether that is right: in parts, each worth some points
-//     experiment.c  what is then measured with it, explained and drawn; main()
+//     experiment.c  what is then measured with it, and drawn: figures, no conclusion; main()
+//     answers.md    for instructors: what follows from the figures
 //     needs_mpi     empty: if it is there, the exercise is compiled only where there is MPI
 //     may_not_call  if it is there: names that your_part.c does without, as they are the answer
 //

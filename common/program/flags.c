@@ -9,6 +9,7 @@
 #include "predict.h"
 #include "say.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
@@ -53,376 +54,135 @@ typedef struct Flag {
     const char *counts;    // what an INTEGER is a number of: "epochs"
 } Flag;
 
+// What a kind of flag has besides, such as .least, comes last.
+#define FLAG(name_, kind_, field, argument_, help_, ...)                                           \
+    {                                                                                              \
+        .name = name_, .kind = kind_, .at = offsetof(Flags, field), .argument = argument_,         \
+        .help = help_, __VA_ARGS__                                                                 \
+    }
 static const Flag table[] = {
-    {.name = "devices",
-     .argument = "K",
-     .help = "use K devices",
-     .kind = INTEGER,
-     .at = offsetof(Flags, devices),
-     .least = 1,
-     .most = MAX_DEVICES,
-     .otherwise = "as said above"},
-    {.name = "backend",
-     .argument = "B",
-     .help = "auto (GPUs if there are any), cpu, cuda, or model: no values, only time",
-     .kind = BACKEND,
-     .at = offsetof(Flags, backend)},
-    {.name = "threads",
-     .argument = "T",
-     .help = "cores that the CPU devices share",
-     .kind = INTEGER,
-     .at = offsetof(Flags, threads),
-     .least = 1,
-     .most = 1024,
-     .otherwise = "all"},
-    {.name = "threads-per-device",
-     .argument = "T",
-     .help = "cores of each CPU device: K devices have K times T",
-     .kind = INTEGER,
-     .at = offsetof(Flags, threads_per_device),
-     .least = 1,
-     .most = 1024,
-     .otherwise = "its share"},
-    {.name = "machine",
-     .argument = "M",
-     .help = "tell the time of this one, too: a name, a file, this, list, print:NAME or none",
-     .kind = TEXT,
-     .at = offsetof(Flags, machine)},
-    {.name = "tf32",
-     .help = "GPUs keep 10 bits of each factor in products of matrices: faster",
-     .kind = SWITCH_ON,
-     .at = offsetof(Flags, tf32)},
-    {.name = "quick",
-     .help = "a short run that still shows its point",
-     .kind = SWITCH_ON,
-     .at = offsetof(Flags, quick)},
-    {.name = "full",
-     .help = "all images and epochs, on any machine",
-     .kind = SWITCH_ON,
-     .at = offsetof(Flags, full)},
-    {.name = "batch-size",
-     .argument = "N",
-     .help = "images in a minibatch",
-     .kind = INTEGER,
-     .at = offsetof(Flags, batch_size),
-     .least = 1,
-     .most = 1 << 20,
-     .otherwise = "the run's own"},
-    {.name = "lr",
-     .argument = "X",
-     .help = "learning rate",
-     .kind = REAL,
-     .at = offsetof(Flags, lr),
-     .otherwise = "the run's own"},
-    {.name = "epochs",
-     .argument = "N",
-     .help = "passes over the training set",
-     .kind = INTEGER,
-     .at = offsetof(Flags, epochs),
-     .least = 1,
-     .most = 1000000,
-     .otherwise = "the run's own",
-     .counts = "epochs"},
-    {.name = "seed",
-     .argument = "N",
-     .help = "start of all random numbers",
-     .kind = SEED,
-     .at = offsetof(Flags, seed)},
-    {.name = "seeds",
-     .argument = "N",
-     .help = "train from N seeds each",
-     .kind = INTEGER,
-     .at = offsetof(Flags, seeds),
-     .least = 1,
-     .most = MOST_SEEDS,
-     .counts = "seeds"},
-    {.name = "rounds",
-     .argument = "N",
-     .help = "measure each time N times",
-     .kind = INTEGER,
-     .at = offsetof(Flags, rounds),
-     .least = 1,
-     .most = MOST_TIMED,
-     .counts = "rounds"},
-    {.name = "train-size",
-     .argument = "N",
-     .help = "train on the first N images only",
-     .kind = INTEGER,
-     .at = offsetof(Flags, train_size),
-     .least = 1,
-     .most = INT_MAX,
-     .otherwise = "all",
-     .counts = "training images"},
-    {.name = "test-size",
-     .argument = "N",
-     .help = "evaluate on the first N test images only",
-     .kind = INTEGER,
-     .at = offsetof(Flags, test_size),
-     .least = 1,
-     .most = INT_MAX,
-     .otherwise = "all",
-     .counts = "test images"},
-    {.name = "steps",
-     .argument = "N",
-     .help = "stop each run after N minibatches",
-     .kind = INTEGER,
-     .at = offsetof(Flags, steps),
-     .least = 0,
-     .most = INT_MAX,
-     .otherwise = "no limit",
-     .counts = "steps"},
-    {.name = "no-shuffle",
-     .help = "take the images in the order of the file",
-     .kind = SWITCH_OFF,
-     .at = offsetof(Flags, shuffle)},
-    {.name = "allreduce",
-     .argument = "A",
-     .help = "how gradients are summed: star, sharded, ring or tree",
-     .kind = CHOICE,
-     .at = offsetof(Flags, allreduce),
-     .choices = "star|sharded|ring|tree"},
-    {.name = "graph",
-     .argument = "G",
-     .help = "GPUs launch a step as a whole: on or off",
-     .kind = CHOICE,
-     .at = offsetof(Flags, graph),
-     .choices = "on|off"},
-    {.name = "bn",
-     .argument = "M",
-     .help = "batch norm's statistics: local, rank0, averaged or sync",
-     .kind = CHOICE,
-     .at = offsetof(Flags, bn),
-     .choices = "local|rank0|averaged|sync"},
-    {.name = "part",
-     .argument = "P",
-     .help = "run only this part: splitting, bubble or model",
-     .kind = CHOICE,
-     .at = offsetof(Flags, part),
-     .choices = "all|splitting|bubble|model"},
-    {.name = "memory",
-     .argument = "MB",
-     .help = "memory of each device in the part about a network that is too large",
-     .kind = INTEGER,
-     .at = offsetof(Flags, memory),
-     .least = 1,
-     .most = INT_MAX,
-     .otherwise = "too little for a replica"},
-    {.name = "workers",
-     .argument = "W",
-     .help = "use W workers",
-     .kind = INTEGER,
-     .at = offsetof(Flags, workers),
-     .least = 1,
-     .most = 32,
-     .otherwise = "as said above"},
-    {.name = "servers",
-     .argument = "S",
-     .help = "use S parameter servers",
-     .kind = INTEGER,
-     .at = offsetof(Flags, servers),
-     .least = 1,
-     .most = 32,
-     .otherwise = "as said above"},
-    {.name = "staleness",
-     .argument = "S",
-     .help = "train in one way only: nobody is more than S steps ahead; 0: synchronous, inf: "
-             "asynchronous",
-     .kind = INTEGER,
-     .at = offsetof(Flags, staleness),
-     .least = 0,
-     .most = 1 << 30,
-     .unbounded = true,
-     .otherwise = "compare several"},
-    {.name = "backup",
-     .argument = "B",
-     .help = "train in one way only: each update takes all pushes but the last B",
-     .kind = INTEGER,
-     .at = offsetof(Flags, backup),
-     .least = 0,
-     .most = 31,
-     .otherwise = "compare several"},
-    {.name = "slow",
-     .argument = "W=X",
-     .help = "worker W takes X times as long",
-     .kind = TEXT,
-     .at = offsetof(Flags, slow),
-     .otherwise = "the last one takes 4 times"},
-    {.name = "dies",
-     .argument = "W=N",
-     .help = "worker W dies in its step N, from 0; trains in one way, asynchronously if no other",
-     .kind = TEXT,
-     .at = offsetof(Flags, dies),
-     .otherwise = "nobody"},
-    {.name = "schedule",
-     .argument = "F",
-     .help = "one way, asynchronously if no other: replay the events in F, or write a new F",
-     .kind = TEXT,
-     .at = offsetof(Flags, schedule),
-     .otherwise = "no"},
-    {.name = "staleness-lr",
-     .help = "a push that is T > 1 updates old counts 1/T",
-     .kind = SWITCH_ON,
-     .at = offsetof(Flags, staleness_lr)},
-    {.name = "real",
-     .help = "train asynchronously for real: workers push when they are ready",
-     .kind = SWITCH_ON,
-     .at = offsetof(Flags, real)},
-    {.name = "data",
-     .argument = "DIR",
-     .help = "folder of the Fashion-MNIST files",
-     .kind = TEXT,
-     .at = offsetof(Flags, data),
-     .otherwise = "FASHION_MNIST_DIR, or the system's"},
-    {.name = "load",
-     .argument = "F",
-     .help = "start from these parameters (safetensors)",
-     .kind = TEXT,
-     .at = offsetof(Flags, load),
-     .otherwise = "a new start"},
-    {.name = "save",
-     .argument = "F",
-     .help = "write the parameters of the last run (safetensors)",
-     .kind = TEXT,
-     .at = offsetof(Flags, save),
-     .otherwise = "no"},
-    {.name = "checkpoint",
-     .argument = "F",
-     .help = "write after each epoch all that is needed to go on",
-     .kind = TEXT,
-     .at = offsetof(Flags, checkpoint),
-     .otherwise = "no"},
-    {.name = "resume",
-     .argument = "F",
-     .help = "go on from a checkpoint, and write to it; give the other flags as then",
-     .kind = TEXT,
-     .at = offsetof(Flags, resume),
-     .otherwise = "no"},
-    {.name = "log-loss",
-     .argument = "F",
-     .help = "write the loss of each minibatch (CSV step,loss; each run from step 1)",
-     .kind = TEXT,
-     .at = offsetof(Flags, log_loss),
-     .otherwise = "no"},
-    {.name = "csv",
-     .argument = "F",
-     .help = "write the curves (CSV)",
-     .kind = TEXT,
-     .at = offsetof(Flags, csv),
-     .otherwise = "DIR/PROGRAM.csv"},
-    {.name = "out",
-     .argument = "DIR",
-     .help = "folder for curves and pictures",
-     .kind = TEXT,
-     .at = offsetof(Flags, out)},
-    {.name = "trace",
-     .argument = "F",
-     .help = "write what each device did, and when (JSON, for ui.perfetto.dev)",
-     .kind = TEXT,
-     .at = offsetof(Flags, trace),
-     .otherwise = "no"},
-    {.name = "train",
-     .help = "the training alone, without the tables before and after it",
-     .kind = SWITCH_ON,
-     .at = offsetof(Flags, train)},
-    {.name = "network",
-     .argument = "N",
-     .help = "what is trained: lenet or resnet18",
-     .kind = CHOICE,
-     .at = offsetof(Flags, network),
-     .choices = "lenet|resnet18"},
-    {.name = "rule",
-     .argument = "R",
-     .help = "the learning rate of many ranks: none, sqrt, linear or warmup",
-     .kind = CHOICE,
-     .at = offsetof(Flags, rule),
-     .choices = "none|sqrt|linear|warmup"},
-    {.name = "collective",
-     .argument = "C",
-     .help = "sums over ranks: star, sharded, ring, tree, mpi, nccl; auto: nccl, else sharded",
-     .kind = CHOICE,
-     .at = offsetof(Flags, collective),
-     .choices = "auto|star|sharded|ring|tree|mpi|nccl"},
-    {.name = "exchange",
-     .argument = "E",
-     .help = "how gradients travel: tensors, fusion or buckets",
-     .kind = CHOICE,
-     .at = offsetof(Flags, exchange),
-     .choices = "tensors|fusion|buckets"},
-    {.name = "bucket",
-     .argument = "KB",
-     .help = "size of a bucket",
-     .kind = INTEGER,
-     .at = offsetof(Flags, bucket),
-     .least = 1,
-     .most = 1 << 20,
-     .otherwise = "PyTorch's"},
-    {.name = "fusion",
-     .argument = "KB",
-     .help = "size of the buffer in which gradients are fused",
-     .kind = INTEGER,
-     .at = offsetof(Flags, fusion),
-     .least = 1,
-     .most = 1 << 20,
-     .otherwise = "Horovod's"},
-    {.name = "cycle",
-     .argument = "MS",
-     .help = "milliseconds between two looks at what can be fused",
-     .kind = REAL,
-     .at = offsetof(Flags, cycle)},
-    {.name = "hierarchical",
-     .help = "sums are made inside each host first, then across",
-     .kind = SWITCH_ON,
-     .at = offsetof(Flags, hierarchical)},
-    {.name = "devices-per-rank",
-     .argument = "D",
-     .help = "each rank has D devices",
-     .kind = INTEGER,
-     .at = offsetof(Flags, ranks_devices),
-     .least = 1,
-     .most = 16,
-     .otherwise = "1"},
-    {.name = "ranks-per-host",
-     .argument = "R",
-     .help = "as if each R ranks were on a host of their own",
-     .kind = INTEGER,
-     .at = offsetof(Flags, ranks_per_host),
-     .least = 1,
-     .most = 1 << 20,
-     .otherwise = "as it is"},
-    {.name = "timeout",
-     .argument = "S",
-     .help = "seconds until a rank that does not come is given up",
-     .kind = REAL,
-     .at = offsetof(Flags, timeout)},
-    {.name = "plant",
-     .argument = "F",
-     .help = "a fault, such as stop:2@5, rank 2 in step 5: kill, stop, exit, memory or nan",
-     .kind = TEXT,
-     .at = offsetof(Flags, plant),
-     .otherwise = "no"},
-    {.name = "timeline",
-     .argument = "F",
-     .help = "draw it (PNG, and SVG beside it): step 2 of the last training, or all of it",
-     .kind = TEXT,
-     .at = offsetof(Flags, timeline),
-     .otherwise = "no"},
-    {.name = "predict",
-     .help = "ask what you expect before the tables that matter, on a terminal",
-     .kind = SWITCH_ON,
-     .at = offsetof(Flags, predict)},
-    {.name = "experiment",
-     .help = "the chapter's experiment, instead of its training",
-     .kind = SWITCH_ON,
-     .at = offsetof(Flags, experiment)},
-    {.name = "live",
-     .help = "show the curves while training",
-     .kind = SWITCH_ON,
-     .at = offsetof(Flags, live)},
-    {.name = "check",
-     .help = "check the solution on little data, and stop",
-     .kind = SWITCH_ON,
-     .at = offsetof(Flags, check)},
-    {.name = "help", .help = "print this and stop", .kind = HELP, .at = 0},
+    FLAG("devices", INTEGER, devices, "K", "use K devices", .least = 1, .most = MAX_DEVICES,
+         .otherwise = "as said above"),
+    FLAG("backend", BACKEND, backend, "B",
+         "auto (GPUs if there are any), cpu, cuda, or model: no values, only time"),
+    FLAG("threads", INTEGER, threads, "T", "cores that the CPU devices share", .least = 1,
+         .most = 1024, .otherwise = "all"),
+    FLAG("threads-per-device", INTEGER, threads_per_device, "T",
+         "cores of each CPU device: K devices have K times T", .least = 1, .most = 1024,
+         .otherwise = "its share"),
+    FLAG("machine", TEXT, machine, "M",
+         "tell the time of this one, too: a name, a file, this, list, print:NAME or none"),
+    FLAG("tf32", SWITCH_ON, tf32, NULL,
+         "GPUs keep 10 bits of each factor in products of matrices: faster"),
+    FLAG("quick", SWITCH_ON, quick, NULL, "a short run that still shows its point"),
+    FLAG("full", SWITCH_ON, full, NULL, "all images and epochs, on any machine"),
+    FLAG("batch-size", INTEGER, batch_size, "N", "images in a minibatch", .least = 1,
+         .most = 1 << 20, .otherwise = "the run's own"),
+    FLAG("lr", REAL, lr, "X", "learning rate", .otherwise = "the run's own"),
+    FLAG("epochs", INTEGER, epochs, "N", "passes over the training set", .least = 1,
+         .most = 1000000, .otherwise = "the run's own", .counts = "epochs"),
+    FLAG("seed", SEED, seed, "N", "start of all random numbers"),
+    FLAG("seeds", INTEGER, seeds, "N", "train from N seeds each", .least = 1, .most = MOST_SEEDS,
+         .counts = "seeds"),
+    FLAG("rounds", INTEGER, rounds, "N", "measure each time N times", .least = 1,
+         .most = MOST_TIMED, .counts = "rounds"),
+    FLAG("train-size", INTEGER, train_size, "N", "train on the first N images only", .least = 1,
+         .most = INT_MAX, .otherwise = "all", .counts = "training images"),
+    FLAG("test-size", INTEGER, test_size, "N", "evaluate on the first N test images only",
+         .least = 1, .most = INT_MAX, .otherwise = "all", .counts = "test images"),
+    FLAG("steps", INTEGER, steps, "N", "stop each run after N minibatches", .least = 0,
+         .most = INT_MAX, .otherwise = "no limit", .counts = "steps"),
+    FLAG("no-shuffle", SWITCH_OFF, shuffle, NULL, "take the images in the order of the file"),
+    FLAG("allreduce", CHOICE, allreduce, "A",
+         "how gradients are summed: star, sharded, ring or tree",
+         .choices = "star|sharded|ring|tree"),
+    FLAG("graph", CHOICE, graph, "G", "GPUs launch a step as a whole: on or off",
+         .choices = "on|off"),
+    FLAG("bn", CHOICE, bn, "M", "batch norm's statistics: local, rank0, averaged or sync",
+         .choices = "local|rank0|averaged|sync"),
+    FLAG("part", CHOICE, part, "P", "run only this part: splitting, bubble or model",
+         .choices = "all|splitting|bubble|model"),
+    FLAG("memory", INTEGER, memory, "MB",
+         "memory of each device in the part about a network that is too large", .least = 1,
+         .most = INT_MAX, .otherwise = "too little for a replica"),
+    FLAG("workers", INTEGER, workers, "W", "use W workers", .least = 1, .most = 32,
+         .otherwise = "as said above"),
+    FLAG("servers", INTEGER, servers, "S", "use S parameter servers", .least = 1, .most = 32,
+         .otherwise = "as said above"),
+    FLAG("staleness", INTEGER, staleness, "S",
+         "train in one way only: nobody is more than S steps ahead; 0: synchronous, inf: "
+         "asynchronous",
+         .least = 0, .most = 1 << 30, .unbounded = true, .otherwise = "compare several"),
+    FLAG("backup", INTEGER, backup, "B",
+         "train in one way only: each update takes all pushes but the last B", .least = 0,
+         .most = 31, .otherwise = "compare several"),
+    FLAG("slow", TEXT, slow, "W=X", "worker W takes X times as long",
+         .otherwise = "the last one takes 4 times"),
+    FLAG("dies", TEXT, dies, "W=N",
+         "worker W dies in its step N, from 0; trains in one way, asynchronously if no other",
+         .otherwise = "nobody"),
+    FLAG("schedule", TEXT, schedule, "F",
+         "one way, asynchronously if no other: replay the events in F, or write a new F",
+         .otherwise = "no"),
+    FLAG("staleness-lr", SWITCH_ON, staleness_lr, NULL,
+         "a push that is T > 1 updates old counts 1/T"),
+    FLAG("real", SWITCH_ON, real, NULL,
+         "train asynchronously for real: workers push when they are ready"),
+    FLAG("data", TEXT, data, "DIR", "folder of the Fashion-MNIST files",
+         .otherwise = "FASHION_MNIST_DIR, or the system's"),
+    FLAG("load", TEXT, load, "F", "start from these parameters (safetensors)",
+         .otherwise = "a new start"),
+    FLAG("save", TEXT, save, "F", "write the parameters of the last run (safetensors)",
+         .otherwise = "no"),
+    FLAG("checkpoint", TEXT, checkpoint, "F", "write after each epoch all that is needed to go on",
+         .otherwise = "no"),
+    FLAG("resume", TEXT, resume, "F",
+         "go on from a checkpoint, and write to it; give the other flags as then",
+         .otherwise = "no"),
+    FLAG("log-loss", TEXT, log_loss, "F",
+         "write the loss of each minibatch (CSV step,loss; each run from step 1)",
+         .otherwise = "no"),
+    FLAG("csv", TEXT, csv, "F", "write the curves (CSV)", .otherwise = "DIR/PROGRAM.csv"),
+    FLAG("out", TEXT, out, "DIR", "folder for curves and pictures"),
+    FLAG("trace", TEXT, trace, "F",
+         "write what each device did, and when (JSON, for ui.perfetto.dev)", .otherwise = "no"),
+    FLAG("train", SWITCH_ON, train, NULL,
+         "the training alone, without the tables before and after it"),
+    FLAG("network", CHOICE, network, "N", "what is trained: lenet or resnet18",
+         .choices = "lenet|resnet18"),
+    FLAG("rule", CHOICE, rule, "R", "the learning rate of many ranks: none, sqrt, linear or warmup",
+         .choices = "none|sqrt|linear|warmup"),
+    FLAG("collective", CHOICE, collective, "C",
+         "sums over ranks: star, sharded, ring, tree, mpi, nccl; auto: nccl, else sharded",
+         .choices = "auto|star|sharded|ring|tree|mpi|nccl"),
+    FLAG("exchange", CHOICE, exchange, "E", "how gradients travel: tensors, fusion or buckets",
+         .choices = "tensors|fusion|buckets"),
+    FLAG("bucket", INTEGER, bucket, "KB", "size of a bucket", .least = 1, .most = 1 << 20,
+         .otherwise = "PyTorch's"),
+    FLAG("fusion", INTEGER, fusion, "KB", "size of the buffer in which gradients are fused",
+         .least = 1, .most = 1 << 20, .otherwise = "Horovod's"),
+    FLAG("cycle", REAL, cycle, "MS", "milliseconds between two looks at what can be fused"),
+    FLAG("hierarchical", SWITCH_ON, hierarchical, NULL,
+         "sums are made inside each host first, then across"),
+    FLAG("devices-per-rank", INTEGER, ranks_devices, "D", "each rank has D devices", .least = 1,
+         .most = 16, .otherwise = "1"),
+    FLAG("ranks-per-host", INTEGER, ranks_per_host, "R",
+         "as if each R ranks were on a host of their own", .least = 1, .most = 1 << 20,
+         .otherwise = "as it is"),
+    FLAG("timeout", REAL, timeout, "S", "seconds until a rank that does not come is given up"),
+    FLAG("plant", TEXT, plant, "F",
+         "a fault, such as stop:2@5, rank 2 in step 5: kill, stop, exit, memory or nan",
+         .otherwise = "no"),
+    FLAG("timeline", TEXT, timeline, "F",
+         "draw it (PNG, and SVG beside it): step 2 of the last training, or all of it",
+         .otherwise = "no"),
+    FLAG("predict", SWITCH_ON, predict, NULL,
+         "ask what you expect before the tables that matter, on a terminal"),
+    FLAG("experiment", SWITCH_ON, experiment, NULL,
+         "the chapter's experiment, instead of its training"),
+    FLAG("live", SWITCH_ON, live, NULL, "show the curves while training"),
+    FLAG("check", SWITCH_ON, check, NULL, "check the solution on little data, and stop"),
+    {.name = "help", .kind = HELP, .help = "print this and stop"},
 };
 enum { NUM_FLAGS = sizeof table / sizeof table[0] };
 
@@ -466,21 +226,69 @@ static bool has_flag(const char *names, const Flag *flag) {
     return flag->kind == HELP || is_listed(all_have, flag->name) || is_listed(names, flag->name);
 }
 
-static _Noreturn void print_help(const char *about, const char *names, const Flags *defaults) {
-    printf("usage: %s [flags]\n\n", program_name());
-    say("%s\n", about);
-    for (int i = 0; i < NUM_FLAGS; i++) {
-        if (!has_flag(names, &table[i])) continue;
-        char left[40], *value = value_text(&table[i], defaults);
-        snprintf(left, sizeof left, "--%s %s", table[i].name,
-                 table[i].argument ? table[i].argument : "");
-        printf("  %-22s %s", left, table[i].help);
-        if (table[i].at == offsetof(Flags, quick) && defaults->quick_means)
-            printf(": as %s, if not given", defaults->quick_means);
-        printf(*value ? " [%s]\n" : "\n", value);
-        free(value);
-    }
+// ---- help ------------------------------------------------------------------------------------
+
+typedef struct Program {
+    const char *path, *about, *names;
+    Flags defaults;
+    struct option options[NUM_FLAGS + 1];
+} Program;
+
+static bool is_shown(const Program *program, const Flag *flag) {
+    char *unused = xprintf("-%s", flag->name);
+    bool shown = has_flag(program->names, flag) && !is_listed(program->names, unused);
+    if (flag->at == offsetof(Flags, quick)) // whose run is quick anyway has nothing to leave out
+        shown = program->defaults.quick_means || is_listed(program->names, flag->name);
+    free(unused);
+    return shown;
+}
+
+static void print_flag(const Flag *flag, const Flags *defaults) {
+    char left[40], *value = value_text(flag, defaults);
+    snprintf(left, sizeof left, "--%s %s", flag->name, flag->argument ? flag->argument : "");
+    printf("  %-22s %s", left, flag->help);
+    if (flag->at == offsetof(Flags, quick) && defaults->quick_means)
+        printf(": as %s, if not given", defaults->quick_means);
+    printf(*value ? " [%s]\n" : "\n", value);
+    free(value);
+}
+
+static void print_flags(const Program *program, bool most_used) {
+    static const char used_most[] =
+        "check quick train devices workers epochs batch-size lr machine predict help";
+    for (int i = 0; i < NUM_FLAGS; i++)
+        if (is_shown(program, &table[i]) && is_listed(used_most, table[i].name) == most_used)
+            print_flag(&table[i], &program->defaults);
+}
+
+// The first three that this program has.
+static void print_examples(const Program *program) {
+    static const char *const examples[] = {"check", "quick",   "devices 4",        "workers 8",
+                                           "train", "predict", "machine dgx-h100", "epochs 3",
+                                           "seed 1"};
+    int left = 3;
+    for (size_t e = 0; e < sizeof examples / sizeof *examples && left > 0; e++)
+        for (int i = 0; i < NUM_FLAGS; i++)
+            if (is_shown(program, &table[i]) && is_listed(examples[e], table[i].name)) {
+                printf("  %s --%s\n", program->path, examples[e]);
+                left--;
+            }
+}
+
+static _Noreturn void exit_after_printing(void) {
+    check_stdout();
     exit(EXIT_SUCCESS);
+}
+
+static _Noreturn void print_help(const Program *program) {
+    printf("usage: %s [flags]\n\n", program->path);
+    say("%s\n", program->about);
+    print_flags(program, true);
+    printf("\nFor example:\n");
+    print_examples(program);
+    printf("\nAll other flags:\n");
+    print_flags(program, false);
+    exit_after_printing();
 }
 
 // ---- values ----------------------------------------------------------------------------------
@@ -626,11 +434,11 @@ static void open_machines(const Flags *flags) {
     static const char PRINT[] = "print:";
     if (strcmp(flags->machine, "list") == 0) {
         machine_list(stdout);
-        exit(EXIT_SUCCESS);
+        exit_after_printing();
     }
     if (strncmp(flags->machine, PRINT, strlen(PRINT)) == 0) {
         print_machine(flags, flags->machine + strlen(PRINT));
-        exit(EXIT_SUCCESS);
+        exit_after_printing();
     }
     if (strcmp(flags->machine, "none") != 0) modelled_clock_start(find_machine(flags));
     devices_init(flags->backend, flags->threads);
@@ -642,18 +450,31 @@ static void open_machines(const Flags *flags) {
 
 // ---- the command line ------------------------------------------------------------------------
 
-typedef struct Program {
-    const char *about, *names;
-    Flags defaults;
-    struct option options[NUM_FLAGS + 1];
-} Program;
-
 static void list_options(Program *program) {
     int n = 0;
     for (int i = 0; i < NUM_FLAGS; i++)
         if (has_flag(program->names, &table[i]))
             program->options[n++] = (struct option){
                 table[i].name, table[i].argument ? required_argument : no_argument, NULL, i + 256};
+}
+
+// Whether a text and a word have the same letters, whatever stands between them.
+static bool same_letters(const char *text, const char *word) {
+    for (;; text++, word++) {
+        while (*text && !isalpha((unsigned char)*text)) text++;
+        while (*word && *word != '=' && !isalpha((unsigned char)*word)) word++;
+        if (!*word || *word == '=') return !*text;
+        if (tolower((unsigned char)*text) != tolower((unsigned char)*word)) return false;
+    }
+}
+
+// --batch_size=64 is meant to be --batch-size, and --learning-rate the flag with that as its help.
+static const char *hint_for(const char *word, const Program *program) {
+    for (int i = 0; i < NUM_FLAGS && isalpha((unsigned char)word[2]); i++)
+        if (has_flag(program->names, &table[i]) &&
+            (same_letters(table[i].name, word) || same_letters(table[i].help, word)))
+            return xprintf("did you mean --%s? --help lists the flags", table[i].name);
+    return "--help lists the flags";
 }
 
 static Flags read_words(int argc, char *argv[], const Program *program) {
@@ -665,9 +486,8 @@ static Flags read_words(int argc, char *argv[], const Program *program) {
         const char letter[] = {'-', (char)optopt, '\0'};
         const char *word = c == '?' && optopt > 0 && optopt < 256 ? letter : argv[optind - 1];
         if (c == ':') die_usage("--help lists the flags", "%s needs a value", word);
-        if (c == '?') die_usage("--help lists the flags", "no such flag: %s", word);
-        if (table[c - 256].kind == HELP)
-            print_help(program->about, program->names, &program->defaults);
+        if (c == '?') die_usage(hint_for(word, program), "no such flag: %s", word);
+        if (table[c - 256].kind == HELP) print_help(program);
         store(&table[c - 256], optarg, &flags);
     }
     if (optind < argc) die_usage("--help lists the flags", "not a flag: '%s'", argv[optind]);
@@ -688,7 +508,7 @@ static Flags read_quick(int argc, char *argv[], const Program *program) {
 }
 
 Flags parse_flags(int argc, char *argv[], const char *about, const char *names, Flags defaults) {
-    Program program = {.about = about, .names = names, .defaults = defaults};
+    Program program = {.path = argv[0], .about = about, .names = names, .defaults = defaults};
     set_program_name(argv[0]);
     setvbuf(stdout, NULL, _IOLBF, 0); // a line is seen when it is printed, in a pipe too
     list_options(&program);

@@ -46,6 +46,7 @@ typedef struct Flags {
     const char *network, *rule, *plant; // --network lenet|resnet18 --rule R --plant F; NULL: no
     bool quick, full;                   // --quick --full
     const char *quick_means;            // "--epochs 3 --seeds 4": what --quick stands for
+    const char *next;                   // "make run-05": what to run after this program
     bool check;                         // --check
     bool experiment;                    // --experiment, see chapter 5
     const char *checkpoint, *resume;    // --checkpoint F --resume F; NULL: no
@@ -62,9 +63,10 @@ extern const Flags default_flags;
 
 // Reads the command line of a program that has the flags `names` ("devices lr epochs"), besides
 // --backend, --threads, --threads-per-device, --machine, --tf32, --quick, --out, --trace,
-// --timeline, --predict and --help, which all have. --help prints `about` and every flag with its
-// default, and ends the program with status 0; a wrong flag or value ends it with status 2 before
-// anything is done.
+// --timeline, --predict and --help, which all have. --help prints `about`, the flags that most
+// people use, three examples, and the other flags, each with its default, and ends the program with
+// status 0. It is silent about a flag that changes nothing here: "-machine" among the names says
+// so. A wrong flag or value ends the program with status 2 before anything is done.
 // --quick is for a class: a run that ends within a minute on a busy laptop and still shows what the
 // program is about. It stands for the flags in defaults.quick_means, which are read before those of
 // the command line: so what is given there wins. NULL: the program is as quick as that anyway.

@@ -32,6 +32,11 @@ static _Noreturn void end_at_once(int signal_number) {
     _exit(128 + signal_number);
 }
 
+static void write_error(const char *text) {
+    ssize_t written = write(STDERR_FILENO, text, strlen(text));
+    (void)written;
+}
+
 static void handle(int signal_number) {
     // `timeout` and terminals may send one request twice in a row: that is still the first.
     const double ONE_REQUEST = 0.3;
@@ -39,6 +44,10 @@ static void handle(int signal_number) {
     double now = seconds_now();
     bool request = signal_number != SIGPIPE && signal_number != SIGABRT;
     another_has_spoken();
+    if (!finishing && signal_number == SIGINT) {
+        write_error(program_name());
+        write_error(": interrupted: nothing unfinished is kept\n");
+    }
     if (!finishing || !request) end_at_once(signal_number);
     if (!received) {
         received = signal_number;
@@ -48,11 +57,6 @@ static void handle(int signal_number) {
         end_at_once(signal_number);
     }
     errno = error;
-}
-
-static void write_error(const char *text) {
-    ssize_t written = write(STDERR_FILENO, text, strlen(text));
-    (void)written;
 }
 
 static void out_of_patience(int signal_number) {

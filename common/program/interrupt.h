@@ -2,9 +2,10 @@
 // half-written is left by a program that a library ends.
 //
 // They end it at once: its temporary files are removed, and the shell sees that a signal ended it
-// (status 130 of Ctrl-C, 143 of SIGTERM). A training loop that has something to keep asks for the
-// orderly end instead: it finishes the minibatch, writes what it has and returns EXIT_INTERRUPTED.
-// A second signal ends it at once all the same, and so does time: nothing may hold it up for long.
+// (status 130 of Ctrl-C, of which a line tells, too; 143 of SIGTERM). A training loop that has
+// something to keep asks for the orderly end instead: it finishes the minibatch, writes what it has
+// and returns EXIT_INTERRUPTED. A second signal ends it at once all the same, and so does time:
+// nothing may hold it up for long.
 #ifndef INTERRUPT_H
 #define INTERRUPT_H
 

@@ -1,12 +1,16 @@
 // training.c: see training.h.
 #include "training.h"
+#include "common/base/cores.h"
 #include "common/base/error.h"
+#include "common/base/statistics.h"
 #include "common/device/modelled_clock.h"
 #include "common/device/trace.h"
 #include "interrupt.h"
+#include "say.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 long training_steps(const Flags *flags, int batches) {
     long steps = (long)batches * flags->epochs;
@@ -15,7 +19,7 @@ long training_steps(const Flags *flags, int batches) {
 
 void training_start(Training *t) {
     t->batches = data_iter_batches(t->iter);
-    t->first_epoch = t->epoch;
+    t->first_epoch = t->epochs_ended = t->epoch;
     t->total = training_steps(t->flags, t->batches);
     t->losses = tensor_new(host(), t->k);
     t->progress = progress_start(t->total - t->steps);
@@ -91,12 +95,23 @@ static void print_epoch(const Training *t, double epochs) {
     putchar('\n');
 }
 
+// Only what has been measured on this machine, as busy as it is, tells how long the rest will take.
+static void say_what_remains(const Training *t) {
+    double seconds = t->total > t->steps ? progress_left(&t->progress) : 0;
+    if (t->epoch > t->first_epoch || seconds < 10) return;
+    bool minutes = seconds >= 90;
+    printf("  (this run: about %.0f %s more)\n", minutes ? seconds / 60 : 5 * ceil(seconds / 5),
+           minutes ? "minutes" : "seconds");
+}
+
 bool end_epoch(Training *t, double test_acc) {
     t->over = t->total == 0 || (isnan(test_acc) && !t->no_values);
     t->test_acc = test_acc;
     if (t->over) return false;
+    t->epochs_ended = t->epoch + 1;
     double epochs = (double)t->steps / t->batches; // not whole when --steps ends within one
     print_epoch(t, epochs);
+    say_what_remains(t);
     if (!t->no_values) animator_add(t->animator, t->k, epochs, t->train_loss, test_acc, t->seconds);
     t->sec_per_epoch = t->timer.sum / (epochs - t->first_epoch);
     t->modelled_sec_per_epoch = t->timer.modelled_sum / (epochs - t->first_epoch);
@@ -115,11 +130,23 @@ static void print_modelled(const Training *t) {
            t->k > 1 ? "s" : "", machine->name);
 }
 
+static void print_interrupted(const Training *t) {
+    const char *no_curves = ": this run has no curves to keep yet";
+    if (t->epochs_ended > 0)
+        printf("interrupted after epoch %d", t->epochs_ended);
+    else
+        printf("interrupted in the first epoch");
+    puts(!t->animator ? "" : t->epochs_ended > 0 ? ", the curves are kept" : no_curves);
+}
+
 void training_end(Training *t, Device *const devices[]) {
     tensor_free(t->losses);
     t->losses = NULL;
     t->no_values = !has_values(devices[0]); // with --steps 0 nobody has asked yet
-    if (interrupted()) return;
+    if (interrupted()) {
+        print_interrupted(t);
+        return;
+    }
     if (has_values(devices[0])) { // (with --steps 0 no minibatch has told)
         printf("test acc: %.2f", t->test_acc);
         if (t->sec_per_epoch > 0)
@@ -127,4 +154,30 @@ void training_end(Training *t, Device *const devices[]) {
         printf(" on %s\n", device_names(devices, t->k));
     }
     print_modelled(t);
+}
+
+// ---- two runs --------------------------------------------------------------------------------
+
+// What k devices compute with. free() it.
+static char *where_they_run(const Training *t) {
+    int each = t->flags->threads_per_device, gpus = num_gpus(), cores = num_threads();
+    if (gpus > 0) return xprintf("%d devices on %d GPU%s", t->k, gpus, gpus > 1 ? "s" : "");
+    if (each > 0) return xprintf("%d devices of %d core%s each", t->k, each, each > 1 ? "s" : "");
+    return xprintf("%d devices that share %d core%s", t->k, cores, cores > 1 ? "s" : "");
+}
+
+static Quartiles epoch_times(const Training *t) {
+    return (Quartiles){t->fastest, t->sec_per_epoch, t->slowest};
+}
+
+double compare_epochs(const Training *one, const Training *two) {
+    bool noisy = too_noisy_to_compare(epoch_times(one), epoch_times(two));
+    double times = noisy ? (double)NAN : two->sec_per_epoch / one->sec_per_epoch;
+    char *where = where_they_run(two);
+    if (noisy)
+        say("  Time, measured, on %s: too noisy to compare", where);
+    else
+        say("  Time, measured: an epoch took %.2f times as long on %s as on 1.", times, where);
+    free(where);
+    return times;
 }

@@ -44,8 +44,8 @@ typedef struct Training {
     double modelled_sec_per_epoch; // the same on the modelled clock; NAN without one
     double fastest, slowest;       // seconds of a whole epoch, measured; 0 if there was none
     // For training.c:
-    int batches, first_epoch;
-    long total; // steps in all
+    int batches, first_epoch, epochs_ended; // the last: evaluated, too, and in the curves
+    long total;                             // steps in all
     bool begun, over;
     double loss_sum, seconds; // of this epoch
     double modelled_seconds;
@@ -79,7 +79,12 @@ void end_batch(Training *t, Tensor *const losses[]);
 // whole epoch has ended: --steps may end within one.
 bool end_epoch(Training *t, double test_acc);
 
-// Prints the book's last line, unless interrupted().
+// Prints the book's last line; if interrupted(), after which epoch that was, and what is kept.
 void training_end(Training *t, Device *const devices[]);
+
+// Prints how many times as long an epoch took in the second of two runs as in the first, measured,
+// and returns it. If the epochs of a run differ by more than the runs, or there is but one whole
+// epoch, it says that this is too noisy to compare, and returns NAN.
+double compare_epochs(const Training *one, const Training *two);
 
 #endif

@@ -45,10 +45,7 @@ static void make_key(Key *key, const StepWork *work) {
     key->n = 0;
     add_word(key, (uint64_t)work->k);
     for (int i = 0; i < work->k; i++) add_address(key, work->devices[i]);
-    for (int l = 0; l < STEP_LISTS; l++) {
-        add_word(key, (uint64_t)work->tensors[l].n);
-        for (int t = 0; t < work->tensors[l].n; t++) add_tensor(key, work->tensors[l].list[t]);
-    }
+    for (int p = 0; p < work->num_params; p++) add_tensor(key, work->params[p]);
     for (int i = 0; i < STEP_NUMBERS; i++) add_number(key, work->numbers[i]);
     add_address(key, work->algorithm);
 }
@@ -78,8 +75,8 @@ typedef struct Step {
 // A training has two: a full minibatch, and the last one of an epoch.
 enum { STEPS = 4 };
 static Step steps[STEPS];
-static int next;        // which of them is forgotten next
-static Step *recording; // between replay and done
+static int next;      // which of them is forgotten next
+static Step *current; // from begin to launch or done; NULL if it is run as it is
 static bool enabled = true;
 
 void choose_graph(const char *name) { enabled = strcmp(name, "on") == 0; }
@@ -115,39 +112,37 @@ static void check_memory(Step *step) {
     step->seen = 0;
 }
 
-static void replay(Step *step, Device *const devices[], Tensor *losses[]) {
-    graph_launch(step->graph);
-    for (int i = 0; i < step->k; i++) {
-        losses[i] = &step->losses[i];
-        arena_move_to(devices[i], step->after[i]);
-    }
-}
-
-bool step_graph_replay(const StepWork *work, Tensor *losses[]) {
+bool step_graph_begin(const StepWork *work) {
     if (!enabled || !has_graphs(work->devices[0]) || trace_label_now()) return false;
     Step *step = step_with(work);
     check_memory(step);
-    if (step->graph) {
-        replay(step, work->devices, losses);
-        return true;
-    }
-    if (step->seen++ == 0) return false;
-    recording = step;
+    if (!step->graph && step->seen++ == 0) return false;
+    current = step;
+    if (step->graph) return true;
     graph_begin(work->devices, work->k);
     return false;
 }
 
+void step_graph_launch(Tensor *losses[]) {
+    graph_launch(current->graph);
+    for (int i = 0; i < current->k; i++) {
+        losses[i] = &current->losses[i];
+        arena_move_to(losses[i]->device, current->after[i]);
+    }
+    current = NULL;
+}
+
 void step_graph_done(Tensor *const losses[]) {
-    if (!recording) return;
-    recording->graph = graph_end();
-    recording->memory = memory_stamp();
-    for (int i = 0; i < recording->k; i++) {
-        Tensor *loss = &recording->losses[i];
+    if (!current) return;
+    current->graph = graph_end();
+    current->memory = memory_stamp();
+    for (int i = 0; i < current->k; i++) {
+        Tensor *loss = &current->losses[i];
         *loss = *losses[i];
         loss->grad = NULL; // the tape's: others have it in the next step
         loss->requires_grad = false;
-        recording->after[i] = arena_position(loss->device);
+        current->after[i] = arena_position(loss->device);
     }
-    graph_launch(recording->graph);
-    recording = NULL;
+    graph_launch(current->graph);
+    current = NULL;
 }

@@ -5,7 +5,7 @@
 
 CPU_KERNEL(add_bias_forward) {
 #pragma omp parallel for num_threads(lane->threads)                                                \
-    schedule(static) if (a->rows * a->cols > PARALLEL_FLOATS)
+    schedule(static) if ((size_t)a->rows * (size_t)a->cols > PARALLEL_FLOATS)
     for (int row = 0; row < a->rows; row++)
         for (int col = 0; col < a->cols; col++) {
             size_t i = (size_t)row * (size_t)a->cols + (size_t)col;
@@ -19,7 +19,7 @@ CPU_KERNEL(add_bias_backward) {
     size_t cols = (size_t)a->cols;
     float *sums = cpu_scratch(lane, sizeof(float) * cols * (size_t)tree.groups);
 #pragma omp parallel for num_threads(lane->threads)                                                \
-    schedule(static) if (a->rows * a->cols > PARALLEL_FLOATS)
+    schedule(static) if ((size_t)a->rows * (size_t)a->cols > PARALLEL_FLOATS)
     for (int group = 0; group < tree.groups; group++) {
         int first = group * tree.group,
             last = first + tree.group < a->rows ? first + tree.group : a->rows;

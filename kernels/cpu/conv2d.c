@@ -7,6 +7,7 @@
 #include "product.h"
 #include "relu_pool.h"
 #include "winograd.h"
+#include "kernels/fail.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -103,6 +104,7 @@ void conv2d_backward_input_naive(const struct conv2d_backward_input_args *a) {
     const Shape *s = &a->s;
     size_t size = x_size(s);
     double *sums = malloc((size + 1) * sizeof *sums);
+    if (!sums) kernels_fail("use smaller images", "out of memory: %zu sums of pixels", size);
     for (int n = 0; n < s->N; n++) {
         for (size_t x = 0; x < size; x++) sums[x] = 0;
         image_sums(a, n, sums);
@@ -357,9 +359,9 @@ static void store_phase(const struct conv2d_backward_input_args *a, Gradients g,
     const Shape *s = &a->s;
     float *dX = a->dX + (size_t)image * x_size(s) + (size_t)c * s->H * s->W;
     for (int y = f.y0; y < f.y1; y++, from += g.w) {
-        float *to = dX + (ptrdiff_t)(y * s->stride_h + f.a - s->pad_h) * s->W + f.b - s->pad_w;
+        ptrdiff_t to = (ptrdiff_t)(y * s->stride_h + f.a - s->pad_h) * s->W + f.b - s->pad_w;
         for (int x = f.x0; x < f.x1; x++) {
-            float *pixel = to + (ptrdiff_t)x * s->stride_w;
+            float *pixel = &dX[to + (ptrdiff_t)x * s->stride_w];
             *pixel = a->beta != 0 ? *pixel + from[x - f.x0] : from[x - f.x0];
         }
     }

@@ -21,7 +21,7 @@ $(BUILD)/obj/kernels/cpu.c.o: CFLAGS_ALL += $(ISAS:%=-DHAS_%)
 define INSTRUCTION_SET
 $(BUILD)/obj/kernels/cpu-$1/%.o: kernels/cpu/%.c $(CONFIG)
 	@mkdir -p $$(@D)
-	$$(call QUIET,CC,$$< ($1))$$(CC) $$(CFLAGS_ALL) -ffp-contract=fast $$(ISA_FLAGS_$1) -DISA=$1 -MMD -MP -c $$< -o $$@
+	$$(call QUIET,$$< ($1))$$(CC) $$(CFLAGS_ALL) -ffp-contract=fast $$(ISA_FLAGS_$1) -DISA=$1 -MMD -MP -c $$< -o $$@
 $(BUILD)/obj/kernels/cpu-$1.o: $(patsubst kernels/cpu/%.c,$(BUILD)/obj/kernels/cpu-$1/%.o,$(wildcard kernels/cpu/*.c))
 	@$$(LD) -r -o $$@ $$^
 	@$$(OBJCOPY) -w --keep-global-symbol='cpu_kernels_$1' --keep-global-symbol='cpu_product_$1' \

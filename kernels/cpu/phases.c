@@ -49,18 +49,17 @@ static Columns columns_of(const Shape *s, Phases f, int b) {
 // Row `row` of an image, or 0 for padding, to a row of a phase.
 static void fill_row(const Shape *s, Phases f, const float *image, int row, Columns c, float *to) {
     int stride = s->stride_w, first = c.first, end = c.end;
-    const float *from = image + (ptrdiff_t)row * s->W - s->pad_w + c.b;
-    if (row < 0 || row >= s->H || end <= first) {
-        first = f.w;
-        end = f.w;
-    }
+    if (row < 0 || row >= s->H || end <= first)
+        first = end = f.w;
+    else
+        image += (ptrdiff_t)row * s->W + (ptrdiff_t)first * stride - s->pad_w + c.b;
     for (int x = 0; x < first; x++) to[x] = 0;
     if (stride == 1)
-        copy_floats(to + first, from + first, end - first);
+        copy_floats(to + first, image, end - first);
     else if (stride == 2)
-        copy_every_second(to + first, from + (ptrdiff_t)first * 2, end - first);
+        copy_every_second(to + first, image, end - first);
     else
-        for (int x = first; x < end; x++) to[x] = from[(ptrdiff_t)x * stride];
+        for (int x = first; x < end; x++) to[x] = image[(ptrdiff_t)(x - first) * stride];
     for (int x = end; x < f.w; x++) to[x] = 0;
 }
 

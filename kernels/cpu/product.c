@@ -202,16 +202,16 @@ void product(const Product *p) {
         return;
     }
     Product part = *p;
-    int left = p->depth;
-    do {
+    for (int left = p->depth;;) {
         part.depth = left < DEPTH ? left : DEPTH;
         multiply(&part);
+        left -= DEPTH;
+        if (left <= 0) return;
         part.A += DEPTH * p->a_col;
         if (part.offset)
             part.offset += DEPTH;
         else
             part.B += DEPTH * VL;
         part.add = true;
-        left -= DEPTH;
-    } while (left > 0);
+    }
 }

@@ -10,11 +10,11 @@ NVCC_FLAGS   := -std=c++17 -O3 -I. $(GENCODE) -Xcompiler -Wall,-Wextra \
 
 $(BUILD)/obj/%.cu.o: %.cu $(CONFIG)
 	@mkdir -p $(@D)
-	$(call QUIET,NVCC,$<)$(NVCC) $(NVCC_FLAGS) -MMD -MP -c $< -o $@
+	$(call QUIET,$<)$(NVCC) $(NVCC_FLAGS) -MMD -MP -c $< -o $@
 # (nvcc knows where CUDA's headers are.)
 $(BUILD)/obj/common/device/device_cuda.c.o $(BUILD)/obj/common/comm/nccl.c.o: $(BUILD)/obj/%.c.o: %.c $(CONFIG)
 	@mkdir -p $(@D)
-	$(call QUIET,CC,$<)$(NVCC) -Xcompiler '$(CFLAGS_ALL)' -MMD -MP -c $< -o $@
+	$(call QUIET,$<)$(NVCC) -Xcompiler '$(CFLAGS_ALL)' -MMD -MP -c $< -o $@
 
 # nvcc links, because it knows where its runtime is (the static one: a program needs no toolkit to start).
 LINK   = $(NVCC) --cudart static -Xcompiler '$(THREADING) -pthread' \

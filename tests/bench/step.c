@@ -109,7 +109,7 @@ static void step(Training *t, Tensor *losses[]) {
     if (t->resnet.net)
         train_step(&t->resnet, t->X, t->y, RESNET_LR, losses);
     else
-        train_batch(t->X, t->y, t->device_params, t->devices, t->k, LENET_LR, losses);
+        train_batch_as_graph(t->X, t->y, t->device_params, t->devices, t->k, LENET_LR, losses);
     synchronize_all();
 }
 

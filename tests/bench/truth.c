@@ -3,7 +3,7 @@
 //
 //     make truth                      the same, built first
 //     build/tests/bench/truth
-//     build/tests/bench/truth readme  the rows that README.md has, as Markdown
+//     build/tests/bench/truth readme  the rows that README.md here has, as Markdown
 //
 // It needs no GPU, nothing that it prints is measured here, and nothing was fitted to come out
 // right but for what the machines' files say was. A ratio is modelled / published.
@@ -312,7 +312,8 @@ static void horovod(void) {
     horovod_scaling(&inception, p[0].efficiency_512,
                     "Inception V3 on 512 P100 of 128 hosts, scaling efficiency");
     horovod_scaling(&deep, p[1].efficiency_512, NULL);
-    horovod_scaling(&vgg, p[2].efficiency_512, "VGG-16 on the same");
+    horovod_scaling(&vgg, p[2].efficiency_512,
+                    "VGG-16 on 512 P100 of 128 hosts, scaling efficiency");
     vgg_with_winograd(&vgg, 154, p[2].efficiency_512);
     explain("  [11] github.com/tensorflow/docs, site/en/r1/guide/performance/benchmarks.md: a P100 "
             "of a DGX-1, which is a little faster than the PCIe card of this machine. [12] "

@@ -291,6 +291,11 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr, int) {
     *value = 8; // an Ampere GPU
     return cudaSuccess;
 }
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int) {
+    strcpy(properties->name, "simulated GPU");
+    return cudaSuccess;
+}
+
 cudaError_t cudaDeviceGetPCIBusId(char *id, int length, int device) {
     ENTER();
     if (device < 0 || device >= machine.gpus) return result(cudaErrorInvalidDevice);

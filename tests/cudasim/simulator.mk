@@ -22,7 +22,7 @@ SIM_FLAGS    := -std=c++17 -g -iquote . -Wall -Wextra $(if $(filter 1,$(WERROR))
 
 $(BUILD)/obj/%.cpp.o: %.cpp $(CONFIG)
 	@mkdir -p $(@D)
-	$(call QUIET,CXX,$<)g++ $(SIM_FLAGS) -O2 -Wshadow -MMD -MP -c $< -o $@
+	$(call QUIET,$<)g++ $(SIM_FLAGS) -O2 -Wshadow -MMD -MP -c $< -o $@
 
 # Where libraries are loaded while the program runs: see load.cpp.
 $(BUILD)/obj/common/comm/nccl.c.o: CFLAGS_ALL += -Ddlopen=cudasim_dlopen -Ddlsym=cudasim_dlsym -Ddlerror=cudasim_dlerror
@@ -31,7 +31,7 @@ $(BUILD)/obj/common/comm/nccl.c.o: CFLAGS_ALL += -Ddlopen=cudasim_dlopen -Ddlsym
 $(BUILD)/obj/%.cu.o: %.cu tests/cudasim/launch.sed $(CONFIG)
 	@mkdir -p $(@D)
 	@{ echo '#line 1 "$<"'; sed -f tests/cudasim/launch.sed $<; } >$(@:.o=.cpp)
-	$(call QUIET,CXX,$<)g++ $(SIM_FLAGS) -O1 -Wno-sign-compare -fsanitize=thread,undefined -fno-sanitize-recover=all \
+	$(call QUIET,$<)g++ $(SIM_FLAGS) -O1 -Wno-sign-compare -fsanitize=thread,undefined -fno-sanitize-recover=all \
 	    -include tests/cudasim/device.h -iquote $(dir $<) -MMD -MP -c $(@:.o=.cpp) -o $@
 
 $(SIM_TESTS): $(BUILD)/%: $(BUILD)/obj/%.c.o $(BUILD)/obj/tests/cudasim/planted.cu.o

@@ -43,7 +43,7 @@ static float *train_on(int k, int steps) {
     for (int step = 0; step < steps; step++) {
         synchronize_host_reads();
         minibatch(step, X, y);
-        train_batch(X, y, device_params, devices, k, 0.2f, losses);
+        train_batch_as_graph(X, y, device_params, devices, k, 0.2f, losses);
     }
     size_t n;
     float *trained = values_of_all(device_params[0], LENET_PARAMS, &n);

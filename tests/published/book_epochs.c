@@ -6,7 +6,6 @@
 #include "chapters/05_resnet18_concise/data_parallel.h"
 #include "chapters/05_resnet18_concise/resnet18.h"
 #include "common/device/modelled_clock.h"
-#include "common/tensor/step_graph.h"
 
 #include <math.h>
 
@@ -65,13 +64,11 @@ double book_epoch_seconds(const Machine *machine, BookTraining *training, int k,
     modelled_clock_use_framework(true);
     devices_init(BACKEND_MODEL, 0);
     open_devices(devices, k);
-    choose_graph("off"); // PyTorch launches kernel by kernel
     Tensor *X = no_images(batch_size), *y = no_labels(batch_size);
     double steps = ceil((double)TRAINING_IMAGES / batch_size);
     double seconds = steps * training(devices, k, X, y);
     tensor_free(X);
     tensor_free(y);
-    choose_graph("on");
     devices_close();
     modelled_clock_start(NULL);
     return seconds;

@@ -48,8 +48,8 @@ double ring_seconds(const Machine *machine, const int order[], int k, double byt
 // the other way round.
 double two_rings_seconds(const Machine *machine, const int order[], int k, double bytes);
 
-// What nccl-tests calls the bus bandwidth of an allreduce: bytes per second that each of k devices
-// has to send at least.
+// What nccl-tests calls the bus bandwidth of an allreduce: bytes per second that the busiest of
+// k devices has to send at least.
 double busbw(double bytes, double seconds, int k);
 
 #endif

@@ -55,6 +55,10 @@ cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetDevice(int *device);
 enum cudaDeviceAttr { cudaDevAttrComputeCapabilityMajor = 75 };
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device);
+struct cudaDeviceProp {
+    char name[256];
+};
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device);
 cudaError_t cudaDeviceGetPCIBusId(char *id, int length, int device);
 cudaError_t cudaMemGetInfo(size_t *unused, size_t *all);
 cudaError_t cudaDeviceSynchronize(void);

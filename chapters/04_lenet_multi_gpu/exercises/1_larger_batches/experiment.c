@@ -1,5 +1,7 @@
 // experiment.c: LeNet on 1, 2 and 4 devices, k of them with minibatches of k*b and with learning
 // rates from that of one device to k times that. What changes: updates, accuracy, time?
+#include "common/base/error.h"
+#include "common/base/statistics.h"
 #include "common/device/timer.h"
 #include "common/program/exercise.h"
 #include "common/program/predict.h"
@@ -7,87 +9,40 @@
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "your_part.h"
 
+#include <stdlib.h>
+
 typedef struct Run {
     int k, updates; // per epoch
     float lr;
-    double seconds, accuracy; // per epoch; after the last
+    Quartiles seconds; // of an epoch
+    double accuracy;   // after the last
 } Run;
 
 static Run train(const Flags *flags, int k, float lr, const Dataset *train_data,
                  DataIter *test_iter, FILE *csv) {
     Replicas r;
     Run run = {.k = k, .lr = lr};
-    Timer timer = {0};
+    double *seconds = xcalloc((size_t)flags->epochs, sizeof *seconds);
     replicas_open(&r, k, flags->seed);
     for (int epoch = 0; epoch < flags->epochs; epoch++) {
+        Timer timer = {0};
         timer_start(&timer);
         run.updates = train_epoch(&r, train_data, epoch, flags->batch_size, lr, flags->seed);
-        timer_stop(&timer);
+        seconds[epoch] = timer_stop(&timer);
         run.accuracy = evaluate_accuracy_gpu(lenet, r.params[0], test_iter, r.devices[0]);
         fprintf(csv, "%d,%g,%d,%d,%.4f\n", k, (double)lr, epoch + 1, (epoch + 1) * run.updates,
                 run.accuracy);
     }
-    run.seconds = timer_avg(&timer);
+    run.seconds = quartiles(seconds, flags->epochs);
+    free(seconds);
     replicas_close(&r);
     printf("  %7d %6d %6g %13d %8d %10.2f %9.3f\n", k, k * flags->batch_size, (double)lr,
-           run.updates, flags->epochs * run.updates, run.seconds, run.accuracy);
+           run.updates, flags->epochs * run.updates, run.seconds.median, run.accuracy);
     return run;
 }
 
-// ## What the figures say, and what they do not
-
 // The runs: 1 device, then 2 and 4 with its lr, twice that, ..., k times that.
 enum { NUM_RUNS = 6 };
-static const double LEARNED = 0.2; // accuracy 0.1 is guessing
-
-static const char *explain_accuracy(const Run *one, const Run *four) {
-    if (one->accuracy < LEARNED)
-        return "But one device has learned nothing yet (0.1 is guessing), so that says nothing: "
-               "take more --epochs or a larger --train-size.";
-    if (four->accuracy < one->accuracy - 0.01)
-        return "A mean over more images is a better estimate of the gradient, but hardly a longer "
-               "step: compare curves of one lr in the right half of the plot, at the same number "
-               "of updates.";
-    return "So that many updates were not needed here.";
-}
-
-static void explain_lr(const Run runs[NUM_RUNS]) {
-    const Run *best = &runs[3], *last = &runs[NUM_RUNS - 1];
-    for (int i = 3; i < NUM_RUNS; i++)
-        if (runs[i].accuracy > best->accuracy) best = &runs[i];
-    if (best->accuracy < LEARNED) {
-        say("- Learning rate: on 4 devices no run has learned anything yet.");
-        return;
-    }
-    say("- Learning rate: the best of those tried on 4 devices is %g, with %.3f. To scale it by k "
-        "is a rule of thumb (Goyal et al., 2017).",
-        (double)best->lr, best->accuracy);
-    if (best == last)
-        say("  It fits these runs: %g is %d times %g.", (double)last->lr, last->k,
-            (double)runs[0].lr);
-    else
-        say("  It would have said %g; that run reached %.3f.", (double)last->lr, last->accuracy);
-    say("  One run for each says little: exercise 2 takes several seeds.");
-}
-
-static void answer(const Flags *flags, const Run runs[NUM_RUNS]) {
-    const Run *one = &runs[0], *four = &runs[3];
-    say("\nAnswer");
-    say("- Updates: an epoch on 4 devices has %d instead of %d, each from %d images instead of %d.",
-        four->updates, one->updates, 4 * flags->batch_size, flags->batch_size);
-    say("- Accuracy: with the same lr, 4 devices reach %.3f instead of %.3f after %d epoch%s. %s",
-        four->accuracy, one->accuracy, flags->epochs, flags->epochs > 1 ? "s" : "",
-        explain_accuracy(one, four));
-    explain_lr(runs);
-    say("- Time: an epoch on 4 devices took %.2f times as long as on 1.",
-        four->seconds / one->seconds);
-    if (num_gpus() >= 4)
-        say("  Each GPU has a quarter of the images.");
-    else
-        say("  These devices share %s. With one GPU for each, b images per device keep all of "
-            "them as busy as one alone.",
-            num_gpus() ? "GPUs" : "cores");
-}
 
 // ## The experiment
 
@@ -110,7 +65,6 @@ static void experiment(const Flags *flags, FILE *csv) {
         for (int times = 1; times <= k; times *= 2)
             runs[n++] = train(flags, k, (float)times * flags->lr, train_data, test_iter, csv);
     predict_compare(lower, 100 * (runs[0].accuracy - runs[3].accuracy), "percentage points");
-    answer(flags, runs);
     data_iter_free(test_iter);
     dataset_free(train_data);
     dataset_free(test_data);
@@ -131,7 +85,7 @@ int main(int argc, char *argv[]) {
             .about = "Exercise 1: minibatches of k*b images on k devices.\n"
                      "--batch-size is b, the images of each device: k devices have minibatches of "
                      "k*b.",
-            .flags = "batch-size lr epochs seed train-size allreduce",
+            .flags = "batch-size lr epochs seed train-size allreduce -machine",
             .defaults = defaults,
             .prepare = prepare,
             .parts = check_parts,

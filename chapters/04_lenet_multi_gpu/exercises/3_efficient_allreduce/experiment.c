@@ -240,76 +240,6 @@ static void print_times(const Machines *machines, const Figures f[NUM_METHODS], 
         "launched one by one, without CUDA graphs.)");
 }
 
-// ## What they say
-
-static void explain_bytes(int k, const Figures f[NUM_METHODS]) {
-    double all = 0;
-    for (int i = 0; i < k; i++) all += f[STAR].received[i];
-    say("- Bytes: every method moves the same %.0f bytes in all. With the star, half of them "
-        "arrive at device 0, which then sends the other half out. With k parts each, every device "
-        "has 1/k of all, and all links could work at once: the busiest device has %.2f times less "
-        "to do%s.",
-        all, f[STAR].busiest / f[PARTS].busiest,
-        k == 2 ? "; with k = 2 each device moves as much anyway, and it is the additions that "
-                 "are shared"
-               : "");
-    say("  Whole parameters balance badly: W3 alone is 79%% of LeNet. And p mod k is worse than it "
-        "looks: weights have even numbers, so where k is even, devices with an odd number sum "
-        "biases at most; with k = 2 device 0 makes all additions of weights.");
-}
-
-static void explain_copies(int k, const Machines *machines, const Figures f[NUM_METHODS]) {
-    say("- Copies: LeNet's 8 parameters need %d of them with the star, and %d with k parts each, "
-        "most of them tiny; each takes a launch and a latency. Here each copy also makes two "
-        "devices wait for each other; chapter 2 orders the same copies by events. As parts of the "
-        "star's time:",
-        2 * (k - 1) * LENET_PARAMS, 2 * (k - 1) * k * LENET_PARAMS);
-    for (int m = 0; m < machines->count; m++)
-        say("  %s: %.2f in parts, %.2f with chapter 2's.", machines->machine[m]->name,
-            f[PARTS].on[m].gradients / f[STAR].on[m].gradients,
-            f[CHAPTER_2].on[m].gradients / f[STAR].on[m].gradients);
-}
-
-static void explain_large(const Machines *machines, const Figures f[NUM_METHODS]) {
-    bool take_turns = false;
-    say("- One vector of 16 MB, where bytes are what counts, again as parts of the star's time:");
-    for (int m = 0; m < machines->count; m++) {
-        say("  %s: %.2f in parts, %.2f with chapter 2's.", machines->machine[m]->name,
-            f[PARTS].on[m].large / f[STAR].on[m].large,
-            f[CHAPTER_2].on[m].large / f[STAR].on[m].large);
-        take_turns |= f[PARTS].on[m].large > 1.5 * f[CHAPTER_2].on[m].large;
-    }
-    if (take_turns)
-        say("  Both cut the vector alike. But a tensor_copy() lets its two devices wait for each "
-            "other, so the hubs take turns, and balanced work alone saves nothing: links must be "
-            "at work at the same time. Chapter 2's allreduce_sharded() sees to that with events.");
-}
-
-static void explain_training(const Machines *machines, const Figures f[NUM_METHODS]) {
-    say("- In training, what is saved of a step:");
-    for (int m = 0; m < machines->count; m++) {
-        double step = f[STAR].on[m].step;
-        int best = STAR;
-        for (int i = 0; i < NUM_METHODS; i++)
-            if (f[i].on[m].step < f[best].on[m].step) best = i;
-        if (best == STAR)
-            say("  %s: nothing, the star's %.3f ms are the least.", machines->machine[m]->name,
-                step);
-        else
-            say("  %s: %.0f%% of the star's %.3f ms, by %s; your k parts %s %.0f%%.",
-                machines->machine[m]->name, 100 * (1 - f[best].on[m].step / step), step,
-                methods[best].name, f[PARTS].on[m].step <= step ? "save" : "cost",
-                100 * fabs(1 - f[PARTS].on[m].step / step));
-    }
-}
-
-static void explain_links(void) {
-    say("- So: where bytes take the time, the busiest link is what counts (for a model of 160 MB, "
-        "4 devices and 16 GB/s each way the formula says 60 ms for the star and 15 ms in parts). "
-        "Where launches and latencies do, more and smaller copies are slower, however well they "
-        "are balanced.");
-}
-
 // ## The experiment
 
 static void experiment(const Flags *flags, FILE *csv) {
@@ -332,12 +262,6 @@ static void experiment(const Flags *flags, FILE *csv) {
     print_bytes(k, f);
     predict_compare(fewer, f[STAR].busiest / f[PARTS].busiest, "times");
     print_times(&machines, f, k);
-    say("\nAnswer");
-    explain_bytes(k, f);
-    explain_copies(k, &machines, f);
-    explain_large(&machines, f);
-    explain_training(&machines, f);
-    explain_links();
     write_csv(csv, k, &machines, f);
 }
 

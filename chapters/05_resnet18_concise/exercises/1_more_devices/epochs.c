@@ -1,7 +1,6 @@
 // epochs.c: see epochs.h.
 #include "epochs.h"
 #include "common/device/modelled_clock.h"
-#include "common/program/say.h"
 
 enum { IMAGES = 60000, PIXELS = 28, BATCH = 256, MOST_DEVICES = 16 };
 
@@ -30,18 +29,6 @@ Epochs model_epochs(Module *net) {
     for (int k = 1; k <= MOST_DEVICES && machine_has_devices(machine, k); k *= 2)
         model_row(net, k, &e);
     return e;
-}
-
-void explain_epochs(const Epochs *e) {
-    if (e->n == 0) return;
-    const ModelledEpoch *same = e->of[SAME_MINIBATCH], *each = e->of[MINIBATCH_FOR_EACH];
-    int last = e->n - 1;
-    say("  With the book's images and %d of them to a minibatch for all, %d devices are %.1f times "
-        "as fast as one, and %.0f%% of the time is copies; with %d for each they are %.1f times as "
-        "fast, copies being %.0f%%. So many GPUs want larger minibatches, and with them other "
-        "learning rates and epochs; and a better exchange than the book's star (exercise 04-3).",
-        BATCH, 1 << last, same[0].seconds / same[last].seconds, 100 * same[last].copies, BATCH,
-        each[0].seconds / each[last].seconds, 100 * each[last].copies);
 }
 
 void write_epochs(FILE *csv, const Epochs *e) {

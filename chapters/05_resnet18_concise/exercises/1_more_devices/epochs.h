@@ -15,8 +15,6 @@ typedef struct Epochs {
 
 // Prints a table of them.
 Epochs model_epochs(Module *net);
-// Says what follows from it.
-void explain_epochs(const Epochs *e);
 // Rows of the exercise's CSV.
 void write_epochs(FILE *csv, const Epochs *e);
 

@@ -14,7 +14,6 @@
 #include <math.h>
 
 enum { MAX_EPOCHS = 16 };
-static const double GUESSING = 0.1;
 
 // What all runs have in common.
 typedef struct Setting {
@@ -173,64 +172,6 @@ static void compare_costs(const Setting *s, Module *net, Cost costs[NUM_COSTS]) 
     }
 }
 
-// ## The answer
-
-static void explain_learning(const Flags *flags, const Run runs[NUM_RUNS]) {
-    const Run *one = &runs[ONE], *sync = &runs[SYNC_16], *local = &runs[LOCAL_16];
-    int last = flags->epochs - 1;
-    double images = (double)flags->batch_size / 16;
-    say("- With synchronised batch norm 16 devices make the updates of one, up to rounding (which "
-        "grows from step to step): loss %.4f in the first epoch, on one device %.4f.",
-        sync->loss[0], one->loss[0]);
-    say("- With local statistics each device normalises with mean and variance of its own %.3g "
-        "image%s. That is another function, with more noise: loss %.3f in the last epoch, on one "
-        "device %.3f. And each device keeps running statistics of its own: accuracy %.3f with "
-        "those, %.3f with their mean over the devices, %.3f on one device.",
-        images, images == 1 ? "" : "s", local->loss[last], one->loss[last], local->accuracy[last],
-        local->averaged, one->accuracy[last]);
-    if (!(fmax(one->accuracy[last], local->averaged) > 1.5 * GUESSING))
-        say("  But accuracy %g is guessing, so these say nothing: take more --epochs.", GUESSING);
-}
-
-static void explain_settings(const Flags *flags, const Run settings[NUM_SETTINGS]) {
-    const Run *best = &settings[0];
-    int last = flags->epochs - 1;
-    for (int i = 1; i < NUM_SETTINGS; i++)
-        if (settings[i].accuracy[last] > best->accuracy[last]) best = &settings[i];
-    if (best->accuracy[last] > 1.5 * GUESSING)
-        say("- Settings: the best of %d after %d epochs is batch size %d with lr %g: %.3f. One "
-            "seed and few steps rank only what differs a lot (exercise 04-2 takes several seeds).",
-            NUM_SETTINGS, flags->epochs, best->batch_size, (double)best->lr, best->accuracy[last]);
-}
-
-static void explain_costs(Module *net, const Cost costs[NUM_COSTS]) {
-    const Cost *one = &costs[COST_1], *many = &costs[COST_16], *sync = &costs[COST_SYNC];
-    say("- Bytes: a step moves 2 (k-1) times the %.1f MB of gradients, whatever the minibatch is: "
-        "%.0f MB with k = 16. Synchronised batch norm adds %.1f MB, in many small messages.",
-        (double)parameter_bytes(net) / 1e6, many->bytes / 1e6, (sync->bytes - many->bytes) / 1e6);
-    say("- Memory: activations are shared out, parameters and gradients are not. Alone a device "
-        "needs %.0f MB, as one of 16 still %.0f MB; all 16 together %.0f MB.",
-        one->device_mb, many->device_mb, many->all_mb);
-    say("- Time, measured here: a step takes %.2f s on 1 device, %.2f s on 16, %.2f s on 16 with "
-        "synchronised batch norm.",
-        one->step, many->step, sync->step);
-    if (num_gpus() < 16)
-        say("  These 16 share %s, so the arithmetic is no faster; what is added is what 16 devices "
-            "cost: 16 copies of the parameters to sum and to update.",
-            num_gpus() ? "GPUs" : "cores");
-}
-
-// The same steps on a machine with a device for each.
-static void explain_modelled(const Cost costs[NUM_COSTS]) {
-    const Cost *one = &costs[COST_1], *many = &costs[COST_16], *sync = &costs[COST_SYNC];
-    if (!modelled_machine()) return;
-    say("- Time, modelled on %s: the same small step takes %.1f ms on 1 device, %.1f ms on 16, "
-        "%.1f ms on 16 with synchronised batch norm: %.0f MB have to cross, whatever the minibatch "
-        "is.",
-        machine_name(), 1e3 * one->modelled, 1e3 * many->modelled, 1e3 * sync->modelled,
-        many->bytes / 1e6);
-}
-
 // ## Figures for the plot
 
 static void write_run(FILE *csv, const char *part, const Run *r, int epochs) {
@@ -261,12 +202,6 @@ static void compare_all(const Setting *s, FILE *csv) {
     compare_costs(s, net, costs);
     predict_compare(memory, 100 * costs[COST_16].device_mb / costs[COST_1].device_mb, "%");
     Epochs epochs = model_epochs(net);
-    say("\nAnswer");
-    explain_learning(flags, runs);
-    explain_settings(flags, settings);
-    explain_costs(net, costs);
-    explain_modelled(costs);
-    explain_epochs(&epochs);
     module_free(narrow);
     module_free(net);
     fprintf(csv, "part,devices,bn,batch,lr,epoch,loss,accuracy,averaged_at_end,step_s,"

@@ -153,12 +153,14 @@ static void check_seconds(const Step *s) {
 
 // ## Training
 
+enum { CHECKED_STEPS = 3, CHECKED_BATCH = 30 };
+
 // Trains on k devices with shards for these speeds. The values of device 0 at the end; free() them.
-static float *train_with(Module *net, const Dataset *data, BatchNormMode bn, const double speed[],
-                         int k, double *loss) {
+static float *train_with(Module *net, const Dataset *data, const double speed[], int k,
+                         double *loss) {
     Tensor *X, *y, *losses[MAX_DEVICES];
     Range shards[MAX_DEVICES];
-    DataParallel dp = network_on(net, k, bn, 7);
+    DataParallel dp = network_on(net, k, BN_SYNC, 7);
     DataIter *iter = data_iter_new(data, CHECKED_BATCH, false, 0);
     data_iter_start(iter, 0);
     while (data_iter_next(iter, &X, &y)) {
@@ -171,13 +173,15 @@ static float *train_with(Module *net, const Dataset *data, BatchNormMode bn, con
     return network_values(net, dp.devices[0]);
 }
 
-double effect_of_shards(Module *net, const Dataset *data, BatchNormMode bn, const double speed[],
-                        int k, double losses[2]) {
+// How far apart some steps of training end with equal shards and with shards_for() these speeds, as
+// a part of the change. The losses of the last step: with equal shards, and with those.
+static double effect_of_shards(Module *net, const Dataset *data, const double speed[], int k,
+                               double losses[2]) {
     const double equal[] = {1, 1, 1, 1};
-    network_on(net, 1, bn, 7);
+    network_on(net, 1, BN_SYNC, 7);
     float *start = network_values(net, try_gpu(0));
-    float *expected = train_with(net, data, bn, equal, k, &losses[0]);
-    float *came = train_with(net, data, bn, speed, k, &losses[1]);
+    float *expected = train_with(net, data, equal, k, &losses[0]);
+    float *came = train_with(net, data, speed, k, &losses[1]);
     double difference = relative_difference(came, expected, start, network_numel(net));
     free(start);
     free(expected);
@@ -193,7 +197,7 @@ static void check_training(const Flags *flags) {
     for (int c = 0; c < 4; c++) {
         double losses[2];
         check_shards(CHECKED_BATCH, speeds[c], ks[c], ROUNDED); // else there is nothing to train
-        double difference = effect_of_shards(net, data, BN_SYNC, speeds[c], ks[c], losses);
+        double difference = effect_of_shards(net, data, speeds[c], ks[c], losses);
         EXPECT(difference <= 1e-2 && fabs(losses[1] - losses[0]) <= 1e-2 * losses[0],
                "each row belongs to one shard; the same call must give the same shards each time",
                "%s, then training: the parameters differ from those with equal shards by %.2g of "

@@ -13,7 +13,7 @@
 
 enum { NUM_SLOWDOWNS = 4, NUM_BATCHES = 4, MODELLED_TIMES = 8 };
 static const double slowdowns[NUM_SLOWDOWNS] = {1, 1.25, 2, 4};
-enum { TWICE_AS_SLOW = 2, SLOWEST = NUM_SLOWDOWNS - 1 }; // of the slowdowns
+enum { TWICE_AS_SLOW = 2 }; // of the slowdowns
 
 // ## The devices that are compared
 
@@ -25,7 +25,6 @@ typedef struct Side {
 typedef struct Results {
     Side measured, modelled;
     bool is_modelled; // else there is no machine
-    Result beside_gpu;
 } Results;
 
 static void print_head(const char *first) {
@@ -96,14 +95,13 @@ static void compare_modelled(const Flags *flags, Module *net, Results *results) 
 }
 
 // Devices that are unequal by themselves.
-static Result compare_pair(const Flags *flags, Module *net, DataIter *iter,
-                           Device *const devices[K], const int threads[K]) {
+static void compare_pair(const Flags *flags, Module *net, DataIter *iter, Device *const devices[K],
+                         const int threads[K]) {
     Pair p = pair_of(flags, net, devices, threads, iter);
     print_head("   batch");
     Result r = measure_all(&p, flags->batch_size, 1);
     print_result(&r, flags->batch_size);
     leave_devices(net, flags->seed);
-    return r;
 }
 
 static void compare_threads(const Flags *flags, Module *net, DataIter *iter) {
@@ -114,132 +112,34 @@ static void compare_threads(const Flags *flags, Module *net, DataIter *iter) {
     compare_pair(flags, net, iter, devices, (const int[K]){threads - 1, 1});
 }
 
-static void compare_gpu(const Flags *flags, Module *net, DataIter *iter, Results *results) {
+static void compare_gpu(const Flags *flags, Module *net, DataIter *iter) {
     if (num_gpus() == 0) return;
     printf("\nA GPU, and a CPU device with %d cores beside it\n", num_threads());
     Device *devices[K] = {try_gpu(0), cpu_device(0)};
-    results->beside_gpu = compare_pair(flags, net, iter, devices, (const int[K]){1, num_threads()});
+    compare_pair(flags, net, iter, devices, (const int[K]){1, num_threads()});
 }
 
-// ## The answer
-
-// Whether something else kept the cores busy: then the slowdowns did not come out as asked for.
-static bool was_busy(const Result by_slowdown[NUM_SLOWDOWNS]) {
+// If something else kept the cores busy, the slowdowns did not come out as asked for.
+static void warn_if_busy(const Result by_slowdown[NUM_SLOWDOWNS]) {
     double base = by_slowdown[0].speed[1] / by_slowdown[0].speed[0];
     for (int i = 0; i < NUM_SLOWDOWNS; i++) {
         double came = base * by_slowdown[i].speed[0] / by_slowdown[i].speed[1];
         if (fabs(came / slowdowns[i] - 1) > 0.25) {
-            say("\n  (The device that was to be %g times slower was %.2f times slower: something "
+            say("  (The device that was to be %g times slower was %.2f times slower: something "
                 "else is using the cores, and nothing follows from these times.)",
                 slowdowns[i], came);
-            return true;
+            return;
         }
     }
-    return false;
 }
 
 // Percent of the step with equal shards.
 static double saved(const Result *r) { return 100 * (1 - r->proportional / r->equal); }
 
-static void explain_division(const Result *r) {
-    say("- How: in proportion to the speeds, so that all are ready at the same time. With "
-        "a second device of %.2f times the speed that is %d and %d of %d images: %.2f ms per step, "
-        "with equal shards %.2f ms.",
-        r->speed[1] / r->speed[0], r->rows[0], r->rows[1], r->n, 1e3 * r->proportional,
-        1e3 * r->equal);
-    say("  The gradient needs nothing else: it is a sum over rows, divided once by the rows of the "
-        "whole minibatch. A mean of the devices' means would be wrong here.");
-}
-
-static void explain_batch_norm(const Flags *flags) {
-    static const double speed[] = {3, 1};
-    double losses[2];
-    Dataset *data = small_images(flags->data, false, CHECKED_STEPS * CHECKED_BATCH);
-    Module *net = small_network();
-    double sync = effect_of_shards(net, data, BN_SYNC, speed, 2, losses);
-    double local = effect_of_shards(net, data, BN_LOCAL, speed, 2, losses);
-    say("  Batch norm does, if each device takes its statistics from its own rows: %d steps of a "
-        "small network with shards 3 : 1 end %.2g of the change away from those with equal "
-        "shards; with synchronised batch norm %.1g.",
-        CHECKED_STEPS, local, sync);
-    leave_devices(net, 0);
-    module_free(net);
-    dataset_free(data);
-}
-
-static void print_saved(const Side *side, int i) {
-    if (side)
-        printf(" %9.0f%%", saved(&side->by_slowdown[i]));
-    else
-        printf(" %10s", "-");
-}
-
-// `measured` is NULL where the cores were busy, `modelled` where there is no machine.
-static void explain_saving(const Side *modelled, const Side *measured) {
-    say("- Is it worth it? What a division in proportion saves of the step with equal shards; and "
-        "what the arithmetic alone would say for a device s times slower, (s-1)/(s+1):");
-    printf("  times slower   modelled   measured   by arithmetic\n");
-    for (int i = 0; i < NUM_SLOWDOWNS; i++) {
-        printf("  %12g", slowdowns[i]);
-        print_saved(modelled, i);
-        print_saved(measured, i);
-        printf(" %14.0f%%\n", 100 * (slowdowns[i] - 1) / (slowdowns[i] + 1));
-    }
-    if (measured)
-        say("  At 1 times the two divisions are nearly the same one, so the measured %.0f%% there "
-            "show how far noise goes.",
-            saved(&measured->by_slowdown[0]));
-}
-
-static void explain_limits(const Side *side) {
-    const Result *few = &side->by_batch[0], *many = &side->by_batch[NUM_BATCHES - 1];
-    say("  Small minibatches: with %d images the division is %d : %d and saves %.0f%%, with %d "
-        "images %d : %d and %.0f%%. Shards are whole rows, and the exchange, %.2f ms here, takes "
-        "as long for few images as for many.",
-        few->n, few->rows[0], few->rows[1], saved(few), many->n, many->rows[0], many->rows[1],
-        saved(many), 1e3 * many->exchange);
-    const Result *slow = &side->by_slowdown[SLOWEST];
-    say("  The prediction for %d : %d was %.2f ms, it took %.2f ms: the prediction takes the speed "
-        "of large shards, and a device does fewer images per second when it gets few at a time.",
-        slow->rows[0], slow->rows[1], 1e3 * slow->said_proportional, 1e3 * slow->proportional);
-}
-
-static void explain_second(const Result *r, const char *what) {
-    const char *verdict = "makes no difference";
-    if (r->proportional < 0.95 * r->alone) verdict = "helps";
-    if (r->proportional > 1.05 * r->alone) verdict = "only costs";
-    say("  %s: a step takes %.2f ms on both, %.2f ms on the first alone, so the second device %s.",
-        what, 1e3 * r->proportional, 1e3 * r->alone, verdict);
-}
-
-static void explain_alone(const Side *side) {
-    say("- Or without the slow device? It has to save more than the exchange costs.");
-    explain_second(&side->by_slowdown[SLOWEST], "4 times slower");
-    explain_second(&side->by_batch[0], "2 times slower, the smallest minibatch");
-}
-
 static void write_result(FILE *csv, const char *part, const char *machine, const Result *r) {
     fprintf(csv, "%s,%g,%d,%d,%d,%.3f,%.3f,%.7g,%.7g,%.7g,%.7g,%.7g,%.7g,%s\n", part, r->slowdown,
             r->n, r->rows[0], r->rows[1], r->speed[0], r->speed[1], r->exchange, r->equal,
             r->said_equal, r->proportional, r->said_proportional, r->alone, machine);
-}
-
-// ## The experiment
-
-static void answer(const Flags *flags, const Results *results) {
-    bool busy = was_busy(results->measured.by_slowdown);
-    const Side *measured = busy ? NULL : &results->measured;
-    const Side *modelled = results->is_modelled ? &results->modelled : NULL;
-    const Side *exact = modelled ? modelled : &results->measured; // if there is any
-    say("\nAnswer (times are %s)",
-        modelled ? "modelled, but for those that are called measured" : "measured");
-    explain_division(&exact->by_slowdown[SLOWEST]);
-    explain_batch_norm(flags);
-    if (busy && !modelled) return;
-    explain_saving(modelled, measured);
-    explain_limits(exact);
-    explain_alone(exact);
-    if (num_gpus() > 0 && !busy) explain_second(&results->beside_gpu, "CPU beside GPU, measured");
 }
 
 static void write_side(FILE *csv, const Side *side, const char *prefix, const char *machine) {
@@ -250,6 +150,8 @@ static void write_side(FILE *csv, const Side *side, const char *prefix, const ch
         write_result(csv, slowdown, machine, &side->by_slowdown[i]);
     for (int i = 0; i < NUM_BATCHES; i++) write_result(csv, batch, machine, &side->by_batch[i]);
 }
+
+// ## The experiment
 
 static void experiment(const Flags *flags, FILE *csv) {
     Results results = {0};
@@ -264,12 +166,12 @@ static void experiment(const Flags *flags, FILE *csv) {
         "Two devices train together, and the second is twice as slow. How much of a step with "
         "equal shards will be saved, in percent, by shards in proportion to the speeds?");
     compare_measured(flags, net, iter, &results);
+    warn_if_busy(results.measured.by_slowdown);
     compare_threads(flags, net, iter);
-    compare_gpu(flags, net, iter, &results);
+    compare_gpu(flags, net, iter);
     compare_modelled(flags, net, &results);
     if (results.is_modelled) // measured ones are too noisy to be told right or wrong by
         predict_compare(less, saved(&results.modelled.by_slowdown[TWICE_AS_SLOW]), "%");
-    answer(flags, &results);
     fprintf(csv, "part,slowdown,batch,rows0,rows1,speed0,speed1,exchange,equal,said_equal,"
                  "proportional,said_proportional,alone,machine\n");
     write_side(csv, &results.measured, "", "here");

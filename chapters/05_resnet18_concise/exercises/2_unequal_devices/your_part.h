@@ -10,10 +10,5 @@ double predict_step(const Range shards[], const double speed[], int k, double ex
 
 // check.c: is it right?
 extern const CheckPart check_parts[];
-// How far apart some steps of training end with equal shards and with shards_for() these speeds, as
-// a part of the change. The losses of the last step: with equal shards, and with those.
-enum { CHECKED_STEPS = 3, CHECKED_BATCH = 30 };
-double effect_of_shards(Module *net, const Dataset *data, BatchNormMode bn, const double speed[],
-                        int k, double losses[2]);
 
 #endif

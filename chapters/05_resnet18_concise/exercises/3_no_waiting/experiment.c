@@ -136,6 +136,17 @@ static void measure_ahead(Study *s, int a) {
 
 // ## What came out
 
+// Where the host only enqueues, how far it is ahead can save no more than the enqueueing. If times
+// differ by much more, something else wanted the cores.
+static bool was_busy(const Study *s) {
+    double least = INFINITY, most = 0;
+    for (int a = 0; a < NUM_AHEAD; a++) {
+        least = fmin(least, s->of[NO_WORK][a].seconds);
+        most = fmax(most, s->of[NO_WORK][a].seconds);
+    }
+    return most > 1.25 * least + s->enqueue_seconds;
+}
+
 static void print_study(const Study *s) {
     printf("  %s, %d steps: the devices need %.2f ms for a step, the host %.2f ms to enqueue it\n"
            "    steps       ms per step (said), by the host's own work        steps ahead  "
@@ -152,6 +163,7 @@ static void print_study(const Study *s) {
                    1e3 * s->of[work][a].said < 100 ? " " : "");
         printf(" %9d %12.2f\n", s->most[a], s->host_mb[a]);
     }
+    if (was_busy(s)) say("    too noisy to compare: something else is using the cores");
     say("    arenas of all devices: %.1f MB, however far the host is ahead\n", s->arena_mb);
 }
 
@@ -170,63 +182,8 @@ static void write_study(FILE *csv, const Study *s) {
                     1e3 * s->of[work][a].said, s->most[a], s->host_mb[a], s->arena_mb);
 }
 
-// ## The answer
-
 static double percent_saved(const Study *s, int work, int a) {
     return 100 * (1 - s->of[work][a].seconds / s->of[work][0].seconds);
-}
-
-static void explain_same(void) {
-    say("- What happens without the wait: the same. All runs of a network ended with the same "
-        "bits, however far the host was ahead: the queues keep the order. Only what the host "
-        "itself reads and writes has to wait: losses, and minibatches, for which there are slots "
-        "in turn.");
-}
-
-// Where the host only enqueues, how far it is ahead can save no more than the enqueueing. If times
-// differ by much more, something else wanted the cores.
-static bool was_busy(const Study *s) {
-    double least = INFINITY, most = 0;
-    for (int a = 0; a < NUM_AHEAD; a++) {
-        least = fmin(least, s->of[NO_WORK][a].seconds);
-        most = fmax(most, s->of[NO_WORK][a].seconds);
-    }
-    return most > 1.25 * least + s->enqueue_seconds;
-}
-
-static void explain_time(const Study *s) {
-    if (was_busy(s)) {
-        say("- %s: the same work took very different times, so something else was using the "
-            "cores, and nothing follows from them.",
-            s->name);
-        return;
-    }
-    say("- %s: to be up to 1 step ahead saves %.0f%% of a step if the host only enqueues, %.0f%% "
-        "if it also works for half a step, %.0f%% if that comes in bursts; 2 steps ahead save "
-        "%.0f%%, %.0f%% and %.0f%%.",
-        s->name, percent_saved(s, NO_WORK, 1), percent_saved(s, EACH_STEP, 1),
-        percent_saved(s, BURSTS, 1), percent_saved(s, NO_WORK, 2), percent_saved(s, EACH_STEP, 2),
-        percent_saved(s, BURSTS, 2));
-    say("  Enqueueing is %.1f%% of a step, and that is all that can be hidden where the host has "
-        "nothing else to do. (A few percent more or less are noise.)",
-        100 * s->enqueue_seconds / s->device_seconds);
-}
-
-static void explain_limits(const Study *lenet_study, const Study *resnet_study) {
-    say("- How far: one step ahead hides regular work, since the devices always have a step to do "
-        "while the host prepares the next. More helps against bursts only. Without a limit the "
-        "host was %d steps ahead of LeNet and %d of ResNet-18, which has more tasks in a step: "
-        "what stops it is the queue, which holds so many tasks and no more.",
-        lenet_study->most[UNLIMITED], resnet_study->most[UNLIMITED]);
-    say("- Memory: a minibatch more on the host for each step ahead. Arenas are not doubled: what "
-        "overwrites stands in the queue behind what is overwritten. What does get worse is that "
-        "losses are read late: a nan is seen so many steps after it appeared, and Ctrl-C takes "
-        "effect as late.");
-    if (num_gpus() == 0)
-        say("- These devices are CPU workers: enqueueing is a store into a list, and the host "
-            "takes its time for it from the cores that the devices compute on. On a GPU each "
-            "launch costs the host some microseconds and the devices none, so a network of many "
-            "small kernels gains more: run it there.");
 }
 
 // ## The experiment
@@ -268,11 +225,6 @@ static void experiment(const Flags *flags, FILE *csv) {
     run_study(&lenet);
     if (!was_busy(&lenet)) predict_compare(shorter, percent_saved(&lenet, NO_WORK, 1), "%");
     run_study(&resnet);
-    say("Answer");
-    explain_same();
-    explain_time(&lenet);
-    explain_time(&resnet);
-    explain_limits(&lenet, &resnet);
     fprintf(csv, "network,work,ahead,work_number,ahead_number,ms,said_ms,most_ahead,host_mb,"
                  "arena_mb\n");
     write_study(csv, &lenet);
@@ -291,7 +243,7 @@ int main(int argc, char *argv[]) {
     return exercise_main(
         argc, argv,
         &(Exercise){.about = "Exercise 3: training without a wait at the end of each step.",
-                    .flags = "devices batch-size lr seed rounds",
+                    .flags = "devices batch-size lr seed rounds -machine",
                     .defaults = defaults,
                     .parts = check_parts,
                     .passed = "never further ahead than said, and the bits of a host that waits",

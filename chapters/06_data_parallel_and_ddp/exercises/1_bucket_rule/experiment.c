@@ -11,7 +11,6 @@
 #include "your_part.h"
 
 #include <math.h>
-#include <string.h>
 
 // ## What is modelled
 
@@ -26,7 +25,7 @@ enum { MOST_ROWS = 24 };
 typedef struct Figures {
     const char *title;
     double backward, exchange, least; // seconds: alone; of all gradients at once; of four bytes
-    int params, n;                    // n rows
+    int n;                            // rows
     Row rows[MOST_ROWS];
     Row pytorch, one_cap; // 1 MiB, then 25; 25 MiB for the first, too
 } Figures;
@@ -67,7 +66,6 @@ static void model_network(const Setting *s, const NetworkKind *kind, Figures *f)
     Backward b = model_backward();
     size_t all = sum_of(&b), cap = all > 4 << 20 ? 16 << 10 : 1 << 10;
     f->title = kind->title;
-    f->params = b.num_params;
     f->backward = b.seconds;
     f->exchange = model_exchange(all);
     f->least = model_exchange(sizeof(float));
@@ -83,28 +81,30 @@ static void model_network(const Setting *s, const NetworkKind *kind, Figures *f)
 // ## Figures
 
 static const char *cap_text(size_t bytes) {
-    static char text[2][32];
-    static int turn;
-    char *t = text[turn = 1 - turn];
+    static char text[32]; // replaced by the next call
     if (bytes == 1) return "one gradient";
     if (bytes == ONE_BUCKET) return "everything";
     if (bytes < 1 << 20)
-        snprintf(t, sizeof text[0], "%zu KiB", bytes >> 10);
+        snprintf(text, sizeof text, "%zu KiB", bytes >> 10);
     else
-        snprintf(t, sizeof text[0], "%zu MiB", bytes >> 20);
-    return t;
+        snprintf(text, sizeof text, "%zu MiB", bytes >> 20);
+    return text;
+}
+
+static void print_row(const char *cap, const Row *r) {
+    printf("  %-12s %7d   %-13.3g %11.4g %13.4g %10.4g\n", cap, r->buckets, r->last_mb,
+           1e3 * r->said, 1e3 * r->took, 1e3 * r->one_host);
 }
 
 static void print_figures(const Figures *f) {
-    printf("\n  %s: backward alone %.4g ms, the exchange of all gradients alone %.4g ms\n"
-           "                                     DDP, modelled, launched by\n"
-           "  cap          buckets   predicted   a host each   one host\n",
-           f->title, 1e3 * f->backward, 1e3 * f->exchange);
-    for (int i = 0; i < f->n; i++) {
-        const Row *r = &f->rows[i];
-        printf("  %-12s %7d %11.4g %13.4g %10.4g\n", cap_text(r->bytes), r->buckets, 1e3 * r->said,
-               1e3 * r->took, 1e3 * r->one_host);
-    }
+    printf("\n  %s: backward alone %.4g ms; an exchange alone, of all gradients %.4g ms, of four "
+           "bytes %.3g ms\n"
+           "                         last bucket:               DDP, modelled, launched by\n"
+           "  cap          buckets   MB              predicted   a host each   one host\n",
+           f->title, 1e3 * f->backward, 1e3 * f->exchange, 1e3 * f->least);
+    for (int i = 0; i < f->n; i++) print_row(cap_text(f->rows[i].bytes), &f->rows[i]);
+    print_row("1, then 25", &f->pytorch);
+    print_row("25 MiB", &f->one_cap);
 }
 
 static void write_csv(FILE *csv, const Setting *s, const Figures f[NUM_NETWORKS]) {
@@ -120,8 +120,6 @@ static void write_csv(FILE *csv, const Setting *s, const Figures f[NUM_NETWORKS]
         }
 }
 
-// ## What they say
-
 static const Row *best_of(const Figures *f) {
     const Row *best = &f->rows[0];
     for (int i = 1; i < f->n; i++)
@@ -132,98 +130,6 @@ static const Row *best_of(const Figures *f) {
 // The part of the exchange that does not show.
 static double hidden(const Figures *f, double seconds) {
     return 100 * (f->backward + f->exchange - seconds) / f->exchange;
-}
-
-// "; from 64 KiB to 4 MiB all are within 1% of that", or nothing if no other is.
-static const char *as_good_text(const Figures *f, const Row *best) {
-    static char text[96];
-    const Row *first = best, *last = best, *end = f->rows + f->n - 1;
-    while (first > f->rows + 1 && first[-1].said <= 1.01 * best->said) first--;
-    while (last + 1 < end && last[1].said <= 1.01 * best->said) last++;
-    if (first == last) return "";
-    snprintf(text, sizeof text, "; from %s to %s all are within 1%% of that",
-             cap_text(first->bytes), cap_text(last->bytes));
-    return text;
-}
-
-static void explain_best(const Figures *f) {
-    const Row *best = best_of(f), *all = &f->rows[f->n - 1];
-    say("- %s: the best of these caps is %s, %d bucket%s: %.4g ms, where backward and then one "
-        "exchange take %.4g%s. So %.0f%% of the exchange is hidden under backward.",
-        f->title, cap_text(best->bytes), best->buckets, best->buckets > 1 ? "s" : "",
-        1e3 * best->said, 1e3 * all->said, as_good_text(f, best), hidden(f, best->said));
-    if (f->exchange > f->backward)
-        say("  More than %.0f%% cannot be: the exchange takes %.1f times as long as backward.",
-            100 * f->backward / f->exchange, f->exchange / f->backward);
-}
-
-static void explain_small(const Figures *f) {
-    const Row *each = &f->rows[0];
-    say("- %s, smaller: an exchange of four bytes already takes %.3g ms, and %d of them %.3g ms. "
-        "With a bucket for each gradient the whole takes %.4g ms, %s than one bucket of "
-        "everything.",
-        f->title, 1e3 * f->least, f->params, 1e3 * f->least * f->params, 1e3 * each->said,
-        each->said > f->rows[f->n - 1].said ? "more" : "still less");
-}
-
-static void explain_large(const Figures *f) {
-    const Row *all = &f->rows[f->n - 1];
-    say("- %s, larger: the last gradient of a bucket keeps all the others in it waiting. One "
-        "bucket of everything begins when backward ends: %.4g = %.4g + %.4g ms.",
-        f->title, 1e3 * all->said, 1e3 * f->backward, 1e3 * f->exchange);
-    for (int i = f->n - 2; i > 0; i--) { // a cap with which more is hidden than with half of it
-        const Row *more = &f->rows[i], *less = &f->rows[i - 1];
-        if (more->said > 0.98 * less->said || more->last_mb >= less->last_mb) continue;
-        say("  But %s are better than %s: the last bucket then has %.3g MB, not %.3g, and its "
-            "exchange is the one that no backward is left to hide.",
-            cap_text(more->bytes), cap_text(less->bytes), more->last_mb, less->last_mb);
-        return;
-    }
-}
-
-static void explain_pytorch(const Figures *f) {
-    const Row *p = &f->pytorch, *one = &f->one_cap;
-    if (p->buckets == 1) {
-        say("- PyTorch's caps, 1 MiB and then 25: all of %s fits into the first bucket. Nothing is "
-            "hidden.",
-            f->title);
-        return;
-    }
-    say("- PyTorch's caps, 1 MiB and then 25: %s has %d buckets, %.4g ms, %.0f%% hidden. With 25 "
-        "MiB for the first, too, there are %d, and %.4g ms, %.0f%%.",
-        f->title, p->buckets, 1e3 * p->said, hidden(f, p->said), one->buckets, 1e3 * one->said,
-        hidden(f, one->said));
-    if (p->said < one->said)
-        say("  The small one is soon full and on its way: links that wait are links that are "
-            "lost.");
-}
-
-static void explain_misses(const Setting *s, const Figures f[NUM_NETWORKS]) {
-    double miss = 0, worst = 0;
-    const Figures *of = &f[0];
-    const Row *row = &f[0].rows[0];
-    for (int i = 0; i < NUM_NETWORKS; i++)
-        for (int j = 0; j < f[i].n; j++) {
-            const Row *r = &f[i].rows[j];
-            miss = fmax(miss, fabs(r->said / r->took - 1));
-            if (r->one_host / r->said <= worst) continue;
-            worst = r->one_host / r->said;
-            of = &f[i];
-            row = r;
-        }
-    say("- The prediction misses DDP by %s%.1g%%, if each rank has a host thread of its own. The "
-        "rule knows nothing of launches, %.2g us each: %s.",
-        miss < 1e-4 ? "less than " : "up to ", miss < 1e-4 ? 0.01 : 100 * miss,
-        1e6 * s->machine->launch,
-        miss < 1e-2 ? "that hosts are ahead of their devices is enough"
-                    : "here the hosts are not always ahead of their devices");
-    if (worst > 1.01)
-        say("  One host for all %d, as in our own programs, takes up to %.2f times as long (%s, "
-            "%s). It launches %d copies and %d additions on each of them for each bucket, and "
-            "backward waits for these launches.",
-            s->k, worst, of->title, cap_text(row->bytes), 2 * (s->k - 1), s->k - 1);
-    else
-        say("  Nor does one host for all %d, on this machine.", s->k);
 }
 
 // ## The experiment
@@ -246,12 +152,6 @@ static void experiment(const Flags *flags, FILE *csv) {
         print_figures(&f[i]);
     }
     predict_compare(part, hidden(&f[1], best_of(&f[1])->said), "%");
-    say("\nAnswer");
-    for (int i = 0; i < NUM_NETWORKS; i++) explain_best(&f[i]);
-    for (int i = 0; i < NUM_NETWORKS; i++) explain_small(&f[i]);
-    for (int i = 0; i < NUM_NETWORKS; i++) explain_large(&f[i]);
-    for (int i = 0; i < NUM_NETWORKS; i++) explain_pytorch(&f[i]);
-    explain_misses(&s, f);
     write_csv(csv, &s, f);
     modelled_clock_start(s.machine);
 }

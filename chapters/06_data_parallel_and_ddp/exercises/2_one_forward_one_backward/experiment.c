@@ -10,8 +10,6 @@
 #include "chapters/01_splitting_strategies/costs.h"
 #include "your_part.h"
 
-#include <math.h>
-
 enum { IMAGES = 4096, NUM_MS = 5, FILL_DRAIN = 0, YOURS, NUM_ORDERS };
 static const struct {
     const char *name;
@@ -95,59 +93,6 @@ static void write_csv(FILE *csv, const Figures *f) {
     fprintf(csv, "\n");
 }
 
-// ## What they say
-
-static void explain_time(const Figures *f) {
-    double slower = 0;
-    int last = NUM_MS - 1, at = 0;
-    for (int a = 0; a < NUM_MS; a++) {
-        double more = f->of[YOURS][a].ms / f->of[FILL_DRAIN][a].ms - 1;
-        if (fabs(more) <= fabs(slower)) continue;
-        slower = more;
-        at = a;
-    }
-    say("- Time: 1F1B takes up to %.1f%% %s than fill-drain (m = %d). With m = %d devices are idle "
-        "for %.0f%% of the step, with m = 1 for %.0f%%.",
-        100 * fabs(slower), slower > 0 ? "more" : "less", microbatches(at), microbatches(last),
-        100 * f->of[YOURS][last].idle, 100 * f->of[YOURS][0].idle);
-    if (fabs(slower) <= 0.05)
-        say("  So the bubble is the same: in both orders the last stage waits for the first input, "
-            "and the first for the last gradient.");
-    else if (slower > 0)
-        say("  These links are slow. With few microbatches under way a stage soon waits for a "
-            "gradient that is still on its way; fill-drain has others to go on with. On links that "
-            "are fast the two take equally long.");
-}
-
-static void explain_memory(const Figures *f) {
-    int last = NUM_MS - 1, m = microbatches(last);
-    const Run *all = &f->of[FILL_DRAIN][last], *yours = &f->of[YOURS][last];
-    say("- Memory: with fill-drain the first stage keeps %.0f MB with m = 1 and %.0f with m = %d: "
-        "all microbatches are there when the first goes back. With 1F1B and m = %d it keeps %.0f, "
-        "%.2f of that, for %d of %d microbatches are under way; the last stage keeps %.0f, for "
-        "one.",
-        f->of[FILL_DRAIN][0].peak[0], all->peak[0], m, m, yours->peak[0],
-        yours->peak[0] / all->peak[0], f->k < m ? f->k : m, m, yours->peak[f->k - 1]);
-    say("  The first stage has most, as its microbatches have the longest way: through %d stages "
-        "and back. Who divides a network by memory gives it fewer layers.",
-        f->k - 1);
-    for (int a = 0; a < NUM_MS; a++)
-        if (microbatches(a) == f->k)
-            say("  With m = k = %d all are under way there, and it saves nothing: %.0f MB and "
-                "%.0f.",
-                f->k, f->of[YOURS][a].peak[0], f->of[FILL_DRAIN][a].peak[0]);
-}
-
-static void explain_choice(const Figures *f) {
-    int m = microbatches(NUM_MS - 1), more = 8 * m;
-    say("- How large may m be? The bubble wants many microbatches, and the devices want them not "
-        "too small; so a large m wants a large minibatch. Fill-drain keeps all of it. 1F1B keeps "
-        "%d microbatches on the first stage, however many there are: with %d of %d images %.0f MB, "
-        "with %d of %d images the same, where the bubble is %.0f%% and not %.0f%%.",
-        f->k, m, IMAGES / m, f->of[YOURS][NUM_MS - 1].peak[0], more, IMAGES / m,
-        100 * equal_bubble(f->k, more), 100 * equal_bubble(f->k, m));
-}
-
 // ## The experiment
 
 static void experiment(const Flags *flags, FILE *csv) {
@@ -164,10 +109,6 @@ static void experiment(const Flags *flags, FILE *csv) {
     print_peaks(&f);
     int last = NUM_MS - 1;
     predict_compare(part, 100 * f.of[YOURS][last].peak[0] / f.of[FILL_DRAIN][last].peak[0], "%");
-    say("\nAnswer");
-    explain_time(&f);
-    explain_memory(&f);
-    explain_choice(&f);
     write_csv(csv, &f);
 }
 

@@ -6,7 +6,6 @@
 #include "common/device/modelled_clock.h"
 #include "common/device/trace.h"
 #include "common/program/exercise.h"
-#include "common/tensor/step_graph.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "your_part.h"
 
@@ -231,7 +230,6 @@ enum { NUM_CHECKED = sizeof checked_allreduces / sizeof *checked_allreduces };
 
 static void check_traces(void (*look)(const Traced *t)) {
     const Machine *machine = modelled_machine();
-    choose_graph("off");
     for (int a = 0; a < NUM_CHECKED; a++) {
         choose_allreduce(checked_allreduces[a]);
         check_trace(3, look);
@@ -326,7 +324,6 @@ static void check_steps(const Flags *flags, Looked at) {
     Dataset *data = fashion_mnist_open(flags->data, true, CHECKED_STEPS * CHECKED_BATCH - 5);
     const Machine *machine = modelled_machine();
     modelled_clock_start(NULL);
-    choose_graph("off");
     for (int a = 0; a < NUM_CHECKED; a++) {
         choose_allreduce(checked_allreduces[a]);
         for (int j = 0; j < 5; j++) check_steps_on(data, ks[j], at);

@@ -6,7 +6,6 @@
 #include "common/program/exercise.h"
 #include "common/program/predict.h"
 #include "common/program/say.h"
-#include "common/tensor/step_graph.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/03_split_batch/split_batch.h"
 #include "your_part.h"
@@ -179,128 +178,18 @@ static void write_csv(FILE *csv, const Places *places, Figures f[]) {
                 }
 }
 
-// ## What they say
-//
-// Each of the steps waits, most of the time, for one of three; or for two of them alike.
-
-typedef enum { LAUNCHES, LINKS, ARITHMETIC, MIXED, NUM_KINDS } Kind;
-
-static Kind kind_of(const Times *t) {
-    double exchange = t->chapter_4 - t->no_exchange;
-    if (t->chapter_4 <= 1.05 * t->launches) return LAUNCHES;
-    if (exchange >= 4 * t->no_exchange) return LINKS;
-    if (exchange <= 0.1 * t->chapter_4) return ARITHMETIC;
-    return MIXED;
-}
-
-typedef struct Setting { // one of the steps
-    const Place *place;
-    int w, j, b;
-    const Times *t;
-} Setting;
-
-// All steps of one kind: how many, and those of which most is hidden, or saved; and the least
-// saved.
-typedef struct Group {
-    int n;
-    Setting hides_most, saves_most, saves_least;
-} Group;
-
-static void look_at(Group *g, const Setting *s) {
-    if (g->n++ == 0) g->hides_most = g->saves_most = g->saves_least = *s;
-    if (hidden(s->t) > hidden(g->hides_most.t)) g->hides_most = *s;
-    if (saved(s->t) > saved(g->saves_most.t)) g->saves_most = *s;
-    if (saved(s->t) < saved(g->saves_least.t)) g->saves_least = *s;
-}
-
-static void group_all(const Places *places, Figures f[], Group groups[NUM_KINDS]) {
-    for (int m = 0; m < places->n; m++)
-        for (int w = 0; w < NUM_WAYS; w++)
-            for (int j = 0; j < NUM_KS; j++)
-                for (int b = 0; b < NUM_BATCHES; b++) {
-                    Setting s = {&places->list[m], w, j, b, &f[m][w][j][b]};
-                    if (s.t->chapter_4 > 0) look_at(&groups[kind_of(s.t)], &s);
-                }
-}
-
-// "2 devices of cluster-10gbe, 4096 images, star"; the text is replaced by the fourth next call.
-static const char *setting_text(const Setting *s) {
-    static char text[4][96];
-    static int turn;
-    char *t = text[turn = (turn + 1) % 4];
-    snprintf(t, sizeof text[0], "%d devices of %s, %d images, %s", ks[s->j], s->place->name,
-             batch_of(s->b), ways[s->w]);
-    return t;
-}
-
-static void explain_launches(const Group *g) {
-    if (g->n == 0) return;
-    say("- Launches: %d of the steps take no more than 5%% longer than the host needs to launch "
-        "them. Of these exchanges at most %.0f%% is hidden. The devices wait for the host anyway, "
-        "and overlapping launches as much as before.",
-        g->n, hidden(g->hides_most.t));
-}
-
-static void explain_links(const Group *g) {
-    if (g->n == 0) return;
-    const Times *t = g->hides_most.t;
-    say("- Links: in %d of the steps the exchange is at least four times as long as all the rest. "
-        "At most %.0f%% of it is hidden (%s), for it can be hidden under backward alone: the rest "
-        "takes %.3g ms, the exchange %.3g. Fewer bytes help there, or larger minibatches.",
-        g->n, hidden(t), setting_text(&g->hides_most), 1e3 * t->no_exchange,
-        1e3 * (t->chapter_4 - t->no_exchange));
-}
-
-static void explain_arithmetic(const Group *g) {
-    if (g->n == 0) return;
-    say("- Arithmetic: in %d of the steps the exchange is less than a tenth. Up to %.0f%% of it is "
-        "hidden (%s), but that saves %.1f%% of the step, and none of these saves more than %.1f%%. "
-        "There was little to hide.",
-        g->n, hidden(g->hides_most.t), setting_text(&g->hides_most), saved(g->hides_most.t),
-        saved(g->saves_most.t));
-}
-
-static void explain_mixed(const Group *g) {
-    if (g->n == 0) return;
-    const Times *t = g->saves_most.t;
-    say("- Between these, %d steps: the most is saved with %s: %.3g ms become %.3g, %.0f%% less; "
-        "%.0f%% of the exchange is hidden. The exchange takes %.2f times as long as the rest.",
-        g->n, setting_text(&g->saves_most), 1e3 * t->chapter_4, 1e3 * t->overlapped, saved(t),
-        hidden(t), (t->chapter_4 - t->no_exchange) / t->no_exchange);
-}
-
-// Of all groups.
-static void explain_extremes(const Group groups[NUM_KINDS]) {
-    const Setting *most = NULL, *least = NULL;
-    for (int i = 0; i < NUM_KINDS; i++) {
-        if (groups[i].n == 0) continue;
-        if (!most || hidden(groups[i].hides_most.t) > hidden(most->t)) most = &groups[i].hides_most;
-        if (!least || saved(groups[i].saves_least.t) < saved(least->t))
-            least = &groups[i].saves_least;
-    }
-    say("- The most that is hidden anywhere is %.0f%% (%s). What becomes final last, b1 and "
-        "W1, has no backward left to be hidden under; and eight exchanges, one for each parameter, "
-        "are eight times latencies and launches.",
-        hidden(most->t), setting_text(most));
-    if (saved(least->t) < -0.5)
-        say("- It can even cost something: %.1f%% of the step with %s. The host launches the "
-            "exchange in the middle of backward, and devices wait for what it launches after that.",
-            -saved(least->t), setting_text(least));
-}
-
 // ## The experiment
 
 static void experiment(const Flags *flags, FILE *csv) {
     static Figures f[MOST_PLACES];
     const Machine *machine = modelled_machine();
     Places places = places_with(machine);
-    Group groups[NUM_KINDS] = {0};
     (void)flags;
-    choose_graph("off");
     say("Question: when does it not help to exchange gradients under backward?");
     say("LeNet, an allreduce for each parameter: chapter 4's step, after backward, against yours. "
         "Times are modelled. \"framework\": launches take as long as in a framework written in "
-        "Python. Minibatches are for all devices together.");
+        "Python. Minibatches are for all devices together. The CSV also has each step without an "
+        "exchange, and what its launches alone take.");
     Prediction most = predict_first(
         "Chapter 4's step of LeNet exchanges all gradients when backward is over. On 8 devices of "
         "a DGX A100, with the ring, how much of that exchange will be hidden if it goes on under "
@@ -308,14 +197,6 @@ static void experiment(const Flags *flags, FILE *csv) {
     model_all(&places, f);
     for (int m = 0; m < places.n; m++) print_place(&places.list[m], f[m]);
     predict_compare(most, hidden(&f[0][1][NUM_KS - 1][NUM_BATCHES - 1]), "%");
-    say("\nAnswer: it does not where a step waits for something else than the exchange that "
-        "backward could hide.");
-    group_all(&places, f, groups);
-    explain_launches(&groups[LAUNCHES]);
-    explain_links(&groups[LINKS]);
-    explain_arithmetic(&groups[ARITHMETIC]);
-    explain_mixed(&groups[MIXED]);
-    explain_extremes(groups);
     write_csv(csv, &places, f);
     modelled_clock_start(machine);
 }

@@ -9,7 +9,6 @@
 #include "chapters/06_data_parallel_and_ddp/networks.h"
 #include "your_part.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -192,84 +191,6 @@ static void count_saved(const Setting *s, Saved saved[NUM_SAVED]) {
     }
 }
 
-// ## What the figures say
-
-// Two parts are halves of the tree if each rank has whole groups of 16 images in each of them, and
-// no more than 32 groups in both.
-static bool are_halves(int n, int k, int m) { return m == 2 && n % (32 * k) == 0 && n / k <= 512; }
-
-static void explain_equal(const Lenet *l) {
-    int equal = 0, halves = 0, wrong = 0, first_differs = 0, all = 0;
-    double most = 0;
-    for (int a = 0; a < NUM_SIZES; a++)
-        for (int j = 0; j < NUM_KS; j++)
-            for (int p = 0; p < NUM_MS; p++) {
-                const Difference *d = &l->by_shards[a][j][p];
-                bool is_equal = d->in_others == 0, said = are_halves(sizes[a], ks[j], ms[p]);
-                all++;
-                equal += is_equal;
-                halves += said;
-                wrong += is_equal != said;
-                first_differs += is_equal && d->in_first_layer > 0;
-                most = fmax(most, d->apart);
-            }
-    say("- To the bit: a CPU device adds up 16 images one by one, then these sums in pairs, up to "
-        "32 of them (chapter 4). Two parts of whole sixteens are the two halves of that tree, and "
-        "the second part is added to the first as the tree would do it. So m = 2 should be equal, "
-        "if each rank has a multiple of 32 images, not more than 512: %d of these %d. %d are "
-        "equal, and that rule is wrong in %d.",
-        halves, all, equal, wrong);
-    if (num_gpus() > 0) say("  But these devices are GPUs, which add up in an order of their own.");
-    say("  With m = 4 it is ((a + b) + c) + d, and the tree has (a + b) + (c + d): other sums, "
-        "other roundings. The largest difference of all is %.1g: rounding, and nothing else.",
-        most);
-    if (first_differs > 0)
-        say("  In %d of the %d equal ones the first layer differs in last digits. The gradient "
-            "that reaches it has come through the second convolution, whose backward works on "
-            "blocks of images, as many as suit the minibatch; only chapter 4's LeNet, with its "
-            "operations in one, promises that they do not matter.",
-            first_differs, equal);
-}
-
-static void explain_plans(const Lenet *l) {
-    int by_shards = 0, by_parts = 0, all = 0;
-    for (int a = 0; a < NUM_SIZES; a++)
-        for (int j = 1; j < NUM_KS; j++) {
-            all++;
-            by_shards += l->by_shards[a][j][0].in_others == 0;
-            by_parts += l->by_parts[a][j].in_others == 0;
-        }
-    say("- Who has which rows: all that was each rank's shard, in m parts. If instead the "
-        "minibatch is cut into two parts, and each of these into shards, rank 0 has rows of the "
-        "first and of the third quarter: with k = 2 and 4, %d of %d are equal, not %d.",
-        by_parts, all, by_shards);
-}
-
-static void explain_norm(const Normed *b) {
-    int last = NUM_MS - 1;
-    say("- Batch norm: %d parts are %.2g apart from the whole, where LeNet, without it, is %.1g. "
-        "That is no rounding. Each part is normalised by the mean and the variance of its own %d "
-        "images, and other statistics are another function.",
-        ms[last], b->whole[last], b->lenet[last], NORM_IMAGES / ms[last]);
-    say("  It is the function that m devices compute with a part each, whose batch norms know "
-        "nothing of each other: from that the m parts are %s. So what accumulation gives is not "
-        "the large minibatch, but the data parallel one.",
-        b->ranks[last] > 0
-            ? "apart by rounding"
-            : "apart by nothing, not even a bit, for this allreduce adds rank after rank "
-              "as parts are added");
-    if (b->ranks[last] > 1e-4)
-        say("  (Or so it should be: here they are %g apart.)", b->ranks[last]);
-}
-
-static void explain_saved(const Saved saved[NUM_SAVED]) {
-    const Saved *one = &saved[0], *last = &saved[NUM_SAVED - 1];
-    say("- Saved: with m = %d an update moves %.0f bytes between %d devices, as with m = 1; with "
-        "an exchange after each part it would be %.0f. And a device's activations take %.2f of "
-        "what they take in one go.",
-        last->m, last->once, SAVED_RANKS, last->each, last->activations / one->activations);
-}
-
 static void write_csv(FILE *csv, const Lenet *l, const Normed *b, const Saved saved[]) {
     fprintf(csv, "part,devices,images,m,differ_in_first_layer,differ_in_others,apart,from_ranks,"
                  "bytes_once,bytes_each,activation_bytes\n");
@@ -313,11 +234,6 @@ static void experiment(const Flags *flags, FILE *csv) {
     predict_compare_yes_no(bits, l.by_shards[4][0][0].in_others == 0);
     compare_normed(&s, &b);
     count_saved(&s, saved);
-    say("\nAnswer");
-    explain_equal(&l);
-    explain_plans(&l);
-    explain_norm(&b);
-    explain_saved(saved);
     write_csv(csv, &l, &b, saved);
     module_free(s.lenet);
     module_free(s.resnet);
@@ -330,7 +246,7 @@ int main(int argc, char *argv[]) {
     return exercise_main(
         argc, argv,
         &(Exercise){.about = "Exercise 4: a large minibatch, in parts.",
-                    .flags = "seed allreduce",
+                    .flags = "seed allreduce -machine",
                     .defaults = default_flags,
                     .prepare = prepare,
                     .parts = check_parts,

@@ -8,7 +8,6 @@
 #include "your_part.h"
 
 #include <math.h>
-#include <string.h>
 
 // ## What is modelled
 //
@@ -150,92 +149,6 @@ static void write_csv(FILE *csv, const Setting *s, const char *machine, const Fi
     }
 }
 
-// ## What they say
-
-// From so many servers on, the way takes no less than with all 32, but for 1%.
-static int enough_servers(const Figures *f, Way way) {
-    int j = NUM_SERVERS - 1;
-    while (j > 0 &&
-           f->by_servers[j - 1][way].seconds <= 1.01 * f->by_servers[NUM_SERVERS - 1][way].seconds)
-        j--;
-    return servers[j];
-}
-
-static void explain_whole(const Setting *s, const Figures *f) {
-    double part = (double)f->largest / (double)f->all, worst = 1;
-    for (int j = 0; j < NUM_SERVERS; j++) {
-        double least = fmax((double)f->largest, (double)f->all / servers[j]);
-        worst = fmax(worst, (double)f->by_servers[j][LARGEST_FIRST].busiest / least);
-    }
-    say("- %s, whole keys: some server has the largest key, %.3g%% of all. So beyond %.0f servers "
-        "the busiest cannot have less, and with largest first more than %d do not help: %.4g ms. "
-        "Nowhere has its busiest server more than %.3f times max(mean, largest key), which no "
-        "placement can beat.",
-        f->title, 100 * part, ceil(1 / part), enough_servers(f, LARGEST_FIRST),
-        1e3 * s->W * (double)f->largest / s->bandwidth, worst);
-}
-
-static double times_as_long(const Figures *f, int j, Way way) {
-    return f->by_servers[j][way].seconds / f->by_servers[j][LARGEST_FIRST].seconds;
-}
-
-static void explain_in_turns(const Figures *f) {
-    int worst = 0, worse = 0;
-    for (int j = 1; j < NUM_SERVERS; j++) {
-        if (times_as_long(f, j, IN_TURNS) > times_as_long(f, worst, IN_TURNS)) worst = j;
-        worse += f->by_servers[j][IN_TURNS].seconds > f->by_servers[j - 1][IN_TURNS].seconds;
-    }
-    say("- %s, in turns: up to %.3g times as long as largest first (%d servers).", f->title,
-        times_as_long(f, worst, IN_TURNS), servers[worst]);
-    if (worse > 0)
-        say("  It even takes longer with more servers, in %d of %d steps of this table: a layer's "
-            "tensors come in a pattern, weights and then what belongs to them, and where S goes "
-            "well with it the weights of many layers meet on the same servers.",
-            worse, NUM_SERVERS - 1);
-}
-
-static void explain_ranges(const Figures *f) {
-    int worst = 0, server_of[MOST_KEYS];
-    for (int j = 1; j < NUM_SERVERS; j++)
-        if (times_as_long(f, j, RANGES) > times_as_long(f, worst, RANGES)) worst = j;
-    ranges_of_keys(f->n, servers[worst], server_of);
-    Loads l = loads_of(f->loads, f->n, servers[worst], server_of);
-    int first = 0, last = f->n - 1;
-    while (server_of[first] != l.who) first++;
-    while (server_of[last] != l.who) last--;
-    say("- %s, ranges of as many keys: up to %.3g times as long as largest first (%d servers, "
-        "where "
-        "keys %d to %d of %d, on server %d, are %.0f%% of all). Layers do not grow evenly: as many "
-        "keys are not as many bytes.",
-        f->title, times_as_long(f, worst, RANGES), servers[worst], first, last, f->n, l.who,
-        100 * (double)l.busiest / (double)l.all);
-}
-
-static void explain_cut(const Setting *s, const Figures *f) {
-    const Outcome *cut = &f->by_servers[SIZES_AT][CUT], *whole = cut - CUT + LARGEST_FIRST;
-    double least = (double)f->all / s->bandwidth,
-           last = f->by_servers[NUM_SERVERS - 1][CUT].seconds;
-    say("- %s, cut: on %d servers %d pieces take %.4g ms, whole keys %.2f times that. More than %d "
-        "servers do not help; then it is %.2f times the %.4g ms that a worker's link needs for all "
-        "keys, whatever the servers do.",
-        f->title, servers[SIZES_AT], cut->pieces, 1e3 * cut->seconds, whole->seconds / cut->seconds,
-        enough_servers(f, CUT), last / least, 1e3 * least);
-}
-
-static void explain_sizes(const Setting *s, const Figures *f) {
-    const Outcome *small = &f->by_size[0], *best = small, *large = &f->by_size[NUM_SIZES - 1];
-    for (int j = 1; j < NUM_SIZES; j++)
-        if (f->by_size[j].seconds <= best->seconds) best = &f->by_size[j];
-    double bytes = 4 * (double)floats_of(f);
-    say("- %s, how large pieces should be, on %d servers: of these sizes %.3g MB, which is %.2f of "
-        "what a server has if all have as much. Pieces of %.3g MB are %d messages, whose overhead "
-        "is %.2f times all floats: %.2f times as long. Whole keys are %.2f times as long.",
-        f->title, servers[SIZES_AT], 4e-6 * (double)best->most,
-        4 * (double)best->most * servers[SIZES_AT] / bytes, 4e-6 * (double)small->most,
-        small->pieces, (double)s->overhead * small->pieces / bytes, small->seconds / best->seconds,
-        large->seconds / best->seconds);
-}
-
 // ## The experiment
 
 static Setting setting_of(const Flags *flags) {
@@ -266,12 +179,6 @@ static void experiment(const Flags *flags, FILE *csv) {
                     (double)f[1].by_servers[SIZES_AT][IN_TURNS].busiest * servers[SIZES_AT] /
                         (double)f[1].all,
                     "times the mean");
-    say("\nAnswer");
-    for (int i = 0; i < NUM_NETWORKS; i++) explain_whole(&s, &f[i]);
-    for (int i = 0; i < NUM_NETWORKS; i++) explain_in_turns(&f[i]);
-    for (int i = 0; i < NUM_NETWORKS; i++) explain_ranges(&f[i]);
-    for (int i = 0; i < NUM_NETWORKS; i++) explain_cut(&s, &f[i]);
-    for (int i = 0; i < NUM_NETWORKS; i++) explain_sizes(&s, &f[i]);
     write_csv(csv, &s, machine, f);
 }
 

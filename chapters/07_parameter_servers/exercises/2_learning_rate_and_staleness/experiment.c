@@ -114,78 +114,8 @@ static void write_csv(FILE *csv, const Figures *f) {
     }
 }
 
-// ## What they say
-
 static double part_left(const Figures *f, int with, int w) {
     return f->limit[with][w] / f->limit[0][0];
-}
-
-static void explain_limits(const Figures *f) {
-    double most = 0, least = INFINITY;
-    for (int w = 2; w < NUM_WS; w++) {
-        double product = staleness(w) * part_left(f, 0, w);
-        most = fmax(most, product);
-        least = fmin(least, product);
-    }
-    say("- Without a factor the largest learning rate with which LeNet learns (loss at most %.1f) "
-        "is %.2g without staleness; with staleness %d it is %.2g of that, with %d %.2g, with %d "
-        "%.2g. Staleness times this part is %.2g to %.2g from %d to %d: it falls %s 1/t.",
-        LEARNED, f->limit[0][0], staleness(1), part_left(f, 0, 1), staleness(3), part_left(f, 0, 3),
-        staleness(4), part_left(f, 0, 4), least, most, staleness(2), staleness(4),
-        most < 2 * least ? "nearly as" : "about as");
-    say("  A parabola has %.2g, %.2g and %.2g there: sin(pi/(4t + 2)), which is pi/(4t) for large "
-        "t. A step comes from where the parameters were t steps ago. If the t steps since then "
-        "have carried them across the valley, it pushes them on, away from it.",
-        parabola(staleness(1)), parabola(staleness(3)), parabola(staleness(4)));
-}
-
-static void explain_factor(const Figures *f) {
-    double least = 1, most = 0;
-    for (int w = 1; w < NUM_WS; w++) {
-        least = fmin(least, part_left(f, 1, w));
-        most = fmax(most, part_left(f, 1, w));
-    }
-    say("- With your factor it is %.2g to %.2g of that without staleness: a learning rate of %.2g "
-        "learns with all of these. Without the factor that takes %.2g, because of staleness %d.",
-        least, most, least * f->limit[0][0], f->limit[0][4], staleness(4));
-    say("  For staleness 1 the factor does nothing, and %.2g is left. To judge other rules, take "
-        "the largest rate without a factor and divide it by theirs: 1/(t + 1) leaves %.2g, %.2g, "
-        "%.2g and %.2g with staleness %d, %d, %d and %d. With 1/t^2 a rate %.2g times as large as "
-        "without staleness learns with staleness %d: its steps are far smaller than they need be.",
-        part_left(f, 0, 1), workers[1] * part_left(f, 0, 1), workers[2] * part_left(f, 0, 2),
-        workers[3] * part_left(f, 0, 3), workers[4] * part_left(f, 0, 4), staleness(1),
-        staleness(2), staleness(3), staleness(4), staleness(4) * staleness(4) * part_left(f, 0, 4),
-        staleness(4));
-}
-
-// The first round's pushes are 0, 1, .., W - 1 updates old, but all come from the same parameters.
-static void explain_first_round(const Figures *f) {
-    const int w = NUM_WS - 1, t = staleness(w);
-    double expected = t * f->limit[0][w], first = 0;
-    for (int i = 0; i < workers[w]; i++) first += lr_factor(i);
-    if (f->limit[1][w] > 0.8 * expected) return;
-    say("  With staleness %d one would expect t times the rate without a factor, %.2g; it is %.2g. "
-        "Look at the first round: its %d pushes all come from the parameters of the start, but are "
-        "0 to %d updates old, so with the factor they add up to %.2g whole steps in one direction; "
-        "those of a later round to %.2g.",
-        t, expected, f->limit[1][w], workers[w], t, first, workers[w] * lr_factor(t));
-}
-
-static double best_loss(const double loss[NUM_LRS]) {
-    double best = INFINITY;
-    for (int i = 0; i < NUM_LRS; i++) best = fmin(best, loss[i]);
-    return best;
-}
-
-static void explain_price(const Figures *f) {
-    say("- What no factor brings back: after %d pushes the best loss is %.2f without staleness, "
-        "and with staleness %d %.2f without the factor, %.2f with it. As many images in smaller "
-        "steps bring one less far: what asynchronous training gains in time it pays for in steps.",
-        PUSHES, best_loss(f->loss[0][0]), staleness(4), best_loss(f->loss[0][4]),
-        best_loss(f->loss[1][4]));
-    say("  (These are single trainings. Another --seed has other digits: try one before you rely "
-        "on "
-        "them.)");
 }
 
 // Whether there is a learning rate for each of them.
@@ -216,18 +146,13 @@ static void experiment(const Flags *flags, FILE *csv) {
         return;
     }
     predict_compare(part, 100 * part_left(&f, 0, NUM_WS - 1), "%");
-    say("\nAnswer");
-    explain_limits(&f);
-    explain_factor(&f);
-    explain_first_round(&f);
-    explain_price(&f);
 }
 
 int main(int argc, char *argv[]) {
     return exercise_main(
         argc, argv,
         &(Exercise){.about = "Exercise 2: how large a step may be when its gradient is old.",
-                    .flags = "seed",
+                    .flags = "seed -machine",
                     .defaults = default_flags,
                     .parts = check_parts,
                     .passed = "stale pushes count 1/t, and the others as before, to the bit",

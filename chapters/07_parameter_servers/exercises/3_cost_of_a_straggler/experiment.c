@@ -205,85 +205,9 @@ static void write_csv(FILE *csv, const Figures *f) {
         for (int h = 0; h < NUM_HOWS; h++) write_run(csv, f, who, hows[h], &f->runs[who][h]);
 }
 
-// ## What they say
-
 // Of pushes per time: what the schedule says, without the chance of single trainings.
 static double faster(const Run runs[NUM_HOWS], int how) {
     return speed(&runs[how]) / speed(&runs[SYNC]);
-}
-
-static void explain_always(const Figures *f) {
-    const Run *runs = f->runs[ALWAYS];
-    say("- One worker is always slow: synchronous training takes %.2f times as long as where "
-        "nobody "
-        "is. SSP 1, 3 and 8 take %.2f, %.2f and %.2f times: they make %.2f, %.2f and %.2f times as "
-        "many pushes per time as synchronous training. Each fast worker gains its bound once, at "
-        "the start, and then waits for the slow one in every step, as before. With more steps even "
-        "that gain is nothing.",
-        times_even(f, &runs[SYNC]), times_even(f, &runs[SSP_1]), times_even(f, &runs[SSP_3]),
-        times_even(f, &runs[SSP_8]), faster(runs, SSP_1), faster(runs, SSP_3), faster(runs, SSP_8));
-    say("  1 and 2 backup workers take %.2f and %.2f times: the slow one is not waited for. What "
-        "it "
-        "computes is thrown away, %.1f%% of all pushes; the second backup worker throws away good "
-        "ones, too: %.1f%%. What is left makes updates of %d and %d pushes instead of %d, somewhat "
-        "less exact ones: %.0f and %.0f of them until the goal, synchronously %.0f.",
-        times_even(f, &runs[BACKUP_1]), times_even(f, &runs[BACKUP_2]),
-        100 * dropped(&runs[BACKUP_1]), 100 * dropped(&runs[BACKUP_2]), W - 1, W - 2, W,
-        runs[BACKUP_1].pushes / (W - 1), runs[BACKUP_2].pushes / (W - 2), runs[SYNC].pushes / W);
-}
-
-static void explain_by_chance(const Figures *f) {
-    const Run *runs = f->runs[BY_CHANCE];
-    say("- Each is slow now and then: somebody is in %.0f%% of the rounds, and synchronous "
-        "training "
-        "takes %.2f times as long. SSP 1, 3 and 8 make %.2f, %.2f and %.2f times as many pushes "
-        "per "
-        "time as that, and take %.2f, %.2f and %.2f times as long as where nobody is slow. Who "
-        "falls behind today is not the one of tomorrow: it catches up while others stall.",
-        100 * (1 - pow(1 - ODDS, W)), times_even(f, &runs[SYNC]), faster(runs, SSP_1),
-        faster(runs, SSP_3), faster(runs, SSP_8), times_even(f, &runs[SSP_1]),
-        times_even(f, &runs[SSP_3]), times_even(f, &runs[SSP_8]));
-    say("  1 and 2 backup workers take %.2f and %.2f times, and throw away %.1f%% and %.1f%%. (A "
-        "worker that stalls misses several rounds, so at times more than one is missing.)",
-        times_even(f, &runs[BACKUP_1]), times_even(f, &runs[BACKUP_2]),
-        100 * dropped(&runs[BACKUP_1]), 100 * dropped(&runs[BACKUP_2]));
-}
-
-static void explain_asynchronous(const Figures *f) {
-    const Run *always = &f->runs[ALWAYS][ASYNC], *chance = &f->runs[BY_CHANCE][ASYNC];
-    say("- Asynchronous training waits for nobody: %.2f and %.2f times. Its pushes are %.2f others "
-        "old, at most %ld. What that costs are pushes: it needs %.2f and %.2f times as many until "
-        "the goal as synchronous training. (Exercise 2: with a larger learning rate it costs "
-        "more.)",
-        times_even(f, always), times_even(f, chance), always->stale, always->stalest,
-        always->pushes / f->even.pushes, chance->pushes / f->even.pushes);
-}
-
-static char *cheapest(const Figures *f, Straggler who) {
-    int best = SYNC;
-    for (int h = 0; h < NUM_HOWS; h++)
-        if (f->runs[who][h].seconds < f->runs[who][best].seconds) best = h;
-    char *name = discipline_name(hows[best]);
-    char *text = xprintf("%s (%.2f times)", name, times_even(f, &f->runs[who][best]));
-    free(name);
-    return text;
-}
-
-static void explain_choice(const Figures *f) {
-    char *always = cheapest(f, ALWAYS), *chance = cheapest(f, BY_CHANCE);
-    double least = f->even.pushes, most = least;
-    for (Straggler who = ALWAYS; who < NUM_STRAGGLERS; who++)
-        for (int h = SYNC; h <= SSP_1; h++) {
-            least = fmin(least, f->runs[who][h].pushes);
-            most = fmax(most, f->runs[who][h].pushes);
-        }
-    say("- Here the soonest are %s against the one that is always slow, and %s against chance. Do "
-        "not rely on small differences: these are means of %d trainings, and synchronous training "
-        "and SSP 1, which hardly differ but in who comes first, already need %.0f to %.0f pushes. "
-        "Pushes per time are certain, and another --seed shows what else is.",
-        always, chance, SEEDS, least, most);
-    free(always);
-    free(chance);
 }
 
 // ## The experiment
@@ -304,18 +228,13 @@ static void experiment(const Flags *flags, FILE *csv) {
     print_all(&f);
     write_csv(csv, &f);
     predict_compare(ssp, 100 * faster(f.runs[ALWAYS], SSP_3), "pushes");
-    say("\nAnswer");
-    explain_always(&f);
-    explain_by_chance(&f);
-    explain_asynchronous(&f);
-    explain_choice(&f);
 }
 
 int main(int argc, char *argv[]) {
     return exercise_main(
         argc, argv,
         &(Exercise){.about = "Exercise 3: what a straggler costs, and who cuts that.",
-                    .flags = "seed",
+                    .flags = "seed -machine",
                     .defaults = default_flags,
                     .parts = check_parts,
                     .passed = "both rules decide right, alone and in chapter 7's schedules, and "

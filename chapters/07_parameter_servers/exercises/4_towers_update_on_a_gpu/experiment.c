@@ -64,9 +64,8 @@ typedef struct Exchange {
 
 typedef struct Figures {
     const char *title;
-    int n;            // variables
-    double bytes;     // of all of them
-    double latencies; // seconds of the update on a GPU that are latencies of copies, for k = 8
+    int n;        // variables
+    double bytes; // of all of them
     Exchange of[NUM_KS][NUM_WAYS];
 } Figures;
 
@@ -162,9 +161,6 @@ static Figures model_network(const Machine *machine, Module *const nets[], int n
         f.n = m->n;
         f.bytes = (double)bytes_of_vars(m->list[0], m->n);
         for (int way = 0; way < NUM_WAYS; way++) f.of[j][way] = exchange_of(m, (Way)way);
-        for (int i = 1; i < m->k && j == NUM_KS - 1; i++)
-            f.latencies += m->n * (machine_route(machine, 0, i).link.latency +
-                                   machine_route(machine, i, 0).link.latency);
         model_close(m);
     }
     modelled_clock_start(NULL);
@@ -242,83 +238,6 @@ static void write_csv(FILE *csv, const Machines *machines, Figures f[][NUM_NETWO
                 }
 }
 
-// ## What they say
-
-static const char *links_of(const Machine *machine) {
-    switch (machine->links) {
-    case LINKS_TREE:
-        return "devices reach each other over PCIe switches, and the host over root ports that "
-               "some "
-               "of them share";
-    case LINKS_HOST:
-        return "devices have no peer-to-peer access. A copy between two goes through the host's "
-               "memory, over the PCIe links of both, with the latency of two copies; the ledger "
-               "counts it where it begins and ends, between devices";
-    case LINKS_SWITCH:
-        return "each device has a link to a switch, and to the host by PCIe besides";
-    default:
-        return "some devices have links to each other; all reach the host by PCIe";
-    }
-}
-
-// With which numbers of towers the GPU's exchange is shorter than the CPU's copies: from 1 on, as
-// each more costs it more.
-static const char *where_it_is_shorter(const Figures *f) {
-    static const char *const texts[NUM_KS + 1] = {"for no number of towers", "for 1 tower alone",
-                                                  "for 1 and 2 towers", "for 1, 2 and 4 towers",
-                                                  "for 1, 2, 4 and 8 towers"};
-    int n = 0;
-    while (n < NUM_KS && gain(f, n) > 1) n++;
-    return texts[n];
-}
-
-// What a CPU would have to do besides its copies to be as fast, where these alone are faster: with
-// the fewest towers, and with the most.
-static void explain_rates(const Figures *f) {
-    int first = 0, last = NUM_KS - 1;
-    while (first < NUM_KS && isinf(rate_needed(f, first))) first++;
-    if (first > last) return;
-    say("  But the CPU must compute, too, and it stays ahead only if its memory is fast enough. "
-        "With %d towers it has %.3g GB to read and write in a step, at %.4g GB/s.",
-        ks[first], 1e-9 * touched(f, first), 1e-9 * rate_needed(f, first));
-    if (first < last)
-        say("  With %d it is %.3g GB, and %.4g GB/s do.", ks[last], 1e-9 * touched(f, last),
-            1e-9 * rate_needed(f, last));
-}
-
-static void explain_network(const Figures *f) {
-    int last = NUM_KS - 1;
-    double all = f->of[last][ON_GPU].seconds;
-    say("  %s: the GPU's exchange is shorter than the CPU's copies %s. With 2 towers these take "
-        "%.3g times as long as it, with 4 %.3g times, with 8 %.3g times.",
-        f->title, where_it_is_shorter(f), gain(f, 1), gain(f, 2), gain(f, last));
-    if (f->latencies > 0.1 * all)
-        say("  Of the GPU's %.4g ms with 8, %.0f%% are latencies of its %d copies: a variable "
-            "each, one after the other. (Buckets, as in chapter 6, would be fewer.)",
-            1e3 * all, 100 * f->latencies / all, 2 * (ks[last] - 1) * f->n);
-}
-
-static void explain_machine(const Machine *machine, const Figures f[]) {
-    const Figures *large = &f[NUM_NETWORKS - 1];
-    int last = NUM_KS - 1;
-    say("- %s: %s.", machine->name, links_of(machine));
-    for (int i = 0; i < NUM_NETWORKS; i++) explain_network(&f[i]);
-    say("  From 2 to 8 towers %s's copies take %.3g times as long on the CPU, and its exchange "
-        "%.3g times on the GPU.",
-        large->title, large->of[last][ON_CPU].seconds / large->of[1][ON_CPU].seconds,
-        large->of[last][ON_GPU].seconds / large->of[1][ON_GPU].seconds);
-    explain_rates(large);
-}
-
-static void explain_all(const Machines *machines, Figures f[][NUM_NETWORKS]) {
-    say("\nAnswer: each way k P move with the update on the CPU, over the host's links to all k "
-        "devices, which can be at work side by side. On the GPU it is (k-1) P, nothing of it to or "
-        "from the host, and all over device 0's link, one copy after the other. So with one tower "
-        "nothing moves at all, and with each more the GPU loses ground. Which link is faster "
-        "decides from where on that no longer pays.");
-    for (int m = 0; m < machines->n; m++) explain_machine(&machines->list[m], f[m]);
-}
-
 // ## The experiment
 
 static void experiment(const Flags *flags, FILE *csv) {
@@ -348,7 +267,6 @@ static void experiment(const Flags *flags, FILE *csv) {
     print_bytes(&f[0][NUM_NETWORKS - 1]);
     for (int m = 0; m < machines.n; m++) print_machine(&machines.list[m], f[m]);
     predict_compare(slower, 1 / gain(&f[1][NUM_NETWORKS - 1], NUM_KS - 1), "times as long");
-    explain_all(&machines, f);
     write_csv(csv, &machines, f);
     modelled_clock_start(told);
 }

@@ -10,27 +10,16 @@
 #include "chapters/08_many_machines/exercises/start_ranks.h"
 #include "your_part.h"
 
-#include <string.h>
-
 // ## Figures
 
 const char *threshold_text(size_t bytes) {
-    static char text[4][32];
-    static int turn;
-    char *t = text[turn = (turn + 1) % 4];
+    static char text[32]; // replaced by the next call
     if (bytes == 0) return "0";
     if (bytes < 1 << 20)
-        snprintf(t, sizeof text[0], "%zu KiB", bytes >> 10);
+        snprintf(text, sizeof text, "%zu KiB", bytes >> 10);
     else
-        snprintf(t, sizeof text[0], "%zu MiB", bytes >> 20);
-    return t;
-}
-
-const Row *best_row(const Row rows[], bool took) {
-    const Row *best = &rows[0];
-    for (int t = 1; t < NUM_THRESHOLDS; t++)
-        if (took ? rows[t].took < best->took : rows[t].said < best->said) best = &rows[t];
-    return best;
+        snprintf(text, sizeof text, "%zu MiB", bytes >> 20);
+    return text;
 }
 
 void write_rows(FILE *csv, const char *part, int ranks, const char *network, const Row rows[]) {
@@ -69,101 +58,22 @@ static Here predict_here(const MeasuredNetwork *m, const NetworkKind *kind) {
     return h;
 }
 
-// How far the line is from the middle time of a size: the largest factor.
-static double line_misses(const Timings sizes[], int n, Line line) {
-    double most = 1;
-    for (int s = 0; s < n; s++) {
-        double times = line_at(line, sizes[s].bytes) / median(sizes[s].seconds, sizes[s].n);
-        most = fmax(most, fmax(times, 1 / times));
-    }
-    return most;
-}
-
 static void print_here(const Here *h) {
-    printf("\n  %s, %d gradients, %.3g MB     measured: median\n"
+    Line sum = h->costs.sum, copy = h->costs.copy;
+    say("\n  %s: by your lines a message takes %.3g us and %.3g ns for each byte, a copy %.3g us "
+        "and "
+        "%.3g ns; talking %.0f us",
+        h->title, 1e6 * sum.latency, 1e9 * sum.per_byte, 1e6 * copy.latency, 1e9 * copy.per_byte,
+        1e6 * h->costs.talk);
+    printf("  %d gradients, %.3g MB     measured: median\n"
            "  threshold   messages   predicted   (and the middle half), ms    ratio\n",
-           h->title, h->n, 1e-6 * (double)h->bytes);
+           h->n, 1e-6 * (double)h->bytes);
     for (int t = 0; t < NUM_THRESHOLDS; t++) {
         const Row *r = &h->rows[t];
         printf("  %-10s %9d %11.3g %10.3g  (%.3g to %.3g)%*s %5.2f\n", threshold_text(r->threshold),
                r->messages, 1e3 * r->said, 1e3 * r->took, 1e3 * r->low, 1e3 * r->high, 4, "",
                r->said / r->took);
     }
-}
-
-// ## What they say
-
-static void explain_costs(const Here *h, const MeasuredNetwork *m) {
-    Line sum = h->costs.sum, copy = h->costs.copy;
-    say("- %s: a message takes %.3g us and %.3g ns for each byte (%.2g GB/s), a copy %.2g us and "
-        "%.2g ns, talking %.0f us. The line misses the times it was laid through by a factor of up "
-        "to %.2g.",
-        h->title, 1e6 * sum.latency, 1e9 * sum.per_byte, 1e-9 / sum.per_byte, 1e6 * copy.latency,
-        1e9 * copy.per_byte, 1e6 * h->costs.talk, line_misses(m->sums, m->num_sizes, sum));
-    double saved = sum.latency - 2 * copy.latency;
-    if (!(saved > 0 && copy.per_byte > 0)) {
-        say("  Two copies cost more than the latency that they save: fusing cannot pay here.");
-        return;
-    }
-    double most = saved / (2 * copy.per_byte);
-    int fewer = 0;
-    size_t bytes[MOST_GRADIENTS];
-    int n = gradient_bytes(&networks[strcmp(h->title, networks[0].title) != 0], bytes);
-    for (int p = 0; p < n; p++) fewer += (double)bytes[p] < most;
-    say("  To travel with others saves a gradient one latency and costs it two copies: that pays "
-        "up to %.3g KB. %d of %d gradients are smaller.",
-        1e-3 * most, fewer, n);
-}
-
-// "4 KiB to 64 KiB": those beside the best that take at most a tenth longer.
-static const char *as_good(const Row rows[], const Row *best, bool took) {
-    static char text[64];
-    const Row *first = best, *last = best;
-    double most = 1.1 * (took ? best->took : best->said);
-    while (first > rows && (took ? first[-1].took : first[-1].said) <= most) first--;
-    while (last < rows + NUM_THRESHOLDS - 1 && (took ? last[1].took : last[1].said) <= most) last++;
-    if (first == last) return "no other";
-    snprintf(text, sizeof text, "%s to %s", threshold_text(first->threshold),
-             threshold_text(last->threshold));
-    return text;
-}
-
-static void explain_best(const Here *h) {
-    const Row *said = best_row(h->rows, false), *took = best_row(h->rows, true);
-    const Row *all = &h->rows[NUM_THRESHOLDS - 1];
-    say("- %s: predicted best is a threshold of %s, %.3g ms (within a tenth: %s). Measured with "
-        "it: %.3g ms; each alone %.3g, all in %d message%s %.3g.",
-        h->title, threshold_text(said->threshold), 1e3 * said->said, as_good(h->rows, said, false),
-        1e3 * said->took, 1e3 * h->rows[0].took, all->messages, all->messages > 1 ? "s" : "",
-        1e3 * all->took);
-    if (said == took) {
-        say("  It is the measured best, too.");
-        return;
-    }
-    say("  The measured best is %s with %.3g ms (within a tenth: %s). %s",
-        threshold_text(took->threshold), 1e3 * took->took, as_good(h->rows, took, true),
-        took->high >= said->low ? "The middle halves of the two overlap: these rounds do not tell "
-                                  "them apart."
-                                : "The middle halves of the two do not overlap.");
-}
-
-static void explain_misses(const Here *h) {
-    double ratio[NUM_THRESHOLDS];
-    const Row *worst = &h->rows[0];
-    for (int t = 0; t < NUM_THRESHOLDS; t++) {
-        const Row *r = &h->rows[t];
-        ratio[t] = r->said / r->took;
-        if (fabs(log(ratio[t])) > fabs(log(worst->said / worst->took))) worst = r;
-    }
-    double times = worst->said / worst->took;
-    say("- %s: predicted over measured is %.2f (median of %d thresholds), at worst %.2f, with %s. "
-        "%s",
-        h->title, median(ratio, NUM_THRESHOLDS), NUM_THRESHOLDS, times,
-        threshold_text(worst->threshold),
-        fabs(log(times)) < log(1.25) ? "The line knows enough of this machine."
-        : times > 1                  ? "It took less than its parts did one by one."
-                                     : "It took longer: the line knows nothing of caches, and of "
-                                       "other programs that want the same cores and memory.");
 }
 
 // ## The experiment
@@ -175,10 +85,6 @@ static void show_here(const Measured *m, FILE *csv) {
         print_here(&here[i]);
         write_rows(csv, "measured", m->ranks, here[i].title, here[i].rows);
     }
-    say("\nAnswer, for %d ranks on this machine", m->ranks);
-    for (int i = 0; i < NUM_NETWORKS; i++) explain_costs(&here[i], &m->of[i]);
-    for (int i = 0; i < NUM_NETWORKS; i++) explain_best(&here[i]);
-    for (int i = 0; i < NUM_NETWORKS; i++) explain_misses(&here[i]);
 }
 
 static void experiment(const Flags *flags, FILE *csv) {
@@ -204,7 +110,7 @@ int main(int argc, char *argv[]) {
         argc, argv,
         &(Exercise){.about = "Exercise 3: how large should fused messages be?\nStarted by hand, it "
                              "starts ranks of its own to measure with.",
-                    .flags = "",
+                    .flags = "-predict",
                     .defaults = default_flags,
                     .parts = check_parts,
                     .passed = "messages are those of all ranks, lines and predictions right",

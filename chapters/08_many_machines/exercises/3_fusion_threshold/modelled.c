@@ -66,37 +66,6 @@ static void print_modelled(const char *title, Row rows[NUM_WORLDS][NUM_THRESHOLD
     }
 }
 
-static double worst_miss(Row rows[NUM_WORLDS][NUM_THRESHOLDS]) {
-    double most = 0;
-    for (int w = 0; w < NUM_WORLDS; w++)
-        for (int t = 0; t < NUM_THRESHOLDS; t++)
-            most = fmax(most, fabs(rows[w][t].said / rows[w][t].took - 1));
-    return most;
-}
-
-static void explain_modelled(const char *title, Row rows[NUM_WORLDS][NUM_THRESHOLDS]) {
-    const Row *few = rows[0], *many = rows[NUM_WORLDS - 1];
-    const Row *a = best_row(few, false), *b = best_row(many, false);
-    say("- %s: on %d ranks the best threshold is %s, %.3g ms, and each gradient alone takes %.1f "
-        "times as long; on %d ranks it is %s, %.3g ms, and each alone takes %.1f times as long. "
-        "Predictions miss the model by up to %.1g %%.",
-        title, worlds[0], threshold_text(a->threshold), 1e3 * a->said, few[0].said / a->said,
-        worlds[NUM_WORLDS - 1], threshold_text(b->threshold), 1e3 * b->said, many[0].said / b->said,
-        100 * worst_miss(rows));
-}
-
-static void explain_latency(const Costs costs[NUM_WORLDS]) {
-    say("- Why so much more than here? A message on %d ranks takes %.2g ms before its first byte "
-        "counts, on %d %.2g ms: 2 (k-1) steps, one after the other. Its bytes take as long as that "
-        "only if there are %.2g MB of them, on %d ranks, and %.2g MB on %d. What is smaller than "
-        "that had better not travel alone; what is much larger does not care.",
-        worlds[0], 1e3 * costs[0].sum.latency, worlds[NUM_WORLDS - 1],
-        1e3 * costs[NUM_WORLDS - 1].sum.latency,
-        1e-6 * costs[0].sum.latency / costs[0].sum.per_byte, worlds[0],
-        1e-6 * costs[NUM_WORLDS - 1].sum.latency / costs[NUM_WORLDS - 1].sum.per_byte,
-        worlds[NUM_WORLDS - 1]);
-}
-
 // ## Gradients that come one by one
 //
 // In a training they do not come all at once, so the cycle decides, too, what can be fused: each
@@ -137,38 +106,20 @@ static double predicted_efficiency(const NetworkTable *network, const RankStep *
     return rank_seconds(rank) / (fmax(busy, rank->backward) + rank->update);
 }
 
-static int best_cycle(const double efficiency[NUM_CYCLES]) {
-    int best = 0;
-    for (int i = 1; i < NUM_CYCLES; i++)
-        if (efficiency[i] > efficiency[best]) best = i;
-    return best;
-}
-
 static void show_cycles(const Machine *machine, const Costs costs[NUM_WORLDS]) {
     NetworkTable network = resnet101();
     RankStep rank = rank_step(machine, &network, IMAGES);
-    double efficiency[NUM_WORLDS][NUM_CYCLES];
     printf("\n  %s, %d images on each rank, a step of %.0f ms: efficiency in %%\n  cycle, ms ",
            network.name, IMAGES, 1e3 * rank_seconds(&rank));
     for (int i = 0; i < NUM_CYCLES; i++) printf(" %5g", 1e3 * cycles[i]);
     for (int w = 0; w < NUM_WORLDS; w++) {
         printf("\n  %4d ranks ", worlds[w]);
         for (int i = 0; i < NUM_CYCLES; i++) {
-            efficiency[w][i] = predicted_efficiency(&network, &rank, costs[w].sum, cycles[i]);
-            printf(" %5.1f", 100 * efficiency[w][i]);
+            double part = predicted_efficiency(&network, &rank, costs[w].sum, cycles[i]);
+            printf(" %5.1f", 100 * part);
         }
     }
-    const double *many = efficiency[NUM_WORLDS - 1];
-    int few = best_cycle(efficiency[0]), best = best_cycle(many);
-    say("\n\n- The cycle: gradients become ready over %.0f ms, so with a short cycle there is "
-        "never "
-        "much to fuse, whatever the threshold. On %d ranks a cycle of %g ms is best (%.1f %%), on "
-        "%d one of %g ms (%.1f %%); Horovod's 1 ms would be %.1f %% there. With a long one the "
-        "last message begins late. %s",
-        1e3 * rank.backward, worlds[0], 1e3 * cycles[few], 100 * efficiency[0][few],
-        worlds[NUM_WORLDS - 1], 1e3 * cycles[best], 100 * many[best], 100 * many[0],
-        few != best ? "No setting is best for all: Horovod can search for its own (--autotune)."
-                    : "");
+    printf("\n");
     say("  (Messages are sent each cycle, whether those before are there or not. If the thread "
         "that talks waits for them, as Horovod's does with MPI, more gathers meanwhile.)");
 }
@@ -185,10 +136,8 @@ void show_modelled(FILE *csv) {
     for (int i = 0; i < NUM_NETWORKS; i++) {
         model_network(machine, &networks[i], rows, costs);
         print_modelled(networks[i].title, rows);
-        explain_modelled(networks[i].title, rows);
         for (int w = 0; w < NUM_WORLDS; w++)
             write_rows(csv, "modelled", worlds[w], networks[i].title, rows[w]);
     }
-    explain_latency(costs);
     show_cycles(machine, costs);
 }

@@ -38,14 +38,13 @@ double predict(const Cycle *c, size_t threshold, const Costs *costs);
 
 extern const CheckPart check_parts[]; // check.c: is it right?
 
-// A time of a threshold, in figures and in words.
+// A threshold, and what it takes.
 typedef struct Row {
     size_t threshold;
     int messages;
     double said, took, low, high; // seconds: predicted; median and quartiles
 } Row;
-const char *threshold_text(size_t bytes);         // "64 KiB"
-const Row *best_row(const Row rows[], bool took); // by what was predicted, or what it took
+const char *threshold_text(size_t bytes); // "64 KiB"
 void write_rows(FILE *csv, const char *part, int ranks, const char *network, const Row rows[]);
 
 // modelled.c: the same on machines that you do not have.

@@ -8,8 +8,6 @@
 #include "chapters/08_many_machines/exercises/start_ranks.h"
 #include "your_part.h"
 
-#include <string.h>
-
 static const int times_of[MOST_TIMES] = {4, 16};
 enum { MOST_NETWORKS = 2 };
 static const RuleNetwork job_networks[MOST_NETWORKS] = {RULES_NARROW, RULES_LENET};
@@ -67,6 +65,25 @@ static void print_cell(const Cell *c, const char *name, const char *kept) {
            c->diverged > 0 ? "some diverged" : kept);
 }
 
+// Linear minus square root, seed by seed.
+static double pair_of(const Cell cells[NUM_LR_RULES], int s) {
+    return summary_of(&cells[RULE_LINEAR].accuracy[s], 1).mean -
+           summary_of(&cells[RULE_SQRT].accuracy[s], 1).mean;
+}
+
+// The two, by your judge().
+static void print_pairs(const Cell cells[NUM_LR_RULES]) {
+    static const char *const verdicts[] = {"nobody knows", "linear", "square root"};
+    double pairs[NUM_SEEDS];
+    int won = 0;
+    for (int s = 0; s < NUM_SEEDS; s++) won += (pairs[s] = pair_of(cells, s)) > 0;
+    Summary d = summary_of(pairs, NUM_SEEDS);
+    say("  Batch x%d, linear minus square root, seed by seed: %+.3f (%+.3f to %+.3f), above 0 %d "
+        "times of %d. By your judge() better is: %s",
+        cells->job->times, d.mean, d.low, d.high, won, NUM_SEEDS,
+        verdicts[judge(cells[RULE_LINEAR].accuracy, cells[RULE_SQRT].accuracy, NUM_SEEDS)]);
+}
+
 static void print_block(const Block *b, int times) {
     printf("\n  %s, %s\n  batch  updates  rule                 last lr  sum of   test accuracy\n"
            "                                                all lr   mean   (lowest to highest)\n",
@@ -78,6 +95,7 @@ static void print_block(const Block *b, int times) {
             bool kept = keeps(b->base.accuracy, c->accuracy, NUM_SEEDS);
             print_cell(c, lr_rule_names[rule], kept ? "kept" : "");
         }
+    for (int i = 0; i < times; i++) print_pairs(b->cells[i]);
 }
 
 static void write_cell(FILE *csv, const Cell *c, const char *rule) {
@@ -85,12 +103,6 @@ static void write_cell(FILE *csv, const Cell *c, const char *rule) {
             rule_network_titles[c->job->network], rule_optimizer_names[c->job->optimizer], rule,
             c->job->times, c->job->times * c->job->base_batch, c->diverged, c->summary.mean,
             c->summary.low, c->summary.high, c->last_lr, c->lr_sum);
-}
-
-// Linear minus square root, seed by seed.
-static double pair_of(const Cell cells[NUM_LR_RULES], int s) {
-    return summary_of(&cells[RULE_LINEAR].accuracy[s], 1).mean -
-           summary_of(&cells[RULE_SQRT].accuracy[s], 1).mean;
 }
 
 static void write_block(FILE *csv, const Block *b, int times) {
@@ -104,120 +116,6 @@ static void write_block(FILE *csv, const Block *b, int times) {
                     rule_optimizer_names[job->optimizer], s + 1, job->times,
                     job->times * job->base_batch, pair_of(b->cells[i], s));
     }
-}
-
-// ## What they say
-
-// "square root", "linear"; or no rule
-static const char *kept_by(const Block *b, int i) {
-    static char text[96];
-    int kept = 0;
-    for (int rule = 0; rule < NUM_LR_RULES; rule++) {
-        if (!keeps(b->base.accuracy, b->cells[i][rule].accuracy, NUM_SEEDS)) continue;
-        size_t length = kept ? strlen(text) : 0;
-        snprintf(text + length, sizeof text - length, "%s\"%s\"", kept++ ? ", " : "",
-                 lr_rule_names[rule]);
-    }
-    return kept ? text : "no rule";
-}
-
-static Verdict verdict_of(const Cell cells[NUM_LR_RULES]) {
-    return judge(cells[RULE_LINEAR].accuracy, cells[RULE_SQRT].accuracy, NUM_SEEDS);
-}
-
-static void explain_pairs(const Cell cells[NUM_LR_RULES]) {
-    static const char *const verdicts[] = {"nobody knows which is better here",
-                                           "the linear rule is better here",
-                                           "the square root is better here"};
-    double pairs[NUM_SEEDS];
-    int won = 0;
-    for (int s = 0; s < NUM_SEEDS; s++) won += (pairs[s] = pair_of(cells, s)) > 0;
-    Summary d = summary_of(pairs, NUM_SEEDS);
-    say("  Seed by seed, linear minus square root is %+.3f in the mean (%+.3f to %+.3f), and more "
-        "than 0 %d times of %d: %s.",
-        d.mean, d.low, d.high, won, NUM_SEEDS, verdicts[verdict_of(cells)]);
-}
-
-static void explain_block(const Block *b, int times) {
-    for (int i = 0; i < times; i++) {
-        const Cell *cells = b->cells[i];
-        say("- %s, %s, batch x%d: without a rule %.3f, square root %.3f, linear %.3f, with warm-up "
-            "%.3f; the base batch has %.3f. That is kept, as far as %d seeds can tell, by %s.",
-            rule_optimizer_names[b->base.job->optimizer], rule_network_titles[b->base.job->network],
-            times_of[i], cells[RULE_NONE].summary.mean, cells[RULE_SQRT].summary.mean,
-            cells[RULE_LINEAR].summary.mean, cells[RULE_WARM_UP].summary.mean, b->base.summary.mean,
-            NUM_SEEDS, kept_by(b, i));
-        explain_pairs(cells);
-    }
-}
-
-typedef struct Votes {
-    int of[3]; // by verdict on the linear rule and the square root
-} Votes;
-
-static Votes votes_of(const Trainings *t, const Block blocks[MOST_NETWORKS]) {
-    Votes v = {0};
-    for (int n = 0; n < num_networks(t); n++)
-        for (int i = 0; i < num_times(t); i++) v.of[verdict_of(blocks[n].cells[i])]++;
-    return v;
-}
-
-static void explain_together(Votes descent, Votes adam, bool all) {
-    bool linear = descent.of[A_IS_BETTER] > descent.of[B_IS_BETTER];
-    bool root = adam.of[B_IS_BETTER] > adam.of[A_IS_BETTER];
-    say("- Linear better, square root better, left open: %d, %d, %d for gradient descent; %d, %d, "
-        "%d "
-        "for Adam.",
-        descent.of[A_IS_BETTER], descent.of[B_IS_BETTER], descent.of[NOBODY_KNOWS],
-        adam.of[A_IS_BETTER], adam.of[B_IS_BETTER], adam.of[NOBODY_KNOWS]);
-    if (linear && root)
-        say("  So both are right here: the linear rule, as Goyal et al. have it, for gradient "
-            "descent, and the text's square root for the text's Adam.%s",
-            all ? ""
-                : " But these are two comparisons, on one network and with x4: --full has "
-                  "LeNet and x16, too, and what it says is less simple.");
-    else
-        say("  Theory has the linear rule for gradient descent and the square root for Adam. These "
-            "figures do not show %s: trainings are short here, and a rate can be too large for "
-            "other reasons.",
-            linear || root ? "both" : "either");
-}
-
-static void explain_theory(void) {
-    const double k = times_of[0];
-    say("- Why? Gradient descent steps by lr times the mean gradient, however large the batch is. "
-        "With %g times the batch there is one update where there were %g; %g lr goes as far. Adam "
-        "divides by the gradient's usual size. As long as that is mostly noise, it is %g times "
-        "smaller with such a batch, so Adam goes %g times as far by itself, and with %g lr %g "
-        "times: that is enough. With %g lr it would be %g times. (Malladi et al., \"On the SDEs "
-        "and "
-        "scaling rules for adaptive gradient algorithms\", 2022.)",
-        k, k, k, sqrt(k), sqrt(k), sqrt(k), k, k, k * sqrt(k));
-}
-
-static void explain_indifferent(const Block *b) {
-    const Cell *cells = b->cells[0];
-    double linear = cells[RULE_LINEAR].summary.mean, root = cells[RULE_SQRT].summary.mean;
-    if (fabs(linear - root) < 0.02)
-        say("  %s with Adam hardly cares which of the two it is: %.3f and %.3f.",
-            rule_network_titles[b->base.job->network], root, linear);
-}
-
-static void explain_chance(int comparisons) {
-    say("- What %d seeds do not tell: of two rules that are equally good, one is taken for better "
-        "once in 20 comparisons; here are %d. Seeds say nothing of other networks and data. And "
-        "base learning rates were tried out: where they are far from too large, any rule may do.",
-        NUM_SEEDS, comparisons);
-}
-
-static void explain(const Trainings *t, Block blocks[NUM_RULE_OPTIMIZERS][MOST_NETWORKS]) {
-    say("\nAnswer");
-    for (int o = 0; o < NUM_RULE_OPTIMIZERS; o++)
-        for (int n = 0; n < num_networks(t); n++) explain_block(&blocks[o][n], num_times(t));
-    explain_together(votes_of(t, blocks[RULES_SGD]), votes_of(t, blocks[RULES_ADAM]), t->full);
-    explain_theory();
-    for (int n = 0; n < num_networks(t); n++) explain_indifferent(&blocks[RULES_ADAM][n]);
-    explain_chance(NUM_RULE_OPTIMIZERS * num_networks(t) * num_times(t));
 }
 
 // ## The experiment
@@ -247,7 +145,6 @@ static void experiment(const Flags *flags, FILE *csv) {
     int root_won = 0;
     for (int s = 0; s < NUM_SEEDS; s++) root_won += pair_of(blocks[RULES_ADAM][0].cells[0], s) < 0;
     predict_compare(wins, root_won, "");
-    explain(&t, blocks);
 }
 
 // The smallest that fills a batch of 16 times the base batch's images.
@@ -269,7 +166,7 @@ int main(int argc, char *argv[]) {
         &(Exercise){.about =
                         "Exercise 4: linear rule or square root: for which optimizer?\nStarted "
                         "by hand, it starts ranks of its own that train.",
-                    .flags = "full train-size test-size",
+                    .flags = "full train-size test-size -machine",
                     .defaults = defaults,
                     .prepare = prepare,
                     .parts = check_parts,

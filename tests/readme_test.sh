@@ -1,0 +1,100 @@
+#!/bin/sh
+# readme_test.sh BUILD: README.md is short, and what it shows is what there is: the code of a step, links, figures of
+# benchmarks, and lines of the run that the book is made of (BUILD/runs; digits of the measured time aside). Prints TAP.
+build=$(cd "${1:?usage: readme_test.sh BUILD}" && pwd) || exit 1
+cd "$(dirname "$0")/.." || exit 1
+LC_ALL=C
+export LC_ALL
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT TERM
+problems=$work/problems
+. tests/tap.sh
+bench=tests/bench/README.md
+expect_lines() { # WANTED IN: each line of the one file is a line of the other
+    [ -s "$1" ] || complain "no line to look for in $2"
+    grep -Fxv -f "$2" "$1" | sed "s|^|# not in $2: |" >>"$problems"
+}
+
+[ "$(wc -l <README.md)" -le 150 ] && [ "$(wc -w <README.md)" -le 1300 ] || complain "$(wc -lw README.md)"
+verdict "at most 150 lines and 1300 words"
+sh tests/links.sh . >>"$problems"
+verdict "links of all texts lead somewhere"
+for file in README.md chapters/04_lenet_multi_gpu/lenet.c; do
+    sed -n '/^void train_batch(/,/^}/p' $file >"$work/$(basename $file)"
+done
+[ -s "$work/lenet.c" ] && diff "$work/lenet.c" "$work/README.md" >>"$problems" || complain "train_batch() differs"
+verdict "train_batch() is that of lenet.c"
+
+# ---- benchmarks ------------------------------------------------------------------------------------
+
+# Of each row "| LeNet .. | 10.3 ms | 80 ms | 47 ms .. |", the three are in the CSV, for that network and that side.
+for csv in cpu gpu; do # commas in quotes are none
+    awk -F '"' -v OFS='' '{ for (i = 2; i <= NF; i += 2) gsub(/,/, "", $i); print "'$csv'," $0 }' tests/bench/results/$csv.csv
+done >"$work/csv"
+for file in README.md $bench; do
+    awk -F '|' -v csv="$work/csv" '
+        BEGIN { while ((getline line <csv) > 0) { split(line, f, ","); side = f[13] == "ours" ? 2 : f[14] == "as in the book" ? 3 : 4
+                    if (f[13] !~ /^(ours|PyTorch|PyTorch best)$/) continue
+                    ms[f[1], f[10], f[12], side] = ms[f[1], f[10], f[12], side] " " f[15] } }
+        /gpu\.csv/ { where = "gpu" }
+        /^\| (LeNet|ResNet-18),.* ms/ {
+            network = /epoch/ ? "epoch" : /LeNet/ ? "lenet" : "resnet"
+            key = (where == "gpu" || /H100/ ? "gpu" : "cpu") SUBSEP network SUBSEP (/TF32/ ? 1 : 0)
+            for (side = 2; side <= 4; side++) {
+                value = $(side + 1); sub(/ ms.*/, "", value); gsub(/ /, "", value)
+                digits = index(value, ".") ? length(value) - index(value, ".") : 0
+                n = split(ms[key, side], all, " "); found = 0
+                for (i = 1; i <= n; i++) if (sprintf("%.*f", digits, all[i]) == value) found = 1
+                if (!found) print "# " FILENAME ": " value " ms is not in the CSV:" $0
+                rows++
+            }
+        }
+        END { if (rows < 9) print "# " FILENAME ": " rows + 0 " figures, not three rows or more" }' $file >>"$problems"
+done
+verdict "milliseconds are those of the CSV"
+sed -n '/published by others/,/^$/p' README.md | grep '^|' >"$work/modelled"
+expect_lines "$work/modelled" $bench
+verdict "modelled figures are those of $bench"
+if [ -x "$build/tests/bench/truth" ]; then
+    "$build/tests/bench/truth" readme >"$work/truth"
+    expect_lines "$work/truth" $bench
+    verdict "which are those of make truth"
+else
+    skip "which are those of make truth" "no $build/tests/bench/truth"
+fi
+
+# ---- runs ------------------------------------------------------------------------------------------
+
+run=$build/runs/04_lenet_multi_gpu/stdout
+if ! [ -e "$run" ] || grep -q '\[cuda:0' "$run"; then
+    skip "lines of the run" "there is none on CPU devices"
+else
+    sed -n '/^training on/,/^```/p' README.md | grep -v '^```\|^  \.\.\.$' >"$work/sample"
+    shape() { sed 's/[0-9][0-9.]*[0-9]/N/g; s/  */ /g' "$1"; }
+    shape "$work/sample" >"$work/wanted"
+    shape "$run" >"$work/came"
+    expect_lines "$work/wanted" "$work/came"
+    for file in "$work/sample" "$run"; do # modelled times do not depend on the computer
+        sed -n 's/^  epoch .*modelled //p' "$file" | uniq | tr '\n' ' '
+        echo
+    done | uniq | awk 'END { if (NR != 1) print "# other modelled times: " $0 }' >>"$problems"
+    # Accuracies depend on how its CPU and compiler round.
+    reached() { sed -n 's/^  Accuracy: \([0-9.]*\) on 1 device.*/\1/p' "$1"; }
+    expected=$(reached "$work/sample")
+    grep -qw avx512f /proc/cpuinfo && expected=$(sed -n 's/.*AVX-512 ends with \(0\.[0-9]*\)\..*/\1/p' README.md)
+    awk -v a="$expected" -v b="$(reached "$run")" 'BEGIN { exit !(a - b <= 0.02 && b - a <= 0.02 && a > 0.5 && b > 0.5) }' ||
+        complain "accuracy: $expected in README.md, $(reached "$run") in the run"
+    verdict "lines of the run"
+fi
+run=$build/runs/05_resnet18_concise/stdout
+if [ -e "$run" ]; then
+    awk '/on dgx-a100/ { on = 1 } on && $5 == "%" { star[$1] = $2; ring[$1] = $6 }
+        END { exit !(star[1] == 12.7 && star[8] == 1.66 && ring[8] == 1.6) }' "$run" &&
+        tr '\n' ' ' <chapters/05_resnet18_concise/README.md | grep -q '12.7 seconds on one device, and on eight 1.66 with the star or 1.60 with' ||
+        complain "$(grep ' % ' "$run")"
+    verdict "chapter 5's modelled epochs"
+else
+    skip "chapter 5's modelled epochs" "no run"
+fi
+echo "1..$tests"
