@@ -18,11 +18,12 @@ ends_well() { # NAME COMMAND..
     shift
     "$@" >log 2>error </dev/null || complain "status $?"
     grep -v 'no GPU' error >>"$problems"
-    grep -n -i -w -e '-\?nan' log >>"$problems"
+    case $command in 03_*) ;; *) grep -n -i -w -e '-\?nan' log >>"$problems" ;; esac # (its mistake makes one)
     verdict "$command"
 }
 
 while read -r name flags; do
+    case $name in 08_*) export ASAN_OPTIONS=detect_leaks=0 ;; esac # MPI leaves memory; the last lines are of ranks
     # shellcheck disable=SC2086
     ends_well "$name $flags" "$build"/$name $flags
 done <<'RUNS'
@@ -45,6 +46,7 @@ if [ "$mpi" ]; then
     ends_well "08_many_machines, 3 ranks" sh "$root/.make/ranks.sh" 3 "$build/08_many_machines" --train --train-size 128 \
         --test-size 20 --batch-size 8 --epochs 1 --checkpoint c8
 fi
+unset ASAN_OPTIONS
 for program in "$build"/[0-9][0-9]_*_exercise_*; do
     your_part=$(ls "$root"/chapters/"$(basename "${program%_exercise_*}")"/exercises/"${program##*_}"_*/your_part.c)
     case $program in */05_*) continue ;; esac # minutes of small trainings; test_resnet18 has what its modules do
