@@ -19,16 +19,6 @@
 
 enum { N = 100000 };
 
-// Or -1, where that is not to be learned.
-static int threads_of_this_process(void) {
-    char line[256];
-    int threads = -1;
-    FILE *status = fopen("/proc/self/status", "r");
-    while (status && fgets(line, sizeof line, status)) sscanf(line, "Threads: %d", &threads);
-    if (status) fclose(status);
-    return threads;
-}
-
 static Device *device(int i) { return try_gpu(i); }
 
 static void assert_all(const Tensor *t, float value) {
@@ -247,6 +237,17 @@ static void items_of_several_devices_are_read_together(void **state) {
     for (int i = 0; i < K; i++) assert_true(values[i] == (float)(10 + i));
     for (int i = 0; i < K; i++) tensor_free(x[i]);
 }
+
+#if defined(_OPENMP) && defined(__linux__)
+static int threads_of_this_process(void) {
+    char line[256];
+    int threads = -1;
+    FILE *status = fopen("/proc/self/status", "r");
+    while (status && fgets(line, sizeof line, status)) sscanf(line, "Threads: %d", &threads);
+    if (status) fclose(status);
+    return threads;
+}
+#endif
 
 // A loop that is long enough has a thread for each core that its device was given.
 static void kernels_use_their_cores(void **state) {
