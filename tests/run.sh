@@ -8,7 +8,7 @@
 # run.sh --one BUILD TEST is what prove starts for each of them.
 
 if [ "$1" = --one ]; then
-    build=$2 test=$3 tap=$2/tests/tap/$(basename "$3").tap
+    build=$2 test=$3 tap=$2/tests/tap/$(echo "${3#"$2"/}" | tr / _).tap
     case $test in
     *.sh) set -- sh "$test" "$build" ;;
     *) set -- env CMOCKA_MESSAGE_OUTPUT=TAP "$test" ;;

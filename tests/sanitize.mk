@@ -27,14 +27,13 @@ endif
 # Where threads of ours meet: queues, devices, process groups, and chapter 7's workers and servers.
 TSAN_TESTS := $(addprefix $(BUILD)/tsan/tests/,test_process_group test_servers test_queues test_device)
 
-# On CPU devices all of them, and a small run of each program; then on simulated GPUs those that use GPUs.
+# On CPU devices all of them, and a small run of each program; then on simulated GPUs those that use GPUs, beside TSan's.
 sanitize: simulator-is-there
 	+@$(MAKE_PARALLEL) SANITIZE=asan sanitized-programs
 	@CUDASIM_GPUS=0 sh tests/run.sh $(BUILD)/asan tests/small_runs_test.sh \
 	    $(patsubst $(BUILD)/%,$(BUILD)/asan/%,$(call longest_first,%/test_process_group %/test_many_machines,$(TESTS)))
-	@sh tests/run.sh $(BUILD)/asan $(SIMULATED_TESTS)
 	+@$(MAKE_PARALLEL) SANITIZE=tsan $(TSAN_TESTS)
-	@sh tests/run.sh $(BUILD)/tsan $(TSAN_TESTS)
+	@sh tests/run.sh $(BUILD)/asan $(TSAN_TESTS) $(SIMULATED_TESTS)
 
 # On a real GPU: out of bounds, races in shared memory, reads of what nothing wrote, barriers. (Where OMP_WAIT_POLICY is
 # set, a program does not start itself once more.)
