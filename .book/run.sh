@@ -26,7 +26,7 @@ only_rank_0='case ${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}} in
 0) RECORD_TO=calls exec "$0" "$@" >stdout ;;
 *) exec "$0" "$@" >/dev/null ;;
 esac'
-# RUN_05="--epochs 1" in the environment: flags for chapter 5 (CI has less patience than a reader).
+# RUN_05=--quick in the environment: flags for chapter 5 (CI has less patience than a reader).
 eval "flags=\${RUN_${name%%_*}-}"
 status=0
 (cd "$new" && exec $ranks sh -c "$only_rank_0" "$program" $flags </dev/null 2>stderr) || status=$?

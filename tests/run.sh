@@ -1,6 +1,6 @@
 #!/bin/sh
-# run.sh BUILD TEST..: runs these tests by prove, Perl's harness for TAP, in this order and JOBS at a time (3, as some
-# only wait): programs BUILD/tests/test_* and scripts tests/*_test.sh, which print "1..N" and then "ok 1 - name",
+# run.sh BUILD TEST..: runs these tests by prove, Perl's harness for TAP, in this order, TESTS_AT_ONCE at a time (3, as
+# some only wait): programs BUILD/tests/test_* and scripts tests/*_test.sh, which print "1..N" and then "ok 1 - name",
 # "not ok 2 - name", "ok 3 # SKIP why". What a test printed is kept in BUILD/tests/tap/; of one that fails it is shown.
 # One that hangs is ended after 25 minutes. The last lines count what was skipped for each reason, and then all:
 # "N passed, N failed, N skipped".
@@ -29,7 +29,7 @@ shift
 rm -rf "$build/tests/tap"
 mkdir -p "$build/tests/tap" || exit 1
 status=0
-prove --timer --nocolor -j "${JOBS:-3}" --exec "sh $0 --one $build" "$@" || status=1
+prove --timer --nocolor -j "${TESTS_AT_ONCE:-3}" --exec "sh $0 --one $build" "$@" || status=1
 echo
 cat "$build"/tests/tap/*.tap | awk -v status=$status '
     /^(not )?ok .*# *(SKIP|skip)/ { skipped++; sub(/.*# *(SKIP|skip) */, ""); why[$0]++; next }
