@@ -102,7 +102,7 @@ $(BUILD)/obj/common/comm/mpi.c.o: CFLAGS_ALL += $(filter -I%,$(MPI))
 include kernels/cpu/cpu.mk
 include kernels/cuda/cuda.mk
 include tests/cudasim/simulator.mk
-include common/device/machines.mk
+include common/model/machines.mk
 
 # ---- the library -----------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 // cost.h: what a kernel has to do, as numbers: the arithmetic it does and the bytes it must move.
 // Both follow from its argument struct alone, so they are the same on every machine; how long that
-// takes on a stated machine is for common/device/machine.h.
+// takes on a stated machine is for common/model/machine.h.
 #ifndef COST_H
 #define COST_H
 

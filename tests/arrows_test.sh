@@ -5,7 +5,7 @@
 # rooms.) Prints TAP. At the end each kind of mistake is planted in a small tree, and must be found.
 build=${1:?usage: arrows_test.sh BUILD}
 root=$(dirname "$0")/..
-rooms="base device tensor comm data program" # in this order; common/README.md says what is in each
+rooms="base device model tensor comm data program" # in this order; common/README.md says what is in each
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 tests=0

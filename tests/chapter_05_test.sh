@@ -45,7 +45,7 @@ verdict $? "measured and modelled times, and which is which"
 [ "$(grep -Ec '^ +[1248]( +[0-9.]+ +[0-9.]+ +[0-9.]+ %){2}$' "$out/log")" -eq 4 ] &&
     words | grep -q "Modelled: the book's ResNet-18 on dgx-a100 .* 14.0 s on 1, 9.1 s on 2, "
 verdict $? "modelled epochs on 1, 2, 4 and 8 devices, beside the book's"
-[ "$(grep -Ec '^ +[a-z0-9-]+ +[0-9.]+ GB +[0-9]+$' "$out/log")" -eq "$(ls "$(dirname "$0")"/../common/device/machines/*.machine | wc -l)" ]
+[ "$(grep -Ec '^ +[a-z0-9-]+ +[0-9.]+ GB +[0-9]+$' "$out/log")" -eq "$(ls "$(dirname "$0")"/../common/model/machines/*.machine | wc -l)" ]
 verdict $? "the largest minibatch of each machine"
 train --epochs 1 --steps 1 --machine none && ! grep -qi 'modelled' "$out/log"
 verdict $? "--machine none: nothing is modelled"

@@ -8,7 +8,7 @@
 
 #include <math.h>
 #include "common/base/error.h"
-#include "common/device/machine.h"
+#include "common/model/machine.h"
 #include "dies.h"
 
 // ---- files of the test -----------------------------------------------------------------------

@@ -15,8 +15,8 @@
 #include "chapters/02_get_params_and_allreduce/get_params.h"
 #include "chapters/04_lenet_multi_gpu/lenet.h"
 #include "common/base/error.h"
-#include "common/device/machine_this.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/machine_this.h"
+#include "common/model/modelled_clock.h"
 
 enum { DEVICES = 3, STEPS = 2, BATCH = 32 };
 

@@ -9,7 +9,7 @@
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/02_get_params_and_allreduce/book_example.h"
 #include "chapters/02_get_params_and_allreduce/modelled_times.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 
 #include <math.h>
 

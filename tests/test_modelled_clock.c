@@ -10,7 +10,7 @@
 #include "chapters/02_get_params_and_allreduce/get_params.h"
 #include "chapters/04_lenet_multi_gpu/lenet.h"
 #include "common/device/graph.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "common/device/trace.h"
 #include "common/tensor/step_graph.h"
 #include "dies.h"

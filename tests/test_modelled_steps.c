@@ -9,7 +9,7 @@
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/05_resnet18_concise/modelled_steps.h"
 #include "chapters/05_resnet18_concise/resnet18.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "dies.h"
 
 #include <math.h>

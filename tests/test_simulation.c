@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "common/device/simulation.h"
+#include "common/model/simulation.h"
 #include "common/tensor/random.h"
 
 #include "dies.h"

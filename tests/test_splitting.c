@@ -10,7 +10,7 @@
 #include "chapters/01_splitting_strategies/costs.h"
 #include "chapters/04_lenet_multi_gpu/lenet.h"
 #include "common/tensor/random.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "common/device/trace.h"
 #include "lenet_float64.h"
 #include "on_devices.h"

@@ -27,7 +27,7 @@
 // (times.c takes the times, and queues_picture.c draws.)
 #include "common/base/error.h"
 #include "common/base/number.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "common/program/book.h"
 #include "common/program/predict.h"
 #include "common/program/say.h"

@@ -2,7 +2,7 @@
 #include "queues_picture.h"
 
 #include "common/base/error.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "common/program/timeline.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
 #include "bubble.h"
 
 #include "common/base/error.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "common/program/say.h"
 #include "costs.h"
 #include "step_pictures.h"

@@ -5,7 +5,7 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/number.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "common/program/book.h"
 #include "common/program/plot.h"
 #include "common/program/say.h"

@@ -31,7 +31,7 @@
 // layers), `spread.h` (who holds what), and one file for each way: `strategy_pipeline.c`,
 // `strategy_within.c`, `strategy_data.c`. Each table is computed in a file of its own, which this
 // order leaves out.
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "common/program/book.h"
 #include "common/program/predict.h"
 #include "bubble.h"

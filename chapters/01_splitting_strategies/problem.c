@@ -2,7 +2,7 @@
 #include "problem.h"
 
 #include "common/data/fashion_mnist.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "costs.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "record.h"
 
 #include "common/base/error.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 // figures.h: times of the allreduces, as rows of the chapter's figures (CSV) and in its tables.
 //
 // A time is either measured, on the machine that the program runs on, or modelled, on one that is
-// described in a file (common/device/machine.h). Each row says which, and no table mixes them up.
+// described in a file (common/model/machine.h). Each row says which, and no table mixes them up.
 #ifndef FIGURES_H
 #define FIGURES_H
 
-#include "common/device/machine.h"
+#include "common/model/machine.h"
 #include "allreduce.h"
 
 #include <stdio.h>

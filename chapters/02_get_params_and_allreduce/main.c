@@ -34,7 +34,7 @@
 // (chapter 4, exercise 3: `make exercise-04-3`).
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "common/program/book.h"
 #include "common/program/predict.h"
 #include "common/program/say.h"

@@ -1,7 +1,7 @@
 // modelled_times.c: how long the allreduces would take on machines that are not here.
 #include "modelled_times.h"
 
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "common/device/timer.h"
 #include "common/program/say.h"
 #include "common/tensor/autograd.h"

@@ -4,7 +4,7 @@
 #ifndef MODELLED_TIMES_H
 #define MODELLED_TIMES_H
 
-#include "common/device/machine.h"
+#include "common/model/machine.h"
 #include "allreduce.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // replicas.c: see replicas.h.
 #include "replicas.h"
 
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "common/program/say.h"
 
 #include <stdio.h>

@@ -9,7 +9,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/statistics.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "common/device/timer.h"
 #include "common/program/say.h"
 #include "common/tensor/autograd.h"

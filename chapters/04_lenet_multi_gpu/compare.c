@@ -3,7 +3,7 @@
 #include "compare.h"
 
 #include "common/base/number.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "common/program/say.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 

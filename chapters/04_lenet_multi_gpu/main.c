@@ -36,7 +36,7 @@
 #include "common/program/say.h"
 #include "common/program/training.h"
 #include "common/device/cpu_speed.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/data/evaluate.h"

@@ -4,7 +4,7 @@
 #include "modelled.h"
 
 #include "common/base/error.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "common/device/trace.h"
 #include "common/program/say.h"
 #include "common/tensor/step_graph.h"

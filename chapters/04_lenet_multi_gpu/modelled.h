@@ -1,13 +1,13 @@
 // modelled.h: how long an epoch would take on 1, 2, 4 and 8 devices of a machine that need not be
 // there, and what takes so long. All of it is train_batch() on devices that compute nothing, timed
-// by the modelled clock (common/device/modelled_clock.h).
+// by the modelled clock (common/model/modelled_clock.h).
 #ifndef MODELLED_H
 #define MODELLED_H
 
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "common/device/machine.h"
+#include "common/model/machine.h"
 
 // Three ways to launch the same kernels.
 typedef enum {

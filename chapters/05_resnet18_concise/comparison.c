@@ -2,7 +2,7 @@
 #include "comparison.h"
 
 #include "common/base/number.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "common/program/say.h"
 
 #include <math.h>

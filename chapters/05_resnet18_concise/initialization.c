@@ -4,7 +4,7 @@
 
 #include "common/base/child.h"
 #include "common/base/error.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "common/program/say.h"
 #include "common/tensor/random.h"
 #include "chapters/03_split_batch/split_batch.h"

@@ -46,7 +46,7 @@
 #include "common/base/error.h"
 #include "common/data/network_file.h"
 #include "common/device/cpu_speed.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "comparison.h"
 #include "data_parallel.h"

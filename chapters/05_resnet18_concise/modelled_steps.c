@@ -2,7 +2,7 @@
 #include "modelled_steps.h"
 
 #include "common/base/error.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "common/device/timer.h"
 
 #include <math.h>

@@ -4,7 +4,7 @@
 #ifndef MODELLED_STEPS_H
 #define MODELLED_STEPS_H
 
-#include "common/device/machine.h"
+#include "common/model/machine.h"
 #include "data_parallel.h"
 
 typedef struct ModelledEpoch {

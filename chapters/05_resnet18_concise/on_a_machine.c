@@ -1,7 +1,7 @@
 // on_a_machine.c: the book's training on a machine that need not be there, modelled.
 #include "on_a_machine.h"
 
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "common/program/say.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "modelled_steps.h"

@@ -2,7 +2,7 @@
 #include "size.h"
 
 #include "common/base/error.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "common/program/say.h"
 
 #include <math.h>

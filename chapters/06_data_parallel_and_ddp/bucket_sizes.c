@@ -2,7 +2,7 @@
 #include "bucket_sizes.h"
 
 #include "common/base/file.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "common/program/book.h"
 #include "common/program/plot.h"
 #include "common/program/say.h"

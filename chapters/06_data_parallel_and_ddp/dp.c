@@ -16,7 +16,7 @@
 
 #include "common/base/error.h"
 #include "common/base/range.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "common/device/trace.h"
 #include "common/tensor/functional.h"
 

@@ -32,7 +32,7 @@
 // claim is put to the test). `ways.c` puts the four ways of this book behind one face. The tables,
 // pictures and planted mistakes are in files of their own, which this order leaves out.
 #include "common/base/error.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "common/program/book.h"
 #include "common/program/interrupt.h"
 #include "common/program/predict.h"

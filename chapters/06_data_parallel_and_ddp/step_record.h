@@ -3,7 +3,7 @@
 #ifndef STEP_RECORD_H
 #define STEP_RECORD_H
 
-#include "common/device/machine.h"
+#include "common/model/machine.h"
 #include "common/device/trace.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "ways.h"

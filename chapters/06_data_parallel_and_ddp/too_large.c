@@ -3,7 +3,7 @@
 
 #include "common/base/child.h"
 #include "common/base/error.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "common/program/say.h"
 #include "common/tensor/autograd.h"
 #include "chapters/01_splitting_strategies/costs.h"

@@ -4,7 +4,7 @@
 
 #include "common/base/error.h"
 #include "common/base/number.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "common/program/say.h"
 #include "step_record.h"
 

@@ -2,7 +2,7 @@
 #include "ways.h"
 
 #include "common/base/error.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "common/device/trace.h"
 #include "chapters/02_get_params_and_allreduce/get_params.h"
 #include "chapters/03_split_batch/split_batch.h"

@@ -2,7 +2,7 @@
 #include "wrapper_timelines.h"
 
 #include "common/base/error.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "common/program/book.h"
 #include "common/program/chrome_trace.h"
 #include "common/program/say.h"

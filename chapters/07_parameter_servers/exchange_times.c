@@ -3,7 +3,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "common/program/book.h"
 #include "common/program/plot.h"
 #include "common/tensor/autograd.h"

@@ -39,7 +39,7 @@
 // `schedule.c` (who does what when), `replay.c` (a schedule, carried out) and `real.c` (without
 // one). Tables and pictures are made in files that this order leaves out.
 #include "common/base/error.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "common/program/book.h"
 #include "common/program/interrupt.h"
 #include "common/program/predict.h"

@@ -11,7 +11,7 @@
 #include "exchange_model.h"
 
 #include "common/base/error.h"
-#include "common/device/simulation.h"
+#include "common/model/simulation.h"
 
 #include <math.h>
 #include <stdlib.h>

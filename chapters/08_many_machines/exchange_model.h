@@ -3,7 +3,7 @@
 #ifndef EXCHANGE_MODEL_H
 #define EXCHANGE_MODEL_H
 
-#include "common/device/machine.h"
+#include "common/model/machine.h"
 
 #include <stdbool.h>
 

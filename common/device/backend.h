@@ -1,5 +1,5 @@
-// backend.h: what a kind of device must implement. Only this folder includes it, and a benchmark;
-// programs use device.h.
+// backend.h: what a kind of device must implement. Only this folder and common/model include it,
+// and a benchmark; programs use device.h.
 #ifndef BACKEND_H
 #define BACKEND_H
 
@@ -108,7 +108,7 @@ void shipments_free(Shipments *recorded);
 // graph.c: work that is no copy from the host is about to be enqueued.
 void graph_before_work(void);
 
-extern const Backend cpu_backend, model_backend;
+extern const Backend cpu_backend;
 // NULL in a program that was built without CUDA (then cuda_none.c is linked, else device_cuda.c).
 const Backend *cuda_backend(void);
 

@@ -7,7 +7,6 @@
 #include "common/base/range.h"
 #include "kernels/fail.h"
 #include "memory.h"
-#include "modelled_clock.h"
 #include "modelled_hooks.h"
 #include "spans.h"
 
@@ -41,10 +40,10 @@ void devices_init(BackendChoice choice, int threads) {
     int gpus = cuda && ask ? cuda->count(&why) : 0;
     if (choice == BACKEND_CUDA && gpus == 0)
         die("leave out --backend cuda to compute on CPU devices", "no GPU to compute on: %s", why);
-    if (choice == BACKEND_MODEL && model_backend.count(&why) == 0)
+    if (choice == BACKEND_MODEL && (!modelled || modelled->backend->count(&why) == 0))
         die("--machine NAME says which", "no machine to tell the time of");
     if (choice == BACKEND_AUTO && cuda && gpus == 0) warn("no GPU (%s): using CPU devices", why);
-    system_.backend = choice == BACKEND_MODEL ? &model_backend : gpus > 0 ? cuda : &cpu_backend;
+    system_.backend = choice == BACKEND_MODEL ? modelled->backend : gpus > 0 ? cuda : &cpu_backend;
     system_.gpus = gpus;
     set_num_threads(threads);
     system_.chosen = true;
@@ -90,7 +89,7 @@ static Queue *open_queue(Device *device, int number) {
 }
 
 static Device *open_device(int id, const Backend *backend, int number) {
-    int most = backend == &model_backend ? MAX_DEVICES : MAX_COMPUTING;
+    int most = modelled && backend == modelled->backend ? MAX_DEVICES : MAX_COMPUTING;
     if (number < 0 || number >= most)
         die("fewer of them, or --backend model, which has up to 1024",
             "a program may have %d devices that compute", most);
@@ -104,7 +103,7 @@ static Device *open_device(int id, const Backend *backend, int number) {
     name_device(device, number);
     if (system_.open == 0) queues_belong_to_this_thread();
     check_host_thread();
-    modelled_open(device);
+    if (modelled) modelled->open(device);
     system_.open++;
     system_.devices[id] = device;
     device->queues[COMPUTE] = open_queue(device, COMPUTE);
@@ -162,11 +161,12 @@ Device *cpu_device(int i) {
 
 Device *model_device(int i) {
     choose_if_nobody_did();
-    bool beside = system_.backend != &model_backend;
-    return open_device(beside ? FIRST_MODEL_ID + i : i, &model_backend, i);
+    CHECK(modelled, "a clock comes first: modelled_clock_start()");
+    bool beside = system_.backend != modelled->backend;
+    return open_device(beside ? FIRST_MODEL_ID + i : i, modelled->backend, i);
 }
 
-bool has_values(const Device *device) { return device->backend != &model_backend; }
+bool has_values(const Device *device) { return !modelled || device->backend != modelled->backend; }
 
 Device *host(void) { return &host_; }
 int device_id(const Device *device) { return device->id; }
@@ -288,7 +288,7 @@ static _Noreturn void out_of_memory(const Device *device, size_t bytes, const ch
         die("use a smaller --batch-size, more --devices, or a larger --machine",
             "out of memory on %s: %s bytes for %s, and of its %s bytes %s are in use: %s",
             device->name, grouped(bytes).text, what,
-            grouped((uint64_t)modelled_machine()->memory).text, grouped(device->bytes).text,
+            grouped((uint64_t)device->backend->memory(device)).text, grouped(device->bytes).text,
             memory_uses(device));
     die("use a smaller --batch-size, or close other programs",
         "out of memory on %s: %s bytes asked for, %s in use", device->name, grouped(bytes).text,

@@ -14,7 +14,7 @@ struct Graph {
     int k;
     bool has_work; // so recording has begun
     Shipments *bytes;
-    ModelledGraph *modelled;
+    ModelledGraph *time; // NULL: none is modelled
 };
 
 static Graph *recorded; // between graph_begin() and graph_end()
@@ -33,7 +33,7 @@ void graph_before_work(void) {
     if (!recorded || recorded->has_work) return;
     recorded->has_work = true;
     ledger_record();
-    modelled_graph_begin(recorded->devices, recorded->k);
+    if (modelled) modelled->graph_begin(recorded->devices, recorded->k);
     recorded->backend->graph_begin(recorded->devices, recorded->k);
 }
 
@@ -42,21 +42,21 @@ Graph *graph_end(void) {
     graph_before_work(); // an empty graph is one, too
     recorded = NULL;
     graph->work = graph->backend->graph_end(graph->devices, graph->k);
-    graph->modelled = modelled_graph_end();
+    graph->time = modelled ? modelled->graph_end() : NULL;
     graph->bytes = ledger_recorded();
     return graph;
 }
 
 void graph_launch(const Graph *graph) {
     graph->backend->graph_launch(graph->work, graph->devices, graph->k);
-    modelled_graph_launch(graph->modelled);
+    if (graph->time) modelled->graph_launch(graph->time);
     ledger_add_all(graph->bytes);
 }
 
 void graph_free(Graph *graph) {
     if (!graph) return;
     graph->backend->graph_free(graph->work);
-    modelled_graph_free(graph->modelled);
+    if (graph->time) modelled->graph_free(graph->time);
     shipments_free(graph->bytes);
     free(graph);
 }

@@ -9,6 +9,8 @@
 #include <pthread.h>
 #include <string.h>
 
+const ModelledHooks *modelled;
+
 // The order of a queue is the order in which one thread gave it work; two threads would need locks,
 // and would have no order.
 static pthread_t host_thread;
@@ -59,7 +61,7 @@ void queue_launch(Queue *queue, KernelId kernel, const void *args, size_t size) 
     check_host_thread();
     graph_before_work();
     (backend->launch)(queue, kernel, args, size); // in brackets: not the macro of that name
-    modelled_launch(queue, kernel, args);
+    if (modelled) (modelled->launch)(queue, kernel, args);
     if (is_noted(queue)) note_arguments(queue, args, size);
 }
 
@@ -88,7 +90,7 @@ void queue_copy(Queue *queue, Device *to, void *dst, Device *from, const void *s
         return;
     }
     backend->copy(queue, to, dst, from, src, bytes);
-    modelled_copy(queue, to, from, bytes);
+    if (modelled) modelled->copy(queue, to, from, bytes);
     if (!from->backend) queue->host_read = queue_record(queue);
     queue_uses(queue, dst);
     queue_uses(queue, src);
@@ -113,7 +115,7 @@ Event queue_record(Queue *queue) {
     const Backend *backend = queue->device->backend;
     if (!backend) return (Event){queue, 0, 0};
     check_host_thread();
-    return (Event){queue, backend->record(queue), modelled_record(queue)};
+    return (Event){queue, backend->record(queue), modelled ? modelled->record(queue) : 0};
 }
 
 void queue_wait(Queue *queue, Event event) {
@@ -125,7 +127,7 @@ void queue_wait(Queue *queue, Event event) {
         return;
     }
     backend->wait(queue, event);
-    modelled_wait(queue, event);
+    if (modelled) modelled->wait(queue, event);
 }
 
 bool event_reached(Event event) {
@@ -135,5 +137,5 @@ bool event_reached(Event event) {
 void event_synchronize(Event event) {
     if (event.ticket == 0) return;
     event.queue->device->backend->host_wait(event);
-    modelled_host_wait(event);
+    if (modelled) modelled->host_wait(event);
 }

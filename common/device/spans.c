@@ -145,7 +145,7 @@ void spans_begin(int most, bool of_models) {
     trace->most = most;
     trace->of_models = of_models;
     trace->started[MEASURED] = seconds_now();
-    trace->started[MODELLED] = modelled_trace_seconds();
+    trace->started[MODELLED] = modelled ? modelled->trace_seconds() : 0;
     trace->outer = innermost;
     pthread_mutex_lock(&mutex);
     innermost = trace;

@@ -2,13 +2,15 @@
 #include "timer.h"
 #include "common/base/clock.h"
 #include "device.h"
-#include "modelled_clock.h"
+#include "modelled_hooks.h"
 
 #include <math.h>
 
+static double modelled_now(void) { return modelled ? modelled->seconds() : NAN; }
+
 void timer_start(Timer *timer) {
     synchronize_all();
-    timer->modelled_started = modelled_seconds();
+    timer->modelled_started = modelled_now();
     timer->started = seconds_now();
 }
 
@@ -16,7 +18,7 @@ double timer_stop(Timer *timer) {
     synchronize_all();
     double seconds = seconds_now() - timer->started;
     timer->sum += seconds;
-    timer->modelled_sum += modelled_seconds() - timer->modelled_started;
+    timer->modelled_sum += modelled_now() - timer->modelled_started;
     timer->count++;
     return seconds;
 }
@@ -24,6 +26,6 @@ double timer_stop(Timer *timer) {
 double timer_avg(const Timer *timer) { return timer->count ? timer->sum / timer->count : 0; }
 
 double timer_modelled_avg(const Timer *timer) {
-    if (!modelled_machine()) return NAN;
+    if (isnan(modelled_now())) return NAN;
     return timer->count ? timer->modelled_sum / timer->count : 0;
 }

@@ -27,7 +27,7 @@ static void for_each_queue(void (*what)(Queue *queue)) {
 static void begin_trace(int most, bool of_models) {
     synchronize_all();
     if (is_traced()) for_each_queue(end);
-    if (!is_traced()) modelled_trace();
+    if (!is_traced() && modelled) modelled->trace();
     spans_begin(most, of_models);
     for_each_queue(begin);
 }

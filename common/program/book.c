@@ -3,7 +3,7 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/data/fashion_mnist.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "interrupt.h"
 #include "say.h"
 #include "sheet.h"

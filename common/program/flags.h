@@ -70,7 +70,7 @@ extern const Flags default_flags;
 // --quick is for a class: a run that ends within a minute on a busy laptop and still shows what the
 // program is about. It stands for the flags in defaults.quick_means, which are read before those of
 // the command line: so what is given there wins. NULL: the program is as quick as that anyway.
-// --machine tells the time of a machine (common/device/machine.h) that is built in, of a file, or
+// --machine tells the time of a machine (common/model/machine.h) that is built in, of a file, or
 // of the one at hand (this), which is measured first: see machine_this.h. --machine list shows
 // those that are built in, and --machine print:NAME the file of one, or of this, to be saved and
 // changed; both end the program. Also calls set_program_name(), catch_interrupts(), devices_init()

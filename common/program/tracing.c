@@ -5,7 +5,7 @@
 #include "timeline.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include "common/base/cores.h"
 #include "common/base/error.h"
 #include "common/base/statistics.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "common/device/trace.h"
 #include "interrupt.h"
 #include "say.h"

@@ -17,7 +17,7 @@
 #include "common/base/error.h"
 #include "common/base/clock.h"
 #include "common/base/statistics.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "common/device/trace.h"
 
 enum { MOST_SHARES = 512, MOST_STEPS = 99, SHAPE_TEXT = 48 };

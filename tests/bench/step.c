@@ -29,7 +29,7 @@
 
 #include "common/base/error.h"
 #include "common/data/fashion_mnist.h"
-#include "common/device/machine_this.h"
+#include "common/model/machine_this.h"
 #include "common/tensor/nn.h"
 #include "common/data/safetensors.h"
 #include "common/tensor/step_graph.h"

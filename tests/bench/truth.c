@@ -1,5 +1,5 @@
 // truth.c: is the modelled time true? What others have measured, beside what the modelled clock
-// says of the same, on the machines in common/device/machines.
+// says of the same, on the machines in common/model/machines.
 //
 //     make truth                      the same, built first
 //     build/tests/bench/truth

@@ -5,7 +5,7 @@
 #include "chapters/04_lenet_multi_gpu/lenet.h"
 #include "chapters/05_resnet18_concise/data_parallel.h"
 #include "chapters/05_resnet18_concise/resnet18.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 
 #include <math.h>
 

@@ -3,7 +3,7 @@
 #ifndef BOOK_EPOCHS_H
 #define BOOK_EPOCHS_H
 
-#include "common/device/machine.h"
+#include "common/model/machine.h"
 #include "common/tensor/tensor.h"
 
 // Trains on the minibatch (X, y) a few times. Modelled seconds of the last one: in the first,

@@ -5,7 +5,7 @@
 #include "chapters/08_many_machines/layer_kernels.h"
 #include "common/base/error.h"
 #include "common/device/device.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "common/tensor/autograd.h"
 
 #include <stdlib.h>

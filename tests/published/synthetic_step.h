@@ -4,7 +4,7 @@
 #ifndef SYNTHETIC_STEP_H
 #define SYNTHETIC_STEP_H
 
-#include "common/device/machine.h"
+#include "common/model/machine.h"
 #include "common/device/queue.h"
 #include "chapters/08_many_machines/layer_tables.h"
 

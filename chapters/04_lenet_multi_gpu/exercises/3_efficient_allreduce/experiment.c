@@ -3,7 +3,7 @@
 // three machines. Here all devices share one memory, and what one way saves against another is less
 // than the noise of a measurement; so all times are modelled.
 #include "common/base/error.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "common/program/exercise.h"
 #include "common/program/predict.h"
 #include "common/program/say.h"

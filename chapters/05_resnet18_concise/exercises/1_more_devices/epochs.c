@@ -1,6 +1,6 @@
 // epochs.c: see epochs.h.
 #include "epochs.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 
 enum { IMAGES = 60000, PIXELS = 28, BATCH = 256, MOST_DEVICES = 16 };
 

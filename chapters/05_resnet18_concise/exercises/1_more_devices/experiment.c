@@ -3,7 +3,7 @@
 // Times are measured here, where all devices share the cores, and modelled on a machine with that
 // many.
 #include "common/base/error.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "common/device/timer.h"
 #include "common/program/exercise.h"
 #include "common/program/predict.h"

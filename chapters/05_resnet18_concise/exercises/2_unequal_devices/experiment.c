@@ -2,7 +2,7 @@
 // shards and with shards in proportion to the speeds. What does the division save? Measured here,
 // and modelled on a machine whose devices do not share the cores.
 #include "common/base/error.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "common/program/exercise.h"
 #include "common/program/predict.h"
 #include "common/program/say.h"

@@ -2,7 +2,7 @@
 // reached its cap, and not before. Predictions must be those that were worked out by hand, and then
 // those of DDP on the modelled clock.
 #include "common/base/error.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "common/program/exercise.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "your_part.h"

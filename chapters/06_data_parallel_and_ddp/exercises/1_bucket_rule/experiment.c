@@ -3,7 +3,7 @@
 // chapter 6's DDP takes on the modelled clock, with a host thread for each rank and with one for
 // all.
 #include "common/base/error.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "common/program/exercise.h"
 #include "common/program/predict.h"
 #include "common/program/say.h"

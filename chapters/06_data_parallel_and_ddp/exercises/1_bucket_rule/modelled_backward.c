@@ -2,7 +2,7 @@
 #include "modelled_backward.h"
 
 #include "common/base/error.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "common/device/trace.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/03_split_batch/split_batch.h"

@@ -3,7 +3,7 @@
 #ifndef MODELLED_BACKWARD_H
 #define MODELLED_BACKWARD_H
 
-#include "common/device/machine.h"
+#include "common/model/machine.h"
 #include "chapters/06_data_parallel_and_ddp/ddp.h"
 #include "chapters/06_data_parallel_and_ddp/networks.h"
 

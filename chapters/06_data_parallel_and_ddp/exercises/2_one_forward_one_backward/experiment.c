@@ -2,7 +2,7 @@
 // microbatches: how long a step takes, how much of it the devices are idle, and what each stage has
 // to keep. Times are modelled, and bytes are counted, on devices that compute nothing.
 #include "common/base/error.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "common/program/exercise.h"
 #include "common/program/predict.h"
 #include "common/program/say.h"

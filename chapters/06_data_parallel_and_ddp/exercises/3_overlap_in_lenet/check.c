@@ -3,7 +3,7 @@
 // they must have the bits of chapter 4's train_batch().
 #include "common/base/error.h"
 #include "common/data/fashion_mnist.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "common/device/trace.h"
 #include "common/program/exercise.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"

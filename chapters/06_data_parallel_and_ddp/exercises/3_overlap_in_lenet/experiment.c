@@ -2,7 +2,7 @@
 // things: how much of the exchange is hidden, by the number of devices, the size of the minibatch
 // and the way of the allreduce. All times are modelled.
 #include "common/base/error.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "common/program/exercise.h"
 #include "common/program/predict.h"
 #include "common/program/say.h"

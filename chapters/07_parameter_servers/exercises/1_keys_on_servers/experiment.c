@@ -1,7 +1,7 @@
 // experiment.c: the keys of LeNet and ResNet-18 on 1 to 32 servers, in four ways: what the busiest
 // server has, and how long W workers then take to push; and how large pieces should be.
 #include "common/base/error.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "common/program/exercise.h"
 #include "common/program/predict.h"
 #include "common/program/say.h"

@@ -4,7 +4,7 @@
 #include "common/base/error.h"
 #include "common/data/fashion_mnist.h"
 #include "common/device/ledger.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "common/device/trace.h"
 #include "common/program/exercise.h"
 #include "common/tensor/autograd.h"

@@ -2,7 +2,7 @@
 // for LeNet and ResNet-18 and 1 to 8 towers, on machines whose links differ.
 #include "common/base/error.h"
 #include "common/device/ledger.h"
-#include "common/device/modelled_clock.h"
+#include "common/model/modelled_clock.h"
 #include "common/program/exercise.h"
 #include "common/program/predict.h"
 #include "common/program/say.h"

@@ -18,7 +18,7 @@
 #define MODELLED_CLOCK_H
 
 #include <stdbool.h>
-#include "device.h"
+#include "common/device/device.h"
 #include "machine.h"
 
 // From now on time is told on this machine, from zero. Waits until all devices are idle. The
@@ -42,5 +42,10 @@ double modelled_seconds(void);
 
 // Seconds for which the device's compute queue was at work so far (that is what all waited for).
 double modelled_busy(const Device *device);
+
+// For device_model.c, the devices that compute nothing: whether the clock of the event's host has
+// come to it. Each question takes a launch's time, so asking again and again comes to an end.
+bool modelled_reached(Event event);
+extern const struct Backend model_backend;
 
 #endif

@@ -5,13 +5,13 @@
 // to each other belongs to the machine: cores share caches, memory and sometimes arithmetic, so all
 // that will compute at the same time are measured at the same time.
 #include "machine_this.h"
-#include "backend.h"
+#include "common/device/backend.h"
 #include "common/base/clock.h"
 #include "common/base/error.h"
-#include "graph.h"
+#include "common/device/graph.h"
 #include "kernels/cpu/cpu.h"
 #include "machine.h"
-#include "trace.h"
+#include "common/device/trace.h"
 
 #include <math.h>
 #include <semaphore.h>
@@ -469,7 +469,7 @@ static void write_devices(FILE *out, const Benches *all, int threads, int device
     const Device *device = all->busy->device;
     bool gpu = num_gpus() > 0;
     fprintf(out,
-            "# What each field means is said in common/device/machine.h. The best of several "
+            "# What each field means is said in common/model/machine.h. The best of several "
             "measurements,\n# of %d device%s at the same time.\n",
             all->num_busy, all->num_busy == 1 ? "" : "s");
     if (gpu)

@@ -1,10 +1,9 @@
 // modelled_clock.c: see modelled_clock.h.
 #include "modelled_clock.h"
-#include "backend.h"
 #include "common/base/error.h"
-#include "modelled_hooks.h"
+#include "common/device/modelled_hooks.h"
+#include "common/device/spans.h"
 #include "simulation.h"
-#include "spans.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -26,7 +25,7 @@ static struct {
     double before;                      // seconds that it told of `traced` before that
     const Machine *traced;              // work on this one is traced
     ModelledGraph *recording;           // between graph_begin() and graph_end()
-} the;
+} clock_;
 
 // ---- what is what ----------------------------------------------------------------------------
 
@@ -40,22 +39,22 @@ static int number_of(const Device *device) {
 // (Devices without values may be more than this machine has: they were opened for another one.)
 static bool is_timed(const Queue *queue) {
     int number = number_of(queue->device);
-    return the.machine && number >= 0 && number < the.most;
+    return clock_.machine && number >= 0 && number < clock_.most;
 }
 
 static int queue_of(const Queue *queue) {
-    int *known = &the.queues[queue->device->id][queue->number];
-    if (*known == 0) *known = simulation_add_queue(the.simulation) + 1;
+    int *known = &clock_.queues[queue->device->id][queue->number];
+    if (*known == 0) *known = simulation_add_queue(clock_.simulation) + 1;
     return *known - 1;
 }
 
 static const Route *route_between(int from, int to) {
-    Route ***row = &the.routes[from + 1];
+    Route ***row = &clock_.routes[from + 1];
     if (!*row) *row = xcalloc(MAX_DEVICES + 1, sizeof **row);
     Route **route = &(*row)[to + 1];
     if (!*route) {
         *route = xmalloc(sizeof **route);
-        **route = machine_route(&the.kept, from, to);
+        **route = machine_route(&clock_.kept, from, to);
     }
     return *route;
 }
@@ -68,7 +67,8 @@ static const Route *route_between(int from, int to) {
 enum { NUMBER_BITS = 48 };
 
 static Moment moment_of(Event event) {
-    if (!is_timed(event.queue) || event.modelled >> NUMBER_BITS != the.started) return (Moment){0};
+    if (!is_timed(event.queue) || event.modelled >> NUMBER_BITS != clock_.started)
+        return (Moment){0};
     return (Moment){queue_of(event.queue), event.modelled & ((UINT64_C(1) << NUMBER_BITS) - 1)};
 }
 
@@ -93,13 +93,13 @@ struct ModelledGraph {
 };
 
 static void record(Recorded work) {
-    ModelledGraph *g = the.recording;
+    ModelledGraph *g = clock_.recording;
     if (work.queue >= g->num_queues) {
         int n = work.queue + 1;
         g->lengths = xgrow(g->lengths, (size_t)n, sizeof *g->lengths);
         g->added = xgrow(g->added, (size_t)n, sizeof *g->added);
         for (int q = g->num_queues; q < n; q++) {
-            g->lengths[q] = simulation_last(the.simulation, q).number;
+            g->lengths[q] = simulation_last(clock_.simulation, q).number;
             g->added[q] = 0;
         }
         g->num_queues = n;
@@ -115,13 +115,13 @@ static void record(Recorded work) {
 // ---- hosts -----------------------------------------------------------------------------------
 
 static int host_number(const Device *device) {
-    return number_of(device) / (the.ranks ? 1 : the.kept.devices);
+    return number_of(device) / (clock_.ranks ? 1 : clock_.kept.devices);
 }
 
 // The host of a device has done something that takes so long; the time then.
 static double host_of_after(const Device *device, double seconds) {
-    double *clock = &the.hosts[host_number(device)];
-    return *clock = fmax(*clock, the.waited) + seconds;
+    double *clock = &clock_.hosts[host_number(device)];
+    return *clock = fmax(*clock, clock_.waited) + seconds;
 }
 
 // ---- traces ----------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ static double host_of_after(const Device *device, double seconds) {
 static TraceSpan *span_of(const Queue *queue, const char *work) {
     const Device *device = queue->device;
     bool fits = trace_is_of_models() ? !has_values(device) : device->id < MAX_DEVICES;
-    bool wanted = the.machine == the.traced && fits && !the.recording;
+    bool wanted = clock_.machine == clock_.traced && fits && !clock_.recording;
     return wanted ? trace_modelled_span(queue, work) : NULL;
 }
 
@@ -138,45 +138,46 @@ static void times_are_known(void *tag, int queue, double start, double end) {
     (void)queue;
     TraceSpan *span = tag;
     if (!span) return;
-    span->start = the.before + start;
-    span->end = the.before + end;
+    span->start = clock_.before + start;
+    span->end = clock_.before + end;
     trace_add_modelled(span);
 }
 
-void modelled_trace(void) { the.traced = the.machine; }
+static void follow_trace(void) { clock_.traced = clock_.machine; }
 // (Time on other machines does not count: their work is in no trace.)
-double modelled_trace_seconds(void) {
-    return the.before + (the.machine && the.machine == the.traced ? modelled_seconds() : 0);
+static double trace_seconds(void) {
+    return clock_.before +
+           (clock_.machine && clock_.machine == clock_.traced ? modelled_seconds() : 0);
 }
 
 // ---- work ------------------------------------------------------------------------------------
 
 static void enqueue(const Queue *queue, Work work) {
-    if (the.recording) {
+    if (clock_.recording) {
         record((Recorded){.queue = queue_of(queue), .work = work});
         return;
     }
-    work.issued = host_of_after(queue->device, the.launch);
-    simulation_add(the.simulation, queue_of(queue), &work);
+    work.issued = host_of_after(queue->device, clock_.launch);
+    simulation_add(clock_.simulation, queue_of(queue), &work);
 }
 
-void modelled_open(const Device *device) {
-    if (!the.machine || number_of(device) < 0) return;
-    if (!machine_has_devices(&the.kept, number_of(device) + 1))
+static void open_on_machine(const Device *device) {
+    if (!clock_.machine || number_of(device) < 0) return;
+    if (!machine_has_devices(&clock_.kept, number_of(device) + 1))
         die("give a smaller --devices, another --machine, or --machine none",
-            "the machine %s has %d devices and no network to others", the.kept.name,
-            the.kept.devices);
+            "the machine %s has %d devices and no network to others", clock_.kept.name,
+            clock_.kept.devices);
 }
 
 // What each kernel takes at least.
 static double least_seconds(void) {
-    return the.recording ? the.kept.graph_kernel : the.kept.kernel;
+    return clock_.recording ? clock_.kept.graph_kernel : clock_.kept.kernel;
 }
 
-void modelled_launch(Queue *queue, KernelId kernel, const void *args) {
+static void launch_kernel(Queue *queue, KernelId kernel, const void *args) {
     if (!is_timed(queue)) return;
     double seconds =
-        machine_kernel_seconds(&the.kept, kernel_cost(kernel, args), queue->device->tf32);
+        machine_kernel_seconds(&clock_.kept, kernel_cost(kernel, args), queue->device->tf32);
     enqueue(queue, (Work){.seconds = queue->device->slowdown * (least_seconds() + seconds),
                           .tag = span_of(queue, kernel_name(kernel))});
 }
@@ -184,7 +185,7 @@ void modelled_launch(Queue *queue, KernelId kernel, const void *args) {
 // Read and written in the device's own memory, as by a kernel that does nothing else.
 static Work copy_within(size_t bytes) {
     KernelCost cost = {.kind = COST_ELEMENTS, .bytes = 2 * (double)bytes};
-    return (Work){.seconds = least_seconds() + machine_kernel_seconds(&the.kept, cost, false)};
+    return (Work){.seconds = least_seconds() + machine_kernel_seconds(&clock_.kept, cost, false)};
 }
 
 static Work copy_between(const Device *from, const Device *to, size_t bytes) {
@@ -195,7 +196,7 @@ static Work copy_between(const Device *from, const Device *to, size_t bytes) {
                   .num_ports = route->num_ports};
 }
 
-void modelled_copy(Queue *queue, const Device *to, const Device *from, size_t bytes) {
+static void copy_bytes(Queue *queue, const Device *to, const Device *from, size_t bytes) {
     if (!is_timed(queue)) return;
     Work work = to == from ? copy_within(bytes) : copy_between(from, to, bytes);
     TraceSpan *span = span_of(queue, "copy");
@@ -208,53 +209,55 @@ void modelled_copy(Queue *queue, const Device *to, const Device *from, size_t by
     enqueue(queue, work);
 }
 
-uint64_t modelled_record(const Queue *queue) {
+static uint64_t record_event(const Queue *queue) {
     if (!is_timed(queue)) return 0;
     int number = queue_of(queue);
-    uint64_t last = simulation_last(the.simulation, number).number;
-    if (the.recording && number < the.recording->num_queues) last += the.recording->added[number];
-    return the.started << NUMBER_BITS | last;
+    uint64_t last = simulation_last(clock_.simulation, number).number;
+    if (clock_.recording && number < clock_.recording->num_queues)
+        last += clock_.recording->added[number];
+    return clock_.started << NUMBER_BITS | last;
 }
 
-void modelled_wait(Queue *queue, Event event) {
+static void wait_for_event(Queue *queue, Event event) {
     if (!is_timed(queue) || event.queue == queue) return;
     Moment moment = moment_of(event);
     if (moment.number == 0) return; // always past
-    if (the.recording)
+    if (clock_.recording)
         record((Recorded){.queue = queue_of(queue), .waits = true, .after = moment});
     else
-        simulation_wait(the.simulation, queue_of(queue), host_of_after(queue->device, 0), moment);
+        simulation_wait(clock_.simulation, queue_of(queue), host_of_after(queue->device, 0),
+                        moment);
 }
 
-void modelled_host_wait(Event event) {
+static void host_waits(Event event) {
     if (!is_timed(event.queue)) return;
-    the.waited = fmax(the.waited, simulation_time(the.simulation, moment_of(event)));
-    the.waited = fmax(the.waited, host_of_after(event.queue->device, 0));
-    simulation_forget(the.simulation, the.waited);
+    clock_.waited = fmax(clock_.waited, simulation_time(clock_.simulation, moment_of(event)));
+    clock_.waited = fmax(clock_.waited, host_of_after(event.queue->device, 0));
+    simulation_forget(clock_.simulation, clock_.waited);
 }
 
 bool modelled_reached(Event event) {
     if (!is_timed(event.queue)) return true;
     // (To ask takes time, so that who asks again and again comes to an end.)
-    double now = host_of_after(event.queue->device, the.launch);
-    the.waited = fmax(the.waited, now); // what any host does next may depend on the answer
-    return simulation_is_past(the.simulation, moment_of(event), now);
+    double now = host_of_after(event.queue->device, clock_.launch);
+    clock_.waited = fmax(clock_.waited, now); // what any host does next may depend on the answer
+    return simulation_is_past(clock_.simulation, moment_of(event), now);
 }
 
 // ---- graphs ----------------------------------------------------------------------------------
 
-void modelled_graph_begin(Device *const devices[], int k) {
+static void begin_graph(Device *const devices[], int k) {
     for (int i = 0; i < k; i++)
         if (!is_timed(compute_queue(devices[i]))) return;
-    the.recording = xcalloc(1, sizeof *the.recording);
-    memcpy(the.recording->devices, devices, sizeof(Device *) * (size_t)k);
-    the.recording->k = k;
-    the.recording->started = the.started;
+    clock_.recording = xcalloc(1, sizeof *clock_.recording);
+    memcpy(clock_.recording->devices, devices, sizeof(Device *) * (size_t)k);
+    clock_.recording->k = k;
+    clock_.recording->started = clock_.started;
 }
 
-ModelledGraph *modelled_graph_end(void) {
-    ModelledGraph *graph = the.recording;
-    the.recording = NULL;
+static ModelledGraph *end_graph(void) {
+    ModelledGraph *graph = clock_.recording;
+    clock_.recording = NULL;
     return graph;
 }
 
@@ -267,8 +270,8 @@ static void join_queues(const ModelledGraph *g) {
                 if (!g->devices[i]->queues[q]) continue;
                 int other = queue_of(g->devices[i]->queues[q]);
                 int waits = way == 0 ? first : other, after = way == 0 ? other : first;
-                simulation_wait(the.simulation, waits, host_of_after(g->devices[i], 0),
-                                simulation_last(the.simulation, after));
+                simulation_wait(clock_.simulation, waits, host_of_after(g->devices[i], 0),
+                                simulation_last(clock_.simulation, after));
             }
 }
 
@@ -280,29 +283,29 @@ static Moment moment_now(const ModelledGraph *g, Moment recorded, const uint64_t
     return recorded;
 }
 
-void modelled_graph_launch(const ModelledGraph *g) {
-    if (!g || !the.machine || g->started != the.started) return;
+static void launch_graph(const ModelledGraph *g) {
+    if (!g || !clock_.machine || g->started != clock_.started) return;
     for (int i = 0; i < g->k; i++) // each host launches its part
         if (i == 0 || host_number(g->devices[i]) != host_number(g->devices[i - 1]))
-            host_of_after(g->devices[i], the.kept.graph_launch);
+            host_of_after(g->devices[i], clock_.kept.graph_launch);
     join_queues(g);
     uint64_t *now = xmalloc(sizeof *now * (size_t)(g->num_queues + 1));
-    for (int q = 0; q < g->num_queues; q++) now[q] = simulation_last(the.simulation, q).number;
+    for (int q = 0; q < g->num_queues; q++) now[q] = simulation_last(clock_.simulation, q).number;
     double issued = host_of_after(g->devices[0], 0);
     for (size_t i = 0; i < g->count; i++) {
         const Recorded *r = &g->work[i];
         Work work = r->work;
         work.issued = issued;
         if (r->waits)
-            simulation_wait(the.simulation, r->queue, issued, moment_now(g, r->after, now));
+            simulation_wait(clock_.simulation, r->queue, issued, moment_now(g, r->after, now));
         else
-            simulation_add(the.simulation, r->queue, &work);
+            simulation_add(clock_.simulation, r->queue, &work);
     }
     free(now);
     join_queues(g);
 }
 
-void modelled_graph_free(ModelledGraph *graph) {
+static void free_graph(ModelledGraph *graph) {
     if (!graph) return;
     free(graph->lengths);
     free(graph->added);
@@ -313,64 +316,84 @@ void modelled_graph_free(ModelledGraph *graph) {
 // ---- the clock -------------------------------------------------------------------------------
 
 static void forget_all(void) {
-    simulation_free(the.simulation);
-    free(the.hosts);
+    simulation_free(clock_.simulation);
+    free(clock_.hosts);
     for (int from = 0; from <= MAX_DEVICES; from++) {
-        for (int to = 0; the.routes[from] && to <= MAX_DEVICES; to++) free(the.routes[from][to]);
-        free(the.routes[from]);
-        the.routes[from] = NULL;
+        for (int to = 0; clock_.routes[from] && to <= MAX_DEVICES; to++)
+            free(clock_.routes[from][to]);
+        free(clock_.routes[from]);
+        clock_.routes[from] = NULL;
     }
-    memset(the.queues, 0, sizeof the.queues);
-    the.simulation = NULL;
-    the.hosts = NULL;
+    memset(clock_.queues, 0, sizeof clock_.queues);
+    clock_.simulation = NULL;
+    clock_.hosts = NULL;
 }
 
+static const ModelledHooks hooks = {
+    .backend = &model_backend,
+    .open = open_on_machine,
+    .launch = launch_kernel,
+    .copy = copy_bytes,
+    .record = record_event,
+    .wait = wait_for_event,
+    .host_wait = host_waits,
+    .graph_begin = begin_graph,
+    .graph_end = end_graph,
+    .graph_launch = launch_graph,
+    .graph_free = free_graph,
+    .seconds = modelled_seconds,
+    .trace = follow_trace,
+    .trace_seconds = trace_seconds,
+};
+
 void modelled_clock_start(const Machine *machine) {
-    CHECK(!the.recording, "a graph is recorded on one machine");
+    CHECK(!clock_.recording, "a graph is recorded on one machine");
+    modelled = &hooks;
     synchronize_all();
-    the.before = modelled_trace_seconds();
+    clock_.before = trace_seconds();
     forget_all();
-    the.machine = machine;
-    if (machine) the.kept = *machine;
-    the.started++;
-    CHECK(the.started >> (64 - NUMBER_BITS) == 0, "an event has 16 bits for the run of the clock");
-    the.waited = 0;
+    clock_.machine = machine;
+    if (machine) clock_.kept = *machine;
+    clock_.started++;
+    CHECK(clock_.started >> (64 - NUMBER_BITS) == 0,
+          "an event has 16 bits for the run of the clock");
+    clock_.waited = 0;
     if (!machine) return;
-    the.most = machine->cards > 0 ? MAX_DEVICES : machine->devices;
-    the.simulation = simulation_new(machine_ports(machine, the.most));
-    simulation_observe(the.simulation, times_are_known);
-    the.ranks = false;
-    the.num_hosts = (the.most - 1) / machine->devices + 1;
-    the.hosts = xcalloc((size_t)the.num_hosts, sizeof *the.hosts);
-    the.launch = machine->launch;
+    clock_.most = machine->cards > 0 ? MAX_DEVICES : machine->devices;
+    clock_.simulation = simulation_new(machine_ports(machine, clock_.most));
+    simulation_observe(clock_.simulation, times_are_known);
+    clock_.ranks = false;
+    clock_.num_hosts = (clock_.most - 1) / machine->devices + 1;
+    clock_.hosts = xcalloc((size_t)clock_.num_hosts, sizeof *clock_.hosts);
+    clock_.launch = machine->launch;
     for (int id = 0; id < NUM_DEVICE_IDS - 1; id++)
-        if (device_of_id(id) && has_values(device_of_id(id))) modelled_open(device_of_id(id));
+        if (device_of_id(id) && has_values(device_of_id(id))) open_on_machine(device_of_id(id));
 }
 
 void modelled_clock_use_framework(bool framework) {
-    the.launch = framework ? the.kept.framework : the.kept.launch;
+    clock_.launch = framework ? clock_.kept.framework : clock_.kept.launch;
 }
 
 void modelled_clock_use_ranks(bool ranks) {
-    CHECK(!the.recording, "a graph is launched by one host thread");
-    if (!the.machine || ranks == the.ranks) return;
-    the.waited = modelled_seconds(); // nobody's clock goes back
-    the.ranks = ranks;
-    the.num_hosts = ranks ? the.most : (the.most - 1) / the.kept.devices + 1;
-    free(the.hosts);
-    the.hosts = xcalloc((size_t)the.num_hosts, sizeof *the.hosts);
+    CHECK(!clock_.recording, "a graph is launched by one host thread");
+    if (!clock_.machine || ranks == clock_.ranks) return;
+    clock_.waited = modelled_seconds(); // nobody's clock goes back
+    clock_.ranks = ranks;
+    clock_.num_hosts = ranks ? clock_.most : (clock_.most - 1) / clock_.kept.devices + 1;
+    free(clock_.hosts);
+    clock_.hosts = xcalloc((size_t)clock_.num_hosts, sizeof *clock_.hosts);
 }
 
-const Machine *modelled_machine(void) { return the.machine; }
+const Machine *modelled_machine(void) { return clock_.machine; }
 
 double modelled_seconds(void) {
-    if (!the.machine) return NAN;
-    double latest = the.waited;
-    for (int h = 0; h < the.num_hosts; h++) latest = fmax(latest, the.hosts[h]);
+    if (!clock_.machine) return NAN;
+    double latest = clock_.waited;
+    for (int h = 0; h < clock_.num_hosts; h++) latest = fmax(latest, clock_.hosts[h]);
     return latest;
 }
 
 double modelled_busy(const Device *device) {
-    if (!the.machine || !is_timed(device->queues[COMPUTE])) return NAN;
-    return simulation_queue_busy(the.simulation, queue_of(device->queues[COMPUTE]));
+    if (!clock_.machine || !is_timed(device->queues[COMPUTE])) return NAN;
+    return simulation_queue_busy(clock_.simulation, queue_of(device->queues[COMPUTE]));
 }

@@ -2,7 +2,7 @@
 //
 // A machine is some hosts with some devices each: how fast a device computes, how fast its memory
 // is, what a launch costs the host, and which ways there are between devices. Each is a small text
-// file of lines "field value unit", with # before comments; those in common/device/machines/ are
+// file of lines "field value unit", with # before comments; those in common/model/machines/ are
 // built into the programs, and a file of one's own can be given by its path. What the fields mean
 // is said below; where a figure comes from, in the files. `--machine print:NAME` prints one, and
 // `--machine print:this` measures the computer at hand and prints what it found (machine_this.h).

@@ -2,10 +2,9 @@
 // queue.c), which says how long it would take; memory has addresses, and nothing behind them. So
 // there may be a thousand of them. What is copied from one to the host arrives as NaN: there are no
 // values, and nothing may look as if there were.
-#include "backend.h"
 #include "common/base/error.h"
+#include "common/device/backend.h"
 #include "modelled_clock.h"
-#include "modelled_hooks.h"
 
 #include <math.h>
 #include <stdlib.h>
