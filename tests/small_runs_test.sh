@@ -28,14 +28,14 @@ while read -r name flags; do
     ends_well "$name $flags" "$build"/$name $flags
 done <<'RUNS'
 00_devices_and_queues
-01_splitting_strategies --batch-size 12 --steps 1
-02_get_params_and_allreduce --steps 1
+01_splitting_strategies --batch-size 12 --steps 1 --devices 2 --part splitting
+01_splitting_strategies --batch-size 12 --steps 1 --devices 2 --part model
+02_get_params_and_allreduce --steps 1 --devices 2 --machine none
 03_split_batch
 04_lenet_multi_gpu --train-size 128 --test-size 40 --epochs 1 --save w --log-loss l --trace t --timeline t.png
 04_lenet_multi_gpu --train-size 128 --test-size 40 --epochs 1 --load w --graph off
 05_resnet18_concise --train-size 8 --test-size 4 --batch-size 4 --epochs 1 --devices 2 --bn sync --checkpoint c
 05_resnet18_concise --train-size 8 --test-size 4 --batch-size 4 --epochs 2 --devices 2 --bn sync --resume c
-05_resnet18_concise --train-size 8 --test-size 4 --batch-size 4 --epochs 1
 06_data_parallel_and_ddp --train-size 128 --test-size 50 --epochs 1
 07_parameter_servers --train-size 256 --test-size 50 --epochs 1 --batch-size 64
 07_parameter_servers --train-size 256 --test-size 50 --epochs 1 --batch-size 64 --real --workers 3
