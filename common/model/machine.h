@@ -72,7 +72,7 @@ struct Machine {
     double memory_bandwidth;                   // bytes/s of a device
     double kernel;       // seconds that each launch takes on its device, besides its work
     double launch;       // seconds of the host for each launch and each copy
-    double event;        // seconds of the host to record an event, or to make a queue wait for it
+    double event;        // seconds of the host to record an event and let another queue wait for it
     double graph_launch; // seconds of the host for a whole graph,
     double graph_kernel; // and of the device for each launch in it, instead of `kernel`
     double framework;    // as launch, in a framework written in Python

@@ -64,17 +64,17 @@ static const Unit *find_unit(Quantity quantity, const char *name) {
     return NULL;
 }
 
-// "a, b, c" with one more at the end; the string before is freed.
-static char *append_name(char *names, const char *name) {
-    char *longer = xprintf("%s%s%s", names, *names ? ", " : "", name);
-    free(names);
+// "a, b, c" with one more at the end, or with blanks between; the string before is freed.
+static char *append(char *words, const char *between, const char *word) {
+    char *longer = xprintf("%s%s%s", words, *words ? between : "", word);
+    free(words);
     return longer;
 }
 
 static char *unit_names(Quantity quantity) {
     char *names = xstrdup("");
     for (int i = 0; i < NUM_UNITS; i++)
-        if (units[i].quantity == quantity) names = append_name(names, units[i].name);
+        if (units[i].quantity == quantity) names = append(names, ", ", units[i].name);
     return names;
 }
 
@@ -150,21 +150,11 @@ static const Field fields[] = {
 // clang-format on
 enum { NUM_FIELDS = sizeof fields / sizeof fields[0] };
 
-// The field, or the kind of link; NUM_FIELDS if there is none. `names` gets all names that there
-// are, up to that one.
-static int find(const char *name, bool is_kind, char **names) {
+// The field, or the kind of link; NUM_FIELDS if there is none.
+static int find(const char *name, bool is_kind) {
     int id = 0;
-    for (*names = xstrdup(""); id < NUM_FIELDS; id++) {
-        if ((fields[id].need == KIND) != is_kind) continue;
-        if (strcmp(fields[id].name, name) == 0) break;
-        *names = append_name(*names, fields[id].name);
-    }
-    return id;
-}
-
-static int id_of(const char *name) {
-    int id = 0;
-    while (strcmp(fields[id].name, name) != 0) id++;
+    for (; id < NUM_FIELDS; id++)
+        if ((fields[id].need == KIND) == is_kind && strcmp(fields[id].name, name) == 0) break;
     return id;
 }
 
@@ -197,12 +187,15 @@ static void set_field(Reader *reader, int id) {
     reader->example = fields[id].example;
 }
 
-static int line_of(const Reader *reader, const char *name) { return reader->line_of[id_of(name)]; }
+static int line_of(const Reader *reader, const char *name) {
+    return reader->line_of[find(name, false)];
+}
 
-// To the field of an earlier line, to say something about it.
-static void go_back_to(Reader *reader, const char *name) {
-    set_field(reader, id_of(name));
+// The reader at the field of an earlier line, to say something about it.
+static Reader *back_at(Reader *reader, const char *name) {
+    set_field(reader, find(name, false));
     reader->line = line_of(reader, name);
+    return reader;
 }
 
 // ---- numbers ---------------------------------------------------------------------------------
@@ -265,24 +258,17 @@ static void read_values(Reader *reader, const Value values[MOST_VALUES]) {
 
 static void read_about(Reader *reader) {
     char *about = xstrdup(next_word(reader, "some words"));
-    while (reader->used < reader->num_words) {
-        char *longer = xprintf("%s %s", about, reader->words[reader->used++]);
-        free(about);
-        about = longer;
-    }
+    while (reader->used < reader->num_words)
+        about = append(about, " ", reader->words[reader->used++]);
     reader->machine->about = about;
 }
 
 static void read_link(Reader *reader) {
-    char *names;
-    find("", true, &names); // all of them
-    const char *word = next_word(reader, names);
-    char *before;
-    int id = find(word, true, &before);
-    if (id == NUM_FIELDS) wrong(reader, "expected one of %s, not '%s'", names, word);
-    free(names);
-    free(before);
-    reader->machine->links = (LinkKind)(id - id_of("switch"));
+    static const char kinds[] = "switch, tree, host, mesh"; // in the order of LinkKind
+    const char *word = next_word(reader, kinds);
+    int id = find(word, true);
+    if (id == NUM_FIELDS) wrong(reader, "expected one of %s, not '%s'", kinds, word);
+    reader->machine->links = (LinkKind)(id - find("switch", true));
     reader->example = fields[id].example;
     read_values(reader, fields[id].values);
 }
@@ -314,13 +300,17 @@ static void check_bytes(const Reader *reader, const char *line) {
     }
 }
 
+static _Noreturn void no_field(const Reader *reader, const char *word) {
+    char *names = xstrdup("");
+    for (int id = 0; id < NUM_FIELDS; id++)
+        if (fields[id].need != KIND) names = append(names, ", ", fields[id].name);
+    die(xprintf("the fields are %s", names), "%s:%d: there is no field '%s'", reader->file,
+        reader->line, word);
+}
+
 static void find_field(Reader *reader, const char *word) {
-    char *names;
-    int id = find(word, false, &names);
-    if (id == NUM_FIELDS)
-        die(xprintf("the fields are %s", names), "%s:%d: there is no field '%s'", reader->file,
-            reader->line, word);
-    free(names);
+    int id = find(word, false);
+    if (id == NUM_FIELDS) no_field(reader, word);
     set_field(reader, id);
     if (reader->line_of[id] && fields[id].need != MANY)
         wrong(reader, "it stands in line %d, too", reader->line_of[id]);
@@ -359,7 +349,7 @@ static void read_line(Reader *reader, char *line) {
 // ---- the whole ---------------------------------------------------------------------------------
 
 static void need_field(const Reader *reader, const char *name, const char *why) {
-    const Field *field = &fields[id_of(name)];
+    const Field *field = &fields[find(name, false)];
     if (!line_of(reader, name))
         die(xprintf("add a line like this: %s", field->example),
             "%s: the field '%s' is missing%s%s", reader->file, name, *why ? ": " : "", why);
@@ -368,25 +358,15 @@ static void need_field(const Reader *reader, const char *name, const char *why) 
 // The fastest pair stands for all where one figure is asked for.
 static void check_mesh(Reader *reader) {
     Machine *machine = reader->machine;
-    if (line_of(reader, "pair") && machine->links != LINKS_MESH) {
-        go_back_to(reader, "pair");
-        wrong(reader, "expected 'link mesh', too");
-    }
+    if (line_of(reader, "pair") && machine->links != LINKS_MESH)
+        wrong(back_at(reader, "pair"), "expected 'link mesh', too");
     if (machine->links != LINKS_MESH) return;
-    if (machine->devices > MOST_IN_MESH) {
-        go_back_to(reader, "devices");
-        wrong(reader, "expected at most %d with 'link mesh'", MOST_IN_MESH);
-    }
+    if (machine->devices > MOST_IN_MESH)
+        wrong(back_at(reader, "devices"), "expected at most %d with 'link mesh'", MOST_IN_MESH);
     need_field(reader, "pair", "a mesh has pairs of devices");
     for (int from = 0; from < MOST_IN_MESH; from++)
         for (int to = 0; to < MOST_IN_MESH; to++)
             machine->link.bandwidth = fmax(machine->link.bandwidth, machine->mesh[from][to]);
-}
-
-static void check_links(Reader *reader) {
-    if (reader->machine->devices > 1) need_field(reader, "link", "there are several devices");
-    if (!line_of(reader, "link")) reader->machine->links = LINKS_TREE; // of the only device
-    check_mesh(reader);
 }
 
 static void check_roots(Reader *reader) {
@@ -397,10 +377,9 @@ static void check_roots(Reader *reader) {
     }
     if (!line_of(reader, "devices_per_root")) machine->devices_per_root = 1;
     if (!line_of(reader, "root_bandwidth")) machine->root_bandwidth = machine->host_link.bandwidth;
-    if (machine->devices_per_root > machine->devices) {
-        go_back_to(reader, "devices_per_root");
-        wrong(reader, "expected at most the %d devices of a host", machine->devices);
-    }
+    if (machine->devices_per_root > machine->devices)
+        wrong(back_at(reader, "devices_per_root"), "expected at most the %d devices of a host",
+              machine->devices);
     if (machine->links == LINKS_TREE || machine->links == LINKS_HOST)
         machine->link = machine->host_link; // there is no other
 }
@@ -417,13 +396,14 @@ static void check_whole(Reader *reader) {
     Machine *machine = reader->machine;
     for (int id = 0; id < NUM_FIELDS; id++)
         if (fields[id].need == NEEDED) need_field(reader, fields[id].name, "");
-    check_links(reader);
+    if (machine->devices > 1) need_field(reader, "link", "there are several devices");
+    if (!line_of(reader, "link")) machine->links = LINKS_TREE; // of the only device
+    check_mesh(reader);
     check_roots(reader);
     if (machine->cards > 0) need_field(reader, "network", "there are network cards");
-    if (machine->cards == 0 && line_of(reader, "network")) {
-        go_back_to(reader, "network");
-        wrong(reader, "expected the number of network cards in a line 'cards', too");
-    }
+    if (machine->cards == 0 && line_of(reader, "network"))
+        wrong(back_at(reader, "network"),
+              "expected the number of network cards in a line 'cards', too");
     if (machine->tf32 == 0) machine->tf32 = machine->fp32;
     fill_in_convolutions(machine);
 }
@@ -494,13 +474,6 @@ static char *read_text(const char *path) {
     return text;
 }
 
-static const Machine *parse_file(const char *path) {
-    char *text = read_text(path);
-    const Machine *machine = machine_parse(path, text);
-    free(text);
-    return machine;
-}
-
 static bool is_path(const char *name) { return strpbrk(name, "/.") != NULL; }
 
 const char *machine_text(const char *name) {
@@ -509,7 +482,7 @@ const char *machine_text(const char *name) {
                   "--machine print: is for machines that are built in, not for a file: '%s'", name);
     char *names = xstrdup("");
     for (const MachineFile *file = machine_files; file->name; file++) {
-        names = append_name(names, file->name);
+        names = append(names, ", ", file->name);
         if (strcmp(file->name, name) != 0) continue;
         free(names);
         return file->text;
@@ -522,8 +495,9 @@ const char *machine_text(const char *name) {
 const Machine *machine_find(const char *name) {
     for (const Kept *entry = kept; entry; entry = entry->next)
         if (entry->found_as && strcmp(entry->found_as, name) == 0) return &entry->machine;
-    const Machine *machine =
-        is_path(name) ? parse_file(name) : machine_parse(name, machine_text(name));
+    char *text = is_path(name) ? read_text(name) : NULL;
+    const Machine *machine = machine_parse(name, text ? text : machine_text(name));
+    free(text);
     kept->found_as = xstrdup(name); // that which was just parsed
     return machine;
 }

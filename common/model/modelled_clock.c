@@ -84,10 +84,11 @@ typedef struct Recorded {
 struct ModelledGraph {
     Device *devices[MAX_DEVICES];
     int k;
-    uint64_t started;  // the clock's run that it belongs to
-    uint64_t *lengths; // of each queue of the simulation when recording began
-    uint64_t *added;   // to each since then
-    int num_queues;    // for how many queues there is room in these two
+    uint64_t started; // the clock's run that it belongs to
+    struct {
+        uint64_t length, added, now; // when recording began; since then; when it is launched
+    } * queues;                      // (num_queues) of the simulation
+    int num_queues;
     Recorded *work;
     size_t count, room;
 };
@@ -96,11 +97,10 @@ static void record(Recorded work) {
     ModelledGraph *g = clock_.recording;
     if (work.queue >= g->num_queues) {
         int n = work.queue + 1;
-        g->lengths = xgrow(g->lengths, (size_t)n, sizeof *g->lengths);
-        g->added = xgrow(g->added, (size_t)n, sizeof *g->added);
+        g->queues = xgrow(g->queues, (size_t)n, sizeof *g->queues);
         for (int q = g->num_queues; q < n; q++) {
-            g->lengths[q] = simulation_last(clock_.simulation, q).number;
-            g->added[q] = 0;
+            g->queues[q].length = simulation_last(clock_.simulation, q).number;
+            g->queues[q].added = 0;
         }
         g->num_queues = n;
     }
@@ -109,7 +109,7 @@ static void record(Recorded work) {
         g->work = xgrow(g->work, g->room, sizeof *g->work);
     }
     g->work[g->count++] = work;
-    g->added[work.queue]++;
+    g->queues[work.queue].added++;
 }
 
 // ---- hosts -----------------------------------------------------------------------------------
@@ -222,14 +222,14 @@ static void copy_bytes(Queue *queue, const Device *to, const Device *from, size_
 
 static uint64_t record_event(const Queue *queue) {
     if (!is_timed(queue)) return 0;
-    if (!clock_.recording) host_of_after(queue->device, clock_.kept.event);
     int number = queue_of(queue);
     uint64_t last = simulation_last(clock_.simulation, number).number;
     if (clock_.recording && number < clock_.recording->num_queues)
-        last += clock_.recording->added[number];
+        last += clock_.recording->queues[number].added;
     return clock_.started << NUMBER_BITS | last;
 }
 
+// (To record it was the same host's work, as a rule, and is in the price.)
 static void wait_for_event(Queue *queue, Event event) {
     if (!is_timed(queue) || event.queue == queue) return;
     Moment moment = moment_of(event);
@@ -288,10 +288,10 @@ static void join_queues(const ModelledGraph *g) {
 }
 
 // What was recorded after `lengths` comes after what the queues have now.
-static Moment moment_now(const ModelledGraph *g, Moment recorded, const uint64_t now[]) {
+static Moment moment_now(const ModelledGraph *g, Moment recorded) {
     int q = recorded.queue;
-    if (q < g->num_queues && recorded.number > g->lengths[q])
-        recorded.number += now[q] - g->lengths[q];
+    if (q < g->num_queues && recorded.number > g->queues[q].length)
+        recorded.number += g->queues[q].now - g->queues[q].length;
     return recorded;
 }
 
@@ -301,26 +301,24 @@ static void launch_graph(const ModelledGraph *g) {
         if (i == 0 || host_number(g->devices[i]) != host_number(g->devices[i - 1]))
             host_of_after(g->devices[i], clock_.kept.graph_launch);
     join_queues(g);
-    uint64_t *now = xmalloc(sizeof *now * (size_t)(g->num_queues + 1));
-    for (int q = 0; q < g->num_queues; q++) now[q] = simulation_last(clock_.simulation, q).number;
+    for (int q = 0; q < g->num_queues; q++)
+        g->queues[q].now = simulation_last(clock_.simulation, q).number;
     double issued = host_of_after(g->devices[0], 0);
     for (size_t i = 0; i < g->count; i++) {
         const Recorded *r = &g->work[i];
         Work work = r->work;
         work.issued = issued;
         if (r->waits)
-            simulation_wait(clock_.simulation, r->queue, issued, moment_now(g, r->after, now));
+            simulation_wait(clock_.simulation, r->queue, issued, moment_now(g, r->after));
         else
             simulation_add(clock_.simulation, r->queue, &work);
     }
-    free(now);
     join_queues(g);
 }
 
 static void free_graph(ModelledGraph *graph) {
     if (!graph) return;
-    free(graph->lengths);
-    free(graph->added);
+    free(graph->queues);
     free(graph->work);
     free(graph);
 }

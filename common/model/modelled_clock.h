@@ -6,7 +6,7 @@
 // route's latency and its bytes over the bandwidth, and while its bytes move nobody else has the
 // ports that it passes. Device i of the program is device i of the machine.
 //
-// The host has a clock, too: each launch, copy and event takes its time to enqueue, and whoever
+// The host has a clock, too: each launch, copy and wait takes its time to enqueue, and whoever
 // waits for a device goes on when that is done. A machine with several hosts runs the program once
 // on each, for its own devices, so each enqueues only their work; all wait where the program waits.
 // Each host has the data set. What the host itself computes (choosing the images of a minibatch)
