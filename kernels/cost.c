@@ -402,7 +402,6 @@ KernelTraffic kernel_traffic(Software software, KernelId kernel, const void *arg
     const Conv *conv = conv_shape(kernel, args);
     const struct gemm_args *gemm = args;
     if (kernel == KERNEL_gemm) t.products = (Products){1, gemm->M, gemm->N, gemm->K};
-    if (conv) t.products = conv_products(conv, t.work.pass, 1);
     if (software == BY_ONE_LAUNCH) return t;
     if (adds_up_parts(kernel)) t.launches = 2;
     if (conv) add_our_convolution(&t, conv, args);

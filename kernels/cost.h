@@ -55,8 +55,9 @@ typedef enum {
     BY_OUR_CUDA,   // kernels/cuda: writes a matrix of all windows and reads it again
 } Software;
 
-// Results of a product of matrices and the length of each of their sums; one after the other,
-// `count` such products. No count: no product.
+// `count` products of matrices, one after the other: the size of the result, and the length of its
+// sums. None where nothing is known of it: what a library's convolution reaches on a machine is
+// said of whole networks, and has all in it.
 typedef struct Products {
     int count;
     double rows, columns, length;
