@@ -58,12 +58,6 @@ static const struct {
     [SPEEDUP] = {1e-10, 100, "1e-8 % to 10000 %"},
 };
 
-static const Unit *find_unit(Quantity quantity, const char *name) {
-    for (int i = 0; i < NUM_UNITS; i++)
-        if (units[i].quantity == quantity && strcmp(units[i].name, name) == 0) return &units[i];
-    return NULL;
-}
-
 // "a, b, c" with one more at the end, or with blanks between; the string before is freed.
 static char *append(char *words, const char *between, const char *word) {
     char *longer = xprintf("%s%s%s", words, *words ? between : "", word);
@@ -231,8 +225,9 @@ static double read_quantity(Reader *reader, Quantity quantity) {
     const char *word = reader->words[reader->used - 1];
     char *names = unit_names(quantity);
     const char *unit_word = next_word(reader, names);
-    const Unit *unit = find_unit(quantity, unit_word);
-    if (!unit) wrong(reader, "expected one of the units %s, not '%s'", names, unit_word);
+    const Unit *unit = units, *end = units + NUM_UNITS;
+    while (unit < end && (unit->quantity != quantity || strcmp(unit->name, unit_word) != 0)) unit++;
+    if (unit == end) wrong(reader, "expected one of the units %s, not '%s'", names, unit_word);
     free(names);
     double value = number * unit->times / unit->by;
     if (!(value >= ranges[quantity].least && value <= ranges[quantity].most))
@@ -284,6 +279,8 @@ static void read_pair(Reader *reader) {
     if (machine->mesh[from][to] > 0) wrong(reader, "the pair %d %d stands there twice", from, to);
     machine->mesh[from][to] = bandwidth;
     machine->mesh[to][from] = bandwidth;
+    // The fastest pair stands for all where one figure is asked for.
+    machine->link.bandwidth = fmax(machine->link.bandwidth, bandwidth);
 }
 
 // die()s if there is something that is no text. Only what is said about a figure, its comment, may
@@ -355,7 +352,6 @@ static void need_field(const Reader *reader, const char *name, const char *why) 
             "%s: the field '%s' is missing%s%s", reader->file, name, *why ? ": " : "", why);
 }
 
-// The fastest pair stands for all where one figure is asked for.
 static void check_mesh(Reader *reader) {
     Machine *machine = reader->machine;
     if (line_of(reader, "pair") && machine->links != LINKS_MESH)
@@ -364,9 +360,6 @@ static void check_mesh(Reader *reader) {
     if (machine->devices > MOST_IN_MESH)
         wrong(back_at(reader, "devices"), "expected at most %d with 'link mesh'", MOST_IN_MESH);
     need_field(reader, "pair", "a mesh has pairs of devices");
-    for (int from = 0; from < MOST_IN_MESH; from++)
-        for (int to = 0; to < MOST_IN_MESH; to++)
-            machine->link.bandwidth = fmax(machine->link.bandwidth, machine->mesh[from][to]);
 }
 
 static void check_roots(Reader *reader) {

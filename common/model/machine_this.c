@@ -154,16 +154,12 @@ static Probe convolution(const Bench *b, int layer, ConvolutionPass pass, int im
     }
 }
 
-static bool has_room(const struct conv2d_shape *s, int images) {
-    return (double)images * s->C * s->H * s->W <= FLOATS &&
-           (double)images * s->M * s->out_h * s->out_w <= FLOATS;
-}
-
 static int enough_images(const Bench *b, int layer) {
-    int images = layers[layer].s.N;
+    const struct conv2d_shape *s = &layers[layer].s;
+    int X = s->C * s->H * s->W, Y = s->M * s->out_h * s->out_w, most = FLOATS / (X > Y ? X : Y);
+    int images = s->N;
     for (Probe p = convolution(b, layer, PASS_FORWARD, images);
-         has_room(&layers[layer].s, 2 * images) && is_short(b, &p);
-         p = convolution(b, layer, PASS_FORWARD, images))
+         2 * images <= most && is_short(b, &p); p = convolution(b, layer, PASS_FORWARD, images))
         images *= 2;
     return images;
 }
