@@ -35,6 +35,7 @@
 // again because a cache was too small, and FLOP below the peak, are for the efficiency in
 // machine.h.
 #include "cost.h"
+#include "cuda/conv2d_plan.h"
 
 #include <stdbool.h>
 
@@ -150,8 +151,8 @@ static double met(int size, int out, int kernel, int stride, int pad) {
 typedef struct conv2d_shape Conv;
 
 static ConvolutionForm form_of(const Conv *s) {
-    enum { FEW_WEIGHTS = 64 }; // for an output pixel: what 16 channels of 2x2 have
-    if (s->C * s->kernel_h * s->kernel_w < FEW_WEIGHTS) return FORM_THIN;
+    enum { THIN = 64 }; // for an output pixel: what 16 channels of 2x2 have
+    if (s->C * s->kernel_h * s->kernel_w < THIN) return FORM_THIN;
     if (s->stride_h > 1 || s->stride_w > 1 || s->kernel_h * s->kernel_w == 1) return FORM_PLAIN;
     return s->kernel_h * s->kernel_w > 9 ? FORM_LARGE : FORM_3X3;
 }
@@ -338,4 +339,71 @@ KernelCost kernel_cost(KernelId kernel, const void *args) {
     static KernelCost (*const costs[NUM_KERNELS])(const void *args) = {KERNELS(COST_OF)};
 #undef COST_OF
     return costs[kernel](args);
+}
+
+// ---- what is done ------------------------------------------------------------------------------
+
+static const Conv *conv_shape(KernelId kernel, const void *args) {
+    switch (kernel) {
+    case KERNEL_conv2d_forward:
+        return &((const struct conv2d_forward_args *)args)->s;
+    case KERNEL_conv2d_backward_input:
+        return &((const struct conv2d_backward_input_args *)args)->s;
+    case KERNEL_conv2d_backward_params:
+        return &((const struct conv2d_backward_params_args *)args)->s;
+    default:
+        return NULL;
+    }
+}
+
+// The matrices of a convolution: W (M,taps), the windows (taps,pixels), Y (M,pixels). Each pass
+// multiplies two of them, and the third is the result.
+static Products conv_products(const Conv *s, ConvolutionPass pass, int count) {
+    double taps = (double)s->C * s->kernel_h * s->kernel_w;
+    double pixels = (double)s->N * s->out_h * s->out_w / count; // those of a chunk
+    switch (pass) {
+    case PASS_FORWARD:
+        return (Products){count, s->M, pixels, taps};
+    case PASS_INPUT:
+        return (Products){count, taps, pixels, s->M};
+    default:
+        return (Products){count, s->M, taps, pixels};
+    }
+}
+
+// kernels/cuda/conv2d.cu: for each chunk of images, one launch writes the windows or adds them up,
+// one moves the planes of Y between images and matrix, and the product of the two is cuBLAS's. Few
+// weights have a kernel of their own, and their sums a second one; so have those of the bias.
+static void add_our_convolution(KernelTraffic *t, const Conv *s, const void *args) {
+    const struct conv2d_backward_params_args *params = args;
+    bool of_params = t->work.pass == PASS_PARAMS;
+    int images = conv2d_chunk_images(s), chunks = (s->N + images - 1) / images;
+    double windows = size_Y(s) / s->M * s->C * s->kernel_h * s->kernel_w, planes = size_Y(s);
+    t->launches = chunks * (of_params && conv2d_has_few_weights(s) ? 4 : 3);
+    // What must be read and written is, by one of the launches that move; but W is the product's.
+    t->moved = t->work.bytes - size_W(s) * sizeof(float) + (windows + planes) * sizeof(float);
+    if (of_params && params->db) {
+        t->launches += 2;
+        t->moved += bytes_Y(s, params->pooled);
+    }
+    t->work.kind = COST_PRODUCT;
+    t->work.bytes = (windows + planes + chunks * size_W(s)) * sizeof(float);
+    t->products = conv_products(s, t->work.pass, chunks);
+}
+
+// A kernel whose sums are many takes two launches: parts of them, and their sum.
+static bool adds_up_parts(KernelId kernel) {
+    return kernel == KERNEL_sum_forward || kernel == KERNEL_batch_norm_stats ||
+           kernel == KERNEL_batch_norm_backward_sums;
+}
+
+KernelTraffic kernel_traffic(Software software, KernelId kernel, const void *args) {
+    KernelTraffic t = {.launches = 1, .work = kernel_cost(kernel, args)};
+    const Conv *conv = conv_shape(kernel, args);
+    const struct gemm_args *gemm = args;
+    if (kernel == KERNEL_gemm) t.products = (Products){1, gemm->M, gemm->N, gemm->K};
+    if (software == BY_ONE_LAUNCH) return t;
+    if (adds_up_parts(kernel)) t.launches = 2;
+    if (conv) add_our_convolution(&t, conv, args);
+    return t;
 }

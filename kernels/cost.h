@@ -1,5 +1,6 @@
-// cost.h: what a kernel has to do, as numbers: the arithmetic it does and the bytes it must move.
-// Both follow from its argument struct alone, so they are the same on every machine; how long that
+// cost.h: what a kernel costs, as numbers, from its argument struct alone. kernel_cost() is what
+// must be done, whoever does it: arithmetic, and bytes that cannot be avoided. kernel_traffic() is
+// what some software does: how often it launches, and what it moves more than once. How long that
 // takes on a stated machine is for common/model/machine.h.
 #ifndef COST_H
 #define COST_H
@@ -46,5 +47,30 @@ typedef struct KernelCost {
 // Of this kernel with these arguments (of the type struct NAME_args). Pointers are not followed;
 // all that counts is which of those that may be NULL are.
 KernelCost kernel_cost(KernelId kernel, const void *args);
+
+// Whose software runs the kernel. Those of one launch differ only in what a machine's file says of
+// their convolutions: as it measured kernels/cpu there, or as cuDNN reaches it.
+typedef enum {
+    BY_ONE_LAUNCH, // kernels/cpu, or a library, whose convolution keeps its windows on the chip
+    BY_OUR_CUDA,   // kernels/cuda: writes a matrix of all windows and reads it again
+} Software;
+
+// `count` products of matrices, one after the other: the size of the result, and the length of its
+// sums. None where nothing is known of it: what a library's convolution reaches on a machine is
+// said of whole networks, and has all in it.
+typedef struct Products {
+    int count;
+    double rows, columns, length;
+} Products;
+
+typedef struct KernelTraffic {
+    int launches;
+    double moved;      // bytes that launches move beside the one that has the arithmetic:
+    KernelCost work;   // a convolution is COST_PRODUCT where a product of matrices does it
+    Products products; // of `work`
+} KernelTraffic;
+
+// Not for sizes of zero. Sums of parts, which a second launch adds up, are too few bytes to count.
+KernelTraffic kernel_traffic(Software software, KernelId kernel, const void *args);
 
 #endif

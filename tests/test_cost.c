@@ -1017,6 +1017,47 @@ static void forms_of_convolutions(void **state) {
     assert_int_equal(kernel_cost(KERNEL_conv2d_backward_input, &input).pass, PASS_INPUT);
 }
 
+// ---- what our GPU code does ---------------------------------------------------------------------
+
+static void assert_traffic(KernelId kernel, const void *args, int launches, double again) {
+    KernelCost cost = kernel_cost(kernel, args);
+    KernelTraffic once = kernel_traffic(BY_ONE_LAUNCH, kernel, args);
+    KernelTraffic ours = kernel_traffic(BY_OUR_CUDA, kernel, args);
+    assert_int_equal(once.launches, 1);
+    assert_true(once.moved == 0 && once.work.bytes == cost.bytes && once.work.flop == cost.flop);
+    assert_int_equal(ours.launches, launches);
+    assert_true(ours.work.flop == cost.flop);
+    assert_true(ours.moved + ours.work.bytes == cost.bytes + again);
+}
+
+// Of LeNet's two layers and one of ResNet-18's, with 256 images. The matrices of windows and of
+// planes are written once and read once; of two chunks, W is read twice.
+static void traffic_of_our_convolutions(void **state) {
+    (void)state;
+    unsigned char pooled;
+    float b;
+    struct conv2d_shape second = {256, 20, 13, 13, 50, 5, 5, 1, 1, 0, 0, 8, 8};
+    double windows = 4.0 * 500 * 256 * 64, planes = 4.0 * 50 * 256 * 64,
+           pooled_Y = planes / 4 * 1.5;
+    struct conv2d_forward_args forward = {.s = second, .pooled = &pooled, .b = &b};
+    struct conv2d_backward_input_args input = {.s = second, .pooled = &pooled};
+    struct conv2d_backward_params_args params = {.s = second, .pooled = &pooled};
+    assert_traffic(KERNEL_conv2d_forward, &forward, 3, 2 * (windows + planes));
+    assert_traffic(KERNEL_conv2d_backward_input, &input, 3, 2 * (windows + planes));
+    assert_traffic(KERNEL_conv2d_backward_params, &params, 3, 2 * (windows + planes));
+    params.db = &b; // dY is read once more
+    assert_traffic(KERNEL_conv2d_backward_params, &params, 5, 2 * (windows + planes) + pooled_Y);
+    params.s = (struct conv2d_shape){256, 1, 28, 28, 20, 3, 3, 1, 1, 0, 0, 26, 26};
+    assert_int_equal(kernel_traffic(BY_OUR_CUDA, KERNEL_conv2d_backward_params, &params).launches,
+                     6); // few weights: their sums are added up by another launch
+    forward = (struct conv2d_forward_args){
+        .s = {256, 64, 28, 28, 64, 3, 3, 1, 1, 1, 1, 28, 28}}; // 256 MB: 133 images, and 123
+    assert_traffic(KERNEL_conv2d_forward, &forward, 6,
+                   2 * 4.0 * (576 + 64) * 256 * 784 + 4.0 * 64 * 576);
+    Products p = kernel_traffic(BY_OUR_CUDA, KERNEL_conv2d_forward, &forward).products;
+    assert_true(p.count == 2 && p.rows == 64 && p.columns == 128 * 784 && p.length == 576);
+}
+
 static int free_lane(void **state) {
     (void)state;
     cpu_scratch_free(&lane);
@@ -1024,11 +1065,11 @@ static int free_lane(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(as_published_for_resnet18),
-                                       cmocka_unit_test(as_published_for_alexnet),
-                                       cmocka_unit_test(forms_of_convolutions),
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(as_published_for_resnet18), cmocka_unit_test(as_published_for_alexnet),
+        cmocka_unit_test(forms_of_convolutions), cmocka_unit_test(traffic_of_our_convolutions),
 #define TEST(name) {#name, costs_what_is_counted, NULL, NULL, &kernels[KERNEL_##name]},
-                                       KERNELS(TEST)
+        KERNELS(TEST)
 #undef TEST
     };
     return cmocka_run_group_tests_name("cost", tests, NULL, free_lane);

@@ -51,6 +51,10 @@ static const Machine *with_links(const char *link) {
     return machine_parse("test", with_line("link", link));
 }
 
+static double seconds_of(const Machine *machine, KernelCost work, bool tf32) {
+    return machine_kernel_seconds(machine, (KernelTraffic){.launches = 1, .work = work}, tf32);
+}
+
 // ---- what is read ----------------------------------------------------------------------------
 
 static void all_figures_are_read(void **state) {
@@ -75,6 +79,8 @@ static void all_figures_are_read(void **state) {
 static void some_fields_may_be_left_out(void **state) {
     (void)state;
     assert_true(machine_parse("test", with_line("tf32", ""))->tf32 == 20e12);
+    assert_int_equal(machine_parse("test", whole)->multiprocessors, 0);
+    assert_true(machine_parse("test", whole)->event == 0);
     assert_int_equal(machine_parse("test", with_line("devices_per", ""))->devices_per_root, 1);
     assert_true(machine_parse("test", with_line("root_band", ""))->root_bandwidth == 24e9);
     const Machine *m = machine_parse("test", whole);
@@ -100,7 +106,23 @@ static void forms_of_convolution(void **state) {
     KernelCost cost = {.kind = COST_CONVOLUTION, .flop = 1e12};
     cost.form = FORM_PLAIN;
     cost.pass = PASS_PARAMS;
-    assert_true(machine_kernel_seconds(m, cost, false) == 1e12 / (20e12 * 0.06));
+    assert_true(seconds_of(m, cost, false) == 1e12 / (20e12 * 0.06));
+}
+
+// Products and convolutions may have a figure of their own in TF32.
+static void figures_of_tf32(void **state) {
+    (void)state;
+    const KernelCost product = {.kind = COST_PRODUCT, .flop = 1e12};
+    const KernelCost convolution = {.kind = COST_CONVOLUTION, .flop = 1e12};
+    const Machine *m = machine_parse("t", with_line("product", "product 80 % 40 %"));
+    assert_true(seconds_of(m, product, false) == 1e12 / (20e12 * 0.8));
+    assert_true(seconds_of(m, product, true) == 1e12 / (160e12 * 0.4));
+    assert_true(seconds_of(m, convolution, true) == 1e12 / (160e12 * 0.6));
+    m = machine_parse("t", with_line("convolution", "convolution 60 % 120 %\n"
+                                                    "convolution_3x3 210 % 220 % 230 %\n"));
+    assert_true(seconds_of(m, convolution, false) == 1e12 / (20e12 * 2.1));
+    assert_true(seconds_of(m, convolution, true) == 1e12 / (160e12 * 1.2));
+    assert_true(seconds_of(m, product, true) == 1e12 / (160e12 * 0.8));
 }
 
 static void text_is_read_as_people_write_it(void **state) {
@@ -221,6 +243,10 @@ static void wrong_numbers(void **state) {
         {"devices", "devices 0", "t.machine:2: devices: expected a whole number from 1 to 1024"},
         {"devices", "devices 2.5", "expected a whole number from 1 to 1024, not '2.5'"},
         {"devices", "devices 1025", "expected a whole number from 1 to 1024, not '1025'"},
+        {"fp32", "fp32 20 TFLOP/s\nmultiprocessors 0",
+         "t.machine:5: multiprocessors: expected a whole number from 1 to 1024, not '0'"},
+        {"product", "product 80 % 101 %", "product: expected 1e-8 % to 100 %, not '101 %'"},
+        {"product", "product 80 % 70 % 60 %", "product: expected the end of the line, not '60'"},
         {"devices", "devices 8 GB", "devices: expected the end of the line, not 'GB'"},
     };
     expect_mistakes(mistakes, sizeof mistakes / sizeof mistakes[0]);
@@ -249,7 +275,7 @@ static void wrong_fields(void **state) {
     const Mistake mistakes[] = {
         {"memory", "memori 40 GB",
          "t.machine:3: there is no field 'memori'\nhint: the fields are "
-         "about, devices, link"},
+         "about, devices, memory, fp32, tf32"},
         {"memory", "Memory 40 GB", "t.machine:3: there is no field 'Memory'"},
         {"launch", "kernel 3 us", "t.machine:11: kernel: it stands in line 10, too"},
         {"about", "about", "t.machine:1: about: expected some words, and the line ends"},
@@ -280,13 +306,13 @@ static void wrong_fields(void **state) {
 static void wrong_links(void **state) {
     (void)state;
     const Mistake mistakes[] = {
-        {"link", "link", "t.machine:15: link: expected switch, tree, host, ring, mesh, and the"},
+        {"link", "link", "t.machine:15: link: expected switch, tree, host, mesh, and the line"},
         {"link", "link star 1 GB/s 1 us",
-         "link: expected one of switch, tree, host, ring, mesh, "
+         "link: expected one of switch, tree, host, mesh, "
          "not 'star'"},
-        {"link", "link ring 1 GB/s",
+        {"link", "link mesh",
          "link: expected a number, and the line ends\nhint: such a line "
-         "looks like this: link ring"},
+         "looks like this: link mesh 3 us"},
         {"link", "link tree 1 GB/s", "link: expected the end of the line, not '1'"},
         {"link", "link mesh 3 us", "the field 'pair' is missing: a mesh has pairs of devices"},
         {"link", "link mesh 3 us\npair 0 8 1 GB/s",
@@ -331,11 +357,8 @@ static void parse_many(void *arg) {
 
 static void too_many_devices_for_links(void **state) {
     (void)state;
-    char *ring = "about a ring\nlink ring 1 GB/s 1 us";
     char *mesh = "about a mesh\nlink mesh 1 us\npair 0 15 1 GB/s";
     char *far = "about a mesh\nlink mesh 1 us\npair 0 16 1 GB/s";
-    expect_death(EXIT_FAILURE, "t:1: devices: expected at most 32 with 'link ring'", parse_many,
-                 ring);
     expect_death(EXIT_FAILURE, "t:1: devices: expected at most 16 with 'link mesh'", parse_many,
                  mesh);
     expect_death(EXIT_FAILURE, "t:4: pair: expected a whole number from 0 to 15, not '16'",
@@ -413,17 +436,51 @@ static void kernels_take_their_arithmetic_or_their_bytes(void **state) {
     const Machine *m = machine_parse("test", whole);
     KernelCost product = {.kind = COST_PRODUCT, .flop = 1e12, .bytes = 1e6};
     KernelCost convolution = {.kind = COST_CONVOLUTION, .flop = 1e12, .bytes = 1e6};
-    assert_true(machine_kernel_seconds(m, product, false) == 1e12 / (20e12 * 0.8));
-    assert_true(machine_kernel_seconds(m, product, true) == 1e12 / (160e12 * 0.8));
-    assert_true(machine_kernel_seconds(m, convolution, false) == 1e12 / (20e12 * 0.6));
-    assert_true(machine_kernel_seconds(m, convolution, true) == 1e12 / (160e12 * 0.6));
+    assert_true(seconds_of(m, product, false) == 1e12 / (20e12 * 0.8));
+    assert_true(seconds_of(m, product, true) == 1e12 / (160e12 * 0.8));
+    assert_true(seconds_of(m, convolution, false) == 1e12 / (20e12 * 0.6));
+    assert_true(seconds_of(m, convolution, true) == 1e12 / (160e12 * 0.6));
     product.bytes = 1e12;
-    assert_true(machine_kernel_seconds(m, product, false) == 1e12 / (1500e9 * 0.9));
+    assert_true(seconds_of(m, product, false) == 1e12 / (1500e9 * 0.9));
     KernelCost elements = {.kind = COST_ELEMENTS, .flop = 1e12, .bytes = 1};
-    assert_true(machine_kernel_seconds(m, elements, true) == 1e12 / 20e12);
+    assert_true(seconds_of(m, elements, true) == 1e12 / 20e12);
     elements.bytes = 1e12;
-    assert_true(machine_kernel_seconds(m, elements, true) == 1e12 / (1500e9 * 0.9));
-    assert_true(machine_kernel_seconds(m, (KernelCost){.kind = COST_PRODUCT}, false) == 0);
+    assert_true(seconds_of(m, elements, true) == 1e12 / (1500e9 * 0.9));
+    assert_true(seconds_of(m, (KernelCost){.kind = COST_PRODUCT}, false) == 0);
+}
+
+static void assert_seconds(const Machine *machine, KernelTraffic t, bool tf32, double expected) {
+    double seconds = machine_kernel_seconds(machine, t, tf32);
+    if (!(fabs(seconds - expected) <= 1e-9 * expected))
+        fail_msg("%.12g seconds, expected %.12g", seconds, expected);
+}
+
+static KernelTraffic product_of(double rows, double columns, double length, int count) {
+    return (KernelTraffic){.launches = 1,
+                           .work = {.kind = COST_PRODUCT, .flop = 2 * rows * columns * length},
+                           .products = {count, rows, columns, length}};
+}
+
+// 100 multiprocessors with two tiles of 64 x 64 each: the time of a wave, sums of 1000 numbers.
+static void products_go_in_waves(void **state) {
+    (void)state;
+    const Machine *m =
+        machine_parse("t", with_line("fp32", "fp32 20 TFLOP/s\nmultiprocessors 100\n# instead of"));
+    const double wave = 200 * 2 * 64 * 64 * 1e3 / (20e12 * 0.8);
+    assert_seconds(m, product_of(640, 1280, 1000, 1), false, wave);       // 200 tiles
+    assert_seconds(m, product_of(640, 1281, 1000, 1), false, 2 * wave);   // 10 more: another wave
+    assert_seconds(m, product_of(577, 1217, 1000, 1), false, wave);       // the last tiles: in part
+    assert_seconds(m, product_of(64, 64 * 51, 1000, 1), false, wave);     // none can be cut
+    assert_seconds(m, product_of(64, 64 * 50, 1000, 1), false, wave / 2); // two parts of each sum
+    assert_seconds(m, product_of(64, 64, 1000, 1), false, wave / 100);
+    assert_seconds(m, product_of(1, 1, 1000, 1), false, wave / 100);
+    assert_seconds(m, product_of(64, 64, 1000, 7), false, 7 * wave / 100);
+    assert_seconds(m, product_of(640, 1280, 1000, 1), true, wave / 8);
+    KernelTraffic t = product_of(1, 1, 1000, 1); // what is moved comes before and after
+    t.moved = 1e9;
+    assert_seconds(m, t, false, wave / 100 + 1e9 / (1500e9 * 0.9));
+    t.work.bytes = 1e9; // and what the product reads at the same time
+    assert_seconds(m, t, false, 2e9 / (1500e9 * 0.9));
 }
 
 // ---- ways ------------------------------------------------------------------------------------
@@ -475,9 +532,8 @@ static void routes_are_alike_both_ways(void **state) {
         assert_good_routes(machine, machine->devices);
         if (machine->cards > 0) assert_good_routes(machine, 3 * machine->devices + 1);
     }
-    const char *links[] = {"link ring 50 GB/s 3 us", "link tree", "link host",
-                           "link mesh 3 us\npair 0 1 50 GB/s"};
-    for (int i = 0; i < 4; i++) assert_good_routes(with_links(links[i]), 19);
+    const char *links[] = {"link tree", "link host", "link mesh 3 us\npair 0 1 50 GB/s"};
+    for (int i = 0; i < 3; i++) assert_good_routes(with_links(links[i]), 19);
 }
 
 static void by_switch(void **state) {
@@ -515,20 +571,6 @@ static void by_the_hosts_memory(void **state) {
     assert_link(machine_route(m, 0, HOST_MEMORY), 22e9, 5e-6, 2);
     assert_true(meet(m, 0, 1, 1, 0));
     assert_false(meet(m, 0, 2, 2, 0));
-}
-
-static void by_ring(void **state) {
-    (void)state;
-    const Machine *m = with_links("link ring 50 GB/s 3 us");
-    assert_link(machine_route(m, 0, 1), 50e9, 3e-6, 1);
-    assert_link(machine_route(m, 7, 0), 50e9, 3e-6, 1);
-    assert_link(machine_route(m, 1, 6), 50e9, 3 * 3e-6, 3); // by way of 0 and 7
-    assert_link(machine_route(m, 6, 2), 50e9, 4 * 3e-6, 4);
-    for (int i = 0; i < 8; i++)
-        for (int j = 0; j < i; j++) assert_false(meet(m, i, (i + 1) % 8, j, (j + 1) % 8));
-    assert_true(meet(m, 0, 2, 1, 2));
-    assert_true(meet(m, 1, 6, 0, 7));
-    assert_false(meet(m, 1, 6, 2, 1));
 }
 
 static void by_mesh(void **state) {
@@ -597,9 +639,8 @@ static void parts_that_are_free(void **state) {
         assert_true(machine_route(&linked, 0, to).link.latency == 0);
         assert_true(isinf(machine_route(&linked, 0, to).link.bandwidth));
     }
-    assert_true(machine_kernel_seconds(&linked, product, false) ==
-                machine_kernel_seconds(m, product, false));
-    assert_true(machine_kernel_seconds(&hosts, product, false) == 0);
+    assert_true(seconds_of(&linked, product, false) == seconds_of(m, product, false));
+    assert_true(seconds_of(&hosts, product, false) == 0);
     assert_true(hosts.kernel == 0 && hosts.graph_kernel == 0 && hosts.launch == m->launch);
 }
 
@@ -620,6 +661,7 @@ int main(void) {
         cmocka_unit_test(all_figures_are_read),
         cmocka_unit_test(some_fields_may_be_left_out),
         cmocka_unit_test(forms_of_convolution),
+        cmocka_unit_test(figures_of_tf32),
         cmocka_unit_test(text_is_read_as_people_write_it),
         cmocka_unit_test(those_built_in_can_be_read),
         cmocka_unit_test(the_mesh_of_dgx_v100),
@@ -636,11 +678,11 @@ int main(void) {
         cmocka_unit_test(files_that_are_not_there),
         cmocka_unit_test(names_of_files_are_names_of_machines),
         cmocka_unit_test(kernels_take_their_arithmetic_or_their_bytes),
+        cmocka_unit_test(products_go_in_waves),
         cmocka_unit_test(routes_are_alike_both_ways),
         cmocka_unit_test(by_switch),
         cmocka_unit_test(by_tree),
         cmocka_unit_test(by_the_hosts_memory),
-        cmocka_unit_test(by_ring),
         cmocka_unit_test(by_mesh),
         cmocka_unit_test(to_and_from_the_host),
         cmocka_unit_test(by_network),

@@ -109,6 +109,57 @@ static void small_kernels_are_launch_bound(void **state) {
     stop();
 }
 
+// A GPU's kernels are ours, and may be several launches; a framework's are one each.
+static void kernels_may_be_several_launches(void **state) {
+    (void)state;
+    static const char gpu[] =
+        MACHINE("5 us", "2 us", "switch", "1 us") "multiprocessors 64\nevent 3 us\n";
+    enum { ROWS = 64, SIDE = 64 }; // W (64,64) times 64 pixels of 64 images: 64 tiles
+    struct conv2d_shape s = {ROWS, SIDE, 8, 8, SIDE, 1, 1, 1, 1, 0, 0, 8, 8};
+    const double matrix = 4.0 * ROWS * SIDE * 64, weights = 4.0 * SIDE * SIDE, rate = 100e9;
+    for (int framework = 0; framework < 2; framework++) {
+        start(gpu);
+        modelled_clock_use_framework(framework);
+        double launch_seconds = framework ? 100e-6 : 2e-6;
+        Tensor *x = tensor_new(try_gpu(0), ROWS * SIDE * 64);
+        launch(x->device, batch_norm_stats, .X = x->data, .stats = x->data, .N = 16, .C = 64,
+               .S = 256);
+        double stats = 4 * (16 * 64 * 256 + 129) / rate;
+        double now = launch_seconds + (framework ? 5e-6 : 10e-6) + stats;
+        assert_seconds(now);
+        launch(x->device, conv2d_forward, .X = x->data, .W = x->data, .Y = x->data, .s = s);
+        double once = 2 * matrix + weights, flop = 2.0 * ROWS * 64 * SIDE * SIDE;
+        double ours =
+            15e-6 + 4 * matrix / rate + fmax(2 * flop / 0.5e12, once / rate); // waves of 2
+        double theirs = 5e-6 + fmax(flop / 0.25e12, once / rate);
+        now += launch_seconds + (framework ? theirs : ours);
+        assert_seconds(now);
+        launch(x->device, batch_norm_stats, .X = x->data, .stats = x->data, .N = 0, .C = 1);
+        launch(x->device, batch_norm_stats, .X = x->data, .stats = x->data, .N = 0, .C = 1);
+        // The second one begins behind all launches of the first, and goes on for 5 or 10 us.
+        now += framework ? 2 * 100e-6 + 5e-6 : 2e-6 + 10e-6 + 10e-6;
+        assert_seconds(now + (framework ? 1 : 2) * 12 / rate);
+        tensor_free(x);
+        stop();
+    }
+}
+
+// Only where a queue waits for another one; there is one price for the event and the wait.
+static void waits_for_events_take_the_host_time(void **state) {
+    (void)state;
+    start(MACHINE(FREE, FREE, "switch", "1 us") "event 3 us\n");
+    Tensor *x = tensor_new(try_gpu(0), N);
+    launch(x->device, fill, .x = x->data, .value = 1, .n = N);
+    assert_seconds(4.0 * N / 100e9);
+    double now = modelled_seconds();
+    for (int i = 0; i < 10; i++) queue_wait(comm_queue(x->device), device_record(x->device));
+    assert_seconds(now + 10 * 3e-6);
+    for (int i = 0; i < 10; i++) device_wait(x->device, device_record(x->device)); // its own
+    assert_seconds(now + 10 * 3e-6);
+    tensor_free(x);
+    stop();
+}
+
 // One host launches for eight devices; two hosts launch side by side.
 static void each_host_launches_for_its_own_devices(void **state) {
     (void)state;
@@ -429,6 +480,8 @@ int main(void) {
         cmocka_unit_test(kernels_take_what_the_roofline_says),
         cmocka_unit_test(a_device_can_be_made_slower),
         cmocka_unit_test(small_kernels_are_launch_bound),
+        cmocka_unit_test(kernels_may_be_several_launches),
+        cmocka_unit_test(waits_for_events_take_the_host_time),
         cmocka_unit_test(each_host_launches_for_its_own_devices),
         cmocka_unit_test(copies_take_latency_and_bandwidth_and_turns),
         cmocka_unit_test(a_ring_takes_what_the_formula_says),

@@ -107,13 +107,13 @@ static EpochParts model_epoch(const ModelledEpochs *m, Way way, int k) {
 }
 
 // On a machine where a launch takes a second and nothing else any time, seconds are launches.
-static void count_launches(ModelledEpochs *m, int c) {
+static void count_launches(ModelledEpochs *m, Way way, int c) {
     Machine counting = machine_with_free(m->machine, FREE_LINKS | FREE_DEVICES);
-    counting.launch = 1;
-    double all = time_step(&counting, BY_PROGRAM, m->counts[c], m->batch_size).seconds;
-    double without = without_exchange(&counting, BY_PROGRAM, m->counts[c], m->batch_size);
-    m->launches[c] = (int)lround(all);
-    m->exchange_launches[c] = (int)lround(all - without);
+    counting.launch = counting.framework = 1;
+    double all = time_step(&counting, way, m->counts[c], m->batch_size).seconds;
+    double without = without_exchange(&counting, way, m->counts[c], m->batch_size);
+    m->launches[way][c] = (int)lround(all);
+    m->exchange_launches[way][c] = (int)lround(all - without);
 }
 
 ModelledEpochs model_epochs(int images, int batch_size, const char *graph) {
@@ -128,7 +128,10 @@ ModelledEpochs model_epochs(int images, int batch_size, const char *graph) {
     for (int way = 0; way < NUM_WAYS; way++)
         for (int c = 0; c < m.num_counts; c++)
             m.epoch[way][c] = model_epoch(&m, (Way)way, m.counts[c]);
-    for (int c = 0; c < m.num_counts; c++) count_launches(&m, c);
+    for (int c = 0; c < m.num_counts; c++) {
+        count_launches(&m, BY_PROGRAM, c);
+        count_launches(&m, BY_FRAMEWORK, c);
+    }
     modelled_clock_start(m.machine);
     modelled_clock_use_framework(false);
     trace_pause(false);
@@ -202,8 +205,9 @@ static void explain_program(const ModelledEpochs *m) {
         "A host makes %d of them in a step on 1 device and %d on %d. If nothing else took time, an "
         "epoch "
         "would take %.3g s on 1 and %.3g s on %d.",
-        1e6 * m->machine->launch, m->launches[0], m->launches[last], m->counts[last],
-        m->epoch[BY_PROGRAM][0].hosts, m->epoch[BY_PROGRAM][last].hosts, m->counts[last]);
+        1e6 * m->machine->launch, m->launches[BY_PROGRAM][0], m->launches[BY_PROGRAM][last],
+        m->counts[last], m->epoch[BY_PROGRAM][0].hosts, m->epoch[BY_PROGRAM][last].hosts,
+        m->counts[last]);
     if (bound > last)
         say("    So on any number of devices, kernels and copies take the time.");
     else if (bound == 0)
@@ -216,6 +220,8 @@ static void explain_program(const ModelledEpochs *m) {
 
 static void explain_launches(const ModelledEpochs *m) {
     const EpochParts *one = &m->epoch[BY_FRAMEWORK][0], *two = &m->epoch[BY_FRAMEWORK][1];
+    const int *launches = m->launches[BY_FRAMEWORK],
+              exchange = m->exchange_launches[BY_FRAMEWORK][1];
     bool alone = m->machine->devices < 2;
     say("  Launches: a framework written in Python needs about %.0f µs for each (--machine "
         "print:%s says where that is from). If devices and links took no time at all, an epoch "
@@ -229,8 +235,8 @@ static void explain_launches(const ModelledEpochs *m) {
             "times, and %d times more for the exchange. A device computes while the host "
             "launches: alone, device 0 is at work for %d%% of an epoch; as one of 2 devices, which "
             "wait for launches, for %d%%.",
-            m->launches[0], m->launches[1] - m->exchange_launches[1], m->exchange_launches[1],
-            percent(one->busy, one->seconds), percent(two->busy, two->seconds));
+            launches[0], launches[1] - exchange, exchange, percent(one->busy, one->seconds),
+            percent(two->busy, two->seconds));
     else
         say("    So on this machine other things take the time%s.",
             alone ? "; besides, each device has a host of its own, which launches for it alone"

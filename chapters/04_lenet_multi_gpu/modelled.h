@@ -29,12 +29,12 @@ typedef struct EpochParts {
 enum { MAX_COUNTS = 4 };
 typedef struct ModelledEpochs {
     const Machine *machine;
-    int num_counts, counts[MAX_COUNTS];     // numbers of devices: 1, 2, 4, 8, as far as it has
-    int images, batch_size, batches;        // of an epoch
-    int launches[MAX_COUNTS];               // of a step, of kernels and copies, by one host
-    int exchange_launches[MAX_COUNTS];      // those of them that are the exchange of gradients
-    bool only_copies;                       // take time: launches and kernels are free
-    EpochParts epoch[NUM_WAYS][MAX_COUNTS]; // [way][which number of devices]
+    int num_counts, counts[MAX_COUNTS];          // numbers of devices: 1, 2, 4, 8, as far as it has
+    int images, batch_size, batches;             // of an epoch
+    int launches[NUM_WAYS][MAX_COUNTS];          // of a step, of kernels and copies, by one host
+    int exchange_launches[NUM_WAYS][MAX_COUNTS]; // those of them that are the exchange of gradients
+    bool only_copies;                            // take time: launches and kernels are free
+    EpochParts epoch[NUM_WAYS][MAX_COUNTS];      // [way][which number of devices]
 } ModelledEpochs;
 
 // Runs them, all steps of batch_size images, with the allreduce that was chosen. The modelled clock

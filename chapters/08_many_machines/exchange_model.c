@@ -76,7 +76,8 @@ static void copy(Hosts *h, Rank from, Rank to, double bytes, Moment ready) {
 
 static void add_what_came(Hosts *h, Rank to, double bytes) {
     struct add_args args = {.n = (size_t)(bytes / sizeof(float))};
-    double seconds = machine_kernel_seconds(h->machine, kernel_cost(KERNEL_add, &args), false);
+    KernelTraffic traffic = kernel_traffic(BY_ONE_LAUNCH, KERNEL_add, &args);
+    double seconds = machine_kernel_seconds(h->machine, traffic, false);
     simulation_add(h->simulation, h->queues[number(h, to)],
                    &(Work){.seconds = h->machine->kernel + seconds});
 }

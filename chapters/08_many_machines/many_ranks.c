@@ -21,7 +21,7 @@ static void count_kernel(void *context, KernelId kernel, const void *args, size_
     (void)size;
     clocks->host += m->launch;
     clocks->device = fmax(clocks->device, clocks->host) + m->kernel +
-                     machine_kernel_seconds(m, kernel_cost(kernel, args), false);
+                     machine_kernel_seconds(m, kernel_traffic(BY_ONE_LAUNCH, kernel, args), false);
 }
 
 RankStep rank_step(const Machine *machine, const NetworkTable *network, int images) {

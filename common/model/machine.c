@@ -28,21 +28,39 @@ Machine machine_with_free(const Machine *machine, unsigned parts) {
 // ---- time ------------------------------------------------------------------------------------
 
 static double flop_per_second(const Machine *machine, KernelCost cost, bool tf32) {
-    double peak = tf32 ? machine->tf32 : machine->fp32;
-    switch (cost.kind) {
-    case COST_PRODUCT:
-        return peak * machine->efficiency[COST_PRODUCT];
-    case COST_CONVOLUTION:
-        return peak * machine->convolution[cost.form][cost.pass];
-    default:
-        return machine->fp32; // elements wait for memory: their arithmetic is at the peak
-    }
+    double part = machine->efficiency[cost.kind];
+    if (cost.kind == COST_ELEMENTS) return machine->fp32; // they wait for memory
+    if (cost.kind == COST_CONVOLUTION) part = machine->convolution[cost.form][cost.pass];
+    if (tf32 && machine->tf32_efficiency[cost.kind] > 0) part = machine->tf32_efficiency[cost.kind];
+    return part * (tf32 ? machine->tf32 : machine->fp32);
 }
 
-double machine_kernel_seconds(const Machine *machine, KernelCost cost, bool tf32) {
-    double flops = flop_per_second(machine, cost, tf32);
+// A GPU's multiprocessors compute a product tile by tile, all of them side by side: a wave. The
+// last wave takes as long as the others, however few tiles are left; and so do the numbers of a
+// tile that lie beyond the edge of the result. Where there are fewer tiles than multiprocessors,
+// cuBLAS cuts the sums into parts, until each multiprocessor has a tile. Its smallest usual tile is
+// 64 x 64, of which a multiprocessor needs two at a time for its full rate: on an H100, cuBLAS cut
+// LeNet's (20,173056) times (173056,9) into 132 parts of one tile and took 62 us (see
+// kernels/cuda/conv2d.cu); at the rate of large products two tiles would take 55.
+static double waves_flop(int multiprocessors, Products p) {
+    enum { SIDE = 64, AT_A_TIME = 2 };
+    double tiles = ceil(p.rows / SIDE) * ceil(p.columns / SIDE);
+    double parts = fmax(1, floor(multiprocessors / tiles));
+    double wave = AT_A_TIME * multiprocessors;
+    return p.count * ceil(tiles * parts / wave) * wave * 2 * SIDE * SIDE * p.length / parts;
+}
+
+double machine_kernel_seconds(const Machine *machine, KernelTraffic t, bool tf32) {
+    double flop = t.work.flop;
     double bytes_per_second = machine->memory_bandwidth * machine->efficiency[COST_ELEMENTS];
-    return fmax(cost.flop / flops, cost.bytes / bytes_per_second);
+    if (machine->multiprocessors > 0 && t.products.count > 0)
+        flop = fmax(flop, waves_flop(machine->multiprocessors, t.products));
+    return t.moved / bytes_per_second +
+           fmax(flop / flop_per_second(machine, t.work, tf32), t.work.bytes / bytes_per_second);
+}
+
+Software machine_software(const Machine *machine) {
+    return machine->multiprocessors > 0 ? BY_OUR_CUDA : BY_ONE_LAUNCH;
 }
 
 // ---- ports -----------------------------------------------------------------------------------
@@ -58,7 +76,6 @@ static int num_roots(const Machine *machine) {
 static int num_link_ports(const Machine *machine) {
     switch (machine->links) {
     case LINKS_SWITCH:
-    case LINKS_RING:
         return 2 * machine->devices;
     case LINKS_MESH:
         return machine->devices * machine->devices;
@@ -147,19 +164,6 @@ static Route by_switch(const Machine *machine, Place from, Place to) {
     return route;
 }
 
-// Upwards, device i to i+1, or downwards, whichever is shorter (upwards if both are).
-static Route by_ring(const Machine *machine, Place from, Place to) {
-    int n = machine->devices, upwards = (to.device - from.device + n) % n;
-    bool up = upwards <= n - upwards;
-    int hops = up ? upwards : n - upwards;
-    Route route = no_ports(hops * machine->link.latency);
-    for (int hop = 0; hop < hops; hop++) {
-        int device = (from.device + (up ? hop : n - hop)) % n;
-        pass_link(machine, &route, from.host, 2 * device + (up ? 0 : 1));
-    }
-    return route;
-}
-
 static Route by_mesh(const Machine *machine, Place from, Place to) {
     double bandwidth = machine->mesh[from.device][to.device];
     if (bandwidth <= 0) return by_pcie(machine, from, to);
@@ -197,8 +201,6 @@ static Route between_devices(const Machine *machine, Place from, Place to) {
     switch (machine->links) {
     case LINKS_SWITCH:
         return by_switch(machine, from, to);
-    case LINKS_RING:
-        return by_ring(machine, from, to);
     case LINKS_MESH:
         return by_mesh(machine, from, to);
     default:
@@ -217,8 +219,7 @@ Route machine_route(const Machine *machine, int from, int to) {
 // ---- the table -------------------------------------------------------------------------------
 
 static void print_machine(FILE *out, const Machine *machine) {
-    static const char *const kinds[NUM_LINK_KINDS] = {"switch", "PCIe", "PCIe by host", "ring",
-                                                      "mesh"};
+    static const char *const kinds[NUM_LINK_KINDS] = {"switch", "PCIe", "PCIe by host", "mesh"};
     char link[32] = "-", network[32] = "-";
     if (machine->devices > 1)
         snprintf(link, sizeof link, "%s %.3g GB/s", kinds[machine->links],

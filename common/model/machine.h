@@ -12,9 +12,10 @@
 //     memory            40 GB
 //     fp32              19.5 TFLOP/s
 //     tf32              156 TFLOP/s                # may be left out: as fp32
-//     product           80 %                       # efficiency[COST_PRODUCT]
-//     convolution       60 %                       # efficiency[COST_CONVOLUTION]: it may be above
-//                                                  # 100 %, by methods that need fewer FLOP
+//     multiprocessors   108                        # of a GPU; left out, it is no GPU
+//     product           80 % 70 %                  # efficiency[COST_PRODUCT], in tf32; that may be
+//     convolution       60 % 20 %                  # left out: as in fp32. [COST_CONVOLUTION] may
+//                                                  # be above 100 %, by methods of fewer FLOP
 //     convolution_3x3   70 % 70 % 50 %             # these four may be left out: as convolution;
 //     convolution_large 70 % 70 % 50 %             # forward, backward to the input and to the
 //     convolution_plain 40 % 40 % 40 %             # parameters; the forms are those of
@@ -23,10 +24,11 @@
 //     memory_bandwidth  1555 GB/s
 //     kernel            2 us
 //     launch            4 us
+//     event             0.5 us                     # may be left out: 0
 //     graph_launch      6 us
 //     graph_kernel      1 us
 //     framework         10 us
-//     link              switch 300 GB/s 3 us       # or ring; tree and host, without figures;
+//     link              switch 300 GB/s 3 us       # or tree or host, without figures; or
 //     link              mesh 3 us                  # mesh, with pairs of devices:
 //     pair              0 3 50 GB/s                # once each, for both ways
 //     host_link         22 GB/s 5 us
@@ -45,7 +47,6 @@ typedef enum {
     LINKS_SWITCH, // any device to any other at full rate: each has a port out and a port in
     LINKS_TREE,   // by PCIe: some devices share a root port, and roots are connected
     LINKS_HOST,   // by PCIe to the host's memory and back: devices without peer-to-peer access
-    LINKS_RING,   // to two neighbours; further ones by way of those between, on the shorter side
     LINKS_MESH,   // between the pairs that the file names; all other pairs by PCIe
     NUM_LINK_KINDS
 } LinkKind;
@@ -63,14 +64,17 @@ struct Machine {
     double memory; // bytes of a device
     double fp32;   // peak FLOP/s of a device
     double tf32;   // peak FLOP/s in products of matrices with --tf32; as fp32 if there is none
+    int multiprocessors;               // of a GPU; 0: a CPU, or nothing that works in waves
     double efficiency[NUM_COST_KINDS]; // the part of the peak that is reached; for COST_ELEMENTS,
                                        // that of the memory's bandwidth, for all kernels
+    double tf32_efficiency[NUM_COST_KINDS];    // of products and convolutions; 0: as in fp32
     double convolution[NUM_FORMS][NUM_PASSES]; // efficiency of each form of convolution
     double memory_bandwidth;                   // bytes/s of a device
-    double kernel;       // seconds that each kernel takes at least on its device
-    double launch;       // seconds of the host for each kernel and each copy
+    double kernel;       // seconds that each launch takes on its device, besides its work
+    double launch;       // seconds of the host for each launch and each copy
+    double event;        // seconds of the host to record an event and let another queue wait for it
     double graph_launch; // seconds of the host for a whole graph,
-    double graph_kernel; // and of the device for each kernel in it, instead of `kernel`
+    double graph_kernel; // and of the device for each launch in it, instead of `kernel`
     double framework;    // as launch, in a framework written in Python
     LinkKind links;
     Link link;             // between devices of a host; of a mesh, the fastest; by PCIe, host_link
@@ -110,15 +114,17 @@ Machine machine_with_free(const Machine *machine, unsigned parts); // FREE_LINKS
 // How many devices it can have: those of its host, or any number where hosts have network cards.
 bool machine_has_devices(const Machine *machine, int count);
 
-// Seconds that a device needs for a kernel, without what it takes at least: as long as its
-// arithmetic or its bytes take, whichever is more (the roofline).
-double machine_kernel_seconds(const Machine *machine, KernelCost cost, bool tf32);
+// Seconds that a device needs for a kernel, without what each launch takes: as long as its
+// arithmetic or its bytes take, whichever is more (the roofline), and what is moved besides. On a
+// GPU a product goes in waves; see machine.c.
+double machine_kernel_seconds(const Machine *machine, KernelTraffic traffic, bool tf32);
+// Whose kernels it runs where nobody says: ours.
+Software machine_software(const Machine *machine);
 
 // The way from one device to another. Ports that it passes are numbered 0..machine_ports()-1; each
 // carries one copy at a time, in one direction. Device d is on host d / machine->devices.
 //
 //     switch      out of one device, into the other
-//     ring        for each step that to the neighbour; the latency once for each
 //     mesh        the one between the two; by PCIe if there is none
 //     by PCIe     out of one device, into the other; up one root port and down the other if they
 //                 have different ones, or if devices cannot reach each other (LINKS_HOST: two

@@ -14,14 +14,13 @@ enum {
     LONGEST_FILE = 1 << 16,
     MOST_WORDS = LONGEST_LINE / 2,
     MOST_DEVICES = 1024, // of a host
-    MOST_IN_RING = 2 * MAX_PORTS,
     MOST_IN_MESH = 16,
 };
 
 // ---- units -----------------------------------------------------------------------------------
 
 // PART is of a whole; SPEEDUP is compared with something, and may be above 100 %.
-typedef enum { NONE, COUNT, BYTES, RATE, FLOPS, TIME, PART, SPEEDUP } Quantity;
+typedef enum { NONE, COUNT, COUNT_OR_0, BYTES, RATE, FLOPS, TIME, PART, SPEEDUP } Quantity;
 
 // A number is multiplied by the first factor and divided by the second: 3 us is then the nearest
 // there is to 3e-6.
@@ -49,6 +48,8 @@ static const struct {
     double least, most;
     const char *text;
 } ranges[] = {
+    [COUNT] = {1, MOST_DEVICES, ""},
+    [COUNT_OR_0] = {0, MOST_DEVICES, ""},
     [BYTES] = {1e6, 1e15, "1 MB to 1000 TB"},
     [RATE] = {1e3, 1e27, "1000 B/s to 1e15 TB/s"},
     [FLOPS] = {1e6, 1e24, "0.001 GFLOP/s to 1e12 TFLOP/s"},
@@ -57,39 +58,34 @@ static const struct {
     [SPEEDUP] = {1e-10, 100, "1e-8 % to 10000 %"},
 };
 
-static const Unit *find_unit(Quantity quantity, const char *name) {
-    for (int i = 0; i < NUM_UNITS; i++)
-        if (units[i].quantity == quantity && strcmp(units[i].name, name) == 0) return &units[i];
-    return NULL;
-}
-
-// "a, b, c" with one more at the end; the string before is freed.
-static char *append_name(char *names, const char *name) {
-    char *longer = xprintf("%s%s%s", names, *names ? ", " : "", name);
-    free(names);
+// "a, b, c" with one more at the end, or with blanks between; the string before is freed.
+static char *append(char *words, const char *between, const char *word) {
+    char *longer = xprintf("%s%s%s", words, *words ? between : "", word);
+    free(words);
     return longer;
 }
 
 static char *unit_names(Quantity quantity) {
     char *names = xstrdup("");
     for (int i = 0; i < NUM_UNITS; i++)
-        if (units[i].quantity == quantity) names = append_name(names, units[i].name);
+        if (units[i].quantity == quantity) names = append(names, ", ", units[i].name);
     return names;
 }
 
 // ---- fields ----------------------------------------------------------------------------------
 
 // A number of the file, and its place in a Machine: that of an int if it is a COUNT, else of a
-// double.
+// double. One that may be missing is at the end of its line.
 typedef struct Value {
     Quantity quantity;
     size_t place;
-    int least, most; // of a COUNT
+    bool may_be_missing;
 } Value;
 
 enum { MOST_VALUES = 3 }; // in a line
 
-typedef enum { NEEDED, OPTIONAL, DEPENDS, MANY } Need; // DEPENDS: see check_whole()
+// DEPENDS: see check_whole(). A KIND is no field, but what stands after `link`.
+typedef enum { NEEDED, OPTIONAL, DEPENDS, MANY, KIND } Need;
 
 typedef struct Field {
     const char *name;
@@ -98,98 +94,63 @@ typedef struct Field {
     Value values[MOST_VALUES];
 } Field;
 
-#define PLACE(member) offsetof(Machine, member)
-#define VALUE(quantity, member)                                                                    \
-    { quantity, PLACE(member), 0, 0 }
-
-// Those that are named here are asked for one by one; of them, ABOUT, LINK and PAIR have readers of
-// their own and no values in the table.
-enum {
-    ABOUT,
-    DEVICES,
-    LINK,
-    PAIR,
-    DEVICES_PER_ROOT,
-    ROOT_BANDWIDTH,
-    CARDS,
-    NETWORK,
-    TF32,
-    CONVOLUTION_FORMS, // NUM_FORMS of them, in the order of ConvolutionForm
-};
-
+// clang-format off
+#define IS(quantity, member)     {quantity, offsetof(Machine, member), false}
+#define MAY_BE(quantity, member) {quantity, offsetof(Machine, member), true}
 // Forward, backward to the input, and to the parameters.
 #define PASSES(form)                                                                               \
-    {                                                                                              \
-        VALUE(SPEEDUP, convolution[form][PASS_FORWARD]),                                           \
-            VALUE(SPEEDUP, convolution[form][PASS_INPUT]),                                         \
-            VALUE(SPEEDUP, convolution[form][PASS_PARAMS]),                                        \
-    }
+    {IS(SPEEDUP, convolution[form][PASS_FORWARD]), IS(SPEEDUP, convolution[form][PASS_INPUT]),     \
+     IS(SPEEDUP, convolution[form][PASS_PARAMS])}
 
+// `about`, `link` and `pair` are read by functions of their own.
 static const Field fields[] = {
-    [ABOUT] = {"about", NEEDED, "about eight GPUs on a switch", {{0}}},
-    [DEVICES] = {"devices", NEEDED, "devices 8", {{COUNT, PLACE(devices), 1, MOST_DEVICES}}},
-    [LINK] = {"link", DEPENDS, "link switch 300 GB/s 3 us", {{0}}},
-    [PAIR] = {"pair", MANY, "pair 0 3 50 GB/s", {{0}}},
-    [DEVICES_PER_ROOT] = {"devices_per_root",
-                          DEPENDS,
-                          "devices_per_root 2",
-                          {{COUNT, PLACE(devices_per_root), 1, MOST_DEVICES}}},
-    [ROOT_BANDWIDTH] = {"root_bandwidth",
-                        DEPENDS,
-                        "root_bandwidth 22 GB/s",
-                        {VALUE(RATE, root_bandwidth)}},
-    [CARDS] = {"cards", OPTIONAL, "cards 8", {{COUNT, PLACE(cards), 0, MOST_DEVICES}}},
-    [NETWORK] = {"network",
-                 DEPENDS,
-                 "network 25 GB/s 10 us",
-                 {VALUE(RATE, network.bandwidth), VALUE(TIME, network.latency)}},
-    [TF32] = {"tf32", OPTIONAL, "tf32 156 TFLOP/s", {VALUE(FLOPS, tf32)}},
-    [CONVOLUTION_FORMS + FORM_3X3] = {"convolution_3x3", OPTIONAL, "convolution_3x3 70 % 70 % 50 %",
-                                      PASSES(FORM_3X3)},
-    [CONVOLUTION_FORMS + FORM_LARGE] = {"convolution_large", OPTIONAL,
-                                        "convolution_large 70 % 70 % 50 %", PASSES(FORM_LARGE)},
-    [CONVOLUTION_FORMS + FORM_PLAIN] = {"convolution_plain", OPTIONAL,
-                                        "convolution_plain 40 % 40 % 40 %", PASSES(FORM_PLAIN)},
-    [CONVOLUTION_FORMS + FORM_THIN] = {"convolution_thin", OPTIONAL,
-                                       "convolution_thin 10 % 10 % 10 %", PASSES(FORM_THIN)},
-    {"memory", NEEDED, "memory 40 GB", {VALUE(BYTES, memory)}},
-    {"fp32", NEEDED, "fp32 19.5 TFLOP/s", {VALUE(FLOPS, fp32)}},
-    {"product", NEEDED, "product 80 %", {VALUE(PART, efficiency[COST_PRODUCT])}},
-    {"convolution", NEEDED, "convolution 60 %", {VALUE(SPEEDUP, efficiency[COST_CONVOLUTION])}},
-    {"elements", NEEDED, "elements 90 %", {VALUE(PART, efficiency[COST_ELEMENTS])}},
-    {"memory_bandwidth", NEEDED, "memory_bandwidth 1555 GB/s", {VALUE(RATE, memory_bandwidth)}},
-    {"kernel", NEEDED, "kernel 2 us", {VALUE(TIME, kernel)}},
-    {"launch", NEEDED, "launch 4 us", {VALUE(TIME, launch)}},
-    {"graph_launch", NEEDED, "graph_launch 6 us", {VALUE(TIME, graph_launch)}},
-    {"graph_kernel", NEEDED, "graph_kernel 1 us", {VALUE(TIME, graph_kernel)}},
-    {"framework", NEEDED, "framework 10 us", {VALUE(TIME, framework)}},
-    {"host_link",
-     NEEDED,
-     "host_link 22 GB/s 5 us",
-     {VALUE(RATE, host_link.bandwidth), VALUE(TIME, host_link.latency)}},
+    {"about", NEEDED, "about eight GPUs on a switch", {{0}}},
+    {"devices", NEEDED, "devices 8", {IS(COUNT, devices)}},
+    {"memory", NEEDED, "memory 40 GB", {IS(BYTES, memory)}},
+    {"fp32", NEEDED, "fp32 19.5 TFLOP/s", {IS(FLOPS, fp32)}},
+    {"tf32", OPTIONAL, "tf32 156 TFLOP/s", {IS(FLOPS, tf32)}},
+    {"multiprocessors", OPTIONAL, "multiprocessors 108", {IS(COUNT, multiprocessors)}},
+    {"product", NEEDED, "product 80 %",
+     {IS(PART, efficiency[COST_PRODUCT]), MAY_BE(PART, tf32_efficiency[COST_PRODUCT])}},
+    {"convolution", NEEDED, "convolution 60 %",
+     {IS(SPEEDUP, efficiency[COST_CONVOLUTION]),
+      MAY_BE(SPEEDUP, tf32_efficiency[COST_CONVOLUTION])}},
+    {"convolution_3x3", OPTIONAL, "convolution_3x3 70 % 70 % 50 %", PASSES(FORM_3X3)},
+    {"convolution_large", OPTIONAL, "convolution_large 70 % 70 % 50 %", PASSES(FORM_LARGE)},
+    {"convolution_plain", OPTIONAL, "convolution_plain 40 % 40 % 40 %", PASSES(FORM_PLAIN)},
+    {"convolution_thin", OPTIONAL, "convolution_thin 10 % 10 % 10 %", PASSES(FORM_THIN)},
+    {"elements", NEEDED, "elements 90 %", {IS(PART, efficiency[COST_ELEMENTS])}},
+    {"memory_bandwidth", NEEDED, "memory_bandwidth 1555 GB/s", {IS(RATE, memory_bandwidth)}},
+    {"kernel", NEEDED, "kernel 2 us", {IS(TIME, kernel)}},
+    {"launch", NEEDED, "launch 4 us", {IS(TIME, launch)}},
+    {"event", OPTIONAL, "event 0.5 us", {IS(TIME, event)}},
+    {"graph_launch", NEEDED, "graph_launch 6 us", {IS(TIME, graph_launch)}},
+    {"graph_kernel", NEEDED, "graph_kernel 1 us", {IS(TIME, graph_kernel)}},
+    {"framework", NEEDED, "framework 10 us", {IS(TIME, framework)}},
+    {"link", DEPENDS, "link switch 300 GB/s 3 us", {{0}}},
+    {"switch", KIND, "link switch 300 GB/s 3 us", {IS(RATE, link.bandwidth), IS(TIME, link.latency)}},
+    {"tree", KIND, "link tree", {{0}}},
+    {"host", KIND, "link host", {{0}}},
+    {"mesh", KIND, "link mesh 3 us", {IS(TIME, link.latency)}}, // kinds: in the order of LinkKind
+    {"pair", MANY, "pair 0 3 50 GB/s", {{0}}},
+    {"host_link", NEEDED, "host_link 22 GB/s 5 us",
+     {IS(RATE, host_link.bandwidth), IS(TIME, host_link.latency)}},
+    {"devices_per_root", DEPENDS, "devices_per_root 2", {IS(COUNT, devices_per_root)}},
+    {"root_bandwidth", DEPENDS, "root_bandwidth 22 GB/s", {IS(RATE, root_bandwidth)}},
+    {"cards", OPTIONAL, "cards 8", {IS(COUNT_OR_0, cards)}},
+    {"network", DEPENDS, "network 25 GB/s 10 us",
+     {IS(RATE, network.bandwidth), IS(TIME, network.latency)}},
 };
+// clang-format on
 enum { NUM_FIELDS = sizeof fields / sizeof fields[0] };
 
-// What stands in a line `link`: the kind, and then this.
-typedef struct LinkForm {
-    const char *name, *example;
-    Value values[MOST_VALUES];
-    int most_devices;
-} LinkForm;
-
-static const LinkForm link_forms[NUM_LINK_KINDS] = {
-    [LINKS_SWITCH] = {"switch",
-                      "link switch 300 GB/s 3 us",
-                      {VALUE(RATE, link.bandwidth), VALUE(TIME, link.latency)},
-                      MOST_DEVICES},
-    [LINKS_RING] = {"ring",
-                    "link ring 50 GB/s 3 us",
-                    {VALUE(RATE, link.bandwidth), VALUE(TIME, link.latency)},
-                    MOST_IN_RING},
-    [LINKS_MESH] = {"mesh", "link mesh 3 us", {VALUE(TIME, link.latency)}, MOST_IN_MESH},
-    [LINKS_TREE] = {"tree", "link tree", {{0}}, MOST_DEVICES},
-    [LINKS_HOST] = {"host", "link host", {{0}}, MOST_DEVICES},
-};
+// The field, or the kind of link; NUM_FIELDS if there is none.
+static int find(const char *name, bool is_kind) {
+    int id = 0;
+    for (; id < NUM_FIELDS; id++)
+        if ((fields[id].need == KIND) == is_kind && strcmp(fields[id].name, name) == 0) break;
+    return id;
+}
 
 // ---- the place in the text, and what is wrong there --------------------------------------------
 
@@ -220,10 +181,15 @@ static void set_field(Reader *reader, int id) {
     reader->example = fields[id].example;
 }
 
-// The field of an earlier line, to say something about it.
-static void go_back_to(Reader *reader, int id) {
-    set_field(reader, id);
-    reader->line = reader->line_of[id];
+static int line_of(const Reader *reader, const char *name) {
+    return reader->line_of[find(name, false)];
+}
+
+// The reader at the field of an earlier line, to say something about it.
+static Reader *back_at(Reader *reader, const char *name) {
+    set_field(reader, find(name, false));
+    reader->line = line_of(reader, name);
+    return reader;
 }
 
 // ---- numbers ---------------------------------------------------------------------------------
@@ -259,8 +225,9 @@ static double read_quantity(Reader *reader, Quantity quantity) {
     const char *word = reader->words[reader->used - 1];
     char *names = unit_names(quantity);
     const char *unit_word = next_word(reader, names);
-    const Unit *unit = find_unit(quantity, unit_word);
-    if (!unit) wrong(reader, "expected one of the units %s, not '%s'", names, unit_word);
+    const Unit *unit = units, *end = units + NUM_UNITS;
+    while (unit < end && (unit->quantity != quantity || strcmp(unit->name, unit_word) != 0)) unit++;
+    if (unit == end) wrong(reader, "expected one of the units %s, not '%s'", names, unit_word);
     free(names);
     double value = number * unit->times / unit->by;
     if (!(value >= ranges[quantity].least && value <= ranges[quantity].most))
@@ -270,8 +237,9 @@ static double read_quantity(Reader *reader, Quantity quantity) {
 
 static void read_value(Reader *reader, Value value) {
     void *place = (char *)reader->machine + value.place;
-    if (value.quantity == COUNT)
-        *(int *)place = read_count(reader, value.least, value.most);
+    if (value.may_be_missing && reader->used == reader->num_words) return;
+    if (value.quantity == COUNT || value.quantity == COUNT_OR_0)
+        *(int *)place = read_count(reader, (int)ranges[value.quantity].least, MOST_DEVICES);
     else
         *(double *)place = read_quantity(reader, value.quantity);
 }
@@ -285,31 +253,19 @@ static void read_values(Reader *reader, const Value values[MOST_VALUES]) {
 
 static void read_about(Reader *reader) {
     char *about = xstrdup(next_word(reader, "some words"));
-    while (reader->used < reader->num_words) {
-        char *longer = xprintf("%s %s", about, reader->words[reader->used++]);
-        free(about);
-        about = longer;
-    }
+    while (reader->used < reader->num_words)
+        about = append(about, " ", reader->words[reader->used++]);
     reader->machine->about = about;
 }
 
-static char *link_names(void) {
-    char *names = xstrdup("");
-    for (int kind = 0; kind < NUM_LINK_KINDS; kind++)
-        names = append_name(names, link_forms[kind].name);
-    return names;
-}
-
 static void read_link(Reader *reader) {
-    char *names = link_names();
-    const char *word = next_word(reader, names);
-    int kind = 0;
-    while (kind < NUM_LINK_KINDS && strcmp(word, link_forms[kind].name) != 0) kind++;
-    if (kind == NUM_LINK_KINDS) wrong(reader, "expected one of %s, not '%s'", names, word);
-    free(names);
-    reader->machine->links = (LinkKind)kind;
-    reader->example = link_forms[kind].example;
-    read_values(reader, link_forms[kind].values);
+    static const char kinds[] = "switch, tree, host, mesh"; // in the order of LinkKind
+    const char *word = next_word(reader, kinds);
+    int id = find(word, true);
+    if (id == NUM_FIELDS) wrong(reader, "expected one of %s, not '%s'", kinds, word);
+    reader->machine->links = (LinkKind)(id - find("switch", true));
+    reader->example = fields[id].example;
+    read_values(reader, fields[id].values);
 }
 
 static void read_pair(Reader *reader) {
@@ -323,6 +279,8 @@ static void read_pair(Reader *reader) {
     if (machine->mesh[from][to] > 0) wrong(reader, "the pair %d %d stands there twice", from, to);
     machine->mesh[from][to] = bandwidth;
     machine->mesh[to][from] = bandwidth;
+    // The fastest pair stands for all where one figure is asked for.
+    machine->link.bandwidth = fmax(machine->link.bandwidth, bandwidth);
 }
 
 // die()s if there is something that is no text. Only what is said about a figure, its comment, may
@@ -339,20 +297,21 @@ static void check_bytes(const Reader *reader, const char *line) {
     }
 }
 
-static void find_field(Reader *reader, const char *word) {
+static _Noreturn void no_field(const Reader *reader, const char *word) {
     char *names = xstrdup("");
-    for (int id = 0; id < NUM_FIELDS; id++) {
-        names = append_name(names, fields[id].name);
-        if (strcmp(fields[id].name, word) != 0) continue;
-        free(names);
-        set_field(reader, id);
-        if (reader->line_of[id] && fields[id].need != MANY)
-            wrong(reader, "it stands in line %d, too", reader->line_of[id]);
-        reader->line_of[id] = reader->line;
-        return;
-    }
+    for (int id = 0; id < NUM_FIELDS; id++)
+        if (fields[id].need != KIND) names = append(names, ", ", fields[id].name);
     die(xprintf("the fields are %s", names), "%s:%d: there is no field '%s'", reader->file,
         reader->line, word);
+}
+
+static void find_field(Reader *reader, const char *word) {
+    int id = find(word, false);
+    if (id == NUM_FIELDS) no_field(reader, word);
+    set_field(reader, id);
+    if (reader->line_of[id] && fields[id].need != MANY)
+        wrong(reader, "it stands in line %d, too", reader->line_of[id]);
+    reader->line_of[id] = reader->line;
 }
 
 static void split_words(Reader *reader, char *line) {
@@ -370,12 +329,13 @@ static void read_line(Reader *reader, char *line) {
             reader->file, reader->line, strlen(line), LONGEST_LINE);
     split_words(reader, line);
     if (reader->num_words == 0) return;
-    find_field(reader, reader->words[reader->used++]);
-    if (reader->field == &fields[ABOUT])
+    const char *name = reader->words[reader->used++];
+    find_field(reader, name);
+    if (strcmp(name, "about") == 0)
         read_about(reader);
-    else if (reader->field == &fields[LINK])
+    else if (strcmp(name, "link") == 0)
         read_link(reader);
-    else if (reader->field == &fields[PAIR])
+    else if (strcmp(name, "pair") == 0)
         read_pair(reader);
     else
         read_values(reader, reader->field->values);
@@ -385,77 +345,60 @@ static void read_line(Reader *reader, char *line) {
 
 // ---- the whole ---------------------------------------------------------------------------------
 
-static void need_field(const Reader *reader, int id, const char *why) {
-    if (!reader->line_of[id])
-        die(xprintf("add a line like this: %s", fields[id].example),
-            "%s: the field '%s' is missing%s%s", reader->file, fields[id].name, *why ? ": " : "",
-            why);
+static void need_field(const Reader *reader, const char *name, const char *why) {
+    const Field *field = &fields[find(name, false)];
+    if (!line_of(reader, name))
+        die(xprintf("add a line like this: %s", field->example),
+            "%s: the field '%s' is missing%s%s", reader->file, name, *why ? ": " : "", why);
 }
 
-// The fastest pair stands for all where one figure is asked for.
 static void check_mesh(Reader *reader) {
     Machine *machine = reader->machine;
-    if (reader->line_of[PAIR] && machine->links != LINKS_MESH) {
-        go_back_to(reader, PAIR);
-        wrong(reader, "expected 'link mesh', too");
-    }
+    if (line_of(reader, "pair") && machine->links != LINKS_MESH)
+        wrong(back_at(reader, "pair"), "expected 'link mesh', too");
     if (machine->links != LINKS_MESH) return;
-    need_field(reader, PAIR, "a mesh has pairs of devices");
-    for (int from = 0; from < MOST_IN_MESH; from++)
-        for (int to = 0; to < MOST_IN_MESH; to++)
-            machine->link.bandwidth = fmax(machine->link.bandwidth, machine->mesh[from][to]);
-}
-
-static void check_links(Reader *reader) {
-    Machine *machine = reader->machine;
-    if (machine->devices > 1) need_field(reader, LINK, "there are several devices");
-    if (!reader->line_of[LINK]) machine->links = LINKS_TREE; // of the only device
-    int most = link_forms[machine->links].most_devices;
-    if (machine->devices > most) {
-        go_back_to(reader, DEVICES);
-        wrong(reader, "expected at most %d with 'link %s'", most, link_forms[machine->links].name);
-    }
-    check_mesh(reader);
+    if (machine->devices > MOST_IN_MESH)
+        wrong(back_at(reader, "devices"), "expected at most %d with 'link mesh'", MOST_IN_MESH);
+    need_field(reader, "pair", "a mesh has pairs of devices");
 }
 
 static void check_roots(Reader *reader) {
     Machine *machine = reader->machine;
-    bool by_pcie = machine->links != LINKS_SWITCH && machine->links != LINKS_RING;
-    if (by_pcie && machine->devices > 1) {
-        need_field(reader, DEVICES_PER_ROOT, "devices reach each other by PCIe");
-        need_field(reader, ROOT_BANDWIDTH, "devices reach each other by PCIe");
+    if (machine->links != LINKS_SWITCH && machine->devices > 1) {
+        need_field(reader, "devices_per_root", "devices reach each other by PCIe");
+        need_field(reader, "root_bandwidth", "devices reach each other by PCIe");
     }
-    if (!reader->line_of[DEVICES_PER_ROOT]) machine->devices_per_root = 1;
-    if (!reader->line_of[ROOT_BANDWIDTH]) machine->root_bandwidth = machine->host_link.bandwidth;
-    if (machine->devices_per_root > machine->devices) {
-        go_back_to(reader, DEVICES_PER_ROOT);
-        wrong(reader, "expected at most the %d devices of a host", machine->devices);
-    }
+    if (!line_of(reader, "devices_per_root")) machine->devices_per_root = 1;
+    if (!line_of(reader, "root_bandwidth")) machine->root_bandwidth = machine->host_link.bandwidth;
+    if (machine->devices_per_root > machine->devices)
+        wrong(back_at(reader, "devices_per_root"), "expected at most the %d devices of a host",
+              machine->devices);
     if (machine->links == LINKS_TREE || machine->links == LINKS_HOST)
         machine->link = machine->host_link; // there is no other
 }
 
 // What is said of all convolutions holds for those of which nothing else is said.
-static void fill_in_convolutions(Reader *reader) {
-    Machine *machine = reader->machine;
+static void fill_in_convolutions(Machine *machine) {
     for (int form = 0; form < NUM_FORMS; form++)
-        for (int pass = 0; pass < NUM_PASSES && !reader->line_of[CONVOLUTION_FORMS + form]; pass++)
-            machine->convolution[form][pass] = machine->efficiency[COST_CONVOLUTION];
+        for (int pass = 0; pass < NUM_PASSES; pass++)
+            if (machine->convolution[form][pass] == 0)
+                machine->convolution[form][pass] = machine->efficiency[COST_CONVOLUTION];
 }
 
 static void check_whole(Reader *reader) {
     Machine *machine = reader->machine;
     for (int id = 0; id < NUM_FIELDS; id++)
-        if (fields[id].need == NEEDED) need_field(reader, id, "");
-    check_links(reader);
+        if (fields[id].need == NEEDED) need_field(reader, fields[id].name, "");
+    if (machine->devices > 1) need_field(reader, "link", "there are several devices");
+    if (!line_of(reader, "link")) machine->links = LINKS_TREE; // of the only device
+    check_mesh(reader);
     check_roots(reader);
-    if (machine->cards > 0) need_field(reader, NETWORK, "there are network cards");
-    if (machine->cards == 0 && reader->line_of[NETWORK]) {
-        go_back_to(reader, NETWORK);
-        wrong(reader, "expected the number of network cards in a line 'cards', too");
-    }
-    if (!reader->line_of[TF32]) machine->tf32 = machine->fp32;
-    fill_in_convolutions(reader);
+    if (machine->cards > 0) need_field(reader, "network", "there are network cards");
+    if (machine->cards == 0 && line_of(reader, "network"))
+        wrong(back_at(reader, "network"),
+              "expected the number of network cards in a line 'cards', too");
+    if (machine->tf32 == 0) machine->tf32 = machine->fp32;
+    fill_in_convolutions(machine);
 }
 
 // "mine" of "folder/mine.machine", as far as there is room. The name becomes a field of CSV files,
@@ -524,13 +467,6 @@ static char *read_text(const char *path) {
     return text;
 }
 
-static const Machine *parse_file(const char *path) {
-    char *text = read_text(path);
-    const Machine *machine = machine_parse(path, text);
-    free(text);
-    return machine;
-}
-
 static bool is_path(const char *name) { return strpbrk(name, "/.") != NULL; }
 
 const char *machine_text(const char *name) {
@@ -539,7 +475,7 @@ const char *machine_text(const char *name) {
                   "--machine print: is for machines that are built in, not for a file: '%s'", name);
     char *names = xstrdup("");
     for (const MachineFile *file = machine_files; file->name; file++) {
-        names = append_name(names, file->name);
+        names = append(names, ", ", file->name);
         if (strcmp(file->name, name) != 0) continue;
         free(names);
         return file->text;
@@ -552,8 +488,9 @@ const char *machine_text(const char *name) {
 const Machine *machine_find(const char *name) {
     for (const Kept *entry = kept; entry; entry = entry->next)
         if (entry->found_as && strcmp(entry->found_as, name) == 0) return &entry->machine;
-    const Machine *machine =
-        is_path(name) ? parse_file(name) : machine_parse(name, machine_text(name));
+    char *text = is_path(name) ? read_text(name) : NULL;
+    const Machine *machine = machine_parse(name, text ? text : machine_text(name));
+    free(text);
     kept->found_as = xstrdup(name); // that which was just parsed
     return machine;
 }

@@ -124,33 +124,24 @@ static int enough_rows(const Bench *b) {
 }
 
 // Layers as usual networks have them: at their beginning with many pixels, at their end with many
-// channels. Images are square.
-typedef struct Layer {
-    int in, size, out, kernel, stride, pad; // channels and pixels
-    int images;                             // at least
+// channels. With the fewest images that are measured.
+static const struct {
+    struct conv2d_shape s;
     bool pooled;
-} Layer;
-
-static const Layer layers[] = {
-    {64, 28, 64, 3, 1, 1, 4, false},   // FORM_3X3, many pixels
-    {256, 7, 256, 3, 1, 1, 16, false}, // FORM_3X3, many channels
-    {32, 12, 64, 5, 1, 0, 32, true},   // FORM_LARGE
-    {64, 28, 128, 3, 2, 1, 4, false},  // FORM_PLAIN, many pixels
-    {256, 7, 512, 3, 2, 1, 16, false}, // FORM_PLAIN, many channels
-    {1, 28, 32, 3, 1, 0, 64, true},    // FORM_THIN
+} layers[] = {
+    {{4, 64, 28, 28, 64, 3, 3, 1, 1, 1, 1, 28, 28}, false},  // FORM_3X3, many pixels
+    {{16, 256, 7, 7, 256, 3, 3, 1, 1, 1, 1, 7, 7}, false},   // FORM_3X3, many channels
+    {{32, 32, 12, 12, 64, 5, 5, 1, 1, 0, 0, 8, 8}, true},    // FORM_LARGE
+    {{4, 64, 28, 28, 128, 3, 3, 2, 2, 1, 1, 14, 14}, false}, // FORM_PLAIN, many pixels
+    {{16, 256, 7, 7, 512, 3, 3, 2, 2, 1, 1, 4, 4}, false},   // FORM_PLAIN, many channels
+    {{64, 1, 28, 28, 32, 3, 3, 1, 1, 0, 0, 26, 26}, true},   // FORM_THIN
 };
 enum { NUM_LAYERS = sizeof layers / sizeof layers[0] };
 
-static struct conv2d_shape shape_of(const Layer *l, int images) {
-    int out = (l->size + 2 * l->pad - l->kernel) / l->stride + 1;
-    return (struct conv2d_shape){images,    l->in,     l->size,   l->size,   l->out,
-                                 l->kernel, l->kernel, l->stride, l->stride, l->pad,
-                                 l->pad,    out,       out};
-}
-
-static Probe convolution(const Bench *b, const Layer *l, ConvolutionPass pass, int images) {
-    struct conv2d_shape s = shape_of(l, images);
-    unsigned char *pooled = l->pooled ? b->pooled : NULL;
+static Probe convolution(const Bench *b, int layer, ConvolutionPass pass, int images) {
+    struct conv2d_shape s = layers[layer].s;
+    unsigned char *pooled = layers[layer].pooled ? b->pooled : NULL;
+    s.N = images;
     switch (pass) {
     case PASS_FORWARD:
         return PROBE(conv2d_forward, .X = b->X, .W = b->W, .Y = b->out, .s = s, .pooled = pooled);
@@ -163,16 +154,12 @@ static Probe convolution(const Bench *b, const Layer *l, ConvolutionPass pass, i
     }
 }
 
-static bool has_room(const Layer *l, int images) {
-    struct conv2d_shape s = shape_of(l, images);
-    return (double)images * s.C * s.H * s.W <= FLOATS &&
-           (double)images * s.M * s.out_h * s.out_w <= FLOATS;
-}
-
-static int enough_images(const Bench *b, const Layer *l) {
-    int images = l->images;
-    for (Probe p = convolution(b, l, PASS_FORWARD, images);
-         has_room(l, 2 * images) && is_short(b, &p); p = convolution(b, l, PASS_FORWARD, images))
+static int enough_images(const Bench *b, int layer) {
+    const struct conv2d_shape *s = &layers[layer].s;
+    int X = s->C * s->H * s->W, Y = s->M * s->out_h * s->out_w, most = FLOATS / (X > Y ? X : Y);
+    int images = s->N;
+    for (Probe p = convolution(b, layer, PASS_FORWARD, images);
+         2 * images <= most && is_short(b, &p); p = convolution(b, layer, PASS_FORWARD, images))
         images *= 2;
     return images;
 }
@@ -201,7 +188,7 @@ typedef struct Sizes {
 
 static Sizes enough(const Bench *b) {
     Sizes sizes = {.rows = enough_rows(b)};
-    for (int i = 0; i < NUM_LAYERS; i++) sizes.images[i] = enough_images(b, &layers[i]);
+    for (int i = 0; i < NUM_LAYERS; i++) sizes.images[i] = enough_images(b, i);
     return sizes;
 }
 
@@ -210,7 +197,7 @@ static void add_probes(Bench *b, const Sizes *sizes) {
     add_probe(b, product(b, sizes->rows));
     for (int i = 0; i < NUM_LAYERS; i++)
         for (int pass = 0; pass < NUM_PASSES; pass++)
-            add_probe(b, convolution(b, &layers[i], (ConvolutionPass)pass, sizes->images[i]));
+            add_probe(b, convolution(b, i, (ConvolutionPass)pass, sizes->images[i]));
     add_elements(b);
 }
 
@@ -248,6 +235,10 @@ typedef struct Small {
     double host, device;
 } Small;
 
+static Small faster(Small a, Small b) {
+    return (Small){fmin(a.host, b.host), fmin(a.device, b.device)};
+}
+
 static Small once(const Benches *all, Enqueue *enqueue) {
     Device *device = all->busy->device;
     sem_t host_is_done;
@@ -265,11 +256,7 @@ static Small once(const Benches *all, Enqueue *enqueue) {
 
 static Small small(const Benches *all, Enqueue *enqueue) {
     Small best = once(all, enqueue);
-    for (int i = 0; i < REPEATS; i++) {
-        Small now = once(all, enqueue);
-        best.host = fmin(best.host, now.host);
-        best.device = fmin(best.device, now.device);
-    }
+    for (int i = 0; i < REPEATS; i++) best = faster(best, once(all, enqueue));
     return best;
 }
 
@@ -286,8 +273,7 @@ static Small in_graph(const Benches *all) {
         graph_launch(graph);
         double enqueued = seconds_now();
         synchronize(device);
-        best.host = fmin(best.host, enqueued - begin);
-        best.device = fmin(best.device, (seconds_now() - begin) / COUNT);
+        best = faster(best, (Small){enqueued - begin, (seconds_now() - begin) / COUNT});
     }
     graph_free(graph);
     return best;
@@ -311,32 +297,25 @@ int devices_that_fit(int threads) {
     return threads < num_threads() ? num_threads() / threads : 1;
 }
 
-static void fill_buffer(Device *device, float *x, float value, size_t n) {
-    launch(device, fill, .x = x, .value = value, .n = n);
-}
-
 static float *buffer(Device *device, size_t n) {
     return device_alloc_for(device, sizeof(float) * n, "measurements");
 }
 
-static void fill_buffers(Bench *b) {
-    // (No zeros, and nothing that becomes tiny: a CPU is slow then.)
-    fill_buffer(b->device, b->X, 0.5f, FLOATS);
-    fill_buffer(b->device, b->dY, 0.25f, FLOATS);
-    fill_buffer(b->device, b->W, 0.125f, FEW);
-    fill_buffer(b->device, b->out, 0, FLOATS);
-    fill_buffer(b->device, (float *)b->pooled, 0, FEW);
+// (No zeros, and nothing that becomes tiny: a CPU is slow then.)
+static float *filled(Device *device, size_t n, float value) {
+    float *x = buffer(device, n);
+    launch(device, fill, .x = x, .value = value, .n = n);
+    return x;
 }
 
 static void open_bench(Bench *b, int number, int threads) {
     b->device = try_gpu(number);
     if (num_gpus() == 0) device_set_threads(b->device, threads);
-    b->X = buffer(b->device, FLOATS);
-    b->dY = buffer(b->device, FLOATS);
-    b->W = buffer(b->device, FEW);
-    b->out = buffer(b->device, FLOATS);
-    b->pooled = (unsigned char *)buffer(b->device, FEW);
-    fill_buffers(b);
+    b->X = filled(b->device, FLOATS, 0.5f);
+    b->dY = filled(b->device, FLOATS, 0.25f);
+    b->W = filled(b->device, FEW, 0.125f);
+    b->out = filled(b->device, FLOATS, 0);
+    b->pooled = (unsigned char *)filled(b->device, FEW, 0);
 }
 
 static void close_bench(Bench *b) {
@@ -369,37 +348,24 @@ static void close_benches(Benches *all) {
     ledger_reset(); // these copies were not the program's
 }
 
-// All probes that do the same kind of thing, together.
-typedef struct Rates {
-    double flops, bytes; // per second
-} Rates;
-
-static Rates rates(const Bench *b, bool (*belongs)(KernelCost cost, KernelCost to), KernelCost to) {
-    double flop = 0, bytes = 0, seconds = 0;
-    for (int i = 0; i < b->num_probes; i++) {
-        if (!belongs(b->probes[i].cost, to)) continue;
-        flop += b->probes[i].cost.flop;
-        bytes += b->probes[i].cost.bytes;
-        seconds += b->probes[i].seconds;
+// Of all probes of a kind together, per second: their FLOP, or bytes where these count. With a
+// form, only of convolutions of this form and pass.
+static double rate(const Bench *b, CostKind kind, int form, int pass) {
+    double work = 0, seconds = 0;
+    for (const Probe *p = b->probes; p < b->probes + b->num_probes; p++) {
+        bool same = form < 0 || ((int)p->cost.form == form && (int)p->cost.pass == pass);
+        if (p->cost.kind != kind || !same) continue;
+        work += kind == COST_ELEMENTS ? p->cost.bytes : p->cost.flop;
+        seconds += p->seconds;
     }
-    return (Rates){flop / seconds, bytes / seconds};
-}
-
-static bool same_kind(KernelCost cost, KernelCost to) { return cost.kind == to.kind; }
-static bool same_pass(KernelCost cost, KernelCost to) {
-    return cost.kind == to.kind && cost.form == to.form && cost.pass == to.pass;
-}
-
-static Rates rates_of_kind(const Bench *b, CostKind kind) {
-    return rates(b, same_kind, (KernelCost){.kind = kind});
+    return work / seconds;
 }
 
 // The fastest way through memory.
 static double best_bandwidth(const Bench *b) {
     double best = 0;
-    for (int i = 0; i < b->num_probes; i++)
-        if (b->probes[i].cost.kind == COST_ELEMENTS)
-            best = fmax(best, b->probes[i].cost.bytes / b->probes[i].seconds);
+    for (const Probe *p = b->probes; p < b->probes + b->num_probes; p++)
+        if (p->cost.kind == COST_ELEMENTS) best = fmax(best, p->cost.bytes / p->seconds);
     return best;
 }
 
@@ -413,21 +379,18 @@ static double tf32_rate(const Benches *all) {
 static void write_convolutions(FILE *out, const Bench *b, double peak) {
     static const char *const names[NUM_FORMS] = {"3x3", "large", "plain", "thin"};
     fprintf(out, "convolution       %.4g %%     # all of the following\n",
-            100 * rates_of_kind(b, COST_CONVOLUTION).flops / peak);
+            100 * rate(b, COST_CONVOLUTION, -1, -1) / peak);
     for (int form = 0; form < NUM_FORMS; form++) {
         fprintf(out, "convolution_%-5s", names[form]);
-        for (int pass = 0; pass < NUM_PASSES; pass++) {
-            KernelCost same = {COST_CONVOLUTION, 0, 0, (ConvolutionForm)form,
-                               (ConvolutionPass)pass};
-            fprintf(out, " %.4g %%", 100 * rates(b, same_pass, same).flops / peak);
-        }
+        for (int pass = 0; pass < NUM_PASSES; pass++)
+            fprintf(out, " %.4g %%", 100 * rate(b, COST_CONVOLUTION, form, pass) / peak);
         fprintf(out, "\n");
     }
 }
 
 static void write_kernels(FILE *out, const Benches *all) {
     const Bench *b = all->busy;
-    double peak = rates_of_kind(b, COST_PRODUCT).flops, bandwidth = best_bandwidth(b);
+    double peak = rate(b, COST_PRODUCT, -1, -1), bandwidth = best_bandwidth(b);
     fprintf(out,
             "fp32              %.4g GFLOP/s # of a product of matrices: the peak is not known\n",
             peak / 1e9);
@@ -435,7 +398,7 @@ static void write_kernels(FILE *out, const Benches *all) {
     fprintf(out, "product           100 %%\n");
     write_convolutions(out, b, peak);
     fprintf(out, "elements          %.4g %%     # batch norm, ReLU and addition together\n",
-            100 * rates_of_kind(b, COST_ELEMENTS).bytes / bandwidth);
+            100 * rate(b, COST_ELEMENTS, -1, -1) / bandwidth);
     fprintf(out, "memory_bandwidth  %.4g GB/s   # the fastest of these\n", bandwidth / 1e9);
 }
 

@@ -13,9 +13,9 @@ static struct {
     const Machine *machine; // as it was given; NULL: no time is told
     Machine kept;           // what it says, should it go before the clock does
     Simulation *simulation;
-    double launch; // seconds of a host for a kernel or a copy
-    double waited; // until then, all hosts have waited
-    double *hosts; // the clock of each
+    bool framework; // not our launches and kernels, but those of a framework
+    double waited;  // until then, all hosts have waited
+    double *hosts;  // the clock of each
     int num_hosts;
     bool ranks;                         // each device has a host thread of its own
     int most;                           // devices that the machine can have here
@@ -84,10 +84,11 @@ typedef struct Recorded {
 struct ModelledGraph {
     Device *devices[MAX_DEVICES];
     int k;
-    uint64_t started;  // the clock's run that it belongs to
-    uint64_t *lengths; // of each queue of the simulation when recording began
-    uint64_t *added;   // to each since then
-    int num_queues;    // for how many queues there is room in these two
+    uint64_t started; // the clock's run that it belongs to
+    struct {
+        uint64_t length, added, now; // when recording began; since then; when it is launched
+    } * queues;                      // (num_queues) of the simulation
+    int num_queues;
     Recorded *work;
     size_t count, room;
 };
@@ -96,11 +97,10 @@ static void record(Recorded work) {
     ModelledGraph *g = clock_.recording;
     if (work.queue >= g->num_queues) {
         int n = work.queue + 1;
-        g->lengths = xgrow(g->lengths, (size_t)n, sizeof *g->lengths);
-        g->added = xgrow(g->added, (size_t)n, sizeof *g->added);
+        g->queues = xgrow(g->queues, (size_t)n, sizeof *g->queues);
         for (int q = g->num_queues; q < n; q++) {
-            g->lengths[q] = simulation_last(clock_.simulation, q).number;
-            g->added[q] = 0;
+            g->queues[q].length = simulation_last(clock_.simulation, q).number;
+            g->queues[q].added = 0;
         }
         g->num_queues = n;
     }
@@ -109,7 +109,7 @@ static void record(Recorded work) {
         g->work = xgrow(g->work, g->room, sizeof *g->work);
     }
     g->work[g->count++] = work;
-    g->added[work.queue]++;
+    g->queues[work.queue].added++;
 }
 
 // ---- hosts -----------------------------------------------------------------------------------
@@ -152,12 +152,18 @@ static double trace_seconds(void) {
 
 // ---- work ------------------------------------------------------------------------------------
 
-static void enqueue(const Queue *queue, Work work) {
+static double launch_seconds(void) {
+    return clock_.framework ? clock_.kept.framework : clock_.kept.launch;
+}
+
+// The device begins with the first launch; the host goes on to the others.
+static void enqueue(const Queue *queue, Work work, int launches) {
     if (clock_.recording) {
         record((Recorded){.queue = queue_of(queue), .work = work});
         return;
     }
-    work.issued = host_of_after(queue->device, clock_.launch);
+    work.issued = host_of_after(queue->device, launch_seconds());
+    host_of_after(queue->device, (launches - 1) * launch_seconds());
     simulation_add(clock_.simulation, queue_of(queue), &work);
 }
 
@@ -169,23 +175,28 @@ static void open_on_machine(const Device *device) {
             clock_.kept.devices);
 }
 
-// What each kernel takes at least.
+// What each launch takes on the device, whatever it does.
 static double least_seconds(void) {
     return clock_.recording ? clock_.kept.graph_kernel : clock_.kept.kernel;
 }
 
 static void launch_kernel(Queue *queue, KernelId kernel, const void *args) {
     if (!is_timed(queue)) return;
-    double seconds =
-        machine_kernel_seconds(&clock_.kept, kernel_cost(kernel, args), queue->device->tf32);
-    enqueue(queue, (Work){.seconds = queue->device->slowdown * (least_seconds() + seconds),
-                          .tag = span_of(queue, kernel_name(kernel))});
+    Software whose = clock_.framework ? BY_ONE_LAUNCH : machine_software(&clock_.kept);
+    KernelTraffic traffic = kernel_traffic(whose, kernel, args);
+    double seconds = traffic.launches * least_seconds() +
+                     machine_kernel_seconds(&clock_.kept, traffic, queue->device->tf32);
+    enqueue(queue,
+            (Work){.seconds = queue->device->slowdown * seconds,
+                   .tag = span_of(queue, kernel_name(kernel))},
+            traffic.launches);
 }
 
 // Read and written in the device's own memory, as by a kernel that does nothing else.
 static Work copy_within(size_t bytes) {
-    KernelCost cost = {.kind = COST_ELEMENTS, .bytes = 2 * (double)bytes};
-    return (Work){.seconds = least_seconds() + machine_kernel_seconds(&clock_.kept, cost, false)};
+    KernelTraffic traffic = {.moved = 2 * (double)bytes};
+    return (Work){.seconds =
+                      least_seconds() + machine_kernel_seconds(&clock_.kept, traffic, false)};
 }
 
 static Work copy_between(const Device *from, const Device *to, size_t bytes) {
@@ -206,7 +217,7 @@ static void copy_bytes(Queue *queue, const Device *to, const Device *from, size_
         span->bytes = bytes;
     }
     work.tag = span;
-    enqueue(queue, work);
+    enqueue(queue, work, 1);
 }
 
 static uint64_t record_event(const Queue *queue) {
@@ -214,10 +225,11 @@ static uint64_t record_event(const Queue *queue) {
     int number = queue_of(queue);
     uint64_t last = simulation_last(clock_.simulation, number).number;
     if (clock_.recording && number < clock_.recording->num_queues)
-        last += clock_.recording->added[number];
+        last += clock_.recording->queues[number].added;
     return clock_.started << NUMBER_BITS | last;
 }
 
+// (To record it was the same host's work, as a rule, and is in the price.)
 static void wait_for_event(Queue *queue, Event event) {
     if (!is_timed(queue) || event.queue == queue) return;
     Moment moment = moment_of(event);
@@ -225,8 +237,8 @@ static void wait_for_event(Queue *queue, Event event) {
     if (clock_.recording)
         record((Recorded){.queue = queue_of(queue), .waits = true, .after = moment});
     else
-        simulation_wait(clock_.simulation, queue_of(queue), host_of_after(queue->device, 0),
-                        moment);
+        simulation_wait(clock_.simulation, queue_of(queue),
+                        host_of_after(queue->device, clock_.kept.event), moment);
 }
 
 static void host_waits(Event event) {
@@ -239,7 +251,7 @@ static void host_waits(Event event) {
 bool modelled_reached(Event event) {
     if (!is_timed(event.queue)) return true;
     // (To ask takes time, so that who asks again and again comes to an end.)
-    double now = host_of_after(event.queue->device, clock_.launch);
+    double now = host_of_after(event.queue->device, launch_seconds());
     clock_.waited = fmax(clock_.waited, now); // what any host does next may depend on the answer
     return simulation_is_past(clock_.simulation, moment_of(event), now);
 }
@@ -276,10 +288,10 @@ static void join_queues(const ModelledGraph *g) {
 }
 
 // What was recorded after `lengths` comes after what the queues have now.
-static Moment moment_now(const ModelledGraph *g, Moment recorded, const uint64_t now[]) {
+static Moment moment_now(const ModelledGraph *g, Moment recorded) {
     int q = recorded.queue;
-    if (q < g->num_queues && recorded.number > g->lengths[q])
-        recorded.number += now[q] - g->lengths[q];
+    if (q < g->num_queues && recorded.number > g->queues[q].length)
+        recorded.number += g->queues[q].now - g->queues[q].length;
     return recorded;
 }
 
@@ -289,26 +301,24 @@ static void launch_graph(const ModelledGraph *g) {
         if (i == 0 || host_number(g->devices[i]) != host_number(g->devices[i - 1]))
             host_of_after(g->devices[i], clock_.kept.graph_launch);
     join_queues(g);
-    uint64_t *now = xmalloc(sizeof *now * (size_t)(g->num_queues + 1));
-    for (int q = 0; q < g->num_queues; q++) now[q] = simulation_last(clock_.simulation, q).number;
+    for (int q = 0; q < g->num_queues; q++)
+        g->queues[q].now = simulation_last(clock_.simulation, q).number;
     double issued = host_of_after(g->devices[0], 0);
     for (size_t i = 0; i < g->count; i++) {
         const Recorded *r = &g->work[i];
         Work work = r->work;
         work.issued = issued;
         if (r->waits)
-            simulation_wait(clock_.simulation, r->queue, issued, moment_now(g, r->after, now));
+            simulation_wait(clock_.simulation, r->queue, issued, moment_now(g, r->after));
         else
             simulation_add(clock_.simulation, r->queue, &work);
     }
-    free(now);
     join_queues(g);
 }
 
 static void free_graph(ModelledGraph *graph) {
     if (!graph) return;
-    free(graph->lengths);
-    free(graph->added);
+    free(graph->queues);
     free(graph->work);
     free(graph);
 }
@@ -365,14 +375,12 @@ void modelled_clock_start(const Machine *machine) {
     clock_.ranks = false;
     clock_.num_hosts = (clock_.most - 1) / machine->devices + 1;
     clock_.hosts = xcalloc((size_t)clock_.num_hosts, sizeof *clock_.hosts);
-    clock_.launch = machine->launch;
+    clock_.framework = false;
     for (int id = 0; id < NUM_DEVICE_IDS - 1; id++)
         if (device_of_id(id) && has_values(device_of_id(id))) open_on_machine(device_of_id(id));
 }
 
-void modelled_clock_use_framework(bool framework) {
-    clock_.launch = framework ? clock_.kept.framework : clock_.kept.launch;
-}
+void modelled_clock_use_framework(bool framework) { clock_.framework = framework; }
 
 void modelled_clock_use_ranks(bool ranks) {
     CHECK(!clock_.recording, "a graph is launched by one host thread");

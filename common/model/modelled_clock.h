@@ -1,16 +1,16 @@
 // modelled_clock.h: how long the same work would take on a machine that need not be there.
 //
 // Values are computed here, or not at all (--backend model); time is told beside. All that a
-// program enqueues is entered in a simulation (simulation.h): a kernel takes what its FLOP and
-// bytes need on that machine (kernels/cost.h, machine.h) on its queue; a copy takes its route's
-// latency and its bytes over the bandwidth, and while its bytes move nobody else has the ports that
-// it passes. Device i of the program is device i of the machine.
+// program enqueues is entered in a simulation (simulation.h): a kernel takes what its launches,
+// FLOP and bytes need on that machine (kernels/cost.h, machine.h) on its queue; a copy takes its
+// route's latency and its bytes over the bandwidth, and while its bytes move nobody else has the
+// ports that it passes. Device i of the program is device i of the machine.
 //
-// The host has a clock, too: each launch and each copy takes its time to enqueue, and whoever waits
-// for a device goes on when that is done. A machine with several hosts runs the program once on
-// each, for its own devices, so each enqueues only their work; all wait where the program waits.
+// The host has a clock, too: each launch, copy and wait takes its time to enqueue, and whoever
+// waits for a device goes on when that is done. A machine with several hosts runs the program once
+// on each, for its own devices, so each enqueues only their work; all wait where the program waits.
 // Each host has the data set. What the host itself computes (choosing the images of a minibatch)
-// takes no time, nor do events.
+// takes no time.
 //
 // The times follow from the program's work and the machine's figures alone: they are the same in
 // every run and on every computer.
@@ -22,10 +22,10 @@
 #include "machine.h"
 
 // From now on time is told on this machine, from zero. Waits until all devices are idle. The
-// clock keeps a copy of the machine. NULL: no longer. With `framework`, launches
-// take as long as in a framework written in Python. die()s if more devices are open than the
-// machine can have; to open one more then die()s, too. (Model devices may be left from a larger
-// machine: to use them takes no time.)
+// clock keeps a copy of the machine. NULL: no longer. With `framework`, launches take as long as in
+// a framework written in Python, and kernels as its libraries' on that machine; else they are ours.
+// die()s if more devices are open than the machine can have; to open one more then die()s, too.
+// (Model devices may be left from a larger machine: to use them takes no time.)
 void modelled_clock_start(const Machine *machine);
 void modelled_clock_use_framework(bool framework);
 // Whether each device is launched by a host thread of its own, as where each is a process (a rank

@@ -6,16 +6,10 @@
 // cuBLAS is best at few large products, so the windows of many images make one matrix: a chunk. Its
 // result has the channels outermost, (M, images, out_h, out_w), while a tensor is (images, M,
 // out_h, out_w); a further kernel moves each plane to its place.
+#include "conv2d_plan.h"
 #include "grid.cuh"
 
 // ---- chunks ----------------------------------------------------------------------------------
-
-// Scratch for a chunk stays below this, unless a single image needs more. A fixed number and not
-// the free memory, because the cut decides the order of sums and so the bits of dW. (Tests compile
-// with a small one: then few images are several chunks.)
-#ifndef CONV_WORKSPACE
-#define CONV_WORKSPACE ((size_t)256 << 20)
-#endif
 
 struct Chunks {
     size_t taps;  // rows of the columns matrix: C*kernel_h*kernel_w
@@ -30,27 +24,20 @@ struct Chunks {
 // which it does if the matrix begins at a multiple of 16.
 static size_t aligned(size_t n) { return (n + 63) / 64 * 64; }
 
-// So few weights that a block has a thread for each, and room for the rows of both factors. How
-// many blocks then share the work: two or so for each of a large GPU's multiprocessors.
-constexpr int FEW_WEIGHTS = THREADS, FEW_ROWS = 64;
+// A block has a thread for each of few weights. How many blocks then share the work: two or so for
+// each of a large GPU's multiprocessors.
+static_assert(FEW_WEIGHTS == THREADS, "a thread for each");
 constexpr size_t FEW_PARTS = MAX_BLOCKS < 256 ? MAX_BLOCKS : 256;
-
-static bool has_few_weights(const struct conv2d_shape *s, size_t taps) {
-    const size_t weights = s->M * taps;
-    return 0 < weights && weights <= FEW_WEIGHTS && s->M + taps <= FEW_ROWS;
-}
 
 static struct Chunks cut_into_chunks(CudaLane *lane, const struct conv2d_shape *s) {
     struct Chunks c = {};
     c.taps = (size_t)s->C * s->kernel_h * s->kernel_w;
     c.plane = (size_t)s->out_h * s->out_w;
-    const size_t image_bytes = (c.taps + s->M) * c.plane * sizeof(float);
-    const size_t fit = image_bytes == 0 ? 1 : CONV_WORKSPACE / image_bytes;
-    c.images = fit < 1 ? 1 : fit < (size_t)s->N ? (int)fit : s->N > 0 ? s->N : 1;
+    c.images = conv2d_chunk_images(s);
     const size_t columns = aligned(c.taps * c.images * c.plane);
     const size_t planes = aligned(s->M * c.images * c.plane);
     const size_t of_db = most_parts(s->M), of_dW = FEW_PARTS * FEW_WEIGHTS;
-    const size_t sums = has_few_weights(s, c.taps) && of_dW > of_db ? of_dW : of_db;
+    const size_t sums = conv2d_has_few_weights(s) && of_dW > of_db ? of_dW : of_db;
     c.columns = (float *)cuda_scratch(lane, (columns + planes + sums) * sizeof(float));
     c.planes = c.columns + columns;
     c.sums = c.planes + planes;
@@ -407,7 +394,7 @@ CUDA_KERNEL(conv2d_backward_params) {
         const float beta = first == 0 ? a->beta : 1;
         load_columns(lane, &c, a->X, &s, first, images);
         load_planes(lane, &c, a->dY, a->pooled, &s, first, images);
-        if (length > 0 && has_few_weights(&s, c.taps))
+        if (length > 0 && conv2d_has_few_weights(&s))
             multiply_few_weights(lane, &c, s.M, length, beta, a->dW);
         else
             cuda_gemm(lane, 0, 1, s.M, (int)c.taps, (int)length, c.planes, c.columns, beta, a->dW);

@@ -94,8 +94,12 @@ static void noted_launch(Queue *queue, KernelId kernel, const void *args, size_t
     char shape[SHAPE_TEXT];
     const Machine *machine = modelled_machine();
     KernelCost cost = kernel_cost(kernel, args);
-    double modelled =
-        machine ? machine->kernel + machine_kernel_seconds(machine, cost, queue->device->tf32) : 0;
+    double modelled = 0;
+    if (machine) {
+        KernelTraffic t = kernel_traffic(machine_software(machine), kernel, args);
+        modelled =
+            t.launches * machine->kernel + machine_kernel_seconds(machine, t, queue->device->tf32);
+    }
     name_shape(shape, kernel, args);
     note(kernel_name(kernel), shape, cost, modelled);
     (shares.real->launch)(queue, kernel, args, size);

@@ -12,10 +12,12 @@
 
 // ---- devices that only tell the time ---------------------------------------------------------
 
-// A framework's launches are not needed here, so their time is that of an exchange: none.
+// Kernels are a framework's, but their launches are not written in Python; an exchange has ours,
+// which take no time.
 static Machine exchange_is_one_launch(const Machine *machine) {
     Machine copy = *machine;
-    copy.framework = 0;
+    copy.framework = machine->launch;
+    copy.launch = copy.event = 0;
     return copy;
 }
 
@@ -23,6 +25,7 @@ static void open_models(const Machine *machine, const int order[], int k, bool t
                         Device *devices[]) {
     devices_close();
     modelled_clock_start(machine);
+    modelled_clock_use_framework(true);
     devices_init(BACKEND_MODEL, 0);
     allow_tf32(tf32);
     for (int i = 0; i < k; i++) devices[i] = try_gpu(order ? order[i] : i);
@@ -79,7 +82,7 @@ double ring_seconds(const Machine *machine, const int order[], int k, double byt
     Device *devices[MAX_DEVICES];
     Tensor *vectors[MAX_DEVICES];
     open_models(&copy, order, k, false, devices);
-    modelled_clock_use_framework(one_launch);
+    modelled_clock_use_framework(!one_launch);
     vectors_on(devices, k, (size_t)(bytes / sizeof(float)), vectors);
     double begin = modelled_seconds();
     allreduce_ring(vectors, k);
@@ -110,7 +113,7 @@ double two_rings_seconds(const Machine *machine, const int order[], int k, doubl
     Tensor *vectors[MAX_DEVICES] = {NULL}, *halves[MAX_DEVICES], *room[MAX_DEVICES];
     size_t n = (size_t)(bytes / sizeof(float));
     open_models(&copy, order, k, false, devices);
-    modelled_clock_use_framework(true);
+    modelled_clock_use_framework(false);
     vectors_on(devices, k, n, vectors);
     vectors_on(devices, k, n / 2, room);
     for (int i = 0; i < k; i++)
@@ -160,17 +163,17 @@ static void exchange_bucket(const Worker workers[], int k, size_t first, size_t 
         data[i] = workers[i].grads->data + first;
         room[i] = workers[i].room->data;
     }
-    modelled_clock_use_framework(true); // the launches of an exchange: see step_seconds()
+    modelled_clock_use_framework(false); // the launches of an exchange: see step_seconds()
     ring_on_queues(queues, data, room, end - first, k);
-    modelled_clock_use_framework(false);
+    modelled_clock_use_framework(true);
 }
 
 static void exchange_all(const Worker workers[], int k) {
     Tensor *grads[MAX_DEVICES];
     for (int i = 0; i < k; i++) grads[i] = workers[i].grads;
-    modelled_clock_use_framework(true);
-    allreduce_ring(grads, k);
     modelled_clock_use_framework(false);
+    allreduce_ring(grads, k);
+    modelled_clock_use_framework(true);
 }
 
 static void wait_for_exchanges(const Worker workers[], int k) {
