@@ -40,6 +40,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include "kernels/cost.h"
+#include "simulation.h"
 
 typedef enum {
     LINKS_SWITCH, // any device to any other at full rate: each has a port out and a port in
@@ -115,7 +116,8 @@ bool machine_has_devices(const Machine *machine, int count);
 double machine_kernel_seconds(const Machine *machine, KernelCost cost, bool tf32);
 
 // The way from one device to another. Ports that it passes are numbered 0..machine_ports()-1; each
-// carries one copy at a time, in one direction. Device d is on host d / machine->devices.
+// carries one copy at a time, in one direction, and is free for the next as soon as its own
+// bandwidth allows. Device d is on host d / machine->devices.
 //
 //     switch      out of one device, into the other
 //     ring        for each step that to the neighbour; the latency once for each
@@ -126,10 +128,10 @@ double machine_kernel_seconds(const Machine *machine, KernelCost cost, bool tf32
 //     the host    by PCIe: out of the device and up its root port, or down and into it
 //     network     out of the device by PCIe, out of the card of its host that serves it, into the
 //                 card that serves the other, into that one by PCIe; the network's latency
-enum { HOST_MEMORY = -1, MAX_PORTS = 16 };
+enum { HOST_MEMORY = -1, MAX_PORTS = 4 };
 typedef struct Route {
-    Link link;            // the slowest part's bandwidth, the latency of the whole
-    int ports[MAX_PORTS]; // without repetition
+    Link link;                // the slowest part's bandwidth, the latency of the whole
+    PortUse ports[MAX_PORTS]; // without repetition
     int num_ports;
 } Route;
 int machine_ports(const Machine *machine, int num_devices);

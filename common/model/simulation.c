@@ -14,7 +14,7 @@
 typedef struct Piece {
     double issued, seconds, latency;
     double done; // NAN: not known yet
-    const int *ports;
+    const PortUse *ports;
     int num_ports;
     bool waits;     // for `after`; else it is work
     Moment after;   // of a wait
@@ -206,9 +206,9 @@ static void port_is_free(Simulation *s, int port, double now) {
 
 // The port that is free last.
 static int last_free(const Simulation *s, const Piece *piece) {
-    int last = piece->ports[0];
+    int last = piece->ports[0].port;
     for (int i = 1; i < piece->num_ports; i++)
-        if (s->ports[piece->ports[i]].free > s->ports[last].free) last = piece->ports[i];
+        if (s->ports[piece->ports[i].port].free > s->ports[last].free) last = piece->ports[i].port;
     return last;
 }
 
@@ -223,14 +223,15 @@ static void begin_or_put_aside(Simulation *s, Entry entry) {
         if (entry.port >= 0) announce(s, entry.port, entry.time);
         return;
     }
-    double end = entry.time + piece->seconds;
     for (int i = 0; i < piece->num_ports; i++) {
-        s->ports[piece->ports[i]].free = end;
-        s->ports[piece->ports[i]].busy += piece->seconds;
-        announce(s, piece->ports[i], end);
+        Port *port = &s->ports[piece->ports[i].port];
+        double seconds = piece->ports[i].share * piece->seconds;
+        port->free = entry.time + seconds;
+        port->busy += seconds;
+        announce(s, piece->ports[i].port, entry.time);
     }
     line->asked = false;
-    piece_is_done(s, entry.queue, entry.time, end + piece->latency);
+    piece_is_done(s, entry.queue, entry.time, entry.time + piece->seconds + piece->latency);
     go_on(s, entry.queue);
 }
 

@@ -3,10 +3,17 @@
 // A discrete-event simulation: it knows queues, pieces of work, waits between queues, and ports,
 // and nothing of devices, kernels or bytes (those are modelled_clock.c's). Work of a queue is done
 // one piece after the other. A piece begins when it has been issued, when the one before it is
-// done, when what its queue was told to wait for is done, and when all its ports are free; it holds
-// them all for `seconds`, and is done `latency` later. A port is given to the piece that has been
-// ready for longest, of two with the same time to the one that was added first; a piece whose ports
-// are not all free lets others pass. So the times are exact, and the same in every run.
+// done, when what its queue was told to wait for is done, and when all its ports are free. It holds
+// each port for its share of `seconds`, and is done `latency` after the last of them. A port is
+// given to the piece that has been ready for longest, of two with the same time to the one that was
+// added first; a piece whose ports are not all free lets others pass. So the times are exact, and
+// the same in every run.
+//
+// Real links are shared more evenly, and this is what the simulation leaves out:
+// - All bytes of a copy pass a fast port at the beginning, one copy after the other, though a slow
+//   port further on makes them trickle. So no port ever carries more than it can, but a copy can be
+//   late by the shares of those before it, and early by what still trickles beside it.
+// - A copy that needs two ports can wait as long as others, each with one of them, take turns.
 //
 // It is evaluated in order of time and only as far as somebody asks: what is added later may be
 // ready before what is still waiting, if it is issued at that time.
@@ -24,11 +31,16 @@ typedef struct Moment {
     uint64_t number;
 } Moment;
 
+typedef struct PortUse {
+    int port;     // 0, 1, ...
+    double share; // of the work's `seconds`, from their beginning: 0 to 1
+} PortUse;
+
 typedef struct Work {
-    double issued;    // time before which nobody knows of it
-    double seconds;   // how long it keeps its queue and its ports
-    double latency;   // and its queue alone, after that
-    const int *ports; // num_ports different ones, of 0..; must stay valid
+    double issued;        // time before which nobody knows of it
+    double seconds;       // how long it keeps its queue, and at most its ports
+    double latency;       // and its queue alone, after that
+    const PortUse *ports; // num_ports different ones; must stay valid
     int num_ports;
     void *tag; // for the observer
 } Work;
