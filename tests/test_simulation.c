@@ -72,34 +72,54 @@ static Program random_program(uint64_t seed) {
     return p;
 }
 
-// When each step is done: of all that could begin next, that which can begin first does.
+// Where the first step of a queue that is not done is: on its way to port number `passed` of its
+// ports, there at `time`; those before have served it until `end`.
+typedef struct Place {
+    double ready, time, end;
+    int passed;
+} Place;
+
+// The step that comes next to a port, or is ready and needs none.
+static int next_step(const Program *p, const double queue_free[], const double done[],
+                     Place places[PIECES]) {
+    int best = -1;
+    bool seen[MOST_QUEUES] = {false};
+    for (int i = 0; i < PIECES; i++) {
+        const Step *s = &p->steps[i];
+        Place *at = &places[i];
+        if (!isnan(done[i]) || seen[s->queue]) continue;
+        seen[s->queue] = true;
+        if (s->waits && isnan(done[s->after])) continue;
+        if (at->passed == 0) {
+            at->ready = fmax(queue_free[s->queue], s->issued);
+            if (s->waits) at->ready = fmax(at->ready, done[s->after]);
+            at->time = at->ready;
+            at->end = at->ready + s->seconds;
+        }
+        const Place *b = &places[best < 0 ? i : best];
+        if (best < 0 || at->time < b->time || (at->time == b->time && at->ready < b->ready))
+            best = i;
+    }
+    return best;
+}
+
 static void slow_times(const Program *p, bool with_ports, double done[PIECES]) {
     double queue_free[MOST_QUEUES] = {0}, port_free[NUM_PORTS] = {0};
+    Place places[PIECES] = {{0}};
     for (int i = 0; i < PIECES; i++) done[i] = NAN;
-    for (int left = PIECES; left > 0; left--) {
-        int best = -1;
-        double best_start = 0, best_ready = 0;
-        bool seen[MOST_QUEUES] = {false};
-        for (int i = 0; i < PIECES; i++) {
-            const Step *s = &p->steps[i];
-            if (!isnan(done[i]) || seen[s->queue]) continue;
-            seen[s->queue] = true; // the first of its queue that is not done
-            if (s->waits && isnan(done[s->after])) continue;
-            double ready = fmax(queue_free[s->queue], s->issued);
-            if (s->waits) ready = fmax(ready, done[s->after]);
-            double start = ready;
-            for (int j = 0; with_ports && j < s->num_ports; j++)
-                start = fmax(start, port_free[s->ports[j].port]);
-            if (best < 0 || start < best_start || (start == best_start && ready < best_ready)) {
-                best = i;
-                best_start = start;
-                best_ready = ready;
-            }
+    for (int left = PIECES; left > 0;) {
+        int next = next_step(p, queue_free, done, places);
+        const Step *s = &p->steps[next];
+        Place *at = &places[next];
+        if (at->passed < s->num_ports) {
+            const PortUse *use = &s->ports[at->passed++];
+            if (with_ports) at->time = fmax(at->time, port_free[use->port]);
+            port_free[use->port] = at->time + use->share * s->seconds;
+            at->end = fmax(at->end, port_free[use->port]);
         }
-        const Step *s = &p->steps[best];
-        done[best] = queue_free[s->queue] = best_start + s->seconds + s->latency;
-        for (int j = 0; j < s->num_ports; j++)
-            port_free[s->ports[j].port] = best_start + s->ports[j].share * s->seconds;
+        if (at->passed < s->num_ports) continue;
+        done[next] = queue_free[s->queue] = at->end + s->latency;
+        left--;
     }
 }
 
@@ -113,32 +133,14 @@ static Moment add_step(Simulation *s, const Step *step, const Moment moments[]) 
                                .seconds = step->seconds,
                                .latency = step->latency,
                                .ports = step->ports,
-                               .num_ports = step->num_ports,
-                               .tag = (void *)step});
+                               .num_ports = step->num_ports});
     return simulation_last(s, step->queue);
-}
-
-// What each port has carried so far is complete before it carries more: at its bandwidth, it
-// carries no more than bandwidth x time, in any interval.
-static double carried_until[NUM_PORTS];
-
-static void carry(void *tag, int queue, double start, double end) {
-    (void)queue;
-    const Step *step = tag;
-    for (int j = 0; j < step->num_ports; j++) {
-        double *until = &carried_until[step->ports[j].port];
-        assert_true(start >= *until);
-        *until = start + step->ports[j].share * step->seconds;
-        assert_true(*until <= end);
-    }
 }
 
 // Of simulation.c.
 static Simulation *fast_times(const Program *p, double done[PIECES]) {
     Simulation *s = simulation_new(NUM_PORTS);
     Moment moments[PIECES];
-    memset(carried_until, 0, sizeof carried_until);
-    simulation_observe(s, carry);
     for (int q = 0; q < p->num_queues; q++) assert_int_equal(simulation_add_queue(s), q);
     for (int i = 0; i < PIECES; i++) {
         const Step *step = &p->steps[i];
@@ -201,6 +203,29 @@ static double latest(const double done[PIECES]) {
     double end = 0;
     for (int i = 0; i < PIECES; i++) end = fmax(end, done[i]);
     return end;
+}
+
+// In any time a port carries at most its bandwidth x that time: what was issued after one step and
+// has come before the end of another needs no more than the time between.
+static void no_port_carries_more_than_it_can(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < PROGRAMS / 10; seed++) {
+        Program p = random_program(seed);
+        double done[PIECES];
+        simulation_free(fast_times(&p, done));
+        for (int from = 0; from < PIECES; from++)
+            for (int to = from; to < PIECES; to++) {
+                if (p.steps[to].waits) continue;
+                double carried[NUM_PORTS] = {0}, until = done[to] - p.steps[to].latency;
+                for (int i = from; i < PIECES; i++)
+                    for (int j = 0; j < p.steps[i].num_ports; j++)
+                        if (done[i] - p.steps[i].latency <= until)
+                            carried[p.steps[i].ports[j].port] +=
+                                p.steps[i].ports[j].share * p.steps[i].seconds;
+                for (int port = 0; port < NUM_PORTS; port++)
+                    assert_true(carried[port] <= until - p.steps[from].issued);
+            }
+    }
 }
 
 static void nothing_beats_the_critical_path_nor_the_busiest_port(void **state) {
@@ -412,6 +437,7 @@ int main(void) {
         cmocka_unit_test(it_is_what_the_slow_one_says),
         cmocka_unit_test(who_asks_early_gets_the_same_answer),
         cmocka_unit_test(nothing_beats_the_critical_path_nor_the_busiest_port),
+        cmocka_unit_test(no_port_carries_more_than_it_can),
         cmocka_unit_test(faster_ports_never_make_one_queue_slower),
         cmocka_unit_test(a_faster_port_can_make_a_program_slower),
         cmocka_unit_test(the_order_of_independent_work_does_not_matter),
