@@ -488,7 +488,7 @@ static void products_go_in_waves(void **state) {
 static bool share_a_port(Route a, Route b) {
     for (int i = 0; i < a.num_ports; i++)
         for (int j = 0; j < b.num_ports; j++)
-            if (a.ports[i] == b.ports[j]) return true;
+            if (a.ports[i].port == b.ports[j].port) return true;
     return false;
 }
 
@@ -511,8 +511,8 @@ static void assert_good_route(const Machine *machine, int from, int to, int num_
     if (machine->links != LINKS_HOST)
         assert_false(share_a_port(route, back)); // both ways at a time
     for (int i = 0; i < route.num_ports; i++) {
-        assert_in_range(route.ports[i], 0, num_ports - 1);
-        for (int j = 0; j < i; j++) assert_int_not_equal(route.ports[i], route.ports[j]);
+        assert_in_range(route.ports[i].port, 0, num_ports - 1);
+        for (int j = 0; j < i; j++) assert_int_not_equal(route.ports[i].port, route.ports[j].port);
     }
 }
 

@@ -1,5 +1,6 @@
 // test_modelled_allreduce.c: where additions and launches are free and all links are alike, the
-// allreduces of chapter 2 take what their formulas say, to 1e-12; and so the book's example.
+// allreduces of chapter 2 take what their formulas say, to 1e-12, and so do the book's example and
+// copies that share a part of their way. On random machines: better links, shorter times?
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,6 +11,7 @@
 #include "chapters/02_get_params_and_allreduce/book_example.h"
 #include "chapters/02_get_params_and_allreduce/modelled_times.h"
 #include "common/model/modelled_clock.h"
+#include "common/tensor/random.h"
 
 #include <math.h>
 
@@ -36,10 +38,10 @@ static void assert_close(const char *what, int k, double got, double expected) {
 }
 
 static const Machine *machine;
+typedef void Run(Tensor *const data[], int k);
 
 // The clock begins anew each time: far from zero it would be less exact.
-static void assert_takes(const char *what, void (*run)(Tensor *const data[], int k), int k, int n,
-                         double expected) {
+static void assert_takes(const char *what, Run *run, int k, int n, double expected) {
     begin_on_machine(machine);
     assert_close(what, k, modelled_allreduce(run, k, n), expected);
 }
@@ -117,12 +119,175 @@ static void the_books_example(void **state) {
     modelled_clock_start(NULL);
 }
 
+// ---- random machines ---------------------------------------------------------------------------
+
+static double uniform(int seed, int *next) {
+    return random_uniform((uint64_t)seed, STREAM_TEST, (uint64_t)(*next)++);
+}
+
+static Link random_link(int seed, int *next) {
+    double bandwidth = 1e8 * pow(1000, uniform(seed, next));
+    return (Link){.bandwidth = bandwidth, .latency = 50e-6 * uniform(seed, next)};
+}
+
+// One that is built in, with other links.
+static Machine random_machine(int seed) {
+    static const char *const like[] = {"dgx-a100", "dgx-v100", "p100-25gbe", "rtx4090-pcie",
+                                       "cluster-10gbe"};
+    int next = 0;
+    Machine m = *machine_find(like[seed % 5]);
+    m.link = random_link(seed, &next);
+    m.host_link = random_link(seed, &next);
+    m.network = random_link(seed, &next);
+    m.root_bandwidth = random_link(seed, &next).bandwidth;
+    m.devices_per_root = 1 + (int)(m.devices * uniform(seed, &next));
+    return m;
+}
+
+enum { PLACES = 7 };
+
+// With more bandwidth or less latency in one place.
+static Machine better(Machine m, int seed, int place) {
+    int next = 100;
+    double factor = 1 + 3 * uniform(seed, &next);
+    double *rates[] = {&m.link.bandwidth, &m.host_link.bandwidth, &m.network.bandwidth,
+                       &m.root_bandwidth};
+    double *times[] = {&m.link.latency, &m.host_link.latency, &m.network.latency};
+    if (place < 4)
+        *rates[place] *= factor;
+    else
+        *times[place - 4] /= factor;
+    return m;
+}
+
+static double seconds_on(const Machine *m, Run *run, int k, int n) {
+    begin_on_machine(m);
+    return modelled_allreduce(run, k, n);
+}
+
+// A ring or a tree. (Where links are all alike, the formulas above say it of all four.)
+static void better_links_never_make_ring_or_tree_slower(void **state) {
+    (void)state;
+    Run *const runs[] = {allreduce_ring, allreduce_tree};
+    for (int seed = 0; seed < 200; seed++) {
+        Machine m = random_machine(seed);
+        int next = 200, most = m.cards > 0 ? 24 : m.devices;
+        int k = 2 + (int)((most - 1) * uniform(seed, &next));
+        int n = (int)pow(10, 2 + 5 * uniform(seed, &next));
+        for (int tree = 0; tree < 2; tree++) {
+            double seconds = seconds_on(&m, runs[tree], k, n);
+            assert_true(seconds == seconds_on(&m, runs[tree], k, n));
+            for (int place = 0; place < PLACES; place++) {
+                Machine faster = better(m, seed, place);
+                double s = seconds_on(&faster, runs[tree], k, n);
+                if (!(s <= seconds * (1 + 1e-12)))
+                    fail_msg("%s, machine %d like %s, place %d: %g, then %g seconds",
+                             tree ? "tree" : "ring", seed, m.name, place, seconds, s);
+            }
+        }
+    }
+    devices_close();
+    modelled_clock_start(NULL);
+}
+
+// Here each device sends to all others, by PCIe and its root ports. If only PCIe is twice as fast,
+// copies come to the root ports in another order, and the whole takes 5 % longer.
+static void faster_pcie_can_make_the_sharded_one_slower(void **state) {
+    (void)state;
+    Machine m = *machine_find("p100-25gbe"), faster = m;
+    faster.host_link.bandwidth *= 2;
+    assert_true(seconds_on(&faster, allreduce_sharded, 3, 100000) >
+                1.04 * seconds_on(&m, allreduce_sharded, 3, 100000));
+    devices_close();
+    modelled_clock_start(NULL);
+}
+
+// ---- copies that share a part of their way -----------------------------------------------------
+
+// A device alone in its host: by PCIe 24 GB/s, from there by the network 1 GB/s.
+static const Link pcie = {.bandwidth = 24e9, .latency = 5e-6};
+static const Link net = {.bandwidth = 1e9, .latency = 30e-6};
+enum { FLOATS = 1 << 20, BYTES = FLOATS * sizeof(float) };
+static const double by_pcie = BYTES / 24e9, by_net = BYTES / 1e9;
+static Tensor *here[2], *there[2];
+static float host_memory[FLOATS];
+
+static void begin_with_two(void) {
+    static Machine slow;
+    slow = *machine_parse("test.machine", machines[1]);
+    slow.host_link = pcie;
+    slow.root_bandwidth = pcie.bandwidth;
+    slow.network = net;
+    begin_on_machine(&slow);
+    for (int i = 0; i < 2; i++) {
+        here[i] = tensor_new(try_gpu(i), FLOATS);
+        there[i] = tensor_new(try_gpu(i), FLOATS);
+    }
+}
+
+static void end_with_two(void) {
+    for (int i = 0; i < 2; i++) {
+        tensor_free(here[i]);
+        tensor_free(there[i]);
+    }
+    devices_close();
+    modelled_clock_start(NULL);
+}
+
+static void to_host(int from) {
+    Device *device = try_gpu(from);
+    queue_copy(compute_queue(device), host(), host_memory, device, here[from]->data, BYTES);
+}
+
+// (In the receiver's second queue.)
+static void by_network(int from, int to) {
+    Device *device = try_gpu(to);
+    queue_copy(comm_queue(device), device, there[to]->data, try_gpu(from), here[from]->data, BYTES);
+}
+
+static void assert_ends(const char *what, Queue *queue, double expected) {
+    event_synchronize(queue_record(queue));
+    assert_close(what, 2, modelled_seconds(), expected);
+}
+
+// However many copies to the host go beside it, one by the network takes as long as alone; they
+// wait only for its share of PCIe.
+static void a_slow_network_leaves_pcie_to_others(void **state) {
+    (void)state;
+    for (int copies = 0; copies <= 20; copies++) {
+        begin_with_two();
+        by_network(0, 1);
+        for (int i = 0; i < copies; i++) to_host(0);
+        if (copies > 0)
+            assert_ends("to the host", compute_queue(try_gpu(0)),
+                        by_pcie + copies * (pcie.latency + by_pcie));
+        assert_ends("by the network", comm_queue(try_gpu(1)), net.latency + by_net);
+        end_with_two();
+    }
+}
+
+static void the_network_waits_for_pcie_only(void **state) {
+    (void)state;
+    begin_with_two();
+    to_host(0);
+    by_network(0, 1);
+    by_network(1, 0); // the other direction, at the same time
+    assert_ends("to the host", compute_queue(try_gpu(0)), pcie.latency + by_pcie);
+    assert_ends("from the other", comm_queue(try_gpu(0)), net.latency + by_net);
+    assert_ends("by the network", comm_queue(try_gpu(1)), net.latency + by_pcie + by_net);
+    end_with_two();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ring_and_sharded_take_what_the_formula_says),
         cmocka_unit_test(tree_and_book_take_what_the_formula_says),
         cmocka_unit_test(the_star_sends_while_it_receives),
         cmocka_unit_test(the_books_example),
+        cmocka_unit_test(better_links_never_make_ring_or_tree_slower),
+        cmocka_unit_test(faster_pcie_can_make_the_sharded_one_slower),
+        cmocka_unit_test(a_slow_network_leaves_pcie_to_others),
+        cmocka_unit_test(the_network_waits_for_pcie_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

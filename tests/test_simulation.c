@@ -23,7 +23,8 @@ typedef struct Step {
     bool waits;
     int after; // the step it waits for
     double issued, seconds, latency;
-    int ports[NUM_PORTS], num_ports;
+    PortUse ports[NUM_PORTS];
+    int num_ports;
 } Step;
 
 typedef struct Program {
@@ -45,8 +46,9 @@ static void choose_ports(Step *step, uint64_t seed, int *next) {
     for (int i = 0; i < n; i++) {
         int port = below(seed, next, NUM_PORTS);
         bool there = false;
-        for (int j = 0; j < step->num_ports; j++) there |= step->ports[j] == port;
-        if (!there) step->ports[step->num_ports++] = port;
+        for (int j = 0; j < step->num_ports; j++) there |= step->ports[j].port == port;
+        double share = below(seed, next, 5) / 4.0;
+        if (!there) step->ports[step->num_ports++] = (PortUse){port, share};
     }
 }
 
@@ -70,33 +72,54 @@ static Program random_program(uint64_t seed) {
     return p;
 }
 
-// When each step is done: of all that could begin next, that which can begin first does.
+// Where the first step of a queue that is not done is: on its way to port number `passed` of its
+// ports, there at `time`; those before have served it until `end`.
+typedef struct Place {
+    double ready, time, end;
+    int passed;
+} Place;
+
+// The step that comes next to a port, or is ready and needs none.
+static int next_step(const Program *p, const double queue_free[], const double done[],
+                     Place places[PIECES]) {
+    int best = -1;
+    bool seen[MOST_QUEUES] = {false};
+    for (int i = 0; i < PIECES; i++) {
+        const Step *s = &p->steps[i];
+        Place *at = &places[i];
+        if (!isnan(done[i]) || seen[s->queue]) continue;
+        seen[s->queue] = true;
+        if (s->waits && isnan(done[s->after])) continue;
+        if (at->passed == 0) {
+            at->ready = fmax(queue_free[s->queue], s->issued);
+            if (s->waits) at->ready = fmax(at->ready, done[s->after]);
+            at->time = at->ready;
+            at->end = at->ready + s->seconds;
+        }
+        const Place *b = &places[best < 0 ? i : best];
+        if (best < 0 || at->time < b->time || (at->time == b->time && at->ready < b->ready))
+            best = i;
+    }
+    return best;
+}
+
 static void slow_times(const Program *p, bool with_ports, double done[PIECES]) {
     double queue_free[MOST_QUEUES] = {0}, port_free[NUM_PORTS] = {0};
+    Place places[PIECES] = {{0}};
     for (int i = 0; i < PIECES; i++) done[i] = NAN;
-    for (int left = PIECES; left > 0; left--) {
-        int best = -1;
-        double best_start = 0, best_ready = 0;
-        bool seen[MOST_QUEUES] = {false};
-        for (int i = 0; i < PIECES; i++) {
-            const Step *s = &p->steps[i];
-            if (!isnan(done[i]) || seen[s->queue]) continue;
-            seen[s->queue] = true; // the first of its queue that is not done
-            if (s->waits && isnan(done[s->after])) continue;
-            double ready = fmax(queue_free[s->queue], s->issued);
-            if (s->waits) ready = fmax(ready, done[s->after]);
-            double start = ready;
-            for (int j = 0; with_ports && j < s->num_ports; j++)
-                start = fmax(start, port_free[s->ports[j]]);
-            if (best < 0 || start < best_start || (start == best_start && ready < best_ready)) {
-                best = i;
-                best_start = start;
-                best_ready = ready;
-            }
+    for (int left = PIECES; left > 0;) {
+        int next = next_step(p, queue_free, done, places);
+        const Step *s = &p->steps[next];
+        Place *at = &places[next];
+        if (at->passed < s->num_ports) {
+            const PortUse *use = &s->ports[at->passed++];
+            if (with_ports) at->time = fmax(at->time, port_free[use->port]);
+            port_free[use->port] = at->time + use->share * s->seconds;
+            at->end = fmax(at->end, port_free[use->port]);
         }
-        const Step *s = &p->steps[best];
-        done[best] = queue_free[s->queue] = best_start + s->seconds + s->latency;
-        for (int j = 0; j < s->num_ports; j++) port_free[s->ports[j]] = best_start + s->seconds;
+        if (at->passed < s->num_ports) continue;
+        done[next] = queue_free[s->queue] = at->end + s->latency;
+        left--;
     }
 }
 
@@ -182,6 +205,29 @@ static double latest(const double done[PIECES]) {
     return end;
 }
 
+// In any time a port carries at most its bandwidth x that time: what was issued after one step and
+// has come before the end of another needs no more than the time between.
+static void no_port_carries_more_than_it_can(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < PROGRAMS / 10; seed++) {
+        Program p = random_program(seed);
+        double done[PIECES];
+        simulation_free(fast_times(&p, done));
+        for (int from = 0; from < PIECES; from++)
+            for (int to = from; to < PIECES; to++) {
+                if (p.steps[to].waits) continue;
+                double carried[NUM_PORTS] = {0}, until = done[to] - p.steps[to].latency;
+                for (int i = from; i < PIECES; i++)
+                    for (int j = 0; j < p.steps[i].num_ports; j++)
+                        if (done[i] - p.steps[i].latency <= until)
+                            carried[p.steps[i].ports[j].port] +=
+                                p.steps[i].ports[j].share * p.steps[i].seconds;
+                for (int port = 0; port < NUM_PORTS; port++)
+                    assert_true(carried[port] <= until - p.steps[from].issued);
+            }
+    }
+}
+
 static void nothing_beats_the_critical_path_nor_the_busiest_port(void **state) {
     (void)state;
     for (uint64_t seed = 0; seed < PROGRAMS; seed++) {
@@ -192,7 +238,8 @@ static void nothing_beats_the_critical_path_nor_the_busiest_port(void **state) {
         for (int i = 0; i < PIECES; i++) {
             const Step *step = &p.steps[i];
             if (!step->waits) assert_true(done[i] >= path[i]);
-            for (int j = 0; j < step->num_ports; j++) used[step->ports[j]] += step->seconds;
+            for (int j = 0; j < step->num_ports; j++)
+                used[step->ports[j].port] += step->ports[j].share * step->seconds;
             worked[step->queue] += step->waits ? 0 : step->seconds + step->latency;
         }
         for (int port = 0; port < NUM_PORTS; port++) {
@@ -207,19 +254,14 @@ static void nothing_beats_the_critical_path_nor_the_busiest_port(void **state) {
     }
 }
 
-// (On a chain: elsewhere a copy that is faster may take a port from one that matters more.)
-static void faster_links_never_make_a_chain_slower(void **state) {
+// (With several queues, a piece that is ready sooner may take a port from one that matters more.)
+static void faster_ports_never_make_one_queue_slower(void **state) {
     (void)state;
     for (uint64_t seed = 0; seed < PROGRAMS; seed++) {
         Program p = random_program(seed), faster;
         double done[PIECES], sooner[PIECES];
         int next = 100000;
-        for (int i = 1; i < PIECES; i += 2) { // each second step waits for the one before it
-            p.steps[i].waits = true;
-            p.steps[i].after = i - 1;
-            p.steps[i].queue = p.steps[(i + 1) % PIECES].queue;
-        }
-        for (int i = 0; i < PIECES; i += 2) p.steps[i].waits = false;
+        for (int i = 0; i < PIECES; i++) p.steps[i].queue = 0;
         faster = p;
         for (int i = 0; i < PIECES; i++) {
             if (below(seed, &next, 2)) faster.steps[i].seconds /= 2;
@@ -258,7 +300,7 @@ static void the_order_of_independent_work_does_not_matter(void **state) {
 // ---- a few by hand -----------------------------------------------------------------------------
 
 static void add(Simulation *s, int queue, double issued, double seconds, double latency,
-                const int *port) {
+                const PortUse *port) {
     simulation_add(s, queue,
                    &(Work){.issued = issued,
                            .seconds = seconds,
@@ -273,7 +315,7 @@ static double end_of(Simulation *s, int queue) {
 
 static void queues_run_side_by_side_and_copies_take_turns(void **state) {
     (void)state;
-    static const int port = 0;
+    static const PortUse port = {0, 1};
     for (int k = 1; k <= 5; k++) {
         Simulation *s = simulation_new(1);
         for (int q = 0; q < k; q++) {
@@ -286,6 +328,31 @@ static void queues_run_side_by_side_and_copies_take_turns(void **state) {
         assert_true(simulation_port_busy(s, 0) == 2 * k);
         simulation_free(s);
     }
+}
+
+// Whole programs can become slower by a faster port (R. L. Graham, "Bounds for certain
+// multiprocessing anomalies", 1966). Queue 0 has a copy by port 0 and a long one by port 1. Queue 1
+// has a short one by port 1 and then much to compute. If port 0 is twice as fast, the long copy is
+// ready first, and all that queue 1 has to do comes later.
+static double with_port_0_at(double speed) {
+    static const PortUse ports[] = {{0, 1}, {1, 1}};
+    Simulation *s = simulation_new(2);
+    simulation_add_queue(s);
+    simulation_add_queue(s);
+    add(s, 0, 0, 2 / speed, 0, &ports[0]);
+    add(s, 0, 0, 4, 0, &ports[1]);
+    add(s, 1, 0, 1.5, 0, NULL);
+    add(s, 1, 0, 1, 0, &ports[1]);
+    add(s, 1, 0, 5, 0, NULL);
+    double end = fmax(end_of(s, 0), end_of(s, 1));
+    simulation_free(s);
+    return end;
+}
+
+static void a_faster_port_can_make_a_program_slower(void **state) {
+    (void)state;
+    assert_true(with_port_0_at(1) == 1.5 + 1 + 5);
+    assert_true(with_port_0_at(2) == 1 + 4 + 1 + 5);
 }
 
 // A queue of work that ends at 3, and somebody who asks so.
@@ -329,15 +396,15 @@ static void what_was_told_stays_true(void **state) {
 // 2 (k - 1) (latency + N / (k bandwidth)), also for a thousand devices.
 static void a_ring_takes_what_the_formula_says(void **state) {
     (void)state;
-    static int ports[1024][2];
+    static PortUse ports[1024][2];
     const double latency = 9e-6, bandwidth = 3e11, bytes = 1e8;
     for (int k = 2; k <= 1024; k *= 2) {
         Simulation *s = simulation_new(2 * k);
         Moment before[1024], now[1024];
         for (int i = 0; i < k; i++) {
             simulation_add_queue(s);
-            ports[i][0] = 2 * ((i + k - 1) % k); // out of the one before it
-            ports[i][1] = 2 * i + 1;             // into this one
+            ports[i][0] = (PortUse){2 * ((i + k - 1) % k), 1}; // out of the one before it
+            ports[i][1] = (PortUse){2 * i + 1, 1};             // into this one
             before[i] = (Moment){i, 0};
         }
         for (int round = 0; round < 2 * (k - 1); round++) {
@@ -370,7 +437,9 @@ int main(void) {
         cmocka_unit_test(it_is_what_the_slow_one_says),
         cmocka_unit_test(who_asks_early_gets_the_same_answer),
         cmocka_unit_test(nothing_beats_the_critical_path_nor_the_busiest_port),
-        cmocka_unit_test(faster_links_never_make_a_chain_slower),
+        cmocka_unit_test(no_port_carries_more_than_it_can),
+        cmocka_unit_test(faster_ports_never_make_one_queue_slower),
+        cmocka_unit_test(a_faster_port_can_make_a_program_slower),
         cmocka_unit_test(the_order_of_independent_work_does_not_matter),
         cmocka_unit_test(queues_run_side_by_side_and_copies_take_turns),
         cmocka_unit_test(what_was_told_stays_true),

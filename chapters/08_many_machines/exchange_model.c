@@ -53,8 +53,8 @@ static Route *new_route(Hosts *h, Rank from, Rank to) {
     *route = machine_route(h->machine, (from.host + h->hosts) % h->hosts * D + from.device,
                            (to.host + h->hosts) % h->hosts * D + to.device);
     for (int i = 0; i < route->num_ports; i++) {
-        int host = route->ports[i] / h->ports;
-        route->ports[i] = host % h->simulated * h->ports + route->ports[i] % h->ports;
+        int *port = &route->ports[i].port, host = *port / h->ports;
+        *port = host % h->simulated * h->ports + *port % h->ports;
     }
     h->routes = xgrow(h->routes, (size_t)h->num_routes + 1, sizeof *h->routes);
     return h->routes[h->num_routes++] = route;

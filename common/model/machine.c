@@ -109,32 +109,31 @@ static Place place_of(const Machine *machine, int device) {
 
 // ---- ways ------------------------------------------------------------------------------------
 
-static void pass(const Machine *machine, Route *route, int host, int port) {
+// (As share it has the port's bandwidth, until the slowest one's is known: machine_route().)
+static void pass(const Machine *machine, Route *route, int host, int port, double bandwidth) {
     CHECK(route->num_ports < MAX_PORTS, "a way has at most MAX_PORTS ports");
-    route->ports[route->num_ports++] = host * ports_of_host(machine) + port;
+    route->ports[route->num_ports++] = (PortUse){host * ports_of_host(machine) + port, bandwidth};
+    route->link.bandwidth = fmin(route->link.bandwidth, bandwidth);
 }
 
 static void pass_device(const Machine *machine, Route *route, Place at, Direction direction) {
-    pass(machine, route, at.host, 2 * at.device + (int)direction);
-    route->link.bandwidth = fmin(route->link.bandwidth, machine->host_link.bandwidth);
+    pass(machine, route, at.host, 2 * at.device + (int)direction, machine->host_link.bandwidth);
 }
 
 static void pass_root(const Machine *machine, Route *route, Place at, Direction direction) {
     int root = at.device / machine->devices_per_root;
-    pass(machine, route, at.host, 2 * (machine->devices + root) + (int)direction);
-    route->link.bandwidth = fmin(route->link.bandwidth, machine->root_bandwidth);
+    int port = 2 * (machine->devices + root) + (int)direction;
+    pass(machine, route, at.host, port, machine->root_bandwidth);
 }
 
 static void pass_card(const Machine *machine, Route *route, Place at, Direction direction) {
     int card = at.device * machine->cards / machine->devices;
     int port = 2 * (machine->devices + num_roots(machine) + card) + (int)direction;
-    pass(machine, route, at.host, port);
-    route->link.bandwidth = fmin(route->link.bandwidth, machine->network.bandwidth);
+    pass(machine, route, at.host, port, machine->network.bandwidth);
 }
 
-static void pass_link(const Machine *machine, Route *route, int host, int port) {
-    pass(machine, route, host, first_link_port(machine) + port);
-    route->link.bandwidth = fmin(route->link.bandwidth, machine->link.bandwidth);
+static void pass_link(const Machine *machine, Route *route, int host, int port, double bandwidth) {
+    pass(machine, route, host, first_link_port(machine) + port, bandwidth);
 }
 
 static Route no_ports(double latency) { return (Route){.link = {INFINITY, latency}}; }
@@ -159,8 +158,8 @@ static Route by_pcie(const Machine *machine, Place from, Place to) {
 
 static Route by_switch(const Machine *machine, Place from, Place to) {
     Route route = no_ports(machine->link.latency);
-    pass_link(machine, &route, from.host, 2 * from.device + OUT);
-    pass_link(machine, &route, to.host, 2 * to.device + IN);
+    pass_link(machine, &route, from.host, 2 * from.device + OUT, machine->link.bandwidth);
+    pass_link(machine, &route, to.host, 2 * to.device + IN, machine->link.bandwidth);
     return route;
 }
 
@@ -168,8 +167,7 @@ static Route by_mesh(const Machine *machine, Place from, Place to) {
     double bandwidth = machine->mesh[from.device][to.device];
     if (bandwidth <= 0) return by_pcie(machine, from, to);
     Route route = no_ports(machine->link.latency);
-    pass_link(machine, &route, from.host, from.device * machine->devices + to.device);
-    route.link.bandwidth = bandwidth;
+    pass_link(machine, &route, from.host, from.device * machine->devices + to.device, bandwidth);
     return route;
 }
 
@@ -208,12 +206,21 @@ static Route between_devices(const Machine *machine, Place from, Place to) {
     }
 }
 
-Route machine_route(const Machine *machine, int from, int to) {
-    CHECK(from != to && from >= HOST_MEMORY && to >= HOST_MEMORY, "a way has two different ends");
-    CHECK(machine_has_devices(machine, 1 + (from > to ? from : to)), "the machine lacks a device");
+static Route between(const Machine *machine, int from, int to) {
     if (to == HOST_MEMORY) return to_host(machine, place_of(machine, from));
     if (from == HOST_MEMORY) return from_host(machine, place_of(machine, to));
     return between_devices(machine, place_of(machine, from), place_of(machine, to));
+}
+
+Route machine_route(const Machine *machine, int from, int to) {
+    CHECK(from != to && from >= HOST_MEMORY && to >= HOST_MEMORY, "a way has two different ends");
+    CHECK(machine_has_devices(machine, 1 + (from > to ? from : to)), "the machine lacks a device");
+    Route route = between(machine, from, to);
+    for (int i = 0; i < route.num_ports; i++) { // (a port that is free takes no time)
+        double *share = &route.ports[i].share;
+        *share = isinf(*share) ? 0 : route.link.bandwidth / *share;
+    }
+    return route;
 }
 
 // ---- the table -------------------------------------------------------------------------------

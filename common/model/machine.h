@@ -42,6 +42,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include "kernels/cost.h"
+#include "simulation.h"
 
 typedef enum {
     LINKS_SWITCH, // any device to any other at full rate: each has a port out and a port in
@@ -122,7 +123,8 @@ double machine_kernel_seconds(const Machine *machine, KernelTraffic traffic, boo
 Software machine_software(const Machine *machine);
 
 // The way from one device to another. Ports that it passes are numbered 0..machine_ports()-1; each
-// carries one copy at a time, in one direction. Device d is on host d / machine->devices.
+// carries one copy at a time, in one direction, and is free for the next as soon as its own
+// bandwidth allows. Device d is on host d / machine->devices.
 //
 //     switch      out of one device, into the other
 //     mesh        the one between the two; by PCIe if there is none
@@ -132,10 +134,10 @@ Software machine_software(const Machine *machine);
 //     the host    by PCIe: out of the device and up its root port, or down and into it
 //     network     out of the device by PCIe, out of the card of its host that serves it, into the
 //                 card that serves the other, into that one by PCIe; the network's latency
-enum { HOST_MEMORY = -1, MAX_PORTS = 16 };
+enum { HOST_MEMORY = -1, MAX_PORTS = 4 };
 typedef struct Route {
-    Link link;            // the slowest part's bandwidth, the latency of the whole
-    int ports[MAX_PORTS]; // without repetition
+    Link link;                // the slowest part's bandwidth, the latency of the whole
+    PortUse ports[MAX_PORTS]; // without repetition
     int num_ports;
 } Route;
 int machine_ports(const Machine *machine, int num_devices);

@@ -3,8 +3,8 @@
 // Values are computed here, or not at all (--backend model); time is told beside. All that a
 // program enqueues is entered in a simulation (simulation.h): a kernel takes what its launches,
 // FLOP and bytes need on that machine (kernels/cost.h, machine.h) on its queue; a copy takes its
-// route's latency and its bytes over the bandwidth, and while its bytes move nobody else has the
-// ports that it passes. Device i of the program is device i of the machine.
+// route's latency and its bytes over the slowest port's bandwidth, and each port that it passes is
+// taken for as long as the bytes need there. Device i of the program is device i of the machine.
 //
 // The host has a clock, too: each launch, copy and wait takes its time to enqueue, and whoever
 // waits for a device goes on when that is done. A machine with several hosts runs the program once

@@ -2,8 +2,7 @@
 //
 // Work without ports is done when its queue comes to it: its time is known as soon as those of what
 // it waits for are. Only work with ports can meet others. It waits in one heap, `agenda`, in the
-// order of the times at which it could begin; the first of it begins, or is put aside at a port
-// that is not free, which takes the first of those put aside back into the agenda when it is.
+// order of the times at which it comes to its next port.
 #include "simulation.h"
 #include "common/base/error.h"
 
@@ -14,7 +13,7 @@
 typedef struct Piece {
     double issued, seconds, latency;
     double done; // NAN: not known yet
-    const int *ports;
+    const PortUse *ports;
     int num_ports;
     bool waits;     // for `after`; else it is work
     Moment after;   // of a wait
@@ -29,15 +28,16 @@ typedef struct Line {          // a queue
     double free; // when the last known piece is done
     int first_waiting,
         next_waiting; // queues that wait for one of its moments; the next such; or -1
-    bool asked;       // in the agenda, or put aside at a port
+    bool asked;       // in the agenda
     double busy;
 } Line;
 
-// A time in the agenda: a queue's next piece could begin, or (queue < 0) a port becomes free.
+// A time in the agenda: a queue's next piece comes to a port.
 typedef struct Entry {
-    double time, ready; // ready: since when it could, but for ports
+    double time, ready; // ready: when it came to the first one
     uint64_t order;
-    int queue, port; // port: which took it back into the agenda, or becomes free; -1: none
+    int queue, passed; // ports so far
+    double end;        // when all of these have served it, and `seconds` are over
 } Entry;
 
 typedef struct Heap {
@@ -47,15 +47,12 @@ typedef struct Heap {
 
 typedef struct Port {
     double free, busy;
-    Heap aside;     // what waits for it
-    bool announced; // there is an entry for it in the agenda
 } Port;
 
 struct Simulation {
     Line *lines;
     int num_lines;
     Port *ports;
-    int num_ports;
     Heap agenda;
     int *woken; // queues that may be able to go on
     int num_woken, max_woken;
@@ -136,14 +133,14 @@ static void wake_waiting(Simulation *s, Line *line) {
 
 // ---- queues ----------------------------------------------------------------------------------
 
-static void piece_is_done(Simulation *s, int queue, double start, double done) {
+// (If a port let it wait, it is shown as late as it could have begun.)
+static void piece_is_done(Simulation *s, int queue, double done) {
     Line *line = &s->lines[queue];
     Piece *piece = &line->pieces[line->known++];
+    double seconds = piece->seconds + piece->latency;
     piece->done = line->free = done;
-    if (!piece->waits) {
-        line->busy += done - start;
-        if (s->observer) s->observer(piece->tag, queue, start, done);
-    }
+    line->busy += seconds;
+    if (!piece->waits && s->observer) s->observer(piece->tag, queue, done - seconds, done);
     wake_waiting(s, line);
 }
 
@@ -162,12 +159,12 @@ static bool try_next_piece(Simulation *s, int queue) {
             return false;
         }
         ready = fmax(ready, after);
-        piece_is_done(s, queue, ready, ready);
+        piece_is_done(s, queue, ready);
     } else if (piece->num_ports == 0) {
-        piece_is_done(s, queue, ready, ready + piece->seconds + piece->latency);
+        piece_is_done(s, queue, ready + piece->seconds + piece->latency);
     } else {
         line->asked = true;
-        heap_put(&s->agenda, (Entry){ready, ready, piece->order, queue, -1});
+        heap_put(&s->agenda, (Entry){ready, ready, piece->order, queue, 0, ready + piece->seconds});
         return false;
     }
     return true;
@@ -183,70 +180,36 @@ static void go_on(Simulation *s, int queue) {
 
 // ---- ports -----------------------------------------------------------------------------------
 
-// If something waits for the port, it will be seen to when the port is free.
-static void announce(Simulation *s, int port, double now) {
-    Port *p = &s->ports[port];
-    if (p->announced || p->aside.count == 0) return;
-    p->announced = true;
-    heap_put(&s->agenda, (Entry){fmax(p->free, now), -1, 0, -1, port});
+static void pass_port(Simulation *s, Entry *entry, const Piece *piece) {
+    const PortUse *use = &piece->ports[entry->passed++];
+    Port *port = &s->ports[use->port];
+    double seconds = use->share * piece->seconds;
+    entry->time = fmax(entry->time, port->free);
+    port->free = entry->time + seconds;
+    port->busy += seconds;
+    entry->end = fmax(entry->end, port->free);
 }
 
-static void port_is_free(Simulation *s, int port, double now) {
-    Port *p = &s->ports[port];
-    p->announced = false;
-    if (p->free > now) {
-        announce(s, port, now);
-    } else if (p->aside.count > 0) {
-        Entry first = heap_take(&p->aside);
-        first.time = now;
-        first.port = port;
-        heap_put(&s->agenda, first);
-    }
-}
-
-// The port that is free last.
-static int last_free(const Simulation *s, const Piece *piece) {
-    int last = piece->ports[0];
-    for (int i = 1; i < piece->num_ports; i++)
-        if (s->ports[piece->ports[i]].free > s->ports[last].free) last = piece->ports[i];
-    return last;
-}
-
-static void begin_or_put_aside(Simulation *s, Entry entry) {
-    Line *line = &s->lines[entry.queue];
-    const Piece *piece = &line->pieces[line->known];
-    int last = last_free(s, piece);
-    if (s->ports[last].free > entry.time) {
-        // (Aside, only `ready` and `order` count.)
-        heap_put(&s->ports[last].aside, (Entry){0, entry.ready, entry.order, entry.queue, -1});
-        announce(s, last, entry.time);
-        if (entry.port >= 0) announce(s, entry.port, entry.time);
-        return;
-    }
-    double end = entry.time + piece->seconds;
-    for (int i = 0; i < piece->num_ports; i++) {
-        s->ports[piece->ports[i]].free = end;
-        s->ports[piece->ports[i]].busy += piece->seconds;
-        announce(s, piece->ports[i], end);
-    }
-    line->asked = false;
-    piece_is_done(s, entry.queue, entry.time, end + piece->latency);
-    go_on(s, entry.queue);
-}
-
+// The piece passes ports as long as none lets it wait; then others may come to the next one first.
 static void next_entry(Simulation *s) {
     Entry entry = heap_take(&s->agenda);
-    if (entry.queue < 0)
-        port_is_free(s, entry.port, entry.time);
-    else
-        begin_or_put_aside(s, entry);
+    Line *line = &s->lines[entry.queue];
+    const Piece *piece = &line->pieces[line->known];
+    for (double now = entry.time; entry.time == now && entry.passed < piece->num_ports;)
+        pass_port(s, &entry, piece);
+    if (entry.passed < piece->num_ports) {
+        heap_put(&s->agenda, entry);
+        return;
+    }
+    line->asked = false;
+    piece_is_done(s, entry.queue, entry.end + piece->latency);
+    go_on(s, entry.queue);
 }
 
 // ---- for others ------------------------------------------------------------------------------
 
 Simulation *simulation_new(int num_ports) {
     Simulation *s = xcalloc(1, sizeof *s);
-    s->num_ports = num_ports;
     s->ports = xcalloc((size_t)num_ports + 1, sizeof *s->ports);
     return s;
 }
@@ -254,7 +217,6 @@ Simulation *simulation_new(int num_ports) {
 void simulation_free(Simulation *s) {
     if (!s) return;
     for (int i = 0; i < s->num_lines; i++) free(s->lines[i].pieces);
-    for (int i = 0; i < s->num_ports; i++) free(s->ports[i].aside.entries);
     free(s->lines);
     free(s->ports);
     free(s->agenda.entries);

@@ -2,11 +2,19 @@
 //
 // A discrete-event simulation: it knows queues, pieces of work, waits between queues, and ports,
 // and nothing of devices, kernels or bytes (those are modelled_clock.c's). Work of a queue is done
-// one piece after the other. A piece begins when it has been issued, when the one before it is
-// done, when what its queue was told to wait for is done, and when all its ports are free; it holds
-// them all for `seconds`, and is done `latency` later. A port is given to the piece that has been
-// ready for longest, of two with the same time to the one that was added first; a piece whose ports
-// are not all free lets others pass. So the times are exact, and the same in every run.
+// one piece after the other. A piece is ready when it has been issued, when the one before it is
+// done, and when what its queue was told to wait for is done. Then it goes through its ports in
+// their order. A port serves one piece after the other, in the order in which they come to it (of
+// two at the same time, first the one that was ready first, then the one that was added first),
+// each for its share of `seconds`. A piece comes to the next port when a port begins to serve it:
+// the first byte does not wait for the last. It is done `latency` after the last port has served
+// it. Alone, it takes seconds + latency. So the times are exact, and the same in every run.
+//
+// No port ever carries more than it can, and none is idle while something waits for it. What is
+// left out is how real links share: copies that meet go one after the other here, not side by side
+// at part of the speed, so the first is done earlier than it would be, the last at the same time.
+// All bytes of a copy pass a fast port in one go, though a slow one makes them trickle. And what
+// has to wait between two ports has room to wait there.
 //
 // It is evaluated in order of time and only as far as somebody asks: what is added later may be
 // ready before what is still waiting, if it is issued at that time.
@@ -24,11 +32,16 @@ typedef struct Moment {
     uint64_t number;
 } Moment;
 
+typedef struct PortUse {
+    int port;     // 0, 1, ...
+    double share; // its part of the work's `seconds`, 0 to 1
+} PortUse;
+
 typedef struct Work {
-    double issued;    // time before which nobody knows of it
-    double seconds;   // how long it keeps its queue and its ports
-    double latency;   // and its queue alone, after that
-    const int *ports; // num_ports different ones, of 0..; must stay valid
+    double issued;        // time before which nobody knows of it
+    double seconds;       // how long it keeps its queue, if no port lets it wait
+    double latency;       // and its queue alone, after that
+    const PortUse *ports; // num_ports of them; must stay valid
     int num_ports;
     void *tag; // for the observer
 } Work;
