@@ -1,4 +1,5 @@
-// nccl.h: how long NVIDIA's library NCCL would take to sum a vector over the devices of a machine.
+// nccl_model.h: how long NVIDIA's library NCCL would take to sum a vector over the devices of a
+// machine.
 //
 // Before each allreduce NCCL reckons what every pair of algorithm and protocol would take, and runs
 // the pair that takes the least. This is its reckoning, in short.
@@ -9,8 +10,8 @@
 //     protocol    LL      each 8 bytes carry 4 bytes of flag: soonest there, at half the rate
 //                 LL128   8 bytes of flag in 128: over NVLink only
 //                 Simple  large pieces, and one flag for each: the best rate, the latest start
-#ifndef NCCL_H
-#define NCCL_H
+#ifndef NCCL_MODEL_H
+#define NCCL_MODEL_H
 
 #include "machine.h"
 

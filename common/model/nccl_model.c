@@ -1,10 +1,10 @@
-// nccl.c: see nccl.h. Formulas and constants are those of NCCL's own model: github.com/NVIDIA/nccl,
-// commit 5067397c2676 (June 2026), src/graph/tuning.cc, where the constants were fitted to NVIDIA's
-// machines. Its rings are found by a search through the topology (src/graph/search.cc); here they
-// are counted from the machine's bandwidths.
+// nccl_model.c: see nccl_model.h. Formulas and constants are those of NCCL's own model:
+// github.com/NVIDIA/nccl, commit 5067397c2676 (June 2026), src/graph/tuning.cc, where the constants
+// were fitted to NVIDIA's machines. Its rings are found by a search through the topology
+// (src/graph/search.cc); here they are counted from the machine's bandwidths.
 //
 // Microseconds and GB/s, as there.
-#include "nccl.h"
+#include "nccl_model.h"
 
 #include <math.h>
 
