@@ -33,6 +33,12 @@ has 'busbw is algbw x 2 (k-1)/k' && has "a link carries 274 GB/s each way: the r
 verdict $? "busbw is explained, and compared with the speed of a link"
 is_table "$out/plots/$name.csv" measured here '2 4'
 verdict $? "the measured times, as CSV"
+# On k A100: a ring by NVLinks of 240 GB/s, in few large pieces; it starts after 8.4 us, and a step takes 3.4 us.
+awk -F, 'NR == FNR { if ($3 == "NCCL") { n++; k = $4; bytes = $5; us = 1e6 * $6; busbw[n] = sprintf("%.2f", $8 / 1e9)
+             expected = 8.4 + 2 * (k - 1) * (3.4 + bytes / k / 240e3); if (!(us > expected * 0.999999 && us < expected * 1.000001)) bad = 1 } next }
+    /^  as NCCL does it / { split($0, cell, " +"); last = cell[length(cell)]; lines++; if (!(last - busbw[lines] < 0.06 && busbw[lines] - last < 0.06)) bad = 1 }
+    END { exit bad || n != 2 || lines != 2 }' "$out/plots/$name.csv" "$out/log"
+verdict $? "as NCCL does it: a line and a row for 2 and for 4 devices, by the formula of its ring"
 is_table "$out/plots/$name.csv" modelled rtx4090-pcie 4 && is_table "$out/plots/$name.csv" modelled cluster-10gbe 4 &&
     is_table "$out/plots/$name.csv" modelled dgx-a100 '2 4 8 16 32 64 128 256 512 1024'
 verdict $? "the modelled times, as CSV"

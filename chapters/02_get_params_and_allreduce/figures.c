@@ -50,14 +50,17 @@ static void write_about(FILE *csv, const Machine *machine) {
     fputc('\n', csv);
 }
 
+void write_figure(FILE *csv, const Machine *machine, const char *algorithm, int k, size_t bytes,
+                  double seconds) {
+    fprintf(csv, "%s,%s,%s,%d,%zu,%.9g,%.4g,%.4g,", machine ? "modelled" : "measured",
+            machine ? machine->name : "here", algorithm, k, bytes, seconds, algbw(bytes, seconds),
+            busbw(bytes, seconds, k));
+    write_about(csv, machine);
+}
+
 void write_figures(FILE *csv, const Machine *machine, int k, size_t bytes, const Times *times) {
-    for (int a = 0; a < NUM_ALLREDUCES; a++) {
-        double seconds = times->seconds[a];
-        fprintf(csv, "%s,%s,%s,%d,%zu,%.9g,%.4g,%.4g,", machine ? "modelled" : "measured",
-                machine ? machine->name : "here", allreduces[a].name, k, bytes, seconds,
-                algbw(bytes, seconds), busbw(bytes, seconds, k));
-        write_about(csv, machine);
-    }
+    for (int a = 0; a < NUM_ALLREDUCES; a++)
+        write_figure(csv, machine, allreduces[a].name, k, bytes, times->seconds[a]);
 }
 
 void draw_figures(const char *csv, const char *png, const char *growth_png) {

@@ -29,9 +29,11 @@ const char *fastest_names(const Times *times);
 double algbw(size_t bytes, double seconds);
 double busbw(size_t bytes, double seconds, int k);
 
-// The first line of the CSV, and the rows of all algorithms for k devices and one size. machine
-// NULL: measured here.
+// The first line of the CSV; a row, and the rows of all algorithms, for k devices and one size.
+// machine NULL: measured here.
 void write_figures_header(FILE *csv);
+void write_figure(FILE *csv, const Machine *machine, const char *algorithm, int k, size_t bytes,
+                  double seconds);
 void write_figures(FILE *csv, const Machine *machine, int k, size_t bytes, const Times *times);
 
 // Draws the CSV, when it is complete, as the two pictures, and prints where they are: times against

@@ -209,6 +209,11 @@ static void count_bytes(void) {
 // An example: 4 devices sum 100 MB in 10 ms. Then algbw is 10 GB/s, and busbw 10 x 1.5 = 15 GB/s.
 // With `--machine d2l-pcie --devices 4`, a machine where nothing but bytes takes time, the ring's
 // modelled busbw is exactly the speed of a link.
+//
+// The last row of bandwidths, *as NCCL does it*, is not ours: it is what NVIDIA's library would
+// reach on that machine, by the library's own formulas (`common/model/nccl_model.c`). NCCL runs
+// several rings at once, one for each NVLink or network card, and one kernel per device does it
+// all: there is a single launch, and a device adds bytes while more of them arrive.
 
 static int most_devices(void) {
     if (flags.devices > 0) return flags.devices;

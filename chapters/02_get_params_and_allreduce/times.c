@@ -10,6 +10,7 @@
 #include "common/base/clock.h"
 #include "common/base/statistics.h"
 #include "common/model/modelled_clock.h"
+#include "common/model/nccl_model.h"
 #include "common/device/timer.h"
 #include "common/program/say.h"
 #include "common/tensor/autograd.h"
@@ -127,7 +128,15 @@ static void compare_with_links(const Machine *machine, const Times *times, int k
            1e-9 * slowest, 100 * of_ring / slowest);
 }
 
-static void print_bandwidths(const BothTimes *times, int k, size_t bytes) {
+// Beside our four: what NVIDIA's library would take.
+static void print_nccl(const Machine *machine, int k, size_t bytes, FILE *csv) {
+    double seconds = nccl_allreduce_seconds(machine, k, (double)bytes, NULL);
+    printf("  as NCCL does it%*s  %8.2f %7.2f\n", is_measured() ? 18 : 0, "",
+           1e-9 * algbw(bytes, seconds), 1e-9 * busbw(bytes, seconds, k));
+    write_figure(csv, machine, "NCCL", k, bytes, seconds);
+}
+
+static void print_bandwidths(const BothTimes *times, int k, size_t bytes, FILE *csv) {
     printf("\n  GB/s at %-7s", size_text(bytes));
     if (is_measured()) printf("   measured       ");
     if (modelled_machine()) printf("   modelled");
@@ -141,6 +150,7 @@ static void print_bandwidths(const BothTimes *times, int k, size_t bytes) {
         if (modelled_machine()) print_bandwidths_of(&times->modelled, a, k, bytes);
         putchar('\n');
     }
+    if (modelled_machine()) print_nccl(modelled_machine(), k, bytes, csv);
     if (is_measured()) print_fastest("measured", &times->measured);
     if (!modelled_machine()) return;
     print_fastest("modelled", &times->modelled);
@@ -164,7 +174,7 @@ void compare_times(int k, int most_rounds, FILE *csv) {
         times = time_size(k, bytes, most, csv);
         print_row(&times, bytes);
     }
-    print_bandwidths(&times, k, largest_size(k));
+    print_bandwidths(&times, k, largest_size(k), csv);
 }
 
 // ## In words
