@@ -53,7 +53,7 @@ for file in README.md $bench; do
         END { if (rows < 9) print "# " FILENAME ": " rows + 0 " figures, not three rows or more" }' $file >>"$problems"
 done
 verdict "milliseconds are those of the CSV"
-sed -n '/mean error/,/^$/p' README.md >"$work/errors"
+sed -n '/^| error/,/^$/p' README.md >"$work/errors"
 expect_lines "$work/errors" chapters/how_true.md
 verdict "errors of modelled times are those of the page"
 

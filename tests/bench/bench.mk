@@ -28,7 +28,7 @@ truth: report
 	@$(BUILD)/tests/bench/truth
 truth-page: truth
 	@$(BUILD)/tests/bench/truth >$(BUILD)/truth.md
-	@sed -i -e '/<!-- make truth/,/<!-- end/{//!d}' -e '/<!-- make truth/r $(BUILD)/truth.md' chapters/how_true.md
+	@sed -i '/^## Row by row/q' chapters/how_true.md && cat $(BUILD)/truth.md >>chapters/how_true.md
 
 links: report
 	+@$(MAKE_PARALLEL) wanted WANTED='$(BUILD)/tests/bench/links'

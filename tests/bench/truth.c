@@ -206,9 +206,9 @@ static void print_sources(const Kind *kind) {
 }
 
 static void print_kind(const Kind *kind) {
-    printf("\n## %s\n\n| published, %s | modelled | ratio |            | what |\n"
-           "|---:|---:|---:|---|---|\n",
-           kind->title, kind->unit);
+    printf("\n### %s\n\n| published, %s | modelled | ratio |            | what |\n", kind->title,
+           kind->unit);
+    printf("|--------------:|---------:|------:|------------|--------------------------------|\n");
     for (int r = 0; r < kind->csv.num_rows; r++) {
         const Row *row = &kind->rows[r];
         printf("| %13.5g | %8.5g | %5.2f | %s | %s [%d]%s%s |\n", row->published, row->modelled,
@@ -231,19 +231,19 @@ static void print_errors(const Kind *kind, const char *title, bool held_out, boo
         within_10 += error <= 0.1;
         within_30 += error <= 0.3;
     }
-    printf("| %-36s | %s | %4d | %8.0f %% | %4.0f %% | %11d | %11d |\n", title,
+    printf("| %-22s | %s | %4d | %4.0f %% | %4.0f %% | %4d | %4d |\n", title,
            held_out ? "held out  " : "calibrated", rows, 100 * sum / rows, 100 * worst, within_10,
            within_30);
 }
 
 static void print_all_errors(void) {
-    printf(
-        "|                                      |            | rows | mean error | worst | within "
-        "10 %% | within 30 %% |\n|---|---|---:|---:|---:|---:|---:|\n");
+    printf("\n| error                  |            | rows |   mean |  worst | within 10 %% | "
+           "within 30 %% |\n");
+    printf("|------------------------|------------|-----:|-------:|-------:|-----:|-----:|\n");
     for (int k = 0; k < NUM_KINDS; k++) {
         print_errors(&kinds[k], kinds[k].title, false, false);
         print_errors(&kinds[k], kinds[k].title, true, false);
-        if (k == 1) print_errors(&kinds[k], "the same, if more GPUs took no time", true, true);
+        if (k == 1) print_errors(&kinds[k], "(if more took no time)", true, true);
     }
 }
 
