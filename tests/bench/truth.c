@@ -63,16 +63,19 @@ static double framework_step_seconds(Machine machine, const Csv *csv, int r, int
 
 static void model_step(const Csv *csv, int r, Row *row) {
     static const char *const precisions[] = {"float32", "tf32", NULL};
-    const char *network = csv_text(csv, r, "network"), *software = csv_text(csv, r, "software");
+    static const char *const ways[] = {"ours", "our graph", "a framework's", "a framework's graph",
+                                       NULL};
+    const char *network = csv_text(csv, r, "network");
+    int way = csv_word(csv, r, "way", ways);
     const Machine *machine = machine_find(csv_text(csv, r, "machine"));
     BookStep step = {.resnet18 = strcmp(network, "ResNet-18") == 0,
                      .devices = 1,
                      .images = (int)csv_number(csv, r, "batch"),
                      .tf32 = csv_word(csv, r, "precision", precisions) == 1,
-                     .graph = strcmp(software, "our program as one graph") == 0,
-                     .framework = strncmp(software, "our program", 11) != 0};
+                     .graph = way % 2 == 1,
+                     .framework = way >= 2};
     snprintf(row->what, sizeof row->what, "%s, %d images, %s, %s; %s", network, step.images,
-             csv_text(csv, r, "precision"), machine->name, software);
+             csv_text(csv, r, "precision"), machine->name, csv_text(csv, r, "software"));
     row->published = csv_number(csv, r, "ms");
     row->modelled =
         MILLI * (step.resnet18 || strcmp(network, "LeNet") == 0
