@@ -1,7 +1,7 @@
 # make bench: our training step next to PyTorch's. Is the modelled clock true? make truth: its times next to what others
-# measured, and make truth-page writes them into the book; make truth-here (make bench begins with it, on CPUs): next to
-# what is measured here. make links: allreduces between hosts, next to what the links between them allow. tests/bench/X.c
-# is the program build/tests/bench/X.
+# measured; make truth-page writes them into the book. make truth-here (make bench begins with it, on CPUs): next to what
+# is measured here. make links: allreduces between hosts, next to what the links between them allow. tests/bench/X.c is
+# the program build/tests/bench/X.
 
 BENCHES := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/bench/*.c))
 $(BENCHES): $(BUILD)/%: $(BUILD)/obj/%.c.o
