@@ -100,21 +100,23 @@ static void the_fast_way_is_the_simulated_one(void **state) {
     (void)state;
     for (int n = 0; n < NUM_PUBLISHED_SCALINGS; n++) {
         NetworkTable network = published_scalings[n].network();
-        RankStep rank = rank_step(horovods(), &network, 64);
+        RankStep rank = rank_step(horovods(), &network, 64, false);
         for (int k = 1; k <= 16; k *= 2) {
-            Step step = {.network = &network, .devices = k, .images = 64, .ranks = true};
-            step.exchange = IN_BUCKETS;
-            step.bucket_bytes = large.bytes;
+            Step step = {&network, k, 64, large.bytes, false};
             ScaledStep fast = scaled_step(horovods(), &network, &rank, BY_RING, large, k);
             assert_close(fast.seconds, step_seconds(horovods(), &step), 1e-6);
         }
+        const Machine *a100 = machine_find("dgx-a100");
+        Step tf32 = {&network, 1, 64, large.bytes, true};
+        rank = rank_step(a100, &network, 64, true);
+        assert_close(rank_seconds(&rank), step_seconds(a100, &tf32), 1e-6);
     }
 }
 
 static void one_rank_has_nothing_to_exchange(void **state) {
     (void)state;
     NetworkTable network = vgg16();
-    RankStep rank = rank_step(horovods(), &network, 64);
+    RankStep rank = rank_step(horovods(), &network, 64, false);
     for (ExchangeWay way = 0; way < NUM_EXCHANGE_WAYS; way++) {
         ScaledStep step = scaled_step(horovods(), &network, &rank, way, often, 1);
         assert_true(step.efficiency == 1 && step.messages == 0 && step.exchanging == 0);
@@ -129,8 +131,8 @@ static void efficiency_goes_the_right_way(void **state) {
     faster.network.bandwidth *= 2;
     for (int n = 0; n < NUM_PUBLISHED_SCALINGS; n++) {
         NetworkTable network = published_scalings[n].network();
-        RankStep rank = rank_step(horovods(), &network, 64),
-                 few = rank_step(horovods(), &network, 32);
+        RankStep rank = rank_step(horovods(), &network, 64, false),
+                 few = rank_step(horovods(), &network, 32, false);
         for (ExchangeWay way = 0; way < NUM_EXCHANGE_WAYS; way++) {
             double before = 1;
             for (int k = 4; k <= 512; k *= 2) {
@@ -148,7 +150,7 @@ static void efficiency_goes_the_right_way(void **state) {
 static void messages_have_all_gradients(void **state) {
     (void)state;
     NetworkTable network = inception_v3(false);
-    RankStep rank = rank_step(horovods(), &network, 64);
+    RankStep rank = rank_step(horovods(), &network, 64, false);
     const double all = table_params(&network) * sizeof(float);
     const Fusion rules[] = {{.bytes = 1}, {.bytes = 1 << 20}, {1 << 20, 0.001}, often, {1e12, 0}};
     Machine m = machine_with_free(horovods(), FREE_DEVICES);
@@ -166,9 +168,9 @@ static void messages_have_all_gradients(void **state) {
 
 static double at_512(int n, int images, bool at_measured_speed) {
     NetworkTable network = published_scalings[n].network();
-    RankStep alone = rank_step(horovods(), &network, PUBLISHED_IMAGES);
+    RankStep alone = rank_step(horovods(), &network, PUBLISHED_IMAGES, false);
     double measured = published_scalings[n].one * rank_seconds(&alone) / PUBLISHED_IMAGES;
-    RankStep rank = rank_step(horovods(), &network, images);
+    RankStep rank = rank_step(horovods(), &network, images, false);
     if (at_measured_speed) rank = faster_rank(&rank, measured);
     return scaled_step(horovods(), &network, &rank, BY_RING, large, 512).efficiency;
 }
@@ -189,7 +191,7 @@ static void published_figures_are_where_the_chapter_says(void **state) {
 static void ways_differ_as_the_chapter_says(void **state) {
     (void)state;
     NetworkTable network = resnet101();
-    RankStep rank = rank_step(horovods(), &network, 64);
+    RankStep rank = rank_step(horovods(), &network, 64, false);
     double efficiency[2][NUM_EXCHANGE_WAYS];
     for (ExchangeWay way = 0; way < NUM_EXCHANGE_WAYS; way++) {
         efficiency[0][way] = scaled_step(horovods(), &network, &rank, way, large, 512).efficiency;

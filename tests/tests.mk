@@ -21,7 +21,7 @@ SHORT_TESTS := $(call longest_first,tests/chapter_08_test.sh $(BUILD)/tests/test
 .PHONY: test test-all long-tests test-programs sanitized-programs can-test announce-test announce-test-all syntax lint
 
 test: announce-test can-test
-	+@$(MAKE_PARALLEL) wanted WANTED='$(CHAPTERS) $(TESTS)'
+	+@$(MAKE_PARALLEL) wanted WANTED='$(CHAPTERS) $(TESTS) $(BUILD)/tests/bench/truth'
 	@sh tests/run.sh $(BUILD) $(SHORT_TESTS)
 # Some look at what chapters print with their default flags: the book's runs.
 long-tests: can-test

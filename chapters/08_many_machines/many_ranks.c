@@ -12,6 +12,7 @@
 
 typedef struct Clocks {
     const Machine *machine;
+    bool tf32;
     double host, device;
 } Clocks;
 
@@ -21,13 +22,13 @@ static void count_kernel(void *context, KernelId kernel, const void *args, size_
     (void)size;
     clocks->host += m->launch;
     clocks->device = fmax(clocks->device, clocks->host) + m->kernel +
-                     machine_kernel_seconds(m, kernel_traffic(BY_ONE_LAUNCH, kernel, args), false);
+                     machine_kernel_seconds(m, kernel_traffic(BY_ONE_LAUNCH, kernel, args), clocks->tf32);
 }
 
-RankStep rank_step(const Machine *machine, const NetworkTable *network, int images) {
+RankStep rank_step(const Machine *machine, const NetworkTable *network, int images, bool tf32) {
     RankStep step;
     float anywhere;
-    Clocks clocks = {.machine = machine};
+    Clocks clocks = {.machine = machine, .tf32 = tf32};
     KernelTaker to = {.take = count_kernel, .context = &clocks, .anywhere = &anywhere};
     for (int l = 0; l < network->num_layers; l++)
         table_layer_forward(&to, &network->layers[l], images);

@@ -50,7 +50,7 @@ static double speed_measured(const Scaling *s) {
 
 static Scaling scaling_of(const Machine *machine, const PublishedScaling *published) {
     Scaling s = {.published = published, .network = published->network()};
-    s.rank = rank_step(machine, &s.network, PUBLISHED_IMAGES);
+    s.rank = rank_step(machine, &s.network, PUBLISHED_IMAGES, false);
     s.measured = faster_rank(&s.rank, speed_measured(&s));
     for (int i = 0; i < NUM_RANKS; i++) {
         s.steps[i] = scaled_step(machine, &s.network, &s.rank, BY_RING, when_64_mib, num_ranks[i]);
@@ -232,7 +232,7 @@ static void explain_vgg(const Machine *machine, const Scaling s[]) {
 }
 
 static double efficiency_of_32_images(const Machine *machine, const Scaling *s) {
-    RankStep few = rank_step(machine, &s->network, PUBLISHED_IMAGES / 2);
+    RankStep few = rank_step(machine, &s->network, PUBLISHED_IMAGES / 2, false);
     few = faster_rank(&few, speed_measured(s));
     return scaled_step(machine, &s->network, &few, BY_RING, when_64_mib, 512).efficiency;
 }

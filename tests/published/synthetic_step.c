@@ -1,9 +1,9 @@
 // synthetic_step.c: see synthetic_step.h.
 #include "synthetic_step.h"
 
-#include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/08_many_machines/layer_kernels.h"
 #include "common/base/error.h"
+#include "common/base/range.h"
 #include "common/device/device.h"
 #include "common/model/modelled_clock.h"
 #include "common/tensor/autograd.h"
@@ -12,8 +12,8 @@
 
 // ---- devices that only tell the time ---------------------------------------------------------
 
-// Kernels are a framework's, but their launches are not written in Python; an exchange has ours,
-// which take no time.
+// Kernels are a framework's, launched as fast as this machine can; "our own" launches are left for
+// the exchange, and take no time.
 static Machine exchange_is_one_launch(const Machine *machine) {
     Machine copy = *machine;
     copy.framework = machine->launch;
@@ -21,14 +21,14 @@ static Machine exchange_is_one_launch(const Machine *machine) {
     return copy;
 }
 
-static void open_models(const Machine *machine, const int order[], int k, bool tf32,
-                        Device *devices[]) {
+static void open_models(const Machine *machine, const Step *step, Device *devices[]) {
     devices_close();
     modelled_clock_start(machine);
-    modelled_clock_use_framework(true);
     devices_init(BACKEND_MODEL, 0);
-    allow_tf32(tf32);
-    for (int i = 0; i < k; i++) devices[i] = try_gpu(order ? order[i] : i);
+    allow_tf32(step->tf32);
+    modelled_clock_use_ranks(true);
+    modelled_clock_use_framework(true);
+    for (int i = 0; i < step->devices; i++) devices[i] = try_gpu(i);
 }
 
 static void close_models(void) {
@@ -62,76 +62,6 @@ void ring_on_queues(Queue *const queues[], float *const data[], float *const roo
     for (int s = 0; s < k - 1; s++) pass_to_the_right(queues, data, room, n, k, k + 1 - s, false);
 }
 
-// ---- a ring alone ----------------------------------------------------------------------------
-
-static void vectors_on(Device *const devices[], int k, size_t n, Tensor *vectors[]) {
-    for (int i = 0; i < k; i++) {
-        vectors[i] = tensor_new(devices[i], (int)n);
-        begin_step(devices[i]);
-    }
-    synchronize_all();
-}
-
-static void free_all(Tensor *const tensors[], int k) {
-    for (int i = 0; i < k; i++) tensor_free(tensors[i]);
-}
-
-double ring_seconds(const Machine *machine, const int order[], int k, double bytes,
-                    bool one_launch) {
-    Machine copy = exchange_is_one_launch(machine);
-    Device *devices[MAX_DEVICES];
-    Tensor *vectors[MAX_DEVICES];
-    open_models(&copy, order, k, false, devices);
-    modelled_clock_use_framework(!one_launch);
-    vectors_on(devices, k, (size_t)(bytes / sizeof(float)), vectors);
-    double begin = modelled_seconds();
-    allreduce_ring(vectors, k);
-    synchronize_all();
-    double seconds = modelled_seconds() - begin;
-    free_all(vectors, k);
-    close_models();
-    return seconds;
-}
-
-// The second half of each vector, by the communication queues and the other way round.
-static void ring_backwards(Device *const devices[], Tensor *const vectors[], Tensor *const room[],
-                           int k) {
-    Queue *queues[MAX_DEVICES];
-    float *halves[MAX_DEVICES], *places[MAX_DEVICES];
-    size_t n = numel(vectors[0]), half = n / 2;
-    for (int i = 0; i < k; i++) {
-        queues[i] = comm_queue(devices[k - 1 - i]);
-        halves[i] = vectors[k - 1 - i]->data + half;
-        places[i] = room[k - 1 - i]->data;
-    }
-    ring_on_queues(queues, halves, places, n - half, k);
-}
-
-double two_rings_seconds(const Machine *machine, const int order[], int k, double bytes) {
-    Machine copy = exchange_is_one_launch(machine);
-    Device *devices[MAX_DEVICES];
-    Tensor *vectors[MAX_DEVICES] = {NULL}, *halves[MAX_DEVICES], *room[MAX_DEVICES];
-    size_t n = (size_t)(bytes / sizeof(float));
-    open_models(&copy, order, k, false, devices);
-    modelled_clock_use_framework(false);
-    vectors_on(devices, k, n, vectors);
-    vectors_on(devices, k, n / 2, room);
-    for (int i = 0; i < k; i++)
-        halves[i] = tensor_slice(vectors[i], 0, 1, (const int[]){(int)(n / 2)});
-    double begin = modelled_seconds();
-    allreduce_ring(halves, k);
-    ring_backwards(devices, vectors, room, k);
-    synchronize_all();
-    double seconds = modelled_seconds() - begin;
-    free_all(halves, k);
-    free_all(room, k);
-    free_all(vectors, k);
-    close_models();
-    return seconds;
-}
-
-double busbw(double bytes, double seconds, int k) { return bytes / seconds * 2 * (k - 1) / k; }
-
 // ---- forward and backward --------------------------------------------------------------------
 
 // One device's part of a step.
@@ -163,16 +93,8 @@ static void exchange_bucket(const Worker workers[], int k, size_t first, size_t 
         data[i] = workers[i].grads->data + first;
         room[i] = workers[i].room->data;
     }
-    modelled_clock_use_framework(false); // the launches of an exchange: see step_seconds()
+    modelled_clock_use_framework(false); // see exchange_is_one_launch()
     ring_on_queues(queues, data, room, end - first, k);
-    modelled_clock_use_framework(true);
-}
-
-static void exchange_all(const Worker workers[], int k) {
-    Tensor *grads[MAX_DEVICES];
-    for (int i = 0; i < k; i++) grads[i] = workers[i].grads;
-    modelled_clock_use_framework(false);
-    allreduce_ring(grads, k);
     modelled_clock_use_framework(true);
 }
 
@@ -197,7 +119,6 @@ static void forward_all(const Step *step, const Worker workers[]) {
 }
 
 static void backward_all_layers(const Step *step, const Worker workers[]) {
-    bool in_buckets = step->devices > 1 && step->exchange == IN_BUCKETS;
     size_t first = 0, end = 0; // of the open bucket
     for (int l = step->network->num_layers - 1; l >= 0; l--) {
         const TableLayer *layer = &step->network->layers[l];
@@ -207,7 +128,7 @@ static void backward_all_layers(const Step *step, const Worker workers[]) {
         }
         end += (size_t)table_layer_params(layer);
         bool full = (double)((end - first) * sizeof(float)) >= step->bucket_bytes || l == 0;
-        if (in_buckets && full && end > first) {
+        if (step->devices > 1 && full && end > first) {
             exchange_bucket(workers, step->devices, first, end);
             first = end;
         }
@@ -218,8 +139,7 @@ static void run(const Step *step, const Worker workers[]) {
     int k = step->devices;
     forward_all(step, workers);
     backward_all_layers(step, workers);
-    if (k > 1 && step->exchange == AFTER_BACKWARD) exchange_all(workers, k);
-    if (k > 1 && step->exchange == IN_BUCKETS) wait_for_exchanges(workers, k);
+    if (k > 1) wait_for_exchanges(workers, k);
     for (int i = 0; i < k; i++) {
         KernelTaker to = on_device(&workers[i]);
         table_update(&to, step->network, step->images * k);
@@ -250,8 +170,7 @@ double step_seconds(const Machine *machine, const Step *step) {
     Machine copy = exchange_is_one_launch(machine);
     Device *devices[MAX_DEVICES];
     Worker *workers = xcalloc((size_t)step->devices, sizeof *workers);
-    open_models(&copy, NULL, step->devices, step->tf32, devices);
-    modelled_clock_use_ranks(step->ranks);
+    open_models(&copy, step, devices);
     new_workers(step, devices, workers);
     double begin = modelled_seconds();
     run(step, workers);
@@ -261,14 +180,4 @@ double step_seconds(const Machine *machine, const Step *step) {
     free(workers);
     close_models();
     return seconds;
-}
-
-double images_per_second(const Machine *machine, const Step *step) {
-    return step->images * step->devices / step_seconds(machine, step);
-}
-
-double scaling_efficiency(const Machine *machine, const Step *step) {
-    Step alone = *step;
-    alone.devices = 1;
-    return step_seconds(machine, &alone) / step_seconds(machine, step);
 }

@@ -108,7 +108,7 @@ static double predicted_efficiency(const NetworkTable *network, const RankStep *
 
 static void show_cycles(const Machine *machine, const Costs costs[NUM_WORLDS]) {
     NetworkTable network = resnet101();
-    RankStep rank = rank_step(machine, &network, IMAGES);
+    RankStep rank = rank_step(machine, &network, IMAGES, false);
     printf("\n  %s, %d images on each rank, a step of %.0f ms: efficiency in %%\n  cycle, ms ",
            network.name, IMAGES, 1e3 * rank_seconds(&rank));
     for (int i = 0; i < NUM_CYCLES; i++) printf(" %5g", 1e3 * cycles[i]);

@@ -1,29 +1,20 @@
-// book_epochs.c: see book_epochs.h.
-#include "book_epochs.h"
+// book_steps.c: see book_steps.h.
+#include "book_steps.h"
 
 #include "chapters/02_get_params_and_allreduce/get_params.h"
 #include "chapters/04_lenet_multi_gpu/lenet.h"
 #include "chapters/05_resnet18_concise/data_parallel.h"
 #include "chapters/05_resnet18_concise/resnet18.h"
 #include "common/model/modelled_clock.h"
+#include "common/tensor/step_graph.h"
 
-#include <math.h>
+enum { STEPS = 4 }; // the first finds memory, the second is recorded as a graph
 
-enum { TRAINING_IMAGES = 60000, STEPS = 3 };
+typedef struct Minibatch {
+    Tensor *X, *y;
+} Minibatch;
 
-static Tensor *no_images(int n) {
-    Tensor *X = tensor_new(host(), n, 1, 28, 28);
-    tensor_fill(X, 0);
-    return X;
-}
-
-static Tensor *no_labels(int n) {
-    Tensor *y = tensor_new(host(), n);
-    tensor_fill(y, 0);
-    return y;
-}
-
-double train_lenet(Device *const devices[], int k, Tensor *X, Tensor *y) {
+static double lenet_seconds(Device *const devices[], int k, Minibatch batch) {
     Tensor *params[LENET_PARAMS], *device_params[MAX_DEVICES][LENET_PARAMS], *losses[MAX_DEVICES];
     double begin = 0;
     lenet_init(params, 1);
@@ -31,7 +22,7 @@ double train_lenet(Device *const devices[], int k, Tensor *X, Tensor *y) {
     for (int step = 0; step < STEPS; step++) {
         synchronize_all();
         begin = modelled_seconds();
-        train_batch(X, y, device_params, devices, k, 0.2f, losses);
+        train_batch_as_graph(batch.X, batch.y, device_params, devices, k, 0.2f, losses);
     }
     synchronize_all();
     double seconds = modelled_seconds() - begin;
@@ -40,7 +31,7 @@ double train_lenet(Device *const devices[], int k, Tensor *X, Tensor *y) {
     return seconds;
 }
 
-double train_resnet18(Device *const devices[], int k, Tensor *X, Tensor *y) {
+static double resnet18_seconds(Device *const devices[], int k, Minibatch batch) {
     Tensor *losses[MAX_DEVICES];
     double begin = 0;
     Module *net = resnet18(10, 1);
@@ -49,7 +40,7 @@ double train_resnet18(Device *const devices[], int k, Tensor *X, Tensor *y) {
     for (int step = 0; step < STEPS; step++) {
         synchronize_all();
         begin = modelled_seconds();
-        train_step(&dp, X, y, 0.1f, losses);
+        train_step(&dp, batch.X, batch.y, 0.1f, losses);
     }
     synchronize_all();
     double seconds = modelled_seconds() - begin;
@@ -57,19 +48,26 @@ double train_resnet18(Device *const devices[], int k, Tensor *X, Tensor *y) {
     return seconds;
 }
 
-double book_epoch_seconds(const Machine *machine, BookTraining *training, int k, int batch_size) {
+double book_step_seconds(const Machine *machine, const BookStep *step) {
     Device *devices[MAX_DEVICES];
     devices_close();
     modelled_clock_start(machine);
-    modelled_clock_use_framework(true);
+    modelled_clock_use_framework(step->framework);
     devices_init(BACKEND_MODEL, 0);
-    open_devices(devices, k);
-    Tensor *X = no_images(batch_size), *y = no_labels(batch_size);
-    double steps = ceil((double)TRAINING_IMAGES / batch_size);
-    double seconds = steps * training(devices, k, X, y);
-    tensor_free(X);
-    tensor_free(y);
+    allow_tf32(step->tf32);
+    choose_graph(step->graph ? "on" : "off");
+    open_devices(devices, step->devices);
+    Minibatch batch = {tensor_new(host(), step->images, 1, 28, 28),
+                       tensor_new(host(), step->images)};
+    tensor_fill(batch.X, 0);
+    tensor_fill(batch.y, 0);
+    double seconds = step->resnet18 ? resnet18_seconds(devices, step->devices, batch)
+                                    : lenet_seconds(devices, step->devices, batch);
+    tensor_free(batch.X);
+    tensor_free(batch.y);
     devices_close();
     modelled_clock_start(NULL);
+    allow_tf32(false);
+    choose_graph("on");
     return seconds;
 }
