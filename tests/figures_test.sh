@@ -42,6 +42,7 @@ compare() { # FILE..: their marks
             for (; match(text, /[0-9]+([.,][0-9]+)*/); text = substr(text, RSTART + RLENGTH))
                 if (substr(text, RSTART, RLENGTH) == number) return 1
         }
+        function without_point(number) { sub(/\./, "", number); return number }
         function cell(text, rows, which,    i, part, other, line, fits, value, found) {
             if (match(text, /\[.*\]/)) {
                 for (i = split(substr(text, RSTART + 1, RLENGTH - 2), part, /=|, */); i > 0; i -= 2)
@@ -59,7 +60,7 @@ compare() { # FILE..: their marks
             if (!problem && value !~ /^[0-9.]+(e[-+]?[0-9]+)?$/) problem = "no number: " value
             return value
         }
-        function check(mark, where,    factor, n, m, i, part, figure, value, digits) {
+        function check(mark, where,    factor, n, m, i, part, figure, value, over, digits, rounded, off) {
             factor = match(mark, / x[0-9e]+$/) ? substr(mark, RSTART + 2) : 1
             n = split(substr(mark, 1, RSTART ? RSTART - 1 : length(mark)), part, / = |: | \/ /)
             m = split(part[1], figure, " ")
@@ -70,8 +71,10 @@ compare() { # FILE..: their marks
                 if (n > 3) over = cell(part[4], work "/" part[2], i)
                 if (n > 3 && !problem) value /= over
                 digits = index(figure[i], ".") ? length(figure[i]) - index(figure[i], ".") : 0
-                if (!problem && !((value - figure[i]) ^ 2 <= (1.000001 / 10 ^ digits) ^ 2))
-                    problem = sprintf("should be %." digits "f (the cell: %.9g)", value, value)
+                rounded = sprintf("%." digits "f", value)
+                off = without_point(rounded) - without_point(figure[i])
+                if (!problem && !(off <= 1 && off >= -1))
+                    problem = "should be " rounded sprintf(" (the cell: %.9g)", value)
                 if (problem) print "# " where ": " figure[i] ": " problem
             }
         }
