@@ -74,7 +74,7 @@ printf '// helper.c: helps.\n#include "helper.h"\n#include "common/base/range.h"
     >chapters/01_one/helper.c
 printf 'int predict_first(const char *question) { return !question; }\n' >>chapters/01_one/helper.c
 printf '1. Yes.\n2. Yes, and\n   no.\n' >chapters/01_one/answers.md
-printf '// # A second chapter\n//\n// After [the first](../01_one), not [more](../../kernels/cost.h).\nint main(void) { return 3; }\n' >chapters/02_two/main.c
+printf '// # A second chapter\n//\n// After [the first](../01_one), not [more](../../kernels/cost.h). <!-- figure: 1 = run-01: marked[] -->\nint main(void) { return 3; }\n' >chapters/02_two/main.c
 printf '# The book\n\nWhat it is.\n\n## How\n\nSee the [glossary](glossary.md).\n' >chapters/index.md
 printf '# Glossary\n\nWords.\n' >chapters/glossary.md
 printf '# For instructors\n\nNot for students.\n' >chapters/for_instructors.md
@@ -99,7 +99,7 @@ cat >chapters/01_one/lab.md <<'END'
 
 The answers.
 END
-printf '1. This.\n2. That, and\n   more.\n\n## For the instructor\n\nThey get stuck.\n' >chapters/01_one/lab_answers.md
+printf '1. This.\n2. That, and\n   more.\n\n## For the instructor\n\nThey get stuck.\n<!-- figure: 1 =\nrun-01: marked[] -->\n' >chapters/01_one/lab_answers.md
 printf '# Lab 02: A second lab\n\n**Time.** 5 minutes.\n\n## Steps\n\n1. (5 min) Look.\n\n## Questions\n\n1. What?\n\n## Hand in\n\nIt.\n' \
     >chapters/02_two/lab.md
 printf '1. It.\n\n## For the instructor\n\nNothing.\n' >chapters/02_two/lab_answers.md
@@ -148,7 +148,7 @@ expect_in 01.html '“quoted”, of --flags'
 expect_in 01.html 'id="file-chapters-01-one-helper-c".*id="a-section".*id="a-section-2"'
 expect_in 01.html 'data-column="of"'
 expect_in 01.html 'rel="next" href="02.html"'
-expect_in 02.html 'After <a href="01.html">the first</a>, not more'
+expect_in 02.html 'After <a href="01.html">the first</a>, not more\.</p>'
 expect_in index.html 'href="01.html">A first chapter.*that pages show what programs print.*href="02.html">A second'
 expect_in index.html 'class="cover" href="01.html".*pictures/01/p.png'
 expect_in index.html 'training-on-multiple-gpus.epub.*href="glossary.html".*href="ref/common-base.html#file-common-base-range-h"'
@@ -179,7 +179,8 @@ verdict "a run of older sources"
 
 sh .book/book.sh build instructor >"$out" 2>&1 || complain "no instructor's edition: $(cat "$out")"
 expect_in 01.html 'Is this one, too?.*Yes, and no.'
-expect_in 01-lab.html 'The answers.*class="lab-answers".*This.*That, and more.*For the instructor.*They get stuck.'
+grep -q 'marked' build/book/*.html && complain "pages show from where a figure is"
+expect_in 01-lab.html 'The answers.*class="lab-answers".*This.*That, and more.*For the instructor.*They get stuck.</p>'
 expect_in index.html 'href="for_instructors.html"'
 expect_in for_instructors.html 'Not for students'
 verdict "the instructor's edition has answers"

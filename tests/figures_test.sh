@@ -1,0 +1,121 @@
+#!/bin/sh
+# figures_test.sh BUILD: modelled figures in comments and .md files are those that the programs write. A mark in the
+# same paragraph, or item of a list, says where they come from (pages leave it out):
+#
+#     <!-- figure: 43 58 = run-04 --machine dgx-h100: modelled_seconds_per_epoch[launches=graph, devices=1|2] x1000 -->
+#
+# is build/04_NAME --backend model --machine dgx-h100, and that column of the one row in its CSV files that has these
+# values (commas in quotes left out). A / B is a ratio; what B leaves out is as in A. The last digit may be one off.
+# A complaint has the line of the mark. Prints TAP.
+build=$(cd "${1:?usage: figures_test.sh BUILD}" && pwd) || exit 1
+cd "$(dirname "$0")/.." || exit 1
+export LC_ALL=C
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT TERM
+problems=$work/problems
+. tests/tap.sh
+
+rows() { # CSV..: each row as ",column=value,column=value,"
+    awk -F '"' -v OFS= '{ for (i = 2; i <= NF; i += 2) gsub(/,/, "", $i); $1 = $1 }
+        FNR == 1 { split($0, column, ","); next }
+        { n = split($0, value, ","); for (i = 1; i <= n; i++) printf ",%s=%s", column[i], value[i]; print "," }' "$@"
+}
+run() { # COMMAND: its rows become $work/COMMAND; those of the book's run, if that is new, or else of one of our own
+    goal=${1%% *} flags=${1#"${1%% *}"} number=${1#*-}
+    number=${number%% *} name=$(basename chapters/"${number%-*}"_*)
+    case $goal in
+    run-*) flags="--backend model $flags" ;;
+    *) name=${name}_exercise_${number#*-} ;; # it needs values, too
+    esac
+    in=$build/runs/$name
+    if ! grep -qsx "command=make $1" "$in/about" || [ -z "$(find "$in/stdout" -newer "$build/libbook.a")" ]; then
+        in="$work/$1, run"
+        mkdir "$in"
+        (cd "$in" && "$build/$name" $flags >stdout 2>stderr </dev/null) || complain "$1: $(cat "$in/stderr")"
+    fi
+    rows "$in"/plots/*.csv >"$work/$1"
+}
+compare() { # FILE..: their marks
+    awk -v work="$work" '
+        function has(text, number) {
+            for (; match(text, /[0-9]+([.,][0-9]+)*/); text = substr(text, RSTART + RLENGTH))
+                if (substr(text, RSTART, RLENGTH) == number) return 1
+        }
+        function without_point(number) { sub(/\./, "", number); return number }
+        function cell(text, rows, which,    i, part, other, line, fits, value, found) {
+            if (match(text, /\[.*\]/)) {
+                for (i = split(substr(text, RSTART + 1, RLENGTH - 2), part, /=|, */); i > 0; i -= 2)
+                    key[part[i - 1]] = split(part[i], other, "|") > 1 ? other[which] : part[i]
+                text = substr(text, 1, RSTART - 1)
+            }
+            if (text) column = text
+            for (; (getline line <rows) > 0; found += fits) {
+                fits = match(line, "," column "=[^,]*") > 0
+                for (i in key) fits = fits && index(line, "," i "=" key[i] ",")
+                if (fits) value = substr(line, RSTART + length(column) + 2, RLENGTH - length(column) - 2)
+            }
+            close(rows)
+            if (!problem && found != 1) problem = found + 0 " cells " column
+            if (!problem && value !~ /^[0-9.]+(e[-+]?[0-9]+)?$/) problem = "no number: " value
+            return value
+        }
+        function check(mark, where,    factor, n, m, i, part, figure, value, over, digits, rounded, off) {
+            factor = match(mark, / x[0-9e]+$/) ? substr(mark, RSTART + 2) : 1
+            n = split(substr(mark, 1, RSTART ? RSTART - 1 : length(mark)), part, / = |: | \/ /)
+            m = split(part[1], figure, " ")
+            for (i = 1; i <= m; i++) {
+                problem = n < 3 ? "not FIGURES = COMMAND: CELL" : has(text, figure[i]) ? "" : "not in the prose here"
+                split("", key)
+                value = factor * cell(part[3], work "/" part[2], i)
+                if (n > 3) over = cell(part[4], work "/" part[2], i)
+                if (n > 3 && !problem) value /= over
+                digits = index(figure[i], ".") ? length(figure[i]) - index(figure[i], ".") : 0
+                rounded = sprintf("%." digits "f", value)
+                off = without_point(rounded) - without_point(figure[i])
+                if (!problem && !(off <= 1 && off >= -1))
+                    problem = "should be " rounded sprintf(" (the cell: %.9g)", value)
+                if (problem) print "# " where ": " figure[i] ": " problem
+            }
+        }
+        function end_paragraph(    n, i, mark) {
+            for (; match(text, /<!-- figure: [^>]* -->/); text = substr(text, 1, RSTART - 1) substr(text, RSTART + RLENGTH))
+                mark[++n] = substr(text, RSTART + 13, RLENGTH - 17)
+            if (n < begun) print "# " at[begun] ": a mark without its end"
+            for (i = 1; i <= n; i++) check(mark[i], at[i])
+            text = ""; begun = 0
+        }
+        { is_prose = FILENAME ~ /\.md$/ || sub(/^ *\/\/ ?/, "") }
+        FNR == 1 || !is_prose || /^ *$/ || /^ *([0-9]+[.)]|[-*]) / { end_paragraph() }
+        is_prose { sub(/^ */, ""); text = text $0 " " }
+        is_prose && /<!-- figure:/ { at[++begun] = FILENAME ":" FNR }
+        END { end_paragraph() }' "$@"
+}
+
+# Planted mistakes: a line of each kind, which begins with what has to be said of it.
+printf 'way,about,seconds,empty\na,"x, y",1.5,\nb,z,2,nan\nb,w,3,0\n' >"$work/planted.csv"
+rows "$work/planted.csv" >"$work/planted"
+cat >"$work/planted.md" <<'PLANTED'
+All is well: 1.5 s, 3.1 by b (the last digit may be one off), half of it or 50 %, and 1500 ms. <!-- figure: 1.5 3.1 =
+planted: seconds[about=x y|w] --> <!-- figure: 1500 = planted: seconds[way=a] x1000 -->
+<!-- figure: 50 = planted: seconds[way=a] / [way=b, about=w] x100 -->
+
+2.7: should be 1.5 (the cell: 1.5) <!-- figure: 2.7 = planted: seconds[way=a] -->
+NINE: not in the prose here <!-- figure: 9 = planted: seconds[about=z] -->
+7: 0 cells seconds <!-- figure: 7 = planted: seconds[way=c] -->
+7: 2 cells seconds <!-- figure: 7 = planted: seconds[way=b] -->
+7: 0 cells minutes <!-- figure: 7 = planted: minutes[way=a] -->
+7: no number: nan <!-- figure: 7 = planted: empty[about=z] -->
+7: not FIGURES = COMMAND: CELL <!-- figure: 7 = planted -->
+- a mark without its end <!-- figure: 2.7
+PLANTED
+compare "$work/planted.md" | cut -d' ' -f3- >"$work/came"
+sed -n '5,$ { s/^- //; s/ <!--.*//; s/NINE/9/; p; }' "$work/planted.md" | diff - "$work/came" >>"$problems"
+verdict "planted mistakes are found, each for what it is"
+
+set -- README.md $(find chapters common tests -name '*.md' -o -name '*.[ch]')
+sed -n 's/.*<!-- figure: [0-9. ]* = \([^:]*\): .*/\1/p' "$@" | sort -u >"$work/commands"
+while read -r command; do run "$command"; done <"$work/commands"
+compare "$@" >>"$problems" || complain "awk failed"
+verdict "marked figures are those of the programs"
+echo "1..$tests"
