@@ -13,6 +13,7 @@
 
 #include "common/base/error.h"
 #include "common/data/fashion_mnist.h"
+#include "common/model/modelled_clock.h"
 #include "common/program/exercise.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/03_split_batch/split_batch.h"

@@ -14,6 +14,7 @@
 
 #include "common/base/error.h"
 #include "common/data/safetensors.h"
+#include "common/model/modelled_clock.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/03_split_batch/split_batch.h"
 #include "chapters/06_data_parallel_and_ddp/ddp.h"

@@ -3,6 +3,7 @@
 
 #include "common/base/child.h"
 #include "common/base/error.h"
+#include "common/model/modelled_clock.h"
 #include "common/program/exercise.h"
 #include "common/program/say.h"
 #include "chapters/03_split_batch/split_batch.h"

@@ -57,9 +57,8 @@ void open_devices(Device *devices[], int k);
 // CPU device i even where there are GPUs.
 Device *cpu_device(int i);
 
-// Device i of those that compute nothing, beside the others: to tell how long something would take.
-Device *model_device(int i);
-// Whether there are values in its memory; if not, what is copied from it arrives as NaN.
+// Whether there are values in its memory; if not (model_device() in modelled_clock.h), what is
+// copied from it arrives as NaN.
 bool has_values(const Device *device);
 
 // The host: where the program itself runs and the data set lives. It has memory, no queue.

@@ -28,7 +28,10 @@ typedef struct ModelledHooks {
     double (*trace_seconds)(void);
 } ModelledHooks;
 
-// NULL before a clock was started; without a machine the functions do nothing.
+// NULL in a program that has no clock, nor devices for it; without a machine the functions do
+// nothing.
 extern const ModelledHooks *modelled;
+
+Device *open_model_device(int i); // see model_device()
 
 #endif

@@ -43,6 +43,9 @@ double modelled_seconds(void);
 // Seconds for which the device's compute queue was at work so far (that is what all waited for).
 double modelled_busy(const Device *device);
 
+// Device i of those that compute nothing, beside the others: to tell how long something would take.
+Device *model_device(int i);
+
 // For device_model.c, the devices that compute nothing: whether the clock of the event's host has
 // come to it. Each question takes a launch's time, so asking again and again comes to an end.
 bool modelled_reached(Event event);

@@ -1,6 +1,7 @@
 // replicas.c: see replicas.h.
 #include "replicas.h"
 #include "common/base/error.h"
+#include "common/model/modelled_clock.h"
 #include "chapters/02_get_params_and_allreduce/get_params.h"
 
 #include <stdlib.h>
