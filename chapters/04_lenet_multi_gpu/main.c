@@ -288,7 +288,8 @@ static void draw_pictures(void) {
 //   by the full size of the minibatch, at the end.
 // - The algorithm is that of one device. What k devices change is the time, the memory per device,
 //   and the bytes that move.
-// - LeNet is small. A framework's host needs longer to launch its kernels than a GPU to run them, and
+// - LeNet is small. A framework's host needs longer to launch its kernels than a GPU to run them,
+// and
 //   one host thread launches for all devices. A CUDA graph launches a whole step at once; what
 //   remains are the kernels, which the devices share, and the exchange, which grows.
 // - With larger minibatches more devices have enough to do. Then a somewhat larger learning rate
