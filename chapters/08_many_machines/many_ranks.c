@@ -21,8 +21,9 @@ static void count_kernel(void *context, KernelId kernel, const void *args, size_
     const Machine *m = clocks->machine;
     (void)size;
     clocks->host += m->launch;
-    clocks->device = fmax(clocks->device, clocks->host) + m->kernel +
-                     machine_kernel_seconds(m, kernel_traffic(BY_ONE_LAUNCH, kernel, args), clocks->tf32);
+    clocks->device =
+        fmax(clocks->device, clocks->host) + m->kernel +
+        machine_kernel_seconds(m, kernel_traffic(BY_ONE_LAUNCH, kernel, args), clocks->tf32);
 }
 
 RankStep rank_step(const Machine *machine, const NetworkTable *network, int images, bool tf32) {
