@@ -382,8 +382,8 @@ static void wait_before(void *asks) {
 static void what_was_told_stays_true(void **state) {
     (void)state;
     for (Asks asks = ASKS_WHEN; asks <= FORGETS; asks++) {
-        expect_death(1, "check failed: piece.issued >= s->asked", add_before, &asks);
-        expect_death(1, "check failed: piece.issued >= s->asked", wait_before, &asks);
+        expect_death(1, "check failed: piece.work.issued >= s->asked", add_before, &asks);
+        expect_death(1, "check failed: piece.work.issued >= s->asked", wait_before, &asks);
         Simulation *s = simulation_new(1);
         ask(s, asks);
         add(s, 1, 3, 1, 0, NULL);

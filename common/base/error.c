@@ -133,6 +133,11 @@ void *xgrow(void *memory, size_t count, size_t element) {
     if (element > 0 && count > SIZE_MAX / element) or_die(NULL, count, element);
     return xrealloc(memory, count * element);
 }
+void *xroom(void *memory, size_t count, size_t *room, size_t element) {
+    if (count < *room) return memory;
+    *room = *room ? 2 * *room : 64;
+    return xgrow(memory, *room, element);
+}
 char *xstrdup(const char *text) { return or_die(strdup(text), strlen(text) + 1, 1); }
 
 char *xvprintf(const char *format, va_list args) {

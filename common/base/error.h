@@ -74,6 +74,8 @@ void *xrealloc(void *memory, size_t bytes);
 // For arrays that grow: realloc to `count` elements of that many bytes, of which there may not be
 // more than memory has addresses.
 void *xgrow(void *memory, size_t count, size_t element);
+// Of memory for *room elements, of which `count` are used: for twice as many if there is no other.
+void *xroom(void *memory, size_t count, size_t *room, size_t element);
 char *xstrdup(const char *text);
 // A new string made as printf would.
 char *xprintf(const char *format, ...) __attribute__((format(printf, 1, 2), nonnull));

@@ -74,14 +74,8 @@ static int num_roots(const Machine *machine) {
 }
 
 static int num_link_ports(const Machine *machine) {
-    switch (machine->links) {
-    case LINKS_SWITCH:
-        return 2 * machine->devices;
-    case LINKS_MESH:
-        return machine->devices * machine->devices;
-    default:
-        return 0;
-    }
+    if (machine->links == LINKS_SWITCH) return 2 * machine->devices;
+    return machine->links == LINKS_MESH ? machine->devices * machine->devices : 0;
 }
 
 static int first_link_port(const Machine *machine) {
@@ -138,13 +132,9 @@ static void pass_link(const Machine *machine, Route *route, int host, int port, 
 
 static Route no_ports(double latency) { return (Route){.link = {INFINITY, latency}}; }
 
-// To the host's memory and from there on are two copies.
-static double pcie_latency(const Machine *machine) {
-    return (machine->links == LINKS_HOST ? 2 : 1) * machine->host_link.latency;
-}
-
 static Route by_pcie(const Machine *machine, Place from, Place to) {
-    Route route = no_ports(pcie_latency(machine));
+    int copies = machine->links == LINKS_HOST ? 2 : 1; // to the host's memory, and from there on
+    Route route = no_ports(copies * machine->host_link.latency);
     bool same_root =
         from.device / machine->devices_per_root == to.device / machine->devices_per_root;
     pass_device(machine, &route, from, OUT);
@@ -194,28 +184,20 @@ static Route from_host(const Machine *machine, Place to) {
     return route;
 }
 
-static Route between_devices(const Machine *machine, Place from, Place to) {
+static Route between(const Machine *machine, Place from, Place to) {
     if (from.host != to.host) return by_network(machine, from, to);
-    switch (machine->links) {
-    case LINKS_SWITCH:
-        return by_switch(machine, from, to);
-    case LINKS_MESH:
-        return by_mesh(machine, from, to);
-    default:
-        return by_pcie(machine, from, to);
-    }
-}
-
-static Route between(const Machine *machine, int from, int to) {
-    if (to == HOST_MEMORY) return to_host(machine, place_of(machine, from));
-    if (from == HOST_MEMORY) return from_host(machine, place_of(machine, to));
-    return between_devices(machine, place_of(machine, from), place_of(machine, to));
+    if (machine->links == LINKS_SWITCH) return by_switch(machine, from, to);
+    if (machine->links == LINKS_MESH) return by_mesh(machine, from, to);
+    return by_pcie(machine, from, to);
 }
 
 Route machine_route(const Machine *machine, int from, int to) {
     CHECK(from != to && from >= HOST_MEMORY && to >= HOST_MEMORY, "a way has two different ends");
     CHECK(machine_has_devices(machine, 1 + (from > to ? from : to)), "the machine lacks a device");
-    Route route = between(machine, from, to);
+    Place here = place_of(machine, from), there = place_of(machine, to);
+    Route route = to == HOST_MEMORY     ? to_host(machine, here)
+                  : from == HOST_MEMORY ? from_host(machine, there)
+                                        : between(machine, here, there);
     for (int i = 0; i < route.num_ports; i++) { // (a port that is free takes no time)
         double *share = &route.ports[i].share;
         *share = isinf(*share) ? 0 : route.link.bandwidth / *share;

@@ -57,8 +57,7 @@ typedef struct Link {
     double bandwidth, latency;
 } Link;
 
-typedef struct Machine Machine;
-struct Machine {
+typedef struct Machine {
     char name[32]; // "dgx-a100"; of a file, its name without folder and suffix
     char *about;   // a line of English
     int devices;   // of a host
@@ -85,7 +84,7 @@ struct Machine {
     int cards;             // network cards of a host; 0: there is one host only
     Link network;          // of a card, to any other
     double (*mesh)[16];    // [from][to]: bandwidth of LINKS_MESH, 0: none; else NULL
-};
+} Machine;
 
 // By name, or from a file if `name` has a '/' or a '.' in it. die()s with file, line and field, and
 // with what was expected there; die_usage()s if no machine has this name. The machine lives as long

@@ -95,8 +95,11 @@ typedef struct Field {
 } Field;
 
 // clang-format off
-#define IS(quantity, member)     {quantity, offsetof(Machine, member), false}
-#define MAY_BE(quantity, member) {quantity, offsetof(Machine, member), true}
+#define IS(quantity, member) {quantity, offsetof(Machine, member), false}
+#define LINK(member)         {IS(RATE, member.bandwidth), IS(TIME, member.latency)}
+// In fp32, and maybe in tf32.
+#define EFFICIENCY(quantity, kind)                                                                 \
+    {IS(quantity, efficiency[kind]), {quantity, offsetof(Machine, tf32_efficiency[kind]), true}}
 // Forward, backward to the input, and to the parameters.
 #define PASSES(form)                                                                               \
     {IS(SPEEDUP, convolution[form][PASS_FORWARD]), IS(SPEEDUP, convolution[form][PASS_INPUT]),     \
@@ -110,11 +113,8 @@ static const Field fields[] = {
     {"fp32", NEEDED, "fp32 19.5 TFLOP/s", {IS(FLOPS, fp32)}},
     {"tf32", OPTIONAL, "tf32 156 TFLOP/s", {IS(FLOPS, tf32)}},
     {"multiprocessors", OPTIONAL, "multiprocessors 108", {IS(COUNT, multiprocessors)}},
-    {"product", NEEDED, "product 80 %",
-     {IS(PART, efficiency[COST_PRODUCT]), MAY_BE(PART, tf32_efficiency[COST_PRODUCT])}},
-    {"convolution", NEEDED, "convolution 60 %",
-     {IS(SPEEDUP, efficiency[COST_CONVOLUTION]),
-      MAY_BE(SPEEDUP, tf32_efficiency[COST_CONVOLUTION])}},
+    {"product", NEEDED, "product 80 %", EFFICIENCY(PART, COST_PRODUCT)},
+    {"convolution", NEEDED, "convolution 60 %", EFFICIENCY(SPEEDUP, COST_CONVOLUTION)},
     {"convolution_3x3", OPTIONAL, "convolution_3x3 70 % 70 % 50 %", PASSES(FORM_3X3)},
     {"convolution_large", OPTIONAL, "convolution_large 70 % 70 % 50 %", PASSES(FORM_LARGE)},
     {"convolution_plain", OPTIONAL, "convolution_plain 40 % 40 % 40 %", PASSES(FORM_PLAIN)},
@@ -128,18 +128,16 @@ static const Field fields[] = {
     {"graph_kernel", NEEDED, "graph_kernel 1 us", {IS(TIME, graph_kernel)}},
     {"framework", NEEDED, "framework 10 us", {IS(TIME, framework)}},
     {"link", DEPENDS, "link switch 300 GB/s 3 us", {{0}}},
-    {"switch", KIND, "link switch 300 GB/s 3 us", {IS(RATE, link.bandwidth), IS(TIME, link.latency)}},
+    {"switch", KIND, "link switch 300 GB/s 3 us", LINK(link)},
     {"tree", KIND, "link tree", {{0}}},
     {"host", KIND, "link host", {{0}}},
     {"mesh", KIND, "link mesh 3 us", {IS(TIME, link.latency)}}, // kinds: in the order of LinkKind
     {"pair", MANY, "pair 0 3 50 GB/s", {{0}}},
-    {"host_link", NEEDED, "host_link 22 GB/s 5 us",
-     {IS(RATE, host_link.bandwidth), IS(TIME, host_link.latency)}},
+    {"host_link", NEEDED, "host_link 22 GB/s 5 us", LINK(host_link)},
     {"devices_per_root", DEPENDS, "devices_per_root 2", {IS(COUNT, devices_per_root)}},
     {"root_bandwidth", DEPENDS, "root_bandwidth 22 GB/s", {IS(RATE, root_bandwidth)}},
     {"cards", OPTIONAL, "cards 8", {IS(COUNT_OR_0, cards)}},
-    {"network", DEPENDS, "network 25 GB/s 10 us",
-     {IS(RATE, network.bandwidth), IS(TIME, network.latency)}},
+    {"network", DEPENDS, "network 25 GB/s 10 us", LINK(network)},
 };
 // clang-format on
 enum { NUM_FIELDS = sizeof fields / sizeof fields[0] };
@@ -165,9 +163,8 @@ typedef struct Reader {
     int line_of[NUM_FIELDS]; // the last one with this field; 0: none
 } Reader;
 
-static _Noreturn void wrong(const Reader *reader, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-static _Noreturn void wrong(const Reader *reader, const char *format, ...) {
+static _Noreturn __attribute__((format(printf, 2, 3))) void wrong(const Reader *reader,
+                                                                  const char *format, ...) {
     va_list args;
     va_start(args, format);
     char *what = xvprintf(format, args);
@@ -415,16 +412,14 @@ static void set_name(Machine *machine, const char *file) {
 }
 
 // All machines, so that each is there as long as the program.
-typedef struct Kept {
+static struct Kept {
     Machine machine;
     char *found_as; // what machine_find() was asked for; NULL: it came from machine_parse() alone
     struct Kept *next;
-} Kept;
-
-static Kept *kept;
+} * kept;
 
 const Machine *machine_parse(const char *name, const char *text) {
-    Kept *entry = xcalloc(1, sizeof *entry);
+    struct Kept *entry = xcalloc(1, sizeof *entry);
     entry->next = kept;
     kept = entry;
     set_name(&entry->machine, name);
@@ -486,7 +481,7 @@ const char *machine_text(const char *name) {
 }
 
 const Machine *machine_find(const char *name) {
-    for (const Kept *entry = kept; entry; entry = entry->next)
+    for (const struct Kept *entry = kept; entry; entry = entry->next)
         if (entry->found_as && strcmp(entry->found_as, name) == 0) return &entry->machine;
     char *text = is_path(name) ? read_text(name) : NULL;
     const Machine *machine = machine_parse(name, text ? text : machine_text(name));

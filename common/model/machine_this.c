@@ -107,9 +107,9 @@ static void add_probe(Bench *b, Probe probe) {
 
 // Whether the device is done so soon that more work should be measured. (The first time it gets
 // memory for the kernel.)
-static bool is_short(const Bench *b, const Probe *probe) {
-    seconds_of(b->device, probe);
-    return seconds_of(b->device, probe) < LONG_ENOUGH;
+static bool is_short(const Bench *b, Probe probe) {
+    seconds_of(b->device, &probe);
+    return seconds_of(b->device, &probe) < LONG_ENOUGH;
 }
 
 static Probe product(const Bench *b, int n) {
@@ -119,7 +119,7 @@ static Probe product(const Bench *b, int n) {
 static int enough_rows(const Bench *b) {
     enum { SMALLEST = 384, LARGEST = 2048 };
     int n = SMALLEST;
-    for (Probe p = product(b, n); n < LARGEST && is_short(b, &p); p = product(b, n)) n *= 2;
+    while (n < LARGEST && is_short(b, product(b, n))) n *= 2;
     return n;
 }
 
@@ -142,26 +142,21 @@ static Probe convolution(const Bench *b, int layer, ConvolutionPass pass, int im
     struct conv2d_shape s = layers[layer].s;
     unsigned char *pooled = layers[layer].pooled ? b->pooled : NULL;
     s.N = images;
-    switch (pass) {
-    case PASS_FORWARD:
+    if (pass == PASS_FORWARD)
         return PROBE(conv2d_forward, .X = b->X, .W = b->W, .Y = b->out, .s = s, .pooled = pooled);
-    case PASS_INPUT:
+    if (pass == PASS_INPUT)
         return PROBE(conv2d_backward_input, .dY = b->dY, .W = b->W, .dX = b->out, .s = s,
                      .pooled = pooled);
-    default:
-        return PROBE(conv2d_backward_params, .dY = b->dY, .X = b->X, .dW = b->out, .s = s,
-                     .pooled = pooled);
-    }
+    return PROBE(conv2d_backward_params, .dY = b->dY, .X = b->X, .dW = b->out, .s = s,
+                 .pooled = pooled);
 }
 
 static int enough_images(const Bench *b, int layer) {
     const struct conv2d_shape *s = &layers[layer].s;
     int X = s->C * s->H * s->W, Y = s->M * s->out_h * s->out_w, most = FLOATS / (X > Y ? X : Y);
-    int images = s->N;
-    for (Probe p = convolution(b, layer, PASS_FORWARD, images);
-         2 * images <= most && is_short(b, &p); p = convolution(b, layer, PASS_FORWARD, images))
-        images *= 2;
-    return images;
+    int n = s->N;
+    while (2 * n <= most && is_short(b, convolution(b, layer, PASS_FORWARD, n))) n *= 2;
+    return n;
 }
 
 // What a network with batch norm does between convolutions.
@@ -181,24 +176,17 @@ static void add_elements(Bench *b) {
     add_probe(b, PROBE(relu_backward, .Y = b->X, .dY = b->dY, .dX = b->out, .n = FLOATS));
 }
 
-// How much work it takes to keep a device busy for a while.
-typedef struct Sizes {
-    int rows, images[NUM_LAYERS];
-} Sizes;
-
-static Sizes enough(const Bench *b) {
-    Sizes sizes = {.rows = enough_rows(b)};
-    for (int i = 0; i < NUM_LAYERS; i++) sizes.images[i] = enough_images(b, i);
-    return sizes;
-}
-
-// The product comes first.
-static void add_probes(Bench *b, const Sizes *sizes) {
-    add_probe(b, product(b, sizes->rows));
-    for (int i = 0; i < NUM_LAYERS; i++)
-        for (int pass = 0; pass < NUM_PASSES; pass++)
-            add_probe(b, convolution(b, i, (ConvolutionPass)pass, sizes->images[i]));
-    add_elements(b);
+// With so much work that it keeps the first device busy for a while. The product comes first.
+static void add_probes(const Benches *all) {
+    int rows = enough_rows(all->busy), images[NUM_LAYERS];
+    for (int i = 0; i < NUM_LAYERS; i++) images[i] = enough_images(all->busy, i);
+    for (Bench *b = all->busy; b < all->busy + all->num_busy; b++) {
+        add_probe(b, product(b, rows));
+        for (int i = 0; i < NUM_LAYERS; i++)
+            for (int pass = 0; pass < NUM_PASSES; pass++)
+                add_probe(b, convolution(b, i, (ConvolutionPass)pass, images[i]));
+        add_elements(b);
+    }
 }
 
 static void measure_probes(const Benches *all) {
@@ -334,8 +322,7 @@ static Benches open_benches(int threads, int busy) {
     all.copied = buffer(all.other, FLOATS);
     all.on_host = buffer(host(), FLOATS);
     memset(all.on_host, 0, sizeof(float) * FLOATS);
-    Sizes sizes = enough(&all.busy[0]);
-    for (int i = 0; i < all.num_busy; i++) add_probes(&all.busy[i], &sizes);
+    add_probes(&all);
     return all;
 }
 
@@ -403,9 +390,8 @@ static void write_kernels(FILE *out, const Benches *all) {
 }
 
 static void write_launches(FILE *out, const Benches *all) {
-    Small kernel = small(all, enqueue_kernel), graph = {kernel.host, kernel.device};
     bool graphs = has_graphs(all->busy->device);
-    if (graphs) graph = in_graph(all);
+    Small kernel = small(all, enqueue_kernel), graph = graphs ? in_graph(all) : kernel;
     const char *why = graphs ? "" : "   # as a kernel: there are no graphs here";
     fprintf(out, "kernel            %.4g us     # of %d that do nothing, one after the other\n",
             1e6 * kernel.device, COUNT);
@@ -435,11 +421,10 @@ static void write_devices(FILE *out, const Benches *all, int threads, int device
             "# What each field means is said in common/model/machine.h. The best of several "
             "measurements,\n# of %d device%s at the same time.\n",
             all->num_busy, all->num_busy == 1 ? "" : "s");
-    if (gpu)
-        fprintf(out, "about             this computer, measured: GPUs\n");
-    else
-        fprintf(out, "about             this computer, measured: %s, %d thread%s a device\n",
-                cpu_instruction_set()->what, threads, threads == 1 ? "" : "s");
+    fprintf(out, "about             this computer, measured: %s", gpu ? "GPUs\n" : "");
+    if (!gpu)
+        fprintf(out, "%s, %d thread%s a device\n", cpu_instruction_set()->what, threads,
+                threads == 1 ? "" : "s");
     fprintf(out, "devices           %d          # %d of them with %s of their own\n", devices, fit,
             gpu ? "a GPU" : "cores");
     fprintf(out, "memory            %.4g GB%s\n",

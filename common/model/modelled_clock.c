@@ -19,7 +19,7 @@ static struct {
     int num_hosts;
     bool ranks;                         // each device has a host thread of its own
     int most;                           // devices that the machine can have here
-    Route **routes[MAX_DEVICES + 1];    // [from + 1][to + 1], NULL where not asked for yet
+    Route *routes[MAX_DEVICES + 1];     // [from + 1][to + 1], without ports if not asked for yet
     int queues[NUM_DEVICE_IDS][QUEUES]; // their numbers in the simulation, + 1; 0: none yet
     uint64_t started;                   // how often the clock was
     double before;                      // seconds that it told of `traced` before that
@@ -49,14 +49,11 @@ static int queue_of(const Queue *queue) {
 }
 
 static const Route *route_between(int from, int to) {
-    Route ***row = &clock_.routes[from + 1];
+    Route **row = &clock_.routes[from + 1];
     if (!*row) *row = xcalloc(MAX_DEVICES + 1, sizeof **row);
-    Route **route = &(*row)[to + 1];
-    if (!*route) {
-        *route = xmalloc(sizeof **route);
-        **route = machine_route(&clock_.kept, from, to);
-    }
-    return *route;
+    Route *route = &(*row)[to + 1];
+    if (route->num_ports == 0) *route = machine_route(&clock_.kept, from, to);
+    return route;
 }
 
 // ---- events ----------------------------------------------------------------------------------
@@ -104,10 +101,7 @@ static void record(Recorded work) {
         }
         g->num_queues = n;
     }
-    if (g->count == g->room) {
-        g->room = g->room ? 2 * g->room : 256;
-        g->work = xgrow(g->work, g->room, sizeof *g->work);
-    }
+    g->work = xroom(g->work, g->count, &g->room, sizeof *g->work);
     g->work[g->count++] = work;
     g->queues[work.queue].added++;
 }
@@ -186,17 +180,16 @@ static void launch_kernel(Queue *queue, KernelId kernel, const void *args) {
     KernelTraffic traffic = kernel_traffic(whose, kernel, args);
     double seconds = traffic.launches * least_seconds() +
                      machine_kernel_seconds(&clock_.kept, traffic, queue->device->tf32);
-    enqueue(queue,
-            (Work){.seconds = queue->device->slowdown * seconds,
-                   .tag = span_of(queue, kernel_name(kernel))},
-            traffic.launches);
+    Work work = {.seconds = queue->device->slowdown * seconds};
+    work.tag = span_of(queue, kernel_name(kernel));
+    enqueue(queue, work, traffic.launches);
 }
 
 // Read and written in the device's own memory, as by a kernel that does nothing else.
 static Work copy_within(size_t bytes) {
     KernelTraffic traffic = {.moved = 2 * (double)bytes};
-    return (Work){.seconds =
-                      least_seconds() + machine_kernel_seconds(&clock_.kept, traffic, false)};
+    double seconds = machine_kernel_seconds(&clock_.kept, traffic, false);
+    return (Work){.seconds = least_seconds() + seconds};
 }
 
 static Work copy_between(const Device *from, const Device *to, size_t bytes) {
@@ -261,10 +254,9 @@ bool modelled_reached(Event event) {
 static void begin_graph(Device *const devices[], int k) {
     for (int i = 0; i < k; i++)
         if (!is_timed(compute_queue(devices[i]))) return;
-    clock_.recording = xcalloc(1, sizeof *clock_.recording);
+    clock_.recording = xmalloc(sizeof *clock_.recording);
+    *clock_.recording = (ModelledGraph){.k = k, .started = clock_.started};
     memcpy(clock_.recording->devices, devices, sizeof(Device *) * (size_t)k);
-    clock_.recording->k = k;
-    clock_.recording->started = clock_.started;
 }
 
 static ModelledGraph *end_graph(void) {
@@ -305,13 +297,12 @@ static void launch_graph(const ModelledGraph *g) {
         g->queues[q].now = simulation_last(clock_.simulation, q).number;
     double issued = host_of_after(g->devices[0], 0);
     for (size_t i = 0; i < g->count; i++) {
-        const Recorded *r = &g->work[i];
-        Work work = r->work;
-        work.issued = issued;
+        Recorded *r = &g->work[i];
+        r->work.issued = issued;
         if (r->waits)
             simulation_wait(clock_.simulation, r->queue, issued, moment_now(g, r->after));
         else
-            simulation_add(clock_.simulation, r->queue, &work);
+            simulation_add(clock_.simulation, r->queue, &r->work);
     }
     join_queues(g);
 }
@@ -325,18 +316,19 @@ static void free_graph(ModelledGraph *graph) {
 
 // ---- the clock -------------------------------------------------------------------------------
 
+static void set_hosts(bool ranks) {
+    clock_.ranks = ranks;
+    clock_.num_hosts = ranks ? clock_.most : (clock_.most - 1) / clock_.kept.devices + 1;
+    free(clock_.hosts);
+    clock_.hosts = xcalloc((size_t)clock_.num_hosts, sizeof *clock_.hosts);
+}
+
 static void forget_all(void) {
     simulation_free(clock_.simulation);
-    free(clock_.hosts);
-    for (int from = 0; from <= MAX_DEVICES; from++) {
-        for (int to = 0; clock_.routes[from] && to <= MAX_DEVICES; to++)
-            free(clock_.routes[from][to]);
-        free(clock_.routes[from]);
-        clock_.routes[from] = NULL;
-    }
+    for (int from = 0; from <= MAX_DEVICES; from++) free(clock_.routes[from]);
+    memset(clock_.routes, 0, sizeof clock_.routes);
     memset(clock_.queues, 0, sizeof clock_.queues);
     clock_.simulation = NULL;
-    clock_.hosts = NULL;
 }
 
 static const ModelledHooks hooks = {
@@ -370,16 +362,13 @@ void modelled_clock_start(const Machine *machine) {
     clock_.machine = machine;
     if (machine) clock_.kept = *machine;
     clock_.started++;
-    CHECK(clock_.started >> (64 - NUMBER_BITS) == 0,
-          "an event has 16 bits for the run of the clock");
+    CHECK(clock_.started >> (64 - NUMBER_BITS) == 0, "an event has 16 bits for the clock's run");
     clock_.waited = 0;
     if (!machine) return;
     clock_.most = machine->cards > 0 ? MAX_DEVICES : machine->devices;
     clock_.simulation = simulation_new(machine_ports(machine, clock_.most));
     simulation_observe(clock_.simulation, times_are_known);
-    clock_.ranks = false;
-    clock_.num_hosts = (clock_.most - 1) / machine->devices + 1;
-    clock_.hosts = xcalloc((size_t)clock_.num_hosts, sizeof *clock_.hosts);
+    set_hosts(false);
     clock_.framework = false;
     for (int id = 0; id < NUM_DEVICE_IDS - 1; id++)
         if (device_of_id(id) && has_values(device_of_id(id))) open_on_machine(device_of_id(id));
@@ -391,10 +380,7 @@ void modelled_clock_use_ranks(bool ranks) {
     CHECK(!clock_.recording, "a graph is launched by one host thread");
     if (!clock_.machine || ranks == clock_.ranks) return;
     clock_.waited = modelled_seconds(); // nobody's clock goes back
-    clock_.ranks = ranks;
-    clock_.num_hosts = ranks ? clock_.most : (clock_.most - 1) / clock_.kept.devices + 1;
-    free(clock_.hosts);
-    clock_.hosts = xcalloc((size_t)clock_.num_hosts, sizeof *clock_.hosts);
+    set_hosts(ranks);
 }
 
 const Machine *modelled_machine(void) { return clock_.machine; }

@@ -11,25 +11,21 @@
 #include <string.h>
 
 typedef struct Piece {
-    double issued, seconds, latency;
-    double done; // NAN: not known yet
-    const PortUse *ports;
-    int num_ports;
+    Work work;      // of a wait, only `issued`
     bool waits;     // for `after`; else it is work
     Moment after;   // of a wait
+    double done;    // NAN: not known yet
     uint64_t order; // in which it was added, among all
-    void *tag;
 } Piece;
 
 typedef struct Line {          // a queue
     Piece *pieces;             // from number `forgotten` + 1 on
     size_t count, room, known; // how many; for how many the time is known
     uint64_t forgotten;
-    double free; // when the last known piece is done
+    double free, busy; // when the last known piece is done; seconds of all known ones
     int first_waiting,
         next_waiting; // queues that wait for one of its moments; the next such; or -1
     bool asked;       // in the agenda
-    double busy;
 } Line;
 
 // A time in the agenda: a queue's next piece comes to a port.
@@ -55,7 +51,7 @@ struct Simulation {
     Port *ports;
     Heap agenda;
     int *woken; // queues that may be able to go on
-    int num_woken, max_woken;
+    size_t num_woken, max_woken;
     uint64_t added;
     double asked; // the latest time that somebody asked for
     SimulationObserver *observer;
@@ -70,10 +66,7 @@ static bool comes_before(const Entry *a, const Entry *b) {
 }
 
 static void heap_put(Heap *heap, Entry entry) {
-    if (heap->count == heap->room) {
-        heap->room = heap->room ? 2 * heap->room : 16;
-        heap->entries = xgrow(heap->entries, heap->room, sizeof *heap->entries);
-    }
+    heap->entries = xroom(heap->entries, heap->count, &heap->room, sizeof *heap->entries);
     size_t at = heap->count++;
     while (at > 0 && comes_before(&entry, &heap->entries[(at - 1) / 2])) {
         heap->entries[at] = heap->entries[(at - 1) / 2];
@@ -110,10 +103,7 @@ static double time_of(const Simulation *s, Moment moment) {
 }
 
 static void wake(Simulation *s, int queue) {
-    if (s->num_woken == s->max_woken) {
-        s->max_woken = s->max_woken ? 2 * s->max_woken : 16;
-        s->woken = xgrow(s->woken, (size_t)s->max_woken, sizeof *s->woken);
-    }
+    s->woken = xroom(s->woken, s->num_woken, &s->max_woken, sizeof *s->woken);
     s->woken[s->num_woken++] = queue;
 }
 
@@ -137,10 +127,10 @@ static void wake_waiting(Simulation *s, Line *line) {
 static void piece_is_done(Simulation *s, int queue, double done) {
     Line *line = &s->lines[queue];
     Piece *piece = &line->pieces[line->known++];
-    double seconds = piece->seconds + piece->latency;
+    double seconds = piece->work.seconds + piece->work.latency;
     piece->done = line->free = done;
     line->busy += seconds;
-    if (!piece->waits && s->observer) s->observer(piece->tag, queue, done - seconds, done);
+    if (!piece->waits && s->observer) s->observer(piece->work.tag, queue, done - seconds, done);
     wake_waiting(s, line);
 }
 
@@ -149,7 +139,8 @@ static bool try_next_piece(Simulation *s, int queue) {
     Line *line = &s->lines[queue];
     if (line->asked || line->known == line->count) return false;
     const Piece *piece = &line->pieces[line->known];
-    double ready = fmax(line->free, piece->issued);
+    const Work *work = &piece->work;
+    double ready = fmax(line->free, work->issued);
     if (piece->waits) {
         double after = time_of(s, piece->after);
         if (isnan(after)) {
@@ -158,13 +149,12 @@ static bool try_next_piece(Simulation *s, int queue) {
             other->first_waiting = queue;
             return false;
         }
-        ready = fmax(ready, after);
-        piece_is_done(s, queue, ready);
-    } else if (piece->num_ports == 0) {
-        piece_is_done(s, queue, ready + piece->seconds + piece->latency);
+        piece_is_done(s, queue, fmax(ready, after));
+    } else if (work->num_ports == 0) {
+        piece_is_done(s, queue, ready + work->seconds + work->latency);
     } else {
         line->asked = true;
-        heap_put(&s->agenda, (Entry){ready, ready, piece->order, queue, 0, ready + piece->seconds});
+        heap_put(&s->agenda, (Entry){ready, ready, piece->order, queue, 0, ready + work->seconds});
         return false;
     }
     return true;
@@ -180,10 +170,10 @@ static void go_on(Simulation *s, int queue) {
 
 // ---- ports -----------------------------------------------------------------------------------
 
-static void pass_port(Simulation *s, Entry *entry, const Piece *piece) {
-    const PortUse *use = &piece->ports[entry->passed++];
+static void pass_port(Simulation *s, Entry *entry, const Work *work) {
+    const PortUse *use = &work->ports[entry->passed++];
     Port *port = &s->ports[use->port];
-    double seconds = use->share * piece->seconds;
+    double seconds = use->share * work->seconds;
     entry->time = fmax(entry->time, port->free);
     port->free = entry->time + seconds;
     port->busy += seconds;
@@ -194,15 +184,15 @@ static void pass_port(Simulation *s, Entry *entry, const Piece *piece) {
 static void next_entry(Simulation *s) {
     Entry entry = heap_take(&s->agenda);
     Line *line = &s->lines[entry.queue];
-    const Piece *piece = &line->pieces[line->known];
-    for (double now = entry.time; entry.time == now && entry.passed < piece->num_ports;)
-        pass_port(s, &entry, piece);
-    if (entry.passed < piece->num_ports) {
+    const Work *work = &line->pieces[line->known].work;
+    for (double now = entry.time; entry.time == now && entry.passed < work->num_ports;)
+        pass_port(s, &entry, work);
+    if (entry.passed < work->num_ports) {
         heap_put(&s->agenda, entry);
         return;
     }
     line->asked = false;
-    piece_is_done(s, entry.queue, entry.end + piece->latency);
+    piece_is_done(s, entry.queue, entry.end + work->latency);
     go_on(s, entry.queue);
 }
 
@@ -232,12 +222,9 @@ int simulation_add_queue(Simulation *s) {
 
 static Moment add_piece(Simulation *s, int queue, Piece piece) {
     Line *line = &s->lines[queue];
-    CHECK(piece.issued >= s->asked, "what was told of a time must stay true: nothing is issued "
-                                    "before it any more");
-    if (line->count == line->room) {
-        line->room = line->room ? 2 * line->room : 64;
-        line->pieces = xgrow(line->pieces, line->room, sizeof *line->pieces);
-    }
+    CHECK(piece.work.issued >= s->asked,
+          "what was told of a time must stay true: nothing is issued before it any more");
+    line->pieces = xroom(line->pieces, line->count, &line->room, sizeof *line->pieces);
     piece.done = NAN;
     piece.order = ++s->added;
     line->pieces[line->count++] = piece;
@@ -248,18 +235,12 @@ static Moment add_piece(Simulation *s, int queue, Piece piece) {
 }
 
 Moment simulation_add(Simulation *s, int queue, const Work *work) {
-    return add_piece(s, queue,
-                     (Piece){.issued = work->issued,
-                             .seconds = work->seconds,
-                             .latency = work->latency,
-                             .ports = work->ports,
-                             .num_ports = work->num_ports,
-                             .tag = work->tag});
+    return add_piece(s, queue, (Piece){.work = *work});
 }
 
 void simulation_wait(Simulation *s, int queue, double issued, Moment moment) {
     if (moment.queue == queue || moment.number == 0) return;
-    add_piece(s, queue, (Piece){.issued = issued, .waits = true, .after = moment});
+    add_piece(s, queue, (Piece){.work.issued = issued, .waits = true, .after = moment});
 }
 
 Moment simulation_last(const Simulation *s, int queue) {
