@@ -301,7 +301,7 @@ static void go_backward(void) {
 //    matrix and add there, or add on the device and copy the sum. How many bytes does each move? Is
 //    the second as many times faster, on the modelled machine, as it moves fewer bytes?
 // 4. Run it with `--devices 8`. On the modelled machine each device is a GPU of its own, and yet
-//    "side by side" takes about a tenth longer than device 0 alone. Why?
+//    "side by side" takes a little longer than device 0 alone. Why?
 // 5. After step 2, may the program still print the `h` of step 1? What would it see there?
 
 // ## The program

@@ -215,7 +215,7 @@ static void compare_seconds(void) { print_seconds(&table); }
 // the end, and who waits for whom in it. Grey is the loading of images: two GPUs of a DGX A100
 // share one link to the host, so one waits for the other, and within layers each gets all images.
 // Of the measured steps we draw the shortest, which other programs disturbed least. The modelled
-// steps are AlexNet's, a larger network: LeNet's kernels are so short on a GPU that we would only
+// steps are AlexNet's, a larger network: LeNet's kernels are so short on a GPU that we would mostly
 // see how the host launches them.
 
 static void draw_timelines(void) {
@@ -308,10 +308,11 @@ static void compare_larger_networks(void) {
 // has to do.
 //
 // Look where each curve leaves the dashed line, and why. A pipeline ends where the network has no
-// more layers to cut between. Within layers, every device sends to every other one: that goes well
-// inside of a host with fast links, and nowhere else. Across data, device 0 receives the gradients
-// of all others, one after the other. Where links are slow, even a pipeline can be faster than
-// that; chapter 2 sums gradients in better ways.
+// more layers to cut between. Within layers, every device sends to every other one, which goes well
+// on fast links only; and our GPU kernels unfold the whole input of a convolution, however few
+// channels a device computes from it. Across data, device 0 receives the gradients of all others,
+// one after the other. Where links are slow, even a pipeline can be faster than that; chapter 2
+// sums gradients in better ways.
 
 static void compare_many_devices(void) { many_devices(); }
 
@@ -328,10 +329,8 @@ static void compare_many_devices(void) { many_devices(); }
 // - Across data, devices wait for each other once per step, and any network can be split. But each
 //   device holds all parameters, so more devices do not allow a larger network.
 // - So split the data if the network fits and links are fast, but do not sum on one device when
-//   they are many. In the last table AlexNet on the DGX is faster within layers, for here the sum
-//   of its many gradients costs more than the exchange of activations; chapter 2 sums several times
-//   faster. Where links are slow, a pipeline can be faster, for only what crosses its boundaries
-//   moves.
+//   they are many: chapter 2 sums several times faster. Where links are slow, a pipeline can be
+//   faster, for only what crosses its boundaries moves.
 // - The language models that came after the book do not fit: they are trained with all three ways
 //   at once.
 //
@@ -343,7 +342,7 @@ static void compare_many_devices(void) { many_devices(); }
 //    double, and in which do they stay the same? Why?
 // 3. With 8 microbatches, a pipeline of equal stages is idle for much less of the time than
 //    LeNet's. Would 100 microbatches help LeNet?
-// 4. On the modelled machine, LeNet's step across data takes longer on 4 devices than on one.
+// 4. On the modelled machine, LeNet's step across data takes longer on 4 devices than on two.
 //    Where does the time go?
 // 5. AlexNet on 8 devices moves many more bytes across data than across layers, and still its step
 //    is shorter across data. How can that be?

@@ -319,16 +319,16 @@ static void tell_other_machines(void) {
 // - Whoever changes the number of devices, the batch size and the learning rate at once does not
 //   know which of them changed the accuracy. Change one thing at a time, from many seeds.
 // - The more a network computes for each of its parameters, the less the exchange of gradients
-//   weighs: here a few percent of a step on devices with fast links, and much more where the links
-//   are slow.
+//   weighs: here hardly anything on devices with fast links, and much more where the links are
+//   slow.
 //
 // ## Questions
 //
 // 1. After the demonstration the host holds only the start. How do the two devices come by the
 //    parameters that they hold, and why are they equal?
 // 2. A step of ResNet-18 moves many more bytes between two devices than a step of LeNet: compare
-//    the lines "Bytes" of chapters 4 and 5. Yet on the modelled machine the exchange takes a
-//    quarter of LeNet's time, and less than a hundredth of ResNet's. Why?
+//    the lines "Bytes" of chapters 4 and 5. Yet on the modelled machine the exchange takes a good
+//    part of LeNet's time, and less than a hundredth of ResNet's. Why?
 // 3. You double the minibatch once more. What happens to the bytes that move between two devices in
 //    an epoch?
 // 4. Train twice with `--devices 2`, once with `--bn local` and once with `--bn rank0`: the losses

@@ -134,7 +134,7 @@ static double hidden_share(const Sweep *s) {
 }
 
 // The sizes with which a step takes hardly longer than with the best.
-enum { HARDLY_IN_THOUSANDTHS = 5 };
+enum { HARDLY_IN_THOUSANDTHS = 10 };
 static int as_good(const Sweep *s) {
     int n = 0;
     for (int i = 0; i < NUM_SIZES; i++)

@@ -330,7 +330,8 @@ static void outgrow_a_device(void) { try_too_large(modelled_k, flags.memory); }
 //    Why?
 // 3. A bucket's exchange may not begin before that of the bucket before it, even if its gradients
 //    are there. What would happen otherwise, on two ranks that are processes?
-// 4. LeNet on GPUs on PCIe is best with one bucket, ResNet-18 is not. What makes the difference?
+// 4. On GPUs on PCIe the best buckets save more of ResNet-18's step than of LeNet's. What makes the
+//    difference?
 // 5. Shards of 15 and of 1 rows, the loss inside forward, a mean of means: how many times as much
 //    does the row on the second device count as one on the first?
 // 6. Which of the six claims are false, and what would have to be done differently for them to be
