@@ -177,9 +177,9 @@ figures 06-2 "1F1B takes as long as fill-drain; with 16 microbatches stage i kee
     $2 == "1F1B" && !($5 / ms[$4] < 1.03 && $5 / ms[$4] > 0.97) { bad = 1 }
     $2 == "1F1B" && $4 == 16 && !($8 / mb[16] < 0.28 && $11 / mb[16] < 0.08) { bad = 1 }
     END { exit bad || NR != 11 }'
-figures 06-3 "nothing is hidden where launches are the time, most of it where links and arithmetic are" '
+figures 06-3 "hardly anything is saved where launches are the time, most is hidden where links and arithmetic are" '
     NR > 1 && !($9 < 100) { bad = 1 }
-    NR > 1 && $5 < 1.01 * $8 && !($9 < 5 && $9 > -5) { bad = 1 }
+    NR > 1 && $5 < 1.01 * $8 && !($6 / $5 < 1.02 && $6 / $5 > 0.98) { bad = 1 }
     $1 == "p100-25gbe" && $2 == "star" && $3 == 2 && $4 == 4096 && !($9 > 70) { bad = 1 }
     END { exit bad || NR != 169 }'
 figures 07-4 "k P or (k-1) P each way; by PCIe from one to another the CPU is faster, by NVLink the GPU" '
@@ -190,7 +190,7 @@ figures 07-4 "k P or (k-1) P each way; by PCIe from one to another the CPU is fa
     $1 == "d2l-pcie-of-8" && $4 == "GPU" && $3 > 1 && !(times[$1, $2, $3] * $3 / ($3 - 1) < 1.001) { bad = 1 }
     $1 == "d2l-pcie-of-8" && $4 == "GPU" && $3 > 1 && !(times[$1, $2, $3] * $3 / ($3 - 1) > 0.999) { bad = 1 }
     END { exit bad || NR != 49 || !(times["rtx4090-pcie", "ResNet-18", 8] > 6 &&
-          times["dgx-a100", "ResNet-18", 8] < 0.9 && times["dgx-a100", "ResNet-18", 2] < 0.3) }'
+          times["dgx-a100", "ResNet-18", 8] < 1 && times["dgx-a100", "ResNet-18", 2] < 0.5) }'
 
 # Chapter 8: bytes are those of the formula; three of four functions hang as found, and none of those that are mended.
 if [ -z "$mpi" ]; then
