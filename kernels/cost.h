@@ -48,16 +48,16 @@ typedef struct KernelCost {
 // all that counts is which of those that may be NULL are.
 KernelCost kernel_cost(KernelId kernel, const void *args);
 
-// Whose software runs the kernel. Those of one launch differ only in what a machine's file says of
-// their convolutions: as it measured kernels/cpu there, or as cuDNN reaches it.
+// Whose software runs the kernel. kernels/cpu and libraries both take one launch; how fast their
+// convolutions are is in the machine's file.
 typedef enum {
     BY_ONE_LAUNCH, // kernels/cpu, or a library, whose convolution keeps its windows on the chip
     BY_OUR_CUDA,   // kernels/cuda: writes a matrix of all windows and reads it again
 } Software;
 
 // `count` products of matrices, one after the other: the size of the result, and the length of its
-// sums. None where nothing is known of it: what a library's convolution reaches on a machine is
-// said of whole networks, and has all in it.
+// sums. count 0: no waves. (What a machine's file says of a library's convolutions was measured on
+// whole networks, so the waves are in it.)
 typedef struct Products {
     int count;
     double rows, columns, length;
@@ -70,7 +70,7 @@ typedef struct KernelTraffic {
     Products products; // of `work`
 } KernelTraffic;
 
-// Not for sizes of zero. Sums of parts, which a second launch adds up, are too few bytes to count.
+// Not for sizes of zero. Partial sums, which a second launch adds up, are left out: few bytes.
 KernelTraffic kernel_traffic(Software software, KernelId kernel, const void *args);
 
 #endif

@@ -4,8 +4,8 @@
 #
 #     <!-- figure: 43 58 = run-04 --machine dgx-h100: modelled_seconds_per_epoch[launches=graph, devices=1|2] x1000 -->
 #
-# is build/04_NAME --backend model --machine dgx-h100, and that column of the one row in its CSV files that has these
-# values (commas in quotes left out). A / B is a ratio; what B leaves out is as in A. The last digit may be one off.
+# means: run build/04_NAME --backend model --machine dgx-h100. Of the rows of its CSV files exactly one must match the
+# values in [ ]; its column is compared. A / B is a ratio; what B leaves out is as in A. The last digit may be one off.
 # A complaint has the line of the mark. Prints TAP.
 build=$(cd "${1:?usage: figures_test.sh BUILD}" && pwd) || exit 1
 cd "$(dirname "$0")/.." || exit 1

@@ -204,7 +204,7 @@ static void count_bytes(void) {
 //   2 (k-1)/k N bytes: in the ring all send that, in the star the others send only N. So busbw =
 //   algbw x 2 (k-1)/k is how fast the busiest link would have to be, for the best allreduce to take
 //   the same time. If it is near the speed that the link really has, no other way to add up can be
-//   much faster.
+//   much faster over that one link.
 //
 // An example: 4 devices sum 100 MB in 10 ms. Then algbw is 10 GB/s, and busbw 10 x 1.5 = 15 GB/s.
 // With `--machine d2l-pcie --devices 4`, a machine where nothing but bytes takes time, the ring's
@@ -212,8 +212,8 @@ static void count_bytes(void) {
 //
 // The last row of bandwidths, *as NCCL does it*, is not ours: it is what NVIDIA's library would
 // reach on that machine, by the library's own formulas (`common/model/nccl_model.c`). NCCL runs
-// several rings at once, one for each NVLink or network card, and one kernel per device does it
-// all: there is a single launch, and a device adds bytes while more of them arrive.
+// several rings at once, over all NVLinks and network cards, and one kernel per device does it all:
+// there is a single launch, and a device adds bytes while more of them arrive.
 
 static int most_devices(void) {
     if (flags.devices > 0) return flags.devices;

@@ -13,8 +13,8 @@
 //     fp32              19.5 TFLOP/s
 //     tf32              156 TFLOP/s                # may be left out: as fp32
 //     multiprocessors   108                        # of a GPU; left out, it is no GPU
-//     product           80 % 70 %                  # efficiency[COST_PRODUCT], in tf32; that may be
-//     convolution       60 % 20 %                  # left out: as in fp32. [COST_CONVOLUTION] may
+//     product           80 % 70 %                  # efficiency in fp32, and in tf32 (which may be
+//     convolution       60 % 20 %                  # left out: as in fp32). Of convolutions it may
 //                                                  # be above 100 %, by methods of fewer FLOP
 //     convolution_3x3   70 % 70 % 50 %             # these four may be left out: as convolution;
 //     convolution_large 70 % 70 % 50 %             # forward, backward to the input and to the
@@ -102,8 +102,8 @@ const char *machine_text(const char *name);
 // As find, of a text that stands for the file `name`; each time a new one.
 const Machine *machine_parse(const char *name, const char *text);
 
-// The same machine, but parts of it cost nothing: what a step takes then less is what those parts
-// were to blame for. The clock must not outlive it.
+// The same machine, but parts of it cost nothing: the time that a step then saves is what those
+// parts cost. Stop the clock before the machine goes.
 typedef enum {
     FREE_MEMORY = 1,  // a device has as much as it needs
     FREE_LINKS = 2,   // copies take no time

@@ -21,12 +21,13 @@
 #include "common/device/device.h"
 #include "machine.h"
 
-// From now on time is told on this machine, from zero. Waits until all devices are idle. The
-// clock keeps a copy of the machine. NULL: no longer. With `framework`, launches take as long as in
-// a framework written in Python, and kernels as its libraries' on that machine; else they are ours.
-// die()s if more devices are open than the machine can have; to open one more then die()s, too.
-// (Model devices may be left from a larger machine: to use them takes no time.)
+// From now on time is told on this machine, which must stay there, from zero. Waits until all
+// devices are idle. NULL: no longer. die()s if more devices are open than the machine can have; to
+// open one more then die()s, too. (Model devices may be left from a larger machine: to use them
+// takes no time.)
 void modelled_clock_start(const Machine *machine);
+// Whether launches take as long as in a framework written in Python, and kernels as its libraries'
+// on that machine; else, and after each start, they are ours.
 void modelled_clock_use_framework(bool framework);
 // Whether each device is launched by a host thread of its own, as where each is a process (a rank
 // of torch.distributed), beside those of the others; else, and after each start, one thread

@@ -33,9 +33,9 @@ static const double tree_part[NUM_NCCL_PROTOCOLS][NUM_SIZES] = {
 static const double peak_from[] = {300e12, 30e12, 0};
 // A GPU's NVLinks together, as NCCL reckons (src/graph/topo.h), and what it gives a ring of them.
 static const double all_nvlinks[] = {18 * 20.6, 12 * 20, 6 * 20}, one_ring[] = {30, 20, 20};
-// What the protocols can carry: LL in all, LL128 and trees in each channel (a ring, a tree). On 1
-// host, on 2, on more. On several hosts LL depends on their CPUs, as `post` does, what it takes
-// one to post a message: Intel beside H100 and V100, AMD beside A100.
+// Upper limits: of LL for all channels (rings, trees) together, of LL128 and trees for each.
+// Columns: 1 host, 2, more. `post` is what a CPU needs to post a message; like LL between hosts it
+// depends on the CPU (Intel with H100 and V100, AMD with A100).
 static const double ll[][3] = {{141, 39, 20.4}, {87.7, 22.5, 19}, {39, 39, 20.4}};
 static const double ring_ll128[] = {36.7, 20, 20};
 static const double tree_ll128[][3] = {{36.7, 36.7, 29}, {20, 20, 20}, {20, 20, 20}};
@@ -54,7 +54,8 @@ typedef struct Layout {
     double inside, card, bandwidth; // of all rings inside a host; of a card; of all rings
 } Layout;
 
-// Of all NVLinks that each device can use in rings among the first `local`. 0: there are no rings.
+// A device's bandwidth over the NVLinks that rings among the first `local` devices can use; 0: no
+// ring.
 static double nvlinks(const Machine *machine, int local) {
     if (machine->links == LINKS_SWITCH) return machine->link.bandwidth;
     if (machine->links != LINKS_MESH) return 0;
@@ -118,7 +119,7 @@ static double latency(const Layout *l, NcclChoice pair, double network, double b
     return ring * (long_vector ? plateau[l->gpu] : 1);
 }
 
-// Of each, the bytes of the vector by time. In rings, 2 (k-1)/k times as many pass each link.
+// Bytes of the vector per second. In a ring each link carries 2 (k-1)/k times the vector.
 static double of_vector(const Layout *l, double b) { return b * l->ranks / (2.0 * (l->ranks - 1)); }
 
 static double ring_bandwidth(const Layout *l, NcclProtocol p) {

@@ -4,7 +4,7 @@
 // Before each allreduce NCCL reckons what every pair of algorithm and protocol would take, and runs
 // the pair that takes the least. This is its reckoning, in short.
 //
-//     algorithm   ring    several at once: one for each NVLink, or for each network card
+//     algorithm   ring    several at once: over all NVLinks, or one for each network card
 //                 tree    along each host's devices, in a tree between hosts
 //                 NVLS    the NVLink switch adds (Hopper and later); between hosts, a tree
 //     protocol    LL      each 8 bytes carry 4 bytes of flag: soonest there, at half the rate

@@ -180,7 +180,7 @@ static void pass_port(Simulation *s, Entry *entry, const Work *work) {
     entry->end = fmax(entry->end, port->free);
 }
 
-// The piece passes ports as long as none lets it wait; then others may come to the next one first.
+// The piece passes ports as long as none makes it wait; then others may come to the next one first.
 static void next_entry(Simulation *s) {
     Entry entry = heap_take(&s->agenda);
     Line *line = &s->lines[entry.queue];

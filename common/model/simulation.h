@@ -39,7 +39,7 @@ typedef struct PortUse {
 
 typedef struct Work {
     double issued;        // time before which nobody knows of it
-    double seconds;       // how long it keeps its queue, if no port lets it wait
+    double seconds;       // how long it keeps its queue, if no port makes it wait
     double latency;       // and its queue alone, after that
     const PortUse *ports; // num_ports of them; must stay valid
     int num_ports;
