@@ -373,7 +373,7 @@ static Products conv_products(const Conv *s, ConvolutionPass pass, int count) {
 
 // kernels/cuda/conv2d.cu: for each chunk of images, one launch writes the windows or adds them up,
 // one moves the planes of Y between images and matrix, and the product of the two is cuBLAS's. Few
-// weights have a kernel of their own, and their sums a second one; so have those of the bias.
+// weights have their own kernel, and a second one for their sums; so has the bias.
 static void add_our_convolution(KernelTraffic *t, const Conv *s, const void *args) {
     const struct conv2d_backward_params_args *params = args;
     bool of_params = t->work.pass == PASS_PARAMS;

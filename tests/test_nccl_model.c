@@ -18,7 +18,7 @@ static void assert_close(double seconds, double expected) {
         fail_msg("%.15g, not %.15g seconds", seconds, expected);
 }
 
-// k ranks with rings of so many bytes per second together.
+// k ranks whose rings have this bandwidth together.
 static double ring(int k, double bytes, double bandwidth, double latency) {
     return latency + 2.0 * (k - 1) / k * bytes / bandwidth;
 }

@@ -50,41 +50,6 @@ static void shapes_of_a_chain_meet(void **state) {
     }
 }
 
-// ---- the ring --------------------------------------------------------------------------------
-
-// On devices that compute: each has the sum, whatever the order of the devices and the queues.
-static void a_ring_on_communication_queues_adds_up(void **state) {
-    (void)state;
-    enum { N = 11, MOST = 4 };
-    devices_close();
-    devices_init(BACKEND_CPU, 1);
-    for (int k = 1; k <= MOST; k++) {
-        Queue *queues[MOST];
-        Tensor *data[MOST], *room[MOST];
-        float *values[MOST], *places[MOST];
-        for (int i = 0; i < k; i++) {
-            Device *device = cpu_device(k - 1 - i);
-            data[i] = tensor_new(device, N);
-            room[i] = tensor_new(device, N);
-            tensor_fill(data[i], (float)(1 << i));
-            queues[i] = comm_queue(device);
-            values[i] = data[i]->data;
-            places[i] = room[i]->data;
-        }
-        synchronize_all();
-        ring_on_queues(queues, values, places, N, k);
-        synchronize_all();
-        for (int i = 0; i < k; i++) {
-            float *sum = tensor_values(data[i]);
-            for (int j = 0; j < N; j++) assert_true(sum[j] == (float)((1 << k) - 1));
-            free(sum);
-            tensor_free(data[i]);
-            tensor_free(room[i]);
-        }
-    }
-    devices_close();
-}
-
 // ---- a step ----------------------------------------------------------------------------------
 
 // More devices train more images in a second, but not more each.
@@ -152,7 +117,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(networks_have_torchvisions_totals),
         cmocka_unit_test(shapes_of_a_chain_meet),
-        cmocka_unit_test(a_ring_on_communication_queues_adds_up),
         cmocka_unit_test(more_devices_are_faster_but_not_more_than_so_many_times),
         cmocka_unit_test(buckets_hide_behind_backward),
         cmocka_unit_test(faster_networks_and_tf32_never_take_longer),

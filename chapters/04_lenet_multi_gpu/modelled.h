@@ -32,7 +32,7 @@ typedef struct ModelledEpochs {
     int num_counts, counts[MAX_COUNTS];          // numbers of devices: 1, 2, 4, 8, as far as it has
     int images, batch_size, batches;             // of an epoch
     int launches[NUM_WAYS][MAX_COUNTS];          // of a step, of kernels and copies, by one host
-    int exchange_launches[NUM_WAYS][MAX_COUNTS]; // those of them that are the exchange of gradients
+    int exchange_launches[NUM_WAYS][MAX_COUNTS]; // of these, for the exchange of gradients
     bool only_copies;                            // take time: launches and kernels are free
     EpochParts epoch[NUM_WAYS][MAX_COUNTS];      // [way][which number of devices]
 } ModelledEpochs;

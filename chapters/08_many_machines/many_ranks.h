@@ -20,8 +20,8 @@ typedef struct Fusion {
 typedef struct RankStep {
     double ready[MOST_TABLE_LAYERS], backward, update;
 } RankStep;
-// By the machine's figures: a rank is a device with a host thread of its own. With tf32, products
-// keep 10 bits of each factor (allow_tf32()).
+// On this machine, where each rank is a device that one host thread launches for. With tf32,
+// products keep 10 bits of each factor (allow_tf32()).
 RankStep rank_step(const Machine *machine, const NetworkTable *network, int images, bool tf32);
 // The same on a device that is so many times as fast.
 RankStep faster_rank(const RankStep *rank, double times);

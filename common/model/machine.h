@@ -118,7 +118,7 @@ bool machine_has_devices(const Machine *machine, int count);
 // arithmetic or its bytes take, whichever is more (the roofline), and what is moved besides. On a
 // GPU a product goes in waves; see machine.c.
 double machine_kernel_seconds(const Machine *machine, KernelTraffic traffic, bool tf32);
-// Whose kernels it runs where nobody says: ours.
+// Whose kernels it runs unless told otherwise: ours.
 Software machine_software(const Machine *machine);
 
 // The way from one device to another. Ports that it passes are numbered 0..machine_ports()-1; each

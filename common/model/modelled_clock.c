@@ -13,11 +13,11 @@ static struct {
     const Machine *machine; // as it was given; NULL: no time is told
     Machine kept;           // what it says, should it go before the clock does
     Simulation *simulation;
-    bool framework; // not our launches and kernels, but those of a framework
+    bool framework; // a framework's launches and kernels instead of ours
     double waited;  // until then, all hosts have waited
     double *hosts;  // the clock of each
     int num_hosts;
-    bool ranks;                         // each device has a host thread of its own
+    bool ranks;                         // one host thread per device
     int most;                           // devices that the machine can have here
     Route *routes[MAX_DEVICES + 1];     // [from + 1][to + 1], without ports if not asked for yet
     int queues[NUM_DEVICE_IDS][QUEUES]; // their numbers in the simulation, + 1; 0: none yet
@@ -379,7 +379,7 @@ void modelled_clock_use_framework(bool framework) { clock_.framework = framework
 void modelled_clock_use_ranks(bool ranks) {
     CHECK(!clock_.recording, "a graph is launched by one host thread");
     if (!clock_.machine || ranks == clock_.ranks) return;
-    clock_.waited = modelled_seconds(); // nobody's clock goes back
+    clock_.waited = modelled_seconds(); // no host's clock goes back
     set_hosts(ranks);
 }
 

@@ -29,8 +29,8 @@ void modelled_clock_start(const Machine *machine);
 // Whether launches take as long as in a framework written in Python, and kernels as its libraries'
 // on that machine; else, and after each start, they are ours.
 void modelled_clock_use_framework(bool framework);
-// Whether each device is launched by a host thread of its own, as where each is a process (a rank
-// of torch.distributed), beside those of the others; else, and after each start, one thread
+// Whether there is one host thread per device, as where each device has a process (a rank of
+// torch.distributed), and all launch side by side; else, and after each start, one thread
 // launches for all devices of a host. All of them still wait where the program waits.
 void modelled_clock_use_ranks(bool ranks);
 // The machine as it was given, which must still be there to be looked at; NULL if no time is told.

@@ -23,8 +23,8 @@ typedef struct NcclChoice {
     NcclProtocol protocol;
 } NcclChoice;
 
-// Seconds of an allreduce of so many bytes over `ranks` devices, hosts filled one after the other.
-// INFINITY if the machine cannot run this pair.
+// Seconds of an allreduce of that many bytes over `ranks` devices, hosts filled one after the
+// other. INFINITY if the machine cannot run this pair.
 double nccl_seconds(const Machine *machine, NcclChoice pair, int ranks, double bytes);
 
 // By the pair that takes the least, which goes to *choice if that is not NULL.

@@ -39,7 +39,7 @@ static const double MILLI = 1e3, MICRO = 1e6, MIB = 1 << 20;
 
 // ---- what is modelled --------------------------------------------------------------------------
 
-// How long a framework takes to add up so many bytes on all GPUs.
+// How long a framework takes to sum a vector of this size over all GPUs.
 static double exchange_seconds(const Machine *machine, int gpus, double bytes) {
     return nccl_allreduce_seconds(machine, gpus, bytes, NULL);
 }
@@ -90,7 +90,7 @@ typedef struct Scaling {
     Machine machine;
     NetworkTable network;
     double gradient_bytes; // of one number
-    double bucket_bytes;   // gradients are sent when there are so many, and the last after backward
+    double bucket_bytes; // gradients are sent when there are this many, and the last after backward
 } Scaling;
 
 // A step of all GPUs: buckets are exchanged one after the other, beside backward.

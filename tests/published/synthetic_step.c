@@ -1,9 +1,9 @@
 // synthetic_step.c: see synthetic_step.h.
 #include "synthetic_step.h"
 
+#include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/08_many_machines/layer_kernels.h"
 #include "common/base/error.h"
-#include "common/base/range.h"
 #include "common/device/device.h"
 #include "common/model/modelled_clock.h"
 #include "common/tensor/autograd.h"
@@ -37,31 +37,6 @@ static void close_models(void) {
     allow_tf32(false);
 }
 
-// ---- a ring on any queues --------------------------------------------------------------------
-
-// As in chapter 2, where it is explained: queue i receives from its left neighbour, and adds.
-static void pass_to_the_right(Queue *const queues[], float *const data[], float *const room[],
-                              size_t n, int k, int first, bool add_up) {
-    Event ready[MAX_DEVICES];
-    for (int i = 0; i < k; i++) ready[i] = queue_record(queues[i]);
-    for (int i = 0; i < k; i++) {
-        int left = (i + k - 1) % k;
-        Range part = equal_range((long)n, k, (left + first) % k);
-        size_t count = (size_t)part.count;
-        float *mine = data[i] + part.first, *arrived = add_up ? room[i] : mine;
-        queue_wait(queues[i], ready[left]);
-        queue_copy(queues[i], queue_device(queues[i]), arrived, queue_device(queues[left]),
-                   data[left] + part.first, count * sizeof(float));
-        if (add_up) launch_on(queues[i], add, .y = mine, .x = arrived, .n = count);
-    }
-}
-
-void ring_on_queues(Queue *const queues[], float *const data[], float *const room[], size_t n,
-                    int k) {
-    for (int s = 0; s < k - 1; s++) pass_to_the_right(queues, data, room, n, k, k - s, true);
-    for (int s = 0; s < k - 1; s++) pass_to_the_right(queues, data, room, n, k, k + 1 - s, false);
-}
-
 // ---- forward and backward --------------------------------------------------------------------
 
 // One device's part of a step.
@@ -69,7 +44,6 @@ typedef struct Worker {
     Device *device;
     float *anywhere; // stands for all that kernels read and write
     Tensor *grads;   // all gradients, as one vector; those of the last layer first
-    Tensor *room;    // to receive the longest part of them
 } Worker;
 
 static void launch_there(void *device, KernelId kernel, const void *args, size_t size) {
@@ -85,17 +59,17 @@ static KernelTaker on_device(const Worker *w) {
 // Gradients first .. end of all devices, on the communication queues, when backward has come to
 // where it is now.
 static void exchange_bucket(const Worker workers[], int k, size_t first, size_t end) {
-    Queue *queues[MAX_DEVICES];
-    float *data[MAX_DEVICES], *room[MAX_DEVICES];
+    Tensor *bucket[MAX_DEVICES];
     for (int i = 0; i < k; i++) {
-        queues[i] = comm_queue(workers[i].device);
-        queue_wait(queues[i], device_record(workers[i].device));
-        data[i] = workers[i].grads->data + first;
-        room[i] = workers[i].room->data;
+        queue_wait(comm_queue(workers[i].device), device_record(workers[i].device));
+        bucket[i] = tensor_slice(workers[i].grads, first, 1, (const int[]){(int)(end - first)});
     }
     modelled_clock_use_framework(false); // see exchange_is_one_launch()
-    ring_on_queues(queues, data, room, end - first, k);
+    communicate_begin();
+    allreduce_ring(bucket, k);
+    communicate_end();
     modelled_clock_use_framework(true);
+    for (int i = 0; i < k; i++) tensor_free(bucket[i]);
 }
 
 static void wait_for_exchanges(const Worker workers[], int k) {
@@ -151,8 +125,7 @@ static void new_workers(const Step *step, Device *const devices[], Worker worker
     for (int i = 0; i < step->devices; i++) {
         workers[i] = (Worker){.device = devices[i],
                               .anywhere = device_alloc(devices[i], sizeof(float)),
-                              .grads = tensor_new(devices[i], (int)params),
-                              .room = tensor_new(devices[i], (int)(params / 2 + 1))};
+                              .grads = tensor_new(devices[i], (int)params)};
         begin_step(devices[i]);
     }
     synchronize_all();
@@ -162,7 +135,6 @@ static void free_workers(Worker workers[], int k) {
     for (int i = 0; i < k; i++) {
         device_free(workers[i].device, workers[i].anywhere);
         tensor_free(workers[i].grads);
-        tensor_free(workers[i].room);
     }
 }
 

@@ -6,26 +6,19 @@
 #define SYNTHETIC_STEP_H
 
 #include "common/model/machine.h"
-#include "common/device/queue.h"
 #include "chapters/08_many_machines/layer_tables.h"
 
 typedef struct Step {
     const NetworkTable *network;
     int devices, images; // images on each device
-    double bucket_bytes; // gradients are exchanged when there are so many
+    double bucket_bytes; // gradients are exchanged when there are this many
     bool tf32;
 } Step;
 
 // Modelled seconds of one step: forward, backward, update, and beside backward an exchange for each
-// bucket, by a ring on the devices' communication queues. The images are on the devices already.
-// Each device is launched for by a host thread of its own; the launches that an exchange consists
-// of are free, because in NCCL a whole exchange is one kernel. Closes all devices, and stops the
-// modelled clock when it is done.
+// bucket, by chapter 2's ring on the communication queues. The images are on the devices already.
+// One host thread per device launches its kernels; an exchange's launches are free, because in NCCL
+// a whole exchange is one kernel. Closes all devices, and stops the modelled clock.
 double step_seconds(const Machine *machine, const Step *step);
-
-// An allreduce of data[i][0..n) by a ring in the order of the k queues, which belong to k different
-// devices; room[i] has place for the longest of k parts. The vectors must be ready for the queues.
-void ring_on_queues(Queue *const queues[], float *const data[], float *const room[], size_t n,
-                    int k);
 
 #endif
