@@ -12,7 +12,8 @@
 #   4. A program is its own objects, linked with that library.
 #
 # A new chapter is a new folder chapters/NN_name with a main.c; nothing here needs an edit. All its other
-# .c files go into the library. An exercise is a folder chapters/NN_name/exercises/N_title (.make/exercises.mk).
+# .c files, also those in behind/, go into the library. An exercise is a folder chapters/NN_name/exercises/N_title
+# (.make/exercises.mk).
 
 CC     ?= cc
 CUDA   ?= 1
@@ -110,7 +111,7 @@ include common/model/machines.mk
 LEFT_OUT := common/device/device_cuda.c common/device/cuda_none.c common/comm/$(if $(MPI),mpi_none,mpi).c \
             common/comm/$(if $(NCCL),nccl_none,nccl).c
 SOURCES  := $(filter-out $(LEFT_OUT),$(wildcard common/*/*.c)) $(wildcard kernels/*.c) \
-            $(filter-out %/main.c,$(wildcard chapters/*/*.c)) $(CUDA_SOURCES)
+            $(filter-out %/main.c,$(wildcard chapters/*/*.c chapters/*/behind/*.c)) $(CUDA_SOURCES)
 LIBRARY  := $(BUILD)/libbook.a
 
 $(LIBRARY): $(SOURCES:%=$(BUILD)/obj/%.o) $(MACHINES_C).o $(CPU_OBJECTS)

@@ -36,9 +36,9 @@
 #include "common/program/predict.h"
 #include "bubble.h"
 #include "costs.h"
-#include "larger_networks.h"
-#include "step_pictures.h"
-#include "step_tables.h"
+#include "behind/larger_networks.h"
+#include "behind/step_pictures.h"
+#include "behind/step_tables.h"
 
 #include <stdio.h>
 #include <string.h>

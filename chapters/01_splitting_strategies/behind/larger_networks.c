@@ -9,7 +9,7 @@
 #include "common/program/book.h"
 #include "common/program/plot.h"
 #include "common/program/say.h"
-#include "costs.h"
+#include "../costs.h"
 
 #include <math.h>
 #include <stdio.h>
