@@ -44,6 +44,12 @@
 #include <string.h>
 
 static Flags flags;
+static const char *part = "all";
+static const Flag own_flags[] = {
+    {"part", FLAG_CHOICE, &part, "P", .help = "run only this part: splitting, bubble or model",
+     .choices = "all|splitting|bubble|model"},
+    {0},
+};
 static Problem lenet;
 static Reference one_device;
 static StepTable table = {.num_ks = 3, .ks = {1, 2, 4}};
@@ -388,18 +394,19 @@ static void choose_devices(void) {
     table.num_ks = flags.devices > 1 ? 2 : 1;
 }
 
-static bool runs(const char *part) {
-    return strcmp(flags.part, "all") == 0 || strcmp(flags.part, part) == 0;
+static bool runs(const char *name) {
+    return strcmp(part, "all") == 0 || strcmp(part, name) == 0;
 }
 
 int main(int argc, char *argv[]) {
     Flags defaults = default_flags;
     defaults.next = "make run-02";
+    defaults.own = own_flags;
     flags = book_begin(
         argc, argv,
         "Splits a step of LeNet over k = 1, 2 and 4 devices in three ways, and compares.\n"
         "With --devices K: over 1 and K.",
-        "devices seed batch-size lr steps train-size no-shuffle part csv data", defaults);
+        "devices seed batch-size lr steps train-size no-shuffle csv data", defaults);
     choose_devices();
     book_needs_devices(table.ks[table.num_ks - 1]);
     check_outputs_now();

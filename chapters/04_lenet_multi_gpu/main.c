@@ -55,6 +55,12 @@
 
 // What the book's notebook keeps in global variables.
 static Flags flags;
+static const char *graph = "on";
+static const Flag own_flags[] = {
+    {"graph", FLAG_CHOICE, &graph, "G", .help = "GPUs launch a step as a whole: on or off",
+     .choices = "on|off"},
+    {0},
+};
 static Tensor *params[LENET_PARAMS];  // the common start of all runs, on the host
 static Tensor *trained[LENET_PARAMS]; // where the last run ended, on the host
 static Dataset *train_data, *test_data;
@@ -249,7 +255,7 @@ static void compare_modelled_epochs(void) {
         "same minibatches. How many times as long does an epoch take on two?");
     int images = train_data->count;
     int batch_size = flags.batch_size < images ? flags.batch_size : images;
-    ModelledEpochs m = model_epochs(images, batch_size, flags.graph);
+    ModelledEpochs m = model_epochs(images, batch_size, graph);
     print_modelled_epochs(&m);
     if (m.num_counts > 1)
         predict_compare(expected,
@@ -357,17 +363,18 @@ static void clean_up(void) {
 int main(int argc, char *argv[]) {
     Flags defaults = default_flags;
     defaults.next = "make exercise-04-1, or make run-05";
+    defaults.own = own_flags;
     defaults.quick_means = "--batch-size 64 --epochs 5 --train-size 16384 --test-size 2000";
     flags = book_begin(argc, argv,
                        "Trains the book's LeNet on k devices: first on 1, then on 2.\n"
                        "With --devices K: once, on K devices.",
                        "devices batch-size lr epochs seed train-size test-size steps no-shuffle "
-                       "allreduce graph data load save log-loss csv live",
+                       "allreduce data load save log-loss csv live",
                        defaults);
     has_two_runs = flags.devices == 0;
     book_needs_devices(has_two_runs ? 2 : flags.devices);
     choose_allreduce(flags.allreduce);
-    choose_graph(flags.graph);
+    choose_graph(graph);
     prepare();
     if (num_gpus() == 0 && flags.backend != BACKEND_MODEL) warn_if_cpu_is_slow();
 

@@ -60,7 +60,15 @@
 
 #include <stdio.h>
 
-static Notebook nb;
+static Notebook nb = {.bn = "averaged"};
+static const Flag own_flags[] = {
+    {"bn", FLAG_CHOICE, &nb.bn, "M",
+     .help = "batch norm's statistics: local, rank0, averaged or sync",
+     .choices = "local|rank0|averaged|sync"},
+    {"experiment", FLAG_ON, &nb.experiment,
+     .help = "the chapter's experiment, instead of its training"},
+    {0},
+};
 
 // ## A larger network
 //
@@ -159,10 +167,10 @@ static void train(Run *run) {
     Device *devices[MAX_DEVICES] = {NULL};
     open_devices(devices, t->k);
     begin_again(nb.net, &nb.start);
-    DataParallel dp = data_parallel(nb.net, devices, t->k, batch_norm_mode(flags->bn));
+    DataParallel dp = data_parallel(nb.net, devices, t->k, batch_norm_mode(nb.bn));
     printf("training on %s: batch size %d, lr %g", device_names(devices, t->k), run->batch_size,
            (double)t->lr);
-    printf(t->k > 1 ? ", batch norm's statistics: %s\n" : "\n", flags->bn);
+    printf(t->k > 1 ? ", batch norm's statistics: %s\n" : "\n", nb.bn);
     if (flags->resume && run->number == nb.resumed.run) resume_run(&nb, &dp, run);
     run->bytes_per_step = step_bytes(&dp);
 
@@ -214,7 +222,7 @@ static void train_on_one_and_on_two(void) {
         else
             train(&runs[i]);
     if (!compares || interrupted()) return;
-    compare_runs(&runs[0], &runs[1], nb.flags.bn);
+    compare_runs(&runs[0], &runs[1], nb.bn);
     if (!runs[1].t.no_values)
         book_result("test acc %.2f on 1 device and %.2f on 2", runs[0].t.test_acc,
                     runs[1].t.test_acc);
@@ -358,22 +366,22 @@ static void check_machine(const Flags *flags) {
                   "the second run is on 2 devices, and the machine %s has one", machine->name);
 }
 
-static Flags read_flags(int argc, char *argv[]) {
-    Flags flags =
+static void read_flags(int argc, char *argv[]) {
+    Flags defaults = flags_without_size();
+    defaults.own = own_flags;
+    nb.flags =
         book_begin(argc, argv,
                    "Trains the book's ResNet-18 on k devices: first on 1, then on 2 with twice "
                    "the batch size and learning rate.",
                    "devices quick full batch-size lr epochs seed train-size test-size steps "
-                   "no-shuffle allreduce bn data load save checkpoint resume log-loss csv live "
-                   "experiment",
-                   flags_without_size());
-    choose_allreduce(flags.allreduce);
-    choose_size(&flags);
-    check_machine(&flags);
-    if (flags.load && flags.resume)
+                   "no-shuffle allreduce data load save checkpoint resume log-loss csv live",
+                   defaults);
+    choose_allreduce(nb.flags.allreduce);
+    choose_size(&nb);
+    check_machine(&nb.flags);
+    if (nb.flags.load && nb.flags.resume)
         die_usage("leave --load out: the checkpoint holds all that is needed",
                   "--load and --resume");
-    return flags;
 }
 
 static void prepare(void) {
@@ -398,8 +406,8 @@ static void clean_up(void) {
 }
 
 int main(int argc, char *argv[]) {
-    nb.flags = read_flags(argc, argv);
-    if (nb.flags.experiment) {
+    read_flags(argc, argv);
+    if (nb.experiment) {
         separate_factors(&nb.flags);
         return book_end();
     }

@@ -8,6 +8,8 @@
 // What the book's notebook keeps in global variables: one for all runs of the program.
 typedef struct Notebook {
     Flags flags;
+    const char *bn;  // --bn local|rank0|averaged|sync
+    bool experiment; // --experiment
     Module *net;
     Dataset *train_data, *test_data;
     Animator *animator;

@@ -24,7 +24,7 @@ static double print_row(const Notebook *nb, int k, double alone[]) {
     for (int a = 0; a < NUM_ALGORITHMS; a++) {
         choose_allreduce(algorithms[a]);
         ModelledEpoch epoch =
-            modelled_epoch(nb->net, k, batch_norm_mode(nb->flags.bn), IMAGES, PIXELS, k * BATCH);
+            modelled_epoch(nb->net, k, batch_norm_mode(nb->bn), IMAGES, PIXELS, k * BATCH);
         if (k == 1) alone[a] = epoch.seconds;
         if (a == 0) speed_up = alone[a] / epoch.seconds;
         printf("  %9.3g %9.2f %7.1f %%", epoch.seconds, alone[a] / epoch.seconds,
@@ -40,7 +40,7 @@ static double print_times(const Notebook *nb, const Machine *machine) {
     say("  An epoch of all %d images, %d to a device in each step, batch norm's statistics: %s. "
         "Copies: the part of the time that would be saved if they took none. On 1 device these are "
         "the images on their way there; on more, nearly all of it is the exchange of gradients.",
-        IMAGES, BATCH, nb->flags.bn);
+        IMAGES, BATCH, nb->bn);
     printf("           allreduce: star                ring\n"
            "  devices    seconds  speed-up    copies    seconds  speed-up    copies\n");
     for (int k = 1; k <= MOST_DEVICES && machine_has_devices(machine, k); k *= 2) {

@@ -22,7 +22,7 @@ static char *settings_of(const Notebook *nb, const Run *run) {
     char *settings =
         xprintf("devices %d, batch size %d, lr %s, seed %llu, bn %s, allreduce %s, %d training "
                 "and %d test images (%08x, %08x) on %s%s",
-                run->t.k, run->batch_size, lr, (unsigned long long)flags->seed, flags->bn,
+                run->t.k, run->batch_size, lr, (unsigned long long)flags->seed, nb->bn,
                 flags->allreduce, nb->train_data->count, nb->test_data->count,
                 dataset_checksum(nb->train_data), dataset_checksum(nb->test_data),
                 kind_of_devices(flags), flags->shuffle ? "" : " in the order of the file");

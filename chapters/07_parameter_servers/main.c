@@ -139,7 +139,7 @@ static void run_exchanges(void) {
 
 static void compare_ways(void) {
     Prediction expected = {0};
-    if (!flags.slow && lesson.W == 4)
+    if (!choices.slow && lesson.W == 4)
         expected = predict_first(
             "Four workers train together, one of them takes four times as long as the others. How "
             "many times as long does synchronous training take as asynchronous training, for as "
@@ -218,51 +218,48 @@ static void run_for_real(void) {
 static void read_flags(int argc, char *argv[]) {
     Flags defaults = default_flags;
     defaults.machine = "laptops-1gbe";
-    defaults.workers = 4;
-    defaults.servers = 2;
     defaults.batch_size = 64;
     defaults.epochs = 2;
     defaults.train_size = 4096;
     defaults.test_size = 1000;
     defaults.next = "make exercise-07-1, or make run-08";
+    defaults.own = choice_flags;
     defaults.quick_means = "--train-size 2048 --test-size 500 --epochs 1";
     flags = book_begin(argc, argv,
                        "Trains LeNet with towers and with parameter servers, synchronously, "
                        "asynchronously, and between the two.",
-                       "workers servers staleness backup slow dies schedule staleness-lr real seed "
-                       "batch-size lr epochs train-size test-size data",
-                       defaults);
+                       "seed batch-size lr epochs train-size test-size data", defaults);
     if (!modelled_machine())
         die_usage("--machine laptops-1gbe, say",
                   "without a machine it is not known how long workers need");
     check_choices(&flags);
-    book_needs_devices(flags.workers + flags.servers);
+    book_needs_devices(choices.workers + choices.servers);
 }
 
 static void prepare(void) {
     lesson = (PsLesson){.train_data = fashion_mnist_open(flags.data, true, flags.train_size),
                         .test_data = fashion_mnist_open(flags.data, false, flags.test_size),
-                        .W = flags.workers,
-                        .S = flags.servers,
+                        .W = choices.workers,
+                        .S = choices.servers,
                         .batch_size = flags.batch_size,
                         .lr = flags.lr,
-                        .lr_by_staleness = flags.staleness_lr,
+                        .lr_by_staleness = choices.staleness_lr,
                         .seed = flags.seed,
                         .points = NUM_POINTS};
-    if (flags.batch_size < flags.workers)
+    if (flags.batch_size < choices.workers)
         die_usage("each worker has one row at least", "--batch-size %d for %d workers",
-                  flags.batch_size, flags.workers);
+                  flags.batch_size, choices.workers);
     if (flags.batch_size > lesson.train_data->count)
         die_usage("a minibatch is not more than all", "--batch-size %d of %d images",
                   flags.batch_size, lesson.train_data->count);
     clocks = (long)flags.epochs * (lesson.train_data->count / lesson.batch_size);
-    read_slow(&flags, slow);
+    read_slow(slow);
     pace = pace_on_machine(&lesson, slow);
-    read_dies(&flags, &pace);
+    read_dies(&pace);
 }
 
 static void ask_for_outputs(void) {
-    if (!one_way(&flags) && !flags.real) {
+    if (!one_way() && !choices.real) {
         book_csv("_exchange.csv");
         book_output("_exchange.png");
         book_csv("_disciplines.csv");
@@ -284,10 +281,10 @@ int main(int argc, char *argv[]) {
     prepare();
     ask_for_outputs();
     finish_on_interrupt();
-    if (flags.real)
+    if (choices.real)
         run_for_real();
-    else if (one_way(&flags))
-        train_one_way(&lesson, &pace, chosen_discipline(&flags), clocks, flags.schedule);
+    else if (one_way())
+        train_one_way(&lesson, &pace, chosen_discipline(), clocks, choices.schedule);
     else
         run_all();
     dataset_free((Dataset *)lesson.train_data);

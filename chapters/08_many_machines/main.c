@@ -136,7 +136,7 @@ static bool train(void) {
         "all (rule '%s'); gradients travel in %s, summed by '%s'",
         lesson.network->title, dist_num_devices(), dist_num_devices() == 1 ? "" : "s", lesson.rows,
         (double)lesson.lr, rule_lr(lesson.rule, (double)lesson.lr, dist_num_devices(), 1, 1),
-        lr_rule_names[lesson.rule], flags.exchange, dist_chosen_all_reduce());
+        lr_rule_names[lesson.rule], rank_flags.exchange, dist_chosen_all_reduce());
     RankResult r = train_on_ranks(&lesson);
     check_equal_parameters(&r);
     if (r.stopped) {
@@ -306,8 +306,8 @@ static void show_scaling(void) {
 
 // GPUs have NCCL where it can be had: faster, and without a promise of bits.
 static void choose_collective(void) {
-    bool is_auto = strcmp(flags.collective, "auto") == 0;
-    if (!is_auto) dist_choose_all_reduce(flags.collective);
+    bool is_auto = strcmp(rank_flags.collective, "auto") == 0;
+    if (!is_auto) dist_choose_all_reduce(rank_flags.collective);
     if (is_auto && dist_order_is_fixed()) dist_choose_all_reduce("sharded");
 }
 
@@ -316,7 +316,7 @@ static void prepare_outputs(void) {
         book_another_writes();
         return;
     }
-    if (flags.train) {
+    if (rank_flags.train) {
         book_check_outputs();
         return;
     }
@@ -330,10 +330,10 @@ static void prepare_outputs(void) {
 int main(int argc, char *argv[]) {
     dist_before_flags();
     flags = read_rank_flags(argc, argv);
-    dist_init_process_group((DistOptions){.devices = flags.ranks_devices,
-                                          .timeout = (double)flags.timeout,
+    dist_init_process_group((DistOptions){.devices = rank_flags.devices_per_rank,
+                                          .timeout = (double)rank_flags.timeout,
                                           .threads = flags.threads,
-                                          .ranks_per_host = flags.ranks_per_host});
+                                          .ranks_per_host = rank_flags.ranks_per_host});
     choose_collective();
     train_data = fashion_mnist_open(flags.data, true, flags.train_size);
     test_data = fashion_mnist_open(flags.data, false, flags.test_size);
@@ -342,9 +342,9 @@ int main(int argc, char *argv[]) {
     char *settings = rank_settings(&flags, train_data, test_data);
     lesson = rank_lesson(&flags, train_data, test_data, settings);
     show_ranks();
-    if (!flags.train) show_collectives();
-    if (flags.train) finish_on_interrupt(); // there may be something to keep
-    if (train() && !flags.train) {
+    if (!rank_flags.train) show_collectives();
+    if (rank_flags.train) finish_on_interrupt(); // there may be something to keep
+    if (train() && !rank_flags.train) {
         show_exchanges();
         show_processes();
         show_one_rank();

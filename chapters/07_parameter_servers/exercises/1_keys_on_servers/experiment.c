@@ -151,17 +151,24 @@ static void write_csv(FILE *csv, const Setting *s, const char *machine, const Fi
 
 // ## The experiment
 
-static Setting setting_of(const Flags *flags) {
+static int workers = 16;
+static const Flag own_flags[] = {
+    {"workers", FLAG_INTEGER, &workers, "W", .help = "use W workers", .least = 1, .most = 32},
+    {0},
+};
+
+static Setting setting_of(void) {
     const Machine *machine = modelled_machine();
     Link link = machine_route(machine, 0, machine->devices).link;
-    return (Setting){.W = flags->workers,
+    return (Setting){.W = workers,
                      .bandwidth = link.bandwidth,
                      .overhead = (size_t)(link.latency * link.bandwidth)};
 }
 
 static void experiment(const Flags *flags, FILE *csv) {
+    (void)flags;
     static Figures f[NUM_NETWORKS];
-    Setting s = setting_of(flags);
+    Setting s = setting_of();
     const char *machine = modelled_machine()->name;
     say("Question: which server should have which keys, and is it worth cutting them?");
     say("%d workers, links of %s: %.4g MB/s, and %.3g us for each message, in which %.3g kB could "
@@ -183,20 +190,21 @@ static void experiment(const Flags *flags, FILE *csv) {
 }
 
 static void prepare(const Flags *flags) {
+    (void)flags;
     const Machine *machine = modelled_machine();
     if (!machine || machine->cards == 0)
         die_usage("--machine cluster-10gbe, say", "servers need a machine that has a network");
-    if (flags->workers < 2) die_usage("--workers 2 or more", "one worker needs no servers");
+    if (workers < 2) die_usage("--workers 2 or more", "one worker needs no servers");
 }
 
 int main(int argc, char *argv[]) {
     Flags defaults = default_flags;
     defaults.machine = "cluster-10gbe";
-    defaults.workers = 16;
+    defaults.own = own_flags;
     return exercise_main(
         argc, argv,
         &(Exercise){.about = "Exercise 1: which server has which keys?",
-                    .flags = "workers",
+                    .flags = "",
                     .defaults = defaults,
                     .prepare = prepare,
                     .parts = check_parts,
