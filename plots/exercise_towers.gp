@@ -16,7 +16,7 @@ set logscale x 2
 set xrange [0.9:8.9]
 set xtics (1, 2, 4, 8)
 below_row = 330
-eval page((words(machines) + 2) / 2, 2, 4, "Towers: the update on the CPU, or on device 0", "time: modelled, not measured")
+eval page((words(machines) + 2) / 2, 2, words(machines) > 1 ? 0 : 4, "Towers: the update on the CPU, or on device 0", "time: modelled, not measured")
 set title "what moves in a step"
 set xlabel "towers"
 set ylabel "times the bytes of all variables"

@@ -16,8 +16,10 @@ stats csv skip 1 using (devices = with_new(devices, strcol(1)), $2) nooutput nam
 name(k) = k eq "1" ? "1 device" : k." devices"
 
 set xlabel "epoch"
-if (EPOCH_max <= 20) { set xtics 1 } # there are no parts of epochs
-set xrange [0.9:EPOCH_max * 1.02 + 0.1]
+# Whole epochs, if there are some. (A run of a few --steps ends within its first one.)
+if (EPOCH_max >= 1 && EPOCH_max <= 20) { set xtics 1 }
+room = EPOCH_max > EPOCH_min ? 0.03 * (EPOCH_max - EPOCH_min) : EPOCH_max / 2
+set xrange [EPOCH_min - room:EPOCH_max + room]
 if (is_text) {
     unset grid
     eval "set terminal ".ARG2
