@@ -16,7 +16,7 @@ is(n, way, sent, speed) = strcol(1) eq n && strcol(2) eq way && strcol(3) eq sen
 
 set logscale x 2
 set xrange [0.9:700]
-set xtics (1, 4, 16, 64, 256)
+set xtics (1, 8, 64, 512)
 set yrange [30:102]
 set ytics 10
 set xlabel "ranks, 4 on each machine"

@@ -394,9 +394,7 @@ static void choose_devices(void) {
     table.num_ks = flags.devices > 1 ? 2 : 1;
 }
 
-static bool runs(const char *name) {
-    return strcmp(part, "all") == 0 || strcmp(part, name) == 0;
-}
+static bool runs(const char *name) { return strcmp(part, "all") == 0 || strcmp(part, name) == 0; }
 
 int main(int argc, char *argv[]) {
     Flags defaults = default_flags;

@@ -135,7 +135,8 @@ bool is_listed(const char *names, const char *flag) {
 static bool has_flag(const char *names, const Flag *flag) {
     static const char all_have[] =
         "backend threads threads-per-device machine tf32 quick out trace timeline predict";
-    return flag->kind == FLAG_HELP || is_listed(all_have, flag->name) || is_listed(names, flag->name);
+    return flag->kind == FLAG_HELP || is_listed(all_have, flag->name) ||
+           is_listed(names, flag->name);
 }
 
 // ---- the flags of a program ------------------------------------------------------------------
