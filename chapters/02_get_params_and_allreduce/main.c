@@ -258,11 +258,11 @@ static void compare_all_machines(const Machine *own, FILE *csv) {
 
 // ## The times as pictures
 //
-// The first picture has a panel for this computer and for each machine. Above, find the size at
-// which the curves begin to rise: shorter vectors take the time of starting transfers only. Below
-// is "time / time of the star": a curve below 1 is faster than the star. The second picture has up
-// to 1024 devices: see for the short vector how slowly the tree's time grows, and for the long one
-// how little the ring's grows beside the star's.
+// The first picture has a row for this computer and for each machine. On the left, find the size at
+// which the curves begin to rise: shorter vectors take the time of starting transfers only. On the
+// right is "time / time of the star": a curve below 1 is faster than the star. The second picture
+// has up to 1024 devices: see for the short vector how slowly the tree's time grows, and for the
+// long one how little the ring's grows beside the star's.
 
 static void draw_the_times(const char *csv, const char *png, const char *growth_png) {
     draw_figures(csv, png, flags.devices == 0 ? growth_png : NULL);
