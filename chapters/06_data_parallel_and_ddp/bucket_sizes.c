@@ -2,8 +2,8 @@
 #include "bucket_sizes.h"
 
 #include "common/base/file.h"
-#include "common/model/modelled_clock.h"
 #include "common/program/book.h"
+#include "common/program/modelled_run.h"
 #include "common/program/plot.h"
 #include "common/program/say.h"
 #include "common/tensor/autograd.h"
@@ -106,24 +106,16 @@ static void print_table(const Sweep *a, const Sweep *b) {
 // Seconds of one exchange of so many bytes, when nobody computes.
 static double exchange_seconds(const Sweep *s, size_t bytes) {
     Tensor *data[MAX_DEVICES];
-    const Machine *told = modelled_machine();
-    trace_pause(true);
-    modelled_clock_start(s->machine);
-    modelled_clock_use_ranks(true);
+    ModelledRun run = {.machine = s->machine, .k = s->k, .ranks = true};
+    modelled_begin(&run);
     for (int i = 0; i < s->k; i++) {
-        data[i] = tensor_new(model_device(i), (int)(bytes / sizeof(float)));
+        data[i] = tensor_new(run.devices[i], (int)(bytes / sizeof(float)));
         begin_step(data[i]->device);
     }
-    synchronize_all();
-    double begin = modelled_seconds();
-    allreduce(data, s->k);
-    synchronize_all();
-    double seconds = modelled_seconds() - begin;
+    while (modelled_run(&run)) allreduce(data, s->k);
     for (int i = 0; i < s->k; i++) tensor_free(data[i]);
-    autograd_close();
-    modelled_clock_start(told);
-    trace_pause(false);
-    return seconds;
+    modelled_end(&run);
+    return run.seconds;
 }
 
 // Of what one bucket takes longer than a step without exchange, the part that buckets of the best
