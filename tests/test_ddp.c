@@ -83,12 +83,10 @@ static double ddp_train_on(Ddp *ddp, const Tensor *X, const Tensor *y, int micro
     double loss = 0;
     for (int m = 0; m < micro; m++) {
         Range rows = equal_range(X->shape[0], micro, m);
-        Tensor part = *X, labels = *y, *X_shards[MAX_DEVICES], *y_shards[MAX_DEVICES];
+        const Tensor part = rows_of(X, rows), labels = rows_of(y, rows);
+        Tensor *X_shards[MAX_DEVICES], *y_shards[MAX_DEVICES];
         Tensor *y_hat[MAX_DEVICES], *losses[MAX_DEVICES];
         float values[MAX_DEVICES];
-        part.data += rows.first * 28 * 28;
-        labels.data += rows.first;
-        part.shape[0] = labels.shape[0] = (int)rows.count;
         for (int i = 0; i < ddp->k; i++) begin_step(ddp->devices[i]);
         split_batch(&part, &labels, ddp->devices, ddp->k, X_shards, y_shards);
         ddp_no_sync(ddp, m < micro - 1);

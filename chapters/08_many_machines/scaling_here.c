@@ -7,6 +7,7 @@
 #include "common/base/statistics.h"
 #include "common/program/say.h"
 #include "common/tensor/autograd.h"
+#include "chapters/03_split_batch/split_batch.h"
 #include "chapters/06_data_parallel_and_ddp/networks.h"
 #include "across_ranks.h"
 #include "rank_net.h"
@@ -36,12 +37,10 @@ static void open_images(Contest *c) {
 
 // Device g's rows of them, on that device.
 static void take_shard(const Contest *c, int g, Device *device, Tensor **X, Tensor **y) {
-    size_t pixels = (size_t)(c->data->rows * c->data->cols), first = (size_t)(g * c->rows);
+    Range rows = {.first = g * c->rows, .count = c->rows};
     begin_step(device);
-    *X = arena_tensor(device, 4, (int[]){c->rows, 1, c->data->rows, c->data->cols}, false);
-    *y = arena_tensor(device, 1, &c->rows, false);
-    device_copy(device, (*X)->data, host(), c->X->data + first * pixels, tensor_bytes(*X));
-    device_copy(device, (*y)->data, host(), c->y->data + first, tensor_bytes(*y));
+    *X = rows_on(c->X, rows, device);
+    *y = rows_on(c->y, rows, device);
 }
 
 static const float LR = 0.05f;
