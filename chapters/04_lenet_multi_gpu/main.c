@@ -105,8 +105,8 @@ static LossLog loss_log;
 //
 // `train()` is the book's: it copies the parameters to all devices, takes `train_batch()` for each
 // minibatch, and after each epoch evaluates the network on device 0 while the others are idle,
-// which is simple but wasteful (exercise 4). What `next_epoch()` and its like do besides counting
-// is said in `common/program/training.h`.
+// which is simple but wasteful (exercise 4). `train_epochs()`, in `common/program/training.c`, is
+// the loop over epochs and minibatches; it calls `step()` and `accuracy()`.
 
 static void print_run(Device *const devices[], int k, int batch_size, float lr, int batches) {
     long steps = training_steps(&flags, batches);
@@ -131,15 +131,27 @@ static Result result_of(const Training *t, Tensor *const from[]) {
     return result;
 }
 
+static Tensor *device_params[MAX_DEVICES][LENET_PARAMS];
+static DataIter *test_iter;
+
+// Perform multi-device training for a single minibatch: train_batch(), which GPUs launch as a whole
+static void step(Training *t, const Tensor *X, const Tensor *y, Tensor *losses[]) {
+    train_batch_as_graph(X, y, device_params, t->devices, t->k, t->lr, losses);
+}
+
+// Evaluate the model on device 0
+static double accuracy(Training *t) {
+    return evaluate_accuracy_gpu(lenet, device_params[0], test_iter, t->devices[0]);
+}
+
 static Result train(int num_gpus, int batch_size, float lr) {
     DataIter *train_iter = data_iter_new(train_data, batch_size, flags.shuffle, flags.seed);
-    DataIter *test_iter = data_iter_new(test_data, 256, false, 0);
     Device *devices[MAX_DEVICES] = {NULL};
+    test_iter = data_iter_new(test_data, 256, false, 0);
     open_devices(devices, num_gpus);
     print_run(devices, num_gpus, batch_size, lr, data_iter_batches(train_iter));
 
     // Copy model parameters to `num_gpus` devices
-    Tensor *device_params[MAX_DEVICES][LENET_PARAMS];
     for (int i = 0; i < num_gpus; i++)
         get_params(params, LENET_PARAMS, devices[i], device_params[i]);
 
@@ -147,24 +159,14 @@ static Result train(int num_gpus, int batch_size, float lr) {
                   .animator = animator,
                   .log = &loss_log,
                   .iter = train_iter,
+                  .devices = devices,
                   .k = num_gpus,
                   .lr = lr,
-                  .hint = "start again with a smaller --lr; no parameters were saved"};
-    Tensor *X, *y, *losses[MAX_DEVICES];
-    training_start(&t);
+                  .hint = "start again with a smaller --lr; no parameters were saved",
+                  .step = step,
+                  .accuracy = accuracy};
     ledger_reset();
-    while (next_epoch(&t)) {
-        while (next_batch(&t, &X, &y)) {
-            // Perform multi-device training for a single minibatch: train_batch(), which GPUs
-            // launch as a whole
-            train_batch_as_graph(X, y, device_params, devices, num_gpus, lr, losses);
-            end_batch(&t, losses); // waits for all devices
-        }
-        if (interrupted()) break;
-        // Evaluate the model on device 0
-        end_epoch(&t, evaluate_accuracy_gpu(lenet, device_params[0], test_iter, devices[0]));
-    }
-    training_end(&t, devices);
+    train_epochs(&t);
 
     Result result = result_of(&t, device_params[0]);
     for (int i = 0; i < num_gpus; i++) free_params(device_params[i], LENET_PARAMS);

@@ -108,9 +108,9 @@ static void initialize_where_data_is(void) { demonstrate_initialization(nb.net, 
 //
 // At the end of each epoch the accuracy is computed, on all devices, too.
 
-static void note_memory(const DataParallel *dp, Run *run) {
-    for (int i = 0; i < dp->k; i++) {
-        size_t bytes = arena_used_bytes(dp->devices[i]);
+static void note_memory(Run *run) {
+    for (int i = 0; i < run->dp.k; i++) {
+        size_t bytes = arena_used_bytes(run->dp.devices[i]);
         if (bytes > run->arena_bytes) run->arena_bytes = bytes;
     }
 }
@@ -124,29 +124,24 @@ static void print_memory(const Run *run) {
         (double)run->arena_bytes / 1e6, alone ? "" : ", with the room for the exchange");
 }
 
-static void check_bytes(const DataParallel *dp, long steps) {
-    CHECK(ledger_bytes_between_devices() == step_bytes(dp) * (uint64_t)steps,
+static void step(Training *t, const Tensor *X, const Tensor *y, Tensor *losses[]) {
+    Run *run = t->context;
+    ledger_reset();
+    train_step(&run->dp, X, y, t->lr, losses);
+    note_memory(run);
+    CHECK(ledger_bytes_between_devices() == run->bytes_per_step,
           "a step moved other bytes between the devices than the formula says: a bug in "
           "allreduce, batch norm or the ledger");
 }
 
-static void train_epochs(DataParallel *dp, DataIter *test_iter, Run *run) {
-    Training *t = &run->t;
-    Tensor *X, *y, *losses[MAX_DEVICES];
-    while (next_epoch(t)) {
-        long steps_before = t->steps;
-        ledger_reset();
-        while (next_batch(t, &X, &y)) {
-            train_step(dp, X, y, t->lr, losses);
-            note_memory(dp, run);
-            end_batch(t, losses); // waits for all devices
-        }
-        check_bytes(dp, t->steps - steps_before);
-        if (interrupted()) break;
-        if (t->epoch == t->first_epoch && t->steps > 0) print_memory(run);
-        bool whole = end_epoch(t, evaluate_accuracy_gpus(dp, test_iter));
-        if (whole && nb.flags.checkpoint) save_run(&nb, dp, run);
-    }
+static double accuracy(Training *t) {
+    Run *run = t->context;
+    if (t->epoch == t->first_epoch && t->steps > 0) print_memory(run);
+    return evaluate_accuracy_gpus(&run->dp, run->test_iter);
+}
+
+static void save(Training *t) {
+    if (nb.flags.checkpoint) save_run(&nb, t->context);
 }
 
 // The book's `train(net, num_gpus, batch_size, lr)`.
@@ -155,27 +150,27 @@ static void train(Run *run) {
     Training *t = &run->t;
     DataIter *train_iter =
         data_iter_new(nb.train_data, run->batch_size, flags->shuffle, flags->seed);
-    DataIter *test_iter = data_iter_new(nb.test_data, run->batch_size, false, 0);
     Device *devices[MAX_DEVICES] = {NULL};
+    run->test_iter = data_iter_new(nb.test_data, run->batch_size, false, 0);
     open_devices(devices, t->k);
     begin_again(nb.net, &nb.start);
-    DataParallel dp = data_parallel(nb.net, devices, t->k, batch_norm_mode(flags->bn));
+    run->dp = data_parallel(nb.net, devices, t->k, batch_norm_mode(flags->bn));
     printf("training on %s: batch size %d, lr %g", device_names(devices, t->k), run->batch_size,
            (double)t->lr);
     printf(t->k > 1 ? ", batch norm's statistics: %s\n" : "\n", flags->bn);
-    if (flags->resume && run->number == nb.resumed.run) resume_run(&nb, &dp, run);
-    run->bytes_per_step = step_bytes(&dp);
+    if (flags->resume && run->number == nb.resumed.run) resume_run(&nb, run);
+    run->bytes_per_step = step_bytes(&run->dp);
 
     t->iter = train_iter;
-    training_start(t);
-    train_epochs(&dp, test_iter, run);
-    training_end(t, devices);
+    t->devices = devices;
+    t->context = run;
+    train_epochs(t);
 
     if (interrupted()) print_stopped(&nb, run);
-    share_statistics(&dp); // Ctrl-C may have come before evaluation did
+    share_statistics(&run->dp); // Ctrl-C may have come before evaluation did
     if (flags->save) save_parameters(nb.net, devices[0], flags->save);
     data_iter_free(train_iter);
-    data_iter_free(test_iter);
+    data_iter_free(run->test_iter);
 }
 
 // ## One device, then two
@@ -193,7 +188,10 @@ static Run new_run(int number, int k, int times) {
                        .log = &nb.loss_log,
                        .k = k,
                        .lr = (float)times * nb.flags.lr,
-                       .hint = "start again with a smaller --lr"}};
+                       .hint = "start again with a smaller --lr",
+                       .step = step,
+                       .accuracy = accuracy,
+                       .whole_epoch = save}};
 }
 
 // The first run is on 1 device, the second on 2; with `--devices` there is one run, on as many.

@@ -21,7 +21,9 @@ typedef struct Notebook {
 typedef struct Run {
     int number; // from 0
     int batch_size;
-    Training t;              // k, lr, and how far it is
+    Training t;      // k, lr, and how far it is
+    DataParallel dp; // while it lasts: what is trained, and tested by
+    DataIter *test_iter;
     uint64_t bytes_per_step; // between devices
     size_t arena_bytes;      // the most that a device needed for a step
     int saved_epochs;        // in the checkpoint
