@@ -126,7 +126,7 @@ $(CHAPTERS): $(BUILD)/%: $(BUILD)/obj/chapters/%/main.c.o
 include .make/exercises.mk
 include .lab/lab.mk
 include tests/bench/bench.mk
-include .book/book.mk
+include plots/book/book.mk
 include tests/tests.mk
 
 $(CHAPTERS) $(EXERCISES) $(TESTS) $(SIM_TESTS) $(BENCHES): $(LIBRARY)

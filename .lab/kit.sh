@@ -32,7 +32,7 @@ files() {
     git ls-files -z 2>/dev/null | tr '\0' '\n' | grep . || {
         ls -d .clang-format .editorconfig .gitignore
         find LICENSE Makefile README.md .devcontainer .[a-z]*/ [a-z]*/ -type f ! -path "${build#./}/*" | sed 's|^\./||' |
-            grep -E '^(\.(book|ci|devcontainer|lab|make)|chapters|common|kernels|plots|tests|[A-Z][^/]*)(/|$)' | grep -v '/\.' |
+            grep -E '^(\.(ci|devcontainer|lab|make)|chapters|common|kernels|plots|tests|[A-Z][^/]*)(/|$)' | grep -v '/\.' |
             grep -E '(/(Dockerfile|may_not_call|needs_mpi|ranks|run)|^(LICENSE|Makefile)|\.(c|cpp|css|csv|cu|cuh|gp|h|html|js|json|lua|machine|md|mk|png|py|safetensors|sbatch|sed|sh|txt|yml))$'
     }
 }

@@ -36,7 +36,7 @@ for number; do
     main=$(ls "chapters/${number}_"*/main.c 2>/dev/null) || refuse "there is no chapter $number" "two digits, like 03"
     # The book's notebook, but that it copies the project from here.
     BOOK_REPOSITORY=$(pwd) BOOK_BUILD=$build BOOK_EDITION=student \
-        pandoc -f .book/notebook.lua -t plain --wrap=none "$main" -o "$work/run/$number.ipynb"
+        pandoc -f plots/book/notebook.lua -t plain --wrap=none "$main" -o "$work/run/$number.ipynb"
     "$python" tests/notebook_check.py run "$work/run/$number.ipynb"
     mkdir -p "$build/notebooks"
     cp "$work/run/$number.run.ipynb" "$build/notebooks/$number.ipynb"

@@ -23,7 +23,7 @@ fi
 tree=$work/tree
 one=chapters/01_one/main.c
 mkdir -p "$tree/common/base" "$tree/kernels/cpu" "$tree/chapters/01_one" "$tree/chapters/02_two"
-cp -r "$root/.book" "$tree"
+cp -r "$root/plots" "$tree"
 cd "$tree" || exit 1
 printf '// range.h: some of n things.\n#ifndef RANGE_H\n#define RANGE_H\n\n// From here on.\nint range_first(int n);\n\n#endif\n' \
     >common/base/range.h
@@ -106,8 +106,8 @@ printf '1. It.\n\n## For the instructor\n\nNothing.\n' >chapters/02_two/lab_answ
 
 # Runs of it: of the first chapter a real one.
 record() { # NN_name
-    "${CC:-cc}" -g -no-pie -finstrument-functions -I. -o "$work/$1" "chapters/$1"/*.c .book/record.c -lpthread &&
-        sh .book/run.sh "$work/$1" "$1" "build/runs/$1"
+    "${CC:-cc}" -g -no-pie -finstrument-functions -I. -o "$work/$1" "chapters/$1"/*.c plots/book/record.c -lpthread &&
+        sh plots/book/run.sh "$work/$1" "$1" "build/runs/$1"
 }
 put_pictures() {
     mkdir -p build/runs/01_one/plots
@@ -119,7 +119,7 @@ END
         echo '<rect x="1" y="1" width="50" height="20" fill="#5ab4e6"><title>conv1: 1 ms, 20 `$1` bytes</title></rect></svg>'
     } >build/runs/01_one/plots/p.svg
 }
-make_book() { sh .book/book.sh build student >"$out" 2>&1; }
+make_book() { sh plots/book/book.sh build student >"$out" 2>&1; }
 
 mkdir build
 record 01_one >"$out" 2>&1 || {
@@ -177,7 +177,7 @@ cp "$work/kept" $one
 make_book
 verdict "a run of older sources"
 
-sh .book/book.sh build instructor >"$out" 2>&1 || complain "no instructor's edition: $(cat "$out")"
+sh plots/book/book.sh build instructor >"$out" 2>&1 || complain "no instructor's edition: $(cat "$out")"
 expect_in 01.html 'Is this one, too?.*Yes, and no.'
 grep -q 'marked' build/book/*.html && complain "pages show from where a figure is"
 expect_in 01-lab.html 'The answers.*class="lab-answers".*This.*That, and more.*For the instructor.*They get stuck.</p>'
@@ -199,7 +199,7 @@ expect_in 01-lab.html 'What was seen?'
 expect_refusal() { # PLACE WORDS [COMMAND...]
     place=$1 words=$2
     shift 2
-    [ $# -gt 0 ] || set -- sh .book/book.sh build student
+    [ $# -gt 0 ] || set -- sh plots/book/book.sh build student
     echo old >build/book/mark
     if "$@" >"$out" 2>&1; then complain "$words: no error"; fi
     grep -q "^book: error: $place.*$words" "$out" && grep -q '^hint: .' "$out" && ! grep -qi 'traceback\|\.lua:' "$out" &&
@@ -215,9 +215,9 @@ with() { # FILE SED_COMMAND PLACE WORDS
     cp "$work/kept" "$1"
 }
 
-expect_refusal 'chapters/01_one/answers.md:' "not there, and so no instructor's edition" sh .book/book.sh build instructor tools
+expect_refusal 'chapters/01_one/answers.md:' "not there, and so no instructor's edition" sh plots/book/book.sh build instructor tools
 cp "$work/answers/answers.md" chapters/01_one
-expect_refusal 'chapters/01_one/lab_answers.md:' "not there, and so no instructor's edition" sh .book/book.sh build instructor
+expect_refusal 'chapters/01_one/lab_answers.md:' "not there, and so no instructor's edition" sh plots/book/book.sh build instructor
 cp "$work/answers/lab_answers.md" chapters/01_one
 verdict "without answers there is a student's edition, and no instructor's"
 
@@ -272,13 +272,13 @@ ln -s /bin/* /usr/bin/* "$work/bin" 2>/dev/null
 rm -f "$work/bin/pandoc" "$work/bin/chromium"
 printf '#!/bin/sh\necho pandoc 2.9.2.1\n' >"$work/old/pandoc"
 chmod +x "$work/old/pandoc"
-expect_refusal '' 'pandoc is missing' env PATH="$work/bin" sh .book/book.sh build student
-expect_refusal '' 'pandoc 2.9.2.1 is too old' env PATH="$work/old:$PATH" sh .book/book.sh build student
-expect_refusal '' 'no such edition: teacher' sh .book/book.sh build teacher
-expect_refusal '' 'chromium is missing' env PATH="$work/bin" sh .book/check.sh build/book
+expect_refusal '' 'pandoc is missing' env PATH="$work/bin" sh plots/book/book.sh build student
+expect_refusal '' 'pandoc 2.9.2.1 is too old' env PATH="$work/old:$PATH" sh plots/book/book.sh build student
+expect_refusal '' 'no such edition: teacher' sh plots/book/book.sh build teacher
+expect_refusal '' 'chromium is missing' env PATH="$work/bin" sh plots/book/check.sh build/book
 printf '#!/bin/sh\necho pandoc 3.1\n' >"$work/bin/pandoc"
 chmod +x "$work/bin/pandoc"
-expect_refusal '' 'chromium is missing' env PATH="$work/bin" sh .book/sheets.sh build student
+expect_refusal '' 'chromium is missing' env PATH="$work/bin" sh plots/book/sheets.sh build student
 verdict "tools that are missing or too old"
 
 # ---- the check in a browser ----------------------------------------------------------------------
@@ -290,7 +290,7 @@ if ! command -v chromium >/dev/null; then
 else
     rm -rf build/book
     make_book || complain "no book any more: $(cat "$out")"
-    sh .book/check.sh build/book >"$out" 2>&1 || complain "$(cat "$out")"
+    sh plots/book/check.sh build/book >"$out" 2>&1 || complain "$(cat "$out")"
     grep -q '^book: checked 9 pages$' "$out" || complain "not all pages were looked at: $(cat "$out")"
     verdict "pages in a browser"
 
@@ -304,7 +304,7 @@ else
     plant glossary.html "<!-- $(head -c 1000000 /dev/zero | tr '\0' x) -->"
     sed -i '/ref.*n-range_first"/d' build/book/names.js
     sed -i 's|<title>conv1.*</title>||' build/book/pictures/01/p.js
-    sh .book/check.sh build/book >"$out" 2>&1 && complain "the check found nothing"
+    sh plots/book/check.sh build/book >"$out" 2>&1 && complain "the check found nothing"
     while read -r fault; do
         grep -q "^book: error: $fault" "$out" || complain "not found: $fault"
     done <<'END'
@@ -328,13 +328,13 @@ END
     [ -s "$problems" ] && sed 's/^/#     /' "$out" >>"$problems"
     verdict "faults in pages are found"
 
-    sh .book/sheets.sh build student >"$out" 2>&1 || complain "no sheets: $(cat "$out")"
+    sh plots/book/sheets.sh build student >"$out" 2>&1 || complain "no sheets: $(cat "$out")"
     pages_of() { grep -a -c '/Type */Page$' "build/book/labs/lab-$1.pdf"; }
     [ "$(pages_of 01)$(pages_of 02)" = 11 ] || complain "a sheet is not one page"
-    sh .book/sheets.sh build instructor >"$out" 2>&1 || complain "no sheets with answers: $(cat "$out")"
+    sh plots/book/sheets.sh build instructor >"$out" 2>&1 || complain "no sheets with answers: $(cat "$out")"
     [ "$(pages_of 01)" = 2 ] || complain "the answers are not on a page of their own"
     for i in $(seq 100); do printf '\nAnd so on, %s.\n' "$i"; done >>$lab.md
-    expect_refusal "$lab.md:" 'its sheet is [2-9] pages' sh .book/sheets.sh build student
+    expect_refusal "$lab.md:" 'its sheet is [2-9] pages' sh plots/book/sheets.sh build student
     verdict "lab sheets are printed, one page each"
 fi
 echo "1..$tests"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # defaults_test.sh BUILD: each chapter as a reader first runs it, with its default flags and on the real data: the runs
-# that the book is made of (BUILD/runs, by .book/run.sh; a program that fails leaves none). What it says last, nothing
+# that the book is made of (BUILD/runs, by plots/book/run.sh; a program that fails leaves none). What it says last, nothing
 # on stderr, and what chapter 4's trainings reach. Prints TAP.
 build=$(cd "${1:?usage: defaults_test.sh BUILD}" && pwd) || exit 1
 problems=$(mktemp) || exit 1

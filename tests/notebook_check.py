@@ -86,7 +86,7 @@ def check_file(path, build):
 
 
 def check_your_part(folder):
-    helper = pathlib.Path(".book/notebook.py").resolve()
+    helper = pathlib.Path("plots/book/notebook.py").resolve()
     os.environ["IPYTHONDIR"] = str(folder)
     from IPython.core.interactiveshell import InteractiveShell
 

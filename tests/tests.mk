@@ -49,7 +49,7 @@ sanitized-programs: $(CHAPTERS) $(EXERCISES) $(TESTS) $(SIM_TESTS)
 # make CC=clang BUILD=build/clang OPTIMIZE='-O1 -fsyntax-only' syntax
 syntax: $(SOURCES:%=$(BUILD)/obj/%.o) $(MACHINES_C).o $(GRADER_SOURCES:%=$(BUILD)/obj/%.o) \
         $(foreach isa,$(ISAS),$(patsubst kernels/cpu/%.c,$(BUILD)/obj/kernels/cpu-$(isa)/%.o,$(wildcard kernels/cpu/*.c))) \
-        $(call objects,$(HANDOUTS) .book/record.c $(wildcard chapters/*/main.c chapters/*/exercises/*.c \
+        $(call objects,$(HANDOUTS) plots/book/record.c $(wildcard chapters/*/main.c chapters/*/exercises/*.c \
         $(BUILT_EXERCISES:%=%/*.c) tests/*.c tests/bench/*.c tests/published/*.c))
 	@:
 

@@ -207,7 +207,7 @@ if not project():
 %%cd {project()}
 !setsid --wait make setup  # without a terminal: sudo must not wait for a password
 !make
-%%run .book/notebook.py]]
+%%run plots/book/notebook.py]]
 
 local function add_head(ch, about)
   local address = repository()

@@ -19,7 +19,7 @@ RUNS          := $(BOOK_CHAPTERS:%=$(BUILD)/runs/%/stdout)
 
 # (All files of the chapter come before the library, which has them, too.)
 define RECORDED_CHAPTER
-$(BUILD)/recorded/$1: $(patsubst %,$(BUILD)/recorded/obj/%.o,$(wildcard chapters/$1/*.c)) $(BUILD)/obj/.book/record.c.o
+$(BUILD)/recorded/$1: $(patsubst %,$(BUILD)/recorded/obj/%.o,$(wildcard chapters/$1/*.c)) $(BUILD)/obj/plots/book/record.c.o
 endef
 $(foreach chapter,$(BOOK_CHAPTERS),$(eval $(call RECORDED_CHAPTER,$(chapter))))
 
@@ -32,25 +32,25 @@ $(RECORDED): $(LIBRARY)
 	$(call QUIET,$@)$(LINK) $(NO_PIE) -o $@ $(filter %.o,$^) $(LIBRARY) $(LIBS)
 
 $(RUNS): $(BUILD)/runs/%/stdout: $(BUILD)/recorded/%
-	$(call QUIET,$*)sh .book/run.sh $< $* $(@D)
+	$(call QUIET,$*)sh plots/book/run.sh $< $* $(@D)
 
 .PHONY: book book-check book-notebooks lab-sheets recorded
 recorded: $(RECORDED)
 	@:
 book: report
-	@sh .book/book.sh $(BUILD) $(EDITION) tools
+	@sh plots/book/book.sh $(BUILD) $(EDITION) tools
 ifneq ($(RUN),0)
 	+@$(MAKE_PARALLEL) recorded
 	+@$(MAKE) --no-print-directory SIDE_BY_SIDE=1 -j$(or $(RUNS_AT_ONCE),1) wanted WANTED='$(RUNS)'
 endif
 	+@$(MAKE_PARALLEL) wanted WANTED='$(HANDOUTS)'
-	@sh .book/book.sh $(BUILD) $(EDITION)
+	@sh plots/book/book.sh $(BUILD) $(EDITION)
 
 # Looks at every page in a browser.
 book-check:
-	@sh .book/check.sh $(BUILD)/book
+	@sh plots/book/check.sh $(BUILD)/book
 lab-sheets:
-	@sh .book/sheets.sh $(BUILD) $(EDITION)
+	@sh plots/book/sheets.sh $(BUILD) $(EDITION)
 book-notebooks:
 	@sh tests/book_notebooks.sh $(BUILD)
 

@@ -184,7 +184,7 @@ local function file_heading(item)
 end
 
 local function run_note(about, number)
-  local notebook = is_html and chapter.exists(".book/notebook.lua") and
+  local notebook = is_html and chapter.exists("plots/book/notebook.lua") and
     pandoc.Link({pandoc.Str("The chapter as a notebook.")}, number .. ".ipynb") or pandoc.Str("")
   return pandoc.Div({pandoc.Para({
     pandoc.Str("The output on this page is that of "), pandoc.Code(about.command or "?"),
@@ -344,7 +344,7 @@ local function chapter_entry(path)
     :format(ch.number, url, code.escape(ch.title))}
   out[#out + 1] = pandoc.write(pandoc.Pandoc(prose(list, 0)), "html5")
   local forms = {}
-  if chapter.exists(".book/notebook.lua") then
+  if chapter.exists("plots/book/notebook.lua") then
     forms[#forms + 1] = ('<a href="%s.ipynb">As a notebook</a>'):format(ch.number)
   end
   if chapter.exists(ch.folder .. "/lab.md") then

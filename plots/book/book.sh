@@ -40,12 +40,12 @@ export BOOK_CHAPTERS BOOK_HEADERS BOOK_BUILD BOOK_EDITION BOOK_FORMAT
 read_with() { # READER and pandoc's arguments
     reader=$1
     shift
-    pandoc -f ".book/$reader.lua" "$@" || exit 1
+    pandoc -f "plots/book/$reader.lua" "$@" || exit 1
 }
 page() { # OUTPUT ROOT and further arguments, the sources last
     output=$1 root=$2
     shift 2
-    read_with page -t html5 --mathml --no-highlight --template .book/page.html -V root="$root" "$@" -o "$new/$output"
+    read_with page -t html5 --mathml --no-highlight --template plots/book/page.html -V root="$root" "$@" -o "$new/$output"
 }
 number_of() { # chapters/NN_name/main.c
     number=${1#chapters/}
@@ -68,7 +68,7 @@ lab_pages() {
 }
 if [ "${3:-}" = labs ]; then
     new=$4
-    cp .book/book.css .book/book.js "$new"
+    cp plots/book/book.css plots/book/book.js "$new"
     lab_pages
     exit 0
 fi
@@ -127,14 +127,14 @@ for folder in $(dirname $BOOK_HEADERS | grep -v '^chapters/' | sort -u); do
     page "ref/$(echo "$folder" | tr / -).html" ../ --toc --toc-depth=2 -M pagetitle="$folder" "$folder"/*.h
 done
 read_with script -t plain --wrap=none chapters/index.md -o "$new/names.js"
-cp .book/book.css .book/book.js "$new"
+cp plots/book/book.css plots/book/book.js "$new"
 
 # ---- other forms ---------------------------------------------------------------------------------
 
 for main in $BOOK_CHAPTERS; do
-    [ ! -e .book/notebook.lua ] || read_with notebook -t plain --wrap=none "$main" -o "$new/$(number_of "$main").ipynb"
+    [ ! -e plots/book/notebook.lua ] || read_with notebook -t plain --wrap=none "$main" -o "$new/$(number_of "$main").ipynb"
 done
-BOOK_FORMAT=epub read_with page -t epub3 --mathml --toc --toc-depth=2 --epub-chapter-level=1 --css .book/epub.css \
+BOOK_FORMAT=epub read_with page -t epub3 --mathml --toc --toc-depth=2 --epub-chapter-level=1 --css plots/book/epub.css \
     -M lang=en -M title="Training on Multiple GPUs, in C" \
     -o "$new/training-on-multiple-gpus.epub" chapters/index.md $BOOK_CHAPTERS $texts
 
