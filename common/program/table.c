@@ -1,0 +1,117 @@
+// table.c: see table.h.
+#include "table.h"
+#include "common/base/error.h"
+#include "common/base/number.h"
+#include "say.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Any other unit is printed, and changes no value.
+static double times_of(const char *unit) {
+    static const struct {
+        const char *name;
+        double times;
+    } units[] = {{"ms", 1e3}, {"µs", 1e6}, {"%", 100}, {"MB", 1e-6}, {"GB", 1e-9}, {"GB/s", 1e-9}};
+    for (size_t i = 0; unit && i < sizeof units / sizeof *units; i++)
+        if (strcmp(unit, units[i].name) == 0) return units[i].times;
+    return 1;
+}
+
+// "-12345.6" becomes "-12,345.6". Four digits are easily read as they are.
+static void separate_thousands(char *text) {
+    char *first = text + (*text == '-');
+    size_t digits = strspn(first, "0123456789");
+    for (size_t i = digits; digits > 4 && i > 3; i -= 3) {
+        memmove(first + i - 2, first + i - 3, strlen(first + i - 3) + 1);
+        first[i - 3] = ',';
+    }
+}
+
+static void as_printed(const Column *c, double value, char *text, size_t size) {
+    double scaled = value * times_of(c->unit);
+    int before = isnormal(scaled) ? (int)floor(log10(fabs(scaled))) + 1 : 1; // the point
+    if (isnan(value))
+        *text = '\0';
+    else if (c->bytes && isfinite(value))
+        snprintf(text, size, "%s", binary_size((size_t)value).text);
+    else if (c->digits > 0 && before < -3)
+        snprintf(text, size, "%.*e", c->digits - 1, scaled);
+    else if (c->digits > 0)
+        snprintf(text, size, "%.*f", c->digits > before ? c->digits - before : 0, scaled);
+    else
+        snprintf(text, size, "%.*f", c->decimals, scaled);
+    if (!c->bytes) separate_thousands(text);
+}
+
+// All digits that matter; of a float, as --lr is, those that were given.
+static void as_written(double value, char *text, size_t size) {
+    snprintf(text, size, "%.6g", value);
+    if (strtof(text, NULL) != value)
+        snprintf(text, size, "%.*g", value == rint(value) ? 15 : 9, value);
+}
+
+static void print_cell(const Column *c, const char *title, const char *text, bool is_last) {
+    if (!*text && text != title) text = c->missing ? c->missing : "-";
+    int width = columns_of(title), fill = -columns_of(text);
+    fill += width > c->text + c->width ? width : c->text + c->width;
+    if (fill < 0) fill = 0;
+    printf("  %*s%s", c->text ? 0 : fill, "", text);
+    printf("%*s%s", c->text && !is_last ? fill : 0, "", is_last ? "\n" : "");
+}
+
+static void fill_next(Table *t, const char *printed, const char *written) {
+    const Column *c = &t->columns[t->next].is;
+    if (c->title) print_cell(c, t->columns[t->next].title, printed, t->next == t->last_printed);
+    if (t->csv && c->csv) {
+        fprintf(t->csv, strchr(written, ',') ? "\"%s\"" : "%s", written);
+        fputc(t->next == t->last_written ? '\n' : ',', t->csv);
+    }
+    t->next = (t->next + 1) % t->n;
+}
+
+void table_text(Table *t, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    char *text = xvprintf(format, args);
+    va_end(args);
+    fill_next(t, text, text);
+    free(text);
+}
+
+void table_add_numbers(Table *t, size_t n, const double numbers[]) {
+    for (size_t i = 0; i < n; i++) {
+        char printed[64], written[64];
+        as_printed(&t->columns[t->next].is, numbers[i], printed, sizeof printed);
+        as_written(numbers[i], written, sizeof written);
+        fill_next(t, printed, written);
+    }
+}
+
+static void add_column(Table *t, const Column *c, int number) {
+    CHECK(t->n < MOST_COLUMNS, "room for a table's columns");
+    char *title = t->columns[t->n].title, *csv = t->columns[t->n].csv;
+    t->columns[t->n].is = *c;
+    if (c->title) {
+        int length = snprintf(title, LONGEST_TITLE, c->title, number);
+        if (c->unit)
+            snprintf(title + length, LONGEST_TITLE - (size_t)length, "%s%s", length ? ", " : "",
+                     c->unit);
+        t->last_printed = t->n;
+    }
+    if (c->csv) {
+        snprintf(csv, LONGEST_TITLE, c->csv, number);
+        t->last_written = t->n;
+    }
+    t->n++;
+}
+
+Table table_begin(FILE *csv, const Column *columns) {
+    Table t = {.csv = csv};
+    for (const Column *c = columns; c->title || c->csv; c++)
+        for (int i = 0; i < (c->count ? c->count : 1); i++) add_column(&t, c, c->of ? c->of[i] : i);
+    for (int i = 0; i < t.n; i++) fill_next(&t, t.columns[i].title, t.columns[i].csv);
+    return t;
+}

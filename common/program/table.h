@@ -1,0 +1,58 @@
+// table.h: a table whose columns are declared once, printed and written as CSV row by row:
+//
+//     Table t = TABLE(csv, {"way", .text = 12, .csv = "way"}, {"devices", .csv = "devices"},
+//                     {"a step", .unit = "ms", .decimals = 2, .csv = "seconds"});
+//     table_text(&t, "%s", "ring");
+//     table_numbers(&t, 4, 0.00125);
+//
+// prints this, and writes `way,devices,seconds` and `ring,4,0.00125`:
+//
+//       way           devices  a step, ms
+//       ring                4        1.25
+//
+// At least two spaces separate columns, in the head too; numbers are aligned on the right.
+#ifndef TABLE_H
+#define TABLE_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+// A column without a title is not printed, one without `csv` is not in the CSV. By default it holds
+// whole numbers.
+typedef struct Column {
+    const char *title;
+    const char *csv;     // its name there; values are written in full
+    const char *unit;    // "ms": values are seconds, and the table prints milliseconds; see table.c
+    int text;            // texts, aligned on the left, of at most so many characters
+    int width;           // numbers of so many characters, if that is more than the title has
+    int decimals;        // digits after the point;
+    int digits;          // or significant digits
+    bool bytes;          // or "64 KiB"
+    const char *missing; // printed for NAN and for an empty text; NULL: "-"
+    int count;           // so many columns, where title and csv have a "%d": its numbers are `of`,
+    const int *of;       // or 0, 1, .. count - 1 if that is NULL
+} Column;
+
+enum { MOST_COLUMNS = 32, LONGEST_TITLE = 48 };
+typedef struct Table {
+    FILE *csv; // NULL: not written
+    struct {
+        Column is;
+        char title[LONGEST_TITLE], csv[LONGEST_TITLE]; // with unit and number
+    } columns[MOST_COLUMNS];
+    int n, next, last_printed, last_written; // columns; the one that is filled next
+} Table;
+
+// Prints and writes the head. TABLE(NULL, ..) is printed only; TABLE(csv, ..) without titles is
+// written only.
+#define TABLE(csv, ...) table_begin((csv), (const Column[]){__VA_ARGS__, {0}})
+Table table_begin(FILE *csv, const Column *columns);
+
+// Fill the next columns; a row ends with the last one. A text may stand among numbers, too.
+void table_text(Table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+#define table_numbers(t, ...)                                                                      \
+    table_add_numbers((t), sizeof((double[]){__VA_ARGS__}) / sizeof(double),                       \
+                      (const double[]){__VA_ARGS__})
+void table_add_numbers(Table *t, size_t n, const double numbers[]);
+
+#endif
