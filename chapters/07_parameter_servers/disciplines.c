@@ -3,6 +3,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/statistics.h"
 #include "common/model/modelled_clock.h"
 #include "common/program/book.h"
 #include "common/program/interrupt.h"
@@ -44,27 +45,27 @@ double mean_accuracy(const PsResult *r) {
 
 static double dropped_pushes(const PsResult *r) { return (double)r->dropped; }
 
+static Spread spread(const double values[NUM_SEEDS]) {
+    return (Spread){mean(values, NUM_SEEDS), minimum(values, NUM_SEEDS),
+                    maximum(values, NUM_SEEDS)};
+}
+
 Spread spread_of(const WaitingWay *way, FigureOf *figure) {
-    Spread s = {0, INFINITY, -INFINITY};
-    for (int i = 0; i < NUM_SEEDS; i++) {
-        double value = figure(&way->results[i]);
-        s.mean += value / NUM_SEEDS;
-        s.least = fmin(s.least, value);
-        s.most = fmax(s.most, value);
-    }
-    return s;
+    double values[NUM_SEEDS];
+    for (int i = 0; i < NUM_SEEDS; i++) values[i] = figure(&way->results[i]);
+    return spread(values);
 }
 
 CurvePoint curve_point(const WaitingWay *way, int p) {
-    CurvePoint c = {.accuracy = {0, INFINITY, -INFINITY}};
+    CurvePoint c = {0};
+    double accuracy[NUM_SEEDS];
     for (int i = 0; i < NUM_SEEDS; i++) {
         const PsPoint *point = &way->results[i].points[p];
         c.pushes += (double)point->pushes / NUM_SEEDS;
         c.time += point->time / NUM_SEEDS;
-        c.accuracy.mean += point->accuracy / NUM_SEEDS;
-        c.accuracy.least = fmin(c.accuracy.least, point->accuracy);
-        c.accuracy.most = fmax(c.accuracy.most, point->accuracy);
+        accuracy[i] = point->accuracy;
     }
+    c.accuracy = spread(accuracy);
     return c;
 }
 
@@ -197,8 +198,7 @@ static void write_points(const char *path, const WaitingWay ways[], int n, const
                          int S) {
     OutputFile out = output_open(path);
     const char *machine = modelled_machine()->name;
-    double slowest = 1;
-    for (int w = 0; w < pace->W; w++) slowest = fmax(slowest, pace->slow[w]);
+    double slowest = maximum(pace->slow, pace->W);
     fprintf(out.stream,
             "machine,workers,servers,seeds,slow,way,pushes,seconds,accuracy,least,most\n");
     for (int w = 0; w < n; w++)

@@ -3,6 +3,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/statistics.h"
 #include "common/program/book.h"
 #include "common/program/plot.h"
 #include "common/program/say.h"
@@ -27,11 +28,11 @@ static void add_to_cell(RuleCell *c, const RuleJob *job, const RuleResult *r) {
     CHECK(c->n < MOST_RULE_SEEDS, "room for a rule's seeds");
     if (c->n == 0) c->job = job;
     c->accuracy[c->n] = r->accuracy;
-    c->mean = (c->mean * c->n + r->accuracy) / (c->n + 1);
-    c->low = c->n ? fmin(c->low, r->accuracy) : r->accuracy;
-    c->high = c->n ? fmax(c->high, r->accuracy) : r->accuracy;
     c->diverged += r->diverged != 0;
     c->n++;
+    c->mean = mean(c->accuracy, c->n);
+    c->low = minimum(c->accuracy, c->n);
+    c->high = maximum(c->accuracy, c->n);
     if (r->diverged && c->n > 1) return; // it made fewer updates than the others
     c->updates = r->updates;
     c->last_lr = r->last_lr;

@@ -56,7 +56,8 @@ static void as_written(double value, char *text, size_t size) {
 static void print_cell(const Column *c, const char *title, const char *text, bool is_last) {
     if (!*text && text != title) text = c->missing ? c->missing : "-";
     int width = columns_of(title), fill = -columns_of(text);
-    fill += width > c->text + c->width ? width : c->text + c->width;
+    int least = c->text ? c->text : c->width ? c->width : 7;
+    fill += width > least ? width : least;
     if (fill < 0) fill = 0;
     printf("  %*s%s", c->text ? 0 : fill, "", text);
     printf("%*s%s", c->text && !is_last ? fill : 0, "", is_last ? "\n" : "");

@@ -24,7 +24,7 @@ typedef struct Column {
     const char *csv;     // its name there; values are written in full
     const char *unit;    // "ms": values are seconds, and the table prints milliseconds; see table.c
     int text;            // texts, aligned on the left, of at most so many characters
-    int width;           // numbers of so many characters, if that is more than the title has
+    int width;           // or numbers of at most so many characters; 0: 7
     int decimals;        // digits after the point;
     int digits;          // or significant digits
     bool bytes;          // or "64 KiB"

@@ -17,12 +17,6 @@ typedef struct Measured {
     double accuracy_of_one, accuracy_of_all;
 } Measured;
 
-static double fastest(const double seconds[ROUNDS]) {
-    double least = INFINITY;
-    for (int round = 0; round < ROUNDS; round++) least = fmin(least, seconds[round]);
-    return least;
-}
-
 static bool is_noise(const Measured *m) {
     return too_noisy_to_compare(quartiles(m->one, ROUNDS), quartiles(m->all, ROUNDS));
 }
@@ -74,8 +68,8 @@ static void measure_all(const Flags *flags, DataIter *test_iter, Measured m[NUM_
     printf("  devices   on device 0   on all devices   accuracy on one   on all\n");
     for (int i = 0; i < NUM_K; i++) {
         m[i] = measure(ks[i], one.params[0], test_iter);
-        printf("  %7d   %9.3f s   %12.3f s   %15.4f   %6.4f\n", m[i].k, fastest(m[i].one),
-               fastest(m[i].all), m[i].accuracy_of_one, m[i].accuracy_of_all);
+        printf("  %7d   %9.3f s   %12.3f s   %15.4f   %6.4f\n", m[i].k, minimum(m[i].one, ROUNDS),
+               minimum(m[i].all, ROUNDS), m[i].accuracy_of_one, m[i].accuracy_of_all);
     }
     replicas_close(&one);
 }
@@ -83,8 +77,8 @@ static void measure_all(const Flags *flags, DataIter *test_iter, Measured m[NUM_
 static void write_csv(FILE *csv, const Measured m[NUM_K]) {
     fprintf(csv, "devices,one,one_median,all,all_median,accuracy\n");
     for (int i = 0; i < NUM_K; i++)
-        fprintf(csv, "%d,%.5f,%.5f,%.5f,%.5f,%.6f\n", m[i].k, fastest(m[i].one),
-                median(m[i].one, ROUNDS), fastest(m[i].all), median(m[i].all, ROUNDS),
+        fprintf(csv, "%d,%.5f,%.5f,%.5f,%.5f,%.6f\n", m[i].k, minimum(m[i].one, ROUNDS),
+                median(m[i].one, ROUNDS), minimum(m[i].all, ROUNDS), median(m[i].all, ROUNDS),
                 m[i].accuracy_of_all);
 }
 
@@ -99,7 +93,7 @@ static void experiment(const Flags *flags, FILE *csv) {
         "idle, and then on all 4. How many times as fast will the 4 be as the one?");
     measure_all(flags, test_iter, m);
     const Measured *four = &m[NUM_K - 1];
-    if (!is_noise(four)) predict_compare(faster, fastest(four->one) / fastest(four->all), "times");
+    if (!is_noise(four)) predict_compare(faster, minimum(four->one, ROUNDS) / minimum(four->all, ROUNDS), "times");
     write_csv(csv, m);
     data_iter_free(test_iter);
     dataset_free(test_data);
