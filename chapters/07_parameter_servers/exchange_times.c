@@ -6,6 +6,7 @@
 #include "common/model/modelled_clock.h"
 #include "common/program/book.h"
 #include "common/program/plot.h"
+#include "common/program/table.h"
 #include "common/tensor/autograd.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 
@@ -68,57 +69,35 @@ static double network_bandwidth(const Machine *machine) {
 
 // ## A table
 
-typedef struct Row {
-    int W, S;
-    double servers, bound, ring;
-} Row;
-
-static Row exchange_row(const Machine *machine, int W, int S) {
-    return (Row){.W = W,
-                 .S = S,
-                 .servers = servers_exchange_seconds(W, S),
-                 .bound = bound(network_bandwidth(machine), W, S),
-                 .ring = W > 1 ? ring_seconds(W) : 0};
-}
-
-static void print_exchange(const Row *r) {
-    printf("  %7d %7d  %9.2f  %9.2f  %8.2f", r->W, r->S, 1e3 * r->servers, 1e3 * r->bound,
-           r->servers / r->bound);
-    if (r->W > 1)
-        printf("  %9.2f\n", 1e3 * r->ring);
-    else
-        printf("  %9s\n", "-");
-}
-
-static void write_rows(const char *path, const char *machine, const Row rows[], int n) {
-    OutputFile out = output_open(path);
-    fprintf(out.stream, "machine,workers,servers,seconds,bound,ring\n");
-    for (int i = 0; i < n; i++)
-        fprintf(out.stream, "%s,%d,%d,%.9g,%.9g,%.9g\n", machine, rows[i].W, rows[i].S,
-                rows[i].servers, rows[i].bound, rows[i].ring);
-    output_close(&out);
+static void add_exchange(Table *t, const Machine *machine, int W, int S) {
+    double servers = servers_exchange_seconds(W, S);
+    double least = bound(network_bandwidth(machine), W, S);
+    table_text(t, "%s", machine->name);
+    table_numbers(t, W, S, servers, least, servers / least, W > 1 ? ring_seconds(W) : NAN);
 }
 
 void compare_exchanges(int most) {
     const Machine *told = modelled_machine();
-    Row rows[64];
-    int n = 0;
     if (!told || told->cards == 0) return;
     Machine hosts = *told; // one device each: servers and workers are machines of their own
     hosts.devices = 1;
     modelled_clock_start(&hosts);
-    printf("\n  workers servers  push and     bound  exchange      ring\n"
-           "                   pull, ms        ms  to bound        ms\n");
+    const char *csv = book_csv("_exchange.csv"), *png = book_output("_exchange.png");
+    OutputFile out = output_open(csv);
+    printf("\n");
+    Table t = TABLE(out.stream, {.csv = "machine"}, {"workers", .csv = "workers"},
+                    {"servers", .csv = "servers"},
+                    {"push and pull", .unit = "ms", .decimals = 2, .csv = "seconds"},
+                    {"bound", .unit = "ms", .decimals = 2, .csv = "bound"},
+                    {"exchange to bound", .decimals = 2},
+                    {"ring", .unit = "ms", .decimals = 2, .csv = "ring"});
     for (int share = 0; share < 3; share++)
         for (int W = 1; W <= most; W *= 2) {
             int S = share == 0 ? 1 : share == 1 ? W / 2 : W;
-            if (S < 1 || (share > 0 && S == 1)) continue;
-            rows[n] = exchange_row(&hosts, W, S);
-            print_exchange(&rows[n++]);
+            if (S >= 1 && (share == 0 || S > 1)) add_exchange(&t, &hosts, W, S);
         }
     modelled_clock_start(told);
-    const char *csv = book_csv("_exchange.csv"), *png = book_output("_exchange.png");
-    write_rows(csv, told->name, rows, n);
+    output_close(&out);
     if (plot_draw(png, "parameter_servers.gp", csv))
         printf("\nexchange: %s, figures: %s\n", png, csv);
 }

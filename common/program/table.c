@@ -63,13 +63,27 @@ static void print_cell(const Column *c, const char *title, const char *text, boo
     printf("%*s%s", c->text && !is_last ? fill : 0, "", is_last ? "\n" : "");
 }
 
-static void fill_next(Table *t, const char *printed, const char *written) {
+static void print_next(Table *t, const char *text) {
     const Column *c = &t->columns[t->next].is;
-    if (c->title) print_cell(c, t->columns[t->next].title, printed, t->next == t->last_printed);
-    if (t->csv && c->csv) {
-        fprintf(t->csv, strchr(written, ',') ? "\"%s\"" : "%s", written);
-        fputc(t->next == t->last_written ? '\n' : ',', t->csv);
-    }
+    if (c->title) print_cell(c, t->columns[t->next].title, text, t->next == t->last_printed);
+}
+
+static void write_next(Table *t, const char *text) {
+    if (!t->csv || !t->columns[t->next].is.csv) return;
+    fprintf(t->csv, strchr(text, ',') ? "\"%s\"" : "%s", text);
+    fputc(t->next == t->last_written ? '\n' : ',', t->csv);
+}
+
+void table_head(Table *t) {
+    for (t->next = 0; t->next < t->n; t->next++) print_next(t, t->columns[t->next].title);
+    t->next = 0;
+    t->has_head = true;
+}
+
+static void fill_next(Table *t, const char *printed, const char *written) {
+    if (!t->has_head) table_head(t);
+    print_next(t, printed);
+    write_next(t, written);
     t->next = (t->next + 1) % t->n;
 }
 
@@ -113,6 +127,7 @@ Table table_begin(FILE *csv, const Column *columns) {
     Table t = {.csv = csv};
     for (const Column *c = columns; c->title || c->csv; c++)
         for (int i = 0; i < (c->count ? c->count : 1); i++) add_column(&t, c, c->of ? c->of[i] : i);
-    for (int i = 0; i < t.n; i++) fill_next(&t, t.columns[i].title, t.columns[i].csv);
+    for (; t.next < t.n; t.next++) write_next(&t, t.columns[t.next].csv);
+    t.next = 0;
     return t;
 }

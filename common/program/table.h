@@ -41,12 +41,15 @@ typedef struct Table {
         char title[LONGEST_TITLE], csv[LONGEST_TITLE]; // with unit and number
     } columns[MOST_COLUMNS];
     int n, next, last_printed, last_written; // columns; the one that is filled next
+    bool has_head;
 } Table;
 
-// Prints and writes the head. TABLE(NULL, ..) is printed only; TABLE(csv, ..) without titles is
+// Writes the head of the CSV. TABLE(NULL, ..) is printed only; TABLE(csv, ..) without titles is
 // written only.
 #define TABLE(csv, ...) table_begin((csv), (const Column[]){__VA_ARGS__, {0}})
 Table table_begin(FILE *csv, const Column *columns);
+// Prints the head: at once, or once more, above the next rows. The first row sees to it by itself.
+void table_head(Table *t);
 
 // Fill the next columns; a row ends with the last one. A text may stand among numbers, too.
 void table_text(Table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));

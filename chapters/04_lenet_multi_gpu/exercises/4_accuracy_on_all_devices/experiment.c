@@ -4,6 +4,7 @@
 #include "common/program/exercise.h"
 #include "common/program/predict.h"
 #include "common/program/say.h"
+#include "common/program/table.h"
 #include "your_part.h"
 
 #include <math.h>
@@ -60,26 +61,23 @@ static void learn_a_little(const Flags *flags, Replicas *one) {
 }
 
 // With parameters that are trained a little, so that there is something to count.
-static void measure_all(const Flags *flags, DataIter *test_iter, Measured m[NUM_K]) {
+static void measure_all(const Flags *flags, DataIter *test_iter, Measured m[NUM_K], FILE *csv) {
     Replicas one;
     replicas_open(&one, 1, flags->seed);
     replicas_scale(&one, 10);
     learn_a_little(flags, &one);
-    printf("  devices   on device 0   on all devices   accuracy on one   on all\n");
+    Table t =
+        TABLE(csv, {"devices", .csv = "devices"},
+              {"on device 0", .unit = "s", .decimals = 3, .csv = "one"}, {.csv = "one_median"},
+              {"on all devices", .unit = "s", .decimals = 3, .csv = "all"}, {.csv = "all_median"},
+              {"accuracy on one", .decimals = 4}, {"on all", .decimals = 4, .csv = "accuracy"});
     for (int i = 0; i < NUM_K; i++) {
         m[i] = measure(ks[i], one.params[0], test_iter);
-        printf("  %7d   %9.3f s   %12.3f s   %15.4f   %6.4f\n", m[i].k, minimum(m[i].one, ROUNDS),
-               minimum(m[i].all, ROUNDS), m[i].accuracy_of_one, m[i].accuracy_of_all);
+        table_numbers(&t, m[i].k, minimum(m[i].one, ROUNDS), median(m[i].one, ROUNDS),
+                      minimum(m[i].all, ROUNDS), median(m[i].all, ROUNDS), m[i].accuracy_of_one,
+                      m[i].accuracy_of_all);
     }
     replicas_close(&one);
-}
-
-static void write_csv(FILE *csv, const Measured m[NUM_K]) {
-    fprintf(csv, "devices,one,one_median,all,all_median,accuracy\n");
-    for (int i = 0; i < NUM_K; i++)
-        fprintf(csv, "%d,%.5f,%.5f,%.5f,%.5f,%.6f\n", m[i].k, minimum(m[i].one, ROUNDS),
-                median(m[i].one, ROUNDS), minimum(m[i].all, ROUNDS), median(m[i].all, ROUNDS),
-                m[i].accuracy_of_all);
 }
 
 static void experiment(const Flags *flags, FILE *csv) {
@@ -91,10 +89,10 @@ static void experiment(const Flags *flags, FILE *csv) {
     Prediction faster = predict_first(
         "The accuracy on all test images is computed on one of 4 devices while the others are "
         "idle, and then on all 4. How many times as fast will the 4 be as the one?");
-    measure_all(flags, test_iter, m);
+    measure_all(flags, test_iter, m, csv);
     const Measured *four = &m[NUM_K - 1];
-    if (!is_noise(four)) predict_compare(faster, minimum(four->one, ROUNDS) / minimum(four->all, ROUNDS), "times");
-    write_csv(csv, m);
+    if (!is_noise(four))
+        predict_compare(faster, minimum(four->one, ROUNDS) / minimum(four->all, ROUNDS), "times");
     data_iter_free(test_iter);
     dataset_free(test_data);
 }
