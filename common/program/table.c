@@ -32,10 +32,10 @@ static void separate_thousands(char *text) {
 
 static void as_printed(const Column *c, double value, char *text, size_t size) {
     double scaled = value * times_of(c->unit);
-    int before = isnormal(scaled) ? (int)floor(log10(fabs(scaled))) + 1 : 1; // the point
-    if (isnan(value))
+    int before = isnormal(scaled) ? (int)floor(log10(fabs(scaled))) + 1 : c->digits; // the point
+    if (!isfinite(value))
         *text = '\0';
-    else if (c->bytes && isfinite(value))
+    else if (c->bytes)
         snprintf(text, size, "%s", binary_size((size_t)value).text);
     else if (c->digits > 0 && before < -3)
         snprintf(text, size, "%.*e", c->digits - 1, scaled);

@@ -28,7 +28,7 @@ typedef struct Column {
     int decimals;        // digits after the point;
     int digits;          // or significant digits
     bool bytes;          // or "64 KiB"
-    const char *missing; // printed for NAN and for an empty text; NULL: "-"
+    const char *missing; // printed for NAN, INFINITY and ""; NULL: "-"
     int count;           // so many columns, where title and csv have a "%d": its numbers are `of`,
     const int *of;       // or 0, 1, .. count - 1 if that is NULL
 } Column;

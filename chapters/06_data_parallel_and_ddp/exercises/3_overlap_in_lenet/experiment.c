@@ -6,6 +6,7 @@
 #include "common/program/exercise.h"
 #include "common/program/predict.h"
 #include "common/program/say.h"
+#include "common/program/table.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/03_split_batch/split_batch.h"
 #include "your_part.h"
@@ -141,25 +142,20 @@ static double hidden(const Times *t) {
 // Percent of the step.
 static double saved(const Times *t) { return 100 * (1 - t->overlapped / t->chapter_4); }
 
-static void print_cell(const Times *t) {
-    if (t->chapter_4 > 0)
-        printf("   %3.0f (%2.0f)", round(hidden(t)) + 0.0, round(saved(t)) + 0.0); // + 0: no "-0"
-    else
-        printf("        -  ");
-}
-
 static void print_place(const Place *place, Figures f) {
-    printf("\n  %s: percent of the exchange that is hidden, (of the step that is saved)\n"
-           "                      star                               ring\n  images",
-           place->name);
-    for (int w = 0; w < NUM_WAYS; w++)
-        for (int j = 0; j < NUM_KS; j++) printf("      k = %d", ks[j]);
+    say("\n  %s: percent of the exchange that is hidden, (of the step that is saved)", place->name);
+    Table t = TABLE(NULL, {.title = "images"}, {"star, k = %d", .count = NUM_KS, .of = ks},
+                    {"ring, k = %d", .count = NUM_KS, .of = ks});
     for (int b = 0; b < NUM_BATCHES; b++) {
-        printf("\n  %6d", batch_of(b));
-        for (int w = 0; w < NUM_WAYS; w++)
-            for (int j = 0; j < NUM_KS; j++) print_cell(&f[w][j][b]);
+        table_numbers(&t, batch_of(b));
+        for (int i = 0; i < NUM_WAYS * NUM_KS; i++) {
+            const Times *of = &f[i / NUM_KS][i % NUM_KS][b];
+            if (of->chapter_4 > 0) // + 0: no "-0"
+                table_text(&t, "%3.0f (%2.0f)", round(hidden(of)) + 0.0, round(saved(of)) + 0.0);
+            else
+                table_text(&t, "-");
+        }
     }
-    printf("\n");
 }
 
 static void write_csv(FILE *csv, const Places *places, Figures f[]) {

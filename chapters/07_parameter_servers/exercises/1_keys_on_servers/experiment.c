@@ -5,6 +5,7 @@
 #include "common/program/exercise.h"
 #include "common/program/predict.h"
 #include "common/program/say.h"
+#include "common/program/table.h"
 #include "your_part.h"
 
 #include <math.h>
@@ -114,19 +115,19 @@ static void place_network(const Setting *s, const NetworkKind *kind, Figures *f)
 
 static void print_network(const Setting *s, const Figures *f) {
     const Outcome *alone = &f->by_servers[0][IN_TURNS];
-    printf("\n  %s: %d keys, %.4g MB, the largest %.3g%% of it; ms for a push of %d workers\n"
-           "           round    ranges   largest   cut, largest first: ms,\n"
-           "  servers  robin    of keys  first     pieces, of at most MB\n",
-           f->title, f->n, 4e-6 * (double)floats_of(f), 100 * (double)f->largest / (double)f->all,
-           s->W);
+    say("\n  %s: %d keys, %.4g MB, the largest %.3g%% of it; ms for a push of %d workers", f->title,
+        f->n, 4e-6 * (double)floats_of(f), 100 * (double)f->largest / (double)f->all, s->W);
+    Table t = TABLE(NULL, {.title = "servers"}, {"round robin", .digits = 4},
+                    {"ranges of keys", .digits = 4}, {"largest first", .digits = 4},
+                    {"cut, largest first", .digits = 4}, {.title = "pieces"},
+                    {"of at most, MB", .digits = 3});
     for (int j = 0; j < NUM_SERVERS; j++) {
         const Outcome *o = f->by_servers[j], *cut = &o[CUT];
-        printf("  %7d  %-8.4g %-8.4g %-8.4g  %-8.4g %4d %8.3g\n", servers[j], 1e3 * o[0].seconds,
-               1e3 * o[1].seconds, 1e3 * o[2].seconds, 1e3 * cut->seconds, cut->pieces,
-               4e-6 * (double)cut->most);
+        table_numbers(&t, servers[j], 1e3 * o[0].seconds, 1e3 * o[1].seconds, 1e3 * o[2].seconds,
+                      1e3 * cut->seconds, cut->pieces, 4e-6 * (double)cut->most);
     }
-    printf("  no less   %.4g, what a worker needs to send it all; one server %.4g\n",
-           1e3 * (double)f->all / s->bandwidth, 1e3 * alone->seconds);
+    say("  no less: %.4g, what a worker needs to send it all; one server %.4g",
+        1e3 * (double)f->all / s->bandwidth, 1e3 * alone->seconds);
 }
 
 static void write_csv(FILE *csv, const Setting *s, const char *machine, const Figures f[]) {

@@ -6,6 +6,7 @@
 #include "common/program/exercise.h"
 #include "common/program/predict.h"
 #include "common/program/say.h"
+#include "common/program/table.h"
 #include "common/tensor/autograd.h"
 #include "chapters/02_get_params_and_allreduce/get_params.h"
 #include "chapters/06_data_parallel_and_ddp/networks.h"
@@ -187,42 +188,30 @@ static double rate_needed(const Figures *f, int j) {
 }
 
 static void print_bytes(const Figures *f) {
-    printf("\n  P = %.0f bytes (%s),   through the host   over device 0's links\n"
-           "  a step, in P                  CPU      GPU      CPU      GPU\n",
-           f->bytes, f->title);
+    say("\n  What a step moves, in P = %.0f bytes (%s)", f->bytes, f->title);
+    Table t = TABLE(NULL, {.title = "towers"}, {.title = "through the host: CPU"}, {.title = "GPU"},
+                    {.title = "over device 0's links: CPU"}, {.title = "GPU"});
     for (int j = 0; j < NUM_KS; j++) {
         const Exchange *cpu = &f->of[j][ON_CPU], *gpu = &f->of[j][ON_GPU];
-        printf("  %d tower%-19s %7g  %7g  %7g  %7g\n", ks[j], ks[j] > 1 ? "s" : "",
-               (double)cpu->by_host / f->bytes, (double)gpu->by_host / f->bytes,
-               (double)cpu->device_0 / f->bytes, (double)gpu->device_0 / f->bytes);
+        table_numbers(&t, ks[j], (double)cpu->by_host / f->bytes, (double)gpu->by_host / f->bytes,
+                      (double)cpu->device_0 / f->bytes, (double)gpu->device_0 / f->bytes);
         CHECK((double)cpu->by_host == 2 * ks[j] * f->bytes && gpu->by_host == 0 &&
                   (double)gpu->device_0 == 2 * (ks[j] - 1) * f->bytes,
               "k P and k P through the host, or (k-1) P and (k-1) P over device 0's links");
     }
 }
 
-static void print_network(const Figures *f) {
-    printf("    %-10s", f->title);
-    for (int j = 0; j < NUM_KS; j++) {
-        double times = gain(f, j), rate = rate_needed(f, j);
-        printf("%s%4d  %9.4g  %9.4g  ", j ? "              " : "", ks[j],
-               1e3 * f->of[j][ON_CPU].seconds, 1e3 * f->of[j][ON_GPU].seconds);
-        if (isinf(times))
-            printf("%9s", "-");
-        else
-            printf("%9.3g", times);
-        if (isinf(rate))
-            printf("%13s\n", "-");
-        else
-            printf("%13.4g\n", 1e-9 * rate);
-    }
-}
-
 static void print_machine(const Machine *machine, const Figures f[]) {
-    printf("\n  %s: an exchange, modelled\n"
-           "                 k    CPU, ms    GPU, ms    CPU/GPU   GB/s needed\n",
-           machine->name);
-    for (int i = 0; i < NUM_NETWORKS; i++) print_network(&f[i]);
+    say("\n  %s: an exchange, modelled", machine->name);
+    Table t = TABLE(NULL, {"", .text = 10}, {.title = "k"}, {"CPU", .unit = "ms", .digits = 4},
+                    {"GPU", .unit = "ms", .digits = 4}, {"CPU/GPU", .digits = 3},
+                    {"needed", .unit = "GB/s", .digits = 4});
+    for (int i = 0; i < NUM_NETWORKS; i++)
+        for (int j = 0; j < NUM_KS; j++) {
+            table_text(&t, "%s", f[i].title);
+            table_numbers(&t, ks[j], f[i].of[j][ON_CPU].seconds, f[i].of[j][ON_GPU].seconds,
+                          gain(&f[i], j), rate_needed(&f[i], j));
+        }
 }
 
 static void write_csv(FILE *csv, const Machines *machines, Figures f[][NUM_NETWORKS]) {
