@@ -33,16 +33,15 @@ static void separate_thousands(char *text) {
 static void as_printed(const Column *c, double value, char *text, size_t size) {
     double scaled = value * times_of(c->unit);
     int before = isnormal(scaled) ? (int)floor(log10(fabs(scaled))) + 1 : c->digits; // the point
+    int decimals = c->digits == 0 ? c->decimals : c->digits > before ? c->digits - before : 0;
     if (!isfinite(value))
         *text = '\0';
     else if (c->bytes)
         snprintf(text, size, "%s", binary_size((size_t)value).text);
     else if (c->digits > 0 && before < -3)
         snprintf(text, size, "%.*e", c->digits - 1, scaled);
-    else if (c->digits > 0)
-        snprintf(text, size, "%.*f", c->digits > before ? c->digits - before : 0, scaled);
     else
-        snprintf(text, size, "%.*f", c->decimals, scaled);
+        snprintf(text, size, "%.*f", decimals, scaled);
     if (!c->bytes) separate_thousands(text);
 }
 
@@ -53,22 +52,18 @@ static void as_written(double value, char *text, size_t size) {
         snprintf(text, size, "%.*g", value == rint(value) ? 15 : 9, value);
 }
 
-static void print_cell(const Column *c, const char *title, const char *text, bool is_last) {
-    if (!*text && text != title) text = c->missing ? c->missing : "-";
-    int width = columns_of(title), fill = -columns_of(text);
-    int least = c->text ? c->text : c->width ? c->width : 7;
-    fill += width > least ? width : least;
-    if (fill < 0) fill = 0;
-    printf("  %*s%s", c->text ? 0 : fill, "", text);
-    printf("%*s%s", c->text && !is_last ? fill : 0, "", is_last ? "\n" : "");
-}
-
-static void print_next(Table *t, const char *text) {
+static void print_next(const Table *t, const char *text) {
     const Column *c = &t->columns[t->next].is;
-    if (c->title) print_cell(c, t->columns[t->next].title, text, t->next == t->last_printed);
+    bool is_last = t->next == t->last_printed;
+    int title = columns_of(t->columns[t->next].title), fill = -columns_of(text);
+    int least = c->text ? c->text : c->width ? c->width : 7;
+    if (!c->title) return;
+    fill += title > least ? title : least;
+    printf("  %*s%s", c->text || fill < 0 ? 0 : fill, "", text);
+    printf("%*s%s", c->text && !is_last && fill > 0 ? fill : 0, "", is_last ? "\n" : "");
 }
 
-static void write_next(Table *t, const char *text) {
+static void write_next(const Table *t, const char *text) {
     if (!t->csv || !t->columns[t->next].is.csv) return;
     fprintf(t->csv, strchr(text, ',') ? "\"%s\"" : "%s", text);
     fputc(t->next == t->last_written ? '\n' : ',', t->csv);
@@ -82,7 +77,7 @@ void table_head(Table *t) {
 
 static void fill_next(Table *t, const char *printed, const char *written) {
     if (!t->has_head) table_head(t);
-    print_next(t, printed);
+    print_next(t, *printed ? printed : "-");
     write_next(t, written);
     t->next = (t->next + 1) % t->n;
 }
@@ -109,18 +104,13 @@ static void add_column(Table *t, const Column *c, int number) {
     CHECK(t->n < MOST_COLUMNS, "room for a table's columns");
     char *title = t->columns[t->n].title, *csv = t->columns[t->n].csv;
     t->columns[t->n].is = *c;
-    if (c->title) {
-        int length = snprintf(title, LONGEST_TITLE, c->title, number);
-        if (c->unit)
-            snprintf(title + length, LONGEST_TITLE - (size_t)length, "%s%s", length ? ", " : "",
-                     c->unit);
-        t->last_printed = t->n;
-    }
-    if (c->csv) {
-        snprintf(csv, LONGEST_TITLE, c->csv, number);
-        t->last_written = t->n;
-    }
+    if (c->title) t->last_printed = t->n;
+    if (c->csv) t->last_written = t->n;
     t->n++;
+    snprintf(csv, LONGEST_TITLE, c->csv ? c->csv : "", number);
+    int length = snprintf(title, LONGEST_TITLE, c->title ? c->title : "", number);
+    if (c->unit)
+        snprintf(title + length, LONGEST_TITLE - (size_t)length, length ? ", %s" : "%s", c->unit);
 }
 
 Table table_begin(FILE *csv, const Column *columns) {

@@ -17,31 +17,30 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-// A column without a title is not printed, one without `csv` is not in the CSV. By default it holds
-// whole numbers.
+// A column without a title is not printed, one without `csv` is not in the CSV. What is no finite
+// number, and an empty text, is printed as "-". By default a column has whole numbers.
 typedef struct Column {
     const char *title;
-    const char *csv;     // its name there; values are written in full
-    const char *unit;    // "ms": values are seconds, and the table prints milliseconds; see table.c
-    int text;            // texts, aligned on the left, of at most so many characters
-    int width;           // or numbers of at most so many characters; 0: 7
-    int decimals;        // digits after the point;
-    int digits;          // or significant digits
-    bool bytes;          // or "64 KiB"
-    const char *missing; // printed for NAN, INFINITY and ""; NULL: "-"
-    int count;           // so many columns, where title and csv have a "%d": its numbers are `of`,
-    const int *of;       // or 0, 1, .. count - 1 if that is NULL
+    const char *csv;  // its name there; values are written in full
+    const char *unit; // "ms": values are seconds, and the table prints milliseconds; see table.c
+    int text;         // texts, aligned on the left, of at most so many characters
+    int width;        // or numbers of at most so many characters; 0: 7
+    int decimals;     // digits after the point;
+    int digits;       // or significant digits
+    bool bytes;       // or "64 KiB"
+    int count;        // so many columns, with a "%d" in title and csv: for each number of `of`, or,
+    const int *of;    // if that is NULL, from 0
 } Column;
 
 enum { MOST_COLUMNS = 32, LONGEST_TITLE = 48 };
 typedef struct Table {
     FILE *csv; // NULL: not written
+    bool has_head;
+    int n, next, last_printed, last_written; // columns; the one that is filled next
     struct {
         Column is;
         char title[LONGEST_TITLE], csv[LONGEST_TITLE]; // with unit and number
     } columns[MOST_COLUMNS];
-    int n, next, last_printed, last_written; // columns; the one that is filled next
-    bool has_head;
 } Table;
 
 // Writes the head of the CSV. TABLE(NULL, ..) is printed only; TABLE(csv, ..) without titles is
