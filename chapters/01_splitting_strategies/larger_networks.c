@@ -29,10 +29,11 @@ static void add_row(Table *t, const char *way, const Problem *problem, const Str
     table_text(t, "%s", network->name);
     table_numbers(t, k);
     table_text(t, "%s", way);
-    table_numbers(t, memory.params, memory.activations, memory.both,
-                  s->bytes_moved(network, k, n, m), s->syncs(network, k, m),
-                  busiest_share(s, network, k, n),
-                  problem_can_be_modelled(problem, s, k) ? modelled_step(problem, s, k) : NAN);
+    table_numbers(t, megabytes(memory.params), megabytes(memory.activations),
+                  megabytes(memory.both), megabytes(s->bytes_moved(network, k, n, m)),
+                  s->syncs(network, k, m), busiest_share(s, network, k, n),
+                  problem_can_be_modelled(problem, s, k) ? 1e3 * modelled_step(problem, s, k)
+                                                         : NAN);
 }
 
 static void add_costs(Table *t, const Network *network, int n, int m) {
@@ -67,7 +68,7 @@ static void explain_networks(int k, int m) {
 
 static void explain_columns(void) {
     const Machine *machine = modelled_machine();
-    say("Params, activations, both: the most on one device, each by itself, with gradients");
+    say("Params, activations, both: MB, the most on one device, each by itself, with gradients");
     if (machine)
         say("Modelled: on %s. A dash: it has too few devices, or too little memory.",
             machine->name);
@@ -81,9 +82,9 @@ void larger_networks(void) {
         "microbatches",
         IMAGES, M);
     Table t = TABLE(NULL, {"network", .text = 9}, {"k", .width = 2}, {"strategy", .text = 13},
-                    {"params", .unit = "MB"}, {"activations", .unit = "MB"}, {"both", .unit = "MB"},
-                    {"moved", .unit = "MB"}, {"syncs", .width = 5},
-                    {"busiest", .unit = "%", .decimals = 1}, {"step", .unit = "ms", .digits = 4});
+                    {.title = "params"}, {.title = "activations"}, {.title = "both"},
+                    {.title = "moved"}, {"syncs", .width = 5},
+                    {"busiest", .unit = "%", .decimals = 1}, {"ms/step", .digits = 4});
     for (int i = 0; i < NUM_NETWORKS; i++) add_costs(&t, networks[i], IMAGES, M);
     explain_columns();
     printf("\n");

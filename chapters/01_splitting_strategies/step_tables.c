@@ -21,14 +21,13 @@ static double all_activations(const StepCosts *costs) { return costs->all_activa
 
 static void add_megabytes(Table *table, const StepTable *t, int i, Bytes *bytes) {
     for (int j = 0; j < t->num_ks; j++)
-        table_numbers(table, t->of[i][j].k ? bytes(&t->of[i][j]) : NAN);
+        table_numbers(table, t->of[i][j].k ? megabytes(bytes(&t->of[i][j])) : NAN);
 }
 
 static void print_most_and_all(const StepTable *t, const char *what, Bytes *most, Bytes *all) {
-    Table table =
-        TABLE(NULL, {what, .text = 14},
-              {"most, k = %d", .unit = "MB", .decimals = 2, .count = t->num_ks, .of = t->ks},
-              {"all, k = %d", .unit = "MB", .decimals = 2, .count = t->num_ks, .of = t->ks});
+    Table table = TABLE(NULL, {what, .text = 14},
+                        {"most, k = %d", .decimals = 2, .count = t->num_ks, .of = t->ks},
+                        {"all, k = %d", .decimals = 2, .count = t->num_ks, .of = t->ks});
     for (int i = 0; i < NUM_STRATEGIES; i++) {
         table_text(&table, "%s", strategies[i]->name);
         add_megabytes(&table, t, i, most);
@@ -148,11 +147,11 @@ static void explain_modelled(const StepTable *t) {
 void print_seconds(const StepTable *t) {
     const Machine *machine = modelled_machine();
     bool measured = !isnan(t->of[0][0].measured);
-    printf("\nHow long a step takes, ms: measured here, and modelled%s%s\n\n",
-           machine ? " on " : "", machine ? machine->name : "");
-    Table table = TABLE(NULL, {"", .text = 14},
-                        {"here, k = %d", .digits = 3, .count = t->num_ks, .of = t->ks},
-                        {"modelled, k = %d", .digits = 3, .count = t->num_ks, .of = t->ks});
+    printf("\nHow long a step takes, ms; %smodelled on %s\n\n", measured ? "measured here; " : "",
+           machine ? machine->name : "no machine");
+    Table table =
+        TABLE(NULL, {"", .text = 14}, {"here, k=%d", .digits = 3, .count = t->num_ks, .of = t->ks},
+              {"modelled, k=%d", .digits = 3, .count = t->num_ks, .of = t->ks});
     for (int i = 0; i < NUM_STRATEGIES; i++) {
         table_text(&table, "%s", strategies[i]->name);
         for (int j = 0; j < t->num_ks; j++)

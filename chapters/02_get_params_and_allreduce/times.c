@@ -151,8 +151,8 @@ void compare_times(int k, int most_rounds, FILE *csv) {
     BothTimes times = {0};
     if (!is_measured()) say("\nThese devices compute nothing, so no times are measured.");
     const Machine *machine = modelled_machine();
-    say("\nTime of one allreduce on %d devices, in microseconds: measured here, and modelled: %s",
-        k, machine ? machine->name : "on no machine");
+    say("\nTime of one allreduce on %d devices, in microseconds; %smodelled: %s", k,
+        is_measured() ? "measured here; " : "", machine ? machine->name : "on no machine");
     Table t =
         TABLE(NULL, {"", .text = 6}, TIMES_COLUMNS("here: star"), TIMES_COLUMNS("modelled: star"));
     time_size(k, SMALLEST, most, NULL); // to warm up: the first measured times would be too long
