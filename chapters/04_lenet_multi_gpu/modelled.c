@@ -7,6 +7,7 @@
 #include "common/model/modelled_clock.h"
 #include "common/device/trace.h"
 #include "common/program/say.h"
+#include "common/program/table.h"
 #include "common/tensor/step_graph.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/02_get_params_and_allreduce/get_params.h"
@@ -153,16 +154,16 @@ void print_modelled_epochs(const ModelledEpochs *m) {
     int last = m->images % m->batch_size;
     if (last > 0)
         say("(Trainings take slightly less: their last minibatch has only %d images.)", last);
-    printf("\n  devices   without CUDA graphs   with CUDA graphs   by a framework's launches\n");
+    printf("\n");
+    Table t = TABLE(NULL, {.title = "devices"}, {.title = "without CUDA graphs"},
+                    {.title = "with CUDA graphs"}, {.title = "by a framework's launches"});
     for (int c = 0; c < m->num_counts; c++) {
         static const Way columns[NUM_WAYS] = {BY_PROGRAM, AS_GRAPH, BY_FRAMEWORK};
-        static const int widths[NUM_WAYS] = {14, 12, 19};
-        printf("  %7d", m->counts[c]);
+        table_numbers(&t, m->counts[c]);
         for (int i = 0; i < NUM_WAYS; i++) {
             const EpochParts *e = &m->epoch[columns[i]][c];
-            printf("%#*.3g (%2d%%)", widths[i], e->seconds, percent(e->exchange, e->seconds));
+            table_text(&t, "%#.3g (%2d%%)", e->seconds, percent(e->exchange, e->seconds));
         }
-        printf("\n");
     }
     printf("\n");
 }
