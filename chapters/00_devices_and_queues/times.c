@@ -106,9 +106,8 @@ static Table table;
 
 void print_times_head(void) {
     const Machine *machine = modelled_machine();
-    table = TABLE(NULL, {"milliseconds until", .text = 36}, {"here: enqueued", .decimals = 3},
-                  {"done", .decimals = 3}, {"modelled: enqueued", .decimals = 3},
-                  {"done", .decimals = 3});
+    table = TABLE(NULL, WORDS("milliseconds until", 36), FIXED("here: enqueued", 3),
+                  FIXED("done", 3), FIXED("modelled: enqueued", 3), FIXED("done", 3));
     say("  (here: %s; modelled: %s)", has_values(try_gpu(0)) ? "measured" : "not measured",
         machine ? machine->name : "not modelled");
     table_head(&table);

@@ -81,10 +81,10 @@ void larger_networks(void) {
     say("\nLarger networks, by the same formulas: ImageNet, %d images of 224 x 224, %d "
         "microbatches",
         IMAGES, M);
-    Table t = TABLE(NULL, {"network", .text = 9}, {"k", .width = 2}, {"strategy", .text = 13},
-                    {.title = "params"}, {.title = "activations"}, {.title = "both"},
-                    {.title = "moved"}, {"syncs", .width = 5},
-                    {"busiest", .unit = "%", .decimals = 1}, {"ms/step", .digits = 4});
+    Table t =
+        TABLE(NULL, WORDS("network", 9), WHOLE("k", .width = 2), WORDS("strategy", 13),
+              WHOLE("params"), WHOLE("activations"), WHOLE("both"), WHOLE("moved"),
+              WHOLE("syncs", .width = 5), FIXED("busiest", 1, .unit = "%"), DIGITS("ms/step", 4));
     for (int i = 0; i < NUM_NETWORKS; i++) add_costs(&t, networks[i], IMAGES, M);
     explain_columns();
     printf("\n");
@@ -145,9 +145,8 @@ static void print_best(Point best[NUM_NETWORKS][NUM_MACHINES]) {
     printf(
         "\nThe fastest step of all, modelled, on up to 128 devices; %d images, %d microbatches\n\n",
         IMAGES, MICROBATCHES);
-    Table t =
-        TABLE(NULL, {"network", .text = 10}, {"machine", .text = 12},
-              {"step", .unit = "ms", .digits = 4}, {.title = "devices"}, {"strategy", .text = 13});
+    Table t = TABLE(NULL, WORDS("network", 10), WORDS("machine", 12),
+                    DIGITS("step", 4, .unit = "ms"), WHOLE("devices"), WORDS("strategy", 13));
     for (int a = 0; a < NUM_NETWORKS; a++)
         for (int b = 0; b < NUM_MACHINES; b++) {
             table_text(&t, "%s", networks[a]->name);

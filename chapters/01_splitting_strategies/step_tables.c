@@ -25,9 +25,9 @@ static void add_megabytes(Table *table, const StepTable *t, int i, Bytes *bytes)
 }
 
 static void print_most_and_all(const StepTable *t, const char *what, Bytes *most, Bytes *all) {
-    Table table = TABLE(NULL, {what, .text = 14},
-                        {"most, k = %d", .decimals = 2, .count = t->num_ks, .of = t->ks},
-                        {"all, k = %d", .decimals = 2, .count = t->num_ks, .of = t->ks});
+    Table table =
+        TABLE(NULL, WORDS(what, 14), FIXED("most, k = %d", 2, .count = t->num_ks, .of = t->ks),
+              FIXED("all, k = %d", 2, .count = t->num_ks, .of = t->ks));
     for (int i = 0; i < NUM_STRATEGIES; i++) {
         table_text(&table, "%s", strategies[i]->name);
         add_megabytes(&table, t, i, most);
@@ -38,9 +38,8 @@ static void print_most_and_all(const StepTable *t, const char *what, Bytes *most
 // Why the three ways need different memory on one device already.
 static void print_kinds(const StepTable *t, const Problem *problem) {
     printf("\n");
-    Table table = TABLE(NULL, {"On one device, MB", .text = 14}, {"all", .decimals = 2},
-                        {"outputs", .decimals = 2}, {"gradients", .decimals = 2},
-                        {"gathered", .decimals = 2}, {"the rest", .decimals = 2});
+    Table table = TABLE(NULL, WORDS("On one device, MB", 14), FIXED("all", 2), FIXED("outputs", 2),
+                        FIXED("gradients", 2), FIXED("gathered", 2), FIXED("the rest", 2));
     for (int i = 0; i < NUM_STRATEGIES; i++) {
         Memory m = memory_of(strategies[i], problem->network, 1, problem->X->shape[0],
                              problem->microbatches);
@@ -107,9 +106,9 @@ static void explain_traffic(const StepTable *t, const Problem *problem) {
 void print_traffic(const StepTable *t, const Problem *problem) {
     printf("\nWhat moves between the devices in a step of %d images, bytes\n\n",
            problem->X->shape[0]);
-    Table table = TABLE(NULL, {"strategy", .text = 13}, {"k", .width = 2}, {"counted", .width = 11},
-                        {"by formula", .width = 11}, {.title = "for twice the images"},
-                        {"syncs", .width = 5});
+    Table table = TABLE(NULL, WORDS("strategy", 13), WHOLE("k", .width = 2),
+                        WHOLE("counted", .width = 11), WHOLE("by formula", .width = 11),
+                        WHOLE("for twice the images"), WHOLE("syncs", .width = 5));
     for (int i = 0; i < NUM_STRATEGIES; i++)
         for (int j = 1; j < t->num_ks; j++) {
             const StepCosts *c = &t->of[i][j];
@@ -150,8 +149,8 @@ void print_seconds(const StepTable *t) {
     printf("\nHow long a step takes, ms; %smodelled on %s\n\n", measured ? "measured here; " : "",
            machine ? machine->name : "no machine");
     Table table =
-        TABLE(NULL, {"", .text = 14}, {"here, k=%d", .digits = 3, .count = t->num_ks, .of = t->ks},
-              {"modelled, k=%d", .digits = 3, .count = t->num_ks, .of = t->ks});
+        TABLE(NULL, WORDS("", 14), DIGITS("here, k=%d", 3, .count = t->num_ks, .of = t->ks),
+              DIGITS("modelled, k=%d", 3, .count = t->num_ks, .of = t->ks));
     for (int i = 0; i < NUM_STRATEGIES; i++) {
         table_text(&table, "%s", strategies[i]->name);
         for (int j = 0; j < t->num_ks; j++)

@@ -83,9 +83,9 @@ static uint64_t compare_bytes_of(Table *t, const Allreduce *algorithm, int k, ui
 double compare_bytes(int most_devices, uint64_t seed) {
     printf("\nWhy the star is slow: bytes for a vector of N = %s bytes (LeNet's gradients)\n",
            grouped(LENET_FLOATS * sizeof(float)).text);
-    Table t = TABLE(NULL, {"k", .width = 1}, {"algorithm", .text = 9}, {"steps", .text = 9},
-                    {"busiest sends", .width = 9}, {"formula", .width = 9}, {"in N", .decimals = 2},
-                    {"all send", .width = 10}, {"replicas equal", .text = 4});
+    Table t = TABLE(NULL, WHOLE("k", .width = 1), WORDS("algorithm", 9), WORDS("steps", 9),
+                    WHOLE("busiest sends", .width = 9), WHOLE("formula", .width = 9),
+                    FIXED("in N", 2), WHOLE("all send", .width = 10), WORDS("replicas equal", 4));
     bool right = true;
     uint64_t of_ring = 0;
     for (int k = 2; k <= most_devices && can_have_devices(k); k *= 2)

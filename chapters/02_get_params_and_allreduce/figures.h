@@ -47,7 +47,7 @@ const char *size_text(size_t bytes);
 
 // The columns of all algorithms in a table, and their cells, in a unit (1e-6: microseconds).
 #define TIMES_COLUMNS(star)                                                                        \
-    {star, .digits = 3}, {"sharded", .digits = 3}, {"ring", .digits = 3}, { "tree", .digits = 3 }
+    DIGITS(star, 3), DIGITS("sharded", 3), DIGITS("ring", 3), { "tree", .digits = 3 }
 void add_times(Table *t, const Times *times, double unit);
 
 #endif

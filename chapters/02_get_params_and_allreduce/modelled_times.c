@@ -102,8 +102,8 @@ static void compare_with_formula(int k) {
 
 void compare_machines(const Machine *own, int k, FILE *csv) {
     printf("\nThe same on three machines, modelled: %d devices, in microseconds\n", k);
-    Table t = TABLE(NULL, {"", .text = 6}, TIMES_COLUMNS("star"), {"star/ring", .decimals = 2},
-                    {"fastest", .text = 8});
+    Table t = TABLE(NULL, WORDS("", 6), TIMES_COLUMNS("star"), FIXED("star/ring", 2),
+                    WORDS("fastest", 8));
     table_head(&t);
     for (int m = 0; m < NUM_MACHINES; m++) {
         const Machine *machine = machine_find(names[m]);
@@ -131,7 +131,7 @@ enum { MOST_DEVICES = 1024, SHORT = 8 << 10, LONG = 160 * 1000 * 1000 };
 
 static void compare_up_to(const Machine *machine, size_t bytes, FILE *csv) {
     printf("\n  modelled: %s, vectors of %s, in milliseconds\n", machine->name, size_text(bytes));
-    Table t = TABLE(NULL, {.title = "devices"}, TIMES_COLUMNS("star"), {"fastest", .text = 8});
+    Table t = TABLE(NULL, WHOLE("devices"), TIMES_COLUMNS("star"), WORDS("fastest", 8));
     for (int k = 2; k <= MOST_DEVICES; k *= 2) {
         Times times = times_of_all(k, bytes);
         write_figures(csv, machine, k, bytes, &times);

@@ -122,9 +122,8 @@ static void add_bandwidths(Table *t, const char *name, double measured, double m
 static void print_bandwidths(const BothTimes *times, int k, size_t bytes, FILE *csv) {
     const Machine *machine = modelled_machine();
     say("\nGB/s at %s; busbw: algbw x %.2f", size_text(bytes), 2.0 * (k - 1) / k);
-    Table t =
-        TABLE(NULL, {"", .text = 15}, {"here: algbw", .decimals = 2}, {"busbw", .decimals = 2},
-              {"modelled: algbw", .decimals = 2}, {"busbw", .decimals = 2});
+    Table t = TABLE(NULL, WORDS("", 15), FIXED("here: algbw", 2), FIXED("busbw", 2),
+                    FIXED("modelled: algbw", 2), FIXED("busbw", 2));
     for (int a = 0; a < NUM_ALLREDUCES; a++)
         add_bandwidths(&t, allreduces[a].name, times->measured.seconds[a],
                        times->modelled.seconds[a], k, bytes);
@@ -154,7 +153,7 @@ void compare_times(int k, int most_rounds, FILE *csv) {
     say("\nTime of one allreduce on %d devices, in microseconds; %smodelled: %s", k,
         is_measured() ? "measured here; " : "", machine ? machine->name : "on no machine");
     Table t =
-        TABLE(NULL, {"", .text = 6}, TIMES_COLUMNS("here: star"), TIMES_COLUMNS("modelled: star"));
+        TABLE(NULL, WORDS("", 6), TIMES_COLUMNS("here: star"), TIMES_COLUMNS("modelled: star"));
     time_size(k, SMALLEST, most, NULL); // to warm up: the first measured times would be too long
     for (size_t bytes = SMALLEST; bytes <= largest_size(k); bytes *= 4) {
         times = time_size(k, bytes, most, csv);

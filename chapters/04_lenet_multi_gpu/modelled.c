@@ -155,8 +155,8 @@ void print_modelled_epochs(const ModelledEpochs *m) {
     if (last > 0)
         say("(Trainings take slightly less: their last minibatch has only %d images.)", last);
     printf("\n");
-    Table t = TABLE(NULL, {.title = "devices"}, {.title = "without CUDA graphs"},
-                    {.title = "with CUDA graphs"}, {.title = "by a framework's launches"});
+    Table t = TABLE(NULL, WHOLE("devices"), WHOLE("without CUDA graphs"), WHOLE("with CUDA graphs"),
+                    WHOLE("by a framework's launches"));
     for (int c = 0; c < m->num_counts; c++) {
         static const Way columns[NUM_WAYS] = {BY_PROGRAM, AS_GRAPH, BY_FRAMEWORK};
         table_numbers(&t, m->counts[c]);

@@ -65,7 +65,7 @@ void compare_with_one_device(DataIter *iter, int steps, float lr) {
     enum { MOST = 3 };
     static const int ks[MOST] = {1, 2, 3};
     printf("\n");
-    Table t = TABLE(NULL, {"the largest difference", .text = 29},
+    Table t = TABLE(NULL, WORDS("the largest difference", 29),
                     {"k = %d", .width = 8, .count = MOST, .of = ks});
     for (int w = 0; w < NUM_ROWS; w++) {
         table_text(&t, "%s", ways[w].name);

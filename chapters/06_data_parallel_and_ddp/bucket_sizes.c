@@ -83,9 +83,9 @@ static void sweep(Sweep *s) {
 
 static void print_table(const Sweep *a, const Sweep *b) {
     printf("\n");
-    Table t = TABLE(NULL, {a->network->title, .text = 10}, {.title = "buckets"},
-                    {a->machine->name, .unit = "ms", .digits = 4},
-                    {b->machine->name, .unit = "ms", .digits = 4});
+    Table t =
+        TABLE(NULL, WORDS(a->network->title, 10), WHOLE("buckets"),
+              DIGITS(a->machine->name, 4, .unit = "ms"), DIGITS(b->machine->name, 4, .unit = "ms"));
     for (int i = 0; i < NUM_SIZES; i++) {
         table_text(&t, "%s", sizes[i] == ONE_BUCKET ? "one bucket" : binary_size(sizes[i]).text);
         table_numbers(&t, a->buckets[i], a->seconds[i], b->seconds[i]);

@@ -51,8 +51,8 @@ void print_wrapper_traffic(int k, int rows) {
     static const char *const ddp_phases[] = {"buffers", "gradients"};
     Way way = {.network = &networks[0], .classes = 10, .k = k, .kind = WAY_DP};
     printf("\nBytes of one step on %d devices\n", k);
-    Table t = TABLE(NULL, {"", .text = 22}, {.title = "device 0 sent"}, {"received", .width = 10},
-                    {.title = "others sent"}, {"received", .width = 10});
+    Table t = TABLE(NULL, WORDS("", 22), WHOLE("device 0 sent"), WHOLE("received", .width = 10),
+                    WHOLE("others sent"), WHOLE("received", .width = 10));
     table_head(&t);
     add_way(&t, &way, rows, "DP", dp_phase_names, NUM_DP_PHASES);
     way.gathers = DP_MEAN_LOSSES;
@@ -86,10 +86,9 @@ static const struct {
 enum { NUM_ROWS = sizeof ways / sizeof ways[0] };
 
 static void print_classes(int classes, int rows) {
-    Table t =
-        TABLE(NULL, {"network", .text = 9}, {.title = "devices"}, {"way", .text = 22},
-              {"device 0", .unit = "MB", .decimals = 1}, {"others", .unit = "MB", .decimals = 1},
-              {"ratio", .decimals = 2}, {.title = "kernels"}, {.title = "copies"});
+    Table t = TABLE(NULL, WORDS("network", 9), WHOLE("devices"), WORDS("way", 22),
+                    FIXED("device 0", 1, .unit = "MB"), FIXED("others", 1, .unit = "MB"),
+                    FIXED("ratio", 2), WHOLE("kernels"), WHOLE("copies"));
     for (int k = 2; k <= 8; k *= 2) {
         const Machine *machine = modelled_machine();
         if (machine && !machine_has_devices(machine, k)) break;
@@ -129,9 +128,9 @@ static void add_way_row(Table *t, WayKind kind, const NetworkKind *network, int 
 
 void print_four_ways(int k, int rows) {
     printf("\n");
-    Table t = TABLE(NULL, {"network", .text = 10}, {"way", .text = 10}, {.title = "device 0 sends"},
-                    {.title = "others send"}, {.title = "kernels"}, {.title = "copies"},
-                    {"modelled", .unit = "ms", .digits = 3});
+    Table t = TABLE(NULL, WORDS("network", 10), WORDS("way", 10), WHOLE("device 0 sends"),
+                    WHOLE("others send"), WHOLE("kernels"), WHOLE("copies"),
+                    DIGITS("modelled", 3, .unit = "ms"));
     for (int n = 0; n < NUM_NETWORKS; n++)
         for (WayKind kind = n == 0 ? WAY_CHAPTER_4 : WAY_CHAPTER_5; kind <= WAY_DDP; kind++)
             add_way_row(&t, kind, &networks[n], k, rows);

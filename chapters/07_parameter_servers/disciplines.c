@@ -83,10 +83,9 @@ PsResult train_in_one_way(const PsLesson *lesson, const Schedule *schedule) {
 
 static Table begin_table(void) {
     printf("\n");
-    return TABLE(NULL, {"", .text = 13}, {.title = "applied"}, {.title = "dropped"},
-                 {"mean stale", .decimals = 2}, {.title = "max"},
-                 {"modelled", .unit = "s", .digits = 3}, {"pushes/s", .decimals = 1},
-                 {"accuracy", .decimals = 4});
+    return TABLE(NULL, WORDS("", 13), WHOLE("applied"), WHOLE("dropped"), FIXED("mean stale", 2),
+                 WHOLE("max"), DIGITS("modelled", 3, .unit = "s"), FIXED("pushes/s", 1),
+                 FIXED("accuracy", 4));
 }
 
 static void add_row(Table *t, const char *name, long applied, double dropped, double stale,

@@ -87,10 +87,9 @@ void compare_exchanges(int most) {
     printf("\n");
     Table t = TABLE(out.stream, {.csv = "machine"}, {"workers", .csv = "workers"},
                     {"servers", .csv = "servers"},
-                    {"push and pull", .unit = "ms", .decimals = 2, .csv = "seconds"},
-                    {"bound", .unit = "ms", .decimals = 2, .csv = "bound"},
-                    {"exchange to bound", .decimals = 2},
-                    {"ring", .unit = "ms", .decimals = 2, .csv = "ring"});
+                    FIXED("push and pull", 2, .unit = "ms", .csv = "seconds"),
+                    FIXED("bound", 2, .unit = "ms", .csv = "bound"), FIXED("exchange to bound", 2),
+                    FIXED("ring", 2, .unit = "ms", .csv = "ring"));
     for (int share = 0; share < 3; share++)
         for (int W = 1; W <= most; W *= 2) {
             int S = share == 0 ? 1 : share == 1 ? W / 2 : W;

@@ -109,8 +109,8 @@ void compare_collectives(void) {
     say("\nBytes and messages of rank 0, and the most bytes of another; measured ms; the bits of "
         "as "
         "many devices in one process");
-    Table t = TABLE(NULL, {"sum", .text = 8}, {"bytes", .width = 11}, {"most", .width = 11},
-                    {.title = "messages"}, {"ms", .decimals = 2}, {"bits", .text = 12});
+    Table t = TABLE(NULL, WORDS("sum", 8), WHOLE("bytes", .width = 11), WHOLE("most", .width = 11),
+                    WHOLE("messages"), FIXED("ms", 2), WORDS("bits", 12));
     for (int a = 0; a <= NUM_ALLREDUCES; a++) {
         const Allreduce *algorithm = a < NUM_ALLREDUCES ? &allreduces[a] : NULL;
         const char *name = algorithm ? algorithm->name : "mpi";

@@ -61,9 +61,9 @@ static RankResult travel(const WayOfTravel *way, const RankLesson *lesson) {
 static void compare_all(const RankLesson *lesson) {
     uint32_t first = 0;
     say("\nA step: what rank 0 sends, and measured ms; the parameters after %d steps", STEPS);
-    Table t = TABLE(NULL, {"", .text = 24}, {"messages", .decimals = 1}, {"bytes", .width = 11},
-                    {"to other hosts", .width = 11}, {"here", .unit = "ms", .decimals = 2},
-                    {"parameters", .text = 8});
+    Table t = TABLE(NULL, WORDS("", 24), FIXED("messages", 1), WHOLE("bytes", .width = 11),
+                    WHOLE("to other hosts", .width = 11), FIXED("here", 2, .unit = "ms"),
+                    WORDS("parameters", 8));
     for (int w = 0; w < NUM_TRAVELS; w++) {
         if (ways[w].net.hosts_first && hierarchical_mistake()) {
             say("  %s: left out: %s", ways[w].title, hierarchical_mistake());

@@ -84,10 +84,9 @@ static void print_rule_table(const RuleGrid *g) {
     say("\n%s, %s: %d epoch%s of %d images, %d seed%s", rule_network_titles[job->network],
         rule_optimizer_names[job->optimizer], job->epochs, job->epochs > 1 ? "s" : "", job->images,
         seeds, seeds > 1 ? "s" : "");
-    Table t =
-        TABLE(NULL, {.title = "batch"}, {.title = "updates"}, {"rule", .text = 19},
-              {"last lr", .digits = 3}, {"sum of lr", .digits = 3}, {"accuracy", .decimals = 3},
-              {"lowest", .decimals = 3}, {"highest", .decimals = 3}, {.title = "diverged"});
+    Table t = TABLE(NULL, WHOLE("batch"), WHOLE("updates"), WORDS("rule", 19), DIGITS("last lr", 3),
+                    DIGITS("sum of lr", 3), FIXED("accuracy", 3), FIXED("lowest", 3),
+                    FIXED("highest", 3), WHOLE("diverged"));
     add_cell(&t, &g->cells[0][0], "(all the same)");
     for (int i = 1; i < NUM_RULE_TIMES; i++)
         for (int rule = 0; rule < NUM_LR_RULES; rule++)

@@ -70,10 +70,10 @@ static double published_at_16(const PublishedScaling *p) { return p->sixteen / (
 static void print_steps(const Scaling s[]) {
     say("\nmodelled: ms of a step, images/s and efficiency, of %s, %s and %s", s[0].network.name,
         s[1].network.name, s[2].network.name);
-    Table t = TABLE(NULL, {"ranks", .width = 5}, {"ms", .width = 5}, {"images/s", .decimals = 1},
-                    {"eff., %", .decimals = 1}, {"ms", .width = 5}, {"images/s", .decimals = 1},
-                    {"eff., %", .decimals = 1}, {"ms", .width = 5}, {"images/s", .decimals = 1},
-                    {"eff., %", .decimals = 1});
+    Table t = TABLE(NULL, WHOLE("ranks", .width = 5), WHOLE("ms", .width = 5), FIXED("images/s", 1),
+                    FIXED("eff., %", 1), WHOLE("ms", .width = 5), FIXED("images/s", 1),
+                    FIXED("eff., %", 1), WHOLE("ms", .width = 5), FIXED("images/s", 1),
+                    FIXED("eff., %", 1));
     for (int i = 0; i < NUM_RANKS; i++) {
         table_numbers(&t, num_ranks[i]);
         for (int n = 0; n < NUM_PUBLISHED_SCALINGS; n++)
@@ -85,11 +85,10 @@ static void print_steps(const Scaling s[]) {
 
 static void print_published(const Scaling s[]) {
     say("\nOn one GPU, images/s; on 16 and 512, efficiency in %%");
-    Table t = TABLE(NULL, {"", .text = 12}, {"1: model", .decimals = 1}, {"publ.", .decimals = 1},
-                    {"16: model", .decimals = 1}, {"[a]", .decimals = 1, .width = 5},
-                    {"[b]", .decimals = 1, .width = 5}, {"publ.", .decimals = 1},
-                    {"512: model", .decimals = 1}, {"[a]", .decimals = 1, .width = 5},
-                    {"[b]", .decimals = 1, .width = 5}, {"publ.", .width = 5});
+    Table t = TABLE(NULL, WORDS("", 12), FIXED("1: model", 1), FIXED("publ.", 1),
+                    FIXED("16: model", 1), FIXED("[a]", 1, .width = 5), FIXED("[b]", 1, .width = 5),
+                    FIXED("publ.", 1), FIXED("512: model", 1), FIXED("[a]", 1, .width = 5),
+                    FIXED("[b]", 1, .width = 5), WHOLE("publ.", .width = 5));
     static const int at[] = {AT_16, AT_512};
     for (int n = 0; n < NUM_PUBLISHED_SCALINGS; n++) {
         const PublishedScaling *p = s[n].published;
@@ -289,10 +288,9 @@ static void print_ways(const Scaling *s, const Ways *ways) {
     say("\n%s: a message of 64 MiB, ms; efficiency in %%, sent at 64 MiB and every 5 ms",
         s->network.name);
     Table t =
-        TABLE(NULL, {"ranks", .width = 5}, {"ms: ring", .decimals = 1}, {"hier.", .decimals = 1},
-              {"servers", .decimals = 1}, {"64 MiB: ring", .decimals = 1}, {"hier.", .decimals = 1},
-              {"servers", .decimals = 1}, {"5 ms: ring", .decimals = 1}, {"hier.", .decimals = 1},
-              {"servers", .decimals = 1});
+        TABLE(NULL, WHOLE("ranks", .width = 5), FIXED("ms: ring", 1), FIXED("hier.", 1),
+              FIXED("servers", 1), FIXED("64 MiB: ring", 1), FIXED("hier.", 1), FIXED("servers", 1),
+              FIXED("5 ms: ring", 1), FIXED("hier.", 1), FIXED("servers", 1));
     for (int i = 1; i < NUM_RANKS; i++) {
         table_numbers(&t, num_ranks[i]);
         for (int w = 0; w < NUM_EXCHANGE_WAYS; w++) table_numbers(&t, 1e3 * ways->message[w][i]);

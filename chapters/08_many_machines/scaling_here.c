@@ -172,9 +172,9 @@ void compare_with_one_process(const Dataset *data, int rows, uint64_t seed) {
         "of "
         "%d rounds",
         ROUNDS);
-    Table t = TABLE(NULL, {.title = "k"}, {"one process", .unit = "ms", .decimals = 2},
-                    {"ranks", .unit = "ms", .decimals = 2}, {"times", .decimals = 2},
-                    {"low", .decimals = 2}, {"high", .decimals = 2});
+    Table t = TABLE(NULL, WHOLE("k"), FIXED("one process", 2, .unit = "ms"),
+                    FIXED("ranks", 2, .unit = "ms"), FIXED("times", 2), FIXED("low", 2),
+                    FIXED("high", 2));
     device_set_threads(dist_device(0), 1);
     for (int k = 1; k <= dist_get_world_size() && k <= MAX_LOCAL_DEVICES; k *= 2) {
         Contest c = {.data = data, .rows = rows, .k = k, .seed = seed};

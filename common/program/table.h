@@ -1,7 +1,7 @@
 // table.h: a table whose columns are declared once, printed and written as CSV row by row:
 //
-//     Table t = TABLE(csv, {"way", .text = 12, .csv = "way"}, {"devices", .csv = "devices"},
-//                     {"a step", .unit = "ms", .decimals = 2, .csv = "seconds"});
+//     Table t = TABLE(csv, WORDS("way", 12, .csv = "way"), WHOLE("devices", .csv = "devices"),
+//                     FIXED("a step", 2, .unit = "ms", .csv = "seconds"));
 //     table_text(&t, "%s", "ring");
 //     table_numbers(&t, 4, 0.00125);
 //
@@ -31,6 +31,16 @@ typedef struct Column {
     int count;        // so many columns, with a "%d" in title and csv: for each number of `of`, or,
     const int *of;    // if that is NULL, from 0
 } Column;
+
+// The usual ones, for short; what else there is to say follows: FIXED("a step", 2, .unit = "ms").
+#define WORDS(name, most, ...)                                                                     \
+    { .title = (name), .text = (most), __VA_ARGS__ }
+#define WHOLE(name, ...)                                                                           \
+    { .title = (name), __VA_ARGS__ }
+#define FIXED(name, after, ...)                                                                    \
+    { .title = (name), .decimals = (after), __VA_ARGS__ }
+#define DIGITS(name, number, ...)                                                                  \
+    { .title = (name), .digits = (number), __VA_ARGS__ }
 
 enum { MOST_COLUMNS = 32, LONGEST_TITLE = 48 };
 typedef struct Table {

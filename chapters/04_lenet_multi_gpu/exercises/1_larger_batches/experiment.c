@@ -60,9 +60,8 @@ static void experiment(const Flags *flags, FILE *csv) {
         "Four devices train LeNet with minibatches four times as large as those of one device, for "
         "as many epochs and with the same learning rate. By how many percentage points will their "
         "test accuracy be lower?");
-    Table t = TABLE(NULL, {.title = "devices"}, {.title = "batch"}, {"lr", .digits = 2},
-                    {.title = "updates/epoch"}, {.title = "updates"}, {"sec/epoch", .decimals = 2},
-                    {"test acc", .decimals = 3});
+    Table t = TABLE(NULL, WHOLE("devices"), WHOLE("batch"), DIGITS("lr", 2), WHOLE("updates/epoch"),
+                    WHOLE("updates"), FIXED("sec/epoch", 2), FIXED("test acc", 3));
     fprintf(csv, "devices,lr,epoch,updates,test_acc\n");
     for (int k = 1; k <= 4; k *= 2)
         for (int times = 1; times <= k; times *= 2)

@@ -42,7 +42,7 @@ static Cell measure(const Flags *flags, int k, float lr, const Dataset *data, Da
 }
 
 static void measure_all(const Flags *flags, const Dataset *data, DataIter *test_iter, Grid *grid) {
-    Table t = TABLE(NULL, {"lr", .digits = 2}, {"k = %d", .width = 13, .count = NUM_K, .of = ks});
+    Table t = TABLE(NULL, DIGITS("lr", 2), {"k = %d", .width = 13, .count = NUM_K, .of = ks});
     for (int j = 0; j < NUM_LR; j++) {
         grid->lr[j] = flags->lr * (float)(1 << j) / 4;
         table_numbers(&t, grid->lr[j]);

@@ -206,8 +206,8 @@ static void model_all(const Flags *flags, const Machines *machines, Figures f[NU
 // ## Figures
 
 static void print_bytes(int k, const Figures f[NUM_METHODS]) {
-    Table t = TABLE(NULL, {"bytes received by", .text = 23}, {.title = "busiest device"},
-                    {.title = "least busy"});
+    Table t =
+        TABLE(NULL, WORDS("bytes received by", 23), WHOLE("busiest device"), WHOLE("least busy"));
     for (int i = 0; i < NUM_METHODS; i++) {
         table_text(&t, "%s", methods[i].name);
         table_numbers(&t, f[i].busiest, minimum(f[i].received, k));
@@ -215,11 +215,11 @@ static void print_bytes(int k, const Figures f[NUM_METHODS]) {
 }
 
 static void print_times(FILE *csv, const Machines *machines, const Figures f[NUM_METHODS], int k) {
-    Table t = TABLE(csv, {.csv = "machine"}, {"", .text = 23, .csv = "method"}, {.csv = "devices"},
-                    {"LeNet's gradients", .decimals = 3, .csv = "modelled_gradients_ms"},
-                    {"a training step", .decimals = 3, .csv = "modelled_step_ms"},
-                    {"16 MB", .decimals = 2, .csv = "modelled_large_ms"},
-                    {.csv = "device%d_bytes", .count = k});
+    Table t =
+        TABLE(csv, {.csv = "machine"}, WORDS("", 23, .csv = "method"), {.csv = "devices"},
+              FIXED("LeNet's gradients", 3, .csv = "modelled_gradients_ms"),
+              FIXED("a training step", 3, .csv = "modelled_step_ms"),
+              FIXED("16 MB", 2, .csv = "modelled_large_ms"), {.csv = "device%d_bytes", .count = k});
     for (int m = 0; m < machines->count; m++) {
         const Machine *machine = machines->machine[m];
         printf("\n  modelled ms on %s (%s)\n", machine->name, links_of(machine, k));

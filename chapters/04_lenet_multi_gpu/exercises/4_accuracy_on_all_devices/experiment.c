@@ -66,11 +66,10 @@ static void measure_all(const Flags *flags, DataIter *test_iter, Measured m[NUM_
     replicas_open(&one, 1, flags->seed);
     replicas_scale(&one, 10);
     learn_a_little(flags, &one);
-    Table t =
-        TABLE(csv, {"devices", .csv = "devices"},
-              {"on device 0", .unit = "s", .decimals = 3, .csv = "one"}, {.csv = "one_median"},
-              {"on all devices", .unit = "s", .decimals = 3, .csv = "all"}, {.csv = "all_median"},
-              {"accuracy on one", .decimals = 4}, {"on all", .decimals = 4, .csv = "accuracy"});
+    Table t = TABLE(csv, {"devices", .csv = "devices"},
+                    FIXED("on device 0", 3, .unit = "s", .csv = "one"), {.csv = "one_median"},
+                    FIXED("on all devices", 3, .unit = "s", .csv = "all"), {.csv = "all_median"},
+                    FIXED("accuracy on one", 4), FIXED("on all", 4, .csv = "accuracy"));
     for (int i = 0; i < NUM_K; i++) {
         m[i] = measure(ks[i], one.params[0], test_iter);
         table_numbers(&t, m[i].k, minimum(m[i].one, ROUNDS), median(m[i].one, ROUNDS),

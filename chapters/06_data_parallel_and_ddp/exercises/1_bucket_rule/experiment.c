@@ -139,13 +139,12 @@ static void experiment(const Flags *flags, FILE *csv) {
     Prediction part = predict_first(
         "ResNet-18 has 44.7 MB of gradients, exchanged in buckets of the best size. How much of "
         "the exchange will be hidden under backward, in percent?");
-    Table t =
-        TABLE(csv, {"cap", .text = 12}, {.csv = "machine"}, {.csv = "devices"}, {.csv = "network"},
-              {.csv = "cap_bytes"}, {"buckets", .csv = "buckets"}, {"last, MB", .digits = 3},
-              {"predicted, ms", .digits = 4, .csv = "predicted_ms"},
-              {"DDP, a host each", .digits = 4, .csv = "modelled_ms"},
-              {"one host", .digits = 4, .csv = "modelled_one_host_ms"}, {.csv = "backward_ms"},
-              {.csv = "exchange_ms"});
+    Table t = TABLE(csv, WORDS("cap", 12), {.csv = "machine"}, {.csv = "devices"},
+                    {.csv = "network"}, {.csv = "cap_bytes"}, {"buckets", .csv = "buckets"},
+                    DIGITS("last, MB", 3), DIGITS("predicted, ms", 4, .csv = "predicted_ms"),
+                    DIGITS("DDP, a host each", 4, .csv = "modelled_ms"),
+                    DIGITS("one host", 4, .csv = "modelled_one_host_ms"), {.csv = "backward_ms"},
+                    {.csv = "exchange_ms"});
     for (int i = 0; i < NUM_NETWORKS; i++) {
         model_network(&s, &networks[i], &f[i]);
         add_figures(&t, &s, &f[i]);

@@ -60,10 +60,9 @@ static void model_all(Figures *f) {
 
 static void print_times(const Figures *f) {
     printf("\n");
-    Table t = TABLE(
-        NULL, {.title = "m"}, {"chapter 1, ms", .digits = 4}, {"fill-drain, ms", .digits = 4},
-        {"1F1B, ms", .digits = 4}, {"fill-drain idle", .unit = "%", .decimals = 1},
-        {"1F1B idle", .unit = "%", .decimals = 1}, {"(k-1)/(m+k-1)", .unit = "%", .decimals = 1});
+    Table t = TABLE(NULL, WHOLE("m"), DIGITS("chapter 1, ms", 4), DIGITS("fill-drain, ms", 4),
+                    DIGITS("1F1B, ms", 4), FIXED("fill-drain idle", 1, .unit = "%"),
+                    FIXED("1F1B idle", 1, .unit = "%"), FIXED("(k-1)/(m+k-1)", 1, .unit = "%"));
     for (int a = 0; a < NUM_MS; a++) {
         const Run *all = &f->of[FILL_DRAIN][a], *yours = &f->of[YOURS][a];
         table_numbers(&t, microbatches(a), f->chapter_1[a], all->ms, yours->ms, all->idle,

@@ -144,7 +144,7 @@ static double saved(const Times *t) { return 100 * (1 - t->overlapped / t->chapt
 
 static void print_place(const Place *place, Figures f) {
     say("\n  %s: percent of the exchange that is hidden, (of the step that is saved)", place->name);
-    Table t = TABLE(NULL, {.title = "images"}, {"star, k = %d", .count = NUM_KS, .of = ks},
+    Table t = TABLE(NULL, WHOLE("images"), {"star, k = %d", .count = NUM_KS, .of = ks},
                     {"ring, k = %d", .count = NUM_KS, .of = ks});
     for (int b = 0; b < NUM_BATCHES; b++) {
         table_numbers(&t, batch_of(b));

@@ -109,7 +109,7 @@ static void add_difference(Table *t, const Difference *d) {
 static void compare_lenet(const Setting *s, Lenet *l) {
     say("\n  LeNet, m parts (2, 4 and 8) against the whole minibatch");
     Table t =
-        TABLE(NULL, {.title = "images"}, {"k=1, m=%d", .count = NUM_MS, .of = ms},
+        TABLE(NULL, WHOLE("images"), {"k=1, m=%d", .count = NUM_MS, .of = ms},
               {"k=2, m=%d", .count = NUM_MS, .of = ms}, {"k=4, m=%d", .count = NUM_MS, .of = ms});
     for (int a = 0; a < NUM_SIZES; a++) {
         table_numbers(&t, sizes[a]);
@@ -149,8 +149,8 @@ static void compare_normed(const Setting *s, Normed *b) {
     Gradients resnet = gradients_of(s, s->resnet, &all, NORM_IMAGES);
     Gradients lenet = gradients_of(s, s->lenet, &all, NORM_IMAGES);
     say("\n  A small ResNet, with batch norm, %d images, one device: m parts against", NORM_IMAGES);
-    Table t = TABLE(NULL, {.title = "m"}, {"the whole minibatch", .digits = 2},
-                    {"m devices with a part each", .digits = 2});
+    Table t = TABLE(NULL, WHOLE("m"), DIGITS("the whole minibatch", 2),
+                    DIGITS("m devices with a part each", 2));
     for (int p = 0; p < NUM_MS; p++) {
         Plan parts = shards_in_parts(NORM_IMAGES, 1, ms[p]);
         Plan each = shards_in_parts(NORM_IMAGES, ms[p], 1);
@@ -176,8 +176,8 @@ typedef struct Saved {
 static void count_saved(const Setting *s, Saved saved[NUM_SAVED]) {
     say("\n  LeNet, k = %d, %d images: bytes between devices for an update", SAVED_RANKS,
         SAVED_IMAGES);
-    Table t = TABLE(NULL, {.title = "m"}, {.title = "one exchange"}, {.title = "one for each part"},
-                    {"activations of a device", .unit = "MB", .decimals = 2});
+    Table t = TABLE(NULL, WHOLE("m"), WHOLE("one exchange"), WHOLE("one for each part"),
+                    FIXED("activations of a device", 2, .unit = "MB"));
     for (int p = 0; p < NUM_SAVED; p++) {
         Saved *v = &saved[p];
         v->m = 1 << p;

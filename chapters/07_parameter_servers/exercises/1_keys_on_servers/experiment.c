@@ -117,10 +117,9 @@ static void print_network(const Setting *s, const Figures *f) {
     const Outcome *alone = &f->by_servers[0][IN_TURNS];
     say("\n  %s: %d keys, %.4g MB, the largest %.3g%% of it; ms for a push of %d workers", f->title,
         f->n, 4e-6 * (double)floats_of(f), 100 * (double)f->largest / (double)f->all, s->W);
-    Table t = TABLE(NULL, {.title = "servers"}, {"round robin", .digits = 4},
-                    {"ranges of keys", .digits = 4}, {"largest first", .digits = 4},
-                    {"cut, largest first", .digits = 4}, {.title = "pieces"},
-                    {"of at most, MB", .digits = 3});
+    Table t = TABLE(NULL, WHOLE("servers"), DIGITS("round robin", 4), DIGITS("ranges of keys", 4),
+                    DIGITS("largest first", 4), DIGITS("cut, largest first", 4), WHOLE("pieces"),
+                    DIGITS("of at most, MB", 3));
     for (int j = 0; j < NUM_SERVERS; j++) {
         const Outcome *o = f->by_servers[j], *cut = &o[CUT];
         table_numbers(&t, servers[j], 1e3 * o[0].seconds, 1e3 * o[1].seconds, 1e3 * o[2].seconds,

@@ -178,10 +178,9 @@ static void print_all(const Figures *f) {
         "synchronously "
         "where nobody is slow.",
         f->goal);
-    Table t = TABLE(NULL, {"", .text = 13}, {"pushes/time", .decimals = 2},
-                    {"dropped", .unit = "%", .decimals = 1}, {"mean stale", .decimals = 2},
-                    {.title = "max"}, {.title = "pushes"}, {"time", .decimals = 1},
-                    {"times", .decimals = 2});
+    Table t = TABLE(NULL, WORDS("", 13), FIXED("pushes/time", 2), FIXED("dropped", 1, .unit = "%"),
+                    FIXED("mean stale", 2), WHOLE("max"), WHOLE("pushes"), FIXED("time", 1),
+                    FIXED("times", 2));
     table_head(&t);
     for (Straggler who = NOBODY; who < NUM_STRAGGLERS; who++) {
         printf("  %s\n", straggler_names[who]);

@@ -189,8 +189,8 @@ static double rate_needed(const Figures *f, int j) {
 
 static void print_bytes(const Figures *f) {
     say("\n  What a step moves, in P = %.0f bytes (%s)", f->bytes, f->title);
-    Table t = TABLE(NULL, {.title = "towers"}, {.title = "through the host: CPU"}, {.title = "GPU"},
-                    {.title = "over device 0's links: CPU"}, {.title = "GPU"});
+    Table t = TABLE(NULL, WHOLE("towers"), WHOLE("through the host: CPU"), WHOLE("GPU"),
+                    WHOLE("over device 0's links: CPU"), WHOLE("GPU"));
     for (int j = 0; j < NUM_KS; j++) {
         const Exchange *cpu = &f->of[j][ON_CPU], *gpu = &f->of[j][ON_GPU];
         table_numbers(&t, ks[j], (double)cpu->by_host / f->bytes, (double)gpu->by_host / f->bytes,
@@ -203,9 +203,9 @@ static void print_bytes(const Figures *f) {
 
 static void print_machine(const Machine *machine, const Figures f[]) {
     say("\n  %s: an exchange, modelled", machine->name);
-    Table t = TABLE(NULL, {"", .text = 10}, {.title = "k"}, {"CPU", .unit = "ms", .digits = 4},
-                    {"GPU", .unit = "ms", .digits = 4}, {"CPU/GPU", .digits = 3},
-                    {"needed", .unit = "GB/s", .digits = 4});
+    Table t = TABLE(NULL, WORDS("", 10), WHOLE("k"), DIGITS("CPU", 4, .unit = "ms"),
+                    DIGITS("GPU", 4, .unit = "ms"), DIGITS("CPU/GPU", 3),
+                    DIGITS("needed", 4, .unit = "GB/s"));
     for (int i = 0; i < NUM_NETWORKS; i++)
         for (int j = 0; j < NUM_KS; j++) {
             table_text(&t, "%s", f[i].title);

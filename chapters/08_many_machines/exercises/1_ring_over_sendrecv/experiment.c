@@ -146,10 +146,9 @@ static void print_table(int k, const Figures *f) {
         "in "
         "turn",
         k, num_cores());
-    Table t = TABLE(NULL, {"vector", .bytes = true}, {"your ring", .decimals = 1},
-                    {"star", .decimals = 1}, {"MPI_Allreduce", .decimals = 1},
-                    {"ring / star", .decimals = 2}, {"ring / MPI", .decimals = 2},
-                    {"busiest sends, in N: ring", .decimals = 3}, {"star", .decimals = 3});
+    Table t = TABLE(NULL, {"vector", .bytes = true}, FIXED("your ring", 1), FIXED("star", 1),
+                    FIXED("MPI_Allreduce", 1), FIXED("ring / star", 2), FIXED("ring / MPI", 2),
+                    FIXED("busiest sends, in N: ring", 3), FIXED("star", 3));
     for (int s = 0; s < NUM_SIZES; s++) {
         const Times *of = f->of[s];
         double bytes = (double)bytes_of(s);

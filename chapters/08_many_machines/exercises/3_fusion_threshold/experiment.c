@@ -58,10 +58,10 @@ static void print_here(const Here *h) {
         1e6 * h->costs.talk);
     say("  %d gradients, %.3g MB; measured: the median, and the middle half", h->n,
         1e-6 * (double)h->bytes);
-    Table t = TABLE(NULL, {"threshold", .bytes = true}, {.title = "messages"},
-                    {"predicted", .unit = "ms", .digits = 3},
-                    {"measured", .unit = "ms", .digits = 3}, {"from", .unit = "ms", .digits = 3},
-                    {"to", .unit = "ms", .digits = 3}, {"ratio", .decimals = 2});
+    Table t =
+        TABLE(NULL, {"threshold", .bytes = true}, WHOLE("messages"),
+              DIGITS("predicted", 3, .unit = "ms"), DIGITS("measured", 3, .unit = "ms"),
+              DIGITS("from", 3, .unit = "ms"), DIGITS("to", 3, .unit = "ms"), FIXED("ratio", 2));
     for (int i = 0; i < NUM_THRESHOLDS; i++) {
         const Row *r = &h->rows[i];
         table_numbers(&t, (double)r->threshold, r->messages, r->said, r->took, r->low, r->high,

@@ -58,8 +58,8 @@ static void model_network(const Machine *machine, const NetworkKind *kind,
 
 static void print_modelled(const char *title, Row rows[NUM_WORLDS][NUM_THRESHOLDS]) {
     say("\n  %s: exchange in ms, predicted", title);
-    Table t = TABLE(NULL, {"threshold", .bytes = true}, {.title = "messages"},
-                    {"%d ranks", .digits = 4, .count = NUM_WORLDS, .of = worlds});
+    Table t = TABLE(NULL, {"threshold", .bytes = true}, WHOLE("messages"),
+                    DIGITS("%d ranks", 4, .count = NUM_WORLDS, .of = worlds));
     for (int i = 0; i < NUM_THRESHOLDS; i++) {
         table_numbers(&t, (double)thresholds[i], rows[0][i].messages);
         for (int w = 0; w < NUM_WORLDS; w++) table_numbers(&t, 1e3 * rows[w][i].said);
@@ -111,8 +111,7 @@ static void show_cycles(const Machine *machine, const Costs costs[NUM_WORLDS]) {
     RankStep rank = rank_step(machine, &network, IMAGES, false);
     say("\n  %s, %d images on each rank, a step of %.0f ms: efficiency in %%, by the cycle",
         network.name, IMAGES, 1e3 * rank_seconds(&rank));
-    Table t = TABLE(NULL, {.title = "ranks"},
-                    {"%d ms", .decimals = 1, .count = NUM_CYCLES, .of = cycles_ms});
+    Table t = TABLE(NULL, WHOLE("ranks"), FIXED("%d ms", 1, .count = NUM_CYCLES, .of = cycles_ms));
     for (int w = 0; w < NUM_WORLDS; w++) {
         table_numbers(&t, worlds[w]);
         for (int i = 0; i < NUM_CYCLES; i++)

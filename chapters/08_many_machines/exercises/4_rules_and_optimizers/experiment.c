@@ -88,10 +88,9 @@ static void print_pairs(const Cell cells[NUM_LR_RULES]) {
 static void print_block(const Block *b, int times) {
     say("\n  %s, %s", rule_network_titles[b->base.job->network],
         rule_optimizer_names[b->base.job->optimizer]);
-    Table t =
-        TABLE(NULL, {.title = "batch"}, {.title = "updates"}, {"rule", .text = 19},
-              {"last lr", .digits = 3}, {"sum of lr", .digits = 3}, {"accuracy", .decimals = 3},
-              {"lowest", .decimals = 3}, {"highest", .decimals = 3}, {"kept", .text = 13});
+    Table t = TABLE(NULL, WHOLE("batch"), WHOLE("updates"), WORDS("rule", 19), DIGITS("last lr", 3),
+                    DIGITS("sum of lr", 3), FIXED("accuracy", 3), FIXED("lowest", 3),
+                    FIXED("highest", 3), WORDS("kept", 13));
     add_cell(&t, &b->base, "(all the same)", "");
     for (int i = 0; i < times; i++)
         for (int rule = 0; rule < NUM_LR_RULES; rule++) {
