@@ -67,9 +67,9 @@ static void show_network(void) { network_print(&lenet_network); }
 // must give what one device gives: the loss of the minibatch, the gradients of all parameters, and
 // the loss after one update with them.
 //
-// The book draws the parameters from N(0, 0.01²). The scores of the classes are then so close to
-// zero that an image's loss is ln 10 whatever the layers do, which would hide their mistakes. So
-// the parameters are ten times as large here.
+// The book draws the parameters from $N(0, 0.01^2)$. The scores of the classes are then so close to
+// zero that an image's loss is $\ln 10$ whatever the layers do, which would hide their mistakes.
+// So the parameters are ten times as large here.
 
 static void compute_on_one_device(void) {
     one_device = one_device_step(&lenet);

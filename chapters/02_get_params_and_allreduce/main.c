@@ -62,6 +62,8 @@ static Flags flags;
 // parameters, and attaches a gradient to each: `get_params()`. Without parameters a device cannot
 // evaluate the network, for it computes only with what is in its own memory.
 //
+// get_params.c:get_params
+//
 // As the book does, we try it on one device and print the bias `b1` of LeNet's first layer: 20
 // zeros. Its gradient is zero, too, since nothing was computed yet.
 
@@ -94,7 +96,9 @@ static void demonstrate_get_params(void) {
 //
 // The second operation adds up a vector over all devices and gives the sum to each of them. Its
 // name says both: a *reduce* makes one value of many, and *all* receive it. To add up, data has to
-// be copied to the device where the sum is formed.
+// be copied to the device where the sum is formed. The book takes device 0:
+//
+// allreduce_star.c:allreduce_book
 //
 // As the book does, we test it with different values on two devices: device i has ones, times
 // i + 1.
@@ -201,10 +205,11 @@ static void count_bytes(void) {
 // - *algbw*, the algorithm's bandwidth, is what the caller sees: N bytes were summed in a time
 //   t, so it is N / t. It cannot be compared with the speed of a link, for more than N bytes moved.
 // - *busbw*, the bus bandwidth, can. In any allreduce the busiest device has to send at least
-//   2 (k-1)/k N bytes: in the ring all send that, in the star the others send only N. So busbw =
-//   algbw x 2 (k-1)/k is how fast the busiest link would have to be, for the best allreduce to take
-//   the same time. If it is near the speed that the link really has, no other way to add up can be
-//   much faster over that one link.
+//   $2 (k-1)/k \cdot N$ bytes: in the ring all send that, in the star the others send only N. So
+//   $$\text{busbw} = \text{algbw} \cdot 2 (k-1)/k$$
+//   is how fast the busiest link would have to be, for the best allreduce to take the same time. If
+//   it is near the speed that the link really has, no other way to add up can be much faster over
+//   that one link.
 //
 // An example: 4 devices sum 100 MB in 10 ms. Then algbw is 10 GB/s, and busbw 10 x 1.5 = 15 GB/s.
 // With `--machine d2l-pcie --devices 4`, a machine where nothing but bytes takes time, the ring's
@@ -248,8 +253,10 @@ static void reckon_the_books_example(void) {
 // ## Time on other machines
 //
 // The same functions once more, modelled on machines that differ in the ways between their devices;
-// then on one of them, on up to 1024 devices. For a short vector the question is how many transfers
-// come one after the other, for a long one how many bytes the busiest device has to move.
+// then on one of them, on up to 1024 devices. A transfer takes
+// $$t = \text{latency} + \text{bytes} / \text{bandwidth}$$
+// so for a short vector the question is how many transfers come one after the other, for a long one
+// how many bytes the busiest device has to move.
 
 static void compare_all_machines(const Machine *own, FILE *csv) {
     compare_machines(own, most_devices(), csv);
@@ -274,8 +281,8 @@ static void draw_the_times(const char *csv, const char *png, const char *growth_
 //   parameters; `allreduce` gives each the sum of a vector over all.
 // - `allreduce` writes into the tensors that it gets. Replicas must have the same bits afterwards:
 //   to compare them costs little, and finds mistakes of which no message tells.
-// - Every allreduce here moves 2 (k-1) N bytes in total. The book's moves all of them through one
-//   device. Sharded or in a ring each device sends 2 (k-1)/k N, less than 2 N for any k.
+// - Every allreduce here moves $2 (k-1) N$ bytes in total. The book's moves all of them through one
+//   device. Sharded or in a ring each device sends $2 (k-1)/k \cdot N$, less than $2 N$ for any k.
 // - Long vectors: bytes per device count, and sharded or ring is best. Short ones: steps count, and
 //   with many devices a tree is best. That is so where devices have links of their own. Where all
 //   share one memory, there are no idle links to gain.

@@ -51,8 +51,11 @@ static Flags flags;
 // each gets half of the rows. The part of a device is called its *shard*. The book tries it on a
 // 4 x 5 matrix, where a row stands for one observation.
 //
-// `split_batch()` splits a matrix X and its labels y, one per row, in the same way. Here the
-// numbers of the rows serve as labels.
+// `split_batch()` splits a matrix X and its labels y, one per row, in the same way.
+//
+// split_batch.c:split_batch
+//
+// Here the numbers of the rows serve as labels.
 
 static void split_a_matrix(void) {
     Device *devices[2];
@@ -78,9 +81,9 @@ static void split_a_matrix(void) {
 
 // ## When k does not divide the number of rows
 //
-// Write n = q k + r, where r is what is left over. Each device gets q rows, and the first r devices
-// get one more. (PyTorch's `scatter` rounds up instead: 8 rows over 5 devices are 2, 2, 2, 2 there,
-// and the fifth device has nothing to do.)
+// Write $n = q k + r$, where r is what is left over. Each device gets q rows, and the first r
+// devices get one more. (PyTorch's `scatter` rounds up instead: 8 rows over 5 devices are 2, 2, 2,
+// 2 there, and the fifth device has nothing to do.)
 //
 // With fewer rows than devices the last devices get none. That is no error: the sum over no rows is
 // zero, and so is its gradient. Such a device still costs something: it holds the parameters, its
@@ -148,8 +151,9 @@ static void refuse_a_mismatch(void) {
 // ## A minibatch of images
 //
 // Now what it is for. A minibatch has 256 of the 60000 training images, and the last one of an
-// epoch has what is left: 60000 = 234 x 256 + 96. The picture shows 96 images over 7 devices, as
-// they were read back from the devices; the color of a frame says on which device an image is.
+// epoch has what is left: $60000 = 234 \times 256 + 96$. The picture shows 96 images over 7
+// devices, as they were read back from the devices; the color of a frame says on which device an
+// image is.
 
 enum { ROWS = 96 };
 
@@ -173,12 +177,12 @@ static void split_a_minibatch(const Tensor *X, const Tensor *y, int k) {
 // devices with $n_1$ to $n_k$ rows compute it? Device i computes $g_i$, the gradient of the *sum*
 // of the losses of its rows. Sums add up, whatever the $n_i$ are, so
 //
-//     (g_1 + ... + g_k) / n
+// $$(g_1 + \dots + g_k) / n$$
 //
 // is the gradient that one device would have. It is tempting to let each device take the mean of
 // its own shard, and then to take the mean of the devices:
 //
-//     (g_1 / n_1 + ... + g_k / n_k) / k
+// $$(g_1 / n_1 + \dots + g_k / n_k) / k$$
 //
 // That is the same number if all shards are equal. If they are not, it is another one.
 //

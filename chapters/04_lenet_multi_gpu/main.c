@@ -73,6 +73,10 @@ static LossLog loss_log;
 // 4. The sum is sent back to each device. (Steps 3 and 4 together are an *allreduce*.)
 // 5. Each device updates its replica with this gradient.
 //
+// The same five numbers stand in `train_batch()`, which is one such step:
+//
+// lenet.c:train_batch
+//
 // With k = 2 and the book's minibatch of 256 images, as in the book's figure:
 //
 //                     minibatch: 256 images, on the host
@@ -98,8 +102,6 @@ static LossLog loss_log;
 //
 //     device 0   | 1 | 2 forward, backward | 3 add   | 4 send    | 5 update |
 //     device 1   | 1 | 2 forward, backward | 3 send  | 4 receive | 5 update |
-//
-// The same five numbers stand in `train_batch()` (in `lenet.c`), which is one such step.
 
 // ## Training
 //
@@ -182,8 +184,8 @@ static Result train(int num_gpus, int batch_size, float lr) {
 // Do not worry about epoch 1 (and perhaps 2), where the loss stays at 2.303 and the accuracy at
 // 0.1. All weights start from random numbers of about 0.01, and all biases from zero. Each layer
 // multiplies by such small weights, so the scores of the ten classes are nearly zero, whatever the
-// image; each class gets a probability of 1/10, and the loss is -ln(1/10) = ln 10 = 2.303. The
-// gradient of a weight is a product that contains small numbers from the other layers, so it is
+// image; each class gets a probability of 1/10, and the loss is $-\ln(1/10) = \ln 10 = 2.303$.
+// The gradient of a weight is a product that contains small numbers from the other layers, so it is
 // tiny, too, and the first steps change hardly anything. Meanwhile the network gives nearly all
 // images the same class: it is right for one in ten. Once the weights have grown, the loss falls
 // steeply.

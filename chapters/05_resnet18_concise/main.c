@@ -67,8 +67,11 @@ static Notebook nb;
 // To write out parameters and their exchange for each new network is no fun. Here the network is
 // put together from *modules*, as with `torch.nn`: a module owns its parameters and knows how to
 // compute. It is a ResNet-18, for images as small as ours: the book has changed its first layer and
-// left out the pooling behind it (`resnet18.c`). It computes much more for each of its parameters
-// than LeNet does, so the exchange of gradients should weigh less.
+// left out the pooling behind it. It computes much more for each of its parameters
+// than LeNet does, so the exchange of gradients should weigh less. Most of it is residual blocks,
+// which add their input to their output:
+//
+// resnet18.c:resnet_block
 //
 // Behind each convolution there is *batch normalisation*: it subtracts each channel's mean over the
 // minibatch, and divides by the standard deviation. For evaluation it keeps *running statistics*,
@@ -99,12 +102,14 @@ static void initialize_where_data_is(void) { demonstrate_initialization(nb.net, 
 
 // ## Training
 //
-// The training is that of chapter 4, with other words (`data_parallel.c`):
+// The training is that of chapter 4, with other words:
 //
 // 1. The parameters are initialized on all devices.
 // 2. Each minibatch is split over the devices.
 // 3. Loss and gradients are computed on all devices side by side.
 // 4. The gradients are summed over the devices, and each updates its parameters.
+//
+// data_parallel.c:train_step_as
 //
 // At the end of each epoch the accuracy is computed, on all devices, too.
 

@@ -70,7 +70,9 @@ enum { ROWS = 64 };
 //
 // **DataParallel** is one program, and its device 0 is the head of all: the minibatch is there, the
 // parameters, the outputs, the loss, the update. In *each* step it sends the others their rows and
-// a fresh copy of all parameters, and they send back outputs, and later gradients (`dp.c`).
+// a fresh copy of all parameters, and they send back outputs, and later gradients.
+//
+// dp.c:replicate
 //
 // **DistributedDataParallel** (DDP) has no head. Each device belongs to a process of its own, a
 // *rank* of k. Each rank loads its own images, computes, and takes part in an allreduce of the
@@ -116,10 +118,10 @@ static void compare_four_ways(void) {
 //
 // Every byte between two devices is in the ledger. Below it is counted in each phase of a step, for
 // device 0 and for the one of the others that sends and receives most, and must be what the formula
-// says: with P bytes of parameters, device 0 of DP sends (k-1) P and receives (k-1) P, and in a
-// ring (chapter 2) each rank of DDP sends and receives 2 (k-1)/k P, but for a number more or less
-// where k does not divide them. For LeNet, P is 516,272 bytes. "DP, the loss inside forward" is the
-// text's remedy for what the next section is about.
+// says: with P bytes of parameters, device 0 of DP sends $(k-1) P$ and receives $(k-1) P$, and in a
+// ring (chapter 2) each rank of DDP sends and receives $2 (k-1)/k \cdot P$, but for a number more
+// or less where k does not divide them. For LeNet, P is 516,272 bytes. "DP, the loss inside
+// forward" is the text's remedy for what the next section is about.
 
 static void count_bytes(void) {
     say("\nBytes of a step of LeNet, %d rows in the minibatch: counted, and equal to the formulas",
@@ -189,6 +191,8 @@ static void check_agreement(void) {
 // most of the exchange is under backward: the last layers' gradients travel while those of the
 // first layers are still computed. That, and a host thread for each rank, is why DDP is faster than
 // chapter 5's wrapper in the first table, with the same bytes, kernels and copies.
+//
+// ddp.c:start_bucket
 
 enum { SMALL_BUCKET = 4 << 20 };
 

@@ -82,7 +82,11 @@ static void run_towers(void) {
 //
 // The CPU of one host can do that for its own devices. For many hosts the variables are spread over
 // several machines: *parameter servers*, each responsible for a range of keys. *Workers* pull
-// parameters, compute gradients, and push these (`servers.c`).
+// parameters, compute gradients, and push these.
+//
+// servers.c:servers_push
+//
+// servers.c:servers_pull
 //
 // First synchronously: all push, servers add up and update, all pull. That is chapter 4's training
 // with other roles, so it must have chapter 4's bits; and it has, for servers add up in the order
@@ -97,12 +101,12 @@ static void run_synchronous(void) {
 
 // ## The bottleneck
 //
-// W workers send P bytes each, and S servers share them: whatever they do, a step needs max(P/B, W
-// P/(S B)) seconds in each direction, if all have links of bandwidth B. One server is the
-// bottleneck as soon as there are two workers. With as many servers as workers that is 2 P/B for
-// push and pull, on twice the machines. A ring needs 2 (W-1)/W P/B: for two workers half of it, for
-// many nearly as much. (Servers on the workers' own machines leave each link what a ring's
-// carries.)
+// W workers send P bytes each, and S servers share them: whatever they do, a step needs
+// $$\max(P/B,\ W P/(S B))$$
+// seconds in each direction, if all have links of bandwidth B. One server is the bottleneck as soon
+// as there are two workers. With as many servers as workers that is $2 P/B$ for push and pull, on
+// twice the machines. A ring needs $2 (W-1)/W \cdot P/B$: for two workers half of it, for many
+// nearly as much. (Servers on the workers' own machines leave each link what a ring's carries.)
 
 static void run_exchanges(void) {
     if (!modelled_machine() || modelled_machine()->cards == 0) return;

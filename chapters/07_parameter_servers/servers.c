@@ -197,8 +197,8 @@ void servers_exchange(Servers *v, Worker workers[], int rows) {
 // as many servers as workers has what a worker has, 2 P in both directions together.
 //
 // If such servers live on the workers' own devices, a worker's own range does not travel: a device
-// sends and receives (W-1)/W P as a worker and as much as a server, 4 (W-1)/W P together. That is
-// what a device of a ring has.
+// sends and receives $(W-1)/W \cdot P$ as a worker and as much as a server, $4 (W-1)/W \cdot P$
+// together. That is what a device of a ring has.
 
 size_t worker_bytes_per_step(void) { return lenet_floats() * sizeof(float); }
 

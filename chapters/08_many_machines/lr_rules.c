@@ -7,8 +7,8 @@
 // - **None.** It stays as it is.
 // - **Square root.** The text: one GPU has batches of 100 and lr 0.001, four have 400 and 0.002.
 //   Batch x4, lr x2. The reason given for it is noise: the mean of k times as many images varies
-//   1/sqrt(k) as much, so with sqrt(k) times the learning rate a step varies as it did (Krizhevsky,
-//   2014, who says that theory suggests it; Hoffer et al., 2017).
+//   $1/\sqrt{k}$ as much, so with $\sqrt{k}$ times the learning rate a step varies as it did
+//   (Krizhevsky, 2014, who says that theory suggests it; Hoffer et al., 2017).
 // - **Linear.** Batch x4, lr x4. One step with k b images and k lr goes where k steps with b images
 //   and lr would have gone, if the gradients did not change on the way. Krizhevsky (2014) and Goyal
 //   et al. (2017) found that it works in practice.
@@ -65,7 +65,7 @@ double rule_lr(LrRule rule, double base_lr, double times, long step, long warm_u
 // linear rule is the worst of the three: a rate that is nearly too large already cannot be made
 // larger. A rule carries a rate over to another batch, it does not find one.
 //
-// The start is larger than the book's N(0, 0.01^2): with that, LeNet would spend all of these
+// The start is larger than the book's $N(0, 0.01^2)$: with that, LeNet would spend all of these
 // updates on its plateau (chapter 4). And ResNet-18 is chapter 5's narrow one: of the real one an
 // image takes 20 ms and more of a core in training, of the narrow one about 1 ms.
 // The real one is for `--full`, with the sizes of chapter 5's quick version and one seed: 9

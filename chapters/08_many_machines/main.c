@@ -154,9 +154,14 @@ static bool train(void) {
 // ## How gradients travel
 //
 // Each gradient alone is simple, and each message costs microseconds, however small it is; across
-// machines ten times as many. Horovod *fuses* what happens to be ready at the same time
-// (`fusion.c`); DDP makes its buckets beforehand (chapter 6). Where several ranks share a machine,
-// sums can be made inside each first, and then across (`hierarchical.c`).
+// machines ten times as many. DDP makes its buckets beforehand (chapter 6); Horovod *fuses* what
+// happens to be ready at the same time:
+//
+// fusion.c:fusion_exchange
+//
+// Where several ranks share a machine, sums can be made inside each first, and then across:
+//
+// hierarchical.c:hierarchical_all_reduce
 
 static void show_exchanges(void) {
     if (dist_get_world_size() == 1) return;
