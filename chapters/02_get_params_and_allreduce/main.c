@@ -265,11 +265,21 @@ static void compare_all_machines(const Machine *own, FILE *csv) {
 
 // ## The times as pictures
 //
-// The first picture has a panel for this computer and for each machine. Above, find the size at
-// which the curves begin to rise: shorter vectors take the time of starting transfers only. Below
-// is "time / time of the star": a curve below 1 is faster than the star. The second picture has up
-// to 1024 devices: see for the short vector how slowly the tree's time grows, and for the long one
-// how little the ring's grows beside the star's.
+// ![One allreduce on this computer and on three modelled machines: find the size at which the
+// curves begin to rise, for shorter vectors take the time of starting transfers only. In the lower
+// panels, a curve under 1 is faster than the star.](plots/02_get_params_and_allreduce.png "Four
+// columns of two panels: measured here, then three modelled machines. The size of the vector, from
+// 1 KB to beyond 32 MB, is on the horizontal axis. Above is the time, below the time divided by the
+// star's, all logarithmic. In every modelled column the curves are flat up to a certain size and
+// then rise; for short vectors star and tree are lowest, for long ones ring and sharded.")
+//
+// ![The same on up to 1024 modelled devices. See for the short vector how slowly the tree's time
+// grows, and for the long one how little the ring's grows beside the
+// star's.](plots/02_get_params_and_allreduce_devices.png "Two panels, both axes logarithmic:
+// devices from 2 to 1024, and time. For 8 KB the tree's curve is almost flat while star, ring and
+// sharded rise in straight lines, ring and sharded highest. For 160 MB the star's curve rises
+// steeply, and ring and sharded stay lowest. All curves jump between 8 and 16 devices, where a
+// second host begins.")
 
 static void draw_the_times(const char *csv, const char *png, const char *growth_png) {
     draw_figures(csv, png, flags.devices == 0 ? growth_png : NULL);

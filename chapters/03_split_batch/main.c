@@ -151,9 +151,13 @@ static void refuse_a_mismatch(void) {
 // ## A minibatch of images
 //
 // Now what it is for. A minibatch has 256 of the 60000 training images, and the last one of an
-// epoch has what is left: $60000 = 234 \times 256 + 96$. The picture shows 96 images over 7
-// devices, as they were read back from the devices; the color of a frame says on which device an
-// image is.
+// epoch has what is left: $60000 = 234 \times 256 + 96$.
+//
+// ![A minibatch of 96 images, as it was read back from 7 devices. The color of a frame says on
+// which device an image is; the last two devices have one image less.](plots/03_split_batch.png "96
+// small images of clothes in six rows, each framed in the color of one of seven devices and
+// numbered in the order of the minibatch. The colors come one after the other: 14 images each for
+// devices 0 to 4, 13 each for devices 5 and 6.")
 
 enum { ROWS = 96 };
 

@@ -222,8 +222,11 @@ static void train_once(void) { free(train(flags.devices, flags.batch_size, flags
 
 // ## The curves
 //
-// The book draws the test accuracy after each epoch. Both runs make the same steps, so their curves
-// should lie on each other, but for what the order of additions changes in the last digits.
+// ![Both runs after each epoch. They make the same steps, so their curves should lie on each other,
+// but for what the order of additions changes in the last digits.](plots/04_lenet_multi_gpu.png
+// "Two panels over the epochs: training loss on the left, test accuracy on the right. A thick line
+// for one device and a thin one for two lie on each other. The loss stays at its start for an
+// epoch, then falls steeply, then slowly; the accuracy rises from 0.1 accordingly.")
 
 static void write_curves(void) {
     if (animator) animator_close(animator);
@@ -239,6 +242,15 @@ static void write_curves(void) {
 // and that is work of the host. The table has three ways to do it: one kernel after the other, as
 // this program does; a whole step at once, as a *CUDA graph*, which the GPU has recorded before;
 // and one after the other by a framework written in Python, which takes longer for each launch.
+//
+// ![An epoch on 1 to 8 modelled GPUs, launched in three ways. Where the triangle, the time of the
+// launches alone, is as high as the bar, the GPUs wait for the
+// host.](plots/04_lenet_multi_gpu_modelled.png "Three panels of bars, each with its own scale:
+// without CUDA graphs, with them, and by a framework's launches. Devices 1, 2, 4 and 8 on the
+// horizontal axis, modelled seconds of an epoch on the vertical one; the upper part of each bar is
+// the exchange of gradients. Without graphs two devices are fastest and eight are slowest. With
+// graphs the lower part shrinks and the exchange grows, so eight are hardly faster than two. By a
+// framework, each doubling takes about twice as long, and all triangles are at the top.")
 
 static bool has_two_runs; // without --devices
 static const char *modelled_csv, *modelled_png;
@@ -267,10 +279,19 @@ static void compare_modelled_epochs(void) {
 
 // ## What the network has learned
 //
-// Two pictures. The first layer of LeNet has 20 *filters* of 3x3 weights; the first picture shows
-// them, and beside each a test image as that filter sees it. Look for filters that react to edges,
-// and for some that have hardly learned anything. The second picture has the first test images with
-// the class that the network gives them.
+// The first layer of LeNet has 20 *filters* of 3x3 weights.
+//
+// ![The filters, and beside each a test image as that filter sees it. Look for filters that react
+// to edges, and for some that have hardly learned anything: the number below says how large the
+// weights are.](plots/04_lenet_multi_gpu_filters.png "Twenty pairs of a 3x3 filter and a shoe seen
+// through it, blue for negative and red for positive. Most filters show the whole shoe evenly,
+// lighter or darker than the background; a few show mainly its outline.")
+//
+// ![The first test images with the class that the network gives them. Frames mark its mistakes:
+// would you have made them, too?](plots/04_lenet_multi_gpu_predictions.png "Forty small images of
+// clothes in five rows, each with a class below it. Where the class is wrong, frame and class are
+// red and the right class stands below. Most mistakes are between shirts, coats and dresses, or
+// between kinds of shoes.")
 
 static const char *filters_png, *predictions_png;
 

@@ -228,8 +228,11 @@ static void train_on_one_and_on_two(void) {
 
 // ## The curves
 //
-// Test accuracy and training loss after each epoch. The accuracy may jump up and down from one
-// epoch to the next; the section after the next one is about that.
+// ![Both runs after each epoch; more than the number of devices has changed, so the curves need not
+// agree. An accuracy may jump up and down from one epoch to the next: the section after the next
+// one is about that.](plots/05_resnet18_concise.png "Two panels over the epochs: training loss on
+// the left, test accuracy on the right, with a thick line for one device and a thin one for two.
+// The losses fall; the two lines differ from each other.")
 
 static void write_curves(void) {
     animator_close(nb.animator);

@@ -182,10 +182,19 @@ static void check_agreement(void) {
 // ## A step in time
 //
 // Now look at who is at work when. Each device of DDP has two queues, one that computes and one
-// that communicates; in DP all is in the first. A copy is drawn in the queue of the device that
-// *receives*: so device 0 of DP, grey at first, is sending. It sends its parameters to one device
+// that communicates; in DP all is in the first. Device 0 of DP sends its parameters to one device
 // after the other, and goes forward last. Later it receives gradients from one after the other, and
 // the others wait.
+//
+// ![A step by DP, and by DDP with one bucket and with several: compare where the exchange is. A
+// copy is drawn in the queue of the device that *receives* it, so device 0 of DP, grey at first, is
+// sending.](plots/06_data_parallel_and_ddp_modelled.png "Three timelines of one step of ResNet-18
+// on four modelled devices, milliseconds from left to right. DP has four lanes: parameters arrive
+// on devices 1, 2 and 3 one after the other, device 0 goes forward last, all go backward together,
+// then only device 0 has a bar, the gradients it receives. DDP has a compute and a communication
+// lane for each device: with one bucket, all communication lanes are busy after backward; with
+// small buckets, most of their bars lie under backward. DP takes longest, DDP with several buckets
+// is shortest.")
 //
 // In DDP with one bucket all ranks exchange at the same time, after backward. With smaller buckets
 // most of the exchange is under backward: the last layers' gradients travel while those of the
@@ -208,10 +217,15 @@ static void show_timelines(void) {
         book_result("in DataParallel only device 0 is at work for %.0f %% of a step", 100 * alone);
 }
 
-// The same here, measured, with LeNet on two devices. Where devices are workers on the same cores,
-// an exchange is a copy in one memory, which takes hardly any time; and while it runs, it takes a
-// core from those who compute. So nothing is to be gained. Look at the order of things only: how
-// long each of the three took says more about what else this computer was doing.
+// Where devices are workers on the same cores, an exchange is a copy in one memory, which takes
+// hardly any time; and while it runs, it takes a core from those who compute. So nothing is to be
+// gained here.
+//
+// ![The same, measured here with LeNet on two devices. Look at the order of things only: how long
+// each of the three took says more about what else this computer was
+// doing.](plots/06_data_parallel_and_ddp_measured.png "Three timelines of one step of LeNet on two
+// devices of this computer, in the order of the picture before. The bars of communication are thin
+// lines: after backward with one bucket, between parts of backward with small ones.")
 
 static void measure_timelines(void) {
     Tensor *X, *y;
@@ -231,6 +245,15 @@ static void measure_timelines(void) {
 // shorter with the exchange under backward than without (VLDB 2020, as quoted; NCCL). Of our
 // figures that is to be compared with the part of the step that is saved; how much of the exchange
 // is hidden is another question, and has another answer.
+//
+// ![How much longer a step is than without any exchange; the best size of a bucket is drawn large.
+// LeNet on PCIe has it in between, while ResNet-18's backward takes long enough to hide even many
+// small buckets.](plots/06_data_parallel_and_ddp_buckets.png "Two panels, LeNet and ResNet-18, each
+// with a curve for GPUs on PCIe and one for a DGX A100. Sizes of buckets from 4 KiB to one bucket
+// for all on the horizontal axis; times as long as without exchange on the vertical one. LeNet on
+// PCIe falls, has its lowest point between 64 KiB and 1 MiB, and rises again. ResNet-18 on PCIe is
+// flat and close to 1 up to some MiB, then rises steeply. Both curves of the DGX A100 are nearly
+// flat.")
 
 static void find_bucket_size(void) {
     Prediction expected = {0};
