@@ -185,12 +185,12 @@ static void enqueue_in_three_ways(void) {
 }
 
 // ![The same as a picture. Each lane is a queue, each bar a product of matrices (`gemm`, as BLAS
-// libraries call it): side by side the lanes are busy at the same time, ordered by events one is
-// idle while the other works.](plots/00_devices_and_queues.png "Four timelines with a lane for each
-// of two devices and milliseconds from left to right: measured here and modelled, side by side and
-// one after the other. Each lane has four bars of work. Side by side, both lanes begin at the left.
-// One after the other, device 1 begins where device 0 ends, so the timeline is twice as long on the
-// modelled machine.")
+// libraries call it; the legend counts it as forward): side by side the lanes are busy at the same
+// time, ordered by events one is idle while the other works.](plots/00_devices_and_queues.png "Four
+// timelines with a lane for each of two devices and milliseconds from left to right: measured here
+// and modelled, side by side and one after the other. Each lane has four bars of work. Side by
+// side, both lanes begin at the left. One after the other, device 1 begins where device 0 ends, so
+// the timeline is twice as long on the modelled machine.")
 
 static void draw_the_queues(void) {
     const Shown shown[] = {{"side by side", side_by_side},
