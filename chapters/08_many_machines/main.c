@@ -212,12 +212,12 @@ static void show_one_rank(void) {
 // of the results: job j is done by rank j modulo W. (`lr_rules.c`)
 //
 // ![Test accuracy after the same number of epochs, with minibatches 4 and 16 times as large. At 4
-// times, the linear rule with warm-up makes up for the fewer updates; at 16 times no rule
-// does.](plots/08_many_machines_lr_rules.png "Two panels, LeNet and a narrow ResNet-18, with a line
-// for each of four rules: none, square root, linear, linear with warm-up. 1, 4 and 16 times the
-// base batch on the horizontal axis, test accuracy on the vertical one, with bars from the lowest
-// to the highest seed. All lines begin at the same point. At 4 times the linear rules are highest;
-// at 16 times all lines have fallen.")
+// times, the linear rule loses little; at 16 times every rule
+// loses.](plots/08_many_machines_lr_rules.png "Two panels, LeNet and a narrow ResNet-18, with a
+// line for each of four rules: none, square root, linear, linear with warm-up. 1, 4 and 16 times
+// the base batch on the horizontal axis, test accuracy on the vertical one, with bars from the
+// lowest to the highest seed. All lines begin at the same point. At 4 times the line without a rule
+// is among the lowest; at 16 times all lines have fallen.")
 
 static void compare_rules(void) {
     RuleJob jobs[MOST_RULE_JOBS];
