@@ -12,7 +12,8 @@
 #   4. A program is its own objects, linked with that library.
 #
 # A new chapter is a new folder chapters/NN_name with a main.c; nothing here needs an edit. All its other
-# .c files go into the library. An exercise is a folder chapters/NN_name/exercises/N_title (.make/exercises.mk).
+# .c files, also those in behind/, go into the library. An exercise is a folder chapters/NN_name/exercises/N_title
+# (.make/exercises.mk).
 
 CC     ?= cc
 CUDA   ?= 1
@@ -48,7 +49,7 @@ SAY_STEP  = if test -t 1; then printf '\033[K[%3d/$2] %s$(if $(filter $1,$2),\n,
 # What stands before the first empty line, and the chapters' titles; then the rest.
 help:
 	@sed '/^$$/q' .make/help.txt
-	@echo 'The chapters:' && sed -sn '1s|^// # ||p' chapters/*/main.c | nl -v 0 -n rz -w 2 -s '  '
+	@echo 'The chapters:' && sed -sn '1s|^# [0-9]*\. ||p' chapters/*/README.md | nl -v 0 -n rz -w 2 -s '  '
 help-all:
 	@sed '1,/^$$/d' .make/help.txt
 
@@ -57,7 +58,7 @@ help-all:
 ifneq ($(filter setup,$(MAKECMDGOALS)),)
 
 setup:
-	@CC='$(CC)' FOR='$(filter book book-check lab-sheets grade lint,$(MAKECMDGOALS))' sh .make/setup.sh
+	@CC='$(CC)' FOR='$(filter book book-check book-pdf lab-sheets grade lint,$(MAKECMDGOALS))' sh .make/setup.sh
 	@rm -f $(BUILD)/probed # what is there now is looked up anew
 AFTER_SETUP := $(filter-out setup clean help help-all,$(MAKECMDGOALS))
 ifneq ($(AFTER_SETUP),)
@@ -110,7 +111,7 @@ include common/model/machines.mk
 LEFT_OUT := common/device/device_cuda.c common/device/cuda_none.c common/comm/$(if $(MPI),mpi_none,mpi).c \
             common/comm/$(if $(NCCL),nccl_none,nccl).c
 SOURCES  := $(filter-out $(LEFT_OUT),$(wildcard common/*/*.c)) $(wildcard kernels/*.c) \
-            $(filter-out %/main.c,$(wildcard chapters/*/*.c)) $(CUDA_SOURCES)
+            $(filter-out %/main.c,$(wildcard chapters/*/*.c chapters/*/behind/*.c)) $(CUDA_SOURCES)
 LIBRARY  := $(BUILD)/libbook.a
 
 $(LIBRARY): $(SOURCES:%=$(BUILD)/obj/%.o) $(MACHINES_C).o $(CPU_OBJECTS)

@@ -195,14 +195,16 @@ case " $FOR " in
 esac
 
 case " $FOR " in
-*' book '* | *' book-check '* | *' lab-sheets '*)
+*' book'* | *' lab-sheets '*)
     command -v pandoc >/dev/null 2>&1 || lacking "pandoc (package pandoc)" pandoc
     command -v git >/dev/null 2>&1 || lacking "git (package git)" git
+    [ -e /usr/share/javascript/lunr/lunr.js ] || lacking "lunr (package libjs-lunr)" libjs-lunr
     ;;
 esac
 case " $FOR " in
-*' book-check '* | *' lab-sheets '*)
+*' book-'* | *' lab-sheets '*)
     command -v chromium >/dev/null 2>&1 || lacking "chromium (package chromium)" chromium
+    command -v python3 >/dev/null 2>&1 || lacking "python3 (package python3)" python3
     ;;
 esac
 

@@ -334,11 +334,11 @@ expect_no_line "$out" '^\['
 cmp -s "$work/before" "$work/after" || complain "expected no file in build/ to change"
 verdict "a second make compiles nothing"
 
-mkdir "$copy/chapters/99_hello"
+mkdir -p "$copy/chapters/99_hello/behind"
 cat >"$copy/chapters/99_hello/main.c" <<'CODE'
 #include "common/program/flags.h"
 #include "chapters/03_split_batch/split_batch.h"
-#include "greeting.h"
+#include "behind/greeting.h"
 #include <stdio.h>
 int main(int argc, char *argv[]) {
     parse_flags(argc, argv, "Says hello.", "", default_flags);
@@ -346,8 +346,8 @@ int main(int argc, char *argv[]) {
     return 0;
 }
 CODE
-printf 'const char *greeting(void);\n' >"$copy/chapters/99_hello/greeting.h"
-printf '#include "greeting.h"\nconst char *greeting(void) { return "hello"; }\n' >"$copy/chapters/99_hello/greeting.c"
+printf 'const char *greeting(void);\n' >"$copy/chapters/99_hello/behind/greeting.h"
+printf '#include "greeting.h"\nconst char *greeting(void) { return "hello"; }\n' >"$copy/chapters/99_hello/behind/greeting.c"
 build_copy V=1
 expect_status 0
 expect_line "$out" '-O3 .*chapters/99_hello/main.c'
@@ -406,11 +406,11 @@ expect_line "$out" '^fine 0$'
 verdict "make exercises writes what is handed out, and that runs too"
 rm -r "$exercises"
 
-printf 'const char *greeting(void); // changed\n' >"$copy/chapters/99_hello/greeting.h"
+printf 'const char *greeting(void); // changed\n' >"$copy/chapters/99_hello/behind/greeting.h"
 build_copy
 expect_status 0
 expect_line "$out" '^\[ *[0-9]*/[0-9]*\] chapters/99_hello/main.c$'
-expect_line "$out" '^\[ *[0-9]*/[0-9]*\] chapters/99_hello/greeting.c$'
+expect_line "$out" '^\[ *[0-9]*/[0-9]*\] chapters/99_hello/behind/greeting.c$'
 expect_line "$out" '^\[ *\([0-9]*\)/\1\] build/' # the last step is the one that the total says
 expect_line "$out" '\] build/99_hello$'
 expect_no_line "$out" '\] common/'

@@ -12,23 +12,23 @@ verdict $? "ends without an error"
 command -v gnuplot >/dev/null && { says_nothing_on_stderr; verdict $? "says nothing on stderr"; }
 # A row for each of 2 and 4 devices; the last four columns: counted, formula, formula for twice the images, syncs.
 # Across data the images do not matter.
-sed -n '/^strategy .* counted /,/^$/p' "$out/log" | sed '1d;$d' |
+sed -n '/^  strategy .* counted /,/^$/p' "$out/log" | sed '1d;$d' |
     awk '{ gsub(",", ""); rows++; if ($(NF - 3) != $(NF - 2) || $(NF - 1) != (rows > 4 ? 1 : 2) * $(NF - 2)) bad++ } END { exit !(rows == 6 && !bad) }'
 verdict $? "six rows, and the bytes that were counted are those of the formula"
 # 2 (k-1) times the parameters, whatever the minibatch
-grep -q '^across data  *2 .* 1,032,544  *1,032,544  *1,032,544  *1$' "$out/log" && grep -q '^  *4 .* 3,097,632  *3,097,632  *3,097,632  *1$' "$out/log"
+grep -q '^  across data  *2 .* 1,032,544  *1,032,544  *1,032,544  *1$' "$out/log" && grep -q '^  across data  *4 .* 3,097,632  *3,097,632  *3,097,632  *1$' "$out/log"
 verdict $? "across data: 2 (k-1) times the bytes of the parameters"
 # Measured and modelled, with 1, 2 and 4 devices
-sed -n '/^How long a step takes/,$p' "$out/log" | sed -n '5,7p' |
+sed -n '/^How long a step takes/,$p' "$out/log" | sed -n '4,6p' |
     awk '{ for (i = 3; i <= 8; i++) if ($i <= 0) bad++; rows += NF == 8 } END { exit !(rows == 3 && !bad) }'
 verdict $? "both times of all nine steps"
 [ "$(grep -c 'device.* the same loss, gradients and loss after one update, \(to [0-9]\|exactly\)' "$out/log")" -eq 9 ]
 verdict $? "three ways on 1, 2 and 4 devices give what one device gives"
 # On one device: all = outputs + gradients + gathered + the rest; in a pipeline of 4 microbatches a quarter of the gradients
-awk '/^On one device, MB/ { getline; pipeline = $5; sum = $4 + $5 + $6 + $7 - $3; getline; getline; data = $5; sum += $4 + $5 + $6 + $7 - $3 }
+awk '/^  On one device, MB/ { getline; pipeline = $5; sum = $4 + $5 + $6 + $7 - $3; getline; getline; data = $5; sum += $4 + $5 + $6 + $7 - $3 }
     END { exit !(pipeline > 0 && data - 4 * pipeline < 0.05 && 4 * pipeline - data < 0.05 && sum < 0.05 && sum > -0.05) }' "$out/log"
 verdict $? "what the activations are made of"
-grep -q '^AlexNet  *1  one device  *489 ' "$out/log" && grep -q '^ResNet-18  *1  one device  *94  *10,227  *10,321 ' "$out/log"
+grep -q '^  AlexNet  *1  one device  *489 ' "$out/log" && grep -q '^  ResNet-18  *1  one device  *94  *10,227  *10,321 ' "$out/log"
 verdict $? "the larger networks"
 # A line for each of 4 devices, three ways; a pipeline's first stage has the most activations.
 [ "$(grep -c '^  [a-z]*:[0-9#]*  *[0-9.]*  *[0-9.]*  *\(all\|-\|0-4\|[0-9]*-[0-9]*\) ' "$out/log")" -eq 12 ] &&
@@ -63,11 +63,11 @@ cp "$csv" "$out/csv_with_values"
 
 # Modelled time is the same without values, of which nothing is said.
 modelled() { # LOG
-    sed -n '/^How long a step takes/,$p' "$1" | sed -n '5,7p' | awk '{ print $(NF - 2), $(NF - 1), $NF }'
+    sed -n '/^How long a step takes/,$p' "$1" | sed -n '4,6p' | awk '{ print $(NF - 2), $(NF - 1), $NF }'
     grep '^eight wide layers' "$1"
     sed -n '/^Larger networks/,/^Why split/p' "$1"
 }
-run --batch-size 32 --backend model && ! grep -q 'same loss\|measured here\|Measured here' "$out/log" && grep -q '^across data  *-  *-  *-  *[0-9]' "$out/log"
+run --batch-size 32 --backend model && ! grep -q 'same loss\|measured here\|Measured here' "$out/log" && grep -q '^                  modelled, k=1' "$out/log"
 verdict $? "--backend model: no values, nothing measured"
 modelled "$out/log_with_values" >"$out/with"
 modelled "$out/log" >"$out/without"

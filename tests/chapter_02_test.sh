@@ -23,7 +23,7 @@ has '1 + 2 should be 3, but is: \[\[4., 4.\]\]' && has 'two devices share one bu
 verdict $? "a shared buffer is noticed"
 [ "$(grep -c '^  ok: .* sums exactly' "$out/log")" -eq 4 ]
 verdict $? "four algorithms sum exactly"
-awk '/^  [248]  (star|sharded|ring|tree) / { gsub(",", ""); n++; if ($6 != $7 || $10 != 2 * ($1 - 1) * 516272 || $11 != "yes") bad = 1 }
+awk '/^  [248]  (star|sharded|ring|tree) / { gsub(",", ""); n++; if ($6 != $7 || $9 != 2 * ($1 - 1) * 516272 || $10 != "yes") bad = 1 }
     END { exit bad || n != 12 }' "$out/log"
 verdict $? "bytes counted are the formula's, for 2, 4 and 8 devices"
 has "^  star, in the book's own lines  *60 ms  *60.0 ms" && has '^  through the CPU  *80 ms  *80.0 ms' &&
@@ -48,10 +48,10 @@ awk '/^  modelled: (rtx|cluster)/ { m++ } m && $2 == "KB" && $3 + 0 > 0 && $NF !
     END { exit bad || m != 2 || last[1] != "tree" || last[2] != "ring" }' "$out/log"
 verdict $? "modelled: the star and the tree are best for short vectors, the ring for long ones"
 # A row of 4 MB on each of three machines, with star / ring; and the ring's launches on 1024 devices, its modelled time.
-awk '/^The same on three machines/ { on = 1 } on && $1 == 4 && $2 == "MB" { rows++; if ($7 < 0.99 * $3 / $5 || $7 > 1.01 * $3 / $5) bad = 1 }
+awk '/^The same on three machines/ { on = 1 } on && $1 == 4 && $2 == "MB" { gsub(",", ""); rows++; if ($7 < 0.99 * $3 / $5 || $7 > 1.01 * $3 / $5) bad = 1 }
     END { exit bad || rows != 3 }' "$out/log" && has '3 x 1023 x' && has '8 x 2.2 us = 54 ms'
 verdict $? "star/ring is the star's time over the ring's"
-has 'measured here  *modelled: dgx-a100$'
+has "here: star .* modelled: star"
 verdict $? "measured and modelled times have columns that say so"
 if command -v gnuplot >/dev/null 2>&1; then
     is_png "$out/plots/$name.png" && is_png "$out/plots/${name}_devices.png"

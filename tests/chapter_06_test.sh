@@ -24,7 +24,7 @@ verdict $? "a trace for Perfetto"
 # P = 516272 bytes of LeNet: DP's device 0 sends (k-1) P, a rank of a ring 2 (k-1)/k P.
 has_all '^  replicate  *516,272 ' '^  replicate  *1,548,816 ' '^  replicate  *3,613,904 ' '^  gradients  *516,272 ' '^  gradients  *774,408 ' '^  gradients  *903,472 '
 verdict $? "bytes on 2, 4 and 8 devices"
-awk '/10,000 classes/ { many = 1 } many && / 8 DP  / { dp = $6 } many && / 8 DP, loss/ { loss = $9 } many && / 8 DDP  / { ddp = $6 }
+awk '/10,000 classes/ { many = 1 } many && / 8  DP  / { dp = $6 } many && / 8  DP, loss/ { loss = $9 } many && / 8  DDP  / { ddp = $6 }
      END { exit !(dp > 2 && loss < dp && loss > 1 && ddp == 1) }' "$out/log"
 verdict $? "10,000 classes: device 0 of DP needs more than twice as much, of DDP as much as the others"
 [ "$(grep -c '0 (bits)' "$out/log")" -ge 6 ] && awk '/largest difference/ { table = 1; next } table && NF == 0 { exit } table { rows++ } END { exit rows != 7 }' "$out/log"

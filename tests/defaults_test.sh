@@ -19,7 +19,7 @@ chapter 01_splitting_strategies 'figures: plots/01_splitting_strategies_model.cs
 chapter 02_get_params_and_allreduce 'figures: plots/02_get_params_and_allreduce.csv'
 chapter 03_split_batch 'devices sum, and sgd() divides once, by the full size of the minibatch'
 chapter 04_lenet_multi_gpu 'figures: plots/04_lenet_multi_gpu_modelled.csv .*predictions: '
-chapter 05_resnet18_concise 'Modelled: the largest minibatch that one device has memory for.* rtx4090-pcie 24 GB [0-9]* '
+chapter 05_resnet18_concise 'Modelled: the largest minibatch that one device has memory for.* rtx4090-pcie 24.0 [0-9]* '
 chapter 06_data_parallel_and_ddp 'within layers needs [0-9.]* MB on its fullest device it runs: '
 chapter 07_parameter_servers ' pushes, each applied at 2 servers: [0-9]* in all'
 chapter 08_many_machines 'scaling: plots/08_many_machines_scaling.png, figures: plots/08_many_machines_scaling.csv'

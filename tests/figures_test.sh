@@ -29,7 +29,7 @@ run() { # COMMAND: its rows become $work/COMMAND; those of the book's run, if th
     *) name=${name}_exercise_${number#*-} ;; # it needs values, too
     esac
     in=$build/runs/$name
-    if ! grep -qsx "command=make $1" "$in/about" || [ -z "$(find "$in/stdout" -newer "$build/libbook.a")" ]; then
+    if ! grep -qsF "\`make $1\` on" "$in/about" || [ -z "$(find "$in/stdout" -newer "$build/libbook.a")" ]; then
         in="$work/$1, run"
         mkdir "$in"
         (cd "$in" && "$build/$name" $flags >stdout 2>stderr </dev/null) || complain "$1: $(cat "$in/stderr")"

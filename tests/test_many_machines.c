@@ -14,6 +14,7 @@
 #include "common/base/range.h"
 #include "common/comm/process_group.h"
 #include "common/tensor/autograd.h"
+#include "chapters/03_split_batch/split_batch.h"
 #include "chapters/08_many_machines/across_ranks.h"
 #include "chapters/08_many_machines/hierarchical.h"
 #include "chapters/08_many_machines/rank_net.h"
@@ -37,13 +38,9 @@ static void begin(int devices) {
 static void give_shard(const Tensor *X, const Tensor *y, int first, int rows, int g, Device *device,
                        Tensor **X_shard, Tensor **y_shard) {
     Range part = equal_range(rows, k, g);
-    int count = (int)part.count;
-    size_t at = (size_t)(first + part.first), pixels = numel(X) / (size_t)X->shape[0];
-    *X_shard = arena_tensor(device, 4, (int[]){count, 1, 28, 28}, false);
-    *y_shard = arena_tensor(device, 1, &count, false);
-    if (count == 0) return;
-    device_copy(device, (*X_shard)->data, host(), X->data + at * pixels, tensor_bytes(*X_shard));
-    device_copy(device, (*y_shard)->data, host(), y->data + at, tensor_bytes(*y_shard));
+    part.first += first;
+    *X_shard = rows_on(X, part, device);
+    *y_shard = rows_on(y, part, device);
 }
 
 // ---- trainings ---------------------------------------------------------------------------------

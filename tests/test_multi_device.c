@@ -233,15 +233,10 @@ static void k_devices_compute_what_one_computes(void **state) {
                          many.losses[step], one.losses[step]);
         }
         for (int p = 0; p < LENET_PARAMS; p++) {
-            double largest = 0;
-            for (size_t i = 0; i < counts[p]; i++)
-                largest = fmax(largest, fabs((double)one.params[p][i]));
-            for (size_t i = 0; i < counts[p]; i++) {
-                double difference = fabs((double)many.params[p][i] - (double)one.params[p][i]);
-                if (!(difference <= 1e-4 * largest))
-                    fail_msg("k = %d, parameter %d[%zu]: %.8f, one device %.8f", ks[a], p, i,
-                             (double)many.params[p][i], (double)one.params[p][i]);
-            }
+            double apart = relative_difference(many.params[p], one.params[p], NULL, counts[p]);
+            if (!(apart <= 1e-4))
+                fail_msg("k = %d, parameter %d: %.2g of the largest number from one device's",
+                         ks[a], p, apart);
         }
         forget(&many);
     }

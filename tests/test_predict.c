@@ -8,6 +8,7 @@
 #include "common/base/error.h"
 #include "common/base/statistics.h"
 #include "common/program/predict.h"
+#include "common/tensor/tensor.h"
 #include "dies.h"
 
 #include <fcntl.h>
@@ -214,6 +215,12 @@ static void noise_is_told_from_a_difference(void **state) {
     assert_true(too_noisy_to_compare(fast, fast));
     assert_true(too_noisy_to_compare(fast, (Quartiles){5, 5, 5})); // measured once
     assert_true(too_noisy_to_compare(fast, (Quartiles){NAN, NAN, NAN}));
+    const double numbers[] = {2, -1, 5, NAN, 1};
+    assert_true(mean(numbers, 3) == 2 && minimum(numbers, 3) == -1 && maximum(numbers, 3) == 5);
+    assert_true(isnan(mean(numbers, 5)) && isnan(minimum(numbers, 5)) &&
+                isnan(maximum(numbers, 5)));
+    assert_true(isnan(relative_difference((float[]){1, NAN}, (float[]){1, 2}, NULL, 2)));
+    assert_true(relative_difference((float[]){2, 3}, (float[]){2, 4}, (float[]){2, 2}, 2) == 0.5);
 }
 
 static void who_said_nothing_hears_nothing(void **state) {

@@ -1,30 +1,4 @@
-// # Devices and queues
-//
-// Book: "GPUs" and "Automatic Parallelism", which come before "Training on Multiple GPUs".
-// Difficulty: ★☆☆☆
-//
-// What you will learn
-//
-// - the words that all chapters use: host, device, kernel, launch, queue, event, synchronize,
-//   modelled time, ledger, tape, arena;
-// - why one program can keep many devices busy at once, what goes wrong if it does not wait for
-//   them, and what it costs to wait too often.
-//
-// How to run
-//
-//     make run-00                                         two devices, about two seconds
-//     build/00_devices_and_queues --devices 8             eight devices
-//     build/00_devices_and_queues --machine p100-25gbe    modelled on another machine
-//     build/00_devices_and_queues --backend model         nothing but modelled times
-//
-// What you will see: when the host had enqueued its work and when that work was done, a picture of
-// what each device did meanwhile, the bytes of some copies, and a gradient. A line that begins with
-// "ok:" is a statement that the program has just tested; if one does not hold, it ends with an
-// error. The words of all chapters are in the [glossary](../glossary.md), next to those of PyTorch.
-//
-// Read in this order: this file from top to bottom.
-//
-// (times.c takes the times, and queues_picture.c draws.)
+// main.c: the story of chapter 0. README.md says how to run it and what to read.
 #include "common/base/error.h"
 #include "common/base/number.h"
 #include "common/model/modelled_clock.h"
@@ -184,8 +158,13 @@ static void enqueue_in_three_ways(void) {
     say_checked(is_in_order(), "by events: when the last device is done, all before it are, too");
 }
 
-// The picture shows the same: each lane is a queue, each bar a product of matrices (`gemm`, as BLAS
-// libraries call it; the legend counts it to "forward").
+// ![The same as a picture. Each lane is a queue, each bar a product of matrices (`gemm`, as BLAS
+// libraries call it; the legend counts it as forward): side by side the lanes are busy at the same
+// time, ordered by events one is idle while the other works.](plots/00_devices_and_queues.png "Four
+// timelines with a lane for each of two devices and milliseconds from left to right: measured here
+// and modelled, side by side and one after the other. Each lane has four bars of work. Side by
+// side, both lanes begin at the left. One after the other, device 1 begins where device 0 ends, so
+// the timeline is twice as long on the modelled machine.")
 
 static void draw_the_queues(void) {
     const Shown shown[] = {{"side by side", side_by_side},

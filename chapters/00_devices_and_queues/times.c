@@ -6,6 +6,7 @@
 #include "common/base/statistics.h"
 #include "common/model/modelled_clock.h"
 #include "common/program/say.h"
+#include "common/program/table.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -101,29 +102,24 @@ void say_times_as_long(int k, const WorkTimes *alone, const WorkTimes *all,
 
 // ---- the table -------------------------------------------------------------------------------
 
-enum { LABEL = 36, CELL = 9 };
+static Table table;
 
 void print_times_head(void) {
     const Machine *machine = modelled_machine();
-    char *modelled = machine ? xprintf("modelled: %s", machine->name) : xstrdup("not modelled");
-    printf("  %-*s %*s   %*s\n", LABEL, "", 2 * CELL + 1,
-           has_values(try_gpu(0)) ? "measured here" : "not measured", 2 * CELL + 1, modelled);
-    printf("  %-*s %*s %*s   %*s %*s\n", LABEL, "milliseconds until", CELL, "enqueued", CELL,
-           "done", CELL, "enqueued", CELL, "done");
-    free(modelled);
+    table =
+        TABLE(NULL, WORDS("milliseconds until", 36), FIXED("here: enqueued", 3), FIXED("done", 3),
+              FIXED(machine ? "modelled: enqueued" : NULL, 3), FIXED(machine ? "done" : NULL, 3));
+    say("  (here: %s; modelled: %s)", has_values(try_gpu(0)) ? "measured" : "not measured",
+        machine ? machine->name : "not modelled");
+    table_head(&table);
 }
 
-static void print_cells(double enqueued, double done) {
-    if (isnan(done))
-        printf(" %*s %*s", CELL, "-", CELL, "-");
-    else
-        printf(" %*.3f %*.3f", CELL, 1e3 * enqueued, CELL, 1e3 * done);
+static void add_cells(double enqueued, double done) {
+    table_numbers(&table, isnan(done) ? NAN : 1e3 * enqueued, 1e3 * done);
 }
 
 void print_work_times(const char *label, const WorkTimes *times) {
-    printf("  %-*s", LABEL, label);
-    print_cells(times->enqueued.measured, times->done.measured);
-    printf("  ");
-    print_cells(times->enqueued.modelled, times->done.modelled);
-    putchar('\n');
+    table_text(&table, "%s", label);
+    add_cells(times->enqueued.measured, times->done.measured);
+    add_cells(times->enqueued.modelled, times->done.modelled);
 }

@@ -5,7 +5,7 @@
 #include "common/model/modelled_clock.h"
 #include "common/program/say.h"
 #include "costs.h"
-#include "step_pictures.h"
+#include "behind/step_pictures.h"
 
 #include <math.h>
 #include <stdio.h>

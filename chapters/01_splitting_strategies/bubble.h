@@ -2,7 +2,7 @@
 #ifndef BUBBLE_H
 #define BUBBLE_H
 
-#include "record.h"
+#include "behind/record.h"
 
 // The share of the time between the first forward and the last backward in which a device did
 // neither, mean over the devices.

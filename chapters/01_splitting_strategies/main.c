@@ -1,49 +1,23 @@
-// # Multiple GPUs: splitting the problem
-//
-// Book: "Training on Multiple GPUs" (multiple-gpus), "Splitting the Problem".
-// Difficulty: ★★☆☆
-//
-// What you will learn
-//
-// - three ways to split the training of a network over k devices: across layers, within layers,
-//   across data; and that all three compute what one device computes;
-// - what each costs: memory on each device, bytes that move, how often devices must wait for each
-//   other, and who is idle meanwhile;
-// - why the book splits the data, as nearly everybody does if the network fits on one device.
-//
-// How to run
-//
-//     make run-01                                          all of it; about 20 seconds on 2 cores
-//     build/01_splitting_strategies --part bubble          one part: splitting, bubble or model
-//     build/01_splitting_strategies --predict              asks what you expect, then shows it
-//     build/01_splitting_strategies --devices 3            1 and 3 devices
-//     build/01_splitting_strategies --batch-size 32        less work between the exchanges
-//     build/01_splitting_strategies --machine p100-25gbe   modelled time of another machine
-//     build/01_splitting_strategies --backend model        modelled time only, no values
-//
-// What you will see: the first part, `splitting`, runs LeNet in each of the three ways, checks each
-// against one device, and counts what it costs. The second, `bubble`, shows how idle a pipeline is.
-// The third, `model`, goes on to larger networks and more devices. Each table says which of two
-// kinds its times are: *measured* on the computer that runs the program, or *modelled* for a
-// machine that need not be there.
-//
-// Read in this order: `main.c`, which tells the story, then `network.c` (LeNet as a list of
-// layers), `spread.h` (who holds what), and one file for each way: `strategy_pipeline.c`,
-// `strategy_within.c`, `strategy_data.c`. Each table is computed in a file of its own, which this
-// order leaves out.
+// main.c: the story of chapter 1. README.md says how to run it and what to read.
 #include "common/model/modelled_clock.h"
 #include "common/program/book.h"
 #include "common/program/predict.h"
 #include "bubble.h"
 #include "costs.h"
-#include "larger_networks.h"
-#include "step_pictures.h"
-#include "step_tables.h"
+#include "behind/larger_networks.h"
+#include "behind/step_pictures.h"
+#include "behind/step_tables.h"
 
 #include <stdio.h>
 #include <string.h>
 
 static Flags flags;
+static const char *part = "all";
+static const Flag own_flags[] = {
+    {"part", FLAG_CHOICE, &part, "P", .help = "run only this part: splitting, bubble or model",
+     .choices = "all|splitting|bubble|model"},
+    {0},
+};
 static Problem lenet;
 static Reference one_device;
 static StepTable table = {.num_ks = 3, .ks = {1, 2, 4}};
@@ -67,9 +41,9 @@ static void show_network(void) { network_print(&lenet_network); }
 // must give what one device gives: the loss of the minibatch, the gradients of all parameters, and
 // the loss after one update with them.
 //
-// The book draws the parameters from N(0, 0.01²). The scores of the classes are then so close to
-// zero that an image's loss is ln 10 whatever the layers do, which would hide their mistakes. So
-// the parameters are ten times as large here.
+// The book draws the parameters from $N(0, 0.01^2)$. The scores of the classes are then so close to
+// zero that an image's loss is $\ln 10$ whatever the layers do, which would hide their mistakes.
+// So the parameters are ten times as large here.
 
 static void compute_on_one_device(void) {
     one_device = one_device_step(&lenet);
@@ -210,13 +184,25 @@ static void compare_seconds(void) { print_seconds(&table); }
 
 // ## Who computes what, and when
 //
-// The pictures show a step as timelines, a lane for each device. Look for the idle time across
-// layers; for the exchange at each layer within layers; and, across data, for the one exchange at
-// the end, and who waits for whom in it. Grey is the loading of images: two GPUs of a DGX A100
-// share one link to the host, so one waits for the other, and within layers each gets all images.
-// Of the measured steps we draw the shortest, which other programs disturbed least. The modelled
-// steps are AlexNet's, a larger network: LeNet's kernels are so short on a GPU that we would mostly
-// see how the host launches them.
+// A step as timelines, a lane for each device. Of the measured steps we draw the shortest, which
+// other programs disturbed least. The modelled steps are AlexNet's, a larger network: LeNet's
+// kernels are so short on a GPU that we would mostly see how the host launches them.
+//
+// ![A step on two devices. Look for the idle time across layers, the exchange at each layer within
+// layers, and the one exchange at the end across data; two GPUs of a DGX A100 share a link to the
+// host, so one waits while the other loads its images (dark
+// grey).](plots/01_splitting_strategies_timeline_2.png "Six timelines of one step, with a lane for
+// each of two devices and milliseconds from left to right: LeNet measured, then AlexNet modelled,
+// each across layers, within layers and across data. Across layers, device 1 begins late and device
+// 0 waits for it in the middle. Within layers, both lanes are cut by short exchanges at every
+// layer. Across data, both compute in one piece and exchange once at the end.")
+//
+// ![The same on four devices: LeNet's last two stages have hardly anything to do. Across data, see
+// who waits for whom: device 0 receives all gradients, then the others get the
+// sums.](plots/01_splitting_strategies_timeline_4.png "The same six timelines with four lanes each.
+// Across layers the lanes form stairs with much idle time; of LeNet's pipeline, the lanes of
+// devices 2 and 3 are nearly empty. Across data, at the end, first device 0 has a long bar of
+// exchange while the others are idle, then each of the others has several short ones.")
 
 static void draw_timelines(void) {
     Problem alexnet = problem_to_model(&alexnet_network, 256, 8);
@@ -249,6 +235,13 @@ static void draw_timelines(void) {
 //
 // "Idle" has another meaning here than under the timelines. There a device that loads or sends is
 // not idle; here only forward and backward count as work. So the same step has more idle time here.
+//
+// ![Equal layers on two devices, measured, with more and smaller microbatches (the numbers on the
+// bars) from top to bottom. Find the gaps where a lane waits for the other
+// one.](plots/01_splitting_strategies_bubble_measured.png "Four timelines with a lane for each of
+// two devices, for 1, 2, 4 and 8 microbatches. With one microbatch the lanes take turns. With more,
+// forward bars of both lanes overlap, then backward bars; device 1 begins later and device 0 ends
+// later. Each title compares the idle share with the formula.")
 
 static void bubble_measured(void) {
     int k = table.ks[1];
@@ -270,6 +263,13 @@ static void bubble_measured(void) {
 // On a modelled machine nothing disturbs, so eight equal layers (wider ones, for a GPU) have the
 // bubble of the formula, and a little for sending and loading. AlexNet has not: its stages are not
 // equal, and no number of microbatches helps against that.
+//
+// ![Equal layers on four modelled devices. The idle triangles (the line fills at the left, turns
+// round in the middle, drains at the right) shrink with each doubling of the
+// microbatches.](plots/01_splitting_strategies_bubble_modelled.png "Four timelines with a lane for
+// each of four devices, for 1, 2, 4 and 8 microbatches. The bars form stairs down to device 3 while
+// going forward, and stairs up again while going backward. With one microbatch only one device
+// works at a time; with eight the stairs are short and the step takes less than half the time.")
 
 static void bubble_modelled(void) {
     int k = table.ks[table.num_ks - 1];
@@ -307,12 +307,20 @@ static void compare_larger_networks(void) {
 // slow network, laptops. The minibatch stays the same, so the more devices there are, the less each
 // has to do.
 //
-// Look where each curve leaves the dashed line, and why. A pipeline ends where the network has no
-// more layers to cut between. Within layers, every device sends to every other one, which goes well
-// on fast links only; and our GPU kernels unfold the whole input of a convolution, however few
-// channels a device computes from it. Across data, device 0 receives the gradients of all others,
-// one after the other. Where links are slow, even a pipeline can be faster than that; chapter 2
-// sums gradients in better ways.
+// A pipeline ends where the network has no more layers to cut between. Within layers, every device
+// sends to every other one, which goes well on fast links only; and our GPU kernels unfold the
+// whole input of a convolution, however few channels a device computes from it. Across data, device
+// 0 receives the gradients of all others, one after the other. Where links are slow, even a
+// pipeline can be faster than that; chapter 2 sums gradients in better ways.
+//
+// ![The time of a step in three ways on up to 128 devices. Look where each curve leaves the dashed
+// line, which is the time of one device divided by k, and ask
+// why.](plots/01_splitting_strategies_model.png "Six panels: AlexNet above, ResNet-18 below; DGX
+// A100, P100 with a 25 Gb/s network, and laptops from left to right. Devices from 1 to 128 on the
+// horizontal axis, modelled seconds per step on the vertical one, both logarithmic. Across data
+// falls with the dashed line until a host is full, then rises steeply; on laptops with AlexNet it
+// rises from the start. Across layers falls slowly and ends at 8 or 10 devices. Within layers is
+// nearly flat or rises, and ends at 32.")
 
 static void compare_many_devices(void) { many_devices(); }
 
@@ -388,18 +396,17 @@ static void choose_devices(void) {
     table.num_ks = flags.devices > 1 ? 2 : 1;
 }
 
-static bool runs(const char *part) {
-    return strcmp(flags.part, "all") == 0 || strcmp(flags.part, part) == 0;
-}
+static bool runs(const char *name) { return strcmp(part, "all") == 0 || strcmp(part, name) == 0; }
 
 int main(int argc, char *argv[]) {
     Flags defaults = default_flags;
     defaults.next = "make run-02";
+    defaults.own = own_flags;
     flags = book_begin(
         argc, argv,
         "Splits a step of LeNet over k = 1, 2 and 4 devices in three ways, and compares.\n"
         "With --devices K: over 1 and K.",
-        "devices seed batch-size lr steps train-size no-shuffle part csv data", defaults);
+        "devices seed batch-size lr steps train-size no-shuffle csv data", defaults);
     choose_devices();
     book_needs_devices(table.ks[table.num_ks - 1]);
     check_outputs_now();

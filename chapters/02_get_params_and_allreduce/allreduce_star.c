@@ -9,15 +9,7 @@
 
 // ## The book's lines
 //
-// ```python
-// def allreduce(data):
-//     for i in range(1, len(data)):
-//         data[0][:] += data[i].to(data[0].device)
-//     for i in range(1, len(data)):
-//         data[i][:] = data[0].to(data[i].device)
-// ```
-//
-// In C, line by line. `.to()` makes a new tensor; here `received` is the place for what arrives.
+// In Python `.to()` makes a new tensor; here `received` is the place for what arrives.
 // (Two GPUs have *peer-to-peer access* if each can reach the other's memory over the link between
 // them. Without it, what one sends to the other goes through the host's memory.)
 

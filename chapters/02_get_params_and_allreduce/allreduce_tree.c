@@ -1,6 +1,6 @@
-// allreduce_tree.c: sums in pairs, so that the number of steps grows with log2(k). What is wrong
-// with the ring: 2 (k-1) steps one after the other. Each costs the start of a transfer, however few
-// bytes there are, and with 1000 devices there are 1998 of them; here there are 20.
+// allreduce_tree.c: sums in pairs, so that the number of steps grows with $\log_2 k$. What is wrong
+// with the ring: $2 (k-1)$ steps one after the other. Each costs the start of a transfer, however
+// few bytes there are, and with 1000 devices there are 1998 of them; here there are 20.
 //
 //     0 ◀─ 1   2 ◀─ 3   4 ◀─ 5   6 ◀─ 7     distance 1, four pairs side by side
 //     0 ◀───── 2        4 ◀───── 6          distance 2

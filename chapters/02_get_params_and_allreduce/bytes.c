@@ -4,6 +4,7 @@
 #include "common/base/error.h"
 #include "common/base/number.h"
 #include "common/program/say.h"
+#include "common/program/table.h"
 #include "common/tensor/functional.h"
 #include "common/tensor/random.h"
 #include "allreduce.h"
@@ -49,7 +50,8 @@ static size_t busiest_by_formula(const Allreduce *algorithm, size_t n, int k) {
 }
 
 // A row of the table. Returns the bytes of the busiest device, as counted.
-static uint64_t compare_bytes_of(const Allreduce *algorithm, int k, uint64_t seed, bool *right) {
+static uint64_t compare_bytes_of(Table *t, const Allreduce *algorithm, int k, uint64_t seed,
+                                 bool *right) {
     Tensor *data[MAX_DEVICES];
     vectors_on_devices(data, k, LENET_FLOATS);
     float *values = xmalloc(sizeof(float) * LENET_FLOATS);
@@ -65,12 +67,12 @@ static uint64_t compare_bytes_of(const Allreduce *algorithm, int k, uint64_t see
     Counted counted = count_bytes(algorithm, data, k);
     size_t formula = busiest_by_formula(algorithm, LENET_FLOATS, k);
     bool same = all_replicas_equal(data, k);
-    printf("  %d  %-9s %2d of %-4s %9s %9s %5.2f N  %9s   %s\n", k, algorithm->name,
-           algorithm->steps(k), algorithm->in_parts ? "N/k" : "N", grouped(counted.busiest).text,
-           grouped(formula).text, (double)formula / N, grouped(counted.total).text,
-           !has_values(data[0]->device) ? "none"
-           : same                       ? "yes"
-                                        : "NO");
+    table_numbers(t, k);
+    table_text(t, "%s", algorithm->name);
+    table_text(t, "%d of %s", algorithm->steps(k), algorithm->in_parts ? "N/k" : "N");
+    table_numbers(t, (double)counted.busiest, (double)formula, (double)formula / N,
+                  (double)counted.total);
+    table_text(t, !has_values(data[0]->device) ? "none" : same ? "yes" : "NO");
     *right = *right && (same || !has_values(data[0]->device)) && counted.as_formula &&
              counted.total == 2 * (uint64_t)(k - 1) * LENET_FLOATS * sizeof(float);
     free(values);
@@ -81,13 +83,14 @@ static uint64_t compare_bytes_of(const Allreduce *algorithm, int k, uint64_t see
 double compare_bytes(int most_devices, uint64_t seed) {
     printf("\nWhy the star is slow: bytes for a vector of N = %s bytes (LeNet's gradients)\n",
            grouped(LENET_FLOATS * sizeof(float)).text);
-    printf("                            sent by the busiest device    sent by  replicas\n"
-           "  k  algorithm steps       counted   formula                  all  equal\n");
+    Table t = TABLE(NULL, WHOLE("k", .width = 1), WORDS("algorithm", 9), WORDS("steps", 9),
+                    WHOLE("busiest sends", .width = 9), WHOLE("formula", .width = 9),
+                    FIXED("in N", 2), WHOLE("all send", .width = 10), WORDS("replicas equal", 4));
     bool right = true;
     uint64_t of_ring = 0;
     for (int k = 2; k <= most_devices && can_have_devices(k); k *= 2)
         for (int a = 0; a < NUM_ALLREDUCES; a++) {
-            uint64_t busiest = compare_bytes_of(&allreduces[a], k, seed, &right);
+            uint64_t busiest = compare_bytes_of(&t, &allreduces[a], k, seed, &right);
             if (allreduces[a].run == allreduce_ring) of_ring = busiest;
         }
     say_checked(right, has_values(try_gpu(0)) ? "each device sends and receives the formula's "

@@ -85,13 +85,6 @@ const char *size_text(size_t bytes) {
     return text;
 }
 
-void print_names(void) {
-    for (int a = 0; a < NUM_ALLREDUCES; a++) printf(" %7s", allreduces[a].name);
-}
-
-void print_times(const Times *times, double unit) {
-    for (int a = 0; a < NUM_ALLREDUCES; a++) {
-        double t = times->seconds[a] / unit;
-        printf(" %7.*f", t < 1 ? 4 : t < 10 ? 2 : t < 100 ? 1 : 0, t);
-    }
+void add_times(Table *t, const Times *times, double unit) {
+    for (int a = 0; a < NUM_ALLREDUCES; a++) table_numbers(t, times->seconds[a] / unit);
 }

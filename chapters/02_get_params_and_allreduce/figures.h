@@ -6,6 +6,7 @@
 #define FIGURES_H
 
 #include "common/model/machine.h"
+#include "common/program/table.h"
 #include "allreduce.h"
 
 #include <stdio.h>
@@ -44,9 +45,12 @@ void draw_figures(const char *csv, const char *png, const char *growth_png);
 // next call.
 const char *size_text(size_t bytes);
 
-// Cells of a table, 32 characters for four of them: the names, the times in a unit (1e-6
-// for microseconds).
-void print_names(void);
-void print_times(const Times *times, double unit);
+// The columns of all algorithms in a table, and their cells, in a unit (1e-6: microseconds).
+#define TIMES_COLUMNS(shown, star)                                                                 \
+    DIGITS((shown) ? (star) : NULL, 3), DIGITS((shown) ? "sharded" : NULL, 3),                     \
+        DIGITS((shown) ? "ring" : NULL, 3), {                                                      \
+        (shown) ? "tree" : NULL, .digits = 3                                                       \
+    }
+void add_times(Table *t, const Times *times, double unit);
 
 #endif

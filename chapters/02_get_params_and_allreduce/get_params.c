@@ -1,13 +1,5 @@
-// get_params.c: a device gets a copy of all parameters, with a gradient attached to each. The
-// book's function:
-//
-// ```python
-// def get_params(params, device):
-//     new_params = [p.clone().to(device) for p in params]
-//     for p in new_params:
-//         p.requires_grad_()
-//     return new_params
-// ```
+// get_params.c: a device gets a copy of all parameters, with a gradient attached to each. (The same
+// in PyTorch: chapters/in_pytorch.md.)
 #include "get_params.h"
 
 void get_params(Tensor *const params[], int num_params, Device *device, Tensor *new_params[]) {

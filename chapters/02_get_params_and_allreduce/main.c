@@ -1,37 +1,4 @@
-// # Multiple GPUs: get_params and allreduce
-//
-// Book: "Training on Multiple GPUs" (multiple-gpus), "Data Synchronization", and exercise 3.
-// Difficulty: ★★☆☆
-//
-// What you will learn
-//
-// - the two operations that training on k devices needs: a copy of the parameters for each device,
-//   and the sum of a vector over all devices;
-// - two mistakes in them that are easy to make and hard to see, and how to catch them;
-// - why the book's allreduce is slow, three that are faster, and how to measure and compare them.
-//
-// How to run
-//
-//     make run-02                                           all of it; about 20 seconds
-//     build/02_get_params_and_allreduce --predict           asks what you expect, then shows it
-//     build/02_get_params_and_allreduce --devices 8         the times on 8 devices only
-//     build/02_get_params_and_allreduce --steps 3           each time measured 3 times at most
-//     build/02_get_params_and_allreduce --allreduce ring    the book's demonstration by another way
-//     build/02_get_params_and_allreduce --machine dgx-h100  the modelled times of another machine
-//     build/02_get_params_and_allreduce --backend model     modelled times only, no values
-//
-// What you will see: the book's prints, tables of bytes and of times, and the times as pictures in
-// plots/. A line that begins with "ok:" is a statement that the program has just tested; if one
-// does not hold, the program ends with an error. Times are of two kinds, and each table says which:
-// *measured* on the computer that runs the program, or *modelled* for a machine that need not be
-// there.
-//
-// Read in this order: this file, which tells the story, then `get_params.c`, `allreduce_star.c`
-// (the book's), `mistakes.c`, `allreduce_ring.c`, `allreduce_tree.c`.
-//
-// The other files count, measure and print, and need not be read. One of them is left out on
-// purpose: `allreduce_sharded` is a solution of the book's exercise 3, so try that first
-// (chapter 4, exercise 3: `make exercise-04-3`).
+// main.c: the story of chapter 2. README.md says how to run it and what to read.
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/model/modelled_clock.h"
@@ -61,6 +28,8 @@ static Flags flags;
 // Training on several devices needs two operations. The first gives a device a copy of all
 // parameters, and attaches a gradient to each: `get_params()`. Without parameters a device cannot
 // evaluate the network, for it computes only with what is in its own memory.
+//
+// get_params.c:get_params
 //
 // As the book does, we try it on one device and print the bias `b1` of LeNet's first layer: 20
 // zeros. Its gradient is zero, too, since nothing was computed yet.
@@ -94,7 +63,9 @@ static void demonstrate_get_params(void) {
 //
 // The second operation adds up a vector over all devices and gives the sum to each of them. Its
 // name says both: a *reduce* makes one value of many, and *all* receive it. To add up, data has to
-// be copied to the device where the sum is formed.
+// be copied to the device where the sum is formed. The book takes device 0:
+//
+// allreduce_star.c:allreduce_book
 //
 // As the book does, we test it with different values on two devices: device i has ones, times
 // i + 1.
@@ -145,6 +116,15 @@ static void demonstrate_allreduce(void) {
 // | sharded | each device is the hub of one part (*shard*) of N/k bytes                    |
 // | ring    | the same parts go round a ring: each device sends to its right neighbour only |
 // | tree    | whole vectors, summed in pairs side by side, then pairs of pairs, and so on  |
+//
+// ![Star: two steps, but device 0 sends and receives three vectors.](exchange:star "Devices 1, 2
+// and 3 send to device 0, which then sends to all of them.")
+//
+// ![Ring: six steps of a quarter of the vector, and all send at the same time.](exchange:ring "Four
+// devices in a ring; in each of six steps each one sends to the next.")
+//
+// ![Tree: whole vectors, in pairs side by side, there and back.](exchange:tree "1 sends to 0 and 3
+// to 2, then 2 to 0; then the sum goes back from 0 to 2, and to 1 and 3.")
 //
 // The sharded one and the ring have two halves. After the first, each device has the sum of one
 // part; this is called *reduce-scatter*. In the second, each gets all the other parts:
@@ -201,10 +181,11 @@ static void count_bytes(void) {
 // - *algbw*, the algorithm's bandwidth, is what the caller sees: N bytes were summed in a time
 //   t, so it is N / t. It cannot be compared with the speed of a link, for more than N bytes moved.
 // - *busbw*, the bus bandwidth, can. In any allreduce the busiest device has to send at least
-//   2 (k-1)/k N bytes: in the ring all send that, in the star the others send only N. So busbw =
-//   algbw x 2 (k-1)/k is how fast the busiest link would have to be, for the best allreduce to take
-//   the same time. If it is near the speed that the link really has, no other way to add up can be
-//   much faster over that one link.
+//   $2 (k-1)/k \cdot N$ bytes: in the ring all send that, in the star the others send only N. So
+//   $$\text{busbw} = \text{algbw} \cdot 2 (k-1)/k$$
+//   is how fast the busiest link would have to be, for the best allreduce to take the same time. If
+//   it is near the speed that the link really has, no other way to add up can be much faster over
+//   that one link.
 //
 // An example: 4 devices sum 100 MB in 10 ms. Then algbw is 10 GB/s, and busbw 10 x 1.5 = 15 GB/s.
 // With `--machine d2l-pcie --devices 4`, a machine where nothing but bytes takes time, the ring's
@@ -248,8 +229,10 @@ static void reckon_the_books_example(void) {
 // ## Time on other machines
 //
 // The same functions once more, modelled on machines that differ in the ways between their devices;
-// then on one of them, on up to 1024 devices. For a short vector the question is how many transfers
-// come one after the other, for a long one how many bytes the busiest device has to move.
+// then on one of them, on up to 1024 devices. A transfer takes
+// $$t = \text{latency} + \text{bytes} / \text{bandwidth}$$
+// so for a short vector the question is how many transfers come one after the other, for a long one
+// how many bytes the busiest device has to move.
 
 static void compare_all_machines(const Machine *own, FILE *csv) {
     compare_machines(own, most_devices(), csv);
@@ -258,11 +241,21 @@ static void compare_all_machines(const Machine *own, FILE *csv) {
 
 // ## The times as pictures
 //
-// The first picture has a panel for this computer and for each machine. Above, find the size at
-// which the curves begin to rise: shorter vectors take the time of starting transfers only. Below
-// is "time / time of the star": a curve below 1 is faster than the star. The second picture has up
-// to 1024 devices: see for the short vector how slowly the tree's time grows, and for the long one
-// how little the ring's grows beside the star's.
+// ![One allreduce on this computer and on three modelled machines: find the size at which the
+// curves begin to rise, for shorter vectors take the time of starting transfers only. On the
+// right, a curve under 1 is faster than the star.](plots/02_get_params_and_allreduce.png "Four rows
+// of two panels: measured here, then three modelled machines. The size of the vector, from 1 KB to
+// beyond 32 MB, is on the horizontal axis. On the left is the time, on the right the time divided
+// by the star's, all logarithmic. In every modelled row the curves are flat up to a certain size
+// and then rise; for short vectors star and tree are lowest, for long ones ring and sharded.")
+//
+// ![The same on up to 1024 modelled devices. See for the short vector how slowly the tree's time
+// grows, and for the long one how little the ring's grows beside the
+// star's.](plots/02_get_params_and_allreduce_devices.png "Two panels, both axes logarithmic:
+// devices from 2 to 1024, and time. For 8 KB the tree's curve is almost flat while star, ring and
+// sharded rise in straight lines, ring and sharded highest. For 160 MB the star's curve rises
+// steeply, and ring and sharded stay lowest. All curves jump between 8 and 16 devices, where a
+// second host begins.")
 
 static void draw_the_times(const char *csv, const char *png, const char *growth_png) {
     draw_figures(csv, png, flags.devices == 0 ? growth_png : NULL);
@@ -274,8 +267,8 @@ static void draw_the_times(const char *csv, const char *png, const char *growth_
 //   parameters; `allreduce` gives each the sum of a vector over all.
 // - `allreduce` writes into the tensors that it gets. Replicas must have the same bits afterwards:
 //   to compare them costs little, and finds mistakes of which no message tells.
-// - Every allreduce here moves 2 (k-1) N bytes in total. The book's moves all of them through one
-//   device. Sharded or in a ring each device sends 2 (k-1)/k N, less than 2 N for any k.
+// - Every allreduce here moves $2 (k-1) N$ bytes in total. The book's moves all of them through one
+//   device. Sharded or in a ring each device sends $2 (k-1)/k \cdot N$, less than $2 N$ for any k.
 // - Long vectors: bytes per device count, and sharded or ring is best. Short ones: steps count, and
 //   with many devices a tree is best. That is so where devices have links of their own. Where all
 //   share one memory, there are no idle links to gain.

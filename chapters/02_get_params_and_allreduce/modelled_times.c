@@ -68,21 +68,22 @@ static double star_over_ring(const Times *times) {
     return star / ring;
 }
 
-static void print_machine_row(size_t bytes, const Times *times) {
-    printf("  %7s", size_text(bytes));
-    print_times(times, 1e-6);
-    printf(" %10.2f   %s\n", star_over_ring(times), fastest_names(times));
+static void add_machine_row(Table *t, size_t bytes, const Times *times) {
+    table_text(t, "%s", size_text(bytes));
+    add_times(t, times, 1e-6);
+    table_numbers(t, star_over_ring(times));
+    table_text(t, "%s", fastest_names(times));
 }
 
 // Without `csv` the times are only printed.
-static void compare_on(const Machine *machine, int k, FILE *csv) {
+static void compare_on(const Machine *machine, int k, FILE *csv, Table *t) {
     begin_on_machine(machine);
     printf("  modelled: %s, %s\n", machine->name, machine->about);
     for (size_t bytes = SMALLEST; bytes <= largest_size(k); bytes *= 4) {
         Times times = times_of_all(k, bytes);
         if (csv) write_figures(csv, machine, k, bytes, &times);
         if (bytes == SMALLEST || bytes == ONE_PIECE || bytes == largest_size(k))
-            print_machine_row(bytes, &times);
+            add_machine_row(t, bytes, &times);
     }
 }
 
@@ -100,14 +101,15 @@ static void compare_with_formula(int k) {
 }
 
 void compare_machines(const Machine *own, int k, FILE *csv) {
-    printf("\nThe same on three machines, modelled: %d devices, in microseconds\n  %7s", k, "");
-    print_names();
-    printf("  star/ring   fastest\n");
+    printf("\nThe same on three machines, modelled: %d devices, in microseconds\n", k);
+    Table t = TABLE(NULL, WORDS("", 6), TIMES_COLUMNS(true, "star"), FIXED("star/ring", 2),
+                    WORDS("fastest", 8));
+    table_head(&t);
     for (int m = 0; m < NUM_MACHINES; m++) {
         const Machine *machine = machine_find(names[m]);
         bool in_csv = own && strcmp(machine->name, own->name) == 0; // by compare_times()
         if (machine_has_devices(machine, k))
-            compare_on(machine, k, in_csv ? NULL : csv);
+            compare_on(machine, k, in_csv ? NULL : csv, &t);
         else
             printf("  %s has %d devices only, and no network\n", machine->name, machine->devices);
     }
@@ -128,16 +130,14 @@ void compare_machines(const Machine *own, int k, FILE *csv) {
 enum { MOST_DEVICES = 1024, SHORT = 8 << 10, LONG = 160 * 1000 * 1000 };
 
 static void compare_up_to(const Machine *machine, size_t bytes, FILE *csv) {
-    printf("\n  modelled: %s, vectors of %s, in milliseconds\n  devices", machine->name,
-           size_text(bytes));
-    print_names();
-    printf("   fastest\n");
+    printf("\n  modelled: %s, vectors of %s, in milliseconds\n", machine->name, size_text(bytes));
+    Table t = TABLE(NULL, WHOLE("devices"), TIMES_COLUMNS(true, "star"), WORDS("fastest", 8));
     for (int k = 2; k <= MOST_DEVICES; k *= 2) {
         Times times = times_of_all(k, bytes);
         write_figures(csv, machine, k, bytes, &times);
-        printf("  %7d", k);
-        print_times(&times, 1e-3);
-        printf("   %s\n", fastest_names(&times));
+        table_numbers(&t, k);
+        add_times(&t, &times, 1e-3);
+        table_text(&t, "%s", fastest_names(&times));
     }
 }
 

@@ -67,13 +67,15 @@ static Times measured_times(Tensor *const data[], int k, int most) {
 // Devices that compute nothing take no time that would say anything.
 static bool is_measured(void) { return has_values(try_gpu(0)); }
 
+static const Times no_times = {.seconds = {NAN, NAN, NAN, NAN}};
+
 // Without `csv` the times are written nowhere.
 static BothTimes time_size(int k, size_t bytes, int most, FILE *csv) {
-    BothTimes times = {0};
+    BothTimes times = {.measured = no_times, .modelled = no_times};
     Tensor *data[MAX_DEVICES];
     vectors_on_devices(data, k, (int)(bytes / sizeof(float)));
     for (int i = 0; i < k; i++) tensor_fill(data[i], 0); // sums of zeros stay zeros, however often
-    times.modelled = modelled_times(data, k);
+    if (modelled_machine()) times.modelled = modelled_times(data, k);
     if (is_measured()) times.measured = measured_times(data, k, most);
     free_params(data, k);
     if (csv && is_measured()) write_figures(csv, NULL, k, bytes, &times.measured);
@@ -84,28 +86,10 @@ static BothTimes time_size(int k, size_t bytes, int most, FILE *csv) {
 
 // ## The tables
 
-static void print_head(int k) {
-    printf("\nTime of one allreduce on %d devices, in microseconds\n  %7s", k, "");
-    if (is_measured()) printf("  %-32s", "      measured here");
-    if (modelled_machine()) printf("        modelled: %s", modelled_machine()->name);
-    printf("\n  %7s", "");
-    if (is_measured()) print_names();
-    if (is_measured() && modelled_machine()) printf("  ");
-    if (modelled_machine()) print_names();
-    putchar('\n');
-}
-
-static void print_row(const BothTimes *times, size_t bytes) {
-    printf("  %7s", size_text(bytes));
-    if (is_measured()) print_times(&times->measured, 1e-6);
-    if (is_measured() && modelled_machine()) printf("  ");
-    if (modelled_machine()) print_times(&times->modelled, 1e-6);
-    putchar('\n');
-}
-
-static void print_bandwidths_of(const Times *times, int a, int k, size_t bytes) {
-    double seconds = times->seconds[a];
-    printf("  %8.2f %7.2f", 1e-9 * algbw(bytes, seconds), 1e-9 * busbw(bytes, seconds, k));
+static void add_row(Table *t, const BothTimes *times, size_t bytes) {
+    table_text(t, "%s", size_text(bytes));
+    add_times(t, &times->measured, 1e-6);
+    add_times(t, &times->modelled, 1e-6);
 }
 
 static void print_fastest(const char *what, const Times *times) {
@@ -128,33 +112,32 @@ static void compare_with_links(const Machine *machine, const Times *times, int k
            1e-9 * slowest, 100 * of_ring / slowest);
 }
 
-// Beside our four: what NVIDIA's library would take.
-static void print_nccl(const Machine *machine, int k, size_t bytes, FILE *csv) {
-    double seconds = nccl_allreduce_seconds(machine, k, (double)bytes, NULL);
-    printf("  as NCCL does it%*s  %8.2f %7.2f\n", is_measured() ? 18 : 0, "",
-           1e-9 * algbw(bytes, seconds), 1e-9 * busbw(bytes, seconds, k));
-    write_figure(csv, machine, "NCCL", k, bytes, seconds);
+static void add_bandwidths(Table *t, const char *name, double measured, double modelled, int k,
+                           size_t bytes) {
+    table_text(t, "%s", name);
+    table_numbers(t, 1e-9 * algbw(bytes, measured), 1e-9 * busbw(bytes, measured, k),
+                  1e-9 * algbw(bytes, modelled), 1e-9 * busbw(bytes, modelled, k));
 }
 
 static void print_bandwidths(const BothTimes *times, int k, size_t bytes, FILE *csv) {
-    printf("\n  GB/s at %-7s", size_text(bytes));
-    if (is_measured()) printf("   measured       ");
-    if (modelled_machine()) printf("   modelled");
-    printf("\n  %-15s", "");
-    for (int column = 0; column < is_measured() + (modelled_machine() != NULL); column++)
-        printf("     algbw   busbw");
-    printf("   (busbw: x %.2f)\n", 2.0 * (k - 1) / k);
-    for (int a = 0; a < NUM_ALLREDUCES; a++) {
-        printf("  %-15s", allreduces[a].name);
-        if (is_measured()) print_bandwidths_of(&times->measured, a, k, bytes);
-        if (modelled_machine()) print_bandwidths_of(&times->modelled, a, k, bytes);
-        putchar('\n');
+    const Machine *machine = modelled_machine();
+    say("\nGB/s at %s; busbw: algbw x %.2f", size_text(bytes), 2.0 * (k - 1) / k);
+    Table t =
+        TABLE(NULL, WORDS("", 15), FIXED(is_measured() ? "here: algbw" : NULL, 2),
+              FIXED(is_measured() ? "busbw" : NULL, 2),
+              FIXED(machine ? "modelled: algbw" : NULL, 2), FIXED(machine ? "busbw" : NULL, 2));
+    for (int a = 0; a < NUM_ALLREDUCES; a++)
+        add_bandwidths(&t, allreduces[a].name, times->measured.seconds[a],
+                       times->modelled.seconds[a], k, bytes);
+    if (machine) { // beside our four: what NVIDIA's library would take
+        double seconds = nccl_allreduce_seconds(machine, k, (double)bytes, NULL);
+        add_bandwidths(&t, "as NCCL does it", NAN, seconds, k, bytes);
+        write_figure(csv, machine, "NCCL", k, bytes, seconds);
     }
-    if (modelled_machine()) print_nccl(modelled_machine(), k, bytes, csv);
     if (is_measured()) print_fastest("measured", &times->measured);
-    if (!modelled_machine()) return;
+    if (!machine) return;
     print_fastest("modelled", &times->modelled);
-    compare_with_links(modelled_machine(), &times->modelled, k, bytes);
+    compare_with_links(machine, &times->modelled, k, bytes);
 }
 
 size_t largest_size(int k) {
@@ -168,11 +151,16 @@ void compare_times(int k, int most_rounds, FILE *csv) {
     if (most == 0) most = 1;
     BothTimes times = {0};
     if (!is_measured()) say("\nThese devices compute nothing, so no times are measured.");
-    print_head(k);
+    const Machine *machine = modelled_machine();
+    say("\nTime of one allreduce on %d devices, in microseconds%s%s%s", k,
+        is_measured() ? "; measured here" : "", machine ? "; modelled: " : "",
+        machine ? machine->name : "");
+    Table t = TABLE(NULL, WORDS("", 6), TIMES_COLUMNS(is_measured(), "here: star"),
+                    TIMES_COLUMNS(machine, "modelled: star"));
     time_size(k, SMALLEST, most, NULL); // to warm up: the first measured times would be too long
     for (size_t bytes = SMALLEST; bytes <= largest_size(k); bytes *= 4) {
         times = time_size(k, bytes, most, csv);
-        print_row(&times, bytes);
+        add_row(&t, &times, bytes);
     }
     print_bandwidths(&times, k, largest_size(k), csv);
 }

@@ -1,31 +1,4 @@
-// # Multiple GPUs: distributing data
-//
-// Book: "Training on Multiple GPUs" (multiple-gpus), section "Distributing Data".
-// Difficulty: ★☆☆☆
-//
-// What you will learn
-//
-// - how a minibatch is split over k devices: rows in order, each row on exactly one device, also
-//   when k does not divide their number;
-// - what is refused, and why it should be;
-// - why gradients of unequal shards are summed and divided once, by the full minibatch, and why
-//   an average of averages is a different number.
-//
-// How to run
-//
-//     make run-03                                 the book's demonstration, then ours
-//     build/03_split_batch --predict              asks what you expect, then shows it
-//     build/03_split_batch --devices 4            4 devices instead of 7
-//     build/03_split_batch --timeline step.png    what a device does with its shard, and when: step
-//                                                 1 is a gradient on 1 device, step 2 on 7
-//     build/03_split_batch --help                 all flags
-//
-// What you will see: the book's 4 x 5 matrix on two devices, tables of shards and of gradients, and
-// in plots/03_split_batch.png a minibatch of Fashion-MNIST, each image framed in the color of the
-// device that it was sent to. The program checks each demonstration, and ends with an error if one
-// is wrong.
-//
-// Read in this order: this file, `split_batch.c` (the book's function), `one_layer.c`.
+// main.c: the story of chapter 3. README.md says how to run it and what to read.
 #include "common/base/child.h"
 #include "common/base/error.h"
 #include "common/data/fashion_mnist.h"
@@ -51,8 +24,11 @@ static Flags flags;
 // each gets half of the rows. The part of a device is called its *shard*. The book tries it on a
 // 4 x 5 matrix, where a row stands for one observation.
 //
-// `split_batch()` splits a matrix X and its labels y, one per row, in the same way. Here the
-// numbers of the rows serve as labels.
+// `split_batch()` splits a matrix X and its labels y, one per row, in the same way.
+//
+// split_batch.c:split_batch
+//
+// Here the numbers of the rows serve as labels.
 
 static void split_a_matrix(void) {
     Device *devices[2];
@@ -78,9 +54,9 @@ static void split_a_matrix(void) {
 
 // ## When k does not divide the number of rows
 //
-// Write n = q k + r, where r is what is left over. Each device gets q rows, and the first r devices
-// get one more. (PyTorch's `scatter` rounds up instead: 8 rows over 5 devices are 2, 2, 2, 2 there,
-// and the fifth device has nothing to do.)
+// Write $n = q k + r$, where r is what is left over. Each device gets q rows, and the first r
+// devices get one more. (PyTorch's `scatter` rounds up instead: 8 rows over 5 devices are 2, 2, 2,
+// 2 there, and the fifth device has nothing to do.)
 //
 // With fewer rows than devices the last devices get none. That is no error: the sum over no rows is
 // zero, and so is its gradient. Such a device still costs something: it holds the parameters, its
@@ -148,8 +124,13 @@ static void refuse_a_mismatch(void) {
 // ## A minibatch of images
 //
 // Now what it is for. A minibatch has 256 of the 60000 training images, and the last one of an
-// epoch has what is left: 60000 = 234 x 256 + 96. The picture shows 96 images over 7 devices, as
-// they were read back from the devices; the color of a frame says on which device an image is.
+// epoch has what is left: $60000 = 234 \times 256 + 96$.
+//
+// ![A minibatch of 96 images, as it was read back from 7 devices. The color of a frame says on
+// which device an image is; the last two devices have one image less.](plots/03_split_batch.png "96
+// small images of clothes in six rows, each framed in the color of one of seven devices and
+// numbered in the order of the minibatch. The colors come one after the other: 14 images each for
+// devices 0 to 4, 13 each for devices 5 and 6.")
 
 enum { ROWS = 96 };
 
@@ -173,12 +154,12 @@ static void split_a_minibatch(const Tensor *X, const Tensor *y, int k) {
 // devices with $n_1$ to $n_k$ rows compute it? Device i computes $g_i$, the gradient of the *sum*
 // of the losses of its rows. Sums add up, whatever the $n_i$ are, so
 //
-//     (g_1 + ... + g_k) / n
+// $$(g_1 + \dots + g_k) / n$$
 //
 // is the gradient that one device would have. It is tempting to let each device take the mean of
 // its own shard, and then to take the mean of the devices:
 //
-//     (g_1 / n_1 + ... + g_k / n_k) / k
+// $$(g_1 / n_1 + \dots + g_k / n_k) / k$$
 //
 // That is the same number if all shards are equal. If they are not, it is another one.
 //

@@ -6,6 +6,12 @@
 #include "common/base/range.h"
 #include "common/tensor/tensor.h"
 
+// Some rows of `t`: its own memory, seen as a smaller tensor.
+Tensor rows_of(const Tensor *t, Range rows);
+
+// A copy of them, in the arena of the device. Enqueued, not waited for.
+Tensor *rows_on(const Tensor *t, Range rows, Device *device);
+
 // Copies rows of X (n, ...) and y (n), on the host, to the k devices: device i gets those of
 // equal_range(n, k, i). X_shards[i] and y_shards[i] are in the arena of devices[i], so they live
 // until its next begin_step(). Enqueued, not waited for. die()s if X and y do not have the same

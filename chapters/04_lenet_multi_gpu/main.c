@@ -1,34 +1,4 @@
-// # Multiple GPUs: training LeNet from scratch on k devices
-//
-// Book: "Training on Multiple GPUs" (multiple-gpus), "Data Parallelism", and "A Simple Network" to
-// "Training".
-// Difficulty: ★★☆☆
-//
-// What you will learn
-//
-// - how one training step is spread over k devices by splitting the data (*data parallelism*), in
-//   the book's five steps;
-// - that k devices compute what one device computes, if possible to the last bit;
-// - when more devices are faster and when they are not: measured here, and modelled for GPUs.
-//
-// How to run
-//
-//     make run-04                                       the book's two runs: 1 device, then 2
-//     build/04_lenet_multi_gpu --predict                asks first what you expect
-//     build/04_lenet_multi_gpu --devices 4 --epochs 3   one run, on 4 devices
-//     build/04_lenet_multi_gpu --threads-per-device 1   1 core, then 2: a speed-up on a CPU
-//     build/04_lenet_multi_gpu --backend model --machine dgx-h100 --devices 64 --steps 20
-//                                                       no values, only how long it would take
-//     build/04_lenet_multi_gpu --help                   all flags
-//
-// What you will see: a line for each epoch, the book's last line of each run, the curves, a
-// comparison of the two runs in words, and the time that an epoch would take on 1 to 8 GPUs of a
-// machine that you need not have. At the end come two pictures of what LeNet has learned.
-//
-// Read in this order: `main.c`, which tells the story, then `lenet.c` (the network and
-// `train_batch`), `compare.c` (what is said about two runs) and `modelled.c` (how the times of the
-// last table are found). `get_params` and `allreduce` are those of chapter 2, `split_batch` is that
-// of chapter 3.
+// main.c: the story of chapter 4. README.md says how to run it and what to read.
 #include "common/program/book.h"
 #include "common/program/interrupt.h"
 #include "common/program/plot.h"
@@ -55,6 +25,12 @@
 
 // What the book's notebook keeps in global variables.
 static Flags flags;
+static const char *graph = "on";
+static const Flag own_flags[] = {
+    {"graph", FLAG_CHOICE, &graph, "G", .help = "GPUs launch a step as a whole: on or off",
+     .choices = "on|off"},
+    {0},
+};
 static Tensor *params[LENET_PARAMS];  // the common start of all runs, on the host
 static Tensor *trained[LENET_PARAMS]; // where the last run ended, on the host
 static Dataset *train_data, *test_data;
@@ -72,6 +48,10 @@ static LossLog loss_log;
 // 3. The gradients of the k devices are summed. The sum is the gradient of the whole minibatch.
 // 4. The sum is sent back to each device. (Steps 3 and 4 together are an *allreduce*.)
 // 5. Each device updates its replica with this gradient.
+//
+// The same five numbers stand in `train_batch()`, which is one such step:
+//
+// lenet.c:train_batch
 //
 // With k = 2 and the book's minibatch of 256 images, as in the book's figure:
 //
@@ -98,15 +78,13 @@ static LossLog loss_log;
 //
 //     device 0   | 1 | 2 forward, backward | 3 add   | 4 send    | 5 update |
 //     device 1   | 1 | 2 forward, backward | 3 send  | 4 receive | 5 update |
-//
-// The same five numbers stand in `train_batch()` (in `lenet.c`), which is one such step.
 
 // ## Training
 //
 // `train()` is the book's: it copies the parameters to all devices, takes `train_batch()` for each
 // minibatch, and after each epoch evaluates the network on device 0 while the others are idle,
-// which is simple but wasteful (exercise 4). What `next_epoch()` and its like do besides counting
-// is said in `common/program/training.h`.
+// which is simple but wasteful (exercise 4). `train_epochs()`, in `common/program/training.c`, is
+// the loop over epochs and minibatches; it calls `step()` and `accuracy()`.
 
 static void print_run(Device *const devices[], int k, int batch_size, float lr, int batches) {
     long steps = training_steps(&flags, batches);
@@ -131,15 +109,27 @@ static Result result_of(const Training *t, Tensor *const from[]) {
     return result;
 }
 
+static Tensor *device_params[MAX_DEVICES][LENET_PARAMS];
+static DataIter *test_iter;
+
+// Perform multi-device training for a single minibatch: train_batch(), which GPUs launch as a whole
+static void step(Training *t, const Tensor *X, const Tensor *y, Tensor *losses[]) {
+    train_batch_as_graph(X, y, device_params, t->devices, t->k, t->lr, losses);
+}
+
+// Evaluate the model on device 0
+static double accuracy(Training *t) {
+    return evaluate_accuracy_gpu(lenet, device_params[0], test_iter, t->devices[0]);
+}
+
 static Result train(int num_gpus, int batch_size, float lr) {
     DataIter *train_iter = data_iter_new(train_data, batch_size, flags.shuffle, flags.seed);
-    DataIter *test_iter = data_iter_new(test_data, 256, false, 0);
     Device *devices[MAX_DEVICES] = {NULL};
+    test_iter = data_iter_new(test_data, 256, false, 0);
     open_devices(devices, num_gpus);
     print_run(devices, num_gpus, batch_size, lr, data_iter_batches(train_iter));
 
     // Copy model parameters to `num_gpus` devices
-    Tensor *device_params[MAX_DEVICES][LENET_PARAMS];
     for (int i = 0; i < num_gpus; i++)
         get_params(params, LENET_PARAMS, devices[i], device_params[i]);
 
@@ -147,24 +137,14 @@ static Result train(int num_gpus, int batch_size, float lr) {
                   .animator = animator,
                   .log = &loss_log,
                   .iter = train_iter,
+                  .devices = devices,
                   .k = num_gpus,
                   .lr = lr,
-                  .hint = "start again with a smaller --lr; no parameters were saved"};
-    Tensor *X, *y, *losses[MAX_DEVICES];
-    training_start(&t);
+                  .hint = "start again with a smaller --lr; no parameters were saved",
+                  .step = step,
+                  .accuracy = accuracy};
     ledger_reset();
-    while (next_epoch(&t)) {
-        while (next_batch(&t, &X, &y)) {
-            // Perform multi-device training for a single minibatch: train_batch(), which GPUs
-            // launch as a whole
-            train_batch_as_graph(X, y, device_params, devices, num_gpus, lr, losses);
-            end_batch(&t, losses); // waits for all devices
-        }
-        if (interrupted()) break;
-        // Evaluate the model on device 0
-        end_epoch(&t, evaluate_accuracy_gpu(lenet, device_params[0], test_iter, devices[0]));
-    }
-    training_end(&t, devices);
+    train_epochs(&t);
 
     Result result = result_of(&t, device_params[0]);
     for (int i = 0; i < num_gpus; i++) free_params(device_params[i], LENET_PARAMS);
@@ -182,8 +162,8 @@ static Result train(int num_gpus, int batch_size, float lr) {
 // Do not worry about epoch 1 (and perhaps 2), where the loss stays at 2.303 and the accuracy at
 // 0.1. All weights start from random numbers of about 0.01, and all biases from zero. Each layer
 // multiplies by such small weights, so the scores of the ten classes are nearly zero, whatever the
-// image; each class gets a probability of 1/10, and the loss is -ln(1/10) = ln 10 = 2.303. The
-// gradient of a weight is a product that contains small numbers from the other layers, so it is
+// image; each class gets a probability of 1/10, and the loss is $-\ln(1/10) = \ln 10 = 2.303$.
+// The gradient of a weight is a product that contains small numbers from the other layers, so it is
 // tiny, too, and the first steps change hardly anything. Meanwhile the network gives nearly all
 // images the same class: it is right for one in ten. Once the weights have grown, the loss falls
 // steeply.
@@ -220,8 +200,11 @@ static void train_once(void) { free(train(flags.devices, flags.batch_size, flags
 
 // ## The curves
 //
-// The book draws the test accuracy after each epoch. Both runs make the same steps, so their curves
-// should lie on each other, but for what the order of additions changes in the last digits.
+// ![Both runs after each epoch. They make the same steps, so their curves should lie on each other,
+// but for what the order of additions changes in the last digits.](plots/04_lenet_multi_gpu.png
+// "Two panels over the epochs: training loss on the left, test accuracy on the right. A thick line
+// for one device and a thin one for two lie on each other. The loss stays at its start for an
+// epoch, then falls steeply, then slowly; the accuracy rises from 0.1 accordingly.")
 
 static void write_curves(void) {
     if (animator) animator_close(animator);
@@ -237,6 +220,15 @@ static void write_curves(void) {
 // and that is work of the host. The table has three ways to do it: one kernel after the other, as
 // this program does; a whole step at once, as a *CUDA graph*, which the GPU has recorded before;
 // and one after the other by a framework written in Python, which takes longer for each launch.
+//
+// ![An epoch on 1 to 8 modelled GPUs, launched in three ways. Where the triangle, the time of the
+// launches alone, is as high as the bar, the GPUs wait for the
+// host.](plots/04_lenet_multi_gpu_modelled.png "Three panels of bars, each with its own scale:
+// without CUDA graphs, with them, and by a framework's launches. Devices 1, 2, 4 and 8 on the
+// horizontal axis, modelled seconds of an epoch on the vertical one; the upper part of each bar is
+// the exchange of gradients. Without graphs two devices are fastest and eight are slowest. With
+// graphs the lower part shrinks and the exchange grows, so eight are hardly faster than two. By a
+// framework, each doubling takes about twice as long, and all triangles are at the top.")
 
 static bool has_two_runs; // without --devices
 static const char *modelled_csv, *modelled_png;
@@ -249,7 +241,7 @@ static void compare_modelled_epochs(void) {
         "same minibatches. How many times as long does an epoch take on two?");
     int images = train_data->count;
     int batch_size = flags.batch_size < images ? flags.batch_size : images;
-    ModelledEpochs m = model_epochs(images, batch_size, flags.graph);
+    ModelledEpochs m = model_epochs(images, batch_size, graph);
     print_modelled_epochs(&m);
     if (m.num_counts > 1)
         predict_compare(expected,
@@ -265,10 +257,19 @@ static void compare_modelled_epochs(void) {
 
 // ## What the network has learned
 //
-// Two pictures. The first layer of LeNet has 20 *filters* of 3x3 weights; the first picture shows
-// them, and beside each a test image as that filter sees it. Look for filters that react to edges,
-// and for some that have hardly learned anything. The second picture has the first test images with
-// the class that the network gives them.
+// The first layer of LeNet has 20 *filters* of 3x3 weights.
+//
+// ![The filters, and beside each a test image as that filter sees it. Look for filters that react
+// to edges, and for some that have hardly learned anything: the number below says how large the
+// weights are.](plots/04_lenet_multi_gpu_filters.png "Twenty pairs of a 3x3 filter and a shoe seen
+// through it, blue for negative and red for positive. Most filters show the whole shoe evenly,
+// lighter or darker than the background; a few show mainly its outline.")
+//
+// ![The first test images with the class that the network gives them. Frames mark its mistakes:
+// would you have made them, too?](plots/04_lenet_multi_gpu_predictions.png "Forty small images of
+// clothes in five rows, each with a class below it. Where the class is wrong, frame and class are
+// red and the right class stands below. Most mistakes are between shirts, coats and dresses, or
+// between kinds of shoes.")
 
 static const char *filters_png, *predictions_png;
 
@@ -289,8 +290,7 @@ static void draw_pictures(void) {
 // - The algorithm is that of one device. What k devices change is the time, the memory per device,
 //   and the bytes that move.
 // - LeNet is small. A framework's host needs longer to launch its kernels than a GPU to run them,
-// and
-//   one host thread launches for all devices. A CUDA graph launches a whole step at once; what
+//   and one host thread launches for all devices. A CUDA graph launches a whole step at once; what
 //   remains are the kernels, which the devices share, and the exchange, which grows.
 // - With larger minibatches more devices have enough to do. Then a somewhat larger learning rate
 //   may help.
@@ -357,17 +357,18 @@ static void clean_up(void) {
 int main(int argc, char *argv[]) {
     Flags defaults = default_flags;
     defaults.next = "make exercise-04-1, or make run-05";
+    defaults.own = own_flags;
     defaults.quick_means = "--batch-size 64 --epochs 5 --train-size 16384 --test-size 2000";
     flags = book_begin(argc, argv,
                        "Trains the book's LeNet on k devices: first on 1, then on 2.\n"
                        "With --devices K: once, on K devices.",
                        "devices batch-size lr epochs seed train-size test-size steps no-shuffle "
-                       "allreduce graph data load save log-loss csv live",
+                       "allreduce data load save log-loss csv live",
                        defaults);
     has_two_runs = flags.devices == 0;
     book_needs_devices(has_two_runs ? 2 : flags.devices);
     choose_allreduce(flags.allreduce);
-    choose_graph(flags.graph);
+    choose_graph(graph);
     prepare();
     if (num_gpus() == 0 && flags.backend != BACKEND_MODEL) warn_if_cpu_is_slow();
 

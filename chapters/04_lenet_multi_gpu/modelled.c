@@ -3,10 +3,9 @@
 // gradients, and on a machine whose devices and links take no time, so that only launches do.
 #include "modelled.h"
 
-#include "common/base/error.h"
-#include "common/model/modelled_clock.h"
-#include "common/device/trace.h"
+#include "common/program/modelled_run.h"
 #include "common/program/say.h"
+#include "common/program/table.h"
 #include "common/tensor/step_graph.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/02_get_params_and_allreduce/get_params.h"
@@ -16,27 +15,22 @@
 
 // ## Steps on devices that compute nothing
 
-// A graph is recorded in the second step; from then on all steps take the same.
-enum { FIRST_STEPS = 2, TIMED_STEPS = 4 };
-
 typedef struct Steps {
     int k;
-    Device *devices[MAX_DEVICES];
+    Device *const *devices;
     Tensor *device_params[MAX_DEVICES][LENET_PARAMS];
     Tensor *X, *y, *losses; // on the host: a minibatch, and what comes back
 } Steps;
 
-static Steps steps_new(int k, int batch_size) {
+static Steps steps_new(Device *const devices[], int k, int batch_size) {
     Steps s = {.k = k,
+               .devices = devices,
                .X = tensor_new(host(), batch_size, 1, 28, 28),
                .y = tensor_new(host(), batch_size),
                .losses = tensor_new(host(), k)};
     Tensor *params[LENET_PARAMS];
     lenet_init(params, 1);
-    for (int i = 0; i < k; i++) {
-        s.devices[i] = model_device(i);
-        get_params(params, LENET_PARAMS, s.devices[i], s.device_params[i]);
-    }
+    for (int i = 0; i < k; i++) get_params(params, LENET_PARAMS, devices[i], s.device_params[i]);
     free_params(params, LENET_PARAMS);
     return s;
 }
@@ -49,31 +43,22 @@ static void steps_free(Steps *s) {
 }
 
 // As in a training: the host asks for the losses after each step, and so waits for all devices.
-static void run_steps(Steps *s, int count) {
+static void run_step(Steps *s) {
     Tensor *losses[MAX_DEVICES];
-    for (int step = 0; step < count; step++) {
-        train_batch_as_graph(s->X, s->y, s->device_params, s->devices, s->k, 0, losses);
-        items(losses, s->k, s->losses->data);
-    }
+    train_batch_as_graph(s->X, s->y, s->device_params, s->devices, s->k, 0, losses);
+    items(losses, s->k, s->losses->data);
 }
 
-// Of one step.
-typedef struct StepTime {
-    double seconds, busy; // busy: device 0
-} StepTime;
-
-static StepTime time_step(const Machine *machine, Way way, int k, int batch_size) {
-    modelled_clock_start(machine);
-    modelled_clock_use_framework(way == BY_FRAMEWORK);
+// A graph is recorded in the second step; from then on all steps take the same.
+static ModelledRun time_step(const Machine *machine, Way way, int k, int batch_size) {
+    ModelledRun run = {.machine = machine, .k = k, .framework = way == BY_FRAMEWORK, .warm_up = 2};
     choose_graph(way == AS_GRAPH ? "on" : "off");
-    Steps s = steps_new(k, batch_size);
-    run_steps(&s, FIRST_STEPS);
-    double started = modelled_seconds(), busy = modelled_busy(s.devices[0]);
-    run_steps(&s, TIMED_STEPS);
-    StepTime step = {.seconds = (modelled_seconds() - started) / TIMED_STEPS,
-                     .busy = (modelled_busy(s.devices[0]) - busy) / TIMED_STEPS};
+    modelled_begin(&run);
+    Steps s = steps_new(run.devices, k, batch_size);
+    while (modelled_run(&run)) run_step(&s);
     steps_free(&s);
-    return step;
+    modelled_end(&run);
+    return run;
 }
 
 // ## What is left out
@@ -98,7 +83,7 @@ static double without_exchange(const Machine *machine, Way way, int k, int batch
 static EpochParts model_epoch(const ModelledEpochs *m, Way way, int k) {
     const Machine hosts = machine_with_free(m->machine, FREE_LINKS | FREE_DEVICES);
     double launches = time_step(&hosts, way, k, m->batch_size).seconds;
-    StepTime step = time_step(m->machine, way, k, m->batch_size);
+    ModelledRun step = time_step(m->machine, way, k, m->batch_size);
     double without = without_exchange(m->machine, way, k, m->batch_size);
     return (EpochParts){.seconds = m->batches * step.seconds,
                         .exchange = m->batches * (step.seconds - without),
@@ -123,7 +108,6 @@ ModelledEpochs model_epochs(int images, int batch_size, const char *graph) {
                         .batches = (images + batch_size - 1) / batch_size};
     for (int k = 1; k <= 8 && machine_has_devices(m.machine, k); k *= 2)
         m.counts[m.num_counts++] = k;
-    trace_pause(true); // what is traced is the training; and a step that is traced is no graph
     m.only_copies = only_copies_take_time(m.machine, batch_size);
     for (int way = 0; way < NUM_WAYS; way++)
         for (int c = 0; c < m.num_counts; c++)
@@ -132,9 +116,6 @@ ModelledEpochs model_epochs(int images, int batch_size, const char *graph) {
         count_launches(&m, BY_PROGRAM, c);
         count_launches(&m, BY_FRAMEWORK, c);
     }
-    modelled_clock_start(m.machine);
-    modelled_clock_use_framework(false);
-    trace_pause(false);
     choose_graph(graph);
     return m;
 }
@@ -153,16 +134,16 @@ void print_modelled_epochs(const ModelledEpochs *m) {
     int last = m->images % m->batch_size;
     if (last > 0)
         say("(Trainings take slightly less: their last minibatch has only %d images.)", last);
-    printf("\n  devices   without CUDA graphs   with CUDA graphs   by a framework's launches\n");
+    printf("\n");
+    Table t = TABLE(NULL, WHOLE("devices"), WHOLE("without CUDA graphs"), WHOLE("with CUDA graphs"),
+                    WHOLE("by a framework's launches"));
     for (int c = 0; c < m->num_counts; c++) {
         static const Way columns[NUM_WAYS] = {BY_PROGRAM, AS_GRAPH, BY_FRAMEWORK};
-        static const int widths[NUM_WAYS] = {14, 12, 19};
-        printf("  %7d", m->counts[c]);
+        table_numbers(&t, m->counts[c]);
         for (int i = 0; i < NUM_WAYS; i++) {
             const EpochParts *e = &m->epoch[columns[i]][c];
-            printf("%#*.3g (%2d%%)", widths[i], e->seconds, percent(e->exchange, e->seconds));
+            table_text(&t, "%#.3g (%2d%%)", e->seconds, percent(e->exchange, e->seconds));
         }
-        printf("\n");
     }
     printf("\n");
 }

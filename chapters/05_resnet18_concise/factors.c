@@ -4,6 +4,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/statistics.h"
 #include "common/program/book.h"
 #include "common/program/interrupt.h"
 #include "common/program/progress.h"
@@ -210,12 +211,7 @@ typedef struct Estimate {
 } Estimate;
 
 static Estimate estimate(const double values[SEEDS]) {
-    Estimate e = {0, 0, values[0], values[0]};
-    for (int s = 0; s < SEEDS; s++) {
-        e.mean += values[s] / SEEDS;
-        e.lowest = fmin(e.lowest, values[s]);
-        e.highest = fmax(e.highest, values[s]);
-    }
+    Estimate e = {mean(values, SEEDS), 0, minimum(values, SEEDS), maximum(values, SEEDS)};
     for (int s = 0; s < SEEDS; s++) e.error += pow(values[s] - e.mean, 2);
     e.error = sqrt(e.error / (SEEDS - 1) / SEEDS);
     return e;

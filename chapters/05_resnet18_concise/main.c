@@ -1,44 +1,4 @@
-// # Concise implementation for multiple GPUs: ResNet-18
-//
-// Book: "Concise Implementation for Multiple GPUs" (multiple-gpus-concise).
-// Difficulty: ★★★☆
-//
-// What you will learn
-//
-// - the same training as in chapter 4, with high-level parts: modules instead of arrays of
-//   parameters, and one wrapper for all that has to do with k devices;
-// - where a network's parameters are, and where not;
-// - batch normalisation, the one layer for which k devices do not by themselves compute what one
-//   computes, and what can be done about that (`--bn`);
-// - which of the things that the book changes at once changes the accuracy (`--experiment`);
-// - how a training that was stopped goes on as if nothing had been (`--checkpoint`, `--resume`).
-//
-// How to run
-//
-//     make run-05                              the book's two runs: 1 device, then 2 with twice
-//                                              the batch size and learning rate. Without a GPU
-//                                              it is a shorter version, some minutes long.
-//     make run-05 ARGS=--quick                 a still shorter one, half a minute
-//     build/05_resnet18_concise --predict      asks first what you expect
-//     build/05_resnet18_concise --full         all of Fashion-MNIST, 10 epochs, on any machine
-//     build/05_resnet18_concise --devices 4 --bn sync --batch-size 128 --lr 0.1
-//     build/05_resnet18_concise --backend model --devices 64 --machine dgx-h100
-//                                              no values, only the time that it would take there
-//     build/05_resnet18_concise --experiment   one change at a time: 70 small trainings, about 16
-//                                              minutes on a core
-//     build/05_resnet18_concise --help         all flags
-//
-// What you will see: what the network needs, where its parameters are, a line for each epoch, the
-// book's last line of each run, the curves, a comparison in words, and what the whole training
-// would take on 1 to 8 devices of a machine that you need not have (`--machine`).
-//
-// Read in this order: `main.c`, which tells the story, then `resnet18.c` (the network),
-// `data_parallel.c` (everything about k devices) and `factors.c` (the experiment). Modules are in
-// `common/tensor/nn.h`, and what devices exchange for batch normalisation is in
-// `common/tensor/batch_norm.c`. Beside the training there are `initialization.c` (which device has
-// parameters when), `size.c` (the shorter versions), `checkpoint.c` and `resume.c` (how a training
-// goes on), `comparison.c`, `modelled_steps.c` and `on_a_machine.c` (time and memory on another
-// machine).
+// main.c: the story of chapter 5. README.md says how to run it and what to read.
 #include "common/program/book.h"
 #include "common/program/interrupt.h"
 #include "common/program/predict.h"
@@ -60,15 +20,26 @@
 
 #include <stdio.h>
 
-static Notebook nb;
+static Notebook nb = {.bn = "averaged"};
+static const Flag own_flags[] = {
+    {"bn", FLAG_CHOICE, &nb.bn, "M",
+     .help = "batch norm's statistics: local, rank0, averaged or sync",
+     .choices = "local|rank0|averaged|sync"},
+    {"experiment", FLAG_ON, &nb.experiment,
+     .help = "the chapter's experiment, instead of its training"},
+    {0},
+};
 
 // ## A larger network
 //
 // To write out parameters and their exchange for each new network is no fun. Here the network is
 // put together from *modules*, as with `torch.nn`: a module owns its parameters and knows how to
 // compute. It is a ResNet-18, for images as small as ours: the book has changed its first layer and
-// left out the pooling behind it (`resnet18.c`). It computes much more for each of its parameters
-// than LeNet does, so the exchange of gradients should weigh less.
+// left out the pooling behind it. It computes much more for each of its parameters
+// than LeNet does, so the exchange of gradients should weigh less. Most of it is residual blocks,
+// which add their input to their output:
+//
+// resnet18.c:resnet_block
 //
 // Behind each convolution there is *batch normalisation*: it subtracts each channel's mean over the
 // minibatch, and divides by the standard deviation. For evaluation it keeps *running statistics*,
@@ -99,18 +70,20 @@ static void initialize_where_data_is(void) { demonstrate_initialization(nb.net, 
 
 // ## Training
 //
-// The training is that of chapter 4, with other words (`data_parallel.c`):
+// The training is that of chapter 4, with other words:
 //
 // 1. The parameters are initialized on all devices.
 // 2. Each minibatch is split over the devices.
 // 3. Loss and gradients are computed on all devices side by side.
 // 4. The gradients are summed over the devices, and each updates its parameters.
 //
+// data_parallel.c:train_step_as
+//
 // At the end of each epoch the accuracy is computed, on all devices, too.
 
-static void note_memory(const DataParallel *dp, Run *run) {
-    for (int i = 0; i < dp->k; i++) {
-        size_t bytes = arena_used_bytes(dp->devices[i]);
+static void note_memory(Run *run) {
+    for (int i = 0; i < run->dp.k; i++) {
+        size_t bytes = arena_used_bytes(run->dp.devices[i]);
         if (bytes > run->arena_bytes) run->arena_bytes = bytes;
     }
 }
@@ -124,29 +97,24 @@ static void print_memory(const Run *run) {
         (double)run->arena_bytes / 1e6, alone ? "" : ", with the room for the exchange");
 }
 
-static void check_bytes(const DataParallel *dp, long steps) {
-    CHECK(ledger_bytes_between_devices() == step_bytes(dp) * (uint64_t)steps,
+static void step(Training *t, const Tensor *X, const Tensor *y, Tensor *losses[]) {
+    Run *run = t->context;
+    ledger_reset();
+    train_step(&run->dp, X, y, t->lr, losses);
+    note_memory(run);
+    CHECK(ledger_bytes_between_devices() == run->bytes_per_step,
           "a step moved other bytes between the devices than the formula says: a bug in "
           "allreduce, batch norm or the ledger");
 }
 
-static void train_epochs(DataParallel *dp, DataIter *test_iter, Run *run) {
-    Training *t = &run->t;
-    Tensor *X, *y, *losses[MAX_DEVICES];
-    while (next_epoch(t)) {
-        long steps_before = t->steps;
-        ledger_reset();
-        while (next_batch(t, &X, &y)) {
-            train_step(dp, X, y, t->lr, losses);
-            note_memory(dp, run);
-            end_batch(t, losses); // waits for all devices
-        }
-        check_bytes(dp, t->steps - steps_before);
-        if (interrupted()) break;
-        if (t->epoch == t->first_epoch && t->steps > 0) print_memory(run);
-        bool whole = end_epoch(t, evaluate_accuracy_gpus(dp, test_iter));
-        if (whole && nb.flags.checkpoint) save_run(&nb, dp, run);
-    }
+static double accuracy(Training *t) {
+    Run *run = t->context;
+    if (t->epoch == t->first_epoch && t->steps > 0) print_memory(run);
+    return evaluate_accuracy_gpus(&run->dp, run->test_iter);
+}
+
+static void save(Training *t) {
+    if (nb.flags.checkpoint) save_run(&nb, t->context);
 }
 
 // The book's `train(net, num_gpus, batch_size, lr)`.
@@ -155,27 +123,27 @@ static void train(Run *run) {
     Training *t = &run->t;
     DataIter *train_iter =
         data_iter_new(nb.train_data, run->batch_size, flags->shuffle, flags->seed);
-    DataIter *test_iter = data_iter_new(nb.test_data, run->batch_size, false, 0);
     Device *devices[MAX_DEVICES] = {NULL};
+    run->test_iter = data_iter_new(nb.test_data, run->batch_size, false, 0);
     open_devices(devices, t->k);
     begin_again(nb.net, &nb.start);
-    DataParallel dp = data_parallel(nb.net, devices, t->k, batch_norm_mode(flags->bn));
+    run->dp = data_parallel(nb.net, devices, t->k, batch_norm_mode(nb.bn));
     printf("training on %s: batch size %d, lr %g", device_names(devices, t->k), run->batch_size,
            (double)t->lr);
-    printf(t->k > 1 ? ", batch norm's statistics: %s\n" : "\n", flags->bn);
-    if (flags->resume && run->number == nb.resumed.run) resume_run(&nb, &dp, run);
-    run->bytes_per_step = step_bytes(&dp);
+    printf(t->k > 1 ? ", batch norm's statistics: %s\n" : "\n", nb.bn);
+    if (flags->resume && run->number == nb.resumed.run) resume_run(&nb, run);
+    run->bytes_per_step = step_bytes(&run->dp);
 
     t->iter = train_iter;
-    training_start(t);
-    train_epochs(&dp, test_iter, run);
-    training_end(t, devices);
+    t->devices = devices;
+    t->context = run;
+    train_epochs(t);
 
     if (interrupted()) print_stopped(&nb, run);
-    share_statistics(&dp); // Ctrl-C may have come before evaluation did
+    share_statistics(&run->dp); // Ctrl-C may have come before evaluation did
     if (flags->save) save_parameters(nb.net, devices[0], flags->save);
     data_iter_free(train_iter);
-    data_iter_free(test_iter);
+    data_iter_free(run->test_iter);
 }
 
 // ## One device, then two
@@ -193,7 +161,10 @@ static Run new_run(int number, int k, int times) {
                        .log = &nb.loss_log,
                        .k = k,
                        .lr = (float)times * nb.flags.lr,
-                       .hint = "start again with a smaller --lr"}};
+                       .hint = "start again with a smaller --lr",
+                       .step = step,
+                       .accuracy = accuracy,
+                       .whole_epoch = save}};
 }
 
 // The first run is on 1 device, the second on 2; with `--devices` there is one run, on as many.
@@ -214,7 +185,7 @@ static void train_on_one_and_on_two(void) {
         else
             train(&runs[i]);
     if (!compares || interrupted()) return;
-    compare_runs(&runs[0], &runs[1], nb.flags.bn);
+    compare_runs(&runs[0], &runs[1], nb.bn);
     if (!runs[1].t.no_values)
         book_result("test acc %.2f on 1 device and %.2f on 2", runs[0].t.test_acc,
                     runs[1].t.test_acc);
@@ -223,8 +194,11 @@ static void train_on_one_and_on_two(void) {
 
 // ## The curves
 //
-// Test accuracy and training loss after each epoch. The accuracy may jump up and down from one
-// epoch to the next; the section after the next one is about that.
+// ![Both runs after each epoch; more than the number of devices has changed, so the curves need not
+// agree. An accuracy may jump up and down from one epoch to the next: the section after the next
+// one is about that.](plots/05_resnet18_concise.png "Two panels over the epochs: training loss on
+// the left, test accuracy on the right, with a thick line for one device and a thin one for two.
+// The losses fall; the two lines differ from each other.")
 
 static void write_curves(void) {
     animator_close(nb.animator);
@@ -358,22 +332,22 @@ static void check_machine(const Flags *flags) {
                   "the second run is on 2 devices, and the machine %s has one", machine->name);
 }
 
-static Flags read_flags(int argc, char *argv[]) {
-    Flags flags =
+static void read_flags(int argc, char *argv[]) {
+    Flags defaults = flags_without_size();
+    defaults.own = own_flags;
+    nb.flags =
         book_begin(argc, argv,
                    "Trains the book's ResNet-18 on k devices: first on 1, then on 2 with twice "
                    "the batch size and learning rate.",
                    "devices quick full batch-size lr epochs seed train-size test-size steps "
-                   "no-shuffle allreduce bn data load save checkpoint resume log-loss csv live "
-                   "experiment",
-                   flags_without_size());
-    choose_allreduce(flags.allreduce);
-    choose_size(&flags);
-    check_machine(&flags);
-    if (flags.load && flags.resume)
+                   "no-shuffle allreduce data load save checkpoint resume log-loss csv live",
+                   defaults);
+    choose_allreduce(nb.flags.allreduce);
+    choose_size(&nb);
+    check_machine(&nb.flags);
+    if (nb.flags.load && nb.flags.resume)
         die_usage("leave --load out: the checkpoint holds all that is needed",
                   "--load and --resume");
-    return flags;
 }
 
 static void prepare(void) {
@@ -398,8 +372,8 @@ static void clean_up(void) {
 }
 
 int main(int argc, char *argv[]) {
-    nb.flags = read_flags(argc, argv);
-    if (nb.flags.experiment) {
+    read_flags(argc, argv);
+    if (nb.experiment) {
         separate_factors(&nb.flags);
         return book_end();
     }

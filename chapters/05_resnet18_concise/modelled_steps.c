@@ -2,10 +2,7 @@
 #include "modelled_steps.h"
 
 #include "common/base/error.h"
-#include "common/model/modelled_clock.h"
-#include "common/device/timer.h"
-
-#include <math.h>
+#include "common/program/modelled_run.h"
 
 static const Machine *told_machine(void) {
     CHECK(modelled_machine(), "there is a machine to tell the time of");
@@ -14,44 +11,40 @@ static const Machine *told_machine(void) {
 
 // ---- steps -------------------------------------------------------------------------------------
 
-// The network on k devices of the machine, with the clock at zero and no arena in use.
-static DataParallel begin_on(Module *net, const Machine *machine, int k, BatchNormMode bn) {
-    Device *devices[MAX_DEVICES];
-    autograd_close();
-    modelled_clock_start(machine);
+// The network on the devices of a run, which begins.
+static DataParallel begin_with(Module *net, ModelledRun *run, BatchNormMode bn) {
+    modelled_begin(run);
     restart(net);
-    for (int i = 0; i < k; i++) devices[i] = model_device(i);
-    return data_parallel(net, devices, k, bn);
+    return data_parallel(net, run->devices, run->k, bn);
 }
 
-static void leave(Module *net, const Machine *machine) {
+static void end_with(Module *net, ModelledRun *run) {
     restart(net);
-    autograd_close();
-    modelled_clock_start(machine);
+    modelled_end(run);
 }
 
-// Seconds of a step as train_epochs() does it. Nobody reads images that are sent to devices without
+// Seconds of a step as a training does it. No one reads images that are sent to devices without
 // values: a shape is enough.
-static double step(DataParallel *dp, int pixels, int rows) {
+static double step(ModelledRun *run, DataParallel *dp, int pixels, int rows) {
     const Tensor X = {.ndim = 4, .shape = {rows, 1, pixels, pixels}, .device = host()};
     const Tensor y = {.ndim = 1, .shape = {rows}, .device = host()};
     Tensor *losses[MAX_DEVICES];
     float values[MAX_DEVICES];
-    Timer timer = {0};
-    timer_start(&timer);
-    train_step(dp, &X, &y, 0, losses);
-    items(losses, dp->k, values);
-    timer_stop(&timer);
-    return timer.modelled_sum;
+    while (modelled_run(run)) {
+        train_step(dp, &X, &y, 0, losses);
+        items(losses, dp->k, values);
+    }
+    return run->seconds;
 }
 
 // All steps begin when all devices are idle, so two of the same size take the same time: one is
 // enough, scaled to the epoch.
-static double seconds_of_epoch(DataParallel *dp, int images, int pixels, int batch_size) {
+static double seconds_of_epoch(ModelledRun *run, DataParallel *dp, int images, int pixels,
+                               int batch_size) {
     int whole = images / batch_size, left = images % batch_size;
     double seconds = 0;
-    if (whole > 0) seconds += whole * step(dp, pixels, batch_size);
-    if (left > 0) seconds += step(dp, pixels, left);
+    if (whole > 0) seconds += whole * step(run, dp, pixels, batch_size);
+    if (left > 0) seconds += step(run, dp, pixels, left);
     return seconds;
 }
 
@@ -63,9 +56,10 @@ ModelledEpoch modelled_epoch(Module *net, int k, BatchNormMode bn, int images, i
     const Machine *both[] = {&roomy, &free_links};
     double seconds[2];
     for (int i = 0; i < 2; i++) {
-        DataParallel dp = begin_on(net, both[i], k, bn);
-        seconds[i] = seconds_of_epoch(&dp, images, pixels, batch_size);
-        leave(net, machine);
+        ModelledRun run = {.machine = both[i], .k = k};
+        DataParallel dp = begin_with(net, &run, bn);
+        seconds[i] = seconds_of_epoch(&run, &dp, images, pixels, batch_size);
+        end_with(net, &run);
     }
     return (ModelledEpoch){.seconds = seconds[0], .copies = 1 - seconds[1] / seconds[0]};
 }
@@ -73,12 +67,12 @@ ModelledEpoch modelled_epoch(Module *net, int k, BatchNormMode bn, int images, i
 // ---- memory ------------------------------------------------------------------------------------
 
 size_t modelled_memory(Module *net, int pixels, int batch_size) {
-    const Machine *machine = told_machine();
-    Machine roomy = machine_with_free(machine, FREE_MEMORY);
-    DataParallel dp = begin_on(net, &roomy, 1, BN_LOCAL);
-    step(&dp, pixels, batch_size);
+    Machine roomy = machine_with_free(told_machine(), FREE_MEMORY);
+    ModelledRun run = {.machine = &roomy, .k = 1};
+    DataParallel dp = begin_with(net, &run, BN_LOCAL);
+    step(&run, &dp, pixels, batch_size);
     size_t bytes = device_bytes(dp.devices[0]);
-    leave(net, machine);
+    end_with(net, &run);
     return bytes;
 }
 

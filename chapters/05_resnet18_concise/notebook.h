@@ -8,6 +8,8 @@
 // What the book's notebook keeps in global variables: one for all runs of the program.
 typedef struct Notebook {
     Flags flags;
+    const char *bn;  // --bn local|rank0|averaged|sync
+    bool experiment; // --experiment
     Module *net;
     Dataset *train_data, *test_data;
     Animator *animator;
@@ -21,7 +23,9 @@ typedef struct Notebook {
 typedef struct Run {
     int number; // from 0
     int batch_size;
-    Training t;              // k, lr, and how far it is
+    Training t;      // k, lr, and how far it is
+    DataParallel dp; // while it lasts: what is trained, and tested by
+    DataIter *test_iter;
     uint64_t bytes_per_step; // between devices
     size_t arena_bytes;      // the most that a device needed for a step
     int saved_epochs;        // in the checkpoint

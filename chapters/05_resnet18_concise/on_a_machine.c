@@ -3,6 +3,7 @@
 
 #include "common/model/modelled_clock.h"
 #include "common/program/say.h"
+#include "common/program/table.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "modelled_steps.h"
 
@@ -18,19 +19,17 @@ static const char *const algorithms[] = {"star", "ring"};
 enum { NUM_ALGORITHMS = 2 };
 
 // Returns the speed-up with the first algorithm.
-static double print_row(const Notebook *nb, int k, double alone[]) {
+static double add_row(Table *t, const Notebook *nb, int k, double alone[]) {
     double speed_up = NAN;
-    printf("  %7d", k);
+    table_numbers(t, k);
     for (int a = 0; a < NUM_ALGORITHMS; a++) {
         choose_allreduce(algorithms[a]);
         ModelledEpoch epoch =
-            modelled_epoch(nb->net, k, batch_norm_mode(nb->flags.bn), IMAGES, PIXELS, k * BATCH);
+            modelled_epoch(nb->net, k, batch_norm_mode(nb->bn), IMAGES, PIXELS, k * BATCH);
         if (k == 1) alone[a] = epoch.seconds;
         if (a == 0) speed_up = alone[a] / epoch.seconds;
-        printf("  %9.3g %9.2f %7.1f %%", epoch.seconds, alone[a] / epoch.seconds,
-               100 * epoch.copies);
+        table_numbers(t, epoch.seconds, alone[a] / epoch.seconds, epoch.copies);
     }
-    printf("\n");
     return speed_up;
 }
 
@@ -40,11 +39,12 @@ static double print_times(const Notebook *nb, const Machine *machine) {
     say("  An epoch of all %d images, %d to a device in each step, batch norm's statistics: %s. "
         "Copies: the part of the time that would be saved if they took none. On 1 device these are "
         "the images on their way there; on more, nearly all of it is the exchange of gradients.",
-        IMAGES, BATCH, nb->flags.bn);
-    printf("           allreduce: star                ring\n"
-           "  devices    seconds  speed-up    copies    seconds  speed-up    copies\n");
+        IMAGES, BATCH, nb->bn);
+    Table t = TABLE(NULL, WHOLE("devices"), DIGITS("star: seconds", 3), FIXED("speed-up", 2),
+                    FIXED("copies", 1, .unit = "%"), DIGITS("ring: seconds", 3),
+                    FIXED("speed-up", 2), FIXED("copies", 1, .unit = "%"));
     for (int k = 1; k <= MOST_DEVICES && machine_has_devices(machine, k); k *= 2) {
-        double speed_up = print_row(nb, k, alone);
+        double speed_up = add_row(&t, nb, k, alone);
         if (k == 2) of_two = speed_up;
     }
     choose_allreduce(nb->flags.allreduce);
@@ -56,23 +56,24 @@ static double print_times(const Notebook *nb, const Machine *machine) {
 
 // ## Memory
 
-static void print_largest(Module *net, const Machine *machine) {
+static void add_largest(Table *t, Module *net, const Machine *machine) {
     int largest = largest_batch(net, machine, PIXELS);
-    printf("  %-14s %8.3g GB %9d%s\n", machine->name, machine->memory / 1e9, largest,
-           largest == MOST_IMAGES ? " or more" : "");
+    table_text(t, "%s", machine->name);
+    table_numbers(t, machine->memory);
+    table_text(t, "%d%s", largest, largest == MOST_IMAGES ? " or more" : "");
 }
 
 static void print_largest_batches(Module *net, const Machine *machine) {
     bool built_in = false;
     say("\nModelled: the largest minibatch that one device has memory for, with its parameters, "
         "gradients and activations as they are kept here; with one image more they do not fit");
-    printf("  machine             memory    images\n");
+    Table t = TABLE(NULL, WORDS("machine", 14), DIGITS("memory", 3, .unit = "GB"), WHOLE("images"));
     for (const MachineFile *file = machine_files; file->name; file++) {
         const Machine *other = machine_find(file->name);
         built_in = built_in || other == machine;
-        print_largest(net, other);
+        add_largest(&t, net, other);
     }
-    if (!built_in) print_largest(net, machine);
+    if (!built_in) add_largest(&t, net, machine);
 }
 
 double print_on_a_machine(const Notebook *nb) {

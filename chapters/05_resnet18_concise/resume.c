@@ -22,7 +22,7 @@ static char *settings_of(const Notebook *nb, const Run *run) {
     char *settings =
         xprintf("devices %d, batch size %d, lr %s, seed %llu, bn %s, allreduce %s, %d training "
                 "and %d test images (%08x, %08x) on %s%s",
-                run->t.k, run->batch_size, lr, (unsigned long long)flags->seed, flags->bn,
+                run->t.k, run->batch_size, lr, (unsigned long long)flags->seed, nb->bn,
                 flags->allreduce, nb->train_data->count, nb->test_data->count,
                 dataset_checksum(nb->train_data), dataset_checksum(nb->test_data),
                 kind_of_devices(flags), flags->shuffle ? "" : " in the order of the file");
@@ -37,7 +37,7 @@ static char *length_of_runs(const Flags *flags) {
 
 // ---- stop --------------------------------------------------------------------------------------
 
-void save_run(Notebook *nb, const DataParallel *dp, Run *run) {
+void save_run(Notebook *nb, Run *run) {
     const Flags *flags = &nb->flags;
     bool more = run->number + 1 < nb->num_runs;
     int epochs = run->t.epoch + 1;
@@ -56,7 +56,7 @@ void save_run(Notebook *nb, const DataParallel *dp, Run *run) {
     // First, as the training goes on only from where its losses are known.
     if (flags->log_loss && !is_written_directly(flags->log_loss))
         loss_log_write(&nb->loss_log, flags->log_loss);
-    checkpoint_save(flags->checkpoint, &checkpoint, &nb->start, dp);
+    checkpoint_save(flags->checkpoint, &checkpoint, &nb->start, &run->dp);
     checkpoint_close(&checkpoint);
     run->saved_epochs = epochs;
 }
@@ -114,10 +114,10 @@ static void check_resumed(const Notebook *nb, const Run *run) {
     free(length);
 }
 
-void resume_run(const Notebook *nb, DataParallel *dp, Run *run) {
+void resume_run(const Notebook *nb, Run *run) {
     const Checkpoint *resumed = &nb->resumed;
     check_resumed(nb, run);
-    checkpoint_load(nb->flags.resume, dp);
+    checkpoint_load(nb->flags.resume, &run->dp);
     run->t.epoch = resumed->epoch;
     run->t.steps = resumed->step;
     run->saved_epochs = resumed->epoch;

@@ -14,10 +14,10 @@ void recall_run(const Notebook *nb, Run *run);
 
 // With --resume, for the run that was stopped: gives the replicas what they had, and the run its
 // place. die()s if what follows would not be what would have followed.
-void resume_run(const Notebook *nb, DataParallel *dp, Run *run);
+void resume_run(const Notebook *nb, Run *run);
 
 // Writes the checkpoint, after a whole epoch that was evaluated.
-void save_run(Notebook *nb, const DataParallel *dp, Run *run);
+void save_run(Notebook *nb, Run *run);
 
 // After an interruption: with which flags the training goes on.
 void print_stopped(const Notebook *nb, const Run *run);

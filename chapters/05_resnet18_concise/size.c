@@ -33,23 +33,21 @@ Flags flags_without_size(void) {
     return flags;
 }
 
-static void check_choice(const Flags *flags) {
-    if (flags->quick && flags->experiment)
-        die_usage(
-            "leave one of them out",
-            "--quick and --experiment: shorter trainings, or fewer, tell nothing from chance");
-}
-
-static const Size *size_of(const Flags *flags) {
-    if (flags->experiment) return &experiment_size;
+static const Size *size_of(const Notebook *nb) {
+    const Flags *flags = &nb->flags;
+    if (nb->experiment) return &experiment_size;
     if (flags->backend == BACKEND_MODEL) return &model_size; // which takes no time here
     if (flags->quick) return &quick_size;
     return flags->full || num_gpus() > 0 ? &full_size : &small_size;
 }
 
-void choose_size(Flags *flags) {
-    check_choice(flags);
-    const Size *size = size_of(flags);
+void choose_size(Notebook *nb) {
+    Flags *flags = &nb->flags;
+    const Size *size = size_of(nb);
+    if (flags->quick && nb->experiment)
+        die_usage(
+            "leave one of them out",
+            "--quick and --experiment: shorter trainings, or fewer, tell nothing from chance");
     if (flags->batch_size == 0) flags->batch_size = size->batch;
     if (flags->lr < 0) flags->lr = size->lr;
     if (flags->epochs == 0) flags->epochs = size->epochs;
@@ -107,6 +105,6 @@ void say_size(const Notebook *nb) {
     if (flags->quick && flags->backend == BACKEND_MODEL) say_quick_flags(flags, flags);
     if (flags->backend == BACKEND_MODEL)
         say_model(nb);
-    else if (size_of(flags) != &full_size)
+    else if (size_of(nb) != &full_size)
         say_what_is_left_out(nb);
 }

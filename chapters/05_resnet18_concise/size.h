@@ -9,7 +9,7 @@
 Flags flags_without_size(void);
 
 // Chooses what was not given on the command line.
-void choose_size(Flags *flags);
+void choose_size(Notebook *nb);
 
 // Says how much a smaller run leaves out, and how long it and the full one take here; of a run
 // without values, that it is one. Nothing of the book's run.

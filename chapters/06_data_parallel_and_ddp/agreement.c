@@ -4,6 +4,7 @@
 #include "common/base/error.h"
 #include "common/program/exercise.h"
 #include "common/program/say.h"
+#include "common/program/table.h"
 #include "ways.h"
 
 #include <math.h>
@@ -60,18 +61,14 @@ static double compare_way(const Way *way, DataIter *iter, int steps, float lr) {
     return most;
 }
 
-static void print_difference(double difference) {
-    if (difference == 0)
-        printf(" %12s", "0 (bits)");
-    else
-        printf(" %12.1e", difference);
-}
-
 void compare_with_one_device(DataIter *iter, int steps, float lr) {
     enum { MOST = 3 };
-    printf("\n  the largest difference          1 device    2 devices    3 devices\n");
+    static const int ks[MOST] = {1, 2, 3};
+    printf("\n");
+    Table t = TABLE(NULL, WORDS("the largest difference", 29),
+                    {"k = %d", .width = 8, .count = MOST, .of = ks});
     for (int w = 0; w < NUM_ROWS; w++) {
-        printf("  %-29s", ways[w].name);
+        table_text(&t, "%s", ways[w].name);
         for (int k = 1; k <= MOST; k++) {
             Way way = ways[w].way;
             way.network = &networks[0];
@@ -79,8 +76,10 @@ void compare_with_one_device(DataIter *iter, int steps, float lr) {
             way.k = k;
             double difference = compare_way(&way, iter, steps, lr);
             CHECK(difference <= ROUNDING, "k devices compute what one computes, up to rounding");
-            print_difference(difference);
+            if (difference == 0)
+                table_text(&t, "0 (bits)");
+            else
+                table_text(&t, "%.1e", difference);
         }
-        printf("\n");
     }
 }

@@ -2,10 +2,12 @@
 #include "bucket_sizes.h"
 
 #include "common/base/file.h"
-#include "common/model/modelled_clock.h"
+#include "common/base/number.h"
 #include "common/program/book.h"
+#include "common/program/modelled_run.h"
 #include "common/program/plot.h"
 #include "common/program/say.h"
+#include "common/program/table.h"
 #include "common/tensor/autograd.h"
 #include "step_record.h"
 
@@ -79,26 +81,19 @@ static void sweep(Sweep *s) {
 
 // ## A table
 
-static const char *size_text(size_t bytes, char text[32]) {
-    if (bytes == ONE_BUCKET)
-        snprintf(text, 32, "one bucket");
-    else if (bytes < 1 << 20)
-        snprintf(text, 32, "%zu KiB", bytes >> 10);
-    else
-        snprintf(text, 32, "%zu MiB", bytes >> 20);
-    return text;
-}
-
 static void print_table(const Sweep *a, const Sweep *b) {
-    char text[32];
-    printf("\n  %-10s buckets %16s %16s   (ms; * the best)\n", a->network->title, a->machine->name,
-           b->machine->name);
-    for (int i = 0; i < NUM_SIZES; i++)
-        printf("  %-10s %7d %15.4g%c %15.4g%c\n", size_text(sizes[i], text), a->buckets[i],
-               1e3 * a->seconds[i], i == a->best ? '*' : ' ', 1e3 * b->seconds[i],
-               i == b->best ? '*' : ' ');
-    printf("  %-10s %7s %15.4g  %15.4g\n", "PyTorch's", "", 1e3 * a->pytorch, 1e3 * b->pytorch);
-    printf("  %-10s %7s %15.4g  %15.4g\n", "none", "", 1e3 * a->without, 1e3 * b->without);
+    printf("\n");
+    Table t =
+        TABLE(NULL, WORDS(a->network->title, 10), WHOLE("buckets"),
+              DIGITS(a->machine->name, 4, .unit = "ms"), DIGITS(b->machine->name, 4, .unit = "ms"));
+    for (int i = 0; i < NUM_SIZES; i++) {
+        table_text(&t, "%s", sizes[i] == ONE_BUCKET ? "one bucket" : binary_size(sizes[i]).text);
+        table_numbers(&t, a->buckets[i], a->seconds[i], b->seconds[i]);
+    }
+    table_text(&t, "PyTorch's");
+    table_numbers(&t, NAN, a->pytorch, b->pytorch);
+    table_text(&t, "none");
+    table_numbers(&t, NAN, a->without, b->without);
 }
 
 // ## What is best, and why
@@ -106,24 +101,16 @@ static void print_table(const Sweep *a, const Sweep *b) {
 // Seconds of one exchange of so many bytes, when nobody computes.
 static double exchange_seconds(const Sweep *s, size_t bytes) {
     Tensor *data[MAX_DEVICES];
-    const Machine *told = modelled_machine();
-    trace_pause(true);
-    modelled_clock_start(s->machine);
-    modelled_clock_use_ranks(true);
+    ModelledRun run = {.machine = s->machine, .k = s->k, .ranks = true};
+    modelled_begin(&run);
     for (int i = 0; i < s->k; i++) {
-        data[i] = tensor_new(model_device(i), (int)(bytes / sizeof(float)));
+        data[i] = tensor_new(run.devices[i], (int)(bytes / sizeof(float)));
         begin_step(data[i]->device);
     }
-    synchronize_all();
-    double begin = modelled_seconds();
-    allreduce(data, s->k);
-    synchronize_all();
-    double seconds = modelled_seconds() - begin;
+    while (modelled_run(&run)) allreduce(data, s->k);
     for (int i = 0; i < s->k; i++) tensor_free(data[i]);
-    autograd_close();
-    modelled_clock_start(told);
-    trace_pause(false);
-    return seconds;
+    modelled_end(&run);
+    return run.seconds;
 }
 
 // Of what one bucket takes longer than a step without exchange, the part that buckets of the best
@@ -144,7 +131,6 @@ static int as_good(const Sweep *s) {
 
 static void explain(const Sweep *s) {
     enum { TINY = 1 << 10, LARGE = 32 << 20 };
-    char best[32];
     double fixed = exchange_seconds(s, TINY);
     double rate = (LARGE - TINY) / (exchange_seconds(s, LARGE) - fixed);
     double one = s->seconds[NUM_SIZES - 1], saved = 1 - s->seconds[s->best] / one;
@@ -167,7 +153,7 @@ static void explain(const Sweep *s) {
             "begin too "
             "late. Against one bucket %.1f %% of the step are saved, %.0f %% of what its exchange "
             "added.",
-            size_text(sizes[s->best], best), 100 * saved, 100 * hidden_share(s));
+            binary_size(sizes[s->best]).text, 100 * saved, 100 * hidden_share(s));
 }
 
 // Published, of another network on other machines: no more than the size of such a figure.

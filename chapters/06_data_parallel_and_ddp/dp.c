@@ -15,10 +15,10 @@
 #include "dp.h"
 
 #include "common/base/error.h"
-#include "common/base/range.h"
 #include "common/model/modelled_clock.h"
 #include "common/device/trace.h"
 #include "common/tensor/functional.h"
+#include "chapters/03_split_batch/split_batch.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -61,27 +61,9 @@ typedef struct Flow {
     Tensor *gathered, *loss;                               // on device 0
 } Flow;
 
-static size_t floats_in_row(const Tensor *t) {
-    size_t row = 1;
-    for (int d = 1; d < t->ndim; d++) row *= (size_t)t->shape[d];
-    return row;
-}
-
-// Some rows of a tensor, as a tensor on another device (or on the same).
-static Tensor *send_rows(const Tensor *t, Range rows, Device *to) {
-    int shape[MAX_DIMS];
-    memcpy(shape, t->shape, sizeof shape);
-    shape[0] = (int)rows.count;
-    Tensor *sent = arena_tensor(to, t->ndim, shape, false);
-    const float *from = t->data + (size_t)rows.first * floats_in_row(t);
-    device_copy(to, sent->data, t->device, from, tensor_bytes(sent));
-    return sent;
-}
-
-// The other way: into these rows.
+// Where rows_on() takes rows from a tensor, this copies into some.
 static void receive_rows(Tensor *t, Range rows, const Tensor *from) {
-    float *to = t->data + (size_t)rows.first * floats_in_row(t);
-    device_copy(t->device, to, from->device, from->data, tensor_bytes(from));
+    device_copy(t->device, rows_of(t, rows).data, from->device, from->data, tensor_bytes(from));
 }
 
 // ## Scatter and replicate
@@ -97,13 +79,12 @@ static void receive_rows(Tensor *t, Range rows, const Tensor *from) {
 static void scatter(Dp *dp, Flow *f) {
     Range all = {0, f->n};
     trace_label("load");
-    f->X = send_rows(f->X_host, all, dp->devices[0]);
-    f->y = send_rows(f->y_host, all, dp->devices[0]);
+    f->X = rows_on(f->X_host, all, dp->devices[0]);
+    f->y = rows_on(f->y_host, all, dp->devices[0]);
     trace_label(labels[DP_SCATTER]);
     for (int i = 0; i < dp->k; i++) {
-        f->X_shards[i] = send_rows(f->X, f->shards[i], dp->devices[i]);
-        if (dp->gathers != DP_OUTPUTS)
-            f->y_shards[i] = send_rows(f->y, f->shards[i], dp->devices[i]);
+        f->X_shards[i] = rows_on(f->X, f->shards[i], dp->devices[i]);
+        if (dp->gathers != DP_OUTPUTS) f->y_shards[i] = rows_on(f->y, f->shards[i], dp->devices[i]);
     }
 }
 
@@ -165,11 +146,11 @@ static void compute_loss(Dp *dp, Flow *f) {
 
 static Tensor *gradient_of(const Dp *dp, const Flow *f, int i) {
     Device *device = dp->devices[i];
-    if (dp->gathers == DP_OUTPUTS) return send_rows(f->gathered->grad, f->shards[i], device);
+    if (dp->gathers == DP_OUTPUTS) return rows_on(f->gathered->grad, f->shards[i], device);
     // 1, or the shard's weight: device 0 fills it in, and sends it.
     Tensor *weight = arena_tensor(dp->devices[0], 1, (int[]){1}, false);
     tensor_fill(weight, weight_of(dp, f, i));
-    return send_rows(weight, (Range){0, 1}, device);
+    return rows_on(weight, (Range){0, 1}, device);
 }
 
 static void scatter_gradients(Dp *dp, Flow *f, Tensor *dY[]) {

@@ -5,7 +5,7 @@
 #include "loader.h"
 
 #include "common/base/error.h"
-#include "common/tensor/autograd.h"
+#include "chapters/03_split_batch/split_batch.h"
 
 #include <stdlib.h>
 
@@ -41,8 +41,6 @@ void loader_next(Loader *l, int rows, Device *device, Tensor **X, Tensor **y) {
         l->y->data[r] = l->data->labels[image];
     }
     l->next += count;
-    *X = arena_tensor(device, 4, (int[]){count, 1, l->data->rows, l->data->cols}, false);
-    *y = arena_tensor(device, 1, &count, false);
-    device_copy(device, (*X)->data, host(), l->X->data, tensor_bytes(*X));
-    device_copy(device, (*y)->data, host(), l->y->data, tensor_bytes(*y));
+    *X = rows_on(l->X, (Range){0, count}, device);
+    *y = rows_on(l->y, (Range){0, count}, device);
 }

@@ -1,36 +1,4 @@
-// # DataParallel against DistributedDataParallel
-//
-// Source: "Training with several GPUs in PyTorch" (pytorch-multi-gpu; below: *the text*), which
-// follows the book's two chapters on multiple GPUs.
-// Difficulty: ★★★☆
-//
-// What you will learn
-//
-// - what happens in each step behind `nn.DataParallel(net)` and `DistributedDataParallel(net)`, and
-//   how these two differ from chapters 4 and 5;
-// - why gradients are exchanged in buckets, how large these should be, and how an exchange is
-//   hidden under backward;
-// - what each rank loads, and why a test accuracy may count some images twice, or not at all;
-// - which of six sentences that are often read about the two wrappers are true, by measurement;
-// - five mistakes, and what notices each of them.
-//
-// How to run
-//
-//     make run-06                                         all of it; most of a minute on 2 cores
-//     build/06_data_parallel_and_ddp --predict            asks what you expect, then shows it
-//     build/06_data_parallel_and_ddp --devices 8          the modelled parts on 8 devices
-//     build/06_data_parallel_and_ddp --machine dgx-a100   modelled on faster links
-//     build/06_data_parallel_and_ddp --memory 60          devices with 60 MB, for the last part
-//     build/06_data_parallel_and_ddp --backend model      modelled times and bytes only, no values
-//
-// What you will see: bytes of each phase next to their formula, the memory of device 0 and of the
-// others, timelines of both wrappers, modelled and measured, the best size of a bucket on two
-// machines, the text's claims with answers, and mistakes with the messages that they end with.
-//
-// Read in this order: `main.c`, which tells the story, then `dp.c` (DataParallel), `buckets.c` and
-// `ddp.c` (DistributedDataParallel), `sampler.c` (who loads which images), and `claims.c` (how each
-// claim is put to the test). `ways.c` puts the four ways of this book behind one face. The tables,
-// pictures and planted mistakes are in files of their own, which this order leaves out.
+// main.c: the story of chapter 6. README.md says how to run it and what to read.
 #include "common/base/error.h"
 #include "common/model/modelled_clock.h"
 #include "common/program/book.h"
@@ -47,11 +15,19 @@
 #include "traffic_tables.h"
 #include "wrapper_timelines.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 static Flags flags;
+static int memory_mb;
+static const Flag own_flags[] = {
+    {"memory", FLAG_INTEGER, &memory_mb, "MB",
+     .help = "memory of each device in the part about a network that is too large", .least = 1,
+     .most = INT_MAX, .otherwise = "too little for a replica"},
+    {0},
+};
 static Dataset *train_data, *test_data;
 static DataIter *batches; // of the whole minibatch, for those who split it
 static int modelled_k;    // devices in the modelled parts
@@ -70,7 +46,9 @@ enum { ROWS = 64 };
 //
 // **DataParallel** is one program, and its device 0 is the head of all: the minibatch is there, the
 // parameters, the outputs, the loss, the update. In *each* step it sends the others their rows and
-// a fresh copy of all parameters, and they send back outputs, and later gradients (`dp.c`).
+// a fresh copy of all parameters, and they send back outputs, and later gradients.
+//
+// dp.c:replicate
 //
 // **DistributedDataParallel** (DDP) has no head. Each device belongs to a process of its own, a
 // *rank* of k. Each rank loads its own images, computes, and takes part in an allreduce of the
@@ -116,10 +94,10 @@ static void compare_four_ways(void) {
 //
 // Every byte between two devices is in the ledger. Below it is counted in each phase of a step, for
 // device 0 and for the one of the others that sends and receives most, and must be what the formula
-// says: with P bytes of parameters, device 0 of DP sends (k-1) P and receives (k-1) P, and in a
-// ring (chapter 2) each rank of DDP sends and receives 2 (k-1)/k P, but for a number more or less
-// where k does not divide them. For LeNet, P is 516,272 bytes. "DP, the loss inside forward" is the
-// text's remedy for what the next section is about.
+// says: with P bytes of parameters, device 0 of DP sends $(k-1) P$ and receives $(k-1) P$, and in a
+// ring (chapter 2) each rank of DDP sends and receives $2 (k-1)/k \cdot P$, but for a number more
+// or less where k does not divide them. For LeNet, P is 516,272 bytes. "DP, the loss inside
+// forward" is the text's remedy for what the next section is about.
 
 static void count_bytes(void) {
     say("\nBytes of a step of LeNet, %d rows in the minibatch: counted, and equal to the formulas",
@@ -180,15 +158,26 @@ static void check_agreement(void) {
 // ## A step in time
 //
 // Now look at who is at work when. Each device of DDP has two queues, one that computes and one
-// that communicates; in DP all is in the first. A copy is drawn in the queue of the device that
-// *receives*: so device 0 of DP, grey at first, is sending. It sends its parameters to one device
+// that communicates; in DP all is in the first. Device 0 of DP sends its parameters to one device
 // after the other, and goes forward last. Later it receives gradients from one after the other, and
 // the others wait.
+//
+// ![A step by DP, and by DDP with one bucket and with several: compare where the exchange is. A
+// copy is drawn in the queue of the device that *receives* it, so device 0 of DP, grey at first, is
+// sending.](plots/06_data_parallel_and_ddp_modelled.png "Three timelines of one step of ResNet-18
+// on four modelled devices, milliseconds from left to right. DP has four lanes: parameters arrive
+// on devices 1, 2 and 3 one after the other, device 0 goes forward last, all go backward together,
+// then only device 0 has a bar, the gradients it receives. DDP has a compute and a communication
+// lane for each device: with one bucket, all communication lanes are busy after backward; with
+// small buckets, most of their bars lie under backward. DP takes longest, DDP with several buckets
+// is shortest.")
 //
 // In DDP with one bucket all ranks exchange at the same time, after backward. With smaller buckets
 // most of the exchange is under backward: the last layers' gradients travel while those of the
 // first layers are still computed. That, and a host thread for each rank, is why DDP is faster than
 // chapter 5's wrapper in the first table, with the same bytes, kernels and copies.
+//
+// ddp.c:start_bucket
 
 enum { SMALL_BUCKET = 4 << 20 };
 
@@ -204,10 +193,15 @@ static void show_timelines(void) {
         book_result("in DataParallel only device 0 is at work for %.0f %% of a step", 100 * alone);
 }
 
-// The same here, measured, with LeNet on two devices. Where devices are workers on the same cores,
-// an exchange is a copy in one memory, which takes hardly any time; and while it runs, it takes a
-// core from those who compute. So nothing is to be gained. Look at the order of things only: how
-// long each of the three took says more about what else this computer was doing.
+// Where devices are workers on the same cores, an exchange is a copy in one memory, which takes
+// hardly any time; and while it runs, it takes a core from those who compute. So nothing is to be
+// gained here.
+//
+// ![The same, measured here with LeNet on two devices. Look at the order of things only: how long
+// each of the three took says more about what else this computer was
+// doing.](plots/06_data_parallel_and_ddp_measured.png "Three timelines of one step of LeNet on two
+// devices of this computer, in the order of the picture before. The bars of communication are thin
+// lines: after backward with one bucket, between parts of backward with small ones.")
 
 static void measure_timelines(void) {
     Tensor *X, *y;
@@ -219,14 +213,24 @@ static void measure_timelines(void) {
 // ## How large should a bucket be?
 //
 // Small buckets begin early, and there are many of them; each costs launches and latency, however
-// few bytes it has. Large ones are few, and begin late. Between the two there is a best size, and
-// it depends on the links and on the network. PyTorch's default is 1 MiB for the first and 25 MiB
+// few bytes it has. Large ones are few, and begin late. Between the two there is a best size,
+// unless backward is long enough to hide even the smallest ones. It depends on the links and on the
+// network. PyTorch's default is 1 MiB for the first and 25 MiB
 // for the others; all of LeNet is smaller than the first.
 //
-// How much does it save? For ResNet-50 on 32 GPUs, Li et al. measured steps that were 38.0 %
-// shorter with the exchange under backward than without (VLDB 2020, as quoted; NCCL). Of our
+// How much does it save? For ResNet-50 on 32 GPUs with NCCL, steps were 38.0 % shorter with the
+// exchange under backward than without, as quoted from PyTorch's authors [@li2020]. Of our
 // figures that is to be compared with the part of the step that is saved; how much of the exchange
 // is hidden is another question, and has another answer.
+//
+// ![How much longer a step is than without any exchange; the best size of a bucket is drawn large.
+// LeNet on PCIe has it in between, while ResNet-18's backward takes long enough to hide even many
+// small buckets.](plots/06_data_parallel_and_ddp_buckets.png "Two panels, LeNet and ResNet-18, each
+// with a curve for GPUs on PCIe and one for a DGX A100. Sizes of buckets from 4 KiB to one bucket
+// for all on the horizontal axis; times as long as without exchange on the vertical one. LeNet on
+// PCIe falls, has its lowest point between 64 KiB and 1 MiB, and rises again. ResNet-18 on PCIe is
+// flat and close to 1 up to some MiB, then rises steeply. Both curves of the DGX A100 are nearly
+// flat.")
 
 static void find_bucket_size(void) {
     Prediction expected = {0};
@@ -305,7 +309,7 @@ static void make_mistakes(void) {
 // Both wrappers keep all parameters on each device, so more devices do not help them. Chapter 1's
 // ways to split the network itself do. (`too_large.c`)
 
-static void outgrow_a_device(void) { try_too_large(modelled_k, flags.memory); }
+static void outgrow_a_device(void) { try_too_large(modelled_k, memory_mb); }
 
 // ## Summary
 //
@@ -360,12 +364,13 @@ static Flags read_flags(int argc, char *argv[]) {
     defaults.train_size = 16384;
     defaults.epochs = 2;
     defaults.next = "make exercise-06-1, or make run-07";
+    defaults.own = own_flags;
     defaults.quick_means = "--train-size 12288 --test-size 1000";
     Flags f = book_begin(
         argc, argv,
         "Compares DataParallel with DistributedDataParallel: bytes, memory, time on k "
         "modelled devices, and what one device computes.",
-        "devices seed batch-size lr epochs train-size test-size allreduce memory data", defaults);
+        "devices seed batch-size lr epochs train-size test-size allreduce data", defaults);
     choose_allreduce(f.allreduce);
     return f;
 }

@@ -2,7 +2,7 @@
 #include "step_record.h"
 
 #include "common/base/error.h"
-#include "common/model/modelled_clock.h"
+#include "common/program/modelled_run.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -128,10 +128,6 @@ static Trained *modelled_new(const Way *way, Device *const devices[]) {
     return trained_new(&with_net, devices, 1);
 }
 
-static void open_models(Device *devices[], int k) {
-    for (int i = 0; i < k; i++) devices[i] = model_device(i);
-}
-
 static void wait_for_step(Trained *t) { trained_loss(t); } // as a training does
 
 // (Nobody reads images that are sent to devices without values: a shape is enough.)
@@ -146,13 +142,11 @@ static Shapes shapes_of(int rows) {
 
 StepRecord *model_step(const Way *way, int rows, const Machine *machine) {
     StepRecord *r = step_record_new(way, rows, true);
-    Device *devices[MAX_DEVICES];
+    ModelledRun run = {.machine = machine, .k = way->k, .traced = true};
+    Device *const *devices = run.devices;
     Shapes batch = shapes_of(rows);
-    const Machine *told = modelled_machine();
     int none;
-    autograd_close(); // no arena in use
-    modelled_clock_start(machine);
-    open_models(devices, way->k);
+    modelled_begin(&run);
     memcpy(r->devices, devices, sizeof(Device *) * (size_t)way->k);
     size_t before[MOST_RECORDED];
     for (int i = 0; i < way->k; i++) before[i] = device_bytes(devices[i]);
@@ -175,36 +169,24 @@ StepRecord *model_step(const Way *way, int rows, const Machine *machine) {
     }
     find_seconds(r);
     trained_free(t);
-    autograd_close();
-    modelled_clock_start(told);
+    modelled_end(&run);
     return r;
 }
 
 double model_step_seconds(const Way *way, int rows, const Machine *machine) {
-    Device *devices[MAX_DEVICES];
+    ModelledRun run = {.machine = machine, .k = way->k, .warm_up = 1};
     Shapes batch = shapes_of(rows);
-    const Machine *told = modelled_machine();
-    trace_pause(true);
-    autograd_close();
-    modelled_clock_start(machine);
-    open_models(devices, way->k);
-    Trained *t = modelled_new(way, devices);
-    trained_step(t, &batch.X, &batch.y, 0);
-    wait_for_step(t);
-    double begin = modelled_seconds();
-    trained_step(t, &batch.X, &batch.y, 0);
-    synchronize_all();
-    double seconds = modelled_seconds() - begin;
+    modelled_begin(&run);
+    Trained *t = modelled_new(way, run.devices);
+    while (modelled_run(&run)) trained_step(t, &batch.X, &batch.y, 0);
     trained_free(t);
-    autograd_close();
-    modelled_clock_start(told);
-    trace_pause(false);
-    return seconds;
+    modelled_end(&run);
+    return run.seconds;
 }
 
 int buckets_of_way(const Way *way) {
     Device *devices[MAX_DEVICES];
-    open_models(devices, way->k);
+    for (int i = 0; i < way->k; i++) devices[i] = model_device(i);
     Trained *t = modelled_new(way, devices);
     int n = t->ddp->buckets.n;
     trained_free(t);

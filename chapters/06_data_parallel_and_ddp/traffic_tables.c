@@ -3,11 +3,12 @@
 #include "traffic_tables.h"
 
 #include "common/base/error.h"
-#include "common/base/number.h"
 #include "common/model/modelled_clock.h"
 #include "common/program/say.h"
+#include "common/program/table.h"
 #include "step_record.h"
 
+#include <math.h>
 #include <stdio.h>
 
 // ---- bytes -------------------------------------------------------------------------------------
@@ -20,53 +21,56 @@ static void check_formula(const StepRecord *r, int phase) {
               "allreduce or the ledger");
 }
 
-static void print_row(const char *name, const Traffic of[], int other) {
-    printf("  %-22s %10s %10s   %10s %10s\n", name, grouped(of[0].sent).text,
-           grouped(of[0].received).text, grouped(of[other].sent).text,
-           grouped(of[other].received).text);
+static void add_row(Table *t, const char *name, const Traffic of[], int other) {
+    table_text(t, "%s", name);
+    table_numbers(t, (double)of[0].sent, (double)of[0].received, (double)of[other].sent,
+                  (double)of[other].received);
 }
 
-static void print_phases(const StepRecord *r, const char *title, const char *const names[],
-                         int num_phases) {
+static void add_phases(Table *t, const StepRecord *r, const char *title, const char *const names[],
+                       int num_phases) {
     int other = busiest_other(r);
     printf("  %s\n", title);
     for (int p = 0; p < num_phases; p++) {
         const Traffic *of = r->phases[p];
         check_formula(r, p);
         if (of[0].sent + of[0].received + of[other].sent + of[other].received > 0)
-            print_row(names[p], of, other);
+            add_row(t, names[p], of, other);
     }
-    print_row("in all", r->total, other);
+    add_row(t, "in all", r->total, other);
 }
 
-static void print_way(const Way *way, int rows, const char *title, const char *const names[],
-                      int num_phases) {
+static void add_way(Table *t, const Way *way, int rows, const char *title,
+                    const char *const names[], int num_phases) {
     StepRecord *r = model_step(way, rows, modelled_machine());
-    print_phases(r, title, names, num_phases);
+    add_phases(t, r, title, names, num_phases);
     step_record_free(r);
 }
 
 void print_wrapper_traffic(int k, int rows) {
     static const char *const ddp_phases[] = {"buffers", "gradients"};
     Way way = {.network = &networks[0], .classes = 10, .k = k, .kind = WAY_DP};
-    printf("\nBytes of one step on %d devices    device 0: sent and received   others: sent and "
-           "received\n",
-           k);
-    print_way(&way, rows, "DP", dp_phase_names, NUM_DP_PHASES);
+    printf("\nBytes of one step on %d devices\n", k);
+    Table t = TABLE(NULL, WORDS("", 22), WHOLE("device 0 sent"), WHOLE("received", .width = 10),
+                    WHOLE("others sent"), WHOLE("received", .width = 10));
+    table_head(&t);
+    add_way(&t, &way, rows, "DP", dp_phase_names, NUM_DP_PHASES);
     way.gathers = DP_MEAN_LOSSES;
-    print_way(&way, rows, "DP, the loss inside forward", dp_phase_names, NUM_DP_PHASES);
+    add_way(&t, &way, rows, "DP, the loss inside forward", dp_phase_names, NUM_DP_PHASES);
     way.kind = WAY_DDP;
-    print_way(&way, rows, "DDP", ddp_phases, 2);
+    add_way(&t, &way, rows, "DDP", ddp_phases, 2);
 }
 
 // ---- memory and launches -----------------------------------------------------------------------
 
-static void print_memory_row(const char *name, const StepRecord *r) {
-    double first = (double)r->memory[0] / 1e6, other = (double)most_memory_of_others(r) / 1e6;
-    printf("  %-9s %7d %-22s %9.1f %9.1f %6.2f", r->way.network->title, r->way.k, name, first,
-           other, first / other);
-    if (modelled_machine()) printf(" %8d %8d", kernels_of(r), copies_of(r));
-    printf("\n");
+static void add_memory(Table *t, const char *name, const StepRecord *r) {
+    double first = (double)r->memory[0], other = (double)most_memory_of_others(r);
+    double launched = modelled_machine() ? 1 : NAN; // nothing is told without a machine
+    table_text(t, "%s", r->way.network->title);
+    table_numbers(t, r->way.k);
+    table_text(t, "%s", name);
+    table_numbers(t, first, other, first / other, launched * kernels_of(r),
+                  launched * copies_of(r));
 }
 
 // The ways of the table.
@@ -82,8 +86,9 @@ static const struct {
 enum { NUM_ROWS = sizeof ways / sizeof ways[0] };
 
 static void print_classes(int classes, int rows) {
-    printf("  network   devices %-22s %9s %9s %6s%s\n", "way", "device 0", "others", "ratio",
-           modelled_machine() ? "  kernels   copies" : "");
+    Table t = TABLE(NULL, WORDS("network", 9), WHOLE("devices"), WORDS("way", 22),
+                    FIXED("device 0", 1, .unit = "MB"), FIXED("others", 1, .unit = "MB"),
+                    FIXED("ratio", 2), WHOLE("kernels"), WHOLE("copies"));
     for (int k = 2; k <= 8; k *= 2) {
         const Machine *machine = modelled_machine();
         if (machine && !machine_has_devices(machine, k)) break;
@@ -93,7 +98,7 @@ static void print_classes(int classes, int rows) {
             way.classes = classes;
             way.k = k;
             StepRecord *r = model_step(&way, k * rows, machine);
-            print_memory_row(ways[w].name, r);
+            add_memory(&t, ways[w].name, r);
             step_record_free(r);
         }
     }
@@ -110,21 +115,23 @@ void print_wrapper_memory(int rows) {
 
 // ---- four ways ---------------------------------------------------------------------------------
 
-static void print_way_row(WayKind kind, const NetworkKind *network, int k, int rows) {
+static void add_way_row(Table *t, WayKind kind, const NetworkKind *network, int k, int rows) {
     Way way = {.kind = kind, .network = network, .classes = 10, .k = k};
     StepRecord *r = model_step(&way, k * rows, modelled_machine());
-    printf("  %-10s %-10s %13s %12s", network->title, way_name(kind),
-           grouped(r->total[0].sent).text, grouped(r->total[busiest_other(r)].sent).text);
-    if (modelled_machine())
-        printf(" %8d %8d %9.3g ms", kernels_of(r), copies_of(r), 1e3 * r->seconds);
-    printf("\n");
+    double launched = modelled_machine() ? 1 : NAN;
+    table_text(t, "%s", network->title);
+    table_text(t, "%s", way_name(kind));
+    table_numbers(t, (double)r->total[0].sent, (double)r->total[busiest_other(r)].sent,
+                  launched * kernels_of(r), launched * copies_of(r), launched * r->seconds);
     step_record_free(r);
 }
 
 void print_four_ways(int k, int rows) {
-    printf("\n  network    way          device 0 sends  others send%s\n",
-           modelled_machine() ? "  kernels   copies    modelled" : "");
+    printf("\n");
+    Table t = TABLE(NULL, WORDS("network", 10), WORDS("way", 10), WHOLE("device 0 sends"),
+                    WHOLE("others send"), WHOLE("kernels"), WHOLE("copies"),
+                    DIGITS("modelled", 3, .unit = "ms"));
     for (int n = 0; n < NUM_NETWORKS; n++)
         for (WayKind kind = n == 0 ? WAY_CHAPTER_4 : WAY_CHAPTER_5; kind <= WAY_DDP; kind++)
-            print_way_row(kind, &networks[n], k, rows);
+            add_way_row(&t, kind, &networks[n], k, rows);
 }

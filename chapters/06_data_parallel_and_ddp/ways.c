@@ -81,15 +81,6 @@ static void step_by_dp(Trained *t, const Tensor *X, const Tensor *y, float lr) {
     t->num_losses = 1;
 }
 
-// Some rows of a minibatch on the host: its own memory, seen as a smaller tensor.
-static Tensor rows_of(const Tensor *t, Range rows) {
-    Tensor part = *t;
-    size_t row = numel(t) / (size_t)t->shape[0];
-    if (t->data) part.data += (size_t)rows.first * row;
-    part.shape[0] = (int)rows.count;
-    return part;
-}
-
 // Each rank loads its own rows from the host, and nobody waits for another rank before backward.
 static void part_by_ddp(Trained *t, const Tensor *X, const Tensor *y) {
     Tensor *X_shards[MAX_DEVICES], *y_shards[MAX_DEVICES], *y_hat[MAX_DEVICES];

@@ -3,11 +3,13 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/statistics.h"
 #include "common/model/modelled_clock.h"
 #include "common/program/book.h"
 #include "common/program/interrupt.h"
 #include "common/program/plot.h"
 #include "common/program/say.h"
+#include "common/program/table.h"
 #include "findings.h"
 #include "scaled_start.h"
 
@@ -44,27 +46,27 @@ double mean_accuracy(const PsResult *r) {
 
 static double dropped_pushes(const PsResult *r) { return (double)r->dropped; }
 
+static Spread spread(const double values[NUM_SEEDS]) {
+    return (Spread){mean(values, NUM_SEEDS), minimum(values, NUM_SEEDS),
+                    maximum(values, NUM_SEEDS)};
+}
+
 Spread spread_of(const WaitingWay *way, FigureOf *figure) {
-    Spread s = {0, INFINITY, -INFINITY};
-    for (int i = 0; i < NUM_SEEDS; i++) {
-        double value = figure(&way->results[i]);
-        s.mean += value / NUM_SEEDS;
-        s.least = fmin(s.least, value);
-        s.most = fmax(s.most, value);
-    }
-    return s;
+    double values[NUM_SEEDS];
+    for (int i = 0; i < NUM_SEEDS; i++) values[i] = figure(&way->results[i]);
+    return spread(values);
 }
 
 CurvePoint curve_point(const WaitingWay *way, int p) {
-    CurvePoint c = {.accuracy = {0, INFINITY, -INFINITY}};
+    CurvePoint c = {0};
+    double accuracy[NUM_SEEDS];
     for (int i = 0; i < NUM_SEEDS; i++) {
         const PsPoint *point = &way->results[i].points[p];
         c.pushes += (double)point->pushes / NUM_SEEDS;
         c.time += point->time / NUM_SEEDS;
-        c.accuracy.mean += point->accuracy / NUM_SEEDS;
-        c.accuracy.least = fmin(c.accuracy.least, point->accuracy);
-        c.accuracy.most = fmax(c.accuracy.most, point->accuracy);
+        accuracy[i] = point->accuracy;
     }
+    c.accuracy = spread(accuracy);
     return c;
 }
 
@@ -79,21 +81,17 @@ PsResult train_in_one_way(const PsLesson *lesson, const Schedule *schedule) {
     return result;
 }
 
-static void print_head(void) {
-    printf("\n  %-13s %8s %8s %10s %10s %10s %9s\n", "", "pushes", "dropped", "staleness",
-           "modelled", "pushes", "test");
-    printf("  %-13s %8s %8s %10s %10s %10s %9s\n", "", "applied", "", "mean, max", "s", "per s",
-           "accuracy");
+static Table begin_table(void) {
+    printf("\n");
+    return TABLE(NULL, WORDS("", 13), WHOLE("applied"), WHOLE("dropped"), FIXED("mean stale", 2),
+                 WHOLE("max"), DIGITS("modelled", 3, .unit = "s"), FIXED("pushes/s", 1),
+                 FIXED("accuracy", 4));
 }
 
-static void print_row(const char *name, long applied, double dropped, double stale, double most,
-                      double seconds, double accuracy) {
-    printf("  %-13s %8ld %8.0f %6.2f, %2.0f %10.3g ", name, applied, dropped, stale, most, seconds);
-    if (seconds > 0)
-        printf("%10.1f", (double)applied / seconds);
-    else
-        printf("%10s", "-");
-    printf(" %9.4f\n", accuracy);
+static void add_row(Table *t, const char *name, long applied, double dropped, double stale,
+                    double most, double seconds, double accuracy) {
+    table_text(t, "%s", name);
+    table_numbers(t, applied, dropped, stale, most, seconds, (double)applied / seconds, accuracy);
 }
 
 // A worker that was lost ends a training that cannot do without it.
@@ -123,9 +121,9 @@ void train_one_way(const PsLesson *l, const Pace *pace, Discipline how, long clo
     PsLesson only_the_end = *l;
     only_the_end.points = 1;
     PsResult r = train_in_one_way(&only_the_end, &schedule);
-    print_head();
-    print_row(name, r.applied, (double)r.dropped, r.mean_staleness, (double)r.most_staleness,
-              r.seconds, last_accuracy(&r));
+    Table t = begin_table();
+    add_row(&t, name, r.applied, (double)r.dropped, r.mean_staleness, (double)r.most_staleness,
+            r.seconds, last_accuracy(&r));
     if (!interrupted()) check_lost(&r, pace, how);
     free(name);
     schedule_free(&schedule);
@@ -187,18 +185,17 @@ static void free_way(WaitingWay *way) {
     free(way->name);
 }
 
-static void print_way(const WaitingWay *way) {
-    print_row(way->name, way->results[0].applied, spread_of(way, dropped_pushes).mean,
-              spread_of(way, mean_staleness).mean, spread_of(way, greatest_staleness).most,
-              spread_of(way, modelled_time).mean, spread_of(way, last_accuracy).mean);
+static void add_way(Table *t, const WaitingWay *way) {
+    add_row(t, way->name, way->results[0].applied, spread_of(way, dropped_pushes).mean,
+            spread_of(way, mean_staleness).mean, spread_of(way, greatest_staleness).most,
+            spread_of(way, modelled_time).mean, spread_of(way, last_accuracy).mean);
 }
 
 static void write_points(const char *path, const WaitingWay ways[], int n, const Pace *pace,
                          int S) {
     OutputFile out = output_open(path);
     const char *machine = modelled_machine()->name;
-    double slowest = 1;
-    for (int w = 0; w < pace->W; w++) slowest = fmax(slowest, pace->slow[w]);
+    double slowest = maximum(pace->slow, pace->W);
     fprintf(out.stream,
             "machine,workers,servers,seeds,slow,way,pushes,seconds,accuracy,least,most\n");
     for (int w = 0; w < n; w++)
@@ -232,10 +229,11 @@ double compare_disciplines(const PsLesson *l, const Pace *pace, long clocks) {
     enum { NUM = 5 };
     WaitingWay ways[NUM];
     int n = l->W > 1 ? NUM : NUM - 1, trained = 0; // who backs up, needs another one
-    print_head();
+    Table t = begin_table();
+    table_head(&t);
     for (; trained < n && !interrupted(); trained++) {
         ways[trained] = train_way(l, pace, hows[trained], clocks);
-        if (!interrupted()) print_way(&ways[trained]);
+        if (!interrupted()) add_way(&t, &ways[trained]);
     }
     double times = NAN;
     if (!interrupted()) {

@@ -3,6 +3,7 @@
 
 #include "common/base/error.h"
 #include "common/program/say.h"
+#include "common/program/table.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -42,23 +43,22 @@ static int point_of(const WaitingWay *way, double goal) {
 
 static double time_of(const WaitingWay *way, int p) { return p < 0 ? 0 : curve_point(way, p).time; }
 
-static void print_spread(Spread s) { printf(" %.3f (%.3f to %.3f) ", s.mean, s.least, s.most); }
+static void add_spread(Table *t, Spread s) { table_numbers(t, s.mean, s.least, s.most); }
 
 static void print_accuracies(const WaitingWay ways[], int n, double goal) {
-    printf("\n  test accuracy,  at the end             mean of %d points ", NUM_POINTS);
-    if (goal > 0)
-        printf("     %.2f reached after\n", goal);
-    else
-        putchar('\n');
-    printf("  %d seeds         mean   least to most   mean   least to most", NUM_SEEDS);
-    printf("   %s\n", goal > 0 ? "modelled s" : "");
+    say("\nTest accuracy of %d seeds: at the end, and the mean of %d points. After, up to: between "
+        "which modelled seconds %.2f was reached (-: not by all)",
+        NUM_SEEDS, NUM_POINTS, goal);
+    Table t = TABLE(NULL, WORDS("", 13), FIXED("at the end", 3), FIXED("least", 3),
+                    FIXED("most", 3), FIXED("mean", 3), FIXED("least", 3), FIXED("most", 3),
+                    DIGITS("after", 3), DIGITS("up to", 3));
     for (int w = 0; w < n; w++) {
-        printf("  %-13s", ways[w].name);
-        print_spread(spread_of(&ways[w], last_accuracy));
-        print_spread(spread_of(&ways[w], mean_accuracy));
         int p = goal > 0 ? point_of(&ways[w], goal) : 0;
-        if (goal > 0) printf(" %.3g to %.3g", time_of(&ways[w], p - 1), time_of(&ways[w], p));
-        putchar('\n');
+        table_text(&t, "%s", ways[w].name);
+        add_spread(&t, spread_of(&ways[w], last_accuracy));
+        add_spread(&t, spread_of(&ways[w], mean_accuracy));
+        table_numbers(&t, goal > 0 ? time_of(&ways[w], p - 1) : NAN,
+                      goal > 0 ? time_of(&ways[w], p) : NAN);
     }
     const CurvePoint sync = curve_point(&ways[SYNC], 0), async = curve_point(&ways[ASYNC], 0);
     say("  A point every %.3g pushes: every %.2g modelled seconds of synchronous training, every "

@@ -1,43 +1,4 @@
-// # Towers and parameter servers
-//
-// Source: "Distributed training of deep learning, part 1: training with several GPUs"
-// (distributed-training-part-1), and the section on synchronous and asynchronous updates of chapter
-// 6's text (below: *the text*, both).
-// Difficulty: ★★★★
-//
-// What you will learn
-//
-// - what a tower is, and why a sum of gradients where others take the mean goes unnoticed with
-//   Adam;
-// - parameter servers: who holds what, what moves, and when the server is the bottleneck;
-// - synchronous, asynchronous and bounded-stale training, and backup workers: what each does to
-//   time when one worker is slow, and what can be said of accuracy;
-// - what staleness is, and what may be relied on if workers really come when they like.
-//
-// How to run
-//
-//     make run-07                                          all of it, about a minute on 2 cores
-//     build/07_parameter_servers --slow 0=10               all, but worker 0 takes 10 times as long
-//     build/07_parameter_servers --slow 0=1                all, and nobody is slow
-//     build/07_parameter_servers --machine cluster-10gbe   all, modelled on another cluster
-//     build/07_parameter_servers --staleness 2             one way: at most 2 steps ahead
-//     build/07_parameter_servers --staleness 0             one way: synchronous
-//     build/07_parameter_servers --staleness inf           one way: asynchronous
-//     build/07_parameter_servers --backup 1 --workers 8    one way: the last of 8 pushes is dropped
-//     build/07_parameter_servers --staleness 3 --dies 2=9  worker 2 dies in its step 9
-//     build/07_parameter_servers --schedule run.txt        asynchronous: writes who pushed when, or
-//                                                          replays it
-//     build/07_parameter_servers --staleness inf --staleness-lr   stale pushes count less
-//     build/07_parameter_servers --real                    asynchronous training for real
-//
-// What you will see: how far towers move with the sum and with the mean, bytes next to formulas,
-// the time of exchanges on a modelled cluster, five ways to wait for each other with their accuracy
-// over pushes and over modelled time, each from five seeds, how stale pushes were, and a run in
-// which nobody knows the order beforehand.
-//
-// Read in this order: `main.c`, then `towers.c`, `servers.c` (who holds what, push and pull),
-// `schedule.c` (who does what when), `replay.c` (a schedule, carried out) and `real.c` (without
-// one). Tables and pictures are made in files that this order leaves out.
+// main.c: the story of chapter 7. README.md says how to run it and what to read.
 #include "common/base/error.h"
 #include "common/model/modelled_clock.h"
 #include "common/program/book.h"
@@ -82,7 +43,11 @@ static void run_towers(void) {
 //
 // The CPU of one host can do that for its own devices. For many hosts the variables are spread over
 // several machines: *parameter servers*, each responsible for a range of keys. *Workers* pull
-// parameters, compute gradients, and push these (`servers.c`).
+// parameters, compute gradients, and push these.
+//
+// servers.c:servers_push
+//
+// servers.c:servers_pull
 //
 // First synchronously: all push, servers add up and update, all pull. That is chapter 4's training
 // with other roles, so it must have chapter 4's bits; and it has, for servers add up in the order
@@ -97,12 +62,20 @@ static void run_synchronous(void) {
 
 // ## The bottleneck
 //
-// W workers send P bytes each, and S servers share them: whatever they do, a step needs max(P/B, W
-// P/(S B)) seconds in each direction, if all have links of bandwidth B. One server is the
-// bottleneck as soon as there are two workers. With as many servers as workers that is 2 P/B for
-// push and pull, on twice the machines. A ring needs 2 (W-1)/W P/B: for two workers half of it, for
-// many nearly as much. (Servers on the workers' own machines leave each link what a ring's
-// carries.)
+// W workers send P bytes each, and S servers share them: whatever they do, a step needs
+// $$\max(P/B,\ W P/(S B))$$
+// seconds in each direction, if all have links of bandwidth B. One server is the bottleneck as soon
+// as there are two workers. With as many servers as workers that is $2 P/B$ for push and pull, on
+// twice the machines. A ring needs $2 (W-1)/W \cdot P/B$: for two workers half of it, for many
+// nearly as much. (Servers on the workers' own machines leave each link what a ring's carries.)
+//
+// ![Push and pull of all parameters by up to 16 workers, beside the formula (dashed). With one
+// server each doubling of the workers doubles the time; with a server for each worker it stays, and
+// a ring comes up to it from below.](plots/07_parameter_servers_exchange.png "Modelled milliseconds
+// over the number of workers, 1 to 16, both axes logarithmic. The line of one server rises in
+// proportion to the workers. The lines of half as many servers and of as many servers as workers
+// are nearly flat, the second at half the time. The ring begins at half of the lowest of these and
+// rises towards it. Each line of servers lies on its dashed formula or just above.")
 
 static void run_exchanges(void) {
     if (!modelled_machine() || modelled_machine()->cards == 0) return;
@@ -136,10 +109,17 @@ static void run_exchanges(void) {
 //
 // All of them divide a push by the rows of all W workers, which is lr/W for each. The usual way
 // divides it by its own rows, which is the full lr. Eight workers are trained with both.
+//
+// ![Test accuracy of five ways to wait, from the worst seed to the best: over pushes they can
+// hardly be told apart. Over modelled time, those that do not wait for the slow worker are far
+// ahead.](plots/07_parameter_servers_disciplines.png "Two panels with five curves of test accuracy
+// each. On the left, over pushes applied, all rise together and their bars overlap. On the right,
+// over modelled seconds, asynchronous training and one backup worker reach the same accuracy long
+// before synchronous training and the two bounds of staleness, whose curves lie together.")
 
 static void compare_ways(void) {
     Prediction expected = {0};
-    if (!flags.slow && lesson.W == 4)
+    if (!choices.slow && lesson.W == 4)
         expected = predict_first(
             "Four workers train together, one of them takes four times as long as the others. How "
             "many times as long does synchronous training take as asynchronous training, for as "
@@ -218,51 +198,48 @@ static void run_for_real(void) {
 static void read_flags(int argc, char *argv[]) {
     Flags defaults = default_flags;
     defaults.machine = "laptops-1gbe";
-    defaults.workers = 4;
-    defaults.servers = 2;
     defaults.batch_size = 64;
     defaults.epochs = 2;
     defaults.train_size = 4096;
     defaults.test_size = 1000;
     defaults.next = "make exercise-07-1, or make run-08";
+    defaults.own = choice_flags;
     defaults.quick_means = "--train-size 2048 --test-size 500 --epochs 1";
     flags = book_begin(argc, argv,
                        "Trains LeNet with towers and with parameter servers, synchronously, "
                        "asynchronously, and between the two.",
-                       "workers servers staleness backup slow dies schedule staleness-lr real seed "
-                       "batch-size lr epochs train-size test-size data",
-                       defaults);
+                       "seed batch-size lr epochs train-size test-size data", defaults);
     if (!modelled_machine())
         die_usage("--machine laptops-1gbe, say",
                   "without a machine it is not known how long workers need");
     check_choices(&flags);
-    book_needs_devices(flags.workers + flags.servers);
+    book_needs_devices(choices.workers + choices.servers);
 }
 
 static void prepare(void) {
     lesson = (PsLesson){.train_data = fashion_mnist_open(flags.data, true, flags.train_size),
                         .test_data = fashion_mnist_open(flags.data, false, flags.test_size),
-                        .W = flags.workers,
-                        .S = flags.servers,
+                        .W = choices.workers,
+                        .S = choices.servers,
                         .batch_size = flags.batch_size,
                         .lr = flags.lr,
-                        .lr_by_staleness = flags.staleness_lr,
+                        .lr_by_staleness = choices.staleness_lr,
                         .seed = flags.seed,
                         .points = NUM_POINTS};
-    if (flags.batch_size < flags.workers)
+    if (flags.batch_size < choices.workers)
         die_usage("each worker has one row at least", "--batch-size %d for %d workers",
-                  flags.batch_size, flags.workers);
+                  flags.batch_size, choices.workers);
     if (flags.batch_size > lesson.train_data->count)
         die_usage("a minibatch is not more than all", "--batch-size %d of %d images",
                   flags.batch_size, lesson.train_data->count);
     clocks = (long)flags.epochs * (lesson.train_data->count / lesson.batch_size);
-    read_slow(&flags, slow);
+    read_slow(slow);
     pace = pace_on_machine(&lesson, slow);
-    read_dies(&flags, &pace);
+    read_dies(&pace);
 }
 
 static void ask_for_outputs(void) {
-    if (!one_way(&flags) && !flags.real) {
+    if (!one_way() && !choices.real) {
         book_csv("_exchange.csv");
         book_output("_exchange.png");
         book_csv("_disciplines.csv");
@@ -284,10 +261,10 @@ int main(int argc, char *argv[]) {
     prepare();
     ask_for_outputs();
     finish_on_interrupt();
-    if (flags.real)
+    if (choices.real)
         run_for_real();
-    else if (one_way(&flags))
-        train_one_way(&lesson, &pace, chosen_discipline(&flags), clocks, flags.schedule);
+    else if (one_way())
+        train_one_way(&lesson, &pace, chosen_discipline(), clocks, choices.schedule);
     else
         run_all();
     dataset_free((Dataset *)lesson.train_data);

@@ -11,6 +11,7 @@
 #include "common/data/evaluate.h"
 #include "common/program/interrupt.h"
 #include "common/tensor/functional.h"
+#include "chapters/03_split_batch/split_batch.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -96,10 +97,8 @@ static void push_and_pull(void *context) {
 
 static void enqueue_gradients(Runner *r, int stage) {
     Device *device = r->worker.device;
-    Tensor *X = arena_tensor(device, r->X[stage]->ndim, r->X[stage]->shape, false);
-    Tensor *y = arena_tensor(device, r->y[stage]->ndim, r->y[stage]->shape, false);
-    tensor_copy(X, r->X[stage]);
-    tensor_copy(y, r->y[stage]);
+    Tensor *X, *y;
+    split_batch(r->X[stage], r->y[stage], &device, 1, &X, &y);
     r->read[stage] = device_record(device);
     worker_gradients(&r->worker, X, y);
     if (r->run->options->ones) tensor_fill(r->worker.grads, 1);

@@ -11,6 +11,7 @@
 #include "common/program/interrupt.h"
 #include "common/tensor/functional.h"
 #include "common/tensor/random.h"
+#include "chapters/03_split_batch/split_batch.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -96,10 +97,8 @@ static void pull(Floor *f, const Schedule *schedule, const Happening *e) {
     event_synchronize(s->loaded); // the rows of the step before have gone to the device
     ps_load(f->lesson, e->clock, e->worker, s->X, s->y);
     begin_step(device);
-    Tensor *X = arena_tensor(device, s->X->ndim, s->X->shape, false);
-    Tensor *y = arena_tensor(device, s->y->ndim, s->y->shape, false);
-    tensor_copy(X, s->X);
-    tensor_copy(y, s->y);
+    Tensor *X, *y;
+    split_batch(s->X, s->y, &device, 1, &X, &y);
     s->loaded = device_record(device);
     worker_gradients(&s->worker, X, y);
 }

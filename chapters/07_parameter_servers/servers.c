@@ -90,8 +90,8 @@ void servers_pull(Servers *v, Worker *worker) {
 // and whatever is dropped, each image has the same weight. (Others divide a push by the rows of its
 // own shard. That is W times the learning rate.)
 //
-// With `--staleness-lr` a push of staleness t counts 1/t (Zhang et al., "Staleness-aware
-// async-SGD", IJCAI 2016): what was computed long ago is trusted less. With W workers that are all
+// With `--staleness-lr` a push of staleness t counts 1/t [@zhang2016]:
+// what was computed long ago is trusted less. With W workers that are all
 // about W - 1 behind it is much the same as a learning rate that is W - 1 times smaller, so what it
 // is good for is a larger one, with which stale pushes would not learn at all. Exercise 2 is about
 // that.
@@ -197,8 +197,8 @@ void servers_exchange(Servers *v, Worker workers[], int rows) {
 // as many servers as workers has what a worker has, 2 P in both directions together.
 //
 // If such servers live on the workers' own devices, a worker's own range does not travel: a device
-// sends and receives (W-1)/W P as a worker and as much as a server, 4 (W-1)/W P together. That is
-// what a device of a ring has.
+// sends and receives $(W-1)/W \cdot P$ as a worker and as much as a server, $4 (W-1)/W \cdot P$
+// together. That is what a device of a ring has.
 
 size_t worker_bytes_per_step(void) { return lenet_floats() * sizeof(float); }
 

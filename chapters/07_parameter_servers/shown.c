@@ -64,15 +64,14 @@ typedef struct Compared {
 } Compared;
 
 static Compared compare_learned(const float *a, const float *b, size_t n) {
-    double product = 0, square = 0, most = 0, change = 0, few = 0;
+    double product = 0, square = 0, change = 0, few = 0;
     for (size_t i = 0; i < n; i++) {
         product += (double)a[i] * (double)b[i];
         square += (double)a[i] * (double)a[i];
-        most = fmax(most, fabs((double)a[i] - (double)b[i]));
         change = fmax(change, fabs((double)a[i]));
     }
     for (size_t i = 0; i < n; i++) few += fabs((double)a[i] - (double)b[i]) > 0.1 * change;
-    return (Compared){product / square, most / change, few / (double)n};
+    return (Compared){product / square, relative_difference(b, a, NULL, n), few / (double)n};
 }
 
 static Compared print_towers(const PsLesson *l, const char *name, int k, int steps, Combine combine,

@@ -32,8 +32,8 @@
 // part moves them a tenth of the way to its own mean, one part after the other, where each of four
 // ranks moves its own, once. Training does not read them, so the parameters are the ranks' to the
 // bit; but the network that is evaluated is another one. And the statistics that training does read
-// are those of a part, as on ranks, not of the whole minibatch. (Hoffer et al., "Train longer,
-// generalize better", 2017, call that *ghost batch normalization*, and do it on purpose.)
+// are those of a part, as on ranks, not of the whole minibatch. (Hoffer and others call
+// that *ghost batch normalization*, and do it on purpose [@hoffer2017].)
 
 Accumulator accumulator_new(Module *net, Device *device, AccumulateOrder order) {
     place_on(net, device);
@@ -81,13 +81,9 @@ void accumulate(Accumulator *a, const Tensor *X, const Tensor *y) {
 }
 
 void accumulate_batch(Accumulator *a, const Tensor *X, const Tensor *y, int parts) {
-    size_t pixels = numel(X) / (size_t)X->shape[0];
     for (int i = 0; i < parts; i++) {
         Range rows = equal_range(X->shape[0], parts, i);
-        Tensor X_part = *X, y_part = *y; // the same memory, from another row on
-        X_part.data += (size_t)rows.first * pixels;
-        y_part.data += rows.first;
-        X_part.shape[0] = y_part.shape[0] = (int)rows.count;
+        const Tensor X_part = rows_of(X, rows), y_part = rows_of(y, rows);
         accumulate(a, &X_part, &y_part);
     }
 }

@@ -70,14 +70,8 @@ typedef struct Apart {
 } Apart;
 
 static Apart apart(const float *a, const float *b, size_t n) {
-    Apart d = {0};
-    double largest = 0;
-    for (size_t i = 0; i < n; i++) {
-        d.numbers += memcmp(&a[i], &b[i], sizeof *a) != 0;
-        d.most = fmax(d.most, fabs((double)a[i] - (double)b[i]));
-        largest = fmax(largest, fabs((double)b[i]));
-    }
-    d.most /= largest;
+    Apart d = {.most = relative_difference(a, b, NULL, n)};
+    for (size_t i = 0; i < n; i++) d.numbers += memcmp(&a[i], &b[i], sizeof *a) != 0;
     return d;
 }
 

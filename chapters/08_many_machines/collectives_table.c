@@ -3,9 +3,10 @@
 
 #include "common/base/clock.h"
 #include "common/base/error.h"
-#include "common/base/number.h"
 #include "common/base/statistics.h"
 #include "common/comm/process_group.h"
+#include "common/program/say.h"
+#include "common/program/table.h"
 #include "common/tensor/autograd.h"
 #include "common/tensor/random.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
@@ -83,7 +84,7 @@ static const char *compare_bits(const char *name, const float *sum) {
     return "the same";
 }
 
-static void print_row(const char *name, const Allreduce *algorithm, const Row *row) {
+static void add_row(Table *t, const char *name, const Allreduce *algorithm, const Row *row) {
     int size = dist_get_world_size();
     double mine[2] = {row->sent, row->messages}, *all = xmalloc(sizeof mine * (size_t)size);
     double most = 0;
@@ -93,21 +94,23 @@ static void print_row(const char *name, const Allreduce *algorithm, const Row *r
         CHECK(all[2 * r] == (double)allreduce_bytes(algorithm, NUMBERS, size, r).sent,
               "bytes are those of chapter 2's formula");
     const char *bits = algorithm ? compare_bits(name, row->sum) : "any order";
+    table_text(t, "%s", name);
     if (algorithm)
-        printf("  %-8s %11s %11s %10.0f %10.2f   %s\n", name, grouped((uint64_t)all[0]).text,
-               grouped((uint64_t)most).text, all[1], row->milliseconds, bits);
-    else
-        printf("  %-8s %11s %11s %10s %10.2f   %s\n", name, "-", "-", "-", row->milliseconds, bits);
+        table_numbers(t, all[0], most, all[1], row->milliseconds);
+    else // what MPI sends is not counted
+        table_numbers(t, NAN, NAN, NAN, row->milliseconds);
+    table_text(t, "%s", bits);
     free(all);
 }
 
 void compare_collectives(void) {
     Tensor *mine[MAX_LOCAL_DEVICES];
     const char *before = dist_chosen_all_reduce();
-    printf("\n  %-8s %11s %11s %10s %10s   %s\n", "", "bytes sent", "most of", "messages", "ms",
-           "bits of as many devices");
-    printf("  %-8s %11s %11s %10s %10s   %s\n", "", "by rank 0", "the others", "of rank 0",
-           "(measured)", "in one process");
+    say("\nBytes and messages of rank 0, and the most bytes of another; measured ms; the bits of "
+        "as "
+        "many devices in one process");
+    Table t = TABLE(NULL, WORDS("sum", 8), WHOLE("bytes", .width = 11), WHOLE("most", .width = 11),
+                    WHOLE("messages"), FIXED("ms", 2), WORDS("bits", 12));
     for (int a = 0; a <= NUM_ALLREDUCES; a++) {
         const Allreduce *algorithm = a < NUM_ALLREDUCES ? &allreduces[a] : NULL;
         const char *name = algorithm ? algorithm->name : "mpi";
@@ -115,7 +118,7 @@ void compare_collectives(void) {
         dist_note("the table of sums, %s", name);
         Row row = sum_once(mine);
         row.milliseconds = median_time(mine);
-        print_row(name, algorithm, &row);
+        add_row(&t, name, algorithm, &row);
         for (int i = 0; i < dist_local_devices(); i++) tensor_free(mine[i]);
         free(row.sum);
     }

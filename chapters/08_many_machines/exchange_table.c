@@ -2,10 +2,11 @@
 #include "exchange_table.h"
 
 #include "common/base/error.h"
-#include "common/base/number.h"
 #include "common/program/say.h"
+#include "common/program/table.h"
 #include "hierarchical.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -36,17 +37,13 @@ static bool order_is_by_rank(const RankNetOptions *net) {
 }
 
 // (What MPI and NCCL send is not counted.)
-static void print_travel(const WayOfTravel *way, const RankResult *r, uint32_t first) {
-    double steps = (double)r->steps;
-    printf("  %-24s ", way->title);
-    if (dist_order_is_fixed())
-        printf("%9.1f %11s %11s", (double)r->traffic.messages / steps,
-               grouped(r->traffic.bytes / (uint64_t)r->steps).text,
-               grouped(r->traffic.bytes_to_hosts / (uint64_t)r->steps).text);
-    else
-        printf("%9s %11s %11s", "-", "-", "-");
-    printf(" %9.2f   %08x%s\n", 1e3 * r->seconds / steps, r->checksum,
-           r->checksum == first ? "" : " (another order of additions)");
+static void add_travel(Table *t, const WayOfTravel *way, const RankResult *r, uint32_t first) {
+    double steps = (double)r->steps, counted = dist_order_is_fixed() ? 1 : NAN;
+    table_text(t, "%s", way->title);
+    table_numbers(t, counted * (double)r->traffic.messages / steps,
+                  counted * floor((double)r->traffic.bytes / steps),
+                  counted * floor((double)r->traffic.bytes_to_hosts / steps), r->seconds / steps);
+    table_text(t, "%08x%s", r->checksum, r->checksum == first ? "" : " (another order)");
     CHECK(!order_is_by_rank(&way->net) || r->checksum == first,
           "how gradients travel changes no bit of their sums");
 }
@@ -63,18 +60,18 @@ static RankResult travel(const WayOfTravel *way, const RankLesson *lesson) {
 
 static void compare_all(const RankLesson *lesson) {
     uint32_t first = 0;
-    printf("\n  %-24s %9s %11s %11s %9s   %s\n", "", "messages", "bytes of", "to other", "ms",
-           "parameters");
-    printf("  %-24s %9s %11s %11s %9s   after %d steps\n", "a step", "of rank 0", "rank 0", "hosts",
-           "(here)", STEPS);
+    say("\nA step: what rank 0 sends, and measured ms; the parameters after %d steps", STEPS);
+    Table t = TABLE(NULL, WORDS("", 24), FIXED("messages", 1), WHOLE("bytes", .width = 11),
+                    WHOLE("to other hosts", .width = 11), FIXED("here", 2, .unit = "ms"),
+                    WORDS("parameters", 8));
     for (int w = 0; w < NUM_TRAVELS; w++) {
         if (ways[w].net.hosts_first && hierarchical_mistake()) {
-            printf("  %-24s left out: %s\n", ways[w].title, hierarchical_mistake());
+            say("  %s: left out: %s", ways[w].title, hierarchical_mistake());
             continue;
         }
         RankResult r = travel(&ways[w], lesson);
         if (w == 0) first = r.checksum;
-        print_travel(&ways[w], &r, first);
+        add_travel(&t, &ways[w], &r, first);
     }
 }
 

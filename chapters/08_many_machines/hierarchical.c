@@ -12,10 +12,10 @@
 //                                                    .  S  |  .   S
 //     3. inside each host: all-gather               S   S  |  S   S
 //
-// With L ranks on each of H hosts, a rank sends 2 (H-1)/H n/L numbers across, and not 2 (k-1)/k n
-// as at the border of a ring. (In a ring only one rank of a host sends across, so a host sends
-// about as much in both; but all of its cards send at once, if it has several, and the ring has 2
-// (k-1) steps with the network's latency, this one 2 (H-1).)
+// With L ranks on each of H hosts, a rank sends $2 (H-1)/H \cdot n/L$ numbers across, and not
+// $2 (k-1)/k \cdot n$ as at the border of a ring. (In a ring only one rank of a host sends across,
+// so a host sends about as much in both; but all of its cards send at once, if it has several, and
+// the ring has $2 (k-1)$ steps with the network's latency, this one $2 (H-1)$.)
 #include "hierarchical.h"
 
 #include "common/base/error.h"

@@ -7,19 +7,19 @@
 // - **None.** It stays as it is.
 // - **Square root.** The text: one GPU has batches of 100 and lr 0.001, four have 400 and 0.002.
 //   Batch x4, lr x2. The reason given for it is noise: the mean of k times as many images varies
-//   1/sqrt(k) as much, so with sqrt(k) times the learning rate a step varies as it did (Krizhevsky,
-//   2014, who says that theory suggests it; Hoffer et al., 2017).
+//   $1/\sqrt{k}$ as much, so with $\sqrt{k}$ times the learning rate a step varies as it did
+//   [@krizhevsky2014; @hoffer2017].
 // - **Linear.** Batch x4, lr x4. One step with k b images and k lr goes where k steps with b images
-//   and lr would have gone, if the gradients did not change on the way. Krizhevsky (2014) and Goyal
-//   et al. (2017) found that it works in practice.
+//   and lr would have gone, if the gradients did not change on the way. It was found to
+//   work in practice [@krizhevsky2014; @goyal2017].
 // - **Linear, with warm-up.** "If the gradients did not change": at the start of a training they
-//   change fast. So Goyal et al. begin with the base learning rate and raise it with each update,
-//   until after 5 epochs (of 90) it is k times as large. Horovod's example for ImageNet does just
-//   that. They trained ResNet-50 with batches of up to 8192 and lost no accuracy.
+//   change fast. So Goyal and others [@goyal2017] begin with the base learning rate and raise it
+//   with each update, until after 5 epochs (of 90) it is k times as large. Horovod's example for
+//   ImageNet does just that. They trained ResNet-50 with batches of up to 8192 and lost no
+//   accuracy.
 //
 // All that is about gradient descent. (The text's example has the square root and Adam. For Adam it
-// is the rule that theory gives: Malladi et al., "On the SDEs and scaling rules for adaptive
-// gradient algorithms", 2022.)
+// is the rule that theory gives [@malladi2022].)
 #include "lr_rules.h"
 
 #include "common/base/error.h"
@@ -65,7 +65,7 @@ double rule_lr(LrRule rule, double base_lr, double times, long step, long warm_u
 // linear rule is the worst of the three: a rate that is nearly too large already cannot be made
 // larger. A rule carries a rate over to another batch, it does not find one.
 //
-// The start is larger than the book's N(0, 0.01^2): with that, LeNet would spend all of these
+// The start is larger than the book's $N(0, 0.01^2)$: with that, LeNet would spend all of these
 // updates on its plateau (chapter 4). And ResNet-18 is chapter 5's narrow one: of the real one an
 // image takes 20 ms and more of a core in training, of the narrow one about 1 ms.
 // The real one is for `--full`, with the sizes of chapter 5's quick version and one seed: 9

@@ -3,9 +3,11 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/statistics.h"
 #include "common/program/book.h"
 #include "common/program/plot.h"
 #include "common/program/say.h"
+#include "common/program/table.h"
 
 #include <math.h>
 
@@ -27,11 +29,11 @@ static void add_to_cell(RuleCell *c, const RuleJob *job, const RuleResult *r) {
     CHECK(c->n < MOST_RULE_SEEDS, "room for a rule's seeds");
     if (c->n == 0) c->job = job;
     c->accuracy[c->n] = r->accuracy;
-    c->mean = (c->mean * c->n + r->accuracy) / (c->n + 1);
-    c->low = c->n ? fmin(c->low, r->accuracy) : r->accuracy;
-    c->high = c->n ? fmax(c->high, r->accuracy) : r->accuracy;
     c->diverged += r->diverged != 0;
     c->n++;
+    c->mean = mean(c->accuracy, c->n);
+    c->low = minimum(c->accuracy, c->n);
+    c->high = maximum(c->accuracy, c->n);
     if (r->diverged && c->n > 1) return; // it made fewer updates than the others
     c->updates = r->updates;
     c->last_lr = r->last_lr;
@@ -70,12 +72,10 @@ static bool rule_grid(const RuleJob jobs[], const RuleResult results[], int n, R
 
 // ## A table
 
-static void print_cell(const RuleCell *c, const char *name) {
-    printf("  %5d %8.0f  %-19s %8.3g %8.3g   %.3f  (%.3f to %.3f)",
-           c->job->times * c->job->base_batch, c->updates, name, c->last_lr, c->lr_sum, c->mean,
-           c->low, c->high);
-    if (c->diverged > 0) printf("  %d of %d diverged", c->diverged, c->n);
-    printf("\n");
+static void add_cell(Table *t, const RuleCell *c, const char *rule) {
+    table_numbers(t, c->job->times * c->job->base_batch, c->updates);
+    table_text(t, "%s", rule);
+    table_numbers(t, c->last_lr, c->lr_sum, c->mean, c->low, c->high, c->diverged);
 }
 
 static void print_rule_table(const RuleGrid *g) {
@@ -84,12 +84,13 @@ static void print_rule_table(const RuleGrid *g) {
     say("\n%s, %s: %d epoch%s of %d images, %d seed%s", rule_network_titles[job->network],
         rule_optimizer_names[job->optimizer], job->epochs, job->epochs > 1 ? "s" : "", job->images,
         seeds, seeds > 1 ? "s" : "");
-    printf("  batch  updates  rule                 last lr  sum of   test accuracy\n"
-           "                                                all lr   mean   (lowest to highest)\n");
-    print_cell(&g->cells[0][0], "(all the same)");
-    for (int t = 1; t < NUM_RULE_TIMES; t++)
+    Table t = TABLE(NULL, WHOLE("batch"), WHOLE("updates"), WORDS("rule", 19), DIGITS("last lr", 3),
+                    DIGITS("sum of lr", 3), FIXED("accuracy", 3), FIXED("lowest", 3),
+                    FIXED("highest", 3), WHOLE("diverged"));
+    add_cell(&t, &g->cells[0][0], "(all the same)");
+    for (int i = 1; i < NUM_RULE_TIMES; i++)
         for (int rule = 0; rule < NUM_LR_RULES; rule++)
-            print_cell(&g->cells[t][rule], lr_rule_names[rule]);
+            add_cell(&t, &g->cells[i][rule], lr_rule_names[rule]);
 }
 
 // ## What it says

@@ -5,6 +5,7 @@
 #include "common/program/book.h"
 #include "common/program/plot.h"
 #include "common/program/say.h"
+#include "common/program/table.h"
 #include "many_ranks.h"
 
 #include <math.h>
@@ -67,36 +68,37 @@ static double published_at_16(const PublishedScaling *p) { return p->sixteen / (
 // ## Tables
 
 static void print_steps(const Scaling s[]) {
-    printf("\n         %-24s%-24s%s\n  ranks ", s[0].network.name, s[1].network.name,
-           s[2].network.name);
-    for (int n = 0; n < NUM_PUBLISHED_SCALINGS; n++)
-        printf("%s    ms  images/s eff.%%", n ? "  " : "");
-    printf("\n");
+    say("\nmodelled: ms of a step, images/s and efficiency, of %s, %s and %s", s[0].network.name,
+        s[1].network.name, s[2].network.name);
+    Table t = TABLE(NULL, WHOLE("ranks", .width = 5), WHOLE("ms", .width = 5), FIXED("images/s", 1),
+                    FIXED("eff., %", 1), WHOLE("ms", .width = 5), FIXED("images/s", 1),
+                    FIXED("eff., %", 1), WHOLE("ms", .width = 5), FIXED("images/s", 1),
+                    FIXED("eff., %", 1));
     for (int i = 0; i < NUM_RANKS; i++) {
-        printf("  %5d ", num_ranks[i]);
+        table_numbers(&t, num_ranks[i]);
         for (int n = 0; n < NUM_PUBLISHED_SCALINGS; n++)
-            printf("%s %5.0f %9.1f %5.1f", n ? "  " : "", 1e3 * s[n].steps[i].seconds,
-                   num_ranks[i] * PUBLISHED_IMAGES / s[n].steps[i].seconds,
-                   100 * s[n].steps[i].efficiency);
-        printf("\n");
+            table_numbers(&t, 1e3 * s[n].steps[i].seconds,
+                          num_ranks[i] * PUBLISHED_IMAGES / s[n].steps[i].seconds,
+                          100 * s[n].steps[i].efficiency);
     }
 }
 
-static void print_efficiencies(const Scaling *s, int at, double published, int digits) {
-    printf("   %5.1f %4.1f %4.1f %5.*f", 100 * s->steps[at].efficiency,
-           100 * s->at_speed[at].efficiency, 100 * s->by_clock[at].efficiency, digits,
-           100 * published);
-}
-
 static void print_published(const Scaling s[]) {
-    printf("\n               images/s of 1     efficiency on 16, %%     efficiency on 512, %%\n"
-           "               model   publ.   model  [a]  [b] publ.   model  [a]  [b] publ.\n");
+    say("\nOn one GPU, images/s; on 16 and 512, efficiency in %%");
+    Table t = TABLE(NULL, WORDS("", 12), FIXED("1: model", 1), FIXED("publ.", 1),
+                    FIXED("16: model", 1), FIXED("[a]", 1, .width = 5), FIXED("[b]", 1, .width = 5),
+                    FIXED("publ.", 1), FIXED("512: model", 1), FIXED("[a]", 1, .width = 5),
+                    FIXED("[b]", 1, .width = 5), WHOLE("publ.", .width = 5));
+    static const int at[] = {AT_16, AT_512};
     for (int n = 0; n < NUM_PUBLISHED_SCALINGS; n++) {
-        printf("  %-12s %5.1f   %5.1f", s[n].network.name, images_per_second_alone(&s[n].rank),
-               s[n].published->one);
-        print_efficiencies(&s[n], AT_16, published_at_16(s[n].published), 1);
-        print_efficiencies(&s[n], AT_512, s[n].published->efficiency_512, 0);
-        printf("\n");
+        const PublishedScaling *p = s[n].published;
+        const double published[] = {published_at_16(p), p->efficiency_512};
+        table_text(&t, "%s", s[n].network.name);
+        table_numbers(&t, images_per_second_alone(&s[n].rank), p->one);
+        for (int i = 0; i < 2; i++)
+            table_numbers(&t, 100 * s[n].steps[at[i]].efficiency,
+                          100 * s[n].at_speed[at[i]].efficiency,
+                          100 * s[n].by_clock[at[i]].efficiency, 100 * published[i]);
     }
     say("  [a] if one GPU were as fast as measured. [b] The same, with a message every 5 ms. "
         "Published (publ.) are measurements: github.com/horovod/horovod, "
@@ -283,20 +285,18 @@ static Ways compare_ways(const Machine *machine, const Scaling *s) {
 }
 
 static void print_ways(const Scaling *s, const Ways *ways) {
-    printf("\n  %s: ring, hierarchical, parameter servers\n"
-           "           one message, ms        efficiency, %%          efficiency, %%\n"
-           "              of 64 MiB           sent at 64 MiB         sent every 5 ms\n"
-           "  ranks   ring  hier. servers    ring hier. servers     ring hier. servers\n",
-           s->network.name);
+    say("\n%s: a message of 64 MiB, ms; efficiency in %%, sent at 64 MiB and every 5 ms",
+        s->network.name);
+    Table t =
+        TABLE(NULL, WHOLE("ranks", .width = 5), FIXED("ms: ring", 1), FIXED("hier.", 1),
+              FIXED("servers", 1), FIXED("64 MiB: ring", 1), FIXED("hier.", 1), FIXED("servers", 1),
+              FIXED("5 ms: ring", 1), FIXED("hier.", 1), FIXED("servers", 1));
     for (int i = 1; i < NUM_RANKS; i++) {
-        printf("  %5d ", num_ranks[i]);
-        for (int w = 0; w < NUM_EXCHANGE_WAYS; w++) printf(" %6.1f", 1e3 * ways->message[w][i]);
-        for (int r = 0; r < NUM_RULES; r++) {
-            printf("   ");
+        table_numbers(&t, num_ranks[i]);
+        for (int w = 0; w < NUM_EXCHANGE_WAYS; w++) table_numbers(&t, 1e3 * ways->message[w][i]);
+        for (int r = 0; r < NUM_RULES; r++)
             for (int w = 0; w < NUM_EXCHANGE_WAYS; w++)
-                printf(" %5.1f", 100 * ways->steps[r][w][i].efficiency);
-        }
-        printf("\n");
+                table_numbers(&t, 100 * ways->steps[r][w][i].efficiency);
     }
 }
 

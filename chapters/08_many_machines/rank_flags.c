@@ -10,26 +10,68 @@
 
 // ## Reading them
 
+RankFlags rank_flags = {.network = "lenet",
+                        .rule = "linear",
+                        .collective = "auto",
+                        .exchange = "buckets",
+                        .cycle = 1,
+                        .timeout = 60};
+static const Flag own_flags[] = {
+    {"train", FLAG_ON, &rank_flags.train,
+     .help = "the training alone, without the tables before and after it"},
+    {"network", FLAG_CHOICE, &rank_flags.network, "N", .help = "what is trained: lenet or resnet18",
+     .choices = "lenet|resnet18"},
+    {"rule", FLAG_CHOICE, &rank_flags.rule, "R",
+     .help = "the learning rate of many ranks: none, sqrt, linear or warmup",
+     .choices = "none|sqrt|linear|warmup"},
+    {"collective", FLAG_CHOICE, &rank_flags.collective, "C",
+     .help = "sums over ranks: star, sharded, ring, tree, mpi, nccl; auto: nccl, else sharded",
+     .choices = "auto|star|sharded|ring|tree|mpi|nccl"},
+    {"exchange", FLAG_CHOICE, &rank_flags.exchange, "E",
+     .help = "how gradients travel: tensors, fusion or buckets",
+     .choices = "tensors|fusion|buckets"},
+    {"bucket", FLAG_INTEGER, &rank_flags.bucket, "KB", .help = "size of a bucket", .least = 1,
+     .most = 1 << 20, .otherwise = "PyTorch's"},
+    {"fusion", FLAG_INTEGER, &rank_flags.fusion, "KB",
+     .help = "size of the buffer in which gradients are fused", .least = 1, .most = 1 << 20,
+     .otherwise = "Horovod's"},
+    {"cycle", FLAG_REAL, &rank_flags.cycle, "MS",
+     .help = "milliseconds between two looks at what can be fused"},
+    {"hierarchical", FLAG_ON, &rank_flags.hierarchical,
+     .help = "sums are made inside each host first, then across"},
+    {"devices-per-rank", FLAG_INTEGER, &rank_flags.devices_per_rank, "D",
+     .help = "each rank has D devices", .least = 1, .most = 16, .otherwise = "1"},
+    {"ranks-per-host", FLAG_INTEGER, &rank_flags.ranks_per_host, "R",
+     .help = "as if each R ranks were on a host of their own", .least = 1, .most = 1 << 20,
+     .otherwise = "as it is"},
+    {"timeout", FLAG_REAL, &rank_flags.timeout, "S",
+     .help = "seconds until a rank that does not come is given up"},
+    {"plant", FLAG_TEXT, &rank_flags.plant, "F",
+     .help = "a fault, such as stop:2@5, rank 2 in step 5: kill, stop, exit, memory or nan",
+     .otherwise = "no"},
+    {0},
+};
+
 static void check_flags(const Flags *f) {
     const float MOST_SECONDS = 1e6f, MOST_CYCLE = 1000;
     if (f->backend == BACKEND_MODEL)
         die_usage("auto, cpu or cuda", "--backend model: ranks exchange values");
-    if (exchange_named(f->exchange) == EXCHANGE_FUSION && f->hierarchical)
+    if (exchange_named(rank_flags.exchange) == EXCHANGE_FUSION && rank_flags.hierarchical)
         die_usage("--exchange buckets or tensors", "--hierarchical and --exchange fusion exclude "
                                                    "each other");
     if (strcmp(f->machine, "none") != 0)
         die_usage("leave it out: the modelled cluster is Horovod's",
                   "--machine %s: what ranks do is measured", f->machine);
-    if (!(f->timeout >= 1 && f->timeout <= MOST_SECONDS))
+    if (!(rank_flags.timeout >= 1 && rank_flags.timeout <= MOST_SECONDS))
         die_usage("from 1 to 1000000 seconds: between two exchanges ranks compute",
-                  "--timeout: not a possible value: %g", (double)f->timeout);
-    if (!(f->cycle <= MOST_CYCLE))
+                  "--timeout: not a possible value: %g", (double)rank_flags.timeout);
+    if (!(rank_flags.cycle <= MOST_CYCLE))
         die_usage("from 0 to 1000 milliseconds", "--cycle: not a possible value: %g",
-                  (double)f->cycle);
+                  (double)rank_flags.cycle);
     if (f->seeds > MOST_JOB_SEEDS)
         die_usage(xprintf("from 1 to %d", MOST_JOB_SEEDS), "--seeds: not a possible value: %d",
                   f->seeds);
-    fault_of(f->plant);
+    fault_of(rank_flags.plant);
 }
 
 Flags read_rank_flags(int argc, char *argv[]) {
@@ -39,6 +81,7 @@ Flags read_rank_flags(int argc, char *argv[]) {
     flags.lr = 0.05f;
     flags.epochs = 2;
     flags.seeds = MOST_JOB_SEEDS;
+    flags.own = own_flags;
     flags.next = "make exercise-08-1";
     flags.quick_means = "--batch-size 16 --epochs 3 --train-size 8192 --test-size 500 --seeds 1";
     flags = book_begin(
@@ -49,13 +92,11 @@ Flags read_rank_flags(int argc, char *argv[]) {
         "machines, srun --mpi=pmix as many as Slurm gives "
         "(chapters/08_many_machines/job.sbatch), and make run-08 four, whoever you "
         "are.",
-        "train network batch-size lr rule epochs steps seed seeds train-size test-size "
-        "no-shuffle collective exchange bucket fusion cycle hierarchical "
-        "full devices-per-rank ranks-per-host timeout plant checkpoint resume csv data "
-        "-machine -predict",
+        "batch-size lr epochs steps seed seeds train-size test-size no-shuffle full checkpoint "
+        "resume csv data -machine -predict",
         flags);
     check_flags(&flags);
-    flags.train |= flags.checkpoint || flags.resume || flags.plant;
+    rank_flags.train |= flags.checkpoint || flags.resume || rank_flags.plant;
     return flags;
 }
 
@@ -82,14 +123,14 @@ static void agree_on_images(const char *set, const Dataset *data) {
 void ranks_must_agree(const Flags *f, const Dataset *train_data, const Dataset *test_data) {
     dist_must_agree_on_program();
     dist_must_agree_on_devices();
-    agree_on_switch("--train", f->train);
+    agree_on_switch("--train", rank_flags.train);
     agree_on_switch("--full", f->full);
     agree_on_switch("--no-shuffle", !f->shuffle);
-    agree_on_switch("--hierarchical", f->hierarchical);
-    dist_must_agree("--network", f->network);
-    dist_must_agree("--rule", f->rule);
-    dist_must_agree("--collective", f->collective);
-    dist_must_agree("--exchange", f->exchange);
+    agree_on_switch("--hierarchical", rank_flags.hierarchical);
+    dist_must_agree("--network", rank_flags.network);
+    dist_must_agree("--rule", rank_flags.rule);
+    dist_must_agree("--collective", rank_flags.collective);
+    dist_must_agree("--exchange", rank_flags.exchange);
     dist_must_agree("--checkpoint", f->checkpoint ? "FILE" : "none");
     dist_must_agree("--resume", f->resume ? "FILE" : "none");
     agree_on("--batch-size", xprintf("%d", f->batch_size));
@@ -98,9 +139,9 @@ void ranks_must_agree(const Flags *f, const Dataset *train_data, const Dataset *
     agree_on("--steps", xprintf("%d", f->steps));
     agree_on("--seed", xprintf("%llu", (unsigned long long)f->seed));
     agree_on("--seeds", xprintf("%d", f->seeds));
-    agree_on("--bucket", xprintf("%d", f->bucket));
-    agree_on("--fusion", xprintf("%d", f->fusion));
-    agree_on("--cycle", xshortest(f->cycle));
+    agree_on("--bucket", xprintf("%d", rank_flags.bucket));
+    agree_on("--fusion", xprintf("%d", rank_flags.fusion));
+    agree_on("--cycle", xshortest(rank_flags.cycle));
     agree_on_images("training", train_data);
     agree_on_images("test", test_data);
 }
@@ -112,7 +153,7 @@ char *rank_settings(const Flags *f, const Dataset *train_data, const Dataset *te
     char *text =
         xprintf("%s, %d images of each device in a step, --lr %s, rule %s, seed %llu, "
                 "%s images, %d training and %d test images (%08x, %08x)",
-                f->network, f->batch_size, lr, f->rule, (unsigned long long)f->seed,
+                rank_flags.network, f->batch_size, lr, rank_flags.rule, (unsigned long long)f->seed,
                 f->shuffle ? "shuffled" : "unshuffled", train_data->count, test_data->count,
                 dataset_checksum(train_data), dataset_checksum(test_data));
     free(lr);
@@ -128,25 +169,25 @@ static LrRule rule_named(const char *name) {
 
 RankLesson rank_lesson(const Flags *f, const Dataset *train_data, const Dataset *test_data,
                        const char *settings) {
-    size_t fused = f->fusion > 0 ? (size_t)f->fusion << 10 : FUSION_THRESHOLD;
+    size_t fused = rank_flags.fusion > 0 ? (size_t)rank_flags.fusion << 10 : FUSION_THRESHOLD;
     return (RankLesson){
         .train_data = train_data,
         .test_data = test_data,
-        .network = &networks[strcmp(f->network, "lenet") != 0],
+        .network = &networks[strcmp(rank_flags.network, "lenet") != 0],
         .rows = f->batch_size,
         .epochs = f->epochs,
         .steps = f->steps,
         .lr = f->lr,
-        .rule = rule_named(f->rule),
+        .rule = rule_named(rank_flags.rule),
         .shuffle = f->shuffle,
         .seed = f->seed,
-        .net = {.exchange = exchange_named(f->exchange),
-                .ddp = {.bucket_bytes = (size_t)f->bucket << 10},
-                .fusion = {.threshold = fused, .cycle = (double)f->cycle / 1e3},
-                .hosts_first = f->hierarchical},
+        .net = {.exchange = exchange_named(rank_flags.exchange),
+                .ddp = {.bucket_bytes = (size_t)rank_flags.bucket << 10},
+                .fusion = {.threshold = fused, .cycle = (double)rank_flags.cycle / 1e3},
+                .hosts_first = rank_flags.hierarchical},
         .checkpoint = f->checkpoint,
         .resume = f->resume,
         .settings = settings,
-        .fault = fault_of(f->plant),
+        .fault = fault_of(rank_flags.plant),
     };
 }

@@ -5,6 +5,16 @@
 #include "common/program/flags.h"
 #include "rank_training.h"
 
+// The flags that this chapter adds; 0 and NULL: not given.
+typedef struct RankFlags {
+    bool train, hierarchical;
+    const char *network, *rule, *collective, *exchange, *plant;
+    int bucket, fusion; // KB
+    int devices_per_rank, ranks_per_host;
+    float cycle, timeout; // milliseconds, seconds
+} RankFlags;
+extern RankFlags rank_flags;
+
 // book_begin() of this chapter: reads the flags and refuses what cannot be.
 Flags read_rank_flags(int argc, char *argv[]);
 

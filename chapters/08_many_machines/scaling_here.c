@@ -6,7 +6,9 @@
 #include "common/base/error.h"
 #include "common/base/statistics.h"
 #include "common/program/say.h"
+#include "common/program/table.h"
 #include "common/tensor/autograd.h"
+#include "chapters/03_split_batch/split_batch.h"
 #include "chapters/06_data_parallel_and_ddp/networks.h"
 #include "across_ranks.h"
 #include "rank_net.h"
@@ -36,12 +38,10 @@ static void open_images(Contest *c) {
 
 // Device g's rows of them, on that device.
 static void take_shard(const Contest *c, int g, Device *device, Tensor **X, Tensor **y) {
-    size_t pixels = (size_t)(c->data->rows * c->data->cols), first = (size_t)(g * c->rows);
+    Range rows = {.first = g * c->rows, .count = c->rows};
     begin_step(device);
-    *X = arena_tensor(device, 4, (int[]){c->rows, 1, c->data->rows, c->data->cols}, false);
-    *y = arena_tensor(device, 1, &c->rows, false);
-    device_copy(device, (*X)->data, host(), c->X->data + first * pixels, tensor_bytes(*X));
-    device_copy(device, (*y)->data, host(), c->y->data + first, tensor_bytes(*y));
+    *X = rows_on(c->X, rows, device);
+    *y = rows_on(c->y, rows, device);
 }
 
 static const float LR = 0.05f;
@@ -118,15 +118,8 @@ static void check_same_bits(const Runner *ranks, const Runner *process) {
     free(b);
 }
 
-static void print_contest(const Contest *c, const double alone[], const double together[],
-                          Quartiles q) {
-    printf("  %5d %12.2f %12.2f %9.2f  (%.2f to %.2f)%s\n", c->k, 1e3 * median(alone, ROUNDS),
-           1e3 * median(together, ROUNDS), q.median, q.low, q.high,
-           c->k > num_cores() ? "   more ranks than cores" : "");
-}
-
 // Returns how many times as long the ranks took, on rank 0.
-static Quartiles contest(Contest *c) {
+static Quartiles contest(Contest *c, Table *t) {
     Runner ranks = {0}, process = {0};
     double alone[ROUNDS], together[ROUNDS], ratio[ROUNDS];
     ProcessGroup *group = dist_new_group(dist_get_rank() >= c->k);
@@ -146,7 +139,9 @@ static Quartiles contest(Contest *c) {
     if (dist_get_rank() == 0) {
         times = quartiles(ratio, ROUNDS);
         check_same_bits(&ranks, &process);
-        print_contest(c, alone, together, times);
+        table_numbers(t, c->k, median(alone, ROUNDS), median(together, ROUNDS), times.median,
+                      times.low, times.high);
+        if (c->k > num_cores()) say("  (more ranks than cores)");
     }
     close_runner(&ranks);
     close_runner(&process);
@@ -172,14 +167,18 @@ void compare_with_one_process(const Dataset *data, int rows, uint64_t seed) {
     Quartiles worst = {0};
     int most = 1;
     if (!dist_order_is_fixed()) dist_choose_all_reduce("sharded");
-    printf("\n  %5s %12s %12s   %s\n", "k", "k devices in", "k ranks, ms",
-           "times as long: the middle of");
-    printf("  %5s %12s %12s   %d rounds, quartiles\n", "", "one process", "", ROUNDS);
+    say("\nk devices in one process, and k ranks: how many times as long, the middle and quartiles "
+        "of "
+        "%d rounds",
+        ROUNDS);
+    Table t = TABLE(NULL, WHOLE("k"), FIXED("one process", 2, .unit = "ms"),
+                    FIXED("ranks", 2, .unit = "ms"), FIXED("times", 2), FIXED("low", 2),
+                    FIXED("high", 2));
     device_set_threads(dist_device(0), 1);
     for (int k = 1; k <= dist_get_world_size() && k <= MAX_LOCAL_DEVICES; k *= 2) {
         Contest c = {.data = data, .rows = rows, .k = k, .seed = seed};
         dist_note("the comparison with one process, k = %d", k);
-        Quartiles times = contest(&c);
+        Quartiles times = contest(&c, &t);
         if (k > num_cores()) continue;
         if (times.median > worst.median) worst = times;
         most = k;

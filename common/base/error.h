@@ -1,6 +1,7 @@
 // error.h: how a program says that something is wrong.
 //
 // One line says what and where, a second what to do:
+//
 //     04_lenet_multi_gpu: error: t10k-images-idx3-ubyte.gz: wrong magic number 0x00000801
 //     hint: this is a label file; was it renamed?
 // Then the program ends with status 1 (2 for wrong flags), and files that were half-written are

@@ -25,3 +25,11 @@ Grouped grouped(uint64_t number) {
     result.text[length] = '\0';
     return result;
 }
+
+Grouped binary_size(size_t bytes) {
+    static const char *const units[] = {"B", "KiB", "MiB"};
+    int unit = bytes < 1 << 10 ? 0 : bytes < 1 << 20 ? 1 : 2;
+    Grouped result;
+    snprintf(result.text, sizeof result.text, "%zu %s", bytes >> 10 * unit, units[unit]);
+    return result;
+}

@@ -4,6 +4,7 @@
 #define NUMBER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 // Whether the text is a whole number from `least` to `most` and nothing else; then *value is that.
@@ -14,5 +15,8 @@ typedef struct Grouped {
     char text[32];
 } Grouped;
 Grouped grouped(uint64_t number);
+
+// 65536 as "64 KiB": in MiB, KiB or bytes.
+Grouped binary_size(size_t bytes);
 
 #endif

@@ -25,6 +25,26 @@ Quartiles quartiles(const double values[], int n) {
 
 double median(const double values[], int n) { return quartiles(values, n).median; }
 
+double mean(const double values[], int n) {
+    double sum = 0;
+    for (int i = 0; i < n; i++) sum += values[i];
+    return sum / n;
+}
+
+double minimum(const double values[], int n) {
+    double least = values[0];
+    for (int i = 0; i < n && !isnan(least); i++)
+        if (!(values[i] >= least)) least = values[i]; // a NaN stays
+    return least;
+}
+
+double maximum(const double values[], int n) {
+    double most = values[0];
+    for (int i = 0; i < n && !isnan(most); i++)
+        if (!(values[i] <= most)) most = values[i];
+    return most;
+}
+
 static bool tells(Quartiles q, double difference) {
     return q.high > q.low && difference > q.high - q.low;
 }

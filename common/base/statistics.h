@@ -13,6 +13,11 @@ typedef struct Quartiles {
 Quartiles quartiles(const double values[], int n);
 double median(const double values[], int n);
 
+// Of n >= 1 values. A NaN among them is the result.
+double mean(const double values[], int n);
+double minimum(const double values[], int n);
+double maximum(const double values[], int n);
+
 // Whether two measured times may be as they are by chance: their medians are no further apart than
 // the values of one of them, from low to high. Also if one of them was measured only once.
 bool too_noisy_to_compare(Quartiles a, Quartiles b);

@@ -38,7 +38,7 @@ static char *dumb_output(void) {
 
 static void show_live(Animator *a) {
     if (a->window) {
-        fprintf(a->window, "load sprintf('%%s', script)\n");
+        fprintf(a->window, "call sprintf('%%s', script) curves 'window'\n");
         if (fflush(a->window) == 0) return;
         pclose(a->window); // the window was closed: go on without
         a->window = NULL;
@@ -75,9 +75,8 @@ static FILE *open_window(const Animator *a) {
     if (!gnuplot) return NULL;
     set_string(gnuplot, "script", a->script);
     char *curves = plot_path(a->curves);
-    set_string(gnuplot, "ARG1", curves);
+    set_string(gnuplot, "curves", curves);
     free(curves);
-    set_string(gnuplot, "ARG2", "window");
     return gnuplot;
 }
 

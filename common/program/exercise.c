@@ -7,7 +7,6 @@
 #include "plot.h"
 #include "say.h"
 
-#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -122,14 +121,4 @@ void check_failed(const char *hint, const char *format, ...) {
 void check_failed_elsewhere(const char *hint, const char *error) {
     graded_failed(hint, error);
     die(hint, "check failed: %s", error);
-}
-
-double relative_difference(const float *a, const float *b, const float *start, size_t n) {
-    double largest = 0, change = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (isnan(a[i]) || isnan(b[i])) return INFINITY;
-        largest = fmax(largest, fabs((double)a[i] - (double)b[i]));
-        change = fmax(change, fabs((double)b[i] - (double)start[i]));
-    }
-    return largest > 0 ? largest / change : 0;
 }

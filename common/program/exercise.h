@@ -19,7 +19,6 @@
 
 #include "flags.h"
 
-#include <stddef.h>
 #include <stdio.h>
 
 // A part of a check. It stands alone: each can be called without those before it, in a process of
@@ -63,10 +62,5 @@ _Noreturn void check_failed(const char *hint, const char *format, ...)
 // The same with what another process has found: `error` is its line without "error: check failed:
 // ".
 _Noreturn void check_failed_elsewhere(const char *hint, const char *error);
-
-// How far two trainings of n parameters that began at `start` ended from each other: the largest
-// difference, as a part of the largest change from start to b. 0: equal to the bit. INFINITY if
-// there is a NaN.
-double relative_difference(const float *a, const float *b, const float *start, size_t n);
 
 #endif

@@ -14,7 +14,6 @@
 #include <getopt.h>
 #include <limits.h>
 #include <math.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,188 +25,101 @@ const Flags default_flags = {
     .steps = -1,
     .shuffle = true,
     .allreduce = "star",
-    .graph = "on",
-    .bn = "averaged",
-    .part = "all",
     .machine = "dgx-a100",
-    .staleness = -1,
-    .backup = -1,
-    .collective = "auto",
-    .exchange = "buckets",
-    .cycle = 1,
-    .network = "lenet",
-    .rule = "linear",
-    .timeout = 60,
     .out = "plots",
 };
 
-typedef enum { INTEGER, SEED, REAL, TEXT, CHOICE, BACKEND, SWITCH_ON, SWITCH_OFF, HELP } Kind;
+static Flags given; // on the command line, so far
 
-typedef struct Flag {
-    const char *name, *argument, *help;
-    Kind kind;
-    size_t at;             // in Flags
-    long least, most;      // of an INTEGER,
-    bool unbounded;        // for which "inf" means the most
-    const char *choices;   // of a CHOICE: "star|sharded|ring|tree"
-    const char *otherwise; // what --help says of a value that the program chooses by itself
-    const char *counts;    // what an INTEGER is a number of: "epochs"
-} Flag;
-
-// What a kind of flag has besides, such as .least, comes last.
-#define FLAG(name_, kind_, field, argument_, help_, ...)                                           \
-    {                                                                                              \
-        .name = name_, .kind = kind_, .at = offsetof(Flags, field), .argument = argument_,         \
-        .help = help_, __VA_ARGS__                                                                 \
-    }
 static const Flag table[] = {
-    FLAG("devices", INTEGER, devices, "K", "use K devices", .least = 1, .most = MAX_DEVICES,
-         .otherwise = "as said above"),
-    FLAG("backend", BACKEND, backend, "B",
-         "auto (GPUs if there are any), cpu, cuda, or model: no values, only time"),
-    FLAG("threads", INTEGER, threads, "T", "cores that the CPU devices share", .least = 1,
-         .most = 1024, .otherwise = "all"),
-    FLAG("threads-per-device", INTEGER, threads_per_device, "T",
-         "cores of each CPU device: K devices have K times T", .least = 1, .most = 1024,
-         .otherwise = "its share"),
-    FLAG("machine", TEXT, machine, "M",
-         "tell the time of this one, too: a name, a file, this, list, print:NAME or none"),
-    FLAG("tf32", SWITCH_ON, tf32, NULL,
-         "GPUs keep 10 bits of each factor in products of matrices: faster"),
-    FLAG("quick", SWITCH_ON, quick, NULL, "a short run that still shows its point"),
-    FLAG("full", SWITCH_ON, full, NULL, "all images and epochs, on any machine"),
-    FLAG("batch-size", INTEGER, batch_size, "N", "images in a minibatch", .least = 1,
-         .most = 1 << 20, .otherwise = "the run's own"),
-    FLAG("lr", REAL, lr, "X", "learning rate", .otherwise = "the run's own"),
-    FLAG("epochs", INTEGER, epochs, "N", "passes over the training set", .least = 1,
-         .most = 1000000, .otherwise = "the run's own", .counts = "epochs"),
-    FLAG("seed", SEED, seed, "N", "start of all random numbers"),
-    FLAG("seeds", INTEGER, seeds, "N", "train from N seeds each", .least = 1, .most = MOST_SEEDS,
-         .counts = "seeds"),
-    FLAG("rounds", INTEGER, rounds, "N", "measure each time N times", .least = 1,
-         .most = MOST_TIMED, .counts = "rounds"),
-    FLAG("train-size", INTEGER, train_size, "N", "train on the first N images only", .least = 1,
-         .most = INT_MAX, .otherwise = "all", .counts = "training images"),
-    FLAG("test-size", INTEGER, test_size, "N", "evaluate on the first N test images only",
-         .least = 1, .most = INT_MAX, .otherwise = "all", .counts = "test images"),
-    FLAG("steps", INTEGER, steps, "N", "stop each run after N minibatches", .least = 0,
-         .most = INT_MAX, .otherwise = "no limit", .counts = "steps"),
-    FLAG("no-shuffle", SWITCH_OFF, shuffle, NULL, "take the images in the order of the file"),
-    FLAG("allreduce", CHOICE, allreduce, "A",
-         "how gradients are summed: star, sharded, ring or tree",
-         .choices = "star|sharded|ring|tree"),
-    FLAG("graph", CHOICE, graph, "G", "GPUs launch a step as a whole: on or off",
-         .choices = "on|off"),
-    FLAG("bn", CHOICE, bn, "M", "batch norm's statistics: local, rank0, averaged or sync",
-         .choices = "local|rank0|averaged|sync"),
-    FLAG("part", CHOICE, part, "P", "run only this part: splitting, bubble or model",
-         .choices = "all|splitting|bubble|model"),
-    FLAG("memory", INTEGER, memory, "MB",
-         "memory of each device in the part about a network that is too large", .least = 1,
-         .most = INT_MAX, .otherwise = "too little for a replica"),
-    FLAG("workers", INTEGER, workers, "W", "use W workers", .least = 1, .most = 32,
-         .otherwise = "as said above"),
-    FLAG("servers", INTEGER, servers, "S", "use S parameter servers", .least = 1, .most = 32,
-         .otherwise = "as said above"),
-    FLAG("staleness", INTEGER, staleness, "S",
-         "train in one way only: nobody is more than S steps ahead; 0: synchronous, inf: "
-         "asynchronous",
-         .least = 0, .most = 1 << 30, .unbounded = true, .otherwise = "compare several"),
-    FLAG("backup", INTEGER, backup, "B",
-         "train in one way only: each update takes all pushes but the last B", .least = 0,
-         .most = 31, .otherwise = "compare several"),
-    FLAG("slow", TEXT, slow, "W=X", "worker W takes X times as long",
-         .otherwise = "the last one takes 4 times"),
-    FLAG("dies", TEXT, dies, "W=N",
-         "worker W dies in its step N, from 0; trains in one way, asynchronously if no other",
-         .otherwise = "nobody"),
-    FLAG("schedule", TEXT, schedule, "F",
-         "one way, asynchronously if no other: replay the events in F, or write a new F",
-         .otherwise = "no"),
-    FLAG("staleness-lr", SWITCH_ON, staleness_lr, NULL,
-         "a push that is T > 1 updates old counts 1/T"),
-    FLAG("real", SWITCH_ON, real, NULL,
-         "train asynchronously for real: workers push when they are ready"),
-    FLAG("data", TEXT, data, "DIR", "folder of the Fashion-MNIST files",
-         .otherwise = "FASHION_MNIST_DIR, or the system's"),
-    FLAG("load", TEXT, load, "F", "start from these parameters (safetensors)",
-         .otherwise = "a new start"),
-    FLAG("save", TEXT, save, "F", "write the parameters of the last run (safetensors)",
-         .otherwise = "no"),
-    FLAG("checkpoint", TEXT, checkpoint, "F", "write after each epoch all that is needed to go on",
-         .otherwise = "no"),
-    FLAG("resume", TEXT, resume, "F",
-         "go on from a checkpoint, and write to it; give the other flags as then",
-         .otherwise = "no"),
-    FLAG("log-loss", TEXT, log_loss, "F",
-         "write the loss of each minibatch (CSV step,loss; each run from step 1)",
-         .otherwise = "no"),
-    FLAG("csv", TEXT, csv, "F", "write the curves (CSV)", .otherwise = "DIR/PROGRAM.csv"),
-    FLAG("out", TEXT, out, "DIR", "folder for curves and pictures"),
-    FLAG("trace", TEXT, trace, "F",
-         "write what each device did, and when (JSON, for ui.perfetto.dev)", .otherwise = "no"),
-    FLAG("train", SWITCH_ON, train, NULL,
-         "the training alone, without the tables before and after it"),
-    FLAG("network", CHOICE, network, "N", "what is trained: lenet or resnet18",
-         .choices = "lenet|resnet18"),
-    FLAG("rule", CHOICE, rule, "R", "the learning rate of many ranks: none, sqrt, linear or warmup",
-         .choices = "none|sqrt|linear|warmup"),
-    FLAG("collective", CHOICE, collective, "C",
-         "sums over ranks: star, sharded, ring, tree, mpi, nccl; auto: nccl, else sharded",
-         .choices = "auto|star|sharded|ring|tree|mpi|nccl"),
-    FLAG("exchange", CHOICE, exchange, "E", "how gradients travel: tensors, fusion or buckets",
-         .choices = "tensors|fusion|buckets"),
-    FLAG("bucket", INTEGER, bucket, "KB", "size of a bucket", .least = 1, .most = 1 << 20,
-         .otherwise = "PyTorch's"),
-    FLAG("fusion", INTEGER, fusion, "KB", "size of the buffer in which gradients are fused",
-         .least = 1, .most = 1 << 20, .otherwise = "Horovod's"),
-    FLAG("cycle", REAL, cycle, "MS", "milliseconds between two looks at what can be fused"),
-    FLAG("hierarchical", SWITCH_ON, hierarchical, NULL,
-         "sums are made inside each host first, then across"),
-    FLAG("devices-per-rank", INTEGER, ranks_devices, "D", "each rank has D devices", .least = 1,
-         .most = 16, .otherwise = "1"),
-    FLAG("ranks-per-host", INTEGER, ranks_per_host, "R",
-         "as if each R ranks were on a host of their own", .least = 1, .most = 1 << 20,
-         .otherwise = "as it is"),
-    FLAG("timeout", REAL, timeout, "S", "seconds until a rank that does not come is given up"),
-    FLAG("plant", TEXT, plant, "F",
-         "a fault, such as stop:2@5, rank 2 in step 5: kill, stop, exit, memory or nan",
-         .otherwise = "no"),
-    FLAG("timeline", TEXT, timeline, "F",
-         "draw it (PNG, and SVG beside it): step 2 of the last training, or all of it",
-         .otherwise = "no"),
-    FLAG("predict", SWITCH_ON, predict, NULL,
-         "ask what you expect before the tables that matter, on a terminal"),
-    FLAG("experiment", SWITCH_ON, experiment, NULL,
-         "the chapter's experiment, instead of its training"),
-    FLAG("live", SWITCH_ON, live, NULL, "show the curves while training"),
-    FLAG("check", SWITCH_ON, check, NULL, "check the solution on little data, and stop"),
-    {.name = "help", .kind = HELP, .help = "print this and stop"},
+    {"devices", FLAG_INTEGER, &given.devices, "K", .help = "use K devices", .least = 1,
+     .most = MAX_DEVICES, .otherwise = "as said above"},
+    {"backend", FLAG_BACKEND, &given.backend, "B",
+     .help = "auto (GPUs if there are any), cpu, cuda, or model: no values, only time"},
+    {"threads", FLAG_INTEGER, &given.threads, "T", .help = "cores that the CPU devices share",
+     .least = 1, .most = 1024, .otherwise = "all"},
+    {"threads-per-device", FLAG_INTEGER, &given.threads_per_device, "T",
+     .help = "cores of each CPU device: K devices have K times T", .least = 1, .most = 1024,
+     .otherwise = "its share"},
+    {"machine", FLAG_TEXT, &given.machine, "M",
+     .help = "tell the time of this one, too: a name, a file, this, list, print:NAME or none"},
+    {"tf32", FLAG_ON, &given.tf32,
+     .help = "GPUs keep 10 bits of each factor in products of matrices: faster"},
+    {"quick", FLAG_ON, &given.quick, .help = "a short run that still shows its point"},
+    {"full", FLAG_ON, &given.full, .help = "all images and epochs, on any machine"},
+    {"batch-size", FLAG_INTEGER, &given.batch_size, "N", .help = "images in a minibatch",
+     .least = 1, .most = 1 << 20, .otherwise = "the run's own"},
+    {"lr", FLAG_REAL, &given.lr, "X", .help = "learning rate", .otherwise = "the run's own"},
+    {"epochs", FLAG_INTEGER, &given.epochs, "N", .help = "passes over the training set", .least = 1,
+     .most = 1000000, .otherwise = "the run's own", .counts = "epochs"},
+    {"seed", FLAG_SEED, &given.seed, "N", .help = "start of all random numbers"},
+    {"seeds", FLAG_INTEGER, &given.seeds, "N", .help = "train from N seeds each", .least = 1,
+     .most = MOST_SEEDS, .counts = "seeds"},
+    {"rounds", FLAG_INTEGER, &given.rounds, "N", .help = "measure each time N times", .least = 1,
+     .most = MOST_TIMED, .counts = "rounds"},
+    {"train-size", FLAG_INTEGER, &given.train_size, "N", .help = "train on the first N images only",
+     .least = 1, .most = INT_MAX, .otherwise = "all", .counts = "training images"},
+    {"test-size", FLAG_INTEGER, &given.test_size, "N",
+     .help = "evaluate on the first N test images only", .least = 1, .most = INT_MAX,
+     .otherwise = "all", .counts = "test images"},
+    {"steps", FLAG_INTEGER, &given.steps, "N", .help = "stop each run after N minibatches",
+     .least = 0, .most = INT_MAX, .otherwise = "no limit", .counts = "steps"},
+    {"no-shuffle", FLAG_OFF, &given.shuffle, .help = "take the images in the order of the file"},
+    {"allreduce", FLAG_CHOICE, &given.allreduce, "A",
+     .help = "how gradients are summed: star, sharded, ring or tree",
+     .choices = "star|sharded|ring|tree"},
+    {"data", FLAG_TEXT, &given.data, "DIR", .help = "folder of the Fashion-MNIST files",
+     .otherwise = "FASHION_MNIST_DIR, or the system's"},
+    {"load", FLAG_TEXT, &given.load, "F", .help = "start from these parameters (safetensors)",
+     .otherwise = "a new start"},
+    {"save", FLAG_TEXT, &given.save, "F",
+     .help = "write the parameters of the last run (safetensors)", .otherwise = "no"},
+    {"checkpoint", FLAG_TEXT, &given.checkpoint, "F",
+     .help = "write after each epoch all that is needed to go on", .otherwise = "no"},
+    {"resume", FLAG_TEXT, &given.resume, "F",
+     .help = "go on from a checkpoint, and write to it; give the other flags as then",
+     .otherwise = "no"},
+    {"log-loss", FLAG_TEXT, &given.log_loss, "F",
+     .help = "write the loss of each minibatch (CSV step,loss; each run from step 1)",
+     .otherwise = "no"},
+    {"csv", FLAG_TEXT, &given.csv, "F", .help = "write the curves (CSV)",
+     .otherwise = "DIR/PROGRAM.csv"},
+    {"out", FLAG_TEXT, &given.out, "DIR", .help = "folder for curves and pictures"},
+    {"trace", FLAG_TEXT, &given.trace, "F",
+     .help = "write what each device did, and when (JSON, for ui.perfetto.dev)", .otherwise = "no"},
+    {"timeline", FLAG_TEXT, &given.timeline, "F",
+     .help = "draw it (PNG, and SVG beside it): step 2 of the last training, or all of it",
+     .otherwise = "no"},
+    {"predict", FLAG_ON, &given.predict,
+     .help = "ask what you expect before the tables that matter, on a terminal"},
+    {"live", FLAG_ON, &given.live, .help = "show the curves while training"},
+    {"check", FLAG_ON, &given.check, .help = "check the solution on little data, and stop"},
+    {"help", FLAG_HELP, .help = "print this and stop"},
 };
 enum { NUM_FLAGS = sizeof table / sizeof table[0] };
 
 // As --help shows it; "": of a flag that has none. free() it.
-static char *value_text(const Flag *flag, const Flags *flags) {
-    const void *value = (const char *)flags + flag->at;
+static char *value_text(const Flag *flag) {
+    const void *value = flag->value;
     switch (flag->kind) {
-    case INTEGER:
+    case FLAG_INTEGER:
         return *(const int *)value > 0 ? xprintf("%d", *(const int *)value)
                                        : xstrdup(flag->otherwise);
-    case SEED:
+    case FLAG_SEED:
         return xprintf("%llu", (unsigned long long)*(const uint64_t *)value);
-    case REAL:
+    case FLAG_REAL:
         return *(const float *)value >= 0 ? xprintf("%g", (double)*(const float *)value)
                                           : xstrdup(flag->otherwise);
-    case CHOICE:
+    case FLAG_CHOICE:
         return xstrdup(*(char *const *)value);
-    case TEXT:
+    case FLAG_TEXT:
         return xstrdup(*(char *const *)value ? *(char *const *)value : flag->otherwise);
-    case BACKEND:
+    case FLAG_BACKEND:
         return xstrdup("auto");
-    case SWITCH_ON:
-    case SWITCH_OFF:
+    case FLAG_ON:
+    case FLAG_OFF:
         return xstrdup("no");
-    case HELP:
+    case FLAG_HELP:
         break;
     }
     return xstrdup("");
@@ -223,32 +135,57 @@ bool is_listed(const char *names, const char *flag) {
 static bool has_flag(const char *names, const Flag *flag) {
     static const char all_have[] =
         "backend threads threads-per-device machine tf32 quick out trace timeline predict";
-    return flag->kind == HELP || is_listed(all_have, flag->name) || is_listed(names, flag->name);
+    return flag->kind == FLAG_HELP || is_listed(all_have, flag->name) ||
+           is_listed(names, flag->name);
 }
 
-// ---- help ------------------------------------------------------------------------------------
+// ---- the flags of a program ------------------------------------------------------------------
+
+enum { MOST_FLAGS = NUM_FLAGS + 16 };
 
 typedef struct Program {
     const char *path, *about, *names;
     Flags defaults;
-    struct option options[NUM_FLAGS + 1];
+    int num_flags;
+    const Flag *flags[MOST_FLAGS];
+    struct option options[MOST_FLAGS + 1];
 } Program;
+
+static void add_flag(Program *program, const Flag *flag) {
+    CHECK(program->num_flags < MOST_FLAGS, "make MOST_FLAGS larger");
+    int i = program->num_flags++;
+    program->flags[i] = flag;
+    program->options[i] = (struct option){
+        flag->name, flag->argument ? required_argument : no_argument, NULL, i + 256};
+}
+
+// Its own stand between those about training and those about files.
+static void add_flags(Program *program) {
+    for (int i = 0; i < NUM_FLAGS; i++) {
+        if (table[i].value == &given.data)
+            for (const Flag *own = program->defaults.own; own && own->name; own++)
+                add_flag(program, own);
+        if (has_flag(program->names, &table[i])) add_flag(program, &table[i]);
+    }
+}
+
+// ---- help ------------------------------------------------------------------------------------
 
 static bool is_shown(const Program *program, const Flag *flag) {
     char *unused = xprintf("-%s", flag->name);
-    bool shown = has_flag(program->names, flag) && !is_listed(program->names, unused);
-    if (flag->at == offsetof(Flags, quick)) // whose run is quick anyway has nothing to leave out
+    bool shown = !is_listed(program->names, unused);
+    if (flag->value == &given.quick) // whose run is quick anyway has nothing to leave out
         shown = program->defaults.quick_means || is_listed(program->names, flag->name);
     free(unused);
     return shown;
 }
 
-static void print_flag(const Flag *flag, const Flags *defaults) {
-    char left[40], *value = value_text(flag, defaults);
+static void print_flag(const Flag *flag) {
+    char left[40], *value = value_text(flag);
     snprintf(left, sizeof left, "--%s %s", flag->name, flag->argument ? flag->argument : "");
     printf("  %-22s %s", left, flag->help);
-    if (flag->at == offsetof(Flags, quick) && defaults->quick_means)
-        printf(": as %s, if not given", defaults->quick_means);
+    if (flag->value == &given.quick && given.quick_means)
+        printf(": as %s, if not given", given.quick_means);
     printf(*value ? " [%s]\n" : "\n", value);
     free(value);
 }
@@ -256,9 +193,10 @@ static void print_flag(const Flag *flag, const Flags *defaults) {
 static void print_flags(const Program *program, bool most_used) {
     static const char used_most[] =
         "check quick train devices workers epochs batch-size lr machine predict help";
-    for (int i = 0; i < NUM_FLAGS; i++)
-        if (is_shown(program, &table[i]) && is_listed(used_most, table[i].name) == most_used)
-            print_flag(&table[i], &program->defaults);
+    for (int i = 0; i < program->num_flags; i++)
+        if (is_shown(program, program->flags[i]) &&
+            is_listed(used_most, program->flags[i]->name) == most_used)
+            print_flag(program->flags[i]);
 }
 
 // The first three that this program has.
@@ -268,8 +206,9 @@ static void print_examples(const Program *program) {
                                            "seed 1"};
     int left = 3;
     for (size_t e = 0; e < sizeof examples / sizeof *examples && left > 0; e++)
-        for (int i = 0; i < NUM_FLAGS; i++)
-            if (is_shown(program, &table[i]) && is_listed(examples[e], table[i].name)) {
+        for (int i = 0; i < program->num_flags; i++)
+            if (is_shown(program, program->flags[i]) &&
+                is_listed(examples[e], program->flags[i]->name)) {
                 printf("  %s --%s\n", program->path, examples[e]);
                 left--;
             }
@@ -346,34 +285,34 @@ static const char *parse_choice(const Flag *flag, const char *text) {
               text);
 }
 
-static void store(const Flag *flag, const char *text, Flags *flags) {
-    void *value = (char *)flags + flag->at;
+static void store(const Flag *flag, const char *text) {
+    void *value = flag->value;
     switch (flag->kind) {
-    case INTEGER:
+    case FLAG_INTEGER:
         *(int *)value = parse_integer(flag, text);
         break;
-    case SEED:
+    case FLAG_SEED:
         *(uint64_t *)value = parse_seed(flag, text);
         break;
-    case REAL:
+    case FLAG_REAL:
         *(float *)value = parse_real(flag, text);
         break;
-    case TEXT:
+    case FLAG_TEXT:
         *(const char **)value = parse_text(flag, text);
         break;
-    case CHOICE:
+    case FLAG_CHOICE:
         *(const char **)value = parse_choice(flag, text);
         break;
-    case BACKEND:
+    case FLAG_BACKEND:
         *(BackendChoice *)value = parse_backend(flag, text);
         break;
-    case SWITCH_ON:
+    case FLAG_ON:
         *(bool *)value = true;
         break;
-    case SWITCH_OFF:
+    case FLAG_OFF:
         *(bool *)value = false;
         break;
-    case HELP:
+    case FLAG_HELP:
         break;
     }
 }
@@ -450,14 +389,6 @@ static void open_machines(const Flags *flags) {
 
 // ---- the command line ------------------------------------------------------------------------
 
-static void list_options(Program *program) {
-    int n = 0;
-    for (int i = 0; i < NUM_FLAGS; i++)
-        if (has_flag(program->names, &table[i]))
-            program->options[n++] = (struct option){
-                table[i].name, table[i].argument ? required_argument : no_argument, NULL, i + 256};
-}
-
 // Whether a text and a word have the same letters, whatever stands between them.
 static bool same_letters(const char *text, const char *word) {
     for (;; text++, word++) {
@@ -470,15 +401,16 @@ static bool same_letters(const char *text, const char *word) {
 
 // --batch_size=64 is meant to be --batch-size, and --learning-rate the flag with that as its help.
 static const char *hint_for(const char *word, const Program *program) {
-    for (int i = 0; i < NUM_FLAGS && isalpha((unsigned char)word[2]); i++)
-        if (has_flag(program->names, &table[i]) &&
-            (same_letters(table[i].name, word) || same_letters(table[i].help, word)))
-            return xprintf("did you mean --%s? --help lists the flags", table[i].name);
+    for (int i = 0; i < program->num_flags && isalpha((unsigned char)word[2]); i++) {
+        const Flag *flag = program->flags[i];
+        if (same_letters(flag->name, word) || same_letters(flag->help, word))
+            return xprintf("did you mean --%s? --help lists the flags", flag->name);
+    }
     return "--help lists the flags";
 }
 
 static Flags read_words(int argc, char *argv[], const Program *program) {
-    Flags flags = program->defaults;
+    given = program->defaults;
     opterr = 0; // the messages are ours
     optind = 0; // from the begin, the second time, too
     for (int c; (c = getopt_long(argc, argv, ":", program->options, NULL)) != -1;) {
@@ -487,11 +419,11 @@ static Flags read_words(int argc, char *argv[], const Program *program) {
         const char *word = c == '?' && optopt > 0 && optopt < 256 ? letter : argv[optind - 1];
         if (c == ':') die_usage("--help lists the flags", "%s needs a value", word);
         if (c == '?') die_usage(hint_for(word, program), "no such flag: %s", word);
-        if (table[c - 256].kind == HELP) print_help(program);
-        store(&table[c - 256], optarg, &flags);
+        if (program->flags[c - 256]->kind == FLAG_HELP) print_help(program);
+        store(program->flags[c - 256], optarg);
     }
     if (optind < argc) die_usage("--help lists the flags", "not a flag: '%s'", argv[optind]);
-    return flags;
+    return given;
 }
 
 // With what --quick stands for before all other words: so those win, wherever they stand.
@@ -511,7 +443,7 @@ Flags parse_flags(int argc, char *argv[], const char *about, const char *names, 
     Program program = {.path = argv[0], .about = about, .names = names, .defaults = defaults};
     set_program_name(argv[0]);
     setvbuf(stdout, NULL, _IOLBF, 0); // a line is seen when it is printed, in a pipe too
-    list_options(&program);
+    add_flags(&program);
     Flags flags = read_words(argc, argv, &program);
     if (flags.quick && flags.full) die_usage("give one of them", "--quick and --full");
     if (flags.quick && defaults.quick_means) flags = read_quick(argc, argv, &program);
@@ -526,8 +458,8 @@ Flags parse_flags(int argc, char *argv[], const char *about, const char *names, 
 // ---- what a quick run leaves out ---------------------------------------------------------------
 
 // "3 epochs", "1 epoch", "batch size 64"
-static char *counted(const Flag *flag, const Flags *flags) {
-    char *value = value_text(flag, flags), *name = xstrdup(flag->name);
+static char *counted(const Flag *flag) {
+    char *value = value_text(flag), *name = xstrdup(flag->name);
     const char *counts = flag->counts ? flag->counts : "";
     int length = (int)strlen(counts) - (strcmp(value, "1") == 0); // without its s
     for (char *at = name; (at = strchr(at, '-'));) *at = ' ';
@@ -551,8 +483,10 @@ void say_quick_flags(const Flags *flags, const Flags *full) {
     for (int i = 0; i < NUM_FLAGS && flags->quick_means; i++) {
         char *word = xprintf("--%s", table[i].name);
         if (is_listed(flags->quick_means, word)) {
-            join(&now, counted(&table[i], flags));
-            join(&otherwise, value_text(&table[i], full));
+            given = *flags;
+            join(&now, counted(&table[i]));
+            given = *full;
+            join(&otherwise, value_text(&table[i]));
         }
         free(word);
     }

@@ -1,5 +1,5 @@
-// flags.h: the command line. A flag means the same in every chapter; each program says which it
-// has.
+// flags.h: the command line. Here are the flags that chapters share; each program says which of
+// them it has, and brings a table of its own.
 #ifndef FLAGS_H
 #define FLAGS_H
 
@@ -9,6 +9,33 @@
 
 enum { MOST_SEEDS = 32, MOST_TIMED = 99 }; // of --seeds, of --rounds
 
+typedef enum {
+    FLAG_INTEGER, // int
+    FLAG_SEED,    // uint64_t
+    FLAG_REAL,    // float
+    FLAG_TEXT,    // const char *, NULL if not given
+    FLAG_CHOICE,  // const char *, one of .choices
+    FLAG_BACKEND, // BackendChoice
+    FLAG_ON,      // bool, which the flag makes true
+    FLAG_OFF,     // bool, which the flag makes false
+    FLAG_HELP
+} FlagKind;
+
+// {"bn", FLAG_CHOICE, &bn, "M", .help = "batch norm's statistics", .choices = "local|sync"}: the
+// flag --bn M, whose value goes to the variable bn. What stands there before is the default.
+typedef struct Flag {
+    const char *name;
+    FlagKind kind;
+    void *value;
+    const char *argument, *help;
+    long least, most;      // of an integer,
+    bool unbounded;        // for which "inf" means the most
+    const char *choices;   // "star|sharded|ring|tree"
+    const char *otherwise; // what --help says of a value that the program chooses by itself
+    const char *counts;    // what an integer is a number of: "epochs"
+} Flag;
+
+// The flags that chapters share.
 typedef struct Flags {
     int devices;                        // --devices K; 0: what the chapter does by itself
     BackendChoice backend;              // --backend auto|cpu|cuda|model
@@ -27,28 +54,11 @@ typedef struct Flags {
     bool shuffle;                       // off with --no-shuffle
     bool live;                          // --live
     const char *allreduce;              // --allreduce star|sharded|ring|tree, see chapter 2
-    const char *graph;                  // --graph on|off, see common/tensor/step_graph.h
-    const char *bn;                     // --bn local|rank0|averaged|sync, see chapter 5
-    const char *part;                   // --part all|splitting|bubble|model, see chapter 1
-    int memory;                         // --memory MB, see chapter 6; 0: what the chapter does
-    int workers, servers;               // --workers W --servers S, see chapter 7
-    int staleness, backup;              // --staleness S --backup B; -1: all ways are compared
-    const char *slow, *dies;            // --slow WORKER=TIMES --dies WORKER=STEP; NULL: no
-    const char *schedule;               // --schedule F; NULL: no
-    bool staleness_lr, real;            // --staleness-lr --real
-    int ranks_devices, ranks_per_host;  // --devices-per-rank D --ranks-per-host R, see chapter 8
-    float timeout;                      // --timeout S; 0: 60
-    const char *collective;             // --collective auto|star|sharded|ring|tree|mpi|nccl
-    const char *exchange;               // --exchange tensors|fusion|buckets
-    int bucket, fusion;                 // --bucket KB --fusion KB; 0: PyTorch's, Horovod's
-    float cycle;                        // --cycle MS
-    bool hierarchical, train;           // --hierarchical --train
-    const char *network, *rule, *plant; // --network lenet|resnet18 --rule R --plant F; NULL: no
     bool quick, full;                   // --quick --full
     const char *quick_means;            // "--epochs 3 --seeds 4": what --quick stands for
     const char *next;                   // "make run-05": what to run after this program
+    const Flag *own;                    // the program's own flags, {0} last; NULL: it has none
     bool check;                         // --check
-    bool experiment;                    // --experiment, see chapter 5
     const char *checkpoint, *resume;    // --checkpoint F --resume F; NULL: no
     const char *data;                   // --data DIR; NULL: see fashion_mnist_open()
     const char *load, *save, *log_loss; // --load F --save F --log-loss F; NULL: no
@@ -63,10 +73,11 @@ extern const Flags default_flags;
 
 // Reads the command line of a program that has the flags `names` ("devices lr epochs"), besides
 // --backend, --threads, --threads-per-device, --machine, --tf32, --quick, --out, --trace,
-// --timeline, --predict and --help, which all have. --help prints `about`, the flags that most
-// people use, three examples, and the other flags, each with its default, and ends the program with
-// status 0. It is silent about a flag that changes nothing here: "-machine" among the names says
-// so. A wrong flag or value ends the program with status 2 before anything is done.
+// --timeline, --predict and --help, which all have, and besides its own. --help prints `about`, the
+// flags that most people use, three examples, and the other flags, each with its default (or what
+// was given before), and ends the program with status 0. It is silent about a flag that changes
+// nothing here: "-machine" among the names says so. A wrong flag or value ends the program with
+// status 2 before anything is done.
 // --quick is for a class: a run that ends within a minute on a busy laptop and still shows what the
 // program is about. It stands for the flags in defaults.quick_means, which are read before those of
 // the command line: so what is given there wins. NULL: the program is as quick as that anyway.

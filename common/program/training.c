@@ -17,7 +17,7 @@ long training_steps(const Flags *flags, int batches) {
     return flags->steps >= 0 && flags->steps < steps ? flags->steps : steps;
 }
 
-void training_start(Training *t) {
+static void start(Training *t) {
     t->batches = data_iter_batches(t->iter);
     t->first_epoch = t->epochs_ended = t->epoch;
     t->total = training_steps(t->flags, t->batches);
@@ -25,7 +25,8 @@ void training_start(Training *t) {
     t->progress = progress_start(t->total - t->steps);
 }
 
-bool next_epoch(Training *t) {
+// Whether there is an epoch left to begin. With --steps 0 there is one without minibatches.
+static bool next_epoch(Training *t) {
     bool only_evaluates = t->total == 0 && !t->begun;
     if (t->over || (t->steps >= t->total && !only_evaluates) || interrupted()) return false;
     if (t->begun) t->epoch++;
@@ -37,7 +38,8 @@ bool next_epoch(Training *t) {
     return true;
 }
 
-bool next_batch(Training *t, Tensor **X, Tensor **y) {
+// At the end of the epoch (or that of --steps, or when interrupted()) waits for all devices.
+static bool next_batch(Training *t, Tensor **X, Tensor **y) {
     if (t->steps != t->flags->steps && !interrupted() && data_iter_next(t->iter, X, y)) {
         t->rows = (*X)->shape[0];
         trace_step(t->steps + 1);
@@ -68,7 +70,7 @@ static double mean_loss(Training *t, Tensor *const losses[]) {
     return total / t->rows;
 }
 
-void end_batch(Training *t, Tensor *const losses[]) {
+static void end_batch(Training *t, Tensor *const losses[]) {
     t->no_values = !has_values(losses[0]->device);
     double loss = mean_loss(t, losses);
     char text[80];
@@ -104,7 +106,8 @@ static void say_what_remains(const Training *t) {
            minutes ? "minutes" : "seconds");
 }
 
-bool end_epoch(Training *t, double test_acc) {
+// Returns whether a whole epoch has ended.
+static bool end_epoch(Training *t, double test_acc) {
     t->over = t->total == 0 || (isnan(test_acc) && !t->no_values);
     t->test_acc = test_acc;
     if (t->over) return false;
@@ -139,21 +142,36 @@ static void print_interrupted(const Training *t) {
     puts(!t->animator ? "" : t->epochs_ended > 0 ? ", the curves are kept" : no_curves);
 }
 
-void training_end(Training *t, Device *const devices[]) {
+static void end(Training *t) {
     tensor_free(t->losses);
     t->losses = NULL;
-    t->no_values = !has_values(devices[0]); // with --steps 0 nobody has asked yet
+    t->no_values = !has_values(t->devices[0]); // with --steps 0 no minibatch has told
     if (interrupted()) {
         print_interrupted(t);
         return;
     }
-    if (has_values(devices[0])) { // (with --steps 0 no minibatch has told)
+    if (!t->no_values) {
         printf("test acc: %.2f", t->test_acc);
         if (t->sec_per_epoch > 0)
             printf(", %.*f sec/epoch", digits_of(t->sec_per_epoch), t->sec_per_epoch);
-        printf(" on %s\n", device_names(devices, t->k));
+        printf(" on %s\n", device_names(t->devices, t->k));
     }
     print_modelled(t);
+}
+
+void train_epochs(Training *t) {
+    Tensor *X, *y, *losses[MAX_DEVICES];
+    start(t);
+    while (next_epoch(t)) {
+        while (next_batch(t, &X, &y)) {
+            t->step(t, X, y, losses);
+            end_batch(t, losses); // waits for all devices
+        }
+        if (interrupted()) break;
+        bool whole = end_epoch(t, t->accuracy(t));
+        if (whole && t->whole_epoch) t->whole_epoch(t);
+    }
+    end(t);
 }
 
 // ---- two runs --------------------------------------------------------------------------------

@@ -1,21 +1,11 @@
 // training.h: what every training does besides training. It counts steps and epochs, waits for the
 // losses, logs them and stops where there is none any more, shows how far it is, prints a line and
 // adds a point to the curves after each epoch, tells a trace where steps begin, and comes to an
-// orderly end when it is interrupted.
-// The loop itself stays with the algorithm:
+// orderly end when it is interrupted. The algorithm is two functions: a step, and the accuracy.
 //
-//     Training t = {.flags = &flags, .animator = animator, .log = &loss_log, .iter = train_iter,
-//                   .k = k, .lr = lr, .hint = "start again with a smaller --lr"};
-//     training_start(&t);
-//     while (next_epoch(&t)) {
-//         while (next_batch(&t, &X, &y)) {
-//             train_batch(X, y, device_params, devices, k, lr, losses);
-//             end_batch(&t, losses);
-//         }
-//         if (interrupted()) break;
-//         end_epoch(&t, evaluate_accuracy_gpu(lenet, device_params[0], test_iter, devices[0]));
-//     }
-//     training_end(&t, devices);
+//     Training t = {.flags = &flags, .iter = train_iter, .devices = devices, .k = k, .lr = lr,
+//                   .step = step, .accuracy = accuracy, .context = &what_both_need, ..};
+//     train_epochs(&t);
 #ifndef TRAINING_H
 #define TRAINING_H
 
@@ -31,10 +21,17 @@ typedef struct Training {
     const Flags *flags; // --epochs, --steps, --log-loss
     Animator *animator;
     LossLog *log;
-    DataIter *iter;   // of the training set
-    int k;            // devices
-    float lr;         // for the message when the loss is lost,
-    const char *hint; // and what to do then
+    DataIter *iter; // of the training set
+    Device *const *devices;
+    int k;
+    float lr;
+    const char *hint; // what to do when the loss is lost
+    // Enqueues the work of a minibatch: losses[i] is the summed loss on device i.
+    void (*step)(struct Training *t, const Tensor *X, const Tensor *y, Tensor *losses[]);
+    // Of an epoch that has been trained; NaN if that was interrupted.
+    double (*accuracy)(struct Training *t);
+    void (*whole_epoch)(struct Training *t); // when a whole one has ended; or NULL
+    void *context;                           // for these three
     // Where it begins, if not at the start of the first epoch; then, where it is:
     int epoch;  // the one that is trained, from 0
     long steps; // minibatches done
@@ -60,27 +57,11 @@ typedef struct Training {
 // The number of minibatches of a whole training of --epochs and --steps, with so many per epoch.
 long training_steps(const Flags *flags, int batches);
 
-void training_start(Training *t);
-
-// Begins an epoch, if there is one left. With --steps 0 there is one without minibatches.
-bool next_epoch(Training *t);
-
-// The next minibatch of the epoch. At its end (or that of --steps, or when interrupted()) waits for
-// all devices and returns false.
-bool next_batch(Training *t, Tensor **X, Tensor **y);
-
-// To be called when the minibatch's work is enqueued: losses[i] is the summed loss on device i.
-// Waits for all k devices. If the mean loss is not finite, writes the log of the losses before it
-// and die()s.
-void end_batch(Training *t, Tensor *const losses[]);
-
-// The epoch has been trained and evaluated; the accuracy is NaN if that was interrupted, or if the
-// devices have no values. Prints the line of the epoch and draws the curves. Returns whether a
-// whole epoch has ended: --steps may end within one.
-bool end_epoch(Training *t, double test_acc);
-
-// Prints the book's last line; if interrupted(), after which epoch that was, and what is kept.
-void training_end(Training *t, Device *const devices[]);
+// Each epoch trains with all minibatches, is evaluated, and prints its line; --steps may end within
+// one, and with --steps 0 the network is only evaluated. At the end, or if interrupted(), prints
+// what there is to say. If the mean loss of a minibatch is not finite, writes the log of the losses
+// before it and die()s.
+void train_epochs(Training *t);
 
 // Prints how many times as long an epoch took in the second of two runs as in the first, measured,
 // and returns it. If the epochs of a run differ by more than the runs, or there is but one whole

@@ -179,3 +179,13 @@ void attach_grad_at(Tensor *t, const Tensor *flat_grad, size_t first) {
     t->grad = tensor_slice(flat_grad, first, t->ndim, t->shape);
     start_grad(t);
 }
+
+double relative_difference(const float *a, const float *b, const float *start, size_t n) {
+    double largest = 0, change = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (isnan(a[i]) || isnan(b[i])) return NAN;
+        largest = fmax(largest, fabs((double)a[i] - (double)b[i]));
+        change = fmax(change, fabs((double)b[i] - (start ? (double)start[i] : 0)));
+    }
+    return largest > 0 ? largest / change : 0;
+}

@@ -78,4 +78,9 @@ Tensor *tensor_slice(const Tensor *flat, size_t first, int ndim, const int *shap
 // attach_grad() with a gradient that is a slice of `flat_grad`.
 void attach_grad_at(Tensor *t, const Tensor *flat_grad, size_t first);
 
+// How far two trainings of n parameters that began at `start` ended from each other: the largest
+// difference, relative to the largest change from start to b. Without a start (NULL): relative to
+// the largest number of b. 0: equal to the bit. NAN if there is a NAN.
+double relative_difference(const float *a, const float *b, const float *start, size_t n);
+
 #endif

@@ -1,4 +1,4 @@
-// book.js: light and dark, declarations of the names that one points at, and timelines to zoom.
+// book.js: light and dark, search, copies of code, declarations of the names that one points at, and timelines to zoom.
 // A page can be read without it.
 "use strict";
 
@@ -13,13 +13,8 @@ function element(name, text, className) {
 
 const page = document.documentElement;
 
-function isDark() {
-    return page.dataset.theme ? page.dataset.theme === "dark"
-        : matchMedia("(prefers-color-scheme: dark)").matches;
-}
-
 document.getElementById("theme").addEventListener("click", () => {
-    page.dataset.theme = isDark() ? "light" : "dark";
+    page.dataset.theme = page.dataset.theme === "dark" ? "light" : "dark";
     try { localStorage.setItem("theme", page.dataset.theme); } catch (e) { /* not kept */ }
 });
 
@@ -32,40 +27,114 @@ for (const heading of document.querySelectorAll("main :is(h2, h3, h4)[id]")) {
     heading.append(anchor);
 }
 
-// The contents show which section is being read.
-const entries = new Map();
-for (const entry of document.querySelectorAll(".contents a")) {
-    const heading = document.getElementById(decodeURIComponent(entry.hash.slice(1)));
-    if (heading) entries.set(heading, entry);
-}
-let current = null;
-function showCurrent() {
-    let last = null;
-    for (const heading of entries.keys())
-        if (heading.getBoundingClientRect().top < 120) last = heading;
-    if (last === current) return;
-    if (current) entries.get(current).removeAttribute("aria-current");
-    if (last) {
-        entries.get(last).setAttribute("aria-current", "true");
-        if (innerWidth >= 1120) entries.get(last).scrollIntoView({ block: "nearest" });
+// The contents show which section is being read: the last whose heading came to the top.
+const entryOf = (heading) => document.querySelector('.contents a[href="#' + CSS.escape(heading.id) + '"]');
+const reading = new IntersectionObserver((seen) => {
+    for (const { isIntersecting, target } of seen) {
+        if (!isIntersecting || !entryOf(target)) continue;
+        for (const old of document.querySelectorAll(".contents [aria-current]")) old.removeAttribute("aria-current");
+        entryOf(target).setAttribute("aria-current", "true");
+        if (innerWidth >= 1120) entryOf(target).scrollIntoView({ block: "nearest" });
     }
-    current = last;
+}, { rootMargin: "0px 0px -85% 0px" });
+for (const heading of document.querySelectorAll("main :is(h2, h3)[id]")) reading.observe(heading);
+
+// ---- search, and copies of code -----------------------------------------------------------------
+
+const root = document.querySelector(".home").getAttribute("href").replace("index.html", "");
+const box = document.getElementById("search"), found = document.getElementById("found");
+
+function load(name) {
+    return new Promise((done, fail) => {
+        const script = element("script", "");
+        script.src = root + name;
+        script.onload = done;
+        script.onerror = fail;
+        document.head.append(script);
+    });
 }
-let asked = false;
-function askForCurrent() {
-    if (asked) return;
-    asked = true;
-    requestAnimationFrame(() => { asked = false; showCurrent(); });
+
+// Sections, and what headers declare, are indexed when one begins to search: [url, title, page, text].
+let indexed = [], searchable = null;
+async function makeSearchable() {
+    await load("lunr.js");
+    await load("sections.js");
+    lunr.tokenizer.separator = /[\s\-,()\/:]+|\.(?!\d)/;
+    const declared = Object.entries(DECLARATIONS).map(([url, [header, text, about]]) =>
+        [url, url.replace(/.*#n-/, ""), header, about + " " + text]);
+    indexed = SECTIONS.concat(declared);
+    return lunr(function () {
+        this.field("title", { boost: 4 });
+        this.field("page", { boost: 2 });
+        this.field("text");
+        indexed.forEach(([, title, page, text], id) => {
+            this.add({ id, title: title + " " + title.replace(/_/g, " "), page, text }, { boost: id < SECTIONS.length ? 1 : 0.5 });
+        });
+    });
 }
-if (entries.size) addEventListener("scroll", askForCurrent, { passive: true });
+
+// The words around the first that was looked for.
+function context(text, words) {
+    const lower = text.toLowerCase();
+    const at = Math.min(...words.map((word) => lower.indexOf(word)).filter((i) => i >= 0), text.length);
+    const from = at < text.length ? Math.max(0, text.lastIndexOf(" ", at - 40)) : 0;
+    return (from ? "…" : "") + text.slice(from, from + 140) + "…";
+}
+
+async function search() {
+    const words = box.value.toLowerCase().split(/[\s,]+/).filter(Boolean);
+    found.hidden = !words.length;
+    if (!words.length) return;
+    const index = await (searchable = searchable || makeSearchable());
+    const stems = lunr.tokenizer(words.join(" ")).filter(lunr.stopWordFilter).map((token) => String(lunr.stemmer(token)));
+    const { REQUIRED, OPTIONAL } = lunr.Query.presence;
+    const hitsWith = (presence) => index.query((query) => {
+        for (const stem of stems) {
+            const wildcard = stem.length < 3 ? lunr.Query.wildcard.NONE : lunr.Query.wildcard.TRAILING;
+            query.term(stem, { presence, wildcard, usePipeline: false });
+            query.term(stem, { boost: 5, usePipeline: false });
+        }
+    });
+    const all = stems.length ? hitsWith(REQUIRED) : [], hits = (all.length ? all : hitsWith(OPTIONAL)).slice(0, 8);
+    found.replaceChildren(...hits.map(({ ref }) => {
+        const [url, title, page, text] = indexed[ref], hit = element("li", ""), link = element("a", title);
+        link.href = root + url;
+        hit.append(link, element("small", page), element("p", context(text, words)));
+        return hit;
+    }));
+    if (!hits.length) found.append(element("li", "Nothing. Try another word."));
+}
+box.addEventListener("input", search);
+box.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") found.hidden = true;
+    if (event.key === "Enter" && found.querySelector("a")) found.querySelector("a").click();
+});
+addEventListener("pointerdown", (event) => { found.hidden = found.hidden || !event.target.closest("search"); });
+found.addEventListener("click", () => { found.hidden = true; });
+
+for (const pre of document.querySelectorAll(".code pre, .pytorch pre, main > pre")) {
+    const button = element("button", "Copy", "copy");
+    button.type = "button";
+    button.addEventListener("click", async () => {
+        await navigator.clipboard.writeText(pre.textContent);
+        button.textContent = "Copied";
+        setTimeout(() => { button.textContent = "Copy"; }, 1500);
+    });
+    pre.before(button);
+}
 
 // ---- declarations -------------------------------------------------------------------------------
 
-const declaration = document.createElement("div");
-declaration.id = "declaration";
-declaration.setAttribute("role", "tooltip");
-declaration.hidden = true;
-document.body.append(declaration);
+// A box that is shown when one points at something.
+function hiddenBox(id) {
+    const made = element("div", "");
+    made.id = id;
+    made.setAttribute("role", "tooltip");
+    made.hidden = true;
+    document.body.append(made);
+    return made;
+}
+const declaration = hiddenBox("declaration"), value = hiddenBox("value");
 
 function showDeclaration(link) {
     const key = link.getAttribute("href").replace(/^(\.\.\/)+/, "");
@@ -87,10 +156,8 @@ function showDeclaration(link) {
 function hideDeclaration() { declaration.hidden = true; }
 
 for (const link of document.querySelectorAll("a.d")) {
-    link.addEventListener("mouseenter", () => showDeclaration(link));
-    link.addEventListener("focus", () => showDeclaration(link));
-    link.addEventListener("mouseleave", hideDeclaration);
-    link.addEventListener("blur", hideDeclaration);
+    for (const begins of ["mouseenter", "focus"]) link.addEventListener(begins, () => showDeclaration(link));
+    for (const ends of ["mouseleave", "blur"]) link.addEventListener(ends, hideDeclaration);
 }
 addEventListener("keydown", (event) => { if (event.key === "Escape") hideDeclaration(); });
 
@@ -105,11 +172,6 @@ addEventListener("hashchange", openTarget);
 openTarget();
 
 // ---- timelines ----------------------------------------------------------------------------------
-
-const value = document.createElement("div");
-value.id = "value";
-value.hidden = true;
-document.body.append(value);
 
 // What a bar is stands in its <title>; browsers show that late, and on a phone never. So it is taken
 // from there, or it would be shown twice.
@@ -129,108 +191,49 @@ function showValue(event) {
     value.style.top = event.clientY + 16 + "px";
 }
 
+// What is larger than its frame scrolls in it.
 function makeZoomable(frame) {
     const svg = frame.querySelector("svg");
-    if (!svg || !svg.viewBox.baseVal) return;
+    if (!svg) return;
     takeTitles(svg);
-    const whole = pick(svg.viewBox.baseVal);
-    let view = { ...whole }, held = null;
-    function show() {
-        view.width = Math.min(view.width, whole.width);
-        view.height = whole.height * view.width / whole.width;
-        view.x = Math.max(whole.x, Math.min(view.x, whole.x + whole.width - view.width));
-        view.y = Math.max(whole.y, Math.min(view.y, whole.y + whole.height - view.height));
-        svg.setAttribute("viewBox", [view.x, view.y, view.width, view.height].join(" "));
+    let times = 1;
+    function zoom(by) {
+        const x = (frame.scrollLeft + frame.clientWidth / 2) / frame.scrollWidth;
+        const y = (frame.scrollTop + frame.clientHeight / 2) / frame.scrollHeight;
+        times = Math.max(1, Math.min(30, times * by));
+        svg.style.width = 100 * times + "%";
+        frame.scrollTo(x * frame.scrollWidth - frame.clientWidth / 2, y * frame.scrollHeight - frame.clientHeight / 2);
     }
-    function zoom(times, clientX, clientY) {
-        const at = svg.getBoundingClientRect();
-        const fx = (clientX - at.left) / at.width, fy = (clientY - at.top) / at.height;
-        const width = Math.max(whole.width / 60, Math.min(whole.width, view.width / times));
-        const height = whole.height * width / whole.width;
-        view.x += (view.width - width) * fx;
-        view.y += (view.height - height) * fy;
-        view.width = width;
-        show();
-    }
-    function zoomMiddle(times) {
-        const at = svg.getBoundingClientRect();
-        zoom(times, at.left + at.width / 2, at.top + at.height / 2);
-    }
-    svg.addEventListener("wheel", (event) => {
-        if (!event.ctrlKey && !event.shiftKey) return; // the page scrolls
-        event.preventDefault();
-        zoom(event.deltaY < 0 ? 1.25 : 0.8, event.clientX, event.clientY);
-    }, { passive: false });
-    svg.addEventListener("dblclick", (event) => zoom(2, event.clientX, event.clientY));
-    svg.addEventListener("pointerdown", (event) => { held = { x: event.clientX, y: event.clientY }; });
-    addEventListener("pointerup", () => { held = null; });
-    svg.addEventListener("pointermove", (event) => {
-        showValue(event);
-        if (!held) return;
-        const at = svg.getBoundingClientRect();
-        view.x -= (event.clientX - held.x) * view.width / at.width;
-        view.y -= (event.clientY - held.y) * view.height / at.height;
-        held = { x: event.clientX, y: event.clientY };
-        show();
-    });
-    svg.addEventListener("pointerdown", showValue);
+    for (const moved of ["pointermove", "pointerdown"]) svg.addEventListener(moved, showValue);
     // A finger leaves as soon as it has tapped.
     svg.addEventListener("pointerleave", (event) => { if (event.pointerType === "mouse") value.hidden = true; });
-    const STEPS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
-    frame.tabIndex = 0;
+    frame.tabIndex = 0; // arrow keys move what is in it
     frame.setAttribute("role", "group");
-    frame.setAttribute("aria-label", "Timeline: + and - zoom, arrows move");
-    frame.addEventListener("keydown", (event) => {
-        const step = STEPS[event.key];
-        if (event.ctrlKey || event.metaKey || event.altKey) return;
-        if (event.key === "+" || event.key === "-") zoomMiddle(event.key === "+" ? 1.6 : 1 / 1.6);
-        else if (step && view.width < whole.width) {
-            event.preventDefault();
-            view.x += step[0] * view.width / 8;
-            view.y += step[1] * view.height / 8;
-            show();
-        }
-    });
+    frame.setAttribute("aria-label", "Timeline");
     const keys = element("div", "", "zoom-keys");
-    for (const [text, label, act] of [
-        ["+", "Larger", () => zoomMiddle(1.6)], ["−", "Smaller", () => zoomMiddle(1 / 1.6)],
-        ["All of it", "All of it", () => { view = { ...whole }; show(); }]]) {
+    for (const [text, label, by] of [["+", "Larger", 1.6], ["−", "Smaller", 1 / 1.6], ["All of it", "All of it", 0]]) {
         const button = element("button", text);
         button.type = "button";
         button.setAttribute("aria-label", label);
-        button.addEventListener("click", act);
+        button.addEventListener("click", () => zoom(by));
         keys.append(button);
     }
-    keys.append(element("span", "Point at a bar to read it; drag to move."));
+    keys.append(element("span", "Point at a bar to read it."));
     frame.after(keys);
 }
 
-function pick(box) { return { x: box.x, y: box.y, width: box.width, height: box.height }; }
-
-// Timelines are large, so each is loaded, as a script that calls showTimeline(), when it is near.
-const loading = new Map(); // name -> { figure, done, promise }
-
+// Timelines are large, so each is loaded, as a script that calls showTimeline(), when it is near; until then there is
+// its PNG.
 function showTimeline(name, svg) {
-    const { figure, done } = loading.get(name);
-    const frame = figure.querySelector(".zoom");
+    const frame = document.querySelector('figure[data-timeline="' + name + '"] .zoom');
     frame.innerHTML = svg;
     makeZoomable(frame);
-    done();
 }
-
-function loadTimeline(figure) {
-    const name = figure.dataset.timeline;
-    if (!loading.has(name)) {
-        const script = element("script", ""), entry = { figure };
-        entry.promise = new Promise((done) => { entry.done = done; });
-        loading.set(name, entry);
-        script.src = name + ".js";
-        script.onerror = entry.done; // the PNG stays
-        document.head.append(script);
-    }
-    return loading.get(name).promise;
+const loading = new Map();
+function loadTimeline({ dataset: { timeline } }) {
+    if (!loading.has(timeline)) loading.set(timeline, load(timeline + ".js").catch(() => {}));
+    return loading.get(timeline);
 }
-
 const near = new IntersectionObserver((seen) => {
     for (const { isIntersecting, target } of seen)
         if (isIntersecting) loadTimeline(target);

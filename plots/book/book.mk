@@ -5,7 +5,7 @@
 #   2. Comments become prose, code is coloured and linked, and each section gets what it printed.   *.lua
 #   3. All of it takes the place of the old book when nothing has failed.                           book.sh
 #
-# make lab-sheets: the labs' pages as PDF, one A4 page each. It needs no runs.   sheets.sh
+# make lab-sheets, make book-pdf: the labs' pages (they need no runs) and the whole book as PDF.   sheets.sh
 #
 # RUN=0 takes the output of the last run, EDITION=instructor adds the answers to the questions. BOOK_REPOSITORY=ADDRESS
 # is where notebooks copy the project from, if they do not lie in it; else it is where git got it from (remote origin).
@@ -19,7 +19,7 @@ RUNS          := $(BOOK_CHAPTERS:%=$(BUILD)/runs/%/stdout)
 
 # (All files of the chapter come before the library, which has them, too.)
 define RECORDED_CHAPTER
-$(BUILD)/recorded/$1: $(patsubst %,$(BUILD)/recorded/obj/%.o,$(wildcard chapters/$1/*.c)) $(BUILD)/obj/plots/book/record.c.o
+$(BUILD)/recorded/$1: $(patsubst %,$(BUILD)/recorded/obj/%.o,$(wildcard chapters/$1/*.c chapters/$1/behind/*.c)) $(BUILD)/obj/plots/book/record.c.o
 endef
 $(foreach chapter,$(BOOK_CHAPTERS),$(eval $(call RECORDED_CHAPTER,$(chapter))))
 
@@ -34,7 +34,7 @@ $(RECORDED): $(LIBRARY)
 $(RUNS): $(BUILD)/runs/%/stdout: $(BUILD)/recorded/%
 	$(call QUIET,$*)sh plots/book/run.sh $< $* $(@D)
 
-.PHONY: book book-check book-notebooks lab-sheets recorded
+.PHONY: book book-pdf book-check book-notebooks lab-sheets recorded
 recorded: $(RECORDED)
 	@:
 book: report
@@ -46,11 +46,15 @@ endif
 	+@$(MAKE_PARALLEL) wanted WANTED='$(HANDOUTS)'
 	@sh plots/book/book.sh $(BUILD) $(EDITION)
 
-# Looks at every page in a browser.
+# Looks at every page in a browser, and says how long the chapters are.
 book-check:
 	@sh plots/book/check.sh $(BUILD)/book
+	@python3 tests/page_size.py $(BUILD)
 lab-sheets:
-	@sh plots/book/sheets.sh $(BUILD) $(EDITION)
+	@sh plots/book/sheets.sh $(BUILD) $(EDITION) labs
+book-pdf:
+	+@$(MAKE_PARALLEL) wanted WANTED='$(HANDOUTS)'
+	@sh plots/book/sheets.sh $(BUILD) $(EDITION) whole
 book-notebooks:
 	@sh tests/book_notebooks.sh $(BUILD)
 

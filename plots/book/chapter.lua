@@ -1,15 +1,15 @@
 -- chapter.lua: a chapter as a list of what a reader meets, one after the other, whatever it will be
--- rendered as.
+-- rendered as. First the head (README.md), then the story (main.c), with the teaching files before its summary, then
+-- exercises; last, and folded, what the program needs besides.
 --
---     {kind = "prose",   file =, line =, text = Markdown, level = of a heading # in it}
---     {kind = "file",    file =, level =}                       here a file begins
---     {kind = "code",    file =, line =, last =, text =}
+--     {kind = "prose",   file =, text = Markdown, shift = how much deeper its headings become}
+--     {kind = "heading", level =, text =, code = name of a file, id =}
+--     {kind = "code",    file =, line =, last =, text =, output = what it printed}
 --     {kind = "predict", text =}                                a question before the code
---     {kind = "output",  text =, first = line of the whole output that it begins in}
---     {kind = "picture", path = file, name = "x.png", caption =}
---     {kind = "fold" / "end fold", title =}                     what is shown on demand
---     {kind = "run",     about = {command =, machine =, date =, version =}}
---     {kind = "answers", text = Markdown}
+--     {kind = "starter" / "end starter", file =, id = of the exercise, text =}  the file that a student changes
+--     {kind = "fold" / "end fold", title =, path =}             a file, shown on demand
+--     {kind = "rest",    output =}                              what was printed by functions that are not shown
+--     {kind = "answers", file =, text = Markdown}
 local source = require("source")
 local questions = require("questions")
 local chapter = {}
@@ -31,155 +31,181 @@ end
 
 -- ---- what a run has left ----------------------------------------------------------------------
 
-local function read_about(path)
-  local about = {}
-  for line in (source.read(path) or ""):gmatch("[^\n]+") do
-    local key, value = line:match("^(%w+)=(.*)$")
-    if key then about[key] = value end
-  end
-  return about
-end
-
--- The run of a chapter: its output, cut into what each function printed; nil if it never ran.
+-- The run of a chapter: how it was run, and its output, cut into what each call printed; nil if it never ran.
 function chapter.run(folder)
   local stdout = source.read(folder .. "/stdout")
   if not stdout then return nil end
-  local run = {folder = folder, stdout = stdout, pieces = {}, about = read_about(folder .. "/about")}
-  for from, to, place, name in
-    (source.read(folder .. "/functions") or ""):gmatch("(%d+) (%d+) (%S+) (%S+)\n") do
-    local text = stdout:sub(tonumber(from) + 1, tonumber(to))
-    local last = run.pieces[#run.pieces]
-    if last and last.place == place then
-      last.text = last.text .. text
-    else
-      local _, before = stdout:sub(1, tonumber(from)):gsub("\n", "")
-      local file, line = place:match("^(.-):(%d+)$")
-      run.pieces[#run.pieces + 1] = {text = text, place = place, name = name:gsub("%..*", ""), file = file,
-        line = tonumber(line), first = before + 1}
-    end
+  local run = {folder = folder, stdout = stdout, pieces = {}, about = source.read(folder .. "/about") or ""}
+  for from, to, calls in (source.read(folder .. "/functions") or ""):gmatch("(%d+) (%d+) ([^\n]+)\n") do
+    run.pieces[#run.pieces + 1] = {text = stdout:sub(tonumber(from) + 1, tonumber(to)), calls = calls}
   end
   return run
 end
 
--- ---- the order of files -----------------------------------------------------------------------
+-- ---- which files there are, and in which order ------------------------------------------------
 
--- The files of the chapter's folder that the sentence "Read in this order" of main.c names, in that
--- order; "this file" is main.c, which is the first if it is not named. A .c file comes behind the
--- header of the same name. Also says which files these are: shown[name].
+-- The files of the chapter's folder that the sentence "Read in this order" of its head names, in that order;
+-- "this file" is main.c.
 local function reading_order(folder, head)
-  local sentence = head:match("Read in this order:?(.-)\n\n") or
-    head:match("Read in this order:?(.*)$") or ""
-  sentence = sentence:gsub("this%s+file", "main.c")
-  local order, shown = {}, {}
-  local function add(name)
-    if shown[name] or not exists(folder .. "/" .. name) then return end
+  local sentence = head:match("Read in this order:?(.-)\n\n") or head:match("Read in this order:?(.*)$") or ""
+  local order, shown = {}, {["main.c"] = true}
+  for name in sentence:gmatch("[%w_/]+%.[c]%f[^%w_]") do
+    if not shown[name] and exists(folder .. "/" .. name) then order[#order + 1] = name end
     shown[name] = true
-    order[#order + 1] = name
-  end
-  if not sentence:match("main%.c") then add("main.c") end
-  for name in sentence:gmatch("[%w_/]+%.[ch]%f[^%w_]") do
-    if name:match("%.c$") then add((name:gsub("%.c$", ".h"))) end
-    add(name)
   end
   return order, shown
 end
 
 local function others(folder, shown)
   local list = {}
-  for _, name in ipairs(files_in(folder)) do
-    if name:match("%.[ch]$") and not shown[name] then list[#list + 1] = name end
+  for _, under in ipairs({"", "behind/"}) do
+    for _, name in ipairs(files_in(folder .. "/" .. under)) do
+      if name:match("%.[ch]$") and not shown[name] then list[#list + 1] = under .. name end
+    end
   end
   return list
 end
 
--- ---- blocks -----------------------------------------------------------------------------------
+-- ---- functions that the story names -----------------------------------------------------------
 
--- "// times.c: how long ..." is said under the heading times.c already.
-local function first_paragraph(name, text)
-  if text:sub(1, #name + 2) ~= name .. ": " then return text end
-  return (text:sub(#name + 3):gsub("^%l", string.upper))
-end
+-- "lenet.c:train_batch", a paragraph of its own, stands for that function.
+local PLACED = "^%s*([%w_/]+%.[ch]u?):([%w_]+)%s*$"
 
--- "filters: plots/a.png, predictions: plots/b.png": a picture's caption stands before its name, if
--- need be at the end of the line above, or else behind it.
-local function caption_of(line, name, above)
-  local from, to = line:find("plots/" .. name, 1, true)
-  local before = line:sub(1, from - 1):gsub("^.*plots/[%w_.-]+", ""):gsub("^[%s,;:]+", "")
-  before = before:gsub("[%s:(]+$", "")
-  if before == "" then before = (above or ""):match("^%s*(.*):$") or "" end
-  local caption = before ~= "" and before or line:sub(to + 1):gsub("^[%s,;:]+", "")
-  return (caption:gsub("^%l", string.upper))
-end
-
-local function add_pictures_of(items, run, piece)
-  local text, first, lines = {}, piece.first, 0
-  local function flush()
-    local joined = table.concat(text, "\n")
-    if joined:match("%S") then
-      items[#items + 1] = {kind = "output", text = joined, first = first}
+-- The items that the line `named` stands for: the function, and before it the comment right above it. They are left
+-- out where their file is shown: ch.placed[path:line].
+local function function_items(ch, named, from, line)
+  local file, name = named:match(PLACED)
+  for _, path in ipairs({ch.folder .. "/" .. file, "chapters/" .. file}) do
+    local above
+    for i, block in ipairs(exists(path) and source.blocks(path) or {}) do
+      for n, piece in ipairs(block.code and source.pieces(block) or {}) do
+        if source.defines(piece.text, name) then
+          local has_own = n == 1 and i > 2 and above and above.last + 1 == block.line and not ("\n" .. above.text):match("\n#")
+          ch.placed[path .. ":" .. piece.line] = true
+          if has_own then ch.placed[path .. ":" .. above.line] = true end
+          return {kind = "code", file = path, line = piece.line, last = piece.last, text = piece.text, in_story = true},
+            has_own and {kind = "prose", file = path, text = above.text, shift = 0}
+        end
+      end
+      above = block.prose and block
     end
-    first, text = piece.first + lines, {}
   end
-  for _, line in ipairs(source.lines(piece.text)) do
-    lines = lines + 1
-    text[#text + 1] = line
-    for name in line:gmatch("plots/([%w_.-]+%.png)") do
-      local path = run.folder .. "/plots/" .. name
-      if not exists(path) then
-        source.die(run.folder .. "/stdout", first + lines - 1,
-          "the run names the picture plots/" .. name .. " and did not write it", "run make book again")
-      end
-      if not run.shown then run.shown = {} end
-      if not run.shown[name] then
-        run.shown[name] = true
-        local above = text[#text - 1]
-        flush()
-        items[#items + 1] = {kind = "picture", path = path, name = name,
-          caption = caption_of(line, name, above)}
-      end
+  source.die(from, line, named .. " is not there", "the name of a file, and of a function that it defines")
+end
+
+-- The paragraphs of main.c as items, with the functions that they name; and whether these are some of its own.
+local function story_items(ch, path, block)
+  local items, text = {}, {}
+  local function flush()
+    if table.concat(text):match("%S") then
+      items[#items + 1] = {kind = "prose", file = path, text = table.concat(text, "\n"), shift = 0}
+    end
+    text = {}
+  end
+  for i, said in ipairs(source.lines(block.text)) do
+    if said:match(PLACED) then
+      flush()
+      local code, above = function_items(ch, said, path, block.line + i - 1)
+      items[#items + 1] = above or nil
+      items[#items + 1] = code
+      items.names_functions = items.names_functions or code.file == path
+    else
+      text[#text + 1] = said
     end
   end
   flush()
+  return items
 end
 
--- Whether this piece of code defines the function. (Not by its line: with RUN=0 that may be another now.)
-local function defines(text, name)
-  for line in text:gmatch("[^\n]+") do
-    if line:match("^%a.*[%s*]" .. name .. "%(") and not line:match(";%s*$") then return true end
+-- ---- files ------------------------------------------------------------------------------------
+
+local function add(items, more)
+  for _, item in ipairs(more) do items[#items + 1] = item end
+end
+
+-- A block of code, without what stands elsewhere.
+local function add_code(ch, items, path, block, in_story)
+  for _, question in ipairs(source.predictions(block.text)) do
+    items[#items + 1] = {kind = "predict", text = question}
   end
-  return false
-end
-
--- What functions of this piece of code printed. What was printed by functions of files that are
--- folded away stands behind main().
-local function add_outputs(items, run, path, block, is_shown)
-  if not run then return end
-  local has_main = path:match("/main%.c$") and block.text:match("int main%(")
-  for _, piece in ipairs(run.pieces) do
-    local here = piece.file == path and defines(block.text, piece.name)
-    if here or (has_main and not is_shown(piece.file)) then
-      piece.is_placed = true
-      add_pictures_of(items, run, piece)
-    end
-  end
-end
-
-local function add_file(items, run, path, name, is_shown, text)
-  for i, block in ipairs(source.blocks(path, text)) do
-    if i == 1 and name == "main.c" then -- its head begins the page
-    elseif block.prose then
-      source.check_markdown(path, block)
-      local said = i == 1 and first_paragraph(name, block.text) or block.text
-      items[#items + 1] = {kind = "prose", file = path, line = block.line, text = said}
+  local code
+  for _, piece in ipairs(source.pieces(block)) do
+    if ch.placed[path .. ":" .. piece.line] then
+      code = nil
+    elseif code then
+      code.text, code.last = code.text .. ("\n"):rep(piece.line - code.last) .. piece.text, piece.last
     else
-      for _, question in ipairs(source.predictions(block.text)) do
-        items[#items + 1] = {kind = "predict", text = question}
-      end
-      items[#items + 1] = {kind = "code", file = path, line = block.line, last = block.last,
-        text = block.text}
-      add_outputs(items, run, path, block, is_shown)
+      code = {kind = "code", file = path, line = piece.line, last = piece.last, text = piece.text, in_story = in_story}
+      items[#items + 1] = code
     end
   end
+end
+
+-- The blocks of a file. ("// times.c: how long .." is said under the heading times.c already.)
+local function add_file(ch, items, path, shift, text)
+  for i, block in ipairs(source.blocks(path, text)) do
+    if block.code then
+      add_code(ch, items, path, block)
+    elseif not ch.placed[path .. ":" .. block.line] then
+      local said = i == 1 and block.text:gsub("^[%w_.]+%.[ch]u?: (%l?)", string.upper) or block.text
+      items[#items + 1] = {kind = "prose", file = path, text = said, shift = shift}
+    end
+  end
+end
+
+local function add_folded(ch, items, path, title)
+  items[#items + 1] = {kind = "fold", title = title, path = path}
+  add_file(ch, items, path, 3)
+  items[#items + 1] = {kind = "end fold"}
+end
+
+local function heading(level, text, id)
+  return {kind = "heading", level = level, text = text, id = id or "s-" .. text:lower():gsub("%W", "-")}
+end
+
+local function file_heading(path, level, text)
+  return {kind = "heading", level = level, text = text or "", code = path:match("[^/]+$"), path = path}
+end
+
+-- A file alone.
+function chapter.file(path)
+  local items = {file_heading(path, 2)}
+  add_file({placed = {}}, items, path, 2)
+  return items
+end
+
+-- ---- the story --------------------------------------------------------------------------------
+
+-- main.c in three parts: the story, its end from the summary on, and plumbing: what comes before the first section,
+-- main()'s section, and the other functions of a section that names the ones to show.
+local function story_of(ch, main)
+  local story, ending, plumbing = {}, {}, {}
+  local blocks, items = source.blocks(main), {}
+  local last_section, main_section
+  for i, block in ipairs(blocks) do
+    if block.prose and i > 1 then
+      items[i] = story_items(ch, main, block)
+      block.title = ("\n" .. block.text):match("\n## ([^\n]+)")
+      last_section = block.title and i or last_section
+    elseif block.code and block.text:match("%f[%w_]int main%(") then
+      main_section = last_section or i
+    end
+  end
+  local part, goes_on = plumbing, true
+  for i, block in ipairs(blocks) do
+    if i == main_section then part, goes_on = plumbing, false end
+    if block.title and goes_on then part = (block.title == "Summary" or part == ending) and ending or story end
+    if block.title then part.names_functions = false end
+    if items[i] then part.names_functions = part.names_functions or items[i].names_functions end
+    local is_other = part.names_functions and (block.code or not block.title and not items[i].names_functions and
+      blocks[i + 1] and blocks[i + 1].line == block.last + 1)
+    if items[i] and not ch.placed[main .. ":" .. block.line] then
+      add(is_other and plumbing or part, items[i])
+    elseif block.code then
+      add_code(ch, is_other and plumbing or part, main, block, part ~= plumbing and not is_other)
+    end
+  end
+  return story, ending, plumbing
 end
 
 local function is_questions(item)
@@ -198,49 +224,60 @@ local function add_answers(items, folder)
     source.die(path, 1, "answers without questions", "## Questions in main.c asks them")
   end
   local text = source.read(path)
-  source.check_markdown(path, {text = text, line = 1})
   questions.check_answers(path, text, questions.count(questions.section(items[at].text, "Questions")))
   if os.getenv("BOOK_EDITION") ~= "instructor" then return end
   table.insert(items, at + 1, {kind = "answers", file = path, text = text})
 end
 
-local function fold(items, title) items[#items + 1] = {kind = "fold", title = title} end
-local function end_fold(items) items[#items + 1] = {kind = "end fold"} end
-
 -- ---- exercises --------------------------------------------------------------------------------
 
-local function add_exercise(items, folder, name, handouts)
-  local path = folder .. "/" .. name .. "/"
+local function add_exercise(ch, items, name, handouts)
+  local path = ch.folder .. "/exercises/" .. name .. "/"
   local number, title = name:match("^(%d+)_(.*)$")
-  local id = folder:match("chapters/(%d+)") .. "-" .. number
-  items[#items + 1] = {kind = "exercise", id = id, title = title:gsub("_", " ")}
-  local handout = handouts .. "/" .. name .. "/your_part.c"
-  local nothing = function() return true end
-  if not exists(handout) then
-    source.die(path .. "your_part.c", nil, "it has no starter without the solution", "make exercises")
+  local id, yours = ch.number .. "-" .. number, path .. "your_part.c"
+  local text = source.read(handouts .. "/" .. name .. "/your_part.c") or
+    source.die(yours, nil, "it has no starter without the solution", "make exercises")
+  add(items, {heading(3, "Exercise " .. id .. ": " .. title:gsub("_", " "):gsub("^%l", string.upper), "exercise-" .. id),
+    file_heading(yours, 4, "The file that you change: "), {kind = "starter", file = yours, id = id, text = text}})
+  add_file(ch, items, yours, 3, text)
+  items[#items + 1] = {kind = "end starter"}
+  for _, file in ipairs(files_in(path)) do
+    if file ~= "your_part.c" and file:match("%.[ch]$") then add_folded(ch, items, path .. file, file) end
   end
-  items[#items + 1] = {kind = "file", file = path .. "your_part.c", level = 4,
-    text = source.read(handout), yours = true}
-  add_file(items, nil, path .. "your_part.c", "your_part.c", nothing, source.read(handout))
-  for _, file in ipairs(files_in(folder .. "/" .. name)) do
-    if file ~= "your_part.c" and file:match("%.[ch]$") then
-      fold(items, file)
-      add_file(items, nil, path .. file, file, nothing)
-      end_fold(items)
+end
+
+local function add_exercises(ch, items, build)
+  local has_any = false
+  for _, name in ipairs(files_in(ch.folder .. "/exercises")) do
+    if exists(ch.folder .. "/exercises/" .. name .. "/your_part.c") then
+      if not has_any then items[#items + 1] = heading(2, "Exercises") end
+      has_any = true
+      add_exercise(ch, items, name, build .. "/exercises/" .. ch.folder:match("[^/]+$"))
     end
   end
 end
 
-local function add_exercises(items, folder, build)
-  local exercises = folder .. "/exercises"
-  local found = {}
-  for _, name in ipairs(files_in(exercises)) do
-    if exists(exercises .. "/" .. name .. "/your_part.c") then found[#found + 1] = name end
+-- ---- what was printed -------------------------------------------------------------------------
+
+-- Of the functions that were running, main() first, it is below the first that the story shows; else below the first
+-- that a teaching file shows. (Not found by its line: with RUN=0 that may be another now.)
+local function place_outputs(ch)
+  local shown, folds = {}, 0
+  for _, item in ipairs(ch.items) do
+    folds = folds + (item.kind == "fold" and 1 or item.kind == "end fold" and -1 or 0)
+    if item.kind == "code" and folds == 0 then shown[#shown + 1] = item end
   end
-  if #found == 0 then return end
-  items[#items + 1] = {kind = "heading", level = 2, text = "Exercises"}
-  for _, name in ipairs(found) do
-    add_exercise(items, exercises, name, build .. "/exercises/" .. folder:match("[^/]+$"))
+  local function showing(calls, in_story)
+    for file, name in calls:gmatch("(%S-):%d+:([%w_]+)") do
+      for _, item in ipairs(shown) do
+        if item.file == file and (item.in_story or not in_story) and name ~= "main" and
+          source.defines(item.text, name) then return item end
+      end
+    end
+  end
+  for _, piece in ipairs(ch.run.pieces) do
+    local item = showing(piece.calls, true) or showing(piece.calls, false) or ch.rest
+    item.output = (item.output or "") .. piece.text
   end
 end
 
@@ -248,41 +285,30 @@ end
 
 -- The chapter in the folder chapters/NN_name. What it needs of a build is in the folder `build`.
 function chapter.open(folder, build)
-  local main = folder .. "/main.c"
-  local first = source.blocks(main)[1]
-  local title = first and first.prose and first.text:match("^# ([^\n]+)")
-  if not title then
-    source.die(main, 1, "a chapter begins with its title", "// # Title")
-  end
-  local order, shown = reading_order(folder, first.text)
-  local function is_shown(path) return shown[path:match("[^/]+$")] and path:match("^chapters/") end
-  local run = chapter.run(build .. "/runs/" .. folder:match("[^/]+$"))
-  local items = {}
-  if run then items[1] = {kind = "run", about = run.about} end
-  source.check_markdown(main, first)
-  items[#items + 1] = {kind = "prose", file = main, line = 1, text = first.text}
+  local main, readme = folder .. "/main.c", folder .. "/README.md"
+  local head = source.read(readme) or source.die(readme, nil, "a chapter without its head", "# 4. Title")
+  local title = head:match("^# %d+%. ([^\n]+)") or source.die(readme, 1, "a chapter begins with its title", "# 4. Title")
+  local ch = {number = folder:match("chapters/(%d+)"), folder = folder, title = title, head = head, placed = {},
+    run = chapter.run(build .. "/runs/" .. folder:match("[^/]+$")), rest = {kind = "rest"}}
+  local order, shown = reading_order(folder, head)
+  local story, ending, plumbing = story_of(ch, main)
+  local items = {{kind = "prose", file = readme, text = head:gsub("^# [^\n]+\n", ""), shift = 0}}
+  ch.items = items
+  add(items, story)
   for _, name in ipairs(order) do
-    items[#items + 1] = {kind = "file", file = folder .. "/" .. name, level = 2,
-      is_main = name == "main.c"}
-    add_file(items, run, folder .. "/" .. name, name, is_shown)
+    items[#items + 1] = file_heading(folder .. "/" .. name, 2)
+    add_file(ch, items, folder .. "/" .. name, 1)
   end
-  add_exercises(items, folder, build)
-  local rest = others(folder, shown)
-  if #rest > 0 then
-    items[#items + 1] = {kind = "heading", level = 2, text = "Other files of this chapter"}
-    for _, name in ipairs(rest) do
-      fold(items, name)
-      add_file(items, run, folder .. "/" .. name, name, is_shown)
-      end_fold(items)
-    end
-  end
-  local lost = {} -- functions whose output has no place: the run is of older sources
-  for _, piece in ipairs(run and run.pieces or {}) do
-    if not piece.is_placed and piece.text:match("%S") then lost[#lost + 1] = piece.name .. "()" end
-  end
+  add(items, ending)
+  add_exercises(ch, items, build)
+  add(items, {ch.rest, heading(2, "The rest of the program"), {kind = "fold", title = "main.c", path = main}})
+  for _, item in ipairs(plumbing) do item.shift = 3 end
+  add(items, plumbing)
+  items[#items + 1] = {kind = "end fold"}
+  for _, name in ipairs(others(folder, shown)) do add_folded(ch, items, folder .. "/" .. name, name) end
+  if ch.run then place_outputs(ch) end
   add_answers(items, folder)
-  return {number = folder:match("chapters/(%d+)"), folder = folder, title = title, items = items,
-    run = run, head = first.text, lost = lost}
+  return ch
 end
 
 return chapter

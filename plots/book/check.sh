@@ -5,18 +5,12 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 limit=1000000 # bytes of a page
-refuse() { # ERROR HINT
-    echo "book: error: $1" >&2
-    echo "hint: $2" >&2
-    exit 1
-}
+. "$(dirname "$0")/tools.sh"
 command -v chromium >/dev/null || refuse "chromium is missing, which looks at the pages" "make setup book-check"
 [ -e "$1/index.html" ] || refuse "no book in $1" "make book"
 book=$(cd "$1" && pwd)
 
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-trap 'exit 1' HUP INT TERM
 
 {
     echo '<!DOCTYPE html><meta charset="utf-8"><title>check</title><body><script>'
@@ -29,9 +23,8 @@ trap 'exit 1' HUP INT TERM
 
 # Its own complaints (no D-Bus, no GPU) and the console's lines both come on stderr.
 status=0
-HOME=$work timeout 300 chromium --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run \
-    --user-data-dir="$work/profile" --host-resolver-rules="MAP * ~NOTFOUND" --allow-file-access-from-files \
-    --enable-logging=stderr --dump-dom "file://$work/check.html" >"$work/dom" 2>"$work/log" || status=$?
+browse 300 --allow-file-access-from-files --enable-logging=stderr --dump-dom "file://$work/check.html" \
+    >"$work/dom" 2>"$work/log" || status=$?
 grep -q ':CONSOLE.*"checked [0-9]* pages"' "$work/log" || {
     tail -n 3 "$work/log" >&2
     refuse "the pages could not be looked at: chromium ended with status $status" "does chromium --version work?"

@@ -1,4 +1,4 @@
--- code.lua: C as HTML: coloured, and each name of a header linked to its declaration.
+-- code.lua: C as HTML: coloured by pandoc, and each name of a header linked to its declaration.
 local names = require("names")
 local index = require("index")
 local code = {}
@@ -7,49 +7,48 @@ function code.escape(text)
   return (text:gsub("[&<>\"]", {["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;"}))
 end
 
-local CLASSES = {comment = "co", string = "st", number = "nu", directive = "di"}
-
-local function span(class, text)
-  return '<span class="' .. class .. '">' .. code.escape(text) .. "</span>"
+function code.quote(text) -- as a string in a script
+  return '"' .. text:gsub("[\\\"]", "\\%0"):gsub("\n", "\\n"):gsub("</", "<\\/") .. '"'
 end
 
--- A function's name is meant where a call or a declaration follows; the others wherever they stand,
--- but not as members of structs.
-local function is_meant(entry, before, next)
-  if before == "." or before == ">" then return false end
-  return entry.kind ~= "function" or next == "("
+-- Links the names in a line of pandoc's; what it has no colour for are names. A function's name is meant where a call
+-- or a declaration follows; the others wherever they stand, but not as members of structs.
+local function link_names(line, all, root)
+  local out, at, class, before = {}, 1, nil, ""
+  while at <= #line do
+    local tag = line:match("^<[^>]*>", at)
+    local piece = tag or line:match("^[%a_][%w_]*", at) or line:match("^[^<%a_]+", at)
+    local entry = not tag and not class and all[piece]
+    at = at + #piece
+    if tag then
+      class = tag:match('class="(%w+)"')
+    elseif entry and not before:match("%.$") and not before:match("&gt;$") and
+      (entry.kind ~= "function" or line:match('^<span class="op">%(', at)) then
+      piece = '<a class="d" href="' .. root .. entry.url .. '">' .. piece .. "</a>"
+    end
+    if not tag then before = piece end
+    out[#out + 1] = piece
+  end
+  return table.concat(out)
 end
 
 -- `all` is an index; `root` leads from the page to the book's first page ("" or "../").
 function code.html(text, all, root)
-  local out, before = {}, ""
-  names.tokens(text, function(kind, piece, next)
-    local entry = kind == "name" and all[piece]
-    if CLASSES[kind] then
-      out[#out + 1] = span(CLASSES[kind], piece)
-    elseif kind == "name" and names.KEYWORDS[piece] then
-      out[#out + 1] = span("kw", piece)
-    elseif kind == "name" and names.TYPES[piece] then
-      out[#out + 1] = span("ty", piece)
-    elseif entry and is_meant(entry, before, next) then
-      out[#out + 1] = '<a class="d" href="' .. root .. entry.url .. '">' .. piece .. "</a>"
-    else
-      out[#out + 1] = code.escape(piece)
-    end
-    if kind ~= "space" then before = piece:sub(-1) end
-  end)
-  return table.concat(out)
+  local html = pandoc.write(pandoc.Pandoc({pandoc.CodeBlock(text, {class = "c"})}), "html"):match("<code[^>]*>(.*)</code>")
+  local out = {}
+  for line in (html .. "\n"):gmatch("(.-)\n") do
+    out[#out + 1] = link_names(line:match("^<span id[^>]*><a [^>]*></a>(.*)</span>$") or line, all, root)
+  end
+  return (table.concat(out, "\n"):gsub('<span class="op">(.-)</span>', "%1"))
 end
 
 -- Where the declarations of a header's code begin, for links to them.
 function code.anchors(text, seen)
   local out = {}
-  for _, name in ipairs(names.declared_in(text)) do
-    if not seen[name] then
-      seen[name] = true
-      out[#out + 1] = '<a id="' .. index.name_id(name) .. '"></a>'
-    end
-  end
+  names.declared_in(text, function(name)
+    if not seen[name] then out[#out + 1] = '<a id="' .. index.name_id(name) .. '"></a>' end
+    seen[name] = true
+  end)
   return table.concat(out)
 end
 

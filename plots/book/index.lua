@@ -19,53 +19,17 @@ function index.name_id(name) return "n-" .. name end
 -- of other chapters last, because two chapters may use the same name.
 function index.open(folder)
   local all, files = {}, {}
-  local own, common, others = {}, {}, {}
-  for path in (os.getenv("BOOK_HEADERS") or ""):gmatch("%S+") do
-    local is_own = folder ~= nil and path:sub(1, #folder + 1) == folder .. "/"
-    table.insert(is_own and own or path:match("^chapters/") and others or common, path)
-    files[path] = true
-  end
-  for _, headers in ipairs({own, common, others}) do
-    for _, path in ipairs(headers) do names.add_header(all, path) end
+  for turn = 1, 3 do
+    for path in (os.getenv("BOOK_HEADERS") or ""):gmatch("%S+") do
+      local is_own = folder ~= nil and path:sub(1, #folder + 1) == folder .. "/"
+      if turn == (is_own and 1 or path:match("^chapters/") and 3 or 2) then names.add_header(all, path) end
+      files[path] = true
+    end
   end
   for name, entry in pairs(all) do
     entry.url = index.page_of(entry.header) .. "#" .. index.name_id(name)
   end
   return all, files
-end
-
--- The names of all headers by their url: two chapters may use the same name.
-local function by_url()
-  local found = {}
-  local function add(folder)
-    for _, entry in pairs((index.open(folder))) do found[entry.url] = entry end
-  end
-  add(nil)
-  for path in (os.getenv("BOOK_CHAPTERS") or ""):gmatch("%S+") do add(path:match("^(.*)/main%.c$")) end
-  return found
-end
-
--- All declarations as a script, for those who point at a name.
-function index.script()
-  local out = {"const DECLARATIONS = {"}
-  local all, sorted = by_url(), {}
-  for url in pairs(all) do sorted[#sorted + 1] = url end
-  table.sort(sorted)
-  local function quote(text)
-    return '"' .. text:gsub("[\\\"]", "\\%0"):gsub("\n", "\\n"):gsub("</", "<\\/") .. '"'
-  end
-  for _, url in ipairs(sorted) do
-    local entry = all[url]
-    local lines = source.lines((entry.text:gsub(" +\\\n", " \\\n")))
-    if #lines > 14 then
-      lines = {table.unpack(lines, 1, 13)}
-      lines[14] = "..."
-    end
-    out[#out + 1] = quote(entry.url) .. ": [" .. quote(entry.header) .. ", " ..
-      quote(table.concat(lines, "\n")) .. ", " .. quote(entry.about:gsub("%s+$", "")) .. "],"
-  end
-  out[#out + 1] = "};"
-  return table.concat(out, "\n")
 end
 
 return index

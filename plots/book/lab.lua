@@ -5,30 +5,22 @@ local source = require("source")
 local questions = require("questions")
 local lab = {}
 
-local function line_of(text, pattern)
-  for i, line in ipairs(source.lines(text)) do
-    if line:match(pattern) then return i end
-  end
-  return 1
-end
-
 -- "**Time.** 80 minutes" has to be the sum of what the steps take, "3. (15 min) ..".
 local function check_time(path, text, steps)
   local minutes, sum, n = tonumber(text:match("\n%*%*Time%.%*%* (%d+) minutes")), 0, 0
   if not minutes then
-    source.die(path, line_of(text, "^%*%*Time"), "it does not say how long it takes", "**Time.** 80 minutes")
+    source.die(path, source.line_of(path, "**Time") or 1, "it does not say how long it takes", "**Time.** 80 minutes")
   end
   for step in steps:gmatch("\n(%d+[.)] [^\n]*)") do
     n = n + 1
     local takes = step:match("^" .. n .. "[.)] %((%d+) min%)")
     if not takes then
-      source.die(path, line_of(text, "^" .. step:match("^%d+") .. "[.)] %f[^%s]"),
-        "a step without its number or its time", ("%d. (10 min) .."):format(n))
+      source.die(path, source.line_of(path, step), "a step without its number or its time", ("%d. (10 min) .."):format(n))
     end
     sum = sum + takes
   end
   if sum ~= minutes then
-    source.die(path, line_of(text, "^%*%*Time"), ("%d minutes, and its steps take %d"):format(minutes, sum),
+    source.die(path, source.line_of(path, "**Time"), ("%d minutes, and its steps take %d"):format(minutes, sum),
       "one of them is wrong")
   end
 end
@@ -36,7 +28,6 @@ end
 local function read_answers(path, expected)
   local text = source.read(path)
   if not text then return nil end
-  source.check_markdown(path, {text = text, line = 1})
   local list = text:match("^(.-)\n## ") or text
   questions.check_answers(path, list, expected)
   local note = questions.section(text, "For the instructor") or
@@ -47,7 +38,6 @@ end
 -- The lab of the sheet at path. It has answers if there are any, and this is the instructor's edition.
 function lab.open(path)
   local text = source.read(path)
-  source.check_markdown(path, {text = text, line = 1})
   local number = path:match("chapters/(%d+)")
   local title = text:match("^# Lab " .. number .. ": ([^\n]+)\n")
   if not title then source.die(path, 1, "a lab sheet begins with its title", "# Lab " .. number .. ": Title") end

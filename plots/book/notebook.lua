@@ -1,4 +1,4 @@
--- notebook.lua: a reader for pandoc that makes a chapter's notebook, in nbformat 4.5, of its main.c. See book.sh.
+-- notebook.lua: a reader for pandoc that makes a chapter's notebook of its main.c. See book.sh.
 --
 -- What one reads are cells of Markdown, as Jupyter, Colab and editors know it. What one does are
 -- cells of Python: set the machine up, run the chapter, look at its pictures, write an exercise's
@@ -9,44 +9,24 @@ local here = PANDOC_SCRIPT_FILE and PANDOC_SCRIPT_FILE:match("^(.*)/") or ".book
 package.path = here .. "/?.lua;" .. package.path
 local source = require("source")
 local chapter = require("chapter")
-local json = require("json")
+local prose = require("prose")
 
-local JUPYTERS = "gfm-raw_html+tex_math_dollars" -- Markdown
 local FOLDED_FROM = 26 -- lines of code
 
 -- ---- where the project is ---------------------------------------------------------------------
 
--- Git's address as anybody can use it: no name or password in it, no key needed; "" if it is a path.
-local function public_address(remote)
-  local host, path = remote:match("^[%w_.-]+@([%w.-]+):([^/].*)$")
-  if host then return "https://" .. host .. "/" .. path end
-  host = remote:match("^ssh://(.+)$")
-  if host then return "https://" .. host:gsub("^[^/@]*@", ""):gsub("^([^/]-):%d+/", "%1/") end
-  local scheme, rest = remote:match("^(https?://)(.+)$")
-  return scheme and scheme .. rest:gsub("^[^/]*@", "") or ""
-end
-
+-- Git's address as anybody can use it: no name or password in it, no key needed; "" if there is none.
 local function repository()
-  local given = os.getenv("BOOK_REPOSITORY")
-  if given and given ~= "" then return given end
   local git = io.popen("git config --get remote.origin.url 2>/dev/null")
-  local remote = git:read("l") or ""
+  local remote = (git:read("l") or ""):gsub("^ssh://", ""):gsub("^https?://", ""):gsub("^[^/@]*@", "")
   git:close()
-  return public_address(remote)
+  local given, host, path = os.getenv("BOOK_REPOSITORY") or "", remote:match("^([%w-]+%.[%w.-]+)[:/]%d*/?(.+)$")
+  return given ~= "" and given or host and "https://" .. host .. "/" .. path or ""
 end
 
 -- ---- cells ------------------------------------------------------------------------------------
 
 local cells, ids, runs
-
--- The lines of a text, each with its end, as notebooks have them.
-local function list_of_lines(text)
-  local list = {}
-  for line in text:gmatch("[^\n]*\n?") do
-    if line ~= "" then list[#list + 1] = line end
-  end
-  return json.list(list)
-end
 
 -- Named after what it is about, so that it keeps its id when another cell comes or goes.
 local function id_of(name)
@@ -55,126 +35,38 @@ local function id_of(name)
   return ids[id] == 1 and id or id .. "-" .. ids[id]
 end
 
-local function add_cell(cell_type, name, text)
-  local cell = {cell_type = cell_type, id = id_of(name), metadata = {}, source = list_of_lines(text)}
-  cells[#cells + 1] = cell
-  return cell
+-- Blocks collect until a heading, or a cell of Python, begins the next cell.
+local blocks, title = {}, nil
+local function flush()
+  if #blocks > 0 then cells[#cells + 1] = pandoc.Div(blocks, {id = id_of(title), class = "cell markdown"}) end
+  blocks = {}
 end
+
+local function say(more)
+  for _, block in ipairs(more) do
+    if block.t == "Header" then
+      flush()
+      title = pandoc.utils.stringify(block.content)
+      block.identifier = ""
+    end
+    blocks[#blocks + 1] = block
+  end
+end
+
+local function read(text) return pandoc.read(text, source.MARKDOWN).blocks end
 
 -- A cell of Python. `output` is what it put out in the recorded run, if it was in it.
-local function add_code(name, text, output)
-  local cell = add_cell("code", name, text)
-  runs = runs + 1
-  cell.outputs = json.list({output})
-  cell.execution_count = output and runs or json.null
-end
-
-local function stream(text) return {output_type = "stream", name = "stdout", text = list_of_lines(text)} end
-
-local function png(path)
-  return {output_type = "display_data", metadata = {}, data = {["image/png"] = json.base64(source.read(path)),
-    ["text/plain"] = json.list({"<IPython.core.display.Image object>"})}}
-end
-
--- Markdown collects until a heading, or a cell of Python, begins the next cell.
-local parts, title = {}, nil
-
-local function flush()
-  if #parts > 0 then add_cell("markdown", title, table.concat(parts, "\n\n")) end
-  parts = {}
-end
-
-local function say(text) parts[#parts + 1] = text end
-
-local function heading(level, text)
+local function add_code(name, text, class, output)
   flush()
-  title = text
-  say(("#"):rep(math.min(level, 6)) .. " " .. text)
+  runs = runs + 1
+  cells[#cells + 1] = pandoc.Div({pandoc.CodeBlock(text, {class = "python"}),
+    output and pandoc.Div({output}, {class = "output " .. class}) or nil},
+    {id = id_of(name), class = "cell code", execution_count = output and tostring(runs) or nil})
 end
 
--- ---- prose ------------------------------------------------------------------------------------
-
--- Pages of this book stand beside the notebook; files of the project do not.
-local function link(element)
-  local target = element.target
-  if target:match("^%a+:") then return pandoc.Link(element.content, target) end
-  local page, number = target:match("([%w_]+)%.md$"), target:match("(%d%d)_[%w_]+/?$")
-  if not page and not number then return element.content end
-  return pandoc.Link(element.content, page and page .. ".html" or number .. ".ipynb")
-end
-
--- What pandoc knows and Jupyter does not, said otherwise.
-local PLAIN = {
-  Link = link,
-  Div = function(div) return div.content end,
-  Span = function(span) return span.content end,
-  Note = function(note)
-    local inlines = pandoc.utils.blocks_to_inlines(note.content)
-    inlines:insert(1, pandoc.Str(" ("))
-    inlines:insert(pandoc.Str(")"))
-    return inlines
-  end,
-}
-
-local function markdown(blocks) return (pandoc.write(pandoc.Pandoc(blocks), JUPYTERS):gsub("%s+$", "")) end
-
--- Adds Markdown of ours as that of Jupyter; headings become `shift` levels deeper. Inside a fold all is one cell.
-local function prose(text, shift, folded)
-  local read = pandoc.read(source.markdown(source.titles(text)), source.MARKDOWN)
-  local blocks = pandoc.walk_block(pandoc.Div(read.blocks), PLAIN).content
-  local together = {}
-  local function done()
-    if #together > 0 then say(markdown(together)) end
-    together = {}
-  end
-  for _, block in ipairs(blocks) do
-    if block.t == "Header" then
-      local level, content = math.min(block.level + shift, 6), markdown({pandoc.Plain(block.content)})
-      if not folded then
-        done()
-        heading(level, content)
-      else
-        together[#together + 1] = pandoc.Header(level, block.content)
-      end
-    else
-      together[#together + 1] = block
-    end
-  end
-  done()
-end
-
--- ---- code and output --------------------------------------------------------------------------
-
--- A block of text that may have ``` in it.
-local function fenced(text, language)
-  local fence = "```"
-  while text:find(fence, 1, true) do fence = fence .. "`" end
-  return fence .. language .. "\n" .. text .. "\n" .. fence
-end
-
-local function details(summary, text)
-  return "<details>\n<summary>" .. summary .. "</summary>\n\n" .. text .. "\n\n</details>"
-end
-
--- The functions that a piece of code defines: "a(), b()".
-local function functions_in(code)
-  local list = {}
-  for name in ("\n" .. code):gmatch("\n%a[^\n=;]-([%w_]+)(%b())%s*{") do list[#list + 1] = name .. "()" end
-  return table.concat(list, ", ")
-end
-
-local function code(item, folded)
-  local text, name = fenced(item.text, "c"), "<code>" .. item.file:match("[^/]+$") .. "</code>"
-  local _, ends = item.text:gsub("\n", "")
-  if source.is_includes(item.text) and not folded then
-    say(details("what " .. name .. " includes", text))
-  elseif ends + 1 < FOLDED_FROM or folded then
-    say(text)
-  else
-    local what = functions_in(item.text)
-    say(details(("%s, lines %d to %d%s"):format(name, item.line, item.last, what ~= "" and ": " .. what or ""),
-      text))
-  end
+local function details(summary, more)
+  say({pandoc.RawBlock("html", "<details>\n<summary>" .. summary .. "</summary>"), table.unpack(more)})
+  say({pandoc.RawBlock("html", "</details>")})
 end
 
 -- ---- what one does ----------------------------------------------------------------------------
@@ -209,145 +101,99 @@ if not project():
 !make
 %%run plots/book/notebook.py]]
 
-local function add_head(ch, about)
+local function add_head(ch)
   local address = repository()
-  heading(1, ch.title)
-  if about then
-    say(("The outputs in this notebook are those of `%s` on %s, %s, version %s."):format(about.command or "?",
-      about.machine or "?", about.date or "?", about.version or "?"))
-  end
-  say("The chapter is a C program. Here it is read from top to bottom, then run; in cells of Python, because they " ..
+  say({pandoc.Header(1, {pandoc.Str(ch.title)})})
+  say(read((ch.run and "The outputs in this notebook are from " .. ch.run.about .. "\n\n" or "") ..
+    "The chapter is a C program. Here it is read from top to bottom, then run; in cells of Python, because they " ..
     "need nothing but what Jupyter has. *Run all* works on a Debian or Ubuntu machine, with or without a GPU" ..
     (address == "" and ", if the notebook lies in a copy of the project" or "") ..
-    ": the next cell installs what is missing, and compiles, which takes some minutes where it was not done before.")
-  flush()
+    ": the next cell installs what is missing, and compiles, which takes some minutes where it was not done before."))
   add_code("setup", SETUP:format(address:gsub('[\\"]', "\\%0"), ch.folder .. "/main.c"))
 end
 
--- What lines of the output name, each once, and what its line says of it, if it is of this picture alone.
-local function pictures_of(run)
-  local list, seen = {}, {}
-  for _, line in ipairs(source.lines(run.stdout)) do
-    local said, names = line:gsub(":? *plots/[%w_.-]+", "")
-    for name in line:gmatch("plots/([%w_.-]+%.png)") do
-      if not seen[name] then
-        list[#list + 1] = {name = name, path = run.folder .. "/plots/" .. name, caption = names == 1 and said or ""}
-      end
-      seen[name] = true
-    end
-  end
-  return list
-end
-
 local function add_run(ch)
-  heading(2, "Running it")
-  say("Below is what the recorded run printed; when you run the cell, it is what your machine prints.")
-  flush()
-  add_code("run-" .. ch.number, "!make run-" .. ch.number, ch.run and stream(ch.run.stdout))
-  for _, picture in ipairs(ch.run and pictures_of(ch.run) or {}) do
-    if not chapter.exists(picture.path) then
-      source.die(picture.path, nil, "the run names this picture and did not write it", "run make book again")
+  say({pandoc.Header(2, {pandoc.Str("Running it")})})
+  say(read("Below is what the recorded run printed; when you run the cell, it is what your machine prints."))
+  add_code("run-" .. ch.number, "!make run-" .. ch.number, "stream stdout", ch.run and pandoc.CodeBlock(ch.run.stdout))
+  local seen = {}
+  for name in (ch.run and ch.run.stdout or ""):gmatch("plots/([%w_.-]+%.png)") do
+    if not seen[name] then
+      add_code("picture-" .. name:gsub("%.png$", ""), ('show("plots/%s")'):format(name), "display_data",
+        pandoc.Para({pandoc.Image({}, ch.run.folder .. "/plots/" .. name)}))
     end
-    local comment = picture.caption:match("%S") and "  # " .. picture.caption:match("^%s*(.*)$") or ""
-    add_code("picture-" .. picture.name:gsub("%.png$", ""), ('show("plots/%s")%s'):format(picture.name, comment),
-      png(picture.path))
+    seen[name] = true
   end
 end
 
-local function add_starter(item, id)
+local function add_starter(item)
   local starter = item.text:gsub("%s+$", "") .. "\n"
-  say(("Your part is `%s`. The cell below is the whole file: write your code into it, run it, then run the check. " ..
+  say(read(("Your part is `%s`. The cell below is the whole file: write your code into it, run it, then run the check. " ..
     "As long as the cell is unchanged, it leaves a solution of yours alone that is in the file already. (The check " ..
-    "of the starter ends with an error: something is missing, as it should.)"):format(item.file))
-  flush()
+    "of the starter ends with an error: something is missing, as it should.)"):format(item.file)))
   local digest = pandoc.utils.sha1((starter:gsub("%s+$", ""):gsub("^%s+", "")))
-  add_code("your-part-" .. id, ("%%%%your_part %s %s\n%s"):format(item.file, digest, starter))
-  add_code("check-" .. id, ("!make exercise-%s ARGS=--check"):format(id))
+  add_code("your-part-" .. item.id, ("%%%%your_part %s %s\n%s"):format(item.file, digest, starter))
+  add_code("check-" .. item.id, ("!make exercise-%s ARGS=--check"):format(item.id))
 end
 
 -- ---- the items of a chapter -------------------------------------------------------------------
 
--- Where in the chapter we are.
-local at
-
-local makers = {
-  run = function() end, -- said at the head
-  prose = function(item)
-    if at.starter then return end -- it is in the cell
-    prose(item.text:gsub("^# [^\n]+\n*", ""), at.shift, at.folded)
-  end,
-  heading = function(item)
-    at.shift, at.yours, at.starter = 0, nil, false
-    heading(item.level, item.text)
-  end,
-  exercise = function(item)
-    at.id, at.yours, at.starter = item.id, nil, false
-    heading(3, item.id .. " " .. item.title)
-  end,
-  file = function(item)
-    at.shift = item.is_main and 0 or item.level - 1
-    at.in_main, at.yours = item.is_main, item.yours and item
-    if not item.yours then heading(item.level, "`" .. item.file:match("[^/]+$") .. "`") end
-  end,
-  predict = function(item) say("> **Predict first.** " .. item.text) end,
-  code = function(item)
-    if not at.yours then
-      code(item, at.folded)
-    elseif not at.starter then
-      add_starter(at.yours, at.id)
-      at.starter = true
-    end
-    at.behind_main = at.in_main and item.text:match("int main%(")
-  end,
-  output = function(item)
-    if at.behind_main then return end -- it is in the output of the run
-    say("*printed in the recorded run:*\n\n" .. fenced((item.text:gsub("^\n+", "")), "text"))
-  end,
-  picture = function()
-    if not at.behind_main then say("*(This picture is shown below `make run-" .. at.number .. "`.)*") end
-  end,
-  answers = function(item)
-    say("**Answers**")
-    prose(item.text, 2)
-  end,
-  fold = function(item)
-    flush()
-    title = item.title
-    say("<details>\n<summary><code>" .. item.title .. "</code></summary>")
-    at.folded, at.shift, at.yours, at.starter = true, 3, nil, false
-  end,
-  ["end fold"] = function()
-    say("</details>")
-    flush()
-    at.folded = false
-  end,
-}
-
--- main() is the last code of main.c; behind it, and what is said to have been printed there, the chapter is run.
-local function add_items(ch)
-  at = {number = ch.number}
-  local ran = false
-  for _, item in ipairs(ch.items) do
-    if at.behind_main and item.kind ~= "output" and item.kind ~= "picture" then
-      add_run(ch)
-      at.behind_main, ran = false, true
-    end
-    makers[item.kind](item)
+local function add_code_item(item, is_folded)
+  local block = pandoc.CodeBlock(item.text, {class = "c"})
+  if is_folded or item.last - item.line < FOLDED_FROM then
+    say({block})
+  else
+    details(("<code>%s</code>, lines %d to %d"):format(item.file:match("[^/]+$"), item.line, item.last), {block})
   end
-  if not ran then add_run(ch) end
+  if (item.output or ""):match("%S") then
+    say(read("*printed in the recorded run:*"))
+    say({pandoc.CodeBlock((item.output:gsub("^%s*\n", "")))})
+  end
+end
+
+local function add_items(ch)
+  local is_folded, in_starter = false, false
+  for _, item in ipairs(ch.items) do
+    if item.kind == "starter" then
+      add_starter(item)
+      in_starter = true
+    elseif item.kind == "end starter" then
+      in_starter = false
+    elseif in_starter then -- it is in the cell
+    elseif item.kind == "prose" or item.kind == "answers" then
+      local made = prose.blocks(item.text, item.shift or 2, item.file)
+      for _, block in ipairs(made) do -- (a heading would end the cell, and with it the fold)
+        say({is_folded and block.t == "Header" and pandoc.Para({pandoc.Strong(block.content)}) or block})
+      end
+    elseif item.kind == "heading" and not is_folded then
+      say({pandoc.Header(item.level, {pandoc.Str(item.text), item.code and pandoc.Code(item.code) or nil})})
+    elseif item.kind == "predict" then
+      say({pandoc.BlockQuote({pandoc.Para({pandoc.Strong({pandoc.Str("Predict first.")}), pandoc.Space(), pandoc.Str(item.text)})})})
+    elseif item.kind == "code" then
+      add_code_item(item, is_folded)
+    elseif item.kind == "rest" then
+      add_run(ch)
+    elseif item.kind == "fold" then
+      flush()
+      title, is_folded = item.title, true
+      say({pandoc.RawBlock("html", "<details>\n<summary><code>" .. item.title .. "</code></summary>")})
+    elseif item.kind == "end fold" then
+      say({pandoc.RawBlock("html", "</details>")})
+      flush()
+      is_folded = false
+    end
+  end
   flush()
 end
 
--- ---- the reader -------------------------------------------------------------------------------
-
 function Reader(inputs)
-  local folder = inputs[1].name:match("^(.*)/main%.c$")
-  local ch = chapter.open(folder, os.getenv("BOOK_BUILD"))
-  cells, ids, runs = json.list({}), {}, 0
-  add_head(ch, ch.run and ch.run.about)
+  local ch = chapter.open(inputs[1].name:match("^(.*)/main%.c$"), os.getenv("BOOK_BUILD"))
+  prose.begin(ch, false)
+  cells, ids, runs = {}, {}, 0
+  add_head(ch)
   add_items(ch)
-  local notebook = {nbformat = 4, nbformat_minor = 5, cells = cells, metadata = {
-    kernelspec = {display_name = "Python 3", language = "python", name = "python3"},
-    language_info = {name = "python"}, title = ch.title}}
-  return pandoc.Pandoc({pandoc.RawBlock("plain", json.encode(notebook))})
+  -- What pandoc knows and Jupyter does not, said otherwise.
+  local plain = pandoc.walk_block(pandoc.Div(cells), {Span = function(span) return span.content end})
+  return pandoc.Pandoc(plain.content, {jupyter = {nbformat = 4, nbformat_minor = 5, kernelspec = {
+    display_name = "Python 3", language = "python", name = "python3"}, language_info = {name = "python"}}})
 end

@@ -10,11 +10,7 @@ function questions.section(text, title)
   return below:sub(1, (below:find("\n## ", 1, true) or #below + 1) - 1)
 end
 
-function questions.count(text)
-  local n = 0
-  for _ in ("\n" .. text):gmatch("\n%d+[.)] ") do n = n + 1 end
-  return n
-end
+function questions.count(text) return select(2, ("\n" .. text):gsub("\n%d+[.)] ", "")) end
 
 -- The answers in the file at path have to be a numbered list, one for each of so many questions.
 function questions.check_answers(path, text, expected)

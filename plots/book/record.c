@@ -5,12 +5,11 @@
 // calls the two below when it begins and when it ends, and are linked with this file. Whenever one
 // begins or ends, it writes what was printed since to the file that RECORD_TO names: a line
 // "FROM TO ADDRESS..", with the addresses of the functions that were running, main()'s first. So
-// the chapters' own code needs no marks.
-//
-// stdout has to be a file, or it cannot be told how far it is.
+// the chapters' own code needs no marks. stdout has to be a file.
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -18,29 +17,35 @@
 void __cyg_profile_func_enter(void *function, void *caller) NOT_RECORDED;
 void __cyg_profile_func_exit(void *function, void *caller) NOT_RECORDED;
 
-// Functions that have not ended: main(), what main() calls, and so on. What deeper ones print is
-// that of their callers: to ask how far stdout is takes a system call, too much for each small
-// function.
-enum { MOST_RUNNING = 4 };
+enum { MOST_RUNNING = 64 };
 static struct {
     FILE *out;
     pthread_t thread; // that of main()
     pid_t process;
-    bool has_begun;
     int depth; // 1 in main()
     void *running[MOST_RUNNING];
-    long told; // up to here it is known who printed
+    bool has_written;
+    size_t pending; // in stdout's buffer
+    long told;      // up to here it is known who printed
 } the;
 
+// stdout says when it writes: to ask the system how far it is takes too long in each function.
+static NOT_RECORDED ssize_t write_and_say(void *cookie, const char *bytes, size_t size) {
+    (void)cookie;
+    the.has_written = true;
+    return write(STDOUT_FILENO, bytes, size);
+}
+
 static NOT_RECORDED void tell(void) {
-    long now = ftell(stdout);
-    if (now > the.told) {
-        fprintf(the.out, "%ld %ld", the.told, now);
-        for (int i = 0; i < the.depth && i < MOST_RUNNING; i++)
-            fprintf(the.out, " %p", the.running[i]);
-        fprintf(the.out, "\n");
-    }
-    if (now >= 0) the.told = now;
+    size_t pending = __fpending(stdout);
+    if (!the.has_written && pending == the.pending) return;
+    the.has_written = false;
+    the.pending = pending;
+    long now = lseek(STDOUT_FILENO, 0, SEEK_CUR) + (long)pending; // a child may have written, too
+    fprintf(the.out, "%ld %ld", the.told, now);
+    for (int i = 0; i < the.depth && i < MOST_RUNNING; i++) fprintf(the.out, " %p", the.running[i]);
+    fprintf(the.out, "\n");
+    the.told = now;
 }
 
 static NOT_RECORDED void tell_the_rest(void) {
@@ -52,9 +57,8 @@ static NOT_RECORDED void tell_the_rest(void) {
 }
 
 // A program without RECORD_TO is not recorded.
-static NOT_RECORDED void begin(void) {
+__attribute__((constructor)) static NOT_RECORDED void begin(void) {
     const char *path = getenv("RECORD_TO");
-    the.has_begun = true;
     the.thread = pthread_self();
     the.process = getpid();
     the.out = path ? fopen(path, "w") : NULL;
@@ -62,28 +66,22 @@ static NOT_RECORDED void begin(void) {
         perror(path);
         exit(EXIT_FAILURE);
     }
-    if (the.out) atexit(tell_the_rest);
+    if (!the.out) return;
+    stdout = fopencookie(NULL, "w", (cookie_io_functions_t){.write = write_and_say});
+    atexit(tell_the_rest);
 }
 
-static NOT_RECORDED int is_recorded(void) {
-    return the.out && pthread_equal(pthread_self(), the.thread) && getpid() == the.process;
+static NOT_RECORDED void change_depth(int by, void *function) {
+    if (!the.out || !pthread_equal(pthread_self(), the.thread) || getpid() != the.process) return;
+    tell();
+    if (function && the.depth < MOST_RUNNING) the.running[the.depth] = function;
+    the.depth += by;
 }
-
 void __cyg_profile_func_enter(void *function, void *caller) {
     (void)caller;
-    if (!the.has_begun) begin();
-    if (!is_recorded()) return;
-    if (the.depth < MOST_RUNNING) {
-        tell();
-        the.running[the.depth] = function;
-    }
-    the.depth++;
+    change_depth(1, function);
 }
-
 void __cyg_profile_func_exit(void *function, void *caller) {
-    (void)function;
-    (void)caller;
-    if (!is_recorded()) return;
-    if (the.depth <= MOST_RUNNING) tell();
-    the.depth--;
+    (void)function, (void)caller;
+    change_depth(-1, NULL);
 }

@@ -1,27 +1,20 @@
 #!/bin/sh
 # run.sh PROGRAM NN_name FOLDER: runs a chapter's recorded program (record.c) for the book's pages, and keeps in
-# FOLDER what it printed (stdout), which function printed what (functions: lines FROM TO FILE:LINE NAME), its pictures
+# FOLDER what it printed (stdout), which functions ran then (functions: lines FROM TO FILE:LINE:NAME ..), its pictures
 # (plots/), and how it was run (about). A program that fails leaves what was there before.
 set -eu
 program=$(realpath "$1") name=$2 folder=$3 main=chapters/$2/main.c
-refuse() { # ERROR HINT
-    echo "book: error: $1" >&2
-    echo "hint: $2" >&2
-    exit 1
-}
+. "$(dirname "$0")/tools.sh"
 
-new=$folder.new
+new=$folder.new work=$folder.new
 rm -rf "$new"
 mkdir -p "$new"
-trap 'rm -rf "$new"' EXIT
-trap 'exit 1' HUP INT TERM
 
 # A chapter with a file `ranks` is so many processes, if there is MPI. Rank 0 is the one that prints, and is recorded.
 ranks=
 if [ -f "chapters/$name/ranks" ] && command -v mpirun >/dev/null 2>&1; then
     ranks="sh $(realpath .make/ranks.sh) $(cat "chapters/$name/ranks")"
 fi
-# (Its standard output must be a file of its own, so that it can be told how far it is.)
 only_rank_0='case ${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}} in
 0) RECORD_TO=calls exec "$0" "$@" >stdout ;;
 *) exec "$0" "$@" >/dev/null ;;
@@ -37,30 +30,19 @@ if [ $status != 0 ]; then
         "try make run-${name%%_*}; make book RUN=0 takes the output of the last run"
 fi
 
-# Whose output is it? Of the functions that were running, that of the first one that is not in main()'s section of
-# main.c, whatever it calls; else main()'s. Where that is in the sources: chapters/NN_name/file.c:line.
-section=$(awk '/^\/\/ ## / { last = NR } /^int main\(/ { print last ? last : NR; exit }' "$main")
+# Which functions ran when it was printed, main() first: FROM TO FILE:LINE:NAME ...
 cut -d' ' -f3- "$new/calls" | tr ' ' '\n' | sort -u >"$new/addresses"
-addr2line -f -e "$program" <"$new/addresses" | sed -E 's|^.*/(chapters/)|\1|; s| \(discriminator.*||' |
-    paste -d' ' - - | paste -d' ' "$new/addresses" - | awk -v main="$main" -v section="$section" '
-    NR == FNR { name[$1] = $2; place[$1] = $3; next }
-    {
-        for (i = 4; i <= NF; i++) {
-            split(place[$i], at, ":")
-            if (at[1] != main || at[2] + 0 < section) break
-        }
-        if (i > NF) i = 3
-        print $1, $2, place[$i], name[$i]
-    }' - "$new/calls" >"$new/functions"
+addr2line -f -e "$program" <"$new/addresses" | sed -E 's|^.*/(chapters/)|\1|; s| \(discriminator.*||' | paste -d' ' - - |
+    paste -d' ' "$new/addresses" - | awk '
+    NR == FNR { place[$1] = $3 ":" $2; next }
+    { for (i = 3; i <= NF; i++) $i = place[$i]; print }' - "$new/calls" >"$new/functions"
 
 processor=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
 gpus=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | sort | uniq -c | sed "s/^ *//" | paste -sd, || true)
-{
-    echo "command=make run-${name%%_*}${flags:+ ARGS=\"$flags\"}"
-    echo "machine=${processor:-$(uname -m)}, $(nproc) cores${gpus:+; GPUs: $gpus}"
-    echo "date=$(date +%Y-%m-%d)"
-    echo "version=$(git describe --always --dirty 2>/dev/null || echo unknown)"
-} >"$new/about"
+cat >"$new/about" <<END
+\`make run-${name%%_*}${flags:+ ARGS="$flags"}\` on ${processor:-$(uname -m)}, $(nproc) cores${gpus:+; GPUs: $gpus},
+$(date +%Y-%m-%d), version $(git describe --always --dirty 2>/dev/null || echo unknown).
+END
 rm -f "$new/calls" "$new/addresses"
 rm -rf "$folder"
 mv "$new" "$folder"

@@ -3,7 +3,7 @@
 -- Comments that begin in the first column are prose, in Markdown; all else is code. So each file is
 -- a list of blocks, each with the line it begins in:
 --
---     {prose = true, text = "...", line = 1}
+--     {prose = true, text = "...", line = 1, last = 10}
 --     {code = true, text = "...", line = 12, last = 40}
 local source = {}
 
@@ -30,56 +30,34 @@ local function lines_of(text)
 end
 source.lines = lines_of
 
--- A name that includes guard a header with; nil if there is none.
-local function guard_of(lines)
-  for i = 1, #lines - 1 do
-    local name = lines[i]:match("^#ifndef ([%w_]+)$")
-    if name and lines[i + 1] == "#define " .. name then return name end
+-- The line of the file at path in which this text first stands.
+function source.line_of(path, text)
+  for i, line in ipairs(lines_of(source.read(path) or "")) do
+    if line:find(text, 1, true) then return i end
   end
 end
 
--- Headers are shown without their guards.
-local function without_guard(lines)
-  local name = guard_of(lines)
-  if not name then return lines end
+-- What files include, and the guards of headers, are not shown.
+local function without_includes(lines)
+  local guard = table.concat(lines, "\n"):match("\n#ifndef ([%w_]+)\n#define %1\n")
   for i, line in ipairs(lines) do
-    if line == "#ifndef " .. name or line == "#define " .. name then lines[i] = "" end
+    local is_guard = guard and (line == "#ifndef " .. guard or line == "#define " .. guard or i == #lines)
+    if is_guard or line:match("^#include") then lines[i] = "" end
   end
-  if lines[#lines]:match("^#endif") then lines[#lines] = "" end
   return lines
-end
-
--- The last of the #include lines that this code begins with; nil if it begins with something else.
-local function last_include(lines, first, last)
-  local found
-  for i = first, last do
-    if lines[i]:match("^#include") then
-      found = i
-    elseif lines[i] ~= "" then
-      break
-    end
-  end
-  return found
 end
 
 local function add_code(blocks, lines, first, last)
   while first <= last and lines[first]:match("^%s*$") do first = first + 1 end
   while last >= first and lines[last]:match("^%s*$") do last = last - 1 end
   if first > last then return end
-  local included = last_include(lines, first, last)
-  if included and included < last then -- what a file includes is a block of its own
-    add_code(blocks, lines, first, included)
-    add_code(blocks, lines, included + 1, last)
-    return
-  end
-  blocks[#blocks + 1] = {code = true, text = table.concat(lines, "\n", first, last), line = first,
-    last = last}
+  blocks[#blocks + 1] = {code = true, text = table.concat(lines, "\n", first, last), line = first, last = last}
 end
 
 -- The blocks of the file at path. `text` is what is in it, if that is known.
 function source.blocks(path, text)
   text = text or source.read(path) or source.die(path, nil, "cannot read it", "is it there?")
-  local lines, blocks = without_guard(lines_of(text)), {}
+  local lines, blocks = without_includes(lines_of(text)), {}
   local i, code_from = 1, 1
   while i <= #lines do
     if lines[i]:match("^//") then
@@ -93,7 +71,7 @@ function source.blocks(path, text)
       end
       code_from = i
       local text = table.concat(prose, "\n")
-      if text:match("%S") then blocks[#blocks + 1] = {prose = true, text = text, line = first} end
+      if text:match("%S") then blocks[#blocks + 1] = {prose = true, text = text, line = first, last = i - 1} end
     else
       i = i + 1
     end
@@ -105,125 +83,20 @@ end
 -- ---- prose ------------------------------------------------------------------------------------
 
 -- What pandoc is told that comments are.
-source.MARKDOWN = "markdown-raw_html-raw_tex-citations-subscript-superscript-strikeout-smart" ..
+source.MARKDOWN = "markdown-raw_html-raw_tex-subscript-superscript-strikeout-smart" ..
   "-tex_math_double_backslash+lists_without_preceding_blankline"
 
-local function is_item(line)
-  return line:match("^%s*[-*+] ") or line:match("^%s*%d+[.)] ")
-end
-
--- Takes away the spaces that all lines from `first` on begin with.
-local function move_left(lines, first)
-  local least = math.huge
-  for i = first, #lines do
-    if lines[i]:match("%S") then least = math.min(least, #lines[i]:match("^ *")) end
-  end
-  for i = first, #lines do lines[i] = lines[i]:sub(least + 1) end
-end
-
--- Comments are written for an editor first. Lines that stand further in, and belong to no list, are
--- meant as they are: commands with what they do, small tables. So they become code for Markdown.
+-- Without the marks of figures_test.sh; and pandoc wants what a picture shows on the line of its address.
 function source.markdown(text)
-  text = ("\n" .. text):gsub("\n? *<!%-%- figure: .-%-%->", ""):gsub("^\n", "") -- for figures_test.sh
-  local out, list, verbatim, fence = {}, false, nil, false -- verbatim: where such lines begin
-  local function close()
-    if not verbatim then return end
-    while out[#out] == "" do out[#out] = nil end
-    move_left(out, verbatim)
-    out[#out + 1] = "```"
-    out[#out + 1] = ""
-    verbatim = nil
-  end
-  for _, line in ipairs(lines_of(text)) do
-    if line:match("^%s*```") then
-      close()
-      fence = not fence
-      out[#out + 1] = line
-    elseif fence or line:match("^%s*$") then
-      out[#out + 1] = line
-    elseif is_item(line) and not verbatim then
-      list = true
-      out[#out + 1] = line
-    elseif line:match("^  ") and not list then
-      if not verbatim then
-        if out[#out] and out[#out] ~= "" then out[#out + 1] = "" end
-        out[#out + 1] = "```text"
-        verbatim = #out + 1
-      end
-      out[#out + 1] = line
-    else
-      close()
-      if not line:match("^ ") then list = false end
-      out[#out + 1] = line
-    end
-  end
-  close()
-  return table.concat(out, "\n")
+  text = ("\n" .. text):gsub("\n? *<!%-%- figure: .-%-%->", ""):gsub("^\n", "")
+  return (text:gsub('(%]%([%w_./:-]+)\n%s*"', '%1 "'))
 end
 
--- "What you will learn" alone before a list is a small heading; so is "// ---- values ----".
+-- "// ---- values ----" is a small heading.
 function source.titles(text)
-  local lines = lines_of(text)
-  local function is_set_off(line) return (line or ""):match("^  ") or (line or ""):match("^[-*] ") end
-  for i, line in ipairs(lines) do
-    local banner = line:match("^%-%-%-%- (.-) %-%-%-+$")
-    if banner then
-      lines[i] = "### " .. banner:gsub("^%l", string.upper)
-    elseif line:match("^%a[%w ]+$") and (i == 1 or lines[i - 1] == "") and
-      is_set_off(lines[i + 1] == "" and lines[i + 2] or lines[i + 1]) then
-      lines[i] = "**" .. line .. "**\n"
-    elseif line ~= "" and (lines[i + 1] or ""):match("^Difficulty: ") then
-      lines[i] = line .. "\\"
-    end
-  end
-  return table.concat(lines, "\n")
-end
-
--- What is no good Markdown is said with its line.
-function source.check_markdown(path, block)
-  local fence_line
-  for i, line in ipairs(lines_of(block.text)) do
-    local at = block.line + i - 1
-    if line:match("^%s*```") then
-      fence_line = not fence_line and at or nil
-    elseif not fence_line then
-      local heading = line:match("^(#+)[^# ]")
-      if heading and not line:match("^#include") and not line:match("^#define") then
-        source.die(path, at, "a heading needs a space behind its " .. heading, "# like this")
-      end
-      for target in line:gmatch("%]%(([^)%s]+)%)") do
-        if not target:match("^%a+:") and not target:match("^#") then
-          local file = target:gsub("#.*", "")
-          local here = path:match("^(.*)/") or "."
-          if not source.read(here .. "/" .. file) and not source.read(file) then
-            source.die(path, at, "a link to " .. target .. ", which is not there", "mend the link")
-          end
-        end
-      end
-    end
-  end
-  if fence_line then
-    source.die(path, fence_line, "a block that begins with ``` and does not end",
-      "put ``` behind its last line")
-  end
-  -- Backticks come in pairs within a paragraph.
-  local paragraph, first, inside = {}, block.line, false
-  local function check_paragraph()
-    local _, ticks = table.concat(paragraph, "\n"):gsub("`", "")
-    if ticks % 2 == 1 then
-      source.die(path, first, "a paragraph with a ` that has no partner", "put the second one")
-    end
-  end
-  for i, line in ipairs(lines_of(block.text .. "\n\n")) do
-    if line:match("^%s*```") then inside = not inside end
-    if line:match("^%s*$") or inside or line:match("^%s*```") then
-      check_paragraph()
-      paragraph, first = {}, block.line + i
-    else
-      paragraph[#paragraph + 1] = line
-    end
-  end
-  check_paragraph()
+  return (("\n" .. text):gsub("\n%-%-%-%- (%l?)([^\n]-) %-%-%-+%f[\n\0]", function(first, rest)
+    return "\n### " .. first:upper() .. rest
+  end))
 end
 
 -- ---- code -------------------------------------------------------------------------------------
@@ -243,12 +116,28 @@ function source.predictions(code)
   return found
 end
 
--- Whether there is nothing in it but what it includes.
-function source.is_includes(code)
-  for line in (code .. "\n"):gmatch("(.-)\n") do
-    if line ~= "" and not line:match("^#include") then return false end
+-- A block of code as pieces {text, line, last}: functions and what else stands between empty lines outside of braces.
+function source.pieces(block)
+  local pieces, lines = {}, lines_of(block.text)
+  local first = 1
+  for i = 1, #lines + 1 do
+    local ends = i > #lines or lines[i] == "" and (lines[i + 1] or ""):match("^[%w}]") and lines[i - 1]:match("^[^%s#]")
+    if ends and i > first then
+      pieces[#pieces + 1] = {text = table.concat(lines, "\n", first, i - 1), line = block.line + first - 1,
+        last = block.line + i - 2}
+      first = i + 1
+    end
   end
-  return true
+  return pieces
+end
+
+-- Whether this code defines the function or type.
+function source.defines(text, name)
+  for line in text:gmatch("[^\n]+") do
+    if line:match("^%a[^(]*[%s*]" .. name .. "%(") and not line:match(";%s*$") or line:match("^} " .. name .. ";") or
+      line:match("^struct " .. name .. " {") then return true end
+  end
+  return false
 end
 
 return source

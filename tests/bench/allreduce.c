@@ -58,13 +58,10 @@ static double seconds_of_copies(const Allreduce *algorithm, Tensor *const from[]
 static void print_line(const Allreduce *algorithm, const double *seconds, const double *shares,
                        int rounds) {
     double moved = (double)(floats_moved(algorithm) * sizeof(float));
-    double time = median(seconds, rounds), least = shares[0], most = shares[0];
-    for (int i = 1; i < rounds; i++) {
-        least = fmin(least, shares[i]);
-        most = fmax(most, shares[i]);
-    }
+    double time = median(seconds, rounds);
     printf("%-10s%8.0f%10.1f%10.1f     %.2f [%.2f .. %.2f]\n", algorithm->name, moved / 1e6,
-           1e3 * time, moved / time / 1e9, median(shares, rounds), least, most);
+           1e3 * time, moved / time / 1e9, median(shares, rounds), minimum(shares, rounds),
+           maximum(shares, rounds));
 }
 
 int main(int argc, char *argv[]) {

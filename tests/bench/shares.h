@@ -217,11 +217,7 @@ static void print_all_shares(const char *title) {
 // The machine's figures are the best of several measurements: so the fastest time of each kernel is
 // compared with them. What a busy computer adds to it is not the model's.
 
-static double fastest(const Share *share) {
-    double best = share->seconds[0];
-    for (int step = 1; step < shares.step; step++) best = fmin(best, share->seconds[step]);
-    return best;
-}
+static double fastest(const Share *share) { return minimum(share->seconds, shares.step); }
 
 static double gap(const Share *share) { return fabs(share->modelled - fastest(share)); }
 

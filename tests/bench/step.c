@@ -235,15 +235,15 @@ typedef struct Times {
 
 static Times times_of_steps(Training *t, int steps) {
     double measured[MOST_STEPS], modelled[MOST_STEPS];
-    Times times = {.fastest = INFINITY};
+    Times times;
     for (int i = 0; i < 3; i++) one_step(t); // the first ones get their memory
     for (int i = 0; i < steps; i++) {
         double begin = seconds_now(), modelled_begin = modelled_seconds();
         one_step(t);
         measured[i] = seconds_now() - begin;
         modelled[i] = modelled_seconds() - modelled_begin;
-        times.fastest = fmin(times.fastest, measured[i]);
     }
+    times.fastest = minimum(measured, steps);
     times.median = median(measured, steps);
     times.modelled = median(modelled, steps);
     return times;

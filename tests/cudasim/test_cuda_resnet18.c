@@ -77,16 +77,6 @@ static float *train_on_gpus(int gpus, int steps, size_t *n) {
     return trained;
 }
 
-// How far a and b are from each other, as a part of how far b is from the start.
-static double relative_distance(const float *a, const float *b, const float *start, size_t n) {
-    double apart = 0, moved = 0;
-    for (size_t i = 0; i < n; i++) {
-        apart += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
-        moved += ((double)b[i] - start[i]) * ((double)b[i] - start[i]);
-    }
-    return sqrt(apart / moved);
-}
-
 // One step. On the CPU as a whole: its convolutions are Winograd's, and what they round
 // differently, ReLU and batch norm of so few pixels make larger for some parameters.
 static void resnet18_is_that_of_the_cpu_and_of_more_gpus(void **state) {
@@ -94,7 +84,7 @@ static void resnet18_is_that_of_the_cpu_and_of_more_gpus(void **state) {
     size_t n;
     float *start = train_on_cpu(0, &n), *on_cpu = train_on_cpu(1, &n);
     float *on_gpu = train_on_gpus(1, 1, &n);
-    double distance = relative_distance(on_gpu, on_cpu, start, n);
+    double distance = relative_difference(on_gpu, on_cpu, start, n);
     printf("one step on a GPU and on the CPU: %.1e apart\n", distance);
     assert_true(distance <= 5e-3);
     float *on_three = train_on_gpus(3, 1, &n);

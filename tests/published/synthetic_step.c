@@ -5,7 +5,7 @@
 #include "chapters/08_many_machines/layer_kernels.h"
 #include "common/base/error.h"
 #include "common/device/device.h"
-#include "common/model/modelled_clock.h"
+#include "common/program/modelled_run.h"
 #include "common/tensor/autograd.h"
 
 #include <stdlib.h>
@@ -19,22 +19,6 @@ static Machine exchange_is_one_launch(const Machine *machine) {
     copy.framework = machine->launch;
     copy.launch = copy.event = 0;
     return copy;
-}
-
-static void open_models(const Machine *machine, const Step *step, Device *devices[]) {
-    devices_close();
-    modelled_clock_start(machine);
-    devices_init(BACKEND_MODEL, 0);
-    allow_tf32(step->tf32);
-    modelled_clock_use_ranks(true);
-    modelled_clock_use_framework(true);
-    for (int i = 0; i < step->devices; i++) devices[i] = try_gpu(i);
-}
-
-static void close_models(void) {
-    devices_close();
-    modelled_clock_start(NULL);
-    allow_tf32(false);
 }
 
 // ---- forward and backward --------------------------------------------------------------------
@@ -109,7 +93,7 @@ static void backward_all_layers(const Step *step, const Worker workers[]) {
     }
 }
 
-static void run(const Step *step, const Worker workers[]) {
+static void run_step(const Step *step, const Worker workers[]) {
     int k = step->devices;
     forward_all(step, workers);
     backward_all_layers(step, workers);
@@ -140,16 +124,17 @@ static void free_workers(Worker workers[], int k) {
 
 double step_seconds(const Machine *machine, const Step *step) {
     Machine copy = exchange_is_one_launch(machine);
-    Device *devices[MAX_DEVICES];
+    ModelledRun run = {.machine = &copy, .k = step->devices, .framework = true, .ranks = true};
     Worker *workers = xcalloc((size_t)step->devices, sizeof *workers);
-    open_models(&copy, step, devices);
-    new_workers(step, devices, workers);
-    double begin = modelled_seconds();
-    run(step, workers);
-    synchronize_all();
-    double seconds = modelled_seconds() - begin;
+    devices_close(); // they are opened with TF32, or without it
+    allow_tf32(step->tf32);
+    modelled_begin(&run);
+    new_workers(step, run.devices, workers);
+    while (modelled_run(&run)) run_step(step, workers);
     free_workers(workers, step->devices);
     free(workers);
-    close_models();
-    return seconds;
+    modelled_end(&run);
+    devices_close();
+    allow_tf32(false);
+    return run.seconds;
 }

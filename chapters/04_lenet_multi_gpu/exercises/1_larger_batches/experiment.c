@@ -6,6 +6,7 @@
 #include "common/program/exercise.h"
 #include "common/program/predict.h"
 #include "common/program/say.h"
+#include "common/program/table.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "your_part.h"
 
@@ -19,7 +20,7 @@ typedef struct Run {
 } Run;
 
 static Run train(const Flags *flags, int k, float lr, const Dataset *train_data,
-                 DataIter *test_iter, FILE *csv) {
+                 DataIter *test_iter, FILE *csv, Table *t) {
     Replicas r;
     Run run = {.k = k, .lr = lr};
     double *seconds = xcalloc((size_t)flags->epochs, sizeof *seconds);
@@ -36,8 +37,8 @@ static Run train(const Flags *flags, int k, float lr, const Dataset *train_data,
     run.seconds = quartiles(seconds, flags->epochs);
     free(seconds);
     replicas_close(&r);
-    printf("  %7d %6d %6g %13d %8d %10.2f %9.3f\n", k, k * flags->batch_size, (double)lr,
-           run.updates, flags->epochs * run.updates, run.seconds.median, run.accuracy);
+    table_numbers(t, k, k * flags->batch_size, lr, run.updates, flags->epochs * run.updates,
+                  run.seconds.median, run.accuracy);
     return run;
 }
 
@@ -59,11 +60,12 @@ static void experiment(const Flags *flags, FILE *csv) {
         "Four devices train LeNet with minibatches four times as large as those of one device, for "
         "as many epochs and with the same learning rate. By how many percentage points will their "
         "test accuracy be lower?");
-    printf("  devices  batch     lr updates/epoch  updates  sec/epoch  test acc\n");
+    Table t = TABLE(NULL, WHOLE("devices"), WHOLE("batch"), DIGITS("lr", 2), WHOLE("updates/epoch"),
+                    WHOLE("updates"), FIXED("sec/epoch", 2), FIXED("test acc", 3));
     fprintf(csv, "devices,lr,epoch,updates,test_acc\n");
     for (int k = 1; k <= 4; k *= 2)
         for (int times = 1; times <= k; times *= 2)
-            runs[n++] = train(flags, k, (float)times * flags->lr, train_data, test_iter, csv);
+            runs[n++] = train(flags, k, (float)times * flags->lr, train_data, test_iter, csv, &t);
     predict_compare(lower, 100 * (runs[0].accuracy - runs[3].accuracy), "percentage points");
     data_iter_free(test_iter);
     dataset_free(train_data);

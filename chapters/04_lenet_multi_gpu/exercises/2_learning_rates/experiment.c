@@ -8,6 +8,7 @@
 #include "common/program/exercise.h"
 #include "common/program/predict.h"
 #include "common/program/say.h"
+#include "common/program/table.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "your_part.h"
 
@@ -41,32 +42,28 @@ static Cell measure(const Flags *flags, int k, float lr, const Dataset *data, Da
 }
 
 static void measure_all(const Flags *flags, const Dataset *data, DataIter *test_iter, Grid *grid) {
-    printf("       lr");
-    for (int i = 0; i < NUM_K; i++) printf("   k=%d, batch %-3d", ks[i], ks[i] * flags->batch_size);
-    printf("\n");
+    Table t = TABLE(NULL, DIGITS("lr", 2), {"k = %d", .width = 13, .count = NUM_K, .of = ks});
     for (int j = 0; j < NUM_LR; j++) {
         grid->lr[j] = flags->lr * (float)(1 << j) / 4;
-        printf("  %7g", (double)grid->lr[j]);
+        table_numbers(&t, grid->lr[j]);
         for (int i = 0; i < NUM_K; i++) {
             grid->cells[i][j] = measure(flags, ks[i], grid->lr[j], data, test_iter);
-            printf("    %.3f ± %.3f", grid->cells[i][j].mean, grid->cells[i][j].spread);
+            table_text(&t, "%.3f ± %.3f", grid->cells[i][j].mean, grid->cells[i][j].spread);
             fflush(stdout);
         }
-        printf("\n");
     }
 }
 
 static void write_csv(FILE *csv, const Flags *flags, const Grid *grid) {
-    fprintf(csv, "devices,batch,lr,mean,spread");
-    for (int s = 0; s < grid->seeds; s++) fprintf(csv, ",run%d", s + 1);
+    static const int numbers[MOST_SEEDS] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+    Table t = TABLE(csv, {.csv = "devices"}, {.csv = "batch"}, {.csv = "lr"}, {.csv = "mean"},
+                    {.csv = "spread"}, {.csv = "run%d", .count = grid->seeds, .of = numbers});
     for (int i = 0; i < NUM_K; i++)
         for (int j = 0; j < NUM_LR; j++) {
             const Cell *c = &grid->cells[i][j];
-            fprintf(csv, "\n%d,%d,%g,%.4f,%.4f", ks[i], ks[i] * flags->batch_size,
-                    (double)grid->lr[j], c->mean, c->spread);
-            for (int s = 0; s < grid->seeds; s++) fprintf(csv, ",%.4f", c->accuracy[s]);
+            table_numbers(&t, ks[i], ks[i] * flags->batch_size, grid->lr[j], c->mean, c->spread);
+            table_add_numbers(&t, (size_t)grid->seeds, c->accuracy);
         }
-    fprintf(csv, "\n");
 }
 
 static int best_of(const Cell cells[NUM_LR]) {

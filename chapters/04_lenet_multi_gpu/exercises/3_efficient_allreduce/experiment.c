@@ -3,10 +3,12 @@
 // three machines. Here all devices share one memory, and what one way saves against another is less
 // than the noise of a measurement; so all times are modelled.
 #include "common/base/error.h"
+#include "common/base/statistics.h"
 #include "common/model/modelled_clock.h"
 #include "common/program/exercise.h"
 #include "common/program/predict.h"
 #include "common/program/say.h"
+#include "common/program/table.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/03_split_batch/split_batch.h"
 #include "chapters/04_lenet_multi_gpu/exercises/replicas.h"
@@ -163,10 +165,8 @@ static void count_bytes(Setting *s, Method *method, Figures *f) {
     ledger_reset();
     sum_gradients(r, method);
     synchronize_all();
-    for (int i = 0; i < r->k; i++) {
-        f->received[i] = (double)bytes_received(r->devices, r->k, i);
-        f->busiest = fmax(f->busiest, f->received[i]);
-    }
+    for (int i = 0; i < r->k; i++) { f->received[i] = (double)bytes_received(r->devices, r->k, i); }
+    f->busiest = maximum(f->received, r->k);
 }
 
 static double ms_since(double started) {
@@ -205,36 +205,32 @@ static void model_all(const Flags *flags, const Machines *machines, Figures f[NU
 
 // ## Figures
 
-static void write_csv(FILE *csv, int k, const Machines *machines, const Figures f[NUM_METHODS]) {
-    fprintf(csv, "machine,method,devices,modelled_gradients_ms,modelled_step_ms,modelled_large_ms");
-    for (int d = 0; d < k; d++) fprintf(csv, ",device%d_bytes", d);
-    for (int m = 0; m < machines->count; m++)
-        for (int i = 0; i < NUM_METHODS; i++) {
-            const Times *t = &f[i].on[m];
-            fprintf(csv, "\n%s,\"%s\",%d,%.9g,%.9g,%.9g", machines->machine[m]->name,
-                    methods[i].name, k, t->gradients, t->step, t->large);
-            for (int d = 0; d < k; d++) fprintf(csv, ",%.0f", f[i].received[d]);
-        }
-    fprintf(csv, "\n");
-}
-
 static void print_bytes(int k, const Figures f[NUM_METHODS]) {
-    printf("  bytes received by         busiest device   least busy\n");
+    Table t =
+        TABLE(NULL, WORDS("bytes received by", 23), WHOLE("busiest device"), WHOLE("least busy"));
     for (int i = 0; i < NUM_METHODS; i++) {
-        double least = f[i].busiest;
-        for (int d = 0; d < k; d++) least = fmin(least, f[i].received[d]);
-        printf("  %-23s %16.0f %12.0f\n", methods[i].name, f[i].busiest, least);
+        table_text(&t, "%s", methods[i].name);
+        table_numbers(&t, f[i].busiest, minimum(f[i].received, k));
     }
 }
 
-static void print_times(const Machines *machines, const Figures f[NUM_METHODS], int k) {
+static void print_times(FILE *csv, const Machines *machines, const Figures f[NUM_METHODS], int k) {
+    Table t =
+        TABLE(csv, {.csv = "machine"}, WORDS("", 23, .csv = "method"), {.csv = "devices"},
+              FIXED("LeNet's gradients", 3, .csv = "modelled_gradients_ms"),
+              FIXED("a training step", 3, .csv = "modelled_step_ms"),
+              FIXED("16 MB", 2, .csv = "modelled_large_ms"), {.csv = "device%d_bytes", .count = k});
     for (int m = 0; m < machines->count; m++) {
         const Machine *machine = machines->machine[m];
         printf("\n  modelled ms on %s (%s)\n", machine->name, links_of(machine, k));
-        printf("                             LeNet's gradients    a training step    16 MB\n");
-        for (int i = 0; i < NUM_METHODS; i++)
-            printf("  %-23s %20.3f %18.3f %8.2f\n", methods[i].name, f[i].on[m].gradients,
-                   f[i].on[m].step, f[i].on[m].large);
+        table_head(&t);
+        for (int i = 0; i < NUM_METHODS; i++) {
+            const Times *of = &f[i].on[m];
+            table_text(&t, "%s", machine->name);
+            table_text(&t, "%s", methods[i].name);
+            table_numbers(&t, k, of->gradients, of->step, of->large);
+            table_add_numbers(&t, (size_t)k, f[i].received);
+        }
     }
     say("  (The 16 MB are one parameter: the second and third lines are a star there. Kernels are "
         "launched one by one, without CUDA graphs.)");
@@ -261,8 +257,7 @@ static void experiment(const Flags *flags, FILE *csv) {
     model_all(flags, &machines, f);
     print_bytes(k, f);
     predict_compare(fewer, f[STAR].busiest / f[PARTS].busiest, "times");
-    print_times(&machines, f, k);
-    write_csv(csv, k, &machines, f);
+    print_times(csv, &machines, f, k);
 }
 
 static void refuse_one_device(const Flags *flags) {

@@ -4,6 +4,7 @@
 #include "common/program/exercise.h"
 #include "common/program/predict.h"
 #include "common/program/say.h"
+#include "common/program/table.h"
 #include "your_part.h"
 
 #include <math.h>
@@ -16,12 +17,6 @@ typedef struct Measured {
     double one[ROUNDS], all[ROUNDS]; // seconds on device 0 of k; on all k
     double accuracy_of_one, accuracy_of_all;
 } Measured;
-
-static double fastest(const double seconds[ROUNDS]) {
-    double least = INFINITY;
-    for (int round = 0; round < ROUNDS; round++) least = fmin(least, seconds[round]);
-    return least;
-}
 
 static bool is_noise(const Measured *m) {
     return too_noisy_to_compare(quartiles(m->one, ROUNDS), quartiles(m->all, ROUNDS));
@@ -66,26 +61,22 @@ static void learn_a_little(const Flags *flags, Replicas *one) {
 }
 
 // With parameters that are trained a little, so that there is something to count.
-static void measure_all(const Flags *flags, DataIter *test_iter, Measured m[NUM_K]) {
+static void measure_all(const Flags *flags, DataIter *test_iter, Measured m[NUM_K], FILE *csv) {
     Replicas one;
     replicas_open(&one, 1, flags->seed);
     replicas_scale(&one, 10);
     learn_a_little(flags, &one);
-    printf("  devices   on device 0   on all devices   accuracy on one   on all\n");
+    Table t = TABLE(csv, {"devices", .csv = "devices"},
+                    FIXED("on device 0", 3, .unit = "s", .csv = "one"), {.csv = "one_median"},
+                    FIXED("on all devices", 3, .unit = "s", .csv = "all"), {.csv = "all_median"},
+                    FIXED("accuracy on one", 4), FIXED("on all", 4, .csv = "accuracy"));
     for (int i = 0; i < NUM_K; i++) {
         m[i] = measure(ks[i], one.params[0], test_iter);
-        printf("  %7d   %9.3f s   %12.3f s   %15.4f   %6.4f\n", m[i].k, fastest(m[i].one),
-               fastest(m[i].all), m[i].accuracy_of_one, m[i].accuracy_of_all);
+        table_numbers(&t, m[i].k, minimum(m[i].one, ROUNDS), median(m[i].one, ROUNDS),
+                      minimum(m[i].all, ROUNDS), median(m[i].all, ROUNDS), m[i].accuracy_of_one,
+                      m[i].accuracy_of_all);
     }
     replicas_close(&one);
-}
-
-static void write_csv(FILE *csv, const Measured m[NUM_K]) {
-    fprintf(csv, "devices,one,one_median,all,all_median,accuracy\n");
-    for (int i = 0; i < NUM_K; i++)
-        fprintf(csv, "%d,%.5f,%.5f,%.5f,%.5f,%.6f\n", m[i].k, fastest(m[i].one),
-                median(m[i].one, ROUNDS), fastest(m[i].all), median(m[i].all, ROUNDS),
-                m[i].accuracy_of_all);
 }
 
 static void experiment(const Flags *flags, FILE *csv) {
@@ -97,10 +88,10 @@ static void experiment(const Flags *flags, FILE *csv) {
     Prediction faster = predict_first(
         "The accuracy on all test images is computed on one of 4 devices while the others are "
         "idle, and then on all 4. How many times as fast will the 4 be as the one?");
-    measure_all(flags, test_iter, m);
+    measure_all(flags, test_iter, m, csv);
     const Measured *four = &m[NUM_K - 1];
-    if (!is_noise(four)) predict_compare(faster, fastest(four->one) / fastest(four->all), "times");
-    write_csv(csv, m);
+    if (!is_noise(four))
+        predict_compare(faster, minimum(four->one, ROUNDS) / minimum(four->all, ROUNDS), "times");
     data_iter_free(test_iter);
     dataset_free(test_data);
 }

@@ -202,10 +202,9 @@ static void biases_by_hand(const Mistake *m, const Dataset *data, int k, float c
 
 static double biases_apart(const Mistake *m, const Dataset *data, int k,
                            const float came[CLASSES]) {
-    const float start[CLASSES] = {0};
     float end[CLASSES];
     biases_by_hand(m, data, k, end);
-    return relative_difference(came, end, start, CLASSES);
+    return relative_difference(came, end, NULL, CLASSES);
 }
 
 static const char *hint_for_biases(const Dataset *data, int k, const float came[CLASSES]) {

@@ -8,6 +8,7 @@
 #include "common/program/exercise.h"
 #include "common/program/predict.h"
 #include "common/program/say.h"
+#include "common/program/table.h"
 #include "epochs.h"
 #include "your_part.h"
 
@@ -147,28 +148,24 @@ static void measure_cost(const Setting *s, Module *net, Cost *c) {
     leave_devices(net, s->flags->seed);
 }
 
-// "0.00153", or "-" without a machine. The text is replaced by the next call.
-static const char *modelled_text(const Cost *c) {
-    static char text[32] = "-";
-    if (modelled_machine()) snprintf(text, sizeof text, "%.5f", c->modelled);
-    return text;
-}
-
 static const char *machine_name(void) {
     return modelled_machine() ? modelled_machine()->name : "no machine";
 }
 
 static void compare_costs(const Setting *s, Module *net, Cost costs[NUM_COSTS]) {
-    printf("\n  ResNet-18, a step with a minibatch of %d (measured: fastest of %d; modelled: %s)\n"
-           "               seconds, measured       MB between   MB of memory:\n"
-           "  devices bn       here   modelled        devices        device 0       all\n",
-           s->flags->batch_size, s->flags->rounds, machine_name());
+    say("\n  ResNet-18, a step with a minibatch of %d (measured: fastest of %d; modelled: %s): "
+        "seconds, "
+        "MB between devices, MB of memory",
+        s->flags->batch_size, s->flags->rounds, machine_name());
+    Table t = TABLE(NULL, WHOLE("devices"), WORDS("bn", 5), FIXED("here", 3), FIXED("modelled", 5),
+                    FIXED("between", 1), WHOLE("device 0"), WHOLE("all"));
     for (int i = 0; i < NUM_COSTS; i++) {
         Cost *c = &costs[i];
         *c = all_costs[i];
         measure_cost(s, net, c);
-        printf("  %7d %-5s %9.3f %10s %14.1f %15.0f %9.0f\n", c->k, name_of(c->bn), c->step,
-               modelled_text(c), c->bytes / 1e6, c->device_mb, c->all_mb);
+        table_numbers(&t, c->k);
+        table_text(&t, "%s", name_of(c->bn));
+        table_numbers(&t, c->step, c->modelled, c->bytes / 1e6, c->device_mb, c->all_mb);
     }
 }
 

@@ -41,16 +41,9 @@ static double time_of(const Pair *p, const Timer *timer) {
     return p->modelled ? timer->modelled_sum : timer->sum;
 }
 
-// The first n rows of the minibatch.
-static Tensor rows_of(const Tensor *t, int n) {
-    Tensor rows = *t;
-    rows.shape[0] = n;
-    return rows;
-}
-
 static double time_step(DataParallel *dp, const Pair *p, const Range shards[]) {
-    int n = shards[dp->k - 1].first + shards[dp->k - 1].count;
-    Tensor X = rows_of(&p->X, n), y = rows_of(&p->y, n), *losses[MAX_DEVICES];
+    Range rows = {0, shards[dp->k - 1].first + shards[dp->k - 1].count};
+    Tensor X = rows_of(&p->X, rows), y = rows_of(&p->y, rows), *losses[MAX_DEVICES];
     Timer timer = {0};
     timer_start(&timer);
     train_step_as(dp, shards, &X, &y, p->lr, losses);

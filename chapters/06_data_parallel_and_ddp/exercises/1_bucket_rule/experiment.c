@@ -3,10 +3,12 @@
 // chapter 6's DDP takes on the modelled clock, with a host thread for each rank and with one for
 // all.
 #include "common/base/error.h"
+#include "common/base/number.h"
 #include "common/model/modelled_clock.h"
 #include "common/program/exercise.h"
 #include "common/program/predict.h"
 #include "common/program/say.h"
+#include "common/program/table.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "your_part.h"
 
@@ -80,44 +82,34 @@ static void model_network(const Setting *s, const NetworkKind *kind, Figures *f)
 
 // ## Figures
 
-static const char *cap_text(size_t bytes) {
-    static char text[32]; // replaced by the next call
-    if (bytes == 1) return "one gradient";
-    if (bytes == ONE_BUCKET) return "everything";
-    if (bytes < 1 << 20)
-        snprintf(text, sizeof text, "%zu KiB", bytes >> 10);
-    else
-        snprintf(text, sizeof text, "%zu MiB", bytes >> 20);
-    return text;
+static void add_row(Table *t, const Setting *s, const Figures *f, const Row *r, const char *cap) {
+    table_text(t, "%s", cap);
+    table_text(t, "%s", s->machine->name);
+    table_numbers(t, s->k);
+    table_text(t, "%s", f->title);
+    table_numbers(t, r->bytes == ONE_BUCKET ? INFINITY : (double)r->bytes, r->buckets, r->last_mb,
+                  1e3 * r->said, 1e3 * r->took, 1e3 * r->one_host, 1e3 * f->backward,
+                  1e3 * f->exchange);
 }
 
-static void print_row(const char *cap, const Row *r) {
-    printf("  %-12s %7d   %-13.3g %11.4g %13.4g %10.4g\n", cap, r->buckets, r->last_mb,
-           1e3 * r->said, 1e3 * r->took, 1e3 * r->one_host);
-}
-
-static void print_figures(const Figures *f) {
+// The two rows at the end are printed only: the curves have one row for each cap.
+static void add_figures(Table *t, const Setting *s, const Figures *f) {
+    Table printed = *t;
     printf("\n  %s: backward alone %.4g ms; an exchange alone, of all gradients %.4g ms, of four "
-           "bytes %.3g ms\n"
-           "                         last bucket:               DDP, modelled, launched by\n"
-           "  cap          buckets   MB              predicted   a host each   one host\n",
+           "bytes %.3g ms\n",
            f->title, 1e3 * f->backward, 1e3 * f->exchange, 1e3 * f->least);
-    for (int i = 0; i < f->n; i++) print_row(cap_text(f->rows[i].bytes), &f->rows[i]);
-    print_row("1, then 25", &f->pytorch);
-    print_row("25 MiB", &f->one_cap);
-}
-
-static void write_csv(FILE *csv, const Setting *s, const Figures f[NUM_NETWORKS]) {
-    fprintf(csv, "machine,devices,network,cap_bytes,buckets,predicted_ms,modelled_ms,"
-                 "modelled_one_host_ms,backward_ms,exchange_ms\n");
-    for (int i = 0; i < NUM_NETWORKS; i++)
-        for (int j = 0; j < f[i].n; j++) {
-            const Row *r = &f[i].rows[j];
-            double cap = r->bytes == ONE_BUCKET ? INFINITY : (double)r->bytes;
-            fprintf(csv, "%s,%d,%s,%.0f,%d,%.9g,%.9g,%.9g,%.9g,%.9g\n", s->machine->name, s->k,
-                    f[i].title, cap, r->buckets, 1e3 * r->said, 1e3 * r->took, 1e3 * r->one_host,
-                    1e3 * f[i].backward, 1e3 * f[i].exchange);
-        }
+    table_head(t);
+    for (int i = 0; i < f->n; i++) {
+        size_t bytes = f->rows[i].bytes;
+        add_row(t, s, f, &f->rows[i],
+                bytes == 1            ? "one gradient"
+                : bytes == ONE_BUCKET ? "everything"
+                                      : binary_size(bytes).text);
+    }
+    printed.csv = NULL;
+    printed.has_head = true;
+    add_row(&printed, s, f, &f->pytorch, "1, then 25");
+    add_row(&printed, s, f, &f->one_cap, "25 MiB");
 }
 
 static const Row *best_of(const Figures *f) {
@@ -147,12 +139,17 @@ static void experiment(const Flags *flags, FILE *csv) {
     Prediction part = predict_first(
         "ResNet-18 has 44.7 MB of gradients, exchanged in buckets of the best size. How much of "
         "the exchange will be hidden under backward, in percent?");
+    Table t = TABLE(csv, WORDS("cap", 12), {.csv = "machine"}, {.csv = "devices"},
+                    {.csv = "network"}, {.csv = "cap_bytes"}, {"buckets", .csv = "buckets"},
+                    DIGITS("last, MB", 3), DIGITS("predicted, ms", 4, .csv = "predicted_ms"),
+                    DIGITS("DDP, a host each", 4, .csv = "modelled_ms"),
+                    DIGITS("one host", 4, .csv = "modelled_one_host_ms"), {.csv = "backward_ms"},
+                    {.csv = "exchange_ms"});
     for (int i = 0; i < NUM_NETWORKS; i++) {
         model_network(&s, &networks[i], &f[i]);
-        print_figures(&f[i]);
+        add_figures(&t, &s, &f[i]);
     }
     predict_compare(part, hidden(&f[1], best_of(&f[1])->said), "%");
-    write_csv(csv, &s, f);
     modelled_clock_start(s.machine);
 }
 

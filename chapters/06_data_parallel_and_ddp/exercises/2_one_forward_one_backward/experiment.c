@@ -6,6 +6,7 @@
 #include "common/program/exercise.h"
 #include "common/program/predict.h"
 #include "common/program/say.h"
+#include "common/program/table.h"
 #include "chapters/01_splitting_strategies/bubble.h"
 #include "chapters/01_splitting_strategies/costs.h"
 #include "your_part.h"
@@ -58,39 +59,33 @@ static void model_all(Figures *f) {
 // ## Figures
 
 static void print_times(const Figures *f) {
-    printf("\n        ms of a step                         idle, %%\n"
-           "   m    chapter 1   fill-drain      1F1B    fill-drain    1F1B   (k-1)/(m+k-1)\n");
+    printf("\n");
+    Table t = TABLE(NULL, WHOLE("m"), DIGITS("chapter 1, ms", 4), DIGITS("fill-drain, ms", 4),
+                    DIGITS("1F1B, ms", 4), FIXED("fill-drain idle", 1, .unit = "%"),
+                    FIXED("1F1B idle", 1, .unit = "%"), FIXED("(k-1)/(m+k-1)", 1, .unit = "%"));
     for (int a = 0; a < NUM_MS; a++) {
         const Run *all = &f->of[FILL_DRAIN][a], *yours = &f->of[YOURS][a];
-        printf("  %2d %12.4g %12.4g %9.4g %13.1f %7.1f %15.1f\n", microbatches(a), f->chapter_1[a],
-               all->ms, yours->ms, 100 * all->idle, 100 * yours->idle,
-               100 * equal_bubble(f->k, microbatches(a)));
+        table_numbers(&t, microbatches(a), f->chapter_1[a], all->ms, yours->ms, all->idle,
+                      yours->idle, equal_bubble(f->k, microbatches(a)));
     }
 }
 
-static void print_peaks(const Figures *f) {
+static void print_peaks(const Figures *f, FILE *csv) {
+    Table t = TABLE(csv, {.csv = "machine"}, {.csv = "order"}, {.csv = "stages"}, {"m", .csv = "m"},
+                    {.csv = "modelled_ms"}, {.csv = "idle"}, {.csv = "formula"},
+                    {"stage %d", .csv = "stage%d_mb", .count = f->k});
     for (int o = 0; o < NUM_ORDERS; o++) {
-        printf("\n  %s: MB of activations on stage\n   m", orders[o].name);
-        for (int i = 0; i < f->k; i++) printf("%9d", i);
-        for (int a = 0; a < NUM_MS; a++) {
-            printf("\n  %2d", microbatches(a));
-            for (int i = 0; i < f->k; i++) printf("%9.0f", f->of[o][a].peak[i]);
-        }
-        printf("\n");
-    }
-}
-
-static void write_csv(FILE *csv, const Figures *f) {
-    fprintf(csv, "machine,order,stages,m,modelled_ms,idle,formula");
-    for (int i = 0; i < f->k; i++) fprintf(csv, ",stage%d_mb", i);
-    for (int o = 0; o < NUM_ORDERS; o++)
+        printf("\n  %s: MB of activations\n", orders[o].name);
+        table_head(&t);
         for (int a = 0; a < NUM_MS; a++) {
             const Run *r = &f->of[o][a];
-            fprintf(csv, "\n%s,%s,%d,%d,%.9g,%.6g,%.6g", modelled_machine()->name, orders[o].name,
-                    f->k, microbatches(a), r->ms, r->idle, equal_bubble(f->k, microbatches(a)));
-            for (int i = 0; i < f->k; i++) fprintf(csv, ",%.6g", r->peak[i]);
+            table_text(&t, "%s", modelled_machine()->name);
+            table_text(&t, "%s", orders[o].name);
+            table_numbers(&t, f->k, microbatches(a), r->ms, r->idle,
+                          equal_bubble(f->k, microbatches(a)));
+            table_add_numbers(&t, (size_t)f->k, r->peak);
         }
-    fprintf(csv, "\n");
+    }
 }
 
 // ## The experiment
@@ -106,10 +101,9 @@ static void experiment(const Flags *flags, FILE *csv) {
         "stage keep, in percent?");
     model_all(&f);
     print_times(&f);
-    print_peaks(&f);
+    print_peaks(&f, csv);
     int last = NUM_MS - 1;
     predict_compare(part, 100 * f.of[YOURS][last].peak[0] / f.of[FILL_DRAIN][last].peak[0], "%");
-    write_csv(csv, &f);
 }
 
 static void prepare(const Flags *flags) {

@@ -3,7 +3,7 @@
 // they must have the bits of chapter 4's train_batch().
 #include "common/base/error.h"
 #include "common/data/fashion_mnist.h"
-#include "common/model/modelled_clock.h"
+#include "common/program/modelled_run.h"
 #include "common/device/trace.h"
 #include "common/program/exercise.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
@@ -51,14 +51,12 @@ static void read_times(Traced *t) {
     }
 }
 
-static Traced traced_step(int k, int rows) {
+static Traced traced_step(Device *const devices[], int k, int rows) {
     const Tensor X = {.ndim = 4, .shape = {rows, 1, 28, 28}, .device = host()};
     const Tensor y = {.ndim = 1, .shape = {rows}, .device = host()};
     Tensor *losses[MAX_COMPUTING];
-    Device *devices[MAX_COMPUTING];
     Traced t = {0};
     int none;
-    for (int i = 0; i < k; i++) devices[i] = model_device(i);
     device_set_slowdown(devices[1], 2); // its gradients come later than those of the others
     t.o = overlap_open(devices, k, 0);
     trace_begin_models();
@@ -216,25 +214,23 @@ static void check_overlap(const Traced *t) {
 static void check_trace(int k, void (*look)(const Traced *t)) {
     Machine machine = *machine_find("cluster-10gbe");
     machine.launch = 0;
-    modelled_clock_start(&machine);
-    Traced t = traced_step(k, 512 * k);
+    ModelledRun run = {.machine = &machine, .k = k, .traced = true};
+    modelled_begin(&run);
+    Traced t = traced_step(run.devices, k, 512 * k);
     look(&t);
     free(t.spans);
     overlap_close(t.o);
-    autograd_close();
-    modelled_clock_start(NULL);
+    modelled_end(&run);
 }
 
 static const char *const checked_allreduces[] = {"star", "ring"};
 enum { NUM_CHECKED = sizeof checked_allreduces / sizeof *checked_allreduces };
 
 static void check_traces(void (*look)(const Traced *t)) {
-    const Machine *machine = modelled_machine();
     for (int a = 0; a < NUM_CHECKED; a++) {
         choose_allreduce(checked_allreduces[a]);
         check_trace(3, look);
     }
-    modelled_clock_start(machine);
 }
 
 // ---- steps that compute ------------------------------------------------------------------------

@@ -2,10 +2,11 @@
 // things: how much of the exchange is hidden, by the number of devices, the size of the minibatch
 // and the way of the allreduce. All times are modelled.
 #include "common/base/error.h"
-#include "common/model/modelled_clock.h"
 #include "common/program/exercise.h"
+#include "common/program/modelled_run.h"
 #include "common/program/predict.h"
 #include "common/program/say.h"
+#include "common/program/table.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/03_split_batch/split_batch.h"
 #include "your_part.h"
@@ -83,43 +84,34 @@ static void step_without_exchange(Overlap *o, const Tensor *X, const Tensor *y) 
     for (int i = 0; i < o->k; i++) sgd(o->params[i], LENET_PARAMS, 0, X->shape[0]);
 }
 
-static double seconds_of(Step *step, Overlap *o, int rows) {
+static double seconds_of(ModelledRun *run, Step *step, Overlap *o, int rows) {
     const Tensor X = {.ndim = 4, .shape = {rows, 1, 28, 28}, .device = host()};
     const Tensor y = {.ndim = 1, .shape = {rows}, .device = host()};
-    synchronize_all();
-    double begin = modelled_seconds();
-    step(o, &X, &y);
-    synchronize_all();
-    return modelled_seconds() - begin;
-}
-
-static void start_on(const Machine *machine, bool framework) {
-    modelled_clock_start(machine);
-    if (framework) modelled_clock_use_framework(true);
+    while (modelled_run(run)) step(o, &X, &y);
+    return run->seconds;
 }
 
 static void model_place(const Place *place, int k, Times times[NUM_BATCHES]) {
-    Device *devices[MAX_COMPUTING];
     Machine launches = machine_with_free(place->machine, FREE_LINKS | FREE_DEVICES);
-    for (int i = 0; i < k; i++) devices[i] = model_device(i);
     for (int free_rest = 0; free_rest < 2; free_rest++) {
-        autograd_close();
-        start_on(free_rest ? &launches : place->machine, place->framework);
-        Overlap *o = overlap_open(devices, k, 0);
+        ModelledRun run = {.machine = free_rest ? &launches : place->machine,
+                           .k = k,
+                           .framework = place->framework};
+        modelled_begin(&run);
+        Overlap *o = overlap_open(run.devices, k, 0);
         for (int b = 0; b < NUM_BATCHES; b++) {
             Times *t = &times[b];
             if (free_rest) {
-                t->launches = seconds_of(chapter_4_step, o, batch_of(b));
+                t->launches = seconds_of(&run, chapter_4_step, o, batch_of(b));
                 continue;
             }
-            t->chapter_4 = seconds_of(chapter_4_step, o, batch_of(b));
-            t->overlapped = seconds_of(your_step, o, batch_of(b));
-            t->no_exchange = seconds_of(step_without_exchange, o, batch_of(b));
+            t->chapter_4 = seconds_of(&run, chapter_4_step, o, batch_of(b));
+            t->overlapped = seconds_of(&run, your_step, o, batch_of(b));
+            t->no_exchange = seconds_of(&run, step_without_exchange, o, batch_of(b));
         }
         overlap_close(o);
+        modelled_end(&run);
     }
-    autograd_close();
-    modelled_clock_start(NULL);
 }
 
 static void model_all(const Places *places, Figures f[]) {
@@ -141,25 +133,20 @@ static double hidden(const Times *t) {
 // Percent of the step.
 static double saved(const Times *t) { return 100 * (1 - t->overlapped / t->chapter_4); }
 
-static void print_cell(const Times *t) {
-    if (t->chapter_4 > 0)
-        printf("   %3.0f (%2.0f)", round(hidden(t)) + 0.0, round(saved(t)) + 0.0); // + 0: no "-0"
-    else
-        printf("        -  ");
-}
-
 static void print_place(const Place *place, Figures f) {
-    printf("\n  %s: percent of the exchange that is hidden, (of the step that is saved)\n"
-           "                      star                               ring\n  images",
-           place->name);
-    for (int w = 0; w < NUM_WAYS; w++)
-        for (int j = 0; j < NUM_KS; j++) printf("      k = %d", ks[j]);
+    say("\n  %s: percent of the exchange that is hidden, (of the step that is saved)", place->name);
+    Table t = TABLE(NULL, WHOLE("images"), {"star, k = %d", .count = NUM_KS, .of = ks},
+                    {"ring, k = %d", .count = NUM_KS, .of = ks});
     for (int b = 0; b < NUM_BATCHES; b++) {
-        printf("\n  %6d", batch_of(b));
-        for (int w = 0; w < NUM_WAYS; w++)
-            for (int j = 0; j < NUM_KS; j++) print_cell(&f[w][j][b]);
+        table_numbers(&t, batch_of(b));
+        for (int i = 0; i < NUM_WAYS * NUM_KS; i++) {
+            const Times *of = &f[i / NUM_KS][i % NUM_KS][b];
+            if (of->chapter_4 > 0) // + 0: no "-0"
+                table_text(&t, "%3.0f (%2.0f)", round(hidden(of)) + 0.0, round(saved(of)) + 0.0);
+            else
+                table_text(&t, "-");
+        }
     }
-    printf("\n");
 }
 
 static void write_csv(FILE *csv, const Places *places, Figures f[]) {
@@ -182,8 +169,7 @@ static void write_csv(FILE *csv, const Places *places, Figures f[]) {
 
 static void experiment(const Flags *flags, FILE *csv) {
     static Figures f[MOST_PLACES];
-    const Machine *machine = modelled_machine();
-    Places places = places_with(machine);
+    Places places = places_with(modelled_machine());
     (void)flags;
     say("Question: when does it not help to exchange gradients under backward?");
     say("LeNet, an allreduce for each parameter: chapter 4's step, after backward, against yours. "
@@ -198,7 +184,6 @@ static void experiment(const Flags *flags, FILE *csv) {
     for (int m = 0; m < places.n; m++) print_place(&places.list[m], f[m]);
     predict_compare(most, hidden(&f[0][1][NUM_KS - 1][NUM_BATCHES - 1]), "%");
     write_csv(csv, &places, f);
-    modelled_clock_start(machine);
 }
 
 // The check opens 7 devices that compute, and the experiment models 8.

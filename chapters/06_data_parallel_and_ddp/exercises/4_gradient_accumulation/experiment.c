@@ -4,6 +4,7 @@
 #include "common/program/exercise.h"
 #include "common/program/predict.h"
 #include "common/program/say.h"
+#include "common/program/table.h"
 #include "common/tensor/autograd.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/06_data_parallel_and_ddp/networks.h"
@@ -67,7 +68,6 @@ static size_t first_layer_numel(const Module *net) { // weight and bias
 
 static Difference difference_of(const Module *net, const Gradients *a, const Gradients *b) {
     Difference d = {0};
-    float *zeros = xcalloc(a->n, sizeof *zeros);
     size_t first = first_layer_numel(net);
     for (size_t i = 0; i < a->n; i++) {
         bool differ = memcmp(&a->values[i], &b->values[i], sizeof(float)) != 0;
@@ -76,8 +76,7 @@ static Difference difference_of(const Module *net, const Gradients *a, const Gra
         else
             d.in_others += differ;
     }
-    d.apart = relative_difference(a->values, b->values, zeros, a->n);
-    free(zeros);
+    d.apart = relative_difference(a->values, b->values, NULL, a->n);
     return d;
 }
 
@@ -100,19 +99,20 @@ typedef struct Lenet {
     Difference by_parts[NUM_SIZES][NUM_KS];          // two parts, each split over the ranks
 } Lenet;
 
-static void print_difference(const Difference *d) {
+static void add_difference(Table *t, const Difference *d) {
     if (d->in_others > 0)
-        printf("%8.0e", d->apart);
+        table_text(t, "%.0e", d->apart);
     else
-        printf("%8s", d->in_first_layer > 0 ? "(=)" : "=");
+        table_text(t, d->in_first_layer > 0 ? "(=)" : "=");
 }
 
 static void compare_lenet(const Setting *s, Lenet *l) {
-    printf("\n  LeNet, m parts against the whole minibatch\n"
-           "                     k = 1                   k = 2                   k = 4\n  images");
-    for (int j = 0; j < NUM_KS * NUM_MS; j++) printf("   m = %d", ms[j % NUM_MS]);
+    say("\n  LeNet, m parts (2, 4 and 8) against the whole minibatch");
+    Table t =
+        TABLE(NULL, WHOLE("images"), {"k=1, m=%d", .count = NUM_MS, .of = ms},
+              {"k=2, m=%d", .count = NUM_MS, .of = ms}, {"k=4, m=%d", .count = NUM_MS, .of = ms});
     for (int a = 0; a < NUM_SIZES; a++) {
-        printf("\n  %6d", sizes[a]);
+        table_numbers(&t, sizes[a]);
         for (int j = 0; j < NUM_KS; j++) {
             Plan all = shards_in_parts(sizes[a], ks[j], 1);
             Plan parts = parts_in_shards(sizes[a], ks[j], 2);
@@ -121,12 +121,11 @@ static void compare_lenet(const Setting *s, Lenet *l) {
             for (int p = 0; p < NUM_MS; p++) {
                 parts = shards_in_parts(sizes[a], ks[j], ms[p]);
                 l->by_shards[a][j][p] = compare(s, s->lenet, &parts, sizes[a], &whole);
-                print_difference(&l->by_shards[a][j][p]);
+                add_difference(&t, &l->by_shards[a][j][p]);
             }
             free(whole.values);
         }
     }
-    printf("\n");
     say("  =: equal to the bit; (=): but for the first layer; else the largest difference, as a "
         "part of the largest number.");
 }
@@ -149,9 +148,9 @@ static void compare_normed(const Setting *s, Normed *b) {
     Plan all = shards_in_parts(NORM_IMAGES, 1, 1);
     Gradients resnet = gradients_of(s, s->resnet, &all, NORM_IMAGES);
     Gradients lenet = gradients_of(s, s->lenet, &all, NORM_IMAGES);
-    printf("\n  A small ResNet, with batch norm, %d images, one device: m parts against\n"
-           "   m     the whole minibatch     m devices with a part each\n",
-           NORM_IMAGES);
+    say("\n  A small ResNet, with batch norm, %d images, one device: m parts against", NORM_IMAGES);
+    Table t = TABLE(NULL, WHOLE("m"), DIGITS("the whole minibatch", 2),
+                    DIGITS("m devices with a part each", 2));
     for (int p = 0; p < NUM_MS; p++) {
         Plan parts = shards_in_parts(NORM_IMAGES, 1, ms[p]);
         Plan each = shards_in_parts(NORM_IMAGES, ms[p], 1);
@@ -159,7 +158,7 @@ static void compare_normed(const Setting *s, Normed *b) {
         b->whole[p] = compare(s, s->resnet, &parts, NORM_IMAGES, &resnet).apart;
         b->ranks[p] = compare(s, s->resnet, &parts, NORM_IMAGES, &ranks).apart;
         b->lenet[p] = compare(s, s->lenet, &parts, NORM_IMAGES, &lenet).apart;
-        printf("  %2d %23.2g %30.2g\n", ms[p], b->whole[p], b->ranks[p]);
+        table_numbers(&t, ms[p], b->whole[p], b->ranks[p]);
         free(ranks.values);
     }
     free(resnet.values);
@@ -175,9 +174,10 @@ typedef struct Saved {
 } Saved;
 
 static void count_saved(const Setting *s, Saved saved[NUM_SAVED]) {
-    printf("\n  LeNet, k = %d, %d images: bytes between devices for an update\n"
-           "   m   one exchange   one for each part   activations of a device, MB\n",
-           SAVED_RANKS, SAVED_IMAGES);
+    say("\n  LeNet, k = %d, %d images: bytes between devices for an update", SAVED_RANKS,
+        SAVED_IMAGES);
+    Table t = TABLE(NULL, WHOLE("m"), WHOLE("one exchange"), WHOLE("one for each part"),
+                    FIXED("activations of a device", 2, .unit = "MB"));
     for (int p = 0; p < NUM_SAVED; p++) {
         Saved *v = &saved[p];
         v->m = 1 << p;
@@ -186,7 +186,7 @@ static void count_saved(const Setting *s, Saved saved[NUM_SAVED]) {
         v->once = (double)g.bytes;
         v->each = v->m * saved[0].once;
         v->activations = (double)g.activation_bytes;
-        printf("  %2d %14.0f %19.0f %29.2f\n", v->m, v->once, v->each, 1e-6 * v->activations);
+        table_numbers(&t, v->m, v->once, v->each, v->activations);
         free(g.values);
     }
 }

@@ -3,8 +3,7 @@
 
 #include "common/base/error.h"
 #include "common/tensor/autograd.h"
-
-#include <string.h>
+#include "chapters/03_split_batch/split_batch.h"
 
 Plan shards_in_parts(int n, int k, int m) {
     Plan plan = {.k = k, .m = m};
@@ -32,24 +31,13 @@ Plan parts_in_shards(int n, int k, int m) {
     return plan;
 }
 
-static Tensor *rows_on(Device *device, const Tensor *t, Range rows) {
-    int shape[MAX_DIMS];
-    memcpy(shape, t->shape, sizeof shape);
-    size_t row = numel(t) / (size_t)shape[0];
-    shape[0] = (int)rows.count;
-    Tensor *here = arena_tensor(device, t->ndim, shape, false);
-    device_copy(device, here->data, t->device, t->data + (size_t)rows.first * row,
-                tensor_bytes(here));
-    return here;
-}
-
 void load_part(const Ddp *ddp, const Plan *plan, int j, const Tensor *X, const Tensor *y,
                Tensor *X_shards[], Tensor *y_shards[]) {
     CHECK(plan->k == ddp->k && j >= 0 && j < plan->m, "a part of this plan");
     for (int i = 0; i < ddp->k; i++) {
         begin_step(ddp->devices[i]);
-        X_shards[i] = rows_on(ddp->devices[i], X, plan->rows[i][j]);
-        y_shards[i] = rows_on(ddp->devices[i], y, plan->rows[i][j]);
+        X_shards[i] = rows_on(X, plan->rows[i][j], ddp->devices[i]);
+        y_shards[i] = rows_on(y, plan->rows[i][j], ddp->devices[i]);
     }
 }
 

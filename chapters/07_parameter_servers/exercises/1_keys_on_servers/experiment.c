@@ -5,6 +5,7 @@
 #include "common/program/exercise.h"
 #include "common/program/predict.h"
 #include "common/program/say.h"
+#include "common/program/table.h"
 #include "your_part.h"
 
 #include <math.h>
@@ -114,19 +115,18 @@ static void place_network(const Setting *s, const NetworkKind *kind, Figures *f)
 
 static void print_network(const Setting *s, const Figures *f) {
     const Outcome *alone = &f->by_servers[0][IN_TURNS];
-    printf("\n  %s: %d keys, %.4g MB, the largest %.3g%% of it; ms for a push of %d workers\n"
-           "           round    ranges   largest   cut, largest first: ms,\n"
-           "  servers  robin    of keys  first     pieces, of at most MB\n",
-           f->title, f->n, 4e-6 * (double)floats_of(f), 100 * (double)f->largest / (double)f->all,
-           s->W);
+    say("\n  %s: %d keys, %.4g MB, the largest %.3g%% of it; ms for a push of %d workers", f->title,
+        f->n, 4e-6 * (double)floats_of(f), 100 * (double)f->largest / (double)f->all, s->W);
+    Table t = TABLE(NULL, WHOLE("servers"), DIGITS("round robin", 4), DIGITS("ranges of keys", 4),
+                    DIGITS("largest first", 4), DIGITS("cut, largest first", 4), WHOLE("pieces"),
+                    DIGITS("of at most, MB", 3));
     for (int j = 0; j < NUM_SERVERS; j++) {
         const Outcome *o = f->by_servers[j], *cut = &o[CUT];
-        printf("  %7d  %-8.4g %-8.4g %-8.4g  %-8.4g %4d %8.3g\n", servers[j], 1e3 * o[0].seconds,
-               1e3 * o[1].seconds, 1e3 * o[2].seconds, 1e3 * cut->seconds, cut->pieces,
-               4e-6 * (double)cut->most);
+        table_numbers(&t, servers[j], 1e3 * o[0].seconds, 1e3 * o[1].seconds, 1e3 * o[2].seconds,
+                      1e3 * cut->seconds, cut->pieces, 4e-6 * (double)cut->most);
     }
-    printf("  no less   %.4g, what a worker needs to send it all; one server %.4g\n",
-           1e3 * (double)f->all / s->bandwidth, 1e3 * alone->seconds);
+    say("  no less: %.4g, what a worker needs to send it all; one server %.4g",
+        1e3 * (double)f->all / s->bandwidth, 1e3 * alone->seconds);
 }
 
 static void write_csv(FILE *csv, const Setting *s, const char *machine, const Figures f[]) {
@@ -151,17 +151,24 @@ static void write_csv(FILE *csv, const Setting *s, const char *machine, const Fi
 
 // ## The experiment
 
-static Setting setting_of(const Flags *flags) {
+static int workers = 16;
+static const Flag own_flags[] = {
+    {"workers", FLAG_INTEGER, &workers, "W", .help = "use W workers", .least = 1, .most = 32},
+    {0},
+};
+
+static Setting setting_of(void) {
     const Machine *machine = modelled_machine();
     Link link = machine_route(machine, 0, machine->devices).link;
-    return (Setting){.W = flags->workers,
+    return (Setting){.W = workers,
                      .bandwidth = link.bandwidth,
                      .overhead = (size_t)(link.latency * link.bandwidth)};
 }
 
 static void experiment(const Flags *flags, FILE *csv) {
+    (void)flags;
     static Figures f[NUM_NETWORKS];
-    Setting s = setting_of(flags);
+    Setting s = setting_of();
     const char *machine = modelled_machine()->name;
     say("Question: which server should have which keys, and is it worth cutting them?");
     say("%d workers, links of %s: %.4g MB/s, and %.3g us for each message, in which %.3g kB could "
@@ -183,20 +190,21 @@ static void experiment(const Flags *flags, FILE *csv) {
 }
 
 static void prepare(const Flags *flags) {
+    (void)flags;
     const Machine *machine = modelled_machine();
     if (!machine || machine->cards == 0)
         die_usage("--machine cluster-10gbe, say", "servers need a machine that has a network");
-    if (flags->workers < 2) die_usage("--workers 2 or more", "one worker needs no servers");
+    if (workers < 2) die_usage("--workers 2 or more", "one worker needs no servers");
 }
 
 int main(int argc, char *argv[]) {
     Flags defaults = default_flags;
     defaults.machine = "cluster-10gbe";
-    defaults.workers = 16;
+    defaults.own = own_flags;
     return exercise_main(
         argc, argv,
         &(Exercise){.about = "Exercise 1: which server has which keys?",
-                    .flags = "workers",
+                    .flags = "",
                     .defaults = defaults,
                     .prepare = prepare,
                     .parts = check_parts,

@@ -3,6 +3,7 @@
 
 #include "common/base/error.h"
 #include "common/program/interrupt.h"
+#include "chapters/03_split_batch/split_batch.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -103,10 +104,8 @@ static void pull_and_compute(Office *o, const Happening *e) {
     d->clock = e->clock;
     ps_load(o->lesson, e->clock, e->worker, o->X, o->y);
     begin_step(o->device);
-    Tensor *X = arena_tensor(o->device, o->X->ndim, o->X->shape, false);
-    Tensor *y = arena_tensor(o->device, o->y->ndim, o->y->shape, false);
-    tensor_copy(X, o->X);
-    tensor_copy(y, o->y);
+    Tensor *X, *y;
+    split_batch(o->X, o->y, &o->device, 1, &X, &y);
     d->loss = item(worker_gradients(&d->worker, X, y)) / o->X->shape[0];
 }
 

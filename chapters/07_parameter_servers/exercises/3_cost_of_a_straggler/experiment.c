@@ -7,6 +7,7 @@
 #include "common/program/interrupt.h"
 #include "common/program/predict.h"
 #include "common/program/say.h"
+#include "common/program/table.h"
 #include "chapters/07_parameter_servers/disciplines.h"
 #include "crowd.h"
 #include "your_part.h"
@@ -164,28 +165,29 @@ static double dropped(const Run *run) { return run->dropped / (run->applied + ru
 // Pushes that are applied in the time of one computation.
 static double speed(const Run *run) { return run->applied / run->time; }
 
-static void print_run(const Figures *f, const char *name, const Run *run) {
-    printf("  %-13s %7.2f %7.1f%% %8.2f %4ld %8.0f %8.1f %7.2f\n", name, speed(run),
-           100 * dropped(run), run->stale, run->stalest, run->pushes, run->seconds,
-           times_even(f, run));
+static void add_run(Table *t, const Figures *f, Discipline how, const Run *run) {
+    char *name = discipline_name(how);
+    table_text(t, "%s", name);
+    table_numbers(t, speed(run), dropped(run), run->stale, run->stalest, run->pushes, run->seconds,
+                  times_even(f, run));
+    free(name);
 }
 
 static void print_all(const Figures *f) {
-    printf("\n                 pushes          staleness       until an accuracy of %.2f\n"
-           "                 per     dropped mean    max     pushes    time    times\n"
-           "                 time                            applied           (1)\n",
-           f->goal);
-    printf("  %s\n", straggler_names[NOBODY]);
-    print_run(f, "synchronous", &f->even);
-    for (Straggler who = ALWAYS; who < NUM_STRAGGLERS; who++) {
+    say("\nUntil an accuracy of %.2f; a time of 1 is a computation. Times: as long as "
+        "synchronously "
+        "where nobody is slow.",
+        f->goal);
+    Table t = TABLE(NULL, WORDS("", 13), FIXED("pushes/time", 2), FIXED("dropped", 1, .unit = "%"),
+                    FIXED("mean stale", 2), WHOLE("max"), WHOLE("pushes"), FIXED("time", 1),
+                    FIXED("times", 2));
+    table_head(&t);
+    for (Straggler who = NOBODY; who < NUM_STRAGGLERS; who++) {
         printf("  %s\n", straggler_names[who]);
-        for (int h = 0; h < NUM_HOWS; h++) {
-            char *name = discipline_name(hows[h]);
-            print_run(f, name, &f->runs[who][h]);
-            free(name);
-        }
+        if (who == NOBODY) add_run(&t, f, hows[SYNC], &f->even);
+        for (int h = 0; who > NOBODY && h < NUM_HOWS; h++)
+            add_run(&t, f, hows[h], &f->runs[who][h]);
     }
-    printf("  (1) as long as synchronously where nobody is slow. 1 of time is a computation.\n");
 }
 
 static void write_run(FILE *csv, const Figures *f, Straggler who, Discipline how, const Run *run) {

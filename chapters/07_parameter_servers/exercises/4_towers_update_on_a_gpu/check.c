@@ -4,9 +4,9 @@
 #include "common/base/error.h"
 #include "common/data/fashion_mnist.h"
 #include "common/device/ledger.h"
-#include "common/model/modelled_clock.h"
 #include "common/device/trace.h"
 #include "common/program/exercise.h"
+#include "common/program/modelled_run.h"
 #include "common/tensor/autograd.h"
 #include "your_part.h"
 
@@ -466,14 +466,14 @@ static void check_trace(int k, bool only_when) {
     const Tensor X = {.ndim = 4, .shape = {64 * k, 1, 28, 28}, .device = host()};
     const Tensor y = {.ndim = 1, .shape = {64 * k}, .device = host()};
     Machine machine = *machine_find("cluster-10gbe");
-    Device *devices[MOST_TOWERS];
+    ModelledRun run = {.machine = &machine, .k = k, .traced = true};
+    Device *const *devices = run.devices;
     Tensor **vars[MOST_TOWERS];
     Traced s = {.only_when = only_when};
     int none;
     machine.launch = 0;
-    modelled_clock_start(&machine);
+    modelled_begin(&run);
     for (int i = 0; i < k; i++) {
-        devices[i] = model_device(i);
         s.workers[i] = worker_new(devices[i], 0);
         vars[i] = s.workers[i].list;
     }
@@ -488,8 +488,7 @@ static void check_trace(int k, bool only_when) {
     free(s.spans);
     gpu_towers_free(s.t);
     for (int i = 0; i < k; i++) worker_free(&s.workers[i]);
-    autograd_close();
-    modelled_clock_start(NULL);
+    modelled_end(&run);
 }
 
 // What is copied too early has other values only now and then: so first it is asked when.
@@ -575,13 +574,11 @@ static void check_bytes_of_update(const Flags *flags) {
     check_all_bytes(UPDATE);
 }
 static void check_order(const Flags *flags) {
-    const Machine *machine = modelled_machine();
     Dataset *data = fashion_mnist_open(flags->data, true, CHECKED_STEPS * CHECKED_BATCH - 5);
     check_trace(3, false);
     check_updates(false);
     for (int c = 0; c < NUM_CASES; c++)
         check_lenet(data, ks[c / 2], c % 2 ? TOWERS_MEAN : TOWERS_SUM, 1);
-    modelled_clock_start(machine);
     dataset_free(data);
 }
 

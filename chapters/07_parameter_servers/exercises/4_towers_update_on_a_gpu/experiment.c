@@ -2,10 +2,11 @@
 // for LeNet and ResNet-18 and 1 to 8 towers, on machines whose links differ.
 #include "common/base/error.h"
 #include "common/device/ledger.h"
-#include "common/model/modelled_clock.h"
 #include "common/program/exercise.h"
+#include "common/program/modelled_run.h"
 #include "common/program/predict.h"
 #include "common/program/say.h"
+#include "common/program/table.h"
 #include "common/tensor/autograd.h"
 #include "chapters/02_get_params_and_allreduce/get_params.h"
 #include "chapters/06_data_parallel_and_ddp/networks.h"
@@ -75,7 +76,7 @@ typedef struct Model { // of a network, on k devices
     Tensor *list[MOST_K][MOST_VARS], **vars[MOST_K];
 } Model;
 
-static Model *model_open(const Module *net, int k) {
+static Model *model_open(const Module *net, Device *const devices[], int k) {
     Model *m = xcalloc(1, sizeof *m);
     Tensor *start[MOST_VARS];
     Parameters all = parameters_of(net);
@@ -86,7 +87,7 @@ static Model *model_open(const Module *net, int k) {
         start[m->n++] = all.list[p]->start;
     }
     for (int i = 0; i < k; i++) {
-        m->devices[i] = model_device(i);
+        m->devices[i] = devices[i];
         m->vars[i] = m->list[i];
         get_params(start, m->n, m->devices[i], m->list[i]);
     }
@@ -137,16 +138,15 @@ static uint64_t bytes_of_device_0(const Model *m) {
     return bytes;
 }
 
-static Exchange exchange_of(const Model *m, Way way) {
+static Exchange exchange_of(ModelledRun *run, const Model *m, Way way) {
     GpuTowers *t = gpu_towers_new(m->devices, m->k, (Tensor * *const *)m->vars, m->n, TOWERS_SUM);
     ledger_reset();
-    double begin = modelled_seconds();
-    if (way == ON_CPU)
-        exchange_on_cpu(m);
-    else
-        exchange_on_gpu(m, t);
-    double seconds = modelled_seconds() - begin;
-    Exchange e = {.seconds = seconds > 1e-9 ? seconds : 0, // where all is free, nothing
+    while (modelled_run(run))
+        if (way == ON_CPU)
+            exchange_on_cpu(m);
+        else
+            exchange_on_gpu(m, t);
+    Exchange e = {.seconds = run->seconds > 1e-9 ? run->seconds : 0, // where all is free, nothing
                   .by_host = ledger_bytes_host(),
                   .device_0 = bytes_of_device_0(m)};
     gpu_towers_free(t);
@@ -155,15 +155,16 @@ static Exchange exchange_of(const Model *m, Way way) {
 
 static Figures model_network(const Machine *machine, Module *const nets[], int network) {
     Figures f = {.title = networks[network].title};
-    modelled_clock_start(machine);
     for (int j = 0; j < NUM_KS; j++) {
-        Model *m = model_open(nets[network], ks[j]);
+        ModelledRun run = {.machine = machine, .k = ks[j]};
+        modelled_begin(&run);
+        Model *m = model_open(nets[network], run.devices, ks[j]);
         f.n = m->n;
         f.bytes = (double)bytes_of_vars(m->list[0], m->n);
-        for (int way = 0; way < NUM_WAYS; way++) f.of[j][way] = exchange_of(m, (Way)way);
+        for (int way = 0; way < NUM_WAYS; way++) f.of[j][way] = exchange_of(&run, m, (Way)way);
         model_close(m);
+        modelled_end(&run);
     }
-    modelled_clock_start(NULL);
     return f;
 }
 
@@ -187,42 +188,30 @@ static double rate_needed(const Figures *f, int j) {
 }
 
 static void print_bytes(const Figures *f) {
-    printf("\n  P = %.0f bytes (%s),   through the host   over device 0's links\n"
-           "  a step, in P                  CPU      GPU      CPU      GPU\n",
-           f->bytes, f->title);
+    say("\n  What a step moves, in P = %.0f bytes (%s)", f->bytes, f->title);
+    Table t = TABLE(NULL, WHOLE("towers"), WHOLE("through the host: CPU"), WHOLE("GPU"),
+                    WHOLE("over device 0's links: CPU"), WHOLE("GPU"));
     for (int j = 0; j < NUM_KS; j++) {
         const Exchange *cpu = &f->of[j][ON_CPU], *gpu = &f->of[j][ON_GPU];
-        printf("  %d tower%-19s %7g  %7g  %7g  %7g\n", ks[j], ks[j] > 1 ? "s" : "",
-               (double)cpu->by_host / f->bytes, (double)gpu->by_host / f->bytes,
-               (double)cpu->device_0 / f->bytes, (double)gpu->device_0 / f->bytes);
+        table_numbers(&t, ks[j], (double)cpu->by_host / f->bytes, (double)gpu->by_host / f->bytes,
+                      (double)cpu->device_0 / f->bytes, (double)gpu->device_0 / f->bytes);
         CHECK((double)cpu->by_host == 2 * ks[j] * f->bytes && gpu->by_host == 0 &&
                   (double)gpu->device_0 == 2 * (ks[j] - 1) * f->bytes,
               "k P and k P through the host, or (k-1) P and (k-1) P over device 0's links");
     }
 }
 
-static void print_network(const Figures *f) {
-    printf("    %-10s", f->title);
-    for (int j = 0; j < NUM_KS; j++) {
-        double times = gain(f, j), rate = rate_needed(f, j);
-        printf("%s%4d  %9.4g  %9.4g  ", j ? "              " : "", ks[j],
-               1e3 * f->of[j][ON_CPU].seconds, 1e3 * f->of[j][ON_GPU].seconds);
-        if (isinf(times))
-            printf("%9s", "-");
-        else
-            printf("%9.3g", times);
-        if (isinf(rate))
-            printf("%13s\n", "-");
-        else
-            printf("%13.4g\n", 1e-9 * rate);
-    }
-}
-
 static void print_machine(const Machine *machine, const Figures f[]) {
-    printf("\n  %s: an exchange, modelled\n"
-           "                 k    CPU, ms    GPU, ms    CPU/GPU   GB/s needed\n",
-           machine->name);
-    for (int i = 0; i < NUM_NETWORKS; i++) print_network(&f[i]);
+    say("\n  %s: an exchange, modelled", machine->name);
+    Table t = TABLE(NULL, WORDS("", 10), WHOLE("k"), DIGITS("CPU", 4, .unit = "ms"),
+                    DIGITS("GPU", 4, .unit = "ms"), DIGITS("CPU/GPU", 3),
+                    DIGITS("needed", 4, .unit = "GB/s"));
+    for (int i = 0; i < NUM_NETWORKS; i++)
+        for (int j = 0; j < NUM_KS; j++) {
+            table_text(&t, "%s", f[i].title);
+            table_numbers(&t, ks[j], f[i].of[j][ON_CPU].seconds, f[i].of[j][ON_GPU].seconds,
+                          gain(&f[i], j), rate_needed(&f[i], j));
+        }
 }
 
 static void write_csv(FILE *csv, const Machines *machines, Figures f[][NUM_NETWORKS]) {
@@ -241,9 +230,8 @@ static void write_csv(FILE *csv, const Machines *machines, Figures f[][NUM_NETWO
 // ## The experiment
 
 static void experiment(const Flags *flags, FILE *csv) {
-    const Machine *told = modelled_machine();
     Module *nets[NUM_NETWORKS];
-    Machines machines = machines_with(told);
+    Machines machines = machines_with(modelled_machine());
     static Figures f[MOST_MACHINES][NUM_NETWORKS];
     (void)flags;
     say("Question: towers with their variables on the CPU, or on device 0: what moves, and what is "
@@ -268,7 +256,6 @@ static void experiment(const Flags *flags, FILE *csv) {
     for (int m = 0; m < machines.n; m++) print_machine(&machines.list[m], f[m]);
     predict_compare(slower, 1 / gain(&f[1][NUM_NETWORKS - 1], NUM_KS - 1), "times as long");
     write_csv(csv, &machines, f);
-    modelled_clock_start(told);
 }
 
 // The check opens 7 devices that compute, and the CPU's; the experiment models 8.

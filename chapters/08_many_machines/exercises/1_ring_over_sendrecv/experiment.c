@@ -6,6 +6,7 @@
 #include "common/program/exercise.h"
 #include "common/program/predict.h"
 #include "common/program/say.h"
+#include "common/program/table.h"
 #include "../start_ranks.h"
 #include "counted.h"
 #include "your_part.h"
@@ -136,12 +137,6 @@ static void measure(int k, Figures *f) {
     free(said);
 }
 
-static char *size_text(long bytes) {
-    return bytes < 1 << 10   ? xprintf("%ld B", bytes)
-           : bytes < 1 << 20 ? xprintf("%ld KiB", bytes >> 10)
-                             : xprintf("%ld MiB", bytes >> 20);
-}
-
 static double ratio(const Figures *f, int s, Way a, Way b) {
     return f->of[s][a].seconds.median / f->of[s][b].seconds.median;
 }
@@ -151,17 +146,16 @@ static void print_table(int k, const Figures *f) {
         "in "
         "turn",
         k, num_cores());
-    printf("  %8s %12s %12s %14s   %11s %10s   %s\n", "vector", "your ring", "star",
-           "MPI_Allreduce", "ring / star", "ring / MPI", "busiest sends, in N: ring, star");
+    Table t = TABLE(NULL, {"vector", .bytes = true}, FIXED("your ring", 1), FIXED("star", 1),
+                    FIXED("MPI_Allreduce", 1), FIXED("ring / star", 2), FIXED("ring / MPI", 2),
+                    FIXED("busiest sends, in N: ring", 3), FIXED("star", 3));
     for (int s = 0; s < NUM_SIZES; s++) {
-        const Times *t = f->of[s];
-        char *size = size_text(bytes_of(s));
-        printf("  %8s %12.1f %12.1f %14.1f   %11.2f %10.2f   %8.3f %8.3f\n", size,
-               1e6 * t[RING].seconds.median, 1e6 * t[STAR].seconds.median,
-               1e6 * t[LIBRARY].seconds.median, ratio(f, s, RING, STAR), ratio(f, s, RING, LIBRARY),
-               (double)t[RING].sent / (double)bytes_of(s),
-               (double)t[STAR].sent / (double)bytes_of(s));
-        free(size);
+        const Times *of = f->of[s];
+        double bytes = (double)bytes_of(s);
+        table_numbers(&t, bytes, 1e6 * of[RING].seconds.median, 1e6 * of[STAR].seconds.median,
+                      1e6 * of[LIBRARY].seconds.median, ratio(f, s, RING, STAR),
+                      ratio(f, s, RING, LIBRARY), (double)of[RING].sent / bytes,
+                      (double)of[STAR].sent / bytes);
     }
 }
 

@@ -236,18 +236,10 @@ static void make_times(Timings sizes[LINE_SIZES], bool outliers, double noise) {
     }
 }
 
-static double mean_of(const Timings *t) {
-    double sum = 0;
-    for (int r = 0; r < t->n; r++) sum += t->seconds[r];
-    return sum / t->n;
-}
+static double mean_of(const Timings *t) { return mean(t->seconds, t->n); }
 static double median_of(const Timings *t) { return median(t->seconds, t->n); }
 static double first_of(const Timings *t) { return t->seconds[0]; }
-static double least_of(const Timings *t) {
-    double least = t->seconds[0];
-    for (int r = 1; r < t->n; r++) least = fmin(least, t->seconds[r]);
-    return least;
-}
+static double least_of(const Timings *t) { return minimum(t->seconds, t->n); }
 
 // How far a line is from the times. The check has no other way to a line than to look whether one
 // that is a little higher or steeper is nearer: the one with the least sum has none.

@@ -7,20 +7,11 @@
 #include "common/program/exercise.h"
 #include "common/program/predict.h"
 #include "common/program/say.h"
+#include "common/program/table.h"
 #include "chapters/08_many_machines/exercises/start_ranks.h"
 #include "your_part.h"
 
 // ## Figures
-
-const char *threshold_text(size_t bytes) {
-    static char text[32]; // replaced by the next call
-    if (bytes == 0) return "0";
-    if (bytes < 1 << 20)
-        snprintf(text, sizeof text, "%zu KiB", bytes >> 10);
-    else
-        snprintf(text, sizeof text, "%zu MiB", bytes >> 20);
-    return text;
-}
 
 void write_rows(FILE *csv, const char *part, int ranks, const char *network, const Row rows[]) {
     for (int t = 0; t < NUM_THRESHOLDS; t++)
@@ -65,14 +56,16 @@ static void print_here(const Here *h) {
         "%.3g ns; talking %.0f us",
         h->title, 1e6 * sum.latency, 1e9 * sum.per_byte, 1e6 * copy.latency, 1e9 * copy.per_byte,
         1e6 * h->costs.talk);
-    printf("  %d gradients, %.3g MB     measured: median\n"
-           "  threshold   messages   predicted   (and the middle half), ms    ratio\n",
-           h->n, 1e-6 * (double)h->bytes);
-    for (int t = 0; t < NUM_THRESHOLDS; t++) {
-        const Row *r = &h->rows[t];
-        printf("  %-10s %9d %11.3g %10.3g  (%.3g to %.3g)%*s %5.2f\n", threshold_text(r->threshold),
-               r->messages, 1e3 * r->said, 1e3 * r->took, 1e3 * r->low, 1e3 * r->high, 4, "",
-               r->said / r->took);
+    say("  %d gradients, %.3g MB; measured: the median, and the middle half", h->n,
+        1e-6 * (double)h->bytes);
+    Table t =
+        TABLE(NULL, {"threshold", .bytes = true}, WHOLE("messages"),
+              DIGITS("predicted", 3, .unit = "ms"), DIGITS("measured", 3, .unit = "ms"),
+              DIGITS("from", 3, .unit = "ms"), DIGITS("to", 3, .unit = "ms"), FIXED("ratio", 2));
+    for (int i = 0; i < NUM_THRESHOLDS; i++) {
+        const Row *r = &h->rows[i];
+        table_numbers(&t, (double)r->threshold, r->messages, r->said, r->took, r->low, r->high,
+                      r->said / r->took);
     }
 }
 

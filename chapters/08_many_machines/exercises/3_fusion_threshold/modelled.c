@@ -3,6 +3,7 @@
 #include "common/base/error.h"
 #include "common/program/predict.h"
 #include "common/program/say.h"
+#include "common/program/table.h"
 #include "chapters/08_many_machines/many_ranks.h"
 #include "your_part.h"
 
@@ -56,13 +57,12 @@ static void model_network(const Machine *machine, const NetworkKind *kind,
 }
 
 static void print_modelled(const char *title, Row rows[NUM_WORLDS][NUM_THRESHOLDS]) {
-    printf("\n  %-10s          exchange in ms, predicted, on\n  threshold  messages", title);
-    for (int w = 0; w < NUM_WORLDS; w++) printf("   %4d ranks", worlds[w]);
-    printf("\n");
-    for (int t = 0; t < NUM_THRESHOLDS; t++) {
-        printf("  %-10s %8d", threshold_text(thresholds[t]), rows[0][t].messages);
-        for (int w = 0; w < NUM_WORLDS; w++) printf(" %12.4g", 1e3 * rows[w][t].said);
-        printf("\n");
+    say("\n  %s: exchange in ms, predicted", title);
+    Table t = TABLE(NULL, {"threshold", .bytes = true}, WHOLE("messages"),
+                    DIGITS("%d ranks", 4, .count = NUM_WORLDS, .of = worlds));
+    for (int i = 0; i < NUM_THRESHOLDS; i++) {
+        table_numbers(&t, (double)thresholds[i], rows[0][i].messages);
+        for (int w = 0; w < NUM_WORLDS; w++) table_numbers(&t, 1e3 * rows[w][i].said);
     }
 }
 
@@ -72,7 +72,7 @@ static void print_modelled(const char *title, Row rows[NUM_WORLDS][NUM_THRESHOLD
 // cycle's messages are your fuse()'s of what has become ready, and wait for those before them.
 
 enum { NUM_CYCLES = 9, IMAGES = 64 };
-static const double cycles[NUM_CYCLES] = {1e-3, 2e-3, 5e-3, 10e-3, 20e-3, 50e-3, 0.1, 0.2, 0.5};
+static const int cycles_ms[NUM_CYCLES] = {1, 2, 5, 10, 20, 50, 100, 200, 500};
 
 // Sends what is ready now; returns when its last message is there.
 static double send_ready(Cycle *c, const RankStep *rank, double now, double busy, Line sum,
@@ -109,17 +109,15 @@ static double predicted_efficiency(const NetworkTable *network, const RankStep *
 static void show_cycles(const Machine *machine, const Costs costs[NUM_WORLDS]) {
     NetworkTable network = resnet101();
     RankStep rank = rank_step(machine, &network, IMAGES, false);
-    printf("\n  %s, %d images on each rank, a step of %.0f ms: efficiency in %%\n  cycle, ms ",
-           network.name, IMAGES, 1e3 * rank_seconds(&rank));
-    for (int i = 0; i < NUM_CYCLES; i++) printf(" %5g", 1e3 * cycles[i]);
+    say("\n  %s, %d images on each rank, a step of %.0f ms: efficiency in %%, by the cycle",
+        network.name, IMAGES, 1e3 * rank_seconds(&rank));
+    Table t = TABLE(NULL, WHOLE("ranks"), FIXED("%d ms", 1, .count = NUM_CYCLES, .of = cycles_ms));
     for (int w = 0; w < NUM_WORLDS; w++) {
-        printf("\n  %4d ranks ", worlds[w]);
-        for (int i = 0; i < NUM_CYCLES; i++) {
-            double part = predicted_efficiency(&network, &rank, costs[w].sum, cycles[i]);
-            printf(" %5.1f", 100 * part);
-        }
+        table_numbers(&t, worlds[w]);
+        for (int i = 0; i < NUM_CYCLES; i++)
+            table_numbers(
+                &t, 100 * predicted_efficiency(&network, &rank, costs[w].sum, 1e-3 * cycles_ms[i]));
     }
-    printf("\n");
     say("  (Messages are sent each cycle, whether those before are there or not. If the thread "
         "that talks waits for them, as Horovod's does with MPI, more gathers meanwhile.)");
 }

@@ -44,7 +44,6 @@ typedef struct Row {
     int messages;
     double said, took, low, high; // seconds: predicted; median and quartiles
 } Row;
-const char *threshold_text(size_t bytes); // "64 KiB"
 void write_rows(FILE *csv, const char *part, int ranks, const char *network, const Row rows[]);
 
 // modelled.c: the same on machines that you do not have.

@@ -5,6 +5,7 @@
 #include "common/program/interrupt.h"
 #include "common/program/predict.h"
 #include "common/program/say.h"
+#include "common/program/table.h"
 #include "chapters/08_many_machines/exercises/start_ranks.h"
 #include "your_part.h"
 
@@ -58,11 +59,11 @@ static Block block_of(const Trainings *t, RuleOptimizer o, RuleNetwork network) 
     return b;
 }
 
-static void print_cell(const Cell *c, const char *name, const char *kept) {
-    printf("  %5d %8.0f  %-19s %8.3g %8.3g   %.3f  (%.3f to %.3f)  %s\n",
-           c->job->times * c->job->base_batch, c->first->updates, name, c->last_lr, c->lr_sum,
-           c->summary.mean, c->summary.low, c->summary.high,
-           c->diverged > 0 ? "some diverged" : kept);
+static void add_cell(Table *t, const Cell *c, const char *name, const char *kept) {
+    table_numbers(t, c->job->times * c->job->base_batch, c->first->updates);
+    table_text(t, "%s", name);
+    table_numbers(t, c->last_lr, c->lr_sum, c->summary.mean, c->summary.low, c->summary.high);
+    table_text(t, "%s", c->diverged > 0 ? "some diverged" : kept);
 }
 
 // Linear minus square root, seed by seed.
@@ -85,15 +86,17 @@ static void print_pairs(const Cell cells[NUM_LR_RULES]) {
 }
 
 static void print_block(const Block *b, int times) {
-    printf("\n  %s, %s\n  batch  updates  rule                 last lr  sum of   test accuracy\n"
-           "                                                all lr   mean   (lowest to highest)\n",
-           rule_network_titles[b->base.job->network], rule_optimizer_names[b->base.job->optimizer]);
-    print_cell(&b->base, "(all the same)", "");
+    say("\n  %s, %s", rule_network_titles[b->base.job->network],
+        rule_optimizer_names[b->base.job->optimizer]);
+    Table t = TABLE(NULL, WHOLE("batch"), WHOLE("updates"), WORDS("rule", 19), DIGITS("last lr", 3),
+                    DIGITS("sum of lr", 3), FIXED("accuracy", 3), FIXED("lowest", 3),
+                    FIXED("highest", 3), WORDS("kept", 13));
+    add_cell(&t, &b->base, "(all the same)", "");
     for (int i = 0; i < times; i++)
         for (int rule = 0; rule < NUM_LR_RULES; rule++) {
             const Cell *c = &b->cells[i][rule];
             bool kept = keeps(b->base.accuracy, c->accuracy, NUM_SEEDS);
-            print_cell(c, lr_rule_names[rule], kept ? "kept" : "");
+            add_cell(&t, c, lr_rule_names[rule], kept ? "yes" : "");
         }
     for (int i = 0; i < times; i++) print_pairs(b->cells[i]);
 }

@@ -5,7 +5,7 @@
 #include "common/model/modelled_clock.h"
 #include "common/device/timer.h"
 #include "common/program/say.h"
-#include "costs.h"
+#include "../costs.h"
 
 #include <math.h>
 #include <stdio.h>

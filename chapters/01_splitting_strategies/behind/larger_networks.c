@@ -4,12 +4,12 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "common/base/number.h"
 #include "common/model/modelled_clock.h"
 #include "common/program/book.h"
 #include "common/program/plot.h"
 #include "common/program/say.h"
-#include "costs.h"
+#include "common/program/table.h"
+#include "../costs.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -20,32 +20,28 @@ enum { NUM_NETWORKS = sizeof networks / sizeof networks[0], IMAGES = 256, MICROB
 
 // ---- two networks, up to 8 devices -----------------------------------------------------------
 
-static Grouped whole_megabytes(double bytes) { return grouped((uint64_t)(megabytes(bytes) + 0.5)); }
-
 // The bytes and syncs of the formulas; the time is that of the strategies' own steps, on devices of
 // the modelled machine.
-static void print_line(const char *name, const char *way, const Problem *problem, const Strategy *s,
-                       int k) {
+static void add_row(Table *t, const char *way, const Problem *problem, const Strategy *s, int k) {
     const Network *network = problem->network;
     int n = problem->X->shape[0], m = problem->microbatches;
     Memory memory = memory_of(s, network, k, n, m);
-    printf("%-9s %2d  %-13s %6s %7s %6s %7s %5.0f %6.1f%%", name, k, way,
-           whole_megabytes(memory.params).text, whole_megabytes(memory.activations).text,
-           whole_megabytes(memory.both).text,
-           whole_megabytes(s->bytes_moved(network, k, n, m)).text, s->syncs(network, k, m),
-           100 * busiest_share(s, network, k, n));
-    if (problem_can_be_modelled(problem, s, k))
-        printf(" %8.4g\n", 1e3 * modelled_step(problem, s, k));
-    else
-        printf(" %8s\n", "-");
+    table_text(t, "%s", network->name);
+    table_numbers(t, k);
+    table_text(t, "%s", way);
+    table_numbers(t, megabytes(memory.params), megabytes(memory.activations),
+                  megabytes(memory.both), megabytes(s->bytes_moved(network, k, n, m)),
+                  s->syncs(network, k, m), busiest_share(s, network, k, n),
+                  problem_can_be_modelled(problem, s, k) ? 1e3 * modelled_step(problem, s, k)
+                                                         : NAN);
 }
 
-static void print_costs(const Network *network, int n, int m) {
+static void add_costs(Table *t, const Network *network, int n, int m) {
     Problem problem = problem_to_model(network, n, m);
-    print_line(network->name, "one device", &problem, &across_data, 1);
+    add_row(t, "one device", &problem, &across_data, 1);
     for (int k = 2; k <= 8; k *= 4)
         for (int i = 0; i < NUM_STRATEGIES; i++)
-            print_line("", strategies[i]->name, &problem, strategies[i], k);
+            add_row(t, strategies[i]->name, &problem, strategies[i], k);
     problem_free(&problem);
 }
 
@@ -72,7 +68,7 @@ static void explain_networks(int k, int m) {
 
 static void explain_columns(void) {
     const Machine *machine = modelled_machine();
-    say("* each a maximum by itself, with gradients");
+    say("Params, activations, both: MB, the most on one device, each by itself, with gradients");
     if (machine)
         say("Modelled: on %s. A dash: it has too few devices, or too little memory.",
             machine->name);
@@ -85,9 +81,11 @@ void larger_networks(void) {
     say("\nLarger networks, by the same formulas: ImageNet, %d images of 224 x 224, %d "
         "microbatches",
         IMAGES, M);
-    printf("                         most on one device, MB*   moved     busiest modelled\n"
-           "network    k  strategy      params activ.   both      MB syncs    has  ms/step\n");
-    for (int i = 0; i < NUM_NETWORKS; i++) print_costs(networks[i], IMAGES, M);
+    Table t =
+        TABLE(NULL, WORDS("network", 9), WHOLE("k", .width = 2), WORDS("strategy", 13),
+              WHOLE("params"), WHOLE("activations"), WHOLE("both"), WHOLE("moved"),
+              WHOLE("syncs", .width = 5), FIXED("busiest", 1, .unit = "%"), DIGITS("ms/step", 4));
+    for (int i = 0; i < NUM_NETWORKS; i++) add_costs(&t, networks[i], IMAGES, M);
     explain_columns();
     printf("\n");
     explain_networks(8, M);
@@ -145,13 +143,17 @@ static void write_model(const char *csv, Point best[NUM_NETWORKS][NUM_MACHINES])
 
 static void print_best(Point best[NUM_NETWORKS][NUM_MACHINES]) {
     printf(
-        "\nThe fastest step of all, modelled, on up to 128 devices; %d images, %d microbatches\n\n"
-        "network    machine       ms/step  devices  strategy\n",
+        "\nThe fastest step of all, modelled, on up to 128 devices; %d images, %d microbatches\n\n",
         IMAGES, MICROBATCHES);
+    Table t = TABLE(NULL, WORDS("network", 10), WORDS("machine", 12),
+                    DIGITS("step", 4, .unit = "ms"), WHOLE("devices"), WORDS("strategy", 13));
     for (int a = 0; a < NUM_NETWORKS; a++)
-        for (int b = 0; b < NUM_MACHINES; b++)
-            printf("%-10s %-12s %8.4g %8d  %s\n", networks[a]->name, machines[b],
-                   1e3 * best[a][b].seconds, best[a][b].k, best[a][b].strategy->name);
+        for (int b = 0; b < NUM_MACHINES; b++) {
+            table_text(&t, "%s", networks[a]->name);
+            table_text(&t, "%s", machines[b]);
+            table_numbers(&t, best[a][b].seconds, best[a][b].k);
+            table_text(&t, "%s", best[a][b].strategy->name);
+        }
 }
 
 void many_devices(void) {

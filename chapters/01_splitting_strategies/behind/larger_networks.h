@@ -3,7 +3,7 @@
 #ifndef LARGER_NETWORKS_H
 #define LARGER_NETWORKS_H
 
-#include "problem.h"
+#include "../problem.h"
 
 // A table of AlexNet and ResNet-18 on 1, 2 and 8 devices, and what follows from it.
 void larger_networks(void);

@@ -3,7 +3,7 @@
 #ifndef STEP_COSTS_H
 #define STEP_COSTS_H
 
-#include "parity.h"
+#include "../parity.h"
 
 // Of one step. k = 0: there is none, the network has not so many layers.
 typedef struct StepCosts {

@@ -1,5 +1,5 @@
 // other_networks.c: the chapter's other networks as tables of layers; see network.h.
-#include "network.h"
+#include "../network.h"
 
 // ## Two networks with equal layers
 //

@@ -2,10 +2,10 @@
 #include "step_tables.h"
 
 #include "common/base/error.h"
-#include "common/base/number.h"
 #include "common/model/modelled_clock.h"
 #include "common/program/say.h"
-#include "costs.h"
+#include "common/program/table.h"
+#include "../costs.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -13,53 +13,40 @@
 
 // ---- memory ----------------------------------------------------------------------------------
 
-static void print_ks(const StepTable *t) {
-    for (int j = 0; j < t->num_ks; j++) {
-        char *k = xprintf("k = %d", t->ks[j]);
-        printf(" %7s", k);
-        free(k);
-    }
-}
-
 typedef double Bytes(const StepCosts *costs);
 static double most_params(const StepCosts *costs) { return costs->most_params; }
 static double all_params(const StepCosts *costs) { return costs->all_params; }
 static double most_activations(const StepCosts *costs) { return costs->most_activations; }
 static double all_activations(const StepCosts *costs) { return costs->all_activations; }
 
-static void print_megabytes(const StepTable *t, int i, Bytes *bytes) {
+static void add_megabytes(Table *table, const StepTable *t, int i, Bytes *bytes) {
     for (int j = 0; j < t->num_ks; j++)
-        if (t->of[i][j].k)
-            printf(" %7.2f", megabytes(bytes(&t->of[i][j])));
-        else
-            printf(" %7s", "-");
+        table_numbers(table, t->of[i][j].k ? megabytes(bytes(&t->of[i][j])) : NAN);
 }
 
 static void print_most_and_all(const StepTable *t, const char *what, Bytes *most, Bytes *all) {
-    printf("%-14s %-*s  %s\n%14s", what, 8 * t->num_ks, "most on one", "all together", "");
-    print_ks(t);
-    printf("  ");
-    print_ks(t);
-    printf("\n");
+    Table table =
+        TABLE(NULL, WORDS(what, 14), FIXED("most, k = %d", 2, .count = t->num_ks, .of = t->ks),
+              FIXED("all, k = %d", 2, .count = t->num_ks, .of = t->ks));
     for (int i = 0; i < NUM_STRATEGIES; i++) {
-        printf("%-14s", strategies[i]->name);
-        print_megabytes(t, i, most);
-        printf("  ");
-        print_megabytes(t, i, all);
-        printf("\n");
+        table_text(&table, "%s", strategies[i]->name);
+        add_megabytes(&table, t, i, most);
+        add_megabytes(&table, t, i, all);
     }
 }
 
 // Why the three ways need different memory on one device already.
 static void print_kinds(const StepTable *t, const Problem *problem) {
-    printf("\nOn one device, MB      all    outputs  gradients   gathered   the rest\n");
+    printf("\n");
+    Table table = TABLE(NULL, WORDS("On one device, MB", 14), FIXED("all", 2), FIXED("outputs", 2),
+                        FIXED("gradients", 2), FIXED("gathered", 2), FIXED("the rest", 2));
     for (int i = 0; i < NUM_STRATEGIES; i++) {
         Memory m = memory_of(strategies[i], problem->network, 1, problem->X->shape[0],
                              problem->microbatches);
         double all = t->of[i][0].most_activations;
-        printf("%-14s   %9.2f %10.2f %10.2f %10.2f %10.2f\n", strategies[i]->name, megabytes(all),
-               megabytes(m.outputs), megabytes(m.gradients), megabytes(m.copies),
-               megabytes(all - m.activations));
+        table_text(&table, "%s", strategies[i]->name);
+        table_numbers(&table, megabytes(all), megabytes(m.outputs), megabytes(m.gradients),
+                      megabytes(m.copies), megabytes(all - m.activations));
     }
 }
 
@@ -117,32 +104,24 @@ static void explain_traffic(const StepTable *t, const Problem *problem) {
 }
 
 void print_traffic(const StepTable *t, const Problem *problem) {
-    const char *last = NULL;
-    printf("\nWhat moves between the devices in a step of %d images, bytes\n\n"
-           "strategy        k       counted    by formula   for twice the images  syncs\n",
+    printf("\nWhat moves between the devices in a step of %d images, bytes\n\n",
            problem->X->shape[0]);
+    Table table = TABLE(NULL, WORDS("strategy", 13), WHOLE("k", .width = 2),
+                        WHOLE("counted", .width = 11), WHOLE("by formula", .width = 11),
+                        WHOLE("for twice the images"), WHOLE("syncs", .width = 5));
     for (int i = 0; i < NUM_STRATEGIES; i++)
         for (int j = 1; j < t->num_ks; j++) {
             const StepCosts *c = &t->of[i][j];
             if (!c->k) continue;
-            const char *name = strategies[i]->name;
-            printf("%-13s %3d %13s %13s %22s %6d\n", name == last ? "" : name, c->k,
-                   grouped((uint64_t)c->moved).text, grouped((uint64_t)c->formula).text,
-                   grouped((uint64_t)for_twice(strategies[i], problem, c->k)).text, c->syncs);
-            last = name;
+            table_text(&table, "%s", strategies[i]->name);
+            table_numbers(&table, c->k, c->moved, c->formula,
+                          for_twice(strategies[i], problem, c->k), c->syncs);
         }
     printf("\n");
     explain_traffic(t, problem);
 }
 
 // ---- seconds ---------------------------------------------------------------------------------
-
-static void print_ms(double seconds) {
-    if (isnan(seconds))
-        printf(" %7s", "-");
-    else
-        printf(seconds < 1 ? " %7.3g" : " %7.0f", 1e3 * seconds);
-}
 
 static void explain_measured(void) {
     if (num_gpus() > 0) return;
@@ -167,23 +146,20 @@ static void explain_modelled(const StepTable *t) {
 void print_seconds(const StepTable *t) {
     const Machine *machine = modelled_machine();
     bool measured = !isnan(t->of[0][0].measured);
-    char *modelled = machine ? xprintf("modelled on %s", machine->name) : xstrdup("");
-    printf("\nHow long a step takes, ms\n\n%14s %-*s  %s\n%14s", "", 8 * t->num_ks,
-           measured ? "measured here" : "(not measured)", modelled, "");
-    print_ks(t);
-    printf("  ");
-    if (machine) print_ks(t);
-    printf("\n");
+    printf("\nHow long a step takes, ms%s%s%s\n\n", measured ? "; measured here" : "",
+           machine ? "; modelled on " : "", machine ? machine->name : "");
+    Table table =
+        TABLE(NULL, WORDS("", 14),
+              DIGITS(measured ? "here, k=%d" : NULL, 3, .count = t->num_ks, .of = t->ks),
+              DIGITS(machine ? "modelled, k=%d" : NULL, 3, .count = t->num_ks, .of = t->ks));
     for (int i = 0; i < NUM_STRATEGIES; i++) {
-        printf("%-14s", strategies[i]->name);
-        for (int j = 0; j < t->num_ks; j++) print_ms(t->of[i][j].k ? t->of[i][j].measured : NAN);
-        printf("  ");
-        for (int j = 0; machine && j < t->num_ks; j++)
-            print_ms(t->of[i][j].k ? t->of[i][j].modelled : NAN);
-        printf("\n");
+        table_text(&table, "%s", strategies[i]->name);
+        for (int j = 0; j < t->num_ks; j++)
+            table_numbers(&table, t->of[i][j].k ? 1e3 * t->of[i][j].measured : NAN);
+        for (int j = 0; j < t->num_ks; j++)
+            table_numbers(&table, machine && t->of[i][j].k ? 1e3 * t->of[i][j].modelled : NAN);
     }
     printf("\n");
     if (measured) explain_measured();
     explain_modelled(t);
-    free(modelled);
 }

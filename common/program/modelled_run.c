@@ -1,0 +1,34 @@
+// modelled_run.c: see modelled_run.h.
+#include "modelled_run.h"
+#include "common/device/trace.h"
+#include "common/tensor/autograd.h"
+
+void modelled_begin(ModelledRun *run) {
+    run->before = modelled_machine();
+    trace_pause(!run->traced);
+    autograd_close(); // the memory of other steps does not count
+    modelled_clock_start(run->machine);
+    modelled_clock_use_framework(run->framework);
+    modelled_clock_use_ranks(run->ranks);
+    for (int i = 0; i < run->k; i++) run->devices[i] = model_device(i);
+}
+
+bool modelled_run(ModelledRun *run) {
+    synchronize_all();
+    if (run->step <= run->warm_up) {
+        run->begun = modelled_seconds();
+        run->busy_before = modelled_busy(run->devices[0]);
+        run->step++;
+        return true;
+    }
+    run->seconds = modelled_seconds() - run->begun;
+    run->busy = modelled_busy(run->devices[0]) - run->busy_before;
+    run->step = 0;
+    return false;
+}
+
+void modelled_end(ModelledRun *run) {
+    autograd_close();
+    modelled_clock_start(run->before);
+    trace_pause(false);
+}

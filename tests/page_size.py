@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""page_size.py [BUILD]: how much a reader of each chapter meets, beside what was planned.
+
+Words of prose on the page (folded prose, too), lines of code and output that are not folded, files that teach (in the
+chapter's folder itself), lines in behind/, and lines that the recorded run printed. Pages are in BUILD/book, runs in
+BUILD/runs. A ! marks what is more than 1.15 times its target; that is no error, so the status is 0 all the same.
+"""
+import sys
+from html.parser import HTMLParser
+from math import ceil
+from pathlib import Path
+
+# chapter: words, lines of code and output, lines of a default run
+TARGETS = {"00": (1200, 180, 40), "01": (2000, 350, 40), "02": (1700, 300, 40),
+           "03": (800, 150, 40), "04": (1800, 350, 40), "05": (2300, 450, 40),
+           "06": (2600, 550, 60), "07": (2600, 550, 60), "08": (2800, 600, 60)}
+FILES, BEHIND, ROOM = 8, 600, 1.15
+
+VOID = {"area", "br", "col", "hr", "img", "input", "link", "meta", "source", "wbr"}
+SKIPPED = {"annotation", "nav", "script", "style", "svg", "template"}
+ENDS_WORD = {"p", "li", "tr", "td", "th", "dt", "dd", "h1", "h2", "h3", "h4", "h5", "h6", "div", "pre", "figcaption",
+             "summary", "button"}
+
+
+class Page(HTMLParser):
+    def __init__(self, path):
+        super().__init__()
+        self.open = [("", None, False)]  # of each element: its tag, what kind of text is in it, whether it is folded
+        self.prose, self.block, self.lines = [], "", 0
+        self.feed(path.read_text(encoding="utf-8"))
+        self.words = len("".join(self.prose).split())
+
+    def handle_starttag(self, tag, attributes):
+        if tag in ENDS_WORD or tag in VOID:
+            self.prose.append(" ")
+        if tag in VOID:
+            return
+        attributes = dict(attributes)
+        classes = (attributes.get("class") or "").split()
+        _, kind, folded = self.open[-1]
+        if tag in SKIPPED:
+            kind = None
+        elif tag == "main":
+            kind = "prose"
+        elif kind == "prose" and "output" in classes:
+            kind = "output"
+        elif kind == "prose" and ("code" in classes or tag == "pre"):
+            kind = "code"
+        folded |= tag == "details" and "open" not in attributes or "hidden" in attributes or "pytorch" in classes
+        self.open.append((tag, kind, folded))
+        if tag in ("p", "pre"):
+            self.block = ""
+
+    def handle_data(self, data):
+        self.block += data
+        if self.open[-1][1] == "prose":
+            self.prose.append(data)
+
+    def handle_endtag(self, tag):
+        if tag not in (element[0] for element in self.open):
+            return
+        while self.open[-1][0] != tag:  # its end may be left out: <p>, <li>
+            self.open.pop()
+        _, kind, folded = self.open.pop()
+        if folded or kind not in ("code", "output"):
+            return
+        if tag == "pre":
+            self.lines += len(self.block.strip("\n").split("\n"))
+        elif tag == "tr":
+            self.lines += 1
+        elif tag == "p":
+            self.lines += ceil(len(self.block) / 100)
+
+
+def lines_of(path):
+    return len(path.read_text(encoding="utf-8").splitlines())
+
+
+def sources_in(folder):
+    return [path for path in folder.glob("*") if path.suffix in (".c", ".h", ".cu")]
+
+
+def beside(value, target):
+    return f"{value:,} / {target:,}{'!' if value > ROOM * target else ' '}" if target else f"{value:,} "
+
+
+def report(folder, build):
+    page = Page(build / "book" / f"{folder.name[:2]}.html")
+    words, lines, printed = TARGETS.get(folder.name[:2], (0, 0, 0))
+    run = build / "runs" / folder.name / "stdout"
+    columns = [beside(page.words, words), beside(page.lines, lines), beside(len(sources_in(folder)), FILES),
+               beside(sum(map(lines_of, sources_in(folder / "behind"))), BEHIND),
+               beside(lines_of(run), printed) if run.exists() else "- "]
+    print(f"{folder.name:<28}" + "".join(f"{column:>16}" for column in columns))
+
+
+def main(build):
+    chapters = sorted(path.parent for path in Path("chapters").glob("[0-9]*/main.c"))
+    missing = [folder.name for folder in chapters if not (build / "book" / f"{folder.name[:2]}.html").exists()]
+    if missing or not chapters:
+        sys.exit(f"page_size: error: {build}/book has no page of {', '.join(missing) or 'any chapter'}\n"
+                 "hint: make book, or name the build: python3 tests/page_size.py BUILD")
+    print(f"{'chapter':<28}" + "".join(f"{head:>15} " for head in ("words", "lines", "files", "behind/", "output")))
+    for folder in chapters:
+        report(folder, build)
+
+
+main(Path(sys.argv[1] if len(sys.argv) > 1 else "build"))
