@@ -283,10 +283,10 @@ static void bubble_modelled(void) {
 // here are AlexNet, which has most of its parameters in its fully connected layers, and ResNet-18,
 // which has few parameters and large activations.
 //
-// The columns under "most on one device" are three maxima, with gradients but without room for what
-// is being sent. "Both" may be less than the sum of the others, where the most parameters and the
-// most activations are on different devices. "Busiest has" is the busiest device's share of the
-// work.
+// "Params", "activations" and "both" are the most on one device: three maxima, with gradients but
+// without room for what is being sent. "Both" may be less than the sum of the others, where the
+// most parameters and the most activations are on different devices. "Busiest" is the busiest
+// device's share of the work.
 
 static void compare_larger_networks(void) {
     Prediction busiest = predict_first(

@@ -33,7 +33,7 @@ void allreduce_book(Tensor *const data[], int k);
 // The book's exercise 3: device j sums part j of the vector, so that all are at work, then each
 // collects the parts (reduce-scatter, all-gather). The sums have the star's bits.
 // 2 (k-1) steps of N/k bytes; each device sends 2 (k-1)/k N. Rabenseifner, "Optimization of
-// collective reduction operations", ICCS 2004; as k parameter servers: Li et al., OSDI 2014.
+// collective reduction operations", ICCS 2004; as k parameter servers: [@li2014].
 void allreduce_sharded(Tensor *const data[], int k);
 
 // The same two halves, but each device sends to its right neighbour only, for links that form a

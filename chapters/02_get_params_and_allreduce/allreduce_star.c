@@ -9,9 +9,9 @@
 
 // ## The book's lines
 //
-// In Python `.to()` makes a new tensor; here `received` is the place for what arrives.
-// (Two GPUs have *peer-to-peer access* if each can reach the other's memory over the link between
-// them. Without it, what one sends to the other goes through the host's memory.)
+// `allreduce_book()` has them. In Python `.to()` makes a new tensor; here `received` is the place
+// for what arrives. (Two GPUs have *peer-to-peer access* if each can reach the other's memory over
+// the link between them. Without it, what one sends to the other goes through the host's memory.)
 
 void allreduce_book(Tensor *const data[], int k) {
     Tensor *received = arena_tensor(data[0]->device, data[0]->ndim, data[0]->shape, false);
@@ -24,8 +24,8 @@ void allreduce_book(Tensor *const data[], int k) {
 
 // ## The same, in pieces
 //
-// The defect of these lines: a vector is received as a whole before its first number is added. So
-// device 0 needs room for a second vector, and its cache has forgotten the first numbers by the
+// The defect of the book's lines: a vector is received as a whole before its first number is added.
+// So device 0 needs room for a second vector, and its cache has forgotten the first numbers by the
 // time they are added. And nothing goes back to the others before the last number of the last
 // vector has come in, though links can carry both directions at once.
 //

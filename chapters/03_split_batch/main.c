@@ -240,6 +240,8 @@ static void divide_without_values(const Tensor *X, const Tensor *y, int k) {
 //    256 images, and all is well. On which of 2 to 8 devices does the mistake show in these
 //    minibatches, and on which in the last one of the epoch, of 96 images?
 
+// ## The program
+
 int main(int argc, char *argv[]) {
     Flags defaults = default_flags;
     defaults.devices = 7;

@@ -91,10 +91,11 @@ static void run_exchanges(void) {
 // Now a gradient is applied to other parameters than it was computed from; how many other pushes
 // were applied in between is its *staleness*.
 //
-// Between the two: *bounded staleness* (SSP, stale synchronous parallel). Nobody may be more than s
-// steps ahead of the slowest. With s = 0 it is synchronous, without a bound asynchronous. (Papers
-// call the number of a worker's step its *clock*, and so do some names here.) And *backup workers*:
-// synchronous, but each update takes the first W - b pushes, and throws the last b away.
+// Between the two: *bounded staleness* (SSP, stale synchronous parallel [@ho2013]). No worker may
+// be more than s steps ahead of the slowest. With s = 0 it is synchronous, without a bound
+// asynchronous. (Papers call the number of a worker's step its *clock*, and so do some names here.)
+// And *backup workers* [@chen2016]: synchronous, but each update takes the first W - b pushes, and
+// throws the last b away.
 //
 // The program runs all of them on as many images, with one worker that takes four times as long for
 // all that it does, computing and sending. How far each worker is at any time follows from their

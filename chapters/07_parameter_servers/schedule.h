@@ -9,7 +9,7 @@
 // How workers wait for each other.
 typedef struct Discipline {
     // How many steps a worker may be ahead of the slowest: 0 is synchronous, NO_BOUND asynchronous,
-    // between them bounded staleness (SSP: Ho et al., NIPS 2013).
+    // between them bounded staleness (SSP: Ho and others, NIPS 2013).
     int staleness;
     // Backup workers: with more than 0, synchronous, and each update takes the first W - backup
     // pushes and drops the others (Chen et al., "Revisiting distributed synchronous SGD", 2016).

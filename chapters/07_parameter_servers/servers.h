@@ -1,6 +1,5 @@
 // servers.h: parameter servers: devices that hold the parameters, each a range of them, and update
-// them with what workers push. Source: Li et al., "Scaling distributed machine learning with the
-// parameter server", OSDI 2014.
+// them with what workers push. Source: [@li2014].
 #ifndef SERVERS_H
 #define SERVERS_H
 

@@ -109,6 +109,7 @@ static void add_column(Table *t, const Column *c, int number) {
     t->n++;
     snprintf(csv, LONGEST_TITLE, c->csv ? c->csv : "", number);
     int length = snprintf(title, LONGEST_TITLE, c->title ? c->title : "", number);
+    CHECK(length < LONGEST_TITLE, "room for a table's title");
     if (c->unit)
         snprintf(title + length, LONGEST_TITLE - (size_t)length, length ? ", %s" : "%s", c->unit);
 }

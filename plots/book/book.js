@@ -68,7 +68,7 @@ async function makeSearchable() {
         this.field("page", { boost: 2 });
         this.field("text");
         indexed.forEach(([, title, page, text], id) => {
-            this.add({ id, title: title + " " + title.replace(/_/g, " "), page, text }, { boost: id < SECTIONS.length ? 1 : 0.5 });
+            this.add({ id, title: title + " " + title.replace(/_/g, " "), page, text }, { boost: id < SECTIONS.length ? 1 : 0.3 });
         });
     });
 }
@@ -76,7 +76,7 @@ async function makeSearchable() {
 // The words around the first that was looked for.
 function context(text, words) {
     const lower = text.toLowerCase();
-    const at = Math.min(...words.map((word) => lower.indexOf(word)).filter((i) => i >= 0), text.length);
+    const at = Math.min(...words.filter((word) => /\d|.{4}/.test(word)).map((word) => lower.indexOf(word)).filter((i) => i >= 0), text.length);
     const from = at < text.length ? Math.max(0, text.lastIndexOf(" ", at - 40)) : 0;
     return (from ? "…" : "") + text.slice(from, from + 140) + "…";
 }
@@ -95,7 +95,7 @@ async function search() {
             query.term(stem, { boost: 5, usePipeline: false });
         }
     });
-    const all = stems.length ? hitsWith(REQUIRED) : [], hits = (all.length ? all : hitsWith(OPTIONAL)).slice(0, 8);
+    const all = stems.length ? hitsWith(REQUIRED) : [], hits = (all.length ? all : hitsWith(OPTIONAL)).slice(0, 12);
     found.replaceChildren(...hits.map(({ ref }) => {
         const [url, title, page, text] = indexed[ref], hit = element("li", ""), link = element("a", title);
         link.href = root + url;

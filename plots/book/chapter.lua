@@ -44,12 +44,12 @@ end
 
 -- ---- which files there are, and in which order ------------------------------------------------
 
--- The files of the chapter's folder that the sentence "Read in this order" of its head names, in that order;
--- "this file" is main.c.
+-- The files of the chapter's folder that the sentence "Read in this order" of its head names, in that
+-- order.
 local function reading_order(folder, head)
   local sentence = head:match("Read in this order:?(.-)\n\n") or head:match("Read in this order:?(.*)$") or ""
   local order, shown = {}, {["main.c"] = true}
-  for name in sentence:gmatch("[%w_/]+%.[c]%f[^%w_]") do
+  for name in sentence:gmatch("[%w_/]+%.c%f[^%w_]") do
     if not shown[name] and exists(folder .. "/" .. name) then order[#order + 1] = name end
     shown[name] = true
   end
@@ -250,7 +250,7 @@ local function add_exercises(ch, items, build)
   local has_any = false
   for _, name in ipairs(files_in(ch.folder .. "/exercises")) do
     if exists(ch.folder .. "/exercises/" .. name .. "/your_part.c") then
-      if not has_any then items[#items + 1] = heading(2, "Exercises") end
+      if not has_any then items[#items + 1] = heading(2, "The exercises, with their starters") end
       has_any = true
       add_exercise(ch, items, name, build .. "/exercises/" .. ch.folder:match("[^/]+$"))
     end
@@ -301,8 +301,11 @@ function chapter.open(folder, build)
   end
   add(items, ending)
   add_exercises(ch, items, build)
-  add(items, {ch.rest, heading(2, "The rest of the program"), {kind = "fold", title = "main.c", path = main}})
-  for _, item in ipairs(plumbing) do item.shift = 3 end
+  add(items, {ch.rest, heading(2, "The rest of the program", "rest"), {kind = "fold", title = "main.c", path = main}})
+  for _, item in ipairs(plumbing) do
+    item.shift = 3
+    if item.text:match("## Questions") then source.die(main, nil, "questions in main()'s section", "// ## The program") end
+  end
   add(items, plumbing)
   items[#items + 1] = {kind = "end fold"}
   for _, name in ipairs(others(folder, shown)) do add_folded(ch, items, folder .. "/" .. name, name) end

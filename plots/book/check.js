@@ -117,7 +117,7 @@ async function checkTimelines(page, view) {
     }
 }
 
-// Each section is found by the first words of its title.
+// Each page is found by its title.
 async function checkSearch(page, view) {
     const box = view.document.getElementById("search"), found = view.document.getElementById("found");
     box.value = view.document.querySelector("h1").lastChild.textContent.trim();

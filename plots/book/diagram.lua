@@ -2,7 +2,7 @@
 local diagram = {}
 
 local WIDE, HIGH = 7.83, 19 -- of a character
-local SVG = '<svg xmlns="http://www.w3.org/2000/svg" role="img" class="'
+local SVG = '<svg xmlns="http://www.w3.org/2000/svg" role="img" stroke="currentColor" fill="none" class="'
 
 local function escape(text) return (text:gsub("[&<>]", {["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;"})) end
 
@@ -39,9 +39,9 @@ function diagram.svg(text)
     for from, dashes, to in row:gmatch("()([<+|]?%-+[->+|]?)()") do -- along the row
       local before, after = row:sub(from - 1, from - 1), row:sub(to, to)
       if #dashes > 1 and not before:match("%w") and not after:match("%w") then
-        lines[#lines + 1] = line(from - (dashes:match("^%-") and 1 or 0.5), r - 0.5, to - (dashes:match("%-$") and 1 or 1.5), r - 0.5)
+        lines[#lines + 1] = line(from - (before:match("[+|]") and 1.5 or dashes:match("^%-") and 1 or 0.5), r - 0.5, to - (dashes:match("%-$") and 1 or 1.5), r - 0.5)
         if dashes:match(">$") then
-          lines[#lines + 1] = ('<path class="head" d="M%.1f %.1fl-7 -4v8z"/>'):format((to - 1.2) * WIDE, (r - 0.5) * HIGH)
+          lines[#lines + 1] = ('<path fill="currentColor" stroke="none" d="M%.1f %.1fl-7 -4v8z"/>'):format((to - 1.2) * WIDE, (r - 0.5) * HIGH)
         end
         blank(from, to - 1)
       end
@@ -54,7 +54,7 @@ function diagram.svg(text)
       if up or down then blank(at, at) end
     end
     for from, words in (rest:gsub("(%S) (%S)", "%1\1%2"):gsub("(%S) (%S)", "%1\1%2")):gmatch("()(%S+)") do -- and words
-      lines[#lines + 1] = ('<text x="%.1f" y="%.1f">%s</text>'):format((utf8.len(rest:sub(1, from - 1)) or from - 1) * WIDE,
+      lines[#lines + 1] = ('<text stroke="none" fill="currentColor" font-family="monospace" font-size="13" x="%.1f" y="%.1f">%s</text>'):format((utf8.len(rest:sub(1, from - 1)) or from - 1) * WIDE,
         (r - 0.28) * HIGH, escape((words:gsub("\1", " "))))
     end
   end
@@ -91,14 +91,14 @@ function diagram.exchange(name)
         return ('<animate attributeName="%s" values="%s" keyTimes="%s" dur="%ds" repeatCount="indefinite"/>'):format(
           what, values, times, #steps)
       end
-      out[#out + 1] = ('<circle class="sent" r="6" opacity="0">%s%s<animate attributeName="opacity" values="0;1;0;0" ' ..
+      out[#out + 1] = ('<circle class="sent" fill="currentColor" r="6" opacity="0">%s%s<animate attributeName="opacity" values="0;1;0;0" ' ..
         'keyTimes="%s" dur="%ds" calcMode="discrete" repeatCount="indefinite"/></circle>'):format(
         moves("cx", ("%d;%d;%d;%d"):format(a[1], a[1], b[1], b[1])), moves("cy", ("%d;%d;%d;%d"):format(a[2], a[2], b[2], b[2])),
         times, #steps)
     end
   end
   for i = 0, 3 do
-    out[#out + 1] = ('<circle class="device" cx="%d" cy="%d" r="18"/><text x="%d" y="%d">%d</text>'):format(
+    out[#out + 1] = ('<circle class="device" cx="%d" cy="%d" r="18"/><text stroke="none" fill="currentColor" text-anchor="middle" x="%d" y="%d">%d</text>'):format(
       PLACES[i][1], PLACES[i][2], PLACES[i][1], PLACES[i][2] + 5, i)
   end
   return SVG .. 'exchange" viewBox="0 0 240 180">' .. table.concat(out) .. "</svg>"

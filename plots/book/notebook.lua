@@ -5,7 +5,7 @@
 -- file and check it. Those that run the chapter have the outputs of the recorded run.
 --
 -- BOOK_REPOSITORY is where a copy of the project can be had; else it is git's remote "origin".
-local here = PANDOC_SCRIPT_FILE and PANDOC_SCRIPT_FILE:match("^(.*)/") or ".book"
+local here = PANDOC_SCRIPT_FILE and PANDOC_SCRIPT_FILE:match("^(.*)/") or "plots/book"
 package.path = here .. "/?.lua;" .. package.path
 local source = require("source")
 local chapter = require("chapter")

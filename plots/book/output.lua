@@ -99,8 +99,8 @@ function output.blocks(text)
       flush()
     else
       local last = group[#group] -- a line that has room for the next word was not wrapped (by say())
-      if last and (columns ~= is_columns or not columns and (last:match("^ *") ~= line:match("^ *") or
-        #last + 1 + #line:match("%S+") <= 80)) then flush() end
+      if last and (columns ~= is_columns or not columns and
+        (utf8.len(last) or #last) + 1 + #line:match("%S+") <= 80) then flush() end
       is_columns = columns
       group[#group + 1] = line
     end

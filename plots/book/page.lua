@@ -38,7 +38,8 @@ local tabs = 0
 local function code_block(item)
   local pytorch = pytorch_for(item)
   local python = pytorch and prose.blocks(pytorch, 0, "chapters/in_pytorch.md")
-  if not is_html then return {pandoc.CodeBlock(item.text, {class = "c"}), table.unpack(python or {})} end
+  if not is_html then return {pandoc.CodeBlock(item.text, {class = "c"}), python and pandoc.Div({pandoc.Para({
+    pandoc.Strong({pandoc.Str("In PyTorch")})}), table.unpack(python)}) or nil} end
   local anchors = item.file:match("%.h$") and code.anchors(item.text, declared) or ""
   local block = ('%s<div class="code"><span class="place">%s:%d</span><pre><code>%s</code></pre></div>')
     :format(anchors, item.file:match("[^/]+$"), item.line, code.html(item.text, prose.names, prose.root))
@@ -58,6 +59,7 @@ local folds = 0
 local makers = {
   prose = function(item) return prose.blocks(item.text, item.shift, item.file) end,
   heading = function(item)
+    if item.id == "rest" and not is_html then return {} end
     local inlines = {pandoc.Str(item.text)}
     if item.code then inlines[2] = pandoc.Code(item.code) end
     return {pandoc.Header(item.level, inlines, {id = item.id or index.file_id(item.path)})}
@@ -69,7 +71,7 @@ local makers = {
   end,
   rest = function(item) -- what was printed by functions that are not shown
     if not (item.output or ""):match("%S") then return {} end
-    return {pandoc.Header(2, {pandoc.Str("What else it prints")}), table.unpack(output_block(item.output))}
+    return {pandoc.Header(2, {pandoc.Str("What else it prints")}, {id = "what-else"}), table.unpack(output_block(item.output))}
   end,
   predict = function(item)
     return {pandoc.Div({pandoc.Para({pandoc.Strong({pandoc.Str("Predict first.")}), pandoc.Space(), pandoc.Str(item.text)})},

@@ -101,7 +101,7 @@ local function link_terms(inlines)
       if not at or at.t ~= "Str" and not (n == 0 and at.t == "Emph") then break end
       text = text .. (n > 0 and " " or "") .. pandoc.utils.stringify(at):lower()
       local term = text:gsub("^%(", ""):gsub("[%p]+$", "")
-      term = terms[term] and term or terms[term:gsub("s$", "")] and term:gsub("s$", "")
+      term = terms[term] and term or term:match("%w%ws$") and terms[term:sub(1, -2)] and term:sub(1, -2)
       if term and not linked_terms[term] then found, words = term, n + 1 end
       local between = inlines[i + n + 1]
       if not between or between.t ~= "Space" and between.t ~= "SoftBreak" then break end
@@ -228,7 +228,7 @@ function prose.check_pictures()
       if not chapter.exists(ch.run.folder .. "/plots/" .. name) then
         source.die(ch.run.folder .. "/stdout", i, "the run names the picture plots/" .. name .. " and did not write it",
           "run make book again")
-      elseif not captioned[name] and not os.getenv("NOCAP") then
+      elseif not captioned[name] then
         source.die(ch.folder .. "/main.c", nil, "no caption for plots/" .. name,
           "![What to see](plots/" .. name .. ' "what it shows"), a paragraph where it belongs')
       end
@@ -297,7 +297,7 @@ function prose.blocks(text, shift, from)
   from = from or "chapters/index.md"
   local is_notebook = os.getenv("BOOK_FORMAT") == "notebook"
   local function words(element)
-    if has_links and ch and not is_notebook then element.content = link_terms(element.content) end
+    if has_links and ch then element.content = link_terms(element.content) end
     return element
   end
   local div = pandoc.walk_block(pandoc.Div(pandoc.read(source.markdown(source.titles(text)), source.MARKDOWN).blocks), {

@@ -133,11 +133,9 @@ end
 
 -- Whether this code defines the function or type.
 function source.defines(text, name)
-  for line in text:gmatch("[^\n]+") do
-    if line:match("^%a[^(]*[%s*]" .. name .. "%(") and not line:match(";%s*$") or line:match("^} " .. name .. ";") or
-      line:match("^struct " .. name .. " {") then return true end
-  end
-  return false
+  text = "\n" .. text
+  return text:match("\n%a[^\n(]*[%s*]" .. name .. "%b()%s*{") ~= nil or text:find("\n} " .. name .. ";", 1, true) ~= nil or
+    text:find("\nstruct " .. name .. " {", 1, true) ~= nil
 end
 
 return source

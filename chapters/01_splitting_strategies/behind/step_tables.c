@@ -70,8 +70,9 @@ static void explain_memory(const StepTable *t, const Problem *problem) {
         t->ks[j], activations_left(t, 0, j), activations_left(t, 1, j), activations_left(t, 2, j));
     say("Why do those of the pipeline hardly shrink? Of the %.1f MB on one device %s alone keeps "
         "%.1f MB, and no layer is cut in two. The device that has it holds %.1f MB: also the "
-        "images, gradients of one microbatch, and those that the next device sends back. \"All "
-        "together\" grows, because what crosses a boundary is held on both sides. Within layers, "
+        "images, gradients of one microbatch, and those that the next device sends back. The sum "
+        "over all devices grows, because what crosses a boundary is held on both sides. Within "
+        "layers, "
         "every device has the gathered copies.",
         megabytes(t->of[0][0].most_activations), most->name, megabytes(kept_by(most, problem)),
         megabytes(t->of[0][j].most_activations));
