@@ -107,11 +107,11 @@ include common/model/machines.mk
 
 # ---- the library -----------------------------------------------------------------------------------
 
-# (Of two files that do one thing with and without something, the one is left out.)
+# (Of two files that do one thing with and without something, the one is left out; in_one_file.c is a program by itself.)
 LEFT_OUT := common/device/device_cuda.c common/device/cuda_none.c common/comm/$(if $(MPI),mpi_none,mpi).c \
-            common/comm/$(if $(NCCL),nccl_none,nccl).c
-SOURCES  := $(filter-out $(LEFT_OUT),$(wildcard common/*/*.c)) $(wildcard kernels/*.c) \
-            $(filter-out %/main.c,$(wildcard chapters/*/*.c chapters/*/behind/*.c)) $(CUDA_SOURCES)
+            common/comm/$(if $(NCCL),nccl_none,nccl).c %/in_one_file.c
+SOURCES  := $(filter-out $(LEFT_OUT) %/main.c,$(wildcard common/*/*.c kernels/*.c chapters/*/*.c chapters/*/behind/*.c)) \
+            $(CUDA_SOURCES)
 LIBRARY  := $(BUILD)/libbook.a
 
 $(LIBRARY): $(SOURCES:%=$(BUILD)/obj/%.o) $(MACHINES_C).o $(CPU_OBJECTS)

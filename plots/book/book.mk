@@ -19,7 +19,7 @@ RUNS          := $(BOOK_CHAPTERS:%=$(BUILD)/runs/%/stdout)
 
 # (All files of the chapter come before the library, which has them, too.)
 define RECORDED_CHAPTER
-$(BUILD)/recorded/$1: $(patsubst %,$(BUILD)/recorded/obj/%.o,$(wildcard chapters/$1/*.c chapters/$1/behind/*.c)) $(BUILD)/obj/plots/book/record.c.o
+$(BUILD)/recorded/$1: $(patsubst %,$(BUILD)/recorded/obj/%.o,$(filter-out %/in_one_file.c,$(wildcard chapters/$1/*.c chapters/$1/behind/*.c))) $(BUILD)/obj/plots/book/record.c.o
 endef
 $(foreach chapter,$(BOOK_CHAPTERS),$(eval $(call RECORDED_CHAPTER,$(chapter))))
 
