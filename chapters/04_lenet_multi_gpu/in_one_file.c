@@ -1,9 +1,9 @@
 // in_one_file.c: the whole of chapter 4 in one file of plain C, to be read from top to bottom. It
 // needs a C compiler, gzip and the images of Fashion-MNIST, and no other file of this book.
 //
-//     cc -O3 in_one_file.c -lm && ./a.out 2               trains LeNet on 2 devices
-//     cc -O3 -fopenmp in_one_file.c -lm && ./a.out 2      the same numbers, sooner: on all cores
-//     cc -O3 -DREAL=double in_one_file.c -lm && ./a.out   on 1 device, in double precision
+//     cc -O3 in_one_file.c -lm && ./a.out 2               LeNet on 2 devices: ten minutes
+//     cc -O3 -fopenmp in_one_file.c -lm && ./a.out 2      the same, by two cores: five
+//     cc -O3 -DREAL=double in_one_file.c -lm && ./a.out   on 1 device, with doubles
 //
 // A *device* is a struct here. It has its own copy of everything it needs: parameters, images,
 // gradients. All it knows about other devices it was sent, and each byte sent is counted. On GPUs
@@ -59,8 +59,8 @@ typedef struct Activations {
 // and it *sets* dX, which is dY for the layer before. `restrict` promises the compiler that an
 // array shares no memory with the others; this makes the loops twice as fast.
 
-// C channels of NxN pixels go in, M channels come out. A pixel of Y is a weighted sum of the KxK
-// pixels of X at its place, over all channels.
+// C channels of NxN pixels go in, M channels come out. Each pixel of Y is a weighted sum of a
+// window of KxK pixels of X, in all channels, plus a bias.
 static void conv(int C, int N, int M, int K, real X[C][N][N], real W[M][C][K][K], real b[M],
                  real Y[restrict M][N - K + 1][N - K + 1]) {
     for (int m = 0; m < M; m++) {
@@ -312,7 +312,7 @@ static double random_normal(void) {
     return radius * cos(6.283185307179586 * random_uniform());
 }
 
-// Draws weights from N(0, 0.01^2), and sets biases to zero.
+// Draws weights from N(0, 0.01^2), and sets the biases to zero.
 static void draw_params(Params *p) {
     for (int i = 0; i < NUM_PARAMS; i++) ((real *)p)[i] = (real)(0.01 * random_normal());
     memset(p->b1, 0, sizeof p->b1);
@@ -336,7 +336,7 @@ static void write_params(const Params *p, const char *path) {
         die("cannot write the parameters", "is there room, and may you write there?");
 }
 
-// How many of the test images get their highest score for the right class. Device 0 computes this.
+// The fraction of the test images that get their highest score for the right class, by device 0.
 static double accuracy(const Data *test, Device *device) {
     int correct = 0;
 #pragma omp parallel for reduction(+ : correct)
@@ -351,7 +351,7 @@ static double accuracy(const Data *test, Device *device) {
     return (double)correct / test->count;
 }
 
-// The seconds of an epoch are those of training, without the test.
+// Trains for some epochs, or for fewer steps. The seconds printed do not include the test.
 static void train(Device *devices, int k, long steps, const Data *images, const Data *test) {
     for (int epoch = 1; epoch <= EPOCHS && steps > 0; epoch++) {
         time_t began = time(NULL);

@@ -41,8 +41,9 @@ local function code_block(item)
   if not is_html then return {pandoc.CodeBlock(item.text, {class = "c"}), python and pandoc.Div({pandoc.Para({
     pandoc.Strong({pandoc.Str("In PyTorch")})}), table.unpack(python)}) or nil} end
   local anchors = item.file:match("%.h$") and code.anchors(item.text, declared) or ""
+  local names = item.file:match("/in_one_file%.c$") and {} or prose.names -- it has its own Device, sgd, ..
   local block = ('%s<div class="code"><span class="place">%s:%d</span><pre><code>%s</code></pre></div>')
-    :format(anchors, item.file:match("[^/]+$"), item.line, code.html(item.text, prose.names, prose.root))
+    :format(anchors, item.file:match("[^/]+$"), item.line, code.html(item.text, names, prose.root))
   if not python then return {raw(block)} end
   tabs = tabs + 1
   local labels = ('<input type="radio" name="tab-#" id="tab-#-1" checked><label for="tab-#-1">C</label>' ..
