@@ -1,5 +1,5 @@
-// one_layer.h: a network small enough to look at, one layer from the 784 pixels of an image to 10
-// classes, and its gradients on k devices.
+// one_layer.h: a network of one layer, from the 784 pixels of an image to 10 classes, and its
+// gradients on k devices.
 #ifndef ONE_LAYER_H
 #define ONE_LAYER_H
 
@@ -8,23 +8,20 @@
 
 #include <stdint.h>
 
-enum { PIXELS = 28 * 28, CLASSES = FASHION_MNIST_CLASSES };
-// The gradient's numbers: those of W (784, 10), then from number FIRST_BIAS on those of b (10).
-enum { FIRST_BIAS = PIXELS * CLASSES, NUM_GRADS = FIRST_BIAS + CLASSES };
+enum { PIXELS = 28 * 28, CLASSES = FASHION_MNIST_CLASSES, NUM_GRADS = PIXELS * CLASSES + CLASSES };
 
 // params[0] = W, params[1] = b, on the host; to be freed with free_params().
 void one_layer_new(Tensor *params[2], uint64_t seed);
 
-// What a device found for its shard: the gradient of the *sum* of its rows' losses, and how many
-// rows these are.
+// What a device computes: the gradient of the *sum* of its rows' losses.
 typedef struct ShardGradient {
     int rows;
-    double g[NUM_GRADS];
+    float g[NUM_GRADS];
 } ShardGradient;
 
-// Splits the first n rows of X (.., 1, 28, 28) and y over the devices 0..k-1, lets all of them
-// compute, then reads their gradients. Returns k of them, to be freed; on devices without values
-// their contents are undefined. Each call is a step of the trace, numbered from 1.
+// Splits the first n rows of X and y over k devices, lets all of them compute, then reads the k
+// gradients, to be freed. Without values (--backend model) these are undefined. Each call is a step
+// of the trace.
 ShardGradient *gradients_of_shards(const Tensor *X, const Tensor *y, int n, int k,
                                    Tensor *const params[2]);
 

@@ -131,6 +131,10 @@ static void print_values(const Tensor *t, const float **values, int dim, int ind
 }
 
 void tensor_print(const char *label, const Tensor *t) {
+    if (!has_values(t->device)) {
+        printf("%s: %s on %s, no values\n", label, shape_text(t), device_name(t->device));
+        return;
+    }
     float *values = tensor_values(t);
     const float *next = values;
     int indent = printf("%s: ", label);

@@ -60,7 +60,8 @@ void tensor_write(Tensor *t, const float *values);
 float *tensor_values(const Tensor *t);
 // Those of n tensors, one behind the other, and how many they are. As tensor_values().
 float *values_of_all(Tensor *const tensors[], int n, size_t *num_values);
-// Prints "label: [[1. 2.] [3. 4.]] on cpu:0", a row per line; for small tensors. Waits.
+// Prints "label: [[1., 2.], [3., 4.]] on cpu:0", a row per line; for small tensors. Waits. Without
+// values (--backend model): "label: (2, 2) on model:0, no values".
 void tensor_print(const char *label, const Tensor *t);
 // The only element of a tensor, on the host. Waits.
 float item(const Tensor *t);

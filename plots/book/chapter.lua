@@ -75,7 +75,7 @@ local PLACED = "^%s*([%w_/]+%.[ch]u?):([%w_]+)%s*$"
 -- out where their file is shown: ch.placed[path:line].
 local function function_items(ch, named, from, line)
   local file, name = named:match(PLACED)
-  for _, path in ipairs({ch.folder .. "/" .. file, "chapters/" .. file}) do
+  for _, path in ipairs({ch.folder .. "/" .. file, "chapters/" .. file, file}) do
     local above
     for i, block in ipairs(exists(path) and source.blocks(path) or {}) do
       for n, piece in ipairs(block.code and source.pieces(block) or {}) do

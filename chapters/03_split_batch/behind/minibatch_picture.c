@@ -1,6 +1,7 @@
 // minibatch_picture.c: see minibatch_picture.h.
 #include "minibatch_picture.h"
-
+#include "../split_batch.h"
+#include "checks.h"
 #include "common/program/picture.h"
 
 #include <stdio.h>
@@ -10,7 +11,7 @@ enum { COLUMNS = 16, SIDE = 28, ZOOM = 4, IMAGE = SIDE * ZOOM };
 enum { FRAME = 7, STEP_X = IMAGE + 2 * FRAME + 8, STEP_Y = STEP_X + 20, MARGIN = 24 };
 enum { NUM_COLORS = 8, LEGEND_COLUMNS = 4, LEGEND_STEP = 40, TITLE = 84 };
 
-// Okabe and Ito's colors, which those who see no red and green can tell apart too.
+// Okabe and Ito's colors: readers who do not see red and green can tell them apart, too.
 static Color color_of(int device) {
     static const Color colors[NUM_COLORS] = {{0, 114, 178},   {230, 159, 0},  {0, 158, 115},
                                              {204, 121, 167}, {86, 180, 233}, {213, 94, 0},
@@ -39,30 +40,23 @@ static void draw_legend(Picture *p, Tensor *const X_shards[], int k) {
     }
 }
 
-// The images of one device, from place `first` of the picture on. Below each: row and device.
-static void draw_shard(Picture *p, const Tensor *X_shard, int first, int device, int top) {
+// The images of one device, each with its row below it; `first` is the row of the first.
+static void draw_shard(Picture *p, const Tensor *X_shard, int first, Color color, int top) {
     float *images = tensor_values(X_shard);
     for (int i = 0; i < X_shard->shape[0]; i++) {
         int x = MARGIN + (first + i) % COLUMNS * STEP_X, y = top + (first + i) / COLUMNS * STEP_Y;
-        char text[32];
-        picture_frame(p, x, y, IMAGE + 2 * FRAME, IMAGE + 2 * FRAME, FRAME, color_of(device));
-        picture_values(p, x + FRAME, y + FRAME, ZOOM, images + i * SIDE * SIDE, SIDE, SIDE, ink);
+        char text[16];
         snprintf(text, sizeof text, "%d", first + i);
+        picture_frame(p, x, y, IMAGE + 2 * FRAME, IMAGE + 2 * FRAME, FRAME, color);
+        picture_values(p, x + FRAME, y + FRAME, ZOOM, images + i * SIDE * SIDE, SIDE, SIDE, ink);
         picture_text(p, x + 2, y + IMAGE + 2 * FRAME + 1, 20, text, FAINT);
-        snprintf(text, sizeof text, "device %d", device);
-        int width = picture_text_width(text, 20);
-        picture_text(p, x + IMAGE + 2 * FRAME - width - 2, y + IMAGE + 2 * FRAME + 1, 20, text,
-                     FAINT);
     }
     free(images);
 }
 
-void draw_minibatch(const char *path, Tensor *const X_shards[], int k) {
-    int rows = 0, first = 0;
-    for (int i = 0; i < k; i++) rows += X_shards[i]->shape[0];
-    int legend_rows = (k + LEGEND_COLUMNS - 1) / LEGEND_COLUMNS;
-    int top = TITLE + legend_rows * LEGEND_STEP + 20;
-    int height = top + (rows + COLUMNS - 1) / COLUMNS * STEP_Y + 12;
+static void draw_shards(const char *path, Tensor *const X_shards[], int rows, int k) {
+    int top = TITLE + (k + LEGEND_COLUMNS - 1) / LEGEND_COLUMNS * LEGEND_STEP + 20;
+    int height = top + (rows + COLUMNS - 1) / COLUMNS * STEP_Y + 12, first = 0;
     Picture p = picture_new(2 * MARGIN + COLUMNS * STEP_X - 8, height, WHITE);
     char title[80];
     snprintf(title, sizeof title, "A minibatch of %d images, split over %d device%s", rows, k,
@@ -70,9 +64,18 @@ void draw_minibatch(const char *path, Tensor *const X_shards[], int k) {
     picture_text(&p, MARGIN, 22, 40, title, BLACK);
     draw_legend(&p, X_shards, k);
     for (int i = 0; i < k; i++) {
-        draw_shard(&p, X_shards[i], first, i, top);
+        draw_shard(&p, X_shards[i], first, color_of(i), top);
         first += X_shards[i]->shape[0];
     }
     picture_save(&p, path);
     picture_free(&p);
+}
+
+void draw_minibatch(const char *path, const Tensor *X, const Tensor *y, int k) {
+    Device *devices[MAX_DEVICES];
+    Tensor *X_shards[MAX_DEVICES], *y_shards[MAX_DEVICES];
+    open_step(devices, k);
+    split_batch(X, y, devices, k, X_shards, y_shards);
+    check_shards(X, y, X_shards, y_shards, k);
+    if (has_values(devices[0])) draw_shards(path, X_shards, X->shape[0], k);
 }
