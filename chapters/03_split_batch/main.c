@@ -25,14 +25,14 @@ static Tensor *params[2]; // of a network of one layer
 //
 // split_batch.c:split_batch
 //
-// X and y must have the same number of rows. Otherwise some image would be trained with the label
-// of another one, and nothing later would notice. So `split_batch()` refuses to split them.
+// X and y must have the same number of rows. Otherwise some image would get another image's label,
+// and nothing later would notice. So the first line ends the program if they differ.
 //
-// `equal_range()` says which rows device i gets:
+// Which rows does device i get? `equal_range()` decides:
 //
 // common/base/range.h:equal_range
 //
-// The book tries it on a 4 x 5 matrix and two devices. Our labels are the numbers of the rows.
+// The book tries it on a 4 x 5 matrix and two devices. (The labels here are just row numbers.)
 
 static void split_a_matrix(void) {
     Device *devices[2];
@@ -49,9 +49,9 @@ static void split_a_matrix(void) {
     tensor_free(labels);
 }
 
-// Often k does not divide the number of rows. A minibatch of 256 is easy to split, but the last
-// one of an epoch has what is left: $60000 = 234 \times 256 + 96$. Then some shards are one row
-// longer than others, or even empty:
+// 256 rows are easy to split. But an epoch's last minibatch has only what is left, here 96 rows:
+// $60000 = 234 \times 256 + 96$. If k does not divide the number of rows, some shards have one row
+// more than others. With fewer rows than devices, some are empty:
 
 static void split_unevenly(void) {
     Table t = TABLE(NULL, WHOLE("rows"), WHOLE("devices"), WORDS("shards", 20));
@@ -61,25 +61,24 @@ static void split_unevenly(void) {
     print_sizes(&t, 3, 4);
 }
 
-// An empty shard does no harm. The sum over no rows is zero, and so is its gradient.
+// An empty shard does no harm: the sum over no rows is zero, and so is its gradient.
 //
-// ![96 images on 7 devices. The color of a frame is its device; the last two devices have one image
-// less.](plots/03_split_batch.png "96 small images of clothes in six rows, each framed in the color
-// of one of seven devices and numbered. The colors follow one another: 14 images each for devices 0
-// to 4, 13 each for devices 5 and 6.")
+// ![The last minibatch on 7 devices. The color of a frame shows the image's device; the last two
+// devices have one image less.](plots/03_split_batch.png "96 small images of clothes in six rows,
+// each framed in the color of one of seven devices and numbered. The colors follow one another: 14
+// images each for devices 0 to 4, 13 each for devices 5 and 6.")
 
 // ## Divide once
 //
-// The loss of a minibatch is the *mean* over its n rows, so its gradient is a mean, too. But device
-// i sees only its own $n_i$ rows. What should it compute, so that k devices together get the same
-// gradient as one? Let it compute $g_i$, the gradient of the *sum* of its losses, here for a
-// network of one layer:
+// The loss of a minibatch is the *mean* over its n rows. But device i sees only its own $n_i$ rows.
+// What should it compute, so that k devices together get the same gradient as one? The gradient
+// $g_i$ of the *sum* of its losses. Here it is for a network of one layer:
 //
 // one_layer.c:gradient_of_sum
 //
-// Sums add up, however the rows were split. So sum over the devices, then divide once:
+// Sums add up, however the rows were split. So add all $g_i$, then divide once:
 //
-// $$(g_1 + \dots + g_k) / n$$
+// $$\frac{g_1 + \dots + g_k}{n}$$
 
 static void sum_then_divide(const ShardGradient shards[], int k, int n, float gradient[]) {
     for (int j = 0; j < NUM_GRADS; j++) {
@@ -89,10 +88,10 @@ static void sum_then_divide(const ShardGradient shards[], int k, int n, float gr
     }
 }
 
-// It is tempting to let each device compute a mean, as one device would, and then to average the
+// It is tempting to let each device compute the mean of its own rows, and then to average these
 // means:
 //
-// $$(g_1 / n_1 + \dots + g_k / n_k) / k$$
+// $$\frac{1}{k} \left( \frac{g_1}{n_1} + \dots + \frac{g_k}{n_k} \right)$$
 
 static void average_the_averages(const ShardGradient shards[], int k, float gradient[]) {
     for (int j = 0; j < NUM_GRADS; j++) {
@@ -102,12 +101,10 @@ static void average_the_averages(const ShardGradient shards[], int k, float grad
     }
 }
 
-// With equal shards, both are the same. With unequal shards, they are not.
+// **Predict first.** When are the two equal? And what is the second for 3 rows over 4 devices?
 //
-// **Predict first.** Split 3 rows over 4 devices. What is the average of the averages?
-//
-// The table has the *error* of both: the largest difference from one device's gradient, relative to
-// the largest number in that gradient. 1e-7 is rounding.
+// The table shows the *error* of both: the largest difference from one device's gradient, relative
+// to the largest number in that gradient. An error near 1e-7 is rounding.
 
 static double compare(Table *t, int n, int k) {
     static float expected[NUM_GRADS], summed[NUM_GRADS], averaged[NUM_GRADS];
@@ -121,27 +118,27 @@ static double compare(Table *t, int n, int k) {
     return print_errors(t, n, k, expected, summed, averaged);
 }
 
-// 96 rows on 7 devices: in the average of averages, an image in a shard of 14 counts 1/14 · 1/7 =
-// 1/98, but an image in a shard of 13 counts 1/91. Each should count 1/96. And a device without
-// rows computes 0/0, which is not a number (nan).
+// The sum is right every time. The average of averages is right only if all shards are equal, as on
+// 4 devices. On 7 devices, an image in a shard of 14 counts 1/14 · 1/7 = 1/98, and an image in a
+// shard of 13 counts 1/91. Each should count 1/96. And a device without rows computes 0/0, which is
+// not a number (nan).
 //
-// So each device sums, and `sgd()` divides, once, by the size of the whole minibatch. If you
-// average averages instead, you may not notice for a long time: minibatches of 256 on 2, 4 or 8
-// devices have equal shards, and a slightly wrong gradient still trains.
+// So in this book each device sums, and `sgd()` divides once, by the size of the whole minibatch.
+// Averaging averages is a mistake that hides: with 256 rows on 2, 4 or 8 devices you never see it.
 //
-// PyTorch's DDP does average averages. It may: its sampler pads the data until all shards are equal
-// (chapter 6).
+// PyTorch's DDP does average averages. It may, because its sampler repeats a few images until all
+// shards are equal (chapter 6).
 
 // ## Summary
 //
-// - Each device gets a run of consecutive rows of X, and the same rows of y.
-// - Shards may be unequal, or empty. So let devices *sum* their gradients, and divide *once*, by
-//   the number of rows of the whole minibatch.
+// - Each device gets a run of consecutive rows of X, and the same run of y.
+// - Shards may be unequal, or even empty. So each device *sums*, and you divide *once*, by the
+//   number of rows in the whole minibatch.
 //
 // ## Questions
 //
 // 1. A minibatch of 256 over 3 devices has shards of 86, 85 and 85 rows. If a device's time is
-//    proportional to its rows, how much faster than one device are 3? And 100?
+//    proportional to its rows, how many times as fast as one device are 3? And 100?
 // 2. Suppose each device must average over its own rows. How do you combine the averages correctly?
 //    And what about a device without rows?
 // 3. Someone's average of averages passes all tests: 60000 images in minibatches of 256, on 2, 4
@@ -155,9 +152,8 @@ static void compare_gradients(void) {
     Table t = TABLE(NULL, WHOLE("n"), WHOLE("over k"), WORDS("sum / n", 9),
                     WORDS("average of averages", 19));
     Prediction usable =
-        predict_yes_no("3 rows are split over 4 devices. Each device takes the mean gradient of "
-                       "its own rows, then the mean of the 4 devices is taken. Is the result a "
-                       "gradient to train with?");
+        predict_yes_no("3 rows are split over 4 devices. Each device computes the mean gradient of "
+                       "its own rows. Is the average of the 4 means a gradient to train with?");
     compare(&t, ROWS, flags.devices);
     compare(&t, ROWS, 4);
     double error = compare(&t, 3, 4);

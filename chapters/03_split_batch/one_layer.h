@@ -1,5 +1,4 @@
-// one_layer.h: a network of one layer, from the 784 pixels of an image to 10 classes, and its
-// gradients on k devices.
+// one_layer.h: a network of one layer, and its gradients on k devices.
 #ifndef ONE_LAYER_H
 #define ONE_LAYER_H
 
@@ -19,9 +18,8 @@ typedef struct ShardGradient {
     float g[NUM_GRADS];
 } ShardGradient;
 
-// Splits the first n rows of X and y over k devices, lets all of them compute, then reads the k
-// gradients, to be freed. Without values (--backend model) these are undefined. Each call is a step
-// of the trace.
+// Splits the first n rows of X and y over k devices. Returns the k gradients, to be freed
+// (undefined if the devices have no values). Each call is a step of the trace.
 ShardGradient *gradients_of_shards(const Tensor *X, const Tensor *y, int n, int k,
                                    Tensor *const params[2]);
 

@@ -8,8 +8,8 @@ typedef struct Range {
     long first, count;
 } Range;
 
-// Part i of n things in k parts: n / k things each, and one more in the first n % k parts. If n <
-// k, the last parts are empty.
+// Cuts n things into k parts, and returns part i. Each part has n / k things, the first n % k parts
+// one more. So if n < k, the last parts are empty.
 static inline Range equal_range(long n, int k, int i) {
     long each = n / k, extra = n % k;
     return (Range){.first = i * each + (i < extra ? i : extra), .count = each + (i < extra)};

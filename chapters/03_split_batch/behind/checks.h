@@ -11,16 +11,16 @@ Tensor *arange(int rows, int cols);
 // Opens devices 0..k-1 and begins a step on them.
 void open_step(Device *devices[], int k);
 
-// Checks that all rows are there, each once and in order, and X and y split alike. Waits.
+// Checks that each row is there once, in order, and that X and y are split alike. Waits.
 void check_shards(const Tensor *X, const Tensor *y, Tensor *const X_shards[],
                   Tensor *const y_shards[], int k);
 
-// Splits n rows over k devices and checks them. A row of the table: n, k, the sizes.
+// Splits n rows over k devices and checks the shards. A row of the table: n, k, their sizes.
 void print_sizes(Table *t, int n, int k);
 
-// Two gradients from k devices against the gradient from one. A row of the table: n, k, the error
-// of each. The first must be right, the second if and only if k divides n. Returns the second
-// error. Without values (--backend model) there is no row.
+// Compares two gradients from k devices with the gradient from one. The first must be right, the
+// second exactly if k divides n. A row of the table: n, k, both errors; none if the devices have no
+// values. Returns the second error.
 double print_errors(Table *t, int n, int k, const float one[], const float summed[],
                     const float averaged[]);
 

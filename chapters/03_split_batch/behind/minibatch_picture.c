@@ -9,9 +9,9 @@
 
 enum { COLUMNS = 16, SIDE = 28, ZOOM = 4, IMAGE = SIDE * ZOOM };
 enum { FRAME = 7, STEP_X = IMAGE + 2 * FRAME + 8, STEP_Y = STEP_X + 20, MARGIN = 24 };
-enum { NUM_COLORS = 8, LEGEND_COLUMNS = 4, LEGEND_STEP = 40, TITLE = 84 };
+enum { NUM_COLORS = 8, LEGEND_COLUMNS = 4, LEGEND_STEP = 44, TITLE = 76 };
 
-// Okabe and Ito's colors: readers who do not see red and green can tell them apart, too.
+// Okabe and Ito's colors, for readers who cannot tell red from green, too.
 static Color color_of(int device) {
     static const Color colors[NUM_COLORS] = {{0, 114, 178},   {230, 159, 0},  {0, 158, 115},
                                              {204, 121, 167}, {86, 180, 233}, {213, 94, 0},
@@ -19,10 +19,10 @@ static Color color_of(int device) {
     return colors[device % NUM_COLORS];
 }
 
-// White on black in the file; black on white is better on paper.
+// The data have white on black.
 static Color ink(float value) { return gray(1 - value); }
 
-static const Color WHITE = {255, 255, 255}, BLACK = {30, 30, 30}, FAINT = {120, 120, 120};
+static const Color WHITE = {255, 255, 255}, BLACK = {30, 30, 30};
 
 static void draw_legend(Picture *p, Tensor *const X_shards[], int k) {
     int width = (p->width - 2 * MARGIN) / LEGEND_COLUMNS, first = 0;
@@ -35,12 +35,12 @@ static void draw_legend(Picture *p, Tensor *const X_shards[], int k) {
         if (count == 1) snprintf(text, sizeof text, "device %d: row %d (1)", i, first);
         if (count == 0) snprintf(text, sizeof text, "device %d: no rows", i);
         picture_box(p, x, y, 28, 28, color_of(i));
-        picture_text(p, x + 38, y, 27, text, BLACK);
+        picture_text(p, x + 40, y - 4, 34, text, BLACK);
         first += count;
     }
 }
 
-// The images of one device, each with its row below it; `first` is the row of the first.
+// The images of one device, each with the number of its row.
 static void draw_shard(Picture *p, const Tensor *X_shard, int first, Color color, int top) {
     float *images = tensor_values(X_shard);
     for (int i = 0; i < X_shard->shape[0]; i++) {
@@ -49,7 +49,7 @@ static void draw_shard(Picture *p, const Tensor *X_shard, int first, Color color
         snprintf(text, sizeof text, "%d", first + i);
         picture_frame(p, x, y, IMAGE + 2 * FRAME, IMAGE + 2 * FRAME, FRAME, color);
         picture_values(p, x + FRAME, y + FRAME, ZOOM, images + i * SIDE * SIDE, SIDE, SIDE, ink);
-        picture_text(p, x + 2, y + IMAGE + 2 * FRAME + 1, 20, text, FAINT);
+        picture_text(p, x + 2, y + IMAGE + 2 * FRAME + 1, 24, text, BLACK);
     }
     free(images);
 }
@@ -61,7 +61,7 @@ static void draw_shards(const char *path, Tensor *const X_shards[], int rows, in
     char title[80];
     snprintf(title, sizeof title, "A minibatch of %d images, split over %d device%s", rows, k,
              k > 1 ? "s" : "");
-    picture_text(&p, MARGIN, 22, 40, title, BLACK);
+    picture_text(&p, MARGIN, 16, 44, title, BLACK);
     draw_legend(&p, X_shards, k);
     for (int i = 0; i < k; i++) {
         draw_shard(&p, X_shards[i], first, color_of(i), top);

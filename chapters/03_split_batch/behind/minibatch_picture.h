@@ -4,8 +4,8 @@
 
 #include "common/tensor/tensor.h"
 
-// Splits X (n,1,28,28) and y over k devices, checks the shards, and draws X as it is read back from
-// them. Without values (--backend model) it draws nothing.
+// Splits X (n,1,28,28) and y over k devices, checks the shards, and draws X as read back from them;
+// nothing if the devices have no values.
 void draw_minibatch(const char *path, const Tensor *X, const Tensor *y, int k);
 
 #endif
