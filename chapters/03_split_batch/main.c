@@ -63,10 +63,10 @@ static void split_unevenly(void) {
 
 // An empty shard does no harm: the sum over no rows is zero, and so is its gradient.
 //
-// ![The last minibatch on 7 devices. The color of a frame shows the image's device; the last two
-// devices have one image less.](plots/03_split_batch.png "96 small images of clothes in six rows,
-// each framed in the color of one of seven devices and numbered. The colors follow one another: 14
-// images each for devices 0 to 4, 13 each for devices 5 and 6.")
+// ![A minibatch of 96 images on 7 devices. The color of a frame shows the image's device; the last
+// two devices have one image less.](plots/03_split_batch.png "96 small images of clothes in six
+// rows, each framed in the color of one of seven devices and numbered. The colors follow one
+// another: 14 images each for devices 0 to 4, 13 each for devices 5 and 6.")
 
 // ## Divide once
 //
@@ -91,7 +91,7 @@ static void sum_then_divide(const ShardGradient shards[], int k, int n, float gr
 // It is tempting to let each device compute the mean of its own rows, and then to average these
 // means:
 //
-// $$\frac{1}{k} \left( \frac{g_1}{n_1} + \dots + \frac{g_k}{n_k} \right)$$
+// $$\frac{1}{k} \left( \dfrac{g_1}{n_1} + \dots + \dfrac{g_k}{n_k} \right)$$
 
 static void average_the_averages(const ShardGradient shards[], int k, float gradient[]) {
     for (int j = 0; j < NUM_GRADS; j++) {
@@ -118,10 +118,10 @@ static double compare(Table *t, int n, int k) {
     return print_errors(t, n, k, expected, summed, averaged);
 }
 
-// The sum is right every time. The average of averages is right only if all shards are equal, as on
-// 4 devices. On 7 devices, an image in a shard of 14 counts 1/14 · 1/7 = 1/98, and an image in a
-// shard of 13 counts 1/91. Each should count 1/96. And a device without rows computes 0/0, which is
-// not a number (nan).
+// The sum is right every time. The average of averages is right only if all shards are equal, as
+// with 96 rows on 4 devices. On 7 devices, an image in a shard of 14 counts 1/14 · 1/7 = 1/98, and
+// an image in a shard of 13 counts 1/91. Each should count 1/96. And a device without rows computes
+// 0/0, which is not a number (nan).
 //
 // So in this book each device sums, and `sgd()` divides once, by the size of the whole minibatch.
 // Averaging averages is a mistake that hides: with 256 rows on 2, 4 or 8 devices you never see it.
