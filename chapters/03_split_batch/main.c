@@ -88,10 +88,10 @@ static void sum_then_divide(const ShardGradient shards[], int k, int n, float gr
     }
 }
 
-// It is tempting to let each device compute the mean of its own rows, and then to average these
-// means:
+// It is tempting to let each device compute the mean over its own rows, $m_i = g_i / n_i$, and then
+// to average these means:
 //
-// $$\frac{1}{k} \left( \dfrac{g_1}{n_1} + \dots + \dfrac{g_k}{n_k} \right)$$
+// $$\frac{m_1 + \dots + m_k}{k}$$
 
 static void average_the_averages(const ShardGradient shards[], int k, float gradient[]) {
     for (int j = 0; j < NUM_GRADS; j++) {
