@@ -42,20 +42,26 @@ plain(s) = strlen(s) ? (strstrt("_^@&~{}", s[1:1]) ? "\\" : "").s[1:1].plain(s[2
 # The same in lines: "dgx", "a100"
 broken(s) = strstrt(s, "-") ? s[:strstrt(s, "-") - 1]."\n".broken(s[strstrt(s, "-") + 1:]) : s
 
-# The page, in pixels: twice the size that it is read at, for print.
+# The page, in pixels: about twice the size that it is read at.
 width = 1500.0
 to_png = "set terminal pngcairo size %d,%d font 'DejaVu Sans,20' linewidth 2; set output ARG2;"
 fixed_height = 0 # of a panel; 0: by their number
 below_row = 140 # from one row of panels to the next; more where names stand between them
+page_left = 0.09; page_right = 0.98; page_gap = 0.085 # parts of the width
+# What else must be known, in two lines if it is long.
+space_behind(s, i) = s[i:i] eq " " || i > strlen(s) ? i : space_behind(s, i + 1)
+smaller(s) = "\n{/*0.9 ".s."}"
+in_lines(s) = strlen(s) <= 84 ? smaller(s) : smaller(s[:space_behind(s, strlen(s) / 2) - 1]).smaller(s[space_behind(s, strlen(s) / 2) + 1:])
 page(rows, columns, lines, title, more) = (page_rows = rows, page_columns = columns, page_lines = lines, \
     panel_height = fixed_height ? fixed_height : rows > 2 ? 340 : columns == 1 ? 640 : columns == 2 ? 480 : 420, \
-    page_height = 175.0 + rows * panel_height + (rows - 1) * below_row + 125 + 38 * lines, \
-    page_title = title."\n{/*0.8 ".more."}", \
+    page_top = more eq "" ? 140.0 : strlen(more) > 84 ? 215.0 : 178.0, \
+    page_height = page_top + rows * panel_height + (rows - 1) * below_row + 125 + 38 * lines, \
+    page_title = title.in_lines(more), \
     sprintf(to_png, width, page_height). \
-    sprintf("set multiplot layout %d,%d title page_title font ',24' margins screen 0.09,0.98,%g,%g spacing screen 0.085,%g;", \
-        rows, columns, (125.0 + 38 * lines) / page_height, 1 - 175 / page_height, below_row / page_height).names(0))
+    sprintf("set multiplot layout %d,%d title page_title font ',24' margins screen %g,%g,%g,%g spacing screen %g,%g;", \
+        rows, columns, page_left, page_right, (125.0 + 38 * lines) / page_height, 1 - page_top / page_height, page_gap, below_row / page_height).names(0))
 names(column) = names_below(page_rows, column) # of panels 1, 2, ..; 0: in the middle
 names_below(row, column) = \
     sprintf("set key at screen %g,screen %g center top vertical maxrows %d reverse Left samplen 2 width 1;", \
     column ? 0.0475 + 0.975 * (column - 0.5) / page_columns : 0.53, \
-    1 - (288 + row * panel_height + (row - 1) * below_row) / page_height, page_lines)
+    1 - (page_top + 113 + row * panel_height + (row - 1) * below_row) / page_height, page_lines)
