@@ -65,7 +65,14 @@ cat >$one <<'END'
 // ![It goes round.](exchange:ring "A ring")
 //
 // helper.c:range_first
+//
+// main.c:ask_about_lines
+
+// What is asked.
+static int ask_about_lines(void) { return predict_first("How long are they?"); }
+
 static void print_section(void) {
+    ask_about_lines();
     predict_first("How many \"lines\" "
                   "does it print?");
     printf("range_first(3) is %d <tag>\n", range_first(3));
@@ -96,6 +103,9 @@ printf '// helper.h: helps.\nint predict_first(const char *question);\n' >chapte
 printf '// helper.c: helps.\n#include "helper.h"\n#include "common/base/range.h"\n\n// ## A section\n\n// The first of them.\nint range_first(int n) { return n; }\n\n// Others.\n' \
     >chapters/01_one/helper.c
 printf 'int predict_first(const char *question) { return !question; }\n' >>chapters/01_one/helper.c
+mkdir -p chapters/01_one/exercises/1_do_it build/exercises/01_one/1_do_it
+echo '// # Exercise 1: do it' | tee chapters/01_one/exercises/1_do_it/your_part.c >build/exercises/01_one/1_do_it/your_part.c
+printf '\n// Difficulty: ★\n\nint yours(void) { return 0; }\n' >>build/exercises/01_one/1_do_it/your_part.c
 printf '1. Yes.\n2. Yes, and\n   no.\n' >chapters/01_one/answers.md
 printf '# 2. A second chapter\n\nAfter [the first](../01_one), not [more](../../kernels/cost.h). A worker waits. <!-- figure: 1 = run-01: marked[] -->\n' \
     >chapters/02_two/README.md
@@ -146,7 +156,6 @@ put_pictures() {
 }
 make_book() { sh plots/book/book.sh build student >"$out" 2>&1; }
 
-mkdir build
 record 01_one >"$out" 2>&1 || {
     complain "the first chapter does not run"
     sed 's/^/#     /' "$out" >>"$problems"
@@ -169,6 +178,9 @@ expect_in 01.html 'print_section.*class="output">.*range_first(3) is 3 &lt;tag&g
 expect_in 01.html 'What else it prints.*all:.*A child says so.*<details.*main.c'
 expect_in 01.html '<figure class="timeline" data-timeline="pictures/01/p">.*alt="A point".*Figure 1.1</strong> What to see in it\..*<svg[^>]*diagram.*<path.*aria-label="A ring"'
 expect_in 01.html 'class="predict".*How many .lines. does it print?.*static.*print_section'
+expect_in 01.html 'How long are they?.*How many .lines. does it print?.*print_section.*<details id="file-chapters-01-one-main-c">.*What is asked.*ask_about_lines'
+[ "$(grep -c 'How long are they' build/book/01.html)" = 2 ] || complain "a question is there twice besides its code"
+expect_in 01.html '<details><summary> *<h3 id="exercise-01-1">Exercise 01-1: Do it</h3> *<p>★ .*yours.*</details>.*id="rest"'
 expect_in 01.html '<strong>What you will learn</strong>.*<li>.*<math.*<msup>'
 expect_in 01.html 'href="ref/common-base.html#n-range_first"'
 expect_in 01.html 'the first <a href="references.html#one">\[1\]</a>.*“quoted”, of --flags'

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """page_size.py [BUILD]: how much a reader of each chapter meets, beside what was planned.
 
-Words of prose on the page (folded prose, too), lines of code and output that are not folded, files that teach (in the
-chapter's folder itself), lines in behind/, and lines that the recorded run printed. Pages are in BUILD/book, runs in
+Words of prose and lines of code and output that are not folded, words that are, files that teach (in the chapter's
+folder itself), lines in behind/, and lines that the recorded run printed. Pages are in BUILD/book, runs in
 BUILD/runs. A ! marks what is more than 1.15 times its target; that is no error, so the status is 0 all the same.
 """
 import sys
@@ -26,13 +26,14 @@ class Page(HTMLParser):
     def __init__(self, path):
         super().__init__()
         self.open = [("", None, False)]  # of each element: its tag, what kind of text is in it, whether it is folded
-        self.prose, self.block, self.lines = [], "", 0
+        self.prose, self.folded, self.block, self.lines = [], [], "", 0
         self.feed(path.read_text(encoding="utf-8"))
-        self.words = len("".join(self.prose).split())
+        self.words, self.folded_words = (len("".join(texts).split()) for texts in (self.prose, self.folded))
 
     def handle_starttag(self, tag, attributes):
         if tag in ENDS_WORD or tag in VOID:
             self.prose.append(" ")
+            self.folded.append(" ")
         if tag in VOID:
             return
         attributes = dict(attributes)
@@ -54,7 +55,7 @@ class Page(HTMLParser):
     def handle_data(self, data):
         self.block += data
         if self.open[-1][1] == "prose":
-            self.prose.append(data)
+            (self.folded if self.open[-1][2] else self.prose).append(data)
 
     def handle_endtag(self, tag):
         if tag not in (element[0] for element in self.open):
@@ -88,8 +89,8 @@ def report(folder, build):
     page = Page(build / "book" / f"{folder.name[:2]}.html")
     words, lines, printed = TARGETS.get(folder.name[:2], (0, 0, 0))
     run = build / "runs" / folder.name / "stdout"
-    columns = [beside(page.words, words), beside(page.lines, lines), beside(len(sources_in(folder)), FILES),
-               beside(sum(map(lines_of, sources_in(folder / "behind"))), BEHIND),
+    columns = [beside(page.words, words), beside(page.lines, lines), beside(page.folded_words, None),
+               beside(len(sources_in(folder)), FILES), beside(sum(map(lines_of, sources_in(folder / "behind"))), BEHIND),
                beside(lines_of(run), printed) if run.exists() else "- "]
     print(f"{folder.name:<28}" + "".join(f"{column:>16}" for column in columns))
 
@@ -100,7 +101,8 @@ def main(build):
     if missing or not chapters:
         sys.exit(f"page_size: error: {build}/book has no page of {', '.join(missing) or 'any chapter'}\n"
                  "hint: make book, or name the build: python3 tests/page_size.py BUILD")
-    print(f"{'chapter':<28}" + "".join(f"{head:>15} " for head in ("words", "lines", "files", "behind/", "output")))
+    heads = ("words", "lines", "folded words", "files", "behind/", "output")
+    print(f"{'chapter':<28}" + "".join(f"{head:>15} " for head in heads))
     for folder in chapters:
         report(folder, build)
 

@@ -26,14 +26,12 @@ static Tensor *first_images(const Dataset *test, int n, Device *device) {
     return there;
 }
 
-static float largest_size(const float *values, size_t n) {
+// Divides all by the largest size among them, and returns it.
+static float scale_to_1(float *values, size_t n) {
     float largest = 0;
     for (size_t i = 0; i < n; i++) largest = fmaxf(largest, fabsf(values[i]));
-    return largest > 0 ? largest : 1;
-}
-
-static void scale_by(float *values, size_t n, float factor) {
-    for (size_t i = 0; i < n; i++) values[i] *= factor;
+    for (size_t i = 0; i < n && largest > 0; i++) values[i] /= largest;
+    return largest;
 }
 
 static void centered(Picture *p, int x, int y, int width, int height, const char *text,
@@ -44,36 +42,37 @@ static void centered(Picture *p, int x, int y, int width, int height, const char
 // ---- filters ---------------------------------------------------------------------------------
 
 enum { FILTERS = 20, ACROSS = 5, MAP = 26, MAP_ZOOM = 6, FILTER_ZOOM = 26, GAP = 28, TOP = 112 };
-enum {
-    FILTER = 3 * FILTER_ZOOM,
-    SEEN = MAP * MAP_ZOOM,
-    CELL_W = FILTER + 12 + SEEN,
-    CELL_H = SEEN + 30
-};
+enum { FILTER = 3 * FILTER_ZOOM, SEEN = MAP * MAP_ZOOM, CELL = FILTER + 12 + SEEN };
 
-// Values in the colors from -largest to +largest, and that number below: each panel has a scale of
-// its own, because some filters stay close to zero.
-static void draw_panel(Picture *p, int x, int y, int zoom, float *values, int side) {
-    size_t n = (size_t)side * (size_t)side;
-    float largest = largest_size(values, n);
-    char text[32];
-    scale_by(values, n, 1 / largest);
+static void draw_panel(Picture *p, int x, int y, int zoom, const float *values, int side) {
     picture_values(p, x, y, zoom, values, side, side, diverging);
     picture_frame(p, x - 1, y - 1, side * zoom + 2, side * zoom + 2, 1, LINE);
-    snprintf(text, sizeof text, "±%.2g", (double)largest);
-    centered(p, x, y + side * zoom + 4, side * zoom, 18, text, FAINT);
 }
 
-// From blue over white to red.
-static void draw_scale(Picture *p, int x, int y) {
+// From blue over white to red, and what these stand for.
+static void draw_scale(Picture *p, int x, int y, float weight, float value) {
     enum { STEPS = 121 };
+    char text[100];
     for (int i = 0; i < STEPS; i++)
         picture_box(p, x + i, y, 1, 18, diverging((float)(i - STEPS / 2) / (STEPS / 2)));
     picture_frame(p, x - 1, y - 1, STEPS + 2, 20, 1, LINE);
-    picture_text(p, x + STEPS + 12, y - 2, 22,
-                 "negative, zero, positive; the number below a panel is its full color", FAINT);
+    snprintf(text, sizeof text, "weights from -%.2g to %.2g, images from -%.2g to %.2g; white is 0",
+             (double)weight, (double)weight, (double)value, (double)value);
+    picture_text(p, x + STEPS + 12, y - 4, 26, text, FAINT);
 }
 
+// The filters' numbers, the one with the largest weight first. (The sort is stable.)
+static void by_largest_weight(const float *weights, int order[FILTERS]) {
+    float largest[FILTERS] = {0};
+    for (int f = 0; f < FILTERS; f++) {
+        for (int i = 0; i < 9; i++) largest[f] = fmaxf(largest[f], fabsf(weights[9 * f + i]));
+        int at = f;
+        for (; at > 0 && largest[order[at - 1]] < largest[f]; at--) order[at] = order[at - 1];
+        order[at] = f;
+    }
+}
+
+// All filters share one scale, and so do all images: a dead filter looks pale.
 void draw_filters(const char *path, Tensor *const params[], const Dataset *test, Device *device) {
     Tensor *here[LENET_PARAMS], *X = first_images(test, 1, device);
     get_params(params, LENET_PARAMS, device, here);
@@ -83,15 +82,20 @@ void draw_filters(const char *path, Tensor *const params[], const Dataset *test,
     set_grad_enabled(true);
 
     Picture p =
-        picture_new(GAP + ACROSS * (CELL_W + GAP), TOP + FILTERS / ACROSS * (CELL_H + GAP), WHITE);
-    picture_text(&p, GAP, 16, 30,
-                 "The 20 filters of the first layer, and a test image seen through each", BLACK);
-    draw_scale(&p, GAP, 64);
+        picture_new(GAP + ACROSS * (CELL + GAP), TOP + FILTERS / ACROSS * (SEEN + GAP), WHITE);
+    picture_text(&p, GAP, 14, 34,
+                 "LeNet: the 20 filters of its first layer, and a test image seen through each",
+                 BLACK);
+    float largest_weight = scale_to_1(weights, (size_t)FILTERS * 9);
+    float largest_value = scale_to_1(maps, (size_t)FILTERS * MAP * MAP);
+    draw_scale(&p, GAP, 68, largest_weight, largest_value);
+    int order[FILTERS];
+    by_largest_weight(weights, order);
     // Of each filter: its nine weights on the left, the image seen through it on the right
-    for (int f = 0; f < FILTERS; f++) {
-        int x = GAP + f % ACROSS * (CELL_W + GAP), y = TOP + f / ACROSS * (CELL_H + GAP);
-        draw_panel(&p, x, y + (SEEN - FILTER) / 2, FILTER_ZOOM, weights + 9 * f, 3);
-        draw_panel(&p, x + FILTER + 12, y, MAP_ZOOM, maps + MAP * MAP * f, MAP);
+    for (int i = 0; i < FILTERS; i++) {
+        int x = GAP + i % ACROSS * (CELL + GAP), y = TOP + i / ACROSS * (SEEN + GAP);
+        draw_panel(&p, x, y + (SEEN - FILTER) / 2, FILTER_ZOOM, weights + 9 * order[i], 3);
+        draw_panel(&p, x + FILTER + 12, y, MAP_ZOOM, maps + MAP * MAP * order[i], MAP);
     }
     picture_save(&p, path);
 

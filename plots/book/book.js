@@ -112,7 +112,7 @@ box.addEventListener("keydown", (event) => {
 addEventListener("pointerdown", (event) => { found.hidden = found.hidden || !event.target.closest("search"); });
 found.addEventListener("click", () => { found.hidden = true; });
 
-for (const pre of document.querySelectorAll(".code pre, .pytorch pre, main > pre")) {
+for (const pre of document.querySelectorAll(".code pre, .pytorch pre, main > pre, main details > pre")) {
     const button = element("button", "Copy", "copy");
     button.type = "button";
     button.addEventListener("click", async () => {

@@ -5,7 +5,8 @@
 --     {kind = "prose",   file =, text = Markdown, shift = how much deeper its headings become}
 --     {kind = "heading", level =, text =, code = name of a file, id =}
 --     {kind = "code",    file =, line =, last =, text =, output = what it printed}
---     {kind = "predict", text =}                                a question before the code
+--     {kind = "predict", text =}                                a question before the code, or where a paragraph places it
+--     {kind = "exercise" / "end exercise", id =, text = title, about =}         an exercise's files, shown on demand
 --     {kind = "starter" / "end starter", file =, id = of the exercise, text =}  the file that a student changes
 --     {kind = "fold" / "end fold", title =, path =}             a file, shown on demand
 --     {kind = "rest",    output =}                              what was printed by functions that are not shown
@@ -72,7 +73,8 @@ end
 local PLACED = "^%s*([%w_/]+%.[ch]u?):([%w_]+)%s*$"
 
 -- The items that the line `named` stands for: the function, and before it the comment right above it. They are left
--- out where their file is shown: ch.placed[path:line].
+-- out where their file is shown: ch.placed[path:line]. A function that asks the reader something stands for its
+-- questions, and is plumbing: ch.asked[path:line].
 local function function_items(ch, named, from, line)
   local file, name = named:match(PLACED)
   for _, path in ipairs({ch.folder .. "/" .. file, "chapters/" .. file, file}) do
@@ -80,11 +82,17 @@ local function function_items(ch, named, from, line)
     for i, block in ipairs(exists(path) and source.blocks(path) or {}) do
       for n, piece in ipairs(block.code and source.pieces(block) or {}) do
         if source.defines(piece.text, name) then
+          local questions_of = source.predictions(piece.text)
+          if #questions_of > 0 then
+            ch.asked[path .. ":" .. piece.line] = true
+            for q, question in ipairs(questions_of) do questions_of[q] = {kind = "predict", text = question} end
+            return questions_of
+          end
           local has_own = n == 1 and i > 2 and above and above.last + 1 == block.line and not ("\n" .. above.text):match("\n#")
           ch.placed[path .. ":" .. piece.line] = true
           if has_own then ch.placed[path .. ":" .. above.line] = true end
-          return {kind = "code", file = path, line = piece.line, last = piece.last, text = piece.text, in_story = true},
-            has_own and {kind = "prose", file = path, text = above.text, shift = 0}
+          local code = {kind = "code", file = path, line = piece.line, last = piece.last, text = piece.text, in_story = true}
+          return has_own and {{kind = "prose", file = path, text = above.text, shift = 0}, code} or {code}
         end
       end
       above = block.prose and block
@@ -93,7 +101,12 @@ local function function_items(ch, named, from, line)
   source.die(from, line, named .. " is not there", "the name of a file, and of a function that it defines")
 end
 
--- The paragraphs of main.c as items, with the functions that they name; and whether these are some of its own.
+local function add(items, more)
+  for _, item in ipairs(more) do items[#items + 1] = item end
+end
+
+-- The paragraphs of main.c as items, with the functions that they name; and whether there are any, and whether they
+-- are code of its own.
 local function story_items(ch, path, block)
   local items, text = {}, {}
   local function flush()
@@ -105,10 +118,10 @@ local function story_items(ch, path, block)
   for i, said in ipairs(source.lines(block.text)) do
     if said:match(PLACED) then
       flush()
-      local code, above = function_items(ch, said, path, block.line + i - 1)
-      items[#items + 1] = above or nil
-      items[#items + 1] = code
-      items.names_functions = items.names_functions or code.file == path
+      local placed = function_items(ch, said, path, block.line + i - 1)
+      add(items, placed)
+      items.places = true
+      items.names_functions = items.names_functions or placed[#placed].kind == "code" and placed[#placed].file == path
     else
       text[#text + 1] = said
     end
@@ -119,25 +132,27 @@ end
 
 -- ---- files ------------------------------------------------------------------------------------
 
-local function add(items, more)
-  for _, item in ipairs(more) do items[#items + 1] = item end
-end
-
--- A block of code, without what stands elsewhere.
-local function add_code(ch, items, path, block, in_story)
-  for _, question in ipairs(source.predictions(block.text)) do
-    items[#items + 1] = {kind = "predict", text = question}
-  end
-  local code
+-- A block of code, without what stands elsewhere; functions whose questions do are plumbing, if there is any.
+local function add_code(ch, items, path, block, in_story, plumbing)
+  local pieces = {}
   for _, piece in ipairs(source.pieces(block)) do
-    if ch.placed[path .. ":" .. piece.line] then
-      code = nil
-    elseif code then
+    local place = path .. ":" .. piece.line
+    if not ch.placed[place] then pieces[#pieces + 1] = piece end
+    for _, question in ipairs(ch.placed[place] and {} or ch.asked[place] and {} or source.predictions(piece.text)) do
+      items[#items + 1] = {kind = "predict", text = question}
+    end
+  end
+  local code, before
+  for _, piece in ipairs(pieces) do
+    local into = ch.asked[path .. ":" .. piece.line] and plumbing or items
+    if into == before and piece.line <= code.last + 2 then
       code.text, code.last = code.text .. ("\n"):rep(piece.line - code.last) .. piece.text, piece.last
     else
-      code = {kind = "code", file = path, line = piece.line, last = piece.last, text = piece.text, in_story = in_story}
-      items[#items + 1] = code
+      code = {kind = "code", file = path, line = piece.line, last = piece.last, text = piece.text,
+        in_story = in_story and into == items}
+      into[#into + 1] = code
     end
+    before = into
   end
 end
 
@@ -170,7 +185,7 @@ end
 -- A file alone.
 function chapter.file(path)
   local items = {file_heading(path, 2)}
-  add_file({placed = {}}, items, path, 2)
+  add_file({placed = {}, asked = {}}, items, path, 2)
   return items
 end
 
@@ -197,12 +212,14 @@ local function story_of(ch, main)
     if block.title and goes_on then part = (block.title == "Summary" or part == ending) and ending or story end
     if block.title then part.names_functions = false end
     if items[i] then part.names_functions = part.names_functions or items[i].names_functions end
-    local is_other = part.names_functions and (block.code or not block.title and not items[i].names_functions and
-      blocks[i + 1] and blocks[i + 1].line == block.last + 1)
+    local below = blocks[i + 1]
+    local is_above_code = items[i] and not block.title and not items[i].places and below and below.line == block.last + 1
+    local is_other = part.names_functions and (block.code or is_above_code) or
+      is_above_code and ch.asked[main .. ":" .. below.line]
     if items[i] and not ch.placed[main .. ":" .. block.line] then
       add(is_other and plumbing or part, items[i])
     elseif block.code then
-      add_code(ch, is_other and plumbing or part, main, block, part ~= plumbing and not is_other)
+      add_code(ch, is_other and plumbing or part, main, block, part ~= plumbing and not is_other, plumbing)
     end
   end
   return story, ending, plumbing
@@ -233,17 +250,21 @@ end
 
 local function add_exercise(ch, items, name, handouts)
   local path = ch.folder .. "/exercises/" .. name .. "/"
-  local number, title = name:match("^(%d+)_(.*)$")
+  local number = name:match("^(%d+)_")
   local id, yours = ch.number .. "-" .. number, path .. "your_part.c"
   local text = source.read(handouts .. "/" .. name .. "/your_part.c") or
     source.die(yours, nil, "it has no starter without the solution", "make exercises")
-  add(items, {heading(3, "Exercise " .. id .. ": " .. title:gsub("_", " "):gsub("^%l", string.upper), "exercise-" .. id),
-    file_heading(yours, 4, "The file that you change: "), {kind = "starter", file = yours, id = id, text = text}})
-  add_file(ch, items, yours, 3, text)
+  local title, below = text:match("^// # Exercise %d+: ([^\n]+)(.*)$")
+  if not title then source.die(yours, 1, "an exercise begins with its title", "// # Exercise 1: what to do") end
+  add(items, {{kind = "exercise", id = id, text = "Exercise " .. id .. ": " .. title:gsub("^%l", string.upper),
+    about = text:match("\n// Difficulty: ([^\n]+)")}, file_heading(yours, 4, "The file that you change: "),
+    {kind = "starter", file = yours, id = id, text = text}})
+  add_file(ch, items, yours, 3, "//" .. below)
   items[#items + 1] = {kind = "end starter"}
   for _, file in ipairs(files_in(path)) do
     if file ~= "your_part.c" and file:match("%.[ch]$") then add_folded(ch, items, path .. file, file) end
   end
+  items[#items + 1] = {kind = "end exercise"}
 end
 
 local function add_exercises(ch, items, build)
@@ -288,7 +309,7 @@ function chapter.open(folder, build)
   local main, readme = folder .. "/main.c", folder .. "/README.md"
   local head = source.read(readme) or source.die(readme, nil, "a chapter without its head", "# 4. Title")
   local title = head:match("^# %d+%. ([^\n]+)") or source.die(readme, 1, "a chapter begins with its title", "# 4. Title")
-  local ch = {number = folder:match("chapters/(%d+)"), folder = folder, title = title, head = head, placed = {},
+  local ch = {number = folder:match("chapters/(%d+)"), folder = folder, title = title, head = head, placed = {}, asked = {},
     run = chapter.run(build .. "/runs/" .. folder:match("[^/]+$")), rest = {kind = "rest"}}
   local order, shown = reading_order(folder, head)
   local story, ending, plumbing = story_of(ch, main)

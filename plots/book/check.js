@@ -141,6 +141,7 @@ function checkLinks() {
 async function checkPage(page) {
     for (const width of WIDTHS) {
         const view = await load(page, width);
+        for (const fold of view.document.querySelectorAll("details")) fold.open = true;
         await checkPictures(page, view);
         checkWidth(page, view, width);
         if (width === WIDTHS[0]) {

@@ -165,6 +165,8 @@ local function add_items(ch)
       for _, block in ipairs(made) do -- (a heading would end the cell, and with it the fold)
         say({is_folded and block.t == "Header" and pandoc.Para({pandoc.Strong(block.content)}) or block})
       end
+    elseif item.kind == "exercise" then
+      say({pandoc.Header(3, {pandoc.Str(item.text)})})
     elseif item.kind == "heading" and not is_folded then
       say({pandoc.Header(item.level, {pandoc.Str(item.text), item.code and pandoc.Code(item.code) or nil})})
     elseif item.kind == "predict" then

@@ -81,6 +81,13 @@ local makers = {
   answers = function(item)
     return {pandoc.Div(prose.blocks("**Answers**\n\n" .. item.text, 2, item.file), {class = "answers"})}
   end,
+  exercise = function(item)
+    local header = pandoc.Header(3, {pandoc.Str(item.text)}, {id = "exercise-" .. item.id})
+    if not is_html then return {header} end
+    return {raw("<details><summary>"), header, raw(("<p>%s · <code>make exercise-%s</code></p></summary>")
+      :format(item.about or "", item.id))}
+  end,
+  ["end exercise"] = function() return {is_html and raw("</details>") or nil} end,
   starter = function() return {} end,
   ["end starter"] = function() return {} end,
   fold = function(item)
