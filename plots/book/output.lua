@@ -88,8 +88,10 @@ function output.blocks(text)
     if made then
       blocks[#blocks + 1] = made
     elseif #group > 0 then
-      local before = last and last.t == "CodeBlock" and last.text .. "\n" or ""
-      blocks[#blocks + (before == "" and 1 or 0)] = pandoc.CodeBlock(before .. table.concat(group, "\n"), {class = "as-printed"})
+      local goes_on = last and last.t == "CodeBlock"
+      local before, class = goes_on and last.text .. "\n" or "", goes_on and last.classes[1] or "as-printed"
+      blocks[#blocks + (goes_on and 0 or 1)] = pandoc.CodeBlock(before .. table.concat(group, "\n"),
+        {class = is_columns and #group > 1 and "columns" or class})
     end
     group = {}
   end
