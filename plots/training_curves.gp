@@ -40,10 +40,12 @@ do for [k in devices] {
 }
 eval page(1, 2, (words(devices) + 3) / 4, network." on Fashion-MNIST", \
     same ? "each narrow curve lies on the wide one: the same losses and accuracies" : "")
-set offsets graph 0, 0, 0.04, 0.04
-set yrange [*:*] noextend
 do for [panel=3:4] {
     set title (panel == 3 ? "training loss" : "test accuracy")
+    set yrange [*:*] # or stats would leave out what the panel before did not show
+    stats csv skip 1 using panel nooutput name "Y"
+    room = Y_max > Y_min ? 0.04 * (Y_max - Y_min) : 0.1
+    set yrange [Y_min - room:Y_max + room]
     plot for [i=1:words(devices)] csv skip 1 using 2:(strcol(1) eq word(devices, i) ? column(panel) : NaN) \
         with linespoints lt (i == 1 ? 9 : (i - 2) % 7 + 1) title name(word(devices, i))
     unset key
