@@ -1,12 +1,9 @@
-// allreduce_ring.c: each device talks to its two neighbours only, and all of them do all the time.
-// What is wrong with the star: every byte goes through the link of device 0. What is wrong with the
-// sharded one: every device talks to every other, which needs k (k-1) links at full speed; most
-// machines do not have them.
+// allreduce_ring.c: each device sends to its right neighbour only, and all send at the same time.
 //
-// The vector is cut into k parts. In each step each device sends one part to its right and receives
-// another from its left. A part travels past all devices and is summed on its way (reduce-scatter);
-// the sum then travels past all of them once more and is stored (all-gather). Three devices, and
-// what each holds of the three parts; b0 is part 0 of device 1's vector, S0 the sum of all parts 0:
+// The vector has k parts. In each step each device sends one part to the right and receives another
+// from the left. First a part travels past all devices and is summed on its way (reduce-scatter),
+// then the sum travels past all devices and is stored (all-gather). Three devices with their three
+// parts; b0 is part 0 of device 1's vector, S0 the sum of all parts 0:
 //
 //     device  0   1   2         0    1    2        0    1    2       0   1   2        0   1   2
 //     part 0 a0  b0  c0         .  ab0    .        .    .   S0      S0   .  S0       S0  S0  S0
@@ -16,17 +13,14 @@
 
 #include "common/tensor/autograd.h"
 
-// One step: device i sends part (i + first) mod k to its right neighbour, all devices at once. What
-// arrives is put into `received` and added to the device's own part; without `received` it takes
-// the place of that.
-//
-// On the side of the sender nothing is waited for: the part that it sent is overwritten only by the
-// sum, and the sum has come round through everybody who read that part.
+// Device i sends part (i + first) mod k to its right neighbour, for all i at the same time. The
+// neighbour puts it into `received` and adds it to its own part. Without `received` it replaces
+// that part.
 static void pass_to_the_right(Tensor *const data[], int k, int first, Tensor *const received[]) {
+    // Mark where each queue is before this step's transfers.
     Event ready[MAX_DEVICES];
-    // All taken before the first transfer is enqueued: so each transfer waits for what its sender
-    // did in the steps before, and not for what the sender receives in this one.
     record_all(data, k, ready);
+    // Let each device fetch its left neighbour's part.
     for (int i = 0; i < k; i++) {
         int left = (i + k - 1) % k;
         Device *device = data[i]->device;
@@ -36,6 +30,8 @@ static void pass_to_the_right(Tensor *const data[], int k, int first, Tensor *co
                           part.count * sizeof(float));
         if (received) launch(device, add, .y = mine, .x = arrived, .n = part.count);
     }
+    // No sender has to wait: a part is overwritten only by its sum, and the sum has come through
+    // every device that read the part.
 }
 
 void allreduce_ring(Tensor *const data[], int k) {
@@ -44,19 +40,19 @@ void allreduce_ring(Tensor *const data[], int k) {
     int longest = (int)equal_range(numel(data[0]), k, 0).count;
     for (int i = 0; i < k; i++) received[i] = arena_tensor(data[i]->device, 1, &longest, false);
 
-    // Reduce-scatter: what a device sends is what it added up in the step before. At the end device
-    // i has the whole sum of part i+1.
+    // Reduce-scatter: pass on what was added up in the step before, until device i has the sum of
+    // part i+1.
     for (int step = 0; step < k - 1; step++) pass_to_the_right(data, k, k - step, received);
-    // All-gather: it sends that, and then what it received in the step before.
+    // All-gather: pass on that sum, then the sum that arrived in the step before.
     for (int step = 0; step < k - 1; step++) pass_to_the_right(data, k, k + 1 - step, NULL);
 
-    // What comes next may overwrite data[left], so it waits until device i has read the last of it.
+    // Wait for the right neighbour's last read: what comes next may overwrite the vector.
     record_all(data, k, done);
     for (int i = 0; i < k; i++) device_wait(data[(i + k - 1) % k]->device, done[i]);
 }
 
-// In each half a device sends all parts but one: first part i+1, whose sum it is to keep, then part
-// i+2, whose sum its right neighbour has already.
+// In each half a device sends all parts but one: first all but part i+1, whose sum it keeps, then
+// all but part i+2, whose sum its right neighbour has.
 Traffic allreduce_ring_floats(size_t n, int k, int i) {
     size_t own = equal_range(n, k, i).count, next = equal_range(n, k, (i + 1) % k).count;
     size_t after_next = equal_range(n, k, (i + 2) % k).count;

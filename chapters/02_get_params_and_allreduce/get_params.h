@@ -5,8 +5,8 @@
 
 #include "common/tensor/tensor.h"
 
-// new_params[i] = a copy of params[i] on the device, with a gradient (at first zero). The copies
-// are the caller's, to be freed with free_params().
+// new_params[i] = a copy of params[i] on the device, with a gradient of zeros. Free the copies with
+// free_params().
 void get_params(Tensor *const params[], int num_params, Device *device, Tensor *new_params[]);
 void free_params(Tensor *params[], int num_params);
 

@@ -1,7 +1,5 @@
-// allreduce.c: the book's allreduce(), by the algorithm that was chosen. The algorithms are in
-// files of their own: read `allreduce_star.c` first, then `_ring` and `_tree`, and `_sharded` after
-// exercise 3 of chapter 4.
-#include "allreduce.h"
+// algorithms.c: the table of allreduces, the checks of allreduce(), and what the algorithms share.
+#include "../allreduce.h"
 
 #include "common/tensor/autograd.h"
 #include "common/base/error.h"

@@ -1,0 +1,78 @@
+// bandwidth.c: see bandwidth.h.
+#include "bandwidth.h"
+
+#include "common/base/statistics.h"
+#include "common/device/timer.h"
+#include "common/model/modelled_clock.h"
+#include "common/model/nccl_model.h"
+#include "common/program/table.h"
+#include "common/tensor/autograd.h"
+#include "../allreduce.h"
+#include "../get_params.h"
+#include "figures.h"
+#include "modelled_times.h"
+#include "replicas.h"
+
+#include <math.h>
+
+// At most this many bytes on all devices together.
+enum { MOST_BYTES_IN_ALL = 256 << 20, ROUNDS = 7 };
+
+static double measured_ring(int k, size_t bytes) {
+    Tensor *data[MAX_DEVICES];
+    double seconds[ROUNDS];
+    vectors_on_devices(data, k, (int)(bytes / sizeof(float)));
+    for (int i = 0; i < k; i++) tensor_fill(data[i], 0); // sums of zeros stay zeros
+    for (int round = -1; round < ROUNDS; round++) {      // the first touches new memory
+        Timer timer = {0};
+        for (int i = 0; i < k; i++) begin_step(data[i]->device);
+        timer_start(&timer);
+        allreduce_ring(data, k);
+        double time = timer_stop(&timer);
+        if (round >= 0) seconds[round] = time;
+    }
+    free_params(data, k);
+    return median(seconds, ROUNDS);
+}
+
+// The slowest link of the ring.
+static double link_bandwidth(const Machine *machine, int k) {
+    double slowest = INFINITY;
+    for (int i = 0; i < k; i++)
+        slowest = fmin(slowest, machine_route(machine, i, (i + 1) % k).link.bandwidth);
+    return slowest;
+}
+
+static void add_bandwidths(Table *t, int k, size_t bytes, double seconds, double link) {
+    table_numbers(t, algbw(bytes, seconds), busbw(bytes, seconds, k), link);
+}
+
+void show_bandwidth(int k, FILE *csv) {
+    const Machine *machine = modelled_machine();
+    size_t bytes = LARGEST;
+    while (bytes * (size_t)k > MOST_BYTES_IN_ALL && bytes > SMALLEST) bytes /= 4;
+    char title[LONGEST_TITLE];
+    if (bytes >> 20)
+        snprintf(title, sizeof title, "The ring, %zu MB on %d devices", bytes >> 20, k);
+    else
+        snprintf(title, sizeof title, "The ring, %zu KB on %d devices", bytes >> 10, k);
+    printf("\n");
+    Table t = TABLE(NULL, WORDS(title, 30), DIGITS("algbw", 3, .unit = "GB/s"),
+                    DIGITS("busbw", 3, .unit = "GB/s"), DIGITS("a link", 3, .unit = "GB/s"));
+    if (has_values(try_gpu(0))) {
+        double seconds = measured_ring(k, bytes);
+        write_figure(csv, NULL, "ring", k, bytes, seconds);
+        table_text(&t, "measured here");
+        add_bandwidths(&t, k, bytes, seconds, NAN);
+    }
+    if (!machine) return;
+    double link = link_bandwidth(machine, k);
+    table_text(&t, "modelled: %s", machine->name);
+    add_bandwidths(&t, k, bytes,
+                   modelled_allreduce(machine, allreduce_ring, k, (int)(bytes / sizeof(float))),
+                   link);
+    double seconds = nccl_allreduce_seconds(machine, k, (double)bytes, NULL);
+    write_figure(csv, machine, "NCCL", k, bytes, seconds);
+    table_text(&t, "as NCCL does it");
+    add_bandwidths(&t, k, bytes, seconds, link);
+}

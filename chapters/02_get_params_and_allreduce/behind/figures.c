@@ -1,0 +1,31 @@
+// figures.c: see figures.h.
+#include "figures.h"
+
+#include "common/base/file.h"
+#include "common/model/modelled_clock.h"
+#include "common/program/plot.h"
+
+double algbw(size_t bytes, double seconds) { return (double)bytes / seconds; }
+
+double busbw(size_t bytes, double seconds, int k) {
+    return algbw(bytes, seconds) * 2 * (k - 1) / k;
+}
+
+void write_figures_header(FILE *csv) {
+    fprintf(csv, "time,machine,algorithm,devices,bytes,seconds,algbw,busbw,about\n");
+}
+
+void write_figure(FILE *csv, const Machine *machine, const char *algorithm, int k, size_t bytes,
+                  double seconds) {
+    fprintf(csv, "%s,%s,%s,%d,%zu,%.9g,%.4g,%.4g,", machine ? "modelled" : "measured",
+            machine ? machine->name : "here", algorithm, k, bytes, seconds, algbw(bytes, seconds),
+            busbw(bytes, seconds, k));
+    for (const char *c = machine ? machine->about : ""; *c; c++) // a comma would end the column
+        fputc(*c == ',' || *c == '"' ? ';' : *c, csv);
+    fputc('\n', csv);
+}
+
+void draw_figures(const char *csv, const char *png) {
+    // A pipe cannot be read again, and without a machine there are no modelled times.
+    if (!is_written_directly(csv) && modelled_machine()) plot_draw(png, "allreduce.gp", csv);
+}

@@ -1,0 +1,203 @@
+// four_ways.c: see four_ways.h.
+#include "four_ways.h"
+
+#include "common/base/error.h"
+#include "common/base/number.h"
+#include "common/model/modelled_clock.h"
+#include "common/program/say.h"
+#include "common/program/table.h"
+#include "common/tensor/autograd.h"
+#include "common/tensor/functional.h"
+#include "common/tensor/random.h"
+#include "../allreduce.h"
+#include "../get_params.h"
+#include "figures.h"
+#include "modelled_times.h"
+#include "replicas.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// The book's LeNet has this many parameters; N is their size in bytes.
+enum { LENET_FLOATS = 129068, N = LENET_FLOATS * sizeof(float) };
+
+// The book's star sends whole vectors, the star of --allreduce pieces.
+enum { NUM_WAYS = NUM_ALLREDUCES + 1, BOOK = 0, RING = 3 };
+
+static Allreduce way(int w) {
+    Allreduce a = allreduces[w == BOOK ? 0 : w - 1];
+    if (w == BOOK) a.run = allreduce_book;
+    if (w == BOOK + 1) a.name = "star in pieces";
+    return a;
+}
+
+// "2, 4 and 8"; free() it.
+static char *listed(const int numbers[], int n) {
+    char *text = xstrdup("");
+    for (int i = 0; i < n; i++) {
+        const char *before = i == 0 ? "" : i == n - 1 ? " and " : ", ";
+        char *longer = xprintf("%s%s%d", text, before, numbers[i]);
+        free(text);
+        text = longer;
+    }
+    return text;
+}
+
+// ---- bytes -----------------------------------------------------------------------------------
+
+// Whether each device sent and received what the formula says, by the ledger. *busiest: what the
+// device that sends most sent.
+static bool bytes_are_the_formula(const Allreduce *a, Tensor *const data[], int k,
+                                  uint64_t *busiest) {
+    uint64_t total = 0;
+    bool right = true;
+    *busiest = 0;
+    for (int i = 0; i < k; i++) {
+        uint64_t sent = 0, received = 0;
+        for (int j = 0; j < k; j++) {
+            sent += ledger_bytes(data[i]->device, data[j]->device);
+            received += ledger_bytes(data[j]->device, data[i]->device);
+        }
+        Traffic formula = allreduce_bytes(a, LENET_FLOATS, k, i);
+        right = right && sent == formula.sent && received == formula.received;
+        total += sent;
+        if (sent > *busiest) *busiest = sent;
+    }
+    return right && total == 2 * (uint64_t)(k - 1) * N;
+}
+
+// Sums vectors of normal numbers, and returns the bytes that the busiest device sent. Clears *right
+// if bytes are not the formula's or if replicas differ.
+static uint64_t busiest_sends(const Allreduce *a, int k, uint64_t seed, bool *right) {
+    Tensor *data[MAX_DEVICES];
+    float *values = xmalloc(N);
+    uint64_t busiest;
+    vectors_on_devices(data, k, LENET_FLOATS);
+    for (int i = 0; i < k; i++) {
+        fill_normal(values, LENET_FLOATS, 1, seed, STREAM_TEST + (uint32_t)i);
+        tensor_write(data[i], values);
+        begin_step(data[i]->device);
+    }
+    ledger_reset();
+    a->run(data, k);
+    synchronize_all();
+    bool as_counted = bytes_are_the_formula(a, data, k, &busiest);
+    bool equal = !has_values(data[0]->device) || all_replicas_equal(data, k);
+    *right = *right && as_counted && equal;
+    free_params(data, k);
+    free(values);
+    return busiest;
+}
+
+// ---- sums ------------------------------------------------------------------------------------
+
+// Different on each device and in each place. All sums stay below 2^24, so they are exact.
+static float whole_number(int i, int j) {
+    return (float)((i + 1) * ((j * 37 + i * 11) % 201 - 100));
+}
+
+static bool sums_exactly(const Allreduce *a, int k, int n) {
+    Tensor *data[MAX_DEVICES];
+    vectors_on_devices(data, k, n);
+    float *values = xcalloc((size_t)n + 1, sizeof(float));
+    float *sums = xcalloc((size_t)n + 1, sizeof(float));
+    for (int i = 0; i < k; i++) {
+        for (int j = 0; j < n; j++) sums[j] += values[j] = whole_number(i, j);
+        tensor_write(data[i], values);
+        begin_step(data[i]->device);
+    }
+    a->run(data, k);
+    bool exact = true;
+    for (int i = 0; i < k; i++) {
+        tensor_read(data[i], values);
+        exact = exact && memcmp(values, sums, sizeof(float) * (size_t)n) == 0;
+    }
+    free_params(data, k);
+    free(values);
+    free(sums);
+    return exact;
+}
+
+static void check_sums(void) {
+    static const int ks[] = {1, 2, 3, 5, 8}, sizes[] = {0, 1, 7, 1000, 12345};
+    bool exact = true;
+    int tried = 0;
+    for (; tried < 5 && can_have_devices(ks[tried]); tried++)
+        for (int w = 0; w < NUM_WAYS; w++)
+            for (int c = 0; c < 5; c++) {
+                Allreduce a = way(w);
+                exact = sums_exactly(&a, ks[tried], sizes[c]) && exact;
+            }
+    char *on = listed(ks, tried),
+         *what = xprintf("on %s devices all sum whole numbers exactly", on);
+    say_checked_on(try_gpu(0), exact, what);
+    free(on);
+    free(what);
+}
+
+// ---- times -----------------------------------------------------------------------------------
+
+static double write_time(FILE *csv, const Machine *machine, const Allreduce *a, int k,
+                         size_t bytes) {
+    double seconds = modelled_allreduce(machine, a->run, k, (int)(bytes / sizeof(float)));
+    write_figure(csv, machine, a->name, k, bytes, seconds);
+    return seconds;
+}
+
+void model_up_to_1024_devices(FILE *csv) {
+    static const size_t sizes[] = {8 << 10, 160 * 1000 * 1000};
+    const Machine *machine = modelled_machine();
+    for (int k = 2; machine && machine->cards > 0 && k <= MAX_DEVICES; k *= 2)
+        for (int w = 0; w < NUM_WAYS; w++)
+            for (int s = 0; s < 2; s++) {
+                Allreduce a = way(w);
+                write_time(csv, machine, &a, k, sizes[s]);
+            }
+}
+
+// ---- the table -------------------------------------------------------------------------------
+
+static void add_way(Table *t, const Allreduce *a, int k, uint64_t busiest, FILE *csv) {
+    const Machine *machine = modelled_machine();
+    double shortest = NAN, longest = NAN;
+    for (size_t bytes = SMALLEST; machine && bytes <= LARGEST; bytes *= 4) {
+        longest = write_time(csv, machine, a, k, bytes);
+        if (bytes == SMALLEST) shortest = longest;
+    }
+    table_text(t, "%s", a->name);
+    table_text(t, "%d of %s", a->steps(k), a->in_parts ? "N/k" : "N");
+    table_numbers(t, (double)busiest, (double)busiest / N, shortest, longest);
+}
+
+double compare_four_ways(int k, uint64_t seed, FILE *csv) {
+    const Machine *machine = modelled_machine();
+    write_figures_header(csv);
+    printf("\nFour ways to sum on %d devices, N = %s bytes (LeNet's gradients)%s%s\n", k,
+           grouped(N).text, machine ? "; times modelled on " : "", machine ? machine->name : "");
+    Table t = TABLE(NULL, WORDS("way", 14), WORDS("steps", 8), WHOLE("busiest sends"),
+                    FIXED("in N", 2), DIGITS(machine ? "1 KB" : NULL, 3, .unit = "µs"),
+                    DIGITS(machine ? "64 MB" : NULL, 3, .unit = "ms"));
+    int ks[4], n = 0;
+    for (int j = 2; j <= (k > 8 ? k : 8); j++)
+        if ((j == k || j == 2 || j == 4 || j == 8) && can_have_devices(j)) ks[n++] = j;
+    bool right = true;
+    double ring = NAN;
+    for (int w = 0; w < NUM_WAYS; w++) {
+        Allreduce a = way(w);
+        for (int j = 0; j < n; j++) {
+            uint64_t busiest = busiest_sends(&a, ks[j], seed, &right);
+            if (ks[j] == k) add_way(&t, &a, k, busiest, csv);
+            if (w == RING && ks[j] == 8) ring = (double)busiest / N;
+        }
+    }
+    char *on = listed(ks, n);
+    char *what = xprintf("counted bytes are the formula's on %s devices, and %s", on,
+                         has_values(try_gpu(0)) ? "all replicas are equal to the bit"
+                                                : "there are no values to compare");
+    say_checked(right, what);
+    free(on);
+    free(what);
+    check_sums();
+    return ring;
+}
