@@ -16,7 +16,7 @@ chapter() { # NAME WORDS: its last lines have these words, wherever they are bro
 }
 chapter 00_devices_and_queues 'step 2: the arena gave [0-9]* bytes, and h is where it was in step 1 loss 4.6'
 chapter 01_splitting_strategies 'figures: plots/01_splitting_strategies_model.csv'
-chapter 02_get_params_and_allreduce 'figures: plots/02_get_params_and_allreduce.csv'
+chapter 02_get_params_and_allreduce 'to open: plots/02_get_params_and_allreduce.png next: make run-03'
 chapter 03_split_batch 'came out: k devices that sum, and divide once, get the gradient of one device'
 chapter 04_lenet_multi_gpu 'figures: plots/04_lenet_multi_gpu_modelled.csv .*predictions: '
 chapter 05_resnet18_concise 'Modelled: the largest minibatch that one device has memory for.* rtx4090-pcie 24.0 [0-9]* '

@@ -100,10 +100,10 @@ expect wrote error '^04_lenet_multi_gpu: interrupted: nothing unfinished is kept
 verdict "Ctrl-C while it reads the data"
 
 start 02_get_params_and_allreduce
-expect until_true 20 wrote log 'allreduce'
+expect until_true 20 wrote log '^Four ways'
 signal TERM
 ends 143 2
-verdict "02_get_params_and_allreduce: SIGTERM while it measures, its CSV half-written"
+verdict "02_get_params_and_allreduce: SIGTERM while its CSV is half-written"
 
 path=$work/hangs:$PATH
 start 04_lenet_multi_gpu
@@ -113,7 +113,7 @@ ends 143 2
 verdict "SIGTERM while the first gnuplot hangs"
 
 path=$work/hangs_drawing:$PATH
-start 02_get_params_and_allreduce --steps 1
+start 02_get_params_and_allreduce --devices 2
 expect until_true 60 has_hung
 signal TERM
 ends 143 2

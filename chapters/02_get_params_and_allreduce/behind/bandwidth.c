@@ -50,16 +50,14 @@ static void add_bandwidths(Table *t, int k, size_t bytes, double seconds, double
 void show_bandwidth(int k, FILE *csv) {
     const Machine *machine = modelled_machine();
     size_t bytes = LARGEST;
-    while (bytes * (size_t)k > MOST_BYTES_IN_ALL && bytes > SMALLEST) bytes /= 4;
+    bool is_measured = has_values(try_gpu(0));
+    while (is_measured && bytes * (size_t)k > MOST_BYTES_IN_ALL) bytes /= 4;
     char title[LONGEST_TITLE];
-    if (bytes >> 20)
-        snprintf(title, sizeof title, "The ring, %zu MB on %d devices", bytes >> 20, k);
-    else
-        snprintf(title, sizeof title, "The ring, %zu KB on %d devices", bytes >> 10, k);
+    snprintf(title, sizeof title, "The ring, %zu MB on %d devices", bytes >> 20, k);
     printf("\n");
     Table t = TABLE(NULL, WORDS(title, 30), DIGITS("algbw", 3, .unit = "GB/s"),
                     DIGITS("busbw", 3, .unit = "GB/s"), DIGITS("a link", 3, .unit = "GB/s"));
-    if (has_values(try_gpu(0))) {
+    if (is_measured) {
         double seconds = measured_ring(k, bytes);
         write_figure(csv, NULL, "ring", k, bytes, seconds);
         table_text(&t, "measured here");
