@@ -9,7 +9,7 @@
 
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/02_get_params_and_allreduce/behind/book_example.h"
-#include "chapters/02_get_params_and_allreduce/behind/modelled_times.h"
+#include "chapters/02_get_params_and_allreduce/behind/figures.h"
 #include "common/model/modelled_clock.h"
 #include "common/tensor/random.h"
 

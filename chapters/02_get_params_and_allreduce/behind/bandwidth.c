@@ -10,12 +10,10 @@
 #include "../allreduce.h"
 #include "../get_params.h"
 #include "figures.h"
-#include "modelled_times.h"
 #include "replicas.h"
 
 #include <math.h>
 
-// At most this many bytes on all devices together.
 enum { MOST_BYTES_IN_ALL = 256 << 20, ROUNDS = 7 };
 
 static double measured_ring(int k, size_t bytes) {
@@ -35,8 +33,7 @@ static double measured_ring(int k, size_t bytes) {
     return median(seconds, ROUNDS);
 }
 
-// The slowest link of the ring.
-static double link_bandwidth(const Machine *machine, int k) {
+static double slowest_link(const Machine *machine, int k) {
     double slowest = INFINITY;
     for (int i = 0; i < k; i++)
         slowest = fmin(slowest, machine_route(machine, i, (i + 1) % k).link.bandwidth);
@@ -53,7 +50,7 @@ void show_bandwidth(int k, FILE *csv) {
     bool is_measured = has_values(try_gpu(0));
     while (is_measured && bytes * (size_t)k > MOST_BYTES_IN_ALL) bytes /= 4;
     char title[LONGEST_TITLE];
-    snprintf(title, sizeof title, "The ring, %zu MB on %d devices", bytes >> 20, k);
+    snprintf(title, sizeof title, "The ring's bandwidth, %zu MB on %d devices", bytes >> 20, k);
     printf("\n");
     Table t = TABLE(NULL, WORDS(title, 30), DIGITS("algbw", 3, .unit = "GB/s"),
                     DIGITS("busbw", 3, .unit = "GB/s"), DIGITS("a link", 3, .unit = "GB/s"));
@@ -64,12 +61,11 @@ void show_bandwidth(int k, FILE *csv) {
         add_bandwidths(&t, k, bytes, seconds, NAN);
     }
     if (!machine) return;
-    double link = link_bandwidth(machine, k);
+    double link = slowest_link(machine, k);
+    double seconds = modelled_allreduce(machine, allreduce_ring, k, (int)(bytes / sizeof(float)));
     table_text(&t, "modelled: %s", machine->name);
-    add_bandwidths(&t, k, bytes,
-                   modelled_allreduce(machine, allreduce_ring, k, (int)(bytes / sizeof(float))),
-                   link);
-    double seconds = nccl_allreduce_seconds(machine, k, (double)bytes, NULL);
+    add_bandwidths(&t, k, bytes, seconds, link);
+    seconds = nccl_allreduce_seconds(machine, k, (double)bytes, NULL);
     write_figure(csv, machine, "NCCL", k, bytes, seconds);
     table_text(&t, "as NCCL does it");
     add_bandwidths(&t, k, bytes, seconds, link);

@@ -3,16 +3,31 @@
 
 #include "common/base/file.h"
 #include "common/model/modelled_clock.h"
+#include "common/program/modelled_run.h"
 #include "common/program/plot.h"
+#include "common/tensor/autograd.h"
+#include "../get_params.h"
+
+double modelled_allreduce(const Machine *machine, void (*run)(Tensor *const data[], int k), int k,
+                          int n) {
+    ModelledRun modelled = {.machine = machine, .k = k};
+    Tensor *data[MAX_DEVICES];
+    modelled_begin(&modelled);
+    for (int i = 0; i < k; i++) {
+        data[i] = tensor_new(modelled.devices[i], n);
+        tensor_fill(data[i], 0); // as in training, each queue has had work: then waits take time
+        begin_step(data[i]->device);
+    }
+    while (modelled_run(&modelled)) run(data, k);
+    free_params(data, k);
+    modelled_end(&modelled);
+    return modelled.seconds;
+}
 
 double algbw(size_t bytes, double seconds) { return (double)bytes / seconds; }
 
 double busbw(size_t bytes, double seconds, int k) {
     return algbw(bytes, seconds) * 2 * (k - 1) / k;
-}
-
-void write_figures_header(FILE *csv) {
-    fprintf(csv, "time,machine,algorithm,devices,bytes,seconds,algbw,busbw,about\n");
 }
 
 void write_figure(FILE *csv, const Machine *machine, const char *algorithm, int k, size_t bytes,

@@ -1,10 +1,16 @@
-// figures.h: the chapter's figures: rows of the CSV, and the picture of them.
+// figures.h: the chapter's figures: modelled times, rows of the CSV, and the picture of them.
 #ifndef FIGURES_H
 #define FIGURES_H
 
 #include "common/model/machine.h"
+#include "common/tensor/tensor.h"
 
 #include <stdio.h>
+
+// Seconds of one allreduce of vectors of n floats on k devices of a machine that need not be here:
+// the same code runs on devices that compute nothing.
+double modelled_allreduce(const Machine *machine, void (*run)(Tensor *const data[], int k), int k,
+                          int n);
 
 // Sizes of vectors, in bytes: each is four times the one before.
 enum { SMALLEST = 1 << 10, LARGEST = 64 << 20 };
@@ -14,8 +20,7 @@ enum { SMALLEST = 1 << 10, LARGEST = 64 << 20 };
 double algbw(size_t bytes, double seconds);
 double busbw(size_t bytes, double seconds, int k);
 
-// The first line of the CSV, and a row for one allreduce; machine NULL: measured here.
-void write_figures_header(FILE *csv);
+// A row of the CSV: one allreduce. machine NULL: measured here.
 void write_figure(FILE *csv, const Machine *machine, const char *algorithm, int k, size_t bytes,
                   double seconds);
 

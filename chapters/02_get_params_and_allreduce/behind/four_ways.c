@@ -12,7 +12,6 @@
 #include "../allreduce.h"
 #include "../get_params.h"
 #include "figures.h"
-#include "modelled_times.h"
 #include "replicas.h"
 
 #include <math.h>
@@ -43,8 +42,6 @@ static char *listed(const int numbers[], int n) {
     }
     return text;
 }
-
-// ---- bytes -----------------------------------------------------------------------------------
 
 // Whether each device sent and received what the formula says, by the ledger. *busiest: what the
 // device that sends most sent.
@@ -90,8 +87,6 @@ static uint64_t busiest_sends(const Allreduce *a, int k, uint64_t seed, bool *ri
     return busiest;
 }
 
-// ---- sums ------------------------------------------------------------------------------------
-
 // Different on each device and in each place. All sums stay below 2^24, so they are exact.
 static float whole_number(int i, int j) {
     return (float)((i + 1) * ((j * 37 + i * 11) % 201 - 100));
@@ -136,8 +131,6 @@ static void check_sums(void) {
     free(what);
 }
 
-// ---- times -----------------------------------------------------------------------------------
-
 static double write_time(FILE *csv, const Machine *machine, const Allreduce *a, int k,
                          size_t bytes) {
     double seconds = modelled_allreduce(machine, a->run, k, (int)(bytes / sizeof(float)));
@@ -156,8 +149,6 @@ void model_up_to_1024_devices(FILE *csv) {
             }
 }
 
-// ---- the table -------------------------------------------------------------------------------
-
 static void add_way(Table *t, const Allreduce *a, int k, uint64_t busiest, FILE *csv) {
     const Machine *machine = modelled_machine();
     double shortest = NAN, longest = NAN;
@@ -172,7 +163,7 @@ static void add_way(Table *t, const Allreduce *a, int k, uint64_t busiest, FILE 
 
 double compare_four_ways(int k, uint64_t seed, FILE *csv) {
     const Machine *machine = modelled_machine();
-    write_figures_header(csv);
+    fprintf(csv, "time,machine,algorithm,devices,bytes,seconds,algbw,busbw,about\n");
     printf("\nFour ways to sum on %d devices, N = %s bytes (LeNet's gradients)%s%s\n", k,
            grouped(N).text, machine ? "; times modelled on " : "", machine ? machine->name : "");
     Table t = TABLE(NULL, WORDS("way", 14), WORDS("steps", 8), WHOLE("busiest sends"),
