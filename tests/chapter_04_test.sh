@@ -1,6 +1,5 @@
 #!/bin/sh
-# chapter_04_test.sh BUILD: what chapter 4 says of time on machines that are not there, and that it says nothing
-# else where devices have no values. (cli_test.sh and defaults_test.sh are about its training.) Prints TAP.
+# chapter_04_test.sh BUILD: chapter 4's modelled times, and that it says nothing else where devices have no values. (cli_test.sh and defaults_test.sh are about its training.) Prints TAP.
 name=04_lenet_multi_gpu
 . "$(dirname "$0")/chapter.sh"
 cd "$out" || exit 1
@@ -15,8 +14,8 @@ good && [ "$(grep -c '^modelled: .* of dgx-a100$' log)" -eq 2 ]
 verdict $? "--backend model: two runs, each with its modelled time"
 ! grep -qi -e nan -e 'accuracy' -e 'test acc' -e 'loss' -e 'measured)' log
 verdict $? "--backend model: nothing that would be a value or a measurement"
-has 'Bytes: each step moved 1,032,544 bytes' && has 'Time, modelled: on 2 devices of dgx-a100'
-verdict $? "--backend model: the comparison is about time and bytes"
+has 'Bytes: each step moved 1,032,544 bytes'
+verdict $? "--backend model: bytes are compared"
 ls model >files
 if command -v gnuplot >/dev/null; then
     printf '%s\n' ${name}_modelled.csv ${name}_modelled.png | cmp -s - files && is_png model/${name}_modelled.png
@@ -47,8 +46,8 @@ is_table() { # FILE MACHINE
 is_table model/${name}_modelled.csv dgx-a100
 verdict $? "the table: graphs launch least, a framework most, and its second device makes it slower"
 
-has 'A host makes 51 of them in a step on 1 device' && has '70 times, and 24 times more for the exchange'
-verdict $? "launches are counted, and those of the exchange"
+awk '/^ +[1248] +[0-9.]+ +[0-9]+ / { launches = launches " " $3 } END { exit launches != " 35 94 212 448" }' log
+verdict $? "launches of a framework's step are counted: 35 on one device; on k, 35 k and those of the exchange"
 
 run --backend model --machine dgx-h100 --devices 1024 --steps 2 --out many
 good && grep -q '^modelled: .* sec/epoch on 1024 devices of dgx-h100$' log && [ ! -e many ]
@@ -56,8 +55,8 @@ verdict $? "1024 devices answer, and write nothing"
 has 'so only 256 of the 1024 devices have any'
 verdict $? "devices without images are spoken of"
 run --backend model --machine d2l-pcie --epochs 1 --out copies
-good && has 'On d2l-pcie only copies take time' && ! grep -q -e 'Launches: a framework' -e ' -[0-9]' log
-verdict $? "a machine on which only copies take time has an explanation of its own"
+good && awk '/^ +[124] +[0-9.]+ +[0-9]+ / { rows++; if (!($2 == $5 && $4 == 0)) bad = 1 } END { exit bad || rows != 3 }' log
+verdict $? "where only copies take time, it does not matter who launches"
 run --backend model --steps 0 --out none
 good && ! grep -qi -e nan -e acc log && [ ! -e none ]
 verdict $? "--backend model --steps 0 says nothing of values, either"
@@ -77,21 +76,17 @@ refused --live
 # ---- with values -------------------------------------------------------------------------------------------
 
 run --backend cpu --threads 2 --threads-per-device 1 --graph off --epochs 2 --out cpu
-good && [ "$(sed -n 's/^modelled: \([0-9.e-]*\) sec.epoch on 1 device of .*/\1/p' log)" = "$modelled" ]
+good && [ "$(sed -n 's/^test acc.* on \[cpu:0\]; modelled on dgx-a100: //p' log)" = "$modelled" ]
 verdict $? "values or not: the same modelled time of the training"
 cmp -s cpu/${name}_modelled.csv model/${name}_modelled.csv
 verdict $? "values or not: the same table, to the last digit"
-[ "$(grep -c '^  epoch .*train loss .* sec, modelled .* sec$' log)" -eq 4 ] && has 'Time, measured.* 2 devices of 1 core each' && has 'Time, modelled: on 2 devices of dgx-a100'
-verdict $? "measured and modelled time stand side by side, and say which they are, and whose cores"
-has 'Nothing is learned yet: 0.1 is guessing'
-verdict $? "two networks that have learned nothing are not praised"
-run --backend cpu --machine none --epochs 1 --out none
-good && ! grep -qi modelled log && [ ! -e none/${name}_modelled.csv ]
-verdict $? "--machine none: no modelled time"
-has 'Time, measured, on 2 devices .*: too noisy to compare'
-verdict $? "one epoch each: that may be noise, and is not compared"
-[ "$(tail -n 3 log | sed 's/:.*//' | tr '\n' ' ')" = "came out to open next " ] || ! command -v gnuplot >/dev/null
+[ "$(grep -c '^  epoch .*train loss .* sec$' log)" -eq 4 ] && has 'Time, measured.* 2 devices of 1 core each' && has 'on 2 (0.1 is guessing); parameters equal'
+verdict $? "what is measured, with whose cores; and two networks that have learned nothing are not praised"
+[ "$(sed -n 's/^\(came out\|to open\|next\): .*/\1/p' log | tr '\n' ' ')" = "came out to open next " ] || ! command -v gnuplot >/dev/null
 verdict $? "it ends with what came out, what to open, and what is next"
+run --backend cpu --machine none --epochs 1 --out none
+good && ! grep -qi modelled log && [ ! -e none/${name}_modelled.csv ] && has 'Time, measured, on 2 devices .*: too noisy to compare'
+verdict $? "--machine none: no modelled time; one epoch each may be noise, and is not compared"
 wait_policy() { (unset OMP_WAIT_POLICY; OMP_DISPLAY_ENV=verbose env "$@" "$program" --devices 1 --steps 1 --train-size 8 --out omp 2>&1) |
     sed -n "s/.*\(GOMP_SPINCOUNT\|KMP_BLOCKTIME\) *= *'\(.*\)'/\2/p" | tail -n 1; }
 active=$(wait_policy OMP_WAIT_POLICY=active)

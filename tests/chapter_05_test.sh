@@ -27,9 +27,10 @@ verdict $? "the first filter is the same on both devices"
 grep -Eq '^training on \[cpu:0\]: batch size 4, lr 0.02$' "$out/log" &&
     grep -Eq '^training on \[cpu:0, cpu:1\]: batch size 8, lr 0.04, ' "$out/log"
 verdict $? "twice the batch size and learning rate on two devices"
-grep -Eq '^test acc: [01]\.[0-9]{2}, [0-9.]+ sec/epoch on \[cpu:0\]$' "$out/log" &&
-    grep -Eq '^test acc: [01]\.[0-9]{2}, [0-9.]+ sec/epoch on \[cpu:0, cpu:1\]$' "$out/log"
-verdict $? "the book's last lines"
+for devices in cpu:0 'cpu:0, cpu:1'; do
+    grep -Eq "^test acc: [01]\.[0-9]{2}, [0-9.]+ sec/epoch on \[$devices\]; modelled on dgx-a100: [0-9.e-]+$" "$out/log"
+    verdict $? "the book's last line: $devices"
+done
 awk -F, 'NR == 1 { good = $0 == "devices,epoch,train_loss,test_acc,seconds" } NR > 1 { good = good && $3 > 0 && $3 < 10 && $4 >= 0 && $4 <= 1 }
     END { exit !(good && NR == 3) }' "$out/05_resnet18_concise.csv"
 verdict $? "the figures of the curves"
@@ -38,8 +39,7 @@ verdict $? "the picture of the curves"
 
 # Beside the measured times those of another machine, and what the book's training would take there.
 words() { tr '\n' ' ' <"$out/log" | tr -s ' '; } # of a paragraph, wherever its lines end
-[ "$(grep -Ec '^modelled: [0-9.e-]+ sec/epoch on [12] devices? of dgx-a100$' "$out/log")" -eq 2 ] &&
-    words | grep -q 'Time, measured, on 2 .*: too noisy to compare' && # an epoch of each says nothing
+words | grep -q 'Time, measured, on 2 .*: too noisy to compare' && # an epoch of each says nothing
     words | grep -Eq "Time, modelled: on dgx-a100, 2 devices would take [0-9.]+ times as long for it as 1\."
 verdict $? "measured and modelled times, and which is which"
 [ "$(grep -Ec '^ +[1248]( +[0-9.]+ +[0-9.]+ +[0-9.]+){2}$' "$out/log")" -eq 4 ] &&

@@ -18,7 +18,7 @@ chapter 00_devices_and_queues 'step 2: the arena gave [0-9]* bytes, and h is whe
 chapter 01_splitting_strategies 'figures: plots/01_splitting_strategies_model.csv'
 chapter 02_get_params_and_allreduce 'to open: plots/02_get_params_and_allreduce.png next: make run-03'
 chapter 03_split_batch 'came out: k devices that sum, and divide once, get the gradient of one device'
-chapter 04_lenet_multi_gpu 'figures: plots/04_lenet_multi_gpu_modelled.csv .*predictions: '
+chapter 04_lenet_multi_gpu 'came out: test acc .*; parameters equal .*to open: plots/04_lenet_multi_gpu.png (and 3 more pictures'
 chapter 05_resnet18_concise 'Modelled: the largest minibatch that one device has memory for.* rtx4090-pcie 24.0 [0-9]* '
 chapter 06_data_parallel_and_ddp 'within layers needs [0-9.]* MB on its fullest device it runs: '
 chapter 07_parameter_servers ' pushes, each applied at 2 servers: [0-9]* in all'

@@ -149,6 +149,6 @@ verdict "refuses to go on with other values than the quick run's"
 
 command="04_lenet_multi_gpu --quick --help"
 "$build/04_lenet_multi_gpu" --quick --help >log 2>&1
-grep -q -e '--quick .*: as --batch-size 64 --epochs 5 .*, if not given' log || complain "came: $(grep -e --quick log)"
+grep -q -e '--quick .*: as --batch-size 64 --epochs 3 .*, if not given' log || complain "came: $(grep -e --quick log)"
 verdict "--help says what --quick changes"
 echo "1..$tests"

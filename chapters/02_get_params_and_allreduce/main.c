@@ -22,7 +22,16 @@ static Flags flags;
 
 // ## get_params
 //
+// Training on several devices needs two operations. The first copies all parameters to a device and
+// attaches a gradient to each. A device computes only with what is in its own memory, so without
+// parameters of its own it could not evaluate the network.
+//
 // get_params.c:get_params
+//
+// As the book does, we try it on one device and print the bias `b1` of LeNet's first layer: 20
+// zeros. Its gradient is zero, too, because nothing has been computed yet.
+//
+// main.c:demonstrate_get_params
 
 static void demonstrate_get_params(void) {
     Tensor *W1 = tensor_new(host(), 20, 1, 3, 3), *b1 = tensor_new(host(), 20);
@@ -49,7 +58,17 @@ static void demonstrate_get_params(void) {
 
 // ## allreduce
 //
+// The second operation adds up a vector over all devices and leaves the sum on each of them. Its
+// name says both: a *reduce* makes one value of many, and *all* get it. In training the vector is a
+// gradient. The book lets device 0 do the work:
+//
 // allreduce_star.c:allreduce_book
+//
+// The first loop copies one vector after the other to device 0 and adds it there. In the second
+// loop all others get the sum. Device 0 is the *hub* of a *star*. As in the book, we try it with
+// ones on device 0 and twos on device 1:
+//
+// main.c:demonstrate_allreduce
 
 static void demonstrate_allreduce(void) {
     Tensor *data[2];
@@ -72,26 +91,144 @@ static void demonstrate_allreduce(void) {
     free_params(data, 2);
 }
 
-// ## Why it is slow
-
-static void reckon_the_books_example(void) {
-    Prediction ring =
-        predict_first("Four GPUs sum vectors of 160 MB. Each has a link of 16 GB/s, which can send "
-                      "and receive at the same time, and nothing else takes time. The book's star "
-                      "takes 60 milliseconds. How many does the ring take?");
-    predict_compare(ring, show_book_example(), "ms");
-}
-
-// ## Four ways to sum
-
-static int num_devices(void) {
-    if (flags.devices > 0) return flags.devices;
-    return can_have_devices(4) ? 4 : 2;
-}
-
-// ## Two mistakes
+// ## Why the star is slow
 //
-// ### A new tensor instead of a sum
+// ![Star: device 0 receives three vectors and sends the sum three times. The links between the
+// others have nothing to do.](exchange:star "Devices 1, 2 and 3 send to device 0, which then sends
+// to all of them.")
+//
+// The book has an example that you can reckon in your head. Four GPUs sum 160 MB of gradients. Each
+// has its own link of 16 GB/s to a common switch, and nothing but bytes takes time. So one vector
+// needs 160 MB / (16 GB/s) = 10 ms.
+//
+// main.c:ask_what_the_best_way_takes
+//
+// In the star, three vectors have to come in through GPU 0's link, one after the other, and then
+// the sum has to go out three times: 60 ms. The CPU would be no better a hub. Between it and the
+// switch there is one link, which all four vectors must pass, and the sum passes it four times on
+// its way back: 80 ms. The book's remedy is to make each GPU the hub of a quarter of the vector.
+// Then all four links are busy in both directions, for 15 ms.
+//
+// behind/book_example.c:show_book_example
+
+static Prediction ask_what_the_best_way_takes(void) {
+    return predict_first("Four GPUs sum vectors of 160 MB. Each has a link of 16 GB/s, which can "
+                         "send and receive at the same time, and nothing else takes time. The "
+                         "book's star takes 60 milliseconds. How many does the best way take?");
+}
+
+// ## Sharded: all devices work
+//
+// The book's remedy is our second way. Cut the vector of N bytes into k parts. Device j receives
+// part j from all others and adds it up; after this first half, called *reduce-scatter*, each
+// device has the sum of one part. In the second half, *all-gather*, each device collects the
+// finished parts from the others. Each half moves k-1 parts of N/k bytes out of every device and as
+// many into it. That makes $2 (k-1)/k \cdot N$ bytes, less than $2 N$ for any number of devices,
+// where the hub of a star sends $(k-1) N$.
+//
+// (To write this is the book's exercise 3, so the code is not on this page. It is in
+// `allreduce_sharded.c`.)
+//
+// ## Ring: only neighbours talk
+//
+// Sharded, every device talks to every other one. Few machines have that many fast links. In a
+// ring, each device sends to its right neighbour only, and the same two halves take
+// $2 (k-1)$ steps.
+//
+// ![Ring: six steps of a quarter of the vector, and in each step all devices
+// send.](exchange:ring "Four devices in a ring; in each of six steps each one sends to the next.")
+//
+// allreduce_ring.c:pass_to_the_right
+//
+// allreduce_ring.c:allreduce_ring
+//
+// The busiest device sends as many bytes as before, and fewer are not possible [@patarasuk2009].
+//
+// ## Tree: few steps
+//
+// All three ways so far take $2 (k-1)$ steps. Each costs the start of a transfer, however short the
+// vector is, and on 1024 devices there are 2046 of them. A tree sums in pairs, then pairs of pairs,
+// and so on up to device 0; the sum goes back the same way. That takes only $2 \log_2 k$ steps: 20
+// on 1024 devices. But whole vectors travel, not parts.
+//
+// ![Tree: whole vectors, in pairs side by side, there and back.](exchange:tree "1 sends to 0 and 3
+// to 2, then 2 to 0; then the sum goes back from 0 to 2, and to 1 and 3.")
+//
+// allreduce_tree.c:allreduce_tree
+//
+// ## Bytes and steps
+//
+// Here are all of them, side by side. Every copy between devices is entered in a *ledger*, so the
+// bytes in this table were counted, not calculated; the program stops if they differ from the
+// formula on any device. A *step* is a transfer that has to wait for the one before. The times are
+// modelled: a simulation goes through all copies and additions that the program enqueues and says
+// what they would take on a stated machine (chapter 0), here eight A100 linked by NVLink.
+//
+// behind/four_ways.c:compare_four_ways
+//
+// Together the devices send $2 (k-1) N$ bytes, whichever way they take. The difference is how much
+// of that the busiest device has to send, and how many transfers wait for each other. A vector of 1
+// KB has hardly any bytes, so what counts is the number of transfers to start: 6 in the star and in
+// the tree, 24 small ones in the ring. With 64 MB the bytes count, and the ring needs a third of
+// the star's time.
+//
+// "Star in pieces" is what `--allreduce star` really runs. The same bytes move, and the sums have the
+// same bits. But the vectors come in pieces of 4 MiB: while device 0 adds one piece, the others
+// already fetch the sum of the piece before. A link carries both directions at once, so a long
+// vector takes less time.
+//
+// ![Modelled. Left: as long as a curve is flat, only transfers count; where it rises, bytes do. Middle
+// and right: the same for a short and a long vector on more and more
+// devices.](plots/02_get_params_and_allreduce.png "Three panels, all axes logarithmic. Left, the
+// time on 4 devices against the size of the vector from 1 KB to 64 MB: all curves are flat at first
+// and then rise; for short vectors star and tree are lowest, for long ones ring and sharded. Middle,
+// 8 KB on 2 to 1024 devices: the tree hardly rises, the others rise in straight lines. Right, 160
+// MB: the star rises steeply, ring and sharded stay lowest.")
+
+// ## One bandwidth
+//
+// N bytes were summed in the time t, so the caller sees N/t. NVIDIA's benchmark
+// [nccl-tests](https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md) calls this
+// *algbw*. You cannot compare it with the speed of a link, because more than N bytes moved: the
+// busiest device had to send at least $2 (k-1)/k \cdot N$. Hence
+// $$\text{busbw} = \text{algbw} \cdot 2 (k-1)/k$$
+// which tells you how well the links are used, for any k.
+//
+// behind/bandwidth.c:show_bandwidth
+//
+// Measured, the "links" are the memory that your devices share, and they share the cores that add,
+// too. That is why this chapter times the four ways on a modelled machine. The last row is NVIDIA's
+// own library by its own formulas: it runs several rings at once, and adds while bytes arrive.
+
+// ## Two silent mistakes
+//
+// Each of the two operations has a line that seems to allow a shorter way. Nothing fails if you
+// take it, no message appears, and training goes wrong.
+//
+// The last line of `allreduce` must write *into* `data[i]`. In the book's English text it does:
+//
+//     data[i][:] = data[0].to(data[i].device)
+//
+// The Chinese text leaves out the `[:]`, and so makes a new tensor. In C:
+//
+// main.c:allreduce_rebinding
+//
+// `train_batch()` calls `allreduce` with a list that it makes for this call. Afterwards the list
+// has the sum, but each parameter still has its old gradient. So device 0 takes a step with the
+// gradient of the whole minibatch, and every other device with the gradient of its own shard. From
+// then on the copies of the parameters, the *replicas*, drift apart.
+//
+// main.c:step_with
+//
+// (`Tensor *const data[]`, as `allreduce.h` declares it, would not compile: the tensors may be
+// written into, the pointers may not.)
+//
+// The other mistake is to save the copy in `get_params`, because "device 1 is on the same GPU".
+// PyTorch's `p.to(device)` does just that, and returns `p` itself if it is there already. Then two
+// devices write into one buffer. The first wrote 1, the second 2, in the same place, so the sum of
+// both is 4. Our `allreduce` looks for shared memory first, and refuses.
+//
+// main.c:show_sharing
 
 static void allreduce_rebinding(Tensor *data[], int k) {
     for (int i = 1; i < k; i++) {
@@ -133,8 +270,6 @@ static void show_rebinding(void) {
                    "noticed: the replicas differ after a step; with allreduce() they are equal");
 }
 
-// ### Two devices, one buffer
-
 static void show_sharing(void) {
     Tensor *data[2] = {tensor_new(cpu_device(0), 1, 2)};
     Tensor same_memory = *data[0];
@@ -155,7 +290,42 @@ static void show_sharing(void) {
     tensor_free(data[0]);
 }
 
+// ## Summary
+//
+// - `get_params` gives each device its own copy of the parameters. `allreduce` gives each the sum
+//   of a vector over all devices. It writes into the tensors that it gets.
+// - Every allreduce moves $2 (k-1) N$ bytes in all. In the star they all pass device 0. Sharded or
+//   in a ring, each device sends less than $2 N$.
+// - Long vectors: bytes per device count, and sharded or the ring is best. Short vectors: steps
+//   count, and with many devices the tree is best.
+// - After an allreduce, all replicas must be equal to the bit. Comparing them costs little and
+// finds
+//   mistakes that no message reports.
+//
+// ## Questions
+//
+// 1. Why does `allreduce_book` not add `data[i]` to `data[0]` directly? What would two GPUs need to
+//    do without `received`?
+// 2. After the mistake of the new tensor, which device trains with which gradient? Why does a test
+//    that looks at the list of gradients not notice?
+// 3. How many bytes does the busiest device send on 16 devices, in units of N: in the star, in the
+//    ring, in the tree?
+// 4. The ring sends the fewest bytes. Why is the tree nevertheless the fastest for 8 KB on 1024
+//    devices?
+
+// ## Exercises
+//
+// 1. Two computers of four GPUs each have a slow link between them. Write an allreduce that sends
+//    fewer bytes over that link than any of the four here.
+// 2. Add recursive doubling, with its formula: at distance 1, 2, 4, ... both devices of a pair send
+//    each other all that they have. What if k is not a power of two?
+
 // ## The program
+
+static int num_devices(void) {
+    if (flags.devices > 0) return flags.devices;
+    return can_have_devices(4) ? 4 : 2;
+}
 
 static void check_devices(void) {
     if (flags.devices == 1) die_usage("--devices 2 or more", "one device has nothing to sum up");
@@ -184,7 +354,8 @@ int main(int argc, char *argv[]) {
 
     demonstrate_get_params();
     demonstrate_allreduce();
-    reckon_the_books_example();
+    Prediction best = ask_what_the_best_way_takes();
+    predict_compare(best, show_book_example(), "ms");
     double ring = compare_four_ways(num_devices(), flags.seed, file.stream);
     if (can_have_devices(8))
         book_result("of 8 devices the busiest sends %.3g N in the ring, and 7 N in the star", ring);

@@ -8,10 +8,8 @@
 
 // ## A simple network
 //
-// LeNet as in the book: two convolutions, each with ReLU and average pooling, then two fully
-// connected layers. It is defined from scratch, with an array of eight parameters, so that the
-// exchange of parameters can be seen in detail. In the comments, n is the number of images, and
-// (n,20,13,13) is a shape: images, channels, height, width.
+// Two convolutions, each with ReLU and average pooling, then two fully connected layers. In the
+// comments, n is the number of images; (n,20,13,13) is a shape: images, channels, height, width.
 
 static Tensor *named(const char *name, Tensor *t) {
     t->name = name;
@@ -56,11 +54,10 @@ Tensor *lenet_by_the_book(Tensor *X, Tensor *const params[]) {        // X (n,1,
     return fully_connected(h2, params);
 }
 
-// These lines are easy to read, and slow. The activations of all 256 images go to memory (14 MB
-// after the first convolution alone), only to be read again by the next line, three times forward
-// and three times backward. And of the 9x9 pixels of `h2_conv` that are computed, pooling drops a
-// row and a column. So the network that is trained has one operation for the three, which keeps an
-// image in the cache from one to the next. The numbers are the same, but for rounding.
+// Those lines are easy to read, and slow: each writes the activations of all 256 images to memory
+// (14 MB after the first convolution alone), and the next line reads them again. So the network
+// that is trained has one operation for three lines, which keeps an image in the cache from one to
+// the next. The numbers are the same, but for rounding.
 Tensor *lenet(Tensor *X, Tensor *const params[]) {                 // X (n,1,28,28)
     Tensor *h1 = conv2d_relu_avg_pool2d(X, params[0], params[1]);  // (n,20,13,13)
     Tensor *h2 = conv2d_relu_avg_pool2d(h1, params[2], params[3]); // (n,50,4,4)
@@ -69,11 +66,9 @@ Tensor *lenet(Tensor *X, Tensor *const params[]) {                 // X (n,1,28,
 
 // ## Training
 
-// One training step. The numbers in the comments are those of the book's five steps.
-//
-// Nothing here is about parallelism. Each line only puts work on the queue of a device and goes on.
-// The devices' computations do not depend on each other, so they run side by side by themselves;
-// only `allreduce` makes the devices meet.
+// The numbers in the comments are the book's five steps. Nothing here is about parallelism: each
+// line only puts work on a device's queue and goes on. The devices do not wait for each other, so
+// they compute side by side. Only `allreduce` makes them meet.
 void train_batch(const Tensor *X, const Tensor *y, Tensor *device_params[][LENET_PARAMS],
                  Device *const devices[], int k, float lr, Tensor *losses[]) {
     for (int i = 0; i < k; i++) begin_step(devices[i]); // forget the last minibatch's activations
@@ -102,9 +97,9 @@ void train_batch(const Tensor *X, const Tensor *y, Tensor *device_params[][LENET
     for (int i = 0; i < k; i++) sgd(device_params[i], LENET_PARAMS, lr, X->shape[0]);
 }
 
-// A step is dozens of small kernels, and the host launches each. GPUs can record them, and launch
-// all of them at once from then on, as a *CUDA graph*. It has the addresses of all tensors in it,
-// so the next minibatch only has to be put where the last one was.
+// A step is dozens of small kernels, and the host launches each of them. A GPU can record the whole
+// step as a *CUDA graph*, which is one launch from then on. The graph contains the addresses of all
+// tensors, so each minibatch has to be put where the first one was.
 void train_batch_as_graph(const Tensor *X, const Tensor *y, Tensor *device_params[][LENET_PARAMS],
                           Device *const devices[], int k, float lr, Tensor *losses[]) {
     const StepWork work = {.devices = devices,

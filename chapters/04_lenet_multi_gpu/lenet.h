@@ -14,8 +14,7 @@ void lenet_init(Tensor *params[LENET_PARAMS], uint64_t seed);
 // X (n,1,28,28) -> scores of the ten classes (n,10). X and params are on one device.
 Tensor *lenet(Tensor *X, Tensor *const params[]);
 
-// The same, operation by operation as in the book: to be read first, and what lenet() is tested
-// against.
+// The same, operation by operation as in the book. lenet() is tested against it.
 Tensor *lenet_by_the_book(Tensor *X, Tensor *const params[]);
 
 // Trains on one minibatch (X, y in host memory), in the book's five steps: splits it over the k

@@ -11,6 +11,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 long training_steps(const Flags *flags, int batches) {
     long steps = (long)batches * flags->epochs;
@@ -92,15 +93,15 @@ static void print_epoch(const Training *t, double epochs) {
     if (!t->no_values)
         printf("train loss %.3f, test acc %.3f, %.*f sec", t->train_loss, t->test_acc,
                digits_of(t->seconds), t->seconds);
-    if (modelled_machine())
-        printf("%smodelled %.3g sec", t->no_values ? "" : ", ", t->modelled_seconds);
+    else if (modelled_machine())
+        printf("modelled %.3g sec", t->modelled_seconds);
     putchar('\n');
 }
 
-// Only what has been measured on this machine, as busy as it is, tells how long the rest will take.
+// For somebody who waits at a terminal, once this computer has shown how fast it is.
 static void say_what_remains(const Training *t) {
     double seconds = t->total > t->steps ? progress_left(&t->progress) : 0;
-    if (t->epoch > t->first_epoch || seconds < 10) return;
+    if (t->epoch > t->first_epoch || seconds < 10 || !isatty(STDOUT_FILENO)) return;
     bool minutes = seconds >= 90;
     printf("  (this run: about %.0f %s more)\n", minutes ? seconds / 60 : 5 * ceil(seconds / 5),
            minutes ? "minutes" : "seconds");
@@ -126,11 +127,18 @@ static bool end_epoch(Training *t, double test_acc) {
     return whole;
 }
 
-static void print_modelled(const Training *t) {
-    const Machine *machine = modelled_machine();
-    if (!machine || !(t->sec_per_epoch > 0)) return;
-    printf("modelled: %.3g sec/epoch on %d device%s of %s\n", t->modelled_sec_per_epoch, t->k,
-           t->k > 1 ? "s" : "", machine->name);
+static void print_result(const Training *t) {
+    const Machine *machine = t->sec_per_epoch > 0 ? modelled_machine() : NULL;
+    if (t->no_values && machine)
+        printf("modelled: %.3g sec/epoch on %d device%s of %s\n", t->modelled_sec_per_epoch, t->k,
+               t->k > 1 ? "s" : "", machine->name);
+    if (t->no_values) return;
+    printf("test acc: %.2f", t->test_acc);
+    if (t->sec_per_epoch > 0)
+        printf(", %.*f sec/epoch", digits_of(t->sec_per_epoch), t->sec_per_epoch);
+    printf(" on %s", device_names(t->devices, t->k));
+    if (machine) printf("; modelled on %s: %.3g", machine->name, t->modelled_sec_per_epoch);
+    putchar('\n');
 }
 
 static void print_interrupted(const Training *t) {
@@ -150,13 +158,7 @@ static void end(Training *t) {
         print_interrupted(t);
         return;
     }
-    if (!t->no_values) {
-        printf("test acc: %.2f", t->test_acc);
-        if (t->sec_per_epoch > 0)
-            printf(", %.*f sec/epoch", digits_of(t->sec_per_epoch), t->sec_per_epoch);
-        printf(" on %s\n", device_names(t->devices, t->k));
-    }
-    print_modelled(t);
+    print_result(t);
 }
 
 void train_epochs(Training *t) {

@@ -5,6 +5,7 @@
 --     {kind = "prose",   file =, text = Markdown, shift = how much deeper its headings become}
 --     {kind = "heading", level =, text =, code = name of a file, id =}
 --     {kind = "code",    file =, line =, last =, text =, output = what it printed}
+--     {kind = "printed", file =, text =, output = what it printed}   of code in behind/, which stays there
 --     {kind = "predict", text =}                                a question before the code, or where a paragraph places it
 --     {kind = "exercise" / "end exercise", id =, text = title, about =}         an exercise's files, shown on demand
 --     {kind = "starter" / "end starter", file =, id = of the exercise, text =}  the file that a student changes
@@ -74,7 +75,7 @@ local PLACED = "^%s*([%w_/]+%.[ch]u?):([%w_]+)%s*$"
 
 -- The items that the line `named` stands for: the function, and before it the comment right above it. They are left
 -- out where their file is shown: ch.placed[path:line]. A function that asks the reader something stands for its
--- questions, and is plumbing: ch.asked[path:line].
+-- questions, and is plumbing: ch.asked[path:line]. One in behind/ stands for what it prints.
 local function function_items(ch, named, from, line)
   local file, name = named:match(PLACED)
   for _, path in ipairs({ch.folder .. "/" .. file, "chapters/" .. file, file}) do
@@ -87,6 +88,9 @@ local function function_items(ch, named, from, line)
             ch.asked[path .. ":" .. piece.line] = true
             for q, question in ipairs(questions_of) do questions_of[q] = {kind = "predict", text = question} end
             return questions_of
+          end
+          if file:match("^behind/") then
+            return {{kind = "printed", file = path, text = piece.text, in_story = true}}
           end
           local has_own = n == 1 and i > 2 and above and above.last + 1 == block.line and not ("\n" .. above.text):match("\n#")
           ch.placed[path .. ":" .. piece.line] = true
@@ -286,7 +290,7 @@ local function place_outputs(ch)
   local shown, folds = {}, 0
   for _, item in ipairs(ch.items) do
     folds = folds + (item.kind == "fold" and 1 or item.kind == "end fold" and -1 or 0)
-    if item.kind == "code" and folds == 0 then shown[#shown + 1] = item end
+    if (item.kind == "code" or item.kind == "printed") and folds == 0 then shown[#shown + 1] = item end
   end
   local function showing(calls, in_story)
     for file, name in calls:gmatch("(%S-):%d+:([%w_]+)") do

@@ -145,10 +145,12 @@ local function add_code_item(item, is_folded)
   else
     details(("<code>%s</code>, lines %d to %d"):format(item.file:match("[^/]+$"), item.line, item.last), {block})
   end
-  if (item.output or ""):match("%S") then
-    say(read("*printed in the recorded run:*"))
-    say({pandoc.CodeBlock((item.output:gsub("^%s*\n", "")))})
-  end
+end
+
+local function add_output(output)
+  if not output or not output:match("%S") then return end
+  say(read("*printed in the recorded run:*"))
+  say({pandoc.CodeBlock((output:gsub("^%s*\n", "")))})
 end
 
 local function add_items(ch)
@@ -173,6 +175,9 @@ local function add_items(ch)
       say({pandoc.BlockQuote({pandoc.Para({pandoc.Strong({pandoc.Str("Predict first.")}), pandoc.Space(), pandoc.Str(item.text)})})})
     elseif item.kind == "code" then
       add_code_item(item, is_folded)
+      add_output(item.output)
+    elseif item.kind == "printed" then
+      add_output(item.output)
     elseif item.kind == "rest" then
       add_run(ch)
     elseif item.kind == "fold" then

@@ -70,6 +70,7 @@ local makers = {
     add(blocks, output_block(item.output or ""))
     return blocks
   end,
+  printed = function(item) return output_block(item.output or "") end,
   rest = function(item) -- what was printed by functions that are not shown
     if not (item.output or ""):match("%S") then return {} end
     return {pandoc.Header(2, {pandoc.Str("What else it prints")}, {id = "what-else"}), table.unpack(output_block(item.output))}

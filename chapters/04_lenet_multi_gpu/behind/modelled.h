@@ -4,7 +4,6 @@
 #ifndef MODELLED_H
 #define MODELLED_H
 
-#include <stdbool.h>
 #include <stdio.h>
 
 #include "common/model/machine.h"
@@ -29,24 +28,18 @@ typedef struct EpochParts {
 enum { MAX_COUNTS = 4 };
 typedef struct ModelledEpochs {
     const Machine *machine;
-    int num_counts, counts[MAX_COUNTS];          // numbers of devices: 1, 2, 4, 8, as far as it has
-    int images, batch_size, batches;             // of an epoch
-    int launches[NUM_WAYS][MAX_COUNTS];          // of a step, of kernels and copies, by one host
-    int exchange_launches[NUM_WAYS][MAX_COUNTS]; // of these, for the exchange of gradients
-    bool only_copies;                            // take time: launches and kernels are free
-    EpochParts epoch[NUM_WAYS][MAX_COUNTS];      // [way][which number of devices]
+    int num_counts, counts[MAX_COUNTS];     // numbers of devices: 1, 2, 4, 8, as far as it has
+    int batch_size, batches;                // of an epoch
+    int launches[MAX_COUNTS];               // kernels and copies in a framework's step, by one host
+    EpochParts epoch[NUM_WAYS][MAX_COUNTS]; // [way][which number of devices]
 } ModelledEpochs;
 
-// Runs them, all steps of batch_size images, with the allreduce that was chosen. The modelled clock
-// is started again and again meanwhile, and at last for the machine that it told the time of
-// before, which must be one; times that were asked for before are not touched. `graph` is what
-// choose_graph() shall have afterwards.
+// Times them, all steps of batch_size images, with the allreduce that was chosen. Clock and devices
+// are as before afterwards. `graph` is what choose_graph() shall have then.
 ModelledEpochs model_epochs(int images, int batch_size, const char *graph);
 
-// The table, and a row of CSV for each of its figures.
+// A row for each number of devices, and a row of CSV for each way, too.
 void print_modelled_epochs(const ModelledEpochs *m);
 void write_modelled_epochs(FILE *csv, const ModelledEpochs *m);
-// Why the book's two GPUs were hardly faster than one, or slower, as far as these figures say.
-void explain_modelled_epochs(const ModelledEpochs *m);
 
 #endif

@@ -5,7 +5,7 @@
 #include "common/tensor/functional.h"
 #include "common/program/picture.h"
 #include "chapters/02_get_params_and_allreduce/get_params.h"
-#include "lenet.h"
+#include "../lenet.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,0 +1,131 @@
+// modelled.c: how long an epoch takes on a machine that need not be there, and why. What a part of
+// a step costs is found by leaving it out: the same step is timed without the exchange of
+// gradients, and on a machine whose devices and links take no time, so that only launches do.
+#include "modelled.h"
+
+#include "common/program/modelled_run.h"
+#include "common/program/table.h"
+#include "common/tensor/step_graph.h"
+#include "chapters/02_get_params_and_allreduce/allreduce.h"
+#include "chapters/02_get_params_and_allreduce/get_params.h"
+#include "../lenet.h"
+
+#include <math.h>
+
+// ## Steps on devices that compute nothing
+
+typedef struct Steps {
+    int k;
+    Device *const *devices;
+    Tensor *device_params[MAX_DEVICES][LENET_PARAMS];
+    Tensor *X, *y, *losses; // on the host: a minibatch, and what comes back
+} Steps;
+
+static Steps steps_new(Device *const devices[], int k, int batch_size) {
+    Steps s = {.k = k,
+               .devices = devices,
+               .X = tensor_new(host(), batch_size, 1, 28, 28),
+               .y = tensor_new(host(), batch_size),
+               .losses = tensor_new(host(), k)};
+    Tensor *params[LENET_PARAMS];
+    lenet_init(params, 1);
+    for (int i = 0; i < k; i++) get_params(params, LENET_PARAMS, devices[i], s.device_params[i]);
+    free_params(params, LENET_PARAMS);
+    return s;
+}
+
+static void steps_free(Steps *s) {
+    for (int i = 0; i < s->k; i++) free_params(s->device_params[i], LENET_PARAMS);
+    tensor_free(s->X);
+    tensor_free(s->y);
+    tensor_free(s->losses);
+}
+
+// As in a training: the host asks for the losses after each step, and so waits for all devices.
+static void run_step(Steps *s) {
+    Tensor *losses[MAX_DEVICES];
+    train_batch_as_graph(s->X, s->y, s->device_params, s->devices, s->k, 0, losses);
+    items(losses, s->k, s->losses->data);
+}
+
+// A graph is recorded in the second step; from then on all steps take the same.
+static ModelledRun time_step(const Machine *machine, Way way, int k, int batch_size) {
+    ModelledRun run = {.machine = machine, .k = k, .framework = way == BY_FRAMEWORK, .warm_up = 2};
+    choose_graph(way == AS_GRAPH ? "on" : "off");
+    modelled_begin(&run);
+    Steps s = steps_new(run.devices, k, batch_size);
+    while (modelled_run(&run)) run_step(&s);
+    steps_free(&s);
+    modelled_end(&run);
+    return run;
+}
+
+// ## What is left out
+
+static double without_exchange(const Machine *machine, Way way, int k, int batch_size) {
+    const Allreduce *chosen = chosen_allreduce();
+    choose_this_allreduce(&no_exchange);
+    double seconds = time_step(machine, way, k, batch_size).seconds;
+    choose_this_allreduce(chosen);
+    return seconds;
+}
+
+// ## All of them
+
+static EpochParts model_epoch(const ModelledEpochs *m, Way way, int k) {
+    const Machine hosts = machine_with_free(m->machine, FREE_LINKS | FREE_DEVICES);
+    double launches = time_step(&hosts, way, k, m->batch_size).seconds;
+    ModelledRun step = time_step(m->machine, way, k, m->batch_size);
+    double without = without_exchange(m->machine, way, k, m->batch_size);
+    return (EpochParts){.seconds = m->batches * step.seconds,
+                        .exchange = m->batches * (step.seconds - without),
+                        .hosts = m->batches * launches,
+                        .busy = m->batches * step.busy};
+}
+
+// On a machine where a launch takes a second and nothing else any time, seconds are launches.
+static int count_launches(const ModelledEpochs *m, int k) {
+    Machine counting = machine_with_free(m->machine, FREE_LINKS | FREE_DEVICES);
+    counting.launch = counting.framework = 1;
+    return (int)lround(time_step(&counting, BY_FRAMEWORK, k, m->batch_size).seconds);
+}
+
+ModelledEpochs model_epochs(int images, int batch_size, const char *graph) {
+    ModelledEpochs m = {.machine = modelled_machine(),
+                        .batch_size = batch_size,
+                        .batches = (images + batch_size - 1) / batch_size};
+    for (int k = 1; k <= 8 && machine_has_devices(m.machine, k); k *= 2)
+        m.counts[m.num_counts++] = k;
+    for (int c = 0; c < m.num_counts; c++) {
+        m.launches[c] = count_launches(&m, m.counts[c]);
+        for (int way = 0; way < NUM_WAYS; way++)
+            m.epoch[way][c] = model_epoch(&m, (Way)way, m.counts[c]);
+    }
+    choose_graph(graph);
+    return m;
+}
+
+void print_modelled_epochs(const ModelledEpochs *m) {
+    printf("\nModelled seconds per epoch on %s: %d steps of %d images\n", m->machine->name,
+           m->batches, m->batch_size);
+    Table t = TABLE(NULL, WHOLE("devices"), DIGITS("by a framework", 3), WHOLE("launches a step"),
+                    DIGITS("launches alone", 3), DIGITS("as a CUDA graph", 3),
+                    DIGITS("exchange alone", 3));
+    for (int c = 0; c < m->num_counts; c++) {
+        const EpochParts *framework = &m->epoch[BY_FRAMEWORK][c], *graph = &m->epoch[AS_GRAPH][c];
+        table_numbers(&t, m->counts[c], framework->seconds, m->launches[c], framework->hosts,
+                      graph->seconds, graph->exchange);
+    }
+}
+
+void write_modelled_epochs(FILE *csv, const ModelledEpochs *m) {
+    static const char *const way_names[NUM_WAYS] = {"program", "framework", "graph"};
+    fprintf(csv, "machine,launches,devices,modelled_seconds_per_epoch,exchange_seconds,"
+                 "launching_seconds,busy_seconds\n");
+    for (int way = 0; way < NUM_WAYS; way++)
+        for (int c = 0; c < m->num_counts; c++) {
+            const EpochParts *e = &m->epoch[way][c];
+            fprintf(csv, "%s,%s,%d,%.9g,%.9g,%.9g,%.9g\n", m->machine->name, way_names[way],
+                    m->counts[c], e->seconds, e->exchange, e->hosts, e->busy);
+        }
+}
