@@ -1,21 +1,20 @@
 // allreduce_ring.c: each device sends to its right neighbour only, and all send at the same time.
-//
-// The vector has k parts. In each step each device sends one part to the right and receives another
-// from the left. First a part travels past all devices and is summed on its way (reduce-scatter),
-// then the sum travels past all devices and is stored (all-gather). Three devices with their three
-// parts; b0 is part 0 of device 1's vector, S0 the sum of all parts 0:
+#include "allreduce.h"
+
+#include "common/tensor/autograd.h"
+
+// In each step, each device sends one part to the right and receives another from the left. First a
+// part travels past all devices and is summed on its way, then the sum travels past all devices and
+// is stored. Three devices with their three parts; b0 is part 0 of device 1's vector, S0 the sum of
+// all parts 0:
 //
 //     device  0   1   2         0    1    2        0    1    2       0   1   2        0   1   2
 //     part 0 a0  b0  c0         .  ab0    .        .    .   S0      S0   .  S0       S0  S0  S0
 //     part 1 a1  b1  c1   ->    .    .  bc1  ->   S1    .    .  ->  S1  S1   .  ->   S1  S1  S1
 //     part 2 a2  b2  c2       ca2    .    .        .   S2    .       .  S2  S2       S2  S2  S2
-#include "allreduce.h"
-
-#include "common/tensor/autograd.h"
-
-// Device i sends part (i + first) mod k to its right neighbour, for all i at the same time. The
-// neighbour puts it into `received` and adds it to its own part. Without `received` it replaces
-// that part.
+//
+// One step: device i sends part (i + first) mod k. The neighbour puts it into `received` and adds
+// it to its own part; without `received`, it replaces that part.
 static void pass_to_the_right(Tensor *const data[], int k, int first, Tensor *const received[]) {
     // Mark where each queue is before this step's transfers.
     Event ready[MAX_DEVICES];

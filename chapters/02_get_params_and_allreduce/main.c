@@ -33,25 +33,28 @@ static Flags flags;
 //
 // main.c:demonstrate_get_params
 
+// Whether the copy is as good as the original, and changing it leaves the original alone.
+static bool is_good_copy(Tensor *copy, const Tensor *original) {
+    Tensor *zeros = tensor_zeros_like(original);
+    bool copied = same_bits(copy, original) && same_bits(copy->grad, zeros);
+    tensor_fill(copy, 1);
+    bool own_memory = !same_bits(copy, original);
+    tensor_free(zeros);
+    return copied && own_memory;
+}
+
 static void demonstrate_get_params(void) {
     Tensor *W1 = tensor_new(host(), 20, 1, 3, 3), *b1 = tensor_new(host(), 20);
     Tensor *params[2] = {W1, b1}, *new_params[2];
     fill_normal(W1->data, numel(W1), 0.01, flags.seed, STREAM_PARAMS);
     tensor_fill(b1, 0);
 
-    Device *device = try_gpu(0);
-    get_params(params, 2, device, new_params);
+    get_params(params, 2, try_gpu(0), new_params);
     print_values("b1 weight", new_params[1]);
     print_values("b1 grad", new_params[1]->grad);
 
-    Tensor *zeros = tensor_zeros_like(W1);
-    bool copied = same_bits(new_params[0], W1) && same_bits(new_params[1], b1);
-    bool no_gradient = same_bits(new_params[0]->grad, zeros);
-    tensor_fill(new_params[0], 1);
-    bool own_memory = !same_bits(new_params[0], W1);
-    say_checked_on(device, copied && no_gradient && own_memory,
+    say_checked_on(try_gpu(0), is_good_copy(new_params[0], W1) && is_good_copy(new_params[1], b1),
                    "the copies have the same bits, memory of their own, and gradients of zero");
-    tensor_free(zeros);
     free_params(params, 2);
     free_params(new_params, 2);
 }
@@ -70,6 +73,15 @@ static void demonstrate_get_params(void) {
 //
 // main.c:demonstrate_allreduce
 
+static void check_sums(Tensor *const data[]) {
+    Tensor *three = tensor_new(host(), 1, 2);
+    tensor_fill(three, 3);
+    char *what = xprintf("%s: both devices have 1 + 2 = 3", chosen_allreduce()->name);
+    say_checked_on(try_gpu(0), same_bits(data[0], three) && same_bits(data[1], three), what);
+    free(what);
+    tensor_free(three);
+}
+
 static void demonstrate_allreduce(void) {
     Tensor *data[2];
     for (int i = 0; i < 2; i++) {
@@ -81,13 +93,7 @@ static void demonstrate_allreduce(void) {
     allreduce(data, 2);
     print_values("after allreduce,  data[0]", data[0]);
     print_values("after allreduce,  data[1]", data[1]);
-
-    Tensor *three = tensor_new(host(), 1, 2);
-    tensor_fill(three, 3);
-    char *what = xprintf("%s: both devices have 1 + 2 = 3", chosen_allreduce()->name);
-    say_checked_on(data[0]->device, same_bits(data[0], three) && same_bits(data[1], three), what);
-    free(what);
-    tensor_free(three);
+    check_sums(data);
     free_params(data, 2);
 }
 
@@ -172,18 +178,18 @@ static Prediction ask_what_the_best_way_takes(void) {
 // the tree, 24 small ones in the ring. With 64 MB the bytes count, and the ring needs a third of
 // the star's time.
 //
-// "Star in pieces" is what `--allreduce star` really runs. The same bytes move, and the sums have the
-// same bits. But the vectors come in pieces of 4 MiB: while device 0 adds one piece, the others
+// "Star in pieces" is what `--allreduce star` really runs. The same bytes move, and the sums have
+// the same bits. But the vectors come in pieces of 4 MiB: while device 0 adds one piece, the others
 // already fetch the sum of the piece before. A link carries both directions at once, so a long
 // vector takes less time.
 //
-// ![Modelled. Left: as long as a curve is flat, only transfers count; where it rises, bytes do. Middle
-// and right: the same for a short and a long vector on more and more
+// ![Modelled. Left: as long as a curve is flat, only transfers count; where it rises, bytes do.
+// Middle and right: the same for a short and a long vector on more and more
 // devices.](plots/02_get_params_and_allreduce.png "Three panels, all axes logarithmic. Left, the
 // time on 4 devices against the size of the vector from 1 KB to 64 MB: all curves are flat at first
-// and then rise; for short vectors star and tree are lowest, for long ones ring and sharded. Middle,
-// 8 KB on 2 to 1024 devices: the tree hardly rises, the others rise in straight lines. Right, 160
-// MB: the star rises steeply, ring and sharded stay lowest.")
+// and then rise; for short vectors star and tree are lowest, for long ones ring and sharded.
+// Middle, 8 KB on 2 to 1024 devices: the tree hardly rises, the others rise in straight lines.
+// Right, 160 MB: the star rises steeply, ring and sharded stay lowest.")
 
 // ## One bandwidth
 //
@@ -218,7 +224,7 @@ static Prediction ask_what_the_best_way_takes(void) {
 // gradient of the whole minibatch, and every other device with the gradient of its own shard. From
 // then on the copies of the parameters, the *replicas*, drift apart.
 //
-// main.c:step_with
+// main.c:show_rebinding
 //
 // (`Tensor *const data[]`, as `allreduce.h` declares it, would not compile: the tensors may be
 // written into, the pointers may not.)
@@ -239,35 +245,51 @@ static void allreduce_rebinding(Tensor *data[], int k) {
     for (int i = 1; i < k; i++) data[i] = tensor_to(data[0], data[i]->device); // the mistake
 }
 
-static void allreduce_as_it_should(Tensor *data[], int k) { allreduce(data, k); }
-
-// One step of training on two devices, with gradients 1 and 2. Returns whether the replicas agree
-// after it.
-static bool step_with(void (*sum_over_devices)(Tensor *data[], int k), bool prints) {
-    Tensor *W[2], *grads[2];
+static void weights_on_two_devices(Tensor *W[2]) {
     for (int i = 0; i < 2; i++) {
         W[i] = tensor_new(try_gpu(i), 1, 2);
         tensor_fill(W[i], 1);
         attach_grad(W[i]);
         tensor_fill(W[i]->grad, (float)(i + 1));
-        grads[i] = W[i]->grad; // the list that is made for this call
     }
-    sum_over_devices(grads, 2);
-    if (prints) print_values("in the list, grads[1]", grads[1]);
-    if (prints) print_values("used in the step, W[1].grad", W[1]->grad);
+}
+
+static void step(Tensor *W[2]) {
     for (int i = 0; i < 2; i++) sgd(&W[i], 1, 0.1f, 1);
-    if (prints) print_values("after the step, W[0]", W[0]);
-    if (prints) print_values("after the step, W[1]", W[1]);
-    bool agree = all_replicas_equal(W, 2);
-    if (grads[1] != W[1]->grad) tensor_free(grads[1]);
+}
+
+static bool are_equal_with_allreduce(void) {
+    Tensor *W[2];
+    weights_on_two_devices(W);
+    allreduce((Tensor *[]){W[0]->grad, W[1]->grad}, 2);
+    step(W);
+    bool equal = all_replicas_equal(W, 2);
     free_params(W, 2);
-    return agree;
+    return equal;
 }
 
 static void show_rebinding(void) {
-    bool noticed = !step_with(allreduce_rebinding, true);
-    say_checked_on(try_gpu(0), noticed && step_with(allreduce_as_it_should, false),
+    Tensor *W[2];
+    weights_on_two_devices(W); // 1, with gradients 1 and 2
+    Tensor *grads[2] = {W[0]->grad, W[1]->grad};
+    allreduce_rebinding(grads, 2);
+    print_values("in the list, grads[1]", grads[1]);
+    print_values("used in the step, W[1].grad", W[1]->grad);
+    step(W);
+    print_values("after the step, W[0]", W[0]);
+    print_values("after the step, W[1]", W[1]);
+    say_checked_on(try_gpu(0), !all_replicas_equal(W, 2) && are_equal_with_allreduce(),
                    "noticed: the replicas differ after a step; with allreduce() they are equal");
+    tensor_free(grads[1]);
+    free_params(W, 2);
+}
+
+static void check_refusal(const char *mistake, const Tensor *wrong_sum) {
+    float *sums = tensor_values(wrong_sum);
+    char *what = xprintf("allreduce() refuses them: \"%s\"", mistake ? mistake : "");
+    say_checked(mistake && sums[0] == 4, what);
+    free(what);
+    free(sums);
 }
 
 static void show_sharing(void) {
@@ -282,11 +304,7 @@ static void show_sharing(void) {
     const char *mistake = allreduce_mistake(data, 2);
     allreduce_star(data, 2); // goes round the check
     print_values("one buffer: 1 + 2 is", data[0]);
-    float *sums = tensor_values(data[0]);
-    char *what = xprintf("allreduce() refuses them: \"%s\"", mistake ? mistake : "");
-    say_checked(mistake && sums[0] == 4, what);
-    free(what);
-    free(sums);
+    check_refusal(mistake, data[0]);
     tensor_free(data[0]);
 }
 

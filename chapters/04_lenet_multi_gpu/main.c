@@ -179,9 +179,9 @@ static void train_on_one_and_on_two(void) {
 // (With `--threads-per-device 1`, the second device brings a core of its own.)
 //
 // And on GPUs? The book measured 2.7 seconds per epoch on one GPU and 3.6 on two in its Chinese
-// edition, and 3.0 and 2.8 in the English one. Our model does not explain these seconds, and most of
-// them had nothing to do with GPUs: reading the images alone took 1.7 to 3.4 seconds in the book's
-// published runs. What the model can explain is why a second GPU has so little to speed up.
+// edition, and 3.0 and 2.8 in the English one. Our model does not explain these seconds, and most
+// of them had nothing to do with GPUs: reading the images alone took 1.7 to 3.4 seconds in the
+// book's published runs. What the model can explain is why a second GPU has so little to speed up.
 //
 // main.c:ask_about_a_second_gpu
 //
@@ -194,8 +194,8 @@ static void train_on_one_and_on_two(void) {
 // the whole time, and more GPUs only make it longer.
 //
 // A *CUDA graph* records a step once and launches it as a whole. (This column is our own program,
-// whose kernels take twice as long as a framework's, so on one GPU it is behind.) Without launches a
-// second GPU helps, until the exchange takes what the smaller shards save.
+// whose kernels take twice as long as a framework's, so on one GPU it is behind.) Without launches
+// a second GPU helps, until the exchange takes what the smaller shards save.
 //
 // ![An epoch on 1 to 8 modelled GPUs. On the left the triangle, the time of the launches alone, is
 // as high as the bar: the GPUs wait for the host. On the right launches hardly
@@ -205,38 +205,13 @@ static void train_on_one_and_on_two(void) {
 // about one second. On the right all bars are below a quarter of a second, and the part that is the
 // exchange of gradients grows.")
 
-static Prediction ask_about_a_second_gpu(void) {
-    return predict_first(
-        "A framework written in Python trains LeNet on the GPUs of the modelled machine (a DGX "
-        "A100, if you have not chosen another with --machine), first on one, then on two, with the "
-        "same minibatches. How many times as long does an epoch take on two?");
-}
-
-static const char *modelled_csv, *modelled_png; // NULL if nothing is to be modelled
-
-static void compare_modelled_epochs(void) {
-    if (!modelled_csv) return;
-    Prediction expected = ask_about_a_second_gpu();
-    int images = train_data->count;
-    ModelledEpochs m =
-        model_epochs(images, flags.batch_size < images ? flags.batch_size : images, graph);
-    if (!flags.quick) print_modelled_epochs(&m);
-    const EpochParts *epochs = m.epoch[BY_FRAMEWORK];
-    if (m.num_counts > 1)
-        predict_compare(expected, epochs[1].seconds / epochs[0].seconds, "times as long");
-    OutputFile csv = output_open(modelled_csv);
-    write_modelled_epochs(csv.stream, &m);
-    output_close(&csv);
-    plot_draw(modelled_png, "lenet_modelled.gp", modelled_csv);
-}
-
 // ## What the network has learned
 //
 // The first layer has 20 filters of 3x3 weights. Half of them have hardly learned anything.
 //
 // ![The filters, sorted by their largest weight and on one scale, and a shoe as each filter sees
-// it.](plots/04_lenet_multi_gpu_filters.png "Twenty pairs of a 3x3 filter and a shoe seen through it,
-// blue for negative and red for positive. The first filters are strongly colored, and the shoe
+// it.](plots/04_lenet_multi_gpu_filters.png "Twenty pairs of a 3x3 filter and a shoe seen through
+// it, blue for negative and red for positive. The first filters are strongly colored, and the shoe
 // behind them, too; the last ones are almost white.")
 //
 // Would you have made the network's mistakes, too?
@@ -245,14 +220,6 @@ static void compare_modelled_epochs(void) {
 // framed.](plots/04_lenet_multi_gpu_predictions.png "Forty small images of clothes in five rows,
 // each with a class below it. Where the class is wrong, frame and class are red and the right class
 // stands below. Most mistakes are between shirts, coats and dresses, or between kinds of shoes.")
-
-static const char *filters_png, *predictions_png; // NULL if there are no values
-
-static void draw_pictures(void) {
-    if (!filters_png) return;
-    draw_filters(filters_png, trained, test_data, try_gpu(0));
-    draw_predictions(predictions_png, trained, test_data, try_gpu(0));
-}
 
 // ## Summary
 //
@@ -288,6 +255,38 @@ static void draw_pictures(void) {
 // 4. Compute the test accuracy on all devices.
 
 // ## The program
+
+static Prediction ask_about_a_second_gpu(void) {
+    return predict_first(
+        "A framework written in Python trains LeNet on the GPUs of the modelled machine (a DGX "
+        "A100, if you have not chosen another with --machine), first on one, then on two, with the "
+        "same minibatches. How many times as long does an epoch take on two?");
+}
+
+// Outputs; NULL if they are not wanted.
+static const char *modelled_csv, *modelled_png, *filters_png, *predictions_png;
+
+static void compare_modelled_epochs(void) {
+    if (!modelled_csv) return;
+    Prediction expected = ask_about_a_second_gpu();
+    int images = train_data->count;
+    ModelledEpochs m =
+        model_epochs(images, flags.batch_size < images ? flags.batch_size : images, graph);
+    if (!flags.quick) print_modelled_epochs(&m);
+    const EpochParts *epochs = m.epoch[BY_FRAMEWORK];
+    if (m.num_counts > 1)
+        predict_compare(expected, epochs[1].seconds / epochs[0].seconds, "times as long");
+    OutputFile csv = output_open(modelled_csv);
+    write_modelled_epochs(csv.stream, &m);
+    output_close(&csv);
+    plot_draw(modelled_png, "lenet_modelled.gp", modelled_csv);
+}
+
+static void draw_pictures(void) {
+    if (!filters_png) return;
+    draw_filters(filters_png, trained, test_data, try_gpu(0));
+    draw_predictions(predictions_png, trained, test_data, try_gpu(0));
+}
 
 static void name_outputs(bool has_two_runs) {
     bool has_pictures = flags.backend != BACKEND_MODEL;

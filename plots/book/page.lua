@@ -139,6 +139,13 @@ local function whole_words(element)
   return pandoc.RawInline("html", '<code class="command">' .. words .. "</code>")
 end
 
+-- Parentheses around no fraction are as high as letters. (Browsers without a font for formulas draw them twice as high.)
+local function low_parentheses(math)
+  if math.text:find("frac", 1, true) then return nil end
+  local html = pandoc.write(pandoc.Pandoc({pandoc.Plain({math})}), "html5", {html_math_method = "mathml"})
+  return pandoc.RawInline("html", (html:gsub('stretchy="true"', 'stretchy="false"')))
+end
+
 -- A sheet to print, and for the instructor the answers on another.
 local function lab_document(path)
   prose.begin(nil, path:match("^(.*)/"))
@@ -244,7 +251,7 @@ local function document(blocks, url, meta)
     end
   end
   prose.write_sections(blocks, url, meta)
-  return pandoc.Pandoc(blocks, meta)
+  return pandoc.Pandoc(pandoc.walk_block(pandoc.Div(blocks), {Math = low_parentheses}).content, meta)
 end
 
 local function is_chapter(path) return path:match("^chapters/%d+_[%w_]+/main%.c$") end
