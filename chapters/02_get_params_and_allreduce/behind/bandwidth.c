@@ -49,7 +49,7 @@ void show_bandwidth(int k, FILE *csv) {
     size_t bytes = LARGEST;
     bool is_measured = has_values(try_gpu(0));
     while (is_measured && bytes * (size_t)k > MOST_BYTES_IN_ALL) bytes /= 4;
-    char title[LONGEST_TITLE];
+    char title[64];
     snprintf(title, sizeof title, "The ring's bandwidth, %zu MB on %d devices", bytes >> 20, k);
     printf("\n");
     Table t = TABLE(NULL, WORDS(title, 30), DIGITS("algbw", 3, .unit = "GB/s"),
