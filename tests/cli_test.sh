@@ -527,8 +527,8 @@ expect_curves "$here/plots/$name.csv" '1,1 1,2 2,1 2,2'
 [ $gnuplot = no ] || expect_png "$here/plots/${name}_modelled.png"
 expect_png "$here/plots/${name}_filters.png"
 expect_png "$here/plots/${name}_predictions.png"
-expect_line "$out" '^test acc: 0\.[0-9][0-9], [0-9.]* sec/epoch on \[cpu:0\]$'
-expect_line "$out" '^test acc: 0\.[0-9][0-9], [0-9.]* sec/epoch on \[cpu:0, cpu:1\]$'
+expect_line "$out" '^test acc: 0\.[0-9][0-9], [0-9.]* sec/epoch on \[cpu:0\]; modelled on dgx-a100: [0-9.]*$'
+expect_line "$out" '^test acc: 0\.[0-9][0-9], [0-9.]* sec/epoch on \[cpu:0, cpu:1\]; modelled on dgx-a100: [0-9.]*$'
 expect_line "$out" '1,032,544.*bytes' # 2 (k-1) times 516272
 [ "$(find "$here/plots" -type f | wc -l)" -eq $([ $gnuplot = yes ] && echo 6 || echo 4) ] || complain "expected nothing else in plots/: $(ls "$here/plots")"
 verdict "without --devices: both runs, curves, pictures, the book's lines"

@@ -69,11 +69,11 @@ else
     shape "$run" >"$work/came"
     expect_lines "$work/wanted" "$work/came"
     for file in "$work/sample" "$run"; do # modelled times do not depend on the computer
-        sed -n 's/^test acc.*; modelled//p' "$file" | tr '\n' ' '
+        sed -n 's/^test acc: .*; modelled //p' "$file" | tr '\n' ' '
         echo
     done | uniq | awk 'END { if (NR != 1) print "# other modelled times: " $0 }' >>"$problems"
     # Accuracies depend on how its CPU and compiler round.
-    reached() { sed -n 's/^came out: test acc \([0-9.]*\) on 1 device.*/\1/p' "$1"; }
+    reached() { sed -n 's/^Accuracy: \([0-9.]*\) on 1 device.*/\1/p' "$1"; }
     expected=$(reached "$work/sample")
     grep -qw avx512f /proc/cpuinfo && expected=$(sed -n 's/.*AVX-512 ends with \(0\.[0-9]*\).*/\1/p' README.md)
     awk -v a="$expected" -v b="$(reached "$run")" 'BEGIN { exit !(a - b <= 0.02 && b - a <= 0.02 && a > 0.5 && b > 0.5) }' ||

@@ -161,7 +161,6 @@ static Run new_run(int number, int k, int times) {
                        .log = &nb.loss_log,
                        .k = k,
                        .lr = (float)times * nb.flags.lr,
-                       .hint = "start again with a smaller --lr",
                        .step = step,
                        .accuracy = accuracy,
                        .whole_epoch = save}};

@@ -183,12 +183,6 @@ void animator_add(Animator *a, int devices, double epoch, double train_loss, dou
 
 void animator_close(Animator *a) {
     finish_drawing(a);
-    if (a->num_rows > 0) {
-        if (a->can_draw)
-            printf("curves: %s, figures: %s\n", a->png, a->csv);
-        else
-            printf("figures: %s\n", a->csv);
-    }
     if (a->window) pclose(a->window);
     if (strcmp(a->curves, a->csv) != 0) output_discard(a->curves);
     free(a->curves);

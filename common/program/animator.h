@@ -28,7 +28,7 @@ bool animator_restore(Animator *animator, const char *rows);
 bool animator_last(const Animator *animator, int devices, double *train_loss, double *test_acc,
                    double *seconds);
 
-// Waits for the last picture and says (stdout) where the files are.
+// Waits for the last picture.
 void animator_close(Animator *animator);
 
 #endif

@@ -491,7 +491,7 @@ void say_quick_flags(const Flags *flags, const Flags *full) {
         free(word);
     }
     if (now)
-        say("quick: %s (the full run: %s)", now, otherwise);
+        say("quick: %s (full run: %s)", now, otherwise);
     else
         say("quick: this run is short anyway, so nothing is left out");
     free(now);

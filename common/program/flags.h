@@ -88,7 +88,7 @@ extern const Flags default_flags;
 // to choose the backend, and starts the modelled clock of --machine.
 Flags parse_flags(int argc, char *argv[], const char *about, const char *names, Flags defaults);
 
-// The first line of a quick run: "quick: 4096 training images, 3 epochs (the full run: all, 10)".
+// The first line of a quick run: "quick: 4096 training images, 3 epochs (full run: all, 10)".
 // `full` are the defaults.
 void say_quick_flags(const Flags *flags, const Flags *full);
 

@@ -19,7 +19,8 @@ Progress progress_start(long total) {
     return (Progress){.total = total, .started = seconds_now()};
 }
 
-double progress_left(const Progress *progress) {
+// The seconds that the other steps will take, if they are like those before.
+static double seconds_left(const Progress *progress) {
     double per_step = (seconds_now() - progress->started) / (double)progress->done;
     return per_step * (double)(progress->total - progress->done);
 }
@@ -34,7 +35,7 @@ void progress_step(Progress *progress, const char *text) {
     progress->shown = now;
     on_screen = true;
     int filled = (int)(WIDTH * progress->done / progress->total);
-    long left = (long)(progress_left(progress) + 0.5);
+    long left = (long)(seconds_left(progress) + 0.5);
     fprintf(stderr, "\r\033[K%s [", text);
     for (int i = 0; i < WIDTH; i++) fputc(i < filled ? '=' : i == filled ? '>' : ' ', stderr);
     fprintf(stderr, "] %3ld%%  %ld:%02ld left", 100 * progress->done / progress->total, left / 60,

@@ -11,9 +11,6 @@ typedef struct Progress {
 Progress progress_start(long total);
 // One more step; `text` stands before the bar.
 void progress_step(Progress *progress, const char *text);
-// The seconds that the other steps will take, if they are like those before. (At least one is
-// done.)
-double progress_left(const Progress *progress);
 // Removes the bar, before something else is printed. It comes back with the next step.
 void progress_clear(Progress *progress);
 

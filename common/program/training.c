@@ -6,12 +6,10 @@
 #include "common/model/modelled_clock.h"
 #include "common/device/trace.h"
 #include "interrupt.h"
-#include "say.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 long training_steps(const Flags *flags, int batches) {
     long steps = (long)batches * flags->epochs;
@@ -59,7 +57,7 @@ static void check_loss(const Training *t, double loss) {
     if (isfinite(loss) || t->no_values) return;
     animator_close(t->animator); // the epochs before this one stay
     loss_log_write(t->log, t->flags->log_loss);
-    die(t->hint, "the loss became %s at step %ld (epoch %d) with lr %g",
+    die("start again with a smaller --lr", "the loss became %s at step %ld (epoch %d) with lr %g",
         isnan(loss) ? "nan" : "infinite", t->steps, t->epoch + 1, (double)t->lr);
 }
 
@@ -90,21 +88,11 @@ static int digits_of(double seconds) { return seconds < 1 ? 3 : 1; }
 
 static void print_epoch(const Training *t, double epochs) {
     printf("  epoch %2.3g: ", epochs);
-    if (!t->no_values)
-        printf("train loss %.3f, test acc %.3f, %.*f sec", t->train_loss, t->test_acc,
+    if (t->no_values)
+        printf("modelled %.3g sec\n", t->modelled_seconds);
+    else
+        printf("train loss %.3f, test acc %.3f, %.*f sec\n", t->train_loss, t->test_acc,
                digits_of(t->seconds), t->seconds);
-    else if (modelled_machine())
-        printf("modelled %.3g sec", t->modelled_seconds);
-    putchar('\n');
-}
-
-// For somebody who waits at a terminal, once this computer has shown how fast it is.
-static void say_what_remains(const Training *t) {
-    double seconds = t->total > t->steps ? progress_left(&t->progress) : 0;
-    if (t->epoch > t->first_epoch || seconds < 10 || !isatty(STDOUT_FILENO)) return;
-    bool minutes = seconds >= 90;
-    printf("  (this run: about %.0f %s more)\n", minutes ? seconds / 60 : 5 * ceil(seconds / 5),
-           minutes ? "minutes" : "seconds");
 }
 
 // Returns whether a whole epoch has ended.
@@ -115,7 +103,6 @@ static bool end_epoch(Training *t, double test_acc) {
     t->epochs_ended = t->epoch + 1;
     double epochs = (double)t->steps / t->batches; // not whole when --steps ends within one
     print_epoch(t, epochs);
-    say_what_remains(t);
     if (!t->no_values) animator_add(t->animator, t->k, epochs, t->train_loss, test_acc, t->seconds);
     t->sec_per_epoch = t->timer.sum / (epochs - t->first_epoch);
     t->modelled_sec_per_epoch = t->timer.modelled_sum / (epochs - t->first_epoch);
@@ -127,20 +114,6 @@ static bool end_epoch(Training *t, double test_acc) {
     return whole;
 }
 
-static void print_result(const Training *t) {
-    const Machine *machine = t->sec_per_epoch > 0 ? modelled_machine() : NULL;
-    if (t->no_values && machine)
-        printf("modelled: %.3g sec/epoch on %d device%s of %s\n", t->modelled_sec_per_epoch, t->k,
-               t->k > 1 ? "s" : "", machine->name);
-    if (t->no_values) return;
-    printf("test acc: %.2f", t->test_acc);
-    if (t->sec_per_epoch > 0)
-        printf(", %.*f sec/epoch", digits_of(t->sec_per_epoch), t->sec_per_epoch);
-    printf(" on %s", device_names(t->devices, t->k));
-    if (machine) printf("; modelled on %s: %.3g", machine->name, t->modelled_sec_per_epoch);
-    putchar('\n');
-}
-
 static void print_interrupted(const Training *t) {
     const char *no_curves = ": this run has no curves to keep yet";
     if (t->epochs_ended > 0)
@@ -148,6 +121,23 @@ static void print_interrupted(const Training *t) {
     else
         printf("interrupted in the first epoch");
     puts(!t->animator ? "" : t->epochs_ended > 0 ? ", the curves are kept" : no_curves);
+}
+
+static void print_measured(const Training *t) {
+    bool has_epochs = t->sec_per_epoch > 0;
+    printf("test acc: %.2f", t->test_acc);
+    if (has_epochs) printf(", %.*f sec/epoch", digits_of(t->sec_per_epoch), t->sec_per_epoch);
+    printf(" on %s", device_names(t->devices, t->k));
+    if (has_epochs && modelled_machine())
+        printf("; modelled on %s: %.3g", modelled_machine()->name, t->modelled_sec_per_epoch);
+    putchar('\n');
+}
+
+// Of devices without values, there is only the time on a machine.
+static void print_modelled(const Training *t) {
+    if (t->sec_per_epoch > 0)
+        printf("modelled: %.3g sec/epoch on %d device%s of %s\n", t->modelled_sec_per_epoch, t->k,
+               t->k > 1 ? "s" : "", modelled_machine()->name);
 }
 
 static void end(Training *t) {
@@ -158,7 +148,10 @@ static void end(Training *t) {
         print_interrupted(t);
         return;
     }
-    print_result(t);
+    if (t->no_values)
+        print_modelled(t);
+    else
+        print_measured(t);
 }
 
 void train_epochs(Training *t) {
@@ -195,9 +188,9 @@ double compare_epochs(const Training *one, const Training *two) {
     double times = noisy ? (double)NAN : two->sec_per_epoch / one->sec_per_epoch;
     char *where = where_they_run(two);
     if (noisy)
-        say("  Time, measured, on %s: too noisy to compare", where);
+        printf("Time, measured, on %s: too noisy to compare\n", where);
     else
-        say("  Time, measured: an epoch took %.2f times as long on %s as on 1.", times, where);
+        printf("Time, measured, on %s: %.2f times as long as on 1\n", where, times);
     free(where);
     return times;
 }

@@ -25,7 +25,6 @@ typedef struct Training {
     Device *const *devices;
     int k;
     float lr;
-    const char *hint; // what to do when the loss is lost
     // Enqueues the work of a minibatch: losses[i] is the summed loss on device i.
     void (*step)(struct Training *t, const Tensor *X, const Tensor *y, Tensor *losses[]);
     // Of an epoch that has been trained; NaN if that was interrupted.

@@ -3,49 +3,44 @@
 
 #include "common/base/error.h"
 #include "common/base/number.h"
-#include "common/model/modelled_clock.h"
+#include "common/device/ledger.h"
+#include "common/program/book.h"
 #include "common/program/say.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
+#include "chapters/02_get_params_and_allreduce/get_params.h"
+#include "../lenet.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-void print_run(const Training *t, int images, int batch_size) {
-    int rows = batch_size < images ? batch_size : images;
+void print_run(const Training *t, int images) {
     long steps = training_steps(t->flags, data_iter_batches(t->iter));
+    int rows = t->flags->batch_size < images ? t->flags->batch_size : images;
     printf("training on %s: batch size %d, lr %g, %ld minibatch%s\n",
            device_names(t->devices, t->k), rows, (double)t->lr, steps, steps == 1 ? "" : "es");
     if (t->k > rows)
-        say("  A minibatch has %d images, so only %d of the %d devices have any.", rows, rows,
-            t->k);
+        say("  A minibatch has %d images, so only %d of the %d devices have any. The others "
+            "compute nothing, but take part in each exchange of gradients.",
+            rows, rows, t->k);
 }
 
-// ---- bytes -----------------------------------------------------------------------------------
-
-// What the chosen allreduce moves in one step, by its formula.
-static uint64_t bytes_per_step(const Result *r) {
+static uint64_t formula(const Training *t, size_t n) {
     uint64_t sent = 0;
-    for (int i = 0; i < r->t.k; i++)
-        sent += allreduce_bytes(chosen_allreduce(), r->num_params, r->t.k, i).sent;
+    for (int i = 0; i < t->k; i++) sent += allreduce_bytes(chosen_allreduce(), n, t->k, i).sent;
     return sent;
 }
 
-Result result_of(const Training *t, Tensor *const params[], int num_params) {
-    Result result = {.t = *t, .bytes_between = ledger_bytes_between_devices()};
-    result.params = values_of_all(params, num_params, &result.num_params);
-    CHECK(result.bytes_between == bytes_per_step(&result) * (uint64_t)t->steps,
+Result result_of(const Training *t, Tensor *const device_params[], Tensor *const trained[]) {
+    Result result = {.t = *t};
+    for (int i = 0; i < LENET_PARAMS; i++) tensor_copy(trained[i], device_params[i]);
+    result.params = values_of_all(trained, LENET_PARAMS, &result.num_params);
+    result.bytes_per_step = formula(t, result.num_params);
+    CHECK(ledger_bytes_between_devices() == result.bytes_per_step * (uint64_t)t->steps,
           "a step moved other bytes between the devices than the formula says: a bug in allreduce "
           "or in the ledger");
     return result;
 }
-
-static void print_bytes(const Result *r) {
-    printf("  Bytes: each step moved %s bytes between the devices, as the formula says.\n",
-           grouped(r->bytes_between / (uint64_t)r->t.steps).text);
-}
-
-// ---- values ----------------------------------------------------------------------------------
 
 bool equal_to_the_bit(const Result *one, const Result *two) {
     return memcmp(one->params, two->params, one->num_params * sizeof(float)) == 0;
@@ -60,16 +55,29 @@ static double largest_difference(const Result *one, const Result *two) {
     return largest;
 }
 
+static void print_accuracy(const Training *one, const Training *two) {
+    bool learned = one->test_acc >= 0.2 || two->test_acc >= 0.2;
+    printf("Accuracy: %.4f on 1 device, %.4f on %d%s.\n", one->test_acc, two->test_acc, two->k,
+           learned ? "" : ": nothing is learned yet (0.1 is guessing)");
+}
+
 static void print_parameters(const Result *one, const Result *two) {
-    printf("  Parameters: %s numbers, ", grouped(one->num_params).text);
+    printf("Parameters: %s numbers, ", grouped(one->num_params).text);
     if (equal_to_the_bit(one, two))
         puts("equal to the bit.");
     else
-        printf("which differ by up to %.2g.\n", largest_difference(one, two));
+        printf("they differ by up to %.2g.\n", largest_difference(one, two));
 }
 
 void print_comparison(const Result *one, const Result *two) {
-    if (!one->t.no_values) print_parameters(one, two);
-    print_bytes(two);
+    putchar('\n');
+    if (!one->t.no_values) {
+        print_accuracy(&one->t, &two->t);
+        print_parameters(one, two);
+        book_result("test acc %.2f on 1 device and %.2f on 2; parameters %s", one->t.test_acc,
+                    two->t.test_acc, equal_to_the_bit(one, two) ? "equal to the bit" : "not equal");
+    }
+    printf("Bytes: each step moved %s bytes between the devices, as the formula says.\n",
+           grouped(two->bytes_per_step).text);
     if (!one->t.no_values) compare_epochs(&one->t, &two->t);
 }

@@ -1,4 +1,4 @@
-// compare.h: a run of chapter 4 when it is over, and what two of them have in common.
+// compare.h: what a training prints before it begins, and what two are compared by.
 #ifndef COMPARE_H
 #define COMPARE_H
 
@@ -8,24 +8,25 @@
 
 #include "common/program/training.h"
 
+// "training on [cpu:0]: batch size 256, lr 0.2, 2350 minibatches": of so many images.
+void print_run(const Training *t, int images);
+
+// What is known of a training when it is over.
 typedef struct Result {
-    Training t;             // devices, minibatches, accuracy, times
-    uint64_t bytes_between; // that crossed between devices, in all steps
-    float *params;          // where it ended: all parameters, one behind the other; free() it
-    size_t num_params;      // how many floats these are
+    Training t;              // devices, minibatches, accuracy, times
+    uint64_t bytes_per_step; // that crossed between devices
+    float *params;           // where it ended: all parameters, one behind the other; free() it
+    size_t num_params;       // how many floats that is
 } Result;
 
-// "training on [cpu:0]: batch size 256, lr 0.2, 2350 minibatches"
-void print_run(const Training *t, int images, int batch_size);
-
-// Reads the parameters where they are, and CHECK()s that the ledger has the formula's bytes.
-Result result_of(const Training *t, Tensor *const params[], int num_params);
+// Copies the parameters of a device to `trained`, on the host. die()s if the bytes that crossed
+// between the devices since ledger_reset() are not those of the formula of an allreduce.
+Result result_of(const Training *t, Tensor *const device_params[], Tensor *const trained[]);
 
 // Whether both ended with the same parameters, to the last bit.
 bool equal_to_the_bit(const Result *one, const Result *two);
 
-// A line each: parameters, bytes, and the measured time if it is not noise. Without values, only
-// bytes.
+// Four lines: accuracies, parameters, bytes and times. Only the bytes if there are no values.
 void print_comparison(const Result *one, const Result *two);
 
 #endif

@@ -1,6 +1,6 @@
-// modelled.c: how long an epoch takes on a machine that need not be there, and why. What a part of
-// a step costs is found by leaving it out: the same step is timed without the exchange of
-// gradients, and on a machine whose devices and links take no time, so that only launches do.
+// modelled.c: see modelled.h. What a part of a step costs is found by leaving it out: the same step
+// is timed without the exchange of gradients, and on a machine whose devices and links take no
+// time, so that only launches do.
 #include "modelled.h"
 
 #include "common/program/modelled_run.h"
@@ -105,27 +105,29 @@ ModelledEpochs model_epochs(int images, int batch_size, const char *graph) {
     return m;
 }
 
+// ## The table
+
 void print_modelled_epochs(const ModelledEpochs *m) {
     printf("\nModelled seconds per epoch on %s: %d steps of %d images\n", m->machine->name,
            m->batches, m->batch_size);
-    Table t = TABLE(NULL, WHOLE("devices"), DIGITS("by a framework", 3), WHOLE("launches a step"),
-                    DIGITS("launches alone", 3), DIGITS("as a CUDA graph", 3),
-                    DIGITS("exchange alone", 3));
+    Table t = TABLE(NULL, WHOLE("devices"), WHOLE("launches a step"), DIGITS("by a framework", 3),
+                    DIGITS("its launches alone", 3), DIGITS("as a CUDA graph", 3),
+                    DIGITS("its exchange alone", 3));
     for (int c = 0; c < m->num_counts; c++) {
         const EpochParts *framework = &m->epoch[BY_FRAMEWORK][c], *graph = &m->epoch[AS_GRAPH][c];
-        table_numbers(&t, m->counts[c], framework->seconds, m->launches[c], framework->hosts,
+        table_numbers(&t, m->counts[c], m->launches[c], framework->seconds, framework->hosts,
                       graph->seconds, graph->exchange);
     }
 }
 
 void write_modelled_epochs(FILE *csv, const ModelledEpochs *m) {
-    static const char *const way_names[NUM_WAYS] = {"program", "framework", "graph"};
+    static const char *const names[NUM_WAYS] = {"program", "framework", "graph"};
     fprintf(csv, "machine,launches,devices,modelled_seconds_per_epoch,exchange_seconds,"
                  "launching_seconds,busy_seconds\n");
     for (int way = 0; way < NUM_WAYS; way++)
         for (int c = 0; c < m->num_counts; c++) {
             const EpochParts *e = &m->epoch[way][c];
-            fprintf(csv, "%s,%s,%d,%.9g,%.9g,%.9g,%.9g\n", m->machine->name, way_names[way],
+            fprintf(csv, "%s,%s,%d,%.9g,%.9g,%.9g,%.9g\n", m->machine->name, names[way],
                     m->counts[c], e->seconds, e->exchange, e->hosts, e->busy);
         }
 }

@@ -1,5 +1,5 @@
-// modelled.h: how long an epoch would take on 1, 2, 4 and 8 devices of a machine that need not be
-// there, and what takes so long. All of it is train_batch() on devices that compute nothing, timed
+// modelled.h: how long an epoch would take on 1, 2, 4 and 8 devices of a machine that you need not
+// have, and what takes so long. All of it is train_batch() on devices that compute nothing, timed
 // by the modelled clock (common/model/modelled_clock.h).
 #ifndef MODELLED_H
 #define MODELLED_H
@@ -30,15 +30,17 @@ typedef struct ModelledEpochs {
     const Machine *machine;
     int num_counts, counts[MAX_COUNTS];     // numbers of devices: 1, 2, 4, 8, as far as it has
     int batch_size, batches;                // of an epoch
-    int launches[MAX_COUNTS];               // kernels and copies in a framework's step, by one host
+    int launches[MAX_COUNTS];               // of a step, one by one, of kernels and copies
     EpochParts epoch[NUM_WAYS][MAX_COUNTS]; // [way][which number of devices]
 } ModelledEpochs;
 
-// Times them, all steps of batch_size images, with the allreduce that was chosen. Clock and devices
-// are as before afterwards. `graph` is what choose_graph() shall have then.
+// Runs them, all steps of batch_size images, with the allreduce that was chosen. The modelled clock
+// starts again and again meanwhile, and at last for the machine whose time it told before (there
+// must be one); times that were asked for before do not change. `graph` is what choose_graph()
+// gets afterwards.
 ModelledEpochs model_epochs(int images, int batch_size, const char *graph);
 
-// A row for each number of devices, and a row of CSV for each way, too.
+// A row for each number of devices; and a row of CSV for each of its ways, too.
 void print_modelled_epochs(const ModelledEpochs *m);
 void write_modelled_epochs(FILE *csv, const ModelledEpochs *m);
 
