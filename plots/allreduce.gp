@@ -11,9 +11,9 @@ names = "star sharded ring tree"
 array styles[4] = [9, 1, 3, 4]
 colors = "#b0592a #0072b2 #009e73 #8a3f8f" # of the names: that of lt 9 is too pale for them
 is_name(name) = strstrt(" ".names." ", " ".name." ") > 0
-size_text(b) = b < 1e6 ? sprintf("%d KB", b / 1024) : sprintf("%d MB", b / 1e6)
+size_text(b) = b < 1e6 ? sprintf("%d KiB", b / 1024) : sprintf("%d MB", b / 1e6)
 
-# The machine; how many of its devices sum vectors of 1 KB; the sizes that more devices sum.
+# The machine; how many of its devices sum vectors of 1 KiB; the sizes that more devices sum.
 most = 0; k = 0; sizes = ''
 stats csv skip 1 using (strcol(1) eq "modelled" && $4 > most ? (most = int($4), machine = strcol(2), about = strcol(9)) : 0) nooutput
 is_drawn(n) = strcol(1) eq "modelled" && strcol(2) eq machine && is_name(strcol(3))
@@ -50,7 +50,7 @@ do for [panel=1:1 + words(sizes)] {
         set title sprintf("%d devices", k)
         set xlabel "size of the vector"
         set xrange [2**10:2**26]
-        set xtics ("1 KB" 2**10, "256 KB" 2**18, "64 MB" 2**26)
+        set xtics ("1 KiB" 2**10, "256 KiB" 2**18, "64 MiB" 2**26)
     } else {
         set title "a vector of ".size_text(word(sizes, panel - 1) + 0.0)
         set xlabel "devices"

@@ -3,18 +3,21 @@
 
 #include "common/tensor/autograd.h"
 
-// In each step, each device sends one part to the right and receives another from the left. First a
-// part travels past all devices and is summed on its way, then the sum travels past all devices and
-// is stored. Three devices with their three parts; b0 is part 0 of device 1's vector, S0 the sum of
-// all parts 0:
+// The vector has k parts. First each part travels past all devices and is summed on its way
+// (reduce-scatter); then its sum travels past all devices and is stored (all-gather). For three
+// devices, with what each has of the three parts: b0 is part 0 of device 1's vector, ab0 the sum of
+// a0 and b0, S0 the whole sum, and a dot what is not needed any more:
 //
 //     device  0   1   2         0    1    2        0    1    2       0   1   2        0   1   2
 //     part 0 a0  b0  c0         .  ab0    .        .    .   S0      S0   .  S0       S0  S0  S0
 //     part 1 a1  b1  c1   ->    .    .  bc1  ->   S1    .    .  ->  S1  S1   .  ->   S1  S1  S1
 //     part 2 a2  b2  c2       ca2    .    .        .   S2    .       .  S2  S2       S2  S2  S2
 //
-// One step: device i sends part (i + first) mod k. The neighbour puts it into `received` and adds
-// it to its own part; without `received`, it replaces that part.
+// The first function is one arrow: every device passes one part to the right. `first` is the part
+// that device 0 passes; device 1 passes the next one, and so on. An *event* marks how far a queue
+// has come, and `device_copy_after()` copies as soon as the other queue has come that far (chapter
+// 0). In the first half, `received` has a place on each device for what arrives, and it is added.
+// In the second half `received` is NULL, and what arrives replaces the device's own part.
 static void pass_to_the_right(Tensor *const data[], int k, int first, Tensor *const received[]) {
     // Mark where each queue is before this step's transfers.
     Event ready[MAX_DEVICES];
@@ -29,8 +32,8 @@ static void pass_to_the_right(Tensor *const data[], int k, int first, Tensor *co
                           part.count * sizeof(float));
         if (received) launch(device, add, .y = mine, .x = arrived, .n = part.count);
     }
-    // No sender has to wait: a part is overwritten only by its sum, and the sum has come through
-    // every device that read the part.
+    // The sender need not wait: its part is overwritten by the sum at last, and the sum comes from
+    // devices that have read the part.
 }
 
 void allreduce_ring(Tensor *const data[], int k) {

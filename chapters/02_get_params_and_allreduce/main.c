@@ -63,13 +63,14 @@ static void demonstrate_get_params(void) {
 //
 // The second operation adds up a vector over all devices and leaves the sum on each of them. Its
 // name says both: a *reduce* makes one value of many, and *all* get it. In training the vector is a
-// gradient. The book lets device 0 do the work:
+// gradient. The book (*Dive into Deep Learning*, here and below) lets device 0 do the work:
 //
 // allreduce_star.c:allreduce_book
 //
-// The first loop copies one vector after the other to device 0 and adds it there. In the second
-// loop all others get the sum. Device 0 is the *hub* of a *star*. As in the book, we try it with
-// ones on device 0 and twos on device 1:
+// The first loop copies one vector after the other to device 0 and adds it there. The second loop
+// sends the sum to all others. Device 0 is the *hub* of a *star*. As in the book, we try it with
+// ones on device 0 and twos on device 1. (`allreduce()` is the book's name; it calls the way that
+// `--allreduce` chooses, by default a star, too.)
 //
 // main.c:demonstrate_allreduce
 
@@ -99,21 +100,22 @@ static void demonstrate_allreduce(void) {
 
 // ## Why the star is slow
 //
-// ![Star: device 0 receives three vectors and sends the sum three times. The links between the
-// others have nothing to do.](exchange:star "Devices 1, 2 and 3 send to device 0, which then sends
-// to all of them.")
+// ![Star: device 0 receives three vectors and sends the sum three times. Meanwhile the links of the
+// others are mostly idle.](exchange:star "Devices 1, 2 and 3 send to device 0, which then sends to
+// all of them.")
 //
-// The book has an example that you can reckon in your head. Four GPUs sum 160 MB of gradients. Each
-// has its own link of 16 GB/s to a common switch, and nothing but bytes takes time. So one vector
-// needs 160 MB / (16 GB/s) = 10 ms.
+// The book has an example that you can reckon in your head.
 //
 // main.c:ask_what_the_best_way_takes
 //
-// In the star, three vectors have to come in through GPU 0's link, one after the other, and then
-// the sum has to go out three times: 60 ms. The CPU would be no better a hub. Between it and the
-// switch there is one link, which all four vectors must pass, and the sum passes it four times on
-// its way back: 80 ms. The book's remedy is to make each GPU the hub of a quarter of the vector.
-// Then all four links are busy in both directions, for 15 ms.
+// One vector needs 160 MB / (16 GB/s) = 10 ms. In the star, three vectors have to come in through
+// GPU 0's link, one after the other, and then the sum has to go out three times: 60 ms. Is the CPU
+// a better hub? All four vectors have to reach it through the one link that it has to the GPUs'
+// switch, and the sum goes back four times: 80 ms.
+//
+// The book's remedy is to make each GPU the hub of a quarter of the vector. A quarter needs 2.5 ms.
+// Each GPU receives three of them, then it receives three finished quarters. All four links work at
+// the same time, in both directions: 2 x 3 x 2.5 = 15 ms.
 //
 // behind/book_example.c:show_book_example
 
@@ -125,21 +127,21 @@ static Prediction ask_what_the_best_way_takes(void) {
 
 // ## Sharded: all devices work
 //
-// The book's remedy is our second way. Cut the vector of N bytes into k parts. Device j receives
-// part j from all others and adds it up; after this first half, called *reduce-scatter*, each
-// device has the sum of one part. In the second half, *all-gather*, each device collects the
-// finished parts from the others. Each half moves k-1 parts of N/k bytes out of every device and as
-// many into it. That makes $2 (k-1)/k \cdot N$ bytes, less than $2 N$ for any number of devices,
-// where the hub of a star sends $(k-1) N$.
+// That remedy is our second way. Cut the vector of N bytes into k parts. Device j receives part j
+// from all others and adds it up; after this first half, called *reduce-scatter*, each device has
+// the sum of one part. In the second half, *all-gather*, each device collects the finished parts
+// from the others. In each half, every device sends k-1 parts of N/k bytes. Together that makes
+// $2 (k-1)/k \cdot N$ bytes, less than $2 N$ for any number of devices. The hub of a star sends
+// $(k-1) N$.
 //
-// (To write this is the book's exercise 3, so the code is not on this page. It is in
+// To write this is the book's exercise 3, so the code is not on this page. (It is in
 // `allreduce_sharded.c`.)
 //
 // ## Ring: only neighbours talk
 //
-// Sharded, every device talks to every other one. Few machines have that many fast links. In a
-// ring, each device sends to its right neighbour only, and the same two halves take
-// $2 (k-1)$ steps.
+// In the sharded way each device talks to all others, so it needs a switch that carries all of this
+// at once, or a link between any two devices. Often there is neither. In a ring, each device sends
+// to its right neighbour only.
 //
 // ![Ring: six steps of a quarter of the vector, and in each step all devices
 // send.](exchange:ring "Four devices in a ring; in each of six steps each one sends to the next.")
@@ -148,52 +150,62 @@ static Prediction ask_what_the_best_way_takes(void) {
 //
 // allreduce_ring.c:allreduce_ring
 //
-// The busiest device sends as many bytes as before, and fewer are not possible [@patarasuk2009].
+// In each half, every device sends k-1 parts: as many bytes as in the sharded way, and an allreduce
+// cannot do with fewer [@patarasuk2009].
 //
 // ## Tree: few steps
 //
-// All three ways so far take $2 (k-1)$ steps. Each costs the start of a transfer, however short the
-// vector is, and on 1024 devices there are 2046 of them. A tree sums in pairs, then pairs of pairs,
-// and so on up to device 0; the sum goes back the same way. That takes only $2 \log_2 k$ steps: 20
-// on 1024 devices. But whole vectors travel, not parts.
+// Call a transfer that has to wait for the one before a *step*. The star takes $2 (k-1)$ steps,
+// because all vectors pass one link, and so does the ring. Each step costs the latency of a link,
+// however short the vector is. A tree sums in pairs, then pairs of pairs, and so on up to device 0;
+// the sum goes back the same way. That takes only $2 \log_2 k$ steps: 20 on 1024 devices instead of
+// 2046. But whole vectors travel, not parts.
 //
 // ![Tree: whole vectors, in pairs side by side, there and back.](exchange:tree "1 sends to 0 and 3
 // to 2, then 2 to 0; then the sum goes back from 0 to 2, and to 1 and 3.")
 //
 // allreduce_tree.c:allreduce_tree
 //
-// ## Bytes and steps
+// (`add_whole()` receives a vector and adds it.)
 //
-// Here are all of them, side by side. Every copy between devices is entered in a *ledger*, so the
-// bytes in this table were counted, not calculated; the program stops if they differ from the
-// formula on any device. A *step* is a transfer that has to wait for the one before. The times are
-// modelled: a simulation goes through all copies and additions that the program enqueues and says
-// what they would take on a stated machine (chapter 0), here eight A100 linked by NVLink.
+// ## What costs time
+//
+// Three things take time in an allreduce:
+//
+// - *Bytes*: the link of the busiest device has to carry them.
+// - *Steps*: each takes the latency of a link.
+// - *Starts*: the CPU has to start every copy and every addition, one after the other.
+//
+// The table has all three. The bytes were counted: every copy between devices is entered in a
+// *ledger*, and the program stops if the ledger differs from the formula on any device. The starts
+// were counted, too, for the host that has most of them. The times are modelled: a simulation goes
+// through all that the program enqueued and says what it would take on a stated machine (chapter
+// 0), here a host with eight A100, linked by NVLink.
 //
 // behind/four_ways.c:compare_four_ways
 //
-// Together the devices send $2 (k-1) N$ bytes, whichever way they take. The difference is how much
-// of that the busiest device has to send, and how many transfers wait for each other. A vector of 1
-// KB has hardly any bytes, so what counts is the number of transfers to start: 6 in the star and in
-// the tree, 24 small ones in the ring. With 64 MB the bytes count, and the ring needs a third of
-// the star's time.
+// All ways send $2 (k-1) N$ bytes in total. With 64 MiB the bytes of the busiest device decide: the
+// ring needs about a quarter of the star's time. With 1 KiB bytes cost nothing, and on one host the
+// starts decide: 9 or 36.
 //
-// "Star in pieces" is what `--allreduce star` really runs. The same bytes move, and the sums have
-// the same bits. But the vectors come in pieces of 4 MiB: while device 0 adds one piece, the others
-// already fetch the sum of the piece before. A link carries both directions at once, so a long
-// vector takes less time.
+// "Star in pieces" is what `--allreduce star` runs. The same bytes move, and the sums have the same
+// bits. But its copies wait for exactly what they need, and long vectors come in pieces of 4 MiB:
+// while device 0 adds one piece, the others already fetch the sum of the piece before.
 //
-// ![Modelled. Left: as long as a curve is flat, only transfers count; where it rises, bytes do.
-// Middle and right: the same for a short and a long vector on more and more
-// devices.](plots/02_get_params_and_allreduce.png "Three panels, all axes logarithmic. Left, the
-// time on 4 devices against the size of the vector from 1 KB to 64 MB: all curves are flat at first
-// and then rise; for short vectors star and tree are lowest, for long ones ring and sharded.
-// Middle, 8 KB on 2 to 1024 devices: the tree hardly rises, the others rise in straight lines.
+// With more devices, each way shows its weakness:
+//
+// ![Modelled: hosts of eight A100; from 8 to 16 devices, the network between hosts comes in. Left:
+// 4 devices. Middle: a short vector. The star has too many steps, sharded and the ring too many
+// starts, and only the tree has few of both. Right: a long one. The star's hub sends more with each
+// device.](plots/02_get_params_and_allreduce.png "Three panels, all axes logarithmic. Left, the
+// time on 4 devices against the size of the vector from 1 KiB to 64 MiB: all curves are flat at
+// first and then rise; for short vectors star and tree are lowest, for long ones ring and sharded.
+// Middle, 8 KiB on 2 to 1024 devices: the tree hardly rises, the others rise in straight lines.
 // Right, 160 MB: the star rises steeply, ring and sharded stay lowest.")
-
+//
 // ## One bandwidth
 //
-// N bytes were summed in the time t, so the caller sees N/t. NVIDIA's benchmark
+// If N bytes are summed in the time t, the caller sees N/t. NVIDIA's benchmark
 // [nccl-tests](https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md) calls this
 // *algbw*. You cannot compare it with the speed of a link, because more than N bytes moved: the
 // busiest device had to send at least $2 (k-1)/k \cdot N$. Hence
@@ -202,10 +214,11 @@ static Prediction ask_what_the_best_way_takes(void) {
 //
 // behind/bandwidth.c:show_bandwidth
 //
-// Measured, the "links" are the memory that your devices share, and they share the cores that add,
-// too. That is why this chapter times the four ways on a modelled machine. The last row is NVIDIA's
-// own library by its own formulas: it runs several rings at once, and adds while bytes arrive.
-
+// On a CPU, devices share one memory instead of links, and that is what the first row measures. (So
+// this chapter compares the four ways on a modelled machine.) The last row is calculated from the
+// formulas of NCCL, NVIDIA's library: it runs several rings at once, and it adds while bytes
+// arrive.
+//
 // ## Two silent mistakes
 //
 // Each of the two operations has a line that seems to allow a shorter way. Nothing fails if you
@@ -219,20 +232,20 @@ static Prediction ask_what_the_best_way_takes(void) {
 //
 // main.c:allreduce_rebinding
 //
-// `train_batch()` calls `allreduce` with a list that it makes for this call. Afterwards the list
-// has the sum, but each parameter still has its old gradient. So device 0 takes a step with the
-// gradient of the whole minibatch, and every other device with the gradient of its own shard. From
-// then on the copies of the parameters, the *replicas*, drift apart.
+// A training step calls `allreduce` with a list of gradients that it makes for this call.
+// Afterwards the list has the sum, but each parameter still has its old gradient. So device 0 takes
+// a step with the gradient of the whole minibatch, and every other device with the gradient of its
+// own part. From then on the copies of the parameters, the *replicas*, drift apart.
 //
 // main.c:show_rebinding
 //
-// (`Tensor *const data[]`, as `allreduce.h` declares it, would not compile: the tensors may be
-// written into, the pointers may not.)
+// In C the compiler can help. `allreduce.h` declares `Tensor *const data[]`: you may write into the
+// tensors, but not replace them, so the mistaken line would not compile.
 //
-// The other mistake is to save the copy in `get_params`, because "device 1 is on the same GPU".
-// PyTorch's `p.to(device)` does just that, and returns `p` itself if it is there already. Then two
-// devices write into one buffer. The first wrote 1, the second 2, in the same place, so the sum of
-// both is 4. Our `allreduce` looks for shared memory first, and refuses.
+// The other mistake is to leave out the copy in `get_params`, because "device 1 is on the same
+// GPU". PyTorch's `p.to(device)` does just that: it returns `p` itself if it is there already. Then
+// two devices write into one buffer. Below, device 0 writes 1, device 1 overwrites it with 2, and
+// the sum of both is 4. Our `allreduce` looks for shared memory first, and refuses.
 //
 // main.c:show_sharing
 
@@ -314,8 +327,8 @@ static void show_sharing(void) {
 //   of a vector over all devices. It writes into the tensors that it gets.
 // - Every allreduce moves $2 (k-1) N$ bytes in all. In the star they all pass device 0. Sharded or
 //   in a ring, each device sends less than $2 N$.
-// - Long vectors: bytes per device count, and sharded or the ring is best. Short vectors: steps
-//   count, and with many devices the tree is best.
+// - Long vectors: the bytes of the busiest device count, and sharded or the ring is best. Short
+//   vectors: starts and steps count, and with many devices the tree is best.
 // - After an allreduce, all replicas must be equal to the bit. Comparing them costs little and
 // finds
 //   mistakes that no message reports.
@@ -328,7 +341,7 @@ static void show_sharing(void) {
 //    that looks at the list of gradients not notice?
 // 3. How many bytes does the busiest device send on 16 devices, in units of N: in the star, in the
 //    ring, in the tree?
-// 4. The ring sends the fewest bytes. Why is the tree nevertheless the fastest for 8 KB on 1024
+// 4. The ring sends the fewest bytes. Why is the tree nevertheless the fastest for 8 KiB on 1024
 //    devices?
 
 // ## Exercises

@@ -52,15 +52,9 @@ static void split_a_matrix(void) {
 // 256 rows are easy to split. But an epoch's last minibatch has only what is left, here 96 rows:
 // $60000 = 234 \times 256 + 96$. If k does not divide the number of rows, some shards have one row
 // more than others. With fewer rows than devices, some are empty:
-
-static void split_unevenly(void) {
-    Table t = TABLE(NULL, WHOLE("rows"), WHOLE("devices"), WORDS("shards", 20));
-    printf("\nRows on each device\n");
-    print_sizes(&t, 256, 2);
-    print_sizes(&t, 96, 7);
-    print_sizes(&t, 3, 4);
-}
-
+//
+// behind/checks.c:print_sizes
+//
 // An empty shard does no harm: the sum over no rows is zero, and so is its gradient.
 //
 // ![A minibatch of 96 images on 7 devices. The color of a frame shows the image's device; the last
@@ -71,12 +65,22 @@ static void split_unevenly(void) {
 // ## Divide once
 //
 // The loss of a minibatch is the *mean* over its n rows. But device i sees only its own $n_i$ rows.
-// What should it compute, so that k devices together get the same gradient as one? The gradient
-// $g_i$ of the *sum* of its losses. Here it is for a network of one layer:
+// What should each device compute, so that k devices together get the gradient that one device
+// would get?
+//
+// Suppose three rows have the gradients 1, 2 and 6. Their mean is 3. Let device 0 have the first
+// two rows and device 1 the last one:
+//
+// - If each device *sums*, they get 3 and 6. Together that is 9, and divided by 3 rows it is 3.
+// - If each device *averages*, they get 1.5 and 6. The average of both is 3.75.
+//
+// The second result is wrong, because the row with 6 counts as much as the other two together. So
+// each device computes $g_i$, the gradient of the sum of its losses. Here it is for a network of
+// one layer:
 //
 // one_layer.c:gradient_of_sum
 //
-// Sums add up, however the rows were split. So add all $g_i$, then divide once:
+// Add all $g_i$, then divide once:
 //
 // $$\frac{g_1 + \dots + g_k}{n}$$
 
@@ -101,10 +105,11 @@ static void average_the_averages(const ShardGradient shards[], int k, float grad
     }
 }
 
-// **Predict first.** When are the two equal? And what is the second for 3 rows over 4 devices?
+// main.c:ask_whether_usable
 //
-// The table shows the *error* of both: the largest difference from one device's gradient, relative
-// to the largest number in that gradient. An error near 1e-7 is rounding.
+// The table shows by how much both gradients differ from the gradient that one device computes for
+// all n rows: the largest difference, as a part of that gradient's largest number. 1e-7 is
+// rounding.
 
 static double compare(Table *t, int n, int k) {
     static float expected[NUM_GRADS], summed[NUM_GRADS], averaged[NUM_GRADS];
@@ -126,8 +131,9 @@ static double compare(Table *t, int n, int k) {
 // So in this book each device sums, and `sgd()` divides once, by the size of the whole minibatch.
 // Averaging averages is a mistake that hides: with 256 rows on 2, 4 or 8 devices you never see it.
 //
-// PyTorch's DDP does average averages. It may, because its sampler repeats a few images until all
-// shards are equal (chapter 6).
+// PyTorch's DDP does average averages. It gets away with it, because its sampler makes all shards
+// equal: it repeats a few images until k divides their number. (Those images then count twice;
+// chapter 6.)
 
 // ## Summary
 //
@@ -138,7 +144,7 @@ static double compare(Table *t, int n, int k) {
 // ## Questions
 //
 // 1. A minibatch of 256 over 3 devices has shards of 86, 85 and 85 rows. If a device's time is
-//    proportional to its rows, how many times as fast as one device are 3? And 100?
+//    proportional to its rows, what speedup do 3 devices give over one? And 100?
 // 2. Suppose each device must average over its own rows. How do you combine the averages correctly?
 //    And what about a device without rows?
 // 3. Someone's average of averages passes all tests: 60000 images in minibatches of 256, on 2, 4
@@ -148,12 +154,24 @@ static double compare(Table *t, int n, int k) {
 
 // ## The program
 
+static void split_unevenly(void) {
+    Table t = TABLE(NULL, WHOLE("rows"), WHOLE("devices"), WORDS("shards", 20));
+    printf("\nRows on each device\n");
+    print_sizes(&t, 256, 2);
+    print_sizes(&t, 96, 7);
+    print_sizes(&t, 3, 4);
+}
+
+static Prediction ask_whether_usable(void) {
+    return predict_yes_no(
+        "3 rows are split over 4 devices. Each device computes the mean gradient of its own rows. "
+        "Is the average of the 4 means a gradient to train with?");
+}
+
 static void compare_gradients(void) {
     Table t = TABLE(NULL, WHOLE("n"), WHOLE("over k"), WORDS("sum / n", 9),
                     WORDS("average of averages", 19));
-    Prediction usable =
-        predict_yes_no("3 rows are split over 4 devices. Each device computes the mean gradient of "
-                       "its own rows. Is the average of the 4 means a gradient to train with?");
+    Prediction usable = ask_whether_usable();
     compare(&t, ROWS, flags.devices);
     compare(&t, ROWS, 4);
     double error = compare(&t, 3, 4);

@@ -39,40 +39,37 @@ static LossLog loss_log;
 
 // ## One training step
 //
-// Each of k devices holds a copy of all parameters, a *replica*. All replicas start equal. Here is
-// one step of training, from a minibatch to the update of every replica:
+// Each of k devices holds a copy of all parameters, a *replica*. All replicas start equal.
 //
 // lenet.c:train_batch
 //
-// The step begins and ends with equal replicas, because they all take the same sum, and each
-// divides it by the same number. Steps 3 and 4 together are the `allreduce` of chapter 2, and step
-// 1 is the `split_batch` of chapter 3. In time, from left to right:
-//
-//     device 0   | 1 | 2 forward, backward | 3 add   | 4 send    | 5 update |
-//     device 1   | 1 | 2 forward, backward | 3 send  | 4 receive | 5 update |
+// All replicas get the same sum and divide it by the same number, so they are equal after the step,
+// too. (Steps 3 and 4 together are chapter 2's `allreduce`, step 1 is chapter 3's `split_batch`.)
 //
 // ## A simple network
 //
 // The network is the book's LeNet: two convolutions, each with ReLU and average pooling, then two
 // fully connected layers. It is written from scratch, with an array of eight parameters, so that
-// you can see what is copied to the devices and what is exchanged between them. In the comments, n
-// is the number of images: `(n,20,13,13)` means n images of 20 channels, 13 pixels high and wide.
+// you can see what is copied to the devices and what they exchange. In the comments, n is the
+// number of images: `(n,20,13,13)` means n images of 20 channels, 13 pixels high and wide.
 //
-// lenet.c:lenet_by_the_book
+// lenet.c:lenet
 //
 // lenet.c:fully_connected
 //
-// (The network that is trained, `lenet()`, does convolution, ReLU and pooling in one operation. It
-// computes the same but for rounding, and an image stays in the cache from one to the next.)
+// (`lenet_by_the_book()` has convolution, ReLU and pooling as operations of their own.)
 //
 // ## Training
 //
 // `train()` copies the parameters to all devices and trains. `train_epochs()` is the loop over
-// epochs and minibatches that all chapters share: it calls `step()` for each minibatch and
-// `accuracy()` after each epoch. The network is evaluated on device 0 alone while the others are
-// idle, which is simple and wasteful; exercise 4 does better.
+// epochs and minibatches that all chapters share: it calls `step()` for each minibatch, and
+// `accuracy()` after each epoch.
 //
 // main.c:step
+//
+// `train_batch_as_graph()` is `train_batch()`. A GPU records it once, as a *CUDA graph*, and from
+// then on gets the whole step in one piece; more of that below. The network is evaluated on device
+// 0 alone while the others are idle. That is simple, and wasteful: exercise 4 does better.
 //
 // main.c:accuracy
 //
@@ -86,30 +83,33 @@ static double accuracy(Training *t) {
     return evaluate_accuracy_gpu(lenet, device_params[0], test_iter, t->devices[0]);
 }
 
+static Training training_on(int k, int batch_size, float lr) {
+    static Device *devices[MAX_DEVICES];
+    open_devices(devices, k);
+    return (Training){.flags = &flags,
+                      .animator = animator,
+                      .log = &loss_log,
+                      .iter = data_iter_new(train_data, batch_size, flags.shuffle, flags.seed),
+                      .devices = devices,
+                      .k = k,
+                      .lr = lr,
+                      .step = step,
+                      .accuracy = accuracy};
+}
+
 static Result train(int num_gpus, int batch_size, float lr) {
-    DataIter *train_iter = data_iter_new(train_data, batch_size, flags.shuffle, flags.seed);
-    Device *devices[MAX_DEVICES];
-    open_devices(devices, num_gpus);
+    Training t = training_on(num_gpus, batch_size, lr);
+    print_run(&t, train_data->count);
     // Copy model parameters to `num_gpus` devices
     for (int i = 0; i < num_gpus; i++)
-        get_params(params, LENET_PARAMS, devices[i], device_params[i]);
+        get_params(params, LENET_PARAMS, t.devices[i], device_params[i]);
 
-    Training t = {.flags = &flags,
-                  .animator = animator,
-                  .log = &loss_log,
-                  .iter = train_iter,
-                  .devices = devices,
-                  .k = num_gpus,
-                  .lr = lr,
-                  .step = step,
-                  .accuracy = accuracy};
-    print_run(&t, train_data->count);
     ledger_reset(); // from here on, bytes between devices are counted
     train_epochs(&t);
 
     Result result = result_of(&t, device_params[0], trained);
     for (int i = 0; i < num_gpus; i++) free_params(device_params[i], LENET_PARAMS);
-    data_iter_free(train_iter);
+    data_iter_free(t.iter);
     return result;
 }
 
@@ -122,20 +122,22 @@ static Result train(int num_gpus, int batch_size, float lr) {
 //
 // main.c:train_on_one_and_on_two
 //
-// Nothing seems to happen in the first epoch: the loss stays at 2.303 and the accuracy at 0.1. All
-// weights start near 0.01, so the scores of all ten classes are nearly zero, each class gets the
-// probability 1/10, and the loss is $-\ln(1/10) = 2.303$. The gradients are products of such small
-// weights, so the first steps change little. Once the weights have grown, the loss falls steeply.
+// Nothing seems to happen in the first epoch: the loss stays at 2.303 and the accuracy at 0.1. The
+// weights start as random numbers around zero, with a standard deviation of 0.01. So the scores of
+// all ten classes are nearly zero, each class gets the probability 1/10, and the loss is
+// $-\ln(1/10) = 2.303$. The gradients are products of such small weights, and the first steps
+// change little. Once the weights have grown, the loss falls steeply.
 //
-// Then look at both runs. Every line of the second is that of the first, and at the end all
-// parameters are compared: they are equal *to the bit*. The same sums in another order would differ
-// in the last digits. A CPU device therefore adds up the images of a minibatch as a tree, 16
-// images one by one, then these sums in pairs. If each of two devices has a whole number of
-// sixteens, as here, they compute the two halves of that tree, and the exchange adds the halves.
-// With other numbers of images, and on GPUs, expect differences in the last digits.
+// Now compare the runs. Both have the same loss and the same accuracy in each epoch, and at the end
+// all their parameters are equal *to the bit*. That takes some care, because the same numbers added
+// in another order give other last digits. A CPU device adds up a minibatch as a tree: it cuts the
+// minibatch in two halves, these again, and so on down to pieces of 16 images. If each of two
+// devices has a whole number of such pieces, as here, it computes one half of the tree, and the
+// exchange adds the halves. With other numbers of images, and on GPUs, expect differences in the
+// last digits.
 //
-// Each step moved the same number of bytes, and the formula of chapter 2 says how many: $2 (k-1)$
-// times the gradients, whatever the number of images.
+// Each step moves the same number of bytes, $2 (k-1)$ times the size of the gradients (chapter 2),
+// however many images it has.
 //
 // ![Both runs, epoch by epoch: the curve of two devices lies on the curve of
 // one.](plots/04_lenet_multi_gpu.png "Two panels over the epochs: training loss on the left, test
@@ -164,27 +166,37 @@ static void train_on_one_and_on_two(void) {
 
 // ## Is it faster?
 //
-// On a CPU, two devices share the cores that one device had, so expect about the same time.
-// (With `--threads-per-device 1`, the second device brings a core of its own.)
+// On a CPU, two devices share the cores that one device had, so expect about the same time. (With
+// `--threads-per-device 1`, the second device brings a core of its own.)
 //
-// And on GPUs? The book measured 2.7 seconds per epoch on one GPU and 3.6 on two in its Chinese
-// edition, and 3.0 and 2.8 in the English one. Our model does not explain these seconds, and most
-// of them had nothing to do with GPUs: reading the images alone took 1.7 to 3.4 seconds in the
-// book's published runs. What the model can explain is why a second GPU has so little to speed up.
+// On GPUs the book found hardly a difference: 2.7 seconds per epoch on one GPU and 3.6 on two in
+// its Chinese edition, 3.0 and 2.8 in the English one. Where does the time go? We measured a step
+// of 256 images on one H100:
+//
+// | measured on one H100 | launched one by one | as one CUDA graph |
+// |----------------------|--------------------:|------------------:|
+// | PyTorch              |            2.192 ms |          0.473 ms |
+// | this program         |            0.445 ms |          0.347 ms |
+//
+// The host has to *launch* every kernel and every copy. In PyTorch that takes much longer than the
+// GPU needs to compute: in a CUDA graph, without launches, nearly four fifths of the time are gone.
+// A second GPU can only halve the small rest. And if one host thread launches for both, as here and
+// in the book, the launches double.
 //
 // main.c:ask_about_a_second_gpu
 //
+// The table below is modelled, for up to 8 GPUs. It counts the launches of a step, and shows what
+// an epoch takes if a framework launches them, and how much of that the launches would take alone;
+// then the same for this program, and for this program with CUDA graphs. (The model gives the
+// framework 10 µs for each launch and nothing for Python, so PyTorch is slower than this.)
+//
 // behind/modelled.c:print_modelled_epochs
 //
-// The host has to *launch* each kernel and each copy, and a framework written in Python needs about
-// 10 µs for one. A step of LeNet is 35 launches on one GPU, which take almost as long as the GPU
-// needs to compute. On two GPUs each has half the images but still as many kernels, one host
-// launches for both, and the exchange of gradients needs launches, too: 94 in all. Now launches are
-// the whole time, and more GPUs only make it longer.
-//
-// A *CUDA graph* records a step once and launches it as a whole. (This column is our own program,
-// whose kernels take twice as long as a framework's, so on one GPU it is behind.) Without launches
-// a second GPU helps, until the exchange takes what the smaller shards save.
+// Half the images do not save a launch: each GPU needs its 35, and the exchange 24 more for every
+// GPU but the first (each of 8 gradients is copied, added and copied back). So by a framework, an
+// epoch takes more than twice as long on two GPUs. (With one process per GPU, as in chapter 6, each
+// process launches for its own GPU only.) As a CUDA graph, a second GPU helps, until the exchange
+// takes what the smaller shards save.
 //
 // ![An epoch on 1 to 8 modelled GPUs. On the left the triangle, the time of the launches alone, is
 // as high as the bar: the GPUs wait for the host. On the right launches hardly
@@ -193,10 +205,11 @@ static void train_on_one_and_on_two(void) {
 // an epoch on the vertical one. On the left each doubling of the devices doubles the time, up to
 // about one second. On the right all bars are below a quarter of a second, and the part that is the
 // exchange of gradients grows.")
-
+//
 // ## What the network has learned
 //
-// The first layer has 20 filters of 3x3 weights. Half of them have hardly learned anything.
+// The first layer has 20 filters of 3x3 weights. Half of them are still as small as they were at
+// the start.
 //
 // ![The filters, sorted by their largest weight and on one scale, and a shoe as each filter sees
 // it.](plots/04_lenet_multi_gpu_filters.png "Twenty pairs of a 3x3 filter and a shoe seen through
@@ -219,8 +232,8 @@ static void train_on_one_and_on_two(void) {
 // - k devices take the steps that one device takes. What changes is the time, the memory per
 // device,
 //   and the bytes that move.
-// - LeNet is so small that launches, not arithmetic, are its time. Larger minibatches or larger
-//   networks give more devices something to do (chapter 5).
+// - LeNet is so small that most of its time goes into launches, not arithmetic, and more GPUs need
+//   more launches. Larger minibatches and larger networks give them something to do (chapter 5).
 //
 // ## Questions
 //
@@ -233,15 +246,8 @@ static void train_on_one_and_on_two(void) {
 
 // ## Exercises
 //
-// They are the book's, and each has a folder in `exercises/` with a place for your part and a check
-// (`make exercise-04-1`, and so on).
-//
-// 1. When training on k devices, change the minibatch size from b to k*b.
-// 2. Compare the accuracy of different learning rates. How does it change with the number of
-//    devices?
-// 3. Write a more efficient `allreduce`, which sums different parameters on different devices. Why
-//    is it more efficient?
-// 4. Compute the test accuracy on all devices.
+// They are the book's four, each with a place for your part and a check (`make exercise-04-1` to
+// `make exercise-04-4`).
 
 // ## The program
 

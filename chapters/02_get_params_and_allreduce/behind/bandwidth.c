@@ -50,7 +50,7 @@ void show_bandwidth(int k, FILE *csv) {
     bool is_measured = has_values(try_gpu(0));
     while (is_measured && bytes * (size_t)k > MOST_BYTES_IN_ALL) bytes /= 4;
     char title[64];
-    snprintf(title, sizeof title, "The ring's bandwidth, %zu MB on %d devices", bytes >> 20, k);
+    snprintf(title, sizeof title, "The ring's bandwidth, %zu MiB on %d devices", bytes >> 20, k);
     printf("\n");
     Table t = TABLE(NULL, WORDS(title, 30), DIGITS("algbw", 3, .unit = "GB/s"),
                     DIGITS("busbw", 3, .unit = "GB/s"), DIGITS("a link", 3, .unit = "GB/s"));
@@ -67,6 +67,6 @@ void show_bandwidth(int k, FILE *csv) {
     add_bandwidths(&t, k, bytes, seconds, link);
     seconds = nccl_allreduce_seconds(machine, k, (double)bytes, NULL);
     write_figure(csv, machine, "NCCL", k, bytes, seconds);
-    table_text(&t, "as NCCL does it");
+    table_text(&t, "NCCL, calculated");
     add_bandwidths(&t, k, bytes, seconds, link);
 }

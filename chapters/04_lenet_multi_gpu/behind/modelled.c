@@ -110,14 +110,13 @@ ModelledEpochs model_epochs(int images, int batch_size, const char *graph) {
 void print_modelled_epochs(const ModelledEpochs *m) {
     printf("\nModelled seconds per epoch on %s: %d steps of %d images\n", m->machine->name,
            m->batches, m->batch_size);
-    Table t = TABLE(NULL, WHOLE("devices"), WHOLE("launches a step"), DIGITS("by a framework", 3),
-                    DIGITS("its launches alone", 3), DIGITS("as a CUDA graph", 3),
-                    DIGITS("its exchange alone", 3));
-    for (int c = 0; c < m->num_counts; c++) {
-        const EpochParts *framework = &m->epoch[BY_FRAMEWORK][c], *graph = &m->epoch[AS_GRAPH][c];
-        table_numbers(&t, m->counts[c], m->launches[c], framework->seconds, framework->hosts,
-                      graph->seconds, graph->exchange);
-    }
+    Table t = TABLE(NULL, WHOLE("devices"), WHOLE("launches"), DIGITS("framework", 3),
+                    DIGITS("launching alone", 3), DIGITS("this program", 3),
+                    DIGITS("as a CUDA graph", 3));
+    for (int c = 0; c < m->num_counts; c++)
+        table_numbers(&t, m->counts[c], m->launches[c], m->epoch[BY_FRAMEWORK][c].seconds,
+                      m->epoch[BY_FRAMEWORK][c].hosts, m->epoch[BY_PROGRAM][c].seconds,
+                      m->epoch[AS_GRAPH][c].seconds);
 }
 
 void write_modelled_epochs(FILE *csv, const ModelledEpochs *m) {
