@@ -158,8 +158,8 @@ static Prediction ask_what_the_best_way_takes(void) {
 // Call a transfer that has to wait for the one before a *step*. The star takes $2 (k-1)$ steps,
 // because all vectors pass one link, and so does the ring. Each step costs the latency of a link,
 // however short the vector is. A tree sums in pairs, then pairs of pairs, and so on up to device 0;
-// the sum goes back the same way. That takes only $2 \log_2 k$ steps: 20 on 1024 devices instead of
-// 2046. But whole vectors travel, not parts.
+// the sum goes back the same way. That takes only $2 \log_2 k$ steps, on 1024 devices 20 instead of
+// the ring's 2046. But whole vectors travel, not parts.
 //
 // ![Tree: whole vectors, in pairs side by side, there and back.](exchange:tree "1 sends to 0 and 3
 // to 2, then 2 to 0; then the sum goes back from 0 to 2, and to 1 and 3.")

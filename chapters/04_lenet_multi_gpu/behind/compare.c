@@ -57,16 +57,16 @@ static double largest_difference(const Result *one, const Result *two) {
 
 static void print_accuracy(const Training *one, const Training *two) {
     bool learned = one->test_acc >= 0.2 || two->test_acc >= 0.2;
-    printf("Accuracy: %.4f on 1 device, %.4f on %d%s.\n", one->test_acc, two->test_acc, two->k,
+    printf("Accuracy: %.4f on 1 device, %.4f on %d%s\n", one->test_acc, two->test_acc, two->k,
            learned ? "" : ": nothing is learned yet (0.1 is guessing)");
 }
 
 static void print_parameters(const Result *one, const Result *two) {
     printf("Parameters: %s numbers, ", grouped(one->num_params).text);
     if (equal_to_the_bit(one, two))
-        puts("equal to the bit.");
+        puts("equal to the bit");
     else
-        printf("they differ by up to %.2g.\n", largest_difference(one, two));
+        printf("they differ by up to %.2g\n", largest_difference(one, two));
 }
 
 void print_comparison(const Result *one, const Result *two) {
@@ -77,7 +77,7 @@ void print_comparison(const Result *one, const Result *two) {
         book_result("test acc %.2f on 1 device and %.2f on 2; parameters %s", one->t.test_acc,
                     two->t.test_acc, equal_to_the_bit(one, two) ? "equal to the bit" : "not equal");
     }
-    printf("Bytes: each step moved %s bytes between the devices, as the formula says.\n",
+    printf("Bytes: each step moved %s bytes between the devices, as the formula says\n",
            grouped(two->bytes_per_step).text);
     if (!one->t.no_values) compare_epochs(&one->t, &two->t);
 }
