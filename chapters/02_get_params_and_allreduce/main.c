@@ -50,8 +50,8 @@ static void demonstrate_get_params(void) {
     tensor_fill(b1, 0);
 
     get_params(params, 2, try_gpu(0), new_params);
-    print_values("b1 weight", new_params[1]);
-    print_values("b1 grad", new_params[1]->grad);
+    tensor_print("b1 weight", new_params[1]);
+    tensor_print("b1 grad", new_params[1]->grad);
 
     say_checked_on(try_gpu(0), is_good_copy(new_params[0], W1) && is_good_copy(new_params[1], b1),
                    "the copies have the same bits, memory of their own, and gradients of zero");
@@ -89,11 +89,11 @@ static void demonstrate_allreduce(void) {
         data[i] = tensor_new(try_gpu(i), 1, 2);
         tensor_fill(data[i], (float)(i + 1));
     }
-    print_values("before allreduce, data[0]", data[0]);
-    print_values("before allreduce, data[1]", data[1]);
+    tensor_print("before allreduce, data[0]", data[0]);
+    tensor_print("before allreduce, data[1]", data[1]);
     allreduce(data, 2);
-    print_values("after allreduce,  data[0]", data[0]);
-    print_values("after allreduce,  data[1]", data[1]);
+    tensor_print("after allreduce,  data[0]", data[0]);
+    tensor_print("after allreduce,  data[1]", data[1]);
     check_sums(data);
     free_params(data, 2);
 }
@@ -286,11 +286,11 @@ static void show_rebinding(void) {
     weights_on_two_devices(W); // 1, with gradients 1 and 2
     Tensor *grads[2] = {W[0]->grad, W[1]->grad};
     allreduce_rebinding(grads, 2);
-    print_values("in the list, grads[1]", grads[1]);
-    print_values("used in the step, W[1].grad", W[1]->grad);
+    tensor_print("in the list, grads[1]", grads[1]);
+    tensor_print("used in the step, W[1].grad", W[1]->grad);
     step(W);
-    print_values("after the step, W[0]", W[0]);
-    print_values("after the step, W[1]", W[1]);
+    tensor_print("after the step, W[0]", W[0]);
+    tensor_print("after the step, W[1]", W[1]);
     say_checked_on(try_gpu(0), !all_replicas_equal(W, 2) && are_equal_with_allreduce(),
                    "noticed: the replicas differ after a step; with allreduce() they are equal");
     tensor_free(grads[1]);
@@ -316,7 +316,7 @@ static void show_sharing(void) {
     synchronize(cpu_device(1));
     const char *mistake = allreduce_mistake(data, 2);
     allreduce_star(data, 2); // goes round the check
-    print_values("one buffer: 1 + 2 is", data[0]);
+    tensor_print("one buffer: 1 + 2 is", data[0]);
     check_refusal(mistake, data[0]);
     tensor_free(data[0]);
 }

@@ -271,11 +271,13 @@ local function add_exercise(ch, items, name, handouts)
   items[#items + 1] = {kind = "end exercise"}
 end
 
+-- Below the section of main.c that speaks of them, if it ends with one.
 local function add_exercises(ch, items, build)
+  local has_section = #items > 0 and ("\n" .. (items[#items].text or "")):match("\n## Exercises\n") ~= nil
   local has_any = false
   for _, name in ipairs(files_in(ch.folder .. "/exercises")) do
     if exists(ch.folder .. "/exercises/" .. name .. "/your_part.c") then
-      if not has_any then items[#items + 1] = heading(2, "The exercises, with their starters") end
+      if not has_any and not has_section then items[#items + 1] = heading(2, "Exercises") end
       has_any = true
       add_exercise(ch, items, name, build .. "/exercises/" .. ch.folder:match("[^/]+$"))
     end

@@ -32,13 +32,6 @@ bool all_replicas_equal(Tensor *const data[], int k) {
     return true;
 }
 
-void print_values(const char *label, const Tensor *t) {
-    if (has_values(t->device))
-        tensor_print(label, t);
-    else
-        printf("%s: %s on %s, no values\n", label, shape_text(t), device_name(t->device));
-}
-
 void say_checked_on(const Device *device, bool holds, const char *statement) {
     if (has_values(device))
         say_checked(holds, statement);

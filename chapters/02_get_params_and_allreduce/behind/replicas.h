@@ -15,8 +15,7 @@ bool can_have_devices(int k);
 bool same_bits(const Tensor *a, const Tensor *b);
 bool all_replicas_equal(Tensor *const data[], int k);
 
-// tensor_print(), and say_checked(); with --backend model, a line that says there are no values.
-void print_values(const char *label, const Tensor *t);
+// say_checked(); with --backend model, a line that says there are no values.
 void say_checked_on(const Device *device, bool holds, const char *statement);
 
 #endif
