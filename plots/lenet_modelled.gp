@@ -1,14 +1,14 @@
-# lenet_modelled.gp: modelled seconds of an epoch of LeNet against the number of devices, as a framework launches its
-# kernels and as a CUDA graph does; the part that is the exchange of gradients is orange.
+# lenet_modelled.gp: modelled seconds of an epoch of LeNet against the number of devices, if the program
+# launches kernels one by one, and as a CUDA graph; the part that is the exchange of gradients is orange.
 #
 #   gnuplot -c plots/lenet_modelled.gp CSV PNG
 #
 # CSV has the columns machine,launches,devices,modelled_seconds_per_epoch,exchange_seconds,launching_seconds,
-# busy_seconds. Drawn are the launches "framework" and "graph".
+# busy_seconds.
 call ARG0[:strlen(ARG0) - strlen("lenet_modelled.gp")]."style.gp" ARG1
 
-array ways[2] = ["framework", "graph"]
-array titles[2] = ["launched by a framework", "as a CUDA graph"]
+array ways[2] = ["program", "graph"]
+array titles[2] = ["launched one by one", "as a CUDA graph"]
 stats csv skip 1 using (machine = strcol(1), strcol(2) eq ways[1] || strcol(2) eq ways[2] ? $4 : NaN) nooutput
 # Bars stand side by side, at 0, 1, 2 and 3; rows of other panels nowhere.
 at(way) = strcol(2) eq way ? log($3) / log(2) : NaN

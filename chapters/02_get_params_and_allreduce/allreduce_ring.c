@@ -4,20 +4,21 @@
 #include "common/tensor/autograd.h"
 
 // The vector has k parts. First each part travels past all devices and is summed on its way
-// (reduce-scatter); then its sum travels past all devices and is stored (all-gather). For three
-// devices, with what each has of the three parts: b0 is part 0 of device 1's vector, ab0 the sum of
-// a0 and b0, S0 the whole sum, and a dot what is not needed any more:
+// (reduce-scatter); then its sum travels past all devices and is stored (all-gather). Three devices
+// need four steps. This is what each has of the three parts at the start and after each step; b0 is
+// part 0 of device 1's vector, ab0 the sum of a0 and b0, and S0 the whole sum:
 //
-//     device  0   1   2         0    1    2        0    1    2       0   1   2        0   1   2
-//     part 0 a0  b0  c0         .  ab0    .        .    .   S0      S0   .  S0       S0  S0  S0
-//     part 1 a1  b1  c1   ->    .    .  bc1  ->   S1    .    .  ->  S1  S1   .  ->   S1  S1  S1
-//     part 2 a2  b2  c2       ca2    .    .        .   S2    .       .  S2  S2       S2  S2  S2
+//     device    0   1   2        0   1   2        0   1   2        0   1   2        0   1   2
+//     part 0   a0  b0  c0   ->  a0 ab0  c0   ->  a0 ab0  S0   ->  S0 ab0  S0   ->  S0  S0  S0
+//     part 1   a1  b1  c1   ->  a1  b1 bc1   ->  S1  b1 bc1   ->  S1  S1 bc1   ->  S1  S1  S1
+//     part 2   a2  b2  c2   -> ca2  b2  c2   -> ca2  S2  c2   -> ca2  S2  S2   ->  S2  S2  S2
 //
-// The first function is one arrow: every device passes one part to the right. `first` is the part
-// that device 0 passes; device 1 passes the next one, and so on. An *event* marks how far a queue
-// has come, and `device_copy_after()` copies as soon as the other queue has come that far (chapter
-// 0). In the first half, `received` has a place on each device for what arrives, and it is added.
-// In the second half `received` is NULL, and what arrives replaces the device's own part.
+// `pass_to_the_right()` is one step. `first` is the part that device 0 passes, device 1 passes the
+// next one, and so on: in the first step parts 0, 1 and 2. The queues of the devices run side by
+// side, so a device may copy only what its neighbour has finished. An *event* marks how far a queue
+// has come, and `device_copy_after()` waits for it (chapter 0). In the first two steps `received`
+// has a place on each device for what arrives, to be added. In the last two `received` is NULL, and
+// what arrives replaces the device's own part.
 static void pass_to_the_right(Tensor *const data[], int k, int first, Tensor *const received[]) {
     // Mark where each queue is before this step's transfers.
     Event ready[MAX_DEVICES];
@@ -32,8 +33,8 @@ static void pass_to_the_right(Tensor *const data[], int k, int first, Tensor *co
                           part.count * sizeof(float));
         if (received) launch(device, add, .y = mine, .x = arrived, .n = part.count);
     }
-    // The sender need not wait: its part is overwritten by the sum at last, and the sum comes from
-    // devices that have read the part.
+    // Nothing waits until the right neighbour has read the part: it is overwritten only by the
+    // whole sum, and there is no whole sum before the neighbour has added it.
 }
 
 void allreduce_ring(Tensor *const data[], int k) {

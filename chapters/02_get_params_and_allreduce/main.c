@@ -130,9 +130,16 @@ static Prediction ask_what_the_best_way_takes(void) {
 // That remedy is our second way. Cut the vector of N bytes into k parts. Device j receives part j
 // from all others and adds it up; after this first half, called *reduce-scatter*, each device has
 // the sum of one part. In the second half, *all-gather*, each device collects the finished parts
-// from the others. In each half, every device sends k-1 parts of N/k bytes. Together that makes
-// $2 (k-1)/k \cdot N$ bytes, less than $2 N$ for any number of devices. The hub of a star sends
-// $(k-1) N$.
+// from the others. With three devices, a0 being part 0 of device 0's vector, and S0 its sum over
+// all:
+//
+//     device    0   1   2        0   1   2        0   1   2
+//     part 0   a0  b0  c0   ->  S0  b0  c0   ->  S0  S0  S0
+//     part 1   a1  b1  c1   ->  a1  S1  c1   ->  S1  S1  S1
+//     part 2   a2  b2  c2   ->  a2  b2  S2   ->  S2  S2  S2
+//
+// In each half, every device sends k-1 parts of N/k bytes. Together that makes $2 (k-1)/k \cdot N$
+// bytes, less than $2 N$ for any number of devices. The hub of a star sends $(k-1) N$.
 //
 // To write this is the book's exercise 3, so the code is not on this page. (It is in
 // `allreduce_sharded.c`.)
@@ -155,11 +162,12 @@ static Prediction ask_what_the_best_way_takes(void) {
 //
 // ## Tree: few steps
 //
-// Call a transfer that has to wait for the one before a *step*. The star takes $2 (k-1)$ steps,
-// because all vectors pass one link, and so does the ring. Each step costs the latency of a link,
-// however short the vector is. A tree sums in pairs, then pairs of pairs, and so on up to device 0;
-// the sum goes back the same way. That takes only $2 \log_2 k$ steps, on 1024 devices 20 instead of
-// the ring's 2046. But whole vectors travel, not parts.
+// If a transfer has to wait for the one before, let us count both as two *steps*. The star takes
+// $2 (k-1)$ steps, because one link carries all vectors, one after the other. The ring takes as
+// many. Each step costs the latency of a link, however short the vector is. A tree sums in pairs,
+// then pairs of pairs, and so on up to device 0; the sum goes back the same way. That takes only $2
+// \log_2 k$ steps, rounded up: on 1024 devices 20 instead of 2046. But whole vectors travel, not
+// parts.
 //
 // ![Tree: whole vectors, in pairs side by side, there and back.](exchange:tree "1 sends to 0 and 3
 // to 2, then 2 to 0; then the sum goes back from 0 to 2, and to 1 and 3.")
@@ -178,18 +186,20 @@ static Prediction ask_what_the_best_way_takes(void) {
 //
 // The table has all three. The bytes were counted: every copy between devices is entered in a
 // *ledger*, and the program stops if the ledger differs from the formula on any device. The starts
-// were counted, too, for the host that has most of them. The times are modelled: a simulation goes
-// through all that the program enqueued and says what it would take on a stated machine (chapter
-// 0), here a host with eight A100, linked by NVLink.
+// were counted, too. (With several hosts, each starts the work of its own devices, and the table
+// has the host with most.) The times are modelled: a simulation goes through all that the program
+// enqueued and says what it would take on a stated machine (chapter 0), here a host with eight
+// A100, linked by NVLink.
 //
 // behind/four_ways.c:compare_four_ways
 //
 // All ways send $2 (k-1) N$ bytes in total. With 64 MiB the bytes of the busiest device decide: the
-// ring needs about a quarter of the star's time. With 1 KiB bytes cost nothing, and on one host the
-// starts decide: 9 or 36.
+// ring needs about a quarter of the star's time. With 1 KiB bytes cost nothing, and the starts
+// decide: 36 x 2.2 µs are most of the ring's time. (The rest is latency, and waiting for each
+// other.)
 //
 // "Star in pieces" is what `--allreduce star` runs. The same bytes move, and the sums have the same
-// bits. But its copies wait for exactly what they need, and long vectors come in pieces of 4 MiB:
+// bits. But its devices wait for each other less often, and long vectors come in pieces of 4 MiB:
 // while device 0 adds one piece, the others already fetch the sum of the piece before.
 //
 // With more devices, each way shows its weakness:
@@ -203,7 +213,7 @@ static Prediction ask_what_the_best_way_takes(void) {
 // Middle, 8 KiB on 2 to 1024 devices: the tree hardly rises, the others rise in straight lines.
 // Right, 160 MB: the star rises steeply, ring and sharded stay lowest.")
 //
-// ## One bandwidth
+// ## Bandwidth
 //
 // If N bytes are summed in the time t, the caller sees N/t. NVIDIA's benchmark
 // [nccl-tests](https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md) calls this
@@ -214,15 +224,15 @@ static Prediction ask_what_the_best_way_takes(void) {
 //
 // behind/bandwidth.c:show_bandwidth
 //
-// On a CPU, devices share one memory instead of links, and that is what the first row measures. (So
-// this chapter compares the four ways on a modelled machine.) The last row is calculated from the
-// formulas of NCCL, NVIDIA's library: it runs several rings at once, and it adds while bytes
+// The first row was measured on a CPU, whose devices have no links: they share one memory. (That is
+// why this chapter compares the four ways on a modelled machine.) The last row is calculated from
+// the formulas of NCCL, NVIDIA's library: it runs several rings at once, and it adds while bytes
 // arrive.
 //
 // ## Two silent mistakes
 //
-// Each of the two operations has a line that seems to allow a shorter way. Nothing fails if you
-// take it, no message appears, and training goes wrong.
+// Both operations can be written wrong in a way that looks right. Nothing fails and no message
+// appears, but training goes wrong.
 //
 // The last line of `allreduce` must write *into* `data[i]`. In the book's English text it does:
 //
@@ -232,20 +242,21 @@ static Prediction ask_what_the_best_way_takes(void) {
 //
 // main.c:allreduce_rebinding
 //
-// A training step calls `allreduce` with a list of gradients that it makes for this call.
-// Afterwards the list has the sum, but each parameter still has its old gradient. So device 0 takes
-// a step with the gradient of the whole minibatch, and every other device with the gradient of its
-// own part. From then on the copies of the parameters, the *replicas*, drift apart.
+// A training step collects the gradients in a list and calls `allreduce` with it. Afterwards the
+// list has the sums, but each parameter still has its old gradient. So device 0 takes a step with
+// the gradient of the whole minibatch, and every other device with the gradient of its own part.
+// From then on the copies of the parameters, the *replicas*, drift apart.
 //
 // main.c:show_rebinding
 //
 // In C the compiler can help. `allreduce.h` declares `Tensor *const data[]`: you may write into the
 // tensors, but not replace them, so the mistaken line would not compile.
 //
-// The other mistake is to leave out the copy in `get_params`, because "device 1 is on the same
-// GPU". PyTorch's `p.to(device)` does just that: it returns `p` itself if it is there already. Then
-// two devices write into one buffer. Below, device 0 writes 1, device 1 overwrites it with 2, and
-// the sum of both is 4. Our `allreduce` looks for shared memory first, and refuses.
+// The other mistake is to leave out the copy in `get_params` if the parameters are on the right
+// device already. PyTorch's `p.to(device)` does just that: it returns `p` itself. Then two devices
+// (of this book; there may be several on one GPU) write into one buffer. Below, device 0 writes 1,
+// device 1 overwrites it with 2, and the sum of both is 4. Our `allreduce` looks for shared memory
+// first, and refuses.
 //
 // main.c:show_sharing
 
@@ -325,13 +336,12 @@ static void show_sharing(void) {
 //
 // - `get_params` gives each device its own copy of the parameters. `allreduce` gives each the sum
 //   of a vector over all devices. It writes into the tensors that it gets.
-// - Every allreduce moves $2 (k-1) N$ bytes in all. In the star they all pass device 0. Sharded or
+// - All four ways move $2 (k-1) N$ bytes in all. In the star they all pass device 0. Sharded or
 //   in a ring, each device sends less than $2 N$.
 // - Long vectors: the bytes of the busiest device count, and sharded or the ring is best. Short
 //   vectors: starts and steps count, and with many devices the tree is best.
-// - After an allreduce, all replicas must be equal to the bit. Comparing them costs little and
-// finds
-//   mistakes that no message reports.
+// - After an allreduce, all replicas must be equal to the bit. Compare them: that finds mistakes
+//   that no message reports.
 //
 // ## Questions
 //

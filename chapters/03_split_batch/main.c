@@ -80,9 +80,10 @@ static void split_a_matrix(void) {
 //
 // one_layer.c:gradient_of_sum
 //
-// Add all $g_i$, then divide once:
+// Add all $g_i$, then divide once. (In training chapter 2's `allreduce` does the addition; here the
+// host does, so that you see it.)
 //
-// $$\frac{g_1 + \dots + g_k}{n}$$
+// $$\frac{g_0 + \dots + g_{k-1}}{n}$$
 
 static void sum_then_divide(const ShardGradient shards[], int k, int n, float gradient[]) {
     for (int j = 0; j < NUM_GRADS; j++) {
@@ -95,7 +96,7 @@ static void sum_then_divide(const ShardGradient shards[], int k, int n, float gr
 // It is tempting to let each device compute the mean over its own rows, $m_i = g_i / n_i$, and then
 // to average these means:
 //
-// $$\frac{m_1 + \dots + m_k}{k}$$
+// $$\frac{m_0 + \dots + m_{k-1}}{k}$$
 
 static void average_the_averages(const ShardGradient shards[], int k, float gradient[]) {
     for (int j = 0; j < NUM_GRADS; j++) {
@@ -107,33 +108,25 @@ static void average_the_averages(const ShardGradient shards[], int k, float grad
 
 // main.c:ask_whether_usable
 //
-// The table shows by how much both gradients differ from the gradient that one device computes for
-// all n rows: the largest difference, as a part of that gradient's largest number. 1e-7 is
-// rounding.
-
-static double compare(Table *t, int n, int k) {
-    static float expected[NUM_GRADS], summed[NUM_GRADS], averaged[NUM_GRADS];
-    ShardGradient *one = gradients_of_shards(X, y, n, 1, params);
-    ShardGradient *shards = gradients_of_shards(X, y, n, k, params);
-    sum_then_divide(one, 1, n, expected);
-    sum_then_divide(shards, k, n, summed);
-    average_the_averages(shards, k, averaged);
-    free(one);
-    free(shards);
-    return print_errors(t, n, k, expected, summed, averaged);
-}
-
+// The table compares both with the gradient that one device computes for all n rows. It shows the
+// largest difference, divided by the largest number in that gradient. 1e-7 is rounding.
+//
+// behind/checks.c:print_errors
+//
 // The sum is right every time. The average of averages is right only if all shards are equal, as
 // with 96 rows on 4 devices. On 7 devices, an image in a shard of 14 counts 1/14 · 1/7 = 1/98, and
 // an image in a shard of 13 counts 1/91. Each should count 1/96. And a device without rows computes
 // 0/0, which is not a number (nan).
 //
 // So in this book each device sums, and `sgd()` divides once, by the size of the whole minibatch.
-// Averaging averages is a mistake that hides: with 256 rows on 2, 4 or 8 devices you never see it.
+// Averaging averages is a mistake that hides. With 256 rows on 2, 4 or 8 devices you never see it,
+// and in a loss curve you would hardly see an error of 0.3 %. But then k devices do not compute what
+// one computes, and you can no longer test that they do.
 //
-// PyTorch's DDP does average averages. It gets away with it, because its sampler makes all shards
-// equal: it repeats a few images until k divides their number. (Those images then count twice;
-// chapter 6.)
+// In PyTorch the mistake is one forgotten word away: `F.cross_entropy()` averages unless you say
+// `reduction="sum"`. DDP does average averages. It gets away with it, because its sampler makes all
+// shards equal: it repeats a few images until k divides their number. (Those images then count
+// twice; chapter 6.)
 
 // ## Summary
 //
@@ -153,6 +146,18 @@ static double compare(Table *t, int n, int k) {
 //    slower?
 
 // ## The program
+
+static double compare(Table *t, int n, int k) {
+    static float expected[NUM_GRADS], summed[NUM_GRADS], averaged[NUM_GRADS];
+    ShardGradient *one = gradients_of_shards(X, y, n, 1, params);
+    ShardGradient *shards = gradients_of_shards(X, y, n, k, params);
+    sum_then_divide(one, 1, n, expected);
+    sum_then_divide(shards, k, n, summed);
+    average_the_averages(shards, k, averaged);
+    free(one);
+    free(shards);
+    return print_errors(t, n, k, expected, summed, averaged);
+}
 
 static void split_unevenly(void) {
     Table t = TABLE(NULL, WHOLE("rows"), WHOLE("devices"), WORDS("shards", 20));

@@ -54,10 +54,8 @@ Tensor *lenet_by_the_book(Tensor *X, Tensor *const params[]) {        // X (n,1,
     return fully_connected(h2, params);
 }
 
-// Those lines are easy to read, and slow: each writes the activations of all 256 images to memory
-// (14 MB after the first convolution alone), and the next line reads them again. So the network
-// that is trained has one operation for three lines, which keeps an image in the cache from one to
-// the next. The numbers are the same, but for rounding.
+// Convolution, ReLU and pooling are one operation here, so that an image is still in the cache for
+// the next one. (The numbers are the same as in `lenet_by_the_book()`, but for rounding.)
 Tensor *lenet(Tensor *X, Tensor *const params[]) {                 // X (n,1,28,28)
     Tensor *h1 = conv2d_relu_avg_pool2d(X, params[0], params[1]);  // (n,20,13,13)
     Tensor *h2 = conv2d_relu_avg_pool2d(h1, params[2], params[3]); // (n,50,4,4)

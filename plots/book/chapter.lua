@@ -3,6 +3,7 @@
 -- exercises; last, and folded, what the program needs besides.
 --
 --     {kind = "prose",   file =, text = Markdown, shift = how much deeper its headings become}
+--     {kind = "how",     file =, text = Markdown}               how to run it, and what to read
 --     {kind = "heading", level =, text =, code = name of a file, id =}
 --     {kind = "code",    file =, line =, last =, text =, output = what it printed}
 --     {kind = "printed", file =, text =, output = what it printed}   of code in behind/, which stays there
@@ -319,7 +320,9 @@ function chapter.open(folder, build)
     run = chapter.run(build .. "/runs/" .. folder:match("[^/]+$")), rest = {kind = "rest"}}
   local order, shown = reading_order(folder, head)
   local story, ending, plumbing = story_of(ch, main)
-  local items = {{kind = "prose", file = readme, text = head:gsub("^# [^\n]+\n", ""), shift = 0}}
+  local what, how = (head:gsub("^# [^\n]+\n", "") .. "\n"):match("^(.-\n)%*%*How to run%*%*\n(.*)$")
+  if not what then source.die(readme, 1, "it does not say how to run the chapter", "**How to run**") end
+  local items = {{kind = "prose", file = readme, text = what, shift = 0}, {kind = "how", file = readme, text = how}}
   ch.items = items
   add(items, story)
   for _, name in ipairs(order) do

@@ -162,7 +162,7 @@ local function add_items(ch)
     elseif item.kind == "end starter" then
       in_starter = false
     elseif in_starter then -- it is in the cell
-    elseif item.kind == "prose" or item.kind == "answers" then
+    elseif item.kind == "prose" or item.kind == "how" or item.kind == "answers" then
       local made = prose.blocks(item.text, item.shift or 2, item.file)
       for _, block in ipairs(made) do -- (a heading would end the cell, and with it the fold)
         say({is_folded and block.t == "Header" and pandoc.Para({pandoc.Strong(block.content)}) or block})

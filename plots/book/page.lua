@@ -59,6 +59,13 @@ end
 local folds = 0
 local makers = {
   prose = function(item) return prose.blocks(item.text, item.shift, item.file) end,
+  how = function(item)
+    local blocks = prose.blocks(item.text, 0, item.file)
+    if not is_html then return {pandoc.Para({pandoc.Strong({pandoc.Str("How to run")})}), table.unpack(blocks)} end
+    table.insert(blocks, 1, raw("<details><summary>How to run it, and which files to read</summary>"))
+    add(blocks, {raw("</details>")})
+    return blocks
+  end,
   heading = function(item)
     if item.id == "rest" and not is_html then return {} end
     local inlines = {pandoc.Str(item.text)}

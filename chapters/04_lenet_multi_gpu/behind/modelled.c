@@ -50,7 +50,7 @@ static void run_step(Steps *s) {
 
 // A graph is recorded in the second step; from then on all steps take the same.
 static ModelledRun time_step(const Machine *machine, Way way, int k, int batch_size) {
-    ModelledRun run = {.machine = machine, .k = k, .framework = way == BY_FRAMEWORK, .warm_up = 2};
+    ModelledRun run = {.machine = machine, .k = k, .warm_up = 2};
     choose_graph(way == AS_GRAPH ? "on" : "off");
     modelled_begin(&run);
     Steps s = steps_new(run.devices, k, batch_size);
@@ -86,8 +86,8 @@ static EpochParts model_epoch(const ModelledEpochs *m, Way way, int k) {
 // On a machine where a launch takes a second and nothing else any time, seconds are launches.
 static int count_launches(const ModelledEpochs *m, int k) {
     Machine counting = machine_with_free(m->machine, FREE_LINKS | FREE_DEVICES);
-    counting.launch = counting.framework = 1;
-    return (int)lround(time_step(&counting, BY_FRAMEWORK, k, m->batch_size).seconds);
+    counting.launch = 1;
+    return (int)lround(time_step(&counting, ONE_BY_ONE, k, m->batch_size).seconds);
 }
 
 ModelledEpochs model_epochs(int images, int batch_size, const char *graph) {
@@ -110,17 +110,18 @@ ModelledEpochs model_epochs(int images, int batch_size, const char *graph) {
 void print_modelled_epochs(const ModelledEpochs *m) {
     printf("\nModelled seconds per epoch on %s: %d steps of %d images\n", m->machine->name,
            m->batches, m->batch_size);
-    Table t = TABLE(NULL, WHOLE("devices"), WHOLE("launches"), DIGITS("framework", 3),
-                    DIGITS("launching alone", 3), DIGITS("this program", 3),
-                    DIGITS("as a CUDA graph", 3));
-    for (int c = 0; c < m->num_counts; c++)
-        table_numbers(&t, m->counts[c], m->launches[c], m->epoch[BY_FRAMEWORK][c].seconds,
-                      m->epoch[BY_FRAMEWORK][c].hosts, m->epoch[BY_PROGRAM][c].seconds,
-                      m->epoch[AS_GRAPH][c].seconds);
+    Table t = TABLE(NULL, WHOLE("devices"), WHOLE("launches"), DIGITS("one by one", 3),
+                    DIGITS("launches alone", 3), DIGITS("as a CUDA graph", 3),
+                    DIGITS("exchange alone", 3));
+    for (int c = 0; c < m->num_counts; c++) {
+        const EpochParts *one_by_one = &m->epoch[ONE_BY_ONE][c], *graph = &m->epoch[AS_GRAPH][c];
+        table_numbers(&t, m->counts[c], m->launches[c], one_by_one->seconds, one_by_one->hosts,
+                      graph->seconds, graph->exchange);
+    }
 }
 
 void write_modelled_epochs(FILE *csv, const ModelledEpochs *m) {
-    static const char *const names[NUM_WAYS] = {"program", "framework", "graph"};
+    static const char *const names[NUM_WAYS] = {"program", "graph"};
     fprintf(csv, "machine,launches,devices,modelled_seconds_per_epoch,exchange_seconds,"
                  "launching_seconds,busy_seconds\n");
     for (int way = 0; way < NUM_WAYS; way++)

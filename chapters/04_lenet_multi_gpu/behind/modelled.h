@@ -8,13 +8,8 @@
 
 #include "common/model/machine.h"
 
-// Three ways to launch the same kernels.
-typedef enum {
-    BY_PROGRAM,   // one by one, as this program does with --graph off
-    BY_FRAMEWORK, // one by one, by a framework written in Python
-    AS_GRAPH,     // a step as a whole (--graph on)
-    NUM_WAYS
-} Way;
+// Two ways to launch the same kernels: --graph off and --graph on.
+typedef enum { ONE_BY_ONE, AS_GRAPH, NUM_WAYS } Way;
 
 // Seconds of an epoch, and what they are spent on.
 typedef struct EpochParts {
