@@ -13,12 +13,12 @@
 //     part 1   a1  b1  c1   ->  a1  b1 bc1   ->  S1  b1 bc1   ->  S1  S1 bc1   ->  S1  S1  S1
 //     part 2   a2  b2  c2   -> ca2  b2  c2   -> ca2  S2  c2   -> ca2  S2  S2   ->  S2  S2  S2
 //
-// `pass_to_the_right()` is one step. `first` is the part that device 0 passes, device 1 passes the
-// next one, and so on: in the first step parts 0, 1 and 2. The queues of the devices run side by
-// side, so a device may copy only what its neighbour has finished. An *event* marks how far a queue
-// has come, and `device_copy_after()` waits for it (chapter 0). In the first two steps `received`
-// has a place on each device for what arrives, to be added. In the last two `received` is NULL, and
-// what arrives replaces the device's own part.
+// `pass_to_the_right()` is one step: device i passes part (i + first) mod k, in the first step
+// parts 0, 1 and 2. The queues of the devices run side by side, so a device may copy only what its
+// left neighbour has finished. An *event* marks how far a queue has come, and `device_copy_after()`
+// waits for it (chapter 0). In the first two steps `received` has a place on each device for what
+// arrives, to be added. In the last two `received` is NULL, and what arrives replaces the device's
+// own part.
 static void pass_to_the_right(Tensor *const data[], int k, int first, Tensor *const received[]) {
     // Mark where each queue is before this step's transfers.
     Event ready[MAX_DEVICES];

@@ -29,7 +29,8 @@ static Flags flags;
 // get_params.c:get_params
 //
 // As the book does, we try it on one device and print the bias `b1` of LeNet's first layer: 20
-// zeros. Its gradient is zero, too, because nothing has been computed yet.
+// zeros. Its gradient is zero, too, because nothing has been computed yet. (Where there is no GPU,
+// `try_gpu()` gives a device on the CPU.)
 //
 // main.c:demonstrate_get_params
 
@@ -162,12 +163,11 @@ static Prediction ask_what_the_best_way_takes(void) {
 //
 // ## Tree: few steps
 //
-// If a transfer has to wait for the one before, let us count both as two *steps*. The star takes
-// $2 (k-1)$ steps, because one link carries all vectors, one after the other. The ring takes as
-// many. Each step costs the latency of a link, however short the vector is. A tree sums in pairs,
-// then pairs of pairs, and so on up to device 0; the sum goes back the same way. That takes only $2
-// \log_2 k$ steps, rounded up: on 1024 devices 20 instead of 2046. But whole vectors travel, not
-// parts.
+// Let us count transfers that have to wait for each other as *steps*. The star takes $2 (k-1)$
+// steps, because one link carries all vectors, one after the other. The ring takes as many. Each
+// step costs the latency of a link, however short the vector is. A tree sums in pairs, then pairs
+// of pairs, and so on up to device 0; the sum goes back the same way. That takes only $2 \lceil
+// \log_2 k \rceil$ steps: on 1024 devices 20 instead of 2046. But whole vectors travel, not parts.
 //
 // ![Tree: whole vectors, in pairs side by side, there and back.](exchange:tree "1 sends to 0 and 3
 // to 2, then 2 to 0; then the sum goes back from 0 to 2, and to 1 and 3.")
@@ -193,7 +193,8 @@ static Prediction ask_what_the_best_way_takes(void) {
 //
 // behind/four_ways.c:compare_four_ways
 //
-// All ways send $2 (k-1) N$ bytes in total. With 64 MiB the bytes of the busiest device decide: the
+// All ways send $2 (k-1) N$ bytes in total. With 64 MiB the bytes of the busiest device decide. The
+// ring's devices send half as much as the star's hub, and they receive at the same time, so the
 // ring needs about a quarter of the star's time. With 1 KiB bytes cost nothing, and the starts
 // decide: 36 x 2.2 µs are most of the ring's time. (The rest is latency, and waiting for each
 // other.)
@@ -204,14 +205,14 @@ static Prediction ask_what_the_best_way_takes(void) {
 //
 // With more devices, each way shows its weakness:
 //
-// ![Modelled: hosts of eight A100; from 8 to 16 devices, the network between hosts comes in. Left:
-// 4 devices. Middle: a short vector. The star has too many steps, sharded and the ring too many
-// starts, and only the tree has few of both. Right: a long one. The star's hub sends more with each
-// device.](plots/02_get_params_and_allreduce.png "Three panels, all axes logarithmic. Left, the
-// time on 4 devices against the size of the vector from 1 KiB to 64 MiB: all curves are flat at
-// first and then rise; for short vectors star and tree are lowest, for long ones ring and sharded.
-// Middle, 8 KiB on 2 to 1024 devices: the tree hardly rises, the others rise in straight lines.
-// Right, 160 MB: the star rises steeply, ring and sharded stay lowest.")
+// ![Modelled: hosts of eight A100; from 8 to 16 devices, the network between hosts comes in. "Star"
+// sends whole vectors. Left: 4 devices. Middle: a short vector. The star has too many steps,
+// sharded and the ring too many starts, and only the tree has few of both. Right: a long one. The
+// star's hub sends more with each device.](plots/02_get_params_and_allreduce.png "Three panels, all
+// axes logarithmic. Left, the time on 4 devices against the size of the vector from 1 KiB to 64
+// MiB: all curves are flat at first and then rise; for short vectors star and tree are lowest, for
+// long ones ring and sharded. Middle, 8 KiB on 2 to 1024 devices: the tree hardly rises, the others
+// rise in straight lines. Right, 160 MB: the star rises steeply, ring and sharded stay lowest.")
 //
 // ## Bandwidth
 //
@@ -254,9 +255,8 @@ static Prediction ask_what_the_best_way_takes(void) {
 //
 // The other mistake is to leave out the copy in `get_params` if the parameters are on the right
 // device already. PyTorch's `p.to(device)` does just that: it returns `p` itself. Then two devices
-// (of this book; there may be several on one GPU) write into one buffer. Below, device 0 writes 1,
-// device 1 overwrites it with 2, and the sum of both is 4. Our `allreduce` looks for shared memory
-// first, and refuses.
+// write into one buffer. Below, device 0 writes 1, device 1 overwrites it with 2, and the sum of
+// both is 4. Our `allreduce` looks for shared memory first, and refuses.
 //
 // main.c:show_sharing
 
@@ -340,8 +340,8 @@ static void show_sharing(void) {
 //   in a ring, each device sends less than $2 N$.
 // - Long vectors: the bytes of the busiest device count, and sharded or the ring is best. Short
 //   vectors: starts and steps count, and with many devices the tree is best.
-// - After an allreduce, all replicas must be equal to the bit. Compare them: that finds mistakes
-//   that no message reports.
+// - After a step, all replicas must be equal to the bit. Compare them: that finds mistakes that no
+//   message reports.
 //
 // ## Questions
 //
@@ -356,8 +356,8 @@ static void show_sharing(void) {
 
 // ## Exercises
 //
-// 1. Two computers of four GPUs each have a slow link between them. Write an allreduce that sends
-//    fewer bytes over that link than any of the four here.
+// 1. Between two computers, each with four GPUs, there is a slow link. Write an allreduce that
+//    sends fewer bytes over that link than any of the four here.
 // 2. Add recursive doubling, with its formula: at distance 1, 2, 4, ... both devices of a pair send
 //    each other all that they have. What if k is not a power of two?
 

@@ -56,11 +56,6 @@ static void split_a_matrix(void) {
 // behind/checks.c:print_sizes
 //
 // An empty shard does no harm: the sum over no rows is zero, and so is its gradient.
-//
-// ![A minibatch of 96 images on 7 devices. The color of a frame shows the image's device; the last
-// two devices have one image less.](plots/03_split_batch.png "96 small images of clothes in six
-// rows, each framed in the color of one of seven devices and numbered. The colors follow one
-// another: 14 images each for devices 0 to 4, 13 each for devices 5 and 6.")
 
 // ## Divide once
 //
@@ -118,10 +113,15 @@ static void average_the_averages(const ShardGradient shards[], int k, float grad
 // an image in a shard of 13 counts 1/91. Each should count 1/96. And a device without rows computes
 // 0/0, which is not a number (nan).
 //
+// ![A minibatch of 96 images on 7 devices. The color of a frame shows the image's device; the last
+// two devices have one image less.](plots/03_split_batch.png "96 small images of clothes in six
+// rows, each framed in the color of one of seven devices and numbered. The colors follow one
+// another: 14 images each for devices 0 to 4, 13 each for devices 5 and 6.")
+//
 // So in this book each device sums, and `sgd()` divides once, by the size of the whole minibatch.
-// Averaging averages is a mistake that hides. With 256 rows on 2, 4 or 8 devices you never see it,
-// and in a loss curve you would hardly see an error of 0.3 %. But then k devices do not compute what
-// one computes, and you can no longer test that they do.
+// Averaging averages is a mistake that hides. With 256 rows on 2, 4 or 8 devices you never see it
+// (nor with 96), and in a loss curve you would hardly see an error of 0.3 %. But then k devices do
+// not compute what one computes, and you can no longer test that they do.
 //
 // In PyTorch the mistake is one forgotten word away: `F.cross_entropy()` averages unless you say
 // `reduction="sum"`. DDP does average averages. It gets away with it, because its sampler makes all

@@ -64,13 +64,9 @@ static LossLog loss_log;
 // main.c:train
 //
 // `train_epochs()` is the loop over epochs and minibatches that all chapters share. For each
-// minibatch it calls `step()`, which is `train_batch()`. (On a GPU, the step is recorded as a *CUDA
-// graph*, see below.) After each epoch it calls `accuracy()`. There device 0 evaluates the network
-// while the others are idle, which is simple, and wasteful: exercise 4 does better.
-//
-// main.c:step
-//
-// main.c:accuracy
+// minibatch it calls `step()`, which runs `train_batch()`, on a GPU as a *CUDA graph* (see below).
+// After each epoch it calls `accuracy()`. There device 0 evaluates the network while the others are
+// idle, which is simple, and wasteful: exercise 4 does better.
 
 static void step(Training *t, const Tensor *X, const Tensor *y, Tensor *losses[]) {
     train_batch_as_graph(X, y, device_params, t->devices, t->k, t->lr, losses);
@@ -176,24 +172,29 @@ static void train_on_one_and_on_two(void) {
 // | PyTorch              |            2.192 ms |        0.473 ms |
 // | this program         |            0.445 ms |        0.347 ms |
 //
-// The host has to *launch* every kernel and every copy. A *CUDA graph* is a recorded step, which
-// the host launches as a whole. So the two columns differ in what launching costs: in PyTorch
-// nearly four fifths of the step. That long the GPU waits for Python, and a second GPU would only
-// wait beside it.
+// (`tests/bench` measures this.) The host has to *launch* every kernel and every copy. A *CUDA
+// graph* is a recorded step, which the host launches as a whole. So the two columns differ in what
+// launching costs: in PyTorch nearly four fifths of the step. For that long the GPU waits for
+// Python, and a second GPU would wait beside it.
 //
-// In a C program a launch is cheap. But one host launches for all devices. We have never had
-// several GPUs to measure this on; for eight A100 it is modelled:
+// In a C program a launch is cheap. But one host launches for all devices. We have not measured
+// this on several GPUs. For eight A100 it is modelled; on the H100 above the model's steps are 4
+// and 5 % too long.
 //
 // main.c:ask_about_eight_gpus
 //
 // behind/modelled.c:print_modelled_epochs
 //
-// Half the images do not save a launch: each GPU needs its 51, and the exchange 24 more for every
-// GPU but the first, because each of 8 gradients is copied, added and copied back. "Launches alone"
-// is what an epoch would take if nothing else took time. On one GPU that is a ninth of the epoch,
-// on eight it is all of it. As a CUDA graph, eight GPUs take half of that, and most of it is the
+// Launched one by one, eight GPUs take 1.4 times as long as one. Why? Fewer images do not save a
+// launch: each GPU needs its 51, and the exchange 24 more for every GPU but the first, because each
+// of 8 gradients is copied, added and copied back. "Launches alone" is what an epoch would take if
+// nothing took time but what the host does. On one GPU that is a ninth of the epoch, on eight GPUs
+// it is all of it. As a CUDA graph, an epoch on eight GPUs takes 0.148 s, and most of this is the
 // exchange of gradients. (With one process per GPU, as in chapter 6, each process launches for its
 // own GPU only.)
+// <!-- figure: 1.4 = run-04: modelled_seconds_per_epoch[launches=program, devices=8] / [devices=1]
+// -->
+// <!-- figure: 0.148 = run-04: modelled_seconds_per_epoch[launches=graph, devices=8] -->
 //
 // ![An epoch on 1 to 8 modelled GPUs. The triangle is the time of the launches alone: where it is
 // as high as the bar, the GPUs wait for the host.](plots/04_lenet_multi_gpu_modelled.png "Two
@@ -204,8 +205,7 @@ static void train_on_one_and_on_two(void) {
 
 // ## What the network has learned
 //
-// The first layer has 20 filters of 3x3 weights. The network does well with half of them; the
-// others are still as small as they were at the start.
+// The first layer has 20 filters of 3x3 weights. Half of them have stayed close to zero.
 //
 // ![The filters, sorted by their largest weight and on one scale, and a shoe as each filter sees
 // it.](plots/04_lenet_multi_gpu_filters.png "Twenty pairs of a 3x3 filter and a shoe seen through
