@@ -3,8 +3,7 @@
 #
 #   gnuplot -c plots/lenet_modelled.gp CSV PNG
 #
-# CSV has the columns machine,launches,devices,modelled_seconds_per_epoch,exchange_seconds,launching_seconds,
-# busy_seconds.
+# CSV has the columns machine,launches,devices,modelled_seconds_per_epoch,exchange_seconds,launching_seconds.
 call ARG0[:strlen(ARG0) - strlen("lenet_modelled.gp")]."style.gp" ARG1
 
 array ways[2] = ["program", "graph"]

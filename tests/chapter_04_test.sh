@@ -23,9 +23,9 @@ verdict $? "--backend model: one table, one picture, no others"
 # In the CSV: one by one, an epoch takes what the training took (three digits are printed). Graphs are faster; eight
 # devices, one by one, are slower than one.
 awk -F, -v training="$modelled" 'NR == 1 {
-        if ($0 != "machine,launches,devices,modelled_seconds_per_epoch,exchange_seconds,launching_seconds,busy_seconds") bad = 1
+        if ($0 != "machine,launches,devices,modelled_seconds_per_epoch,exchange_seconds,launching_seconds") bad = 1
         next }
-    NF != 7 || $1 != "dgx-a100" || !($4 > 0) || !($6 > 0 && $6 <= $4) || !($7 > 0 && $7 <= $4) { bad = 1 }
+    NF != 6 || $1 != "dgx-a100" || !($4 > 0) || !($6 > 0 && $6 <= $4) { bad = 1 }
     $3 == 1 && $5 != 0 || $3 > 1 && !($5 > 0 && $5 < $4) { bad = 1 }
     { seconds[$2, $3] = $4 }
     END {

@@ -15,7 +15,6 @@
 #include "behind/four_ways.h"
 #include "behind/replicas.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 static Flags flags;
@@ -24,7 +23,7 @@ static Flags flags;
 //
 // Training on several devices needs two operations. The first copies all parameters to a device and
 // attaches a gradient to each. A device computes only with what is in its own memory, so without
-// parameters of its own it could not evaluate the network.
+// them it could not evaluate the network.
 //
 // get_params.c:get_params
 //
@@ -55,7 +54,7 @@ static void demonstrate_get_params(void) {
     tensor_print("b1 grad", new_params[1]->grad);
 
     say_checked_on(try_gpu(0), is_good_copy(new_params[0], W1) && is_good_copy(new_params[1], b1),
-                   "the copies have the same bits, memory of their own, and gradients of zero");
+                   "the copies have the same bits, their own memory, and gradients of zero");
     free_params(params, 2);
     free_params(new_params, 2);
 }
@@ -70,8 +69,8 @@ static void demonstrate_get_params(void) {
 //
 // The first loop copies one vector after the other to device 0 and adds it there. The second loop
 // sends the sum to all others. Device 0 is the *hub* of a *star*. As in the book, we try it with
-// ones on device 0 and twos on device 1. (`allreduce()` is the book's name; it calls the way that
-// `--allreduce` chooses, by default a star, too.)
+// ones on device 0 and twos on device 1. (`allreduce()` is the book's name. It calls the way that
+// `--allreduce` chooses; by default that is this star, but in pieces, see below.)
 //
 // main.c:demonstrate_allreduce
 
@@ -105,7 +104,7 @@ static void demonstrate_allreduce(void) {
 // others are mostly idle.](exchange:star "Devices 1, 2 and 3 send to device 0, which then sends to
 // all of them.")
 //
-// The book has an example that you can reckon in your head.
+// The book has an example that you can work out in your head.
 //
 // main.c:ask_what_the_best_way_takes
 //
@@ -142,7 +141,7 @@ static Prediction ask_what_the_best_way_takes(void) {
 // In each half, every device sends k-1 parts of N/k bytes. Together that makes $2 (k-1)/k \cdot N$
 // bytes, less than $2 N$ for any number of devices. The hub of a star sends $(k-1) N$.
 //
-// To write this is the book's exercise 3, so the code is not on this page. (It is in
+// Writing this is the book's exercise 3, so the code is not on this page. (It is in
 // `allreduce_sharded.c`.)
 //
 // ## Ring: only neighbours talk
@@ -158,8 +157,8 @@ static Prediction ask_what_the_best_way_takes(void) {
 //
 // allreduce_ring.c:allreduce_ring
 //
-// In each half, every device sends k-1 parts: as many bytes as in the sharded way, and an allreduce
-// cannot do with fewer [@patarasuk2009].
+// In each half, every device sends k-1 parts: the same number of bytes as in the sharded way. No
+// allreduce can do with fewer [@patarasuk2009].
 //
 // ## Tree: few steps
 //
@@ -203,8 +202,6 @@ static Prediction ask_what_the_best_way_takes(void) {
 // bits. But its devices wait for each other less often, and long vectors come in pieces of 4 MiB:
 // while device 0 adds one piece, the others already fetch the sum of the piece before.
 //
-// With more devices, each way shows its weakness:
-//
 // ![Modelled: hosts of eight A100; from 8 to 16 devices, the network between hosts comes in. "Star"
 // sends whole vectors. Left: 4 devices. Middle: a short vector. The star has too many steps,
 // sharded and the ring too many starts, and only the tree has few of both. Right: a long one. The
@@ -225,10 +222,10 @@ static Prediction ask_what_the_best_way_takes(void) {
 //
 // behind/bandwidth.c:show_bandwidth
 //
-// The first row was measured on a CPU, whose devices have no links: they share one memory. (That is
-// why this chapter compares the four ways on a modelled machine.) The last row is calculated from
-// the formulas of NCCL, NVIDIA's library: it runs several rings at once, and it adds while bytes
-// arrive.
+// In the run shown, the first row was measured on a CPU, whose devices have no links: they share
+// one memory. (That is why this chapter compares the four ways on a modelled machine.) The last row
+// is calculated from the formulas of NCCL, NVIDIA's library: it runs several rings at once, and it
+// adds while bytes arrive.
 //
 // ## Two silent mistakes
 //
@@ -319,14 +316,14 @@ static void check_refusal(const char *mistake, const Tensor *wrong_sum) {
 static void show_sharing(void) {
     Tensor *data[2] = {tensor_new(cpu_device(0), 1, 2)};
     Tensor same_memory = *data[0];
-    same_memory.device = cpu_device(1); // what a get_params that saves the copy would return
+    same_memory.device = cpu_device(1); // what a get_params that skips the copy would return
     data[1] = &same_memory;
     tensor_fill(data[0], 1);
     synchronize(cpu_device(0));
     tensor_fill(data[1], 2);
     synchronize(cpu_device(1));
     const char *mistake = allreduce_mistake(data, 2);
-    allreduce_star(data, 2); // goes round the check
+    allreduce_star(data, 2); // bypasses the check
     tensor_print("one buffer: 1 + 2 is", data[0]);
     check_refusal(mistake, data[0]);
     tensor_free(data[0]);

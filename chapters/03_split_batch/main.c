@@ -161,7 +161,6 @@ static double compare(Table *t, int n, int k) {
 
 static void split_unevenly(void) {
     Table t = TABLE(NULL, WHOLE("rows"), WHOLE("devices"), WORDS("shards", 20));
-    printf("\nRows on each device\n");
     print_sizes(&t, 256, 2);
     print_sizes(&t, 96, 7);
     print_sizes(&t, 3, 4);

@@ -91,7 +91,7 @@ void train_batch(const Tensor *X, const Tensor *y, Tensor *device_params[][LENET
     }
 
     // 5. The parameters are updated separately on each device. Gradients are sums, so they are
-    // divided by the full size of the minibatch, not by that of the shard.
+    // divided by the size of the whole minibatch, not of the shard.
     for (int i = 0; i < k; i++) sgd(device_params[i], LENET_PARAMS, lr, X->shape[0]);
 }
 

@@ -18,7 +18,6 @@
 #include "behind/pictures.h"
 #include "lenet.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 // What the book's notebook keeps in global variables.
@@ -44,7 +43,8 @@ static LossLog loss_log;
 // lenet.c:train_batch
 //
 // All replicas get the same sum and divide it by the same number, so they are equal after the step,
-// too. (Steps 3 and 4 together are chapter 2's `allreduce`, step 1 is chapter 3's `split_batch`.)
+// too. (Steps 3 and 4 together are chapter 2's `allreduce`, step 1 is chapter 3's `split_batch`.
+// The whole chapter in 400 lines of plain C is in `in_one_file.c`.)
 //
 // ## A simple network
 //
@@ -127,7 +127,7 @@ static Result train(int num_gpus, int batch_size, float lr) {
 // then the pieces as a tree: the first half of them, the second half, and both. If each of two
 // devices has a whole number of pieces, as here, it computes one half of the tree, and the exchange
 // adds the halves. With other numbers of images, and on GPUs, expect differences in the last
-// digits.
+// digits, which training makes grow.
 //
 // Each step moves the same number of bytes, $2 (k-1)$ times the size of the gradients (chapter 2),
 // however many images it has.
@@ -160,26 +160,27 @@ static void train_on_one_and_on_two(void) {
 // ## Is it faster?
 //
 // On a CPU, two devices share the cores that one device had, so expect about the same time. (With
-// `--threads-per-device 1`, the second device brings a core of its own.)
+// `--threads-per-device 1`, the second device brings its own core.)
 //
 // On GPUs the book found hardly a difference: 2.7 seconds per epoch on one GPU and 3.6 on two in
-// its Chinese edition, 3.0 and 2.8 in the English one. Most of these seconds are no work of a GPU.
+// its Chinese edition, 3.0 and 2.8 in the English one. The GPUs are idle for most of these seconds.
 // In the book's published runs, reading the images alone took between 1.7 and 3.4 seconds. So we
 // measured without reading: one step of 256 images, on one H100.
 //
-// | measured on one H100 | launched one by one | as a CUDA graph |
-// |----------------------|--------------------:|----------------:|
-// | PyTorch              |            2.192 ms |        0.473 ms |
-// | this program         |            0.445 ms |        0.347 ms |
+// | measured on one H100 | launched one by one |    as a CUDA graph |
+// |----------------------|--------------------:|-------------------:|
+// | PyTorch              |            2.192 ms | compiled: 0.473 ms |
+// | this program         |            0.445 ms |           0.347 ms |
 //
 // (`tests/bench` measures this.) The host has to *launch* every kernel and every copy. A *CUDA
-// graph* is a recorded step, which the host launches as a whole. So the two columns differ in what
-// launching costs: in PyTorch nearly four fifths of the step. For that long the GPU waits for
-// Python, and a second GPU would wait beside it.
+// graph* is a recorded step, which the host launches as a whole. For this program the two columns
+// differ only in what launching costs, a fifth of the step. PyTorch's graph is also compiled and
+// tuned, so up to four fifths of its 2.192 ms may be launching and waiting for Python. A second GPU
+// would wait beside the first.
 //
-// In a C program a launch is cheap. But one host launches for all devices. We have not measured
-// this on several GPUs. For eight A100 it is modelled; on the H100 above the model's steps are 4
-// and 5 % too long.
+// One host launches for all devices, so with more devices launches become more important. We have
+// not measured this on several GPUs. For eight A100 it is modelled; on the H100 above the model's
+// steps are 4 and 5 % too long.
 //
 // main.c:ask_about_eight_gpus
 //
@@ -226,12 +227,10 @@ static void train_on_one_and_on_two(void) {
 // - Gradients are sums over images, so shards may differ in size. The one division, by the size of
 //   the whole minibatch, is in the update.
 // - k devices take the steps that one device takes. What changes is the time, the memory per
-// device,
-//   and the bytes that move.
+//   device, and the bytes that move.
 // - LeNet is so small that launches and the exchange of gradients soon take longer than the
-// arithmetic
-//   that more devices save. Larger minibatches and larger networks give them more to do (chapter
-//   5).
+//   arithmetic that more devices save. Larger minibatches and larger networks give them more to do
+//   (chapter 5).
 //
 // ## Questions
 //
@@ -239,10 +238,10 @@ static void train_on_one_and_on_two(void) {
 // 2. The minibatch is doubled to 512 images. How many bytes does a step then move between two
 //    devices, and how many does an epoch? Check it with `--batch-size 512 --epochs 1`.
 // 3. Launched one by one, an epoch takes longer on 8 devices than on 4, although each device has
-// half
-//    the images. Why? What does a CUDA graph change, and what does it
-//    leave?
-
+//    half the images. Why? What does a CUDA graph change, and what does it leave?
+// 4. The parameter `b4` has ten numbers, `W3` has 102,400. What does the allreduce of `b4` cost
+//    compared with that of `W3` (chapter 2)? What would one buffer for all eight gradients save?
+//
 // ## Exercises
 //
 // They are the book's four, each with a place for your part and a check (`make exercise-04-1` to
@@ -253,7 +252,7 @@ static void train_on_one_and_on_two(void) {
 static Prediction ask_about_eight_gpus(void) {
     return predict_first(
         "LeNet is trained on one GPU of the modelled machine (a DGX A100, if you have not chosen "
-        "another with --machine), then on as many as it has, up to eight. One host launches one "
+        "another with --machine), then on all it has, at most eight. One host launches one "
         "kernel after the other for all of them. How many times as long as on one GPU does an "
         "epoch take on the most?");
 }

@@ -199,7 +199,7 @@ static void compare_rules(void) {
 
 // ## How far does it go?
 //
-// Four ranks on one machine are no cluster. The modelled clock (chapter 2) can tell what an
+// Four ranks on one machine are no cluster. The modelled clock (chapter 0) can tell what an
 // exchange takes on one that you do not have, and Horovod's authors have published what theirs
 // took. Where the two differ, the reasons are of more use than the figures.
 //

@@ -17,12 +17,10 @@ bool modelled_run(ModelledRun *run) {
     synchronize_all();
     if (run->step <= run->warm_up) {
         run->begun = modelled_seconds();
-        run->busy_before = modelled_busy(run->devices[0]);
         run->step++;
         return true;
     }
     run->seconds = modelled_seconds() - run->begun;
-    run->busy = modelled_busy(run->devices[0]) - run->busy_before;
     run->step = 0;
     return false;
 }

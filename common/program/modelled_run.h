@@ -23,11 +23,11 @@ typedef struct ModelledRun {
     bool traced;           // by a trace that begins here; other traces leave the run out
     // What comes back: k devices without values, and the timed step.
     Device *devices[MAX_DEVICES];
-    double seconds, busy; // busy: the compute queue of device 0
+    double seconds;
     // For modelled_run.c:
     const Machine *before;
     int step;
-    double begun, busy_before;
+    double begun;
 } ModelledRun;
 
 void modelled_begin(ModelledRun *run);

@@ -184,7 +184,10 @@ static Quartiles epoch_times(const Training *t) {
 }
 
 double compare_epochs(const Training *one, const Training *two) {
-    bool noisy = too_noisy_to_compare(epoch_times(one), epoch_times(two));
+    int fewest = 5; // of three epochs each, any may be the slow one
+    bool noisy = one->epochs_ended - one->first_epoch < fewest ||
+                 two->epochs_ended - two->first_epoch < fewest ||
+                 too_noisy_to_compare(epoch_times(one), epoch_times(two));
     double times = noisy ? (double)NAN : two->sec_per_epoch / one->sec_per_epoch;
     char *where = where_they_run(two);
     if (noisy)

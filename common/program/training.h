@@ -63,8 +63,8 @@ long training_steps(const Flags *flags, int batches);
 void train_epochs(Training *t);
 
 // Prints how many times as long an epoch took in the second of two runs as in the first, measured,
-// and returns it. If the epochs of a run differ by more than the runs, or there is but one whole
-// epoch, it says that this is too noisy to compare, and returns NAN.
+// and returns it. If the epochs of a run differ by more than the runs, or there are fewer than
+// five epochs, it says that this is too noisy to compare, and returns NAN.
 double compare_epochs(const Training *one, const Training *two);
 
 #endif

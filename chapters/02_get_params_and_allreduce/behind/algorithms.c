@@ -68,8 +68,7 @@ const char *allreduce_mistake(Tensor *const data[], int k) {
 
 void allreduce(Tensor *const data[], int k) {
     const char *mistake = allreduce_mistake(data, k);
-    if (mistake)
-        die("give each device a tensor of its own, all of one shape", "allreduce: %s", mistake);
+    if (mistake) die("give each device its own tensor, all of one shape", "allreduce: %s", mistake);
     chosen->run(data, k);
 }
 

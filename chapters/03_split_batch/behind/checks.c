@@ -57,6 +57,7 @@ void print_sizes(Table *t, int n, int k) {
         size_t end = strlen(sizes);
         snprintf(sizes + end, sizeof sizes - end, "%s%d", i ? " " : "", X_shards[i]->shape[0]);
     }
+    if (!t->has_head) printf("\nRows on each device\n");
     table_numbers(t, n, k);
     table_text(t, "%s", sizes);
     tensor_free(X);

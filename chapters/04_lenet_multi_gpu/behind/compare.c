@@ -7,7 +7,6 @@
 #include "common/program/book.h"
 #include "common/program/say.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
-#include "chapters/02_get_params_and_allreduce/get_params.h"
 #include "../lenet.h"
 
 #include <math.h>

@@ -8,19 +8,19 @@
 
 #include "common/program/training.h"
 
-// "training on [cpu:0]: batch size 256, lr 0.2, 2350 minibatches": of so many images.
+// "training on [cpu:0]: batch size 256, lr 0.2, 2350 minibatches"; there are this many images.
 void print_run(const Training *t, int images);
 
 // What is known of a training when it is over.
 typedef struct Result {
     Training t;              // devices, minibatches, accuracy, times
     uint64_t bytes_per_step; // that crossed between devices
-    float *params;           // where it ended: all parameters, one behind the other; free() it
+    float *params;           // where it ended: all parameters, one after the other; free() it
     size_t num_params;       // how many floats that is
 } Result;
 
 // Copies the parameters of a device to `trained`, on the host. die()s if the bytes that crossed
-// between the devices since ledger_reset() are not those of the formula of an allreduce.
+// between the devices since ledger_reset() differ from an allreduce's formula.
 Result result_of(const Training *t, Tensor *const device_params[], Tensor *const trained[]);
 
 // Whether both ended with the same parameters, to the last bit.

@@ -79,8 +79,7 @@ static EpochParts model_epoch(const ModelledEpochs *m, Way way, int k) {
     double without = without_exchange(m->machine, way, k, m->batch_size);
     return (EpochParts){.seconds = m->batches * step.seconds,
                         .exchange = m->batches * (step.seconds - without),
-                        .hosts = m->batches * launches,
-                        .busy = m->batches * step.busy};
+                        .hosts = m->batches * launches};
 }
 
 // On a machine where a launch takes a second and nothing else any time, seconds are launches.
@@ -123,11 +122,11 @@ void print_modelled_epochs(const ModelledEpochs *m) {
 void write_modelled_epochs(FILE *csv, const ModelledEpochs *m) {
     static const char *const names[NUM_WAYS] = {"program", "graph"};
     fprintf(csv, "machine,launches,devices,modelled_seconds_per_epoch,exchange_seconds,"
-                 "launching_seconds,busy_seconds\n");
+                 "launching_seconds\n");
     for (int way = 0; way < NUM_WAYS; way++)
         for (int c = 0; c < m->num_counts; c++) {
             const EpochParts *e = &m->epoch[way][c];
-            fprintf(csv, "%s,%s,%d,%.9g,%.9g,%.9g,%.9g\n", m->machine->name, names[way],
-                    m->counts[c], e->seconds, e->exchange, e->hosts, e->busy);
+            fprintf(csv, "%s,%s,%d,%.9g,%.9g,%.9g\n", m->machine->name, names[way], m->counts[c],
+                    e->seconds, e->exchange, e->hosts);
         }
 }

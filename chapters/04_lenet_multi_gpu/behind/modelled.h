@@ -17,7 +17,6 @@ typedef struct EpochParts {
     double exchange; // what it takes longer than without an exchange of gradients,
                      // so launches, copies, additions and waiting for each other
     double hosts;    // what it would take if devices and links took no time: the launches
-    double busy;     // for how much of it device 0 is at work
 } EpochParts;
 
 enum { MAX_COUNTS = 4 };

@@ -23,8 +23,8 @@
 //     make exercise-06-4                  the check, then the experiment: less than a minute
 //
 // **What to hand in.** This file, and your answer: for which sizes, parts and ranks are the bits
-// equal (a CPU device adds up the images of a minibatch as a tree: see chapter 4, "Why even the
-// last bit?"), and what batch norm makes of it.
+// equal (a CPU device adds up the images of a minibatch as a tree: see chapter 4, "One device,
+// then two"), and what batch norm makes of it.
 #include "common/tensor/functional.h"
 #include "your_part.h"
 
