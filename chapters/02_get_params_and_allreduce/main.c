@@ -177,7 +177,7 @@ static Prediction ask_what_the_best_way_takes(void) {
 //
 // ## What costs time
 //
-// Three things take time in an allreduce:
+// Three things take time:
 //
 // - *Bytes*: the link of the busiest device has to carry them.
 // - *Steps*: each takes the latency of a link.
