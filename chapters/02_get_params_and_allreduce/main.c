@@ -181,7 +181,7 @@ static Prediction ask_what_the_best_way_takes(void) {
 //
 // - *Bytes*: the link of the busiest device has to carry them.
 // - *Steps*: each takes the latency of a link.
-// - *Starts*: the CPU has to start every copy and every addition, one after the other.
+// - *Starts*: the CPU has to launch every copy and every addition, one after the other.
 //
 // The table has all three. The bytes were counted: every copy between devices is entered in a
 // *ledger*, and the program stops if the ledger differs from the formula on any device. The starts

@@ -25,8 +25,8 @@ static Tensor *params[2]; // of a network of one layer
 //
 // split_batch.c:split_batch
 //
-// X and y must have the same number of rows. Otherwise some image would get another image's label,
-// and nothing later would notice. So the first line ends the program if they differ.
+// X and y must have the same number of rows. Otherwise some image would be trained with a wrong
+// label, and nothing later would notice. So the first line ends the program if they differ.
 //
 // Which rows does device i get? `equal_range()` decides:
 //

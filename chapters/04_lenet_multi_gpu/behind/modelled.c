@@ -109,9 +109,9 @@ ModelledEpochs model_epochs(int images, int batch_size, const char *graph) {
 void print_modelled_epochs(const ModelledEpochs *m) {
     printf("\nModelled seconds per epoch on %s: %d steps of %d images\n", m->machine->name,
            m->batches, m->batch_size);
-    Table t = TABLE(NULL, WHOLE("devices"), WHOLE("launches"), DIGITS("one by one", 3),
-                    DIGITS("launches alone", 3), DIGITS("as a CUDA graph", 3),
-                    DIGITS("exchange alone", 3));
+    Table t =
+        TABLE(NULL, WHOLE("devices"), WHOLE("launches"), DIGITS("one by one", 3),
+              DIGITS("launches alone", 3), DIGITS("as a CUDA graph", 3), DIGITS("its exchange", 3));
     for (int c = 0; c < m->num_counts; c++) {
         const EpochParts *one_by_one = &m->epoch[ONE_BY_ONE][c], *graph = &m->epoch[AS_GRAPH][c];
         table_numbers(&t, m->counts[c], m->launches[c], one_by_one->seconds, one_by_one->hosts,
