@@ -226,8 +226,8 @@ static void train_on_one_and_on_two(void) {
 //   device updates its replica with the sum. Nothing else crosses between the devices.
 // - Gradients are sums over images, so shards may differ in size. The one division, by the size of
 //   the whole minibatch, is in the update.
-// - k devices take the steps that one device takes. What changes is the time, the memory per
-//   device, and the bytes that move.
+// - k devices take the steps that one device takes, but for rounding. What changes is the time,
+//   the memory per device, and the bytes that move.
 // - LeNet is so small that launches and the exchange of gradients soon take longer than the
 //   arithmetic that more devices save. Larger minibatches and larger networks give them more to do
 //   (chapter 5).
