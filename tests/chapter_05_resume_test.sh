@@ -96,7 +96,7 @@ refused 1 'cannot read' "a checkpoint that is not there"
 mkfifo pipe
 timeout 60 "$program" $small --epochs 3 --resume pipe >log 2>error </dev/null
 refused 1 'pipe: is not a file' "a pipe is no checkpoint"
-accuracies() { sed -n '/^  Accuracy:/,/^  [TB]/{/^  [TB]/!p;}' log; } # what the comparison says of them
+accuracies() { sed -n '/^Accuracy:/,/^[TB]/{/^[TB]/!p;}' log; } # what the comparison says of them
 train --epochs 1 --checkpoint two && accuracies >first &&
     train --epochs 1 --resume two && accuracies | cmp - first >>error && [ -s first ]
 verdict $? "the comparison of both runs, the first of them before --resume"

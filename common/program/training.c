@@ -128,7 +128,7 @@ static void print_measured(const Training *t) {
     printf("test acc: %.2f", t->test_acc);
     if (has_epochs) printf(", %.*f sec/epoch", digits_of(t->sec_per_epoch), t->sec_per_epoch);
     printf(" on %s", device_names(t->devices, t->k));
-    if (has_epochs && modelled_machine())
+    if (t->modelled_sec_per_epoch > 0) // of a run before --resume it is not known
         printf("; modelled on %s: %.3g", modelled_machine()->name, t->modelled_sec_per_epoch);
     putchar('\n');
 }

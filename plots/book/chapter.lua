@@ -320,9 +320,10 @@ function chapter.open(folder, build)
     run = chapter.run(build .. "/runs/" .. folder:match("[^/]+$")), rest = {kind = "rest"}}
   local order, shown = reading_order(folder, head)
   local story, ending, plumbing = story_of(ch, main)
-  local what, how = (head:gsub("^# [^\n]+\n", "") .. "\n"):match("^(.-\n)%*%*How to run%*%*\n(.*)$")
-  if not what then source.die(readme, 1, "it does not say how to run the chapter", "**How to run**") end
-  local items = {{kind = "prose", file = readme, text = what, shift = 0}, {kind = "how", file = readme, text = how}}
+  local text = head:gsub("^# [^\n]+\n", "") .. "\n"
+  local what, how = text:match("^(.-\n)%*%*How to run%*%*\n(.*)$")
+  local items = {{kind = "prose", file = readme, text = what or text, shift = 0}}
+  if how then items[2] = {kind = "how", file = readme, text = how} end
   ch.items = items
   add(items, story)
   for _, name in ipairs(order) do
