@@ -47,7 +47,7 @@ done
     grep -q '"from":"host","to":"cpu:1","bytes":' "$out/trace.json" &&
     grep -q '^timeline: ' "$out/log" && grep -q "^timeline, .*: $out/timeline.svg\$" "$out/log" && [ -s "$out/timeline.svg" ]
 verdict $? "--trace and --timeline"
-[ "$(png_size "$out/timeline.png")" = "1900 1200" ] # seven, measured and modelled: some demonstrations use so many
+[ "$(png_size "$out/timeline.png")" = "1900 1200" ] # seven, measured and modelled: some demonstrations use seven
 verdict $? "the picture of the timeline has a lane for each device"
 rm -f "$out/03_split_batch.png"
 "$build"/03_split_batch --backend cpu --out "$out" --trace "$out/nowhere/trace.json" >"$out/log" 2>"$out/error"

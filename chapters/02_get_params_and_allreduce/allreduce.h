@@ -45,8 +45,9 @@ void allreduce_ring(Tensor *const data[], int k);
 
 // Sums pairs, then pairs of pairs and so on up to device 0, and sends the sum back the same way (a
 // binomial tree).
-// 2 log2(k) steps (rounded up) of N bytes; device 0 sends log2(k) N. Thakur, Rabenseifner and
-// Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005.
+// 2 log2(k) steps (the logarithm rounded up) of N bytes; device 0 sends log2(k) N. Thakur,
+// Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH", IJHPCA
+// 2005.
 void allreduce_tree(Tensor *const data[], int k);
 
 // What one device sends to others and receives from them.

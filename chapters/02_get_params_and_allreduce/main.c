@@ -23,7 +23,7 @@ static Flags flags;
 //
 // Training on several devices needs two operations. The first copies all parameters to a device and
 // attaches a gradient to each. A device computes only with what is in its own memory, so without
-// them it could not evaluate the network.
+// the parameters it could not evaluate the network.
 //
 // get_params.c:get_params
 //

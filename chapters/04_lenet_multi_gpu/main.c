@@ -252,9 +252,9 @@ static void train_on_one_and_on_two(void) {
 static Prediction ask_about_eight_gpus(void) {
     return predict_first(
         "LeNet is trained on one GPU of the modelled machine (a DGX A100, if you have not chosen "
-        "another with --machine), then on all it has, at most eight. One host launches one "
-        "kernel after the other for all of them. How many times as long as on one GPU does an "
-        "epoch take on the most?");
+        "another with --machine), then on all it has, at most eight. One host launches one kernel "
+        "after the other for all of them. If an epoch takes 1 on one GPU, what does it take on all "
+        "of them?");
 }
 
 // Outputs; NULL if they are not wanted.

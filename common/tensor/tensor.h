@@ -58,7 +58,7 @@ void tensor_read(const Tensor *t, float *values);
 void tensor_write(Tensor *t, const float *values);
 // All values in a new array, never NULL, to be given to free(). Waits.
 float *tensor_values(const Tensor *t);
-// Those of n tensors, one behind the other, and how many they are. As tensor_values().
+// The values of n tensors, one after the other, and how many they are. As tensor_values().
 float *values_of_all(Tensor *const tensors[], int n, size_t *num_values);
 // Prints "label: [[1., 2.], [3., 4.]] on cpu:0", a row per line; for small tensors. Waits. Without
 // values (--backend model): "label: (2, 2) on model:0, no values".
