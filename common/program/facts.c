@@ -1,0 +1,225 @@
+// facts.c: see facts.h. The file has lines of fields with tabs between them:
+//
+//     part   POINTS  WHAT             all parts, then for each group:
+//     group  NAME
+//     case   TEXT
+//     =      PART  GIVEN  TOLERANCE  NAME  VALUE       GIVEN: see PART_IF(), a bit for each part
+//     through                         the group's function has returned
+//     ended  HOW                      its process has ended
+#include "facts.h"
+#include "common/base/error.h"
+#include "common/device/device.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static int file = -1;
+static const char *path;
+static uint64_t state; // of draw()
+static char **names;   // of the facts of this case
+static size_t num_names;
+
+// splitmix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014)
+static uint64_t next_random(void) {
+    uint64_t z = state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+long draw(long least, long most) {
+    return least + (long)(next_random() % (uint64_t)(most - least + 1));
+}
+
+// ---- lines -------------------------------------------------------------------------------------
+
+// One write() for each line: it is there whatever comes next, and those of two processes do not mix.
+__attribute__((format(printf, 1, 2))) static void write_line(const char *format, ...) {
+    char *line;
+    va_list args;
+    va_start(args, format);
+    int n = vasprintf(&line, format, args);
+    va_end(args);
+    if (n < 0 || write(file, line, (size_t)n) != n) die("is the disk full?", "%s: no facts", path);
+    free(line);
+}
+
+void begin_case(const char *format, ...) {
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    for (size_t i = 0; i < num_names; i++) free(names[i]);
+    num_names = 0;
+    write_line("case\t%s\n", text);
+}
+
+static void write_fact(int part, const char *tolerance, const char *value, const char *name,
+                       va_list args) {
+    char text[128];
+    vsnprintf(text, sizeof text, name, args);
+    for (size_t i = 0; i < num_names; i++)
+        CHECK(strcmp(names[i], text) != 0, "a fact's name is used once in a case");
+    names = xgrow(names, num_names + 1, sizeof *names);
+    names[num_names++] = xstrdup(text);
+    write_line("=\t%d\t%d\t%s\t%s\t%s\n", part % 128, part / 128, tolerance, text, value);
+}
+
+#define FACT(tolerance, value)                                                                     \
+    do {                                                                                           \
+        va_list args;                                                                              \
+        va_start(args, name);                                                                      \
+        write_fact(part, (tolerance), (value), name, args);                                        \
+        va_end(args);                                                                              \
+    } while (0)
+
+// ---- values ------------------------------------------------------------------------------------
+
+typedef struct Text {
+    char text[32];
+} Text;
+static Text real_text(double value, int digits) {
+    Text t;
+    snprintf(t.text, sizeof t.text, "%.*g", digits, value);
+    return t;
+}
+
+void record_int(int part, long value, const char *name, ...) {
+    char text[32];
+    snprintf(text, sizeof text, "%ld", value);
+    FACT("0", text);
+}
+void record_real(int part, double value, double tolerance, const char *name, ...) {
+    FACT(real_text(tolerance, 6).text, real_text(value, 17).text);
+}
+void record_at_most(int part, double value, const char *name, ...) {
+    FACT("<=", real_text(value, 17).text);
+}
+
+void record_text(int part, const char *value, const char *name, ...) {
+    char *copy = xstrdup(value);
+    for (char *c = copy; *c; c++)
+        if ((unsigned char)*c < ' ') *c = ' ';
+    FACT("0", copy);
+    free(copy);
+}
+
+enum { MOST_TOLD = 64, TOLD_OF_MANY = 8 };
+
+// FNV-1a
+static uint64_t hash_of(const void *values, size_t size) {
+    uint64_t hash = 14695981039346656037u;
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ ((const unsigned char *)values)[i]) * 1099511628211u;
+    return hash;
+}
+
+// "1 2 .. 8 9 #hash". `print` writes number i of `values`, each of `size` bytes.
+static char *list_text(const void *values, size_t n, size_t size, bool all,
+                       int (*print)(char *to, const void *values, size_t i)) {
+    bool shortened = n > MOST_TOLD && !all;
+    char *text = xmalloc(24 * (shortened ? MOST_TOLD : n) + 64), *to = text;
+    *to = '\0';
+    for (size_t i = 0; i < n; i++) {
+        if (shortened && i == TOLD_OF_MANY) {
+            to += sprintf(to, " ..");
+            i = n - TOLD_OF_MANY;
+        }
+        if (i > 0) *to++ = ' ';
+        to += print(to, values, i);
+    }
+    if (shortened) sprintf(to, " #%016llx", (unsigned long long)hash_of(values, n * size));
+    return text;
+}
+static int print_float(char *to, const void *values, size_t i) {
+    return sprintf(to, "%.9g", (double)((const float *)values)[i]);
+}
+static int print_int(char *to, const void *values, size_t i) {
+    return sprintf(to, "%d", ((const int *)values)[i]);
+}
+
+void record_floats(int part, const float *values, size_t n, double tolerance, const char *name,
+                   ...) {
+    char *text = list_text(values, n, sizeof *values, tolerance > 0, print_float);
+    FACT(real_text(tolerance, 6).text, text);
+    free(text);
+}
+void record_ints(int part, const int *values, size_t n, const char *name, ...) {
+    char *text = list_text(values, n, sizeof *values, false, print_int);
+    FACT("0", text);
+    free(text);
+}
+
+// ---- groups ------------------------------------------------------------------------------------
+
+static void open_facts(int flags) {
+    file = open(path, O_WRONLY | O_APPEND | O_CLOEXEC | flags, 0666);
+    if (file < 0) die("a file to write facts to", "%s: cannot be opened", path);
+}
+
+const char *facts_pass_on(void) {
+    static char text[4200];
+    snprintf(text, sizeof text, "%llu %s", (unsigned long long)state, path);
+    return text;
+}
+void facts_go_on(const char *passed_on) {
+    char *end;
+    state = strtoull(passed_on, &end, 10);
+    path = end + 1;
+    open_facts(0);
+}
+
+static _Noreturn void run(const Group *group) {
+    setpgid(0, 0); // so that what it starts ends with it
+    devices_init(BACKEND_CPU, 2);
+    group->cases();
+    write_line("through\n");
+    fflush(NULL);
+    _exit(EXIT_SUCCESS);
+}
+
+// How the process of a group ended, in words. The text is replaced by the next call.
+static const char *wait_for(pid_t child, int seconds) {
+    static char text[64];
+    int status;
+    for (long ms = 0; waitpid(child, &status, WNOHANG) == 0; ms += 2) {
+        if (ms >= 1000L * seconds) {
+            kill(-child, SIGKILL);
+            waitpid(child, &status, 0);
+            snprintf(text, sizeof text, "no end after %d seconds", seconds);
+            return text;
+        }
+        nanosleep(&(struct timespec){0, 2000000}, NULL);
+    }
+    kill(-child, SIGKILL); // what it left
+    if (WIFSIGNALED(status))
+        snprintf(text, sizeof text, "crash: %s", strsignal(WTERMSIG(status)));
+    else
+        snprintf(text, sizeof text, "exit with status %d", WEXITSTATUS(status));
+    return text;
+}
+
+int facts_main(int argc, char *argv[]) {
+    set_program_name(argv[0]);
+    if (argc != 4) die_usage("--facts FILE SEED", "make exercise-NN-N calls it");
+    path = argv[2];
+    open_facts(O_CREAT | O_TRUNC);
+    for (const Part *p = parts; p->what; p++) write_line("part\t%d\t%s\n", p->points, p->what);
+    for (const Group *g = groups; g->cases; g++) {
+        state = strtoull(argv[3], NULL, 10) * 1000003u + (uint64_t)(g - groups);
+        write_line("group\t%s\n", g->name);
+        fflush(NULL);
+        pid_t child = fork();
+        CHECK(child >= 0, "no process could be started");
+        if (child == 0) run(g);
+        write_line("ended\t%s\n", wait_for(child, g->seconds ? g->seconds : 10));
+    }
+    return EXIT_SUCCESS;
+}
