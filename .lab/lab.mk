@@ -19,17 +19,20 @@ TRUSTED    ?=
 STRICT     ?=
 PART       ?=
 
-GRADER         := $(BUILD)/lab/grade
-GRADER_SOURCES := $(filter-out $(if $(ARCHIVE),.lab/archive_none.c,.lab/archive.c),$(wildcard .lab/*.c))
+GRADER        := $(BUILD)/lab/grade
+JUDGE         := $(BUILD)/lab/judge
+JUDGING       := .lab/judging.c .lab/transcript.c .lab/visible.c
+JUDGE_SOURCES := .lab/judge.c $(JUDGING)
+GRADER_SOURCES := $(filter-out $(if $(ARCHIVE),.lab/archive_none.c,.lab/archive.c) .lab/judge.c,$(wildcard .lab/*.c))
 
 $(GRADER): $(GRADER_SOURCES:%=$(BUILD)/obj/%.o) $(LIBRARY)
 	@mkdir -p $(@D)
 	$(call QUIET,$@)$(LINK) -o $@ $(filter %.o,$^) $(LIBRARY) $(ARCHIVE) $(LIBS)
+$(JUDGE): $(JUDGE_SOURCES:%=$(BUILD)/obj/%.o) $(LIBRARY)
+	@mkdir -p $(@D)
+	$(call QUIET,$@)$(LINK) -o $@ $(filter %.o,$^) $(LIBRARY) $(LIBS)
 
-UNRESOLVED := $(NO_PIE) $(if $(NVCC),-Xlinker ,-Wl$(comma))--unresolved-symbols=ignore-all
-
-# What a hand-in is compiled and linked with, for each exercise: see .lab/exercise_list.h. Its parts are told by the
-# check itself, linked without the functions that it checks, as it calls none of them for that.
+# What a hand-in is compiled and linked with, for each exercise, and judged by: see .lab/exercise_list.h.
 graded   = $(BUILD)/lab/exercises/$(call exercise_id,$1)
 quoted   = '$(subst ','\'',$(strip $1))'
 
@@ -37,21 +40,21 @@ define GRADED_EXERCISE
 $(graded)/given.o: $(call objects,$(given))
 	@mkdir -p $$(@D)
 	$$(call QUIET,$$@)ld -r -o $$@ $$^
-$(graded)/parts: $(graded)/given.o $(LIBRARY) .lab/lab.mk
-	@$$(LINK) $$(UNRESOLVED) -o $(graded)/check $(graded)/given.o $(LIBRARY) $$(LIBS)
-	@EXERCISE_GRADED=parts $(graded)/check >$$@.tmp && mv $$@.tmp $$@ && rm $(graded)/check
+$(graded)/link: $(graded)/given.o $(LIBRARY) .lab/lab.mk
 	@echo $1 >$(graded)/folder
 	@printf '%s\n' $$(call quoted,$$(CC) $$(filter-out -Werror,$$(CFLAGS_ALL)) -c "$$$$OWN/your_part.c" -o "$$$$OWN/your_part.o") >$(graded)/compile
-	@printf '%s\n' $$(call quoted,sh .lab/object.sh "$$$$OWN/your_part.o" $(graded)/given.o $(LIBRARY) $1 && $$(LINK) -o "$$$$OWN/program" "$$$$OWN/your_part.o" $(graded)/given.o $(LIBRARY) $$(LIBS)) >$(graded)/link
-$(graded)/parts: YOUR_PART := -iquote $1 -Wno-unused -Wno-unused-parameter
-$(if $(filter $1,$(WITH_MPI)),$(graded)/parts: CFLAGS_ALL += $(filter -I%,$(MPI)))
+	@printf '%s\n' $$(call quoted,sh .lab/object.sh "$$$$OWN/your_part.o" $(graded)/given.o $(LIBRARY) $1 && $$(LINK) -o "$$$$OWN/program" "$$$$OWN/your_part.o" $(graded)/given.o $(LIBRARY) $$(LIBS)) >$$@
+$(graded)/link: YOUR_PART := -iquote $1 -Wno-unused -Wno-unused-parameter
+$(if $(filter $1,$(WITH_MPI)),$(graded)/link: CFLAGS_ALL += $(filter -I%,$(MPI)))
+$(graded)/expected.tsv: $(graded)/link $(JUDGE) $(if $(wildcard $1/solution.c),$1/solution.c $1/rivals .lab/derive.sh .lab/rival.awk,$1/expected.tsv)
+	$$(call QUIET,$$@)$(if $(wildcard $1/solution.c),sh .lab/derive.sh $(JUDGE) $(graded) $1,cp $1/expected.tsv $$@)
 endef
 $(foreach folder,$(BUILT_EXERCISES),$(eval $(call GRADED_EXERCISE,$(folder))))
 
 # Those that LABS names by their numbers, or all.
-GRADED := $(foreach folder,$(BUILT_EXERCISES),$(call graded,$(folder))/parts)
+GRADED := $(foreach folder,$(BUILT_EXERCISES),$(call graded,$(folder))/expected.tsv)
 .PHONY: graded
-graded: $(if $(LABS),$(filter $(LABS:%=$(BUILD)/lab/exercises/%/parts),$(GRADED)),$(GRADED))
+graded: $(if $(LABS),$(filter $(LABS:%=$(BUILD)/lab/exercises/%/expected.tsv),$(GRADED)),$(GRADED))
 # (Two at once build one after the other.)
 numbers      = "$$(sh .lab/labs.sh make $(call quoted,$(LABS)) ids)"
 build_graded = numbers=$(numbers) && mkdir -p $(BUILD)/lab && \
@@ -72,11 +75,11 @@ grade: report
 	@$(foreach name,SUBMISSION CLASS,$(if $(strip $($(name))),test -e $(call quoted,$($(name))) || { \
 	    echo 'make: error: $(name)='$(call quoted,$($(name)))': there is no such file or folder' >&2; \
 	    echo 'hint: a path from here$(comma) or from the root: /..' >&2; exit 1; };)) :
-	@! { test -n '$(filter 1,$(TRUSTED))' && grep -q '^ *// SOLUTION' chapters/*/exercises/*/your_part.c; } || { \
+	@! { test -n '$(filter 1,$(TRUSTED))' && ls chapters/*/exercises/*/solution.c >/dev/null 2>&1; } || { \
 	    echo 'make: error: TRUSTED=1 where the solutions are: a hand-in could read them' >&2; \
 	    echo 'hint: grade in what make lab-kit writes, which has none' >&2; exit 1; }
 	+@$(call build_graded,$(GRADER) graded)
-	@test -n '$(SUBMISSION)$(CLASS)' || ! grep -q '^ *// SOLUTION' chapters/*/exercises/*/your_part.c || \
+	@test -n '$(SUBMISSION)$(CLASS)' || ! ls chapters/*/exercises/*/solution.c >/dev/null 2>&1 || \
 	    echo "make: these are the project's own solutions; what was handed in: SUBMISSION=FILE, CLASS=FOLDER" >&2
 	@$(GRADER) $(grade_flags) $(if $(CLASS),--class $(BUILD) $(call quoted,$(CLASS)),$(BUILD) $(if $(SUBMISSION),$(call quoted,$(SUBMISSION))))
 

@@ -1,66 +1,64 @@
-# The exercise chapters/NN_name/exercises/N_title is a folder: your_part.c has the question and the solution,
-# check.c and experiment.c are given. All its .c files, and those in exercises/ that the chapter's exercises
-# share, are the program build/NN_name_exercise_N.
+# The exercise chapters/NN_name/exercises/N_title is a folder: your_part.c has the question and what a student writes,
+# solution.c the same functions, solved; cases.c calls them, and experiment.c measures with them. All its .c files but one
+# of the two, and those in exercises/ that the chapter's exercises share, are the program build/NN_name_exercise_N, or
+# build/solved/NN_name_exercise_N. What the functions do is judged by another program, .lab/judge.c, by what the solution
+# does: expected.tsv, which is made of solution.c and `rivals`, known mistakes, and never of your_part.c. Where there is
+# no solution.c, the file lies in the folder.
 #
-# Its starter is your_part.c without the solution, in build/exercises/NN_name/N_title/. That is what is handed out.
-#
-# A file may_not_call in the folder lists what would be the answer, ready-made: functions of the book and of the check
-# that your_part.c does without (.lab/calls.sh). make exercise-NN-N and make grade refuse a part that uses one.
+# A file may_not_call in the folder lists what would be the answer, ready-made: functions of the book that your_part.c
+# does without (.lab/calls.sh).
 
 EXERCISE_FOLDERS := $(patsubst %/your_part.c,%,$(wildcard chapters/*/exercises/*/your_part.c))
 
 # One with a file needs_mpi is handed out everywhere, and compiled where there is MPI, whose mpi.h it may include.
 WITH_MPI        := $(patsubst %/needs_mpi,%,$(wildcard chapters/*/exercises/*/needs_mpi))
 BUILT_EXERCISES := $(if $(MPI),$(EXERCISE_FOLDERS),$(filter-out $(WITH_MPI),$(EXERCISE_FOLDERS)))
+# One that is asked on the chapter's sheet is a folder with question.md.
+QUESTIONS       := $(patsubst %/question.md,%,$(wildcard chapters/*/exercises/*/question.md))
 
 # chapters/04_name/exercises/1_title is exercise 04-1, of chapter 04_name.
 chapter_of  = $(word 2,$(subst /, ,$1))
 number_of   = $(firstword $(subst _, ,$(notdir $1)))
 exercise_id = $(firstword $(subst _, ,$(chapter_of)))-$(number_of)
 
-your_part   = $1/your_part.c
-given       = $(filter-out $(your_part),$(wildcard $1/*.c $(dir $1)*.c))
-handout     = $(BUILD)/exercises/$(chapter_of)/$(notdir $1)/your_part.c
+given       = $(filter-out %/your_part.c %/solution.c,$(wildcard $1/*.c $(dir $1)*.c))
 objects     = $(patsubst %,$(BUILD)/obj/%.o,$1)
-solved      = $(BUILD)/$(chapter_of)_exercise_$(number_of)
+yours       = $(BUILD)/$(chapter_of)_exercise_$(number_of)
+solved      = $(BUILD)/solved/$(notdir $(yours))
 
-# Where a solution was taken out, variables and parameters are left unused; -Werror would not let them pass.
+# A starter leaves variables and parameters unused; -Werror would not let it pass.
 define EXERCISE
-$(solved): $(call objects,$(your_part) $(given))
-$(call objects,$(your_part) $(handout)): YOUR_PART := -iquote $(dir $(your_part)) -Wno-unused -Wno-unused-parameter
-$(handout): $(your_part) .make/starter.sh
-	@test -d $$(@D) || rm -f $$(@D) # a program of that name, in builds of before
-	@mkdir -p $$(@D)
-	$$(call QUIET,$$@)sh .make/starter.sh $$< >$$@
+$(yours): $(call objects,$1/your_part.c $(given))
+$(solved): $(call objects,$1/solution.c $(given))
+$(call objects,$1/your_part.c): YOUR_PART := -Wno-unused -Wno-unused-parameter
 endef
 $(foreach folder,$(EXERCISE_FOLDERS),$(eval $(call EXERCISE,$(folder))))
 
-$(foreach folder,$(WITH_MPI),$(call objects,$(wildcard $(folder)/*.c) $(call handout,$(folder)))): \
-    CFLAGS_ALL += $(filter -I%,$(MPI))
+$(foreach folder,$(WITH_MPI),$(call objects,$(wildcard $(folder)/*.c))): CFLAGS_ALL += $(filter -I%,$(MPI))
 
-EXERCISES := $(foreach folder,$(BUILT_EXERCISES),$(call solved,$(folder)))
-HANDOUTS  := $(foreach folder,$(EXERCISE_FOLDERS),$(call handout,$(folder)))
+EXERCISES        := $(foreach folder,$(BUILT_EXERCISES),$(call yours,$(folder)))
+SOLVED_EXERCISES := $(foreach folder,$(BUILT_EXERCISES),$(if $(wildcard $(folder)/solution.c),$(call solved,$(folder))))
 
-folder_named   = $(strip $(foreach folder,$(EXERCISE_FOLDERS),$(if $(filter $1,$(call exercise_id,$(folder))),$(folder))))
-exercise_named = $(foreach folder,$(folder_named),$(call solved,$(folder)))
+named          = $(strip $(foreach folder,$2,$(if $(filter $1,$(call exercise_id,$(folder))),$(folder))))
+folder_named   = $(call named,$1,$(EXERCISE_FOLDERS))
+question_named = $(call named,$1,$(QUESTIONS))
+exercise_named = $(foreach folder,$(call folder_named,$1),$(call $(if $(filter 1,$(SOLVED)),solved,yours),$(folder)))
+expected_named = $(foreach folder,$(call folder_named,$1),$(call graded,$(folder))/expected.tsv)
 
 exercise-%: report
-	@test -n '$(call exercise_named,$*)' || { echo 'make: error: there is no exercise $*' >&2; \
-	    echo 'hint: the exercises are $(foreach folder,$(EXERCISE_FOLDERS),$(call exercise_id,$(folder)))' >&2; exit 1; }
-	@test -n '$(filter $(EXERCISES),$(call exercise_named,$*))' || { \
-	    echo 'make: error: exercise $* is skipped: it needs MPI, and there is none' >&2; \
-	    echo 'hint: make setup installs it' >&2; exit 1; }
-	+@$(MAKE_PARALLEL) wanted WANTED='$(call exercise_named,$*)'
-	@sh .lab/calls.sh $(call objects,$(call folder_named,$*)/your_part.c) $(call folder_named,$*) >&2
-	@$(call exercise_named,$*) $(ARGS)
+	@test -n '$(call folder_named,$*)$(call question_named,$*)' || { echo 'make: error: there is no exercise $*' >&2; \
+	    echo 'hint: the exercises are $(sort $(foreach folder,$(EXERCISE_FOLDERS) $(QUESTIONS),$(call exercise_id,$(folder))))' >&2; exit 1; }
+	+@$(if $(call question_named,$*),cat $(call question_named,$*)/question.md,$(MAKE_PARALLEL) judged-$*)
 
-.PHONY: exercises
-exercises: report
-	@grep -q '^ *// SOLUTION' $(call your_part,chapters/*/exercises/*) || { \
-	    echo 'make: error: no exercise here has a solution that could be taken out' >&2; \
-	    echo 'hint: write your part in chapters/*/exercises/*/your_part.c; make grade looks at it' >&2; exit 1; }
-	+@$(MAKE_PARALLEL) wanted WANTED='$(HANDOUTS)'
-	@find $(BUILD)/exercises -mindepth 2 -maxdepth 2 -type f -delete # objects and programs, in builds of before
-	@echo 'The exercises without their solutions are in $(BUILD)/exercises/. To hand them out, copy'
-	@echo '$(BUILD)/exercises/NN_name/N_title/your_part.c over chapters/NN_name/exercises/N_title/your_part.c;'
-	@echo 'make exercise-NN-N runs one.'
+judged-%:
+	@test -n '$(filter $(EXERCISES) $(SOLVED_EXERCISES),$(call exercise_named,$*))' || { \
+	    echo 'make: error: exercise $* is skipped: $(if $(filter 1,$(SOLVED)),there is no solution.c,it needs MPI, and there is none)' >&2; \
+	    echo 'hint: $(if $(filter 1,$(SOLVED)),without SOLVED=1 it takes your_part.c,make setup installs it)' >&2; exit 1; }
+	+@$(MAKE) --no-print-directory wanted WANTED='$(call exercise_named,$*)'
+	@$(if $(filter 1,$(SOLVED)),,sh .lab/calls.sh $(call objects,$(call folder_named,$*)/your_part.c) $(call folder_named,$*) >&2)
+	+@$(MAKE) --no-print-directory wanted WANTED='$(JUDGE) $(call expected_named,$*)'
+	@facts=$$(mktemp) && trap 'rm -f "$$facts"' EXIT && $(call exercise_named,$*) --facts "$$facts" 1 && \
+	    $(JUDGE) $(call expected_named,$*) "$$facts"
+	@$(if $(filter --check,$(ARGS)),,echo; $(call exercise_named,$*) $(ARGS))
+expected-%: report
+	+@$(MAKE_PARALLEL) wanted WANTED='$(call expected_named,$*)'

@@ -100,6 +100,9 @@ void check_host_thread(void);
 // but kept for ledger_add_all(): a graph was recorded, and is launched later.
 typedef struct Shipments Shipments;
 void ledger_add(const Device *from, const Device *to, size_t bytes);
+// After a copy was enqueued: its cargo is added up there, if somebody watches.
+void ledger_weigh(Queue *queue, const Device *from, const Device *to, const void *copied,
+                  size_t bytes);
 void ledger_record(void);
 Shipments *ledger_recorded(void);
 void ledger_add_all(const Shipments *recorded);

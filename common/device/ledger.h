@@ -15,4 +15,10 @@ uint64_t ledger_bytes_between_devices(void);
 // Bytes to and from the host.
 uint64_t ledger_bytes_host(void);
 
+// Cargo: the sum of all floats that were copied from one device to another since
+// ledger_watch_cargo(); exact for whole numbers. So it tells what went, not only how much. Between
+// CPU devices only; read it after synchronize_all().
+void ledger_watch_cargo(void);
+double ledger_cargo(const Device *from, const Device *to);
+
 #endif

@@ -90,6 +90,7 @@ void queue_copy(Queue *queue, Device *to, void *dst, Device *from, const void *s
         return;
     }
     backend->copy(queue, to, dst, from, src, bytes);
+    ledger_weigh(queue, from, to, dst, bytes);
     if (modelled) modelled->copy(queue, to, from, bytes);
     if (!from->backend) queue->host_read = queue_record(queue);
     queue_uses(queue, dst);

@@ -39,7 +39,8 @@ long draw(long least, long most) {
 
 // ---- lines -------------------------------------------------------------------------------------
 
-// One write() for each line: it is there whatever comes next, and those of two processes do not mix.
+// One write() for each line: it is there whatever comes next, and those of two processes do not
+// mix.
 __attribute__((format(printf, 1, 2))) static void write_line(const char *format, ...) {
     char *line;
     va_list args;

@@ -3,8 +3,8 @@
 //
 // cases.c of an exercise calls the reader's functions on cases that are drawn from a seed, and
 // records what came of each. The facts go to a file, a line each. Another program, the judge
-// (.lab/judge.c), has the facts of the solution for the same seed, and compares the two. So there is
-// no verdict, no hint and no expected value beside the reader's code.
+// (.lab/judge.c), has the facts of the solution for the same seed, and compares the two. So there
+// is no verdict, no hint and no expected value beside the reader's code.
 //
 // What to keep to in cases.c:
 // - A value is the reader's own and depends on the seed. "Is it right?", as yes or no, is none.
@@ -64,7 +64,8 @@ void record_at_most(int part, double value, const char *name, ...)
     __attribute__((format(printf, 3, 4)));
 
 // For cases in several processes (MPI): what another process of this program needs to add facts to
-// the case that was begun here, and the call by which it does. The text is replaced by the next call.
+// the case that was begun here, and the call by which it does. The text is replaced by the next
+// call.
 const char *facts_pass_on(void);
 void facts_go_on(const char *passed_on);
 

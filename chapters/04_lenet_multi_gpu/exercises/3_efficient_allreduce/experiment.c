@@ -1,9 +1,8 @@
 // experiment.c: five ways to sum the gradients of LeNet, from the book's star to chapter 2's: the
 // bytes that each device receives, and how long an allreduce and a training step would take on
-// three machines. Here all devices share one memory, and what one way saves against another is less
-// than the noise of a measurement; so all times are modelled.
-#include "common/base/error.h"
+// three machines. (Here all devices share one memory, so times are modelled.)
 #include "common/base/statistics.h"
+#include "common/base/error.h"
 #include "common/model/modelled_clock.h"
 #include "common/program/exercise.h"
 #include "common/program/predict.h"
@@ -14,135 +13,57 @@
 #include "chapters/04_lenet_multi_gpu/exercises/replicas.h"
 #include "your_part.h"
 
-#include <math.h>
 #include <string.h>
 
-// ## The methods
-
-// Sums parameter number p of LeNet over k devices.
+// Each sums parameter number p of LeNet over k devices.
 typedef void Method(Tensor *const data[], int k, int p);
 
 static void star(Tensor *const data[], int k, int p) {
     (void)p;
     allreduce_at(data, k, 0);
 }
-
 static void at_p_mod_k(Tensor *const data[], int k, int p) { allreduce_at(data, k, p % k); }
-
 // Biggest first, to the devices in turn: W3 W2 W4 W1 b3 b2 b1 b4.
 static void largest_first(Tensor *const data[], int k, int p) {
     static const int place[LENET_PARAMS] = {3, 6, 1, 5, 0, 4, 2, 7};
     allreduce_at(data, k, place[p] % k);
 }
-
 static void in_parts(Tensor *const data[], int k, int p) {
     (void)p;
     allreduce_parts(data, k);
 }
-
 static void chapter_2(Tensor *const data[], int k, int p) {
     (void)p;
     allreduce_sharded(data, k);
 }
 
-enum { STAR, P_MOD_K, LARGEST_FIRST, PARTS, CHAPTER_2, NUM_METHODS };
+enum { STAR, PARTS = 3, NUM_METHODS = 5, MOST_MACHINES = 4 };
 static const struct {
     const char *name;
     Method *run;
-} methods[NUM_METHODS] = {[STAR] = {"star (the book's)", star},
-                          [P_MOD_K] = {"parameter p on p mod k", at_p_mod_k},
-                          [LARGEST_FIRST] = {"largest first", largest_first},
-                          [PARTS] = {"k parts each", in_parts},
-                          [CHAPTER_2] = {"chapter 2, sharded", chapter_2}};
-
-// ## The machines
+} methods[NUM_METHODS] = {{"star (the book's)", star},
+                          {"parameter p on p mod k", at_p_mod_k},
+                          {"largest first", largest_first},
+                          {"k parts each", in_parts},
+                          {"chapter 2, sharded", chapter_2}};
 
 // Links of three kinds. --machine adds one.
-enum { MOST_MACHINES = 4 };
-static const char *const built_in[] = {"dgx-a100", "rtx4090-pcie", "laptops-1gbe"};
-
-typedef struct Machines {
-    const Machine *machine[MOST_MACHINES];
-    int count;
-} Machines;
-
-static void add_machine(Machines *machines, const char *name, int k) {
-    const Machine *machine = machine_find(name);
-    for (int i = 0; i < machines->count; i++)
-        if (machines->machine[i] == machine) return;
-    if (machine_has_devices(machine, k))
-        machines->machine[machines->count++] = machine;
-    else
-        say("%s is left out: it cannot have %d devices.", name, k);
-}
-
-static Machines machines_with(int k, const char *chosen) {
-    Machines machines = {0};
-    for (size_t i = 0; i < sizeof built_in / sizeof *built_in; i++)
-        add_machine(&machines, built_in[i], k);
-    if (strcmp(chosen, "none") != 0) add_machine(&machines, chosen, k);
-    return machines;
-}
-
-static const char *links_of(const Machine *machine, int k) {
-    if (k > machine->devices) return "a network";
-    switch (machine->links) {
-    case LINKS_TREE:
-        return "PCIe";
-    case LINKS_HOST:
-        return "PCIe, by way of the host";
-    default:
-        return "NVLink";
-    }
-}
-
-// ## What is modelled
-
-// Milliseconds.
-typedef struct Times {
-    double gradients; // one allreduce of all parameters of LeNet
-    double step;      // a training step
-    double large;     // one allreduce of a large vector
-} Times;
-
-typedef struct Figures {
-    double received[MAX_DEVICES], busiest; // bytes; each device sends as much as it receives
-    Times on[MOST_MACHINES];
-} Figures;
+static const char *machines[MOST_MACHINES] = {"dgx-a100", "rtx4090-pcie", "laptops-1gbe"};
+static int num_machines = 3;
 
 // A vector of 16 MB, with which the number of bytes counts for more than the number of copies.
 enum { LARGE = 4 << 20 };
 
-// What all methods work on: replicas, a minibatch, and a large vector on each device.
 typedef struct Setting {
     Replicas r;
     Tensor *X, *y, *large[MAX_DEVICES];
 } Setting;
 
-static Setting setting_new(int k, int batch_size) {
-    Setting s = {.X = tensor_new(host(), batch_size, 1, 28, 28),
-                 .y = tensor_new(host(), batch_size)};
-    replicas_open_modelled(&s.r, k);
-    for (int i = 0; i < k; i++) s.large[i] = tensor_new(s.r.devices[i], LARGE);
-    return s;
-}
-
-static void setting_free(Setting *s) {
-    for (int i = 0; i < s->r.k; i++) tensor_free(s->large[i]);
-    tensor_free(s->X);
-    tensor_free(s->y);
-    replicas_close(&s->r);
-}
-
-static void begin_steps(const Replicas *r) {
-    for (int i = 0; i < r->k; i++) begin_step(r->devices[i]);
-}
-
-static void sum_gradients(Replicas *r, Method *method) {
+static void sum_gradients(Setting *s, Method *method) {
     for (int p = 0; p < LENET_PARAMS; p++) {
         Tensor *grads[MAX_DEVICES];
-        for (int i = 0; i < r->k; i++) grads[i] = r->params[i][p]->grad;
-        method(grads, r->k, p);
+        for (int i = 0; i < s->r.k; i++) grads[i] = s->r.params[i][p]->grad;
+        method(grads, s->r.k, p);
     }
 }
 
@@ -150,132 +71,97 @@ static void sum_gradients(Replicas *r, Method *method) {
 static void train_step(Setting *s, Method *method) {
     Replicas *r = &s->r;
     Tensor *X_shards[MAX_DEVICES], *y_shards[MAX_DEVICES], *losses[MAX_DEVICES];
-    begin_steps(r);
     split_batch(s->X, s->y, r->devices, r->k, X_shards, y_shards);
     for (int i = 0; i < r->k; i++)
         losses[i] = sum(cross_entropy(lenet(X_shards[i], r->params[i]), y_shards[i]));
     for (int i = 0; i < r->k; i++) backward(losses[i]);
-    sum_gradients(r, method);
+    sum_gradients(s, method);
     for (int i = 0; i < r->k; i++) sgd(r->params[i], LENET_PARAMS, 0, s->X->shape[0]);
 }
+static void sum_large(Setting *s, Method *method) { method(s->large, s->r.k, 0); }
 
-static void count_bytes(Setting *s, Method *method, Figures *f) {
-    Replicas *r = &s->r;
-    begin_steps(r);
-    ledger_reset();
-    sum_gradients(r, method);
-    synchronize_all();
-    for (int i = 0; i < r->k; i++) { f->received[i] = (double)bytes_received(r->devices, r->k, i); }
-    f->busiest = maximum(f->received, r->k);
-}
-
-static double ms_since(double started) {
+static double modelled_ms(Setting *s, void (*work)(Setting *s, Method *method), Method *method) {
+    for (int i = 0; i < s->r.k; i++) begin_step(s->r.devices[i]);
+    double started = modelled_seconds();
+    work(s, method);
     synchronize_all();
     return 1e3 * (modelled_seconds() - started);
 }
 
-// Modelled times are the same each time, so once is enough.
-static Times time_method(Setting *s, Method *method) {
-    Times times;
-    begin_steps(&s->r);
-    double started = modelled_seconds();
-    sum_gradients(&s->r, method);
-    times.gradients = ms_since(started);
-    started = modelled_seconds();
-    train_step(s, method);
-    times.step = ms_since(started);
-    begin_steps(&s->r);
-    started = modelled_seconds();
-    method(s->large, s->r.k, 0);
-    times.large = ms_since(started);
-    return times;
-}
-
-static void model_all(const Flags *flags, const Machines *machines, Figures f[NUM_METHODS]) {
-    for (int m = 0; m < machines->count; m++) {
-        modelled_clock_start(machines->machine[m]);
-        Setting s = setting_new(flags->devices, flags->batch_size);
-        for (int i = 0; i < NUM_METHODS; i++) {
-            if (m == 0) count_bytes(&s, methods[i].run, &f[i]);
-            f[i].on[m] = time_method(&s, methods[i].run);
-        }
-        setting_free(&s);
+// One row of the CSV, whose last k columns are the bytes that each device received.
+static void add_row(Table *t, Setting *s, int m, int i, double received[]) {
+    int k = s->r.k;
+    ledger_reset();
+    double gradients = modelled_ms(s, sum_gradients, methods[i].run);
+    for (int to = 0; to < k; to++) {
+        received[to] = 0;
+        for (int from = 0; from < k; from++)
+            if (from != to)
+                received[to] += (double)ledger_bytes(s->r.devices[from], s->r.devices[to]);
     }
+    table_text(t, "%s", machines[m]);
+    table_text(t, "%s", methods[i].name);
+    table_numbers(t, k, gradients, modelled_ms(s, train_step, methods[i].run),
+                  modelled_ms(s, sum_large, methods[i].run), maximum(received, k));
+    table_add_numbers(t, (size_t)k, received);
 }
 
-// ## Figures
-
-static void print_bytes(int k, const Figures f[NUM_METHODS]) {
-    Table t =
-        TABLE(NULL, WORDS("bytes received by", 23), WHOLE("busiest device"), WHOLE("least busy"));
+// Prints the rows of one machine, and returns how many times fewer bytes the busiest device
+// receives in parts than in the star.
+static double model_machine(Table *t, const Flags *flags, int m) {
+    double received[MAX_DEVICES], busiest[NUM_METHODS];
+    int k = flags->devices;
+    modelled_clock_start(machine_find(machines[m]));
+    Setting s = {.X = tensor_new(host(), flags->batch_size, 1, 28, 28),
+                 .y = tensor_new(host(), flags->batch_size)};
+    replicas_open_modelled(&s.r, k);
+    for (int i = 0; i < k; i++) s.large[i] = tensor_new(s.r.devices[i], LARGE);
+    printf("\n  modelled ms on %s\n", machines[m]);
+    table_head(t);
     for (int i = 0; i < NUM_METHODS; i++) {
-        table_text(&t, "%s", methods[i].name);
-        table_numbers(&t, f[i].busiest, minimum(f[i].received, k));
+        add_row(t, &s, m, i, received);
+        busiest[i] = maximum(received, k);
     }
+    for (int i = 0; i < k; i++) tensor_free(s.large[i]);
+    tensor_free(s.X);
+    tensor_free(s.y);
+    replicas_close(&s.r);
+    return busiest[STAR] / busiest[PARTS];
 }
-
-static void print_times(FILE *csv, const Machines *machines, const Figures f[NUM_METHODS], int k) {
-    Table t =
-        TABLE(csv, {.csv = "machine"}, WORDS("", 23, .csv = "method"), {.csv = "devices"},
-              FIXED("LeNet's gradients", 3, .csv = "modelled_gradients_ms"),
-              FIXED("a training step", 3, .csv = "modelled_step_ms"),
-              FIXED("16 MB", 2, .csv = "modelled_large_ms"), {.csv = "device%d_bytes", .count = k});
-    for (int m = 0; m < machines->count; m++) {
-        const Machine *machine = machines->machine[m];
-        printf("\n  modelled ms on %s (%s)\n", machine->name, links_of(machine, k));
-        table_head(&t);
-        for (int i = 0; i < NUM_METHODS; i++) {
-            const Times *of = &f[i].on[m];
-            table_text(&t, "%s", machine->name);
-            table_text(&t, "%s", methods[i].name);
-            table_numbers(&t, k, of->gradients, of->step, of->large);
-            table_add_numbers(&t, (size_t)k, f[i].received);
-        }
-    }
-    say("  (The 16 MB are one parameter: the second and third lines are a star there. Kernels are "
-        "launched one by one, without CUDA graphs.)");
-}
-
-// ## The experiment
 
 static void experiment(const Flags *flags, FILE *csv) {
-    Figures f[NUM_METHODS] = {0};
     int k = flags->devices;
-    say("Question: what does it save to sum different parameters on different devices?");
-    say("LeNet, k = %d, minibatches of %d. Times are modelled: how long the same work would take "
-        "on these machines.\n",
-        k, flags->batch_size);
-    Machines machines = machines_with(k, flags->machine);
-    if (machines.count == 0) {
-        say("No machine has so many devices: nothing to tell.");
-        return;
-    }
+    double fewer_bytes = 0;
+    say("LeNet's gradients, k = %d, minibatches of %d, five ways to sum them:", k,
+        flags->batch_size);
     Prediction fewer = predict_first(
-        "k devices sum the gradients of LeNet. In a star device 0 receives and sums them all; in "
-        "parts each device sums 1/k of every gradient. How many times fewer bytes will the busiest "
-        "device receive in parts than in the star, with k as above?");
-    model_all(flags, &machines, f);
-    print_bytes(k, f);
-    predict_compare(fewer, f[STAR].busiest / f[PARTS].busiest, "times");
-    print_times(csv, &machines, f, k);
+        "In a star device 0 receives and sums all gradients of LeNet; in parts each device sums "
+        "1/k "
+        "of every gradient. How many times fewer bytes does the busiest device receive in parts?");
+    Table t = TABLE(csv, {.csv = "machine"}, WORDS("", 23, .csv = "method"), {.csv = "devices"},
+                    FIXED("gradients", 3, .csv = "modelled_gradients_ms"),
+                    FIXED("a step", 3, .csv = "modelled_step_ms"),
+                    FIXED("16 MB", 2, .csv = "modelled_large_ms"), WHOLE("most bytes to one"),
+                    {.csv = "device%d_bytes", .count = k});
+    for (int m = 0; m < num_machines; m++)
+        if (machine_has_devices(machine_find(machines[m]), k))
+            fewer_bytes = model_machine(&t, flags, m);
+    predict_compare(fewer, fewer_bytes, "times");
 }
 
-static void refuse_one_device(const Flags *flags) {
+static void prepare(const Flags *flags) {
     if (flags->devices < 2) die_usage("--devices 2 or more", "one device has nothing to sum up");
+    if (strcmp(flags->machine, "none") != 0) machines[num_machines++] = flags->machine;
 }
 
 int main(int argc, char *argv[]) {
     Flags defaults = default_flags;
     defaults.devices = 4;
-    return exercise_main(
-        argc, argv,
-        &(Exercise){.about = "Exercise 3: gradients summed on all devices.",
-                    .flags = "devices batch-size",
-                    .defaults = defaults,
-                    .prepare = refuse_one_device,
-                    .parts = check_parts,
-                    .passed =
-                        "sums are exact on all devices; bytes per device are those of the formula",
-                    .experiment = experiment,
-                    .plot = "exercise_allreduce.gp"});
+    return exercise_main(argc, argv,
+                         &(Exercise){.about = "Exercise 3: gradients summed on all devices.",
+                                     .flags = "devices batch-size",
+                                     .defaults = defaults,
+                                     .prepare = prepare,
+                                     .experiment = experiment,
+                                     .plot = "exercise_allreduce.gp"});
 }
