@@ -130,7 +130,7 @@ include tests/bench/bench.mk
 include plots/book/book.mk
 include tests/tests.mk
 
-$(CHAPTERS) $(EXERCISES) $(TESTS) $(SIM_TESTS) $(BENCHES): $(LIBRARY)
+$(CHAPTERS) $(EXERCISES) $(SOLVED_EXERCISES) $(TESTS) $(SIM_TESTS) $(BENCHES): $(LIBRARY)
 	@mkdir -p $(@D)
 	$(call QUIET,$@)$(LINK) -o $@ $(filter %.o,$^) $(LIBRARY) $(LIBS)
 

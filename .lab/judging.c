@@ -224,7 +224,8 @@ char *judgement_hint(const Judgement *j, int part) {
     return i < 0 ? xstrdup("mend that first") : xstrdup("work this case out on paper");
 }
 
-static void print_lost(const Judgement *j, int part, FILE *to) {
+// `said` is the hint above, or NULL: it is not said twice. Returns this one.
+static char *print_lost(const Judgement *j, int part, char *said, FILE *to) {
     const Transcript *e = j->expected;
     int shown = first_wrong(j, part), cases = 0, wrong_cases = 0, wrong = 0;
     for (int first = 0, i; first < e->num_facts; first = i) {
@@ -249,17 +250,20 @@ static void print_lost(const Judgement *j, int part, FILE *to) {
     char *end = ended ? end_text(ended) : NULL, *hint = judgement_hint(j, part);
     if (end) fprintf(to, "      the program broke off: %s\n", end);
     if (shown < 0) fprintf(to, "    not looked at, as a part above has not passed\n");
-    fprintf(to, "    hint: %s\n", hint);
+    if (!said || strcmp(said, hint) != 0) fprintf(to, "    hint: %s\n", hint);
     free(end);
-    free(hint);
+    free(said);
+    return hint;
 }
 
 void judgement_print(const Judgement *j, FILE *to) {
+    char *said = NULL;
     for (int p = 1; p <= j->expected->num_parts; p++) {
         int points = j->expected->points[p];
         fprintf(to, "%s %d of %d  %s\n", j->passed[p] ? "✓" : "✗", j->passed[p] ? points : 0,
                 points, j->expected->what[p]);
-        if (!j->passed[p]) print_lost(j, p, to);
+        if (!j->passed[p]) said = print_lost(j, p, said, to);
     }
+    free(said);
     fprintf(to, "%d of %d points\n", j->points, j->out_of);
 }

@@ -151,6 +151,8 @@ static void experiment(const Flags *flags, FILE *csv) {
 
 static void prepare(const Flags *flags) {
     if (flags->devices < 2) die_usage("--devices 2 or more", "one device has nothing to sum up");
+    for (int m = 0; m < num_machines; m++)
+        if (strcmp(flags->machine, machines[m]) == 0) return;
     if (strcmp(flags->machine, "none") != 0) machines[num_machines++] = flags->machine;
 }
 
