@@ -103,9 +103,8 @@ printf '// helper.h: helps.\nint predict_first(const char *question);\n' >chapte
 printf '// helper.c: helps.\n#include "helper.h"\n#include "common/base/range.h"\n\n// ## A section\n\n// The first of them.\nint range_first(int n) { return n; }\n\n// Others.\n' \
     >chapters/01_one/helper.c
 printf 'int predict_first(const char *question) { return !question; }\n' >>chapters/01_one/helper.c
-mkdir -p chapters/01_one/exercises/1_do_it build/exercises/01_one/1_do_it
-echo '// # Exercise 1: do it' | tee chapters/01_one/exercises/1_do_it/your_part.c >build/exercises/01_one/1_do_it/your_part.c
-printf '\n// Difficulty: ★\n\nint yours(void) { return 0; }\n' >>build/exercises/01_one/1_do_it/your_part.c
+mkdir -p chapters/01_one/exercises/1_do_it
+printf '// # Exercise 1: do it\n\n// Difficulty: ★\n\nint yours(void) { return 0; }\n' >chapters/01_one/exercises/1_do_it/your_part.c
 printf '1. Yes.\n2. Yes, and\n   no.\n' >chapters/01_one/answers.md
 printf '# 2. A second chapter\n\nAfter [the first](../01_one), not [more](../../kernels/cost.h). A worker waits. <!-- figure: 1 = run-01: marked[] -->\n' \
     >chapters/02_two/README.md

@@ -366,22 +366,43 @@ expect_line "$err" '^make: error: .*77'
 expect_line "$err" '^hint: '
 verdict "make run-NN without that chapter says so"
 
-# One exercise that does not compile, and one handed out without its solution, that leaves things unused; it is
-# two files, and has what the chapter's exercises share.
+# One exercise that does not compile, and one that is a starter, with a solution; it has what the chapter's exercises share.
 exercises=$copy/chapters/99_hello/exercises
 mkdir -p "$exercises/1_broken" "$exercises/2_fine"
 printf 'int main(void) { return 0 }\n' >"$exercises/1_broken/your_part.c"
-printf '%s\n' '#include "../shared.h"' 'static int unused(int n) { return 1; }' 'int answer(void) {' \
-    '    // SOLUTION (starter: return 0;)' '    return 42;' '    // END SOLUTION' '}' >"$exercises/2_fine/your_part.c"
-printf '#include "../shared.h"\n#include <stdio.h>\nint main(void) { return shared() + printf("fine %%d\\n", answer()) < 0; }\n' \
-    >"$exercises/2_fine/check.c"
-printf 'int shared(void);\nint answer(void);\n' >"$exercises/shared.h"
-printf '#include "shared.h"\nint shared(void) { return 1; }\n' >"$exercises/shared.c"
+printf '%s\n' 'int answer(void);' 'static int unused(int n) { return 1; }' 'int answer(void) {' '    // YOUR CODE HERE' \
+    '    return 0;' '}' >"$exercises/2_fine/your_part.c"
+printf 'int answer(void);\nint answer(void) {\n    return 42;\n}\n' >"$exercises/2_fine/solution.c"
+printf '%s\n' '#include "../shared.h"' '#include "common/program/exercise.h"' 'int answer(void);' \
+    'static void experiment(const Flags *flags, FILE *csv) { fprintf(csv, "%d\n", flags->seed < 1); printf("fine %d\n", answer()); }' \
+    'int main(int argc, char *argv[]) {' \
+    '    return shared() + exercise_main(argc, argv, &(Exercise){.flags = "", .defaults = default_flags, .experiment = experiment, .plot = "x.gp"});' \
+    '}' >"$exercises/2_fine/experiment.c"
+printf '%s\n' '#include "common/program/facts.h"' 'int answer(void);' 'const Part parts[] = {{"the answer", 10}, {0}};' \
+    'static void cases(void) { begin_case("answer()"); record_int(1, answer(), "it"); }' \
+    'const Group groups[] = {{"all", cases, 0}, {0}};' >"$exercises/2_fine/cases.c"
+printf 'starter [1]: nothing is written yet\n    body answer\n    | return 0;\n' >"$exercises/2_fine/rivals"
+printf 'int shared(void);\n' >"$exercises/shared.h"
+printf '#include "shared.h"\nint shared(void) { return 0; }\n' >"$exercises/shared.c"
 build_copy exercise-99-2
+[ "$status" -ne 0 ] || complain "expected a failure"
+expect_line "$out" '^      it: 0, expected 42$'
+expect_line "$out" '^    hint: nothing is written yet$'
+expect_no_line "$out" '^fine'
+verdict "a starter has no points, and the hint of a rival; its experiment is not run"
+build_copy exercise-99-2 SOLVED=1 ARGS=--check
 expect_status 0
 expect_empty stderr "$err"
+expect_line "$out" '^10 of 10 points$'
+expect_no_line "$out" '^fine'
+verdict "SOLVED=1 takes the solution, and --check stops before the experiment"
+build_copy exercise-99-2 SOLVED=1
 expect_line "$out" '^fine 42$'
-verdict "an exercise runs without warnings, whether or not another one compiles"
+verdict "the experiment comes after that, whether or not another exercise compiles"
+sed -i 's/^starter \[1\]/starter [2]/' "$exercises/2_fine/rivals"
+build_copy exercise-99-2
+expect_line "$err" 'rivals: error: starter loses \[1\], not \[2\]'
+verdict "a rival that loses other parts than it declares is an error"
 build_copy run-99 'ARGS=--backend cpu'
 expect_status 0
 expect_line "$out" '^hello from shard 4$'
@@ -391,19 +412,6 @@ build_copy exercise-99-1
 [ "$status" -ne 0 ] || complain "expected a failure"
 expect_line "$err" '1_broken/your_part.c:1'
 verdict "an exercise that does not compile says where"
-mkdir -p "$copy/build/exercises/99_hello"
-touch "$copy/build/exercises/99_hello/2_fine.o" "$copy/build/exercises/99_hello/1_broken" # as builds of before did
-build_copy exercises
-expect_status 0
-(cd "$copy/build/exercises" && find . -path '*99_hello*' -type f | sort) >"$work/written"
-printf './99_hello/%s/your_part.c\n' 1_broken 2_fine >"$work/expected"
-diff "$work/expected" "$work/written" >"$work/difference" || { complain "expected just the parts to be written:"; show "$work/difference"; }
-cp "$copy/build/exercises/99_hello/2_fine/your_part.c" "$exercises/2_fine/"
-expect_line "$exercises/2_fine/your_part.c" '^    // YOUR CODE HERE$'
-build_copy exercise-99-2
-expect_status 0
-expect_line "$out" '^fine 0$'
-verdict "make exercises writes what is handed out, and that runs too"
 rm -r "$exercises"
 
 printf 'const char *greeting(void); // changed\n' >"$copy/chapters/99_hello/behind/greeting.h"

@@ -26,7 +26,7 @@ run() { # COMMAND: its rows become $work/COMMAND; those of the book's run, if th
     number=${number%% *} name=$(basename chapters/"${number%-*}"_*)
     case $goal in
     run-*) flags="--backend model $flags" ;;
-    *) name=${name}_exercise_${number#*-} ;; # it needs values, too
+    *) name=solved/${name}_exercise_${number#*-} ;; # it needs values, too
     esac
     in=$build/runs/$name
     if ! grep -qsF "\`make $1\` on" "$in/about" || [ -z "$(find "$in/stdout" -newer "$build/libbook.a")" ]; then

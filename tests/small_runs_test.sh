@@ -47,13 +47,11 @@ if [ "$mpi" ]; then
         --test-size 20 --batch-size 8 --epochs 1 --checkpoint c8
 fi
 unset ASAN_OPTIONS
-for program in "$build"/[0-9][0-9]_*_exercise_*; do
-    your_part=$(ls "$root"/chapters/"$(basename "${program%_exercise_*}")"/exercises/"${program##*_}"_*/your_part.c)
+for program in "$build"/solved/*; do
+    [ -x "$program" ] || continue # students have no solutions
     case $program in */05_*) continue ;; esac # minutes of small trainings; test_resnet18 has what its modules do
-    grep -q '// YOUR CODE HERE' "$your_part" && continue
-    rm -rf plots
-    "$program" --check >log 2>error </dev/null || complain "status $?"
-    [ ! -e plots ] && grep -q '^check passed: ' log || complain "no word of having passed, or a file that is not asked for"
-    verdict "$(basename "$program") --check"
+    "$program" --facts "$work/facts" 1 >log 2>error </dev/null || complain "status $?"
+    [ "$(grep -c '^through' "$work/facts")" = "$(grep -c '^group' "$work/facts")" ] || complain "$(grep '^ended' "$work/facts")"
+    verdict "$(basename "$program") --facts"
 done
 echo "1..$tests"

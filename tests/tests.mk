@@ -10,7 +10,7 @@ longest_first = $(foreach one,$1,$(filter $(one),$2)) $(filter-out $1,$2)
 
 # `make test` is what one waits for, `make test-all` is everything. These are left to the second: scripts that
 # start programs hundreds of times, wait for them, train for long, or build the book once more; 10 s to 5 minutes each.
-LONG_TESTS  := $(addprefix tests/,chapter_08_faults_test.sh wrong_answers_test.sh quick_test.sh exercises_test.sh \
+LONG_TESTS  := $(addprefix tests/,chapter_08_faults_test.sh quick_test.sh judge_test.sh exercises_test.sh \
                instruction_sets_test.sh grade_test.sh chapter_05_resume_test.sh interrupt_test.sh hosts_test.sh \
                build_test.sh cli_test.sh lab_kit_test.sh book_test.sh chapter_01_flags_test.sh \
                pytorch_test.sh defaults_test.sh readme_test.sh figures_test.sh)
@@ -40,16 +40,16 @@ announce-test-all:
 can-test: report
 	@test -n '$(and $(CMOCKA),$(PROVE))' || { echo 'make: error: the tests need cmocka and prove' >&2; \
 	    echo 'hint: make setup' >&2; exit 1; }
-test-programs: $(CHAPTERS) $(EXERCISES) $(HANDOUTS) $(TESTS) $(BENCHES) $(GRADER) $(GRADED)
+test-programs: $(CHAPTERS) $(EXERCISES) $(SOLVED_EXERCISES) $(TESTS) $(BENCHES) $(GRADER) $(GRADED)
 	@:
-sanitized-programs: $(CHAPTERS) $(EXERCISES) $(TESTS) $(SIM_TESTS)
+sanitized-programs: $(CHAPTERS) $(SOLVED_EXERCISES) $(TESTS) $(SIM_TESTS)
 	@:
 
 # Whether CC takes all of the sources, without making anything of them:
 # make CC=clang BUILD=build/clang OPTIMIZE='-O1 -fsyntax-only' syntax
-syntax: $(SOURCES:%=$(BUILD)/obj/%.o) $(MACHINES_C).o $(GRADER_SOURCES:%=$(BUILD)/obj/%.o) \
+syntax: $(SOURCES:%=$(BUILD)/obj/%.o) $(MACHINES_C).o $(GRADER_SOURCES:%=$(BUILD)/obj/%.o) $(BUILD)/obj/.lab/judge.c.o \
         $(foreach isa,$(ISAS),$(patsubst kernels/cpu/%.c,$(BUILD)/obj/kernels/cpu-$(isa)/%.o,$(wildcard kernels/cpu/*.c))) \
-        $(call objects,$(HANDOUTS) plots/book/record.c $(wildcard chapters/*/main.c chapters/*/exercises/*.c \
+        $(call objects,plots/book/record.c $(wildcard chapters/*/main.c chapters/*/exercises/*.c \
         $(BUILT_EXERCISES:%=%/*.c) tests/*.c tests/bench/*.c tests/published/*.c))
 	@:
 

@@ -43,7 +43,6 @@ ifneq ($(RUN),0)
 	+@$(MAKE_PARALLEL) recorded
 	+@$(MAKE) --no-print-directory SIDE_BY_SIDE=1 -j$(or $(RUNS_AT_ONCE),1) wanted WANTED='$(RUNS)'
 endif
-	+@$(MAKE_PARALLEL) wanted WANTED='$(HANDOUTS)'
 	@sh plots/book/book.sh $(BUILD) $(EDITION)
 
 # Looks at every page in a browser, and says how long the chapters are.
@@ -53,7 +52,6 @@ book-check:
 lab-sheets:
 	@sh plots/book/sheets.sh $(BUILD) $(EDITION) labs
 book-pdf:
-	+@$(MAKE_PARALLEL) wanted WANTED='$(HANDOUTS)'
 	@sh plots/book/sheets.sh $(BUILD) $(EDITION) whole
 book-notebooks:
 	@sh tests/book_notebooks.sh $(BUILD)

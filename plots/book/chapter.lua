@@ -253,12 +253,11 @@ end
 
 -- ---- exercises --------------------------------------------------------------------------------
 
-local function add_exercise(ch, items, name, handouts)
+local function add_exercise(ch, items, name)
   local path = ch.folder .. "/exercises/" .. name .. "/"
   local number = name:match("^(%d+)_")
   local id, yours = ch.number .. "-" .. number, path .. "your_part.c"
-  local text = source.read(handouts .. "/" .. name .. "/your_part.c") or
-    source.die(yours, nil, "it has no starter without the solution", "make exercises")
+  local text = source.read(yours)
   local title, below = text:match("^// # Exercise %d+: ([^\n]+)(.*)$")
   if not title then source.die(yours, 1, "an exercise begins with its title", "// # Exercise 1: what to do") end
   add(items, {{kind = "exercise", id = id, text = "Exercise " .. id .. ": " .. title:gsub("^%l", string.upper),
@@ -267,20 +266,20 @@ local function add_exercise(ch, items, name, handouts)
   add_file(ch, items, yours, 3, "//" .. below)
   items[#items + 1] = {kind = "end starter"}
   for _, file in ipairs(files_in(path)) do
-    if file ~= "your_part.c" and file:match("%.[ch]$") then add_folded(ch, items, path .. file, file) end
+    if file ~= "your_part.c" and file ~= "solution.c" and file:match("%.[ch]$") then add_folded(ch, items, path .. file, file) end
   end
   items[#items + 1] = {kind = "end exercise"}
 end
 
 -- Below the section of main.c that speaks of them, if it ends with one.
-local function add_exercises(ch, items, build)
+local function add_exercises(ch, items)
   local has_section = #items > 0 and ("\n" .. (items[#items].text or "")):match("\n## Exercises\n") ~= nil
   local has_any = false
   for _, name in ipairs(files_in(ch.folder .. "/exercises")) do
     if exists(ch.folder .. "/exercises/" .. name .. "/your_part.c") then
       if not has_any and not has_section then items[#items + 1] = heading(2, "Exercises") end
       has_any = true
-      add_exercise(ch, items, name, build .. "/exercises/" .. ch.folder:match("[^/]+$"))
+      add_exercise(ch, items, name)
     end
   end
 end
@@ -331,7 +330,7 @@ function chapter.open(folder, build)
     add_file(ch, items, folder .. "/" .. name, 1)
   end
   add(items, ending)
-  add_exercises(ch, items, build)
+  add_exercises(ch, items)
   add(items, {ch.rest, heading(2, "The rest of the program", "rest"), {kind = "fold", title = "main.c", path = main}})
   for _, item in ipairs(plumbing) do
     item.shift = 3

@@ -1,0 +1,51 @@
+#!/bin/sh
+# judge_test.sh BUILD [ID...]: for each exercise, or for these ("06-1"): the solution has all points, with the oldest
+# instructions too and with another seed; the starter has none, and a hint that says so. (That each rival loses what it
+# declares, and gets its own hint, was tested when expected.tsv was made: .lab/derive.sh.) Prints TAP.
+set -u
+root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
+case $1 in /*) build=$1 ;; *) build=$(pwd)/$1 ;; esac
+shift
+wanted=$*
+cd "$root" || exit 1
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT TERM
+tests=0
+verdict() { # STATUS NAME
+    tests=$((tests + 1))
+    [ "$1" -eq 0 ] && echo "ok $tests - $2" && return
+    echo "not ok $tests - $2"
+    sed 's/^/# /' "$work/said"
+}
+ls "$build"/solved/* >/dev/null 2>&1 || {
+    echo "1..1"
+    echo "ok 1 - the judge # SKIP students have no solutions"
+    exit 0
+}
+facts() { # PROGRAM FILE SEED
+    "$1" --facts "$work/$2" "$3" >"$work/printed" 2>&1 </dev/null
+}
+judged() { # EXPECTED FACTS
+    "$build/lab/judge" "$1" "$2" >"$work/said"
+}
+for solved in "$build"/solved/*; do
+    name=${solved##*/}
+    id=${name%%_*}-${name##*_} expected=$build/lab/exercises/${name%%_*}-${name##*_}/expected.tsv
+    case " $wanted " in "  " | *" $id "*) ;; *) continue ;; esac
+    CPU=v1 facts "$solved" v1 1
+    judged "$expected" "$work/v1"
+    verdict $? "$id: the solution has all points with the oldest instructions"
+    facts "$solved" seven 7
+    CPU=v1 facts "$solved" seven_v1 7
+    judged "$work/seven" "$work/seven_v1"
+    verdict $? "$id: and with another seed"
+    ! cmp -s "$work/v1" "$work/seven_v1"
+    verdict $? "$id: whose facts are others"
+    grep -q 'YOUR CODE HERE' chapters/"${name%%_*}"_*/exercises/"${name##*_}"_*/your_part.c || continue
+    facts "$build/$name" starter 1
+    judged "$expected" "$work/starter"
+    grep -q '^0 of 10 points$' "$work/said" && grep -qF "hint: $(sed -n 's/^rival\tstarter\t[^\t]*\t//p' "$expected")" "$work/said"
+    verdict $? "$id: the starter has none, and is told to begin"
+done
+echo "1..$tests"
