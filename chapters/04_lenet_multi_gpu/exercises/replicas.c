@@ -48,22 +48,6 @@ void replicas_scale(Replicas *r, float factor) {
         }
 }
 
-size_t replica_numel(void) {
-    static size_t n;
-    if (n == 0) {
-        Tensor *params[LENET_PARAMS];
-        lenet_init(params, 0);
-        for (int p = 0; p < LENET_PARAMS; p++) n += numel(params[p]);
-        free_params(params, LENET_PARAMS);
-    }
-    return n;
-}
-
-float *replica_values(const Replicas *r, int i) {
-    size_t n;
-    return values_of_all(r->params[i], LENET_PARAMS, &n);
-}
-
 double images_received(const Replicas *r, int i, const Dataset *data) {
     size_t image = sizeof(float) * (size_t)(data->rows * data->cols + 1); // and its label
     return (double)ledger_bytes(host(), r->devices[i]) / (double)image;

@@ -17,12 +17,8 @@ void replicas_open_from(Replicas *r, int k, Tensor *const params[]); // copies o
 void replicas_open_modelled(Replicas *r, int k); // on devices that compute nothing, to be timed
 void replicas_close(Replicas *r);
 // Multiplies all parameters. LeNet starts with small weights and does not learn for the first
-// hundreds of updates; ten times as large, it learns at once, which suits a check.
+// hundreds of updates; ten times as large, it learns at once.
 void replicas_scale(Replicas *r, float factor);
-
-// All parameters of device i of the replicas, one behind the other; their number; free() them.
-float *replica_values(const Replicas *r, int i);
-size_t replica_numel(void);
 
 // How many images, each with its label, device i got from the host since ledger_reset().
 double images_received(const Replicas *r, int i, const Dataset *data);

@@ -4,7 +4,6 @@
 #include "common/base/statistics.h"
 #include "common/device/timer.h"
 #include "common/program/exercise.h"
-#include "common/program/predict.h"
 #include "common/program/say.h"
 #include "common/program/table.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
@@ -12,38 +11,26 @@
 
 #include <stdlib.h>
 
-typedef struct Run {
-    int k, updates; // per epoch
-    float lr;
-    Quartiles seconds; // of an epoch
-    double accuracy;   // after the last
-} Run;
-
-static Run train(const Flags *flags, int k, float lr, const Dataset *train_data,
-                 DataIter *test_iter, FILE *csv, Table *t) {
+static void train(const Flags *flags, int k, float lr, const Dataset *train_data,
+                  DataIter *test_iter, FILE *csv, Table *t) {
     Replicas r;
-    Run run = {.k = k, .lr = lr};
-    double *seconds = xcalloc((size_t)flags->epochs, sizeof *seconds);
+    int updates = 0; // of an epoch
+    double accuracy = 0, *seconds = xcalloc((size_t)flags->epochs, sizeof *seconds);
     replicas_open(&r, k, flags->seed);
     for (int epoch = 0; epoch < flags->epochs; epoch++) {
         Timer timer = {0};
         timer_start(&timer);
-        run.updates = train_epoch(&r, train_data, epoch, flags->batch_size, lr, flags->seed);
+        updates = train_epoch(&r, train_data, epoch, flags->batch_size, lr, flags->seed);
         seconds[epoch] = timer_stop(&timer);
-        run.accuracy = evaluate_accuracy_gpu(lenet, r.params[0], test_iter, r.devices[0]);
-        fprintf(csv, "%d,%g,%d,%d,%.4f\n", k, (double)lr, epoch + 1, (epoch + 1) * run.updates,
-                run.accuracy);
+        accuracy = evaluate_accuracy_gpu(lenet, r.params[0], test_iter, r.devices[0]);
+        fprintf(csv, "%d,%g,%d,%d,%.4f\n", k, (double)lr, epoch + 1, (epoch + 1) * updates,
+                accuracy);
     }
-    run.seconds = quartiles(seconds, flags->epochs);
+    table_numbers(t, k, k * flags->batch_size, lr, updates, flags->epochs * updates,
+                  median(seconds, flags->epochs), accuracy);
     free(seconds);
     replicas_close(&r);
-    table_numbers(t, k, k * flags->batch_size, lr, run.updates, flags->epochs * run.updates,
-                  run.seconds.median, run.accuracy);
-    return run;
 }
-
-// The runs: 1 device, then 2 and 4 with its lr, twice that, ..., k times that.
-enum { NUM_RUNS = 6 };
 
 // ## The experiment
 
@@ -51,22 +38,16 @@ static void experiment(const Flags *flags, FILE *csv) {
     Dataset *train_data = fashion_mnist_open(flags->data, true, flags->train_size);
     Dataset *test_data = fashion_mnist_open(flags->data, false, 2500);
     DataIter *test_iter = data_iter_new(test_data, 250, false, 0);
-    Run runs[NUM_RUNS];
-    int n = 0;
     say("Question: what happens with minibatches of k*b images on k devices?");
     say("b = %d, %d training images, %d epoch%s, accuracy on %d test images\n", flags->batch_size,
         train_data->count, flags->epochs, flags->epochs > 1 ? "s" : "", test_data->count);
-    Prediction lower = predict_first(
-        "Four devices train LeNet with minibatches four times as large as those of one device, for "
-        "as many epochs and with the same learning rate. By how many percentage points will their "
-        "test accuracy be lower?");
     Table t = TABLE(NULL, WHOLE("devices"), WHOLE("batch"), DIGITS("lr", 2), WHOLE("updates/epoch"),
                     WHOLE("updates"), FIXED("sec/epoch", 2), FIXED("test acc", 3));
     fprintf(csv, "devices,lr,epoch,updates,test_acc\n");
+    // 1 device, then 2 and 4 with its lr, twice that, ..., k times that.
     for (int k = 1; k <= 4; k *= 2)
         for (int times = 1; times <= k; times *= 2)
-            runs[n++] = train(flags, k, (float)times * flags->lr, train_data, test_iter, csv, &t);
-    predict_compare(lower, 100 * (runs[0].accuracy - runs[3].accuracy), "percentage points");
+            train(flags, k, (float)times * flags->lr, train_data, test_iter, csv, &t);
     data_iter_free(test_iter);
     dataset_free(train_data);
     dataset_free(test_data);
@@ -90,8 +71,6 @@ int main(int argc, char *argv[]) {
             .flags = "batch-size lr epochs seed train-size allreduce -machine",
             .defaults = defaults,
             .prepare = prepare,
-            .parts = check_parts,
-            .passed = "k devices with minibatches of k*b make the updates of one device with k*b",
             .experiment = experiment,
             .plot = "exercise_larger_batches.gp"});
 }

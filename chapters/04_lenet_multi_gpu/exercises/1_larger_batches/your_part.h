@@ -1,12 +1,9 @@
-// your_part.h: what the files of this exercise know of each other: first your part.
+// your_part.h: what the files of this exercise know of each other.
 #ifndef YOUR_PART_H
 #define YOUR_PART_H
 
-#include "common/program/exercise.h"
 #include "chapters/04_lenet_multi_gpu/exercises/replicas.h"
 
 int train_epoch(Replicas *r, const Dataset *data, int epoch, int b, float lr, uint64_t seed);
-
-extern const CheckPart check_parts[]; // check.c: is it right?
 
 #endif
