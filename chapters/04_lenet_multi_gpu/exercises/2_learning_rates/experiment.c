@@ -6,7 +6,6 @@
 // they end.
 #include "common/base/error.h"
 #include "common/program/exercise.h"
-#include "common/program/predict.h"
 #include "common/program/say.h"
 #include "common/program/table.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
@@ -66,13 +65,6 @@ static void write_csv(FILE *csv, const Flags *flags, const Grid *grid) {
         }
 }
 
-static int best_of(const Cell cells[NUM_LR]) {
-    int best = 0;
-    for (int j = 1; j < NUM_LR; j++)
-        if (cells[j].mean > cells[best].mean) best = j;
-    return best;
-}
-
 // ## The experiment
 
 static void experiment(const Flags *flags, FILE *csv) {
@@ -86,13 +78,7 @@ static void experiment(const Flags *flags, FILE *csv) {
         "deviation of %d seeds\n",
         flags->batch_size, data->count, flags->epochs, flags->epochs > 1 ? "s" : "",
         test_data->count, flags->seeds);
-    Prediction times = predict_first(
-        "One device trains with minibatches of b images, 4 devices with minibatches of 4*b. How "
-        "many times the best learning rate of one device will the best one of 4 devices be?");
     measure_all(flags, data, test_iter, &grid);
-    float best_of_1 = grid.lr[best_of(grid.cells[0])];
-    float best_of_4 = grid.lr[best_of(grid.cells[NUM_K - 1])];
-    predict_compare(times, (double)(best_of_4 / best_of_1), "times");
     write_csv(csv, flags, &grid);
     data_iter_free(test_iter);
     dataset_free(data);
@@ -122,8 +108,6 @@ int main(int argc, char *argv[]) {
                         "batch-size lr epochs seed seeds train-size test-size allreduce -machine",
                     .defaults = defaults,
                     .prepare = prepare,
-                    .parts = check_parts,
-                    .passed = "accuracy after training on k devices; mean and standard deviation",
                     .experiment = experiment,
                     .plot = "exercise_learning_rates.gp"});
 }

@@ -1,7 +1,4 @@
-// wrong: returns the best accuracy of all epochs, not that after the last one
-// loses: 5
-// says: the best of all epochs is another one
-
+// solution.c: one run of training; mean and standard deviation of several.
 #include "your_part.h"
 
 #include <math.h>
@@ -10,15 +7,13 @@ double accuracy_after(Replicas *r, const Dataset *data, int epochs, int b, float
                       DataIter *test_iter) {
     Tensor *X, *y, *losses[MAX_DEVICES];
     DataIter *iter = data_iter_new(data, r->k * b, true, seed);
-    double best = 0;
     for (int epoch = 0; epoch < epochs; epoch++) {
         data_iter_start(iter, epoch);
         while (data_iter_next(iter, &X, &y))
             train_batch(X, y, r->params, r->devices, r->k, lr, losses);
-        best = fmax(best, evaluate_accuracy_gpu(lenet, r->params[0], test_iter, r->devices[0]));
     }
     data_iter_free(iter);
-    return best;
+    return evaluate_accuracy_gpu(lenet, r->params[0], test_iter, r->devices[0]);
 }
 
 void mean_and_spread(const double values[], int n, double *mean, double *spread) {
