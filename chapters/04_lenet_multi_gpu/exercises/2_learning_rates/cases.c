@@ -6,6 +6,7 @@
 #include "your_part.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { MEAN = 1, SPREAD, ONE, MANY, ACCURACY };
@@ -19,14 +20,13 @@ const Part parts[] = {{"mean_and_spread(): the mean", 1},
 static void values(void) {
     static const int ns[] = {1, 2, 3, 5, 12};
     for (int c = 0; c < 5; c++) {
+        char text[128];
         double v[12], mean = NAN, spread = NAN;
-        for (int i = 0; i < ns[c]; i++) v[i] = (double)draw(100, 999) / 1000;
-        if (ns[c] < 3)
-            begin_case("mean_and_spread(), %d value%s, the first is %g", ns[c],
-                       ns[c] > 1 ? "s" : "", v[0]);
-        else
-            begin_case("mean_and_spread(), %d values, the first are %g, %g, %g", ns[c], v[0], v[1],
-                       v[2]);
+        for (int i = 0, at = 0; i < ns[c]; i++) {
+            v[i] = (double)draw(100, 999) / 1000;
+            at += snprintf(text + at, sizeof text - (size_t)at, " %g", v[i]);
+        }
+        begin_case("mean_and_spread(), n = %d:%s", ns[c], text);
         mean_and_spread(v, ns[c], &mean, &spread);
         record_real(MEAN, mean, 1e-9, "mean");
         record_real(SPREAD, spread, 1e-9, "standard deviation");
