@@ -1,6 +1,5 @@
 // experiment.c: chapter 4's step of LeNet and yours, on machines whose steps wait for different
-// things: how much of the exchange is hidden, by the number of devices, the size of the minibatch
-// and the way of the allreduce. All times are modelled.
+// things: how much of the exchange is hidden. All times are modelled.
 #include "common/base/error.h"
 #include "common/program/exercise.h"
 #include "common/program/modelled_run.h"
@@ -18,22 +17,16 @@ static const int ks[NUM_KS] = {2, 4, 8};
 static const char *const ways[NUM_WAYS] = {"star", "ring"};
 static int batch_of(int b) { return 64 << b; }
 
-// ## Steps
+typedef void Step(Overlap *o, const Tensor *X, const Tensor *y, Tensor *losses[]);
 
-typedef void Step(Overlap *o, const Tensor *X, const Tensor *y);
-
-static void chapter_4_step(Overlap *o, const Tensor *X, const Tensor *y) {
-    Tensor *losses[MAX_DEVICES];
+static void chapter_4_step(Overlap *o, const Tensor *X, const Tensor *y, Tensor *losses[]) {
     train_batch(X, y, o->params, o->devices, o->k, 0, losses);
 }
-
-static void your_step(Overlap *o, const Tensor *X, const Tensor *y) {
-    Tensor *losses[MAX_DEVICES];
+static void your_step(Overlap *o, const Tensor *X, const Tensor *y, Tensor *losses[]) {
     overlap_step(o, X, y, 0, losses);
 }
-
-static void step_without_exchange(Overlap *o, const Tensor *X, const Tensor *y) {
-    Tensor *X_shards[MAX_DEVICES], *y_shards[MAX_DEVICES], *losses[MAX_DEVICES];
+static void step_without_exchange(Overlap *o, const Tensor *X, const Tensor *y, Tensor *losses[]) {
+    Tensor *X_shards[MAX_DEVICES], *y_shards[MAX_DEVICES];
     for (int i = 0; i < o->k; i++) begin_step(o->devices[i]);
     split_batch(X, y, o->devices, o->k, X_shards, y_shards);
     for (int i = 0; i < o->k; i++)
@@ -45,16 +38,12 @@ static void step_without_exchange(Overlap *o, const Tensor *X, const Tensor *y) 
 // What is timed. LAUNCHES: chapter 4's step, if devices and links took no time.
 enum { CHAPTER_4, OVERLAPPED, NO_EXCHANGE, LAUNCHES, NUM_TIMES };
 static Step *const steps[] = {chapter_4_step, your_step, step_without_exchange, chapter_4_step};
-typedef struct Times {
-    double ms[NUM_TIMES]; // of a step; 0: the machine has too few devices
-} Times;
+typedef double Times[NUM_TIMES]; // ms of a step; 0: the machine has too few devices
 
-static double hidden(const Times *t) {
-    return 100 * (t->ms[CHAPTER_4] - t->ms[OVERLAPPED]) / (t->ms[CHAPTER_4] - t->ms[NO_EXCHANGE]);
+static double hidden(const Times ms) {
+    return 100 * (ms[CHAPTER_4] - ms[OVERLAPPED]) / (ms[CHAPTER_4] - ms[NO_EXCHANGE]);
 }
-static double saved(const Times *t) { return 100 * (1 - t->ms[OVERLAPPED] / t->ms[CHAPTER_4]); }
-
-// ## Machines
+static double saved(const Times ms) { return 100 * (1 - ms[OVERLAPPED] / ms[CHAPTER_4]); }
 
 typedef struct Place {
     const Machine *machine;
@@ -69,12 +58,13 @@ static void model_steps(const Place *place, int k, Times times[NUM_BATCHES]) {
                            .k = k,
                            .framework = place->framework};
         modelled_begin(&run);
+        Tensor *losses[MAX_DEVICES];
         Overlap *o = overlap_open(run.devices, k, 0);
         for (int b = 0; b < NUM_BATCHES; b++) {
             const Tensor X = {.ndim = 4, .shape = {batch_of(b), 1, 28, 28}, .device = host()};
             const Tensor y = {.ndim = 1, .shape = {batch_of(b)}, .device = host()};
-            while (modelled_run(&run)) steps[s](o, &X, &y);
-            times[b].ms[s] = 1e3 * run.seconds;
+            while (modelled_run(&run)) steps[s](o, &X, &y, losses);
+            times[b][s] = 1e3 * run.seconds;
         }
         overlap_close(o);
         modelled_end(&run);
@@ -89,11 +79,11 @@ static void model_place(const Place *place, Figures f, FILE *csv) {
         choose_allreduce(ways[i / NUM_KS]);
         model_steps(place, k, f[i / NUM_KS][i % NUM_KS]);
         for (int b = 0; b < NUM_BATCHES; b++) {
-            const Times *t = &f[i / NUM_KS][i % NUM_KS][b];
             fprintf(csv, "%s%s,%s,%d,%d", place->machine->name, framework, ways[i / NUM_KS], k,
                     batch_of(b));
-            for (int j = 0; j < NUM_TIMES; j++) fprintf(csv, ",%.9g", t->ms[j]);
-            fprintf(csv, ",%.6g\n", hidden(t));
+            for (int j = 0; j < NUM_TIMES; j++)
+                fprintf(csv, ",%.9g", f[i / NUM_KS][i % NUM_KS][b][j]);
+            fprintf(csv, ",%.6g\n", hidden(f[i / NUM_KS][i % NUM_KS][b]));
         }
     }
     say("\n  %s%s: percent of the exchange that is hidden, (of the step that is saved)",
@@ -103,8 +93,8 @@ static void model_place(const Place *place, Figures f, FILE *csv) {
     for (int b = 0; b < NUM_BATCHES; b++) {
         table_numbers(&t, batch_of(b));
         for (int i = 0; i < NUM_WAYS * NUM_KS; i++) {
-            const Times *of = &f[i / NUM_KS][i % NUM_KS][b];
-            if (of->ms[CHAPTER_4] > 0) // + 0: no "-0"
+            const double *of = f[i / NUM_KS][i % NUM_KS][b];
+            if (of[CHAPTER_4] > 0) // + 0: no "-0"
                 table_text(&t, "%3.0f (%2.0f)", round(hidden(of)) + 0.0, round(saved(of)) + 0.0);
             else
                 table_text(&t, "-");
@@ -121,16 +111,16 @@ static void experiment(const Flags *flags, FILE *csv) {
                       {machine_find("p100-25gbe"), false},
                       {machine_find("cluster-10gbe"), false},
                       {modelled_machine(), false}};
-    int n = 4 + (places[4].machine != NULL);
     static Figures f[5];
-    (void)flags;
+    int n = 4 + (places[4].machine != NULL);
     for (int m = 0; m < 4; m++)
-        if (m != 1 && places[4].machine == places[m].machine) n = 4; // it is there already
+        if (places[4].machine == places[m].machine) n = 4; // it is there already
+    (void)flags;
     say("Question: when does it not help to exchange gradients under backward?");
     say("LeNet, an allreduce for each parameter: chapter 4's step, after backward, against yours. "
-        "Times are modelled. \"framework\": launches take as long as in a framework written in "
-        "Python. Minibatches are for all devices together. The CSV also has each step without an "
-        "exchange, and what its launches alone take.");
+        "Times are modelled; \"framework\": launches as slow as a framework's in Python. "
+        "Minibatches "
+        "are for all devices. The CSV also has steps without exchange, and of launches alone.");
     Prediction most = predict_first(
         "Chapter 4's step of LeNet exchanges all gradients when backward is over. On 8 devices of "
         "a DGX A100, with the ring, how much of that exchange will be hidden if it goes on under "
@@ -138,7 +128,7 @@ static void experiment(const Flags *flags, FILE *csv) {
     fprintf(csv, "machine,allreduce,devices,images,chapter_4_ms,overlapped_ms,no_exchange_ms,"
                  "launches_ms,hidden_percent\n");
     for (int m = 0; m < n; m++) model_place(&places[m], f[m], csv);
-    predict_compare(most, hidden(&f[0][1][NUM_KS - 1][NUM_BATCHES - 1]), "%");
+    predict_compare(most, hidden(f[0][1][NUM_KS - 1][NUM_BATCHES - 1]), "%");
 }
 
 static void prepare(const Flags *flags) {
@@ -150,12 +140,11 @@ static void prepare(const Flags *flags) {
 }
 
 int main(int argc, char *argv[]) {
-    return exercise_main(
-        argc, argv,
-        &(Exercise){.about = "Exercise 3: LeNet, with the exchange under backward.",
-                    .flags = "",
-                    .defaults = default_flags,
-                    .prepare = prepare,
-                    .experiment = experiment,
-                    .plot = "exercise_overlap.gp"});
+    const Exercise exercise = {.about = "Exercise 3: LeNet, with the exchange under backward.",
+                               .flags = "",
+                               .defaults = default_flags,
+                               .prepare = prepare,
+                               .experiment = experiment,
+                               .plot = "exercise_overlap.gp"};
+    return exercise_main(argc, argv, &exercise);
 }
