@@ -54,9 +54,8 @@ typedef Times Figures[NUM_WAYS][NUM_KS][NUM_BATCHES];
 static void model_steps(const Place *place, int k, Times times[NUM_BATCHES]) {
     Machine free = machine_with_free(place->machine, FREE_LINKS | FREE_DEVICES);
     for (int s = 0; s < NUM_TIMES; s++) {
-        ModelledRun run = {.machine = s == LAUNCHES ? &free : place->machine,
-                           .k = k,
-                           .framework = place->framework};
+        ModelledRun run = {.k = k, .framework = place->framework, .warm_up = 1};
+        run.machine = s == LAUNCHES ? &free : place->machine;
         modelled_begin(&run);
         Tensor *losses[MAX_DEVICES];
         Overlap *o = overlap_open(run.devices, k, 0);

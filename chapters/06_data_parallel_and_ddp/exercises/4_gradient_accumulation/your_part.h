@@ -2,11 +2,8 @@
 #ifndef YOUR_PART_H
 #define YOUR_PART_H
 
-#include "common/program/exercise.h"
 #include "plan.h"
 
 void step_in_parts(Ddp *ddp, const Plan *plan, const Tensor *X, const Tensor *y, float lr);
-
-extern const CheckPart check_parts[]; // check.c: is it right?
 
 #endif
