@@ -5,6 +5,7 @@
 #include "chapters/06_data_parallel_and_ddp/networks.h"
 #include "your_part.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { ONE_RANK = 1, RANKS, BYTES, UNEQUAL };
@@ -93,12 +94,11 @@ static const char *sizes_text(const Plan *plan) {
     static char text[256];
     int length = 0;
     for (int i = 0; i < plan->k; i++)
-        for (int j = 0; j < plan->m; j++)
-            length += snprintf(text + length, sizeof text - (size_t)length, "%s%ld",
-                               j > 0   ? " + "
-                               : i > 0 ? ", "
-                                       : "",
+        for (int j = 0; j < plan->m; j++) {
+            const char *between = j > 0 ? " + " : i > 0 ? ", " : "";
+            length += snprintf(text + length, sizeof text - (size_t)length, "%s%ld", between,
                                plan->rows[i][j].count);
+        }
     return text;
 }
 
