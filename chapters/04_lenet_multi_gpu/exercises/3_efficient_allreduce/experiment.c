@@ -5,7 +5,6 @@
 #include "common/base/error.h"
 #include "common/model/modelled_clock.h"
 #include "common/program/exercise.h"
-#include "common/program/predict.h"
 #include "common/program/say.h"
 #include "common/program/table.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
@@ -37,7 +36,7 @@ static void chapter_2(Tensor *const data[], int k, int p) {
     allreduce_sharded(data, k);
 }
 
-enum { STAR, PARTS = 3, NUM_METHODS = 5, MOST_MACHINES = 4 };
+enum { NUM_METHODS = 5, MOST_MACHINES = 4 };
 static const struct {
     const char *name;
     Method *run;
@@ -89,8 +88,9 @@ static double modelled_ms(Setting *s, void (*work)(Setting *s, Method *method), 
 }
 
 // One row of the CSV, whose last k columns are the bytes that each device received.
-static void add_row(Table *t, Setting *s, int m, int i, double received[]) {
+static void add_row(Table *t, Setting *s, int m, int i) {
     int k = s->r.k;
+    double received[MAX_DEVICES];
     ledger_reset();
     double gradients = modelled_ms(s, sum_gradients, methods[i].run);
     for (int to = 0; to < k; to++) {
@@ -106,10 +106,7 @@ static void add_row(Table *t, Setting *s, int m, int i, double received[]) {
     table_add_numbers(t, (size_t)k, received);
 }
 
-// Prints the rows of one machine, and returns how many times fewer bytes the busiest device
-// receives in parts than in the star.
-static double model_machine(Table *t, const Flags *flags, int m) {
-    double received[MAX_DEVICES], busiest[NUM_METHODS];
+static void model_machine(Table *t, const Flags *flags, int m) {
     int k = flags->devices;
     modelled_clock_start(machine_find(machines[m]));
     Setting s = {.X = tensor_new(host(), flags->batch_size, 1, 28, 28),
@@ -118,35 +115,24 @@ static double model_machine(Table *t, const Flags *flags, int m) {
     for (int i = 0; i < k; i++) s.large[i] = tensor_new(s.r.devices[i], LARGE);
     printf("\n  modelled ms on %s\n", machines[m]);
     table_head(t);
-    for (int i = 0; i < NUM_METHODS; i++) {
-        add_row(t, &s, m, i, received);
-        busiest[i] = maximum(received, k);
-    }
+    for (int i = 0; i < NUM_METHODS; i++) add_row(t, &s, m, i);
     for (int i = 0; i < k; i++) tensor_free(s.large[i]);
     tensor_free(s.X);
     tensor_free(s.y);
     replicas_close(&s.r);
-    return busiest[STAR] / busiest[PARTS];
 }
 
 static void experiment(const Flags *flags, FILE *csv) {
-    int k = flags->devices;
-    double fewer_bytes = 0;
-    say("LeNet's gradients, k = %d, minibatches of %d, five ways to sum them:", k,
-        flags->batch_size);
-    Prediction fewer = predict_first(
-        "In a star device 0 receives and sums all gradients of LeNet; in parts each device sums "
-        "1/k "
-        "of every gradient. How many times fewer bytes does the busiest device receive in parts?");
+    say("LeNet's gradients on %d devices, minibatches of %d, five ways to sum them:",
+        flags->devices, flags->batch_size);
     Table t = TABLE(csv, {.csv = "machine"}, WORDS("", 23, .csv = "method"), {.csv = "devices"},
                     FIXED("gradients", 3, .csv = "modelled_gradients_ms"),
                     FIXED("a step", 3, .csv = "modelled_step_ms"),
                     FIXED("16 MB", 2, .csv = "modelled_large_ms"), WHOLE("most bytes to one"),
-                    {.csv = "device%d_bytes", .count = k});
+                    {.csv = "device%d_bytes", .count = flags->devices});
     for (int m = 0; m < num_machines; m++)
-        if (machine_has_devices(machine_find(machines[m]), k))
-            fewer_bytes = model_machine(&t, flags, m);
-    predict_compare(fewer, fewer_bytes, "times");
+        if (machine_has_devices(machine_find(machines[m]), flags->devices))
+            model_machine(&t, flags, m);
 }
 
 static void prepare(const Flags *flags) {
