@@ -12,6 +12,6 @@ set errorbars 0.6 linecolor rgb "#333333"
 set yrange [0:*]
 set xlabel "devices"
 set ylabel "seconds"
-eval page(1, 1, 1, "LeNet's accuracy on 10,000 test images", "measured: the fastest round; bars: up to the median")
+eval page(1, 1, 1, "The time that LeNet's test accuracy takes", "measured: the fastest round; bars: up to the median")
 plot csv skip 1 using 2:2:3:xtic(1) lt 5 title "on device 0, the others idle", \
      csv skip 1 using 4:4:5 lt 1 title "on all devices"

@@ -118,6 +118,29 @@ for n in 1 2; do
     verdict $? "exercise 04-$n has --allreduce"
 done
 
+# k devices do what one does with minibatches k times as large: the same updates, and the same accuracies. (To the bit,
+# as a shard has whole sixteens: see chapter 4's sheet.)
+as_one() { # CHAPTER-EXERCISE WHICH_ROWS FLAGS..
+    id=$1 rows=$2 name="exercise $1: two devices with 16 images each do what one does with 32"
+    shift 2
+    solved "$id" "$name" || return
+    for b in 16 32; do
+        "$program" --backend cpu --batch-size $b "$@" --out "$out/$b" >"$out/log" 2>"$out/error" </dev/null || break
+    done
+    grep "^2,$rows" "$out"/16/*.csv | cut -d, -f2- >"$out/two" && grep "^1,$rows" "$out"/32/*.csv | cut -d, -f2- >"$out/one"
+    [ -s "$out/one" ] && diff "$out/one" "$out/two" >>"$out/log"
+    verdict $? "$name"
+    rm -rf "$out/16" "$out/32"
+}
+as_one 04-1 0.1, --train-size 330 --epochs 2
+as_one 04-2 32, --train-size 480 --test-size 250 --seeds 2 --lr 0.2
+if solved 04-4 "exercise 4: all devices find the accuracy of one"; then
+    "$program" --test-size 501 --train-size 64 --out "$out/fourth" >"$out/log" 2>"$out/error" </dev/null &&
+        awk '/^ *[124] / { rows += $4 == $5 && $4 > 0.2 } END { exit rows != 3 }' "$out/log"
+    verdict $? "exercise 4: all devices find the accuracy of one"
+    rm -rf "$out/fourth"
+fi
+
 # Exercise 3's figures are modelled: five methods on three machines, and one more that is asked for; the same each
 # time. Where only bytes count, chapter 2's way takes 1/k of the star's time.
 if solved 04-3 "exercise 3 on four machines"; then

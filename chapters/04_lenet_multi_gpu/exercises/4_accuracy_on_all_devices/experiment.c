@@ -69,7 +69,7 @@ static void measure_all(const Flags *flags, DataIter *test_iter, FILE *csv) {
 }
 
 static void experiment(const Flags *flags, FILE *csv) {
-    Dataset *test_data = fashion_mnist_open(flags->data, false, 0);
+    Dataset *test_data = fashion_mnist_open(flags->data, false, flags->test_size);
     DataIter *test_iter = data_iter_new(test_data, 256, false, 0);
     say("Question: how much faster is the test accuracy on all devices?");
     say("%d test images, minibatches of 256, fastest of %d rounds\n", test_data->count, ROUNDS);
@@ -84,7 +84,7 @@ int main(int argc, char *argv[]) {
     defaults.lr = 0.05f;
     return exercise_main(argc, argv,
                          &(Exercise){.about = "Exercise 4: test accuracy on all devices.",
-                                     .flags = "lr seed train-size -machine",
+                                     .flags = "lr seed train-size test-size -machine",
                                      .defaults = defaults,
                                      .experiment = experiment,
                                      .plot = "exercise_accuracy.gp"});
