@@ -58,7 +58,8 @@ bool same_value(const char *came, const Fact *expected) {
 static bool same_as_rival(const char *came, const Fact *expected, int r) {
     const char *its = expected->rivals[r];
     if (!its) return same_value(came, expected);
-    if (strcmp(its, "-") == 0 || !came) return came == NULL;
+    bool it_has_none = strcmp(its, "-") == 0;
+    if (it_has_none || !came) return it_has_none && !came;
     if (strcmp(came, its) == 0) return true; // a NaN, too: the same mistake led to it
     if (*its == '#') return strcmp(short_value(came), its) == 0;
     return are_same(came, its, false, fmax(expected->tolerance, 1e-12));
