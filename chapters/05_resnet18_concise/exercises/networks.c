@@ -1,6 +1,9 @@
 // networks.c: see networks.h.
 #include "networks.h"
 #include "common/base/error.h"
+#include "common/program/facts.h"
+
+#include <stdlib.h>
 
 // ## Images
 
@@ -22,12 +25,31 @@ Dataset *small_images(const char *directory, bool train, int limit) {
     return data;
 }
 
+Dataset *drawn_images(int count) {
+    Dataset *data = xcalloc(1, sizeof *data);
+    size_t pixels = (size_t)count * DRAWN_SIDE * DRAWN_SIDE;
+    *data = (Dataset){.count = count, .rows = DRAWN_SIDE, .cols = DRAWN_SIDE};
+    data->images = xmalloc(pixels);
+    data->labels = xmalloc((size_t)count);
+    for (size_t p = 0; p < pixels; p++) data->images[p] = (uint8_t)draw(0, 255);
+    for (int i = 0; i < count; i++) data->labels[i] = (uint8_t)draw(0, FASHION_MNIST_CLASSES - 1);
+    return data;
+}
+
 // ## Networks
 
 Module *small_network(void) {
-    enum { C = SMALL_NETWORK_CHANNELS };
+    enum { C = 4, SIDE = DRAWN_SIDE / 2 };
     return Sequential(Conv2d(1, C, .kernel_size = 3, .stride = 2, .padding = 1), BatchNorm2d(C),
-                      ReLU(), Flatten(), Linear(C * 7 * 7, FASHION_MNIST_CLASSES));
+                      Flatten(), Linear(C * SIDE * SIDE, FASHION_MNIST_CLASSES));
+}
+
+void record_biases(int part, const Module *net, Device *device) {
+    Parameters all = parameters_of(net);
+    float *values = tensor_values(parameter_data(all.list[all.n - 1], device));
+    record_floats(part, values, FASHION_MNIST_CLASSES, 1e-4, "biases of the last layer on %s",
+                  device_name(device));
+    free(values);
 }
 
 Module *quarter_resnet18(void) {
@@ -57,18 +79,4 @@ void leave_devices(Module *net, uint64_t seed) {
     synchronize_all();
     initialize(net, seed);
     autograd_close();
-}
-
-size_t network_numel(const Module *net) { return parameter_bytes(net) / sizeof(float); }
-
-float *network_values(const Module *net, Device *device) {
-    Parameters all = parameters_of(net);
-    float *values = xmalloc(parameter_bytes(net)), *next = values;
-    for (int p = 0; p < all.n; p++) {
-        if (!all.list[p]->trained) continue;
-        const Tensor *data = parameter_data(all.list[p], device);
-        tensor_read(data, next);
-        next += numel(data);
-    }
-    return values;
 }

@@ -10,9 +10,15 @@
 // same parameters for them and about a quarter of the work, so that many runs fit into two minutes.
 Dataset *small_images(const char *directory, bool train, int limit);
 
-// A convolution, batch norm and a linear layer: all that the checks need, in no time.
-enum { SMALL_NETWORK_CHANNELS = 4 };
+// So many 14 x 14 images and labels that draw() gives: nobody can know what they lead to. For cases.
+enum { DRAWN_SIDE = 14 };
+Dataset *drawn_images(int count);
+
+// Convolution, batch norm and linear layer, for drawn images: all that the cases need, in no time.
+// Without ReLU, where rounding may put a value that is nearly 0 on the other side.
 Module *small_network(void);
+// Records the biases of its last layer, which come after all that training did, and depend on it.
+void record_biases(int part, const Module *net, Device *device);
 // ResNet-18 with a quarter of the channels: a 16th of the parameters and of the work, so that it
 // can be trained for hundreds of steps. (In fewer, batch norm's running variance is still on its
 // way from 1, where it starts, and the network guesses.)
@@ -25,9 +31,5 @@ DataParallel network_on(Module *net, int k, BatchNormMode bn, uint64_t seed);
 // Takes the network off all devices and gives back their arenas, so that the next run begins with
 // no memory in use.
 void leave_devices(Module *net, uint64_t seed);
-
-// All trained parameters on a device, one behind the other; their number; free() them.
-float *network_values(const Module *net, Device *device);
-size_t network_numel(const Module *net);
 
 #endif
