@@ -5,16 +5,15 @@
 #include "your_part.h"
 
 enum { IMAGES = 1, LOSS, PARAMETERS, BYTES_LOCAL, BYTES_SYNC };
-const Part parts[] = {
-    {"train_epoch(): all images, once in an epoch, on 1 to 16 devices", 2},
-    {"train_epoch(): the mean loss is that of all images", 2},
-    {"train_epoch(): with synchronised batch norm k devices end as one does", 2},
-    {"bytes_of_step(): gradients", 2},
-    {"bytes_of_step(): gradients and synchronised batch norm", 2},
-    {0}};
+const Part parts[] = {{"train_epoch(): all images, once in an epoch, on 1 to 16 devices", 2},
+                      {"train_epoch(): the mean loss is that of all images", 2},
+                      {"train_epoch(): with synchronised batch norm k devices end as one does", 2},
+                      {"bytes_of_step(): gradients", 2},
+                      {"bytes_of_step(): gradients and synchronised batch norm", 2},
+                      {0}};
 
-static const int ks[] = {1, 2, 3, 4, 8, 16};
-enum { NUM_KS = 6, EPOCHS = 2 };
+static const int ks[] = {1, 2, 3, 5, 16};
+enum { NUM_KS = 5, EPOCHS = 2 };
 static const char *const modes[] = {"local", "rank0", "averaged", "sync"};
 
 // ---- train_epoch() -----------------------------------------------------------------------------
@@ -33,8 +32,8 @@ static void record_images(const DataParallel *dp, int epoch) {
 static void train(Module *net, int k, BatchNormMode bn, float lr) {
     int batch = (int)draw(4, 20), left = (int)draw(1, batch - 1);
     uint64_t seed = (uint64_t)draw(1, 1000000);
-    Dataset *data = drawn_images((int)draw(1, 3) * batch + left);
-    DataIter *iter = data_iter_new(data, batch, true, seed);
+    Dataset *data = drawn_images((int)draw(1, 2) * batch + left);
+    DataIter *iter = data_iter_new(data, batch, lr > 0, seed);
     DataParallel dp = network_on(net, k, bn, seed);
     begin_case("train_epoch(), k = %d, %s, lr %g, %d images in minibatches of %d", k, modes[bn],
                (double)lr, data->count, batch);
@@ -56,18 +55,18 @@ static void train(Module *net, int k, BatchNormMode bn, float lr) {
 
 // One layer, then batch norm, too: synchronised, and with each device's own statistics.
 static void train_each(float lr) {
-    Module *linear = Sequential(
-        Flatten(), Linear(DRAWN_SIDE * DRAWN_SIDE, FASHION_MNIST_CLASSES));
+    Module *linear = Sequential(Flatten(), Linear(DRAWN_SIDE * DRAWN_SIDE, FASHION_MNIST_CLASSES));
     Module *net = small_network();
     for (int c = 0; c < NUM_KS; c++) train(linear, ks[c], BN_SYNC, lr);
-    for (int c = 0; c < NUM_KS; c++) train(net, ks[c], BN_SYNC, lr);
+    for (int c = 0; c < NUM_KS; c++)
+        if (c % 2 == 0) train(net, ks[c], BN_SYNC, lr);
     train(net, 2, BN_LOCAL, lr);
     train(net, 16, BN_LOCAL, lr);
     module_free(linear);
     module_free(net);
 }
 
-static void losses(void) { train_each(0); } // nothing is learned, so the order does not matter
+static void losses(void) { train_each(0); } // in the order of the data, nothing is learned
 static void learning(void) { train_each((float)draw(5, 50) / 100); }
 
 // ---- bytes_of_step() ---------------------------------------------------------------------------
@@ -77,6 +76,7 @@ static Module *layer(int from, int to) {
 }
 
 static void bytes(int part, Module *net, int batch_norms, BatchNormMode bn) {
+    initialize(net, 1);
     for (int c = 0; c < NUM_KS; c++) {
         begin_case("bytes_of_step(), N = %zu bytes of parameters, %d batch norms, k = %d, %s",
                    parameter_bytes(net), batch_norms, ks[c], modes[bn]);
@@ -90,7 +90,6 @@ static void bytes_of_networks(void) {
         int part = bn == BN_SYNC ? BYTES_SYNC : BYTES_LOCAL, a = (int)draw(1, 9);
         bytes(part, Sequential(layer(1, a), Flatten()), 1, (BatchNormMode)bn);
         bytes(part, Sequential(layer(1, a), layer(a, a + (int)draw(1, 9))), 2, (BatchNormMode)bn);
-        bytes(part, resnet18((int)draw(2, 99), 1), 20, (BatchNormMode)bn);
     }
 }
 

@@ -1,12 +1,11 @@
 // loader.c: see loader.h.
 #include "loader.h"
-#include "common/base/clock.h"
 #include "common/base/error.h"
-#include "common/device/trace.h"
+#include "common/model/modelled_clock.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 Loader *loader_new(const Dataset *data, int batch_size, int k, int num_slots) {
@@ -18,6 +17,7 @@ Loader *loader_new(const Dataset *data, int batch_size, int k, int num_slots) {
         slot->y = tensor_new(host(), batch_size);
         for (int i = 0; i < k; i++) slot->losses[i] = tensor_new(host(), 1);
     }
+    loader_restart(loader);
     return loader;
 }
 
@@ -30,7 +30,29 @@ void loader_free(Loader *loader) {
     free(loader);
 }
 
+void loader_restart(Loader *loader) {
+    memset(loader->log, 0, sizeof loader->log);
+    for (int s = 0; s < loader->num_slots; s++) {
+        loader->slots[s].step = -1;
+        memset(loader->slots[s].done, 0, sizeof loader->slots[s].done);
+    }
+}
+
 Slot *slot_of(Loader *loader, int step) { return &loader->slots[step % loader->num_slots]; }
+
+static void note_begin(Loader *loader, int step) {
+    StepLog *log = &loader->log[step];
+    log->prepared++;
+    log->began = modelled_seconds();
+    log->not_waited_for = log->under_way = 0;
+    for (int n = 0; n < MOST_STEPS; n++)
+        log->not_waited_for += loader->log[n].kept > 0 && loader->log[n].waited == 0;
+    for (int s = 0; s < loader->num_slots; s++) {
+        bool done = true;
+        for (int i = 0; i < loader->k; i++) done = done && event_reached(loader->slots[s].done[i]);
+        log->under_way += !done;
+    }
+}
 
 static void sleep_for(double seconds) {
     double whole = floor(seconds);
@@ -42,7 +64,8 @@ Slot *prepare(Loader *loader, int step) {
     const Dataset *data = loader->data;
     Slot *slot = slot_of(loader, step);
     int pixels = data->rows * data->cols;
-    loader->prepared[step] = seconds_now() - loader->began;
+    note_begin(loader, step);
+    slot->prepared = step;
     for (int i = 0; i < loader->batch_size; i++) {
         int from = (step * loader->batch_size + i) % data->count;
         const uint8_t *image = data->images + (size_t)(from * pixels);
@@ -50,13 +73,12 @@ Slot *prepare(Loader *loader, int step) {
         slot->y->data[i] = data->labels[from];
     }
     sleep_for(loader->work[step]);
-    char label[32];
-    snprintf(label, sizeof label, "%d", step); // of all that is enqueued from now on
-    trace_label(label);
     return slot;
 }
 
 void keep_losses(Loader *loader, Slot *slot, Tensor *const losses[]) {
+    slot->step = slot->prepared;
+    loader->log[slot->step].kept++;
     for (int i = 0; i < loader->k; i++) {
         tensor_copy(slot->losses[i], losses[i]);
         slot->done[i] = device_record(losses[i]->device);
@@ -65,6 +87,7 @@ void keep_losses(Loader *loader, Slot *slot, Tensor *const losses[]) {
 
 double wait_for(Loader *loader, const Slot *slot) {
     double loss = 0;
+    if (slot->step >= 0) loader->log[slot->step].waited++;
     for (int i = 0; i < loader->k; i++) {
         device_wait(host(), slot->done[i]);
         loss += (double)slot->losses[i]->data[0];

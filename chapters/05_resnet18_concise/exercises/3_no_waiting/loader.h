@@ -12,15 +12,23 @@ enum { MOST_STEPS = 128 };
 typedef struct Slot {
     Tensor *X, *y, *losses[MAX_DEVICES];
     Event done[MAX_DEVICES];
+    int prepared, step; // whose minibatch is there, and whose losses
 } Slot;
+
+// What was done for a step, for the cases; and for the experiment.
+typedef struct StepLog {
+    int prepared, kept, waited; // how often
+    int not_waited_for;         // steps that nobody had waited for yet when it was prepared,
+    int under_way;              // and those that the devices were not done with
+    double began;               // when it was prepared, on the modelled clock
+} StepLog;
 
 typedef struct Loader {
     const Dataset *data;
     int batch_size, k, num_slots;
     Slot slots[MOST_STEPS];
-    double work[MOST_STEPS];     // seconds that prepare() takes besides, in each step
-    double prepared[MOST_STEPS]; // when it began, in seconds since `began`
-    double began;
+    double work[MOST_STEPS]; // seconds that prepare() takes besides, in each step
+    StepLog log[MOST_STEPS];
 } Loader;
 
 Loader *loader_new(const Dataset *data, int batch_size, int k, int num_slots);
@@ -36,7 +44,10 @@ Slot *prepare(Loader *loader, int step);
 // Enqueues copies of the losses to the slot, and notes where in the queues the step ends.
 void keep_losses(Loader *loader, Slot *slot, Tensor *const losses[]);
 
-// Waits until the step is done. Returns its mean loss.
+// Waits until the step is done whose losses are kept in the slot. Returns its mean loss.
 double wait_for(Loader *loader, const Slot *slot);
+
+// Begins another run: the log is empty again.
+void loader_restart(Loader *loader);
 
 #endif
