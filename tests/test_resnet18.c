@@ -236,6 +236,64 @@ static void test_sync_is_one_device(void **state) {
     if (!SANITIZED) check_sync(2);
 }
 
+// Shards of other sizes, none among them, change nothing but rounding, if batch norm is
+// synchronised (exercise 05-2).
+static void test_unequal_shards(void **state) {
+    (void)state;
+    static const Range shards[2][3] = {{{0, 2}, {2, 1}, {3, ROWS - 3}},
+                                       {{0, 1}, {1, 0}, {1, ROWS - 1}}};
+    float *values[2];
+    double loss[2] = {0};
+    size_t n;
+    Device *devices[MAX_DEVICES];
+    Tensor *X, *y, *losses[MAX_DEVICES];
+    reference_batch(&X, &y);
+    open_devices(devices, 3);
+    for (int way = 0; way < 2; way++) {
+        Module *net = reference_net();
+        DataParallel dp = data_parallel(net, devices, 3, BN_SYNC);
+        train_step_as(&dp, shards[way], X, y, 0.1f, losses);
+        for (int i = 0; i < 3; i++) loss[way] += (double)item(losses[i]);
+        values[way] = values_on(&dp, 2, &n);
+        module_free(net);
+    }
+    assert_true(fabs(loss[1] - loss[0]) <= 1e-4 * loss[0]);
+    for (size_t j = 0; j < n; j++)
+        assert_true(fabs((double)values[1][j] - (double)values[0][j]) <= 1e-4);
+    free(values[0]);
+    free(values[1]);
+    tensor_free(X);
+    tensor_free(y);
+}
+
+// A host that does not wait between steps gets the bits of one that does (exercise 05-3).
+static void test_no_waiting(void **state) {
+    (void)state;
+    float *values[2];
+    size_t n;
+    Device *devices[MAX_DEVICES];
+    Tensor *X, *y, *losses[MAX_DEVICES];
+    reference_batch(&X, &y);
+    open_devices(devices, 3);
+    for (int waits = 0; waits < 2; waits++) {
+        Module *net = Sequential(Conv2d(1, 3, .kernel_size = 5), BatchNorm2d(3), ReLU(),
+                                 AdaptiveAvgPool2d(2, 2), Flatten(), Linear(12, 10));
+        initialize(net, 1);
+        DataParallel dp = data_parallel(net, devices, 3, BN_AVERAGED);
+        for (int step = 0; step < 10; step++) {
+            train_step(&dp, X, y, 0.1f, losses);
+            if (waits) synchronize_all();
+        }
+        values[waits] = values_on(&dp, 2, &n);
+        module_free(net);
+    }
+    assert_memory_equal(values[0], values[1], n * sizeof(float));
+    free(values[0]);
+    free(values[1]);
+    tensor_free(X);
+    tensor_free(y);
+}
+
 // The means of device i's batch norm of this name.
 static float *statistics(const DataParallel *dp, int i, const char *name) {
     return tensor_values(parameter_data(find_parameter(dp->net, name), dp->devices[i]));
@@ -407,6 +465,8 @@ int main(int argc, char *argv[]) {
         ON_BOTH(test_one_step),
         UNLESS_SIMULATED(test_saved_names),
         UNLESS_SIMULATED(test_sync_is_one_device),
+        UNLESS_SIMULATED(test_unequal_shards),
+        UNLESS_SIMULATED(test_no_waiting),
         UNLESS_SIMULATED(test_sharing_statistics),
         UNLESS_SIMULATED(test_evaluation),
         UNLESS_SIMULATED(test_checkpoint),

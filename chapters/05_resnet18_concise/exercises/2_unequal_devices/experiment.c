@@ -57,8 +57,7 @@ static void compare_here(const Flags *flags, Module *net, Table *t) {
     DataIter *iter = data_iter_new(data, flags->batch_size, false, 0);
     Device *first = cpu_device(0), *second = cpu_device(1);
     int cores = num_threads();
-    Pair p =
-        pair_of(flags, net, (Device *const[K]){first, second}, (const int[K]){1, 1}, iter);
+    Pair p = pair_of(flags, net, (Device *const[K]){first, second}, (const int[K]){1, 1}, iter);
     say("Measured: two CPU devices with a core each, the second made slower; images of 14 x 14");
     compare_slower(&p, t);
     leave_devices(net, flags->seed);

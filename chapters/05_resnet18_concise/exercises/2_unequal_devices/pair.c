@@ -97,7 +97,7 @@ Result measure(Pair *p, int n, double slowdown, const double speed[K], double ex
     Range equal[K], proportional[K], all = {0, n};
     for (int i = 0; i < K; i++) equal[i] = equal_range(n, K, i);
     shards_for(n, speed, K, proportional);
-    for (int i = 0; i < K; i++) r.rows[i] = proportional[i].count;
+    for (int i = 0; i < K; i++) r.rows[i] = (int)proportional[i].count;
     r.said_equal = predict_step(equal, speed, K, exchange);
     r.said_proportional = predict_step(proportional, speed, K, exchange);
     r.equal = r.proportional = r.alone = INFINITY;
