@@ -8,23 +8,20 @@
 #include "common/program/predict.h"
 #include "common/program/say.h"
 #include "common/program/table.h"
-#include "chapters/05_resnet18_concise/modelled_steps.h"
+#include "epochs.h"
 #include "your_part.h"
 
 #include <math.h>
 
 enum { MOST_EPOCHS = 16, MOST_DEVICES = 16 };
 
-typedef struct Lab {
-    const Flags *flags;
-    FILE *csv;
-    Dataset *train_data;
-    DataIter *test_iter;
-    const char *machine;
-} Lab;
+static const Flags *f;
+static FILE *csv;
+static Dataset *images;
+static const char *machine;
 static const char *name_of(BatchNormMode bn) { return bn == BN_SYNC ? "sync" : "local"; }
 
-// Each run on the same images. The CSV has a row of each epoch: "learning" is what k devices learn,
+// A training, and its rows of the CSV, one for each epoch: "learning" is what k devices learn,
 // "settings" what one does with other minibatches and learning rates.
 typedef struct Run {
     const char *part;
@@ -37,119 +34,98 @@ static const Run runs[] = {{"learning", 1, 1, 1, BN_LOCAL},  {"learning", 4, 1, 
                            {"settings", 1, 1, 1, BN_LOCAL},  {"settings", 1, 1, 5, BN_LOCAL},
                            {"settings", 1, 2, 1, BN_LOCAL},  {"settings", 1, 2, 5, BN_LOCAL}};
 
-static void train(const Lab *lab, Module *net, const Run *r, Table *t) {
-    double loss[MOST_EPOCHS], accuracy[MOST_EPOCHS];
-    int batch_size = r->batch_times * lab->flags->batch_size, epochs = lab->flags->epochs;
-    float lr = r->lr_times * lab->flags->lr;
-    DataParallel dp = network_on(net, r->k, r->bn, lab->flags->seed);
-    DataIter *iter = data_iter_new(lab->train_data, batch_size, true, lab->flags->seed);
-    for (int epoch = 0; epoch < epochs; epoch++) {
-        loss[epoch] = train_epoch(&dp, iter, epoch, lr);
-        accuracy[epoch] = evaluate_accuracy_gpus(&dp, lab->test_iter);
+static void train(const Run *r, Module *net, DataIter *test_iter, Table *t) {
+    double loss[MOST_EPOCHS], accuracy[MOST_EPOCHS], lr = (double)(r->lr_times * f->lr);
+    int batch_size = r->batch_times * f->batch_size;
+    DataParallel dp = network_on(net, r->k, r->bn, f->seed);
+    DataIter *iter = data_iter_new(images, batch_size, true, f->seed);
+    for (int epoch = 0; epoch < f->epochs; epoch++) {
+        loss[epoch] = train_epoch(&dp, iter, epoch, (float)lr);
+        accuracy[epoch] = evaluate_accuracy_gpus(&dp, test_iter);
     }
-    if (r->bn == BN_LOCAL)
-        dp.bn = BN_AVERAGED; // the same training, evaluated with other statistics
-    double averaged = evaluate_accuracy_gpus(&dp, lab->test_iter);
+    if (r->bn == BN_LOCAL) dp.bn = BN_AVERAGED; // the same training, with other statistics
+    double averaged = evaluate_accuracy_gpus(&dp, test_iter);
     table_numbers(t, r->k);
     table_text(t, "%s", name_of(r->bn));
-    table_numbers(t, batch_size, (double)lr, data_iter_batches(iter), loss[0], loss[epochs - 1]);
-    table_add_numbers(t, (size_t)epochs, accuracy);
+    table_numbers(t, batch_size, lr, data_iter_batches(iter), loss[0], loss[f->epochs - 1]);
+    table_add_numbers(t, (size_t)f->epochs, accuracy);
     table_numbers(t, averaged);
-    for (int epoch = 0; epoch < epochs; epoch++)
-        fprintf(lab->csv, "%s,%d,%s,%d,%g,%d,%.6f,%.4f,%.4f,,,,,,,\n", r->part, r->k,
-                name_of(r->bn), batch_size, (double)lr, epoch + 1, loss[epoch], accuracy[epoch],
-                averaged);
+    for (int e = 0; e < f->epochs; e++)
+        fprintf(csv, "%s,%d,%s,%d,%g,%d,%.6f,%.4f,%.4f,,,,,,,\n", r->part, r->k, name_of(r->bn),
+                batch_size, lr, e + 1, loss[e], accuracy[e], averaged);
     data_iter_free(iter);
-    leave_devices(net, lab->flags->seed);
+    leave_devices(net, f->seed);
 }
 
-// A step of the whole network: prints and writes a row, returns the MB in use on the first device.
-static double measure_cost(const Lab *lab, Module *net, int k, BatchNormMode bn, Table *t) {
+static void compare_learning(DataIter *test_iter) {
+    Module *net = quarter_resnet18();
+    say("ResNet-18 with a quarter of the channels: loss in the first and the last epoch, accuracy "
+        "after each, and at the end with statistics averaged over the devices");
+    Table t = TABLE(NULL, WHOLE("devices"), WORDS("bn", 5), WHOLE("batch", .width = 5),
+                    DIGITS("lr", 3, .width = 4), WHOLE("updates"), FIXED("first", 4),
+                    FIXED("last", 4), FIXED("acc. %d", 3, .count = f->epochs), FIXED("avg.", 3));
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) train(&runs[i], net, test_iter, &t);
+    module_free(net);
+}
+
+// A step: prints and writes a row, returns the MB in use on the first device.
+static double measure_cost(Module *net, int k, BatchNormMode bn, Table *t) {
     Tensor *X, *y, *losses[MAX_DEVICES];
     double seconds = INFINITY, modelled = NAN, all_mb = 0;
-    DataParallel dp = network_on(net, k, bn, lab->flags->seed);
-    DataIter *iter = data_iter_new(lab->train_data, lab->flags->batch_size, false, 0);
+    DataParallel dp = network_on(net, k, bn, f->seed);
+    DataIter *iter = data_iter_new(images, f->batch_size, false, 0);
     data_iter_first(iter, &X, &y);
-    for (int round = 0; round < lab->flags->rounds; round++) {
+    for (int round = 0; round < f->rounds; round++) {
         Timer timer = {0};
         ledger_reset();
         timer_start(&timer);
-        train_step(&dp, X, y, lab->flags->lr, losses);
+        train_step(&dp, X, y, f->lr, losses);
         seconds = fmin(seconds, timer_stop(&timer));
         modelled = timer_modelled_avg(&timer);
     }
+    double sent = (double)ledger_bytes_between_devices() / 1e6;
+    double said = (double)bytes_of_step(net, k, bn) / 1e6;
     double mb = (double)device_bytes(dp.devices[0]) / 1e6;
-    double counted = (double)ledger_bytes_between_devices() / 1e6;
     for (int i = 0; i < k; i++) all_mb += (double)device_bytes(dp.devices[i]) / 1e6;
     table_numbers(t, k);
     table_text(t, "%s", name_of(bn));
-    table_numbers(t, seconds, modelled, counted, (double)bytes_of_step(net, k, bn) / 1e6, mb,
-                  all_mb);
-    fprintf(lab->csv, "costs,%d,%s,%d,,,,,,%.5f,%.3f,%.1f,%.1f,%.8g,,%s\n", k, name_of(bn),
-            lab->flags->batch_size, seconds, counted, mb, all_mb, modelled, lab->machine);
+    table_numbers(t, seconds, modelled, sent, said, mb, all_mb);
+    fprintf(csv, "costs,%d,%s,%d,,,,,,%.5f,%.3f,%.1f,%.1f,%.8g,,%s\n", k, name_of(bn),
+            f->batch_size, seconds, sent, mb, all_mb, modelled, machine);
     data_iter_free(iter);
-    leave_devices(net, lab->flags->seed);
+    leave_devices(net, f->seed);
     return mb;
 }
 
-// An epoch of the book's images, with one minibatch for all devices together or one for each.
-static void model_epochs(const Lab *lab, Module *net, const char *way, bool for_each, Table *t) {
-    enum { IMAGES = 60000, PIXELS = 28, BATCH = 256 };
-    double one = NAN;
-    for (int k = 1; k <= MOST_DEVICES && machine_has_devices(modelled_machine(), k); k *= 2) {
-        int batch_size = for_each ? k * BATCH : BATCH;
-        ModelledEpoch e = modelled_epoch(net, k, BN_LOCAL, IMAGES, PIXELS, batch_size);
-        if (k == 1) one = e.seconds;
-        table_text(t, "%s", way);
-        table_numbers(t, k, batch_size, e.seconds, one / e.seconds);
-        fprintf(lab->csv, "%s,%d,local,%d,,,,,,,,,,%.8g,%.6f,%s\n", way, k, batch_size, e.seconds,
-                e.copies, lab->machine);
-    }
-}
-
-static void compare_all(const Lab *lab, Module *narrow, Module *net) {
+static void compare_costs(Module *net) {
     double mb[MOST_DEVICES + 1];
-    say("ResNet-18 with a quarter of the channels: loss in the first and the last epoch, accuracy "
-        "after each, and at the end with statistics averaged over the devices");
-    Table learned =
-        TABLE(NULL, WHOLE("devices"), WORDS("bn", 5), WHOLE("batch", .width = 5),
-              DIGITS("lr", 3, .width = 4), WHOLE("updates"), FIXED("first", 4), FIXED("last", 4),
-              FIXED("epoch %d", 3, .count = lab->flags->epochs), FIXED("averaged", 3));
-    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) train(lab, narrow, &runs[i], &learned);
     Prediction memory = predict_first(
         "One device needs some memory to train ResNet-18 on a minibatch. If 16 devices share that "
         "minibatch, how much of that memory will each of them need, in percent?");
-    say("\nResNet-18, a step (modelled: %s): seconds, MB between devices, counted and as you say, "
-        "MB of memory",
-        lab->machine);
-    Table costs =
-        TABLE(NULL, WHOLE("devices"), WORDS("bn", 5), FIXED("here", 3), FIXED("modelled", 5),
-              FIXED("counted", 1), FIXED("you say", 1), WHOLE("device 0"), WHOLE("all"));
-    for (int k = 1; k <= MOST_DEVICES; k *= 2) mb[k] = measure_cost(lab, net, k, BN_LOCAL, &costs);
-    measure_cost(lab, net, MOST_DEVICES, BN_SYNC, &costs);
+    say("\nResNet-18, a step (modelled: %s): seconds, MB sent, MB of memory", machine);
+    Table t = TABLE(NULL, WHOLE("devices"), WORDS("bn", 5), FIXED("here", 3), FIXED("modelled", 5),
+                    FIXED("sent", 1), FIXED("you say", 1), WHOLE("device 0"), WHOLE("all"));
+    for (int k = 1; k <= MOST_DEVICES; k *= 2) mb[k] = measure_cost(net, k, BN_LOCAL, &t);
+    measure_cost(net, MOST_DEVICES, BN_SYNC, &t);
     predict_compare(memory, 100 * mb[MOST_DEVICES] / mb[1], "%");
-    if (!modelled_machine()) return;
-    say("\nResNet-18, an epoch of 60,000 images of 28 x 28, modelled: %s", lab->machine);
-    Table epochs = TABLE(NULL, WORDS("", 18), WHOLE("devices"), WHOLE("batch"),
-                         DIGITS("seconds", 3), FIXED("times as fast", 2));
-    model_epochs(lab, net, "same minibatch", false, &epochs);
-    model_epochs(lab, net, "minibatch for each", true, &epochs);
 }
 
-static void experiment(const Flags *flags, FILE *csv) {
-    Dataset *train_data = small_images(flags->data, true, flags->train_size);
+static void experiment(const Flags *flags, FILE *file) {
+    Module *net = resnet18(FASHION_MNIST_CLASSES, 1);
     Dataset *test_data = small_images(flags->data, false, flags->test_size);
-    Module *narrow = quarter_resnet18(), *net = resnet18(FASHION_MNIST_CLASSES, 1);
-    const Machine *machine = modelled_machine();
-    Lab lab = {flags, csv, train_data, data_iter_new(test_data, 50, false, 0),
-               machine ? machine->name : "no machine"};
+    DataIter *test_iter = data_iter_new(test_data, 50, false, 0);
+    f = flags, csv = file;
+    images = small_images(flags->data, true, flags->train_size);
+    machine = modelled_machine() ? modelled_machine()->name : "no machine";
     fprintf(csv, "part,devices,bn,batch,lr,epoch,loss,accuracy,averaged_at_end,step_s,"
                  "step_mb,device_mb,all_mb,modelled_s,copies,machine\n");
-    compare_all(&lab, narrow, net);
-    module_free(narrow);
+    compare_learning(test_iter);
+    compare_costs(net);
+    if (modelled_machine()) model_epochs(net, csv, "same minibatch", false);
+    if (modelled_machine()) model_epochs(net, csv, "minibatch for each", true);
     module_free(net);
-    data_iter_free(lab.test_iter);
-    dataset_free(train_data);
+    data_iter_free(test_iter);
+    dataset_free(images);
     dataset_free(test_data);
 }
 
@@ -167,11 +143,8 @@ int main(int argc, char *argv[]) {
     defaults.rounds = 4;
     defaults.quick_means = "--train-size 512 --test-size 200 --epochs 2 --rounds 2";
     return exercise_main(argc, argv,
-                         &(Exercise){.about = "Exercise 1: ResNet-18 on up to 16 devices.",
-                                     .flags = "batch-size lr epochs seed train-size test-size "
-                                              "rounds",
-                                     .defaults = defaults,
-                                     .prepare = refuse_many_epochs,
-                                     .experiment = experiment,
-                                     .plot = "exercise_more_devices.gp"});
+                         &(Exercise){"Exercise 1: ResNet-18 on up to 16 devices.",
+                                     "batch-size lr epochs seed train-size test-size rounds",
+                                     defaults, refuse_many_epochs, experiment,
+                                     "exercise_more_devices.gp"});
 }

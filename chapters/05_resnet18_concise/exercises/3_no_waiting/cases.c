@@ -18,7 +18,7 @@ const Part parts[] = {{"train_ahead(): never further ahead than said", 2},
 
 // ---- train_ahead() -----------------------------------------------------------------------------
 
-enum { MOST_CHECKED = 8 };
+enum { MOST_CHECKED = 8, NOT_WRITTEN = -1 };
 
 // A call: who is trained by how much. Small ones come first.
 typedef struct Call {
@@ -39,7 +39,7 @@ static Call draw_call(Module *net, int c) {
 
 static void train(const Call *c, DataParallel *dp, Loader *loader, double losses[]) {
     begin_case("train_ahead(), k = %d, %d steps, ahead %d", c->k, c->steps, c->ahead);
-    for (int n = 0; n < MOST_CHECKED; n++) losses[n] = NAN;
+    for (int n = 0; n < MOST_CHECKED; n++) losses[n] = NOT_WRITTEN;
     train_ahead(dp, loader, c->steps, c->ahead, c->lr, losses);
     synchronize_all();
 }
@@ -53,7 +53,7 @@ static void record_log(const Call *c, const Loader *loader) {
         left += log->kept > 0 && log->waited == 0;
         record_at_most(NO_FURTHER, log->not_waited_for,
                        "steps that were not waited for when step %d was prepared", n);
-        record_at_most(AS_FAR, round(1e9 * log->began),
+        record_at_most(PART_IF(AS_FAR, NO_FURTHER), round(1e9 * log->began),
                        "ns on the host's clock when step %d was prepared", n);
     }
     record_ints(NO_FURTHER, prepared, (size_t)c->steps, "prepare(): how often for each step");
@@ -61,7 +61,8 @@ static void record_log(const Call *c, const Loader *loader) {
     record_int(NO_FURTHER, left, "steps that were not waited for at the end");
 }
 
-// Launches take no time, so the host is further ahead than the devices unless it waits.
+// (Who is too far ahead finds another step in a slot, and waits for that.) Launches take no time,
+// so the host is further ahead than the devices unless it waits.
 static void logs(void) {
     Module *net = small_network();
     Machine machine = *machine_find("rtx4090-pcie");
@@ -96,7 +97,7 @@ static void values(void) {
         train(&c, &dp, loader, losses);
         for (int n = 0; n < c.steps; n++) {
             record_real(PART_IF(part, NO_FURTHER), losses[n], 1e-4, "losses[%d]", n);
-            written += !isnan(losses[n]);
+            written += losses[n] != NOT_WRITTEN;
         }
         record_int(part, written, "losses that were written");
         record_biases(PART_IF(part, NO_FURTHER), net, dp.devices[c.k - 1]);

@@ -11,7 +11,6 @@
 #include <math.h>
 
 enum { NUM_AHEAD = 4, UNLIMITED = NUM_AHEAD - 1 };
-static int ahead_of(int a, int steps) { return a == UNLIMITED ? steps - 1 : a; }
 
 // What the host has to do for its own in each step: nothing, half of what the devices need, or as
 // much all in all but in every fourth step only.
@@ -48,59 +47,49 @@ static double measure_enqueue(DataParallel *dp, Loader *loader) {
     return fastest;
 }
 
-// Of a step, in the fastest of some rounds. In each, training begins anew. `most`: steps under way
-// when another began.
-static double time_ahead(const Study *s, Loader *loader, int ahead, int *most) {
+// Of a step, in the fastest of some rounds. In each, training begins anew.
+static double time_ahead(const Study *s, Loader *loader, int ahead) {
     double losses[MOST_STEPS], fastest = INFINITY;
-    *most = 0;
     for (int round = 0; round < s->rounds; round++) {
         Timer timer = {0};
         DataParallel dp = start(s);
-        loader_restart(loader);
         timer_start(&timer);
         train_ahead(&dp, loader, s->steps, ahead, s->flags->lr, losses);
         fastest = fmin(fastest, timer_stop(&timer) / s->steps);
-        for (int n = 0; n < s->steps; n++)
-            if (loader->log[n].under_way > *most) *most = loader->log[n].under_way;
     }
     return fastest;
 }
 
 // Device time of a step, and the host's: from runs in which neither waits for the other.
 static void measure_parts(Study *s) {
-    int k = s->flags->devices, most;
+    int k = s->flags->devices;
     Loader *loader = loader_new(s->data, s->flags->batch_size, k, s->steps);
-    time_ahead(s, loader, s->steps - 1, &most); // memory used the first time is slow
-    s->device_seconds = time_ahead(s, loader, s->steps - 1, &most);
+    time_ahead(s, loader, s->steps - 1); // memory used the first time is slow
+    s->device_seconds = time_ahead(s, loader, s->steps - 1);
     DataParallel dp = start(s);
-    loader_restart(loader);
     s->enqueue_seconds = measure_enqueue(&dp, loader);
     for (int i = 0; i < k; i++) s->arena_mb += (double)arena_reserved_bytes(dp.devices[i]) / 1e6;
     loader_free(loader);
 }
 
-static double work_of_step(const Study *s, int work, int step) {
-    double half_a_step = s->device_seconds / 2;
-    if (work == EACH_STEP) return half_a_step;
-    return work == BURSTS && step % BURST == 1 ? half_a_step * BURST : 0;
-}
-
 // Prints and writes a row; returns the seconds of a step.
 static double measure_ahead(const Study *s, int work, int a, Table *t) {
-    int ahead = ahead_of(a, s->steps), most;
+    int ahead = a == UNLIMITED ? s->steps - 1 : a;
     double host_seconds[MOST_STEPS];
     size_t before = device_bytes(host());
     Loader *loader = loader_new(s->data, s->flags->batch_size, s->flags->devices, ahead + 1);
     double host_mb = (double)(device_bytes(host()) - before) / 1e6;
     for (int n = 0; n < s->steps; n++) {
-        loader->work[n] = work_of_step(s, work, n);
+        if (work == EACH_STEP) loader->work[n] = s->device_seconds / 2;
+        if (work == BURSTS && n % BURST == 1) loader->work[n] = BURST * s->device_seconds / 2;
         host_seconds[n] = s->enqueue_seconds + loader->work[n];
     }
     double said = predict(s->steps, ahead, host_seconds, s->device_seconds) / s->steps;
-    double seconds = time_ahead(s, loader, ahead, &most);
+    double seconds = time_ahead(s, loader, ahead);
     table_text(t, "%s", s->name);
     table_text(t, "%s", work_names[work]);
-    table_numbers(t, ahead, work, a, 1e3 * seconds, 1e3 * said, most, host_mb, s->arena_mb);
+    table_numbers(t, ahead, work, a, 1e3 * seconds, 1e3 * said, loader->most_under_way, host_mb,
+                  s->arena_mb);
     loader_free(loader);
     return seconds;
 }
@@ -110,8 +99,7 @@ static double run_study(Study *s, Table *t) {
     double seconds[NUM_WORK][NUM_AHEAD];
     measure_parts(s);
     say("\n%s, %d steps: the devices need %.2f ms for a step, the host %.2f ms to enqueue it; "
-        "arenas "
-        "of all devices: %.1f MB",
+        "arenas of all devices: %.1f MB",
         s->name, s->steps, 1e3 * s->device_seconds, 1e3 * s->enqueue_seconds, s->arena_mb);
     table_head(t);
     for (int work = 0; work < NUM_WORK; work++)
@@ -123,27 +111,25 @@ static double run_study(Study *s, Table *t) {
 }
 
 static void experiment(const Flags *flags, FILE *csv) {
-    Study lenet = {"LeNet", lenet_modules(28), fashion_mnist_open(flags->data, true, 640),
-                   flags,   .steps = 100,      .rounds = flags->rounds};
-    Study resnet = {"ResNet-18",
-                    resnet18(FASHION_MNIST_CLASSES, 1),
-                    small_images(flags->data, true, 640),
-                    flags,
-                    .steps = 6,
-                    .rounds = (flags->rounds + 1) / 2}; // a step takes so much longer
     Table t = TABLE(csv, {.csv = "network"}, WORDS("host's own work", 15, .csv = "work"),
                     WHOLE("ahead", .csv = "ahead"), {.csv = "work_number"}, {.csv = "ahead_number"},
                     FIXED("a step, ms", 2, .csv = "ms"), FIXED("said, ms", 2, .csv = "said_ms"),
                     WHOLE("seen ahead", .csv = "most_ahead"),
                     FIXED("minibatches, MB", 2, .csv = "host_mb"), {.csv = "arena_mb"});
-    say("%d devices, minibatches of %d; ResNet-18 with images of 14 x 14; said: what predict() "
-        "says",
+    say("%d devices, minibatches of %d; ResNet-18 with images of 14 x 14; said: by predict()",
         flags->devices, flags->batch_size);
     Prediction shorter = predict_first(
         "The host has nothing to do but to enqueue LeNet's steps. By how many percent will a step "
         "be shorter if the host may be one step ahead of the devices, instead of waiting at the "
         "end of each step?");
+    Study lenet = {.name = "LeNet", .steps = 100, .rounds = flags->rounds, .flags = flags};
+    lenet.net = lenet_modules(28);
+    lenet.data = fashion_mnist_open(flags->data, true, 640);
     predict_compare(shorter, run_study(&lenet, &t), "%");
+    Study resnet = {
+        .name = "ResNet-18", .steps = 6, .rounds = (flags->rounds + 1) / 2, .flags = flags};
+    resnet.net = resnet18(FASHION_MNIST_CLASSES, 1);
+    resnet.data = small_images(flags->data, true, 640);
     run_study(&resnet, &t);
 }
 

@@ -5,7 +5,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 Loader *loader_new(const Dataset *data, int batch_size, int k, int num_slots) {
@@ -15,9 +14,9 @@ Loader *loader_new(const Dataset *data, int batch_size, int k, int num_slots) {
         Slot *slot = &loader->slots[s];
         slot->X = tensor_new(host(), batch_size, 1, data->rows, data->cols);
         slot->y = tensor_new(host(), batch_size);
+        slot->step = -1;
         for (int i = 0; i < k; i++) slot->losses[i] = tensor_new(host(), 1);
     }
-    loader_restart(loader);
     return loader;
 }
 
@@ -30,28 +29,24 @@ void loader_free(Loader *loader) {
     free(loader);
 }
 
-void loader_restart(Loader *loader) {
-    memset(loader->log, 0, sizeof loader->log);
-    for (int s = 0; s < loader->num_slots; s++) {
-        loader->slots[s].step = -1;
-        memset(loader->slots[s].done, 0, sizeof loader->slots[s].done);
-    }
-}
-
 Slot *slot_of(Loader *loader, int step) { return &loader->slots[step % loader->num_slots]; }
+
+static bool is_done(const Loader *loader, const Slot *slot) {
+    int i = 0;
+    while (i < loader->k && event_reached(slot->done[i])) i++;
+    return i == loader->k;
+}
 
 static void note_begin(Loader *loader, int step) {
     StepLog *log = &loader->log[step];
+    int under_way = 0;
     log->prepared++;
     log->began = modelled_seconds();
-    log->not_waited_for = log->under_way = 0;
+    log->not_waited_for = 0;
     for (int n = 0; n < MOST_STEPS; n++)
         log->not_waited_for += loader->log[n].kept > 0 && loader->log[n].waited == 0;
-    for (int s = 0; s < loader->num_slots; s++) {
-        bool done = true;
-        for (int i = 0; i < loader->k; i++) done = done && event_reached(loader->slots[s].done[i]);
-        log->under_way += !done;
-    }
+    for (int s = 0; s < loader->num_slots; s++) under_way += !is_done(loader, &loader->slots[s]);
+    if (under_way > loader->most_under_way) loader->most_under_way = under_way;
 }
 
 static void sleep_for(double seconds) {

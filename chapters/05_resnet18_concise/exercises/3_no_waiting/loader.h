@@ -15,11 +15,10 @@ typedef struct Slot {
     int prepared, step; // whose minibatch is there, and whose losses
 } Slot;
 
-// What was done for a step, for the cases; and for the experiment.
+// What was done for a step, for the cases.
 typedef struct StepLog {
     int prepared, kept, waited; // how often
-    int not_waited_for;         // steps that nobody had waited for yet when it was prepared,
-    int under_way;              // and those that the devices were not done with
+    int not_waited_for;         // steps that nobody had waited for when it was prepared
     double began;               // when it was prepared, on the modelled clock
 } StepLog;
 
@@ -29,6 +28,7 @@ typedef struct Loader {
     Slot slots[MOST_STEPS];
     double work[MOST_STEPS]; // seconds that prepare() takes besides, in each step
     StepLog log[MOST_STEPS];
+    int most_under_way; // steps that the devices were not done with when another began
 } Loader;
 
 Loader *loader_new(const Dataset *data, int batch_size, int k, int num_slots);
@@ -46,8 +46,5 @@ void keep_losses(Loader *loader, Slot *slot, Tensor *const losses[]);
 
 // Waits until the step is done whose losses are kept in the slot. Returns its mean loss.
 double wait_for(Loader *loader, const Slot *slot);
-
-// Begins another run: the log is empty again.
-void loader_restart(Loader *loader);
 
 #endif
