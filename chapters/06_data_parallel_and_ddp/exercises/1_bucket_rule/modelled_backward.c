@@ -71,27 +71,18 @@ static double begin_of_backward(const TraceSpan spans[], int count) {
 // Each time a gradient is final, what follows gets another label: "backward 1", "backward 2", ...
 // So the gradient became final when the last piece of work with the label before that was done.
 
-typedef struct Watch {
-    const Module *net;
-    int num_final, order[MOST_PARAMS]; // the parameters, as they became final
-} Watch;
+static int num_final, order[MOST_PARAMS]; // the parameters, as they became final
 
-typedef struct Watched {
-    Watch *watch;
-    int param;
-} Watched;
-
-static void label_backward(const Watch *watch) {
+static void label_backward(void) {
     char label[32];
-    snprintf(label, sizeof label, "backward %d", watch->num_final);
+    snprintf(label, sizeof label, "backward %d", num_final);
     trace_label(label);
 }
 
-static void note_final(Tensor *t, void *context) {
-    const Watched *w = context;
+static void note_final(Tensor *t, void *number) {
     (void)t;
-    w->watch->order[w->watch->num_final++] = w->param;
-    label_backward(w->watch);
+    order[num_final++] = *(int *)number;
+    label_backward();
 }
 
 static int trained_params(const Module *net, Parameter *trained[MOST_PARAMS]) {
@@ -111,39 +102,38 @@ int sizes_of_network(const Module *net, size_t sizes[MOST_PARAMS]) {
     return n;
 }
 
-static void read_times(Backward *b, const Watch *watch, const TraceSpan spans[], int count) {
+static void read_times(Backward *b, const TraceSpan spans[], int count) {
     double begin = begin_of_backward(spans, count), done[MOST_PARAMS + 1] = {0};
     for (int i = 0; i < count; i++) {
         int number;
         if (sscanf(spans[i].label, "backward %d", &number) != 1) continue;
         done[number] = fmax(done[number], spans[i].end - begin);
     }
-    for (int f = 0; f < watch->num_final; f++) {
+    for (int f = 0; f < num_final; f++) {
         b->seconds = fmax(b->seconds, done[f]);
-        b->final[watch->order[f]] = b->seconds;
+        b->final[order[f]] = b->seconds;
     }
-    b->seconds = fmax(b->seconds, done[watch->num_final]);
+    b->seconds = fmax(b->seconds, done[num_final]);
 }
 
 Backward model_backward(void) {
     Backward b = {.num_params = sizes_of_network(the.net, b.sizes)};
-    Watch watch = {.net = the.net};
-    Watched watched[MOST_PARAMS];
     Parameter *params[MOST_PARAMS];
     Tensor *X, *y;
-    int n = trained_params(the.net, params), count;
+    int numbers[MOST_PARAMS], n = trained_params(the.net, params), count;
     start_clock(1);
     place_on(the.net, the.devices[0]);
+    num_final = 0;
     for (int p = 0; p < n; p++) {
-        watched[p] = (Watched){&watch, p};
-        when_grad_is_final(parameter_data(params[p], the.devices[0]), note_final, &watched[p]);
+        numbers[p] = p;
+        when_grad_is_final(parameter_data(params[p], the.devices[0]), note_final, &numbers[p]);
     }
     load(1, &X, &y);
     Tensor *loss = sum(cross_entropy(forward(the.net, X), y));
-    label_backward(&watch);
+    label_backward();
     backward(loss);
     TraceSpan *spans = end_of_trace(&count);
-    read_times(&b, &watch, spans, count);
+    read_times(&b, spans, count);
     free(spans);
     restart(the.net);
     return b;

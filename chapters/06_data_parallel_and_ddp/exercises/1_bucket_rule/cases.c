@@ -1,0 +1,160 @@
+// cases.c: buckets of gradients that are drawn, and of the book's networks; predictions from times
+// that are drawn, and from those of a backward pass on the modelled clock.
+#include "common/model/modelled_clock.h"
+#include "common/program/facts.h"
+#include "chapters/02_get_params_and_allreduce/allreduce.h"
+#include "your_part.h"
+
+#include <stdio.h>
+
+enum { ORDER_AND_CAPS = 1, JUST_HIT, NUMBER, TIMES, MODELLED };
+const Part parts[] = {{"fill_buckets(): the last gradient goes first, into buckets of two caps", 3},
+                      {"fill_buckets(): a bucket that has just reached its cap is closed", 1},
+                      {"fill_buckets(): returns the number of buckets", 1},
+                      {"predict(): right for times that are given", 3},
+                      {"predict(): what DDP takes on the modelled clock", 2},
+                      {0}};
+
+// "8 20 4", of at most 16; the text stays until the second call after this one.
+static const char *list(const int numbers[], int n) {
+    static char texts[3][160];
+    static int which;
+    char *text = texts[which = (which + 1) % 3];
+    int length = 0;
+    for (int i = 0; i < n && i < 16; i++)
+        length +=
+            snprintf(text + length, 160 - (size_t)length, "%s%d", i > 0 ? " " : "", numbers[i]);
+    return text;
+}
+
+// ---- buckets -----------------------------------------------------------------------------------
+
+// What stands before and behind the arrays is not the student's: sizes there would fill any bucket.
+static void fill(int part, int part_of_number, const int gradients[], int n, size_t first_bytes,
+                 size_t bytes) {
+    const int not_yours = -77;
+    size_t sizes[MOST_PARAMS + 2];
+    int buckets[MOST_PARAMS + 2];
+    for (int p = 0; p < n; p++) {
+        sizes[p + 1] = (size_t)gradients[p] / sizeof(float);
+        buckets[p + 1] = -1;
+    }
+    sizes[0] = sizes[n + 1] = 1 << 28;
+    buckets[0] = buckets[n + 1] = not_yours;
+    int number = fill_buckets(sizes + 1, n, first_bytes, bytes, buckets + 1);
+    record_ints(part, buckets + 1, (size_t)n, "bucket_of[]");
+    record_ints(part, (int[]){buckets[0], buckets[n + 1]}, 2, "bucket_of[-1] and [%d]", n);
+    record_int(part_of_number, number, "returned");
+}
+
+// Sizes are multiples of 4 bytes and caps are not, so no cap is just hit. Every third time all
+// gradients are equally large: buckets filled from the other end are as many then, so there their
+// number counts for itself.
+static void caps_that_are_passed(void) {
+    for (int c = 0; c < 24; c++) {
+        int gradients[8], n = (int)draw(1, 2 + c / 4);
+        for (int p = 0; p < n; p++)
+            gradients[p] = (int)(4 * (c % 3 == 0   ? 7
+                                      : c % 3 == 1 ? draw(3, 9)
+                                                   : draw(1, 5) * draw(1, 40)));
+        size_t first = 4 * (size_t)draw(4, 20) + 2;
+        size_t bytes = c < 6 ? first : 4 * (size_t)draw(4, 60) + 2;
+        begin_case("gradients of %s bytes, caps of %zu and %zu", list(gradients, n), first, bytes);
+        fill(ORDER_AND_CAPS, c % 3 == 0 ? NUMBER : PART_IF(NUMBER, ORDER_AND_CAPS), gradients, n,
+             first, bytes);
+    }
+    int three[] = {4 * (int)draw(5, 9), 4 * (int)draw(5, 9), 4 * (int)draw(5, 9)};
+    begin_case("gradients of %s bytes, caps of %zu, the largest there is", list(three, 3),
+               ONE_BUCKET);
+    fill(ORDER_AND_CAPS, PART_IF(NUMBER, ORDER_AND_CAPS), three, 3, ONE_BUCKET, ONE_BUCKET);
+}
+
+// The cap of the first bucket is just hit, that of the others, or both.
+static void caps_that_are_hit(void) {
+    for (int c = 0; c < 6; c++) {
+        int gradients[8], n = (int)draw(6, 8), size = 4 * (int)draw(2, 50);
+        for (int p = 0; p < n; p++) gradients[p] = size;
+        size_t first = (size_t)size * (size_t)draw(1, 2) - (c == 2);
+        size_t bytes = (size_t)size * (size_t)draw(2, 3) - (c == 1);
+        begin_case("%d gradients of %d bytes, caps of %zu and %zu", n, size, first, bytes);
+        fill(JUST_HIT, PART_IF(NUMBER, JUST_HIT), gradients, n, first, bytes);
+    }
+}
+
+static void buckets_of_networks(void) {
+    for (int i = 0; i < NUM_NETWORKS; i++) {
+        Module *net = networks[i].make(10);
+        size_t sizes[MOST_PARAMS];
+        int gradients[MOST_PARAMS], n;
+        initialize(net, 1);
+        n = sizes_of_network(net, sizes);
+        for (int p = 0; p < n; p++) gradients[p] = (int)(sizes[p] * sizeof(float));
+        for (int c = 0; c < 4; c++) {
+            size_t first = 4 * (size_t)draw(1, 1 << 18) + 2,
+                   bytes = 4 * (size_t)draw(1, 1 << 21) + 2;
+            begin_case("%s, caps of %zu and %zu bytes", networks[i].title, first, bytes);
+            fill(ORDER_AND_CAPS, PART_IF(NUMBER, ORDER_AND_CAPS), gradients, n, first, bytes);
+        }
+        module_free(net);
+    }
+}
+
+// ---- predictions -------------------------------------------------------------------------------
+
+static double given_time(size_t bytes) { return 20e-6 + (double)bytes / 100e6; }
+
+// In every second case exchanges take long beside backward, so that they wait for each other; else
+// there is time enough for most.
+static void given_times(void) {
+    for (int c = 0; c < 16; c++) {
+        int n = (int)draw(1, 2 + c / 3), final[8], bytes[8], bucket_of[8], bucket = 0, us = 0;
+        Backward b = {.num_params = n};
+        for (int p = n - 1; p >= 0; p--) {
+            bucket += p < n - 1 && draw(0, 1);
+            bucket_of[p] = bucket;
+            final[p] = us += (int)draw(5, c % 2 ? 30 : 120);
+            b.final[p] = 1e-6 * us;
+            b.sizes[p] = (size_t)draw(10, c % 2 ? 2500 : 900);
+            bytes[p] = (int)(b.sizes[p] * sizeof(float));
+        }
+        us += (int)draw(0, c % 2 ? 40 : 200);
+        b.seconds = 1e-6 * us;
+        begin_case("gradients of %s bytes, final after %s us, in buckets %s, backward takes %d us",
+                   list(bytes, n), list(final, n), list(bucket_of, n), us);
+        record_real(TIMES, 1e6 * predict(&b, bucket_of, bucket + 1, given_time), 1e-9,
+                    "us, if an exchange of b bytes takes 20 + b / 100");
+    }
+}
+
+// Buckets are those of the chapter's DDP, whatever fill_buckets() makes, and hosts launch in no
+// time: then DDP takes as long as predicted, to 0.1 %, as a test of the project says.
+static void modelled_times(void) {
+    Machine machine = *machine_find("rtx4090-pcie");
+    machine.launch = 0;
+    choose_allreduce("ring");
+    for (int i = 0; i < NUM_NETWORKS; i++) {
+        Module *net = networks[i].make(10);
+        initialize(net, 1);
+        int rows = 64 * (int)draw(1, 6), k = (int)draw(2, 6);
+        model_ranks(&machine, HOST_EACH, net, k, rows);
+        Backward b = model_backward();
+        for (int c = 0; c < 4; c++) {
+            size_t bytes = (size_t)1 << draw(10, 24), first = (size_t)draw(1, 1 << 16);
+            int last_first[MOST_PARAMS], bucket_of[MOST_PARAMS];
+            for (int p = 0; p < b.num_params; p++) last_first[p] = b.num_params - 1 - p;
+            Buckets buckets = buckets_of(b.sizes, last_first, b.num_params, first, bytes);
+            for (int p = 0; p < b.num_params; p++) bucket_of[p] = bucket_with(&buckets, p);
+            begin_case("%s, k = %d, %d images each, %d buckets (caps of %zu and %zu bytes)",
+                       networks[i].title, k, rows, buckets.n, first, bytes);
+            record_real(MODELLED, 1e6 * predict(&b, bucket_of, buckets.n, model_exchange), 1e-6,
+                        "predicted us");
+            buckets_free(&buckets);
+        }
+        module_free(net);
+    }
+}
+
+const Group groups[] = {
+    {"buckets", caps_that_are_passed, 5},  {"caps that are just hit", caps_that_are_hit, 5},
+    {"networks", buckets_of_networks, 0},  {"given times", given_times, 5},
+    {"modelled times", modelled_times, 0}, {0}};
