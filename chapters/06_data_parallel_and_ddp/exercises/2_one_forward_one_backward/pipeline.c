@@ -19,15 +19,6 @@ int fill_drain(int i, int k, int m, Turn turns[]) {
     return n;
 }
 
-int most_under_way(const Turn turns[], int n) {
-    int now = 0, most = 0;
-    for (int t = 0; t < n; t++) {
-        now += turns[t].backward ? -1 : 1;
-        if (now > most) most = now;
-    }
-    return most;
-}
-
 // What the stages have done so far.
 typedef struct Game {
     int k, m, n[MOST_STAGES], at[MOST_STAGES];

@@ -19,9 +19,6 @@ enum { MOST_STAGES = 8, MOST_MICROBATCHES = 32, MOST_TURNS = 4 * MOST_MICROBATCH
 // Chapter 1's: all forward, then all backward, the last one first.
 int fill_drain(int i, int k, int m, Turn turns[]);
 
-// The most microbatches that have gone forward and not yet backward, at any time.
-int most_under_way(const Turn turns[], int n);
-
 // How far the stages come if each does its work in its order: a forward needs what the stage before
 // has computed, a backward the gradient from the stage after it. at[i] is the number of turns that
 // stage i has done when nobody can go on.
