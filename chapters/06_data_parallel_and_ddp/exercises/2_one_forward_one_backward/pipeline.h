@@ -25,8 +25,8 @@ int fill_drain(int i, int k, int m, Turn turns[]);
 void play(Order *order, int k, int m, int at[MOST_STAGES]);
 
 // Chapter 1's strategy with that order, to be used until the next call. Each order must come to its
-// end (see play()), and k and m be no more than MOST_STAGES and MOST_MICROBATCHES, m a divisor of
-// the minibatch.
+// end (see play()), all stages go back in the same order, and k and m be no more than MOST_STAGES
+// and MOST_MICROBATCHES, m a divisor of the minibatch.
 const Strategy *pipeline_in_order(Order *order);
 
 // Bytes of activations and what belongs to them that stage i held in the last step, at most.
