@@ -126,20 +126,19 @@ static void given_times(void) {
     }
 }
 
-// Buckets are those of the chapter's DDP, whatever fill_buckets() makes, and hosts launch in no
-// time: then DDP takes as long as predicted, to 0.1 %, as a test of the project says.
+// Buckets are those of the chapter's DDP, whatever fill_buckets() makes. (That DDP takes as long as
+// the solution predicts, tests/exercises_test.sh makes sure.)
 static void modelled_times(void) {
-    Machine machine = *machine_find("rtx4090-pcie");
-    machine.launch = 0;
+    const Machine *machine = machine_find("rtx4090-pcie");
     choose_allreduce("ring");
     for (int i = 0; i < NUM_NETWORKS; i++) {
         Module *net = networks[i].make(10);
         initialize(net, 1);
-        int rows = 64 * (int)draw(1, 6), k = (int)draw(2, 6);
-        model_ranks(&machine, HOST_EACH, net, k, rows);
+        int rows = 16 * (int)draw(1, 8), k = (int)draw(2, 6);
+        model_ranks(machine, HOST_EACH, net, k, rows);
         Backward b = model_backward();
         for (int c = 0; c < 4; c++) {
-            size_t bytes = (size_t)1 << draw(10, 24), first = (size_t)draw(1, 1 << 16);
+            size_t bytes = (size_t)1 << draw(10, 22), first = (size_t)draw(1, 1 << 16);
             int last_first[MOST_PARAMS], bucket_of[MOST_PARAMS];
             for (int p = 0; p < b.num_params; p++) last_first[p] = b.num_params - 1 - p;
             Buckets buckets = buckets_of(b.sizes, last_first, b.num_params, first, bytes);
