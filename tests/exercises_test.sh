@@ -173,6 +173,18 @@ figures 06-2 "1F1B takes as long as fill-drain; with 16 microbatches stage i kee
     $2 == "1F1B" && !($5 / ms[$4] < 1.03 && $5 / ms[$4] > 0.97) { bad = 1 }
     $2 == "1F1B" && $4 == 16 && !($8 / mb[16] < 0.28 && $11 / mb[16] < 0.08) { bad = 1 }
     END { exit bad || NR != 11 }'
+# A pipeline in that order has the gradients of one device, whose step (k = 1, m = 1) is the first of each network.
+if solved 06-2 "exercise 06-2: gradients are those of one device"; then
+    "$program" --facts "$out/facts" 1 >"$out/log" 2>"$out/error" </dev/null && awk -F'\t' '
+        $1 == "case" { one = $2 ~ /^a step of .*, k = 1, m = 1 /; network = $2; sub(/,.*/, "", network) }
+        $NF == "" || $5 !~ /^some of the gradient/ { next }
+        one { first[network, $5] = $NF; next }
+        { n = split(first[network, $5], x, " "); split($NF, y, " "); most = 0; compared += n > 1 }
+        { for (j = 1; j <= n; j++) { a = x[j] < 0 ? -x[j] : x[j]; most = a > most ? a : most } }
+        { for (j = 1; j <= n; j++) { d = x[j] - y[j]; if (!(d <= 1e-4 * most && -d <= 1e-4 * most)) bad = 1 } }
+        END { exit bad || compared != 3 * 24 }' "$out/facts"
+    verdict $? "exercise 06-2: gradients are those of one device"
+fi
 figures 06-3 "hardly anything is saved where launches are the time, most is hidden where links and arithmetic are" '
     NR > 1 && !($9 < 100) { bad = 1 }
     NR > 1 && $5 < 1.01 * $8 && !($6 / $5 < 1.02 && $6 / $5 > 0.98) { bad = 1 }
