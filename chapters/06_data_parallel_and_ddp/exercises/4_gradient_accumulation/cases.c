@@ -18,7 +18,14 @@ const Part parts[] = {
 
 // ---- a case ------------------------------------------------------------------------------------
 
-enum { MOST_ROWS = 64, PIXELS = 28 * 28, STEPS = 2, LAYERS = 8, TOLD = 8 };
+enum {
+    MOST_ROWS = 64,
+    PIXELS = 28 * 28,
+    STEPS = 2,
+    PARAMS = 8,
+    TOLD = 8,
+    LAST = (PARAMS - 1) * TOLD
+};
 
 // Grey noise. Labels count up from any class, so that no part has only one.
 static void draw_minibatch(Tensor *X, Tensor *y) {
@@ -31,8 +38,8 @@ static void draw_minibatch(Tensor *X, Tensor *y) {
 }
 
 // Of each weight and bias some numbers, spread over all.
-static void read_some(const Ddp *ddp, int i, float some[LAYERS * TOLD]) {
-    for (int p = 0; p < LAYERS; p++) {
+static void read_some(const Ddp *ddp, int i, float some[PARAMS * TOLD]) {
+    for (int p = 0; p < PARAMS; p++) {
         const Tensor *t = parameter_data(ddp->params[p], ddp->devices[i]);
         float *values = tensor_values(t);
         for (size_t j = 0; j < TOLD; j++) some[p * TOLD + (int)j] = values[j * numel(t) / TOLD];
@@ -60,7 +67,7 @@ static void run(int part, const Plan *plan, int n) {
     Module *net = lenet_modules(10);
     Device *devices[MOST_RANKS];
     Tensor *X = tensor_new(host(), n, 1, 28, 28), *y = tensor_new(host(), n);
-    float lr = (float)draw(10, 40) / 100, before[LAYERS * TOLD], after[LAYERS * TOLD];
+    float lr = (float)draw(10, 40) / 100, before[PARAMS * TOLD], after[PARAMS * TOLD];
     draw_minibatch(X, y);
     initialize(net, (uint64_t)draw(1, 1000000));
     open_devices(devices, plan->k);
@@ -73,14 +80,15 @@ static void run(int part, const Plan *plan, int n) {
         step_in_parts(ddp, plan, X, y, lr);
         synchronize_all();
     }
-    record_traffic(ddp, part);
     for (int i = 0; i < plan->k; i++) {
         read_some(ddp, i, after);
-        for (int j = 0; j < LAYERS * TOLD; j++) after[j] -= before[j];
-        record_floats(part, after, LAYERS * TOLD, 1e-3, "change of parameters of device %d", i);
+        for (int j = 0; j < PARAMS * TOLD; j++) after[j] -= before[j];
+        record_floats(part, after + LAST, TOLD, 1e-3, "change of the last biases of device %d", i);
+        record_floats(part, after, LAST, 1e-3, "change of other parameters of device %d", i);
         record_at_most(part, (double)arena_used_bytes(devices[i]),
                        "bytes of activations that device %d holds", i);
     }
+    record_traffic(ddp, part);
     ddp_free(ddp);
     module_free(net);
     tensor_free(X);
