@@ -10,36 +10,32 @@
 
 #include <math.h>
 
-// ## What is modelled
-//
 // A push of everybody: a worker's link carries all pieces once, a server's W times those that it
 // has. All of them have bandwidth B; a message takes its latency besides, which is counted as the
 // bytes that could have been sent meanwhile. So with L for the load of all servers together, and l
 // for that of the busiest, it takes max(L/B, W l/B) seconds. A pull takes as long.
-
 typedef struct Setting {
     int W;
     double bandwidth; // bytes/s
     size_t overhead;  // bytes, for each message
 } Setting;
 
+typedef struct Network {
+    const char *title;
+    int n;
+    size_t sizes[MOST_KEYS], loads[MOST_KEYS]; // floats; bytes with overhead
+    size_t floats, all;                        // the same of all of them
+} Network;
+
 typedef enum { IN_TURNS, RANGES, LARGEST_FIRST, CUT, NUM_WAYS } Way;
 static const char *const way_names[NUM_WAYS] = {"round robin", "ranges of keys", "largest first",
                                                 "cut"};
 
 typedef struct Outcome {
-    size_t busiest, most; // bytes with overhead; floats of a piece: 0: keys are whole
-    int pieces;
+    int S, pieces;
+    size_t busiest, most; // bytes with overhead; floats of a piece, 0: keys are whole
     double seconds;
 } Outcome;
-
-static double exchange_seconds(const Setting *s, const Loads *l) {
-    return fmax((double)l->all, s->W * (double)l->busiest) / s->bandwidth;
-}
-
-static size_t load_of(const Setting *s, size_t floats) {
-    return floats * sizeof(float) + s->overhead;
-}
 
 static Outcome outcome_of(const Setting *s, Way way, const size_t loads[], int n, int S) {
     int server_of[MOST_PIECES];
@@ -47,169 +43,118 @@ static Outcome outcome_of(const Setting *s, Way way, const size_t loads[], int n
     if (way == RANGES) ranges_of_keys(n, S, server_of);
     if (way >= LARGEST_FIRST) place_keys(loads, n, S, server_of);
     Loads l = loads_of(loads, n, S, server_of);
-    return (Outcome){.busiest = l.busiest, .pieces = n, .seconds = exchange_seconds(s, &l)};
+    double seconds = fmax((double)l.all, s->W * (double)l.busiest) / s->bandwidth;
+    return (Outcome){.S = S, .pieces = n, .busiest = l.busiest, .seconds = seconds};
 }
 
-// ## Figures
-
-enum { NUM_SERVERS = 13, NUM_SIZES = 11, SIZES_AT = 9 }; // sizes of pieces: on servers[SIZES_AT]
-static const int servers[NUM_SERVERS] = {1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32};
-
-typedef struct Figures {
-    const char *title;
-    int n;
-    size_t sizes[MOST_KEYS], loads[MOST_KEYS], all, largest; // floats; bytes with overhead
-    Outcome by_servers[NUM_SERVERS][NUM_WAYS];
-    Outcome by_size[NUM_SIZES]; // pieces of twice the size each time
-} Figures;
-
-static Outcome cut_into(const Setting *s, const Figures *f, int S, size_t most) {
+static Outcome cut_into(const Setting *s, const Network *net, int S, size_t most) {
     static Piece pieces[MOST_PIECES];
     size_t loads[MOST_PIECES];
-    int n = cut_keys(f->sizes, f->n, most, pieces);
+    int n = cut_keys(net->sizes, net->n, most, pieces);
     CHECK(n <= MOST_PIECES, "room for the pieces");
-    for (int p = 0; p < n; p++) loads[p] = load_of(s, (size_t)pieces[p].range.count);
+    for (int p = 0; p < n; p++) loads[p] = 4 * (size_t)pieces[p].range.count + s->overhead;
     Outcome o = outcome_of(s, CUT, loads, n, S);
     o.most = most;
     return o;
 }
 
-static size_t floats_of(const Figures *f) {
-    size_t all = 0;
-    for (int i = 0; i < f->n; i++) all += f->sizes[i];
-    return all;
-}
-
 // The best of pieces of 1/16 of what a server would have if all had as much, of 2/16, and so on;
 // larger ones, if they do as well: they are fewer.
-static Outcome best_cut(const Setting *s, const Figures *f, int S) {
+static Outcome best_cut(const Setting *s, const Network *net, int S) {
     Outcome best = {.seconds = INFINITY};
     for (int sixteenths = 1; sixteenths <= 64; sixteenths++) {
-        size_t most = floats_of(f) * (size_t)sixteenths / (16 * (size_t)S) + 1;
-        Outcome o = cut_into(s, f, S, most);
+        size_t most = net->floats * (size_t)sixteenths / (16 * (size_t)S) + 1;
+        Outcome o = cut_into(s, net, S, most);
         if (o.seconds <= best.seconds) best = o;
     }
     return best;
 }
 
-static void place_network(const Setting *s, const NetworkKind *kind, Figures *f) {
-    Module *net = kind->make(10);
-    initialize(net, 1);
-    f->title = kind->title;
-    f->n = sizes_of_keys(net, f->sizes);
-    for (int i = 0; i < f->n; i++) {
-        f->loads[i] = load_of(s, f->sizes[i]);
-        f->all += f->loads[i];
-        if (f->loads[i] > f->largest) f->largest = f->loads[i];
+static void read_keys(const Setting *s, const NetworkKind *kind, Network *net) {
+    Module *module = kind->make(10);
+    initialize(module, 1);
+    net->title = kind->title;
+    net->n = sizes_of_keys(module, net->sizes);
+    for (int i = 0; i < net->n; i++) {
+        net->loads[i] = 4 * net->sizes[i] + s->overhead;
+        net->floats += net->sizes[i];
+        net->all += net->loads[i];
     }
-    for (int j = 0; j < NUM_SERVERS; j++) {
-        for (Way way = IN_TURNS; way < CUT; way++)
-            f->by_servers[j][way] = outcome_of(s, way, f->loads, f->n, servers[j]);
-        f->by_servers[j][CUT] = best_cut(s, f, servers[j]);
-    }
-    for (int j = 0; j < NUM_SIZES; j++)
-        f->by_size[j] =
-            cut_into(s, f, servers[SIZES_AT], (floats_of(f) >> (NUM_SIZES - 1 - j)) + 1);
-    module_free(net);
+    module_free(module);
 }
 
-static void print_network(const Setting *s, const Figures *f) {
-    const Outcome *alone = &f->by_servers[0][IN_TURNS];
-    say("\n  %s: %d keys, %.4g MB, the largest %.3g%% of it; ms for a push of %d workers", f->title,
-        f->n, 4e-6 * (double)floats_of(f), 100 * (double)f->largest / (double)f->all, s->W);
+static void write_row(FILE *csv, const Setting *s, const Network *net, const char *part, Way way,
+                      const Outcome *o) {
+    fprintf(csv, "%s,%d,%s,%s,%s,%d,%d,%.6g,%.6g,%.6g,%.6g\n", modelled_machine()->name, s->W,
+            net->title, part, way_names[way], o->S, o->pieces, 4e-3 * (double)o->most,
+            1e-3 * (double)o->busiest, 1e3 * o->seconds, 1e3 * (double)net->all / s->bandwidth);
+}
+
+static void try_network(FILE *csv, const Setting *s, const Network *net) {
+    static const int servers[] = {1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32};
+    say("\n  %s: %d keys, %.4g MB; ms for a push of %d workers", net->title, net->n,
+        4e-6 * (double)net->floats, s->W);
     Table t = TABLE(NULL, WHOLE("servers"), DIGITS("round robin", 4), DIGITS("ranges of keys", 4),
                     DIGITS("largest first", 4), DIGITS("cut, largest first", 4), WHOLE("pieces"),
                     DIGITS("of at most, MB", 3));
-    for (int j = 0; j < NUM_SERVERS; j++) {
-        const Outcome *o = f->by_servers[j], *cut = &o[CUT];
-        table_numbers(&t, servers[j], 1e3 * o[0].seconds, 1e3 * o[1].seconds, 1e3 * o[2].seconds,
-                      1e3 * cut->seconds, cut->pieces, 4e-6 * (double)cut->most);
-    }
-    say("  no less: %.4g, what a worker needs to send it all; one server %.4g",
-        1e3 * (double)f->all / s->bandwidth, 1e3 * alone->seconds);
-}
-
-static void write_csv(FILE *csv, const Setting *s, const char *machine, const Figures f[]) {
-    fprintf(csv,
-            "machine,workers,network,part,way,servers,pieces,piece_kb,busiest_kb,ms,bound_ms\n");
-    for (int i = 0; i < NUM_NETWORKS; i++) {
-        double bound = 1e3 * (double)f[i].all / s->bandwidth;
-        for (int j = 0; j < NUM_SERVERS * NUM_WAYS; j++) {
-            const Outcome *o = &f[i].by_servers[j % NUM_SERVERS][j / NUM_SERVERS];
-            fprintf(csv, "%s,%d,%s,servers,%s,%d,%d,%.6g,%.6g,%.6g,%.6g\n", machine, s->W,
-                    f[i].title, way_names[j / NUM_SERVERS], servers[j % NUM_SERVERS], o->pieces,
-                    4e-3 * (double)o->most, 1e-3 * (double)o->busiest, 1e3 * o->seconds, bound);
-        }
-        for (int j = 0; j < NUM_SIZES; j++) {
-            const Outcome *o = &f[i].by_size[j];
-            fprintf(csv, "%s,%d,%s,sizes,%s,%d,%d,%.6g,%.6g,%.6g,%.6g\n", machine, s->W, f[i].title,
-                    way_names[CUT], servers[SIZES_AT], o->pieces, 4e-3 * (double)o->most,
-                    1e-3 * (double)o->busiest, 1e3 * o->seconds, bound);
+    for (size_t j = 0; j < sizeof servers / sizeof *servers; j++) {
+        table_numbers(&t, servers[j]);
+        for (Way way = IN_TURNS; way < NUM_WAYS; way++) {
+            Outcome o = way < CUT ? outcome_of(s, way, net->loads, net->n, servers[j])
+                                  : best_cut(s, net, servers[j]);
+            table_numbers(&t, 1e3 * o.seconds);
+            if (way == CUT) table_numbers(&t, o.pieces, 4e-6 * (double)o.most);
+            write_row(csv, s, net, "servers", way, &o);
         }
     }
+    for (int halved = 10; halved >= 0; halved--) { // pieces of twice the size each time
+        Outcome o = cut_into(s, net, 16, (net->floats >> halved) + 1);
+        write_row(csv, s, net, "sizes", CUT, &o);
+    }
 }
-
-// ## The experiment
 
 static int workers = 16;
-static const Flag own_flags[] = {
-    {"workers", FLAG_INTEGER, &workers, "W", .help = "use W workers", .least = 1, .most = 32},
-    {0},
-};
-
-static Setting setting_of(void) {
-    const Machine *machine = modelled_machine();
-    Link link = machine_route(machine, 0, machine->devices).link;
-    return (Setting){.W = workers,
-                     .bandwidth = link.bandwidth,
-                     .overhead = (size_t)(link.latency * link.bandwidth)};
-}
-
 static void experiment(const Flags *flags, FILE *csv) {
     (void)flags;
-    static Figures f[NUM_NETWORKS];
-    Setting s = setting_of();
-    const char *machine = modelled_machine()->name;
+    const Machine *machine = modelled_machine();
+    const Link link = machine_route(machine, 0, machine->devices).link;
+    Setting s = {workers, link.bandwidth, (size_t)(link.latency * link.bandwidth)};
+    Network nets[NUM_NETWORKS] = {0};
     say("Question: which server should have which keys, and is it worth cutting them?");
     say("%d workers, links of %s: %.4g MB/s, and %.3g us for each message, in which %.3g kB could "
         "have been sent. Times are modelled, in milliseconds, of a push of all workers.",
-        s.W, machine, 1e-6 * s.bandwidth, 1e6 * (double)s.overhead / s.bandwidth,
-        1e-3 * (double)s.overhead);
+        s.W, machine->name, 1e-6 * s.bandwidth, 1e6 * link.latency, 1e-3 * (double)s.overhead);
     Prediction turns = predict_first(
         "ResNet-18's tensors, whole, are given to 16 servers in turns. How many times as much as "
         "the mean does the busiest server have?");
+    fprintf(csv,
+            "machine,workers,network,part,way,servers,pieces,piece_kb,busiest_kb,ms,bound_ms\n");
     for (int i = 0; i < NUM_NETWORKS; i++) {
-        place_network(&s, &networks[i], &f[i]);
-        print_network(&s, &f[i]);
+        read_keys(&s, &networks[i], &nets[i]);
+        try_network(csv, &s, &nets[i]);
     }
-    predict_compare(turns,
-                    (double)f[1].by_servers[SIZES_AT][IN_TURNS].busiest * servers[SIZES_AT] /
-                        (double)f[1].all,
-                    "times the mean");
-    write_csv(csv, &s, machine, f);
+    Outcome o = outcome_of(&s, IN_TURNS, nets[1].loads, nets[1].n, 16);
+    predict_compare(turns, (double)o.busiest * 16 / (double)nets[1].all, "times the mean");
 }
 
 static void prepare(const Flags *flags) {
     (void)flags;
-    const Machine *machine = modelled_machine();
-    if (!machine || machine->cards == 0)
+    if (!modelled_machine() || modelled_machine()->cards == 0)
         die_usage("--machine cluster-10gbe, say", "servers need a machine that has a network");
-    if (workers < 2) die_usage("--workers 2 or more", "one worker needs no servers");
 }
 
 int main(int argc, char *argv[]) {
+    static const Flag own_flags[] = {
+        {"workers", FLAG_INTEGER, &workers, "W", .help = "use W workers", .least = 2, .most = 32},
+        {0}};
     Flags defaults = default_flags;
     defaults.machine = "cluster-10gbe";
     defaults.own = own_flags;
-    return exercise_main(
-        argc, argv,
-        &(Exercise){.about = "Exercise 1: which server has which keys?",
-                    .flags = "",
-                    .defaults = defaults,
-                    .prepare = prepare,
-                    .parts = check_parts,
-                    .passed = "each key is on one server, the busiest has no more than the bound, "
-                              "and pieces are what keys were",
-                    .experiment = experiment,
-                    .plot = "exercise_keys.gp"});
+    Exercise exercise = {.about = "Exercise 1: which server has which keys?",
+                         .flags = "",
+                         .defaults = defaults,
+                         .prepare = prepare,
+                         .experiment = experiment,
+                         .plot = "exercise_keys.gp"};
+    return exercise_main(argc, argv, &exercise);
 }

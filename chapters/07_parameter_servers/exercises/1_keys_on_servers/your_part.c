@@ -8,18 +8,14 @@
 // **Aim.** A step is as slow as the server with most to do, so the busiest should have as little as
 // possible. Tensors are very unequal. Whole, they can be given out well or badly (TensorFlow's
 // replica_device_setter() gives them out in turns, unless it is told otherwise); cut, they fit
-// everywhere, but each piece is a message more. What does each way cost, and how many servers are
-// worth having?
+// everywhere, but each piece is a message more. How many servers are worth having?
 //
 // **Your task.** Write `place_keys()`, which gives the largest key to the server with least, and so
 // on; and `cut_keys()`, which makes pieces of the keys that are too large.
 //
-// **How it is checked.** Each key must be on one server. With few keys the check tries all
-// placements, and your busiest server may have no more than 4/3 - 1/(3S) times what the best of
-// them leaves it (Graham, 1969). Then your placement of keys that are equally large, and of LeNet
-// and ResNet-18, must be that of the rule, server by server, and pieces must be what they were
-// before the cut. If something differs, the check says what each server had by then, and which
-// other way comes to that.
+// **How it is checked.** The busiest server may have no more than with this rule. (That is at most
+// 4/3 - 1/(3S) times the least there could be: Graham, 1969.) Then each key must be on the server
+// that the rule says. Keys must be cut into few, equal pieces that are all of them.
 //
 // **How to run.** All times are modelled, so the experiment takes no time itself.
 //
@@ -34,24 +30,12 @@
 #include "your_part.h"
 
 // `place_keys()` writes `server_of[i]`, the server (0 to S-1) of key i, for n keys with loads[i]
-// bytes each.
+// bytes each. (S is MOST_PLACES at most.)
 //
 // - The largest key goes first; of several that are as large, the one with the lowest number.
 // - It goes to the server that has least by then, in bytes; of several, to the lowest number.
 void place_keys(const size_t loads[], int n, int S, int server_of[]) {
-    // SOLUTION
-    size_t has[MOST_PLACES] = {0};
-    for (int i = 0; i < n; i++) server_of[i] = -1;
-    for (int placed = 0; placed < n; placed++) {
-        int largest = -1, least = 0;
-        for (int i = 0; i < n; i++)
-            if (server_of[i] < 0 && (largest < 0 || loads[i] > loads[largest])) largest = i;
-        for (int s = 1; s < S; s++)
-            if (has[s] < has[least]) least = s;
-        server_of[largest] = least;
-        has[least] += loads[largest];
-    }
-    // END SOLUTION
+    // YOUR CODE HERE
 }
 
 // `cut_keys()` writes the pieces of n keys, of sizes[i] floats, and returns how many there are. A
@@ -59,13 +43,6 @@ void place_keys(const size_t loads[], int n, int S, int server_of[]) {
 // pieces as can be of at most `most` floats, as equal as can be: equal_range() of
 // common/base/range.h makes ranges like that. Pieces come in the order of keys, and of floats.
 int cut_keys(const size_t sizes[], int n, size_t most, Piece pieces[]) {
-    // SOLUTION (starter: return 0;)
-    int num = 0;
-    for (int i = 0; i < n; i++) {
-        int parts = (int)((sizes[i] + most - 1) / most);
-        for (int p = 0; p < parts; p++)
-            pieces[num++] = (Piece){.key = i, .range = equal_range((long)sizes[i], parts, p)};
-    }
-    return num;
-    // END SOLUTION
+    // YOUR CODE HERE
+    return 0;
 }

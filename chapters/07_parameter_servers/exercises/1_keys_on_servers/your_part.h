@@ -2,12 +2,9 @@
 #ifndef YOUR_PART_H
 #define YOUR_PART_H
 
-#include "common/program/exercise.h"
 #include "keys.h"
 
 void place_keys(const size_t loads[], int n, int S, int server_of[]);
 int cut_keys(const size_t sizes[], int n, size_t most, Piece pieces[]);
-
-extern const CheckPart check_parts[]; // check.c: is it right?
 
 #endif
