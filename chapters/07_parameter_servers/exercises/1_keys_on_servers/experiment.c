@@ -1,5 +1,4 @@
-// experiment.c: the keys of LeNet and ResNet-18 on 1 to 32 servers, in four ways: what the busiest
-// server has, and how long W workers then take to push; and how large pieces should be.
+// experiment.c: keys on 1 to 32 servers, in four ways: how long W workers then take to push.
 #include "common/base/error.h"
 #include "common/model/modelled_clock.h"
 #include "common/program/exercise.h"
@@ -11,9 +10,9 @@
 #include <math.h>
 
 // A push of everybody: a worker's link carries all pieces once, a server's W times those that it
-// has. All of them have bandwidth B; a message takes its latency besides, which is counted as the
-// bytes that could have been sent meanwhile. So with L for the load of all servers together, and l
-// for that of the busiest, it takes max(L/B, W l/B) seconds. A pull takes as long.
+// has. All have bandwidth B; a message takes its latency besides, counted as the bytes that could
+// have been sent meanwhile. With L for the load of all servers and l for that of the busiest, it
+// takes max(L/B, W l/B) seconds. A pull takes as long.
 typedef struct Setting {
     int W;
     double bandwidth; // bytes/s
@@ -23,13 +22,12 @@ typedef struct Setting {
 typedef struct Network {
     const char *title;
     int n;
-    size_t sizes[MOST_KEYS], loads[MOST_KEYS]; // floats; bytes with overhead
-    size_t floats, all;                        // the same of all of them
+    size_t sizes[MOST_KEYS], floats; // of all keys, too
+    size_t loads[MOST_KEYS], all;    // the same in bytes with overhead
 } Network;
 
 typedef enum { IN_TURNS, RANGES, LARGEST_FIRST, CUT, NUM_WAYS } Way;
-static const char *const way_names[NUM_WAYS] = {"round robin", "ranges of keys", "largest first",
-                                                "cut"};
+static const char *const way_names[] = {"round robin", "ranges of keys", "largest first", "cut"};
 
 typedef struct Outcome {
     int S, pieces;
@@ -43,8 +41,8 @@ static Outcome outcome_of(const Setting *s, Way way, const size_t loads[], int n
     if (way == RANGES) ranges_of_keys(n, S, server_of);
     if (way >= LARGEST_FIRST) place_keys(loads, n, S, server_of);
     Loads l = loads_of(loads, n, S, server_of);
-    double seconds = fmax((double)l.all, s->W * (double)l.busiest) / s->bandwidth;
-    return (Outcome){.S = S, .pieces = n, .busiest = l.busiest, .seconds = seconds};
+    double bytes = fmax((double)l.all, s->W * (double)l.busiest);
+    return (Outcome){S, n, l.busiest, 0, bytes / s->bandwidth};
 }
 
 static Outcome cut_into(const Setting *s, const Network *net, int S, size_t most) {
@@ -90,8 +88,9 @@ static void write_row(FILE *csv, const Setting *s, const Network *net, const cha
             1e-3 * (double)o->busiest, 1e3 * o->seconds, 1e3 * (double)net->all / s->bandwidth);
 }
 
-static void try_network(FILE *csv, const Setting *s, const Network *net) {
+static void try_network(FILE *csv, const Setting *s, const NetworkKind *kind, Network *net) {
     static const int servers[] = {1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32};
+    read_keys(s, kind, net);
     say("\n  %s: %d keys, %.4g MB; ms for a push of %d workers", net->title, net->n,
         4e-6 * (double)net->floats, s->W);
     Table t = TABLE(NULL, WHOLE("servers"), DIGITS("round robin", 4), DIGITS("ranges of keys", 4),
@@ -117,22 +116,17 @@ static int workers = 16;
 static void experiment(const Flags *flags, FILE *csv) {
     (void)flags;
     const Machine *machine = modelled_machine();
-    const Link link = machine_route(machine, 0, machine->devices).link;
+    Link link = machine_route(machine, 0, machine->devices).link;
     Setting s = {workers, link.bandwidth, (size_t)(link.latency * link.bandwidth)};
     Network nets[NUM_NETWORKS] = {0};
     say("Question: which server should have which keys, and is it worth cutting them?");
     say("%d workers, links of %s: %.4g MB/s, and %.3g us for each message, in which %.3g kB could "
         "have been sent. Times are modelled, in milliseconds, of a push of all workers.",
         s.W, machine->name, 1e-6 * s.bandwidth, 1e6 * link.latency, 1e-3 * (double)s.overhead);
-    Prediction turns = predict_first(
-        "ResNet-18's tensors, whole, are given to 16 servers in turns. How many times as much as "
-        "the mean does the busiest server have?");
-    fprintf(csv,
-            "machine,workers,network,part,way,servers,pieces,piece_kb,busiest_kb,ms,bound_ms\n");
-    for (int i = 0; i < NUM_NETWORKS; i++) {
-        read_keys(&s, &networks[i], &nets[i]);
-        try_network(csv, &s, &nets[i]);
-    }
+    Prediction turns = predict_first("ResNet-18's tensors are given to 16 servers in turns. How "
+                                     "many times the mean does the busiest server have?");
+    fputs("machine,workers,network,part,way,servers,pieces,piece_kb,busiest_kb,ms,bound_ms\n", csv);
+    for (int i = 0; i < NUM_NETWORKS; i++) try_network(csv, &s, &networks[i], &nets[i]);
     Outcome o = outcome_of(&s, IN_TURNS, nets[1].loads, nets[1].n, 16);
     predict_compare(turns, (double)o.busiest * 16 / (double)nets[1].all, "times the mean");
 }
@@ -147,14 +141,13 @@ int main(int argc, char *argv[]) {
     static const Flag own_flags[] = {
         {"workers", FLAG_INTEGER, &workers, "W", .help = "use W workers", .least = 2, .most = 32},
         {0}};
-    Flags defaults = default_flags;
-    defaults.machine = "cluster-10gbe";
-    defaults.own = own_flags;
     Exercise exercise = {.about = "Exercise 1: which server has which keys?",
                          .flags = "",
-                         .defaults = defaults,
+                         .defaults = default_flags,
                          .prepare = prepare,
                          .experiment = experiment,
                          .plot = "exercise_keys.gp"};
+    exercise.defaults.machine = "cluster-10gbe";
+    exercise.defaults.own = own_flags;
     return exercise_main(argc, argv, &exercise);
 }
