@@ -26,7 +26,7 @@ static double largest_of(const char *numbers) {
     for (char *end;; numbers = end) {
         double x = strtod(numbers, &end);
         if (end == numbers) return largest;
-        largest = fmax(largest, fabs(x));
+        if (isfinite(x)) largest = fmax(largest, fabs(x));
     }
 }
 
@@ -36,7 +36,7 @@ static bool are_near(const char *came, const char *expected, double tolerance) {
     for (char *a, *b;; came = a, expected = b) {
         double x = strtod(came, &a), y = strtod(expected, &b);
         if (a == came || b == expected) return strcmp(came, expected) == 0;
-        if (!(fabs(x - y) <= most)) return false;
+        if (!(x == y || fabs(x - y) <= most)) return false; // (or both are infinite)
     }
 }
 
