@@ -35,14 +35,15 @@ typedef struct Outcome {
     double seconds;
 } Outcome;
 
-static Outcome outcome_of(const Setting *s, Way way, const size_t loads[], int n, int S) {
+static Outcome outcome_of(const Setting *s, Way way, size_t most, const size_t loads[], int n,
+                          int S) {
     int server_of[MOST_PIECES];
     if (way == IN_TURNS) round_robin(n, S, server_of);
     if (way == RANGES) ranges_of_keys(n, S, server_of);
     if (way >= LARGEST_FIRST) place_keys(loads, n, S, server_of);
     Loads l = loads_of(loads, n, S, server_of);
-    double bytes = fmax((double)l.all, s->W * (double)l.busiest);
-    return (Outcome){S, n, l.busiest, 0, bytes / s->bandwidth};
+    return (Outcome){S, n, l.busiest, most,
+                     fmax((double)l.all, s->W * (double)l.busiest) / s->bandwidth};
 }
 
 static Outcome cut_into(const Setting *s, const Network *net, int S, size_t most) {
@@ -51,9 +52,7 @@ static Outcome cut_into(const Setting *s, const Network *net, int S, size_t most
     int n = cut_keys(net->sizes, net->n, most, pieces);
     CHECK(n <= MOST_PIECES, "room for the pieces");
     for (int p = 0; p < n; p++) loads[p] = 4 * (size_t)pieces[p].range.count + s->overhead;
-    Outcome o = outcome_of(s, CUT, loads, n, S);
-    o.most = most;
-    return o;
+    return outcome_of(s, CUT, most, loads, n, S);
 }
 
 // The best of pieces of 1/16 of what a server would have if all had as much, of 2/16, and so on;
@@ -82,10 +81,10 @@ static void read_keys(const Setting *s, const NetworkKind *kind, Network *net) {
 }
 
 static void write_row(FILE *csv, const Setting *s, const Network *net, const char *part, Way way,
-                      const Outcome *o) {
+                      Outcome o) {
     fprintf(csv, "%s,%d,%s,%s,%s,%d,%d,%.6g,%.6g,%.6g,%.6g\n", modelled_machine()->name, s->W,
-            net->title, part, way_names[way], o->S, o->pieces, 4e-3 * (double)o->most,
-            1e-3 * (double)o->busiest, 1e3 * o->seconds, 1e3 * (double)net->all / s->bandwidth);
+            net->title, part, way_names[way], o.S, o.pieces, 4e-3 * (double)o.most,
+            1e-3 * (double)o.busiest, 1e3 * o.seconds, 1e3 * (double)net->all / s->bandwidth);
 }
 
 static void try_network(FILE *csv, const Setting *s, const NetworkKind *kind, Network *net) {
@@ -99,17 +98,15 @@ static void try_network(FILE *csv, const Setting *s, const NetworkKind *kind, Ne
     for (size_t j = 0; j < sizeof servers / sizeof *servers; j++) {
         table_numbers(&t, servers[j]);
         for (Way way = IN_TURNS; way < NUM_WAYS; way++) {
-            Outcome o = way < CUT ? outcome_of(s, way, net->loads, net->n, servers[j])
+            Outcome o = way < CUT ? outcome_of(s, way, 0, net->loads, net->n, servers[j])
                                   : best_cut(s, net, servers[j]);
             table_numbers(&t, 1e3 * o.seconds);
             if (way == CUT) table_numbers(&t, o.pieces, 4e-6 * (double)o.most);
-            write_row(csv, s, net, "servers", way, &o);
+            write_row(csv, s, net, "servers", way, o);
         }
     }
-    for (int halved = 10; halved >= 0; halved--) { // pieces of twice the size each time
-        Outcome o = cut_into(s, net, 16, (net->floats >> halved) + 1);
-        write_row(csv, s, net, "sizes", CUT, &o);
-    }
+    for (int halved = 10; halved >= 0; halved--) // pieces of twice the size each time
+        write_row(csv, s, net, "sizes", CUT, cut_into(s, net, 16, (net->floats >> halved) + 1));
 }
 
 static int workers = 16;
@@ -119,15 +116,15 @@ static void experiment(const Flags *flags, FILE *csv) {
     Link link = machine_route(machine, 0, machine->devices).link;
     Setting s = {workers, link.bandwidth, (size_t)(link.latency * link.bandwidth)};
     Network nets[NUM_NETWORKS] = {0};
-    say("Question: which server should have which keys, and is it worth cutting them?");
-    say("%d workers, links of %s: %.4g MB/s, and %.3g us for each message, in which %.3g kB could "
+    say("Question: which server should have which keys, and is it worth cutting them?\n"
+        "%d workers, links of %s: %.4g MB/s, and %.3g us for each message, in which %.3g kB could "
         "have been sent. Times are modelled, in milliseconds, of a push of all workers.",
         s.W, machine->name, 1e-6 * s.bandwidth, 1e6 * link.latency, 1e-3 * (double)s.overhead);
     Prediction turns = predict_first("ResNet-18's tensors are given to 16 servers in turns. How "
                                      "many times the mean does the busiest server have?");
     fputs("machine,workers,network,part,way,servers,pieces,piece_kb,busiest_kb,ms,bound_ms\n", csv);
     for (int i = 0; i < NUM_NETWORKS; i++) try_network(csv, &s, &networks[i], &nets[i]);
-    Outcome o = outcome_of(&s, IN_TURNS, nets[1].loads, nets[1].n, 16);
+    Outcome o = outcome_of(&s, IN_TURNS, 0, nets[1].loads, nets[1].n, 16);
     predict_compare(turns, (double)o.busiest * 16 / (double)nets[1].all, "times the mean");
 }
 

@@ -238,9 +238,6 @@ int main(int argc, char *argv[]) {
         &(Exercise){.about = "Exercise 3: what a straggler costs, and who cuts that.",
                     .flags = "seed -machine",
                     .defaults = default_flags,
-                    .parts = check_parts,
-                    .passed = "both rules decide right, alone and in chapter 7's schedules, and "
-                              "times are read from curves of all kinds",
                     .experiment = experiment,
                     .plot = "exercise_straggler.gp"});
 }

@@ -14,10 +14,9 @@
 // **Your task.** Write the two rules, `may_begin()` for SSP and `fate_of_push()` for backup
 // workers, and `time_to()`, which reads from a curve when an accuracy was reached.
 //
-// **How it is checked.** Both rules are asked about all situations of a few workers: SSP's first
-// about two, that of backup workers push by push. Then they decide in chapter 7's schedules, which
-// must stay what they were, event by event. Times are read from curves that rise, dip, and do not
-// get there. If something differs, the check says in which situation, and what may lead there.
+// **How it is checked.** Both rules are asked about situations of a few workers, SSP's first about
+// two, that of backup workers push by push. Times are read from curves that rise, dip, and do not
+// get there.
 //
 // **How to run.**
 //
@@ -34,11 +33,8 @@
 // worker has made, itself among them. It may begin another one if it is at most `staleness` steps
 // ahead of the slowest. (So with 0 all are level: synchronous. A huge bound is asynchronous.)
 bool may_begin(long mine, const long steps[], int n, int staleness) {
-    // SOLUTION (starter: return false;)
-    for (int i = 0; i < n; i++)
-        if (mine - steps[i] > staleness) return false;
-    return true;
-    // END SOLUTION
+    // YOUR CODE HERE
+    return false;
 }
 
 // `fate_of_push()` is the backup workers' rule. W workers take part in each round, and its update
@@ -49,10 +45,8 @@ bool may_begin(long mine, const long steps[], int n, int staleness) {
 // - PUSH_COMPLETES, if it is the last that the round needs: the update is made, a round begins;
 // - PUSH_TAKEN, if the round needs more.
 PushFate fate_of_push(long step, long updates, int taken, int W, int backup) {
-    // SOLUTION (starter: return PUSH_DROPPED;)
-    if (step < updates) return PUSH_DROPPED;
-    return taken + 1 == W - backup ? PUSH_COMPLETES : PUSH_TAKEN;
-    // END SOLUTION
+    // YOUR CODE HERE
+    return PUSH_DROPPED;
 }
 
 // `time_to()` returns the time at which a curve of n points (.time, .accuracy), in the order of
@@ -60,13 +54,6 @@ PushFate fate_of_push(long step, long updates, int taken, int W, int backup) {
 // matter if it dips below again. Between two points it is a straight line; before the first one
 // nothing is known, so if that has reached the goal, its time is the answer. INFINITY: never.
 double time_to(const PsPoint points[], int n, double goal) {
-    // SOLUTION (starter: return 0;)
-    for (int p = 0; p < n; p++) {
-        if (!(points[p].accuracy >= goal)) continue;
-        if (p == 0) return points[0].time;
-        const PsPoint *a = &points[p - 1], *b = &points[p];
-        return a->time + (goal - a->accuracy) / (b->accuracy - a->accuracy) * (b->time - a->time);
-    }
-    return INFINITY;
-    // END SOLUTION
+    // YOUR CODE HERE
+    return 0;
 }

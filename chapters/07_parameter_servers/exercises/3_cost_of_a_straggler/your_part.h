@@ -2,7 +2,6 @@
 #ifndef YOUR_PART_H
 #define YOUR_PART_H
 
-#include "common/program/exercise.h"
 #include "chapters/07_parameter_servers/replay.h"
 
 #include <math.h>
@@ -10,7 +9,5 @@
 bool may_begin(long mine, const long steps[], int n, int staleness);
 PushFate fate_of_push(long step, long updates, int taken, int W, int backup);
 double time_to(const PsPoint points[], int n, double goal);
-
-extern const CheckPart check_parts[]; // check.c: is it right?
 
 #endif
