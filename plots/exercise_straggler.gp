@@ -1,4 +1,4 @@
-# exercise_straggler.gp: LeNet on workers of which one is always slow, or each now and then: accuracy over modelled
+# exercise_straggler.gp: softmax regression on workers of which one is always slow, or each now and then: accuracy over modelled
 # time, and the time until an accuracy is reached, for ways to wait for each other.
 #
 #   gnuplot -c plots/exercise_straggler.gp CSV PNG
@@ -10,7 +10,7 @@ call ARG0[:strlen(ARG0) - strlen("exercise_straggler.gp")]."style.gp" ARG1
 stats csv skip 1 using (strcol(1) eq "goal" ? $6 : NaN) nooutput name "GOAL"
 ways = '"synchronous" "SSP 1" "SSP 3" "SSP 8" "asynchronous" "1 backup" "2 backup"'
 
-eval page(1, 3, 3, "LeNet, eight workers with a straggler", \
+eval page(1, 3, 3, "Eight workers with a straggler", \
     "modelled time, in computations; bars: as a multiple of the time where nobody is slow")
 set xlabel "time"
 set ylabel "test accuracy"

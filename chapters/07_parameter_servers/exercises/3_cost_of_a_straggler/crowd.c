@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-// ## The network
-//
 // Row p of the parameters belongs to pixel p, the last one is the bias. Most pixels are black: what
 // they are multiplied with is left out.
 
@@ -61,8 +59,6 @@ static double accuracy_of(const float *params, const Dataset *test) {
     return (double)right / test->count;
 }
 
-// ## Its workers and their server
-
 typedef struct Member {
     float grads[FLOATS];
     bool waits;           // its push, to be applied
@@ -75,8 +71,8 @@ typedef struct Crowd {
     Member *members;
     Tensor *X, *y;
     float params[FLOATS];
-    double stale;
-    CrowdResult result;
+    long applied;
+    CrowdResult *sum;
 } Crowd;
 
 // The staleness of a push counts those of earlier steps only: as chapter 7's servers count.
@@ -87,15 +83,16 @@ static void apply(Crowd *c, Member *m, long before) {
     long stale = before - m->based_on;
     for (int i = 0; i < FLOATS; i++) c->params[i] -= lr * m->grads[i];
     m->waits = false;
-    c->stale += (double)stale;
-    if (stale > c->result.most_staleness) c->result.most_staleness = stale;
-    c->result.applied++;
+    c->sum->stale += (double)stale;
+    if (stale > c->sum->stalest) c->sum->stalest = stale;
+    c->sum->applied++;
+    c->applied++;
 }
 
 // In rounds the pushes of the present one wait until it is over.
 static void apply_until(Crowd *c, long clock) {
     for (;;) {
-        long oldest = clock, before = c->result.applied;
+        long oldest = clock, before = c->applied;
         for (int w = 0; w < c->lesson->W; w++)
             if (c->members[w].waits && c->members[w].clock < oldest) oldest = c->members[w].clock;
         if (oldest == clock) return;
@@ -108,7 +105,7 @@ static void apply_until(Crowd *c, long clock) {
 static void pull_and_compute(Crowd *c, const Happening *e) {
     Member *m = &c->members[e->worker];
     apply_until(c, in_rounds(c->schedule->how) ? e->clock : ALL_CLOCKS);
-    m->based_on = c->result.applied;
+    m->based_on = c->applied;
     m->clock = e->clock;
     ps_load(c->lesson, e->clock, e->worker, c->X, c->y);
     memset(m->grads, 0, sizeof m->grads);
@@ -116,41 +113,33 @@ static void pull_and_compute(Crowd *c, const Happening *e) {
         add_gradient(c->params, c->X->data + (size_t)r * PIXELS, (int)c->y->data[r], m->grads);
 }
 
-static Crowd *crowd_new(const PsLesson *l, const Schedule *s) {
+static void add_point(const Crowd *c, int p, double time) {
+    PsPoint *point = &c->sum->points[p];
+    point->pushes += c->applied;
+    point->time += time;
+    point->accuracy += accuracy_of(c->params, c->lesson->test_data);
+}
+
+void crowd_replay(const PsLesson *l, const Schedule *s, CrowdResult *sum) {
     Crowd *c = xcalloc(1, sizeof *c);
-    CHECK(l->batch_size % l->W == 0, "shards of one size");
-    CHECK(l->train_data->rows * l->train_data->cols == PIXELS && l->points < 64, "room for it");
-    *c = (Crowd){.lesson = l, .schedule = s};
+    int every = (s->count + l->points - 1) / l->points, p = 0;
+    CHECK(l->batch_size % l->W == 0 && l->points < 25, "shards of one size, and room for points");
+    *c = (Crowd){.lesson = l, .schedule = s, .sum = sum};
     c->members = xcalloc((size_t)l->W, sizeof *c->members);
     c->X = tensor_new(host(), ps_rows(l, 0), PIXELS);
     c->y = tensor_new(host(), ps_rows(l, 0));
-    return c;
-}
-
-static void crowd_free(Crowd *c) {
-    tensor_free(c->X);
-    tensor_free(c->y);
-    free(c->members);
-    free(c);
-}
-
-CrowdResult crowd_replay(const PsLesson *l, const Schedule *s) {
-    Crowd *c = crowd_new(l, s);
-    CrowdResult *r = &c->result;
-    int every = (s->count + l->points - 1) / l->points;
     for (int i = 0; i < s->count; i++) {
         const Happening *e = &s->list[i];
         if (e->kind == EVENT_PULL) pull_and_compute(c, e);
         if (e->kind == EVENT_PUSH) c->members[e->worker].waits = true;
-        r->dropped += e->kind == EVENT_DROP;
-        r->seconds = e->time;
-        if ((i + 1) % every == 0 || i + 1 == s->count)
-            r->points[r->count++] =
-                (PsPoint){r->applied, e->time, accuracy_of(c->params, l->test_data)};
+        sum->dropped += e->kind == EVENT_DROP;
+        if ((i + 1) % every == 0 || i + 1 == s->count) add_point(c, p++, e->time);
     }
+    sum->count = sum->count > 0 && sum->count < p ? sum->count : p;
+    sum->seconds += s->list[s->count - 1].time;
     apply_until(c, ALL_CLOCKS);
-    r->mean_staleness = c->stale / (double)r->applied;
-    CrowdResult result = *r;
-    crowd_free(c);
-    return result;
+    tensor_free(c->X);
+    tensor_free(c->y);
+    free(c->members);
+    free(c);
 }

@@ -8,13 +8,14 @@
 
 typedef struct CrowdResult {
     int count;
-    PsPoint points[64];
-    long applied, dropped, most_staleness;
-    double seconds, mean_staleness;
+    PsPoint points[25];
+    double applied, dropped, seconds, stale; // stale: staleness of all pushes together
+    long stalest;
 } CrowdResult;
 
 // Carries out a schedule as ps_replay() does, with this network, from parameters that are zero, on
-// the host alone. Takes the accuracy lesson->points times, at most 63.
-CrowdResult crowd_replay(const PsLesson *lesson, const Schedule *schedule);
+// the host alone, and adds what came to `sum`. Takes the accuracy lesson->points times, or once
+// more, of at most 24; what has fewer points than others decides how many there are.
+void crowd_replay(const PsLesson *lesson, const Schedule *schedule, CrowdResult *sum);
 
 #endif
