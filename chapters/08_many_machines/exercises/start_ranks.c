@@ -4,7 +4,6 @@
 #include "common/base/clock.h"
 #include "common/base/error.h"
 #include "common/comm/launch.h"
-#include "common/program/exercise.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -20,7 +19,10 @@
 
 const char *case_of(int argc, char *argv[]) {
     set_program_name(argv[0]);
-    if (argc == 3 && strcmp(argv[1], "--case") == 0) return argv[2];
+    if (argc == 3 && strcmp(argv[1], "--case") == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); // whatever ends mpirun ends its ranks
+        return argv[2];
+    }
     Launch launch = launch_read();
     if (launch.size > 1)
         die_usage("start it by hand, without a launcher: it starts its ranks itself",
@@ -128,16 +130,6 @@ int run_as_ranks(int k, const char *case_name, char *said, size_t size, double d
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-int run_ranks_that_begin(int k, const char *case_name, const char *begun, char *said, size_t size,
-                         double deadline) {
-    const double ONE_TRY = 14;
-    double end_of_all = seconds_now() + deadline;
-    int status = run_as_ranks(k, case_name, said, size, deadline < ONE_TRY ? deadline : ONE_TRY);
-    double left = end_of_all - seconds_now();
-    if (status == 0 || strstr(said, begun) || left <= 0) return status;
-    return run_as_ranks(k, case_name, said, size, left);
-}
-
 // ## What they have said
 
 char *said_after(const char *said, const char *begin) {
@@ -145,12 +137,4 @@ char *said_after(const char *said, const char *begin) {
     if (!at) return NULL;
     at += strlen(begin);
     return xprintf("%.*s", (int)strcspn(at, "\r\n"), at);
-}
-
-void pass_on_failure(const char *said) {
-    char *message = said_after(said, "error: check failed: ");
-    const char *from = message ? strstr(said, "error: check failed: ") : said;
-    char *hint = said_after(from, "hint: ");
-    if (message) check_failed(hint ? hint : "see what its rank says", "%s", message);
-    free(hint);
 }

@@ -1,5 +1,5 @@
 // start_ranks.h: the program of an exercise, started by hand as one process, starts itself as so
-// many ranks: a check needs several, and each time other ones.
+// many ranks: a case needs several, and each time other ones.
 //
 //     int main(int argc, char *argv[]) {
 //         const char *name = case_of(argc, argv);
@@ -23,20 +23,10 @@ const char *case_of(int argc, char *argv[]);
 // a signal ended it. die()s if ranks cannot be started.
 int run_as_ranks(int k, const char *case_name, char *said, size_t size, double deadline);
 
-// The same, and once more if they end, or are too late, before one has said `begun`: on a very busy
-// machine ranks do not find each other in time, which says nothing of your part. All of it takes
-// `deadline` seconds at most.
-int run_ranks_that_begin(int k, const char *case_name, const char *begun, char *said, size_t size,
-                         double deadline);
-
 // ---- what ranks have said ----------------------------------------------------------------------
 
 // What stands behind the first `begin` in it, up to the end of the line, in a new string; NULL if
 // there is none. ("error: ", "hint: ")
 char *said_after(const char *said, const char *begin);
-
-// A rank that found something wrong with your part by EXPECT() has ended all of them. Ends this
-// program with its message. Otherwise it returns.
-void pass_on_failure(const char *said);
 
 #endif

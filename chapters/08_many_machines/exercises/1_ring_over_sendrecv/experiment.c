@@ -17,8 +17,7 @@
 typedef enum Way { RING, STAR, LIBRARY, NUM_WAYS } Way;
 static const char *const way_names[NUM_WAYS] = {"your ring", "star", "MPI_Allreduce"};
 
-enum { NUM_RANKS = 2, NUM_SIZES = 12, ROUNDS = 15 };
-static const int ranks[NUM_RANKS] = {2, 4};
+enum { NUM_SIZES = 12, ROUNDS = 15 };
 static long bytes_of(int s) { return 4L << 2 * s; } // 4 B, 16 B, .. 16 MB
 
 // ## One of the ranks
@@ -28,11 +27,9 @@ static void star(float *data, size_t n, MPI_Comm comm) {
     int k, rank;
     MPI_Comm_size(comm, &k);
     MPI_Comm_rank(comm, &rank);
-    if (rank > 0) {
-        MPI_Send(data, (int)n, MPI_FLOAT, 0, 0, comm);
-        MPI_Recv(data, (int)n, MPI_FLOAT, 0, 0, comm, MPI_STATUS_IGNORE);
-        return;
-    }
+    if (rank > 0) MPI_Send(data, (int)n, MPI_FLOAT, 0, 0, comm);
+    if (rank > 0) MPI_Recv(data, (int)n, MPI_FLOAT, 0, 0, comm, MPI_STATUS_IGNORE);
+    if (rank > 0) return;
     float *arrived = xmalloc(sizeof *arrived * n);
     for (int r = 1; r < k; r++) {
         MPI_Recv(arrived, (int)n, MPI_FLOAT, r, 0, comm, MPI_STATUS_IGNORE);
@@ -60,9 +57,11 @@ static double time_of(Way way, float *data, size_t n, int times) {
 // What the rank sends that sends most.
 static long most_sent(Way way, float *data, size_t n) {
     const double PATIENCE = 20;
-    counted_begin(MPI_COMM_WORLD, PATIENCE);
+    long mine = 0, most;
+    counted_begin(MPI_COMM_WORLD, PATIENCE, NULL);
     sums[way](data, n, MPI_COMM_WORLD);
-    long mine = counted_so_far().bytes, most;
+    Counted counted = counted_so_far();
+    for (int r = 0; r < MOST_RANKS; r++) mine += counted.bytes_to[r];
     PMPI_Allreduce(&mine, &most, 1, MPI_LONG, MPI_MAX, MPI_COMM_WORLD);
     counted_end();
     return most;
@@ -105,102 +104,79 @@ typedef struct Times {
     Quartiles seconds;
     long sent;
 } Times;
-typedef struct Figures {
-    Times of[NUM_SIZES][NUM_WAYS];
-} Figures;
-
-static int read_figures(const char *said, Figures *f) {
-    int n = 0, s, w;
-    Times t;
-    for (const char *at = said; at && *at; at = strchr(at, '\n'), at = at ? at + 1 : at) {
-        if (sscanf(at, "time: %d %d %lf %lf %lf %ld", &s, &w, &t.seconds.low, &t.seconds.median,
-                   &t.seconds.high, &t.sent) == 6 &&
-            s >= 0 && s < NUM_SIZES && w >= 0 && w < NUM_WAYS) {
-            f->of[s][w] = t;
-            n++;
-        }
-    }
-    return n;
-}
 
 // (Ranks of Open MPI that wait keep their core busy, but for those that know that they are more
 // than there are cores. Here something else may run beside them.)
-static void measure(int k, Figures *f) {
+static void measure(int k, Times of[NUM_SIZES][NUM_WAYS]) {
     const double DEADLINE = 300;
-    char *said = xmalloc(SAID_BYTES);
+    static char said[SAID_BYTES];
+    int n = 0, s, w;
     setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
-    int status = run_as_ranks(k, "times", said, SAID_BYTES, DEADLINE);
-    int n = read_figures(said, f);
+    int status = run_as_ranks(k, "times", said, sizeof said, DEADLINE);
+    for (const char *at = said; (at = strstr(at, "time: ")); at++) {
+        Times t;
+        if (sscanf(at, "time: %d %d %lf %lf %lf %ld", &s, &w, &t.seconds.low, &t.seconds.median,
+                   &t.seconds.high, &t.sent) == 6 &&
+            s >= 0 && s < NUM_SIZES && w >= 0 && w < NUM_WAYS) {
+            of[s][w] = t;
+            n++;
+        }
+    }
     if (status != EXIT_SUCCESS || n != NUM_SIZES * NUM_WAYS)
         die("is this machine very busy? Then try again",
             "%d ranks that measure times ended with status %d", k, status);
-    free(said);
 }
 
-static double ratio(const Figures *f, int s, Way a, Way b) {
-    return f->of[s][a].seconds.median / f->of[s][b].seconds.median;
-}
-
-static void print_table(int k, const Figures *f) {
+static void print_table(int k, Times of[NUM_SIZES][NUM_WAYS]) {
     say("\n%d ranks on the %d cores of this machine: measured, in microseconds; medians, all ways "
-        "in "
-        "turn",
+        "in turn",
         k, num_cores());
     Table t = TABLE(NULL, {"vector", .bytes = true}, FIXED("your ring", 1), FIXED("star", 1),
                     FIXED("MPI_Allreduce", 1), FIXED("ring / star", 2), FIXED("ring / MPI", 2),
                     FIXED("busiest sends, in N: ring", 3), FIXED("star", 3));
     for (int s = 0; s < NUM_SIZES; s++) {
-        const Times *of = f->of[s];
-        double bytes = (double)bytes_of(s);
-        table_numbers(&t, bytes, 1e6 * of[RING].seconds.median, 1e6 * of[STAR].seconds.median,
-                      1e6 * of[LIBRARY].seconds.median, ratio(f, s, RING, STAR),
-                      ratio(f, s, RING, LIBRARY), (double)of[RING].sent / bytes,
-                      (double)of[STAR].sent / bytes);
+        double us[NUM_WAYS], bytes = (double)bytes_of(s);
+        for (Way w = 0; w < NUM_WAYS; w++) us[w] = 1e6 * of[s][w].seconds.median;
+        table_numbers(&t, bytes, us[RING], us[STAR], us[LIBRARY], us[RING] / us[STAR],
+                      us[RING] / us[LIBRARY], (double)of[s][RING].sent / bytes,
+                      (double)of[s][STAR].sent / bytes);
     }
 }
 
-static void write_csv(FILE *csv, const Figures figures[NUM_RANKS]) {
-    fprintf(csv, "ranks,bytes,way,low_seconds,median_seconds,high_seconds,most_sent\n");
-    for (int i = 0; i < NUM_RANKS; i++)
-        for (Way w = 0; w < NUM_WAYS; w++)
-            for (int s = 0; s < NUM_SIZES; s++) {
-                const Times *t = &figures[i].of[s][w];
-                fprintf(csv, "%d,%ld,%s,%.6g,%.6g,%.6g,", ranks[i], bytes_of(s), way_names[w],
-                        t->seconds.low, t->seconds.median, t->seconds.high);
-                fprintf(csv, w == LIBRARY ? "\n" : "%ld\n", t->sent); // the library's are unknown
-            }
+static void write_csv(FILE *csv, int k, Times of[NUM_SIZES][NUM_WAYS]) {
+    for (Way w = 0; w < NUM_WAYS; w++)
+        for (int s = 0; s < NUM_SIZES; s++) {
+            const Times *t = &of[s][w];
+            fprintf(csv, "%d,%ld,%s,%.6g,%.6g,%.6g,", k, bytes_of(s), way_names[w], t->seconds.low,
+                    t->seconds.median, t->seconds.high);
+            fprintf(csv, w == LIBRARY ? "\n" : "%ld\n", t->sent); // the library's are unknown
+        }
 }
 
 static void experiment(const Flags *flags, FILE *csv) {
-    static Figures figures[NUM_RANKS];
+    static Times of[NUM_SIZES][NUM_WAYS];
     (void)flags;
     say("Question: what is a ring of messages worth, beside a star and MPI's own allreduce?");
     Prediction expected =
         predict_first("How much of the star's time does your ring take, with 4 ranks and 16 MiB?");
-    for (int i = 0; i < NUM_RANKS; i++) {
-        measure(ranks[i], &figures[i]);
-        print_table(ranks[i], &figures[i]);
+    fprintf(csv, "ranks,bytes,way,low_seconds,median_seconds,high_seconds,most_sent\n");
+    for (int k = 2; k <= 4; k += 2) {
+        measure(k, of);
+        print_table(k, of);
+        write_csv(csv, k, of);
     }
-    const Times *longest = figures[1].of[NUM_SIZES - 1];
-    if (too_noisy_to_compare(longest[RING].seconds, longest[STAR].seconds))
-        say("Ring and star, 16 MiB: too noisy to compare");
-    else
-        predict_compare(expected, ratio(&figures[1], NUM_SIZES - 1, RING, STAR),
-                        "of the star's time");
-    write_csv(csv, figures);
+    const Times *longest = of[NUM_SIZES - 1];
+    predict_compare(expected, longest[RING].seconds.median / longest[STAR].seconds.median,
+                    "of the star's time");
 }
 
 int main(int argc, char *argv[]) {
     const char *name = case_of(argc, argv);
-    if (name) return strcmp(name, "times") == 0 ? time_in_rank() : check_in_rank(name);
-    return exercise_main(
-        argc, argv,
-        &(Exercise){.about = "Exercise 1: a ring over MPI_Sendrecv.",
-                    .flags = "-machine",
-                    .defaults = default_flags,
-                    .parts = check_parts,
-                    .passed = "1 to 5 ranks have the bits of as many devices in one process, and "
-                              "each sends the ring's bytes, in no more than its messages",
-                    .experiment = experiment,
-                    .plot = "exercise_ring_of_ranks.gp"});
+    if (name) return strcmp(name, "times") == 0 ? time_in_rank() : sum_in_rank(name);
+    return exercise_main(argc, argv,
+                         &(Exercise){.about = "Exercise 1: a ring over MPI_Sendrecv.",
+                                     .flags = "-machine",
+                                     .defaults = default_flags,
+                                     .experiment = experiment,
+                                     .plot = "exercise_ring_of_ranks.gp"});
 }
