@@ -23,6 +23,17 @@ const char *case_of(int argc, char *argv[]);
 // a signal ended it. die()s if ranks cannot be started.
 int run_as_ranks(int k, const char *case_name, char *said, size_t size, double deadline);
 
+// ---- the cases of an exercise (facts.h) --------------------------------------------------------
+
+// Starts this program as k ranks with `--case 0`, which record the facts of sections 0 .. n-1, one
+// after the other. If they end in one of them, `lost` (or NULL) gets what they have said, and ranks
+// are started again for those behind it, with `--case I`: a hang costs one section, not all.
+void run_sections(int k, int n, void (*lost)(int section, const char *said));
+
+// All ranks do this at the beginning of a section. Then each draws the same numbers, which are the
+// same whatever became of the sections before.
+void begin_section(int section);
+
 // ---- what ranks have said ----------------------------------------------------------------------
 
 // What stands behind the first `begin` in it, up to the end of the line, in a new string; NULL if

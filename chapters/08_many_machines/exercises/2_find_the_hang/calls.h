@@ -4,6 +4,8 @@
 
 #include "your_part.h"
 
+extern const char *const where_names[];
+
 typedef struct Call {
     int function, rank, number; // of this rank in this function, from 0 on
     Where what;

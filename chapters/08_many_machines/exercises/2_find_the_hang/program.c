@@ -2,7 +2,7 @@
 #include "program.h"
 
 #include "common/base/clock.h"
-#include "common/program/exercise.h"
+#include "common/base/error.h"
 
 #include <stdio.h>
 
@@ -66,11 +66,10 @@ static void say_that(const char *what, const char *collective, const char *why) 
 
 static void begin(const char *collective, const char *why) {
     enum { MOST = 100 };
-    EXPECT(collectives++ < MOST,
-           "does its loop end? In train_until() t->step counts the steps, and with it the loss "
-           "goes down",
-           "%s(), %d ranks: rank %d made %d collectives, expected an end", running,
-           dist_get_world_size(), dist_get_rank(), MOST);
+    if (collectives++ == MOST)
+        die("does its loop end? In train_until() t->step counts the steps, and with it the loss "
+            "goes down",
+            "a rank made %d collectives in %s(), and went on", MOST, running);
     dist_note("%s", why);
     say_that("begins", collective, why);
 }
@@ -122,30 +121,27 @@ float my_loss(const Training *t) {
 // Row i of rank r has the gradient 1 + r + i % 3; so one that is left out is noticed.
 float my_gradient(const Training *t, int first, int n) {
     float sum = 0;
-    EXPECT(n == 0 || (first >= 0 && n > 0 && first + n <= t->rows),
-           "a rank has t->rows rows, and some ranks have fewer than others: is anything left?",
-           "%s(), %d ranks: rank %d asked for %d rows from %d on, expected some of its %d", running,
-           dist_get_world_size(), dist_get_rank(), n, first, t->rows);
+    if (n != 0 && !(first >= 0 && n > 0 && first + n <= t->rows))
+        die("a rank has t->rows rows, and some have fewer than others: is anything left?",
+            "a rank asked for rows that it does not have, in %s()", running);
     for (int i = first; i < first + n; i++) sum += (float)(1 + dist_get_rank() + i % 3);
     return sum;
 }
 
 // Odd ranks get bucket 1 first, the others bucket 0.
 int next_arrived(Buckets *b) {
-    EXPECT(b->arrived < NUM_BUCKETS, "each of them arrives once",
-           "%s(), %d ranks: rank %d waits for bucket number %d, expected %d of them", running,
-           dist_get_world_size(), dist_get_rank(), b->arrived + 1, NUM_BUCKETS);
+    if (b->arrived >= NUM_BUCKETS)
+        die("each of them arrives once", "a rank waited for more buckets than there are");
     int i = b->arrived++;
     if (dist_get_rank() % 2 == 1 && i < 2) i = 1 - i;
-    b->value[i] = (float)((1 << 4 * i) * (1 + dist_get_rank()));
+    b->value[i] = b->unit * (float)((1 << 4 * i) * (1 + dist_get_rank()));
     return i;
 }
 
 void sum_bucket(Buckets *b, int i) {
     static const char *const names[NUM_BUCKETS] = {"bucket 0", "bucket 1", "bucket 2"};
-    EXPECT(i >= 0 && i < NUM_BUCKETS, "which bucket comes next?",
-           "%s(), %d ranks: rank %d sums bucket %d, expected 0 to %d", running,
-           dist_get_world_size(), dist_get_rank(), i, NUM_BUCKETS - 1);
+    if (i < 0 || i >= NUM_BUCKETS)
+        die("which bucket comes next?", "a rank summed bucket %d, which is not there", i);
     b->sum_began[i] = b->arrived;
     sum_over_ranks(&b->value[i], names[i]);
 }

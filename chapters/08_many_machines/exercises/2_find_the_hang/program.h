@@ -30,6 +30,7 @@ float my_gradient(const Training *t, int first, int n); // of so many of this ra
 
 enum { NUM_BUCKETS = 3 };
 typedef struct Buckets {
+    float unit;                 // bucket i of rank r has 16^i (1 + r) of it
     float value[NUM_BUCKETS];   // each of one gradient; there when it has arrived
     int arrived;                // so many
     int sum_began[NUM_BUCKETS]; // when so many had arrived

@@ -2,8 +2,9 @@
 #ifndef YOUR_PART_H
 #define YOUR_PART_H
 
-#include "common/program/exercise.h"
 #include "program.h"
+
+#include <stdbool.h>
 
 // What a rank is in when nothing moves any more; NOWHERE: it has come through.
 typedef enum Where { UNKNOWN, NOWHERE, ALL_REDUCE, BROADCAST, BARRIER } Where;
@@ -15,11 +16,8 @@ int train_until(Training *t, float goal);
 void exchange(Buckets *b);
 void train_epoch(Training *t, int batch);
 
-extern const CheckPart check_parts[]; // check.c: is it right?
-extern const char *const where_names[];
-
-// One of the ranks. "report": that function as it was found; "1-report": the same, and the watch
-// speaks after 1 second; "check-report": yours; "check": all of yours.
+// One of the ranks (cases.c). "report": that function as it was found; "1-report": the same, and
+// the watch speaks after 1 second; "yours": all of yours; "2": the cases of yours from number 2 on.
 int run_in_rank(const char *name);
 
 #endif
