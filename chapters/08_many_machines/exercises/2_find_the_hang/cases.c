@@ -17,8 +17,7 @@ const Part parts[] = {
     {"found: you know what each of 3 ranks is in, with the functions as they were found", 2},
     {"report(): all ranks come through, and rank 0 has the mean of their losses", 2},
     {"train_until(): all ranks make as many steps, until the mean loss is below the goal", 2},
-    {"exchange(): each bucket is summed with itself, as soon as it and those before it are there",
-     2},
+    {"exchange(): each bucket is summed with itself, as soon as it and all before it are there", 2},
     {"train_epoch(): ranks with fewer rows make as many steps, and each row counts once", 2},
     {0}};
 
@@ -40,31 +39,25 @@ typedef struct Output {
 
 static Output start_of(const Input *in) {
     int rank = dist_get_rank(), last = dist_get_world_size() - 1, rows = 2 * in->batch;
-    Training t = {.w = in->w, .step = in->step, .mean_loss = -1, .most_rows = rows + 1};
-    t.rows = rank < last ? rows + 1 : rows - 1;
+    Training t = {in->w, in->step, rank < last ? rows + 1 : rows - 1, rows + 1, -1};
     return (Output){.t = t, .b = {.unit = in->unit}};
 }
 
-static Output run_yours(int f, const Input *in) {
+static Output run(int f, const Input *in, bool as_found) {
     Output out = start_of(in);
     before_function(f);
-    if (f == REPORT) report(&out.t);
-    if (f == TRAIN_UNTIL) out.returned = train_until(&out.t, in->goal);
-    if (f == EXCHANGE) exchange(&out.b);
-    if (f == TRAIN_EPOCH) train_epoch(&out.t, in->batch);
+    if (f == REPORT) (as_found ? report_as_found : report)(&out.t);
+    if (f == TRAIN_UNTIL)
+        out.returned = (as_found ? train_until_as_found : train_until)(&out.t, in->goal);
+    if (f == EXCHANGE) (as_found ? exchange_as_found : exchange)(&out.b);
+    if (f == TRAIN_EPOCH) (as_found ? train_epoch_as_found : train_epoch)(&out.t, in->batch);
     after_function();
     return out;
 }
 
-static void run_as_found(int f, const Input *in) {
-    Output out = start_of(in);
+static void run_as_found(int f) {
     int k = dist_get_world_size();
-    before_function(f);
-    if (f == REPORT) report_as_found(&out.t);
-    if (f == TRAIN_UNTIL) train_until_as_found(&out.t, in->goal);
-    if (f == EXCHANGE) exchange_as_found(&out.b);
-    if (f == TRAIN_EPOCH) train_epoch_as_found(&out.t, in->batch);
-    after_function();
+    Output out = run(f, &as_ever, true);
     for (int i = 0; i < NUM_BUCKETS && f == EXCHANGE; i++)
         printf("rank 0 has %g in bucket %d; the sum of all ranks' buckets %d is %d\n",
                (double)out.b.value[i], i, i, (1 << 4 * i) * k * (k + 1) / 2);
@@ -89,16 +82,17 @@ static void record(int f, const Output *out, const char *of) {
                 "buckets that had arrived on rank %d when each sum began", rank);
 }
 
+static void begin(int f, const Input *in) {
+    int k = dist_get_world_size();
+    if (f == REPORT) begin_case("report(), %d ranks, after %d steps", k, in->step);
+    if (f == TRAIN_UNTIL) begin_case("train_until(), %d ranks, goal %g", k, (double)in->goal);
+    if (f == EXCHANGE) begin_case("exchange(), %d ranks, unit %g", k, (double)in->unit);
+    if (f == TRAIN_EPOCH) begin_case("train_epoch(), %d ranks, minibatches of %d", k, in->batch);
+}
+
 static void run_case(int f, const Input *in, const char *of) {
-    if (dist_get_rank() == 0) {
-        int k = dist_get_world_size();
-        if (f == REPORT) begin_case("report(), %d ranks, after %d steps", k, in->step);
-        if (f == TRAIN_UNTIL) begin_case("train_until(), %d ranks, goal %g", k, (double)in->goal);
-        if (f == EXCHANGE) begin_case("exchange(), %d ranks, unit %g", k, (double)in->unit);
-        if (f == TRAIN_EPOCH)
-            begin_case("train_epoch(), %d ranks, minibatches of %d", k, in->batch);
-    }
-    Output out = run_yours(f, in);
+    if (dist_get_rank() == 0) begin(f, in);
+    Output out = run(f, in, false);
     for (int r = 0; r < dist_get_world_size(); r++) { // one after the other
         if (r == dist_get_rank()) record(f, &out, of);
         dist_barrier(NULL);
@@ -107,7 +101,8 @@ static void run_case(int f, const Input *in, const char *of) {
 
 static void run_section(int f) {
     begin_section(f);
-    Input in = {.step = f == REPORT ? (int)draw(1, 3) : 0, .batch = (int)draw(3, 6)};
+    Input in = {.batch = (int)draw(3, 6)};
+    if (f == REPORT) in.step = (int)draw(1, 3);
     in.w = (float)draw(-99, 99);
     in.goal = (float)draw(0, 2) + 0.75f;
     in.unit = (float)draw(1, 9);
@@ -129,18 +124,14 @@ int run_in_rank(const char *name) {
     char *rest;
     long number = strtol(name, &rest, 10);
     bool yours = strcmp(name, "yours") == 0, section = rest > name && !*rest;
-    int f = yours || section ? 0 : function_named(*rest == '-' ? rest + 1 : rest);
+    int first = yours ? 0 : section ? (int)number : function_named(*rest == '-' ? rest + 1 : rest);
+    int end = yours || section ? NUM_FUNCTIONS : first + 1;
     dist_before_flags();
     devices_init(BACKEND_CPU, 1);
     dist_init_process_group(
         (DistOptions){.timeout = *rest == '-' ? (double)number : 3, .threads = 1});
-    for (f = section ? (int)number : f; f < NUM_FUNCTIONS; f++) {
-        if (section) run_section(f);
-        if (yours) run_yours(f, &as_ever);
-        if (section || yours) continue;
-        run_as_found(f, &as_ever);
-        break;
-    }
+    for (int f = first; f < end; f++)
+        section ? run_section(f) : yours ? (void)run(f, &as_ever, false) : run_as_found(f);
     dist_destroy_process_group();
     devices_close();
     return EXIT_SUCCESS;
@@ -148,36 +139,29 @@ int run_in_rank(const char *name) {
 
 // ## Who starts them
 
+static int ranks;
 static Calls calls; // of the ranks that ran last
 
 static void lost(int f, const char *said) {
     char *error = said_after(said, "error: a rank ");
     read_calls(said, &calls);
-    char *where = where_text(&calls, f, atoi(getenv("RANKS")));
-    char *all = error ? xprintf("a rank %s", error) : where;
+    char *all = error ? xprintf("a rank %s", error) : where_text(&calls, f, ranks);
     record_text(FIRST_FUNCTION + f, all, "the ranks, in the end");
 }
 
 static void your_functions(void) {
-    for (int k = 2; k <= 3; k++) {
-        char ranks[16];
-        snprintf(ranks, sizeof ranks, "%d", k);
-        setenv("RANKS", ranks, 1);
-        run_sections(k, NUM_FUNCTIONS, lost);
-    }
+    for (ranks = 2; ranks <= 3; ranks++) run_sections(ranks, NUM_FUNCTIONS, lost);
 }
 
 // Runs a function as it was found until nothing has moved for so many seconds, and looks what its
 // ranks are in. (Of ranks that did not begin in time nothing is known.)
 static void watch_as_found(int f, int seconds, Where seen[RANKS_WATCHED]) {
-    const double TO_START = 10;
     static char said[SAID_BYTES];
     char *name = xprintf("%d-%s", seconds, function_names[f]);
-    run_as_ranks(RANKS_WATCHED, name, said, sizeof said, seconds + TO_START);
+    run_as_ranks(RANKS_WATCHED, name, said, sizeof said, seconds + 10);
     read_calls(said, &calls);
     for (int r = 0; r < RANKS_WATCHED; r++)
         seen[r] = last_call(&calls, f, r) ? where_at_last(&calls, f, r) : UNKNOWN;
-    free(name);
 }
 
 // All four at once, as most of their time they wait: those that differ from your answers once more,
@@ -198,7 +182,6 @@ static void your_answers(void) {
     static const char *const words[] = {"unknown", "another one", "as seen"};
     Where(*seen)[RANKS_WATCHED] =
         mmap(NULL, sizeof found, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    CHECK(seen != MAP_FAILED, "some bytes that processes share");
     watch_all(seen);
     for (int f = 0; f < NUM_FUNCTIONS; f++) {
         const char *word[RANKS_WATCHED];
@@ -211,9 +194,7 @@ static void your_answers(void) {
         begin_case("%s() as it was found, %d ranks", function_names[f], RANKS_WATCHED);
         record_text(FOUND, beside, "your answers for ranks 0, 1 and 2");
         record_int(FOUND, number, "a number that is made of them");
-        free(beside);
     }
 }
 
-const Group groups[] = {
-    {"your answers", your_answers, 40}, {"your functions", your_functions, 80}, {0}};
+const Group groups[] = {{"answers", your_answers, 40}, {"functions", your_functions, 80}, {0}};
