@@ -25,11 +25,11 @@ solved() { # CHAPTER-EXERCISE NAME; students have no solutions
     return 1
 }
 
-# A name in may_not_call that nothing has forbids nothing: then a function was renamed. (Those with PMPI_ are MPI's.)
+# A name in may_not_call that nothing has forbids nothing: then a function was renamed. (Those with MPI_ are MPI's.)
 forbids_what_is_there() { # FOLDER
     nm "$build/libbook.a" "$build/obj/${1#"$here/../"}"/*.o 2>/dev/null |
         awk 'NF > 1 && $(NF - 1) ~ /^[TDRB]$/ { print $NF }' | sort -u >"$out/names"
-    grep -v '^#\|^PMPI_' "$1/may_not_call" | sed 's/\*/.*/' | while read -r name; do
+    grep -v '^#\|^P*MPI_' "$1/may_not_call" | sed 's/\*/.*/' | while read -r name; do
         grep -qx "$name" "$out/names" || echo "may_not_call: there is no $name"
     done >"$out/log"
     : >"$out/error"
@@ -86,9 +86,10 @@ starts_ranks() { # N
     [ $? -eq 2 ] && grep -q 'mpirun started this exercise as 2 processes' "$out/error"
     verdict $? "chapter 8, exercise $1 refuses to be started as several ranks"
     mkdir -p "$out/bin" && ln -sf "$(command -v sh)" "$out/bin/sh"
-    PATH=$out/bin "$program" --out "$out/ranks" >"$out/log" 2>"$out/error" </dev/null
+    PATH=$out/bin "$program" --out "$out/figures" >"$out/log" 2>"$out/error" </dev/null
     [ $? -eq 1 ] && grep -q 'error: there is no mpirun' "$out/error" && grep -q 'hint: make setup' "$out/error"
     verdict $? "chapter 8, exercise $1 without mpirun says what to install"
+    rm -rf "$out/figures"
 }
 # A function with its mistake ends in time, and its ranks say where they are.
 hangs() { # FUNCTION WORDS
