@@ -12,16 +12,10 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+#include <unistd.h>
 
 const size_t thresholds[NUM_THRESHOLDS] = {0,       4 << 10, 16 << 10, 64 << 10, 256 << 10,
                                            1 << 20, 4 << 20, 16 << 20, 64 << 20, 128 << 20};
-
-// What is timed: 4, 16, 64, .. bytes, and all that there are.
-static size_t size_of(int s, size_t all) {
-    size_t bytes = (size_t)4 << 2 * s;
-    return bytes < all ? bytes : all;
-}
 
 int gradient_bytes(const NetworkKind *kind, size_t bytes[MOST_GRADIENTS]) {
     Module *net = kind->make(10);
@@ -38,20 +32,27 @@ int gradient_bytes(const NetworkKind *kind, size_t bytes[MOST_GRADIENTS]) {
 // ## In a rank
 //
 // All of it is measured in turns, round by round: what else this machine does meanwhile then hits
-// all of it. Rank 0 says what the clock said, a line for each figure: what, of which network, the
-// threshold or the bytes, seconds, messages.
+// all of it. The first round warms up, and is not kept.
 
 enum { ROUNDS = 5, IN_A_ROW = 16, FEW_BYTES = 1 << 20, ROWS = 2 };
 
-static void say_time(const char *what, int network, size_t bytes, double seconds, long messages) {
-    if (dist_get_rank() == 0)
-        printf("%s %d %zu %.9g %ld\n", what, network, bytes, seconds, messages);
+static bool warming_up;
+
+static void keep_time(Timings *t, size_t bytes, double seconds) {
+    if (warming_up) return;
+    t->bytes = (double)bytes;
+    t->seconds[t->n++] = seconds;
 }
 
 static double begin_together(void) {
     synchronize_all();
     dist_barrier(NULL);
     return seconds_now();
+}
+
+static double seconds_since(double begin) {
+    synchronize_all();
+    return seconds_now() - begin;
 }
 
 // Small parts come in a row, as the messages of an exchange do, and from all over the gradients:
@@ -63,7 +64,7 @@ static int parts_of(const Tensor *all, size_t bytes, size_t at[IN_A_ROW]) {
     return n;
 }
 
-static void time_sums(int network, Tensor *grads, size_t bytes) {
+static void time_sums(Timings *t, Tensor *grads, size_t bytes) {
     size_t at[IN_A_ROW];
     Tensor *parts[IN_A_ROW];
     int count = (int)(bytes / sizeof(float)), n = parts_of(grads, bytes, at);
@@ -72,34 +73,31 @@ static void time_sums(int network, Tensor *grads, size_t bytes) {
     communicate_begin();
     for (int i = 0; i < n; i++) dist_all_reduce(NULL, &parts[i]);
     communicate_end();
-    synchronize_all();
-    say_time("sum", network, bytes, (seconds_now() - begin) / n, 0);
+    keep_time(t, bytes, seconds_since(begin) / n);
     for (int i = 0; i < n; i++) tensor_free(parts[i]);
 }
 
-static void time_copies(int network, const Tensor *grads, const Tensor *buffer, size_t bytes) {
+static void time_copies(Timings *t, const Tensor *grads, const Tensor *buffer, size_t bytes) {
     size_t at[IN_A_ROW];
     int n = parts_of(grads, bytes, at);
     double begin = begin_together();
     for (int i = 0; i < n; i++)
         device_copy(grads->device, buffer->data + at[i], grads->device, grads->data + at[i], bytes);
-    synchronize_all();
-    say_time("copy", network, bytes, (seconds_now() - begin) / n, 0);
+    keep_time(t, bytes, seconds_since(begin) / n);
 }
 
-static void time_talk(int network, int gradients) {
+static void time_talk(Timings *t, int gradients) {
     double votes[MOST_GRADIENTS] = {0}, begin = begin_together();
     for (int i = 0; i < IN_A_ROW; i++) dist_sum(NULL, votes, gradients);
-    say_time("talk", network, 0, (seconds_now() - begin) / IN_A_ROW, 0);
+    keep_time(t, 0, seconds_since(begin) / IN_A_ROW);
 }
 
 // Gradients are computed first, and all of them are ready when the clock starts. The first time the
-// buffer is made, so it is the second that counts.
-static void time_fused(int network, Module *net, size_t threshold) {
+// buffer is made, so it is the second that counts. Returns the number of messages.
+static long time_fused(Timings *t, Module *net, size_t threshold) {
     Device *device = dist_device(0);
     Fusion *fusion = fusion_new(net, (FusionOptions){.threshold = threshold});
     double seconds = 0;
-    long before = 0;
     for (int turn = 0; turn < 2; turn++) {
         begin_step(device);
         Tensor *X = arena_tensor(device, 4, (int[]){ROWS, 1, 28, 28}, false), *y_hat;
@@ -110,35 +108,43 @@ static void time_fused(int network, Module *net, size_t threshold) {
         Tensor *loss = sum(cross_entropy(y_hat, y));
         fusion_begin(fusion);
         backward_all(&loss, 1);
-        before = fusion_counts(fusion).exchanges;
         double begin = begin_together();
         fusion_exchange(fusion);
-        synchronize_all();
-        seconds = seconds_now() - begin;
+        seconds = seconds_since(begin);
         sgd_step(net, device, 0, 1); // clears the gradients
     }
-    say_time("fused", network, threshold, seconds, fusion_counts(fusion).exchanges - before);
+    keep_time(t, threshold, seconds);
+    long messages = fusion_counts(fusion).exchanges / 2;
     fusion_free(fusion);
+    return messages;
 }
 
-static void measure_network(int network, Module *net) {
-    size_t bytes[MOST_GRADIENTS];
+// Vectors of 4, 16, 64, .. bytes, and all that there are.
+static void measure_network(MeasuredNetwork *m, const NetworkKind *kind, Module *net) {
+    size_t gradients[MOST_GRADIENTS], size = 0;
     Tensor *grads = flat_parameters(net, dist_device(0)).grad;
     Tensor *buffer = tensor_new(dist_device(0), (int)numel(grads));
-    size_t size = 0, all = tensor_bytes(grads);
     tensor_fill(buffer, 0); // else its memory would be found in the first copies
-    for (int s = 0; s < NUM_SIZES && size < all; s++) {
-        size = size_of(s, all);
-        time_sums(network, grads, size);
-        time_copies(network, grads, buffer, size);
+    for (int s = 0; s < NUM_SIZES && size < tensor_bytes(grads); s++) {
+        size = (size_t)4 << 2 * s;
+        if (size > tensor_bytes(grads)) size = tensor_bytes(grads);
+        time_sums(&m->sums[s], grads, size);
+        time_copies(&m->copies[s], grads, buffer, size);
+        m->num_sizes = s + 1;
     }
-    time_talk(network, gradient_bytes(&networks[network], bytes));
-    for (int t = 0; t < NUM_THRESHOLDS; t++) time_fused(network, net, thresholds[t]);
+    time_talk(&m->talk, gradient_bytes(kind, gradients));
+    for (int t = 0; t < NUM_THRESHOLDS; t++)
+        m->messages[t] = time_fused(&m->fused[t], net, thresholds[t]);
     tensor_free(buffer);
 }
 
-// The first round warms up: nobody reads what it says.
-int measure_as_rank(void) {
+static void write_times(const char *path, const Measured *m) {
+    FILE *file = fopen(path, "wb");
+    CHECK(file && fwrite(m, sizeof *m, 1, file) == 1 && fclose(file) == 0, "the times are kept");
+}
+
+int measure_as_rank(const char *path) {
+    static Measured m;
     Module *nets[NUM_NETWORKS];
     set_program_name("measure");
     devices_init(BACKEND_CPU, 0);
@@ -152,9 +158,10 @@ int measure_as_rank(void) {
         set_training(nets[i], true);
     }
     for (int round = 0; round <= ROUNDS; round++) {
-        if (dist_get_rank() == 0) printf("round %d\n", round);
-        for (int i = 0; i < NUM_NETWORKS; i++) measure_network(i, nets[i]);
+        warming_up = round == 0;
+        for (int i = 0; i < NUM_NETWORKS; i++) measure_network(&m.of[i], &networks[i], nets[i]);
     }
+    if (dist_get_rank() == 0) write_times(path, &m);
     dist_destroy_process_group();
     for (int i = 0; i < NUM_NETWORKS; i++) module_free(nets[i]);
     devices_close();
@@ -163,48 +170,17 @@ int measure_as_rank(void) {
 
 // ## What was measured
 
-static void keep_time(Timings *t, size_t bytes, double seconds) {
-    if (t->n == MOST_ROUNDS) return;
-    t->bytes = (double)bytes;
-    t->seconds[t->n++] = seconds;
-}
-
-static void read_line(MeasuredNetwork networks_times[NUM_NETWORKS], const char *line) {
-    char what[8];
-    int network, s = 0, t = 0;
-    size_t bytes;
-    double seconds;
-    long messages;
-    if (sscanf(line, "%7s %d %zu %lf %ld", what, &network, &bytes, &seconds, &messages) != 5)
-        return;
-    if (network < 0 || network >= NUM_NETWORKS) return;
-    MeasuredNetwork *m = &networks_times[network];
-    while (s < NUM_SIZES - 1 && size_of(s, bytes) < bytes) s++;
-    while (t < NUM_THRESHOLDS - 1 && thresholds[t] < bytes) t++;
-    if (strcmp(what, "sum") == 0 && s >= m->num_sizes) m->num_sizes = s + 1;
-    if (strcmp(what, "sum") == 0) keep_time(&m->sums[s], bytes, seconds);
-    if (strcmp(what, "copy") == 0) keep_time(&m->copies[s], bytes, seconds);
-    if (strcmp(what, "talk") == 0) keep_time(&m->talk, 0, seconds);
-    if (strcmp(what, "fused") != 0) return;
-    keep_time(&m->fused[t], bytes, seconds);
-    m->messages[t] = messages;
-}
-
-static bool there_is_mpirun(void) {
-    return dist_is_mpi_available() && system("command -v mpirun >/dev/null 2>&1") == 0;
-}
-
 const char *measure_exchanges(int ranks, Measured *m) {
-    static char said[1 << 17];
-    *m = (Measured){.ranks = ranks};
-    if (!there_is_mpirun()) return "there is no MPI to start ranks with: make setup installs it";
-    if (run_as_ranks(ranks, "measure", said, sizeof said, 150) != 0) {
-        fprintf(stderr, "%s", said);
-        return "the ranks did not come to an end";
-    }
-    char *line = strstr(said, "round 1\n");
-    for (line = line ? strtok(line, "\n") : NULL; line; line = strtok(NULL, "\n"))
-        read_line(m->of, line);
-    bool whole = m->of[NUM_NETWORKS - 1].fused[NUM_THRESHOLDS - 1].n == ROUNDS;
-    return whole ? NULL : "the ranks have not said all";
+    static char said[SAID_BYTES];
+    char path[] = "/tmp/exchange_times_XXXXXX";
+    if (!dist_is_mpi_available() || system("command -v mpirun >/dev/null 2>&1") != 0)
+        return "there is no MPI to start ranks with: make setup installs it";
+    int file = mkstemp(path);
+    if (file < 0) return "there is no room in /tmp";
+    bool ended = run_as_ranks(ranks, path, said, sizeof said, 150) == 0;
+    bool whole = ended && read(file, m, sizeof *m) == (ssize_t)sizeof *m;
+    if (!ended) fprintf(stderr, "%s", said);
+    close(file);
+    unlink(path);
+    return whole ? NULL : "the ranks did not come to an end";
 }

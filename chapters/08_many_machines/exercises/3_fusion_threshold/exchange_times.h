@@ -30,15 +30,15 @@ typedef struct MeasuredNetwork {
 } MeasuredNetwork;
 
 typedef struct Measured {
-    int ranks;
     MeasuredNetwork of[NUM_NETWORKS];
 } Measured;
 
 // A quarter of a minute. Returns NULL, or why nothing could be measured.
 const char *measure_exchanges(int ranks, Measured *m);
 
-// For main(): what each of these ranks does. Returns its exit status.
-int measure_as_rank(void);
+// For main(): what each of these ranks does; rank 0 leaves the times in a file. Returns its exit
+// status.
+int measure_as_rank(const char *path);
 
 // The gradients of a network, in the order of its layers. Returns how many.
 int gradient_bytes(const NetworkKind *kind, size_t bytes[MOST_GRADIENTS]);

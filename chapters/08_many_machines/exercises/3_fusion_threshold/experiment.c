@@ -3,15 +3,11 @@
 // this machine. modelled.c has machines with up to 512 ranks.
 #include "common/base/cores.h"
 #include "common/base/error.h"
-#include "common/base/statistics.h"
 #include "common/program/exercise.h"
-#include "common/program/predict.h"
 #include "common/program/say.h"
 #include "common/program/table.h"
 #include "chapters/08_many_machines/exercises/start_ranks.h"
 #include "your_part.h"
-
-// ## Figures
 
 void write_rows(FILE *csv, const char *part, int ranks, const char *network, const Row rows[]) {
     for (int t = 0; t < NUM_THRESHOLDS; t++)
@@ -20,64 +16,46 @@ void write_rows(FILE *csv, const char *part, int ranks, const char *network, con
                 1e3 * rows[t].low, 1e3 * rows[t].high);
 }
 
-typedef struct Here {
-    const char *title;
-    size_t bytes; // of all gradients
-    int n;        // gradients
-    Costs costs;
-    Row rows[NUM_THRESHOLDS];
-} Here;
-
-static Here predict_here(const MeasuredNetwork *m, const NetworkKind *kind) {
-    Here h = {.title = kind->title};
+Cycle whole_network(const NetworkKind *kind) {
     Cycle c = {.ranks = 1};
-    h.n = c.n = gradient_bytes(kind, c.bytes);
-    for (int p = 0; p < c.n; p++) {
-        c.ready[0][p] = true;
-        h.bytes += c.bytes[p];
-    }
-    h.costs = (Costs){fit_line(m->sums, m->num_sizes), fit_line(m->copies, m->num_sizes),
-                      median(m->talk.seconds, m->talk.n)};
-    for (int t = 0; t < NUM_THRESHOLDS; t++) {
-        int message_of[MOST_GRADIENTS];
-        Quartiles q = quartiles(m->fused[t].seconds, m->fused[t].n);
-        int messages = fuse(&c, thresholds[t], message_of);
-        CHECK(messages == m->messages[t], "fusion.c sends as many messages as the rule says");
-        h.rows[t] = (Row){thresholds[t], messages, predict(&c, thresholds[t], &h.costs),
-                          q.median,      q.low,    q.high};
-    }
-    return h;
+    c.n = gradient_bytes(kind, c.bytes);
+    for (int p = 0; p < c.n; p++) c.ready[0][p] = true;
+    return c;
 }
 
-static void print_here(const Here *h) {
-    Line sum = h->costs.sum, copy = h->costs.copy;
-    say("\n  %s: by your lines a message takes %.3g us and %.3g ns for each byte, a copy %.3g us "
-        "and "
-        "%.3g ns; talking %.0f us",
-        h->title, 1e6 * sum.latency, 1e9 * sum.per_byte, 1e6 * copy.latency, 1e9 * copy.per_byte,
-        1e6 * h->costs.talk);
-    say("  %d gradients, %.3g MB; measured: the median, and the middle half", h->n,
-        1e-6 * (double)h->bytes);
+static void fill_rows(const MeasuredNetwork *m, const Cycle *c, const Costs *costs, Row rows[]) {
+    for (int t = 0; t < NUM_THRESHOLDS; t++) {
+        int message_of[MOST_GRADIENTS], messages = fuse(c, thresholds[t], message_of);
+        Quartiles q = quartiles(m->fused[t].seconds, m->fused[t].n);
+        CHECK(messages == m->messages[t], "fusion.c sends as many messages as the rule says");
+        rows[t] = (Row){thresholds[t], messages, predict(c, thresholds[t], costs),
+                        q.median,      q.low,    q.high};
+    }
+}
+
+static void print_rows(const Row rows[]) {
     Table t =
         TABLE(NULL, {"threshold", .bytes = true}, WHOLE("messages"),
               DIGITS("predicted", 3, .unit = "ms"), DIGITS("measured", 3, .unit = "ms"),
               DIGITS("from", 3, .unit = "ms"), DIGITS("to", 3, .unit = "ms"), FIXED("ratio", 2));
-    for (int i = 0; i < NUM_THRESHOLDS; i++) {
-        const Row *r = &h->rows[i];
-        table_numbers(&t, (double)r->threshold, r->messages, r->said, r->took, r->low, r->high,
-                      r->said / r->took);
-    }
+    for (int i = 0; i < NUM_THRESHOLDS; i++)
+        table_numbers(&t, (double)rows[i].threshold, rows[i].messages, rows[i].said, rows[i].took,
+                      rows[i].low, rows[i].high, rows[i].said / rows[i].took);
 }
 
-// ## The experiment
-
-static void show_here(const Measured *m, FILE *csv) {
-    Here here[NUM_NETWORKS];
-    for (int i = 0; i < NUM_NETWORKS; i++) {
-        here[i] = predict_here(&m->of[i], &networks[i]);
-        print_here(&here[i]);
-        write_rows(csv, "measured", m->ranks, here[i].title, here[i].rows);
-    }
+static void show_network(FILE *csv, const MeasuredNetwork *m, const NetworkKind *kind, int ranks) {
+    Row rows[NUM_THRESHOLDS];
+    Cycle c = whole_network(kind);
+    Line sum = fit_line(m->sums, m->num_sizes), copy = fit_line(m->copies, m->num_sizes);
+    Costs costs = {sum, copy, median(m->talk.seconds, m->talk.n)};
+    fill_rows(m, &c, &costs, rows);
+    say("\n  %s: by your lines a message takes %.3g us and %.3g ns for each byte, a copy %.3g us "
+        "and %.3g ns; talking %.0f us",
+        kind->title, 1e6 * sum.latency, 1e9 * sum.per_byte, 1e6 * copy.latency, 1e9 * copy.per_byte,
+        1e6 * costs.talk);
+    say("  %d gradients; measured: the median, and the middle half", c.n);
+    print_rows(rows);
+    write_rows(csv, "measured", ranks, kind->title, rows);
 }
 
 static void experiment(const Flags *flags, FILE *csv) {
@@ -90,23 +68,21 @@ static void experiment(const Flags *flags, FILE *csv) {
         "once, rounds in turns.",
         ranks, num_cores(), num_cores() > 1 ? "s" : "");
     const char *why_not = measure_exchanges(ranks, &m);
-    if (why_not)
-        say("Left out: %s.", why_not);
-    else
-        show_here(&m, csv);
+    if (why_not) say("Left out: %s.", why_not);
+    for (int i = 0; i < NUM_NETWORKS && !why_not; i++)
+        show_network(csv, &m.of[i], &networks[i], ranks);
     show_modelled(csv);
 }
 
 int main(int argc, char *argv[]) {
-    if (case_of(argc, argv)) return measure_as_rank();
+    const char *path = case_of(argc, argv);
+    if (path) return measure_as_rank(path);
     return exercise_main(
         argc, argv,
         &(Exercise){.about = "Exercise 3: how large should fused messages be?\nStarted by hand, it "
                              "starts ranks of its own to measure with.",
                     .flags = "-predict",
                     .defaults = default_flags,
-                    .parts = check_parts,
-                    .passed = "messages are those of all ranks, lines and predictions right",
                     .experiment = experiment,
                     .plot = "exercise_fusion.gp"});
 }

@@ -3,10 +3,8 @@
 #define YOUR_PART_H
 
 #include "common/base/statistics.h"
-#include "common/program/exercise.h"
 #include "exchange_times.h"
 
-#include <math.h>
 #include <stdio.h>
 
 enum { MOST_RANKS = 16 };
@@ -36,15 +34,16 @@ int fuse(const Cycle *c, size_t threshold, int message_of[]);
 Line fit_line(const Timings sizes[], int n);
 double predict(const Cycle *c, size_t threshold, const Costs *costs);
 
-extern const CheckPart check_parts[]; // check.c: is it right?
-
-// A threshold, and what it takes.
+// For the experiment: a threshold, and what it takes.
 typedef struct Row {
     size_t threshold;
     int messages;
     double said, took, low, high; // seconds: predicted; median and quartiles
 } Row;
 void write_rows(FILE *csv, const char *part, int ranks, const char *network, const Row rows[]);
+
+// All gradients of a network, ready on one rank: what a rank sends if nothing is missing.
+Cycle whole_network(const NetworkKind *kind);
 
 // modelled.c: the same on machines that you do not have.
 void show_modelled(FILE *csv);
