@@ -271,8 +271,8 @@ static void show_scaling(void) {
 
 // ## Exercises
 //
-// Each has a folder in `exercises/`, with a place for your part and a check: `make exercise-08-1`,
-// and so on. They start their ranks themselves.
+// Each has a folder in `exercises/`; the first three have a place for your part and a check:
+// `make exercise-08-1`, and so on. They start their ranks themselves.
 //
 // 1. Write the ring with MPI alone, for any number of ranks: an allreduce over `MPI_Sendrecv()`.
 //    Its messages are counted between your part and MPI, its sums compared with chapter 2's bits.
@@ -280,8 +280,8 @@ static void show_scaling(void) {
 //    Who waits where, how does the watch tell you, and which one does it not notice?
 // 3. How large should fused messages be? Write the rule of fusion, measure what a message costs,
 //    and compute the best threshold: for two ranks here, and for 512 on Horovod's machines.
-// 4. Linear rule or square root: for which optimizer? Write both, and a judgement of trainings from
-//    several seeds that is not taken in by chance.
+// 4. Linear rule or square root: for which optimizer? A question on the chapter's sheet, `lab.md`:
+//    let `compare_rules()` train with Adam, and say what is different, and why.
 
 // ## The program
 

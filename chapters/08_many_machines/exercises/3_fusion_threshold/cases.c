@@ -109,9 +109,9 @@ static void record_line(int part, bool late, int percent) {
             sizes[s].seconds[r] = (is_late ? 10 : times) * line_at(line, sizes[s].bytes);
         }
     }
-    begin_case("fit_line(), %d sizes, %d rounds of %g us + %g ns a byte%s, up to %d %% off", n,
-               rounds, 1e6 * line.latency, 1e9 * line.per_byte,
-               late ? ", two rounds ten times as long" : "", percent);
+    begin_case("fit_line(), %d sizes, %d rounds of %g us + %g ns a byte%s%s", n, rounds,
+               1e6 * line.latency, 1e9 * line.per_byte,
+               late ? ", two of them ten times as long" : "", percent > 0 ? ", with noise" : "");
     Line came = fit_line(sizes, n);
     record_real(part, 1e6 * came.latency, 1e-6, "latency, microseconds");
     record_real(part, 1e9 * came.per_byte, 1e-6, "nanoseconds for a byte");
