@@ -16,16 +16,18 @@ const Part parts[] = {
 
 // ## Messages
 
+// What stands behind the last gradient, and behind the last rank, would travel, too.
 static Cycle drawn_cycle(int n, bool all_ready) {
     Cycle c = {.ranks = (int)draw(2, 3), .n = n};
     c.me = (int)draw(0, c.ranks - 1);
-    for (int p = 0; p < n; p++) c.bytes[p] = 4 * (size_t)draw(1, 40);
-    for (int r = 0; r < c.ranks; r++)
-        for (int p = 0; p < n; p++) c.ready[r][p] = all_ready || draw(0, 3) > 0;
+    memset(c.ready, true, sizeof c.ready);
+    for (int p = 0; p < MOST_GRADIENTS; p++) c.bytes[p] = p < n ? 4 * (size_t)draw(1, 40) : 8;
+    for (int r = 0; r < c.ranks && !all_ready; r++)
+        for (int p = 0; p < n; p++) c.ready[r][p] = draw(0, 3) > 0;
     return c;
 }
 
-// "gradients of 40 12 bytes (rank 0 has 11, rank 1 has 10), threshold 60, on rank 1"
+// "gradients of 40 12 bytes, ready on rank 1: 10, threshold 60, rank 1 of 2"
 static const char *text_of(const Cycle *c, size_t threshold) {
     static char text[256];
     int length = 0;
