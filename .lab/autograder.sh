@@ -15,6 +15,7 @@ command -v bsdtar >/dev/null || {
     echo "hint: make setup grade installs it (package libarchive-tools)" >&2
     exit 1
 }
+mkdir "$work/lab" && ln -s "$(cd "$build" && pwd)/lab/exercises" "$work/lab/exercises"
 sh .lab/kit.sh "$work" "$labs" "$offline" '' >/dev/null
 mv "$work/lab/$name.tar.gz" "$work"
 cat >"$work/setup.sh" <<END
@@ -25,7 +26,7 @@ cd /autograder/source
 tar xf $name.tar.gz
 cd $name
 apt-get update && apt-get install -y --no-install-recommends make
-make setup grade LABS="$labs" SECONDS=60 SUBMISSION=. TRUSTED=1
+make setup grade LABS="$labs" SUBMISSION=. TRUSTED=1
 END
 cat >"$work/run_autograder" <<END
 #!/bin/sh
@@ -33,7 +34,7 @@ cat >"$work/run_autograder" <<END
 # what is handed in is run by another user, to whom the results do not belong.
 cd /autograder/source/$name
 results=/autograder/results/results.json
-make -s grade LABS="$labs" SECONDS=60 SUBMISSION=/autograder/submission TRUSTED=1 GRADESCOPE="\$results" && exit
+make -s grade LABS="$labs" SUBMISSION=/autograder/submission TRUSTED=1 GRADESCOPE="\$results" && exit
 echo '{"score": 0, "output": "The grader failed, through no fault of yours: please tell your instructor.", "stdout_visibility": "hidden"}' >"\$results"
 END
 chmod +x "$work/setup.sh" "$work/run_autograder"

@@ -21,7 +21,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -57,7 +56,7 @@ static Text text_of(size_t most) { return (Text){.bytes = xstrdup(""), .most = m
 
 typedef struct Command {
     pid_t pid;
-    int printed, socket; // -1: closed
+    int printed; // -1: closed
 } Command;
 
 // Whatever else the grader has open, the report of a class among it, is not for strangers.
@@ -71,7 +70,7 @@ static void close_from(int first) {
     closedir(open_files);
 }
 
-static _Noreturn void become(char *const argv[], int printed, int socket, bool filter) {
+static _Noreturn void become(char *const argv[], int printed, bool filter) {
     int nothing = open("/dev/null", O_RDONLY);
     struct rlimit none = {0, 0};
     setrlimit(RLIMIT_CORE, &none);
@@ -80,70 +79,50 @@ static _Noreturn void become(char *const argv[], int printed, int socket, bool f
     dup2(nothing, STDIN_FILENO);
     dup2(printed, STDOUT_FILENO);
     dup2(printed, STDERR_FILENO);
-    if (socket >= 0) {
-        dup2(socket, 3);
-        fcntl(3, F_SETFD, 0); // (if it was 3, nothing was copied)
-    }
-    close_from(socket >= 0 ? 4 : 3);
+    close_from(3);
     if (filter) refuse_memory_without_owner();
     execvp(argv[0], argv);
     fprintf(stderr, "error: %s: %s\n", argv[0], strerror(errno));
     _exit(127);
 }
 
-static Command start(char *const argv[], const char *secret, bool filter) {
-    int printed[2], sockets[2] = {-1, -1};
+static Command start(char *const argv[], bool filter) {
+    int printed[2];
     CHECK(pipe2(printed, O_CLOEXEC) == 0, "no pipe could be made");
-    if (secret) {
-        CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) == 0,
-              "no socket could be made");
-        dprintf(sockets[0], "%s\n", secret);
-    }
     // Whose parent has ended becomes a child of this process: nobody gets away.
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     fflush(NULL);
-    Command command = {.pid = fork(), .printed = printed[0], .socket = sockets[0]};
+    Command command = {.pid = fork(), .printed = printed[0]};
     CHECK(command.pid >= 0, "no process could be started");
-    if (command.pid == 0) become(argv, printed[1], sockets[1], filter);
+    if (command.pid == 0) become(argv, printed[1], filter);
     close(printed[1]);
-    if (secret) close(sockets[1]);
     return command;
 }
 
 // Waits 20 ms at most for something to read. (poll() passes over what is -1.)
-static void read_what_comes(Command *command, Text *printed, Text *told) {
-    struct pollfd from[] = {{command->printed, POLLIN, 0}, {command->socket, POLLIN, 0}};
-    if (poll(from, 2, 20) <= 0) return;
-    if (from[0].revents && !read_some(command->printed, printed)) {
-        close(command->printed);
-        command->printed = -1;
-    }
-    if (from[1].revents && !read_some(command->socket, told)) {
-        close(command->socket);
-        command->socket = -1;
-    }
+static void read_what_comes(Command *command, Text *printed) {
+    if (poll(&(struct pollfd){command->printed, POLLIN, 0}, 1, 20) <= 0) return;
+    if (read_some(command->printed, printed)) return;
+    close(command->printed);
+    command->printed = -1;
 }
 
 // What is still on its way when the command has ended.
-static void read_the_rest(Command *command, Text *printed, Text *told) {
-    int from[] = {command->printed, command->socket};
-    Text *to[] = {printed, told};
-    for (int i = 0; i < 2; i++) {
-        if (from[i] < 0) continue;
-        fcntl(from[i], F_SETFL, O_NONBLOCK);
-        while (poll(&(struct pollfd){from[i], POLLIN, 0}, 1, 0) > 0 && !to[i]->too_long &&
-               read_some(from[i], to[i]))
-            continue;
-        close(from[i]);
-    }
+static void read_the_rest(Command *command, Text *printed) {
+    int from = command->printed;
+    if (from < 0) return;
+    fcntl(from, F_SETFL, O_NONBLOCK);
+    while (poll(&(struct pollfd){from, POLLIN, 0}, 1, 0) > 0 && !printed->too_long &&
+           read_some(from, printed))
+        continue;
+    close(from);
 }
 
-static HowEnded wait_in_bounds(Command *command, Text *printed, Text *told, Bounds bounds,
-                               int *status) {
+static HowEnded wait_in_bounds(Command *command, Text *printed, Bounds bounds, int *status) {
     double began = seconds_now(), looked = 0;
     bool said = false;
     for (;;) {
-        read_what_comes(command, printed, told);
+        read_what_comes(command, printed);
         if (waitpid(command->pid, status, WNOHANG) == command->pid) return BY_ITSELF;
         if (printed->too_long) return TOO_LOUD;
         if (interrupted()) return TOO_SLOW; // for who waits, whatever it is
@@ -163,27 +142,23 @@ static HowEnded wait_in_bounds(Command *command, Text *printed, Text *told, Boun
     }
 }
 
-Outcome run_in_bounds(char *const argv[], const char *secret, Bounds bounds) {
+Outcome run_in_bounds(char *const argv[], Bounds bounds) {
     double began = seconds_now();
-    Text printed = text_of(bounds.printed), told = text_of(1 << 14);
-    Command command = start(argv, secret, bounds.strangers);
+    Text printed = text_of(bounds.printed);
+    Command command = start(argv, bounds.strangers);
     Outcome outcome = {0};
     int status = 0;
-    outcome.how = wait_in_bounds(&command, &printed, &told, bounds, &status);
+    outcome.how = wait_in_bounds(&command, &printed, bounds, &status);
     kill_ours();
     if (interrupted()) {
         clean_up_before_dying();
         exit(EXIT_INTERRUPTED);
     }
-    read_the_rest(&command, &printed, &told);
+    read_the_rest(&command, &printed);
     outcome.status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     outcome.printed = printed.bytes;
-    outcome.told = told.bytes;
     outcome.seconds = seconds_now() - began;
     return outcome;
 }
 
-void outcome_free(Outcome *outcome) {
-    free(outcome->printed);
-    free(outcome->told);
-}
+void outcome_free(Outcome *outcome) { free(outcome->printed); }

@@ -22,16 +22,14 @@ typedef struct Outcome {
     HowEnded how;
     int status;     // of one that ended by itself; 128 + S: signal S ended it
     char *printed;  // what it printed, up to the bound
-    char *told;     // what it wrote to its socket
     double seconds; // that it took
 } Outcome;
 
-// Runs argv[0], found in PATH. The command has nothing on stdin. If `secret` is not NULL, a socket
-// is open in it as file 3, through which this line comes (see graded.h).
+// Runs argv[0], found in PATH. The command has nothing on stdin.
 // Whoever is left when the command has ended, or has left its bounds, is killed. The caller has one
 // such command at a time, and no other children. Once interrupted(), the command is killed and this
 // process ends, cleaned up as before_dying() has it.
-Outcome run_in_bounds(char *const argv[], const char *secret, Bounds bounds);
+Outcome run_in_bounds(char *const argv[], Bounds bounds);
 void outcome_free(Outcome *outcome);
 
 #endif

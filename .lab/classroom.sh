@@ -1,6 +1,6 @@
 #!/bin/sh
 # classroom.sh BUILD LABS FILE: writes the workflow with which GitHub Classroom grades these exercises ("": all): a step
-# for each part of each check, with its points (classroom-resources/autograding-command-grader), and one that reports
+# for each part of each exercise, with its points (classroom-resources/autograding-command-grader), and one that reports
 # them (autograding-grading-reporter). A test is passed if its command ends with status 0.
 set -eu
 build=$1 labs=$2 file=$3
@@ -30,8 +30,9 @@ jobs:
       run: make setup grade
 END
     while read -r lab folder; do
-        parts=$build/lab/exercises/$lab/parts number=0
-        [ -f "$parts" ] || continue # not built here (MPI)
+        expected=$build/lab/exercises/$lab/expected.tsv number=0
+        [ -f "$expected" ] || continue # not built here (MPI)
+        sed -n 's/^part\t//p' "$expected" >"$work/parts"
         while read -r points what; do
             number=$((number + 1))
             id=lab-$lab-part-$number
@@ -49,7 +50,7 @@ END
         timeout: 10
         max-score: $points
 END
-        done <"$parts"
+        done <"$work/parts"
     done <"$work/labs"
     cat <<'END'
     - name: Autograding Reporter

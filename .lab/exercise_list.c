@@ -32,17 +32,14 @@ static char *title_of(const char *folder) {
 }
 
 static void read_parts(ExerciseFolder *e, const char *folder) {
-    char *text = text_of_file(folder, "parts"), *rest;
-    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
-        char *what;
-        long points = strtol(line, &what, 10);
-        CHECK(e->num_parts < MOST_PARTS && points > 0 && *what == ' ', "parts: POINTS WHAT");
-        Part *part = &e->parts[e->num_parts];
-        *part = (Part){.what = xstrdup(what + 1), .points = (int)points, .number = e->num_parts++};
-        e->points += (int)points;
+    char *path = path_join(folder, "expected.tsv");
+    if (!transcript_open(&e->expected, path)) die("make grade makes it", "%s: not there", path);
+    for (int p = 1; p <= e->expected.num_parts; p++) {
+        e->parts[e->num_parts++] = (GradedPart){e->expected.what[p], e->expected.points[p], p};
+        e->points += e->expected.points[p];
     }
-    CHECK(e->num_parts > 0, "a check has parts");
-    free(text);
+    CHECK(e->num_parts > 0, "an exercise has parts");
+    free(path);
 }
 
 static ExerciseFolder read_exercise(const char *folder) {
@@ -114,21 +111,17 @@ void exercise_list_keep_part(ExerciseList *list, int part) {
     for (size_t i = 0; i < list->n; i++) {
         ExerciseFolder *e = &list->all[i];
         if (part > e->num_parts)
-            die("make grade LABS=.. shows them", "PART: the check of %s has %d parts", e->id,
-                e->num_parts);
-        Part kept = e->parts[part - 1];
-        for (int p = 0; p < e->num_parts; p++)
-            if (p != part - 1) free(e->parts[p].what);
-        e->parts[0] = kept;
+            die("make grade LABS=.. shows them", "PART: %s has %d parts", e->id, e->num_parts);
+        e->parts[0] = e->parts[part - 1];
         e->num_parts = 1;
-        e->points = kept.points;
+        e->points = e->parts[0].points;
     }
 }
 
 void exercise_list_free(ExerciseList *list) {
     for (size_t i = 0; i < list->n; i++) {
         ExerciseFolder *e = &list->all[i];
-        for (int p = 0; p < e->num_parts; p++) free(e->parts[p].what);
+        transcript_free(&e->expected);
         free(e->folder);
         free(e->title);
         free(e->given);

@@ -1,23 +1,24 @@
 // exercise_list.h: the exercises that can be graded here. `make grade` (lab.mk) prepares a folder
 // for each, with what does not depend on what is handed in:
 //
-//     BUILD/lab/exercises/04-1/parts      the parts of its check: "POINTS WHAT" in a line each
-//                              folder     chapters/04_lenet_multi_gpu/exercises/1_larger_batches
-//                              given.o    check.c, experiment.c and what else it was given
-//                              compile    commands of the shell, for $OWN/your_part.c
-//                              link       to $OWN/program
+//     BUILD/lab/exercises/04-1/expected.tsv  the facts of its solution (transcript.h), and its
+//     parts
+//                              folder        chapters/04_lenet_multi_gpu/exercises/1_larger_batches
+//                              given.o       cases.c, experiment.c and what else it was given
+//                              compile       commands of the shell, for $OWN/your_part.c
+//                              link          to $OWN/program
 #ifndef EXERCISE_LIST_H
 #define EXERCISE_LIST_H
 
+#include "transcript.h"
+
 #include <stddef.h>
 
-enum { MOST_PARTS = 16 };
-
-typedef struct Part {
-    char *what;
+typedef struct GradedPart {
+    const char *what;
     int points;
-    int number; // as the check counts it, from 0
-} Part;
+    int number; // as expected.tsv counts it, from 1
+} GradedPart;
 
 typedef struct ExerciseFolder {
     char id[8];   // "04-1"
@@ -25,7 +26,8 @@ typedef struct ExerciseFolder {
     char *title;  // "larger batches"
     char *given;  // absolute path of given.o
     char *compile, *link;
-    Part parts[MOST_PARTS];
+    Transcript expected;
+    GradedPart parts[MOST_PARTS];
     int num_parts, points;
 } ExerciseFolder;
 
@@ -37,7 +39,7 @@ typedef struct ExerciseList {
 // Those in BUILD/lab/exercises that `ids` names ("04-1 06-2"; "": all), in order. die()s on a name
 // that is not there.
 ExerciseList exercise_list_read(const char *build, const char *ids);
-// Leaves one part of each check only, counted from 1; die()s if one has not so many.
+// Leaves one part of each exercise only, counted from 1; die()s if one has not so many.
 void exercise_list_keep_part(ExerciseList *list, int part);
 void exercise_list_free(ExerciseList *list);
 

@@ -5,8 +5,9 @@
 //     grade [FLAGS] --class BUILD FOLDER   each folder and archive in it
 //
 // A hand-in is strangers' code. What is contained (sandbox.h): files, network, other processes,
-// memory, time. What is not: a hand-in and the check share a process, so one that is written for it
-// may pretend to have passed (a note says who looks like it); and both share the kernel.
+// memory, time. What is not: a hand-in shares the kernel with the grader, and its process writes
+// the facts that are judged, so they may come by another way than the task's (a note says who looks
+// so).
 #include "class.h"
 #include "report.h"
 #include "sandbox.h"

@@ -1,6 +1,7 @@
 // grading.c: see grading.h.
 #include "grading.h"
 #include "bounds.h"
+#include "judging.h"
 #include "note.h"
 #include "visible.h"
 #include "common/base/error.h"
@@ -8,12 +9,9 @@
 
 #include <errno.h>
 #include <ftw.h>
-#include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -52,10 +50,9 @@ static char *make_folder(const HandedFile *file, Trust trust) {
 
 // ---- reasons ---------------------------------------------------------------------------------
 
-// What stands after `mark` in the first line that has it, or the last; NULL: no line has it.
-static char *after(const char *text, const char *mark, bool last) {
+// What stands after `mark` in the first line that has it; NULL: no line has it.
+static char *after(const char *text, const char *mark) {
     const char *found = strstr(text, mark);
-    while (found && last && strstr(found + 1, mark)) found = strstr(found + 1, mark);
     if (!found) return NULL;
     found += strlen(mark);
     return xprintf("%.*s", (int)strcspn(found, "\n"), found);
@@ -84,24 +81,29 @@ static void explain_bounds(PartGrade *part, HowEnded how, double seconds) {
     }
 }
 
-// It ended by itself, and the check was not over.
-static void explain_end(PartGrade *part, const Outcome *outcome) {
-    int signal = outcome->status - 128;
-    char *error = after(outcome->printed, "error: ", true);
-    if (signal > 0 && signal < NSIG) {
-        part->reason = xprintf("crashed: %s", strsignal(signal));
-        part->hint = xstrdup(signal == SIGSEGV || signal == SIGBUS
-                                 ? "memory that is not there: an index too large, a pointer that "
-                                   "points nowhere? A debugger (gdb) shows where"
-                                 : "a debugger (gdb) shows where");
-        free(error);
+static bool all_came(const Judgement *j, int part) {
+    for (int i = 0; i < j->expected->num_facts; i++)
+        if (j->expected->facts[i].part == (uint32_t)part && !j->of[i]) return false;
+    return true;
+}
+
+// A program that ends itself mostly says why. (Of one that crashed, the case says more.)
+static void explain_lost(PartGrade *part, const Judgement *j, int number, const Outcome *outcome) {
+    bool broken = outcome->status != 0 && !all_came(j, number);
+    part->reason = judgement_reason(j, number);
+    part->hint = judgement_hint(j, number);
+    if (!broken && strncmp(part->reason, "exit with status", 16) != 0) return;
+    char *error = after(outcome->printed, "error: "), *hint = after(outcome->printed, "hint: ");
+    if (!error && broken) error = xprintf("the program ended with status %d", outcome->status);
+    if (error) {
+        free(part->reason);
+        part->reason = error;
+    }
+    if (error && hint) {
+        free(part->hint);
+        part->hint = hint;
     } else {
-        part->reason =
-            error ? error
-                  : xprintf("ended with status %d before the check was over", outcome->status);
-        part->hint = after(outcome->printed, "hint: ", true);
-        if (!part->hint)
-            part->hint = xstrdup("the check calls your part, and goes on when it returns");
+        free(hint);
     }
 }
 
@@ -114,15 +116,17 @@ typedef struct Work {
     char *warning; // the compiler's first, or NULL
 } Work;
 
-// What it is doing, "compiling": for whoever waits.
-static Outcome run_there(const Work *w, const char *command, const char *doing, bool may_write,
-                         const char *secret, double seconds) {
+// What it is doing, "compiling": for whoever waits. `facts` is the one file that may be written in
+// the folder; NULL: all may.
+static Outcome run_there(const Work *w, const char *command, const char *doing, const char *facts,
+                         double seconds) {
     Sandbox sandbox = {.trust = w->grader->trust,
                        .project = w->grader->project,
                        .library = w->grader->library,
                        .given = w->exercise->given,
                        .own = w->own,
-                       .may_write = may_write};
+                       .may_write = !facts,
+                       .facts = facts};
     char **arguments = sandbox_command(&sandbox, command);
     char *said = xprintf("%s%s, %s", w->grader->who, w->exercise->id, doing);
     Bounds bounds = {.seconds = seconds,
@@ -131,7 +135,7 @@ static Outcome run_there(const Work *w, const char *command, const char *doing, 
                      .printed = MOST_PRINTED,
                      .strangers = w->grader->trust != OWN_WORK,
                      .doing = said};
-    Outcome outcome = run_in_bounds(arguments, secret, bounds);
+    Outcome outcome = run_in_bounds(arguments, bounds);
     sandbox_command_free(arguments);
     free(said);
     return outcome;
@@ -146,11 +150,11 @@ static char *compile_error(const char *printed) {
 }
 
 static char *link_error(const char *printed) {
-    char *missing = after(printed, "undefined reference to ", false);
-    char *twice = after(printed, "multiple definition of ", false);
+    char *missing = after(printed, "undefined reference to ");
+    char *twice = after(printed, "multiple definition of ");
     char *error = missing ? xprintf("nothing defines %s", missing)
                   : twice ? xprintf("defined here, too: %.*s", (int)strcspn(twice, ";"), twice)
-                          : after(printed, "error: ", false);
+                          : after(printed, "error: ");
     free(missing);
     free(twice);
     return error ? error : compile_error(printed);
@@ -159,7 +163,7 @@ static char *link_error(const char *printed) {
 // One of the two steps; false if it fails.
 static bool make(Work *w, Grade *grade, const char *command, const char *does_not,
                  char *(*error_in)(const char *printed), const char *hint) {
-    Outcome outcome = run_there(w, command, "compiling", true, NULL, COMPILE_SECONDS);
+    Outcome outcome = run_there(w, command, "compiling", NULL, COMPILE_SECONDS);
     bool made = outcome.how == BY_ITSELF && outcome.status == 0;
     if (outcome.status == 126 || outcome.status == 127) // no mistake of the hand-in's
         die("make builds the project with the same compiler: does that work?",
@@ -168,11 +172,11 @@ static bool make(Work *w, Grade *grade, const char *command, const char *does_no
         grade->reason = xprintf("%s: the compiler %s", does_not, out_of_bounds(outcome.how));
         grade->hint = xstrdup("a macro or an #include without end?");
     } else if (made) {
-        if (!w->warning) w->warning = after(outcome.printed, "warning: ", false);
+        if (!w->warning) w->warning = after(outcome.printed, "warning: ");
     } else {
         char *error = error_in(outcome.printed);
         grade->reason = xprintf("%s: %s", does_not, error);
-        grade->hint = after(outcome.printed, "hint: ", false);
+        grade->hint = after(outcome.printed, "hint: ");
         if (!grade->hint) grade->hint = xstrdup(hint);
         free(error);
     }
@@ -184,64 +188,53 @@ static bool compile_and_link(Work *w, Grade *grade) {
     return make(w, grade, w->exercise->compile, "does not compile", compile_error,
                 "make exercise-NN-N shows all that the compiler says") &&
            make(w, grade, w->exercise->link, "does not link", link_error,
-                "the exercise's functions, under their names, and nothing else of the check's");
+                "the exercise's functions, under their names, and nothing else of what was given");
 }
 
 // ---- running ---------------------------------------------------------------------------------
 
-static void make_secret(char secret[33]) {
-    unsigned char bytes[16];
-    CHECK(getrandom(bytes, sizeof bytes, 0) == sizeof bytes, "the system has no random bytes");
-    for (int i = 0; i < 16; i++) snprintf(secret + 2 * i, 3, "%02x", bytes[i]);
+// A file that the program may write, whatever stood there before.
+static char *make_facts(const char *own) {
+    char *path = path_join(own, "facts.tsv");
+    remove(path);
+    FILE *facts = fopen(path, "wx");
+    if (!facts || fclose(facts) != 0 || chmod(path, 0666) != 0)
+        die("is the disk full?", "%s: %s", path, strerror(errno));
+    return path;
 }
 
-// What the check has told: the secret, "passed" or "failed", error and hint, in a line each.
-static bool read_verdict(PartGrade *part, const char *told, const char *secret) {
-    char *copy = xstrdup(told), *lines[4] = {0}, *at = copy;
-    for (int i = 0; i < 4 && at; i++) lines[i] = strsep(&at, "\n");
-    bool said = lines[3] && strcmp(lines[0], secret) == 0;
-    part->passed = said && strcmp(lines[1], "passed") == 0;
-    if (said && !part->passed) {
-        part->reason = xstrdup(lines[2]);
-        part->hint = xstrdup(lines[3]);
+static void judge_parts(Grade *grade, const char *facts, const Outcome *outcome, double seconds) {
+    const ExerciseFolder *e = grade->exercise;
+    Transcript came = {0};
+    transcript_open(&came, facts);
+    Judgement j = judge(&e->expected, &came);
+    for (int i = 0; i < e->num_parts; i++) {
+        PartGrade *part = &grade->parts[i];
+        int number = e->parts[i].number;
+        part->passed = j.passed[number];
+        if (part->passed)
+            grade->points += e->parts[i].points;
+        else if (outcome->how != BY_ITSELF && !all_came(&j, number))
+            explain_bounds(part, outcome->how, seconds);
+        else
+            explain_lost(part, &j, number, outcome);
     }
-    free(copy);
-    return said;
+    judgement_free(&j);
+    transcript_free(&came);
 }
 
-static PartGrade grade_part(const Work *w, const Part *what, double seconds, HowEnded *how) {
-    PartGrade part = {0};
-    char secret[33];
-    make_secret(secret);
-    char *command = xprintf(
-        "EXERCISE_GRADED='3 %d' exec \"$OWN/program\" --check --out \"$OWN/plots\"", what->number);
-    char *doing = xprintf("part %d (%s)", what->number + 1, what->what);
-    Outcome outcome = run_there(w, command, doing, false, secret, seconds);
-    free(doing);
-    free(command);
-    *how = outcome.how;
-    part.seconds = outcome.seconds;
-    if (outcome.how != BY_ITSELF)
-        explain_bounds(&part, outcome.how, seconds);
-    else if (!read_verdict(&part, outcome.told, secret))
-        explain_end(&part, &outcome);
+static void run_and_judge(const Work *w, Grade *grade) {
+    chmod(w->own, 0755); // what runs does not change what will run
+    char *facts = make_facts(w->own);
+    Outcome outcome = run_there(w, "exec \"$OWN/program\" --facts \"$OWN/facts.tsv\" 1", "running",
+                                facts, w->grader->seconds);
+    grade->seconds = outcome.seconds;
+    judge_parts(grade, facts, &outcome, w->grader->seconds);
     outcome_free(&outcome);
-    return part;
+    free(facts);
 }
 
 // ---- an exercise -----------------------------------------------------------------------------
-
-// Where one part does not end, others will not either, mostly: they have half the time, which is
-// still far more than a right one needs.
-static void grade_parts(const Work *w, Grade *grade) {
-    double seconds = w->grader->seconds;
-    for (int i = 0; i < w->exercise->num_parts; i++) {
-        HowEnded how;
-        grade->parts[i] = grade_part(w, &w->exercise->parts[i], seconds, &how);
-        if (how == TOO_SLOW) seconds = w->grader->seconds / 2;
-        if (grade->parts[i].passed) grade->points += w->exercise->parts[i].points;
-    }
-}
 
 Grade grade_exercise(const Grader *grader, const ExerciseFolder *exercise, const HandedFile *file,
                      const char *problem_of_all) {
@@ -263,8 +256,7 @@ Grade grade_exercise(const Grader *grader, const ExerciseFolder *exercise, const
     Work work = {.grader = grader, .exercise = exercise, .own = make_folder(file, grader->trust)};
     grade.note = note_about(file->text, file->length);
     if (compile_and_link(&work, &grade)) {
-        chmod(work.own, 0755); // what runs does not change what will run
-        grade_parts(&work, &grade);
+        run_and_judge(&work, &grade);
         if (!grade.note && work.warning && grade.points < exercise->points)
             grade.note = xprintf("the compiler warns: %s", work.warning);
     }

@@ -1,5 +1,5 @@
 // grading.h: what is handed in for an exercise is compiled, linked with what the exercise was given
-// and, for each part of the check, run in a process of its own: in a sandbox and in bounds.
+// and run, in a sandbox and in bounds. What it did, it writes to a file; that is judged here.
 #ifndef GRADING_H
 #define GRADING_H
 
@@ -12,7 +12,6 @@
 typedef struct PartGrade {
     bool passed;
     char *reason, *hint; // of a part that has not passed
-    double seconds;
 } PartGrade;
 
 typedef struct Grade {
@@ -20,13 +19,14 @@ typedef struct Grade {
     int points;
     char *reason, *hint; // why no part could be tried; NULL: they were
     char *note;          // what a person should look at; NULL: nothing
+    double seconds;      // that the run took
     PartGrade parts[MOST_PARTS];
 } Grade;
 
 typedef struct Grader {
     const char *project, *library; // absolute paths
     Trust trust;
-    double seconds;  // that a part may take
+    double seconds;  // that the run of an exercise may take
     const char *who; // "ada: ", where it is said what takes long; "": there is but one hand-in
 } Grader;
 

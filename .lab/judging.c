@@ -222,7 +222,7 @@ char *judgement_hint(const Judgement *j, int part) {
     if (ended && strncmp(ended->how, "crash", 5) == 0)
         return xstrdup("an index too large, or a pointer that points nowhere: gdb shows where");
     if (ended)
-        return xstrdup("your functions return; what the program said before it ended is above");
+        return xstrdup("something of yours has ended the program: it is to go on, and return");
     return i < 0 ? xstrdup("mend that first") : xstrdup("work this case out on paper");
 }
 

@@ -4,8 +4,9 @@
 #   make grade SUBMISSION=FILE      a folder or an archive that was handed in, in a sandbox
 #   make grade CLASS=FOLDER         each folder and archive in it; a table, CSV=FILE, JSON=FILE
 #
-# LABS="04-1 06-2" picks exercises, LABS=04 a whole chapter's (labs.sh), SECONDS=30 is what each part of a check may take, JOBS=2 how many are graded at a
-# time, TRUSTED=1 leaves the sandbox out, STRICT=1 makes a lost point an error, PART=2 tries that part of a check alone.
+# LABS="04-1 06-2" picks exercises, LABS=04 a whole chapter's (labs.sh), SECONDS=60 is what the run of an exercise may take,
+# JOBS=2 how many are graded at a time, TRUSTED=1 leaves the sandbox out, STRICT=1 makes a lost point an error, PART=2
+# counts that part of an exercise alone.
 
 LABS       ?=
 SUBMISSION ?=
@@ -13,7 +14,7 @@ CLASS      ?=
 JSON       ?=
 CSV        ?=
 GRADESCOPE ?=
-SECONDS    ?= 30
+SECONDS    ?= 60
 JOBS       ?= $(shell n=$$(nproc); echo $$((n > 1 ? n / 2 : 1)))
 TRUSTED    ?=
 STRICT     ?=
@@ -80,7 +81,7 @@ grade: report
 	    echo 'hint: grade in what make lab-kit writes, which has none' >&2; exit 1; }
 	+@$(call build_graded,$(GRADER) graded)
 	@test -n '$(SUBMISSION)$(CLASS)' || ! ls chapters/*/exercises/*/solution.c >/dev/null 2>&1 || \
-	    echo "make: these are the project's own solutions; what was handed in: SUBMISSION=FILE, CLASS=FOLDER" >&2
+	    echo "make: this is the project's own your_part.c; what was handed in: SUBMISSION=FILE, CLASS=FOLDER" >&2
 	@$(GRADER) $(grade_flags) $(if $(CLASS),--class $(BUILD) $(call quoted,$(CLASS)),$(BUILD) $(if $(SUBMISSION),$(call quoted,$(SUBMISSION))))
 
 # ---- what students get, and what they hand in ---------------------------------------------------------
@@ -89,9 +90,10 @@ OFFLINE   ?=
 CLASSROOM ?=
 
 lab-kit: report
-	+@$(if $(filter 1,$(CLASSROOM)),$(call build_graded,graded),:)
+	+@$(call build_graded,graded)
 	@sh .lab/kit.sh $(BUILD) $(call quoted,$(LABS)) '$(OFFLINE)' '$(CLASSROOM)'
-autograder:
+autograder: report
+	+@$(call build_graded,graded)
 	@sh .lab/autograder.sh $(BUILD) $(call quoted,$(LABS)) '$(OFFLINE)'
 hand-in:
 	@sh .lab/hand_in.sh $(BUILD) $(call quoted,$(LABS))

@@ -23,11 +23,10 @@ static void set_reason(json_t *object, const char *reason, const char *hint) {
     json_object_set_new(object, "hint", text_json(hint ? hint : ""));
 }
 
-static json_t *part_json(const Part *part, const PartGrade *grade, bool tried) {
+static json_t *part_json(const GradedPart *part, const PartGrade *grade) {
     json_t *object =
         json_pack("{s:s, s:i, s:i, s:b}", "what", part->what, "points",
                   grade->passed ? part->points : 0, "of", part->points, "passed", grade->passed);
-    if (tried) json_object_set_new(object, "seconds", json_real(grade->seconds));
     set_reason(object, grade->reason, grade->hint);
     return object;
 }
@@ -38,14 +37,15 @@ static json_t *exercise_json(const Grade *grade) {
                                grade->points, "of", e->points);
     json_t *parts = json_array();
     for (int i = 0; i < e->num_parts; i++)
-        json_array_append_new(parts, part_json(&e->parts[i], &grade->parts[i], !grade->reason));
+        json_array_append_new(parts, part_json(&e->parts[i], &grade->parts[i]));
+    if (!grade->reason) json_object_set_new(object, "seconds", json_real(grade->seconds));
     set_reason(object, grade->reason, grade->hint);
     if (grade->note) json_object_set_new(object, "note", text_json(grade->note));
     json_object_set_new(object, "parts", parts);
     return object;
 }
 
-static const char *const format_name = "training-on-multiple-gpus grades 1";
+static const char *const format_name = "training-on-multiple-gpus grades 2";
 
 json_t *report_json(const char *name, bool contained, const Grade grades[], size_t n) {
     json_t *exercises = json_array();
@@ -189,10 +189,10 @@ json_t *report_gradescope(const json_t *report) {
     json_t *tests = json_array(), *exercise, *part;
     size_t i, j;
     double seconds = 0;
-    json_array_foreach(json_object_get(report, "exercises"), i, exercise)
-        json_array_foreach(json_object_get(exercise, "parts"), j, part) {
-        seconds += json_number_value(json_object_get(part, "seconds"));
-        json_array_append_new(tests, gradescope_test(exercise, part, j));
+    json_array_foreach(json_object_get(report, "exercises"), i, exercise) {
+        seconds += json_number_value(json_object_get(exercise, "seconds"));
+        json_array_foreach(json_object_get(exercise, "parts"), j, part)
+            json_array_append_new(tests, gradescope_test(exercise, part, j));
     }
     return json_pack("{s:o, s:i, s:f, s:s, s:s}", "tests", tests, "score", number(report, "points"),
                      "execution_time", seconds, "visibility", "visible", "stdout_visibility",

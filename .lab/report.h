@@ -11,12 +11,12 @@
 
 // What one has handed in, graded:
 //
-//     {"format": "training-on-multiple-gpus grades 1", "name": "ada", "contained": true,
+//     {"format": "training-on-multiple-gpus grades 2", "name": "ada", "contained": true,
 //      "points": 7, "of": 10, "exercises": [
-//          {"id": "04-3", "title": "efficient allreduce", "points": 7, "of": 10, "parts": [
-//              {"what": "..", "points": 3, "of": 3, "passed": true, "seconds": 0.1},
-//              {"what": "..", "points": 0, "of": 2, "passed": false, "seconds": 0.1,
-//               "reason": "..", "hint": ".."}]}]}
+//          {"id": "04-3", "title": "efficient allreduce", "points": 7, "of": 10, "seconds": 0.1,
+//           "parts": [{"what": "..", "points": 3, "of": 3, "passed": true},
+//                     {"what": "..", "points": 0, "of": 2, "passed": false, "reason": "..",
+//                      "hint": ".."}]}]}
 //
 // An exercise of which no part could be tried has "reason" and "hint", too; one that a person
 // should look at has a "note". The caller has to json_decref() it.

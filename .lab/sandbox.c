@@ -111,14 +111,17 @@ static void add_project(Arguments *a, const Sandbox *s) {
         add_path(a, "--ro-bind", path);
         free(path);
     }
-    // The checks, too: they know what is right, and are compiled already.
+    // (What was given is compiled already.)
     hide(a, s->project, "chapters/*/exercises/*/*.c");
     hide(a, s->project, "chapters/*/exercises/*.c");
+    hide(a, s->project, "chapters/*/exercises/*/rivals");
+    hide(a, s->project, "chapters/*/exercises/*/expected.tsv");
     hide(a, s->project, "chapters/*/*answers.md");
     hide(a, s->project, "chapters/*/exercises/*/answers.md");
     add_path(a, "--ro-bind", s->library);
     add_path(a, "--ro-bind", s->given);
     add_path(a, s->may_write ? "--bind" : "--ro-bind", s->own);
+    if (s->facts) add(a, "--bind", s->facts, s->facts, NULL);
     const char *data = getenv("FASHION_MNIST_DIR");
     if (!data) return;
     add_path(a, "--ro-bind-try", data);
@@ -202,12 +205,11 @@ bool sandbox_works(const Sandbox *s, char **why) {
     char *command = xprintf("cat '%s' '%s/common/base/error.h' >/dev/null && %s echo works",
                             s->library, s->project, s->trust == CONTAINED ? "test ! -w / &&" : "");
     char **arguments = sandbox_command(s, command);
-    Outcome outcome = run_in_bounds(arguments, NULL,
-                                    (Bounds){.seconds = 20,
-                                             .megabytes = 500,
-                                             .processes = 10,
-                                             .printed = 10000,
-                                             .strangers = s->trust != OWN_WORK});
+    Outcome outcome = run_in_bounds(arguments, (Bounds){.seconds = 20,
+                                                        .megabytes = 500,
+                                                        .processes = 10,
+                                                        .printed = 10000,
+                                                        .strangers = s->trust != OWN_WORK});
     bool works = outcome.status == 0 && strcmp(outcome.printed, "works\n") == 0;
     outcome.printed[strcspn(outcome.printed, "\n")] = '\0';
     *why = works ? NULL : xstrdup(outcome.printed);

@@ -1,7 +1,8 @@
 // sandbox.h: where what was handed in is compiled and run, by bubblewrap (bwrap): it sees the
 // system's programs and libraries, the project's headers and library, and one folder of its own;
-// all of it read-only but that folder while it is compiled, and /tmp and /dev/shm, which are small
-// and in memory. No network, no other processes, no devices, another user than root.
+// all of it read-only but that folder while it is compiled, one file in it while it runs, and /tmp
+// and /dev/shm, which are small and in memory. No network, no other processes, no devices, another
+// user than root.
 #ifndef SANDBOX_H
 #define SANDBOX_H
 
@@ -20,6 +21,7 @@ typedef struct Sandbox {
     const char *given;   // what the exercise was given, compiled,
     const char *own;     // and the folder for what is made of the hand-in
     bool may_write;      // into `own`
+    const char *facts;   // a file in it that may be written all the same; NULL: none
 } Sandbox;
 
 // Whether what is run so sees what it must, and nothing but a sandbox's files if it is in one; if

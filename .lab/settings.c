@@ -30,7 +30,7 @@ static const Setting table[] = {
     {"jobs", NUMBER, offsetof(Settings, jobs), 1, 256, "JOBS=2: two are graded at a time"},
     {"part", NUMBER, offsetof(Settings, part), 1, MOST_PARTS, "PART=1: the first"},
     {"seconds", NUMBER, offsetof(Settings, seconds), 1, 3600,
-     "SECONDS=30: what each part of a check may take, 1 to 3600"},
+     "SECONDS=60: what an exercise may take, 1 to 3600"},
 };
 enum { NUM_SETTINGS = sizeof table / sizeof *table };
 
@@ -54,7 +54,7 @@ static void store(Settings *s, const Setting *setting, const char *text) {
 
 Settings settings_read(int argc, char *argv[]) {
     struct option options[NUM_SETTINGS + 1] = {0};
-    Settings s = {.labs = "", .jobs = 1, .seconds = 30};
+    Settings s = {.labs = "", .jobs = 1, .seconds = 60};
     for (int i = 0; i < NUM_SETTINGS; i++)
         options[i] = (struct option){
             table[i].name, table[i].kind == SWITCH ? no_argument : required_argument, NULL, 1};

@@ -38,7 +38,7 @@ static void read_values_of_rivals(Fact *fact, char *rest) {
 }
 
 Transcript transcript_read(char *text) {
-    Transcript t = {0};
+    Transcript t = {.text = text};
     Fact at = {.group = "", .test = ""}; // where in the file we are
     Ended *ended = NULL;
     for (char *line = text, *next; line && *line; line = next) {
@@ -86,6 +86,11 @@ bool transcript_open(Transcript *t, const char *path) {
     text[n] = '\0';
     *t = transcript_read(text);
     return is_plain;
+}
+
+void transcript_free(Transcript *t) {
+    free(t->facts);
+    free(t->text);
 }
 
 // Facts come in the same order in every run, but for those of several processes; so mostly it is

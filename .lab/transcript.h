@@ -32,6 +32,7 @@ typedef struct Rival {
 } Rival;
 
 typedef struct Transcript {
+    char *text; // that all the others point into
     Fact *facts;
     int num_facts, num_parts, num_rivals, num_groups;
     int points[MOST_PARTS + 1]; // of part p, from 1
@@ -40,11 +41,13 @@ typedef struct Transcript {
     Ended groups[MOST_GROUPS];
 } Transcript;
 
-// Cuts up the text, which is kept. Lines that make no sense are passed over: no fact is in them.
+// Cuts up the text, which is kept until transcript_free(). Lines that make no sense are passed
+// over: no fact is in them.
 Transcript transcript_read(char *text);
 // That of a plain file, of which up to 8 MB are read. Returns false, without a word, if there is
 // none.
 bool transcript_open(Transcript *t, const char *path);
+void transcript_free(Transcript *t);
 
 // The fact of `t` with the same group, case and name; NULL: there is none.
 const Fact *transcript_find(const Transcript *t, const Fact *like);
