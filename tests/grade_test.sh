@@ -25,13 +25,14 @@ skip() { # NAME WHY
     tests=$((tests + 1))
     echo "ok $tests - $1 # SKIP $2"
 }
-solution=chapters/04_lenet_multi_gpu/exercises/3_efficient_allreduce/your_part.c
+folder=chapters/04_lenet_multi_gpu/exercises/3_efficient_allreduce
+solution=$folder/solution.c
 skip_all() {
     echo "1..1"
     skip "the labs" "$1"
     exit 0
 }
-[ -d tests/lab ] && grep -q '// SOLUTION' $solution || skip_all "this is what students have"
+[ -d tests/lab ] && [ -f $solution ] || skip_all "this is what students have"
 command -v bwrap >/dev/null && grep -q '^ARCHIVE' "$build/config.mk" || skip_all "no bubblewrap or no libarchive (make setup grade)"
 grader=$build/lab/grade
 grade() { # FLAG.. PATH
@@ -47,11 +48,10 @@ hand_in() { # CLASS NAME FILE
 # ---- a class of eight ------------------------------------------------------------------------------
 
 mkdir "$work/eight" "$work/eight/empty" "$work/lying"
-tar -czf "$work/eight/right.tar.gz" "$solution"
-n=0
-for wrong in tests/wrong/04-3/*.c; do
-    n=$((n + 1))
-    hand_in eight wrong_$n "$wrong"
+cp $solution "$work/04-3.c" && tar -C "$work" -czf "$work/eight/right.tar.gz" 04-3.c
+for rival in one_hub rest_forgotten always_0; do
+    awk -v rival=$rival -f .lab/rival.awk $folder/rivals $solution >"$work/$rival.c"
+    hand_in eight $rival "$work/$rival.c"
 done
 hand_in eight hangs tests/lab/hangs.c
 hand_in eight does_not_compile tests/lab/does_not_compile.c
@@ -65,11 +65,8 @@ verdict $? "a class of eight is graded"
 verdict $? "who is right has all points, and each has a line"
 [ "$(of empty)$(of hangs)$(of does_not_compile)$(of hostile)" = 0000 ]
 verdict $? "who hands in nothing, hangs, does not compile or is hostile has none"
-for n in 1 2 3; do
-    points=$(of wrong_$n)
-    [ "$points" -ge 0 ] && [ "$points" -lt 10 ]
-    verdict $? "wrong in one way of three: $points points"
-done
+[ "$(of one_hub) $(of rest_forgotten) $(of always_0)" = "8 5 6" ]
+verdict $? "who is wrong in a known way loses the points of that"
 without_times() { sed '/"seconds"/d' "$1"; }
 without_times "$work/eight.json" >"$work/first.json"
 seconds=5 grade --class --jobs 1 --csv "$work/again.csv" --json "$work/eight.json" "$build" "$work/eight"
@@ -107,7 +104,7 @@ verdict $? "nothing is left of them: no process, no file"
 git status --porcelain 2>/dev/null | cmp -s - "$work/before"
 verdict $? "the project is as it was"
 grep -q '^"reads_others",0,10,0,"04-3: look at it: /proc' "$work/lying.csv"
-verdict $? "who looks as if it would deceive the check has a note"
+verdict $? "who looks as if it would deceive has a note"
 
 # What strangers have written, names above all, does not steer a terminal or a spreadsheet; and words that only look like
 # those of somebody who deceives are none.
@@ -170,12 +167,12 @@ given() { # NAME POINTS REASON: $work/given/NAME has so many points
 }
 mkdir -p "$work/given/deep/a/b/3_efficient_allreduce" "$work/given/moodle/Ada_1_assignsubmission_file" \
     "$work/given/twice/x" "$work/given/link" "$work/given/pipe" "$work/given/large" "$work/given/same/x"
-cp $solution "$work/given/deep/a/b/3_efficient_allreduce/"
+cp $solution "$work/given/deep/a/b/3_efficient_allreduce/your_part.c"
 cp $solution "$work/given/mine.c"
 given mine.c 10 "" "a file alone, whatever its name"
 given deep 10 "" "a folder's name is enough"
 mkdir -p "$work/given/others"
-cp -r chapters/04*/exercises/[1-4]_* "$work/given/others/"
+cp -r chapters/04*/exercises/[1-4]_* "$work/given/others/" && cp $solution "$work/given/others/3_efficient_allreduce/your_part.c"
 given others 10 "" "all of a chapter's folders, of which one is asked for"
 rm -r "$work/given/others/"3_*
 given others 0 "not handed in" "other exercises' folders are not that one's"
@@ -186,7 +183,6 @@ tar -C "$work/given" -czf "$work/given/browser.tgz" browser
 given browser.tgz 0 "04-3 \(1\).c is not taken for it" "a name that a browser made, in an archive"
 printf 'v\0o\0i\0d\0' >"$work/given/utf16.c"
 given utf16.c 0 "UTF-16.*save it as UTF-8" "what Windows calls Unicode"
-cp $solution "$work/04-3.c"
 bsdtar --format zip -C "$work" -cf "$work/given/moodle/Ada_1_assignsubmission_file/mine.zip" 04-3.c 2>/dev/null &&
     given moodle 10 "" "an archive in a folder, as Moodle has them"
 cp $solution "$work/given/your_part.c" && mkdir -p "$work/müller" && cp $solution "$work/müller/your_part.c"
@@ -194,9 +190,9 @@ bsdtar --format zip -C "$work" -cf "$work/given/umlaut.zip" müller || complain_
 [ -z "${complain_of_zip:-}" ] && given umlaut.zip 10 "" "names with umlauts, and one exercise asked for"
 (cd "$work" && tar -cPf given/evil.tar ../../../../../../"$work"/04-3.c 2>/dev/null)
 given evil.tar 10 "" "names that lead out of an archive lead nowhere"
-mkdir -p "$work/given/whole/build/exercises/04_lenet_multi_gpu/3_efficient_allreduce" "$work/given/whole/${solution%/*}"
-cp $solution "$work/given/whole/$solution"
-sh .make/starter.sh $solution >"$work/given/whole/build/exercises/04_lenet_multi_gpu/3_efficient_allreduce/your_part.c"
+mkdir -p "$work/given/whole/build/exercises/04_lenet_multi_gpu/3_efficient_allreduce" "$work/given/whole/$folder"
+cp $solution "$work/given/whole/$folder/your_part.c"
+cp $folder/your_part.c "$work/given/whole/build/exercises/04_lenet_multi_gpu/3_efficient_allreduce/your_part.c"
 given whole 10 "" "a whole project, with what was built in it"
 tar -C "$work/given/whole" -czf "$work/given/whole.tgz" build chapters
 given whole.tgz 10 "" "and packed"
@@ -255,7 +251,7 @@ verdict $? "--strict: a lost point is an error"
 
 # ---- the formats of others -------------------------------------------------------------------------
 
-grade --gradescope "$work/results.json" --json "$work/wrong_1.json" "$build" "$work/eight/wrong_1"
+grade --gradescope "$work/results.json" --json "$work/one_hub.json" "$build" "$work/eight/one_hub"
 # The fields that Gradescope documents, and no others; scores within what is to be had.
 fields=$(sed -n 's/^ *"\([a-z_]*\)":.*/\1/p' "$work/results.json" | sort -u | tr '\n' ' ')
 echo "$fields" >"$out"
@@ -267,7 +263,7 @@ awk '/"score":/ { s = $2 + 0; scores += s; last = s } /"max_score":/ { m = $2 + 
 verdict $? "Gradescope: a test for each part, 10 points in all, and the score is their sum"
 sed 's/"execution_time": [0-9.e-]*/"execution_time": 1.0/' "$work/results.json" | cmp -s - tests/lab/gradescope.json
 verdict $? "Gradescope: the sample file is what comes out"
-sed 's/"seconds": [0-9.e-]*/"seconds": 0.1/; s|"name": ".*/wrong_1"|"name": "wrong_1"|' "$work/wrong_1.json" | cmp -s - tests/lab/grades.json
+sed 's/"seconds": [0-9.e-]*/"seconds": 0.1/; s|"name": ".*/one_hub"|"name": "one_hub"|' "$work/one_hub.json" | cmp -s - tests/lab/grades.json
 verdict $? "our own format: the sample file is what comes out"
 sh .lab/classroom.sh "$build" 04-3 "$work/classroom.yml" && cmp -s "$work/classroom.yml" tests/lab/classroom.yml
 verdict $? "GitHub Classroom: the sample file is what comes out"

@@ -1,4 +1,4 @@
-// loses: all, "crashed: Segmentation fault"
+// loses: all, "crash: Segmentation fault, in: allreduce_(at|parts)\(\), k = 1"
 #include "your_part.h"
 
 void allreduce_at(Tensor *const data[], int k, int hub) { data[k + hub]->data[1 << 30] = 0; }

@@ -33,8 +33,8 @@ static _Noreturn void say(const char *what, int status) {
 }
 void allreduce_at(Tensor *const data[], int k, int hub) {
     const char *const files[] = {
-        "chapters/04_lenet_multi_gpu/exercises/3_efficient_allreduce/your_part.c",
-        "chapters/04_lenet_multi_gpu/exercises/3_efficient_allreduce/check.c",
+        "chapters/04_lenet_multi_gpu/exercises/3_efficient_allreduce/solution.c",
+        "chapters/04_lenet_multi_gpu/exercises/3_efficient_allreduce/rivals",
         "chapters/04_lenet_multi_gpu/answers.md",
         "tests/lab/hangs.c",
         "README.md",

@@ -1,16 +1,12 @@
 // loses: all, "does not link: .*init_array"
-// Looks at the secret before the check does.
+// Runs before the cases do, and could write their facts.
 #include "your_part.h"
 #include <stdio.h>
-#include <string.h>
-#include <sys/socket.h>
+#include <stdlib.h>
 
 static void first(void) {
-    char text[128];
-    ssize_t n = recv(3, text, 64, MSG_PEEK);
-    if (n <= 0) return;
-    strcpy(text + n, "passed\n\n\n");
-    send(3, text, strlen(text), 0);
+    puts("through");
+    exit(0);
 }
 __attribute__((section(".init_array"), used)) static void (*const early)(void) = first;
 void allreduce_at(Tensor *const data[], int k, int hub) { (void)data, (void)k, (void)hub; }
