@@ -38,7 +38,7 @@ def your_part(line, cell):
     name, starter = line.split()
     path = pathlib.Path(name)
     before = path.read_text() if path.exists() else ""
-    is_the_books = not before or "// END SOLUTION" in before or digest(before) == starter
+    is_the_books = not before or digest(before) == starter
     if digest(before) == digest(cell):
         print(f"{name}: as in this cell")
     elif digest(cell) == starter and not is_the_books:
