@@ -192,6 +192,15 @@ figures 06-3 "hardly anything is saved where launches are the time, most is hidd
     $1 == "p100-25gbe" && $2 == "star" && $3 == 2 && $4 == 4096 && !($9 > 70) { bad = 1 }
     END { exit bad || NR != 169 }'
 
+figures 07-1 "largest first is within Graham's bound of the least there could be; pieces come near a link's time" '
+    NR > 1 && $4 == "servers" && $6 == 1 { all[$3] = $9 }
+    NR > 1 && $4 == "servers" && $5 == "largest first" { busiest[$3, $6] = $9; if ($6 == 32) top[$3] = $9 }
+    NR > 1 && $4 == "servers" && $5 == "cut" && $6 == 32 && !($10 < 1.6 * $11) { bad = 1 }
+    END { for (at in busiest) { split(at, of, SUBSEP); mean = all[of[1]] / of[2]
+              least = mean > top[of[1]] ? mean : top[of[1]]
+              if (!(busiest[at] <= (4 / 3 - 1 / (3 * of[2])) * least * 1.000001)) bad = 1 }
+          exit bad || NR != 127 }'
+
 # Chapter 8: bytes are those of the formula; three of four functions hang as found, and none of those that are mended.
 if [ -z "$mpi" ]; then
     skip "chapter 8, figures of exercises 1 and 2" "no MPI"

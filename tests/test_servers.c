@@ -367,6 +367,39 @@ static void test_very_stale(void **state) {
     servers_free(v);
 }
 
+// What a push of gradients that are all 1 changes, if so many others (of gradients that are 0) were
+// applied since its worker pulled.
+static float change_by(long others, bool lr_by_staleness) {
+    Device *device = try_gpu(0);
+    Servers *v = servers_new(&device, 1, 2, 1, 0.5f);
+    Worker fast = worker_new(device, 1), late = worker_new(device, 1);
+    float *before = tensor_values(v->params[0]);
+    v->lr_by_staleness = lr_by_staleness;
+    for (long step = 0; step < others; step++) {
+        servers_push(v, 0, &fast, (Push){.clock = step, .rows = 1, .based_on = v->applied});
+        servers_apply(v, ALL_CLOCKS);
+    }
+    tensor_fill(late.grads, 1);
+    servers_push(v, 1, &late, (Push){.clock = 0, .rows = 1, .based_on = 0});
+    servers_apply(v, ALL_CLOCKS);
+    float *after = tensor_values(v->params[0]), change = before[0] - after[0];
+    free(before);
+    free(after);
+    worker_free(&fast);
+    worker_free(&late);
+    servers_free(v);
+    return change;
+}
+
+// --staleness-lr: a push of staleness t counts 1/t, and in full if t is 0 or 1.
+static void test_staleness_lr(void **state) {
+    (void)state;
+    for (long t = 0; t <= 5; t++) {
+        assert_float_equal(change_by(t, false), 0.5f, 1e-6f);
+        assert_float_equal(change_by(t, true), t > 1 ? 0.5f / (float)t : 0.5f, 1e-6f);
+    }
+}
+
 // What is loaded follows from the lesson alone, whatever was loaded before.
 static void test_orders(void **state) {
     (void)state;
@@ -573,6 +606,7 @@ int main(void) {
         UNLESS_RACED(test_synchronous),
         UNLESS_RACED(test_rounds_have_one_update),
         UNLESS_RACED(test_very_stale),
+        UNLESS_RACED(test_staleness_lr),
         UNLESS_RACED(test_orders),
         UNLESS_RACED(test_one_worker),
         UNLESS_RACED(test_same_schedule_same_bits),

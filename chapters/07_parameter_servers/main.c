@@ -183,16 +183,17 @@ static void run_for_real(void) {
 
 // ## Exercises
 //
-// Each has a folder in `exercises/`, with a place for your part and a check: `make exercise-07-1`,
-// and so on.
+// 1 and 3 have a folder in `exercises/`, with a place for your part: `make exercise-07-1` checks
+// it. 2 and 4 are questions on the lab's sheet (`make exercise-07-2` says which).
 //
 // 1. Whole tensors as keys: place those of ResNet-18 on servers so that the busiest has least. When
 //    does it pay to cut them?
-// 2. How much smaller must the learning rate be if pushes are stale? Find the rule.
+// 2. How much smaller must the learning rate be if pushes are stale? Find the rule, with
+//    `--staleness-lr` and without.
 // 3. Cut a straggler's cost: backup workers against SSP, by the time until the same accuracy is
 //    reached.
-// 4. Write the towers' update on a GPU instead of the CPU: what moves, over which links, and on
-//    which machine does it pay?
+// 4. The towers' update on a GPU instead of the CPU: what would move, over which links, and on
+//    which machine would it pay?
 
 // ## The program
 

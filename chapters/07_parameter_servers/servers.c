@@ -93,7 +93,7 @@ void servers_pull(Servers *v, Worker *worker) {
 // With `--staleness-lr` a push of staleness t counts 1/t [@zhang2016]:
 // what was computed long ago is trusted less. With W workers that are all
 // about W - 1 behind it is much the same as a learning rate that is W - 1 times smaller, so what it
-// is good for is a larger one, with which stale pushes would not learn at all. Exercise 2 is about
+// is good for is a larger one, with which stale pushes would not learn at all. Exercise 2 asks for
 // that.
 
 // The oldest step of which there is a push; -1: there is none.
