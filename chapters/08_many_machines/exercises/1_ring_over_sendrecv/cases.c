@@ -63,8 +63,8 @@ static void record_traffic(int part, int r, int k, const Counted *c) {
 }
 
 static void record_all(Parts parts_of, int k, long n, const Outcome of[], const float *came) {
+    for (int r = 0; r < k; r++) record_text(parts_of.ends, "has returned", "rank %d in the end", r);
     for (int r = 0; r < k; r++) {
-        record_text(parts_of.ends, "has returned", "rank %d in the end", r);
         if (parts_of.traffic) record_traffic(parts_of.traffic, r, k, &of[r].counted);
         if (parts_of.traffic)
             record_real(PART_IF(parts_of.traffic, SUMS), of[r].counted.cargo, 0,
@@ -95,7 +95,7 @@ static void sum(Parts parts_of, int k, long n, bool whole) {
     number = sums ? world_size - 1 - world_rank : -1;
     part_of_end = parts_of.ends;
     if (number == 0)
-        begin_case("%d rank%s, %ld %s", k, k > 1 ? "s" : "", n,
+        begin_case("%d rank%s, n = %ld, %s", k, k > 1 ? "s" : "", n,
                    whole ? "whole numbers: digits, times 10^r on rank r" : "fractions");
     float *vector = xmalloc(sizeof *vector * (size_t)(n + 2 * GUARDS));
     for (long i = 0; i < n + 2 * GUARDS; i++) vector[i] = GUARD;
