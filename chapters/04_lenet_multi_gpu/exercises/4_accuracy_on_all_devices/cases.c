@@ -59,7 +59,7 @@ static Dataset *images(int count) {
 
 // ## A case
 
-static void record_devices(const Dataset *data) {
+static void record_devices(void) {
     double read = 0;
     size_t image = sizeof(float) * (PIXELS + 1); // and its label
     for (int i = 0; i < seen.k; i++) {
@@ -102,7 +102,7 @@ static void evaluate(int k, int count, int batch_size, int accuracy) {
     synchronize_all();
     record_real(accuracy, count * came, 1e-6,
                 "images that are right, which is the accuracy times %d", count);
-    record_devices(data);
+    record_devices();
     begin_step(seen.devices[0]);
     Tensor *X = arena_tensor(seen.devices[0], 2, (const int[]){1, PIXELS}, false);
     record_text(AFTERWARDS, mm(X, params[0][0])->requires_grad ? "recorded" : "not recorded",
