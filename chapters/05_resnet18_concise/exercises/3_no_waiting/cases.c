@@ -9,12 +9,13 @@
 #include <string.h>
 
 enum { NO_FURTHER = 1, AS_FAR, WAITING, AHEAD, SECONDS };
-const Part parts[] = {{"train_ahead(): never further ahead than said", 2},
-                      {"train_ahead(): as far ahead as said", 2},
-                      {"train_ahead(): 0 steps ahead, the bits of a host that waits", 2},
-                      {"train_ahead(): further ahead, still the same bits", 2},
-                      {"predict(): the seconds of steps that overlap", 2},
-                      {0}};
+const Part parts[] = {
+    {"train_ahead(): never further ahead than said", 2},
+    {"train_ahead(): as far ahead as said", 2},
+    {"train_ahead(): 0 steps ahead, losses and parameters of a host that waits", 2},
+    {"train_ahead(): further ahead, still the same losses and parameters", 2},
+    {"predict(): the seconds of steps that overlap", 2},
+    {0}};
 
 // ---- train_ahead() -----------------------------------------------------------------------------
 
