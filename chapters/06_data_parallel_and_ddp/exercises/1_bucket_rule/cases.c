@@ -138,7 +138,9 @@ static void modelled_times(void) {
         model_ranks(machine, HOST_EACH, net, k, rows);
         Backward b = model_backward();
         for (int c = 0; c < 4; c++) {
-            size_t bytes = (size_t)1 << draw(10, 22), first = (size_t)draw(1, 1 << 16);
+            // First a bucket for each gradient: then the last ones surely wait for each other.
+            size_t bytes = c == 0 ? 1 : (size_t)1 << draw(10, 22);
+            size_t first = c == 0 ? 1 : (size_t)draw(1, 1 << 16);
             int last_first[MOST_PARAMS], bucket_of[MOST_PARAMS];
             for (int p = 0; p < b.num_params; p++) last_first[p] = b.num_params - 1 - p;
             Buckets buckets = buckets_of(b.sizes, last_first, b.num_params, first, bytes);
