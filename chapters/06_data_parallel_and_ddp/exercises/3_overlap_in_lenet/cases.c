@@ -65,8 +65,7 @@ static void record_exchange(const Traced *t, int p) {
 // Nothing on the way back waits for another device, so no compute queue has a gap there.
 static void record_device(const Traced *t, int i) {
     const Device *device = t->o->devices[i];
-    double begin = INFINITY, end = 0, busy = 0, update = INFINITY, exchanged = 0;
-    int kernels = 0;
+    double begin = INFINITY, end = 0, busy = 0, update = INFINITY, exchanged = 0, kernels = 0;
     for (const TraceSpan *s = t->spans; s < t->spans + t->count; s++) {
         if (s->device == device && number_in(s, "exchange ") >= 0)
             exchanged = fmax(exchanged, s->end);
@@ -81,7 +80,7 @@ static void record_device(const Traced *t, int i) {
     }
     record_int(GOES_ON, lround(1e9 * (end - begin - busy)),
                "ns that device %d stands still in backward", i);
-    record_int(UPDATE, kernels, "kernels that update device %d", i);
+    record_int(UPDATE, (long)kernels, "kernels that update device %d", i);
     record_int(UPDATE, exchanged == 0 ? -1 : lround(1e9 * fmax(0, exchanged - update)),
                "ns that device %d updates too early (-1: there is no exchange)", i);
 }
@@ -132,13 +131,14 @@ static void traces(void) {
     }
 }
 
-// Of each parameter some numbers, spread over all: by how much training changed them.
+// Of each parameter some numbers, spread over all: by how much training changed them. A last digit
+// decides on which side of zero one of LeNet's ReLUs is, so they can differ by more than rounding.
 enum { TOLD = 10, TOLD_OF_ALL = LENET_PARAMS * TOLD };
 static void read_some(const Overlap *o, int i, float some[TOLD_OF_ALL]) {
     for (int p = 0; p < LENET_PARAMS; p++) {
         float *values = tensor_values(o->params[i][p]);
-        size_t n = numel(o->params[i][p]);
-        for (size_t j = 0; j < TOLD; j++) some[(size_t)p * TOLD + j] = values[j * n / TOLD];
+        int n = (int)numel(o->params[i][p]);
+        for (int j = 0; j < TOLD; j++) some[p * TOLD + j] = values[j * n / TOLD];
         free(values);
     }
 }
@@ -185,7 +185,7 @@ static void steps_on(int k, const char *way) {
         read_some(o, i, after);
         for (int j = 0; j < TOLD_OF_ALL; j++) after[j] -= before[j];
         for (int p = 0; p < LENET_PARAMS; p++)
-            record_floats(VALUES, after + p * TOLD, TOLD, 1e-3, "change of %s on device %d",
+            record_floats(VALUES, after + p * TOLD, TOLD, 0.02, "change of %s on device %d",
                           names[p], i);
     }
     overlap_close(o);
