@@ -67,7 +67,8 @@ static void run_as_found(int f) {
 static void record(int f, const Output *out, const char *of) {
     int part = FIRST_FUNCTION + f, rank = dist_get_rank();
     const char *name = function_names[f];
-    if (rank == 0) record_text(part, "all came through", "the ranks, in the end");
+    if (rank == 0)
+        record_text(part, "all came through", "the %d ranks of %s()", dist_get_world_size(), name);
     if (f == REPORT && rank == 0)
         record_real(part, (double)out->t.mean_loss, 1e-6, "t->mean_loss of rank 0");
     if (f == TRAIN_UNTIL)
@@ -101,8 +102,8 @@ static void run_case(int f, const Input *in, const char *of) {
 
 static void run_section(int f) {
     begin_section(f);
-    Input in = {.batch = (int)draw(3, 6)};
-    if (f == REPORT) in.step = (int)draw(1, 3);
+    Input in = {.step = f == REPORT ? (int)draw(1, 3) : 0};
+    in.batch = (int)draw(3, 6);
     in.w = (float)draw(-99, 99);
     in.goal = (float)draw(0, 2) + 0.75f;
     in.unit = (float)draw(1, 9);
@@ -146,7 +147,7 @@ static void lost(int f, const char *said) {
     char *error = said_after(said, "error: a rank ");
     read_calls(said, &calls);
     char *all = error ? xprintf("a rank %s", error) : where_text(&calls, f, ranks);
-    record_text(FIRST_FUNCTION + f, all, "the ranks, in the end");
+    record_text(FIRST_FUNCTION + f, all, "the %d ranks of %s()", ranks, function_names[f]);
 }
 
 static void your_functions(void) {
