@@ -148,14 +148,14 @@ static int last_section(const char *said) {
 
 // (On a very busy machine ranks do not find each other in time: that is no fault of your part, so
 // they are started once more.)
-void run_sections(int k, int n, void (*lost)(int section, const char *said)) {
+void run_sections(int k, int first, int end, void (*lost)(int section, const char *said)) {
     const double DEADLINE = 20;
     static char said[SAID_BYTES];
     setenv("FACTS", facts_pass_on(), 1);
-    for (int next = 0, tries = 0; next < n && tries < 2;) {
-        char first[16];
-        snprintf(first, sizeof first, "%d", next);
-        if (run_as_ranks(k, first, said, sizeof said, DEADLINE) == EXIT_SUCCESS) return;
+    for (int next = first, tries = 0; next < end && tries < 2;) {
+        char name[16];
+        snprintf(name, sizeof name, "%d", next);
+        if (run_as_ranks(k, name, said, sizeof said, DEADLINE) == EXIT_SUCCESS) return;
         int section = last_section(said);
         if (section >= 0 && lost) lost(section, said);
         tries = section < 0 ? tries + 1 : 0;

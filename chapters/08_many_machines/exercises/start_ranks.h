@@ -25,10 +25,11 @@ int run_as_ranks(int k, const char *case_name, char *said, size_t size, double d
 
 // ---- the cases of an exercise (facts.h) --------------------------------------------------------
 
-// Starts this program as k ranks with `--case 0`, which record the facts of sections 0 .. n-1, one
-// after the other. If they end in one of them, `lost` (or NULL) gets what they have said, and ranks
-// are started again for those behind it, with `--case I`: a hang costs one section, not all.
-void run_sections(int k, int n, void (*lost)(int section, const char *said));
+// Starts this program as k ranks with `--case FIRST`, which record the facts of sections FIRST ..
+// end-1, one after the other. If they end in one of them, `lost` (or NULL) gets what they have
+// said, and ranks are started again for those behind it, with `--case I`: a hang costs one section,
+// not all. (The judge counts the cases of a group. So a section has one, or is a group of its own.)
+void run_sections(int k, int first, int end, void (*lost)(int section, const char *said));
 
 // All ranks do this at the beginning of a section. Then each draws the same numbers, which are the
 // same whatever became of the sections before.
