@@ -98,7 +98,7 @@ void record_int(int part, long value, const char *name, ...) {
     FACT("0", text);
 }
 void record_real(int part, double value, double tolerance, const char *name, ...) {
-    FACT(real_text(tolerance, 6).text, real_text(value, 17).text);
+    FACT(real_text(tolerance, 6).text, real_text(value, tolerance > 0 ? 9 : 17).text);
 }
 void record_at_most(int part, double value, const char *name, ...) {
     FACT("<=", real_text(value, 17).text);
