@@ -12,14 +12,20 @@ fail() {
     echo "hint: .lab/rival.awk says what a rival is made of" >&2
     exit 1
 }
-# What OWN/your_part.c does, twice: to OWN/facts and OWN/again. (Its own words are in OWN/said.)
+# What OWN/your_part.c does, twice: to OWN/facts and OWN/again. (Its own words are in OWN/said. Who hangs or crashes does
+# so once: to wait for that takes long.)
 run() { # OWN
     export OWN="$1"
     sh -c "$(cat "$prepared/compile")" >"$OWN/said" 2>&1 && sh -c "$(cat "$prepared/link")" >>"$OWN/said" 2>&1 || {
         cat "$OWN/said" >&2
         fail "$(basename "$OWN") does not compile"
     }
-    for facts in facts again; do "$OWN/program" --facts "$OWN/$facts" 1 >>"$OWN/said" 2>&1 </dev/null || :; done
+    "$OWN/program" --facts "$OWN/facts" 1 >>"$OWN/said" 2>&1 </dev/null || :
+    if [ "$(grep -c ^through "$OWN/facts")" = "$(grep -c ^group "$OWN/facts")" ]; then
+        "$OWN/program" --facts "$OWN/again" 1 >>"$OWN/said" 2>&1 </dev/null || :
+    else
+        cp "$OWN/facts" "$OWN/again"
+    fi
     rm "$OWN/program"
 }
 mkdir "$work/solution"
