@@ -30,7 +30,6 @@ typedef struct Input {
     float w, goal, unit;
 } Input;
 static const Input as_ever = {.step = 0, .batch = 4, .w = 10, .goal = 2.5f, .unit = 1};
-
 typedef struct Output {
     Training t;
     Buckets b;
@@ -38,9 +37,8 @@ typedef struct Output {
 } Output;
 
 static Output start_of(const Input *in) {
-    int rank = dist_get_rank(), last = dist_get_world_size() - 1, rows = 2 * in->batch;
-    Training t = {in->w, in->step, rank < last ? rows + 1 : rows - 1, rows + 1, -1};
-    return (Output){.t = t, .b = {.unit = in->unit}};
+    int is_last = dist_get_rank() == dist_get_world_size() - 1, most = 2 * in->batch + 1;
+    return (Output){{in->w, in->step, most - 2 * is_last, most, -1}, {.unit = in->unit}, 0};
 }
 
 static Output run(int f, const Input *in, bool as_found) {
@@ -65,11 +63,8 @@ static void run_as_found(int f) {
 
 // What this rank has. (A name is used once by a rank: so it says which case it is of.)
 static void record(int f, const Output *out, const char *of) {
-    int part = FIRST_FUNCTION + f, rank = dist_get_rank(), k = dist_get_world_size();
+    int part = FIRST_FUNCTION + f, rank = dist_get_rank();
     const char *name = function_names[f];
-    bool is_last = f != TRAIN_UNTIL || *of; // (see run_section())
-    if (rank == 0 && is_last)
-        record_text(part, "all came through", "the %d ranks of %s()", k, name);
     if (f == REPORT && rank == 0)
         record_real(part, (double)out->t.mean_loss, 1e-6, "t->mean_loss of rank 0");
     if (f == TRAIN_UNTIL)
@@ -93,26 +88,27 @@ static void begin(int f, const Input *in) {
     if (f == TRAIN_EPOCH) begin_case("train_epoch(), %d ranks, minibatches of %d", k, in->batch);
 }
 
-static void run_and_record(int f, const Input *in, const char *of) {
-    Output out = run(f, in, false);
-    for (int r = 0; r < dist_get_world_size(); r++) { // one after the other
-        if (r == dist_get_rank()) record(f, &out, of);
-        dist_barrier(NULL);
-    }
-}
-
 // A section is one case, so that one that is lost leaves the others what they are.
 static void run_section(int f) {
     begin_section(f);
+    int rank = dist_get_rank(), k = dist_get_world_size();
     Input in = {.step = f == REPORT ? (int)draw(1, 3) : 0};
     in.batch = (int)draw(3, 6);
     in.w = (float)draw(-99, 99);
     in.goal = (float)draw(0, 2) + 0.75f;
     in.unit = (float)draw(1, 9);
-    if (dist_get_rank() == 0) begin(f, &in);
-    run_and_record(f, &in, "");
+    if (rank == 0) begin(f, &in);
+    Output out = run(f, &in, false), idle = out;
     in.goal = 50; // the mean loss is below it before the first step
-    if (f == TRAIN_UNTIL) run_and_record(f, &in, ", goal 50");
+    if (f == TRAIN_UNTIL) idle = run(f, &in, false);
+    if (rank == 0)
+        record_text(FIRST_FUNCTION + f, "all came through", "the %d ranks of %s()", k,
+                    function_names[f]);
+    for (int r = 0; r < k; r++) { // one after the other
+        if (r == rank) record(f, &out, "");
+        if (r == rank && f == TRAIN_UNTIL) record(f, &idle, ", goal 50");
+        dist_barrier(NULL);
+    }
 }
 
 static int function_named(const char *name) {
@@ -132,8 +128,8 @@ int run_in_rank(const char *name) {
     int end = yours || section ? NUM_FUNCTIONS : first + 1;
     dist_before_flags();
     devices_init(BACKEND_CPU, 1);
-    dist_init_process_group(
-        (DistOptions){.timeout = *rest == '-' ? (double)number : 3, .threads = 1});
+    double timeout = *rest == '-' ? (double)number : 3;
+    dist_init_process_group((DistOptions){.timeout = timeout, .threads = 1});
     for (int f = first; f < end; f++)
         section ? run_section(f) : yours ? (void)run(f, &as_ever, false) : run_as_found(f);
     dist_destroy_process_group();
@@ -145,7 +141,6 @@ int run_in_rank(const char *name) {
 
 static int ranks;
 static Calls calls; // of the ranks that ran last
-
 static void lost(int f, const char *said) {
     char *error = said_after(said, "error: a rank ");
     read_calls(said, &calls);
