@@ -45,9 +45,9 @@ static void fill(int part, const int gradients[], int n, size_t first_bytes, siz
     int number = fill_buckets(sizes + 1, n, first_bytes, bytes, buckets + 1);
     for (int p = 1; p <= n; p++)
         if (buckets[p] > last) last = buckets[p];
-    record_ints(part, buckets + 1, (size_t)n, "bucket_of[]");
+    record_ints(part, buckets + 1, (size_t)n, "bucket_of[] (-1: not written)");
     record_ints(part, (int[]){buckets[0], buckets[n + 1]}, 2, "bucket_of[-1] and [%d]", n);
-    record_int(NUMBER, number - last, "returned, less the number of your last bucket");
+    record_int(NUMBER, number - last, "buckets, as returned, beyond the largest of bucket_of[]");
 }
 
 // Sizes are multiples of 4 bytes and caps are not, so no cap is just hit.

@@ -89,9 +89,11 @@ static void experiment(const Flags *flags, FILE *csv) {
     double hidden = 0;
     Setting s = {.machine = modelled_machine(), .k = flags->devices, .rows = flags->batch_size};
     say("Question: how large should buckets be, and can that be computed?");
-    say("k = %d devices of %s, a rank each, %d images for each; allreduce: ring. The first "
-        "bucket's cap is 1 MiB, or that of the others if that is less. Times are modelled, in "
-        "milliseconds from the begin of backward to the end of the last exchange.",
+    say("k = %d devices of %s, a rank each, %d images for each; allreduce: ring. Times are "
+        "modelled, in milliseconds from the begin of backward to the end of the last exchange: by "
+        "your predict(), by chapter 6's DDP where each rank has a host of its own, and where one "
+        "host launches for all. The first bucket's cap is 1 MiB, or that of the others if that is "
+        "less; in the row 25 MiB it is 25 MiB.",
         s.k, s.machine->name, s.rows);
     choose_allreduce("ring");
     Prediction part = predict_first(
