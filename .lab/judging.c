@@ -123,6 +123,7 @@ typedef struct Likeness {
     long differ;      // facts of the part in which the two are not the same
     long own;         // facts in which the rival is wrong
     long wrong, like; // cases that the hand-in has wrong; of these, the same as the rival's
+    long told;        // facts that the hand-in has wrong, not missing
     long agree;       // facts of all parts in which the two are the same
     bool shown;       // the same in the case that is shown
 } Likeness;
@@ -138,6 +139,7 @@ static Likeness likeness(const Judgement *j, int part, int shown, int r) {
             if (!counts(j, i, part)) continue;
             differ += !same;
             wrong += !j->right[i];
+            l.told += !j->right[i] && value_of(j, i);
             l.own += e->facts[i].rivals[r] != NULL;
         }
         l.differ += differ;
@@ -149,7 +151,8 @@ static Likeness likeness(const Judgement *j, int part, int shown, int r) {
 }
 
 // A rival that agrees in the whole part, or in two thirds of the cases that differ, the one that is
-// shown among them. Of several, the one that agrees in most facts of all.
+// shown among them. (That nothing came says little: then it must agree in the facts of all parts.)
+// Of several, the one that agrees in most facts of all.
 int judgement_rival(const Judgement *j, int part) {
     int best = -1, shown = first_wrong(j, part);
     bool best_whole = false;
@@ -157,6 +160,7 @@ int judgement_rival(const Judgement *j, int part) {
     for (int r = 0; shown >= 0 && r < j->expected->num_rivals; r++) {
         Likeness l = likeness(j, part, shown, r);
         bool whole = l.differ == 0, mostly = 3 * l.like >= 2 * l.wrong;
+        if (l.told == 0 && l.agree < j->expected->num_facts) continue;
         if (l.own == 0 || !l.shown || !(whole || mostly) || whole < best_whole) continue;
         if (whole == best_whole && l.agree <= best_agree) continue;
         best = r;

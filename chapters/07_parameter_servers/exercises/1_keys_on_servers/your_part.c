@@ -15,7 +15,7 @@
 //
 // **How it is checked.** The busiest server may have no more than with this rule. (That is at most
 // 4/3 - 1/(3S) times the least there could be: Graham, 1969.) Then each key must be on the server
-// that the rule says. Keys must be cut into few, equal pieces that are all of them.
+// that the rule says. The pieces of a key must be few, nearly equal, and together the key.
 //
 // **How to run.** All times are modelled, so the experiment takes no time itself.
 //

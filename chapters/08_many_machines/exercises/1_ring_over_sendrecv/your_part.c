@@ -13,9 +13,10 @@
 // **Your task.** Write `ring_all_reduce()`. (allreduce_ring.c of chapter 2 has a drawing of it.)
 //
 // **How it is checked.** 1 to 5 ranks sum short vectors, and long ones. Sums of whole numbers must
-// be exact, others have the bits of chapter 2's ring. Each rank sends the bytes of
-// `allreduce_bytes()` to its right neighbour alone, in no more than 2(k-1) messages: the check is
-// between your part and MPI, and counts (counted.h). If ranks wait in vain, it says where they are.
+// be exact; others must be added in the order of the ring, so that they have the bits of chapter
+// 2's. Each rank sends the bytes of `allreduce_bytes()` to its right neighbour alone, in no more
+// than 2(k-1) messages: the check is between your part and MPI, and counts (counted.h). If ranks
+// wait in vain, it says where they are.
 //
 // **How to run.** The program starts its ranks itself; it needs MPI (`make setup`).
 //
@@ -23,8 +24,9 @@
 //     make exercise-08-1                 the check, then the experiment: a minute
 //
 // **What to hand in.** This file, and your answer: for which sizes is your ring faster than a
-// star, and how far is it from `MPI_Allreduce()`, for short vectors and for long ones? With 4 ranks
-// a short vector takes your ring 6 messages one after the other: how many could do?
+// star (all send to rank 0, which adds and sends back), and why? What does `MPI_Allreduce()` do
+// better? With 4 ranks a short vector takes your ring 6 messages one after the other: how many
+// could do?
 #include "your_part.h"
 
 // `ring_all_reduce()`: data[i] becomes the sum of all ranks' data[i], for n numbers on each of the
@@ -35,7 +37,8 @@
 // - A rank sends to the one on its right, rank + 1, and receives from the one on its left; the last
 //   one's right neighbour is rank 0.
 // - Reduce-scatter: in step s = 0 .. k-2 rank r sends its part r - s, and adds what comes to its
-//   part r - s - 1 (both modulo k). After these steps it has the whole sum of part r + 1.
+//   part r - s - 1 (both modulo k; in C -1 % k is -1, so add k first). What comes needs a place
+//   of its own: xmalloc() and free(). After these steps it has the whole sum of part r + 1.
 // - All-gather: in step s it sends part r + 1 - s; what comes takes the place of part r - s.
 void ring_all_reduce(float *data, size_t n, MPI_Comm comm) {
     // YOUR CODE HERE
