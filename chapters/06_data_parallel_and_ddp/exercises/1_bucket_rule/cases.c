@@ -58,8 +58,8 @@ static void caps_that_are_passed(void) {
             gradients[p] = (int)(4 * (c % 3 == 0   ? 7
                                       : c % 3 == 1 ? draw(3, 9)
                                                    : draw(1, 5) * draw(1, 40)));
-        size_t first = 4 * (size_t)draw(4, 20) + 2;
-        size_t bytes = c < 6 ? first : 4 * (size_t)draw(4, 60) + 2;
+        size_t first = 4 * (size_t)draw(4, 20) + (size_t)draw(1, 3);
+        size_t bytes = c < 6 ? first : 4 * (size_t)draw(4, 60) + (size_t)draw(1, 3);
         begin_case("gradients of %s bytes, caps of %zu and %zu", list(gradients, n), first, bytes);
         fill(ORDER_AND_CAPS, gradients, n, first, bytes);
     }
@@ -109,6 +109,8 @@ static void given_times(void) {
     for (int c = 0; c < 16; c++) {
         int n = (int)draw(1, 2 + c / 3), final[8], bytes[8], bucket_of[8], bucket = 0, us = 0;
         Backward b = {.num_params = n};
+        b.sizes[n] = 1 << 20;
+        b.final[n] = 1;
         for (int p = n - 1; p >= 0; p--) {
             bucket += p < n - 1 && draw(0, 1);
             bucket_of[p] = bucket;
@@ -117,6 +119,7 @@ static void given_times(void) {
             b.sizes[p] = (size_t)draw(10, c % 2 ? 2500 : 900);
             bytes[p] = (int)(b.sizes[p] * sizeof(float));
         }
+        bucket_of[n] = bucket; // what stands behind the last gradient is none
         us += (int)draw(0, c % 2 ? 40 : 200);
         b.seconds = 1e-6 * us;
         begin_case("gradients of %s bytes, final after %s us, in buckets %s, backward takes %d us",
