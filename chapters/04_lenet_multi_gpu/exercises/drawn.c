@@ -1,9 +1,17 @@
 // drawn.c: see drawn.h.
 #include "drawn.h"
-#include "common/program/black_images.h"
+#include "common/base/error.h"
 #include "common/program/facts.h"
 
 #include <stdlib.h>
+
+Dataset *black_images(int side, int count) {
+    Dataset *data = xcalloc(1, sizeof *data);
+    *data = (Dataset){.count = count, .rows = side, .cols = side};
+    data->images = xcalloc((size_t)count, (size_t)(side * side));
+    data->labels = xcalloc((size_t)count, 1);
+    return data;
+}
 
 Dataset *draw_images(int count, bool black) {
     enum { SIDE = 28 };

@@ -1,12 +1,15 @@
-// drawn.h: images that are drawn from the seed, for the cases of exercises 1 and 2, and what LeNet
-// has learned from them.
+// drawn.h: images for the cases of exercises 1, 2 and 4, and what LeNet has learned from them.
 #ifndef DRAWN_H
 #define DRAWN_H
 
 #include "replicas.h"
 
-// From black images LeNet learns the biases of its last layer, and nothing else (black_images.h).
-// These hardly depend on rounding, and tell minibatches and their order from all others.
+// Images that are 0 in all pixels, with label 0. Where biases begin with 0, each layer of a network
+// makes 0 of them, ReLU stays shut, and no gradient passes the last layer: so the biases of that
+// layer are all that is learned. They hardly depend on rounding, and tell minibatches and their
+// order from all others.
+Dataset *black_images(int side, int count);
+// 28 x 28 pixels, black or drawn, with labels that are drawn.
 Dataset *draw_images(int count, bool black);
 
 // The biases of the last layer, on each device.

@@ -1,6 +1,5 @@
 // cases.c: mean and spread of drawn values; runs on 1 to 4 devices: what LeNet learned, and which
 // accuracy came back.
-#include "common/program/black_images.h"
 #include "common/program/facts.h"
 #include "chapters/04_lenet_multi_gpu/exercises/drawn.h"
 #include "your_part.h"
