@@ -46,12 +46,9 @@ static const struct {
                           {"k parts each", in_parts},
                           {"chapter 2, sharded", chapter_2}};
 
-// Links of three kinds. --machine adds one.
 static const char *machines[MOST_MACHINES] = {"dgx-a100", "rtx4090-pcie", "laptops-1gbe"};
-static int num_machines = 3;
-
-// A vector of 16 MB, with which the number of bytes counts for more than the number of copies.
-enum { LARGE = 4 << 20 };
+static int num_machines = 3; // --machine adds one
+enum { LARGE = 4 << 20 };    // floats, with which bytes count for more than the number of copies
 
 typedef struct Setting {
     Replicas r;
@@ -87,7 +84,6 @@ static double modelled_ms(Setting *s, void (*work)(Setting *s, Method *method), 
     return 1e3 * (modelled_seconds() - started);
 }
 
-// One row of the CSV, whose last k columns are the bytes that each device received.
 static void add_row(Table *t, Setting *s, int m, int i) {
     int k = s->r.k;
     double received[MAX_DEVICES];
@@ -137,14 +133,13 @@ static void experiment(const Flags *flags, FILE *csv) {
 
 static void prepare(const Flags *flags) {
     if (flags->devices < 2) die_usage("--devices 2 or more", "one device has nothing to sum up");
-    for (int m = 0; m < num_machines; m++)
-        if (strcmp(flags->machine, machines[m]) == 0) return;
     if (strcmp(flags->machine, "none") != 0) machines[num_machines++] = flags->machine;
 }
 
 int main(int argc, char *argv[]) {
     Flags defaults = default_flags;
     defaults.devices = 4;
+    defaults.machine = "none";
     return exercise_main(argc, argv,
                          &(Exercise){.about = "Exercise 3: gradients summed on all devices.",
                                      .flags = "devices batch-size",
