@@ -69,12 +69,12 @@ static void caps_that_are_passed(void) {
     fill(ORDER_AND_CAPS, three, 3, ONE_BUCKET, ONE_BUCKET);
 }
 
-// The cap of the first bucket is just hit, that of the others, or both.
+// The cap of the first bucket is just hit, that of the others, or both; once one is just missed.
 static void caps_that_are_hit(void) {
     for (int c = 0; c < 6; c++) {
         int gradients[8], n = (int)draw(6, 8), size = 4 * (int)draw(2, 50);
         for (int p = 0; p < n; p++) gradients[p] = size;
-        size_t first = (size_t)size * (size_t)draw(1, 2) - (c == 2);
+        size_t first = (size_t)size * (size_t)draw(1, 2) - (c == 2) + (c == 3);
         size_t bytes = (size_t)size * (size_t)draw(2, 3) - (c == 1);
         begin_case("%d gradients of %d bytes, caps of %zu and %zu", n, size, first, bytes);
         fill(JUST_HIT, gradients, n, first, bytes);
