@@ -172,7 +172,7 @@ int measure_as_rank(const char *path) {
 
 const char *measure_exchanges(int ranks, Measured *m) {
     static char said[SAID_BYTES];
-    char path[] = "/tmp/exchange_times_XXXXXX";
+    char path[] = P_tmpdir "/exchange_times_XXXXXX";
     if (!dist_is_mpi_available() || system("command -v mpirun >/dev/null 2>&1") != 0)
         return "there is no MPI to start ranks with: make setup installs it";
     int file = mkstemp(path);
