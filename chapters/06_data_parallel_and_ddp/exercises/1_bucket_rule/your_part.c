@@ -23,8 +23,9 @@
 //     make exercise-06-1                                the check, then the experiment: seconds
 //     make exercise-06-1 ARGS='--machine dgx-a100 --devices 8'    faster links, more of them
 //
-// **What to hand in.** This file, and your answer: which sizes are best for LeNet and for ResNet-18,
-// what makes smaller ones slower, what larger ones, and why PyTorch's first bucket is a small one.
+// **What to hand in.** This file, and your answer: which sizes are best for LeNet and for
+// ResNet-18, what makes smaller ones slower, what larger ones, and why PyTorch's first bucket is a
+// small one.
 #include "your_part.h"
 
 #include <math.h>
