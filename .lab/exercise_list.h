@@ -39,7 +39,7 @@ typedef struct ExerciseList {
 // Those in BUILD/lab/exercises that `ids` names ("04-1 06-2"; "": all), in order. die()s on a name
 // that is not there.
 ExerciseList exercise_list_read(const char *build, const char *ids);
-// Leaves one part of each exercise only, counted from 1; die()s if one has not so many.
+// Leaves one part of each exercise only, counted from 1; die()s if one has fewer.
 void exercise_list_keep_part(ExerciseList *list, int part);
 void exercise_list_free(ExerciseList *list);
 

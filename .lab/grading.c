@@ -116,7 +116,7 @@ typedef struct Work {
     char *warning; // the compiler's first, or NULL
 } Work;
 
-// What it is doing, "compiling": for whoever waits. `facts` is the one file that may be written in
+// `doing` is said to those who wait: "compiling". `facts` is the one file that may be written in
 // the folder; NULL: all may.
 static Outcome run_there(const Work *w, const char *command, const char *doing, const char *facts,
                          double seconds) {

@@ -44,11 +44,11 @@ files() {
             grep -E '(/(Dockerfile|may_not_call|needs_mpi|ranks|run)|^(LICENSE|Makefile)|\.(c|cpp|css|csv|cu|cuh|gp|h|html|js|json|lua|machine|md|mk|png|py|safetensors|sbatch|sed|sh|txt|yml))$'
     }
 }
-# Known mistakes are edits of the solution, and so are wrong answers nearly right ones.
+# Known mistakes (rivals) are edits of the solution.
 is_for_instructors() { # FILE
     case $1 in
     plots/readme/*) return 1 ;;
-    chapters/*/exercises/*/solution.c | chapters/*/exercises/*/rivals | chapters/*answers.md | chapters/for_instructors.md | tests/wrong/* | tests/lab/* | .ci/* | plots/*.png | plots/*.csv) ;;
+    chapters/*/exercises/*/solution.c | chapters/*/exercises/*/rivals | chapters/*answers.md | chapters/for_instructors.md | tests/lab/* | .ci/* | plots/*.png | plots/*.csv) ;;
     *) return 1 ;;
     esac
 }

@@ -48,7 +48,7 @@ expected=$(ls "$build"/lab/exercises/*/expected.tsv | wc -l)
 verdict $? "each exercise that is built here is there, with a gap, and with what is expected"
 # Lines of a solution that say something are nowhere in the archive, unless the chapters themselves have them.
 cat chapters/*/exercises/*/solution.c | sed 's/^ *//' | awk 'length > 24' | sort -u >"$work/solutions"
-find chapters common kernels tests -name solution.c -prune -o -name rivals -prune -o -name '*answers.md' -prune -o -path tests/wrong -prune -o -path tests/lab -prune -o -type f -exec cat {} + |
+find chapters common kernels tests -name solution.c -prune -o -name rivals -prune -o -name '*answers.md' -prune -o -path tests/lab -prune -o -type f -exec cat {} + |
     sed 's/^ *//' | grep -aFx -f "$work/solutions" | sort -u >"$work/elsewhere"
 grep -Fxv -f "$work/elsewhere" "$work/solutions" >"$work/secret"
 [ "$(wc -l <"$work/secret")" -gt $((5 * expected)) ]
@@ -56,7 +56,7 @@ verdict $? "there are more than $((5 * expected)) lines that only solutions have
 find "$all" -type f -exec cat {} + | sed 's/^ *//' | grep -aFx -f "$work/secret" >"$out"
 [ ! -s "$out" ]
 verdict $? "none of them is in the archive"
-find "$all" -name '*answers.md' ! -name your_answers.md -o -name solution.c -o -name rivals -o -name for_instructors.md -o -path '*/tests/wrong/*' -o -path '*/tests/lab/*' -o -name '*.o' -o -path '*/.git/*' -o -path '*/build/*' >"$out"
+find "$all" -name '*answers.md' ! -name your_answers.md -o -name solution.c -o -name rivals -o -name for_instructors.md -o -path '*/tests/lab/*' -o -name '*.o' -o -path '*/.git/*' -o -path '*/build/*' >"$out"
 [ ! -s "$out" ]
 verdict $? "nor are solutions, answers, wrong answers, made-up hand-ins, or what was built"
 find "$all" -maxdepth 1 -mindepth 1 ! -name '.*' -printf '%f\n' | sort | tr '\n' ' ' >"$out"

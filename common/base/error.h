@@ -31,8 +31,7 @@ void warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 // CHECK(X->ndim == 2, "mm() takes matrices"): what the author of a program must see to. If it does
 // not hold, the program has a mistake: die()s with the expression and file:line, and the text as
-// the hint: it says what must hold. (EXPECT() of program/exercise.h is for what the reader of an
-// exercise has written.)
+// the hint: it says what must hold.
 #define CHECK(condition, hint)                                                                     \
     do {                                                                                           \
         if (!(condition)) die((hint), "check failed: %s (%s:%d)", #condition, __FILE__, __LINE__); \

@@ -10,8 +10,7 @@
 // same parameters for them and about a quarter of the work, so that many runs fit into two minutes.
 Dataset *small_images(const char *directory, bool train, int limit);
 
-// So many 14 x 14 images and labels that draw() gives: nobody can know what they lead to. For
-// cases.
+// For cases: `count` images of 14 x 14 pixels and their labels, all from draw().
 enum { DRAWN_SIDE = 14 };
 Dataset *drawn_images(int count);
 

@@ -18,13 +18,13 @@ void wait_for_all(const char *why);               // a barrier
 typedef struct Training {
     float w;         // the parameter: the same on all ranks
     int step;        // steps made
-    int rows;        // so many are this rank's,
-    int most_rows;   // and so many are those of the rank that has most
+    int rows;        // of this rank
+    int most_rows;   // of the rank that has most
     float mean_loss; // of all ranks, for rank 0 to print
 } Training;
 
 float my_loss(const Training *t);                       // of this rank's rows, after t->step steps
-float my_gradient(const Training *t, int first, int n); // of so many of this rank's rows
+float my_gradient(const Training *t, int first, int n); // of n rows of this rank
 
 // ---- buckets of gradients ----------------------------------------------------------------------
 
@@ -32,8 +32,8 @@ enum { NUM_BUCKETS = 3 };
 typedef struct Buckets {
     float unit;                 // bucket i of rank r has 16^i (1 + r) of it
     float value[NUM_BUCKETS];   // each of one gradient; there when it has arrived
-    int arrived;                // so many
-    int sum_began[NUM_BUCKETS]; // when so many had arrived
+    int arrived;                // how many have
+    int sum_began[NUM_BUCKETS]; // how many had arrived then
 } Buckets;
 
 // Waits for the gradients of another bucket, and returns its number. On each rank they come in an
