@@ -12,6 +12,6 @@
 
 void ring_all_reduce(float *data, size_t n, MPI_Comm comm);
 
-int sum_in_rank(const char *cases); // cases.c: what one of its ranks does
+int sum_in_rank(const char *first); // cases.c: what one of its ranks does
 
 #endif
