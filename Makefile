@@ -125,7 +125,7 @@ CHAPTERS := $(patsubst chapters/%/main.c,$(BUILD)/%,$(wildcard chapters/*/main.c
 $(CHAPTERS): $(BUILD)/%: $(BUILD)/obj/chapters/%/main.c.o
 
 include .make/exercises.mk
-include .lab/lab.mk
+include tests/grader/grader.mk
 include tests/bench/bench.mk
 include plots/book/book.mk
 include tests/tests.mk

@@ -1,12 +1,11 @@
 # The exercise chapters/NN_name/exercises/N_title is a folder: your_part.c has the question and what a student writes,
 # solution.c the same functions, solved; cases.c calls them, and experiment.c measures with them. All its .c files but one
 # of the two, and those in exercises/ that the chapter's exercises share, are the program build/NN_name_exercise_N, or
-# build/solved/NN_name_exercise_N. What the functions do is judged by another program, .lab/judge.c, by what the solution
+# build/solved/NN_name_exercise_N. What the functions do is judged by another program, tests/grader/judge.c, by what the solution
 # does: expected.tsv, which is made of solution.c and `rivals`, known mistakes, and never of your_part.c. Where there is
 # no solution.c, the file lies in the folder.
 #
-# A file may_not_call in the folder lists what would be the answer, ready-made: functions of the book that your_part.c
-# does without (.lab/calls.sh).
+# A file may_call in the folder lists what your_part.c defines and what it may call (tests/grader/gate.sh).
 
 EXERCISE_FOLDERS := $(patsubst %/your_part.c,%,$(wildcard chapters/*/exercises/*/your_part.c))
 
@@ -55,8 +54,9 @@ judged-%:
 	    echo 'make: error: exercise $* is skipped: $(if $(filter 1,$(SOLVED)),there is no solution.c,it needs MPI, and there is none)' >&2; \
 	    echo 'hint: $(if $(filter 1,$(SOLVED)),without SOLVED=1 it takes your_part.c,make setup installs it)' >&2; exit 1; }
 	+@$(MAKE) --no-print-directory wanted WANTED='$(call exercise_named,$*)'
-	@$(if $(filter 1,$(SOLVED)),,sh .lab/calls.sh $(call objects,$(call folder_named,$*)/your_part.c) $(call folder_named,$*) >&2)
-	+@$(MAKE) --no-print-directory wanted WANTED='$(JUDGE) $(call expected_named,$*)'
+	+@$(MAKE) --no-print-directory wanted WANTED='$(JUDGE) $(call expected_named,$*) $(call graded,$(call folder_named,$*))/link'
+	@$(if $(filter 1,$(SOLVED)),,sh tests/grader/gate.sh $(call folder_named,$*) $(call folder_named,$*)/your_part.c \
+	    $(call objects,$(call folder_named,$*)/your_part.c) "$$(cat $(call graded,$(call folder_named,$*))/compile)" >&2)
 	@facts=$$(mktemp) && trap 'rm -f "$$facts"' EXIT && $(call exercise_named,$*) --facts "$$facts" 1 && \
 	    $(JUDGE) $(call expected_named,$*) "$$facts"
 	@$(if $(filter --check,$(ARGS)),,echo; $(call exercise_named,$*) $(ARGS))

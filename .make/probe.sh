@@ -184,13 +184,11 @@ fi
 
 # ---- what grades hand-ins of others, and what the book's pages need ---------------------------------
 
-if compiles '#include <archive.h>
-int main(void) { return archive_read_new() == 0; }' -larchive; then set_variable ARCHIVE -larchive; fi
 case " $FOR " in
 *' grade '*)
-    case $config in *"ARCHIVE :="*) ;; *) lacking "libarchive (package libarchive-dev)" libarchive-dev ;; esac
     command -v bwrap >/dev/null 2>&1 || lacking "bubblewrap (package bubblewrap)" bubblewrap
     command -v bsdtar >/dev/null 2>&1 || lacking "bsdtar (package libarchive-tools)" libarchive-tools
+    command -v jq >/dev/null 2>&1 || lacking "jq (package jq)" jq
     ;;
 esac
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # judge_test.sh BUILD [ID...]: for each exercise, or for these ("06-1"): the solution has all points, with the oldest
 # instructions too and with another seed; the starter has none, and a hint that says so. (That each rival loses what it
-# declares, and gets its own hint, was tested when expected.tsv was made: .lab/derive.sh.) Prints TAP.
+# declares, and gets its own hint, was tested when expected.tsv was made: tests/grader/derive.sh.) Prints TAP.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 case $1 in /*) build=$1 ;; *) build=$(pwd)/$1 ;; esac

@@ -40,14 +40,14 @@ announce-test-all:
 can-test: report
 	@test -n '$(and $(CMOCKA),$(PROVE))' || { echo 'make: error: the tests need cmocka and prove' >&2; \
 	    echo 'hint: make setup' >&2; exit 1; }
-test-programs: $(CHAPTERS) $(EXERCISES) $(SOLVED_EXERCISES) $(TESTS) $(BENCHES) $(GRADER) $(GRADED)
+test-programs: $(CHAPTERS) $(EXERCISES) $(SOLVED_EXERCISES) $(TESTS) $(BENCHES) $(JUDGE) $(GRADED)
 	@:
 sanitized-programs: $(CHAPTERS) $(SOLVED_EXERCISES) $(TESTS) $(SIM_TESTS)
 	@:
 
 # Whether CC takes all of the sources, without making anything of them:
 # make CC=clang BUILD=build/clang OPTIMIZE='-O1 -fsyntax-only' syntax
-syntax: $(SOURCES:%=$(BUILD)/obj/%.o) $(MACHINES_C).o $(GRADER_SOURCES:%=$(BUILD)/obj/%.o) $(BUILD)/obj/.lab/judge.c.o \
+syntax: $(SOURCES:%=$(BUILD)/obj/%.o) $(MACHINES_C).o $(JUDGE_SOURCES:%=$(BUILD)/obj/%.o) \
         $(foreach isa,$(ISAS),$(patsubst kernels/cpu/%.c,$(BUILD)/obj/kernels/cpu-$(isa)/%.o,$(wildcard kernels/cpu/*.c))) \
         $(call objects,plots/book/record.c $(wildcard chapters/*/main.c chapters/*/exercises/*.c \
         $(BUILT_EXERCISES:%=%/*.c) tests/*.c tests/bench/*.c tests/published/*.c))

@@ -3,7 +3,7 @@
 //
 // cases.c of an exercise calls the reader's functions on cases that are drawn from a seed, and
 // records what came of each. The facts go to a file, a line each. Another program, the judge
-// (.lab/judge.c), has the facts of the solution for the same seed, and compares the two. So there
+// (tests/grader/judge.c), has the facts of the solution for the same seed, and compares the two. So there
 // is no verdict, no hint and no expected value beside the reader's code.
 //
 // What to keep to in cases.c:

@@ -1,0 +1,166 @@
+#!/bin/sh
+# grade.sh: grades exercises: make grade calls it. Its settings are variables; grader.mk says what they mean.
+#
+# As results come they are written to BUILD/lab/grading.tsv, of each hand-in at once: rows of
+#
+#     NAME  04-1  0  POINTS  OF  TITLE  REASON  HINT  SECONDS     the exercise; a reason: no part could be tried
+#     NAME  04-1  2  POINTS  OF  WHAT   REASON  HINT              its part 2
+#     NAME  error REASON          not graded, through a fault of the grader or of the machine
+#     NAME  done
+#
+# All tables are made of it. The grading of a class that was broken off goes on where it was.
+set -eu
+refuse() { # STATUS ERROR HINT
+    echo "grade: error: $2" >&2
+    echo "hint: $3" >&2
+    exit "$1"
+}
+is_whole() { case $1 in '' | *[!0-9]* | 0* | ?????*) return 1 ;; *) ;; esac; } # a number from 1 to 9999
+
+# ---- settings --------------------------------------------------------------------------------------
+
+from=$SUBMISSION$CLASS rows=$BUILD/lab/grading.tsv
+[ -z "$SUBMISSION" ] || [ -z "$CLASS" ] || refuse 2 "more than one to grade: $SUBMISSION and $CLASS" "SUBMISSION=FILE is one hand-in, CLASS=FOLDER many"
+[ -z "$CLASS" ] || [ -z "$GRADESCOPE" ] || refuse 2 "results for Gradescope are those of one hand-in, and this is a class" "of a class there are CSV= and JSON="
+is_whole "$LIMIT" || refuse 2 "wrong SECONDS: '$LIMIT'" "SECONDS=60: what the run of an exercise may take"
+is_whole "$JOBS" || refuse 2 "wrong JOBS: '$JOBS'" "JOBS=2: two are graded at a time"
+[ -z "$PART" ] || is_whole "$PART" || refuse 2 "wrong PART: '$PART'" "PART=1: the first"
+[ -z "$SEED" ] || is_whole "$SEED" || refuse 2 "wrong SEED: '$SEED'" "SEED=7: the cases that are drawn from 7; a grading says which it took"
+[ -z "$from" ] || [ -r "$from" ] || refuse 1 "$from: there is no such file or folder" "SUBMISSION=a folder or an archive, CLASS=a folder with one for each"
+[ -z "$CLASS" ] || [ -d "$CLASS" ] || refuse 1 "$CLASS: not a folder" "CLASS=a folder with a folder or an archive for each"
+for file in "$CSV" "$JSON" "$GRADESCOPE"; do # said before what takes long
+    case $file in
+    '' | *.csv | *.json) ;; *) refuse 2 "$file: is that a table?" "CSV=grades.csv, JSON=all.json, GRADESCOPE=results.json" ;;
+    esac
+    [ -z "$file" ] || { [ ! -d "$file" ] && [ -d "$(dirname "$file")" ] && [ -w "$(dirname "$file")" ]; } ||
+        refuse 1 "$file: cannot write" "a file in a folder that is there"
+done
+solutions=$(find chapters -name solution.c | head -n 1)
+TRUST=own
+[ -z "$from" ] || TRUST=contained
+[ -z "$from" ] || [ "$TRUSTED" != 1 ] || TRUST=user
+[ "$TRUST" != user ] || [ -z "$solutions" ] || refuse 1 "TRUSTED=1 where the solutions are: a hand-in could read them" "grade in what make lab-kit writes, which has none"
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+trap 'trap "" HUP INT TERM; kill "$at_work" 2>/dev/null; wait; exit 130' HUP INT TERM # (what it has started ends with it)
+at_work=
+in_background() { # "$@", so that a signal is heard meanwhile
+    setpriv --pdeathsig KILL "$@" &
+    at_work=$!
+    wait $at_work
+}
+
+# ---- which exercises, and what their solutions do ----------------------------------------------------
+
+JUDGE=$BUILD/lab/judge PREPARED=$BUILD/lab/exercises LIBRARY=$(realpath "$BUILD/libbook.a") WANTED=$work/wanted EXPECTED=$work
+sh tests/grader/labs.sh grade "$LABS" | while read -r id folder; do
+    [ ! -f "$PREPARED/$id/expected.tsv" ] || echo "$id ${folder##*/} $folder"
+done >"$WANTED"
+[ -s "$WANTED" ] || refuse 1 "none of these exercises is built here" "those of chapter 8 need MPI: make setup"
+PREPARED=$(realpath "$PREPARED")
+export BUILD JUDGE PREPARED LIBRARY WANTED EXPECTED TRUST LIMIT PART CLASS
+
+# What a hand-in does is compared with what the solution does in the same cases. Those of seed 1 everybody has; for others'
+# hand-ins new ones are drawn, where there is a solution. (SEED may be a folder of such files: one of them is drawn.)
+header() { printf '# class\t%s\t%s\t%s\t%s\n' "$(realpath "$CLASS")" "$LABS" "$TRUST" "$1"; }
+kept_seed() { # of a class that was broken off
+    [ -n "$CLASS" ] && [ -s "$rows" ] && kept=$(head -n 1 "$rows" | cut -f 5) && [ "$(head -n 1 "$rows")" = "$(header "$kept")" ] && echo "$kept"
+}
+if [ -z "$SEED" ] && [ -n "$from" ] && [ -n "$solutions" ]; then
+    SEED=$(kept_seed) || SEED=$(($(od -An -N2 -tu2 /dev/urandom) % 9998 + 2))
+fi
+seed=${SEED:-1}
+while read -r id title folder; do
+    if [ -d "$seed" ]; then
+        cp "$(find "$seed" -name "$id-*.tsv" | shuf -n 1)" "$work/$id.tsv"
+    elif [ "$seed" = 1 ]; then
+        cp "$PREPARED/$id/expected.tsv" "$work/$id.tsv"
+    elif [ -n "$solutions" ]; then
+        [ -f "$PREPARED/$id/seed-$seed.tsv" ] || printf '%s\0' "$PREPARED/$id" "$folder" "$seed" "$PREPARED/$id/seed-$seed.tsv" >>"$work/derive"
+    else
+        refuse 1 "SEED=$seed: there is no solution here to see what it does then" "without SEED it takes the cases that everybody has"
+    fi
+done <"$WANTED"
+if [ -s "$work/derive" ]; then
+    echo "grade: what solutions do in new cases: SEED=$seed" >&2
+    in_background xargs -0 -a "$work/derive" -n 4 -P "$JOBS" setpriv --pdeathsig KILL sh tests/grader/derive.sh "$JUDGE"
+fi
+while read -r id title folder; do
+    [ -f "$work/$id.tsv" ] || cp "$PREPARED/$id/seed-$seed.tsv" "$work/$id.tsv"
+    [ -z "$PART" ] || [ "$(grep -c ^part "$work/$id.tsv")" -ge "$PART" ] || refuse 1 "PART: $id has $(grep -c ^part "$work/$id.tsv") parts" "make grade LABS=$id shows them"
+done <"$WANTED"
+
+# ---- does it work here -------------------------------------------------------------------------------
+
+. tests/grader/sandbox.sh
+COUNTER=$(memory_counter)
+export COUNTER
+mkdir "$work/try"
+[ "$TRUST" = contained ] || chmod 711 "$work"
+there=$LIBRARY
+[ "$TRUST" != contained ] || there=/libbook.a
+in_sandbox 20 "$work/try" "$work/said" "cat $there common/base/error.h >/dev/null && { test $TRUST != contained || ! test -w /; } && echo works" \
+    --ro-bind "$LIBRARY" /libbook.a || :
+[ "$(cat "$work/said")" = works ] || {
+    why=$(head -n 1 "$work/said")
+    [ "$TRUST" = contained ] || refuse 1 "what is handed in is run by another user, who cannot: $why" "may others read the project's folder, and those above it?"
+    command -v bwrap >/dev/null || refuse 1 "strangers' code is run in a sandbox, and there is none: no bwrap" "make setup grade installs bubblewrap"
+    refuse 1 "strangers' code is run in a sandbox, and none can be made here: $why" "in a machine that is thrown away afterwards: TRUSTED=1"
+}
+[ "$TRUST" = own ] || case $COUNTER in
+'') echo "grade: no cgroup counts memory here: each of up to $THREADS processes may have $((2 * MEMORY)) MB" >&2 ;;
+*) echo "grade: a hand-in may have $MEMORY MB in all ($COUNTER)" >&2 ;;
+esac
+
+# ---- grading -----------------------------------------------------------------------------------------
+
+set -- chapters
+[ -z "$SUBMISSION" ] || set -- "$SUBMISSION"
+if [ -n "$CLASS" ]; then # each in it but tables, which a grading before may have written there
+    find "$CLASS" -mindepth 1 -maxdepth 1 ! -name '.*' ! \( -type f \( -name '*.csv' -o -name '*.json' \) \) -print0 | sort -z >"$work/all"
+    [ -s "$work/all" ] || refuse 1 "$CLASS: nothing in it" "a folder with a folder or an archive for each"
+    exec 9>"$BUILD/lab/grading"
+    flock -n 9 || refuse 1 "another class is being graded here" "one after the other, or each in a BUILD= of its own"
+    if [ "$(head -n 1 "$rows" 2>/dev/null)" = "$(header "$seed")" ]; then
+        # (What was written of one that was not done is nothing.)
+        awk -F '\t' 'FNR == NR { done[$1] = done[$1] || $2 == "done"; next } FNR == 1 || done[$1]' "$rows" "$rows" >"$work/rows"
+        echo "grade: goes on: $(grep -c '	done$' "$work/rows") are graded (to begin anew: rm $rows)" >&2
+    else
+        header "$seed" >"$work/rows"
+    fi
+    cp "$work/rows" "$rows.new" && mv "$rows.new" "$rows"
+else
+    rows=$work/rows
+    printf '%s\0' "$@" >"$work/all"
+    : >"$rows"
+fi
+ROWS=$(realpath "$rows")
+export ROWS
+if [ -n "$CLASS" ]; then xargs -0 -a "$work/all" -n 1 "$JUDGE" shown | sed 's|.*/||'; else echo "${SUBMISSION:-your exercises}"; fi >"$work/names"
+tr '\0' '\n' <"$work/all" | paste "$work/names" - | while IFS='	' read -r name path; do
+    grep -qxF "$name	done" "$rows" || printf '%s\0' "$path"
+done >"$work/left"
+[ ! -s "$work/left" ] || in_background xargs -0 -a "$work/left" -n 1 -P "$JOBS" setpriv --pdeathsig KILL sh tests/grader/one.sh || :
+
+# ---- tables --------------------------------------------------------------------------------------------
+
+# In the order of names. One without its last row has taken the grader down.
+awk -F '\t' '
+    FNR == NR { name[++n] = $0; next }
+    $2 == "done" { done[$1] = 1; next }
+    { rows[$1] = rows[$1] $0 "\n" }
+    END { for (i = 1; i <= n; i++) printf "%s", done[name[i]] ? rows[name[i]] : name[i] "\terror\tthe grader failed: above it says why\n" }
+' "$work/names" "$rows" >"$work/ordered"
+awk -f tests/grader/report.awk "$work/ordered"
+written() { # FILE COMMAND..: as a whole, or not at all
+    [ -n "$1" ] || return 0
+    "$2" "$3" >"$work/table" && cp "$work/table" "$1.new" && mv "$1.new" "$1" || refuse 1 "$1: cannot be written" "is the disk full?"
+}
+as_csv() { awk -v csv=1 -f tests/grader/report.awk "$work/ordered"; }
+as_json() { jq -Rs --indent 1 --arg form "$1" --arg trust "$TRUST" -f tests/grader/report.jq "$work/ordered"; }
+written "$CSV" as_csv ''
+written "$JSON" as_json "${CLASS:+class}"
+written "$GRADESCOPE" as_json gradescope
+[ -z "$CLASS" ] || mv "$rows" "$BUILD/lab/grades.tsv"
+! grep -q '	error	' "$work/ordered" || exit 1
+[ "$STRICT" != 1 ] || awk -F '\t' '$3 == "0" && $4 < $5 { lost = 1 } END { exit lost }' "$work/ordered"

@@ -1,0 +1,123 @@
+#!/bin/sh
+# one.sh ENTRY: grades one hand-in and appends its rows to $ROWS, all at once. grade.sh says what the rows are, and sets
+# the variables that are not set here. What strangers wrote is made visible (judge shown) before it comes into a row.
+set -eu
+. tests/grader/sandbox.sh
+entry=$1 name=${1##*/}
+case $TRUST in own) name='your exercises' ;; *) [ -n "$CLASS" ] || name=$entry ;; esac
+shown() { "$JUDGE" shown "$(printf '%s' "$1" | head -c 400)"; } # (of what a shell would cut off, the end is not needed)
+shown=$(shown "$name")
+outer=$(mktemp -d) || exit 1
+trap 'rm -rf "$outer"' EXIT
+trap 'exit 1' HUP INT TERM
+[ "$TRUST" = contained ] || chmod 711 "$outer" # another user has to come through
+own=$outer/own
+mkdir -m 777 "$own" && chmod 777 "$own"
+fail() { # by a fault of this machine or of the grader: no points rather than 0
+    printf '%s\terror\t%s\n' "$shown" "$(shown "$1")" >"$outer/rows"
+    finish
+}
+finish() {
+    printf '%s\tdone\n' "$shown" >>"$outer/rows"
+    flock "$ROWS" sh -c 'cat "$1" >>"$0"' "$ROWS" "$outer/rows" || exit 1
+    [ -z "$CLASS" ] || echo "graded: $shown" >&2
+    exit 0
+}
+
+
+# ---- what is handed in -----------------------------------------------------------------------------
+
+from=$entry inside=$own
+[ "$TRUST" != contained ] || from=/submission inside=/own
+[ "$TRUST" != user ] || {
+    from=$outer/submission
+    cp -rP "$entry" "$from" && chmod -R a+rX "$from" || fail "no room for what was handed in: is the disk full?"
+}
+cp "$WANTED" "$own/wanted" 2>/dev/null || fail "no room for what was handed in: is the disk full?"
+if [ -L "$entry" ] && [ -n "$CLASS" ]; then
+    echo "a link, which is not followed" >"$own/problem"
+else
+    WANTED_THERE=$inside/wanted FROM=$from NAME=${name##*/}
+    export WANTED_THERE FROM NAME
+    # shellcheck disable=SC2016
+    in_sandbox 60 "$own" "$outer/said" 'sh tests/grader/collect.sh "$WANTED_THERE" "$FROM" "$NAME"' \
+        --setenv WANTED_THERE "$WANTED_THERE" --setenv FROM "$FROM" --setenv NAME "$NAME" \
+        --bind "$own" /own --ro-bind "$entry" /submission ||
+        { cat "$outer/said" >&2; echo "it could not be unpacked in a minute and in ${FILES} MB" >"$own/problem"; }
+fi
+chmod 755 "$own"
+
+# ---- an exercise -----------------------------------------------------------------------------------
+
+# What the compiler or the linker said first, without the folder.
+compile_error() { sed -n '/error: /{s|^[^ ]*/your_part|your_part|;p;q}' "$1"; }
+link_error() {
+    error=$(sed -n "s/.*undefined reference to /nothing defines /p;s/.*multiple definition of \([^;]*\).*/defined here, too: \1/p" "$1" | head -n 1)
+    [ -n "$error" ] && echo "$error" || compile_error "$1"
+}
+# Sets reason and hint where it is not built.
+build() { # ID FOLDER
+    GIVEN=$PREPARED/$1/given.o status=0
+    COMPILE=$(cat "$PREPARED/$1/compile") LINK=$(cat "$PREPARED/$1/link") FOLDER=$2
+    export GIVEN COMPILE LINK FOLDER
+    # shellcheck disable=SC2016
+    in_sandbox 60 "$work" "$said" 'sh tests/grader/build.sh "$FOLDER" "$COMPILE" "$LINK"' --setenv COMPILE "$COMPILE" \
+        --setenv LINK "$LINK" --setenv FOLDER "$2" --bind "$work" /own --ro-bind "$GIVEN" /given.o \
+        --ro-bind "$LIBRARY" /libbook.a || status=$?
+    case $status in
+    0) return ;;
+    2) reason="does not compile: $(compile_error "$said")" hint="make exercise-$1 shows all that the compiler says" ;;
+    3) reason="not run: $(sed -n 's/^your_part.c: error: //p' "$said")" hint=$(sed -n 's/^hint: //p' "$said") ;;
+    4) reason="does not link: $(link_error "$said")" hint="the exercise's functions, under their names" ;;
+    126 | 127) fail "the compiler cannot be run: $(head -n 1 "$said")" ;;
+    *) reason="does not compile: the compiler did not end in a minute, or took more memory than there is for it" \
+        hint="a macro or an #include without end?" ;;
+    esac
+}
+# What came of it, judged: $work/parts.
+run() { # ID
+    chmod 755 "$work" # what runs does not change what will run
+    rm -f "$work/facts.tsv"
+    : >"$work/facts.tsv" && chmod 666 "$work/facts.tsv" || fail "no room for facts: is the disk full?"
+    began=$(date +%s%N) why=
+    # shellcheck disable=SC2016
+    in_sandbox "$LIMIT" "$work" "$said" "exec \"\$OWN/program\" --facts \"\$OWN/facts.tsv\" $(sed -n 's/^seed\t//p' "$EXPECTED/$1.tsv")" \
+        --ro-bind "$work" /own --bind "$work/facts.tsv" /own/facts.tsv || why="the program ended with status $?"
+    [ "$why" != "the program ended with status 137" ] || why="not ended after $LIMIT seconds"
+    took=$(awk -v ns=$(($(date +%s%N) - began)) 'BEGIN { printf "%.3f", ns / 1e9 }')
+    "$JUDGE" rows "$EXPECTED/$1.tsv" "$work/facts.tsv" "$why" "$said"
+}
+grade() { # ID FOLDER
+    work=$outer/$1 said=$outer/said reason='' hint='' took=''
+    mkdir -m 777 "$work" && chmod 777 "$work"
+    if [ -f "$own/$1.problem" ]; then
+        reason=$(cat "$own/$1.problem") hint="one file for an exercise, the one that counts"
+    elif [ ! -f "$own/$1.c" ]; then
+        hint="hand in ${2##*/}/your_part.c, or $1.c" reason="not handed in"
+        [ ! -f "$own/$1.meant" ] || reason="not handed in ($(cat "$own/$1.meant") is not taken for it)"
+        [ ! -f "$own/problem" ] || reason="not found: $(cat "$own/problem")"
+    else
+        cp "$own/$1.c" "$work/your_part.c" || fail "no room to compile it: is the disk full?"
+        build "$1" "$2"
+    fi
+    if [ -n "$reason" ]; then
+        sed -n 's/^part\t//p' "$EXPECTED/$1.tsv" | awk '{ of = $1; sub(/^[0-9]+\t/, ""); print NR "\t0\t" of "\t" $0 "\t\t" }'
+    else
+        run "$1"
+    fi >"$outer/parts"
+    reason=$(shown "$reason") hint=$(shown "$hint") title=${2##*/} line="$shown	$1"
+    export reason hint title line took
+    awk -F '\t' -v OFS='\t' -v wanted="$PART" '
+        wanted != "" && $1 != wanted { next }
+        { points += $2; of += $3; rows = rows ENVIRON["line"] "\t" $0 "\n" }
+        END {
+            title = substr(ENVIRON["title"], 3)
+            gsub("_", " ", title)
+            print ENVIRON["line"], 0, points + 0, of, title, ENVIRON["reason"], ENVIRON["hint"], ENVIRON["took"]
+            printf "%s", rows
+        }' "$outer/parts" >>"$outer/rows"
+    rm -rf "$work"
+}
+
+while read -r id title folder; do grade "$id" "$folder"; done <"$WANTED"
+finish

@@ -1,0 +1,98 @@
+# sandbox.sh: where what was handed in is unpacked, compiled and run; grade.sh and one.sh read it. TRUST says how:
+#
+#   contained   in bubblewrap's sandbox: it sees the system's programs and libraries, the project's headers and library
+#               (/book), and one folder of its own (/own); no network, no devices, no other processes. Where root grades,
+#               it is another user, and no namespace of users is between: the grader's files stay closed.
+#   user        no sandbox; but root has it done by a user who owns nothing
+#   own         whoever works here does it
+# shellcheck shell=sh
+
+THREADS=200 # of all processes together; an exercise of chapter 8 starts five ranks, with a few threads each
+FILES=256   # MB in a file; in /tmp and in /dev/shm, which are in memory there
+MEMORY=2000 # MB of all processes together where a cgroup counts them; else each may have twice that
+
+# Numbers of users that systemd's list (systemd.io/UIDS-GIDS) leaves to nobody; somebody may have one all the same.
+user_nobody_is() {
+    user=$((60706 + $$ % 478))
+    while getent passwd $user || pgrep -u $user; do user=$((60706 + (user - 60705) % 478)); done >/dev/null
+    echo $user
+}
+
+# A new cgroup, version 1 or 2, that counts memory; only root can make one so.
+new_cgroup() {
+    for limit in memory/memory.limit_in_bytes memory.max; do
+        cgroup=/sys/fs/cgroup/${limit%memory.*}grade-$$
+        mkdir "$cgroup" 2>/dev/null || continue
+        { echo ${MEMORY}000000 >"$cgroup/${limit##*/}" && sh -c "echo \$\$ >$cgroup/cgroup.procs"; } 2>/dev/null &&
+            echo "$cgroup" && return
+        rmdir "$cgroup"
+    done
+    return 1
+}
+by_systemd="systemd-run --user --scope --quiet --property=MemoryMax=${MEMORY}M --property=MemorySwapMax=0"
+
+# What counts memory here: cgroup, systemd, or nothing.
+memory_counter() {
+    rmdir /sys/fs/cgroup/memory/grade-* /sys/fs/cgroup/grade-* 2>/dev/null || : # of a grader that was killed
+    if [ "$TRUST" = own ]; then
+        :
+    elif cgroup=$(new_cgroup); then
+        rmdir "$cgroup"
+        echo cgroup
+    elif $by_systemd true 2>/dev/null; then
+        echo systemd
+    fi
+}
+
+# in_sandbox SECONDS OWN SAID COMMAND [BWRAP'S ARGUMENT..]: a shell does the command, in the project's folder; $OWN is OWN.
+# What it prints comes to the file SAID. 137: it had not ended in time. It ends when whoever called this ends.
+in_sandbox() {
+    seconds=$1 OWN=$2 said=$3 command=$4 cgroup='' root=''
+    shift 4
+    [ "$TRUST" = contained ] || set --
+    [ "$(id -u)" != 0 ] || root=yes
+    # From the last of the arguments to the first: the command, its limits, and in which folder it runs ..
+    [ "$TRUST" != contained ] || set -- "$@" --remount-ro / --chdir /book
+    [ "$TRUST" = own ] || set -- "$@" prlimit --core=0 --nproc=$THREADS --fsize=${FILES}000000
+    [ "$TRUST" = own ] || [ -n "$COUNTER" ] || set -- "$@" --as=$((2 * MEMORY))000000
+    [ "$TRUST" = own ] || [ -z "$root" ] || set -- "$@" setpriv --reuid="$(user_nobody_is)" --regid=65534 --clear-groups \
+        --inh-caps=-all --bounding-set=-all --no-new-privs
+    set -- "$@" sh -c "$command"
+    [ "$TRUST" != contained ] || {
+        # .. what it sees of the project: an empty file is in the place of what students do not have, or what is compiled
+        for file in chapters/*/exercises/*.c chapters/*/exercises/*/*.c chapters/*/exercises/*/rivals \
+            chapters/*/exercises/*/expected.tsv chapters/*answers.md chapters/*/*answers.md chapters/*/exercises/*/answers.md; do
+            [ ! -f "$file" ] || set -- --ro-bind /dev/null "/book/$file" "$@"
+        done
+        for folder in common kernels chapters .make tests/grader; do set -- --ro-bind "$PWD/$folder" "/book/$folder" "$@"; done
+        # .. and of the system
+        for file in alternatives ld.so.cache openmpi mpich passwd group hosts nsswitch.conf; do
+            set -- --ro-bind-try "/etc/$file" "/etc/$file" "$@"
+        done
+        for folder in /bin /sbin /lib /lib32 /lib64; do
+            [ -L $folder ] && set -- --symlink "$(readlink $folder)" $folder "$@" || set -- --ro-bind-try $folder $folder "$@"
+        done
+        case $PWD/ in /usr/*) set -- --tmpfs "$PWD" "$@" ;; *) ;; esac # solutions are here
+        # (bwrap would make these for root alone)
+        for folder in /etc /book/tests /book; do set -- --perms 0755 --dir $folder "$@"; done
+        for folder in /dev/shm /tmp; do set -- --perms 1777 --size ${FILES}000000 --tmpfs $folder "$@"; done
+        for name in CPU OMP_NUM_THREADS; do
+            eval "value=\${$name-}"
+            [ -z "$value" ] || set -- --setenv $name "$value" "$@"
+        done
+        set -- --clearenv --setenv PATH /usr/local/bin:/usr/bin:/bin --setenv HOME /tmp --setenv LC_ALL C.UTF-8 \
+            --setenv OWN /own --setenv GIVEN /given.o --setenv LIBRARY /libbook.a \
+            --ro-bind /usr /usr --proc /proc --dev /dev "$@"
+        # .. and who does it
+        [ -n "$root" ] && set -- --cap-add CAP_SETUID --cap-add CAP_SETGID --cap-add CAP_SETPCAP "$@" || set -- --unshare-user "$@"
+        set -- bwrap --die-with-parent --new-session --unshare-ipc --unshare-pid --unshare-net --unshare-uts --unshare-cgroup-try "$@"
+    }
+    set -- timeout -s KILL "$seconds" "$@"
+    [ "$COUNTER" != systemd ] || set -- $by_systemd "$@"
+    # shellcheck disable=SC2016
+    [ "$COUNTER" = cgroup ] && cgroup=$(new_cgroup) && set -- sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$cgroup" "$@"
+    status=0
+    OWN=$OWN LC_ALL=C.UTF-8 setpriv --pdeathsig KILL "$@" >"$said" 2>&1 </dev/null || status=$?
+    [ -z "$cgroup" ] || rmdir "$cgroup" 2>/dev/null || { sleep 0.2 && rmdir "$cgroup"; } || :
+    return $status
+}
