@@ -55,7 +55,7 @@ judged-%:
 	    echo 'hint: $(if $(filter 1,$(SOLVED)),without SOLVED=1 it takes your_part.c,make setup installs it)' >&2; exit 1; }
 	+@$(MAKE) --no-print-directory wanted WANTED='$(call exercise_named,$*)'
 	+@$(MAKE) --no-print-directory wanted WANTED='$(JUDGE) $(call expected_named,$*) $(call graded,$(call folder_named,$*))/link'
-	@$(if $(filter 1,$(SOLVED)),,sh tests/grader/gate.sh $(call folder_named,$*) $(call folder_named,$*)/your_part.c \
+	@$(if $(SANITIZE)$(filter 1,$(SOLVED)),,sh tests/grader/gate.sh $(call folder_named,$*) $(call folder_named,$*)/your_part.c \
 	    $(call objects,$(call folder_named,$*)/your_part.c) "$$(cat $(call graded,$(call folder_named,$*))/compile)" >&2)
 	@facts=$$(mktemp) && trap 'rm -f "$$facts"' EXIT && $(call exercise_named,$*) --facts "$$facts" 1 && \
 	    $(JUDGE) $(call expected_named,$*) "$$facts"

@@ -7,7 +7,7 @@ entry=$1 name=${1##*/}
 case $TRUST in own) name='your exercises' ;; *) [ -n "$CLASS" ] || name=$entry ;; esac
 shown() { "$JUDGE" shown "$(printf '%s' "$1" | head -c 400)"; } # (of what a shell would cut off, the end is not needed)
 shown=$(shown "$name")
-outer=$(mktemp -d) || exit 1
+outer=$(mktemp -d "$EXPECTED/XXXXXX") || exit 1
 trap 'rm -rf "$outer"' EXIT
 trap 'exit 1' HUP INT TERM
 [ "$TRUST" = contained ] || chmod 711 "$outer" # another user has to come through

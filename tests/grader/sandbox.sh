@@ -93,6 +93,6 @@ in_sandbox() {
     [ "$COUNTER" = cgroup ] && cgroup=$(new_cgroup) && set -- sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$cgroup" "$@"
     status=0
     OWN=$OWN LC_ALL=C.UTF-8 setpriv --pdeathsig KILL "$@" >"$said" 2>&1 </dev/null || status=$?
-    [ -z "$cgroup" ] || rmdir "$cgroup" 2>/dev/null || { sleep 0.2 && rmdir "$cgroup"; } || :
+    [ -z "$cgroup" ] || rmdir "$cgroup" 2>/dev/null || { sleep 0.2 && rmdir "$cgroup" 2>/dev/null; } || :
     return $status
 }

@@ -1,2 +1,0 @@
-// loses: all, "does not compile"
-#include "your_part.c"
