@@ -83,7 +83,10 @@ run() { # ID
     # shellcheck disable=SC2016
     in_sandbox "$LIMIT" "$work" "$said" "exec \"\$OWN/program\" --facts \"\$OWN/facts.tsv\" $(sed -n 's/^seed\t//p' "$EXPECTED/$1.tsv")" \
         --ro-bind "$work" /own --bind "$work/facts.tsv" /own/facts.tsv || why="the program ended with status $?"
-    [ "$why" != "the program ended with status 137" ] || why="not ended after $LIMIT seconds"
+    case $why in
+    *\ 137) why="not ended after $LIMIT seconds" ;;
+    *\ 126 | *\ 127) fail "it cannot be run: $(head -n 1 "$said")" ;;
+    esac
     took=$(awk -v ns=$(($(date +%s%N) - began)) 'BEGIN { printf "%.3f", ns / 1e9 }')
     "$JUDGE" rows "$EXPECTED/$1.tsv" "$work/facts.tsv" "$why" "$said"
 }

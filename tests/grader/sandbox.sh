@@ -23,7 +23,7 @@ new_cgroup() {
     for limit in memory/memory.limit_in_bytes memory.max; do
         cgroup=/sys/fs/cgroup/${limit%memory.*}grade-$$
         mkdir "$cgroup" 2>/dev/null || continue
-        { echo ${MEMORY}000000 >"$cgroup/${limit##*/}" && sh -c "echo \$\$ >$cgroup/cgroup.procs"; } 2>/dev/null &&
+        [ -f "$cgroup/cgroup.procs" ] && { echo ${MEMORY}000000 >"$cgroup/${limit##*/}" && sh -c "echo \$\$ >$cgroup/cgroup.procs"; } 2>/dev/null &&
             echo "$cgroup" && return
         rmdir "$cgroup"
     done
@@ -33,7 +33,7 @@ by_systemd="systemd-run --user --scope --quiet --property=MemoryMax=${MEMORY}M -
 
 # What counts memory here: cgroup, systemd, or nothing.
 memory_counter() {
-    rmdir /sys/fs/cgroup/memory/grade-* /sys/fs/cgroup/grade-* 2>/dev/null || : # of a grader that was killed
+    find /sys/fs/cgroup /sys/fs/cgroup/memory -maxdepth 1 -name 'grade-*' -mmin +60 -exec rmdir {} + 2>/dev/null || : # a killed one's
     if [ "$TRUST" = own ]; then
         :
     elif cgroup=$(new_cgroup); then
@@ -90,7 +90,7 @@ in_sandbox() {
     set -- timeout -s KILL "$seconds" "$@"
     [ "$COUNTER" != systemd ] || set -- $by_systemd "$@"
     # shellcheck disable=SC2016
-    [ "$COUNTER" = cgroup ] && cgroup=$(new_cgroup) && set -- sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$cgroup" "$@"
+    [ "$COUNTER" = cgroup ] && cgroup=$(new_cgroup) && set -- sh -c 'echo $$ >"$0/cgroup.procs" || exit 126; exec "$@"' "$cgroup" "$@"
     status=0
     OWN=$OWN LC_ALL=C.UTF-8 setpriv --pdeathsig KILL "$@" >"$said" 2>&1 </dev/null || status=$?
     [ -z "$cgroup" ] || rmdir "$cgroup" 2>/dev/null || { sleep 0.2 && rmdir "$cgroup" 2>/dev/null; } || :
