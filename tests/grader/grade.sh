@@ -119,6 +119,7 @@ set -- chapters
 if [ -n "$CLASS" ]; then # each in it but tables, which a grading before may have written there
     find "$CLASS" -mindepth 1 -maxdepth 1 ! -name '.*' ! \( -type f \( -name '*.csv' -o -name '*.json' \) \) -print0 | sort -z >"$work/all"
     [ -s "$work/all" ] || refuse 1 "$CLASS: nothing in it" "a folder with a folder or an archive for each"
+    [ "$(tr -d '\0' <"$work/all" | wc -l)" = 0 ] || refuse 1 "$CLASS: a name in it has a line end in it" "give it another one"
     exec 9>"$BUILD/lab/grading"
     flock -n 9 || refuse 1 "another class is being graded here" "one after the other, or each in a BUILD= of its own"
     if [ "$(head -n 1 "$rows" 2>/dev/null)" = "$(header "$seed")" ]; then
@@ -154,7 +155,7 @@ awk -F '\t' '
 awk -f tests/grader/report.awk "$work/ordered"
 written() { # FILE COMMAND..: as a whole, or not at all
     [ -n "$1" ] || return 0
-    "$2" "$3" >"$work/table" && cp "$work/table" "$1.new" && mv "$1.new" "$1" || refuse 1 "$1: cannot be written" "is the disk full?"
+    "$2" "$3" >"$work/table" && cp "$work/table" "$1.new" && mv "$1.new" "$1" || refuse 1 "$1: cannot be written" "is the disk full? What was graded is kept: make grade again"
 }
 as_csv() { awk -v csv=1 -f tests/grader/report.awk "$work/ordered"; }
 as_json() { jq -Rs --indent 1 --arg form "$1" --arg trust "$TRUST" -f tests/grader/report.jq "$work/ordered"; }

@@ -24,7 +24,6 @@ finish() {
     exit 0
 }
 
-
 # ---- what is handed in -----------------------------------------------------------------------------
 
 from=$entry inside=$own
@@ -74,7 +73,7 @@ build() { # ID FOLDER
         hint="a macro or an #include without end?" ;;
     esac
 }
-# What came of it, judged: $work/parts.
+# What came of it, judged.
 run() { # ID
     chmod 755 "$work" # what runs does not change what will run
     rm -f "$work/facts.tsv"
