@@ -121,7 +121,7 @@ if [ -n "$CLASS" ]; then # each in it but tables, which a grading before may hav
     [ -s "$work/all" ] || refuse 1 "$CLASS: nothing in it" "a folder with a folder or an archive for each"
     [ "$(tr -d '\0' <"$work/all" | wc -l)" = 0 ] || refuse 1 "$CLASS: a name in it has a line end in it" "give it another one"
     exec 9>"$BUILD/lab/grading"
-    flock -n 9 || refuse 1 "another class is being graded here" "one after the other, or each in a BUILD= of its own"
+    flock -w 5 9 || refuse 1 "another class is being graded here" "one after the other, or each in a BUILD= of its own"
     if [ "$(head -n 1 "$rows" 2>/dev/null)" = "$(header "$seed")" ]; then
         # (What was written of one that was not done is nothing.)
         awk -F '\t' 'FNR == NR { done[$1] = done[$1] || $2 == "done"; next } FNR == 1 || done[$1]' "$rows" "$rows" >"$work/rows"
