@@ -25,7 +25,7 @@ from=$SUBMISSION$CLASS rows=$BUILD/lab/grading.tsv
 is_whole "$LIMIT" || refuse 2 "wrong SECONDS: '$LIMIT'" "SECONDS=60: what the run of an exercise may take"
 is_whole "$JOBS" || refuse 2 "wrong JOBS: '$JOBS'" "JOBS=2: two are graded at a time"
 [ -z "$PART" ] || is_whole "$PART" || refuse 2 "wrong PART: '$PART'" "PART=1: the first"
-[ -z "$SEED" ] || is_whole "$SEED" || refuse 2 "wrong SEED: '$SEED'" "SEED=7: the cases that are drawn from 7; a grading says which it took"
+[ -z "$SEED" ] || [ -d "$SEED" ] || is_whole "$SEED" || refuse 2 "wrong SEED: '$SEED'" "SEED=7: the cases that are drawn from 7; a grading says which it took"
 [ -z "$from" ] || [ -r "$from" ] || refuse 1 "$from: there is no such file or folder" "SUBMISSION=a folder or an archive, CLASS=a folder with one for each"
 [ -z "$CLASS" ] || [ -d "$CLASS" ] || refuse 1 "$CLASS: not a folder" "CLASS=a folder with a folder or an archive for each"
 for file in "$CSV" "$JSON" "$GRADESCOPE"; do # said before what takes long
