@@ -25,26 +25,11 @@ solved() { # CHAPTER-EXERCISE NAME; students have no solutions
     return 1
 }
 
-# A name in may_not_call that nothing has forbids nothing: then a function was renamed. (Those with MPI_ are MPI's.)
-forbids_what_is_there() { # FOLDER
-    nm "$build/libbook.a" "$build/obj/${1#"$here/../"}"/*.o 2>/dev/null |
-        awk 'NF > 1 && $(NF - 1) ~ /^[TDRB]$/ { print $NF }' | sort -u >"$out/names"
-    grep -v '^#\|^P*MPI_' "$1/may_not_call" | sed 's/\*/.*/' | while read -r name; do
-        grep -qx "$name" "$out/names" || echo "may_not_call: there is no $name"
-    done >"$out/log"
-    : >"$out/error"
-    [ ! -s "$out/log" ]
-}
-
 exercise() { # FOLDER
     your_part=$1/your_part.c
     name="$(basename "$(dirname "$(dirname "$1")")"), $(basename "$1")"
     [ "$(grep -c '^// \*\*\(Aim\|Your task\|How it is checked\|How to run\|What to hand in\)\.\*\*' "$your_part")" = 5 ]
     verdict $? "$name: its text has an aim, a task, and how it is checked, run and handed in"
-    if [ -f "$1/may_not_call" ]; then
-        forbids_what_is_there "$1"
-        verdict $? "$name: may_not_call names what there is"
-    fi
     [ "$(wc -l <"$your_part")" -le 80 ] && [ "$(wc -l <"$1/experiment.c")" -le 150 ]
     verdict $? "$name: your part has at most 80 lines, the experiment 150"
 }

@@ -8,7 +8,7 @@
 //     experiment.c  what is then measured with them, and drawn: figures, no conclusion; main()
 //     answers.md    for instructors: what follows from the figures
 //     needs_mpi     empty: if it is there, the exercise is compiled only where there is MPI
-//     may_not_call  if it is there: names that your_part.c does without, as they are the answer
+//     may_call      what your_part.c defines, and what of the book it may call
 //
 // What the exercises of one chapter share stands beside these folders. `make exercise-NN-N` lets
 // another program, the judge, compare what your_part.c does with what solution.c does, and then
