@@ -89,6 +89,7 @@ while read -r id title folder; do
     [ -f "$work/$id.tsv" ] || cp "$PREPARED/$id/seed-$seed.tsv" "$work/$id.tsv"
     [ -z "$PART" ] || [ "$(grep -c ^part "$work/$id.tsv")" -ge "$PART" ] || refuse 1 "PART: $id has $(grep -c ^part "$work/$id.tsv") parts" "make grade LABS=$id shows them"
 done <"$WANTED"
+chmod 600 "$work"/*.tsv
 
 # ---- does it work here -------------------------------------------------------------------------------
 
