@@ -86,9 +86,10 @@ Judgement judge(const Transcript *expected, const Transcript *came) {
     Judgement j = {.expected = expected, .came = came};
     j.of = xcalloc((size_t)expected->num_facts + 1, sizeof *j.of);
     j.right = xcalloc((size_t)expected->num_facts + 1, sizeof *j.right);
+    j.forged = came->twice || came->num_groups > expected->num_groups;
     for (int i = 0; i < expected->num_facts; i++) {
         j.of[i] = transcript_find(came, &expected->facts[i]);
-        j.right[i] = same_value(value_of(&j, i), &expected->facts[i]);
+        j.right[i] = !j.forged && same_value(value_of(&j, i), &expected->facts[i]);
     }
     for (int p = 1; p <= expected->num_parts; p++) { // PART_IF() names earlier parts
         int num = 0, wrong = 0;
@@ -208,6 +209,7 @@ static char *end_text(const Ended *ended) {
 
 char *judgement_reason(const Judgement *j, int part) {
     int i = first_wrong(j, part);
+    if (j->forged) return xstrdup("there are facts that no case has recorded");
     if (i < 0) return xstrdup("not looked at, as a part above has not passed");
     const Ended *ended = j->of[i] ? NULL : broken_off(j, j->expected->facts[i].group);
     if (ended) return end_text(ended);

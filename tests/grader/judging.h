@@ -11,6 +11,7 @@ typedef struct Judgement {
     const Transcript *expected, *came;
     const Fact **of; // what came for fact i; NULL: nothing
     bool *right;     // whether fact i is as expected
+    bool forged;     // what no case records has come, so something else wrote: none is right
     bool passed[MOST_PARTS + 1];
     int points, out_of;
 } Judgement;

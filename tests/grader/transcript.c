@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_BYTES = 8 << 20 };
+enum { MOST_BYTES = 8 << 20, MOST_FACTS = 2000 }; // (the latter in a case)
 
 // The next field of a line, cut off; "" if there is none.
 static char *field(char **rest) {
@@ -26,6 +26,10 @@ static void read_fact(Transcript *t, Fact fact, char *rest) {
     fact.tolerance = atof(tolerance);
     fact.name = field(&rest);
     fact.value = rest;
+    for (int i = t->num_facts - 1; i >= 0 && !t->twice; i--) {
+        if (t->facts[i].group != fact.group || t->facts[i].number != fact.number) break;
+        t->twice = strcmp(t->facts[i].name, fact.name) == 0 || t->num_facts - i > MOST_FACTS;
+    }
     if ((t->num_facts & (t->num_facts - 1)) == 0) // 0, 1, 2, 4, 8 ..: twice the room
         t->facts = xgrow(t->facts, 2 * (size_t)t->num_facts + 1, sizeof *t->facts);
     t->facts[t->num_facts++] = fact;
