@@ -55,8 +55,9 @@ judged-%:
 	    echo 'hint: $(if $(filter 1,$(SOLVED)),without SOLVED=1 it takes your_part.c,make setup installs it)' >&2; exit 1; }
 	+@$(MAKE) --no-print-directory wanted WANTED='$(call exercise_named,$*)'
 	+@$(MAKE) --no-print-directory wanted WANTED='$(JUDGE) $(call expected_named,$*) $(call graded,$(call folder_named,$*))/link'
-	@$(if $(SANITIZE)$(filter 1,$(SOLVED)),,sh tests/grader/gate.sh $(call folder_named,$*) $(call folder_named,$*)/your_part.c \
-	    $(call objects,$(call folder_named,$*)/your_part.c) "$$(cat $(call graded,$(call folder_named,$*))/compile)" >&2)
+	@$(if $(SANITIZE)$(filter 1,$(SOLVED)),,folder=$(call folder_named,$*) in=$(call graded,$(call folder_named,$*)) && \
+	    SOURCE=$$folder/your_part.c sh -c "$$(cat $$in/compile) -E" >$$in/your_part.i && sh tests/grader/gate.sh $$folder \
+	    $$folder/your_part.c $(call objects,$(call folder_named,$*)/your_part.c) $$in/your_part.i >&2)
 	@facts=$$(mktemp) && trap 'rm -f "$$facts"' EXIT && $(call exercise_named,$*) --facts "$$facts" 1 && \
 	    $(JUDGE) $(call expected_named,$*) "$$facts"
 	@$(if $(filter --check,$(ARGS)),,echo; $(call exercise_named,$*) $(ARGS))

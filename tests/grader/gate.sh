@@ -1,34 +1,50 @@
 #!/bin/sh
-# gate.sh FOLDER SOURCE OBJECT COMPILE: whether a part can be an answer to the exercise FOLDER, before anything of it
+# gate.sh FOLDER SOURCE OBJECT PREPROCESSED: whether a part can be an answer to the exercise FOLDER, before anything of it
 # runs: its own lines are plain C, it calls what FOLDER/may_call and c_names list and nothing else, and it defines the
-# exercise's functions and nothing else. OBJECT is SOURCE, compiled; COMPILE is the command that compiles "$SOURCE".
+# exercise's functions and nothing else. OBJECT is SOURCE, compiled; PREPROCESSED is what the preprocessor has made of it.
+# (tests/lab/deceivers: what it is there for)
 set -eu
-folder=$1 SOURCE=$2 object=$3 compile=$4
-export SOURCE
+folder=$1 object=$3
 refuse() { # ERROR HINT
     echo "your_part.c: error: $1"
     echo "hint: $2"
     exit 1
 }
-# Its own lines, as the preprocessor leaves them, where no macro hides a word. (A file that changes though no other was
-# entered, flag 1, or left, flag 2, was named by a #line of its own.)
-why=$(sh -c "$compile -E" 2>/dev/null | awk -v own="$SOURCE" '
+# First as it was written, its lines joined where they end with \. No line may pretend to be a header's (a "# 1" of its
+# own), and no macro change what a header says. Then its own lines as they were compiled, where no macro hides a word.
+why=$(awk -v own="$2" '
+    BEGIN {
+        begins = "(\n|[*]/)[^!-~\n]*(#|%:|[?][?]=)[^!-~\n]*" # a directive
+        words = "__asm__|__asm|asm|__attribute__|__attribute|gnu|__gnu__|_GLOBAL_OFFSET_TABLE_"
+        words = words "|__builtin_[a-z_]*(address|jmp|return|apply|unwind)[a-z_]*"
+    }
+    FNR == NR { text = text "\n" $0; next }
+    FNR == 1 {
+        gsub(/(\\|\?\?\/)[ \t\f\v\r]*\n/, "", text)
+        gsub(/define[ \t]+_[A-Z]+_SOURCE/, "", text)
+        if (text ~ begins "([0-9]|line|/[*])") { print "a #line"; exit }
+        defines = match(text, begins "(define|undef)")
+        late = defines && substr(text, defines + 1) ~ begins "(include|import)"
+        if (late) { print "an #include after a #define"; exit }
+    }
     /^# [0-9]+ "/ {
         split($0, quoted, "\"")
-        flag = substr(quoted[3], 2, 1)
-        if (begun && flag != 1 && flag != 2 && quoted[2] != file) { print "a #line"; exit }
-        if (quoted[2] != own && quoted[2] ~ /\.c$/) { print "an #include of " quoted[2]; exit }
-        begun = begun || (file ~ /^</ && quoted[2] == own)
         file = quoted[2]
+        if (file == own || file ~ /^<|\/\/$/) next # (the last is the folder in which the compiler works)
+        if (file !~ /^([^\/]|\/usr\/|\/opt\/).*\.h$/ || file ~ /\.\./) { print "an #include of " file; exit }
         next
     }
-    file == own { gsub(/"([^"\\]|\\.)*"/, "\"\"") }
-    file == own && match($0, /(^|[^A-Za-z_0-9])(__asm__|__asm|asm|__attribute__|__attribute)([^A-Za-z_0-9]|$)|\[\[/) {
-        print substr($0, RSTART, RLENGTH)
+    file != own { next }
+    /^ *#/ { print "a " $1; exit }
+    { gsub(/"([^"\\]|\\.)*"|\047([^\047\\]|\\.)*\047/, "\"\"") }
+    match($0, "(^|[^A-Za-z_0-9])(" words ")([^A-Za-z_0-9]|$)|[[][[]") {
+        word = substr($0, RSTART, RLENGTH)
+        gsub(/[^][A-Za-z_]/, "", word)
+        print word
         exit
-    }
-    file == own && /^ *# *pragma/ { print "a #pragma"; exit }')
-[ -z "$why" ] || refuse "it has $why, which no answer needs" "plain C: no assembler, attributes, pragmas, nor other .c files"
+    }' "$2" "$4")
+[ -z "$why" ] || refuse "it has $why, which no answer needs" \
+    "plain C: first #includes of headers, and no assembler, attributes or pragmas"
 
 allowed() { sed -n "s/^$1 //p" "$folder/may_call" | tr ' ' '\n'; } # calls | defines: one a line
 list=$(mktemp) && trap 'rm -f "$list"' EXIT
