@@ -3,9 +3,9 @@
 #
 #     name [3 4]: what is said to whoever made this mistake
 #         text of a line => what stands in its place           (^text: the line begins so)
-#         top                                                  (what follows stands before all functions)
 #         body FUNCTION                                        (what is in its braces becomes what follows)
 #         | return 0;
+#         top                                                  (what follows comes before the first line)
 function fail(what) { print "rivals: " rival ": " what > "/dev/stderr"; failed = 1; exit 1 }
 FNR == NR && (/^#/ || /^ *$/) { next }
 FNR == NR && match($0, /^[a-z0-9_]+ \[[0-9 ]+\]: /) {
@@ -16,8 +16,7 @@ FNR == NR && match($0, /^[a-z0-9_]+ \[[0-9 ]+\]: /) {
     next
 }
 FNR == NR && name != rival { next }
-FNR == NR && $1 == "top" { body = "top"; next }
-FNR == NR && $1 == "body" { body = $2; bodies[body] = ""; next }
+FNR == NR && ($1 == "body" || $0 ~ /^ +top$/) { body = $2; bodies[body] = ""; next }
 FNR == NR && sub(/^ *\|/, "") { bodies[body] = bodies[body] $0 "\n"; next }
 FNR == NR {
     at = index($0, " =>")
@@ -28,7 +27,7 @@ FNR == NR {
     sub(/^ /, "", new[n])
     next
 }
-/^[a-zA-Z]/ && !begun { begun = 1; printf "%s", bodies["top"]; done["top"] = 1 }
+FNR == 1 { printf "%s", bodies[""]; delete bodies[""] }
 # The head of a function begins in column 0 and ends with a brace; its end is a brace in column 0.
 /^[a-zA-Z].*\(/ && !/;$/ { head = $0 }
 inside && /^}/ { inside = 0; head = "" }
