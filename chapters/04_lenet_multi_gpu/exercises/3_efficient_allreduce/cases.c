@@ -1,10 +1,12 @@
 // cases.c: sums of whole numbers, which no rounding hides, and the bytes that devices received and
 // sent.
+#include "common/device/trace.h"
 #include "common/tensor/autograd.h"
 #include "common/program/facts.h"
 #include "your_part.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { SUM_AT = 1, BYTES_AT, SUM_PARTS, BYTES_PARTS };
 const Part parts[] = {{"allreduce_at(): each device has the sum, whichever is the hub", 3},
@@ -45,6 +47,15 @@ static void record_all(int k, Device *const devices[], Tensor *const data[], int
     }
 }
 
+// Sums are made where the vectors are: whoever has to add does so with kernels.
+static void record_kernels(int part, const TraceSpan spans[], int count, Device *device, int i) {
+    bool any = false;
+    for (int s = 0; s < count; s++)
+        any = any || (spans[s].device == device && strcmp(spans[s].work, "copy") != 0 &&
+                      strcmp(spans[s].work, "call") != 0);
+    record_text(part, any ? "some" : "none", "kernels on device %d", i);
+}
+
 static void run(int k, int n, int hub) {
     Device *devices[MAX_COMPUTING];
     Tensor *data[MAX_COMPUTING];
@@ -55,15 +66,18 @@ static void run(int k, int n, int hub) {
     }
     ledger_reset();
     ledger_watch_cargo();
+    trace_begin();
     if (hub == IN_PARTS)
         allreduce_parts(data, k);
     else
         allreduce_at(data, k, hub);
-    synchronize_all();
-    if (hub == IN_PARTS)
-        record_all(k, devices, data, SUM_PARTS, BYTES_PARTS);
-    else
-        record_all(k, devices, data, SUM_AT, BYTES_AT);
+    int count, sum = hub == IN_PARTS ? SUM_PARTS : SUM_AT, bytes = sum + 1;
+    TraceSpan *spans = trace_end(&count);
+    record_all(k, devices, data, sum, bytes);
+    for (int i = 0; i < k && k > 1; i++)
+        if (i == hub || (hub == IN_PARTS && n % k == 0))
+            record_kernels(PART_IF(bytes, sum), spans, count, devices[i], i);
+    free(spans);
     for (int i = 0; i < k; i++) tensor_free(data[i]);
 }
 
