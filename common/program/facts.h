@@ -3,8 +3,8 @@
 //
 // cases.c of an exercise calls the reader's functions on cases that are drawn from a seed, and
 // records what came of each. The facts go to a file, a line each. Another program, the judge
-// (tests/grader/judge.c), has the facts of the solution for the same seed, and compares the two. So there
-// is no verdict, no hint and no expected value beside the reader's code.
+// (tests/grader/judge.c), has the facts of the solution for the same seed, and compares the two. So
+// there is no verdict, no hint and no expected value beside the reader's code.
 //
 // What to keep to in cases.c:
 // - A value is the reader's own and depends on the seed. "Is it right?", as yes or no, is none.
