@@ -43,7 +43,7 @@ $(graded)/given.o: $(call objects,$(given))
 $(graded)/link: $(graded)/given.o $(LIBRARY) tests/grader/grader.mk
 	@echo $1 >$(graded)/folder
 	@printf '%s\n' $$(call quoted,$$(CC) $$(filter-out -Werror,$$(CFLAGS_ALL)) "$$$$SOURCE") >$(graded)/compile
-	@printf '%s\n' $$(call quoted,$$(LINK) -z relro -z now -z noexecstack -o "$$$$OWN/program" "$$$$OWN/your_part.o" "$$$$GIVEN" "$$$$LIBRARY" $$(LIBS)) >$$@
+	@printf '%s\n' $$(call quoted,$$(LINK) -Xlinker -z -Xlinker relro -Xlinker -z -Xlinker now -Xlinker -z -Xlinker noexecstack -o "$$$$OWN/program" "$$$$OWN/your_part.o" "$$$$GIVEN" "$$$$LIBRARY" $$(LIBS)) >$$@
 $(graded)/link: YOUR_PART := -iquote $1 -Wno-unused -Wno-unused-parameter
 $(if $(filter $1,$(WITH_MPI)),$(graded)/link: CFLAGS_ALL += $(filter -I%,$(MPI)))
 $(graded)/expected.tsv: $(graded)/link $(JUDGE) $(if $(wildcard $1/solution.c),$1/solution.c $1/rivals $1/may_call $(wildcard tests/grader/*.sh tests/grader/*.awk),$1/expected.tsv)
