@@ -179,12 +179,12 @@ static char *difference(const char *came, const Fact *expected) {
     char *shown = visible(came), *text;
     const char *a = shown, *b = expected->value, *more = expected->at_most ? "at most " : "";
     int element = 0;
-    for (const char *s = a, *t = b; strlen(a) + strlen(b) > 150 && *s && *s == *t; s++, t++) {
+    bool is_long = strlen(a) + strlen(b) > 150;
+    for (const char *s = a, *t = b; is_long && *s && *s == *t; s++, t++) {
         if (*s != ' ') continue;
         element++;
         a = s + 1;
         b = t + 1;
-        if (strlen(a) + strlen(b) < 60) break;
     }
     text = element == 0 ? xprintf("%s: %.150s, expected %s%.150s", expected->name, a, more, b)
                         : xprintf("%s, from index %d on: %.40s .., expected %.40s ..",
