@@ -26,23 +26,31 @@ finish() {
 
 # ---- what is handed in -----------------------------------------------------------------------------
 
-from=$entry inside=$own
-[ "$TRUST" != contained ] || from=/submission inside=/own
-[ "$TRUST" != user ] || {
+# Where root grades, another user reads it, whom its modes may keep out: then he reads a copy.
+is_closed() { [ -n "$(find -H "$entry" ! -type l \( ! -perm -004 -o -type d ! -perm -001 \) -print -quit)" ]; }
+is_link() { [ -n "$CLASS" ] && [ -L "$entry" ]; }
+from=$entry
+if ! is_link && { [ "$TRUST" = user ] || { [ "$TRUST" = contained ] && [ "$(id -u)" = 0 ] && is_closed; }; }; then
     from=$outer/submission
-    cp -rP "$entry" "$from" && chmod -R a+rX "$from" || fail "no room for what was handed in: is the disk full?"
-}
+    cp -rH "$entry" "$from" && chmod -R a+rX "$from" || fail "no room for what was handed in: is the disk full?"
+fi
 cp "$WANTED" "$own/wanted" 2>/dev/null || fail "no room for what was handed in: is the disk full?"
-if [ -L "$entry" ] && [ -n "$CLASS" ]; then
+if is_link; then
     echo "a link, which is not followed" >"$own/problem"
 else
-    WANTED_THERE=$inside/wanted FROM=$from NAME=${name##*/}
+    WANTED_THERE=$own/wanted FROM=$from NAME=${name##*/}
+    [ "$TRUST" != contained ] || WANTED_THERE=/own/wanted FROM=/submission
     export WANTED_THERE FROM NAME
     # shellcheck disable=SC2016
     in_sandbox 60 "$own" "$outer/said" 'sh tests/grader/collect.sh "$WANTED_THERE" "$FROM" "$NAME"' \
         --setenv WANTED_THERE "$WANTED_THERE" --setenv FROM "$FROM" --setenv NAME "$NAME" \
-        --bind "$own" /own --ro-bind "$entry" /submission ||
-        { cat "$outer/said" >&2; echo "it could not be unpacked in a minute and in ${FILES} MB" >"$own/problem"; }
+        --bind "$own" /own --ro-bind "$from" /submission || case $? in
+    125 | 126 | 127) fail "it cannot be unpacked here: $(head -n 1 "$outer/said")" ;;
+    *)
+        shown "$(head -c 400 "$outer/said")" >&2
+        echo "it could not be unpacked in a minute and in $FILES MB" >"$own/problem"
+        ;;
+    esac
 fi
 chmod 755 "$own"
 
@@ -68,7 +76,7 @@ build() { # ID FOLDER
     2) reason="does not compile: $(compile_error "$said")" hint="make exercise-$1 shows all that the compiler says" ;;
     3) reason="not run: $(sed -n 's/^your_part.c: error: //p' "$said")" hint=$(sed -n 's/^hint: //p' "$said") ;;
     4) reason="does not link: $(link_error "$said")" hint="the exercise's functions, under their names" ;;
-    126 | 127) fail "the compiler cannot be run: $(head -n 1 "$said")" ;;
+    125 | 126 | 127) fail "the compiler cannot be run: $(head -n 1 "$said")" ;;
     *) reason="does not compile: the compiler did not end in a minute, or took more memory than there is for it" \
         hint="a macro or an #include without end?" ;;
     esac
@@ -84,7 +92,7 @@ run() { # ID
         --ro-bind "$work" /own --bind "$work/facts.tsv" /own/facts.tsv || why="the program ended with status $?"
     case $why in
     *\ 137) why="not ended after $LIMIT seconds" ;;
-    *\ 126 | *\ 127) fail "it cannot be run: $(head -n 1 "$said")" ;;
+    *\ 125 | *\ 126 | *\ 127) fail "it cannot be run: $(head -n 1 "$said")" ;;
     esac
     took=$(awk -v ns=$(($(date +%s%N) - began)) 'BEGIN { printf "%.3f", ns / 1e9 }')
     "$JUDGE" rows "$EXPECTED/$1.tsv" "$work/facts.tsv" "$why" "$said"
