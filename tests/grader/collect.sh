@@ -76,7 +76,7 @@ elif [ ! -f "$from" ]; then
 else
     case $name in
     *.c) [ -n "$single" ] && take "$single" "$from" "$name" ||
-        { grep -q "^${name%.c} " "$wanted" && take "${name%.c}" "$from" "$name"; } ||
+        { cut -d ' ' -f 1 "$wanted" | grep -qxFe "${name%.c}" && take "${name%.c}" "$from" "$name"; } ||
         problem problem "$name: which exercise is it? 04-1.c is that of 04-1" ;;
     *) unpack "$from" "$name" ;;
     esac

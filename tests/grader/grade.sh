@@ -62,7 +62,7 @@ export BUILD JUDGE PREPARED LIBRARY WANTED EXPECTED TRUST LIMIT PART CLASS
 
 # What a hand-in does is compared with what the solution does in the same cases. Those of seed 1 everybody has; for others'
 # hand-ins new ones are drawn, where there is a solution. (SEED may be a folder of such files: one of them is drawn.)
-header() { printf '# class\t%s\t%s\t%s\t%s\n' "$(realpath "$CLASS")" "$LABS" "$TRUST" "$1"; }
+header() { printf '# class\t%s\t%s\t%s\t%s\n' "$(realpath "$CLASS")" "$LABS" "$TRUST$PART" "$1"; }
 kept_seed() { # of a class that was broken off
     [ -n "$CLASS" ] && [ -s "$rows" ] && kept=$(head -n 1 "$rows" | cut -f 5) && [ "$(head -n 1 "$rows")" = "$(header "$kept")" ] && echo "$kept"
 }
@@ -108,6 +108,8 @@ in_sandbox 20 "$work/try" "$work/said" "cat $there common/base/error.h >/dev/nul
     command -v bwrap >/dev/null || refuse 1 "strangers' code is run in a sandbox, and there is none: no bwrap" "make setup grade installs bubblewrap"
     refuse 1 "strangers' code is run in a sandbox, and none can be made here: $why" "in a machine that is thrown away afterwards: TRUSTED=1"
 }
+[ -z "$from" ] || command -v bsdtar >/dev/null || refuse 1 "there is no bsdtar to unpack archives with" "make setup grade installs libarchive-tools"
+[ -z "$JSON$GRADESCOPE" ] || command -v jq >/dev/null || refuse 1 "there is no jq to write $JSON$GRADESCOPE with" "make setup grade installs jq"
 [ "$TRUST" = own ] || case $COUNTER in
 '') echo "grade: no cgroup counts memory here: each of up to $THREADS processes may have $((2 * MEMORY)) MB" >&2 ;;
 *) echo "grade: a hand-in may have $MEMORY MB in all ($COUNTER)" >&2 ;;
@@ -120,7 +122,7 @@ set -- chapters
 if [ -n "$CLASS" ]; then # each in it but tables, which a grading before may have written there
     find "$CLASS" -mindepth 1 -maxdepth 1 ! -name '.*' ! \( -type f \( -name '*.csv' -o -name '*.json' \) \) -print0 | sort -z >"$work/all"
     [ -s "$work/all" ] || refuse 1 "$CLASS: nothing in it" "a folder with a folder or an archive for each"
-    [ "$(tr -d '\0' <"$work/all" | wc -l)" = 0 ] || refuse 1 "$CLASS: a name in it has a line end in it" "give it another one"
+    [ "$(tr -cd '\n\t' <"$work/all" | wc -c)" = 0 ] || refuse 1 "$CLASS: a name in it has a line end or a tab in it" "give it another one"
     exec 9>"$BUILD/lab/grading"
     flock -w 5 9 || refuse 1 "another class is being graded here" "one after the other, or each in a BUILD= of its own"
     if [ "$(head -n 1 "$rows" 2>/dev/null)" = "$(header "$seed")" ]; then
@@ -138,9 +140,11 @@ else
 fi
 ROWS=$(realpath "$rows")
 export ROWS
-if [ -n "$CLASS" ]; then xargs -0 -a "$work/all" -n 1 "$JUDGE" shown | sed 's|.*/||'; else echo "${SUBMISSION:-your exercises}"; fi >"$work/names"
+if [ -n "$CLASS" ]; then xargs -0 -a "$work/all" -n 1 "$JUDGE" shown | sed 's|.*/||'; else "$JUDGE" shown "$(printf '%s' "${SUBMISSION:-your exercises}" | head -c 400)"; fi >"$work/names"
+twice=$(awk 'seen[$0]++ { print; exit }' "$work/names")
+[ -z "$twice" ] || refuse 1 "$CLASS: two names in it are both shown as $twice" "give one of them another name"
 tr '\0' '\n' <"$work/all" | paste "$work/names" - | while IFS='	' read -r name path; do
-    grep -qxF "$name	done" "$rows" || printf '%s\0' "$path"
+    grep -qxFe "$name	done" "$rows" || printf '%s\0' "$path"
 done >"$work/left"
 [ ! -s "$work/left" ] || in_background xargs -0 -a "$work/left" -n 1 -P "$JOBS" setpriv --pdeathsig KILL sh tests/grader/one.sh || :
 
