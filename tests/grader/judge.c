@@ -161,6 +161,7 @@ static void print_rows(const Judgement *j, const char *why, const char *path) {
     if (file) said[fread(said, 1, sizeof said - 1, file)] = '\0';
     if (file) fclose(file);
     for (int p = 1; p <= j->expected->num_parts; p++) print_row(j, p, why, said);
+    check_stdout();
 }
 
 int main(int argc, char *argv[]) {

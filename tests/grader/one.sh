@@ -17,9 +17,13 @@ fail() { # by a fault of this machine or of the grader: no points rather than 0
     printf '%s\terror\t%s\n' "$shown" "$(shown "$1")" >"$outer/rows"
     finish
 }
+fail_if_full() { # (A linker, for one, does not say that it is.)
+    head -c 16000000 /dev/zero 2>/dev/null >"$outer/room" || { rm -rf "$outer/room" "$outer"/??-?* && fail "the disk is full"; }
+}
 finish() {
     printf '%s\tdone\n' "$shown" >>"$outer/rows"
-    flock "$ROWS" sh -c 'cat "$1" >>"$0"' "$ROWS" "$outer/rows" || exit 1
+    # (The line end first: after what a full disk has cut off, too, a new row begins.)
+    flock "$ROWS" sh -c '{ echo && cat "$1"; } >>"$0"' "$ROWS" "$outer/rows" || exit 1
     [ -z "$CLASS" ] || echo "graded: $shown" >&2
     exit 0
 }
@@ -47,6 +51,7 @@ else
         --bind "$own" /own --ro-bind "$from" /submission || case $? in
     125 | 126 | 127) fail "it cannot be unpacked here: $(head -n 1 "$outer/said")" ;;
     *)
+        fail_if_full
         shown "$(head -c 400 "$outer/said")" >&2
         echo "it could not be unpacked in a minute and in $FILES MB" >"$own/problem"
         ;;
@@ -115,6 +120,7 @@ grade() { # ID FOLDER
     else
         run "$1"
     fi >"$outer/parts"
+    awk -F '\t' '$2 < $3 { lost = 1 } END { exit lost }' "$outer/parts" || fail_if_full
     reason=$(shown "$reason") hint=$(shown "$hint") title=${2##*/} line="$shown	$1"
     export reason hint title line took
     awk -F '\t' -v OFS='\t' -v wanted="$PART" '
