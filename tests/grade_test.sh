@@ -107,13 +107,13 @@ done
 
 # What strangers have written, names above all, does not steer a terminal or a spreadsheet.
 odd=$(printf '=1+1\033[31m\377\342\200\256x')
-for name in "$odd" "$(printf '\357\274\235wide')" " =spaced"; do hand_in odd "$name" $solution; done
+for name in "$odd" "$(printf '\357\274\235wide')" " =spaced" -rf; do hand_in odd "$name" $solution; done
 cp -r "$work/class/ends_the_program" "$work/odd/"
 grade CLASS="$work/odd" CSV="$work/odd.csv" JSON="$work/odd.json"
 cat "$work/odd.csv" "$work/odd.json" "$problems" >>"$out"
 ! grep -q "$(printf '[\001-\010\013-\037\177]')" "$out" && iconv -f UTF-8 -t UTF-8 "$out" >/dev/null
 verdict $? "escape sequences and bytes that are no text are shown, and do nothing"
-grep -qF '"'"'"'=1+1\x1b[31m\xff\u202ex",10,10,10,""' "$work/odd.csv" && [ "$(grep -c "^\"'.*,10,10,10" "$work/odd.csv")" = 3 ]
+grep -qF '"'"'"'=1+1\x1b[31m\xff\u202ex",10,10,10,""' "$work/odd.csv" && [ "$(grep -c "^\"'.*,10,10,10" "$work/odd.csv")" = 4 ]
 verdict $? "a name that begins as a formula is none"
 
 # ---- how it is handed in -----------------------------------------------------------------------------
@@ -133,6 +133,8 @@ cp $solution "$work/müller/your_part.c" && bsdtar --format zip -C "$work" -cf "
 cp $solution "$given/whole/$folder/your_part.c" && cp $folder/your_part.c "$given/whole/build/exercises/04_lenet_multi_gpu/3_efficient_allreduce/"
 tar -C "$given/whole" -czf "$given/whole.tgz" build chapters
 cp $solution "$given/same/04-3.c" && cp $solution "$given/same/x/04-3.c" && cp $solution "$given/twice/04-3.c" && cp $folder/your_part.c "$given/twice/x/04-3.c"
+mkdir -m 700 "$given/closed" "$given/closed/3_efficient_allreduce" && cp $solution "$given/closed/3_efficient_allreduce/your_part.c"
+cp "$work/class/right.tar.gz" "$given/closed.tar.gz" && chmod 600 "$given/closed.tar.gz" "$given/closed/3_efficient_allreduce/your_part.c"
 ln -s "$root/$solution" "$given/a_link/04-3.c" && mkfifo "$given/a_pipe/04-3.c" && head -c 400000 /dev/zero >"$given/large/04-3.c"
 head -c 300 "$work/class/right.tar.gz" >"$given/broken.tar.gz" && : >"$given/nothing.zip" && head -c 3000 /dev/urandom >"$given/noise.zip"
 tar -C "$work/class" -cf "$given/nested.tar" right.tar.gz
@@ -153,6 +155,8 @@ evil.tar 10
 whole 10
 whole.tgz 10
 same 10
+closed 10
+closed.tar.gz 10
 others 0 not handed in"
 windows 0 not handed in .your_part.c.txt is not taken for it
 browser.tgz 0 04-3 .1..c is not taken for it
@@ -209,6 +213,9 @@ refused 1 'no such file' CLASS="$work/nobody"
 refused 1 'nothing in it' CLASS="$work/class/empty"
 refused 1 'no exercise 04-9' LABS=04-9 SUBMISSION="$right"
 refused 1 'has 4 parts' PART=9 SUBMISSION="$right"
+hand_in alike 'a\x1b' $solution && hand_in alike "$(printf 'a\033')" $solution && hand_in tabs "a	" $solution
+refused 1 'both shown as a' CLASS="$work/alike"
+refused 1 'or a tab in it' CLASS="$work/tabs"
 refused 2 'wrong SECONDS' LIMIT=0 SUBMISSION="$right"
 refused 2 'wrong JOBS' JOBS=2x SUBMISSION="$right"
 refused 2 'wrong SEED' SEED=0x1 SUBMISSION="$right"
@@ -217,6 +224,13 @@ refused 2 'this is a class' CLASS="$work/class" GRADESCOPE="$work/results.json"
 refused 2 'is that a table' SUBMISSION="$right" CSV="$right"
 refused 1 'nowhere/grades.csv: cannot write' CSV="$work/nowhere/grades.csv" CLASS="$work/class"
 refused 1 'the solutions are' TRUSTED=1 SUBMISSION="$right"
+if [ "$(id -u)" = 0 ] && mkdir "$work/full" && mount -t tmpfs -o size=3m tmpfs "$work/full" 2>/dev/null; then
+    grade SUBMISSION="$right" TMPDIR="$work/full"
+    status=$?
+    umount "$work/full"
+    [ $status -eq 1 ] && grep -q 'not graded: ' "$out"
+    verdict $? "on a full disk nobody is graded, rather than with 0 points"
+fi
 mkdir "$work/bin"
 for tool in awk basename cat chmod cp cut date dirname find getent grep head id jq mkdir mktemp mv od paste pgrep prlimit realpath rm rmdir sed setpriv sh sort stat timeout tr xargs; do ln -s "$(command -v $tool)" "$work/bin/$tool"; done
 refused 1 'there is none' SUBMISSION="$right" PATH="$work/bin"
