@@ -86,7 +86,7 @@ Judgement judge(const Transcript *expected, const Transcript *came) {
     Judgement j = {.expected = expected, .came = came};
     j.of = xcalloc((size_t)expected->num_facts + 1, sizeof *j.of);
     j.right = xcalloc((size_t)expected->num_facts + 1, sizeof *j.right);
-    j.forged = came->twice || came->num_groups > expected->num_groups;
+    j.forged = came->forged || came->num_groups > expected->num_groups;
     for (int i = 0; i < expected->num_facts; i++) {
         j.of[i] = transcript_find(came, &expected->facts[i]);
         j.right[i] = !j.forged && same_value(value_of(&j, i), &expected->facts[i]);

@@ -65,7 +65,8 @@ chmod 755 "$own"
 compile_error() { sed -n '/error: /{s|^[^ ]*/your_part|your_part|;p;q}' "$1"; }
 link_error() {
     error=$(sed -n "s/.*undefined reference to /nothing defines /p;s/.*multiple definition of \([^;]*\).*/defined here, too: \1/p" "$1" | head -n 1)
-    [ -n "$error" ] && echo "$error" || compile_error "$1"
+    [ -n "$error" ] || error=$(compile_error "$1")
+    [ -n "$error" ] && echo "$error" || tail -n 1 "$1"
 }
 # Sets reason and hint where it is not built.
 build() { # ID FOLDER

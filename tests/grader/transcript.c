@@ -19,8 +19,8 @@ static char *field(char **rest) {
 }
 
 static void read_fact(Transcript *t, Fact fact, char *rest) {
-    t->twice = t->twice || t->num_facts == MOST_IN_ALL;
-    if (t->twice) return; // none counts any more
+    t->forged = t->forged || t->num_facts == MOST_IN_ALL;
+    if (t->forged) return; // none counts any more
     fact.part = (uint32_t)atoi(field(&rest));
     fact.given = (uint32_t)atoi(field(&rest));
     const char *tolerance = field(&rest);
@@ -28,9 +28,9 @@ static void read_fact(Transcript *t, Fact fact, char *rest) {
     fact.tolerance = atof(tolerance);
     fact.name = field(&rest);
     fact.value = rest;
-    for (int i = t->num_facts - 1; i >= 0 && !t->twice; i--) {
+    for (int i = t->num_facts - 1; i >= 0 && !t->forged; i--) {
         if (t->facts[i].group != fact.group || t->facts[i].number != fact.number) break;
-        t->twice = strcmp(t->facts[i].name, fact.name) == 0 || t->num_facts - i > MOST_FACTS;
+        t->forged = strcmp(t->facts[i].name, fact.name) == 0 || t->num_facts - i > MOST_FACTS;
     }
     if ((t->num_facts & (t->num_facts - 1)) == 0) // 0, 1, 2, 4, 8 ..: twice the room
         t->facts = xgrow(t->facts, 2 * (size_t)t->num_facts + 1, sizeof *t->facts);

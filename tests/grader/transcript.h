@@ -35,7 +35,7 @@ typedef struct Transcript {
     char *text; // that all the others point into
     Fact *facts;
     int num_facts, num_parts, num_rivals, num_groups;
-    bool twice; // a fact came twice in its case, or far too many: facts.c does not let it
+    bool forged; // a fact came twice in its case, or far too many: facts.c does not let it
     int points[MOST_PARTS + 1]; // of part p, from 1
     char *what[MOST_PARTS + 1];
     Rival rivals[MOST_RIVALS];
