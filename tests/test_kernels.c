@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <dirent.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -1308,19 +1309,47 @@ static Device *cpu_device_with(int threads) {
     return device;
 }
 
+// All others must share their work. (These add up in order, or have too little to do.)
+static const bool has_one_thread[NUM_KERNELS] = {
+    [KERNEL_sum_forward] = true,
+    [KERNEL_sum_backward] = true,
+    [KERNEL_batch_norm_merge] = true,
+    [KERNEL_cross_entropy_forward] = true,
+    [KERNEL_cross_entropy_backward] = true,
+    [KERNEL_count_correct] = true,
+};
+
+#ifdef _OPENMP
+enum { WITH_OPENMP = 1 };
+#else
+enum { WITH_OPENMP = 0 };
+#endif
+
+static int threads_of_this_process(void) {
+    int count = 0;
+    DIR *folder = opendir("/proc/self/task");
+    assert_non_null(folder);
+    for (const struct dirent *e; (e = readdir(folder));) count += e->d_name[0] != '.';
+    closedir(folder);
+    return count;
+}
+
 static void test_same_bits_for_any_number_of_threads(void **state) {
     (void)state;
+    int alone = 0; // threads of this process while a kernel may use but one
     struct {
         unsigned char *bytes;
         size_t size;
     } first[NUM_KERNELS] = {0};
     const int threads[] = {1, 5, 2};
     for (size_t t = 0; t < (SANITIZED ? 2 : COUNT(threads)); t++) {
-        Device *device = cpu_device_with(threads[t]);
         for (int kernel = 0; kernel < NUM_KERNELS; kernel++) {
             if (!shapes_of[kernel]) continue;
-            record_kernel(kernel, device);
+            record_kernel(kernel, cpu_device_with(threads[t])); // whose threads are all new
+            if (t == 0) alone = threads_of_this_process();
             if (t > 0) {
+                if (WITH_OPENMP && !has_one_thread[kernel] && threads_of_this_process() <= alone)
+                    fail_msg("%s uses one thread of %d", kernel_names[kernel], threads[t]);
                 expect_same_record(kernel, first[kernel].bytes, first[kernel].size,
                                    "with more threads");
                 continue;
@@ -1427,6 +1456,49 @@ static void test_error_of_winograd(void **state) {
         assert_true(error_of(dW, dW->values) <= WINOGRAD);
         free_blocks();
     }
+}
+
+static Block *with_infinity(Device *device, size_t n) {
+    float *values = xmalloc(n * sizeof(float));
+    random_floats(values, n, next_seed++);
+    values[n / 2] = INFINITY;
+    return block_of(device, values, n, false);
+}
+
+static bool has_nan(Block *out) {
+    const float *got = read_back(out);
+    for (size_t i = 0; i < out->n; i++)
+        if (isnan(got[i])) return true;
+    return false;
+}
+
+// One infinity gives plain sums infinities, and Winograd's method NaN: so it was this one.
+static void test_winograd_is_used(void **state) {
+    (void)state;
+    for (int k = 3; k <= 5; k += 2) {
+        Conv s = conv_of((int[]){2, 16, 12, 12, 16, k, k, 1, 1, 1, 1});
+        Device *device = cpu_device(0);
+        Block *X = with_infinity(device, size_X(&s)), *dY = with_infinity(device, size_Y(&s));
+        Block *W = input(device, size_W(&s)), *finite_dY = input(device, size_Y(&s));
+        Block *Y = output(device, size_Y(&s), 0), *dX = output(device, size_X(&s), 0);
+        Block *dW = output(device, size_W(&s), 0);
+        launch(device, conv2d_forward, .X = X->at, .W = W->at, .Y = Y->at, .s = s);
+        launch(device, conv2d_backward_input, .dY = dY->at, .W = W->at, .dX = dX->at, .s = s);
+        launch(device, conv2d_backward_params, .dY = finite_dY->at, .X = X->at, .dW = dW->at,
+               .s = s);
+        assert_true(has_nan(Y) && has_nan(dX) && has_nan(dW));
+        free_blocks();
+    }
+}
+
+// What all kernels were compiled for: what CPU=... names, else the most that this CPU can do (v4
+// comes before v3).
+static void test_best_instruction_set_is_used(void **state) {
+    (void)state;
+    const char *named = getenv("CPU"), *used = cpu_instruction_set()->name;
+    if (named && *named) assert_string_equal(used, named);
+    for (const InstructionSet *set = instruction_sets; set->name && !(named && *named); set++)
+        assert_true(!set->runs_here() || strcmp(set->name, used) <= 0);
 }
 
 // ---- small examples, worked out by hand ------------------------------------------------------
@@ -1991,6 +2063,8 @@ int main(int argc, char *argv[]) {
         UNLESS_SIMULATED(test_same_bits_for_any_number_of_threads),
         UNLESS_SIMULATED(test_same_bits_of_large_convolutions),
         UNLESS_SIMULATED(test_error_of_winograd),
+        UNLESS_SIMULATED(test_winograd_is_used),
+        cmocka_unit_test(test_best_instruction_set_is_used),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     devices_close();
