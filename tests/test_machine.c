@@ -148,6 +148,37 @@ static void those_built_in_can_be_read(void **state) {
     assert_true(count >= 7);
 }
 
+// In GB/s: what is written beside them in the files says who measured them, or states them.
+static void bandwidths_are_those_of_the_sources(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        double memory, link, host_link, root, network; // 0: there is none
+    } sources[] = {
+        {"cluster-10gbe", 1555, 24, 24, 24, 9.41 / 8},
+        {"colab-t4", 320, 12, 12, 12, 0},
+        {"d2l-pcie", 1e15, 16, 16, 16, 0},
+        {"dgx-a100", 1555, 274, 24, 24, 23.5},
+        {"dgx-h100", 3350, 375, 51.2, 51.2, 48.5},
+        {"dgx-v100", 900, 47.9, 12, 12, 12},
+        {"laptops-1gbe", 51.2, 17, 17, 17, 0.118},
+        {"p100-25gbe", 732, 12.2, 12.2, 12.2, 3},
+        {"rtx4090-pcie", 1008, 19.5, 19.5, 19.5, 0},
+    };
+    int i = 0;
+    for (const MachineFile *file = machine_files; file->name; file++, i++) {
+        const Machine *m = machine_find(file->name);
+        assert_string_equal(file->name, sources[i].name);
+        const double ours[] = {m->memory_bandwidth, m->link.bandwidth, m->host_link.bandwidth,
+                               m->root_bandwidth, m->network.bandwidth};
+        for (int way = 0; way < 5; way++) {
+            double expected = (&sources[i].memory)[way] * 1e9;
+            if (!(fabs(ours[way] - expected) <= 1e-9 * expected))
+                fail_msg("%s: bandwidth %d is %g, not %g", m->name, way, ours[way], expected);
+        }
+    }
+}
+
 // All V100 have six links of 23.95 GB/s, and each mesh is the same seen from both sides.
 static void the_mesh_of_dgx_v100(void **state) {
     (void)state;
@@ -664,6 +695,7 @@ int main(void) {
         cmocka_unit_test(figures_of_tf32),
         cmocka_unit_test(text_is_read_as_people_write_it),
         cmocka_unit_test(those_built_in_can_be_read),
+        cmocka_unit_test(bandwidths_are_those_of_the_sources),
         cmocka_unit_test(the_mesh_of_dgx_v100),
         cmocka_unit_test(the_table_fits_the_screen),
         cmocka_unit_test(a_file_of_ones_own),
