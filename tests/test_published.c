@@ -62,7 +62,6 @@ static void more_devices_are_faster_but_not_more_than_so_many_times(void **state
         double seconds = step_seconds(machine_find("p100-25gbe"), &step);
         if (k == 1) one = seconds;
         assert_true(seconds >= one && seconds / k < before);
-        assert_true(seconds == step_seconds(machine_find("p100-25gbe"), &step));
         before = seconds / k;
     }
 }
