@@ -318,7 +318,7 @@ verdict "make builds, quietly, and says what it found"
 
 build_copy grade 'SUBMISSION=not here'
 [ $status -ne 0 ] || complain "expected an error"
-expect_line "$err" '^make: error: SUBMISSION=not here: there is no such file'
+expect_line "$err" '^grade: error: not here: there is no such file'
 expect_line "$err" '^hint: '
 build_copy grade CLASS=
 [ $status -ne 0 ] || complain "expected an error"
@@ -382,6 +382,7 @@ printf '%s\n' '#include "common/program/facts.h"' 'int answer(void);' 'const Par
     'static void cases(void) { begin_case("answer()"); record_int(1, answer(), "it"); }' \
     'const Group groups[] = {{"all", cases, 0}, {0}};' >"$exercises/2_fine/cases.c"
 printf 'starter [1]: nothing is written yet\n    body answer\n    | return 0;\n' >"$exercises/2_fine/rivals"
+echo 'defines answer' >"$exercises/2_fine/may_call"
 printf 'int shared(void);\n' >"$exercises/shared.h"
 printf '#include "shared.h"\nint shared(void) { return 0; }\n' >"$exercises/shared.c"
 build_copy exercise-99-2
@@ -401,7 +402,7 @@ expect_line "$out" '^fine 42$'
 verdict "the experiment comes after that, whether or not another exercise compiles"
 sed -i 's/^starter \[1\]/starter [2]/' "$exercises/2_fine/rivals"
 build_copy exercise-99-2
-expect_line "$err" 'rivals: error: starter loses \[1\], not \[2\]'
+expect_line "$err" 'rivals: error: starter \[2\] loses part 1'
 verdict "a rival that loses other parts than it declares is an error"
 build_copy run-99 'ARGS=--backend cpu'
 expect_status 0

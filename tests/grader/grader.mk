@@ -61,13 +61,15 @@ build_graded = numbers=$(numbers) && mkdir -p $(BUILD)/lab && \
                flock $(BUILD)/lab/lock $(MAKE_PARALLEL) wanted WANTED='$(JUDGE) graded' LABS="$$numbers"
 
 grade_settings = BUILD LABS SUBMISSION CLASS JSON CSV GRADESCOPE JOBS TRUSTED STRICT PART SEED
+grade_with = LIMIT=$(call quoted,$(SECONDS)) $(foreach name,$(grade_settings),$(name)=$(call quoted,$($(name)))) sh tests/grader/grade.sh
 
 .PHONY: grade hand-in lab-kit autograder
 grade: report
 	@$(foreach name,SUBMISSION CLASS,$(if $(and $(filter command%,$(origin $(name))),$(if $(strip $($(name))),,empty)),\
 	    echo 'make: error: $(name) is empty' >&2; echo 'hint: SUBMISSION=a folder or an archive$(comma) CLASS=a folder with one for each' >&2; exit 1;)) :
+	@CHECK=1 $(call grade_with)
 	+@$(call build_graded)
-	@LIMIT=$(call quoted,$(SECONDS)) $(foreach name,$(grade_settings),$(name)=$(call quoted,$($(name)))) sh tests/grader/grade.sh
+	@$(call grade_with)
 
 # ---- what students get, and what they hand in ---------------------------------------------------------
 
