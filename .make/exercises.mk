@@ -1,9 +1,9 @@
 # The exercise chapters/NN_name/exercises/N_title is a folder: your_part.c has the question and what a student writes,
 # solution.c the same functions, solved; cases.c calls them, and experiment.c measures with them. All its .c files but one
 # of the two, and those in exercises/ that the chapter's exercises share, are the program build/NN_name_exercise_N, or
-# build/solved/NN_name_exercise_N. What the functions do is judged by another program, tests/grader/judge.c, by what the solution
-# does: expected.tsv, which is made of solution.c and `rivals`, known mistakes, and never of your_part.c. Where there is
-# no solution.c, the file lies in the folder.
+# build/solved/NN_name_exercise_N. What the functions do is judged by another program, tests/grader/judge.c, by what the
+# solution does: expected.tsv, which is made of solution.c and `rivals`, known mistakes, and never of your_part.c. Where
+# there is no solution.c, the file lies in the folder.
 #
 # A file may_call in the folder lists what your_part.c defines and what it may call (tests/grader/gate.sh).
 

@@ -1,9 +1,8 @@
 #!/bin/sh
 # derive.sh JUDGE PREPARED FOLDER SEED OUTPUT: writes OUTPUT, the facts of FOLDER/solution.c and of its rivals, in cases that
-# are drawn from SEED. PREPARED has the commands that compile and link (grader.mk), LIBRARY is
-# the book's. The solution, run again, must have all
-# points, and each rival lose the parts that it declares. With seed 1 it must lose no other, and get its own hint; with
-# another seed it may lose more, as cases differ, and if it loses less, the next seed is taken.
+# are drawn from SEED. PREPARED has the commands that compile and link (grader.mk), LIBRARY is the book's. The solution, run
+# again, must have all points, and each rival lose the parts that it declares. With seed 1 it must lose no other, and get
+# its own hint; with another seed it may lose more, as cases differ, and if it loses less, the next seed is taken.
 set -eu
 judge=$1 prepared=$2 folder=$3 seed=$4 output=$5
 COMPILE=$(cat "$prepared/compile") LINK=$(cat "$prepared/link") GIVEN=$prepared/given.o

@@ -36,6 +36,7 @@ $(JUDGE): $(JUDGE_SOURCES:%=$(BUILD)/obj/%.o) $(LIBRARY)
 graded = $(BUILD)/lab/exercises/$(call exercise_id,$1)
 quoted = '$(subst ','\'',$(strip $1))'
 
+DERIVING := $(addprefix tests/grader/,derive.sh build.sh gate.sh c_names rival.awk)
 define GRADED_EXERCISE
 $(graded)/given.o: $(call objects,$(given))
 	@mkdir -p $$(@D)
@@ -46,7 +47,7 @@ $(graded)/link: $(graded)/given.o $(LIBRARY) tests/grader/grader.mk
 	@printf '%s\n' $$(call quoted,$$(LINK) -Xlinker -z -Xlinker relro -Xlinker -z -Xlinker now -Xlinker -z -Xlinker noexecstack -o "$$$$OWN/program" "$$$$OWN/your_part.o" "$$$$GIVEN" "$$$$LIBRARY" $$(LIBS)) >$$@
 $(graded)/link: YOUR_PART := -iquote $1 -Wno-unused -Wno-unused-parameter
 $(if $(filter $1,$(WITH_MPI)),$(graded)/link: CFLAGS_ALL += $(filter -I%,$(MPI)))
-$(graded)/expected.tsv: $(graded)/link $(JUDGE) $(if $(wildcard $1/solution.c),$1/solution.c $1/rivals $1/may_call $(wildcard tests/grader/*.sh tests/grader/*.awk),$1/expected.tsv)
+$(graded)/expected.tsv: $(graded)/link $(JUDGE) $(if $(wildcard $1/solution.c),$1/solution.c $1/rivals $1/may_call $(DERIVING),$1/expected.tsv)
 	$$(call QUIET,$$@)$(if $(wildcard $1/solution.c),LIBRARY=$(LIBRARY) sh tests/grader/derive.sh $(JUDGE) $(graded) $1 1 $$@,cp $1/expected.tsv $$@)
 endef
 $(foreach folder,$(BUILT_EXERCISES),$(eval $(call GRADED_EXERCISE,$(folder))))

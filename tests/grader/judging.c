@@ -225,6 +225,8 @@ char *judgement_hint(const Judgement *j, int part) {
     const Ended *ended = i < 0 ? NULL : broken_off(j, j->expected->facts[i].group);
     if (ended && strncmp(ended->how, "no end", 6) == 0)
         return xstrdup("a loop without end, or it waits for what never comes");
+    if (ended && strcmp(ended->how, "crash: Killed") == 0)
+        return xstrdup("more memory than there is for it: is something allocated in each step?");
     if (ended && strncmp(ended->how, "crash", 5) == 0)
         return xstrdup("an index too large, or a pointer that points nowhere: gdb shows where");
     if (ended)

@@ -1,6 +1,7 @@
 // transcript.h: the facts of one run of an exercise (common/program/facts.h), read from its file. A
 // file of expected facts, expected.tsv, has lines more, which `judge derive` adds:
 //
+//     seed   SEED                    from which its cases were drawn (derive.sh writes it)
 //     rival  NAME  PARTS  HINT       a known mistake, the parts that it loses ("3 4"), what to say
 //     ~      RIVALS  VALUE           below a fact: rivals number 0,3,7 have this value there, or
 //                                    #hash of a long one; "-": none, as they did not come so far
