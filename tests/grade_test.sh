@@ -92,8 +92,7 @@ for signal in TERM INT HUP KILL; do
     kill -$signal $pid
     wait $pid
     status=$?
-    sleep 1
-    pgrep -f "$work/(tmp|eight)" >"$out"
+    for _ in $(seq 100); do pgrep -af "$work/(tmp|eight)" >"$out" || break; sleep 0.1; done
     [ $signal = KILL ] || ls -d "$work"/tmp.* >>"$out" 2>/dev/null
     [ $signal = KILL ] && expected=137 || expected=130
     [ $status -eq $expected ] && [ "$n" -lt 100 ] && [ ! -s "$out" ] && [ ! -e "$work/parts.json" ]

@@ -46,14 +46,14 @@ memory_counter() {
 
 # in_sandbox SECONDS OWN SAID COMMAND [BWRAP'S ARGUMENT..]: a shell does the command, in the project's folder; $OWN is OWN.
 # What it prints comes to the file SAID. 137: it had not ended in time; 125 to 127: it could not begin, which is a fault of
-# this machine. It ends when whoever called this ends.
+# this machine. It ends when whoever called this ends, or, killed while bwrap begins, in time (the timeout in the sandbox).
 in_sandbox() {
     seconds=$1 OWN=$2 said=$3 command=$4 cgroup='' root=''
     shift 4
     [ "$TRUST" = contained ] || set --
     [ "$(id -u)" != 0 ] || root=yes
     # From the last of the arguments to the first: the command, its limits, and in which folder it runs ..
-    [ "$TRUST" != contained ] || set -- "$@" --remount-ro / --chdir /book
+    [ "$TRUST" != contained ] || set -- "$@" --remount-ro / --chdir /book timeout -s KILL "$seconds"
     [ "$TRUST" = own ] || set -- "$@" prlimit --core=0 --nproc=$THREADS --fsize=${FILES}000000
     [ "$TRUST" = own ] || [ -n "$COUNTER" ] || set -- "$@" --as=$((2 * MEMORY))000000
     [ "$TRUST" = own ] || [ -z "$root" ] || set -- "$@" setpriv --reuid="$(user_nobody_is)" --regid=65534 --clear-groups \
