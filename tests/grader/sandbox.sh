@@ -21,8 +21,7 @@ user_nobody_is() {
 # A new cgroup, version 1 or 2, that counts memory; only root can make one so.
 new_cgroup() {
     for limit in memory/memory.limit_in_bytes memory.max; do
-        cgroup=/sys/fs/cgroup/${limit%memory.*}grade-$$
-        mkdir "$cgroup" 2>/dev/null || continue
+        cgroup=$(mktemp -d /sys/fs/cgroup/${limit%memory.*}grade-XXXXXX 2>/dev/null) || continue
         [ -f "$cgroup/cgroup.procs" ] && { echo ${MEMORY}000000 >"$cgroup/${limit##*/}" && sh -c "echo \$\$ >$cgroup/cgroup.procs"; } 2>/dev/null &&
             echo "$cgroup" && return
         rmdir "$cgroup"
