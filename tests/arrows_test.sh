@@ -8,13 +8,8 @@ root=$(dirname "$0")/..
 rooms="base device model tensor comm data program" # in this order; common/README.md says what is in each
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
-tests=0
-verdict() { # STATUS NAME
-    tests=$((tests + 1))
-    [ "$1" -eq 0 ] && echo "ok $tests - $2" && return
-    echo "not ok $tests - $2"
-    sed 's/^/# /; 20q' "$work/found"
-}
+. "$(dirname "$0")/tap.sh"
+shown=$work/found
 
 # Functions that both halves use. place("common/tensor/nn.c") is "tensor", place("kernels/cpu/sum.c") is
 # "kernels", place("chapters/04_name/main.c") is "chapter 4". An arrow may run to a place of the same or a

@@ -12,11 +12,7 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 out=$work/out problems=$work/problems
 . "$(dirname "$0")/tap.sh"
-if ! command -v pandoc >/dev/null; then
-    echo "1..1"
-    skip "the book" "no pandoc (make setup book)"
-    exit 0
-fi
+command -v pandoc >/dev/null || skip_all "the book" "no pandoc (make setup book)"
 
 # ---- a book of two chapters ----------------------------------------------------------------------
 

@@ -17,17 +17,8 @@ trap 'exit 1' HUP INT TERM
 : >"$out/log"
 : >"$out/error"
 
-tests=0
-verdict() { # STATUS NAME
-    tests=$((tests + 1))
-    [ "$1" -eq 0 ] && echo "ok $tests - $2" && return
-    echo "not ok $tests - $2"
-    sed 's/^/# /' "$out/log" "$out/error" 2>/dev/null
-}
-skip() { # NAME WHY
-    tests=$((tests + 1))
-    echo "ok $tests - $1 # SKIP $2"
-}
+. "$(dirname "$0")/tap.sh"
+shown="$out/log $out/error"
 
 # The program with these flags: what it said is in $out/log and $out/error, its status is returned and in $status.
 # The line that a program built with CUDA says on a machine without a GPU is no error.

@@ -1,13 +1,9 @@
 // ddp_reference.h: PyTorch's figures of DistributedDataParallel (tests/reference/ddp.safetensors;
-// make_ddp.py there says what it holds), and how ours are compared with them. To be included after
-// cmocka.h.
+// make_ddp.py there says what it holds), and how ours are compared with them.
 #ifndef DDP_REFERENCE_H
 #define DDP_REFERENCE_H
 
-#include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "test.h"
 
 #include "common/base/error.h"
 #include "common/data/safetensors.h"

@@ -3,11 +3,9 @@
 #ifndef DIES_H
 #define DIES_H
 
+#include "test.h"
+
 #include <dirent.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -7,17 +7,8 @@ out=$(mktemp -d) || exit 1
 trap 'rm -rf "$out"' EXIT
 mpi=
 grep -q '^MPI := .' "$build/config.mk" && mpi=yes
-tests=0
-verdict() { # STATUS NAME
-    tests=$((tests + 1))
-    [ "$1" -eq 0 ] && echo "ok $tests - $2" && return
-    echo "not ok $tests - $2"
-    sed 's/^/# /' "$out/log" "$out/error"
-}
-skip() { # NAME WHY
-    tests=$((tests + 1))
-    echo "ok $tests - $1 # SKIP $2"
-}
+. "$(dirname "$0")/tap.sh"
+shown="$out/log $out/error"
 solved() { # CHAPTER-EXERCISE NAME; students have no solutions
     # shellcheck disable=SC2211
     program=$(ls "$build"/solved/"${1%-*}"_*_exercise_"${1#*-}" 2>/dev/null) && return 0

@@ -14,22 +14,12 @@ export TMPDIR
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 out=$work/out problems=$work/problems
-tests=0
-verdict() { # STATUS NAME
-    tests=$((tests + 1))
-    [ "$1" -eq 0 ] && echo "ok $tests - $2" && return
-    echo "not ok $tests - $2"
-    cat "$out" "$problems" 2>/dev/null | sed 's/^/# /'
-}
-skip_all() {
-    echo "1..1"
-    echo "ok 1 - the labs # SKIP $1"
-    exit 0
-}
+. tests/tap.sh
+shown="$out $problems"
 folder=chapters/04_lenet_multi_gpu/exercises/3_efficient_allreduce
 solution=$folder/solution.c
-[ -d tests/lab ] && [ -f $solution ] || skip_all "this is what students have"
-for tool in bwrap bsdtar jq; do command -v $tool >/dev/null || skip_all "no $tool (make setup grade)"; done
+[ -d tests/lab ] && [ -f $solution ] || skip_all "the labs" "this is what students have"
+for tool in bwrap bsdtar jq; do command -v $tool >/dev/null || skip_all "the labs" "no $tool (make setup grade)"; done
 # (A build folder of its own, for the rows of a class that is graded.)
 mkdir -p "$work/build/lab" && ln -s "$build/libbook.a" "$work/build/" && ln -s "$build/lab/judge" "$build/lab/exercises" "$work/build/lab/"
 grade() { # SETTING=VALUE..

@@ -11,17 +11,8 @@ out=$(mktemp -d) || exit 1
 chapter=
 trap '[ -n "$chapter" ] && kill $chapter 2>/dev/null; rm -rf "$out"' EXIT
 trap 'exit 1' HUP INT TERM
-tests=0
-verdict() { # STATUS NAME LOG
-    tests=$((tests + 1))
-    [ "$1" -eq 0 ] && echo "ok $tests - $2" && return
-    echo "not ok $tests - $2"
-    tail -n 40 "$3" | sed 's/^/# /'
-}
-skip() { # NAME WHY
-    tests=$((tests + 1))
-    echo "ok $tests - $1 # SKIP $2"
-}
+. "$(dirname "$0")/tap.sh"
+shown=$out/stderr
 opens_a_device() { # with CPU=$1
     CPU=$1 "$build"/04_lenet_multi_gpu --backend cpu --devices 1 --steps 0 --train-size 1 --test-size 1 \
         --out "$out" >"$out/stdout" 2>"$out/stderr"
@@ -35,7 +26,7 @@ is_refused() { # CPU=$1, with $2: one line of error and one of hint
 }
 
 is_refused nonsense 'names no instruction set'
-verdict $? "CPU=nonsense: an error and a hint" "$out/stderr"
+verdict $? "CPU=nonsense: an error and a hint"
 
 case $(uname -m) in
 x86_64 | amd64) ;;
@@ -52,11 +43,11 @@ for set in v1 v2 v3 v4; do # from the oldest, so the last one that runs is the b
         sets="$sets $set" best=$set
     else
         is_refused $set 'this CPU has no'
-        verdict $? "CPU=$set, which this CPU does not have: an error and a hint" "$out/stderr"
+        verdict $? "CPU=$set, which this CPU does not have: an error and a hint"
     fi
 done
 [ -n "$best" ]
-verdict $? "one instruction set at least runs" "$out/stderr"
+verdict $? "one instruction set at least runs"
 sets=${sets% "$best"}
 
 # Without CPU in the environment it is the best one. (They round differently: one step tells them apart.)
@@ -65,10 +56,10 @@ one_step() { # [SET]
         --save "$out/saved_$1" --out "$out" >"$out/stdout" 2>"$out/stderr"
 }
 one_step '' && one_step "$best" && cmp "$out/saved_" "$out/saved_$best" 2>>"$out/stderr"
-verdict $? "it is $best that is used" "$out/stderr"
+verdict $? "it is $best that is used"
 if [ "$sets" ]; then
     one_step v1 && ! cmp -s "$out/saved_" "$out/saved_v1"
-    verdict $? "whose bits are not those of v1" "$out/stderr"
+    verdict $? "whose bits are not those of v1"
 fi
 sets=$(printf '%s\n' $sets | sed -n '1p; ${1!p}')
 
@@ -84,14 +75,16 @@ sets=$(printf '%s\n' $sets | sed -n '1p; ${1!p}')
 ) &
 chapter=$!
 for set in $sets; do
+    shown=$out/log
     for program in test_kernels test_first_step test_splitting test_reference test_same_bits; do
         CPU=$set CMOCKA_MESSAGE_OUTPUT=STDOUT "$build"/tests/$program >"$out/log" 2>&1
-        verdict $? "$program with CPU=$set" "$out/log"
+        verdict $? "$program with CPU=$set"
     done
 done
 wait $chapter
 chapter=
 for set in $sets; do
-    verdict "$(cat "$out/chapter_$set.status")" "chapter 1 at its default size with CPU=$set" "$out/chapter_$set.log"
+    shown=$out/chapter_$set.log
+    verdict "$(cat "$out/chapter_$set.status")" "chapter 1 at its default size with CPU=$set"
 done
 echo "1..$tests"

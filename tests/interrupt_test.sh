@@ -10,7 +10,9 @@ running= reader=
 trap 'for p in $running $reader; do kill -9 $p 2>/dev/null; done; rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 path=$PATH
-tests=0 folders=0
+folders=0
+problems=$work/problems
+. "$(dirname "$0")/tap.sh"
 
 # A gnuplot that is there but hangs: at once, or only when it is to draw. It leaves its number in $work/hung.
 mkdir "$work/hangs" "$work/hangs_drawing"
@@ -28,6 +30,7 @@ $defaults true 2>/dev/null || defaults='env'
 
 start() { # PROGRAM FLAGS: in a folder of its own
     folders=$((folders + 1)) here=$work/run$folders program=$1
+    shown="$problems $here/error"
     mkdir "$here"
     rm -f "$work/hung"
     shift
@@ -47,40 +50,28 @@ gone() { ! kill -0 "$1" 2>/dev/null; }
 has_hung() { [ -s "$work/hung" ]; }
 wrote() { grep -q "$2" "$here/$1"; } # FILE REGEX
 
-problem=
 signal() { # NAME: while the program is still running
-    kill -0 $running 2>/dev/null || problem="$problem; it had ended before the signal"
+    kill -0 $running 2>/dev/null || complain "it had ended before the signal"
     kill -s "$1" $running 2>/dev/null
 }
 ends() { # STATUS.. SECONDS: it ends with one of these within so many seconds, and leaves nothing
     for limit; do :; done
     # ($running stays a zombie until wait: its state tells.)
-    until_true "$limit" ended || { problem="$problem; still running after $limit seconds"; kill -9 $running; }
+    until_true "$limit" ended || { complain "still running after $limit seconds"; kill -9 $running; }
     wait $running
     status=$?
     running=
-    case " $* " in *" $status "*) ;; *) problem="$problem; ended with status $status" ;; esac
+    case " $* " in *" $status "*) ;; *) complain "ended with status $status" ;; esac
     left=$(cd "$here" && find . -name '*.tmp.*')
-    [ -z "$left" ] || problem="$problem; left $left"
+    [ -z "$left" ] || complain "left $left"
     has_hung && ! gone "$(cat "$work/hung")" && until_true 2 gone "$(cat "$work/hung")"
     if has_hung && ! gone "$(cat "$work/hung")"; then
-        problem="$problem; left gnuplot running"
+        complain "left gnuplot running"
         kill -9 "$(cat "$work/hung")"
     fi
 }
 ended() { case $(sed 's/.*) //' "/proc/$running/stat" 2>/dev/null) in '' | Z*) return 0 ;; esac; return 1; }
-expect() { "$@" || problem="$problem; not so: $*"; }
-verdict() { # NAME
-    tests=$((tests + 1))
-    if [ -z "$problem" ]; then
-        echo "ok $tests - $1"
-    else
-        echo "not ok $tests - $1"
-        echo "# $program$problem"
-        sed 's/^/# /' "$here/error"
-    fi
-    problem=
-}
+expect() { "$@" || complain "not so: $*"; }
 
 # While it waits for the data, or for its first gnuplot.
 for program in 01_splitting_strategies 03_split_batch 04_lenet_multi_gpu 05_resnet18_concise \

@@ -8,13 +8,9 @@ export LC_ALL=C
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
-out=$work/out problems=$work/problems tests=0
-verdict() { # STATUS NAME
-    tests=$((tests + 1))
-    [ "$1" -eq 0 ] && echo "ok $tests - $2" && return
-    echo "not ok $tests - $2"
-    cat "$out" "$problems" 2>/dev/null | sed 's/^/# /'
-}
+out=$work/out problems=$work/problems
+. tests/tap.sh
+shown="$out $problems"
 nothing() { [ ! -s "$out" ] && verdict 0 "$1" || verdict 1 "$1"; } # was found
 # The expected facts are this build's, the place for the archive is its own.
 mkdir -p "$work/build/lab" && ln -s "$build/lab/exercises" "$work/build/lab/exercises"

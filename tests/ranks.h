@@ -1,19 +1,15 @@
 // ranks.h: for tests of several processes. Run by hand such a test starts itself as so many ranks,
-// one case at a time: the same program with --case NAME DEVICES. To be included after cmocka.h.
+// one case at a time: the same program with --case NAME DEVICES.
 #ifndef RANKS_H
 #define RANKS_H
 
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 
 #include "common/base/clock.h"
 #include "common/base/error.h"
 #include "common/comm/process_group.h"
 #include "common/device/device.h"
-#include "on_devices.h"
+#include "test.h"
 
 static const char *self; // main() sets it: argv[0]
 

@@ -15,7 +15,7 @@ if [ "$1" = --one ]; then
     esac
     timeout --foreground -k 9 1500 "$@" >"$tap" 2>&1 </dev/null
     status=$?
-    # cmocka says "not ok 3 # SKIP NAME" of what it skips; why stands in the line before it (tests/on_devices.h).
+    # cmocka says "not ok 3 # SKIP NAME" of what it skips; why stands in the line before it (tests/test.h).
     sed -i '/^# SKIP /{h;d}; /^not ok [0-9]* # SKIP/{G; s/^not ok \([0-9]* \)# SKIP \(.*\)\n\(.*\)/ok \1- \2 \3/}' "$tap"
     if [ $status -ne 0 ] || grep -q '^not ok' "$tap"; then
         sed "s|^|    |; 1s|^|✗ $(basename "$test"), status $status:\n|" "$tap" >&2

@@ -1,22 +1,30 @@
-# tap.sh: for tests that collect what is wrong before they give a verdict. A test has a file, $problems, and sources
-# this; it ends with echo "1..$tests". (The chapters' tests have chapter.sh.)
+# tap.sh: what scripts that print TAP share; chapter.sh has it, too. A test ends with echo "1..$tests". Of what fails, the
+# files in $shown are shown; else $problems, a file that a test may have for what it complains of.
 tests=0
+: "${problems:=/dev/null}"
 : >"$problems"
 complain() { printf '# %s\n' "$*" >>"$problems"; } # what was expected, and what came
 
-# "ok" if nobody has complained since the last verdict. $command, if it is set, is what was tried.
-verdict() { # NAME
+# "ok" if STATUS is 0; without one, if nobody has complained since the last verdict. $command, if it is set, is what was
+# tried.
+verdict() { # [STATUS] NAME
     tests=$((tests + 1))
-    if [ -s "$problems" ]; then
-        echo "not ok $tests - $1"
-        [ -z "${command:-}" ] || echo "# in: $command"
-        cat "$problems"
+    [ $# = 2 ] || { [ ! -s "$problems" ] && set -- 0 "$1" complaints || set -- 1 "$1" complaints; }
+    if [ "$1" -eq 0 ]; then
+        echo "ok $tests - $2"
     else
-        echo "ok $tests - $1"
+        echo "not ok $tests - $2"
+        [ -z "${command:-}" ] || echo "# in: $command"
+        cat ${shown:-"$problems"} 2>/dev/null | sed 's/^\(# \)*/# /'
     fi
-    : >"$problems"
+    [ $# = 2 ] || : >"$problems"
 }
 skip() { # NAME WHY
     tests=$((tests + 1))
     echo "ok $tests - $1 # SKIP $2"
+}
+skip_all() { # NAME WHY
+    skip "$1" "$2"
+    echo "1..1"
+    exit 0
 }

@@ -1,15 +1,8 @@
 // test_accumulate.c: chapter 8's gradient accumulation and learning-rate rules: one device that
 // adds up the gradients of four parts has the bits of four devices with chapter 2's star, by
 // chapter 5's DataParallel and by chapter 6's DDP.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "test.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "common/data/fashion_mnist.h"
@@ -21,7 +14,6 @@
 #include "chapters/06_data_parallel_and_ddp/networks.h"
 #include "chapters/08_many_machines/accumulate.h"
 #include "chapters/08_many_machines/lr_rules.h"
-#include "on_devices.h"
 
 // The book's sizes: minibatches of 256, lr 0.2.
 enum { BATCH = SANITIZED ? 32 : 256, STEPS = SANITIZED ? 2 : 8, RANKS = 4 };

@@ -1,22 +1,11 @@
 // test_allreduce.c: the four allreduces of chapter 2: right sums, the same bits on all replicas,
 // bytes as the formula says, and queues that wait for each other where they have to. Under
 // ThreadSanitizer, too.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/02_get_params_and_allreduce/get_params.h"
 #include "chapters/04_lenet_multi_gpu/lenet.h"
 #include "common/tensor/random.h"
 #include "dies.h"
-#include "on_devices.h"
-
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const int ks[] = {1, 2, 3, 4, 5, 7, 8};
 static const int sizes[] = {0, 1, 2, 3, 7, 8, 29, 1000, 4099};

@@ -5,23 +5,10 @@
 // output; then R is what backward_from() starts with. Where L is a polynomial of degree 1 or 2 in
 // each x the formula has no error of its own, so that eps can be large and float's rounding does
 // not matter.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "chapters/04_lenet_multi_gpu/lenet.h"
 #include "common/base/error.h"
 #include "common/tensor/functional.h"
 #include "dies.h"
-#include "on_devices.h"
-
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 // ---- tensors and their values ----------------------------------------------------------------
 

@@ -4,15 +4,7 @@
 // with numbers that are counted: each operation on them, and each address that they are read from
 // or written to, once. kernel_cost() must know the counts from the arguments alone; and the loops
 // must have the results of the kernel, so that what is counted is what it computes.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <math.h>
-#include <stdbool.h>
-#include <stdlib.h>
+#include "test.h"
 
 #include "common/base/error.h"
 #include "common/tensor/random.h"
@@ -1035,10 +1027,7 @@ static void assert_traffic(KernelId kernel, const void *args, int launches, doub
 // planes are written once and read once; of two chunks, W is read twice.
 static void traffic_of_our_convolutions(void **state) {
     (void)state;
-    if (CONV_WORKSPACE < 256 << 20) {
-        print_message("# SKIP chunks are small where GPUs are simulated\n");
-        skip();
-    }
+    if (CONV_WORKSPACE < 256 << 20) { skip("chunks are small where GPUs are simulated"); }
     unsigned char pooled;
     float b;
     struct conv2d_shape second = {256, 20, 13, 13, 50, 5, 5, 1, 1, 0, 0, 8, 8};

@@ -1,11 +1,4 @@
 // test_data.c: the data set is what it claims to be, and every epoch shows each image once.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <math.h>
 #include <zlib.h>
 
 #include "dies.h"

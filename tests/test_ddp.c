@@ -1,16 +1,5 @@
 // test_ddp.c: chapter 6: buckets, DistributedDataParallel and DataParallel on k devices against one
 // device, on the book's images and from the book's start.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "common/base/error.h"
 #include "common/data/fashion_mnist.h"
 #include "common/model/modelled_clock.h"
@@ -22,7 +11,6 @@
 #include "chapters/06_data_parallel_and_ddp/networks.h"
 #include "chapters/06_data_parallel_and_ddp/sampler.h"
 #include "dies.h"
-#include "on_devices.h"
 
 // ---- a training, in several ways ---------------------------------------------------------------
 

@@ -1,16 +1,7 @@
 // test_ddp_reference.c: chapter 6 against PyTorch's figures: what DistributedDataParallel trains,
 // its buckets, and the lists of DistributedSampler (tests/reference/ddp.safetensors; make_ddp.py
 // there says what it holds). To be run from the repository root.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 #include "common/base/error.h"
 #include "common/data/safetensors.h"
@@ -21,7 +12,6 @@
 #include "chapters/06_data_parallel_and_ddp/networks.h"
 #include "chapters/06_data_parallel_and_ddp/sampler.h"
 #include "ddp_reference.h"
-#include "on_devices.h"
 
 // ---- training -----------------------------------------------------------------------------------
 

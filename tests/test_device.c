@@ -1,20 +1,12 @@
 // test_device.c: queues, events, copies, the ledger. Also built with TSan, which looks for races in
 // the queues; so it uses kernels that need no library.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "test.h"
 
 #include "common/device/device.h"
 #include "common/tensor/tensor.h"
 #include "common/base/clock.h"
 #include "common/device/timer.h"
-#include "on_devices.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 enum { N = 100000 };

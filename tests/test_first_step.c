@@ -1,17 +1,12 @@
 // test_first_step.c: the first step of chapter 4's LeNet from the book's own start, on real images,
 // against float64. (test_splitting.c has the same of chapter 1.)
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "test.h"
 
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/02_get_params_and_allreduce/get_params.h"
 #include "chapters/03_split_batch/split_batch.h"
 #include "chapters/04_lenet_multi_gpu/lenet.h"
 #include "lenet_float64.h"
-#include "on_devices.h"
 
 // Chapter 4: convolution, ReLU and pooling in one.
 static void check_lenet(int k, Tensor *const params[], const Tensor *X, const Tensor *y,

@@ -3,25 +3,13 @@
 // What a kernel writes to is filled with NaN first when beta is 0, which proves that it is not
 // read. Each array lies between guards of NaN: reading past an end makes a result NaN, writing past
 // it is found when the array is freed; so are changed inputs.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <dirent.h>
-#include <math.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "common/base/error.h"
 #include "kernels/cpu/naive.h"
 #include "kernels/cpu/winograd.h"
 #include "kernels/fail.h"
 #include "dies.h"
-#include "on_devices.h"
 
 // How close is close enough, by what a kernel does with each number.
 static const double EXACT = 0;       // copies it, or chooses between two
@@ -29,8 +17,6 @@ static const double ROUNDED = 3e-7;  // a few operations; float32 rounds by 6e-8
 static const double SUMMED = 2e-5;   // sums of up to a few thousand, in any order
 static const double WINOGRAD = 5e-5; // the same by a method that adds numbers of different size;
                                      // in terms of the usual result, not of each
-
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 // ---- arrays on the device --------------------------------------------------------------------
 

@@ -1,12 +1,5 @@
 // test_machine.c: machines from text files: those that are built in, what a mistake in a file says,
 // the ways through a machine and the ports that copies would share.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <math.h>
 #include "common/base/error.h"
 #include "common/model/machine.h"
 #include "dies.h"

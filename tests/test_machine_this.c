@@ -1,15 +1,6 @@
 // test_machine_this.c: the machine at hand, measured, is a machine like any other. How fast it is
 // depends on what else runs here, so nothing is said of that.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <dlfcn.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "dies.h"
 #include "chapters/02_get_params_and_allreduce/get_params.h"

@@ -1,16 +1,6 @@
 // test_many_machines.c: chapter 8's parts, on real ranks: trainings with the bits of one process,
 // PyTorch's figures, the hierarchical sum, and what fusion does with gradients. To be run from the
 // repository root.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "common/base/range.h"
 #include "common/comm/process_group.h"
 #include "common/tensor/autograd.h"
@@ -19,7 +9,6 @@
 #include "chapters/08_many_machines/hierarchical.h"
 #include "chapters/08_many_machines/rank_net.h"
 #include "ddp_reference.h"
-#include "on_devices.h"
 #include "ranks.h"
 
 static int rank, size, k; // k: devices of all ranks

@@ -1,16 +1,10 @@
 // test_many_ranks.c: chapter 8's modelled scaling: the tables of the networks, the bytes of the
 // exchanges, and that what is computed once for all ranks is what a simulation of all of them says.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "test.h"
 
 #include "chapters/08_many_machines/many_ranks.h"
 #include "chapters/08_many_machines/modelled_scaling.h"
 #include "published/synthetic_step.h"
-
-#include <math.h>
 
 static const double MIB = 1 << 20;
 static const Fusion large = {.bytes = 64 << 20}, often = {64 << 20, 0.005};

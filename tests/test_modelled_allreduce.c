@@ -1,19 +1,13 @@
 // test_modelled_allreduce.c: where additions and launches are free and all links are alike, the
 // allreduces of chapter 2 take what their formulas say, to 1e-12, and so do the book's example and
 // copies that share a part of their way. On random machines: better links, shorter times?
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "test.h"
 
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/02_get_params_and_allreduce/behind/book_example.h"
 #include "chapters/02_get_params_and_allreduce/behind/figures.h"
 #include "common/model/modelled_clock.h"
 #include "common/tensor/random.h"
-
-#include <math.h>
 
 // Nothing takes time but links.
 #define FREE_BUT_LINKS                                                                             \

@@ -1,11 +1,5 @@
 // test_modelled_clock.c: what the modelled clock says of programs whose time can be told by hand,
 // that it says the same whether values are computed or not, and that it changes no values.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/02_get_params_and_allreduce/get_params.h"
 #include "chapters/04_lenet_multi_gpu/lenet.h"
@@ -15,8 +9,6 @@
 #include "common/tensor/step_graph.h"
 #include "kernels/cuda/conv2d_plan.h"
 #include "dies.h"
-
-#include <math.h>
 
 // A machine on which everything is free but what a test is about.
 #define MACHINE(kernel, launch, links, latency)                                                    \
@@ -113,10 +105,7 @@ static void small_kernels_are_launch_bound(void **state) {
 // A GPU's kernels are ours, and may be several launches; a framework's are one each.
 static void kernels_may_be_several_launches(void **state) {
     (void)state;
-    if (CONV_WORKSPACE < 256 << 20) {
-        print_message("# SKIP chunks are small where GPUs are simulated\n");
-        skip();
-    }
+    if (CONV_WORKSPACE < 256 << 20) { skip("chunks are small where GPUs are simulated"); }
     static const char gpu[] =
         MACHINE("5 us", "2 us", "switch", "1 us") "multiprocessors 64\nevent 3 us\n";
     enum { ROWS = 64, SIDE = 64 }; // W (64,64) times 64 pixels of 64 images: 64 tiles

@@ -1,18 +1,10 @@
 // test_modelled_steps.c: what chapter 5 says of a training on a machine that need not be there: the
 // time is that of its own training loop, and the largest minibatch is the largest one.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/05_resnet18_concise/modelled_steps.h"
 #include "chapters/05_resnet18_concise/resnet18.h"
 #include "common/model/modelled_clock.h"
 #include "dies.h"
-
-#include <math.h>
 
 enum { PIXELS = 28 };
 

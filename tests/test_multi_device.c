@@ -1,11 +1,5 @@
 // test_multi_device.c: k devices compute what one device computes. get_params, allreduce,
 // split_batch and train_batch of the chapters, on synthetic minibatches.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/02_get_params_and_allreduce/get_params.h"
 #include "chapters/03_split_batch/split_batch.h"
@@ -14,11 +8,6 @@
 #include "common/tensor/random.h"
 #include "common/tensor/step_graph.h"
 #include "dies.h"
-#include "on_devices.h"
-
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 // ---- split_batch -----------------------------------------------------------------------------
 

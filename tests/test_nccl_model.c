@@ -1,14 +1,8 @@
 // test_nccl_model.c: NCCL's time where a formula gives it, what may never happen, and which
 // algorithms and protocols it takes for which vectors.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "test.h"
 
 #include "common/model/nccl_model.h"
-
-#include <math.h>
 
 static const NcclChoice simple_ring = {NCCL_RING, NCCL_SIMPLE};
 static const double MB = 1 << 20;

@@ -1,26 +1,12 @@
 // test_nn.c: batch normalisation on one device and on several together, and modules: their shapes,
 // names, copies on devices, and what they refuse. The numbers of a whole network are compared with
 // PyTorch's in test_resnet18.c.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "common/base/error.h"
 #include "common/tensor/nn.h"
 #include "common/tensor/random.h"
 #include "common/data/network_file.h"
 #include "common/data/safetensors.h"
 #include "dies.h"
-#include "on_devices.h"
-
-#define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
 static Tensor *random_tensor(Device *device, uint64_t seed, int ndim, const int *shape) {
     Tensor *t = tensor_of_shape(device, ndim, shape);

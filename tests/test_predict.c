@@ -1,10 +1,4 @@
 // test_predict.c: what a reader expects (predict.h): asked on a terminal, and nowhere else.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "common/base/error.h"
 #include "common/base/statistics.h"
 #include "common/program/predict.h"
@@ -12,9 +6,6 @@
 #include "dies.h"
 
 #include <fcntl.h>
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 #include <termios.h>
 #include <unistd.h>
 

@@ -1,15 +1,6 @@
 // test_process_group.c: processes that compute together: sums to the bit, bytes by the formulas,
 // and what is said when a rank does not come.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "common/base/clock.h"
@@ -19,7 +10,6 @@
 #include "common/tensor/autograd.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/08_many_machines/hierarchical.h"
-#include "on_devices.h"
 #include "ranks.h"
 
 // ---- in a rank -----------------------------------------------------------------------------------

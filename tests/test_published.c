@@ -1,19 +1,12 @@
 // test_published.c: the networks whose modelled times are compared with published ones
 // (tests/bench/truth.c) are the networks that others mean by these names, and the modelled times
 // of training them are sane.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "test.h"
 
 #include "common/device/device.h"
 #include "common/tensor/tensor.h"
 #include "published/book_steps.h"
 #include "published/synthetic_step.h"
-
-#include <math.h>
-#include <stdlib.h>
 
 // ---- the tables ------------------------------------------------------------------------------
 

@@ -1,21 +1,13 @@
 // test_queues.c: two queues of one device: what orders them and what does not, the memory that both
 // use, events, calls of the host's functions, and the one thread that enqueues. Also built with
 // TSan; so it uses kernels that need no library.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "common/device/device.h"
 #include "common/device/trace.h"
 #include "common/tensor/autograd.h"
 #include "dies.h"
-#include "on_devices.h"
 
 #include <pthread.h>
 #include <semaphore.h>
-#include <stdlib.h>
 #include <time.h>
 
 enum { N = 3000 };

@@ -1,10 +1,6 @@
 // test_range.c: the one rule by which things are divided. What chapters 1, 2 and 3 divide, layers,
 // vectors and minibatches, is included here side by side: they mean the same by a range.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "test.h"
 
 #include "chapters/01_splitting_strategies/spread.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"

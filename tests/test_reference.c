@@ -9,23 +9,13 @@
 // reference tensor). The second term is there for elements that happen to be near zero, and it
 // carries the length of the sums: a sum of K products of normal numbers has an rms of sqrt(K), and
 // its rounding error grows the same way. The comparison is written so that a NaN fails it.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 #include "common/base/error.h"
 #include "common/data/fashion_mnist.h"
 #include "common/tensor/functional.h"
 #include "common/data/safetensors.h"
 #include "chapters/04_lenet_multi_gpu/lenet.h"
-#include "on_devices.h"
 
 #define FOLDER "tests/reference/"
 

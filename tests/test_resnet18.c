@@ -1,16 +1,5 @@
 // test_resnet18.c: ResNet-18 against PyTorch's figures (tests/reference/resnet18.safetensors;
 // make_resnet18.py there says what it holds), and its training on k devices against that on one.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "common/base/error.h"
 #include "common/data/network_file.h"
 #include "common/data/safetensors.h"
@@ -19,7 +8,6 @@
 #include "chapters/05_resnet18_concise/resnet18.h"
 #include "dies.h"
 #include "formula.h"
-#include "on_devices.h"
 
 static SafetensorsFile reference;
 

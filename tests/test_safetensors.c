@@ -1,10 +1,4 @@
 // test_safetensors.c: parameters come back from a file to the bit, and a bad file changes nothing.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <sys/mman.h>
 
 #include "dies.h"

@@ -3,20 +3,13 @@
 // on real images. (GPUs add up in orders of their own; so these are CPU devices, whatever the
 // machine has.) And that chapter 6's exercise 3, solved, has the bits and bytes of chapter 4's
 // step: where students have the book, there is no solution to look at.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "test.h"
 
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/02_get_params_and_allreduce/get_params.h"
 #include "chapters/04_lenet_multi_gpu/lenet.h"
 #include "common/tensor/autograd.h"
 #include "common/data/fashion_mnist.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 static Dataset *data;
 

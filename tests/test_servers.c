@@ -1,16 +1,5 @@
 // test_servers.c: chapter 7: schedules, parameter servers and towers against chapter 4, Adam
 // against PyTorch's figures, and what must hold when workers come as they like.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "common/base/error.h"
 #include "common/tensor/adam.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
@@ -19,7 +8,6 @@
 #include "chapters/07_parameter_servers/replay.h"
 #include "chapters/07_parameter_servers/towers.h"
 #include "dies.h"
-#include "on_devices.h"
 
 static Dataset *images;
 

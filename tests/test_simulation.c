@@ -1,18 +1,9 @@
 // test_simulation.c: the discrete-event simulation against a slow and simple one, on random
 // programs, and what must hold for any clock.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "common/model/simulation.h"
 #include "common/tensor/random.h"
 
 #include "dies.h"
-
-#include <math.h>
-#include <string.h>
 
 // ---- random programs, and the slow simulation --------------------------------------------------
 

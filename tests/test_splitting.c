@@ -1,10 +1,6 @@
 // test_splitting.c: chapter 1. Each strategy computes what one device computes and moves the bytes
 // that its formula says; the formulas know AlexNet and ResNet-18; a trace records work in order.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "test.h"
 
 #include "chapters/01_splitting_strategies/bubble.h"
 #include "chapters/01_splitting_strategies/costs.h"
@@ -13,12 +9,6 @@
 #include "common/model/modelled_clock.h"
 #include "common/device/trace.h"
 #include "lenet_float64.h"
-#include "on_devices.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static void make_minibatch(int n, Tensor **X, Tensor **y) {
     *X = tensor_new(host(), n, 1, 28, 28);

@@ -1,13 +1,7 @@
 // test_table.c: a table of all kinds of columns, printed and as CSV, to the last character.
 #include "common/program/table.h"
 
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-#include <stdlib.h>
+#include "test.h"
 
 static void tables_are_printed_and_written(void **state) {
     (void)state;

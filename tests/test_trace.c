@@ -1,11 +1,5 @@
 // test_trace.c: traces (common/device/trace.h) know the sides of copies, steps, each other and
 // their limit; and what is written of them: Chrome's trace format and pictures.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <jansson.h>
 
 #include "common/device/trace.h"
@@ -14,7 +8,6 @@
 #include "common/program/timeline.h"
 #include "common/tensor/tensor.h"
 #include "dies.h"
-#include "on_devices.h"
 
 enum { N = 1000 };
 

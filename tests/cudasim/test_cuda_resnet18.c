@@ -1,19 +1,11 @@
 // test_cuda_resnet18.c: ResNet-18 on 1 and 3 simulated GPUs against a CPU device. (One step on a
 // simulated GPU against PyTorch is in tests/test_resnet18.c.)
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/test.h"
 
 #include "chapters/05_resnet18_concise/data_parallel.h"
 #include "chapters/05_resnet18_concise/resnet18.h"
 #include "common/tensor/random.h"
 #include "cudasim.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 enum { IMAGES = 8, SIDE = 8 };
 

@@ -1,11 +1,5 @@
 // test_cudasim.c: the simulator itself: it must catch each planted mistake, and let right programs
 // be.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "tests/dies.h"
 #include "cudasim.h"
 #include "planted.h"

@@ -1,9 +1,5 @@
 // test_launches.c: the modelled clock counts as many launches as a step really has on a GPU.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/test.h"
 
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/02_get_params_and_allreduce/get_params.h"
@@ -12,8 +8,6 @@
 #include "chapters/05_resnet18_concise/resnet18.h"
 #include "common/model/modelled_clock.h"
 #include "cudasim.h"
-
-#include <math.h>
 
 // On this machine a launch takes a second, and nothing else takes any.
 static const char seconds_are_launches[] =

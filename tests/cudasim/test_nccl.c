@@ -2,17 +2,8 @@
 // fails, or waits for ever.
 //
 // Each rank sees all the GPUs of the machine, and takes its own.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <nccl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "common/base/error.h"
@@ -20,7 +11,6 @@
 #include "common/comm/nccl.h"
 #include "common/comm/process_group.h"
 #include "tests/dies.h"
-#include "tests/on_devices.h"
 #include "tests/ranks.h"
 #include "cudasim.h"
 

@@ -1,10 +1,4 @@
 // test_training.c: LeNet on simulated GPUs against CPU devices, and what happens when CUDA fails.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/02_get_params_and_allreduce/get_params.h"
 #include "chapters/04_lenet_multi_gpu/lenet.h"
@@ -14,7 +8,6 @@
 #include "cudasim.h"
 
 #include <cuda_runtime_api.h>
-#include <math.h>
 
 enum { STEPS = 3, BATCH = 9, LENET_FLOATS = 129068 };
 

@@ -1,19 +1,30 @@
-// on_devices.h: for tests that run on each kind of device, and compare floats. To be included after
-// cmocka.h.
+// test.h: what all tests in C begin with: cmocka, and, for those that run on each kind of device:
 //
 //     static void test_relu(void **state) {
 //         Device *device = device_under_test(state);
 //         ...
 //     const struct CMUnitTest tests[] = {ON_BOTH(test_relu), ...};
-#ifndef ON_DEVICES_H
-#define ON_DEVICES_H
+#ifndef TEST_H
+#define TEST_H
+
+// clang-format off (cmocka.h needs the four before it)
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+// clang-format on
 
 #include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/device/device.h"
 #include "common/tensor/random.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 // With sanitizers (make SANITIZE=... defines it as 1) everything takes several times as long.
 #ifndef SANITIZED
