@@ -2,7 +2,7 @@
 # run.sh BUILD TEST..: runs these tests by prove, Perl's harness for TAP, in this order, TESTS_AT_ONCE at a time (3, as
 # some only wait): programs BUILD/tests/test_* and scripts tests/*_test.sh, which print "1..N" and then "ok 1 - name",
 # "not ok 2 - name", "ok 3 # SKIP why". What a test printed is kept in BUILD/tests/tap/; of one that fails it is shown.
-# One that hangs is ended after 25 minutes. The last lines count what was skipped for each reason, and then all:
+# One that hangs is ended after TEST_SECONDS, 25 minutes. The last lines count what was skipped for each reason, and then all:
 # "N passed, N failed, N skipped".
 #
 # run.sh --one BUILD TEST is what prove starts for each of them.
@@ -13,7 +13,7 @@ if [ "$1" = --one ]; then
     *.sh) set -- sh "$test" "$build" ;;
     *) set -- env CMOCKA_MESSAGE_OUTPUT=TAP "$test" ;;
     esac
-    timeout --foreground -k 9 1500 "$@" >"$tap" 2>&1 </dev/null
+    timeout --foreground -k 9 "${TEST_SECONDS:-1500}" "$@" >"$tap" 2>&1 </dev/null
     status=$?
     # cmocka says "not ok 3 # SKIP NAME" of what it skips; why stands in the line before it (tests/test.h).
     sed -i '/^# SKIP /{h;d}; /^not ok [0-9]* # SKIP/{G; s/^not ok \([0-9]* \)# SKIP \(.*\)\n\(.*\)/ok \1- \2 \3/}' "$tap"
