@@ -39,8 +39,8 @@ places() {
         sort -n | cut -f 2- | head -n "${COUNT:-30}"
 }
 
-# Makes it in the clone, until it ends or a test has failed. Prints what found a mistake.
-found_by() { # GOAL.. [MAKE'S ARGUMENT..]
+# Makes it in the clone, until it ends or a test has failed: `found` is then what found a mistake.
+look() { # GOAL.. [MAKE'S ARGUMENT..]
     rm -rf "$tree/build/mutant/tests/tap"
     setsid make -C "$tree" BUILD=build/mutant "$@" >"$rows.log" 2>&1 </dev/null &
     running=$!
@@ -49,9 +49,10 @@ found_by() { # GOAL.. [MAKE'S ARGUMENT..]
     stop
     ended=0
     wait $running || ended=$?
-    [ -z "$failed" ] || { basename "$failed" .tap && return; }
-    [ $ended != 0 ] || { echo - && return; }
-    sed -n 's/^[^ ]*:[0-9]*: error: .*/compiler/p; s/^✗ \(.*\), status.*/\1/p; s/^make.*\*\*\* .*/make/p' "$rows.log" | head -n 1
+    running=
+    found=-
+    [ $ended = 0 ] || found=$(sed -n 's/^[^ ]*:[0-9]*: error: .*/compiler/p; s/^✗ \(.*\), status.*/\1/p; s/^make.*\*\*\* .*/make/p' "$rows.log" | head -n 1)
+    [ -z "$failed" ] || found=$(basename "$failed" .tap)
 }
 plant() { # FILE LINE COLUMN FROM TO: the line becomes `new`, and was `old`
     old=$(sed -n "$2p" "$tree/$1")
@@ -64,7 +65,8 @@ restore() { git -C "$tree" checkout -q .; }
 
 restore
 [ -s "$rows.places" ] || {
-    [ "$(found_by test "$@")" = - ] || { echo "mutants: make test fails as it is: $rows.log" >&2 && exit 1; }
+    look test "$@"
+    [ "$found" = - ] || { echo "mutants: make test fails as it is: $rows.log" >&2 && exit 1; }
     places >"$rows.places"
 }
 for goals in test "long-tests sanitize"; do
@@ -74,7 +76,7 @@ for goals in test "long-tests sanitize"; do
         case $goals$found in test | long*'?') ;; *) continue ;; esac
         plant "$file" "$line" "$at" "$from" "$to"
         # shellcheck disable=SC2086
-        found=$(found_by $goals "$@")
+        look $goals "$@"
         restore
         [ "$goals$found" != test- ] || found='?'
         { grep -vF "$place	" "$rows" || :; } >"$rows.new"
