@@ -3,10 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "common/base/clock.h"
-#include "common/base/error.h"
 #include "common/comm/launch.h"
-#include "common/comm/process_group.h"
 #include "common/tensor/autograd.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/08_many_machines/hierarchical.h"
@@ -14,20 +11,19 @@
 
 // ---- in a rank -----------------------------------------------------------------------------------
 
-static int rank, size, k; // k: devices of all ranks
+static int rank, size, k, own; // k: devices of all ranks, own: of this one
 
-static void begin(int devices, double timeout) {
+static void begin(int devices, double timeout, int ranks_per_host) {
     dist_before_flags();
-    dist_init_process_group((DistOptions){.devices = devices, .timeout = timeout, .threads = 1});
+    dist_init_process_group((DistOptions){
+        .devices = devices, .timeout = timeout, .threads = 1, .ranks_per_host = ranks_per_host});
     rank = dist_get_rank();
     size = dist_get_world_size();
     k = dist_num_devices();
+    own = devices;
 }
 
 static const int sizes[] = {0, 1, 2, 3, 7, 1001, SANITIZED ? 16387 : (1 << 20) + 3};
-enum { NUM_SIZES = sizeof sizes / sizeof sizes[0] };
-static const char *const algorithms[] = {"star", "sharded", "ring", "tree", "mpi"};
-enum { NUM_ALGORITHMS = 5 };
 
 static Tensor *filled(Device *device, int d, int n, bool whole) {
     Tensor *t = tensor_new(device, n);
@@ -39,40 +35,33 @@ static Tensor *filled(Device *device, int d, int n, bool whole) {
 }
 
 // This rank's tensors; device i of this process is number rank D + i of all.
-static void fill_mine(Tensor *mine[], int n, bool whole) {
-    for (int i = 0; i < dist_local_devices(); i++)
-        mine[i] = filled(dist_device(i), rank * dist_local_devices() + i, n, whole);
-}
-static void free_mine(Tensor *mine[]) {
-    for (int i = 0; i < dist_local_devices(); i++) tensor_free(mine[i]);
+static Tensor *mine[MAX_LOCAL_DEVICES];
+static void fill_mine(int n, bool whole) {
+    for (int i = 0; i < own; i++) mine[i] = filled(dist_device(i), rank * own + i, n, whole);
 }
 
-static void must_be(const Tensor *t, const float *expected, const char *what, int n) {
-    float *values = tensor_values(t);
-    for (int i = 0; i < n; i++)
-        if (memcmp(&values[i], &expected[i], sizeof *values) != 0)
-            die("see the test", "%s of %d numbers on %d devices: number %d is %g, not %g", what, n,
-                k, i, (double)values[i], (double)expected[i]);
-    free(values);
+// They must be what is expected; or, in_parts, each its own part of that.
+static void mine_must_be(const float *expected, const char *what, int n, bool in_parts) {
+    for (int i = 0; i < own; i++) {
+        float *values = tensor_values(mine[i]);
+        Range part = in_parts ? equal_range(n, k, rank * own + i) : equal_range(n, 1, 0);
+        for (long j = part.first; j < part.first + part.count; j++)
+            if (memcmp(&values[j], &expected[j], sizeof *values) != 0)
+                die("see the test", "%s of %d numbers on %d devices: number %ld is %g, not %g",
+                    what, n, k, j, (double)values[j], (double)expected[j]);
+        free(values);
+    }
+}
+static void free_mine(void) {
+    for (int i = 0; i < own; i++) tensor_free(mine[i]);
 }
 
-static void sums_are_exact(int devices) {
-    Tensor *mine[MAX_LOCAL_DEVICES];
-    begin(devices, 20);
-    for (int a = 0; a < NUM_ALGORITHMS; a++)
-        for (int s = 0; s < NUM_SIZES; s++) {
-            int n = sizes[s];
-            float *expected = xcalloc((size_t)n + 1, sizeof *expected);
-            for (int d = 0; d < k; d++)
-                for (int i = 0; i < n; i++) expected[i] += device_value(d, i, true);
-            fill_mine(mine, n, true);
-            dist_choose_all_reduce(algorithms[a]);
-            dist_all_reduce(NULL, mine);
-            for (int i = 0; i < devices; i++) must_be(mine[i], expected, algorithms[a], n);
-            free_mine(mine);
-            free(expected);
-        }
-    dist_destroy_process_group();
+// The whole numbers of device `first` and each step-th after it.
+static float *sum_of_wholes(int n, int first, int step) {
+    float *sum = xcalloc((size_t)n + 1, sizeof *sum);
+    for (int d = first; d < k; d += step)
+        for (int i = 0; i < n; i++) sum[i] += device_value(d, i, true);
+    return sum;
 }
 
 // The k vectors on k devices of this process, summed by chapter 2.
@@ -89,136 +78,97 @@ static float *sum_in_one_process(const char *algorithm, int n) {
     return sum;
 }
 
-static void sums_have_the_bits_of_one_process(int devices) {
-    Tensor *mine[MAX_LOCAL_DEVICES];
-    begin(devices, 20);
-    for (int a = 0; a < NUM_ALLREDUCES; a++)
-        for (int s = 0; s < NUM_SIZES; s++) {
-            float *expected = sum_in_one_process(allreduces[a].name, sizes[s]);
-            fill_mine(mine, sizes[s], false);
-            dist_choose_all_reduce(allreduces[a].name);
-            dist_all_reduce(NULL, mine);
-            for (int i = 0; i < devices; i++)
-                must_be(mine[i], expected, allreduces[a].name, sizes[s]);
-            free_mine(mine);
-            free(expected);
-        }
-    dist_destroy_process_group();
-}
-
-static void bytes_are_those_of_the_formula(int devices) {
-    Tensor *mine[MAX_LOCAL_DEVICES];
-    begin(devices, 20);
-    for (int a = 0; a < NUM_ALLREDUCES; a++)
-        for (int s = 0; s < NUM_SIZES; s++) {
-            fill_mine(mine, sizes[s], false);
-            dist_choose_all_reduce(allreduces[a].name);
+// Bits of one process, and bytes by the formula (of one device each). MPI's own has no order.
+static void sums_have_the_bits_of_one_process(void) {
+    for (int a = 0; a <= NUM_ALLREDUCES; a++)
+        for (size_t s = 0; s < COUNT(sizes); s++) {
+            int n = sizes[s];
+            bool ours = a < NUM_ALLREDUCES;
+            const char *name = ours ? allreduces[a].name : "mpi";
+            float *expected = ours ? sum_in_one_process(name, n) : sum_of_wholes(n, 0, 1);
+            fill_mine(n, !ours);
+            dist_choose_all_reduce(name);
             dist_reset_traffic();
             dist_all_reduce(NULL, mine);
-            size_t formula = allreduce_bytes(&allreduces[a], (size_t)sizes[s], k, rank).sent;
-            if (dist_traffic().bytes != formula)
-                die("see the test", "%s of %d numbers: rank %d sent %llu bytes, not %zu",
-                    allreduces[a].name, sizes[s], rank, (unsigned long long)dist_traffic().bytes,
-                    formula);
-            CHECK(dist_traffic().bytes_to_hosts == 0, "there is one host");
-            free_mine(mine);
+            size_t formula = ours ? allreduce_bytes(&allreduces[a], (size_t)n, k, rank).sent : 0;
+            if (own == 1 && dist_traffic().bytes != formula)
+                die("see the test", "%s of %d numbers: rank %d sent %llu bytes, not %zu", name, n,
+                    rank, (unsigned long long)dist_traffic().bytes, formula);
+            CHECK(dist_num_hosts() > 1 || dist_traffic().bytes_to_hosts == 0, "there is one host");
+            mine_must_be(expected, name, n, false);
+            free_mine();
+            free(expected);
         }
-    dist_destroy_process_group();
 }
 
 // In the compute queue as in the other one: what comes before and after keeps its order.
-static void queues_keep_their_order(int devices) {
-    enum { N = 300000, TIMES = 20 };
-    Tensor *mine[MAX_LOCAL_DEVICES];
-    float *expected = xmalloc(sizeof *expected * N), times = 1;
-    begin(devices, 20);
+static void queues_keep_their_order(void) {
+    enum { N = 300000, TIMES = 10 };
+    float *expected = xmalloc(sizeof *expected * N);
     dist_choose_all_reduce("ring");
-    fill_mine(mine, N, true);
-    for (int i = 0; i < devices; i++) tensor_fill(mine[i], 1);
+    fill_mine(N, true);
+    for (int i = 0; i < own; i++) tensor_fill(mine[i], 1);
     for (int t = 0; t < TIMES; t++) {
         bool beside = t % 2; // in the queue that communicates, as DDP's buckets
-        for (int i = 0; i < devices && beside; i++)
+        for (int i = 0; i < own && beside; i++)
             queue_wait(comm_queue(dist_device(i)), device_record(dist_device(i)));
         if (beside) communicate_begin();
         dist_all_reduce(NULL, mine); // k times as much
         if (beside) communicate_end();
-        for (int i = 0; i < devices && beside; i++)
+        for (int i = 0; i < own && beside; i++)
             device_wait(dist_device(i), queue_record(comm_queue(dist_device(i))));
-        for (int i = 0; i < devices; i++)
+        for (int i = 0; i < own; i++)
             launch(dist_device(i), scale, .x = mine[i]->data, .factor = 2.0f / (float)k, .n = N);
-        times *= 2;
     }
-    if (k == 1 || k == 2 || k == 4) { // else 2 / k is rounded
-        for (int i = 0; i < N; i++) expected[i] = times;
-        for (int i = 0; i < devices; i++) must_be(mine[i], expected, "in order", N);
-    }
-    free_mine(mine);
+    for (int i = 0; i < N; i++) expected[i] = 1 << TIMES;
+    if (k == 1 || k == 2 || k == 4) mine_must_be(expected, "in order", N, false); // 2 / k is exact
+    free_mine();
     free(expected);
-    dist_destroy_process_group();
 }
 
-static void others_are_right(int devices) {
-    Tensor *mine[MAX_LOCAL_DEVICES];
-    begin(devices, 20);
-    for (int s = 0; s < NUM_SIZES; s++) {
+static void others_are_right(void) {
+    for (size_t s = 0; s < COUNT(sizes); s++) {
         int n = sizes[s];
-        float *expected = xcalloc((size_t)n + 1, sizeof *expected);
-        for (int root = 0; root < size; root++) {
-            for (int i = 0; i < n; i++) expected[i] = device_value(root * devices, i, false);
-            fill_mine(mine, n, false);
-            dist_broadcast(NULL, mine, root);
-            for (int i = 0; i < devices; i++) must_be(mine[i], expected, "broadcast", n);
-            free_mine(mine);
-        }
-        for (int i = 0; i < n; i++) {
-            expected[i] = 0;
-            for (int d = 0; d < k; d++) expected[i] += device_value(d, i, true);
-        }
-        fill_mine(mine, n, true);
+        float *expected = sum_of_wholes(n, 0, 1);
+        fill_mine(n, true);
         dist_reduce_scatter(NULL, mine);
-        for (int i = 0; i < devices; i++) {
-            Range part = equal_range(n, k, rank * devices + i);
-            float *values = tensor_values(mine[i]);
-            CHECK(part.count == 0 || memcmp(values + part.first, expected + part.first,
-                                            sizeof(float) * (size_t)part.count) == 0,
-                  "reduce_scatter: each has the sum of its part");
-            free(values);
-        }
+        mine_must_be(expected, "reduce_scatter", n, true);
         dist_all_gather(NULL, mine);
-        for (int i = 0; i < devices; i++) must_be(mine[i], expected, "all_gather", n);
-        free_mine(mine);
+        mine_must_be(expected, "all_gather", n, false);
+        free_mine();
+        for (int root = 0; root < size; root++) {
+            for (int i = 0; i < n; i++) expected[i] = device_value(root * own, i, false);
+            fill_mine(n, false);
+            dist_broadcast(NULL, mine, root);
+            mine_must_be(expected, "broadcast", n, false);
+            free_mine();
+        }
         free(expected);
     }
-    dist_destroy_process_group();
 }
 
-static void groups_are_apart(int devices) {
-    Tensor *mine[MAX_LOCAL_DEVICES];
-    begin(devices, 20);
+static void groups_are_apart(void) {
     ProcessGroup *group = dist_new_group(rank % 2);
-    float expected = 0;
     CHECK(group_size(group) == (size + 1 - rank % 2) / 2, "even ranks and odd ones");
     CHECK(group_rank(group) == rank / 2, "in their order");
+    float expected = 0, *all = sum_of_wholes(1, 0, 1);
     for (int r = rank % 2; r < size; r += 2)
-        for (int i = 0; i < devices; i++) expected += device_value(r * devices + i, 0, true);
-    fill_mine(mine, 1, true);
+        for (int i = 0; i < own; i++) expected += device_value(r * own + i, 0, true);
+    fill_mine(1, true);
     dist_choose_all_reduce("ring");
     dist_all_reduce(group, mine);
-    for (int i = 0; i < devices; i++) must_be(mine[i], &expected, "group", 1);
+    mine_must_be(&expected, "group", 1, false);
     for (int times = 0; times < rank % 2; times++) dist_all_reduce(group, mine); // one group alone
-    free_mine(mine);
-    fill_mine(mine, 1, true);
+    free_mine();
+    fill_mine(1, true);
     dist_all_reduce(NULL, mine); // what groups have done does not matter to others
-    expected = 0;
-    for (int d = 0; d < k; d++) expected += device_value(d, 0, true);
-    for (int i = 0; i < devices; i++) must_be(mine[i], &expected, "all, after a group", 1);
-    free_mine(mine);
+    mine_must_be(all, "all, after a group", 1, false);
+    free_mine();
+    free(all);
     dist_free_group(group);
-    dist_destroy_process_group();
 }
 
-static void figures_of_hosts(int devices) {
-    begin(devices, 20);
+static void figures_of_hosts(void) {
     double values[2] = {rank, 0.1 * rank}, sum[2] = {0};
     for (int r = 0; r < size; r++) {
         sum[0] += r;
@@ -228,27 +178,15 @@ static void figures_of_hosts(int devices) {
     CHECK(values[0] == sum[0] && values[1] == sum[1], "in the order of the ranks");
     char *text = xprintf("%*s", rank * 10, "x");
     char **texts = dist_gather_texts(NULL, text);
-    for (int r = 0; r < size; r++) {
-        char *theirs = xprintf("%*s", r * 10, "x");
-        CHECK(strcmp(texts[r], theirs) == 0, "texts of any length");
-        free(theirs);
-    }
+    for (int r = 0; r < size; r++)
+        CHECK((int)strlen(texts[r]) == (r ? r * 10 : 1) && strchr(texts[r], 'x')[1] == '\0',
+              "texts of any length");
     dist_free_texts(NULL, texts);
     free(text);
     dist_barrier(NULL);
     dist_must_agree("k", "as all others");
     CHECK(dist_num_hosts() == 1 && dist_local_rank() == rank && dist_local_size() == size,
           "all are on this host");
-    dist_destroy_process_group();
-}
-
-static void hosts_are_pretended(int devices) {
-    dist_before_flags();
-    dist_init_process_group((DistOptions){.devices = devices, .ranks_per_host = 2});
-    int r = dist_get_rank();
-    CHECK(dist_num_hosts() == (dist_get_world_size() + 1) / 2, "two ranks on each");
-    CHECK(dist_host_of(r) == r / 2 && dist_local_rank() == r % 2, "in their order");
-    dist_destroy_process_group();
 }
 
 // ---- on several hosts; by hosts_test.sh ------------------------------------------------------------
@@ -275,12 +213,12 @@ static size_t hierarchical_to_hosts(size_t n) {
 
 // All ranks have sent what the formula says; rank 0 says how much that is, of each host.
 static void say_bytes_to_hosts(const char *name, size_t formula) {
-    double mine = (double)dist_traffic().bytes_to_hosts;
+    double sent = (double)dist_traffic().bytes_to_hosts;
     double *all = xmalloc(sizeof *all * (size_t)size);
-    if (mine != (double)formula)
-        die("see the test", "%s: rank %d sent %.0f bytes to other hosts, not %zu", name, rank, mine,
+    if (sent != (double)formula)
+        die("see the test", "%s: rank %d sent %.0f bytes to other hosts, not %zu", name, rank, sent,
             formula);
-    dist_gather(NULL, &mine, 1, all);
+    dist_gather(NULL, &sent, 1, all);
     for (int h = 0; h < dist_num_hosts(); h++) {
         double of_host = 0;
         for (int r = 0; r < size; r++) of_host += dist_host_of(r) == h ? all[r] : 0;
@@ -292,40 +230,33 @@ static void say_bytes_to_hosts(const char *name, size_t formula) {
 
 // Three ways to one sum. (Long enough that what else crosses, when the job starts and ends, is
 // little.)
-static void bytes_between_hosts(int devices) {
+static void bytes_between_hosts(void) {
     enum { N = 2000003 };
-    Tensor *mine;
-    begin(devices, 20);
     hierarchical_begin();
-    float *expected = xcalloc(N, sizeof *expected);
-    for (int d = 0; d < k; d++)
-        for (int i = 0; i < N; i++) expected[i] += device_value(d, i, true);
+    float *expected = sum_of_wholes(N, 0, 1);
     dist_print_ranks();
     for (int way = 0; way < 3; way++) {
         static const char *const names[] = {"star", "ring", "hierarchical"};
         static size_t (*const formulas[])(size_t) = {star_to_hosts, ring_to_hosts,
                                                      hierarchical_to_hosts};
-        fill_mine(&mine, N, true);
+        fill_mine(N, true);
         dist_choose_all_reduce(way == 0 ? "star" : "ring");
         dist_reset_traffic();
         if (way < 2)
-            dist_all_reduce(NULL, &mine);
+            dist_all_reduce(NULL, mine);
         else
-            hierarchical_all_reduce(mine);
-        must_be(mine, expected, names[way], N);
+            hierarchical_all_reduce(mine[0]);
+        mine_must_be(expected, names[way], N, false);
         say_bytes_to_hosts(names[way], formulas[way](N));
-        free_mine(&mine);
+        free_mine();
     }
     free(expected);
     hierarchical_end();
-    dist_destroy_process_group();
 }
 
 // Until something happens. Says when it has begun.
-static void all_reduce_forever(int devices) {
-    Tensor *mine[MAX_LOCAL_DEVICES];
-    begin(devices, 3);
-    fill_mine(mine, 100000, true);
+static void all_reduce_forever(void) {
+    fill_mine(100000, true);
     for (long step = 0;; step++) {
         dist_note("step %ld", step);
         dist_all_reduce(NULL, mine);
@@ -337,227 +268,174 @@ static void all_reduce_forever(int devices) {
 
 // ---- in a rank, where something is wrong -----------------------------------------------------------
 
-static void all_reduce_once(void) {
-    Tensor *mine[MAX_LOCAL_DEVICES];
-    fill_mine(mine, 100000, true);
-    dist_all_reduce(NULL, mine);
-    synchronize_all();
-    free_mine(mine);
+static void all_reduce_often(int times) {
+    for (int i = 0; i < times; i++) {
+        fill_mine(100000, true);
+        dist_all_reduce(NULL, mine);
+        synchronize_all();
+        free_mine();
+    }
 }
 
-static void one_disagrees(int devices) {
-    begin(devices, 20);
-    dist_must_agree("--lr", rank == size - 1 ? "0.1" : "0.2");
-}
-
-static void another_collective(int devices) {
-    Tensor *mine[MAX_LOCAL_DEVICES];
-    begin(devices, 1.5);
+// This rank sleeps so long, or stops for good, between two allreduces.
+static void one_keeps_others_waiting(unsigned long_seconds) {
+    all_reduce_often(1);
     dist_note("bucket 1, step 42");
-    fill_mine(mine, 5, true);
+    if (rank == size - 1 && long_seconds == 0) raise(SIGSTOP);
+    if (rank == size - 1) sleep(long_seconds);
+    all_reduce_often(1);
+}
+
+static void one_is_stopped(void) { one_keeps_others_waiting(0); }
+static void one_computes_on(void) { one_keeps_others_waiting(60); }
+static void one_is_slow_but_comes(void) {
+    CHECK(dist_num_hosts() == (size + 1) / 2, "two ranks on each");
+    CHECK(dist_host_of(rank) == rank / 2 && dist_local_rank() == rank % 2, "in their order");
+    one_keeps_others_waiting(1);
+}
+
+static void one_disagrees(void) { dist_must_agree("--lr", rank == size - 1 ? "0.1" : "0.2"); }
+
+static void another_collective(void) {
+    fill_mine(5, true);
     if (rank == 1) dist_broadcast(NULL, mine, 0);
     dist_all_reduce(NULL, mine);
     synchronize_all();
 }
 
-static void another_size(int devices) {
-    Tensor *mine[MAX_LOCAL_DEVICES];
-    begin(devices, 20);
+static void another_size(void) {
     dist_choose_all_reduce("star");
-    fill_mine(mine, rank == 1 ? 5 : 6, true);
+    fill_mine(rank == 1 ? 5 : 6, true);
     dist_all_reduce(NULL, mine);
     synchronize_all();
 }
 
-static void one_is_stopped(int devices) {
-    begin(devices, 1.5);
-    all_reduce_once();
-    dist_note("bucket 1, step 42");
-    if (rank == size - 1) raise(SIGSTOP);
-    all_reduce_once();
-}
-
-static void one_computes_on(int devices) {
-    begin(devices, 1.5);
-    all_reduce_once();
-    dist_note("bucket 1, step 42");
-    if (rank == size - 1) sleep(60);
-    all_reduce_once();
-}
-
-static void one_is_killed(int devices) {
-    begin(devices, 20);
-    all_reduce_once();
+static void one_is_killed(void) {
+    all_reduce_often(1);
     if (rank == size - 1) raise(SIGKILL);
-    for (int i = 0; i < 1000; i++) all_reduce_once();
+    all_reduce_often(1000);
 }
 
-static void one_dies(int devices) {
-    begin(devices, 20);
-    all_reduce_once();
+static void one_dies(void) {
+    all_reduce_often(1);
     if (rank == 0) die("mend it", "rank 0 has a mistake");
-    for (int i = 0; i < 1000; i++) all_reduce_once();
+    all_reduce_often(1000);
 }
 
-static void one_comes_late(int devices) {
-    dist_before_flags();
-    if (launch_read().rank > 0) sleep(60);
-    begin(devices, 1);
-}
+// ---- the cases -------------------------------------------------------------------------------------
 
-static void one_is_slow_but_comes(int devices) {
-    begin(devices, 3);
-    if (rank == size - 1) sleep(2);
-    all_reduce_once();
-    dist_destroy_process_group();
-}
-
-static const RankCase cases[] = {
-    {"exact", sums_are_exact},
-    {"bits", sums_have_the_bits_of_one_process},
-    {"bytes", bytes_are_those_of_the_formula},
-    {"order", queues_keep_their_order},
-    {"others", others_are_right},
-    {"groups", groups_are_apart},
-    {"figures", figures_of_hosts},
-    {"hosts", hosts_are_pretended},
-    {"between", bytes_between_hosts},
-    {"forever", all_reduce_forever},
-    {"disagrees", one_disagrees},
-    {"collective", another_collective},
-    {"size", another_size},
-    {"stopped", one_is_stopped},
-    {"computes", one_computes_on},
-    {"killed", one_is_killed},
-    {"dies", one_dies},
-    {"late", one_comes_late},
-    {"slow", one_is_slow_but_comes},
+// Those with `all` are run by one start of the ranks, one after the other: the case "all".
+static const struct {
+    const char *name;
+    void (*run)(void);
+    bool all;
+    double timeout;
+    int ranks_per_host;
+} cases[] = {
+    {"bits", sums_have_the_bits_of_one_process, true, 20, 0},
+    {"order", queues_keep_their_order, true, 20, 0},
+    {"others", others_are_right, true, 20, 0},
+    {"groups", groups_are_apart, true, 20, 0},
+    {"figures", figures_of_hosts, true, 20, 0},
+    {"between", bytes_between_hosts, false, 20, 0},
+    {"forever", all_reduce_forever, false, 3, 0},
+    {"slow", one_is_slow_but_comes, false, 3, 2},
+    {"stopped", one_is_stopped, false, 1.5, 0},
+    {"computes", one_computes_on, false, 1.5, 0},
+    {"disagrees", one_disagrees, false, 20, 0},
+    {"collective", another_collective, false, 1.5, 0},
+    {"size", another_size, false, 20, 0},
+    {"killed", one_is_killed, false, 20, 0},
+    {"dies", one_dies, false, 20, 0},
+    {"late", NULL, false, 1, 0},
 };
+
+static int run_named(const char *name, int devices) {
+    bool all = strcmp(name, "all") == 0, begun = false;
+    set_program_name("test");
+    devices_init(BACKEND_CPU, 1);
+    for (size_t c = 0; c < COUNT(cases); c++) {
+        if (!(all ? cases[c].all : strcmp(name, cases[c].name) == 0)) continue;
+        if (!cases[c].run && launch_read().rank > 0) sleep(60); // comes late
+        if (!begun) begin(devices, cases[c].timeout, cases[c].ranks_per_host);
+        begun = true;
+        if (cases[c].run) cases[c].run();
+    }
+    if (!begun) return 99;
+    dist_destroy_process_group();
+    devices_close();
+    return 0;
+}
 
 // ---- the tests -----------------------------------------------------------------------------------
 
-static void test_sums_are_exact(void **state) {
+static void test_what_ranks_compute(void **state) {
     (void)state;
-    all_pass("exact", 4, 1);
-    all_pass("exact", 3, 2);
-}
-static void test_bits(void **state) {
-    (void)state;
-    all_pass("bits", 4, 1);
-    all_pass("bits", 2, 3);
-}
-static void test_bytes(void **state) {
-    (void)state;
-    all_pass("bytes", 4, 1);
-}
-static void test_order(void **state) {
-    (void)state;
-    all_pass("order", 4, 1);
-    all_pass("order", 2, 2);
-}
-static void test_others(void **state) {
-    (void)state;
-    all_pass("others", 4, 1);
-    all_pass("others", 3, 2);
-}
-static void test_groups(void **state) {
-    (void)state;
-    all_pass("groups", 4, 1);
-    all_pass("groups", 3, 2);
-}
-static void test_figures(void **state) {
-    (void)state;
-    all_pass("figures", 4, 1);
-    all_pass("hosts", 4, 1);
-    all_pass("slow", 3, 1);
+    all_pass("all", 4, 1);
+    all_pass("all", 3, 2);
+    passes("bits", 2, 3);
+    passes("slow", 3, 1);
 }
 
-static void test_disagreement(void **state) {
+// Each ends the job in time, with these words, the first of them so many times (0: or more).
+static void test_what_goes_wrong(void **state) {
     (void)state;
-    fails("disagrees", 3, 10, "test: rank 0: error: rank 2 on ");
-    assert_non_null(strstr(said, "has --lr 0.1, rank 0 has 0.2"));
-}
-static void test_another_collective(void **state) {
-    (void)state;
-    fails("collective", 2, 10, "is in broadcast ");
-    fails("size", 3, 10, "bytes than the 24 that are expected here");
-}
-static void test_stopped(void **state) {
-    (void)state;
-    fails("stopped", 4, 10, "rank 3 on ");
-    assert_non_null(strstr(said, " (bucket 1, step 42): it has not answered for 1.5 s"));
-    assert_int_equal(times_said("rank 3 on"), 3); // each of the others says so
-}
-static void test_computes(void **state) {
-    (void)state;
-    fails("computes", 3, 10, "rank 2 on ");
-    assert_non_null(strstr(said, "it does something else"));
-}
-static void test_killed(void **state) {
-    (void)state;
-    fails("killed", 4, 10, "test: error: rank 3 on ");
-    assert_non_null(strstr(said, " has ended in the middle of its work"));
-    assert_int_equal(times_said("error: "), 1); // those whom the launcher ends are not blamed
-}
-static void test_dies(void **state) {
-    (void)state;
-    fails("dies", 3, 10, "test: rank 0: error: rank 0 has a mistake");
-}
-static void test_late(void **state) {
-    (void)state;
-    fails("late", 3, 12, "not all ranks have come together within 1 s");
-}
-
-// What a program says that was started with these variables, with all that Open MPI says.
-static int alone_with(const char *variables) {
-    char *command =
-        xprintf(RANKS_ENVIRONMENT "%s timeout -k 1 60 %s --case exact 1 2>&1", variables, self);
-    int status = output_of(command);
-    free(command);
-    return status;
+    static const struct {
+        const char *name;
+        int ranks;
+        const char *words, *also;
+        int times;
+    } rows[] = {
+        {"disagrees", 3, "test: rank 0: error: rank 2 on ", "has --lr 0.1, rank 0 has 0.2", 0},
+        {"collective", 2, "is in broadcast ", "", 0},
+        {"size", 2, "bytes than the 24 that are expected here", "", 0},
+        {"stopped", 4, "rank 3 on ", " (bucket 1, step 42): it has not answered for 1.5 s", 3},
+        {"computes", 3, "rank 2 on ", "it does something else", 0},
+        {"killed", 4, "error: ", "rank 3 on ", 1}, // those whom the launcher ends are not blamed
+        {"dies", 3, "test: rank 0: error: rank 0 has a mistake", "", 0},
+        {"late", 3, "not all ranks have come together within 1 s", "", 0},
+    };
+    for (size_t r = 0; r < COUNT(rows); r++) {
+        fails(rows[r].name, rows[r].ranks, 12, rows[r].words);
+        int times = rows[r].times;
+        if (!strstr(said, rows[r].also) || (times > 0 && times_said(rows[r].words) != times))
+            fail_msg("%s: not %d times '%s', and '%s': %s", rows[r].name, times, rows[r].words,
+                     rows[r].also, said);
+    }
 }
 
 // A program that was started by hand is rank 0 of 1, and so is one in a shell that srun started;
 // what a launcher started alone is refused, by rank 0 with one error, by the others without.
 static void test_wrong_launch(void **state) {
     (void)state;
-    assert_int_equal(alone_with(""), 0);
-    assert_int_equal(alone_with("SLURM_JOBID=1 SLURM_NODELIST=one SLURM_STEP_ID=0 SLURM_PROCID=0 "
-                                "SLURM_STEP_NUM_TASKS=1"),
-                     0);
-    assert_string_equal(said, "");
-    assert_int_equal(alone_with("SLURM_JOBID=1 SLURM_NODELIST=one SLURM_STEP_ID=0 SLURM_PROCID=0 "
-                                "SLURM_STEP_NUM_TASKS=4"),
-                     1);
-    assert_non_null(strstr(said, "error: srun started 4 processes, but each is a world of 1"));
-    assert_null(strstr(said, "OMPI"));
-    assert_int_equal(alone_with("SLURM_PROCID=2 SLURM_STEP_NUM_TASKS=4"), 1);
-    assert_string_equal(said, "");
-    assert_int_equal(alone_with("PMI_RANK=0 PMI_SIZE=3 MPI_LOCALRANKID=0"), 1);
-    assert_non_null(strstr(said, "error: mpiexec started 3 processes"));
-    assert_int_equal(alone_with("PMI_RANK=0 PMI_SIZE=3 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=3"), 1);
-    assert_non_null(strstr(said, "error: srun started 3 processes"));
+    static const struct {
+        const char *variables;
+        int status;
+        const char *words; // "": nothing is said
+    } rows[] = {
+        {"SLURM_JOBID=1 SLURM_NODELIST=one SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1",
+         0, ""},
+        {"SLURM_JOBID=1 SLURM_NODELIST=one SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=4",
+         1, "error: srun started 4 processes, but each is a world of 1"},
+        {"SLURM_PROCID=2 SLURM_STEP_NUM_TASKS=4", 1, ""},
+        {"PMI_RANK=0 PMI_SIZE=3 MPI_LOCALRANKID=0", 1, "error: mpiexec started 3 processes"},
+        {"PMI_RANK=0 PMI_SIZE=3 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=3", 1,
+         "error: srun started 3 processes"},
+    };
+    passes("figures", 0, 1);
+    for (size_t r = 0; r < COUNT(rows); r++) {
+        assert_int_equal(ranks_run(rows[r].variables, 0, "figures", 1), rows[r].status);
+        if (!strstr(said, rows[r].words) || (!*rows[r].words && *said) || strstr(said, "OMPI"))
+            fail_msg("%s: %s", rows[r].variables, said);
+    }
 }
 
 int main(int argc, char *argv[]) {
     self = argv[0];
-    if (argc == 4 && strcmp(argv[1], "--case") == 0)
-        return run_case(cases, sizeof cases / sizeof cases[0], argv[2], atoi(argv[3]));
+    if (argc == 4 && strcmp(argv[1], "--case") == 0) return run_named(argv[2], atoi(argv[3]));
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sums_are_exact),
-        cmocka_unit_test(test_bits),
-        cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_order),
-        cmocka_unit_test(test_others),
-        cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_figures),
-        cmocka_unit_test(test_disagreement),
-        cmocka_unit_test(test_another_collective),
-        cmocka_unit_test(test_stopped),
-        cmocka_unit_test(test_computes),
-        cmocka_unit_test(test_killed),
-        cmocka_unit_test(test_dies),
-        cmocka_unit_test(test_late),
+        cmocka_unit_test(test_what_ranks_compute),
+        cmocka_unit_test(test_what_goes_wrong),
         cmocka_unit_test(test_wrong_launch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
