@@ -5,6 +5,7 @@
 #include "common/tensor/adam.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/02_get_params_and_allreduce/get_params.h"
+#include "chapters/03_split_batch/split_batch.h"
 #include "chapters/07_parameter_servers/real.h"
 #include "chapters/07_parameter_servers/replay.h"
 #include "chapters/07_parameter_servers/towers.h"
@@ -179,7 +180,7 @@ static void read_wrong(void *reading) {
     read_as(r, r->text ? "bad" : "run");
 }
 
-// "@" is the right first line. A file of another run is refused, and it is said what differs.
+// A file of another run is refused, and it is said what differs.
 static void test_files(void **state) {
     (void)state;
     static const Reading right = {{2, 0}, 10, 3, 1, NULL, NULL};
@@ -194,6 +195,7 @@ static void test_files(void **state) {
     pace = even_pace(2);
     s = schedule_make(&pace, (Discipline){0, 0}, 1);
     const Reading wrong[] = {
+        // bad lines: of the run of {0, 0}, 1 step, 2 workers
         {{1, 0}, 10, 3, 1, NULL, "made with staleness 2, and this run has 1"},
         {{NO_BOUND, 0}, 10, 3, 1, NULL, "made with staleness 2, and this run has none"},
         {{0, 1}, 10, 3, 1, NULL, "made with staleness 2, and this run has 0"},
@@ -290,6 +292,8 @@ static Expected by_hand(const PsLesson *l, const Schedule *s, long clocks) {
     Expected x = {0};
     Device *device = try_gpu(0);
     Worker server = worker_new(device, l->seed), worker = worker_new(device, l->seed);
+    Tensor *X = tensor_new(host(), l->batch_size, 1, 28, 28),
+           *y = tensor_new(host(), l->batch_size), *on_device[2];
     Waiting waiting[MOST_WORKERS];
     for (int w = 0; w < l->W; w++)
         waiting[w] = (Waiting){.clock = -1, .grads = tensor_zeros_like(server.params)};
@@ -302,25 +306,21 @@ static Expected by_hand(const PsLesson *l, const Schedule *s, long clocks) {
         apply_before(&x, l, waiting, server.params, server.grads,
                      s->how.staleness == 0 ? e->clock : clocks);
         mine->based_on = x.applied;
-        Tensor *X = tensor_new(host(), ps_rows(l, e->worker), 1, 28, 28),
-               *y = tensor_new(host(), ps_rows(l, e->worker)), *on_device[2];
+        X->shape[0] = y->shape[0] = ps_rows(l, e->worker);
         ps_load(l, e->clock, e->worker, X, y);
         begin_step(device);
-        on_device[0] = arena_tensor(device, 4, X->shape, false);
-        on_device[1] = arena_tensor(device, 1, y->shape, false);
-        tensor_copy(on_device[0], X);
-        tensor_copy(on_device[1], y);
+        split_batch(X, y, &device, 1, &on_device[0], &on_device[1]);
         tensor_copy(worker.params, server.params);
         tensor_fill(worker.grads, 0);
         worker_gradients(&worker, on_device[0], on_device[1]);
         tensor_copy(mine->grads, worker.grads);
         synchronize_all();
-        tensor_free(X);
-        tensor_free(y);
     }
     apply_before(&x, l, waiting, server.params, server.grads, clocks);
     x.params = tensor_values(server.params);
     for (int w = 0; w < l->W; w++) tensor_free(waiting[w].grads);
+    tensor_free(X);
+    tensor_free(y);
     worker_free(&server);
     worker_free(&worker);
     return x;
@@ -355,6 +355,7 @@ static void test_replays(void **state) {
         if (replays[r].late) {
             pace.busy = pace.transfer = 2;
             pace.odds = 0.3;
+            slow[0] = 4;
         }
         Schedule s = schedule_make(&pace, replays[r].how, STEPS);
         PsResult got = ps_replay(&l, &s);
