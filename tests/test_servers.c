@@ -195,7 +195,6 @@ static void test_files(void **state) {
     pace = even_pace(2);
     s = schedule_make(&pace, (Discipline){0, 0}, 1);
     const Reading wrong[] = {
-        // bad lines: of the run of {0, 0}, 1 step, 2 workers
         {{1, 0}, 10, 3, 1, NULL, "made with staleness 2, and this run has 1"},
         {{NO_BOUND, 0}, 10, 3, 1, NULL, "made with staleness 2, and this run has none"},
         {{0, 1}, 10, 3, 1, NULL, "made with staleness 2, and this run has 0"},
@@ -206,6 +205,7 @@ static void test_files(void **state) {
         {{0, 0}, 1, 2, 1, "", "bad: cannot be read, or empty"},
     };
     const char *const lines[][2] = {
+        // behind the right first line
         {"0 pull 0 0\n", "bad: 0 pushes, and not 2"},
         {"0 pull 0\n", "bad:2: not four fields"},
         {"0 pull 0 0\n1 push 0 1\n", "bad:3: this is not the step"},
