@@ -65,6 +65,15 @@ static void check_schedule(const Schedule *s, Discipline how, long clocks) {
     assert_int_equal(all, (s->W - how.backup) * clocks);
 }
 
+static void assert_same_events(const Schedule *a, const Schedule *b) {
+    assert_int_equal(a->count, b->count);
+    for (int i = 0; i < a->count; i++) {
+        const Happening *e = &a->list[i], *f = &b->list[i];
+        assert_true(e->kind == f->kind && e->worker == f->worker && e->clock == f->clock);
+        assert_true(fabs(e->time - f->time) <= 1e-8 * e->time); // a file has 9 digits
+    }
+}
+
 static void test_schedules(void **state) {
     (void)state;
     const Discipline hows[] = {{0, 0}, {1, 0}, {3, 0}, {NO_BOUND, 0}, {0, 1}, {0, 2}};
@@ -75,8 +84,11 @@ static void test_schedules(void **state) {
                 if (straggler == 1) slow[0] = 4;
                 if (straggler == 2) pace.odds = 0.2;
                 Schedule s = schedule_make(&pace, hows[h], 50);
+                Schedule again = schedule_make(&pace, hows[h], 50);
                 check_schedule(&s, hows[h], 50);
+                assert_same_events(&s, &again);
                 schedule_free(&s);
+                schedule_free(&again);
             }
 }
 
@@ -95,15 +107,6 @@ static void test_a_straggler(void **state) {
     assert_true(sync > 3 * seconds_of_schedule((Discipline){NO_BOUND, 0})); // 4.2 against 4 / 3.25
     assert_true(seconds_of_schedule((Discipline){0, 1}) < 0.4 * sync); // it is never waited for
     assert_true(seconds_of_schedule((Discipline){3, 0}) > 0.9 * sync); // it sets the pace, later
-}
-
-static void assert_same_events(const Schedule *a, const Schedule *b) {
-    assert_int_equal(a->count, b->count);
-    for (int i = 0; i < a->count; i++) {
-        const Happening *e = &a->list[i], *f = &b->list[i];
-        assert_true(e->kind == f->kind && e->worker == f->worker && e->clock == f->clock);
-        assert_true(fabs(e->time - f->time) <= 1e-8 * e->time); // a file has 9 digits
-    }
 }
 
 // Who stalls in every step is a slow worker; and so often is who stalls in some.
