@@ -65,6 +65,13 @@ static void all_figures_are_read(void **state) {
     assert_true(m->host_link.bandwidth == 24e9 && m->host_link.latency == 5e-6);
     assert_true(m->root_bandwidth == 22e9);
     assert_true(m->network.bandwidth == 25e9 && m->network.latency == 14e-6);
+    // From a file of one's own:
+    const char *path = in_test_folder("mine.machine");
+    write_bytes(path, whole, strlen(whole));
+    m = machine_find(path);
+    assert_string_equal(m->name, "mine");
+    assert_ptr_equal(machine_find(path), m);
+    assert_ptr_not_equal(machine_parse(path, whole), m);
     // As people write it:
     assert_true(with_line("memory", "\r\n  \t memory \t 41   GB#41\r")->memory == 41e9);
     assert_true(with_line("memory", "memory 4.1e1 GB # f\303\274r \316\261")->memory == 41e9);
@@ -148,16 +155,6 @@ static void the_table_fits_the_screen(void **state) {
     assert_null(file->name);
     assert_non_null(strstr(text, "dgx-a100           8         19.5     40 GB  switch 274 GB/s"));
     assert_non_null(strstr(text, "8 x 23.5 GB/s"));
-}
-
-static void a_file_of_ones_own(void **state) {
-    (void)state;
-    const char *path = in_test_folder("mine.machine");
-    write_bytes(path, whole, strlen(whole));
-    const Machine *machine = machine_find(path);
-    assert_string_equal(machine->name, "mine");
-    assert_ptr_equal(machine_find(path), machine);
-    assert_ptr_not_equal(machine_parse(path, whole), machine);
 }
 
 // ---- mistakes --------------------------------------------------------------------------------
@@ -446,56 +443,43 @@ static void routes_are_alike_both_ways(void **state) {
     for (int i = 0; i < 3; i++) assert_good_routes(by[i], 19);
 }
 
-static void ways_have_the_slowest_parts_rate(void **state) {
-    (void)state;
-    static const struct {
-        const char *field, *line;
-        int from, to;
-        double bandwidth, latency;
-        int ports;
-    } ways[] = {
-        {UNCHANGED, 0, 5, 300e9, 3e-6, 2},   {UNCHANGED, 3, HOST_MEMORY, 22e9, 5e-6, 2},
-        {UNCHANGED, 15, 16, 24e9, 14e-6, 4}, {TREE, 0, 1, 24e9, 5e-6, 2}, // under one root port
-        {TREE, 0, 2, 22e9, 5e-6, 4},         {HOST, 0, 1, 22e9, 10e-6, 4},
-        {MESH, 0, 1, 50e9, 3e-6, 1},         {MESH, 2, 1, 25e9, 3e-6, 1},
-        {MESH, 0, 2, 22e9, 5e-6, 4},  // no pair: by PCIe
-        {FAST, 0, 8, 24e9, 14e-6, 4}, // PCIe is the slowest part
-    };
-    for (size_t i = 0; i < COUNT(ways); i++)
-        assert_link(machine_route(with_line(ways[i].field, ways[i].line), ways[i].from, ways[i].to),
-                    ways[i].bandwidth, ways[i].latency, ways[i].ports);
-    assert_link(machine_route(machine_find("laptops-1gbe"), 4, 0), 118e6, 35e-6, 4);
-}
+enum { H = HOST_MEMORY };
+static const struct {
+    const char *field, *line;
+    double ways[4][5];   // from, to: bandwidth, latency, ports; the last one ends at its beginning
+    const char *meet[2]; // pairs of copies that share no port, and that do; host -1
+} links[] = {
+    // Out of one device, or into one; down one root port (but each host has the data).
+    {UNCHANGED,
+     {{0, 5, 300e9, 3e-6, 2}, {3, H, 22e9, 5e-6, 2}, {15, 16, 24e9, 14e-6, 4}},
+     {"0>5,1>4 0>5,0>-1 -1>0,-1>2 -1>0,-1>8", "0>5,0>4 0>5,1>5 -1>0,-1>1"}},
+    // Under one root port, or not; up one root port.
+    {TREE,
+     {{0, 1, 24e9, 5e-6, 2}, {0, 2, 22e9, 5e-6, 4}},
+     {"0>2,3>1 0>1,2>3 0>2,4>6 0>1,1>-1 0>1,-1>0", "0>2,1>3 0>2,1>-1"}},
+    {HOST, {{0, 1, 22e9, 10e-6, 4}, {0, H, 22e9, 5e-6, 2}}, {"0>2,2>0", "0>1,1>0"}},
+    // (The pair 0 2 has no link: by PCIe.) Two links into device 1, two out of device 0.
+    {MESH,
+     {{0, 1, 50e9, 3e-6, 1}, {2, 1, 25e9, 3e-6, 1}, {0, 2, 22e9, 5e-6, 4}},
+     {"0>1,2>1 0>1,0>2", ""}},
+    // (PCIe is the slowest part.) One card out, one card in; beside the switch; by the same PCIe.
+    {FAST, {{0, 8, 24e9, 14e-6, 4}}, {"0>8,2>10 0>8,16>24 0>8,0>2", "0>8,1>10 0>8,18>9 0>8,0>-1"}},
+};
 
-// Copies from a to b and from c to d wait for each other if they share a port.
-static void some_copies_wait_for_each_other(void **state) {
+static void ways_have_the_slowest_parts_rate_and_share_ports(void **state) {
     (void)state;
-    enum { H = HOST_MEMORY };
-    static const struct {
-        const char *field, *line;
-        int a, b, c, d;
-        bool meet;
-    } pairs[] = {
-        {UNCHANGED, 0, 5, 1, 4, false}, {UNCHANGED, 0, 5, 0, 4, true},  // out of one
-        {UNCHANGED, 0, 5, 1, 5, true},                                  // into one
-        {UNCHANGED, H, 0, H, 1, true},                                  // down one root port
-        {UNCHANGED, H, 0, H, 2, false}, {UNCHANGED, H, 0, H, 8, false}, // each host has the data
-        {TREE, 0, 2, 1, 3, true},                                       // up one root port
-        {TREE, 0, 2, 3, 1, false},      {TREE, 0, 1, 2, 3, false},      {TREE, 0, 2, 4, 6, false},
-        {TREE, 0, 2, 1, H, true}, // up the same root port
-        {TREE, 0, 1, 1, H, false},      {TREE, 0, 1, H, 0, false},      {HOST, 0, 1, 1, 0, true},
-        {HOST, 0, 2, 2, 0, false},      {MESH, 0, 1, 2, 1, false}, // two links into device 1
-        {FAST, 0, 8, 1, 10, true},                                 // one card out
-        {FAST, 0, 8, 2, 10, false},     {FAST, 0, 8, 18, 9, true}, // one card in
-        {FAST, 0, 8, 0, 2, false},                                 // beside the switch
-        {FAST, 0, 8, 0, H, true},
-    };
-    for (size_t i = 0; i < COUNT(pairs); i++) {
-        const Machine *m = with_line(pairs[i].field, pairs[i].line);
-        if (share_a_port(machine_route(m, pairs[i].a, pairs[i].b),
-                         machine_route(m, pairs[i].c, pairs[i].d)) != pairs[i].meet)
-            fail_msg("%s: copies of pair %zu", pairs[i].line, i);
+    for (size_t i = 0; i < COUNT(links); i++) {
+        const Machine *m = with_line(links[i].field, links[i].line);
+        for (const double *w = links[i].ways[0]; w[0] != w[1]; w += 5)
+            assert_link(machine_route(m, (int)w[0], (int)w[1]), w[2], w[3], (int)w[4]);
+        for (int meet = 0, a, b, c, d, used; meet < 2; meet++)
+            for (const char *at = links[i].meet[meet]; *at; at += used) {
+                assert_int_equal(sscanf(at, "%d>%d,%d>%d %n", &a, &b, &c, &d, &used), 4);
+                if (share_a_port(machine_route(m, a, b), machine_route(m, c, d)) != meet)
+                    fail_msg("%s: %.9s", links[i].line, at);
+            }
     }
+    assert_link(machine_route(machine_find("laptops-1gbe"), 4, 0), 118e6, 35e-6, 4);
 }
 
 static void to_itself(void *machine) { machine_route(machine, 3, 3); }
@@ -521,7 +505,6 @@ int main(void) {
         cmocka_unit_test(bandwidths_are_those_of_the_sources),
         cmocka_unit_test(the_mesh_of_dgx_v100),
         cmocka_unit_test(the_table_fits_the_screen),
-        cmocka_unit_test(a_file_of_ones_own),
         cmocka_unit_test(mistakes_are_told),
         cmocka_unit_test(links_and_other_fields),
         cmocka_unit_test(fields_may_be_missing),
@@ -531,8 +514,7 @@ int main(void) {
         cmocka_unit_test(products_go_in_waves),
         cmocka_unit_test(parts_that_are_free),
         cmocka_unit_test(routes_are_alike_both_ways),
-        cmocka_unit_test(ways_have_the_slowest_parts_rate),
-        cmocka_unit_test(some_copies_wait_for_each_other),
+        cmocka_unit_test(ways_have_the_slowest_parts_rate_and_share_ports),
         cmocka_unit_test(as_many_devices_as_there_are),
     };
     return cmocka_run_group_tests_name("machine", tests, make_test_folder, remove_test_folder);
