@@ -26,19 +26,27 @@ static void stop(void) {
     modelled_clock_start(NULL);
 }
 
-// ---- memory ------------------------------------------------------------------------------------
-
-static void train_alone(int batch_size) {
-    Device *device = model_device(0);
-    DataParallel dp = data_parallel(net, &device, 1, BN_LOCAL);
-    Tensor *X = tensor_new(host(), batch_size, 1, PIXELS, PIXELS),
-           *y = tensor_new(host(), batch_size);
-    Tensor *losses[1];
-    for (int step = 0; step < 3; step++) {
+// A training loop: `images` in minibatches, the host waiting after each step. Returns its modelled
+// seconds.
+static double train(Device *const devices[], int k, int images, int batch_size) {
+    DataParallel dp = data_parallel(net, devices, k, BN_AVERAGED);
+    synchronize_all();
+    double begin = modelled_seconds();
+    for (int first = 0; first < images; first += batch_size) {
+        int rows = images - first < batch_size ? images - first : batch_size;
+        Tensor *X = tensor_new(host(), rows, 1, PIXELS, PIXELS), *y = tensor_new(host(), rows);
+        Tensor *losses[MAX_DEVICES];
+        float values[MAX_DEVICES];
         train_step(&dp, X, y, 0.1f, losses);
+        items(losses, k, values);
         synchronize_all();
+        tensor_free(X);
+        tensor_free(y);
     }
+    return modelled_seconds() - begin;
 }
+
+// ---- memory ------------------------------------------------------------------------------------
 
 typedef struct Fit {
     const char *machine;
@@ -48,7 +56,8 @@ typedef struct Fit {
 static void try_to_fit(void *fit) {
     const Fit *f = fit;
     start(f->machine, BACKEND_MODEL);
-    train_alone(f->batch_size);
+    Device *device = model_device(0);
+    train(&device, 1, 3 * f->batch_size, f->batch_size);
 }
 
 static void the_largest_batch_fits_and_one_image_more_does_not(void **state) {
@@ -67,31 +76,6 @@ static void the_largest_batch_fits_and_one_image_more_does_not(void **state) {
 
 // ---- time --------------------------------------------------------------------------------------
 
-// An epoch as the chapter trains: `images` in minibatches, the host waiting after each step.
-static double train_epoch(const char *machine, int k, BatchNormMode bn, int images,
-                          int batch_size) {
-    start(machine, BACKEND_MODEL);
-    Device *devices[MAX_DEVICES];
-    open_devices(devices, k);
-    DataParallel dp = data_parallel(net, devices, k, bn);
-    synchronize_all();
-    double begin = modelled_seconds();
-    for (int first = 0; first < images; first += batch_size) {
-        int rows = images - first < batch_size ? images - first : batch_size;
-        Tensor *X = tensor_new(host(), rows, 1, PIXELS, PIXELS), *y = tensor_new(host(), rows);
-        Tensor *losses[MAX_DEVICES];
-        float values[MAX_DEVICES];
-        train_step(&dp, X, y, 0.1f, losses);
-        items(losses, k, values);
-        synchronize_all();
-        tensor_free(X);
-        tensor_free(y);
-    }
-    double seconds = modelled_seconds() - begin;
-    stop();
-    return seconds;
-}
-
 static ModelledEpoch ask(const char *machine, BackendChoice backend, int k, BatchNormMode bn,
                          int images, int batch_size) {
     start(machine, backend);
@@ -105,7 +89,11 @@ static void the_time_is_that_of_the_training_loop(void **state) {
     static const char *const machines[] = {"dgx-h100", "rtx4090-pcie", "laptops-1gbe"};
     for (int m = 0; m < 3; m++)
         for (int k = 1; k <= 4; k++) {
-            double loop = train_epoch(machines[m], k, BN_AVERAGED, 200, 64);
+            Device *devices[MAX_DEVICES];
+            start(machines[m], BACKEND_MODEL);
+            open_devices(devices, k);
+            double loop = train(devices, k, 200, 64);
+            stop();
             double said = ask(machines[m], BACKEND_CPU, k, BN_AVERAGED, 200, 64).seconds;
             if (!(fabs(said - loop) <= 1e-9 * loop))
                 fail_msg("%s, k = %d: %.12g s, the loop takes %.12g", machines[m], k, said, loop);

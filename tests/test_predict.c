@@ -28,14 +28,6 @@ static int open_terminal(int *programs_side) {
     return readers_side;
 }
 
-static _Noreturn void run_program(void (*program)(void), int input, int output) {
-    dup2(input, STDIN_FILENO);
-    dup2(output, STDOUT_FILENO);
-    program();
-    fflush(stdout);
-    _exit(0);
-}
-
 // (Linux says EIO when no program has the terminal any more.)
 static void read_all(int file, char *text, size_t size) {
     size_t length = 0;
@@ -46,33 +38,32 @@ static void read_all(int file, char *text, size_t size) {
 
 typedef enum { TERMINAL, IN_FROM_PIPE, OUT_TO_PIPE } Ends;
 
-// Runs the program in a child, whose reader has typed these lines. Returns what it printed; the
-// text is replaced by the next call.
-static const char *printed(void (*program)(void), const char *lines, Ends ends) {
-    static char text[8192];
-    int terminal, readers_side = open_terminal(&terminal), in_pipe[2], out_pipe[2];
-    assert_int_equal(pipe(in_pipe), 0);
-    assert_int_equal(pipe(out_pipe), 0);
+// Runs the program in a child, whose reader has typed these lines, and compares what it printed.
+static void assert_prints(void (*program)(void), const char *lines, Ends ends,
+                          const char *expected) {
+    char text[8192];
+    int terminal, readers_side = open_terminal(&terminal), in_pipe[2], out_pipe[2], status;
+    assert_int_equal(pipe(in_pipe) + pipe(out_pipe), 0);
     int typed = ends == IN_FROM_PIPE ? in_pipe[1] : readers_side;
     int seen = ends == OUT_TO_PIPE ? out_pipe[0] : readers_side;
     assert_int_equal(write(typed, lines, strlen(lines)), strlen(lines));
     fflush(NULL); // else the child would write it again
     pid_t child = fork();
     assert_true(child >= 0);
-    if (child == 0)
-        run_program(program, ends == IN_FROM_PIPE ? in_pipe[0] : terminal,
-                    ends == OUT_TO_PIPE ? out_pipe[1] : terminal);
-    close(terminal);
-    close(out_pipe[1]);
-    close(in_pipe[1]);
+    if (child == 0) {
+        dup2(ends == IN_FROM_PIPE ? in_pipe[0] : terminal, STDIN_FILENO);
+        dup2(ends == OUT_TO_PIPE ? out_pipe[1] : terminal, STDOUT_FILENO);
+        program();
+        fflush(stdout);
+        _exit(0);
+    }
+    const int files[] = {terminal, out_pipe[1], in_pipe[1], readers_side, in_pipe[0], out_pipe[0]};
+    for (int i = 0; i < 3; i++) close(files[i]);
     read_all(seen, text, sizeof text);
-    int status;
+    for (int i = 3; i < 6; i++) close(files[i]);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    close(readers_side);
-    close(in_pipe[0]);
-    close(out_pipe[0]);
-    return text;
+    assert_string_equal(text, expected);
 }
 
 // ---- programs --------------------------------------------------------------------------------
@@ -103,64 +94,42 @@ static void without_the_flag(void) {
     "\nPredict first. How much of the time is a device idle, in percent?\n"                        \
     "  a number (or Enter): "
 #define ASKS_BYTES "\nPredict first. How many MB move?\n  a number (or Enter): "
+#define SAID_HALF  "You said 27.3 %, and it is 54.6: your figure is 0.5 times that.\n"
+#define SAID_12    "You said 12 MB: right, it is 12.\n"
 #define ASKS_SAME  "\nPredict first. Are all bits the same?\n  yes or no (or Enter): "
 
-static void numbers_are_asked_for(void **state) {
-    (void)state;
-    assert_string_equal(printed(two_numbers, "27.3\n12 MB\n", TERMINAL), ASKS_IDLE ASKS_BYTES
-                        "You said 27.3 %, and it is 54.6: your figure is 0.5 times that.\n"
-                        "You said 12 MB: right, it is 12.\n");
-}
+#define AGAIN "  a number (or Enter): "
 
-static void what_is_no_number_is_asked_again(void **state) {
+static void the_reader_is_asked_on_a_terminal(void **state) {
     (void)state;
-    assert_string_equal(printed(two_numbers, "much\nnan\n-inf\n%\n 27.3%\n\n", TERMINAL), ASKS_IDLE
-                        "  a number (or Enter):   a number (or Enter):   a number (or Enter): "
-                        "  a number (or Enter): " ASKS_BYTES
-                        "You said 27.3 %, and it is 54.6: your figure is 0.5 times that.\n");
-}
-
-static void a_long_line_is_one_answer(void **state) {
-    (void)state;
-    char lines[1000];
-    snprintf(lines, sizeof lines, "27.3%600d\n12\n", 7);
-    assert_non_null(strstr(printed(two_numbers, lines, TERMINAL), "You said 12 MB: right"));
-}
-
-static void enter_is_no_answer(void **state) {
-    (void)state;
-    assert_string_equal(printed(two_numbers, "\n  \t\n", TERMINAL), ASKS_IDLE ASKS_BYTES);
-    assert_string_equal(printed(two_numbers, "\n12\n", TERMINAL),
-                        ASKS_IDLE ASKS_BYTES "You said 12 MB: right, it is 12.\n");
-}
-
-static void after_the_end_nothing_is_asked(void **state) {
-    (void)state;
-    assert_string_equal(printed(two_numbers,
-                                "\004"
-                                "12\n",
-                                TERMINAL),
-                        ASKS_IDLE "\n");
-    assert_string_equal(printed(two_numbers, "54.6\n\004", TERMINAL),
-                        ASKS_IDLE ASKS_BYTES "\nYou said 54.6 %: right, it is 54.6.\n");
-}
-
-static void yes_and_no(void **state) {
-    (void)state;
-    assert_string_equal(printed(one_yes_or_no, "Yes\n", TERMINAL),
-                        ASKS_SAME "You said yes: right.\n");
-    assert_string_equal(printed(one_yes_or_no, "n\n", TERMINAL),
-                        ASKS_SAME "You said no: it is the other way.\n");
-    assert_string_equal(printed(one_yes_or_no, "1\ny\n", TERMINAL),
-                        ASKS_SAME "  yes or no (or Enter): You said yes: right.\n");
-    assert_string_equal(printed(one_yes_or_no, "\n", TERMINAL), ASKS_SAME);
-}
-
-static void silent_but_on_a_terminal(void **state) {
-    (void)state;
-    assert_string_equal(printed(two_numbers, "1\n2\n", IN_FROM_PIPE), "");
-    assert_string_equal(printed(two_numbers, "1\n2\n", OUT_TO_PIPE), "");
-    assert_string_equal(printed(without_the_flag, "1\ny\n", TERMINAL), "");
+    char long_line[1000];
+    snprintf(long_line, sizeof long_line, "27.3%600d\n12\n", 7); // one answer
+    const struct {
+        void (*program)(void);
+        const char *typed, *printed;
+    } readers[] = {
+        {two_numbers, "27.3\n12 MB\n", ASKS_IDLE ASKS_BYTES SAID_HALF SAID_12},
+        {two_numbers, "much\nnan\n-inf\n%\n 27.3%\n\n",
+         ASKS_IDLE AGAIN AGAIN AGAIN AGAIN ASKS_BYTES SAID_HALF},
+        {two_numbers, "\n  \t\n", ASKS_IDLE ASKS_BYTES},
+        {two_numbers, "\n12\n", ASKS_IDLE ASKS_BYTES SAID_12},
+        // After the end (Ctrl-D) nothing is asked.
+        {two_numbers,
+         "\004"
+         "12\n",
+         ASKS_IDLE "\n"},
+        {two_numbers, "54.6\n\004", ASKS_IDLE ASKS_BYTES "\nYou said 54.6 %: right, it is 54.6.\n"},
+        {one_yes_or_no, "Yes\n", ASKS_SAME "You said yes: right.\n"},
+        {one_yes_or_no, "n\n", ASKS_SAME "You said no: it is the other way.\n"},
+        {one_yes_or_no, "1\ny\n", ASKS_SAME "  yes or no (or Enter): You said yes: right.\n"},
+        {one_yes_or_no, "\n", ASKS_SAME},
+        {without_the_flag, "1\ny\n", ""},
+    };
+    for (size_t i = 0; i < COUNT(readers); i++)
+        assert_prints(readers[i].program, readers[i].typed, TERMINAL, readers[i].printed);
+    assert_prints(two_numbers, "1\n2\n", IN_FROM_PIPE, "");
+    assert_prints(two_numbers, "1\n2\n", OUT_TO_PIPE, "");
+    assert_prints(two_numbers, long_line, TERMINAL, ASKS_IDLE ASKS_BYTES SAID_HALF SAID_12);
 }
 
 // ---- comparing -------------------------------------------------------------------------------
@@ -169,30 +138,31 @@ static Prediction said;
 static double result;
 static void compare(void) { predict_compare(said, result, "ms"); }
 
-static const char *compared(double value, double with) {
-    said = (Prediction){true, value};
-    result = with;
-    return printed(compare, "", OUT_TO_PIPE);
-}
-
+// (A program that went wrong, NaN, has not proved anybody right.)
 static void figures_are_compared(void **state) {
     (void)state;
-    assert_string_equal(compared(1.004, 1), "You said 1.004 ms: right, it is 1.\n");
-    assert_string_equal(compared(-1.004, -1), "You said -1.004 ms: right, it is -1.\n");
-    assert_string_equal(compared(3, 2),
-                        "You said 3 ms, and it is 2: your figure is 1.5 times that.\n");
-    assert_string_equal(compared(0, 2), "You said 0 ms, and it is 2.\n");
-    assert_string_equal(compared(-3, 2), "You said -3 ms, and it is 2.\n");
-    assert_string_equal(compared(0, 0), "You said 0 ms: right, it is 0.\n");
-    assert_string_equal(compared(1e-9, 0), "You said 1e-09 ms, and it is 0.\n");
-}
-
-// A program that went wrong has not proved anybody right.
-static void what_is_no_figure_is_not_right(void **state) {
-    (void)state;
-    assert_string_equal(compared(3, (double)NAN), "You said 3 ms, and it is nan.\n");
-    assert_string_equal(compared(3, (double)INFINITY), "You said 3 ms, and it is inf.\n");
-    assert_string_equal(compared(0, -(double)INFINITY), "You said 0 ms, and it is -inf.\n");
+    static const struct {
+        bool given;
+        double value, result;
+        const char *printed;
+    } rows[] = {
+        {true, 1.004, 1, "You said 1.004 ms: right, it is 1.\n"},
+        {true, -1.004, -1, "You said -1.004 ms: right, it is -1.\n"},
+        {true, 3, 2, "You said 3 ms, and it is 2: your figure is 1.5 times that.\n"},
+        {true, 0, 2, "You said 0 ms, and it is 2.\n"},
+        {true, -3, 2, "You said -3 ms, and it is 2.\n"},
+        {true, 0, 0, "You said 0 ms: right, it is 0.\n"},
+        {true, 1e-9, 0, "You said 1e-09 ms, and it is 0.\n"},
+        {true, 3, (double)NAN, "You said 3 ms, and it is nan.\n"},
+        {true, 3, (double)INFINITY, "You said 3 ms, and it is inf.\n"},
+        {true, 0, -(double)INFINITY, "You said 0 ms, and it is -inf.\n"},
+        {false, 0, 0, ""},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        said = (Prediction){rows[i].given, rows[i].value};
+        result = rows[i].result;
+        assert_prints(compare, "", OUT_TO_PIPE, rows[i].printed);
+    }
 }
 
 // Times of two runs, each from its fastest to its slowest.
@@ -214,26 +184,11 @@ static void noise_is_told_from_a_difference(void **state) {
     assert_true(relative_difference((float[]){2, 3}, (float[]){2, 4}, (float[]){2, 2}, 2) == 0.5);
 }
 
-static void who_said_nothing_hears_nothing(void **state) {
-    (void)state;
-    said = (Prediction){false, 0};
-    result = 0;
-    assert_string_equal(printed(compare, "", OUT_TO_PIPE), "");
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_are_asked_for),
-        cmocka_unit_test(what_is_no_number_is_asked_again),
-        cmocka_unit_test(a_long_line_is_one_answer),
-        cmocka_unit_test(enter_is_no_answer),
-        cmocka_unit_test(after_the_end_nothing_is_asked),
-        cmocka_unit_test(yes_and_no),
-        cmocka_unit_test(silent_but_on_a_terminal),
+        cmocka_unit_test(the_reader_is_asked_on_a_terminal),
         cmocka_unit_test(figures_are_compared),
-        cmocka_unit_test(what_is_no_figure_is_not_right),
         cmocka_unit_test(noise_is_told_from_a_difference),
-        cmocka_unit_test(who_said_nothing_hears_nothing),
     };
     return cmocka_run_group_tests_name("predict", tests, NULL, NULL);
 }
