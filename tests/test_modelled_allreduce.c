@@ -1,12 +1,11 @@
 // test_modelled_allreduce.c: where additions and launches are free and all links are alike, the
-// allreduces of chapter 2 take what their formulas say, to 1e-12, and so do the book's example and
-// copies that share a part of their way. On random machines: better links, shorter times?
+// allreduces of chapter 2 take what their formulas say, to 1e-12, and so does the book's example.
+// On random machines: better links, shorter times?
 #include "test.h"
 
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/02_get_params_and_allreduce/behind/book_example.h"
 #include "chapters/02_get_params_and_allreduce/behind/figures.h"
-#include "chapters/02_get_params_and_allreduce/get_params.h"
 #include "common/model/modelled_clock.h"
 
 // Nothing takes time but links.
@@ -133,84 +132,12 @@ static void faster_pcie_can_make_the_sharded_one_slower(void **state) {
                 1.04 * modelled_allreduce(&m, allreduce_sharded, 3, 100000));
 }
 
-// ---- copies that share a part of their way -----------------------------------------------------
-
-// A device alone in its host: by PCIe 24 GB/s, from there by the network 1 GB/s.
-static const Link pcie = {.bandwidth = 24e9, .latency = 5e-6};
-static const Link net = {.bandwidth = 1e9, .latency = 30e-6};
-enum { FLOATS = 1 << 20, BYTES = FLOATS * sizeof(float) };
-static const double by_pcie = BYTES / 24e9, by_net = BYTES / 1e9;
-static Tensor *here[2], *there[2];
-static float host_memory[FLOATS];
-
-static void begin_with_two(void) {
-    static Machine slow;
-    slow = *machine_parse("test.machine", machines[1]);
-    slow.host_link = pcie;
-    slow.root_bandwidth = pcie.bandwidth;
-    slow.network = net;
-    modelled_clock_start(&slow);
-    devices_init(BACKEND_MODEL, 0);
-    for (int i = 0; i < 2; i++) {
-        here[i] = tensor_new(try_gpu(i), FLOATS);
-        there[i] = tensor_new(try_gpu(i), FLOATS);
-    }
-}
-
-static void end_with_two(void) {
-    free_params(here, 2);
-    free_params(there, 2);
-    devices_close();
-    modelled_clock_start(NULL);
-}
-
-static void to_host(int from) {
-    Device *device = try_gpu(from);
-    queue_copy(compute_queue(device), host(), host_memory, device, here[from]->data, BYTES);
-}
-
-// (In the receiver's second queue.)
-static void by_network(int from, int to) {
-    Device *device = try_gpu(to);
-    queue_copy(comm_queue(device), device, there[to]->data, try_gpu(from), here[from]->data, BYTES);
-}
-
-static void assert_ends(const char *what, Queue *queue, double expected) {
-    event_synchronize(queue_record(queue));
-    assert_close(what, 2, modelled_seconds(), expected);
-}
-
-// However many copies to the host go beside it, one by the network takes as long as alone; they
-// wait only for its share of PCIe. (The other direction, at the same time, waits for nothing.)
-static void a_slow_network_leaves_pcie_to_others(void **state) {
-    (void)state;
-    for (int copies = 0; copies <= 20; copies += 4) {
-        begin_with_two();
-        by_network(0, 1);
-        for (int i = 0; i < copies; i++) to_host(0);
-        if (copies > 0)
-            assert_ends("to the host", compute_queue(try_gpu(0)),
-                        by_pcie + copies * (pcie.latency + by_pcie));
-        assert_ends("by the network", comm_queue(try_gpu(1)), net.latency + by_net);
-        end_with_two();
-    }
-    begin_with_two();
-    to_host(0);
-    by_network(0, 1);
-    by_network(1, 0);
-    assert_ends("to the host", compute_queue(try_gpu(0)), pcie.latency + by_pcie);
-    assert_ends("from the other", comm_queue(try_gpu(0)), net.latency + by_net);
-    assert_ends("by the network", comm_queue(try_gpu(1)), net.latency + by_pcie + by_net);
-    end_with_two();
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(they_take_what_the_formulas_say),
         cmocka_unit_test(the_books_example),
         cmocka_unit_test(better_links_never_make_ring_or_tree_slower),
         cmocka_unit_test(faster_pcie_can_make_the_sharded_one_slower),
-        cmocka_unit_test(a_slow_network_leaves_pcie_to_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
