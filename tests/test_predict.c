@@ -1,5 +1,4 @@
 // test_predict.c: what a reader expects (predict.h): asked on a terminal, and nowhere else.
-#include "common/base/error.h"
 #include "common/base/statistics.h"
 #include "common/program/predict.h"
 #include "common/tensor/tensor.h"
@@ -7,20 +6,16 @@
 
 #include <fcntl.h>
 #include <termios.h>
-#include <unistd.h>
 
 // ---- a program and its reader ----------------------------------------------------------------
 
 // A new terminal on which nothing but what the program prints is shown, as it prints it. Returns
 // the reader's side of it.
 static int open_terminal(int *programs_side) {
-    int readers_side = posix_openpt(O_RDWR | O_NOCTTY);
-    assert_true(readers_side >= 0);
-    assert_int_equal(grantpt(readers_side), 0);
-    assert_int_equal(unlockpt(readers_side), 0);
-    *programs_side = open(ptsname(readers_side), O_RDWR | O_NOCTTY);
-    assert_true(*programs_side >= 0);
     struct termios modes;
+    int readers_side = posix_openpt(O_RDWR | O_NOCTTY);
+    assert_true(readers_side >= 0 && grantpt(readers_side) == 0 && unlockpt(readers_side) == 0);
+    *programs_side = open(ptsname(readers_side), O_RDWR | O_NOCTTY);
     assert_int_equal(tcgetattr(*programs_side, &modes), 0);
     modes.c_lflag &= (tcflag_t)~ECHO;
     modes.c_oflag &= (tcflag_t)~OPOST;

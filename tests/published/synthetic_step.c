@@ -4,13 +4,10 @@
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/08_many_machines/layer_kernels.h"
 #include "common/base/error.h"
-#include "common/device/device.h"
 #include "common/program/modelled_run.h"
 #include "common/tensor/autograd.h"
 
 #include <stdlib.h>
-
-// ---- devices that only tell the time ---------------------------------------------------------
 
 // Kernels are a framework's, launched as fast as this machine can; "our own" launches are left for
 // the exchange, and take no time.
@@ -21,24 +18,16 @@ static Machine exchange_is_one_launch(const Machine *machine) {
     return copy;
 }
 
-// ---- forward and backward --------------------------------------------------------------------
-
 // One device's part of a step.
 typedef struct Worker {
     Device *device;
-    float *anywhere; // stands for all that kernels read and write
-    Tensor *grads;   // all gradients, as one vector; those of the last layer first
+    KernelTaker to; // launches there
+    Tensor *grads;  // all gradients, as one vector; those of the last layer first
 } Worker;
 
 static void launch_there(void *device, KernelId kernel, const void *args, size_t size) {
     queue_launch(compute_queue(device), kernel, args, size);
 }
-
-static KernelTaker on_device(const Worker *w) {
-    return (KernelTaker){.take = launch_there, .context = w->device, .anywhere = w->anywhere};
-}
-
-// ---- the exchange ----------------------------------------------------------------------------
 
 // Gradients first .. end of all devices, on the communication queues, when backward has come to
 // where it is now.
@@ -56,34 +45,12 @@ static void exchange_bucket(const Worker workers[], int k, size_t first, size_t 
     for (int i = 0; i < k; i++) tensor_free(bucket[i]);
 }
 
-static void wait_for_exchanges(const Worker workers[], int k) {
-    for (int i = 0; i < k; i++)
-        device_wait(workers[i].device, queue_record(comm_queue(workers[i].device)));
-}
-
-// ---- a step ----------------------------------------------------------------------------------
-
-static void forward_all(const Step *step, const Worker workers[]) {
-    const NetworkTable *network = step->network;
-    for (int l = 0; l < network->num_layers; l++)
-        for (int i = 0; i < step->devices; i++) {
-            KernelTaker to = on_device(&workers[i]);
-            table_layer_forward(&to, &network->layers[l], step->images);
-        }
-    for (int i = 0; i < step->devices; i++) {
-        KernelTaker to = on_device(&workers[i]);
-        table_loss(&to, network, step->images);
-    }
-}
-
 static void backward_all_layers(const Step *step, const Worker workers[]) {
     size_t first = 0, end = 0; // of the open bucket
     for (int l = step->network->num_layers - 1; l >= 0; l--) {
         const TableLayer *layer = &step->network->layers[l];
-        for (int i = 0; i < step->devices; i++) {
-            KernelTaker to = on_device(&workers[i]);
-            table_layer_backward(&to, layer, step->images, l == 0);
-        }
+        for (int i = 0; i < step->devices; i++)
+            table_layer_backward(&workers[i].to, layer, step->images, l == 0);
         end += (size_t)table_layer_params(layer);
         bool full = (double)((end - first) * sizeof(float)) >= step->bucket_bytes || l == 0;
         if (step->devices > 1 && full && end > first) {
@@ -94,32 +61,16 @@ static void backward_all_layers(const Step *step, const Worker workers[]) {
 }
 
 static void run_step(const Step *step, const Worker workers[]) {
+    const NetworkTable *network = step->network;
     int k = step->devices;
-    forward_all(step, workers);
+    for (int l = 0; l < network->num_layers; l++)
+        for (int i = 0; i < k; i++)
+            table_layer_forward(&workers[i].to, &network->layers[l], step->images);
+    for (int i = 0; i < k; i++) table_loss(&workers[i].to, network, step->images);
     backward_all_layers(step, workers);
-    if (k > 1) wait_for_exchanges(workers, k);
-    for (int i = 0; i < k; i++) {
-        KernelTaker to = on_device(&workers[i]);
-        table_update(&to, step->network, step->images * k);
-    }
-}
-
-static void new_workers(const Step *step, Device *const devices[], Worker workers[]) {
-    size_t params = (size_t)table_params(step->network);
-    for (int i = 0; i < step->devices; i++) {
-        workers[i] = (Worker){.device = devices[i],
-                              .anywhere = device_alloc(devices[i], sizeof(float)),
-                              .grads = tensor_new(devices[i], (int)params)};
-        begin_step(devices[i]);
-    }
-    synchronize_all();
-}
-
-static void free_workers(Worker workers[], int k) {
-    for (int i = 0; i < k; i++) {
-        device_free(workers[i].device, workers[i].anywhere);
-        tensor_free(workers[i].grads);
-    }
+    for (int i = 0; i < k && k > 1; i++)
+        device_wait(workers[i].device, queue_record(comm_queue(workers[i].device)));
+    for (int i = 0; i < k; i++) table_update(&workers[i].to, network, step->images * k);
 }
 
 double step_seconds(const Machine *machine, const Step *step) {
@@ -129,9 +80,15 @@ double step_seconds(const Machine *machine, const Step *step) {
     devices_close(); // they are opened with TF32, or without it
     allow_tf32(step->tf32);
     modelled_begin(&run);
-    new_workers(step, run.devices, workers);
+    for (int i = 0; i < step->devices; i++) {
+        Device *device = run.devices[i];
+        Tensor *grads = tensor_new(device, (int)table_params(step->network));
+        workers[i] = (Worker){device, {launch_there, device, grads->data}, grads};
+        begin_step(device);
+    }
+    synchronize_all();
     while (modelled_run(&run)) run_step(step, workers);
-    free_workers(workers, step->devices);
+    for (int i = 0; i < step->devices; i++) tensor_free(workers[i].grads);
     free(workers);
     modelled_end(&run);
     devices_close();
