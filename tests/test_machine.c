@@ -305,15 +305,16 @@ static void names_that_are_none(void **state) {
 
 // ---- time ------------------------------------------------------------------------------------
 
-static void assert_seconds(const Machine *m, KernelTraffic t, bool tf32, double expected) {
-    double seconds = machine_kernel_seconds(m, t, tf32);
-    if (!(fabs(seconds - expected) <= 1e-12 * expected))
-        fail_msg("%.15g seconds, expected %.15g", seconds, expected);
-}
-
 #define UNCHANGED "about", "about one of the test"
 #define TWO       "product", "product 80 % 40 %" // the second one in TF32
 #define FORMS     "convolution", "convolution 60 % 120 %\nconvolution_3x3 4 % 5 % 6 %"
+// 100 multiprocessors with two tiles of 64 x 64 each: the time of a wave, sums of 1000 numbers.
+#define GPU  "fp32", "fp32 20 TFLOP/s\nmultiprocessors 100"
+#define WAVE (200 * 2 * 64 * 64 * 1e3 / (20e12 * 0.8))
+#define IS(kind, flop, bytes)                                                                      \
+    0, {COST_##kind, flop, bytes, 0, PASS_INPUT}, { 0, 0, 0, 0 }
+#define TILES(rows, columns, count)                                                                \
+    0, {COST_PRODUCT, 2e3 * rows * columns, 0, 0, 0}, { count, rows, columns, 1e3 }
 
 static void kernels_take_their_arithmetic_or_their_bytes(void **state) {
     (void)state;
@@ -321,57 +322,43 @@ static void kernels_take_their_arithmetic_or_their_bytes(void **state) {
         const char *field, *line;
         bool tf32;
         double expected;
-        KernelCost work;
+        KernelTraffic t;
     } kernels[] = {
-        {UNCHANGED, false, 1e12 / (20e12 * 0.8), {COST_PRODUCT, 1e12, 1e6, 0, 0}},
-        {UNCHANGED, true, 1e12 / (160e12 * 0.8), {COST_PRODUCT, 1e12, 1e6, 0, 0}},
-        {UNCHANGED, false, 1e12 / (20e12 * 0.6), {COST_CONVOLUTION, 1e12, 1e6, 0, 0}},
-        {UNCHANGED, true, 1e12 / (160e12 * 0.6), {COST_CONVOLUTION, 1e12, 1e6, 0, 0}},
-        {UNCHANGED, false, 1e12 / (1500e9 * 0.9), {COST_PRODUCT, 1e12, 1e12, 0, 0}},
-        {UNCHANGED, true, 1e12 / 20e12, {COST_ELEMENTS, 1e12, 1, 0, 0}},
-        {UNCHANGED, true, 1e12 / (1500e9 * 0.9), {COST_ELEMENTS, 1e12, 1e12, 0, 0}},
-        {UNCHANGED, false, 0, {COST_PRODUCT, 0, 0, 0, 0}},
-        {TWO, false, 1e12 / (20e12 * 0.8), {COST_PRODUCT, 1e12, 0, 0, 0}},
-        {TWO, true, 1e12 / (160e12 * 0.4), {COST_PRODUCT, 1e12, 0, 0, 0}},
-        {TWO, true, 1e12 / (160e12 * 0.6), {COST_CONVOLUTION, 1e12, 0, 0, 0}},
-        {FORMS, false, 1e12 / (20e12 * 0.05), {COST_CONVOLUTION, 1e12, 0, FORM_3X3, PASS_INPUT}},
-        {FORMS, false, 1e12 / (20e12 * 0.6), {COST_CONVOLUTION, 1e12, 0, FORM_PLAIN, PASS_INPUT}},
-        {FORMS, true, 1e12 / (160e12 * 1.2), {COST_CONVOLUTION, 1e12, 0, FORM_3X3, PASS_INPUT}},
-        {FORMS, true, 1e12 / (160e12 * 0.8), {COST_PRODUCT, 1e12, 0, 0, 0}},
+        {UNCHANGED, false, 1e12 / (20e12 * 0.8), {1, IS(PRODUCT, 1e12, 1e6)}},
+        {UNCHANGED, true, 1e12 / (160e12 * 0.8), {1, IS(PRODUCT, 1e12, 1e6)}},
+        {UNCHANGED, false, 1e12 / (20e12 * 0.6), {1, IS(CONVOLUTION, 1e12, 1e6)}},
+        {UNCHANGED, true, 1e12 / (160e12 * 0.6), {1, IS(CONVOLUTION, 1e12, 1e6)}},
+        {UNCHANGED, false, 1e12 / (1500e9 * 0.9), {1, IS(PRODUCT, 1e12, 1e12)}},
+        {UNCHANGED, true, 1e12 / 20e12, {1, IS(ELEMENTS, 1e12, 1)}},
+        {UNCHANGED, true, 1e12 / (1500e9 * 0.9), {1, IS(ELEMENTS, 1e12, 1e12)}},
+        {UNCHANGED, false, 0, {1, IS(PRODUCT, 0, 0)}},
+        {TWO, false, 1e12 / (20e12 * 0.8), {1, IS(PRODUCT, 1e12, 0)}},
+        {TWO, true, 1e12 / (160e12 * 0.4), {1, IS(PRODUCT, 1e12, 0)}},
+        {TWO, true, 1e12 / (160e12 * 0.6), {1, IS(CONVOLUTION, 1e12, 0)}},
+        {FORMS, false, 1e12 / (20e12 * 0.05), {1, IS(CONVOLUTION, 1e12, 0)}}, // FORM_3X3
+        {FORMS, true, 1e12 / (160e12 * 1.2), {1, IS(CONVOLUTION, 1e12, 0)}},
+        {FORMS, true, 1e12 / (160e12 * 0.8), {1, IS(PRODUCT, 1e12, 0)}},
+        {GPU, false, WAVE, {1, TILES(640, 1280, 1)}},       // 200 tiles
+        {GPU, false, 2 * WAVE, {1, TILES(640, 1281, 1)}},   // 10 more: another wave
+        {GPU, false, WAVE, {1, TILES(577, 1217, 1)}},       // the last tiles: in part
+        {GPU, false, WAVE, {1, TILES(64, 64 * 51, 1)}},     // none can be cut
+        {GPU, false, WAVE / 2, {1, TILES(64, 64 * 50, 1)}}, // two parts of each sum
+        {GPU, false, WAVE / 100, {1, TILES(64, 64, 1)}},
+        {GPU, false, WAVE / 100, {1, TILES(1, 1, 1)}},
+        {GPU, false, 7 * WAVE / 100, {1, TILES(64, 64, 7)}},
+        {GPU, true, WAVE / 8, {1, TILES(640, 1280, 1)}},
+        // What is moved comes before and after; what the product reads, at the same time.
+        {GPU,
+         false,
+         WAVE / 100 + 1e9 / 1350e9,
+         {1, 1e9, {COST_PRODUCT, 2e3, 0, 0, 0}, {1, 1, 1, 1e3}}},
+        {GPU, false, 2e9 / 1350e9, {1, 1e9, {COST_PRODUCT, 2e3, 1e9, 0, 0}, {1, 1, 1, 1e3}}},
     };
-    for (size_t i = 0; i < COUNT(kernels); i++)
-        assert_seconds(with_line(kernels[i].field, kernels[i].line),
-                       (KernelTraffic){.launches = 1, .work = kernels[i].work}, kernels[i].tf32,
-                       kernels[i].expected);
-}
-
-// 100 multiprocessors with two tiles of 64 x 64 each: the time of a wave, sums of 1000 numbers.
-static void products_go_in_waves(void **state) {
-    (void)state;
-    const Machine *m = with_line("fp32", "fp32 20 TFLOP/s\nmultiprocessors 100");
-    const double wave = 200 * 2 * 64 * 64 * 1e3 / (20e12 * 0.8), byte = 1 / (1500e9 * 0.9);
-    const struct {
-        int count, rows, columns;
-        double expected, reads, moved; // moved: before and after
-        bool tf32;
-    } products[] = {
-        {1, 640, 1280, wave, 0, 0, false},       // 200 tiles
-        {1, 640, 1281, 2 * wave, 0, 0, false},   // 10 more: another wave
-        {1, 577, 1217, wave, 0, 0, false},       // the last tiles: in part
-        {1, 64, 64 * 51, wave, 0, 0, false},     // none can be cut
-        {1, 64, 64 * 50, wave / 2, 0, 0, false}, // two parts of each sum
-        {1, 64, 64, wave / 100, 0, 0, false},
-        {1, 1, 1, wave / 100, 0, 0, false},
-        {7, 64, 64, 7 * wave / 100, 0, 0, false},
-        {1, 640, 1280, wave / 8, 0, 0, true},
-        {1, 1, 1, wave / 100 + 1e9 * byte, 0, 1e9, false},
-        {1, 1, 1, 2e9 * byte, 1e9, 1e9, false},
-    };
-    for (size_t i = 0; i < COUNT(products); i++) {
-        double rows = products[i].rows, columns = products[i].columns;
-        KernelCost work = {COST_PRODUCT, 2e3 * rows * columns, products[i].reads, 0, 0};
-        KernelTraffic t = {1, products[i].moved, work, {products[i].count, rows, columns, 1000}};
-        assert_seconds(m, t, products[i].tf32, products[i].expected);
+    for (size_t i = 0; i < COUNT(kernels); i++) {
+        const Machine *m = with_line(kernels[i].field, kernels[i].line);
+        double seconds = machine_kernel_seconds(m, kernels[i].t, kernels[i].tf32);
+        if (!(fabs(seconds - kernels[i].expected) <= 1e-12 * kernels[i].expected))
+            fail_msg("row %zu: %.15g s, expected %.15g", i, seconds, kernels[i].expected);
     }
 }
 
@@ -407,24 +394,23 @@ static void assert_link(Route route, double bandwidth, double latency, int num_p
     assert_int_equal(route.num_ports, num_ports);
 }
 
-static void assert_good_route(const Machine *machine, int from, int to, int num_ports) {
-    Route route = machine_route(machine, from, to), back = machine_route(machine, to, from);
-    assert_true(route.num_ports >= 1 && route.num_ports <= MAX_PORTS);
-    assert_true(isfinite(route.link.bandwidth) && route.link.bandwidth > 0);
-    assert_link(back, route.link.bandwidth, route.link.latency, route.num_ports);
-    if (machine->links != LINKS_HOST)
-        assert_false(share_a_port(route, back)); // both ways at a time
-    for (int i = 0; i < route.num_ports; i++) {
-        assert_in_range(route.ports[i].port, 0, num_ports - 1);
-        for (int j = 0; j < i; j++) assert_int_not_equal(route.ports[i].port, route.ports[j].port);
-    }
-}
-
 static void assert_good_routes(const Machine *machine, int num_devices) {
     int num_ports = machine_ports(machine, num_devices);
     for (int from = 0; from < num_devices; from++)
-        for (int to = HOST_MEMORY; to < num_devices; to++)
-            if (to != from) assert_good_route(machine, from, to, num_ports);
+        for (int to = HOST_MEMORY; to < num_devices; to++) {
+            if (to == from) continue;
+            Route route = machine_route(machine, from, to), back = machine_route(machine, to, from);
+            assert_true(isfinite(route.link.bandwidth) && route.link.bandwidth > 0);
+            assert_in_range(route.num_ports, 1, MAX_PORTS);
+            assert_link(back, route.link.bandwidth, route.link.latency, route.num_ports);
+            if (machine->links != LINKS_HOST)
+                assert_false(share_a_port(route, back)); // both ways at a time
+            for (int i = 0; i < route.num_ports; i++) {
+                int port = route.ports[i].port;
+                assert_in_range(port, 0, num_ports - 1);
+                for (int j = 0; j < i; j++) assert_int_not_equal(port, route.ports[j].port);
+            }
+        }
 }
 
 #define TREE "link", "link tree"
@@ -511,7 +497,6 @@ int main(void) {
         cmocka_unit_test(files_that_are_none),
         cmocka_unit_test(names_that_are_none),
         cmocka_unit_test(kernels_take_their_arithmetic_or_their_bytes),
-        cmocka_unit_test(products_go_in_waves),
         cmocka_unit_test(parts_that_are_free),
         cmocka_unit_test(routes_are_alike_both_ways),
         cmocka_unit_test(ways_have_the_slowest_parts_rate_and_share_ports),

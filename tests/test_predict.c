@@ -65,7 +65,7 @@ static void assert_prints(void (*program)(void), const char *lines, Ends ends,
 
 static void two_numbers(void) {
     predict_enable(true);
-    Prediction idle = predict_first("How much of the time is a device idle, in percent?");
+    Prediction idle = predict_first("How idle is a device?");
     Prediction bytes = predict_first("How many MB move?");
     predict_compare(idle, 54.6, "%");
     predict_compare(bytes, 12, "MB");
@@ -73,27 +73,23 @@ static void two_numbers(void) {
 
 static void one_yes_or_no(void) {
     predict_enable(true);
-    Prediction same = predict_yes_no("Are all bits the same?");
-    predict_compare_yes_no(same, true);
+    predict_compare_yes_no(predict_yes_no("Are all bits the same?"), true);
 }
 
 static void without_the_flag(void) {
     predict_enable(false);
-    predict_compare(predict_first("How many?"), 1, "");
-    predict_compare_yes_no(predict_yes_no("Is it so?"), true);
+    predict_compare(predict_first("How many MB move?"), 1, "");
+    predict_compare_yes_no(predict_yes_no("Are all bits the same?"), true);
 }
 
 // ---- asking ----------------------------------------------------------------------------------
 
-#define ASKS_IDLE                                                                                  \
-    "\nPredict first. How much of the time is a device idle, in percent?\n"                        \
-    "  a number (or Enter): "
-#define ASKS_BYTES "\nPredict first. How many MB move?\n  a number (or Enter): "
+#define AGAIN      "  a number (or Enter): "
+#define ASKS_IDLE  "\nPredict first. How idle is a device?\n" AGAIN
+#define ASKS_BYTES "\nPredict first. How many MB move?\n" AGAIN
 #define SAID_HALF  "You said 27.3 %, and it is 54.6: your figure is 0.5 times that.\n"
 #define SAID_12    "You said 12 MB: right, it is 12.\n"
 #define ASKS_SAME  "\nPredict first. Are all bits the same?\n  yes or no (or Enter): "
-
-#define AGAIN "  a number (or Enter): "
 
 static void the_reader_is_asked_on_a_terminal(void **state) {
     (void)state;
