@@ -25,16 +25,13 @@ static double transfer(double floats) {
     return link_of_all.latency + sizeof(float) * floats / link_of_all.bandwidth;
 }
 
-static void assert_close(const char *what, int k, double got, double expected) {
-    if (!(fabs(got - expected) <= 1e-12 * expected))
-        fail_msg("%s on %d devices takes %.15g, not %.15g seconds", what, k, got, expected);
-}
-
 typedef void Run(Tensor *const data[], int k);
 
 static void assert_takes(const char *what, const Machine *machine, Run *run, int k, int n,
                          double expected) {
-    assert_close(what, k, modelled_allreduce(machine, run, k, n), expected);
+    double got = modelled_allreduce(machine, run, k, n);
+    if (!(fabs(got - expected) <= 1e-12 * expected))
+        fail_msg("%s on %d devices takes %.15g, not %.15g seconds", what, k, got, expected);
 }
 
 static void they_take_what_the_formulas_say(void **state) {
@@ -79,8 +76,6 @@ static void the_books_example(void **state) {
     assert_takes("ring", m, allreduce_ring, K, N, 0.015);
     assert_takes("tree", m, allreduce_tree, K, N, 0.040);
 }
-
-// ---- random machines ---------------------------------------------------------------------------
 
 static double uniform(int seed, int *next) {
     return random_uniform((uint64_t)seed, STREAM_TEST, (uint64_t)(*next)++);

@@ -105,10 +105,7 @@ static void the_reader_is_asked_on_a_terminal(void **state) {
         {two_numbers, "\n  \t\n", ASKS_IDLE ASKS_BYTES},
         {two_numbers, "\n12\n", ASKS_IDLE ASKS_BYTES SAID_12},
         // After the end (Ctrl-D) nothing is asked.
-        {two_numbers,
-         "\004"
-         "12\n",
-         ASKS_IDLE "\n"},
+        {two_numbers, "\00412\n", ASKS_IDLE "\n"},
         {two_numbers, "54.6\n\004", ASKS_IDLE ASKS_BYTES "\nYou said 54.6 %: right, it is 54.6.\n"},
         {one_yes_or_no, "Yes\n", ASKS_SAME "You said yes: right.\n"},
         {one_yes_or_no, "n\n", ASKS_SAME "You said no: it is the other way.\n"},
