@@ -82,7 +82,8 @@ static double uniform(int seed, int *next) {
 }
 
 // A ring or a tree, on built-in machines with other links. (Where links are all alike, the formulas
-// above say it of all four.)
+// above say it of all four. By root ports, faster PCIe can make the sharded one 5 % slower: copies
+// come to the root ports in another order.)
 static void better_links_never_make_ring_or_tree_slower(void **state) {
     (void)state;
     static const char *const like[] = {"dgx-a100", "dgx-v100", "p100-25gbe", "rtx4090-pcie",
@@ -117,22 +118,11 @@ static void better_links_never_make_ring_or_tree_slower(void **state) {
     }
 }
 
-// Here each device sends to all others, by PCIe and its root ports. If only PCIe is twice as fast,
-// copies come to the root ports in another order, and the whole takes 5 % longer.
-static void faster_pcie_can_make_the_sharded_one_slower(void **state) {
-    (void)state;
-    Machine m = *machine_find("p100-25gbe"), faster = m;
-    faster.host_link.bandwidth *= 2;
-    assert_true(modelled_allreduce(&faster, allreduce_sharded, 3, 100000) >
-                1.04 * modelled_allreduce(&m, allreduce_sharded, 3, 100000));
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(they_take_what_the_formulas_say),
         cmocka_unit_test(the_books_example),
         cmocka_unit_test(better_links_never_make_ring_or_tree_slower),
-        cmocka_unit_test(faster_pcie_can_make_the_sharded_one_slower),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,11 +27,13 @@ static void test_rings(void **state) {
     // All 6 NVLinks of 20 GB/s. Of GPU 0 to 5, the last two have one link to each other and two to
     // one more: a ring comes by the one and goes by the other, so there is one each way round.
     // GPU 4 has no second neighbour among 0 to 4: PCIe.
-    const double rates[] = {12e9, 2 * 23.95e9, 0, 120e9}, steps[] = {5.7e-6, 3.4e-6, 0, 3.4e-6};
-    for (int k = 5; k <= 8; k++)
-        if (rates[k - 5] > 0)
-            assert_close(nccl_seconds(mesh, simple_ring, k, 64 * MB),
-                         ring(k, 64 * MB, rates[k - 5], 8.4e-6 + 2 * (k - 1) * steps[k - 5]));
+    static const double mesh_rates[][3] = {
+        {8, 120e9, 3.4e-6}, {6, 2 * 23.95e9, 3.4e-6}, {5, 12e9, 5.7e-6}};
+    for (int i = 0; i < 3; i++) {
+        const double k = mesh_rates[i][0], latency = 8.4e-6 + 2 * (k - 1) * mesh_rates[i][2];
+        assert_close(nccl_seconds(mesh, simple_ring, (int)k, 64 * MB),
+                     ring((int)k, 64 * MB, mesh_rates[i][1], latency));
+    }
 }
 
 // As many rings as cards; 2 x 2 of the 46 steps are between hosts, and the CPU posts the others in
@@ -39,13 +41,11 @@ static void test_rings(void **state) {
 static void test_cards(void **state) {
     (void)state;
     Machine machine = *machine_find("dgx-a100");
-    double us = 1.4 * (8.4 + 42 * 6 + 4 * 14), one_card = 0;
+    double us = 1.4 * (8.4 + 42 * 6 + 4 * 14);
     for (int cards = 1; cards <= 8; cards *= 2) {
         machine.cards = cards;
-        double seconds = nccl_seconds(&machine, simple_ring, 24, 1024 * MB);
-        assert_close(seconds, ring(24, 1024 * MB, cards * 23.5e9, 1e-6 * us));
-        if (cards == 1) one_card = seconds;
-        if (cards == 4) assert_true(one_card >= 3 * seconds);
+        assert_close(nccl_seconds(&machine, simple_ring, 24, 1024 * MB),
+                     ring(24, 1024 * MB, cards * 23.5e9, 1e-6 * us));
     }
 }
 
@@ -67,10 +67,9 @@ static void more_takes_longer_and_better_less(void **state) {
                 before = seconds;
                 for (int part = 0; part < 6; part++) {
                     Machine better = *machine;
-                    if (part == 0) better.link.bandwidth *= 1.5;
-                    if (part == 1) better.host_link.bandwidth *= 1.5;
-                    if (part == 2) better.root_bandwidth *= 1.5;
-                    if (part == 3) better.network.bandwidth *= 1.5;
+                    double *rates[] = {&better.link.bandwidth, &better.host_link.bandwidth,
+                                       &better.root_bandwidth, &better.network.bandwidth};
+                    if (part < 4) *rates[part] *= 1.5;
                     if (part == 4) better.network.latency /= 2;
                     if (part == 5) better.cards *= 2;
                     assert_true(nccl_allreduce_seconds(&better, ranks, bytes, NULL) <= seconds);
