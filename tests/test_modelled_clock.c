@@ -165,6 +165,8 @@ static void copies_take_latency_and_bandwidth_and_turns(void **state) {
     Tensor *here = tensor_new(host(), N);
     tensor_copy(x[3], here);
     takes(1e-6 + bytes / 1e9);
+    device_copy(x[0]->device, x[0]->data, x[0]->device, x[0]->data + N / 2, 2 * N);
+    takes(bytes / 100e9); // half of it is read and written, in the device's own memory
     tensor_free(here);
     stop();
 }

@@ -49,16 +49,13 @@ static void test_cards(void **state) {
     }
 }
 
-static const char *const names[] = {"dgx-a100", "dgx-h100",   "dgx-v100",    "cluster-10gbe",
-                                    "d2l-pcie", "p100-25gbe", "rtx4090-pcie"};
-
 // Never less for twice the bytes, never more on a better machine. (Not for each byte more: NCCL's
 // tree is taken to be faster from some powers of two on.)
 static void more_takes_longer_and_better_less(void **state) {
     (void)state;
-    for (size_t n = 0; n < COUNT(names); n++)
+    for (const MachineFile *file = machine_files; file->name; file++)
         for (int ranks = 2; ranks <= 64; ranks += ranks < 9 ? 1 : 11) {
-            const Machine *machine = machine_find(names[n]);
+            const Machine *machine = machine_find(file->name);
             double before = 0;
             if (!machine_has_devices(machine, ranks)) continue;
             for (double bytes = 4; bytes <= 4096 * MB; bytes *= 2) {
