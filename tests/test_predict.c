@@ -137,6 +137,8 @@ static void noise_is_told_from_a_difference(void **state) {
     assert_true(too_noisy_to_compare(fast, (Quartiles){5, 5, 5})); // measured once
     assert_true(too_noisy_to_compare(fast, (Quartiles){NAN, NAN, NAN}));
     const double numbers[] = {2, -1, 5, NAN, 1};
+    Quartiles q = quartiles((double[]){3, 1, 2, 5, 4}, 5);
+    assert_true(q.low == 2 && q.median == 3 && q.high == 4);
     assert_true(mean(numbers, 3) == 2 && minimum(numbers, 3) == -1 && maximum(numbers, 3) == 5);
     assert_true(isnan(mean(numbers, 5)) && isnan(minimum(numbers, 5)) &&
                 isnan(maximum(numbers, 5)));
