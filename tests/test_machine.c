@@ -84,11 +84,17 @@ static void some_fields_may_be_left_out(void **state) {
     assert_true(m->tf32 == 20e12 && m->multiprocessors == 0 && m->event == 0);
     assert_int_equal(with_line("devices_per", "")->devices_per_root, 1);
     assert_true(with_line("root_band", "")->root_bandwidth == 24e9);
-    m = with_line("convolution", "convolution 110 %\nconvolution_large 210 % 220 % 230 %");
-    for (int form = 0; form < NUM_FORMS; form++)
-        for (int pass = 0; pass < NUM_PASSES; pass++)
-            assert_true(m->convolution[form][pass] ==
-                        (form == FORM_LARGE ? (210 + 10 * pass) / 100.0 : 1.1));
+    static const char *const names[NUM_FORMS] = {"3x3", "large", "plain", "thin"};
+    for (int named = 0; named < NUM_FORMS; named++) {
+        char lines[80];
+        snprintf(lines, sizeof lines, "convolution 110 %%\nconvolution_%s 210 %% 220 %% 230 %%",
+                 names[named]);
+        m = with_line("convolution", lines);
+        for (int form = 0; form < NUM_FORMS; form++)
+            for (int pass = 0; pass < NUM_PASSES; pass++)
+                assert_true(m->convolution[form][pass] ==
+                            (form == named ? (210 + 10 * pass) / 100.0 : 1.1));
+    }
 }
 
 // ---- what is built in ------------------------------------------------------------------------
