@@ -70,6 +70,12 @@ static inline Device *device_under_test(void **state) {
     return try_gpu(0);
 }
 
+// So many of that kind.
+static inline void devices_under_test(void **state, int k, Device *devices[]) {
+    bool gpu = device_gpu(device_under_test(state)) >= 0;
+    for (int i = 0; i < k; i++) devices[i] = gpu ? try_gpu(i) : cpu_device(i);
+}
+
 // Uniform in (-1,1); a function of the seed alone.
 static inline void random_floats(float *values, size_t n, uint64_t seed) {
     for (size_t i = 0; i < n; i++)
