@@ -13,29 +13,22 @@
 
 static SafetensorsFile reference;
 
-static inline const SafetensorsEntry *part_or_null(const char *format, va_list args) {
+__attribute__((format(printf, 1, 2))) static inline const SafetensorsEntry *
+part_or_null(const char *format, ...) {
     char key[128];
+    va_list args;
+    va_start(args, format);
     vsnprintf(key, sizeof key, format, args);
+    va_end(args);
     return safetensors_find(&reference, key);
 }
 
-__attribute__((format(printf, 1, 2))) static inline bool has_part(const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    const SafetensorsEntry *entry = part_or_null(format, args);
-    va_end(args);
+static inline const SafetensorsEntry *there(const SafetensorsEntry *entry, const char *what) {
+    if (!entry) fail_msg("ddp.safetensors lacks %s: run make_ddp.py again", what);
     return entry;
 }
 
-__attribute__((format(printf, 1, 2))) static inline const SafetensorsEntry *part(const char *format,
-                                                                                 ...) {
-    va_list args;
-    va_start(args, format);
-    const SafetensorsEntry *entry = part_or_null(format, args);
-    va_end(args);
-    if (!entry) fail_msg("ddp.safetensors lacks %s...: run make_ddp.py again", format);
-    return entry;
-}
+#define part(...) there(part_or_null(__VA_ARGS__), #__VA_ARGS__)
 
 // ---- training -----------------------------------------------------------------------------------
 
@@ -52,19 +45,15 @@ typedef struct Training {
     const NetworkKind *kind;
     int k;
     Module *net;
-    Ddp *ddp;
     Device *devices[MAX_DEVICES]; // of each rank
-    double worst;                 // difference, as a part of what is allowed
 } Training;
 
 // Written so that a NaN fails, on either side.
-static inline void check(Training *t, const char *what, size_t i, double ours, double theirs,
+static inline void check(const Training *t, const char *what, size_t i, double ours, double theirs,
                          double allowed) {
-    double difference = fabs(ours - theirs);
-    if (!(difference <= allowed))
+    if (!(fabs(ours - theirs) <= allowed))
         fail_msg("%s on %d ranks: %s[%zu] is %.9g, PyTorch has %.9g (allowed difference %.1e)",
                  t->kind->title, t->k, what, i, ours, theirs, allowed);
-    t->worst = fmax(t->worst, difference / allowed);
 }
 
 // The start of make_ddp.py.
@@ -80,56 +69,50 @@ static inline Module *network_at_start(const NetworkKind *kind) {
     return net;
 }
 
-// The size that differences of a parameter are measured by: how much it learned, all in all. The
-// bias of a convolution before a batch norm has the gradient 0, where rounding is all there is: so
-// it is measured by its weight.
-static inline double size_of_change(const Training *t, int p) {
-    Parameters all = parameters_of(t->net);
-    bool is_noise = t->kind == &networks[1] && p > 0 && all.list[p - 1]->start->ndim == 4;
-    const char *name = all.list[is_noise ? p - 1 : p]->name;
-    return (double)part("%s.%d.norm.%s", t->kind->name, t->k, name)->values[0];
+// Ours is the sum over the rows of a rank, PyTorch's the mean.
+static inline void check_loss(const Training *t, int step, int rank, float ours, int rows) {
+    const SafetensorsEntry *expected = part("%s.%d.losses", t->kind->name, t->k);
+    size_t at = (size_t)(step * t->k + rank);
+    assert_int_equal(expected->count, STEPS * t->k);
+    check(t, expected->name, at, (double)ours * t->k / rows, (double)expected->values[at],
+          reference_tolerance);
 }
 
-// What a parameter is now, less what it was at the start; free() it.
-static inline double *change_of(const Parameter *p, const Device *device, double *norm,
-                                double *largest) {
-    float *now = tensor_values(parameter_data(p, device));
-    size_t n = numel(p->start);
-    double *change = xmalloc(n * sizeof *change), squares = 0;
-    *largest = 0;
-    for (size_t i = 0; i < n; i++) {
-        change[i] = (double)now[i] - (double)p->start->data[i];
-        squares += change[i] * change[i];
-        *largest = fmax(*largest, fabs((double)p->start->data[i]));
-    }
-    *norm = sqrt(squares);
-    free(now);
-    return change;
-}
-
-static inline void check_change(Training *t, int number, int rank) {
-    const Parameter *p = parameters_of(t->net).list[number];
+// What a parameter is now, less what it was at the start. Differences are measured by how much it
+// learned, all in all. The bias of a convolution before a batch norm has the gradient 0, where
+// rounding is all there is: so it is measured by its weight.
+static inline void check_change(const Training *t, int number, int rank) {
+    const Parameter *const *list = (const Parameter *const *)parameters_of(t->net).list;
+    const Parameter *p = list[number];
+    bool is_noise = t->kind == &networks[1] && number > 0 && list[number - 1]->start->ndim == 4;
     const char *name = t->kind->name;
-    bool whole = has_part("%s.%d.change.%s", name, t->k, p->name);
-    const SafetensorsEntry *index = whole ? NULL : part("%s.index.%s", name, p->name);
-    const SafetensorsEntry *some =
-        part("%s.%d.change.%s%s", name, t->k, p->name, whole ? "" : ".value");
-    const SafetensorsEntry *all = part("%s.%d.norm.%s", name, t->k, p->name);
-    double norm, largest, *change = change_of(p, t->devices[rank], &norm, &largest);
-    double allowed = size_of_change(t, number) * tolerance_of_changes[t->kind - networks];
+    const SafetensorsEntry *some = part_or_null("%s.%d.change.%s", name, t->k, p->name);
+    const SafetensorsEntry *index = some ? NULL : part("%s.index.%s", name, p->name);
+    if (!some) some = part("%s.%d.change.%s.value", name, t->k, p->name);
+    const SafetensorsEntry *norm = part("%s.%d.norm.%s", name, t->k, p->name);
+    const SafetensorsEntry *measure =
+        part("%s.%d.norm.%s", name, t->k, list[is_noise ? number - 1 : number]->name);
+    double squares = 0, largest = 0;
     size_t n = numel(p->start);
-    check(t, all->name, 0, norm, (double)all->values[0],
-          allowed + rounding * largest * sqrt((double)n));
-    assert_int_equal(some->count, whole ? n : index->count);
-    for (size_t i = 0; i < some->count; i++) {
-        size_t at = whole ? i : (size_t)index->values[i];
-        check(t, p->name, at, change[at], (double)some->values[i], allowed + rounding * largest);
+    float *now = tensor_values(parameter_data(p, t->devices[rank])), *start = p->start->data;
+    for (size_t i = 0; i < n; i++) {
+        squares += pow((double)now[i] - (double)start[i], 2);
+        largest = fmax(largest, fabs((double)start[i]));
     }
-    free(change);
+    double allowed = (double)measure->values[0] * tolerance_of_changes[t->kind - networks];
+    check(t, norm->name, 0, sqrt(squares), (double)norm->values[0],
+          allowed + rounding * largest * sqrt((double)n));
+    assert_int_equal(some->count, index ? index->count : n);
+    for (size_t i = 0; i < some->count; i++) {
+        size_t at = index ? (size_t)index->values[i] : i;
+        check(t, p->name, at, (double)now[at] - (double)start[at], (double)some->values[i],
+              allowed + rounding * largest);
+    }
+    free(now);
 }
 
 // Of batch norm. A rank's are those of rank 0 before the last step, and its own rows in it.
-static inline void check_statistics(Training *t, const Parameter *p, int rank) {
+static inline void check_statistics(const Training *t, const Parameter *p, int rank) {
     const SafetensorsEntry *expected = part("%s.%d.rank.%d.%s", t->kind->name, t->k, rank, p->name);
     float *ours = tensor_values(parameter_data(p, t->devices[rank]));
     double largest = 0;
@@ -140,6 +123,16 @@ static inline void check_statistics(Training *t, const Parameter *p, int rank) {
         check(t, expected->name, i, (double)ours[i], (double)expected->values[i],
               reference_tolerance * largest);
     free(ours);
+}
+
+// All that a rank has in the end. (Of the statistics the file has the first and the last rank's.)
+static inline void check_rank(const Training *t, int rank) {
+    Parameters all = parameters_of(t->net);
+    for (int p = 0; p < all.n; p++)
+        if (all.list[p]->trained)
+            check_change(t, p, rank);
+        else if (rank == 0 || rank == t->k - 1)
+            check_statistics(t, all.list[p], rank);
 }
 
 #endif
