@@ -65,66 +65,52 @@ static int rows_in(const Plan *plan, int step) {
 
 static const float LR = 0.05f;
 
-static float *values_of_replica(const Module *net, const Device *device, size_t *n) {
-    FlatParameters flat = flat_parameters(net, device);
-    Tensor *const all[] = {flat.data, flat.buffers};
-    return values_of_all(all, 2, n);
-}
-
-static float *train_as_ranks(const Plan *plan, size_t *n) {
-    Tensor *X, *y, *Xs[MAX_LOCAL_DEVICES], *ys[MAX_LOCAL_DEVICES], *losses[MAX_LOCAL_DEVICES];
-    int first = 0, devices = dist_local_devices();
+// As ranks, each with some of the k devices, or all k in this process.
+static float *train(const Plan *plan, bool as_ranks, size_t *n) {
+    Tensor *X, *y, *Xs[MAX_COMPUTING], *ys[MAX_COMPUTING], *losses[MAX_COMPUTING];
+    int first = 0, devices = as_ranks ? dist_local_devices() : k;
+    Device *device[MAX_COMPUTING];
     Module *net = plan->kind->make(10);
+    RankNet *rank_net = NULL;
+    Ddp *ddp = NULL;
+    initialize(net, as_ranks ? (uint64_t)rank : 0); // rank 0's counts
     formula_batch(NUM_STEPS * plan->rows * k, &X, &y);
-    initialize(net, (uint64_t)rank); // rank 0's counts
-    dist_choose_all_reduce(plan->algorithm);
-    if (plan->hosts_first) hierarchical_begin();
-    RankNet *rank_net = rank_net_new(net, options_of(plan));
+    for (int i = 0; i < devices; i++) device[i] = as_ranks ? dist_device(i) : try_gpu(i);
+    if (as_ranks)
+        dist_choose_all_reduce(plan->algorithm);
+    else
+        sum_in_this_process(plan->algorithm);
+    if (as_ranks && plan->hosts_first) hierarchical_begin();
+    if (as_ranks)
+        rank_net = rank_net_new(net, options_of(plan));
+    else
+        ddp = ddp_new(net, device, k, options_of(plan).ddp);
     for (int step = 0; step < NUM_STEPS; step++) {
         int rows = rows_in(plan, step);
         for (int i = 0; i < devices; i++) {
-            begin_step(dist_device(i));
-            give_shard(X, y, first, rows, rank * devices + i, dist_device(i), &Xs[i], &ys[i]);
+            begin_step(device[i]);
+            give_shard(X, y, first, rows, as_ranks ? rank * devices + i : i, device[i], &Xs[i],
+                       &ys[i]);
         }
-        rank_net_step(rank_net, Xs, ys, LR, rows, losses);
+        if (as_ranks)
+            rank_net_step(rank_net, Xs, ys, LR, rows, losses);
+        else
+            ddp_step(ddp, Xs, ys, LR, rows, losses);
         first += rows;
         synchronize_all();
     }
-    rank_net_share_buffers(rank_net);
-    float *values = values_of_replica(net, dist_device(0), n);
-    double checksum = rank_net_checksum(rank_net), all[MAX_COMPUTING];
-    dist_gather(NULL, &checksum, 1, all);
-    for (int r = 1; r < size; r++) CHECK(all[r] == all[0], "all ranks end with the same bits");
-    rank_net_free(rank_net);
-    if (plan->hosts_first) hierarchical_end();
-    module_free(net);
-    tensor_free(X);
-    tensor_free(y);
-    return values;
-}
-
-static float *train_in_one_process(const Plan *plan, size_t *n) {
-    Tensor *X, *y, *Xs[MAX_COMPUTING], *ys[MAX_COMPUTING], *losses[MAX_COMPUTING];
-    Device *devices[MAX_COMPUTING];
-    int first = 0;
-    Module *net = plan->kind->make(10);
-    formula_batch(NUM_STEPS * plan->rows * k, &X, &y);
-    initialize(net, 0);
-    for (int g = 0; g < k; g++) devices[g] = try_gpu(g);
-    sum_in_this_process(plan->algorithm);
-    Ddp *ddp = ddp_new(net, devices, k, options_of(plan).ddp);
-    for (int step = 0; step < NUM_STEPS; step++) {
-        int rows = rows_in(plan, step);
-        for (int g = 0; g < k; g++) {
-            begin_step(devices[g]);
-            give_shard(X, y, first, rows, g, devices[g], &Xs[g], &ys[g]);
-        }
-        ddp_step(ddp, Xs, ys, LR, rows, losses);
-        first += rows;
-        synchronize_all();
+    if (as_ranks) rank_net_share_buffers(rank_net);
+    FlatParameters flat = flat_parameters(net, device[0]);
+    float *values = values_of_all((Tensor *[]){flat.data, flat.buffers}, 2, n);
+    if (as_ranks) {
+        double checksum = rank_net_checksum(rank_net), all[MAX_COMPUTING];
+        dist_gather(NULL, &checksum, 1, all);
+        for (int r = 1; r < size; r++) CHECK(all[r] == all[0], "all ranks end with the same bits");
+        rank_net_free(rank_net);
+        if (plan->hosts_first) hierarchical_end();
+    } else {
+        ddp_free(ddp);
     }
-    float *values = values_of_replica(net, devices[0], n);
-    ddp_free(ddp);
     module_free(net);
     tensor_free(X);
     tensor_free(y);
@@ -134,9 +120,9 @@ static float *train_in_one_process(const Plan *plan, size_t *n) {
 // Rank 0 trains in one process as well, and compares.
 static void compare_bits(const Plan *plan) {
     size_t n, m;
-    float *ours = train_as_ranks(plan, &n);
+    float *ours = train(plan, true, &n);
     if (rank == 0) {
-        float *expected = train_in_one_process(plan, &m);
+        float *expected = train(plan, false, &m);
         CHECK(n == m && n > 0, "one network");
         for (size_t i = 0; i < n; i++)
             if (!isfinite(ours[i]) || memcmp(&ours[i], &expected[i], sizeof *ours) != 0)
@@ -234,7 +220,7 @@ static void hierarchical_is_right(void) {
     if (size < 4) return;
     Plan flat = {"ring", EXCHANGE_BUCKETS, 0, 16, networks, false}, levels = flat;
     levels.hosts_first = true;
-    float *a = train_as_ranks(&flat, &n), *b = train_as_ranks(&levels, &m);
+    float *a = train(&flat, true, &n), *b = train(&levels, true, &m);
     CHECK(n == m && n > 0, "one network");
     for (size_t i = 0; i < n; i++)
         CHECK(fabsf(a[i] - b[i]) <= 1e-5f * fmaxf(fabsf(a[i]), 0.01f), "within rounding errors");
