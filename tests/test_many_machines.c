@@ -230,14 +230,6 @@ static void hierarchical_is_right(void) {
 
 // ---- fusion ------------------------------------------------------------------------------------
 
-typedef struct FusionRun {
-    FusionCounts counts;
-    DistTraffic sent, talk; // the gradients; what ranks tell each other in a cycle
-    double seconds;
-    int num_params, larger; // gradients; of these, longer than the threshold,
-    size_t floats, rest;    // of all, and of those that are not
-} FusionRun;
-
 // What one cycle's question, which gradients are ready, costs this rank.
 static DistTraffic talk_of_cycle(int num_params) {
     double *votes = xcalloc((size_t)num_params, sizeof *votes);
@@ -248,8 +240,8 @@ static DistTraffic talk_of_cycle(int num_params) {
 }
 
 // One step of LeNet by fusion; the star, of which a rank but 0 sends one message for each vector.
-static FusionRun fuse_once(size_t threshold, double cycle) {
-    FusionRun r = {0};
+// `exchanges`: so many, in one cycle; 0: it depends on time.
+static void check_fusion(size_t threshold, double cycle, long exchanges) {
     Tensor *X, *y, *X_shard, *y_shard, *loss;
     Module *net = lenet_modules(10);
     initialize(net, 0);
@@ -262,55 +254,50 @@ static FusionRun fuse_once(size_t threshold, double cycle) {
     double start = seconds_now();
     rank_net_step(n, &X_shard, &y_shard, LR, 8 * k, &loss);
     synchronize_all();
-    r.seconds = seconds_now() - start;
-    r.sent = dist_traffic();
-    r.counts = fusion_counts(n->fusion);
+    double took = seconds_now() - start;
+    DistTraffic sent = dist_traffic();
+    FusionCounts c = fusion_counts(n->fusion);
     Parameters all = parameters_of(net);
-    r.num_params = all.n;
-    r.talk = talk_of_cycle(all.n);
-    r.sent.bytes -= (uint64_t)r.counts.cycles * r.talk.bytes;
-    r.sent.messages -= (uint64_t)r.counts.cycles * r.talk.messages;
+    DistTraffic talk = talk_of_cycle(all.n);
+    size_t floats = 0, rest = 0; // of all gradients, and of those that are not longer
+    long least = 0;
     for (int p = 0; p < all.n; p++) {
-        size_t floats = numel(all.list[p]->start);
-        r.floats += floats;
-        if (floats * sizeof(float) > threshold)
-            r.larger++;
-        else
-            r.rest += floats;
+        size_t its = numel(all.list[p]->start);
+        bool longer = its * sizeof(float) > threshold;
+        floats += its;
+        rest += longer ? 0 : its;
+        least += longer;
     }
+    if (threshold > 0) least += (long)((rest * sizeof(float) + threshold - 1) / threshold);
+    if (rank > 0) {
+        CHECK(sent.bytes - (uint64_t)c.cycles * talk.bytes == floats * sizeof(float),
+              "each gradient once");
+        CHECK((long)sent.messages - c.cycles * (long)talk.messages == c.exchanges,
+              "a message for each vector");
+    }
+    CHECK(c.exchanges >= least, "no buffer is longer than the threshold");
+    CHECK(c.exchanges <= all.n, "a vector has a gradient at least");
+    CHECK(c.cycles >= 1 && took >= (double)c.cycles * cycle, "a cycle takes its time");
+    CHECK(threshold > 0 || c.exchanges == all.n, "threshold 0: each alone");
+    CHECK(threshold < (size_t)1 << 20 || c.exchanges <= c.cycles,
+          "all that is ready at a time is in one buffer");
+    CHECK(!exchanges || (c.cycles == 1 && c.exchanges == exchanges), "all were ready in time");
     rank_net_free(n);
     module_free(net);
     tensor_free(X);
     tensor_free(y);
-    return r;
-}
-
-static void check_fusion(size_t threshold, double cycle) {
-    FusionRun r = fuse_once(threshold, cycle);
-    size_t least = (size_t)r.larger;
-    if (threshold > 0) least += (r.rest * sizeof(float) + threshold - 1) / threshold;
-    CHECK(rank == 0 || r.sent.bytes == r.floats * sizeof(float), "each gradient once");
-    CHECK(rank == 0 || (long)r.sent.messages == r.counts.exchanges, "a message for each vector");
-    CHECK(r.counts.exchanges >= (long)least, "no buffer is longer than the threshold");
-    CHECK(r.counts.exchanges <= r.num_params, "a vector has a gradient at least");
-    CHECK(r.counts.cycles >= 1 && r.seconds >= (double)r.counts.cycles * cycle,
-          "a cycle takes its time");
-    CHECK(threshold > 0 || r.counts.exchanges == r.num_params, "threshold 0: each alone");
-    CHECK(threshold < (size_t)1 << 20 || r.counts.exchanges <= r.counts.cycles,
-          "all that is ready at a time is in one buffer");
 }
 
 static void fusion_is_right(void) {
     dist_choose_all_reduce("star");
-    check_fusion(0, 1e-3);
-    check_fusion(4, 0);
-    check_fusion(64 << 10, 1e-3);
-    check_fusion(FUSION_THRESHOLD, 1e-3);
-    check_fusion(FUSION_THRESHOLD, 0.1);
-    // After so long all are ready: one cycle. With 64 KiB as many as fit, from the last gradient
-    // on: (b4 W4 b3) (W3) (b2) (W2) (b1 W1).
-    FusionRun r = fuse_once(64 << 10, 2);
-    CHECK(r.counts.cycles == 1 && r.larger == 2 && r.counts.exchanges == 5, "W2 and W3 go alone");
+    check_fusion(0, 1e-3, 0);
+    check_fusion(4, 0, 0);
+    check_fusion(64 << 10, 1e-3, 0);
+    check_fusion(FUSION_THRESHOLD, 1e-3, 0);
+    check_fusion(FUSION_THRESHOLD, 0.1, 0);
+    // After 2 s all are ready. With 64 KiB as many as fit, from the last gradient on:
+    // (b4 W4 b3) (W3) (b2) (W2) (b1 W1).
+    check_fusion(64 << 10, 2, 5);
 }
 
 // ---- the tests ---------------------------------------------------------------------------------
