@@ -49,9 +49,7 @@ static void test_lenet(void **state) {
 }
 
 // (On 2 ranks: test_many_machines.c.)
-static void test_resnet18(void **state) {
-    check_training(state, &networks[1], 3, "ring", rebuilt);
-}
+static void test_resnet18(void **state) { check_training(state, &networks[1], 3, "ring", rebuilt); }
 
 // ---- buckets ------------------------------------------------------------------------------------
 
