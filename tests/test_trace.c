@@ -134,8 +134,8 @@ static void check_ledger(const Places *p, Spans spans) {
 }
 
 // Runs a program of such words, checks its traces and says what is in them, the inner ones first.
-// Returns the last one; free() it.
-static Spans traced(Places *p, const char *program, FILE *text) {
+static void traced(const char *program, FILE *text) {
+    Places p;
     char *words = strdup(program), *rest = NULL;
     Spans spans = {NULL, 0}, inner;
     ledger_reset();
@@ -143,7 +143,7 @@ static Spans traced(Places *p, const char *program, FILE *text) {
         char *arg = strchr(word, ':');
         if (arg) *arg++ = '\0';
         if (strcmp(word, "end") != 0) {
-            run_word(p, word, arg);
+            run_word(&p, word, arg);
             continue;
         }
         inner = spans;
@@ -151,15 +151,15 @@ static Spans traced(Places *p, const char *program, FILE *text) {
         check_times(spans);
         if (!trace_left_out()) check_inner(inner, spans);
         if (inner.list) fprintf(text, " | ");
-        say_spans(text, p, spans);
+        say_spans(text, &p, spans);
         free(inner.list);
     }
-    check_ledger(p, spans);
+    check_ledger(&p, spans);
+    free(spans.list);
     free(words);
-    return spans;
+    places_free(&p);
+    devices_close();
 }
-
-#define ALL_COPIES "h>0 fill:0 fill:1 0>1 1>0 1>1 0~1 fill:1 1>h "
 
 static void traces_have_what_was_enqueued(void **state) {
     (void)state;
@@ -171,7 +171,7 @@ static void traces_have_what_was_enqueued(void **state) {
         {"begin open fill 0~1 end", "0 fill, 1c copy 0>1:1000"},
         {"open label:nobody fill begin fill label:first 0>0 label:second add end fill",
          "0 fill, 0 copy first 0>0:4000, 0 add second"},
-        {"open begin " ALL_COPIES "end",
+        {"open begin h>0 fill:0 fill:1 0>1 1>0 1>1 0~1 fill:1 1>h end",
          "0 copy h>0:4000, 0 fill, 0 copy 1>0:4000, 1 fill, 1 copy 0>1:4000, "
          "1 copy 1>1:4000, 1 fill, 1 copy 1>h:4000, 1c copy 0>1:1000"},
         // an inner trace begins without a label, and has no limit of the outer one's
@@ -186,14 +186,11 @@ static void traces_have_what_was_enqueued(void **state) {
          "0 fill #3.7, 0 fill"},
     };
     for (size_t c = 0; c < COUNT(cases); c++) {
-        Places p;
         char got[2048] = "";
         FILE *text = fmemopen(got, sizeof got, "w");
-        free(traced(&p, cases[c].program, text).list);
+        traced(cases[c].program, text);
         fclose(text);
         assert_string_equal(got, cases[c].expected);
-        places_free(&p);
-        devices_close();
     }
 }
 
