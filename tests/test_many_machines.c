@@ -295,9 +295,9 @@ static void fusion_is_right(void) {
     check_fusion(64 << 10, 1e-3, 0);
     check_fusion(FUSION_THRESHOLD, 1e-3, 0);
     check_fusion(FUSION_THRESHOLD, 0.1, 0);
-    // After 2 s all are ready. With 64 KiB as many as fit, from the last gradient on:
+    // After 2 s all are ready, and travel from the last on. Three fit exactly into so many bytes:
     // (b4 W4 b3) (W3) (b2) (W2) (b1 W1).
-    check_fusion(64 << 10, 2, 5);
+    check_fusion((10 + 1280 + 128) * sizeof(float), 2, 5);
 }
 
 // ---- the tests ---------------------------------------------------------------------------------
