@@ -295,6 +295,7 @@ static void a_file_for_chrome(void **state) {
         {b, false, "copy", "", 20e-6, 25e-6, b, a, 800, 0, 0, 5}, // for the sgd
         {b, false, "copy", "", 25e-6, 26e-6, h, b, 4, 0, 0, 6},
         {b, false, "copy", "", 26e-6, 27e-6, b, b, 4, 0, 0, 7},
+        {b, false, "copy", "", 27e-6, 28e-6, b, h, 4, 0, 0, 10},
         {b, true, "copy", "", 41e-6, 45e-6, a, b, 400, 0, 0, 8}, // since the sgd,
         {b, true, "copy", "", 50e-6, 51e-6, b, a, 400, 0, 0, 9}, // for nothing
     };
@@ -313,6 +314,7 @@ static void a_file_for_chrome(void **state) {
                                  "X 1.3 20+5 copy (exchange) 1>0:800\n"
                                  "X 1.3 25+1 copy (load) host>1:4\n"
                                  "X 1.3 26+1 copy (other) 1>1:4\n"
+                                 "X 1.3 27+1 copy (read) 1>host:4\n"
                                  "X 1.4 41+4 copy (exchange) 0>1:400\n"
                                  "X 1.4 50+1 copy (exchange) 1>0:400\n"
                                  "s 1.1 10 #1\n"
@@ -326,7 +328,7 @@ static void a_file_for_chrome(void **state) {
                                  "M 3.1 thread_name=0 compute\n"
                                  "M 3.1 thread_sort_index=\n"
                                  "X 3.1 0+10 gemm (forward conv1) step 2\n";
-    const SpanSet sets[] = {{STRANGE, spans, 10}, {"empty", spans, 0}, {"some", spans, 1}};
+    const SpanSet sets[] = {{STRANGE, spans, 11}, {"empty", spans, 0}, {"some", spans, 1}};
     char got[4096] = "";
     FILE *text = fmemopen(got, sizeof got, "w");
     chrome_trace_write(in_test_folder("trace.json"), sets, 3);
