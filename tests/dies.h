@@ -1,11 +1,11 @@
 // dies.h: for tests of what must go wrong: a function that must end the program with a message, and
-// a folder to put bad files in. To be included after cmocka.h.
+// a folder to put bad files in.
 #ifndef DIES_H
 #define DIES_H
 
 #include "test.h"
 
-#include <dirent.h>
+#include <ftw.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -53,9 +53,27 @@ static inline void expect_death(int status, const char *expected_text, void (*fu
              expected_text, died, text);
 }
 
+// For a group of tests: CPU devices even where there is a GPU, because CUDA does not survive a
+// fork.
+static inline int only_cpu_devices(void **state) {
+    (void)state;
+    devices_init(BACKEND_CPU, 0);
+    return 0;
+}
+static inline int devices_end(void **state) {
+    (void)state;
+    devices_close();
+    return 0;
+}
+
 // ---- a folder for the test's files -----------------------------------------------------------
 
+// A test with an empty folder.
+#define IN_A_FOLDER(function)                                                                      \
+    cmocka_unit_test_setup_teardown(function, make_test_folder, remove_test_folder)
+
 static char test_folder[256];
+static int entries_in_test_folder;
 
 // Makes an empty folder; its path is in test_folder.
 static inline int make_test_folder(void **state) {
@@ -65,37 +83,25 @@ static inline int make_test_folder(void **state) {
     return mkdtemp(test_folder) ? 0 : -1;
 }
 
-static inline void remove_tree(const char *path);
-
-static inline void remove_entry(const char *folder, const char *name) {
-    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) return;
-    size_t size = strlen(folder) + strlen(name) + 2;
-    char *inner = malloc(size);
-    assert_non_null(inner);
-    snprintf(inner, size, "%s/%s", folder, name);
-    struct stat status;
-    if (lstat(inner, &status) == 0 && S_ISDIR(status.st_mode))
-        remove_tree(inner);
-    else
-        unlink(inner);
-    free(inner);
+static inline int remove_entry(const char *path, const struct stat *s, int kind, struct FTW *at) {
+    (void)s, (void)kind, (void)at;
+    return remove(path);
 }
-
-static inline void remove_tree(const char *path) {
-    DIR *directory = opendir(path);
-    struct dirent *entry = directory ? readdir(directory) : NULL;
-    while (entry) {
-        remove_entry(path, entry->d_name);
-        entry = readdir(directory);
-    }
-    if (directory) closedir(directory);
-    rmdir(path);
-}
-
 static inline int remove_test_folder(void **state) {
     (void)state;
-    remove_tree(test_folder);
+    return nftw(test_folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+static inline int count_entry(const char *path, const struct stat *s, int kind, struct FTW *at) {
+    (void)path, (void)s, (void)kind;
+    entries_in_test_folder += at->level > 0;
     return 0;
+}
+// So many files, links and folders are in it, and nothing else was left behind.
+static inline void assert_entries(int expected) {
+    entries_in_test_folder = 0;
+    nftw(test_folder, count_entry, 8, FTW_PHYS);
+    assert_int_equal(entries_in_test_folder, expected);
 }
 
 // The path of a file in it; the text is replaced by the fourth next call.
@@ -127,6 +133,14 @@ static inline char *read_bytes_of(const char *path, size_t *size) {
     assert_int_equal(fread(bytes, 1, *size, file), *size);
     fclose(file);
     return bytes;
+}
+
+static inline void assert_holds(const char *path, const char *expected) {
+    size_t size;
+    char *text = read_bytes_of(path, &size);
+    assert_non_null(text);
+    assert_string_equal(text, expected);
+    free(text);
 }
 
 #endif
