@@ -31,6 +31,7 @@ static Flags begin(const char *names, const char *line) {
     Flags defaults = default_flags;
     defaults.machine = "none";
     defaults.own = own;
+    defaults.seeds = defaults.rounds = 3; // they have no default of their own
     defaults.quick_means = "--batch-size 64 --epochs 3";
     return book_begin(argc, argv, "A program.", names, defaults);
 }
@@ -182,7 +183,7 @@ static void help(void *unused) {
 static void help_lists_each_flag(void **state) {
     (void)state;
     char text[8192], names[] = ALL " " COMMON, *rest = names, *name, line[40];
-    run_and_listen(help, NULL, text, sizeof text); // (cmocka makes a status of exit() its own)
+    assert_int_equal(run_and_listen(help, NULL, text, sizeof text), 0);
     int listed = 0, wanted = 0;
     for (const char *at = text; (at = strstr(at, "\n  --")); at++) listed++;
     for (; (name = strsep(&rest, " ")); wanted++) {
