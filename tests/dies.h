@@ -68,10 +68,6 @@ static inline int devices_end(void **state) {
 
 // ---- a folder for the test's files -----------------------------------------------------------
 
-// A test with an empty folder.
-#define IN_A_FOLDER(function)                                                                      \
-    cmocka_unit_test_setup_teardown(function, make_test_folder, remove_test_folder)
-
 static char test_folder[256];
 static int entries_in_test_folder;
 
@@ -102,6 +98,18 @@ static inline void assert_entries(int expected) {
     entries_in_test_folder = 0;
     nftw(test_folder, count_entry, 8, FTW_PHYS);
     assert_int_equal(entries_in_test_folder, expected);
+}
+
+// A test, and its entry in the list: it runs in an empty folder.
+#define CASE(name) static void name(void **state __attribute__((unused)))
+#define IN_A_FOLDER(test)                                                                          \
+    cmocka_unit_test_setup_teardown(test, enter_test_folder, leave_test_folder)
+
+static inline int enter_test_folder(void **state) {
+    return make_test_folder(state) == 0 ? chdir(test_folder) : -1;
+}
+static inline int leave_test_folder(void **state) {
+    return chdir("/") == 0 ? remove_test_folder(state) : -1;
 }
 
 // The path of a file in it; the text is replaced by the fourth next call.

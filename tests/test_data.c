@@ -11,8 +11,7 @@ enum { PIXELS = 28 * 28 };
 
 // ---- random numbers --------------------------------------------------------------------------
 
-static void random_numbers(void **state) {
-    (void)state;
+CASE(random_numbers) {
     // Counter and key 0 in Random123's table of known answers (kat_vectors, philox4x32 10).
     assert_true(random_bits(0, 0, 0) == 0xe169c58d6627e8d5u);
     assert_true(random_bits(1, 0, 0) != random_bits(0, 0, 0));
@@ -41,8 +40,7 @@ static void random_numbers(void **state) {
 }
 
 // All 6 orders of 3 things are equally likely.
-static void random_orders(void **state) {
-    (void)state;
+CASE(random_orders) {
     enum { N = 60000 };
     int counts[27] = {0}, order[3];
     for (int i = 0; i < N; i++) {
@@ -67,7 +65,7 @@ static uint8_t pixel(size_t image, size_t p) { return (uint8_t)(image * 31 + p *
 // if the name ends in .gz.
 static void make_idx(const char *name, int numbers, const uint32_t *header, size_t bytes) {
     bool zipped = strstr(name, ".gz") != NULL;
-    gzFile file = gzopen(in_test_folder(name), zipped ? "wb" : "wbT");
+    gzFile file = gzopen(name, zipped ? "wb" : "wbT");
     assert_non_null(file);
     for (int i = 0; i < numbers; i++) {
         uint8_t b[4] = {(uint8_t)(header[i] >> 24), (uint8_t)(header[i] >> 16),
@@ -101,22 +99,20 @@ static void assert_opens(const char *folder, int limit, int count) {
     dataset_free(data);
 }
 
-static void zipped_and_plain(void **state) {
-    (void)state;
+CASE(zipped_and_plain) {
     make_both(13);
     make_images(IMAGES, 2000, 2000 * PIXELS); // larger than the first piece of memory
     make_labels(LABELS, 2000, 2000);
     assert_opens(test_folder, 0, 13); // where there are both, the .gz is taken
-    unlink(in_test_folder(IMAGES ".gz"));
-    unlink(in_test_folder(LABELS ".gz"));
+    unlink(IMAGES ".gz");
+    unlink(LABELS ".gz");
     assert_opens(test_folder, 0, 2000);
     assert_opens(test_folder, 1999, 1999);
     assert_opens(test_folder, 1, 1);
     dataset_free(NULL);
 }
 
-static void folder_from_the_environment(void **state) {
-    (void)state;
+CASE(folder_from_the_environment) {
     make_both(3);
     char *before = getenv("FASHION_MNIST_DIR");
     before = before ? strdup(before) : NULL;
@@ -127,8 +123,7 @@ static void folder_from_the_environment(void **state) {
     free(before);
 }
 
-static void real_data(void **state) {
-    (void)state;
+CASE(real_data) {
     Dataset *train = fashion_mnist_open(NULL, true, 0), *test = fashion_mnist_open(NULL, false, 0);
     assert_int_equal(train->count, 60000);
     assert_int_equal(test->count, 10000);
@@ -151,16 +146,14 @@ static void open_train(void *directory) {
 
 static void refused(const char *expected) { expect_death(1, expected, open_train, test_folder); }
 
-static void missing(void **state) {
-    (void)state;
-    expect_death(1, "No such file or directory\nhint: `make setup`", open_train,
-                 (void *)in_test_folder("nowhere"));
+CASE(missing) {
+    expect_death(1, "No such file or directory\nhint: `make setup`", open_train, "nowhere");
     refused(IMAGES ".gz: no such file\nhint: `make setup` installs the data set");
     make_images(IMAGES, 3, 3 * PIXELS);
     refused(LABELS ".gz: no such file");
     refused("--data DIR or FASHION_MNIST_DIR");
-    expect_death(1, "is not a folder", open_train, (void *)in_test_folder(IMAGES));
-    assert_int_equal(mkdir(in_test_folder(LABELS ".gz"), 0700), 0);
+    expect_death(1, "is not a folder", open_train, (void *)IMAGES);
+    assert_int_equal(mkdir(LABELS ".gz", 0700), 0);
     refused("directory");
 }
 
@@ -201,8 +194,7 @@ static const Damage damages[] = {
 };
 
 // The same, in plain files and in zipped ones.
-static void damaged(void **state) {
-    (void)state;
+CASE(damaged) {
     for (int zipped = 0; zipped < 2; zipped++) {
         const char *images = zipped ? IMAGES ".gz" : IMAGES;
         const char *labels = zipped ? LABELS ".gz" : LABELS;
@@ -216,7 +208,7 @@ static void damaged(void **state) {
         }
         make_images(images, 14, 14 * PIXELS);
         make_idx(labels, 2, (uint32_t[]){0x801, 14}, 0);
-        gzFile file = gzopen(in_test_folder(labels), zipped ? "ab" : "abT");
+        gzFile file = gzopen(labels, zipped ? "ab" : "abT");
         gzwrite(file, "\1\2\3\4\5\6\7\10\11\0\1\12\2\3", 14);
         gzclose(file);
         for (limit_of_open = 0; limit_of_open <= 5; limit_of_open += 5)
@@ -225,12 +217,11 @@ static void damaged(void **state) {
     }
 }
 
-static void damaged_gzip(void **state) {
-    (void)state;
+CASE(damaged_gzip) {
     make_both(50);
     size_t size;
     char path[512];
-    snprintf(path, sizeof path, "%s", in_test_folder(IMAGES ".gz"));
+    snprintf(path, sizeof path, "%s", IMAGES ".gz");
     char *good = read_bytes_of(path, &size);
     write_bytes(path, good, size / 2);
     refused("end of file\nhint: the file is damaged: copy it again, or leave out --data");
@@ -249,8 +240,7 @@ static void damaged_gzip(void **state) {
 }
 
 // 1.6 TB of images are claimed. To ask for that memory at once would fail, with other words.
-static void claims_of_billions(void **state) {
-    (void)state;
+CASE(claims_of_billions) {
     const uint32_t counts[] = {2000000000, 0xffffffff};
     for (int i = 0; i < 2; i++) {
         make_images(IMAGES ".gz", counts[i], 3 * PIXELS);
@@ -301,8 +291,7 @@ static void assert_epoch(DataIter *iter, int epoch, int size, const Dataset *dat
 
 enum { MANY = 1003, BATCH = 20 };
 
-static void each_image_once(void **state) {
-    (void)state;
+CASE(each_image_once) {
     Dataset *data = made_data(MANY);
     DataIter *iter = data_iter_new(data, BATCH, true, 7), *same = data_iter_new(data, 64, true, 7);
     DataIter *other = data_iter_new(data, BATCH, true, 8);
@@ -331,8 +320,7 @@ static void each_image_once(void **state) {
 
 // After every number of minibatches, so that the prefetch thread is caught in all its states; and
 // with minibatches that take long to make, in the middle of one.
-static void restart_in_mid_epoch(void **state) {
-    (void)state;
+CASE(restart_in_mid_epoch) {
     const int counts[] = {MANY, 60000}, sizes[] = {BATCH, 20000}, epochs[] = {51, 10};
     for (int large = 0; large < 2; large++) {
         Dataset *data = made_data(counts[large]);
@@ -354,8 +342,7 @@ static void restart_in_mid_epoch(void **state) {
     }
 }
 
-static void sizes_of_batches(void **state) {
-    (void)state;
+CASE(sizes_of_batches) {
     const int order[] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
     for (int count = 1; count <= 9; count++)
         for (int size = 1; size <= 12; size++) {
@@ -371,8 +358,7 @@ static void sizes_of_batches(void **state) {
 
 // A device that is late with its copies still gets the minibatch that was meant, though the
 // iterator is asked for the next ones meanwhile.
-static void slow_device(void **state) {
-    (void)state;
+CASE(slow_device) {
     enum { BATCHES = 50, WORK = 1 << 20 };
     Dataset *data = made_data(BATCHES * BATCH);
     DataIter *iter = data_iter_new(data, BATCH, false, 0);
@@ -405,8 +391,7 @@ static void batches_of_none(void *unused) {
     data_iter_new(made_data(3), 0, true, 0);
 }
 
-static void wrong_uses(void **state) {
-    (void)state;
+CASE(wrong_uses) {
     expect_death(1, "call data_iter_start()", use_without_start, NULL);
     expect_death(1, "at least one image", batches_of_none, NULL);
 }

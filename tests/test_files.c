@@ -29,9 +29,8 @@ static mode_t mode_of(const char *path) { // 0: it is not there
 
 // ---- what goes well --------------------------------------------------------------------------
 
-static void new_replaced_and_abandoned(void **state) {
-    (void)state;
-    const char *path = in_test_folder("a.csv");
+CASE(new_replaced_and_abandoned) {
+    const char *path = "a.csv";
     write_text(path, "old\n");
     assert_holds(path, "old\n");
     assert_int_equal(chmod(path, 0600), 0);
@@ -52,11 +51,7 @@ static void new_replaced_and_abandoned(void **state) {
     assert_int_equal(mode_of(path) & 07777, 0600); // who made it private wants it private
 }
 
-static void links_are_followed(void **state) {
-    (void)state;
-    char before[4096];
-    assert_non_null(getcwd(before, sizeof before));
-    assert_int_equal(chdir(test_folder), 0);
+CASE(links_are_followed) {
     make_directory("folder");
     assert_true(!symlink("target", "folder/link")); // relative to the link's own folder
     assert_true(!symlink(in_test_folder("folder/link"), "twice"));
@@ -67,22 +62,18 @@ static void links_are_followed(void **state) {
     assert_true(S_ISLNK(mode_of("twice")) && S_ISLNK(mode_of("folder/link")));
     assert_true(S_ISREG(mode_of("folder/target")));
     assert_entries(4);
-    assert_int_equal(chdir(before), 0);
 }
 
-static void pipes_are_written_directly(void **state) {
-    (void)state;
-    const char *path = in_test_folder("pipe");
-    assert_int_equal(mkfifo(path, 0600), 0);
-    int reader = open(path, O_RDONLY | O_NONBLOCK); // else we and the writer would wait
-    assert_true(reader >= 0);
-    write_text(path, "through a pipe\n");
+CASE(pipes_are_written_directly) {
     char text[64] = "";
-    assert_int_equal(read(reader, text, sizeof text - 1), strlen("through a pipe\n"));
+    assert_int_equal(mkfifo("pipe", 0600), 0);
+    int reader = open("pipe", O_RDONLY | O_NONBLOCK); // else we and the writer would wait
+    write_text("pipe", "through a pipe\n");
+    assert_true(read(reader, text, sizeof text - 1) > 0);
     assert_string_equal(text, "through a pipe\n");
     close(reader);
     write_text("/dev/null", "nothing");
-    assert_true(S_ISFIFO(mode_of(path)) && S_ISCHR(mode_of("/dev/null")));
+    assert_true(S_ISFIFO(mode_of("pipe")) && S_ISCHR(mode_of("/dev/null")));
 }
 
 static void print_and_write_to_stdout(void *path) {
@@ -94,72 +85,49 @@ static void print_and_write_to_stdout(void *path) {
 }
 
 // `program --out /dev/stdout >file`: the file keeps what was printed before.
-static void stdout_in_a_file(void **state) {
-    (void)state;
+CASE(stdout_in_a_file) {
     char text[256];
-    const char *path = in_test_folder("printed");
-    assert_int_equal(run_and_listen(print_and_write_to_stdout, (void *)path, text, sizeof text), 0);
-    assert_holds(path, "before\nthe file\nafter\n");
+    assert_int_equal(run_and_listen(print_and_write_to_stdout, "printed", text, sizeof text), 0);
+    assert_holds("printed", "before\nthe file\nafter\n");
     assert_entries(1);
 }
 
-static void for_other_programs(void **state) {
-    (void)state;
-    const char *path = in_test_folder("picture.png");
-    write_text(path, "old");
-    char *temporary = output_temporary(path);
-    assert_string_not_equal(temporary, path);
-    assert_false(mode_of(temporary));
-    write_bytes(temporary, "new", 3);
-    assert_holds(path, "old");
-    assert_int_equal(output_publish(temporary, path), 0);
-    assert_holds(path, "new");
-    free(temporary);
-
-    temporary = output_temporary(path); // the other program writes nothing
-    assert_int_equal(output_publish(temporary, path), -1);
-    assert_int_equal(errno, ENOENT);
-    assert_holds(path, "new");
-    free(temporary);
-
-    temporary = output_temporary("/dev/null");
+// What another program writes replaces the old file when it is there, and if it can.
+CASE(for_other_programs) {
+    static const struct {
+        const char *path, *text, *then;
+        int error;
+    } rows[] = {
+        {"a.png", "new", "new", 0}, {"a.png", NULL, "new", ENOENT}, {"name", "new", NULL, EISDIR}};
+    write_text("a.png", "old");
+    for (int i = 0; i < 3; i++) {
+        char *temporary = output_temporary(rows[i].path);
+        assert_false(mode_of(temporary));
+        if (rows[i].text) write_bytes(temporary, rows[i].text, 3);
+        assert_holds("a.png", i ? "new" : "old");
+        if (!rows[i].then) make_directory("name/inside"); // meanwhile somebody made it a folder
+        assert_int_equal(output_publish(temporary, rows[i].path), rows[i].error ? -1 : 0);
+        if (rows[i].error) assert_int_equal(errno, rows[i].error);
+        if (rows[i].then) assert_holds(rows[i].path, rows[i].then);
+        free(temporary);
+    }
+    char *temporary = output_temporary("/dev/null");
     assert_string_equal(temporary, "/dev/null");
     assert_int_equal(output_publish(temporary, "/dev/null"), 0);
     free(temporary);
-
-    temporary = output_temporary(in_test_folder("name"));
-    write_bytes(temporary, "new", 3);
-    make_directory(in_test_folder("name/inside")); // meanwhile somebody made a folder of that name
-    assert_int_equal(output_publish(temporary, in_test_folder("name")), -1);
-    assert_true(errno == EISDIR || errno == ENOTEMPTY || errno == EEXIST);
-    free(temporary);
     assert_entries(3);
-}
-
-static void unfinished_files_are_removed(void **state) {
-    (void)state;
-    OutputFile a = output_open(in_test_folder("a")), b = output_open(in_test_folder("b"));
-    char *c = output_temporary(in_test_folder("c"));
-    write_bytes(c, "text", 4);
-    assert_entries(3);
-    remove_unfinished_files();
-    assert_entries(0);
-    output_abandon(&a);
-    output_abandon(&b);
-    free(c);
 }
 
 static void *write_many(void *name) {
-    char path[512];
+    char path[8];
     for (int i = 0; i < 200; i++) {
-        snprintf(path, sizeof path, "%s/%s%d", test_folder, (const char *)name, i % 3);
+        snprintf(path, sizeof path, "%s%d", (const char *)name, i % 3);
         write_text(path, path);
     }
     return NULL;
 }
 
-static void from_several_threads(void **state) {
-    (void)state;
+CASE(from_several_threads) {
     char names[][2] = {"a", "b", "c", "d"};
     pthread_t threads[4];
     for (int i = 0; i < 4; i++)
@@ -168,12 +136,11 @@ static void from_several_threads(void **state) {
     assert_entries(12);
 }
 
-static void directories(void **state) {
-    (void)state;
+CASE(directories) {
     make_directory(in_test_folder("a/b//c/"));
-    make_directory(in_test_folder("a/b/c")); // is there already
-    write_text(in_test_folder("a/b/c/file"), "text");
+    make_directory("a/b/c"); // is there already
     make_directory("/");
+    assert_entries(3);
     static const char *const joined[][2] = {{"a/b", "a/b/c"}, {"a/b/", "a/b/c"}, {"/", "/c"}};
     for (int i = 0; i < 3; i++) {
         char *path = path_join(joined[i][0], "c");
@@ -184,53 +151,44 @@ static void directories(void **state) {
 
 // ---- what the dead left ----------------------------------------------------------------------
 
-static pid_t number_of_the_dead(void) {
-    pid_t child = fork();
-    if (child == 0) _exit(0);
-    assert_int_equal(waitpid(child, NULL, 0), child);
-    return child;
+static const char *left_by(pid_t writer, const char *form) {
+    static char name[64];
+    snprintf(name, sizeof name, form, (long)writer);
+    write_bytes(name, "half", 4);
+    return name;
 }
 
-static const char *temporary_of(const char *name, pid_t writer) {
-    char text[64];
-    snprintf(text, sizeof text, "%s.tmp.%ld", name, (long)writer);
-    return in_test_folder(text);
-}
-
-static void what_the_dead_left(void **state) {
-    (void)state;
-    pid_t dead = number_of_the_dead();
-    write_bytes(temporary_of("a", dead), "half", 4);
-    write_bytes(temporary_of("a", getpid()), "of one that had our number", 4);
-    write_text(in_test_folder("a"), "new"); // removes both
-    assert_holds(in_test_folder("a"), "new");
+CASE(what_the_dead_left) {
+    pid_t dead = fork();
+    if (dead == 0) _exit(0);
+    assert_int_equal(waitpid(dead, NULL, 0), dead);
+    left_by(dead, "a.tmp.%ld");
+    left_by(getpid(), "a.tmp.%ld"); // by one that had our number
+    write_text("a", "new");         // removes both
+    assert_holds("a", "new");
     assert_entries(1);
 
-    char almost[64]; // what is not of the dead, or not of this file, stays
-    const char *const forms[] = {
+    const char *const others[] = {
+        // not of the dead, or not of this file
         "a.tmp.%ld~", "a.tmp.0%ld", "a.tmp.+%ld", "xa.tmp.%ld",
         "a.tmp.%ldx", "b.tmp.%ld",  "a.tmp.",     "a.tmp.99999999999999999999"};
-    for (size_t i = 0; i < COUNT(forms); i++) {
-        snprintf(almost, sizeof almost, forms[i], (long)dead);
-        write_bytes(in_test_folder(almost), "", 0);
-    }
-    write_bytes(temporary_of("a", getppid()), "of the living", 4);
-    write_text(in_test_folder("a"), "new");
+    for (size_t i = 0; i < COUNT(others); i++) left_by(dead, others[i]);
+    left_by(getppid(), "a.tmp.%ld"); // of the living
+    write_text("a", "new");
     assert_entries(10);
     // A process in another container has a number that means nothing here; but it holds a lock.
-    int lock = open(temporary_of("a", dead), O_CREAT | O_WRONLY, 0666);
+    int lock = open(left_by(dead, "a.tmp.%ld"), O_WRONLY);
     assert_int_equal(flock(lock, LOCK_EX | LOCK_NB), 0);
-    write_text(in_test_folder("a"), "newer");
+    write_text("a", "newer");
     assert_entries(11);
     close(lock);
-    write_text(in_test_folder("a"), "newest");
+    write_text("a", "newest");
     assert_entries(10);
 }
 
 // ---- one file, many names --------------------------------------------------------------------
 
-static void same_or_not(void **state) {
-    (void)state;
+CASE(same_or_not) {
     static const struct {
         const char *a, *b;
         bool same;
@@ -242,26 +200,21 @@ static void same_or_not(void **state) {
         {"folder", "folder/x", false},    {"nowhere/a", "nowhere/b", false},
         {"loop", "there", false},
     };
-    char before[4096], path[512];
-    assert_non_null(getcwd(before, sizeof before));
-    assert_int_equal(chdir(test_folder), 0);
     write_text("there", "text");
     make_directory("folder");
     assert_true(!symlink("folder", "al") && !symlink("loop", "loop") && !link("there", "hard"));
     assert_true(!symlink("al/../missing", "link")); // not there yet
     for (size_t i = 0; i < COUNT(rows); i++) {
-        snprintf(path, sizeof path, "%s/%s", test_folder, rows[i].b);
-        if (same_file(rows[i].a, rows[i].b) != rows[i].same) fail_msg("%s and %s", rows[i].a, path);
-        if (same_file(in_test_folder(rows[i].a), path) != rows[i].same) fail_msg("%s", path);
+        const char *a = rows[i].a, *b = rows[i].b;
+        if (same_file(a, b) != rows[i].same) fail_msg("%s and %s", a, b);
+        if (same_file(in_test_folder(a), in_test_folder(b)) != rows[i].same) fail_msg("%s", a);
     }
-    assert_int_equal(chdir(before), 0);
 }
 
 // ---- whole pictures --------------------------------------------------------------------------
 
-static void whole_pngs(void **state) {
-    (void)state;
-    const char *path = in_test_folder("a.png"), *other = in_test_folder("b.png");
+CASE(whole_pngs) {
+    const char *path = "a.png", *other = "b.png";
     Picture p = picture_new(40, 30, (Color){1, 2, 3});
     picture_text(&p, 2, 2, 12, "text", (Color){255, 255, 255});
     picture_save(&p, path);
@@ -283,7 +236,7 @@ static void whole_pngs(void **state) {
     assert_false(png_is_whole(other));
     write_bytes(other, bytes, size);
     assert_true(png_is_whole(other));
-    assert_false(png_is_whole(in_test_folder("nothing")));
+    assert_false(png_is_whole("nothing"));
     free(bytes);
 }
 
@@ -292,10 +245,10 @@ static void whole_pngs(void **state) {
 // What the child does until it is ended. Its temporary files are there when it says so.
 static void write_for_ever(int say) {
     catch_interrupts();
-    OutputFile file = output_open(in_test_folder("a"));
+    OutputFile file = output_open("a");
     fputs("half of it", file.stream);
     fflush(file.stream);
-    char *other = output_temporary(in_test_folder("b"));
+    char *other = output_temporary("b");
     write_bytes(other, "half", 4);
     if (write(say, "!", 1) != 1) _exit(3);
     for (int i = 0;; i++) { // the list of temporary files is in use most of the time
@@ -304,8 +257,7 @@ static void write_for_ever(int say) {
     }
 }
 
-static void a_signal_leaves_nothing(void **state) {
-    (void)state;
+CASE(a_signal_leaves_nothing) {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGABRT};
     for (int i = 0; i < 20; i++) {
         int ends[2], status;
@@ -335,28 +287,20 @@ static void open_it(void *path) {
 static void ask_temporary(void *path) { free(output_temporary(path)); }
 static void make_it(void *path) { make_directory(path); }
 
-static void write_much(void *path) {
-    OutputFile file = output_open(path);
-    char block[4096] = {0};
-    for (int i = 0; i < 100; i++) fwrite(block, 1, sizeof block, file.stream);
-    output_close(&file);
-}
+typedef struct Writing {
+    const char *path;
+    size_t size, times;
+    rlim_t limit;
+} Writing;
 
-// One write larger than the stream's buffer: when it fails nothing is left to fail at the end.
-static void write_at_once(void *path) {
+static void write_zeros(void *arg) {
     static char block[1 << 16];
-    OutputFile file = output_open(path);
-    fwrite(block, 1, sizeof block, file.stream);
+    const Writing *w = arg;
+    struct rlimit limit = {w->limit, w->limit}; // as a full disk, but needs no disk
+    if (w->limit && setrlimit(RLIMIT_FSIZE, &limit) != 0) _exit(3);
+    OutputFile file = output_open(w->path);
+    for (size_t i = 0; i < w->times; i++) fwrite(block, 1, w->size, file.stream);
     output_close(&file);
-}
-
-static void write_little(void *path) { write_text(path, "a few bytes"); }
-
-// The nearest thing to a full disk that needs no disk: files may not become larger than this.
-static void write_with_limit(void *path) {
-    struct rlimit limit = {10000, 10000};
-    if (setrlimit(RLIMIT_FSIZE, &limit) != 0) _exit(3);
-    write_much(path);
 }
 
 static void die_while_writing(void *path) {
@@ -366,17 +310,21 @@ static void die_while_writing(void *path) {
     die("try again", "something else went wrong");
 }
 
-static void full_disk(void **state) {
-    (void)state;
-    expect_death(1, "/dev/full: cannot write: No space left on device", write_little, "/dev/full");
-    expect_death(1, "hint: free some space, or choose another place", write_much, "/dev/full");
-    expect_death(1, "/dev/full: cannot write: No space left", write_at_once, "/dev/full");
+CASE(full_disk) {
+    Writing writings[] = {
+        {"/dev/full", 11, 1, 0},
+        {"/dev/full", 4096, 100, 0},
+        {"/dev/full", 1 << 16, 1, 0}, // larger than a buffer: nothing is left to fail at the end
+        {"weights", 4096, 100, 10000},
+    };
+    write_text("weights", "old");
+    for (int i = 0; i < 3; i++)
+        expect_death(1, "/dev/full: cannot write: No space left on device\nhint: free some space",
+                     write_zeros, &writings[i]);
     assert_true(S_ISCHR(mode_of("/dev/full"))); // still there
-    const char *path = in_test_folder("weights");
-    write_text(path, "old");
-    expect_death(1, "weights: cannot write: File too large", write_with_limit, (void *)path);
-    expect_death(1, "something else went wrong", die_while_writing, (void *)path);
-    assert_holds(path, "old");
+    expect_death(1, "weights: cannot write: File too large", write_zeros, &writings[3]);
+    expect_death(1, "something else went wrong", die_while_writing, "weights");
+    assert_holds("weights", "old");
     assert_entries(1);
 }
 
@@ -385,15 +333,13 @@ static void just_die(void *unused) {
     die("none", "a child fails");
 }
 
-static void child_leaves_the_parents_files(void **state) {
-    (void)state;
-    const char *path = in_test_folder("a");
-    OutputFile file = output_open(path);
+CASE(child_leaves_the_parents_files) {
+    OutputFile file = output_open("a");
     fputs("text", file.stream);
     expect_death(1, "a child fails", just_die, NULL);
     assert_int_equal(try_in_child(just_die, NULL), 1); // what waits to be written is written once
     output_close(&file);
-    assert_holds(path, "text");
+    assert_holds("a", "text");
 }
 
 static void write_protected(void *path) {
@@ -406,8 +352,7 @@ static void open_twice(void *path) {
     output_open(path);
 }
 
-static void wrong_places(void **state) {
-    (void)state;
+CASE(wrong_places) {
     static const struct {
         const char *words;
         void (*function)(void *);
@@ -424,19 +369,19 @@ static void wrong_places(void **state) {
         {"Not a directory", make_it, "file/a/b"},
         {"Not a directory", make_it, "file"},
     };
-    write_text(in_test_folder("file"), "text");
-    write_text(in_test_folder("protected"), "text");
-    assert_true(!symlink("loop", in_test_folder("loop")));
-    assert_true(!chmod(in_test_folder("protected"), 0444) && !chmod(test_folder, 0777));
+    write_text("file", "text");
+    write_text("protected", "text");
+    assert_true(!symlink("loop", "loop"));
+    assert_true(!chmod("protected", 0444) && !chmod(test_folder, 0777));
     for (size_t i = 0; i < COUNT(rows); i++)
-        expect_death(1, rows[i].words, rows[i].function, (void *)in_test_folder(rows[i].name));
+        expect_death(1, rows[i].words, rows[i].function, (void *)rows[i].name);
     expect_death(1, "the file name is empty", open_it, "");
     expect_death(1, "the file name is empty", ask_temporary, "");
     expect_death(1, "without a name", make_it, "");
     assert_int_equal(chmod(test_folder, 0555), 0);
-    expect_death(1, "Permission denied", write_protected, (void *)in_test_folder("new"));
+    expect_death(1, "Permission denied", write_protected, "new");
     assert_int_equal(chmod(test_folder, 0700), 0);
-    assert_holds(in_test_folder("protected"), "text");
+    assert_holds("protected", "text");
     assert_entries(3);
 }
 
@@ -446,8 +391,7 @@ static void die_of_a_word(void *word) {
     die(xprintf("hint %s", (char *)word), "error %s", (char *)word);
 }
 
-static void words_do_not_command_the_terminal(void **state) {
-    (void)state;
+CASE(words_do_not_command_the_terminal) {
     expect_death(1, "error ?[2J??\u00e4????\nhint: hint ?[2J??\u00e4????\n", die_of_a_word,
                  "\033[2J\a\n\u00e4\x7f\r\xc2\x9b");
 }
@@ -468,8 +412,7 @@ static void die_while_the_host_reads(void *unused) {
     getchar();
 }
 
-static void a_worker_dies_while_the_host_reads(void **state) {
-    (void)state;
+CASE(a_worker_dies_while_the_host_reads) {
     expect_death(1, "what a worker says", die_while_the_host_reads, NULL);
 }
 
@@ -477,8 +420,7 @@ static void a_worker_dies_while_the_host_reads(void **state) {
 
 static void grow_too_far(void *count) { free(xgrow(NULL, *(size_t *)count, sizeof(double))); }
 
-static void arrays_grow_as_far_as_memory(void **state) {
-    (void)state;
+CASE(arrays_grow_as_far_as_memory) {
     size_t count = 0, too_many = SIZE_MAX / sizeof(double) + 2; // whose product is 8 again
     double *numbers = NULL;
     for (; count < 1000; count++) {
@@ -498,7 +440,6 @@ int main(void) {
         IN_A_FOLDER(pipes_are_written_directly),
         IN_A_FOLDER(stdout_in_a_file),
         IN_A_FOLDER(for_other_programs),
-        IN_A_FOLDER(unfinished_files_are_removed),
         IN_A_FOLDER(what_the_dead_left),
         IN_A_FOLDER(same_or_not),
         IN_A_FOLDER(whole_pngs),

@@ -44,8 +44,7 @@ static void begin_it(void *line) {
 
 // ---- values ----------------------------------------------------------------------------------
 
-static void values_arrive(void **state) {
-    (void)state;
+CASE(values_arrive) {
     Flags f = begin(ALL, "--backend cpu");
     assert_true(f.devices == 0 && f.batch_size == 256 && f.lr == 0.2f && f.epochs == 10);
     assert_true(f.steps == -1 && f.shuffle && !f.seed && !f.live && !f.load && !f.checkpoint);
@@ -69,16 +68,14 @@ static void values_arrive(void **state) {
     assert_string_equal(f.checkpoint, "b");
 }
 
-static void what_is_given_wins_over_quick(void **state) {
-    (void)state;
+CASE(what_is_given_wins_over_quick) {
     for (int first = 0; first < 2; first++) {
         Flags f = begin(ALL, first ? "--quick --epochs 2" : "--epochs 2 --quick");
         assert_true(f.quick && f.batch_size == 64 && f.epochs == 2);
     }
 }
 
-static void bad_values(void **state) {
-    (void)state;
+CASE(bad_values) {
     static const struct {
         const char *flag, *values, *hint;
     } rows[] = {
@@ -112,8 +109,7 @@ static void bad_values(void **state) {
     }
 }
 
-static void wrong_words(void **state) {
-    (void)state;
+CASE(wrong_words) {
     static const char *const rows[][2] = {
         {"--nonsense", "no such flag: --nonsense\nhint: --help lists the flags"},
         {"-xy", "no such flag: -x\n"},
@@ -140,8 +136,7 @@ static void wrong_words(void **state) {
     }
 }
 
-static void no_values_on_model_devices(void **state) {
-    (void)state;
+CASE(no_values_on_model_devices) {
     static const char *const flags[] = {"load=a", "save=a",       "log-loss=a", "csv=a",
                                         "live",   "checkpoint=a", "resume=a"};
     for (size_t i = 0; i < COUNT(flags); i++) {
@@ -159,8 +154,7 @@ static void needs_more_devices(void *machine) {
     book_needs_devices(2);
 }
 
-static void backends(void **state) {
-    (void)state;
+CASE(backends) {
     char text[500];
     assert_int_equal(run_and_listen(begin_it, "--tf32", text, sizeof text), 0);
     assert_string_equal(text, "test_flags: --tf32 changes nothing here: it is for GPUs\n"
@@ -180,8 +174,7 @@ static void help(void *unused) {
 }
 
 // Each flag once, with its default, but for the one that changes nothing here.
-static void help_lists_each_flag(void **state) {
-    (void)state;
+CASE(help_lists_each_flag) {
     char text[8192], names[] = ALL " " COMMON, *rest = names, *name, line[40];
     assert_int_equal(run_and_listen(help, NULL, text, sizeof text), 0);
     int listed = 0, wanted = 0;
@@ -216,8 +209,7 @@ static void check(void *line) {
 }
 
 // al is a link to folder/; hard, soft and w are one file; nowhere points to what is not there.
-static void outputs(void **state) {
-    (void)state;
+CASE(outputs) {
     static const struct {
         int status;
         const char *words, *line;

@@ -8,7 +8,7 @@
 
 // Writes a file with this header length, header, and `data_size` bytes of data: floats 0, 1, 2, ..
 static const char *make_file(uint64_t header_size, const char *header, size_t data_size) {
-    const char *path = in_test_folder("made.safetensors");
+    const char *path = "made.safetensors";
     FILE *file = fopen(path, "wb");
     assert_non_null(file);
     fwrite(&header_size, 8, 1, file);
@@ -47,7 +47,7 @@ static const uint32_t bits[] = {0x00000000, 0x80000000, 0x00000001, 0x7f800000, 
 enum { NUM_BITS = sizeof bits / sizeof *bits };
 
 static void round_trip_on(Device *device) {
-    const char *path = in_test_folder("weights.safetensors");
+    const char *path = "weights.safetensors";
     const char *odd = "\"quotes\", \\, \n and \xc3\xbc";
     enum { N = 5 };
     Tensor *saved[N] = {NAMED(device, "W", 2, 5), NAMED(device, odd, 3),
@@ -73,16 +73,14 @@ static void round_trip_on(Device *device) {
     free_all(loaded, N);
 }
 
-static void round_trip(void **state) {
-    (void)state;
+CASE(round_trip) {
     round_trip_on(host());
     round_trip_on(cpu_device(1));
 }
 
 // The bytes themselves, so that a mistake made in writing and reading alike is seen.
-static void bytes_of_a_file(void **state) {
-    (void)state;
-    const char *path = in_test_folder("weights.safetensors");
+CASE(bytes_of_a_file) {
+    const char *path = "weights.safetensors";
     Tensor *tensors[] = {NAMED(host(), "b1", 1, 2), NAMED(host(), "a", 1)};
     tensor_write(tensors[0], (float[]){1, -2});
     tensor_write(tensors[1], (float[]){0.5f});
@@ -101,8 +99,7 @@ static void bytes_of_a_file(void **state) {
     free_all(tensors, 2);
 }
 
-static void open_and_find(void **state) {
-    (void)state;
+CASE(open_and_find) {
     // In any order, with metadata, a scalar, no elements, more dimensions than a Tensor has.
     const char *path = with_header(
         "{\"last\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[12,24]},"
@@ -126,7 +123,7 @@ static void open_and_find(void **state) {
     assert_null(safetensors_find(&file, "__metadata__"));
     safetensors_close(&file);
 
-    safetensors_save(path = in_test_folder("empty"), NULL, 0);
+    safetensors_save(path = "empty", NULL, 0);
     safetensors_load(path, NULL, 0);
 }
 
@@ -137,14 +134,13 @@ static void open_it(void *path) {
     safetensors_close(&file);
 }
 
-static void not_a_file(void **state) {
-    (void)state;
-    expect_death(1, "cannot read: No such file", open_it, (void *)in_test_folder("missing"));
+CASE(not_a_file) {
+    expect_death(1, "cannot read: No such file", open_it, "missing");
     expect_death(1, "is not a file", open_it, test_folder);
-    const char *path = in_test_folder("pipe");
+    const char *path = "pipe";
     assert_int_equal(mkfifo(path, 0600), 0);
     expect_death(1, "is not a file", open_it, (void *)path); // and does not wait for a writer
-    write_bytes(path = in_test_folder("short"), "\1\0\0\0\0\0\0", 7);
+    write_bytes(path = "short", "\1\0\0\0\0\0\0", 7);
     expect_death(1, "7 bytes are too few", open_it, (void *)path);
 }
 
@@ -205,8 +201,7 @@ static const struct {
     {TWO("[2]", "[0,8]", "[0]", "[4,4]"), 8, "overlap"},
 };
 
-static void are_refused(void **state) {
-    (void)state;
+CASE(are_refused) {
     for (size_t i = 0; i < COUNT(bad_files); i++)
         expect_death(1, bad_files[i].words, open_it,
                      (void *)with_header(bad_files[i].header, bad_files[i].data_size));
@@ -236,8 +231,7 @@ static void load(void *arg) {
 
 // The first tensor is good, another is not: nor is the first changed. Its memory is shared with the
 // child process, so that we see what is written there.
-static void of_another_model(void **state) {
-    (void)state;
+CASE(of_another_model) {
     Tensor *a = NAMED(host(), "a", 2), *b = NAMED(host(), "b", 2, 3), *c = NAMED(host(), "c", 1);
     Tensor *turned = NAMED(host(), "b", 3, 2), *flat = NAMED(host(), "b", 6);
     float *own = a->data;
@@ -276,8 +270,7 @@ static void save(void *arg) {
     safetensors_save(a->path, a->tensors, a->n);
 }
 
-static void bad_saves(void **state) {
-    (void)state;
+CASE(bad_saves) {
     static const char *const rows[][3] = {
         {"a", "weights", "two tensors have the same name"},
         {NULL, "weights", "a tensor in a file needs a name"},
@@ -287,14 +280,14 @@ static void bad_saves(void **state) {
         {"b", "missing/weights", "mkdir -p"},
     };
     Tensor *a = NAMED(host(), "a", 20000), *b = NAMED(host(), "b", 1);
-    assert_int_equal(symlink("/dev/full", in_test_folder("full")), 0);
-    write_bytes(in_test_folder("weights"), "old", 3);
+    assert_int_equal(symlink("/dev/full", "full"), 0);
+    write_bytes("weights", "old", 3);
     for (size_t i = 0; i < COUNT(rows); i++) {
         b->name = rows[i][0];
         Load l = {in_test_folder(rows[i][1]), (Tensor *[]){a, b}, 2};
         expect_death(1, rows[i][2], save, &l);
     }
-    assert_holds(in_test_folder("weights"), "old");
+    assert_holds("weights", "old");
     assert_entries(2);
     free_all((Tensor *[]){a, b}, 2);
 }
