@@ -36,10 +36,15 @@ static Flags begin(const char *names, const char *line) {
     return book_begin(argc, argv, "A program.", names, defaults);
 }
 
+// All up to the work: with outputs of its own.
 static void begin_it(void *line) {
     char words[1000];
-    snprintf(words, sizeof words, "--backend cpu %s", (const char *)line);
+    snprintf(words, sizeof words, "--backend cpu --data data %s", (const char *)line);
     begin(ALL, words);
+    book_csv(".csv");
+    book_timeline(".png");
+    book_output("_filters.png");
+    book_check_outputs();
 }
 
 // ---- values ----------------------------------------------------------------------------------
@@ -75,92 +80,110 @@ CASE(what_is_given_wins_over_quick) {
     }
 }
 
-CASE(bad_values) {
-    static const struct {
-        const char *flag, *values, *hint;
-    } rows[] = {
-        {"devices", "0 -1 abc 1025 1e3 99999999999999999999 2x ", "from 1 to 1024"},
-        {"lr", "nan inf -1 abc 1e39 0.2x ", "a finite number, 0 or more"},
-        {"epochs", "0 1.5 1000001", "from 1 to 1000000"},
-        {"steps", "-1 2147483648", "a whole number, 0 or more"},
-        {"batch-size", "0 1048577", "from 1 to"},
-        {"threads", "0 1025", "from 1 to 1024"},
-        {"threads-per-device", "0 1025", "from 1 to 1024"},
-        {"train-size", "0", "1 or more"},
-        {"test-size", "0", "1 or more"},
-        {"seeds", "0 33", "from 1 to 32"},
-        {"rounds", "0 100", "from 1 to 99"},
-        {"seed", "-1 abc 18446744073709551616 ", "a whole number, 0 or more"},
-        {"staleness", "-1 infinite", "or inf"},
-        {"backend", "gpu CUDA ", "auto, cpu, cuda or model"},
-        {"allreduce", "stars ", "one of star|sharded|ring|tree"},
-        {"bn", "global loc", "one of local|sync"},
-    };
-    for (size_t i = 0; i < COUNT(rows); i++) {
-        char values[100], *rest = values, *value, line[200], expected[200];
-        snprintf(values, sizeof values, "%s", rows[i].values); // a space at the end: "", too
-        while ((value = strsep(&rest, " "))) {
-            snprintf(line, sizeof line, "--%s=%s", rows[i].flag, value);
-            snprintf(expected, sizeof expected,
-                     "--%s: not a possible value: '%s'\nhint: ", rows[i].flag, value);
-            expect_death(2, expected, begin_it, line);
+// ---- refusals --------------------------------------------------------------------------------
+
+// A line of which a part is each of these words (a space at the end: and nothing), the status, and
+// what the error and the hint say.
+static const struct {
+    int status;
+    const char *line, *parts, *error, *hint;
+} refusals[] = {
+#define VALUES(flag, values, hint)                                                                 \
+    { 2, "--" flag "=%s", values, "--" flag ": not a possible value: '", "'\nhint: " hint }
+    VALUES("devices", "0 -1 abc 1025 1e3 99999999999999999999 2x ",
+           "a whole number from 1 to 1024"),
+    VALUES("lr", "nan inf -1 abc 1e39 0.2x ", "a finite number, 0 or more"),
+    VALUES("epochs", "0 1.5 1000001", "a whole number from 1 to 1000000"),
+    VALUES("steps", "-1 2147483648", "a whole number, 0 or more"),
+    VALUES("batch-size", "0 1048577", "a whole number from 1 to 1048576"),
+    VALUES("threads", "0 1025", "a whole number from 1 to 1024"),
+    VALUES("threads-per-device", "0 1025", "a whole number from 1 to 1024"),
+    VALUES("train-size", "0", "a whole number, 1 or more"),
+    VALUES("test-size", "0", "a whole number, 1 or more"),
+    VALUES("seeds", "0 33", "a whole number from 1 to 32"),
+    VALUES("rounds", "0 100", "a whole number from 1 to 99"),
+    VALUES("seed", "-1 abc 18446744073709551616 ", "a whole number, 0 or more"),
+    VALUES("staleness", "-1 infinite", "a whole number, 0 or more, or inf"),
+    VALUES("backend", "gpu CUDA ", "auto, cpu, cuda or model"),
+    VALUES("allreduce", "stars ", "one of star|sharded|ring|tree"),
+    VALUES("bn", "global loc", "one of local|sync"),
+    {2, "--%s=", "data load save checkpoint resume log-loss csv out trace timeline machine",
+     ": the value is empty", "\nhint: give a name"},
+    {2, "%s", "--nonsense", "no such flag: --nonsense", "\nhint: --help lists the flags"},
+    {2, "%s", "-xy", "no such flag: -x\n", ""},
+    {2, "%s", "--learning-rate=0.1", "flag: --learning-rate=0.1", "\nhint: did you mean --lr?"},
+    {2, "%s 64", "--batchsize --Batch_Size", "flag: --", "\nhint: did you mean --batch-size?"},
+    {2, "%s", "--no-shuffle=1", "no such flag: --no-shuffle=1", ""},
+    {2, "%s", "--devices", "--devices needs a value", "\nhint: --help lists the flags"},
+    {2, "--devices 2 %s", "word 3", "not a flag: '", "'\nhint: --help"},
+    {2, "%s", "--devices=65", "no 65 devices", "\nhint: 64 at most; with --backend model, 1024"},
+    {2, "--quick %s", "--full", "--quick and --full", "\nhint: give one"},
+    {2, "%s", "--timeline=a.svg", "not the name of a PNG: 'a.svg'",
+     "\nhint: give the name of the P"},
+    {2, "--machine dgx-a100 --backend model --%s",
+     "load=a save=a log-loss=a csv=a live checkpoint=a resume=a",
+     ": with --backend model there are no values", "\nhint: leave it out"},
+    // Two outputs in one file. (hard, soft and w are one; which names are one file: test_files.c)
+    {2, "--csv a %s", "--log-loss=./a --save=a", "a: two outputs", "\nhint: give each its own"},
+    {2, "--timeline a.png %s", "--trace=a.png --csv=a.svg", "two outputs", ""},
+    {2, "--%s=plots/test_flags.csv", "log-loss save trace", "two outputs", ""},
+    {2, "--%s=plots/test_flags.png", "csv checkpoint timeline", "two outputs", ""},
+    {2, "--csv plots//../plots/test_flags%s", ".svg _filters.png", "two outputs", ""},
+    {2, "--save hard %s", "--csv=soft --checkpoint=w", "two outputs", ""},
+    // An output that would replace what is read.
+    {2, "--load w %s", "--csv=w --log-loss=./w --trace=soft --timeline=hard --checkpoint=w",
+     ": an output would replace this file, which is read", "\nhint: give the output another name"},
+    {2, "--resume w %s", "--save=w --csv=w", "which is read", ""},
+    {2, "--load plots/test_flags%s", "_filters.png", "which is read", ""},
+    {2, "--csv data/%s", "train-images-idx3-ubyte ../data/t10k-labels-idx1-ubyte.gz",
+     "which is read", ""},
+    {1, "--%s missing/file", "csv save log-loss trace timeline checkpoint",
+     ": cannot write: No such file or directory", "\nhint: make the directory first"},
+    {1, "--%s folder", "csv save log-loss trace timeline checkpoint", "folder: cannot write: Is a",
+     "\nhint: give the name of a file"},
+    {1, "--out %s", "w w/deeper", ": cannot make this directory: Not a directory",
+     "\nhint: there is"},
+};
+
+// Before anything is done: nothing is new in the folder, and what was there is as it was.
+CASE(refused) {
+    static const char *const good[] = {"--load w --save w", "--resume w",
+                                       "--csv /dev/null --save /dev/null"};
+    char parts[200], line[200], text[1000];
+    assert_true(!mkdir("folder", 0700) && !mkdir("plots", 0700) && !mkdir("data", 0700));
+    write_bytes("w", "old", 3);
+    assert_true(!link("w", "hard") && !symlink("w", "soft"));
+    write_bytes("plots/test_flags_filters.png", "", 0);
+    write_bytes("data/train-images-idx3-ubyte", "", 0);
+    for (size_t i = 0; i < COUNT(refusals); i++) {
+        snprintf(parts, sizeof parts, "%s", refusals[i].parts);
+        for (char *rest = parts, *part; (part = strsep(&rest, " "));) {
+            snprintf(line, sizeof line, refusals[i].line, part);
+            expect_death(refusals[i].status, refusals[i].error, begin_it, line);
+            expect_death(refusals[i].status, refusals[i].hint, begin_it, line);
         }
-        expect_death(2, rows[i].hint, begin_it, line);
+        assert_holds("w", "old");
+        assert_entries(8);
     }
-}
-
-CASE(wrong_words) {
-    static const char *const rows[][2] = {
-        {"--nonsense", "no such flag: --nonsense\nhint: --help lists the flags"},
-        {"-xy", "no such flag: -x\n"},
-        {"--learning-rate=0.1", "--learning-rate=0.1\nhint: did you mean --lr?"},
-        {"--batchsize 64", "--batchsize\nhint: did you mean --batch-size?"},
-        {"--Batch_Size=64", "--Batch_Size=64\nhint: did you mean --batch-size?"},
-        {"--no-shuffle=1", "no such flag: --no-shuffle=1"},
-        {"--devices", "--devices needs a value\nhint: --help"},
-        {"word", "not a flag: 'word'"},
-        {"--devices 2 3", "not a flag: '3'"},
-        {"--devices 65",
-         "no 65 devices that compute\nhint: 64 at most; with --backend model, 1024"},
-        {"--quick --full", "--quick and --full\nhint: give one"},
-        {"--timeline a.svg", "not the name of a PNG: 'a.svg'\nhint: give the name of the PNG"},
-    };
-    for (size_t i = 0; i < COUNT(rows); i++)
-        expect_death(2, rows[i][1], begin_it, (void *)rows[i][0]);
-    static const char *const texts[] = {"data", "load", "save",  "checkpoint", "resume", "log-loss",
-                                        "csv",  "out",  "trace", "timeline",   "machine"};
-    for (size_t i = 0; i < COUNT(texts); i++) {
-        char line[40];
-        snprintf(line, sizeof line, "--%s=", texts[i]);
-        expect_death(2, "the value is empty\nhint: give a name", begin_it, line);
-    }
-}
-
-CASE(no_values_on_model_devices) {
-    static const char *const flags[] = {"load=a", "save=a",       "log-loss=a", "csv=a",
-                                        "live",   "checkpoint=a", "resume=a"};
-    for (size_t i = 0; i < COUNT(flags); i++) {
-        char line[80];
-        snprintf(line, sizeof line, "--machine dgx-a100 --backend model --%s", flags[i]);
-        expect_death(2, ": with --backend model there are no values", begin_it, line);
-    }
+    for (size_t i = 0; i < COUNT(good); i++)
+        if (run_and_listen(begin_it, (void *)good[i], text, sizeof text) != 0) fail_msg("%s", text);
+    assert_entries(8);
 }
 
 static void needs_more_devices(void *machine) {
-    char line[80];
-    snprintf(line, sizeof line, "--machine %s", (const char *)machine);
-    begin_it(line);
+    begin(ALL, machine);
     book_needs_devices(1);
     book_needs_devices(2);
 }
 
 CASE(backends) {
     char text[500];
+    mkdir("data", 0700);
     assert_int_equal(run_and_listen(begin_it, "--tf32", text, sizeof text), 0);
     assert_string_equal(text, "test_flags: --tf32 changes nothing here: it is for GPUs\n"
                               "the function returned\n"); // and nothing of GPUs that there are not
-    expect_death(2, "colab-t4 has 1 ", needs_more_devices, "colab-t4");
-    assert_int_equal(run_and_listen(needs_more_devices, "dgx-a100", text, sizeof text), 0);
+    expect_death(2, "colab-t4 has 1 ", needs_more_devices, "--backend cpu --machine colab-t4");
+    assert_int_equal(run_and_listen(needs_more_devices, "--backend cpu", text, sizeof text), 0);
     if (run_and_listen(begin_it, "--backend cuda", text, sizeof text) == 0) skip("there is a GPU");
     expect_death(1, "no GPU", begin_it, "--backend cuda");
 }
@@ -197,81 +220,11 @@ CASE(help_lists_each_flag) {
     assert_non_null(strstr(text, ": as --batch-size 64 --epochs 3, if not given [no]\n"));
 }
 
-// ---- outputs ---------------------------------------------------------------------------------
-
-static void check(void *line) {
-    begin_it(line);
-    book_csv(".csv");
-    book_timeline(".png");
-    book_output("_filters.png");
-    book_check_outputs();
-}
-
-// (hard, soft and w are one file; that one file has many names: test_files.c)
-CASE(outputs) {
-    static const struct {
-        int status;
-        const char *words, *line;
-    } rows[] = {
-        {2, "two outputs", "--csv a --log-loss ./a"},
-        {2, "two outputs", "--trace a --timeline a"},
-        {2, "two outputs", "--csv a.svg --timeline a.png"},
-        {2, "two outputs", "--csv plots//../plots/test_flags.svg"},
-        {2, "two outputs", "--save plots/test_flags_filters.png"},
-        {2, "two outputs", "--log-loss plots/test_flags.csv"},
-        {2, "two outputs", "--checkpoint plots/test_flags.png"},
-        {2, "two outputs", "--csv soft --save w"},
-        {2, "two outputs", "--save hard --checkpoint w"},
-        {2, "which is read", "--load w --csv w"},
-        {2, "which is read", "--load w --log-loss ./w"},
-        {2, "which is read", "--load w --trace soft"},
-        {2, "which is read", "--load w --timeline hard"},
-        {2, "which is read", "--load w --checkpoint w"},
-        {2, "which is read", "--resume w --save w"},
-        {2, "which is read", "--load plots/test_flags_filters.png"},
-        {2, "which is read", "--save data/train-images-idx3-ubyte"},
-        {2, "which is read", "--csv data/../data/t10k-labels-idx1-ubyte.gz"},
-        {1, "Not a directory", "--out w/deeper"},
-        {1, "cannot make this directory", "--out w"},
-        {0, "", "--load w --save w"},
-        {0, "", "--resume w"},
-        {0, "", "--csv /dev/null --save /dev/null"},
-    };
-    assert_true(!mkdir("folder", 0700) && !mkdir("plots", 0700) && !mkdir("data", 0700));
-    write_bytes("w", "old", 3);
-    assert_true(!link("w", "hard") && !symlink("w", "soft"));
-    write_bytes("plots/test_flags_filters.png", "", 0);
-    write_bytes("data/train-images-idx3-ubyte", "", 0);
-    for (size_t i = 0; i < COUNT(rows); i++) {
-        char line[200], text[1000];
-        snprintf(line, sizeof line, "--data data %s", rows[i].line);
-        if (rows[i].status)
-            expect_death(rows[i].status, rows[i].words, check, line);
-        else if (run_and_listen(check, line, text, sizeof text) != 0)
-            fail_msg("%s: %s", line, text);
-        assert_holds("w", "old");
-        assert_entries(8); // and nothing new
-    }
-    static const char *const flags[] = {"csv",   "save",     "log-loss",
-                                        "trace", "timeline", "checkpoint"};
-    for (size_t i = 0; i < COUNT(flags); i++) {
-        char line[80];
-        snprintf(line, sizeof line, "--data data --%s missing/file", flags[i]);
-        expect_death(1, "No such file or directory\nhint: make the directory first", check, line);
-        snprintf(line, sizeof line, "--data data --%s folder", flags[i]);
-        expect_death(1, "Is a directory\nhint: give the name of a file", check, line);
-    }
-    assert_entries(8);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bad_values),
-        cmocka_unit_test(wrong_words),
-        cmocka_unit_test(no_values_on_model_devices),
-        cmocka_unit_test(backends),
+        IN_A_FOLDER(refused),
+        IN_A_FOLDER(backends),
         cmocka_unit_test(help_lists_each_flag),
-        IN_A_FOLDER(outputs),
         cmocka_unit_test(values_arrive), // last: it starts threads
         cmocka_unit_test(what_is_given_wins_over_quick),
     };
