@@ -363,19 +363,14 @@ CASE(slow_device) {
     dataset_free(data);
 }
 
-static void use_without_start(void *unused) {
-    (void)unused;
+static void use_without_start(void *size) {
     Tensor *X, *y;
-    data_iter_next(data_iter_new(made_data(3), 2, true, 0), &X, &y);
-}
-static void batches_of_none(void *unused) {
-    (void)unused;
-    data_iter_new(made_data(3), 0, true, 0);
+    data_iter_next(data_iter_new(made_data(3), *(int *)size, true, 0), &X, &y);
 }
 
 CASE(wrong_uses) {
-    expect_death(1, "call data_iter_start()", use_without_start, NULL);
-    expect_death(1, "at least one image", batches_of_none, NULL);
+    expect_death(1, "call data_iter_start()", use_without_start, &(int){2});
+    expect_death(1, "at least one image", use_without_start, &(int){0});
 }
 
 int main(void) {
