@@ -3,70 +3,131 @@
 #     name=02_get_params_and_allreduce
 #     . "$(dirname "$0")/chapter.sh"
 #
-# and ends with echo "1..$tests". Then there are $build (BUILD, the test's argument), $program, the chapter's,
-# and $out, an empty folder that goes at the end, where run leaves what the program said.
-build=$(cd "${1:?usage: $(basename "$0") BUILD}" && pwd) || exit 1
-program=$build/$name
-chapter=$(cd "$(dirname "$0")/../chapters/$name" && pwd) || exit 1
+# and ends with echo "1..$tests". Then there are $build (BUILD, the test's argument), $root, the repository, $program, the
+# chapter's, and $out, where the test is: an empty folder that goes at the end. Facts, not wording: it compares numbers.
+root=$(cd "$(dirname "$0")/.." && pwd) && build=$(cd "${1:?usage: $(basename "$0") BUILD}" && pwd) || exit 1
+program=$build/$name chapter=$root/chapters/$name
 [ -x "$program" ] || { echo "Bail out! $program: no such program"; exit 1; }
-LC_ALL=C
-export LC_ALL
-out=$(mktemp -d) || exit 1
+export LC_ALL=C
+out=$(mktemp -d) && cd "$out" || exit 1
 trap 'rm -rf "$out"' EXIT
 trap 'exit 1' HUP INT TERM
-: >"$out/log"
-: >"$out/error"
+: >log
+: >error
+problems=$out/problems shown="$out/problems $out/log $out/error"
+. "$root/tests/tap.sh"
 
-. "$(dirname "$0")/tap.sh"
-shown="$out/log $out/error"
-
-# The program with these flags: what it said is in $out/log and $out/error, its status is returned and in $status.
+# The program with these flags: what it said is in log and error, its status is returned and in $status.
 # The line that a program built with CUDA says on a machine without a GPU is no error.
 run_program() {
-    "$program" "$@" >"$out/log" 2>"$out/all_errors" </dev/null
+    "$program" "$@" >log 2>all_errors </dev/null
     status=$?
-    without_gpu_line <"$out/all_errors" >"$out/error"
+    without_gpu_line <all_errors >error
     return $status
 }
 without_gpu_line() { sed "/^$name: no GPU (.*): using CPU devices\$/d"; }
 run() { run_program "$@"; } # a test may give it flags of its own
-has() { grep -q -e "$1" "$out/log"; }
 
-# A data set of 64 images, in $out/data; their pixels are bytes of the program.
-small_data_set() {
-    mkdir "$out/data"
-    {
-        printf '\000\000\010\003\000\000\000\100\000\000\000\034\000\000\000\034'
-        tail -c $((64 * 784)) "$program"
-    } >"$out/data/train-images-idx3-ubyte"
-    {
-        printf '\000\000\010\001\000\000\000\100'
-        for i in 1 2 3 4 5 6 7 8; do printf '\001\005\000\011\003\007\002\004'; done
-    } >"$out/data/train-labels-idx1-ubyte"
+# The last run ended well, and has no NaN; with these flags it does.
+good() { [ $status -eq 0 ] && [ ! -s error ] && ! grep -Eiqw 'nan|-?inf' log || complain "status $status, an error or a NaN"; }
+works() { # FLAGS
+    command="$name $*"
+    run "$@"
+    good
+}
+# Rows "STATUS TEXT | FLAGS; FLAGS..": with these, it ends with two lines, an error that has TEXT and a hint; with status 2,
+# a wrong flag, it has said nothing before, nor made a file.
+refusals() {
+    while IFS='|' read -r text row; do
+        while [ "$row" ]; do
+            flags=${row%%;*} row=${row#"$flags"}
+            row=${row#;}
+            run $flags
+            wanted=${text#* }
+            refused "${text%% *}" "${wanted% }"
+            [ "${text%% *}" != 2 ] || [ ! -s log ] || complain "it began all the same"
+            verdict "refused:${flags% }"
+        done
+    done
+}
+refused() { # STATUS TEXT
+    [ $status -eq "$1" ] || complain "status $status, not $1"
+    grep -q "error: .*$2" error && grep -q '^hint: ' error && [ "$(wc -l <error)" -eq 2 ] || complain "not an error '$2' and a hint"
 }
 
-# Whether a file is a whole picture: its first and its last bytes.
-is_png() {
-    [ "$(head -c 8 "$1" 2>/dev/null | od -An -tx1 | tr -d ' \n')" = 89504e470d0a1a0a ] &&
-        [ "$(tail -c 8 "$1" | od -An -tx1 | tr -d ' \n')" = 49454e44ae426082 ]
+# What the log has, whatever its lines: all of these regexes, none of them.
+words() { tr -s ' \n' ' ' <log; }
+has() { for regex; do words | grep -q -e "$regex" || complain "no '$regex'"; done; }
+lacks() { for regex; do ! words | grep -i -e "$regex" || complain "there is '$regex'"; done; }
+# Rows "LABEL | NUMBERS": a line that begins with LABEL (a regex) goes on with these; LOW..HIGH is between them, * any.
+log_rows() {
+    awk -F ' *[|] *' '
+        function plain(s) {
+            while (match(s, /[0-9],[0-9]/)) s = substr(s, 1, RSTART) substr(s, RSTART + 2)
+            gsub(/ +/, " ", s); sub(/^ /, "", s)
+            return s " "
+        }
+        function fits(line, wanted,    came, w, range, i, n) {
+            split(line, came, " ")
+            for (i = split(wanted, w, " "); i > 0; i--)
+                if (w[i] != "*" && w[i] != came[i] &&
+                    !(split(w[i], range, /\.\./) == 2 && came[i] ~ /^[0-9.]+(e[-+]?[0-9]+)?$/ && came[i] + 0 >= range[1] + 0 && came[i] + 0 <= range[2] + 0))
+                    return 0
+            return 1
+        }
+        FNR == NR { label[++n] = $1; wanted[n] = plain($2); next }
+        { line = plain($0)
+          for (i = 1; i <= n; i++) if (match(line, "^" label[i] " ")) {
+              rest = substr(line, RLENGTH + 1); all[i] = all[i] "; " rest
+              if (fits(rest, wanted[i])) found[i] = 1 } }
+        END { for (i = 1; i <= n; i++) if (!found[i]) print "# wanted: " label[i] " " wanted[i] all[i]; if (!n) print "# no rows" }' - log >>"$problems"
+}
+# Of a file, what an awk program prints is wrong.
+figures() { # FILE PROGRAM
+    case $1 in *.csv) set -- "$1" "$2" , ;; *) set -- "$1" "$2" ' ' ;; esac
+    [ -s "$1" ] || complain "no $1"
+    awk -F "$3" "$2" "$1" >wrong 2>&1
+    [ ! -s wrong ] || complain "$1: $(head -n 3 wrong)"
+}
+
+# A data set of the first images of Fashion-MNIST, not packed: a program reads it in no time.
+small_data_set() { # [TRAIN TEST]
+    from=${FASHION_MNIST_DIR:-/usr/share/datasets/fashion-mnist}
+    mkdir data
+    for part in "train ${1:-64}" "t10k ${2:-64}"; do
+        set=$from/${part% *} n=${part#* }
+        size=$(printf '\\%03o\\%03o' $((n / 256)) $((n % 256)))
+        { printf "\0\0\010\003\0\0$size"; gzip -cdf "$set"-images-idx3-ubyte* | tail -c +9 | head -c $((784 * n + 8)); } >"data/${part% *}-images-idx3-ubyte"
+        { printf "\0\0\010\001\0\0$size"; gzip -cdf "$set"-labels-idx1-ubyte* | tail -c +9 | head -c "$n"; } >"data/${part% *}-labels-idx1-ubyte"
+    done
+    export FASHION_MNIST_DIR="$out/data"
+}
+
+# Each is a whole picture: its first and its last bytes.
+is_png() { # FILE..
+    for png; do
+        [ "$({ head -c 8 "$png"; tail -c 8 "$png"; } 2>&1 | od -An -tx1 | tr -d ' \n')" = 89504e470d0a1a0a49454e44ae426082 ] || complain "no picture: $png"
+    done
 }
 is_svg() { # FILE TEXT: it has this text, too
-    [ "$(head -c 5 "$1" 2>/dev/null)" = '<svg ' ] && [ "$(tail -n 1 "$1")" = '</svg>' ] && grep -q "$2" "$1"
+    [ "$(head -c 5 "$1")" = '<svg ' ] && [ "$(tail -n 1 "$1")" = '</svg>' ] && grep -q "$2" "$1" || complain "no SVG with '$2': $1"
 }
-png_size() { # the width and height that a PNG says it has
-    od -An -j16 -N8 -tu1 "$1" 2>/dev/null | awk '{ print $3 * 256 + $4, $7 * 256 + $8 }'
+png_size() { # FILE "WIDTH HEIGHT"
+    came=$(od -An -j16 -N8 -tu1 "$1" | awk '{ print $3 * 256 + $4, $7 * 256 + $8 }')
+    [ "$came" = "$2" ] || complain "$1 is $came, not $2"
 }
 
 # The run that most of a test looks at: the book's, with the default flags, if it is newer than what it is made of (make
-# book and make test-all make it); else one with these flags. What it wrote is in $out/plots.
+# book and make test-all make it: $is_recorded); else one with these flags. What it wrote is in plots.
 main_run() { # FLAGS
-    recorded=$build/runs/$name
+    recorded=$build/runs/$name is_recorded=
     if [ "$(find "$recorded/stdout" -newer "$build/libbook.a" -newer "$chapter/main.c" 2>/dev/null)" ]; then
-        cp "$recorded/stdout" "$out/log"
-        cp -r "$recorded/plots" "$out"
-        without_gpu_line <"$recorded/stderr" >"$out/error"
+        is_recorded=yes
+        cp "$recorded/stdout" log
+        cp -r "$recorded/plots" .
+        without_gpu_line <"$recorded/stderr" >error
         status=0 # else there would be none
     else
-        run_program --out "$out/plots" "$@"
+        run_program "$@"
     fi
 }

@@ -5,19 +5,19 @@ tests=0
 : >"$problems"
 complain() { printf '# %s\n' "$*" >>"$problems"; } # what was expected, and what came
 
-# "ok" if STATUS is 0; without one, if nobody has complained since the last verdict. $command, if it is set, is what was
-# tried.
+# "ok" if STATUS (without one, 0) is 0 and nobody has complained since the last verdict. $command, if it is set, is what
+# was tried.
 verdict() { # [STATUS] NAME
     tests=$((tests + 1))
-    [ $# = 2 ] || { [ ! -s "$problems" ] && set -- 0 "$1" complaints || set -- 1 "$1" complaints; }
-    if [ "$1" -eq 0 ]; then
+    [ $# = 2 ] || set -- 0 "$1"
+    if [ "$1" -eq 0 ] && [ ! -s "$problems" ]; then
         echo "ok $tests - $2"
     else
         echo "not ok $tests - $2"
         [ -z "${command:-}" ] || echo "# in: $command"
         cat ${shown:-"$problems"} 2>/dev/null | sed 's/^\(# \)*/# /'
     fi
-    [ $# = 2 ] || : >"$problems"
+    : >"$problems"
 }
 skip() { # NAME WHY
     tests=$((tests + 1))
