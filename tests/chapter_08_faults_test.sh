@@ -83,7 +83,7 @@ start() { # a long training of 3 ranks, until it is in its second epoch
     rm -f last
     : >log # now: what follows is in the background, and the last run's lines would be taken for its own
     sh "$start_ranks" 3 "$mine" $long --checkpoint last "$@" >log 2>error </dev/null &
-    pid=$! began=$(date +%s)
+    pid=$!
     tries=600
     while ! grep -q 'epoch 1:' log && [ $tries -gt 0 ]; do
         sleep 0.05
@@ -122,8 +122,7 @@ while IFS='|' read -r signal whom ended said flags; do
     case $whom in mpirun) kill -s $signal $pid ;; *) kill -s $signal "$(rank_number $whom)" || complain "no rank $whom" ;; esac
     ends
     grep -q "$ended" ended || complain "not '$ended'"
-    [ "$(grep 'error: ' said | grep -c "error: $said")" = "$(grep -c 'error: ' said)" ] && { [ ! "$said" ] || grep -q "error: $said" said; } || complain "$(cat said)"
-    [ "$said" ] || ! grep 'error: ' said >>problems
+    case $said in '*') ;; '') ! grep 'error: ' said >>problems ;; *) grep -q "$said" said || complain "not '$said'" ;; esac
     verdict "SIG$signal to $whom: all stop, and go on from their last checkpoint"
 done <<'ROWS'
 TERM|0|stopped after [0-9]* steps, on all ranks||
@@ -132,8 +131,8 @@ INT|0|stopped after [0-9]* steps, on all ranks||
 INT|2|stopped after [0-9]* steps, on all ranks||
 TERM|mpirun|.||
 INT|mpirun|.||
-KILL|1|.|rank 1 on .* has ended|
-STOP|1|.|rank 1 on .* has not answered|--timeout 3
-KILL|mpirun|.|.*|
+KILL|1|.|error: rank 1 on .* has ended|
+STOP|1|.|error: rank 1 on .* has not answered|--timeout 3
+KILL|mpirun|.|*|
 ROWS
 echo "1..$tests"

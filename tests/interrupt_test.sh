@@ -71,113 +71,59 @@ ends() { # STATUS.. SECONDS: it ends with one of these within so many seconds, a
     fi
 }
 ended() { case $(sed 's/.*) //' "/proc/$running/stat" 2>/dev/null) in '' | Z*) return 0 ;; esac; return 1; }
-expect() { "$@" || complain "not so: $*"; }
 
-# While it waits for the data, or for its first gnuplot.
-for program in 01_splitting_strategies 03_split_batch 04_lenet_multi_gpu 05_resnet18_concise \
-    04_lenet_multi_gpu_exercise_2 05_resnet18_concise_exercise_1; do
-    [ -x "$build/$program" ] || continue # students have the exercises that were handed out
-    start $program --data "$work/data"
-    sleep 0.4
-    signal TERM
-    ends 143 2
-    verdict "$program: SIGTERM while it reads the data"
-done
-start 04_lenet_multi_gpu --data "$work/data"
-sleep 0.4
-signal INT
-ends 130 2
-expect wrote error '^04_lenet_multi_gpu: interrupted: nothing unfinished is kept$'
-verdict "Ctrl-C while it reads the data"
 
-start 02_get_params_and_allreduce
-expect until_true 20 wrote log '^Four ways'
-signal TERM
-ends 143 2
-verdict "02_get_params_and_allreduce: SIGTERM while its CSV is half-written"
-
-path=$work/hangs:$PATH
-start 04_lenet_multi_gpu
-expect until_true 20 has_hung
-signal TERM
-ends 143 2
-verdict "SIGTERM while the first gnuplot hangs"
-
-path=$work/hangs_drawing:$PATH
-start 02_get_params_and_allreduce --devices 2
-expect until_true 60 has_hung
-signal TERM
-ends 143 2
-verdict "02_get_params_and_allreduce: SIGTERM while gnuplot hangs"
-
-# In the training: the orderly end, with what there is. Gnuplot gets five seconds.
-small="--devices 2 --train-size 512 --test-size 64 --batch-size 64"
-start 04_lenet_multi_gpu $small --epochs 1000000 --save saved --log-loss losses.csv
-expect until_true 20 has_hung
-signal TERM
-ends 130 12
-expect wrote log '^interrupted after epoch [0-9]*, the curves are kept$'
-expect wrote plots/04_lenet_multi_gpu.csv '^2,1,'
-expect wrote losses.csv '^8,'
-expect test -s "$here/saved"
-expect wrote error 'gnuplot could not draw'
-verdict "the training, and gnuplot hangs: SIGTERM keeps figures, losses and parameters"
-
-start 04_lenet_multi_gpu $small --epochs 1000000 --save saved
-expect until_true 20 has_hung
-signal TERM
-sleep 0.6
-signal TERM
-ends 143 2
-verdict "a second SIGTERM ends it at once"
-
-start 04_lenet_multi_gpu $small --epochs 1000000 --save saved
-expect until_true 20 has_hung
-signal INT
-signal INT # as `timeout` and terminals may send it
-ends 130 12
-expect test -s "$here/saved"
-verdict "one request that is sent twice is one request"
-
+# Rows PROGRAM | GNUPLOT | FLAGS | WHEN | SIGNALS | STATUS.. SECONDS | FILE=REGEX..: it runs until WHEN (seconds, a gnuplot
+# that hangs, or FILE=REGEX, and half a second more after a +), gets the signals (numbers: seconds between them), ends with
+# one of these statuses within so many seconds, and has written these lines. A dot in a regex stands for a space, too.
+small="--devices 2 --train-size 512 --test-size 64 --batch-size 64 --epochs 1000000"
+one="05_resnet18_concise|real|--full --devices 1"
+try_all() {
+    while IFS='|' read -r program gnuplot flags when signals how lines; do
+        [ -x "$build/$program" ] || continue # students have the exercises that were handed out
+        case $gnuplot in real) path=$PATH ;; *) path=$work/$gnuplot:$PATH ;; esac
+        start $program $flags
+        case $when in
+        hung) until_true 60 has_hung || complain "gnuplot does not begin" ;;
+        *=*) until_true 60 wrote "${when%%=*}" "$(echo "${when#*=}" | tr -d +)" || complain "never: $when" ;;
+        *) sleep "${when%+}" ;;
+        esac
+        case $when in *+) sleep 0.5 ;; esac
+        for one in $signals; do case $one in [0-9]*) sleep $one ;; *) signal $one ;; esac; done
+        ends $how
+        for line in $lines; do wrote "${line%%=*}" "${line#*=}" || complain "$line was not written"; done
+        verdict "$program $flags, $gnuplot gnuplot, at $when: SIG$signals"
+    done
+}
+reading="real|--data $work/data|0.4|TERM|143 2|"
+try_all <<ROWS
+01_splitting_strategies|$reading
+03_split_batch|$reading
+05_resnet18_concise|$reading
+04_lenet_multi_gpu_exercise_2|$reading
+05_resnet18_concise_exercise_1|$reading
+04_lenet_multi_gpu|real|--data $work/data|0.4|INT|130 2|error=^04_lenet_multi_gpu:.interrupted:.nothing.unfinished.is.kept$
+02_get_params_and_allreduce|real||log=^Four.ways|TERM|143 2|
+04_lenet_multi_gpu|hangs||hung|TERM|143 2|
+02_get_params_and_allreduce|hangs_drawing|--devices 2|hung|TERM|143 2|
+04_lenet_multi_gpu|hangs_drawing|$small --epochs 1000000 --save saved --log-loss losses.csv|hung|TERM|130 12|log=^interrupted.after.epoch.[0-9]*,.the.curves.are.kept$ plots/04_lenet_multi_gpu.csv=^2,1, losses.csv=^8, saved=. error=gnuplot.could.not.draw
+04_lenet_multi_gpu|hangs_drawing|$small --save saved|hung|TERM 0.6 TERM|143 2|
+04_lenet_multi_gpu|hangs_drawing|$small --save saved|hung|INT INT|130 12|saved=.
+$one --steps 0|log=^training.on+|TERM|143 2|
+$one --train-size 16 --batch-size 16 --epochs 2 --save saved --log-loss losses.csv|log=memory.of.the.device+|TERM|130 20|log=^interrupted.in.the.first.epoch: losses.csv=^1, saved=.
+ROWS
 # Nobody reads what it saves: the pipe takes a part, and the rest waits. The time that it has is 10 seconds.
-path=$PATH
 mkfifo "$work/pipe"
 # shellcheck disable=SC2217
 sleep 600 <"$work/pipe" &
 reader=$!
-start 04_lenet_multi_gpu $small --epochs 1000000 --save "$work/pipe"
-expect until_true 20 wrote plots/04_lenet_multi_gpu.csv '^2,1,'
-signal TERM
-ends 143 25
-expect wrote error 'did not come to an orderly end in time'
-verdict "saving hangs: SIGTERM ends it all the same, after 10 seconds"
+try_all <<ROWS
+04_lenet_multi_gpu|real|$small --save $work/pipe|plots/04_lenet_multi_gpu.csv=^2,1,|TERM|143 25|error=did.not.come.to.an.orderly.end.in.time
+ROWS
 kill $reader
 reader=
-
-# Evaluation of ResNet-18 over the whole test set takes long: alone, and within a training.
-start 05_resnet18_concise --full --devices 1 --steps 0
-expect until_true 60 wrote log '^training on'
-sleep 0.5
-signal TERM
-ends 143 2
-verdict "ResNet-18, --steps 0: SIGTERM while it evaluates"
-start 05_resnet18_concise --full --train-size 16 --batch-size 16 --epochs 2 --devices 1 --save saved --log-loss losses.csv
-expect until_true 60 wrote log 'memory of the device'
-sleep 0.5
-signal TERM
-ends 130 20
-expect wrote log '^interrupted in the first epoch: this run has no curves to keep yet$'
-expect wrote losses.csv '^1,'
-expect test -s "$here/saved"
-verdict "ResNet-18: SIGTERM while it evaluates after an epoch keeps losses and parameters"
-
-# At any time.
-for delay in 0.02 0.1 0.2 0.3 0.4 0.5 0.6 0.8 1 1.3; do
-    start 04_lenet_multi_gpu $small --epochs 100000
-    sleep $delay
-    signal TERM
-    # (143 of a process that does not catch signals yet, too.)
-    ends 130 143 15
+for delay in 0.02 0.1 0.2 0.3 0.5 0.7 1 1.3; do # at any time (143 of a process that does not catch signals yet, too)
+    echo "04_lenet_multi_gpu|real|$small|$delay|TERM|130 143 15|" >>"$work/any_time"
 done
-verdict "SIGTERM at any time"
+try_all <"$work/any_time"
 echo "1..$tests"
