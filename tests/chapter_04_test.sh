@@ -14,7 +14,8 @@ modelled=$(sed -n "$seconds" log)
 has "$bytes"
 only_modelled
 ! command -v gnuplot >/dev/null || is_png model/${name}_modelled.png
-[ "$(ls model | grep -v '_modelled\.png$')" = ${name}_modelled.csv ] || complain "$(ls model)"
+rm -f model/${name}_modelled.png
+[ "$(ls model)" = ${name}_modelled.csv ] || complain "$(ls model)"
 verdict "--backend model: times and bytes, one table and one picture; nothing that would be a value or a measurement"
 # One by one, an epoch takes what the training took (three digits are printed). Graphs are faster; eight devices, one by
 # one, are slower than one. A step's launches are counted, twice as many for two devices and 24 for their exchange.

@@ -64,8 +64,7 @@ ends() { # STATUS.. SECONDS: it ends with one of these within so many seconds, a
     case " $* " in *" $status "*) ;; *) complain "ended with status $status" ;; esac
     left=$(cd "$here" && find . -name '*.tmp.*')
     [ -z "$left" ] || complain "left $left"
-    has_hung && ! gone "$(cat "$work/hung")" && until_true 2 gone "$(cat "$work/hung")"
-    if has_hung && ! gone "$(cat "$work/hung")"; then
+    if has_hung && ! until_true 2 gone "$(cat "$work/hung")"; then
         complain "left gnuplot running"
         kill -9 "$(cat "$work/hung")"
     fi
@@ -106,7 +105,7 @@ try_all <<ROWS
 02_get_params_and_allreduce|real||log=^Four.ways|TERM|143 2|
 04_lenet_multi_gpu|hangs||hung|TERM|143 2|
 02_get_params_and_allreduce|hangs_drawing|--devices 2|hung|TERM|143 2|
-04_lenet_multi_gpu|hangs_drawing|$small --epochs 1000000 --save saved --log-loss losses.csv|hung|TERM|130 12|log=^interrupted.after.epoch.[0-9]*,.the.curves.are.kept$ plots/04_lenet_multi_gpu.csv=^2,1, losses.csv=^8, saved=. error=gnuplot.could.not.draw
+04_lenet_multi_gpu|hangs_drawing|$small --save saved --log-loss losses.csv|hung|TERM|130 12|log=^interrupted.after.epoch.[0-9]*,.the.curves.are.kept$ plots/04_lenet_multi_gpu.csv=^2,1, losses.csv=^8, saved=. error=gnuplot.could.not.draw
 04_lenet_multi_gpu|hangs_drawing|$small --save saved|hung|TERM 0.6 TERM|143 2|
 04_lenet_multi_gpu|hangs_drawing|$small --save saved|hung|INT INT|130 12|saved=.
 $one --steps 0|log=^training.on+|TERM|143 2|

@@ -20,13 +20,10 @@ run() { # NAME FLAGS..
     command="$name $*"
     rm -rf "$here" && mkdir "$here"
     ranks=$root/chapters/$name/ranks
-    if [ -f "$ranks" ] && command -v mpirun >/dev/null; then
-        set -- sh "$root/.make/ranks.sh" "$(cat "$ranks")" "$build/$name" "$@"
-    elif [ -f "$build/solved/$name" ]; then
-        set -- "$build/solved/$name" "$@"
-    else
-        set -- "$build/$name" "$@"
-    fi
+    program=$build/solved/$name
+    [ -f "$program" ] || program=$build/$name
+    set -- "$program" "$@"
+    [ ! -f "$ranks" ] || ! command -v mpirun >/dev/null || set -- sh "$root/.make/ranks.sh" "$(cat "$ranks")" "$@"
     (cd "$here" && exec "$@") >log 2>error </dev/null &
     running=$!
     wait $running
@@ -35,22 +32,16 @@ run() { # NAME FLAGS..
     [ $status -eq 0 ] || complain "status $status; stderr: $(tail -n 2 error | tr '\n' ' ')"
 }
 expect_first_line() { # REGEX: of the first line, or of its paragraph's next one
-    sed -n 1p log | grep -q '^quick: ' || complain "expected a first line 'quick: ..', came: $(sed -n 1p log)"
-    sed -n 1,3p log | tr '\n' ' ' | grep -q -e "$1" || complain "expected in it '$1', came: $(sed -n 1,3p log)"
+    head -n 3 log | tr '\n' ' ' | grep '^quick: ' | grep -q -e "$1" || complain "expected 'quick: ..$1', came: $(head -n 3 log)"
 }
-expect_numbers() { # no loss and no accuracy is a NaN
-    grep -n -i -e 'loss -\?nan' -e 'acc[a-z]* -\?nan' log >found
-    for csv in "$here"/plots/*.csv; do
-        [ -f "$csv" ] && awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) value[i] = $i ~ /loss|acc|mean|second|ms/; next }
-            { for (i = 1; i <= NF; i++) if (value[i] && tolower($i) ~ /nan/) print FILENAME ": " $0 }' "$csv" >>found
-    done
-    [ -s found ] && complain "not a number: $(head -n 1 found)"
-    rm -f found
-}
-expect_pictures() { # each PNG is whole
-    for png in "$here"/plots/*.png; do
-        [ -f "$png" ] || continue
-        [ "$(tail -c 8 "$png" | od -An -tx1 | tr -d ' \n')" = 49454e44ae426082 ] || complain "not a whole picture: $png"
+expect_good_files() { # no loss and no accuracy is a NaN, and each PNG is whole
+    grep -n -i -e 'loss -\?nan' -e 'acc[a-z]* -\?nan' log >>"$problems"
+    for file in "$here"/plots/*; do
+        case $file in
+        *.csv) awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) value[i] = $i ~ /loss|acc|mean|second|ms/; next }
+            { for (i = 1; i <= NF; i++) if (value[i] && tolower($i) ~ /nan/) print FILENAME ": " $0 }' "$file" >>"$problems" ;;
+        *.png) [ "$(tail -c 8 "$file" | od -An -tx1 | tr -d ' \n')" = 49454e44ae426082 ] || complain "not a whole picture: $file" ;;
+        esac
     done
 }
 # CONDITION: an awk program that prints what is missing. Of the figures SUFFIX.csv.
@@ -111,15 +102,14 @@ for program in "$build"/[0-9][0-9]_* "$build"/solved/*; do # (students have no s
     [ -x "$program" ] && [ -f "$program" ] && leaves_something_out "$program" || continue
     run "$(basename "$program")" --quick
     expect_first_line 'full run\|nothing is left out'
-    expect_numbers
-    expect_pictures
+    expect_good_files
     [ -s "$problems" ] || point
     verdict "$name --quick"
 done
 
 # ---- what is given wins, before --quick and behind it -----------------------------------------------------------
 
-for words in '--quick --epochs 2 --train-size 64' '--epochs 2 --train-size 64 --quick' '--train-size 64 --quick --epochs 2'; do
+for words in '--quick --epochs 2 --train-size 64' '--train-size 64 --epochs 2 --quick'; do
     run 04_lenet_multi_gpu --devices 1 $words
     expect_first_line 'batch size 64, 2 epochs, 64 training images'
     figures '' 'END { if (NR != 3) print NR - 1, "epochs" }'
@@ -132,13 +122,8 @@ run 05_resnet18_concise --devices 1 --train-size 4 --test-size 4 --epochs 2 --ba
 grep -q 'going on after epoch 1' log || complain "expected that it goes on, with the values that --quick has"
 verdict "goes on from the checkpoint of a quick run"
 
-command="05_resnet18_concise --resume, other sizes"
 "$build/05_resnet18_concise" --devices 1 --train-size 4 --test-size 4 --epochs 3 --resume "$work/c" >log 2>error </dev/null
 [ $? -eq 1 ] && grep -q 'was written with .*batch size 2, .* now: .*batch size 16,' error || complain "came: $(cat error)"
-verdict "refuses to go on with other values than the quick run's"
-
-command="04_lenet_multi_gpu --quick --help"
-"$build/04_lenet_multi_gpu" --quick --help >log 2>&1
-grep -q -e '--quick .*: as --batch-size 64 --epochs 3 .*, if not given' log || complain "came: $(grep -e --quick log)"
-verdict "--help says what --quick changes"
+"$build/04_lenet_multi_gpu" --quick --help | grep -q -e '--quick .*: as --batch-size 64 --epochs 3 .*, if not given' || complain "--help"
+verdict "refuses to go on with other values than the quick run's; --help says what --quick changes"
 echo "1..$tests"
