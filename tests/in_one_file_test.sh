@@ -22,8 +22,8 @@ numbers() { # FILE TYPE: one a line
 # Of each array, the largest difference is at most 1e-5 of the largest change since the start, besides what a float
 # cannot hold: in each step half a bit of the largest weight.
 same_training() { # FILE FILE TYPE
-    numbers start f4 >0 && numbers "$1" f4 >1 && numbers "$2" "$3" >2 || return
-    paste 0 1 2 | awk -v steps=$steps '
+    numbers start f4 >column_0 && numbers "$1" f4 >column_1 && numbers "$2" "$3" >column_2 || return
+    paste column_0 column_1 column_2 | awk -v steps=$steps '
         function max(a, b) { b = b < 0 ? -b : b; return b > a ? b : a }
         BEGIN { split("180 20 25000 50 102400 128 1280 10", size); array = 1; end = size[1] }
         NF != 3 || /nan|inf/ { bad = 1 }
