@@ -43,7 +43,7 @@ while read -r k machine flags; do
     verdict "$machine, $k devices, $flags"
 done <<'RUNS'
 1024 dgx-h100 --steps 2
-2 d2l-pcie --steps 1
+2 d2l-pcie --epochs 1
 1 colab-t4 --steps 1
 RUNS
 works --backend model --steps 0 --out none
