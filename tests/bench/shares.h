@@ -22,7 +22,7 @@
 
 enum { MOST_SHARES = 512, MOST_STEPS = 99, SHAPE_TEXT = 48 };
 
-// A kernel on one shape, or on all its shapes together.
+// A kernel on one shape.
 typedef struct Share {
     const char *work; // the kernel's name
     char shape[SHAPE_TEXT];
@@ -30,7 +30,7 @@ typedef struct Share {
     double flop, bytes;         // of a step
     double modelled;            // seconds of a step, on the modelled clock's machine
     double seconds[MOST_STEPS]; // of each step
-    double median;
+    double median, fastest;
 } Share;
 
 static struct {
@@ -70,11 +70,12 @@ static void name_shape(char *text, KernelId kernel, const void *args) {
 
 // ---- recording ---------------------------------------------------------------------------------
 
-static Share *find_share(Share *list, int *count, const char *work, const char *shape) {
-    for (int i = 0; i < *count; i++)
-        if (strcmp(list[i].work, work) == 0 && strcmp(list[i].shape, shape) == 0) return &list[i];
-    if (*count == MOST_SHARES) die("raise MOST_SHARES", "too many different shapes");
-    Share *new = &list[(*count)++];
+static Share *find_share(const char *work, const char *shape) {
+    for (int i = 0; i < shares.count; i++)
+        if (strcmp(shares.all[i].work, work) == 0 && strcmp(shares.all[i].shape, shape) == 0)
+            return &shares.all[i];
+    if (shares.count == MOST_SHARES) die("raise MOST_SHARES", "too many different shapes");
+    Share *new = &shares.all[shares.count++];
     *new = (Share){.work = work};
     snprintf(new->shape, SHAPE_TEXT, "%s", shape);
     return new;
@@ -82,7 +83,7 @@ static Share *find_share(Share *list, int *count, const char *work, const char *
 
 static void note(const char *work, const char *shape, KernelCost cost, double modelled) {
     trace_label(shape);
-    Share *share = find_share(shares.all, &shares.count, work, shape);
+    Share *share = find_share(work, shape);
     if (shares.step > 0) return; // every step is the same
     share->calls++;
     share->flop += cost.kind == COST_ELEMENTS ? 0 : cost.flop;
@@ -144,106 +145,55 @@ static void record_step(Device *device, void (*step)(void *), void *argument) {
     for (int i = 0; i < count; i++) {
         if (spans[i].device != device) continue;
         double seconds = spans[i].end - spans[i].start;
-        find_share(shares.all, &shares.count, spans[i].work, spans[i].label)
-            ->seconds[shares.step] += seconds;
+        find_share(spans[i].work, spans[i].label)->seconds[shares.step] += seconds;
         rest -= seconds;
     }
-    find_share(shares.all, &shares.count, "(between kernels)", "")->seconds[shares.step] = rest;
+    find_share("(between kernels)", "")->seconds[shares.step] = rest;
     free(spans);
     shares.step++;
 }
 
-// ---- the tables --------------------------------------------------------------------------------
+// ---- the table ---------------------------------------------------------------------------------
 
 static int worst_first(const void *a, const void *b) {
     double x = ((const Share *)a)->median, y = ((const Share *)b)->median;
     return (x < y) - (x > y);
 }
 
-// The median over the steps, because other programs disturb some of them. Returns their sum.
-static double sort_shares(Share *list, int count, int steps) {
-    double sum = 0;
-    for (int i = 0; i < count; i++) {
-        list[i].median = median(list[i].seconds, steps);
-        sum += list[i].median;
-    }
-    qsort(list, (size_t)count, sizeof *list, worst_first);
-    return sum;
-}
-
-// All shapes of a kernel in one.
-static int by_kernel(Share *kernels) {
-    int count = 0;
+// The median over the steps, because other programs disturb some of them; lines of at least that
+// share of the step. What is modelled stands beside the fastest time: the figures of --machine this
+// are the best of several measurements, and what a busy computer adds is not the model's.
+static void print_shares(const char *title, double least) {
+    double sum = 0, measured = 0, modelled = 0;
     for (int i = 0; i < shares.count; i++) {
-        const Share *from = &shares.all[i];
-        Share *to = find_share(kernels, &count, from->work, "");
-        to->calls += from->calls;
-        to->flop += from->flop;
-        to->modelled += from->modelled;
-        to->bytes += from->bytes;
-        for (int step = 0; step < shares.step; step++) to->seconds[step] += from->seconds[step];
+        Share *s = &shares.all[i];
+        s->median = median(s->seconds, shares.step);
+        s->fastest = minimum(s->seconds, shares.step);
+        sum += s->median;
+        modelled += s->modelled;
+        if (s->calls > 0) measured += s->fastest; // "(between kernels)" is none
     }
-    return count;
-}
-
-// Lines of at least that share of the step.
-static void print_shares(Share *list, int count, int steps, double least) {
-    double sum = sort_shares(list, count, steps);
-    for (int i = 0; i < count && list[i].median >= least * sum; i++) {
-        const Share *s = &list[i];
+    qsort(shares.all, (size_t)shares.count, sizeof shares.all[0], worst_first);
+    printf("%s: a step's kernels, worst first; medians of %d steps\n%-24s%-34s%6s%10s%9s%10s%8s",
+           title, shares.step, "kernel", "", "calls", "ms", "share", "GFLOP/s", "GB/s");
+    printf(modelled_machine() ? "%12s%13s%8s\n" : "\n", "fastest ms", "modelled ms", "ratio");
+    for (int i = 0; i < shares.count && shares.all[i].median >= least * sum; i++) {
+        const Share *s = &shares.all[i];
+        bool sums = s->flop > 0;
         printf("%-24s%-34s%6d%10.3f%8.1f%%", s->work, s->shape, s->calls, 1e3 * s->median,
                100 * s->median / sum);
-        if (s->flop > 0)
-            printf("%10.0f\n", s->flop / s->median / 1e9);
-        else if (s->bytes > 0)
-            printf("%20.1f\n", s->bytes / s->median / 1e9);
-        else
-            printf("\n");
+        if (s->calls > 0)
+            printf(sums ? "%10.0f%8s" : "%18.1f", (sums ? s->flop : s->bytes) / s->median / 1e9,
+                   "");
+        if (s->calls > 0 && modelled_machine())
+            printf("%12.3f%13.3f%8.2f", 1e3 * s->fastest, 1e3 * s->modelled,
+                   s->modelled / s->fastest);
+        printf("\n");
     }
-}
-
-static void print_all_shares(const char *title) {
-    static Share kernels[MOST_SHARES];
-    printf("%s: a step's kernels, worst first; the median of %d steps\n", title, shares.step);
-    printf("%-24s%-34s%6s%10s%9s%10s%10s\n", "kernel", "", "calls", "ms", "share", "GFLOP/s",
-           "GB/s");
-    print_shares(kernels, by_kernel(kernels), shares.step, 0);
-    printf("\nby shape, down to 1%%\n");
-    print_shares(shares.all, shares.count, shares.step, 0.01);
-}
-
-// ---- modelled against measured -----------------------------------------------------------------
-//
-// The machine's figures are the best of several measurements: so the fastest time of each kernel is
-// compared with them. What a busy computer adds to it is not the model's.
-
-static double fastest(const Share *share) { return minimum(share->seconds, shares.step); }
-
-static double gap(const Share *share) { return fabs(share->modelled - fastest(share)); }
-
-static int widest_gap_first(const void *a, const void *b) {
-    double x = gap(a), y = gap(b);
-    return (x < y) - (x > y);
-}
-
-// Lines of at least that share of the step, and all kernels together. ("(between kernels)" is
-// none.)
-static void print_gaps(double least) {
-    double measured = 0, modelled = 0;
-    for (int i = 0; i < shares.count; i++)
-        if (shares.all[i].calls > 0) measured += fastest(&shares.all[i]);
-    qsort(shares.all, (size_t)shares.count, sizeof shares.all[0], widest_gap_first);
-    printf("%-25s%-34s%12s%12s%9s\n", "kernel, its fastest time", "", "measured ms", "modelled ms",
-           "ratio");
-    for (int i = 0; i < shares.count; i++) {
-        const Share *s = &shares.all[i];
-        modelled += s->modelled;
-        if (s->calls > 0 && fmax(fastest(s), s->modelled) >= least * measured)
-            printf("%-25s%-34s%12.3f%12.3f%9.2f\n", s->work, s->shape, 1e3 * fastest(s),
-                   1e3 * s->modelled, s->modelled / fastest(s));
-    }
-    printf("%-59s%12.3f%12.3f%9.2f\n\n", "all kernels", 1e3 * measured, 1e3 * modelled,
-           modelled / measured);
+    if (modelled_machine())
+        printf("%-101s%12.3f%13.3f%8.2f\n", "all kernels", 1e3 * measured, 1e3 * modelled,
+               modelled / measured);
+    printf("\n");
 }
 
 #endif

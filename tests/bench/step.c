@@ -167,41 +167,36 @@ static Training prepare(const Options *o) {
     return t;
 }
 
-// Where the number that follows this word belongs; NULL: none does.
-static int *number_after(Options *o, const char *word) {
-    const struct {
-        const char *word;
-        int *number;
-    } all[] = {{"--batch", &o->batch},   {"--threads", &o->threads}, {"--devices", &o->devices},
-               {"--shares", &o->shares}, {"--truth", &o->truth},     {"--overhead", &o->overhead}};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        if (strcmp(all[i].word, word) == 0) return all[i].number;
-    return NULL;
-}
-
 static Options parse(int argc, char *argv[]) {
     Options o = {.model = argc > 1 ? argv[1] : "", .batch = 256, .devices = 1};
-    for (int i = 2; i < argc; i++) {
-        const char *value = i + 1 < argc ? argv[i + 1] : "";
-        int *number = number_after(&o, argv[i]);
-        if (strcmp(argv[i], "--tf32") == 0) {
+    const struct {
+        const char *word;
+        int *number, least, most;
+    } numbers[] = {
+        {"--batch", &o.batch, 1, 1 << 16},         {"--threads", &o.threads, 0, 1 << 16},
+        {"--devices", &o.devices, 1, MAX_DEVICES}, {"--shares", &o.shares, 0, MOST_STEPS},
+        {"--truth", &o.truth, 0, MOST_STEPS},      {"--overhead", &o.overhead, 0, MOST_STEPS}};
+    bool known = *o.model;
+    for (int i = 2; i < argc && known; i++) {
+        const char *word = argv[i];
+        known = true;
+        if (strcmp(word, "--tf32") == 0) {
             allow_tf32(true);
-        } else if (strcmp(argv[i], "--no-graph") == 0) {
+        } else if (strcmp(word, "--no-graph") == 0) {
             choose_graph("off");
-        } else if (strcmp(argv[i], "--device") == 0) {
-            o.cuda = strcmp(value, "cuda") == 0;
-            i++;
-        } else if (number) {
-            *number = atoi(value);
-            i++;
         } else {
-            die("see the head of tests/bench/step.c", "unknown option %s", argv[i]);
+            const char *value = ++i < argc ? argv[i] : "";
+            known = strcmp(word, "--device") == 0;
+            if (known) o.cuda = strcmp(value, "cuda") == 0;
+            for (size_t n = 0; n < sizeof numbers / sizeof numbers[0]; n++)
+                if (strcmp(word, numbers[n].word) == 0) {
+                    int number = *numbers[n].number = atoi(value);
+                    known = number >= numbers[n].least && number <= numbers[n].most;
+                }
         }
     }
-    if (!*o.model || o.batch < 1 || o.devices < 1 || o.devices > MAX_DEVICES || o.shares < 0 ||
-        o.shares > MOST_STEPS || (o.shares && o.devices > 1) || o.truth < 0 ||
-        o.truth > MOST_STEPS || o.overhead < 0 || o.overhead > MOST_STEPS)
-        die("see the head of tests/bench/step.c", "what is to be trained?");
+    if (!known || (o.shares && o.devices > 1))
+        die("see the head of tests/bench/step.c", "what is to be trained, and how?");
     return o;
 }
 
@@ -210,43 +205,27 @@ static void one_step(void *training) {
     step(training, losses);
 }
 
+static void some_steps(Training *t, int steps) {
+    for (int i = 0; i < steps; i++) one_step(t);
+}
+
 static void show_shares(Training *t, const Options *o) {
-    for (int i = 0; i < 3; i++) one_step(t); // the first ones get their memory
+    some_steps(t, 3); // the first ones get their memory
     for (int i = 0; i < o->shares; i++) record_step(t->devices[0], one_step, t);
-    print_all_shares(o->model);
+    print_shares(o->model, 0.005);
 }
 
 // ---- modelled against measured -----------------------------------------------------------------
 
 static void tell_time_of_this_machine(const Options *o) {
+    BackendChoice backend = o->cuda ? BACKEND_CUDA : BACKEND_CPU;
     modelled_clock_start(NULL); // the devices measured are more than a machine before may have
-    devices_init(o->cuda ? BACKEND_CUDA : BACKEND_CPU, o->threads);
+    devices_init(backend, o->threads);
     char *text = machine_this(1, o->devices); // closes the devices
     modelled_clock_start(machine_parse("this", text));
     free(text);
-    devices_init(o->cuda ? BACKEND_CUDA : BACKEND_CPU, o->threads);
+    devices_init(backend, o->threads);
     set_threads_per_device(1);
-}
-
-// Of some steps, in seconds.
-typedef struct Times {
-    double fastest, median, modelled;
-} Times;
-
-static Times times_of_steps(Training *t, int steps) {
-    double measured[MOST_STEPS], modelled[MOST_STEPS];
-    Times times;
-    for (int i = 0; i < 3; i++) one_step(t); // the first ones get their memory
-    for (int i = 0; i < steps; i++) {
-        double begin = seconds_now(), modelled_begin = modelled_seconds();
-        one_step(t);
-        measured[i] = seconds_now() - begin;
-        modelled[i] = modelled_seconds() - modelled_begin;
-    }
-    times.fastest = minimum(measured, steps);
-    times.median = median(measured, steps);
-    times.modelled = median(modelled, steps);
-    return times;
 }
 
 // --machine this keeps the fastest time of each kernel, so it is compared with the fastest of some
@@ -255,7 +234,7 @@ static Times times_of_steps(Training *t, int steps) {
 // a measurement of the machine just before its steps.
 static void show_truth(const Options *o) {
     enum { ROUNDS = 7 };
-    double to_fastest[ROUNDS], to_median[ROUNDS];
+    double to_fastest[ROUNDS], to_median[ROUNDS], measured[MOST_STEPS], modelled[MOST_STEPS];
     if (o->devices > devices_that_fit(1))
         printf("%d devices share the cores for %d: modelled time is that of cores of their own\n",
                o->devices, devices_that_fit(1));
@@ -265,53 +244,51 @@ static void show_truth(const Options *o) {
     for (int i = 0; i < ROUNDS; i++) {
         tell_time_of_this_machine(o);
         Training t = prepare(o);
-        Times times = times_of_steps(&t, o->truth);
-        to_fastest[i] = times.modelled / times.fastest;
-        to_median[i] = times.modelled / times.median;
-        printf("%-8d%14.3f%14.3f%14.3f%16.2f%16.2f\n", i + 1, 1e3 * times.fastest,
-               1e3 * times.median, 1e3 * times.modelled, to_fastest[i], to_median[i]);
-        if (i < ROUNDS - 1) continue;
-        for (int step = 0; step < o->truth; step++) record_step(t.devices[0], one_step, &t);
+        some_steps(&t, 3); // the first ones get their memory
+        for (int step = 0; step < o->truth; step++) {
+            double begin = seconds_now(), modelled_begin = modelled_seconds();
+            one_step(&t);
+            measured[step] = seconds_now() - begin;
+            modelled[step] = modelled_seconds() - modelled_begin;
+        }
+        double fastest = minimum(measured, o->truth), middle = median(measured, o->truth),
+               told = median(modelled, o->truth);
+        to_fastest[i] = told / fastest;
+        to_median[i] = told / middle;
+        printf("%-8d%14.3f%14.3f%14.3f%16.2f%16.2f\n", i + 1, 1e3 * fastest, 1e3 * middle,
+               1e3 * told, to_fastest[i], to_median[i]);
+        for (int step = 0; i == ROUNDS - 1 && step < o->truth; step++)
+            record_step(t.devices[0], one_step, &t);
     }
     printf("%-50s%16.2f%16.2f\n\n", "median", median(to_fastest, ROUNDS),
            median(to_median, ROUNDS));
-    print_gaps(0.005);
+    print_shares(o->model, 0.005);
 }
 
-// Seconds on the wall, and of all cores for this program: other programs disturb these less.
-typedef struct Elapsed {
-    double wall, cores;
-} Elapsed;
-
-static double seconds_of_cores(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-static Elapsed some_steps(Training *t, const Machine *machine) {
-    enum { SOME = 5 };
+// The time of all cores for this program, which other programs disturb less than that on the wall.
+static double seconds_of_cores(Training *t, const Machine *machine) {
+    struct timespec begin, end;
     modelled_clock_start(machine);
-    double wall = seconds_now(), cores = seconds_of_cores();
-    for (int i = 0; i < SOME; i++) one_step(t);
-    return (Elapsed){seconds_now() - wall, seconds_of_cores() - cores};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
+    some_steps(t, 5);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
+    return (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec);
 }
 
 static void show_overhead(Training *t, const Options *o) {
     const Machine *machine = machine_find("dgx-a100");
-    double wall[MOST_STEPS], cores[MOST_STEPS];
-    some_steps(t, NULL); // the first ones get their memory
+    double ratios[MOST_STEPS];
+    some_steps(t, 5); // the first ones get their memory
     for (int i = 0; i < o->overhead; i++) {
         bool first = i % 2 == 0; // who goes first changes, too
-        Elapsed a = some_steps(t, first ? machine : NULL);
-        Elapsed b = some_steps(t, first ? NULL : machine);
-        wall[i] = first ? a.wall / b.wall : b.wall / a.wall;
-        cores[i] = first ? a.cores / b.cores : b.cores / a.cores;
+        double a = seconds_of_cores(t, first ? machine : NULL);
+        double b = seconds_of_cores(t, first ? NULL : machine);
+        ratios[i] = first ? a / b : b / a;
     }
-    Quartiles w = quartiles(wall, o->overhead), c = quartiles(cores, o->overhead);
-    printf("%s, %d device%s: with the modelled clock a step takes %.3f times as long (quartiles "
-           "%.3f and %.3f), and %.3f times the cores' time (%.3f and %.3f)\n",
-           o->model, t->k, t->k == 1 ? "" : "s", w.median, w.low, w.high, c.median, c.low, c.high);
+    Quartiles q = quartiles(ratios, o->overhead);
+    printf("%s, %d device%s: with the modelled clock a step takes %.3f times the cores' time "
+           "(quartiles %.3f and %.3f)\n",
+           o->model, t->k, t->k == 1 ? "" : "s", q.median, q.low, q.high);
 }
 
 // Does what the lines of the input ask for.
