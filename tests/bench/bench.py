@@ -23,22 +23,17 @@ epoch: LeNet's steps as the book's loop makes them, over all of Fashion-MNIST, w
     DataLoader (four workers, as in d2l) and torchvision's Dataset. In the order of the file, so
     that both see the same minibatches. Another PyTorch does without the DataLoader ("no loader").
 
-"ratio" is the median over the rounds of our time / the other's in that round: below 1 we are
-faster. "of sgemm" compares with what a product of large matrices reaches here. "loss" must agree,
-or the two do not do the same work: then the last line says so, and the exit status is 1. "ours, 2 devices" has the same cores
-divided between two devices (allreduce "sharded"; ResNet-18 with synchronised batch norm, which
-computes what one device computes); what else the machine does disturbs it more than the others.
-"peak MiB" is host memory, without DataLoader's workers. "start" is how long a program takes before
-its first step (compiling included), "first" how long that one takes, which gets most of the memory.
-After that: which kernels our steps spend their time in, the speed of each convolution, of matrix
-products next to other libraries', and of allreduce.
+"loss" must agree, or they do not do the same work: then the last line says so, and the exit status
+is 1. "ours, 2 devices" has the same cores divided between two devices (allreduce "sharded"; ResNet-18
+with synchronised batch norm, which computes what one device computes); what else the machine does
+disturbs it more than the others. LEGEND says what the other columns are. After that: which kernels
+our steps spend their time in, matrix products next to other libraries', and allreduce.
 
 With --device cuda all is on one GPU, first in true float32, then with TF32 on both sides. "peak MiB"
 is then the GPU's memory, with what CUDA itself takes of it, and PyTorch's other ways start side by
 side ("start" is longer than alone).
 
-Python 3.9 or later, and torch, torchvision and numpy for PyTorch's half. Without them, only ours is
-timed.
+Python 3.9 or later, and torch, torchvision and numpy for PyTorch's half; else ours alone is timed.
 """
 import argparse
 import collections
@@ -60,26 +55,29 @@ LENET_LR, RESNET_LR = 0.05, 0.01
 FASHION_MNIST_SIZE = 60000
 START = "build/bench_resnet18.safetensors"      # written by our program, read by PyTorch
 
-# Multiplications per image, forward: conv1 20 x 26 x 26 outputs of 9 products, conv2 50 x 9 x 9 of
-# 500, then 800 x 128 and 128 x 10. Backward takes as many again for the gradient of the weights and
-# for that of the inputs, except that no one needs the gradient of the image. Each product is two
-# operations: it is added to a sum. Pooling, relu and the loss are left out; they are below 1%.
-CONV1 = 20 * 26 * 26 * 9
-FORWARD = CONV1 + 50 * 9 * 9 * 500 + 800 * 128 + 128 * 10
-LENET_FLOP = 2 * (3 * FORWARD - CONV1)          # 13.3 million. Ours leaves out what pooling drops.
+
+def flop_of(layers):
+    """Of a step with one image. Of each layer: how many numbers come out, of how many products each. Backward
+    takes as many again for the gradient of the weights and for that of the inputs, but no one needs the
+    gradient of the image; a product is two operations: it is added to a sum. Pooling, relu and the loss are
+    left out; they are below 1 %."""
+    products = [out * each for out, each in layers]
+    return 2 * (3 * sum(products) - products[0])
 
 
-def resnet_flop():
-    """The same of ResNet-18: convolutions of 3x3, but for three of 1x1, and the last layer."""
-    stem, forward = 64 * 28 * 28 * 9, 0
-    side, before = 28, 64
+def resnet_layers():
+    layers, side, before = [(64 * 28 * 28, 9)], 28, 64
     for channels in (64, 128, 256, 512):
         if channels > 64:
             side //= 2
-            forward += channels * side * side * before                  # the 1x1 of the shortcut
-        forward += channels * side * side * 9 * (before + 3 * channels)
+            layers.append((channels * side * side, before))             # the 1x1 of the shortcut
+        layers.append((channels * side * side, 9 * (before + 3 * channels)))
         before = channels
-    return 2 * (3 * (stem + forward + 512 * 10) - stem)
+    return [*layers, (10, 512)]
+
+
+LENET_FLOP = flop_of([(20 * 26 * 26, 9), (50 * 9 * 9, 500), (128, 800), (10, 128)])
+RESNET_FLOP = flop_of(resnet_layers())
 
 
 # ---- PyTorch's half: obeys the same lines as step.c --------------------------------------------
@@ -320,14 +318,17 @@ class Ended(Exception):
     """A program ended without an answer."""
 
 
+def median_of(values, form):
+    return f"{statistics.median(values):{form}} [{min(values):{form}} .. {max(values):{form}}]"
+
+
 class Side:
     """One of the programs, and what it measured."""
 
     def __init__(self, name, command, way=""):
         self.name, self.way, self.seconds, self.loss = name, way, [], float("nan")
         self.on_gpu, self.begin = "cuda" in command, time.perf_counter()
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        text=True)
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def warm_up(self, model):
         self.first = self.run(1)
@@ -338,11 +339,9 @@ class Side:
 
     def run(self, steps):
         """Seconds per step."""
-        try:
+        with contextlib.suppress(BrokenPipeError):      # it has ended: its answer is empty
             self.process.stdin.write(f"run {steps}\n")
             self.process.stdin.flush()
-        except BrokenPipeError:
-            pass                                # it has ended: its answer is empty
         answer = self.process.stdout.readline().split()
         if len(answer) != 2:
             raise Ended(f"{self.name} {self.way} ended without an answer (see its message above)")
@@ -355,11 +354,7 @@ class Side:
             lines = nvidia_smi("--query-compute-apps=pid,used_memory").splitlines()
             return next((float(used) for pid, used in (line.split(",") for line in lines)
                          if int(pid) == self.process.pid and used.strip().isdigit()), None)
-        try:
-            with open(f"/proc/{self.process.pid}/status") as file:
-                return next(int(s.split()[1]) / 1024 for s in file if s.startswith("VmHWM"))
-        except (OSError, StopIteration):
-            return None
+        return value_in(f"/proc/{self.process.pid}/status", "VmHWM", lambda text: int(text.split()[0]) / 1024)
 
     def quit(self):
         self.memory = self.peak_memory()
@@ -370,44 +365,25 @@ class Side:
 
 def check_losses(sides, model, flags):
     """Those whose loss agrees with the first one's; the others are complained of."""
+    tolerance = 1e-2 if flags.tf32 else model.tolerance     # of TF32: ten bits of each factor are left
     agree = [side for side in sides
-             if abs(side.early_loss - sides[0].early_loss) <= flags.tolerance(model) * sides[0].early_loss]
-    for side in sides:
-        if side not in agree:
-            flags.complaints.append(f"after {model.warm_up} steps of {model.name} the losses are {sides[0].early_loss} "
-                                    f"and {side.early_loss}: {side.name} {side.way} does not compute the same thing")
+             if abs(side.early_loss - sides[0].early_loss) <= tolerance * sides[0].early_loss]
+    flags.complaints += [f"after {model.warm_up} steps of {model.name} the losses are {sides[0].early_loss} "
+                         f"and {side.early_loss}: {side.name} {side.way} does not compute the same thing"
+                         for side in sides if side not in agree]
     return agree
 
 
 def take_turns(sides, rounds, steps, flags):
+    """The median over the rounds of the first one's time / each one's, with the spread."""
+    for side in sides:
+        side.seconds = []
     for i in range(rounds):
         for side in sides if i % 2 == 0 else sides[::-1]:   # nobody always goes first
             time.sleep(flags.pause)
             side.seconds.append(side.run(steps))
-
-
-def spread(values, form):
-    median, low, high = statistics.median(values), min(values), max(values)
-    return f"{median:{form}} [{low:{form}} .. {high:{form}}]"
-
-
-def ratios(side, other):
-    return [a / b for a, b in zip(side.seconds, other.seconds)]
-
-
-def print_table(sides, model, peak):
-    print(f"{'':18}{'ms per step':>27}{'GFLOP/s':>10}{'of sgemm':>11}{'peak MiB':>11}{'start, s':>11}"
-          f"{'first, s':>11}   loss after {model.warm_up} steps")
     for side in sides:
-        gflops = model.batch * model.flop / statistics.median(side.seconds) / 1e9
-        memory = "n/a" if side.memory is None else f"{side.memory:.0f}"
-        print(f"{side.name:18}{spread([1e3 * s for s in side.seconds], '.2f'):>27}{gflops:10.1f}"
-              f"{gflops / peak:11.2f}{memory:>11}{side.start:11.2f}{side.first:11.2f}   "
-              f"{side.early_loss:.5f}   {side.way}")
-    for side in sides[1:]:
-        ratio = ratios(sides[0], side)
-        print(f"{'ratio':18}{spread(ratio, '.2f'):>27}   {sides[0].name} / {side.name}, round by round: "
-              f"{1 / statistics.median(ratio):.2f} times as fast")
+        side.ratios = [a / b for a, b in zip(sides[0].seconds, side.seconds)]
 
 
 FIELDS = ("date", "device", "driver", "toolkit", "isa", "compiler", "pytorch", "threads", "model", "batch",
@@ -418,8 +394,7 @@ FIELDS = ("date", "device", "driver", "toolkit", "isa", "compiler", "pytorch", "
 def open_csv(path):
     """A file with these fields, or a new one. Rows are appended, so that it may hold several machines."""
     if not os.path.exists(path):
-        with open(path, "w", newline="") as file:
-            csv.DictWriter(file, FIELDS).writeheader()
+        append_csv([dict(zip(FIELDS, FIELDS))], path)
     with open(path, newline="") as file:
         if next(csv.reader(file), None) != list(FIELDS):
             sys.exit(f"bench.py: {path} has other columns\nhint: name a new file")
@@ -430,37 +405,45 @@ def append_csv(rows, path):
         csv.DictWriter(file, FIELDS).writerows(rows)
 
 
-def rows_of(sides, model, peak, tf32, where):
+def show(sides, model, peak, tf32, where):
+    """Prints the table; returns it as rows of the CSV."""
+    rows = []
+    print(f"{'':18}{'ms per step':>27}{'GFLOP/s':>10}{'of sgemm':>11}{'peak MiB':>11}{'start, s':>11}"
+          f"{'first, s':>11}   loss after {model.warm_up} steps")
     for side in sides:
         ms = [1e3 * s for s in side.seconds]
         gflops = model.batch * model.flop / statistics.median(side.seconds) / 1e9
-        ratio = ratios(sides[0], side)
-        yield {**where, "model": model.name, "batch": model.batch, "tf32": int(tf32),
-               "side": side.name, "way": side.way,
-               "ms": f"{statistics.median(ms):.3f}", "min_ms": f"{min(ms):.3f}",
-               "max_ms": f"{max(ms):.3f}", "gflops": f"{gflops:.1f}",
-               "share_of_sgemm": f"{gflops / peak:.3f}",
-               "ours_over_this": f"{statistics.median(ratio):.3f}",
-               "peak_mib": "" if side.memory is None else f"{side.memory:.0f}",
-               "start_s": f"{side.start:.2f}", "first_step_s": f"{side.first:.2f}"}
+        memory = "" if side.memory is None else f"{side.memory:.0f}"
+        print(f"{side.name:18}{median_of(ms, '.2f'):>27}{gflops:10.1f}{gflops / peak:11.2f}{memory or 'n/a':>11}"
+              f"{side.start:11.2f}{side.first:11.2f}   {side.early_loss:.5f}   {side.way}")
+        figures = {"ms": statistics.median(ms), "min_ms": min(ms), "max_ms": max(ms),
+                   "share_of_sgemm": gflops / peak, "ours_over_this": statistics.median(side.ratios)}
+        rows.append({**where, "model": model.name, "batch": model.batch, "tf32": int(tf32), "side": side.name,
+                     "way": side.way, "gflops": f"{gflops:.1f}", "peak_mib": memory, "start_s": f"{side.start:.2f}",
+                     "first_step_s": f"{side.first:.2f}", **{key: f"{figures[key]:.3f}" for key in figures}})
+    for side in sides[1:]:
+        print(f"{'ratio':18}{median_of(side.ratios, '.2f'):>27}   {sides[0].name} / {side.name}, round by round: "
+              f"{1 / statistics.median(side.ratios):.2f} times as fast")
+    return rows
 
 
-def cpu_model():
+# ---- what there is here ------------------------------------------------------------------------
+
+def value_in(path, name, of=str.strip):
+    """What stands behind the name and a colon; None: nothing does."""
     try:
-        with open("/proc/cpuinfo") as file:
-            return next(s.split(":")[1].strip() for s in file if s.startswith("model name"))
+        with open(path) as file:
+            return next(of(line.split(":")[1]) for line in file if line.startswith(name))
     except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
+        return None
 
 
-def gpu_model():
-    """Name and driver of the first GPU."""
-    return [field.strip() for field in nvidia_smi("--query-gpu=name,driver_version").splitlines()[0].split(",")]
+def output_of(*command):
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
 def nvidia_smi(query):
-    return subprocess.run(["nvidia-smi", query, "--format=csv,noheader,nounits"], stdout=subprocess.PIPE,
-                          text=True, check=True).stdout
+    return output_of("nvidia-smi", query, "--format=csv,noheader,nounits")
 
 
 def version_of(expression, module):
@@ -470,42 +453,42 @@ def version_of(expression, module):
     return result.stdout.strip() if result.returncode == 0 else None
 
 
-def cores():
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+def what_is_here(flags):
+    """The first fields of each row."""
+    isa, compiler = output_of(flags.step, "about").splitlines()
+    where = {"date": datetime.date.today().isoformat(), "device": value_in("/proc/cpuinfo", "model name") or
+             platform.processor() or platform.machine(), "driver": "", "toolkit": "", "isa": isa, "compiler": compiler,
+             "pytorch": version_of("torch.__version__", "torch, torchvision, numpy") or "", "threads": flags.threads}
+    if flags.device == "cuda":
+        name, driver = nvidia_smi("--query-gpu=name,driver_version").splitlines()[0].split(",")
+        where.update(device=name.strip(), driver=driver.strip(), isa="",
+                     toolkit=version_of("torch.version.cuda", "torch") or "")
+    return where
 
 
-# trial: the steps of a turn while the best of PyTorch's ways is looked for, over TRIALS rounds.
+# ---- who is compared ---------------------------------------------------------------------------
+
+# A turn has so many steps; while the best of PyTorch's ways is looked for, `trial`, over TRIALS rounds.
 Model = collections.namedtuple("Model", "name title batch flop steps warm_up rounds trial tolerance")
-MODELS = [
+MODELS = {"cpu": [
     Model("lenet", "LeNet training step", 256, LENET_FLOP, 10, 10, 15, 10, 1e-4),
     Model("epoch", "LeNet, an epoch with its data", 256, LENET_FLOP, 235, 10, 3, 20, 1e-4),
     # Batch norm makes rounding grow from step to step: after two the losses agree less.
-    Model("resnet", "ResNet-18 training step", 64, resnet_flop(), 1, 2, 15, 1, 1e-3),
-]
-GPU_MODELS = [
+    Model("resnet", "ResNet-18 training step", 64, RESNET_FLOP, 1, 2, 15, 1, 1e-3),
+], "cuda": [
     Model("lenet", "LeNet training step", 256, LENET_FLOP, 200, 20, 9, 100, 1e-4),
-    Model("resnet", "ResNet-18 training step", 256, resnet_flop(), 10, 2, 9, 5, 1e-3),
-]
+    Model("resnet", "ResNet-18 training step", 256, RESNET_FLOP, 10, 2, 9, 5, 1e-3),
+]}
 TRIALS = 7
-
-
-class Flags(argparse.Namespace):
-    tf32 = False
-
-    def __init__(self):
-        self.complaints = []                    # of losses that do not agree
-
-    def tolerance(self, model):
-        return 1e-2 if self.tf32 else model.tolerance       # ten bits of each factor are left
 
 
 def parse_flags():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--threads", type=int, default=cores(), help="for each side (all cores)")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="for each side (all cores)")
     parser.add_argument("--rounds", type=int, help="(15, and 3 epochs)")
     parser.add_argument("--pause", type=float, default=0.2, help="seconds before each turn (0.2)")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
-    parser.add_argument("--only", choices=[*(model.name for model in MODELS), "kernels"])
+    parser.add_argument("--only", choices=[*(model.name for model in MODELS["cpu"]), "kernels"])
     parser.add_argument("--no-best", action="store_true", help="PyTorch as in the book only: nothing is compiled")
     parser.add_argument("--csv", help="append the figures to this file")
     parser.add_argument("--build", default="build", help="folder of our half")
@@ -513,20 +496,32 @@ def parse_flags():
     parser.add_argument("--way", default=EAGER, help=argparse.SUPPRESS)
     parser.add_argument("--batch", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--tf32", action="store_true", help=argparse.SUPPRESS)
-    return parser.parse_args(namespace=Flags())
+    flags = parser.parse_args()
+    flags.step, flags.complaints = f"{flags.build}/tests/bench/step", []     # of losses that do not agree
+    return flags
 
 
-def pytorch_side(name, model, how, way=EAGER):
-    return Side(name, [sys.executable, os.path.abspath(__file__), "--worker", model.name, "--way", way, *how], way)
+def how(flags):
+    """What both halves are told."""
+    return ["--threads", str(flags.threads), "--device", flags.device, *(["--tf32"] if flags.tf32 else [])]
 
 
-def best_of_pytorch(eager, model, flags, how):
+def ours_side(name, model, flags, *more):
+    return Side(name, [flags.step, model.name, "--batch", str(model.batch), *how(flags), *more]).warm_up(model)
+
+
+def pytorch_side(name, model, flags, way=EAGER):
+    return Side(name, [sys.executable, os.path.abspath(__file__), "--worker", model.name, "--way", way,
+                       "--batch", str(model.batch), *how(flags)], way)
+
+
+def best_of_pytorch(eager, model, flags):
     """All ways take turns with the book's; the one that took the smallest share of its time stays, if it
     took less than the book's. Of an epoch there are two such: with the DataLoader, and without."""
     ways = list(GPU_WAYS if flags.device == "cuda" else WAYS)[1:]
     if model.name == "epoch":
         ways += [way + IN_MEMORY for way in WAYS]
-    sides = (pytorch_side("PyTorch, no loader" if IN_MEMORY in way else "PyTorch, best", model, how, way)
+    sides = (pytorch_side("PyTorch, no loader" if IN_MEMORY in way else "PyTorch, best", model, flags, way)
              for way in ways)
     others = []
     # On a CPU each has it to itself while it starts. Of a GPU's machine they use one core or few.
@@ -537,127 +532,97 @@ def best_of_pytorch(eager, model, flags, how):
             print(f"left out: {ended}")
     others = check_losses([eager, *others], model, flags)[1:]
     take_turns([eager, *others], TRIALS, model.trial, flags)
-    share = {side: statistics.median(ratios(side, eager)) for side in others}
+    share = {side: 1 / statistics.median(side.ratios) for side in others}
     print(f"\n{model.title}: other ways in PyTorch, their time / the book's")
     for side in others:
         print(f"{share[side]:8.2f}   {side.way}")
     kinds = [[side for side in others if (IN_MEMORY in side.way) == in_memory] for in_memory in (False, True)]
-    best = [min(kind, key=share.get) for kind in kinds if kind]
-    best = [side for side in best if share[side] < 1]
+    best = [side for side in (min(kind, key=share.get) for kind in kinds if kind) if share[side] < 1]
     if not best:
         print("          none is faster than the book's, which is the best then")
     for side in others:
         if side not in best:
             side.quit()
-        side.seconds = []                       # those were trials
-    eager.seconds = []
     return best
-
-
-def ours_side(name, model, flags, how, *more):
-    return Side(name, [f"{flags.build}/tests/bench/step", model.name, *how, *more]).warm_up(model)
 
 
 def sides_of(model, flags, with_torch):
     """Each as it starts: one at a time, so that all have the machine to themselves."""
-    how = ["--batch", str(model.batch), "--threads", str(flags.threads), "--device", flags.device,
-           *(["--tf32"] if flags.tf32 else [])]
-    yield ours_side("ours", model, flags, how)
+    yield ours_side("ours", model, flags)
     if with_torch:
-        eager = pytorch_side("PyTorch", model, how).warm_up(model)
+        eager = pytorch_side("PyTorch", model, flags).warm_up(model)
         yield eager
         if not flags.no_best:
-            yield from best_of_pytorch(eager, model, flags, how)
+            yield from best_of_pytorch(eager, model, flags)
     if flags.device == "cuda" and model.name == "lenet":
-        yield ours_side("ours, no graph", model, flags, how, "--no-graph")
+        yield ours_side("ours, no graph", model, flags, "--no-graph")
     elif flags.device == "cpu" and model.name != "epoch" and flags.threads > 1:
-        yield ours_side("ours, 2 devices", model, flags, how, "--devices", "2")
+        yield ours_side("ours, 2 devices", model, flags, "--devices", "2")
+
+
+LEGEND = """
+ratio: the median over the rounds of our time / the other's in that round; below 1, ours takes less time.
+of sgemm: GFLOP/s next to those of a product of large matrices; it may be above 1, because Winograd's method
+needs fewer multiplications than are counted. peak MiB: memory, without DataLoader's workers. start: seconds
+before the first step, compiling included. first: seconds of the first step, which gets most of the memory."""
 
 
 def sgemm_peak(flags):
     """GFLOP/s of a product of large matrices: the best of some."""
-    side = Side("sgemm", [f"{flags.build}/tests/bench/step", "sgemm", "--threads", str(flags.threads),
-                          "--device", flags.device, *(["--tf32"] if flags.tf32 else [])])
+    side = Side("sgemm", [flags.step, "sgemm", *how(flags)])
     seconds = min(side.run(1) for _ in range(10))
-    flop = side.loss                            # here its second figure is that
     side.quit()
-    return flop / seconds / 1e9
+    return side.loss / seconds / 1e9            # here its second figure is how many operations these are
 
 
-LEGEND = """
-ratio: below 1, ours takes less time. of sgemm: GFLOP/s next to those of a product of large matrices; it
-may be above 1, because Winograd's method needs fewer multiplications than are counted. peak MiB: memory.
-start: seconds before the first step. first: seconds of the first step, which gets most of the memory."""
-
-
-def measure_models(models, flags, with_torch, where):
+def measure_models(models, flags, where):
     peak = sgemm_peak(flags)
     print(f"a product of large matrices (sgemm): {peak:.0f} GFLOP/s")
     for model in models:
-        if flags.only in (None, model.name):
-            sides = list(sides_of(model, flags, with_torch))
-            check_losses(sides, model, flags)
-            take_turns(sides, flags.rounds or model.rounds, model.steps, flags)
-            for side in sides:
-                side.quit()
-            print(f"\n{model.title}, batch {model.batch}, {'TF32' if flags.tf32 else 'float32'}, "
-                  f"{flags.device}, {len(sides[0].seconds)} rounds of {model.steps}: "
-                  "median [min .. max]")
-            print_table(sides, model, peak)
-            if flags.csv:
-                append_csv(rows_of(sides, model, peak, flags.tf32, where), flags.csv)
-
-
-def about_ours(flags):
-    """The instruction set that our kernels chose, and the compiler that made them."""
-    return subprocess.run([f"{flags.build}/tests/bench/step", "about"], stdout=subprocess.PIPE, text=True,
-                          check=True).stdout.splitlines()
+        sides = list(sides_of(model, flags, where["pytorch"]))
+        check_losses(sides, model, flags)
+        take_turns(sides, flags.rounds or model.rounds, model.steps, flags)
+        for side in sides:
+            side.quit()
+        print(f"\n{model.title}, batch {model.batch}, {'TF32' if flags.tf32 else 'float32'}, "
+              f"{flags.device}, {len(sides[0].seconds)} rounds of {model.steps}: median [min .. max]")
+        rows = show(sides, model, peak, flags.tf32, where)
+        if flags.csv:
+            append_csv(rows, flags.csv)
 
 
 def print_kernels(flags):
     """Where our time goes."""
-    threads = str(flags.threads)
-    for model, steps in (MODELS[0], 25), (MODELS[-1], 9):
+    threads, bench = str(flags.threads), f"{flags.build}/tests/bench"
+    for command in (["step", "lenet", "--batch", "256", "--threads", threads, "--shares", "25"],
+                    ["step", "resnet", "--batch", "64", "--threads", threads, "--shares", "9"],
+                    *(["gemm", n] for n in sorted({"1", threads})), ["allreduce", threads]):
         print()
-        subprocess.run([f"{flags.build}/tests/bench/step", model.name, "--batch", str(model.batch), "--threads",
-                        threads, "--shares", str(steps)], check=True)
-    print()
-    subprocess.run([f"{flags.build}/tests/bench/conv", threads], check=True)
-    print()
-    subprocess.run([f"{flags.build}/tests/bench/gemm", *sorted({"1", threads})], check=True)
-    print("\nallreduce of 64 MB over 4 CPU devices")
-    subprocess.run([f"{flags.build}/tests/bench/allreduce", "4", "64", "9", threads], check=True)
+        subprocess.run([f"{bench}/{command[0]}", *command[1:]], check=True)
 
 
-def run_on_cpu(flags, torch):
-    isa, compiler = about_ours(flags)
-    where = {"date": datetime.date.today().isoformat(), "device": cpu_model(), "driver": "",
-             "toolkit": "", "isa": isa, "compiler": compiler, "pytorch": torch or "", "threads": flags.threads}
-    print(f"{where['device']}; {flags.threads} threads; ours {isa}, {compiler}; "
-          f"PyTorch {torch or 'not installed'}")
-    models = MODELS
-    if not has_fashion_mnist():
+def measure(flags):
+    where = what_is_here(flags)
+    print(f"{where['device']}; {flags.threads} threads; ours {where['isa']}, {where['compiler']}; driver "
+          f"{where['driver'] or '-'}; PyTorch {where['pytorch'] or 'not installed'}, CUDA {where['toolkit'] or '-'}")
+    models = [model for model in MODELS[flags.device] if flags.only in (None, model.name)]
+    if not has_fashion_mnist() and any(model.name == "epoch" for model in models):
         print(f"no epoch: the data set is not in {DATA} (make setup gets it)")
-        models = [model for model in MODELS if model.name != "epoch"]
-    elif flags.only in (None, "epoch") and torch:
+        models = [model for model in models if model.name != "epoch"]
+    if not where["pytorch"]:
+        print("No torch, torchvision and numpy here, so ours alone. To get them (5.4 GB on the disk): python3 -m venv "
+              "build/torch && build/torch/bin/pip install torch torchvision numpy")
+    elif models:
         unpack_fashion_mnist()
-    if flags.only != "kernels":
-        measure_models(models, flags, torch, where)
+        subprocess.run([f"{flags.build}/05_resnet18_concise", "--steps", "0", "--devices", "1", "--test-size", "1",
+                        "--train-size", "1", "--save", START, "--out", "build"], check=True, stdout=subprocess.DEVNULL)
+    for flags.tf32 in (False, True) if flags.device == "cuda" else (False,):
+        if models:
+            measure_models(models, flags, where)
+    if models:
         print(LEGEND)
-    if flags.only in (None, "kernels"):
+    if flags.device == "cpu" and flags.only in (None, "kernels"):
         print_kernels(flags)
-
-
-def run_on_gpu(flags, torch):
-    name, driver = gpu_model()
-    toolkit = version_of("torch.version.cuda", "torch") or ""
-    where = {"date": datetime.date.today().isoformat(), "device": name, "driver": driver,
-             "toolkit": toolkit, "isa": "", "compiler": about_ours(flags)[1], "pytorch": torch or "",
-             "threads": flags.threads}
-    print(f"{name}; driver {driver}; PyTorch {torch or 'not installed'} with CUDA {toolkit}")
-    for flags.tf32 in (False, True):
-        measure_models(GPU_MODELS, flags, torch, where)
-    print(LEGEND)
 
 
 def main():
@@ -667,21 +632,12 @@ def main():
     if flags.worker:
         pytorch_worker(flags)
         return None
-    if not os.access(f"{flags.build}/tests/bench/step", os.X_OK):
-        sys.exit(f"bench.py: no program {flags.build}/tests/bench/step\n"
-                 "hint: make it first, and run this from the project's folder")
+    if not os.access(flags.step, os.X_OK):
+        sys.exit(f"bench.py: no program {flags.step}\nhint: make it first, and run this from the project's folder")
     if flags.csv:
         open_csv(flags.csv)
-    torch = version_of("torch.__version__", "torch, torchvision, numpy")
-    if not torch:
-        print("No torch, torchvision and numpy here, so ours alone. To get them (5.4 GB on the disk): python3 -m venv "
-              "build/torch && build/torch/bin/pip install torch torchvision numpy")
-    if torch and flags.only in (None, "resnet"):
-        subprocess.run([f"{flags.build}/05_resnet18_concise", "--steps", "0", "--devices", "1",
-                        "--test-size", "1", "--train-size", "1", "--save", START, "--out", "build"],
-                       check=True, stdout=subprocess.DEVNULL)
     try:
-        (run_on_gpu if flags.device == "cuda" else run_on_cpu)(flags, torch)
+        measure(flags)
     except Ended as ended:
         sys.exit(f"bench.py: {ended}")
     return "\n".join(f"bench.py: {complaint}" for complaint in flags.complaints) or None
