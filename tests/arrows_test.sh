@@ -92,90 +92,65 @@ wrong_symbols() { # TREE BUILD
         }'
 }
 
-wrong_includes "$root" >"$work/found"
+found() { # TREE BUILD
+    wrong_includes "$1" >"$work/found"
+    wrong_symbols "$1" "$2" >>"$work/found"
+}
+found "$root" "$build"
 [ ! -s "$work/found" ]
-verdict $? "what is included"
-wrong_symbols "$root" "$build" >"$work/found"
-[ ! -s "$work/found" ]
-verdict $? "what is linked"
+verdict $? "what is included, and what is linked"
 
 # ---- each kind of mistake, planted in a small tree -------------------------------------------------------
 
 tree=$work/tree
-file() { # PATH LINE..
+file() { # PATH TEXT: is written, and compiled
     mkdir -p "$tree/$(dirname "$1")"
-    path=$1
-    shift
-    printf '%s\n' "$@" >"$tree/$path"
+    printf '%b\n' "$2" >"$tree/$1"
+    object=$tree/obj/$1.o
+    case $1 in *.h) return ;; kernels/cpu/*) object=$tree/obj/kernels/cpu-v1/${1#kernels/cpu/}.o ;; esac
+    mkdir -p "$(dirname "$object")"
+    (cd "$tree" && ${CC:-cc} -w -iquote . -c "$1" -o "$object")
 }
-plant_tree() { # a room that needs another, a kernel, two chapters: all as it should be
-    rm -rf "$tree"
-    file kernels/kernels.h 'int kernel(void);'
-    file kernels/sum.c '#include "kernels/kernels.h"' 'int kernel(void) { return 1; }'
-    file kernels/cpu/cpu.h 'int cpu_kernel(void);'
-    file kernels/cpu/sum.c '#include "cpu.h"' 'int cpu_kernel(void) { return 1; }'
-    file common/base/error.h 'int error(void);'
-    file common/base/error.c '#include "error.h"' 'int error(void) { return 1; }'
-    file common/device/device.h '#include "kernels/kernels.h"' 'int device(void);'
-    file common/device/device.c '#include "common/base/error.h"' '#include "device.h"' \
-        'int device(void) { return error() + kernel(); }'
-    file chapters/01_one/one.h 'int one(void);'
-    file chapters/01_one/one.c '#include "one.h"' '#include "common/device/device.h"' 'int one(void) { return device(); }'
-    file chapters/01_one/main.c '#include "one.h"' 'int main(void) { return one(); }'
-    file chapters/02_two/two.h 'int two(void);'
-    file chapters/02_two/two.c '#include "chapters/01_one/one.h"' 'int two(void) { return one(); }'
-    file chapters/02_two/main.c 'int main(void) { return 0; }'
-}
-compile_tree() {
-    (cd "$tree" && find . -name '*.c' | sed 's,^\./,,') | while read -r source; do
-        object=obj/$source.o
-        case $source in kernels/cpu/*) object=obj/kernels/cpu-v1/${source#kernels/cpu/}.o ;; esac
-        mkdir -p "$tree/$(dirname "$object")"
-        (cd "$tree" && ${CC:-cc} -w -iquote . -c "$source" -o "$object") || echo "$source does not compile"
-    done
-}
-finds_include() { # WORDS NAME
-    wrong_includes "$tree" >"$work/found"
-    grep -q "$1" "$work/found"
-    verdict $? "found: $2"
-    plant_tree
-}
-finds_symbol() {
-    compile_tree >"$work/found"
-    wrong_symbols "$tree" "$tree" >>"$work/found"
-    grep -q "$1" "$work/found"
-    verdict $? "found: $2"
-    plant_tree
-}
-
-plant_tree
-{ wrong_includes "$tree"; compile_tree; wrong_symbols "$tree" "$tree"; } >"$work/found"
+while read -r path text; do file "$path" "$text"; done <<'FILES'
+kernels/kernels.h int kernel(void);
+kernels/sum.c #include "kernels/kernels.h"\nint kernel(void) { return 1; }
+kernels/cpu/cpu.h int cpu_kernel(void);
+kernels/cpu/sum.c #include "cpu.h"\nint cpu_kernel(void) { return 1; }
+common/base/error.h int error(void);
+common/base/error.c #include "error.h"\nint error(void) { return 1; }
+common/device/device.h #include "kernels/kernels.h"\nint device(void);
+common/device/device.c #include "common/base/error.h"\n#include "device.h"\nint device(void) { return error() + kernel(); }
+chapters/01_one/one.h int one(void);
+chapters/01_one/one.c #include "one.h"\n#include "common/device/device.h"\nint one(void) { return device(); }
+chapters/01_one/main.c #include "one.h"\nint main(void) { return one(); }
+chapters/02_two/two.h int two(void);
+chapters/02_two/two.c #include "chapters/01_one/one.h"\nint two(void) { return one(); }
+chapters/02_two/main.c int main(void) { return 0; }
+FILES
+found "$tree" "$tree"
 [ ! -s "$work/found" ]
 verdict $? "a small tree as it should be"
 
-file common/base/error.h '#include "common/device/device.h"'
-finds_include 'error.h:1: base includes common/device/device.h' "a room that includes a later one"
-file kernels/kernels.h '#include "common/base/error.h"'
-finds_include 'kernels.h:1: kernels includes common/base/error.h' "a kernel that includes a room"
-file common/device/device.h '#include "../../chapters/01_one/one.h"'
-finds_include 'device includes chapters/01_one/one.h' "a room that includes a chapter"
-file chapters/01_one/one.c '#  include "chapters/02_two/two.h"'
-finds_include 'chapter 1 includes chapters/02_two/two.h' "a chapter that includes a later one"
-file chapters/02_two/main.c '#include "kernels/cpu/cpu.h"'
-finds_include 'main.c:1: a chapter includes kernels/cpu/cpu.h' "a chapter that includes a backend"
-file common/cellar/wine.h '#include "common/base/error.h"'
-finds_include 'the order of rooms in this test lacks cellar' "a room without a place in the order"
-file chapters/01_one/one.c '#include "nowhere.h"'
-finds_include 'there is no nowhere.h' "an include of what is not there"
-
-file common/base/error.c 'int device(void);' 'int error(void) { return device(); }'
-finds_symbol 'error.c needs device, which common/device/device.c defines' "a room that needs a later one"
-file kernels/cpu/sum.c 'int error(void);' 'int cpu_kernel(void) { return error(); }'
-finds_symbol 'kernels/cpu/sum.c needs error, which common/base/error.c' "a kernel that needs a room"
-file chapters/01_one/one.c 'int two(void);' 'int one(void) { return two(); }'
-finds_symbol 'one.c needs two, which chapters/02_two/two.c' "a chapter that needs a later one"
-file chapters/02_two/two.c 'int cpu_kernel(void);' 'int two(void) { return cpu_kernel(); }'
-finds_symbol 'two.c needs cpu_kernel of a backend' "a chapter that needs a backend"
-file chapters/02_two/two.c 'int one(void) { return 2; }'
-finds_symbol 'one is defined in chapters.* and in chapters' "two chapters that define one symbol"
+# A row: what is wrong, the file that is so for a while, what is said of it.
+while IFS='@' read -r name path text wanted; do
+    cp "$tree/$path" "$work/kept" 2>/dev/null || echo '// nothing' >"$work/kept"
+    file "$path" "$text" 2>/dev/null
+    found "$tree" "$tree"
+    grep -q "$wanted" "$work/found"
+    verdict $? "found: $name"
+    file "$path" "$(cat "$work/kept")"
+done <<'ROWS'
+a room that includes a later one@common/base/error.h@#include "common/device/device.h"@error.h:1: base includes common/device/device.h
+a kernel that includes a room@kernels/kernels.h@#include "common/base/error.h"@kernels.h:1: kernels includes common/base/error.h
+a room that includes a chapter@common/device/device.h@#include "../../chapters/01_one/one.h"@device includes chapters/01_one/one.h
+a chapter that includes a later one@chapters/01_one/one.c@#  include "chapters/02_two/two.h"@chapter 1 includes chapters/02_two/two.h
+a chapter that includes a backend@chapters/02_two/main.c@#include "kernels/cpu/cpu.h"@main.c:1: a chapter includes kernels/cpu/cpu.h
+a room without a place in the order@common/cellar/wine.h@#include "common/base/error.h"@the order of rooms in this test lacks cellar
+an include of what is not there@chapters/01_one/one.c@#include "nowhere.h"@there is no nowhere.h
+a room that needs a later one@common/base/error.c@int device(void); int error(void) { return device(); }@error.c needs device, which common/device/device.c defines
+a kernel that needs a room@kernels/cpu/sum.c@int error(void); int cpu_kernel(void) { return error(); }@kernels/cpu/sum.c needs error, which common/base/error.c
+a chapter that needs a later one@chapters/01_one/one.c@int two(void); int one(void) { return two(); }@one.c needs two, which chapters/02_two/two.c
+a chapter that needs a backend@chapters/02_two/two.c@int cpu_kernel(void); int two(void) { return cpu_kernel(); }@two.c needs cpu_kernel of a backend
+two chapters that define one symbol@chapters/02_two/two.c@int one(void) { return 2; }@one is defined in chapters.* and in chapters
+ROWS
 echo "1..$tests"
