@@ -16,37 +16,32 @@ TARGETS = {"00": (1200, 180, 40), "01": (2000, 350, 40), "02": (1700, 300, 40),
            "06": (2600, 550, 60), "07": (2600, 550, 60), "08": (2800, 600, 60)}
 FILES, BEHIND, ROOM = 8, 600, 1.15
 
-VOID = {"area", "br", "col", "hr", "img", "input", "link", "meta", "source", "wbr"}
-SKIPPED = {"annotation", "nav", "script", "style", "svg", "template"}
-ENDS_WORD = {"p", "li", "tr", "td", "th", "dt", "dd", "h1", "h2", "h3", "h4", "h5", "h6", "div", "pre", "figcaption",
-             "summary", "button"}
+VOID = set("area br col hr img input link meta source wbr".split())
+SKIPPED = set("annotation nav script style svg template".split())
+ENDS_WORD = VOID | set("p li tr td th dt dd h1 h2 h3 h4 h5 h6 div pre figcaption summary button".split())
 
 
 class Page(HTMLParser):
     def __init__(self, path):
         super().__init__()
         self.open = [("", None, False)]  # of each element: its tag, what kind of text is in it, whether it is folded
-        self.prose, self.folded, self.block, self.lines = [], [], "", 0
+        self.texts, self.block, self.lines = {False: [], True: []}, "", 0  # prose, by whether it is folded
         self.feed(path.read_text(encoding="utf-8"))
-        self.words, self.folded_words = (len("".join(texts).split()) for texts in (self.prose, self.folded))
+        self.words, self.folded_words = (len("".join(self.texts[folded]).split()) for folded in (False, True))
 
     def handle_starttag(self, tag, attributes):
-        if tag in ENDS_WORD or tag in VOID:
-            self.prose.append(" ")
-            self.folded.append(" ")
+        if tag in ENDS_WORD:
+            self.texts[False].append(" ")
+            self.texts[True].append(" ")
         if tag in VOID:
             return
         attributes = dict(attributes)
         classes = (attributes.get("class") or "").split()
         _, kind, folded = self.open[-1]
-        if tag in SKIPPED:
-            kind = None
-        elif tag == "main":
-            kind = "prose"
-        elif kind == "prose" and "output" in classes:
-            kind = "output"
-        elif kind == "prose" and ("code" in classes or tag == "pre"):
-            kind = "code"
+        if tag in SKIPPED or tag == "main":
+            kind = "prose" if tag == "main" else None
+        elif kind == "prose" and (tag == "pre" or "code" in classes or "output" in classes):
+            kind = "lines"
         folded |= tag == "details" and "open" not in attributes or "hidden" in attributes or "pytorch" in classes
         self.open.append((tag, kind, folded))
         if tag in ("p", "pre"):
@@ -54,8 +49,9 @@ class Page(HTMLParser):
 
     def handle_data(self, data):
         self.block += data
-        if self.open[-1][1] == "prose":
-            (self.folded if self.open[-1][2] else self.prose).append(data)
+        _, kind, folded = self.open[-1]
+        if kind == "prose":
+            self.texts[folded].append(data)
 
     def handle_endtag(self, tag):
         if tag not in (element[0] for element in self.open):
@@ -63,22 +59,12 @@ class Page(HTMLParser):
         while self.open[-1][0] != tag:  # its end may be left out: <p>, <li>
             self.open.pop()
         _, kind, folded = self.open.pop()
-        if folded or kind not in ("code", "output"):
-            return
-        if tag == "pre":
-            self.lines += len(self.block.strip("\n").split("\n"))
-        elif tag == "tr":
-            self.lines += 1
-        elif tag == "p":
-            self.lines += ceil(len(self.block) / 100)
+        if kind == "lines" and not folded:
+            self.lines += {"pre": len(self.block.strip("\n").split("\n")), "tr": 1, "p": ceil(len(self.block) / 100)}.get(tag, 0)
 
 
-def lines_of(path):
-    return len(path.read_text(encoding="utf-8").splitlines())
-
-
-def sources_in(folder):
-    return [path for path in folder.glob("*") if path.suffix in (".c", ".h", ".cu")]
+def lines_of(*paths):
+    return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths)
 
 
 def beside(value, target):
@@ -89,22 +75,18 @@ def report(folder, build):
     page = Page(build / "book" / f"{folder.name[:2]}.html")
     words, lines, printed = TARGETS.get(folder.name[:2], (0, 0, 0))
     run = build / "runs" / folder.name / "stdout"
-    columns = [beside(page.words, words), beside(page.lines, lines), beside(page.folded_words, None),
-               beside(len(sources_in(folder)), FILES), beside(sum(map(lines_of, sources_in(folder / "behind"))), BEHIND),
-               beside(lines_of(run), printed) if run.exists() else "- "]
-    print(f"{folder.name:<28}" + "".join(f"{column:>16}" for column in columns))
+    files, behind = ([path for path in where.glob("*") if path.suffix in (".c", ".h", ".cu")]
+                     for where in (folder, folder / "behind"))
+    return (beside(page.words, words), beside(page.lines, lines), beside(page.folded_words, None), beside(len(files), FILES),
+            beside(lines_of(*behind), BEHIND), beside(lines_of(run), printed) if run.exists() else "- ")
 
 
-def main(build):
-    chapters = sorted(path.parent for path in Path("chapters").glob("[0-9]*/main.c"))
-    missing = [folder.name for folder in chapters if not (build / "book" / f"{folder.name[:2]}.html").exists()]
-    if missing or not chapters:
-        sys.exit(f"page_size: error: {build}/book has no page of {', '.join(missing) or 'any chapter'}\n"
-                 "hint: make book, or name the build: python3 tests/page_size.py BUILD")
-    heads = ("words", "lines", "folded words", "files", "behind/", "output")
-    print(f"{'chapter':<28}" + "".join(f"{head:>15} " for head in heads))
-    for folder in chapters:
-        report(folder, build)
-
-
-main(Path(sys.argv[1] if len(sys.argv) > 1 else "build"))
+build = Path(sys.argv[1] if len(sys.argv) > 1 else "build")
+chapters = sorted(path.parent for path in Path("chapters").glob("[0-9]*/main.c"))
+missing = [folder.name for folder in chapters if not (build / "book" / f"{folder.name[:2]}.html").exists()]
+if missing or not chapters:
+    sys.exit(f"page_size: error: {build}/book has no page of {', '.join(missing) or 'any chapter'}\n"
+             "hint: make book, or name the build: python3 tests/page_size.py BUILD")
+heads = [f"{head} " for head in ("words", "lines", "folded words", "files", "behind/", "output")]
+for name, columns in [("chapter", heads)] + [(folder.name, report(folder, build)) for folder in chapters]:
+    print(f"{name:<28}" + "".join(f"{column:>16}" for column in columns))

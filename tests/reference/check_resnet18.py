@@ -7,29 +7,17 @@ PyTorch saves a state_dict; our program loads it (--load), says how well it does
 images and saves it again (--save); PyTorch loads that with strict=True. Must be equal: the accuracy
 on both sides, every tensor, and so the logits. Needs torch, numpy, safetensors. Files go to FOLDER.
 """
-import gzip
 import os
 import re
 import subprocess
 import sys
 
-import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 
-from resnet18 import batch, fill, resnet18
+from resnet18 import batch, fashion_mnist, fill, resnet18
 
 IMAGES = 50
-
-
-def test_images():
-    folder = os.environ.get("FASHION_MNIST_DIR", "/usr/share/datasets/fashion-mnist")
-    with gzip.open(os.path.join(folder, "t10k-images-idx3-ubyte.gz")) as file:
-        images = np.frombuffer(file.read(16 + 784 * IMAGES), np.uint8, offset=16)
-    with gzip.open(os.path.join(folder, "t10k-labels-idx1-ubyte.gz")) as file:
-        labels = np.frombuffer(file.read(8 + IMAGES), np.uint8, offset=8)
-    X = torch.from_numpy(images.astype(np.float32) / np.float32(255)).reshape(-1, 1, 28, 28)
-    return X, torch.from_numpy(labels.astype(np.int64))
 
 
 def main():
@@ -49,7 +37,7 @@ def main():
         assert torch.equal(tensor, again.state_dict()[name]), f"{name} changed on the way"
     net.eval()
     again.eval()
-    X, y = test_images()
+    X, y = fashion_mnist("t10k", IMAGES)
     with torch.no_grad():
         logits = net(X)
         assert torch.allclose(again(X), logits, rtol=1e-4, atol=1e-4), "other logits"

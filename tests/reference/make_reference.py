@@ -37,13 +37,13 @@ lenet_losses.safetensors: what happens to that start.
                        ("step.dW2.index", "step.dW2.value"); for all "step.dW1.sum" and ".norm"
 """
 import argparse
-import gzip
 import os
 
 import numpy as np
 import torch
-from safetensors.torch import save_file
 from torch.nn import functional as F
+
+from resnet18 import fashion_mnist, places, save
 
 BATCH_SIZE, BATCHES, LR = 256, 100, 0.015
 STEP_IMAGES, STEP_PLACES = 32, 200
@@ -213,17 +213,6 @@ def lenet_start():
     return start
 
 
-def fashion_mnist(count):
-    """The first training images (count,1,28,28) in 0..1, and their labels."""
-    folder = os.environ.get("FASHION_MNIST_DIR", "/usr/share/datasets/fashion-mnist")
-    with gzip.open(os.path.join(folder, "train-images-idx3-ubyte.gz")) as file:
-        images = np.frombuffer(file.read(16 + 784 * count), np.uint8, offset=16)
-    with gzip.open(os.path.join(folder, "train-labels-idx1-ubyte.gz")) as file:
-        labels = np.frombuffer(file.read(8 + count), np.uint8, offset=8)
-    X = torch.from_numpy(images.astype(np.float32) / np.float32(255)).reshape(count, 1, 28, 28)
-    return X, torch.from_numpy(labels.astype(np.int64))
-
-
 def train(start, X, y, dtype):
     """The book's loop on one device. Returns the mean loss of each minibatch."""
     params = [p.to(dtype, copy=True).requires_grad_() for p in start.values()]
@@ -251,7 +240,7 @@ def first_step(start, X, y):
         parts[f"step.d{name}.sum"] = grad.sum().reshape(1)
         parts[f"step.d{name}.norm"] = grad.norm().reshape(1)
         if name in ("W2", "W3"):
-            index = torch.randperm(grad.numel(), generator=random)[:STEP_PLACES].sort().values
+            index = places(grad, STEP_PLACES, random)
             parts[f"step.d{name}.index"] = index
             parts[f"step.d{name}.value"] = grad.flatten()[index]
         else:
@@ -260,7 +249,7 @@ def first_step(start, X, y):
 
 
 def lenet_losses(start):
-    X, y = fashion_mnist(BATCH_SIZE * BATCHES)
+    X, y = fashion_mnist("train", BATCH_SIZE * BATCHES)
     losses, losses64 = train(start, X, y, torch.float32), train(start, X, y, torch.float64)
     print(f"losses: {losses[0]:.4f} at first, {losses[-1]:.4f} at last (lr {LR}); float32 against "
           f"float64 differs by {np.max(np.abs(losses / losses64 - 1)):.1e} at most")
@@ -270,13 +259,6 @@ def lenet_losses(start):
 
 
 # ---- files -----------------------------------------------------------------------------------
-
-def save(folder, name, tensors):
-    path = os.path.join(folder, name)
-    save_file(tensors, path)
-    os.chmod(path, 0o644)       # the package makes them private
-    print(f"{path}: {len(tensors)} tensors, {os.path.getsize(path)} bytes")
-
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])

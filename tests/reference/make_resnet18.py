@@ -18,27 +18,11 @@ float64, from numbers that a formula gives (resnet18.py), because the network it
 import os
 
 import torch
-from safetensors.torch import save_file
 from torch.nn import functional as F
 
-from resnet18 import batch, fill, resnet18
+from resnet18 import batch, fill, places, resnet18, save
 
 ROWS, PLACES = 6, 100
-
-
-def relative_difference(a, b):
-    """Of two sets of gradients: the largest difference, as a part of the norm of its tensor. Biases
-    of convolutions are left out: before a batch norm their gradient is 0 but for rounding."""
-    return max(((a[n] - b[n]).abs().max() / b[n].norm()).item() for n in b
-               if not (n.endswith("bias") and ("conv" in n or n == "0.bias")))
-
-
-def first_gradients(dtype):
-    net = resnet18(10).to(dtype)
-    fill(net)
-    X, y = batch(ROWS)
-    F.cross_entropy(net(X.to(dtype)), y).backward()
-    return {name: param.grad.double() for name, param in net.named_parameters()}
 
 
 def gradients(net):
@@ -50,7 +34,7 @@ def gradients(net):
         if grad.numel() <= 64:
             parts[f"grad.{name}"] = grad
             continue
-        index = torch.randperm(grad.numel(), generator=random)[:PLACES].sort().values
+        index = places(grad, PLACES, random)
         parts[f"grad.{name}.index"] = index
         parts[f"grad.{name}.value"] = grad[index]
     return parts
@@ -75,12 +59,7 @@ def main():
     parts.update(gradients(net))
     parts.update({f"after.{name}": tensor for name, tensor in net.state_dict().items()
                   if "running" in name})
-    print("float32 against float64, in PyTorch: gradients differ by "
-          f"{relative_difference(first_gradients(torch.float32), first_gradients(torch.float64)):.1e}")
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "resnet18.safetensors")
-    save_file({name: part.float().contiguous() for name, part in parts.items()}, path)
-    os.chmod(path, 0o644)
-    print(f"{path}: {len(parts)} tensors, {os.path.getsize(path)} bytes, loss {loss.item():.4f}")
+    save(os.path.dirname(os.path.abspath(__file__)), "resnet18.safetensors", parts)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,9 @@
 """The book's ResNet-18 in PyTorch, word for word ("Concise Implementation for Multiple GPUs" and
-"Residual Networks"), and numbers to fill it with that a C program can make too."""
+"Residual Networks"), and numbers to fill it with that a C program can make too; and what those that
+write files share."""
+import gzip
+import os
+
 import numpy as np
 import torch
 from torch import nn
@@ -12,10 +16,7 @@ class Residual(nn.Module):
         super().__init__()
         self.conv1 = nn.Conv2d(input_channels, num_channels, kernel_size=3, padding=1, stride=strides)
         self.conv2 = nn.Conv2d(num_channels, num_channels, kernel_size=3, padding=1)
-        if use_1x1conv:
-            self.conv3 = nn.Conv2d(input_channels, num_channels, kernel_size=1, stride=strides)
-        else:
-            self.conv3 = None
+        self.conv3 = nn.Conv2d(input_channels, num_channels, kernel_size=1, stride=strides) if use_1x1conv else None
         self.bn1 = nn.BatchNorm2d(num_channels)
         self.bn2 = nn.BatchNorm2d(num_channels)
 
@@ -92,3 +93,28 @@ def batch(rows):
     X = (formula(1000, rows * 784) + 1) / 2
     X = X.astype(np.float32).reshape(rows, 1, 28, 28)
     return torch.from_numpy(X), torch.arange(rows) % 10
+
+
+def fashion_mnist(kind, count):
+    """The first images of "train" or "t10k" (count,1,28,28) in 0..1, and their labels."""
+    folder = os.environ.get("FASHION_MNIST_DIR", "/usr/share/datasets/fashion-mnist")
+    images, labels = (np.frombuffer(gzip.open(os.path.join(folder, f"{kind}-{name}-ubyte.gz")).read(head + size * count),
+                                    np.uint8, offset=head)
+                      for name, head, size in (("images-idx3", 16, 784), ("labels-idx1", 8, 1)))
+    X = torch.from_numpy(images.astype(np.float32) / np.float32(255)).reshape(count, 1, 28, 28)
+    return X, torch.from_numpy(labels.astype(np.int64))
+
+
+def places(tensor, count, generator):
+    """So many of its places, in order."""
+    return torch.randperm(tensor.numel(), generator=generator)[:count].sort().values
+
+
+def save(folder, name, tensors):
+    """In float32, in which whole numbers are exact up to 2^24."""
+    from safetensors.torch import save_file     # (tests/bench/bench.py does without it)
+    assert all(part.is_floating_point() or torch.equal(part.float().long(), part) for part in tensors.values())
+    path = os.path.join(folder, name)
+    save_file({name: part.float().contiguous() for name, part in tensors.items()}, path)
+    os.chmod(path, 0o644)       # the package makes them private
+    print(f"{path}: {len(tensors)} tensors, {os.path.getsize(path)} bytes")
