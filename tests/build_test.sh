@@ -152,7 +152,7 @@ while IFS='|' read -r when says wanted; do
     refused 'could not install.*gcc' "$wanted" "err:$says"
 done <<'ROWS'
 install|E: Failed to fetch http://server/gcc.deb  Could not resolve 'server'|is there a network
-install|E: Failed to fetch http://server/gcc.deb  404  Not Found|apt-get update
+install|E: Failed to fetch http://server/gcc.deb  404  Not Found|apt-get update, then make setup
 install|E: You don't have enough free space in /var/cache/apt/archives/.|the disk is full.*1,202 MB
 install|dpkg: error: cannot copy extracted data: No space left on device|the disk is full
 install|E: dpkg was interrupted, you must manually run 'dpkg --configure -a' to correct the problem.|dpkg --configure -a
