@@ -1,0 +1,90 @@
+// cases.h: tensors that a test makes and need not free, and a table of what must end the program.
+#ifndef CASES_H
+#define CASES_H
+
+#include "dies.h"
+
+#include "common/base/error.h"
+#include "common/tensor/tensor.h"
+
+// ---- kept until free_kept(), at the end of all tests -----------------------------------------
+
+static struct Kept {
+    struct Kept *next;
+    float *values;
+    Tensor *tensor;
+} * kept;
+
+static inline void keep_both(float *values, Tensor *tensor) {
+    struct Kept *one = xmalloc(sizeof *one);
+    *one = (struct Kept){kept, values, tensor};
+    kept = one;
+}
+
+static inline Tensor *keep(Tensor *t) { return keep_both(NULL, t), t; }
+
+static inline float *values_of(const Tensor *t) {
+    float *values = tensor_values(t);
+    return keep_both(values, NULL), values;
+}
+
+static inline void free_kept(void) {
+    for (struct Kept *one; (one = kept); free(one)) {
+        kept = one->next;
+        free(one->values);
+        tensor_free(one->tensor);
+    }
+}
+
+// Random numbers of either sign whose size is between 0.3 and 1: a step of eps < 0.3 does not cross
+// the kink of relu.
+static inline Tensor *random_tensor(Device *device, int ndim, const int *shape) {
+    Tensor *t = keep(tensor_of_shape(device, ndim, shape));
+    float *values = values_of(t);
+    random_floats(values, numel(t), next_seed++);
+    for (size_t i = 0; i < numel(t); i++) values[i] = copysignf(0.3f, values[i]) + 0.7f * values[i];
+    tensor_write(t, values);
+    return t;
+}
+
+static inline Tensor *trained(Tensor *t) { return attach_grad(t), t; }
+
+#define SHAPE(...)                                                                                 \
+    (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)), (const int[]) { __VA_ARGS__ }
+#define RANDOM(device, ...) random_tensor((device), SHAPE(__VA_ARGS__))
+#define PARAM(device, ...)  trained(RANDOM((device), __VA_ARGS__))
+
+// ---- rows of a table that are code -----------------------------------------------------------
+
+#define JOIN(a, b)  JOIN_(a, b)
+#define JOIN_(a, b) a##b
+// A function of this line, that runs before main().
+#define AT_START(...)                                                                              \
+    __attribute__((constructor)) static void JOIN(at_start_, __LINE__)(void) { __VA_ARGS__; }
+
+// DIES("words of the error", statements) is a row. Children of expect_deaths() run the statements,
+// with CPU devices only: a GPU cannot be used on both sides of a fork.
+static struct Death {
+    const char *words;
+    void (*die)(void *);
+} deaths[64];
+static size_t num_deaths;
+
+#define DIES(WORDS, ...)                                                                           \
+    static void JOIN(die_, __LINE__)(void *unused) {                                               \
+        (void)unused;                                                                              \
+        __VA_ARGS__;                                                                               \
+    }                                                                                              \
+    AT_START(deaths[num_deaths++] = (struct Death){WORDS, JOIN(die_, __LINE__)})
+
+// A test, to come first: fork() copies no threads, so no device may be open.
+static inline void expect_deaths(void **state) {
+    (void)state;
+    devices_close();
+    devices_init(BACKEND_CPU, 1);
+    assert_true(num_deaths > 0 && num_deaths <= COUNT(deaths));
+    for (size_t i = 0; i < num_deaths; i++) expect_death(1, deaths[i].words, deaths[i].die, NULL);
+    devices_close();
+}
+
+#endif
