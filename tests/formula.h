@@ -3,12 +3,8 @@
 #ifndef FORMULA_H
 #define FORMULA_H
 
-#include <math.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <string.h>
-
 #include "common/tensor/nn.h"
+#include "test.h"
 
 static inline double formula(uint32_t number, uint32_t index) {
     uint32_t x = index + number * 0x9e3779b9u;
@@ -26,21 +22,15 @@ static inline bool ends_with(const char *text, const char *end) {
 }
 
 static inline void fill(Tensor *t, uint32_t number) {
-    double factor = 0.1, center = 0.5; // of biases
-    size_t n = numel(t);
-    if (t->ndim > 1) {
-        factor = sqrt(6 / ((double)n / t->shape[0]));
-        center = 0;
-    } else if (ends_with(t->name, "running_var")) {
-        factor = 0.5;
-        center = 1;
-    } else if (ends_with(t->name, "running_mean")) {
-        center = 0;
-    } else if (ends_with(t->name, "weight")) {
-        factor = 0.15;
-        center = 0.3;
-    }
-    for (size_t i = 0; i < n; i++)
+    static const struct {
+        const char *end;
+        double center, factor;
+    } kinds[] = {{"running_var", 1, 0.5}, {"running_mean", 0, 0.1}, {"weight", 0.3, 0.15}};
+    double center = 0.5, factor = 0.1; // of biases
+    for (size_t i = 0; i < COUNT(kinds); i++)
+        if (ends_with(t->name, kinds[i].end)) center = kinds[i].center, factor = kinds[i].factor;
+    if (t->ndim > 1) center = 0, factor = sqrt(6 / ((double)numel(t) / t->shape[0]));
+    for (size_t i = 0; i < numel(t); i++)
         t->data[i] = (float)(center + factor * formula(number, (uint32_t)i));
 }
 

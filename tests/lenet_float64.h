@@ -1,5 +1,5 @@
 // lenet_float64.h: the gradients of LeNet in float64, by chapter 4's in_one_file.c, to compare ours
-// with. For tests; to be included after cmocka.h.
+// with.
 //
 // From the book's own start, biases of zero, and with real images. Photographs of clothes are
 // mostly blank: most windows of the second convolution see only zeros, and the result is exactly
@@ -9,12 +9,7 @@
 #define LENET_FLOAT64_H
 
 #include "common/data/fashion_mnist.h"
-
-#include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 // The largest error of a parameter's gradient, as a part of its largest number. PyTorch's is 6e-6.
 static const double TOLERANCE = 2e-5;

@@ -28,6 +28,7 @@
 static SafetensorsFile ops, start, losses;
 static Device *devices[2];
 static int num_devices;
+static Dataset *images;
 
 // ---- comparing -------------------------------------------------------------------------------
 
@@ -149,33 +150,33 @@ static void check_case(const struct Operation *op, const char *name, Device *dev
     free(gradient);
 }
 
+// Whether there is such a case; "conv2d.3." into `name`.
+static bool find_case(const char *operation, int number, char name[32]) {
+    snprintf(name, 32, "%s.%d.", operation, number);
+    return find(&ops, name, "Y");
+}
+
 // All cases of an operation, on all devices, with both kinds of inputs.
 static void test_operations(void **state) {
     (void)state;
+    char name[32];
     assert_true(num_operations > 0 && num_operations <= COUNT(operations));
     for (size_t i = 0; i < num_operations; i++)
-        for (int run = 0, number; run < 2 * num_devices; run++) {
-            for (number = 0;; number++) {
-                char *name = xprintf("%s.%d.", operations[i].name, number);
-                bool there = find(&ops, name, "Y");
-                if (there) check_case(&operations[i], name, devices[run / 2], run % 2);
-                free(name);
-                if (!there) break;
-            }
+        for (int run = 0, number = 0; run < 2 * num_devices; run++, number = 0) {
+            for (; find_case(operations[i].name, number, name); number++)
+                check_case(&operations[i], name, devices[run / 2], run % 2);
             assert_true(number > 0); // a file without cases must not pass
         }
 }
 
 static void test_sgd(void **state) {
     (void)state;
-    for (int run = 0, number; run < num_devices; run++) {
-        for (number = 0;; number++) {
-            char name[16];
-            snprintf(name, sizeof name, "sgd.%d.", number);
-            if (!find(&ops, name, "Y")) break;
+    char name[32];
+    for (int run = 0, number = 0; run < num_devices; run++, number = 0) {
+        for (; find_case("sgd", number, name); number++) {
             const float *options = needed(find(&ops, name, "options"))->values;
             Tensor *param = trained(tensor_from(devices[run], find(&ops, name, "param")));
-            tensor_write(param->grad, needed(find(&ops, name, "grad"))->values);
+            tensor_copy(param->grad, tensor_from(devices[run], find(&ops, name, "grad")));
             sgd(&param, 1, options[0], (int)options[1]);
             check_tensor(param, find(&ops, name, "Y"), ROUNDED);
             float *grad = values_of(param->grad);
@@ -213,26 +214,13 @@ static void check_step_grad(const Tensor *param) {
     free(name);
 }
 
-// A minibatch iterator over the first images of the training set, in the order of the file.
-static Dataset *images;
-static DataIter *minibatches(int count, int batch_size) {
-    images = fashion_mnist_open(NULL, true, count);
-    DataIter *iter = data_iter_new(images, batch_size, false, 0);
-    data_iter_start(iter, 0);
-    return iter;
-}
-
-static void minibatches_free(DataIter *iter) {
-    data_iter_free(iter);
-    dataset_free(images);
-}
-
 typedef Tensor *Lenet(Tensor *X, Tensor *const params[]);
 
 static void check_lenet_step(Lenet *net, Device *device) {
     Tensor *host_X, *host_y, *params[LENET_PARAMS];
-    DataIter *iter = minibatches(32, 32);
+    DataIter *iter = data_iter_new(images, 32, false, 0); // in the order of the file
     params_at_start(device, params);
+    data_iter_start(iter, 0);
     assert_true(data_iter_next(iter, &host_X, &host_y));
     Tensor *X = keep(tensor_to(host_X, device)), *y = keep(tensor_to(host_y, device));
     begin_step(device);
@@ -240,7 +228,7 @@ static void check_lenet_step(Lenet *net, Device *device) {
     backward(loss);
     check_tensor(loss, find(&losses, "step.loss", ""), SUMMED);
     for (int i = 0; i < LENET_PARAMS; i++) check_step_grad(params[i]);
-    minibatches_free(iter);
+    data_iter_free(iter);
 }
 
 static void test_lenet_step(void **state) {
@@ -259,7 +247,8 @@ static void test_lenet_losses(void **state) {
     int batches = (int)expected->count, batch_size = 256;
     for (int d = 0; d < num_devices; d++) {
         Tensor *X, *y, *loss, *device_params[1][LENET_PARAMS];
-        DataIter *iter = minibatches(batches * batch_size, batch_size);
+        DataIter *iter = data_iter_new(images, batch_size, false, 0);
+        data_iter_start(iter, 0);
         params_at_start(devices[d], device_params[0]);
         for (int i = 0; i < batches; i++) {
             assert_true(data_iter_next(iter, &X, &y));
@@ -267,7 +256,7 @@ static void test_lenet_losses(void **state) {
             double ours = item(loss) / batch_size, theirs = expected->values[i];
             check_value("mean loss of minibatch", (size_t)i, ours, theirs, TRAINED, 0);
         }
-        minibatches_free(iter);
+        data_iter_free(iter);
     }
 }
 
@@ -278,6 +267,7 @@ static int setup(void **state) {
     ops = safetensors_open(FOLDER "ops.safetensors");
     start = safetensors_open(FOLDER "lenet.safetensors");
     losses = safetensors_open(FOLDER "lenet_losses.safetensors");
+    images = fashion_mnist_open(NULL, true, SIMULATED ? 32 : 100 * 256);
     devices[num_devices++] = try_gpu(0);
     if (cpu_device(0) != devices[0]) devices[num_devices++] = cpu_device(0);
     return 0;
@@ -286,6 +276,7 @@ static int setup(void **state) {
 static int teardown(void **state) {
     (void)state;
     free_kept();
+    dataset_free(images);
     safetensors_close(&ops);
     safetensors_close(&start);
     safetensors_close(&losses);
