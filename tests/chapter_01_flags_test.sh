@@ -5,16 +5,23 @@ name=01_splitting_strategies
 . "$(dirname "$0")/chapter.sh"
 small_data_set
 while read -r flags; do
-    rm -rf "$out/plots"
-    run_program --data "$out/data" --out "$out/plots" --backend cpu --steps 1 $flags
+    rm -rf plots
+    run --out plots --backend cpu --steps 1 $flags
     case $flags in
-    *none) [ $status -eq 0 ] && ! grep -qi 'modelled on\|^On .* the step across data' "$out/log" ;;
-    *'--devices 16'*) [ $status -eq 0 ] && ! has 'idle share of a pipeline' ;;
-    *stdout) [ $status -eq 0 ] && has '^network,machine,' && [ ! -e "$out/plots/${name}_model.png" ] && ! has 'model\.png' ;;
-    *1e10) [ $status -eq 1 ] && grep -q '^hint: .*smaller --lr' "$out/error" && ! grep -q 'bug' "$out/error" ;;
-    *) [ $status -eq 0 ] ;;
+    *1e10) refused 1 '' && grep -q '^hint: .*smaller --lr' error || complain "no hint about --lr" ;;
+    *) good ;;
     esac
-    verdict $? "$flags"
+    case $flags in
+    *none) lacks 'modelled on' ' On .* the step across data' ;;
+    *'--devices 16'*) lacks 'idle share of a pipeline' ;;
+    *stdout)
+        has 'network,machine,'
+        lacks 'model\.png'
+        [ ! -e plots/${name}_model.png ] || complain "there is a picture"
+        ;;
+    *) ;;
+    esac
+    verdict "$flags"
 done <<'FLAGS'
 --batch-size 5 --devices 2 --machine none
 --batch-size 5 --devices 1 --seed 1 --threads 2
