@@ -1,0 +1,486 @@
+// definitions.h: each kernel once more, in loops as plain as its definition in kernels.h, in
+// double, with numbers that are counted: each operation on them, and each address that they are
+// read from or written to. For test_kernels.c, which compares kernels and kernel_cost() with it.
+#ifndef DEFINITIONS_H
+#define DEFINITIONS_H
+
+#include "common/base/error.h"
+#include "kernels/cost.h"
+#include "test.h"
+
+// ---- numbers that are counted ------------------------------------------------------------------
+
+// The memory that all arguments point into, and which of its bytes numbers were read from, and
+// stored to.
+static struct Counted {
+    const char *memory;
+    size_t bytes;
+    bool *read, *stored;
+    long flop;
+} counted;
+
+// Of a large convolution, which channels of the result are computed: each so-manieth. The others
+// stay as they are.
+static int every = 1;
+
+static void note(bool *marks, const void *address) {
+    size_t at = (size_t)((const char *)address - counted.memory);
+    if (at >= counted.bytes) fail_msg("an address outside of all operands");
+    marks[at] = true;
+}
+static double load(const float *at) {
+    note(counted.read, at);
+    return *at;
+}
+static int load_byte(const unsigned char *at) {
+    note(counted.read, at);
+    return *at;
+}
+static void store(float *at, double value) {
+    note(counted.stored, at);
+    *at = (float)value;
+}
+static void store_byte(unsigned char *at, int value) {
+    note(counted.stored, at);
+    *at = (unsigned char)value;
+}
+
+static double count(double result) {
+    counted.flop++;
+    return result;
+}
+static double add(double a, double b) { return count(a + b); }
+static double subtract(double a, double b) { return count(a - b); }
+static double multiply(double a, double b) { return count(a * b); }
+static double divide(double a, double b) { return count(a / b); }
+static double divide_or_0(double a, double b) { return count(b > 0 ? a / b : 0); }
+static bool is_larger(double a, double b) { return count(a > b) != 0; }
+
+// out = beta out + value
+static void finish(float *out, double value, float beta) {
+    store(out, beta != 0 ? add(load(out), value) : value);
+}
+
+static double *zeros(long n) { return xcalloc((size_t)n + 1, sizeof(double)); }
+
+#define DEFINITION(name)                                                                           \
+    static void name##_loops(const struct name##_args *a);                                         \
+    static void name##_definition(const void *args) { name##_loops(args); }                        \
+    static void name##_loops(const struct name##_args *a)
+
+// ---- elementwise and sums ----------------------------------------------------------------------
+
+DEFINITION(fill) {
+    for (size_t i = 0; i < a->n; i++) store(&a->x[i], a->value);
+}
+DEFINITION(scale) {
+    for (size_t i = 0; i < a->n; i++) store(&a->x[i], multiply(load(&a->x[i]), a->factor));
+}
+DEFINITION(add) {
+    for (size_t i = 0; i < a->n; i++) store(&a->y[i], add(load(&a->y[i]), load(&a->x[i])));
+}
+DEFINITION(add_forward) {
+    for (size_t i = 0; i < a->n; i++) store(&a->Y[i], add(load(&a->A[i]), load(&a->B[i])));
+}
+DEFINITION(add_backward) {
+    for (size_t i = 0; i < a->n; i++) finish(&a->dX[i], load(&a->dY[i]), a->beta);
+}
+DEFINITION(copy_columns) {
+    for (int i = 0; i < a->rows; i++)
+        for (int j = 0; j < a->cols; j++)
+            store(&a->Y[i * a->Y_stride + j], load(&a->X[i * a->X_stride + j]));
+}
+DEFINITION(sum_forward) {
+    double sum = 0;
+    for (size_t i = 0; i < a->n; i++) sum = add(sum, load(&a->x[i]));
+    store(a->out, sum);
+}
+DEFINITION(sum_backward) {
+    for (size_t i = 0; i < a->n; i++) finish(&a->dx[i], load(a->dout), a->beta);
+}
+DEFINITION(relu_forward) {
+    for (size_t i = 0; i < a->n; i++) {
+        double x = load(&a->X[i]);
+        store(&a->Y[i], is_larger(0, x) ? 0 : x); // a NaN stays
+    }
+}
+DEFINITION(relu_backward) {
+    for (size_t i = 0; i < a->n; i++) {
+        double dY = load(&a->dY[i]);
+        finish(&a->dX[i], is_larger(load(&a->Y[i]), 0) ? dY : 0, a->beta);
+    }
+}
+
+// ---- fully connected layers --------------------------------------------------------------------
+
+DEFINITION(gemm) {
+    for (int i = 0; i < a->M; i++)
+        for (int j = 0; j < a->N; j++) {
+            double sum = 0;
+            for (int k = 0; k < a->K; k++) {
+                double left = load(&a->A[a->trans_A ? k * a->M + i : i * a->K + k]);
+                double right = load(&a->B[a->trans_B ? j * a->K + k : k * a->N + j]);
+                sum = add(sum, multiply(left, right));
+            }
+            finish(&a->C[i * a->N + j], sum, a->beta);
+        }
+}
+DEFINITION(add_bias_forward) {
+    for (int i = 0; i < a->rows * a->cols; i++)
+        store(&a->Y[i], add(load(&a->X[i]), load(&a->b[i % a->cols])));
+}
+DEFINITION(add_bias_backward) {
+    for (int col = 0; col < a->cols; col++) {
+        double sum = 0;
+        for (int row = 0; row < a->rows; row++) sum = add(sum, load(&a->dY[row * a->cols + col]));
+        finish(&a->db[col], sum, a->beta);
+    }
+}
+
+// ---- convolution -------------------------------------------------------------------------------
+
+typedef struct conv2d_shape Conv;
+
+static long size_X(const Conv *s) { return (long)s->N * s->C * s->H * s->W; }
+static long size_Y(const Conv *s) { return (long)s->N * s->M * s->out_h * s->out_w; }
+static long size_window(const Conv *s) { return (long)s->C * s->kernel_h * s->kernel_w; }
+static long size_W(const Conv *s) { return s->M * size_window(s); }
+static long channel_of(const Conv *s, long y) { return y / ((long)s->out_h * s->out_w) % s->M; }
+
+// A convolution consists of products: pixel y of Y has weight w times pixel x of X, which is 0 in
+// the padding. Forward and both backward passes add them up, as seen from Y, X and W; `dY` is NULL
+// forward. The padding's sum, of X, comes after all others.
+static double *sums_of(ConvolutionPass pass, const Conv *s, const float *X, const float *W,
+                       const double *dY) {
+    double *sums = zeros(pass == PASS_FORWARD ? size_Y(s)
+                         : pass == PASS_INPUT ? size_X(s)
+                                              : size_W(s));
+    int step_m = pass == PASS_INPUT ? 1 : every, step_c = pass == PASS_INPUT ? every : 1;
+    for (long y = 0; y < size_Y(s); y++) {
+        long j = y % s->out_w, i = y / s->out_w % s->out_h, m = channel_of(s, y);
+        long n = y / s->out_w / s->out_h / s->M;
+        if (m % step_m != 0) continue;
+        for (int c = 0; c < s->C; c += step_c)
+            for (int p = 0; p < s->kernel_h; p++)
+                for (int q = 0; q < s->kernel_w; q++) {
+                    long h = i * s->stride_h + p - s->pad_h, v = j * s->stride_w + q - s->pad_w;
+                    bool inside = h >= 0 && h < s->H && v >= 0 && v < s->W;
+                    long x = inside ? ((n * s->C + c) * s->H + h) * s->W + v : size_X(s);
+                    long w = ((m * s->C + c) * s->kernel_h + p) * s->kernel_w + q;
+                    double left = dY ? dY[y] : load(&W[w]);
+                    double right = pass == PASS_INPUT ? load(&W[w]) : inside ? load(&X[x]) : 0;
+                    double *sum = &sums[pass == PASS_FORWARD ? y : pass == PASS_INPUT ? x : w];
+                    *sum = add(*sum, multiply(left, right));
+                }
+    }
+    return sums;
+}
+
+// A window of two by two pixels: the first of them, in Y before pooling, and its first byte of
+// `pooled`. The rows of all images are counted through, as each image has an even number.
+typedef struct Window {
+    long pixel, byte;
+} Window;
+
+static Window window_of(const Conv *s, long number) {
+    long row = number / (s->out_w / 2), col = number % (s->out_w / 2);
+    return (Window){.pixel = 2 * row * s->out_w + 2 * col, .byte = row * s->out_w + 2 * col};
+}
+
+static void pool_window(const struct conv2d_forward_args *a, const double *Y, long number) {
+    Window window = window_of(&a->s, number);
+    double sum = 0;
+    for (int col = 0; col < 2; col++) {
+        int bits = 0;
+        for (int row = 0; row < 2; row++) {
+            double value = Y[window.pixel + row * a->s.out_w + col];
+            bool open = is_larger(value, 0);
+            bits |= open << row;
+            sum = add(sum, open ? value : 0);
+        }
+        store_byte(&a->pooled[window.byte + col], bits);
+    }
+    store(&a->Y[number], divide(sum, 4));
+}
+
+DEFINITION(conv2d_forward) {
+    const Conv *s = &a->s;
+    double *Y = sums_of(PASS_FORWARD, s, a->X, a->W, NULL);
+    for (long y = 0; y < size_Y(s); y++) {
+        if (channel_of(s, y) % every != 0) continue;
+        if (a->b) Y[y] = add(Y[y], load(&a->b[channel_of(s, y)]));
+        if (!a->pooled) store(&a->Y[y], Y[y]);
+    }
+    for (long i = 0; i < size_Y(s) / 4 && a->pooled; i++) pool_window(a, Y, i);
+    free(Y);
+}
+
+// dY of each pixel, also where that of windows is given. To be freed.
+static double *gradients(const Conv *s, const float *dY, const unsigned char *pooled) {
+    long pixels = size_Y(s);
+    double *d = zeros(pixels);
+    for (long y = 0; y < pixels && !pooled; y++) d[y] = load(&dY[y]);
+    for (long i = 0; i < pixels / 4 && pooled; i++) {
+        Window window = window_of(s, i);
+        double part = divide(load(&dY[i]), 4);
+        for (int col = 0; col < 2; col++) {
+            int bits = load_byte(&pooled[window.byte + col]);
+            for (int row = 0; row < 2; row++)
+                d[window.pixel + row * s->out_w + col] = bits >> row & 1 ? part : 0;
+        }
+    }
+    return d;
+}
+
+DEFINITION(conv2d_backward_input) {
+    const Conv *s = &a->s;
+    double *dY = gradients(s, a->dY, a->pooled), *dX = sums_of(PASS_INPUT, s, NULL, a->W, dY);
+    for (long x = 0; x < size_X(s); x++)
+        if (x / ((long)s->H * s->W) % s->C % every == 0) finish(&a->dX[x], dX[x], a->beta);
+    free(dX);
+    free(dY);
+}
+
+DEFINITION(conv2d_backward_params) {
+    const Conv *s = &a->s;
+    double *dY = gradients(s, a->dY, a->pooled), *dW = sums_of(PASS_PARAMS, s, a->X, NULL, dY);
+    double *db = zeros(s->M);
+    for (long w = 0; w < size_W(s); w++)
+        if (w / size_window(s) % every == 0) finish(&a->dW[w], dW[w], a->beta);
+    for (long y = 0; y < size_Y(s) && a->db; y++) {
+        double *sum = &db[channel_of(s, y)];
+        *sum = add(*sum, dY[y]);
+    }
+    for (long m = 0; m < s->M && a->db; m++) finish(&a->db[m], db[m], a->beta);
+    free(db);
+    free(dW);
+    free(dY);
+}
+
+// ---- pooling -----------------------------------------------------------------------------------
+
+typedef struct avg_pool2d_shape Pool;
+
+static long pool_inputs(const Pool *s) { return (long)s->N * s->C * s->H * s->W; }
+static long pool_outputs(const Pool *s) { return (long)s->N * s->C * s->out_h * s->out_w; }
+
+// Pixel t of window y, as a place in X.
+static long pool_pixel(const Pool *s, long y, int t) {
+    long j = y % s->out_w, i = y / s->out_w % s->out_h, plane = y / s->out_w / s->out_h;
+    long row = i * s->stride_h + t / s->kernel_w, col = j * s->stride_w + t % s->kernel_w;
+    return (plane * s->H + row) * s->W + col;
+}
+
+DEFINITION(avg_pool2d_forward) {
+    int pixels = a->s.kernel_h * a->s.kernel_w;
+    for (long y = 0; y < pool_outputs(&a->s); y++) {
+        double sum = 0;
+        for (int t = 0; t < pixels; t++) sum = add(sum, load(&a->X[pool_pixel(&a->s, y, t)]));
+        store(&a->Y[y], divide(sum, pixels));
+    }
+}
+DEFINITION(avg_pool2d_backward) {
+    int pixels = a->s.kernel_h * a->s.kernel_w;
+    double *sums = zeros(pool_inputs(&a->s));
+    for (long y = 0; y < pool_outputs(&a->s); y++) {
+        double part = divide(load(&a->dY[y]), pixels);
+        for (int t = 0; t < pixels; t++) {
+            double *sum = &sums[pool_pixel(&a->s, y, t)];
+            *sum = add(*sum, part);
+        }
+    }
+    for (long x = 0; x < pool_inputs(&a->s); x++) finish(&a->dX[x], sums[x], a->beta);
+    free(sums);
+}
+
+// ---- batch normalisation -----------------------------------------------------------------------
+
+// Where number i of channel c is, of all N S in the channel.
+static long channel_number(int C, int S, int c, int i) {
+    return ((long)(i / S) * C + c) * S + i % S;
+}
+
+static double deviation(const float *var, float eps) { return count(sqrt(add(load(var), eps))); }
+
+DEFINITION(batch_norm_stats) {
+    int n = a->N * a->S;
+    for (int c = 0; c < a->C; c++) {
+        double sum = 0, M2 = 0;
+        for (int i = 0; i < n; i++) sum = add(sum, load(&a->X[channel_number(a->C, a->S, c, i)]));
+        double mean = n > 0 ? divide(sum, n) : 0;
+        for (int i = 0; i < n; i++) {
+            double d = subtract(load(&a->X[channel_number(a->C, a->S, c, i)]), mean);
+            M2 = add(M2, multiply(d, d));
+        }
+        store(&a->stats[c], mean);
+        store(&a->stats[a->C + c], M2);
+    }
+    store(&a->stats[2 * a->C], n);
+}
+
+// A channel's mean and M2 of some rows so far and one more device's.
+static void merge(double *mean, double *M2, const float *stats, int C, double before, double part) {
+    double delta = subtract(load(&stats[0]), *mean);
+    double between = multiply(multiply(multiply(delta, delta), before), part);
+    *mean = add(*mean, multiply(delta, part));
+    *M2 = add(add(*M2, load(&stats[C])), between);
+}
+
+// One running value; it stays as it is if there are too few numbers.
+static void move(float *running, const struct batch_norm_merge_args *a, double keep, double value,
+                 bool enough) {
+    double old = load(running), moved = add(multiply(keep, old), multiply(a->momentum, value));
+    store(running, enough ? moved : old);
+}
+
+DEFINITION(batch_norm_merge) {
+    double n = 0, *mean = zeros(a->C), *M2 = zeros(a->C);
+    for (int i = 0; i < a->k; i++) {
+        const float *stats = a->stats + i * (2 * a->C + 1);
+        double before = n, more = load(&stats[2 * a->C]);
+        n = add(before, more);
+        double part = divide_or_0(more, n);
+        for (int c = 0; c < a->C; c++) merge(&mean[c], &M2[c], stats + c, a->C, before, part);
+    }
+    double keep = a->running_mean || a->running_var ? subtract(1, a->momentum) : 0;
+    double without_bias = a->running_var ? subtract(n, 1) : 0;
+    for (int c = 0; c < a->C; c++) {
+        store(&a->mean[c], mean[c]);
+        store(&a->var[c], divide_or_0(M2[c], n));
+        if (a->running_mean) move(&a->running_mean[c], a, keep, mean[c], n > 0);
+        if (a->running_var)
+            move(&a->running_var[c], a, keep, divide_or_0(M2[c], without_bias), n > 1);
+    }
+    store(a->count, n);
+    free(M2);
+    free(mean);
+}
+
+DEFINITION(batch_norm_forward) {
+    for (int c = 0; c < a->C && a->N * a->S > 0; c++) {
+        double mean = load(&a->mean[c]), sigma = deviation(&a->var[c], a->eps);
+        for (int i = 0; i < a->N * a->S; i++) {
+            long at = channel_number(a->C, a->S, c, i);
+            double xhat = divide(subtract(load(&a->X[at]), mean), sigma);
+            store(&a->Y[at], add(multiply(load(&a->weight[c]), xhat), load(&a->bias[c])));
+        }
+    }
+}
+
+DEFINITION(batch_norm_backward_sums) {
+    int n = a->N * a->S;
+    for (int c = 0; c < a->C; c++) {
+        double sum = 0, of_products = 0, mean = n > 0 ? load(&a->mean[c]) : 0;
+        double sigma = n > 0 ? deviation(&a->var[c], a->eps) : 1;
+        for (int i = 0; i < n; i++) {
+            long at = channel_number(a->C, a->S, c, i);
+            double dY = load(&a->dY[at]), xhat = divide(subtract(load(&a->X[at]), mean), sigma);
+            sum = add(sum, dY);
+            of_products = add(of_products, multiply(dY, xhat));
+        }
+        store(&a->sums[c], sum);
+        store(&a->sums[a->C + c], of_products);
+    }
+}
+
+// mean and var depend on X, or are constants.
+DEFINITION(batch_norm_backward_input) {
+    for (int c = 0; c < a->C && a->N * a->S > 0; c++) {
+        double sigma = deviation(&a->var[c], a->eps), scale = divide(load(&a->weight[c]), sigma);
+        double mean = a->sums ? load(&a->mean[c]) : 0;
+        double mean_dY = a->sums ? divide(load(&a->sums[c]), load(a->count)) : 0;
+        double mean_product = a->sums ? divide(load(&a->sums[a->C + c]), load(a->count)) : 0;
+        for (int i = 0; i < a->N * a->S; i++) {
+            long at = channel_number(a->C, a->S, c, i);
+            double d = load(&a->dY[at]);
+            if (a->sums) {
+                double xhat = divide(subtract(load(&a->X[at]), mean), sigma);
+                d = subtract(subtract(d, mean_dY), multiply(xhat, mean_product));
+            }
+            finish(&a->dX[at], multiply(scale, d), a->beta);
+        }
+    }
+}
+
+// ---- loss, accuracy, update --------------------------------------------------------------------
+
+static int largest_of(const float *row, int classes) {
+    double largest = -INFINITY;
+    int first = 0;
+    for (int c = 0; c < classes; c++) {
+        double value = load(&row[c]);
+        if (!is_larger(value, largest)) continue;
+        largest = value;
+        first = c;
+    }
+    return first;
+}
+
+// The class that a label names, or -1.
+static int class_of(const float *label, int classes) {
+    double value = load(label);
+    return value >= 0 && value < classes ? (int)value : -1;
+}
+
+DEFINITION(cross_entropy_forward) {
+    double *e = zeros(a->classes);
+    for (int row = 0; row < a->rows; row++) {
+        const float *logits = a->logits + row * a->classes;
+        double largest = load(&logits[largest_of(logits, a->classes)]), sum = 0;
+        double at_label = NAN;
+        for (int c = 0; c < a->classes; c++) {
+            double x = subtract(load(&logits[c]), largest);
+            if (c == class_of(&a->labels[row], a->classes)) at_label = x;
+            e[c] = count(exp(x));
+            sum = add(sum, e[c]);
+        }
+        for (int c = 0; c < a->classes; c++)
+            store(&a->probs[row * a->classes + c], divide(e[c], sum));
+        store(&a->losses[row], subtract(count(log(sum)), at_label));
+    }
+    free(e);
+}
+DEFINITION(cross_entropy_backward) {
+    for (int i = 0; i < a->rows * a->classes; i++) {
+        int row = i / a->classes;
+        int onehot = i % a->classes == class_of(&a->labels[row], a->classes);
+        double d = multiply(load(&a->dlosses[row]), subtract(load(&a->probs[i]), onehot));
+        finish(&a->dlogits[i], d, a->beta);
+    }
+}
+DEFINITION(count_correct) {
+    int correct = 0;
+    for (int row = 0; row < a->rows; row++) {
+        const float *logits = a->logits + row * a->classes;
+        bool has_nan = false;
+        for (int c = 0; c < a->classes; c++) has_nan |= isnan(logits[c]) != 0;
+        int largest = largest_of(logits, a->classes), label = class_of(&a->labels[row], a->classes);
+        correct += largest == label && !has_nan;
+    }
+    store(a->count, add(load(a->count), correct));
+}
+DEFINITION(sgd) {
+    double rate = a->n > 0 ? divide(a->lr, a->batch_size) : 0;
+    for (size_t i = 0; i < a->n; i++) {
+        store(&a->param[i], subtract(load(&a->param[i]), multiply(rate, load(&a->grad[i]))));
+        store(&a->grad[i], 0);
+    }
+}
+DEFINITION(adam) {
+    if (a->n == 0) return;
+    double per_row = divide(1, a->batch_size), scale = divide(1, a->root);
+    double rest1 = subtract(1, a->beta1), rest2 = subtract(1, a->beta2);
+    for (size_t i = 0; i < a->n; i++) {
+        double g = multiply(load(&a->grad[i]), per_row);
+        double mean = add(multiply(a->beta1, load(&a->mean[i])), multiply(rest1, g));
+        double old = multiply(a->beta2, load(&a->square[i]));
+        double square = add(old, multiply(multiply(rest2, g), g));
+        store(&a->mean[i], mean);
+        store(&a->square[i], square);
+        double below = add(multiply(count(sqrt(square)), scale), a->eps);
+        store(&a->param[i], subtract(load(&a->param[i]), divide(multiply(a->rate, mean), below)));
+        store(&a->grad[i], 0);
+    }
+}
+
+#endif
