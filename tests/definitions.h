@@ -70,21 +70,22 @@ static double *zeros(long n) { return xcalloc((size_t)n + 1, sizeof(double)); }
 
 // ---- elementwise and sums ----------------------------------------------------------------------
 
-DEFINITION(fill) {
-    for (size_t i = 0; i < a->n; i++) store(&a->x[i], a->value);
-}
-DEFINITION(scale) {
-    for (size_t i = 0; i < a->n; i++) store(&a->x[i], multiply(load(&a->x[i]), a->factor));
-}
-DEFINITION(add) {
-    for (size_t i = 0; i < a->n; i++) store(&a->y[i], add(load(&a->y[i]), load(&a->x[i])));
-}
-DEFINITION(add_forward) {
-    for (size_t i = 0; i < a->n; i++) store(&a->Y[i], add(load(&a->A[i]), load(&a->B[i])));
-}
-DEFINITION(add_backward) {
-    for (size_t i = 0; i < a->n; i++) finish(&a->dX[i], load(&a->dY[i]), a->beta);
-}
+static double gated(double x, double gate) { return is_larger(gate, 0) ? x : 0; }
+
+#define FOR_EACH_I(name, statement)                                                                \
+    DEFINITION(name) {                                                                             \
+        for (size_t i = 0; i < a->n; i++) statement;                                               \
+    }
+FOR_EACH_I(fill, store(&a->x[i], a->value))
+FOR_EACH_I(scale, store(&a->x[i], multiply(load(&a->x[i]), a->factor)))
+FOR_EACH_I(add, store(&a->y[i], add(load(&a->y[i]), load(&a->x[i]))))
+FOR_EACH_I(add_forward, store(&a->Y[i], add(load(&a->A[i]), load(&a->B[i]))))
+FOR_EACH_I(add_backward, finish(&a->dX[i], load(&a->dY[i]), a->beta))
+FOR_EACH_I(sum_backward, finish(&a->dx[i], load(a->dout), a->beta))
+FOR_EACH_I(relu_forward,
+           store(&a->Y[i], is_larger(0, load(&a->X[i])) ? 0 : load(&a->X[i]))) // NaN stays
+FOR_EACH_I(relu_backward, finish(&a->dX[i], gated(load(&a->dY[i]), load(&a->Y[i])), a->beta))
+
 DEFINITION(copy_columns) {
     for (int i = 0; i < a->rows; i++)
         for (int j = 0; j < a->cols; j++)
@@ -94,21 +95,6 @@ DEFINITION(sum_forward) {
     double sum = 0;
     for (size_t i = 0; i < a->n; i++) sum = add(sum, load(&a->x[i]));
     store(a->out, sum);
-}
-DEFINITION(sum_backward) {
-    for (size_t i = 0; i < a->n; i++) finish(&a->dx[i], load(a->dout), a->beta);
-}
-DEFINITION(relu_forward) {
-    for (size_t i = 0; i < a->n; i++) {
-        double x = load(&a->X[i]);
-        store(&a->Y[i], is_larger(0, x) ? 0 : x); // a NaN stays
-    }
-}
-DEFINITION(relu_backward) {
-    for (size_t i = 0; i < a->n; i++) {
-        double dY = load(&a->dY[i]);
-        finish(&a->dX[i], is_larger(load(&a->Y[i]), 0) ? dY : 0, a->beta);
-    }
 }
 
 // ---- fully connected layers --------------------------------------------------------------------
@@ -176,59 +162,48 @@ static double *sums_of(ConvolutionPass pass, const Conv *s, const float *X, cons
     return sums;
 }
 
-// A window of two by two pixels: the first of them, in Y before pooling, and its first byte of
-// `pooled`. The rows of all images are counted through, as each image has an even number.
-typedef struct Window {
-    long pixel, byte;
-} Window;
+// Of pixel y of Y before pooling: its window of two by two, and its bit of `pooled`. (The rows of
+// all images are counted through, as each image has an even number.)
+typedef struct Gate {
+    long window, byte, bit;
+} Gate;
 
-static Window window_of(const Conv *s, long number) {
-    long row = number / (s->out_w / 2), col = number % (s->out_w / 2);
-    return (Window){.pixel = 2 * row * s->out_w + 2 * col, .byte = row * s->out_w + 2 * col};
-}
-
-static void pool_window(const struct conv2d_forward_args *a, const double *Y, long number) {
-    Window window = window_of(&a->s, number);
-    double sum = 0;
-    for (int col = 0; col < 2; col++) {
-        int bits = 0;
-        for (int row = 0; row < 2; row++) {
-            double value = Y[window.pixel + row * a->s.out_w + col];
-            bool open = is_larger(value, 0);
-            bits |= open << row;
-            sum = add(sum, open ? value : 0);
-        }
-        store_byte(&a->pooled[window.byte + col], bits);
-    }
-    store(&a->Y[number], divide(sum, 4));
+static Gate gate_of(const Conv *s, long y) {
+    long row = y / s->out_w, byte = row / 2 * s->out_w + y % s->out_w;
+    return (Gate){.window = byte / 2, .byte = byte, .bit = row % 2};
 }
 
 DEFINITION(conv2d_forward) {
     const Conv *s = &a->s;
-    double *Y = sums_of(PASS_FORWARD, s, a->X, a->W, NULL);
+    double *Y = sums_of(PASS_FORWARD, s, a->X, a->W, NULL), *pools = zeros(size_Y(s) / 4);
     for (long y = 0; y < size_Y(s); y++) {
         if (channel_of(s, y) % every != 0) continue;
         if (a->b) Y[y] = add(Y[y], load(&a->b[channel_of(s, y)]));
         if (!a->pooled) store(&a->Y[y], Y[y]);
+        if (!a->pooled) continue;
+        Gate gate = gate_of(s, y);
+        bool open = is_larger(Y[y], 0);
+        store_byte(&a->pooled[gate.byte], gate.bit ? a->pooled[gate.byte] | open << 1 : open);
+        pools[gate.window] = add(pools[gate.window], open ? Y[y] : 0);
     }
-    for (long i = 0; i < size_Y(s) / 4 && a->pooled; i++) pool_window(a, Y, i);
+    for (long i = 0; i < size_Y(s) / 4 && a->pooled; i++) store(&a->Y[i], divide(pools[i], 4));
+    free(pools);
     free(Y);
 }
 
-// dY of each pixel, also where that of windows is given. To be freed.
+// dY of each pixel, also where that of windows is given: a quarter. To be freed.
 static double *gradients(const Conv *s, const float *dY, const unsigned char *pooled) {
-    long pixels = size_Y(s);
-    double *d = zeros(pixels);
-    for (long y = 0; y < pixels && !pooled; y++) d[y] = load(&dY[y]);
-    for (long i = 0; i < pixels / 4 && pooled; i++) {
-        Window window = window_of(s, i);
-        double part = divide(load(&dY[i]), 4);
-        for (int col = 0; col < 2; col++) {
-            int bits = load_byte(&pooled[window.byte + col]);
-            for (int row = 0; row < 2; row++)
-                d[window.pixel + row * s->out_w + col] = bits >> row & 1 ? part : 0;
-        }
+    double *d = zeros(size_Y(s));
+    for (long y = 0; y < size_Y(s); y++) {
+        Gate gate = gate_of(s, y);
+        if (!pooled)
+            d[y] = load(&dY[y]);
+        else if (load_byte(&pooled[gate.byte]) >> gate.bit & 1)
+            d[y] = load(&dY[gate.window]) / 4;
+        else
+            load(&dY[gate.window]);
     }
+    if (pooled) counted.flop += size_Y(s) / 4;
     return d;
 }
 

@@ -22,30 +22,31 @@ static const double WINOGRAD = 5e-5; // the same by a method that adds numbers o
 
 // ---- operands ----------------------------------------------------------------------------------
 
-enum { GUARD = 256, MAX_OPERANDS = 12, MEMORY = 32 << 20 }; // bytes
+enum { GUARD = 256, MAX_OPERANDS = 12, MEMORY = 12 << 20 }; // bytes
 
 // What an argument struct points to. The error may be `tolerance` times `usual`; if that is 0,
 // times what is expected, but at least 1.
 typedef struct Operand {
     size_t at, n, size; // the first byte; how many numbers; bytes of each
-    bool output;
+    bool output, never_negative;
     double tolerance, usual;
 } Operand;
 
 // One case. The pointers in args point into `expected`, where the definition computes.
 static struct Case {
-    Operand operands[MAX_OPERANDS];
-    int count;
+    Operand operands[MAX_OPERANDS], *last;
     size_t bytes;
     bool special; // there are NaNs and infinities, and results may be such, too
+    bool skipped;
     _Alignas(8) char args[MAX_KERNEL_ARGS];
 } the_case;
 
-static Device *device;         // under test
-static char *there;            // the operands on it
-static char *start, *expected; // here: as they were, as the definition leaves them,
-static char *got, *again;      // and as the kernel does
-static bool blank;             // inputs are to be all zeros
+static Device *device; // under test
+static char *there;    // the operands on it
+// Here: as they were, as the definition leaves them, and as the kernel does, twice.
+static _Alignas(64) char start[MEMORY], expected[MEMORY], got[MEMORY], again[MEMORY];
+static bool read_marks[MEMORY], stored_marks[MEMORY];
+static bool blank; // inputs are to be all zeros
 
 static uint64_t draws;
 static uint64_t draw(void) { // splitmix64
@@ -57,7 +58,6 @@ static uint64_t draw(void) { // splitmix64
 static int pick(int least, int most) {
     return least + (int)(draw() % (uint64_t)(most - least + 1));
 }
-static int pick_size(void) { return pick(0, 1) ? pick(0, 1) : pick(2, 9); } // often none or one
 static float uniform(void) { return (float)(2 * ((double)(draw() >> 11) * 0x1p-53) - 1); }
 
 static void write_guard(size_t first, size_t end) {
@@ -65,16 +65,9 @@ static void write_guard(size_t first, size_t end) {
     for (size_t at = first; at < end; at++) expected[at] = ((const char *)&bits)[at % 4];
 }
 
-static void begin_case(uint64_t seed) {
-    the_case = (struct Case){.bytes = GUARD};
-    draws = seed;
-    every = 1;
-    write_guard(0, GUARD);
-}
-
 static void *place(size_t n, size_t size) {
-    assert_true(the_case.count < MAX_OPERANDS);
-    Operand *o = &the_case.operands[the_case.count++];
+    Operand *o = the_case.last = the_case.last ? the_case.last + 1 : the_case.operands;
+    assert_true(o < the_case.operands + MAX_OPERANDS);
     *o = (Operand){.at = the_case.bytes, .n = n, .size = size};
     size_t end = o->at + n * size;
     the_case.bytes = (end + 2 * GUARD - 1) / GUARD * GUARD;
@@ -96,11 +89,6 @@ static float *whole(size_t n, int least, int most, float unit) {
     for (size_t i = 0; i < n; i++) x[i] = (float)pick(least, most) * unit;
     return x;
 }
-static float *given(const float *values, size_t n) {
-    float *x = place(n, sizeof *x);
-    memcpy(x, values, n * sizeof *x);
-    return x;
-}
 static float *specials(size_t n) {
     static const float values[] = {NAN, 0,      -0.0f,    3,  1,       -1, 3,
                                    -3,  1e-40f, INFINITY, -1, -1e-40f, 0,  -INFINITY};
@@ -115,11 +103,10 @@ static unsigned char *gates(size_t n) {
     return x;
 }
 
-// What is placed next, or was last, is written to.
+// What was placed last is written to.
 static void *written(void *x, double tolerance) {
-    Operand *o = &the_case.operands[the_case.count - 1];
-    o->output = true;
-    o->tolerance = tolerance;
+    the_case.last->output = true;
+    the_case.last->tolerance = tolerance;
     return x;
 }
 static float *out(size_t n, float beta, double tolerance) {
@@ -128,117 +115,98 @@ static float *out(size_t n, float beta, double tolerance) {
 // A sum of so many products of two numbers in (-1,1): usually the root of terms / 9.
 static float *out_sum(size_t n, float beta, double tolerance, double terms) {
     float *x = out(n, beta, tolerance);
-    the_case.operands[the_case.count - 1].usual = fmax(1, sqrt(terms / 9));
+    the_case.last->usual = fmax(1, sqrt(terms / 9));
     return x;
 }
 // More numbers of what was placed last, with another tolerance.
 static void more(size_t n, double tolerance) {
-    size_t end = the_case.operands[the_case.count - 1].at;
-    end += the_case.operands[the_case.count - 1].n * sizeof(float);
-    the_case.bytes = end;
+    the_case.bytes = the_case.last->at + the_case.last->n * sizeof(float);
     out(n, 0, tolerance);
 }
 
 // ---- cases: elementwise and sums ---------------------------------------------------------------
 
-// CASE(relu_forward) { ... } sets the arguments `a` for case number i, and says if there is one.
-#define CASE(name)                                                                                 \
-    static bool name##_make(struct name##_args *a, int i);                                         \
-    static bool name##_case(void *args, int i) { return name##_make(args, i); }                    \
-    static bool name##_make(struct name##_args *a, int i)
+// The shapes of a kernel's cases: rows of a table, then some drawn at random between the two rows
+// of one of so many `ranges`.
+typedef struct Shapes {
+    int dims, count;
+    const int *rows;
+    int random, ranges;
+    const int *from_to;
+} Shapes;
+#define SHAPES(table)                                                                              \
+    { COUNT(table[0]), COUNT(table), table[0], 0, 0, NULL }
+#define AND_RANDOM(table, random, ranges)                                                          \
+    { COUNT(table[0]), COUNT(table), table[0], random, COUNT(ranges), ranges[0][0] }
 
-// i counts cases in `count` variants of each: which one is this?
-static int variant(int *i, int count) {
-    int which = *i % count;
-    *i /= count;
-    return which;
-}
+typedef struct Kernel {
+    void (*definition)(const void *args);
+    void (*make)(void *args, const int *v, size_t n, int kind);
+    size_t size; // of its argument struct
+    const Shapes *shapes;
+    int kinds; // of cases for each shape
+} Kernel;
+
+// CASE(relu_forward, sizes, 2) { ... } sets the arguments `a` for a case of that kind, 0 or 1,
+// whose shape is v[0], v[1], ...; n is their product.
+#define CASE(name, shapes, kinds)                                                                  \
+    static void name##_make(struct name##_args *a, const int *v, size_t n, int kind);              \
+    static void name##_case(void *args, const int *v, size_t n, int kind) {                        \
+        name##_make(args, v, n, kind);                                                             \
+    }                                                                                              \
+    static const Kernel name##_kernel = {name##_definition, name##_case,                           \
+                                         sizeof(struct name##_args), &shapes, kinds};              \
+    static void name##_make(struct name##_args *a, UNUSED const int *v, UNUSED size_t n,           \
+                            UNUSED int kind)
+#define UNUSED __attribute__((unused))
+#define ARGS(...)                                                                                  \
+    *a = (__typeof__(*a)) { __VA_ARGS__ }
 
 // Around a warp, a block of threads, and the size from which on CPU threads share the work.
-static const size_t SIZES[] = {0, 1, 2, 3, 31, 64, 257, 4099, 16385, 50003};
-enum { NUM_SIZES = COUNT(SIZES) };
+static const int SIZES[][1] = {{0}, {1}, {2}, {3}, {31}, {64}, {257}, {4099}, {16385}, {50003}};
+static const int SUMS[][1] = {{0},   {1},   {2},    {31},    {255},
+                              {256}, {257}, {1000}, {65537}, {1 << 20 | 3}};
+// rows, cols
+static const int MATRICES[][2] = {{0, 10},  {1, 1},   {1, 33},   {2, 31},    {3, 10},   {17, 128},
+                                  {64, 10}, {257, 3}, {33, 257}, {130, 129}, {1000, 10}};
+static const Shapes sizes = SHAPES(SIZES), sums = SHAPES(SUMS), matrices = SHAPES(MATRICES);
 
-CASE(fill) {
-    if (i >= NUM_SIZES) return false;
-    a->x = out(a->n = SIZES[i], 0, EXACT);
-    a->value = 1.5f;
-    return true;
+CASE(fill, sizes, 1) { ARGS(.x = out(n, 0, EXACT), .value = 1.5f, .n = n); }
+CASE(scale, sizes, 1) { ARGS(.x = out(n, 1, ROUNDED), .factor = 0.3f, .n = n); }
+CASE(add, sizes, 1) { ARGS(.x = in(n), .y = out(n, 1, ROUNDED), .n = n); }
+CASE(add_forward, sizes, 3) { // the sum in memory of its own, or in that of either term
+    float *Y = out(n, (float)kind, ROUNDED);
+    ARGS(.A = kind == 1 ? Y : in(n), .B = kind == 2 ? Y : in(n), .Y = Y, .n = n);
 }
-CASE(scale) {
-    if (i >= NUM_SIZES) return false;
-    a->x = out(a->n = SIZES[i], 1, ROUNDED);
-    a->factor = 0.3f;
-    return true;
+CASE(add_backward, sizes, 2) {
+    ARGS(.dY = in(n), .dX = out(n, (float)kind, ROUNDED), .beta = (float)kind, .n = n);
 }
-CASE(add) {
-    if (i >= NUM_SIZES) return false;
-    a->x = in(a->n = SIZES[i]);
-    a->y = out(a->n, 1, ROUNDED);
-    return true;
+CASE(sum_forward, sums, 1) {
+    ARGS(.x = in(n), .out = out_sum(1, 0, SUMMED, 3 * (double)n), .n = n);
 }
-// The sum in memory of its own, then in that of either term.
-CASE(add_forward) {
-    int in_place = variant(&i, 3);
-    if (i >= NUM_SIZES) return false;
-    a->Y = out(a->n = SIZES[i], (float)in_place, ROUNDED);
-    a->A = in_place == 1 ? a->Y : in(a->n);
-    a->B = in_place == 2 ? a->Y : in(a->n);
-    return true;
+CASE(sum_backward, sizes, 2) {
+    ARGS(.dout = in(1), .dx = out(n, (float)kind, ROUNDED), .beta = (float)kind, .n = n);
 }
-CASE(add_backward) {
-    a->beta = (float)variant(&i, 2);
-    if (i >= NUM_SIZES) return false;
-    a->dY = in(a->n = SIZES[i]);
-    a->dX = out(a->n, a->beta, ROUNDED);
-    return true;
+CASE(relu_forward, sizes, 3) { // random, special, in place
+    const float *X = kind == 0 ? in(n) : kind == 1 ? specials(n) : out(n, 1, EXACT);
+    ARGS(.X = X, .Y = kind == 2 ? (float *)X : out(n, 0, EXACT), .n = n);
+}
+CASE(relu_backward, sizes, 4) { // beta 0, 1, special, in place
+    float *dX = out(n, kind == 3 ? 1 : kind == 1, ROUNDED);
+    ARGS(.Y = kind == 2 ? specials(n) : whole(n, 0, 2, 0.5f), // many are 0
+         .dY = kind == 3   ? dX
+               : kind == 2 ? specials(n)
+                           : in(n),
+         .dX = dX, .beta = kind == 1, .n = n);
 }
 // What lies between the columns that are copied stays as it was.
-CASE(copy_columns) {
-    static const int rows[] = {0, 1, 2, 17, 300}, cols[] = {0, 1, 3, 33, 169};
+CASE(copy_columns, matrices, 4) {
     static const int X_more[] = {0, 0, 34, 7}, Y_more[] = {0, 5, 0, 2};
-    int more_columns = variant(&i, 4);
-    a->cols = cols[variant(&i, COUNT(cols))];
-    if (i >= (int)COUNT(rows)) return false;
-    a->rows = rows[i];
-    a->X_stride = a->cols + X_more[more_columns];
-    a->Y_stride = a->cols + Y_more[more_columns];
-    size_t last = a->rows && a->cols ? (size_t)a->rows - 1 : 0,
-           width = a->rows ? (size_t)a->cols : 0;
-    a->X = in(last * (size_t)a->X_stride + width);
-    a->Y = out(last * (size_t)a->Y_stride + width, 1, EXACT);
-    return true;
-}
-CASE(sum_forward) {
-    static const size_t sizes[] = {0, 1, 2, 31, 33, 255, 256, 257, 1000, 65537, (1 << 20) + 3};
-    if (i >= (int)COUNT(sizes)) return false;
-    a->x = in(a->n = sizes[i]);
-    a->out = out_sum(1, 0, SUMMED, 3 * (double)a->n);
-    return true;
-}
-CASE(sum_backward) {
-    a->beta = (float)variant(&i, 2);
-    if (i >= NUM_SIZES) return false;
-    a->dout = in(1);
-    a->dx = out(a->n = SIZES[i], a->beta, ROUNDED);
-    return true;
-}
-CASE(relu_forward) {
-    int kind = variant(&i, 3);
-    if (i >= NUM_SIZES) return false;
-    a->n = SIZES[i];
-    a->X = kind == 0 ? in(a->n) : kind == 1 ? specials(a->n) : out(a->n, 1, EXACT);
-    a->Y = kind == 2 ? (float *)a->X : out(a->n, 0, EXACT);
-    return true;
-}
-CASE(relu_backward) {
-    int kind = variant(&i, 4); // beta, special numbers, in place
-    if (i >= NUM_SIZES) return false;
-    a->n = SIZES[i];
-    a->beta = kind == 1;
-    a->Y = kind == 2 ? specials(a->n) : whole(a->n, 0, 2, 0.5f); // many are 0
-    a->dX = out(a->n, kind == 3 ? 1 : a->beta, ROUNDED);
-    a->dY = kind == 3 ? a->dX : kind == 2 ? specials(a->n) : in(a->n);
-    return true;
+    int X_stride = v[1] + X_more[kind], Y_stride = v[1] + Y_more[kind];
+    size_t last = v[0] ? (size_t)v[0] - 1 : 0, width = v[0] ? (size_t)v[1] : 0;
+    ARGS(.X = in(last * (size_t)X_stride + width), .rows = v[0], .cols = v[1],
+         .Y = out(last * (size_t)Y_stride + width, 1, EXACT), .X_stride = X_stride,
+         .Y_stride = Y_stride);
 }
 
 // ---- cases: fully connected layers -------------------------------------------------------------
@@ -248,44 +216,25 @@ static const int PRODUCTS[][3] = {
     {64, 128, 800}, {64, 800, 128}, {800, 128, 64}, {64, 10, 128}, // LeNet: h2 W3, its gradients
     {33, 10, 512},  {5, 33, 1000},                 // many groups of rows, large ones
     {3, 520, 40},                                  // more columns than are packed
-    {257, 257, 65}, {65, 3, 0},     {800, 128, 0}, // without rows in a shard each sum is empty
+    {257, 129, 65}, {129, 257, 64}, {31, 65, 257}, // around vectors, and the blocks that are cut
+    {64, 32, 33},   {33, 64, 32},   {800, 128, 0},  {65, 3, 0},
+    {0, 65, 33},    {65, 0, 33},    {0, 0, 0}, // a shard without rows; empty sums
 };
-// Around vector lengths, and the blocks that the CPU kernel cuts.
-static const int SIDES[] = {0, 1, 3, 31, 32, 33, 64, 65, 257};
-enum { NUM_SIDES = COUNT(SIDES) };
+static const int SMALL_PRODUCTS[][2][3] = {{{1, 1, 1}, {67, 67, 67}}, {{0, 0, 0}, {5, 5, 5}}};
+static const Shapes products = AND_RANDOM(PRODUCTS, 120, SMALL_PRODUCTS);
 
-CASE(gemm) {
-    int transposed = variant(&i, 4), random = i - (int)COUNT(PRODUCTS);
-    a->trans_A = transposed & 1;
-    a->trans_B = transposed >> 1;
-    a->beta = (float)pick(0, 1);
-    if (random >= NUM_SIDES * NUM_SIDES) return false;
-    a->M = random < 0 ? PRODUCTS[i][0] : SIDES[random % NUM_SIDES];
-    a->N = random < 0 ? PRODUCTS[i][1] : SIDES[random / NUM_SIDES];
-    a->K = random < 0 ? PRODUCTS[i][2] : SIDES[pick(0, a->M * a->N > 9000 ? 5 : NUM_SIDES - 1)];
-    a->A = in((size_t)a->M * (size_t)a->K);
-    a->B = in((size_t)a->K * (size_t)a->N);
-    a->C = out_sum((size_t)a->M * (size_t)a->N, a->beta, SUMMED, a->K);
-    return true;
+CASE(gemm, products, 4) {
+    size_t M = (size_t)v[0], N = (size_t)v[1], K = (size_t)v[2];
+    float beta = (float)pick(0, 1);
+    ARGS(.A = in(M * K), .B = in(K * N), .C = out_sum(M * N, beta, SUMMED, v[2]), .beta = beta,
+         .M = v[0], .N = v[1], .K = v[2], .trans_A = kind & 1, .trans_B = kind >> 1);
 }
-
-static const int MATRICES[][2] = {{0, 10},  {1, 1},   {1, 33},   {2, 31},    {3, 10},   {17, 128},
-                                  {64, 10}, {257, 3}, {33, 257}, {130, 129}, {1000, 10}};
-
-CASE(add_bias_forward) {
-    if (i >= (int)COUNT(MATRICES)) return false;
-    size_t n = (size_t)(a->rows = MATRICES[i][0]) * (size_t)(a->cols = MATRICES[i][1]);
-    a->X = in(n);
-    a->b = in((size_t)a->cols);
-    a->Y = out(n, 0, ROUNDED);
-    return true;
+CASE(add_bias_forward, matrices, 1) {
+    ARGS(.X = in(n), .b = in((size_t)v[1]), .Y = out(n, 0, ROUNDED), .rows = v[0], .cols = v[1]);
 }
-CASE(add_bias_backward) {
-    a->beta = (float)variant(&i, 2);
-    if (i >= (int)COUNT(MATRICES)) return false;
-    a->dY = in((size_t)(a->rows = MATRICES[i][0]) * (size_t)(a->cols = MATRICES[i][1]));
-    a->db = out_sum((size_t)a->cols, a->beta, SUMMED, 3 * a->rows);
-    return true;
+CASE(add_bias_backward, matrices, 2) {
+    ARGS(.dY = in(n), .db = out_sum((size_t)v[1], (float)kind, SUMMED, 3 * v[0]),
+         .beta = (float)kind, .rows = v[0], .cols = v[1]);
 }
 
 // ---- cases: convolution ------------------------------------------------------------------------
@@ -294,16 +243,15 @@ CASE(add_bias_backward) {
 // N C H W, M kernel_h kernel_w, stride_h stride_w, pad_h pad_w
 static const int CONVOLUTIONS[][11] = {
     {3, 1, 28, 28, 20, 3, 3, 1, 1, 0, 0},  // LeNet's first
-    {3, 20, 13, 13, 50, 5, 5, 1, 1, 0, 0}, // and its second
-    {3, 20, 14, 14, 50, 5, 5, 1, 1, 0, 0}, // Winograd's tiles with a rest
+    {2, 20, 13, 13, 50, 5, 5, 1, 1, 0, 0}, // and its second
+    {2, 20, 14, 14, 50, 5, 5, 1, 1, 0, 0}, // Winograd's tiles with a rest
     {3, 20, 12, 12, 24, 5, 5, 1, 1, 2, 2},
     {2, 16, 9, 9, 8, 3, 3, 1, 1, 1, 1},    // as in ResNet: 3x3 that keeps the size,
     {2, 8, 9, 9, 16, 3, 3, 2, 2, 1, 1},    // 3x3 and 1x1 that halve it,
     {2, 8, 9, 9, 16, 1, 1, 2, 2, 0, 0},
     {2, 3, 23, 21, 8, 7, 7, 2, 2, 3, 3},   // the 7x7 at its start
     {17, 1, 28, 28, 20, 3, 3, 1, 1, 0, 0}, // the first layer of the book's LeNet
-    {0, 2, 5, 5, 3, 3, 3, 1, 1, 1, 1},     // no images, more than parts of a sum
-    {17, 2, 5, 5, 3, 3, 3, 1, 1, 1, 1},
+    {17, 2, 5, 5, 3, 3, 3, 1, 1, 1, 1},    // more images than parts of a sum
     {33, 1, 4, 3, 2, 2, 3, 1, 1, 0, 1},
     {17, 1, 32, 32, 2, 1, 1, 1, 1, 0, 0},  // channels that several blocks of a GPU add up
     {19, 70, 3, 2, 6, 3, 3, 1, 1, 1, 1},   // images that share a product; channels in slices
@@ -311,26 +259,16 @@ static const int CONVOLUTIONS[][11] = {
     {2, 24, 10, 14, 40, 3, 3, 1, 1, 1, 1}, // 3x3, stride 1, many channels: the method of Winograd,
     {19, 17, 9, 5, 18, 3, 3, 1, 1, 1, 1},  // also with two groups of images to sum up,
     {3, 7, 9, 10, 5, 5, 5, 1, 1, 2, 1},    // and 5x5 with padding
-    {3, 17, 7, 9, 33, 3, 3, 1, 1, 1, 1},
     {35, 40, 4, 4, 16, 3, 3, 1, 1, 1, 1},
     {1, 16, 3, 3, 16, 3, 3, 1, 1, 0, 0},
     {0, 16, 5, 5, 16, 3, 3, 1, 1, 1, 1},
     {3, 4, 6, 7, 5, 1, 1, 1, 1, 0, 0},     // 1x1: the image is its own matrix of columns
-    {3, 4, 6, 7, 5, 1, 1, 1, 1, 2, 1},     // more padding than the kernel can use
-    {3, 4, 6, 7, 5, 1, 1, 1, 2, 0, 0},
-    {3, 4, 6, 7, 5, 1, 1, 2, 1, 0, 0},
-    {2, 1, 1, 1, 1, 3, 3, 1, 1, 2, 2},
     {2, 3, 4, 5, 2, 4, 5, 1, 1, 0, 0},     // the kernel as large as the image: one output pixel
     {2, 1, 3, 40, 2, 2, 3, 1, 1, 0, 0},    // long rows, longer than what is copied at once
-    {2, 1, 3, 18, 2, 2, 3, 1, 1, 0, 0},
     {1, 2, 40, 3, 2, 5, 1, 3, 1, 1, 0},    // tall; strides and padding that differ
-    {2, 2, 10, 11, 3, 4, 2, 3, 2, 2, 1},
-    {2, 2, 9, 9, 3, 2, 2, 3, 3, 0, 0},     // strides that leave pixels out
-    {2, 0, 3, 3, 2, 2, 2, 1, 1, 0, 0},     // no channels, in and out
-    {2, 2, 3, 3, 0, 2, 2, 1, 1, 0, 0},
     // Large enough for each way in which threads share the work: as a matrix product,
     {37, 40, 15, 14, 24, 5, 5, 2, 2, 2, 2},
-    {40, 20, 13, 13, 50, 5, 5, 1, 1, 0, 0}, // Winograd's method: threads have their own images,
+    {40, 20, 13, 13, 50, 5, 5, 1, 1, 0, 0},  // Winograd's method: threads have their own images,
     {13, 16, 24, 24, 300, 3, 3, 1, 1, 1, 1}, // or share them, in two or three turns,
     {2, 290, 4, 4, 310, 3, 3, 1, 1, 1, 1},   // or each has kernels of its own;
     {3, 64, 28, 28, 64, 3, 3, 1, 1, 1, 1},   // the layers of ResNet-18,
@@ -340,410 +278,302 @@ static const int CONVOLUTIONS[][11] = {
     {2, 90, 9, 9, 101, 5, 5, 1, 1, 0, 0},    // and some that are cut where nothing comes out even
     {1, 120, 8, 8, 128, 5, 5, 1, 1, 0, 0},
 };
-enum { NUM_CONVOLUTIONS = COUNT(CONVOLUTIONS), LARGE = NUM_CONVOLUTIONS - 10 };
-// Random ones: of any kind; for Winograd's method, 3x3 and 5x5; pooled in registers. From, to.
-static const int RANDOM[][2][11] = {
+// Of any kind, small ones, of 1x1 with much padding; for CPUs' fast ways: Winograd's, in registers.
+static const int SOME_CONVOLUTIONS[][2][11] = {
     {{0, 0, 1, 1, 0, 1, 1, 1, 1, 0, 0}, {4, 4, 12, 12, 5, 5, 5, 3, 3, 3, 3}},
-    {{0, 0, 1, 1, 0, 1, 1, 1, 1, 0, 0}, {2, 2, 7, 7, 2, 5, 5, 3, 3, 2, 2}},
-    {{1, 16, 1, 1, 16, 3, 3, 1, 1, 0, 0}, {6, 65, 13, 13, 65, 3, 3, 1, 1, 2, 2}},
-    {{1, 4, 1, 1, 4, 5, 5, 1, 1, 0, 0}, {6, 33, 13, 13, 33, 5, 5, 1, 1, 2, 2}},
-    {{1, 1, 1, 1, 1, 3, 3, 1, 1, 0, 0}, {40, 1, 31, 31, 12, 3, 3, 1, 1, 3, 3}},
+    {{0, 0, 1, 1, 0, 1, 1, 1, 1, 0, 0}, {2, 2, 7, 7, 2, 3, 3, 3, 3, 2, 2}},
+    {{1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0}, {4, 5, 7, 7, 5, 1, 1, 2, 2, 2, 2}},
+    {{1, 16, 1, 1, 16, 3, 3, 1, 1, 0, 0}, {4, 40, 13, 13, 40, 3, 3, 1, 1, 2, 2}},
+    {{1, 4, 1, 1, 4, 5, 5, 1, 1, 0, 0}, {4, 20, 13, 13, 20, 5, 5, 1, 1, 2, 2}},
+    {{1, 1, 1, 1, 1, 3, 3, 1, 1, 0, 0}, {24, 1, 31, 31, 9, 3, 3, 1, 1, 3, 3}},
 };
 // clang-format on
+static const Shapes convolutions = AND_RANDOM(CONVOLUTIONS, SANITIZED ? 24 : 72, SOME_CONVOLUTIONS);
 
 static int windows(int size, int pad, int kernel, int stride) {
     return size + 2 * pad < kernel ? 0 : (size + 2 * pad - kernel) / stride + 1;
 }
 
-static Conv conv_of(const int v[11]) {
+// Kinds 2 and 3 are pooled; what fills no window is left out. A large shape has kinds 0 and 2 only;
+// the largest kind 0, and only some of its channels are compared.
+static Conv conv_of(const int *v, int kind) {
     int out_h = windows(v[2], v[9], v[5], v[7]), out_w = windows(v[3], v[10], v[6], v[8]);
-    return (Conv){v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8], v[9], v[10], out_h, out_w};
-}
-
-static Conv random_conv(int kind) {
-    int v[11];
-    for (int i = 0; i < 11; i++) v[i] = pick(RANDOM[kind][0][i], RANDOM[kind][1][i]);
-    return conv_of(v);
-}
-
-typedef struct ConvCase {
-    Conv s;
-    bool pooled, flag; // flag: a bias, or beta
-} ConvCase;
-
-// Each shape plain and pooled, with the flag and without. A large one is plain, and only some of
-// its channels are compared. The last kinds of random shapes are for CPUs' fast ways.
-static bool make_conv(ConvCase *c, int i) {
-    bool slow = SIMULATED && device_gpu(device) >= 0;
-    int tables = 4 * LARGE, large = slow ? 0 : NUM_CONVOLUTIONS - LARGE;
-    int random = i - tables - large;
-    *c = (ConvCase){.pooled = i & 2, .flag = i & 1};
-    if (i < tables) {
-        c->s = conv_of(CONVOLUTIONS[i / 4]);
-    } else if (random < 0) {
-        c->s = conv_of(CONVOLUTIONS[LARGE + i - tables]);
-        c->pooled = c->flag = false;
-        double products = (double)size_Y(&c->s) * (double)size_window(&c->s);
-        every = (int)(products / 4e6) | 1;
-    } else {
-        if (random >= (SANITIZED ? 60 : 240)) return false;
-        c->s = random_conv(random % 8 > 4 || slow ? random % 2 : random % 8);
-        c->pooled |= random % 8 == 4;
-    }
-    if (c->pooled) { // what fills no window is left out
-        c->s.out_h -= c->s.out_h % 2;
-        c->s.out_w -= c->s.out_w % 2;
-    }
-    return true;
+    if (kind > 1) out_h -= out_h % 2, out_w -= out_w % 2;
+    Conv s = {v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8], v[9], v[10], out_h, out_w};
+    double count = (double)size_Y(&s) * (double)size_window(&s);
+    every = (int)(count / 3e6) | 1;
+    bool slow = SIMULATED && device_gpu(device) >= 0 && count > 1e6;
+    the_case.skipped = slow || (every > 1 ? kind > 0 : kind % 2 && count > 1e6);
+    return s;
 }
 
 static double tolerance_of(const Conv *s) {
     return strncmp(device_name(device), "cpu", 3) == 0 && winograd_suits(s) ? WINOGRAD : SUMMED;
 }
-static size_t outputs(const ConvCase *c) { return (size_t)size_Y(&c->s) / (c->pooled ? 4 : 1); }
+static size_t outputs(const Conv *s, int kind) { return (size_t)size_Y(s) / (kind > 1 ? 4 : 1); }
+static unsigned char *gates_of(const Conv *s, int kind) {
+    return kind > 1 ? gates((size_t)size_Y(s) / 2) : NULL;
+}
 
-// Pooled, numbers have exact sums, and many are 0 with their bias: then ReLU's gate is shut, also
-// in a blank image, whatever rounding errors a fast method has.
-CASE(conv2d_forward) {
-    ConvCase c;
-    if (!make_conv(&c, i)) return false;
-    size_t X = (size_t)size_X(&c.s), W = (size_t)size_W(&c.s), M = (size_t)c.s.M;
-    float *pixels = c.pooled ? whole(X, 0, 3, 0.25f) : in(X);
-    size_t image = c.s.N > 1 && c.pooled && i % 3 > 0 ? X / (size_t)c.s.N : 0;
-    for (size_t k = 0; k < image; k++) pixels[k] = 0;
-    a->X = pixels;
-    a->W = c.pooled ? whole(W, -2, 2, 0.25f) : in(W);
-    if (c.flag) a->b = c.pooled ? whole(M, -1, 1, 0.0625f) : in(M);
-    a->s = c.s;
-    a->Y = out_sum(outputs(&c), 0, tolerance_of(&c.s), (double)size_window(&c.s));
-    if (c.pooled) a->pooled = written(gates((size_t)size_Y(&c.s) / 2), EXACT);
-    return true;
+// Kinds 1 and 3 have a bias. (Pooled, Winograd's always has.) Then numbers have exact sums, and
+// many are 0: then ReLU's gate is shut, also in a blank image, whatever rounding errors a fast
+// method has.
+CASE(conv2d_forward, convolutions, 4) {
+    Conv s = conv_of(v, kind);
+    size_t X = (size_t)size_X(&s), M = (size_t)v[4],
+           image = pick(0, 2) && v[0] > 1 ? X / (size_t)v[0] : 0;
+    bool with_bias = kind % 2 || (kind > 1 && winograd_suits(&s));
+    float *pixels = kind > 1 ? whole(X, 0, 3, 0.25f) : in(X);
+    for (size_t i = 0; i < image && kind > 1; i++) pixels[i] = 0;
+    ARGS(.X = pixels, .s = s,
+         .W = kind > 1 ? whole((size_t)size_W(&s), -2, 2, 0.25f) : in((size_t)size_W(&s)),
+         .b = !with_bias ? NULL
+              : kind > 1 ? whole(M, -1, 1, 0.0625f)
+                         : in(M),
+         .Y = out_sum(outputs(&s, kind), 0, tolerance_of(&s), (double)size_window(&s)));
+    if (kind > 1) a->pooled = written(gates_of(&s, kind), EXACT);
 }
-CASE(conv2d_backward_input) {
-    ConvCase c;
-    if (!make_conv(&c, i)) return false;
-    a->dY = in(outputs(&c));
-    a->W = in((size_t)size_W(&c.s));
-    a->s = c.s;
-    a->beta = c.flag;
-    a->dX = out_sum((size_t)size_X(&c.s), a->beta, tolerance_of(&c.s),
-                    c.s.M * c.s.kernel_h * c.s.kernel_w);
-    if (c.pooled) a->pooled = gates((size_t)size_Y(&c.s) / 2);
-    return true;
+// Kinds 1 and 3 are added to what is there.
+CASE(conv2d_backward_input, convolutions, 4) {
+    Conv s = conv_of(v, kind);
+    float beta = (float)(kind % 2);
+    double terms = (double)v[4] * v[5] * v[6];
+    ARGS(.dY = in(outputs(&s, kind)), .W = in((size_t)size_W(&s)), .s = s, .beta = beta,
+         .dX = out_sum((size_t)size_X(&s), beta, tolerance_of(&s), terms),
+         .pooled = gates_of(&s, kind));
 }
-CASE(conv2d_backward_params) {
-    ConvCase c;
-    if (!make_conv(&c, i)) return false;
-    double pixels = (double)c.s.N * c.s.out_h * c.s.out_w;
-    a->dY = in(outputs(&c));
-    a->X = in((size_t)size_X(&c.s));
-    a->s = c.s;
-    a->beta = c.flag;
-    a->dW = out_sum((size_t)size_W(&c.s), a->beta, tolerance_of(&c.s), pixels);
-    if (i % 3 > 0) a->db = out_sum((size_t)c.s.M, a->beta, SUMMED, 3 * pixels);
-    if (c.pooled) a->pooled = gates((size_t)size_Y(&c.s) / 2);
-    return true;
+CASE(conv2d_backward_params, convolutions, 4) {
+    Conv s = conv_of(v, kind);
+    float beta = (float)(kind % 2);
+    double terms = (double)v[0] * s.out_h * s.out_w;
+    ARGS(.dY = in(outputs(&s, kind)), .X = in((size_t)size_X(&s)), .s = s, .beta = beta,
+         .dW = out_sum((size_t)size_W(&s), beta, tolerance_of(&s), terms),
+         .db = pick(0, 2) ? out_sum((size_t)v[4], beta, SUMMED, 3 * terms) : NULL,
+         .pooled = gates_of(&s, kind));
 }
 
 // ---- cases: pooling ----------------------------------------------------------------------------
 
-// N C H W, kernel_h kernel_w, stride_h stride_w
+// N C H W, kernel_h kernel_w, stride_h stride_w; then windows that overlap, and that leave pixels
+// out
 static const int POOLS[][8] = {
     {4, 20, 26, 26, 2, 2, 2, 2},
     {4, 50, 9, 9, 2, 2, 2, 2}, // LeNet's; the second leaves a rim out
     {2, 5, 7, 7, 7, 7, 7, 7},
     {2, 1, 33, 35, 2, 2, 2, 2}, // ResNet's last: a mean per channel
 };
+static const int SOME_POOLS[][2][8] = {{{0, 0, 1, 1, 1, 1, 1, 1}, {3, 4, 12, 12, 4, 4, 4, 4}},
+                                       {{1, 1, 1, 1, 2, 2, 2, 2}, {3, 3, 12, 20, 2, 2, 2, 2}}};
+static const Shapes pools = AND_RANDOM(POOLS, 120, SOME_POOLS);
 
-// Then random ones: windows that overlap, that touch, and that leave pixels out.
-static bool make_pool(Pool *s, int i) {
-    static const int from[8] = {0, 0, 1, 1, 1, 1, 1, 1}, to[8] = {3, 4, 12, 12, 4, 4, 4, 4};
-    int v[8];
-    for (int j = 0; j < 8; j++) v[j] = i < (int)COUNT(POOLS) ? POOLS[i][j] : pick(from[j], to[j]);
-    int out_h = windows(v[2], 0, v[4], v[6]), out_w = windows(v[3], 0, v[5], v[7]);
-    *s = (Pool){v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], out_h, out_w};
-    return i < 120;
+static Pool pool_of(const int *v) {
+    return (Pool){v[0],
+                  v[1],
+                  v[2],
+                  v[3],
+                  v[4],
+                  v[5],
+                  v[6],
+                  v[7],
+                  windows(v[2], 0, v[4], v[6]),
+                  windows(v[3], 0, v[5], v[7])};
 }
-
-CASE(avg_pool2d_forward) {
-    if (!make_pool(&a->s, i)) return false;
-    a->X = in((size_t)pool_inputs(&a->s));
-    a->Y = out((size_t)pool_outputs(&a->s), 0, ROUNDED);
-    return true;
+CASE(avg_pool2d_forward, pools, 1) {
+    Pool s = pool_of(v);
+    ARGS(.X = in((size_t)pool_inputs(&s)), .Y = out((size_t)pool_outputs(&s), 0, ROUNDED), .s = s);
 }
-CASE(avg_pool2d_backward) {
-    a->beta = (float)variant(&i, 2);
-    if (!make_pool(&a->s, i)) return false;
-    a->dY = in((size_t)pool_outputs(&a->s));
-    a->dX = out((size_t)pool_inputs(&a->s), a->beta, 2 * ROUNDED);
-    return true;
+CASE(avg_pool2d_backward, pools, 2) {
+    Pool s = pool_of(v);
+    ARGS(.dY = in((size_t)pool_outputs(&s)), .beta = (float)kind, .s = s,
+         .dX = out((size_t)pool_inputs(&s), (float)kind, 2 * ROUNDED));
 }
 
 // ---- cases: batch normalisation ----------------------------------------------------------------
 
-// N, C, S
+// N, C, S; some are for several threads
 static const int NORMS[][3] = {
-    {0, 3, 4},  {2, 3, 0},   {2, 0, 4},    {1, 1, 1},    {1, 5, 1},    {2, 1, 1},   {3, 1, 33},
-    {9, 3, 2},  {64, 7, 1},  {5, 2, 17},   {2, 33, 16},  {17, 3, 255}, {3, 2, 257}, {1, 600, 3},
-    {4, 5, 49}, {3, 6, 784}, {33, 33, 16}, {5, 3, 1111}, {2, 3, 2500}, // some are for threads
+    {0, 3, 4},  {2, 3, 0},   {2, 0, 4},    {1, 1, 1},    {1, 5, 1},    {2, 1, 1},      {3, 1, 33},
+    {9, 3, 2},  {64, 7, 1},  {5, 2, 17},   {2, 33, 16},  {17, 3, 255}, {3, 2, 257},    {1, 600, 3},
+    {4, 5, 49}, {3, 6, 784}, {33, 33, 16}, {5, 3, 1111}, {2, 3, 2900}, {3, 1, 100003},
 };
+static const Shapes norms = SHAPES(NORMS);
 // A channel's mean, for deviations of about 1: they keep 7, 3 and 2 digits.
 static const float CENTRES[] = {0, 1e4f, 1e5f};
 static const float EPS = 0.05f; // large, so that it matters
 
-typedef struct Norm {
-    int N, C, S;
-    size_t n, channels; // numbers in all
-    float centre;
-} Norm;
-
-static bool make_norm(Norm *m, int i) {
-    m->centre = CENTRES[variant(&i, COUNT(CENTRES))];
-    if (i >= (int)COUNT(NORMS)) return false;
-    m->N = NORMS[i][0], m->C = NORMS[i][1], m->S = NORMS[i][2];
-    m->channels = (size_t)m->C;
-    m->n = (size_t)(m->N * m->S) * m->channels;
-    return true;
-}
-
-CASE(batch_norm_stats) {
-    Norm m;
-    if (!make_norm(&m, i)) return false;
-    *a = (struct batch_norm_stats_args){.N = m.N, .C = m.C, .S = m.S};
-    a->X = around(m.n, m.centre, 2);
-    a->stats = out(m.channels, 0, 1.2e-7); // the last bit
-    more(m.channels, SUMMED);
+// Then equal numbers: their variance is as good as zero, and not negative, or its root could be
+// NaN.
+CASE(batch_norm_stats, norms, 8) {
+    static const float same[] = {0.1f, -1.0f / 3, 10000.1f, 1e-20f, 123456.7f};
+    size_t C = (size_t)v[1];
+    float *stats = out(C, 0, 1.2e-7); // the last bit
+    if (kind > 2) the_case.last->usual = fabsf(same[kind - 3]);
+    more(C, SUMMED);
+    if (kind > 2) the_case.last->usual = pow(1e-6 * same[kind - 3], 2) * v[0] * v[2] / SUMMED;
+    the_case.last->never_negative = true;
     more(1, EXACT);
-    return true;
+    ARGS(.X = kind > 2 ? around(n, same[kind - 3], 0) : around(n, CENTRES[kind], 2), .stats = stats,
+         .N = v[0], .C = v[1], .S = v[2]);
 }
 
-// Rows of each device: none in the first two; in the next two one number, if there is one pixel.
-static const struct {
-    int k, rows[7];
-} PARTS[] = {{1, {0}},    {3, {0, 0, 0}}, {1, {1}},          {2, {0, 1}},
-             {1, {7}},    {2, {4, 4}},    {2, {1, 6}},       {2, {5, 0}},
-             {2, {0, 5}}, {3, {3, 0, 2}}, {4, {2, 1, 1, 9}}, {7, {1, 1, 2, 1, 1, 2, 1}}};
+// Channels, pixels, then rows of up to 7 devices: none in the first; then one number, if there is
+// one pixel.
+static const int PARTS[][9] = {{3, 1, 0}, {1, 1, 1}, {1, 1, 0, 1}, {300, 6, 7}, {0, 1, 2, 2}};
+static const int SOME_PARTS[][2][9] = {{{1, 1, 0, 0, 0, 0, 0, 0, 0}, {4, 6, 1, 1, 1, 1, 1, 1, 1}},
+                                       {{1, 1, 0, 0, 0, 0, 0, 0, 0}, {40, 6, 9, 2, 2, 2, 2, 3, 9}}};
+static const Shapes parts = AND_RANDOM(PARTS, 40, SOME_PARTS);
 
 // Statistics of k devices, whose means differ.
-static float *stats_of_parts(int parts, size_t C, int S, float centre) {
-    float *stats = in((size_t)PARTS[parts].k * (2 * C + 1));
-    for (int i = 0; i < PARTS[parts].k; i++) {
+static float *stats_of_parts(int k, const int *v, float centre) {
+    size_t C = (size_t)v[0];
+    float *stats = in((size_t)k * (2 * C + 1));
+    for (int i = 0; i < k; i++) {
         float *mean = stats + (size_t)i * (2 * C + 1), *M2 = mean + C;
-        float n = M2[C] = (float)(PARTS[parts].rows[i] * S);
+        float rows = M2[C] = (float)(v[2 + i] * v[1]);
         for (size_t c = 0; c < C; c++) {
-            mean[c] = n > 0 ? centre + 2 * mean[c] : 0;
-            M2[c] = n > 1 ? n * fabsf(M2[c]) : 0;
+            mean[c] = rows > 0 ? centre + 2 * mean[c] : 0;
+            M2[c] = rows > 1 ? rows * fabsf(M2[c]) : 0;
         }
     }
     return stats;
 }
 
-CASE(batch_norm_merge) {
-    static const int channels[] = {0, 1, 3, 300};
-    size_t C = (size_t)(a->C = channels[variant(&i, 4)]);
-    int S = variant(&i, 2) ? 6 : 1, kind = pick(0, 3);
-    float centre = CENTRES[variant(&i, 3)];
-    if (i >= (int)COUNT(PARTS)) return false;
-    a->k = PARTS[i].k;
-    a->momentum = kind ? 0.1f : 1;
-    a->stats = stats_of_parts(i, C, S, centre);
-    a->mean = out(C, 0, a->k == 1 ? EXACT : ROUNDED);
-    a->var = out(C, 0, ROUNDED);
-    a->count = out(1, 0, EXACT);
-    if (kind != 2) a->running_mean = out(C, 1, ROUNDED);
-    if (kind != 3) a->running_var = out(C, 1, ROUNDED);
-    return true;
+// With both running values, one of them, or none; of some of the devices.
+CASE(batch_norm_merge, parts, 12) {
+    size_t C = (size_t)v[0];
+    int k = kind % 2 ? 1 : pick(2, 7), running = kind / 3;
+    ARGS(.stats = stats_of_parts(k, v, CENTRES[kind % 3]), .var = out(C, 0, ROUNDED),
+         .mean = out(C, 0, k == 1 ? EXACT : ROUNDED), .count = out(1, 0, EXACT),
+         .running_mean = running & 1 ? out(C, 1, ROUNDED) : NULL,
+         .running_var = running & 2 ? out(C, 1, ROUNDED) : NULL, .momentum = pick(0, 1) ? 0.1f : 1,
+         .k = k, .C = v[0]);
 }
-CASE(batch_norm_forward) {
-    Norm m;
-    if (!make_norm(&m, i)) return false;
-    *a = (struct batch_norm_forward_args){.N = m.N, .C = m.C, .S = m.S, .eps = EPS};
-    a->X = around(m.n, m.centre, 2);
-    a->mean = around(m.channels, m.centre, 1);
-    a->var = around(m.channels, 0.6f, 0.5f);
-    a->weight = in(m.channels);
-    a->bias = in(m.channels);
-    a->Y = out(m.n, 0, 2e-6);
-    return true;
+CASE(batch_norm_forward, norms, 3) {
+    size_t C = (size_t)v[1];
+    ARGS(.X = around(n, CENTRES[kind], 2), .mean = around(C, CENTRES[kind], 1), .weight = in(C),
+         .var = around(C, 0.6f, 0.5f), .bias = in(C), .Y = out(n, 0, 2e-6), .eps = EPS, .N = v[0],
+         .C = v[1], .S = v[2]);
 }
-CASE(batch_norm_backward_sums) {
-    Norm m;
-    if (!make_norm(&m, i)) return false;
-    *a = (struct batch_norm_backward_sums_args){.N = m.N, .C = m.C, .S = m.S, .eps = EPS};
-    a->X = around(m.n, m.centre, 2);
-    a->mean = around(m.channels, m.centre, 1);
-    a->var = around(m.channels, 0.6f, 0.5f);
-    a->dY = in(m.n);
-    a->sums = out(2 * m.channels, 0, 2 * SUMMED);
-    return true;
+CASE(batch_norm_backward_sums, norms, 3) {
+    size_t C = (size_t)v[1];
+    ARGS(.X = around(n, CENTRES[kind], 2), .mean = around(C, CENTRES[kind], 1), .dY = in(n),
+         .var = around(C, 0.6f, 0.5f), .sums = out(2 * C, 0, 2 * SUMMED), .eps = EPS, .N = v[0],
+         .C = v[1], .S = v[2]);
 }
 // The sums are those of several devices, so they and the count are larger than this one's; or there
 // are none, and then what else they need is not there either.
-CASE(batch_norm_backward_input) {
-    Norm m;
-    int beta = variant(&i, 2), frozen = variant(&i, 2);
-    if (!make_norm(&m, i)) return false;
-    *a = (struct batch_norm_backward_input_args){.N = m.N, .C = m.C, .S = m.S, .eps = EPS};
-    const float all = (float)(3 * m.N * m.S + 5);
-    a->dY = in(m.n);
-    a->var = around(m.channels, 0.6f, 0.5f);
-    a->weight = in(m.channels);
-    a->beta = (float)beta;
-    a->dX = out(m.n, a->beta, 4e-6);
-    if (frozen) return true;
-    a->X = around(m.n, m.centre, 2);
-    a->mean = around(m.channels, m.centre, 1);
-    a->sums = around(2 * m.channels, 0, all / 2);
-    a->count = given(&all, 1);
-    return true;
+CASE(batch_norm_backward_input, norms, 8) {
+    size_t C = (size_t)v[1];
+    float all = (float)(3 * v[0] * v[2] + 5), beta = (float)(kind & 1);
+    ARGS(.dY = in(n), .var = around(C, 0.6f, 0.5f), .weight = in(C), .dX = out(n, beta, 4e-6),
+         .eps = EPS, .beta = beta, .N = v[0], .C = v[1], .S = v[2]);
+    if (kind < 2) return;
+    a->X = around(n, CENTRES[kind / 2 - 1], 2);
+    a->mean = around(C, CENTRES[kind / 2 - 1], 1);
+    a->sums = around(2 * C, 0, all / 2);
+    a->count = around(1, all, 0);
 }
 
 // ---- cases: loss, accuracy, update -------------------------------------------------------------
 
-// rows, classes; then random ones
+// rows, classes
 static const int SCORES[][2] = {{0, 10}, {1, 1},  {1, 10}, {17, 1},   {17, 2},  {17, 10},
                                 {5, 31}, {5, 32}, {5, 33}, {3, 1000}, {300, 10}};
+static const int SOME_SCORES[][2][2] = {{{1, 1}, {2, 5}}, {{0, 1}, {9, 8}}};
+static const Shapes scores = AND_RANDOM(SCORES, 30, SOME_SCORES);
 
-static size_t make_scores(int i, int *rows, int *classes) {
-    bool random = i >= (int)COUNT(SCORES);
-    *rows = random ? pick_size() : SCORES[i][0];
-    *classes = random ? pick(1, 8) : SCORES[i][1];
-    return (size_t)*rows * (size_t)*classes;
+// Of the wrong ones some are no class: nothing is read there.
+static float *labels(const int *v, bool are_wrong) {
+    const float wrong[] = {-1, (float)v[1], 1e30f, -1e30f, NAN, INFINITY};
+    float *classes = whole((size_t)v[0], 0, v[1] - 1, 1);
+    for (int i = pick(0, 1); i < v[0] && are_wrong; i += pick(1, 4))
+        classes[i] = wrong[pick(0, COUNT(wrong) - 1)];
+    the_case.special |= are_wrong;
+    return classes;
 }
-
-// Some of these are no class: nothing is read there.
-static float *wrong_labels(int n, int classes) {
-    const float wrong[] = {-1, (float)classes, 1e30f, -1e30f, NAN, INFINITY};
-    float *labels = whole((size_t)n, 0, classes - 1, 1);
-    for (int i = 0; i < n; i += pick(1, 4)) labels[i] = wrong[pick(0, COUNT(wrong) - 1)];
-    the_case.special = true;
-    return labels;
+CASE(cross_entropy_forward, scores, 6) {
+    static const float far[] = {0, 1, 10, 80, 1e4f, 1}; // exp(80) is near float's largest
+    ARGS(.logits = around(n, 0, far[kind]), .labels = labels(v, kind == 5), .rows = v[0],
+         .losses = out((size_t)v[0], 0, 1e-6), .probs = out(n, 0, 1e-6), .classes = v[1]);
 }
-
-CASE(cross_entropy_forward) {
-    static const float sizes[] = {0, 1, 10, 80, 1e4f}; // exp(80) is near float's largest
-    int kind = variant(&i, 6);
-    if (i >= (int)COUNT(SCORES)) return false;
-    size_t n = make_scores(i, &a->rows, &a->classes), rows = (size_t)a->rows;
-    a->logits = around(n, 0, sizes[kind % 5]);
-    a->labels = kind == 5 ? wrong_labels(a->rows, a->classes) : whole(rows, 0, a->classes - 1, 1);
-    a->losses = out(rows, 0, 1e-6);
-    a->probs = out(n, 0, 1e-6);
-    return true;
+CASE(cross_entropy_backward, scores, 2) {
+    ARGS(.probs = in(n), .labels = labels(v, false), .dlosses = in((size_t)v[0]), .rows = v[0],
+         .dlogits = out(n, (float)kind, ROUNDED), .beta = (float)kind, .classes = v[1]);
 }
-CASE(cross_entropy_backward) {
-    a->beta = (float)variant(&i, 2);
-    if (i >= (int)COUNT(SCORES)) return false;
-    size_t n = make_scores(i, &a->rows, &a->classes), rows = (size_t)a->rows;
-    a->probs = in(n);
-    a->labels = whole(rows, 0, a->classes - 1, 1);
-    a->dlosses = in(rows);
-    a->dlogits = out(n, a->beta, ROUNDED);
-    return true;
+// Also with ties, numbers that are equal but for their sign, infinities and NaN.
+CASE(count_correct, scores, 6) {
+    ARGS(.logits = kind % 3 == 0   ? in(n)
+                   : kind % 3 == 1 ? whole(n, 0, 2, 1)
+                                   : specials(n),
+         .labels = labels(v, kind == 5), .count = out(1, 1, ROUNDED), .rows = v[0],
+         .classes = v[1]);
 }
-// Random ones have ties, numbers that are equal but for their sign, infinities and NaN.
-CASE(count_correct) {
-    if (i >= 300) return false;
-    size_t n = make_scores(i, &a->rows, &a->classes), rows = (size_t)a->rows;
-    a->logits = i % 3 == 0 ? in(n) : i % 3 == 1 ? whole(n, 0, 2, 1) : specials(n);
-    a->labels = i % 5 == 4 ? wrong_labels(a->rows, a->classes) : whole(rows, 0, a->classes - 1, 1);
-    a->count = out(1, 1, ROUNDED);
-    return true;
+CASE(sgd, sizes, 1) {
+    ARGS(.param = out(n, 1, ROUNDED), .grad = out(n, 1, EXACT), .lr = 0.3f, .batch_size = 7,
+         .n = n);
 }
-CASE(sgd) {
-    if (i >= NUM_SIZES) return false;
-    a->param = out(a->n = SIZES[i], 1, ROUNDED);
-    a->grad = out(a->n, 1, EXACT);
-    a->lr = 0.3f;
-    a->batch_size = 7;
-    return true;
-}
-CASE(adam) {
-    if (i >= NUM_SIZES) return false;
-    a->param = out(a->n = SIZES[i], 1, ROUNDED);
-    a->grad = out(a->n, 1, EXACT);
-    a->mean = out(a->n, 1, ROUNDED);
-    a->square = written(around(a->n, 0.5f, 0.5f), ROUNDED);
-    a->rate = 0.3f, a->root = 0.25f, a->beta1 = 0.9f, a->beta2 = 0.999f, a->eps = 0.25f;
-    a->batch_size = 7;
-    return true;
+CASE(adam, sizes, 1) {
+    ARGS(.param = out(n, 1, ROUNDED), .grad = out(n, 1, EXACT), .mean = out(n, 1, ROUNDED),
+         .square = written(around(n, 0.5f, 0.5f), ROUNDED), .rate = 0.3f, .root = 0.25f,
+         .beta1 = 0.9f, .beta2 = 0.999f, .eps = 0.25f, .batch_size = 7, .n = n);
 }
 
 // ---- the engine --------------------------------------------------------------------------------
 
 // A kernel that is not defined, or of which there are no cases, does not compile here.
-static const struct {
-    void (*definition)(const void *args);
-    bool (*make)(void *args, int i);
-    size_t size; // of its argument struct
-} kernels[NUM_KERNELS] = {
-#define ENTRY(name) [KERNEL_##name] = {name##_definition, name##_case, sizeof(struct name##_args)},
+static const Kernel *const kernels[NUM_KERNELS] = {
+#define ENTRY(name) [KERNEL_##name] = &name##_kernel,
     KERNELS(ENTRY)};
 
-#define WITH_NAIVE(KERNEL)                                                                         \
-    KERNEL(gemm)                                                                                   \
-    KERNEL(conv2d_forward)                                                                         \
-    KERNEL(conv2d_backward_input)                                                                  \
-    KERNEL(conv2d_backward_params)                                                                 \
-    KERNEL(avg_pool2d_forward)                                                                     \
-    KERNEL(avg_pool2d_backward)                                                                    \
-    KERNEL(batch_norm_stats)                                                                       \
-    KERNEL(batch_norm_forward)                                                                     \
-    KERNEL(batch_norm_backward_sums)                                                               \
-    KERNEL(batch_norm_backward_input)
-#define CALL(name)                                                                                 \
-    static void name##_plain(const void *args) { name##_naive(args); }
-#define PLAIN(name) [KERNEL_##name] = name##_plain,
-WITH_NAIVE(CALL)
-static void (*const naive[NUM_KERNELS])(const void *args) = {WITH_NAIVE(PLAIN)};
-
+// Makes case i, unless there is none. (What is then `skipped` has not been made.)
 static bool make_case(KernelId kernel, int i) {
-    begin_case((uint64_t)kernel << 32 | (uint64_t)i);
-    if (!kernels[kernel].make(the_case.args, i)) return false;
+    const Kernel *k = kernels[kernel];
+    const Shapes *shapes = k->shapes;
+    int shape = i / k->kinds, random = shape - shapes->count, v[16];
+    if (random >= shapes->random) return false;
+    the_case = (struct Case){.bytes = GUARD};
+    draws = (uint64_t)kernel << 32 | (uint64_t)i;
+    every = 1;
+    write_guard(0, GUARD);
+    size_t n = 1;
+    for (int d = 0; d < shapes->dims; d++) {
+        const int *row = random < 0 ? &shapes->rows[shape * shapes->dims] : NULL;
+        const int *from =
+            row ? row : &shapes->from_to[2 * (random % shapes->ranges) * shapes->dims];
+        v[d] = row ? row[d] : pick(from[d], from[d + shapes->dims]);
+        n *= (size_t)v[d];
+    }
+    k->make(the_case.args, v, n, i % k->kinds);
     memcpy(start, expected, the_case.bytes);
     return true;
 }
 
 // The arguments with the operands at another place. An empty one is NULL there, as in a tensor
 // without elements.
-static void redirect(void *to, const void *args, size_t size, char *memory) {
-    memcpy(to, args, size);
-    for (size_t at = 0; at + sizeof(char *) <= size; at += sizeof(char *)) {
-        char *word;
-        memcpy(&word, (char *)to + at, sizeof word);
-        size_t offset = (size_t)((uintptr_t)word - (uintptr_t)expected);
-        if (offset >= the_case.bytes) continue;
-        bool empty = false;
-        for (int k = 0; k < the_case.count; k++)
-            empty |= the_case.operands[k].at == offset && the_case.operands[k].n == 0;
-        word = empty ? NULL : memory + offset;
-        memcpy((char *)to + at, &word, sizeof word);
-    }
+static void redirect(void *to, KernelId kernel, char *memory) {
+    memcpy(to, the_case.args, kernels[kernel]->size);
+    for (const Operand *o = the_case.operands; o <= the_case.last; o++)
+        for (size_t at = 0; at + sizeof(char *) <= kernels[kernel]->size; at += sizeof(char *)) {
+            char *was = expected + o->at, *is = o->n > 0 ? memory + o->at : NULL;
+            if (memcmp(the_case.args + at, &was, sizeof was) == 0)
+                memcpy((char *)to + at, &is, sizeof is);
+        }
 }
 
-static void upload(void) { device_copy(device, there, host(), start, the_case.bytes); }
-static void launch_there(KernelId kernel, const void *args) {
-    char redirected[MAX_KERNEL_ARGS];
-    redirect(redirected, args, kernels[kernel].size, there);
-    queue_launch(compute_queue(device), kernel, redirected, kernels[kernel].size);
-}
-static void download(char *to) {
-    device_copy(host(), to, device, there, the_case.bytes);
-    synchronize(device);
-}
 static void run_kernel(KernelId kernel, char *result) {
-    upload();
-    launch_there(kernel, the_case.args);
-    download(result);
+    char args[MAX_KERNEL_ARGS];
+    redirect(args, kernel, there);
+    device_copy(device, there, host(), start, the_case.bytes);
+    queue_launch(compute_queue(device), kernel, args, kernels[kernel]->size);
+    device_copy(host(), result, device, there, the_case.bytes);
+    synchronize(device);
 }
 
 static void define(KernelId kernel) {
-    memset(counted.read, 0, the_case.bytes);
-    memset(counted.stored, 0, the_case.bytes);
-    counted.memory = expected;
-    counted.bytes = the_case.bytes;
-    counted.flop = 0;
-    kernels[kernel].definition(the_case.args);
+    counted = (struct Counted){expected, the_case.bytes, read_marks, stored_marks, 0};
+    memset(read_marks, 0, the_case.bytes);
+    memset(stored_marks, 0, the_case.bytes);
+    kernels[kernel]->definition(the_case.args);
 }
 
 static double number_at(const char *memory, const Operand *o, size_t i) {
@@ -754,6 +584,7 @@ static double number_at(const char *memory, const Operand *o, size_t i) {
 static bool is_close(const Operand *o, double value, double of) {
     if (isnan(of)) return every > 1 ? !isnan(value) : the_case.special && isnan(value);
     if (isinf(of)) return the_case.special && !isfinite(value);
+    if (o->never_negative && value < 0) return false;
     return fabs(value - of) <= o->tolerance * (o->usual > 0 ? o->usual : fmax(1, fabs(of)));
 }
 
@@ -762,22 +593,22 @@ static void fail_case(KernelId kernel, int i, const char *what) {
     int words[MAX_KERNEL_ARGS / 4];
     memcpy(words, the_case.args, sizeof words);
     printf("%s, arguments", kernel_name(kernel));
-    for (size_t k = 0; k < kernels[kernel].size / 4; k++)
+    for (size_t k = 0; k < kernels[kernel]->size / 4; k++)
         if (abs(words[k]) < 1 << 20) printf(" %d", words[k]);
     fail_msg("case %d of %s: %s", i, kernel_name(kernel), what);
 }
 
+// What is not an output must be as it was.
 static void compare(KernelId kernel, int i, const char *result, const char *who) {
     char what[200];
-    size_t checked = 0; // what is not an output must be as it was
-    for (int k = 0; k < the_case.count; k++) {
-        const Operand *o = &the_case.operands[k];
+    size_t checked = 0;
+    for (const Operand *o = the_case.operands; o <= the_case.last; o++) {
         if (!o->output) continue;
         for (size_t e = 0; e < o->n; e++) {
             double value = number_at(result, o, e), of = number_at(expected, o, e);
             if (is_close(o, value, of)) continue;
             snprintf(what, sizeof what, "%s: number %zu of %zu of operand %d is %.9g, not %.9g",
-                     who, e, o->n, k, value, of);
+                     who, e, o->n, (int)(o - the_case.operands), value, of);
             fail_case(kernel, i, what);
         }
         if (memcmp(result + checked, start + checked, o->at - checked) != 0)
@@ -797,11 +628,9 @@ static CostKind kind_of(KernelId kernel) {
 static void check_cost(KernelId kernel, int i) {
     KernelCost cost = kernel_cost(kernel, the_case.args);
     double bytes = 0;
-    for (int k = 0; k < the_case.count; k++) {
-        const Operand *o = &the_case.operands[k];
+    for (const Operand *o = the_case.operands; o <= the_case.last; o++)
         for (size_t at = o->at; at < o->at + o->n * o->size; at += o->size)
             bytes += (double)o->size * (counted.read[at] + counted.stored[at]);
-    }
     assert_int_equal(cost.kind, kind_of(kernel));
     if (cost.flop == (double)counted.flop && cost.bytes == bytes) return;
     char what[160];
@@ -810,25 +639,36 @@ static void check_cost(KernelId kernel, int i) {
     fail_case(kernel, i, what);
 }
 
+#define WITH_NAIVE(KERNEL)                                                                         \
+    KERNEL(gemm)                                                                                   \
+    KERNEL(conv2d_forward)                                                                         \
+    KERNEL(conv2d_backward_input)                                                                  \
+    KERNEL(conv2d_backward_params)                                                                 \
+    KERNEL(avg_pool2d_forward)                                                                     \
+    KERNEL(avg_pool2d_backward)                                                                    \
+    KERNEL(batch_norm_stats)                                                                       \
+    KERNEL(batch_norm_forward)                                                                     \
+    KERNEL(batch_norm_backward_sums)                                                               \
+    KERNEL(batch_norm_backward_input)
+#define CALL(name)                                                                                 \
+    static void name##_plain(const void *args) { name##_naive(args); }
+#define PLAIN(name) [KERNEL_##name] = name##_plain,
+WITH_NAIVE(CALL)
+static void (*const naive[NUM_KERNELS])(const void *args) = {WITH_NAIVE(PLAIN)};
+
 // The naive kernels know nothing of pooling.
 static void check_naive(KernelId kernel, int i) {
-    if (!naive[kernel] || every > 1 || the_case.bytes > 1 << 16) return;
-    for (int k = 0; k < the_case.count; k++)
-        if (the_case.operands[k].size == 1) return;
-    char args[MAX_KERNEL_ARGS];
+    if (!naive[kernel] || the_case.bytes > 1 << 16) return;
+    for (const Operand *o = the_case.operands; o <= the_case.last; o++)
+        if (o->size == 1) return;
+    _Alignas(8) char args[MAX_KERNEL_ARGS];
     memcpy(again, start, the_case.bytes);
-    redirect(args, the_case.args, kernels[kernel].size, again);
+    redirect(args, kernel, again);
     naive[kernel](args);
     compare(kernel, i, again, "naive");
 }
 
 static void use_device(Device *that) {
-    if (!start) {
-        char **parts[] = {&start, &expected, &got, &again};
-        for (size_t i = 0; i < COUNT(parts); i++) *parts[i] = xmalloc(MEMORY);
-        counted.read = xcalloc(MEMORY, 1);
-        counted.stored = xcalloc(MEMORY, 1);
-    }
     device = that;
     there = device_alloc(device, MEMORY);
 }
@@ -837,6 +677,7 @@ static void use_device(Device *that) {
 static void test_kernel(KernelId kernel, void **state) {
     use_device(device_under_test(state));
     for (int i = 0; make_case(kernel, i); i++) {
+        if (the_case.skipped) continue;
         define(kernel);
         if (every == 1) check_cost(kernel, i);
         run_kernel(kernel, got);
@@ -856,34 +697,46 @@ KERNELS(TEST_OF)
 
 // ---- NaN and infinity --------------------------------------------------------------------------
 
-// Inputs, by number, of which one element is not finite, while all others are zeros (0 NaN is NaN):
-// it must reach the results that the definition says, and no others.
+// Inputs of which one element is not finite, while all others are zeros (0 NaN is NaN): it must
+// reach the results that the definition says, and no others.
+#define INPUT(name, member) KERNEL_##name, offsetof(struct name##_args, member)
 static const struct {
     KernelId kernel;
-    int operand;
-} REACHING[] = {{KERNEL_gemm, 0},
-                {KERNEL_gemm, 1},
-                {KERNEL_conv2d_forward, 0},
-                {KERNEL_avg_pool2d_forward, 0},
-                {KERNEL_batch_norm_stats, 0},
-                {KERNEL_batch_norm_merge, 0},
-                {KERNEL_batch_norm_forward, 0},
-                {KERNEL_batch_norm_forward, 1},
-                {KERNEL_batch_norm_forward, 2},
-                {KERNEL_sum_forward, 0},
-                {KERNEL_cross_entropy_forward, 0}};
+    size_t member;
+} REACHING[] = {{INPUT(gemm, A)},
+                {INPUT(gemm, B)},
+                {INPUT(conv2d_forward, X)},
+                {INPUT(avg_pool2d_forward, X)},
+                {INPUT(batch_norm_stats, X)},
+                {INPUT(batch_norm_merge, stats)},
+                {INPUT(batch_norm_forward, X)},
+                {INPUT(batch_norm_forward, mean)},
+                {INPUT(batch_norm_forward, var)},
+                {INPUT(sum_forward, x)},
+                {INPUT(cross_entropy_forward, logits)}};
 
-static void put(int operand, float value) {
-    const Operand *o = &the_case.operands[operand];
-    size_t at = o->at + (size_t)(draw() % o->n) * sizeof value;
-    memcpy(expected + at, &value, sizeof value);
-    memcpy(start + at, &value, sizeof value);
-    the_case.special = true;
+// `where`: from 0 up to 1. False if the operand has no elements.
+static bool put(size_t member, double where, float value) {
+    for (const Operand *o = the_case.operands; o <= the_case.last; o++) {
+        char *address = expected + o->at;
+        if (o->n == 0 || memcmp(the_case.args + member, &address, sizeof address) != 0) continue;
+        size_t at = o->at + (size_t)(where * (double)o->n) * sizeof value;
+        memcpy(expected + at, &value, sizeof value);
+        memcpy(start + at, &value, sizeof value);
+        return the_case.special = true;
+    }
+    return false;
 }
 
-static bool is_plain(KernelId kernel) {
-    const struct conv2d_forward_args *a = (const void *)the_case.args;
-    return kernel != KERNEL_conv2d_forward || !(a->pooled || winograd_suits(&a->s));
+// Up to where: not in Winograd's method, which spreads it, nor in a count of rows; and of a device
+// without rows nothing is asked.
+static double reaching_part(KernelId kernel) {
+    const struct conv2d_forward_args *conv = (const void *)the_case.args;
+    const struct batch_norm_merge_args *norm = (const void *)the_case.args;
+    if (the_case.skipped || the_case.bytes > 1 << 17) return 0;
+    if (kernel == KERNEL_conv2d_forward) return !conv->pooled && !winograd_suits(&conv->s);
+    if (kernel != KERNEL_batch_norm_merge) return 1;
+    return norm->stats[2 * norm->C] > 0 ? 2.0 * norm->C / (2 * norm->C + 1) / norm->k : 0;
 }
 
 static void test_nan_and_infinity(void **state) {
@@ -892,121 +745,17 @@ static void test_nan_and_infinity(void **state) {
     for (size_t r = 0; r < COUNT(REACHING); r++) {
         KernelId kernel = REACHING[r].kernel;
         for (int i = 0; make_case(kernel, i); i++) {
-            if (the_case.bytes > 1 << 17 || the_case.operands[REACHING[r].operand].n == 0) continue;
-            if (!is_plain(kernel) || every > 1) continue;
-            bool infinite = kernel != KERNEL_cross_entropy_forward && pick(0, 1);
-            put(REACHING[r].operand, infinite ? INFINITY : NAN);
+            double where = reaching_part(kernel) * (uniform() + 1) / 2;
+            bool infinite = kernel != KERNEL_cross_entropy_forward &&
+                            kernel != KERNEL_batch_norm_merge && pick(0, 1);
+            if (!(where > 0) || !put(REACHING[r].member, where, infinite ? INFINITY : NAN))
+                continue;
             define(kernel);
             run_kernel(kernel, got);
             compare(kernel, i, got, infinite ? "with an infinity" : "with a NaN");
         }
     }
     blank = false;
-    device_free(device, there);
-}
-
-// A variance is never negative, or its root could be NaN. That of equal numbers is as good as zero.
-static void test_batch_norm_of_equal_numbers(void **state) {
-    use_device(device_under_test(state));
-    const float values[] = {0, 0.1f, -1.0f / 3, 10000.1f, 1e-20f, 123456.7f};
-    const int sizes[] = {1, 3, 7, 30, 333, 10007, 100003}; // a mean of many is off by many bits
-    for (size_t i = 0; i < COUNT(values) * COUNT(sizes); i++) {
-        float x = values[i % COUNT(values)];
-        struct batch_norm_stats_args a = {.N = 3, .C = 1, .S = sizes[i / COUNT(values)]};
-        begin_case(0);
-        a.X = around((size_t)a.S * 3, x, 0);
-        a.stats = out(3, 0, EXACT);
-        memcpy(start, expected, the_case.bytes);
-        upload();
-        launch_there(KERNEL_batch_norm_stats, &a);
-        download(got);
-        const float *stats = (const float *)(got + the_case.operands[1].at);
-        assert_true(fabsf(stats[0] - x) <= 1.2e-7f * fabsf(x));
-        assert_true(stats[1] >= 0 && sqrt(stats[1] / (3 * a.S)) <= 1e-6 * fabsf(x));
-    }
-    device_free(device, there);
-}
-
-// ---- batch normalisation over several devices --------------------------------------------------
-
-enum { NORM_N = 6, NORM_C = 3, NORM_S = 5, NORM_IMAGE = NORM_C * NORM_S };
-
-// The sum of dY times the normalised X, as a function of X alone: its mean and variance included.
-static double norm_loss(const double *X, const float *dY, const float *weight) {
-    const int n = NORM_N * NORM_S;
-    double loss = 0;
-    for (int c = 0; c < NORM_C; c++) {
-        double mean = 0, var = 0;
-        for (int i = 0; i < n; i++) mean += X[channel_number(NORM_C, NORM_S, c, i)] / n;
-        for (int i = 0; i < n; i++)
-            var += pow(X[channel_number(NORM_C, NORM_S, c, i)] - mean, 2) / n;
-        for (int i = 0; i < n; i++) {
-            long at = channel_number(NORM_C, NORM_S, c, i);
-            loss += dY[at] * weight[c] * (X[at] - mean) / sqrt(var + EPS);
-        }
-    }
-    return loss;
-}
-
-// By finite differences.
-static void expect_gradient(float *dX, const float *X, const float *dY, const float *weight) {
-    const double step = 1e-4;
-    double values[NORM_N * NORM_IMAGE];
-    for (int i = 0; i < NORM_N * NORM_IMAGE; i++) values[i] = X[i];
-    for (int i = 0; i < NORM_N * NORM_IMAGE; i++) {
-        values[i] = X[i] + step;
-        double above = norm_loss(values, dY, weight);
-        values[i] = X[i] - step;
-        dX[i] = (float)((above - norm_loss(values, dY, weight)) / (2 * step));
-        values[i] = X[i];
-    }
-}
-
-// The rows are cut as if each part were a device's; each part is normalised with all rows'
-// statistics.
-static void check_batch_norm_of_parts(int k, const int *rows) {
-    begin_case(1);
-    const size_t n = NORM_N * NORM_IMAGE, stats = 2 * NORM_C + 1;
-    const double ANY = INFINITY;
-    float *X = in(n), *dY = in(n), *weight = in(NORM_C), *sums = out(2 * NORM_C, 1, ANY);
-    float *of_parts = out((size_t)k * stats, 1, ANY), *own = out(2 * NORM_C, 1, ANY);
-    float *mean = out(NORM_C, 1, ANY), *var = out(NORM_C, 1, ANY), *rows_of_all = out(1, 1, ANY);
-    float *dX = out(n, 0, 1e-6);
-    memcpy(start, expected, the_case.bytes);
-    expect_gradient(dX, X, dY, weight);
-    upload();
-    for (int i = 0, at = 0; i < k; at += rows[i++] * NORM_IMAGE)
-        launch_there(KERNEL_batch_norm_stats,
-                     &(struct batch_norm_stats_args){X + at, of_parts + (size_t)i * stats, rows[i],
-                                                     NORM_C, NORM_S});
-    launch_there(KERNEL_batch_norm_merge, &(struct batch_norm_merge_args){.stats = of_parts,
-                                                                          .mean = mean,
-                                                                          .var = var,
-                                                                          .count = rows_of_all,
-                                                                          .k = k,
-                                                                          .C = NORM_C});
-    launch_there(KERNEL_fill, &(struct fill_args){.x = sums, .n = 2 * NORM_C});
-    for (int i = 0, at = 0; i < k; at += rows[i++] * NORM_IMAGE) {
-        launch_there(KERNEL_batch_norm_backward_sums,
-                     &(struct batch_norm_backward_sums_args){dY + at, X + at, mean, var, own, EPS,
-                                                             rows[i], NORM_C, NORM_S});
-        launch_there(KERNEL_add, &(struct add_args){.y = sums, .x = own, .n = 2 * NORM_C});
-    }
-    for (int i = 0, at = 0; i < k; at += rows[i++] * NORM_IMAGE)
-        launch_there(KERNEL_batch_norm_backward_input,
-                     &(struct batch_norm_backward_input_args){dY + at, X + at, mean, var, weight,
-                                                              sums, rows_of_all, dX + at, EPS, 0,
-                                                              rows[i], NORM_C, NORM_S});
-    download(got);
-    compare(KERNEL_batch_norm_backward_input, k, got, "over several devices");
-}
-
-static void test_batch_norm_of_several_devices(void **state) {
-    use_device(device_under_test(state));
-    check_batch_norm_of_parts(1, (int[]){6});
-    check_batch_norm_of_parts(2, (int[]){3, 3});
-    check_batch_norm_of_parts(3, (int[]){1, 0, 5});
-    check_batch_norm_of_parts(4, (int[]){0, 4, 1, 1});
     device_free(device, there);
 }
 
@@ -1039,18 +788,16 @@ static int threads_of_this_process(void) {
 
 static uint64_t hash_of_outputs(void) { // FNV-1a, of words
     uint64_t hash = 0xcbf29ce484222325;
-    for (int k = 0; k < the_case.count; k++) {
-        const Operand *o = &the_case.operands[k];
+    for (const Operand *o = the_case.operands; o <= the_case.last; o++)
         for (size_t i = 0; i < o->n && o->output; i += 4 / o->size) {
             uint32_t word;
             memcpy(&word, got + o->at + i * o->size, sizeof word); // the last: with a guard's bytes
             hash = (hash ^ word) * 0x100000001b3;
         }
-    }
     return hash;
 }
 
-enum { MAX_CASES = 500 };
+enum { MAX_CASES = 700 };
 
 // With a device of its own for the kernel: all its threads are new.
 static void check_threads(KernelId kernel, int threads, uint64_t *hashes, int *alone) {
@@ -1060,6 +807,7 @@ static void check_threads(KernelId kernel, int threads, uint64_t *hashes, int *a
     share_cores(&device, 1);
     for (int i = 0; make_case(kernel, i); i++) {
         assert_true(i < MAX_CASES);
+        if (the_case.skipped) continue;
         run_kernel(kernel, got);
         uint64_t hash = hash_of_outputs();
         if (threads == 1) hashes[i] = hash;
@@ -1085,38 +833,37 @@ static void test_same_bits_for_any_number_of_threads(void **state) {
 // ---- what is chosen ----------------------------------------------------------------------------
 
 static bool has_nan(const char *memory) {
-    for (int k = 0; k < the_case.count; k++)
-        for (size_t i = 0; i < the_case.operands[k].n; i++)
-            if (the_case.operands[k].output && isnan(number_at(memory, &the_case.operands[k], i)))
-                return true;
+    for (const Operand *o = the_case.operands; o <= the_case.last; o++)
+        for (size_t i = 0; i < o->n && o->output; i++)
+            if (isnan(number_at(memory, o, i))) return true;
     return false;
 }
 
-// One infinity gives plain sums infinities, and Winograd's method NaN: so it was this one. (Operand
-// 0 is X or dY; the other one of backward to the parameters is finite.)
+// One infinity gives plain sums infinities, and Winograd's method NaN, unless it is at the rim of a
+// tile: so it was this one, in the shapes of the table that suit it. (The first member is X or dY.)
+static bool spreads_infinity(KernelId kernel, int i, double where) {
+    make_case(kernel, i);
+    put(0, where, INFINITY);
+    define(kernel);
+    run_kernel(kernel, got);
+    return has_nan(got) && !has_nan(expected);
+}
+
 static void test_winograd_is_used(void **state) {
     (void)state;
     use_device(cpu_device(0));
-    int cases = 0;
-    for (int i = 0; make_case(KERNEL_conv2d_forward, i); i++) {
-        Conv s = ((const struct conv2d_forward_args *)(const void *)the_case.args)->s;
-        int channels = s.C < s.M ? s.C : s.M, most = s.C > s.M ? s.C : s.M;
-        bool suits = s.stride_h == 1 && s.stride_w == 1 && s.kernel_h == s.kernel_w &&
-                     ((s.kernel_h == 3 && channels >= 16) ||
-                      (s.kernel_h == 5 && channels >= 4 && most <= 128));
-        assert_int_equal(winograd_suits(&s), suits);
-        if (!suits || every > 1 || i % 4 != 0 || i >= 4 * LARGE || s.N == 0) continue;
-        for (KernelId kernel = KERNEL_conv2d_forward; kernel <= KERNEL_conv2d_backward_params;
-             kernel++) {
-            make_case(kernel, i);
-            put(0, INFINITY);
-            define(kernel);
-            run_kernel(kernel, got);
-            if (has_nan(expected) || !has_nan(got)) fail_case(kernel, i, "plain sums");
-            cases++;
+    int shapes = 0;
+    for (int i = 0; i < 4 * (int)COUNT(CONVOLUTIONS); i += 4) {
+        const Conv s = conv_of(CONVOLUTIONS[i / 4], 0);
+        if (!winograd_suits(&s) || every > 1 || s.N == 0) continue;
+        for (int k = KERNEL_conv2d_forward; k <= KERNEL_conv2d_backward_params; k++) {
+            double where = 0.517;
+            while (where < 0.7 && !spreads_infinity((KernelId)k, i, where)) where += 0.0231;
+            if (where >= 0.7) fail_case((KernelId)k, i, "plain sums");
         }
+        shapes++;
     }
-    assert_true(cases >= 15);
+    assert_int_equal(shapes, 8);
     device_free(device, there);
 }
 
@@ -1132,7 +879,7 @@ static void test_best_instruction_set_is_used(void **state) {
 
 static void without_memory(void *unused) {
     (void)unused;
-    Conv s = conv_of((int[]){1, 1, 1 << 30, 1 << 30, 1, 1, 1, 1, 1, 0, 0});
+    Conv s = {.N = 1, .C = 1, .H = 1 << 30, .W = 1 << 30};
     kernels_fail_with(die);
     conv2d_backward_input_naive(&(struct conv2d_backward_input_args){.s = s});
 }
@@ -1143,109 +890,6 @@ static void test_conv2d_backward_without_memory(void **state) {
     expect_death(1, "out of memory: 1152921504606846976 sums", without_memory, NULL);
 }
 
-// ---- small examples, worked out by hand --------------------------------------------------------
-
-// What definitions mean where a kernel could make the same mistake.
-static void expect(KernelId kernel, const void *args, const float *result, int n,
-                   const float *by_hand) {
-    memcpy(the_case.args, args, kernels[kernel].size);
-    define(kernel);
-    for (int i = 0; i < n; i++)
-        if (result[i] != by_hand[i])
-            fail_msg("%s: number %d is %g, by hand it is %g", kernel_name(kernel), i, result[i],
-                     by_hand[i]);
-}
-
-static void test_gemm_by_hand(void **state) {
-    (void)state;
-    const float A[] = {1, 2, 3, 4, 5, 6}, A_T[] = {1, 4, 2, 5, 3, 6};   // (2,3)
-    const float B[] = {1, 0, -1, 2, 1, 0}, B_T[] = {1, -1, 1, 0, 2, 0}; // (3,2)
-    const float ones[] = {1, 1, 1, 1}, AB_plus_one[] = {3, 5, 6, 11};
-    for (int i = 0; i < 4; i++) {
-        begin_case(0);
-        struct gemm_args a = {
-            .beta = 1, .M = 2, .N = 2, .K = 3, .trans_A = i & 1, .trans_B = i / 2};
-        a.A = given(a.trans_A ? A_T : A, 6);
-        a.B = given(a.trans_B ? B_T : B, 6);
-        a.C = given(ones, 4);
-        expect(KERNEL_gemm, &a, a.C, 4, AB_plus_one);
-    }
-}
-
-// One image, one channel, two output channels; stride 2 down and 1 across, padding at the sides.
-// The third row of X is under no window. The kernel is not flipped.
-static void test_conv2d_by_hand(void **state) {
-    (void)state;
-    Conv s = conv_of((int[]){1, 1, 3, 3, 2, 2, 2, 2, 1, 0, 1}); // Y (1,2,1,4)
-    const float X[] = {1, 2, 3, 4, 5, 6, 7, 8, 9}, W[] = {1, 2, 3, 4, 0, 1, 0, 0}, b[] = {10, 20};
-    const float dY[] = {1, 2, 3, 4, 5, 6, 7, 8};
-    // Pixel (h,w) was right in window w (weights 2, 4 and 1, 0) and left in window w+1.
-    // clang-format off
-    const float Y[] = {
-        10 + 2 * 1 + 4 * 4, 10 + 1 + 4 + 12 + 20, 10 + 2 + 6 + 15 + 24, 10 + 3 + 18,
-        20 + 1,             20 + 2,               20 + 3,               20 + 0,
-    };
-    const float dX[] = {
-        2 * 1 + 2 + 5, 2 * 2 + 3 + 6, 2 * 3 + 4 + 7,
-        4 * 1 + 3 * 2, 4 * 2 + 3 * 3, 4 * 3 + 3 * 4,
-        0,             0,             0,
-    };
-    const float dW[] = {
-        1 * 2 + 2 * 3 + 3 * 4, 1 * 1 + 2 * 2 + 3 * 3, 4 * 2 + 5 * 3 + 6 * 4, 4 * 1 + 5 * 2 + 6 * 3,
-        1 * 6 + 2 * 7 + 3 * 8, 1 * 5 + 2 * 6 + 3 * 7, 4 * 6 + 5 * 7 + 6 * 8, 4 * 5 + 5 * 6 + 6 * 7,
-    };
-    // clang-format on
-    const float db[] = {1 + 2 + 3 + 4, 5 + 6 + 7 + 8};
-    begin_case(0);
-    float *x = given(X, 9), *w = given(W, 8), *d = given(dY, 8), *to = out(9, 0, 0);
-    float *to_b = given(b, 2);
-    expect(KERNEL_conv2d_forward, &(struct conv2d_forward_args){x, w, to_b, to, s, NULL}, to, 8, Y);
-    expect(KERNEL_conv2d_backward_input, &(struct conv2d_backward_input_args){d, w, to, 0, s, NULL},
-           to, 9, dX);
-    struct conv2d_backward_params_args params = {d, x, to, to_b, 0, s, NULL};
-    expect(KERNEL_conv2d_backward_params, &params, to, 8, dW);
-    expect(KERNEL_conv2d_backward_params, &params, to_b, 2, db);
-}
-
-// Two images of two channels of two pixels. Deviations are -3, -1, 1, 3 in some order. The running
-// variance is without bias: 20 / 3; by this momentum all of it. With eps the deviation is 4.
-static void test_batch_norm_by_hand(void **state) {
-    (void)state;
-    const float X[] = {1, 3, 10, 16, 5, 7, 12, 14}, stats[] = {4, 13, 20, 20, 4};
-    const float halves[] = {2, 13, 2, 18, 2, 6, 13, 2, 2, 2}, var[] = {5, 5};
-    const float without_bias[] = {20.0f / 3, 20.0f / 3}, weight[] = {4, 8}, bias[] = {1, -1};
-    const float Y[] = {-2, 0, -7, 5, 2, 4, -3, 1};
-    begin_case(0);
-    float *x = given(X, 8), *to_stats = out(5, 0, 0), *mean = out(2, 0, 0), *to_var = out(2, 0, 0);
-    float *to_count = out(1, 0, 0), *running = out(2, 1, 0), *y = out(8, 0, 0);
-    struct batch_norm_merge_args merge_args = {.mean = mean,
-                                               .var = to_var,
-                                               .count = to_count,
-                                               .running_var = running,
-                                               .momentum = 1,
-                                               .k = 2,
-                                               .C = 2};
-    struct batch_norm_forward_args forward = {
-        .X = x, .mean = mean, .var = to_var, .Y = y, .eps = 11, .N = 2, .C = 2, .S = 2};
-    merge_args.stats = given(halves, 10);
-    forward.weight = given(weight, 2);
-    forward.bias = given(bias, 2);
-    expect(KERNEL_batch_norm_stats, &(struct batch_norm_stats_args){x, to_stats, 2, 2, 2}, to_stats,
-           5, stats);
-    expect(KERNEL_batch_norm_merge, &merge_args, mean, 2, stats);
-    expect(KERNEL_batch_norm_merge, &merge_args, to_var, 2, var);
-    expect(KERNEL_batch_norm_merge, &merge_args, running, 2, without_bias);
-    expect(KERNEL_batch_norm_forward, &forward, y, 8, Y);
-}
-
-static void test_by_hand(void **state) {
-    use_device(cpu_device(0));
-    test_gemm_by_hand(state);
-    test_conv2d_by_hand(state);
-    test_batch_norm_by_hand(state);
-    device_free(device, there);
-}
-
 // ---- main --------------------------------------------------------------------------------------
 
 #define TEST(name) ON_BOTH(test_##name),
@@ -1254,21 +898,14 @@ int main(int argc, char *argv[]) {
     (void)argc;
     set_program_name(argv[0]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_by_hand),
         cmocka_unit_test(test_conv2d_backward_without_memory),
         KERNELS(TEST) // each has its comma
         ON_BOTH(test_nan_and_infinity),
-        ON_BOTH(test_batch_norm_of_equal_numbers),
-        ON_BOTH(test_batch_norm_of_several_devices),
         UNLESS_SIMULATED(test_same_bits_for_any_number_of_threads),
         UNLESS_SIMULATED(test_winograd_is_used),
         cmocka_unit_test(test_best_instruction_set_is_used),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     devices_close();
-    char *parts[] = {start, expected, got, again};
-    for (size_t i = 0; i < COUNT(parts); i++) free(parts[i]);
-    free(counted.read);
-    free(counted.stored);
     return failed;
 }
