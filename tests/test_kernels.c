@@ -455,8 +455,8 @@ CASE(batch_norm_forward, norms, 3) {
 CASE(batch_norm_backward_sums, norms, 3) {
     size_t C = (size_t)v[1];
     ARGS(.X = around(n, CENTRES[kind], 2), .mean = around(C, CENTRES[kind], 1), .dY = in(n),
-         .var = around(C, 0.6f, 0.5f), .sums = out(2 * C, 0, 2 * SUMMED), .eps = EPS, .N = v[0],
-         .C = v[1], .S = v[2]);
+         .var = around(C, 0.6f, 0.5f), .sums = out_sum(2 * C, 0, 2 * SUMMED, v[0] * v[2]),
+         .eps = EPS, .N = v[0], .C = v[1], .S = v[2]);
 }
 // The sums are those of several devices, so they and the count are larger than this one's; or there
 // are none, and then what else they need is not there either.
