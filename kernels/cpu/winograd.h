@@ -7,7 +7,7 @@
 // machine. Fewer multiplications is all that is left: 36 instead of 144, or 64 instead of 400. The
 // price is accuracy, since the transforms add and subtract numbers of different size: the largest
 // error is about 2e-5 of the usual result for 3x3 and 5e-5 for 5x5, that of plain sums 2e-6 (see
-// test_error_of_winograd). And an infinity among the pixels becomes NaN all over its tile.
+// test_kernels.c). And an infinity among the pixels becomes NaN all over its tile.
 #ifndef KERNELS_CPU_WINOGRAD_H
 #define KERNELS_CPU_WINOGRAD_H
 
