@@ -13,9 +13,9 @@ TMPDIR=$work # the grader's folders are seen there, and no other grader's
 export TMPDIR
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
-out=$work/out problems=$work/problems
+out=$work/out errors=$work/errors
 . tests/tap.sh
-shown="$out $problems"
+shown="$out $errors"
 folder=chapters/04_lenet_multi_gpu/exercises/3_efficient_allreduce
 solution=$folder/solution.c
 [ -d tests/lab ] && [ -f $solution ] || skip_all "the labs" "this is what students have"
@@ -24,7 +24,7 @@ for tool in bwrap bsdtar jq; do command -v $tool >/dev/null || skip_all "the lab
 mkdir -p "$work/build/lab" && ln -s "$build/libbook.a" "$work/build/" && ln -s "$build/lab/judge" "$build/lab/exercises" "$work/build/lab/"
 grade() { # SETTING=VALUE..
     env BUILD="$work/build" LABS=04-3 LIMIT=60 JOBS=2 SEED=1 SUBMISSION= CLASS= JSON= CSV= GRADESCOPE= TRUSTED= STRICT= PART= \
-        "$@" sh tests/grader/grade.sh >"$out" 2>"$problems" </dev/null
+        "$@" sh tests/grader/grade.sh >"$out" 2>"$errors" </dev/null
     status=$?
     return $status
 }
@@ -72,7 +72,7 @@ hand_in eight 7 "$work/class/one_hub/04-3.c" && hand_in eight 8 "$work/class/han
 grade CLASS="$work/eight" JSON="$work/whole.json" LIMIT=4
 for signal in TERM INT HUP KILL; do
     setsid env --default-signal BUILD="$work/build" LABS=04-3 LIMIT=4 JOBS=2 SEED=1 SUBMISSION= CLASS="$work/eight" JSON="$work/parts.json" CSV= GRADESCOPE= \
-        TRUSTED= STRICT= PART= sh tests/grader/grade.sh >"$out" 2>"$problems" </dev/null &
+        TRUSTED= STRICT= PART= sh tests/grader/grade.sh >"$out" 2>"$errors" </dev/null &
     pid=$!
     for n in $(seq 100); do
         graded=$(grep -c '	done' "$work/build/lab/grading.tsv" 2>/dev/null)
@@ -89,7 +89,7 @@ for signal in TERM INT HUP KILL; do
     verdict $? "SIG$signal: it ends, with what it has started"
     grade CLASS="$work/eight" JSON="$work/parts.json" LIMIT=4
     without_times() { sed '/"seconds"/d' "$1"; }
-    grep -q 'goes on: [2-7] are graded' "$problems" && without_times "$work/parts.json" >"$work/a" && without_times "$work/whole.json" | cmp -s - "$work/a"
+    grep -q 'goes on: [2-7] are graded' "$errors" && without_times "$work/parts.json" >"$work/a" && without_times "$work/whole.json" | cmp -s - "$work/a"
     verdict $? "and goes on: the same points, for the same reasons"
     rm -f "$work/parts.json"
 done
@@ -99,7 +99,7 @@ odd=$(printf '=1+1\033[31m\377\342\200\256x')
 for name in "$odd" "$(printf '\357\274\235wide')" " =spaced" -rf; do hand_in odd "$name" $solution; done
 cp -r "$work/class/ends_the_program" "$work/odd/"
 grade CLASS="$work/odd" CSV="$work/odd.csv" JSON="$work/odd.json"
-cat "$work/odd.csv" "$work/odd.json" "$problems" >>"$out"
+cat "$work/odd.csv" "$work/odd.json" "$errors" >>"$out"
 ! grep -q "$(printf '[\001-\010\013-\037\177]')" "$out" && iconv -f UTF-8 -t UTF-8 "$out" >/dev/null
 verdict $? "escape sequences and bytes that are no text are shown, and do nothing"
 grep -qF '"'"'"'=1+1\x1b[31m\xff\u202ex",10,10,10,""' "$work/odd.csv" && [ "$(grep -c "^\"'.*,10,10,10" "$work/odd.csv")" = 4 ]
@@ -165,7 +165,7 @@ END
 mkdir "$work/own"
 contained() { # WORDS NAME COMMAND: it prints these, a pattern for all of it
     # shellcheck disable=SC2016
-    TRUST=contained timeout 60 sh -c '. tests/grader/sandbox.sh && COUNTER=$(memory_counter) && in_sandbox 8 "$1" "$2" "$3"' sh "$work/own" "$out" "$3" 2>"$problems"
+    TRUST=contained timeout 60 sh -c '. tests/grader/sandbox.sh && COUNTER=$(memory_counter) && in_sandbox 8 "$1" "$2" "$3"' sh "$work/own" "$out" "$3" 2>"$errors"
     head -c 2000 "$out" | tr '\n' ' ' | grep -qxE "$1 *"
     verdict $? "in the sandbox $2"
 }
@@ -193,7 +193,7 @@ refused() { # STATUS WORDS SETTING..
     expected=$1 words=$2
     shift 2
     grade "$@"
-    [ $status -eq "$expected" ] && grep -q "error: .*$words" "$problems" && grep -q '^hint: ' "$problems"
+    [ $status -eq "$expected" ] && grep -q "error: .*$words" "$errors" && grep -q '^hint: ' "$errors"
     verdict $? "refused, as $words: $*"
 }
 right=$work/class/right.tar.gz

@@ -8,14 +8,14 @@ export LC_ALL=C
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
-out=$work/out problems=$work/problems
+out=$work/out errors=$work/errors
 . tests/tap.sh
-shown="$out $problems"
+shown="$out $errors"
 nothing() { [ ! -s "$out" ] && verdict 0 "$1" || verdict 1 "$1"; } # was found
 # The expected facts are this build's, the place for the archive is its own.
 mkdir -p "$work/build/lab" && ln -s "$build/lab/exercises" "$work/build/lab/exercises"
 kit() { # LABS OFFLINE CLASSROOM
-    sh tests/grader/kit.sh "$work/build" "$1" "$2" "$3" >"$out" 2>"$problems"
+    sh tests/grader/kit.sh "$work/build" "$1" "$2" "$3" >"$out" 2>"$errors"
 }
 archive=$work/build/lab/training-on-multiple-gpus.tar.gz
 
@@ -52,7 +52,7 @@ xargs awk '
             if (n >= 12 && FILENAME ~ /[^r]_answers\.md$|\/answers\.md$/) answer[said]
             else if (n >= 12 && said in answer) print FILENAME ":" FNR ":" said
         }
-    }' $(find chapters -name '*answers.md' ! -name your_answers.md) <"$work/texts" >"$out" 2>"$problems"
+    }' $(find chapters -name '*answers.md' ! -name your_answers.md) <"$work/texts" >"$out" 2>"$errors"
 nothing "and no sentence of the answers is in sheets, exercises or tests: no conclusion"
 find "$all" -name '*answers.md' ! -name your_answers.md -o -name solution.c -o -name rivals -o -name for_instructors.md -o -path '*/tests/lab/*' -o -name '*.o' -o -path '*/.git/*' -o -path '*/build/*' >"$out"
 (cd "$all" && printf '%s\n' *) | grep -vx 'LICENSE\|Makefile\|README.md\|chapters\|common\|kernels\|plots\|tests' >>"$out"
@@ -80,13 +80,13 @@ wait
 verdict $? "two at once write one archive or the other"
 
 refused() { # STATUS WORDS NAME
-    [ "$1" -ne 0 ] && grep -q "error: .*$2" "$problems" && grep -q '^hint: ' "$problems" && [ "$(cksum <"$archive")" = "$before" ]
+    [ "$1" -ne 0 ] && grep -q "error: .*$2" "$errors" && grep -q '^hint: ' "$errors" && [ "$(cksum <"$archive")" = "$before" ]
     verdict $? "$3"
 }
 before=$(cksum <"$archive")
 kit "04-9" "" ""
 refused $? 'no exercise 04-9' "an exercise that is not there: refused, and the old archive stays"
-in_two() { (cd "$two" && "$@") >"$out" 2>"$problems" </dev/null; }
+in_two() { (cd "$two" && "$@") >"$out" 2>"$errors" </dev/null; }
 in_two sh tests/grader/kit.sh "$work/build" "" "" ""
 refused $? 'no exercise here has a solution' "in what students have there is nothing to leave out: refused"
 in_two env -u MAKEFLAGS make CUDA=0 BUILD="$work/build" exercise-04-1 SOLVED=1
