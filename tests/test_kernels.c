@@ -147,9 +147,9 @@ typedef struct Kernel {
     int kinds; // of cases for each shape
 } Kernel;
 
-// CASE(relu_forward, sizes, 2) { ... } sets the arguments `a` for a case of that kind, 0 or 1,
+// CASES(relu_forward, sizes, 2) { ... } sets the arguments `a` for a case of that kind, 0 or 1,
 // whose shape is v[0], v[1], ...; n is their product.
-#define CASE(name, shapes, kinds)                                                                  \
+#define CASES(name, shapes, kinds)                                                                 \
     static void name##_make(struct name##_args *a, const int *v, size_t n, int kind);              \
     static void name##_case(void *args, const int *v, size_t n, int kind) {                        \
         name##_make(args, v, n, kind);                                                             \
@@ -171,27 +171,27 @@ static const int MATRICES[][2] = {{0, 10},  {1, 1},   {1, 33},   {2, 31},    {3,
                                   {64, 10}, {257, 3}, {33, 257}, {130, 129}, {1000, 10}};
 static const Shapes sizes = SHAPES(SIZES), sums = SHAPES(SUMS), matrices = SHAPES(MATRICES);
 
-CASE(fill, sizes, 1) { ARGS(.x = out(n, 0, EXACT), .value = 1.5f, .n = n); }
-CASE(scale, sizes, 1) { ARGS(.x = out(n, 1, ROUNDED), .factor = 0.3f, .n = n); }
-CASE(add, sizes, 1) { ARGS(.x = in(n), .y = out(n, 1, ROUNDED), .n = n); }
-CASE(add_forward, sizes, 3) { // the sum in memory of its own, or in that of either term
+CASES(fill, sizes, 1) { ARGS(.x = out(n, 0, EXACT), .value = 1.5f, .n = n); }
+CASES(scale, sizes, 1) { ARGS(.x = out(n, 1, ROUNDED), .factor = 0.3f, .n = n); }
+CASES(add, sizes, 1) { ARGS(.x = in(n), .y = out(n, 1, ROUNDED), .n = n); }
+CASES(add_forward, sizes, 3) { // the sum in memory of its own, or in that of either term
     float *Y = out(n, (float)kind, ROUNDED);
     ARGS(.A = kind == 1 ? Y : in(n), .B = kind == 2 ? Y : in(n), .Y = Y, .n = n);
 }
-CASE(add_backward, sizes, 2) {
+CASES(add_backward, sizes, 2) {
     ARGS(.dY = in(n), .dX = out(n, (float)kind, ROUNDED), .beta = (float)kind, .n = n);
 }
-CASE(sum_forward, sums, 1) {
+CASES(sum_forward, sums, 1) {
     ARGS(.x = in(n), .out = out_sum(1, 0, SUMMED, 3 * (double)n), .n = n);
 }
-CASE(sum_backward, sizes, 2) {
+CASES(sum_backward, sizes, 2) {
     ARGS(.dout = in(1), .dx = out(n, (float)kind, ROUNDED), .beta = (float)kind, .n = n);
 }
-CASE(relu_forward, sizes, 3) { // random, special, in place
+CASES(relu_forward, sizes, 3) { // random, special, in place
     const float *X = kind == 0 ? in(n) : kind == 1 ? specials(n) : out(n, 1, EXACT);
     ARGS(.X = X, .Y = kind == 2 ? (float *)X : out(n, 0, EXACT), .n = n);
 }
-CASE(relu_backward, sizes, 4) { // beta 0, 1, special, in place
+CASES(relu_backward, sizes, 4) { // beta 0, 1, special, in place
     float *dX = out(n, kind == 3 ? 1 : kind == 1, ROUNDED);
     ARGS(.Y = kind == 2 ? specials(n) : whole(n, 0, 2, 0.5f), // many are 0
          .dY = kind == 3   ? dX
@@ -200,7 +200,7 @@ CASE(relu_backward, sizes, 4) { // beta 0, 1, special, in place
          .dX = dX, .beta = kind == 1, .n = n);
 }
 // What lies between the columns that are copied stays as it was.
-CASE(copy_columns, matrices, 4) {
+CASES(copy_columns, matrices, 4) {
     static const int X_more[] = {0, 0, 34, 7}, Y_more[] = {0, 5, 0, 2};
     int X_stride = v[1] + X_more[kind], Y_stride = v[1] + Y_more[kind];
     size_t last = v[0] ? (size_t)v[0] - 1 : 0, width = v[0] ? (size_t)v[1] : 0;
@@ -223,16 +223,16 @@ static const int PRODUCTS[][3] = {
 static const int SMALL_PRODUCTS[][2][3] = {{{1, 1, 1}, {67, 67, 67}}, {{0, 0, 0}, {5, 5, 5}}};
 static const Shapes products = AND_RANDOM(PRODUCTS, 120, SMALL_PRODUCTS);
 
-CASE(gemm, products, 4) {
+CASES(gemm, products, 4) {
     size_t M = (size_t)v[0], N = (size_t)v[1], K = (size_t)v[2];
     float beta = (float)pick(0, 1);
     ARGS(.A = in(M * K), .B = in(K * N), .C = out_sum(M * N, beta, SUMMED, v[2]), .beta = beta,
          .M = v[0], .N = v[1], .K = v[2], .trans_A = kind & 1, .trans_B = kind >> 1);
 }
-CASE(add_bias_forward, matrices, 1) {
+CASES(add_bias_forward, matrices, 1) {
     ARGS(.X = in(n), .b = in((size_t)v[1]), .Y = out(n, 0, ROUNDED), .rows = v[0], .cols = v[1]);
 }
-CASE(add_bias_backward, matrices, 2) {
+CASES(add_bias_backward, matrices, 2) {
     ARGS(.dY = in(n), .db = out_sum((size_t)v[1], (float)kind, SUMMED, 3 * v[0]),
          .beta = (float)kind, .rows = v[0], .cols = v[1]);
 }
@@ -316,7 +316,7 @@ static unsigned char *gates_of(const Conv *s, int kind) {
 // Kinds 1 and 3 have a bias. (Pooled, Winograd's always has.) Then numbers have exact sums, and
 // many are 0: then ReLU's gate is shut, also in a blank image, whatever rounding errors a fast
 // method has.
-CASE(conv2d_forward, convolutions, 4) {
+CASES(conv2d_forward, convolutions, 4) {
     Conv s = conv_of(v, kind);
     size_t X = (size_t)size_X(&s), M = (size_t)v[4],
            image = pick(0, 2) && v[0] > 1 ? X / (size_t)v[0] : 0;
@@ -332,7 +332,7 @@ CASE(conv2d_forward, convolutions, 4) {
     if (kind > 1) a->pooled = written(gates_of(&s, kind), EXACT);
 }
 // Kinds 1 and 3 are added to what is there.
-CASE(conv2d_backward_input, convolutions, 4) {
+CASES(conv2d_backward_input, convolutions, 4) {
     Conv s = conv_of(v, kind);
     float beta = (float)(kind % 2);
     double terms = (double)v[4] * v[5] * v[6];
@@ -340,7 +340,7 @@ CASE(conv2d_backward_input, convolutions, 4) {
          .dX = out_sum((size_t)size_X(&s), beta, tolerance_of(&s), terms),
          .pooled = gates_of(&s, kind));
 }
-CASE(conv2d_backward_params, convolutions, 4) {
+CASES(conv2d_backward_params, convolutions, 4) {
     Conv s = conv_of(v, kind);
     float beta = (float)(kind % 2);
     double terms = (double)v[0] * s.out_h * s.out_w;
@@ -376,11 +376,11 @@ static Pool pool_of(const int *v) {
                   windows(v[2], 0, v[4], v[6]),
                   windows(v[3], 0, v[5], v[7])};
 }
-CASE(avg_pool2d_forward, pools, 1) {
+CASES(avg_pool2d_forward, pools, 1) {
     Pool s = pool_of(v);
     ARGS(.X = in((size_t)pool_inputs(&s)), .Y = out((size_t)pool_outputs(&s), 0, ROUNDED), .s = s);
 }
-CASE(avg_pool2d_backward, pools, 2) {
+CASES(avg_pool2d_backward, pools, 2) {
     Pool s = pool_of(v);
     ARGS(.dY = in((size_t)pool_outputs(&s)), .beta = (float)kind, .s = s,
          .dX = out((size_t)pool_inputs(&s), (float)kind, 2 * ROUNDED));
@@ -401,7 +401,7 @@ static const float EPS = 0.05f; // large, so that it matters
 
 // Then equal numbers: their variance is as good as zero, and not negative, or its root could be
 // NaN.
-CASE(batch_norm_stats, norms, 8) {
+CASES(batch_norm_stats, norms, 8) {
     static const float same[] = {0.1f, -1.0f / 3, 10000.1f, 1e-20f, 123456.7f};
     size_t C = (size_t)v[1];
     float *stats = out(C, 0, 1.2e-7); // the last bit
@@ -437,7 +437,7 @@ static float *stats_of_parts(int k, const int *v, float centre) {
 }
 
 // With both running values, one of them, or none; of some of the devices.
-CASE(batch_norm_merge, parts, 12) {
+CASES(batch_norm_merge, parts, 12) {
     size_t C = (size_t)v[0];
     int k = kind % 2 ? 1 : pick(2, 7), running = kind / 3;
     ARGS(.stats = stats_of_parts(k, v, CENTRES[kind % 3]), .var = out(C, 0, ROUNDED),
@@ -446,13 +446,13 @@ CASE(batch_norm_merge, parts, 12) {
          .running_var = running & 2 ? out(C, 1, ROUNDED) : NULL, .momentum = pick(0, 1) ? 0.1f : 1,
          .k = k, .C = v[0]);
 }
-CASE(batch_norm_forward, norms, 3) {
+CASES(batch_norm_forward, norms, 3) {
     size_t C = (size_t)v[1];
     ARGS(.X = around(n, CENTRES[kind], 2), .mean = around(C, CENTRES[kind], 1), .weight = in(C),
          .var = around(C, 0.6f, 0.5f), .bias = in(C), .Y = out(n, 0, 2e-6), .eps = EPS, .N = v[0],
          .C = v[1], .S = v[2]);
 }
-CASE(batch_norm_backward_sums, norms, 3) {
+CASES(batch_norm_backward_sums, norms, 3) {
     size_t C = (size_t)v[1];
     ARGS(.X = around(n, CENTRES[kind], 2), .mean = around(C, CENTRES[kind], 1), .dY = in(n),
          .var = around(C, 0.6f, 0.5f), .sums = out_sum(2 * C, 0, 2 * SUMMED, v[0] * v[2]),
@@ -460,7 +460,7 @@ CASE(batch_norm_backward_sums, norms, 3) {
 }
 // The sums are those of several devices, so they and the count are larger than this one's; or there
 // are none, and then what else they need is not there either.
-CASE(batch_norm_backward_input, norms, 8) {
+CASES(batch_norm_backward_input, norms, 8) {
     size_t C = (size_t)v[1];
     float all = (float)(3 * v[0] * v[2] + 5), beta = (float)(kind & 1);
     ARGS(.dY = in(n), .var = around(C, 0.6f, 0.5f), .weight = in(C), .dX = out(n, beta, 4e-6),
@@ -489,28 +489,28 @@ static float *labels(const int *v, bool are_wrong) {
     the_case.special |= are_wrong;
     return classes;
 }
-CASE(cross_entropy_forward, scores, 6) {
+CASES(cross_entropy_forward, scores, 6) {
     static const float far[] = {0, 1, 10, 80, 1e4f, 1}; // exp(80) is near float's largest
     ARGS(.logits = around(n, 0, far[kind]), .labels = labels(v, kind == 5), .rows = v[0],
          .losses = out((size_t)v[0], 0, 1e-6), .probs = out(n, 0, 1e-6), .classes = v[1]);
 }
-CASE(cross_entropy_backward, scores, 2) {
+CASES(cross_entropy_backward, scores, 2) {
     ARGS(.probs = in(n), .labels = labels(v, false), .dlosses = in((size_t)v[0]), .rows = v[0],
          .dlogits = out(n, (float)kind, ROUNDED), .beta = (float)kind, .classes = v[1]);
 }
 // Also with ties, numbers that are equal but for their sign, infinities and NaN.
-CASE(count_correct, scores, 6) {
+CASES(count_correct, scores, 6) {
     ARGS(.logits = kind % 3 == 0   ? in(n)
                    : kind % 3 == 1 ? whole(n, 0, 2, 1)
                                    : specials(n),
          .labels = labels(v, kind == 5), .count = out(1, 1, ROUNDED), .rows = v[0],
          .classes = v[1]);
 }
-CASE(sgd, sizes, 1) {
+CASES(sgd, sizes, 1) {
     ARGS(.param = out(n, 1, ROUNDED), .grad = out(n, 1, EXACT), .lr = 0.3f, .batch_size = 7,
          .n = n);
 }
-CASE(adam, sizes, 1) {
+CASES(adam, sizes, 1) {
     ARGS(.param = out(n, 1, ROUNDED), .grad = out(n, 1, EXACT), .mean = out(n, 1, ROUNDED),
          .square = written(around(n, 0.5f, 0.5f), ROUNDED), .rate = 0.3f, .root = 0.25f,
          .beta1 = 0.9f, .beta2 = 0.999f, .eps = 0.25f, .batch_size = 7, .n = n);
