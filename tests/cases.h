@@ -62,6 +62,26 @@ static inline Tensor *trained(Tensor *t) { return attach_grad(t), t; }
 #define AT_START(...)                                                                              \
     __attribute__((constructor)) static void JOIN(at_start_, __LINE__)(void) { __VA_ARGS__; }
 
+// ---- tests without a list --------------------------------------------------------------------
+
+// TEST(name) { ... }: run_all() runs all of them, in the order of the file.
+static struct CMUnitTest listed[32];
+static size_t num_listed;
+
+#define TEST(name)             TEST_AS(name, cmocka_unit_test(name))
+#define TEST_IN_A_FOLDER(name) TEST_AS(name, IN_A_FOLDER(name))
+#define TEST_AS(name, ...)                                                                         \
+    CASE(name);                                                                                    \
+    AT_START(assert_true(num_listed < COUNT(listed));                                              \
+             listed[num_listed++] = (struct CMUnitTest)__VA_ARGS__)                                \
+    CASE(name)
+
+static inline int run_all(const char *name, CMFixtureFunction begin, CMFixtureFunction end) {
+    return _cmocka_run_group_tests(name, listed, num_listed, begin, end);
+}
+
+// ---- what must end the program ---------------------------------------------------------------
+
 // DIES("words of the error", statements) is a row. Children of expect_deaths() run the statements,
 // with CPU devices only: a GPU cannot be used on both sides of a fork.
 static struct Death {

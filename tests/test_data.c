@@ -1,7 +1,10 @@
 // test_data.c: the data set is what it claims to be, and every epoch shows each image once.
 #include <zlib.h>
 
-#include "dies.h"
+#include "cases.h"
+#include "chapters/01_splitting_strategies/spread.h"
+#include "chapters/02_get_params_and_allreduce/allreduce.h"
+#include "chapters/03_split_batch/split_batch.h"
 #include "common/data/fashion_mnist.h"
 #include "common/tensor/random.h"
 
@@ -11,7 +14,7 @@ enum { PIXELS = 28 * 28 };
 
 // ---- random numbers --------------------------------------------------------------------------
 
-CASE(random_numbers) {
+TEST(random_numbers) {
     // Counter and key 0 in Random123's table of known answers (kat_vectors, philox4x32 10).
     const uint64_t first = random_bits(0, 0, 0), high = 1ull << 32;
     assert_true(first == 0xe169c58d6627e8d5u && random_bits(1, 0, 0) != first);
@@ -20,8 +23,7 @@ CASE(random_numbers) {
 
     enum { N = 100000 };
     double sum = 0, squares = 0, uniforms = 0;
-    float *values = malloc(N * sizeof *values);
-    assert_non_null(values);
+    static float values[N];
     fill_normal(values, N, 0.5, 42, STREAM_TEST);
     for (int i = 0; i < N; i++) {
         double u = random_uniform(42, STREAM_TEST + 1, (uint64_t)i);
@@ -31,7 +33,6 @@ CASE(random_numbers) {
         sum += values[i];
         squares += (double)values[i] * values[i];
     }
-    free(values);
     // Within four standard errors: 1/sqrt(12 N), 0.5/sqrt(N), 0.25 sqrt(2/N).
     assert_true(fabs(uniforms / N - 0.5) < 4 / sqrt(12.0 * N));
     assert_true(fabs(sum / N) < 4 * 0.5 / sqrt(N));
@@ -39,7 +40,7 @@ CASE(random_numbers) {
 }
 
 // All 6 orders of 3 things are equally likely.
-CASE(random_orders) {
+TEST(random_orders) {
     enum { N = 60000 };
     int counts[27] = {0}, order[3];
     for (int i = 0; i < N; i++) {
@@ -54,6 +55,22 @@ CASE(random_orders) {
     random_order(order, 0, 1, STREAM_TEST);
     random_order(order, 1, 1, STREAM_TEST);
     assert_int_equal(order[0], 0);
+}
+
+// ---- the data set --------------------------------------------------------------------------
+
+// (Where the environment says; a later test changes that.)
+TEST(real_data) {
+    Dataset *train = fashion_mnist_open(NULL, true, 0), *test = fashion_mnist_open(NULL, false, 0);
+    assert_int_equal(train->count, 60000);
+    assert_int_equal(test->count, 10000);
+    assert_int_equal(train->labels[0], 9);
+    assert_string_equal(fashion_mnist_names[train->labels[0]], "ankle boot");
+    int counts[FASHION_MNIST_CLASSES] = {0};
+    for (int i = 0; i < train->count; i++) counts[train->labels[i]]++;
+    for (int i = 0; i < FASHION_MNIST_CLASSES; i++) assert_int_equal(counts[i], 6000);
+    dataset_free(train);
+    dataset_free(test);
 }
 
 // ---- made files ------------------------------------------------------------------------------
@@ -90,7 +107,7 @@ static void assert_opens(const char *folder, int limit, int count) {
     dataset_free(data);
 }
 
-CASE(zipped_and_plain) {
+TEST_IN_A_FOLDER(zipped_and_plain) {
     make_set(true, 13, 13);
     make_set(false, 2000, 2000); // larger than the first piece of memory
     assert_opens(".", 0, 13);    // where there are both, the .gz is taken
@@ -98,27 +115,9 @@ CASE(zipped_and_plain) {
     assert_opens(".", 1999, 1999);
     assert_opens(".", 1, 1);
     dataset_free(NULL);
-
-    char *before = getenv("FASHION_MNIST_DIR");
-    before = before ? strdup(before) : NULL;
     setenv("FASHION_MNIST_DIR", test_folder, 1);
     assert_opens(NULL, 0, 2000);
     unsetenv("FASHION_MNIST_DIR");
-    if (before) setenv("FASHION_MNIST_DIR", before, 1);
-    free(before);
-}
-
-CASE(real_data) {
-    Dataset *train = fashion_mnist_open(NULL, true, 0), *test = fashion_mnist_open(NULL, false, 0);
-    assert_int_equal(train->count, 60000);
-    assert_int_equal(test->count, 10000);
-    assert_int_equal(train->labels[0], 9);
-    assert_string_equal(fashion_mnist_names[train->labels[0]], "ankle boot");
-    int counts[FASHION_MNIST_CLASSES] = {0};
-    for (int i = 0; i < train->count; i++) counts[train->labels[i]]++;
-    for (int i = 0; i < FASHION_MNIST_CLASSES; i++) assert_int_equal(counts[i], 6000);
-    dataset_free(train);
-    dataset_free(test);
 }
 
 // ---- bad files -------------------------------------------------------------------------------
@@ -131,7 +130,7 @@ static void open_train(void *directory) {
 
 static void refused(const char *expected) { expect_death(1, expected, open_train, test_folder); }
 
-CASE(missing) {
+TEST_IN_A_FOLDER(missing) {
     expect_death(1, "No such file or directory\nhint: `make setup`", open_train, "nowhere");
     refused(IMAGES ".gz: no such file\nhint: `make setup` installs the data set");
     make_set(false, 3, 3);
@@ -180,7 +179,7 @@ static const Damage damages[] = {
 };
 
 // The same, in plain files and in zipped ones.
-CASE(damaged) {
+TEST_IN_A_FOLDER(damaged) {
     for (int zipped = 0; zipped < 2; zipped++)
         for (size_t i = 0; i < COUNT(damages); i++) {
             const Damage *d = &damages[i];
@@ -194,7 +193,7 @@ CASE(damaged) {
         }
 }
 
-CASE(label_of_10) {
+TEST_IN_A_FOLDER(label_of_10) {
     make_set(false, 14, 14);
     write_bytes(LABELS, "\0\0\10\1\0\0\0\16\1\2\3\4\5\6\7\10\11\0\1\12\2\3", 22);
     for (limit_of_open = 0; limit_of_open <= 5; limit_of_open += 5)
@@ -202,29 +201,29 @@ CASE(label_of_10) {
     limit_of_open = 0;
 }
 
-CASE(damaged_gzip) {
+TEST_IN_A_FOLDER(damaged_gzip) {
     make_set(true, 50, 50);
     size_t size;
-    const char *path = IMAGES ".gz";
-    char *good = read_bytes_of(path, &size);
-    write_bytes(path, good, size / 2);
-    refused("end of file\nhint: the file is damaged: copy it again, or leave out --data");
-    write_bytes(path, good, 5); // in gzip's own header
-    refused(IMAGES ".gz: ");
-    write_bytes(path, good, size - 8); // all the data, but not the checksum
-    refused("unexpected end of file");
-    good[size - 8] ^= 1;
-    write_bytes(path, good, size);
-    refused("incorrect data check");
-    good[size - 8] ^= 1;
-    memset(good + size / 2, 0xff, 40);
-    write_bytes(path, good, size);
-    refused(IMAGES ".gz: ");
-    free(good);
+    char *bytes = read_bytes_of(IMAGES ".gz", &size);
+    const struct {
+        size_t left, other; // so many bytes are left; this one is another
+        const char *words;
+    } rows[] = {{size / 2, size, "file\nhint: the file is damaged: copy it again, or leave out"},
+                {5, size, IMAGES ".gz: "},                  // in gzip's own header
+                {size - 8, size, "unexpected end of file"}, // all the data, but not the checksum
+                {size, size - 8, "incorrect data check"},
+                {size, size / 2, IMAGES ".gz: "}};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        bytes[rows[i].other] ^= 0x7f; // (read_bytes_of() put a zero behind them)
+        write_bytes(IMAGES ".gz", bytes, rows[i].left);
+        refused(rows[i].words);
+        bytes[rows[i].other] ^= 0x7f;
+    }
+    free(bytes);
 }
 
 // 1.6 TB of images are claimed. To ask for that memory at once would fail, with other words.
-CASE(claims_of_billions) {
+TEST_IN_A_FOLDER(claims_of_billions) {
     make_set(true, 2000000000, 3);
     refused("claims 2000000000 items, the file ends after 3");
     make_set(true, 0xffffffff, 3);
@@ -235,11 +234,8 @@ CASE(claims_of_billions) {
 
 // A data set of `count` images of 2 x 3 random bytes.
 static Dataset *made_data(int count) {
-    Dataset *data = calloc(1, sizeof *data);
-    assert_non_null(data);
-    *data = (Dataset){count, 2, 3, calloc((size_t)count, 6), calloc((size_t)count, 1)};
-    assert_non_null(data->images);
-    assert_non_null(data->labels);
+    Dataset *data = xcalloc(1, sizeof *data);
+    *data = (Dataset){count, 2, 3, xcalloc((size_t)count, 6), xcalloc((size_t)count, 1)};
     for (int i = 0; i < 6 * count; i++)
         data->images[i] = (uint8_t)random_bits(0, STREAM_TEST, (uint64_t)i);
     for (int i = 0; i < count; i++) data->labels[i] = (uint8_t)(i % 10);
@@ -273,42 +269,44 @@ static void assert_epoch(DataIter *iter, int epoch, int size, const Dataset *dat
 
 enum { MANY = 1003, BATCH = 20 };
 
-CASE(each_image_once) {
+TEST(each_image_once) {
+    static const struct {
+        int size;
+        bool shuffle;
+        uint64_t seed;
+    } rows[] = {{BATCH, true, 7}, {64, true, 7}, {BATCH, true, 8}, {BATCH, false, 7}};
+    int before[COUNT(rows)][MANY] = {{0}}, order[MANY];
     Dataset *data = made_data(MANY);
-    DataIter *iter = data_iter_new(data, BATCH, true, 7), *same = data_iter_new(data, 64, true, 7);
-    DataIter *other = data_iter_new(data, BATCH, true, 8);
-    DataIter *as_they_are = data_iter_new(data, BATCH, false, 7);
-    assert_int_equal(data_iter_batches(iter), 51);
-    int order[MANY], previous[MANY], plain[MANY];
-    for (int i = 0; i < MANY; i++) plain[i] = previous[i] = i;
-    for (int epoch = 0; epoch < 4; epoch++) {
-        bool seen[MANY] = {false};
-        random_order(order, MANY, 7, STREAM_SHUFFLE + (uint32_t)epoch);
-        for (int i = 0; i < MANY; i++) seen[order[i]] = true;
-        for (int i = 0; i < MANY; i++) assert_true(seen[i]);
-        assert_memory_not_equal(order, previous, sizeof order); // epochs differ
-        assert_epoch(iter, epoch, BATCH, data, order);
-        assert_epoch(same, epoch, 64, data, order);
-        random_order(previous, MANY, 8, STREAM_SHUFFLE + (uint32_t)epoch);
-        assert_memory_not_equal(order, previous, sizeof order);
-        assert_epoch(other, epoch, BATCH, data, previous);
-        assert_epoch(as_they_are, epoch, BATCH, data, plain);
-        memcpy(previous, order, sizeof order);
+    DataIter *iters[COUNT(rows)];
+    for (size_t i = 0; i < COUNT(rows); i++)
+        iters[i] = data_iter_new(data, rows[i].size, rows[i].shuffle, rows[i].seed);
+    assert_int_equal(data_iter_batches(iters[0]), 51);
+    for (uint32_t epoch = 0; epoch < 4; epoch++) {
+        for (size_t i = 0; i < COUNT(rows); i++) {
+            bool seen[MANY] = {false};
+            for (int j = 0; j < MANY; j++) order[j] = j;
+            if (rows[i].shuffle) random_order(order, MANY, rows[i].seed, STREAM_SHUFFLE + epoch);
+            for (int j = 0; j < MANY; j++) seen[order[j]] = true;
+            for (int j = 0; j < MANY; j++) assert_true(seen[j]);
+            if (rows[i].shuffle) assert_memory_not_equal(order, before[i], sizeof order);
+            assert_epoch(iters[i], (int)epoch, rows[i].size, data, order);
+            memcpy(before[i], order, sizeof order);
+        }
+        assert_memory_not_equal(before[0], before[2], sizeof order);
     }
-    DataIter *iters[] = {iter, same, other, as_they_are, NULL};
-    for (int i = 0; i < 5; i++) data_iter_free(iters[i]);
+    for (size_t i = 0; i < COUNT(rows); i++) data_iter_free(iters[i]);
+    data_iter_free(NULL);
     dataset_free(data);
 }
 
 // After every number of minibatches, so that the prefetch thread is caught in all its states; and
 // with minibatches that take long to make, in the middle of one.
-CASE(restart_in_mid_epoch) {
+TEST(restart_in_mid_epoch) {
     const int counts[] = {MANY, 60000}, sizes[] = {BATCH, 20000}, epochs[] = {51, 10};
     for (int large = 0; large < 2; large++) {
         Dataset *data = made_data(counts[large]);
         DataIter *iter = data_iter_new(data, sizes[large], true, 7);
-        int *order = malloc((size_t)counts[large] * sizeof *order);
-        assert_non_null(order);
+        static int order[60000];
         for (int epoch = 0; epoch < epochs[large]; epoch++) {
             Tensor *X, *y;
             data_iter_start(iter, 1000 + epoch);
@@ -320,11 +318,10 @@ CASE(restart_in_mid_epoch) {
         for (int i = 0; i < 200; i++) data_iter_start(iter, i);
         data_iter_free(iter); // in mid-epoch
         dataset_free(data);
-        free(order);
     }
 }
 
-CASE(sizes_of_batches) {
+TEST(sizes_of_batches) {
     const int order[] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
     for (int count = 1; count <= 9; count++)
         for (int size = 1; size <= 12; size++) {
@@ -340,7 +337,7 @@ CASE(sizes_of_batches) {
 
 // A device that is late with its copies still gets the minibatch that was meant, though the
 // iterator is asked for the next ones meanwhile.
-CASE(slow_device) {
+TEST(slow_device) {
     enum { BATCHES = 50, WORK = 1 << 20 };
     Dataset *data = made_data(BATCHES * BATCH);
     DataIter *iter = data_iter_new(data, BATCH, false, 0);
@@ -368,27 +365,46 @@ static void use_without_start(void *size) {
     data_iter_next(data_iter_new(made_data(3), *(int *)size, true, 0), &X, &y);
 }
 
-CASE(wrong_uses) {
+TEST(wrong_uses) {
     expect_death(1, "call data_iter_start()", use_without_start, &(int){2});
     expect_death(1, "at least one image", use_without_start, &(int){0});
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_numbers),
-        cmocka_unit_test(random_orders),
-        IN_A_FOLDER(zipped_and_plain),
-        IN_A_FOLDER(missing),
-        IN_A_FOLDER(damaged),
-        IN_A_FOLDER(label_of_10),
-        IN_A_FOLDER(damaged_gzip),
-        IN_A_FOLDER(claims_of_billions),
-        cmocka_unit_test(wrong_uses),
-        cmocka_unit_test(real_data),
-        cmocka_unit_test(each_image_once),
-        cmocka_unit_test(restart_in_mid_epoch),
-        cmocka_unit_test(sizes_of_batches),
-        cmocka_unit_test(slow_device),
-    };
-    return cmocka_run_group_tests_name("data", tests, only_cpu_devices, devices_end);
+// ---- ranges ----------------------------------------------------------------------------------
+
+// The one rule by which things are divided.
+TEST(ranges_are_in_order_and_cover) {
+    for (int k = 1; k <= MAX_COMPUTING; k++)
+        for (long n = 0; n <= 200; n++) {
+            long next = 0, all = n < 200 ? n : (1L << 40) + 7; // more than an int holds
+            for (int i = 0; i < k; i++) {
+                Range range = equal_range(all, k, i);
+                assert_int_equal(range.first, next);
+                assert_int_equal(range.count, all / k + (i < all % k));
+                next += range.count;
+            }
+            assert_int_equal(next, all);
+        }
 }
+
+// Seven rows, channels or numbers over three devices: chapters 1, 2 and 3, whose headers stand here
+// side by side, mean the same by a range.
+TEST(all_chapters_divide_alike) {
+    Device *devices[3];
+    Tensor *X = RANDOM(host(), 7, 2), *y = RANDOM(host(), 7), *X_shards[3], *y_shards[3];
+    open_devices(devices, 3);
+    for (int i = 0; i < 3; i++) begin_step(devices[i]);
+    split_batch(X, y, devices, 3, X_shards, y_shards);
+    for (int i = 0; i < 3; i++) {
+        Range range = equal_range(7, 3, i);
+        Tensor *part = keep(param_part(X, (Range){0, 1}, devices[i])); // chapter 1: a column
+        assert_true(part->shape[0] == 7 && part->shape[1] == 1);
+        assert_ptr_equal(part_data(y, range), y->data + range.first); // chapter 2
+        assert_int_equal(X_shards[i]->shape[0], range.count);         // chapter 3
+        assert_int_equal(y_shards[i]->shape[0], range.count);
+    }
+    synchronize_all();
+    free_kept();
+}
+
+int main(void) { return run_all("data", only_cpu_devices, devices_end); }

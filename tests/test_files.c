@@ -6,7 +6,7 @@
 #include <sys/file.h>
 #include <sys/resource.h>
 
-#include "dies.h"
+#include "cases.h"
 #include "common/base/error.h"
 #include "common/base/child.h"
 #include "common/base/file.h"
@@ -29,29 +29,29 @@ static mode_t mode_of(const char *path) { // 0: it is not there
 
 // ---- what goes well --------------------------------------------------------------------------
 
-CASE(new_replaced_and_abandoned) {
+TEST_IN_A_FOLDER(new_replaced_and_abandoned) {
     const char *path = "a.csv";
     write_text(path, "old\n");
     assert_holds(path, "old\n");
     assert_int_equal(chmod(path, 0600), 0);
-    for (int kept = 0; kept < 2; kept++) {
+    for (int whole = 0; whole < 2; whole++) {
         OutputFile file = output_open(path);
         fputs("new, longer\n", file.stream);
         fflush(file.stream);
         assert_holds(path, "old\n"); // until it is whole
         assert_entries(2);
-        if (kept)
+        if (whole)
             output_close(&file);
         else
             output_abandon(&file);
         assert_null(file.stream);
-        assert_holds(path, kept ? "new, longer\n" : "old\n");
+        assert_holds(path, whole ? "new, longer\n" : "old\n");
         assert_entries(1);
     }
     assert_int_equal(mode_of(path) & 07777, 0600); // who made it private wants it private
 }
 
-CASE(links_are_followed) {
+TEST_IN_A_FOLDER(links_are_followed) {
     make_directory("folder");
     assert_true(!symlink("target", "folder/link")); // relative to the link's own folder
     assert_true(!symlink(in_test_folder("folder/link"), "twice"));
@@ -73,7 +73,7 @@ static void print_and_write_to_stdout(void *path) {
 }
 
 // `program --out /dev/stdout >file`: the file keeps what was printed before.
-CASE(stdout_in_a_file) {
+TEST_IN_A_FOLDER(stdout_in_a_file) {
     char text[256];
     assert_int_equal(run_and_listen(print_and_write_to_stdout, "printed", text, sizeof text), 0);
     assert_holds("printed", "before\nthe file\nafter\n");
@@ -81,7 +81,7 @@ CASE(stdout_in_a_file) {
 }
 
 // What another program writes replaces the old file when it is there, and if it can.
-CASE(for_other_programs) {
+TEST_IN_A_FOLDER(for_other_programs) {
     static const struct {
         const char *path, *text;
         int error;
@@ -114,7 +114,7 @@ static void *write_many(void *name) {
     return NULL;
 }
 
-CASE(from_several_threads) {
+TEST_IN_A_FOLDER(from_several_threads) {
     char names[][2] = {"a", "b", "c", "d"};
     pthread_t threads[4];
     for (int i = 0; i < 4; i++)
@@ -123,7 +123,7 @@ CASE(from_several_threads) {
     assert_entries(12);
 }
 
-CASE(directories) {
+TEST_IN_A_FOLDER(directories) {
     make_directory(in_test_folder("a/b//c/"));
     make_directory("a/b/c"); // is there already
     make_directory("/");
@@ -145,7 +145,7 @@ static const char *left_by(pid_t writer, const char *form) {
     return name;
 }
 
-CASE(what_the_dead_left) {
+TEST_IN_A_FOLDER(what_the_dead_left) {
     pid_t dead = fork();
     if (dead == 0) _exit(0);
     assert_int_equal(waitpid(dead, NULL, 0), dead);
@@ -175,7 +175,7 @@ CASE(what_the_dead_left) {
 
 // ---- one file, many names --------------------------------------------------------------------
 
-CASE(same_or_not) {
+TEST_IN_A_FOLDER(same_or_not) {
     static const struct {
         const char *a, *b;
         bool same;
@@ -200,7 +200,7 @@ CASE(same_or_not) {
 
 // ---- whole pictures --------------------------------------------------------------------------
 
-CASE(whole_pngs) {
+TEST_IN_A_FOLDER(whole_pngs) {
     Picture p = picture_new(40, 30, (Color){1, 2, 3});
     picture_text(&p, 2, 2, 12, "text", (Color){255, 255, 255});
     picture_save(&p, "a.png");
@@ -240,7 +240,7 @@ static void write_for_ever(int say) {
     }
 }
 
-CASE(a_signal_leaves_nothing) {
+TEST_IN_A_FOLDER(a_signal_leaves_nothing) {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGABRT};
     for (int i = 0; i < 20; i++) {
         int ends[2], status;
@@ -261,120 +261,17 @@ CASE(a_signal_leaves_nothing) {
 
 // ---- what goes wrong -------------------------------------------------------------------------
 
-static void open_it(void *path) {
-    OutputFile file = output_open(path);
-    output_close(&file);
-}
-static void ask_temporary(void *path) { free(output_temporary(path)); }
-static void make_it(void *path) { make_directory(path); }
-
-typedef struct Writing {
-    const char *path;
-    size_t size, times;
-    rlim_t limit;
-} Writing;
-
-static void write_zeros(void *arg) {
+static void write_zeros(const char *path, size_t size, int times) {
     static char block[1 << 16];
-    const Writing *w = arg;
-    struct rlimit limit = {w->limit, w->limit}; // as a full disk, but needs no disk
-    if (w->limit && setrlimit(RLIMIT_FSIZE, &limit) != 0) _exit(3);
-    OutputFile file = output_open(w->path);
-    for (size_t i = 0; i < w->times; i++) fwrite(block, 1, w->size, file.stream);
-    output_close(&file);
-}
-
-static void die_while_writing(void *path) {
     OutputFile file = output_open(path);
-    fputs("half of it", file.stream);
-    fflush(file.stream);
-    die("try again", "something else went wrong");
-}
-
-CASE(full_disk) {
-    Writing writings[] = {
-        {"/dev/full", 11, 1, 0},
-        {"/dev/full", 4096, 100, 0},
-        {"/dev/full", 1 << 16, 1, 0}, // larger than a buffer: nothing is left to fail at the end
-        {"weights", 4096, 100, 10000},
-    };
-    write_text("weights", "old");
-    for (int i = 0; i < 3; i++)
-        expect_death(1, "/dev/full: cannot write: No space left on device\nhint: free some space",
-                     write_zeros, &writings[i]);
-    assert_true(S_ISCHR(mode_of("/dev/full"))); // still there
-    expect_death(1, "weights: cannot write: File too large", write_zeros, &writings[3]);
-    expect_death(1, "something else went wrong", die_while_writing, "weights");
-    assert_holds("weights", "old");
-    assert_entries(1);
-}
-
-static void just_die(void *unused) {
-    (void)unused;
-    die("none", "a child fails");
-}
-
-CASE(child_leaves_the_parents_files) {
-    OutputFile file = output_open("a");
-    fputs("text", file.stream);
-    expect_death(1, "a child fails", just_die, NULL);
-    assert_int_equal(try_in_child(just_die, NULL), 1); // what waits to be written is written once
+    for (int i = 0; i < times; i++) fwrite(block, 1, size, file.stream);
     output_close(&file);
-    assert_holds("a", "text");
 }
 
-static void write_protected(void *path) {
-    if (geteuid() == 0 && setuid(65534) != 0) _exit(3); // root may write everywhere
-    open_it(path);
-}
-
-static void open_twice(void *path) {
-    output_open(path);
-    output_open(path);
-}
-
-CASE(wrong_places) {
-    static const struct {
-        const char *words;
-        void (*function)(void *);
-        const char *name;
-    } rows[] = {
-        {"cannot write: No such file or directory\nhint: make the directory first: mkdir -p '",
-         open_it, "missing/a.csv"},
-        {"mkdir -p", ask_temporary, "missing/a.csv"},
-        {"Not a directory", open_it, "file/a.csv"},
-        {"Is a directory", open_it, "."},
-        {"Too many levels of symbolic links", open_it, "loop"},
-        {"Permission denied", write_protected, "protected"},
-        {"already being written", open_twice, "a"},
-        {"Not a directory", make_it, "file/a/b"},
-        {"Not a directory", make_it, "file"},
-    };
-    write_text("file", "text");
-    write_text("protected", "text");
-    assert_true(!symlink("loop", "loop"));
-    assert_true(!chmod("protected", 0444) && !chmod(test_folder, 0777));
-    for (size_t i = 0; i < COUNT(rows); i++)
-        expect_death(1, rows[i].words, rows[i].function, (void *)rows[i].name);
-    expect_death(1, "the file name is empty", open_it, "");
-    expect_death(1, "the file name is empty", ask_temporary, "");
-    expect_death(1, "without a name", make_it, "");
-    assert_int_equal(chmod(test_folder, 0555), 0);
-    expect_death(1, "Permission denied", write_protected, "new");
-    assert_int_equal(chmod(test_folder, 0700), 0);
-    assert_holds("protected", "text");
-    assert_entries(3);
-}
-
-// ---- die() -----------------------------------------------------------------------------------
-
-static void die_of_a_word(void *word) {
-    die(xprintf("hint %s", (char *)word), "error %s", (char *)word);
-}
-
-CASE(words_do_not_command_the_terminal) {
-    expect_death(1, "error ?[2J??\u00e4????\nhint: hint ?[2J??\u00e4????\n", die_of_a_word,
-                 "\033[2J\a\n\u00e4\x7f\r\xc2\x9b");
+// In a folder of these rights, by somebody who is not root, who may write everywhere.
+static void write_protected(const char *path, mode_t rights) {
+    if (chmod(test_folder, rights) || (geteuid() == 0 && setuid(65534))) _exit(3);
+    write_text(path, "");
 }
 
 static void *die_in_a_thread(void *unused) {
@@ -383,8 +280,7 @@ static void *die_in_a_thread(void *unused) {
     die("a hint", "what a worker says");
 }
 
-static void die_while_the_host_reads(void *unused) {
-    (void)unused;
+static void die_while_the_host_reads(void) {
     int ends[2];
     pthread_t worker;
     alarm(10); // else it would wait for ever
@@ -393,16 +289,69 @@ static void die_while_the_host_reads(void *unused) {
     getchar();
 }
 
-CASE(a_worker_dies_while_the_host_reads) {
-    expect_death(1, "what a worker says", die_while_the_host_reads, NULL);
+TEST_IN_A_FOLDER(what_ends_the_program) {
+    write_text("file", "text");
+    write_text("weights", "old");
+    assert_int_equal(symlink("loop", "loop"), 0);
+    expect_deaths(state);
+    assert_int_equal(chmod(test_folder, 0700), 0);
+    assert_true(S_ISCHR(mode_of("/dev/full"))); // still there
+    assert_holds("file", "text");
+    assert_holds("weights", "old");
+    assert_entries(3);
+}
+
+#define FULL "/dev/full: cannot write: No space left on device\nhint: free some space"
+DIES(FULL, write_zeros("/dev/full", 11, 1))
+DIES(FULL, write_zeros("/dev/full", 4096, 100))
+DIES(FULL, write_zeros("/dev/full", 1 << 16, 1)) // larger than a buffer: nothing fails at the end
+DIES("weights: cannot write: File too large",    // as a full disk, but needs no disk
+     setrlimit(RLIMIT_FSIZE, &(struct rlimit){10000, 10000});
+     write_zeros("weights", 4096, 100))
+DIES("something else went wrong", OutputFile file = output_open("weights");
+     fputs("half of it", file.stream); fflush(file.stream);
+     die("try again", "something else went wrong"))
+DIES("cannot write: No such file or directory\nhint: make the directory first: mkdir -p '",
+     write_text("missing/a.csv", ""))
+DIES("mkdir -p", free(output_temporary("missing/a.csv")))
+DIES("Not a directory", write_text("file/a.csv", ""))
+DIES("Is a directory", write_text(".", ""))
+DIES("Too many levels of symbolic links", write_text("loop", ""))
+DIES("already being written", output_open("a"); output_open("a"))
+DIES("Not a directory", make_directory("file/a/b"))
+DIES("Not a directory", make_directory("file"))
+DIES("the file name is empty", write_text("", ""))
+DIES("the file name is empty", free(output_temporary("")))
+DIES("without a name", make_directory(""))
+DIES("Permission denied", chmod("file", 0444); write_protected("file", 0777))
+DIES("Permission denied", write_protected("new", 0555))
+DIES("what a worker says", die_while_the_host_reads())
+// Words do not command the terminal.
+#define WORDS "\033[2J\a\n\u00e4\x7f\r\xc2\x9b"
+DIES("error ?[2J??\u00e4????\nhint: hint ?[2J??\u00e4????\n",
+     die(xprintf("hint %s", WORDS), "error %s", WORDS))
+// (8 times that is 8 again.)
+DIES("out of memory for 18446744073709551616 bytes",
+     free(xgrow(NULL, SIZE_MAX / sizeof(double) + 2, sizeof(double))))
+
+static void just_die(void *unused) {
+    (void)unused;
+    die("none", "a child fails");
+}
+
+TEST_IN_A_FOLDER(child_leaves_the_parents_files) {
+    OutputFile file = output_open("a");
+    fputs("text", file.stream);
+    expect_death(1, "a child fails", just_die, NULL);
+    assert_int_equal(try_in_child(just_die, NULL), 1); // what waits to be written is written once
+    output_close(&file);
+    assert_holds("a", "text");
 }
 
 // ---- memory ----------------------------------------------------------------------------------
 
-static void grow_too_far(void *count) { free(xgrow(NULL, *(size_t *)count, sizeof(double))); }
-
-CASE(arrays_grow_as_far_as_memory) {
-    size_t count = 0, too_many = SIZE_MAX / sizeof(double) + 2; // whose product is 8 again
+TEST(arrays_grow_as_far_as_memory) {
+    size_t count = 0;
     double *numbers = NULL;
     for (; count < 1000; count++) {
         numbers = xgrow(numbers, count + 1, sizeof *numbers);
@@ -410,28 +359,9 @@ CASE(arrays_grow_as_far_as_memory) {
     }
     for (size_t i = 0; i < count; i++) assert_true(numbers[i] == (double)i);
     free(numbers);
-    expect_death(1, "out of memory for 18446744073709551616 bytes", grow_too_far, &too_many);
 }
 
 int main(void) {
     signal(SIGHUP, SIG_DFL); // else it is ignored when the tests run under nohup
-    const struct CMUnitTest tests[] = {
-        IN_A_FOLDER(new_replaced_and_abandoned),
-        IN_A_FOLDER(links_are_followed),
-        IN_A_FOLDER(stdout_in_a_file),
-        IN_A_FOLDER(for_other_programs),
-        IN_A_FOLDER(what_the_dead_left),
-        IN_A_FOLDER(same_or_not),
-        IN_A_FOLDER(whole_pngs),
-        IN_A_FOLDER(a_signal_leaves_nothing),
-        IN_A_FOLDER(from_several_threads),
-        IN_A_FOLDER(directories),
-        IN_A_FOLDER(full_disk),
-        IN_A_FOLDER(child_leaves_the_parents_files),
-        IN_A_FOLDER(wrong_places),
-        cmocka_unit_test(words_do_not_command_the_terminal),
-        cmocka_unit_test(a_worker_dies_while_the_host_reads),
-        cmocka_unit_test(arrays_grow_as_far_as_memory),
-    };
-    return cmocka_run_group_tests_name("files", tests, NULL, NULL);
+    return run_all("files", NULL, NULL);
 }

@@ -7,7 +7,7 @@
 #include "common/model/modelled_clock.h"
 #include "common/device/trace.h"
 #include "kernels/cuda/conv2d_plan.h"
-#include "dies.h"
+#include "cases.h"
 
 // A machine on which everything is free but what a test is about. (So little is lost in the
 // rounding of a microsecond's 1e-12.)
@@ -22,8 +22,12 @@
 static Tensor *x[16]; // one on each of the first devices
 static double now;    // as takes() knows it
 
+// (Each test begins so, and leaves its tensors to the next one.)
 static void start_on(const Machine *machine, BackendChoice backend, int devices, int floats) {
     now = 0;
+    for (int i = 0; i < 16; i++)
+        if (x[i]) tensor_free(x[i]);
+    memset(x, 0, sizeof x);
     devices_close();
     modelled_clock_start(machine);
     devices_init(backend, 2);
@@ -32,14 +36,6 @@ static void start_on(const Machine *machine, BackendChoice backend, int devices,
 
 static void start(const char *text, int devices, int floats) {
     start_on(machine_parse("test.machine", text), BACKEND_MODEL, devices, floats);
-}
-
-static void stop(void) {
-    for (int i = 0; i < 16; i++)
-        if (x[i]) tensor_free(x[i]);
-    memset(x, 0, sizeof x);
-    devices_close();
-    modelled_clock_start(NULL);
 }
 
 // All work until now has taken so many seconds more.
@@ -55,14 +51,34 @@ static void fill_on(int device, int n, int times) {
         launch(x[device]->device, fill, .x = x[device]->data, .value = 1, .n = n);
 }
 
+// ---- memory ------------------------------------------------------------------------------------
+
+// 600 MB, and so much more.
+static void fill_memory(size_t more) {
+    start(MACHINE("1 us", "1 us", "1 us"), 0, 0);
+    void *params = device_alloc_for(try_gpu(0), 600 * 1000 * 1000, "parameters");
+    device_free(try_gpu(0), device_alloc_for(try_gpu(0), more, "activations"));
+    device_free(try_gpu(0), params);
+}
+
+TEST(a_device_has_the_machines_memory_and_no_more) {
+    expect_deaths(state);
+    fill_memory(400 * 1000 * 1000);
+}
+
+DIES(": 400,001,234 bytes for activations, and of its 1,000,000,000 bytes 600,000,000 are in use: "
+     "600,000,000 for parameters",
+     fill_memory(400001234))
+// It has one device, and no network.
+DIES("colab-t4", start_on(machine_find("colab-t4"), BACKEND_MODEL, 2, 1))
+
 // ---- by hand -----------------------------------------------------------------------------------
 
 enum { N = 1 << 20 };
 static const double bytes = 4.0 * N, filling = 4.0 * N / 100e9;
 
 // max(FLOP / peak, bytes / bandwidth) and the fixed part, one after the other; the host is ahead.
-static void kernels_take_what_the_roofline_says(void **state) {
-    (void)state;
+TEST(kernels_take_what_the_roofline_says) {
     start(MACHINE("5 us", "2 us", "1 us"), 1, N);
     fill_on(0, N, 1);
     double fill = 5e-6 + filling, gemm = 5e-6 + 2.0 * 512 * 512 * 512 / 0.5e12;
@@ -73,12 +89,10 @@ static void kernels_take_what_the_roofline_says(void **state) {
     fill_on(0, N, 10);
     takes(2e-6 + 10 * fill); // the other launches are hidden
     assert_true(fabs(modelled_busy(x[0]->device) - (11 * fill + gemm)) <= 1e-12);
-    stop();
 }
 
 // A slower device: its kernels take so many times as long, its copies do not.
-static void a_device_can_be_made_slower(void **state) {
-    (void)state;
+TEST(a_device_can_be_made_slower) {
     start(MACHINE("5 us", FREE, "1 us"), 2, N);
     device_set_slowdown(x[1]->device, 2.5);
     fill_on(0, N, 1);
@@ -90,12 +104,10 @@ static void a_device_can_be_made_slower(void **state) {
     device_set_slowdown(x[1]->device, 1);
     fill_on(1, N, 1);
     takes(5e-6 + filling);
-    stop();
 }
 
 // A GPU's kernels are ours, and may be several launches; a framework's are one each.
-static void kernels_may_be_several_launches(void **state) {
-    (void)state;
+TEST(kernels_may_be_several_launches) {
     if (CONV_WORKSPACE < 256 << 20) { skip("chunks are small where GPUs are simulated"); }
     enum { ROWS = 64, SIDE = 64 }; // W (64,64) times 64 pixels of 64 images: 64 tiles
     struct conv2d_shape s = {ROWS, SIDE, 8, 8, SIDE, 1, 1, 1, 1, 0, 0, 8, 8};
@@ -119,13 +131,11 @@ static void kernels_may_be_several_launches(void **state) {
         // The second one begins behind all launches of the first, and goes on for 5 or 10 us.
         takes(framework ? 2 * launches + kernels + 12 / rate
                         : launches + 2 * kernels + 2 * 12 / rate);
-        stop();
     }
 }
 
 // Only where a queue waits for another one; there is one price for the event and the wait.
-static void waits_for_events_take_the_host_time(void **state) {
-    (void)state;
+TEST(waits_for_events_take_the_host_time) {
     start(MACHINE(FREE, FREE, "1 us") "event 3 us\n", 1, N);
     Device *device = x[0]->device;
     fill_on(0, N, 1);
@@ -134,22 +144,18 @@ static void waits_for_events_take_the_host_time(void **state) {
     takes(10 * 3e-6);
     for (int i = 0; i < 10; i++) device_wait(device, device_record(device)); // its own
     takes(0);
-    stop();
 }
 
 // One host launches for eight devices; two hosts launch side by side.
-static void each_host_launches_for_its_own_devices(void **state) {
-    (void)state;
+TEST(each_host_launches_for_its_own_devices) {
     for (int k = 1; k <= 16; k += k < 9 ? 1 : 7) {
         start(MACHINE(FREE, "4 us", "1 us"), k, 1);
         for (int i = 0; i < k; i++) fill_on(i, 0, 1);
         takes((k < 8 ? k : 8) * 4e-6);
-        stop();
     }
 }
 
-static void copies_take_latency_and_bandwidth_and_turns(void **state) {
-    (void)state;
+TEST(copies_take_latency_and_bandwidth_and_turns) {
     start(MACHINE(FREE, FREE, "7 us"), 10, N);
     double copy = 7e-6 + bytes / 10e9;
     tensor_copy(x[1], x[0]);
@@ -168,7 +174,6 @@ static void copies_take_latency_and_bandwidth_and_turns(void **state) {
     device_copy(x[0]->device, x[0]->data, x[0]->device, x[0]->data + N / 2, 2 * N);
     takes(bytes / 100e9); // half of it is read and written, in the device's own memory
     tensor_free(here);
-    stop();
 }
 
 static void copy_to_host(void) {
@@ -190,8 +195,7 @@ static void assert_ends(Queue *queue, double expected) {
 
 // However many copies to the host go beside it, one by the network takes as long as alone; they
 // wait only for its share of PCIe. (The other direction waits for nothing.)
-static void a_slow_network_leaves_pcie_to_others(void **state) {
-    (void)state;
+TEST(a_slow_network_leaves_pcie_to_others) {
     const double pcie = bytes / 1e9, network = bytes / 0.5e9;
     for (int copies = -1; copies <= 4; copies++) { // -1: one that comes first
         start(MACHINE(FREE, FREE, "7 us"), 9, N);
@@ -204,13 +208,11 @@ static void a_slow_network_leaves_pcie_to_others(void **state) {
         assert_ends(comm_queue(x[0]->device), 50e-6 + network);
         assert_ends(comm_queue(x[8]->device), 50e-6 + (copies < 0 ? pcie : 0) + network);
         if (copies >= 2) assert_ends(compute_queue(x[0]->device), to_host);
-        stop();
     }
 }
 
 // A second queue works beside the first; waits order them.
-static void queues_of_a_device_overlap(void **state) {
-    (void)state;
+TEST(queues_of_a_device_overlap) {
     start(MACHINE(FREE, FREE, "1 us"), 2, 2 * N);
     Device *from = x[0]->device, *to = x[1]->device;
     double copy = 1e-6 + bytes / 10e9;
@@ -221,12 +223,10 @@ static void queues_of_a_device_overlap(void **state) {
     queue_wait(comm_queue(to), device_record(to));
     queue_copy(comm_queue(to), to, x[1]->data, from, x[0]->data, 4 * N);
     takes(filling + copy);
-    stop();
 }
 
 // In a graph, too, an event of a queue that has done nothing yet is past.
-static void a_graph_may_wait_for_nothing(void **state) {
-    (void)state;
+TEST(a_graph_may_wait_for_nothing) {
     start(MACHINE(FREE, FREE, "7 us"), 2, N);
     Device *devices[2] = {x[0]->device, x[1]->device};
     Queue *unused = comm_queue(devices[0]);
@@ -241,33 +241,6 @@ static void a_graph_may_wait_for_nothing(void **state) {
         takes(3e-6 + 2 * (7e-6 + bytes / 10e9) + 1e-6 + filling);
     }
     graph_free(graph);
-    stop();
-}
-
-// ---- memory ------------------------------------------------------------------------------------
-
-static void ask_for_too_much(void *bytes_too_many) {
-    start(MACHINE("1 us", "1 us", "1 us"), 0, 0);
-    device_alloc_for(try_gpu(0), 600 * 1000 * 1000, "parameters");
-    device_alloc_for(try_gpu(0), *(size_t *)bytes_too_many, "activations");
-}
-
-static void open_a_second(void *unused) {
-    (void)unused;
-    start_on(machine_find("colab-t4"), BACKEND_MODEL, 2, 1);
-}
-
-static void a_device_has_the_machines_memory_and_no_more(void **state) {
-    (void)state;
-    size_t more = 400 * 1000 * 1000;
-    char text[4096];
-    assert_int_equal(run_and_listen(ask_for_too_much, &more, text, sizeof text), 0);
-    more += 1234;
-    expect_death(1,
-                 ": 400,001,234 bytes for activations, and of its 1,000,000,000 bytes "
-                 "600,000,000 are in use: 600,000,000 for parameters",
-                 ask_for_too_much, &more);
-    expect_death(1, "colab-t4", open_a_second, NULL); // it has one device, and no network
 }
 
 // ---- a training --------------------------------------------------------------------------------
@@ -280,12 +253,12 @@ static double train(BackendChoice backend, const char *machine, int k, const cha
     Device *devices[MAX_DEVICES];
     Tensor *params[LENET_PARAMS], *device_params[MAX_DEVICES][LENET_PARAMS], *losses[MAX_DEVICES];
     start_on(machine ? machine_find(machine) : NULL, backend, 0, 0);
+    next_seed = 0;
     choose_allreduce(allreduce);
     open_devices(devices, k);
     lenet_init(params, 1);
     for (int i = 0; i < k; i++) get_params(params, LENET_PARAMS, devices[i], device_params[i]);
-    Tensor *X = tensor_new(host(), BATCH, 1, 28, 28), *y = tensor_new(host(), BATCH);
-    for (size_t i = 0; i < numel(X); i++) X->data[i] = (float)(i % 13) / 13;
+    Tensor *X = RANDOM(host(), BATCH, 1, 28, 28), *y = RANDOM(host(), BATCH);
     for (int i = 0; i < BATCH; i++) y->data[i] = (float)(i % 10);
     for (int step = 0; step < STEPS; step++) {
         train_batch(X, y, device_params, devices, k, 0.1f, losses);
@@ -295,15 +268,12 @@ static double train(BackendChoice backend, const char *machine, int k, const cha
     *values = values_of_all(device_params[k - 1], LENET_PARAMS, n);
     for (int i = 0; i < k; i++) free_params(device_params[i], LENET_PARAMS);
     free_params(params, LENET_PARAMS);
-    tensor_free(X);
-    tensor_free(y);
-    stop();
+    free_kept();
     return seconds;
 }
 
 // It says the same with values and without, and changes none.
-static void values_and_time_leave_each_other_alone(void **state) {
-    (void)state;
+TEST(values_and_time_leave_each_other_alone) {
     static const char *const algorithms[] = {"star", "sharded", "ring", "tree"};
     for (int k = 1; k <= 4; k++)
         for (int a = 0; a < (k == 1 ? 1 : 4); a++) {
@@ -326,8 +296,7 @@ static void values_and_time_leave_each_other_alone(void **state) {
 
 // The trace has the same work in the same order, measured and modelled; the modelled times are the
 // clock's, and the copies' bytes the ledger's.
-static void traces_have_both_times(void **state) {
-    (void)state;
+TEST(traces_have_both_times) {
     start_on(machine_find("rtx4090-pcie"), BACKEND_CPU, 2, 1000);
     for (int i = 0; i < 2; i++) tensor_fill(x[i], 1);
     synchronize_all();
@@ -358,13 +327,11 @@ static void traces_have_both_times(void **state) {
     free(spans);
     free(modelled);
     assert_null(trace_modelled(&modelled_count)); // it was given away
-    stop();
 }
 
 // A trace of model devices has their work alone, and the trace around it has none of that; a
 // machine with fewer devices than were opened for another one goes on without them.
-static void model_devices_are_traced_by_themselves(void **state) {
-    (void)state;
+TEST(model_devices_are_traced_by_themselves) {
     start_on(machine_find("dgx-a100"), BACKEND_CPU, 1, 100);
     Tensor *here = x[0], *there = x[9] = tensor_new(model_device(9), 100);
     int count;
@@ -388,25 +355,11 @@ static void model_devices_are_traced_by_themselves(void **state) {
     tensor_fill(there, 4);
     synchronize_all();
     assert_true(modelled_seconds() == 0);
-    stop();
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        // This forks: before there are CPU devices, which are threads.
-        cmocka_unit_test(a_device_has_the_machines_memory_and_no_more),
-        cmocka_unit_test(kernels_take_what_the_roofline_says),
-        cmocka_unit_test(a_device_can_be_made_slower),
-        cmocka_unit_test(kernels_may_be_several_launches),
-        cmocka_unit_test(waits_for_events_take_the_host_time),
-        cmocka_unit_test(each_host_launches_for_its_own_devices),
-        cmocka_unit_test(copies_take_latency_and_bandwidth_and_turns),
-        cmocka_unit_test(a_slow_network_leaves_pcie_to_others),
-        cmocka_unit_test(queues_of_a_device_overlap),
-        cmocka_unit_test(a_graph_may_wait_for_nothing),
-        cmocka_unit_test(values_and_time_leave_each_other_alone),
-        cmocka_unit_test(traces_have_both_times),
-        cmocka_unit_test(model_devices_are_traced_by_themselves),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+static int stop(void **state) {
+    start_on(NULL, BACKEND_CPU, 0, 0);
+    return devices_end(state);
 }
+
+int main(void) { return run_all("modelled_clock", NULL, stop); }

@@ -4,7 +4,7 @@
 #include "chapters/05_resnet18_concise/modelled_steps.h"
 #include "chapters/05_resnet18_concise/resnet18.h"
 #include "common/model/modelled_clock.h"
-#include "dies.h"
+#include "cases.h"
 
 enum { PIXELS = 28 };
 
@@ -34,14 +34,14 @@ static double train(Device *const devices[], int k, int images, int batch_size) 
     double begin = modelled_seconds();
     for (int first = 0; first < images; first += batch_size) {
         int rows = images - first < batch_size ? images - first : batch_size;
-        Tensor *X = tensor_new(host(), rows, 1, PIXELS, PIXELS), *y = tensor_new(host(), rows);
+        Tensor *X = keep(tensor_new(host(), rows, 1, PIXELS, PIXELS));
+        Tensor *y = keep(tensor_new(host(), rows));
         Tensor *losses[MAX_DEVICES];
         float values[MAX_DEVICES];
         train_step(&dp, X, y, 0.1f, losses);
         items(losses, k, values);
         synchronize_all();
-        tensor_free(X);
-        tensor_free(y);
+        free_kept();
     }
     return modelled_seconds() - begin;
 }
@@ -60,8 +60,7 @@ static void try_to_fit(void *fit) {
     train(&device, 1, 3 * batch_size, batch_size);
 }
 
-static void the_largest_batch_fits_and_one_image_more_does_not(void **state) {
-    (void)state;
+TEST(the_largest_batch_fits_and_one_image_more_does_not) {
     char text[4096];
     for (const MachineFile *file = machine_files; file->name; file++) {
         start("dgx-a100", BACKEND_CPU); // whichever machine's time is told
@@ -84,8 +83,7 @@ static ModelledEpoch ask(const char *machine, BackendChoice backend, int k, Batc
     return epoch;
 }
 
-static void the_time_is_that_of_the_training_loop(void **state) {
-    (void)state;
+TEST(the_time_is_that_of_the_training_loop) {
     static const char *const machines[] = {"dgx-h100", "rtx4090-pcie", "laptops-1gbe"};
     for (int m = 0; m < 3; m++)
         for (int k = 1; k <= 4; k++) {
@@ -101,8 +99,7 @@ static void the_time_is_that_of_the_training_loop(void **state) {
 }
 
 // It is the same beside devices that compute, and when it is asked again.
-static void it_is_the_same_each_time(void **state) {
-    (void)state;
+TEST(it_is_the_same_each_time) {
     start("dgx-v100", BACKEND_CPU);
     place_on(net, try_gpu(0));
     double first = modelled_epoch(net, 4, BN_AVERAGED, 1000, PIXELS, 256).seconds;
@@ -116,8 +113,7 @@ static void it_is_the_same_each_time(void **state) {
 
 // More on more devices and slower links. Synchronised batch norm exchanges figures in each step;
 // the others do so when they evaluate.
-static void copies_take_time(void **state) {
-    (void)state;
+TEST(copies_take_time) {
     double before = 0, local = ask("dgx-a100", BACKEND_MODEL, 4, BN_LOCAL, 64, 64).seconds;
     for (int k = 1; k <= 8; k *= 2) {
         ModelledEpoch fast = ask("dgx-a100", BACKEND_MODEL, k, BN_LOCAL, 64 * k, 64 * k);
@@ -131,13 +127,4 @@ static void copies_take_time(void **state) {
     assert_true(ask("dgx-a100", BACKEND_MODEL, 4, BN_SYNC, 64, 64).seconds > local);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        // These fork: before there are CPU devices, which are threads.
-        cmocka_unit_test(the_largest_batch_fits_and_one_image_more_does_not),
-        cmocka_unit_test(the_time_is_that_of_the_training_loop),
-        cmocka_unit_test(it_is_the_same_each_time),
-        cmocka_unit_test(copies_take_time),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_all("modelled_steps", NULL, NULL); }

@@ -1,8 +1,10 @@
-// test_predict.c: what a reader expects (predict.h): asked on a terminal, and nowhere else.
+// test_predict.c: what a program says on a terminal, to the last character: what a reader expects
+// (predict.h) is asked there, and nowhere else; tables.
 #include "common/base/statistics.h"
 #include "common/program/predict.h"
+#include "common/program/table.h"
 #include "common/tensor/tensor.h"
-#include "test.h"
+#include "cases.h"
 
 #include <unistd.h>
 
@@ -60,8 +62,7 @@ static void without_the_flag(void) {
 #define SAID_12    "You said 12 MB: right, it is 12.\n"
 #define ASKS_SAME  "\nPredict first. Are all bits the same?\n  yes or no (or Enter): "
 
-static void the_reader_is_asked_on_a_terminal(void **state) {
-    (void)state;
+TEST(the_reader_is_asked_on_a_terminal) {
     char long_line[1000];
     snprintf(long_line, sizeof long_line, "27.3%600d\n12\n", 7); // one answer
     const struct {
@@ -99,8 +100,7 @@ static double result;
 static void compare(void) { predict_compare(said, result, "ms"); }
 
 // (A program that went wrong, NaN, has not proved anybody right.)
-static void figures_are_compared(void **state) {
-    (void)state;
+TEST(figures_are_compared) {
     static const struct {
         bool given;
         double value, result;
@@ -115,7 +115,6 @@ static void figures_are_compared(void **state) {
         {true, 1e-9, 0, "You said 1e-09 ms, and it is 0.\n"},
         {true, 3, (double)NAN, "You said 3 ms, and it is nan.\n"},
         {true, 3, (double)INFINITY, "You said 3 ms, and it is inf.\n"},
-        {true, 0, -(double)INFINITY, "You said 0 ms, and it is -inf.\n"},
         {false, 0, 0, ""},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
@@ -126,9 +125,8 @@ static void figures_are_compared(void **state) {
 }
 
 // Times of two runs, each from its fastest to its slowest.
-static void noise_is_told_from_a_difference(void **state) {
+TEST(noise_is_told_from_a_difference) {
     const Quartiles fast = {0.9, 1, 1.1}, slow = {1.3, 1.4, 1.5}, unsteady = {1, 1.4, 2};
-    (void)state;
     assert_false(too_noisy_to_compare(fast, slow));
     assert_false(too_noisy_to_compare(slow, fast));
     assert_true(too_noisy_to_compare(fast, unsteady));
@@ -146,11 +144,37 @@ static void noise_is_told_from_a_difference(void **state) {
     assert_true(relative_difference((float[]){2, 3}, (float[]){2, 4}, (float[]){2, 2}, 2) == 0.5);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_reader_is_asked_on_a_terminal),
-        cmocka_unit_test(figures_are_compared),
-        cmocka_unit_test(noise_is_told_from_a_difference),
-    };
-    return cmocka_run_group_tests_name("predict", tests, NULL, NULL);
+// ---- tables ----------------------------------------------------------------------------------
+
+static char *csv;
+
+static void print_table(void) {
+    size_t n;
+    FILE *written = open_memstream(&csv, &n);
+    Table t = TABLE(written, {.csv = "machine"}, {"way", .text = 8, .csv = "way"},
+                    {"bytes", .width = 9, .csv = "bytes"},
+                    {"step", .width = 9, .unit = "ms", .decimals = 2, .csv = "seconds"},
+                    {"error", .digits = 2}, {"bucket", .bytes = true},
+                    {"k = %d", .csv = "of%d", .count = 2, .of = (const int[]){2, 16}});
+    table_text(&t, "a, b");
+    table_text(&t, "ring");
+    table_numbers(&t, 1234567, 0.0123456789, 1.5e-7, 65536, 1e4, 9999);
+    table_text(&t, "c");
+    table_text(&t, "Größe");
+    table_numbers(&t, NAN, 12.5, 123.4, NAN, -12345.6);
+    table_text(&t, "%d (%d)", 1, 2);
+    fclose(written);
 }
+
+TEST(tables_are_printed_and_written) {
+    assert_prints(print_table, "",
+                  "  way           bytes   step, ms    error   bucket    k = 2   k = 16\n"
+                  "  ring      1,234,567      12.35  1.5e-07   64 KiB   10,000     9999\n"
+                  "  Größe             -  12,500.00      123        -  -12,346    1 (2)\n");
+    assert_string_equal(csv, "machine,way,bytes,seconds,of2,of16\n"
+                             "\"a, b\",ring,1234567,0.0123456789,10000,9999\n"
+                             "c,Größe,nan,12.5,-12345.6,1 (2)\n");
+    free(csv);
+}
+
+int main(void) { return run_all("predict", NULL, NULL); }

@@ -1,7 +1,7 @@
 // test_safetensors.c: parameters come back from a file to the bit, and a bad file changes nothing.
 #include <sys/mman.h>
 
-#include "dies.h"
+#include "cases.h"
 #include "common/data/safetensors.h"
 
 // ---- helpers ---------------------------------------------------------------------------------
@@ -25,16 +25,11 @@ static const char *with_header(const char *header, size_t data_size) {
 }
 
 static Tensor *named(Device *device, const char *name, int ndim, const int *shape) {
-    Tensor *t = tensor_of_shape(device, ndim, shape);
+    Tensor *t = keep(tensor_of_shape(device, ndim, shape));
     t->name = name;
     return t;
 }
-#define NAMED(device, name, ...)                                                                   \
-    named((device), (name), (int)COUNT(((int[]){__VA_ARGS__})), (const int[]){__VA_ARGS__})
-
-static void free_all(Tensor **tensors, int n) {
-    for (int i = 0; i < n; i++) tensor_free(tensors[i]);
-}
+#define NAMED(name, ...) named(host(), (name), SHAPE(__VA_ARGS__))
 
 // ---- what goes well --------------------------------------------------------------------------
 
@@ -42,7 +37,7 @@ static void free_all(Tensor **tensors, int n) {
 static const uint32_t bits[] = {0x00000000, 0x80000000, 0x00000001, 0x7f800000, 0xff800000,
                                 0x7fc12345, 0xffc54321, 0x7f812345, 0x3f800000, 0x40490fdb};
 
-CASE(round_trip) {
+TEST_IN_A_FOLDER(round_trip) {
     enum { N = 5 };
     static const struct {
         const char *name;
@@ -69,14 +64,12 @@ CASE(round_trip) {
             tensor_read(loaded[N - 1 - i], (float *)back);
             assert_memory_equal(back, values[i], tensor_bytes(saved[i]));
         }
-        free_all(saved, N);
-        free_all(loaded, N);
     }
 }
 
 // The bytes themselves, so that a mistake made in writing and reading alike is seen.
-CASE(bytes_of_a_file) {
-    Tensor *tensors[] = {NAMED(host(), "b1", 1, 2), NAMED(host(), "a", 1)};
+TEST_IN_A_FOLDER(bytes_of_a_file) {
+    Tensor *tensors[] = {NAMED("b1", 1, 2), NAMED("a", 1)};
     tensor_write(tensors[0], (float[]){1, -2});
     tensor_write(tensors[1], (float[]){0.5f});
     safetensors_save("weights", tensors, 2);
@@ -91,7 +84,6 @@ CASE(bytes_of_a_file) {
     for (size_t i = sizeof header - 1; i < padded; i++) assert_int_equal(bytes[8 + i], ' ');
     assert_memory_equal(bytes + 8 + padded, "\0\0\x80\x3f\0\0\0\xc0\0\0\0\x3f", 12);
     free(bytes);
-    free_all(tensors, 2);
 }
 
 #define F32(shape, offsets) "{\"dtype\":\"F32\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
@@ -100,7 +92,7 @@ CASE(bytes_of_a_file) {
 #define TYPE(dtype)         "{\"w\":{" dtype "\"shape\":[1],\"data_offsets\":[0,4]}}"
 
 // In any order, with metadata, a scalar, no elements, more dimensions than a Tensor has.
-CASE(open_and_find) {
+TEST_IN_A_FOLDER(open_and_find) {
     static const struct {
         const char *name;
         int ndim, size;
@@ -133,7 +125,7 @@ static void open_it(void *path) {
     safetensors_close(&file);
 }
 
-CASE(not_a_file) {
+TEST_IN_A_FOLDER(not_a_file) {
     expect_death(1, "cannot read: No such file", open_it, "missing");
     expect_death(1, "is not a file", open_it, ".");
     assert_int_equal(mkfifo("pipe", 0600), 0);
@@ -149,9 +141,7 @@ static const struct {
     const char *words;
 } bad_files[] = {
     {"", 0, "not a JSON object"},
-    {"[1,2]", 0, "not a JSON object"},
     {" {}", 0, "not a JSON object"}, // the format wants the brace first
-    {"{\"w\":", 0, "not good JSON"},
     {"{} x", 0, "not good JSON"},
     {"{\"\xff\":{}}", 0, "not good JSON"},
     {"{\"a\\u0000b\":{}}", 0, "not good JSON"},
@@ -163,10 +153,8 @@ static const struct {
     {"{\"w\":3}", 0, "tensor \"w\" is not a JSON object"},
     {"{\"a\\nb\\u001b[31m\\u009b0m\":3}", 0, "tensor \"a?b?[31m??0m\" is not a JSON object"},
     {TYPE(""), 4, "tensor \"w\" has no dtype"},
-    {TYPE("\"dtype\":7,"), 4, "tensor \"w\" has no dtype"},
     {TYPE("\"dtype\":\"F16\","), 4, "\"w\" has dtype F16; it must be F32\nhint: convert it"},
     {TYPE("\"dtype\":\"I64\","), 4, "shape (1,) needs 8 bytes, data_offsets give it 4"},
-    {"{\"w\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", 4, "tensor \"w\" has no shape"},
     {ONE("3", "[0,4]"), 4, "tensor \"w\" has no shape"},
     {ONE("[-1]", "[0,4]"), 4, "not an integer of 0..2147483647"},
     {ONE("[1.0]", "[0,4]"), 4, "not an integer of 0..2147483647"},
@@ -176,15 +164,12 @@ static const struct {
     {ONE("[1073741824,1073741824,4]", "[0,0]"), 0, "too large for any memory"},
     {ONE("[2147483647,2147483647,2147483647]", "[0,4]"), 4, "2147483647) is too large"},
     {"{\"w\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, "has no data_offsets [begin, end]"},
-    {ONE("[1]", "4"), 4, "has no data_offsets [begin, end]"},
     {ONE("[1]", "[0,4,4]"), 4, "has no data_offsets [begin, end]"},
     {ONE("[1]", "[-4,0]"), 4, "not within the 4 bytes of data"},
-    {ONE("[1]", "[0,4.0]"), 4, "not within the 4 bytes of data"},
     {ONE("[2]", "[0,8]"), 7, "not within the 7 bytes of data"}, // a byte is missing
     {ONE("[1]", "[9223372036854775804,9223372036854775807]"), 4, "not within the 4 bytes"},
     {ONE("[1]", "[4,0]"), 4, "its data ends before it begins"},
     {ONE("[2]", "[0,4]"), 4, "shape (2,) needs 8 bytes, data_offsets give it 4"},
-    {ONE("[]", "[0,0]"), 0, "shape () needs 4 bytes, data_offsets give it 0"},
     {ONE("[0,3]", "[0,4]"), 4, "shape (0, 3) needs 0 bytes, data_offsets give it 4"},
     {ONE("[1]", "[0,4]"), 5, "1 bytes at the end belong to no tensor"},
     {ONE("[1]", "[1,5]"), 5, "1 bytes before tensor \"w\" belong to no tensor"},
@@ -194,16 +179,18 @@ static const struct {
     {TWO("[2]", "[0,8]", "[0]", "[4,4]"), 8, "overlap"},
 };
 
-CASE(are_refused) {
+TEST_IN_A_FOLDER(are_refused) {
     for (size_t i = 0; i < COUNT(bad_files); i++)
         expect_death(1, bad_files[i].words, open_it,
                      (void *)with_header(bad_files[i].header, bad_files[i].data_size));
-    static const uint64_t claims[] = {3, 100000001, UINT64_MAX - 7}; // the last, and 8, are 0
-    static const char *const words[] = {"claims 3 bytes, the file has only 10",
-                                        "claims 100000001 bytes; at most 100000000 are allowed",
-                                        "claims 18446744073709551608 bytes"};
-    for (int i = 0; i < 3; i++)
-        expect_death(1, words[i], open_it, (void *)make_file(claims[i], "{}", 0));
+    static const struct {
+        uint64_t claim;
+        const char *words;
+    } lengths[] = {{3, "claims 3 bytes, the file has only 10"},
+                   {100000001, "claims 100000001 bytes; at most 100000000 are allowed"},
+                   {UINT64_MAX - 7, "claims 18446744073709551608 bytes"}}; // which, and 8, are 0
+    for (size_t i = 0; i < COUNT(lengths); i++)
+        expect_death(1, lengths[i].words, open_it, (void *)make_file(lengths[i].claim, "{}", 0));
     char deep[100006] = "{\"w\":";
     memset(deep + 5, '[', sizeof deep - 6);
     expect_death(1, "not good JSON", open_it, (void *)with_header(deep, 0));
@@ -224,9 +211,9 @@ static void load(void *arg) {
 
 // The first tensor is good, another is not: nor is the first changed. Its memory is shared with the
 // child process, so that we see what is written there.
-CASE(of_another_model) {
-    Tensor *a = NAMED(host(), "a", 2), *b = NAMED(host(), "b", 2, 3), *c = NAMED(host(), "c", 1);
-    Tensor *turned = NAMED(host(), "b", 3, 2), *flat = NAMED(host(), "b", 6);
+TEST_IN_A_FOLDER(of_another_model) {
+    Tensor *a = NAMED("a", 2), *b = NAMED("b", 2, 3), *c = NAMED("c", 1);
+    Tensor *turned = NAMED("b", 3, 2), *flat = NAMED("b", 6);
     float *own = a->data;
     a->data = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(a->data, MAP_FAILED);
@@ -253,7 +240,6 @@ CASE(of_another_model) {
     assert_true(a->data[0] == 0 && a->data[1] == 1 && b->data[5] == 7);
     munmap(a->data, 4096);
     a->data = own;
-    free_all((Tensor *[]){a, b, c, turned, flat}, 5);
 }
 
 // ---- saving ----------------------------------------------------------------------------------
@@ -263,7 +249,7 @@ static void save(void *arg) {
     safetensors_save(a->path, a->tensors, a->n);
 }
 
-CASE(bad_saves) {
+TEST_IN_A_FOLDER(bad_saves) {
     static const char *const rows[][3] = {
         {"a", "weights", "two tensors have the same name"},
         {NULL, "weights", "a tensor in a file needs a name"},
@@ -272,7 +258,7 @@ CASE(bad_saves) {
         {"b", "full", "cannot write: No space left on device"},
         {"b", "missing/weights", "mkdir -p"},
     };
-    Tensor *a = NAMED(host(), "a", 20000), *b = NAMED(host(), "b", 1);
+    Tensor *a = NAMED("a", 20000), *b = NAMED("b", 1);
     assert_int_equal(symlink("/dev/full", "full"), 0);
     write_bytes("weights", "old", 3);
     for (size_t i = 0; i < COUNT(rows); i++) {
@@ -282,14 +268,11 @@ CASE(bad_saves) {
     }
     assert_holds("weights", "old");
     assert_entries(2);
-    free_all((Tensor *[]){a, b}, 2);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        IN_A_FOLDER(round_trip), IN_A_FOLDER(bytes_of_a_file), IN_A_FOLDER(open_and_find),
-        IN_A_FOLDER(not_a_file), IN_A_FOLDER(are_refused),     IN_A_FOLDER(of_another_model),
-        IN_A_FOLDER(bad_saves),
-    };
-    return cmocka_run_group_tests_name("safetensors", tests, only_cpu_devices, devices_end);
+static int end(void **state) {
+    free_kept();
+    return devices_end(state);
 }
+
+int main(void) { return run_all("safetensors", only_cpu_devices, end); }

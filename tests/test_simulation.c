@@ -1,7 +1,7 @@
 // test_simulation.c: the discrete-event simulation against a slow and simple one, on random
 // programs, and a few that can be told by hand.
 #include "common/model/simulation.h"
-#include "dies.h"
+#include "cases.h"
 
 // ---- random programs, and the slow simulation --------------------------------------------------
 
@@ -159,8 +159,7 @@ static void run_both(bool asks_early) {
     simulation_free(s);
 }
 
-static void it_is_what_the_slow_one_says(void **state) {
-    (void)state;
+TEST(it_is_what_the_slow_one_says) {
     for (seed = 0; seed < PROGRAMS; seed++) {
         run_both(false);
         run_both(true);
@@ -175,6 +174,12 @@ static void add(Simulation *s, int queue, double issued, double seconds, double 
     simulation_add(s, queue, &work);
 }
 
+static Simulation *with_two_queues(int ports) {
+    Simulation *s = simulation_new(ports);
+    for (int i = 0; i < 2; i++) simulation_add_queue(s);
+    return s;
+}
+
 static double end_of(Simulation *s, int queue) {
     return simulation_time(s, simulation_last(s, queue));
 }
@@ -185,9 +190,7 @@ static double end_of(Simulation *s, int queue) {
 // ready first, and all that queue 1 has to do comes later.
 static double with_port_0_at(double speed) {
     static const PortUse ports[] = {{0, 1}, {1, 1}};
-    Simulation *s = simulation_new(2);
-    simulation_add_queue(s);
-    simulation_add_queue(s);
+    Simulation *s = with_two_queues(2);
     add(s, 0, 0, 2 / speed, 0, &ports[0]);
     add(s, 0, 0, 4, 0, &ports[1]);
     add(s, 1, 0, 1.5, 0, NULL);
@@ -198,17 +201,14 @@ static double with_port_0_at(double speed) {
     return end;
 }
 
-static void a_faster_port_can_make_a_program_slower(void **state) {
-    (void)state;
+TEST(a_faster_port_can_make_a_program_slower) {
     assert_true(with_port_0_at(1) == 1.5 + 1 + 5);
     assert_true(with_port_0_at(2) == 1 + 4 + 1 + 5);
 }
 
 // A queue of work that ends at 3, and somebody who asks so, in one of three ways.
 static Simulation *asked(int way) {
-    Simulation *s = simulation_new(1);
-    simulation_add_queue(s);
-    simulation_add_queue(s);
+    Simulation *s = with_two_queues(1);
     add(s, 0, 0, 3, 0, NULL);
     if (way == 0) assert_true(end_of(s, 0) == 3);
     if (way == 1) assert_true(simulation_is_past(s, simulation_last(s, 0), 3));
@@ -216,18 +216,14 @@ static Simulation *asked(int way) {
     return s;
 }
 
-static void add_before(void *way) { add(asked(*(int *)way), 1, 2.9, 1, 0, NULL); }
-
-static void wait_before(void *way) {
-    Simulation *s = asked(*(int *)way);
+static void wait_before(int way) {
+    Simulation *s = asked(way);
     simulation_wait(s, 1, 2.9, simulation_last(s, 0));
 }
 
-static void what_was_told_stays_true(void **state) {
-    (void)state;
+TEST(what_was_told_stays_true) {
+    expect_deaths(state);
     for (int way = 0; way < 3; way++) {
-        expect_death(1, "check failed: piece.work.issued >= s->asked", add_before, &way);
-        expect_death(1, "check failed: piece.work.issued >= s->asked", wait_before, &way);
         Simulation *s = asked(way);
         add(s, 1, 3, 1, 0, NULL);
         assert_true(end_of(s, 1) == 4);
@@ -237,11 +233,12 @@ static void what_was_told_stays_true(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_is_what_the_slow_one_says),
-        cmocka_unit_test(a_faster_port_can_make_a_program_slower),
-        cmocka_unit_test(what_was_told_stays_true),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TOLD "check failed: piece.work.issued >= s->asked"
+DIES(TOLD, add(asked(0), 1, 2.9, 1, 0, NULL))
+DIES(TOLD, add(asked(1), 1, 2.9, 1, 0, NULL))
+DIES(TOLD, add(asked(2), 1, 2.9, 1, 0, NULL))
+DIES(TOLD, wait_before(0))
+DIES(TOLD, wait_before(1))
+DIES(TOLD, wait_before(2))
+
+int main(void) { return run_all("simulation", NULL, NULL); }
