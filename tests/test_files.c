@@ -14,8 +14,6 @@
 #include "common/program/picture.h"
 #include "common/program/png.h"
 
-// ---- helpers ---------------------------------------------------------------------------------
-
 static void write_text(const char *path, const char *text) {
     OutputFile file = output_open(path);
     fputs(text, file.stream);
@@ -136,8 +134,6 @@ TEST_IN_A_FOLDER(directories) {
     }
 }
 
-// ---- what the dead left ----------------------------------------------------------------------
-
 static const char *left_by(pid_t writer, const char *form) {
     static char name[64];
     snprintf(name, sizeof name, form, (long)writer);
@@ -173,8 +169,6 @@ TEST_IN_A_FOLDER(what_the_dead_left) {
     assert_entries(10);
 }
 
-// ---- one file, many names --------------------------------------------------------------------
-
 TEST_IN_A_FOLDER(same_or_not) {
     static const struct {
         const char *a, *b;
@@ -197,8 +191,6 @@ TEST_IN_A_FOLDER(same_or_not) {
         if (same_file(in_test_folder(a), in_test_folder(b)) != rows[i].same) fail_msg("%s", a);
     }
 }
-
-// ---- whole pictures --------------------------------------------------------------------------
 
 TEST_IN_A_FOLDER(whole_pngs) {
     Picture p = picture_new(40, 30, (Color){1, 2, 3});
@@ -223,8 +215,6 @@ TEST_IN_A_FOLDER(whole_pngs) {
     }
     free(bytes);
 }
-
-// ---- signals ---------------------------------------------------------------------------------
 
 // What a child does until it is ended. Its temporary files are there when it says so.
 static void write_for_ever(int say) {
@@ -347,8 +337,6 @@ TEST_IN_A_FOLDER(child_leaves_the_parents_files) {
     output_close(&file);
     assert_holds("a", "text");
 }
-
-// ---- memory ----------------------------------------------------------------------------------
 
 TEST(arrays_grow_as_far_as_memory) {
     size_t count = 0;

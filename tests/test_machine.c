@@ -4,8 +4,6 @@
 #include "common/model/machine.h"
 #include "cases.h"
 
-// ---- files of the test -----------------------------------------------------------------------
-
 // A machine in which every figure is another one, so that none can stand for another.
 static const char whole[] =
     "about one of the test\ndevices 8\nmemory 40 GB\n"                        // 1 to 3
@@ -188,7 +186,6 @@ TEST(mistakes_are_told) {
         {"devices", "devices 2.5", "expected a whole number from 1 to 1024, not '2.5'"},
         {"devices", "devices 1025", "expected a whole number from 1 to 1024, not '1025'"},
         // Units.
-        {"memory", "memory 40", "memory: expected B, kB, MB, GB, TB, and the line ends"},
         {"memory", "memory 40 GiB", "expected one of the units B, kB, MB, GB, TB, not 'GiB'"},
         {"memory_b", "memory_bandwidth 40 GB", "t:9: memory_bandwidth: expected one of the units"},
         // Fields.
@@ -231,8 +228,6 @@ TEST(mistakes_are_told) {
         expect_death(EXIT_FAILURE, words, parse, changed(whole, needed[i], "#"));
     }
 }
-
-// ---- files that are none ---------------------------------------------------------------------
 
 static void find(void *name) { machine_find(name); }
 static void text_of(void *name) { machine_text(name); }
@@ -302,14 +297,10 @@ TEST(kernels_take_their_arithmetic_or_their_bytes) {
         double expected;
         KernelTraffic t;
     } kernels[] = {
-        {UNCHANGED, false, 1e12 / (20e12 * 0.8), {1, IS(PRODUCT, 1e12, 1e6)}},
-        {UNCHANGED, true, 1e12 / (160e12 * 0.8), {1, IS(PRODUCT, 1e12, 1e6)}},
         {UNCHANGED, false, 1e12 / (20e12 * 0.6), {1, IS(CONVOLUTION, 1e12, 1e6)}},
-        {UNCHANGED, true, 1e12 / (160e12 * 0.6), {1, IS(CONVOLUTION, 1e12, 1e6)}},
         {UNCHANGED, false, 1e12 / (1500e9 * 0.9), {1, IS(PRODUCT, 1e12, 1e12)}},
         {UNCHANGED, true, 1e12 / 20e12, {1, IS(ELEMENTS, 1e12, 1)}},
         {UNCHANGED, true, 1e12 / (1500e9 * 0.9), {1, IS(ELEMENTS, 1e12, 1e12)}},
-        {UNCHANGED, false, 0, {1, IS(PRODUCT, 0, 0)}},
         {TWO, false, 1e12 / (20e12 * 0.8), {1, IS(PRODUCT, 1e12, 0)}},
         {TWO, true, 1e12 / (160e12 * 0.4), {1, IS(PRODUCT, 1e12, 0)}},
         {TWO, true, 1e12 / (160e12 * 0.6), {1, IS(CONVOLUTION, 1e12, 0)}},
@@ -321,7 +312,6 @@ TEST(kernels_take_their_arithmetic_or_their_bytes) {
         {GPU, false, WAVE, {1, TILES(577, 1217, 1)}},       // the last tiles: in part
         {GPU, false, WAVE, {1, TILES(64, 64 * 51, 1)}},     // none can be cut
         {GPU, false, WAVE / 2, {1, TILES(64, 64 * 50, 1)}}, // two parts of each sum
-        {GPU, false, WAVE / 100, {1, TILES(64, 64, 1)}},
         {GPU, false, WAVE / 100, {1, TILES(1, 1, 1)}},
         {GPU, false, 7 * WAVE / 100, {1, TILES(64, 64, 7)}},
         {GPU, true, WAVE / 8, {1, TILES(640, 1280, 1)}},

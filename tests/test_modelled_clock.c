@@ -25,13 +25,11 @@ static double now;    // as takes() knows it
 // (Each test begins so, and leaves its tensors to the next one.)
 static void start_on(const Machine *machine, BackendChoice backend, int devices, int floats) {
     now = 0;
-    for (int i = 0; i < 16; i++)
-        if (x[i]) tensor_free(x[i]);
-    memset(x, 0, sizeof x);
+    free_kept();
     devices_close();
     modelled_clock_start(machine);
     devices_init(backend, 2);
-    for (int i = 0; i < devices; i++) x[i] = tensor_new(try_gpu(i), floats);
+    for (int i = 0; i < devices; i++) x[i] = keep(tensor_new(try_gpu(i), floats));
 }
 
 static void start(const char *text, int devices, int floats) {
@@ -168,12 +166,11 @@ TEST(copies_take_latency_and_bandwidth_and_turns) {
     takes(copy);
     tensor_copy(x[8], x[0]); // to another host
     takes(50e-6 + bytes / 0.5e9);
-    Tensor *here = tensor_new(host(), N);
+    Tensor *here = keep(tensor_new(host(), N));
     tensor_copy(x[3], here);
     takes(1e-6 + bytes / 1e9);
     device_copy(x[0]->device, x[0]->data, x[0]->device, x[0]->data + N / 2, 2 * N);
     takes(bytes / 100e9); // half of it is read and written, in the device's own memory
-    tensor_free(here);
 }
 
 static void copy_to_host(void) {
@@ -268,7 +265,6 @@ static double train(BackendChoice backend, const char *machine, int k, const cha
     *values = values_of_all(device_params[k - 1], LENET_PARAMS, n);
     for (int i = 0; i < k; i++) free_params(device_params[i], LENET_PARAMS);
     free_params(params, LENET_PARAMS);
-    free_kept();
     return seconds;
 }
 
@@ -291,8 +287,6 @@ TEST(values_and_time_leave_each_other_alone) {
             free(none);
         }
 }
-
-// ---- traces ------------------------------------------------------------------------------------
 
 // The trace has the same work in the same order, measured and modelled; the modelled times are the
 // clock's, and the copies' bytes the ledger's.
@@ -333,7 +327,7 @@ TEST(traces_have_both_times) {
 // machine with fewer devices than were opened for another one goes on without them.
 TEST(model_devices_are_traced_by_themselves) {
     start_on(machine_find("dgx-a100"), BACKEND_CPU, 1, 100);
-    Tensor *here = x[0], *there = x[9] = tensor_new(model_device(9), 100);
+    Tensor *here = x[0], *there = keep(tensor_new(model_device(9), 100));
     int count;
     trace_begin();
     tensor_fill(here, 1);

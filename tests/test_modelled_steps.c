@@ -10,7 +10,9 @@ enum { PIXELS = 28 };
 
 static Module *net; // one for all: to fill it takes most of the time
 
+// (Each test begins so, and leaves its devices to the next one.)
 static void start(const char *machine, BackendChoice backend) {
+    if (net) restart(net);
     devices_close();
     modelled_clock_start(machine_find(machine));
     devices_init(backend, 2);
@@ -18,12 +20,6 @@ static void start(const char *machine, BackendChoice backend) {
     if (net) return;
     net = resnet18(10, 1);
     initialize(net, 0);
-}
-
-static void stop(void) {
-    restart(net);
-    devices_close();
-    modelled_clock_start(NULL);
 }
 
 // A training loop: `images` in minibatches, the host waiting after each step. Returns its modelled
@@ -46,41 +42,30 @@ static double train(Device *const devices[], int k, int images, int batch_size) 
     return modelled_seconds() - begin;
 }
 
-// ---- memory ------------------------------------------------------------------------------------
-
-typedef struct Fit {
-    const char *machine;
-    int batch_size;
-} Fit;
-
-static void try_to_fit(void *fit) {
-    int batch_size = ((Fit *)fit)->batch_size;
-    start(((Fit *)fit)->machine, BACKEND_MODEL);
+static void try_to_fit(const char *machine, int batch_size) {
+    start(machine, BACKEND_MODEL);
     Device *device = model_device(0);
     train(&device, 1, 3 * batch_size, batch_size);
 }
 
-TEST(the_largest_batch_fits_and_one_image_more_does_not) {
-    char text[4096];
-    for (const MachineFile *file = machine_files; file->name; file++) {
-        start("dgx-a100", BACKEND_CPU); // whichever machine's time is told
-        Fit fit = {file->name, largest_batch(net, machine_find(file->name), PIXELS)};
-        stop();
-        assert_in_range(fit.batch_size, 1000, MOST_IMAGES - 1);
-        assert_int_equal(run_and_listen(try_to_fit, &fit, text, sizeof text), 0);
-        fit.batch_size++;
-        expect_death(1, "out of memory on model:0", try_to_fit, &fit);
-    }
+static void one_image_more(void *machine) {
+    try_to_fit(machine, largest_batch(net, machine_find(machine), PIXELS) + 1);
 }
 
-// ---- time --------------------------------------------------------------------------------------
+TEST(the_largest_batch_fits_and_one_image_more_does_not) {
+    for (const MachineFile *file = machine_files; file->name; file++) {
+        start("dgx-a100", BACKEND_MODEL); // whichever machine's time is told
+        int largest = largest_batch(net, machine_find(file->name), PIXELS);
+        assert_in_range(largest, 1000, MOST_IMAGES - 1);
+        expect_death(1, "out of memory on model:0", one_image_more, (void *)file->name);
+        try_to_fit(file->name, largest);
+    }
+}
 
 static ModelledEpoch ask(const char *machine, BackendChoice backend, int k, BatchNormMode bn,
                          int images, int batch_size) {
     start(machine, backend);
-    ModelledEpoch epoch = modelled_epoch(net, k, bn, images, PIXELS, batch_size);
-    stop();
-    return epoch;
+    return modelled_epoch(net, k, bn, images, PIXELS, batch_size);
 }
 
 TEST(the_time_is_that_of_the_training_loop) {
@@ -91,7 +76,6 @@ TEST(the_time_is_that_of_the_training_loop) {
             start(machines[m], BACKEND_MODEL);
             open_devices(devices, k);
             double loop = train(devices, k, 200, 64);
-            stop();
             double said = ask(machines[m], BACKEND_CPU, k, BN_AVERAGED, 200, 64).seconds;
             if (!(fabs(said - loop) <= 1e-9 * loop))
                 fail_msg("%s, k = %d: %.12g s, the loop takes %.12g", machines[m], k, said, loop);
@@ -106,7 +90,6 @@ TEST(it_is_the_same_each_time) {
     modelled_epoch(net, 2, BN_SYNC, 100, PIXELS, 50);
     double again = modelled_epoch(net, 4, BN_AVERAGED, 1000, PIXELS, 256).seconds;
     assert_ptr_equal(modelled_machine(), machine_find("dgx-v100"));
-    stop();
     assert_true(first == again);
     assert_true(first == ask("dgx-v100", BACKEND_MODEL, 4, BN_AVERAGED, 1000, 256).seconds);
 }
@@ -127,4 +110,9 @@ TEST(copies_take_time) {
     assert_true(ask("dgx-a100", BACKEND_MODEL, 4, BN_SYNC, 64, 64).seconds > local);
 }
 
-int main(void) { return run_all("modelled_steps", NULL, NULL); }
+static int end(void **state) {
+    restart(net);
+    return devices_end(state);
+}
+
+int main(void) { return run_all("modelled_steps", NULL, end); }

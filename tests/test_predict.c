@@ -32,8 +32,6 @@ static void assert_prints(void (*program)(void), const char *lines, const char *
     free(text);
 }
 
-// ---- programs --------------------------------------------------------------------------------
-
 static void two_numbers(void) {
     predict_enable(true);
     Prediction idle = predict_first("How idle is a device?");
@@ -52,8 +50,6 @@ static void without_the_flag(void) {
     predict_compare(predict_first("How many MB move?"), 1, "");
     predict_compare_yes_no(predict_yes_no("Are all bits the same?"), true);
 }
-
-// ---- asking ----------------------------------------------------------------------------------
 
 #define AGAIN      "  a number (or Enter): "
 #define ASKS_IDLE  "\nPredict first. How idle is a device?\n" AGAIN
@@ -92,8 +88,6 @@ TEST(the_reader_is_asked_on_a_terminal) {
         is_terminal[file] = true;
     }
 }
-
-// ---- comparing -------------------------------------------------------------------------------
 
 static Prediction said;
 static double result;

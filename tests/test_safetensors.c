@@ -4,8 +4,6 @@
 #include "cases.h"
 #include "common/data/safetensors.h"
 
-// ---- helpers ---------------------------------------------------------------------------------
-
 // Writes a file with this header length, header, and `data_size` bytes of data: floats 0, 1, 2, ..
 static const char *make_file(uint64_t header_size, const char *header, size_t data_size) {
     FILE *file = fopen("made", "wb");
@@ -196,8 +194,6 @@ TEST_IN_A_FOLDER(are_refused) {
     expect_death(1, "not good JSON", open_it, (void *)with_header(deep, 0));
 }
 
-// ---- a good file for another model -----------------------------------------------------------
-
 typedef struct Load {
     const char *path;
     Tensor **tensors;
@@ -241,8 +237,6 @@ TEST_IN_A_FOLDER(of_another_model) {
     munmap(a->data, 4096);
     a->data = own;
 }
-
-// ---- saving ----------------------------------------------------------------------------------
 
 static void save(void *arg) {
     const Load *a = arg;
