@@ -231,7 +231,6 @@ TEST(mistakes_are_told) {
 
 static void find(void *name) { machine_find(name); }
 static void text_of(void *name) { machine_text(name); }
-static void parse_as(void *name) { machine_parse(name, whole); }
 
 TEST(files_that_are_none) {
     static char line[300] = "devices 8\nabout ", large[70000];
@@ -253,27 +252,25 @@ TEST(files_that_are_none) {
     }
 }
 
-// (Names of machines are fields of CSV files.)
-TEST(names_that_are_none) {
-    static const char no_name[] = ": expected a name without blanks, commas and quotation marks";
-    static const struct {
-        void (*run)(void *);
-        const char *name;
-        int status;
-        const char *words;
-    } names[] = {
-        {find, "no-such.machine", 1, "no-such.machine: cannot read: No such file or directory"},
-        {find, test_folder, 1, "cannot read: Is a directory"},
-        {find, "dgx-a10", EXIT_USAGE, "there is no machine 'dgx-a10'\nhint: the machines are "},
-        {text_of, "./my.machine", EXIT_USAGE, "hint: cat './my.machine' shows it"},
-        {parse_as, "a,b.machine", 1, no_name},
-        {parse_as, "folder/a b.machine", 1, no_name},
-        {parse_as, "\"a\".machine", 1, no_name},
-        {parse_as, "a;b", 1, no_name},
-    };
-    for (size_t i = 0; i < COUNT(names); i++)
-        expect_death(names[i].status, names[i].words, names[i].run, (char *)names[i].name);
+TEST(what_ends_the_program) {
+    expect_deaths(state);
+    expect_death(EXIT_USAGE, "there is no machine 'dgx-a10'\nhint: the machines are ", find,
+                 "dgx-a10");
+    expect_death(EXIT_USAGE, "hint: cat './my.machine' shows it", text_of, "./my.machine");
 }
+
+DIES("no-such.machine: cannot read: No such file or directory", machine_find("no-such.machine"))
+DIES("cannot read: Is a directory", machine_find(test_folder))
+// Names of machines are fields of CSV files.
+#define NO_NAME ": expected a name without blanks, commas and quotation marks"
+DIES(NO_NAME, machine_parse("a,b.machine", whole))
+DIES(NO_NAME, machine_parse("folder/a b.machine", whole))
+DIES(NO_NAME, machine_parse("\"a\".machine", whole))
+DIES(NO_NAME, machine_parse("a;b", whole))
+#define ALONE "rtx4090-pcie"
+DIES("a way has two different ends", machine_route(machine_find(ALONE), 3, 3))
+DIES("the machine lacks a device", machine_route(machine_find(ALONE), 0, 8))
+DIES("the machine has fewer devices", machine_ports(machine_find(ALONE), 9))
 
 // ---- time ------------------------------------------------------------------------------------
 
@@ -430,18 +427,11 @@ TEST(ways_have_the_slowest_parts_rate_and_share_ports) {
     assert_link(machine_route(machine_find("laptops-1gbe"), 4, 0), 118e6, 35e-6, 4);
 }
 
-#define ALONE "rtx4090-pcie"
-
 TEST(as_many_devices_as_there_are) {
     const Machine *network = machine_find("dgx-a100"), *alone = machine_find(ALONE);
     assert_true(machine_has_devices(network, 1024) && machine_has_devices(alone, 8));
     assert_false(machine_has_devices(alone, 9) || machine_has_devices(alone, 0));
     assert_int_equal(machine_ports(network, 9), 2 * machine_ports(network, 8));
 }
-
-TEST(what_ends_the_program) { expect_deaths(state); }
-DIES("a way has two different ends", machine_route(machine_find(ALONE), 3, 3))
-DIES("the machine lacks a device", machine_route(machine_find(ALONE), 0, 8))
-DIES("the machine has fewer devices", machine_ports(machine_find(ALONE), 9))
 
 int main(void) { return run_all("machine", make_test_folder, remove_test_folder); }

@@ -123,15 +123,6 @@ static void open_it(void *path) {
     safetensors_close(&file);
 }
 
-TEST_IN_A_FOLDER(not_a_file) {
-    expect_death(1, "cannot read: No such file", open_it, "missing");
-    expect_death(1, "is not a file", open_it, ".");
-    assert_int_equal(mkfifo("pipe", 0600), 0);
-    expect_death(1, "is not a file", open_it, "pipe"); // and does not wait for a writer
-    write_bytes("short", "\1\0\0\0\0\0\0", 7);
-    expect_death(1, "7 bytes are too few", open_it, "short");
-}
-
 // What is wrong: in the header, or the number of bytes that follow it.
 static const struct {
     const char *header;
@@ -238,35 +229,29 @@ TEST_IN_A_FOLDER(of_another_model) {
     a->data = own;
 }
 
-static void save(void *arg) {
-    const Load *a = arg;
-    safetensors_save(a->path, a->tensors, a->n);
+static void save(const char *path, const char *name) {
+    safetensors_save(path, (Tensor *[]){NAMED("a", 20000), NAMED(name, 1)}, 2);
 }
 
-TEST_IN_A_FOLDER(bad_saves) {
-    static const char *const rows[][3] = {
-        {"a", "weights", "two tensors have the same name"},
-        {NULL, "weights", "a tensor in a file needs a name"},
-        {"__metadata__", "weights", "the file format has this name for itself"},
-        {"\xff", "weights", "must be UTF-8"},
-        {"b", "full", "cannot write: No space left on device"},
-        {"b", "missing/weights", "mkdir -p"},
-    };
-    Tensor *a = NAMED("a", 20000), *b = NAMED("b", 1);
-    assert_int_equal(symlink("/dev/full", "full"), 0);
-    write_bytes("weights", "old", 3);
-    for (size_t i = 0; i < COUNT(rows); i++) {
-        b->name = rows[i][0];
-        Load l = {rows[i][1], (Tensor *[]){a, b}, 2};
-        expect_death(1, rows[i][2], save, &l);
-    }
-    assert_holds("weights", "old");
-    assert_entries(2);
-}
-
-static int end(void **state) {
+TEST_IN_A_FOLDER(what_ends_the_program) {
     free_kept();
-    return devices_end(state);
+    write_bytes("weights", "old", 3);
+    write_bytes("short", "\1\0\0\0\0\0\0", 7);
+    assert_true(!symlink("/dev/full", "full") && !mkfifo("pipe", 0600));
+    expect_deaths(state);
+    assert_holds("weights", "old");
+    assert_entries(4);
 }
 
-int main(void) { return run_all("safetensors", only_cpu_devices, end); }
+DIES("cannot read: No such file", safetensors_open("missing"))
+DIES("is not a file", safetensors_open("."))
+DIES("is not a file", safetensors_open("pipe")) // and does not wait for a writer
+DIES("7 bytes are too few", safetensors_open("short"))
+DIES("two tensors have the same name", save("weights", "a"))
+DIES("a tensor in a file needs a name", save("weights", NULL))
+DIES("the file format has this name for itself", save("weights", "__metadata__"))
+DIES("must be UTF-8", save("weights", "\xff"))
+DIES("cannot write: No space left on device", save("full", "b"))
+DIES("mkdir -p", save("missing/weights", "b"))
+
+int main(void) { return run_all("safetensors", only_cpu_devices, devices_end); }
