@@ -49,8 +49,6 @@ static void fill_on(int device, int n, int times) {
         launch(x[device]->device, fill, .x = x[device]->data, .value = 1, .n = n);
 }
 
-// ---- memory ------------------------------------------------------------------------------------
-
 // 600 MB, and so much more.
 static void fill_memory(size_t more) {
     start(MACHINE("1 us", "1 us", "1 us"), 0, 0);
@@ -239,8 +237,6 @@ TEST(a_graph_may_wait_for_nothing) {
     }
     graph_free(graph);
 }
-
-// ---- a training --------------------------------------------------------------------------------
 
 enum { BATCH = 48, STEPS = 2 };
 

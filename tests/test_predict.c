@@ -8,8 +8,6 @@
 
 #include <unistd.h>
 
-// ---- a program and its reader ----------------------------------------------------------------
-
 static bool is_terminal[2] = {true, true}; // the input, the output
 
 // Before the C library's own.
@@ -78,10 +76,10 @@ TEST(the_reader_is_asked_on_a_terminal) {
         {one_yes_or_no, "1\ny\n", ASKS_SAME "  yes or no (or Enter): You said yes: right.\n"},
         {one_yes_or_no, "\n", ASKS_SAME},
         {without_the_flag, "1\ny\n", ""},
+        {two_numbers, long_line, ASKS_IDLE ASKS_BYTES SAID_HALF SAID_12},
     };
     for (size_t i = 0; i < COUNT(readers); i++)
         assert_prints(readers[i].program, readers[i].typed, readers[i].printed);
-    assert_prints(two_numbers, long_line, ASKS_IDLE ASKS_BYTES SAID_HALF SAID_12);
     for (int file = 0; file < 2; file++) {
         is_terminal[file] = false;
         assert_prints(two_numbers, "1\n2\n", "");
@@ -121,13 +119,11 @@ TEST(figures_are_compared) {
 // Times of two runs, each from its fastest to its slowest.
 TEST(noise_is_told_from_a_difference) {
     const Quartiles fast = {0.9, 1, 1.1}, slow = {1.3, 1.4, 1.5}, unsteady = {1, 1.4, 2};
-    assert_false(too_noisy_to_compare(fast, slow));
-    assert_false(too_noisy_to_compare(slow, fast));
-    assert_true(too_noisy_to_compare(fast, unsteady));
-    assert_true(too_noisy_to_compare(unsteady, fast));
-    assert_true(too_noisy_to_compare(fast, fast));
-    assert_true(too_noisy_to_compare(fast, (Quartiles){5, 5, 5})); // measured once
-    assert_true(too_noisy_to_compare(fast, (Quartiles){NAN, NAN, NAN}));
+    const Quartiles once = {5, 5, 5}, none = {NAN, NAN, NAN};
+    assert_false(too_noisy_to_compare(fast, slow) || too_noisy_to_compare(slow, fast));
+    assert_true(too_noisy_to_compare(fast, unsteady) && too_noisy_to_compare(unsteady, fast));
+    assert_true(too_noisy_to_compare(fast, fast) && too_noisy_to_compare(fast, once));
+    assert_true(too_noisy_to_compare(fast, none));
     const double numbers[] = {2, -1, 5, NAN, 1};
     Quartiles q = quartiles((double[]){3, 1, 2, 5, 4}, 5);
     assert_true(q.low == 2 && q.median == 3 && q.high == 4);
