@@ -12,8 +12,6 @@ enum { PIXELS = 28 * 28 };
 #define IMAGES "train-images-idx3-ubyte"
 #define LABELS "train-labels-idx1-ubyte"
 
-// ---- random numbers --------------------------------------------------------------------------
-
 TEST(random_numbers) {
     // Counter and key 0 in Random123's table of known answers (kat_vectors, philox4x32 10).
     const uint64_t first = random_bits(0, 0, 0), high = 1ull << 32;
@@ -162,16 +160,16 @@ static const struct {
 // The same, in plain files and in zipped ones.
 TEST_IN_A_FOLDER(damaged) {
     for (size_t i = 0; i < 2 * COUNT(damages); i++) {
-        make_set(i % 2, 3, 3);
-        make_idx(i % 2, damages[i / 2].images, damages[i / 2].numbers, damages[i / 2].header,
-                 damages[i / 2].bytes);
-        limit_of_open = damages[i / 2].limit;
-        refused(damages[i / 2].words);
-        unlink(IMAGES ".gz");
-        unlink(LABELS ".gz");
+        bool zipped = i >= COUNT(damages);
+        size_t d = i % COUNT(damages);
+        make_set(zipped, 3, 3);
+        make_idx(zipped, damages[d].images, damages[d].numbers, damages[d].header,
+                 damages[d].bytes);
+        limit_of_open = damages[d].limit;
+        refused(damages[d].words);
     }
-    make_set(false, 14, 14);
-    write_bytes(LABELS, "\0\0\10\1\0\0\0\16\1\2\3\4\5\6\7\10\11\0\1\12\2\3", 22);
+    make_set(true, 14, 14);
+    write_bytes(LABELS ".gz", "\0\0\10\1\0\0\0\16\1\2\3\4\5\6\7\10\11\0\1\12\2\3", 22); // plain
     for (limit_of_open = 5; limit_of_open >= 0; limit_of_open -= 5)
         refused("label 10 of item 11 is not in 0..9");
     limit_of_open = 0;
@@ -331,10 +329,6 @@ TEST(slow_device) {
     dataset_free(data);
 }
 
-TEST(wrong_uses) { expect_deaths(state); }
-DIES("call data_iter_start()", data_iter_next(data_iter_new(made_data(3), 2, true, 0), NULL, NULL))
-DIES("at least one image", data_iter_new(made_data(3), 0, true, 0))
-
 // ---- ranges ----------------------------------------------------------------------------------
 
 // The one rule by which things are divided.
@@ -371,5 +365,9 @@ TEST(all_chapters_divide_alike) {
     synchronize_all();
     free_kept();
 }
+
+TEST(wrong_uses) { expect_deaths(state); }
+DIES("call data_iter_start()", data_iter_next(data_iter_new(made_data(3), 2, true, 0), NULL, NULL))
+DIES("at least one image", data_iter_new(made_data(3), 0, true, 0))
 
 int main(void) { return run_all("data", only_cpu_devices, devices_end); }

@@ -25,8 +25,6 @@ static mode_t mode_of(const char *path) { // 0: it is not there
     return lstat(path, &status) == 0 ? status.st_mode : 0;
 }
 
-// ---- what goes well --------------------------------------------------------------------------
-
 TEST_IN_A_FOLDER(new_replaced_and_abandoned) {
     const char *path = "a.csv";
     write_text(path, "old\n");
@@ -248,8 +246,6 @@ TEST_IN_A_FOLDER(a_signal_leaves_nothing) {
         assert_true(!close(ends[0]) && !close(ends[1]));
     }
 }
-
-// ---- what goes wrong -------------------------------------------------------------------------
 
 static void write_zeros(const char *path, size_t size, int times) {
     static char block[1 << 16];

@@ -31,7 +31,7 @@ static const Machine *with_line(const char *field, const char *line) {
 
 // ---- what is read ----------------------------------------------------------------------------
 
-TEST(all_figures_are_read) {
+TEST_IN_A_FOLDER(all_figures_are_read) {
     const Machine *m = machine_parse("folder/my.own.machine", whole);
     assert_string_equal(m->name, "my.own");
     assert_string_equal(machine_parse("folder/.hidden", whole)->name, ".hidden");
@@ -49,12 +49,11 @@ TEST(all_figures_are_read) {
     assert_true(m->host_link.bandwidth == 24e9 && m->host_link.latency == 5e-6);
     assert_true(m->network.bandwidth == 25e9 && m->network.latency == 14e-6);
     // From a file of one's own:
-    const char *path = in_test_folder("mine.machine");
-    write_bytes(path, whole, strlen(whole));
-    m = machine_find(path);
+    write_bytes("mine.machine", whole, strlen(whole));
+    m = machine_find("mine.machine");
     assert_string_equal(m->name, "mine");
-    assert_ptr_equal(machine_find(path), m);
-    assert_ptr_not_equal(machine_parse(path, whole), m);
+    assert_ptr_equal(machine_find("mine.machine"), m);
+    assert_ptr_not_equal(machine_parse("mine.machine", whole), m);
     // As people write it:
     assert_true(with_line("memory", "\r\n  \t memory \t 41   GB#41\r")->memory == 41e9);
     assert_true(with_line("memory", "memory 4.1e1 GB # f\303\274r \316\261")->memory == 41e9);
@@ -214,7 +213,7 @@ TEST(mistakes_are_told) {
 static void find(void *name) { machine_find(name); }
 static void text_of(void *name) { machine_text(name); }
 
-TEST(files_that_are_none) {
+TEST_IN_A_FOLDER(files_that_are_none) {
     static char line[300] = "devices 8\nabout ", large[70000];
     memset(line + 16, 'x', sizeof line - 17);
     memset(large, '\n', sizeof large - 1);
@@ -228,9 +227,8 @@ TEST(files_that_are_none) {
         {"a\n", "bad.machine: expected text, not the byte 0x00"}, // with a zero byte at its end
     };
     for (size_t i = 0; i < COUNT(files); i++) {
-        const char *path = in_test_folder("bad.machine");
-        write_bytes(path, files[i][0], strlen(files[i][0]) + (i == COUNT(files) - 1));
-        expect_death(EXIT_FAILURE, files[i][1], find, (char *)path);
+        write_bytes("bad.machine", files[i][0], strlen(files[i][0]) + (i == COUNT(files) - 1));
+        expect_death(EXIT_FAILURE, files[i][1], find, "bad.machine");
     }
 }
 
@@ -242,7 +240,7 @@ TEST(what_ends_the_program) {
 }
 
 DIES("no-such.machine: cannot read: No such file or directory", machine_find("no-such.machine"))
-DIES("cannot read: Is a directory", machine_find(test_folder))
+DIES("cannot read: Is a directory", machine_find("."))
 // Names of machines are fields of CSV files.
 #define NO_NAME ": expected a name without blanks, commas and quotation marks"
 DIES(NO_NAME, machine_parse("a,b.machine", whole))
@@ -416,4 +414,4 @@ TEST(as_many_devices_as_there_are) {
     assert_int_equal(machine_ports(network, 9), 2 * machine_ports(network, 8));
 }
 
-int main(void) { return run_all("machine", make_test_folder, remove_test_folder); }
+int main(void) { return run_all("machine", NULL, NULL); }

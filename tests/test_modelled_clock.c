@@ -68,8 +68,6 @@ DIES(": 400,001,234 bytes for activations, and of its 1,000,000,000 bytes 600,00
 // It has one device, and no network.
 DIES("colab-t4", start_on(machine_find("colab-t4"), BACKEND_MODEL, 2, 1))
 
-// ---- by hand -----------------------------------------------------------------------------------
-
 enum { N = 1 << 20 };
 static const double bytes = 4.0 * N, filling = 4.0 * N / 100e9;
 

@@ -114,8 +114,6 @@ TEST_IN_A_FOLDER(open_and_find) {
     safetensors_load("empty", NULL, 0);
 }
 
-// ---- bad files -------------------------------------------------------------------------------
-
 static void open_it(void *path) {
     SafetensorsFile file = safetensors_open(path);
     safetensors_close(&file);

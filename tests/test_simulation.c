@@ -3,8 +3,6 @@
 #include "common/model/simulation.h"
 #include "cases.h"
 
-// ---- random programs, and the slow simulation --------------------------------------------------
-
 enum { MOST_QUEUES = 6, NUM_PORTS = 5, PIECES = 60, PROGRAMS = 3000 };
 
 typedef struct Step {
@@ -161,8 +159,6 @@ TEST(it_is_what_the_slow_one_says) {
         run_both(true);
     }
 }
-
-// ---- a few by hand -----------------------------------------------------------------------------
 
 static void add(Simulation *s, int queue, double issued, double seconds, double latency,
                 const PortUse *port) {
