@@ -1,4 +1,5 @@
-// test_data.c: the data set is what it claims to be, and every epoch shows each image once.
+// test_data.c: the data set is what it claims to be, every epoch shows each image once, and things
+// are divided by one rule.
 #include <zlib.h>
 
 #include "cases.h"
