@@ -1,5 +1,5 @@
-// cases.h: tensors that a test makes and need not free, tests that need no list, and a table of what
-// must end the program.
+// cases.h: tensors that a test makes and need not free, tests that need no list, and a table of
+// what must end the program.
 #ifndef CASES_H
 #define CASES_H
 
