@@ -1,6 +1,5 @@
 // test_ddp.c: chapter 6: buckets, DistributedDataParallel and DataParallel on k devices against one
 // device, on the book's images.
-#include "common/base/error.h"
 #include "common/data/fashion_mnist.h"
 #include "common/model/modelled_clock.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
@@ -9,7 +8,7 @@
 #include "chapters/06_data_parallel_and_ddp/dp.h"
 #include "chapters/06_data_parallel_and_ddp/networks.h"
 #include "chapters/06_data_parallel_and_ddp/sampler.h"
-#include "dies.h"
+#include "cases.h"
 
 enum { MOST = 7 }; // devices
 
@@ -36,22 +35,18 @@ static Shards shards_of(const Tensor *X, const Tensor *y, Device *const devices[
     return s;
 }
 
-// All values of the trained parameters on a device, in the order of state_dict.
-static float *params_on(const Module *net, const Device *device, size_t *n) {
-    Tensor *all = flat_parameters(net, device).data;
-    *n = numel(all);
-    return tensor_values(all);
+enum { PARAMS = 129068, FLOATS = PARAMS * sizeof(float) }; // of LeNet
+
+// All values of LeNet's parameters on a device, in the order of state_dict.
+static float *params_on(const Module *net, const Device *device) {
+    const Tensor *all = flat_parameters(net, device).data;
+    assert_int_equal(numel(all), PARAMS);
+    return values_of(all);
 }
 
 static void check_replicas_equal(const Module *net, Device *const devices[], int k) {
-    size_t n;
-    float *first = params_on(net, devices[0], &n);
-    for (int i = 1; i < k; i++) {
-        float *other = params_on(net, devices[i], &n);
-        assert_memory_equal(first, other, n * sizeof(float));
-        free(other);
-    }
-    free(first);
+    const float *first = params_on(net, devices[0]);
+    for (int i = 1; i < k; i++) assert_memory_equal(first, params_on(net, devices[i]), FLOATS);
 }
 
 // ---- LeNet, in one of several ways -------------------------------------------------------------
@@ -111,15 +106,14 @@ static double ddp_train_on(Ddp *ddp, const Tensor *X, const Tensor *y, int micro
     return loss;
 }
 
-// One step from these parameters. Returns those after it; free() them.
+// One step from these parameters. Returns those after it.
 static float *step_from(Trainer *t, const float *before, Device *const devices[], int k,
                         const Tensor *X, const Tensor *y, double *loss) {
     const float lr = 0.1f;
-    size_t n;
     for (int i = 0; i < k; i++) tensor_write(flat_parameters(t->net, devices[i]).data, before);
     *loss = t->dp ? (double)item(dp_step(t->dp, X, y, NULL, lr))
                   : ddp_train_on(t->ddp, X, y, t->way->micro_steps, lr);
-    return params_on(t->net, devices[0], &n);
+    return params_on(t->net, devices[0]);
 }
 
 // ---- all ways do what one device does ----------------------------------------------------------
@@ -140,13 +134,6 @@ static const Way ways[] = {
     {"DP, sums", .gathers = DP_SUMMED_LOSSES},
 };
 
-static void check_close(const Way *way, int k, double apart, double loss, double expected) {
-    if (!(apart <= 1e-5) || !(fabs(loss - expected) <= 1e-5 * expected))
-        fail_msg("%s on %d devices: parameters differ by %g of what they learned, the loss is "
-                 "%.9g, expected %.9g",
-                 way->name, k, apart, loss, expected);
-}
-
 // Step after step, each from the parameters that one device has come to. (LeNet has thousands of
 // ReLUs, and sooner or later a last digit decides on which side of zero one of them is.) In the
 // star, rank 0 adds one rank after the other, whatever bucket a number is in: the bits are equal.
@@ -154,32 +141,30 @@ static void check_ways(Device *const devices[], int k, bool same_bits) {
     Trainer one = trainer_new(devices, 1, &alone), trainers[COUNT(ways)];
     DataIter *iter = data_iter_new(images, BATCH, true, 3);
     Tensor *X, *y;
-    size_t n;
+    double expected, loss;
     for (size_t w = 0; w < COUNT(ways); w++) {
         trainers[w] = trainer_new(devices, k, &ways[w]);
         if (ways[w].buckets) assert_int_equal(trainers[w].ddp->buckets.n, ways[w].buckets);
     }
     data_iter_start(iter, 0);
-    for (int step = 0; step < STEPS; step++) {
+    for (int step = 0; step < STEPS; step++, free_kept()) {
         if (!data_iter_next(iter, &X, &y)) { // after the fifth, which has few rows
             data_iter_start(iter, 1);
             assert_true(data_iter_next(iter, &X, &y));
         }
-        double expected, loss;
-        float *before = params_on(one.net, devices[0], &n), *first = NULL;
-        float *after = step_from(&one, before, devices, 1, X, y, &expected);
+        const float *before = params_on(one.net, devices[0]), *first = NULL;
+        const float *after = step_from(&one, before, devices, 1, X, y, &expected);
         assert_true(isfinite(expected));
         for (size_t w = 0; w < COUNT(ways); w++) {
-            float *got = step_from(&trainers[w], before, devices, k, X, y, &loss);
-            check_close(&ways[w], k, relative_difference(got, after, before, n), loss, expected);
+            const float *got = step_from(&trainers[w], before, devices, k, X, y, &loss);
+            double apart = relative_difference(got, after, before, PARAMS);
+            if (!(apart <= 1e-5) || !(fabs(loss - expected) <= 1e-5 * expected))
+                fail_msg("%s on %d devices: parameters differ by %g of what they learned, the loss "
+                         "is %.9g, expected %.9g",
+                         ways[w].name, k, apart, loss, expected);
             if (w == 0) first = got;
-            if (same_bits && !ways[w].other_bits)
-                assert_memory_equal(got, first, n * sizeof(float));
-            if (w > 0) free(got);
+            if (same_bits && !ways[w].other_bits) assert_memory_equal(got, first, FLOATS);
         }
-        free(first);
-        free(before);
-        free(after);
     }
     for (size_t w = 0; w < COUNT(ways); w++) trainer_free(&trainers[w]);
     trainer_free(&one);
@@ -207,28 +192,24 @@ static void test_mean_of_means(void **state) {
                                 {{0, BATCH - 4}, {BATCH - 4, 4}}};
     Device *devices[2];
     Tensor *X, *y;
-    size_t n;
     devices_under_test(state, 2, devices);
     DataIter *iter = first_rows(BATCH, &X, &y);
     for (int unequal = 0; unequal < 2; unequal++) {
-        float *right = NULL;
+        const float *right = NULL;
         for (DpGathers gathers = DP_OUTPUTS; gathers <= DP_SUMMED_LOSSES; gathers++) {
-            const Way way = {.gathers = gathers};
-            Trainer t = trainer_new(devices, 2, &way);
-            float *before = params_on(t.net, devices[0], &n);
+            Trainer t = trainer_new(devices, 2, &(Way){.gathers = gathers});
+            const float *before = params_on(t.net, devices[0]);
             dp_step(t.dp, X, y, shards[unequal], 1);
-            float *after = params_on(t.net, devices[0], &n);
+            const float *after = params_on(t.net, devices[0]);
             if (!right) right = after;
-            double apart = relative_difference(after, right, before, n);
+            double apart = relative_difference(after, right, before, PARAMS);
             bool wrong = unequal && gathers == DP_MEAN_LOSSES;
             assert_true(wrong ? apart > 0.1 && isfinite(apart) : apart < 1e-5);
-            if (after != right) free(after);
-            free(before);
             trainer_free(&t);
         }
-        free(right);
     }
     data_iter_free(iter);
+    free_kept();
 }
 
 // ---- running statistics, and parameters that are not used --------------------------------------
@@ -244,7 +225,7 @@ static Module *net_with_buffers(void) {
 static void test_dp_keeps_buffers_of_the_first(void **state) {
     Device *devices[2];
     Tensor *X, *y;
-    float *values[2];
+    const float *values[2];
     size_t n = 0;
     devices_under_test(state, 2, devices);
     for (int k = 1; k <= 2; k++) {
@@ -252,17 +233,15 @@ static void test_dp_keeps_buffers_of_the_first(void **state) {
         Module *net = net_with_buffers();
         Dp *dp = dp_new(net, devices, k, DP_SUMMED_LOSSES);
         dp_step(dp, X, y, NULL, 0);
-        Tensor *buffers = flat_parameters(net, devices[0]).buffers;
+        const Tensor *buffers = flat_parameters(net, devices[0]).buffers;
         n = numel(buffers);
-        values[k - 1] = tensor_values(buffers);
+        values[k - 1] = values_of(buffers);
         dp_free(dp);
         module_free(net);
         data_iter_free(iter);
     }
     assert_true(n > 0 && values[0][0] != 0);
     assert_memory_equal(values[0], values[1], n * sizeof(float));
-    free(values[0]);
-    free(values[1]);
 }
 
 // Rank 0's buffers go to all if the forward before was synchronised (before the first one: yes).
@@ -295,13 +274,12 @@ static void test_unused(void **state) {
     const size_t first = 20 * 9 + 20; // weight and bias
     Device *devices[2];
     Tensor *X, *y, *losses[2];
-    float *after[3];
-    size_t n;
+    const float *before = NULL, *after[3];
     devices_under_test(state, 2, devices);
     DataIter *iter = first_rows(8, &X, &y);
     for (int k = 1; k <= 2; k++) {
         Trainer t = trainer_new(devices, k, &way);
-        after[0] = params_on(t.net, devices[0], &n); // before
+        before = params_on(t.net, devices[0]);
         Shards s = shards_of(X, y, devices, k);
         for (int i = 0; i < k; i++) {
             Tensor *W = parameter_data(find_parameter(t.net, "0.weight"), devices[i]);
@@ -311,13 +289,11 @@ static void test_unused(void **state) {
         ddp_backward(t.ddp, losses);
         ddp_update(t.ddp, 0.1f, 8);
         check_replicas_equal(t.net, devices, k);
-        after[k] = params_on(t.net, devices[0], &n);
-        assert_memory_equal(after[k] + first, after[0] + first, (n - first) * sizeof(float));
-        if (k == 1) free(after[0]);
+        after[k] = params_on(t.net, devices[0]);
+        assert_memory_equal(after[k] + first, before + first, (PARAMS - first) * sizeof(float));
         trainer_free(&t);
     }
-    assert_true(relative_difference(after[2], after[1], after[0], first) < 1e-5);
-    for (int i = 0; i < 3; i++) free(after[i]);
+    assert_true(relative_difference(after[2], after[1], before, first) < 1e-5);
     data_iter_free(iter);
 }
 
@@ -352,22 +328,21 @@ static void test_dp_bytes(void **state) {
     Device *devices[4];
     Tensor *X, *y;
     devices_under_test(state, 4, devices);
-    for (int which = 0; which < 2; which++)
-        for (DpGathers gathers = DP_OUTPUTS; gathers <= DP_SUMMED_LOSSES; gathers++) {
-            int rows = which == 0 ? 21 : 11;
-            DataIter *iter = first_rows(rows, &X, &y);
-            Module *net = which == 0 ? lenet_modules(10) : net_with_buffers();
-            initialize(net, 1);
-            Dp *dp = dp_new(net, devices, which == 0 ? 4 : 2, gathers);
-            dp->phase_ends = check_phase;
-            dp->context = &rows;
-            ledger_reset();
-            dp_step(dp, X, y, NULL, 0.1f);
-            check_phase(dp, NUM_DP_PHASES - 1, &rows);
-            dp_free(dp);
-            module_free(net);
-            data_iter_free(iter);
-        }
+    for (int which = 0; which < 6; which++) {
+        int rows = which % 2 ? 11 : 21;
+        DataIter *iter = first_rows(rows, &X, &y);
+        Module *net = which % 2 ? net_with_buffers() : lenet_modules(10);
+        initialize(net, 1);
+        Dp *dp = dp_new(net, devices, which % 2 ? 2 : 4, (DpGathers)(which / 2));
+        dp->phase_ends = check_phase;
+        dp->context = &rows;
+        ledger_reset();
+        dp_step(dp, X, y, NULL, 0.1f);
+        check_phase(dp, NUM_DP_PHASES - 1, &rows);
+        dp_free(dp);
+        module_free(net);
+        data_iter_free(iter);
+    }
 }
 
 static void test_ddp_bytes(void **state) {
@@ -402,8 +377,7 @@ static void test_ddp_bytes(void **state) {
 // ---- the sampler -------------------------------------------------------------------------------
 
 // (PyTorch's lists, for some of these: test_ddp_reference.c.)
-static void test_sampler(void **state) {
-    (void)state;
+CASE(test_sampler) {
     const int counts[] = {1, 7, 12, 101};
     for (int c = 0; c < 4; c++)
         for (int k = 1; k <= 7; k++)
@@ -425,8 +399,7 @@ static void test_sampler(void **state) {
             }
 }
 
-static void test_sampler_epochs(void **state) {
-    (void)state;
+CASE(test_sampler_epochs) {
     int first[50], second[50];
     DistributedSampler s = {100, 2, 1, SAMPLER_PAD, true, 5, 0};
     sampler_indices(&s, first);
@@ -437,27 +410,24 @@ static void test_sampler_epochs(void **state) {
     assert_memory_not_equal(first, second, sizeof first);
 }
 
-// ---- mistakes: on devices without values, as a child process has no workers --------------------
-// First of all, as long as there are none here: one that is just starting may hold a lock, which
-// would be locked in the child for ever.
+// ---- mistakes ----------------------------------------------------------------------------------
 
 enum { EARLY, OTHER_ORDER, UNUSED };
 
-static void make_mistake(void *which) {
-    devices_after_fork();
+static void make_mistake(int which) {
     Device *devices[2] = {model_device(0), model_device(1)};
     const Tensor X = {.ndim = 4, .shape = {8, 1, 28, 28}, .device = host()};
     const Tensor y = {.ndim = 1, .shape = {8}, .device = host()};
     Tensor *y_hat[2], *losses[2];
     Trainer t = trainer_new(devices, 2, &(Way){"", 1, .ddp.bucket_bytes = 8 << 10});
-    if (*(int *)which == EARLY) t.ddp->ranks[1][1].missing = -1;
-    if (*(int *)which == OTHER_ORDER) t.ddp->turn[1][0] = 1, t.ddp->turn[1][1] = 0;
+    if (which == EARLY) t.ddp->ranks[1][1].missing = -1;
+    if (which == OTHER_ORDER) t.ddp->turn[1][0] = 1, t.ddp->turn[1][1] = 0;
     Shards s = shards_of(&X, &y, devices, 2);
     ddp_forward(t.ddp, s.X, y_hat);
     for (int i = 0; i < 2; i++) {
         losses[i] = sum(cross_entropy(y_hat[i], s.y[i]));
         // a loss of something else, in which the last layer's parameters have no part
-        if (*(int *)which == UNUSED) {
+        if (which == UNUSED) {
             begin_step(devices[i]);
             Tensor *W = parameter_data(find_parameter(t.net, "0.weight"), devices[i]);
             losses[i] = sum(relu(reshape_to(W, 4, (const int[]){20, 1, 3, 3})));
@@ -465,35 +435,13 @@ static void make_mistake(void *which) {
     }
     ddp_backward(t.ddp, losses);
 }
-
-static void test_mistakes(void **state) {
-    (void)state;
-    const char *const messages[] = {"bucket 1 of rank 1 is sent before the gradient of",
-                                    "rank 0 is at bucket 0, rank 1 at bucket 1",
-                                    "the parameter 0.bias got no gradient on rank 0"};
-    for (int which = EARLY; which <= UNUSED; which++)
-        expect_death(1, messages[which], make_mistake, &which);
-}
-
-// ---- main --------------------------------------------------------------------------------------
-
-static int open_images(void **state) {
-    (void)state;
-    images = fashion_mnist_open(NULL, true, 4 * BATCH + 13);
-    return 0;
-}
-
-static int close_all(void **state) {
-    (void)state;
-    dataset_free(images);
-    devices_close();
-    return 0;
-}
+DIES("bucket 1 of rank 1 is sent before the gradient of", make_mistake(EARLY))
+DIES("rank 0 is at bucket 0, rank 1 at bucket 1", make_mistake(OTHER_ORDER))
+DIES("the parameter 0.bias got no gradient on rank 0", make_mistake(UNUSED))
 
 int main(void) {
-    devices_init(BACKEND_AUTO, 0);
     const struct CMUnitTest tests[] = {
-        UNLESS_SIMULATED(test_mistakes),
+        UNLESS_SIMULATED(expect_deaths),
         UNLESS_SIMULATED(test_sampler),
         UNLESS_SIMULATED(test_sampler_epochs),
         ON_BOTH(test_ways),
@@ -504,5 +452,10 @@ int main(void) {
         ON_BOTH(test_dp_bytes),
         ON_BOTH(test_ddp_bytes),
     };
-    return cmocka_run_group_tests(tests, open_images, close_all);
+    images = fashion_mnist_open(NULL, true, 4 * BATCH + 13);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    free_kept();
+    dataset_free(images);
+    devices_close();
+    return failed;
 }
