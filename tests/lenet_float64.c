@@ -1,14 +1,14 @@
-// lenet_float64.c: chapter 4's in_one_file.c in float64, whose gradients lenet_float64.h compares
-// with. (Its names would meet the book's, so it is compiled by itself.)
+// lenet_float64.c: chapter 4's in_one_file.c in float64, whose gradients test_splitting.c
+// compares with. (Its names would meet the book's, so it is compiled by itself.)
 #define REAL double
 #define main in_one_file
 #include "chapters/04_lenet_multi_gpu/in_one_file.c"
 
-double *gradients_in_float64(const float *params, const float *X, const float *y, int n);
-double *gradients_in_float64(const float *params, const float *X, const float *y, int n) {
+double *gradients_in_float64(const double *params, const float *X, const float *y, int n);
+double *gradients_in_float64(const double *params, const float *X, const float *y, int n) {
     Device *device = calloc(1, sizeof *device);
     double *grads = malloc(sizeof device->grads);
-    for (int i = 0; i < NUM_PARAMS; i++) ((double *)&device->params)[i] = (double)params[i];
+    memcpy(&device->params, params, sizeof device->params);
     for (int i = 0; i < n * 784; i++)
         device->X[i / 784][i % 784] = (unsigned char)(X[i] * 255 + 0.5f);
     for (int i = 0; i < n; i++) device->y[i] = (unsigned char)y[i];

@@ -4,7 +4,7 @@
 // the sum of an operation's output times random numbers R, added up in double from the float
 // output; then R is what backward_from() starts with. Where L is a polynomial of degree 1 or 2 in
 // each x the formula has no error of its own, so that eps can be large and float's rounding does
-// not matter. (LeNet's gradients are in test_first_step.c, ResNet-18's in test_resnet18.c.)
+// not matter. (LeNet's gradients are in test_splitting.c, ResNet-18's in test_resnet18.c.)
 #include "cases.h"
 #include "common/tensor/batch_norm.h"
 #include "common/tensor/functional.h"

@@ -4,7 +4,7 @@
 TESTS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/test_*.c))
 $(TESTS): $(BUILD)/%: $(BUILD)/obj/%.c.o
 $(BUILD)/tests/test_published $(BUILD)/tests/test_many_ranks: $(PUBLISHED)
-$(BUILD)/tests/test_first_step $(BUILD)/tests/test_splitting: $(BUILD)/obj/tests/lenet_float64.c.o
+$(BUILD)/tests/test_splitting: $(BUILD)/obj/tests/lenet_float64.c.o
 $(TESTS) $(SIM_TESTS): LIBS += $(CMOCKA)
 longest_first = $(foreach one,$1,$(filter $(one),$2)) $(filter-out $1,$2)
 
