@@ -3,32 +3,29 @@
 #ifndef DDP_REFERENCE_H
 #define DDP_REFERENCE_H
 
-#include "test.h"
+#include "cases.h"
 
-#include "common/base/error.h"
 #include "common/data/safetensors.h"
+#include "chapters/03_split_batch/split_batch.h"
 #include "chapters/06_data_parallel_and_ddp/ddp.h"
 #include "chapters/06_data_parallel_and_ddp/networks.h"
+#include "chapters/08_many_machines/rank_net.h"
 #include "formula.h"
 
 static SafetensorsFile reference;
 
-__attribute__((format(printf, 1, 2))) static inline const SafetensorsEntry *
-part_or_null(const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static inline const SafetensorsEntry *
+find_part(bool must_be_there, const char *format, ...) {
     char key[128];
     va_list args;
     va_start(args, format);
     vsnprintf(key, sizeof key, format, args);
     va_end(args);
-    return safetensors_find(&reference, key);
-}
-
-static inline const SafetensorsEntry *there(const SafetensorsEntry *entry, const char *what) {
-    if (!entry) fail_msg("ddp.safetensors lacks %s: run make_ddp.py again", what);
+    const SafetensorsEntry *entry = safetensors_find(&reference, key);
+    if (!entry && must_be_there) fail_msg("ddp.safetensors lacks %s: run make_ddp.py again", key);
     return entry;
 }
-
-#define part(...) there(part_or_null(__VA_ARGS__), #__VA_ARGS__)
+#define part(...) find_part(true, __VA_ARGS__)
 
 // ---- training -----------------------------------------------------------------------------------
 
@@ -43,9 +40,11 @@ static const double tolerance_of_changes[NUM_NETWORKS] = {1e-4, 3e-3};
 
 typedef struct Training {
     const NetworkKind *kind;
-    int k;
+    int k, first, count; // of k ranks this program has so many, from the first on
     Module *net;
     Device *devices[MAX_DEVICES]; // of each rank
+    Ddp *ddp;                     // all ranks, or
+    RankNet *rank_net;            // one
 } Training;
 
 // Written so that a NaN fails, on either side.
@@ -86,7 +85,7 @@ static inline void check_change(const Training *t, int number, int rank) {
     const Parameter *p = list[number];
     bool is_noise = t->kind == &networks[1] && number > 0 && list[number - 1]->start->ndim == 4;
     const char *name = t->kind->name;
-    const SafetensorsEntry *some = part_or_null("%s.%d.change.%s", name, t->k, p->name);
+    const SafetensorsEntry *some = find_part(false, "%s.%d.change.%s", name, t->k, p->name);
     const SafetensorsEntry *index = some ? NULL : part("%s.index.%s", name, p->name);
     if (!some) some = part("%s.%d.change.%s.value", name, t->k, p->name);
     const SafetensorsEntry *norm = part("%s.%d.norm.%s", name, t->k, p->name);
@@ -94,7 +93,7 @@ static inline void check_change(const Training *t, int number, int rank) {
         part("%s.%d.norm.%s", name, t->k, list[is_noise ? number - 1 : number]->name);
     double squares = 0, largest = 0;
     size_t n = numel(p->start);
-    float *now = tensor_values(parameter_data(p, t->devices[rank])), *start = p->start->data;
+    const float *now = values_of(parameter_data(p, t->devices[rank])), *start = p->start->data;
     for (size_t i = 0; i < n; i++) {
         squares += pow((double)now[i] - (double)start[i], 2);
         largest = fmax(largest, fabs((double)start[i]));
@@ -108,13 +107,12 @@ static inline void check_change(const Training *t, int number, int rank) {
         check(t, p->name, at, (double)now[at] - (double)start[at], (double)some->values[i],
               allowed + rounding * largest);
     }
-    free(now);
 }
 
 // Of batch norm. A rank's are those of rank 0 before the last step, and its own rows in it.
 static inline void check_statistics(const Training *t, const Parameter *p, int rank) {
     const SafetensorsEntry *expected = part("%s.%d.rank.%d.%s", t->kind->name, t->k, rank, p->name);
-    float *ours = tensor_values(parameter_data(p, t->devices[rank]));
+    const float *ours = values_of(parameter_data(p, t->devices[rank]));
     double largest = 0;
     assert_int_equal(numel(p->start), expected->count);
     for (size_t i = 0; i < expected->count; i++)
@@ -122,7 +120,6 @@ static inline void check_statistics(const Training *t, const Parameter *p, int r
     for (size_t i = 0; i < expected->count; i++)
         check(t, expected->name, i, (double)ours[i], (double)expected->values[i],
               reference_tolerance * largest);
-    free(ours);
 }
 
 // All that a rank has in the end. (Of the statistics the file has the first and the last rank's.)
@@ -133,6 +130,32 @@ static inline void check_rank(const Training *t, int rank) {
             check_change(t, p, rank);
         else if (rank == 0 || rank == t->k - 1)
             check_statistics(t, all.list[p], rank);
+}
+
+static inline void check_training(const Training *t) {
+    Tensor *X, *y, *Xs[MAX_DEVICES], *ys[MAX_DEVICES], *losses[MAX_DEVICES];
+    int rows = (int)part("%s.rows", t->kind->name)->values[0];
+    float lr = part("%s.lr", t->kind->name)->values[0];
+    formula_batch(STEPS * rows, &X, &y);
+    keep(X), keep(y);
+    for (int step = 0; step < STEPS; step++) {
+        for (int i = 0; i < t->count; i++) {
+            Device *device = t->devices[t->first + i];
+            Range own = equal_range(rows, t->k, t->first + i);
+            own.first += step * rows;
+            begin_step(device);
+            Xs[i] = rows_on(X, own, device);
+            ys[i] = rows_on(y, own, device);
+        }
+        if (t->ddp)
+            ddp_step(t->ddp, Xs, ys, lr, rows, losses);
+        else
+            rank_net_step(t->rank_net, Xs, ys, lr, rows, losses);
+        for (int i = 0; i < t->count; i++) check_loss(t, step, t->first + i, item(losses[i]), rows);
+    }
+    check_rank(t, t->first);
+    check_rank(t, t->first + t->count - 1);
+    free_kept();
 }
 
 #endif

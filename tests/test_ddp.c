@@ -14,24 +14,25 @@ enum { MOST = 7 }; // devices
 
 // ---- a minibatch, and a step on it -------------------------------------------------------------
 
-static Dataset *images;
+static Tensor *images, *labels; // of the first rows of the training set, on the host
+
+typedef struct Rows {
+    Tensor X, y;
+} Rows;
 
 typedef struct Shards {
     Tensor *X[MOST], *y[MOST];
 } Shards;
 
-// The first images, on the host; with the iterator that holds them.
-static DataIter *first_rows(int rows, Tensor **X, Tensor **y) {
-    DataIter *iter = data_iter_new(images, rows, false, 0);
-    data_iter_first(iter, X, y);
-    return iter;
+static Rows rows_from(int first, int n) {
+    return (Rows){rows_of(images, (Range){first, n}), rows_of(labels, (Range){first, n})};
 }
 
 // Begins a step of each device.
-static Shards shards_of(const Tensor *X, const Tensor *y, Device *const devices[], int k) {
+static Shards shards_of(Rows rows, Device *const devices[], int k) {
     Shards s;
     for (int i = 0; i < k; i++) begin_step(devices[i]);
-    split_batch(X, y, devices, k, s.X, s.y);
+    split_batch(&rows.X, &rows.y, devices, k, s.X, s.y);
     return s;
 }
 
@@ -86,33 +87,31 @@ static void trainer_free(Trainer *t) {
 }
 
 // In some parts of the minibatch, only the last of which is exchanged. Returns the loss.
-static double ddp_train_on(Ddp *ddp, const Tensor *X, const Tensor *y, int micro, float lr) {
+static double ddp_train_on(Ddp *ddp, int first, int n, int micro, float lr) {
     double loss = 0;
     for (int m = 0; m < micro; m++) {
-        Range rows = equal_range(X->shape[0], micro, m);
-        const Tensor part = rows_of(X, rows), labels = rows_of(y, rows);
+        Range part = equal_range(n, micro, m);
         Tensor *y_hat[MOST], *losses[MOST];
-        float values[MOST];
-        Shards s = shards_of(&part, &labels, ddp->devices, ddp->k);
+        Shards s = shards_of(rows_from(first + part.first, part.count), ddp->devices, ddp->k);
         ddp_no_sync(ddp, m < micro - 1);
         ddp_forward(ddp, s.X, y_hat);
         for (int i = 0; i < ddp->k; i++) losses[i] = sum(cross_entropy(y_hat[i], s.y[i]));
         ddp_backward(ddp, losses);
-        items(losses, ddp->k, values);
-        for (int i = 0; i < ddp->k; i++) loss += (double)values[i];
+        for (int i = 0; i < ddp->k; i++) loss += (double)item(losses[i]);
     }
-    ddp_update(ddp, lr, X->shape[0]);
+    ddp_update(ddp, lr, n);
     check_replicas_equal(ddp->net, ddp->devices, ddp->k);
     return loss;
 }
 
 // One step from these parameters. Returns those after it.
-static float *step_from(Trainer *t, const float *before, Device *const devices[], int k,
-                        const Tensor *X, const Tensor *y, double *loss) {
+static float *step_from(Trainer *t, const float *before, Device *const devices[], int k, int first,
+                        int n, double *loss) {
     const float lr = 0.1f;
+    Rows rows = rows_from(first, n);
     for (int i = 0; i < k; i++) tensor_write(flat_parameters(t->net, devices[i]).data, before);
-    *loss = t->dp ? (double)item(dp_step(t->dp, X, y, NULL, lr))
-                  : ddp_train_on(t->ddp, X, y, t->way->micro_steps, lr);
+    *loss = t->dp ? (double)item(dp_step(t->dp, &rows.X, &rows.y, NULL, lr))
+                  : ddp_train_on(t->ddp, first, n, t->way->micro_steps, lr);
     return params_on(t->net, devices[0]);
 }
 
@@ -139,24 +138,18 @@ static const Way ways[] = {
 // star, rank 0 adds one rank after the other, whatever bucket a number is in: the bits are equal.
 static void check_ways(Device *const devices[], int k, bool same_bits) {
     Trainer one = trainer_new(devices, 1, &alone), trainers[COUNT(ways)];
-    DataIter *iter = data_iter_new(images, BATCH, true, 3);
-    Tensor *X, *y;
     double expected, loss;
     for (size_t w = 0; w < COUNT(ways); w++) {
         trainers[w] = trainer_new(devices, k, &ways[w]);
         if (ways[w].buckets) assert_int_equal(trainers[w].ddp->buckets.n, ways[w].buckets);
     }
-    data_iter_start(iter, 0);
     for (int step = 0; step < STEPS; step++, free_kept()) {
-        if (!data_iter_next(iter, &X, &y)) { // after the fifth, which has few rows
-            data_iter_start(iter, 1);
-            assert_true(data_iter_next(iter, &X, &y));
-        }
+        int first_row = step % 5 * BATCH, n = step == 4 ? 13 : BATCH;
         const float *before = params_on(one.net, devices[0]), *first = NULL;
-        const float *after = step_from(&one, before, devices, 1, X, y, &expected);
+        const float *after = step_from(&one, before, devices, 1, first_row, n, &expected);
         assert_true(isfinite(expected));
         for (size_t w = 0; w < COUNT(ways); w++) {
-            const float *got = step_from(&trainers[w], before, devices, k, X, y, &loss);
+            const float *got = step_from(&trainers[w], before, devices, k, first_row, n, &loss);
             double apart = relative_difference(got, after, before, PARAMS);
             if (!(apart <= 1e-5) || !(fabs(loss - expected) <= 1e-5 * expected))
                 fail_msg("%s on %d devices: parameters differ by %g of what they learned, the loss "
@@ -168,7 +161,6 @@ static void check_ways(Device *const devices[], int k, bool same_bits) {
     }
     for (size_t w = 0; w < COUNT(ways); w++) trainer_free(&trainers[w]);
     trainer_free(&one);
-    data_iter_free(iter);
 }
 
 static void test_ways(void **state) {
@@ -191,15 +183,14 @@ static void test_mean_of_means(void **state) {
     const Range shards[2][2] = {{{0, BATCH / 2}, {BATCH / 2, BATCH / 2}},
                                 {{0, BATCH - 4}, {BATCH - 4, 4}}};
     Device *devices[2];
-    Tensor *X, *y;
     devices_under_test(state, 2, devices);
-    DataIter *iter = first_rows(BATCH, &X, &y);
+    Rows rows = rows_from(0, BATCH);
     for (int unequal = 0; unequal < 2; unequal++) {
         const float *right = NULL;
         for (DpGathers gathers = DP_OUTPUTS; gathers <= DP_SUMMED_LOSSES; gathers++) {
             Trainer t = trainer_new(devices, 2, &(Way){.gathers = gathers});
             const float *before = params_on(t.net, devices[0]);
-            dp_step(t.dp, X, y, shards[unequal], 1);
+            dp_step(t.dp, &rows.X, &rows.y, shards[unequal], 1);
             const float *after = params_on(t.net, devices[0]);
             if (!right) right = after;
             double apart = relative_difference(after, right, before, PARAMS);
@@ -208,7 +199,6 @@ static void test_mean_of_means(void **state) {
             trainer_free(&t);
         }
     }
-    data_iter_free(iter);
     free_kept();
 }
 
@@ -224,21 +214,19 @@ static Module *net_with_buffers(void) {
 // of one device that is given the first half only.
 static void test_dp_keeps_buffers_of_the_first(void **state) {
     Device *devices[2];
-    Tensor *X, *y;
     const float *values[2];
     size_t n = 0;
     devices_under_test(state, 2, devices);
     for (int k = 1; k <= 2; k++) {
-        DataIter *iter = first_rows(4 * k, &X, &y);
+        Rows seen = rows_from(0, 4 * k);
         Module *net = net_with_buffers();
         Dp *dp = dp_new(net, devices, k, DP_SUMMED_LOSSES);
-        dp_step(dp, X, y, NULL, 0);
+        dp_step(dp, &seen.X, &seen.y, NULL, 0);
         const Tensor *buffers = flat_parameters(net, devices[0]).buffers;
         n = numel(buffers);
         values[k - 1] = values_of(buffers);
         dp_free(dp);
         module_free(net);
-        data_iter_free(iter);
     }
     assert_true(n > 0 && values[0][0] != 0);
     assert_memory_equal(values[0], values[1], n * sizeof(float));
@@ -248,13 +236,12 @@ static void test_dp_keeps_buffers_of_the_first(void **state) {
 static void test_ddp_broadcasts_buffers_by_the_forward_before(void **state) {
     const bool no_sync[] = {true, true, false, false}, crosses[] = {true, false, false, true};
     Device *devices[2];
-    Tensor *X, *y, *y_hat[2];
+    Tensor *y_hat[2];
     devices_under_test(state, 2, devices);
-    DataIter *iter = first_rows(8, &X, &y);
     Module *net = net_with_buffers();
     Ddp *ddp = ddp_new(net, devices, 2, (DdpOptions){0});
     for (int f = 0; f < 4; f++) {
-        Shards s = shards_of(X, y, devices, 2);
+        Shards s = shards_of(rows_from(0, 8), devices, 2);
         ddp_no_sync(ddp, no_sync[f]);
         synchronize_all();
         ledger_reset();
@@ -264,7 +251,6 @@ static void test_ddp_broadcasts_buffers_by_the_forward_before(void **state) {
     }
     ddp_free(ddp);
     module_free(net);
-    data_iter_free(iter);
 }
 
 // A loss of the first layer alone, on k ranks, with find_unused: its update is one device's, and
@@ -273,14 +259,13 @@ static void test_unused(void **state) {
     const Way way = {"unused", 1, .ddp = {.bucket_bytes = 4096, .find_unused = true}};
     const size_t first = 20 * 9 + 20; // weight and bias
     Device *devices[2];
-    Tensor *X, *y, *losses[2];
+    Tensor *losses[2];
     const float *before = NULL, *after[3];
     devices_under_test(state, 2, devices);
-    DataIter *iter = first_rows(8, &X, &y);
     for (int k = 1; k <= 2; k++) {
         Trainer t = trainer_new(devices, k, &way);
         before = params_on(t.net, devices[0]);
-        Shards s = shards_of(X, y, devices, k);
+        Shards s = shards_of(rows_from(0, 8), devices, k);
         for (int i = 0; i < k; i++) {
             Tensor *W = parameter_data(find_parameter(t.net, "0.weight"), devices[i]);
             Tensor *b = parameter_data(find_parameter(t.net, "0.bias"), devices[i]);
@@ -294,7 +279,6 @@ static void test_unused(void **state) {
         trainer_free(&t);
     }
     assert_true(relative_difference(after[2], after[1], before, first) < 1e-5);
-    data_iter_free(iter);
 }
 
 // ---- bytes -------------------------------------------------------------------------------------
@@ -326,30 +310,27 @@ static void check_phase(Dp *dp, DpPhase phase, void *rows) {
 
 static void test_dp_bytes(void **state) {
     Device *devices[4];
-    Tensor *X, *y;
     devices_under_test(state, 4, devices);
     for (int which = 0; which < 6; which++) {
         int rows = which % 2 ? 11 : 21;
-        DataIter *iter = first_rows(rows, &X, &y);
+        Rows seen = rows_from(0, rows);
         Module *net = which % 2 ? net_with_buffers() : lenet_modules(10);
         initialize(net, 1);
         Dp *dp = dp_new(net, devices, which % 2 ? 2 : 4, (DpGathers)(which / 2));
         dp->phase_ends = check_phase;
         dp->context = &rows;
         ledger_reset();
-        dp_step(dp, X, y, NULL, 0.1f);
+        dp_step(dp, &seen.X, &seen.y, NULL, 0.1f);
         check_phase(dp, NUM_DP_PHASES - 1, &rows);
         dp_free(dp);
         module_free(net);
-        data_iter_free(iter);
     }
 }
 
 static void test_ddp_bytes(void **state) {
     Device *devices[4];
-    Tensor *X, *y, *losses[4];
+    Tensor *losses[4];
     devices_under_test(state, 4, devices);
-    DataIter *iter = first_rows(8, &X, &y);
     for (int a = 0; a < NUM_ALLREDUCES; a++) {
         Module *net = net_with_buffers();
         choose_this_allreduce(&allreduces[a]);
@@ -357,7 +338,7 @@ static void test_ddp_bytes(void **state) {
         Ddp *ddp = ddp_new(net, devices, 4, (DdpOptions){.bucket_bytes = 1});
         assert_int_equal(ledger_bytes_between_devices(),
                          3 * (parameter_bytes(net) + buffer_bytes(net)));
-        Shards s = shards_of(X, y, devices, 4);
+        Shards s = shards_of(rows_from(0, 8), devices, 4);
         ledger_reset();
         ddp_step(ddp, s.X, s.y, 0.1f, 8, losses);
         synchronize_all();
@@ -370,7 +351,6 @@ static void test_ddp_bytes(void **state) {
         ddp_free(ddp);
         module_free(net);
     }
-    data_iter_free(iter);
     choose_allreduce("star");
 }
 
@@ -379,24 +359,21 @@ static void test_ddp_bytes(void **state) {
 // (PyTorch's lists, for some of these: test_ddp_reference.c.)
 CASE(test_sampler) {
     const int counts[] = {1, 7, 12, 101};
-    for (int c = 0; c < 4; c++)
-        for (int k = 1; k <= 7; k++)
-            for (SamplerMode mode = SAMPLER_PAD; mode <= SAMPLER_EXACT; mode++) {
-                int n = counts[c], seen[101] = {0}, indices[101];
-                for (int rank = 0; rank < k; rank++) {
-                    DistributedSampler s = {n, k, rank, mode, true, 5, 2};
-                    int mine = n / k + (mode == SAMPLER_PAD     ? n % k > 0
-                                        : mode == SAMPLER_EXACT ? rank < n % k
-                                                                : 0);
-                    assert_int_equal(sampler_count(&s), mine);
-                    assert_int_equal(sampler_most(&s), n / k + (mode != SAMPLER_DROP && n % k > 0));
-                    sampler_indices(&s, indices);
-                    for (int i = 0; i < mine; i++) seen[indices[i]]++;
-                }
-                for (int i = 0; i < n; i++)
-                    assert_true((mode == SAMPLER_DROP || seen[i] >= 1) &&
-                                (mode == SAMPLER_PAD || seen[i] <= 1));
-            }
+    for (int c = 0; c < 4 * 7 * 3; c++) {
+        int n = counts[c / 21], k = c / 3 % 7 + 1, indices[101], seen[101] = {0};
+        SamplerMode mode = (SamplerMode)(c % 3);
+        for (int rank = 0; rank < k; rank++) {
+            DistributedSampler s = {n, k, rank, mode, true, 5, 2};
+            int mine = sampler_count(&s), most = n / k + (mode != SAMPLER_DROP && n % k > 0);
+            assert_int_equal(sampler_most(&s), most);
+            assert_int_equal(mine, mode == SAMPLER_EXACT ? n / k + (rank < n % k) : most);
+            sampler_indices(&s, indices);
+            for (int i = 0; i < mine; i++) seen[indices[i]]++;
+        }
+        for (int i = 0; i < n; i++)
+            assert_true((mode == SAMPLER_DROP || seen[i] >= 1) &&
+                        (mode == SAMPLER_PAD || seen[i] <= 1));
+    }
 }
 
 CASE(test_sampler_epochs) {
@@ -416,13 +393,11 @@ enum { EARLY, OTHER_ORDER, UNUSED };
 
 static void make_mistake(int which) {
     Device *devices[2] = {model_device(0), model_device(1)};
-    const Tensor X = {.ndim = 4, .shape = {8, 1, 28, 28}, .device = host()};
-    const Tensor y = {.ndim = 1, .shape = {8}, .device = host()};
     Tensor *y_hat[2], *losses[2];
     Trainer t = trainer_new(devices, 2, &(Way){"", 1, .ddp.bucket_bytes = 8 << 10});
     if (which == EARLY) t.ddp->ranks[1][1].missing = -1;
     if (which == OTHER_ORDER) t.ddp->turn[1][0] = 1, t.ddp->turn[1][1] = 0;
-    Shards s = shards_of(&X, &y, devices, 2);
+    Shards s = shards_of(rows_from(0, 8), devices, 2);
     ddp_forward(t.ddp, s.X, y_hat);
     for (int i = 0; i < 2; i++) {
         losses[i] = sum(cross_entropy(y_hat[i], s.y[i]));
@@ -452,10 +427,13 @@ int main(void) {
         ON_BOTH(test_dp_bytes),
         ON_BOTH(test_ddp_bytes),
     };
-    images = fashion_mnist_open(NULL, true, 4 * BATCH + 13);
+    Dataset *dataset = fashion_mnist_open(NULL, true, 4 * BATCH + 13);
+    DataIter *iter = data_iter_new(dataset, 4 * BATCH + 13, false, 0);
+    data_iter_first(iter, &images, &labels);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     free_kept();
-    dataset_free(images);
+    data_iter_free(iter);
+    dataset_free(dataset);
     devices_close();
     return failed;
 }

@@ -1,13 +1,9 @@
 // test_many_machines.c: chapter 8's parts, on real ranks: trainings with the bits of one process,
 // PyTorch's figures, the hierarchical sum, and what fusion does with gradients. To be run from the
 // repository root.
-#include "common/base/range.h"
 #include "common/comm/process_group.h"
-#include "common/tensor/autograd.h"
-#include "chapters/03_split_batch/split_batch.h"
 #include "chapters/08_many_machines/across_ranks.h"
 #include "chapters/08_many_machines/hierarchical.h"
-#include "chapters/08_many_machines/rank_net.h"
 #include "ddp_reference.h"
 #include "ranks.h"
 
@@ -68,24 +64,24 @@ static const float LR = 0.05f;
 // As ranks, each with some of the k devices, or all k in this process.
 static float *train(const Plan *plan, bool as_ranks, size_t *n) {
     Tensor *X, *y, *Xs[MAX_COMPUTING], *ys[MAX_COMPUTING], *losses[MAX_COMPUTING];
-    int first = 0, devices = as_ranks ? dist_local_devices() : k;
+    int devices = as_ranks ? dist_local_devices() : k;
     Device *device[MAX_COMPUTING];
     Module *net = plan->kind->make(10);
     RankNet *rank_net = NULL;
     Ddp *ddp = NULL;
     initialize(net, as_ranks ? (uint64_t)rank : 0); // rank 0's counts
     formula_batch(NUM_STEPS * plan->rows * k, &X, &y);
+    keep(X), keep(y);
     for (int i = 0; i < devices; i++) device[i] = as_ranks ? dist_device(i) : try_gpu(i);
-    if (as_ranks)
+    if (as_ranks) {
         dist_choose_all_reduce(plan->algorithm);
-    else
-        sum_in_this_process(plan->algorithm);
-    if (as_ranks && plan->hosts_first) hierarchical_begin();
-    if (as_ranks)
+        if (plan->hosts_first) hierarchical_begin();
         rank_net = rank_net_new(net, options_of(plan));
-    else
+    } else {
+        sum_in_this_process(plan->algorithm);
         ddp = ddp_new(net, device, k, options_of(plan).ddp);
-    for (int step = 0; step < NUM_STEPS; step++) {
+    }
+    for (int step = 0, first = 0; step < NUM_STEPS; first += rows_in(plan, step++)) {
         int rows = rows_in(plan, step);
         for (int i = 0; i < devices; i++) {
             begin_step(device[i]);
@@ -96,12 +92,12 @@ static float *train(const Plan *plan, bool as_ranks, size_t *n) {
             rank_net_step(rank_net, Xs, ys, LR, rows, losses);
         else
             ddp_step(ddp, Xs, ys, LR, rows, losses);
-        first += rows;
         synchronize_all();
     }
     if (as_ranks) rank_net_share_buffers(rank_net);
     FlatParameters flat = flat_parameters(net, device[0]);
     float *values = values_of_all((Tensor *[]){flat.data, flat.buffers}, 2, n);
+    keep_both(values, NULL);
     if (as_ranks) {
         double checksum = rank_net_checksum(rank_net), all[MAX_COMPUTING];
         dist_gather(NULL, &checksum, 1, all);
@@ -112,51 +108,33 @@ static float *train(const Plan *plan, bool as_ranks, size_t *n) {
         ddp_free(ddp);
     }
     module_free(net);
-    tensor_free(X);
-    tensor_free(y);
     return values;
 }
 
 // Rank 0 trains in one process as well, and compares.
 static void compare_bits(const Plan *plan) {
     size_t n, m;
-    float *ours = train(plan, true, &n);
-    if (rank == 0) {
-        float *expected = train(plan, false, &m);
-        CHECK(n == m && n > 0, "one network");
-        for (size_t i = 0; i < n; i++)
-            if (!isfinite(ours[i]) || memcmp(&ours[i], &expected[i], sizeof *ours) != 0)
-                die("see the test",
-                    "%s, %s, exchange %d, %d x %d devices: number %zu is %.9g, in "
-                    "one process %.9g",
-                    plan->kind->title, plan->algorithm, (int)plan->exchange, size, k / size, i,
-                    (double)ours[i], (double)expected[i]);
-        free(expected);
-    }
+    const float *ours = train(plan, true, &n), *expected = rank ? ours : train(plan, false, &m);
+    CHECK(n > 0 && (rank || n == m), "one network");
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(ours[i]) || memcmp(&ours[i], &expected[i], sizeof *ours) != 0)
+            die("see the test",
+                "%s, %s, exchange %d, %d x %d devices: number %zu is %.9g, in one process %.9g",
+                plan->kind->title, plan->algorithm, (int)plan->exchange, size, k / size, i,
+                (double)ours[i], (double)expected[i]);
     dist_barrier(NULL);
-    free(ours);
+    free_kept();
 }
 
 // ---- PyTorch's figures, one rank for each of its own -------------------------------------------
 
-static void has_the_figures(const NetworkKind *kind, const RankNetOptions *options) {
-    Training t = {.kind = kind, .k = k, .net = network_at_start(kind)};
-    Tensor *X, *y, *X_shard, *y_shard, *loss;
-    int rows = (int)part("%s.rows", kind->name)->values[0];
-    RankNet *net = rank_net_new(t.net, *options);
+static void has_the_figures(const NetworkKind *kind, RankNetOptions options) {
+    Training t = {.kind = kind, .k = k, .first = rank, .count = 1, .net = network_at_start(kind)};
     t.devices[rank] = dist_device(0);
-    formula_batch(STEPS * rows, &X, &y);
-    for (int step = 0; step < STEPS; step++) {
-        begin_step(dist_device(0));
-        give_shard(X, y, step * rows, rows, rank, dist_device(0), &X_shard, &y_shard);
-        rank_net_step(net, &X_shard, &y_shard, part("%s.lr", kind->name)->values[0], rows, &loss);
-        check_loss(&t, step, rank, item(loss), rows);
-    }
-    check_rank(&t, rank);
-    rank_net_free(net);
+    t.rank_net = rank_net_new(t.net, options);
+    check_training(&t);
+    rank_net_free(t.rank_net);
     module_free(t.net);
-    tensor_free(X);
-    tensor_free(y);
 }
 
 static void pytorch_has_the_same(void) {
@@ -166,8 +144,8 @@ static void pytorch_has_the_same(void) {
                             .ddp = {.bucket_bytes = 64 << 10},
                             .fusion = {.threshold = 64 << 10, .cycle = 1e-3}};
         dist_choose_all_reduce(e == EXCHANGE_BUCKETS ? "ring" : "sharded");
-        has_the_figures(&networks[0], &o);
-        if (e == EXCHANGE_BUCKETS && k == 2) has_the_figures(&networks[1], &o);
+        has_the_figures(&networks[0], o);
+        if (e == EXCHANGE_BUCKETS && k == 2) has_the_figures(&networks[1], o);
     }
     safetensors_close(&reference);
 }
@@ -177,18 +155,17 @@ static void pytorch_has_the_same(void) {
 static float value(int d, int i) { return (float)formula((uint32_t)d + 1, (uint32_t)i); }
 
 static void check_hierarchical_sum(int n) {
-    Tensor *mine = tensor_new(dist_device(0), n);
-    float *values = xmalloc(sizeof *values * (size_t)(n + 1));
+    Tensor *mine = keep(tensor_new(dist_device(0), n));
+    float *values = values_of(mine);
     for (int i = 0; i < n; i++) values[i] = value(rank, i);
     tensor_write(mine, values);
-    free(values);
     dist_reset_traffic();
     hierarchical_all_reduce(mine);
     DistTraffic sent = dist_traffic();
     HierarchicalBytes formula_bytes = hierarchical_bytes((size_t)n);
     CHECK(sent.bytes == formula_bytes.inside + formula_bytes.across, "bytes by the formula");
     CHECK(sent.bytes_to_hosts == formula_bytes.across, "and so many to other hosts");
-    values = tensor_values(mine);
+    values = values_of(mine);
     for (int i = 0; i < n; i++) {
         double sum = 0, all[MAX_COMPUTING], own = (double)values[i];
         for (int r = 0; r < size; r++) sum += (double)value(r, i);
@@ -197,8 +174,7 @@ static void check_hierarchical_sum(int n) {
         dist_gather(NULL, &own, 1, all);
         for (int r = 0; r < size; r++) CHECK(all[r] == own, "all ranks have the same bits");
     }
-    free(values);
-    tensor_free(mine);
+    free_kept();
 }
 
 // Two ranks on each host, as it is pretended; one host is that of one or two ranks. Also a training
@@ -220,12 +196,11 @@ static void hierarchical_is_right(void) {
     if (size < 4) return;
     Plan flat = {"ring", EXCHANGE_BUCKETS, 0, 16, networks, false}, levels = flat;
     levels.hosts_first = true;
-    float *a = train(&flat, true, &n), *b = train(&levels, true, &m);
+    const float *a = train(&flat, true, &n), *b = train(&levels, true, &m);
     CHECK(n == m && n > 0, "one network");
     for (size_t i = 0; i < n; i++)
         CHECK(fabsf(a[i] - b[i]) <= 1e-5f * fmaxf(fabsf(a[i]), 0.01f), "within rounding errors");
-    free(a);
-    free(b);
+    free_kept();
 }
 
 // ---- fusion ------------------------------------------------------------------------------------
@@ -248,6 +223,7 @@ static void check_fusion(size_t threshold, double cycle, long exchanges) {
     RankNet *n = rank_net_new(
         net, (RankNetOptions){.exchange = EXCHANGE_FUSION, .fusion = {threshold, cycle}});
     formula_batch(8 * k, &X, &y);
+    keep(X), keep(y);
     begin_step(dist_device(0));
     give_shard(X, y, 0, 8 * k, rank, dist_device(0), &X_shard, &y_shard);
     dist_reset_traffic();
@@ -284,8 +260,7 @@ static void check_fusion(size_t threshold, double cycle, long exchanges) {
     CHECK(!exchanges || (c.cycles == 1 && c.exchanges == exchanges), "all were ready in time");
     rank_net_free(n);
     module_free(net);
-    tensor_free(X);
-    tensor_free(y);
+    free_kept();
 }
 
 static void fusion_is_right(void) {
@@ -322,12 +297,8 @@ static void everything(int devices) {
 
 static const RankCase cases[] = {{"everything", everything}};
 
-static void test_ranks(void **state) {
-    (void)state;
-    all_pass("everything", 4, 1);
-}
-static void test_two_devices_each(void **state) {
-    (void)state;
+CASE(test_ranks) { all_pass("everything", 4, 1); }
+CASE(test_two_devices_each) {
     if (SANITIZED) skip("too long with sanitizers");
     passes("everything", 2, 2);
 }

@@ -296,13 +296,7 @@ CASE(a_file_for_chrome) {
 // ---- pictures ----------------------------------------------------------------------------------
 
 static TraceSpan of_step(int training, long step, double start, double end) {
-    return (TraceSpan){.device = try_gpu(0),
-                       .work = "sgd",
-                       .label = "",
-                       .start = start,
-                       .end = end,
-                       .training = training,
-                       .step = step};
+    return (TraceSpan){try_gpu(0), false, "sgd", "", start, end, NULL, NULL, 0, training, step, 0};
 }
 
 CASE(second_step_of_the_last_training) {
