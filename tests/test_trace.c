@@ -383,6 +383,10 @@ CASE(bars_say_what_when_and_how_much) {
         "a &lt; b &amp; &quot;c&quot; ?? µ (sgd)",
         ">milliseconds since the step began<",
     };
+    char *beside = sheet_svg_path("folder.png/x");
+    assert_string_equal(beside, "folder.png/x.svg");
+    free(beside);
+    assert_null(sheet_svg_path("/dev/null"));
     draw(spans, 3);
     assert_int_equal(count_of("<rect"), 1 + 3); // the idle lane, and its work
     for (size_t i = 0; i < COUNT(expected); i++) assert_non_null(strstr(svg, expected[i]));
@@ -429,13 +433,6 @@ DIES("taken.svg", mkdir(in_test_folder("taken.svg"), 0777); draw_into("taken.png
 DIES("No space left", assert_int_equal(symlink("/dev/full", in_test_folder("full.svg")), 0);
      draw_into("full.png"))
 
-CASE(an_svg_is_beside_a_png) {
-    char *beside = sheet_svg_path("folder.png/x");
-    assert_string_equal(beside, "folder.png/x.svg");
-    free(beside);
-    assert_null(sheet_svg_path("/dev/null"));
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(expect_deaths),
@@ -447,7 +444,6 @@ int main(void) {
         UNLESS_SIMULATED(pictures_have_a_lane_for_each_queue),
         UNLESS_SIMULATED(bars_say_what_when_and_how_much),
         UNLESS_SIMULATED(what_is_too_much_becomes_fewer_bars),
-        cmocka_unit_test(an_svg_is_beside_a_png),
     };
     int failed = cmocka_run_group_tests_name("trace", tests, make_test_folder, remove_test_folder);
     devices_close();
