@@ -10,11 +10,17 @@
 #include "chapters/06_data_parallel_and_ddp/sampler.h"
 #include "cases.h"
 
-enum { MOST = 7 }; // devices
+enum {
+    MOST = 7, // devices
+    BATCH = SANITIZED ? 16 : 48,
+    STEPS = SANITIZED ? 5 : 6,
+};
 
 // ---- a minibatch, and a step on it -------------------------------------------------------------
 
-static Tensor *images, *labels; // of the first rows of the training set, on the host
+static Dataset *dataset; // the first rows of the training set,
+static DataIter *iter;   // which are one minibatch:
+static Tensor *images, *labels;
 
 typedef struct Rows {
     Tensor X, y;
@@ -25,6 +31,11 @@ typedef struct Shards {
 } Shards;
 
 static Rows rows_from(int first, int n) {
+    if (!dataset) { // not before the first fork: a GPU's host memory is not for a child
+        dataset = fashion_mnist_open(NULL, true, 4 * BATCH + 13);
+        iter = data_iter_new(dataset, 4 * BATCH + 13, false, 0);
+        data_iter_first(iter, &images, &labels);
+    }
     return (Rows){rows_of(images, (Range){first, n}), rows_of(labels, (Range){first, n})};
 }
 
@@ -116,8 +127,6 @@ static float *step_from(Trainer *t, const float *before, Device *const devices[]
 }
 
 // ---- all ways do what one device does ----------------------------------------------------------
-
-enum { BATCH = SANITIZED ? 16 : 48, STEPS = SANITIZED ? 5 : 6 };
 
 static const Way ways[] = {
     {"DDP, one bucket", 1, .ddp.bucket_bytes = ONE_BUCKET, .buckets = 1},
@@ -385,11 +394,13 @@ enum { EARLY, OTHER_ORDER, UNUSED };
 
 static void make_mistake(int which) {
     Device *devices[2] = {model_device(0), model_device(1)};
+    const Rows rows = {{.ndim = 4, .shape = {8, 1, 28, 28}, .device = host()},
+                       {.ndim = 1, .shape = {8}, .device = host()}};
     Tensor *y_hat[2], *losses[2];
     Trainer t = trainer_new(devices, 2, &(Way){"", 1, .ddp.bucket_bytes = 8 << 10});
     if (which == EARLY) t.ddp->ranks[1][1].missing = -1;
     if (which == OTHER_ORDER) t.ddp->turn[1][0] = 1, t.ddp->turn[1][1] = 0;
-    Shards s = shards_of(rows_from(0, 8), devices, 2);
+    Shards s = shards_of(rows, devices, 2);
     ddp_forward(t.ddp, s.X, y_hat);
     for (int i = 0; i < 2; i++) {
         losses[i] = sum(cross_entropy(y_hat[i], s.y[i]));
@@ -418,9 +429,6 @@ int main(void) {
         ON_BOTH(test_dp_bytes),
         ON_BOTH(test_ddp_bytes),
     };
-    Dataset *dataset = fashion_mnist_open(NULL, true, 4 * BATCH + 13);
-    DataIter *iter = data_iter_new(dataset, 4 * BATCH + 13, false, 0);
-    data_iter_first(iter, &images, &labels);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     free_kept();
     data_iter_free(iter);
