@@ -217,10 +217,7 @@ static void check_ran(const Ran *r, const Ran *one, const Start *start, double t
 // a 1x1 layer on its shortcut. Within layers, and across them in one microbatch, each channel is
 // normalized with all rows, so k devices compute what one does.
 static const Network small_resnet = {
-    "a small ResNet",
-    1,
-    28,
-    7,
+    "a small ResNet", 1, 28, 7,
     .layers = {{"conv1", CONV, 1, 6, 3, 14, 7, .stride = 2, .padding = 1, .ops = 3, .norm = true},
                {"1a", CONV, 6, 6, 3, 7, 7, .padding = 1, .ops = 3, .norm = true, .joined = true},
                {"1b", CONV, 6, 6, 3, 7, 7, .padding = 1, .ops = 4, .norm = true},
@@ -229,8 +226,7 @@ static const Network small_resnet = {
                {"2s", CONV, 6, 8, 1, 4, 4, .stride = 2, .ops = 2, .norm = true, .shortcut = true,
                 .joined = true},
                {"2b", CONV, 8, 8, 3, 4, 1, .padding = 1, .ops = 4, .norm = true},
-               {"linear", LINEAR, 8, 10, 1, 1, 1, .ops = 2}},
-};
+               {"linear", LINEAR, 8, 10, 1, 1, 1, .ops = 2}}};
 
 CASE(strategies_compute_what_one_device_computes) {
     const struct {
@@ -412,32 +408,15 @@ CASE(modelled_steps_do_what_the_formulas_say) {
 // Two devices, two microbatches, each forward one second and each backward two, as in the formula:
 // (k-1)/(m+k-1) = 1/3 is idle.
 CASE(idle_share_is_the_bubble) {
-    const struct {
-        int device;
-        const char *label;
-        double start, end;
-    } rows[] = {
-        {0, "forward 1", 0, 1},  {0, "forward 2", 1, 2},  {0, "backward 2", 5, 7},
-        {0, "backward 1", 7, 9}, {0, "update", 9, 20},    {1, "forward 1", 1, 2},
-        {1, "forward 2", 2, 3},  {1, "backward 2", 3, 5}, {1, "backward 1", 5, 7},
-        {1, "exchange", 7, 8},
-    };
-    TraceSpan spans[COUNT(rows)];
-    Recorded r = {
-        .spans = spans, .count = COUNT(rows), .k = 2, .devices = {try_gpu(0), try_gpu(1)}};
-    for (size_t i = 0; i < COUNT(rows); i++)
-        spans[i] = (TraceSpan){r.devices[rows[i].device],
-                               false,
-                               "a",
-                               rows[i].label,
-                               rows[i].start,
-                               rows[i].end,
-                               NULL,
-                               NULL,
-                               0,
-                               0,
-                               0,
-                               0};
+    Device *a = try_gpu(0), *b = try_gpu(1);
+#define SPAN(device, label, start, end)                                                            \
+    {device, false, "a", label, start, end, NULL, NULL, 0, 0, 0, 0}
+    TraceSpan spans[] = {SPAN(a, "forward 1", 0, 1),  SPAN(a, "forward 2", 1, 2),
+                         SPAN(a, "backward 2", 5, 7), SPAN(a, "backward 1", 7, 9),
+                         SPAN(a, "update", 9, 20),    SPAN(b, "forward 1", 1, 2),
+                         SPAN(b, "forward 2", 2, 3),  SPAN(b, "backward 2", 3, 5),
+                         SPAN(b, "backward 1", 5, 7), SPAN(b, "exchange", 7, 8)};
+    Recorded r = {.spans = spans, .count = COUNT(spans), .k = 2, .devices = {a, b}};
     assert_true(fabs(idle_share(&r) - 1.0 / 3) < 1e-12);
     assert_true(fabs(equal_bubble(2, 2) - 1.0 / 3) < 1e-12);
     assert_true(fabs(stage_bubble(&r, 2) - 1.0 / 3) < 1e-12);
