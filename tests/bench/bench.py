@@ -2,36 +2,29 @@
 """Times training: our C programs against PyTorch, on the same machine.
 
     make bench                                          (or, by hand:)
-    build/torch/bin/python tests/bench/bench.py [--threads N] [--rounds N] [--only lenet] [--csv F]
-                                                [--no-best]
+    build/torch/bin/python tests/bench/bench.py [--threads N] [--rounds N] [--only lenet] [--csv F] [--no-best]
 
-All run in processes of their own and take turns: a round is some training steps of one, then as
-many of the next, so that whatever else slows the machine hits all. All use the same number of
-threads, the same images, the same start and float32; all wait after each step, as the book's
-train() does. Before each turn there is a short pause: idle OpenMP threads spin for a while before
-they sleep, and would take the cores from the other side.
+All run in processes of their own and take turns: a round is some training steps of one, then as many of the next,
+so that whatever else slows the machine hits all. All use the same number of threads, the same images, the same
+start and float32; all wait after each step, as the book's train() does. Before each turn there is a short pause:
+idle OpenMP threads spin for a while before they sleep, and would take the cores from the other side.
 
-"PyTorch" is the book's program as it stands. "PyTorch, best" is what somebody who wants it fast
-would make of it: a few other ways to run the same training (see WAYS) take turns with it first, and
-the fastest stays, unless that is the book's. On a CPU one of them is torch.compile, which needs a C++
-compiler and Python's headers (g++, python3-dev). It takes minutes, once: what it made is kept in
-build/inductor. None of that counts as training time. --no-best leaves it out.
+"PyTorch" is the book's program as it stands. "PyTorch, best" is what somebody who wants it fast would make of it: a
+few other ways to run the same training (see WAYS) take turns with it first, and the fastest stays, unless that is
+the book's. On a CPU one of them is torch.compile, which needs a C++ compiler and Python's headers (g++,
+python3-dev) and takes minutes, once: what it made is kept in build/inductor. None of that counts as training time.
 
-lenet, resnet: a training step (forward, backward, sgd) with a minibatch of synthetic images. Ours
-    also copies it to the device's own memory; on a CPU PyTorch has no need to.
-epoch: LeNet's steps as the book's loop makes them, over all of Fashion-MNIST, with PyTorch's
-    DataLoader (four workers, as in d2l) and torchvision's Dataset. In the order of the file, so
-    that both see the same minibatches. Another PyTorch does without the DataLoader ("no loader").
+lenet, resnet: a training step (forward, backward, sgd) with a minibatch of synthetic images. Ours also copies it to
+    the device's own memory; on a CPU PyTorch has no need to.
+epoch: LeNet's steps as the book's loop makes them, over all of Fashion-MNIST in the order of the file, with
+    torchvision's Dataset and a DataLoader (four workers, as in d2l), or all images in memory ("no loader").
 
-"loss" must agree, or they do not do the same work: then the last line says so, and the exit status
-is 1. "ours, 2 devices" has the same cores divided between two devices (allreduce "sharded"; ResNet-18
-with synchronised batch norm, which computes what one device computes); what else the machine does
-disturbs it more than the others. LEGEND says what the other columns are. After that: which kernels
-our steps spend their time in, matrix products next to other libraries', and allreduce.
-
-With --device cuda all is on one GPU, first in true float32, then with TF32 on both sides. "peak MiB"
-is then the GPU's memory, with what CUDA itself takes of it, and PyTorch's other ways start side by
-side ("start" is longer than alone).
+Losses must agree, or they do not do the same work: then the last line says so, and the exit status is 1. "ours, 2
+devices" has the same cores divided between two devices (allreduce "sharded"; ResNet-18 with synchronised batch
+norm, which computes what one device computes). LEGEND says what the columns are. After that: which kernels our
+steps spend their time in, matrix products next to other libraries', and allreduce. With --device cuda all is on one
+GPU, first in true float32, then with TF32 on both sides; memory is the GPU's, with what CUDA itself takes of it, and
+PyTorch's other ways start side by side ("start" is longer than alone).
 
 Python 3.9 or later, and torch, torchvision and numpy for PyTorch's half; else ours alone is timed.
 """
@@ -40,7 +33,7 @@ import collections
 import contextlib
 import csv
 import datetime
-import gzip
+import glob
 import itertools
 import json
 import os
@@ -52,32 +45,22 @@ import sys
 import time
 
 LENET_LR, RESNET_LR = 0.05, 0.01
+PAUSE = 0.2                                     # seconds before each turn
 FASHION_MNIST_SIZE = 60000
 START = "build/bench_resnet18.safetensors"      # written by our program, read by PyTorch
 
 
-def flop_of(layers):
-    """Of a step with one image. Of each layer: how many numbers come out, of how many products each. Backward
-    takes as many again for the gradient of the weights and for that of the inputs, but no one needs the
-    gradient of the image; a product is two operations: it is added to a sum. Pooling, relu and the loss are
-    left out; they are below 1 %."""
-    products = [out * each for out, each in layers]
+def flop_of(products):
+    """Of a step with one image, from the multiplications of each layer. Backward takes as many again for the gradient
+    of the weights and for that of the inputs, but no one needs the gradient of the image; each product is added to a
+    sum, too. Pooling, relu and the loss are left out; they are below 1 %."""
     return 2 * (3 * sum(products) - products[0])
 
 
-def resnet_layers():
-    layers, side, before = [(64 * 28 * 28, 9)], 28, 64
-    for channels in (64, 128, 256, 512):
-        if channels > 64:
-            side //= 2
-            layers.append((channels * side * side, before))             # the 1x1 of the shortcut
-        layers.append((channels * side * side, 9 * (before + 3 * channels)))
-        before = channels
-    return [*layers, (10, 512)]
-
-
-LENET_FLOP = flop_of([(20 * 26 * 26, 9), (50 * 9 * 9, 500), (128, 800), (10, 128)])
-RESNET_FLOP = flop_of(resnet_layers())
+LENET_FLOP = flop_of([20 * 26 * 26 * 9, 50 * 9 * 9 * 500, 128 * 800, 10 * 128])
+RESNET_FLOP = flop_of([64 * 28 * 28 * 9, 4 * 64 * 28 * 28 * 9 * 64,     # then: two blocks, the first with a 1x1 beside it
+                       *(c * side * side * (c // 2 + 9 * (c // 2 + 3 * c)) for c, side in ((128, 14), (256, 7), (512, 4))),
+                       10 * 512])
 
 
 # ---- PyTorch's half: obeys the same lines as step.c --------------------------------------------
@@ -127,22 +110,15 @@ def layout_of(torch, way):
 
 def lenet(torch, device, way):
     """The book's train_batch on one device, as a function; and the tensors that it changes."""
-    F, compiled, layout = torch.nn.functional, compiler_of(torch, way), layout_of(torch, way)
+    from resnet18 import lenet as model
+    compiled, layout = compiler_of(torch, way), layout_of(torch, way)
     start = read_tensors(torch, "tests/reference/lenet.safetensors")
-    names = ("W1", "b1", "W2", "b2", "W3", "b3", "W4", "b4")
-    params = [start[name].to(device) for name in names]
-    params = [p.to(memory_format=layout) if p.dim() == 4 else p for p in params]
-    params = [p.requires_grad_() for p in params]
+    params = [start[name].to(device) for name in ("W1", "b1", "W2", "b2", "W3", "b3", "W4", "b4")]
+    params = [(p.to(memory_format=layout) if p.dim() == 4 else p).requires_grad_() for p in params]
 
     @compiled
     def total_loss(X, y, params):
-        h1 = F.relu(F.conv2d(input=X, weight=params[0], bias=params[1]))
-        h1 = F.avg_pool2d(input=h1, kernel_size=(2, 2), stride=(2, 2))
-        h2 = F.relu(F.conv2d(input=h1, weight=params[2], bias=params[3]))
-        h2 = F.avg_pool2d(input=h2, kernel_size=(2, 2), stride=(2, 2))
-        h2 = h2.reshape(h2.shape[0], -1)
-        h3 = F.relu(torch.mm(h2, params[4]) + params[5])
-        return F.cross_entropy(torch.mm(h3, params[6]) + params[7], y, reduction="none").sum()
+        return torch.nn.functional.cross_entropy(model(X, params), y, reduction="none").sum()
 
     @compiled
     @torch.no_grad()
@@ -161,7 +137,6 @@ def lenet(torch, device, way):
 
 def resnet(torch, device, way):
     """The book's train, "Concise Implementation for Multiple GPUs", on one device."""
-    sys.path.insert(0, "tests/reference")
     from resnet18 import resnet18
     compiled, layout = compiler_of(torch, way), layout_of(torch, way)
     net = resnet18(10)
@@ -186,60 +161,28 @@ def synthetic_minibatches(torch, batch, pinned=False):
     y = torch.arange(batch) % 10
     noise = ((i * 2654435761 & 0xFFFFFFFF) >> 24).reshape(batch, 1, 28, 28)
     X = (noise * (1 + y).reshape(-1, 1, 1, 1)).float() / 2550
-    if pinned:
-        X, y = X.pin_memory(), y.pin_memory()
-    while True:
-        yield X, y
+    return itertools.repeat((X.pin_memory(), y.pin_memory()) if pinned else (X, y))
 
 
-def fashion_mnist(torch, batch):
-    """d2l.load_data_fashion_mnist, for ever."""
+def fashion_mnist(torch, batch, in_memory):
+    """d2l.load_data_fashion_mnist, for ever; or the same minibatches cut from one tensor of all images, without
+    workers. (Shuffling would cost a copy.)"""
     import warnings                             # four may be more than there are cores: so it is in the book
     warnings.filterwarnings("ignore", "This DataLoader will create")
     from torchvision import datasets, transforms
     data = datasets.FashionMNIST(root="build", train=True, transform=transforms.ToTensor())
     loader = torch.utils.data.DataLoader(data, batch, shuffle=False, num_workers=4)
-    while True:
-        yield from loader
-
-
-def fashion_mnist_in_memory(torch, batch):
-    """The same minibatches without workers: all images as one tensor. (Shuffling would cost a copy.)"""
-    from torchvision import datasets
-    data = datasets.FashionMNIST(root="build", train=True)
     X = data.data.unsqueeze(1)
     while True:
-        for first in range(0, len(X), batch):
+        if not in_memory:
+            yield from loader
+        for first in range(0, len(X) if in_memory else 0, batch):
             yield X[first:first + batch].float() / 255, data.targets[first:first + batch]
 
 
-def minibatches_of(torch, flags):
-    if flags.worker != "epoch":
-        return synthetic_minibatches(torch, flags.batch, pinned=GRAPH in flags.way)
-    return (fashion_mnist_in_memory if IN_MEMORY in flags.way else fashion_mnist)(torch, flags.batch)
-
-
 DATA = os.environ.get("FASHION_MNIST_DIR", "/usr/share/datasets/fashion-mnist")
-
-
-def has_fashion_mnist():
-    images = f"{DATA}/train-images-idx3-ubyte"
-    return os.path.exists(images) or os.path.exists(f"{images}.gz")
-
-
-def unpack_fashion_mnist():
-    """torchvision reads unpacked files from a folder of its own."""
-    target = "build/FashionMNIST/raw"
-    os.makedirs(target, exist_ok=True)
-    for kind in ("train", "t10k"):
-        for name in (f"{kind}-images-idx3-ubyte", f"{kind}-labels-idx1-ubyte"):
-            packed = f"{DATA}/{name}.gz"
-            if os.path.exists(f"{target}/{name}"):
-                continue
-            with (gzip.open(packed) if os.path.exists(packed) else open(packed[:-3], "rb")) as file:
-                data = file.read()
-            with open(f"{target}/{name}", "wb") as file:
-                file.write(data)
+UNPACK = """mkdir -p build/FashionMNIST/raw          # the folder where torchvision looks
+for file in "$0"/*-ubyte*; do name=${file##*/}; zcat -f "$file" >"build/FashionMNIST/raw/${name%.gz}"; done"""
 
 
 @contextlib.contextmanager
@@ -286,19 +229,19 @@ def as_graph(torch, train, state, X, y):
 
 def pytorch_worker(flags):
     import torch
+    sys.path.insert(0, "tests/reference")       # the book's networks
     torch.set_num_threads(flags.threads)
     torch.backends.cudnn.benchmark = "tuned" in flags.way
     torch.backends.cudnn.allow_tf32 = flags.tf32
     torch.backends.cuda.matmul.allow_tf32 = flags.tf32
-    minibatches = minibatches_of(torch, flags)
+    minibatches = (fashion_mnist(torch, flags.batch, IN_MEMORY in flags.way) if flags.worker == "epoch" else
+                   synthetic_minibatches(torch, flags.batch, pinned=GRAPH in flags.way))
     train, state = (resnet if flags.worker == "resnet" else lenet)(torch, flags.device, flags.way)
     if "compiled" in flags.way:
         compile_now(torch, train, state, flags)
     if GRAPH in flags.way:
         train = as_graph(torch, train, state, *next(minibatches))
     for line in sys.stdin:
-        if line.startswith("quit"):
-            break
         steps = int(line.split()[1])
         begin = time.perf_counter()
         for _ in range(steps):
@@ -313,14 +256,6 @@ def pytorch_worker(flags):
 
 
 # ---- the driver ------------------------------------------------------------------------------
-
-class Ended(Exception):
-    """A program ended without an answer."""
-
-
-def median_of(values, form):
-    return f"{statistics.median(values):{form}} [{min(values):{form}} .. {max(values):{form}}]"
-
 
 class Side:
     """One of the programs, and what it measured."""
@@ -344,21 +279,19 @@ class Side:
             self.process.stdin.flush()
         answer = self.process.stdout.readline().split()
         if len(answer) != 2:
-            raise Ended(f"{self.name} {self.way} ended without an answer (see its message above)")
+            raise EOFError(f"{self.name} {self.way} ended without an answer (see its message above)")
         self.loss = float(answer[1])
         return float(answer[0])
 
     def peak_memory(self):
         """The most memory it ever held, in MiB; None where that is not told."""
         if self.on_gpu:                         # what it has there now: neither side gives any back
-            lines = nvidia_smi("--query-compute-apps=pid,used_memory").splitlines()
-            return next((float(used) for pid, used in (line.split(",") for line in lines)
+            return next((float(used) for pid, used in nvidia_smi("--query-compute-apps=pid,used_memory")
                          if int(pid) == self.process.pid and used.strip().isdigit()), None)
         return value_in(f"/proc/{self.process.pid}/status", "VmHWM", lambda text: int(text.split()[0]) / 1024)
 
     def quit(self):
         self.memory = self.peak_memory()
-        self.process.stdin.write("quit\n")
         self.process.stdin.close()
         self.process.wait()
 
@@ -374,13 +307,13 @@ def check_losses(sides, model, flags):
     return agree
 
 
-def take_turns(sides, rounds, steps, flags):
+def take_turns(sides, rounds, steps):
     """The median over the rounds of the first one's time / each one's, with the spread."""
     for side in sides:
         side.seconds = []
     for i in range(rounds):
         for side in sides if i % 2 == 0 else sides[::-1]:   # nobody always goes first
-            time.sleep(flags.pause)
+            time.sleep(PAUSE)
             side.seconds.append(side.run(steps))
     for side in sides:
         side.ratios = [a / b for a, b in zip(sides[0].seconds, side.seconds)]
@@ -393,38 +326,37 @@ FIELDS = ("date", "device", "driver", "toolkit", "isa", "compiler", "pytorch", "
 
 def open_csv(path):
     """A file with these fields, or a new one. Rows are appended, so that it may hold several machines."""
-    if not os.path.exists(path):
-        append_csv([dict(zip(FIELDS, FIELDS))], path)
-    with open(path, newline="") as file:
-        if next(csv.reader(file), None) != list(FIELDS):
-            sys.exit(f"bench.py: {path} has other columns\nhint: name a new file")
-
-
-def append_csv(rows, path):
-    with open(path, "a", newline="") as file:
-        csv.DictWriter(file, FIELDS).writerows(rows)
-
-
-def show(sides, model, peak, tf32, where):
-    """Prints the table; returns it as rows of the CSV."""
-    rows = []
-    print(f"{'':18}{'ms per step':>27}{'GFLOP/s':>10}{'of sgemm':>11}{'peak MiB':>11}{'start, s':>11}"
-          f"{'first, s':>11}   loss after {model.warm_up} steps")
-    for side in sides:
-        ms = [1e3 * s for s in side.seconds]
-        gflops = model.batch * model.flop / statistics.median(side.seconds) / 1e9
-        memory = "" if side.memory is None else f"{side.memory:.0f}"
-        print(f"{side.name:18}{median_of(ms, '.2f'):>27}{gflops:10.1f}{gflops / peak:11.2f}{memory or 'n/a':>11}"
-              f"{side.start:11.2f}{side.first:11.2f}   {side.early_loss:.5f}   {side.way}")
-        figures = {"ms": statistics.median(ms), "min_ms": min(ms), "max_ms": max(ms),
-                   "share_of_sgemm": gflops / peak, "ours_over_this": statistics.median(side.ratios)}
-        rows.append({**where, "model": model.name, "batch": model.batch, "tf32": int(tf32), "side": side.name,
-                     "way": side.way, "gflops": f"{gflops:.1f}", "peak_mib": memory, "start_s": f"{side.start:.2f}",
-                     "first_step_s": f"{side.first:.2f}", **{key: f"{figures[key]:.3f}" for key in figures}})
-    for side in sides[1:]:
-        print(f"{'ratio':18}{median_of(side.ratios, '.2f'):>27}   {sides[0].name} / {side.name}, round by round: "
-              f"{1 / statistics.median(side.ratios):.2f} times as fast")
+    file = open(path, "a+", newline="", buffering=1)
+    file.seek(0)
+    header = next(csv.reader(file), None)
+    if header not in (None, list(FIELDS)):
+        sys.exit(f"bench.py: {path} has other columns\nhint: name a new file")
+    rows = csv.DictWriter(file, FIELDS)
+    if not header:
+        rows.writeheader()
     return rows
+
+
+def show(sides, model, peak, flags, where):
+    """Prints the table, and writes it to the CSV."""
+    print(f"\n{model.title}, batch {model.batch}, {'TF32' if flags.tf32 else 'float32'}, {flags.device}, "
+          f"{len(sides[0].seconds)} rounds of {model.steps}: median [min .. max]\n{'':18}{'ms per step':>30}"
+          f"{'ours / this':>22}{'GFLOP/s':>10}{'of sgemm':>10}{'peak MiB':>10}{'start, s':>10}{'first, s':>10}"
+          f"   loss after {model.warm_up} steps")
+    for side in sides:
+        ms, ratio = statistics.median(side.seconds) * 1e3, statistics.median(side.ratios)
+        gflops = model.batch * model.flop / ms / 1e6
+        row = {"model": model.name, "batch": model.batch, "tf32": int(flags.tf32), "side": side.name, "way": side.way,
+               "ms": f"{ms:.3f}", "min_ms": f"{min(side.seconds) * 1e3:.3f}", "max_ms": f"{max(side.seconds) * 1e3:.3f}",
+               "gflops": f"{gflops:.1f}", "share_of_sgemm": f"{gflops / peak:.3f}", "ours_over_this": f"{ratio:.3f}",
+               "peak_mib": "" if side.memory is None else f"{side.memory:.0f}",
+               "start_s": f"{side.start:.2f}", "first_step_s": f"{side.first:.2f}"}
+        print(f"{side.name:18}" + f"{ms:.2f} [{min(side.seconds) * 1e3:.2f} .. {max(side.seconds) * 1e3:.2f}]".rjust(30) +
+              f"{ratio:.2f} [{min(side.ratios):.2f} .. {max(side.ratios):.2f}]".rjust(22) + f"{row['gflops']:>10}"
+              f"{gflops / peak:10.2f}{row['peak_mib'] or 'n/a':>10}{row['start_s']:>10}{row['first_step_s']:>10}"
+              f"   {side.early_loss:.5f}   {side.way}")
+        if flags.rows:
+            flags.rows.writerow({**where, **row})
 
 
 # ---- what there is here ------------------------------------------------------------------------
@@ -443,27 +375,26 @@ def output_of(*command):
 
 
 def nvidia_smi(query):
-    return output_of("nvidia-smi", query, "--format=csv,noheader,nounits")
+    lines = output_of("nvidia-smi", query, "--format=csv,noheader,nounits").splitlines()
+    return [[cell.strip() for cell in line.split(",")] for line in lines]
 
 
 def version_of(expression, module):
-    """Asked in a process of its own, so that the driver stays small; None: not installed."""
-    result = subprocess.run([sys.executable, "-c", f"import {module}; print({expression})"],
-                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    return result.stdout.strip() if result.returncode == 0 else None
+    """Asked in a process of its own, so that the driver stays small; "": not installed."""
+    return subprocess.run([sys.executable, "-c", f"import {module}; print({expression})"],
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout.strip()
 
 
 def what_is_here(flags):
     """The first fields of each row."""
     isa, compiler = output_of(flags.step, "about").splitlines()
-    where = {"date": datetime.date.today().isoformat(), "device": value_in("/proc/cpuinfo", "model name") or
-             platform.processor() or platform.machine(), "driver": "", "toolkit": "", "isa": isa, "compiler": compiler,
-             "pytorch": version_of("torch.__version__", "torch, torchvision, numpy") or "", "threads": flags.threads}
+    where = {"date": datetime.date.today().isoformat(), "compiler": compiler, "threads": flags.threads,
+             "pytorch": version_of("torch.__version__", "torch, torchvision, numpy")}
     if flags.device == "cuda":
-        name, driver = nvidia_smi("--query-gpu=name,driver_version").splitlines()[0].split(",")
-        where.update(device=name.strip(), driver=driver.strip(), isa="",
-                     toolkit=version_of("torch.version.cuda", "torch") or "")
-    return where
+        name, driver = nvidia_smi("--query-gpu=name,driver_version")[0]
+        return {**where, "device": name, "driver": driver, "isa": "", "toolkit": version_of("torch.version.cuda", "torch")}
+    name = value_in("/proc/cpuinfo", "model name") or platform.processor() or platform.machine()
+    return {**where, "device": name, "driver": "", "isa": isa, "toolkit": ""}
 
 
 # ---- who is compared ---------------------------------------------------------------------------
@@ -480,66 +411,54 @@ MODELS = {"cpu": [
     Model("resnet", "ResNet-18 training step", 256, RESNET_FLOP, 10, 2, 9, 5, 1e-3),
 ]}
 TRIALS = 7
+SGEMM = Model("sgemm", "", 1, *[None] * 6)
 
 
 def parse_flags():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="for each side (all cores)")
     parser.add_argument("--rounds", type=int, help="(15, and 3 epochs)")
-    parser.add_argument("--pause", type=float, default=0.2, help="seconds before each turn (0.2)")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--only", choices=[*(model.name for model in MODELS["cpu"]), "kernels"])
     parser.add_argument("--no-best", action="store_true", help="PyTorch as in the book only: nothing is compiled")
     parser.add_argument("--csv", help="append the figures to this file")
     parser.add_argument("--build", default="build", help="folder of our half")
-    parser.add_argument("--worker", help=argparse.SUPPRESS)
-    parser.add_argument("--way", default=EAGER, help=argparse.SUPPRESS)
-    parser.add_argument("--batch", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("--tf32", action="store_true", help=argparse.SUPPRESS)
+    for hidden, more in {"worker": {}, "way": {}, "batch": {"type": int}, "tf32": {"action": "store_true"}}.items():
+        parser.add_argument(f"--{hidden}", help=argparse.SUPPRESS, **more)
     flags = parser.parse_args()
     flags.step, flags.complaints = f"{flags.build}/tests/bench/step", []     # of losses that do not agree
+    flags.rows = open_csv(flags.csv) if flags.csv else None
     return flags
 
 
-def how(flags):
-    """What both halves are told."""
-    return ["--threads", str(flags.threads), "--device", flags.device, *(["--tf32"] if flags.tf32 else [])]
-
-
-def ours_side(name, model, flags, *more):
-    return Side(name, [flags.step, model.name, "--batch", str(model.batch), *how(flags), *more]).warm_up(model)
-
-
-def pytorch_side(name, model, flags, way=EAGER):
-    return Side(name, [sys.executable, os.path.abspath(__file__), "--worker", model.name, "--way", way,
-                       "--batch", str(model.batch), *how(flags)], way)
+def start(name, model, flags, *more, way=""):
+    """One of our programs, or, in some way, PyTorch's."""
+    half = [sys.executable, os.path.abspath(__file__), "--way", way, "--worker"] if way else [flags.step]
+    return Side(name, [*half, model.name, "--batch", str(model.batch), "--threads", str(flags.threads),
+                       "--device", flags.device, *(["--tf32"] if flags.tf32 else []), *more], way)
 
 
 def best_of_pytorch(eager, model, flags):
     """All ways take turns with the book's; the one that took the smallest share of its time stays, if it
     took less than the book's. Of an epoch there are two such: with the DataLoader, and without."""
-    ways = list(GPU_WAYS if flags.device == "cuda" else WAYS)[1:]
-    if model.name == "epoch":
-        ways += [way + IN_MEMORY for way in WAYS]
-    sides = (pytorch_side("PyTorch, no loader" if IN_MEMORY in way else "PyTorch, best", model, flags, way)
+    ways = [*(GPU_WAYS if flags.device == "cuda" else WAYS)[1:],
+            *(way + IN_MEMORY for way in WAYS if model.name == "epoch")]
+    sides = (start("PyTorch, no loader" if IN_MEMORY in way else "PyTorch, best", model, flags, way=way)
              for way in ways)
     others = []
     # On a CPU each has it to itself while it starts. Of a GPU's machine they use one core or few.
     for side in list(sides) if flags.device == "cuda" else sides:
         try:
             others.append(side.warm_up(model))
-        except Ended as ended:                  # a PyTorch that cannot do it, or not here
+        except EOFError as ended:               # a PyTorch that cannot do it, or not here
             print(f"left out: {ended}")
     others = check_losses([eager, *others], model, flags)[1:]
-    take_turns([eager, *others], TRIALS, model.trial, flags)
+    take_turns([eager, *others], TRIALS, model.trial)
     share = {side: 1 / statistics.median(side.ratios) for side in others}
-    print(f"\n{model.title}: other ways in PyTorch, their time / the book's")
-    for side in others:
-        print(f"{share[side]:8.2f}   {side.way}")
+    print(f"\n{model.title}: other ways in PyTorch, their time / the book's",
+          *(f"{share[side]:8.2f}   {side.way}" for side in others), sep="\n")
     kinds = [[side for side in others if (IN_MEMORY in side.way) == in_memory] for in_memory in (False, True)]
     best = [side for side in (min(kind, key=share.get) for kind in kinds if kind) if share[side] < 1]
-    if not best:
-        print("          none is faster than the book's, which is the best then")
     for side in others:
         if side not in best:
             side.quit()
@@ -548,57 +467,48 @@ def best_of_pytorch(eager, model, flags):
 
 def sides_of(model, flags, with_torch):
     """Each as it starts: one at a time, so that all have the machine to themselves."""
-    yield ours_side("ours", model, flags)
+    yield start("ours", model, flags).warm_up(model)
     if with_torch:
-        eager = pytorch_side("PyTorch", model, flags).warm_up(model)
+        eager = start("PyTorch", model, flags, way=EAGER).warm_up(model)
         yield eager
         if not flags.no_best:
             yield from best_of_pytorch(eager, model, flags)
     if flags.device == "cuda" and model.name == "lenet":
-        yield ours_side("ours, no graph", model, flags, "--no-graph")
+        yield start("ours, no graph", model, flags, "--no-graph").warm_up(model)
     elif flags.device == "cpu" and model.name != "epoch" and flags.threads > 1:
-        yield ours_side("ours, 2 devices", model, flags, "--devices", "2")
+        yield start("ours, 2 devices", model, flags, "--devices", "2").warm_up(model)
+
+
+def measure_models(models, flags, where):
+    sgemm = start("sgemm", SGEMM, flags)
+    seconds = min(sgemm.run(1) for _ in range(10))
+    sgemm.quit()
+    peak = sgemm.loss / seconds / 1e9           # here its second figure is how many operations these are
+    print(f"a product of large matrices (sgemm): {peak:.0f} GFLOP/s")
+    for model in models:
+        sides = list(sides_of(model, flags, where["pytorch"]))
+        check_losses(sides, model, flags)
+        take_turns(sides, flags.rounds or model.rounds, model.steps)
+        for side in sides:
+            side.quit()
+        show(sides, model, peak, flags, where)
 
 
 LEGEND = """
-ratio: the median over the rounds of our time / the other's in that round; below 1, ours takes less time.
+ours / this: the median over the rounds of our time / this one's in that round; below 1, ours takes less time.
 of sgemm: GFLOP/s next to those of a product of large matrices; it may be above 1, because Winograd's method
 needs fewer multiplications than are counted. peak MiB: memory, without DataLoader's workers. start: seconds
 before the first step, compiling included. first: seconds of the first step, which gets most of the memory."""
 
 
-def sgemm_peak(flags):
-    """GFLOP/s of a product of large matrices: the best of some."""
-    side = Side("sgemm", [flags.step, "sgemm", *how(flags)])
-    seconds = min(side.run(1) for _ in range(10))
-    side.quit()
-    return side.loss / seconds / 1e9            # here its second figure is how many operations these are
-
-
-def measure_models(models, flags, where):
-    peak = sgemm_peak(flags)
-    print(f"a product of large matrices (sgemm): {peak:.0f} GFLOP/s")
-    for model in models:
-        sides = list(sides_of(model, flags, where["pytorch"]))
-        check_losses(sides, model, flags)
-        take_turns(sides, flags.rounds or model.rounds, model.steps, flags)
-        for side in sides:
-            side.quit()
-        print(f"\n{model.title}, batch {model.batch}, {'TF32' if flags.tf32 else 'float32'}, "
-              f"{flags.device}, {len(sides[0].seconds)} rounds of {model.steps}: median [min .. max]")
-        rows = show(sides, model, peak, flags.tf32, where)
-        if flags.csv:
-            append_csv(rows, flags.csv)
-
-
 def print_kernels(flags):
     """Where our time goes."""
-    threads, bench = str(flags.threads), f"{flags.build}/tests/bench"
-    for command in (["step", "lenet", "--batch", "256", "--threads", threads, "--shares", "25"],
-                    ["step", "resnet", "--batch", "64", "--threads", threads, "--shares", "9"],
-                    *(["gemm", n] for n in sorted({"1", threads})), ["allreduce", threads]):
+    threads = str(flags.threads)
+    for program, *arguments in (["step", "lenet", "--batch", "256", "--threads", threads, "--shares", "25"],
+                                ["step", "resnet", "--batch", "64", "--threads", threads, "--shares", "9"],
+                                *(["gemm", n] for n in sorted({"1", threads})), ["allreduce", threads]):
         print()
-        subprocess.run([f"{bench}/{command[0]}", *command[1:]], check=True)
+        subprocess.run([f"{flags.build}/tests/bench/{program}", *arguments], check=True)
 
 
 def measure(flags):
@@ -606,20 +516,18 @@ def measure(flags):
     print(f"{where['device']}; {flags.threads} threads; ours {where['isa']}, {where['compiler']}; driver "
           f"{where['driver'] or '-'}; PyTorch {where['pytorch'] or 'not installed'}, CUDA {where['toolkit'] or '-'}")
     models = [model for model in MODELS[flags.device] if flags.only in (None, model.name)]
-    if not has_fashion_mnist() and any(model.name == "epoch" for model in models):
+    if not glob.glob(f"{DATA}/train-images-idx3-ubyte*") and any(model.name == "epoch" for model in models):
         print(f"no epoch: the data set is not in {DATA} (make setup gets it)")
         models = [model for model in models if model.name != "epoch"]
     if not where["pytorch"]:
-        print("No torch, torchvision and numpy here, so ours alone. To get them (5.4 GB on the disk): python3 -m venv "
-              "build/torch && build/torch/bin/pip install torch torchvision numpy")
+        print("No torch, torchvision and numpy here, so ours alone; tests/bench/README.md says how to get them")
     elif models:
-        unpack_fashion_mnist()
+        subprocess.run(["sh", "-c", UNPACK, DATA], check=True)
         subprocess.run([f"{flags.build}/05_resnet18_concise", "--steps", "0", "--devices", "1", "--test-size", "1",
                         "--train-size", "1", "--save", START, "--out", "build"], check=True, stdout=subprocess.DEVNULL)
-    for flags.tf32 in (False, True) if flags.device == "cuda" else (False,):
-        if models:
-            measure_models(models, flags, where)
     if models:
+        for flags.tf32 in (False, True) if flags.device == "cuda" else (False,):
+            measure_models(models, flags, where)
         print(LEGEND)
     if flags.device == "cpu" and flags.only in (None, "kernels"):
         print_kernels(flags)
@@ -630,16 +538,13 @@ def main():
     flags = parse_flags()
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", os.path.abspath("build/inductor"))
     if flags.worker:
-        pytorch_worker(flags)
-        return None
+        return pytorch_worker(flags)
     if not os.access(flags.step, os.X_OK):
-        sys.exit(f"bench.py: no program {flags.step}\nhint: make it first, and run this from the project's folder")
-    if flags.csv:
-        open_csv(flags.csv)
+        return f"bench.py: no program {flags.step}\nhint: make it first, and run this from the project's folder"
     try:
         measure(flags)
-    except Ended as ended:
-        sys.exit(f"bench.py: {ended}")
+    except EOFError as ended:
+        return f"bench.py: {ended}"
     return "\n".join(f"bench.py: {complaint}" for complaint in flags.complaints) or None
 
 

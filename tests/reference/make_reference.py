@@ -43,7 +43,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from resnet18 import fashion_mnist, places, save
+from resnet18 import fashion_mnist, lenet, places, save
 
 BATCH_SIZE, BATCHES, LR = 256, 100, 0.015
 STEP_IMAGES, STEP_PLACES = 32, 200
@@ -179,20 +179,6 @@ def add_sgd(cases, shape, lr, batch_size):
 
 
 # ---- LeNet -----------------------------------------------------------------------------------
-
-def lenet(X, params):
-    """The book's model, word for word."""
-    h1_conv = F.conv2d(input=X, weight=params[0], bias=params[1])
-    h1_activation = F.relu(h1_conv)
-    h1 = F.avg_pool2d(input=h1_activation, kernel_size=(2, 2), stride=(2, 2))
-    h2_conv = F.conv2d(input=h1, weight=params[2], bias=params[3])
-    h2_activation = F.relu(h2_conv)
-    h2 = F.avg_pool2d(input=h2_activation, kernel_size=(2, 2), stride=(2, 2))
-    h2 = h2.reshape(h2.shape[0], -1)
-    h3_linear = torch.mm(h2, params[4]) + params[5]
-    h3 = F.relu(h3_linear)
-    return torch.mm(h3, params[6]) + params[7]
-
 
 def lenet_start():
     """Weights that move at once, but not wildly; the head comment says more."""

@@ -1,6 +1,6 @@
-"""The book's ResNet-18 in PyTorch, word for word ("Concise Implementation for Multiple GPUs" and
-"Residual Networks"), and numbers to fill it with that a C program can make too; and what those that
-write files share."""
+"""The book's networks in PyTorch: LeNet, and ResNet-18, word for word ("Concise Implementation for Multiple GPUs"
+and "Residual Networks"), with numbers to fill it that a C program can make too; and what those that write files
+share."""
 import gzip
 import os
 
@@ -8,6 +8,17 @@ import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+
+def lenet(X, params):
+    """The book's ("Training on Multiple GPUs", from scratch)."""
+    h1 = F.relu(F.conv2d(input=X, weight=params[0], bias=params[1]))
+    h1 = F.avg_pool2d(input=h1, kernel_size=(2, 2), stride=(2, 2))
+    h2 = F.relu(F.conv2d(input=h1, weight=params[2], bias=params[3]))
+    h2 = F.avg_pool2d(input=h2, kernel_size=(2, 2), stride=(2, 2))
+    h2 = h2.reshape(h2.shape[0], -1)
+    h3 = F.relu(torch.mm(h2, params[4]) + params[5])
+    return torch.mm(h3, params[6]) + params[7]
 
 
 class Residual(nn.Module):
