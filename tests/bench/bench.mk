@@ -13,11 +13,9 @@ bench: $(if $(findstring cuda,$(ARGS)),report,truth-here)
 
 truth-here: report
 	+@$(MAKE_PARALLEL) wanted WANTED='$(filter %/step,$(BENCHES))'
-	@for k in 1 2; do \
-	    $(BUILD)/tests/bench/step lenet --batch 256 --devices $$k --truth 99 || exit 1; \
-	    $(BUILD)/tests/bench/step resnet --batch 64 --devices $$k --truth 9 || exit 1; \
-	    $(BUILD)/tests/bench/step lenet --batch 256 --devices $$k --overhead 40 || exit 1; \
-	done
+	@for k in 1 2; do for mode in 'lenet --truth 99' 'resnet --batch-size 64 --truth 9' 'lenet --overhead 40'; do \
+	    $(BUILD)/tests/bench/step --backend cpu --devices $$k --train $$mode || exit 1; \
+	done; done
 
 # (Its steps are in tests/published; tests have them, too.)
 PUBLISHED := $(patsubst %.c,$(BUILD)/obj/%.c.o,$(wildcard tests/published/*.c))

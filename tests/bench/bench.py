@@ -197,8 +197,8 @@ def put_back(torch, state):
 
 def compile_now(torch, train, state, flags):
     """Compiles for all shapes that there will be. Twice, for gradients are new in the first step."""
-    rest = FASHION_MNIST_SIZE % flags.batch
-    sizes = [flags.batch] + ([rest] if flags.worker == "epoch" and rest else [])
+    rest = FASHION_MNIST_SIZE % flags.batch_size
+    sizes = [flags.batch_size] + ([rest] if flags.worker == "epoch" and rest else [])
     with put_back(torch, state):
         for size, _ in itertools.product(sizes, range(2)):
             train(*(t.to(flags.device) for t in next(synthetic_minibatches(torch, size))))
@@ -234,8 +234,8 @@ def pytorch_worker(flags):
     torch.backends.cudnn.benchmark = "tuned" in flags.way
     torch.backends.cudnn.allow_tf32 = flags.tf32
     torch.backends.cuda.matmul.allow_tf32 = flags.tf32
-    minibatches = (fashion_mnist(torch, flags.batch, IN_MEMORY in flags.way) if flags.worker == "epoch" else
-                   synthetic_minibatches(torch, flags.batch, pinned=GRAPH in flags.way))
+    minibatches = (fashion_mnist(torch, flags.batch_size, IN_MEMORY in flags.way) if flags.worker == "epoch" else
+                   synthetic_minibatches(torch, flags.batch_size, pinned=GRAPH in flags.way))
     train, state = (resnet if flags.worker == "resnet" else lenet)(torch, flags.device, flags.way)
     if "compiled" in flags.way:
         compile_now(torch, train, state, flags)
@@ -387,7 +387,7 @@ def version_of(expression, module):
 
 def what_is_here(flags):
     """The first fields of each row."""
-    isa, compiler = output_of(flags.step, "about").splitlines()
+    isa, compiler = output_of(flags.step, "--train", "about").splitlines()
     where = {"date": datetime.date.today().isoformat(), "compiler": compiler, "threads": flags.threads,
              "pytorch": version_of("torch.__version__", "torch, torchvision, numpy")}
     if flags.device == "cuda":
@@ -418,12 +418,12 @@ def parse_flags():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="for each side (all cores)")
     parser.add_argument("--rounds", type=int, help="(15, and 3 epochs)")
-    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--device", "--backend", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--only", choices=[*(model.name for model in MODELS["cpu"]), "kernels"])
     parser.add_argument("--no-best", action="store_true", help="PyTorch as in the book only: nothing is compiled")
     parser.add_argument("--csv", help="append the figures to this file")
     parser.add_argument("--build", default="build", help="folder of our half")
-    for hidden, more in {"worker": {}, "way": {}, "batch": {"type": int}, "tf32": {"action": "store_true"}}.items():
+    for hidden, more in {"worker": {}, "way": {}, "batch-size": {"type": int}, "tf32": {"action": "store_true"}}.items():
         parser.add_argument(f"--{hidden}", help=argparse.SUPPRESS, **more)
     flags = parser.parse_args()
     flags.step, flags.complaints = f"{flags.build}/tests/bench/step", []     # of losses that do not agree
@@ -433,9 +433,9 @@ def parse_flags():
 
 def start(name, model, flags, *more, way=""):
     """One of our programs, or, in some way, PyTorch's."""
-    half = [sys.executable, os.path.abspath(__file__), "--way", way, "--worker"] if way else [flags.step]
-    return Side(name, [*half, model.name, "--batch", str(model.batch), "--threads", str(flags.threads),
-                       "--device", flags.device, *(["--tf32"] if flags.tf32 else []), *more], way)
+    half = [sys.executable, os.path.abspath(__file__), "--way", way, "--worker"] if way else [flags.step, "--train"]
+    return Side(name, [*half, model.name, "--batch-size", str(model.batch), "--threads", str(flags.threads),
+                       "--backend", flags.device, *(["--tf32"] if flags.tf32 else []), *more], way)
 
 
 def best_of_pytorch(eager, model, flags):
@@ -504,8 +504,9 @@ before the first step, compiling included. first: seconds of the first step, whi
 def print_kernels(flags):
     """Where our time goes."""
     threads = str(flags.threads)
-    for program, *arguments in (["step", "lenet", "--batch", "256", "--threads", threads, "--shares", "25"],
-                                ["step", "resnet", "--batch", "64", "--threads", threads, "--shares", "9"],
+    step = ["step", "--backend", "cpu", "--threads", threads]
+    for program, *arguments in ([*step, "--train", "lenet", "--shares", "25"],
+                                [*step, "--train", "resnet", "--batch-size", "64", "--shares", "9"],
                                 *(["gemm", n] for n in sorted({"1", threads})), ["allreduce", threads]):
         print()
         subprocess.run([f"{flags.build}/tests/bench/{program}", *arguments], check=True)

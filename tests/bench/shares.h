@@ -19,6 +19,7 @@
 #include "common/base/statistics.h"
 #include "common/model/modelled_clock.h"
 #include "common/device/trace.h"
+#include "common/program/table.h"
 
 enum { MOST_SHARES = 512, MOST_STEPS = 99, SHAPE_TEXT = 48 };
 
@@ -46,7 +47,7 @@ static void name_conv(char *text, const struct conv2d_shape *s) {
              s->stride_h > 1 ? "/2" : "", s->C, s->H, s->W, s->M, s->out_h, s->out_w);
 }
 
-// "" for kernels whose shapes are not told apart by name, but by how much they read and write.
+// Kernels whose shapes are not told apart by name: how much they read and write.
 static void name_shape(char *text, KernelId kernel, const void *args) {
     const struct gemm_args *g = args;
     switch (kernel) {
@@ -174,26 +175,26 @@ static void print_shares(const char *title, double least) {
         if (s->calls > 0) measured += s->fastest; // "(between kernels)" is none
     }
     qsort(shares.all, (size_t)shares.count, sizeof shares.all[0], worst_first);
-    printf("%s: a step's kernels, worst first; medians of %d steps\n%-24s%-34s%6s%10s%9s%10s%8s",
-           title, shares.step, "kernel", "", "calls", "ms", "share", "GFLOP/s", "GB/s");
-    printf(modelled_machine() ? "%12s%13s%8s\n" : "\n", "fastest ms", "modelled ms", "ratio");
+    printf("\n%s: a step's kernels, worst first; medians of %d steps\n", title, shares.step);
+    bool model = modelled_machine();
+    Table t =
+        TABLE(NULL, WORDS("kernel", 23), WORDS("shape", 32), WHOLE("calls"),
+              FIXED("median", 3, .unit = "ms"), FIXED("share", 1, .unit = "%"), WHOLE("GFLOP/s"),
+              FIXED("moved", 1, .unit = "GB/s"), FIXED(model ? "fastest" : NULL, 3, .unit = "ms"),
+              FIXED(model ? "modelled" : NULL, 3, .unit = "ms"), FIXED(model ? "ratio" : NULL, 2));
     for (int i = 0; i < shares.count && shares.all[i].median >= least * sum; i++) {
         const Share *s = &shares.all[i];
-        bool sums = s->flop > 0;
-        printf("%-24s%-34s%6d%10.3f%8.1f%%", s->work, s->shape, s->calls, 1e3 * s->median,
-               100 * s->median / sum);
-        if (s->calls > 0)
-            printf(sums ? "%10.0f%8s" : "%18.1f", (sums ? s->flop : s->bytes) / s->median / 1e9,
-                   "");
-        if (s->calls > 0 && modelled_machine())
-            printf("%12.3f%13.3f%8.2f", 1e3 * s->fastest, 1e3 * s->modelled,
-                   s->modelled / s->fastest);
-        printf("\n");
+        table_text(&t, "%s", s->work);
+        table_text(&t, "%s", s->shape);
+        table_numbers(&t, s->calls, s->median, s->median / sum,
+                      s->flop > 0 ? s->flop / s->median / 1e9 : NAN,
+                      s->flop > 0 || !s->calls ? NAN : s->bytes / s->median);
+        double fastest = s->calls ? s->fastest : NAN;
+        table_numbers(&t, fastest, s->modelled, s->modelled / fastest);
     }
-    if (modelled_machine())
-        printf("%-101s%12.3f%13.3f%8.2f\n", "all kernels", 1e3 * measured, 1e3 * modelled,
-               modelled / measured);
-    printf("\n");
+    if (model)
+        printf("all kernels: %.3f ms, modelled %.3f ms, ratio %.2f\n", 1e3 * measured,
+               1e3 * modelled, modelled / measured);
 }
 
 #endif

@@ -1,27 +1,12 @@
 // step.c: our half of tests/bench/bench.py, which times training steps here and in PyTorch by
-// turns. Not made to be run by hand, but it can be:
+// turns. By hand: echo run 10 | build/tests/bench/step --train lenet --threads 2
 //
-//     printf 'run 10\nquit\n' | build/tests/bench/step lenet --batch 256 --threads 2
-//     build/tests/bench/step lenet|epoch|resnet|sgemm --batch N [--threads N] [--device cpu|cuda]
-//                      [--devices K] [--tf32] [--no-graph]
-//     build/tests/bench/step lenet|resnet --batch N --shares N
-//     build/tests/bench/step lenet|resnet --batch N --devices K --truth N
-//     build/tests/bench/step lenet|resnet --batch N --devices K --overhead N
-//     build/tests/bench/step about
-//
-// With --shares it prints which kernels N steps spend their time in; with --truth, how long N steps
-// take and how long the modelled clock says that they take on this very machine (--machine this),
-// with a thread for each device, and the same for each kernel of device 0; with --overhead, how
-// much longer steps take while the modelled clock tells their time, the median of N times with and
-// without it by turns; `about` prints the instruction set and the compiler.
-//
-// A line "run N" makes N training steps and prints "<seconds per step> <mean loss of the last>";
-// "quit" or the end of the input ends the program. A step is what the book's train() does for a
-// minibatch: copy X and y to the devices, forward, backward, update, wait. Parameters, images and
-// labels are those of bench.py, so the losses of the two programs must agree; the driver checks
-// that. `epoch` takes its minibatches from Fashion-MNIST, with the book's iterator. `sgemm` is no
-// training: a step is our product of two large matrices, and what it prints is its operations.
-#include <math.h>
+// A line "run N" makes N training steps and prints "<seconds per step> <mean loss of the last>". A
+// step is what the book's train() does for a minibatch: copy X and y to the devices, forward,
+// backward, update, wait. Parameters, images and labels are those of bench.py, so the losses of the
+// two programs must agree; the driver checks that. `epoch` takes its minibatches from
+// Fashion-MNIST, with the book's iterator. `sgemm` is no training: a step is our product of two
+// large matrices, and what it prints is its operations.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +15,7 @@
 #include "common/base/error.h"
 #include "common/data/fashion_mnist.h"
 #include "common/model/machine_this.h"
+#include "common/program/flags.h"
 #include "common/tensor/nn.h"
 #include "common/data/safetensors.h"
 #include "common/tensor/step_graph.h"
@@ -40,6 +26,23 @@
 #include "chapters/05_resnet18_concise/resnet18.h"
 #include "about.h"
 #include "shares.h"
+
+static const char *model = "lenet";
+static bool graph = true;
+static int show_shares_of, truth_steps, overhead_rounds;
+static const Flag own_flags[] = {
+    {"train", FLAG_CHOICE, &model, "M", .help = "or `about`: instruction set and compiler",
+     .choices = "lenet|epoch|resnet|sgemm|about"},
+    {"no-graph", FLAG_OFF, &graph, .help = "without CUDA graphs"},
+    {"shares", FLAG_INTEGER, &show_shares_of, "N", .most = MOST_STEPS,
+     .help = "which kernels N steps spend their time in"},
+    {"truth", FLAG_INTEGER, &truth_steps, "N", .most = MOST_STEPS,
+     .help = "N steps, measured and modelled on --machine this, with a thread for each device"},
+    {"overhead", FLAG_INTEGER, &overhead_rounds, "N", .most = MOST_STEPS,
+     .help = "how much longer steps take with a modelled clock, the median of N times"},
+    {0},
+};
+static Flags flags;
 
 enum { PIXELS = 28 * 28, RESNET_SEED = 0 };
 static const float LENET_LR = 0.05f, RESNET_LR = 0.01f;
@@ -77,13 +80,6 @@ static void start_params(Device *device, Tensor *params[LENET_PARAMS]) {
     }
     safetensors_close(&file);
 }
-
-// What is asked for on the command line.
-typedef struct Options {
-    const char *model;
-    int batch, threads, devices, shares, truth, overhead;
-    bool cuda;
-} Options;
 
 typedef struct Training {
     Device *devices[MAX_DEVICES];
@@ -138,26 +134,28 @@ static Tensor *ones(Device *device, int n) {
     return t;
 }
 
-static Training prepare(const Options *o) {
-    Training t = {.k = o->devices};
+static bool is(const char *name) { return strcmp(model, name) == 0; }
+
+static Training prepare(void) {
+    Training t = {.k = flags.devices};
     open_devices(t.devices, t.k);
     choose_allreduce("sharded"); // all devices at work, not the book's device 0 alone
-    if (strcmp(o->model, "sgemm") == 0) {
-        int n = o->cuda ? SIDE_ON_GPU : SIDE_ON_CPU;
+    if (is("sgemm")) {
+        int n = num_gpus() ? SIDE_ON_GPU : SIDE_ON_CPU;
         t.A = ones(t.devices[0], n);
         t.B = ones(t.devices[0], n);
         t.C = ones(t.devices[0], n);
         synchronize_all();
         return t;
     }
-    if (strcmp(o->model, "epoch") == 0) {
-        t.iter = data_iter_new(fashion_mnist_open(NULL, true, 0), o->batch, false, 0);
+    if (is("epoch")) {
+        t.iter = data_iter_new(fashion_mnist_open(NULL, true, 0), flags.batch_size, false, 0);
         data_iter_start(t.iter, 0);
     } else {
-        t.X = synthetic_images(o->batch);
-        t.y = synthetic_labels(o->batch);
+        t.X = synthetic_images(flags.batch_size);
+        t.y = synthetic_labels(flags.batch_size);
     }
-    if (strcmp(o->model, "resnet") == 0) {
+    if (is("resnet")) {
         Module *net = resnet18(10, 1);
         initialize(net, RESNET_SEED);
         t.resnet = data_parallel(net, t.devices, t.k, BN_SYNC);
@@ -165,39 +163,6 @@ static Training prepare(const Options *o) {
         for (int i = 0; i < t.k; i++) start_params(t.devices[i], t.device_params[i]);
     }
     return t;
-}
-
-static Options parse(int argc, char *argv[]) {
-    Options o = {.model = argc > 1 ? argv[1] : "", .batch = 256, .devices = 1};
-    const struct {
-        const char *word;
-        int *number, least, most;
-    } numbers[] = {
-        {"--batch", &o.batch, 1, 1 << 16},         {"--threads", &o.threads, 0, 1 << 16},
-        {"--devices", &o.devices, 1, MAX_DEVICES}, {"--shares", &o.shares, 0, MOST_STEPS},
-        {"--truth", &o.truth, 0, MOST_STEPS},      {"--overhead", &o.overhead, 0, MOST_STEPS}};
-    bool known = *o.model;
-    for (int i = 2; i < argc && known; i++) {
-        const char *word = argv[i];
-        known = true;
-        if (strcmp(word, "--tf32") == 0) {
-            allow_tf32(true);
-        } else if (strcmp(word, "--no-graph") == 0) {
-            choose_graph("off");
-        } else {
-            const char *value = ++i < argc ? argv[i] : "";
-            known = strcmp(word, "--device") == 0;
-            if (known) o.cuda = strcmp(value, "cuda") == 0;
-            for (size_t n = 0; n < sizeof numbers / sizeof numbers[0]; n++)
-                if (strcmp(word, numbers[n].word) == 0) {
-                    int number = *numbers[n].number = atoi(value);
-                    known = number >= numbers[n].least && number <= numbers[n].most;
-                }
-        }
-    }
-    if (!known || (o.shares && o.devices > 1))
-        die("see the head of tests/bench/step.c", "what is to be trained, and how?");
-    return o;
 }
 
 static void one_step(void *training) {
@@ -209,22 +174,21 @@ static void some_steps(Training *t, int steps) {
     for (int i = 0; i < steps; i++) one_step(t);
 }
 
-static void show_shares(Training *t, const Options *o) {
+static void show_shares(Training *t) {
     some_steps(t, 3); // the first ones get their memory
-    for (int i = 0; i < o->shares; i++) record_step(t->devices[0], one_step, t);
-    print_shares(o->model, 0.005);
+    for (int i = 0; i < show_shares_of; i++) record_step(t->devices[0], one_step, t);
+    print_shares(model, 0.005);
 }
 
 // ---- modelled against measured -----------------------------------------------------------------
 
-static void tell_time_of_this_machine(const Options *o) {
-    BackendChoice backend = o->cuda ? BACKEND_CUDA : BACKEND_CPU;
+static void tell_time_of_this_machine(void) {
     modelled_clock_start(NULL); // the devices measured are more than a machine before may have
-    devices_init(backend, o->threads);
-    char *text = machine_this(1, o->devices); // closes the devices
+    devices_init(flags.backend, flags.threads);
+    char *text = machine_this(1, flags.devices); // closes the devices
     modelled_clock_start(machine_parse("this", text));
     free(text);
-    devices_init(backend, o->threads);
+    devices_init(flags.backend, flags.threads);
     set_threads_per_device(1);
 }
 
@@ -232,101 +196,96 @@ static void tell_time_of_this_machine(const Options *o) {
 // steps; the median step, which has all that a busy computer adds, is shown beside it. How fast a
 // shared computer can be changes within seconds, by half and more: hence several rounds, each with
 // a measurement of the machine just before its steps.
-static void show_truth(const Options *o) {
+static void show_truth(void) {
     enum { ROUNDS = 7 };
-    double to_fastest[ROUNDS], to_median[ROUNDS], measured[MOST_STEPS], modelled[MOST_STEPS];
-    if (o->devices > devices_that_fit(1))
+    double ratios[2][ROUNDS], measured[MOST_STEPS], modelled[MOST_STEPS];
+    if (flags.devices > devices_that_fit(1))
         printf("%d devices share the cores for %d: modelled time is that of cores of their own\n",
-               o->devices, devices_that_fit(1));
-    printf("%s, %d device%s\n%-8s%14s%14s%14s%16s%16s\n", o->model, o->devices,
-           o->devices == 1 ? "" : "s", "round", "fastest ms", "median ms", "modelled ms",
-           "/ fastest step", "/ median step");
+               flags.devices, devices_that_fit(1));
+    printf("%s, devices: %d\n", model, flags.devices);
+    Table t = TABLE(NULL, WORDS("round", 6), FIXED("fastest", 3, .unit = "ms"),
+                    FIXED("median", 3, .unit = "ms"), FIXED("modelled", 3, .unit = "ms"),
+                    FIXED("/ fastest step", 2), FIXED("/ median step", 2));
     for (int i = 0; i < ROUNDS; i++) {
-        tell_time_of_this_machine(o);
-        Training t = prepare(o);
-        some_steps(&t, 3); // the first ones get their memory
-        for (int step = 0; step < o->truth; step++) {
+        tell_time_of_this_machine();
+        Training training = prepare();
+        some_steps(&training, 3); // the first ones get their memory
+        for (int step = 0; step < truth_steps; step++) {
             double begin = seconds_now(), modelled_begin = modelled_seconds();
-            one_step(&t);
+            one_step(&training);
             measured[step] = seconds_now() - begin;
             modelled[step] = modelled_seconds() - modelled_begin;
         }
-        double fastest = minimum(measured, o->truth), middle = median(measured, o->truth),
-               told = median(modelled, o->truth);
-        to_fastest[i] = told / fastest;
-        to_median[i] = told / middle;
-        printf("%-8d%14.3f%14.3f%14.3f%16.2f%16.2f\n", i + 1, 1e3 * fastest, 1e3 * middle,
-               1e3 * told, to_fastest[i], to_median[i]);
-        for (int step = 0; i == ROUNDS - 1 && step < o->truth; step++)
-            record_step(t.devices[0], one_step, &t);
+        double fastest = minimum(measured, truth_steps), middle = median(measured, truth_steps),
+               told = median(modelled, truth_steps);
+        table_text(&t, "%d", i + 1);
+        table_numbers(&t, fastest, middle, told, ratios[0][i] = told / fastest,
+                      ratios[1][i] = told / middle);
+        for (int step = 0; i == ROUNDS - 1 && step < truth_steps; step++)
+            record_step(training.devices[0], one_step, &training);
     }
-    printf("%-50s%16.2f%16.2f\n\n", "median", median(to_fastest, ROUNDS),
-           median(to_median, ROUNDS));
-    print_shares(o->model, 0.005);
+    table_text(&t, "median");
+    table_numbers(&t, NAN, NAN, NAN, median(ratios[0], ROUNDS), median(ratios[1], ROUNDS));
+    print_shares(model, 0.005);
 }
 
 // The time of all cores for this program, which other programs disturb less than that on the wall.
 static double seconds_of_cores(Training *t, const Machine *machine) {
-    struct timespec begin, end;
     modelled_clock_start(machine);
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
+    clock_t begin = clock();
     some_steps(t, 5);
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
-    return (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec);
+    return (double)(clock() - begin) / CLOCKS_PER_SEC;
 }
 
-static void show_overhead(Training *t, const Options *o) {
+static void show_overhead(Training *t) {
     const Machine *machine = machine_find("dgx-a100");
     double ratios[MOST_STEPS];
     some_steps(t, 5); // the first ones get their memory
-    for (int i = 0; i < o->overhead; i++) {
+    for (int i = 0; i < overhead_rounds; i++) {
         bool first = i % 2 == 0; // who goes first changes, too
         double a = seconds_of_cores(t, first ? machine : NULL);
         double b = seconds_of_cores(t, first ? NULL : machine);
         ratios[i] = first ? a / b : b / a;
     }
-    Quartiles q = quartiles(ratios, o->overhead);
-    printf("%s, %d device%s: with the modelled clock a step takes %.3f times the cores' time "
+    Quartiles q = quartiles(ratios, overhead_rounds);
+    printf("%s, devices: %d; with the modelled clock a step takes %.3f times the cores' time "
            "(quartiles %.3f and %.3f)\n",
-           o->model, t->k, t->k == 1 ? "" : "s", q.median, q.low, q.high);
+           model, t->k, q.median, q.low, q.high);
 }
 
 // Does what the lines of the input ask for.
 static void obey(Training *training) {
-    char line[64];
-    int steps;
-    while (fgets(line, sizeof line, stdin) && strncmp(line, "quit", 4) != 0) {
-        if (sscanf(line, "run %d", &steps) != 1 || steps < 1)
-            die("the lines are \"run N\" and \"quit\"", "unknown line: %.*s",
-                (int)strcspn(line, "\n"), line);
+    for (int steps; scanf(" run %d", &steps) == 1 && steps > 0;)
         if (training->A)
             run_sgemm(training, steps);
         else
             run(training, steps);
-        fflush(stdout); // the driver is waiting for this line
-    }
+    if (!feof(stdin)) die("each line is \"run N\"", "unknown line in the input");
 }
 
 int main(int argc, char *argv[]) {
-    set_program_name(argv[0]);
-    Options options = parse(argc, argv);
-    if (strcmp(options.model, "about") == 0) {
+    Flags defaults = default_flags;
+    defaults.own = own_flags;
+    defaults.devices = 1;
+    defaults.machine = "none";
+    flags = parse_flags(argc, argv, "Times training steps; \"run N\" in the input makes N of them.",
+                        "devices batch-size", defaults);
+    choose_graph(graph ? "on" : "off");
+    if (is("about")) {
         printf("%s\n%s\n", isa_name(), COMPILER);
         return 0;
     }
-    devices_init(options.cuda ? BACKEND_CUDA : BACKEND_CPU, options.threads);
-    if (options.truth) {
-        show_truth(&options);
-        devices_close();
-        return 0;
+    if (truth_steps) {
+        show_truth();
+    } else {
+        Training training = prepare();
+        if (overhead_rounds)
+            show_overhead(&training);
+        else if (show_shares_of)
+            show_shares(&training);
+        else
+            obey(&training);
     }
-    Training training = prepare(&options);
-    if (options.overhead)
-        show_overhead(&training, &options);
-    else if (options.shares)
-        show_shares(&training, &options);
-    else
-        obey(&training);
     devices_close();
     return 0;
 }
