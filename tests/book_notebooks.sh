@@ -1,18 +1,15 @@
 #!/bin/sh
 # book_notebooks.sh BUILD [NN...]: checks the notebooks that make book has written into BUILD/book, and runs those of
-# the chapters NN (03 if none is named) from the first cell to the last, in an empty folder, where the first one makes a
-# clone of what is committed and compiles it; that takes minutes. "-" in place of NN runs none.
-#
-# Jupyter is looked for in build/notebooks-venv, then where python3 is. It is no part of make setup, as only this check
-# needs it, and Debian's is too old.
+# the chapters NN (03 if none is named, none for "-") from the first cell to the last, in an empty folder, where the first
+# one makes a clone of what is committed and compiles it; that takes minutes. Jupyter is looked for in
+# build/notebooks-venv, then where python3 is: it is no part of make setup, and Debian's is too old.
 set -eu
 build=$1
 shift
 [ $# -gt 0 ] || set -- 03
 cd "$(dirname "$0")/.."
 refuse() { # ERROR HINT
-    echo "book_notebooks.sh: error: $1" >&2
-    echo "hint: $2" >&2
+    printf 'book_notebooks.sh: error: %s\nhint: %s\n' "$1" "$2" >&2
     exit 1
 }
 python=
@@ -21,7 +18,6 @@ for candidate in build/notebooks-venv/bin/python python3; do
 done
 [ "$python" ] || refuse "no Python here has nbformat, nbclient and ipykernel" \
     "python3 -m venv build/notebooks-venv && build/notebooks-venv/bin/pip install nbformat nbclient ipykernel"
-set -- "$build" "$@"
 ls "$build"/book/[0-9]*.ipynb >/dev/null 2>&1 || refuse "$build/book has no notebooks" "make book"
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
@@ -29,7 +25,6 @@ trap 'exit 1' HUP INT TERM
 
 "$python" tests/notebook_check.py files "$build"
 "$python" tests/notebook_check.py your_part "$work"
-shift
 mkdir "$work/run"
 for number; do
     [ "$number" != - ] || continue

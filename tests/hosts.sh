@@ -10,23 +10,20 @@
 #     sh tests/hosts.sh down                 removes all
 #     sh tests/hosts.sh can                  whether this machine lets us do that; says what is missing
 #
-# A host here is a set of Linux namespaces: its own network, name, shared memory and temporary files; files it shares
-# with all others, as a cluster does. The hosts stand in a room: one more set, with processes of its own, and the
-# switch. The room's network has no way out, so no byte leaves it, and nothing of it is seen outside. Everything lives
-# as long as the room's first process does: when that is killed, the kernel ends all processes in the room and removes
-# all networks. So nothing has to be taken apart, and nothing can be left.
+# A host is a set of Linux namespaces: its own network, name, shared memory and temporary files; files it shares with all
+# others, as a cluster does. The hosts stand in a room: one more set, with processes of its own, and the switch. The
+# room's network has no way out, and nothing of it is seen outside. When the room's first process is killed, the kernel
+# ends all processes in it and removes all networks: so nothing has to be taken apart, and nothing can be left.
 #
-# This takes root, or a system that lets everybody be root in namespaces of their own; ip and tc (Debian: iproute2).
-# The hosts belong to the shell that made them, by its process number (or to $HOSTS_OWNER), and go when it ends,
-# however it ends.
+# This takes root, or a system that lets everybody be root in namespaces of their own; ip and tc (Debian: iproute2). The
+# hosts belong to the shell that made them, by its process number (or to $HOSTS_OWNER), and go when it ends, however.
 set -eu
 self=$(cd "$(dirname "$0")" && pwd)/hosts.sh
 owner=${HOSTS_OWNER:-$PPID}
 state=${HOSTS_STATE:-${TMPDIR:-/tmp}/hosts.$owner} # (what is started in the room gets it by name)
 
 fail() { # ERROR HINT
-    echo "hosts.sh: error: $1" >&2
-    echo "hint: $2" >&2
+    printf 'hosts.sh: error: %s\nhint: %s\n' "$1" "$2" >&2
     exit 1
 }
 
@@ -42,13 +39,7 @@ if [ "$(id -u)" = 0 ]; then become="" stay=""; else become=--map-root-user stay=
 
 # ---- in the room -----------------------------------------------------------------------------------------
 
-# Addresses that are set aside for examples: no machine has them.
-address() { echo "192.0.2.$(($1 + 1))"; }
 without_ipv6() { [ ! -e /proc/sys/net/ipv6 ] || echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6; }
-# What a device sends goes at this speed. (128 KiB: two of the largest packets.)
-limit() { # DEVICE RATE
-    [ -z "$2" ] || tc qdisc add dev "$1" root tbf rate "$2" burst 128kb latency 200ms
-}
 
 # On a host, until it is gone.
 host() { # NAME
@@ -65,9 +56,10 @@ host() { # NAME
 plug_in() { # NAME PROCESS ADDRESS RATE
     ip link add "$1" type veth peer name eth0 netns "$2"
     ip link set "$1" master switch up
-    limit "$1" "$4"
     nsenter -t "$2" --net sh -euc 'ip addr add "$1/24" dev eth0 && ip link set eth0 up' sh "$3"
-    nsenter -t "$2" --net sh -eu "$self" limit eth0 "$4"
+    [ -n "$4" ] || return 0 # (128 KiB: two of the largest packets)
+    tc qdisc add dev "$1" root tbf rate "$4" burst 128kb latency 200ms
+    nsenter -t "$2" --net tc qdisc add dev eth0 root tbf rate "$4" burst 128kb latency 200ms
 }
 
 room() { # HOSTS RATE
@@ -75,7 +67,8 @@ room() { # HOSTS RATE
     echo "$process" >"$state/room"
     mount -t proc proc /proc
     without_ipv6
-    { echo 127.0.0.1 localhost; for i in $(seq 0 $(($1 - 1))); do echo "$(address "$i") node$i"; done; } >"$state/hosts"
+    # Addresses that are set aside for examples: no machine has them.
+    { echo 127.0.0.1 localhost; for i in $(seq 0 $(($1 - 1))); do echo "192.0.2.$((i + 1)) node$i"; done; } >"$state/hosts"
     mount --bind "$state/hosts" /etc/hosts
     ip link add switch type bridge
     ip link set switch up
@@ -86,7 +79,7 @@ room() { # HOSTS RATE
             is_alive $! # else it has failed, and so does this
             sleep 0.02
         done
-        plug_in "node$i" $! "$(address "$i")" "$2"
+        plug_in "node$i" $! "192.0.2.$((i + 1))" "$2"
     done
     : >"$state/stands"
     exec env --ignore-signal=CHLD sleep infinity # those that nobody waits for are this one's, and vanish
@@ -94,9 +87,9 @@ room() { # HOSTS RATE
 
 # What mpirun calls instead of ssh; like there the environment is a fresh one.
 log_in() { # NODE COMMAND..
-    process=$(cat "$state/$1")
+    node=$1
     shift
-    exec nsenter -t "$process" $spaces env -i PATH="$PATH" HOME="${HOME:-/}" TMPDIR="$state/tmp" sh -c "cd / && $*"
+    on_host / "$node" env -i PATH="$PATH" HOME="${HOME:-/}" TMPDIR="$state/tmp" sh -c "$*"
 }
 
 on_host() { # FOLDER NODE COMMAND..
@@ -112,9 +105,6 @@ list_busy() {
         [ "$process" = "/proc/$$" ] || [ "$name" = sleep ] || echo "$name"
     done
 }
-
-# /proc/net/dev: "NAME: BYTES.. received"; the switch receives what the host sends.
-bytes_from() { awk -v port="$1:" '$1 == port { print $2 }' /proc/net/dev; }
 
 # ---- outside ---------------------------------------------------------------------------------------------
 
@@ -191,11 +181,12 @@ case ${1:-} in
 up) up "${2:?hosts}" "${3:-}" ;;
 run) shift && run "$@" ;;
 on) folder=$PWD node=node${2:?host} && shift 2 && in_room sh "$self" on_host "$folder" "$node" "$@" ;;
-sent) in_room sh "$self" bytes_from "node${2:?host}" ;;
+sent) # /proc/net/dev: "NAME: BYTES.. received"; the switch receives what the host sends
+    in_room awk -v port="node${2:?host}:" '$1 == port { print $2 }' /proc/net/dev ;;
 cut) in_room ip link set "node${2:?host}" down ;;
 mend) mend "${2:?host}" ;;
 busy) in_room sh "$self" list_busy ;;
 down | can) "$1" ;;
-guard | room | host | limit | log_in | on_host | list_busy | bytes_from) "$@" ;; # by itself
+guard | room | host | log_in | on_host | list_busy) "$@" ;; # by itself
 *) sed -n 's/^#     //p' "$self" >&2; exit 2 ;;
 esac

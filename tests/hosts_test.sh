@@ -15,14 +15,11 @@ trap 'exit 1' HUP INT TERM
 problems=$work/problems
 . "$tests_folder/tap.sh"
 
-skip_all() { # WHY
-    skip "ranks on several hosts" "$1"
-    echo "1..$tests"
-    exit 0
-}
-hosts can >"$work/can" 2>&1 || skip_all "$(sed -n 's/.*error: //p' "$work/can")"
-case $(mpirun --version 2>/dev/null) in *'Open MPI'*) ;; *) skip_all "hosts.sh knows Open MPI's mpirun only" ;; esac
-"$ranks" --case between 1 | grep -q 'MPI: none' && skip_all "this was built without MPI"
+why=
+hosts can >"$work/can" 2>&1 || why=$(sed -n 's/.*error: //p' "$work/can")
+case $(mpirun --version 2>/dev/null) in *'Open MPI'*) ;; *) why="hosts.sh knows Open MPI's mpirun only" ;; esac
+"$ranks" --case between 1 | grep -q 'MPI: none' && why="this was built without MPI"
+[ -z "$why" ] || skip_all "ranks on several hosts" "$why"
 
 run() { # RANKS PROGRAM ARG..: what is said comes to $work/said
     timeout -k 1 90 sh "$tests_folder/hosts.sh" run "$@" >"$work/said" 2>&1 </dev/null
@@ -33,67 +30,56 @@ expect() { grep -q "$1" "$work/said" || complain "nothing says '$1': $(head -n 5
 until_true() { # SECONDS COMMAND..
     tries=$(($1 * 20))
     shift
-    while ! "$@" && [ $tries -gt 0 ]; do
+    while ! "$@"; do
+        [ $tries -gt 0 ] || return 1
         sleep 0.05
         tries=$((tries - 1))
     done
-    [ $tries -gt 0 ]
 }
-nothing_runs() { [ -z "$(hosts busy)" ]; }
 
 # ---- sums, and bytes -------------------------------------------------------------------------------------
 
 # What the link of a host has carried is what its ranks sent to others, with packets' headers (3 % and less) and what
-# mpirun says to its daemons.
+# mpirun says to its daemons. Of that, three algorithms' part for N bytes on H hosts of L ranks is by their formulas.
+# (That each rank sends what the formula says, to the byte, it has checked itself.)
+sent_by_all() { for host in $(seq 0 $(($1 - 1))); do hosts sent "$host"; done; }
 bytes_are_on_the_links() { # HOSTS
-    for host in $(seq 0 $(($1 - 1))); do hosts sent "$host"; done >"$work/before"
+    sent_by_all "$1" >"$work/before"
     run 4 "$ranks" --case between 1
-    expect "^4 ranks on $1 hosts,"
-    for host in $(seq 0 $(($1 - 1))); do
-        hosts sent "$host"
-        sed -n "s/^[a-z]*: host $host sent //p" "$work/said" | awk '{ bytes += $1 } END { print bytes + 0 }'
-    done | paste - - | paste "$work/before" - | while read -r before after counted; do
-        crossed=$((after - before))
-        [ "$counted" -gt 1000000 ] && [ $crossed -ge "$counted" ] && [ $crossed -le $((counted * 11 / 10 + 200000)) ] ||
-            complain "ranks counted $counted bytes to other hosts, the link $crossed"
-    done
-}
-
-# Three algorithms for N bytes on H hosts of L ranks: what leaves the first host. star: (H-1) L N, ring: 2 (k-1)/k N,
-# hierarchical: 2 (H-1)/H N. (That each rank sends what the formula says, to the byte, it has checked itself.)
-hierarchical_sends_less() { # HOSTS
-    awk -v H="$1" -v N=8000012 '
-        / host 0 sent / { sent[$1] = $5 }
-        function off(name, formula) { return sent[name] < formula - 64 || sent[name] > formula + 64 }
+    sent_by_all "$1" | paste "$work/before" - | awk -v H="$1" -v N=8000012 '
+        FNR == NR { crossed[FNR - 1] = $2 - $1; next }
+        / host [0-9]+ sent / { counted[$3] += $5; if ($3 == 0) sent[$1] = $5 }
         END {
-            L = 4 / H
-            if (off("star:", (H - 1) * L * N)) print "# star sends " sent["star:"]
-            if (off("ring:", 2 * 3 / 4 * N)) print "# ring sends " sent["ring:"]
-            if (off("hierarchical:", 2 * (H - 1) / H * N)) print "# hierarchical sends " sent["hierarchical:"]
-        }' "$work/said" >>"$problems"
+            formula["star:"] = (H - 1) * 4 / H * N; formula["ring:"] = 2 * 3 / 4 * N
+            formula["hierarchical:"] = 2 * (H - 1) / H * N
+            for (way in formula)
+                if ((sent[way] - formula[way]) ^ 2 > 64 ^ 2) print "# " way " " sent[way] ", not " formula[way]
+            for (h = 0; h < H; h++)
+                if (!(counted[h] > 1e6 && crossed[h] >= counted[h] && crossed[h] <= 1.1 * counted[h] + 2e5))
+                    print "# host " h ": ranks counted " counted[h] " bytes to others, the link " crossed[h]
+        }' - "$work/said" >>"$problems"
 }
 
-training="--train --epochs 1 --train-size 1024 --test-size 256"
+training="$build/08_many_machines --train --epochs 1 --train-size 1024 --test-size 256 --out $work"
 for count in 2 4; do
     hosts up $count 2>"$work/said" || complain "$(cat "$work/said")"
-    for case in bits others groups; do run 4 "$ranks" --case $case 1; done
-    verdict "4 ranks on $count hosts: sums are exact, to the bit, also in groups"
-    run 4 "$ranks" --case bits 2
-    verdict "4 ranks of 2 devices on $count hosts"
+    for case in "bits 1" "others 1" "groups 1" "bits 2"; do
+        # shellcheck disable=SC2086
+        run 4 "$ranks" --case $case
+    done
+    verdict "4 ranks, also of 2 devices, on $count hosts: sums are exact, to the bit, also in groups"
     bytes_are_on_the_links $count
+    expect "^4 ranks on $count hosts,"
     expect "rank 3 on node$((count - 1)): "
-    verdict "$count hosts are seen as such, and their links carry what ranks count"
-    hierarchical_sends_less $count
-    verdict "$count hosts: star, ring and hierarchical send the bytes of their formulas"
+    verdict "$count hosts are seen as such; their links carry what ranks count, and that is the formulas' bytes"
 
     # shellcheck disable=SC2086
-    run 4 "$build/08_many_machines" $training --out "$work"
+    run 4 $training
     grep "parameters" "$work/said" >"$work/on_hosts"
     # shellcheck disable=SC2086
-    sh "$tests_folder/../.make/ranks.sh" 4 "$build/08_many_machines" $training --out "$work" >"$work/said" 2>&1
-    grep "parameters" "$work/said" >"$work/here"
-    grep -q "parameters [0-9a-f]* on all 4 ranks" "$work/here" && cmp -s "$work/on_hosts" "$work/here" ||
-        complain "on hosts: '$(cat "$work/on_hosts")'; here: '$(cat "$work/here")'"
+    sh "$tests_folder/../.make/ranks.sh" 4 $training 2>&1 | grep "parameters" >"$work/here"
+    grep -q "parameters [0-9a-f]* on all 4 ranks" "$work/here" || complain "nothing is the same on all ranks"
+    diff "$work/on_hosts" "$work/here" >>"$problems"
     verdict "chapter 8 trains on $count hosts: the bits of one host"
 done
 
@@ -122,9 +108,8 @@ status=$(sed -n 's/.*forever 1: status \([0-9]*\):.*/\1/p' "$problems")
 [ $seconds -le 12 ] || complain "the job ended after $seconds seconds"
 expect '^test: rank [01]: error: rank [23] on node1 has not reached all_reduce [0-9]* (step [0-9]*)'
 verdict "a host's link is cut: the job ends within seconds, and says which rank and host is missing"
-until_true 10 nothing_runs || complain "still running: $(hosts busy | tr '\n' ' ')"
-files=$(for host in 0 1; do hosts on $host sh -c 'find "$TMPDIR" /dev/shm -mindepth 1'; done)
-[ -z "$files" ] || complain "left: $files"
+until_true 10 sh -c "[ -z \"\$(sh '$tests_folder/hosts.sh' busy)\" ]" || complain "still running: $(hosts busy | tr '\n' ' ')"
+for host in 0 1; do hosts on $host sh -c 'find "$TMPDIR" /dev/shm -mindepth 1'; done >>"$problems"
 verdict "... and leaves no process and no file, on either side"
 hosts mend 1
 run 4 "$ranks" --case others 1
@@ -145,14 +130,10 @@ wait
 ip -o link | grep -E ' (node[0-9]+|switch)[@:]' >>"$problems"
 verdict "hosts go, with all that runs on them"
 
-# An owner that is killed takes its hosts along.
 { env -u HOSTS_OWNER sh -c 'sh "$1/hosts.sh" up 2
     sh "$1/hosts.sh" on 0 true && cat "$2/hosts.$$/room" >"$3/room" && echo $$ >"$3/owner"
     kill -9 $$' sh "$tests_folder" "$temporary" "$work"; } 2>/dev/null # ("Killed")
-if [ -s "$work/owner" ]; then
-    until_true 5 is_gone "$(cat "$work/room")" "$temporary/hosts.$(cat "$work/owner")" || complain "hosts outlive their owner"
-else
-    complain "the owner has no hosts"
-fi
+[ -s "$work/owner" ] || complain "the owner has no hosts"
+until_true 5 is_gone "$(cat "$work/room")" "$temporary/hosts.$(cat "$work/owner")" || complain "hosts outlive their owner"
 verdict "hosts go when their owner is killed"
 echo "1..$tests"

@@ -25,10 +25,6 @@ def check(is_right, what):
         sys.exit(f"notebook_check.py: error: {what}")
 
 
-def sources(notebook, cell_type):
-    return [cell.source for cell in notebook.cells if cell.cell_type == cell_type]
-
-
 def text_of(cell):
     return "".join(output.text for output in cell.outputs if output.output_type == "stream")
 
@@ -44,14 +40,13 @@ def cells_with(notebook, beginning):
 # ---- as they are written -----------------------------------------------------------------------
 
 
-def check_exercises(name, notebook, build):
-    for cell in cells_with(notebook, "%%your_part "):
-        line, text = cell.source.split("\n", 1)
-        _, path, digest = line.split()
-        check(hashlib.sha1(text.strip().encode()).hexdigest() == digest, f"{name}: {cell.id}: not the digest of it")
-        _, chapter, _, title, _ = path.split("/")
-        starter = build / "exercises" / chapter / title / "your_part.c"
-        check(text.strip() == starter.read_text().strip(), f"{name}: {cell.id}: not the starter")
+def check_exercise(cell, build):
+    line, text = cell.source.split("\n", 1)
+    _, path, digest = line.split()
+    _, chapter, _, title, _ = path.split("/")
+    check(hashlib.sha1(text.strip().encode()).hexdigest() == digest, f"{path}: {cell.id}: not the digest of it")
+    starter = build / "exercises" / chapter / title / "your_part.c"
+    check(text.strip() == starter.read_text().strip(), f"{path}: {cell.id}: not the starter")
 
 
 def check_file(path, build):
@@ -69,16 +64,16 @@ def check_file(path, build):
     stdouts = [file for file in build.glob(f"runs/{number}_*/stdout") if not file.parent.name.endswith(".new")]
     if stdouts:
         check(text_of(runs[0]) == stdouts[0].read_text(), f"{name}: the output is not that of the recorded run")
-    for cell in cells_with(notebook, "show("):
+    pictures, exercises = cells_with(notebook, "show("), cells_with(notebook, "%%your_part ")
+    for cell in pictures:
         check(has_picture(cell), f"{name}: {cell.id} has no picture")
-    markdown = "\n".join(sources(notebook, "markdown"))
+    for cell in exercises:
+        check_exercise(cell, build)
+    markdown = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
     check(markdown.count("<details>") == markdown.count("</details>"), f"{name}: a fold that does not end")
     prose = re.sub(r"^(```+).*?^\1$", "", markdown, flags=re.S | re.M)
     check(not re.search(r"^:::|^#+ .*\{[#.]", prose, re.M), f"{name}: Markdown that only pandoc knows")
-    check_exercises(name, notebook, build)
-    pictures = len(cells_with(notebook, "show("))
-    exercises = len(cells_with(notebook, "%%your_part "))
-    print(f"{name}: valid; {len(notebook.cells)} cells, {pictures} pictures, {exercises} exercises, "
+    print(f"{name}: valid; {len(notebook.cells)} cells, {len(pictures)} pictures, {len(exercises)} exercises, "
           f"{path.stat().st_size / 1e6:.1f} MB{'' if stdouts else '; without a recorded run'}")
 
 
@@ -96,25 +91,25 @@ def check_your_part(folder):
     path, starter = folder / "your_part.c", "int f(void) {\n    // YOUR CODE HERE\n}\n"
     digest = hashlib.sha1(starter.strip().encode()).hexdigest()
 
-    def run_cell(text):
-        with contextlib.redirect_stdout(io.StringIO()):
-            shell.run_cell_magic("your_part", f"your_part.c {digest}", text)
-        return path.read_text()
+    def check_cells(**cells):
+        for name, (text, wanted) in cells.items():
+            with contextlib.redirect_stdout(io.StringIO()):
+                shell.run_cell_magic("your_part", f"your_part.c {digest}", text)
+            check(path.read_text() == wanted, f"{name}: the file is now\n{path.read_text()}")
+
+    def kept():
+        return [file.read_text() for file in folder.glob("build/replaced/*")]
 
     solved, again = starter.replace("// YOUR", "return 1; // YOUR"), starter.replace("// YOUR CODE HERE", "return 2;")
     path.write_text(starter)
-    check(run_cell(starter) == starter, "the starter is not written over the starter")
-    check(run_cell(solved) == solved, "a changed cell is not written")
-    check(run_cell(starter) == solved, "the starter took the place of a solution")
-    check(run_cell(again) == again, "a cell that was changed again is not written")
-    check(not list(folder.glob("build/replaced/*")), "a copy was kept of what cells wrote")
+    check_cells(starter_over_starter=(starter, starter), solution=(solved, solved), starter_over_solution=(starter, solved),
+                another_solution=(again, again))
+    check(not kept(), "a copy was kept of what cells wrote")
     path.write_text(solved)
-    check(run_cell(starter) == solved, "the starter took the place of a solution from an editor")
-    check(run_cell(again) == again, "a changed cell is not written over a solution from an editor")
-    kept = [file.read_text() for file in folder.glob("build/replaced/*")]
-    check(kept == [solved], "the solution from an editor, which a cell replaced, was not kept")
+    check_cells(starter_over_an_editors=(starter, solved), solution_over_an_editors=(again, again))
+    check(kept() == [solved], "the solution from an editor, which a cell replaced, was not kept")
     path.unlink()
-    check(run_cell(starter) == starter, "the starter does not come back when the file was deleted")
+    check_cells(starter_where_no_file_is=(starter, starter))
     print("your_part: starters leave solutions alone")
 
 
@@ -128,26 +123,24 @@ def last_line(text):
 
 def check_run(path):
     notebook = nbformat.read(path, as_version=4)
-    ends = {cell.id: last_line(text_of(cell)) for cell in notebook.cells if cell.cell_type == "code" and text_of(cell)}
-    recorded = {cell.id for cell in notebook.cells if cell.cell_type == "code" and cell.outputs}
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    ends = {cell.id: last_line(text_of(cell)) for cell in cells if text_of(cell)}
+    recorded = {cell.id for cell in cells if cell.outputs}
     client = nbclient.NotebookClient(notebook, timeout=3600, resources={"metadata": {"path": str(path.parent)}})
     client.execute()  # raises where a cell does
     nbformat.validate(notebook)
     nbformat.write(notebook, path.with_suffix(".run.ipynb"))
-    for cell in notebook.cells:
-        if cell.cell_type != "code":
-            continue
-        check(cell.execution_count, f"{cell.id} was not run")
-        check(not any(output.output_type == "error" for output in cell.outputs), f"{cell.id} ended with an error")
-        check(cell.id not in recorded or cell.outputs, f"{cell.id} put nothing out")
-        if cell.source.startswith("show("):
-            check(has_picture(cell), f"{cell.id}: no picture")
-        if cell.source.startswith("!make run-"):
-            check("\nmake: ***" not in text_of(cell), f"{cell.id}: make failed:\n{text_of(cell)[-2000:]}")
-        if cell.id in ends:
-            check(last_line(text_of(cell)) == ends[cell.id], f"{cell.id} ends with {last_line(text_of(cell))}")
-        if cell.source.startswith("!make exercise-"):
-            check("check failed" in text_of(cell), f"{cell.id}: the check of a starter does not fail")
+    for cell in cells:
+        text, source = text_of(cell), cell.source
+        end = ends.get(cell.id) and last_line(text)
+        for is_right, what in (
+                (cell.execution_count, "was not run"),
+                (cell.outputs or cell.id not in recorded, "put nothing out"),
+                (has_picture(cell) or not source.startswith("show("), "no picture"),
+                ("\nmake: ***" not in text or not source.startswith("!make run-"), f"make failed:\n{text[-2000:]}"),
+                (end == ends.get(cell.id), f"ends with {end}"),
+                ("check failed" in text or not source.startswith("!make exercise-"), "a starter passes")):
+            check(is_right, f"{cell.id}: {what}")
     print(f"{path.name}: ran from its first cell to its last")
 
 
@@ -156,7 +149,5 @@ if __name__ == "__main__":
     if what == "files":
         for file in sorted(where.glob("book/[0-9]*.ipynb")):
             check_file(file, where)
-    elif what == "your_part":
-        check_your_part(where)
     else:
-        check_run(where)
+        {"your_part": check_your_part, "run": check_run}[what](where)

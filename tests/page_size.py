@@ -25,14 +25,13 @@ class Page(HTMLParser):
     def __init__(self, path):
         super().__init__()
         self.open = [("", None, False)]  # of each element: its tag, what kind of text is in it, whether it is folded
-        self.texts, self.block, self.lines = {False: [], True: []}, "", 0  # prose, by whether it is folded
+        self.texts, self.block, self.lines = ["", ""], "", 0  # prose, then what of it is folded
         self.feed(path.read_text(encoding="utf-8"))
-        self.words, self.folded_words = (len("".join(self.texts[folded]).split()) for folded in (False, True))
+        self.words, self.folded_words = (len(text.split()) for text in self.texts)
 
     def handle_starttag(self, tag, attributes):
         if tag in ENDS_WORD:
-            self.texts[False].append(" ")
-            self.texts[True].append(" ")
+            self.texts = [f"{text} " for text in self.texts]
         if tag in VOID:
             return
         attributes = dict(attributes)
@@ -51,42 +50,35 @@ class Page(HTMLParser):
         self.block += data
         _, kind, folded = self.open[-1]
         if kind == "prose":
-            self.texts[folded].append(data)
+            self.texts[folded] += data
 
     def handle_endtag(self, tag):
         if tag not in (element[0] for element in self.open):
             return
         while self.open[-1][0] != tag:  # its end may be left out: <p>, <li>
             self.open.pop()
-        _, kind, folded = self.open.pop()
-        if kind == "lines" and not folded:
+        if self.open.pop()[1:] == ("lines", False):
             self.lines += {"pre": len(self.block.strip("\n").split("\n")), "tr": 1, "p": ceil(len(self.block) / 100)}.get(tag, 0)
 
 
 def lines_of(*paths):
-    return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths)
-
-
-def beside(value, target):
-    return f"{value:,} / {target:,}{'!' if value > ROOM * target else ' '}" if target else f"{value:,} "
-
-
-def report(folder, build):
-    page = Page(build / "book" / f"{folder.name[:2]}.html")
-    words, lines, printed = TARGETS.get(folder.name[:2], (0, 0, 0))
-    run = build / "runs" / folder.name / "stdout"
-    files, behind = ([path for path in where.glob("*") if path.suffix in (".c", ".h", ".cu")]
-                     for where in (folder, folder / "behind"))
-    return (beside(page.words, words), beside(page.lines, lines), beside(page.folded_words, None), beside(len(files), FILES),
-            beside(lines_of(*behind), BEHIND), beside(lines_of(run), printed) if run.exists() else "- ")
+    return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths if path.exists())
 
 
 build = Path(sys.argv[1] if len(sys.argv) > 1 else "build")
-chapters = sorted(path.parent for path in Path("chapters").glob("[0-9]*/main.c"))
-missing = [folder.name for folder in chapters if not (build / "book" / f"{folder.name[:2]}.html").exists()]
-if missing or not chapters:
-    sys.exit(f"page_size: error: {build}/book has no page of {', '.join(missing) or 'any chapter'}\n"
-             "hint: make book, or name the build: python3 tests/page_size.py BUILD")
-heads = [f"{head} " for head in ("words", "lines", "folded words", "files", "behind/", "output")]
-for name, columns in [("chapter", heads)] + [(folder.name, report(folder, build)) for folder in chapters]:
-    print(f"{name:<28}" + "".join(f"{column:>16}" for column in columns))
+heads = ("words", "lines", "folded words", "files", "behind/", "output")
+print(f"{'chapter':<28}" + "".join(f"{head + ' ':>16}" for head in heads))
+for folder in sorted(path.parent for path in Path("chapters").glob("[0-9]*/main.c")):
+    number = folder.name[:2]
+    try:
+        page = Page(build / "book" / f"{number}.html")
+    except FileNotFoundError as missing:
+        sys.exit(f"page_size: error: {missing}\nhint: make book, or name the build: python3 tests/page_size.py BUILD")
+    words, lines, printed = TARGETS.get(number, (0, 0, 0))
+    files, behind = ([path for path in where.glob("*") if path.suffix in (".c", ".h", ".cu")]
+                     for where in (folder, folder / "behind"))
+    columns = ((page.words, words), (page.lines, lines), (page.folded_words, 0), (len(files), FILES),
+               (lines_of(*behind), BEHIND), (lines_of(build / "runs" / folder.name / "stdout"), printed))
+    print(f"{folder.name:<28}" + "".join(
+        (f"{value:,}" + (f" / {target:,}{'!' if value > ROOM * target else ' '}" if target else " ")).rjust(16)
+        for value, target in columns))

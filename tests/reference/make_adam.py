@@ -21,16 +21,13 @@ def train(**options):
 
 
 def row(values):
-    return ", ".join(f"{float(v):.9g}f" if "." in f"{float(v):.9g}" or "e" in f"{float(v):.9g}"
-                     else f"{float(v):.9g}.0f" for v in values)
+    numbers = [f"{float(v):.9g}" for v in values]
+    return "{" + ", ".join(number + ("f" if set(number) & set(".e") else ".0f") for number in numbers) + "}"
 
 
-print(f"// adam.h: made by make_adam.py with PyTorch {torch.__version__.split('+')[0]}.")
-print(f"enum {{ ADAM_N = {len(START)}, ADAM_STEPS = {len(GRADS)} }};")
-print(f"static const float adam_start[ADAM_N] = {{{row(START)}}};")
-print("static const float adam_grads[ADAM_STEPS][ADAM_N] = {")
-for grad in GRADS:
-    print(f"    {{{row(grad)}}},")
-print("};")
-print(f"static const float adam_expected[ADAM_N] = {{{row(train())}}};")
-print(f"static const float adam_expected_other[ADAM_N] = {{{row(train(betas=(0.5, 0.75), eps=1e-3))}}};")
+print(f"""// adam.h: made by make_adam.py with PyTorch {torch.__version__.split('+')[0]}.
+enum {{ ADAM_N = {len(START)}, ADAM_STEPS = {len(GRADS)} }};
+static const float adam_start[ADAM_N] = {row(START)};
+static const float adam_grads[ADAM_STEPS][ADAM_N] = {{""", *(f"    {row(grad)}," for grad in GRADS), f"""}};
+static const float adam_expected[ADAM_N] = {row(train())};
+static const float adam_expected_other[ADAM_N] = {row(train(betas=(0.5, 0.75), eps=1e-3))};""", sep="\n")

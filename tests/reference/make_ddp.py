@@ -3,9 +3,9 @@
 
     build/torch/bin/python tests/reference/make_ddp.py
 
-needs torch, numpy and safetensors. The tracked file was made with PyTorch 2.15.0 on a CPU: real
-processes, which exchange gradients over gloo on this machine's loopback. (There is nothing of
-torch.nn.DataParallel: it does not split a minibatch over anything but GPUs.)
+needs torch, numpy and safetensors. The tracked file was made with PyTorch 2.15.0 on a CPU: real processes, which
+exchange gradients over gloo on this machine's loopback. (There is nothing of torch.nn.DataParallel: it does not split a
+minibatch over anything but GPUs.)
 
 NET is "lenet" or "resnet18", K the number of ranks. All numbers are stored as floats.
 
@@ -31,14 +31,13 @@ net.parameters(); buckets are stored as how many floats each has.
     NET.ddp.I               the buckets that it has from the second step on, with cap I
     NET.unused.I            the same with find_unused_parameters=True
 
-What DistributedDataParallel does here (torch/nn/parallel/distributed.py, _BucketCapacityConfig and
-_ddp_init_helper; torch/csrc/distributed/c10d/reducer.cpp, rebuild_buckets):
+What DistributedDataParallel does here (torch/nn/parallel/distributed.py, _BucketCapacityConfig and _ddp_init_helper;
+torch/csrc/distributed/c10d/reducer.cpp, rebuild_buckets):
 - In the first step there is one bucket of everything, whatever the cap.
 - Before the second, buckets are filled anew, in the order in which the gradients came.
-- The first one is smaller, 1 MiB, only if the user gives no cap. With bucket_cap_mb=25, the same
-  number as the default, there is no small one.
-- With find_unused_parameters, buckets are never filled anew. They are filled from the *first*
-  parameter on, and then started in reverse: so the small one is the last to be sent.
+- The first one is smaller, 1 MiB, only if the user gives no cap: with bucket_cap_mb=25, the default too, there is none.
+- With find_unused_parameters, buckets are never filled anew. They are filled from the *first* parameter on, and then
+  started in reverse: so the small one is the last to be sent.
 
 The sampler: DistributedSampler's lists for N images and K ranks.
     sampler.N.K.pad, .drop  (K,count), without shuffling, drop_last=False and True
@@ -123,22 +122,13 @@ def train(rank, ranks, name, dtype):
     return losses, net.state_dict()
 
 
-def changes(name, state):
-    """What the trained parameters are, less what they were."""
-    return {n: (state[n].double() - p.detach()).flatten()
-            for n, p in start(name, torch.float64).named_parameters()}
-
-
 def training_parts(name, ranks, index):
     results = in_processes(ranks, train, name, torch.float64)
     parts = {"losses": torch.tensor([losses for losses, _ in results]).T}
-    change = changes(name, results[0][1])
-    for n, c in change.items():
-        parts[f"norm.{n}"] = c.norm().reshape(1)
-        if n in index:
-            parts[f"change.{n}.value"] = c[index[n]]
-        else:
-            parts[f"change.{n}"] = c
+    for n, p in start(name, torch.float64).named_parameters():
+        change = (results[0][1][n].double() - p.detach()).flatten()
+        parts[f"norm.{n}"] = change.norm().reshape(1)
+        parts[f"change.{n}.value" if n in index else f"change.{n}"] = change[index[n]] if n in index else change
     for rank in (0, ranks - 1):
         parts.update({f"rank.{rank}.{n}": t for n, t in results[rank][1].items() if "running" in n})
     return {f"{name}.{ranks}.{part}": value for part, value in parts.items()}
@@ -223,24 +213,18 @@ def lists_of(n, k, **options):
 
 
 def sampler_parts():
-    parts = {}
-    for n, k in itertools.product((2, 10, 11, 12), (2, 3, 4)):
-        parts[f"sampler.{n}.{k}.pad"] = lists_of(n, k, shuffle=False)
-        parts[f"sampler.{n}.{k}.drop"] = lists_of(n, k, shuffle=False, drop_last=True)
-        parts[f"sampler.{n}.{k}.shuffled"] = lists_of(n, k, shuffle=True)
-    return parts
+    ways = {"pad": {"shuffle": False}, "drop": {"shuffle": False, "drop_last": True}, "shuffled": {"shuffle": True}}
+    return {f"sampler.{n}.{k}.{way}": lists_of(n, k, **ways[way])
+            for n, k, way in itertools.product((2, 10, 11, 12), (2, 3, 4), ways)}
 
-
-# ---- the file --------------------------------------------------------------------------------
 
 def main():
-    print("PyTorch", torch.__version__)
     torch.set_num_threads(1)
     parts = {"caps": torch.tensor(CAPS), **sampler_parts()}
     for name in NETS:
         parts.update(bucket_parts(name))
         parts.update(all_training_parts(name))
-    save(os.path.dirname(os.path.abspath(__file__)), "ddp.safetensors", parts)
+    save("ddp.safetensors", parts)
 
 
 if __name__ == "__main__":

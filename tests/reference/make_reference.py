@@ -1,32 +1,28 @@
 #!/usr/bin/env python3
-"""Writes the reference figures that tests/test_reference.c compares our C code with.
+"""Writes the figures that tests/test_reference.c compares our C code with, beside this script.
 
-    build/torch/bin/python tests/reference/make_reference.py --out tests/reference
+    build/torch/bin/python tests/reference/make_reference.py
 
-needs torch, numpy, safetensors and the Fashion-MNIST files (FASHION_MNIST_DIR, or the folder of
-Debian's package dataset-fashion-mnist). The tracked files were made with PyTorch 2.15.0 on a CPU;
-the tests read only these files and need no Python.
+needs torch, numpy, safetensors and the Fashion-MNIST files (FASHION_MNIST_DIR, or the folder of Debian's package
+dataset-fashion-mnist). The tracked files were made with PyTorch 2.15.0 on a CPU; the tests need no Python.
 
-ops.safetensors: small, odd-shaped cases of each operation. The keys are "conv2d.3.X" (operation,
-number of the case, part): the inputs by name, "Y" the output, "dY" the gradient that arrives at the
-output, "dX", "dW", ... what must come out of backward. Where "dY" is missing it equals "Y" (the
-gradient of the sum of Y^2 / 2), which saves room. "options" holds the hyper-parameters as floats:
+ops.safetensors: small, odd-shaped cases of each operation. The keys are "conv2d.3.X" (operation, number of the case,
+part): the inputs by name, "Y" the output, "dY" the gradient that arrives at the output, "dX", "dW", ... what must come
+out of backward. Where "dY" is missing it equals "Y" (the gradient of the sum of Y^2 / 2), which saves room. "options"
+holds the hyper-parameters as floats:
     conv2d        stride down, stride across, padding down, padding across
     avg_pool2d    kernel down, kernel across, stride down, stride across
     sgd           learning rate, batch size
-The inputs are float32; the results are computed from them in float64 and rounded to float32 only
-when they are stored. So a reference is wrong by half a unit in its last place at most, and what a
-test sees beyond that is our own rounding.
+The inputs are float32; the results are computed from them in float64 and rounded to float32 only when they are stored.
+So a reference is wrong by half a unit in its last place at most; what a test sees beyond that is our own rounding.
 
-lenet.safetensors: a start for the book's LeNet, chosen so that 100 steps tell right from wrong.
-The book's own (normal, standard deviation 0.01) leaves the loss at log(10) for hundreds of
-minibatches, where a wrong gradient would hardly show; so the weights have variance 2 / fan_in (He
-et al. 2015). But pixels are never negative, and the large mean that runs through all layers makes
-the loss so steep that rounding errors grow: at a learning rate of 0.1, float32 and float64 were 8%
-apart after 100 steps, and no two programs could be compared. So each filter has mean zero, the
-biases are 0.1 (else plain background would sit on the kink of relu, where a rounding error decides
-which way the gradient goes), and the learning rate is small. This script prints how far float32 and
-float64 are apart now.
+lenet.safetensors: a start for the book's LeNet, chosen so that 100 steps tell right from wrong. The book's own (normal,
+standard deviation 0.01) leaves the loss at log(10) for hundreds of minibatches, where a wrong gradient would hardly
+show; so the weights have variance 2 / fan_in (He et al. 2015). But pixels are never negative, and the large mean that
+runs through all layers makes the loss so steep that rounding errors grow: at a learning rate of 0.1, float32 and
+float64 were 8% apart after 100 steps. So each filter has mean zero, the biases are 0.1 (else plain background would sit
+on the kink of relu, where a rounding error decides which way the gradient goes), and the learning rate is small. This
+script prints how far float32 and float64 are apart now.
 
 lenet_losses.safetensors: what happens to that start.
     lr                 the learning rate
@@ -36,9 +32,6 @@ lenet_losses.safetensors: what happens to that start.
     step.dW1 ...       its gradients: whole for the small parameters, for W2 and W3 at 200 places
                        ("step.dW2.index", "step.dW2.value"); for all "step.dW1.sum" and ".norm"
 """
-import argparse
-import os
-
 import numpy as np
 import torch
 from torch.nn import functional as F
@@ -63,26 +56,25 @@ class Cases:
     def normal(self, *shape):
         return torch.randn(shape, generator=self.random)
 
+    def store(self, name, **parts):
+        """The next case of this name."""
+        number = self.numbers[name] = self.numbers.get(name, -1) + 1
+        self.tensors.update({f"{name}.{number}.{part}": value.float().contiguous() for part, value in parts.items()})
+
     def add(self, name, operation, inputs, options=None, constants=None, unstored=()):
         """Runs operation(inputs..) in float64, backward from a random dY, and stores everything.
 
         `constants` are inputs without a gradient (labels); what `unstored` names is left out.
         """
-        number = self.numbers.get(name, 0)
-        self.numbers[name] = number + 1
         leaves = {k: v.double().requires_grad_() for k, v in inputs.items()}
         Y = operation(*leaves.values(), *(constants or {}).values())
         stored = Y.detach().float()
         dY = stored if "dY" in unstored else self.normal(*Y.shape)
         Y.backward(dY.double())
-
-        parts = {**inputs, **(constants or {}), "Y": stored, "dY": dY}
-        parts.update({"d" + k: v.grad.float() for k, v in leaves.items()})
+        parts = {**inputs, **(constants or {}), "Y": stored, "dY": dY, **{"d" + k: v.grad for k, v in leaves.items()}}
         if options is not None:
             parts["options"] = torch.tensor(options)
-        for part, value in parts.items():
-            if part not in unstored:
-                self.tensors[f"{name}.{number}.{part}"] = value.float().contiguous()
+        self.store(name, **{part: value for part, value in parts.items() if part not in unstored})
 
 
 def add_conv2d(cases):
@@ -103,9 +95,8 @@ def add_conv2d(cases):
             (2, 1, 6, 5, 2, (3, 3), (3, 2), (0, 2), True),
             (3, 2, 4, 4, 1, (2, 2), (3, 3), (0, 0), True),
             (2, 2, 6, 9, 3, (3, 5), (2, 3), (2, 1), False)]:
-        inputs = {"X": cases.normal(N, C, H, W), "W": cases.normal(M, C, *kernel)}
-        if bias:
-            inputs["b"] = cases.normal(M)
+        inputs = {"X": cases.normal(N, C, H, W), "W": cases.normal(M, C, *kernel),
+                  **({"b": cases.normal(M)} if bias else {})}
         cases.add("conv2d", lambda X, W, b=None: F.conv2d(X, W, b, stride, padding), inputs,
                   options=[*stride, *padding])
 
@@ -145,10 +136,8 @@ def add_others(cases):
         cases.add("add_bias", torch.add, {"X": cases.normal(n, m), "b": cases.normal(m)})
 
     for n, size_in, size_out, bias in [(1, 1, 1, True), (5, 7, 3, True), (17, 9, 21, False)]:
-        inputs = {"X": cases.normal(n, size_in), "W": cases.normal(size_out, size_in)}
-        if bias:
-            inputs["b"] = cases.normal(size_out)
-        cases.add("linear", F.linear, inputs)
+        cases.add("linear", F.linear, {"X": cases.normal(n, size_in), "W": cases.normal(size_out, size_in),
+                                       **({"b": cases.normal(size_out)} if bias else {})})
 
     # Logits of 80: exp() of them is near the end of float32 (88), that of differences beyond it.
     for n, classes, size in [(1, 10, 1), (7, 10, 1), (9, 2, 1), (6, 10, 80), (8, 2, 80), (5, 1, 1)]:
@@ -162,20 +151,12 @@ def add_others(cases):
         # Around 1, so that the sum is not a small difference of large numbers.
         cases.add("sum", lambda X: X.sum().reshape(1), {"X": 1 + cases.normal(*shape)})
 
-    for shape, lr, batch_size in [((1,), 0.2, 1), ((20, 1, 3, 3), 0.2, 256), ((7, 5), 1.5, 3)]:
-        add_sgd(cases, shape, lr, batch_size)
-
-
-def add_sgd(cases, shape, lr, batch_size):
-    """d2l's update. It has no gradient, so only param, grad and the new param ("Y") are stored."""
-    number = cases.numbers.get("sgd", 0)
-    cases.numbers["sgd"] = number + 1
-    param, grad = cases.normal(*shape), cases.normal(*shape)
-    options = torch.tensor([lr, batch_size])
-    lr, batch_size = options.double()
-    parts = {"param": param, "grad": grad, "options": options,
-             "Y": (param.double() - lr * grad.double() / batch_size).float()}
-    cases.tensors.update({f"sgd.{number}.{part}": value for part, value in parts.items()})
+    # d2l's update has no gradient: only param, grad and the new param ("Y") are stored.
+    for shape, *options in [((1,), 0.2, 1), ((20, 1, 3, 3), 0.2, 256), ((7, 5), 1.5, 3)]:
+        param, grad, options = cases.normal(*shape), cases.normal(*shape), torch.tensor(options)
+        lr, batch_size = options.double()
+        cases.store("sgd", param=param, grad=grad, options=options,
+                    Y=param.double() - lr * grad.double() / batch_size)
 
 
 # ---- LeNet -----------------------------------------------------------------------------------
@@ -226,12 +207,11 @@ def first_step(start, X, y):
         parts[f"step.d{name}.sum"] = grad.sum().reshape(1)
         parts[f"step.d{name}.norm"] = grad.norm().reshape(1)
         if name in ("W2", "W3"):
-            index = places(grad, STEP_PLACES, random)
-            parts[f"step.d{name}.index"] = index
+            index = parts[f"step.d{name}.index"] = places(grad, STEP_PLACES, random)
             parts[f"step.d{name}.value"] = grad.flatten()[index]
         else:
             parts[f"step.d{name}"] = grad
-    return {name: value.float() for name, value in parts.items()}
+    return parts
 
 
 def lenet_losses(start):
@@ -247,11 +227,6 @@ def lenet_losses(start):
 # ---- files -----------------------------------------------------------------------------------
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", default=os.path.dirname(os.path.abspath(__file__)),
-                        metavar="FOLDER", help="where to write (default: beside this script)")
-    out = parser.parse_args().out
-    os.makedirs(out, exist_ok=True)
     torch.set_num_threads(1)    # the float32 sums are then always added in the same order
     print("PyTorch", torch.__version__)
 
@@ -260,9 +235,9 @@ def main():
     add_conv2d(cases)
     add_lenet_conv(cases, start)
     add_others(cases)
-    save(out, "ops.safetensors", cases.tensors)
-    save(out, "lenet.safetensors", start)
-    save(out, "lenet_losses.safetensors", lenet_losses(start))
+    save("ops.safetensors", cases.tensors)
+    save("lenet.safetensors", start)
+    save("lenet_losses.safetensors", lenet_losses(start))
 
 
 if __name__ == "__main__":

@@ -15,8 +15,6 @@ float64, from numbers that a formula gives (resnet18.py), because the network it
     grad.NAME.norm      always, the square root of the sum of squares
     after.NAME          the running statistics after the step
 """
-import os
-
 import torch
 from torch.nn import functional as F
 
@@ -33,15 +31,13 @@ def gradients(net):
         parts[f"grad.{name}.norm"] = grad.norm().reshape(1)
         if grad.numel() <= 64:
             parts[f"grad.{name}"] = grad
-            continue
-        index = places(grad, PLACES, random)
-        parts[f"grad.{name}.index"] = index
-        parts[f"grad.{name}.value"] = grad[index]
+        else:
+            index = parts[f"grad.{name}.index"] = places(grad, PLACES, random)
+            parts[f"grad.{name}.value"] = grad[index]
     return parts
 
 
 def main():
-    print("PyTorch", torch.__version__)
     net = resnet18(10).double()
     fill(net)
     X, y = batch(ROWS)
@@ -55,11 +51,9 @@ def main():
     logits = net(X)
     loss = F.cross_entropy(logits, y)
     loss.backward()
-    parts.update({"logits": logits.detach(), "loss": loss.detach().reshape(1)})
-    parts.update(gradients(net))
-    parts.update({f"after.{name}": tensor for name, tensor in net.state_dict().items()
-                  if "running" in name})
-    save(os.path.dirname(os.path.abspath(__file__)), "resnet18.safetensors", parts)
+    after = {f"after.{name}": tensor for name, tensor in net.state_dict().items() if "running" in name}
+    save("resnet18.safetensors", {**parts, "logits": logits.detach(), "loss": loss.detach().reshape(1),
+                                  **gradients(net), **after})
 
 
 if __name__ == "__main__":

@@ -43,13 +43,9 @@ class Residual(nn.Module):
 def resnet18(num_classes, in_channels=1):
     """A slightly modified ResNet-18 model."""
     def resnet_block(in_channels, out_channels, num_residuals, first_block=False):
-        blk = []
-        for i in range(num_residuals):
-            if i == 0 and not first_block:
-                blk.append(Residual(in_channels, out_channels, use_1x1conv=True, strides=2))
-            else:
-                blk.append(Residual(out_channels, out_channels))
-        return nn.Sequential(*blk)
+        return nn.Sequential(*(Residual(in_channels, out_channels, use_1x1conv=True, strides=2)
+                               if i == 0 and not first_block else Residual(out_channels, out_channels)
+                               for i in range(num_residuals)))
 
     net = nn.Sequential(
         nn.Conv2d(in_channels, 64, kernel_size=3, stride=1, padding=1),
@@ -121,11 +117,11 @@ def places(tensor, count, generator):
     return torch.randperm(tensor.numel(), generator=generator)[:count].sort().values
 
 
-def save(folder, name, tensors):
-    """In float32, in which whole numbers are exact up to 2^24."""
+def save(name, tensors):
+    """Beside this script, in float32, in which whole numbers are exact up to 2^24."""
     from safetensors.torch import save_file     # (tests/bench/bench.py does without it)
     assert all(part.is_floating_point() or torch.equal(part.float().long(), part) for part in tensors.values())
-    path = os.path.join(folder, name)
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
     save_file({name: part.float().contiguous() for name, part in tensors.items()}, path)
     os.chmod(path, 0o644)       # the package makes them private
-    print(f"{path}: {len(tensors)} tensors, {os.path.getsize(path)} bytes")
+    print(f"PyTorch {torch.__version__}: {path}: {len(tensors)} tensors, {os.path.getsize(path)} bytes")
