@@ -3,7 +3,6 @@
 
 TESTS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/test_*.c))
 $(TESTS): $(BUILD)/%: $(BUILD)/obj/%.c.o
-$(BUILD)/tests/test_published $(BUILD)/tests/test_many_ranks: $(PUBLISHED)
 $(BUILD)/tests/test_splitting: $(BUILD)/obj/tests/lenet_float64.c.o
 $(TESTS) $(SIM_TESTS): LIBS += $(CMOCKA)
 longest_first = $(foreach one,$1,$(filter $(one),$2)) $(filter-out $1,$2)
@@ -50,7 +49,7 @@ sanitized-programs: $(CHAPTERS) $(SOLVED_EXERCISES) $(TESTS) $(SIM_TESTS)
 syntax: $(SOURCES:%=$(BUILD)/obj/%.o) $(MACHINES_C).o $(JUDGE_SOURCES:%=$(BUILD)/obj/%.o) \
         $(foreach isa,$(ISAS),$(patsubst kernels/cpu/%.c,$(BUILD)/obj/kernels/cpu-$(isa)/%.o,$(wildcard kernels/cpu/*.c))) \
         $(call objects,plots/book/record.c $(wildcard chapters/*/main.c chapters/*/exercises/*.c \
-        $(BUILT_EXERCISES:%=%/*.c) tests/*.c tests/bench/*.c tests/published/*.c))
+        $(BUILT_EXERCISES:%=%/*.c) tests/*.c tests/bench/*.c))
 	@:
 
 # Style. (Of one version, as versions differ. Of shellcheck's warnings, those left out are of words that are to be split

@@ -17,10 +17,6 @@ truth-here: report
 	    $(BUILD)/tests/bench/step --backend cpu --devices $$k --train $$mode || exit 1; \
 	done; done
 
-# (Its steps are in tests/published; tests have them, too.)
-PUBLISHED := $(patsubst %.c,$(BUILD)/obj/%.c.o,$(wildcard tests/published/*.c))
-$(BUILD)/tests/bench/truth: $(PUBLISHED)
-
 truth: report
 	+@$(MAKE_PARALLEL) wanted WANTED='$(BUILD)/tests/bench/truth'
 	@$(BUILD)/tests/bench/truth

@@ -2,8 +2,7 @@
 // clock says of the same, on the machines in common/model/machines. Printed are the tables of
 // chapters/how_true.md, which says what they show.
 //
-//     make truth         the same, built first
-//     make truth-page    the same, and writes them into the page
+//     make truth         (make truth-page: the same, and writes them into the page)
 //
 // It needs no GPU, and nothing is measured here: tests/published/ has the figures, each with its
 // source. All are times. A ratio is modelled / published; the error of a row is |ratio - 1|. Rows
@@ -12,16 +11,22 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "chapters/02_get_params_and_allreduce/get_params.h"
+#include "chapters/04_lenet_multi_gpu/lenet.h"
+#include "chapters/05_resnet18_concise/data_parallel.h"
+#include "chapters/05_resnet18_concise/resnet18.h"
 #include "chapters/08_many_machines/many_ranks.h"
 #include "common/base/error.h"
 #include "common/base/number.h"
 #include "common/model/nccl_model.h"
-#include "tests/published/book_steps.h"
+#include "common/program/modelled_run.h"
+#include "common/tensor/step_graph.h"
 #include "tests/published/csv.h"
 
 typedef struct Row {
     char what[160];
     const char *source, *why; // why: NULL where the error is small
+    int source_number;        // equal sources have one
     bool held_out;
     double published, modelled;
     double ideal; // of scaling: what it would be if more GPUs took no time
@@ -29,7 +34,7 @@ typedef struct Row {
 
 enum { MOST_ROWS = 64, NUM_KINDS = 3 };
 typedef struct Kind {
-    const char *path, *title, *unit;
+    const char *name, *title, *unit;
     void (*model)(const Csv *csv, int r, Row *row);
     Csv csv;
     Row rows[MOST_ROWS];
@@ -54,34 +59,61 @@ static NetworkTable network_of(const Csv *csv, int r) {
 
 // ---- steps of one GPU --------------------------------------------------------------------------
 
-static double framework_step_seconds(Machine machine, const Csv *csv, int r, int images,
-                                     bool tf32) {
-    NetworkTable network = network_of(csv, r);
-    machine.launch = machine.framework;
-    RankStep rank = rank_step(&machine, &network, images, tf32);
-    return rank_seconds(&rank);
+static const char *const ways[] = {"ours", "our graph", "a framework's", "a framework's graph",
+                                   NULL}; // every other one is launched as one graph
+
+// A step of chapter 4's LeNet or chapter 5's ResNet-18, when memory is no longer new. The chapters'
+// own code trains, on a device that computes nothing.
+static double book_step_seconds(const Machine *machine, bool lenet, int images, bool tf32,
+                                int way) {
+    // The first step finds memory, the second is recorded as a graph.
+    ModelledRun run = {.machine = machine, .k = 1, .framework = way >= 2, .warm_up = 2};
+    Tensor *params[LENET_PARAMS], *device_params[1][LENET_PARAMS], *losses[1];
+    devices_close(); // they are opened with TF32, or without it
+    allow_tf32(tf32);
+    choose_graph(way % 2 ? "on" : "off");
+    modelled_begin(&run);
+    Tensor *X = tensor_new(host(), images, 1, 28, 28), *y = tensor_new(host(), images);
+    tensor_fill(X, 0);
+    tensor_fill(y, 0);
+    if (lenet) {
+        lenet_init(params, 1);
+        get_params(params, LENET_PARAMS, run.devices[0], device_params[0]);
+        while (modelled_run(&run))
+            train_batch_as_graph(X, y, device_params, run.devices, 1, 0.2f, losses);
+        free_params(device_params[0], LENET_PARAMS);
+        free_params(params, LENET_PARAMS);
+    } else {
+        Module *net = resnet18(10, 1);
+        initialize(net, 0);
+        DataParallel dp = data_parallel(net, run.devices, 1, BN_RANK0);
+        while (modelled_run(&run)) train_step(&dp, X, y, 0.1f, losses);
+        module_free(net);
+    }
+    tensor_free(X);
+    tensor_free(y);
+    modelled_end(&run);
+    devices_close();
+    return run.seconds;
 }
 
 static void model_step(const Csv *csv, int r, Row *row) {
     static const char *const precisions[] = {"float32", "tf32", NULL};
-    static const char *const ways[] = {"ours", "our graph", "a framework's", "a framework's graph",
-                                       NULL};
-    const char *network = csv_text(csv, r, "network");
-    int way = csv_word(csv, r, "way", ways);
-    const Machine *machine = machine_find(csv_text(csv, r, "machine"));
-    BookStep step = {.resnet18 = strcmp(network, "ResNet-18") == 0,
-                     .devices = 1,
-                     .images = (int)csv_number(csv, r, "batch"),
-                     .tf32 = csv_word(csv, r, "precision", precisions) == 1,
-                     .graph = way % 2 == 1,
-                     .framework = way >= 2};
-    snprintf(row->what, sizeof row->what, "%s, %d images, %s, %s; %s", network, step.images,
-             csv_text(csv, r, "precision"), machine->name, csv_text(csv, r, "software"));
+    const char *name = csv_text(csv, r, "network");
+    Machine machine = *machine_find(csv_text(csv, r, "machine"));
+    int images = (int)csv_number(csv, r, "batch"), way = csv_word(csv, r, "way", ways);
+    bool tf32 = csv_word(csv, r, "precision", precisions) == 1, lenet = strcmp(name, "LeNet") == 0;
+    snprintf(row->what, sizeof row->what, "%s, %d images, %s, %s; %s", name, images,
+             csv_text(csv, r, "precision"), machine.name, csv_text(csv, r, "software"));
     row->published = csv_number(csv, r, "ms");
-    row->modelled =
-        MILLI * (step.resnet18 || strcmp(network, "LeNet") == 0
-                     ? book_step_seconds(machine, &step)
-                     : framework_step_seconds(*machine, csv, r, step.images, step.tf32));
+    if (lenet || strcmp(name, "ResNet-18") == 0) {
+        row->modelled = MILLI * book_step_seconds(&machine, lenet, images, tf32, way);
+        return;
+    }
+    NetworkTable network = network_of(csv, r);
+    machine.launch = machine.framework;
+    RankStep rank = rank_step(&machine, &network, images, tf32);
+    row->modelled = MILLI * rank_seconds(&rank);
 }
 
 // ---- scaling -----------------------------------------------------------------------------------
@@ -150,18 +182,9 @@ static void model_allreduce(const Csv *csv, int r, Row *row) {
 // ---- rows --------------------------------------------------------------------------------------
 
 static Kind kinds[NUM_KINDS] = {
-    {.path = "tests/published/steps.csv",
-     .title = "Steps of one GPU",
-     .unit = "ms",
-     .model = model_step},
-    {.path = "tests/published/scaling.csv",
-     .title = "Steps of several GPUs",
-     .unit = "ms",
-     .model = model_scaling},
-    {.path = "tests/published/allreduce.csv",
-     .title = "An allreduce by NCCL",
-     .unit = "us",
-     .model = model_allreduce},
+    {.name = "steps", .title = "Steps of one GPU", .unit = "ms", .model = model_step},
+    {.name = "scaling", .title = "Steps of several GPUs", .unit = "ms", .model = model_scaling},
+    {.name = "allreduce", .title = "An allreduce by NCCL", .unit = "us", .model = model_allreduce},
 };
 
 static double error_of(double modelled, const Row *row) {
@@ -170,12 +193,18 @@ static double error_of(double modelled, const Row *row) {
 
 static void read_kind(Kind *kind) {
     static const char *const uses[] = {"calibrate", "heldout", NULL};
-    kind->csv = csv_read(kind->path);
+    int sources = 0;
+    kind->csv = csv_read(xprintf("tests/published/%s.csv", kind->name));
     CHECK(kind->csv.num_rows <= MOST_ROWS, "raise MOST_ROWS");
     for (int r = 0; r < kind->csv.num_rows; r++) {
         Row *row = &kind->rows[r];
         row->held_out = csv_word(&kind->csv, r, "use", uses) == 1;
         row->source = csv_text(&kind->csv, r, "source");
+        for (int same = 0; !row->source_number; same++)
+            if (same == r)
+                row->source_number = ++sources;
+            else if (strcmp(kind->rows[same].source, row->source) == 0)
+                row->source_number = kind->rows[same].source_number;
         row->why = csv_text(&kind->csv, r, "why");
         kind->model(&kind->csv, r, row);
         CHECK(row->modelled > 0 && row->modelled < INFINITY, "a modelled time is a number");
@@ -186,28 +215,7 @@ static void read_kind(Kind *kind) {
     }
 }
 
-// The number of a row's source: equal sources have one.
-static int source_number(const Kind *kind, int r) {
-    int number = 0;
-    for (int i = 0;; i++) {
-        int first = 0;
-        while (strcmp(kind->rows[first].source, kind->rows[i].source) != 0) first++;
-        if (first == i) number++;
-        if (strcmp(kind->rows[i].source, kind->rows[r].source) == 0) return number;
-    }
-}
-
 // ---- tables ------------------------------------------------------------------------------------
-
-static void print_sources(const Kind *kind) {
-    for (int r = 0, printed = 0; r < kind->csv.num_rows; r++) {
-        int number = source_number(kind, r);
-        if (number <= printed) continue;
-        printf("%s[%d] `%s`", printed ? ", " : "\nSources: ", number, kind->rows[r].source);
-        printed = number;
-    }
-    printf("\n");
-}
 
 static void print_kind(const Kind *kind) {
     printf("\n### %s\n\n| published, %s | modelled | ratio |            | what |\n", kind->title,
@@ -217,9 +225,13 @@ static void print_kind(const Kind *kind) {
         const Row *row = &kind->rows[r];
         printf("| %13.5g | %8.5g | %5.2f | %s | %s [%d]%s%s |\n", row->published, row->modelled,
                row->modelled / row->published, row->held_out ? "held out  " : "calibrated",
-               row->what, source_number(kind, r), row->why ? ": " : "", row->why ? row->why : "");
+               row->what, row->source_number, row->why ? ": " : "", row->why ? row->why : "");
     }
-    print_sources(kind);
+    for (int r = 0, printed = 0; r < kind->csv.num_rows; r++)
+        if (kind->rows[r].source_number > printed)
+            printf("%s[%d] `%s`", printed++ ? ", " : "\nSources: ", kind->rows[r].source_number,
+                   kind->rows[r].source);
+    printf("\n");
 }
 
 static void print_errors(const Kind *kind, const char *title, bool held_out, bool ideal) {
