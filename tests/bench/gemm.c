@@ -3,10 +3,10 @@
 //     build/tests/bench/gemm [threads [rounds]]      (all cores, 9 rounds)
 //
 // Peers are the libraries that are installed (Debian: libopenblas0-pthread, libdnnl2); nothing here
-// is linked with them. OpenBLAS has code for many processors and decides for one when it is loaded;
-// OPENBLAS_CORETYPE=Haswell, say, chooses another. All come to the same results as three plain
-// loops, or are left out, and take turns: a round is some milliseconds of each. The ratio is the
-// median over the rounds of our time / that of the best other: below 1 we are faster.
+// is linked with them. (OPENBLAS_CORETYPE=Haswell, say, chooses another of OpenBLAS's codes.) All
+// come to the same results as three plain loops, or the program ends, and take turns: a round is
+// some milliseconds of each. The ratio is the median over the rounds of our time / that of the best
+// other: below 1 we are faster.
 //
 // "one" is a single product, by all threads. "points" are many products at a time, each of other
 // matrices, as in Winograd's method: each thread takes some of them, and so it is with "tiles", the
@@ -99,32 +99,20 @@ static size_t panels_size(const Shape *s) {
 
 // One product is the kernel's, with all its threads. Of many, each is one thread's.
 static void ours(const Shape *s, Matrices m) {
-    struct gemm_args args = {m.A,
-                             m.B,
-                             m.C,
-                             .M = s->M,
-                             .N = s->N,
-                             .K = s->K,
-                             .trans_A = s->trans_A,
-                             .trans_B = s->trans_B};
     if (s->kind == ONE) {
+        struct gemm_args args = {m.A, m.B, m.C, 0, s->M, s->N, s->K, s->trans_A, s->trans_B};
         cpu_instruction_set()->kernels[KERNEL_gemm](&lane, &args);
         return;
     }
-    cpu_instruction_set()->product(&(Product){
-        .A = m.A,
-        .a_row = s->trans_A ? 1 : (size_t)s->K,
-        .a_col = s->trans_A ? (size_t)s->M : 1,
-        .B = m.panels,
-        .b_block = (size_t)s->K * (size_t)panel,
-        .C = m.C,
-        .c_row = (size_t)s->N,
-        .c_block = (size_t)panel,
-        .rows = s->M,
-        .vectors = (s->N + panel - 1) / panel,
-        .depth = s->K,
-        .last = s->N % panel,
-    });
+    Product product = {.A = m.A, .B = m.panels, .C = m.C, .rows = s->M, .depth = s->K};
+    product.a_row = s->trans_A ? 1 : (size_t)s->K;
+    product.a_col = s->trans_A ? (size_t)s->M : 1;
+    product.b_block = (size_t)s->K * (size_t)panel;
+    product.c_row = (size_t)s->N;
+    product.c_block = (size_t)panel;
+    product.vectors = (s->N + panel - 1) / panel;
+    product.last = s->N % panel;
+    cpu_instruction_set()->product(&product);
 }
 
 enum { ROW_MAJOR = 101, PLAIN = 111, TRANSPOSED = 112 }; // as in cblas.h
@@ -148,28 +136,26 @@ static void onednn(const Shape *s, Matrices m) {
 
 typedef struct Side {
     const char *name;
-    void (*product)(const Shape *s, Matrices m);
-    bool there;
-    int times; // in a turn
+    void (*product)(const Shape *s, Matrices m); // NULL: not installed
+    int times;                                   // in a turn
     double seconds[MOST_ROUNDS], median;
 } Side;
-static Side sides[NUM_SIDES] = {{.name = "ours", .product = ours, .there = true},
-                                {.name = "OpenBLAS", .product = openblas},
-                                {.name = "oneDNN", .product = onednn}};
+static Side sides[NUM_SIDES] = {
+    {.name = "ours", .product = ours}, {.name = "OpenBLAS"}, {.name = "oneDNN"}};
 
-static void *symbol_of(const char *library, const char *name) {
+static void find(void *function, const char *library, const char *name) {
     void *found = dlopen(library, RTLD_NOW);
-    return found ? dlsym(found, name) : NULL;
+    if (found) *(void **)function = dlsym(found, name);
 }
 
 static void load_peers(void) {
     setenv("OPENBLAS_THREAD_TIMEOUT", "20", 0); // idle threads spin for 2^20 cycles, not 2^26
-    *(void **)&cblas = symbol_of("libopenblas.so.0", "cblas_sgemm");
-    *(void **)&cblas_set_threads = symbol_of("libopenblas.so.0", "openblas_set_num_threads");
-    *(void **)&dnnl = symbol_of("libdnnl.so.3", "dnnl_sgemm");
-    if (!dnnl) *(void **)&dnnl = symbol_of("libdnnl.so.2", "dnnl_sgemm");
-    sides[1].there = cblas && cblas_set_threads;
-    sides[2].there = dnnl != NULL;
+    find(&cblas, "libopenblas.so.0", "cblas_sgemm");
+    find(&cblas_set_threads, "libopenblas.so.0", "openblas_set_num_threads");
+    find(&dnnl, "libdnnl.so.2", "dnnl_sgemm");
+    find(&dnnl, "libdnnl.so.3", "dnnl_sgemm");
+    if (cblas && cblas_set_threads) sides[1].product = openblas;
+    if (dnnl) sides[2].product = onednn;
 }
 
 // ---- their matrices ----------------------------------------------------------------------------
@@ -192,13 +178,6 @@ static Matrices matrices_for(const Shape *s) {
                 m.panels[size * (size_t)i + (n / panel * K + k) * panel + n % panel] =
                     m.B[s->trans_B ? n * K + k : k * N + n];
     return m;
-}
-
-static void matrices_free(Matrices m) {
-    free(m.A);
-    free(m.B);
-    free(m.panels);
-    free(m.C);
 }
 
 // Which of them product i, made by this thread, works on.
@@ -243,7 +222,7 @@ static double seconds_of(const Side *side, const Shape *s, Matrices m, int times
 static void take_turns(const Shape *s, Matrices m, int rounds) {
     for (int i = 0; i < NUM_SIDES; i++) {
         Side *side = &sides[i];
-        if (!side->there) continue;
+        if (!side->product) continue;
         double once = seconds_of(side, s, m, 1), error = error_of(s, m);
         memset(m.C, 0, sizeof *m.C * (size_t)s->M * (size_t)s->N);
         if (!(error < 1e-4 * sqrt(s->K)))
@@ -254,7 +233,7 @@ static void take_turns(const Shape *s, Matrices m, int rounds) {
     for (int round = 0; round < rounds; round++)
         for (int i = 0; i < NUM_SIDES; i++) {
             Side *side = &sides[round % 2 ? NUM_SIDES - 1 - i : i]; // nobody always goes first
-            if (!side->there) continue;
+            if (!side->product) continue;
             usleep((useconds_t)(1e6 * PAUSE));
             side->seconds[round] = seconds_of(side, s, m, side->times);
         }
@@ -265,15 +244,18 @@ static void compare(const Shape *s, int rounds) {
     double ratios[MOST_ROUNDS];
     Matrices m = matrices_for(s);
     take_turns(s, m, rounds);
-    matrices_free(m);
-    printf("%-26s%5d x%5d x%5d%s%s%4d %-8s", s->where, s->M, s->N, s->K,
-           s->trans_A ? " A^T" : "    ", s->trans_B ? " B^T" : "    ", s->count,
-           &"one\0    points\0 tiles"[8 * s->kind]);
+    free(m.A);
+    free(m.B);
+    free(m.panels);
+    free(m.C);
+    static const char *const kinds[] = {"one", "points", "tiles"};
+    printf("%-26s%5d x%5d x%5d%4s%4s%4d %-8s", s->where, s->M, s->N, s->K, s->trans_A ? "A^T" : "",
+           s->trans_B ? "B^T" : "", s->count, kinds[s->kind]);
     for (int i = 0; i < NUM_SIDES; i++) {
         Side *side = &sides[i];
-        side->median = side->there ? median(side->seconds, rounds) : NAN;
+        side->median = side->product ? median(side->seconds, rounds) : NAN;
         printf("%10.0f", 2.0 * s->M * s->N * s->K * s->count / side->median / 1e9);
-        if (i > 0 && side->there && (!best || side->median < best->median)) best = side;
+        if (i > 0 && side->product && (!best || side->median < best->median)) best = side;
     }
     for (int i = 0; best && i < rounds; i++) ratios[i] = sides[0].seconds[i] / best->seconds[i];
     if (best)
