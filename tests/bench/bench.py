@@ -46,7 +46,6 @@ import time
 
 LENET_LR, RESNET_LR = 0.05, 0.01
 PAUSE = 0.2                                     # seconds before each turn
-FASHION_MNIST_SIZE = 60000
 START = "build/bench_resnet18.safetensors"      # written by our program, read by PyTorch
 
 
@@ -76,19 +75,18 @@ def read_tensors(torch, path):
             .reshape(entry["shape"]).clone() for name, entry in header.items()}
 
 
-# The ways to run a training step. The first one is the book's, word for word. What the others do:
-# "channels last" keeps images with their channels side by side, which oneDNN's convolutions like
-# better; "compiled" is torch.compile of forward, backward and update; "tuned" lets it time several
-# products for each shape. In ResNet-18 they update with one kernel ("fused").
+# The ways to run a training step. The first one is the book's, word for word. What the others do: "channels last"
+# keeps images with their channels side by side, which oneDNN's convolutions like better; "compiled" is torch.compile
+# of forward, backward and update; "tuned" lets it time several products for each shape. In ResNet-18 they update with
+# one kernel ("fused").
 EAGER = "as in the book"
 WAYS = (EAGER, "channels last", "compiled", "compiled, channels last", "compiled and tuned, channels last")
 # For an epoch also: all images in memory, and minibatches cut from there, without a DataLoader.
 IN_MEMORY = ", in memory"
-# On a GPU the book's program waits for Python, which launches kernel after kernel. So all other ways there
-# replay one CUDA graph, a step recorded once, and take images from pinned memory (where a DataLoader with
-# pin_memory=True would put them). "tuned" is cuDNN there, which times its algorithms for each convolution.
-# (torch.compile's own tuning was tried as well: for ResNet-18 it takes minutes, and of nearly all
-# convolutions it took cuDNN's; LeNet was not faster with it.)
+# On a GPU the book's program waits for Python, which launches kernel after kernel. So all other ways there replay one
+# CUDA graph, a step recorded once, and take images from pinned memory (where a DataLoader with pin_memory=True would
+# put them). "tuned" is cuDNN there, which times its algorithms for each convolution. (torch.compile's own tuning takes
+# minutes for ResNet-18, and of nearly all convolutions it took cuDNN's; LeNet was not faster with it.)
 GRAPH = "one graph"
 GPU_WAYS = (EAGER, GRAPH, *(f"{GRAPH}, {way}" for way in (
     "tuned", "tuned, channels last", "tuned, compiled", "tuned, compiled, channels last")))
@@ -104,14 +102,9 @@ def compiler_of(torch, way):
     return torch.compile(dynamic=False, mode="max-autotune" if "compiled and tuned" in way else None)
 
 
-def layout_of(torch, way):
-    return torch.channels_last if "channels last" in way else torch.contiguous_format
-
-
-def lenet(torch, device, way):
+def lenet(torch, device, way, compiled, layout):
     """The book's train_batch on one device, as a function; and the tensors that it changes."""
     from resnet18 import lenet as model
-    compiled, layout = compiler_of(torch, way), layout_of(torch, way)
     start = read_tensors(torch, "tests/reference/lenet.safetensors")
     params = [start[name].to(device) for name in ("W1", "b1", "W2", "b2", "W3", "b3", "W4", "b4")]
     params = [(p.to(memory_format=layout) if p.dim() == 4 else p).requires_grad_() for p in params]
@@ -135,16 +128,14 @@ def lenet(torch, device, way):
     return train, params
 
 
-def resnet(torch, device, way):
+def resnet(torch, device, way, compiled, layout):
     """The book's train, "Concise Implementation for Multiple GPUs", on one device."""
     from resnet18 import resnet18
-    compiled, layout = compiler_of(torch, way), layout_of(torch, way)
     net = resnet18(10)
     net.load_state_dict(read_tensors(torch, START))
     net.to(device, memory_format=layout)
     trainer = torch.optim.SGD(net.parameters(), RESNET_LR, fused=True if way != EAGER else None)
-    loss = torch.nn.CrossEntropyLoss()
-    mean_loss = compiled(lambda X, y: loss(net(X), y))
+    mean_loss = compiled(lambda X, y: torch.nn.functional.cross_entropy(net(X), y))
 
     def train(X, y):
         trainer.zero_grad()
@@ -197,8 +188,7 @@ def put_back(torch, state):
 
 def compile_now(torch, train, state, flags):
     """Compiles for all shapes that there will be. Twice, for gradients are new in the first step."""
-    rest = FASHION_MNIST_SIZE % flags.batch_size
-    sizes = [flags.batch_size] + ([rest] if flags.worker == "epoch" and rest else [])
+    sizes = {flags.batch_size, 60000 % flags.batch_size or flags.batch_size} if flags.worker == "epoch" else {flags.batch_size}
     with put_back(torch, state):
         for size, _ in itertools.product(sizes, range(2)):
             train(*(t.to(flags.device) for t in next(synthetic_minibatches(torch, size))))
@@ -236,7 +226,9 @@ def pytorch_worker(flags):
     torch.backends.cuda.matmul.allow_tf32 = flags.tf32
     minibatches = (fashion_mnist(torch, flags.batch_size, IN_MEMORY in flags.way) if flags.worker == "epoch" else
                    synthetic_minibatches(torch, flags.batch_size, pinned=GRAPH in flags.way))
-    train, state = (resnet if flags.worker == "resnet" else lenet)(torch, flags.device, flags.way)
+    train, state = (resnet if flags.worker == "resnet" else lenet)(
+        torch, flags.device, flags.way, compiler_of(torch, flags.way),
+        torch.channels_last if "channels last" in flags.way else torch.contiguous_format)
     if "compiled" in flags.way:
         compile_now(torch, train, state, flags)
     if GRAPH in flags.way:
@@ -284,11 +276,12 @@ class Side:
         return float(answer[0])
 
     def peak_memory(self):
-        """The most memory it ever held, in MiB; None where that is not told."""
+        """The most memory it ever held, in MiB; "" where that is not told."""
         if self.on_gpu:                         # what it has there now: neither side gives any back
-            return next((float(used) for pid, used in nvidia_smi("--query-compute-apps=pid,used_memory")
-                         if int(pid) == self.process.pid and used.strip().isdigit()), None)
-        return value_in(f"/proc/{self.process.pid}/status", "VmHWM", lambda text: int(text.split()[0]) / 1024)
+            return "".join(used for pid, used in nvidia_smi("--query-compute-apps=pid,used_memory")
+                           if int(pid) == self.process.pid and used.isdigit())
+        kib = value_in(f"/proc/{self.process.pid}/status", "VmHWM").split()
+        return f"{int(kib[0]) / 1024:.0f}" if kib else ""
 
     def quit(self):
         self.memory = self.peak_memory()
@@ -299,8 +292,7 @@ class Side:
 def check_losses(sides, model, flags):
     """Those whose loss agrees with the first one's; the others are complained of."""
     tolerance = 1e-2 if flags.tf32 else model.tolerance     # of TF32: ten bits of each factor are left
-    agree = [side for side in sides
-             if abs(side.early_loss - sides[0].early_loss) <= tolerance * sides[0].early_loss]
+    agree = [side for side in sides if abs(side.early_loss - sides[0].early_loss) <= tolerance * sides[0].early_loss]
     flags.complaints += [f"after {model.warm_up} steps of {model.name} the losses are {sides[0].early_loss} "
                          f"and {side.early_loss}: {side.name} {side.way} does not compute the same thing"
                          for side in sides if side not in agree]
@@ -327,13 +319,12 @@ FIELDS = ("date", "device", "driver", "toolkit", "isa", "compiler", "pytorch", "
 def open_csv(path):
     """A file with these fields, or a new one. Rows are appended, so that it may hold several machines."""
     file = open(path, "a+", newline="", buffering=1)
-    file.seek(0)
-    header = next(csv.reader(file), None)
-    if header not in (None, list(FIELDS)):
-        sys.exit(f"bench.py: {path} has other columns\nhint: name a new file")
     rows = csv.DictWriter(file, FIELDS)
-    if not header:
+    if not file.tell():
         rows.writeheader()
+    file.seek(0)
+    if next(csv.reader(file)) != list(FIELDS):
+        sys.exit(f"bench.py: {path} has other columns\nhint: name a new file")
     return rows
 
 
@@ -349,8 +340,7 @@ def show(sides, model, peak, flags, where):
         row = {"model": model.name, "batch": model.batch, "tf32": int(flags.tf32), "side": side.name, "way": side.way,
                "ms": f"{ms:.3f}", "min_ms": f"{min(side.seconds) * 1e3:.3f}", "max_ms": f"{max(side.seconds) * 1e3:.3f}",
                "gflops": f"{gflops:.1f}", "share_of_sgemm": f"{gflops / peak:.3f}", "ours_over_this": f"{ratio:.3f}",
-               "peak_mib": "" if side.memory is None else f"{side.memory:.0f}",
-               "start_s": f"{side.start:.2f}", "first_step_s": f"{side.first:.2f}"}
+               "peak_mib": side.memory, "start_s": f"{side.start:.2f}", "first_step_s": f"{side.first:.2f}"}
         print(f"{side.name:18}" + f"{ms:.2f} [{min(side.seconds) * 1e3:.2f} .. {max(side.seconds) * 1e3:.2f}]".rjust(30) +
               f"{ratio:.2f} [{min(side.ratios):.2f} .. {max(side.ratios):.2f}]".rjust(22) + f"{row['gflops']:>10}"
               f"{gflops / peak:10.2f}{row['peak_mib'] or 'n/a':>10}{row['start_s']:>10}{row['first_step_s']:>10}"
@@ -361,13 +351,11 @@ def show(sides, model, peak, flags, where):
 
 # ---- what there is here ------------------------------------------------------------------------
 
-def value_in(path, name, of=str.strip):
-    """What stands behind the name and a colon; None: nothing does."""
-    try:
-        with open(path) as file:
-            return next(of(line.split(":")[1]) for line in file if line.startswith(name))
-    except (OSError, StopIteration):
-        return None
+def value_in(path, name):
+    """What stands behind the name and a colon; "": nothing does."""
+    with contextlib.suppress(OSError), open(path) as file:
+        return next((line.split(":")[1].strip() for line in file if line.startswith(name)), "")
+    return ""
 
 
 def output_of(*command):
@@ -517,7 +505,7 @@ def measure(flags):
     print(f"{where['device']}; {flags.threads} threads; ours {where['isa']}, {where['compiler']}; driver "
           f"{where['driver'] or '-'}; PyTorch {where['pytorch'] or 'not installed'}, CUDA {where['toolkit'] or '-'}")
     models = [model for model in MODELS[flags.device] if flags.only in (None, model.name)]
-    if not glob.glob(f"{DATA}/train-images-idx3-ubyte*") and any(model.name == "epoch" for model in models):
+    if not glob.glob(f"{DATA}/train-images-idx3-ubyte*"):
         print(f"no epoch: the data set is not in {DATA} (make setup gets it)")
         models = [model for model in models if model.name != "epoch"]
     if not where["pytorch"]:
