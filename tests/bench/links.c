@@ -16,31 +16,21 @@
 #include "common/base/statistics.h"
 #include "common/device/device.h"
 #include "common/comm/process_group.h"
+#include "common/program/table.h"
 #include "chapters/08_many_machines/hierarchical.h"
 
 enum { MOST_ROUNDS = 99 };
 
-static double formula_bytes(const char *name, double N) {
-    double k = dist_get_world_size(), H = dist_num_hosts(), L = dist_local_size();
-    if (H == 1) return 0;
-    switch (name[0]) {
-    case 's':
-        return 2 * (H - 1) * L * N; // in, then out
-    case 'r':
-        return 2 * (k - 1) / k * N;
-    default:
-        return 2 * (H - 1) / H * N;
-    }
-}
+enum { STAR, RING, HIERARCHICAL, WAYS };
+static const char *const names[WAYS] = {"star", "ring", "hierarchical"};
 
-static double seconds_of(const char *name, Tensor *data) {
-    bool hierarchical = name[0] == 'h';
-    dist_choose_all_reduce(hierarchical ? "ring" : name);
+static double seconds_of(int way, Tensor *data) {
+    dist_choose_all_reduce(way == STAR ? "star" : "ring");
     tensor_fill(data, 0); // sums of sums of it stay finite
     synchronize_all();
     dist_barrier(NULL);
     double begin = seconds_now();
-    if (hierarchical)
+    if (way == HIERARCHICAL)
         hierarchical_all_reduce(data);
     else
         dist_all_reduce(NULL, &data);
@@ -48,17 +38,8 @@ static double seconds_of(const char *name, Tensor *data) {
     return seconds_now() - begin;
 }
 
-static void print_line(const char *name, double mbits, double N, const double seconds[],
-                       int rounds) {
-    double bytes = formula_bytes(name, N), formula = bytes * 8 / (mbits * 1e6);
-    Quartiles q = quartiles(seconds, rounds);
-    printf("%5.0f Mbit/s  %-13s%9.1f%11.0f%11.0f  [%.0f .. %.0f]%10.2f\n", mbits, name, bytes / 1e6,
-           1e3 * formula, 1e3 * q.median, 1e3 * q.low, 1e3 * q.high, formula / q.median);
-}
-
 int main(int argc, char *argv[]) {
-    static const char *const names[] = {"star", "ring", "hierarchical"};
-    static double seconds[3][MOST_ROUNDS];
+    static double seconds[WAYS][MOST_ROUNDS];
     set_program_name(argv[0]);
     dist_before_flags();
     double mbits = argc > 1 ? atof(argv[1]) : 0, megabytes = argc > 2 ? atof(argv[2]) : 4;
@@ -71,16 +52,26 @@ int main(int argc, char *argv[]) {
     hierarchical_begin();
     Tensor *data = tensor_new(dist_device(0), (int)(megabytes * 1e6 / sizeof(float)));
     for (int round = -1; round < rounds; round++) // the first opens connections: not counted
-        for (int a = 0; a < 3; a++) {
-            double time = seconds_of(names[a], data);
-            if (round >= 0) seconds[a][round] = time;
+        for (int way = 0; way < WAYS; way++) {
+            double time = seconds_of(way, data);
+            if (round >= 0) seconds[way][round] = time;
         }
-    printf("%d ranks on %d hosts, %.3g MB; medians of %d rounds, with quartiles\n",
-           dist_get_world_size(), dist_num_hosts(), megabytes, rounds);
-    printf(
-        "link          allreduce      MB on it formula, ms  measured, ms    formula / measured\n");
-    for (int a = 0; a < 3; a++)
-        print_line(names[a], mbits, (double)tensor_bytes(data), seconds[a], rounds);
+    double N = (double)tensor_bytes(data), k = dist_get_world_size(), H = dist_num_hosts();
+    // What the busiest link carries: the star's, in, then out.
+    const double bytes[WAYS] = {2 * (k - k / H) * N, H > 1 ? 2 * (k - 1) / k * N : 0,
+                                2 * (H - 1) / H * N};
+    printf("%g ranks on %g hosts, %.3g MB; links of %g Mbit/s; medians of %d rounds\n", k, H,
+           megabytes, mbits, rounds);
+    Table t = TABLE(NULL, WORDS("allreduce", 12), FIXED("on the link", 1, .unit = "MB"),
+                    FIXED("formula", 0, .unit = "ms"), FIXED("measured", 0, .unit = "ms"),
+                    FIXED("from", 0, .unit = "ms"), FIXED("to", 0, .unit = "ms"),
+                    FIXED("formula / measured", 2));
+    for (int way = 0; way < WAYS; way++) {
+        double formula = bytes[way] * 8 / (mbits * 1e6);
+        Quartiles q = quartiles(seconds[way], rounds);
+        table_text(&t, "%s", names[way]);
+        table_numbers(&t, bytes[way], formula, q.median, q.low, q.high, formula / q.median);
+    }
     tensor_free(data);
     hierarchical_end();
     dist_destroy_process_group();
