@@ -358,24 +358,23 @@ def value_in(path, name):
     return ""
 
 
-def output_of(*command):
-    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+def output_of(*command, **how):
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, **how).stdout.strip()
 
 
 def nvidia_smi(query):
-    lines = output_of("nvidia-smi", query, "--format=csv,noheader,nounits").splitlines()
+    lines = output_of("nvidia-smi", query, "--format=csv,noheader,nounits", check=True).splitlines()
     return [[cell.strip() for cell in line.split(",")] for line in lines]
 
 
 def version_of(expression, module):
     """Asked in a process of its own, so that the driver stays small; "": not installed."""
-    return subprocess.run([sys.executable, "-c", f"import {module}; print({expression})"],
-                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout.strip()
+    return output_of(sys.executable, "-c", f"import {module}; print({expression})", stderr=subprocess.DEVNULL)
 
 
 def what_is_here(flags):
     """The first fields of each row."""
-    isa, compiler = output_of(flags.step, "--train", "about").splitlines()
+    isa, compiler = output_of(flags.step, "--train", "about", check=True).splitlines()
     where = {"date": datetime.date.today().isoformat(), "compiler": compiler, "threads": flags.threads,
              "pytorch": version_of("torch.__version__", "torch, torchvision, numpy")}
     if flags.device == "cuda":
@@ -407,7 +406,7 @@ def parse_flags():
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="for each side (all cores)")
     parser.add_argument("--rounds", type=int, help="(15, and 3 epochs)")
     parser.add_argument("--device", "--backend", choices=["cpu", "cuda"], default="cpu")
-    parser.add_argument("--only", choices=[*(model.name for model in MODELS["cpu"]), "kernels"])
+    parser.add_argument("--only", choices=["lenet", "epoch", "resnet", "kernels"])
     parser.add_argument("--no-best", action="store_true", help="PyTorch as in the book only: nothing is compiled")
     parser.add_argument("--csv", help="append the figures to this file")
     parser.add_argument("--build", default="build", help="folder of our half")
@@ -489,17 +488,6 @@ needs fewer multiplications than are counted. peak MiB: memory, without DataLoad
 before the first step, compiling included. first: seconds of the first step, which gets most of the memory."""
 
 
-def print_kernels(flags):
-    """Where our time goes."""
-    threads = str(flags.threads)
-    step = ["step", "--backend", "cpu", "--threads", threads]
-    for program, *arguments in ([*step, "--train", "lenet", "--shares", "25"],
-                                [*step, "--train", "resnet", "--batch-size", "64", "--shares", "9"],
-                                *(["gemm", n] for n in sorted({"1", threads})), ["allreduce", threads]):
-        print()
-        subprocess.run([f"{flags.build}/tests/bench/{program}", *arguments], check=True)
-
-
 def measure(flags):
     where = what_is_here(flags)
     print(f"{where['device']}; {flags.threads} threads; ours {where['isa']}, {where['compiler']}; driver "
@@ -518,8 +506,14 @@ def measure(flags):
         for flags.tf32 in (False, True) if flags.device == "cuda" else (False,):
             measure_models(models, flags, where)
         print(LEGEND)
-    if flags.device == "cpu" and flags.only in (None, "kernels"):
-        print_kernels(flags)
+    if flags.device == "cpu" and flags.only in (None, "kernels"):       # where our time goes
+        threads = str(flags.threads)
+        step = ["step", "--backend", "cpu", "--threads", threads]
+        for program, *arguments in ([*step, "--train", "lenet", "--shares", "25"],
+                                    [*step, "--train", "resnet", "--batch-size", "64", "--shares", "9"],
+                                    *(["gemm", n] for n in sorted({"1", threads})), ["allreduce", threads]):
+            print()
+            subprocess.run([f"{flags.build}/tests/bench/{program}", *arguments], check=True)
 
 
 def main():

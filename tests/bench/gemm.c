@@ -20,7 +20,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "about.h"
 #include "common/base/clock.h"
 #include "common/base/error.h"
 #include "common/base/statistics.h"
@@ -276,9 +275,9 @@ int main(int argc, char *argv[]) {
 #ifdef _OPENMP
     omp_set_num_threads(lane.threads);
 #endif
-    printf("products of matrices, GFLOP/s, threads: %d; ours %s, %s; ratio: our time / the best "
+    printf("products of matrices, GFLOP/s, threads: %d; ours %s; ratio: our time / the best "
            "other's\n%-62s%10s%10s%10s%10s\n",
-           lane.threads, isa_name(), COMPILER, "", "ours", "OpenBLAS", "oneDNN", "ratio");
+           lane.threads, cpu_instruction_set()->name, "", "ours", "OpenBLAS", "oneDNN", "ratio");
     for (int i = 0; i < NUM_SHAPES; i++) compare(&shapes[i], rounds);
     cpu_scratch_free(&lane);
     return 0;

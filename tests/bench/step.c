@@ -24,17 +24,23 @@
 #include "chapters/04_lenet_multi_gpu/lenet.h"
 #include "chapters/05_resnet18_concise/data_parallel.h"
 #include "chapters/05_resnet18_concise/resnet18.h"
-#include "about.h"
+#include "kernels/cpu/cpu.h"
 #include "shares.h"
+
+#ifdef __clang__
+#define COMPILER "clang " __clang_version__
+#else
+#define COMPILER "gcc " __VERSION__
+#endif
 
 static const char *model = "lenet";
 static bool graph = true;
-static int show_shares_of, truth_steps, overhead_rounds;
+static int shares_steps, truth_steps, overhead_rounds;
 static const Flag own_flags[] = {
     {"train", FLAG_CHOICE, &model, "M", .help = "or `about`: instruction set and compiler",
      .choices = "lenet|epoch|resnet|sgemm|about"},
     {"no-graph", FLAG_OFF, &graph, .help = "without CUDA graphs"},
-    {"shares", FLAG_INTEGER, &show_shares_of, "N", .most = MOST_STEPS,
+    {"shares", FLAG_INTEGER, &shares_steps, "N", .most = MOST_STEPS,
      .help = "which kernels N steps spend their time in"},
     {"truth", FLAG_INTEGER, &truth_steps, "N", .most = MOST_STEPS,
      .help = "N steps, measured and modelled on --machine this, with a thread for each device"},
@@ -167,9 +173,9 @@ static void some_steps(Training *t, int steps) {
     for (int i = 0; i < steps; i++) one_step(t);
 }
 
-static void show_shares(Training *t) {
+static void show_shares(Training *t, int steps) {
     some_steps(t, 3); // the first ones get their memory
-    for (int i = 0; i < show_shares_of; i++) record_step(t->devices[0], one_step, t);
+    for (int i = 0; i < steps; i++) record_step(t->devices[0], one_step, t);
     print_shares(model, 0.005);
 }
 
@@ -214,7 +220,8 @@ static void show_truth(void) {
         table_text(&t, "%d", i + 1);
         table_numbers(&t, fastest, middle, told, ratios[0][i] = told / fastest,
                       ratios[1][i] = told / middle);
-        for (int step = 0; i == ROUNDS - 1 && step < truth_steps; step++)
+        if (i < ROUNDS - 1) continue;
+        for (int step = 0; step < truth_steps; step++)
             record_step(training.devices[0], one_step, &training);
     }
     table_text(&t, "median");
@@ -241,8 +248,7 @@ static void show_overhead(Training *t) {
         ratios[i] = first ? a / b : b / a;
     }
     Quartiles q = quartiles(ratios, overhead_rounds);
-    printf("%s, devices: %d; with the modelled clock a step takes %.3f times the cores' time "
-           "(quartiles %.3f and %.3f)\n",
+    printf("%s, devices: %d; with the modelled clock %.3f (%.3f to %.3f) times the cores' time\n",
            model, t->k, q.median, q.low, q.high);
 }
 
@@ -261,20 +267,18 @@ int main(int argc, char *argv[]) {
                         "devices batch-size", defaults);
     choose_graph(graph ? "on" : "off");
     if (is("about")) {
-        printf("%s\n%s\n", isa_name(), COMPILER);
+        printf("%s\n%s\n", cpu_instruction_set()->name, COMPILER);
         return 0;
     }
-    if (truth_steps) {
+    Training training = truth_steps ? (Training){0} : prepare();
+    if (truth_steps)
         show_truth();
-    } else {
-        Training training = prepare();
-        if (overhead_rounds)
-            show_overhead(&training);
-        else if (show_shares_of)
-            show_shares(&training);
-        else
-            obey(&training);
-    }
+    else if (overhead_rounds)
+        show_overhead(&training);
+    else if (shares_steps)
+        show_shares(&training, shares_steps);
+    else
+        obey(&training);
     devices_close();
     return 0;
 }

@@ -9,19 +9,18 @@ minibatch over anything but GPUs.)
 
 NET is "lenet" or "resnet18", K the number of ranks. All numbers are stored as floats.
 
-Training: STEPS steps of plain SGD in float64, from numbers and images that a formula gives
-(resnet18.py); rank r takes the r-th part of each minibatch.
+Training: STEPS steps of plain SGD in float64, from numbers and images that a formula gives (resnet18.py); rank r takes
+the r-th part of each minibatch.
     NET.lr, NET.rows        learning rate; images in a minibatch
     NET.K.losses            (steps,K): the mean loss of each rank over its rows
-    NET.K.change.NAME       of each parameter: what it is after the steps, less what it was. Whole
-                            if it has up to 64 numbers; else
+    NET.K.change.NAME       of each parameter: what it is after the steps, less what it was. Whole if up to 64 numbers;
     NET.K.change.NAME.value what is there at 100 places:
     NET.index.NAME          these
     NET.K.norm.NAME         the square root of the sum of squares of the change
     NET.K.rank.R.NAME       the running statistics after the steps, on the first and the last rank
 
-Buckets: which gradients are exchanged together. The number of a parameter is its place in
-net.parameters(); buckets are stored as how many floats each has.
+Buckets: which gradients are exchanged together. The number of a parameter is its place in net.parameters(); buckets are
+stored as how many floats each has.
     NET.floats              how many each parameter has
     NET.arrivals            the parameters in the order in which backward made their gradients
     caps                    (pairs,2): the size of the first bucket and of the others, in bytes
@@ -62,21 +61,16 @@ CAPS = [(MIB, 25 * MIB), (25 * MIB, 25 * MIB), (MIB, MIB), (MIB, 4 * MIB), (128 
 DDP_CAPS = {"lenet": [None, 1, 25, 0.125], "resnet18": [None, 1, 25, 4]}
 
 
-def lenet():
-    """The book's LeNet, of modules."""
-    return nn.Sequential(nn.Conv2d(1, 20, 3), nn.ReLU(), nn.AvgPool2d(2), nn.Conv2d(20, 50, 5),
-                         nn.ReLU(), nn.AvgPool2d(2), nn.Flatten(), nn.Linear(800, 128), nn.ReLU(),
-                         nn.Linear(128, 10))
-
-
-NETS = {"lenet": lenet, "resnet18": lambda: resnet18(10)}
+NETS = {"lenet": lambda: nn.Sequential(                             # the book's, of modules
+            nn.Conv2d(1, 20, 3), nn.ReLU(), nn.AvgPool2d(2), nn.Conv2d(20, 50, 5), nn.ReLU(), nn.AvgPool2d(2),
+            nn.Flatten(), nn.Linear(800, 128), nn.ReLU(), nn.Linear(128, 10)),
+        "resnet18": lambda: resnet18(10)}
 LR = {"lenet": 0.005, "resnet18": 0.001}
 
 
 def start(name, dtype):
-    """The numbers of resnet18.py, with larger biases: still more of what enters a relu is positive.
-    Statistics of two images are steep, and in five steps an activation that is within a rounding
-    error of the kink would be met several times."""
+    """The numbers of resnet18.py, with larger biases: still more of what enters a relu is positive. Statistics of two
+    images are steep, and in five steps an activation within a rounding error of the kink would be met several times."""
     net = NETS[name]()
     fill(net)
     with torch.no_grad():
@@ -91,8 +85,7 @@ def start(name, dtype):
 def be_a_rank(rank, ranks, folder, work, args):
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     torch.set_num_threads(1)    # sums are then always added in the same order
-    distributed.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank,
-                                   world_size=ranks)
+    distributed.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=ranks)
     torch.save(work(rank, ranks, *args), os.path.join(folder, f"rank{rank}"))
     distributed.destroy_process_group()
 
@@ -136,8 +129,7 @@ def training_parts(name, ranks, index):
 
 def all_training_parts(name):
     random = torch.Generator().manual_seed(0)
-    index = {n: places(p, PLACES, random)
-             for n, p in NETS[name]().named_parameters() if p.numel() > 64}
+    index = {n: places(p, PLACES, random) for n, p in NETS[name]().named_parameters() if p.numel() > 64}
     parts = {f"{name}.lr": torch.tensor([LR[name]]), f"{name}.rows": torch.tensor([ROWS])}
     parts.update({f"{name}.index.{n}": places for n, places in index.items()})
     for ranks in (2, 3):
@@ -158,8 +150,7 @@ def arrivals(name):
 
 def assigned(params, order, caps):
     """The floats of each bucket, by PyTorch's rule."""
-    buckets, _ = distributed._compute_bucket_assignment_by_size(
-        [params[number] for number in order], caps, [], order)
+    buckets, _ = distributed._compute_bucket_assignment_by_size([params[number] for number in order], caps, [], order)
     assert [number for bucket in buckets for number in bucket] == order
     return [sum(params[number].numel() for number in bucket) for bucket in buckets]
 
@@ -179,11 +170,8 @@ def buckets_of_ddp(rank, ranks, name, order):
         for _ in range(3):      # what a step did is in the log of the next
             F.cross_entropy(ddp(X), y).backward()
         log = ddp._get_ddp_logging_data()
-        if unused:
-            assert not log["has_rebuilt_buckets"]
-        else:
-            assert log["has_rebuilt_buckets"] and len(list_of(log["bucket_sizes"])) == 1
-            assert list_of(log["rebuilt_per_bucket_param_indices"]) == order
+        assert log["has_rebuilt_buckets"] != unused
+        assert unused or len(list_of(log["bucket_sizes"])) == 1 and list_of(log["rebuilt_per_bucket_param_indices"]) == order
         said = log["bucket_sizes" if unused else "rebuilt_bucket_sizes"]
         results.append([size // 4 for size in list_of(said)])
     return results
@@ -208,8 +196,7 @@ def bucket_parts(name):
 # ---- the sampler -----------------------------------------------------------------------------
 
 def lists_of(n, k, **options):
-    return torch.tensor([list(DistributedSampler(range(n), k, rank, **options))
-                         for rank in range(k)])
+    return torch.tensor([list(DistributedSampler(range(n), k, rank, **options)) for rank in range(k)])
 
 
 def sampler_parts():

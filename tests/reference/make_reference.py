@@ -62,10 +62,8 @@ class Cases:
         self.tensors.update({f"{name}.{number}.{part}": value.float().contiguous() for part, value in parts.items()})
 
     def add(self, name, operation, inputs, options=None, constants=None, unstored=()):
-        """Runs operation(inputs..) in float64, backward from a random dY, and stores everything.
-
-        `constants` are inputs without a gradient (labels); what `unstored` names is left out.
-        """
+        """Runs operation(inputs..) in float64, backward from a random dY, and stores everything. `constants` are
+        inputs without a gradient (labels); what `unstored` names is left out."""
         leaves = {k: v.double().requires_grad_() for k, v in inputs.items()}
         Y = operation(*leaves.values(), *(constants or {}).values())
         stored = Y.detach().float()
@@ -104,8 +102,7 @@ def add_conv2d(cases):
 def add_lenet_conv(cases, start):
     """The two convolutions of LeNet, with the weights of lenet.safetensors."""
     for name, X_shape in [("W1", (1, 1, 28, 28)), ("W2", (2, 20, 13, 13))]:
-        W = start[name]
-        inputs = {"X": cases.normal(*X_shape), "W": W, "b": cases.normal(W.shape[0])}
+        inputs = {"X": cases.normal(*X_shape), "W": start[name], "b": cases.normal(start[name].shape[0])}
         cases.add("lenet_conv", F.conv2d, inputs, unstored=("W", "dY"))
 
 
@@ -120,8 +117,8 @@ def add_others(cases):
             ((2, 1, 9, 8), (2, 2), (3, 3)),     # gaps between windows
             ((3, 2, 4, 5), (4, 5), (4, 5)),     # one window: global average
             ((1, 3, 3, 3), (1, 1), (1, 1))]:
-        cases.add("avg_pool2d", lambda X: F.avg_pool2d(X, kernel, stride),
-                  {"X": cases.normal(*shape)}, options=[*kernel, *stride])
+        cases.add("avg_pool2d", lambda X: F.avg_pool2d(X, kernel, stride), {"X": cases.normal(*shape)},
+                  options=[*kernel, *stride])
 
     for shape in [(1,), (3, 5), (2, 3, 5, 7)]:
         X = cases.normal(*shape)
@@ -144,8 +141,7 @@ def add_others(cases):
         X = cases.normal(n, classes)
         X = X if size == 1 else torch.sign(X) * size + X
         y = torch.randint(classes, (n,), generator=cases.random)
-        cases.add("cross_entropy", lambda X, y: F.cross_entropy(X, y, reduction="none"), {"X": X},
-                  constants={"y": y})
+        cases.add("cross_entropy", lambda X, y: F.cross_entropy(X, y, reduction="none"), {"X": X}, constants={"y": y})
 
     for shape in [(1,), (257,), (3, 5, 7, 11)]:
         # Around 1, so that the sum is not a small difference of large numbers.

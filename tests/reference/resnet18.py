@@ -61,45 +61,38 @@ def resnet18(num_classes, in_channels=1):
 
 
 def formula(number, count):
-    """count float64 numbers in [-1, 1), a function of (number, index): integers of 32 bits, so that
-    every language gets the same ones."""
+    """count float64 numbers in [-1, 1) of (number, index): 32-bit integers, so that every language gets the same ones."""
     x = np.arange(count, dtype=np.uint32) + np.uint32(number) * np.uint32(0x9e3779b9)
-    x ^= x >> np.uint32(16)
-    x *= np.uint32(0x7feb352d)
-    x ^= x >> np.uint32(15)
-    x *= np.uint32(0x846ca68b)
-    x ^= x >> np.uint32(16)
+    for shift, factor in (16, 0x7feb352d), (15, 0x846ca68b), (16, 1):
+        x ^= x >> np.uint32(shift)
+        x *= np.uint32(factor)
     return x.astype(np.float64) / 2**31 - 1
 
 
 def fill(net):
     """Gives each tensor of the state_dict values by its number of dimensions and its name.
 
-    They are such that most of what enters a relu is positive. With half of it negative, as in a
-    fresh network, so much lies at the kink that float32 and float64 differ by 8e-4 in the gradients
-    after 17 layers in PyTorch itself, and no two programs could be compared; now by 5e-7."""
+    They are such that most of what enters a relu is positive. With half of it negative, as in a fresh network, so much
+    lies at the kink that float32 and float64 differ by 8e-4 in the gradients after 17 layers in PyTorch itself; now by
+    5e-7."""
     with torch.no_grad():
         for number, (name, tensor) in enumerate(
                 (n, t) for n, t in net.state_dict().items() if "num_batches" not in n):
             u = formula(number, tensor.numel()).reshape(tensor.shape)
             if tensor.dim() > 1:                    # He et al. 2015: variance 2 / fan_in
                 u = u * (6 / tensor[0].numel()) ** 0.5
-            elif name.endswith("running_var"):
-                u = 1 + 0.5 * u
-            elif name.endswith("running_mean"):
-                u = 0.1 * u
-            elif name.endswith("weight"):
-                u = 0.3 + 0.15 * u
             else:
-                u = 0.5 + 0.1 * u
+                middle, half = next(range_ for end, range_ in
+                                    {"running_var": (1, 0.5), "running_mean": (0, 0.1), "weight": (0.3, 0.15),
+                                     "": (0.5, 0.1)}.items() if name.endswith(end))
+                u = middle + half * u
             tensor.copy_(torch.from_numpy(u.astype(np.float32)))
 
 
 def batch(rows):
     """Images (rows,1,28,28) in 0..1 and labels 0, 1, 2, .."""
-    X = (formula(1000, rows * 784) + 1) / 2
-    X = X.astype(np.float32).reshape(rows, 1, 28, 28)
-    return torch.from_numpy(X), torch.arange(rows) % 10
+    X = ((formula(1000, rows * 784) + 1) / 2).astype(np.float32)
+    return torch.from_numpy(X.reshape(rows, 1, 28, 28)), torch.arange(rows) % 10
 
 
 def fashion_mnist(kind, count):
