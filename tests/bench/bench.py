@@ -195,12 +195,10 @@ def compile_now(torch, train, state, flags):
 
 
 def as_graph(torch, train, state, X, y):
-    """The same step as a CUDA graph, as PyTorch's documentation has it: some steps on another
-    stream, then one that is captured. It takes minibatches from the host."""
-    X_here, y_here = X.to("cuda"), y.to("cuda")
-    stream = torch.cuda.Stream()
+    """The same step as a CUDA graph, as PyTorch's documentation has it: some steps on another stream, then one that is
+    captured. It takes minibatches from the host."""
+    X_here, y_here, stream, graph = X.to("cuda"), y.to("cuda"), torch.cuda.Stream(), torch.cuda.CUDAGraph()
     stream.wait_stream(torch.cuda.current_stream())
-    graph = torch.cuda.CUDAGraph()
     with put_back(torch, state):
         with torch.cuda.stream(stream):
             for _ in range(3):
@@ -222,8 +220,7 @@ def pytorch_worker(flags):
     sys.path.insert(0, "tests/reference")       # the book's networks
     torch.set_num_threads(flags.threads)
     torch.backends.cudnn.benchmark = "tuned" in flags.way
-    torch.backends.cudnn.allow_tf32 = flags.tf32
-    torch.backends.cuda.matmul.allow_tf32 = flags.tf32
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = flags.tf32
     minibatches = (fashion_mnist(torch, flags.batch_size, IN_MEMORY in flags.way) if flags.worker == "epoch" else
                    synthetic_minibatches(torch, flags.batch_size, pinned=GRAPH in flags.way))
     train, state = (resnet if flags.worker == "resnet" else lenet)(
@@ -293,8 +290,8 @@ def check_losses(sides, model, flags):
     """Those whose loss agrees with the first one's; the others are complained of."""
     tolerance = 1e-2 if flags.tf32 else model.tolerance     # of TF32: ten bits of each factor are left
     agree = [side for side in sides if abs(side.early_loss - sides[0].early_loss) <= tolerance * sides[0].early_loss]
-    flags.complaints += [f"after {model.warm_up} steps of {model.name} the losses are {sides[0].early_loss} "
-                         f"and {side.early_loss}: {side.name} {side.way} does not compute the same thing"
+    flags.complaints += [f"after {model.warm_up} steps of {model.name} the losses are {sides[0].early_loss} and "
+                         f"{side.early_loss}: {side.name} {side.way} does not compute the same thing"
                          for side in sides if side not in agree]
     return agree
 
@@ -403,7 +400,7 @@ SGEMM = Model("sgemm", "", 1, *[None] * 6)
 
 def parse_flags():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="for each side (all cores)")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of each side (all cores)")
     parser.add_argument("--rounds", type=int, help="(15, and 3 epochs)")
     parser.add_argument("--device", "--backend", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--only", choices=["lenet", "epoch", "resnet", "kernels"])
@@ -430,8 +427,7 @@ def best_of_pytorch(eager, model, flags):
     took less than the book's. Of an epoch there are two such: with the DataLoader, and without."""
     ways = [*(GPU_WAYS if flags.device == "cuda" else WAYS)[1:],
             *(way + IN_MEMORY for way in WAYS if model.name == "epoch")]
-    sides = (start("PyTorch, no loader" if IN_MEMORY in way else "PyTorch, best", model, flags, way=way)
-             for way in ways)
+    sides = (start("PyTorch, no loader" if IN_MEMORY in way else "PyTorch, best", model, flags, way=way) for way in ways)
     others = []
     # On a CPU each has it to itself while it starts. Of a GPU's machine they use one core or few.
     for side in list(sides) if flags.device == "cuda" else sides:

@@ -9,9 +9,6 @@
 #define BENCH_SHARES_H
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "common/device/backend.h" // to stand in for one
 #include "common/base/error.h"
@@ -42,31 +39,23 @@ static struct {
 
 // ---- the name of a shape -----------------------------------------------------------------------
 
-static void name_conv(char *text, const struct conv2d_shape *s) {
-    snprintf(text, SHAPE_TEXT, "%dx%d%s (%d,%d,%d)->(%d,%d,%d)", s->kernel_h, s->kernel_w,
-             s->stride_h > 1 ? "/2" : "", s->C, s->H, s->W, s->M, s->out_h, s->out_w);
-}
-
 // Kernels whose shapes are not told apart by name: how much they read and write.
 static void name_shape(char *text, KernelId kernel, const void *args) {
     const struct gemm_args *g = args;
-    switch (kernel) {
-    case KERNEL_gemm:
+    const struct conv2d_shape *s = NULL;
+    if (kernel == KERNEL_conv2d_forward) s = &((const struct conv2d_forward_args *)args)->s;
+    if (kernel == KERNEL_conv2d_backward_input)
+        s = &((const struct conv2d_backward_input_args *)args)->s;
+    if (kernel == KERNEL_conv2d_backward_params)
+        s = &((const struct conv2d_backward_params_args *)args)->s;
+    if (s)
+        snprintf(text, SHAPE_TEXT, "%dx%d%s (%d,%d,%d)->(%d,%d,%d)", s->kernel_h, s->kernel_w,
+                 s->stride_h > 1 ? "/2" : "", s->C, s->H, s->W, s->M, s->out_h, s->out_w);
+    else if (kernel == KERNEL_gemm)
         snprintf(text, SHAPE_TEXT, "%dx%dx%d%s%s", g->M, g->N, g->K, g->trans_A ? " A^T" : "",
                  g->trans_B ? " B^T" : "");
-        return;
-    case KERNEL_conv2d_forward:
-        name_conv(text, &((const struct conv2d_forward_args *)args)->s);
-        return;
-    case KERNEL_conv2d_backward_input:
-        name_conv(text, &((const struct conv2d_backward_input_args *)args)->s);
-        return;
-    case KERNEL_conv2d_backward_params:
-        name_conv(text, &((const struct conv2d_backward_params_args *)args)->s);
-        return;
-    default:
+    else
         snprintf(text, SHAPE_TEXT, "%.3g MB", kernel_cost(kernel, args).bytes / 1e6);
-    }
 }
 
 // ---- recording ---------------------------------------------------------------------------------
@@ -82,28 +71,24 @@ static Share *find_share(const char *work, const char *shape) {
     return new;
 }
 
-static void note(const char *work, const char *shape, KernelCost cost, double modelled) {
+static void note(const char *work, const char *shape, double flop, double bytes, double modelled) {
     trace_label(shape);
     Share *share = find_share(work, shape);
     if (shares.step > 0) return; // every step is the same
     share->calls++;
-    share->flop += cost.kind == COST_ELEMENTS ? 0 : cost.flop;
-    share->bytes += cost.bytes;
+    share->flop += flop;
+    share->bytes += bytes;
     share->modelled += modelled;
 }
 
 static void noted_launch(Queue *queue, KernelId kernel, const void *args, size_t size) {
     char shape[SHAPE_TEXT];
-    const Machine *machine = modelled_machine();
+    const Machine *m = modelled_machine();
     KernelCost cost = kernel_cost(kernel, args);
-    double modelled = 0;
-    if (machine) {
-        KernelTraffic t = kernel_traffic(machine_software(machine), kernel, args);
-        modelled =
-            t.launches * machine->kernel + machine_kernel_seconds(machine, t, queue->device->tf32);
-    }
+    KernelTraffic t = m ? kernel_traffic(machine_software(m), kernel, args) : (KernelTraffic){0};
     name_shape(shape, kernel, args);
-    note(kernel_name(kernel), shape, cost, modelled);
+    note(kernel_name(kernel), shape, cost.kind == COST_ELEMENTS ? 0 : cost.flop, cost.bytes,
+         m ? t.launches * m->kernel + machine_kernel_seconds(m, t, queue->device->tf32) : 0);
     (shares.real->launch)(queue, kernel, args, size);
 }
 
@@ -111,19 +96,16 @@ static int number_on_machine(const Device *device) {
     return device->backend ? device_id(device) : HOST_MEMORY;
 }
 
-static double modelled_copy_seconds(const Device *to, const Device *from, size_t bytes) {
-    const Machine *machine = modelled_machine();
-    if (!machine || to == from) return 0;
-    Link link = machine_route(machine, number_on_machine(from), number_on_machine(to)).link;
-    return link.latency + (double)bytes / link.bandwidth;
-}
-
 static void noted_copy(Queue *queue, Device *to, void *dst, Device *from, const void *src,
                        size_t bytes) {
     char shape[SHAPE_TEXT];
+    const Machine *m = modelled_machine();
+    Link link = {0};
+    if (m && to != from)
+        link = machine_route(m, number_on_machine(from), number_on_machine(to)).link;
     snprintf(shape, SHAPE_TEXT, "%.3g MB", (double)bytes / 1e6);
-    note("copy", shape, (KernelCost){.bytes = 2.0 * (double)bytes},
-         modelled_copy_seconds(to, from, bytes));
+    note("copy", shape, 0, 2.0 * (double)bytes,
+         link.bandwidth > 0 ? link.latency + (double)bytes / link.bandwidth : 0);
     shares.real->copy(queue, to, dst, from, src, bytes);
 }
 

@@ -46,8 +46,7 @@ static void csv_add_line(Csv *csv, int number, char *line) {
     csv->num_rows = number - 1;
 }
 
-// Cells are separated by commas; one in quotes may contain commas. They live as long as the
-// program.
+// Cells are separated by commas; one in quotes may contain commas. They live for ever.
 static Csv csv_read(const char *path) {
     Csv csv = {.path = path};
     FILE *file = fopen(path, "r");

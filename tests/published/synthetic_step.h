@@ -20,15 +20,6 @@ typedef struct Step {
     bool tf32;
 } Step;
 
-// Kernels are a framework's, launched as fast as this machine can; "our own" launches are left for
-// the exchange, and take no time.
-static Machine exchange_is_one_launch(const Machine *machine) {
-    Machine copy = *machine;
-    copy.framework = machine->launch;
-    copy.launch = copy.event = 0;
-    return copy;
-}
-
 // One device's part of a step.
 typedef struct Worker {
     Device *device;
@@ -48,7 +39,7 @@ static void exchange_bucket(const Worker workers[], int k, size_t first, size_t 
         queue_wait(comm_queue(workers[i].device), device_record(workers[i].device));
         bucket[i] = tensor_slice(workers[i].grads, first, 1, (const int[]){(int)(end - first)});
     }
-    modelled_clock_use_framework(false); // see exchange_is_one_launch()
+    modelled_clock_use_framework(false); // see step_seconds()
     communicate_begin();
     allreduce_ring(bucket, k);
     communicate_end();
@@ -89,7 +80,11 @@ static void run_step(const Step *step, const Worker workers[]) {
 // One host thread per device launches its kernels; an exchange's launches are free, because in NCCL
 // a whole exchange is one kernel. Closes all devices, and stops the modelled clock.
 static double step_seconds(const Machine *machine, const Step *step) {
-    Machine copy = exchange_is_one_launch(machine);
+    // Kernels are a framework's, launched as fast as this machine can; "our own" launches are left
+    // for the exchange, and take no time.
+    Machine copy = *machine;
+    copy.framework = machine->launch;
+    copy.launch = copy.event = 0;
     ModelledRun run = {.machine = &copy, .k = step->devices, .framework = true, .ranks = true};
     Worker *workers = xcalloc((size_t)step->devices, sizeof *workers);
     devices_close(); // they are opened with TF32, or without it
