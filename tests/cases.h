@@ -12,30 +12,32 @@
 
 static struct Kept {
     struct Kept *next;
-    float *values;
+    void *memory;
     Tensor *tensor;
 } * kept;
 
-static inline void keep_both(float *values, Tensor *tensor) {
+static inline void keep_both(void *memory, Tensor *tensor) {
     struct Kept *one = xmalloc(sizeof *one);
-    *one = (struct Kept){kept, values, tensor};
+    *one = (struct Kept){kept, memory, tensor};
     kept = one;
 }
 
 static inline Tensor *keep(Tensor *t) { return keep_both(NULL, t), t; }
 
-static inline float *values_of(const Tensor *t) {
-    float *values = tensor_values(t);
-    return keep_both(values, NULL), values;
-}
+static inline void *keep_memory(void *memory) { return keep_both(memory, NULL), memory; }
+
+static inline float *values_of(const Tensor *t) { return keep_memory(tensor_values(t)); }
 
 static inline void free_kept(void) {
     for (struct Kept *one; (one = kept); free(one)) {
         kept = one->next;
-        free(one->values);
+        free(one->memory);
         tensor_free(one->tensor);
     }
 }
+
+// The end of all tests.
+static inline int close_kept(void **state) { return free_kept(), devices_end(state); }
 
 // Random numbers of either sign whose size is between 0.3 and 1: a step of eps < 0.3 does not cross
 // the kink of relu.

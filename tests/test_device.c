@@ -1,9 +1,7 @@
 // test_device.c: queues, copies, the ledger, memory. Also built with TSan, which looks for races in
 // the queues; so it uses kernels that need no library. (Two queues of one device: test_queues.c.)
-#include "test.h"
-
+#include "cases.h"
 #include "common/base/clock.h"
-#include "common/tensor/tensor.h"
 
 #include <time.h>
 
@@ -12,20 +10,14 @@ enum { N = 100000 };
 static Device *device(int i) { return try_gpu(i); }
 
 static Tensor *filled(Device *device, int n, float value) {
-    Tensor *t = tensor_new(device, n);
+    Tensor *t = keep(tensor_new(device, n));
     tensor_fill(t, value);
     return t;
 }
 
-#define FREE(...) free_all((Tensor *[]){__VA_ARGS__, NULL})
-static void free_all(Tensor *tensors[]) {
-    for (; *tensors; tensors++) tensor_free(*tensors);
-}
-
 static void assert_all(const Tensor *t, float value) {
-    float *values = tensor_values(t);
+    float *values = values_of(t);
     for (size_t i = 0; i < numel(t); i++) assert_true(values[i] == value);
-    free(values);
 }
 
 static void work_is_done_in_order(void **state) {
@@ -35,10 +27,8 @@ static void work_is_done_in_order(void **state) {
         launch(device(0), add, .y = x->data, .x = one->data, .n = 10);
         if (i % 1000 == 999) launch(device(0), fill, .x = x->data, .value = (float)i, .n = 5);
     }
-    float *values = tensor_values(x);
+    float *values = values_of(x);
     for (int i = 0; i < 11; i++) assert_true(values[i] == (i < 5 ? 2999 : i < 10 ? 3000 : 0));
-    free(values);
-    FREE(x, one);
 }
 
 // x = 1, 2, 3, .. on the first device (host: when it has been read), each sent to the second before
@@ -56,43 +46,27 @@ static void copies_wait_for_both_sides(void **state) {
             launch(device(1), add, .y = total->data, .x = received->data, .n = N);
         }
         assert_all(total, 100 * 101 / 2);
-        FREE(x, received, total);
     }
 }
 
-static void copies_go_between_any_two_devices(void **state) {
+// Each copy arrives, and each time its bytes are entered where they belong: nowhere within a
+// device, for they cross nothing.
+static void copies_arrive_and_are_counted(void **state) {
     (void)state;
     Device *all[] = {host(), device(0), device(1), device(2), cpu_device(3)};
     for (size_t i = 0; i < COUNT(all); i++)
-        for (size_t j = 0; j < COUNT(all); j++) {
-            Tensor *from = filled(all[i], 1001, (float)(10 * i + j)),
-                   *to = filled(all[j], 1001, -1);
-            tensor_copy(to, from);
-            assert_all(to, (float)(10 * i + j));
-            FREE(from, to);
-        }
-}
-
-static void ledger_counts_what_crosses(void **state) {
-    (void)state;
-    Tensor *a = filled(device(0), 10, 1), *b = filled(device(1), 10, 1),
-           *c = tensor_new(device(1), 10), *h = tensor_new(host(), 10),
-           *empty[2] = {tensor_new(device(0), 0, 3), tensor_new(device(1), 0, 3)};
-    Tensor *const copies[][2] = {{b, a}, {b, a}, {a, b},
-                                 {c, b}, // within a device: crosses nothing
-                                 {h, a}, {a, h}, {empty[1], empty[0]}};
-    ledger_reset();
-    for (size_t i = 0; i < COUNT(copies); i++) tensor_copy(copies[i][0], copies[i][1]);
-    assert_int_equal(ledger_bytes(device(0), device(1)), 80);
-    assert_int_equal(ledger_bytes(device(1), device(0)), 40);
-    assert_int_equal(ledger_bytes(device(1), device(1)), 0);
-    assert_int_equal(ledger_bytes(device(0), host()), 40);
-    assert_int_equal(ledger_bytes_between_devices(), 120);
-    assert_int_equal(ledger_bytes_host(), 80);
-    ledger_reset();
-    assert_int_equal(ledger_bytes_between_devices() + ledger_bytes_host(), 0);
-    synchronize_all();
-    FREE(a, b, c, h, empty[0], empty[1]);
+        for (size_t j = 0; j < COUNT(all); j++)
+            for (int n = 0; n <= 1001; n += 1001) {
+                size_t bytes = i == j ? 0 : 2 * (size_t)n * sizeof(float);
+                Tensor *from = filled(all[i], n, (float)(10 * i + j)), *to = filled(all[j], n, -1);
+                ledger_reset();
+                for (int times = 0; times < 2; times++) tensor_copy(to, from);
+                assert_int_equal(ledger_bytes(all[i], all[j]), bytes);
+                assert_int_equal(ledger_bytes_between_devices(), i && j ? bytes : 0);
+                assert_int_equal(ledger_bytes_host(), i && j ? 0 : bytes);
+                assert_true(i == j || ledger_bytes(all[j], all[i]) == 0);
+                assert_all(to, (float)(10 * i + j));
+            }
 }
 
 static void memory_is_accounted_for(void **state) {
@@ -136,7 +110,6 @@ static void a_device_can_be_made_slower(void **state) {
     share_cores(&cpu, 1);
     assert_true(seconds > 2 * busy);
     assert_all(x, (float)times);
-    FREE(x, one);
 }
 
 static void names_are_the_books(void **state) {
@@ -158,7 +131,6 @@ static void items_of_several_devices_are_read_together(void **state) {
     for (int i = 0; i < 3; i++) x[i] = filled(device(i), 1, (float)(10 + i));
     items(x, 3, values);
     for (int i = 0; i < 3; i++) assert_true(values[i] == (float)(10 + i));
-    FREE(x[0], x[1], x[2]);
 }
 
 #if defined(_OPENMP) && defined(__linux__)
@@ -177,14 +149,13 @@ static void kernels_use_their_cores(void **state) {
     (void)state;
 #if defined(_OPENMP) && defined(__linux__)
     enum { CORES = 9 }; // more than any test before
-    Tensor *x = tensor_new(device(0), N);
+    Tensor *x = filled(device(0), N, 0);
     device_set_threads(device(0), CORES);
     int before = threads_of_this_process();
     launch(device(0), scale, .x = x->data, .factor = 1, .n = N);
     synchronize(device(0));
     assert_true(threads_of_this_process() >= CORES && threads_of_this_process() > before);
     share_cores((Device *[]){device(0)}, 1);
-    tensor_free(x);
 #else
     skip("no OpenMP");
 #endif
@@ -193,6 +164,7 @@ static void kernels_use_their_cores(void **state) {
 // (On GPUs x is pinned, and only CUDA can free that.)
 static void host_memory_goes_back_where_it_came_from(void **state) {
     (void)state;
+    free_kept();
     Tensor *x = tensor_new(host(), N);
     devices_close();
     devices_init(BACKEND_CPU, 0);
@@ -200,18 +172,11 @@ static void host_memory_goes_back_where_it_came_from(void **state) {
     devices_close();
 }
 
-static int close_devices(void **state) {
-    (void)state;
-    devices_close();
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(work_is_done_in_order),
         cmocka_unit_test(copies_wait_for_both_sides),
-        cmocka_unit_test(copies_go_between_any_two_devices),
-        cmocka_unit_test(ledger_counts_what_crosses),
+        cmocka_unit_test(copies_arrive_and_are_counted),
         cmocka_unit_test(memory_is_accounted_for),
         UNLESS_SIMULATED(a_device_can_be_made_slower), // these are about CPU devices
         UNLESS_SIMULATED(kernels_use_their_cores),
@@ -219,5 +184,5 @@ int main(void) {
         cmocka_unit_test(names_are_the_books),
         cmocka_unit_test(host_memory_goes_back_where_it_came_from),
     };
-    return cmocka_run_group_tests_name("device", tests, NULL, close_devices);
+    return cmocka_run_group_tests_name("device", tests, NULL, close_kept);
 }

@@ -4,7 +4,7 @@
 #include "common/device/device.h"
 #include "common/device/trace.h"
 #include "common/tensor/autograd.h"
-#include "dies.h"
+#include "cases.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -13,7 +13,7 @@
 enum { N = 3000 };
 
 static Tensor *filled(Device *device, float value) {
-    Tensor *t = tensor_new(device, N);
+    Tensor *t = keep(tensor_new(device, N));
     tensor_fill(t, value);
     return t;
 }
@@ -78,7 +78,6 @@ static void one_queue_does_not_wait_for_the_other(void **state) {
         sem_post(&semaphore);
         event_synchronize(held);
         assert_true(event_reached(held));
-        tensor_free(x);
         sem_destroy(&semaphore);
     }
 }
@@ -95,8 +94,6 @@ static void events_order_the_two_queues(void **state) {
         launch_on(compute, add, .y = x->data, .x = y->data, .n = N); // x += y
     }
     assert_all(x, 75025); // Fibonacci's 25th number
-    tensor_free(x);
-    tensor_free(y);
 }
 
 // From one device to another on communication queues alone, while the compute queues do other work.
@@ -134,21 +131,6 @@ static void copies_go_beside_the_computing(void **state) {
     }
     for (int i = 0; i < K; i++) assert_all(mine[i], expected[i]);
     assert_int_equal(ledger_bytes_between_devices(), K * ROUNDS * N * sizeof(float));
-    for (int i = 0; i < K; i++) {
-        tensor_free(mine[i]);
-        tensor_free(theirs[i]);
-        tensor_free(other[i]);
-    }
-}
-
-static void functions_are_called_in_order(void **state) {
-    Device *device = device_under_test(state);
-    int counter = 0;
-    for (int i = 0; i < 3; i++) queue_call(comm_queue(device), count_up, &counter);
-    queue_wait(compute_queue(device), queue_record(comm_queue(device)));
-    queue_call(compute_queue(device), count_up, &counter);
-    synchronize(device);
-    assert_int_equal(counter, 4);
 }
 
 // ---- memory that both use ----------------------------------------------------------------------
@@ -195,10 +177,7 @@ static void next_step_waits_for_what_is_being_sent(void **state) {
     begin_step(device);
     tensor_fill(arena_tensor(device, 1, &shape, false), -1);
     synchronize(device);
-    for (int step = 0; step < STEPS; step++) {
-        assert_all(sent[step], (float)step);
-        tensor_free(sent[step]);
-    }
+    for (int step = 0; step < STEPS; step++) assert_all(sent[step], (float)step);
 }
 
 // Nor is memory on loan lent again, or freed: the gradient that a queue still sends must arrive as
@@ -206,7 +185,8 @@ static void next_step_waits_for_what_is_being_sent(void **state) {
 static void loans_wait_for_what_is_being_sent(void **state) {
     Device *device = device_under_test(state);
     const size_t bytes = N * sizeof(float);
-    Tensor *sent = filled(device, 0), *x = filled(device, 3);
+    Tensor *sent = filled(device, 0), *x = tensor_new(device, N);
+    tensor_fill(x, 3);
     begin_step(device);
     float *loan = arena_lend(device, bytes);
     launch(device, fill, .x = loan, .value = 8, .n = N);
@@ -221,7 +201,6 @@ static void loans_wait_for_what_is_being_sent(void **state) {
     launch_on(late_comm_queue(device), add, .y = sent->data, .x = x->data, .n = N);
     tensor_free(x);
     assert_all(sent, 11);
-    tensor_free(sent);
 }
 
 // A graph's addresses are good as long as what was there when it was recorded is still there; what
@@ -241,26 +220,27 @@ static void a_stamp_knows_what_was_freed(void **state) {
 
 // ---- events -------------------------------------------------------------------------------------
 
-// An event is that point and no later one, however many were recorded after it.
+// An event is that point and no later one, however many were recorded after it. (Functions are
+// called once each, in order, in either queue.)
 static void old_events_stay_what_they_are(void **state) {
     Device *device = device_under_test(state);
-    Queue *compute = compute_queue(device);
+    Queue *compute = compute_queue(device), *comm = comm_queue(device);
+    bool is_cpu = strcmp(*state, "cpu") == 0;
     int early = 0, late = 0;
     sem_t semaphore;
     sem_init(&semaphore, 0, 0);
+    for (int i = 0; i < 3; i++) queue_call(comm, count_up, &early);
+    queue_wait(compute, queue_record(comm));
     queue_call(compute, count_up, &early);
     Event event = queue_record(compute);
-    if (strcmp(*state, "cpu") == 0) queue_call(compute, wait_for_semaphore, &semaphore);
+    if (is_cpu) queue_call(compute, wait_for_semaphore, &semaphore);
     queue_call(compute, count_up, &late);
     Event last = queue_record(compute);
     for (int i = 0; i < 900; i++) last = queue_record(compute);
     event_synchronize(event);
     assert_true(event_reached(event));
-    assert_int_equal(early, 1);
-    if (SIMULATED || strcmp(*state, "cpu") == 0) {
-        assert_int_equal(late, 0);
-        assert_false(event_reached(last));
-    }
+    assert_int_equal(early, 4);
+    if (SIMULATED || is_cpu) assert_true(late == 0 && !event_reached(last));
     sem_post(&semaphore);
     event_synchronize(last);
     assert_true(event_reached(last) && event_reached(event));
@@ -292,7 +272,6 @@ static void a_trace_tells_the_queues_apart(void **state) {
     assert_string_equal(spans[1].work, "fill");
     assert_true(spans[1].end <= spans[0].start + 1e-3);
     free(spans);
-    tensor_free(x);
 }
 
 // ---- mistakes ----------------------------------------------------------------------------------
@@ -307,45 +286,29 @@ static void *open_one(void *nothing) {
     return try_gpu(1);
 }
 
-// arg: what another thread than the one that opened the devices does; NULL: nothing, but memory is
-// freed of another device.
-static void make_a_mistake(void *arg) {
+static void in_a_thread(void *(*does)(void *)) {
     pthread_t thread;
-    devices_init(BACKEND_CPU, 1); // says nothing of GPUs
-    if (!arg) device_free(cpu_device(1), device_alloc(cpu_device(0), 100));
-    pthread_create(&thread, NULL, *(void *(**)(void *))arg, try_gpu(0));
+    pthread_create(&thread, NULL, does, try_gpu(0));
     pthread_join(thread, NULL);
 }
 
-static void mistakes_end_the_program(void **state) {
-    (void)state;
-    devices_close(); // a child has no use for its parent's workers
-    void *(*does[])(void *) = {enqueue, open_one};
-    for (int i = 0; i < 2; i++)
-        expect_death(1, "the thread that opened the devices enqueues all work", make_a_mistake,
-                     &does[i]);
-    expect_death(1, "device_free() takes what device_alloc() gave", make_a_mistake, NULL);
-}
-
-static int close_devices(void **state) {
-    (void)state;
-    devices_close();
-    return 0;
-}
+DIES("the thread that opened the devices enqueues all work", in_a_thread(enqueue))
+DIES("the thread that opened the devices enqueues all work", in_a_thread(open_one))
+DIES("device_free() takes what device_alloc() gave",
+     device_free(cpu_device(1), device_alloc(cpu_device(0), 100)))
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        UNLESS_SIMULATED(expect_deaths),
         ON_BOTH(device_has_two_queues),
         UNLESS_SIMULATED(one_queue_does_not_wait_for_the_other), // it is about CPU devices
         ON_BOTH(events_order_the_two_queues),
         cmocka_unit_test(copies_go_beside_the_computing),
-        ON_BOTH(functions_are_called_in_order),
         ON_BOTH(next_step_waits_for_what_is_being_sent),
         ON_BOTH(loans_wait_for_what_is_being_sent),
         ON_BOTH(a_stamp_knows_what_was_freed),
         ON_BOTH(old_events_stay_what_they_are),
         ON_BOTH(a_trace_tells_the_queues_apart),
-        UNLESS_SIMULATED(mistakes_end_the_program),
     };
-    return cmocka_run_group_tests_name("queues", tests, NULL, close_devices);
+    return cmocka_run_group_tests_name("queues", tests, NULL, close_kept);
 }
