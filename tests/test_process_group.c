@@ -23,6 +23,7 @@ static void begin(int devices, double timeout, int ranks_per_host) {
     own = devices;
 }
 
+enum { LONGEST = 2000003 };
 static const int sizes[] = {0, 1, 2, 3, 7, 1001, SANITIZED ? 16387 : (1 << 20) + 3};
 
 static Tensor *filled(Device *device, int d, int n, bool whole) {
@@ -34,14 +35,19 @@ static Tensor *filled(Device *device, int d, int n, bool whole) {
     return t;
 }
 
-// This rank's tensors; device i of this process is number rank D + i of all.
+// This rank's tensors, as long as no others are made; device i of this process is number rank D + i
+// of all.
 static Tensor *mine[MAX_LOCAL_DEVICES];
 static void fill_mine(int n, bool whole) {
-    for (int i = 0; i < own; i++) mine[i] = filled(dist_device(i), rank * own + i, n, whole);
+    for (int i = 0; i < own; i++) {
+        tensor_free(mine[i]);
+        mine[i] = filled(dist_device(i), rank * own + i, n, whole);
+    }
 }
 
 // They must be what is expected; or, in_parts, each its own part of that.
-static void mine_must_be(const float *expected, const char *what, int n, bool in_parts) {
+static float expected[LONGEST];
+static void mine_must_be(const char *what, int n, bool in_parts) {
     for (int i = 0; i < own; i++) {
         float *values = tensor_values(mine[i]);
         Range part = in_parts ? equal_range(n, k, rank * own + i) : equal_range(n, 1, 0);
@@ -52,20 +58,17 @@ static void mine_must_be(const float *expected, const char *what, int n, bool in
         free(values);
     }
 }
-static void free_mine(void) {
-    for (int i = 0; i < own; i++) tensor_free(mine[i]);
-}
 
-// The whole numbers of device `first` and each step-th after it.
-static float *sum_of_wholes(int n, int first, int step) {
-    float *sum = xcalloc((size_t)n + 1, sizeof *sum);
-    for (int d = first; d < k; d += step)
-        for (int i = 0; i < n; i++) sum[i] += device_value(d, i, true);
-    return sum;
+// Of the whole numbers of all ranks from `first` on, in steps.
+static void expect_sum(int n, int first, int step) {
+    for (int i = 0; i < n; i++) expected[i] = 0;
+    for (int r = first; r < size; r += step)
+        for (int d = r * own; d < (r + 1) * own; d++)
+            for (int i = 0; i < n; i++) expected[i] += device_value(d, i, true);
 }
 
 // The k vectors on k devices of this process, summed by chapter 2.
-static float *sum_in_one_process(const char *algorithm, int n) {
+static void expect_chapter_2(const char *algorithm, int n) {
     Tensor *data[MAX_COMPUTING];
     choose_allreduce(algorithm);
     for (int d = 0; d < k; d++) {
@@ -73,9 +76,8 @@ static float *sum_in_one_process(const char *algorithm, int n) {
         data[d] = filled(try_gpu(d), d, n, false);
     }
     allreduce(data, k);
-    float *sum = tensor_values(data[0]);
+    tensor_read(data[0], expected);
     for (int d = 0; d < k; d++) tensor_free(data[d]);
-    return sum;
 }
 
 // Bits of one process, and bytes by the formula (of one device each). MPI's own has no order.
@@ -85,7 +87,10 @@ static void sums_have_the_bits_of_one_process(void) {
             int n = sizes[s];
             bool ours = a < NUM_ALLREDUCES;
             const char *name = ours ? allreduces[a].name : "mpi";
-            float *expected = ours ? sum_in_one_process(name, n) : sum_of_wholes(n, 0, 1);
+            if (ours)
+                expect_chapter_2(name, n);
+            else
+                expect_sum(n, 0, 1);
             fill_mine(n, !ours);
             dist_choose_all_reduce(name);
             dist_reset_traffic();
@@ -95,16 +100,13 @@ static void sums_have_the_bits_of_one_process(void) {
                 die("see the test", "%s of %d numbers: rank %d sent %llu bytes, not %zu", name, n,
                     rank, (unsigned long long)dist_traffic().bytes, formula);
             CHECK(dist_num_hosts() > 1 || dist_traffic().bytes_to_hosts == 0, "there is one host");
-            mine_must_be(expected, name, n, false);
-            free_mine();
-            free(expected);
+            mine_must_be(name, n, false);
         }
 }
 
 // In the compute queue as in the other one: what comes before and after keeps its order.
 static void queues_keep_their_order(void) {
     enum { N = 300000, TIMES = 10 };
-    float *expected = xmalloc(sizeof *expected * N);
     dist_choose_all_reduce("ring");
     fill_mine(N, true);
     for (int i = 0; i < own; i++) tensor_fill(mine[i], 1);
@@ -121,29 +123,24 @@ static void queues_keep_their_order(void) {
             launch(dist_device(i), scale, .x = mine[i]->data, .factor = 2.0f / (float)k, .n = N);
     }
     for (int i = 0; i < N; i++) expected[i] = 1 << TIMES;
-    if (k == 1 || k == 2 || k == 4) mine_must_be(expected, "in order", N, false); // 2 / k is exact
-    free_mine();
-    free(expected);
+    if (k == 1 || k == 2 || k == 4) mine_must_be("in order", N, false); // 2 / k is exact
 }
 
 static void others_are_right(void) {
     for (size_t s = 0; s < COUNT(sizes); s++) {
         int n = sizes[s];
-        float *expected = sum_of_wholes(n, 0, 1);
+        expect_sum(n, 0, 1);
         fill_mine(n, true);
         dist_reduce_scatter(NULL, mine);
-        mine_must_be(expected, "reduce_scatter", n, true);
+        mine_must_be("reduce_scatter", n, true);
         dist_all_gather(NULL, mine);
-        mine_must_be(expected, "all_gather", n, false);
-        free_mine();
+        mine_must_be("all_gather", n, false);
         for (int root = 0; root < size; root++) {
             for (int i = 0; i < n; i++) expected[i] = device_value(root * own, i, false);
             fill_mine(n, false);
             dist_broadcast(NULL, mine, root);
-            mine_must_be(expected, "broadcast", n, false);
-            free_mine();
+            mine_must_be("broadcast", n, false);
         }
-        free(expected);
     }
 }
 
@@ -151,20 +148,16 @@ static void groups_are_apart(void) {
     ProcessGroup *group = dist_new_group(rank % 2);
     CHECK(group_size(group) == (size + 1 - rank % 2) / 2, "even ranks and odd ones");
     CHECK(group_rank(group) == rank / 2, "in their order");
-    float expected = 0, *all = sum_of_wholes(1, 0, 1);
-    for (int r = rank % 2; r < size; r += 2)
-        for (int i = 0; i < own; i++) expected += device_value(r * own + i, 0, true);
+    expect_sum(1, rank % 2, 2);
     fill_mine(1, true);
     dist_choose_all_reduce("ring");
     dist_all_reduce(group, mine);
-    mine_must_be(&expected, "group", 1, false);
+    mine_must_be("group", 1, false);
     for (int times = 0; times < rank % 2; times++) dist_all_reduce(group, mine); // one group alone
-    free_mine();
+    expect_sum(1, 0, 1);
     fill_mine(1, true);
     dist_all_reduce(NULL, mine); // what groups have done does not matter to others
-    mine_must_be(all, "all, after a group", 1, false);
-    free_mine();
-    free(all);
+    mine_must_be("all, after a group", 1, false);
     dist_free_group(group);
 }
 
@@ -214,7 +207,7 @@ static size_t hierarchical_to_hosts(size_t n) {
 // All ranks have sent what the formula says; rank 0 says how much that is, of each host.
 static void say_bytes_to_hosts(const char *name, size_t formula) {
     double sent = (double)dist_traffic().bytes_to_hosts;
-    double *all = xmalloc(sizeof *all * (size_t)size);
+    double all[MAX_COMPUTING];
     if (sent != (double)formula)
         die("see the test", "%s: rank %d sent %.0f bytes to other hosts, not %zu", name, rank, sent,
             formula);
@@ -224,33 +217,29 @@ static void say_bytes_to_hosts(const char *name, size_t formula) {
         for (int r = 0; r < size; r++) of_host += dist_host_of(r) == h ? all[r] : 0;
         printf("%s: host %d sent %.0f\n", name, h, of_host);
     }
-    free(all);
     dist_reset_traffic();
 }
 
 // Three ways to one sum. (Long enough that what else crosses, when the job starts and ends, is
 // little.)
 static void bytes_between_hosts(void) {
-    enum { N = 2000003 };
     hierarchical_begin();
-    float *expected = sum_of_wholes(N, 0, 1);
+    expect_sum(LONGEST, 0, 1);
     dist_print_ranks();
     for (int way = 0; way < 3; way++) {
         static const char *const names[] = {"star", "ring", "hierarchical"};
         static size_t (*const formulas[])(size_t) = {star_to_hosts, ring_to_hosts,
                                                      hierarchical_to_hosts};
-        fill_mine(N, true);
+        fill_mine(LONGEST, true);
         dist_choose_all_reduce(way == 0 ? "star" : "ring");
         dist_reset_traffic();
         if (way < 2)
             dist_all_reduce(NULL, mine);
         else
             hierarchical_all_reduce(mine[0]);
-        mine_must_be(expected, names[way], N, false);
-        say_bytes_to_hosts(names[way], formulas[way](N));
-        free_mine();
+        mine_must_be(names[way], LONGEST, false);
+        say_bytes_to_hosts(names[way], formulas[way](LONGEST));
     }
-    free(expected);
     hierarchical_end();
 }
 
@@ -273,7 +262,6 @@ static void all_reduce_often(int times) {
         fill_mine(100000, true);
         dist_all_reduce(NULL, mine);
         synchronize_all();
-        free_mine();
     }
 }
 

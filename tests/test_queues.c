@@ -82,55 +82,29 @@ static void one_queue_does_not_wait_for_the_other(void **state) {
     }
 }
 
-// Each queue adds to what the other one has made, in turns. Without the waits the sum is another.
-static void events_order_the_two_queues(void **state) {
-    Device *device = device_under_test(state);
-    Queue *compute = compute_queue(device), *comm = comm_queue(device);
-    Tensor *x = filled(device, 1), *y = filled(device, 0);
-    for (int i = 0; i < 12; i++) {
-        queue_wait(comm, queue_record(compute));
-        launch_on(comm, add, .y = y->data, .x = x->data, .n = N); // y += x
-        queue_wait(compute, queue_record(comm));
-        launch_on(compute, add, .y = x->data, .x = y->data, .n = N); // x += y
-    }
-    assert_all(x, 75025); // Fibonacci's 25th number
-}
-
-// From one device to another on communication queues alone, while the compute queues do other work.
-static void copies_go_beside_the_computing(void **state) {
-    (void)state;
-    enum { K = 3, ROUNDS = 5 };
-    Tensor *mine[K], *theirs[K], *other[K];
-    float expected[K] = {1, 2, 3};
-    for (int i = 0; i < K; i++) {
-        mine[i] = filled(try_gpu(i), expected[i]);
-        theirs[i] = filled(try_gpu(i), 0);
-        other[i] = filled(try_gpu(i), 0);
-    }
-    ledger_reset();
-    for (int round = 0; round < ROUNDS; round++) {
-        const float before[K] = {expected[0], expected[1], expected[2]};
-        for (int i = 0; i < K; i++) { // from the left neighbour, once it has what it sends
-            int left = (i + K - 1) % K;
-            Queue *comm = comm_queue(try_gpu(i));
-            queue_wait(comm, device_record(try_gpu(left)));
-            queue_wait(comm, device_record(try_gpu(i)));
-            queue_copy(comm, try_gpu(i), theirs[i]->data, try_gpu(left), mine[left]->data,
-                       tensor_bytes(mine[left]));
-            expected[i] += before[left];
+// x, then what it is sent, in turns; on one device, and on two. Without one of the waits the sum is
+// another.
+static void events_order_queues(void **state) {
+    enum { ROUNDS = 12 };
+    Device *devices[2];
+    devices_under_test(state, 2, devices);
+    for (int other = 0; other < 2; other++) {
+        Device *device[2] = {devices[0], devices[other]};
+        Tensor *x[2] = {filled(device[0], 1), filled(device[1], 0)};
+        Tensor *received[2] = {keep(tensor_new(device[0], N)), keep(tensor_new(device[1], N))};
+        ledger_reset();
+        for (int i = 1; i <= 2 * ROUNDS; i++) { // x[to] += x[1 - to]
+            int to = i % 2;
+            Queue *compute = compute_queue(device[to]), *comm = comm_queue(device[to]);
+            queue_wait(comm, device_record(device[1 - to]));
+            queue_copy(comm, device[to], received[to]->data, device[1 - to], x[1 - to]->data,
+                       tensor_bytes(x[0]));
+            queue_wait(compute, queue_record(comm));
+            launch_on(compute, add, .y = x[to]->data, .x = received[to]->data, .n = N);
         }
-        for (int i = 0; i < K; i++) {
-            launch(try_gpu(i), fill, .x = other[i]->data, .value = (float)round, .n = N);
-            for (int j = 0; j < K; j++)
-                device_wait(try_gpu(i), queue_record(comm_queue(try_gpu(j))));
-            launch(try_gpu(i), add, .y = mine[i]->data, .x = theirs[i]->data, .n = N);
-        }
-        for (int i = 0; i < K; i++) // before the next round overwrites what is added here
-            for (int j = 0; j < K; j++)
-                queue_wait(comm_queue(try_gpu(i)), device_record(try_gpu(j)));
+        assert_all(x[0], 75025); // Fibonacci's 25th number
+        assert_int_equal(ledger_bytes_between_devices(), other * 2 * ROUNDS * N * sizeof(float));
     }
-    for (int i = 0; i < K; i++) assert_all(mine[i], expected[i]);
-    assert_int_equal(ledger_bytes_between_devices(), K * ROUNDS * N * sizeof(float));
 }
 
 // ---- memory that both use ----------------------------------------------------------------------
@@ -138,14 +112,9 @@ static void copies_go_beside_the_computing(void **state) {
 // The arena's memory is used again in the next step; what a communication queue still sends of it
 // must arrive as it was. It is noted by the copy, and by a kernel's arguments; what a function uses
 // (on CPU devices: addresses), by queue_uses().
-typedef struct CopyAll {
-    float *to;
-    const float *from;
-} CopyAll;
-
-static void copy_all(void *context) {
-    const CopyAll *copy = context;
-    memcpy(copy->to, copy->from, N * sizeof(float));
+static void copy_all(void *pair) {
+    float *const *to_and_from = pair;
+    memcpy(to_and_from[0], to_and_from[1], N * sizeof(float));
 }
 
 static void next_step_waits_for_what_is_being_sent(void **state) {
@@ -154,7 +123,7 @@ static void next_step_waits_for_what_is_being_sent(void **state) {
     const int shape = N;
     float *memory = NULL;
     Tensor *sent[STEPS];
-    CopyAll copies[STEPS];
+    float *pairs[STEPS][2];
     bool is_cpu = strcmp(*state, "cpu") == 0;
     for (int step = 0; step < STEPS; step++) sent[step] = filled(device, 0);
     for (int step = 0; step < STEPS; step++) {
@@ -164,13 +133,13 @@ static void next_step_waits_for_what_is_being_sent(void **state) {
         memory = x->data;
         tensor_fill(x, (float)step);
         Queue *comm = late_comm_queue(device);
-        copies[step] = (CopyAll){.to = sent[step]->data, .from = x->data};
+        pairs[step][0] = sent[step]->data, pairs[step][1] = x->data;
         if (step % 3 == 0)
             queue_copy(comm, device, sent[step]->data, device, x->data, tensor_bytes(x));
         else if (step % 3 == 1 || !is_cpu)
             launch_on(comm, add, .y = sent[step]->data, .x = x->data, .n = N);
         else {
-            queue_call(comm, copy_all, &copies[step]);
+            queue_call(comm, copy_all, pairs[step]);
             queue_uses(comm, x->data);
         }
     }
@@ -302,8 +271,7 @@ int main(void) {
         UNLESS_SIMULATED(expect_deaths),
         ON_BOTH(device_has_two_queues),
         UNLESS_SIMULATED(one_queue_does_not_wait_for_the_other), // it is about CPU devices
-        ON_BOTH(events_order_the_two_queues),
-        cmocka_unit_test(copies_go_beside_the_computing),
+        ON_BOTH(events_order_queues),
         ON_BOTH(next_step_waits_for_what_is_being_sent),
         ON_BOTH(loans_wait_for_what_is_being_sent),
         ON_BOTH(a_stamp_knows_what_was_freed),
