@@ -123,8 +123,4 @@ static inline void fails_with(const char *before, const char *name, int ranks, i
                  said);
 }
 
-static inline void fails(const char *name, int ranks, double most, const char *words) {
-    fails_with("", name, ranks, 1, most, words);
-}
-
 #endif

@@ -124,15 +124,6 @@ static void names_are_the_books(void **state) {
     assert_ptr_equal(all[0], try_gpu(0));
 }
 
-static void items_of_several_devices_are_read_together(void **state) {
-    (void)state;
-    Tensor *x[3];
-    float values[3];
-    for (int i = 0; i < 3; i++) x[i] = filled(device(i), 1, (float)(10 + i));
-    items(x, 3, values);
-    for (int i = 0; i < 3; i++) assert_true(values[i] == (float)(10 + i));
-}
-
 #if defined(_OPENMP) && defined(__linux__)
 static int threads_of_this_process(void) {
     char line[256];
@@ -180,7 +171,6 @@ int main(void) {
         cmocka_unit_test(memory_is_accounted_for),
         UNLESS_SIMULATED(a_device_can_be_made_slower), // these are about CPU devices
         UNLESS_SIMULATED(kernels_use_their_cores),
-        cmocka_unit_test(items_of_several_devices_are_read_together),
         cmocka_unit_test(names_are_the_books),
         cmocka_unit_test(host_memory_goes_back_where_it_came_from),
     };

@@ -257,29 +257,28 @@ static void all_reduce_forever(void) {
 
 // ---- in a rank, where something is wrong -----------------------------------------------------------
 
-static void all_reduce_often(int times) {
-    for (int i = 0; i < times; i++) {
-        fill_mine(100000, true);
-        dist_all_reduce(NULL, mine);
-        synchronize_all();
-    }
+static void all_reduce(int n) {
+    fill_mine(n, true);
+    dist_all_reduce(NULL, mine);
+    synchronize_all();
 }
 
-// This rank sleeps so long, or stops for good, between two allreduces.
-static void one_keeps_others_waiting(unsigned long_seconds) {
-    all_reduce_often(1);
+// Between two allreduces the last rank gets this signal, or sleeps so long.
+static void one_keeps_others_waiting(int signal, unsigned long_seconds) {
+    all_reduce(100000);
     dist_note("bucket 1, step 42");
-    if (rank == size - 1 && long_seconds == 0) raise(SIGSTOP);
+    if (rank == size - 1 && signal) raise(signal);
     if (rank == size - 1) sleep(long_seconds);
-    all_reduce_often(1);
+    all_reduce(100000);
 }
 
-static void one_is_stopped(void) { one_keeps_others_waiting(0); }
-static void one_computes_on(void) { one_keeps_others_waiting(60); }
+static void one_is_killed(void) { one_keeps_others_waiting(SIGKILL, 0); }
+static void one_is_stopped(void) { one_keeps_others_waiting(SIGSTOP, 0); }
+static void one_computes_on(void) { one_keeps_others_waiting(0, 60); }
 static void one_is_slow_but_comes(void) {
     CHECK(dist_num_hosts() == (size + 1) / 2, "two ranks on each");
     CHECK(dist_host_of(rank) == rank / 2 && dist_local_rank() == rank % 2, "in their order");
-    one_keeps_others_waiting(1);
+    one_keeps_others_waiting(0, 1);
 }
 
 static void one_disagrees(void) { dist_must_agree("--lr", rank == size - 1 ? "0.1" : "0.2"); }
@@ -287,27 +286,18 @@ static void one_disagrees(void) { dist_must_agree("--lr", rank == size - 1 ? "0.
 static void another_collective(void) {
     fill_mine(5, true);
     if (rank == 1) dist_broadcast(NULL, mine, 0);
-    dist_all_reduce(NULL, mine);
-    synchronize_all();
+    all_reduce(5);
 }
 
 static void another_size(void) {
     dist_choose_all_reduce("star");
-    fill_mine(rank == 1 ? 5 : 6, true);
-    dist_all_reduce(NULL, mine);
-    synchronize_all();
-}
-
-static void one_is_killed(void) {
-    all_reduce_often(1);
-    if (rank == size - 1) raise(SIGKILL);
-    all_reduce_often(1000);
+    all_reduce(rank == 1 ? 5 : 6);
 }
 
 static void one_dies(void) {
-    all_reduce_often(1);
+    all_reduce(100000);
     if (rank == 0) die("mend it", "rank 0 has a mistake");
-    all_reduce_often(1000);
+    all_reduce(100000);
 }
 
 // ---- the cases -------------------------------------------------------------------------------------
@@ -384,7 +374,7 @@ static void test_what_goes_wrong(void **state) {
         {"late", 3, "not all ranks have come together within 1 s", "", 0},
     };
     for (size_t r = 0; r < COUNT(rows); r++) {
-        fails(rows[r].name, rows[r].ranks, 12, rows[r].words);
+        fails_with("", rows[r].name, rows[r].ranks, 1, 12, rows[r].words);
         int times = rows[r].times;
         if (!strstr(said, rows[r].also) || (times > 0 && times_said(rows[r].words) != times))
             fail_msg("%s: not %d times '%s', and '%s': %s", rows[r].name, times, rows[r].words,

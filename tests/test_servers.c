@@ -135,48 +135,45 @@ static void test_stalls(void **state) {
 // ---- files ---------------------------------------------------------------------------------------
 
 typedef struct Reading {
+    const char *file;
     Discipline how;
     long clocks;
     int W;
     double slow;
-    const char *text; // NULL: the file of {2, 0}, 10 steps, 3 workers; else these lines
     const char *error;
 } Reading;
 
-static Schedule read_as(const Reading *r, const char *file) {
+static Schedule just_read;
+static void read_as(void *reading) {
+    const Reading *r = reading;
     Pace pace = even_pace(r->W);
     slow[0] = r->slow;
-    return schedule_read(in_test_folder(file), &pace, r->how, r->clocks);
-}
-
-static void read_wrong(void *reading) {
-    const Reading *r = reading;
-    if (r->text) write_bytes(in_test_folder("bad"), r->text, strlen(r->text));
-    read_as(r, r->text ? "bad" : "run");
+    just_read = schedule_read(in_test_folder(r->file), &pace, r->how, r->clocks);
 }
 
 // A file of another run is refused, and it is said what differs.
 static void test_files(void **state) {
     (void)state;
-    static const Reading right = {{2, 0}, 10, 3, 1, NULL, NULL};
     Pace pace = even_pace(3);
-    Schedule s = made(&pace, right.how, 10);
+    Schedule s = made(&pace, (Discipline){2, 0}, 10);
     schedule_write(&s, in_test_folder("run"));
-    Schedule read = read_as(&right, "run");
-    assert_string_equal(read.made_from, s.made_from);
-    assert_same_events(&s, &read);
-    schedule_free(&read);
+    read_as(&(Reading){"run", {2, 0}, 10, 3, 1, NULL});
+    assert_string_equal(just_read.made_from, s.made_from);
+    assert_same_events(&s, &just_read);
+    schedule_free(&just_read);
     pace = even_pace(2);
     s = made(&pace, (Discipline){0, 0}, 1);
-    const Reading wrong[] = {
-        {{1, 0}, 10, 3, 1, NULL, "made with staleness 2, and this run has 1"},
-        {{NO_BOUND, 0}, 10, 3, 1, NULL, "made with staleness 2, and this run has none"},
-        {{0, 1}, 10, 3, 1, NULL, "made with staleness 2, and this run has 0"},
-        {{2, 0}, 11, 3, 1, NULL, "made with steps 10, and this run has 11"},
-        {{2, 0}, 10, 4, 1, NULL, "made with workers 3, and this run has 4"},
-        {{2, 0}, 10, 3, 5, NULL, "made with slow 1,1,1, and this run has 5,1,1"},
-        {{0, 0}, 1, 2, 1, "0 pull 0 0\n", "bad:1: not the first line"},
-        {{0, 0}, 1, 2, 1, "", "bad: cannot be read, or empty"},
+    write_bytes(in_test_folder("line"), "0 pull 0 0\n", 11);
+    write_bytes(in_test_folder("empty"), "", 0);
+    Reading wrong[] = {
+        {"run", {1, 0}, 10, 3, 1, "made with staleness 2, and this run has 1"},
+        {"run", {NO_BOUND, 0}, 10, 3, 1, "made with staleness 2, and this run has none"},
+        {"run", {0, 1}, 10, 3, 1, "made with staleness 2, and this run has 0"},
+        {"run", {2, 0}, 11, 3, 1, "made with steps 10, and this run has 11"},
+        {"run", {2, 0}, 10, 4, 1, "made with workers 3, and this run has 4"},
+        {"run", {2, 0}, 10, 3, 5, "made with slow 1,1,1, and this run has 5,1,1"},
+        {"line", {0, 0}, 1, 2, 1, "line:1: not the first line"},
+        {"empty", {0, 0}, 1, 2, 1, "empty: cannot be read, or empty"},
     };
     const char *const lines[][2] = {
         // behind the right first line
@@ -191,11 +188,11 @@ static void test_files(void **state) {
         {"nan pull 0 0\n", "bad:2: a number below 0"},
         {"0 pulls 0 0\n", "bad:2: no such event"},
         {"# nothing\n", "no events"}};
-    for (size_t i = 0; i < COUNT(wrong); i++)
-        expect_death(1, wrong[i].error, read_wrong, (void *)&wrong[i]);
+    for (size_t i = 0; i < COUNT(wrong); i++) expect_death(1, wrong[i].error, read_as, &wrong[i]);
     for (size_t i = 0; i < COUNT(lines); i++) {
         const char *text = keep_memory(xprintf("%s\n%s", s.made_from, lines[i][0]));
-        expect_death(1, lines[i][1], read_wrong, &(Reading){{0, 0}, 1, 2, 1, text, NULL});
+        write_bytes(in_test_folder("bad"), text, strlen(text));
+        expect_death(1, lines[i][1], read_as, &(Reading){"bad", {0, 0}, 1, 2, 1, NULL});
     }
 }
 
@@ -318,7 +315,6 @@ static void test_replays(void **state) {
         Schedule s = made(&pace, replays[r].how, STEPS);
         PsResult got = ps_replay(&l, &s), expected = by_hand(&l, &s, W * STEPS);
         size_t bytes = lenet_floats() * sizeof *got.params;
-        assert_int_equal(got.applied, (W - backup) * STEPS);
         assert_int_equal(got.applied, expected.applied);
         assert_int_equal(got.dropped, expected.dropped);
         assert_memory_equal(got.staleness, expected.staleness, sizeof got.staleness);
@@ -441,7 +437,6 @@ static void test_real(void **state) {
         long pushes;
     } rows[] = {
         {4, 1, {CLOCKS, NULL, -1, 0, 60, true}, 4 * CLOCKS},
-        {4, 2, {CLOCKS, NULL, -1, 0, 60, true}, 4 * CLOCKS},
         {4, 3, {CLOCKS, NULL, -1, 0, 60, true}, 4 * CLOCKS},
         {3, 2, {8, NULL, 1, 3, 1, false}, 3 * 8},
         {1, 1, {8, NULL, 0, 3, 1, false}, 3},
