@@ -3,13 +3,10 @@
 #ifndef RANKS_H
 #define RANKS_H
 
-#include <sys/wait.h>
-
 #include "common/base/clock.h"
 #include "common/base/error.h"
 #include "common/comm/process_group.h"
-#include "common/device/device.h"
-#include "test.h"
+#include "dies.h"
 
 static const char *self; // main() sets it: argv[0]
 

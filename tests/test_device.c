@@ -20,8 +20,7 @@ static void assert_all(const Tensor *t, float value) {
     for (size_t i = 0; i < numel(t); i++) assert_true(values[i] == value);
 }
 
-static void work_is_done_in_order(void **state) {
-    (void)state;
+CASE(work_is_done_in_order) {
     Tensor *x = filled(device(0), N, 0), *one = filled(device(0), N, 1);
     for (int i = 0; i < 3000; i++) { // more than the queue holds: the host waits for room
         launch(device(0), add, .y = x->data, .x = one->data, .n = 10);
@@ -33,8 +32,7 @@ static void work_is_done_in_order(void **state) {
 
 // x = 1, 2, 3, .. on the first device (host: when it has been read), each sent to the second before
 // the next overwrites it: a copy that did not wait, or was not waited for, would show in the sum.
-static void copies_wait_for_both_sides(void **state) {
-    (void)state;
+CASE(copies_wait_for_both_sides) {
     Device *from[] = {device(0), host()};
     for (int d = 0; d < 2; d++) {
         Tensor *x = filled(from[d], N, 0), *received = filled(device(1), N, 0),
@@ -51,8 +49,7 @@ static void copies_wait_for_both_sides(void **state) {
 
 // Each copy arrives, and each time its bytes are entered where they belong: nowhere within a
 // device, for they cross nothing.
-static void copies_arrive_and_are_counted(void **state) {
-    (void)state;
+CASE(copies_arrive_and_are_counted) {
     Device *all[] = {host(), device(0), device(1), device(2), cpu_device(3)};
     for (size_t i = 0; i < COUNT(all); i++)
         for (size_t j = 0; j < COUNT(all); j++)
@@ -69,8 +66,7 @@ static void copies_arrive_and_are_counted(void **state) {
             }
 }
 
-static void memory_is_accounted_for(void **state) {
-    (void)state;
+CASE(memory_is_accounted_for) {
     size_t before = device_bytes(device(3));
     Tensor *a = tensor_new(device(3), 1000), *b = tensor_new(device(3), 50, 2);
     assert_int_equal(device_bytes(device(3)), before + 4400);
@@ -91,8 +87,7 @@ static double cpu_seconds_now(void) {
 // a run longer, sleeps too, but never its time on the cores: so that is what it is compared with.
 // (Kernels so long that the queue's work beside them is nothing; one thread, since threads of
 // OpenMP that wait for each other are on their cores too.)
-static void a_device_can_be_made_slower(void **state) {
-    (void)state;
+CASE(a_device_can_be_made_slower) {
     enum { LARGE = 1000000 };
     const double LONG = 0.2; // other threads, those of OpenMP, are busy for a while at the start
     Device *cpu = cpu_device(0);
@@ -112,8 +107,7 @@ static void a_device_can_be_made_slower(void **state) {
     assert_all(x, (float)times);
 }
 
-static void names_are_the_books(void **state) {
-    (void)state;
+CASE(names_are_the_books) {
     Device *devices[] = {cpu_device(0), cpu_device(1)};
     assert_string_equal(device_names(devices, 2), "[cpu:0, cpu:1]");
     assert_string_equal(device_name(host()), "host");
@@ -136,8 +130,7 @@ static int threads_of_this_process(void) {
 #endif
 
 // A loop that is long enough has a thread for each core that its device was given.
-static void kernels_use_their_cores(void **state) {
-    (void)state;
+CASE(kernels_use_their_cores) {
 #if defined(_OPENMP) && defined(__linux__)
     enum { CORES = 9 }; // more than any test before
     Tensor *x = filled(device(0), N, 0);
@@ -153,8 +146,7 @@ static void kernels_use_their_cores(void **state) {
 }
 
 // (On GPUs x is pinned, and only CUDA can free that.)
-static void host_memory_goes_back_where_it_came_from(void **state) {
-    (void)state;
+CASE(host_memory_goes_back_where_it_came_from) {
     free_kept();
     Tensor *x = tensor_new(host(), N);
     devices_close();

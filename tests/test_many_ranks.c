@@ -1,6 +1,6 @@
 // test_many_ranks.c: chapter 8's modelled scaling: the tables of the networks, the bytes of the
 // exchanges, and that what is computed once for all ranks is what a simulation of all of them says.
-#include "test.h"
+#include "dies.h"
 
 #include "chapters/08_many_machines/many_ranks.h"
 #include "chapters/08_many_machines/modelled_scaling.h"
@@ -25,8 +25,7 @@ static void assert_close(double a, double b, double relative) {
 
 // ---- an exchange -----------------------------------------------------------------------------
 
-static void all_hosts_take_as_long_as_one(void **state) {
-    (void)state;
+CASE(all_hosts_take_as_long_as_one) {
     static const char *const machines[] = {"p100-25gbe", "cluster-10gbe", "dgx-a100"};
     for (int m = 0; m < 3; m++)
         for (ExchangeWay way = 0; way < NUM_EXCHANGE_WAYS; way++)
@@ -43,8 +42,7 @@ static void all_hosts_take_as_long_as_one(void **state) {
 
 // Bytes; and that no exchange beats its card. A ring takes the bytes of a card over its bandwidth,
 // and 2 (k-1) latencies and additions.
-static void exchanges_are_the_formulas(void **state) {
-    (void)state;
+CASE(exchanges_are_the_formulas) {
     const double N = 64 * MIB;
     Machine free_adds = machine_with_free(horovods(), FREE_DEVICES);
     Link card = free_adds.network;
@@ -72,8 +70,7 @@ static void exchanges_are_the_formulas(void **state) {
 
 // ---- a step ----------------------------------------------------------------------------------
 
-static void the_fast_way_is_the_simulated_one(void **state) {
-    (void)state;
+CASE(the_fast_way_is_the_simulated_one) {
     for (int n = 0; n < NUM_PUBLISHED_SCALINGS; n++) {
         NetworkTable network = published_scalings[n].network();
         static const double params[] = {23834568, 44549160, 138357544}; // as torchvision has them
@@ -91,8 +88,7 @@ static void the_fast_way_is_the_simulated_one(void **state) {
 }
 
 // Never better with more hosts; never worse with a faster network or more images to hide it behind.
-static void efficiency_goes_the_right_way(void **state) {
-    (void)state;
+CASE(efficiency_goes_the_right_way) {
     Machine faster = *horovods();
     faster.network.bandwidth *= 2;
     for (int n = 0; n < NUM_PUBLISHED_SCALINGS; n++)
@@ -110,8 +106,7 @@ static void efficiency_goes_the_right_way(void **state) {
         }
 }
 
-static void messages_have_all_gradients(void **state) {
-    (void)state;
+CASE(messages_have_all_gradients) {
     NetworkTable network = inception_v3(false);
     RankStep rank = rank_step(horovods(), &network, 64, false);
     const double all = table_params(&network) * sizeof(float);
@@ -119,7 +114,7 @@ static void messages_have_all_gradients(void **state) {
     Machine m = machine_with_free(horovods(), FREE_DEVICES);
     m.network.latency = m.host_link.latency = 0; // then time is bytes
     double seconds = exchange_model(&m, BY_LEVELS, 16, all, false).seconds;
-    for (size_t r = 0; r < sizeof rules / sizeof *rules; r++) {
+    for (size_t r = 0; r < COUNT(rules); r++) {
         ScaledStep step = scaled_step(&m, &network, &rank, BY_LEVELS, rules[r], 16);
         assert_close(step.exchanging, seconds, 1e-6);
         assert_true(step.messages >= 1);
@@ -138,8 +133,7 @@ static double at_measured_speed(int n, int images) {
     return scaled_step(horovods(), &network, &rank, BY_RING, large, 512).efficiency;
 }
 
-static void published_figures_are_where_the_chapter_says(void **state) {
-    (void)state;
+CASE(published_figures_are_where_the_chapter_says) {
     for (int n = 0; n < NUM_PUBLISHED_SCALINGS; n++) {
         double published = published_scalings[n].efficiency_512,
                modelled = scaled(horovods(), n, 64, BY_RING, large, 512).efficiency;
@@ -152,8 +146,7 @@ static void published_figures_are_where_the_chapter_says(void **state) {
 
 // With large messages ring and two levels are alike, and servers behind; with many small ones the
 // ring's steps are what takes time.
-static void ways_differ_as_the_chapter_says(void **state) {
-    (void)state;
+CASE(ways_differ_as_the_chapter_says) {
     double efficiency[2][NUM_EXCHANGE_WAYS]; // of ResNet-101
     for (ExchangeWay way = 0; way < NUM_EXCHANGE_WAYS; way++) {
         efficiency[0][way] = scaled(horovods(), 1, 64, way, large, 512).efficiency;

@@ -1,7 +1,6 @@
 // test_process_group.c: processes that compute together: sums to the bit, bytes by the formulas,
 // and what is said when a rank does not come.
 #include <signal.h>
-#include <unistd.h>
 
 #include "common/comm/launch.h"
 #include "common/tensor/autograd.h"
@@ -12,16 +11,6 @@
 // ---- in a rank -----------------------------------------------------------------------------------
 
 static int rank, size, k, own; // k: devices of all ranks, own: of this one
-
-static void begin(int devices, double timeout, int ranks_per_host) {
-    dist_before_flags();
-    dist_init_process_group((DistOptions){
-        .devices = devices, .timeout = timeout, .threads = 1, .ranks_per_host = ranks_per_host});
-    rank = dist_get_rank();
-    size = dist_get_world_size();
-    k = dist_num_devices();
-    own = devices;
-}
 
 enum { LONGEST = 2000003 };
 static const int sizes[] = {0, 1, 2, 3, 7, 1001, SANITIZED ? 16387 : (1 << 20) + 3};
@@ -87,18 +76,13 @@ static void sums_have_the_bits_of_one_process(void) {
             int n = sizes[s];
             bool ours = a < NUM_ALLREDUCES;
             const char *name = ours ? allreduces[a].name : "mpi";
-            if (ours)
-                expect_chapter_2(name, n);
-            else
-                expect_sum(n, 0, 1);
+            ours ? expect_chapter_2(name, n) : expect_sum(n, 0, 1);
             fill_mine(n, !ours);
             dist_choose_all_reduce(name);
             dist_reset_traffic();
             dist_all_reduce(NULL, mine);
             size_t formula = ours ? allreduce_bytes(&allreduces[a], (size_t)n, k, rank).sent : 0;
-            if (own == 1 && dist_traffic().bytes != formula)
-                die("see the test", "%s of %d numbers: rank %d sent %llu bytes, not %zu", name, n,
-                    rank, (unsigned long long)dist_traffic().bytes, formula);
+            CHECK(own > 1 || dist_traffic().bytes == formula, "bytes by the formula");
             CHECK(dist_num_hosts() > 1 || dist_traffic().bytes_to_hosts == 0, "there is one host");
             mine_must_be(name, n, false);
         }
@@ -163,10 +147,7 @@ static void groups_are_apart(void) {
 
 static void figures_of_hosts(void) {
     double values[2] = {rank, 0.1 * rank}, sum[2] = {0};
-    for (int r = 0; r < size; r++) {
-        sum[0] += r;
-        sum[1] += 0.1 * r;
-    }
+    for (int r = 0; r < size; r++) sum[0] += r, sum[1] += 0.1 * r;
     dist_sum(NULL, values, 2);
     CHECK(values[0] == sum[0] && values[1] == sum[1], "in the order of the ranks");
     char *text = xprintf("%*s", rank * 10, "x");
@@ -191,23 +172,15 @@ static size_t star_to_hosts(size_t n) {
     if (rank == 0) return (size_t)(size - of_rank_0) * n * sizeof(float);
     return dist_host_of(rank) == dist_host_of(0) ? 0 : n * sizeof(float);
 }
-static const Allreduce *ring(void) {
-    choose_allreduce("ring");
-    return chosen_allreduce();
-}
 static size_t ring_to_hosts(size_t n) {
+    choose_allreduce("ring");
     bool crosses = dist_host_of((rank + 1) % size) != dist_host_of(rank);
-    return crosses ? allreduce_bytes(ring(), n, size, rank).sent : 0;
-}
-static size_t hierarchical_to_hosts(size_t n) {
-    size_t part = (size_t)equal_range((long)n, dist_local_size(), dist_local_rank()).count;
-    return allreduce_bytes(ring(), part, dist_num_hosts(), dist_host_of(rank)).sent;
+    return crosses ? allreduce_bytes(chosen_allreduce(), n, size, rank).sent : 0;
 }
 
 // All ranks have sent what the formula says; rank 0 says how much that is, of each host.
 static void say_bytes_to_hosts(const char *name, size_t formula) {
-    double sent = (double)dist_traffic().bytes_to_hosts;
-    double all[MAX_COMPUTING];
+    double sent = (double)dist_traffic().bytes_to_hosts, all[MAX_COMPUTING];
     if (sent != (double)formula)
         die("see the test", "%s: rank %d sent %.0f bytes to other hosts, not %zu", name, rank, sent,
             formula);
@@ -228,17 +201,17 @@ static void bytes_between_hosts(void) {
     dist_print_ranks();
     for (int way = 0; way < 3; way++) {
         static const char *const names[] = {"star", "ring", "hierarchical"};
-        static size_t (*const formulas[])(size_t) = {star_to_hosts, ring_to_hosts,
-                                                     hierarchical_to_hosts};
         fill_mine(LONGEST, true);
         dist_choose_all_reduce(way == 0 ? "star" : "ring");
+        const size_t formulas[] = {star_to_hosts(LONGEST), ring_to_hosts(LONGEST),
+                                   hierarchical_bytes(LONGEST).across};
         dist_reset_traffic();
         if (way < 2)
             dist_all_reduce(NULL, mine);
         else
             hierarchical_all_reduce(mine[0]);
         mine_must_be(names[way], LONGEST, false);
-        say_bytes_to_hosts(names[way], formulas[way](LONGEST));
+        say_bytes_to_hosts(names[way], formulas[way]);
     }
     hierarchical_end();
 }
@@ -250,8 +223,7 @@ static void all_reduce_forever(void) {
         dist_note("step %ld", step);
         dist_all_reduce(NULL, mine);
         synchronize_all();
-        if (step == 0) printf("the first step is done\n");
-        if (step == 0) fflush(stdout);
+        if (step == 0) printf("the first step is done\n"), fflush(stdout);
     }
 }
 
@@ -331,12 +303,16 @@ static const struct {
 static int run_named(const char *name, int devices) {
     bool all = strcmp(name, "all") == 0, begun = false;
     set_program_name("test");
+    dist_before_flags();
     devices_init(BACKEND_CPU, 1);
     for (size_t c = 0; c < COUNT(cases); c++) {
         if (!(all ? cases[c].all : strcmp(name, cases[c].name) == 0)) continue;
         if (!cases[c].run && launch_read().rank > 0) sleep(60); // comes late
-        if (!begun) begin(devices, cases[c].timeout, cases[c].ranks_per_host);
+        if (!begun)
+            dist_init_process_group((DistOptions){devices, cases[c].timeout, .threads = 1,
+                                                  .ranks_per_host = cases[c].ranks_per_host});
         begun = true;
+        rank = dist_get_rank(), size = dist_get_world_size(), k = dist_num_devices(), own = devices;
         if (cases[c].run) cases[c].run();
     }
     if (!begun) return 99;
@@ -347,8 +323,7 @@ static int run_named(const char *name, int devices) {
 
 // ---- the tests -----------------------------------------------------------------------------------
 
-static void test_what_ranks_compute(void **state) {
-    (void)state;
+CASE(test_what_ranks_compute) {
     all_pass("all", 4, 1);
     all_pass("all", 3, 2);
     passes("bits", 2, 3);
@@ -356,8 +331,7 @@ static void test_what_ranks_compute(void **state) {
 }
 
 // Each ends the job in time, with these words, the first of them so many times (0: or more).
-static void test_what_goes_wrong(void **state) {
-    (void)state;
+CASE(test_what_goes_wrong) {
     static const struct {
         const char *name;
         int ranks;
@@ -384,8 +358,7 @@ static void test_what_goes_wrong(void **state) {
 
 // A program that was started by hand is rank 0 of 1, and so is one in a shell that srun started;
 // what a launcher started alone is refused, by rank 0 with one error, by the others without.
-static void test_wrong_launch(void **state) {
-    (void)state;
+CASE(test_wrong_launch) {
     static const struct {
         const char *variables;
         int status;

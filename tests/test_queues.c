@@ -56,32 +56,6 @@ static void device_has_two_queues(void **state) {
     assert_true(is_stream == (strcmp(*state, "cpu") != 0));
 }
 
-// While the compute queue stands still, the other one works; and the other way round. (A stream of
-// the simulator stands still until somebody waits for it.)
-static void one_queue_does_not_wait_for_the_other(void **state) {
-    (void)state;
-    Device *device = cpu_device(0);
-    Queue *queues[2] = {compute_queue(device), comm_queue(device)};
-    for (int q = 0; q < 2; q++) {
-        sem_t semaphore;
-        sem_init(&semaphore, 0, 0);
-        Tensor *x = filled(device, 0);
-        synchronize(device);
-        queue_call(queues[q], wait_for_semaphore, &semaphore);
-        Event held = queue_record(queues[q]);
-        launch_on(queues[1 - q], fill, .x = x->data, .value = 7, .n = N);
-        Event done = queue_record(queues[1 - q]);
-        event_synchronize(done);
-        assert_true(event_reached(done));
-        assert_false(event_reached(held));
-        assert_true(x->data[N - 1] == 7);
-        sem_post(&semaphore);
-        event_synchronize(held);
-        assert_true(event_reached(held));
-        sem_destroy(&semaphore);
-    }
-}
-
 // x, then what it is sent, in turns; on one device, and on two. Without one of the waits the sum is
 // another.
 static void events_order_queues(void **state) {
@@ -189,34 +163,42 @@ static void a_stamp_knows_what_was_freed(void **state) {
 
 // ---- events -------------------------------------------------------------------------------------
 
-// An event is that point and no later one, however many were recorded after it. (Functions are
-// called once each, in order, in either queue.)
-static void old_events_stay_what_they_are(void **state) {
+// An event is that point and no later one, however many were recorded after it. Functions are
+// called once each, in order; and while one queue stands still, the other one works. (On a GPU a
+// function must not wait; a stream of the simulator stands still until somebody waits for it.)
+static void events_stay_what_they_are(void **state) {
     Device *device = device_under_test(state);
-    Queue *compute = compute_queue(device), *comm = comm_queue(device);
+    Queue *queues[2] = {compute_queue(device), comm_queue(device)};
     bool is_cpu = strcmp(*state, "cpu") == 0;
-    int early = 0, late = 0;
-    sem_t semaphore;
-    sem_init(&semaphore, 0, 0);
-    for (int i = 0; i < 3; i++) queue_call(comm, count_up, &early);
-    queue_wait(compute, queue_record(comm));
-    queue_call(compute, count_up, &early);
-    Event event = queue_record(compute);
-    if (is_cpu) queue_call(compute, wait_for_semaphore, &semaphore);
-    queue_call(compute, count_up, &late);
-    Event last = queue_record(compute);
-    for (int i = 0; i < 900; i++) last = queue_record(compute);
-    event_synchronize(event);
-    assert_true(event_reached(event));
-    assert_int_equal(early, 4);
-    if (SIMULATED || is_cpu) assert_true(late == 0 && !event_reached(last));
-    sem_post(&semaphore);
-    event_synchronize(last);
-    assert_true(event_reached(last) && event_reached(event));
-    assert_int_equal(late, 1);
+    for (int q = 0; q < 2; q++) {
+        Queue *queue = queues[q], *other = queues[1 - q];
+        Tensor *x = filled(device, 0);
+        int early = 0, late = 0;
+        sem_t semaphore;
+        sem_init(&semaphore, 0, 0);
+        queue_wait(other, device_record(device));
+        for (int i = 0; i < 3; i++) queue_call(other, count_up, &early);
+        queue_wait(queue, queue_record(other));
+        queue_call(queue, count_up, &early);
+        Event event = queue_record(queue);
+        if (is_cpu) queue_call(queue, wait_for_semaphore, &semaphore);
+        queue_call(queue, count_up, &late);
+        Event last = queue_record(queue);
+        for (int i = 0; i < 900; i++) last = queue_record(queue);
+        launch_on(other, fill, .x = x->data, .value = 7, .n = N);
+        Event filled = queue_record(other);
+        event_synchronize(event);
+        event_synchronize(filled);
+        assert_true(event_reached(event) && event_reached(filled) && early == 4);
+        assert_true(!is_cpu || x->data[N - 1] == 7);
+        if (SIMULATED || is_cpu) assert_true(late == 0 && !event_reached(last));
+        sem_post(&semaphore);
+        event_synchronize(last);
+        assert_true(event_reached(last) && event_reached(event) && late == 1);
+        sem_destroy(&semaphore);
+    }
     event_synchronize((Event){0}); // of no queue: it is reached
     assert_true(event_reached((Event){0}) && event_reached(device_record(host())));
-    sem_destroy(&semaphore);
 }
 
 // ---- trace -------------------------------------------------------------------------------------
@@ -270,12 +252,11 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         UNLESS_SIMULATED(expect_deaths),
         ON_BOTH(device_has_two_queues),
-        UNLESS_SIMULATED(one_queue_does_not_wait_for_the_other), // it is about CPU devices
         ON_BOTH(events_order_queues),
         ON_BOTH(next_step_waits_for_what_is_being_sent),
         ON_BOTH(loans_wait_for_what_is_being_sent),
         ON_BOTH(a_stamp_knows_what_was_freed),
-        ON_BOTH(old_events_stay_what_they_are),
+        ON_BOTH(events_stay_what_they_are),
         ON_BOTH(a_trace_tells_the_queues_apart),
     };
     return cmocka_run_group_tests_name("queues", tests, NULL, close_kept);

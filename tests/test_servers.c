@@ -1,10 +1,8 @@
-// test_servers.c: chapter 7: schedules, parameter servers and towers against chapter 4 and against
-// a replay of their own, Adam against PyTorch's figures, and what must hold when workers come as
-// they like.
+// test_servers.c: chapter 7: schedules, parameter servers against a replay of their own (against
+// chapter 4: the program does that), towers, Adam against PyTorch's figures, and what must hold
+// when workers come as they like.
 #include "common/base/error.h"
 #include "common/tensor/adam.h"
-#include "chapters/02_get_params_and_allreduce/allreduce.h"
-#include "chapters/02_get_params_and_allreduce/get_params.h"
 #include "chapters/03_split_batch/split_batch.h"
 #include "chapters/07_parameter_servers/real.h"
 #include "chapters/07_parameter_servers/replay.h"
@@ -83,8 +81,7 @@ static void assert_same_events(const Schedule *a, const Schedule *b) {
     }
 }
 
-static void test_schedules(void **state) {
-    (void)state;
+CASE(test_schedules) {
     const Discipline hows[] = {{0, 0}, {1, 0}, {3, 0}, {NO_BOUND, 0}, {0, 1}, {0, 2}};
     for (int W = 1; W <= 7; W++)
         for (int h = 0; h < 6; h++)
@@ -106,8 +103,7 @@ static double seconds_of_schedule(Discipline how) {
     return s.list[s.count - 1].time;
 }
 
-static void test_a_straggler(void **state) {
-    (void)state;
+CASE(test_a_straggler) {
     double sync = seconds_of_schedule((Discipline){0, 0});
     assert_true(sync > 3 * seconds_of_schedule((Discipline){NO_BOUND, 0})); // 4.2 against 4 / 3.25
     assert_true(seconds_of_schedule((Discipline){0, 1}) < 0.4 * sync); // it is never waited for
@@ -115,8 +111,7 @@ static void test_a_straggler(void **state) {
 }
 
 // Between two transfers a worker computes, with odds of a quarter for 4 times as long.
-static void test_stalls(void **state) {
-    (void)state;
+CASE(test_stalls) {
     enum { CLOCKS = 2000 };
     Pace pace = even_pace(1);
     Schedule calm = made(&pace, (Discipline){0, 0}, CLOCKS);
@@ -135,12 +130,11 @@ static void test_stalls(void **state) {
 // ---- files ---------------------------------------------------------------------------------------
 
 typedef struct Reading {
-    const char *file;
+    const char *file, *error;
     Discipline how;
     long clocks;
     int W;
     double slow;
-    const char *error;
 } Reading;
 
 static Schedule just_read;
@@ -152,12 +146,11 @@ static void read_as(void *reading) {
 }
 
 // A file of another run is refused, and it is said what differs.
-static void test_files(void **state) {
-    (void)state;
+CASE(test_files) {
     Pace pace = even_pace(3);
     Schedule s = made(&pace, (Discipline){2, 0}, 10);
     schedule_write(&s, in_test_folder("run"));
-    read_as(&(Reading){"run", {2, 0}, 10, 3, 1, NULL});
+    read_as(&(Reading){"run", NULL, {2, 0}, 10, 3, 1});
     assert_string_equal(just_read.made_from, s.made_from);
     assert_same_events(&s, &just_read);
     schedule_free(&just_read);
@@ -166,14 +159,14 @@ static void test_files(void **state) {
     write_bytes(in_test_folder("line"), "0 pull 0 0\n", 11);
     write_bytes(in_test_folder("empty"), "", 0);
     Reading wrong[] = {
-        {"run", {1, 0}, 10, 3, 1, "made with staleness 2, and this run has 1"},
-        {"run", {NO_BOUND, 0}, 10, 3, 1, "made with staleness 2, and this run has none"},
-        {"run", {0, 1}, 10, 3, 1, "made with staleness 2, and this run has 0"},
-        {"run", {2, 0}, 11, 3, 1, "made with steps 10, and this run has 11"},
-        {"run", {2, 0}, 10, 4, 1, "made with workers 3, and this run has 4"},
-        {"run", {2, 0}, 10, 3, 5, "made with slow 1,1,1, and this run has 5,1,1"},
-        {"line", {0, 0}, 1, 2, 1, "line:1: not the first line"},
-        {"empty", {0, 0}, 1, 2, 1, "empty: cannot be read, or empty"},
+        {"run", "made with staleness 2, and this run has 1", {1, 0}, 10, 3, 1},
+        {"run", "made with staleness 2, and this run has none", {NO_BOUND, 0}, 10, 3, 1},
+        {"run", "made with staleness 2, and this run has 0", {0, 1}, 10, 3, 1},
+        {"run", "made with steps 10, and this run has 11", {2, 0}, 11, 3, 1},
+        {"run", "made with workers 3, and this run has 4", {2, 0}, 10, 4, 1},
+        {"run", "made with slow 1,1,1, and this run has 5,1,1", {2, 0}, 10, 3, 5},
+        {"line", "line:1: not the first line", {0, 0}, 1, 2, 1},
+        {"empty", "empty: cannot be read, or empty", {0, 0}, 1, 2, 1},
     };
     const char *const lines[][2] = {
         // behind the right first line
@@ -192,32 +185,11 @@ static void test_files(void **state) {
     for (size_t i = 0; i < COUNT(lines); i++) {
         const char *text = keep_memory(xprintf("%s\n%s", s.made_from, lines[i][0]));
         write_bytes(in_test_folder("bad"), text, strlen(text));
-        expect_death(1, lines[i][1], read_as, &(Reading){"bad", {0, 0}, 1, 2, 1, NULL});
+        expect_death(1, lines[i][1], read_as, &(Reading){"bad", NULL, {0, 0}, 1, 2, 1});
     }
 }
 
-// ---- replays: chapter 4, and a replay of its own -------------------------------------------------
-
-static const float *by_chapter_4(const PsLesson *l, int steps) {
-    Device *devices[MOST_WORKERS];
-    Tensor *start[LENET_PARAMS], *params[MOST_WORKERS][LENET_PARAMS], *losses[MAX_DEVICES];
-    PsLesson alone = *l;
-    size_t n;
-    alone.W = 1;
-    open_devices(devices, l->W);
-    choose_allreduce("star");
-    lenet_init(start, l->seed);
-    for (int w = 0; w < l->W; w++) get_params(start, LENET_PARAMS, devices[w], params[w]);
-    for (int step = 0; step < steps; step++) {
-        load(&alone, step, 0);
-        train_batch(X, y, params, devices, l->W, l->lr, losses);
-        synchronize_all();
-    }
-    const float *values = keep_memory(values_of_all(params[0], LENET_PARAMS, &n));
-    for (int w = 0; w < l->W; w++) free_params(params[w], LENET_PARAMS);
-    free_params(start, LENET_PARAMS);
-    return values;
-}
+// ---- replays, against a replay of its own ---------------------------------------------------------
 
 // One device, one vector of parameters, and a list of pushes that were not applied yet.
 typedef struct Waiting {
@@ -298,23 +270,17 @@ static const struct {
     {5, 2, {2, 0}, true, true},
 };
 
-static void test_replays(void **state) {
-    (void)state;
+CASE(test_replays) {
     enum { STEPS = 5 };
     for (size_t r = 0; r < (SANITIZED ? 9 : COUNT(replays)); r++) {
-        int W = replays[r].W, backup = replays[r].how.backup;
+        int W = replays[r].W;
         PsLesson l = lesson_of(W, replays[r].S);
         Pace pace = even_pace(W);
         l.lr_by_staleness = replays[r].lr_by_staleness;
         pace.seed = r; // in another order of arrival each time
-        if (replays[r].late) {
-            pace.busy = pace.transfer = 2;
-            pace.odds = 0.3;
-            slow[0] = 4;
-        }
+        if (replays[r].late) pace.busy = pace.transfer = 2, pace.odds = 0.3, slow[0] = 4;
         Schedule s = made(&pace, replays[r].how, STEPS);
         PsResult got = ps_replay(&l, &s), expected = by_hand(&l, &s, W * STEPS);
-        size_t bytes = lenet_floats() * sizeof *got.params;
         assert_int_equal(got.applied, expected.applied);
         assert_int_equal(got.dropped, expected.dropped);
         assert_memory_equal(got.staleness, expected.staleness, sizeof got.staleness);
@@ -325,18 +291,15 @@ static void test_replays(void **state) {
         }
         assert_int_equal(got.most_staleness, most);
         assert_true(got.mean_staleness == (double)sum / (double)got.applied);
-        assert_memory_equal(got.params, expected.params, bytes);
+        assert_memory_equal(got.params, expected.params, lenet_floats() * sizeof(float));
         assert_true(replays[r].how.staleness > 0 || got.most_staleness == 0);
-        if (W == 1 || (replays[r].how.staleness == 0 && backup == 0))
-            assert_memory_equal(got.params, by_chapter_4(&l, STEPS), bytes);
         ps_result_free(&got);
     }
 }
 
 // A push that has missed more than the histogram has room for counts in the mean and in the
 // maximum as it is.
-static void test_very_stale(void **state) {
-    (void)state;
+CASE(test_very_stale) {
     enum { PUSHES = MOST_STALE + 44 };
     Device *device = try_gpu(0);
     Servers *v = servers_new(&device, 1, 2, 1, 0);
@@ -354,17 +317,27 @@ static void test_very_stale(void **state) {
     servers_free(v);
 }
 
-// What is loaded follows from the lesson alone, whatever was loaded before.
-static void test_orders(void **state) {
-    (void)state;
-    PsLesson l = lesson_of(1, 1), other = l, fewer = l;
+// What is loaded follows from the lesson alone, whatever was loaded before; and workers get parts
+// of the minibatch, in their order.
+CASE(test_orders) {
+    enum { LATER = 12 }; // in the second epoch
+    PsLesson l = lesson_of(1, 1), other = l, fewer = l, many = lesson_of(5, 1);
     Dataset *few = fashion_mnist_open(NULL, true, 28);
     other.seed = l.seed + 1;
     fewer.train_data = few;
-    const float *first = values_of(load(&l, 0, 0));
-    assert_memory_not_equal(first, load(&other, 0, 0)->data, tensor_bytes(X));
+    const float *first = values_of(load(&l, LATER, 0)), *labels = values_of(y);
+    const size_t bytes = tensor_bytes(X);
+    assert_memory_not_equal(first, load(&l, LATER - 10, 0)->data, bytes); // of the first epoch
+    assert_memory_not_equal(first, load(&other, LATER, 0)->data, bytes);
     load(&fewer, 0, 0); // all of its 28 images, and none beyond
-    assert_memory_equal(first, load(&l, 0, 0)->data, tensor_bytes(X));
+    assert_memory_equal(first, load(&l, LATER, 0)->data, bytes);
+    int row = 0;
+    for (int w = 0; w < 5; row += y->shape[0], w++) {
+        load(&many, LATER, w);
+        assert_memory_equal(first + 784 * row, X->data, tensor_bytes(X));
+        assert_memory_equal(labels + row, y->data, tensor_bytes(y));
+    }
+    assert_int_equal(row, 28);
     dataset_free(few);
 }
 
@@ -383,8 +356,7 @@ static const float *by_towers(int k, Combine combine, float lr) {
     return params;
 }
 
-static void test_towers(void **state) {
-    (void)state;
+CASE(test_towers) {
     const float *one = by_towers(1, TOWERS_SUM, 0.2f), *mean = by_towers(4, TOWERS_MEAN, 0.2f),
                 *sum = by_towers(4, TOWERS_SUM, 0.05f); // a sum of 4 is 4 times the mean
     assert_true(relative_difference(one, mean, NULL, lenet_floats()) < 1e-7);
@@ -427,8 +399,7 @@ static void test_adam(void **state) {
 // by the same, and nobody has ever seen two numbers of a range that differ. Who is lost is noticed
 // in time, and the others make all pushes, if there are others. Who is slow, and alive, is not
 // given up, though each of its steps takes longer than the timeout.
-static void test_real(void **state) {
-    (void)state;
+CASE(test_real) {
     enum { CLOCKS = SANITIZED ? 10 : 25, SLOW_CLOCKS = SANITIZED ? 20 : 100 };
     static const double uneven[] = {1, SANITIZED ? 20 : 100};
     const struct {
