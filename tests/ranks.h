@@ -87,10 +87,7 @@ static inline int ranks_run(const char *before, int ranks, const char *name, int
 }
 
 static inline bool there_are_ranks(void) {
-    static int are_there = -1;
-    if (are_there < 0)
-        are_there = system("command -v mpirun >/dev/null 2>&1") == 0 && dist_is_mpi_available();
-    return are_there;
+    return dist_is_mpi_available() && system("command -v mpirun >/dev/null 2>&1") == 0;
 }
 
 // (Without MPI tests of ranks are left out.)

@@ -117,7 +117,6 @@ CASE(messages_have_all_gradients) {
     for (size_t r = 0; r < COUNT(rules); r++) {
         ScaledStep step = scaled_step(&m, &network, &rank, BY_LEVELS, rules[r], 16);
         assert_close(step.exchanging, seconds, 1e-6);
-        assert_true(step.messages >= 1);
         if (rules[r].bytes == 1e12) assert_int_equal(step.messages, 1);
     }
 }

@@ -30,15 +30,13 @@ static void wait_for_semaphore(void *semaphore) {
     while (sem_wait(semaphore) != 0) continue;
 }
 
-static void sleep_a_little(void *nothing) {
-    (void)nothing;
-    nanosleep(&(struct timespec){0, 20000000}, NULL);
-}
+static void sleep_so_long(void *duration) { nanosleep(duration, NULL); }
 
 // What its communication queue does next comes after all that it computes now, and late.
 static Queue *late_comm_queue(Device *device) {
+    static struct timespec a_little = {0, 20000000};
     queue_wait(comm_queue(device), device_record(device));
-    queue_call(comm_queue(device), sleep_a_little, NULL);
+    queue_call(comm_queue(device), sleep_so_long, &a_little);
     return comm_queue(device);
 }
 
@@ -48,12 +46,10 @@ static void count_up(void *counter) { ++*(int *)counter; }
 
 static void device_has_two_queues(void **state) {
     Device *device = device_under_test(state);
-    assert_ptr_equal(compute_queue(device), compute_queue(device));
-    assert_ptr_equal(comm_queue(device), comm_queue(device));
-    assert_ptr_not_equal(compute_queue(device), comm_queue(device));
-    assert_ptr_equal(queue_device(comm_queue(device)), device);
-    bool is_stream = queue_native(comm_queue(device)) != NULL;
-    assert_true(is_stream == (strcmp(*state, "cpu") != 0));
+    Queue *compute = compute_queue(device), *comm = comm_queue(device);
+    assert_true(compute == compute_queue(device) && comm == comm_queue(device) && compute != comm);
+    assert_ptr_equal(queue_device(comm), device);
+    assert_true((queue_native(comm) != NULL) == (strcmp(*state, "cpu") != 0)); // a stream
 }
 
 // x, then what it is sent, in turns; on one device, and on two. Without one of the waits the sum is
@@ -232,10 +228,7 @@ static void *enqueue(void *device) {
     return NULL;
 }
 
-static void *open_one(void *nothing) {
-    (void)nothing;
-    return try_gpu(1);
-}
+static void *open_one(void *device) { return device ? try_gpu(1) : NULL; }
 
 static void in_a_thread(void *(*does)(void *)) {
     pthread_t thread;

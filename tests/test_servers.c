@@ -191,31 +191,28 @@ CASE(test_files) {
 
 // ---- replays, against a replay of its own ---------------------------------------------------------
 
-// One device, one vector of parameters, and a list of pushes that were not applied yet.
-typedef struct Waiting {
-    long clock, based_on; // clock < 0: nothing waits
-    Tensor *grads;
-} Waiting;
+// One device, one vector of parameters, and the gradients of pushes that were not applied yet.
+static Tensor *pushed[MOST_WORKERS];
 
 // Of the oldest step first; of the workers of a step the sum, as of one minibatch.
-static void apply_before(PsResult *x, const PsLesson *l, Waiting waiting[], Tensor *params,
-                         Tensor *sum, long before) {
+static void apply_before(PsResult *x, const PsLesson *l, Push pushes[], Worker *server,
+                         long before) {
+    Tensor *sum = server->grads;
+    size_t n = numel(sum);
     for (long clock = 0; clock < before; clock++) {
         long applied = x->applied;
         for (int w = 0; w < l->W; w++) {
-            if (waiting[w].clock != clock) continue;
-            long stale = applied - waiting[w].based_on;
+            if (!pushes[w].waits || pushes[w].clock != clock) continue;
+            long stale = applied - pushes[w].based_on;
             float part = l->lr_by_staleness && stale > 1 ? 1 / (float)stale : 1;
-            size_t n = numel(sum);
-            launch(sum->device, scale, .x = waiting[w].grads->data, .factor = part, .n = n);
-            launch(sum->device, add, .y = sum->data, .x = waiting[w].grads->data, .n = n);
-            x->staleness[stale]++;
-            x->applied++;
-            waiting[w].clock = -1;
+            launch(sum->device, scale, .x = pushed[w]->data, .factor = part, .n = n);
+            launch(sum->device, add, .y = sum->data, .x = pushed[w]->data, .n = n);
+            x->staleness[stale]++, x->applied++;
+            pushes[w].waits = false;
         }
         if (x->applied > applied)
-            launch(sum->device, sgd, .param = params->data, .grad = sum->data, .lr = l->lr,
-                   .batch_size = l->batch_size, .n = numel(sum));
+            launch(sum->device, sgd, .param = server->params->data, .grad = sum->data, .lr = l->lr,
+                   .batch_size = l->batch_size, .n = n);
     }
 }
 
@@ -225,17 +222,15 @@ static PsResult by_hand(const PsLesson *l, const Schedule *s, long clocks) {
     Device *device = try_gpu(0);
     Worker server = worker_new(device, l->seed), worker = worker_new(device, l->seed);
     Tensor *on_device[2];
-    Waiting waiting[MOST_WORKERS];
-    for (int w = 0; w < l->W; w++)
-        waiting[w] = (Waiting){.clock = -1, .grads = keep(tensor_zeros_like(server.params))};
+    Push pushes[MOST_WORKERS] = {{.waits = false}};
+    for (int w = 0; w < l->W; w++) pushed[w] = keep(tensor_zeros_like(server.params));
     for (int i = 0; i < s->count; i++) {
         const Happening *e = &s->list[i];
-        Waiting *mine = &waiting[e->worker];
+        Push *mine = &pushes[e->worker];
         x.dropped += e->kind == EVENT_DROP;
-        if (e->kind == EVENT_PUSH) mine->clock = e->clock;
+        if (e->kind == EVENT_PUSH) mine->waits = true, mine->clock = e->clock;
         if (e->kind != EVENT_PULL) continue;
-        apply_before(&x, l, waiting, server.params, server.grads,
-                     s->how.staleness == 0 ? e->clock : clocks);
+        apply_before(&x, l, pushes, &server, s->how.staleness == 0 ? e->clock : clocks);
         mine->based_on = x.applied;
         load(l, e->clock, e->worker);
         begin_step(device);
@@ -243,10 +238,10 @@ static PsResult by_hand(const PsLesson *l, const Schedule *s, long clocks) {
         tensor_copy(worker.params, server.params);
         tensor_fill(worker.grads, 0);
         worker_gradients(&worker, on_device[0], on_device[1]);
-        tensor_copy(mine->grads, worker.grads);
+        tensor_copy(pushed[e->worker], worker.grads);
         synchronize_all();
     }
-    apply_before(&x, l, waiting, server.params, server.grads, clocks);
+    apply_before(&x, l, pushes, &server, clocks);
     x.params = values_of(server.params);
     worker_free(&server);
     worker_free(&worker);
@@ -367,30 +362,26 @@ CASE(test_towers) {
 // Made by tests/reference/make_adam.py.
 #include "reference/adam.h"
 
-static void check_adam(Device *device, AdamOptions options, const float *expected) {
-    Tensor *p = trained(keep(tensor_new(device, ADAM_N)));
-    tensor_write(p, adam_start);
-    Adam *adam = adam_new(&p, 1, options);
-    for (int step = 0; step < ADAM_STEPS; step++) {
-        float grads[ADAM_N];
-        for (int i = 0; i < ADAM_N; i++) grads[i] = 4 * adam_grads[step][i]; // sums over 4 rows
-        tensor_write(p->grad, grads);
-        adam_step(adam, 0.1f, 4);
-    }
-    double wanted[ADAM_N];
-    for (int i = 0; i < ADAM_N; i++) {
-        wanted[i] = expected[i];
-        assert_true(values_of(p->grad)[i] == 0);
-    }
-    assert_all_close(values_of(p), wanted, ADAM_N, 2e-6, "Adam");
-    adam_free(adam);
-}
-
 static void test_adam(void **state) {
+    const AdamOptions options[] = {{0}, {.beta1 = 0.5f, .beta2 = 0.75f, .eps = 1e-3f}};
+    const float *expected[] = {adam_expected, adam_expected_other};
     Device *device = device_under_test(state);
-    check_adam(device, (AdamOptions){0}, adam_expected);
-    check_adam(device, (AdamOptions){.beta1 = 0.5f, .beta2 = 0.75f, .eps = 1e-3f},
-               adam_expected_other);
+    for (int o = 0; o < 2; o++) {
+        Tensor *p = trained(keep(tensor_new(device, ADAM_N)));
+        tensor_write(p, adam_start);
+        Adam *adam = adam_new(&p, 1, options[o]);
+        for (int step = 0; step < ADAM_STEPS; step++) {
+            float grads[ADAM_N];
+            for (int i = 0; i < ADAM_N; i++) grads[i] = 4 * adam_grads[step][i]; // over 4 rows
+            tensor_write(p->grad, grads);
+            adam_step(adam, 0.1f, 4);
+        }
+        double wanted[ADAM_N];
+        for (int i = 0; i < ADAM_N; i++) wanted[i] = expected[o][i];
+        assert_all_close(values_of(p), wanted, ADAM_N, 2e-6, "Adam");
+        assert_all_close(values_of(p->grad), (double[ADAM_N]){0}, ADAM_N, 0, "its gradient");
+        adam_free(adam);
+    }
 }
 
 // ---- for real ----------------------------------------------------------------------------------
