@@ -52,8 +52,7 @@ static void device_has_two_queues(void **state) {
     assert_true((queue_native(comm) != NULL) == (strcmp(*state, "cpu") != 0)); // a stream
 }
 
-// x, then what it is sent, in turns; on one device, and on two. Without one of the waits the sum is
-// another.
+// Each adds what it is sent, in turns; on one device, and on two. A wait left out changes the sum.
 static void events_order_queues(void **state) {
     enum { ROUNDS = 12 };
     Device *devices[2];

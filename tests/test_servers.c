@@ -1,6 +1,5 @@
-// test_servers.c: chapter 7: schedules, parameter servers against a replay of their own (against
-// chapter 4: the program does that), towers, Adam against PyTorch's figures, and what must hold
-// when workers come as they like.
+// test_servers.c: chapter 7: schedules, parameter servers against a replay by hand, towers, Adam
+// against PyTorch's figures, and what must hold when workers come as they like.
 #include "common/base/error.h"
 #include "common/tensor/adam.h"
 #include "chapters/03_split_batch/split_batch.h"
@@ -189,7 +188,7 @@ CASE(test_files) {
     }
 }
 
-// ---- replays, against a replay of its own ---------------------------------------------------------
+// ---- replays, against one by hand ----------------------------------------------------------------
 
 // One device, one vector of parameters, and the gradients of pushes that were not applied yet.
 static Tensor *pushed[MOST_WORKERS];
