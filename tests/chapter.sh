@@ -20,9 +20,9 @@ problems=$out/problems shown="$out/problems $out/log $out/error"
 # The program with these flags: what it said is in log and error, its status is returned and in $status.
 # The line that a program built with CUDA says on a machine without a GPU is no error.
 run_program() {
-    "$program" "$@" >log 2>all_errors </dev/null
+    "$program" "$@" >"$out/log" 2>"$out/all_errors" </dev/null
     status=$?
-    without_gpu_line <all_errors >error
+    without_gpu_line <"$out/all_errors" >"$out/error"
     return $status
 }
 without_gpu_line() { sed "/^$name: no GPU (.*): using CPU devices\$/d"; }

@@ -240,10 +240,11 @@ if ! (ulimit -v 4000000 && "$program" --help) >/dev/null 2>&1; then
     skip "little memory" "this program wants too much to begin with"
 else
     failed= done=
-    for kilobytes in 30000 40000 50000 60000 80000 120000 200000 500000; do
+    for limits in '30000 2 2' '40000 1 8' '50000 2 2' '60000 1 8' '80000 1 8' '120000 2 2' '200000 1 8' '500000 2 2'; do
+        set -- $limits
         fresh
-        (ulimit -v $kilobytes && train --devices 2 --threads 8 --steps 2 --save saved; echo "$status" >limited) 2>/dev/null
-        status=$(cat limited) command="$name, under ulimit -v $kilobytes"
+        (ulimit -v $1 && train --devices $2 --threads $3 --steps 2 --save saved; echo "$status" >limited) 2>/dev/null
+        status=$(cat limited) command="$name with $2 devices, $3 threads, under ulimit -v $1"
         [ "$status" -eq 0 ] && done=1 || { # (libraries may say something, too, one for each thread that did not start)
             failed=1
             grep -v -e '^$' -e '^libgomp: ' "$err" | tail -n 2 >last
