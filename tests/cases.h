@@ -43,7 +43,7 @@ static inline int close_kept(void **state) { return free_kept(), devices_end(sta
 // the kink of relu.
 static inline Tensor *random_tensor(Device *device, int ndim, const int *shape) {
     Tensor *t = keep(tensor_of_shape(device, ndim, shape));
-    float *values = values_of(t);
+    float *values = keep_memory(xmalloc(tensor_bytes(t) + 1));
     random_floats(values, numel(t), next_seed++);
     for (size_t i = 0; i < numel(t); i++) values[i] = copysignf(0.3f, values[i]) + 0.7f * values[i];
     tensor_write(t, values);

@@ -267,7 +267,7 @@ static int setup(void **state) {
     ops = safetensors_open(FOLDER "ops.safetensors");
     start = safetensors_open(FOLDER "lenet.safetensors");
     losses = safetensors_open(FOLDER "lenet_losses.safetensors");
-    images = fashion_mnist_open(NULL, true, SIMULATED ? 32 : 100 * 256);
+    images = fashion_mnist_open(NULL, true, SIMULATED && num_gpus() > 0 ? 32 : 100 * 256);
     devices[num_devices++] = try_gpu(0);
     if (cpu_device(0) != devices[0]) devices[num_devices++] = cpu_device(0);
     return 0;
