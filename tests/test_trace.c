@@ -20,10 +20,14 @@ static Tensor *in[3], *out[3];
 static void open_places(void) {
     open_devices(places, 2);
     places[2] = host();
+    trace_pause(true);
     for (int i = 0; i < 3; i++) {
         in[i] = keep(tensor_new(places[i], N));
         out[i] = keep(tensor_new(places[i], N));
+        tensor_fill(in[i], 1);
+        tensor_fill(out[i], 1);
     }
+    trace_pause(false);
 }
 
 // "0>1": a copy; "0~1": in the communication queue of the receiver, of a fourth of the bytes.
