@@ -143,8 +143,8 @@ static const Way ways[] = {
 };
 
 // Step after step, each from the parameters that one device has come to. (LeNet has thousands of
-// ReLUs, and sooner or later a last digit decides on which side of zero one of them is.) In the
-// star, rank 0 adds one rank after the other, whatever bucket a number is in: the bits are equal.
+// ReLUs, and sooner or later a last digit decides on which side of zero one of them is.) The star
+// adds up the ranks in the same order whichever bucket a number is in, so there the bits are equal.
 static void check_ways(Device *const devices[], int k, bool same_bits) {
     Trainer one = trainer_new(devices, 1, &alone), trainers[COUNT(ways)];
     double expected, loss;

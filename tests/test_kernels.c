@@ -796,7 +796,7 @@ static uint64_t hash_of_memory(void) { // FNV-1a, of words
 
 enum { MAX_CASES = 700 };
 
-// With a device of its own for the kernel: all its threads are new.
+// Each kernel gets a new device here, so that the threads that are counted are its own.
 static void check_threads(KernelId kernel, int threads, uint64_t *hashes, int *alone) {
     devices_close();
     devices_init(BACKEND_CPU, threads);

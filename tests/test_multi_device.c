@@ -181,9 +181,10 @@ CASE(k_devices_compute_what_one_computes) {
     choose_allreduce("star");
 }
 
-// Of the same training again; on CPU devices whatever the number of threads, and on two as on one.
-// (Sums over a minibatch are trees of groups of 16 rows, see kernels/cpu/cpu.h, and of 64 or 32
-// rows two devices compute the two halves. cuBLAS has an order of its own.)
+// Training again gives the same bits; on CPU devices also with any number of threads, and on two
+// devices the bits of one. (Sums over a minibatch are trees of groups of 16 rows, see
+// kernels/cpu/cpu.h; of 64 or 32 rows, two devices compute the two halves of the tree. cuBLAS adds
+// in another order.)
 CASE(same_bits) {
     enum { FEW = 8 };
     assert_same_bits(train_on(3, FEW, BATCH, 5, true), train_on(3, FEW, BATCH, 5, true));

@@ -145,7 +145,7 @@ static void run_both(bool asks_early) {
     slow_times(&p, slow);
     for (int i = 0; i < PIECES; i++) {
         if (!asks_early) told[i] = simulation_time(s, moments[i]);
-        if (p.steps[i].waits || (asks_early && isnan(told[i]))) continue; // nobody asked
+        if (p.steps[i].waits || (asks_early && isnan(told[i]))) continue; // it was not asked for
         if (!(told[i] == slow[i]))
             fail_msg("program %d, step %d: %g, not %g", (int)seed, i, told[i], slow[i]);
     }

@@ -8,7 +8,7 @@ $(TESTS) $(SIM_TESTS): LIBS += $(CMOCKA)
 longest_first = $(foreach one,$1,$(filter $(one),$2)) $(filter-out $1,$2)
 
 # `make test` is what one waits for, `make test-all` is everything. These are left to the second: scripts that
-# start programs hundreds of times, wait for them, train for long, or build the book once more; 10 s to 5 minutes each.
+# start programs many times, wait for them, train for long, or build the book once more.
 LONG_TESTS  := $(addprefix tests/,chapter_08_faults_test.sh quick_test.sh judge_test.sh exercises_test.sh \
                instruction_sets_test.sh grade_test.sh deceivers_test.sh chapter_05_resume_test.sh interrupt_test.sh \
                hosts_test.sh build_test.sh cli_test.sh lab_kit_test.sh book_test.sh chapter_01_flags_test.sh \

@@ -3,10 +3,10 @@
 //     build/tests/bench/gemm [threads [rounds]]      (all cores, 9 rounds)
 //
 // Peers are the libraries that are installed (Debian: libopenblas0-pthread, libdnnl2); nothing here
-// is linked with them. (OPENBLAS_CORETYPE=Haswell, say, chooses another of OpenBLAS's codes.) All
-// come to the same results as three plain loops, or the program ends, and take turns: a round is
-// some milliseconds of each. The ratio is the median over the rounds of our time / that of the best
-// other: below 1 we are faster.
+// is linked with them. (OPENBLAS_CORETYPE=Haswell, say, chooses another of OpenBLAS's codes.) Each
+// must get the results of three plain loops, or the program ends. They take turns, a few
+// milliseconds each in a round. Printed is the median, over all rounds, of our time divided by the
+// best peer's: below 1 we are faster.
 //
 // "one" is a single product, by all threads. "points" are many products at a time, each of other
 // matrices, as in Winograd's method: each thread takes some of them, and so it is with "tiles", the
