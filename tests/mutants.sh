@@ -39,13 +39,13 @@ places() {
         sort -n | cut -f 2- | head -n "${COUNT:-30}"
 }
 
-# Makes it in the clone, until it ends or a test has failed: `found` is then what found a mistake.
+# Makes it in the clone, until it ends or a test has failed ("not ok 3 # SKIP" is none): `found` is then what found a mistake.
 look() { # GOAL.. [MAKE'S ARGUMENT..]
     rm -rf "$tree/build/mutant/tests/tap"
     setsid make -C "$tree" BUILD=build/mutant "$@" >"$rows.log" 2>&1 </dev/null &
     running=$!
-    while kill -0 $running 2>/dev/null && ! grep -qs '^not ok' "$tree"/build/mutant/tests/tap/*; do sleep 1; done
-    failed=$(grep -ls '^not ok' "$tree"/build/mutant/tests/tap/* | head -n 1)
+    while kill -0 $running 2>/dev/null && ! grep -qs '^not ok [0-9]* -' "$tree"/build/mutant/tests/tap/*; do sleep 1; done
+    failed=$(grep -ls '^not ok [0-9]* -' "$tree"/build/mutant/tests/tap/* | head -n 1)
     stop
     ended=0
     wait $running || ended=$?
