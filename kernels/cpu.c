@@ -1,31 +1,9 @@
-// cpu.c: what the kernels of all instruction sets share: how their threads wait, which sets there
-// are, and memory.
+// cpu.c: what the kernels of all instruction sets share: which sets there are, and memory.
 #include "kernels/cpu/cpu.h"
 #include "fail.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-// ---- waiting -----------------------------------------------------------------------------------
-
-#if defined(_OPENMP) && defined(__GLIBC__)
-// OpenMP's threads spin while they wait for each other. Beside one busy program they then keep from
-// its core the very thread that they wait for, and a run takes up to 20 times as long. With
-// OMP_WAIT_POLICY=passive they sleep. OpenMP's library has read that before any code of ours runs,
-// so the program sets it and starts itself once more; a setting of the user's stays.
-__attribute__((constructor)) static void sleep_while_waiting(int argc, char *argv[]) {
-    char path[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
-    (void)argc;
-    if (length < 0 || getenv("OMP_WAIT_POLICY")) return;
-    setenv("OMP_WAIT_POLICY", "passive", 1);
-    path[length] = '\0';
-    execv(path, argv); // if it cannot be started again, this one just goes on
-}
-#endif
 
 // ---- instruction sets --------------------------------------------------------------------------
 //
@@ -107,25 +85,12 @@ const InstructionSet *cpu_instruction_set(void) {
 void *cpu_scratch(CpuLane *lane, size_t bytes) {
     if (bytes <= lane->scratch_bytes) return lane->scratch;
     free(lane->scratch);
-    lane->scratch = cpu_memory(bytes);
+    lane->scratch = lane->memory ? lane->memory(bytes) : aligned_alloc(64, (bytes + 63) / 64 * 64);
     if (!lane->scratch)
         kernels_fail("use a smaller --batch-size, or close other programs",
                      "out of memory: %zu bytes of scratch for a kernel", bytes);
     lane->scratch_bytes = bytes;
     return lane->scratch;
-}
-
-// A page of 4 KiB needs an entry in the core's table of pages, and so does one of 2 MiB; the table
-// is short. Linux gives large pages to those who ask.
-void *cpu_memory(size_t bytes) {
-    enum { LARGE_PAGE = 2 << 20 };
-    void *memory = NULL;
-    bool large = bytes >= LARGE_PAGE;
-    if (posix_memalign(&memory, large ? LARGE_PAGE : 64, bytes) != 0) return NULL;
-#ifdef MADV_HUGEPAGE
-    if (large) madvise(memory, bytes, MADV_HUGEPAGE); // if it is not to be had, so be it
-#endif
-    return memory;
 }
 
 void cpu_scratch_free(CpuLane *lane) {

@@ -8,7 +8,7 @@
 
 #include "cases.h"
 #include "common/base/error.h"
-#include "common/base/child.h"
+#include "common/base/platform.h"
 #include "common/base/file.h"
 #include "common/program/interrupt.h"
 #include "common/program/picture.h"

@@ -2,7 +2,7 @@
 // data is, and only there.
 #include "initialization.h"
 
-#include "common/base/child.h"
+#include "common/base/platform.h"
 #include "common/base/error.h"
 #include "common/model/modelled_clock.h"
 #include "common/program/say.h"

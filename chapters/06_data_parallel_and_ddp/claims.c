@@ -1,7 +1,7 @@
 // claims.c: what the text says, and what is true. Each answer rests on figures that are taken here.
 #include "claims.h"
 
-#include "common/base/child.h"
+#include "common/base/platform.h"
 #include "common/base/error.h"
 #include "common/base/number.h"
 #include "common/model/modelled_clock.h"

@@ -1,7 +1,7 @@
 // planted.c: see planted.h.
 #include "planted.h"
 
-#include "common/base/child.h"
+#include "common/base/platform.h"
 #include "common/base/error.h"
 #include "common/model/modelled_clock.h"
 #include "common/program/exercise.h"

@@ -1,7 +1,7 @@
 // too_large.c: see too_large.h. The memory is that of a modelled machine: nothing is computed.
 #include "too_large.h"
 
-#include "common/base/child.h"
+#include "common/base/platform.h"
 #include "common/base/error.h"
 #include "common/model/modelled_clock.h"
 #include "common/program/say.h"

@@ -8,22 +8,21 @@
 
 #include "common/base/clock.h"
 #include "common/base/error.h"
+#include "common/base/platform.h"
 #include "common/data/evaluate.h"
 #include "common/program/interrupt.h"
 #include "common/tensor/functional.h"
 #include "chapters/03_split_batch/split_batch.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 // ## The servers
 
 typedef struct Shelf {
-    pthread_mutex_t lock;
+    Mutex *lock;
     Range keys;
     long version; // pushes applied
 } Shelf;
@@ -70,12 +69,12 @@ static void visit_server(Runner *r, int s) {
     float *params = run->params + shelf->keys.first, *mine = r->params->data + shelf->keys.first;
     const float *grads = r->grads->data + shelf->keys.first;
     float scale = run->lesson->lr / (float)run->lesson->batch_size;
-    pthread_mutex_lock(&shelf->lock);
+    mutex_lock(shelf->lock);
     long stale = shelf->version - r->based_on[s];
     for (long i = 0; i < shelf->keys.count; i++) params[i] -= scale * grads[i];
     memcpy(mine, params, (size_t)shelf->keys.count * sizeof *params);
     r->based_on[s] = ++shelf->version;
-    pthread_mutex_unlock(&shelf->lock);
+    mutex_unlock(shelf->lock);
     if (run->options->ones) r->torn += is_torn(mine, shelf->keys.count);
     r->stale_sum += stale;
     r->stale_count++;
@@ -178,7 +177,7 @@ static void keep_queues_filled(Run *run, RealResult *result) {
             busy = true;
         }
         look_for_lost(run, result);
-        if (!busy) nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+        if (!busy) sleep_seconds(1e-4);
     }
     synchronize_all();
 }
@@ -224,14 +223,14 @@ static void open_run(Run *run) {
     run->params = tensor_values(run->runners[0].worker.params);
     for (int s = 0; s < l->S; s++) {
         run->shelves[s].keys = equal_range((long)lenet_floats(), l->S, s);
-        pthread_mutex_init(&run->shelves[s].lock, NULL);
+        run->shelves[s].lock = mutex_new();
     }
     for (int w = 0; w < l->W; w++) atomic_store(&run->runners[w].last, seconds_now());
 }
 
 static void close_run(Run *run) {
     for (int w = 0; w < run->lesson->W; w++) close_runner(&run->runners[w]);
-    for (int s = 0; s < run->lesson->S; s++) pthread_mutex_destroy(&run->shelves[s].lock);
+    for (int s = 0; s < run->lesson->S; s++) mutex_free(run->shelves[s].lock);
     free(run->runners);
 }
 

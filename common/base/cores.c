@@ -1,10 +1,6 @@
 // cores.c: see cores.h.
 #include "cores.h"
-
-#include <sched.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <unistd.h>
+#include "platform.h"
 
 static int chosen; // 0: not known yet
 
@@ -30,12 +26,7 @@ static int limit_of_container(int cores) {
     return limited ? (int)((quota + period - 1) / period) : cores;
 }
 
-int num_cores(void) {
-    cpu_set_t set;
-    int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
-                                                            : (int)sysconf(_SC_NPROCESSORS_ONLN);
-    return cores < 1 ? 1 : limit_of_container(cores);
-}
+int num_cores(void) { return limit_of_container(cores_in_sight()); }
 
 void set_num_threads(int threads) { chosen = threads; }
 

@@ -1,19 +1,16 @@
 // file.c: a file is written under a temporary name and renamed when it is whole.
 #include "file.h"
 #include "error.h"
+#include "platform.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h> // PATH_MAX
-#include <poll.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 // ---- the list of temporary files -------------------------------------------------------------
@@ -22,76 +19,57 @@
 typedef struct Unfinished {
     char *path;
     pid_t owner;
-    pid_t writer; // another program that is still writing it, or 0
+    Process writer; // another program that is still writing it, or 0
     struct Unfinished *next;
 } Unfinished;
 
 static Unfinished *unfinished;
 
-// die() and signals may come at any time, in any thread. Whoever holds the list takes no signals:
-// so the handler of one, which removes the files, never waits for its own thread. Nothing that can
-// die() is called meanwhile.
-static atomic_flag held = ATOMIC_FLAG_INIT;
-
-static sigset_t hold_list(void) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    while (atomic_flag_test_and_set(&held)) poll(NULL, 0, 1);
-    return before;
-}
-
-static void release_list(sigset_t before) {
-    atomic_flag_clear(&held);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-}
-
+// die() and signals may come at any time, in any thread, and their handlers remove the files: so
+// whoever uses the list holds that lock, and calls nothing meanwhile that can die().
 static void remember(const char *path) {
     Unfinished *entry = xmalloc(sizeof *entry);
     *entry = (Unfinished){.path = xstrdup(path), .owner = getpid()};
     before_dying(remove_unfinished_files);
-    sigset_t before = hold_list();
+    lock_against_signals();
     entry->next = unfinished;
     unfinished = entry;
-    release_list(before);
+    unlock_against_signals();
 }
 
 static bool is_remembered(const char *path) {
     bool found = false;
-    sigset_t before = hold_list();
+    lock_against_signals();
     for (const Unfinished *entry = unfinished; entry && !found; entry = entry->next)
         found = strcmp(entry->path, path) == 0;
-    release_list(before);
+    unlock_against_signals();
     return found;
 }
 
 static void forget(const char *path) {
     Unfinished *entry = NULL;
-    sigset_t before = hold_list();
+    lock_against_signals();
     for (Unfinished **link = &unfinished; *link; link = &(*link)->next)
         if (strcmp((*link)->path, path) == 0) {
             entry = *link;
             *link = entry->next;
             break;
         }
-    release_list(before);
+    unlock_against_signals();
     if (entry) free(entry->path);
     free(entry);
 }
 
 // Signal handlers call this: nothing but system calls that POSIX allows them, and no free().
 void remove_unfinished_files(void) {
-    sigset_t before = hold_list();
+    lock_against_signals();
     for (Unfinished *entry = unfinished; entry; entry = entry->next) {
         if (entry->owner != getpid()) continue;
-        if (entry->writer) { // else it would make the file again
-            kill(entry->writer, SIGKILL);
-            waitpid(entry->writer, NULL, 0);
-        }
+        if (entry->writer) process_kill(entry->writer); // else it would make the file again
         entry->writer = 0;
         unlink(entry->path);
     }
-    release_list(before);
+    unlock_against_signals();
 }
 
 // ---- paths -----------------------------------------------------------------------------------
@@ -183,10 +161,8 @@ static FILE *open_waiting(const char *path) {
 static FILE *open_directly(const char *path) {
     struct stat status;
     if (stat(path, &status) != 0 || !is_stdout(&status)) return open_waiting(path);
-    // Opened a second time it would have a second position, and one would overwrite the other.
-    fflush(stdout);
-    int copy = dup(STDOUT_FILENO);
-    return copy < 0 ? NULL : fdopen(copy, "w");
+    return stdout; // opened a second time it would have a second position, one overwriting the
+                   // other
 }
 
 // ---- opening and closing ---------------------------------------------------------------------
@@ -197,25 +173,24 @@ static bool somebody_writes(const char *temporary) {
     int file = open(temporary, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (file < 0) return errno != ENOENT; // when in doubt
     struct stat status;
-    bool free_to_go =
-        fstat(file, &status) == 0 && S_ISREG(status.st_mode) && flock(file, LOCK_EX | LOCK_NB) == 0;
+    bool free_to_go = fstat(file, &status) == 0 && S_ISREG(status.st_mode) && file_lock(file);
     close(file);
     return !free_to_go;
 }
 
 // The process whose number "12" is; 0 if the text is not exactly a number.
-static pid_t process_named(const char *text) {
+static Process process_named(const char *text) {
     char *end;
     errno = 0;
     long number = strtol(text, &end, 10);
     bool exact = *text >= '1' && *text <= '9' && !*end && !errno && number <= INT_MAX;
-    return exact ? (pid_t)number : 0;
+    return exact ? (Process)number : 0;
 }
 
 static void remove_if_left(const char *folder, const char *prefix, const char *name) {
     if (strncmp(name, prefix, strlen(prefix)) != 0) return;
-    pid_t writer = process_named(name + strlen(prefix));
-    if (writer == 0 || kill(writer, 0) == 0 || errno != ESRCH) return;
+    Process writer = process_named(name + strlen(prefix));
+    if (writer == 0 || process_is_there(writer)) return;
     char *left = path_join(folder, name);
     if (!somebody_writes(left)) unlink(left);
     free(left);
@@ -257,7 +232,7 @@ static FILE *create_temporary(const char *place, char **temporary) {
                 "%s: another program is writing it, as %s", place, *temporary);
         die_writing(place, error);
     }
-    flock(fileno(stream), LOCK_EX | LOCK_NB);
+    file_lock(fileno(stream));
     return stream;
 }
 
@@ -277,7 +252,8 @@ OutputFile output_open(const char *path) {
     return file;
 }
 
-// Closes the stream. Returns 0, or the errno of the first thing that went wrong.
+// Closes the stream, but standard output. Returns 0, or the errno of the first thing that went
+// wrong.
 static int close_stream(FILE *stream) {
     errno = 0;
     bool failed = fflush(stream) != 0 || ferror(stream);
@@ -285,7 +261,7 @@ static int close_stream(FILE *stream) {
     // same reason; nobody will see it, as the file is about to be removed.
     if (failed && errno == 0 && fputc('\n', stream) != EOF) fflush(stream);
     int error = !failed ? 0 : errno ? errno : EIO;
-    if (fclose(stream) != 0 && !error) error = errno;
+    if (stream != stdout && fclose(stream) != 0 && !error) error = errno;
     return error;
 }
 
@@ -310,16 +286,16 @@ void output_discard(char *temporary) {
 }
 
 void output_abandon(OutputFile *file) {
-    fclose(file->stream);
+    if (file->stream != stdout) fclose(file->stream);
     if (file->temporary) output_discard(file->temporary);
     output_forget(file);
 }
 
-void output_writer(const char *temporary, pid_t writer) {
-    sigset_t before = hold_list();
+void output_writer(const char *temporary, Process writer) {
+    lock_against_signals();
     for (Unfinished *entry = unfinished; entry; entry = entry->next)
         if (strcmp(entry->path, temporary) == 0) entry->writer = writer;
-    release_list(before);
+    unlock_against_signals();
 }
 
 char *output_temporary(const char *path) {
@@ -339,7 +315,7 @@ int output_publish(char *temporary, const char *path) {
     char *place = follow_links(path);
     struct stat old;
     // Whoever made the old file private wants the new one private.
-    if (stat(place, &old) == 0) chmod(temporary, old.st_mode & 0777);
+    if (stat(place, &old) == 0) file_permit(temporary, old.st_mode & 0777);
     int error = rename(temporary, place) == 0 ? 0 : errno;
     if (error) unlink(temporary);
     forget(temporary);
@@ -433,7 +409,7 @@ void check_outputs(const char *const paths[], int n) {
                           strcmp(paths[i], paths[j]) ? paths[j] : "");
         OutputFile file = output_open(paths[i]);
         // Whoever reads a pipe is at its end when its last writer closes it: that is left open.
-        if (!file.temporary) fcntl(fileno(file.stream), F_DUPFD_CLOEXEC, 0);
+        if (!file.temporary) file_stay_open(file.stream);
         output_abandon(&file);
     }
     are_checked = true;

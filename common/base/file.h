@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 #include <stdio.h>
-#include <sys/types.h>
+#include "platform.h"
 
 // Opens a file for writing; die()s if that fails.
 typedef struct OutputFile {
@@ -32,7 +32,7 @@ char *output_temporary(const char *path);
 int output_publish(char *temporary, const char *path);
 // Says which process is writing it: if the program dies, that one is ended before the file is
 // removed.
-void output_writer(const char *temporary, pid_t writer);
+void output_writer(const char *temporary, Process writer);
 // Removes it instead.
 void output_discard(char *temporary);
 

@@ -112,6 +112,8 @@ void shipments_free(Shipments *recorded);
 void graph_before_work(void);
 
 extern const Backend cpu_backend;
+// Whether the CPU devices that are opened from now on work in the host's thread: BACKEND_INLINE.
+void cpu_devices_work_inline(bool yes);
 // NULL in a program that was built without CUDA (then cuda_none.c is linked, else device_cuda.c).
 const Backend *cuda_backend(void);
 

@@ -45,6 +45,7 @@ void devices_init(BackendChoice choice, int threads) {
     if (choice == BACKEND_AUTO && cuda && gpus == 0) warn("no GPU (%s): using CPU devices", why);
     system_.backend = choice == BACKEND_MODEL ? modelled->backend : gpus > 0 ? cuda : &cpu_backend;
     system_.gpus = gpus;
+    cpu_devices_work_inline(choice == BACKEND_INLINE);
     set_num_threads(threads);
     system_.chosen = true;
 }

@@ -25,14 +25,23 @@ enum {
 
 // ---- which devices there are -----------------------------------------------------------------
 
-typedef enum { BACKEND_AUTO, BACKEND_CPU, BACKEND_CUDA, BACKEND_MODEL } BackendChoice;
+typedef enum {
+    BACKEND_AUTO,
+    BACKEND_CPU,
+    BACKEND_CUDA,
+    BACKEND_INLINE,
+    BACKEND_MODEL
+} BackendChoice;
 
 // Chooses the kind of the devices that try_gpu() will open and how many cores the CPU devices share
 // (0: all that this process may use). To be called before the first device is opened; without it
 // the choice is BACKEND_AUTO: GPUs where there are any, else CPU workers (one line on stderr says
 // so in a program that was built with CUDA). BACKEND_CUDA without a GPU ends the program with an
-// error. BACKEND_MODEL: devices that compute nothing and have no values, but tell how long it would
-// take (modelled_clock.h).
+// error. BACKEND_INLINE: CPU devices without a worker, which do in the host's thread what they are
+// given, at once: in a debugger the call that made the work is on the stack. Values and ledger are
+// those of BACKEND_CPU; but a device_wait() that was forgotten cannot show, as everything happens
+// in the order of the program. BACKEND_MODEL: devices that compute nothing and have no values, but
+// tell how long it would take (modelled_clock.h).
 void devices_init(BackendChoice choice, int threads);
 
 // Whether the matrix products of GPUs that are opened from now on may keep only 10 bits of each

@@ -2,19 +2,17 @@
 //
 // The host puts tasks in, the worker takes them out in order. A ticket is a task's number in its
 // queue; an event is reached when the queue has completed that many tasks. That is all there is to
-// events: one counter and a condition variable per queue.
+// events: one counter and a condition variable per queue. Without a worker (BACKEND_INLINE) the
+// host does each task itself when it puts it in.
 #include "backend.h"
 #include "common/base/clock.h"
 #include "common/base/error.h"
+#include "common/base/platform.h"
 #include "kernels/cpu/cpu.h"
 #include "spans.h"
 
-#include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 enum { QUEUE_LENGTH = 1024 }; // a training step is about 50 tasks per device
 
@@ -44,9 +42,9 @@ typedef struct Worker {
     Task tasks[QUEUE_LENGTH]; // a ring: task number t is at t % QUEUE_LENGTH
     uint64_t submitted, completed;
     uint64_t awaited; // the lowest ticket that somebody waits for
-    pthread_mutex_t mutex;
-    pthread_cond_t work, progress; // "there is a task", "what was awaited is completed"
-    pthread_t thread;
+    Mutex *mutex;
+    Condition *work, *progress; // "there is a task", "what was awaited is completed"
+    Thread *thread;             // NULL: the host does the work
     CpuLane lane;
     double slowdown, owed; // see device_set_slowdown(); seconds that are still to be slept
 } Worker;
@@ -60,20 +58,20 @@ static Worker *worker_of(const Queue *queue) { return queue->work; }
 static void await(Worker *worker, uint64_t ticket) {
     while (worker->completed < ticket) {
         if (ticket < worker->awaited) worker->awaited = ticket;
-        pthread_cond_wait(&worker->progress, &worker->mutex);
+        condition_wait(worker->progress, worker->mutex);
     }
 }
 
 static void complete_one(Worker *worker) {
     if (++worker->completed < worker->awaited) return;
     worker->awaited = NOBODY_WAITS; // who waits for more will say so
-    pthread_cond_broadcast(&worker->progress);
+    condition_wake_all(worker->progress);
 }
 
 static void wait_until_completed(Worker *worker, uint64_t ticket) {
-    pthread_mutex_lock(&worker->mutex);
+    mutex_lock(worker->mutex);
     await(worker, ticket);
-    pthread_mutex_unlock(&worker->mutex);
+    mutex_unlock(worker->mutex);
 }
 
 // A sleep lasts a little longer than asked for, and kernels may be very short: what is owed is
@@ -89,8 +87,7 @@ static void run_kernel(Worker *worker, Task *task) {
     double end = seconds_now();
     worker->owed += (worker->slowdown - 1) * (end - start);
     if (worker->owed < WORTH_A_SLEEP) return;
-    double whole = floor(worker->owed);
-    nanosleep(&(struct timespec){(time_t)whole, (long)((worker->owed - whole) * 1e9)}, NULL);
+    sleep_seconds(worker->owed);
     worker->owed -= seconds_now() - end;
 }
 
@@ -126,33 +123,41 @@ static void run_traced(Worker *worker, Task *task) {
 static void *work(void *argument) {
     Worker *worker = argument;
     for (bool more = true; more;) {
-        pthread_mutex_lock(&worker->mutex);
-        while (worker->completed == worker->submitted)
-            pthread_cond_wait(&worker->work, &worker->mutex);
+        mutex_lock(worker->mutex);
+        while (worker->completed == worker->submitted) condition_wait(worker->work, worker->mutex);
         Task *task = &worker->tasks[worker->completed % QUEUE_LENGTH];
-        pthread_mutex_unlock(&worker->mutex);
+        mutex_unlock(worker->mutex);
 
         run_traced(worker, task); // its slot is not reused before it counts as completed
         more = task->kind != TASK_EXIT;
 
-        pthread_mutex_lock(&worker->mutex);
+        mutex_lock(worker->mutex);
         complete_one(worker);
-        pthread_mutex_unlock(&worker->mutex);
+        mutex_unlock(worker->mutex);
     }
     return NULL;
 }
 
 static void submit(Queue *queue, const Task *task) {
     Worker *worker = worker_of(queue);
-    pthread_mutex_lock(&worker->mutex);
+    if (!worker->thread) {
+        Task now = *task;
+        run_traced(worker, &now);
+        worker->completed = ++worker->submitted;
+        return;
+    }
+    mutex_lock(worker->mutex);
     if (worker->submitted - worker->completed == QUEUE_LENGTH)
         await(worker, worker->submitted - QUEUE_LENGTH / 2); // one place would soon be taken again
     worker->tasks[worker->submitted++ % QUEUE_LENGTH] = *task;
-    pthread_cond_signal(&worker->work);
-    pthread_mutex_unlock(&worker->mutex);
+    condition_wake_one(worker->work);
+    mutex_unlock(worker->mutex);
 }
 
 // ---- the backend -----------------------------------------------------------------------------
+
+static bool works_inline;
+void cpu_devices_work_inline(bool yes) { works_inline = yes; }
 
 static int cpu_count(const char **why) {
     *why = "";
@@ -166,24 +171,26 @@ static void *cpu_open(Queue *queue, Device *const others[], int num_others) {
     Worker *worker = xcalloc(1, sizeof *worker);
     worker->queue = queue;
     worker->awaited = NOBODY_WAITS;
-    pthread_mutex_init(&worker->mutex, NULL);
-    pthread_cond_init(&worker->work, NULL);
-    pthread_cond_init(&worker->progress, NULL);
-    worker->lane.threads = queue->device->threads;
+    worker->mutex = mutex_new();
+    worker->work = condition_new();
+    worker->progress = condition_new();
+    worker->lane = (CpuLane){.threads = queue->device->threads, .memory = memory_new};
     worker->slowdown = queue->device->slowdown;
-    if (pthread_create(&worker->thread, NULL, work, worker) != 0)
-        die("use fewer --devices, or raise `ulimit -u`", "cannot start the thread of %s",
-            queue->device->name);
+    if (works_inline) return worker;
+    worker->thread = thread_start(work, worker);
+    if (!worker->thread)
+        die("use fewer --devices, or raise `ulimit -u`; or --backend inline, which needs none",
+            "cannot start the thread of %s", queue->device->name);
     return worker;
 }
 
 static void cpu_close(Queue *queue) {
     Worker *worker = worker_of(queue);
     submit(queue, &(Task){.kind = TASK_EXIT});
-    pthread_join(worker->thread, NULL);
-    pthread_mutex_destroy(&worker->mutex);
-    pthread_cond_destroy(&worker->work);
-    pthread_cond_destroy(&worker->progress);
+    if (worker->thread) thread_join(worker->thread);
+    mutex_free(worker->mutex);
+    condition_free(worker->work);
+    condition_free(worker->progress);
     cpu_scratch_free(&worker->lane);
     free(worker);
 }
@@ -198,7 +205,7 @@ static void cpu_set_slowdown(Queue *queue, double times) {
 
 static void *cpu_alloc(Device *device, size_t bytes) {
     (void)device;
-    return cpu_memory(bytes);
+    return memory_new(bytes);
 }
 static void cpu_free(Device *device, void *memory, size_t bytes) {
     (void)bytes;
@@ -208,7 +215,7 @@ static void cpu_free(Device *device, void *memory, size_t bytes) {
 
 static double cpu_memory_size(const Device *device) {
     (void)device;
-    return (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    return computer_memory();
 }
 
 static char *cpu_kind(const Device *device) {
@@ -248,9 +255,9 @@ static void cpu_wait(Queue *queue, Event event) {
 
 static bool cpu_reached(Event event) {
     Worker *worker = worker_of(event.queue);
-    pthread_mutex_lock(&worker->mutex);
+    mutex_lock(worker->mutex);
     bool reached = worker->completed >= event.ticket;
-    pthread_mutex_unlock(&worker->mutex);
+    mutex_unlock(worker->mutex);
     return reached;
 }
 
@@ -269,7 +276,7 @@ const Backend cpu_backend = {
     .free = cpu_free,
     .memory = cpu_memory_size,
     .kind = cpu_kind,
-    .host_alloc = cpu_memory,
+    .host_alloc = memory_new,
     .host_free = free,
     .launch = cpu_launch,
     .copy = cpu_copy,

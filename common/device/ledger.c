@@ -2,8 +2,8 @@
 #include "ledger.h"
 #include "backend.h"
 #include "common/base/error.h"
+#include "common/base/platform.h"
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,7 +101,7 @@ uint64_t ledger_bytes_host(void) {
 
 static bool watching;
 static double *cargo[NUM_DEVICE_IDS]; // [from][to]
-static pthread_mutex_t cargo_mutex = PTHREAD_MUTEX_INITIALIZER;
+static Mutex *cargo_mutex;
 
 typedef struct Carried {
     int from, to;
@@ -113,9 +113,9 @@ static void weigh(void *context) {
     Carried *c = context;
     double sum = 0;
     for (size_t i = 0; i < c->n; i++) sum += (double)c->values[i];
-    pthread_mutex_lock(&cargo_mutex);
+    mutex_lock(cargo_mutex);
     cargo[c->from][c->to] += sum;
-    pthread_mutex_unlock(&cargo_mutex);
+    mutex_unlock(cargo_mutex);
     free(c);
 }
 
@@ -130,6 +130,7 @@ void ledger_weigh(Queue *queue, const Device *from, const Device *to, const void
 
 void ledger_watch_cargo(void) {
     watching = true;
+    if (!cargo_mutex) cargo_mutex = mutex_new();
     for (int i = 0; i < NUM_DEVICE_IDS; i++) {
         free(cargo[i]);
         cargo[i] = NULL;

@@ -8,13 +8,13 @@
 #include "common/device/backend.h"
 #include "common/base/clock.h"
 #include "common/base/error.h"
+#include "common/base/platform.h"
 #include "common/device/graph.h"
 #include "kernels/cpu/cpu.h"
 #include "machine.h"
 #include "common/device/trace.h"
 
 #include <math.h>
-#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -203,7 +203,10 @@ static void measure_probes(const Benches *all) {
 // nothing to do in it? The two work at the same time; so the device is held up until the host is
 // done.
 
-static void wait_for_host(void *host_is_done) { sem_wait(host_is_done); }
+static void wait_for_host(void *host_is_busy) {
+    mutex_lock(host_is_busy);
+    mutex_unlock(host_is_busy);
+}
 
 typedef void Enqueue(const Benches *all);
 static void enqueue_kernel(const Benches *all) {
@@ -229,16 +232,16 @@ static Small faster(Small a, Small b) {
 
 static Small once(const Benches *all, Enqueue *enqueue) {
     Device *device = all->busy->device;
-    sem_t host_is_done;
-    sem_init(&host_is_done, 0, 0);
-    queue_call(compute_queue(device), wait_for_host, &host_is_done);
+    Mutex *host_is_busy = mutex_new();
+    mutex_lock(host_is_busy);
+    queue_call(compute_queue(device), wait_for_host, host_is_busy);
     double begin = seconds_now();
     for (int i = 0; i < COUNT; i++) enqueue(all);
     double enqueued = seconds_now();
-    sem_post(&host_is_done);
+    mutex_unlock(host_is_busy);
     synchronize(device);
     double done = fmax(seconds_now(), enqueued + 1e-9); // whatever the clock's steps are
-    sem_destroy(&host_is_done);
+    mutex_free(host_is_busy);
     return (Small){(enqueued - begin) / COUNT, (done - enqueued) / COUNT};
 }
 

@@ -2,14 +2,12 @@
 #include "animator.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/platform.h"
 #include "plot.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 typedef struct Row {
     int devices;
@@ -31,23 +29,22 @@ struct Animator {
 
 // Text as wide as the terminal, 80 columns where there is none.
 static char *dumb_output(void) {
-    struct winsize size = {0};
-    ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
-    return xprintf("dumb %d 24", size.ws_col >= 40 ? size.ws_col : 80);
+    int columns = terminal_columns();
+    return xprintf("dumb %d 24", columns >= 40 ? columns : 80);
 }
 
 static void show_live(Animator *a) {
     if (a->window) {
         fprintf(a->window, "call sprintf('%%s', script) curves 'window'\n");
         if (fflush(a->window) == 0) return;
-        pclose(a->window); // the window was closed: go on without
+        pipe_close(a->window); // the window was closed: go on without
         a->window = NULL;
         return;
     }
     char *output = dumb_output();
     fflush(stdout); // what was printed before comes before the plot
-    pid_t pid = gnuplot_start(a->script, (const char *const[]){a->curves, NULL}, output);
-    if (pid) gnuplot_succeeded(pid);
+    Process gnuplot = gnuplot_start(a->script, (const char *const[]){a->curves, NULL}, output);
+    if (gnuplot) gnuplot_succeeded(gnuplot);
     free(output);
 }
 
@@ -70,8 +67,7 @@ static bool has_window(void) {
 
 static FILE *open_window(const Animator *a) {
     if (!has_window()) return NULL;
-    signal(SIGPIPE, SIG_IGN); // it may be closed any time; writing to it then fails, no more
-    FILE *gnuplot = popen("gnuplot -persist 2>/dev/null", "w");
+    FILE *gnuplot = pipe_open("gnuplot -persist 2>/dev/null"); // it may be closed any time
     if (!gnuplot) return NULL;
     set_string(gnuplot, "script", a->script);
     char *curves = plot_path(a->curves);
@@ -183,7 +179,7 @@ void animator_add(Animator *a, int devices, double epoch, double train_loss, dou
 
 void animator_close(Animator *a) {
     finish_drawing(a);
-    if (a->window) pclose(a->window);
+    if (a->window) pipe_close(a->window);
     if (strcmp(a->curves, a->csv) != 0) output_discard(a->curves);
     free(a->curves);
     free(a->csv);

@@ -8,16 +8,14 @@
 //     ended  HOW                      its process has ended
 #include "facts.h"
 #include "common/base/error.h"
+#include "common/base/platform.h"
 #include "common/device/device.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 static int file = -1;
@@ -177,33 +175,28 @@ void facts_go_on(const char *passed_on) {
     open_facts(0);
 }
 
-static _Noreturn void run(const Group *group) {
-    setpgid(0, 0); // so that what it starts ends with it
+static void run(const void *group) {
     devices_init(BACKEND_CPU, 2);
-    group->cases();
+    ((const Group *)group)->cases();
     write_line("through\n");
-    fflush(NULL);
-    _exit(EXIT_SUCCESS);
 }
 
 // How the process of a group ended, in words. The text is replaced by the next call.
-static const char *wait_for(pid_t child, int seconds) {
+static const char *wait_for(Process child, int seconds) {
     static char text[64];
+    bool late = false;
     int status;
-    for (long ms = 0; waitpid(child, &status, WNOHANG) == 0; ms += 2) {
-        if (ms >= 1000L * seconds) {
-            kill(-child, SIGKILL);
-            waitpid(child, &status, 0);
-            snprintf(text, sizeof text, "no end after %d seconds", seconds);
-            return text;
-        }
-        nanosleep(&(struct timespec){0, 2000000}, NULL);
+    for (long ms = 0; !late && !process_has_ended(child, &status); ms += 2) {
+        late = ms >= 1000L * seconds;
+        sleep_seconds(2e-3);
     }
-    kill(-child, SIGKILL); // what it left
-    if (WIFSIGNALED(status))
-        snprintf(text, sizeof text, "crash: %s", strsignal(WTERMSIG(status)));
+    process_kill(child); // and what it started
+    if (late)
+        snprintf(text, sizeof text, "no end after %d seconds", seconds);
+    else if (status < 0)
+        snprintf(text, sizeof text, "crash: %s", strsignal(-status));
     else
-        snprintf(text, sizeof text, "exit with status %d", WEXITSTATUS(status));
+        snprintf(text, sizeof text, "exit with status %d", status);
     return text;
 }
 
@@ -216,10 +209,7 @@ int facts_main(int argc, char *argv[]) {
     for (const Group *g = groups; g->cases; g++) {
         state = strtoull(argv[3], NULL, 10) * 1000003u + (uint64_t)(g - groups);
         write_line("group\t%s\n", g->name);
-        fflush(NULL);
-        pid_t child = fork();
-        CHECK(child >= 0, "no process could be started");
-        if (child == 0) run(g);
+        Process child = process_fork(run, g);
         write_line("ended\t%s\n", wait_for(child, g->seconds ? g->seconds : 10));
     }
     return EXIT_SUCCESS;

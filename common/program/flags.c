@@ -35,7 +35,7 @@ static const Flag table[] = {
     {"devices", FLAG_INTEGER, &given.devices, "K", .help = "use K devices", .least = 1,
      .most = MAX_DEVICES, .otherwise = "as said above"},
     {"backend", FLAG_BACKEND, &given.backend, "B",
-     .help = "auto (GPUs if there are any), cpu, cuda, or model: no values, only time"},
+     .help = "auto (GPUs if there are any), cpu, cuda, inline (no threads) or model (no values)"},
     {"threads", FLAG_INTEGER, &given.threads, "T", .help = "cores that the CPU devices share",
      .least = 1, .most = 1024, .otherwise = "all"},
     {"threads-per-device", FLAG_INTEGER, &given.threads_per_device, "T",
@@ -264,10 +264,11 @@ static float parse_real(const Flag *flag, const char *text) {
 }
 
 static BackendChoice parse_backend(const Flag *flag, const char *text) {
-    static const char *const names[] = {"auto", "cpu", "cuda", "model"};
-    for (int i = 0; i < 4; i++)
+    static const char *const names[] = {"auto", "cpu", "cuda", "inline", "model"};
+    for (int i = 0; i < 5; i++)
         if (strcmp(text, names[i]) == 0) return (BackendChoice)i;
-    die_usage("auto, cpu, cuda or model", "--%s: not a possible value: '%s'", flag->name, text);
+    die_usage("auto, cpu, cuda, inline or model", "--%s: not a possible value: '%s'", flag->name,
+              text);
 }
 
 static const char *parse_text(const Flag *flag, const char *text) {
@@ -327,10 +328,12 @@ static int threads_of_a_device(const Flags *flags) {
     return threads > 0 ? threads : 1;
 }
 
-// The text of the machine at hand. (What it measures are devices that compute.)
+// The text of the machine at hand. (What it measures are devices that compute, side by side.)
 static char *measure_this(const Flags *flags, int devices) {
-    BackendChoice model = BACKEND_MODEL;
-    devices_init(flags->backend == model ? BACKEND_AUTO : flags->backend, flags->threads);
+    BackendChoice asked = flags->backend, choice = asked;
+    if (asked == BACKEND_MODEL) choice = BACKEND_AUTO;
+    if (asked == BACKEND_INLINE) choice = BACKEND_CPU;
+    devices_init(choice, flags->threads);
     int threads = threads_of_a_device(flags), fit = devices_that_fit(threads);
     if (devices > fit)
         say("machine this: %d device%s here with %s of %s own; modelled time is that of devices "

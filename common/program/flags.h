@@ -38,7 +38,7 @@ typedef struct Flag {
 // The flags that chapters share.
 typedef struct Flags {
     int devices;                        // --devices K; 0: what the chapter does by itself
-    BackendChoice backend;              // --backend auto|cpu|cuda|model
+    BackendChoice backend;              // --backend auto|cpu|cuda|inline|model
     int threads;                        // --threads T; 0: all cores
     int threads_per_device;             // --threads-per-device T; 0: they share the cores
     const char *machine;                // --machine NAME|FILE|this|list|print:NAME|none

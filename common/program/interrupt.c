@@ -3,6 +3,7 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/clock.h"
+#include "common/base/platform.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -21,14 +22,14 @@ static double asked_at;    // only the program does
 
 static _Noreturn void end_at_once(int signal_number) {
     remove_unfinished_files();
-    if (waited_for > 0) kill((pid_t)waited_for, SIGKILL);
+    if (waited_for > 0) process_kill((Process)waited_for);
     // By the signal itself: to shells and to make an exit status would not mean the same.
     sigset_t only_this;
     sigemptyset(&only_this);
     sigaddset(&only_this, signal_number);
     signal(signal_number, SIG_DFL);
     raise(signal_number);
-    pthread_sigmask(SIG_UNBLOCK, &only_this, NULL);
+    sigprocmask(SIG_UNBLOCK, &only_this, NULL);
     _exit(128 + signal_number);
 }
 
@@ -118,4 +119,4 @@ bool interrupted(void) {
     return received != 0;
 }
 
-void end_with_us(pid_t process) { waited_for = process; }
+void end_with_us(Process process) { waited_for = process; }

@@ -10,7 +10,7 @@
 #define INTERRUPT_H
 
 #include <stdbool.h>
-#include <sys/types.h>
+#include "common/base/platform.h"
 
 enum { EXIT_INTERRUPTED = 130 }; // 128 + SIGINT, as shells have it; whichever signal it was
 
@@ -24,6 +24,6 @@ void finish_on_interrupt(void);
 bool interrupted(void);
 
 // A process that this one waits for (0: none any more) and that would hang about without it.
-void end_with_us(pid_t process);
+void end_with_us(Process process);
 
 #endif

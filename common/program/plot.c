@@ -2,76 +2,60 @@
 #include "plot.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/platform.h"
 #include "interrupt.h"
 #include "png.h"
 #include "common/base/clock.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <math.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
-
-extern char **environ;
 
 enum { MOST_INPUTS = 8 };
 
 char *plot_script(const char *name) {
-    char program[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    if (length > 0) {
-        program[length] = '\0';
-        for (int parent = 0; parent < 4; parent++) { // of build/program, build/asan/tests/program
-            char *slash = strrchr(program, '/');
-            if (!slash) break;
-            *slash = '\0';
-            char *path = xprintf("%s/plots/%s", program, name);
-            if (access(path, R_OK) == 0) return path;
-            free(path);
-        }
+    char *program = path_of_program(), *path = NULL;
+    for (int parent = 0; program && !path && parent < 4; parent++) { // of build/asan/tests/program
+        char *slash = strrchr(program, '/');
+        if (!slash) break;
+        *slash = '\0';
+        path = xprintf("%s/plots/%s", program, name);
+        if (access(path, R_OK) == 0) break;
+        free(path);
+        path = NULL;
     }
-    return xprintf("plots/%s", name);
+    free(program);
+    return path ? path : xprintf("plots/%s", name);
 }
 
 // ---- gnuplot ---------------------------------------------------------------------------------
 
 // Asked again and again, so that a gnuplot that hangs does not hold up a program that is to end.
-bool gnuplot_succeeded(pid_t gnuplot) {
+bool gnuplot_succeeded(Process gnuplot) {
     const double PATIENCE = 5;
     double deadline = INFINITY;
     int status;
-    pid_t ended;
     end_with_us(gnuplot);
-    while ((ended = waitpid(gnuplot, &status, WNOHANG)) == 0 || (ended < 0 && errno == EINTR)) {
+    while (!process_has_ended(gnuplot, &status)) {
         if (interrupted()) deadline = fmin(deadline, seconds_now() + PATIENCE);
-        if (seconds_now() > deadline) kill(gnuplot, SIGKILL);
-        nanosleep(&(struct timespec){0, 2000000}, NULL);
+        if (seconds_now() > deadline) process_kill(gnuplot);
+        sleep_seconds(2e-3);
     }
     end_with_us(0);
-    return ended == gnuplot && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    return status == 0;
 }
 
 bool gnuplot_runs(char *arguments[]) {
-    pid_t pid;
-    posix_spawn_file_actions_t quiet;
-    posix_spawn_file_actions_init(&quiet);
-    posix_spawn_file_actions_addopen(&quiet, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-    posix_spawn_file_actions_addopen(&quiet, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-    int failed = posix_spawnp(&pid, "gnuplot", &quiet, NULL, arguments, environ);
-    posix_spawn_file_actions_destroy(&quiet);
-    return !failed && gnuplot_succeeded(pid);
+    Process gnuplot = process_start(arguments, true);
+    return gnuplot && gnuplot_succeeded(gnuplot);
 }
 
 char *plot_path(const char *path) { return xprintf("%s%s", path[0] == '/' ? "" : "./", path); }
 
-// In a process group of its own: Ctrl-C stops the training, which then wants its last picture.
-pid_t gnuplot_start(const char *script, const char *const inputs[], const char *output) {
+// (Ctrl-C stops the training, which then wants its last picture: it is not gnuplot's.)
+Process gnuplot_start(const char *script, const char *const inputs[], const char *output) {
     char *arguments[MOST_INPUTS + 5] = {"gnuplot", "-c", (char *)script};
     int n = 3;
     for (int i = 0; inputs[i]; i++) {
@@ -79,16 +63,9 @@ pid_t gnuplot_start(const char *script, const char *const inputs[], const char *
         arguments[n++] = plot_path(inputs[i]);
     }
     arguments[n] = (char *)output;
-
-    pid_t pid;
-    posix_spawnattr_t own_group;
-    posix_spawnattr_init(&own_group);
-    posix_spawnattr_setflags(&own_group, POSIX_SPAWN_SETPGROUP);
-    posix_spawnattr_setpgroup(&own_group, 0);
-    int failed = posix_spawnp(&pid, "gnuplot", NULL, &own_group, arguments, environ);
-    posix_spawnattr_destroy(&own_group);
+    Process gnuplot = process_start(arguments, false);
     for (int i = 3; i < n; i++) free(arguments[i]);
-    return failed ? 0 : pid;
+    return gnuplot;
 }
 
 // ---- a picture -------------------------------------------------------------------------------

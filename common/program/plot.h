@@ -4,7 +4,7 @@
 #define PLOT_H
 
 #include <stdbool.h>
-#include <sys/types.h>
+#include "common/base/platform.h"
 
 // plot_draw("run.png", "allreduce.gp", "run.csv"): draws, and waits for it. The PNG is whole or not
 // there. Returns whether it was drawn; where that cannot be, warns once and says that the figures
@@ -24,7 +24,7 @@ bool plot_can_draw(const char *script, const char *what, const char *figures);
 // A picture that gnuplot is drawing.
 typedef struct Drawing {
     char *temporary; // the PNG until it is whole
-    pid_t gnuplot;   // 0: nothing is being drawn
+    Process gnuplot; // 0: nothing is being drawn
 } Drawing;
 
 // `inputs` ends with NULL; `script` is a path.
@@ -37,9 +37,9 @@ bool plot_finish(Drawing *drawing, const char *png, const char *figures);
 // command to it, - its own input, ~ a home folder. free() it.
 char *plot_path(const char *path);
 // Starts gnuplot with a script, its inputs and any `output`; 0 if it could not be started.
-pid_t gnuplot_start(const char *script, const char *const inputs[], const char *output);
+Process gnuplot_start(const char *script, const char *const inputs[], const char *output);
 // Whether it ended well.
-bool gnuplot_succeeded(pid_t gnuplot);
+bool gnuplot_succeeded(Process gnuplot);
 // Runs it with these arguments (the first is "gnuplot"), silently. Whether it ended well.
 bool gnuplot_runs(char *arguments[]);
 

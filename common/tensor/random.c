@@ -1,9 +1,9 @@
 // random.c: Philox 4x32-10 as a function of (seed, stream, index).
 #include "random.h"
 #include "common/base/cores.h"
+#include "common/base/platform.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <Random123/philox.h>
 
 // 128 random bits: the seed is the key, stream and index are the counter.
@@ -58,7 +58,7 @@ static void *fill_some(void *argument) {
 void fill_normal(float *values, size_t n, double standard_deviation, uint64_t seed,
                  uint32_t stream) {
     enum { MOST_THREADS = 64, WORTH_A_THREAD = 1 << 16 };
-    pthread_t threads[MOST_THREADS];
+    Thread *threads[MOST_THREADS];
     Numbers parts[MOST_THREADS];
     size_t most = n / WORTH_A_THREAD, cores = (size_t)num_threads();
     if (most > cores) most = cores;
@@ -71,11 +71,10 @@ void fill_normal(float *values, size_t n, double standard_deviation, uint64_t se
                              standard_deviation,
                              seed,
                              stream};
-    while (started < num - 1 &&
-           pthread_create(&threads[started], NULL, fill_some, &parts[started]) == 0)
+    while (started < num - 1 && (threads[started] = thread_start(fill_some, &parts[started])))
         started++;
     for (int i = started; i < num; i++) fill_some(&parts[i]);
-    for (int i = 0; i < started; i++) pthread_join(threads[i], NULL);
+    for (int i = 0; i < started; i++) thread_join(threads[i]);
 }
 
 void random_order(int *order, int n, uint64_t seed, uint32_t stream) {

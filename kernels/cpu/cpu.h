@@ -14,17 +14,15 @@ static inline int omp_get_thread_num(void) { return 0; }
 
 // A lane is one CPU device's worker: how many cores it may use, and scratch memory of its own.
 typedef struct CpuLane {
-    int threads;   // OpenMP threads for this device's kernels, >= 1
-    void *scratch; // grows to the largest request and is kept
+    int threads;                   // OpenMP threads for this device's kernels, >= 1
+    void *(*memory)(size_t bytes); // where scratch comes from; NULL: from aligned_alloc()
+    void *scratch;                 // grows to the largest request and is kept
     size_t scratch_bytes;
 } CpuLane;
 
 // Scratch memory for the running kernel (64-byte aligned, contents undefined). Valid until the
 // kernel returns, or asks again.
 void *cpu_scratch(CpuLane *lane, size_t bytes);
-// Memory for tensors and scratch (64-byte aligned, contents undefined), for free(); NULL if there
-// is none.
-void *cpu_memory(size_t bytes);
 void cpu_scratch_free(CpuLane *lane);
 
 typedef void CpuKernel(CpuLane *lane, const void *args);

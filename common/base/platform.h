@@ -1,0 +1,89 @@
+// platform.h: what the book asks of an operating system: threads, other processes, signals, and
+// what this computer has. Each system has one file that answers, and nothing else knows which it
+// is: platform_posix.c (Linux), and platform_wasi.c (WebAssembly: one thread, one process, no
+// signals). Files and clocks are POSIX's on all of them. (The processes of chapter 8 are for POSIX
+// alone.)
+#ifndef PLATFORM_H
+#define PLATFORM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+// ---- threads, and what they wait for each other with -------------------------------------------
+
+typedef struct Thread Thread;
+typedef struct Mutex Mutex;
+typedef struct Condition Condition;
+
+// Starts work(argument). NULL: there is no thread to be had.
+Thread *thread_start(void *(*work)(void *argument), void *argument);
+// Waits until its work is done; then it is gone.
+void thread_join(Thread *thread);
+
+Mutex *mutex_new(void);
+void mutex_lock(Mutex *mutex);
+void mutex_unlock(Mutex *mutex);
+void mutex_free(Mutex *mutex);
+
+Condition *condition_new(void);
+// With the mutex locked: unlocks it, sleeps until it is woken (or for no reason), locks it again.
+void condition_wait(Condition *condition, Mutex *mutex);
+void condition_wake_one(Condition *condition);
+void condition_wake_all(Condition *condition);
+void condition_free(Condition *condition);
+
+void sleep_seconds(double seconds);
+
+// ---- other processes ---------------------------------------------------------------------------
+
+typedef int Process; // its number; 0: none
+
+// Starts a program, found by PATH, in a process group of its own; 0 if that cannot be. The first
+// argument is its name, the last is NULL. `silent`: nobody sees what it prints.
+Process process_start(char *const arguments[], bool silent);
+// Starts a copy of this process, also in a group of its own, that calls run(with) and ends.
+Process process_fork(void (*run)(const void *with), const void *with);
+// Whether it has ended; asks, and does not wait. `status` is then what it ended with, or minus the
+// signal that ended it.
+bool process_has_ended(Process process, int *status);
+// Ends it, with its group, at once. (A handler of signals may call this.)
+void process_kill(Process process);
+// Whether there is a process of that number, be it ours or not.
+bool process_is_there(Process process);
+
+// A pipe to what a shell would run; NULL if there is no shell.
+FILE *pipe_open(const char *command);
+void pipe_close(FILE *pipe);
+
+// Tries something that ends the program, and goes on: calls what(with) in a child process, whose
+// messages are shown on stdout, and returns the status it ended with: 0 if what() returned. For
+// demonstrations of errors. The child must not use devices that compute: neither worker threads nor
+// a GPU's context go with it. (Those without values it may use, after devices_after_fork().)
+int try_in_child(void (*what)(void *with), void *with);
+
+// ---- one lock that a handler of signals may take, too ------------------------------------------
+
+// Who holds it gets no signals: so a handler never waits for its own thread.
+void lock_against_signals(void);
+void unlock_against_signals(void);
+
+// ---- files -------------------------------------------------------------------------------------
+
+// Locks an open file until it is closed; false if another process has. Also across containers.
+bool file_lock(int file);
+// chmod
+void file_permit(const char *path, unsigned mode);
+// Whoever reads this pipe does not see its end when the stream is closed.
+void file_stay_open(FILE *stream);
+
+// ---- this computer -----------------------------------------------------------------------------
+
+int cores_in_sight(void);       // that this process may run on, >= 1
+double computer_memory(void);   // bytes
+int terminal_columns(void);     // of standard output; 0: it is no terminal
+char *path_of_program(void);    // free() it; NULL: not known
+void *memory_new(size_t bytes); // 64-byte aligned, in large pages if it is large; NULL: none left.
+                                // For free().
+
+#endif

@@ -1,0 +1,228 @@
+// platform_posix.c: Linux. See platform.h.
+#include "platform.h"
+#include "error.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h> // PATH_MAX
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+// ---- threads -----------------------------------------------------------------------------------
+
+struct Thread {
+    pthread_t id;
+};
+struct Mutex {
+    pthread_mutex_t mutex;
+};
+struct Condition {
+    pthread_cond_t condition;
+};
+
+Thread *thread_start(void *(*work)(void *argument), void *argument) {
+    Thread *thread = xmalloc(sizeof *thread);
+    if (pthread_create(&thread->id, NULL, work, argument) == 0) return thread;
+    free(thread);
+    return NULL;
+}
+
+void thread_join(Thread *thread) {
+    pthread_join(thread->id, NULL);
+    free(thread);
+}
+
+Mutex *mutex_new(void) {
+    Mutex *mutex = xmalloc(sizeof *mutex);
+    pthread_mutex_init(&mutex->mutex, NULL);
+    return mutex;
+}
+
+void mutex_lock(Mutex *mutex) { pthread_mutex_lock(&mutex->mutex); }
+void mutex_unlock(Mutex *mutex) { pthread_mutex_unlock(&mutex->mutex); }
+
+void mutex_free(Mutex *mutex) {
+    pthread_mutex_destroy(&mutex->mutex);
+    free(mutex);
+}
+
+Condition *condition_new(void) {
+    Condition *condition = xmalloc(sizeof *condition);
+    pthread_cond_init(&condition->condition, NULL);
+    return condition;
+}
+
+void condition_wait(Condition *condition, Mutex *mutex) {
+    pthread_cond_wait(&condition->condition, &mutex->mutex);
+}
+
+void condition_wake_one(Condition *condition) { pthread_cond_signal(&condition->condition); }
+void condition_wake_all(Condition *condition) { pthread_cond_broadcast(&condition->condition); }
+
+void condition_free(Condition *condition) {
+    pthread_cond_destroy(&condition->condition);
+    free(condition);
+}
+
+void sleep_seconds(double seconds) {
+    time_t whole = (time_t)seconds;
+    nanosleep(&(struct timespec){whole, (long)((seconds - (double)whole) * 1e9)}, NULL);
+}
+
+// ---- other processes ---------------------------------------------------------------------------
+
+Process process_start(char *const arguments[], bool silent) {
+    pid_t process;
+    posix_spawnattr_t own_group;
+    posix_spawn_file_actions_t output;
+    posix_spawnattr_init(&own_group);
+    posix_spawnattr_setflags(&own_group, POSIX_SPAWN_SETPGROUP);
+    posix_spawn_file_actions_init(&output);
+    for (int file = STDOUT_FILENO; silent && file <= STDERR_FILENO; file++)
+        posix_spawn_file_actions_addopen(&output, file, "/dev/null", O_WRONLY, 0);
+    int failed = posix_spawnp(&process, arguments[0], &output, &own_group, arguments, environ);
+    posix_spawn_file_actions_destroy(&output);
+    posix_spawnattr_destroy(&own_group);
+    return failed ? 0 : process;
+}
+
+Process process_fork(void (*run)(const void *with), const void *with) {
+    fflush(NULL); // else the child would write once more what waits to be written
+    pid_t child = fork();
+    CHECK(child >= 0, "no second process could be started");
+    if (child > 0) return child;
+    setpgid(0, 0);
+    run(with);
+    fflush(NULL);
+    _exit(EXIT_SUCCESS);
+}
+
+bool process_has_ended(Process process, int *status) {
+    int raw;
+    pid_t ended = waitpid(process, &raw, WNOHANG);
+    if (ended == 0 || (ended < 0 && errno == EINTR)) return false;
+    *status = ended < 0 ? -SIGKILL : WIFEXITED(raw) ? WEXITSTATUS(raw) : -WTERMSIG(raw);
+    return true;
+}
+
+void process_kill(Process process) {
+    kill(-process, SIGKILL);
+    waitpid(process, NULL, 0);
+}
+
+bool process_is_there(Process process) { return kill(process, 0) == 0 || errno != ESRCH; }
+
+FILE *pipe_open(const char *command) {
+    signal(SIGPIPE, SIG_IGN); // if nobody reads it any more, writing fails, no more
+    return popen(command, "w");
+}
+void pipe_close(FILE *pipe) { pclose(pipe); }
+
+int try_in_child(void (*what)(void *with), void *with) {
+    fflush(NULL);
+    pid_t child = fork();
+    CHECK(child >= 0, "no second process could be started");
+    if (child == 0) {
+        dup2(STDOUT_FILENO, STDERR_FILENO); // the message belongs to what is shown
+        what(with);
+        _exit(EXIT_SUCCESS);
+    }
+    int status;
+    pid_t ended = waitpid(child, &status, 0);
+    CHECK(ended == child, "the child process was lost");
+    CHECK(WIFEXITED(status), "the child process crashed");
+    return WEXITSTATUS(status);
+}
+
+// ---- signals -----------------------------------------------------------------------------------
+
+static atomic_flag held = ATOMIC_FLAG_INIT;
+static sigset_t before_held; // of who holds it
+
+void lock_against_signals(void) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    while (atomic_flag_test_and_set(&held)) poll(NULL, 0, 1);
+    before_held = before;
+}
+
+void unlock_against_signals(void) {
+    sigset_t before = before_held;
+    atomic_flag_clear(&held);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+// ---- files -------------------------------------------------------------------------------------
+
+bool file_lock(int file) { return flock(file, LOCK_EX | LOCK_NB) == 0; }
+void file_permit(const char *path, unsigned mode) { chmod(path, mode); }
+void file_stay_open(FILE *stream) { fcntl(fileno(stream), F_DUPFD_CLOEXEC, 0); }
+
+// ---- this computer -----------------------------------------------------------------------------
+
+int cores_in_sight(void) {
+    cpu_set_t set;
+    int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
+                                                            : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    return cores < 1 ? 1 : cores;
+}
+
+double computer_memory(void) {
+    return (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+}
+
+int terminal_columns(void) {
+    struct winsize size = {0};
+    ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
+    return size.ws_col;
+}
+
+char *path_of_program(void) {
+    char path[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (length <= 0) return NULL;
+    path[length] = '\0';
+    return xstrdup(path);
+}
+
+// A page of 4 KiB needs an entry in the core's table of pages, and so does one of 2 MiB; the table
+// is short. Linux gives large pages to those who ask.
+void *memory_new(size_t bytes) {
+    enum { LARGE_PAGE = 2 << 20 };
+    void *memory = NULL;
+    bool large = bytes >= LARGE_PAGE;
+    if (posix_memalign(&memory, large ? LARGE_PAGE : 64, bytes) != 0) return NULL;
+    if (large) madvise(memory, bytes, MADV_HUGEPAGE); // if it is not to be had, so be it
+    return memory;
+}
+
+#if defined(_OPENMP) && defined(__GLIBC__)
+// OpenMP's threads spin while they wait for each other. Beside one busy program they then keep from
+// its core the very thread that they wait for, and a run takes up to 20 times as long. With
+// OMP_WAIT_POLICY=passive they sleep. OpenMP's library has read that before any code of ours runs,
+// so the program sets it and starts itself once more; a setting of the user's stays.
+__attribute__((constructor)) static void sleep_while_waiting(int argc, char *argv[]) {
+    char path[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    (void)argc;
+    if (length < 0 || getenv("OMP_WAIT_POLICY")) return;
+    setenv("OMP_WAIT_POLICY", "passive", 1);
+    path[length] = '\0';
+    execv(path, argv); // if it cannot be started again, this one just goes on
+}
+#endif
