@@ -83,7 +83,7 @@ CHECKS    :=
 include tests/sanitize.mk
 
 CFLAGS_ALL = -std=c11 -D_GNU_SOURCE $(OPTIMIZE) -Wall -Wextra -Wshadow -Werror=implicit-function-declaration $(if $(filter 1,$(WERROR)),-Werror) \
-             -iquote . $(THREADING) -pthread $(CHECKS) -DFONT_FILE='"$(FONT)"' \
+             -iquote . $(THREADING) -pthread $(CHECKS) \
              $(filter -I%,$(ZLIB) $(JANSSON) $(STB) $(RANDOM123) $(CMOCKA)) $(YOUR_PART) $(CFLAGS)
 LIBS       = $(ZLIB) $(JANSSON) $(STB) $(MPI_LIBS) $(THREADING) -pthread -ldl -lm
 # Only programs of several ranks need MPI when they start; the others do without.
@@ -103,18 +103,20 @@ $(BUILD)/obj/common/comm/mpi.c.o: CFLAGS_ALL += $(filter -I%,$(MPI))
 include kernels/cpu/cpu.mk
 include kernels/cuda/cuda.mk
 include tests/cudasim/simulator.mk
-include common/model/machines.mk
+include common/generated.mk
 
 # ---- the library -----------------------------------------------------------------------------------
 
 # (Of two files that do one thing with and without something, the one is left out; in_one_file.c is a program by itself.)
 LEFT_OUT := common/device/device_cuda.c common/device/cuda_none.c common/comm/$(if $(MPI),mpi_none,mpi).c \
-            common/comm/$(if $(NCCL),nccl_none,nccl).c %/in_one_file.c
+            common/comm/$(if $(NCCL),nccl_none,nccl).c common/base/$(if $(ZLIB),packed_none,packed_zlib).c \
+            common/data/$(if $(JANSSON),safetensors_none,safetensors).c common/base/platform_wasi.c \
+            common/program/interrupt_none.c %/in_one_file.c
 SOURCES  := $(filter-out $(LEFT_OUT) %/main.c,$(wildcard common/*/*.c kernels/*.c chapters/*/*.c chapters/*/behind/*.c)) \
             $(CUDA_SOURCES)
 LIBRARY  := $(BUILD)/libbook.a
 
-$(LIBRARY): $(SOURCES:%=$(BUILD)/obj/%.o) $(MACHINES_C).o $(CPU_OBJECTS)
+$(LIBRARY): $(SOURCES:%=$(BUILD)/obj/%.o) $(GENERATED:%=%.o) $(CPU_OBJECTS)
 	@rm -f $@
 	$(call QUIET,$@)ar rcs $@ $^
 
@@ -124,6 +126,7 @@ $(LIBRARY): $(SOURCES:%=$(BUILD)/obj/%.o) $(MACHINES_C).o $(CPU_OBJECTS)
 CHAPTERS := $(patsubst chapters/%/main.c,$(BUILD)/%,$(wildcard chapters/*/main.c))
 $(CHAPTERS): $(BUILD)/%: $(BUILD)/obj/chapters/%/main.c.o
 
+include .make/wasm.mk
 include .make/exercises.mk
 include tests/grader/grader.mk
 include tests/bench/bench.mk

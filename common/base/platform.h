@@ -16,6 +16,8 @@ typedef struct Thread Thread;
 typedef struct Mutex Mutex;
 typedef struct Condition Condition;
 
+// Whether there may be more than one. If not, CPU devices work in the host's (BACKEND_INLINE).
+extern const bool has_threads;
 // Starts work(argument). NULL: there is no thread to be had.
 Thread *thread_start(void *(*work)(void *argument), void *argument);
 // Waits until its work is done; then it is gone.

@@ -34,6 +34,8 @@ struct Condition {
     pthread_cond_t condition;
 };
 
+const bool has_threads = true;
+
 Thread *thread_start(void *(*work)(void *argument), void *argument) {
     Thread *thread = xmalloc(sizeof *thread);
     if (pthread_create(&thread->id, NULL, work, argument) == 0) return thread;

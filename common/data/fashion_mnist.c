@@ -5,15 +5,15 @@
 #include "fashion_mnist.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/packed.h"
+#include "common/base/platform.h"
 #include "common/tensor/random.h"
 
 #include <errno.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <zlib.h> // gzread() reads plain files too
 
 const char *const fashion_mnist_names[FASHION_MNIST_CLASSES] = {
     "t-shirt", "trouser", "pullover", "dress", "coat",
@@ -32,7 +32,7 @@ static const char *get_again; // find_directory() knows how
 
 typedef struct IdxFile {
     char *path;
-    gzFile stream;
+    PackedFile *stream;
     uint32_t count;
     size_t item_bytes; // of one image, or one label
     int rows, cols;    // images only
@@ -40,11 +40,9 @@ typedef struct IdxFile {
 
 // Reads up to `size` bytes; fewer only if the file ends there and ends well.
 static size_t read_up_to(IdxFile *file, void *buffer, unsigned size) {
-    int got = gzread(file->stream, buffer, size);
-    int error;
-    const char *message = gzerror(file->stream, &error); // "path: what"
-    // Of a file that was cut off, gzread() returns what there is and only marks the error.
-    if (got < 0 || (error != Z_OK && error != Z_STREAM_END)) die(get_again, "%s", message);
+    const char *why;
+    long got = packed_read(file->stream, buffer, size, &why);
+    if (got < 0) die(get_again, "%s", why);
     return (size_t)got;
 }
 
@@ -69,14 +67,13 @@ static IdxFile idx_open(const char *directory, const char *name, uint32_t magic)
     char *zipped_name = xprintf("%s.gz", name);
     IdxFile file = {.path = path_join(directory, zipped_name), .item_bytes = 1};
     free(zipped_name);
-    file.stream = gzopen(file.path, "rb");
+    file.stream = packed_open(file.path);
     if (!file.stream && errno == ENOENT) {
         file.path[strlen(file.path) - strlen(".gz")] = '\0';
-        file.stream = gzopen(file.path, "rb");
+        file.stream = packed_open(file.path);
         if (!file.stream && errno == ENOENT) die(get_data, "%s.gz: no such file", file.path);
     }
     if (!file.stream) die(get_data, "%s: cannot read: %s", file.path, strerror(errno));
-    gzbuffer(file.stream, 1 << 17);
 
     read_magic(&file, magic);
     file.count = read_number(&file);
@@ -114,7 +111,7 @@ static uint8_t *read_items(IdxFile *file, size_t keep) {
         }
         done += got;
     }
-    // This also makes zlib compare the checksum.
+    // (Of a gzipped file, this also compares its checksum.)
     if (read_up_to(file, piece, 1) > 0)
         die(get_again, "%s: the file goes on after the %u items that its header claims", file->path,
             file->count);
@@ -122,7 +119,7 @@ static uint8_t *read_items(IdxFile *file, size_t keep) {
 }
 
 static void idx_close(IdxFile *file) {
-    gzclose_r(file->stream);
+    packed_close(file->stream);
     free(file->path);
 }
 
@@ -191,11 +188,11 @@ void fashion_mnist_keep(const char *directory, const char *const outputs[], int 
 }
 
 uint32_t dataset_checksum(const Dataset *data) {
-    uLong crc = 0;
+    uint32_t sum = 0;
     size_t pixels = (size_t)data->rows * (size_t)data->cols;
     for (int i = 0; i < data->count; i++)
-        crc = crc32(crc, data->images + (size_t)i * pixels, (uInt)pixels);
-    return (uint32_t)crc32(crc, data->labels, (uInt)data->count);
+        sum = checksum(sum, data->images + (size_t)i * pixels, pixels);
+    return checksum(sum, data->labels, (size_t)data->count);
 }
 
 void dataset_free(Dataset *data) {
@@ -224,13 +221,13 @@ struct DataIter {
     uint64_t seed;
     int *order;
     Tensor *X[SLOTS], *y[SLOTS];
-    pthread_t thread;
+    Thread *thread; // NULL: there is none to be had, and the host fills them when it needs them
 
     // The lock guards what follows, and `order` is changed only when the thread is not filling.
-    pthread_mutex_t lock;
-    pthread_cond_t work;     // for the thread: there may be something to fill, or the end
-    pthread_cond_t progress; // for the host: a batch is ready, or the thread stopped filling
-    int batches;             // of this epoch; 0 before the first
+    Mutex *lock;
+    Condition *work;     // for the thread: there may be something to fill, or the end
+    Condition *progress; // for the host: a batch is ready, or the thread stopped filling
+    int batches;         // of this epoch; 0 before the first
     int released, taken, filled;
     bool started, filling, quit;
 };
@@ -260,22 +257,22 @@ static void fill_batch(DataIter *iter, int batch) {
 
 static void *prefetch(void *argument) {
     DataIter *iter = argument;
-    pthread_mutex_lock(&iter->lock);
+    mutex_lock(iter->lock);
     while (!iter->quit) {
         if (iter->filled >= iter->batches || iter->filled - iter->released == SLOTS) {
-            pthread_cond_wait(&iter->work, &iter->lock);
+            condition_wait(iter->work, iter->lock);
             continue;
         }
         int batch = iter->filled;
         iter->filling = true;
-        pthread_mutex_unlock(&iter->lock);
+        mutex_unlock(iter->lock);
         fill_batch(iter, batch);
-        pthread_mutex_lock(&iter->lock);
+        mutex_lock(iter->lock);
         iter->filling = false;
         iter->filled = batch + 1;
-        pthread_cond_signal(&iter->progress);
+        condition_wake_one(iter->progress);
     }
-    pthread_mutex_unlock(&iter->lock);
+    mutex_unlock(iter->lock);
     return NULL;
 }
 
@@ -290,39 +287,39 @@ DataIter *data_iter_new(const Dataset *data, int batch_size, bool shuffle, uint6
         iter->X[i] = tensor_new(host(), iter->batch_size, 1, data->rows, data->cols);
         iter->y[i] = tensor_new(host(), iter->batch_size);
     }
-    pthread_mutex_init(&iter->lock, NULL);
-    pthread_cond_init(&iter->work, NULL);
-    pthread_cond_init(&iter->progress, NULL);
-    int error = pthread_create(&iter->thread, NULL, prefetch, iter);
-    if (error) die("close other programs", "cannot start a thread: %s", strerror(error));
+    iter->lock = mutex_new();
+    iter->work = condition_new();
+    iter->progress = condition_new();
+    iter->thread = thread_start(prefetch, iter);
     return iter;
 }
 
 void data_iter_start(DataIter *iter, int epoch) {
     synchronize_host_reads(); // of the last minibatch
-    pthread_mutex_lock(&iter->lock);
+    mutex_lock(iter->lock);
     iter->batches = 0; // nothing more to fill..
-    while (iter->filling) pthread_cond_wait(&iter->progress, &iter->lock);
+    while (iter->filling) condition_wait(iter->progress, iter->lock);
     if (iter->shuffle)
         random_order(iter->order, iter->data->count, iter->seed, STREAM_SHUFFLE + (uint32_t)epoch);
     iter->batches = data_iter_batches(iter); // ..until here
     iter->released = iter->taken = iter->filled = 0;
     iter->started = true;
-    pthread_cond_signal(&iter->work);
-    pthread_mutex_unlock(&iter->lock);
+    condition_wake_one(iter->work);
+    mutex_unlock(iter->lock);
 }
 
 bool data_iter_next(DataIter *iter, Tensor **X, Tensor **y) {
     CHECK(iter->started, "call data_iter_start() at the start of an epoch");
     synchronize_host_reads(); // copies out of the minibatch that is given back now
-    pthread_mutex_lock(&iter->lock);
+    mutex_lock(iter->lock);
     iter->released = iter->taken;
-    pthread_cond_signal(&iter->work);
+    condition_wake_one(iter->work);
     bool more = iter->taken < iter->batches;
-    while (more && iter->filled == iter->taken) pthread_cond_wait(&iter->progress, &iter->lock);
+    if (more && !iter->thread) fill_batch(iter, iter->filled++);
+    while (more && iter->filled == iter->taken) condition_wait(iter->progress, iter->lock);
     int batch = iter->taken;
     if (more) iter->taken++;
-    pthread_mutex_unlock(&iter->lock);
+    mutex_unlock(iter->lock);
     if (!more) return false;
 
     *X = iter->X[batch % SLOTS];
@@ -339,11 +336,11 @@ void data_iter_first(DataIter *iter, Tensor **X, Tensor **y) {
 
 void data_iter_free(DataIter *iter) {
     if (!iter) return;
-    pthread_mutex_lock(&iter->lock);
+    mutex_lock(iter->lock);
     iter->quit = true;
-    pthread_cond_signal(&iter->work);
-    pthread_mutex_unlock(&iter->lock);
-    pthread_join(iter->thread, NULL);
+    condition_wake_one(iter->work);
+    mutex_unlock(iter->lock);
+    if (iter->thread) thread_join(iter->thread);
     synchronize_host_reads(); // the memory is about to go
     for (int i = 0; i < SLOTS; i++) {
         // A short minibatch made them smaller; they go back as they were allocated.
@@ -351,9 +348,9 @@ void data_iter_free(DataIter *iter) {
         tensor_free(iter->X[i]);
         tensor_free(iter->y[i]);
     }
-    pthread_mutex_destroy(&iter->lock);
-    pthread_cond_destroy(&iter->work);
-    pthread_cond_destroy(&iter->progress);
+    mutex_free(iter->lock);
+    condition_free(iter->work);
+    condition_free(iter->progress);
     free(iter->order);
     free(iter);
 }

@@ -4,6 +4,7 @@
 #include "backend.h"
 #include "common/base/error.h"
 #include "common/base/number.h"
+#include "common/base/platform.h"
 #include "common/base/range.h"
 #include "kernels/fail.h"
 #include "memory.h"
@@ -45,7 +46,7 @@ void devices_init(BackendChoice choice, int threads) {
     if (choice == BACKEND_AUTO && cuda && gpus == 0) warn("no GPU (%s): using CPU devices", why);
     system_.backend = choice == BACKEND_MODEL ? modelled->backend : gpus > 0 ? cuda : &cpu_backend;
     system_.gpus = gpus;
-    cpu_devices_work_inline(choice == BACKEND_INLINE);
+    cpu_devices_work_inline(choice == BACKEND_INLINE || !has_threads);
     set_num_threads(threads);
     system_.chosen = true;
 }

@@ -11,12 +11,8 @@
 #include <stb/stb_image_write.h>
 #include <stb/stb_truetype.h>
 
-// The font (DejaVu Sans; .make/probe.sh asks fontconfig where it is) is put into the program, so
-// that pictures look the same wherever it runs.
-__asm__(".section .rodata\n"
-        ".balign 16\n"
-        "picture_font_file: .incbin \"" FONT_FILE "\"\n"
-        ".previous\n");
+// The font (DejaVu Sans; .make/probe.sh asks fontconfig where it is) is put into the program
+// (common/generated.mk), so that pictures look the same wherever it runs.
 extern const unsigned char picture_font_file[];
 
 Picture picture_new(int width, int height, Color background) {

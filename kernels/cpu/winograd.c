@@ -47,7 +47,7 @@ static void transform_kernel(const struct conv2d_shape *s, const float *W, Kerne
     U += (size_t)(m - k.m) * k.stride;
     for (int c = 0; c < k.C; c += VL) {
         for (int i = 0; i < VL; i++) lane[i] = first + (size_t)smaller(c + i, k.C - 1) * size;
-        kernels_to_points(piece_of(s), lane, U + c, k.point);
+        kernels_to_points(side_of_piece(s), lane, U + c, k.point);
     }
 }
 

@@ -10,7 +10,7 @@ enum { LEAST_TILES = 48 };
 
 // ---- tiles -------------------------------------------------------------------------------------
 
-int piece_of(const struct conv2d_shape *s) { return TILE - 1 + s->kernel_h; }
+int side_of_piece(const struct conv2d_shape *s) { return TILE - 1 + s->kernel_h; }
 
 // Each point is a matrix of that many floats. An odd number of cache lines from one to the next: at
 // multiples of 4 KiB they would push each other out of the cache.
@@ -23,7 +23,7 @@ Tiling tiling_of(const struct conv2d_shape *s, const unsigned char *pooled) {
     Tiling t = {
         .in = {s->C, s->H, s->W, s->pad_h, s->pad_w, NULL, 0, 0, false, 0},
         .out = {s->M, s->out_h, s->out_w, 0, 0, pooled, 0, 0, false, 0},
-        .piece = piece_of(s),
+        .piece = side_of_piece(s),
         .rows = (s->out_h + TILE - 1) / TILE,
         .cols = (s->out_w + TILE - 1) / TILE,
     };
@@ -78,7 +78,7 @@ static void find_tiles_in_place(const Tiling *t, Side side, int *at) {
 Kernels kernels_of(const struct conv2d_shape *s, int m, int M, int c, int C) {
     Kernels k = {m, M, c, C, round_to_vectors((size_t)C), 0, 0};
     k.point = point_size((size_t)M * k.stride);
-    k.size = k.point * (size_t)(piece_of(s) * piece_of(s));
+    k.size = k.point * (size_t)(side_of_piece(s) * side_of_piece(s));
     return k;
 }
 

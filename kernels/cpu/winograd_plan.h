@@ -31,7 +31,7 @@ typedef struct Tiling {
 } Tiling;
 
 INLINE size_t full_size(Side side) { return (size_t)side.full_h * (size_t)side.full_w; }
-int piece_of(const struct conv2d_shape *s);
+int side_of_piece(const struct conv2d_shape *s);
 // `pooled` as in kernels.h. How many images are in a chunk is not said yet.
 Tiling tiling_of(const struct conv2d_shape *s, const unsigned char *pooled);
 

@@ -86,7 +86,7 @@ static void kernel_gradient(const struct conv2d_shape *s, const float *dU, Kerne
     for (int c = 0; c < k.C; c += VL) {
         for (int i = 0; i < VL; i++)
             lane[i] = c + i < k.C ? first + (size_t)(c + i) * size : nobody;
-        kernels_from_points(piece_of(s), dU + c, k.point, lane);
+        kernels_from_points(side_of_piece(s), dU + c, k.point, lane);
     }
 }
 

@@ -1,0 +1,32 @@
+# Chapters 2, 3 and 4 as WebAssembly, to run outside of any operating system: build/wasm/NN_name.wasm. The interface is
+# WASI's, as Node has it. Of two files that do one thing with and without something, it takes the one without.
+WASM_CC       ?= clang
+WASM_CHAPTERS := $(wildcard chapters/0[234]_*)
+WASM_WITHOUT  := common/comm/% common/device/device_cuda.c common/data/safetensors.c common/base/packed_zlib.c \
+                 common/base/platform_posix.c common/program/interrupt.c common/program/exercise.c common/program/facts.c
+WASM_SOURCES  := $(filter-out $(WASM_WITHOUT),$(wildcard common/*/*.c kernels/*.c kernels/cpu/*.c)) \
+                 $(filter-out %/main.c %/in_one_file.c,$(foreach c,$(WASM_CHAPTERS),$(wildcard $c/*.c $c/behind/*.c)))
+WASM_OBJECTS  := $(WASM_SOURCES:%=$(BUILD)/wasm/obj/%.o) $(GENERATED:$(BUILD)/%=$(BUILD)/wasm/%.o)
+WASM_FLAGS     = --target=wasm32-wasi --sysroot=/usr -O3 -msimd128 -std=c11 -D_GNU_SOURCE -D_WASI_EMULATED_SIGNAL \
+                 -D_WASI_EMULATED_GETPID -DISA=plain -iquote . $(filter -I%,$(STB) $(RANDOM123)) \
+                 -Wall -Wextra -Wno-unknown-pragmas -Wno-unused -Wno-unused-parameter $(if $(filter 1,$(WERROR)),-Werror)
+
+.PHONY: wasm
+wasm: report
+	+@$(MAKE_PARALLEL) wanted WANTED='$(WASM_CHAPTERS:chapters/%=$(BUILD)/wasm/%.wasm)'
+
+$(BUILD)/wasm/%.wasm: $(BUILD)/wasm/obj/chapters/%/main.c.o $(WASM_OBJECTS)
+	$(call QUIET,$@)$(WASM_CC) $(WASM_FLAGS) -o $@ $^ -lwasi-emulated-signal -lwasi-emulated-getpid \
+	    -Wl,-z,stack-size=4194304,--initial-memory=1073741824,--max-memory=1073741824
+$(BUILD)/wasm/obj/kernels/cpu/%.o: WASM_FLAGS += -ffp-contract=fast
+# (Debian has stb as a library, for its own processors only.)
+$(BUILD)/wasm/obj/common/program/picture.c.o: WASM_FLAGS += -DSTB_IMAGE_WRITE_IMPLEMENTATION -DSTB_TRUETYPE_IMPLEMENTATION
+# (Random123 has not heard of WebAssembly; what it does for 32-bit Arm is plain C.)
+$(BUILD)/wasm/obj/common/tensor/random.c.o: WASM_FLAGS += -D__arm__
+$(GENERATED:$(BUILD)/%=$(BUILD)/wasm/%.o): $(BUILD)/wasm/%.o: $(BUILD)/%
+	@mkdir -p $(@D)
+	$(call QUIET,$<)$(WASM_CC) $(WASM_FLAGS) -MMD -MP -c $< -o $@
+$(BUILD)/wasm/obj/%.c.o: %.c .make/wasm.mk
+	@mkdir -p $(@D)
+	$(call QUIET,$<)$(WASM_CC) $(WASM_FLAGS) -MMD -MP -c $< -o $@
+-include $(shell find $(BUILD)/wasm/obj -name '*.d' 2>/dev/null)

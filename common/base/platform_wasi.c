@@ -1,0 +1,55 @@
+// platform_wasi.c: WebAssembly: one thread, one process, no signals. See platform.h.
+#include "platform.h"
+#include "error.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
+// ---- threads: there are none, so nobody else holds a lock --------------------------------------
+
+const bool has_threads = false;
+
+Thread *thread_start(void *(*work)(void *argument), void *argument) { return NULL; }
+void thread_join(Thread *thread) {}
+
+Mutex *mutex_new(void) { return xmalloc(1); }
+void mutex_lock(Mutex *mutex) {}
+void mutex_unlock(Mutex *mutex) {}
+void mutex_free(Mutex *mutex) { free(mutex); }
+
+Condition *condition_new(void) { return xmalloc(1); }
+void condition_wait(Condition *condition, Mutex *mutex) {
+    CHECK(false, "there is one thread: nobody would wake it");
+}
+void condition_wake_one(Condition *condition) {}
+void condition_wake_all(Condition *condition) {}
+void condition_free(Condition *condition) { free(condition); }
+
+void sleep_seconds(double seconds) { usleep((useconds_t)(seconds * 1e6)); }
+
+// ---- other processes, and signals --------------------------------------------------------------
+
+Process process_start(char *const arguments[], bool silent) { return 0; }
+bool process_has_ended(Process process, int *status) { return true; }
+void process_kill(Process process) {}
+bool process_is_there(Process process) { return false; }
+
+FILE *pipe_open(const char *command) { return NULL; }
+void pipe_close(FILE *pipe) {}
+
+void lock_against_signals(void) {}
+void unlock_against_signals(void) {}
+
+// ---- files, and this computer ------------------------------------------------------------------
+
+bool file_lock(int file) { return true; }
+void file_permit(const char *path, unsigned mode) {}
+void file_stay_open(FILE *stream) {}
+
+int cores_in_sight(void) { return 1; }
+double computer_memory(void) { return 4.0 * (1 << 30); } // that addresses of 32 bits reach
+int terminal_columns(void) { return 0; }
+char *path_of_program(void) { return NULL; }
+void *memory_new(size_t bytes) { return aligned_alloc(64, (bytes + 63) / 64 * 64); }
