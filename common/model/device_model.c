@@ -26,24 +26,32 @@ static void model_close(Queue *queue) { free(queue->work); }
 // ---- memory ----------------------------------------------------------------------------------
 
 // Addresses at which no program has memory: who reads or writes there by mistake is stopped at
-// once. Each is given out once. (There are not enough of 32 bits. There, what is longer than SHORT
-// overlaps with what comes after it, and a second queue's use may be noted at the wrong one;
-// chapters 2 to 4 have no second queues.)
-static const uintptr_t NOWHERE = (uintptr_t)(sizeof(void *) > 4 ? 1ull << 52 : 1ull << 30);
+// once. Of 64 bits there are enough to give out each once. Of 32 bits there are not: what is longer
+// than SHORT gets a place of that length, overlaps with what comes after it, and is used again. (So
+// a second queue's use may be noted at the wrong one; chapters 2 to 4 have no second queues.)
+static const bool FEW = sizeof(void *) <= 4;
+static const uintptr_t NOWHERE = (uintptr_t)(sizeof(void *) <= 4 ? 1ull << 30 : 1ull << 52);
+static void **places; // that are free
+static size_t num_places, room;
+enum { SHORT = 1 << 19, ALIGNED = 256 };
 
 static void *model_alloc(Device *device, size_t bytes) {
-    enum { ALIGNED = 256, SHORT = 1 << 19 };
     static uintptr_t given_out;
     const Machine *machine = modelled_machine();
     if (machine && (double)device->bytes + (double)bytes > machine->memory) return NULL;
-    size_t apart = sizeof(void *) > 4 || bytes < SHORT ? bytes : SHORT;
-    if (apart > UINTPTR_MAX - ALIGNED - NOWHERE - given_out) return NULL;
+    if (bytes > SHORT && num_places > 0) return places[--num_places];
+    if (bytes > UINTPTR_MAX - ALIGNED - NOWHERE - given_out) return NULL;
     void *memory = (void *)(NOWHERE + given_out);
-    given_out += (apart / ALIGNED + 1) * ALIGNED;
+    given_out += ((FEW && bytes > SHORT ? SHORT : bytes) / ALIGNED + 1) * ALIGNED;
     return memory;
 }
 
-static void model_free(Device *device, void *memory, size_t bytes) {}
+static void model_free(Device *device, void *memory, size_t bytes) {
+    if (!FEW || bytes <= SHORT) return;
+    places = xroom(places, num_places, &room, sizeof *places);
+    places[num_places++] = memory;
+}
+
 static double model_memory(const Device *device) { return modelled_machine()->memory; }
 static void *model_host_alloc(size_t bytes) { return cpu_backend.host_alloc(bytes); }
 static void model_host_free(void *memory) { cpu_backend.host_free(memory); }
