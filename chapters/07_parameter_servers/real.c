@@ -22,7 +22,7 @@
 // ## The servers
 
 typedef struct Shelf {
-    Mutex *lock;
+    Mutex lock;
     Range keys;
     long version; // pushes applied
 } Shelf;
@@ -69,12 +69,12 @@ static void visit_server(Runner *r, int s) {
     float *params = run->params + shelf->keys.first, *mine = r->params->data + shelf->keys.first;
     const float *grads = r->grads->data + shelf->keys.first;
     float scale = run->lesson->lr / (float)run->lesson->batch_size;
-    mutex_lock(shelf->lock);
+    mutex_lock(&shelf->lock);
     long stale = shelf->version - r->based_on[s];
     for (long i = 0; i < shelf->keys.count; i++) params[i] -= scale * grads[i];
     memcpy(mine, params, (size_t)shelf->keys.count * sizeof *params);
     r->based_on[s] = ++shelf->version;
-    mutex_unlock(shelf->lock);
+    mutex_unlock(&shelf->lock);
     if (run->options->ones) r->torn += is_torn(mine, shelf->keys.count);
     r->stale_sum += stale;
     r->stale_count++;
@@ -221,16 +221,13 @@ static void open_run(Run *run) {
     run->runners = xcalloc((size_t)l->W, sizeof *run->runners);
     for (int w = 0; w < l->W; w++) open_runner(run, w);
     run->params = tensor_values(run->runners[0].worker.params);
-    for (int s = 0; s < l->S; s++) {
+    for (int s = 0; s < l->S; s++)
         run->shelves[s].keys = equal_range((long)lenet_floats(), l->S, s);
-        run->shelves[s].lock = mutex_new();
-    }
     for (int w = 0; w < l->W; w++) atomic_store(&run->runners[w].last, seconds_now());
 }
 
 static void close_run(Run *run) {
     for (int w = 0; w < run->lesson->W; w++) close_runner(&run->runners[w]);
-    for (int s = 0; s < run->lesson->S; s++) mutex_free(run->shelves[s].lock);
     free(run->runners);
 }
 

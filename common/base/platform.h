@@ -8,32 +8,32 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 // ---- threads, and what they wait for each other with -------------------------------------------
 
-typedef struct Thread Thread;
-typedef struct Mutex Mutex;
-typedef struct Condition Condition;
+typedef uintptr_t Thread; // 0: none
+// Zeroed memory is an unlocked mutex, and a condition that nobody waits for.
+typedef struct Mutex {
+    _Alignas(16) char room[64];
+} Mutex;
+typedef struct Condition {
+    _Alignas(16) char room[64];
+} Condition;
 
 // Whether there may be more than one. If not, CPU devices work in the host's (BACKEND_INLINE).
 extern const bool has_threads;
-// Starts work(argument). NULL: there is no thread to be had.
-Thread *thread_start(void *(*work)(void *argument), void *argument);
-// Waits until its work is done; then it is gone.
-void thread_join(Thread *thread);
+// Starts work(argument); 0 if there is no thread to be had.
+Thread thread_start(void *(*work)(void *argument), void *argument);
+void thread_join(Thread thread); // waits until its work is done
 
-Mutex *mutex_new(void);
 void mutex_lock(Mutex *mutex);
 void mutex_unlock(Mutex *mutex);
-void mutex_free(Mutex *mutex);
-
-Condition *condition_new(void);
 // With the mutex locked: unlocks it, sleeps until it is woken (or for no reason), locks it again.
 void condition_wait(Condition *condition, Mutex *mutex);
 void condition_wake_one(Condition *condition);
 void condition_wake_all(Condition *condition);
-void condition_free(Condition *condition);
 
 void sleep_seconds(double seconds);
 
@@ -59,9 +59,9 @@ FILE *pipe_open(const char *command);
 void pipe_close(FILE *pipe);
 
 // Tries something that ends the program, and goes on: calls what(with) in a child process, whose
-// messages are shown on stdout, and returns the status it ended with: 0 if what() returned. For
-// demonstrations of errors. The child must not use devices that compute: neither worker threads nor
-// a GPU's context go with it. (Those without values it may use, after devices_after_fork().)
+// messages go to stdout, and returns its status: 0 if what() returned. The child must not use
+// devices that compute: neither workers nor a GPU's context go with it. (Those without values it
+// may use, after devices_after_fork().)
 int try_in_child(void (*what)(void *with), void *with);
 
 // ---- one lock that a handler of signals may take, too ------------------------------------------

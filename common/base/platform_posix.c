@@ -24,61 +24,25 @@ extern char **environ;
 
 // ---- threads -----------------------------------------------------------------------------------
 
-struct Thread {
-    pthread_t id;
-};
-struct Mutex {
-    pthread_mutex_t mutex;
-};
-struct Condition {
-    pthread_cond_t condition;
-};
-
 const bool has_threads = true;
 
-Thread *thread_start(void *(*work)(void *argument), void *argument) {
-    Thread *thread = xmalloc(sizeof *thread);
-    if (pthread_create(&thread->id, NULL, work, argument) == 0) return thread;
-    free(thread);
-    return NULL;
+Thread thread_start(void *(*work)(void *argument), void *argument) {
+    pthread_t thread;
+    return pthread_create(&thread, NULL, work, argument) == 0 ? (Thread)thread : 0;
 }
+void thread_join(Thread thread) { pthread_join((pthread_t)thread, NULL); }
 
-void thread_join(Thread *thread) {
-    pthread_join(thread->id, NULL);
-    free(thread);
-}
+// (On Linux the two initializers are zeros.)
+_Static_assert(sizeof(pthread_mutex_t) <= sizeof(Mutex), "Mutex is too small");
+_Static_assert(sizeof(pthread_cond_t) <= sizeof(Condition), "Condition is too small");
+static pthread_mutex_t *lock_of(Mutex *mutex) { return (pthread_mutex_t *)mutex; }
+static pthread_cond_t *signal_of(Condition *condition) { return (pthread_cond_t *)condition; }
 
-Mutex *mutex_new(void) {
-    Mutex *mutex = xmalloc(sizeof *mutex);
-    pthread_mutex_init(&mutex->mutex, NULL);
-    return mutex;
-}
-
-void mutex_lock(Mutex *mutex) { pthread_mutex_lock(&mutex->mutex); }
-void mutex_unlock(Mutex *mutex) { pthread_mutex_unlock(&mutex->mutex); }
-
-void mutex_free(Mutex *mutex) {
-    pthread_mutex_destroy(&mutex->mutex);
-    free(mutex);
-}
-
-Condition *condition_new(void) {
-    Condition *condition = xmalloc(sizeof *condition);
-    pthread_cond_init(&condition->condition, NULL);
-    return condition;
-}
-
-void condition_wait(Condition *condition, Mutex *mutex) {
-    pthread_cond_wait(&condition->condition, &mutex->mutex);
-}
-
-void condition_wake_one(Condition *condition) { pthread_cond_signal(&condition->condition); }
-void condition_wake_all(Condition *condition) { pthread_cond_broadcast(&condition->condition); }
-
-void condition_free(Condition *condition) {
-    pthread_cond_destroy(&condition->condition);
-    free(condition);
-}
+void mutex_lock(Mutex *mutex) { pthread_mutex_lock(lock_of(mutex)); }
+void mutex_unlock(Mutex *mutex) { pthread_mutex_unlock(lock_of(mutex)); }
+void condition_wait(Condition *c, Mutex *mutex) { pthread_cond_wait(signal_of(c), lock_of(mutex)); }
+void condition_wake_one(Condition *condition) { pthread_cond_signal(signal_of(condition)); }
+void condition_wake_all(Condition *condition) { pthread_cond_broadcast(signal_of(condition)); }
 
 void sleep_seconds(double seconds) {
     time_t whole = (time_t)seconds;
@@ -102,10 +66,16 @@ Process process_start(char *const arguments[], bool silent) {
     return failed ? 0 : process;
 }
 
-Process process_fork(void (*run)(const void *with), const void *with) {
-    fflush(NULL); // else the child would write once more what waits to be written
+// What waits to be written would be written by the child once more.
+static pid_t fork_flushed(void) {
+    fflush(NULL);
     pid_t child = fork();
     CHECK(child >= 0, "no second process could be started");
+    return child;
+}
+
+Process process_fork(void (*run)(const void *with), const void *with) {
+    pid_t child = fork_flushed();
     if (child > 0) return child;
     setpgid(0, 0);
     run(with);
@@ -135,9 +105,7 @@ FILE *pipe_open(const char *command) {
 void pipe_close(FILE *pipe) { pclose(pipe); }
 
 int try_in_child(void (*what)(void *with), void *with) {
-    fflush(NULL);
-    pid_t child = fork();
-    CHECK(child >= 0, "no second process could be started");
+    pid_t child = fork_flushed();
     if (child == 0) {
         dup2(STDOUT_FILENO, STDERR_FILENO); // the message belongs to what is shown
         what(with);
@@ -219,12 +187,11 @@ void *memory_new(size_t bytes) {
 // OMP_WAIT_POLICY=passive they sleep. OpenMP's library has read that before any code of ours runs,
 // so the program sets it and starts itself once more; a setting of the user's stays.
 __attribute__((constructor)) static void sleep_while_waiting(int argc, char *argv[]) {
-    char path[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
     (void)argc;
-    if (length < 0 || getenv("OMP_WAIT_POLICY")) return;
+    if (getenv("OMP_WAIT_POLICY")) return;
     setenv("OMP_WAIT_POLICY", "passive", 1);
-    path[length] = '\0';
-    execv(path, argv); // if it cannot be started again, this one just goes on
+    char *path = path_of_program();
+    if (path) execv(path, argv); // if it cannot be started again, this one just goes on
+    free(path);
 }
 #endif

@@ -10,23 +10,13 @@
 // ---- threads: there are none, so nobody else holds a lock --------------------------------------
 
 const bool has_threads = false;
-
-Thread *thread_start(void *(*work)(void *argument), void *argument) { return NULL; }
-void thread_join(Thread *thread) {}
-
-Mutex *mutex_new(void) { return xmalloc(1); }
+Thread thread_start(void *(*work)(void *argument), void *argument) { return 0; }
+void thread_join(Thread thread) {}
 void mutex_lock(Mutex *mutex) {}
 void mutex_unlock(Mutex *mutex) {}
-void mutex_free(Mutex *mutex) { free(mutex); }
-
-Condition *condition_new(void) { return xmalloc(1); }
-void condition_wait(Condition *condition, Mutex *mutex) {
-    CHECK(false, "there is one thread: nobody would wake it");
-}
+void condition_wait(Condition *condition, Mutex *mutex) { CHECK(false, "nobody would wake it"); }
 void condition_wake_one(Condition *condition) {}
 void condition_wake_all(Condition *condition) {}
-void condition_free(Condition *condition) { free(condition); }
-
 void sleep_seconds(double seconds) { usleep((useconds_t)(seconds * 1e6)); }
 
 // ---- other processes, and signals --------------------------------------------------------------

@@ -221,13 +221,13 @@ struct DataIter {
     uint64_t seed;
     int *order;
     Tensor *X[SLOTS], *y[SLOTS];
-    Thread *thread; // NULL: there is none to be had, and the host fills them when it needs them
+    Thread thread; // 0: there is none to be had, and the host fills them when it needs them
 
     // The lock guards what follows, and `order` is changed only when the thread is not filling.
-    Mutex *lock;
-    Condition *work;     // for the thread: there may be something to fill, or the end
-    Condition *progress; // for the host: a batch is ready, or the thread stopped filling
-    int batches;         // of this epoch; 0 before the first
+    Mutex lock;
+    Condition work;     // for the thread: there may be something to fill, or the end
+    Condition progress; // for the host: a batch is ready, or the thread stopped filling
+    int batches;        // of this epoch; 0 before the first
     int released, taken, filled;
     bool started, filling, quit;
 };
@@ -257,22 +257,22 @@ static void fill_batch(DataIter *iter, int batch) {
 
 static void *prefetch(void *argument) {
     DataIter *iter = argument;
-    mutex_lock(iter->lock);
+    mutex_lock(&iter->lock);
     while (!iter->quit) {
         if (iter->filled >= iter->batches || iter->filled - iter->released == SLOTS) {
-            condition_wait(iter->work, iter->lock);
+            condition_wait(&iter->work, &iter->lock);
             continue;
         }
         int batch = iter->filled;
         iter->filling = true;
-        mutex_unlock(iter->lock);
+        mutex_unlock(&iter->lock);
         fill_batch(iter, batch);
-        mutex_lock(iter->lock);
+        mutex_lock(&iter->lock);
         iter->filling = false;
         iter->filled = batch + 1;
-        condition_wake_one(iter->progress);
+        condition_wake_one(&iter->progress);
     }
-    mutex_unlock(iter->lock);
+    mutex_unlock(&iter->lock);
     return NULL;
 }
 
@@ -287,39 +287,36 @@ DataIter *data_iter_new(const Dataset *data, int batch_size, bool shuffle, uint6
         iter->X[i] = tensor_new(host(), iter->batch_size, 1, data->rows, data->cols);
         iter->y[i] = tensor_new(host(), iter->batch_size);
     }
-    iter->lock = mutex_new();
-    iter->work = condition_new();
-    iter->progress = condition_new();
     iter->thread = thread_start(prefetch, iter);
     return iter;
 }
 
 void data_iter_start(DataIter *iter, int epoch) {
     synchronize_host_reads(); // of the last minibatch
-    mutex_lock(iter->lock);
+    mutex_lock(&iter->lock);
     iter->batches = 0; // nothing more to fill..
-    while (iter->filling) condition_wait(iter->progress, iter->lock);
+    while (iter->filling) condition_wait(&iter->progress, &iter->lock);
     if (iter->shuffle)
         random_order(iter->order, iter->data->count, iter->seed, STREAM_SHUFFLE + (uint32_t)epoch);
     iter->batches = data_iter_batches(iter); // ..until here
     iter->released = iter->taken = iter->filled = 0;
     iter->started = true;
-    condition_wake_one(iter->work);
-    mutex_unlock(iter->lock);
+    condition_wake_one(&iter->work);
+    mutex_unlock(&iter->lock);
 }
 
 bool data_iter_next(DataIter *iter, Tensor **X, Tensor **y) {
     CHECK(iter->started, "call data_iter_start() at the start of an epoch");
     synchronize_host_reads(); // copies out of the minibatch that is given back now
-    mutex_lock(iter->lock);
+    mutex_lock(&iter->lock);
     iter->released = iter->taken;
-    condition_wake_one(iter->work);
+    condition_wake_one(&iter->work);
     bool more = iter->taken < iter->batches;
     if (more && !iter->thread) fill_batch(iter, iter->filled++);
-    while (more && iter->filled == iter->taken) condition_wait(iter->progress, iter->lock);
+    while (more && iter->filled == iter->taken) condition_wait(&iter->progress, &iter->lock);
     int batch = iter->taken;
     if (more) iter->taken++;
-    mutex_unlock(iter->lock);
+    mutex_unlock(&iter->lock);
     if (!more) return false;
 
     *X = iter->X[batch % SLOTS];
@@ -336,10 +333,10 @@ void data_iter_first(DataIter *iter, Tensor **X, Tensor **y) {
 
 void data_iter_free(DataIter *iter) {
     if (!iter) return;
-    mutex_lock(iter->lock);
+    mutex_lock(&iter->lock);
     iter->quit = true;
-    condition_wake_one(iter->work);
-    mutex_unlock(iter->lock);
+    condition_wake_one(&iter->work);
+    mutex_unlock(&iter->lock);
     if (iter->thread) thread_join(iter->thread);
     synchronize_host_reads(); // the memory is about to go
     for (int i = 0; i < SLOTS; i++) {
@@ -348,9 +345,6 @@ void data_iter_free(DataIter *iter) {
         tensor_free(iter->X[i]);
         tensor_free(iter->y[i]);
     }
-    mutex_free(iter->lock);
-    condition_free(iter->work);
-    condition_free(iter->progress);
     free(iter->order);
     free(iter);
 }

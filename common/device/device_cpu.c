@@ -42,9 +42,9 @@ typedef struct Worker {
     Task tasks[QUEUE_LENGTH]; // a ring: task number t is at t % QUEUE_LENGTH
     uint64_t submitted, completed;
     uint64_t awaited; // the lowest ticket that somebody waits for
-    Mutex *mutex;
-    Condition *work, *progress; // "there is a task", "what was awaited is completed"
-    Thread *thread;             // NULL: the host does the work
+    Mutex mutex;
+    Condition work, progress; // "there is a task", "what was awaited is completed"
+    Thread thread;            // 0: the host does the work
     CpuLane lane;
     double slowdown, owed; // see device_set_slowdown(); seconds that are still to be slept
 } Worker;
@@ -58,20 +58,20 @@ static Worker *worker_of(const Queue *queue) { return queue->work; }
 static void await(Worker *worker, uint64_t ticket) {
     while (worker->completed < ticket) {
         if (ticket < worker->awaited) worker->awaited = ticket;
-        condition_wait(worker->progress, worker->mutex);
+        condition_wait(&worker->progress, &worker->mutex);
     }
 }
 
 static void complete_one(Worker *worker) {
     if (++worker->completed < worker->awaited) return;
     worker->awaited = NOBODY_WAITS; // who waits for more will say so
-    condition_wake_all(worker->progress);
+    condition_wake_all(&worker->progress);
 }
 
 static void wait_until_completed(Worker *worker, uint64_t ticket) {
-    mutex_lock(worker->mutex);
+    mutex_lock(&worker->mutex);
     await(worker, ticket);
-    mutex_unlock(worker->mutex);
+    mutex_unlock(&worker->mutex);
 }
 
 // A sleep lasts a little longer than asked for, and kernels may be very short: what is owed is
@@ -123,17 +123,18 @@ static void run_traced(Worker *worker, Task *task) {
 static void *work(void *argument) {
     Worker *worker = argument;
     for (bool more = true; more;) {
-        mutex_lock(worker->mutex);
-        while (worker->completed == worker->submitted) condition_wait(worker->work, worker->mutex);
+        mutex_lock(&worker->mutex);
+        while (worker->completed == worker->submitted)
+            condition_wait(&worker->work, &worker->mutex);
         Task *task = &worker->tasks[worker->completed % QUEUE_LENGTH];
-        mutex_unlock(worker->mutex);
+        mutex_unlock(&worker->mutex);
 
         run_traced(worker, task); // its slot is not reused before it counts as completed
         more = task->kind != TASK_EXIT;
 
-        mutex_lock(worker->mutex);
+        mutex_lock(&worker->mutex);
         complete_one(worker);
-        mutex_unlock(worker->mutex);
+        mutex_unlock(&worker->mutex);
     }
     return NULL;
 }
@@ -146,12 +147,12 @@ static void submit(Queue *queue, const Task *task) {
         worker->completed = ++worker->submitted;
         return;
     }
-    mutex_lock(worker->mutex);
+    mutex_lock(&worker->mutex);
     if (worker->submitted - worker->completed == QUEUE_LENGTH)
         await(worker, worker->submitted - QUEUE_LENGTH / 2); // one place would soon be taken again
     worker->tasks[worker->submitted++ % QUEUE_LENGTH] = *task;
-    condition_wake_one(worker->work);
-    mutex_unlock(worker->mutex);
+    condition_wake_one(&worker->work);
+    mutex_unlock(&worker->mutex);
 }
 
 // ---- the backend -----------------------------------------------------------------------------
@@ -171,9 +172,6 @@ static void *cpu_open(Queue *queue, Device *const others[], int num_others) {
     Worker *worker = xcalloc(1, sizeof *worker);
     worker->queue = queue;
     worker->awaited = NOBODY_WAITS;
-    worker->mutex = mutex_new();
-    worker->work = condition_new();
-    worker->progress = condition_new();
     worker->lane = (CpuLane){.threads = queue->device->threads, .memory = memory_new};
     worker->slowdown = queue->device->slowdown;
     if (works_inline) return worker;
@@ -188,9 +186,6 @@ static void cpu_close(Queue *queue) {
     Worker *worker = worker_of(queue);
     submit(queue, &(Task){.kind = TASK_EXIT});
     if (worker->thread) thread_join(worker->thread);
-    mutex_free(worker->mutex);
-    condition_free(worker->work);
-    condition_free(worker->progress);
     cpu_scratch_free(&worker->lane);
     free(worker);
 }
@@ -255,9 +250,9 @@ static void cpu_wait(Queue *queue, Event event) {
 
 static bool cpu_reached(Event event) {
     Worker *worker = worker_of(event.queue);
-    mutex_lock(worker->mutex);
+    mutex_lock(&worker->mutex);
     bool reached = worker->completed >= event.ticket;
-    mutex_unlock(worker->mutex);
+    mutex_unlock(&worker->mutex);
     return reached;
 }
 

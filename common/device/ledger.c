@@ -101,7 +101,7 @@ uint64_t ledger_bytes_host(void) {
 
 static bool watching;
 static double *cargo[NUM_DEVICE_IDS]; // [from][to]
-static Mutex *cargo_mutex;
+static Mutex cargo_mutex;
 
 typedef struct Carried {
     int from, to;
@@ -113,9 +113,9 @@ static void weigh(void *context) {
     Carried *c = context;
     double sum = 0;
     for (size_t i = 0; i < c->n; i++) sum += (double)c->values[i];
-    mutex_lock(cargo_mutex);
+    mutex_lock(&cargo_mutex);
     cargo[c->from][c->to] += sum;
-    mutex_unlock(cargo_mutex);
+    mutex_unlock(&cargo_mutex);
     free(c);
 }
 
@@ -130,7 +130,6 @@ void ledger_weigh(Queue *queue, const Device *from, const Device *to, const void
 
 void ledger_watch_cargo(void) {
     watching = true;
-    if (!cargo_mutex) cargo_mutex = mutex_new();
     for (int i = 0; i < NUM_DEVICE_IDS; i++) {
         free(cargo[i]);
         cargo[i] = NULL;

@@ -28,8 +28,8 @@ typedef struct Trace {
 } Trace;
 
 static Trace *innermost; // NULL: nothing is recorded. It changes only while all queues are empty.
-static Mutex *mutex;     // NULL: there was no trace yet
-static bool paused;      // of trace_pause()
+static Mutex mutex;
+static bool paused; // of trace_pause()
 static bool last_left_out;
 static Spans last_modelled;
 
@@ -125,9 +125,9 @@ static void add(Trace *trace, Time time, TraceSpan span, double shift) {
 }
 
 void trace_add(const TraceSpan *span) {
-    mutex_lock(mutex);
+    mutex_lock(&mutex);
     add(innermost, MEASURED, *span, -innermost->started[MEASURED]);
-    mutex_unlock(mutex);
+    mutex_unlock(&mutex);
 }
 
 void trace_add_modelled(TraceSpan *span) {
@@ -147,10 +147,9 @@ void spans_begin(int most, bool of_models) {
     trace->started[MEASURED] = seconds_now();
     trace->started[MODELLED] = modelled ? modelled->trace_seconds() : 0;
     trace->outer = innermost;
-    if (!mutex) mutex = mutex_new();
-    mutex_lock(mutex);
+    mutex_lock(&mutex);
     innermost = trace;
-    mutex_unlock(mutex);
+    mutex_unlock(&mutex);
 }
 
 // What an inner trace has recorded belongs to the outer one, as far as that has places, unless it
@@ -167,13 +166,13 @@ static void add_to_outer(const Trace *inner, Time time) {
 
 TraceSpan *spans_end(int *count) {
     CHECK(innermost, "trace_begin() comes first");
-    mutex_lock(mutex);
+    mutex_lock(&mutex);
     Trace ended = *innermost;
     free(innermost);
     innermost = ended.outer;
     for (Time time = 0; time < TIMES && innermost && !ended.of_models; time++)
         add_to_outer(&ended, time);
-    mutex_unlock(mutex);
+    mutex_unlock(&mutex);
     last_left_out = ended.left_out;
     free(last_modelled.list);
     last_modelled = ended.spans[MODELLED];

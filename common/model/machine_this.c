@@ -232,16 +232,15 @@ static Small faster(Small a, Small b) {
 
 static Small once(const Benches *all, Enqueue *enqueue) {
     Device *device = all->busy->device;
-    Mutex *host_is_busy = mutex_new();
-    mutex_lock(host_is_busy);
-    queue_call(compute_queue(device), wait_for_host, host_is_busy);
+    Mutex host_is_busy = {{0}};
+    mutex_lock(&host_is_busy);
+    queue_call(compute_queue(device), wait_for_host, &host_is_busy);
     double begin = seconds_now();
     for (int i = 0; i < COUNT; i++) enqueue(all);
     double enqueued = seconds_now();
-    mutex_unlock(host_is_busy);
+    mutex_unlock(&host_is_busy);
     synchronize(device);
     double done = fmax(seconds_now(), enqueued + 1e-9); // whatever the clock's steps are
-    mutex_free(host_is_busy);
     return (Small){(enqueued - begin) / COUNT, (done - enqueued) / COUNT};
 }
 

@@ -58,7 +58,7 @@ static void *fill_some(void *argument) {
 void fill_normal(float *values, size_t n, double standard_deviation, uint64_t seed,
                  uint32_t stream) {
     enum { MOST_THREADS = 64, WORTH_A_THREAD = 1 << 16 };
-    Thread *threads[MOST_THREADS];
+    Thread threads[MOST_THREADS];
     Numbers parts[MOST_THREADS];
     size_t most = n / WORTH_A_THREAD, cores = (size_t)num_threads();
     if (most > cores) most = cores;
