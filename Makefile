@@ -58,7 +58,7 @@ help-all:
 ifneq ($(filter setup,$(MAKECMDGOALS)),)
 
 setup:
-	@CC='$(CC)' FOR='$(filter book book-check book-pdf lab-sheets grade lint,$(MAKECMDGOALS))' sh .make/setup.sh
+	@CC='$(CC)' FOR='$(filter book book-check book-pdf lab-sheets grade lint wasm,$(MAKECMDGOALS))' sh .make/setup.sh
 	@rm -f $(BUILD)/probed # what is there now is looked up anew
 AFTER_SETUP := $(filter-out setup clean help help-all,$(MAKECMDGOALS))
 ifneq ($(AFTER_SETUP),)
@@ -84,7 +84,7 @@ include tests/sanitize.mk
 
 CFLAGS_ALL = -std=c11 -D_GNU_SOURCE $(OPTIMIZE) -Wall -Wextra -Wshadow -Werror=implicit-function-declaration $(if $(filter 1,$(WERROR)),-Werror) \
              -iquote . $(THREADING) -pthread $(CHECKS) \
-             $(filter -I%,$(ZLIB) $(JANSSON) $(STB) $(RANDOM123) $(CMOCKA)) $(YOUR_PART) $(CFLAGS)
+             $(if $(ZLIB),,-Icommon/without) $(filter -I%,$(ZLIB) $(JANSSON) $(STB) $(RANDOM123) $(CMOCKA)) $(YOUR_PART) $(CFLAGS)
 LIBS       = $(ZLIB) $(JANSSON) $(STB) $(MPI_LIBS) $(THREADING) -pthread -ldl -lm
 # Only programs of several ranks need MPI when they start; the others do without.
 MPI_LIBS   = $(if $(MPI),-Wl$(comma)--as-needed $(filter-out -I%,$(MPI)))
@@ -109,7 +109,7 @@ include common/generated.mk
 
 # (Of two files that do one thing with and without something, the one is left out; in_one_file.c is a program by itself.)
 LEFT_OUT := common/device/device_cuda.c common/device/cuda_none.c common/comm/$(if $(MPI),mpi_none,mpi).c \
-            common/comm/$(if $(NCCL),nccl_none,nccl).c common/base/$(if $(ZLIB),packed_none,packed_zlib).c \
+            common/comm/$(if $(NCCL),nccl_none,nccl).c \
             common/data/$(if $(JANSSON),safetensors_none,safetensors).c common/base/platform_wasi.c \
             common/program/interrupt_none.c %/in_one_file.c
 SOURCES  := $(filter-out $(LEFT_OUT) %/main.c,$(wildcard common/*/*.c kernels/*.c chapters/*/*.c chapters/*/behind/*.c)) \

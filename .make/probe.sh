@@ -6,7 +6,7 @@
 # With the argument --packages it prints just the packages (Debian's names) of what is missing, with --all-packages of
 # what would be missing on a bare system. What only some goals need is asked for by FOR: "book" to make the book's pages,
 # "book-check" to try them in a browser, too, "lab-sheets" to print those of labs, "grade" to grade hand-ins of others,
-# "lint" to look at the sources' style.
+# "wasm" to make chapters 2 to 4 as WebAssembly and run them, "lint" to look at the sources' style.
 set -u
 CC=${CC:-cc}
 CUDA=${CUDA:-1}
@@ -182,7 +182,7 @@ else
     lacking "MPI: chapter 8 runs on one rank only (packages libopenmpi-dev openmpi-bin)" "libopenmpi-dev openmpi-bin"
 fi
 
-# ---- what grades hand-ins of others, and what the book's pages need ---------------------------------
+# ---- what grades hand-ins of others, what the book's pages need, and what makes WebAssembly ----------
 
 case " $FOR " in
 *' grade '*)
@@ -203,6 +203,17 @@ case " $FOR " in
 *' book-'* | *' lab-sheets '*)
     command -v chromium >/dev/null 2>&1 || lacking "chromium (package chromium)" chromium
     command -v python3 >/dev/null 2>&1 || lacking "python3 (package python3)" python3
+    ;;
+esac
+
+echo "$empty" >"$work/probe.c"
+if [ -z "$bare" ] && clang --target=wasm32-wasi --sysroot=/usr -o "$work/probe.wasm" "$work/probe.c" >/dev/null 2>&1; then
+    set_variable WASM_CC "clang --target=wasm32-wasi --sysroot=/usr"
+fi
+case " $FOR " in
+*' wasm '*)
+    case $config in *WASM_CC*) ;; *) lacking "clang for WebAssembly" "clang lld wasi-libc libclang-rt-14-dev-wasm32" ;; esac
+    command -v node >/dev/null 2>&1 || lacking "node (package nodejs)" nodejs
     ;;
 esac
 

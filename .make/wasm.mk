@@ -1,19 +1,20 @@
 # Chapters 2, 3 and 4 as WebAssembly, to run outside of any operating system: build/wasm/NN_name.wasm. The interface is
 # WASI's, as Node has it. Of two files that do one thing with and without something, it takes the one without.
-WASM_CC       ?= clang
 WASM_CHAPTERS := $(wildcard chapters/0[234]_*)
-WASM_WITHOUT  := common/comm/% common/device/device_cuda.c common/data/safetensors.c common/base/packed_zlib.c \
+WASM_WITHOUT  := common/comm/% common/device/device_cuda.c common/data/safetensors.c \
                  common/base/platform_posix.c common/program/interrupt.c common/program/exercise.c common/program/facts.c
 WASM_SOURCES  := $(filter-out $(WASM_WITHOUT),$(wildcard common/*/*.c kernels/*.c kernels/cpu/*.c)) \
                  $(filter-out %/main.c %/in_one_file.c,$(foreach c,$(WASM_CHAPTERS),$(wildcard $c/*.c $c/behind/*.c)))
+WASM_PROGRAMS := $(WASM_CHAPTERS:chapters/%=$(BUILD)/wasm/%.wasm)
 WASM_OBJECTS  := $(WASM_SOURCES:%=$(BUILD)/wasm/obj/%.o) $(GENERATED:$(BUILD)/%=$(BUILD)/wasm/%.o)
-WASM_FLAGS     = --target=wasm32-wasi --sysroot=/usr -O3 -msimd128 -std=c11 -D_GNU_SOURCE -D_WASI_EMULATED_SIGNAL \
-                 -D_WASI_EMULATED_GETPID -DISA=plain -iquote . $(filter -I%,$(STB) $(RANDOM123)) \
+WASM_FLAGS     = -O3 -msimd128 -std=c11 -D_GNU_SOURCE -D_WASI_EMULATED_SIGNAL \
+                 -D_WASI_EMULATED_GETPID -DISA=plain -iquote . -Icommon/without $(filter -I%,$(STB) $(RANDOM123)) \
                  -Wall -Wextra -Wno-unknown-pragmas -Wno-unused -Wno-unused-parameter $(if $(filter 1,$(WERROR)),-Werror)
 
 .PHONY: wasm
 wasm: report
-	+@$(MAKE_PARALLEL) wanted WANTED='$(WASM_CHAPTERS:chapters/%=$(BUILD)/wasm/%.wasm)'
+	@test -n '$(WASM_CC)' || { echo 'make: error: no clang for WebAssembly' >&2; echo 'hint: make setup wasm' >&2; exit 1; }
+	+@$(MAKE_PARALLEL) wanted WANTED='$(WASM_PROGRAMS)'
 
 $(BUILD)/wasm/%.wasm: $(BUILD)/wasm/obj/chapters/%/main.c.o $(WASM_OBJECTS)
 	$(call QUIET,$@)$(WASM_CC) $(WASM_FLAGS) -o $@ $^ -lwasi-emulated-signal -lwasi-emulated-getpid \

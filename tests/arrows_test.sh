@@ -2,7 +2,7 @@
 # arrows_test.sh BUILD: the arrows of the house run one way. A room of common/ includes, and links with, only
 # rooms named before it, and the kernels; the kernels know neither rooms nor chapters; a chapter knows only
 # chapters before it, and no backend; and no two chapters define one symbol. (So no circle runs through two
-# rooms.) Prints TAP. At the end each kind of mistake is planted in a small tree, and must be found.
+# rooms.) What an operating system has is behind common/base/platform.h, but for processes of many machines. Prints TAP. At the end each kind of mistake is planted in a small tree, and must be found.
 build=${1:?usage: arrows_test.sh BUILD}
 root=$(dirname "$0")/..
 rooms="base device model tensor comm data program" # in this order; common/README.md says what is in each
@@ -94,6 +94,8 @@ wrong_symbols() { # TREE BUILD
 
 found() { # TREE BUILD
     wrong_includes "$1" >"$work/found"
+    (cd "$1" && grep -nE '^ *# *include *<((pthread|sched|spawn|semaphore|threads)|sys/(wait|mman|ioctl))\.h>' /dev/null $(cat "$work/files") |
+        grep -vE '^(common/base/platform_|common/comm/|chapters/08_)') >>"$work/found"
     wrong_symbols "$1" "$2" >>"$work/found"
 }
 found "$root" "$build"
@@ -151,6 +153,7 @@ a room that needs a later one@common/base/error.c@int device(void); int error(vo
 a kernel that needs a room@kernels/cpu/sum.c@int error(void); int cpu_kernel(void) { return error(); }@kernels/cpu/sum.c needs error, which common/base/error.c
 a chapter that needs a later one@chapters/01_one/one.c@int two(void); int one(void) { return two(); }@one.c needs two, which chapters/02_two/two.c
 a chapter that needs a backend@chapters/02_two/two.c@int cpu_kernel(void); int two(void) { return cpu_kernel(); }@two.c needs cpu_kernel of a backend
+a chapter that knows POSIX@chapters/02_two/two.c@#include <pthread.h>\nint two(void) { return 2; }@chapters/02_two/two.c:1:#include <pthread.h>
 two chapters that define one symbol@chapters/02_two/two.c@int one(void) { return 2; }@one is defined in chapters.* and in chapters
 ROWS
 echo "1..$tests"

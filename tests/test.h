@@ -58,6 +58,13 @@ enum { SIMULATED = 0 };
 #define ON_BOTH_UNLESS_SIMULATED ON_BOTH
 #endif
 
+// Where tests/inline_test.sh runs a test, its CPU devices are those of --backend inline.
+static inline void init_devices(BackendChoice choice, int threads) {
+    bool at_once = getenv("TEST_INLINE") && choice == BACKEND_CPU;
+    devices_init(at_once ? BACKEND_INLINE : choice, threads);
+}
+#define devices_init init_devices
+
 // Of what random_floats() is to give next; each draw counts it up.
 static uint64_t next_seed;
 
@@ -65,6 +72,7 @@ static uint64_t next_seed;
 // one ran before it, on a machine with a GPU.
 static inline Device *device_under_test(void **state) {
     next_seed = 0;
+    if (getenv("TEST_INLINE")) devices_init(BACKEND_CPU, 0);
     if (strcmp(*state, "cpu") == 0) return cpu_device(0);
     if (num_gpus() == 0) skip("no GPU");
     return try_gpu(0);

@@ -13,11 +13,11 @@
 #include "rank_net.h"
 
 #include "common/base/error.h"
-#include "common/base/packed.h"
 #include "across_ranks.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
 const char *const exchange_names[NUM_EXCHANGES] = {"tensors", "fusion", "buckets"};
 
@@ -109,7 +109,7 @@ uint32_t rank_net_checksum(const RankNet *n) {
     Tensor *const all[] = {flat.data, flat.buffers};
     size_t count;
     float *values = values_of_all(all, 2, &count);
-    uint32_t sum = checksum(0, values, count * sizeof *values);
+    uint32_t sum = (uint32_t)crc32(0, (const unsigned char *)values, (uInt)(count * sizeof(float)));
     free(values);
     return sum;
 }

@@ -1,11 +1,11 @@
 // png.c: see png.h. A PNG is 8 bytes that say so, then chunks: length (big-endian), type, so many
 // bytes of data, and the CRC of type and data. The first is IHDR, the last IEND, which is empty.
 #include "png.h"
-#include "common/base/packed.h"
 
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <zlib.h>
 
 static bool read_number(FILE *file, uint32_t *number) {
     uint8_t b[4];
@@ -19,14 +19,14 @@ static bool read_chunk(FILE *file, char type[4]) {
     uint8_t piece[4096];
     uint32_t left, expected;
     if (!read_number(file, &left) || fread(type, 1, 4, file) < 4) return false;
-    uint32_t sum = checksum(0, type, 4);
+    uLong crc = crc32(0, (const uint8_t *)type, 4);
     while (left > 0) {
         uint32_t size = left < sizeof piece ? left : (uint32_t)sizeof piece;
         if (fread(piece, 1, size, file) < size) return false;
-        sum = checksum(sum, piece, size);
+        crc = crc32(crc, piece, size);
         left -= size;
     }
-    return read_number(file, &expected) && expected == sum;
+    return read_number(file, &expected) && expected == crc;
 }
 
 static bool is_whole(FILE *file) {

@@ -1,0 +1,40 @@
+#!/bin/sh
+# wasm_test.sh BUILD: chapters 2, 3 and 4 as WebAssembly, under Node, print what they print here with the same kernels
+# (instructions for four floats, on CPUs that have them), but for what is measured; and so do their modelled figures.
+build=$(cd "${1:?usage: wasm_test.sh BUILD}" && pwd)
+run=$(cd "$(dirname "$0")" && pwd)/wasm_run.mjs
+. "$(dirname "$0")/tap.sh"
+[ -d "$build/wasm" ] || skip_all "chapters as WebAssembly" "no clang for WebAssembly: make setup wasm"
+command -v node >/dev/null || skip_all "chapters as WebAssembly" "no node"
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+shown=difference
+for file in "${FASHION_MNIST_DIR:-/usr/share/datasets/fashion-mnist}"/*-ubyte*; do
+    gzip -dcf "$file" >"$(basename "$file" .gz)"
+done
+[ "$(uname -m)" != x86_64 ] || export CPU=v1
+# (Pictures are gnuplot's, which only one of them has.)
+not_measured() { sed -E 's/[0-9.]+ sec/S sec/; /[Mm]easured/d; /^to open:/d' "$1"; }
+
+compare() { # CHAPTER FLAG..
+    chapter=$1
+    shift
+    "$build/$chapter" --out here "$@" >here.out 2>here.err &&
+        node --no-warnings "$run" "$build/wasm/$chapter.wasm" --out there "$@" >there.out 2>there.err &&
+        not_measured here.out >here.facts && not_measured there.out >there.facts && [ -s there.facts ] &&
+        diff here.facts there.facts >difference
+    verdict $? "$chapter $*"
+}
+mkdir there
+compare 02_get_params_and_allreduce --backend inline --quick
+compare 02_get_params_and_allreduce --backend model --devices 16
+compare 03_split_batch --backend inline --quick --data .
+compare 04_lenet_multi_gpu --backend inline --quick --epochs 1 --data .
+compare 04_lenet_multi_gpu --backend model --devices 8 --quick --data .
+diff here/04_lenet_multi_gpu_modelled.csv there/04_lenet_multi_gpu_modelled.csv >difference
+verdict $? "its modelled figures, to the last digit"
+node --no-warnings "$run" "$build/wasm/04_lenet_multi_gpu.wasm" --data nowhere >out 2>difference
+[ $? = 1 ] && grep -q 'error: nowhere: No such file' difference
+verdict $? "an error ends it with status 1"
+echo "1..$tests"
