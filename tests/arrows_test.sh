@@ -3,12 +3,8 @@
 # rooms named before it, and the kernels; the kernels know neither rooms nor chapters; a chapter knows only
 # chapters before it, and no backend; and no two chapters define one symbol. (So no circle runs through two
 # rooms.) What an operating system has is behind common/base/platform.h, but for processes of many machines. Prints TAP. At the end each kind of mistake is planted in a small tree, and must be found.
-build=${1:?usage: arrows_test.sh BUILD}
-root=$(dirname "$0")/..
-rooms="base device model tensor comm data program" # in this order; common/README.md says what is in each
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
 . "$(dirname "$0")/tap.sh"
+rooms="base device model tensor comm data program" # in this order; common/README.md says what is in each
 shown=$work/found
 
 # Functions that both halves use. place("common/tensor/nn.c") is "tensor", place("kernels/cpu/sum.c") is

@@ -3,15 +3,8 @@
 # said where a chapter is not as it should be, and that the old book stays. And the check of the pages in a browser,
 # with a fault of each kind planted. Prints TAP. Needs pandoc, and for the check chromium.
 set -u
-root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
-LC_ALL=C
-export LC_ALL
-
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-trap 'exit 1' HUP INT TERM
-out=$work/out problems=$work/problems
 . "$(dirname "$0")/tap.sh"
+out=$work/out
 command -v pandoc >/dev/null || skip_all "the book" "no pandoc (make setup book)"
 
 # ---- a book of two chapters ----------------------------------------------------------------------

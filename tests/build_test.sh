@@ -2,19 +2,11 @@
 # build_test.sh BUILD: the Makefile, the set-up script and the shape of the repository. Prints TAP. Builds in
 # a copy of the tree, which starts from the objects in BUILD if it can; never calls the real apt-get.
 set -u
-build=$(cd "${1:?usage: build_test.sh BUILD}" && pwd) || exit 1
-root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
-
+. "$(dirname "$0")/tap.sh"
 # What a make that runs the tests says to its children would change ours.
 unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES SANITIZE V CUDA ARCH WERROR CFLAGS CC GNUMAKEFLAGS MAKE_TERMOUT MAKE_TERMERR
-LC_ALL=C
-export LC_ALL
 
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-trap 'exit 1' HUP INT TERM
-out=$work/out err=$work/err problems=$work/problems
-. "$(dirname "$0")/tap.sh"
+out=$work/out err=$work/err
 # What the last command did: its end, and lines that are, or are not, in files of $work. FILE: alone is an empty one.
 expect() { # 0|error [!]FILE:REGEX..
     case $1/$status in 0/0 | error/[1-9]*) ;; *) complain "expected status $1, came $status" ;; esac

@@ -5,17 +5,13 @@
 #
 # and ends with echo "1..$tests". Then there are $build (BUILD, the test's argument), $root, the repository, $program, the
 # chapter's, and $out, where the test is: an empty folder that goes at the end. Facts, not wording: it compares numbers.
-root=$(cd "$(dirname "$0")/.." && pwd) && build=$(cd "${1:?usage: $(basename "$0") BUILD}" && pwd) || exit 1
+. "$(dirname "$0")/tap.sh"
 program=$build/$name chapter=$root/chapters/$name
 [ -x "$program" ] || { echo "Bail out! $program: no such program"; exit 1; }
-export LC_ALL=C
-out=$(mktemp -d) && cd "$out" || exit 1
-trap 'rm -rf "$out"' EXIT
-trap 'exit 1' HUP INT TERM
+out=$work && cd "$out" || exit 1
 : >log
 : >error
-problems=$out/problems shown="$out/problems $out/log $out/error"
-. "$root/tests/tap.sh"
+shown="$out/problems $out/log $out/error"
 
 # The program with these flags: what it said is in log and error, its status is returned and in $status.
 # The line that a program built with CUDA says on a machine without a GPU is no error.

@@ -2,17 +2,11 @@
 # deceivers_test.sh BUILD: tests/lab/deceivers has hand-ins that want points for what they do not do. Graded as a class, each
 # loses the parts that it declares, and for that reason; with new cases it has no more. Prints TAP.
 set -u
-root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
-case $1 in /*) build=$1 ;; *) build=$(pwd)/$1 ;; esac
+. "$(dirname "$0")/tap.sh"
 cd "$root" || exit 1
 folder=chapters/04_lenet_multi_gpu/exercises/3_efficient_allreduce
-. tests/tap.sh
 [ -f $folder/solution.c ] || skip_all deceivers "students have no solutions"
 command -v bwrap >/dev/null && command -v jq >/dev/null || skip_all deceivers "no bubblewrap or no jq (make setup grade)"
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-trap 'exit 1' HUP INT TERM
-problems=$work/problems
 mkdir -p "$work/class" "$work/build/lab"
 ln -s "$build/lab/judge" "$build/lab/exercises" "$work/build/lab" && ln -s "$build/libbook.a" "$work/build"
 

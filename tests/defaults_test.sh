@@ -2,11 +2,9 @@
 # defaults_test.sh BUILD: each chapter as a reader first runs it, with its default flags and on the real data: the runs
 # that the book is made of (BUILD/runs, by plots/book/run.sh; a program that fails leaves none). They come to their end,
 # say nothing on stderr, and leave the picture that they name; and chapter 4 learns. Prints TAP.
-build=$(cd "${1:?usage: defaults_test.sh BUILD}" && pwd) || exit 1
+. "$(dirname "$0")/tap.sh"
 problems=$(mktemp) || exit 1
 trap 'rm -f "$problems"' EXIT
-trap 'exit 1' HUP INT TERM
-. "$(dirname "$0")/tap.sh"
 for chapter in "$(dirname "$0")"/../chapters/[0-9]*/main.c; do
     chapter=$(basename "$(dirname "$chapter")")
     cd "$build/runs/$chapter" || exit 1

@@ -1,13 +1,11 @@
 #!/bin/sh
 # exercises_test.sh BUILD: every exercise's text; what is refused; figures of experiments, with the solutions. (What the
 # judge says: judge_test.sh.) Prints TAP.
-build=$1
+. "$(dirname "$0")/tap.sh"
 here=$(dirname "$0")
-out=$(mktemp -d) || exit 1
-trap 'rm -rf "$out"' EXIT
+out=$work
 mpi=
 grep -q '^MPI := .' "$build/config.mk" && mpi=yes
-. "$(dirname "$0")/tap.sh"
 shown="$out/log $out/error"
 solved() { # CHAPTER-EXERCISE NAME; students have no solutions
     # shellcheck disable=SC2211

@@ -7,14 +7,8 @@
 # means: run build/04_NAME --backend model --machine dgx-h100. Of the rows of its CSV files exactly one must match the
 # values in [ ]; its column is compared. A / B is a ratio; what B leaves out is as in A. The last digit may be one off.
 # A complaint has the line of the mark. Prints TAP.
-build=$(cd "${1:?usage: figures_test.sh BUILD}" && pwd) || exit 1
-cd "$(dirname "$0")/.." || exit 1
-export LC_ALL=C
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-trap 'exit 1' HUP INT TERM
-problems=$work/problems
-. tests/tap.sh
+. "$(dirname "$0")/tap.sh"
+cd "$root" || exit 1
 
 rows() { # CSV..: each row as ",column=value,column=value,"
     awk -F '"' -v OFS= '{ for (i = 2; i <= NF; i += 2) gsub(/,/, "", $i); $1 = $1 }

@@ -3,18 +3,11 @@
 # (tests/lab/broken) costs its own points only; the sandbox holds. What is wrong with a call is said. Formats of others have
 # the fields that they document. Prints TAP. Needs bubblewrap, bsdtar and jq.
 set -u
-root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
-case $1 in /*) build=$1 ;; *) build=$(pwd)/$1 ;; esac
+. "$(dirname "$0")/tap.sh"
 cd "$root" || exit 1
-LC_ALL=C
-export LC_ALL
-work=$(mktemp -d) || exit 1
 TMPDIR=$work # the grader's folders are seen there, and no other grader's
 export TMPDIR
-trap 'rm -rf "$work"' EXIT
-trap 'exit 1' HUP INT TERM
 out=$work/out errors=$work/errors
-. tests/tap.sh
 shown="$out $errors"
 folder=chapters/04_lenet_multi_gpu/exercises/3_efficient_allreduce
 solution=$folder/solution.c

@@ -2,18 +2,14 @@
 # hosts_test.sh BUILD: ranks on two and on four hosts: the same bits, the bytes of the formulas on the links, and the
 # end of a job whose host loses its link. The hosts are networks inside this machine: see hosts.sh. Prints TAP.
 set -u
-build=$(cd "${1:?usage: hosts_test.sh BUILD}" && pwd) || exit 1
+. "$(dirname "$0")/tap.sh"
 tests_folder=$(cd "$(dirname "$0")" && pwd)
 ranks=$build/tests/test_process_group
 [ -x "$ranks" ] || { echo "Bail out! $ranks: no such program"; exit 1; }
 HOSTS_OWNER=$$ LC_ALL=C
 export HOSTS_OWNER LC_ALL
-work=$(mktemp -d) || exit 1
 hosts() { sh "$tests_folder/hosts.sh" "$@"; }
 trap 'hosts down; rm -rf "$work"' EXIT
-trap 'exit 1' HUP INT TERM
-problems=$work/problems
-. "$tests_folder/tap.sh"
 
 why=
 hosts can >"$work/can" 2>&1 || why=$(sed -n 's/.*error: //p' "$work/can")

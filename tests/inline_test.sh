@@ -1,9 +1,7 @@
 #!/bin/sh
 # inline_test.sh BUILD: what several devices compute, count and record they do with --backend inline, too. Prints TAP.
-build=${1:?usage: inline_test.sh BUILD}
 . "$(dirname "$0")/tap.sh"
-shown=$(mktemp) || exit 1
-trap 'rm -f "$shown"' EXIT
+shown=$work/shown
 for name in accumulate allreduce data ddp ddp_reference many_machines modelled_steps multi_device nn process_group reference resnet18 same_bits servers splitting trace; do
     TEST_INLINE=1 "$build/tests/test_$name" >"$shown" 2>&1
     verdict $? "test_$name"

@@ -3,15 +3,13 @@
 # runs, not only of the best, which all other tests use: the tests of arithmetic, and chapter 1 at its own size, which
 # compares what it computes in many ways (with the best one the book runs it). (v2 is v1 with some other instructions.)
 # And that CPU=... in the environment is refused where it must be. Prints TAP.
-build=$1
+. "$(dirname "$0")/tap.sh"
 CUDA_VISIBLE_DEVICES= # CPU devices, whatever the machine has
 export CUDA_VISIBLE_DEVICES
 unset CPU
-out=$(mktemp -d) || exit 1
+out=$work
 chapter=
 trap '[ -n "$chapter" ] && kill $chapter 2>/dev/null; rm -rf "$out"' EXIT
-trap 'exit 1' HUP INT TERM
-. "$(dirname "$0")/tap.sh"
 shown=$out/stderr
 opens_a_device() { # with CPU=$1
     CPU=$1 "$build"/04_lenet_multi_gpu --backend cpu --devices 1 --steps 0 --train-size 1 --test-size 1 \

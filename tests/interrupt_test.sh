@@ -2,17 +2,13 @@
 # interrupt_test.sh BUILD: SIGTERM and Ctrl-C end every program, whatever it is doing: reading, training, in
 # gnuplot, saving; and nothing half-written is left. Prints TAP.
 set -u
-build=$(cd "${1:?usage: interrupt_test.sh BUILD}" && pwd) || exit 1
+. "$(dirname "$0")/tap.sh"
 [ -x "$build/04_lenet_multi_gpu" ] || { echo "Bail out! no programs in $build"; exit 1; }
 unset DISPLAY WAYLAND_DISPLAY
-work=$(mktemp -d) || exit 1
 running= reader=
 trap 'for p in $running $reader; do kill -9 $p 2>/dev/null; done; rm -rf "$work"' EXIT
-trap 'exit 1' HUP INT TERM
 path=$PATH
 folders=0
-problems=$work/problems
-. "$(dirname "$0")/tap.sh"
 
 # A gnuplot that is there but hangs: at once, or only when it is to draw. It leaves its number in $work/hung.
 mkdir "$work/hangs" "$work/hangs_drawing"

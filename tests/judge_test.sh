@@ -3,15 +3,10 @@
 # instructions too and with another seed; the starter has none, and a hint that says so. (That each rival loses what it
 # declares, and gets its own hint, was tested when expected.tsv was made: tests/grader/derive.sh.) Prints TAP.
 set -u
-root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
-case $1 in /*) build=$1 ;; *) build=$(pwd)/$1 ;; esac
+. "$(dirname "$0")/tap.sh"
 shift
 wanted=$*
 cd "$root" || exit 1
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-trap 'exit 1' HUP INT TERM
-. tests/tap.sh
 shown=$work/said
 ls "$build"/solved/* >/dev/null 2>&1 || skip_all "the judge" "students have no solutions"
 facts() { # PROGRAM FILE SEED

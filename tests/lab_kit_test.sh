@@ -2,14 +2,9 @@
 # lab_kit_test.sh BUILD: a student who unpacks the archive finds no solution, no rival, no answer, no conclusion and no
 # dead link; it has what was picked, is the same each time, and grades; what is handed in is what was written. Prints TAP.
 set -u
-root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
-build=$(realpath "$1") && cd "$root" || exit 1
-export LC_ALL=C
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-trap 'exit 1' HUP INT TERM
+. "$(dirname "$0")/tap.sh"
+cd "$root" || exit 1
 out=$work/out errors=$work/errors
-. tests/tap.sh
 shown="$out $errors"
 nothing() { [ ! -s "$out" ] && verdict 0 "$1" || verdict 1 "$1"; } # was found
 # The expected facts are this build's, the place for the archive is its own.

@@ -1,17 +1,10 @@
 #!/bin/sh
 # quick_test.sh BUILD: every program of the book with --quick, as a class runs it: it ends well, its first line says
 # what is made smaller, and it still shows its point. What is given beside --quick wins. Prints TAP.
-build=$(cd "${1:?usage: quick_test.sh BUILD}" && pwd) || exit 1
-root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
-LC_ALL=C
-export LC_ALL
-work=$(mktemp -d) || exit 1
+. "$(dirname "$0")/tap.sh"
 running=
 trap '[ -n "$running" ] && kill $running 2>/dev/null; rm -rf "$work"' EXIT
-trap 'exit 1' HUP INT TERM
 cd "$work" || exit 1
-problems=$work/problems
-. "$root/tests/tap.sh"
 
 # Runs a program in the empty folder $here. A chapter with a file `ranks` is so many of them, if there is MPI.
 run() { # NAME FLAGS..

@@ -1,15 +1,8 @@
 #!/bin/sh
 # readme_test.sh BUILD: README.md is short, and what it shows is what there is: the code of a step, links, figures of
 # benchmarks, and lines of the run that the book is made of (BUILD/runs; digits of the measured time aside). Prints TAP.
-build=$(cd "${1:?usage: readme_test.sh BUILD}" && pwd) || exit 1
-cd "$(dirname "$0")/.." || exit 1
-LC_ALL=C
-export LC_ALL
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-trap 'exit 1' HUP INT TERM
-problems=$work/problems
-. tests/tap.sh
+. "$(dirname "$0")/tap.sh"
+cd "$root" || exit 1
 bench=tests/bench/README.md
 expect_lines() { # WANTED IN: each line of the one file is a line of the other
     [ -s "$1" ] || complain "no line to look for in $2"

@@ -1,16 +1,8 @@
 #!/bin/sh
 # small_runs_test.sh BUILD: for the build with sanitizers (make sanitize): a small run of each program, and of chapters
 # that have several ways through, one of each. Prints TAP.
-build=$(cd "${1:?usage: small_runs_test.sh BUILD}" && pwd) || exit 1
-root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
-LC_ALL=C
-export LC_ALL
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-trap 'exit 1' HUP INT TERM
+. "$(dirname "$0")/tap.sh"
 cd "$work" || exit 1
-problems=$work/problems
-. "$root/tests/tap.sh"
 
 # (That of ranks comes last: MPI leaves memory.)
 while read -r name flags; do

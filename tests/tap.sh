@@ -1,7 +1,11 @@
-# tap.sh: what scripts that print TAP share; chapter.sh has it, too. A test ends with echo "1..$tests". Of what fails, the
-# files in $shown are shown; else $problems, a file that a test may have for what it complains of.
-tests=0
-: "${problems:=/dev/null}"
+# tap.sh: what scripts that print TAP share; chapter.sh has it, too. A test BUILD has $root, the repository, and $build, both
+# absolute, and $work, a folder that goes at the end. It ends with echo "1..$tests". Of what fails, the files in $shown are
+# shown; else $problems, a file of what it complains of.
+root=$(cd "$(dirname "$0")/.." && pwd) && build=$(realpath -m "${1:?usage: $(basename "$0") BUILD}") && work=$(mktemp -d) || exit 1
+export LC_ALL=C
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT TERM
+tests=0 problems=$work/problems
 : >"$problems"
 complain() { printf '# %s\n' "$*" >>"$problems"; } # what was expected, and what came
 

@@ -109,7 +109,7 @@ static const struct {
     VALUES("rounds", "0 100", "a whole number from 1 to 99"),
     VALUES("seed", "-1 abc 18446744073709551616 ", "a whole number, 0 or more"),
     VALUES("staleness", "-1 infinite", "a whole number, 0 or more, or inf"),
-    VALUES("backend", "gpu CUDA ", "auto, cpu, cuda or model"),
+    VALUES("backend", "gpu CUDA ", "auto, cpu, cuda, inline or model"),
     VALUES("allreduce", "stars ", "one of star|sharded|ring|tree"),
     VALUES("bn", "global loc", "one of local|sync"),
     {2, "--%s=", "data load save checkpoint resume log-loss csv out trace timeline machine",

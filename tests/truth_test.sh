@@ -1,16 +1,8 @@
 #!/bin/sh
 # truth_test.sh BUILD: published figures beside modelled ones (make truth): the book's page has what the program prints,
 # each row that is far off says why, and a figure that cannot be read is an error. Prints TAP.
-build=$(cd "${1:?usage: truth_test.sh BUILD}" && pwd) || exit 1
-root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
-LC_ALL=C
-export LC_ALL
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-trap 'exit 1' HUP INT TERM
+. "$(dirname "$0")/tap.sh"
 cd "$work" || exit 1
-problems=$work/problems
-. "$root/tests/tap.sh"
 mkdir -p tests
 cp -R "$root/tests/published" tests
 truth=$build/tests/bench/truth

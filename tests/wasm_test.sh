@@ -1,13 +1,10 @@
 #!/bin/sh
 # wasm_test.sh BUILD: chapters 2, 3 and 4 as WebAssembly, under Node, print what they print here with the same kernels
 # (instructions for four floats, on CPUs that have them), but for what is measured; and so do their modelled figures.
-build=$(cd "${1:?usage: wasm_test.sh BUILD}" && pwd)
-run=$(cd "$(dirname "$0")" && pwd)/wasm_run.mjs
 . "$(dirname "$0")/tap.sh"
+run=$(cd "$(dirname "$0")" && pwd)/wasm_run.mjs
 [ -d "$build/wasm" ] || skip_all "chapters as WebAssembly" "no clang for WebAssembly: make setup wasm"
 command -v node >/dev/null || skip_all "chapters as WebAssembly" "no node"
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 shown=difference
 for file in "${FASHION_MNIST_DIR:-/usr/share/datasets/fashion-mnist}"/*-ubyte*; do
