@@ -2,7 +2,8 @@
 # arrows_test.sh BUILD: the arrows of the house run one way. A room of common/ includes, and links with, only
 # rooms named before it, and the kernels; the kernels know neither rooms nor chapters; a chapter knows only
 # chapters before it, and no backend; and no two chapters define one symbol. (So no circle runs through two
-# rooms.) What an operating system has is behind common/base/platform.h, but for processes of many machines. Prints TAP. At the end each kind of mistake is planted in a small tree, and must be found.
+# rooms.) POSIX's threads and processes are behind platform.h, but for those of many machines. Prints TAP. At
+# the end each kind of mistake is planted in a small tree, and must be found.
 . "$(dirname "$0")/tap.sh"
 rooms="base device model tensor comm data program" # in this order; common/README.md says what is in each
 shown=$work/found

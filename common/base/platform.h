@@ -1,8 +1,7 @@
-// platform.h: what the book asks of an operating system: threads, other processes, signals, and
-// what this computer has. Each system has one file that answers, and nothing else knows which it
-// is: platform_posix.c (Linux), and platform_wasi.c (WebAssembly: one thread, one process, no
-// signals). Files and clocks are POSIX's on all of them. (The processes of chapter 8 are for POSIX
-// alone.)
+// platform.h: what the book asks of an operating system. Each has one file that answers, and
+// nothing else knows which it is: platform_posix.c (Linux), and platform_wasi.c (WebAssembly: one
+// thread, one process, no signals). Files and clocks are POSIX's on all. (The processes of chapter
+// 8 are for POSIX alone.)
 #ifndef PLATFORM_H
 #define PLATFORM_H
 
@@ -27,14 +26,12 @@ extern const bool has_threads;
 // Starts work(argument); 0 if there is no thread to be had.
 Thread thread_start(void *(*work)(void *argument), void *argument);
 void thread_join(Thread thread); // waits until its work is done
-
 void mutex_lock(Mutex *mutex);
 void mutex_unlock(Mutex *mutex);
 // With the mutex locked: unlocks it, sleeps until it is woken (or for no reason), locks it again.
 void condition_wait(Condition *condition, Mutex *mutex);
 void condition_wake_one(Condition *condition);
 void condition_wake_all(Condition *condition);
-
 void sleep_seconds(double seconds);
 
 // ---- other processes ---------------------------------------------------------------------------
@@ -46,15 +43,14 @@ typedef int Process; // its number; 0: none
 Process process_start(char *const arguments[], bool silent);
 // Starts a copy of this process, also in a group of its own, that calls run(with) and ends.
 Process process_fork(void (*run)(const void *with), const void *with);
-// Whether it has ended; asks, and does not wait. `status` is then what it ended with, or minus the
+// Whether it has ended, without waiting for it; then `status` is what it ended with, or minus the
 // signal that ended it.
 bool process_has_ended(Process process, int *status);
 // Ends it, with its group, at once. (A handler of signals may call this.)
 void process_kill(Process process);
 // Whether there is a process of that number, be it ours or not.
 bool process_is_there(Process process);
-
-// A pipe to what a shell would run; NULL if there is no shell.
+// A pipe to what a shell would run; NULL if there is none.
 FILE *pipe_open(const char *command);
 void pipe_close(FILE *pipe);
 
@@ -64,28 +60,24 @@ void pipe_close(FILE *pipe);
 // may use, after devices_after_fork().)
 int try_in_child(void (*what)(void *with), void *with);
 
-// ---- one lock that a handler of signals may take, too ------------------------------------------
-
-// Who holds it gets no signals: so a handler never waits for its own thread.
+// One lock that a handler of signals may take, too. Who holds it gets no signals: so a handler
+// never waits for its own thread.
 void lock_against_signals(void);
 void unlock_against_signals(void);
 
-// ---- files -------------------------------------------------------------------------------------
+// ---- files, and this computer ------------------------------------------------------------------
 
 // Locks an open file until it is closed; false if another process has. Also across containers.
 bool file_lock(int file);
-// chmod
-void file_permit(const char *path, unsigned mode);
+void file_permit(const char *path, unsigned mode); // chmod
 // Whoever reads this pipe does not see its end when the stream is closed.
 void file_stay_open(FILE *stream);
-
-// ---- this computer -----------------------------------------------------------------------------
 
 int cores_in_sight(void);       // that this process may run on, >= 1
 double computer_memory(void);   // bytes
 int terminal_columns(void);     // of standard output; 0: it is no terminal
 char *path_of_program(void);    // free() it; NULL: not known
-void *memory_new(size_t bytes); // 64-byte aligned, in large pages if it is large; NULL: none left.
-                                // For free().
+void *memory_new(size_t bytes); // 64-byte aligned, in large pages if it is large; for free(). NULL:
+                                // there is none left
 
 #endif
