@@ -71,8 +71,9 @@ static inline Tensor *trained(Tensor *t) { return attach_grad(t), t; }
 static struct CMUnitTest listed[32];
 static size_t num_listed;
 
-#define TEST(name)             TEST_AS(name, cmocka_unit_test(name))
-#define TEST_IN_A_FOLDER(name) TEST_AS(name, IN_A_FOLDER(name))
+#define TEST(name)                  TEST_AS(name, cmocka_unit_test(name))
+#define TEST_IN_A_FOLDER(name)      TEST_AS(name, IN_A_FOLDER(name))
+#define TEST_UNLESS_SIMULATED(name) TEST_AS(name, UNLESS_SIMULATED(name))
 #define TEST_AS(name, ...)                                                                         \
     CASE(name);                                                                                    \
     AT_START(assert_true(num_listed < COUNT(listed));                                              \

@@ -1,6 +1,6 @@
 // test_cost.c: what kernels cost (kernels/cost.c), against published figures, and what our GPU code
 // moves. (That it is what the definitions count: test_kernels.c.)
-#include "test.h"
+#include "cases.h"
 
 #include "kernels/cost.h"
 #include "kernels/cuda/conv2d_plan.h"
@@ -21,8 +21,7 @@ static KernelCost linear_cost(int in, int out) {
 // The first convolution of ResNet-18 for an image of 224 x 224. torchstat says that it has
 // 118,013,952 "Flops", each of which is a multiplication with an addition, and that it reads
 // 639,744 and writes 3,211,264 bytes: https://blog.csdn.net/Hankerchen/article/details/122933469
-static void as_published_for_resnet18(void **state) {
-    (void)state;
+TEST(as_published_for_resnet18) {
     KernelCost cost = conv_cost(3, 224, 64, 7, 2, 3);
     assert_true(cost.flop == 2 * 118013952.0);
     assert_true(cost.bytes == 639744.0 + 3211264.0);
@@ -30,8 +29,7 @@ static void as_published_for_resnet18(void **state) {
 
 // All layers of AlexNet for an image of 224 x 224: 0.714 billion multiplications with an addition,
 // says torchvision: "_ops" in torchvision/models/alexnet.py of github.com/pytorch/vision.
-static void as_published_for_alexnet(void **state) {
-    (void)state;
+TEST(as_published_for_alexnet) {
     const KernelCost layers[] = {conv_cost(3, 224, 64, 11, 4, 2),  conv_cost(64, 27, 192, 5, 1, 2),
                                  conv_cost(192, 13, 384, 3, 1, 1), conv_cost(384, 13, 256, 3, 1, 1),
                                  conv_cost(256, 13, 256, 3, 1, 1), linear_cost(9216, 4096),
@@ -42,8 +40,7 @@ static void as_published_for_alexnet(void **state) {
 }
 
 // Layers that everybody knows, and how their convolutions are told apart.
-static void forms_of_convolutions(void **state) {
-    (void)state;
+TEST(forms_of_convolutions) {
     const struct {
         int C, side, M, kernel, stride, pad;
         ConvolutionForm form;
@@ -82,8 +79,7 @@ static void assert_traffic(KernelId kernel, const void *args, int launches, doub
 
 // Of LeNet's two layers and one of ResNet-18's, with 256 images. The matrices of windows and of
 // planes are written once and read once; of two chunks, W is read twice.
-static void traffic_of_our_convolutions(void **state) {
-    (void)state;
+TEST(traffic_of_our_convolutions) {
     if (CONV_WORKSPACE < 256 << 20) skip("chunks are small where GPUs are simulated");
     unsigned char pooled;
     float b;
@@ -109,12 +105,4 @@ static void traffic_of_our_convolutions(void **state) {
     assert_true(p.count == 2 && p.rows == 64 && p.columns == 128 * 784 && p.length == 576);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_published_for_resnet18),
-        cmocka_unit_test(as_published_for_alexnet),
-        cmocka_unit_test(forms_of_convolutions),
-        cmocka_unit_test(traffic_of_our_convolutions),
-    };
-    return cmocka_run_group_tests_name("cost", tests, NULL, NULL);
-}
+int main(void) { return run_all("cost", NULL, NULL); }

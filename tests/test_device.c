@@ -20,7 +20,7 @@ static void assert_all(const Tensor *t, float value) {
     for (size_t i = 0; i < numel(t); i++) assert_true(values[i] == value);
 }
 
-CASE(work_is_done_in_order) {
+TEST(work_is_done_in_order) {
     Tensor *x = filled(device(0), N, 0), *one = filled(device(0), N, 1);
     for (int i = 0; i < 3000; i++) { // more than the queue holds: the host waits for room
         launch(device(0), add, .y = x->data, .x = one->data, .n = 10);
@@ -32,7 +32,7 @@ CASE(work_is_done_in_order) {
 
 // x = 1, 2, 3, .. on the first device (host: when it has been read), each sent to the second before
 // the next overwrites it: a copy that did not wait, or was not waited for, would show in the sum.
-CASE(copies_wait_for_both_sides) {
+TEST(copies_wait_for_both_sides) {
     Device *from[] = {device(0), host()};
     for (int d = 0; d < 2; d++) {
         Tensor *x = filled(from[d], N, 0), *received = filled(device(1), N, 0),
@@ -49,7 +49,7 @@ CASE(copies_wait_for_both_sides) {
 
 // Each copy arrives, and each time its bytes are entered where they belong: nowhere within a
 // device, for they cross nothing.
-CASE(copies_arrive_and_are_counted) {
+TEST(copies_arrive_and_are_counted) {
     Device *all[] = {host(), device(0), device(1), device(2), cpu_device(3)};
     for (size_t i = 0; i < COUNT(all); i++)
         for (size_t j = 0; j < COUNT(all); j++)
@@ -66,7 +66,7 @@ CASE(copies_arrive_and_are_counted) {
             }
 }
 
-CASE(memory_is_accounted_for) {
+TEST(memory_is_accounted_for) {
     size_t before = device_bytes(device(3));
     Tensor *a = tensor_new(device(3), 1000), *b = tensor_new(device(3), 50, 2);
     assert_int_equal(device_bytes(device(3)), before + 4400);
@@ -87,7 +87,7 @@ static double cpu_seconds_now(void) {
 // a run longer, sleeps too, but never its time on the cores: so that is what it is compared with.
 // (Kernels so long that the queue's work beside them is nothing; one thread, since threads of
 // OpenMP that wait for each other are on their cores too.)
-CASE(a_device_can_be_made_slower) {
+TEST_UNLESS_SIMULATED(a_device_can_be_made_slower) {
     enum { LARGE = 1000000 };
     const double LONG = 0.2; // other threads, those of OpenMP, are busy for a while at the start
     Device *cpu = cpu_device(0);
@@ -107,7 +107,7 @@ CASE(a_device_can_be_made_slower) {
     assert_all(x, (float)times);
 }
 
-CASE(names_are_the_books) {
+TEST(names_are_the_books) {
     Device *devices[] = {cpu_device(0), cpu_device(1)};
     assert_string_equal(device_names(devices, 2), "[cpu:0, cpu:1]");
     assert_string_equal(device_name(host()), "host");
@@ -129,7 +129,7 @@ static int threads_of_this_process(void) {
 #endif
 
 // A loop that is long enough has a thread for each core that its device was given.
-CASE(kernels_use_their_cores) {
+TEST_UNLESS_SIMULATED(kernels_use_their_cores) {
 #if defined(_OPENMP) && defined(__linux__)
     enum { CORES = 9 }; // more than any test before
     Tensor *x = filled(device(0), N, 0);
@@ -145,7 +145,7 @@ CASE(kernels_use_their_cores) {
 }
 
 // (On GPUs x is pinned, and only CUDA can free that.)
-CASE(host_memory_goes_back_where_it_came_from) {
+TEST(host_memory_goes_back_where_it_came_from) {
     free_kept();
     Tensor *x = tensor_new(host(), N);
     devices_close();
@@ -154,16 +154,4 @@ CASE(host_memory_goes_back_where_it_came_from) {
     devices_close();
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(work_is_done_in_order),
-        cmocka_unit_test(copies_wait_for_both_sides),
-        cmocka_unit_test(copies_arrive_and_are_counted),
-        cmocka_unit_test(memory_is_accounted_for),
-        UNLESS_SIMULATED(a_device_can_be_made_slower), // these are about CPU devices
-        UNLESS_SIMULATED(kernels_use_their_cores),
-        cmocka_unit_test(names_are_the_books),
-        cmocka_unit_test(host_memory_goes_back_where_it_came_from),
-    };
-    return cmocka_run_group_tests_name("device", tests, NULL, close_kept);
-}
+int main(void) { return run_all("device", NULL, close_kept); }

@@ -1,6 +1,6 @@
 // test_many_ranks.c: chapter 8's modelled scaling: the tables of the networks, the bytes of the
 // exchanges, and that what is computed once for all ranks is what a simulation of all of them says.
-#include "dies.h"
+#include "cases.h"
 
 #include "chapters/08_many_machines/many_ranks.h"
 #include "chapters/08_many_machines/modelled_scaling.h"
@@ -25,7 +25,7 @@ static void assert_close(double a, double b, double relative) {
 
 // ---- an exchange -----------------------------------------------------------------------------
 
-CASE(all_hosts_take_as_long_as_one) {
+TEST(all_hosts_take_as_long_as_one) {
     static const char *const machines[] = {"p100-25gbe", "cluster-10gbe", "dgx-a100"};
     for (int m = 0; m < 3; m++)
         for (ExchangeWay way = 0; way < NUM_EXCHANGE_WAYS; way++)
@@ -42,7 +42,7 @@ CASE(all_hosts_take_as_long_as_one) {
 
 // Bytes; and that no exchange beats its card. A ring takes the bytes of a card over its bandwidth,
 // and 2 (k-1) latencies and additions.
-CASE(exchanges_are_the_formulas) {
+TEST(exchanges_are_the_formulas) {
     const double N = 64 * MIB;
     Machine free_adds = machine_with_free(horovods(), FREE_DEVICES);
     Link card = free_adds.network;
@@ -70,7 +70,7 @@ CASE(exchanges_are_the_formulas) {
 
 // ---- a step ----------------------------------------------------------------------------------
 
-CASE(the_fast_way_is_the_simulated_one) {
+TEST(the_fast_way_is_the_simulated_one) {
     for (int n = 0; n < NUM_PUBLISHED_SCALINGS; n++) {
         NetworkTable network = published_scalings[n].network();
         static const double params[] = {23834568, 44549160, 138357544}; // as torchvision has them
@@ -88,7 +88,7 @@ CASE(the_fast_way_is_the_simulated_one) {
 }
 
 // Never better with more hosts; never worse with a faster network or more images to hide it behind.
-CASE(efficiency_goes_the_right_way) {
+TEST(efficiency_goes_the_right_way) {
     Machine faster = *horovods();
     faster.network.bandwidth *= 2;
     for (int n = 0; n < NUM_PUBLISHED_SCALINGS; n++)
@@ -106,7 +106,7 @@ CASE(efficiency_goes_the_right_way) {
         }
 }
 
-CASE(messages_have_all_gradients) {
+TEST(messages_have_all_gradients) {
     NetworkTable network = inception_v3(false);
     RankStep rank = rank_step(horovods(), &network, 64, false);
     const double all = table_params(&network) * sizeof(float);
@@ -132,7 +132,7 @@ static double at_measured_speed(int n, int images) {
     return scaled_step(horovods(), &network, &rank, BY_RING, large, 512).efficiency;
 }
 
-CASE(published_figures_are_where_the_chapter_says) {
+TEST(published_figures_are_where_the_chapter_says) {
     for (int n = 0; n < NUM_PUBLISHED_SCALINGS; n++) {
         double published = published_scalings[n].efficiency_512,
                modelled = scaled(horovods(), n, 64, BY_RING, large, 512).efficiency;
@@ -145,7 +145,7 @@ CASE(published_figures_are_where_the_chapter_says) {
 
 // With large messages ring and two levels are alike, and servers behind; with many small ones the
 // ring's steps are what takes time.
-CASE(ways_differ_as_the_chapter_says) {
+TEST(ways_differ_as_the_chapter_says) {
     double efficiency[2][NUM_EXCHANGE_WAYS]; // of ResNet-101
     for (ExchangeWay way = 0; way < NUM_EXCHANGE_WAYS; way++) {
         efficiency[0][way] = scaled(horovods(), 1, 64, way, large, 512).efficiency;
@@ -156,15 +156,4 @@ CASE(ways_differ_as_the_chapter_says) {
     assert_true(efficiency[1][BY_RING] < 0.5 && efficiency[1][BY_LEVELS] > 0.98);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_hosts_take_as_long_as_one),
-        cmocka_unit_test(exchanges_are_the_formulas),
-        cmocka_unit_test(the_fast_way_is_the_simulated_one),
-        cmocka_unit_test(efficiency_goes_the_right_way),
-        cmocka_unit_test(messages_have_all_gradients),
-        cmocka_unit_test(published_figures_are_where_the_chapter_says),
-        cmocka_unit_test(ways_differ_as_the_chapter_says),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_all("many_ranks", NULL, NULL); }

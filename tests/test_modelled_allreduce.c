@@ -1,7 +1,7 @@
 // test_modelled_allreduce.c: where additions and launches are free and all links are alike, the
 // allreduces of chapter 2 take what their formulas say, to 1e-12, and so does the book's example.
 // On random machines: better links, shorter times?
-#include "test.h"
+#include "cases.h"
 
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/02_get_params_and_allreduce/behind/book_example.h"
@@ -34,8 +34,7 @@ static void assert_takes(const char *what, const Machine *machine, Run *run, int
         fail_msg("%s on %d devices takes %.15g, not %.15g seconds", what, k, got, expected);
 }
 
-static void they_take_what_the_formulas_say(void **state) {
-    (void)state;
+TEST(they_take_what_the_formulas_say) {
     for (int i = 0; i < 2; i++) {
         const Machine *m = machine_parse("test.machine", machines[i]);
         for (int part = 1; part <= 1000 * 1000; part *= 1000) {
@@ -66,8 +65,7 @@ static void they_take_what_the_formulas_say(void **state) {
 }
 
 // "Parameter Servers" of the book: 160 MB, four GPUs, 16 GB/s.
-static void the_books_example(void **state) {
-    (void)state;
+TEST(the_books_example) {
     enum { K = 4, N = 160 * 1000 * 1000 / sizeof(float) };
     const Machine *m = machine_find("d2l-pcie");
     assert_takes("star", m, allreduce_book, K, N, 0.060);
@@ -84,8 +82,7 @@ static double uniform(int seed, int *next) {
 // A ring or a tree, on built-in machines with other links. (Where links are all alike, the formulas
 // above say it of all four. By root ports, faster PCIe can make the sharded one 5 % slower: copies
 // come to the root ports in another order.)
-static void better_links_never_make_ring_or_tree_slower(void **state) {
-    (void)state;
+TEST(better_links_never_make_ring_or_tree_slower) {
     static const char *const like[] = {"dgx-a100", "dgx-v100", "p100-25gbe", "rtx4090-pcie",
                                        "cluster-10gbe"};
     for (int seed = 0; seed < 100; seed++) {
@@ -118,11 +115,4 @@ static void better_links_never_make_ring_or_tree_slower(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(they_take_what_the_formulas_say),
-        cmocka_unit_test(the_books_example),
-        cmocka_unit_test(better_links_never_make_ring_or_tree_slower),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_all("modelled_allreduce", NULL, NULL); }

@@ -1,6 +1,6 @@
 // test_nccl_model.c: NCCL's time where a formula gives it, what may never happen, and which
 // algorithms and protocols it takes for which vectors.
-#include "test.h"
+#include "cases.h"
 
 #include "common/model/nccl_model.h"
 
@@ -18,8 +18,7 @@ static double ring(int k, double bytes, double bandwidth, double latency) {
 }
 
 // Starts: 8.4 us. Steps: 3.4 us by NVLink, 5.7 by PCIe, 14 by network.
-static void test_rings(void **state) {
-    (void)state;
+TEST(test_rings) {
     const Machine *switched = machine_find("dgx-a100"), *mesh = machine_find("dgx-v100");
     for (int k = 2; k <= 8; k++) // the switch has 12 NVLinks of 20 GB/s for each
         assert_close(nccl_seconds(switched, simple_ring, k, 64 * MB),
@@ -38,8 +37,7 @@ static void test_rings(void **state) {
 
 // As many rings as cards; 2 x 2 of the 46 steps are between hosts, and the CPU posts the others in
 // 6 us each. Long vectors have 1.4 times the latency.
-static void test_cards(void **state) {
-    (void)state;
+TEST(test_cards) {
     Machine machine = *machine_find("dgx-a100");
     double us = 1.4 * (8.4 + 42 * 6 + 4 * 14);
     for (int cards = 1; cards <= 8; cards *= 2) {
@@ -51,8 +49,7 @@ static void test_cards(void **state) {
 
 // Never less for twice the bytes, never more on a better machine. (Not for each byte more: NCCL's
 // tree is taken to be faster from some powers of two on.)
-static void more_takes_longer_and_better_less(void **state) {
-    (void)state;
+TEST(more_takes_longer_and_better_less) {
     for (const MachineFile *file = machine_files; file->name; file++)
         for (int ranks = 2; ranks <= 64; ranks += ranks < 9 ? 1 : 11) {
             const Machine *machine = machine_find(file->name);
@@ -75,8 +72,7 @@ static void more_takes_longer_and_better_less(void **state) {
         }
 }
 
-static void each_size_has_its_algorithm(void **state) {
-    (void)state;
+TEST(each_size_has_its_algorithm) {
     static const struct {
         const char *machine;
         int ranks;
@@ -103,12 +99,4 @@ static void each_size_has_its_algorithm(void **state) {
         nccl_seconds(machine_find("rtx4090-pcie"), (NcclChoice){NCCL_RING, NCCL_LL128}, 8, MB)));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rings),
-        cmocka_unit_test(test_cards),
-        cmocka_unit_test(more_takes_longer_and_better_less),
-        cmocka_unit_test(each_size_has_its_algorithm),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_all("nccl_model", NULL, NULL); }

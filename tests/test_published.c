@@ -1,6 +1,6 @@
 // test_published.c: the networks whose modelled times are compared with published ones
 // (tests/bench/truth.c) are the networks that others mean by these names.
-#include "test.h"
+#include "cases.h"
 
 #include "chapters/08_many_machines/layer_tables.h"
 
@@ -13,8 +13,7 @@ static double auxiliary_part(const NetworkTable *network, double of(const TableL
 
 // Parameters and "GFLOPS", which are multiplications with an addition, as torchvision gives them
 // with its weights (docs.pytorch.org/vision, "Models and pre-trained weights").
-static void networks_have_torchvisions_totals(void **state) {
-    (void)state;
+TEST(networks_have_torchvisions_totals) {
     NetworkTable networks[] = {resnet50(), resnet101(), vgg16(), inception_v3(true)};
     const double params[] = {25557032, 44549160, 138357544, 27161264};
     const double giga_macs[] = {4.09, 7.80, 15.47, 5.71};
@@ -32,9 +31,4 @@ static void networks_have_torchvisions_totals(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(networks_have_torchvisions_totals),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_all("published", NULL, NULL); }

@@ -3,7 +3,7 @@
 // on real images. (GPUs add up in orders of their own; so these are CPU devices, whatever the
 // machine has.) And that chapter 6's exercise 3, solved, has the bits and bytes of chapter 4's
 // step: where students have the book, there is no solution to look at.
-#include "test.h"
+#include "cases.h"
 
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/02_get_params_and_allreduce/get_params.h"
@@ -47,8 +47,7 @@ static float *train(Run run, int threads, size_t *num) {
 
 // One device with one core, k devices with three. All that is promised is a size of minibatches: a
 // multiple of 16 k, at most 512, the last as well.
-static void test_as_one_device(void **state) {
-    (void)state;
+TEST(test_as_one_device) {
     static const Run table[] = {
         {2, 32, 96, "all"},           {2, 160, 320 + 64, "all"}, // five groups each
         {2, 256, 512 + 96, "star"},                              // 60000 images leave 96 too
@@ -111,18 +110,14 @@ static void check_overlap(int k, const char *allreduce) {
     overlap_close(exercise);
 }
 
-static void test_exchange_under_backward(void **state) {
-    (void)state;
+TEST(test_exchange_under_backward) {
     devices_close();
     devices_init(BACKEND_CPU, 3);
     static const int ks[] = {1, 2, 3, 4, 7};
     for (int i = 0; i < 2 * 5; i++) check_overlap(ks[i / 2], i % 2 ? "star" : "ring");
 }
 #else
-static void test_exchange_under_backward(void **state) {
-    (void)state;
-    skip("no solution here");
-}
+TEST(test_exchange_under_backward) { skip("no solution here"); }
 #endif
 
 static int open_data(void **state) {
@@ -138,10 +133,4 @@ static int close_all(void **state) {
     return 0;
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_as_one_device),
-        cmocka_unit_test(test_exchange_under_backward),
-    };
-    return cmocka_run_group_tests_name("same_bits", tests, open_data, close_all);
-}
+int main(void) { return run_all("same_bits", open_data, close_all); }

@@ -128,7 +128,7 @@ static void check_first_step(int images, double scale, uint64_t seed) {
     free(expected);
 }
 
-CASE(first_step_is_that_of_float64) {
+TEST(first_step_is_that_of_float64) {
     check_first_step(SIMULATED ? 4 : 256, 0.01, 0); // the book's start
     for (int seed = 1; seed <= 2 && !SIMULATED; seed++)
         check_first_step(64, seed == 1 ? 0.1 : 0.01, (uint64_t)seed);
@@ -136,7 +136,7 @@ CASE(first_step_is_that_of_float64) {
 }
 
 // Chapter 1's start is chapter 4's, and so are the bits of the loss.
-CASE(starts_as_chapter_4) {
+TEST(starts_as_chapter_4) {
     Tensor *theirs[LENET_PARAMS];
     Start ours = start_of(&lenet_network, 0.01, 7, 32);
     lenet_init(theirs, 7);
@@ -228,7 +228,7 @@ static const Network small_resnet = {
                {"2b", CONV, 8, 8, 3, 4, 1, .padding = 1, .ops = 4, .norm = true},
                {"linear", LINEAR, 8, 10, 1, 1, 1, .ops = 2}}};
 
-CASE(strategies_compute_what_one_device_computes) {
+TEST(strategies_compute_what_one_device_computes) {
     const struct {
         const Network *network;
         double scale;
@@ -270,7 +270,7 @@ static const Network *const nets[] = {&lenet_network, &alexnet_network, &resnet1
 
 // Parameters as torchvision has them. Each layer's input is what the layer before it sends; the
 // shortcut's is what its block gets.
-CASE(networks_are_the_known_ones) {
+TEST(networks_are_the_known_ones) {
     const double params[] = {516272.0 / 4, 61100840, 11689512}, macs[] = {0, 0.714e9, 1.814e9};
     const int pieces[] = {4, 8, 10};
     for (int a = 0; a < 3; a++) {
@@ -304,7 +304,7 @@ static double best_by_trying(const Network *net, int from, int k) {
     return best;
 }
 
-CASE(stages_are_the_best_there_are) {
+TEST(stages_are_the_best_there_are) {
     for (int a = 0; a < 3; a++)
         for (int k = 1; k <= network_pieces(nets[a]); k++) {
             int first[MAX_LAYERS + 1];
@@ -324,7 +324,7 @@ CASE(stages_are_the_best_there_are) {
 // The formula for memory, against what the devices hold: parameters to the byte. Of activations the
 // devices have what the formula says and a little more: labels, losses, the arena's padding, and,
 // which the formula leaves out, room for what is received.
-CASE(memory_is_what_the_formula_says) {
+TEST_UNLESS_SIMULATED(memory_is_what_the_formula_says) {
     const struct {
         const Strategy *strategy;
         int m;
@@ -393,7 +393,7 @@ static void check_modelled_step(const Network *network, const Strategy *strategy
     problem_free(&problem);
 }
 
-CASE(modelled_steps_do_what_the_formulas_say) {
+TEST(modelled_steps_do_what_the_formulas_say) {
     modelled_clock_start(machine_parse("free.machine", FREE_LAUNCHES));
     for (int a = 0; a < 3; a++)
         for (int k = 2; k <= 8; k *= 2) {
@@ -407,7 +407,7 @@ CASE(modelled_steps_do_what_the_formulas_say) {
 
 // Two devices, two microbatches, each forward one second and each backward two, as in the formula:
 // (k-1)/(m+k-1) = 1/3 is idle.
-CASE(idle_share_is_the_bubble) {
+TEST(idle_share_is_the_bubble) {
     Device *a = try_gpu(0), *b = try_gpu(1);
 #define SPAN(device, label, start, end)                                                            \
     {device, false, "a", label, start, end, NULL, NULL, 0, 0, 0, 0}
@@ -424,17 +424,7 @@ CASE(idle_share_is_the_bubble) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(starts_as_chapter_4),
-        cmocka_unit_test(first_step_is_that_of_float64),
-        cmocka_unit_test(strategies_compute_what_one_device_computes),
-        cmocka_unit_test(networks_are_the_known_ones),
-        cmocka_unit_test(stages_are_the_best_there_are),
-        UNLESS_SIMULATED(memory_is_what_the_formula_says),
-        cmocka_unit_test(modelled_steps_do_what_the_formulas_say),
-        cmocka_unit_test(idle_share_is_the_bubble),
-    };
-    int failed = cmocka_run_group_tests_name("splitting", tests, NULL, NULL);
+    int failed = run_all("splitting", NULL, NULL);
     free_kept();
     devices_close();
     return failed;
