@@ -61,7 +61,7 @@ modelled log | cmp - with_values >>problems && cmp $csv with_values.csv >>proble
 verdict "--backend model: no values, the same modelled times"
 works --batch-size 32 --part bubble --backend model
 lacks 'Splitting across' 'Larger networks'
-has '0% 75.0% 75.'
+has '0% 75.0% 75.' 'eight wide layers: idle 75% with m = 1, [23][0-9]% with m = 8'
 verdict "--part bubble"
 refusals <<'ROWS'
 2 none | --part all,none

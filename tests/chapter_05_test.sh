@@ -78,8 +78,8 @@ trains --experiment --train-size 16 --test-size 20 --batch-size 8 --lr 0.1 --epo
 has 'Nothing is learned yet'
 lacks cost
 figures log "/^  .* [+-][0-9][.][0-9]+  [+]- [0-9][.][0-9]+ +(yes|no)\$/ { n++ } END { if (n != 13) print n, \"changes\" }"
-figures plots/${name}_factors.csv 'NR > 1 { n[$1]++; if (!($6 > 0 && $7 >= 0 && $7 <= 1 && $9 >= 0 && $10 <= 1) || $2 == 1 && !($7 == $8 && $7 == $9)) print }
-    END { for (way in n) if (n[way] != 10) print way, n[way]; if (NR != 71) print NR }'
+figures plots/${name}_factors.csv 'NR > 1 { n[$1]++; seeds[$5]++; if (!($6 > 0 && $7 >= 0 && $7 <= 1 && $9 >= 0 && $10 <= 1) || $2 == 1 && !($7 == $8 && $7 == $9)) print }
+    END { for (way in n) if (n[way] != 10) print way, n[way]; for (s = 0; s < 10; s++) if (seeds[s] != 7) print "seed", s; if (NR != 71) print NR }'
 verdict "--experiment: the figures of all 70 trainings, and no conclusion where nothing is learned"
 trains --devices 1 --steps 0 --load averaged
 has 'test acc: '

@@ -193,6 +193,8 @@ TEST_IN_A_FOLDER(same_or_not) {
 TEST_IN_A_FOLDER(whole_pngs) {
     Picture p = picture_new(40, 30, (Color){1, 2, 3});
     picture_text(&p, 2, 2, 12, "text", (Color){255, 255, 255});
+    picture_box(&p, 30, 20, 2, 2, (Color){200, 100, 50});
+    assert_memory_equal(p.pixels + 3 * (20 * 40 + 31), "\xc8\x64\x32\1\2\3", 6);
     picture_save(&p, "a.png");
     picture_free(&p);
     assert_true(png_is_whole("a.png"));

@@ -128,6 +128,8 @@ DIES("the variance of a single value is not known",
 DIES("has shape (3,), X has shape (2, 4, 2, 3)",
      batch_norm(tensor_new(host(), 2, C + 1, H, W), layer_on(host()), TRAINING))
 DIES("X is on host, the layer is on cpu:0", across_devices())
+DIES("must be multiples of the output's",
+     forward(AdaptiveAvgPool2d(2, 2), tensor_new(host(), 1, C, 4, 3)))
 DIES("needs backward_all()", together(false, true))
 DIES("must have run the same operations", together(true, false))
 // clang-format on
