@@ -190,6 +190,26 @@ TEST_IN_A_FOLDER(same_or_not) {
     }
 }
 
+static void die_while_another_writes(void *unused) {
+    (void)unused;
+    char *first = output_temporary("a.png");
+    output_temporary("b.png");
+    Process writer = process_start((char *[]){"sleep", "60", NULL}, true);
+    output_writer(first, writer);
+    FILE *file = fopen("writer", "w");
+    fprintf(file, "%d", writer);
+    fclose(file);
+    die("none", "no picture");
+}
+TEST_IN_A_FOLDER(who_dies_ends_who_writes_for_it) {
+    int writer = 0;
+    expect_death(1, "no picture", die_while_another_writes, NULL);
+    FILE *file = fopen("writer", "r");
+    assert_true(file && fscanf(file, "%d", &writer) == 1 && writer > 0);
+    fclose(file);
+    assert_false(process_is_there(writer));
+}
+
 TEST_IN_A_FOLDER(whole_pngs) {
     Picture p = picture_new(40, 30, (Color){1, 2, 3});
     picture_text(&p, 2, 2, 12, "text", (Color){255, 255, 255});
