@@ -192,10 +192,9 @@ TEST_IN_A_FOLDER(same_or_not) {
 
 static void die_while_another_writes(void *unused) {
     (void)unused;
-    char *first = output_temporary("a.png");
-    output_temporary("b.png");
+    char *temporary = output_temporary("a.png");
     Process writer = process_start((char *[]){"sleep", "60", NULL}, true);
-    output_writer(first, writer);
+    output_writer(temporary, writer);
     FILE *file = fopen("writer", "w");
     fprintf(file, "%d", writer);
     fclose(file);
