@@ -1,6 +1,6 @@
-# Chapters 2, 3 and 4 as WebAssembly, to run outside of any operating system: build/wasm/NN_name.wasm. The interface is
-# WASI's, as Node has it. Of two files that do one thing with and without something, it takes the one without.
-WASM_CHAPTERS := $(wildcard chapters/0[234]_*)
+# Chapters with a file in_browser (flags to begin with) as WebAssembly: build/wasm/NN_name.wasm. What they ask of a system is
+# WASI, which Node has, and plots/book/wasi.js in a page. Of two files that do one thing with and without something, it takes the one without.
+WASM_CHAPTERS := $(patsubst %/in_browser,%,$(wildcard chapters/*/in_browser))
 WASM_WITHOUT  := common/comm/% common/device/device_cuda.c common/data/safetensors.c \
                  common/base/platform_posix.c common/program/interrupt.c common/program/exercise.c common/program/facts.c
 WASM_SOURCES  := $(filter-out $(WASM_WITHOUT),$(wildcard common/*/*.c kernels/*.c kernels/cpu/*.c)) \

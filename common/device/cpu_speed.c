@@ -76,7 +76,7 @@ void warn_if_cpu_is_slow(void) {
     // One multiplication and addition of vectors in each cycle is little; a quarter of that is less
     // than any CPU does that has nothing else to do.
     double expected = 2.0 * used->lanes * clock_rate(), speed = cpu_product_speed();
-    if (speed < expected / 4)
+    if (speed < expected / 4 && isfinite(expected)) // (A browser's clock is too coarse.)
         warn("products of matrices reach %.1f GFLOP/s here, where %.0f are to be expected (%s): is "
              "something else running, or was this compiled without -O3?",
              speed / 1e9, expected / 1e9, used->what);

@@ -242,3 +242,7 @@ for (const figure of document.querySelectorAll("figure.timeline")) near.observe(
 
 addEventListener("pointerdown", (event) => { if (!event.target.closest(".zoom")) value.hidden = true; });
 addEventListener("scroll", () => { value.hidden = true; }, { passive: true });
+
+// ---- programs that run here ---------------------------------------------------------------------
+
+if (document.querySelector(".in-browser")) load("wasi.js").then(() => load("run.js"));

@@ -40,7 +40,7 @@ recorded: $(RECORDED)
 book: report
 	@sh plots/book/book.sh $(BUILD) $(EDITION) tools
 ifneq ($(RUN),0)
-	+@$(MAKE_PARALLEL) recorded
+	+@$(MAKE_PARALLEL) recorded $(if $(WASM_CC),$(WASM_PROGRAMS))
 	+@$(MAKE) --no-print-directory SIDE_BY_SIDE=1 -j$(or $(RUNS_AT_ONCE),1) wanted WANTED='$(RUNS)'
 endif
 	@sh plots/book/book.sh $(BUILD) $(EDITION)

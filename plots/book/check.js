@@ -117,6 +117,26 @@ async function checkTimelines(page, view) {
     }
 }
 
+// A program runs, says what is wrong with its flags, and can be stopped. (What it computes: tests/wasm_test.sh.)
+async function checkRun(page, place) {
+    const input = place.querySelector("input"), button = place.querySelector("button");
+    async function run(flags) {
+        input.value = flags;
+        button.click();
+        for (let tenths = 0; !place.dataset.ended && tenths < 600; tenths++) await new Promise((done) => setTimeout(done, 100));
+        return place.dataset.ended + ": " + place.querySelector(".printed").textContent;
+    }
+    const trains = place.dataset.flags.includes("--train-size"); // the others end too soon to be stopped
+    const good = await run("--quick" + (trains ? " --train-size 256 --test-size 100 --epochs 1" : ""));
+    if (!/^0: [^]*came out: /.test(good)) fault(page, "its program does not run: " + good.slice(0, 200));
+    const bad = await run("--wrong");
+    if (!/^2: [^]*error: .*wrong[^]*hint: /.test(bad)) fault(page, "a wrong flag is not refused: " + bad.slice(0, 200));
+    if (!trains) return;
+    setTimeout(() => button.click(), 1000);
+    const stopped = await run(place.dataset.flags);
+    if (!stopped.startsWith("stopped: ")) fault(page, "its program does not stop: " + stopped.slice(0, 100));
+}
+
 // Each page is found by its title.
 async function checkSearch(page, view) {
     const box = view.document.getElementById("search"), found = view.document.getElementById("found");
@@ -149,6 +169,7 @@ async function checkPage(page) {
             checkDeclarations(page, view);
             await checkTimelines(page, view);
             await checkSearch(page, view);
+            for (const place of view.document.querySelectorAll(".in-browser")) await checkRun(page, place);
         }
         view.frameElement.remove();
     }

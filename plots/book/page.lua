@@ -64,6 +64,12 @@ local makers = {
     if not is_html then return {pandoc.Para({pandoc.Strong({pandoc.Str("How to run")})}), table.unpack(blocks)} end
     table.insert(blocks, 1, raw("<details><summary>How to run it, and which files to read</summary>"))
     add(blocks, {raw("</details>")})
+    local folder = item.file:match("^(chapters/[^/]+)/")
+    local flags = source.read(folder .. "/in_browser")
+    if flags and chapter.exists(("%s/wasm/%s.wasm"):format(build, folder:match("[^/]+$"))) then
+      add(blocks, {raw(('<div class="in-browser" data-program="%s" data-flags="%s"></div>'):format(
+        folder:match("[^/]+$"), code.escape(flags:match("[^\n]*"))))})
+    end
     return blocks
   end,
   heading = function(item)
