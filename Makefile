@@ -107,7 +107,8 @@ include common/generated.mk
 
 # ---- the library -----------------------------------------------------------------------------------
 
-# (Of two files that do one thing with and without something, the one is left out; in_one_file.c is a program by itself.)
+# (Of two files that do one thing with and without something, the one is left out; in_one_file.c is a program by itself.
+# make JANSSON= ZLIB= does without these two: images unpacked, no parameters in files.)
 LEFT_OUT := common/device/device_cuda.c common/device/cuda_none.c common/comm/$(if $(MPI),mpi_none,mpi).c \
             common/comm/$(if $(NCCL),nccl_none,nccl).c \
             common/data/$(if $(JANSSON),safetensors_none,safetensors).c common/base/platform_wasi.c \

@@ -212,7 +212,8 @@ if [ -z "$bare" ] && clang --target=wasm32-wasi --sysroot=/usr -o "$work/probe.w
 fi
 case " $FOR " in
 *' wasm '*)
-    case $config in *WASM_CC*) ;; *) lacking "clang for WebAssembly" "clang lld wasi-libc libclang-rt-14-dev-wasm32" ;; esac
+    version=$(apt-cache depends clang 2>/dev/null | sed -n 's/.*Depends: clang-\([0-9]*\)$/\1/p' | head -n 1)
+    case $config in *WASM_CC*) ;; *) lacking "clang for WebAssembly" "clang lld wasi-libc libclang-rt-${version:-14}-dev-wasm32" ;; esac
     command -v node >/dev/null 2>&1 || lacking "node (package nodejs)" nodejs
     ;;
 esac

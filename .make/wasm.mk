@@ -27,7 +27,7 @@ $(BUILD)/wasm/obj/common/tensor/random.c.o: WASM_FLAGS += -D__arm__
 $(GENERATED:$(BUILD)/%=$(BUILD)/wasm/%.o): $(BUILD)/wasm/%.o: $(BUILD)/%
 	@mkdir -p $(@D)
 	$(call QUIET,$<)$(WASM_CC) $(WASM_FLAGS) -MMD -MP -c $< -o $@
-$(BUILD)/wasm/obj/%.c.o: %.c .make/wasm.mk
+$(BUILD)/wasm/obj/%.c.o: %.c .make/wasm.mk $(CONFIG)
 	@mkdir -p $(@D)
 	$(call QUIET,$<)$(WASM_CC) $(WASM_FLAGS) -MMD -MP -c $< -o $@
 -include $(shell find $(BUILD)/wasm/obj -name '*.d' 2>/dev/null)

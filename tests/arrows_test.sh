@@ -91,7 +91,7 @@ wrong_symbols() { # TREE BUILD
 
 found() { # TREE BUILD
     wrong_includes "$1" >"$work/found"
-    (cd "$1" && grep -nE '^ *# *include *<((pthread|sched|spawn|semaphore|threads)|sys/(wait|mman|ioctl))\.h>' /dev/null $(cat "$work/files") |
+    (cd "$1" && grep -nE '^ *# *include *<((pthread|sched|spawn|semaphore|threads)|sys/(wait|mman|ioctl))\.h>|^ *# *(el)?if.*__(linux|wasi|APPLE|GLIBC)__' /dev/null $(cat "$work/files") |
         grep -vE '^(common/base/platform_|common/comm/|chapters/08_)') >>"$work/found"
     wrong_symbols "$1" "$2" >>"$work/found"
 }
@@ -151,6 +151,7 @@ a kernel that needs a room@kernels/cpu/sum.c@int error(void); int cpu_kernel(voi
 a chapter that needs a later one@chapters/01_one/one.c@int two(void); int one(void) { return two(); }@one.c needs two, which chapters/02_two/two.c
 a chapter that needs a backend@chapters/02_two/two.c@int cpu_kernel(void); int two(void) { return cpu_kernel(); }@two.c needs cpu_kernel of a backend
 a chapter that knows POSIX@chapters/02_two/two.c@#include <pthread.h>\nint two(void) { return 2; }@chapters/02_two/two.c:1:#include <pthread.h>
+a room that asks which system it is on@common/base/error.c@#ifdef __linux__\nint error(void) { return 1; }\n#endif@common/base/error.c:1:#ifdef __linux__
 two chapters that define one symbol@chapters/02_two/two.c@int one(void) { return 2; }@one is defined in chapters.* and in chapters
 ROWS
 echo "1..$tests"

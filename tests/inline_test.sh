@@ -1,8 +1,9 @@
 #!/bin/sh
-# inline_test.sh BUILD: what several devices compute, count and record they do with --backend inline, too. Prints TAP.
+# inline_test.sh BUILD: what several devices compute, count and record they do with --backend inline, too. Prints TAP. (Not
+# in the list: test_queues, as it holds a queue up until the host has done something more.)
 . "$(dirname "$0")/tap.sh"
 shown=$work/shown
-for name in accumulate allreduce data ddp ddp_reference many_machines modelled_steps multi_device nn process_group reference resnet18 same_bits servers splitting trace; do
+for name in accumulate allreduce data ddp ddp_reference device many_machines modelled_steps multi_device nn process_group reference resnet18 same_bits servers splitting trace; do
     TEST_INLINE=1 "$build/tests/test_$name" >"$shown" 2>&1
     verdict $? "test_$name"
 done

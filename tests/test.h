@@ -60,10 +60,18 @@ enum { SIMULATED = 0 };
 
 // Where tests/inline_test.sh runs a test, its CPU devices are those of --backend inline.
 static inline void init_devices(BackendChoice choice, int threads) {
-    bool at_once = getenv("TEST_INLINE") && choice == BACKEND_CPU;
+    bool at_once = getenv("TEST_INLINE") && (choice == BACKEND_CPU || choice == BACKEND_AUTO);
     devices_init(at_once ? BACKEND_INLINE : choice, threads);
 }
-#define devices_init init_devices
+static inline void close_devices(void) {
+    devices_close();
+    if (getenv("TEST_INLINE")) devices_init(BACKEND_INLINE, 0);
+}
+__attribute__((constructor)) static void begin_inline(void) {
+    if (getenv("TEST_INLINE")) devices_init(BACKEND_INLINE, 0);
+}
+#define devices_init    init_devices
+#define devices_close() close_devices()
 
 // Of what random_floats() is to give next; each draw counts it up.
 static uint64_t next_seed;
@@ -72,7 +80,6 @@ static uint64_t next_seed;
 // one ran before it, on a machine with a GPU.
 static inline Device *device_under_test(void **state) {
     next_seed = 0;
-    if (getenv("TEST_INLINE")) devices_init(BACKEND_CPU, 0);
     if (strcmp(*state, "cpu") == 0) return cpu_device(0);
     if (num_gpus() == 0) skip("no GPU");
     return try_gpu(0);

@@ -2,7 +2,7 @@
 # wasm_test.sh BUILD: chapters 2, 3 and 4 as WebAssembly, under Node, print what they print here with the same kernels
 # (instructions for four floats, on CPUs that have them), but for what is measured; and so do their modelled figures.
 . "$(dirname "$0")/tap.sh"
-[ -d "$build/wasm" ] || skip_all "chapters as WebAssembly" "no clang for WebAssembly: make setup wasm"
+grep -q "^WASM_CC := ." "$build/config.mk" || skip_all "chapters as WebAssembly" "no clang for WebAssembly: make setup wasm"
 command -v node >/dev/null || skip_all "chapters as WebAssembly" "no node"
 cd "$work" || exit 1
 shown=difference
@@ -17,7 +17,7 @@ compare() { # CHAPTER FLAG..
     chapter=$1
     shift
     "$build/$chapter" --out here "$@" >here.out 2>here.err &&
-        node --no-warnings "$root/tests/wasm_run.mjs" "$build/wasm/$chapter.wasm" --out there "$@" >there.out 2>there.err &&
+        node --no-warnings "$root/tests/wasm_run.js" "$build/wasm/$chapter.wasm" --out there "$@" >there.out 2>there.err &&
         not_measured here.out >here.facts && not_measured there.out >there.facts && [ -s there.facts ] &&
         diff here.facts there.facts >difference
     verdict $? "$chapter $*"
@@ -30,7 +30,7 @@ compare 04_lenet_multi_gpu --backend inline --quick --epochs 1 --data .
 compare 04_lenet_multi_gpu --backend model --devices 8 --quick --data .
 diff here/04_lenet_multi_gpu_modelled.csv there/04_lenet_multi_gpu_modelled.csv >difference
 verdict $? "its modelled figures, to the last digit"
-node --no-warnings "$root/tests/wasm_run.mjs" "$build/wasm/04_lenet_multi_gpu.wasm" --data nowhere >out 2>difference
+node --no-warnings "$root/tests/wasm_run.js" "$build/wasm/04_lenet_multi_gpu.wasm" --data nowhere >out 2>difference
 [ $? = 1 ] && grep -q 'error: nowhere: No such file' difference
 verdict $? "an error ends it with status 1"
 echo "1..$tests"

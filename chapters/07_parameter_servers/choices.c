@@ -103,6 +103,8 @@ static void check_real(void) {
 void check_choices(const Flags *flags) {
     if (flags->backend == BACKEND_MODEL && (one_way() || choices.real))
         die_usage("leave one of the two out", "--backend model has no values to train with");
+    if (flags->backend == BACKEND_INLINE && choices.real)
+        die_usage("--backend cpu", "--real: with --backend inline workers take turns");
     if (choices.staleness >= 0 && choices.backup >= 0)
         die_usage("give one of the two: backup workers are a form of synchronous training",
                   "--staleness and --backup");

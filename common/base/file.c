@@ -161,8 +161,7 @@ static FILE *open_waiting(const char *path) {
 static FILE *open_directly(const char *path) {
     struct stat status;
     if (stat(path, &status) != 0 || !is_stdout(&status)) return open_waiting(path);
-    return stdout; // opened a second time it would have a second position, one overwriting the
-                   // other
+    return stdout; // opened a second time, it would have a second position
 }
 
 // ---- opening and closing ---------------------------------------------------------------------

@@ -41,7 +41,8 @@ typedef int Process; // its number; 0: none
 // Starts a program, found by PATH, in a process group of its own; 0 if that cannot be. The first
 // argument is its name, the last is NULL. `silent`: nobody sees what it prints.
 Process process_start(char *const arguments[], bool silent);
-// Starts a copy of this process, also in a group of its own, that calls run(with) and ends.
+// Starts a copy of this process, also in a group of its own, that calls run(with) and ends. (This
+// and try_in_child(): of POSIX alone.)
 Process process_fork(void (*run)(const void *with), const void *with);
 // Whether it has ended, without waiting for it; then `status` is what it ended with, or minus the
 // signal that ended it.
@@ -73,11 +74,11 @@ void file_permit(const char *path, unsigned mode); // chmod
 // Whoever reads this pipe does not see its end when the stream is closed.
 void file_stay_open(FILE *stream);
 
-int cores_in_sight(void);       // that this process may run on, >= 1
-double computer_memory(void);   // bytes
-int terminal_columns(void);     // of standard output; 0: it is no terminal
-char *path_of_program(void);    // free() it; NULL: not known
-void *memory_new(size_t bytes); // 64-byte aligned, in large pages if it is large; for free(). NULL:
-                                // there is none left
+int cores_in_sight(void);     // that this process may run on, >= 1
+double computer_memory(void); // bytes
+int terminal_columns(void);   // of standard output; 0: it is no terminal
+char *path_of_program(void);  // free() it; NULL: not known
+// 64-byte aligned, in large pages if it is large; for free(). NULL: there is none left.
+void *memory_new(size_t bytes);
 
 #endif

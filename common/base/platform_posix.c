@@ -76,8 +76,8 @@ static pid_t fork_flushed(void) {
 
 Process process_fork(void (*run)(const void *with), const void *with) {
     pid_t child = fork_flushed();
+    setpgid(child, child); // whoever comes first: the child's own number is 0 to itself
     if (child > 0) return child;
-    setpgid(0, 0);
     run(with);
     fflush(NULL);
     _exit(EXIT_SUCCESS);
@@ -92,7 +92,7 @@ bool process_has_ended(Process process, int *status) {
 }
 
 void process_kill(Process process) {
-    kill(-process, SIGKILL);
+    if (kill(-process, SIGKILL) != 0) kill(process, SIGKILL);
     waitpid(process, NULL, 0);
 }
 

@@ -291,6 +291,7 @@ DataIter *data_iter_new(const Dataset *data, int batch_size, bool shuffle, uint6
         iter->y[i] = tensor_new(host(), iter->batch_size);
     }
     iter->thread = thread_start(prefetch, iter);
+    if (has_threads && !iter->thread) die("close other programs", "cannot start a thread");
     return iter;
 }
 

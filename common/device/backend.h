@@ -75,12 +75,12 @@ struct Device {
     int threads;            // cores of a CPU device
     double slowdown;        // see device_set_slowdown()
     Queue *queues[QUEUES];  // NULL if not open; those of the host are never
-    size_t bytes, peak_bytes;
+    uint64_t bytes, peak_bytes;
     uint64_t scratch_frees; // how often kernels' own memory was freed, which may be in a graph
 };
 
 // For memory that a backend takes for itself, beside device_alloc(): so many bytes more are in use.
-static inline void took_memory(Device *device, size_t bytes) {
+static inline void took_memory(Device *device, uint64_t bytes) {
     device->bytes += bytes;
     if (device->bytes > device->peak_bytes) device->peak_bytes = device->bytes;
 }

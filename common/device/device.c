@@ -336,8 +336,8 @@ bool memory_still_there(MemoryStamp stamp) {
            memory_stamp().scratch_frees == stamp.scratch_frees;
 }
 
-size_t device_bytes(const Device *device) { return device->bytes; }
-size_t device_peak_bytes(const Device *device) { return device->peak_bytes; }
+uint64_t device_bytes(const Device *device) { return device->bytes; }
+uint64_t device_peak_bytes(const Device *device) { return device->peak_bytes; }
 
 // ---- copies, ordered by the current queues -----------------------------------------------------
 

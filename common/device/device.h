@@ -127,8 +127,8 @@ void *device_alloc_for(Device *device, size_t bytes, const char *what);
 void device_free(Device *device, void *memory);
 
 // Bytes now allocated on the device, and the most there ever were.
-size_t device_bytes(const Device *device);
-size_t device_peak_bytes(const Device *device);
+uint64_t device_bytes(const Device *device);
+uint64_t device_peak_bytes(const Device *device);
 
 // The memory of all devices as it is now, that of kernels for themselves included; and whether all
 // of it is still there. A graph has the addresses of memory in it: it is of use as long as that is

@@ -25,12 +25,13 @@ static void model_close(Queue *queue) { free(queue->work); }
 
 // ---- memory ----------------------------------------------------------------------------------
 
-// Addresses at which no program has memory: who reads or writes there by mistake is stopped at
-// once. Of 64 bits there are enough to give out each once. Of 32 bits there are not: what is longer
-// than SHORT gets a place of that length, overlaps with what comes after it, and is used again. (So
-// a second queue's use may be noted at the wrong one; chapters 2 to 4 have no second queues.)
+// Addresses at which no program has memory, and that look like no number: who reads or writes there
+// by mistake is stopped at once. Of 64 bits there are enough to give out each once. Of 32 bits
+// there are not: what is longer than SHORT gets a place of that length, overlaps with what comes
+// after it, and is used again. (So a second queue's use may be noted at the wrong one; chapters 2
+// to 4 have no second queues.)
 static const bool FEW = sizeof(void *) <= 4;
-static const uintptr_t NOWHERE = (uintptr_t)(sizeof(void *) <= 4 ? 1ull << 30 : 1ull << 52);
+static const uintptr_t NOWHERE = (uintptr_t)(sizeof(void *) <= 4 ? 1ull << 30 : 0x7f51ull << 48);
 static void **places; // that are free
 static size_t num_places, room;
 enum { SHORT = 1 << 19, ALIGNED = 256 };

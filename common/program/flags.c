@@ -35,7 +35,7 @@ static const Flag table[] = {
     {"devices", FLAG_INTEGER, &given.devices, "K", .help = "use K devices", .least = 1,
      .most = MAX_DEVICES, .otherwise = "as said above"},
     {"backend", FLAG_BACKEND, &given.backend, "B",
-     .help = "auto (GPUs if there are any), cpu, cuda, inline (no threads) or model (no values)"},
+     .help = "auto (GPUs if there are any), cpu, cuda, inline (at once) or model (no values)"},
     {"threads", FLAG_INTEGER, &given.threads, "T", .help = "cores that the CPU devices share",
      .least = 1, .most = 1024, .otherwise = "all"},
     {"threads-per-device", FLAG_INTEGER, &given.threads_per_device, "T",

@@ -29,7 +29,7 @@ static _Noreturn void end_at_once(int signal_number) {
     sigaddset(&only_this, signal_number);
     signal(signal_number, SIG_DFL);
     raise(signal_number);
-    sigprocmask(SIG_UNBLOCK, &only_this, NULL);
+    pthread_sigmask(SIG_UNBLOCK, &only_this, NULL);
     _exit(128 + signal_number);
 }
 
