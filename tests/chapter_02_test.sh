@@ -73,6 +73,9 @@ grep -v '^measured' three.csv | cmp - model.csv >>problems
 is_png timeline.png
 is_svg timeline.svg 'copy) on model:1, [0-9.]* .*s to [0-9.]* .*s, .*B from model:0 to model:1<'
 verdict "--backend model: no values, the modelled times that there are beside values, and a timeline"
+works --devices 3 --backend model --curves --csv curves.csv
+grep -v NCCL model.csv | cmp - curves.csv >>problems
+verdict "--curves: the same rows, and nothing else is done"
 works --devices 3 --machine none --csv none.csv
 lacks 'modelled on' NCCL
 figures none.csv 'NR == 2 && $1 $3 $4 != "measuredring3" || NR > 2'

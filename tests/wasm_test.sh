@@ -25,6 +25,8 @@ compare() { # CHAPTER FLAG..
 mkdir there
 compare 02_get_params_and_allreduce --backend inline --quick
 compare 02_get_params_and_allreduce --backend model --devices 16
+diff here/02_get_params_and_allreduce.csv there/02_get_params_and_allreduce.csv >difference
+verdict $? "its modelled figures, to the last digit"
 compare 03_split_batch --backend inline --quick --data .
 compare 04_lenet_multi_gpu --backend inline --quick --epochs 1 --data .
 compare 04_lenet_multi_gpu --backend model --devices 8 --quick --data .

@@ -360,6 +360,10 @@ static void show_sharing(void) {
 
 // ## The program
 
+static bool curves;
+static const Flag own_flags[] = {
+    {"curves", FLAG_ON, &curves, .help = "only model the curves over bytes, into --csv"}, {0}};
+
 static int num_devices(void) {
     if (flags.devices > 0) return flags.devices;
     return can_have_devices(4) ? 4 : 2;
@@ -379,16 +383,23 @@ static void check_devices(void) {
 int main(int argc, char *argv[]) {
     Flags defaults = default_flags;
     defaults.next = "make run-03";
+    defaults.own = own_flags;
     flags = book_begin(argc, argv,
                        "Shows get_params and allreduce, and compares four ways to do an\n"
                        "allreduce, on 4 devices or with --devices K on K. Times are modelled, on\n"
                        "the machine of --machine.",
                        "devices seed allreduce csv -tf32", defaults);
     check_devices();
+    if (curves && !modelled_machine()) die_usage("--machine NAME", "--curves: times are modelled");
     choose_allreduce(flags.allreduce);
     const char *csv = book_csv(".csv"), *png = book_output(".png");
     book_check_outputs();
     OutputFile file = output_open(csv);
+    if (curves) { // of the figure to move in the book's page
+        model_curves(num_devices(), file.stream);
+        output_close(&file);
+        return book_end();
+    }
 
     demonstrate_get_params();
     demonstrate_allreduce();

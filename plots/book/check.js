@@ -137,6 +137,23 @@ async function checkRun(page, place) {
     if (!stopped.startsWith("stopped: ")) fault(page, "its program does not stop: " + stopped.slice(0, 100));
 }
 
+// Chapter 2's figure shows each place of its sliders; fifty of them, soon.
+async function checkFigure(page, place) {
+    const [devices, link] = place.querySelectorAll("input");
+    const begin = performance.now();
+    place.scrollIntoView();
+    for (let i = 0; i < 50; i++) {
+        devices.value = 2 + i % 15;
+        link.value = i % 14;
+        devices.dispatchEvent(new Event("input"));
+        const wanted = devices.value + "," + link.value;
+        for (let turns = 0; place.dataset.shown !== wanted && turns < 500; turns++) await new Promise((done) => setTimeout(done, 10));
+        if (place.dataset.shown !== wanted) return fault(page, "a figure stays at " + place.dataset.shown + ", not " + wanted + ": " + place.textContent.slice(-200));
+    }
+    const each = Math.round((performance.now() - begin) / 50);
+    if (each > 300) fault(page, each + " ms for a place of a figure's sliders");
+}
+
 // Each page is found by its title.
 async function checkSearch(page, view) {
     const box = view.document.getElementById("search"), found = view.document.getElementById("found");
@@ -169,7 +186,8 @@ async function checkPage(page) {
             checkDeclarations(page, view);
             await checkTimelines(page, view);
             await checkSearch(page, view);
-            for (const place of view.document.querySelectorAll(".in-browser")) await checkRun(page, place);
+            for (const place of view.document.querySelectorAll(".in-browser"))
+                await (place.dataset.program ? checkRun : checkFigure)(page, place);
         }
         view.frameElement.remove();
     }

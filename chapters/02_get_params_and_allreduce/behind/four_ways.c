@@ -131,6 +131,8 @@ static void check_sums(void) {
     free(what);
 }
 
+static const char HEAD[] = "time,machine,algorithm,devices,bytes,seconds,algbw,busbw,about\n";
+
 static double write_time(FILE *csv, const Machine *machine, const Allreduce *a, int k,
                          size_t bytes) {
     double seconds = modelled_allreduce(machine, a->run, k, (int)(bytes / sizeof(float)));
@@ -147,6 +149,15 @@ void model_up_to_1024_devices(FILE *csv) {
                 Allreduce a = way(w);
                 write_time(csv, machine, &a, k, sizes[s]);
             }
+}
+
+void model_curves(int k, FILE *csv) {
+    fputs(HEAD, csv);
+    for (int w = 0; w < NUM_WAYS; w++)
+        for (size_t bytes = SMALLEST; bytes <= LARGEST; bytes *= 4) {
+            Allreduce a = way(w);
+            write_time(csv, modelled_machine(), &a, k, bytes);
+        }
 }
 
 // On a machine where only starts take time, a second each, seconds are starts of the busiest host.
@@ -171,7 +182,7 @@ static void add_way(Table *t, const Allreduce *a, int k, uint64_t busiest, FILE 
 
 double compare_four_ways(int k, uint64_t seed, FILE *csv) {
     const Machine *machine = modelled_machine();
-    fprintf(csv, "time,machine,algorithm,devices,bytes,seconds,algbw,busbw,about\n");
+    fputs(HEAD, csv);
     printf("\nFour ways to sum on %d devices, N = %s bytes (LeNet's gradients)", k,
            grouped(N).text);
     if (machine) printf("; modelled: %s, %.1f µs a start", machine->name, 1e6 * machine->launch);

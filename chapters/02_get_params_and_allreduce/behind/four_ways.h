@@ -13,4 +13,7 @@ double compare_four_ways(int k, uint64_t seed, FILE *csv);
 // Rows of the CSV for 8 KB and 160 MB on 2 to 1024 devices, if the machine has a network.
 void model_up_to_1024_devices(FILE *csv);
 
+// The CSV of times on k devices alone, from its first line on. There must be a machine.
+void model_curves(int k, FILE *csv);
+
 #endif
