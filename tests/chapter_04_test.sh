@@ -73,4 +73,7 @@ spins() { # VARIABLE=VALUE: how often OpenMP's threads look before they sleep
 active=$(spins OMP_WAIT_POLICY=active)
 [ "$(spins A=1)" = 0 ] && [ "${active:-0}" != 0 ]
 verdict $? "OpenMP's threads sleep while they wait, unless OMP_WAIT_POLICY says otherwise"
+works --backend model --curves --out curves
+cmp model/${name}_modelled.csv curves/${name}_modelled.csv >>problems
+verdict "--curves: the same figures, and nothing else is done"
 echo "1..$tests"

@@ -23,9 +23,11 @@
 // What the book's notebook keeps in global variables.
 static Flags flags;
 static const char *graph = "on";
+static bool curves;
 static const Flag own_flags[] = {
     {"graph", FLAG_CHOICE, &graph, "G", .help = "GPUs launch a step as a whole: on or off",
      .choices = "on|off"},
+    {"curves", FLAG_ON, &curves, .help = "only model epochs on 1 to 8 devices, into a CSV"},
     {0},
 };
 static Tensor *params[LENET_PARAMS];  // the common start of all runs, on the host
@@ -305,6 +307,19 @@ static void prepare(bool has_two_runs) {
     name_outputs(has_two_runs);
 }
 
+// For the figure to move in the book's page: no images are read.
+static int model_only(void) {
+    if (!modelled_machine()) die_usage("--machine NAME", "--curves: times are modelled");
+    const char *path = book_output("_modelled.csv");
+    book_check_outputs();
+    ModelledEpochs m =
+        model_epochs(flags.train_size ? flags.train_size : 60000, flags.batch_size, graph);
+    OutputFile csv = output_open(path);
+    write_modelled_epochs(csv.stream, &m);
+    output_close(&csv);
+    return book_end();
+}
+
 static void write_curves(void) {
     if (animator) animator_close(animator);
     loss_log_write(&loss_log, flags.log_loss);
@@ -335,6 +350,7 @@ int main(int argc, char *argv[]) {
     book_needs_devices(has_two_runs ? 2 : flags.devices);
     choose_allreduce(flags.allreduce);
     choose_graph(graph);
+    if (curves) return model_only();
     prepare(has_two_runs);
     if (num_gpus() == 0 && flags.backend != BACKEND_MODEL) warn_if_cpu_is_slow();
 

@@ -115,94 +115,118 @@ function makeRunnable(place) {
 }
 for (const place of document.querySelectorAll(".in-browser[data-program]")) makeRunnable(place);
 
-// ---- a figure to move: chapter 2's four ways, each position a call of its program ---------------
+// ---- figures to move: each place of the sliders is a call of the chapter's program --------------
 
-// Times in seconds over bytes, both axes logarithmic. `ways`: [name, [[bytes, seconds], ..]], ..
-function drawTimes(ways) {
-    const x = (bytes) => 50 + 330 * Math.log2(bytes / 1024) / 16, y = (seconds) => 240 - 38 * Math.log10(seconds / 1e-5);
-    const svg = [];
-    for (const [seconds, name] of [[1e-5, "10 µs"], [1e-4, "0.1 ms"], [1e-3, "1 ms"], [1e-2, "10 ms"], [0.1, "0.1 s"], [1, "1 s"], [10, "10 s"]])
-        svg.push(`<path d="M50 ${y(seconds)}H380" class="grid"/><text x="45" y="${y(seconds) + 4}" text-anchor="end">${name}</text>`);
-    for (const [bytes, name] of [[1024, "1 KiB"], [32768, "32 KiB"], [1048576, "1 MiB"], [67108864, "64 MiB"]])
-        svg.push(`<text x="${x(bytes)}" y="256" text-anchor="middle">${name}</text>`);
-    const ends = ways.map(([name, points], i) => ({ name, i, at: y(points[points.length - 1][1]) })).sort((a, b) => a.at - b.at);
+// Both axes logarithmic. `curves`: [name, [[x, y], ..]], ..; marks: [number, text], ..
+function drawLines(label, xMarks, yMarks, curves) {
+    const [left, right] = [xMarks[0][0], xMarks[xMarks.length - 1][0]], [low, high] = [yMarks[0][0], yMarks[yMarks.length - 1][0]];
+    const x = (value) => 50 + 330 * Math.log(value / left) / Math.log(right / left);
+    const y = (value) => 240 - 228 * Math.log(value / low) / Math.log(high / low), svg = [];
+    for (const [value, name] of yMarks)
+        svg.push(`<path d="M50 ${y(value)}H380" class="grid"/><text x="45" y="${y(value) + 4}" text-anchor="end">${name}</text>`);
+    for (const [value, name] of xMarks) svg.push(`<text x="${x(value)}" y="256" text-anchor="middle">${name}</text>`);
+    const ends = curves.map(([name, points], i) => ({ name, i, at: y(points[points.length - 1][1]) })).sort((a, b) => a.at - b.at);
     ends.forEach((end, n) => { end.at = Math.max(end.at, n ? ends[n - 1].at + 11 : 0); });
-    ways.forEach(([, points], i) => svg.push(`<polyline class="curve-${i}" points="${points.map(([b, s]) => x(b) + "," + y(s)).join(" ")}"/>`));
+    curves.forEach(([, points], i) => svg.push(`<polyline class="curve-${i}" points="${points.map(([a, b]) => x(a) + "," + y(b)).join(" ")}"/>`));
     for (const { name, i, at } of ends) svg.push(`<text class="curve-${i}" x="384" y="${at + 4}">${name}</text>`);
-    return `<svg viewBox="0 0 470 262" role="img" aria-label="Times of the four ways over bytes">${svg.join("")}</svg>`;
+    return `<svg viewBox="0 0 480 262" role="img" aria-label="${label}">${svg.join("")}</svg>`;
 }
+const rowsOf = (csv) => csv.trim().split("\n").slice(1).map((line) => line.split(","));
+const SECONDS = [[1e-5, "10 µs"], [1e-4, "0.1 ms"], [1e-3, "1 ms"], [1e-2, "10 ms"], [0.1, "0.1 s"], [1, "1 s"], [10, "10 s"]];
+const LINK = { name: "link", label: "link, each way", values: [1, 2, 4, 8, 12, 16, 25, 32, 50, 64, 100, 150, 300, 450], at: 5, unit: " GB/s" };
 
-function makeFourWays(still) {
-    const LINKS = [1, 2, 4, 8, 12, 16, 25, 32, 50, 64, 100, 150, 300, 450];
-    const place = element("div", "", "in-browser"), chart = element("figure", "", "curves"), said = element("p", "");
-    const given = new URLSearchParams(location.hash.split("?")[1] || "");
-    const slider = (name, most, value, shown) => {
-        const label = element("label", ""), input = element("input", ""), output = element("output", "");
-        Object.assign(input, { type: "range", min: name === "k" ? 2 : 0, max: most, name });
-        input.value = value;
-        label.append(name === "k" ? "devices " : "link, each way ", input, output);
-        input.show = () => { output.textContent = shown(input.value); };
-        return [label, input];
-    };
-    const [kLabel, k] = slider("k", 16, given.get("k") || 4, (value) => value);
-    const [linkLabel, link] = slider("link", LINKS.length - 1, given.get("link") || 5, (value) => LINKS[value] + " GB/s");
-    const sliders = element("div", "", "sliders");
-    sliders.append(kLabel, linkLabel);
-    place.append(element("p", "Move it: times modelled in this tab, on hosts like dgx-a100 with other links."), sliders, chart, said);
-    still.after(place);
-
-    let machine = null, busy = false, waiting = false, worker = null, printed = "";
-    function told(message) {
-        if (message.text && !message.error) printed += message.text;
-        if (!("status" in message)) return;
-        busy = false;
-        if (!machine) machine = printed;
-        else if (message.files["c.csv"]) show(new TextDecoder().decode(message.files["c.csv"]));
-        else said.textContent = "It cannot be computed: " + printed;
-        if (waiting || !chart.firstChild) compute();
-    }
-    function show(csv) {
-        const ways = new Map();
-        for (const line of csv.trim().split("\n").slice(1)) {
-            const [, , way, , bytes, seconds] = line.split(",");
-            if (!ways.has(way)) ways.set(way, []);
-            ways.get(way).push([Number(bytes), Number(seconds)]);
-        }
-        chart.innerHTML = drawTimes([...ways]);
+// Behind the picture whose name ends with `still`. `change`: lines of dgx-a100's file that become others.
+const FIGURES = [{
+    program: "02_get_params_and_allreduce", still: "/02_get_params_and_allreduce.png",
+    sliders: [{ name: "k", label: "devices", values: [...Array(15).keys()].map((i) => i + 2), at: 2, unit: "" }, LINK],
+    change: ({ link }) => [["devices", "16"], ["link", `switch ${link} GB/s 3 us`]],
+    flags: ({ k }) => ["--devices", k, "--csv", "figure.csv"], csv: "figure.csv",
+    show(rows) {
+        const ways = new Map(rows.map(([, , way]) => [way, []]));
+        for (const [, , way, , bytes, seconds] of rows) ways.get(way).push([Number(bytes), Number(seconds)]);
         const star = ways.get("star in pieces"), ring = ways.get("ring"), first = ring.findIndex(([, seconds], i) => seconds < star[i][1]);
         const size = (bytes) => bytes >= 1048576 ? bytes / 1048576 + " MiB" : bytes / 1024 + " KiB";
-        said.textContent = first < 0 ? "Here the star in pieces is faster than the ring at every size." :
-            `From ${size(ring[first][0])} on, the ring is faster than the star in pieces.`;
-        place.dataset.shown = k.value + "," + link.value;
-    }
+        return [drawLines("Times of the ways to sum, over bytes", [[1024, "1 KiB"], [32768, "32 KiB"], [1048576, "1 MiB"], [67108864, "64 MiB"]], SECONDS, [...ways]),
+            first < 0 ? "Here the star in pieces is faster than the ring at every size." :
+                `From ${size(ring[first][0])} on, the ring is faster than the star in pieces.`];
+    },
+}, {
+    program: "04_lenet_multi_gpu", still: "/04_lenet_multi_gpu_modelled.png",
+    sliders: [{ name: "launch", label: "a launch", values: [0.2, 0.5, 1, 2, 4, 8, 16, 32], at: 3, unit: " µs" }, LINK],
+    change: ({ launch, link }) => [["launch", launch + " us"], ["link", `switch ${link} GB/s 3 us`]],
+    flags: () => [], csv: "plots/04_lenet_multi_gpu_modelled.csv",
+    show(rows) {
+        const column = (way, at) => rows.filter((row) => row[1] === way).map((row) => [Number(row[2]), Number(row[at])]);
+        const program = column("program", 3), graph = column("graph", 3), times = (epochs) => (epochs[3][1] / epochs[0][1]).toPrecision(2);
+        return [drawLines("Seconds of an epoch over devices", [[1, "1 device"], [2, "2"], [4, "4"], [8, "8"]],
+            [[0.01, "10 ms"], [0.1, "0.1 s"], [1, "1 s"], [10, "10 s"]],
+            [["one by one", program], ["as a CUDA graph", graph], ["launches alone", column("program", 5)]]),
+        `An epoch on eight devices takes ${times(program)} times as long as on one if the host launches one by one, ${times(graph)} times with a CUDA graph.`];
+    },
+}];
+
+function makeSlider({ name, label, values, at, unit }, given) {
+    const text = element("label", label + " "), input = element("input", ""), output = element("output", "");
+    Object.assign(input, { type: "range", min: 0, max: values.length - 1, name });
+    input.value = given.get(name) || at;
+    input.chosen = () => values[input.value];
+    input.show = () => { output.textContent = input.chosen() + unit; };
+    text.append(input, output);
+    return [text, input];
+}
+
+function makeFigure({ program, sliders, change, flags, csv, show }, still) {
+    const place = element("div", "", "in-browser"), chart = element("figure", "", "curves"), said = element("p", "");
+    const id = "move-" + program.slice(0, 2), [where, settings] = location.hash.slice(1).split("?");
+    const given = new URLSearchParams(where === id ? settings : ""), controls = element("div", "", "sliders");
+    const inputs = sliders.map((slider) => {
+        const [label, input] = makeSlider(slider, given);
+        controls.append(label);
+        return input;
+    });
+    place.id = id;
+    place.append(element("p", "Move it: modelled in this tab, on a machine like dgx-a100 but for these:"), controls, chart, said);
+    still.after(place);
+
+    let machine = null, worker = null, busy = false, again = false, asked = "", printed = "";
     function compute() {
-        waiting = busy;
+        again = busy;
         if (busy) return;
         busy = true;
         printed = "";
-        if (!machine) {
-            worker.run(["--machine", "print:dgx-a100"], {});
-            return;
-        }
-        const text = machine.replace(/^devices .*/m, "devices 16").replace(/^link .*/m, `link switch ${LINKS[link.value]} GB/s 3 us`);
-        worker.run(["--curves", "--devices", k.value, "--backend", "model", "--machine", "./this.machine", "--csv", "c.csv"],
-            { "this.machine": new TextEncoder().encode(text) });
+        if (!machine) return worker.run(["--machine", "print:dgx-a100"], {});
+        asked = inputs.map((input) => input.value).join();
+        const values = Object.fromEntries(inputs.map((input) => [input.name, input.chosen()]));
+        const text = change(values).reduce((all, [field, line]) => all.replace(new RegExp(`^${field} .*`, "m"), field + " " + line), machine);
+        worker.run(["--curves", "--backend", "model", "--machine", "./this.machine", ...flags(values).map(String)],
+            { "this.machine": new TextEncoder().encode(text), "images/none": new Uint8Array(0) });
+    }
+    function told(message) {
+        if (message.text) printed += message.text;
+        if (!("status" in message)) return;
+        busy = false;
+        const first = !machine, result = message.files[csv];
+        if (first) machine = printed;
+        else if (result) [chart.innerHTML, said.textContent] = show(rowsOf(new TextDecoder().decode(result)));
+        else said.textContent = "It cannot be computed: " + printed;
+        if (!first) place.dataset.shown = asked;
+        if (again || first) compute();
     }
     async function moved() {
-        k.show();
-        link.show();
-        worker = worker || await workerOf("02_get_params_and_allreduce", told);
+        for (const input of inputs) input.show();
+        worker = worker || await workerOf(program, told);
         compute();
     }
-    for (const input of [k, link]) {
+    for (const input of inputs) {
         input.addEventListener("input", moved);
-        input.addEventListener("change", () => history.replaceState(null, "", `#four-ways?k=${k.value}&link=${link.value}`));
+        input.addEventListener("change", () => history.replaceState(null, "", `#${id}?` + inputs.map((one) => one.name + "=" + one.value).join("&")));
     }
     new IntersectionObserver((seen, observer) => {
         if (!seen.some(({ isIntersecting }) => isIntersecting)) return;
         observer.disconnect();
         moved();
     }, { rootMargin: "400px" }).observe(place);
-    if (given.has("k")) still.scrollIntoView();
+    if (where === id) place.scrollIntoView();
 }
-for (const image of document.querySelectorAll('figure img[src$="/02_get_params_and_allreduce.png"]')) makeFourWays(image.closest("figure"));
+for (const figure of FIGURES)
+    for (const image of document.querySelectorAll(`figure img[src$="${figure.still}"]`)) makeFigure(figure, image.closest("figure"));

@@ -27,10 +27,9 @@ static Steps steps_new(Device *const devices[], int k, int batch_size) {
                .X = tensor_new(host(), batch_size, 1, 28, 28),
                .y = tensor_new(host(), batch_size),
                .losses = tensor_new(host(), k)};
-    Tensor *params[LENET_PARAMS];
-    lenet_init(params, 1);
+    static Tensor *params[LENET_PARAMS]; // no device will know their values: made once
+    if (!params[0]) lenet_init(params, 1);
     for (int i = 0; i < k; i++) get_params(params, LENET_PARAMS, devices[i], s.device_params[i]);
-    free_params(params, LENET_PARAMS);
     return s;
 }
 
