@@ -27,7 +27,7 @@ static bool curves;
 static const Flag own_flags[] = {
     {"graph", FLAG_CHOICE, &graph, "G", .help = "GPUs launch a step as a whole: on or off",
      .choices = "on|off"},
-    {"curves", FLAG_ON, &curves, .help = "only model epochs (of 60000 images) on 1 to 8 devices, into a CSV"},
+    {"curves", FLAG_ON, &curves, .help = "only model epochs on 1 to 8 devices, into a CSV"},
     {0},
 };
 static Tensor *params[LENET_PARAMS];  // the common start of all runs, on the host
