@@ -92,7 +92,8 @@ bool process_has_ended(Process process, int *status) {
 }
 
 void process_kill(Process process) {
-    if (kill(-process, SIGKILL) != 0) kill(process, SIGKILL);
+    bool has_group = kill(-process, SIGKILL) == 0;
+    if (!has_group && waitpid(process, NULL, WNOHANG) == 0) kill(process, SIGKILL); // not yet
     waitpid(process, NULL, 0);
 }
 
