@@ -34,7 +34,7 @@ $(RECORDED): $(LIBRARY)
 $(RUNS): $(BUILD)/runs/%/stdout: $(BUILD)/recorded/%
 	$(call QUIET,$*)sh plots/book/run.sh $< $* $(@D)
 
-.PHONY: book book-pdf book-check book-notebooks lab-sheets recorded
+.PHONY: book book-serve book-pdf book-check book-notebooks lab-sheets recorded
 recorded: $(RECORDED)
 	@:
 book: report
@@ -49,6 +49,9 @@ endif
 book-check:
 	@sh plots/book/check.sh $(BUILD)/book
 	@python3 tests/page_size.py $(BUILD)
+book-serve:
+	@test -e $(BUILD)/book/index.html || { echo 'make: error: there is no book yet' >&2; echo 'hint: make book' >&2; exit 1; }
+	@python3 -m http.server --bind 127.0.0.1 --directory $(BUILD)/book 8000
 lab-sheets:
 	@sh plots/book/sheets.sh $(BUILD) $(EDITION) labs
 book-pdf:
