@@ -19,6 +19,13 @@ ROWS
 verdict "shards; the sum is right, the average of averages only for even shards, and no number with an empty one"
 png_size plots/$name.png "2184 1120"
 verdict "the picture"
+works --rows 10 --devices 3
+log_rows <<'ROWS'
+10 | 3 4 3 3
+10 | 3 0..1e-5 1e-4..1
+ROWS
+lacks 256 output
+verdict "--rows: those alone"
 for k in 1 64; do
     run --devices $k --seed $k --backend cpu || complain "status $?"
     verdict "--devices $k"

@@ -82,7 +82,7 @@ done <<FLAGS
 00_devices_and_queues devices machine predict tf32
 01_splitting_strategies devices machine predict tf32 batch-size lr seed train-size steps no-shuffle part data csv
 02_get_params_and_allreduce devices machine predict seed allreduce csv curves
-03_split_batch devices machine predict tf32 seed no-shuffle data
+03_split_batch devices machine predict tf32 seed no-shuffle data rows
 04_lenet_multi_gpu devices machine predict $training steps no-shuffle allreduce graph curves load save log-loss csv live
 05_resnet18_concise devices machine predict $training full steps no-shuffle allreduce bn experiment load save checkpoint resume log-loss csv live
 06_data_parallel_and_ddp devices machine predict $training allreduce memory

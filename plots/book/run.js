@@ -29,16 +29,16 @@ async function workerOf(name, told) {
     };
 }
 
+const shipped = () => Object.fromEntries(Object.entries(files).filter(([name]) => name.startsWith("images/")));
+
 // Runs a program once; returns a function that stops it.
 async function startProgram(name, flags, told) {
-    const images = {};
     if (name[1] > "2") await loadFiles("images.js", "images/t10k-labels-idx1-ubyte");
-    for (const file of Object.keys(files)) if (file.startsWith("images/")) images[file] = files[file];
     const worker = await workerOf(name, (message) => {
         if ("status" in message) worker.stop();
         told(message);
     });
-    worker.run(flags, images);
+    worker.run(flags, shipped());
     return worker.stop;
 }
 
@@ -141,7 +141,8 @@ const FIGURES = [{
     sliders: [{ name: "k", label: "devices", values: [...Array(15).keys()].map((i) => i + 2), at: 2, unit: "" }, LINK],
     change: ({ link }) => [["devices", "16"], ["link", `switch ${link} GB/s 3 us`]],
     flags: ({ k }) => ["--devices", k, "--csv", "figure.csv"], csv: "figure.csv",
-    show(rows) {
+    show(csv) {
+        const rows = rowsOf(csv);
         const ways = new Map(rows.map(([, , way]) => [way, []]));
         for (const [, , way, , bytes, seconds] of rows) ways.get(way).push([Number(bytes), Number(seconds)]);
         const star = ways.get("star in pieces"), ring = ways.get("ring"), first = ring.findIndex(([, seconds], i) => seconds < star[i][1]);
@@ -151,11 +152,32 @@ const FIGURES = [{
                 `From ${size(ring[first][0])} on, the ring is faster than the star in pieces.`];
     },
 }, {
+    program: "03_split_batch", still: "/03_split_batch.png", images: true,
+    sliders: [{ name: "n", label: "rows", values: [...Array(48).keys()].map((i) => i + 1), at: 9, unit: "" },
+        { name: "k", label: "devices", values: [1, 2, 3, 4, 5, 6, 7, 8], at: 2, unit: "" }],
+    change: () => [], flags: ({ n, k }) => ["--rows", n, "--devices", k],
+    show(printed) {
+        const sizes = printed.match(/shards\n +\d+ +\d+ +(.*)\n/)[1].trim().split(" ").map(Number);
+        const [sum, average] = printed.match(/averages\n +\d+ +\d+ +(\S+) +(\S+)\n/).slice(1).map(Number), squares = [];
+        sizes.forEach((size, device) => {
+            for (let i = 0; i < size; i++) {
+                const at = squares.length, x = 10 + 19 * (at % 24), y = 4 + 22 * Math.floor(at / 24);
+                squares.push(`<rect x="${x}" y="${y}" width="16" height="16" fill="hsl(${45 * device} 55% 55%)"/>` +
+                    `<text x="${x + 8}" y="${y + 12}" text-anchor="middle" fill="#fff">${device}</text>`);
+            }
+        });
+        const how = isNaN(average) ? "is no number (a device without rows computes 0/0)" : average < 1e-5 ? "is right, too: all shards are equal" :
+            `is off by ${(100 * average).toPrecision(2)} %`;
+        return [`<svg viewBox="0 0 480 48" role="img" aria-label="Rows, by device">${squares.join("")}</svg>`,
+            `Shards of ${sizes.join(", ")} rows. The sum divided by n is ${sum < 1e-5 ? "right" : "off by " + sum}; the average of averages ${how}.`];
+    },
+}, {
     program: "04_lenet_multi_gpu", still: "/04_lenet_multi_gpu_modelled.png",
     sliders: [{ name: "launch", label: "a launch", values: [0.2, 0.5, 1, 2, 4, 8, 16, 32], at: 3, unit: " µs" }, LINK],
     change: ({ launch, link }) => [["launch", launch + " us"], ["link", `switch ${link} GB/s 3 us`]],
     flags: () => [], csv: "plots/04_lenet_multi_gpu_modelled.csv",
-    show(rows) {
+    show(csv) {
+        const rows = rowsOf(csv);
         const column = (way, at) => rows.filter((row) => row[1] === way).map((row) => [Number(row[2]), Number(row[at])]);
         const program = column("program", 3), graph = column("graph", 3), times = (epochs) => (epochs[3][1] / epochs[0][1]).toPrecision(2);
         return [drawLines("Seconds of an epoch over devices", [[1, "1 device"], [2, "2"], [4, "4"], [8, "8"]],
@@ -175,7 +197,7 @@ function makeSlider({ name, label, values, at, unit }, given) {
     return [text, input];
 }
 
-function makeFigure({ program, sliders, change, flags, csv, show }, still) {
+function makeFigure({ program, sliders, change, flags, csv, images, show }, still) {
     const place = element("div", "", "in-browser"), chart = element("figure", "", "curves"), said = element("p", "");
     const id = "move-" + program.slice(0, 2), [where, settings] = location.hash.slice(1).split("?");
     const given = new URLSearchParams(where === id ? settings : ""), controls = element("div", "", "sliders");
@@ -185,7 +207,8 @@ function makeFigure({ program, sliders, change, flags, csv, show }, still) {
         return input;
     });
     place.id = id;
-    place.append(element("p", "Move it: modelled in this tab, on a machine like dgx-a100 but for these:"), controls, chart, said);
+    place.append(element("p", images ? "Move it: computed in this tab, of real images." :
+        "Move it: modelled in this tab, on a machine like dgx-a100 but for these:"), controls, chart, said);
     still.after(place);
 
     let machine = null, worker = null, busy = false, again = false, asked = "", printed = "";
@@ -198,22 +221,24 @@ function makeFigure({ program, sliders, change, flags, csv, show }, still) {
         asked = inputs.map((input) => input.value).join();
         const values = Object.fromEntries(inputs.map((input) => [input.name, input.chosen()]));
         const text = change(values).reduce((all, [field, line]) => all.replace(new RegExp(`^${field} .*`, "m"), field + " " + line), machine);
-        worker.run(["--curves", "--backend", "model", "--machine", "./this.machine", ...flags(values).map(String)],
-            { "this.machine": new TextEncoder().encode(text), "images/none": new Uint8Array(0) });
+        const how = images ? [] : ["--curves", "--backend", "model"];
+        worker.run([...how, "--machine", "./this.machine", ...flags(values).map(String)],
+            { "this.machine": new TextEncoder().encode(text), "images/none": new Uint8Array(0), ...(images ? shipped() : {}) });
     }
     function told(message) {
         if (message.text) printed += message.text;
         if (!("status" in message)) return;
         busy = false;
-        const first = !machine, result = message.files[csv];
+        const first = !machine, result = message.status === 0 && (images ? printed : message.files[csv]);
         if (first) machine = printed;
-        else if (result) [chart.innerHTML, said.textContent] = show(rowsOf(new TextDecoder().decode(result)));
+        else if (result) [chart.innerHTML, said.textContent] = show(images ? result : new TextDecoder().decode(result));
         else said.textContent = "It cannot be computed: " + printed;
         if (!first) place.dataset.shown = asked;
         if (again || first) compute();
     }
     async function moved() {
         for (const input of inputs) input.show();
+        if (images) await loadFiles("images.js", "images/t10k-labels-idx1-ubyte");
         worker = worker || await workerOf(program, told);
         compute();
     }
