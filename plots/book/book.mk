@@ -4,6 +4,7 @@
 #   1. Each chapter is compiled once more, so that it tells which function prints what, and run.    record.c, run.sh
 #   2. Comments become prose, code is coloured and linked, and each section gets what it printed.   *.lua
 #   3. All of it takes the place of the old book when nothing has failed.                           book.sh
+#   4. Programs of chapters with a file in_browser run in their pages, as WebAssembly.       wasi.js, run.js
 #
 # make lab-sheets, make book-pdf: the labs' pages (they need no runs) and the whole book as PDF.   sheets.sh
 #

@@ -106,11 +106,15 @@ function makeRunnable(place) {
         curves.hidden = true;
         delete place.dataset.ended;
         button.textContent = "Stop";
-        stop = () => {};
-        stop = await startProgram(program, line.value.split(/\s+/).filter(Boolean), told).catch((error) => {
+        let stopped = false; // while it was being loaded
+        stop = () => { stopped = true; };
+        try {
+            const started = await startProgram(program, line.value.split(/\s+/).filter(Boolean), told);
+            if (stopped) started();
+            else stop = started;
+        } catch (error) {
             told({ text: "It cannot run here: " + error.message, error: true, status: 1, files: {} });
-            return null;
-        });
+        }
     });
 }
 for (const place of document.querySelectorAll(".in-browser[data-program]")) makeRunnable(place);
@@ -211,7 +215,7 @@ function makeFigure({ program, sliders, change, flags, csv, images, show }, stil
         "Move it: modelled in this tab, on a machine like dgx-a100 but for these:"), controls, chart, said);
     still.after(place);
 
-    let machine = null, worker = null, busy = false, again = false, asked = "", printed = "";
+    let machine = null, starting = null, worker = null, busy = false, again = false, asked = "", printed = "";
     function compute() {
         again = busy;
         if (busy) return;
@@ -239,7 +243,8 @@ function makeFigure({ program, sliders, change, flags, csv, images, show }, stil
     async function moved() {
         for (const input of inputs) input.show();
         if (images) await loadFiles("images.js", "images/t10k-labels-idx1-ubyte");
-        worker = worker || await workerOf(program, told);
+        starting = starting || workerOf(program, told); // once, however soon one moves again
+        worker = await starting;
         compute();
     }
     for (const input of inputs) {
