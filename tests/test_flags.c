@@ -123,8 +123,6 @@ static const struct {
     {2, "--devices 2 %s", "word 3", "not a flag: '", "'\nhint: --help"},
     {2, "%s", "--devices=65", "no 65 devices", "\nhint: 64 at most; with --backend model, 1024"},
     {2, "--quick %s", "--full", "--quick and --full", "\nhint: give one"},
-    {2, "%s", "--timeline=a.svg", "not the name of a PNG: 'a.svg'",
-     "\nhint: give the name of the P"},
     {2, "--machine dgx-a100 --backend model --%s",
      "load=a save=a log-loss=a csv=a live checkpoint=a resume=a",
      ": with --backend model there are no values", "\nhint: leave it out"},

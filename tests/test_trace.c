@@ -391,6 +391,7 @@ CASE(bars_say_what_when_and_how_much) {
     assert_string_equal(beside, "folder.png/x.svg");
     free(beside);
     assert_null(sheet_svg_path("/dev/null"));
+    assert_null(sheet_svg_path("alone.svg"));
     draw(spans, 3);
     assert_int_equal(count_of("<rect"), 1 + 3); // the idle lane, and its work
     for (size_t i = 0; i < COUNT(expected); i++) assert_non_null(strstr(svg, expected[i]));

@@ -27,7 +27,7 @@ static bool curves;
 static const Flag own_flags[] = {
     {"graph", FLAG_CHOICE, &graph, "G", .help = "GPUs launch a step as a whole: on or off",
      .choices = "on|off"},
-    {"curves", FLAG_ON, &curves, .help = "only model epochs on 1 to 8 devices, into a CSV"},
+    {"curves", FLAG_ON, &curves, .help = "only model epochs (CSV), and a step (SVG)"},
     {0},
 };
 static Tensor *params[LENET_PARAMS];  // the common start of all runs, on the host
@@ -267,7 +267,7 @@ static void compare_modelled_epochs(void) {
     Prediction expected = ask_about_eight_gpus();
     int images = train_data->count;
     ModelledEpochs m =
-        model_epochs(images, flags.batch_size < images ? flags.batch_size : images, graph);
+        model_epochs(images, flags.batch_size < images ? flags.batch_size : images, 8, graph);
     if (!flags.quick) print_modelled_epochs(&m);
     const EpochParts *epochs = m.epoch[ONE_BY_ONE];
     predict_compare(expected, epochs[m.num_counts - 1].seconds / epochs[0].seconds,
@@ -310,13 +310,14 @@ static void prepare(bool has_two_runs) {
 // For the figure to move in the book's page: no images are read.
 static int model_only(void) {
     if (!modelled_machine()) die_usage("--machine NAME", "--curves: times are modelled");
-    const char *path = book_output("_modelled.csv");
+    int images = flags.train_size ? flags.train_size : 60000; // as Fashion-MNIST has
+    const char *path = book_output("_modelled.csv"), *svg = book_timeline("_step.svg");
     book_check_outputs();
-    ModelledEpochs m =
-        model_epochs(flags.train_size ? flags.train_size : 60000, flags.batch_size, graph);
+    ModelledEpochs m = model_epochs(images, flags.batch_size, 16, graph);
     OutputFile csv = output_open(path);
     write_modelled_epochs(csv.stream, &m);
     output_close(&csv);
+    draw_modelled_steps(svg, flags.devices ? flags.devices : 2, flags.batch_size);
     return book_end();
 }
 

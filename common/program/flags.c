@@ -88,7 +88,7 @@ static const Flag table[] = {
     {"trace", FLAG_TEXT, &given.trace, "F",
      .help = "write what each device did, and when (JSON, for ui.perfetto.dev)", .otherwise = "no"},
     {"timeline", FLAG_TEXT, &given.timeline, "F",
-     .help = "draw it (PNG, and SVG beside it): step 2 of the last training, or all of it",
+     .help = "draw it (F.png with F.svg beside it, or F.svg): step 2 of the last training, or all of it",
      .otherwise = "no"},
     {"predict", FLAG_ON, &given.predict,
      .help = "ask what you expect before the tables that matter, on a terminal"},
@@ -364,13 +364,6 @@ static void check_number_of_devices(const Flags *flags) {
                   "--devices: there are no %d devices that compute", flags->devices);
 }
 
-static void check_timeline(const Flags *flags) {
-    size_t length = flags->timeline ? strlen(flags->timeline) : 0;
-    if (length >= 4 && strcmp(flags->timeline + length - 4, ".svg") == 0)
-        die_usage("give the name of the PNG, such as step.png: step.svg is written beside it",
-                  "--timeline: not the name of a PNG: '%s'", flags->timeline);
-}
-
 // The clock comes first: it says how many model devices there may be.
 static void open_machines(const Flags *flags) {
     static const char PRINT[] = "print:";
@@ -451,7 +444,6 @@ Flags parse_flags(int argc, char *argv[], const char *about, const char *names, 
     if (flags.quick && flags.full) die_usage("give one of them", "--quick and --full");
     if (flags.quick && defaults.quick_means) flags = read_quick(argc, argv, &program);
     check_number_of_devices(&flags);
-    check_timeline(&flags);
     catch_interrupts();
     open_machines(&flags);
     predict_enable(flags.predict);

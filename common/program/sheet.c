@@ -126,11 +126,15 @@ void sheet_bar(Sheet *sheet, double left, double right, int y, int height, Color
 
 // ---- files -----------------------------------------------------------------------------------
 
-char *sheet_svg_path(const char *png) {
-    if (is_written_directly(png)) return NULL;
-    size_t length = strlen(png);
-    bool has_suffix = length > 4 && strcmp(png + length - 4, ".png") == 0;
-    return xprintf("%.*s.svg", (int)(has_suffix ? length - 4 : length), png);
+static bool ends_with(const char *path, const char *suffix) {
+    size_t length = strlen(path), end = strlen(suffix);
+    return length > end && strcmp(path + length - end, suffix) == 0;
+}
+
+char *sheet_svg_path(const char *path) {
+    if (is_written_directly(path) || ends_with(path, ".svg")) return NULL;
+    size_t length = strlen(path);
+    return xprintf("%.*s.svg", (int)(ends_with(path, ".png") ? length - 4 : length), path);
 }
 
 static void save_svg(Sheet *sheet, const char *path) {
@@ -142,9 +146,9 @@ static void save_svg(Sheet *sheet, const char *path) {
     output_close(&file); // checks that all was written
 }
 
-void sheet_save(Sheet *sheet, const char *png) {
-    char *svg = sheet_svg_path(png);
-    picture_save(&sheet->png, png);
-    if (svg) save_svg(sheet, svg);
-    free(svg);
+void sheet_save(Sheet *sheet, const char *path) {
+    char *beside = sheet_svg_path(path);
+    if (!ends_with(path, ".svg")) picture_save(&sheet->png, path);
+    if (beside || ends_with(path, ".svg")) save_svg(sheet, beside ? beside : path);
+    free(beside);
 }

@@ -3,14 +3,18 @@
 // time, so that only launches do.
 #include "modelled.h"
 
+#include "common/base/error.h"
+#include "common/device/trace.h"
 #include "common/program/modelled_run.h"
 #include "common/program/table.h"
+#include "common/program/timeline.h"
 #include "common/tensor/step_graph.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/02_get_params_and_allreduce/get_params.h"
 #include "../lenet.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 // ## Steps on devices that compute nothing
 
@@ -88,11 +92,11 @@ static int count_launches(const ModelledEpochs *m, int k) {
     return (int)lround(time_step(&counting, ONE_BY_ONE, k, m->batch_size).seconds);
 }
 
-ModelledEpochs model_epochs(int images, int batch_size, const char *graph) {
+ModelledEpochs model_epochs(int images, int batch_size, int most, const char *graph) {
     ModelledEpochs m = {.machine = modelled_machine(),
                         .batch_size = batch_size,
                         .batches = (images + batch_size - 1) / batch_size};
-    for (int k = 1; k <= 8 && machine_has_devices(m.machine, k); k *= 2)
+    for (int k = 1; k <= most && machine_has_devices(m.machine, k); k *= 2)
         m.counts[m.num_counts++] = k;
     for (int c = 0; c < m.num_counts; c++) {
         m.launches[c] = count_launches(&m, m.counts[c]);
@@ -101,6 +105,50 @@ ModelledEpochs model_epochs(int images, int batch_size, const char *graph) {
     }
     choose_graph(graph);
     return m;
+}
+
+// ## A picture of a step
+
+// Kernels that a graph launches leave no spans. They come as if launching took no time.
+static Machine machine_as(const Machine *machine, Way way) {
+    Machine m = *machine;
+    if (way == ONE_BY_ONE) return m;
+    m.launch = m.event = 0;
+    m.kernel = m.graph_kernel;
+    return m;
+}
+
+static Timeline timeline_of_step(const Machine *machine, Way way, int k, int batch_size) {
+    Timeline t = {.title = way == AS_GRAPH ? "as a CUDA graph" : "launched one by one"};
+    Machine m = machine_as(machine, way);
+    ModelledRun run = {.machine = &m, .k = k, .traced = true};
+    int none;
+    modelled_begin(&run);
+    Steps s = steps_new(run.devices, k, batch_size);
+    run_step(&s); // takes memory
+    trace_begin_models();
+    run_step(&s);
+    free(trace_end(&none)); // nothing was computed
+    t.set.spans = trace_modelled(&t.set.count);
+    steps_free(&s);
+    modelled_end(&run);
+    t.start = INFINITY;
+    for (int i = 0; i < t.set.count; i++) {
+        t.start = fmin(t.start, t.set.spans[i].start);
+        t.end = fmax(t.end, t.set.spans[i].end);
+    }
+    return t;
+}
+
+void draw_modelled_steps(const char *path, int k, int batch_size) {
+    Timeline steps[NUM_WAYS];
+    char *heading = xprintf("A step of %d images on %d devices", batch_size, k);
+    choose_graph("off");
+    for (int way = 0; way < NUM_WAYS; way++)
+        steps[way] = timeline_of_step(modelled_machine(), (Way)way, k, batch_size);
+    timelines_draw(path, heading, "the first copy began", steps, NUM_WAYS);
+    for (int way = 0; way < NUM_WAYS; way++) free((void *)steps[way].set.spans);
+    free(heading);
 }
 
 // ## The table

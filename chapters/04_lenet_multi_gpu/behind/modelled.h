@@ -1,4 +1,4 @@
-// modelled.h: how long an epoch would take on 1, 2, 4 and 8 devices of a machine that you need not
+// modelled.h: how long an epoch would take on 1, 2, 4, 8 devices of a machine that you need not
 // have, and what takes so long. All of it is train_batch() on devices that compute nothing, timed
 // by the modelled clock (common/model/modelled_clock.h).
 #ifndef MODELLED_H
@@ -19,10 +19,10 @@ typedef struct EpochParts {
     double hosts;    // what it would take if devices and links took no time: the launches
 } EpochParts;
 
-enum { MAX_COUNTS = 4 };
+enum { MAX_COUNTS = 5 };
 typedef struct ModelledEpochs {
     const Machine *machine;
-    int num_counts, counts[MAX_COUNTS];     // numbers of devices: 1, 2, 4, 8, as far as it has
+    int num_counts, counts[MAX_COUNTS];     // numbers of devices: 1, 2, 4, ..
     int batch_size, batches;                // of an epoch
     int launches[MAX_COUNTS];               // of a step, one by one, of kernels and copies
     EpochParts epoch[NUM_WAYS][MAX_COUNTS]; // [way][which number of devices]
@@ -30,9 +30,12 @@ typedef struct ModelledEpochs {
 
 // Runs them, all steps of batch_size images, with the allreduce that was chosen. The modelled clock
 // starts again and again meanwhile, and at last for the machine whose time it told before (there
-// must be one); times that were asked for before do not change. `graph` is what choose_graph()
-// gets afterwards.
-ModelledEpochs model_epochs(int images, int batch_size, const char *graph);
+// must be one); times that were asked for before do not change. On 1 device up to `most`, as far as
+// the machine has them. `graph` is what choose_graph() gets afterwards.
+ModelledEpochs model_epochs(int images, int batch_size, int most, const char *graph);
+
+// A step on k devices as a timeline (timeline.h), launched one by one and as a graph.
+void draw_modelled_steps(const char *path, int k, int batch_size);
 
 // A row for each number of devices; and a row of CSV for each of its ways, too.
 void print_modelled_epochs(const ModelledEpochs *m);
