@@ -38,6 +38,9 @@ void sleep_seconds(double seconds);
 
 typedef int Process; // its number; 0: none
 
+// Whether there may be others: not in a browser's tab.
+extern const bool has_processes;
+
 // Starts a program, found by PATH, in a process group of its own; 0 if that cannot be. The first
 // argument is its name, the last is NULL. `silent`: nobody sees what it prints.
 Process process_start(char *const arguments[], bool silent);

@@ -51,6 +51,8 @@ void sleep_seconds(double seconds) {
 
 // ---- other processes ---------------------------------------------------------------------------
 
+const bool has_processes = true;
+
 Process process_start(char *const arguments[], bool silent) {
     pid_t process;
     posix_spawnattr_t own_group;

@@ -21,6 +21,7 @@ void sleep_seconds(double seconds) { usleep((useconds_t)(seconds * 1e6)); }
 
 // ---- other processes, and signals --------------------------------------------------------------
 
+const bool has_processes = false;
 Process process_start(char *const arguments[], bool silent) { return 0; }
 bool process_has_ended(Process process, int *status) { return *status = 1, true; }
 void process_kill(Process process) {}
@@ -43,3 +44,6 @@ double computer_memory(void) { return 4.0 * (1 << 30); } // that addresses of 32
 int terminal_columns(void) { return 0; }
 char *path_of_program(void) { return NULL; }
 void *memory_new(size_t bytes) { return aligned_alloc(64, (bytes + 63) / 64 * 64); }
+
+// Each line is written when it is printed: a page shows it below the code that did (wasi.js).
+__attribute__((constructor)) static void write_lines(void) { setvbuf(stdout, NULL, _IOLBF, BUFSIZ); }

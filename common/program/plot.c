@@ -71,6 +71,7 @@ Process gnuplot_start(const char *script, const char *const inputs[], const char
 // ---- a picture -------------------------------------------------------------------------------
 
 bool plot_can_draw(const char *script, const char *what, const char *figures) {
+    if (!has_processes) return false; // in a page, which draws for itself
     if (!gnuplot_runs((char *[]){"gnuplot", "--version", NULL}))
         warn("no gnuplot: %s to %s only (`make setup` installs gnuplot)", what, figures);
     else if (access(script, R_OK) != 0)

@@ -1,4 +1,5 @@
-// book.js: light and dark, search, copies of code, declarations of the names that one points at, and timelines to zoom.
+// book.js: light and dark, search, copies of code, declarations of the names that one points at, questions to answer before
+// one reads on, and timelines to zoom.
 // A page can be read without it.
 "use strict";
 
@@ -9,13 +10,20 @@ function element(name, text, className) {
     return made;
 }
 
+function keep(name, text) {
+    try { localStorage.setItem(name, text); } catch (e) { /* not kept */ }
+}
+function kept(name) {
+    try { return localStorage.getItem(name); } catch (e) { return null; }
+}
+
 // ---- light and dark -----------------------------------------------------------------------------
 
 const page = document.documentElement;
 
 document.getElementById("theme").addEventListener("click", () => {
     page.dataset.theme = page.dataset.theme === "dark" ? "light" : "dark";
-    try { localStorage.setItem("theme", page.dataset.theme); } catch (e) { /* not kept */ }
+    keep("theme", page.dataset.theme);
 });
 
 // ---- sections -----------------------------------------------------------------------------------
@@ -161,12 +169,73 @@ for (const link of document.querySelectorAll("a.d")) {
 }
 addEventListener("keydown", (event) => { if (event.key === "Escape") hideDeclaration(); });
 
-// A link to something that is folded away opens it.
-function openTarget() {
-    const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+// ---- predict first ------------------------------------------------------------------------------
+
+// What follows a question, to the end of its section or to the next question, comes later: when one has answered.
+const behind = (box) => {
+    const list = [];
+    for (let at = box.nextElementSibling; at && !at.matches("h2, h3, .predict, .turn"); at = at.nextElementSibling) list.push(at);
+    return list;
+};
+const reveal = (box) => behind(box).forEach((element) => element.classList.remove("later"));
+const questions = [...document.querySelectorAll("main > .predict[data-answer]")];
+
+function sayAnswer(box, said) {
+    const { answer, unit } = box.dataset, with_unit = (number) => (number + " " + unit).trim();
+    const isRight = said === answer || Math.abs(said - answer) <= 0.005 * Math.abs(answer);
+    box.querySelector("form").replaceWith(element("p", said === "" ? "" :
+        isRight ? `You said ${with_unit(said)}: right.` : `You said ${with_unit(said)}; it is ${with_unit(answer)}.`, "answer"));
+    reveal(box);
+}
+
+function ask(box) {
+    const { answer, unit } = box.dataset, form = element("form", ""), number = element("input", "");
+    const buttons = /^(yes|no)$/.test(answer) ? ["yes", "no"] : ["Answer"];
+    Object.assign(number, { type: "number", step: "any" });
+    number.setAttribute("aria-label", "Your answer, in " + (unit || "figures"));
+    form.append(...(buttons.length > 1 ? [] : [number, unit + " "]), ...buttons.map((text) => element("button", text)));
+    for (const [text, act] of [["Show me", () => sayAnswer(box, "")], ["Do not ask me again", askNoMore]]) {
+        const skip = element("button", text, "skip-answer");
+        skip.type = "button";
+        skip.addEventListener("click", act);
+        form.append(skip);
+    }
+    form.addEventListener("submit", (event) => {
+        event.preventDefault();
+        sayAnswer(box, buttons.length > 1 ? event.submitter.textContent : number.value);
+    });
+    box.append(form);
+    behind(box).forEach((element) => element.classList.add("later"));
+}
+function askNoMore() {
+    keep("predict", "off");
+    for (const box of questions.filter((box) => box.querySelector("form"))) sayAnswer(box, "");
+    offerToAsk();
+}
+function offerToAsk() {
+    const again = element("button", "Ask me first", "skip-answer");
+    again.type = "button";
+    again.addEventListener("click", () => {
+        keep("predict", "on");
+        again.remove();
+        questions.forEach(ask);
+    });
+    if (questions.length) questions[0].append(again);
+}
+if (kept("predict") === "off") offerToAsk();
+else questions.forEach(ask);
+
+// A link to something that is folded away, or comes later, opens it.
+function showTarget(target) {
     for (let at = target; at; at = at.parentElement)
         if (at.tagName === "DETAILS") at.open = true;
-    if (target) target.scrollIntoView();
+    for (const box of questions)
+        if (behind(box).some((element) => element.contains(target))) reveal(box);
+    target.scrollIntoView();
+}
+function openTarget() {
+    const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    if (target) showTarget(target);
 }
 addEventListener("hashchange", openTarget);
 openTarget();
@@ -191,22 +260,27 @@ function showValue(event) {
     value.style.top = event.clientY + 16 + "px";
 }
 
-// What is larger than its frame scrolls in it.
-function makeZoomable(frame) {
+// A timeline takes the place of the one in its frame. What is larger than the frame scrolls in it.
+function showZoomable(frame, text) {
+    frame.innerHTML = text;
     const svg = frame.querySelector("svg");
     if (!svg) return;
     takeTitles(svg);
+    svg.style.width = frame.dataset.width;
+    if (!frame.hasAttribute("role")) makeZoomable(frame);
+}
+function makeZoomable(frame) {
     let times = 1;
     function zoom(by) {
         const x = (frame.scrollLeft + frame.clientWidth / 2) / frame.scrollWidth;
         const y = (frame.scrollTop + frame.clientHeight / 2) / frame.scrollHeight;
         times = Math.max(1, Math.min(30, times * by));
-        svg.style.width = 100 * times + "%";
+        frame.dataset.width = frame.querySelector("svg").style.width = 100 * times + "%";
         frame.scrollTo(x * frame.scrollWidth - frame.clientWidth / 2, y * frame.scrollHeight - frame.clientHeight / 2);
     }
-    for (const moved of ["pointermove", "pointerdown"]) svg.addEventListener(moved, showValue);
+    for (const moved of ["pointermove", "pointerdown"]) frame.addEventListener(moved, showValue);
     // A finger leaves as soon as it has tapped.
-    svg.addEventListener("pointerleave", (event) => { if (event.pointerType === "mouse") value.hidden = true; });
+    frame.addEventListener("pointerleave", (event) => { if (event.pointerType === "mouse") value.hidden = true; });
     frame.tabIndex = 0; // arrow keys move what is in it
     frame.setAttribute("role", "group");
     frame.setAttribute("aria-label", "Timeline");
@@ -225,9 +299,7 @@ function makeZoomable(frame) {
 // Timelines are large, so each is loaded, as a script that calls showTimeline(), when it is near; until then there is
 // its PNG.
 function showTimeline(name, svg) {
-    const frame = document.querySelector('figure[data-timeline="' + name + '"] .zoom');
-    frame.innerHTML = svg;
-    makeZoomable(frame);
+    showZoomable(document.querySelector('figure[data-timeline="' + name + '"] .zoom'), svg);
 }
 const loading = new Map();
 function loadTimeline({ dataset: { timeline } }) {
@@ -245,4 +317,4 @@ addEventListener("scroll", () => { value.hidden = true; }, { passive: true });
 
 // ---- programs that run here ---------------------------------------------------------------------
 
-if (document.querySelector(".in-browser")) load("wasi.js").then(() => load("run.js"));
+if (document.querySelector("[data-program]")) load("wasi.js").then(() => load("run.js"));

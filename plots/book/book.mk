@@ -8,13 +8,15 @@
 #
 # make lab-sheets, make book-pdf: the labs' pages (they need no runs) and the whole book as PDF.   sheets.sh
 #
-# RUN=0 takes the output of the last run, EDITION=instructor adds the answers to the questions. BOOK_REPOSITORY=ADDRESS
+# RUN=0 takes the output of the last run, EDITION=instructor adds the answers to the questions, and IMAGES=all all 70,000
+# images for programs that run in a page (35 MB; else 3,000). BOOK_REPOSITORY=ADDRESS
 # is where notebooks copy the project from, if they do not lie in it; else it is where git got it from (remote origin).
 
 RUN     ?= 1
 EDITION ?= student
 
 BOOK_CHAPTERS := $(notdir $(CHAPTERS))
+ASKED         := predict_first predict_yes_no predict_compare predict_compare_yes_no # record.c has its own
 RECORDED      := $(BOOK_CHAPTERS:%=$(BUILD)/recorded/%)
 RUNS          := $(BOOK_CHAPTERS:%=$(BUILD)/runs/%/stdout)
 
@@ -30,7 +32,7 @@ $(BUILD)/recorded/obj/%.c.o: %.c $(CONFIG)
 
 $(RECORDED): $(LIBRARY)
 	@mkdir -p $(@D)
-	$(call QUIET,$@)$(LINK) $(NO_PIE) -o $@ $(filter %.o,$^) $(LIBRARY) $(LIBS)
+	$(call QUIET,$@)$(LINK) $(NO_PIE) $(ASKED:%=-Xlinker --wrap=%) -o $@ $(filter %.o,$^) $(LIBRARY) $(LIBS)
 
 $(RUNS): $(BUILD)/runs/%/stdout: $(BUILD)/recorded/%
 	$(call QUIET,$*)sh plots/book/run.sh $< $* $(@D)

@@ -126,27 +126,27 @@ cp plots/book/book.css plots/book/book.js "$new"
 
 # ---- programs that run in a page -----------------------------------------------------------------
 
-have_file() { # NAME, and the file as input
-    printf 'haveFile("%s", "' "$1"
-    gzip -9n | base64 -w 0
-    echo '");'
-}
-# The first COUNT (the first byte of it and the second, in octal) of a file of Fashion-MNIST.
+begin_script() { printf '\377\376'; } # UTF-16
+# The first COUNT (the first byte of it and the second, in octal) of a file of Fashion-MNIST, or with IMAGES=all the file.
 first_of() { # NAME COUNT BYTES BYTES_OF_HEAD BYTES_OF_EACH
     unpack() { gzip -dcf "$data/$1"*; }
-    { unpack "$1" | head -c 4 && printf "\\0\\0$3" && unpack "$1" | tail -c +9 | head -c $(($4 - 8 + $2 * $5)); } |
-        have_file "images/$1"
+    if [ "${IMAGES:-}" = all ]; then
+        unpack "$1"
+    else
+        unpack "$1" | head -c 4 && printf "\\0\\0$3" && unpack "$1" | tail -c +9 | head -c $(($4 - 8 + $2 * $5))
+    fi | python3 plots/book/pack.py "images/$1"
 }
 modules=
 for main in $BOOK_CHAPTERS; do
     name=$(basename "$(dirname "$main")")
     [ -e "$build/wasm/$name.wasm" ] || continue
-    have_file "$name" <"$build/wasm/$name.wasm" >"$new/run-$(number_of "$main").js"
+    { begin_script && python3 plots/book/pack.py "$name" <"$build/wasm/$name.wasm"; } >"$new/run-$(number_of "$main").js"
     modules=yes
 done
 if [ "$modules" ]; then
     data=${FASHION_MNIST_DIR:-/usr/share/datasets/fashion-mnist}
     {
+        begin_script
         first_of train-images-idx3-ubyte 2000 '\7\320' 16 784
         first_of train-labels-idx1-ubyte 2000 '\7\320' 8 1
         first_of t10k-images-idx3-ubyte 1000 '\3\350' 16 784

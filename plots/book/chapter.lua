@@ -5,9 +5,10 @@
 --     {kind = "prose",   file =, text = Markdown, shift = how much deeper its headings become}
 --     {kind = "how",     file =, text = Markdown}               how to run it, and what to read
 --     {kind = "heading", level =, text =, code = name of a file, id =}
---     {kind = "code",    file =, line =, last =, text =, output = what it printed}
+--     {kind = "code",    file =, line =, last =, text =, output = what it printed, by = the functions that did: {name = true}}
 --     {kind = "printed", file =, text =, output = what it printed}   of code in behind/, which stays there
 --     {kind = "predict", text =}                                a question before the code, or where a paragraph places it
+--                                                               (ch.run.answers[text] = {answer =, unit =}, if it came out)
 --     {kind = "exercise" / "end exercise", id =, text = title, about =}         an exercise's files, shown on demand
 --     {kind = "starter" / "end starter", file =, id = of the exercise, text =}  the file that a student changes
 --     {kind = "fold" / "end fold", title =, path =}             a file, shown on demand
@@ -38,9 +39,12 @@ end
 function chapter.run(folder)
   local stdout = source.read(folder .. "/stdout")
   if not stdout then return nil end
-  local run = {folder = folder, stdout = stdout, pieces = {}, about = source.read(folder .. "/about") or ""}
+  local run = {folder = folder, stdout = stdout, pieces = {}, answers = {}, about = source.read(folder .. "/about") or ""}
   for from, to, calls in (source.read(folder .. "/functions") or ""):gmatch("(%d+) (%d+) ([^\n]+)\n") do
     run.pieces[#run.pieces + 1] = {text = stdout:sub(tonumber(from) + 1, tonumber(to)), calls = calls}
+  end
+  for question, answer, unit in (source.read(folder .. "/answers") or ""):gmatch("([^\n\t]+)\t([^\n\t]+)\t([^\n]*)\n") do
+    run.answers[question] = {answer = answer, unit = unit}
   end
   return run
 end
@@ -298,13 +302,16 @@ local function place_outputs(ch)
     for file, name in calls:gmatch("(%S-):%d+:([%w_]+)") do
       for _, item in ipairs(shown) do
         if item.file == file and (item.in_story or not in_story) and name ~= "main" and
-          source.defines(item.text, name) then return item end
+          source.defines(item.text, name) then return item, name end
       end
     end
   end
   for _, piece in ipairs(ch.run.pieces) do
-    local item = showing(piece.calls, true) or showing(piece.calls, false) or ch.rest
-    item.output = (item.output or "") .. piece.text
+    local item, name = showing(piece.calls, true)
+    if not item then item, name = showing(piece.calls, false) end
+    item = item or ch.rest
+    item.output, item.by = (item.output or "") .. piece.text, item.by or {}
+    if name then item.by[name] = true end
   end
 end
 

@@ -117,23 +117,49 @@ async function checkTimelines(page, view) {
     }
 }
 
-// A program runs, says what is wrong with its flags, and can be stopped. (What it computes: tests/wasm_test.sh.)
-async function checkRun(page, place) {
-    const input = place.querySelector("input"), button = place.querySelector("button");
+// A question hides what follows it until it is answered, or until one wants none; the page remembers that.
+async function checkQuestions(page, view) {
+    const boxes = [...view.document.querySelectorAll(".predict[data-answer]")], later = () => view.document.querySelector(".later");
+    if (!boxes.length) return;
+    if (!later()) fault(page, "its questions hide nothing");
+    const { answer } = boxes[0].dataset, [button] = boxes[0].querySelectorAll("button"), input = boxes[0].querySelector("input");
+    if (input) input.value = 2 * answer + 1;
+    button.click();
+    const says = boxes[0].querySelector(".answer").textContent;
+    if (boxes[0].nextElementSibling.matches(".later") || !says.includes("You said ") || !input && !/right|it is (yes|no)/.test(says) ||
+        input && !says.includes("it is " + answer)) fault(page, "a question is answered by " + says);
+    view.askNoMore();
+    if (later()) fault(page, "it asks although one wants no questions");
+    const again = await load(page, WIDTHS[0]);
+    if (again.document.querySelector(".later")) fault(page, "it forgets that one wants no questions");
+    again.document.querySelector(".skip-answer").click();
+    if (!again.document.querySelector(".later")) fault(page, "it does not ask again");
+    again.frameElement.remove();
+}
+
+// A program runs, and each section shows what it prints now; it says what is wrong with its flags, and can be stopped. (What it
+// computes: tests/wasm_test.sh.)
+async function checkRun(page, view) {
+    const outputs = [...view.document.querySelectorAll(".output[data-program]")];
+    if (!outputs.length) return;
+    const form = outputs[0].querySelector("form"), input = form.querySelector("input"), button = form.querySelector("button");
     async function run(flags) {
         input.value = flags;
         button.click();
-        for (let tenths = 0; !place.dataset.ended && tenths < 600; tenths++) await new Promise((done) => setTimeout(done, 100));
-        return place.dataset.ended + ": " + place.querySelector(".printed").textContent;
+        for (let tenths = 0; !form.dataset.ended && tenths < 600; tenths++) await new Promise((done) => setTimeout(done, 100));
+        return form.dataset.ended + ": " + form.querySelector(".printed").textContent;
     }
-    const trains = place.dataset.flags.includes("--train-size"); // the others end too soon to be stopped
-    const good = await run("--quick" + (trains ? " --train-size 256 --test-size 100 --epochs 1" : ""));
+    const { flags } = outputs[0].dataset, trains = flags.includes("--train-size"); // the others end too soon to be stopped
+    const good = await run(trains ? "--train-size 256 --test-size 100 --epochs 1 --batch-size 64" : flags);
     if (!/^0: [^]*came out: /.test(good)) fault(page, "its program does not run: " + good.slice(0, 200));
+    for (const output of outputs)
+        if (!/\S/.test((output.querySelector(".from-tab pre") || output).textContent) || !output.matches(".replaced"))
+            fault(page, "a run in the page does not print what " + output.dataset.by + " does");
     const bad = await run("--wrong");
     if (!/^2: [^]*error: .*wrong[^]*hint: /.test(bad)) fault(page, "a wrong flag is not refused: " + bad.slice(0, 200));
     if (!trains) return;
     setTimeout(() => button.click(), 1000);
-    const stopped = await run(place.dataset.flags);
+    const stopped = await run(flags);
     if (!stopped.startsWith("stopped: ")) fault(page, "its program does not stop: " + stopped.slice(0, 100));
 }
 
@@ -144,13 +170,20 @@ async function checkFigure(page, place) {
     for (let i = 0; i < 50; i++) {
         for (const slider of sliders) slider.value = i % (Number(slider.max) + 1);
         sliders[0].dispatchEvent(new Event("input"));
-        const wanted = sliders.map((slider) => slider.value).join();
+        const wanted = sliders.map((slider) => slider.chosen()).join();
         for (let turns = 0; place.dataset.shown !== wanted && turns < 500; turns++) await new Promise((done) => setTimeout(done, 10));
         if (place.dataset.shown !== wanted || !place.querySelector("svg"))
             return fault(page, "a figure stays at " + place.dataset.shown + ", not " + wanted + ": " + place.textContent.slice(-200));
     }
     const each = Math.round((performance.now() - begin) / 50);
     if (each > 300) fault(page, each + " ms for a place of a figure's sliders");
+
+    const settings = new URLSearchParams(sliders.map((slider) => [slider.name, slider.chosen()]));
+    const again = await load(`${page}#${place.id}?${settings}`, WIDTHS[0]);
+    for (let turns = 0; !again.document.querySelector(`#${place.id}[data-shown]`) && turns < 500; turns++) await new Promise((done) => setTimeout(done, 10));
+    const shown = again.document.getElementById(place.id).dataset.shown;
+    if (shown !== place.dataset.shown) fault(page, "its address says " + settings + ", and the figure shows " + shown);
+    again.frameElement.remove();
 }
 
 // Each page is found by its title.
@@ -177,6 +210,9 @@ function checkLinks() {
 async function checkPage(page) {
     for (const width of WIDTHS) {
         const view = await load(page, width);
+        if (width === WIDTHS[0]) await checkQuestions(page, view);
+        view.askNoMore();
+        view.keep("predict", "on"); // for the next page
         for (const fold of view.document.querySelectorAll("details")) fold.open = true;
         await checkPictures(page, view);
         checkWidth(page, view, width);
@@ -185,8 +221,8 @@ async function checkPage(page) {
             checkDeclarations(page, view);
             await checkTimelines(page, view);
             await checkSearch(page, view);
-            for (const place of view.document.querySelectorAll(".in-browser"))
-                await (place.dataset.program ? checkRun : checkFigure)(page, place);
+            for (const place of view.document.querySelectorAll("div.in-browser")) await checkFigure(page, place);
+            await checkRun(page, view);
         }
         view.frameElement.remove();
     }

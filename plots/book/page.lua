@@ -51,10 +51,27 @@ local function code_block(item)
   return {raw('<div class="tabs">' .. labels .. block), pandoc.Div(python, {class = "pytorch"}), raw("</div>")}
 end
 
-local function output_block(text)
+-- What a function printed; with what run.js needs to run the chapter's program again, if it runs in a page.
+local page_runs = {} -- {["data-program"] =, ["data-flags"] =}
+local function output_block(item)
+  local text, attributes = item.output or "", {class = "output"}
   if not text:match("%S") then return {} end
-  return {pandoc.Div(prose.printed(text), {class = "output"})}
+  local by = {}
+  for name in pairs(item.by or {}) do by[#by + 1] = name end
+  table.sort(by)
+  if #by > 0 and page_runs["data-program"] then
+    for name, of in pairs(page_runs) do attributes[name] = of end
+    attributes["data-by"] = table.concat(by, " ")
+  end
+  return {pandoc.Div(prose.printed(text), attributes)}
 end
+local function find_page_runs(folder)
+  local name, flags = folder:match("[^/]+$"), source.read(folder .. "/in_browser")
+  local runs = is_html and flags and chapter.exists(("%s/wasm/%s.wasm"):format(build, name))
+  page_runs = runs and {["data-program"] = name, ["data-flags"] = flags:match("[^\n]*")} or {}
+end
+
+local answers = {} -- of the run, by question
 
 local folds = 0
 local makers = {
@@ -64,12 +81,6 @@ local makers = {
     if not is_html then return {pandoc.Para({pandoc.Strong({pandoc.Str("How to run")})}), table.unpack(blocks)} end
     table.insert(blocks, 1, raw("<details><summary>How to run it, and which files to read</summary>"))
     add(blocks, {raw("</details>")})
-    local folder = item.file:match("^(chapters/[^/]+)/")
-    local flags = source.read(folder .. "/in_browser")
-    if flags and chapter.exists(("%s/wasm/%s.wasm"):format(build, folder:match("[^/]+$"))) then
-      add(blocks, {raw(('<div class="in-browser" data-program="%s" data-flags="%s"></div>'):format(
-        folder:match("[^/]+$"), code.escape(flags:match("[^\n]*"))))})
-    end
     return blocks
   end,
   heading = function(item)
@@ -80,17 +91,18 @@ local makers = {
   end,
   code = function(item)
     local blocks = code_block(item)
-    add(blocks, output_block(item.output or ""))
+    add(blocks, output_block(item))
     return blocks
   end,
-  printed = function(item) return output_block(item.output or "") end,
+  printed = function(item) return output_block(item) end,
   rest = function(item) -- what was printed by functions that are not shown
     if not (item.output or ""):match("%S") then return {} end
-    return {pandoc.Header(2, {pandoc.Str("What else it prints")}, {id = "what-else"}), table.unpack(output_block(item.output))}
+    return {pandoc.Header(2, {pandoc.Str("What else it prints")}, {id = "what-else"}), table.unpack(output_block(item))}
   end,
   predict = function(item)
+    local came_out = answers[item.text] or {}
     return {pandoc.Div({pandoc.Para({pandoc.Strong({pandoc.Str("Predict first.")}), pandoc.Space(), pandoc.Str(item.text)})},
-      {class = "predict"})}
+      {class = "predict", ["data-answer"] = came_out.answer, ["data-unit"] = came_out.unit})}
   end,
   answers = function(item)
     return {pandoc.Div(prose.blocks("**Answers**\n\n" .. item.text, 2, item.file), {class = "answers"})}
@@ -114,6 +126,8 @@ local function chapter_document(path)
   local folder = path:match("^(.*)/main%.c$")
   local ch = chapter.open(folder, build)
   prose.begin(ch, is_html and folder)
+  find_page_runs(folder)
+  answers = is_html and ch.run and ch.run.answers or {}
   local blocks = {}
   for _, item in ipairs(ch.items) do
     folds = folds + (item.kind == "fold" and 1 or item.kind == "end fold" and -1 or 0)

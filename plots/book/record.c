@@ -6,6 +6,11 @@
 // begins or ends, it writes what was printed since to the file that RECORD_TO names: a line
 // "FROM TO ADDRESS..", with the addresses of the functions that were running, main()'s first. So
 // the chapters' own code needs no marks. stdout has to be a file.
+//
+// And what comes out where the reader is to predict it (predict.h; the linker's --wrap puts the functions below in the
+// place of its own): a line "predict<TAB>QUESTION<TAB>ANSWER<TAB>UNIT", of yes and no without a unit.
+#include "common/program/predict.h"
+
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -84,4 +89,34 @@ void __cyg_profile_func_enter(void *function, void *caller) {
 void __cyg_profile_func_exit(void *function, void *caller) {
     (void)function, (void)caller;
     change_depth(-1, NULL);
+}
+
+// A question that was not asked comes back without an answer; its number stands in the place of one.
+enum { MOST_QUESTIONS = 32 };
+static const char *questions[MOST_QUESTIONS]; // from 1 on
+
+static NOT_RECORDED Prediction remember(const char *question) {
+    static int count;
+    if (!the.out || count + 1 >= MOST_QUESTIONS) return (Prediction){false, 0};
+    questions[++count] = question;
+    return (Prediction){false, count};
+}
+static NOT_RECORDED void tell_answer(Prediction asked, const char *answer, const char *unit) {
+    const char *question = questions[(int)asked.value];
+    if (the.out && question) fprintf(the.out, "predict\t%s\t%s\t%s\n", question, answer, unit);
+}
+
+Prediction __wrap_predict_first(const char *question) NOT_RECORDED;
+Prediction __wrap_predict_yes_no(const char *question) NOT_RECORDED;
+void __wrap_predict_compare(Prediction expected, double result, const char *unit) NOT_RECORDED;
+void __wrap_predict_compare_yes_no(Prediction expected, bool result) NOT_RECORDED;
+Prediction __wrap_predict_first(const char *question) { return remember(question); }
+Prediction __wrap_predict_yes_no(const char *question) { return remember(question); }
+void __wrap_predict_compare(Prediction expected, double result, const char *unit) {
+    char answer[32];
+    snprintf(answer, sizeof answer, "%.4g", result);
+    tell_answer(expected, answer, unit);
+}
+void __wrap_predict_compare_yes_no(Prediction expected, bool result) {
+    tell_answer(expected, result ? "yes" : "no", "");
 }

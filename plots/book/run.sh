@@ -1,7 +1,7 @@
 #!/bin/sh
 # run.sh PROGRAM NN_name FOLDER: runs a chapter's recorded program (record.c) for the book's pages, and keeps in
-# FOLDER what it printed (stdout), which functions ran then (functions: lines FROM TO FILE:LINE:NAME ..), its pictures
-# (plots/), and how it was run (about). A program that fails leaves what was there before.
+# FOLDER what it printed (stdout), which functions ran then (functions: lines FROM TO FILE:LINE:NAME ..), what came out
+# where the reader predicts (answers), its pictures (plots/), and how it was run (about). A program that fails leaves what was there before.
 set -eu
 program=$(realpath "$1") name=$2 folder=$3 main=chapters/$2/main.c
 . "$(dirname "$0")/tools.sh"
@@ -31,6 +31,8 @@ if [ $status != 0 ]; then
 fi
 
 # Which functions ran when it was printed, main() first: FROM TO FILE:LINE:NAME ...
+grep '^predict' "$new/calls" | cut -f2- >"$new/answers" || true
+sed -i '/^predict/d' "$new/calls"
 cut -d' ' -f3- "$new/calls" | tr ' ' '\n' | sort -u >"$new/addresses"
 addr2line -f -e "$program" <"$new/addresses" | sed -E 's|^.*/(chapters/)|\1|; s| \(discriminator.*||' | paste -d' ' - - |
     paste -d' ' "$new/addresses" - | awk '
