@@ -58,12 +58,13 @@ cat >$one <<'END'
 // main.c:ask_about_lines
 
 // What is asked.
-static int ask_about_lines(void) { return predict_first("How long are they?"); }
+static Prediction ask_about_lines(void) { return predict_first("How long are they?"); }
 
 static void print_section(void) {
-    ask_about_lines();
+    Prediction length = ask_about_lines();
     predict_first("How many \"lines\" "
                   "does it print?");
+    predict_compare(length, 79.5, "characters");
     printf("range_first(3) is %d <tag>\n", range_first(3));
     printf("\nA sentence that is too long for one line of a terminal of eighty columns is\nwrapped.\n\nname    ms\none    1.5\nthree   12\n");
     printf("one picture:\nplots/p.png\n");
@@ -88,10 +89,9 @@ int main(void) {
     return 0;
 }
 END
-printf '// helper.h: helps.\nint predict_first(const char *question);\n' >chapters/01_one/helper.h
+printf '// helper.h: helps.\n#include "common/program/predict.h"\n' >chapters/01_one/helper.h
 printf '// helper.c: helps.\n#include "helper.h"\n#include "common/base/range.h"\n\n// ## A section\n\n// The first of them.\nint range_first(int n) { return n; }\n\n// Others.\n' \
     >chapters/01_one/helper.c
-printf 'int predict_first(const char *question) { return !question; }\n' >>chapters/01_one/helper.c
 mkdir -p chapters/01_one/exercises/1_do_it
 printf '// # Exercise 1: do it\n\n// Difficulty: ★\n\nint yours(void) { return 0; }\n' >chapters/01_one/exercises/1_do_it/your_part.c
 printf '1. Yes.\n2. Yes, and\n   no.\n' >chapters/01_one/answers.md
@@ -131,7 +131,8 @@ printf '1. It.\n\n## For the instructor\n\nNothing.\n' >chapters/02_two/lab_answ
 
 # Runs of it: of the first chapter a real one.
 record() { # NN_name
-    "${CC:-cc}" -D_GNU_SOURCE -g -no-pie -finstrument-functions -I. -o "$work/$1" "chapters/$1"/*.c plots/book/record.c -lpthread &&
+    "${CC:-cc}" -D_GNU_SOURCE -g -no-pie -finstrument-functions -I. -iquote "$root" -o "$work/$1" "chapters/$1"/*.c plots/book/record.c -lpthread \
+        -Wl,--wrap=predict_first,--wrap=predict_compare &&
         sh plots/book/run.sh "$work/$1" "$1" "build/runs/$1"
 }
 put_pictures() {
@@ -159,6 +160,7 @@ expect_in 01.html 'id="tab-1-2".*int</span> <a class="d" href="ref/common-base.h
 expect_in 01.html 'print_section.*class="output">.*range_first(3) is 3 &lt;tag&gt;.*<p>A sentence that is too long [^<]* is wrapped.</p>.*<th[^>]*>ms</th>.*three.*Is this a question'
 expect_in 01.html 'What else it prints.*all:.*A child says so.*<details.*main.c'
 expect_in 01.html '<figure class="timeline" data-timeline="pictures/01/p">.*alt="A point".*Figure 1.1</strong> What to see in it\..*<svg[^>]*diagram.*<path.*aria-label="A ring"'
+expect_in 01.html 'class="predict" data-answer="79.5" data-unit="characters".*How long are they'
 expect_in 01.html 'class="predict".*How many .lines. does it print?.*static.*print_section'
 expect_in 01.html 'How long are they?.*How many .lines. does it print?.*print_section.*<details id="file-chapters-01-one-main-c">.*What is asked.*ask_about_lines'
 [ "$(grep -c 'How long are they' build/book/01.html)" = 2 ] || complain "a question is there twice besides its code"

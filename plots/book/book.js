@@ -174,7 +174,7 @@ addEventListener("keydown", (event) => { if (event.key === "Escape") hideDeclara
 // What follows a question, to the end of its section or to the next question, comes later: when one has answered.
 const behind = (box) => {
     const list = [];
-    for (let at = box.nextElementSibling; at && !at.matches("h2, h3, .predict, .turn"); at = at.nextElementSibling) list.push(at);
+    for (let at = box.nextElementSibling; at && !at.matches("h2, h3, .predict[data-answer], .turn"); at = at.nextElementSibling) list.push(at);
     return list;
 };
 const reveal = (box) => behind(box).forEach((element) => element.classList.remove("later"));
@@ -194,7 +194,7 @@ function ask(box) {
     Object.assign(number, { type: "number", step: "any" });
     number.setAttribute("aria-label", "Your answer, in " + (unit || "figures"));
     form.append(...(buttons.length > 1 ? [] : [number, unit + " "]), ...buttons.map((text) => element("button", text)));
-    for (const [text, act] of [["Show me", () => sayAnswer(box, "")], ["Do not ask me again", askNoMore]]) {
+    for (const [text, act] of [["Show the rest", () => sayAnswer(box, "")], ["Do not ask me again", askNoMore]]) {
         const skip = element("button", text, "skip-answer");
         skip.type = "button";
         skip.addEventListener("click", act);

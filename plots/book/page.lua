@@ -52,23 +52,21 @@ local function code_block(item)
 end
 
 -- What a function printed; with what run.js needs to run the chapter's program again, if it runs in a page.
-local page_runs = {} -- {["data-program"] =, ["data-flags"] =}
+local page_runs -- {program =, flags =}, or nil
 local function output_block(item)
-  local text, attributes = item.output or "", {class = "output"}
+  local text, by, attributes = item.output or "", {}, {}
   if not text:match("%S") then return {} end
-  local by = {}
   for name in pairs(item.by or {}) do by[#by + 1] = name end
   table.sort(by)
-  if #by > 0 and page_runs["data-program"] then
-    for name, of in pairs(page_runs) do attributes[name] = of end
-    attributes["data-by"] = table.concat(by, " ")
+  if #by > 0 and page_runs then
+    attributes = {{"data-program", page_runs.program}, {"data-flags", page_runs.flags}, {"data-by", table.concat(by, " ")}}
   end
-  return {pandoc.Div(prose.printed(text), attributes)}
+  return {pandoc.Div(prose.printed(text), pandoc.Attr("", {"output"}, attributes))}
 end
 local function find_page_runs(folder)
   local name, flags = folder:match("[^/]+$"), source.read(folder .. "/in_browser")
   local runs = is_html and flags and chapter.exists(("%s/wasm/%s.wasm"):format(build, name))
-  page_runs = runs and {["data-program"] = name, ["data-flags"] = flags:match("[^\n]*")} or {}
+  page_runs = runs and {program = name, flags = flags:match("[^\n]*")}
 end
 
 local answers = {} -- of the run, by question
@@ -100,9 +98,9 @@ local makers = {
     return {pandoc.Header(2, {pandoc.Str("What else it prints")}, {id = "what-else"}), table.unpack(output_block(item))}
   end,
   predict = function(item)
-    local came_out = answers[item.text] or {}
+    local came_out = answers[item.text]
     return {pandoc.Div({pandoc.Para({pandoc.Strong({pandoc.Str("Predict first.")}), pandoc.Space(), pandoc.Str(item.text)})},
-      {class = "predict", ["data-answer"] = came_out.answer, ["data-unit"] = came_out.unit})}
+      pandoc.Attr("", {"predict"}, came_out and {{"data-answer", came_out.answer}, {"data-unit", came_out.unit}} or {}))}
   end,
   answers = function(item)
     return {pandoc.Div(prose.blocks("**Answers**\n\n" .. item.text, 2, item.file), {class = "answers"})}
