@@ -30,8 +30,11 @@ verdict $? "its modelled figures, to the last digit"
 compare 03_split_batch --backend inline --quick --data .
 compare 04_lenet_multi_gpu --backend inline --quick --epochs 1 --data .
 compare 04_lenet_multi_gpu --backend model --devices 8 --quick --data .
-diff here/04_lenet_multi_gpu_modelled.csv there/04_lenet_multi_gpu_modelled.csv >difference
-verdict $? "its modelled figures, to the last digit"
+compare 04_lenet_multi_gpu --backend model --devices 8 --curves --data .
+for figures in modelled.csv step.svg; do
+    diff here/04_lenet_multi_gpu_$figures there/04_lenet_multi_gpu_$figures >difference
+    verdict $? "its $figures, to the last digit"
+done
 node --no-warnings "$root/tests/wasm_run.js" "$build/wasm/04_lenet_multi_gpu.wasm" --data nowhere >out 2>difference
 [ $? = 1 ] && grep -q 'error: nowhere: No such file' difference
 verdict $? "an error ends it with status 1"
