@@ -46,4 +46,6 @@ char *path_of_program(void) { return NULL; }
 void *memory_new(size_t bytes) { return aligned_alloc(64, (bytes + 63) / 64 * 64); }
 
 // Each line is written when it is printed: a page shows it below the code that did (wasi.js).
-__attribute__((constructor)) static void write_lines(void) { setvbuf(stdout, NULL, _IOLBF, BUFSIZ); }
+__attribute__((constructor)) static void write_lines(void) {
+    setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
+}

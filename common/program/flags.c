@@ -88,7 +88,8 @@ static const Flag table[] = {
     {"trace", FLAG_TEXT, &given.trace, "F",
      .help = "write what each device did, and when (JSON, for ui.perfetto.dev)", .otherwise = "no"},
     {"timeline", FLAG_TEXT, &given.timeline, "F",
-     .help = "draw it (F.png with F.svg beside it, or F.svg): step 2 of the last training, or all of it",
+     .help = "draw it (F.png with F.svg beside it, or F.svg): step 2 of the last training, or all "
+             "of it",
      .otherwise = "no"},
     {"predict", FLAG_ON, &given.predict,
      .help = "ask what you expect before the tables that matter, on a terminal"},

@@ -7,8 +7,9 @@
 // "FROM TO ADDRESS..", with the addresses of the functions that were running, main()'s first. So
 // the chapters' own code needs no marks. stdout has to be a file.
 //
-// And what comes out where the reader is to predict it (predict.h; the linker's --wrap puts the functions below in the
-// place of its own): a line "predict<TAB>QUESTION<TAB>ANSWER<TAB>UNIT", of yes and no without a unit.
+// And what comes out where the reader is to predict it (predict.h; the linker's --wrap puts the
+// functions below in the place of its own): a line "predict<TAB>QUESTION<TAB>ANSWER<TAB>UNIT", of
+// yes and no without a unit.
 #include "common/program/predict.h"
 
 #include <pthread.h>
@@ -91,7 +92,8 @@ void __cyg_profile_func_exit(void *function, void *caller) {
     change_depth(-1, NULL);
 }
 
-// A question that was not asked comes back without an answer; its number stands in the place of one.
+// A question that was not asked comes back without an answer; its number stands in the place of
+// one.
 enum { MOST_QUESTIONS = 32 };
 static const char *questions[MOST_QUESTIONS]; // from 1 on
 
