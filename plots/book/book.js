@@ -182,16 +182,19 @@ const questions = [...document.querySelectorAll("main > .predict[data-answer]")]
 
 function sayAnswer(box, said) {
     const { answer, unit } = box.dataset, with_unit = (number) => (number + " " + unit).trim();
-    const isRight = said === answer || Math.abs(said - answer) <= 0.005 * Math.abs(answer);
-    box.querySelector("form").replaceWith(element("p", said === "" ? "" :
-        isRight ? `You said ${with_unit(said)}: right.` : `You said ${with_unit(said)}; it is ${with_unit(answer)}.`, "answer"));
+    const off = Math.abs(said - answer) / Math.abs(answer);
+    const verdict = said === answer || off <= 0.005 ? ": right." : off <= 0.2 ? ", which is close." : ".";
+    const text = element("p", said === "" ? `The answer is ${with_unit(answer)}.` : `You said ${with_unit(said)}${verdict} The answer is ${with_unit(answer)}.`, "answer");
+    text.tabIndex = -1;
+    box.querySelector("form").replaceWith(text);
     reveal(box);
+    return text;
 }
 
 function ask(box) {
     const { answer, unit } = box.dataset, form = element("form", ""), number = element("input", "");
     const buttons = /^(yes|no)$/.test(answer) ? ["yes", "no"] : ["Answer"];
-    Object.assign(number, { type: "number", step: "any" });
+    Object.assign(number, { type: "number", step: "any", required: true });
     number.setAttribute("aria-label", "Your answer, in " + (unit || "figures"));
     form.append(...(buttons.length > 1 ? [] : [number, unit + " "]), ...buttons.map((text) => element("button", text)));
     for (const [text, act] of [["Show the rest", () => sayAnswer(box, "")], ["Do not ask me again", askNoMore]]) {
@@ -202,8 +205,9 @@ function ask(box) {
     }
     form.addEventListener("submit", (event) => {
         event.preventDefault();
-        sayAnswer(box, buttons.length > 1 ? event.submitter.textContent : number.value);
+        sayAnswer(box, buttons.length > 1 ? event.submitter.textContent : number.value).focus();
     });
+    form.append(element("small", "The rest of this section appears below your answer."));
     box.append(form);
     behind(box).forEach((element) => element.classList.add("later"));
 }
@@ -292,7 +296,7 @@ function makeZoomable(frame) {
         button.addEventListener("click", () => zoom(by));
         keys.append(button);
     }
-    keys.append(element("span", "Point at a bar to read it."));
+    keys.append(element("span", "Point at a bar, or tap it, to read it."));
     frame.after(keys);
 }
 

@@ -52,21 +52,21 @@ local function code_block(item)
 end
 
 -- What a function printed; with what run.js needs to run the chapter's program again, if it runs in a page.
-local page_runs -- {program =, flags =}, or nil
+local page_runs -- {program =, flags =, note =}, or nil
 local function output_block(item)
   local text, by, attributes = item.output or "", {}, {}
   if not text:match("%S") then return {} end
   for name in pairs(item.by or {}) do by[#by + 1] = name end
   table.sort(by)
   if #by > 0 and page_runs then
-    attributes = {{"data-program", page_runs.program}, {"data-flags", page_runs.flags}, {"data-by", table.concat(by, " ")}}
+    attributes = {{"data-program", page_runs.program}, {"data-flags", page_runs.flags}, {"data-note", page_runs.note}, {"data-by", table.concat(by, " ")}}
   end
   return {pandoc.Div(prose.printed(text), pandoc.Attr("", {"output"}, attributes))}
 end
 local function find_page_runs(folder)
   local name, flags = folder:match("[^/]+$"), source.read(folder .. "/in_browser")
   local runs = is_html and flags and chapter.exists(("%s/wasm/%s.wasm"):format(build, name))
-  page_runs = runs and {program = name, flags = flags:match("[^\n]*")}
+  page_runs = runs and {program = name, flags = flags:match("[^\n]*"), note = flags:match("\n([^\n]*)") or ""}
 end
 
 local answers = {} -- of the run, by question

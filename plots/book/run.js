@@ -42,14 +42,17 @@ async function workerOf(name, told) {
 
 // ---- charts -------------------------------------------------------------------------------------
 
-// `curves`: [name, [[x, y], ..]], ..; marks: [number, text], .. of an axis, which ends at the last of them; `scale`: the
-// function that makes both axes even.
-function drawChart(label, scale, xMarks, yMarks, curves) {
+// `curves`: [name, [[x, y], ..]], ..; marks: [number, text], .. of an axis, which ends at the last of them, or above before what
+// is needed; `scale`: the function that makes both axes even.
+function drawChart(label, scale, xMarks, allMarks, curves) {
+    const values = curves.flatMap(([, points]) => points.map(([, value]) => value));
+    const [low, high] = [Math.min(...values), Math.max(...values)];
+    const yMarks = allMarks.filter(([value], i) => (!allMarks[i + 1] || allMarks[i + 1][0] > low) && (i === 0 || allMarks[i - 1][0] < high));
     const place = (marks, from, to) => {
         const [first, last] = [marks[0][0], marks[marks.length - 1][0]].map(scale);
         return (value) => from + (to - from) * (scale(value) - first) / (last - first);
     };
-    const x = place(xMarks, 50, 380), y = place(yMarks, 240, 12), svg = [];
+    const x = place(xMarks, 50, 380), y = place(yMarks, 240, 26), svg = [`<text x="50" y="10">${label}</text>`];
     for (const [value, name] of yMarks)
         svg.push(`<path d="M50 ${y(value)}H380" class="grid"/><text x="45" y="${y(value) + 4}" text-anchor="end">${name}</text>`);
     for (const [value, name] of xMarks) svg.push(`<text x="${x(value)}" y="256" text-anchor="middle">${name}</text>`);
@@ -57,7 +60,7 @@ function drawChart(label, scale, xMarks, yMarks, curves) {
     const ends = curves.map(([name, points], i) => ({ name, i, at: y(points[points.length - 1][1]) })).sort((a, b) => a.at - b.at);
     ends.forEach((end, n) => { end.at = Math.max(end.at, n ? ends[n - 1].at + 11 : 0); }); // names that do not touch
     for (const { name, i, at } of ends) svg.push(`<text class="curve-${i}" x="384" y="${at + 4}">${name}</text>`);
-    return `<svg viewBox="0 0 480 262" role="img" aria-label="${label}">${svg.join("")}</svg>`;
+    return `<svg viewBox="0 0 500 262" role="img" aria-label="${label}">${svg.join("")}</svg>`;
 }
 const rowsOf = (csv) => csv.trim().split("\n").slice(1).map((line) => line.split(","));
 const devices = (k) => k === "1" ? "1 device" : k + " devices";
@@ -68,7 +71,7 @@ function drawAccuracy(csv) {
     for (const [k, epoch, , accuracy] of rowsOf(csv))
         curves.set(devices(k), [...curves.get(devices(k)) || [], [Number(epoch), Number(accuracy)]]);
     const last = Math.max(2, ...[...curves.values()].flat().map(([epoch]) => epoch));
-    return drawChart("Accuracy on test images after each epoch", (value) => value,
+    return drawChart("accuracy on test images, after each epoch", (value) => value,
         [[1, "epoch 1"], [last, last]], [[0, "0"], [0.5, "0.5"], [1, "1"]], [...curves]);
 }
 
@@ -76,17 +79,23 @@ function drawAccuracy(csv) {
 
 let stopRunning = null; // a page runs one program at a time
 
-// The form below an output: the command line, Run and Stop, and what belongs to no section.
-function makeForm({ program, flags }) {
-    const form = element("form", "", "in-browser"), line = element("input", ""), label = element("label", program + " ");
+// The form below an output: the command line, Run and Stop, the curves and the files.
+function makeForm({ program, flags, note }) {
+    const form = element("form", "", "in-browser"), line = element("textarea", ""), label = element("label", program + " ");
     const made = { form, line, button: element("button", "Run"), curves: element("figure", "", "curves"),
         printed: element("pre", "", "printed"), written: element("p", "") };
     line.value = flags;
     line.spellcheck = false;
+    line.rows = 1 + Math.floor(flags.length / 45);
     line.setAttribute("aria-label", "Flags of the program");
+    line.addEventListener("keydown", (event) => {
+        if (event.key !== "Enter") return;
+        event.preventDefault();
+        form.requestSubmit();
+    });
     made.printed.setAttribute("aria-live", "polite");
     label.append(line);
-    form.append(label, made.button, made.curves, made.printed, made.written);
+    form.append(element("p", "Run the C program in this tab. " + note), label, made.button, made.curves, made.printed, made.written);
     made.curves.hidden = made.printed.hidden = true;
     return made;
 }
@@ -99,20 +108,17 @@ function outputOf(calls) {
     return null;
 }
 
-// What a section printed gives way to what it prints now.
+// What the section printed gives way to what it prints now, but can be unfolded: the text is about it.
 function printInto(output, text) {
-    let here = output.querySelector(".from-tab pre");
+    let here = output.querySelector(".from-tab");
     if (!here) {
-        const from = element("div", "", "from-tab");
-        here = element("pre", "");
-        from.append(element("small", "from this tab"), here);
-        output.prepend(from);
+        const recorded = element("details", "");
+        recorded.append(element("summary", "the recorded run, which the text is about"),
+            ...[...output.children].filter((child) => !child.matches("form")));
+        here = element("pre", "", "from-tab");
+        output.prepend(element("small", "from this tab"), here, recorded);
     }
-    if (!here.textContent) {
-        output.classList.add("replaced");
-        text = text.replace(/^\n+/, "");
-    }
-    here.append(text);
+    here.append(here.textContent ? text : text.replace(/^\n+/, ""));
 }
 
 function linkTo(name, bytes) {
@@ -123,9 +129,9 @@ function linkTo(name, bytes) {
 }
 
 function showMessage({ form, curves, printed, written }, { text, error, calls, name, contents, status, files: made }) {
-    const output = text && !error && outputOf(calls);
-    if (output) printInto(output, text);
-    else if (text) printed.append(element("span", text, error ? "error" : ""));
+    const mine = form.parentElement, output = text && (error ? null : outputOf(calls) || mine);
+    if (output === mine) printInto(mine, text); // another section's is left as it is
+    else if (text && error) printed.append(element("span", text, "error"));
     printed.hidden = !printed.textContent.trim();
     if (contents && contents.startsWith("devices,epoch,") && contents.trim().includes("\n")) {
         curves.hidden = false;
@@ -137,7 +143,7 @@ function showMessage({ form, curves, printed, written }, { text, error, calls, n
 }
 
 async function runFrom(made, { program }) {
-    for (const here of document.querySelectorAll(".from-tab pre")) here.replaceChildren();
+    for (const here of made.form.parentElement.querySelectorAll(".from-tab")) here.replaceChildren();
     made.printed.replaceChildren();
     made.written.replaceChildren();
     made.curves.hidden = true;
@@ -178,50 +184,69 @@ for (const output of document.querySelectorAll(".output[data-program]")) {
 
 const SECONDS = [[1e-5, "10 µs"], [1e-4, "0.1 ms"], [1e-3, "1 ms"], [1e-2, "10 ms"], [0.1, "0.1 s"], [1, "1 s"], [10, "10 s"]];
 const upTo = (last, first) => [...Array(last - first + 1).keys()].map((i) => i + first);
-const LINK = { name: "link", label: "link", values: [1, 2, 4, 8, 16, 32, 64, 128, 274, 450], at: 274, unit: " GB/s each way" };
+const LAUNCH = { name: "launch", label: "one launch", values: [0.2, 0.5, 1, 2.2, 4, 8, 16, 32], at: 2.2, unit: " µs" };
+const LINK = { name: "link", label: "each link", values: [1, 2, 4, 8, 16, 32, 64, 128, 274, 450], at: 274, unit: " GB/s" };
 
-// From what size on the ring is faster than the star.
+// Where curve b begins to be below curve a, between two of their points; NaN if it never does.
+function crossing(a, b) {
+    const behind = ([, one], [, other]) => Math.log(other / one), i = b.findIndex((point, n) => point[1] < a[n][1]);
+    if (i <= 0) return i < 0 ? NaN : b[0][0];
+    const [before, after] = [behind(a[i - 1], b[i - 1]), behind(a[i], b[i])];
+    return b[i - 1][0] * (b[i][0] / b[i - 1][0]) ** (before / (before - after));
+}
+
+// From what size on the ring is faster than the star, and what is fastest of all.
 function showWays(csv) {
     const rows = rowsOf(csv), ways = new Map(rows.map(([, , way]) => [way, []]));
     for (const [, , way, , bytes, seconds] of rows) ways.get(way).push([Number(bytes), Number(seconds)]);
-    const star = ways.get("star in pieces"), ring = ways.get("ring"), first = ring.findIndex(([, seconds], i) => seconds < star[i][1]);
-    const size = (bytes) => bytes >= 1048576 ? bytes / 1048576 + " MiB" : bytes / 1024 + " KiB";
-    return [drawChart("Times of the ways to sum, over bytes", Math.log,
+    const digits = (value) => value < 9.95 ? Number(value.toFixed(1)) : Math.round(value);
+    const size = (bytes) => bytes < 1048576 ? digits(bytes / 1024) + " KiB" : digits(bytes / 1048576) + " MiB";
+    const fastest = (i) => [...ways].reduce((best, way) => way[1][i][1] < best[1][i][1] ? way : best)[0], list = [];
+    ways.get("ring").forEach(([bytes], i) => {
+        if (i === 0 || fastest(i) !== fastest(i - 1)) list.push([fastest(i), bytes]);
+    });
+    const at = crossing(ways.get("star in pieces"), ways.get("ring"));
+    return [drawChart("time of an allreduce, over the bytes of the vector", Math.log,
         [[1024, "1 KiB"], [32768, "32 KiB"], [1048576, "1 MiB"], [67108864, "64 MiB"]], SECONDS, [...ways]),
-    first < 0 ? "Here the star in pieces is faster than the ring at every size." :
-        `From ${size(ring[first][0])} on, the ring is faster than the star in pieces.`];
+    (isNaN(at) ? "Here the star in pieces beats the ring at every size. " : `The ring beats the star in pieces from about ${size(at)} on. `) +
+    "Fastest of all: " + list.map(([way, bytes], i) => way + (i ? " by " + size(bytes) : " for small vectors")).join(", ") + "."];
 }
 
-// A row of the minibatch as a square with the number of its device.
+// A row of the minibatch as a bar with the number of its device, as high as the row counts in the average of averages; the
+// line is where it should be, 1/n.
 function showShards(printed) {
-    const sizes = printed.match(/shards\n +\d+ +\d+ +(.*)\n/)[1].trim().split(" ").map(Number);
+    const sizes = printed.match(/shards\n +\d+ +\d+ +(.*)\n/)[1].trim().split(" ").map(Number), n = sizes.reduce((a, b) => a + b);
     const [sum, average] = printed.match(/averages\n +\d+ +\d+ +(\S+) +(\S+)\n/).slice(1).map(Number);
     const squares = sizes.flatMap((size, device) => Array(size).fill(device)).map((device, row) => {
-        const x = 10 + 19 * (row % 24), y = 4 + 22 * Math.floor(row / 24);
-        return `<rect x="${x}" y="${y}" width="16" height="16" fill="hsl(${45 * device} 55% 55%)"/>` +
-            `<text x="${x + 8}" y="${y + 12}" text-anchor="middle" fill="#fff">${device}</text>`;
+        const x = 10 + 19 * (row % 24), y = 54 + 60 * Math.floor(row / 24), high = 25 * n / (sizes.length * sizes[device]);
+        return `<rect x="${x}" y="${y - high}" width="16" height="${high}" fill="hsl(${45 * device} 55% 40%)"/>` +
+            `<text x="${x + 8}" y="${y - 4}" text-anchor="middle" fill="#fff">${device}</text>` +
+            `<path d="M${x - 2} ${y - 25}h20" stroke="currentColor"/>`;
     });
     const how = isNaN(average) ? "is no number (a device without rows computes 0/0)" :
-        average < 1e-5 ? "is right, too: all shards are equal" : `is off by ${(100 * average).toPrecision(2)} %`;
-    return [`<svg viewBox="0 0 480 48" role="img" aria-label="Rows, by device">${squares.join("")}</svg>`,
-        `Shards of ${sizes.join(", ")} rows. The sum divided by n is ${sum < 1e-5 ? "right" : "off by " + sum}; the average of averages ${how}.`];
+        average < 1e-5 ? "is right, too: all shards are equal" : `is off by up to ${(100 * average).toPrecision(2)} % of the largest number in the gradient`;
+    return [`<svg viewBox="0 0 480 ${n > 24 ? 118 : 58}" role="img" aria-label="How much each row counts">${squares.join("")}</svg>`,
+        `Shards of ${sizes.join(", ")} rows. A bar is as high as its row counts in the average of averages; it should reach the line. ` +
+        `The sum divided by n is ${sum < 1e-5 ? "right" : "off by " + sum}; the average of averages ${how}.`];
 }
 
 function showEpochs(csv) {
     const rows = rowsOf(csv), column = (way, at) => rows.filter((row) => row[1] === way).map((row) => [Number(row[2]), Number(row[at])]);
     const program = column("program", 3), graph = column("graph", 3), times = (epochs) => (epochs[3][1] / epochs[0][1]).toPrecision(2);
-    return [drawChart("Seconds of an epoch over devices", Math.log, [[1, "1 device"], [2, "2"], [4, "4"], [8, "8"], [16, "16"]],
+    const best = (epochs) => epochs.reduce((least, one) => one[1] < least[1] ? one : least)[0];
+    return [drawChart("time of an epoch, over devices", Math.log, [[1, "1 device"], [2, "2"], [4, "4"], [8, "8"], [16, "16"]],
         [[0.01, "10 ms"], [0.1, "0.1 s"], [1, "1 s"], [10, "10 s"]],
-        [["one by one", program], ["as a CUDA graph", graph], ["launches alone", column("program", 5)]]),
-    `An epoch on eight devices takes ${times(program)} times as long as on one if the host launches one by one, ${times(graph)} times with a CUDA graph.`];
+        [["one by one", program], ["as a CUDA graph", graph], ["its launches alone", column("program", 5)]]),
+    `An epoch on eight devices takes ${times(program)} times as long as on one if the host launches one by one, ${times(graph)} times ` +
+    `with a CUDA graph. Fastest: ${devices(String(best(program)))} one by one, ${best(graph)} with a graph.`];
 }
 
 // Behind the picture whose name ends with `still`. `change`: lines of dgx-a100's file that become others. show() makes the
 // figure and a sentence of the file `csv`, or of what the program prints.
 const FIGURES = [{
     program: "02_get_params_and_allreduce", still: "/02_get_params_and_allreduce.png", show: showWays, csv: "figure.csv",
-    sliders: [{ name: "k", label: "devices", values: upTo(16, 2), at: 4, unit: "" }, LINK],
-    change: ({ link }) => ({ devices: 16, link: `switch ${link} GB/s 3.3 us` }),
+    sliders: [{ name: "k", label: "devices", values: upTo(16, 2), at: 4, unit: "" }, LINK, LAUNCH],
+    change: ({ link, launch }) => ({ devices: 16, launch: launch + " us", link: `switch ${link} GB/s 3.3 us` }),
     flags: ({ k }) => ["--curves", "--backend", "model", "--devices", k, "--csv", "figure.csv"],
 }, {
     program: "03_split_batch", still: "/03_split_batch.png", show: showShards, images: true,
@@ -231,7 +256,7 @@ const FIGURES = [{
 }, {
     program: "04_lenet_multi_gpu", still: "/04_lenet_multi_gpu_modelled.png", show: showEpochs,
     csv: "plots/04_lenet_multi_gpu_modelled.csv", timeline: "plots/04_lenet_multi_gpu_step.svg",
-    sliders: [{ name: "launch", label: "a launch", values: [0.2, 0.5, 1, 2.2, 4, 8, 16, 32], at: 2.2, unit: " µs" }, LINK,
+    sliders: [LAUNCH, LINK,
         { name: "k", label: "devices in the timeline", values: upTo(16, 1), at: 8, unit: "" }],
     change: ({ launch, link }) => ({ devices: 16, launch: launch + " us", link: `switch ${link} GB/s 3.3 us` }),
     flags: ({ k }) => ["--curves", "--backend", "model", "--devices", k],
@@ -239,9 +264,9 @@ const FIGURES = [{
 
 function makeSlider({ name, label, values, at, unit }, given) {
     const text = element("label", label + " "), input = element("input", ""), output = element("output", "");
-    const index = values.indexOf(Number(given.get(name) || at));
     Object.assign(input, { type: "range", min: 0, max: values.length - 1, name });
-    input.value = index < 0 ? values.indexOf(at) : index;
+    input.choose = (value) => { input.value = values.indexOf(values.includes(value) ? value : at); };
+    input.choose(Number(given.get(name)));
     input.chosen = () => values[input.value];
     input.show = () => {
         output.textContent = input.chosen() + unit;
@@ -282,13 +307,15 @@ function makeComputer({ program, images: needsImages, change, flags }, show) {
 
 function makeFigure(figure, still) {
     const { program, sliders, csv, timeline, show } = figure, id = "move-" + program.slice(0, 2);
-    const [where, settings] = location.hash.slice(1).split("?"), given = new URLSearchParams(where === id ? settings : "");
+    const settings = () => location.hash.startsWith(`#${id}?`) && new URLSearchParams(location.hash.split("?")[1]);
+    const given = settings() || new URLSearchParams();
     const place = element("div", "", "in-browser"), controls = element("div", "", "sliders"), step = element("div", "", "zoom");
     const chart = element("figure", "", "curves"), said = element("p", ""), made = sliders.map((slider) => makeSlider(slider, given));
     const inputs = made.map(([, input]) => input), values = () => Object.fromEntries(inputs.map((input) => [input.name, input.chosen()]));
     controls.append(...made.map(([label]) => label));
     place.id = id;
-    place.append(element("p", csv ? "Move it: modelled in this tab, on a machine like dgx-a100 but for these:" :
+    said.setAttribute("aria-live", "polite");
+    place.append(element("p", csv ? "Move it: modelled in this tab, on a dgx-a100 with 16 devices on one switch." :
         "Move it: computed in this tab, of real images."), controls, chart, said, ...(timeline ? [step] : []));
     place.classList.toggle("later", still.classList.contains("later")); // as long as the reader is asked to predict
     still.after(place);
@@ -313,7 +340,12 @@ function makeFigure(figure, still) {
         observer.disconnect();
         moved();
     }, { rootMargin: "400px" }).observe(place);
-    if (where === id) showTarget(place);
+    addEventListener("hashchange", () => {
+        if (!settings()) return;
+        for (const input of inputs) input.choose(Number(settings().get(input.name)));
+        moved();
+    });
+    if (settings()) showTarget(place);
 }
 for (const figure of FIGURES)
     for (const image of document.querySelectorAll(`figure img[src$="${figure.still}"]`)) makeFigure(figure, image.closest("figure"));
