@@ -76,6 +76,7 @@ spins() { # VARIABLE=VALUE: how often OpenMP's threads look before they sleep
         sed -n "s/.*\(GOMP_SPINCOUNT\|KMP_BLOCKTIME\) *= *'\(.*\)'/\2/p" | tail -n 1
 }
 active=$(spins OMP_WAIT_POLICY=active)
-[ "$(spins A=1)" = 0 ] && [ "${active:-0}" != 0 ]
-verdict $? "OpenMP's threads sleep while they wait, unless OMP_WAIT_POLICY says otherwise"
+short=$(spins A=1)
+[ "$short" -le 1000 ] && [ "${active:-$short}" != "$short" ] && [ "$(spins GOMP_SPINCOUNT=7)" -le 7 ]
+verdict $? "OpenMP's threads soon sleep while they wait, unless the user has set something else"
 echo "1..$tests"

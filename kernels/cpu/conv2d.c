@@ -159,11 +159,12 @@ void conv2d_backward_params_naive(const struct conv2d_backward_params_args *a) {
 // matrix `cols` hold the K = C kernel_h kernel_w pixels that output pixel (i,j) sees ("im2col");
 // then Y = W cols, with W (M,K) as it lies in memory, and backward dW = dY cols^T, dcols = W^T dY.
 //
-// The defect of that: `cols` is up to 9 or 25 times as large as the image. But it need not be
-// written down. With stride 1, a row of `cols`, all the pixels that one weight meets, is the image
-// itself from some pixel on (if we let an output row run on over the padding, and forget what comes
-// of that). With stride 2 it is every second pixel; so pixels are first sorted into `phases`, and
-// then it is a phase from some pixel on. A product needs to know where each row begins, no more.
+// The defect of that: `cols` is up to 9 or 25 times as large as the image. But it need not be there
+// at once. A row of `cols`, all the pixels that one weight meets, is with stride 1 the image itself
+// from some pixel on. With stride 2 it is every second pixel; so pixels are first sorted into
+// `phases`, and then it is a phase from some pixel on. A product gets a few rows at a time, side by
+// side as it reads them, of so many images that all of W is worth reading for them: small images
+// alone would leave most of a vector empty.
 //
 // Each thread takes whole images, with scratch memory of its own: threads need not meet until all
 // images are done.
@@ -175,62 +176,116 @@ void conv2d_backward_params_naive(const struct conv2d_backward_params_args *a) {
 static size_t out_pixels(const Shape *s) { return (size_t)s->out_h * (size_t)s->out_w; }
 static size_t windows_2x2(const Shape *s) { return out_pixels(s) / 4; }
 
-// A thread works on a few images at a time, as many as it has cache for, so that each number of W
-// that it reads is used for all of them; but there must be work for all threads. (As each number of
-// Y and dX is one sum in order, none of this makes a difference to the bits.)
-static int images_at_once(const Shape *s, size_t floats_of_image, int threads) {
-    enum { CACHE_FLOATS = 64 << 10, MOST = 16 };
-    int images = (int)(CACHE_FLOATS / (floats_of_image + 1));
-    return larger(smaller(smaller(images, MOST), divide_up(s->N, threads)), 1);
+// A thread works on a few images at a time, and all threads on as many. (As each number of Y and dX
+// is one sum in order, this makes no difference to the bits.)
+static int images_at_once(const Shape *s, int threads) {
+    enum { COLUMNS = 192 };
+    int most = larger(COLUMNS / (int)(out_pixels(s) + 1), 1), turns = divide_up(s->N, most);
+    return divide_up(s->N, divide_up(turns, threads) * threads);
 }
 
-// Rows of a matrix of K columns that are multiplied with those images before the next rows are
-// read.
-static int rows_at_once(int K) {
-    enum { CACHE_FLOATS = 64 << 10 };
-    return larger(smaller(CACHE_FLOATS / larger(K, 1), 64) / 8 * 8, 8);
+// Rows of Y or dX, `width` floats each, that are computed before they are stored.
+static size_t kept_floats(size_t width) {
+    enum { CACHE_FLOATS = 128 << 10 };
+    return CACHE_FLOATS > 8 * width ? CACHE_FLOATS : 8 * width;
+}
+static int rows_at_once(int rows, size_t width) {
+    return smaller(rows, (int)(kept_floats(width) / width) / 8 * 8);
+}
+
+// A matrix whose columns are the pixels of some images, and row k of it what those pixels meet.
+typedef struct Windows {
+    const float *from; // row k begins at offset[k]
+    size_t image, row; // floats to the next image, to the next row of pixels
+    int images, rows, cols, K;
+    const int *offset;
+} Windows;
+
+enum { DEPTH = 256 }; // rows of it that are copied, and multiplied, at a time
+
+static size_t width_of(const Windows *w) { // of a row, in floats
+    return round_to_vectors((size_t)w->images * (size_t)w->rows * (size_t)w->cols);
+}
+static size_t panel_size(size_t width) { return DEPTH * width + VL; }
+
+// Where VL columns are in a row of the matrix: pieces of rows of pixels.
+typedef struct Pieces {
+    int n, lane[VL];
+    size_t from[VL];
+} Pieces;
+
+static Pieces pieces_of(const Windows *w, int column) {
+    Pieces p = {0};
+    for (int lane = 0, count; lane < VL; lane += count, column += count) {
+        int row = column / w->cols, first = column % w->cols;
+        if (row >= w->images * w->rows) break;
+        count = smaller(w->cols - first, VL - lane);
+        p.lane[p.n] = lane;
+        p.from[p.n++] = (size_t)(row / w->rows) * w->image + (size_t)(row % w->rows) * w->row +
+                        (size_t)first;
+    }
+    return p;
+}
+
+// Rows k, k + 1, ... as product() reads B: VL columns of all of them, the next VL. Each piece is
+// copied with what follows it, which the next piece overwrites.
+static void copy_windows(const Windows *w, int k, int depth, float *to) {
+    for (int column = 0; column < (int)width_of(w); column += VL) {
+        Pieces p = pieces_of(w, column);
+        for (int i = k; i < k + depth; i++, to += VL)
+            for (int n = 0; n < p.n; n++)
+                vec_to(to + p.lane[n], vec_at(w->from + w->offset[i] + p.from[n]));
+    }
+}
+
+// C (rows, width) = A (rows, K) times the matrix.
+static void multiply_windows(const Windows *w, const float *A, int rows, float *panel, float *C) {
+    int k = 0;
+    do {
+        int depth = smaller(w->K - k, DEPTH);
+        copy_windows(w, k, depth, panel);
+        product(&(Product){.A = A + k,
+                           .a_row = (size_t)w->K,
+                           .a_col = 1,
+                           .B = panel,
+                           .b_block = (size_t)depth * VL,
+                           .C = C,
+                           .c_row = width_of(w),
+                           .c_block = VL,
+                           .rows = rows,
+                           .vectors = (int)(width_of(w) / VL),
+                           .depth = depth,
+                           .add = k > 0});
+    } while ((k += DEPTH) < w->K);
 }
 
 // ---- forward
 
-static void store_pixels(const struct conv2d_forward_args *a, Phases f, size_t plane,
-                         const float *from) {
+static void store_pixels(const struct conv2d_forward_args *a, size_t plane, const float *from) {
     const Shape *s = &a->s;
     float bias = a->b ? a->b[plane % (size_t)s->M] : 0, *Y = a->Y + plane * out_pixels(s);
     if (a->pooled) {
-        relu_and_pool(s, from, (size_t)f.w, bias, a->Y + plane * windows_2x2(s),
+        relu_and_pool(s, from, (size_t)s->out_w, bias, a->Y + plane * windows_2x2(s),
                       a->pooled + 2 * plane * windows_2x2(s));
         return;
     }
-    for (int i = 0; i < s->out_h; i++, from += f.w)
-        for (int j = 0; j < s->out_w; j++) Y[i * s->out_w + j] = from[j] + bias;
+    for (size_t i = 0; i < out_pixels(s); i++) Y[i] = from[i] + bias;
 }
 
 // Y of some images, whose phases are there.
-static void forward_images(const struct conv2d_forward_args *a, Phases f, const int *offset,
-                           int first, int images, const float *phases, float *mine) {
+static void forward_images(const struct conv2d_forward_args *a, const Windows *w, int first,
+                           float *mine) {
     const Shape *s = &a->s;
-    int K = (int)w_size(s), most = rows_at_once(K);
-    size_t cols = round_to_vectors((size_t)(s->out_h - 1) * (size_t)f.w + (size_t)s->out_w);
+    size_t width = width_of(w);
+    int most = rows_at_once(s->M, width);
+    float *Y = mine + panel_size(width);
     for (int m = 0; m < s->M; m += most) {
-        Product p = {.A = a->W + (size_t)m * (size_t)K,
-                     .a_row = (size_t)K,
-                     .a_col = 1,
-                     .b_block = VL,
-                     .offset = offset,
-                     .C = mine,
-                     .c_row = cols,
-                     .c_block = VL,
-                     .rows = smaller(most, s->M - m),
-                     .vectors = (int)(cols / VL),
-                     .depth = K};
-        for (int g = 0; g < images; g++) {
-            p.B = phases + (size_t)g * (size_t)s->C * f.channel;
-            product(&p);
-            for (int row = 0; row < p.rows; row++)
-                store_pixels(a, f, (size_t)(first + g) * (size_t)s->M + (size_t)(m + row),
-                             mine + (size_t)row * cols);
-        }
+        int rows = smaller(most, s->M - m);
+        multiply_windows(w, a->W + (size_t)m * w_size(s), rows, mine, Y);
+        for (int g = 0; g < w->images; g++)
+            for (int row = 0; row < rows; row++)
+                store_pixels(a, (size_t)(first + g) * (size_t)s->M + (size_t)(m + row),
+                             Y + (size_t)row * width + (size_t)g * out_pixels(s));
     }
 }
 
@@ -247,10 +302,10 @@ CPU_KERNEL(conv2d_forward) {
     if (s->N == 0 || out_pixels(s) == 0) return;
     Phases f = phases_of(s);
     size_t image = (size_t)s->C * f.channel;
-    int images = images_at_once(s, image, lane->threads), K = (int)w_size(s);
+    int images = images_at_once(s, lane->threads), K = (int)w_size(s);
     size_t of_phases = round_to_vectors((size_t)images * image + 4 * VL);
-    size_t rows = (size_t)smaller(rows_at_once(K), s->M);
-    size_t of_thread = of_phases + rows * round_to_vectors((size_t)s->out_h * (size_t)f.w + VL);
+    size_t width = round_to_vectors((size_t)images * out_pixels(s));
+    size_t of_thread = of_phases + panel_size(width) + kept_floats(width);
     int *offset = cpu_scratch(
         lane, sizeof(float) * (round_to_vectors((size_t)K) + of_thread * (size_t)lane->threads));
     float *scratch = (float *)offset + round_to_vectors((size_t)K);
@@ -261,7 +316,8 @@ CPU_KERNEL(conv2d_forward) {
         int count = smaller(images, s->N - n);
         for (int g = 0; g < count; g++)
             fill_phases(s, f, a->X + (size_t)(n + g) * x_size(s), s->C, mine + (size_t)g * image);
-        forward_images(a, f, offset, n, count, mine, mine + of_phases);
+        Windows w = {mine, image, (size_t)f.w, count, s->out_h, s->out_w, K, offset};
+        forward_images(a, &w, n, mine + of_phases);
     }
 }
 
@@ -354,11 +410,11 @@ static void fill_gradients(const struct conv2d_backward_input_args *a, Gradients
 }
 
 // dX = beta dX + a phase of channel c of an image
-static void store_phase(const struct conv2d_backward_input_args *a, Gradients g, Phase f, int image,
-                        int c, const float *from) {
+static void store_phase(const struct conv2d_backward_input_args *a, Phase f, int image, int c,
+                        const float *from) {
     const Shape *s = &a->s;
     float *dX = a->dX + (size_t)image * x_size(s) + (size_t)c * s->H * s->W;
-    for (int y = f.y0; y < f.y1; y++, from += g.w) {
+    for (int y = f.y0; y < f.y1; y++, from += f.x1 - f.x0) {
         ptrdiff_t to = (ptrdiff_t)(y * s->stride_h + f.a - s->pad_h) * s->W + f.b - s->pad_w;
         for (int x = f.x0; x < f.x1; x++) {
             float *pixel = &dX[to + (ptrdiff_t)x * s->stride_w];
@@ -368,31 +424,18 @@ static void store_phase(const struct conv2d_backward_input_args *a, Gradients g,
 }
 
 // One phase of some images, whose dY is there.
-static void phase_of_images(const struct conv2d_backward_input_args *a, Gradients g, Phase f,
-                            const float *W, const int *offset, int first, int images,
-                            const float *dY, float *mine) {
+static void phase_of_images(const struct conv2d_backward_input_args *a, Phase f, const Windows *w,
+                            const float *W, int first, float *mine) {
     const Shape *s = &a->s;
-    if (f.y1 <= f.y0 || f.x1 <= f.x0) return;
-    int K = s->M * taps_of(f), most = rows_at_once(K);
-    size_t cols = round_to_vectors((size_t)(f.y1 - f.y0 - 1) * (size_t)g.w + (size_t)(f.x1 - f.x0));
+    size_t width = width_of(w), pixels = (size_t)w->rows * (size_t)w->cols;
+    int most = rows_at_once(s->C, width);
+    float *dX = mine + panel_size(width);
     for (int c = 0; c < s->C; c += most) {
-        Product p = {.A = W + (size_t)c * (size_t)K,
-                     .a_row = (size_t)K,
-                     .a_col = 1,
-                     .b_block = VL,
-                     .offset = offset,
-                     .C = mine,
-                     .c_row = cols,
-                     .c_block = VL,
-                     .rows = smaller(most, s->C - c),
-                     .vectors = (int)(cols / VL),
-                     .depth = K};
-        for (int i = 0; i < images; i++) {
-            p.B = dY + (size_t)i * (size_t)s->M * g.channel + (size_t)f.y0 * (size_t)g.w + f.x0;
-            product(&p);
-            for (int row = 0; row < p.rows; row++)
-                store_phase(a, g, f, first + i, c + row, mine + (size_t)row * cols);
-        }
+        int rows = smaller(most, s->C - c);
+        multiply_windows(w, W + (size_t)c * (size_t)w->K, rows, mine, dX);
+        for (int i = 0; i < w->images; i++)
+            for (int row = 0; row < rows; row++)
+                store_phase(a, f, first + i, c + row, dX + (size_t)row * width + (size_t)i * pixels);
     }
 }
 
@@ -402,7 +445,15 @@ static void input_of_images(const struct conv2d_backward_input_args *a, Gradient
     const Shape *s = &a->s;
     for (int number = 0; number < s->stride_h * s->stride_w; number++) {
         Phase f = phase_of(s, number);
-        phase_of_images(a, g, f, W, offset, first, images, dY, mine);
+        Windows w = {.from = dY + (size_t)f.y0 * (size_t)g.w + f.x0,
+                     .image = (size_t)s->M * g.channel,
+                     .row = (size_t)g.w,
+                     .images = images,
+                     .rows = f.y1 - f.y0,
+                     .cols = f.x1 - f.x0,
+                     .K = s->M * taps_of(f),
+                     .offset = offset};
+        if (w.rows > 0 && w.cols > 0) phase_of_images(a, f, &w, W, first, mine);
         W += (size_t)s->C * (size_t)(s->M * taps_of(f));
         offset += s->M * taps_of(f);
     }
@@ -417,13 +468,13 @@ CPU_KERNEL(conv2d_backward_input) {
     if (s->N == 0 || x_size(s) == 0) return;
     Gradients g = gradients_of(s);
     size_t image = (size_t)s->M * g.channel, lead = round_to_vectors((size_t)g.taps_w);
-    int images = images_at_once(s, image, lane->threads), window = s->kernel_h * s->kernel_w;
+    int images = images_at_once(s, lane->threads), window = s->kernel_h * s->kernel_w;
     size_t weights = round_to_vectors((size_t)s->M * w_size(s));
     size_t offsets = round_to_vectors((size_t)(s->M * window));
     // zeros | dY of the images | some of dX
     size_t of_dY = lead + round_to_vectors((size_t)images * image + 4 * VL);
-    size_t rows = (size_t)smaller(64, larger(s->C, 1));
-    size_t of_thread = of_dY + rows * round_to_vectors(g.channel + VL);
+    size_t width = round_to_vectors((size_t)images * g.channel); // at least that of a phase
+    size_t of_thread = of_dY + panel_size(width) + kept_floats(width);
     float *W =
         cpu_scratch(lane, sizeof(float) * (weights + offsets + of_thread * (size_t)lane->threads));
     int *offset = (int *)(W + weights);
