@@ -221,8 +221,8 @@ static Pieces pieces_of(const Windows *w, int column) {
         if (row >= w->images * w->rows) break;
         count = smaller(w->cols - first, VL - lane);
         p.lane[p.n] = lane;
-        p.from[p.n++] = (size_t)(row / w->rows) * w->image + (size_t)(row % w->rows) * w->row +
-                        (size_t)first;
+        p.from[p.n++] =
+            (size_t)(row / w->rows) * w->image + (size_t)(row % w->rows) * w->row + (size_t)first;
     }
     return p;
 }
@@ -435,7 +435,8 @@ static void phase_of_images(const struct conv2d_backward_input_args *a, Phase f,
         multiply_windows(w, W + (size_t)c * (size_t)w->K, rows, mine, dX);
         for (int i = 0; i < w->images; i++)
             for (int row = 0; row < rows; row++)
-                store_phase(a, f, first + i, c + row, dX + (size_t)row * width + (size_t)i * pixels);
+                store_phase(a, f, first + i, c + row,
+                            dX + (size_t)row * width + (size_t)i * pixels);
     }
 }
 

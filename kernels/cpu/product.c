@@ -19,9 +19,9 @@ enum { ROWS = 4, VECTORS = 4 }; // 16 + 4 + 4
 enum { ROWS = 4, VECTORS = 2 }; // 8 + 2 + 1, and one for what is not added yet: no FMA
 #endif
 
-// How A lies, and how B, and whether sums are trees: known to the compiler in each copy of what
+// How A lies, and whether sums are trees: known to the compiler in each copy of what
 // follows.
-typedef enum Layout { A_BY_ROWS, A_BY_COLUMNS, B_BY_OFFSETS, TREE } Layout;
+typedef enum Layout { A_BY_ROWS, A_BY_COLUMNS, TREE } Layout;
 
 // Where a tile of C begins, and what it has beyond its last column. (Read from `p` before anything
 // is stored: the compiler must think that a store changes p.)
@@ -76,12 +76,10 @@ INLINE void add_up(const Product *p, const float *A, int vector, int k, int end,
     UNROLL for (int n = 0; n < N; n++) b[n] = p->B + (size_t)(vector + n) * p->b_block;
     UNROLL for (int r = 0; r < R; r++) { UNROLL for (int n = 0; n < N; n++) sum[r][n] = (Vec){0}; }
     const size_t first = (size_t)k, last = (size_t)end, a_col = p->a_col;
-    const int *offset = p->offset;
     const bool by_columns = layout == A_BY_COLUMNS || layout == TREE;
     if (by_columns) A += first * a_col;
     for (size_t i = first; i < last; i++) {
-        ptrdiff_t at = layout == B_BY_OFFSETS ? offset[i] : (ptrdiff_t)i * VL;
-        UNROLL for (int n = 0; n < N; n++) right[n] = vec_at(b[n] + at);
+        UNROLL for (int n = 0; n < N; n++) right[n] = vec_at(b[n] + i * VL);
         UNROLL for (int r = 0; r < R; r++) {
             float left = by_columns ? A[r] : a[r][i];
             UNROLL for (int n = 0; n < N; n++) sum[r][n] += left * right[n];
@@ -177,7 +175,6 @@ INLINE void all_columns(const Product *p, const Layout layout, const unsigned ch
 #define ALONE static __attribute__((noinline))
 ALONE void by_rows(const Product *p) { all_columns(p, A_BY_ROWS, NULL); }
 ALONE void by_columns(const Product *p) { all_columns(p, A_BY_COLUMNS, NULL); }
-ALONE void by_offsets(const Product *p) { all_columns(p, B_BY_OFFSETS, NULL); }
 ALONE void as_tree(const Product *p) {
     unsigned char joins[MOST_GROUPS];
     find_joins(0, p->tree.groups, joins);
@@ -185,9 +182,7 @@ ALONE void as_tree(const Product *p) {
 }
 
 static void multiply(const Product *p) {
-    if (p->offset)
-        by_offsets(p);
-    else if (p->a_col == 1 && !p->a_block)
+    if (p->a_col == 1 && !p->a_block)
         by_rows(p);
     else
         by_columns(p);
@@ -208,10 +203,7 @@ void product(const Product *p) {
         left -= DEPTH;
         if (left <= 0) return;
         part.A += DEPTH * p->a_col;
-        if (part.offset)
-            part.offset += DEPTH;
-        else
-            part.B += DEPTH * VL;
+        part.B += DEPTH * VL;
         part.add = true;
     }
 }

@@ -12,8 +12,9 @@
 //
 //   - A(i,k) is A[i a_row + k a_col]; a_row or a_col is 1. With a_block, rows are in blocks of VL
 //     instead: A(i,k) is A[i / VL a_block + i % VL + k a_col].
-//   - Vector j of row k of B is B[j b_block + k VL], or B[j b_block + offset[k]]; what it has
-//     beyond the last column is read, and may be anything. Offsets are for A by rows: a_col is 1.
+//   - Vector j of row k of B is B[j b_block + k VL]; what it has beyond the last column is read,
+//   and
+//     may be anything.
 //   - Vector j of row i of C is C[i c_row + j c_block]. Of the last vector only `last` numbers are
 //     written, if `last` is not 0.
 //
@@ -25,7 +26,6 @@ typedef struct Product {
     size_t a_row, a_col, a_block;
     const float *B;
     size_t b_block;
-    const int *offset;
     float *C;
     size_t c_row, c_block;
     int rows, vectors, depth, last;
