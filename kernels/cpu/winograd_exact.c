@@ -78,18 +78,17 @@ typedef struct Sizes {
 } Sizes;
 
 static Sizes sizes_of(const float *full, size_t n, float bias) {
-    Vec squares = {0}, least = (Vec){0} + FLT_MAX;
-    for (size_t i = 0; i < n; i += VL) {
-        Vec x = vec_at(full + i);
+    Vec squares = {0}, others = {0}, least = (Vec){0} + FLT_MAX;
+    for (size_t i = 0; i < n; i += 2 * VL) { // two sums, as each addition waits for the one before
+        Vec x = vec_at(full + i), y = i + VL < n ? vec_at(full + i + VL) : x;
         squares += x * x;
-        least = least_of(size_of(x + bias), least);
+        if (i + VL < n) others += y * y;
+        least = least_of(size_of(x + bias), least_of(size_of(y + bias), least));
     }
-    for (int half = VL / 2; half > 0; half /= 2)
-        for (int i = 0; i < half; i++) {
-            squares[i] += squares[i + half];
-            least[i] = least[i + half] < least[i] ? least[i + half] : least[i];
-        }
-    return (Sizes){squares[0] / (float)n, least[0]};
+    float sizes[VL], smallest = FLT_MAX;
+    vec_to(sizes, least);
+    for (int i = 0; i < VL; i++) smallest = sizes[i] < smallest ? sizes[i] : smallest;
+    return (Sizes){total_of(squares + others) / (float)n, smallest};
 }
 
 static const float NEAR = 1e-4f; // of the usual size; the largest errors are a quarter of that

@@ -4,9 +4,9 @@
 // The sizes are those that were fastest on one machine (1 MiB of cache for each core, 32 MiB for
 // all): of the transforms of a chunk that is one thread's or all threads', of the sum over a group
 // of images, and from where on the gradients of kernels are too many for that.
-enum { CORE_BYTES = 2 << 20, SHARED_BYTES = 10 << 20, GROUP_BYTES = 20 << 20 };
+enum { CORE_BYTES = 4 << 20, SHARED_BYTES = 10 << 20, GROUP_BYTES = 20 << 20 };
 enum { KERNEL_BYTES = 10 << 20 };
-enum { LEAST_TILES = 48 };
+enum { LEAST_TILES = 64 };
 
 // ---- tiles -------------------------------------------------------------------------------------
 
