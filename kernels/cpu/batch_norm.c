@@ -4,6 +4,7 @@
 #include "naive.h"
 
 #include <math.h>
+#include <string.h>
 
 // Where channel c of image n begins.
 static size_t plane_at(int C, int S, int n, int c) {
@@ -96,6 +97,59 @@ static long share(long n, int t, int threads) { return n * t / threads; }
 // Not worth waking other threads for less.
 static inline bool is_large(int N, int C, int S) { return plane_at(C, S, N, 0) > PARALLEL_FLOATS; }
 
+// The defect of that: of a small plane, adding up what lies side by side takes longer than reading
+// it. So for small planes that is done once for some images, VL sums to a channel until then.
+enum { SMALLEST = 16, SMALL = 256 }; // numbers of a plane
+static bool is_small(int S) { return S >= SMALLEST && S <= SMALL; }
+
+typedef struct Sums {
+    double values, products; // of A - a; of (A - a) (B - b)
+} Sums;
+
+typedef struct Lanes {
+    Vec values, products;
+} Lanes;
+
+// Two arrays (N,C,S), and a number of each channel for each of them.
+typedef struct Planes {
+    int N, C, S;
+    const float *A, *a, *B, *b;
+} Planes;
+
+INLINE void add_plane(Lanes *to, const float *A, float a, const float *B, float b, int n) {
+    int i = 0;
+    for (; i + VL <= n; i += VL) {
+        Vec value = vec_at(A + i) - a;
+        to->values += value;
+        to->products += value * (vec_at(B + i) - b);
+    }
+    float rest[2][VL] = {{0}};
+    for (int lane = 0; i < n; i++, lane++) {
+        rest[0][lane] = A[i] - a;
+        rest[1][lane] = B[i] - b;
+    }
+    to->values += vec_at(rest[0]);
+    to->products += vec_at(rest[0]) * vec_at(rest[1]);
+}
+
+static void sums_of_small(const Planes *p, long first, long last, Lanes *lanes, Sums *sums) {
+    for (long c = first; c < last; c++) sums[c] = (Sums){0};
+    enum { TOGETHER = 128 }; // numbers of a channel, few enough for sums that are floats
+    int images = divide_up(TOGETHER, p->S);
+    for (int n = 0; n < p->N; n += images) {
+        for (long c = first; c < last; c++) lanes[c] = (Lanes){0};
+        for (int i = n; i < smaller(n + images, p->N); i++)
+            for (long c = first; c < last; c++) {
+                size_t at = plane_at(p->C, p->S, i, (int)c);
+                add_plane(&lanes[c], p->A + at, p->a[c], p->B + at, p->b[c], p->S);
+            }
+        for (long c = first; c < last; c++) {
+            sums[c].values += total_of(lanes[c].values);
+            sums[c].products += total_of(lanes[c].products);
+        }
+    }
+}
+
 typedef struct Moments {
     double mean, M2, count; // M2: the sum of the squared deviations from the mean
 } Moments;
@@ -130,6 +184,21 @@ static inline Moments moments_of(const float *x, int n) {
     return (Moments){.mean = mean + error, .M2 = M2 < 0 ? 0 : M2, .count = n}; // a NaN stays
 }
 
+// Deviations from the mean of the first image's plane, which is near enough to that of all.
+static void stats_of_small(const struct batch_norm_stats_args *a, long first, long last,
+                           Lanes *lanes, Sums *sums, float *near) {
+    double count = larger(a->N * a->S, 1);
+    for (long c = first; c < last; c++)
+        near[c] = a->N > 0 ? (float)moments_of(a->X + c * a->S, a->S).mean : 0;
+    Planes planes = {a->N, a->C, a->S, a->X, near, a->X, near};
+    sums_of_small(&planes, first, last, lanes, sums);
+    for (long c = first; c < last; c++) {
+        double off = sums[c].values / count, M2 = sums[c].products - sums[c].values * off;
+        a->stats[c] = (float)(near[c] + off);
+        a->stats[a->C + c] = (float)(M2 < 0 ? 0 : M2); // a NaN stays
+    }
+}
+
 static void stats_of_channels(const struct batch_norm_stats_args *a, long first, long last,
                               Moments *sets) {
     for (long c = first; c < last; c++) sets[c] = (Moments){0};
@@ -147,10 +216,17 @@ static void stats_of_channels(const struct batch_norm_stats_args *a, long first,
 
 CPU_KERNEL(batch_norm_stats) {
     int threads = lane->threads;
-    Moments *sets = cpu_scratch(lane, sizeof(Moments) * (size_t)a->C);
+    size_t C = (size_t)a->C;
+    Lanes *lanes = cpu_scratch(lane, (sizeof(Lanes) + sizeof(Moments) + sizeof(float)) * C);
+    Moments *sets = (Moments *)(lanes + C);
 #pragma omp parallel for num_threads(threads) schedule(static) if (is_large(a->N, a->C, a->S))
-    for (int t = 0; t < threads; t++)
-        stats_of_channels(a, share(a->C, t, threads), share(a->C, t + 1, threads), sets);
+    for (int t = 0; t < threads; t++) {
+        long first = share(a->C, t, threads), last = share(a->C, t + 1, threads);
+        if (is_small(a->S))
+            stats_of_small(a, first, last, lanes, (Sums *)sets, (float *)(sets + C));
+        else
+            stats_of_channels(a, first, last, sets);
+    }
     a->stats[2 * a->C] = (float)a->N * (float)a->S;
 }
 
@@ -198,10 +274,6 @@ CPU_KERNEL(batch_norm_forward) {
         forward_planes(a, share(planes, t, threads), share(planes, t + 1, threads));
 }
 
-typedef struct Sums {
-    double dY, product; // of dY; of dY (X - mean)
-} Sums;
-
 static inline Sums sums_of(const float *dY, const float *X, float mean, int n) {
     float sum = 0, product = 0;
 #pragma omp simd reduction(+ : sum, product)
@@ -221,22 +293,31 @@ static void sums_of_channels(const struct batch_norm_backward_sums_args *a, long
             for (int at = 0; at < a->S; at += PIECE) {
                 Sums s = sums_of(a->dY + plane + at, a->X + plane + at, a->mean[c],
                                  smaller(PIECE, a->S - at));
-                sums[c].dY += s.dY;
-                sums[c].product += s.product;
+                sums[c].values += s.values;
+                sums[c].products += s.products;
             }
         }
-    for (long c = first; c < last; c++) {
-        a->sums[c] = (float)sums[c].dY;
-        a->sums[a->C + c] = (float)(sums[c].product / sqrt((double)a->var[c] + a->eps));
-    }
 }
 
 CPU_KERNEL(batch_norm_backward_sums) {
     int threads = lane->threads;
-    Sums *sums = cpu_scratch(lane, sizeof(Sums) * (size_t)a->C);
+    size_t C = (size_t)a->C;
+    Lanes *lanes = cpu_scratch(lane, (sizeof(Lanes) + sizeof(Sums) + sizeof(float)) * C);
+    Sums *sums = (Sums *)(lanes + C);
+    float *zeros = memset(sums + C, 0, sizeof(float) * C);
+    Planes planes = {a->N, a->C, a->S, a->dY, zeros, a->X, a->mean};
 #pragma omp parallel for num_threads(threads) schedule(static) if (is_large(a->N, a->C, a->S))
-    for (int t = 0; t < threads; t++)
-        sums_of_channels(a, share(a->C, t, threads), share(a->C, t + 1, threads), sums);
+    for (int t = 0; t < threads; t++) {
+        long first = share(a->C, t, threads), last = share(a->C, t + 1, threads);
+        if (is_small(a->S))
+            sums_of_small(&planes, first, last, lanes, sums);
+        else
+            sums_of_channels(a, first, last, sums);
+        for (long c = first; c < last; c++) {
+            a->sums[c] = (float)sums[c].values;
+            a->sums[C + (size_t)c] = (float)(sums[c].products / sqrt((double)a->var[c] + a->eps));
+        }
+    }
 }
 
 // Which of the four loops it is does not change inside a plane, so that each is a plain one.
