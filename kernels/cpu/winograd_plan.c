@@ -2,11 +2,12 @@
 #include "winograd_plan.h"
 
 // The sizes are those that were fastest on one machine (1 MiB of cache for each core, 32 MiB for
-// all): of the transforms of a chunk that is one thread's or all threads', of the sum over a group
-// of images, and from where on the gradients of kernels are too many for that.
-enum { CORE_BYTES = 4 << 20, SHARED_BYTES = 10 << 20, GROUP_BYTES = 20 << 20 };
+// all): of the transforms of a chunk that fits a core, of all threads' chunks, of a chunk of a sum
+// over images, and from where on the gradients of kernels are too many for that. A chunk has so
+// many tiles at least; or so few, if each thread transforms kernels for its own.
+enum { CORE_BYTES = 4 << 20, SHARED_BYTES = 10 << 20, GROUP_BYTES = 5 << 20 };
 enum { KERNEL_BYTES = 10 << 20 };
-enum { LEAST_TILES = 64 };
+enum { LEAST_TILES = 64, LEAST_ALONE = 32 };
 
 // ---- tiles -------------------------------------------------------------------------------------
 
@@ -113,18 +114,22 @@ static int images_of_core(const Tiling *t) {
 
 Teams cut_images(Tiling *t, int N, int threads) {
     enum { SHARES = 16 }; // so that 2, 4, 8 and 16 threads have equally much to do
-    int images = images_of_core(t), turns = 0, step = images ? SHARES : 1;
-    bool small = images > 0;
-    if (!small) images = images_in(t, SHARED_BYTES);
+    int images = images_of_core(t), turns = 0, step = images ? SHARES : threads;
+    bool small = images > 0, alone = true;
+    if (!small) {
+        images = images_in(t, SHARED_BYTES / (size_t)threads);
+        alone = smaller(images, N / threads) * t->rows * t->cols >= LEAST_ALONE;
+        if (!alone) images = images_in(t, SHARED_BYTES), step = 1;
+    }
     do turns += step;
     while (images * turns < N);
     set_chunk(t, (N + turns - 1) / turns);
-    return small ? (Teams){smaller(threads, num_chunks(t, N)), 1, .own = false}
+    return alone ? (Teams){smaller(threads, num_chunks(t, N)), 1, .own = !small}
                  : (Teams){1, threads, .own = true};
 }
 
 SumTree tree_of(const struct conv2d_shape *s, const Tiling *t) {
-    enum { MOST_FLOATS = 4 << 20 };
+    enum { MOST_FLOATS = 5 << 20 };
     SumTree tree = sum_tree(s->N);
     while (tree.groups > 1 && (tree.group * t->rows * t->cols < LEAST_TILES ||
                                all_kernels(s).size * (size_t)tree.groups > MOST_FLOATS)) {
@@ -137,11 +142,14 @@ SumTree tree_of(const struct conv2d_shape *s, const Tiling *t) {
 Teams cut_group(Tiling *t, const struct conv2d_shape *s, SumTree tree, int threads) {
     size_t bytes = all_kernels(s).size * sizeof(float);
     bool small = bytes < CORE_BYTES / 2 && images_of_core(t);
-    int most = small ? images_of_core(t) : images_in(t, GROUP_BYTES);
+    bool many = bytes > KERNEL_BYTES; // so many kernels that each thread takes some at a time
+    int most = small ? images_of_core(t) : images_in(t, many ? 4 * GROUP_BYTES : GROUP_BYTES);
     int images = smaller(tree.group, s->N), chunks = (images + most - 1) / most;
     set_chunk(t, (images + chunks - 1) / chunks);
-    if (small && tree.groups >= threads) return (Teams){threads, 1, .own = false};
-    return (Teams){1, threads, .own = chunks == 1 && bytes > KERNEL_BYTES};
+    size_t of_team = bytes + (t->in_point + t->out_point) * (size_t)t->points * sizeof(float);
+    bool fits = small || (!many && of_team * (size_t)threads <= 8 * GROUP_BYTES);
+    if (tree.groups >= threads && fits) return (Teams){threads, 1, .own = false};
+    return (Teams){1, threads, .own = chunks == 1 && many};
 }
 
 int channels_at_once(Side side) { return side.in_place ? MOST_AT_ONCE : COPIES_AT_ONCE; }

@@ -53,10 +53,12 @@ Kernels some_kernels(const struct conv2d_shape *s, bool backward, int first, int
 //
 // Best is a chunk for each thread: its transforms stay in the core's own cache, and nobody waits.
 // But a product needs tiles enough in a chunk, or the kernels are fetched anew for little work; and
-// deep layers have few tiles and many channels. Then all threads share a chunk, and each takes some
-// channels of it. Such layers have so many kernels that these, transformed, would go out to memory
-// and come back. So each thread transforms a few, multiplies with them while they are in its own
-// cache, and goes on to the next few (rows of kernels; or columns, a multiple of VL).
+// deep layers have few tiles and many channels. They have so many kernels that these, transformed,
+// would go out to memory and come back. So each thread transforms a few, multiplies with them while
+// they are in its own cache, and goes on to the next few (rows of kernels; or columns, a multiple
+// of VL). Where there are so many threads that each would do this for a handful of tiles, all share
+// a chunk, and each takes some channels of it: what one writes the others read, which takes up to
+// half as long again.
 
 typedef struct Chunk {
     int first, images;
