@@ -3,8 +3,9 @@ import gzip
 import sys
 
 packed = gzip.compress(sys.stdin.buffer.read(), 9, mtime=0)
-text = f'haveFile("{sys.argv[1]}", {len(packed)}, "'
+pieces = []
 for i in range(0, len(packed), 15):
     bits = int.from_bytes(packed[i:i + 15].ljust(15, b"\0"), "big")
-    text += "".join(chr((bits >> shift & 0x7fff) + 256) for shift in range(105, -1, -15))
-sys.stdout.buffer.write((text + '");\n').encode("utf-16-le"))
+    pieces += [chr((bits >> shift & 0x7fff) + 256) for shift in range(105, -1, -15)]
+text = f'haveFile("{sys.argv[1]}", {len(packed)}, "' + "".join(pieces) + '");\n'
+sys.stdout.buffer.write(text.encode("utf-16-le"))
