@@ -5,9 +5,9 @@
 // all): of the transforms of a chunk that fits a core, of all threads' chunks, of a chunk of a sum
 // over images, and from where on the gradients of kernels are too many for that. A chunk has so
 // many tiles at least; or so few, if each thread transforms kernels for its own.
-enum { CORE_BYTES = 4 << 20, SHARED_BYTES = 10 << 20, GROUP_BYTES = 5 << 20 };
+enum { CORE_BYTES = 2 << 20, SHARED_BYTES = 10 << 20, GROUP_BYTES = 5 << 20 };
 enum { KERNEL_BYTES = 10 << 20 };
-enum { LEAST_TILES = 64, LEAST_ALONE = 32 };
+enum { LEAST_TILES = 48, LEAST_ALONE = 32 };
 
 // ---- tiles -------------------------------------------------------------------------------------
 
@@ -112,13 +112,17 @@ static int images_of_core(const Tiling *t) {
     return (long)images * t->rows * t->cols >= LEAST_TILES ? images : 0;
 }
 
+// Where tiles overlap, the order in which they are added depends on how an image's tiles lie in
+// vectors. Only if that is the same in any chunk may chunks depend on the number of threads.
 Teams cut_images(Tiling *t, int N, int threads) {
     enum { SHARES = 16 }; // so that 2, 4, 8 and 16 threads have equally much to do
     int images = images_of_core(t), turns = 0, step = images ? SHARES : threads;
+    int tiles = t->rows * t->cols;
     bool small = images > 0, alone = true;
     if (!small) {
         images = images_in(t, SHARED_BYTES / (size_t)threads);
-        alone = smaller(images, N / threads) * t->rows * t->cols >= LEAST_ALONE;
+        alone = smaller(images, N / threads) * tiles >= LEAST_ALONE &&
+                (tiles % VL == 0 || VL % tiles == 0);
         if (!alone) images = images_in(t, SHARED_BYTES), step = 1;
     }
     do turns += step;

@@ -73,8 +73,8 @@ typedef struct Teams {
     bool own;           // each thread transforms some kernels at a time, for itself
 } Teams;
 
-// Cuts N images into chunks as equal as can be. All this depends on the shape alone, so that the
-// same sums are made, and the bits are the same, for any number of threads.
+// Cuts N images into chunks as equal as can be, so that the same sums are made, and the bits are
+// the same, for any number of threads.
 Teams cut_images(Tiling *t, int N, int threads);
 
 // Groups of images as in cpu.h, but larger ones where a group would have little to do between
