@@ -196,13 +196,13 @@ case " $FOR " in
 *' book'* | *' lab-sheets '*)
     command -v pandoc >/dev/null 2>&1 || lacking "pandoc (package pandoc)" pandoc
     command -v git >/dev/null 2>&1 || lacking "git (package git)" git
+    command -v python3 >/dev/null 2>&1 || lacking "python3 (package python3)" python3
     [ -e /usr/share/javascript/lunr/lunr.js ] || lacking "lunr (package libjs-lunr)" libjs-lunr
     ;;
 esac
 case " $FOR " in
 *' book-'* | *' lab-sheets '*)
     command -v chromium >/dev/null 2>&1 || lacking "chromium (package chromium)" chromium
-    command -v python3 >/dev/null 2>&1 || lacking "python3 (package python3)" python3
     ;;
 esac
 

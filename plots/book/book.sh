@@ -140,6 +140,7 @@ modules=
 for main in $BOOK_CHAPTERS; do
     name=$(basename "$(dirname "$main")")
     [ -e "$build/wasm/$name.wasm" ] || continue
+    command -v python3 >/dev/null || refuse "python3 is missing, which packs programs for pages" "make setup book"
     { begin_script && python3 plots/book/pack.py "$name" <"$build/wasm/$name.wasm"; } >"$new/run-$(number_of "$main").js"
     modules=yes
 done
