@@ -1,5 +1,6 @@
-# Chapters with a file in_browser (flags to begin with, and a line for the reader) as WebAssembly: build/wasm/NN_name.wasm. What they ask of a system is
-# WASI, which Node has, and plots/book/wasi.js in a page. Of two files that do one thing with and without something, it takes the one without.
+# Chapters with a file in_browser (flags to begin with, and a line for the reader) as WebAssembly:
+# build/wasm/NN_name.wasm. What they ask of a system is WASI, which Node has, and plots/book/wasi.js in a page. Of two
+# files that do one thing with and without something, it takes the one without.
 WASM_CHAPTERS := $(patsubst %/in_browser,%,$(wildcard chapters/*/in_browser))
 WASM_WITHOUT  := common/comm/% common/device/device_cuda.c common/data/safetensors.c \
                  common/base/platform_posix.c common/program/interrupt.c common/program/exercise.c common/program/facts.c

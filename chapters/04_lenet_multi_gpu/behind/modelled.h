@@ -34,7 +34,8 @@ typedef struct ModelledEpochs {
 // the machine has them. `graph` is what choose_graph() gets afterwards.
 ModelledEpochs model_epochs(int images, int batch_size, int most, const char *graph);
 
-// A step on k devices as a timeline (timeline.h), launched one by one and as a graph.
+// A step on k devices as a timeline (timeline.h), launched one by one and as a graph. Leaves graphs
+// off.
 void draw_modelled_steps(const char *path, int k, int batch_size);
 
 // A row for each number of devices; and a row of CSV for each of its ways, too.
