@@ -184,7 +184,8 @@ static inline Moments moments_of(const float *x, int n) {
     return (Moments){.mean = mean + error, .M2 = M2 < 0 ? 0 : M2, .count = n}; // a NaN stays
 }
 
-// Deviations from the mean of the first image's plane, which is near enough to that of all.
+// Deviations from the mean of the first image's plane. However far that is from the mean of all, it
+// is one of N: the square of its distance is at most N times the variance, so few digits are lost.
 static void stats_of_small(const struct batch_norm_stats_args *a, long first, long last,
                            Lanes *lanes, Sums *sums, float *near) {
     double count = larger(a->N * a->S, 1);

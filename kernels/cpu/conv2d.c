@@ -201,12 +201,10 @@ typedef struct Windows {
     const int *offset;
 } Windows;
 
-enum { DEPTH = 256 }; // rows of it that are copied, and multiplied, at a time
-
 static size_t width_of(const Windows *w) { // of a row, in floats
     return round_to_vectors((size_t)w->images * (size_t)w->rows * (size_t)w->cols);
 }
-static size_t panel_size(size_t width) { return DEPTH * width + VL; }
+static size_t panel_size(size_t width) { return DEPTH * width + VL; } // rows that product() takes
 
 // Where VL columns are in a row of the matrix: pieces of rows of pixels.
 typedef struct Pieces {

@@ -191,7 +191,6 @@ static void multiply(const Product *p) {
 // A long sum is made of shorter ones: so what is read of B for a tile stays in the core's first
 // cache until it is read for the next, and rounding errors do not pile up.
 void product(const Product *p) {
-    enum { DEPTH = 256 };
     if (p->tree.groups > 1) {
         as_tree(p);
         return;

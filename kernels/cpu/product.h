@@ -34,5 +34,7 @@ typedef struct Product {
 } Product;
 
 void product(const Product *p);
+// A long sum is made of shorter ones, of that many products.
+enum { DEPTH = 256 };
 
 #endif

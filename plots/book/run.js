@@ -307,7 +307,7 @@ function makeComputer({ program, images: needsImages, change, flags }, show) {
 
 function makeFigure(figure, still) {
     const { program, sliders, csv, timeline, show } = figure, id = "move-" + program.slice(0, 2);
-    const settings = () => location.hash.startsWith(`#${id}?`) && new URLSearchParams(location.hash.split("?")[1]);
+    const settings = () => location.hash.split("?")[0] === "#" + id && new URLSearchParams(location.hash.split("?")[1]);
     const given = settings() || new URLSearchParams();
     const place = element("div", "", "in-browser"), controls = element("div", "", "sliders"), step = element("div", "", "zoom");
     const chart = element("figure", "", "curves"), said = element("p", ""), made = sliders.map((slider) => makeSlider(slider, given));

@@ -3,7 +3,8 @@
 // as a file may load no worker from one; so the function knows nothing of what stands around it.
 //
 // It is sent {module, args, files: {name: Uint8Array}}, and answers {text, error: whether it goes to standard error, calls:
-// which of the program's functions run, main first} as often as something is printed, {name, contents} when a small file is whole, and last {status, files: those that the program wrote}.
+// which of the program's functions run, main first} as often as something is printed, {name, contents} when a small file is
+// whole, and last {status, files: those that the program wrote}.
 "use strict";
 
 function wasiWorker(self) {
