@@ -86,21 +86,17 @@ void batch_norm_backward_input_naive(const struct batch_norm_backward_input_args
 // pass; and each addition waits for the one before.
 //
 // So memory is read in order, once: image after image, and in an image the planes of neighbouring
-// channels, in pieces small enough for the core's own cache, where a second pass costs little. In
-// a piece sums are float, several side by side; from piece to piece they are double. A thread has
-// some neighbouring channels, whose sums are the same whichever thread has them.
-enum { PIECE = 1024 };
+// channels. Sums are float, VL of them side by side, for a piece of a plane; or for a few images
+// where planes are so small that adding up what lies side by side takes longer than reading them.
+// From there on they are double. A thread has some neighbouring channels, whose sums are the same
+// whichever thread has them.
+enum { PIECE = 1024, TOGETHER = 128 }; // numbers of a channel
 
 // The first of thread t's things, when `threads` threads share n; it has those up to share(n, t+1).
 static long share(long n, int t, int threads) { return n * t / threads; }
 
 // Not worth waking other threads for less.
 static inline bool is_large(int N, int C, int S) { return plane_at(C, S, N, 0) > PARALLEL_FLOATS; }
-
-// The defect of that: of a small plane, adding up what lies side by side takes longer than reading
-// it. So for small planes that is done once for some images, VL sums to a channel until then.
-enum { SMALLEST = 16, SMALL = 256 }; // numbers of a plane
-static bool is_small(int S) { return S >= SMALLEST && S <= SMALL; }
 
 typedef struct Sums {
     double values, products; // of A - a; of (A - a) (B - b)
@@ -116,37 +112,51 @@ typedef struct Planes {
     const float *A, *a, *B, *b;
 } Planes;
 
-INLINE void add_plane(Lanes *to, const float *A, float a, const float *B, float b, int n) {
+INLINE void add_vectors(Lanes *to, Vec value, Vec other) {
+    to->values += value;
+    to->products += value * other;
+}
+
+// Two sums of each kind, as each addition waits for the one before it.
+INLINE void add_piece(Lanes *to, const float *A, float a, const float *B, float b, int n) {
+    Lanes sums = *to, others = {0};
     int i = 0;
-    for (; i + VL <= n; i += VL) {
-        Vec value = vec_at(A + i) - a;
-        to->values += value;
-        to->products += value * (vec_at(B + i) - b);
+    for (; i + 2 * VL <= n; i += 2 * VL) {
+        add_vectors(&sums, vec_at(A + i) - a, vec_at(B + i) - b);
+        add_vectors(&others, vec_at(A + i + VL) - a, vec_at(B + i + VL) - b);
+    }
+    if (i + VL <= n) {
+        add_vectors(&sums, vec_at(A + i) - a, vec_at(B + i) - b);
+        i += VL;
     }
     float rest[2][VL] = {{0}};
     for (int lane = 0; i < n; i++, lane++) {
         rest[0][lane] = A[i] - a;
         rest[1][lane] = B[i] - b;
     }
-    to->values += vec_at(rest[0]);
-    to->products += vec_at(rest[0]) * vec_at(rest[1]);
+    add_vectors(&others, vec_at(rest[0]), vec_at(rest[1]));
+    *to = (Lanes){sums.values + others.values, sums.products + others.products};
 }
 
-static void sums_of_small(const Planes *p, long first, long last, Lanes *lanes, Sums *sums) {
-    for (long c = first; c < last; c++) sums[c] = (Sums){0};
-    enum { TOGETHER = 128 }; // numbers of a channel, few enough for sums that are floats
-    int images = divide_up(TOGETHER, p->S);
-    for (int n = 0; n < p->N; n += images) {
-        for (long c = first; c < last; c++) lanes[c] = (Lanes){0};
-        for (int i = n; i < smaller(n + images, p->N); i++)
-            for (long c = first; c < last; c++) {
-                size_t at = plane_at(p->C, p->S, i, (int)c);
-                add_plane(&lanes[c], p->A + at, p->a[c], p->B + at, p->b[c], p->S);
+static void add_lanes(Sums *sums, Lanes *lanes) {
+    sums->values += total_of(lanes->values);
+    sums->products += total_of(lanes->products);
+    *lanes = (Lanes){0};
+}
+
+static void sums_of_channels(const Planes *p, long first, long last, Lanes *lanes, Sums *sums) {
+    int images = divide_up(TOGETHER, larger(p->S, 1));
+    for (long c = first; c < last; c++) lanes[c] = (Lanes){0}, sums[c] = (Sums){0};
+    for (int n = 0; n < p->N; n++) {
+        size_t at = plane_at(p->C, p->S, n, (int)first);
+        for (long c = first; c < last; c++)
+            for (int left = p->S, some; left > 0; left -= some, at += (size_t)some) {
+                some = smaller(left, PIECE);
+                add_piece(&lanes[c], p->A + at, p->a[c], p->B + at, p->b[c], some);
+                if (p->S > PIECE) add_lanes(&sums[c], &lanes[c]);
             }
-        for (long c = first; c < last; c++) {
-            sums[c].values += total_of(lanes[c].values);
-            sums[c].products += total_of(lanes[c].products);
-        }
+        if ((n + 1) % images == 0 || n + 1 == p->N)
+            for (long c = first; c < last; c++) add_lanes(&sums[c], &lanes[c]);
     }
 }
 
@@ -166,33 +176,22 @@ static inline Moments merge(Moments a, Moments b) {
     };
 }
 
-// Twice through a piece, since sum(x^2) - sum(x)^2 / n would lose all digits where the mean is
-// large against the deviations. Deviations from the true mean have the sum 0; the sum of ours tells
-// by how much rounding moved the mean, and both results are corrected by it.
-static inline Moments moments_of(const float *x, int n) {
-    float total = 0, off = 0, squares = 0;
-#pragma omp simd reduction(+ : total)
+static float mean_of(const float *x, int n) {
+    double total = 0;
     for (int i = 0; i < n; i++) total += x[i];
-    float mean = total / (float)n;
-#pragma omp simd reduction(+ : off, squares)
-    for (int i = 0; i < n; i++) {
-        float d = x[i] - mean;
-        off += d;
-        squares += d * d;
-    }
-    double error = (double)off / n, M2 = squares - off * error;
-    return (Moments){.mean = mean + error, .M2 = M2 < 0 ? 0 : M2, .count = n}; // a NaN stays
+    return n > 0 ? (float)(total / n) : 0;
 }
 
-// Deviations from the mean of the first image's plane. However far that is from the mean of all, it
-// is one of N: the square of its distance is at most N times the variance, so few digits are lost.
-static void stats_of_small(const struct batch_norm_stats_args *a, long first, long last,
-                           Lanes *lanes, Sums *sums, float *near) {
+// Deviations are from the mean of the first image's plane, for sum(x^2) - sum(x)^2 / n would lose
+// all digits where the mean is large against them. However far that plane's mean is from the mean
+// of all, it is one of N: the square of its distance is at most N times the variance, so few digits
+// are lost.
+static void stats_of_channels(const struct batch_norm_stats_args *a, long first, long last,
+                              Lanes *lanes, Sums *sums, float *near) {
     double count = larger(a->N * a->S, 1);
-    for (long c = first; c < last; c++)
-        near[c] = a->N > 0 ? (float)moments_of(a->X + c * a->S, a->S).mean : 0;
+    for (long c = first; c < last; c++) near[c] = a->N > 0 ? mean_of(a->X + c * a->S, a->S) : 0;
     Planes planes = {a->N, a->C, a->S, a->X, near, a->X, near};
-    sums_of_small(&planes, first, last, lanes, sums);
+    sums_of_channels(&planes, first, last, lanes, sums);
     for (long c = first; c < last; c++) {
         double off = sums[c].values / count, M2 = sums[c].products - sums[c].values * off;
         a->stats[c] = (float)(near[c] + off);
@@ -200,34 +199,15 @@ static void stats_of_small(const struct batch_norm_stats_args *a, long first, lo
     }
 }
 
-static void stats_of_channels(const struct batch_norm_stats_args *a, long first, long last,
-                              Moments *sets) {
-    for (long c = first; c < last; c++) sets[c] = (Moments){0};
-    for (int n = 0; n < a->N; n++)
-        for (long c = first; c < last; c++) {
-            const float *X = a->X + plane_at(a->C, a->S, n, (int)c);
-            for (int at = 0; at < a->S; at += PIECE)
-                sets[c] = merge(sets[c], moments_of(X + at, smaller(PIECE, a->S - at)));
-        }
-    for (long c = first; c < last; c++) {
-        a->stats[c] = (float)sets[c].mean;
-        a->stats[a->C + c] = (float)sets[c].M2;
-    }
-}
-
 CPU_KERNEL(batch_norm_stats) {
     int threads = lane->threads;
     size_t C = (size_t)a->C;
-    Lanes *lanes = cpu_scratch(lane, (sizeof(Lanes) + sizeof(Moments) + sizeof(float)) * C);
-    Moments *sets = (Moments *)(lanes + C);
+    Lanes *lanes = cpu_scratch(lane, (sizeof(Lanes) + sizeof(Sums) + sizeof(float)) * C);
+    Sums *sums = (Sums *)(lanes + C);
 #pragma omp parallel for num_threads(threads) schedule(static) if (is_large(a->N, a->C, a->S))
-    for (int t = 0; t < threads; t++) {
-        long first = share(a->C, t, threads), last = share(a->C, t + 1, threads);
-        if (is_small(a->S))
-            stats_of_small(a, first, last, lanes, (Sums *)sets, (float *)(sets + C));
-        else
-            stats_of_channels(a, first, last, sets);
-    }
+    for (int t = 0; t < threads; t++)
+        stats_of_channels(a, share(a->C, t, threads), share(a->C, t + 1, threads), lanes, sums,
+                          (float *)(sums + C));
     a->stats[2 * a->C] = (float)a->N * (float)a->S;
 }
 
@@ -275,31 +255,6 @@ CPU_KERNEL(batch_norm_forward) {
         forward_planes(a, share(planes, t, threads), share(planes, t + 1, threads));
 }
 
-static inline Sums sums_of(const float *dY, const float *X, float mean, int n) {
-    float sum = 0, product = 0;
-#pragma omp simd reduction(+ : sum, product)
-    for (int i = 0; i < n; i++) {
-        sum += dY[i];
-        product += dY[i] * (X[i] - mean);
-    }
-    return (Sums){sum, product};
-}
-
-static void sums_of_channels(const struct batch_norm_backward_sums_args *a, long first, long last,
-                             Sums *sums) {
-    for (long c = first; c < last; c++) sums[c] = (Sums){0};
-    for (int n = 0; n < a->N; n++)
-        for (long c = first; c < last; c++) {
-            size_t plane = plane_at(a->C, a->S, n, (int)c);
-            for (int at = 0; at < a->S; at += PIECE) {
-                Sums s = sums_of(a->dY + plane + at, a->X + plane + at, a->mean[c],
-                                 smaller(PIECE, a->S - at));
-                sums[c].values += s.values;
-                sums[c].products += s.products;
-            }
-        }
-}
-
 CPU_KERNEL(batch_norm_backward_sums) {
     int threads = lane->threads;
     size_t C = (size_t)a->C;
@@ -310,10 +265,7 @@ CPU_KERNEL(batch_norm_backward_sums) {
 #pragma omp parallel for num_threads(threads) schedule(static) if (is_large(a->N, a->C, a->S))
     for (int t = 0; t < threads; t++) {
         long first = share(a->C, t, threads), last = share(a->C, t + 1, threads);
-        if (is_small(a->S))
-            sums_of_small(&planes, first, last, lanes, sums);
-        else
-            sums_of_channels(a, first, last, sums);
+        sums_of_channels(&planes, first, last, lanes, sums);
         for (long c = first; c < last; c++) {
             a->sums[c] = (float)sums[c].values;
             a->sums[C + (size_t)c] = (float)(sums[c].products / sqrt((double)a->var[c] + a->eps));

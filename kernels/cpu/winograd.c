@@ -148,33 +148,52 @@ static void multiply_all(const struct conv2d_shape *s, const Pass *pass, const S
     }
 }
 
+// What tiles say of their sizes, the sum of squares and the least one, for some channels.
+typedef struct SizesOfTiles {
+    float *squares, *least;
+} SizesOfTiles;
+
+static SizesOfTiles sizes_of_channel(const Tiling *t, const Scratch *scratch, int number) {
+    float *squares = sizes_of_member(scratch) + t->stride * (size_t)number;
+    return (SizesOfTiles){squares, squares + t->stride * MOST_AT_ONCE};
+}
+
+static void keep_sizes(SizesOfTiles to, size_t tile, TileSizes sizes) {
+    vec_to(to.squares + tile, sizes.squares);
+    vec_to(to.least + tile, sizes.least);
+}
+
 // From the points to the pixels of channel m: those of some images' tiles. Lanes without such a
 // tile write into `nobody`.
 static void tiles_from_points(const Tiling *t, const Scratch *scratch, size_t first, size_t end,
-                              int m, float *full, float *nobody) {
+                              int m, float bias, SizesOfTiles sizes, float *full, float *nobody) {
     float *lane[VL];
     for (size_t tile = first / VL * VL; tile < end; tile += VL) {
         const float *at =
             scratch->out + (tile / VL * (size_t)t->out.channels * VL) + (size_t)m * VL;
         for (size_t i = tile; i < tile + VL; i++)
             lane[i - tile] = first <= i && i < end ? full + scratch->out_start[i] : nobody;
-        output_from_points(t->piece, at, t->out_point, lane, t->out.width);
+        keep_sizes(sizes, tile,
+                   output_from_points(t->piece, at, t->out_point, bias, lane, t->out.width));
     }
 }
 
 // Channel m of `images` images of a chunk, from the one of that number on: from the points to Y.
 static void images_from_points(const Pass *pass, const Scratch *scratch, Chunk chunk, int image,
-                               int images, int m) {
+                               int images, int m, SizesOfTiles sizes) {
     const struct conv2d_forward_args *a = pass->args;
     const Tiling *t = &pass->t;
     size_t size = full_size(t->out), tiles = (size_t)t->rows * (size_t)t->cols;
     float *planes = planes_of_member(scratch), *full = planes + (size_t)image * size;
     const unsigned *keep = scratch->keep + (size_t)image * size;
-    tiles_from_points(t, scratch, (size_t)image * tiles, (size_t)(image + images) * tiles, m,
-                      planes, planes + scratch->full);
-    for (int i = 0; i < images; i++, full += size, keep += size) { // see winograd_exact.h
+    size_t tile = (size_t)image * tiles, end = tile + (size_t)images * tiles;
+    tiles_from_points(t, scratch, tile, end, m, a->b ? a->b[m] : 0, sizes, planes,
+                      planes + scratch->full);
+    for (int i = 0; i < images; i++, full += size, keep += size, tile += tiles) {
+        float limit = limit_near_gate(sizes.squares + tile, sizes.least + tile, (int)tiles);
         if (scratch->has_blanks[image + i]) erase_blanks(&a->s, t->out.width, keep, full);
-        if (a->b) mend_small_pixels(a, chunk.first + image + i, m, t->out.width, size, full);
+        if (a->b && limit > 0)
+            mend_small_pixels(a, chunk.first + image + i, m, t->out.width, limit, full);
     }
     Chunk some = {chunk.first + image, images, (size_t)images * tiles};
     store_channel(&a->s, t->out, some, planes + (size_t)image * size, m,
@@ -188,8 +207,7 @@ static void pooled_channels_from_points(const Pass *pass, const Scratch *scratch
     const struct conv2d_forward_args *a = pass->args;
     const Tiling *t = &pass->t;
     int tiles = t->rows * t->cols;
-    float *nobody = planes_of_member(scratch) + scratch->full, *squares = sizes_of_member(scratch);
-    float *least = squares + t->stride * MOST_AT_ONCE;
+    float *nobody = planes_of_member(scratch) + scratch->full;
     PooledTiles to = {.width = (size_t)a->s.out_w / 2};
     for (size_t tile = 0; tile < chunk.tiles; tile += VL)
         for (int m = first; m < end; m++) {
@@ -200,18 +218,18 @@ static void pooled_channels_from_points(const Pass *pass, const Scratch *scratch
                              pooled_at(&t->out, scratch, chunk, m, tile + i));
                 else
                     set_lane(&to, (int)i, nobody, (unsigned char *)nobody, 0);
-            TileSizes sizes =
-                pooled_from_points(t->piece, at, t->out_point, a->b ? a->b[m] : 0, &to);
-            vec_to(squares + t->stride * (size_t)(m - first) + tile, sizes.squares);
-            vec_to(least + t->stride * (size_t)(m - first) + tile, sizes.least);
+            keep_sizes(sizes_of_channel(t, scratch, m - first), tile,
+                       pooled_from_points(t->piece, at, t->out_point, a->b ? a->b[m] : 0, &to));
         }
-    for (int m = first; m < end; m++)
+    for (int m = first; m < end; m++) {
+        SizesOfTiles sizes = sizes_of_channel(t, scratch, m - first);
         for (int image = 0; image < chunk.images; image++) {
-            size_t at = t->stride * (size_t)(m - first) + (size_t)(image * tiles);
+            size_t at = (size_t)(image * tiles);
             if (scratch->has_blanks[image] ||
-                (a->b && are_near_gate(squares + at, least + at, tiles)))
-                images_from_points(pass, scratch, chunk, image, 1, m);
+                (a->b && limit_near_gate(sizes.squares + at, sizes.least + at, tiles) > 0))
+                images_from_points(pass, scratch, chunk, image, 1, m, sizes);
         }
+    }
 }
 
 static void forward(const Pass *pass, const Scratch *scratch, int item) {
@@ -235,7 +253,8 @@ static void forward(const Pass *pass, const Scratch *scratch, int item) {
             pooled_channels_from_points(pass, scratch, chunk, first, end);
         else
             for (int m = first; m < end; m++)
-                images_from_points(pass, scratch, chunk, 0, chunk.images, m);
+                images_from_points(pass, scratch, chunk, 0, chunk.images, m,
+                                   sizes_of_channel(t, scratch, 0));
     }
 }
 

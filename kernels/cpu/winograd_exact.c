@@ -71,48 +71,25 @@ static double plain_sum(const struct conv2d_shape *s, const float *X, const floa
     return sum;
 }
 
-// Of all pixels that tiles gave of an image's channel, a multiple of 16: their mean square, and the
-// size of the smallest with its bias. (What lies beyond the image is of the same size.)
-typedef struct Sizes {
-    float mean_square, least;
-} Sizes;
-
-static Sizes sizes_of(const float *full, size_t n, float bias) {
-    Vec squares = {0}, others = {0}, least = (Vec){0} + FLT_MAX;
-    for (size_t i = 0; i < n; i += 2 * VL) { // two sums, as each addition waits for the one before
-        Vec x = vec_at(full + i), y = i + VL < n ? vec_at(full + i + VL) : x;
-        squares += x * x;
-        if (i + VL < n) others += y * y;
-        least = least_of(size_of(x + bias), least_of(size_of(y + bias), least));
-    }
-    float sizes[VL], smallest = FLT_MAX;
-    vec_to(sizes, least);
-    for (int i = 0; i < VL; i++) smallest = sizes[i] < smallest ? sizes[i] : smallest;
-    return (Sizes){total_of(squares + others) / (float)n, smallest};
-}
-
 static const float NEAR = 1e-4f; // of the usual size; the largest errors are a quarter of that
 
-bool are_near_gate(const float *squares, const float *least, int tiles) {
+float limit_near_gate(const float *squares, const float *least, int tiles) {
     float sum = 0, smallest = FLT_MAX;
     for (int i = 0; i < tiles; i++) {
         sum += squares[i];
         smallest = least[i] < smallest ? least[i] : smallest;
     }
-    return smallest < NEAR * sqrtf(sum / (16 * (float)tiles));
+    float limit = NEAR * sqrtf(sum / (16 * (float)tiles));
+    return smallest < limit ? limit : 0;
 }
 
 void mend_small_pixels(const struct conv2d_forward_args *a, int image, int m, size_t width,
-                       size_t size, float *full) {
+                       float limit, float *full) {
     const struct conv2d_shape *s = &a->s;
     const float *X = a->X + (size_t)image * (size_t)(s->C * s->H * s->W);
     const float *W = a->W + (size_t)m * (size_t)(s->C * s->kernel_h * s->kernel_w);
-    float bias = a->b[m];
-    Sizes sizes = sizes_of(full, size, bias);
-    float limit = NEAR * sqrtf(sizes.mean_square);
-    if (!(sizes.least < limit)) return;
     for (int h = 0; h < s->out_h; h++, full += width)
         for (int w = 0; w < s->out_w; w++)
-            if (fabsf(full[w] + bias) < limit && full[w] != 0)
+            if (fabsf(full[w] + a->b[m]) < limit && full[w] != 0)
                 full[w] = (float)plain_sum(s, X, W, h, w);
 }

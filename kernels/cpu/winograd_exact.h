@@ -26,13 +26,12 @@ void erase_blanks(const struct conv2d_shape *s, size_t width, const unsigned *ke
 // positive. Where it is so near to 0 that our rounding errors, larger than those of plain sums, may
 // answer for it, it is computed once more, as a plain sum.
 
-// Whether some pixel may be, by what tiles of 16 pixels say of theirs: each one's sum of squares,
-// and the size of its smallest with its bias.
-bool are_near_gate(const float *squares, const float *least, int tiles);
+// How near that is for an image's channel, by what its tiles of 16 pixels say of theirs: each one's
+// sum of squares, and the size of its smallest with its bias. 0 if no pixel is as near.
+float limit_near_gate(const float *squares, const float *least, int tiles);
 
-// For channel m of that image, whose blank windows are exact already. `size`: floats in `full`, a
-// multiple of 16.
+// For channel m of that image, whose blank windows are exact already.
 void mend_small_pixels(const struct conv2d_forward_args *a, int image, int m, size_t width,
-                       size_t size, float *full);
+                       float limit, float *full);
 
 #endif

@@ -107,14 +107,24 @@ INLINE void output_gradient_at(const Points *at, const float *const lane[VL], si
     columns_to_points(at, x, TILE, column_of_values, points, point);
 }
 
-INLINE void output_at(const Points *at, const float *points, size_t point, float *const lane[VL],
-                      size_t width) {
+// One pixel more of each tile.
+INLINE void add_pixel(TileSizes *sizes, Vec pixel, float bias) {
+    sizes->squares += pixel * pixel;
+    sizes->least = least_of(size_of(pixel + bias), sizes->least);
+}
+
+INLINE TileSizes output_at(const Points *at, const float *points, size_t point, float bias,
+                           float *const lane[VL], size_t width) {
     Vec x[MOST_POINTS];
+    TileSizes sizes = {{0}, (Vec){0} + FLT_MAX};
     columns_from_points(at, points, point, TILE, column_of_coefficients, x);
     for (int i = 0; i < TILE; i++) {
-        coefficients(at, x + i * at->piece, TILE, false);
-        scatter(x + i * at->piece, TILE, lane, (size_t)i * width, false);
+        Vec *row = x + i * at->piece;
+        coefficients(at, row, TILE, false);
+        UNROLL for (int j = 0; j < TILE; j++) add_pixel(&sizes, row[j], bias);
+        scatter(row, TILE, lane, (size_t)i * width, false);
     }
+    return sizes;
 }
 
 INLINE void input_gradient_at(const Points *at, const float *points, size_t point,
@@ -176,8 +186,8 @@ INLINE void pool_rows(const Vec even[4], const Vec odd[4], float bias, Vec Y[2],
     *gates = (Bits){0};
     UNROLL for (int j = 0; j < 4; j++) {
         Vec a = even[j] + bias, b = odd[j] + bias;
-        sizes->squares += even[j] * even[j] + odd[j] * odd[j];
-        sizes->least = least_of(least_of(size_of(a), size_of(b)), sizes->least);
+        add_pixel(sizes, even[j], bias);
+        add_pixel(sizes, odd[j], bias);
         *gates |= (((a > 0) & 1) | ((b > 0) & 2)) << 8 * j;
         sum[j] = relu_of(a) + relu_of(b);
     }
@@ -232,9 +242,9 @@ void output_gradient_to_points(int piece, const float *const lane[VL], size_t wi
                                size_t point) {
     WITH_POINTS(piece, output_gradient_at, lane, width, points, point);
 }
-void output_from_points(int piece, const float *points, size_t point, float *const lane[VL],
-                        size_t width) {
-    WITH_POINTS(piece, output_at, points, point, lane, width);
+TileSizes output_from_points(int piece, const float *points, size_t point, float bias,
+                             float *const lane[VL], size_t width) {
+    return WITH_POINTS(piece, output_at, points, point, bias, lane, width);
 }
 void input_gradient_from_points(int piece, const float *points, size_t point, float *const lane[VL],
                                 size_t width) {

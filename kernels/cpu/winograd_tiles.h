@@ -18,8 +18,13 @@ void input_to_points(int piece, const float *const lane[VL], size_t width, float
                      size_t point);
 void output_gradient_to_points(int piece, const float *const lane[VL], size_t width, float *points,
                                size_t point); // of 4x4 pixels each
-void output_from_points(int piece, const float *points, size_t point, float *const lane[VL],
-                        size_t width);
+// Of the 16 pixels of each tile, before a bias is added: the sum of squares, and with it the size of
+// the one next to ReLU's 0. For winograd_exact.h.
+typedef struct TileSizes {
+    Vec squares, least;
+} TileSizes;
+TileSizes output_from_points(int piece, const float *points, size_t point, float bias,
+                             float *const lane[VL], size_t width);
 // Adds, for pieces overlap. Behind the last pixel of a piece of 6 there is room for two more.
 void input_gradient_from_points(int piece, const float *points, size_t point, float *const lane[VL],
                                 size_t width);
@@ -32,11 +37,6 @@ typedef struct PooledTiles {
     unsigned char *gates[VL];
     size_t width;
 } PooledTiles;
-// Of the 16 pixels of each tile before that: the sum of squares, and the size of the one next to
-// ReLU's 0. For winograd_exact.h.
-typedef struct TileSizes {
-    Vec squares, least;
-} TileSizes;
 TileSizes pooled_from_points(int piece, const float *points, size_t point, float bias,
                              const PooledTiles *to);
 void pooled_gradient_to_points(int piece, const PooledTiles *from, float *points, size_t point);
