@@ -407,6 +407,19 @@ static void fill_gradients(const struct conv2d_backward_input_args *a, Gradients
     }
 }
 
+// Every second of a row of pixels = beta times itself + from. Four at a time, as in phases.c.
+static void store_every_second(float *to, const float *from, int n, float beta) {
+    int i = 0;
+    for (; i + 4 < n; i += 4) {
+        Quad a = quad_at(to + 2 * i), b = quad_at(to + 2 * i + 4), f = quad_at(from + i);
+        Quad own = SHUFFLE(QuadBits, a, b, 0, 2, 4, 6), other = SHUFFLE(QuadBits, a, b, 1, 3, 5, 7);
+        if (beta != 0) f += own;
+        quad_to(to + 2 * i, SHUFFLE(QuadBits, f, other, 0, 4, 1, 5));
+        quad_to(to + 2 * i + 4, SHUFFLE(QuadBits, f, other, 2, 6, 3, 7));
+    }
+    for (; i < n; i++) to[2 * i] = beta != 0 ? to[2 * i] + from[i] : from[i];
+}
+
 // dX = beta dX + a phase of channel c of an image
 static void store_phase(const struct conv2d_backward_input_args *a, Phase f, int image, int c,
                         const float *from) {
@@ -414,6 +427,10 @@ static void store_phase(const struct conv2d_backward_input_args *a, Phase f, int
     float *dX = a->dX + (size_t)image * x_size(s) + (size_t)c * s->H * s->W;
     for (int y = f.y0; y < f.y1; y++, from += f.x1 - f.x0) {
         ptrdiff_t to = (ptrdiff_t)(y * s->stride_h + f.a - s->pad_h) * s->W + f.b - s->pad_w;
+        if (s->stride_w == 2) {
+            store_every_second(dX + to + 2 * (ptrdiff_t)f.x0, from, f.x1 - f.x0, a->beta);
+            continue;
+        }
         for (int x = f.x0; x < f.x1; x++) {
             float *pixel = &dX[to + (ptrdiff_t)x * s->stride_w];
             *pixel = a->beta != 0 ? *pixel + from[x - f.x0] : from[x - f.x0];
@@ -442,6 +459,10 @@ static void input_of_images(const struct conv2d_backward_input_args *a, Gradient
                             const int *offset, int first, int images, const float *dY,
                             float *mine) {
     const Shape *s = &a->s;
+    // Whether there are pixels that meet no weight.
+    bool gaps = s->kernel_h < s->stride_h || s->kernel_w < s->stride_w || s->M == 0;
+    if (gaps && a->beta == 0)
+        memset(a->dX + (size_t)first * x_size(s), 0, sizeof(float) * (size_t)images * x_size(s));
     for (int number = 0; number < s->stride_h * s->stride_w; number++) {
         Phase f = phase_of(s, number);
         Windows w = {.from = dY + (size_t)f.y0 * (size_t)g.w + f.x0,
@@ -452,7 +473,7 @@ static void input_of_images(const struct conv2d_backward_input_args *a, Gradient
                      .cols = f.x1 - f.x0,
                      .K = s->M * taps_of(f),
                      .offset = offset};
-        if (w.rows > 0 && w.cols > 0) phase_of_images(a, f, &w, W, first, mine);
+        if (w.rows > 0 && w.cols > 0 && w.K > 0) phase_of_images(a, f, &w, W, first, mine);
         W += (size_t)s->C * (size_t)(s->M * taps_of(f));
         offset += s->M * taps_of(f);
     }

@@ -10,10 +10,10 @@ float *zeros_for_copies(const Scratch *scratch, Side side, int copies) {
     return full;
 }
 
-// A row of a channel that comes soon: two lines of the cache, the most that ResNet's rows touch.
-// Images are larger than the core's cache, and whose turn is next no processor guesses where
-// channels are short.
-#define send_for(row, write) (__builtin_prefetch(row, write), __builtin_prefetch((row) + 16, write))
+// A channel of an image that comes soon. Images are larger than the core's cache, and whose turn is
+// next no processor guesses where channels are short.
+#define SEND_FOR(plane, size, write)                                                               \
+    for (size_t at = 0; at < (size); at += 16) __builtin_prefetch((plane) + at, write)
 
 void copy_channel(const struct conv2d_shape *s, Side side, Chunk chunk, const float *images, int c,
                   float *to) {
@@ -30,10 +30,9 @@ void copy_channel(const struct conv2d_shape *s, Side side, Chunk chunk, const fl
             continue;
         }
         const float *from = images + plane * size;
-        for (int h = 0; h < rows; h++) {
-            send_for(from + COPIES_AT_ONCE * size + (size_t)h * side.w, false);
+        SEND_FOR(from + COPIES_AT_ONCE * size, size, false);
+        for (int h = 0; h < rows; h++)
             copy_floats(to + (size_t)h * width, from + (size_t)h * side.w, cols);
-        }
     }
 }
 
@@ -65,9 +64,9 @@ void store_channel(const struct conv2d_shape *s, Side side, Chunk chunk, const f
                           out.pooled + plane * size / 2);
             continue;
         }
+        SEND_FOR(out.images + (plane + 1) * size, size, true);
         for (int h = 0; h < side.h; h++) {
             float *to = out.images + plane * size + (size_t)h * side.w;
-            send_for(to + size, true);
             store_row(to, full + (size_t)(h + side.pad_h) * width + side.pad_w, side.w,
                       h < rows ? cols : 0, bias, out.beta);
         }
