@@ -90,7 +90,7 @@ void batch_norm_backward_input_naive(const struct batch_norm_backward_input_args
 // where planes are so small that adding up what lies side by side takes longer than reading them.
 // From there on they are double. A thread has some neighbouring channels, whose sums are the same
 // whichever thread has them.
-enum { PIECE = 1024, TOGETHER = 128 }; // numbers of a channel
+enum { PIECE = 1024, TOGETHER = 128, MOST_IMAGES = 8 }; // numbers of a channel
 
 // The first of thread t's things, when `threads` threads share n; it has those up to share(n, t+1).
 static long share(long n, int t, int threads) { return n * t / threads; }
@@ -145,7 +145,7 @@ static void add_lanes(Sums *sums, Lanes *lanes) {
 }
 
 static void sums_of_channels(const Planes *p, long first, long last, Lanes *lanes, Sums *sums) {
-    int images = divide_up(TOGETHER, larger(p->S, 1));
+    int images = smaller(divide_up(TOGETHER, larger(p->S, 1)), MOST_IMAGES);
     for (long c = first; c < last; c++) lanes[c] = (Lanes){0}, sums[c] = (Sums){0};
     for (int n = 0; n < p->N; n++) {
         size_t at = plane_at(p->C, p->S, n, (int)first);

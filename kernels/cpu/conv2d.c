@@ -176,6 +176,9 @@ void conv2d_backward_params_naive(const struct conv2d_backward_params_args *a) {
 static size_t out_pixels(const Shape *s) { return (size_t)s->out_h * (size_t)s->out_w; }
 static size_t windows_2x2(const Shape *s) { return out_pixels(s) / 4; }
 
+// Of neighbours in memory.
+enum { CHANNELS_AT_ONCE = 16 };
+
 // A thread works on a few images at a time, and all threads on as many. (As each number of Y and dX
 // is one sum in order, this makes no difference to the bits.)
 static int images_at_once(const Shape *s, int threads) {
@@ -360,23 +363,28 @@ static Phase phase_of(const Shape *s, int number) {
 
 static int taps_of(Phase f) { return f.taps_h * f.taps_w; }
 
+static void sort_window(const Shape *s, const float *W, Phase f, float *to) {
+    for (int u = 0; u < f.taps_h; u++)
+        for (int v = 0; v < f.taps_w; v++)
+            *to++ = W[(f.a + u * s->stride_h) * s->kernel_w + f.b + v * s->stride_w];
+}
+
 // The weights of all phases, one behind the other: for each a matrix (C, M taps), and where in dY
 // the pixels begin that each of its columns meets.
 static void sort_weights(const Shape *s, const float *W, int threads, float *sorted) {
-    for (int number = 0; number < s->stride_h * s->stride_w; number++) {
-        Phase f = phase_of(s, number);
-        size_t row = (size_t)s->M * (size_t)taps_of(f);
+    size_t window = (size_t)(s->kernel_h * s->kernel_w);
 #pragma omp parallel for num_threads(threads) schedule(static)
-        for (int c = 0; c < s->C; c++) {
-            float *to = sorted + (size_t)c * row;
+    for (int first = 0; first < s->C; first += CHANNELS_AT_ONCE) {
+        float *to = sorted;
+        for (int number = 0; number < s->stride_h * s->stride_w; number++) {
+            Phase f = phase_of(s, number);
+            size_t taps = (size_t)taps_of(f), row = (size_t)s->M * taps;
             for (int m = 0; m < s->M; m++)
-                for (int u = 0; u < f.taps_h; u++)
-                    for (int v = 0; v < f.taps_w; v++)
-                        *to++ = W[(((size_t)m * s->C + c) * s->kernel_h + f.a + u * s->stride_h) *
-                                      s->kernel_w +
-                                  f.b + v * s->stride_w];
+                for (int c = first; c < smaller(first + CHANNELS_AT_ONCE, s->C); c++)
+                    sort_window(s, W + ((size_t)m * s->C + c) * window, f,
+                                to + (size_t)c * row + (size_t)m * taps);
+            to += (size_t)s->C * row;
         }
-        sorted += (size_t)s->C * row;
     }
 }
 
@@ -582,8 +590,6 @@ static float sum_of_pooled(const float *x, const unsigned char *pooled, size_t n
     }
     return (total + total_of(sums)) * 0.25f;
 }
-
-enum { CHANNELS_AT_ONCE = 16 };
 
 // The sums of some channels of dY over a group of images. Those of an image are neighbours in
 // memory, so its channels are the inner loop.

@@ -112,17 +112,13 @@ static int images_of_core(const Tiling *t) {
     return (long)images * t->rows * t->cols >= LEAST_TILES ? images : 0;
 }
 
-// Where tiles overlap, the order in which they are added depends on how an image's tiles lie in
-// vectors. Only if that is the same in any chunk may chunks depend on the number of threads.
 Teams cut_images(Tiling *t, int N, int threads) {
     enum { SHARES = 16 }; // so that 2, 4, 8 and 16 threads have equally much to do
     int images = images_of_core(t), turns = 0, step = images ? SHARES : threads;
-    int tiles = t->rows * t->cols;
     bool small = images > 0, alone = true;
     if (!small) {
         images = images_in(t, SHARED_BYTES / (size_t)threads);
-        alone = smaller(images, N / threads) * tiles >= LEAST_ALONE &&
-                (tiles % VL == 0 || VL % tiles == 0);
+        alone = smaller(images, N / threads) * t->rows * t->cols >= LEAST_ALONE;
         if (!alone) images = images_in(t, SHARED_BYTES), step = 1;
     }
     do turns += step;

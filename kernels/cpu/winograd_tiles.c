@@ -17,8 +17,11 @@ INLINE void gather(const float *const lane[VL], size_t start, int n, Vec *row) {
     }
 }
 
+// Where tiles overlap, each number gets their parts in the order of the tiles, also if several of
+// them are in one vector: so columns, and rows in input_gradient_at(), that lie in the next tile
+// come first. Which tiles share a vector then makes no difference to the bits.
 INLINE void scatter(const Vec *row, int n, float *const lane[VL], size_t start, bool add) {
-    UNROLL for (int j = 0; j < n; j += 4) {
+    UNROLL for (int j = (n - 1) / 4 * 4; j >= 0; j -= 4) {
         Vec r[4];
         UNROLL for (int k = 0; k < 4; k++) r[k] = j + k < n ? row[j + k] : (Vec){0};
         store_transposed(r, lane, start + (size_t)j, add);
@@ -131,7 +134,8 @@ INLINE void input_gradient_at(const Points *at, const float *points, size_t poin
                               float *const lane[VL], size_t width) {
     Vec x[MOST_POINTS];
     columns_from_points(at, points, point, at->piece, column_of_input_gradient, x);
-    for (int i = 0; i < at->piece; i++) {
+    for (int k = 0; k < at->piece; k++) {
+        int i = (k + TILE) % at->piece;
         of_input_gradient(at, x + i * at->piece);
         scatter(x + i * at->piece, at->piece, lane, (size_t)i * width, true);
     }
