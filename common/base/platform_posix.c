@@ -148,11 +148,20 @@ void file_stay_open(FILE *stream) { fcntl(fileno(stream), F_DUPFD_CLOEXEC, 0); }
 
 // ---- this computer -----------------------------------------------------------------------------
 
+static cpu_set_t in_sight; // when somebody first asked
+
 int cores_in_sight(void) {
-    cpu_set_t set;
-    int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
-                                                            : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    if (CPU_COUNT(&in_sight) == 0) sched_getaffinity(0, sizeof in_sight, &in_sight);
+    int cores = CPU_COUNT(&in_sight);
+    if (cores == 0) cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
     return cores < 1 ? 1 : cores;
+}
+
+void stay_on_core(int core) {
+    cpu_set_t set = in_sight;
+    for (int cpu = 0, n = 0; core >= 0 && cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &in_sight) && n++ != core) CPU_CLR(cpu, &set);
+    sched_setaffinity(0, sizeof set, &set); // if it cannot be, it runs where it may
 }
 
 double computer_memory(void) {

@@ -40,6 +40,7 @@ void file_permit(const char *path, unsigned mode) {}
 void file_stay_open(FILE *stream) {}
 
 int cores_in_sight(void) { return 1; }
+void stay_on_core(int core) {}
 double computer_memory(void) { return 4.0 * (1 << 30); } // that addresses of 32 bits reach
 int terminal_columns(void) { return 0; }
 char *path_of_program(void) { return NULL; }

@@ -19,7 +19,7 @@ typedef struct Backend {
     void *(*open)(Queue *queue, Device *const others[], int num_others);
     void (*close)(Queue *queue); // when all devices' queues are empty
     // Called with an empty queue. NULL where that cannot be.
-    void (*set_threads)(Queue *queue, int threads);
+    void (*set_threads)(Queue *queue, int threads, int first_core);
     void (*set_slowdown)(Queue *queue, double times);
 
     // Returns NULL when there is no memory left.
@@ -72,7 +72,8 @@ struct Device {
     int id;                 // see device_id()
     int hardware;           // which GPU; logical devices may share one
     bool tf32;              // see allow_tf32()
-    int threads;            // cores of a CPU device
+    int threads;            // cores of a CPU device,
+    int first_core;         // and the first of them that is its own; -1: any
     double slowdown;        // see device_set_slowdown()
     Queue *queues[QUEUES];  // NULL if not open; those of the host are never
     uint64_t bytes, peak_bytes;

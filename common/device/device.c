@@ -101,6 +101,7 @@ static Device *open_device(int id, const Backend *backend, int number) {
     device->id = id;
     device->tf32 = system_.tf32;
     device->threads = num_threads();
+    device->first_core = -1;
     device->slowdown = 1;
     name_device(device, number);
     if (system_.open == 0) queues_belong_to_this_thread();
@@ -196,32 +197,47 @@ const char *device_names(Device *const devices[], int k) {
 
 void set_threads_per_device(int threads) { system_.threads_per_device = threads; }
 
-void share_cores(Device *const devices[], int k) {
-    int cpus = 0, seen = 0;
-    for (int i = 0; i < k; i++) cpus += devices[i]->backend == &cpu_backend;
-    for (int i = 0; i < k; i++) {
-        if (devices[i]->backend != &cpu_backend) continue;
-        int threads = (int)equal_range(num_threads(), cpus, seen++).count;
-        if (system_.threads_per_device > 0) threads = system_.threads_per_device;
-        device_set_threads(devices[i], threads > 0 ? threads : 1);
-    }
-}
-
 // What the device's queues are to know of it.
 static void tell_queues(Device *device) {
     const Backend *backend = device->backend;
     synchronize(device);
     for (int q = 0; q < QUEUES; q++) {
         if (!device->queues[q]) continue;
-        if (backend->set_threads) backend->set_threads(device->queues[q], device->threads);
+        if (backend->set_threads)
+            backend->set_threads(device->queues[q], device->threads, device->first_core);
         if (backend->set_slowdown) backend->set_slowdown(device->queues[q], device->slowdown);
     }
 }
 
-void device_set_threads(Device *device, int threads) {
+static void set_cores(Device *device, int threads, int first_core) {
     CHECK(device->backend && threads > 0, "a device has one core at least");
     device->threads = threads;
+    device->first_core = first_core;
     tell_queues(device);
+}
+
+void device_set_threads(Device *device, int threads) { set_cores(device, threads, -1); }
+
+// Of CPU device number i of so many.
+static int share_of_cores(int i, int cpus) {
+    int threads = (int)equal_range(num_threads(), cpus, i).count;
+    if (system_.threads_per_device > 0) threads = system_.threads_per_device;
+    return threads > 0 ? threads : 1;
+}
+
+// If there is a thread for each core, each stays on one of its own. Linux likes to wake two on one
+// core, above all in virtual machines, and takes 50 ms to see that the other core is idle. (With
+// fewer threads, another program's would be on the same cores, and other cores idle.)
+void share_cores(Device *const devices[], int k) {
+    int cpus = 0, seen = 0, all = 0, first = 0;
+    for (int i = 0; i < k; i++) cpus += devices[i]->backend == &cpu_backend;
+    for (int i = 0; i < cpus; i++) all += share_of_cores(i, cpus);
+    for (int i = 0; i < k; i++) {
+        if (devices[i]->backend != &cpu_backend) continue;
+        int threads = share_of_cores(seen++, cpus);
+        set_cores(devices[i], threads, all == cores_in_sight() ? first : -1);
+        first += threads;
+    }
 }
 
 void device_set_slowdown(Device *device, double times) {

@@ -46,6 +46,7 @@ typedef struct Worker {
     Condition work, progress; // "there is a task", "what was awaited is completed"
     Thread thread;            // 0: the host does the work
     CpuLane lane;
+    int first_core;        // see share_cores(); -1: its threads run on any
     double slowdown, owed; // see device_set_slowdown(); seconds that are still to be slept
 } Worker;
 
@@ -173,6 +174,7 @@ static void *cpu_open(Queue *queue, Device *const others[], int num_others) {
     worker->queue = queue;
     worker->awaited = NOBODY_WAITS;
     worker->lane = (CpuLane){.threads = queue->device->threads, .memory = memory_new};
+    worker->first_core = -1;
     worker->slowdown = queue->device->slowdown;
     if (works_inline) return worker;
     worker->thread = thread_start(work, worker);
@@ -190,8 +192,21 @@ static void cpu_close(Queue *queue) {
     free(worker);
 }
 
-// The mutex of the next submit() makes the change known to the worker.
-static void cpu_set_threads(Queue *queue, int threads) { worker_of(queue)->lane.threads = threads; }
+static void keep_to_cores(void *context) {
+    const Worker *worker = context;
+#pragma omp parallel num_threads(worker->lane.threads)
+    stay_on_core(worker->first_core < 0 ? -1 : worker->first_core + omp_get_thread_num());
+}
+
+// The mutex of submit() makes the change known to the worker.
+static void cpu_set_threads(Queue *queue, int threads, int first_core) {
+    Worker *worker = worker_of(queue);
+    bool keep = worker->first_core >= 0 || first_core >= 0;
+    worker->lane.threads = threads;
+    worker->first_core = first_core;
+    if (keep && worker->thread && queue->number == COMPUTE)
+        submit(queue, &(Task){.kind = TASK_CALL, .call = {keep_to_cores, worker}});
+}
 
 static void cpu_set_slowdown(Queue *queue, double times) {
     worker_of(queue)->slowdown = times;
