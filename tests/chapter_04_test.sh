@@ -77,6 +77,6 @@ spins() { # VARIABLE=VALUE: how often OpenMP's threads look before they sleep
 }
 active=$(spins OMP_WAIT_POLICY=active)
 short=$(spins A=1)
-[ "$short" -le 1000 ] && [ "${active:-$short}" != "$short" ] && [ "$(spins GOMP_SPINCOUNT=7)" -le 7 ]
+[ "$short" -le 3000 ] && [ "${active:-$short}" != "$short" ] && [ "$(spins GOMP_SPINCOUNT=7)" -le 7 ]
 verdict $? "OpenMP's threads soon sleep while they wait, unless the user has set something else"
 echo "1..$tests"

@@ -2,6 +2,7 @@
 // the queues; so it uses kernels that need no library. (Two queues of one device: test_queues.c.)
 #include "cases.h"
 #include "common/base/clock.h"
+#include "common/base/platform.h"
 
 #include <time.h>
 
@@ -133,8 +134,8 @@ TEST_UNLESS_SIMULATED(kernels_use_their_cores) {
 #if defined(_OPENMP) && defined(__linux__)
     enum { CORES = 9 }; // more than any test before
     Tensor *x = filled(device(0), N, 0);
-    device_set_threads(device(0), CORES);
     int before = threads_of_this_process();
+    device_set_threads(device(0), CORES);
     launch(device(0), scale, .x = x->data, .factor = 1, .n = N);
     synchronize(device(0));
     assert_true(threads_of_this_process() >= CORES && threads_of_this_process() > before);
@@ -142,6 +143,42 @@ TEST_UNLESS_SIMULATED(kernels_use_their_cores) {
 #else
     skip("no OpenMP");
 #endif
+}
+
+// cores_in_sight() is what the first thread that asked could run on; the kernel knows what the
+// worker can.
+static void count_cores(void *context) {
+    char line[256];
+    FILE *status = fopen("/proc/thread-self/status", "r");
+    while (fgets(line, sizeof line, status)) {
+        if (strncmp(line, "Cpus_allowed:", 13) != 0) continue;
+        for (const char *c = line + 13; *c; c++)
+            for (int digit = strchr("0123456789", *c) ? *c - '0'
+                             : *c >= 'a'              ? *c - 'a' + 10
+                                                      : 0;
+                 digit; digit /= 2)
+                *(int *)context += digit % 2;
+    }
+    fclose(status);
+}
+
+static int cores_of_worker(Device *cpu) {
+    int cores = 0;
+    queue_call(compute_queue(cpu), count_cores, &cores);
+    synchronize(cpu);
+    return cores;
+}
+
+TEST_UNLESS_SIMULATED(threads_stay_on_cores_of_their_own_if_each_has_one) {
+    Device *two[] = {cpu_device(0), cpu_device(1)};
+    int all = cores_in_sight(), own = num_threads() == all ? 1 : all; // a container may have fewer
+    share_cores(two, 1);
+    assert_int_equal(cores_of_worker(two[0]), own);
+    share_cores(two, 2);
+    assert_int_equal(cores_of_worker(two[1]), own);
+    device_set_threads(two[1], 1);
+    assert_int_equal(cores_of_worker(two[1]), all);
+    share_cores(two, 1);
 }
 
 // (On GPUs x is pinned, and only CUDA can free that.)

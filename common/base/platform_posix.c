@@ -196,16 +196,15 @@ void *memory_new(size_t bytes) {
 #if defined(_OPENMP) && defined(__GLIBC__)
 // OpenMP's threads spin while they wait for each other. Beside one busy program they then keep from
 // its core the very thread that they wait for, and a run takes up to 20 times as long. With
-// OMP_WAIT_POLICY=passive they sleep. But to wake up takes longer than many a kernel of LeNet's: a
-// thousand turns before that make its step a quarter shorter on two idle cores, and a seventh
-// longer beside a busy program (ten thousand: twice as long). OpenMP's library has read both before
-// any code of ours runs, so the program sets them and starts itself once more; what the user has
-// set stays.
+// OMP_WAIT_POLICY=passive they sleep. But to wake up takes longer than many a kernel of LeNet's:
+// three thousand turns before that make its step a quarter shorter on two idle cores. OpenMP's
+// library has read both before any code of ours runs, so the program sets them and starts itself
+// once more; what the user has set stays.
 __attribute__((constructor)) static void sleep_while_waiting(int argc, char *argv[]) {
     (void)argc;
     if (getenv("OMP_WAIT_POLICY")) return;
     setenv("OMP_WAIT_POLICY", "passive", 1);
-    setenv("GOMP_SPINCOUNT", "1000", 0);
+    setenv("GOMP_SPINCOUNT", "3000", 0);
     char *path = path_of_program();
     if (path) execv(path, argv); // if it cannot be started again, this one just goes on
     free(path);
