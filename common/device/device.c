@@ -225,9 +225,9 @@ static int share_of_cores(int i, int cpus) {
     return threads > 0 ? threads : 1;
 }
 
-// If there is a thread for each core, each stays on one of its own. Linux likes to wake two on one
-// core, above all in virtual machines, and takes 50 ms to see that the other core is idle. (With
-// fewer threads, another program's would be on the same cores, and other cores idle.)
+// Threads stay on cores because Linux likes to wake two on one core, above all in virtual machines,
+// and takes 50 ms to see that the other core is idle. With fewer threads than cores another
+// program's might be on the same ones, and the other cores idle.
 void share_cores(Device *const devices[], int k) {
     int cpus = 0, seen = 0, all = 0, first = 0;
     for (int i = 0; i < k; i++) cpus += devices[i]->backend == &cpu_backend;

@@ -92,7 +92,8 @@ int device_id(const Device *device);
 const char *device_names(Device *const devices[], int k);
 
 // Divides the cores among the CPU devices of a group: T/k each, the first T%k one more, none below
-// one. GPUs are left as they are.
+// one. If that makes a thread for each core that is there, each stays on one of its own. GPUs are
+// left as they are.
 void share_cores(Device *const devices[], int k);
 
 // From now on share_cores() gives each CPU device so many cores (of --threads-per-device), however
