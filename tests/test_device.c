@@ -4,6 +4,8 @@
 #include "common/base/clock.h"
 #include "common/base/platform.h"
 
+#include <dirent.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -120,47 +122,46 @@ TEST(names_are_the_books) {
 }
 
 #if defined(_OPENMP) && defined(__linux__)
-static int threads_of_this_process(void) {
-    char line[256];
-    int threads = -1;
-    FILE *status = fopen("/proc/self/status", "r");
-    while (status && fgets(line, sizeof line, status)) sscanf(line, "Threads: %d", &threads);
-    if (status) fclose(status);
+// How many, and the sum of their numbers: another one if some ended and others began.
+static int threads_of_this_process(long *sum) {
+    int threads = 0;
+    DIR *folder = opendir("/proc/self/task");
+    *sum = 0;
+    for (struct dirent *entry; folder && (entry = readdir(folder));)
+        if (entry->d_name[0] != '.') threads++, *sum += atol(entry->d_name);
+    if (folder) closedir(folder);
     return threads;
 }
 #endif
 
-// A loop that is long enough has a thread for each core that its device was given.
+// A loop that is long enough has a thread for each core that its device was given, and it still is
+// the same thread after a kernel that has work for two.
 TEST_UNLESS_SIMULATED(kernels_use_their_cores) {
 #if defined(_OPENMP) && defined(__linux__)
     enum { CORES = 9 }; // more than any test before
     Tensor *x = filled(device(0), N, 0);
-    int before = threads_of_this_process();
+    long sum, later;
+    int before = threads_of_this_process(&sum);
     device_set_threads(device(0), CORES);
     launch(device(0), scale, .x = x->data, .factor = 1, .n = N);
     synchronize(device(0));
-    assert_true(threads_of_this_process() >= CORES && threads_of_this_process() > before);
+    int now = threads_of_this_process(&sum);
+    assert_true(now >= CORES && now > before);
+    const struct conv2d_shape s = {2, 16, 28, 28, 16, 3, 3, 1, 1, 1, 1, 28, 28};
+    Tensor *X = filled(device(0), 2 * 16 * 28 * 28, 1), *Y = filled(device(0), 2 * 16 * 28 * 28, 0);
+    launch(device(0), conv2d_forward, .X = X->data, .W = X->data, .Y = Y->data, .s = s);
+    launch(device(0), scale, .x = x->data, .factor = 1, .n = N);
+    synchronize(device(0));
+    assert_true(threads_of_this_process(&later) == now && later == sum);
     share_cores((Device *[]){device(0)}, 1);
 #else
     skip("no OpenMP");
 #endif
 }
 
-// cores_in_sight() is what the first thread that asked could run on; the kernel knows what the
-// worker can.
 static void count_cores(void *context) {
-    char line[256];
-    FILE *status = fopen("/proc/thread-self/status", "r");
-    while (fgets(line, sizeof line, status)) {
-        if (strncmp(line, "Cpus_allowed:", 13) != 0) continue;
-        for (const char *c = line + 13; *c; c++)
-            for (int digit = strchr("0123456789", *c) ? *c - '0'
-                             : *c >= 'a'              ? *c - 'a' + 10
-                                                      : 0;
-                 digit; digit /= 2)
-                *(int *)context += digit % 2;
-    }
-    fclose(status);
+    cpu_set_t set;
+    *(int *)context = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : -1;
 }
 
 static int cores_of_worker(Device *cpu) {

@@ -196,8 +196,9 @@ void *memory_new(size_t bytes) {
 #if defined(_OPENMP) && defined(__GLIBC__)
 // OpenMP's threads spin while they wait for each other. Beside one busy program they then keep from
 // its core the very thread that they wait for, and a run takes up to 20 times as long. With
-// OMP_WAIT_POLICY=passive they sleep. But to wake up takes longer than many a kernel of LeNet's:
-// three thousand turns before that make its step a quarter shorter on two idle cores. OpenMP's
+// OMP_WAIT_POLICY=passive they sleep. But to wake up takes longer than many a kernel of LeNet's: a
+// thousand turns before that made its step a quarter shorter on two idle cores, three thousand 3 %
+// more; beside a busy program threads that stay on their cores take as long with either. OpenMP's
 // library has read both before any code of ours runs, so the program sets them and starts itself
 // once more; what the user has set stays.
 __attribute__((constructor)) static void sleep_while_waiting(int argc, char *argv[]) {

@@ -203,9 +203,9 @@ static void tell_queues(Device *device) {
     synchronize(device);
     for (int q = 0; q < QUEUES; q++) {
         if (!device->queues[q]) continue;
+        if (backend->set_slowdown) backend->set_slowdown(device->queues[q], device->slowdown);
         if (backend->set_threads)
             backend->set_threads(device->queues[q], device->threads, device->first_core);
-        if (backend->set_slowdown) backend->set_slowdown(device->queues[q], device->slowdown);
     }
 }
 
@@ -226,8 +226,8 @@ static int share_of_cores(int i, int cpus) {
 }
 
 // Threads stay on cores because Linux likes to wake two on one core, above all in virtual machines,
-// and takes 50 ms to see that the other core is idle. With fewer threads than cores another
-// program's might be on the same ones, and the other cores idle.
+// and takes 50 ms to see that the other core is idle. With fewer threads than cores they are left
+// free: another program's might stay on the same cores while others are idle.
 void share_cores(Device *const devices[], int k) {
     int cpus = 0, seen = 0, all = 0, first = 0;
     for (int i = 0; i < k; i++) cpus += devices[i]->backend == &cpu_backend;

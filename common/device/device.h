@@ -101,7 +101,8 @@ void share_cores(Device *const devices[], int k);
 // they share them again.
 void set_threads_per_device(int threads);
 
-// So many cores for one CPU device, whatever the others have. A GPU is left as it is.
+// So many cores for one CPU device, whatever the others have; its threads may run on any. A GPU is
+// left as it is.
 void device_set_threads(Device *device, int threads);
 
 // Makes a CPU device `times` (1 or more) times slower: after each kernel its worker sleeps (times -

@@ -201,7 +201,7 @@ static void keep_to_cores(void *context) {
 // The mutex of submit() makes the change known to the worker.
 static void cpu_set_threads(Queue *queue, int threads, int first_core) {
     Worker *worker = worker_of(queue);
-    bool keep = worker->first_core >= 0 || first_core >= 0;
+    bool keep = worker->first_core >= 0 || first_core >= 0 || threads > 1; // some may be kept yet
     worker->lane.threads = threads;
     worker->first_core = first_core;
     if (keep && worker->thread && queue->number == COMPUTE)

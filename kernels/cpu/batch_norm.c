@@ -90,7 +90,8 @@ void batch_norm_backward_input_naive(const struct batch_norm_backward_input_args
 // where planes are so small that adding up what lies side by side takes longer than reading them.
 // From there on they are double. A thread has some neighbouring channels, whose sums are the same
 // whichever thread has them.
-enum { PIECE = 1024, TOGETHER = 128, MOST_IMAGES = 8 }; // numbers of a channel
+enum { PIECE = 1024, TOGETHER = 128 }; // numbers of a channel
+enum { MOST_IMAGES = 8 };              // together
 
 // The first of thread t's things, when `threads` threads share n; it has those up to share(n, t+1).
 static long share(long n, int t, int threads) { return n * t / threads; }
@@ -178,6 +179,7 @@ static inline Moments merge(Moments a, Moments b) {
 
 static float mean_of(const float *x, int n) {
     double total = 0;
+#pragma omp simd reduction(+ : total)
     for (int i = 0; i < n; i++) total += x[i];
     return n > 0 ? (float)(total / n) : 0;
 }

@@ -176,7 +176,7 @@ void conv2d_backward_params_naive(const struct conv2d_backward_params_args *a) {
 static size_t out_pixels(const Shape *s) { return (size_t)s->out_h * (size_t)s->out_w; }
 static size_t windows_2x2(const Shape *s) { return out_pixels(s) / 4; }
 
-// Of neighbours in memory.
+// Channels that are neighbours in memory are worked on together.
 enum { CHANNELS_AT_ONCE = 16 };
 
 // A thread works on a few images at a time, and all threads on as many. (As each number of Y and dX

@@ -14,7 +14,10 @@ static inline int omp_get_thread_num(void) { return 0; }
 
 // A lane is one CPU device's worker: how many cores it may use, and scratch memory of its own.
 typedef struct CpuLane {
-    int threads;                   // OpenMP threads for this device's kernels, >= 1
+    // OpenMP threads for this device's kernels, >= 1. A kernel uses all of them or one: of a team
+    // of fewer, OpenMP ends the others, and those that it starts later would stay on the worker's
+    // core.
+    int threads;
     void *(*memory)(size_t bytes); // where scratch comes from; NULL: from aligned_alloc()
     void *scratch;                 // grows to the largest request and is kept
     size_t scratch_bytes;

@@ -190,10 +190,10 @@ static void images_from_points(const Pass *pass, const Scratch *scratch, Chunk c
     tiles_from_points(t, scratch, tile, end, m, a->b ? a->b[m] : 0, sizes, planes,
                       planes + scratch->full);
     for (int i = 0; i < images; i++, full += size, keep += size, tile += tiles) {
-        float limit = limit_near_gate(sizes.squares + tile, sizes.least + tile, (int)tiles);
         if (scratch->has_blanks[image + i]) erase_blanks(&a->s, t->out.width, keep, full);
-        if (a->b && limit > 0)
-            mend_small_pixels(a, chunk.first + image + i, m, t->out.width, limit, full);
+        float limit =
+            a->b ? limit_near_gate(sizes.squares + tile, sizes.least + tile, (int)tiles) : 0;
+        if (limit > 0) mend_small_pixels(a, chunk.first + image + i, m, t->out.width, limit, full);
     }
     Chunk some = {chunk.first + image, images, (size_t)images * tiles};
     store_channel(&a->s, t->out, some, planes + (size_t)image * size, m,

@@ -11,9 +11,9 @@ float *zeros_for_copies(const Scratch *scratch, Side side, int copies) {
 }
 
 // A channel of an image that comes soon. Images are larger than the core's cache, and whose turn is
-// next no processor guesses where channels are short.
+// next no processor guesses where channels are short. (Of a large one the beginning is enough.)
 #define SEND_FOR(plane, size, write)                                                               \
-    for (size_t at = 0; at < (size); at += 16) __builtin_prefetch((plane) + at, write)
+    for (size_t at = 0; at < (size) && at < 1024; at += 16) __builtin_prefetch((plane) + at, write)
 
 void copy_channel(const struct conv2d_shape *s, Side side, Chunk chunk, const float *images, int c,
                   float *to) {

@@ -124,8 +124,7 @@ Teams cut_images(Tiling *t, int N, int threads) {
     do turns += step;
     while (images * turns < N);
     set_chunk(t, (N + turns - 1) / turns);
-    return alone ? (Teams){smaller(threads, num_chunks(t, N)), 1, .own = !small}
-                 : (Teams){1, threads, .own = true};
+    return alone ? (Teams){threads, 1, .own = !small} : (Teams){1, threads, .own = true};
 }
 
 SumTree tree_of(const struct conv2d_shape *s, const Tiling *t) {

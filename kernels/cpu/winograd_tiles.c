@@ -188,10 +188,10 @@ INLINE void pool_rows(const Vec even[4], const Vec odd[4], float bias, Vec Y[2],
                       TileSizes *sizes) {
     Vec sum[4];
     *gates = (Bits){0};
+    UNROLL for (int j = 0; j < 4; j++) add_pixel(sizes, even[j], bias); // in output_at()'s order
+    UNROLL for (int j = 0; j < 4; j++) add_pixel(sizes, odd[j], bias);
     UNROLL for (int j = 0; j < 4; j++) {
         Vec a = even[j] + bias, b = odd[j] + bias;
-        add_pixel(sizes, even[j], bias);
-        add_pixel(sizes, odd[j], bias);
         *gates |= (((a > 0) & 1) | ((b > 0) & 2)) << 8 * j;
         sum[j] = relu_of(a) + relu_of(b);
     }

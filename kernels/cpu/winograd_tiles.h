@@ -18,8 +18,8 @@ void input_to_points(int piece, const float *const lane[VL], size_t width, float
                      size_t point);
 void output_gradient_to_points(int piece, const float *const lane[VL], size_t width, float *points,
                                size_t point); // of 4x4 pixels each
-// Of the 16 pixels of each tile, before a bias is added: the sum of squares, and with it the size
-// of the one next to ReLU's 0. For winograd_exact.h.
+// Of the 16 pixels of each tile: the sum of squares before a bias is added, and, with the bias, the
+// size of the one next to ReLU's 0. For winograd_exact.h.
 typedef struct TileSizes {
     Vec squares, least;
 } TileSizes;
