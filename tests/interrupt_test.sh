@@ -60,7 +60,7 @@ ends() { # STATUS.. SECONDS: it ends with one of these within so many seconds, a
     case " $* " in *" $status "*) ;; *) complain "ended with status $status" ;; esac
     left=$(cd "$here" && find . -name '*.tmp.*')
     [ -z "$left" ] || complain "left $left"
-    if has_hung && ! until_true 2 gone "$(cat "$work/hung")"; then
+    if has_hung && ! until_true 10 gone "$(cat "$work/hung")"; then
         complain "left gnuplot running"
         kill -9 "$(cat "$work/hung")"
     fi
