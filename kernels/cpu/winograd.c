@@ -189,6 +189,7 @@ static void images_from_points(const Pass *pass, const Scratch *scratch, Chunk c
     size_t tile = (size_t)image * tiles, end = tile + (size_t)images * tiles;
     tiles_from_points(t, scratch, tile, end, m, a->b ? a->b[m] : 0, sizes, planes,
                       planes + scratch->full);
+    // See winograd_exact.h.
     for (int i = 0; i < images; i++, full += size, keep += size, tile += tiles) {
         if (scratch->has_blanks[image + i]) erase_blanks(&a->s, t->out.width, keep, full);
         float limit =
