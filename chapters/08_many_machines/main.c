@@ -230,7 +230,7 @@ static void show_scaling(void) {
 // | what goes wrong | who notices | what happens |
 // |:----------------|:------------|:-------------|
 // | a rank dies: killed, out of memory, an error | it says so itself, or else its *witness*, a child that only waits for its end (`launch.c`); and the launcher | the launcher ends all others within seconds |
-// | a rank hangs, or its host or network is gone | the watch of every rank (`watch.c`) | after `--timeout` seconds each says which rank has not come to which collective, and the job ends |
+// | a rank hangs, or its host or network is gone | the watch of every rank (`watch.c`) | after `--timeout` seconds each says which rank has not come to which collective, and ends; `mpirun` itself may wait 15 minutes for a lost host |
 // | ranks make different collectives | the watch | the same, with what each of the two is in |
 // | ranks have other flags, another program, other data | the start | refused, with what differs, both values and whose they are |
 // | a loss that is not a number | every rank, after the step | all end |
