@@ -19,7 +19,7 @@ ranks() { # K FLAGS
     esac
     status=$?
     took=$(($(date +%s) - began))
-    without_gpu_line <all_errors >error
+    without_remarks <all_errors >error
     return $status
 }
 train() { # K FLAGS

@@ -192,7 +192,7 @@ for flags in "--backend cpu $small --devices 1 --steps 1" --help '--machine list
     command="$name $flags >/dev/full"
     "$program" $flags >/dev/full 2>"$out/all_errors"
     status=$?
-    without_gpu_line <"$out/all_errors" >"$err"
+    without_remarks <"$out/all_errors" >"$err"
     expect_error 1 'standard output'
 done
 cp old plots/${name}_filters.png
@@ -321,13 +321,13 @@ defaults='env --default-signal=INT'
 $defaults true 2>/dev/null || defaults='env'
 fresh
 command="$name, and SIGINT"
-$defaults "$build/$name" --backend cpu $small --devices 2 --epochs 1000000 --save saved --log-loss losses.csv >"$log" 2>"$err" </dev/null &
+$defaults "$build/$name" --backend cpu $small --devices 2 --epochs 1000000 --save saved --log-loss losses.csv >"$log" 2>"$out/all_errors" </dev/null &
 running=$!
 for i in $(seq 150); do grep -q '^2,2,' plots/$name.csv 2>/dev/null && break; sleep 0.2; done
 kill -INT $running
 wait $running
 status=$? running=
-sed -i "/no GPU (/d" "$err"
+without_remarks <"$out/all_errors" >"$err"
 expect_end 130 0
 expect [ "$(curves plots/$name.csv | tail -c 3)" = ' .' ]
 [ ! "$gnuplot" ] || expect is_png plots/$name.png
