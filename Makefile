@@ -8,6 +8,7 @@
 #   1. What this machine has is looked up once, and kept in build/config.mk.       .make/config.mk
 #   2. Each source file becomes an object, build/obj/<its path>.o: the kernels for
 #      CPUs once per instruction set, those for GPUs by nvcc.                      kernels/*/*.mk
+#      When what it was compiled with has changed, it is made again.               .make/with.mk
 #   3. The objects that more than one program needs become build/libbook.a.
 #   4. A program is its own objects, linked with that library.
 #
@@ -27,9 +28,12 @@ BUILD  = build
 CONFIG := $(BUILD)/config.mk
 override BUILD := $(BUILD)$(if $(SANITIZE),/$(SANITIZE))
 
+# Your settings, as scripts get them.
+YOURS  = $(foreach name,CC CPPFLAGS CFLAGS LDFLAGS CUDA ARCH,$(name)=$(call quoted,$($(name))))
+quoted = '$(subst ','\'',$(strip $1))'
+
 .DEFAULT_GOAL := all
-.PHONY: all programs wanted report help help-all setup lenet resnet plots clean
-.SECONDARY:
+.PHONY: all programs wanted report help help-all setup lenet resnet plots clean always
 .DELETE_ON_ERROR:
 # Goals run in the order they are named in; inside a goal the compilers run side by side, in a make of
 # their own (where SIDE_BY_SIDE is 1, because .NOTPARALLEL holds for all that a make does).
@@ -58,8 +62,8 @@ help-all:
 ifneq ($(filter setup,$(MAKECMDGOALS)),)
 
 setup:
-	@CC='$(CC)' FOR='$(filter book book-check book-pdf lab-sheets grade lint wasm,$(MAKECMDGOALS))' sh .make/setup.sh
-	@rm -f $(BUILD)/probed # what is there now is looked up anew
+	@$(YOURS) FOR='$(filter book book-check book-pdf lab-sheets grade lint wasm,$(MAKECMDGOALS))' sh .make/setup.sh
+	@rm -f $(CONFIG:config.mk=probed) || : # what is there now is looked up anew
 AFTER_SETUP := $(filter-out setup clean help help-all,$(MAKECMDGOALS))
 ifneq ($(AFTER_SETUP),)
 .PHONY: $(AFTER_SETUP)
@@ -74,6 +78,7 @@ else
 # ---- how a file is compiled, and a program linked --------------------------------------------------
 
 include .make/config.mk
+include .make/with.mk
 
 OPTIMIZE  := -O3 -g
 THREADING := $(OPENMP)
@@ -84,8 +89,8 @@ include tests/sanitize.mk
 
 CFLAGS_ALL = -std=c11 -D_GNU_SOURCE $(OPTIMIZE) -Wall -Wextra -Wshadow -Werror=implicit-function-declaration $(if $(filter 1,$(WERROR)),-Werror) \
              -iquote . $(THREADING) -pthread $(CHECKS) \
-             $(if $(ZLIB),,-Icommon/without) $(filter -I%,$(ZLIB) $(JANSSON) $(STB) $(RANDOM123) $(CMOCKA)) $(YOUR_PART) $(CFLAGS)
-LIBS       = $(ZLIB) $(JANSSON) $(STB) $(MPI_LIBS) $(THREADING) -pthread -ldl -lm
+             $(if $(ZLIB),,-Icommon/without) $(filter -I%,$(ZLIB) $(JANSSON) $(STB) $(RANDOM123)) $(YOUR_PART) $(CPPFLAGS) $(CFLAGS)
+LIBS       = $(LDFLAGS) $(ZLIB) $(JANSSON) $(STB) $(MPI_LIBS) $(THREADING) -pthread -ldl -lm
 # Only programs of several ranks need MPI when they start; the others do without.
 MPI_LIBS   = $(if $(MPI),-Wl$(comma)--as-needed $(filter-out -I%,$(MPI)))
 comma      := ,
@@ -93,11 +98,13 @@ LINK       = $(CC) $(CHECKS) $(THREADING) -pthread
 # A flag for the linker's driver, whichever it is: nvcc passes on what is the compiler's (kernels/cuda/cuda.mk).
 NO_PIE     = $(if $(NVCC),-Xcompiler )-no-pie
 
-$(BUILD)/obj/%.c.o: %.c $(CONFIG)
+$(BUILD)/obj/%.c.o: %.c $(WITH)/c
 	@mkdir -p $(@D)
 	$(call QUIET,$<)$(CC) $(CFLAGS_ALL) -MMD -MP -c $< -o $@
 
-$(BUILD)/obj/common/comm/mpi.c.o: CFLAGS_ALL += $(filter -I%,$(MPI))
+# The few files that need mpi.h.
+MPI_H        = $(filter -I%,$(MPI))
+NEED_MPI_H  := $(BUILD)/obj/common/comm/mpi.c.o
 
 # Which of the two files in common/device that implement GPUs is compiled, and how, is said in cuda.mk.
 include kernels/cpu/cpu.mk
@@ -117,9 +124,10 @@ SOURCES  := $(filter-out $(LEFT_OUT) %/main.c,$(wildcard common/*/*.c kernels/*.
             $(CUDA_SOURCES)
 LIBRARY  := $(BUILD)/libbook.a
 
-$(LIBRARY): $(SOURCES:%=$(BUILD)/obj/%.o) $(GENERATED:%=%.o) $(CPU_OBJECTS)
+$(eval $(call MADE_OF,$(LIBRARY),$(SOURCES:%=$(BUILD)/obj/%.o) $(GENERATED:%=%.o) $(CPU_OBJECTS)))
+$(LIBRARY):
 	@rm -f $@
-	$(call QUIET,$@)ar rcs $@ $^
+	$(call QUIET,$@)ar rcs $@ $(filter %.o,$^)
 
 # ---- programs --------------------------------------------------------------------------------------
 
@@ -134,11 +142,21 @@ include tests/bench/bench.mk
 include plots/book/book.mk
 include tests/tests.mk
 
-$(CHAPTERS) $(EXERCISES) $(SOLVED_EXERCISES) $(TESTS) $(SIM_TESTS) $(BENCHES): $(LIBRARY)
+$(CHAPTERS) $(EXERCISES) $(SOLVED_EXERCISES) $(TESTS) $(SIM_TESTS) $(BENCHES): $(LIBRARY) $(WITH)/link
 	@mkdir -p $(@D)
 	$(call QUIET,$@)$(LINK) -o $@ $(filter %.o,$^) $(LIBRARY) $(LIBS)
 
--include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
+$(NEED_MPI_H): CFLAGS_ALL += $(MPI_H)
+$(NEED_MPI_H): $(WITH)/mpi
+# (CFLAGS_ALL as it is where no target adds to it.)
+$(eval $(call KEEP,c,$(COMPILER) $(CC) $(CFLAGS_ALL)))
+$(eval $(call KEEP,mpi,$(MPI_H)))
+$(eval $(call KEEP,link,$(LINK) $(LIBS)))
+
+# The headers that each object needs. (Where compilers run: a make that starts another one compiles nothing.)
+ifneq ($(filter 1,$(SIDE_BY_SIDE))$(filter $(BUILD)/%,$(MAKECMDGOALS)),)
+-include $(shell find $(BUILD)/obj $(BUILD)/wasm/obj $(BUILD)/recorded/obj -name '*.d' 2>/dev/null)
+endif
 
 # ---- goals; those of the tests are in tests/tests.mk -----------------------------------------------
 
@@ -164,6 +182,7 @@ launch   = $(if $(wildcard chapters/$1_*/ranks),$(if $(MPI)$(RANKS),sh .make/ran
 one_rank = echo 'make: no MPI, so this is one rank; make setup installs MPI' >&2;
 
 plots:
+	@command -v gnuplot >/dev/null || { echo 'make: error: no gnuplot' >&2; echo 'hint: make setup' >&2; exit 1; }
 	@for csv in plots/*.csv; do \
 	    head -n 1 "$$csv" 2>/dev/null | grep -q '^devices,epoch,' || continue; \
 	    echo "  PLOT  $${csv%.csv}.png"; \

@@ -1,15 +1,18 @@
-# What this machine has: CONFIG, a file of variables that .make/probe.sh writes.
+# What this machine has: CONFIG, a file of variables that .make/probe.sh writes. Nothing depends on it but through what it
+# says (.make/with.mk).
 
 NEEDS_CONFIG := $(filter-out help help-all clean plots lint,$(or $(MAKECMDGOALS),all))
-PROBED       := $(CONFIG:config.mk=probed)
 
 ifneq ($(NEEDS_CONFIG),)
 -include $(CONFIG)
-# Found once, except what was not found: that is looked for each time.
-SETTINGS := CC=$(CC) CUDA=$(CUDA) ARCH=$(ARCH) WERROR=$(WERROR) CFLAGS=$(CFLAGS)
-ifneq ($(SETTINGS)|$(strip $(MISSING)$(LACKING)),$(CONFIG_SETTINGS)|)
-$(PROBED): always
-.PHONY: always
+# PROBED has what probe.sh --state said last time. When it says something else, all is looked up again; so it is while
+# something is missing without which nothing can be built.
+PROBED    := $(CONFIG:config.mk=probed)
+ask_state  = $(YOURS) CONFIG='$(CONFIG)' sh .make/probe.sh --state
+ifeq ($(MAKE_RESTARTS),)
+ifneq ($(strip $(MISSING)$(shell $(ask_state))),$(file <$(PROBED)))
+$(CONFIG): always
+endif
 endif
 endif
 
@@ -17,15 +20,29 @@ endif
 ALL_IS_A_GOAL := $(filter all,$(or $(MAKECMDGOALS),all))
 show_found = sed -n 's/^\#! /  /p' $1
 
-# CONFIG keeps its date, and what depends on it is not made again, when nothing has changed.
-$(CONFIG): $(PROBED) ;
-$(PROBED): Makefile .make/config.mk .make/probe.sh
-	@mkdir -p $(@D)
-	@CC='$(CC)' CUDA='$(CUDA)' ARCH='$(ARCH)' sh .make/probe.sh >$@
-	@echo 'CONFIG_SETTINGS := $(SETTINGS)' >>$@
-	@cmp -s $@ $(CONFIG) || { $(if $(ALL_IS_A_GOAL),,$(call show_found,$@);) cp $@ $(CONFIG); }
+$(CONFIG):
+	@$(call may_write,$(@D))
+	@mkdir -p $(@D) && $(YOURS) sh .make/probe.sh >$@.new
+	@cmp -s $@.new $@ || { $(if $(ALL_IS_A_GOAL),,$(call show_found,$@.new);) cp $@.new $@; }
+	@rm $@.new && $(ask_state) >$(PROBED)
+
+# Somebody else, such as root, may have made folders of the build.
+may_write = at=$$(find $(if $(wildcard $1),$1,. -maxdepth 0) -path build/torch -prune -o -type d ! -writable -print 2>/dev/null) && \
+    at=$$(echo "$$at" | head -n 1) && test -z "$$at" || { \
+    echo "make: error: $$(id -un) cannot write into $$at, which belongs to $$(stat -c %U "$$at")" >&2; \
+    echo "hint: $(if $(wildcard $1),as root: rm -r build,work in a copy of this folder)" >&2; exit 1; }
+
+# A variable that you set yourself is not missing, make ZLIB= either.
+missing  = $(filter-out $(foreach set,JANSSON:libjansson-dev ZLIB:zlib1g-dev,$(if $(filter command%,$(origin \
+           $(firstword $(subst :, ,$(set))))),$(lastword $(subst :, ,$(set))))),$(MISSING))
+optional = $(filter-out $(MISSING),$(LACKING))
+# Results are compared to the last bit, and with those of other machines.
+INEXACT := $(filter -ffast% -Ofast -funsafe% -ffinite% -fassociative% -freciprocal%,$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS))
 
 report: $(CONFIG)
+	@$(call may_write,$(BUILD))
 	@$(if $(ALL_IS_A_GOAL),$(call show_found,$(CONFIG)))
-	@test -z '$(strip $(MISSING))' || { echo 'make: error: missing: $(MISSING)' >&2; \
-	    echo 'hint: make $(if $(filter command,$(origin CC)),CC=$(if $(word 2,$(CC)),"$(CC)",$(CC)) )setup' >&2; exit 1; }
+	@$(if $(missing),echo 'make: error: missing: $(missing)$(if $(optional), (and for some goals: $(optional)))' >&2; \
+	    echo 'hint: make $(if $(filter command,$(origin CC)),CC=$(if $(word 2,$(CC)),"$(CC)",$(CC)) )setup' >&2; exit 1)
+	@$(if $(INEXACT),echo 'make: error: $(INEXACT) among the flags: arithmetic would not be exact' >&2; \
+	    echo 'hint: here the same bits are promised on all machines; leave it out' >&2; exit 1)

@@ -27,13 +27,13 @@ solved      = $(BUILD)/solved/$(notdir $(yours))
 
 # A starter leaves variables and parameters unused; -Werror would not let it pass.
 define EXERCISE
-$(yours): $(call objects,$1/your_part.c $(given))
-$(solved): $(call objects,$1/solution.c $(given))
+$(call MADE_OF,$(yours),$(call objects,$1/your_part.c $(given)))
+$(call MADE_OF,$(solved),$(call objects,$1/solution.c $(given)))
 $(call objects,$1/your_part.c): YOUR_PART := -Wno-unused -Wno-unused-parameter
 endef
 $(foreach folder,$(EXERCISE_FOLDERS),$(eval $(call EXERCISE,$(folder))))
 
-$(foreach folder,$(WITH_MPI),$(call objects,$(wildcard $(folder)/*.c))): CFLAGS_ALL += $(filter -I%,$(MPI))
+NEED_MPI_H += $(foreach folder,$(WITH_MPI),$(call objects,$(wildcard $(folder)/*.c)))
 
 EXERCISES        := $(foreach folder,$(BUILT_EXERCISES),$(call yours,$(folder)))
 SOLVED_EXERCISES := $(foreach folder,$(BUILT_EXERCISES),$(if $(wildcard $(folder)/solution.c),$(call solved,$(folder))))

@@ -2,23 +2,54 @@
 # probe.sh: finds out what this machine has, by compiling a line of each. Writes to standard output what
 # the Makefile includes as build/config.mk; lines that start with "#! " are its report.
 #
-# From the environment: CC, CUDA (0: leave it out), ARCH (GPU architectures, such as "80 90").
-# With the argument --packages it prints just the packages (Debian's names) of what is missing, with --all-packages of
-# what would be missing on a bare system. What only some goals need is asked for by FOR: "book" to make the book's pages,
+# From the environment: CC, CPPFLAGS, CFLAGS, LDFLAGS, CUDA (0: leave it out), ARCH (GPU architectures, such as "80 90").
+# With the argument --packages it prints just the packages (Debian's names) of what is missing, with --required those of
+# them that all needs, with --all-packages what would be missing on a bare system. With --state it compiles nothing, and
+# prints a number that is another one when there may be something else to find than before. What only some goals need is asked for by FOR: "book" to make the book's pages,
 # "book-check" to try them in a browser, too, "lab-sheets" to print those of labs, "grade" to grade hand-ins of others,
 # "wasm" to make chapters 2 to 4 as WebAssembly and run them, "lint" to look at the sources' style.
 set -u
+export LC_ALL=C # tools' messages are read
 CC=${CC:-cc}
+CPPFLAGS=${CPPFLAGS:-} CFLAGS=${CFLAGS:-} LDFLAGS=${LDFLAGS:-}
 CUDA=${CUDA:-1}
 ARCH=${ARCH:-}
 FOR=${FOR:-}
+data=${FASHION_MNIST_DIR:-/usr/share/datasets/fashion-mnist}
+nvcc=$(command -v nvcc 2>/dev/null || command -v "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" 2>/dev/null) || nvcc=
 mode=${1:-config}
+
+# Which tools there are, and when they, the folders with headers and libraries and the lists of what is installed were
+# last changed. (A folder's date is that of the last name in it that came or went.)
+state() {
+    echo "$CC|$CPPFLAGS|$CFLAGS|$LDFLAGS|$CUDA|$ARCH|$data|${PKG_CONFIG_PATH:-}|${CPATH:-}|${LIBRARY_PATH:-}"
+    $CC --version | head -n 1
+    {
+        for tool in $CC gcc g++ clang wasm-ld ld objcopy pkg-config fc-match gnuplot prove mpirun mpicc; do
+            command -v -- "$tool"
+        done
+        printf '%s\n' "$nvcc" "$(dirname "$(dirname "$(realpath "$nvcc")")")/include" "$data" "$data"/*
+        printf '%s\n' /var/lib/dpkg/status /var/lib/rpm /var/lib/pacman/local /lib/apk/db /etc/ld.so.cache \
+            /usr/include /usr/lib /usr/lib64 /usr/local/include /usr/local/lib /usr/share/fonts "$0"
+        printf '%s\n' $CPPFLAGS $CFLAGS $LDFLAGS | sed -n 's/^-[IL]//p; s/^\//&/p'
+        sed -n 's/^FONT := //p' "${CONFIG:-/dev/null}"
+    } | tr '\n' '\0' | xargs -0 stat -L -c '%n %Y %s'
+}
+if [ "$mode" = --state ]; then
+    state 2>&1 | cksum
+    exit
+fi
+
 bare= # yes: nothing is there
-[ "$mode" = --all-packages ] && bare=yes && CC=cc && CUDA=0
+[ "$mode" = --all-packages ] && bare=yes && CC=cc && CUDA=0 && CPPFLAGS='' && CFLAGS='' && LDFLAGS=''
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 
-config= report= packages= missing=
+# All are set, if to nothing, so that variables of the environment with these names mean nothing.
+config="$(printf '%s :=\n' COMPILER OPENMP ISAS ZLIB JANSSON STB RANDOM123 FONT CMOCKA PROVE SIMULATOR GNUPLOT MPI \
+    WASM_CC WASM_VERSION NVCC NVCC_VERSION GENCODE CUDA_RPATH NCCL MISSING LACKING)
+"
+report= packages= missing=
 found() { report="$report#! ✓ $1
 "; }
 lacking() { # what, packages, whether all needs it ("required" or nothing)
@@ -30,16 +61,22 @@ lacking() { # what, packages, whether all needs it ("required" or nothing)
         case " $missing " in *" $lacked "*) ;; *) missing="$missing $lacked" ;; esac
     done
 }
-set_variable() { config="$config$1 := $2
+set_variable() { config="$config$1 := $(printf '%s\n' "$2" | sed 's/\$/$$/g; s/#/\\#/g')
 "; }
+refuse() { # ERROR HINT
+    printf 'make: error: %s\nhint: %s\n' "$1" "$2" >&2
+    exit 1
+}
 
 # compiles CODE FLAGS...: does this program compile and link?
 compiles() {
     [ -z "$bare" ] || return 1
     printf '%s\n' "$1" >"$work/probe.c"
     shift
-    $CC -std=c11 -D_GNU_SOURCE -o "$work/probe" "$work/probe.c" "$@" >/dev/null 2>&1
+    $CC -std=c11 -D_GNU_SOURCE $CPPFLAGS $CFLAGS -o "$work/probe" "$work/probe.c" $LDFLAGS "$@" >"$work/log" 2>&1
 }
+# What a tool said of an error: the line with that word, or the first.
+words_of() { { grep -m 1 -i -e error -e fatal "$1" || grep -m 1 . "$1" || echo 'it said nothing'; } | tr -d '#'; }
 
 # library NAME VARIABLE PACKAGE PKG-CONFIG-NAME CODE FLAGS: plainly, else with what pkg-config says.
 library() {
@@ -77,7 +114,12 @@ case $version:$compiler in
 esac
 
 empty='int main(void) { return 0; }'
+your_flags="$CPPFLAGS$CFLAGS$LDFLAGS"
+if [ "$your_flags" ] && ! compiles "$empty" && mine=$(words_of "$work/log") && CPPFLAGS='' CFLAGS='' LDFLAGS='' compiles "$empty"; then
+    refuse "with CPPFLAGS, CFLAGS or LDFLAGS nothing compiles: $mine" "without them $CC does"
+fi
 if compiles "$empty"; then
+    set_variable COMPILER "$($CC --version | head -n 1)"
     found "compiler: $($CC --version | head -n 1)"
     library "OpenMP" OPENMP "$openmp" openmp '#include <omp.h>
 int main(void) { return omp_get_max_threads() < 1; }' "-fopenmp"
@@ -137,13 +179,14 @@ fi
 echo 'int main() { return 0; }' >"$work/probe.cpp"
 if [ -z "$bare" ] && g++ -std=c++17 -fsanitize=address,undefined -fopenmp -o "$work/probe" "$work/probe.cpp" >/dev/null 2>&1 &&
     gcc -fsanitize=address,undefined -x c -o "$work/probe" "$work/probe.cpp" >/dev/null 2>&1; then
-    set_variable SIMULATOR yes
+    set_variable SIMULATOR "$(g++ --version | head -n 1)"
     found "g++ (for make test-all: CUDA code on simulated GPUs)"
 else
     lacking "g++: no tests of CUDA code on simulated GPUs (package g++)" "g++"
 fi
 
 if [ -z "$bare" ] && gnuplot --version >/dev/null 2>&1; then
+    set_variable GNUPLOT yes
     found "gnuplot: $(gnuplot --version)"
 else
     plotter=gnuplot-nox # without windows; with a display, --live wants one
@@ -151,7 +194,6 @@ else
     lacking "gnuplot: no curves without it (package $plotter)" "$plotter"
 fi
 
-data=${FASHION_MNIST_DIR:-/usr/share/datasets/fashion-mnist}
 complete=yes
 for name in train-images-idx3 train-labels-idx1 t10k-images-idx3 t10k-labels-idx1; do
     [ -f "$data/$name-ubyte.gz" ] || [ -f "$data/$name-ubyte" ] || complete=no
@@ -209,6 +251,7 @@ esac
 echo "$empty" >"$work/probe.c"
 if [ -z "$bare" ] && clang --target=wasm32-wasi --sysroot=/usr -o "$work/probe.wasm" "$work/probe.c" >/dev/null 2>&1; then
     set_variable WASM_CC "clang --target=wasm32-wasi --sysroot=/usr"
+    set_variable WASM_VERSION "$(clang --version | head -n 1)"
 fi
 case " $FOR " in
 *' wasm '*)
@@ -228,7 +271,6 @@ esac
 
 # ---- CUDA, where there is a toolkit. The GPU itself is never asked: it may be another machine's. ------
 
-nvcc=$(command -v nvcc 2>/dev/null || command -v "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" 2>/dev/null) || nvcc=
 cat >"$work/probe.cu" <<'CODE'
 #include <cublas_v2.h>
 __global__ void probe(int *x) { *x = 1; }
@@ -236,17 +278,20 @@ int main(void) { probe<<<1, 1>>>(nullptr); return cublasSgemm == nullptr; }
 CODE
 
 # One machine code per generation (it runs on the later members too), and PTX of the newest for GPUs to
-# come. Those that this nvcc does not know are left out.
+# come. Those that this nvcc does not know are left out, if nobody asked for them: "8.0", "80", "sm_80" and, with commas, lists.
 gencode_flags() {
-    known=$("$nvcc" --list-gpu-code 2>/dev/null)
+    known=$("$nvcc" --list-gpu-code 2>/dev/null | sed -n 's/^sm_//p')
     last=
-    for arch in ${ARCH:-75 80 90 100 120}; do
-        arch=${arch#sm_}
-        if [ -z "$ARCH" ] && ! printf '%s\n' "$known" | grep -qx "sm_$arch"; then continue; fi
+    for arch in $(printf '%s\n' "${ARCH:-75 80 90 100 120}" | sed 's/sm_//g; s/compute_//g; s/\.//g; s/[,;]/ /g'); do
+        if ! printf '%s\n' "$known" | grep -qxF "$arch"; then
+            [ "$ARCH" ] || continue
+            refuse "ARCH is '$ARCH', and nvcc knows no GPU architecture $arch" \
+                "it knows $(echo $known); if other software has set ARCH: make ARCH="
+        fi
         printf ' -gencode arch=compute_%s,code=sm_%s' "$arch" "$arch"
         last=$arch
     done
-    [ -n "$last" ] && printf ' -gencode arch=compute_%s,code=compute_%s' "$last" "$last"
+    [ -z "$last" ] || printf ' -gencode arch=compute_%s,code=compute_%s' "$last" "$last"
 }
 
 # By NCCL the GPUs of several processes exchange. Only its header is needed: programs load the library when they
@@ -277,13 +322,14 @@ elif [ -z "$nvcc" ]; then
     report="$report#! ✗ nvcc: no CUDA toolkit (optional; without it devices are CPU workers)
 "
 else
-    gencode=$(gencode_flags)
+    gencode=$(gencode_flags) || exit
     first=$(printf '%s' "$gencode" | cut -d ' ' -f 2-3) # all of them would take long; those asked for are tried
     [ -n "$ARCH" ] && first=$gencode
     if "$nvcc" -c $first -o "$work/probe.o" "$work/probe.cu" >"$work/log" 2>&1; then
         # Where the toolkit's libraries are: cuBLAS is loaded from there when a GPU is used.
         libraries=$("$nvcc" --dryrun "$work/probe.cu" 2>&1 | sed -n 's/^#\$ LIBRARIES=//p' | tr -d '"')
         set_variable NVCC "$nvcc"
+        set_variable NVCC_VERSION "$("$nvcc" --version | tail -n 1)"
         set_variable GENCODE "$gencode"
         for directory in $libraries; do
             case $directory in
@@ -295,15 +341,17 @@ else
         found "nvcc: $("$nvcc" --version | sed -n 's/.*release \([0-9.]*\).*/CUDA \1/p'), code for$(printf '%s' "$gencode" | sed 's/ -gencode arch=compute_[0-9a-z]*,code=/ /g')"
         probe_nccl
     else
-        report="$report#! ✗ nvcc: found, but it does not compile: $(grep -m 1 -i error "$work/log" | tr -d '#')
+        report="$report#! ✗ nvcc: found, but it does not compile: $(words_of "$work/log")
 "
     fi
 fi
 
-if [ "$mode" != config ]; then
+if [ "$mode" = --required ]; then
+    printf '%s\n' $missing
+elif [ "$mode" != config ]; then
     printf '%s\n' $packages
 else
     set_variable MISSING "$missing"
-    [ -n "$packages" ] && set_variable LACKING "$packages"
+    set_variable LACKING "$packages"
     printf '%s%s' "$config" "$report"
 fi

@@ -17,8 +17,10 @@ wasm: report
 	@test -n '$(WASM_CC)' || { echo 'make: error: no clang for WebAssembly' >&2; echo 'hint: make setup wasm' >&2; exit 1; }
 	+@$(MAKE_PARALLEL) wanted WANTED='$(WASM_PROGRAMS)'
 
-$(BUILD)/wasm/%.wasm: $(BUILD)/wasm/obj/chapters/%/main.c.o $(WASM_OBJECTS)
-	$(call QUIET,$@)$(WASM_CC) $(WASM_FLAGS) -o $@ $^ -lwasi-emulated-signal -lwasi-emulated-getpid \
+$(eval $(call KEEP,wasm,$(WASM_VERSION) $(WASM_CC) $(WASM_FLAGS)))
+$(eval $(call KEEP,wasm-objects,$(WASM_OBJECTS)))
+$(WASM_PROGRAMS): $(BUILD)/wasm/%.wasm: $(BUILD)/wasm/obj/chapters/%/main.c.o $(WASM_OBJECTS) $(WITH)/wasm-objects
+	$(call QUIET,$@)$(WASM_CC) $(WASM_FLAGS) -o $@ $(filter %.o,$^) -lwasi-emulated-signal -lwasi-emulated-getpid \
 	    -Wl,-z,stack-size=4194304,--initial-memory=1073741824,--max-memory=1073741824
 $(BUILD)/wasm/obj/kernels/cpu/%.o: WASM_FLAGS += -ffp-contract=fast
 # (The page asks the stack which function prints, so functions stay what they are.)
@@ -27,10 +29,9 @@ $(BUILD)/wasm/obj/chapters/%.o: WASM_FLAGS += -fno-inline
 $(BUILD)/wasm/obj/common/program/picture.c.o: WASM_FLAGS += -DSTB_IMAGE_WRITE_IMPLEMENTATION -DSTB_TRUETYPE_IMPLEMENTATION
 # (Random123 has not heard of WebAssembly; what it does for 32-bit Arm is plain C.)
 $(BUILD)/wasm/obj/common/tensor/random.c.o: WASM_FLAGS += -D__arm__
-$(GENERATED:$(BUILD)/%=$(BUILD)/wasm/%.o): $(BUILD)/wasm/%.o: $(BUILD)/%
+$(GENERATED:$(BUILD)/%=$(BUILD)/wasm/%.o): $(BUILD)/wasm/%.o: $(BUILD)/% $(WITH)/wasm
 	@mkdir -p $(@D)
 	$(call QUIET,$<)$(WASM_CC) $(WASM_FLAGS) -MMD -MP -c $< -o $@
-$(BUILD)/wasm/obj/%.c.o: %.c .make/wasm.mk $(CONFIG)
+$(BUILD)/wasm/obj/%.c.o: %.c .make/wasm.mk $(WITH)/wasm
 	@mkdir -p $(@D)
 	$(call QUIET,$<)$(WASM_CC) $(WASM_FLAGS) -MMD -MP -c $< -o $@
--include $(shell find $(BUILD)/wasm/obj -name '*.d' 2>/dev/null)

@@ -11,9 +11,10 @@ $(MACHINES_C): $(MACHINES) common/model/machines common/generated.mk
 	$(call QUIET,$@){ echo '#include "common/model/machine.h"'; echo 'const MachineFile machine_files[] = {'; \
 	    for file in $(MACHINES); do echo "{\"$$(basename $$file .machine)\","; sed '$(MACHINE_STRING)' $$file; echo '},'; done; \
 	    echo '{0, 0}};'; } >$@
-$(FONT_C): $(FONT) common/generated.mk
+$(eval $(call KEEP,font,$(FONT)))
+$(FONT_C): $(FONT) common/generated.mk $(WITH)/font
 	@mkdir -p $(@D)
 	$(call QUIET,$@){ echo 'extern const unsigned char picture_font_file[];'; echo 'const unsigned char picture_font_file[] = {'; \
 	    od -An -v -tu1 '$<' | sed 's/[0-9][0-9]*/&,/g'; echo '};'; } >$@
-$(GENERATED:%=%.o): %.o: % $(CONFIG)
+$(GENERATED:%=%.o): %.o: % $(WITH)/c
 	$(call QUIET,$<)$(CC) $(CFLAGS_ALL) -MMD -MP -c $< -o $@

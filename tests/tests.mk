@@ -5,6 +5,9 @@ TESTS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/test_*.c))
 $(TESTS): $(BUILD)/%: $(BUILD)/obj/%.c.o
 $(BUILD)/tests/test_splitting: $(BUILD)/obj/tests/lenet_float64.c.o
 $(TESTS) $(SIM_TESTS): LIBS += $(CMOCKA)
+$(TESTS) $(SIM_TESTS): $(WITH)/cmocka
+$(BUILD)/obj/tests/%: CFLAGS_ALL += $(filter -I%,$(CMOCKA))
+$(eval $(call KEEP,cmocka,$(CMOCKA)))
 longest_first = $(foreach one,$1,$(filter $(one),$2)) $(filter-out $1,$2)
 
 # `make test` is what one waits for, `make test-all` is everything. These are left to the second: scripts that

@@ -12,19 +12,26 @@ ISA_FLAGS_v4    := $(ISA_FLAGS_v3) -mavx512f -mavx512bw -mavx512cd -mavx512dq -m
 OBJCOPY         ?= objcopy
 
 # (Nobody asks errno whether a root was of a number below 0; then a loop with roots is vectors, too.)
-$(BUILD)/obj/kernels/cpu-%/adam.o: CFLAGS_ALL += -fno-math-errno
+ADAM_FLAGS := -fno-math-errno
+$(BUILD)/obj/kernels/cpu-%/adam.o: CFLAGS_ALL += $(ADAM_FLAGS)
 
 CPU_OBJECTS := $(ISAS:%=$(BUILD)/obj/kernels/cpu-%.o)
 $(BUILD)/obj/kernels/cpu.c.o: CFLAGS_ALL += $(ISAS:%=-DHAS_%)
+$(BUILD)/obj/kernels/cpu.c.o: $(WITH)/isas
+$(eval $(call KEEP,isas,$(ISAS)))
 
-# A product and the addition of it are one operation where the CPU has one: more exact, twice as fast.
+# A product and the addition of it are one operation where the CPU has one: more exact, twice as fast. (What CC and CFLAGS
+# say of a machine, such as -march=native, would put its instructions into all sets; and objects of -flto have no symbols yet.)
 define INSTRUCTION_SET
-$(BUILD)/obj/kernels/cpu-$1/%.o: kernels/cpu/%.c $(CONFIG)
+CPU_FLAGS_$1 := -ffp-contract=fast $(ISA_FLAGS_$1) -DISA=$1
+$(BUILD)/obj/kernels/cpu-$1/%.o: kernels/cpu/%.c $(WITH)/c $(WITH)/cpu-$1
 	@mkdir -p $$(@D)
-	$$(call QUIET,$$< ($1))$$(CC) $$(CFLAGS_ALL) -ffp-contract=fast $$(ISA_FLAGS_$1) -DISA=$1 -MMD -MP -c $$< -o $$@
-$(BUILD)/obj/kernels/cpu-$1.o: $(patsubst kernels/cpu/%.c,$(BUILD)/obj/kernels/cpu-$1/%.o,$(wildcard kernels/cpu/*.c))
-	@$$(LD) -r -o $$@ $$^
+	$$(call QUIET,$$< ($1))$$(filter-out -flto% $(if $(filter-out plain,$1),-m%),$$(CC) $$(CFLAGS_ALL)) $$(CPU_FLAGS_$1) -MMD -MP -c $$< -o $$@
+$(call MADE_OF,$(BUILD)/obj/kernels/cpu-$1.o,$(patsubst kernels/cpu/%.c,$(BUILD)/obj/kernels/cpu-$1/%.o,$(wildcard kernels/cpu/*.c)))
+$(BUILD)/obj/kernels/cpu-$1.o: $(WITH)/isas
+	@$$(LD) -r -o $$@ $$(filter %.o,$$^)
 	@$$(OBJCOPY) -w --keep-global-symbol='cpu_kernels_$1' --keep-global-symbol='cpu_product_$1' \
 	    $$(if $$(filter $1,$$(firstword $$(ISAS))),--keep-global-symbol='*_naive' --keep-global-symbol=winograd_suits) $$@
 endef
 $(foreach isa,$(ISAS),$(eval $(call INSTRUCTION_SET,$(isa))))
+$(foreach isa,$(ISAS),$(eval $(call KEEP,cpu-$(isa),$(CPU_FLAGS_$(isa)) $(ADAM_FLAGS))))

@@ -8,18 +8,21 @@ CUDA_SOURCES := $(wildcard kernels/cuda/*.cu) common/device/device_cuda.c
 NVCC_FLAGS   := -std=c++17 -O3 -I. $(GENCODE) -Xcompiler -Wall,-Wextra \
                 $(if $(filter 1,$(WERROR)),-Werror all-warnings)
 
-$(BUILD)/obj/%.cu.o: %.cu $(CONFIG)
+$(eval $(call KEEP,cuda,$(NVCC_VERSION) $(NVCC) $(NVCC_FLAGS)))
+$(BUILD)/obj/%.cu.o: %.cu $(WITH)/cuda
 	@mkdir -p $(@D)
 	$(call QUIET,$<)$(NVCC) $(NVCC_FLAGS) -MMD -MP -c $< -o $@
 # (nvcc knows where CUDA's headers are.)
-$(BUILD)/obj/common/device/device_cuda.c.o $(BUILD)/obj/common/comm/nccl.c.o: $(BUILD)/obj/%.c.o: %.c $(CONFIG)
+$(BUILD)/obj/common/device/device_cuda.c.o $(BUILD)/obj/common/comm/nccl.c.o: $(BUILD)/obj/%.c.o: %.c $(WITH)/c $(WITH)/cuda
 	@mkdir -p $(@D)
 	$(call QUIET,$<)$(NVCC) -Xcompiler '$(CFLAGS_ALL)' -MMD -MP -c $< -o $@
 
 # nvcc links, because it knows where its runtime is (the static one: a program needs no toolkit to start).
 LINK   = $(NVCC) --cudart static -Xcompiler '$(THREADING) -pthread' \
          $(foreach flag,$(CUDA_RPATH),-Xlinker $(patsubst -Wl$(comma)-rpath$(comma)%,-rpath=%,$(flag)))
-LIBS  := $(patsubst -Wl$(comma)%,-Xlinker=%,$(filter-out -fopenmp -pthread,$(LIBS))) -lpthread -lrt
+# (nvcc wants to be told which of its words are the linker's, and which the compiler's.)
+LIBS  := $(foreach flag,$(filter-out -fopenmp -pthread,$(LIBS)),$(if $(filter -Wl$(comma)%,$(flag)),-Xlinker=$(flag:-Wl$(comma)%=%),$(if \
+         $(filter -l% -L% %.a %.so,$(flag)),$(flag),-Xcompiler=$(flag)))) -lpthread -lrt
 
 else
 

@@ -21,16 +21,15 @@ RECORDED      := $(BOOK_CHAPTERS:%=$(BUILD)/recorded/%)
 RUNS          := $(BOOK_CHAPTERS:%=$(BUILD)/runs/%/stdout)
 
 # (All files of the chapter come before the library, which has them, too.)
-define RECORDED_CHAPTER
-$(BUILD)/recorded/$1: $(patsubst %,$(BUILD)/recorded/obj/%.o,$(filter-out %/in_one_file.c,$(wildcard chapters/$1/*.c chapters/$1/behind/*.c))) $(BUILD)/obj/plots/book/record.c.o
-endef
-$(foreach chapter,$(BOOK_CHAPTERS),$(eval $(call RECORDED_CHAPTER,$(chapter))))
+recorded_objects = $(patsubst %,$(BUILD)/recorded/obj/%.o,$(filter-out %/in_one_file.c,$(wildcard chapters/$1/*.c \
+                   chapters/$1/behind/*.c))) $(BUILD)/obj/plots/book/record.c.o
+$(foreach chapter,$(BOOK_CHAPTERS),$(eval $(call MADE_OF,$(BUILD)/recorded/$(chapter),$(call recorded_objects,$(chapter)))))
 
-$(BUILD)/recorded/obj/%.c.o: %.c $(CONFIG)
+$(BUILD)/recorded/obj/%.c.o: %.c $(WITH)/c
 	@mkdir -p $(@D)
 	$(call QUIET,$<)$(CC) $(CFLAGS_ALL) -finstrument-functions -MMD -MP -c $< -o $@
 
-$(RECORDED): $(LIBRARY)
+$(RECORDED): $(LIBRARY) $(WITH)/link
 	@mkdir -p $(@D)
 	$(call QUIET,$@)$(LINK) $(NO_PIE) $(ASKED:%=-Xlinker --wrap=%) -o $@ $(filter %.o,$^) $(LIBRARY) $(LIBS)
 
@@ -61,5 +60,3 @@ book-pdf:
 	@sh plots/book/sheets.sh $(BUILD) $(EDITION) whole
 book-notebooks:
 	@sh tests/book_notebooks.sh $(BUILD)
-
--include $(shell find $(BUILD)/recorded -name '*.d' 2>/dev/null)

@@ -20,7 +20,8 @@ SIMULATED    := -DCUDASIM -Itests/cudasim/include \
 CHECKS       += $(SIMULATED)
 SIM_FLAGS    := -std=c++17 -g -iquote . -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror) $(SIMULATED)
 
-$(BUILD)/obj/%.cpp.o: %.cpp $(CONFIG)
+$(eval $(call KEEP,simulator,$(SIMULATOR) $(SIM_FLAGS)))
+$(BUILD)/obj/%.cpp.o: %.cpp $(WITH)/simulator
 	@mkdir -p $(@D)
 	$(call QUIET,$<)g++ $(SIM_FLAGS) -O2 -Wshadow -MMD -MP -c $< -o $@
 
@@ -28,7 +29,7 @@ $(BUILD)/obj/%.cpp.o: %.cpp $(CONFIG)
 $(BUILD)/obj/common/comm/nccl.c.o: CFLAGS_ALL += -Ddlopen=cudasim_dlopen -Ddlsym=cudasim_dlsym -Ddlerror=cudasim_dlerror
 
 # Plain CUDA but for launches, as C++; -fsanitize=thread shows each access to memory to the simulator.
-$(BUILD)/obj/%.cu.o: %.cu tests/cudasim/launch.sed $(CONFIG)
+$(BUILD)/obj/%.cu.o: %.cu tests/cudasim/launch.sed $(WITH)/simulator
 	@mkdir -p $(@D)
 	@{ echo '#line 1 "$<"'; sed -f tests/cudasim/launch.sed $<; } >$(@:.o=.cpp)
 	$(call QUIET,$<)g++ $(SIM_FLAGS) -O1 -Wno-sign-compare -fsanitize=thread,undefined -fno-sanitize-recover=all \

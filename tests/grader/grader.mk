@@ -23,7 +23,8 @@ SEED       ?=
 
 JUDGE         := $(BUILD)/lab/judge
 JUDGE_SOURCES := $(wildcard tests/grader/*.c)
-$(JUDGE): $(JUDGE_SOURCES:%=$(BUILD)/obj/%.o) $(LIBRARY)
+$(eval $(call MADE_OF,$(JUDGE),$(JUDGE_SOURCES:%=$(BUILD)/obj/%.o)))
+$(JUDGE): $(LIBRARY) $(WITH)/link
 	@mkdir -p $(@D)
 	$(call QUIET,$@)$(LINK) -o $@ $(filter %.o,$^) $(LIBRARY) $(LIBS)
 
@@ -38,15 +39,16 @@ quoted = '$(subst ','\'',$(strip $1))'
 
 DERIVING := $(addprefix tests/grader/,derive.sh build.sh gate.sh c_names rival.awk)
 define GRADED_EXERCISE
-$(graded)/given.o: $(call objects,$(given))
+$(call MADE_OF,$(graded)/given.o,$(call objects,$(given)))
+$(graded)/given.o:
 	@mkdir -p $$(@D)
-	$$(call QUIET,$$@)ld -r -o $$@ $$^
-$(graded)/link: $(graded)/given.o $(LIBRARY) tests/grader/grader.mk
+	$$(call QUIET,$$@)ld -r -o $$@ $$(filter %.o,$$^)
+$(graded)/link: $(graded)/given.o $(LIBRARY) tests/grader/grader.mk $(WITH)/c $(WITH)/link $(WITH)/mpi
 	@echo $1 >$(graded)/folder
 	@printf '%s\n' $$(call quoted,$$(CC) $$(filter-out -Werror,$$(CFLAGS_ALL)) "$$$$SOURCE") >$(graded)/compile
 	@printf '%s\n' $$(call quoted,$$(LINK) -Xlinker -z -Xlinker relro -Xlinker -z -Xlinker now -Xlinker -z -Xlinker noexecstack -o "$$$$OWN/program" "$$$$OWN/your_part.o" "$$$$GIVEN" "$$$$LIBRARY" $$(LIBS)) >$$@
 $(graded)/link: YOUR_PART := -iquote $1 -Wno-unused -Wno-unused-parameter
-$(if $(filter $1,$(WITH_MPI)),$(graded)/link: CFLAGS_ALL += $(filter -I%,$(MPI)))
+$(if $(filter $1,$(WITH_MPI)),$(graded)/link: CFLAGS_ALL += $$(MPI_H))
 $(graded)/expected.tsv: $(graded)/link $(JUDGE) $(if $(wildcard $1/solution.c),$1/solution.c $1/rivals $1/may_call $(DERIVING),$1/expected.tsv)
 	$$(call QUIET,$$@)$(if $(wildcard $1/solution.c),LIBRARY=$(LIBRARY) sh tests/grader/derive.sh $(JUDGE) $(graded) $1 1 $$@,cp $1/expected.tsv $$@)
 endef
