@@ -62,7 +62,7 @@ help-all:
 ifneq ($(filter setup,$(MAKECMDGOALS)),)
 
 setup:
-	@$(YOURS) FOR='$(filter book book-check book-pdf lab-sheets grade lint wasm,$(MAKECMDGOALS))' sh .make/setup.sh
+	@$(YOURS) FOR='$(filter %test %tests test-% book book-check book-pdf lab-sheets grade lint wasm,$(MAKECMDGOALS))' sh .make/setup.sh
 	@rm -f $(CONFIG:config.mk=probed) || : # what is there now is looked up anew
 AFTER_SETUP := $(filter-out setup clean help help-all,$(MAKECMDGOALS))
 ifneq ($(AFTER_SETUP),)
@@ -153,8 +153,8 @@ $(eval $(call KEEP,c,$(COMPILER) $(CC) $(CFLAGS_ALL)))
 $(eval $(call KEEP,mpi,$(MPI_H)))
 $(eval $(call KEEP,link,$(LINK) $(LIBS)))
 
-# The headers that each object needs. (Where compilers run: a make that starts another one compiles nothing.)
-ifneq ($(filter 1,$(SIDE_BY_SIDE))$(filter $(BUILD)/%,$(MAKECMDGOALS)),)
+# The headers that each object needs. (These goals compile nothing: they start a make that does.)
+ifneq ($(filter-out all report lenet resnet run-% exercise-% book wasm grade,$(or $(MAKECMDGOALS),all)),)
 -include $(shell find $(BUILD)/obj $(BUILD)/wasm/obj $(BUILD)/recorded/obj -name '*.d' 2>/dev/null)
 endif
 
@@ -181,7 +181,10 @@ run-%: report
 launch   = $(if $(wildcard chapters/$1_*/ranks),$(if $(MPI)$(RANKS),sh .make/ranks.sh $(or $(RANKS),$(shell cat chapters/$1_*/ranks)) ,$(one_rank)))
 one_rank = echo 'make: no MPI, so this is one rank; make setup installs MPI' >&2;
 
+# (What programs draw themselves, of other CSV files, is not drawn again.)
 plots:
+	@grep -lq '^devices,epoch,' plots/*.csv 2>/dev/null || { echo 'make: error: plots/ has no curves yet' >&2; \
+	    echo 'hint: make lenet' >&2; exit 1; }
 	@command -v gnuplot >/dev/null || { echo 'make: error: no gnuplot' >&2; echo 'hint: make setup' >&2; exit 1; }
 	@for csv in plots/*.csv; do \
 	    head -n 1 "$$csv" 2>/dev/null | grep -q '^devices,epoch,' || continue; \

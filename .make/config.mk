@@ -22,7 +22,7 @@ show_found = sed -n 's/^\#! /  /p' $1
 
 $(CONFIG):
 	@$(call may_write,$(@D))
-	@mkdir -p $(@D) && $(YOURS) sh .make/probe.sh >$@.new
+	@mkdir -p $(@D) && $(YOURS) sh .make/probe.sh >$@.new && printf 'SETTINGS := %s\n' $(call quoted,$(YOURS)) >>$@.new
 	@cmp -s $@.new $@ || { $(if $(ALL_IS_A_GOAL),,$(call show_found,$@.new);) cp $@.new $@; }
 	@rm $@.new && $(ask_state) >$(PROBED)
 

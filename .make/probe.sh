@@ -6,7 +6,7 @@
 # With the argument --packages it prints just the packages (Debian's names) of what is missing, with --required those of
 # them that all needs, with --all-packages what would be missing on a bare system. With --state it compiles nothing, and
 # prints a number that is another one when there may be something else to find than before. What only some goals need is asked for by FOR: "book" to make the book's pages,
-# "book-check" to try them in a browser, too, "lab-sheets" to print those of labs, "grade" to grade hand-ins of others,
+# "test" for tests, "book-check" to try them in a browser, too, "lab-sheets" to print those of labs, "grade" to grade hand-ins of others,
 # "wasm" to make chapters 2 to 4 as WebAssembly and run them, "lint" to look at the sources' style.
 set -u
 export LC_ALL=C # tools' messages are read
@@ -160,6 +160,10 @@ fi
 
 # ---- what some things need -----------------------------------------------------------------------
 
+case " $FOR " in
+*test*) for_tests=required ;;
+*) for_tests='' ;;
+esac
 library_before=$missing
 library "cmocka (for make test)" CMOCKA libcmocka-dev cmocka '#include <stdarg.h>
 #include <stddef.h>
@@ -167,12 +171,12 @@ library "cmocka (for make test)" CMOCKA libcmocka-dev cmocka '#include <stdarg.h
 #include <stdint.h>
 #include <cmocka.h>
 int main(void) { return cmocka_set_test_filter == 0; }' "-lcmocka"
-missing=$library_before
+[ "$for_tests" ] || missing=$library_before
 if [ -z "$bare" ] && command -v prove >/dev/null 2>&1; then
     set_variable PROVE prove
     found "prove (for make test)"
 else
-    lacking "prove: no make test without it (package perl)" perl
+    lacking "prove: no make test without it (package perl)" perl $for_tests
 fi
 
 # gcc and g++ whatever CC is, because they compile .cu files for tests/cudasim.
@@ -228,23 +232,23 @@ fi
 
 case " $FOR " in
 *' grade '*)
-    command -v bwrap >/dev/null 2>&1 || lacking "bubblewrap (package bubblewrap)" bubblewrap
-    command -v bsdtar >/dev/null 2>&1 || lacking "bsdtar (package libarchive-tools)" libarchive-tools
-    command -v jq >/dev/null 2>&1 || lacking "jq (package jq)" jq
+    command -v bwrap >/dev/null 2>&1 || lacking "bubblewrap (package bubblewrap)" bubblewrap required
+    command -v bsdtar >/dev/null 2>&1 || lacking "bsdtar (package libarchive-tools)" libarchive-tools required
+    command -v jq >/dev/null 2>&1 || lacking "jq (package jq)" jq required
     ;;
 esac
 
 case " $FOR " in
 *' book'* | *' lab-sheets '*)
-    command -v pandoc >/dev/null 2>&1 || lacking "pandoc (package pandoc)" pandoc
-    command -v git >/dev/null 2>&1 || lacking "git (package git)" git
-    command -v python3 >/dev/null 2>&1 || lacking "python3 (package python3)" python3
-    [ -e /usr/share/javascript/lunr/lunr.js ] || lacking "lunr (package libjs-lunr)" libjs-lunr
+    command -v pandoc >/dev/null 2>&1 || lacking "pandoc (package pandoc)" pandoc required
+    command -v git >/dev/null 2>&1 || lacking "git (package git)" git required
+    command -v python3 >/dev/null 2>&1 || lacking "python3 (package python3)" python3 required
+    [ -e /usr/share/javascript/lunr/lunr.js ] || lacking "lunr (package libjs-lunr)" libjs-lunr required
     ;;
 esac
 case " $FOR " in
 *' book-'* | *' lab-sheets '*)
-    command -v chromium >/dev/null 2>&1 || lacking "chromium (package chromium)" chromium
+    command -v chromium >/dev/null 2>&1 || lacking "chromium (package chromium)" chromium required
     ;;
 esac
 
@@ -256,15 +260,15 @@ fi
 case " $FOR " in
 *' wasm '*)
     version=$(apt-cache depends clang 2>/dev/null | sed -n 's/.*Depends: clang-\([0-9]*\)$/\1/p' | head -n 1)
-    case $config in *WASM_CC*) ;; *) lacking "clang for WebAssembly" "clang lld wasi-libc libclang-rt-${version:-14}-dev-wasm32" ;; esac
-    command -v node >/dev/null 2>&1 || lacking "node (package nodejs)" nodejs
+    case $config in *WASM_CC*) ;; *) lacking "clang for WebAssembly" "clang lld wasi-libc libclang-rt-${version:-14}-dev-wasm32" required ;; esac
+    command -v node >/dev/null 2>&1 || lacking "node (package nodejs)" nodejs required
     ;;
 esac
 
 case " $FOR " in
 *' lint '*)
     for tool in clang-format-14 shellcheck; do
-        command -v $tool >/dev/null 2>&1 || lacking "$tool (package $tool)" $tool
+        command -v $tool >/dev/null 2>&1 || lacking "$tool (package $tool)" $tool required
     done
     ;;
 esac

@@ -23,14 +23,20 @@ if [ -z "$packages" ]; then
     echo "setup: everything is there"
     exit 0
 fi
+# Where nothing can be installed: an error only if what is asked for cannot be made without.
+cannot() { # WHY HINT
+    required=$(sh "$here/probe.sh" --required | sort -u | tr '\n' ' ')
+    optional=$(printf '%s\n' $packages | grep -vxF "$(printf '%s\n' $required)" | tr '\n' ' ')
+    [ -z "${required% }" ] ||
+        refuse "$1; missing: ${required% }${optional:+; not needed for this: ${optional% }}" "$2; then the same make again"
+    echo "setup: $1; missing, and not needed for this: ${optional% }"
+    exit 0
+}
 command -v apt-get >/dev/null 2>&1 ||
-    refuse "missing, and there is no apt-get to install it: $packages" \
-        "install what these Debian packages hold with your system's own tools, then run make setup again"
+    cannot "no apt-get" "install what these Debian packages hold with your system's own tools"
 as_root=
 if [ "$(id -u)" != 0 ]; then
-    command -v sudo >/dev/null 2>&1 ||
-        refuse "not root, and no sudo; missing: $packages" \
-            "as root: apt-get update && apt-get install $packages"
+    command -v sudo >/dev/null 2>&1 || cannot "not root, and no sudo" "as root: apt-get update && apt-get install $packages"
     as_root="sudo "
 fi
 
@@ -173,7 +179,7 @@ if [ -z "$sources" ] && ! run "$work/update" update && refused_by_sudo "$work/up
     tail -n 5 "$work/update" >&2
     who="ask whoever administers this machine for"
     grep -q 'password is required' "$work/update" && who="in a terminal sudo can ask for your password; or, as root"
-    refuse "sudo did not let apt-get install: $packages" "$who: apt-get update && apt-get install $packages"
+    cannot "sudo did not let apt-get install" "$who: apt-get update && apt-get install $packages"
 fi
 
 apt_get install -s -y --no-install-recommends $packages >"$work/plan" 2>&1 ||

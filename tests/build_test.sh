@@ -3,33 +3,11 @@
 # a copy of the tree, which starts from the objects in BUILD if it can; never calls the real apt-get.
 set -u
 . "$(dirname "$0")/tap.sh"
-# What a make that runs the tests says to its children would change ours.
-unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES SANITIZE V CUDA ARCH WERROR CFLAGS CC GNUMAKEFLAGS MAKE_TERMOUT MAKE_TERMERR
-
-out=$work/out err=$work/err
-# What the last command did: its end, and lines that are, or are not, in files of $work. FILE: alone is an empty one.
-expect() { # 0|error [!]FILE:REGEX..
-    case $1/$status in 0/0 | error/[1-9]*) ;; *) complain "expected status $1, came $status" ;; esac
-    shift
-    for wanted; do
-        file=${wanted%%:*} regex=${wanted#*:}
-        case $wanted in
-        "$file:") [ ! -s "$work/$file" ] ;;
-        !*) ! grep -q -e "$regex" "$work/${file#!}" ;;
-        *) grep -q -e "$regex" "$work/$file" ;;
-        esac || complain "expected $wanted"
-    done
-    [ ! -s "$problems" ] || head -n 15 "$out" "$err" | sed 's/^/#     /' >>"$problems"
-}
-times_in() { grep -c -e "$2" "$work/$1"; } # FILE REGEX
+. "$(dirname "$0")/copy.sh"
 
 # ---- the repository --------------------------------------------------------------------------------------
 
-# What belongs to it: what git has or would take, or everything but build/.
 cd "$root" || exit 1
-git ls-files --cached --others --exclude-standard >"$work/tracked" 2>/dev/null && [ -s "$work/tracked" ] ||
-    find . -type f ! -path './build/*' ! -path './.git/*' | sed 's,^\./,,' >"$work/tracked"
-
 top=$(cut -d / -f 1 "$work/tracked" | sort -u | grep -v '^\.' | tr '\n' ' ')
 [ "$top" = 'LICENSE Makefile README.md chapters common kernels plots tests ' ] || complain "beside dotfiles: $top"
 verdict "the top level"
@@ -221,23 +199,6 @@ verdict "tests that are skipped are counted by reason"
 
 # ---- make ------------------------------------------------------------------------------------------------
 
-copy=$work/copy
-mkdir "$copy"
-(cd "$root" && tr '\n' '\0' <"$work/tracked" | xargs -0 tar -cf - 2>/dev/null) | (cd "$copy" && tar -xf -)
-# The settings that BUILD was made with; with other ones all would be compiled again.
-setting() { sed -n "s/^CONFIG_SETTINGS := .*$1=\(.*\) $2=.*/\1/p" "$build/config.mk"; }
-settings='CUDA=0' cc=cc arch=
-if [ -f "$build/config.mk" ] && [ -d "$build/obj" ] && ! grep -q 'CFLAGS=.' "$build/config.mk"; then
-    cc=$(setting CC CUDA) arch=$(setting ARCH WERROR)
-    settings="CUDA=$(setting CUDA ARCH) WERROR=$(setting WERROR CFLAGS)"
-    mkdir "$copy/build"
-    cp -Rp "$build/config.mk" "$build/obj" "$copy/build/"
-fi
-build_copy() { # WORDS..: make in the copy
-    (cd "$copy" && make CC="$cc" ARCH="$arch" $settings "$@") >"$out" 2>"$err" </dev/null
-    status=$?
-}
-
 # A new chapter is a new folder. Of its exercises one will not compile, and one is a starter, with a solution; it has
 # what the chapter's exercises share.
 hello=$copy/chapters/99_hello exercises=$copy/chapters/99_hello/exercises
@@ -338,13 +299,11 @@ expect 0 'out:-O3 .*chapters/99_hello/main.c' 'out:-O3 .*chapters/99_hello/behin
 verdict "a changed header compiles again what includes it, and no more; V=1 shows the commands"
 
 # A program of many processes, where MPI is and where it is not: a folder of tools without mpirun and mpicc.
-mkdir -p "$work/no_mpi"
+own_path "$work/no_mpi"
 echo 4 >"$hello/ranks"
-for folder in $(echo "$PATH" | tr ':' ' '); do ln -s "$folder"/* "$work/no_mpi" 2>/dev/null; done
 rm -f "$work/no_mpi"/mpi* "$work/no_mpi"/orte* "$work/no_mpi"/prte*
 without_mpi() { # WORDS..
-    (cd "$copy" && PATH=$work/no_mpi make -o build/config.mk CC="$cc" ARCH="$arch" $settings MPI= "$@") >"$out" 2>"$err" </dev/null
-    status=$?
+    PATH=$work/no_mpi build_copy "$@"
 }
 without_mpi run-99 'ARGS=--backend cpu'
 expect 0 'out:^hello from shard 4$' 'err:^make: no MPI, so this is one rank; make setup installs MPI$'

@@ -14,7 +14,7 @@ longest_first = $(foreach one,$1,$(filter $(one),$2)) $(filter-out $1,$2)
 # start programs many times, wait for them, train for long, or build the book once more.
 LONG_TESTS  := $(addprefix tests/,chapter_08_faults_test.sh quick_test.sh judge_test.sh exercises_test.sh \
                instruction_sets_test.sh grade_test.sh deceivers_test.sh chapter_05_resume_test.sh interrupt_test.sh \
-               hosts_test.sh build_test.sh cli_test.sh lab_kit_test.sh book_test.sh chapter_01_flags_test.sh \
+               hosts_test.sh build_test.sh changes_test.sh cli_test.sh lab_kit_test.sh book_test.sh chapter_01_flags_test.sh \
                pytorch_test.sh defaults_test.sh readme_test.sh figures_test.sh inline_test.sh wasm_test.sh)
 SHORT_TESTS := $(call longest_first,tests/chapter_08_test.sh $(BUILD)/tests/test_process_group tests/chapter_07_test.sh \
                $(BUILD)/tests/test_many_machines tests/chapter_06_test.sh tests/chapter_05_test.sh,$(TESTS) \
@@ -58,5 +58,7 @@ syntax: $(SOURCES:%=$(BUILD)/obj/%.o) $(GENERATED:%=%.o) $(JUDGE_SOURCES:%=$(BUI
 # Style. (Of one version, as versions differ. Of shellcheck's warnings, those left out are of words that are to be split
 # and of variables that another file has.)
 lint:
+	@for tool in git clang-format-14 shellcheck; do command -v $$tool >/dev/null || { \
+	    echo "make: error: no $$tool" >&2; echo 'hint: make setup lint' >&2; exit 1; }; done
 	@git ls-files '*.c' '*.h' '*.cu' '*.cuh' '*.cpp' | xargs clang-format-14 --dry-run -Werror
 	@git ls-files '*.sh' .ci/run | xargs shellcheck -s sh -S warning -e SC1007,SC1091,SC2034,SC2046,SC2154

@@ -1,0 +1,195 @@
+#!/bin/sh
+# changes_test.sh BUILD: what a change makes anew: of settings, of sources, and of what the machine has. Prints TAP. Works
+# in a copy of the tree, with a PATH of its own, in which tools come and go.
+set -u
+. "$(dirname "$0")/tap.sh"
+. "$(dirname "$0")/copy.sh"
+# (Fewer programs to link.)
+rm -rf "$copy"/chapters/*/exercises "$copy"/chapters/0[01567]*/main.c "$copy"/chapters/*/in_browser
+echo 'about chapter 3' >"$copy/chapters/03_split_batch/in_browser"
+settings=${settings#CUDA=? }
+
+mkdir "$work/hidden"
+own_path "$work/path"
+PATH=$work/path
+hide() { for tool; do mv "$work/path/$tool" "$work/hidden" 2>/dev/null; done; }
+show() { for tool; do mv "$work/hidden/$tool" "$work/path" 2>/dev/null; done; }
+fake() { # NAME SCRIPT: the tool is this now
+    rm -f "$work/path/$1"
+    printf '#!/bin/sh\n%s\n' "$2" >"$work/path/$1"
+    chmod +x "$work/path/$1"
+}
+# (No machine has this toolkit.)
+CUDA_HOME=$work/toolkit
+export CUDA_HOME
+rm -f "$work/path"/nvcc
+
+# What make would do, in $work/steps: a line each. FOLDERS: how many are of these.
+would() { # WORDS..
+    (cd "$copy" && make -n COUNTING=1 SIDE_BY_SIDE=1 CC="$cc" ARCH="$arch" $settings "$@") >"$out" 2>"$err" </dev/null
+    status=$?
+    grep '^: step;' "$out" >"$work/steps"
+}
+steps() { grep -c -e "$1" "$work/steps"; } # REGEX
+compiled_alone() { # REGEX: these are compiled, nothing else
+    others=$(grep -e ' -c ' "$work/steps" | grep -v -e "$1" | sed 's/.* -c //')
+    [ -z "$others" ] || complain "expected $1 to be compiled alone, and not" $others
+    expect 0 "steps:-c $1"
+}
+
+would programs
+files=$(ls "$copy"/common/*/*.c "$copy"/kernels/*.c "$copy"/chapters/*/*.c "$copy"/chapters/*/behind/*.c | wc -l)
+build_copy programs
+expect 0
+would programs
+expect 0 steps:
+build_copy
+expect 0 '!out:^\['
+verdict "when nothing has changed, nothing is made"
+
+# ---- settings --------------------------------------------------------------------------------------------
+
+while IFS='|' read -r change compiled; do
+    eval "would $change programs"
+    compiled_alone "$compiled"
+    expect 0 'steps: -o build/08_many_machines '
+done <<'ROWS'
+ISAS="v1 v3"|kernels/cpu.c
+MPI=|common/comm/mpi_none.c
+JANSSON=|common/data/safetensors_none.c
+ROWS
+would LDFLAGS=-L/nowhere programs
+expect 0 'steps: -o build/08_many_machines .*-L/nowhere' '!steps: -c '
+verdict "what is chosen anew is compiled, and programs are linked; nothing else"
+
+for change in OPTIMIZE=-O1 ZLIB= CFLAGS=-DX CPPFLAGS=-DX; do
+    would $change programs
+    expect 0 'steps:-c kernels/cpu/' 'steps:libbook.a'
+    [ "$(steps ' -c ')" -gt $((files - 20)) ] || complain "$change: expected nearly all of $files sources, came $(steps ' -c ')"
+done
+sed -i 's/-mavx2/-mavx2 -DX/' "$copy/kernels/cpu/cpu.mk"
+would programs
+compiled_alone 'kernels/cpu/.*cpu-v[34]/.*'
+sed -i 's/ -DX//' "$copy/kernels/cpu/cpu.mk"
+echo '# more' >>"$copy/Makefile"
+would programs
+expect 0 steps:
+verdict "flags that change, on the command line or in a file, are noticed; a comment is not"
+
+fake cc 'case "$*" in --version) echo "cc (newer) 99" ;; *) exec gcc "$@" ;; esac'
+would CC=cc programs
+[ "$(steps ' -c ')" -gt $((files - 20)) ] || complain "expected nearly all of $files sources, came $(steps ' -c ')"
+rm "$work/path/cc"
+ln -s "$(command -v gcc)" "$work/path/cc"
+verdict "a newer compiler of the same name is another one"
+
+# ---- sources ---------------------------------------------------------------------------------------------
+
+rm "$copy/build/libbook.a"
+would programs
+expect 0 'steps:ar rcs build/libbook.a' 'steps: -o build/03_split_batch ' '!steps: -c '
+rm "$copy/build/obj/kernels/cost.c.o"
+would programs
+compiled_alone kernels/cost.c
+build_copy programs
+expect 0
+mv "$copy/chapters/05_resnet18_concise/size.c" "$work/size.c"
+would programs
+expect 0 'steps:ar rcs build/libbook.a' '!steps:size.c.o' '!steps: -c '
+mv "$work/size.c" "$copy/chapters/05_resnet18_concise/size.c"
+rm "$copy/common/base/clock.h"
+build_copy programs
+expect error 'err:clock.h: No such file'
+cp -p "$root/common/base/clock.h" "$copy/common/base/clock.h"
+build_copy programs
+expect 0
+verdict "what is taken away is missed: the library, an object, a source, a header"
+
+# ---- what the machine has --------------------------------------------------------------------------------
+
+report() { # what make finds
+    build_copy report "$@"
+    cat "$copy/build/config.mk" >>"$out"
+}
+fake gnuplot 'echo gnuplot 5.4'
+fake prove 'exit 0'
+fake clang 'case "$*" in --version) echo clang 14 ;; esac'
+report
+expect 0 'out:✓ gnuplot' 'out:✓ prove'
+hide gnuplot prove mpirun clang
+report
+expect 0 'out:✗ gnuplot' 'out:✗ prove' 'out:✗ MPI'
+would programs
+compiled_alone common/comm/mpi_none.c
+build_copy wasm
+expect error 'err:error: no clang for WebAssembly' 'err:^hint: make setup wasm'
+echo devices,epoch, >"$copy/plots/some.csv"
+build_copy plots
+expect error 'err:error: no gnuplot' 'err:^hint: make setup'
+rm "$copy/plots/some.csv"
+build_copy plots
+expect error 'err:error: plots/ has no curves'
+show gnuplot prove mpirun clang
+report
+expect 0 'out:✓ gnuplot' 'out:✓ prove'
+would programs
+expect 0 steps:
+would wasm
+expect 0 'steps:build/wasm/03_split_batch.wasm'
+verdict "tools that go and come are noticed, and change only what needs them"
+
+mkdir "$work/data"
+FASHION_MNIST_DIR=$work/data report
+expect 0 "out:✗ data: FASHION_MNIST_DIR is $work/data"
+for name in train-images-idx3 train-labels-idx1 t10k-images-idx3 t10k-labels-idx1; do echo 1 >"$work/data/$name-ubyte"; done
+FASHION_MNIST_DIR=$work/data report
+expect 0 "out:✓ data: $work/data"
+FASHION_MNIST_DIR=$work/nowhere report
+expect 0 "out:✗ data: FASHION_MNIST_DIR is $work/nowhere"
+would programs
+expect 0 steps:
+verdict "so is the data set, where it is and where it is to be looked for"
+
+# A toolkit that compiles everything, and whose NCCL comes later.
+mkdir -p "$work/toolkit/bin" "$work/toolkit/include"
+cat >"$work/toolkit/bin/nvcc" <<CODE
+#!/bin/sh
+case " \$* " in
+*--list-gpu-code*) printf 'sm_%s\n' 75 80 90 ;;
+*--version*) printf '%s\n' 'release 99.1, V99' "Build \$(cat "$work/toolkit/build" 2>/dev/null)" ;;
+*nccl*) test -e "$work/toolkit/include/nccl.h" ;;
+*) ! cat "$work/toolkit/fails" ;;
+esac
+CODE
+chmod +x "$work/toolkit/bin/nvcc"
+would CUDA=1 programs
+expect 0 'steps:-c kernels/cuda/' 'steps:-c common/device/device_cuda.c' 'steps:libbook.a' '!steps:-c common/tensor' '!steps:-c common/comm/nccl.c'
+report CUDA=1
+expect 0 'out:✓ nvcc: CUDA 99.1, code for sm_75 sm_80 sm_90 compute_90$' 'out:✗ no NCCL'
+echo >"$work/toolkit/include/nccl.h"
+would CUDA=1 programs
+expect 0 'steps:-c common/comm/nccl.c'
+would CUDA=0 programs
+expect 0 steps:
+mv "$work/toolkit" "$work/elsewhere"
+would CUDA=1 programs
+expect 0 steps:
+mv "$work/elsewhere" "$work/toolkit"
+verdict "a CUDA toolkit that comes, NCCL, and a toolkit that goes"
+
+for value in x86_64 64 '80 x'; do
+    (cd "$copy" && ARCH=$value make CUDA=1 CC="$cc" report) >"$out" 2>"$err" </dev/null
+    status=$?
+    expect error "err:^make: error: ARCH is '$value'" 'err:^hint: .*make ARCH='
+done
+for value in '8.0,9.0' 'sm_80 sm_90' '80;90'; do
+    arch=$value report CUDA=1
+    expect 0 'out:✓ nvcc: .*code for sm_80 sm_90 compute_90$'
+done
+echo 'nvcc fatal : gcc 99 is too new' >"$work/toolkit/fails"
+report CUDA=1
+expect 0 'out:✗ nvcc: found, but it does not compile: nvcc fatal : gcc 99 is too new$'
+rm "$work/toolkit/fails"
+verdict "ARCH is a list of GPU architectures, and what nvcc says is shown"
+
+echo "1..$tests"
