@@ -61,17 +61,17 @@ const InstructionSet instruction_sets[] = {
 
 // The one that the environment names, or the best that this CPU has.
 static const InstructionSet *choose_instruction_set(void) {
-    const char *wanted = getenv("CPU");
+    const char *wanted = getenv("BOOK_ISA");
     for (const InstructionSet *set = instruction_sets; set->name; set++) {
         if (wanted && *wanted && strcmp(wanted, set->name) != 0) continue;
         if (set->runs_here()) return set;
         if (wanted && *wanted)
-            kernels_fail("leave CPU out of the environment, or name another: v1, v2, v3",
-                         "CPU=%s: this CPU has no %s", wanted, set->what);
+            kernels_fail("leave BOOK_ISA out of the environment, or name another: v1, v2, v3",
+                         "BOOK_ISA=%s: this CPU has no %s", wanted, set->what);
     }
     kernels_fail(
-        "CPU=v1, v2, v3 or v4 (on Arm: neon); or leave it out, for the best that this CPU has",
-        "CPU=%s in the environment names no instruction set", wanted ? wanted : "");
+        "BOOK_ISA is v1, v2, v3 or v4 (on Arm: neon); without it, it is the best that this CPU has",
+        "BOOK_ISA=%s in the environment names no instruction set", wanted ? wanted : "");
 }
 
 const InstructionSet *cpu_instruction_set(void) {

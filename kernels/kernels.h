@@ -12,8 +12,8 @@
 //   - The same input gives the same bits, run after run and for any number of threads. Another
 //     machine may give others: the order in which numbers are added depends on the shapes, on a CPU
 //     also on how wide its vectors are (and with FMA a product is not rounded before it is added;
-//     CPU= in the environment chooses, see cpu/cpu.h). GPUs leave matrix products to cuBLAS, whose
-//     order depends on the GPU and on cuBLAS's version, too.
+//     BOOK_ISA in the environment chooses, see cpu/cpu.h). GPUs leave matrix products to cuBLAS,
+//     whose order depends on the GPU and on cuBLAS's version, too.
 #ifndef KERNELS_H
 #define KERNELS_H
 

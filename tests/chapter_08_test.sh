@@ -75,8 +75,8 @@ mkdir other
 { cat "$program"; printf 'x'; } >"other/$name"
 chmod +x "other/$name"
 while IFS='|' read -r other text rank_0 others; do
-    case $other in "env CPU"*) [ -z "${CPU:-}" ] && grep -q avx2 /proc/cpuinfo || { skip "other instructions" "none"; continue; } ;; esac
-    case $other in '') other=$mine ;; *CPU*) other="$other $mine" ;; esac
+    case $other in "env BOOK"*) [ -z "${BOOK_ISA:-}" ] && grep -q avx2 /proc/cpuinfo || { skip "other instructions" "none"; continue; } ;; esac
+    case $other in '') other=$mine ;; *BOOK*) other="$other $mine" ;; esac
     ranks 1 --train $small $rank_0 : -np 2 $other --train $small $others
     failed_with "ranks 1 and 2 have $text\$" 1
     verdict "refused: $text"
@@ -90,7 +90,7 @@ done <<ROWS
 |--seed 18446744073709551615, rank 0 has 0||--seed 18446744073709551615
 |a training set with the checksum [0-9a-f]*, rank 0 has [0-9a-f]*||--data data_2
 $out/other/$name|a program with the checksum [0-9a-f]*, rank 0 has [0-9a-f]*||
-env CPU=v1|a device of the kind CPU with SSE2 (CPU=v1), rank 0 has CPU with AVX.* (CPU=v[34])||
+env BOOK_ISA=v1|a device of the kind CPU with SSE2 (BOOK_ISA=v1), rank 0 has CPU with AVX.* (BOOK_ISA=v[34])||
 ROWS
 
 # Refused on many ranks, and said once. (mpirun's own status is that of the first rank that ended.)

@@ -19,11 +19,11 @@ for solved in "$build"/solved/*; do
     name=${solved##*/}
     id=${name%%_*}-${name##*_} expected=$build/lab/exercises/${name%%_*}-${name##*_}/expected.tsv
     case " $wanted " in "  " | *" $id "*) ;; *) continue ;; esac
-    CPU=v1 facts "$solved" v1 1
+    BOOK_ISA=v1 facts "$solved" v1 1
     judged "$expected" "$work/v1"
     verdict $? "$id: the solution has all points with the oldest instructions"
     facts "$solved" seven 7
-    CPU=v1 facts "$solved" seven_v1 7
+    BOOK_ISA=v1 facts "$solved" seven_v1 7
     judged "$work/seven" "$work/seven_v1"
     verdict $? "$id: and with another seed"
     ! cmp -s "$work/v1" "$work/seven_v1"

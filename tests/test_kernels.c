@@ -867,11 +867,11 @@ static void test_winograd_is_used(void **state) {
     device_free(device, there);
 }
 
-// What all kernels were compiled for: what CPU=... names, else the most that this CPU can do (v4
+// What all kernels were compiled for: what BOOK_ISA names, else the most that this CPU can do (v4
 // comes before v3).
 static void test_best_instruction_set_is_used(void **state) {
     (void)state;
-    const char *named = getenv("CPU"), *used = cpu_instruction_set()->name;
+    const char *named = getenv("BOOK_ISA"), *used = cpu_instruction_set()->name;
     if (named && *named) assert_string_equal(used, named);
     for (const InstructionSet *set = instruction_sets; set->name && !(named && *named); set++)
         assert_true(!set->runs_here() || strcmp(set->name, used) <= 0);

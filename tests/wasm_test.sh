@@ -9,7 +9,7 @@ shown=difference
 for file in "${FASHION_MNIST_DIR:-/usr/share/datasets/fashion-mnist}"/*-ubyte*; do
     gzip -dcf "$file" >"$(basename "$file" .gz)"
 done
-[ "$(uname -m)" != x86_64 ] || export CPU=v1
+[ "$(uname -m)" != x86_64 ] || export BOOK_ISA=v1
 # (Pictures are gnuplot's, which only one of them has.)
 not_measured() { sed -E 's/[0-9.]+ sec/S sec/; /[Mm]easured/d; /^to open:/d' "$1"; }
 

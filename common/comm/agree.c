@@ -72,9 +72,10 @@ void dist_must_agree(const char *what, const char *value) {
 void dist_must_agree_on_devices(void) {
     for (int i = 0; i < dist_local_devices(); i++) {
         char *kind = device_kind(dist_device(i));
-        must_agree("a device of the kind", kind,
-                   "start all ranks on one kind of device; CPUs are of one kind with CPU=v1 in the "
-                   "environment of all ranks");
+        must_agree(
+            "a device of the kind", kind,
+            "start all ranks on one kind of device; CPUs are of one kind with BOOK_ISA=v1 in the "
+            "environment of all ranks");
         free(kind);
     }
 }

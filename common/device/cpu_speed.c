@@ -70,7 +70,7 @@ static const InstructionSet *best_set(void) {
 void warn_if_cpu_is_slow(void) {
     const InstructionSet *used = cpu_instruction_set(), *best = best_set();
     if (used != best)
-        warn("this run uses %s only, as CPU=%s in the environment wants it; this CPU has %s",
+        warn("this run uses %s only, as BOOK_ISA=%s in the environment wants it; this CPU has %s",
              used->what, used->name, best->what);
     if (SANITIZED) return; // slow, and whoever builds that knows
     // One multiplication and addition of vectors in each cycle is little; a quarter of that is less

@@ -75,8 +75,8 @@ Device *host(void);
 
 // "cuda:0", "cpu:1", "host"
 const char *device_name(const Device *device);
-// What the last digits of its results depend on: "CPU with AVX2 (CPU=v3)", "NVIDIA H100 with TF32".
-// free() it. Not for devices without values, nor for the host.
+// What the last digits of its results depend on: "CPU with AVX2 (BOOK_ISA=v3)", "NVIDIA H100 with
+// TF32". free() it. Not for devices without values, nor for the host.
 char *device_kind(const Device *device);
 
 // Which GPU it is on, by CUDA's number, for libraries that ask for that; -1: on none.

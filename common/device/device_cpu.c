@@ -231,7 +231,7 @@ static double cpu_memory_size(const Device *device) {
 static char *cpu_kind(const Device *device) {
     (void)device;
     const InstructionSet *set = cpu_instruction_set();
-    return xprintf("CPU with %s (CPU=%s)", set->what, set->name);
+    return xprintf("CPU with %s (BOOK_ISA=%s)", set->what, set->name);
 }
 
 static void cpu_launch(Queue *queue, KernelId kernel, const void *args, size_t size) {

@@ -45,9 +45,9 @@ typedef struct InstructionSet {
 } InstructionSet;
 // All that this program has, the best first; the last one has no name.
 extern const InstructionSet instruction_sets[];
-// The one that is used: CPU=v3 in the environment names it, otherwise it is the best that this CPU
-// has. The first call, which must not be made by two threads at once, ends the program if there is
-// none of that name.
+// The one that is used: BOOK_ISA=v3 in the environment names it, otherwise it is the best that this
+// CPU has. The first call, which must not be made by two threads at once, ends the program if there
+// is none of that name.
 const InstructionSet *cpu_instruction_set(void);
 
 // CPU_KERNEL(relu_forward) { ... a->X ... } defines the kernel with its own argument struct `a`.

@@ -2,8 +2,8 @@
 #
 # The flags are those of the psABI's levels of x86-64, one by one, because older compilers do not know the
 # levels' names. A set's objects become one, of which only the table of kernels and the product can be seen, and
-# of one set also the plain loops that the tests compare with. CPU=v2 in the environment picks one when a program
-# runs.
+# of one set also the plain loops that the tests compare with. BOOK_ISA=v2 in the environment picks one when a
+# program runs.
 ISA_FLAGS_plain :=
 ISA_FLAGS_v1    :=
 ISA_FLAGS_v2    := -mcx16 -mpopcnt -msahf -msse4.2

@@ -76,7 +76,7 @@ in_sandbox() {
         # (bwrap would make these for root alone)
         for folder in /etc /book/tests /book; do set -- --perms 0755 --dir $folder "$@"; done
         for folder in /dev/shm /tmp; do set -- --perms 1777 --size ${FILES}000000 --tmpfs $folder "$@"; done
-        for name in CPU OMP_NUM_THREADS; do
+        for name in BOOK_ISA OMP_NUM_THREADS; do
             eval "value=\${$name-}"
             [ -z "$value" ] || set -- --setenv $name "$value" "$@"
         done
