@@ -77,7 +77,7 @@ void file_permit(const char *path, unsigned mode); // chmod
 // Whoever reads this pipe does not see its end when the stream is closed.
 void file_stay_open(FILE *stream);
 
-int cores_in_sight(void);    // that this process could run on when first asked, >= 1
+int cores_in_sight(void);    // that this process could run on when it was started, >= 1
 void stay_on_core(int core); // this thread: on one of those in sight, from 0 on; -1: on any of them
 double computer_memory(void); // bytes
 int terminal_columns(void);   // of standard output; 0: it is no terminal

@@ -19,6 +19,9 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 
 extern char **environ;
 
@@ -148,10 +151,14 @@ void file_stay_open(FILE *stream) { fcntl(fileno(stream), F_DUPFD_CLOEXEC, 0); }
 
 // ---- this computer -----------------------------------------------------------------------------
 
-static cpu_set_t in_sight; // when somebody first asked
+static cpu_set_t in_sight; // when the program was started
+
+// Before libraries are initialized: OpenMP's may put this thread on the first of its cores.
+static void look_at_cores(void) { sched_getaffinity(0, sizeof in_sight, &in_sight); }
+__attribute__((section(".preinit_array"), used)) static void (*look_first)(void) = look_at_cores;
 
 int cores_in_sight(void) {
-    if (CPU_COUNT(&in_sight) == 0) sched_getaffinity(0, sizeof in_sight, &in_sight);
+    if (CPU_COUNT(&in_sight) == 0) look_at_cores(); // (without glibc)
     int cores = CPU_COUNT(&in_sight);
     if (cores == 0) cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
     return cores < 1 ? 1 : cores;
@@ -193,20 +200,60 @@ void *memory_new(size_t bytes) {
     return memory;
 }
 
+// ---- OpenMP's variables --------------------------------------------------------------------------
+//
+// OpenMP's library has read them before any code of ours runs. So a program that needs others sets
+// them and starts itself once more.
+
 #if defined(_OPENMP) && defined(__GLIBC__)
+// On which cores threads are, and how many there are, is for share_cores() to say. By these OpenMP
+// would put the first thread of each device on the same core: on the first.
+static const char *const placing[] = {"OMP_PROC_BIND", "OMP_PLACES",    "GOMP_CPU_AFFINITY",
+                                      "KMP_AFFINITY",  "KMP_HW_SUBSET", "OMP_DYNAMIC"};
+
+// The user's cores are those of all places together, of those that the process was given.
+static void run_on_all_places(void) {
+    cpu_set_t cores;
+    CPU_ZERO(&cores);
+    for (int place = 0; place < omp_get_num_places(); place++) {
+        int n = omp_get_place_num_procs(place);
+        int *numbers = xmalloc(sizeof *numbers * (size_t)(n + 1));
+        omp_get_place_proc_ids(place, numbers);
+        for (int i = 0; i < n; i++) CPU_SET((size_t)numbers[i], &cores);
+        free(numbers);
+    }
+    CPU_AND(&cores, &cores, &in_sight);
+    if (CPU_COUNT(&cores) > 0) in_sight = cores;
+    stay_on_core(-1);
+}
+
+static bool take_placing_away(void) {
+    bool is_set = false;
+    for (size_t i = 0; i < sizeof placing / sizeof *placing; i++)
+        is_set = is_set || getenv(placing[i]);
+    if (is_set) run_on_all_places();
+    for (size_t i = 0; i < sizeof placing / sizeof *placing; i++) unsetenv(placing[i]);
+    return is_set;
+}
+
 // OpenMP's threads spin while they wait for each other. Beside one busy program they then keep from
 // its core the very thread that they wait for, and a run takes up to 20 times as long. With
 // OMP_WAIT_POLICY=passive they sleep. But to wake up takes longer than many a kernel of LeNet's: a
 // thousand turns before that made its step a quarter shorter on two idle cores, three thousand 3 %
-// more; beside a busy program threads that stay on their cores take as long with either. OpenMP's
-// library has read both before any code of ours runs, so the program sets them and starts itself
-// once more; what the user has set stays.
-__attribute__((constructor)) static void sleep_while_waiting(int argc, char *argv[]) {
-    (void)argc;
-    if (getenv("OMP_WAIT_POLICY")) return;
+// more; beside a busy program threads that stay on their cores take as long with either. What the
+// user has set stays.
+static bool let_them_sleep(void) {
+    if (getenv("OMP_WAIT_POLICY")) return false;
     setenv("OMP_WAIT_POLICY", "passive", 1);
     setenv("GOMP_SPINCOUNT", "3000", 0);
-    char *path = path_of_program();
+    return true;
+}
+
+__attribute__((constructor)) static void set_openmps_variables(int argc, char *argv[]) {
+    (void)argc;
+    bool changed = take_placing_away();
+    changed = let_them_sleep() || changed;
+    char *path = changed ? path_of_program() : NULL;
     if (path) execv(path, argv); // if it cannot be started again, this one just goes on
     free(path);
 }
