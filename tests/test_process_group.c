@@ -365,11 +365,21 @@ CASE(test_wrong_launch) {
         {"SLURM_JOBID=1 SLURM_NODELIST=one SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1",
          0, ""},
         {"SLURM_JOBID=1 SLURM_NODELIST=one SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=4",
-         1, "error: srun started 4 processes, but each is a world of 1"},
+         1, "srun started 4 processes, but each is a world of 1"},
+        {"SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=4 SLURM_PTY_PORT=1 SLURM_TASK_PID=1 PMIX_RANK=0", 0,
+         ""},
+        {"SLURM_PROCID=0 SLURM_NTASKS=4", 0, ""}, // a batch script
         {"SLURM_PROCID=2 SLURM_STEP_NUM_TASKS=4", 1, ""},
-        {"PMI_RANK=0 PMI_SIZE=3 MPI_LOCALRANKID=0", 1, "error: mpiexec started 3 processes"},
+        {"PMI_RANK=0 PMI_SIZE=3 MPI_LOCALRANKID=0", 1, "mpiexec started 3 processes"},
         {"PMI_RANK=0 PMI_SIZE=3 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=3", 1,
-         "error: srun started 3 processes"},
+         "srun started 3 processes"},
+        {"RANK=0 WORLD_SIZE=4", 1, "WORLD_SIZE=4 says that torchrun started 4 processes, but"},
+        {"RANK=0 WORLD_SIZE=4 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1", 1, "torchrun started 4"},
+        {"RANK=0 WORLD_SIZE=4 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2", 1, "srun started 2"},
+        {"RANK=0 WORLD_SIZE=1 LOCAL_RANK=0", 0, ""},
+        {"WORLD_SIZE=4", 0, ""},
+        {"HOROVOD_RANK=0 HOROVOD_SIZE=2", 1, "horovodrun started 2 processes"},
+        {"FLUX_TASK_RANK=0 FLUX_JOB_SIZE=2", 1, "flux started 2 processes"},
     };
     passes("figures", 0, 1);
     for (size_t r = 0; r < COUNT(rows); r++) {

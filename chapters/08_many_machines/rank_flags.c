@@ -81,6 +81,7 @@ Flags read_rank_flags(int argc, char *argv[]) {
     flags.lr = 0.05f;
     flags.epochs = 2;
     flags.seeds = MOST_JOB_SEEDS;
+    flags.of_ranks = true;
     flags.own = own_flags;
     flags.next = "make exercise-08-1";
     flags.quick_means = "--batch-size 16 --epochs 3 --train-size 8192 --test-size 500 --seeds 1";

@@ -1,27 +1,15 @@
-// launch.h: what started this process, and as which of how many: read from the environment, before
-// anything is opened.
+// launch.h: what a rank has to do with what started it (common/base/launcher.h says what that was).
 #ifndef LAUNCH_H
 #define LAUNCH_H
 
+#include "common/base/launcher.h"
+
 #include <stddef.h>
 
-typedef struct Launch {
-    const char *by;             // "mpirun", "srun", ..; NULL: nothing that starts several
-    int rank, size;             // 0 and 1 if nothing did
-    int local_rank, local_size; // among those on this host; -1 where the launcher does not say
-} Launch;
-
-Launch launch_read(void);
-
-// Before Open MPI is opened. Of what srun has started without PMI (--mpi=none, on most clusters
-// what srun does by itself) Open MPI ends each process with a page of text. Here several are
-// refused, with a line from rank 0. One alone (srun --pty bash, then the program) just works: Open
-// MPI is not told that srun has started it.
-void launch_prepare(const Launch *launch);
-
 // die()s if the launcher started more processes than found each other. (srun without the PMI that
-// MPI was built for, or the mpirun of another MPI: each process then believes to be alone, and all
-// do the same work.) `found`: the size of the world. All find the same, so only rank 0 says it.
+// MPI was built for, the mpirun of another MPI, torchrun: each process then believes to be alone,
+// and all do the same work.) `found`: the size of the world. All find the same, so only rank 0 says
+// it.
 void launch_check(const Launch *launch, int found);
 
 // The name of this host up to the first dot.

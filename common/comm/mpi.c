@@ -42,15 +42,22 @@ static Wire *wire_of(MPI_Comm comm) {
     return wire;
 }
 
-#ifdef OPEN_MPI // by its mpi.h
-const bool transport_is_mpi = true, transport_is_open_mpi = true;
-#else
-const bool transport_is_mpi = true, transport_is_open_mpi = false;
-#endif
+// A process alone does without MPI, which would want a host name that it likes, a network and a
+// folder for its files, and would end the program with a page of text if it lacked one.
+static Wire *wire_alone(void) {
+    Wire *wire = xcalloc(1, sizeof *wire);
+    wire->comm = MPI_COMM_NULL;
+    wire->size = 1;
+    return wire;
+}
+static bool is_alone(const Wire *wire) { return wire->comm == MPI_COMM_NULL; }
 
-Wire *transport_open(void) {
+const bool transport_is_mpi = true;
+
+Wire *transport_open(bool by_mpi) {
     int provided;
     CHECK(!world, "MPI is opened once in a program");
+    if (!by_mpi) return world = wire_alone();
     if (MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS)
         die("try mpirun -np 1 true", "MPI_Init_thread() failed");
     if (provided < MPI_THREAD_MULTIPLE)
@@ -60,17 +67,18 @@ Wire *transport_open(void) {
 }
 
 void transport_close(void) {
+    bool alone = is_alone(world);
     free(world->under_way);
     free(world);
     world = NULL;
-    MPI_Finalize();
+    if (!alone) MPI_Finalize();
 }
 
 // Not exit(): MPI_Abort() calls that, and its handlers would tear down what other threads still
 // use. So a process tells MPI's daemon, and is gone when that kills it, or after a second.
 void transport_abort(int status) {
     launch_ends_with_us();
-    if (world) MPI_Abort(MPI_COMM_WORLD, status);
+    if (world && !is_alone(world)) MPI_Abort(MPI_COMM_WORLD, status);
     _exit(status);
 }
 
@@ -87,12 +95,14 @@ int wire_size(const Wire *wire) { return wire->size; }
 
 Wire *wire_split(Wire *wire, int colour) {
     MPI_Comm part;
+    if (is_alone(wire)) return wire_alone();
     check(MPI_Comm_split(wire->comm, colour, wire->rank, &part), "MPI_Comm_split");
     return wire_of(part);
 }
 
 Wire *wire_split_hosts(Wire *wire) {
     MPI_Comm part;
+    if (is_alone(wire)) return wire_alone();
     check(MPI_Comm_split_type(wire->comm, MPI_COMM_TYPE_SHARED, wire->rank, MPI_INFO_NULL, &part),
           "MPI_Comm_split_type");
     return wire_of(part);
@@ -100,7 +110,7 @@ Wire *wire_split_hosts(Wire *wire) {
 
 void wire_free(Wire *wire) {
     if (!wire) return;
-    check(MPI_Comm_free(&wire->comm), "MPI_Comm_free");
+    if (!is_alone(wire)) check(MPI_Comm_free(&wire->comm), "MPI_Comm_free");
     free(wire->under_way);
     free(wire);
 }
@@ -108,6 +118,7 @@ void wire_free(Wire *wire) {
 // ---- messages ----------------------------------------------------------------------------------
 
 static MPI_Request *new_request(Wire *wire, int from, int bytes) {
+    CHECK(!is_alone(wire), "who is alone sends no messages");
     if (wire->n == wire->room) {
         wire->room = 2 * wire->room + 8;
         wire->under_way = xgrow(wire->under_way, (size_t)wire->room, sizeof *wire->under_way);
@@ -132,6 +143,7 @@ void wire_receive(Wire *wire, void *data, size_t bytes, int from, int tag) {
 
 void wire_sum(Wire *wire, float *data, size_t n) {
     CHECK(n < (size_t)1 << 31, "MPI counts up to 2^31 - 1");
+    if (is_alone(wire)) return;
     check(MPI_Iallreduce(MPI_IN_PLACE, data, (int)n, MPI_FLOAT, MPI_SUM, wire->comm,
                          new_request(wire, -1, -1)),
           "MPI_Iallreduce");
@@ -165,6 +177,7 @@ bool wire_poll(Wire *wire, void *data, size_t bytes, int tag, int *from) {
     MPI_Message message;
     MPI_Status status;
     int is_there, count;
+    if (is_alone(wire)) return false;
     check(MPI_Improbe(MPI_ANY_SOURCE, tag, wire->comm, &is_there, &message, &status),
           "MPI_Improbe");
     if (!is_there) return false;

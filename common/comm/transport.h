@@ -12,12 +12,12 @@
 // Processes that can send to each other, numbered from 0: an MPI communicator.
 typedef struct Wire Wire;
 
-// Whether there can be others; and whether they are found by Open MPI.
-extern const bool transport_is_mpi, transport_is_open_mpi;
+// Whether there can be others.
+extern const bool transport_is_mpi;
 
-// Opens the wire of all processes that were started together. Waits for the others. die()s if it
-// cannot be used by two threads at once.
-Wire *transport_open(void);
+// Opens the wire of all processes that were started together, by_mpi. Waits for the others. die()s
+// if it cannot be used by two threads at once. Otherwise it is the wire of this process alone.
+Wire *transport_open(bool by_mpi);
 // All processes together: waits for the others.
 void transport_close(void);
 // Ends all processes of the job at once, from any thread.

@@ -149,11 +149,11 @@ static void check_options(DistOptions *o) {
 
 static void open_wires(double timeout) {
     if (!world.launch.size) world.launch = launch_read();
-    if (transport_is_open_mpi) launch_prepare(&world.launch);
+    if (!world.launch.by_mpi) launch_check(&world.launch, 1);
     world.timeout = timeout;
     launch_have_witness(&world.launch);
     watch_arrival(timeout);
-    Wire *wire = transport_open();
+    Wire *wire = transport_open(world.launch.by_mpi);
     watch_arrived();
     launch_check(&world.launch, wire_size(wire));
     snprintf(world.me, sizeof world.me, "rank %d", wire_rank(wire));

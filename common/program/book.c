@@ -2,6 +2,7 @@
 #include "book.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/launcher.h"
 #include "common/data/fashion_mnist.h"
 #include "common/model/modelled_clock.h"
 #include "interrupt.h"
@@ -46,6 +47,7 @@ Flags book_begin(int argc, char *argv[], const char *about, const char *names, F
     if (flags.quick && !is_listed(names, "quick")) say_quick_flags(&flags, &defaults);
     if (flags.backend == BACKEND_MODEL) refuse_values(names);
     reads_data = is_listed(names, "data");
+    if (!flags.of_ranks && strcmp(flags.out, defaults.out) == 0) launch_must_be_one();
     if (!flags.checkpoint) flags.checkpoint = flags.resume;
     tracing_begin(&flags);
     return flags;

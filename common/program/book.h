@@ -14,7 +14,9 @@
 // that goes on (--resume) writes its checkpoints to the same file, unless --checkpoint names
 // another. die_usage()s if --backend model comes with a flag about values: --load, --save,
 // --log-loss, --live, --checkpoint, --resume. With --quick it says what is made smaller, unless
-// the program has `quick` among its names: then it chooses and says that itself.
+// the program has `quick` among its names: then it chooses and says that itself. die()s in one of
+// several processes that would write the same files: a launcher started them, there is no --out,
+// and defaults.of_ranks does not say that they work together.
 Flags book_begin(int argc, char *argv[], const char *about, const char *names, Flags defaults);
 
 // To be called before long work: the program will use so many devices. die_usage()s if the machine

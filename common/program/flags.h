@@ -57,6 +57,7 @@ typedef struct Flags {
     bool quick, full;                   // --quick --full
     const char *quick_means;            // "--epochs 3 --seeds 4": what --quick stands for
     const char *next;                   // "make run-05": what to run after this program
+    bool of_ranks;                      // several processes may run the program together
     const Flag *own;                    // the program's own flags, {0} last; NULL: it has none
     bool check;                         // --check
     const char *checkpoint, *resume;    // --checkpoint F --resume F; NULL: no
