@@ -76,10 +76,7 @@ in_sandbox() {
         # (bwrap would make these for root alone)
         for folder in /etc /book/tests /book; do set -- --perms 0755 --dir $folder "$@"; done
         for folder in /dev/shm /tmp; do set -- --perms 1777 --size ${FILES}000000 --tmpfs $folder "$@"; done
-        for name in BOOK_ISA OMP_NUM_THREADS; do
-            eval "value=\${$name-}"
-            [ -z "$value" ] || set -- --setenv $name "$value" "$@"
-        done
+        [ -z "${OMP_NUM_THREADS-}" ] || set -- --setenv OMP_NUM_THREADS "$OMP_NUM_THREADS" "$@"
         set -- --clearenv --setenv PATH /usr/local/bin:/usr/bin:/bin --setenv HOME /tmp --setenv LC_ALL C.UTF-8 \
             --setenv OWN /own --setenv GIVEN /given.o --setenv LIBRARY /libbook.a \
             --ro-bind /usr /usr --proc /proc --dev /dev "$@"
