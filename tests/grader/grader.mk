@@ -72,7 +72,7 @@ grade: report
 	    echo 'make: error: $(name) is empty' >&2; echo 'hint: SUBMISSION=a folder or an archive$(comma) CLASS=a folder with one for each' >&2; exit 1;)) :
 	@CHECK=1 $(call grade_with)
 	+@$(call build_graded)
-	@$(call grade_with)
+	@CHECK= $(call grade_with)
 
 # ---- what students get, and what they hand in ---------------------------------------------------------
 
