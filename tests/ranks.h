@@ -79,8 +79,9 @@ static inline int times_said(const char *words) {
 static inline int ranks_run(const char *before, int ranks, const char *name, int devices) {
     char launcher[64] = "";
     if (ranks > 0) snprintf(launcher, sizeof launcher, "sh .make/ranks.sh %d ", ranks);
-    char *command = xprintf(RANKS_ENVIRONMENT "%s timeout -k 1 100 %s%s --case %s %d 2>&1 </dev/null", before,
-                            launcher, self, name, devices);
+    char *command =
+        xprintf(RANKS_ENVIRONMENT "%s timeout -k 1 100 %s%s --case %s %d 2>&1 </dev/null", before,
+                launcher, self, name, devices);
     int status = output_of(command);
     free(command);
     return status;
