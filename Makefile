@@ -28,6 +28,12 @@ BUILD  = build
 CONFIG := $(BUILD)/config.mk
 override BUILD := $(BUILD)$(if $(SANITIZE),/$(SANITIZE))
 
+# Left out of your flags: objects are joined before a program is linked, and -flto's are none yet.
+DROPPED := $(filter -flto%,$(CC) $(CFLAGS) $(LDFLAGS))
+override CC      := $(filter-out -flto%,$(CC))
+override CFLAGS  := $(filter-out -flto%,$(CFLAGS))
+override LDFLAGS := $(filter-out -flto%,$(LDFLAGS))
+
 # Your settings, as scripts get them.
 YOURS  = $(foreach name,CC CPPFLAGS CFLAGS LDFLAGS CUDA ARCH,$(name)=$(call quoted,$($(name))))
 quoted = '$(subst ','\'',$(strip $1))'
@@ -94,7 +100,7 @@ LIBS       = $(LDFLAGS) $(ZLIB) $(JANSSON) $(STB) $(MPI_LIBS) $(THREADING) -pthr
 # Only programs of several ranks need MPI when they start; the others do without.
 MPI_LIBS   = $(if $(MPI),-Wl$(comma)--as-needed $(filter-out -I%,$(MPI)))
 comma      := ,
-LINK       = $(CC) $(CHECKS) $(THREADING) -pthread
+LINK       = $(CC) $(CFLAGS) $(CHECKS) $(THREADING) -pthread
 # A flag for the linker's driver, whichever it is: nvcc passes on what is the compiler's (kernels/cuda/cuda.mk).
 NO_PIE     = $(if $(NVCC),-Xcompiler )-no-pie
 

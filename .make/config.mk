@@ -37,12 +37,13 @@ missing  = $(filter-out $(foreach set,JANSSON:libjansson-dev ZLIB:zlib1g-dev,$(i
            $(firstword $(subst :, ,$(set))))),$(lastword $(subst :, ,$(set))))),$(MISSING))
 optional = $(filter-out $(MISSING),$(LACKING))
 # Results are compared to the last bit, and with those of other machines.
-INEXACT := $(filter -ffast% -Ofast -funsafe% -ffinite% -fassociative% -freciprocal%,$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS))
+INEXACT := $(filter -ffast% -Ofas% -funsafe% -ffinite% -fassociative% -freciprocal%,$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS))
 
 report: $(CONFIG)
 	@$(call may_write,$(BUILD))
 	@$(if $(ALL_IS_A_GOAL),$(call show_found,$(CONFIG)))
 	@$(if $(missing),echo 'make: error: missing: $(missing)$(if $(optional), (and for some goals: $(optional)))' >&2; \
 	    echo 'hint: make $(if $(filter command,$(origin CC)),CC=$(if $(word 2,$(CC)),"$(CC)",$(CC)) )setup' >&2; exit 1)
+	@$(if $(DROPPED),echo 'make: $(DROPPED) is left out: it cannot be used here' >&2)
 	@$(if $(INEXACT),echo 'make: error: $(INEXACT) among the flags: arithmetic would not be exact' >&2; \
 	    echo 'hint: here the same bits are promised on all machines; leave it out' >&2; exit 1)

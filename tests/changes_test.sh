@@ -47,6 +47,11 @@ build_copy
 expect 0 '!out:^\['
 verdict "when nothing has changed, nothing is made"
 
+report() { # what make finds
+    build_copy report "$@"
+    cat "$copy/build/config.mk" >>"$out"
+}
+
 # ---- settings --------------------------------------------------------------------------------------------
 
 while IFS='|' read -r change compiled; do
@@ -76,12 +81,41 @@ would programs
 expect 0 steps:
 verdict "flags that change, on the command line or in a file, are noticed; a comment is not"
 
+for flags in 'CFLAGS=-march=native -flto' 'CC=gcc -march=native -flto=auto'; do
+    would "$flags" programs
+    expect 0 'steps:-march=native .*-c common/base/error.c' '!steps:-march=native .*-c kernels/cpu/' '!steps:-flto'
+done
+for flags in -Ofas''t -ffast''-math; do
+    report "CFLAGS=$flags"
+    expect error "err:^make: error: $flags among the flags" 'err:^hint: '
+done
+report CFLAGS=-no-such-flag
+expect error 'err:^make: error: with .*CFLAGS.* nothing compiles: .*no-such-flag' 'err:^hint: '
+verdict "flags for one CPU are kept out of kernels for all, and what breaks promises is refused"
+
 fake cc 'case "$*" in --version) echo "cc (newer) 99" ;; *) exec gcc "$@" ;; esac'
 would CC=cc programs
 [ "$(steps ' -c ')" -gt $((files - 20)) ] || complain "expected nearly all of $files sources, came $(steps ' -c ')"
 rm "$work/path/cc"
 ln -s "$(command -v gcc)" "$work/path/cc"
 verdict "a newer compiler of the same name is another one"
+
+# Libraries in one's own folder: this compiler has none in the system's.
+fake cc "case \" \$* \" in *' -I$work/own '*' -L$work/own '*) ;; *' -ljansson '* | *' -lz '*) exit 1 ;; esac; exec gcc \"\$@\""
+mkdir "$work/own"
+report CC=cc
+expect error 'err:^make: error: missing: zlib1g-dev libjansson-dev'
+report CC=cc CPPFLAGS="-I$work/own" LDFLAGS="-L$work/own"
+expect 0 'out:✓ zlib' 'out:✓ jansson'
+would CC=cc CPPFLAGS="-I$work/own" LDFLAGS="-L$work/own" programs
+expect 0 "steps:-I$work/own .*-c common/data/safetensors.c" "steps:-o build/08_many_machines .*-L$work/own"
+would CC=cc JANSSON= ZLIB= programs
+expect 0 'steps:-c common/data/safetensors_none.c' '!steps:-ljansson' '!steps:-lz '
+report CC=cc JANSSON= ZLIB=
+expect 0 err:
+rm "$work/path/cc"
+ln -s "$(command -v gcc)" "$work/path/cc"
+verdict "libraries in a folder of one's own are found and linked, and two may be done without"
 
 # ---- sources ---------------------------------------------------------------------------------------------
 
@@ -107,10 +141,6 @@ verdict "what is taken away is missed: the library, an object, a source, a heade
 
 # ---- what the machine has --------------------------------------------------------------------------------
 
-report() { # what make finds
-    build_copy report "$@"
-    cat "$copy/build/config.mk" >>"$out"
-}
 fake gnuplot 'echo gnuplot 5.4'
 fake prove 'exit 0'
 fake clang 'case "$*" in --version) echo clang 14 ;; esac'
@@ -191,5 +221,20 @@ report CUDA=1
 expect 0 'out:✗ nvcc: found, but it does not compile: nvcc fatal : gcc 99 is too new$'
 rm "$work/toolkit/fails"
 verdict "ARCH is a list of GPU architectures, and what nvcc says is shown"
+
+# ---- who builds ------------------------------------------------------------------------------------------
+
+# A folder that root has made; or, if root runs this test, one of root's, and a make of somebody else's.
+somebody=
+if [ "$(id -u)" = 0 ]; then
+    chmod go+rx "$work" && chown -R 65534 "$copy" && chown 0 "$copy/build/obj/common"
+    somebody='setpriv --reuid=65534 --clear-groups'
+else
+    chmod a-w "$copy/build/obj/common"
+fi
+(cd "$copy" && $somebody make CC="$cc" report) >"$out" 2>"$err" </dev/null
+status=$?
+expect error 'err:^make: error: .* cannot write into build/obj/common, which belongs to ' 'err:^hint: as root: rm -r build'
+verdict "a folder of the build that belongs to somebody else is named"
 
 echo "1..$tests"

@@ -21,12 +21,12 @@ $(BUILD)/obj/kernels/cpu.c.o: $(WITH)/isas
 $(eval $(call KEEP,isas,$(ISAS)))
 
 # A product and the addition of it are one operation where the CPU has one: more exact, twice as fast. (What CC and CFLAGS
-# say of a machine, such as -march=native, would put its instructions into all sets; and objects of -flto have no symbols yet.)
+# say of a machine, such as -march=native, would put its instructions into all sets.)
 define INSTRUCTION_SET
 CPU_FLAGS_$1 := -ffp-contract=fast $(ISA_FLAGS_$1) -DISA=$1
 $(BUILD)/obj/kernels/cpu-$1/%.o: kernels/cpu/%.c $(WITH)/c $(WITH)/cpu-$1
 	@mkdir -p $$(@D)
-	$$(call QUIET,$$< ($1))$$(filter-out -flto% $(if $(filter-out plain,$1),-m%),$$(CC) $$(CFLAGS_ALL)) $$(CPU_FLAGS_$1) -MMD -MP -c $$< -o $$@
+	$$(call QUIET,$$< ($1))$$(filter-out $(if $(filter-out plain,$1),-m%),$$(CC) $$(CFLAGS_ALL)) $$(CPU_FLAGS_$1) -MMD -MP -c $$< -o $$@
 $(call MADE_OF,$(BUILD)/obj/kernels/cpu-$1.o,$(patsubst kernels/cpu/%.c,$(BUILD)/obj/kernels/cpu-$1/%.o,$(wildcard kernels/cpu/*.c)))
 $(BUILD)/obj/kernels/cpu-$1.o: $(WITH)/isas
 	@$$(LD) -r -o $$@ $$(filter %.o,$$^)

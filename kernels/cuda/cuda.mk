@@ -18,7 +18,7 @@ $(BUILD)/obj/common/device/device_cuda.c.o $(BUILD)/obj/common/comm/nccl.c.o: $(
 	$(call QUIET,$<)$(NVCC) -Xcompiler '$(CFLAGS_ALL)' -MMD -MP -c $< -o $@
 
 # nvcc links, because it knows where its runtime is (the static one: a program needs no toolkit to start).
-LINK   = $(NVCC) --cudart static -Xcompiler '$(THREADING) -pthread' \
+LINK   = $(NVCC) --cudart static -Xcompiler '$(CFLAGS) $(THREADING) -pthread' \
          $(foreach flag,$(CUDA_RPATH),-Xlinker $(patsubst -Wl$(comma)-rpath$(comma)%,-rpath=%,$(flag)))
 # (nvcc wants to be told which of its words are the linker's, and which the compiler's.)
 LIBS  := $(foreach flag,$(filter-out -fopenmp -pthread,$(LIBS)),$(if $(filter -Wl$(comma)%,$(flag)),-Xlinker=$(flag:-Wl$(comma)%=%),$(if \
