@@ -28,6 +28,10 @@ BUILD  = build
 CONFIG := $(BUILD)/config.mk
 override BUILD := $(BUILD)$(if $(SANITIZE),/$(SANITIZE))
 
+# Said after make, and not in the environment, where other software may have such names.
+$(foreach name,WANTED COUNTING SIDE_BY_SIDE DONE YOUR_PART SUBMISSION CLASS JSON CSV GRADESCOPE SECONDS JOBS TRUSTED STRICT \
+    PART SEED OFFLINE CLASSROOM,$(if $(filter environment,$(origin $(name))),$(eval undefine $(name))))
+
 # Left out of your flags: objects are joined before a program is linked, and -flto's are none yet.
 DROPPED := $(filter -flto%,$(CC) $(CFLAGS) $(LDFLAGS))
 override CC      := $(filter-out -flto%,$(CC))

@@ -45,7 +45,9 @@ would programs
 expect 0 steps:
 build_copy
 expect 0 '!out:^\['
-verdict "when nothing has changed, nothing is made"
+(export YOUR_PART=-DX DONE=x WANTED=x MPI=/opt/mpi NVCC=nvcc ZLIB=-lz CLASS=x && build_copy wanted && would programs && cp "$work/steps" "$work/exported")
+expect 0 exported:
+verdict "when nothing has changed, nothing is made, whatever somebody exports"
 
 report() { # what make finds
     build_copy report "$@"
