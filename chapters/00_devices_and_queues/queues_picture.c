@@ -29,6 +29,7 @@ void draw_queues(const char *path, void (*prepare)(void), const Shown shown[], i
         if (!machine) continue;
         spans = trace_modelled(&count);
         *last = timeline(modelled, shown[i].name, spans, count);
+        last->set.modelled = true;
         last->own_scale = i == 0;
         last++;
     }

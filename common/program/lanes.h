@@ -10,6 +10,7 @@ typedef struct SpanSet {
     const char *name; // which kind: "measured here"
     const TraceSpan *spans;
     int count;
+    bool modelled; // on modelled_machine()
 } SpanSet;
 
 // The spans of one queue: one behind the other in their set, and in time.

@@ -262,18 +262,20 @@ static bool has_communication(const Lane lanes[], int n) {
     return false;
 }
 
-// Where no queue communicates, the device's name says it all.
-static char *short_name(const Lane lanes[], int n, int l) {
-    return has_communication(lanes, n) ? lane_name(&lanes[l])
-                                       : xstrdup(device_name(lanes[l].device));
+// Where no queue communicates, the device's name says it all: "cpu:0", and on another machine,
+// whose devices are not ours, "device 0".
+static char *short_name(const Lane lanes[], int n, int l, bool modelled) {
+    if (has_communication(lanes, n)) return lane_name(&lanes[l]);
+    const char *name = device_name(lanes[l].device), *number = strchr(name, ':');
+    return modelled && number ? xprintf("device %s", number + 1) : xstrdup(name);
 }
 
 enum { NAME = 26 }; // height of a lane's name
 
-static int widest_name(const Lane lanes[], int n) {
+static int widest_name(const Lane lanes[], int n, bool modelled) {
     int widest = 0;
     for (int l = 0; l < n; l++) {
-        char *name = short_name(lanes, n, l);
+        char *name = short_name(lanes, n, l, elsewhere);
         int width = picture_text_width(name, NAME);
         if (width > widest) widest = width;
         free(name);
@@ -290,7 +292,8 @@ static int height_of(const Timeline *t) {
 
 static int left_of(const Timeline *t) {
     Lane *lanes;
-    int left_out, n = lanes_to_draw(t, &lanes, &left_out), widest = widest_name(lanes, n);
+    int left_out, n = lanes_to_draw(t, &lanes, &left_out);
+    int widest = widest_name(lanes, n, t->set.modelled);
     free(lanes);
     return 24 + widest + 30;
 }
@@ -309,7 +312,7 @@ static void draw_timeline(Sheet *sheet, int y, const Timeline *t, const Axis *ax
     draw_title(sheet, y, t, left_out);
     y += TITLE;
     for (int l = 0; l < n; l++, y += LANE + GAP) {
-        char *name = short_name(lanes, n, l);
+        char *name = short_name(lanes, n, l, t->set.modelled);
         sheet_text(sheet, 24, y + 9, NAME, name, BLACK);
         free(name);
         draw_work(sheet, y, &lanes[l], axis, detail.level);

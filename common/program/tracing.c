@@ -53,7 +53,7 @@ static void say_what_is_missing(const SpanSet *set) {
 void tracing_end(const Flags *flags) {
     if (!is_tracing) return;
     is_tracing = false;
-    SpanSet measured = {.name = "measured here"}, modelled = {0}, sets[2];
+    SpanSet measured = {.name = "measured here"}, modelled = {.modelled = true}, sets[2];
     char *title = NULL;
     TraceSpan *spans = trace_end(&measured.count), *others = trace_modelled(&modelled.count);
     int n = 0;

@@ -16,7 +16,7 @@ void draw_steps(const char *suffix, const char *heading, const Recorded steps[],
     for (int i = 0; i < n; i++)
         timelines[i] = (Timeline){.title = steps[i].title,
                                   .set = {steps[i].modelled ? "modelled" : "measured here",
-                                          steps[i].spans, steps[i].count},
+                                          steps[i].spans, steps[i].count, steps[i].modelled},
                                   .end = recorded_seconds(&steps[i]),
                                   .own_scale = i > 0 && steps[i].modelled != steps[i - 1].modelled};
     timelines_draw(path, heading, "the step began", timelines, n);

@@ -129,6 +129,7 @@ static Timeline timeline_of_step(const Machine *machine, Way way, int k, int bat
     trace_begin_models();
     run_step(&s);
     free(trace_end(&none)); // nothing was computed
+    t.set.modelled = true;
     t.set.spans = trace_modelled(&t.set.count);
     steps_free(&s);
     modelled_end(&run);
