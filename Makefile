@@ -24,6 +24,9 @@ WERROR ?= 0
 # SANITIZE=asan|tsan builds with sanitizers, into a folder of its own; see tests/sanitize.mk.
 SANITIZE ?=
 
+# Numbers have a point, and names one order, in all that is started here.
+export LC_ALL := C
+
 BUILD  = build
 CONFIG := $(BUILD)/config.mk
 override BUILD := $(BUILD)$(if $(SANITIZE),/$(SANITIZE))
@@ -199,7 +202,7 @@ plots:
 	@for csv in plots/*.csv; do \
 	    head -n 1 "$$csv" 2>/dev/null | grep -q '^devices,epoch,' || continue; \
 	    echo "  PLOT  $${csv%.csv}.png"; \
-	    gnuplot -c plots/training_curves.gp "$$csv" "$${csv%.csv}.png" || exit 1; \
+	    gnuplot -d -c plots/training_curves.gp "$$csv" "$${csv%.csv}.png" || exit 1; \
 	done
 
 endif

@@ -4,10 +4,11 @@
 #
 # From the environment: CC, CPPFLAGS, CFLAGS, LDFLAGS, CUDA (0: leave it out), ARCH (GPU architectures, such as "80 90").
 # With the argument --packages it prints just the packages (Debian's names) of what is missing, with --required those of
-# them that all needs, with --all-packages what would be missing on a bare system. With --state it compiles nothing, and
-# prints a number that is another one when there may be something else to find than before. What only some goals need is asked for by FOR: "book" to make the book's pages,
-# "test" for tests, "book-check" to try them in a browser, too, "lab-sheets" to print those of labs, "grade" to grade hand-ins of others,
-# "wasm" to make chapters 2 to 4 as WebAssembly and run them, "lint" to look at the sources' style.
+# them without which nothing can be made, with --all-packages what would be missing on a bare system. With --state it
+# compiles nothing, and prints a number that changes when there may be something else to find. What only some goals need is
+# asked for by FOR: "test" for tests, "book" to make the book's pages, "book-check" to try them in a browser, too,
+# "lab-sheets" to print those of labs, "grade" to grade hand-ins of others, "wasm" to make chapters 2 to 4 as WebAssembly
+# and run them, "lint" to look at the sources' style.
 set -u
 export LC_ALL=C # tools' messages are read
 CC=${CC:-cc}

@@ -3,6 +3,7 @@
 # nothing is missing; nor does it need one where .packages/ has what was brought along for this system (make lab-kit
 # OFFLINE=1). With --system it prints which system that is.
 set -u
+export LC_ALL=C
 here=$(dirname "$0")
 system() { (. /etc/os-release && echo "$ID ${VERSION_ID:-$VERSION_CODENAME} $(dpkg --print-architecture)"); }
 if [ "${1:-}" = --system ]; then
