@@ -1,6 +1,7 @@
 // error.c: messages, and memory that is there or ends the program.
 #include "error.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -170,7 +171,9 @@ char *xshortest(float number) {
 }
 
 void check_stdout(void) {
+    errno = 0;
     if (fflush(stdout) != 0 || ferror(stdout))
-        die("is the disk full that standard output goes to?",
-            "standard output: what was printed did not arrive");
+        die("it goes to a disk that has room, or to a program that reads it",
+            "standard output: what was printed did not arrive%s%s", errno ? ": " : "",
+            errno ? strerror(errno) : "");
 }

@@ -61,13 +61,13 @@ static void set_string(FILE *gnuplot, const char *name, const char *value) {
 // A display is not enough: gnuplot-nox has no windows.
 static bool has_window(void) {
     return (getenv("DISPLAY") || getenv("WAYLAND_DISPLAY")) &&
-           gnuplot_runs(
-               (char *[]){"gnuplot", "-e", "if (GPVAL_TERM eq 'unknown') { exit status 1 }", NULL});
+           gnuplot_runs((char *[]){"gnuplot", "-e",
+                                   "if (GPVAL_TERM eq 'unknown') { exit status 1 }", "-d", NULL});
 }
 
 static FILE *open_window(const Animator *a) {
     if (!has_window()) return NULL;
-    FILE *gnuplot = pipe_open("gnuplot -persist 2>/dev/null"); // it may be closed any time
+    FILE *gnuplot = pipe_open("gnuplot -d -persist 2>/dev/null"); // it may be closed any time
     if (!gnuplot) return NULL;
     set_string(gnuplot, "script", a->script);
     char *curves = plot_path(a->curves);

@@ -11,6 +11,7 @@
 #include "common/base/platform.h"
 #include "common/device/device.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -45,7 +46,10 @@ __attribute__((format(printf, 1, 2))) static void write_line(const char *format,
     va_start(args, format);
     int n = vasprintf(&line, format, args);
     va_end(args);
-    if (n < 0 || write(file, line, (size_t)n) != n) die("is the disk full?", "%s: no facts", path);
+    errno = ENOSPC; // of a part that was written there is no reason
+    if (n < 0 || write(file, line, (size_t)n) != n)
+        die("--facts: a file where there is room", "%s: cannot be written: %s", path,
+            strerror(errno));
     free(line);
 }
 

@@ -54,17 +54,19 @@ bool gnuplot_runs(char *arguments[]) {
 
 char *plot_path(const char *path) { return xprintf("%s%s", path[0] == '/' ? "" : "./", path); }
 
-// (Ctrl-C stops the training, which then wants its last picture: it is not gnuplot's.)
+// (Ctrl-C stops the training, which then wants its last picture: it is not gnuplot's. -d: pictures
+// do not depend on settings in ~/.gnuplot.)
 Process gnuplot_start(const char *script, const char *const inputs[], const char *output) {
-    char *arguments[MOST_INPUTS + 5] = {"gnuplot", "-c", (char *)script};
-    int n = 3;
+    enum { BEFORE_INPUTS = 4 };
+    char *arguments[BEFORE_INPUTS + MOST_INPUTS + 2] = {"gnuplot", "-d", "-c", (char *)script};
+    int n = BEFORE_INPUTS;
     for (int i = 0; inputs[i]; i++) {
         CHECK(i < MOST_INPUTS, "gnuplot passes on nine arguments; one is the output");
         arguments[n++] = plot_path(inputs[i]);
     }
     arguments[n] = (char *)output;
     Process gnuplot = process_start(arguments, false);
-    for (int i = 3; i < n; i++) free(arguments[i]);
+    for (int i = BEFORE_INPUTS; i < n; i++) free(arguments[i]);
     return gnuplot;
 }
 
@@ -98,8 +100,8 @@ bool plot_finish(Drawing *drawing, const char *png, const char *figures) {
     bool whole = drawn && (is_written_directly(png) || png_is_whole(drawing->temporary));
     if (!whole) {
         output_discard(drawing->temporary);
-        warn("gnuplot could not %s %s; the figures are in %s%s", drawn ? "write all of" : "draw",
-             png, figures, drawn ? ". Is the disk full?" : "");
+        warn("gnuplot could not %s %s; the figures are in %s", drawn ? "write all of" : "draw", png,
+             figures);
         drawn = false;
     } else if (output_publish(drawing->temporary, png) != 0) {
         drawn = false;

@@ -1,4 +1,5 @@
 # tools.sh: what the book's scripts share; to be sourced.
+export LC_ALL=C
 refuse() { # ERROR HINT
     echo "book: error: $1" >&2
     echo "hint: $2" >&2

@@ -10,8 +10,10 @@
 #include "chapters/08_many_machines/exercises/start_ranks.h"
 #include "chapters/08_many_machines/fusion.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 const size_t thresholds[NUM_THRESHOLDS] = {0,       4 << 10, 16 << 10, 64 << 10, 256 << 10,
@@ -176,7 +178,7 @@ const char *measure_exchanges(int ranks, Measured *m) {
     if (!dist_is_mpi_available() || system("command -v mpirun >/dev/null 2>&1") != 0)
         return "there is no MPI to start ranks with: make setup installs it";
     int file = mkstemp(path);
-    if (file < 0) return "there is no room in /tmp";
+    if (file < 0) return xprintf("no file can be made in " P_tmpdir ": %s", strerror(errno));
     bool ended = run_as_ranks(ranks, path, said, sizeof said, 150) == 0;
     bool whole = ended && read(file, m, sizeof *m) == (ssize_t)sizeof *m;
     if (!ended) fprintf(stderr, "%s", said);
