@@ -5,15 +5,13 @@
 set -u
 . "$(dirname "$0")/tap.sh"
 cd "$root" || exit 1
-TMPDIR=$work # the grader's folders are seen there, and no other grader's
-export TMPDIR
 out=$work/out errors=$work/errors
 shown="$out $errors"
 folder=chapters/04_lenet_multi_gpu/exercises/3_efficient_allreduce
 solution=$folder/solution.c
 [ -d tests/lab ] && [ -f $solution ] || skip_all "the labs" "this is what students have"
 for tool in bwrap bsdtar jq; do command -v $tool >/dev/null || skip_all "the labs" "no $tool (make setup grade)"; done
-# (A build folder of its own, for the rows of a class that is graded.)
+# (A build folder of its own, for the rows of a class that is graded and for the grader's folders.)
 mkdir -p "$work/build/lab" && ln -s "$build/libbook.a" "$work/build/" && ln -s "$build/lab/judge" "$build/lab/exercises" "$work/build/lab/"
 grade() { # SETTING=VALUE..
     env BUILD="$work/build" LABS=04-3 LIMIT=60 JOBS=2 SEED=1 SUBMISSION= CLASS= JSON= CSV= GRADESCOPE= TRUSTED= STRICT= PART= \
@@ -55,7 +53,7 @@ while IFS='	' read -r name parts why; do
     [ "$lost" = "$parts" ] && [ -s "$out" ] && ! grep -vE "$why" "$out"
     verdict $? "$name: loses $parts, because of $why"
 done <"$work/broken"
-ls -d "$work"/tmp.* >"$out" 2>/dev/null
+ls -d "$work"/build/lab/grade.* >"$out" 2>/dev/null
 [ ! -s "$out" ] && git status --porcelain 2>/dev/null | cmp -s - "$work/before"
 verdict $? "nothing is left of them, and the project is as it was"
 
@@ -75,8 +73,8 @@ for signal in TERM INT HUP KILL; do
     kill -$signal $pid
     wait $pid
     status=$?
-    for _ in $(seq 100); do pgrep -af "$work/(tmp|eight)" >"$out" || break; sleep 0.1; done
-    [ $signal = KILL ] || ls -d "$work"/tmp.* >>"$out" 2>/dev/null
+    for _ in $(seq 100); do pgrep -af "$work/(build|eight)" >"$out" || break; sleep 0.1; done
+    [ $signal = KILL ] || ls -d "$work"/build/lab/grade.* >>"$out" 2>/dev/null
     [ $signal = KILL ] && expected=137 || expected=130
     [ $status -eq $expected ] && [ "$n" -lt 100 ] && [ ! -s "$out" ] && [ ! -e "$work/parts.json" ]
     verdict $? "SIG$signal: it ends, with what it has started"
@@ -155,10 +153,12 @@ END
 
 # ---- the sandbox -------------------------------------------------------------------------------------
 
-mkdir "$work/own"
+mkdir "$work/own" && echo "04-3 3_efficient_allreduce $folder" >"$work/wanted"
+BUILD=$build PREPARED=$build/lab/exercises WANTED=$work/wanted BOOK=$work/book sh -c '. tests/grader/sandbox.sh && make_book'
+verdict $? "what is needed of the project is there for everybody"
 contained() { # WORDS NAME COMMAND: it prints these, a pattern for all of it
     # shellcheck disable=SC2016
-    TRUST=contained timeout 60 sh -c '. tests/grader/sandbox.sh && COUNTER=$(memory_counter) && in_sandbox 8 "$1" "$2" "$3"' sh "$work/own" "$out" "$3" 2>"$errors"
+    TRUST=contained BOOK=$work/book timeout 60 sh -c '. tests/grader/sandbox.sh && COUNTER=$(memory_counter) && in_sandbox 8 "$1" "$2" "$3"' sh "$work/own" "$out" "$3" 2>"$errors"
     head -c 2000 "$out" | tr '\n' ' ' | grep -qxE "$1 *"
     verdict $? "in the sandbox $2"
 }
@@ -206,12 +206,14 @@ refused 2 'this is a class' CLASS="$work/class" GRADESCOPE="$work/results.json"
 refused 2 'is that a table' SUBMISSION="$right" CSV="$right"
 refused 1 'nowhere/grades.csv: cannot write' CSV="$work/nowhere/grades.csv" CLASS="$work/class"
 refused 1 'the solutions are' TRUSTED=1 SUBMISSION="$right"
-if [ "$(id -u)" = 0 ] && mkdir "$work/full" && mount -t tmpfs -o size=3m tmpfs "$work/full" 2>/dev/null; then
-    grade SUBMISSION="$right" TMPDIR="$work/full"
-    status=$?
-    umount "$work/full"
-    [ $status -eq 1 ] && grep -q 'not graded: ' "$out"
+if [ "$(id -u)" = 0 ] && mkdir "$work/full" && mount -t tmpfs -o size=$(($(stat -Lc %s "$build/libbook.a") + 2000000)) tmpfs "$work/full" 2>/dev/null; then
+    mkdir "$work/full/lab" && cp -P "$work/build/libbook.a" "$work/full/" && cp -P "$work/build/lab/judge" "$work/build/lab/exercises" "$work/full/lab/"
+    grade SUBMISSION="$right" BUILD="$work/full"
+    [ $status -eq 1 ] && grep -q 'not graded: .*No space left on device' "$out"
     verdict $? "on a full disk nobody is graded, rather than with 0 points"
+    head -c 9000000 /dev/zero >"$work/full/more"
+    refused 1 'No space left on device' SUBMISSION="$right" BUILD="$work/full"
+    umount "$work/full"
 fi
 mkdir "$work/bin"
 for tool in awk basename cat chmod cp cut date dirname find getent grep head id jq mkdir mktemp mv od paste pgrep prlimit realpath rm rmdir sed setpriv sh sort stat timeout tr xargs; do ln -s "$(command -v $tool)" "$work/bin/$tool"; done

@@ -2,6 +2,7 @@
 # is written: so that is there as a whole, or not at all.
 # shellcheck shell=sh
 set -eu
+export LC_ALL=C
 refuse() { # ERROR HINT
     echo "$program: error: $1" >&2
     echo "hint: $2" >&2

@@ -7,6 +7,7 @@
 # asked for, also ../your_part.c, and any .c that is all that was handed in. Folders named build are passed over, and links.
 set -eu
 wanted=$1 from=$2 name=$3
+cat "$wanted" >/dev/null && [ -w "$OWN" ] || exit 126
 single=$([ "$(wc -l <"$wanted")" = 1 ] && cut -d ' ' -f 1 "$wanted") || single=
 problem() { [ -e "$OWN/$1" ] || printf '%s\n' "$2" >"$OWN/$1"; } # the first counts
 
@@ -18,7 +19,7 @@ take() { # ID FILE SHOWN
     elif [ "$(tr -d '\0' <"$2" | wc -c)" != "$(wc -c <"$2")" ]; then
         problem "$1.problem" "$3 is no plain text (UTF-16?): save it as UTF-8"
     elif [ ! -e "$OWN/$1.c" ]; then
-        cp "$2" "$OWN/$1.c"
+        cat "$2" >"$OWN/$1.c" # (without its mode)
         printf '%s\n' "$3" >"$OWN/$1.from"
     else
         cmp -s "$2" "$OWN/$1.c" || problem "$1.problem" "handed in twice, and not the same: $(cat "$OWN/$1.from") and $3"
@@ -59,14 +60,14 @@ search() { # FOLDER NAME [inside]: NAME stands for FOLDER in what is said; in an
 }
 unpack() { # ARCHIVE SHOWN
     [ -f "$1" ] && [ ! -L "$1" ] && [ -r "$1" ] || { problem problem "$2: not a plain file that can be read" && return; }
-    into=$(mktemp -d)
+    into=$(mktemp -d) || exit 126
     # (A name that would lead out of the folder stays in it.)
     bsdtar -x -f "$1" -C "$into" --no-same-owner --no-same-permissions -s '|\.\./||g' >"$into.said" 2>&1 </dev/null ||
         problem problem "${2##*/}: not a whole archive: $(sed 's/^bsdtar: //' "$into.said" | head -n 1)"
     chmod -R u+rwX "$into"
     [ -n "$(ls -A "$into")" ] || problem problem "${2##*/}: an empty archive"
     search "$into" "$2: " inside
-    rm -rf "$into"
+    rm -rf "$into" "$into.said"
 }
 
 if [ -d "$from" ]; then

@@ -7,7 +7,7 @@ set -eu
 judge=$1 prepared=$2 folder=$3 seed=$4 output=$5
 COMPILE=$(cat "$prepared/compile") LINK=$(cat "$prepared/link") GIVEN=$prepared/given.o
 export GIVEN LIBRARY
-work=$(mktemp -d) || exit 1
+work=$(mktemp -d "$output.XXXXXX") || exit 1 # (folders for temporary files may not allow programs to be started)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 fail() {

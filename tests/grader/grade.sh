@@ -12,6 +12,7 @@
 # All tables are made of it. The grading of a class that was broken off goes on where it was.
 set -eu
 unset BOOK_ISA # what is computed with, solutions and hand-ins, is the best that this CPU has
+export LC_ALL=C # numbers have a point
 refuse() { # STATUS ERROR HINT
     echo "grade: error: $2" >&2
     echo "hint: $3" >&2
@@ -43,7 +44,13 @@ TRUST=own
 [ -z "$from" ] || [ "$TRUSTED" != 1 ] || TRUST=user
 [ "$TRUST" != user ] || [ -z "$solutions" ] || refuse 1 "TRUSTED=1 where the solutions are: a hand-in could read them" "grade in what make lab-kit writes, which has none"
 [ -z "${CHECK-}" ] || exit 0
-work=$(mktemp -d) || exit 1
+# (Programs are made and started in it, which folders for temporary files may not allow. Whoever does that can read what
+# is made for him, whatever the umask here; the tables are made with this one.)
+umask=$(umask)
+umask 022
+folder=$(realpath "$BUILD/lab")
+[ "$TRUST$(id -u)" != user0 ] || setpriv --reuid=65534 --regid=65534 --clear-groups test -x "$folder" || folder=/tmp # he cannot come here
+work=$(mktemp -d "$folder/grade.XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
 trap 'trap "" HUP INT TERM; kill "$at_work" 2>/dev/null; wait; exit 130' HUP INT TERM # (what it has started ends with it)
 at_work=
@@ -55,13 +62,15 @@ in_background() { # "$@", so that a signal is heard meanwhile
 
 # ---- which exercises, and what their solutions do ----------------------------------------------------
 
-JUDGE=$BUILD/lab/judge PREPARED=$BUILD/lab/exercises LIBRARY=$(realpath "$BUILD/libbook.a") WANTED=$work/wanted EXPECTED=$work
+JUDGE=$BUILD/lab/judge PREPARED=$BUILD/lab/exercises WANTED=$work/wanted EXPECTED=$work BOOK=$work/book
 sh tests/grader/labs.sh grade "$LABS" | while read -r id folder; do
     [ ! -f "$PREPARED/$id/expected.tsv" ] || echo "$id ${folder##*/} $folder"
 done >"$WANTED"
 [ -s "$WANTED" ] || refuse 1 "none of these exercises is built here" "those of chapter 8 need MPI: make setup"
 PREPARED=$(realpath "$PREPARED")
-export BUILD JUDGE PREPARED LIBRARY WANTED EXPECTED TRUST LIMIT PART CLASS
+export BUILD JUDGE PREPARED BOOK WANTED EXPECTED TRUST LIMIT PART CLASS
+
+why=$("$JUDGE" shown '' 2>&1) || refuse 1 "$JUDGE cannot be started: ${why##*: }" "BUILD=a folder in which programs may be started (/proc/mounts shows noexec)"
 
 # What a hand-in does is compared with what the solution does in the same cases. Those of seed 1 everybody has; for others'
 # hand-ins new ones are drawn, where there is a solution. (SEED may be a folder of such files: one of them is drawn.)
@@ -88,7 +97,7 @@ while read -r id title folder; do
 done <"$WANTED"
 if [ -s "$work/derive" ]; then
     echo "grade: what solutions do in new cases: SEED=$seed" >&2
-    in_background xargs -0 -a "$work/derive" -n 4 -P "$JOBS" setpriv --pdeathsig KILL sh tests/grader/derive.sh "$JUDGE"
+    LIBRARY=$BUILD/libbook.a in_background xargs -0 -a "$work/derive" -n 4 -P "$JOBS" setpriv --pdeathsig KILL sh tests/grader/derive.sh "$JUDGE"
 fi
 while read -r id title folder; do
     [ -f "$work/$id.tsv" ] || cp "$PREPARED/$id/seed-$seed.tsv" "$work/$id.tsv"
@@ -101,17 +110,31 @@ chmod 600 "$work"/*.tsv
 . tests/grader/sandbox.sh
 COUNTER=$(memory_counter)
 export COUNTER
-mkdir "$work/try"
+why=$(make_book 2>&1) || refuse 1 "the project cannot be copied to $work: $(echo "$why" | sed 's/^[a-z]*: //;q')" "there it is for whoever runs what is handed in"
+
+# It works if a program that does nothing can be made and started in it, with the first exercise's commands.
+mkdir -m 777 "$work/try" && chmod 777 "$work/try"
 [ "$TRUST" = contained ] || chmod 711 "$work"
-there=$LIBRARY
-[ "$TRUST" != contained ] || there=/libbook.a
-in_sandbox 20 "$work/try" "$work/said" "cat $there common/base/error.h >/dev/null && { test $TRUST != contained || ! test -w /; } && echo works" \
-    --ro-bind "$LIBRARY" /libbook.a || :
-[ "$(cat "$work/said")" = works ] || {
-    why=$(head -n 1 "$work/said")
-    [ "$TRUST" = contained ] || refuse 1 "what is handed in is run by another user, who cannot: $why" "may others read the project's folder, and those above it?"
-    command -v bwrap >/dev/null || refuse 1 "strangers' code is run in a sandbox, and there is none: no bwrap" "make setup grade installs bubblewrap"
-    refuse 1 "strangers' code is run in a sandbox, and none can be made here: $why" "in a machine that is thrown away afterwards: TRUSTED=1"
+read -r id title folder <"$WANTED"
+COMPILE=$(cat "$PREPARED/$id/compile") LINK=$(cat "$PREPARED/$id/link")
+export COMPILE LINK
+[ "$TRUST" = own ] && closed='' || closed='test ! -w / &&'
+# shellcheck disable=SC2016
+in_sandbox 60 "$work/try" "$work/said" "$closed"' SOURCE=$OWN/your_part.c GIVEN=-lm LIBRARY=libbook.a && export SOURCE GIVEN LIBRARY &&
+    printf "#include \"common/base/error.h\"\nint main(void) { return 0; }\n" >"$SOURCE" &&
+    sh -c "$COMPILE -c -o \"\$OWN/your_part.o\"" && sh -c "$LINK" && "$OWN/program" && echo works' \
+    --setenv COMPILE "$COMPILE" --setenv LINK "$LINK" --bind "$work/try" /own || :
+[ "$(tail -n 1 "$work/said")" = works ] || {
+    why=$(grep -m 1 'error\|denied\|cannot' "$work/said" || head -n 1 "$work/said")
+    case $TRUST:$why in
+    contained:bwrap:*amespace* | contained:bwrap:*ermitted* | contained:bwrap:*'uid map'*)
+        refuse 1 "strangers' code is run in a sandbox, and none can be made here: $why" "in a machine that is thrown away afterwards: TRUSTED=1" ;;
+    contained:*)
+        command -v bwrap >/dev/null || refuse 1 "strangers' code is run in a sandbox, and there is none: no bwrap" "make setup grade installs bubblewrap"
+        refuse 1 "no program can be made and started in the sandbox: $why" "it sees /usr and what it needs of the project, and nothing else" ;;
+    user:*) refuse 1 "what is handed in is run by another user, who cannot make and start a program: $why" "may others enter $work, and all folders above it?" ;;
+    *) refuse 1 "no program can be made and started in $work: $why" "make exercise-$id shows more" ;;
+    esac
 }
 [ -z "$from" ] || command -v bsdtar >/dev/null || refuse 1 "there is no bsdtar to unpack archives with" "make setup grade installs libarchive-tools"
 [ -z "$JSON$GRADESCOPE" ] || command -v jq >/dev/null || refuse 1 "there is no jq to write $JSON$GRADESCOPE with" "make setup grade installs jq"
@@ -122,6 +145,7 @@ esac
 
 # ---- grading -----------------------------------------------------------------------------------------
 
+umask "$umask"
 set -- chapters
 [ -z "$SUBMISSION" ] || set -- "$SUBMISSION"
 if [ -n "$CLASS" ]; then # each in it but tables, which a grading before may have written there
@@ -165,7 +189,8 @@ awk -F '\t' '
 awk -f tests/grader/report.awk "$work/ordered"
 written() { # FILE COMMAND..: as a whole, or not at all
     [ -n "$1" ] || return 0
-    "$2" "$3" >"$work/table" && cp "$work/table" "$1.new" && mv "$1.new" "$1" || refuse 1 "$1: cannot be written" "is the disk full? What was graded is kept: make grade again"
+    { why=$("$2" "$3" 2>&1 >"$work/table") && why=$(cp "$work/table" "$1.new" 2>&1) && why=$(mv "$1.new" "$1" 2>&1); } ||
+        refuse 1 "$1: cannot be written: ${why##*: }" "make grade again; of a class, what was graded is kept"
 }
 as_csv() { awk -v csv=1 -f tests/grader/report.awk "$work/ordered"; }
 as_json() { jq -Rs --indent 1 --arg form "$1" --arg trust "$TRUST" -f tests/grader/report.jq "$work/ordered"; }

@@ -32,7 +32,7 @@ cat >>"$work/left_out" <<'END'
 ^chapters/.*/(solution\.c|rivals)$
 ^chapters/.*answers\.md$
 ^chapters/for_instructors\.md$
-^tests/(lab/|(deceivers|exercises|grade|judge|lab_kit)_test\.sh)
+^tests/(lab/|(deceivers|exercises|grade|grade_machine|judge|lab_kit)_test\.sh)
 ^\.ci/
 ^plots/[^/]*\.(png|csv)$
 END

@@ -10,6 +10,7 @@ shown=$(shown "$name")
 outer=$(mktemp -d "$EXPECTED/XXXXXX") || exit 1
 trap 'rm -rf "$outer"' EXIT
 trap 'exit 1' HUP INT TERM
+umask 022 # (grade.sh)
 [ "$TRUST" = contained ] || chmod 711 "$outer" # another user has to come through
 own=$outer/own
 mkdir -m 777 "$own" && chmod 777 "$own"
@@ -17,8 +18,9 @@ fail() { # by a fault of this machine or of the grader: no points rather than 0
     printf '%s\terror\t%s\n' "$shown" "$(shown "$1")" >"$outer/rows"
     finish
 }
+cannot() { fail "$1: $(echo "$why" | sed 's/^[a-z]*: //;q')"; } # WHAT: and why is what the command said
 fail_if_full() { # (A linker, for one, does not say that it is.)
-    head -c 16000000 /dev/zero 2>/dev/null >"$outer/room" || { rm -rf "$outer/room" "$outer"/??-?* && fail "the disk is full"; }
+    why=$(head -c 16000000 /dev/zero 2>&1 >"$outer/room") || { rm -rf "$outer/room" "$outer"/??-?* && cannot "$outer cannot be written to"; }
 }
 finish() {
     printf '%s\tdone\n' "$shown" >>"$outer/rows"
@@ -30,15 +32,21 @@ finish() {
 
 # ---- what is handed in -----------------------------------------------------------------------------
 
-# Where root grades, another user reads it, whom its modes may keep out: then he reads a copy.
-is_closed() { [ -n "$(find -H "$entry" ! -type l \( ! -perm -004 -o -type d ! -perm -001 \) -print -quit)" ]; }
+# Modes may keep out who is to read it: another user, where root grades, or even its owner. Then a copy is read.
+is_closed() {
+    [ "$(id -u)" = 0 ] && set -- ! -perm -004 -o -type d ! -perm -001 || set -- ! -readable -o -type d ! -executable
+    [ -n "$(find -H "$entry" ! -type l \( "$@" \) -print -quit 2>/dev/null)" ]
+}
 is_link() { [ -n "$CLASS" ] && [ -L "$entry" ]; }
-from=$entry
-if ! is_link && { [ "$TRUST" = user ] || { [ "$TRUST" = contained ] && [ "$(id -u)" = 0 ] && is_closed; }; }; then
+from=$(realpath -- "$entry")
+if ! is_link && { [ "$TRUST" = user ] || { [ "$TRUST" = contained ] && is_closed; }; }; then
+    # (In a namespace of his own its owner may read all.)
+    why=$(cp -rHT "$entry" "$outer/submission" 2>&1) || unshare -r cp -rHT "$entry" "$outer/submission" 2>/dev/null ||
+        cannot "what was handed in cannot be copied"
+    chmod -R u+rwX,go+rX,a-s "$outer/submission"
     from=$outer/submission
-    cp -rH "$entry" "$from" && chmod -R a+rX "$from" || fail "no room for what was handed in: is the disk full?"
 fi
-cp "$WANTED" "$own/wanted" 2>/dev/null || fail "no room for what was handed in: is the disk full?"
+why=$(cp "$WANTED" "$own/wanted" 2>&1) || cannot "$own cannot be written to"
 if is_link; then
     echo "a link, which is not followed" >"$own/problem"
 else
@@ -70,13 +78,11 @@ link_error() {
 }
 # Sets reason and hint where it is not built.
 build() { # ID FOLDER
-    GIVEN=$PREPARED/$1/given.o status=0
-    COMPILE=$(cat "$PREPARED/$1/compile") LINK=$(cat "$PREPARED/$1/link") FOLDER=$2
-    export GIVEN COMPILE LINK FOLDER
+    status=0 COMPILE=$(cat "$PREPARED/$1/compile") LINK=$(cat "$PREPARED/$1/link")
+    export COMPILE LINK
     # shellcheck disable=SC2016
-    in_sandbox 60 "$work" "$said" 'sh tests/grader/build.sh "$FOLDER" "$COMPILE" "$LINK"' --setenv COMPILE "$COMPILE" \
-        --setenv LINK "$LINK" --setenv FOLDER "$2" --bind "$work" /own --ro-bind "$GIVEN" /given.o \
-        --ro-bind "$LIBRARY" /libbook.a || status=$?
+    in_sandbox 60 "$work" "$said" "GIVEN=given/$1.o LIBRARY=libbook.a sh tests/grader/build.sh $2 "'"$COMPILE" "$LINK"' --setenv COMPILE "$COMPILE" \
+        --setenv LINK "$LINK" --bind "$work" /own || status=$?
     case $status in
     0) return ;;
     2) reason="does not compile: $(compile_error "$said")" hint="make exercise-$1 shows all that the compiler says" ;;
@@ -91,7 +97,7 @@ build() { # ID FOLDER
 run() { # ID
     chmod 755 "$work" # what runs does not change what will run
     rm -f "$work/facts.tsv"
-    : >"$work/facts.tsv" && chmod 666 "$work/facts.tsv" || fail "no room for facts: is the disk full?"
+    why=$(cp /dev/null "$work/facts.tsv" 2>&1 && chmod 666 "$work/facts.tsv" 2>&1) || cannot "$work cannot be written to"
     began=$(date +%s%N) why=
     # shellcheck disable=SC2016
     in_sandbox "$LIMIT" "$work" "$said" "exec \"\$OWN/program\" --facts \"\$OWN/facts.tsv\" $(sed -n 's/^seed\t//p' "$EXPECTED/$1.tsv")" \
@@ -113,7 +119,7 @@ grade() { # ID FOLDER
         [ ! -f "$own/$1.meant" ] || reason="not handed in ($(cat "$own/$1.meant") is not taken for it)"
         [ ! -f "$own/problem" ] || reason="not found: $(cat "$own/problem")"
     else
-        cp "$own/$1.c" "$work/your_part.c" || fail "no room to compile it: is the disk full?"
+        why=$(cp "$own/$1.c" "$work/your_part.c" 2>&1) || cannot "$work cannot be written to"
         build "$1" "$2"
     fi
     if [ -n "$reason" ]; then

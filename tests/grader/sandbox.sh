@@ -1,10 +1,13 @@
 # sandbox.sh: where what was handed in is unpacked, compiled and run; grade.sh and one.sh read it. TRUST says how:
 #
-#   contained   in bubblewrap's sandbox: it sees the system's programs and libraries, the project's headers and library
-#               (/book), and one folder of its own (/own); no network, no devices, no other processes. Where root grades,
-#               it is another user, and no namespace of users is between: the grader's files stay closed.
+#   contained   in bubblewrap's sandbox: it sees the system's programs and libraries, $BOOK (/book), and one folder of
+#               its own (/own); no network, no devices, no other processes. Where root grades, it is another user, and no
+#               namespace of users is between: the grader's files stay closed.
 #   user        no sandbox; but root has it done by a user who owns nothing
 #   own         whoever works here does it
+#
+# BOOK is a folder with what is needed of the project, for whoever compiles and runs a hand-in: the project itself may be
+# closed to him.
 # shellcheck shell=sh
 
 THREADS=200 # of all processes together; an exercise of chapter 8 starts five ranks, with a few threads each
@@ -43,8 +46,18 @@ memory_counter() {
     fi
 }
 
-# in_sandbox SECONDS OWN SAID COMMAND [BWRAP'S ARGUMENT..]: a shell does the command, in the project's folder; $OWN is OWN.
-# What it prints comes to the file SAID. 137: it had not ended in time; 125 to 127: it could not begin, which is a fault of
+# Fills BOOK: the project's library, its headers, its scripts for this, and of the exercises in WANTED what hand-ins are
+# linked with.
+make_book() {
+    mkdir -p "$BOOK/given" && find common kernels chapters .make tests/grader -type f \( -name '*.h' -o -name may_call -o \
+        -name question.md -o -path '.make/*' -o -path 'tests/grader/*' \) -print0 | xargs -0 cp --parents -t "$BOOK" &&
+        cp "$BUILD/libbook.a" "$BOOK" &&
+        while read -r id title folder; do cp "$PREPARED/$id/given.o" "$BOOK/given/$id.o" || return; done <"$WANTED" &&
+        chmod -R u+rwX,go=rX "$BOOK"
+}
+
+# in_sandbox SECONDS OWN SAID COMMAND [BWRAP'S ARGUMENT..]: a shell does the command, in $BOOK; $OWN is OWN. (Paths are
+# absolute.) What it prints comes to the file SAID. 137: it had not ended in time; 125 to 127: it could not begin, which is a fault of
 # this machine. It ends when whoever called this ends, or, killed while bwrap begins, in time (the timeout in the sandbox).
 in_sandbox() {
     seconds=$1 OWN=$2 said=$3 command=$4 cgroup='' root=''
@@ -59,13 +72,7 @@ in_sandbox() {
         --inh-caps=-all --bounding-set=-all --no-new-privs
     set -- "$@" sh -c "$command"
     [ "$TRUST" != contained ] || {
-        # .. what it sees of the project: an empty file is in the place of what students do not have, or what is compiled
-        for file in chapters/*/exercises/*.c chapters/*/exercises/*/*.c chapters/*/exercises/*/rivals \
-            chapters/*/exercises/*/expected.tsv chapters/*answers.md chapters/*/*answers.md chapters/*/exercises/*/answers.md; do
-            [ ! -f "$file" ] || set -- --ro-bind /dev/null "/book/$file" "$@"
-        done
-        for folder in common kernels chapters .make tests/grader; do set -- --ro-bind "$PWD/$folder" "/book/$folder" "$@"; done
-        # .. and of the system
+        # .. what it sees of the system
         for file in alternatives ld.so.cache openmpi mpich passwd group hosts nsswitch.conf; do
             set -- --ro-bind-try "/etc/$file" "/etc/$file" "$@"
         done
@@ -73,24 +80,24 @@ in_sandbox() {
             [ -L $folder ] && set -- --symlink "$(readlink $folder)" $folder "$@" || set -- --ro-bind-try $folder $folder "$@"
         done
         case $PWD/ in /usr/*) set -- --tmpfs "$PWD" "$@" ;; *) ;; esac # solutions are here
-        # (bwrap would make these for root alone)
-        for folder in /etc /book/tests /book; do set -- --perms 0755 --dir $folder "$@"; done
+        set -- --perms 0755 --dir /etc "$@" # (bwrap would make it for root alone)
         for folder in /dev/shm /tmp; do set -- --perms 1777 --size ${FILES}000000 --tmpfs $folder "$@"; done
         [ -z "${OMP_NUM_THREADS-}" ] || set -- --setenv OMP_NUM_THREADS "$OMP_NUM_THREADS" "$@"
         set -- --clearenv --setenv PATH /usr/local/bin:/usr/bin:/bin --setenv HOME /tmp --setenv LC_ALL C.UTF-8 \
-            --setenv OWN /own --setenv GIVEN /given.o --setenv LIBRARY /libbook.a \
-            --ro-bind /usr /usr --proc /proc --dev /dev "$@"
+            --setenv OWN /own --ro-bind "$BOOK" /book --ro-bind /usr /usr --proc /proc --dev /dev "$@"
         # .. and who does it
         [ -n "$root" ] && set -- --cap-add CAP_SETUID --cap-add CAP_SETGID --cap-add CAP_SETPCAP "$@" || set -- --unshare-user "$@"
         set -- bwrap --die-with-parent --new-session --unshare-ipc --unshare-pid --unshare-net --unshare-uts --unshare-cgroup-try "$@"
     }
+    [ "$TRUST" != user ] || set -- env HOME=/tmp TMPDIR=/tmp "$@" # the grader's may be closed to another user
     set -- timeout -s KILL "$seconds" "$@"
     [ "$COUNTER" != systemd ] || set -- $by_systemd "$@"
     [ "$COUNTER" != cgroup ] || cgroup=$(new_cgroup) || { echo "no new cgroup can be made" >"$said" && return 126; }
     # shellcheck disable=SC2016
     [ -z "$cgroup" ] || set -- sh -c 'echo $$ >"$0/cgroup.procs" || exit 126; exec "$@"' "$cgroup" "$@"
     status=0
-    OWN=$OWN LC_ALL=C.UTF-8 setpriv --pdeathsig KILL "$@" >"$said" 2>&1 </dev/null 9>&- || status=$? # (9: grade.sh's lock)
+    # (9: grade.sh's lock)
+    (cd "$BOOK" || exit 126; OWN=$OWN LC_ALL=C.UTF-8 LANGUAGE='' exec setpriv --pdeathsig KILL "$@") >"$said" 2>&1 </dev/null 9>&- || status=$?
     [ $status != 1 ] || [ "$TRUST" != contained ] || ! head -n 1 "$said" | grep -q '^bwrap: ' || status=126
     [ -z "$cgroup" ] || rmdir "$cgroup" 2>/dev/null || { sleep 0.2 && rmdir "$cgroup" 2>/dev/null; } || :
     return $status
