@@ -101,7 +101,7 @@ while read -r status_wanted words flags; do
 done <<REFUSED
 1 65 --train-size 65
 1 65 --test-size 65
-1 few --load old
+1 text --load old
 1 nowhere/file --save nowhere/file
 2 outputs --save plots/${name}_filters.png
 2 read --csv $out/data/t10k-labels-idx1-ubyte

@@ -1,10 +1,13 @@
-// safetensors.c: as strict as the reference, https://github.com/huggingface/safetensors.
+// safetensors.c: as strict as the reference, https://github.com/huggingface/safetensors. (Where the
+// two differ: test_safetensors.c, "as_the_reference".)
 //
 // A file comes from anywhere, so nothing it says is believed: every number is compared with the
 // size of the file before memory is asked for, and each byte of the data belongs to one tensor.
 #include "safetensors.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "other_format.h"
+#include "other_names.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -26,7 +29,7 @@ enum {
 static const char *const damaged =
     "the file is damaged or no safetensors file: save or copy it again";
 static const char *const other_model =
-    "the file was saved by a model with other layers, or other names or shapes of them";
+    "the file was saved by a model with other layers, or other shapes of them";
 
 // ---- for messages ----------------------------------------------------------------------------
 
@@ -47,9 +50,16 @@ static const char *text_of_shape(int ndim, const int *shape) {
 // A tensor of the file, and which bytes of the data it has.
 typedef struct Span {
     SafetensorsEntry entry;
-    bool integers; // I64, else F32
     size_t begin, end;
 } Span;
+
+// A file of which the header is read, and not yet the data.
+typedef struct Reading {
+    const char *path;
+    FILE *stream;
+    size_t data_size;
+    Span *spans; // as they lie in the file
+} Reading;
 
 static FILE *open_regular_file(const char *path, size_t *size) {
     struct stat status;
@@ -71,6 +81,19 @@ static void read_exactly(const char *path, FILE *stream, void *buffer, size_t si
         path);
 }
 
+// die()s if the file begins as one of another format does; some of those would claim a header, too.
+static void check_format(const char *path, FILE *stream) {
+    char first[FIRST_BYTES];
+    size_t n = fread(first, 1, sizeof first, stream);
+    uint64_t size;
+    rewind(stream);
+    if (n > LENGTH_BYTES && memchr("{ \t\r\n", first[LENGTH_BYTES], 5) &&
+        *(uint64_t *)memcpy(&size, first, LENGTH_BYTES) <= MOST_HEADER_BYTES)
+        return;
+    OtherFormat other = other_format(first, n);
+    if (other.is) die(other.parameters_hint, "%s: is %s, no safetensors file", path, other.is);
+}
+
 static size_t read_header_size(const char *path, FILE *stream, size_t file_size) {
     if (file_size < LENGTH_BYTES)
         die(damaged, "%s: %zu bytes are too few for a safetensors file", path, file_size);
@@ -85,22 +108,34 @@ static size_t read_header_size(const char *path, FILE *stream, size_t file_size)
     return (size_t)size;
 }
 
+static _Noreturn void die_of_json(const char *path, const json_error_t *error) {
+    enum json_error_code code = json_error_code(error);
+    if (code == json_error_duplicate_key)
+        die("the format forbids that; some readers take the last of the two: save the file again",
+            "%s: the header has a key twice: %s", path, shortened(error->text));
+    const char *hint = damaged;
+    if (code == json_error_numeric_overflow)
+        hint = "the file is damaged, or has larger numbers than this program reads";
+    if (code == json_error_null_character || code == json_error_null_byte_in_key)
+        hint = "the file is damaged, or has names with a zero byte, which this program cannot read";
+    die(hint, "%s: the header is not good JSON: %s (byte %d)", path, shortened(error->text),
+        error->position);
+}
+
 static json_t *read_header(const char *path, FILE *stream, size_t size) {
     char *text = xcalloc(size + 1, 1);
     read_exactly(path, stream, text, size);
-    if (text[0] != '{') die(damaged, "%s: the header is not a JSON object", path);
     json_error_t error;
     json_t *header = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
-    if (!header)
-        die(damaged, "%s: the header is not good JSON: %s (byte %d)", path, shortened(error.text),
-            error.position);
+    if (!header) die_of_json(path, &error);
+    if (!json_is_object(header)) die(damaged, "%s: the header is not a JSON object", path);
     free(text);
     return header;
 }
 
 static void read_metadata(const char *path, json_t *metadata, SafetensorsFile *file) {
     file->texts = xcalloc(json_object_size(metadata) + 1, sizeof *file->texts);
-    bool good = json_is_object(metadata);
+    bool good = json_is_object(metadata) || json_is_null(metadata);
     const char *key;
     json_t *value;
     json_object_foreach(metadata, key, value) {
@@ -112,18 +147,42 @@ static void read_metadata(const char *path, json_t *metadata, SafetensorsFile *f
     if (!good) die(damaged, "%s: __metadata__ is not an object of strings", path);
 }
 
-static void read_dtype(const char *path, const char *name, const json_t *info, Span *span) {
+// Those of version 0.8.0. Only F32 and I64 are read, but others may belong to a good file.
+static const struct Dtype {
+    const char *name;
+    int bits;
+} dtypes[] = {{"F32", 32},    {"I64", 64},        {"BOOL", 8}, {"F4", 4},          {"F6_E2M3", 6},
+              {"F6_E3M2", 6}, {"U8", 8},          {"I8", 8},   {"F8_E5M2", 8},     {"F8_E4M3", 8},
+              {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"I16", 16}, {"U16", 16},        {"F16", 16},
+              {"BF16", 16},   {"I32", 32},        {"U32", 32}, {"F8_E5M2FNUZ", 8}, {"C64", 64},
+              {"F64", 64},    {"U64", 64}};
+enum { NUM_DTYPES = sizeof dtypes / sizeof dtypes[0] };
+
+// Returns how many bits a number has.
+static size_t read_dtype(const char *path, const json_t *info, SafetensorsEntry *entry) {
     const char *dtype = json_string_value(json_object_get(info, "dtype"));
-    if (!dtype) die(damaged, "%s: tensor \"%s\" has no dtype", path, shortened(name));
-    span->integers = strcmp(dtype, "I64") == 0;
-    if (!span->integers && strcmp(dtype, "F32") != 0)
-        die("convert it in PyTorch with .float() before you save it",
-            "%s: tensor \"%s\" has dtype %s; it must be F32", path, shortened(name),
+    if (!dtype) die(damaged, "%s: tensor \"%s\" has no dtype", path, shortened(entry->name));
+    int i = 0;
+    while (i < NUM_DTYPES && strcmp(dtypes[i].name, dtype) != 0) i++;
+    if (i == NUM_DTYPES)
+        die("the file is damaged, or of a newer format: convert it in PyTorch with .float() before "
+            "you save it",
+            "%s: tensor \"%s\" has dtype %s, which is unknown", path, shortened(entry->name),
             shortened(dtype));
+    entry->dtype = dtypes[i].name;
+    return (size_t)dtypes[i].bits;
 }
 
-static size_t bytes_of_one(const Span *span) {
-    return span->integers ? sizeof(int64_t) : sizeof(float);
+static void check_dtype(const char *path, const SafetensorsEntry *entry, const char *wanted) {
+    if (strcmp(entry->dtype, wanted) == 0) return;
+    const char *hint = "these are no plain parameters (but quantized ones?): save the network as "
+                       "it was trained, in float32";
+    if (strcmp(wanted, "I64") == 0)
+        hint = other_model;
+    else if (strstr("F16 BF16 F64", entry->dtype))
+        hint = "convert it in PyTorch with .float() before you save it";
+    die(hint, "%s: tensor \"%s\" has dtype %s; it must be %s", path, shortened(entry->name),
+        entry->dtype, wanted);
 }
 
 // True if the value is an integer of 0..most.
@@ -133,67 +192,74 @@ static bool read_integer(const json_t *value, size_t most, size_t *result) {
     return *result <= most;
 }
 
-static void read_shape(const char *path, const char *name, const json_t *info, Span *span) {
+// Returns how many bytes the tensor has.
+static size_t read_shape(const char *path, const json_t *info, size_t bits,
+                         SafetensorsEntry *entry) {
     const json_t *shape = json_object_get(info, "shape");
-    SafetensorsEntry *entry = &span->entry;
-    if (!json_is_array(shape))
-        die(damaged, "%s: tensor \"%s\" has no shape", path, shortened(name));
-    size_t ndim = json_array_size(shape);
+    const char *name = shortened(entry->name);
+    if (!json_is_array(shape)) die(damaged, "%s: tensor \"%s\" has no shape", path, name);
+    size_t ndim = json_array_size(shape), all_bits = bits;
     if (ndim > MOST_DIMS)
         die("this program reads tensors of up to 8 dimensions",
-            "%s: tensor \"%s\" has %zu dimensions", path, shortened(name), ndim);
+            "%s: tensor \"%s\" has %zu dimensions", path, name, ndim);
     entry->ndim = (int)ndim;
     entry->count = 1;
     for (size_t i = 0; i < ndim; i++) {
-        size_t size, bytes;
-        if (!read_integer(json_array_get(shape, i), INT32_MAX, &size))
-            die(damaged, "%s: tensor \"%s\": its shape has a size that is not an integer of 0..%d",
-                path, shortened(name), INT32_MAX);
+        size_t size;
+        if (!read_integer(json_array_get(shape, i), SIZE_MAX, &size))
+            die(damaged, "%s: tensor \"%s\": its shape has a size that is no integer from 0", path,
+                name);
+        if (size > INT32_MAX)
+            die("this program reads tensors of up to 2147483647 in each dimension",
+                "%s: tensor \"%s\" has a dimension of %zu", path, name, size);
         entry->shape[i] = (int)size;
         if (__builtin_mul_overflow(entry->count, size, &entry->count) ||
-            __builtin_mul_overflow(entry->count, bytes_of_one(span), &bytes))
-            die(damaged, "%s: tensor \"%s\": shape %s is too large for any memory", path,
-                shortened(name), text_of_shape((int)i + 1, entry->shape));
+            __builtin_mul_overflow(entry->count, bits, &all_bits))
+            die(damaged, "%s: tensor \"%s\": shape %s is too large for any memory", path, name,
+                text_of_shape((int)i + 1, entry->shape));
     }
+    if (all_bits % 8 != 0)
+        die(damaged, "%s: tensor \"%s\": %zu numbers of %s do not fill whole bytes", path, name,
+            entry->count, entry->dtype);
+    return all_bits / 8;
 }
 
-static void read_offsets(const char *path, const char *name, const json_t *info, size_t data_size,
+static void read_offsets(const char *path, const json_t *info, size_t bytes, size_t data_size,
                          Span *span) {
     const json_t *offsets = json_object_get(info, "data_offsets");
+    const char *name = shortened(span->entry.name);
     if (json_array_size(offsets) != 2)
-        die(damaged, "%s: tensor \"%s\" has no data_offsets [begin, end]", path, shortened(name));
+        die(damaged, "%s: tensor \"%s\" has no data_offsets [begin, end]", path, name);
     if (!read_integer(json_array_get(offsets, 0), data_size, &span->begin) ||
         !read_integer(json_array_get(offsets, 1), data_size, &span->end))
         die(damaged, "%s: tensor \"%s\": its data_offsets are not within the %zu bytes of data",
-            path, shortened(name), data_size);
+            path, name, data_size);
     if (span->begin > span->end)
-        die(damaged, "%s: tensor \"%s\": its data ends before it begins", path, shortened(name));
-    size_t bytes = span->entry.count * bytes_of_one(span);
+        die(damaged, "%s: tensor \"%s\": its data ends before it begins", path, name);
     if (span->end - span->begin != bytes)
         die(damaged, "%s: tensor \"%s\": shape %s needs %zu bytes, data_offsets give it %zu", path,
-            shortened(name), text_of_shape(span->entry.ndim, span->entry.shape), bytes,
+            name, text_of_shape(span->entry.ndim, span->entry.shape), bytes,
             span->end - span->begin);
 }
 
-static Span *read_spans(const char *path, json_t *header, size_t data_size, SafetensorsFile *file) {
-    Span *spans = xcalloc(json_object_size(header) + 1, sizeof *spans);
+static void read_spans(Reading *r, json_t *header, SafetensorsFile *file) {
+    r->spans = xcalloc(json_object_size(header) + 1, sizeof *r->spans);
     const char *name;
     json_t *info;
     json_object_foreach(header, name, info) {
         if (strcmp(name, "__metadata__") == 0) {
-            read_metadata(path, info, file);
+            read_metadata(r->path, info, file);
             continue;
         }
         if (!json_is_object(info))
-            die(damaged, "%s: what it says of tensor \"%s\" is not a JSON object", path,
+            die(damaged, "%s: what it says of tensor \"%s\" is not a JSON object", r->path,
                 shortened(name));
-        Span *span = &spans[file->n++];
+        Span *span = &r->spans[file->n++];
         span->entry.name = xstrdup(name);
-        read_dtype(path, name, info, span);
-        read_shape(path, name, info, span);
-        read_offsets(path, name, info, data_size, span);
+        size_t bits = read_dtype(r->path, info, &span->entry);
+        size_t bytes = read_shape(r->path, info, bits, &span->entry);
+        read_offsets(r->path, info, bytes, r->data_size, span);
     }
-    return spans;
 }
 
 static int by_begin(const void *a, const void *b) {
@@ -222,33 +288,45 @@ static void check_spans(const char *path, Span *spans, int n, size_t data_size) 
 
 // ---- reading: the whole file -----------------------------------------------------------------
 
-SafetensorsFile safetensors_open(const char *path) {
+// What is in the file, without its values.
+static SafetensorsFile begin_reading(const char *path, Reading *r) {
     size_t file_size;
-    FILE *stream = open_regular_file(path, &file_size);
-    size_t header_size = read_header_size(path, stream, file_size);
-    size_t data_size = file_size - LENGTH_BYTES - header_size;
-    json_t *header = read_header(path, stream, header_size);
+    *r = (Reading){.path = path, .stream = open_regular_file(path, &file_size)};
+    check_format(path, r->stream);
+    size_t header_size = read_header_size(path, r->stream, file_size);
+    r->data_size = file_size - LENGTH_BYTES - header_size;
+    json_t *header = read_header(path, r->stream, header_size);
 
     SafetensorsFile file = {0};
-    Span *spans = read_spans(path, header, data_size, &file);
+    read_spans(r, header, &file);
     json_decref(header);
-    check_spans(path, spans, file.n, data_size);
-
-    file.data = xmalloc(data_size + 1); // of its own, so that the floats are aligned
-    read_exactly(path, stream, file.data, data_size);
-    fclose(stream);
+    check_spans(path, r->spans, file.n, r->data_size);
     file.entries = xcalloc((size_t)file.n + 1, sizeof *file.entries);
-    for (int i = 0; i < file.n; i++) {
-        SafetensorsEntry *entry = &file.entries[i];
-        *entry = spans[i].entry;
-        const char *values = (const char *)file.data + spans[i].begin;
-        if (spans[i].integers) // copied: they may lie at any multiple of 4
-            entry->integers = memcpy(xmalloc(entry->count * sizeof(int64_t) + 1), values,
-                                     entry->count * sizeof(int64_t));
-        else
-            entry->values = (float *)file.data + spans[i].begin / sizeof(float);
+    for (int i = 0; i < file.n; i++) file.entries[i] = r->spans[i].entry;
+    return file;
+}
+
+// Each tensor at a multiple of ALIGNMENT, wherever it lies in the file.
+static void read_values(Reading *r, SafetensorsFile *file) {
+    char *to = file->data = xmalloc(r->data_size + ALIGNMENT * ((size_t)file->n + 1));
+    for (int i = 0; i < file->n; i++) {
+        SafetensorsEntry *entry = &file->entries[i];
+        size_t bytes = r->spans[i].end - r->spans[i].begin;
+        read_exactly(r->path, r->stream, to, bytes);
+        if (strcmp(entry->dtype, "F32") == 0) entry->values = (float *)to;
+        if (strcmp(entry->dtype, "I64") == 0) entry->integers = (int64_t *)to;
+        to += (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     }
-    free(spans);
+    fclose(r->stream);
+    free(r->spans);
+}
+
+SafetensorsFile safetensors_open(const char *path) {
+    Reading reading;
+    SafetensorsFile file = begin_reading(path, &reading);
+    for (int i = 0; i < file.n; i++)
+        if (strcmp(file.entries[i].dtype, "I64") != 0) check_dtype(path, &file.entries[i], "F32");
+    read_values(&reading, &file);
     return file;
 }
 
@@ -265,10 +343,7 @@ const char *safetensors_text(const SafetensorsFile *file, const char *key) {
 }
 
 void safetensors_close(SafetensorsFile *file) {
-    for (int i = 0; i < file->n; i++) {
-        free(file->entries[i].name);
-        free(file->entries[i].integers);
-    }
+    for (int i = 0; i < file->n; i++) free(file->entries[i].name);
     for (int i = 0; i < file->num_texts; i++) {
         free((char *)file->texts[i].key);
         free((char *)file->texts[i].value);
@@ -292,12 +367,9 @@ static bool is_wanted(const char *name, Tensor *const tensors[], int n,
     return false;
 }
 
-static void check_shape(const char *path, const SafetensorsEntry *entry, bool integers, int ndim,
-                        const int *shape) {
-    if (integers != (entry->integers != NULL))
-        die(other_model, "%s: tensor \"%s\" holds %s, the model wants %s", path,
-            shortened(entry->name), integers ? "floats" : "integers",
-            integers ? "integers" : "floats");
+static void check_entry(const char *path, const SafetensorsEntry *entry, const char *dtype,
+                        int ndim, const int *shape) {
+    check_dtype(path, entry, dtype);
     bool same = entry->ndim == ndim;
     for (int i = 0; same && i < ndim; i++) same = entry->shape[i] == shape[i];
     if (!same)
@@ -308,27 +380,58 @@ static void check_shape(const char *path, const SafetensorsEntry *entry, bool in
 
 static void check_file(const char *path, const SafetensorsFile *file, Tensor *const tensors[],
                        int n, const SafetensorsExtras *extras) {
-    for (int i = 0; i < n; i++) {
-        const Tensor *t = tensors[i];
-        const SafetensorsEntry *entry = safetensors_find(file, t->name);
-        if (!entry) die(other_model, "%s: tensor \"%s\" is missing", path, shortened(t->name));
-        check_shape(path, entry, false, t->ndim, t->shape);
-    }
+    for (int i = 0; i < n; i++)
+        check_entry(path, safetensors_find(file, tensors[i]->name), "F32", tensors[i]->ndim,
+                    tensors[i]->shape);
     for (int i = 0; i < extras->num_counts; i++) {
         const SafetensorsEntry *entry = safetensors_find(file, extras->counts[i].name);
-        if (entry) check_shape(path, entry, true, 0, NULL);
+        if (entry) check_entry(path, entry, "I64", 0, NULL);
     }
     for (int i = 0; i < file->n; i++)
         if (!is_wanted(file->entries[i].name, tensors, n, extras))
-            die(other_model, "%s: tensor \"%s\" is none of the model's", path,
-                shortened(file->entries[i].name));
+            die("the file holds more than this network, such as an optimizer's state: save "
+                "net.state_dict() alone",
+                "%s: tensor \"%s\" is none of the model's", path, shortened(file->entries[i].name));
+}
+
+static bool has_all(const SafetensorsFile *file, Names wanted) {
+    for (int i = 0; i < wanted.n; i++)
+        if (!safetensors_find(file, wanted.list[i])) return false;
+    return true;
+}
+
+// Sees to it that all names that are wanted are in the file. Returns what it has taken away from
+// those in the file.
+static char *check_names(const char *path, SafetensorsFile *file, Names wanted) {
+    if (has_all(file, wanted)) return xstrdup("");
+    Names names = {xcalloc((size_t)file->n + 1, sizeof *names.list), file->n};
+    for (int i = 0; i < file->n; i++) names.list[i] = file->entries[i].name;
+    char *prefix = wrapper_prefix(names);
+    for (int i = 0; i < file->n; i++) {
+        char *name = file->entries[i].name, *rest = name + strlen(prefix);
+        memmove(name, rest, strlen(rest) + 1);
+    }
+    if (!has_all(file, wanted)) die_of_names(path, prefix, names, wanted);
+    free(names.list);
+    return prefix;
 }
 
 void safetensors_load_with(const char *path, Tensor *const tensors[], int n,
                            SafetensorsExtras *extras) {
-    for (int i = 0; i < n; i++) CHECK(tensors[i]->name, "a tensor in a file needs a name");
-    SafetensorsFile file = safetensors_open(path);
+    Names wanted = {xcalloc((size_t)n + 1, sizeof *wanted.list), n};
+    for (int i = 0; i < n; i++) {
+        CHECK(tensors[i]->name, "a tensor in a file needs a name");
+        wanted.list[i] = tensors[i]->name;
+    }
+    Reading reading;
+    SafetensorsFile file = begin_reading(path, &reading);
+    char *prefix = check_names(path, &file, wanted);
     check_file(path, &file, tensors, n, extras);
+    read_values(&reading, &file);
+    if (*prefix)
+        warn("%s: read without the \"%s\" that DataParallel, DDP or torch.compile put before all "
+             "names",
+             path, shortened(prefix));
     for (int i = 0; i < n; i++)
         tensor_write(tensors[i], safetensors_find(&file, tensors[i]->name)->values);
     for (int i = 0; i < extras->num_counts; i++) {
@@ -336,6 +439,8 @@ void safetensors_load_with(const char *path, Tensor *const tensors[], int n,
         if (entry) extras->counts[i].value = entry->integers[0];
     }
     safetensors_close(&file);
+    free(wanted.list);
+    free(prefix);
 }
 
 void safetensors_load(const char *path, Tensor *const tensors[], int n) {

@@ -14,7 +14,8 @@ void safetensors_save(const char *path, Tensor *const tensors[], int n);
 
 // Reads a file that must hold exactly these n tensors (by name, with the same shapes, F32) into
 // them. Nothing is changed unless the whole file is good; else die()s and says what is wrong in
-// which tensor.
+// which tensor. What PyTorch's wrappers put before all names ("module.", "_orig_mod.") is taken
+// away, with a warning.
 void safetensors_load(const char *path, Tensor *const tensors[], int n);
 
 // What a file may hold besides: integers (I64) without dimensions, as PyTorch's
@@ -38,10 +39,11 @@ void safetensors_load_with(const char *path, Tensor *const tensors[], int n,
 // file.
 typedef struct SafetensorsEntry {
     char *name;
+    const char *dtype; // "F32" or "I64"
     int ndim, shape[8];
-    size_t count;      // numbers
-    float *values;     // points into the file's data; NULL if it holds integers
-    int64_t *integers; // NULL if it holds floats
+    size_t count;  // numbers
+    float *values; // these two point into the file's data; one is NULL
+    int64_t *integers;
 } SafetensorsEntry;
 typedef struct SafetensorsFile {
     int n;
