@@ -6,6 +6,7 @@
 #include "chapters/01_splitting_strategies/spread.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/03_split_batch/split_batch.h"
+#include "common/base/file.h"
 #include "common/data/fashion_mnist.h"
 #include "common/tensor/random.h"
 
@@ -129,7 +130,96 @@ TEST_IN_A_FOLDER(missing) {
     assert_true(!unlink(LABELS));
     refused(LABELS ".gz: no such file");
     assert_int_equal(mkdir(LABELS ".gz", 0700), 0);
-    refused("directory");
+    refused(LABELS ".gz: is a folder, and the file is not in it");
+}
+
+static void move_to(const char *from, const char *folder, const char *to) {
+    char *path = path_join(folder, to);
+    *strrchr(path, '/') = '\0';
+    make_directory(path);
+    path[strlen(path)] = '/';
+    assert_int_equal(rename(from, path), 0);
+    free(path);
+}
+
+// Under other names, and in other places below the folder.
+TEST_IN_A_FOLDER(other_places) {
+    static const struct {
+        const char *images, *labels;
+    } rows[] = {
+        {"train-images.idx3-ubyte", "train-labels.idx1-ubyte"}, // 7-zip
+        {"train-images.idx3-ubyte.gz", LABELS ".GZ"},
+        {IMAGES "/" IMAGES, LABELS "/" LABELS}, // Kaggle
+        {"train-images.idx3-ubyte/train-images.idx3-ubyte", LABELS},
+        {IMAGES "/train-images.idx3-ubyte", LABELS ".gz/" LABELS},
+        {"FashionMNIST/raw/" IMAGES, "FashionMNIST/raw/" LABELS ".gz"}, // torchvision
+        {"raw/" IMAGES ".gz", "raw/" LABELS},
+        {"data/fashion/" IMAGES ".gz", "data/fashion/" LABELS ".gz"},   // its own repository
+        {"fashion-mnist/" IMAGES ".gz", "fashion-mnist/" LABELS ".gz"}, // Keras
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char folder[10];
+        sprintf(folder, "set%zu", i);
+        make_set(true, 3, 3);
+        move_to(IMAGES ".gz", folder, rows[i].images);
+        move_to(LABELS ".gz", folder, rows[i].labels);
+        assert_opens(folder, 0, 3);
+    }
+    // All four files win over some of them, and those of two places are not mixed.
+    make_set(true, 5, 5);
+    move_to(IMAGES ".gz", "set5", IMAGES ".gz");
+    expect_death(1, LABELS ".gz: no such file\nhint: it is in set5/FashionMNIST/raw: put all four",
+                 open_train, "set5");
+    write_bytes("set5/FashionMNIST/raw/t10k-images-idx3-ubyte", "", 0);
+    write_bytes("set5/FashionMNIST/raw/t10k-labels.idx1-ubyte", "", 0);
+    assert_opens("set5", 0, 3);
+}
+
+static void open_as_nobody(void *folder) {
+    assert_true(geteuid() != 0 || (chmod(folder, 0755) == 0 && seteuid(65534) == 0));
+    open_train(folder);
+}
+
+TEST_IN_A_FOLDER(without_the_right) {
+    make_set(false, 3, 3);
+    assert_int_equal(chmod(IMAGES, 0), 0);
+    expect_death(1, IMAGES ": Permission denied\nhint: you need the right to read it",
+                 open_as_nobody, test_folder);
+}
+
+// What a browser, git or a site may leave under the name.
+TEST_IN_A_FOLDER(other_formats) {
+    static const char *const rows[][2] = {
+        {"<!DOCTYPE html>\n<html lang=\"en\">",
+         "is a web page, no file of the data set\nhint: what"},
+        {"  \r\n<html>", "is a web page"},
+        {"version https://git-lfs.github.com/spec/v1\noid sha256:",
+         "git-lfs left in the file's place"},
+        {"404: Not Found", "is text that begins '404: Not Found', no file of the data set"},
+        {"PK\3\4\24", "is a zip archive"},
+        {"\xfd"
+         "7zXZ",
+         "is packed by xz, no file of the data set\nhint: unpack it"},
+        {"", "is empty\nhint: the file is damaged"},
+        {"\1\2", "ends before its header does"},
+    };
+    make_set(true, 3, 3);
+    for (size_t i = 0; i < COUNT(rows); i++)
+        for (int zipped = 0; zipped < 2; zipped++) {
+            gzFile file = gzopen(IMAGES ".gz", zipped ? "wb" : "wbT");
+            gzwrite(file, rows[i][0], (unsigned)strlen(rows[i][0]));
+            assert_int_equal(gzclose(file), Z_OK);
+            refused(rows[i][1]);
+        }
+    make_idx(true, true, 4, (uint32_t[]){0x803, 3, 28, 28}, 3 * PIXELS);
+    size_t size;
+    char *packed = read_bytes_of(IMAGES ".gz", &size);
+    gzFile twice = gzopen(IMAGES ".gz", "wb");
+    gzwrite(twice, packed, (unsigned)size);
+    gzclose(twice);
+    refused("is packed by gzip, no file of the data set\nhint: it was packed twice");
+    write_bytes(IMAGES ".gz", "", 0);
+    free(packed);
 }
 
 // Three images and labels, but for what a row says: a file of IMAGES (or LABELS) with these numbers

@@ -7,6 +7,7 @@
 #include "common/base/file.h"
 #include "common/base/platform.h"
 #include "common/tensor/random.h"
+#include "other_format.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -23,10 +24,97 @@ const char *const fashion_mnist_names[FASHION_MNIST_CLASSES] = {
 
 enum { IMAGES_MAGIC = 0x803, LABELS_MAGIC = 0x801, IMAGE_SIDE = 28 };
 
+static const char *const file_names[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
+                                         "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
+enum { NUM_FILES = 4 };
+
 static const char *const get_data =
     "`make setup` installs the data set; if it is elsewhere, give its "
     "folder with --data DIR or FASHION_MNIST_DIR=DIR";
+static const char *const get_right =
+    "you need the right to read it: ask its owner, or give another folder with --data";
 static const char *get_again; // find_directory() knows how
+
+// ---- where the files are ---------------------------------------------------------------------
+// (.make/probe.sh looks for them in the same places, under the same names.)
+
+// Below the folder that is given, as torchvision, zalandoresearch/fashion-mnist and Keras have
+// them.
+static const char *const places[] = {"", "FashionMNIST/raw", "raw", "data/fashion",
+                                     "fashion-mnist"};
+enum { NUM_PLACES = sizeof places / sizeof places[0] };
+
+// What one of them may be called: as it was published, or with a dot, as 7-zip and WinZip unpack
+// it; .gz or unpacked; in a folder of its own name, too, as Kaggle's archives have it.
+enum {
+    SPELLINGS = 2,
+    SUFFIXES = 3,
+    OWN_FOLDERS = 5,
+    NUM_NAMES = SPELLINGS * SUFFIXES * OWN_FOLDERS
+};
+
+// The first of them that is there is taken, so those come first that are used most.
+static char *path_of(const char *folder, const char *file, int i) {
+    static const char *const suffixes[SUFFIXES] = {".gz", "", ".GZ"};
+    const char *type = strstr(file, "-idx") + 1;
+    int stem = (int)(type - file) - 1, own = i / SPELLINGS / SUFFIXES;
+    char *name = xprintf("%.*s%c%s", stem, file, i % SPELLINGS ? '.' : '-', type);
+    char *folder_of_it = own == 0 ? xstrdup("")
+                                  : xprintf("%.*s%c%s%s/", stem, file, own % 2 ? '-' : '.', type,
+                                            own > 2 ? ".gz" : "");
+    char *below = xprintf("%s%s%s", folder_of_it, name, suffixes[i / SPELLINGS % SUFFIXES]);
+    char *path = path_join(folder, below);
+    free(below);
+    free(name);
+    free(folder_of_it);
+    return path;
+}
+
+static bool is_there(const char *path, bool folder) {
+    struct stat status;
+    if (stat(path, &status) == 0) return S_ISDIR(status.st_mode) == folder;
+    if (errno != ENOENT && errno != ENOTDIR) die(get_right, "%s: %s", path, strerror(errno));
+    return false;
+}
+
+static bool has_file(const char *folder, const char *file) {
+    bool has = false;
+    for (int i = 0; i < NUM_NAMES && !has; i++) {
+        char *path = path_of(folder, file, i);
+        has = is_there(path, false);
+        free(path);
+    }
+    return has;
+}
+
+// The place with all four files; if there is none, the first with any.
+static char *find_place(const char *directory) {
+    char *best = xstrdup(directory);
+    for (int p = 0, most = 0; p < NUM_PLACES; p++) {
+        char *folder = path_join(directory, places[p]);
+        int count = 0;
+        for (int f = 0; f < NUM_FILES; f++) count += has_file(folder, file_names[f]);
+        bool better = count > 0 && (most == 0 || (count == NUM_FILES && most < NUM_FILES));
+        if (better) most = count;
+        free(better ? best : folder);
+        if (better) best = folder;
+    }
+    return best;
+}
+
+static _Noreturn void die_of_missing(const char *directory, const char *folder, const char *file) {
+    for (int p = 0; p < NUM_PLACES; p++) {
+        const char *other = path_join(directory, places[p]);
+        if (has_file(other, file))
+            die(xprintf("it is in %s: put all four files into one folder", other),
+                "%s.gz: no such file", path_join(folder, file));
+    }
+    for (int i = 0; i < SPELLINGS * SUFFIXES; i++) {
+        const char *path = path_of(folder, file, i);
+        if (is_there(path, true)) die(get_data, "%s: is a folder, and the file is not in it", path);
+    }
+    die(get_data, "%s.gz: no such file", path_join(folder, file));
+}
 
 // ---- IDX files -------------------------------------------------------------------------------
 
@@ -50,34 +138,49 @@ static size_t read_up_to(IdxFile *file, void *buffer, unsigned size) {
 
 static uint32_t read_number(IdxFile *file) {
     uint8_t b[4];
-    if (read_up_to(file, b, sizeof b) < sizeof b)
-        die(get_again, "%s: the file ends before its header does", file->path);
+    size_t got = read_up_to(file, b, sizeof b);
+    if (got < sizeof b)
+        die(get_again, "%s: the file %s", file->path,
+            got == 0 && gztell(file->stream) == 0 ? "is empty" : "ends before its header does");
     return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
+}
+
+// The first four bytes were read: of something that is no such file, or even of a short text.
+static void check_format(IdxFile *file, uint32_t magic) {
+    char first[FIRST_BYTES] = {(char)(magic >> 24), (char)(magic >> 16), (char)(magic >> 8),
+                               (char)magic};
+    OtherFormat other = other_format(first, 4 + read_up_to(file, first + 4, sizeof first - 4));
+    if (other.is) die(other.data_hint, "%s: is %s, no file of the data set", file->path, other.is);
 }
 
 static void read_magic(IdxFile *file, uint32_t expected) {
     uint32_t magic = read_number(file);
     if (magic == expected) return;
+    check_format(file, magic);
     const char *hint = get_again;
     if (magic == LABELS_MAGIC) hint = "this is a label file; was it renamed?";
     if (magic == IMAGES_MAGIC) hint = "this is an image file; was it renamed?";
     die(hint, "%s: wrong magic number 0x%08x (it must be 0x%08x)", file->path, magic, expected);
 }
 
-// Opens <directory>/<name>.gz, or <name> if that is not there, and reads the header.
-static IdxFile idx_open(const char *directory, const char *name, uint32_t magic) {
-    char *zipped_name = xprintf("%s.gz", name);
-    IdxFile file = {.path = path_join(directory, zipped_name), .item_bytes = 1};
-    free(zipped_name);
-    file.stream = gzopen(file.path, "rb");
-    if (!file.stream && errno == ENOENT) {
-        file.path[strlen(file.path) - strlen(".gz")] = '\0';
-        file.stream = gzopen(file.path, "rb");
-        if (!file.stream && errno == ENOENT) die(get_data, "%s.gz: no such file", file.path);
+// The first of its names that can be opened. (A program without zlib passes over those with .gz.)
+static IdxFile open_one(const char *directory, const char *folder, const char *name) {
+    for (int i = 0; i < NUM_NAMES; i++) {
+        IdxFile file = {.path = path_of(folder, name, i), .item_bytes = 1};
+        if (is_there(file.path, false)) {
+            if ((file.stream = gzopen(file.path, "rb"))) return file;
+            if (errno != ENOENT) die(get_right, "%s: %s", file.path, strerror(errno));
+        }
+        free(file.path);
     }
-    if (!file.stream) die(get_data, "%s: cannot read: %s", file.path, strerror(errno));
-    gzbuffer(file.stream, 1 << 17);
+    die_of_missing(directory, folder, name);
+}
 
+// Finds one of the files and reads its header.
+static IdxFile idx_open(const char *directory, const char *folder, const char *name,
+                        uint32_t magic) {
+    IdxFile file = open_one(directory, folder, name);
+    gzbuffer(file.stream, 1 << 17);
     read_magic(&file, magic);
     file.count = read_number(&file);
     if (file.count == 0) die(get_again, "%s: there is nothing in it", file.path);
@@ -150,10 +253,11 @@ static void check_labels(const IdxFile *file, const uint8_t *labels) {
 
 Dataset *fashion_mnist_open(const char *directory, bool train, int limit) {
     directory = find_directory(directory);
-    IdxFile images = idx_open(
-        directory, train ? "train-images-idx3-ubyte" : "t10k-images-idx3-ubyte", IMAGES_MAGIC);
-    IdxFile labels = idx_open(
-        directory, train ? "train-labels-idx1-ubyte" : "t10k-labels-idx1-ubyte", LABELS_MAGIC);
+    char *folder = find_place(directory);
+    const char *const *names = file_names + (train ? 0 : 2);
+    IdxFile images = idx_open(directory, folder, names[0], IMAGES_MAGIC);
+    IdxFile labels = idx_open(directory, folder, names[1], LABELS_MAGIC);
+    free(folder);
     if (images.count != labels.count)
         die("take both files from one data set", "%s has %u images, %s has %u labels", images.path,
             images.count, labels.path, labels.count);
@@ -177,17 +281,14 @@ Dataset *fashion_mnist_open(const char *directory, bool train, int limit) {
 }
 
 void fashion_mnist_keep(const char *directory, const char *const outputs[], int n) {
-    static const char *const names[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
-                                        "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
-    directory = find_directory(directory);
-    for (int i = 0; i < 4; i++)
-        for (int zipped = 0; zipped < 2; zipped++) {
-            char *name = xprintf("%s%s", names[i], zipped ? ".gz" : "");
-            char *path = path_join(directory, name);
+    char *folder = find_place(find_directory(directory));
+    for (int f = 0; f < NUM_FILES; f++)
+        for (int i = 0; i < NUM_NAMES; i++) {
+            char *path = path_of(folder, file_names[f], i);
             check_kept(path, outputs, n);
-            free(name);
             free(path);
         }
+    free(folder);
 }
 
 uint32_t dataset_checksum(const Dataset *data) {

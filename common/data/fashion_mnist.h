@@ -16,8 +16,9 @@ typedef struct Dataset {
 enum { FASHION_MNIST_CLASSES = 10 };
 extern const char *const fashion_mnist_names[FASHION_MNIST_CLASSES]; // "t-shirt", "trouser", ..
 
-// Reads <directory>/train-images-idx3-ubyte[.gz] and its labels, or t10k-* if not `train`.
-// directory NULL: FASHION_MNIST_DIR from the environment, else the folder of Debian's package
+// Reads <directory>/train-images-idx3-ubyte[.gz] and its labels, or t10k-* if not `train`; or what
+// others call these files, and where they keep them below the directory. directory NULL:
+// FASHION_MNIST_DIR from the environment, else the folder of Debian's package
 // dataset-fashion-mnist. die()s when a file is missing or not what it claims to be. `limit` > 0
 // keeps only the first images; more than there are is an error.
 Dataset *fashion_mnist_open(const char *directory, bool train, int limit);

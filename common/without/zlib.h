@@ -29,6 +29,7 @@ static inline const char *gzerror(gzFile file, int *error) {
     *error = Z_OK;
     return ferror(file) ? "a file cannot be read to its end" : "";
 }
+static inline long gztell(gzFile file) { return ftell(file); }
 static inline int gzclose_r(gzFile file) { return fclose(file); }
 
 static inline uLong crc32(uLong before, const unsigned char *bytes, uInt n) {
