@@ -29,7 +29,7 @@ state() {
         for tool in $CC gcc g++ clang wasm-ld ld objcopy pkg-config fc-match gnuplot prove mpirun mpicc; do
             command -v -- "$tool"
         done
-        printf '%s\n' "$nvcc" "$(dirname "$(dirname "$(realpath "$nvcc")")")/include" "$data" "$data"/*
+        printf '%s\n' "$nvcc" "$(dirname "$(dirname "$(realpath "$nvcc")")")/include" "$data" "$data"/* "$data"/*/*
         printf '%s\n' /var/lib/dpkg/status /var/lib/rpm /var/lib/pacman/local /lib/apk/db /etc/ld.so.cache \
             /usr/include /usr/lib /usr/lib64 /usr/local/include /usr/local/lib /usr/share/fonts "$0"
         printf '%s\n' $CPPFLAGS $CFLAGS $LDFLAGS | sed -n 's/^-[IL]//p; s/^\//&/p'
@@ -199,9 +199,23 @@ else
     lacking "gnuplot: no curves without it (package $plotter)" "$plotter"
 fi
 
-complete=yes
-for name in train-images-idx3 train-labels-idx1 t10k-images-idx3 t10k-labels-idx1; do
-    [ -f "$data/$name-ubyte.gz" ] || [ -f "$data/$name-ubyte" ] || complete=no
+# The names and places are those of common/data/fashion_mnist.c.
+has_file() { # FOLDER NAME
+    dotted=${2%-idx*}.idx${2#*-idx}
+    for own in '' "$2/" "$dotted/" "$2.gz/" "$dotted.gz/"; do
+        for suffix in .gz '' .GZ; do
+            [ -f "$1/$own$2$suffix" ] || [ -f "$1/$own$dotted$suffix" ] && return
+        done
+    done
+    return 1
+}
+complete=no
+for place in . FashionMNIST/raw raw data/fashion fashion-mnist; do
+    [ $complete = yes ] && break
+    complete=yes
+    for name in train-images-idx3 train-labels-idx1 t10k-images-idx3 t10k-labels-idx1; do
+        has_file "$data/$place" $name-ubyte || complete=no
+    done
 done
 if [ $complete = yes ] && [ -z "$bare" ]; then
     found "data: $data"
