@@ -130,9 +130,11 @@ TEST(the_table_fits_the_screen) {
     fclose(out);
     const MachineFile *file = machine_files - 1; // a heading, and a line for each
     for (const char *line = text; *line; line += strcspn(line, "\n") + 1, file++)
-        assert_true(strcspn(line, "\n") <= 80);
+        assert_true(strcspn(line, "\n") <= 80 && line[65] == ' ' && line[66] != ' ');
     assert_null(file->name);
-    assert_non_null(strstr(text, "dgx-a100           8         19.5     40 GB  switch 274 GB/s"));
+    assert_non_null(strstr(text, "dgx-a100            8         19.5    40 GB  switch 274 GB/s"));
+    assert_non_null(strstr(text, "d2l-pcie            4     no limit    16 GB  PCIe 16 GB/s"));
+    assert_null(strstr(text, "e+"));
     assert_non_null(strstr(text, "8 x 23.5 GB/s"));
 }
 

@@ -208,20 +208,22 @@ Route machine_route(const Machine *machine, int from, int to) {
 // ---- the table -------------------------------------------------------------------------------
 
 static void print_machine(FILE *out, const Machine *machine) {
-    static const char *const kinds[NUM_LINK_KINDS] = {"switch", "PCIe", "PCIe by host", "mesh"};
-    char link[32] = "-", network[32] = "-";
+    static const char *const kinds[NUM_LINK_KINDS] = {"switch", "PCIe", "by host", "mesh"};
+    const double no_device_has = 1e18; // FLOP/s: so much stands in the file of one that is free
+    char fp32[32] = "no limit", link[32] = "-", network[32] = "-";
+    if (machine->fp32 < no_device_has) snprintf(fp32, sizeof fp32, "%.3g", machine->fp32 / 1e12);
     if (machine->devices > 1)
         snprintf(link, sizeof link, "%s %.3g GB/s", kinds[machine->links],
                  machine->link.bandwidth / 1e9);
     if (machine->cards > 0)
         snprintf(network, sizeof network, "%d x %.3g GB/s", machine->cards,
                  machine->network.bandwidth / 1e9);
-    fprintf(out, "%-12s %7d %12.3g %6.3g GB  %-20s %s\n", machine->name, machine->devices,
-            machine->fp32 / 1e12, machine->memory / 1e9, link, network);
+    fprintf(out, "%-13s %7d %12s %5.3g GB  %-20s %s\n", machine->name, machine->devices, fp32,
+            machine->memory / 1e9, link, network);
 }
 
 void machine_list(FILE *out) {
-    fprintf(out, "%-12s %7s %12s %9s  %-20s %s\n", "machine", "devices", "fp32 TFLOP/s", "memory",
+    fprintf(out, "%-13s %7s %12s %8s  %-20s %s\n", "machine", "devices", "fp32 TFLOP/s", "memory",
             "link, each way", "network");
     for (const MachineFile *file = machine_files; file->name; file++)
         print_machine(out, machine_find(file->name));

@@ -164,7 +164,7 @@ static void enqueue(const Queue *queue, Work work, int launches) {
 static void open_on_machine(const Device *device) {
     if (!clock_.machine || number_of(device) < 0) return;
     if (!machine_has_devices(&clock_.kept, number_of(device) + 1))
-        die("give a smaller --devices, another --machine, or --machine none",
+        die("use fewer devices, another --machine, or --machine none",
             "the machine %s has %d devices and no network to others", clock_.kept.name,
             clock_.kept.devices);
 }

@@ -56,7 +56,7 @@ Flags book_begin(int argc, char *argv[], const char *about, const char *names, F
 void book_needs_devices(int count) {
     const Machine *machine = modelled_machine();
     if (machine && !machine_has_devices(machine, count))
-        die_usage("give a smaller --devices, another --machine, or --machine none",
+        die_usage("use fewer devices, another --machine, or --machine none",
                   "%d devices are used, and the machine %s has %d and no network to others", count,
                   machine->name, machine->devices);
 }
