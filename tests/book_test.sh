@@ -100,7 +100,9 @@ printf '# 2. A second chapter\n\nAfter [the first](../01_one), not [more](../../
 printf '// main.c: it fails.\n\n\nint main(void) { return 3; }\n' >chapters/02_two/main.c
 printf '# References\n\none\n:   One: "A work", 2001.\n' >chapters/references.md
 printf '# The same in PyTorch\n\n## range_first\n\nShorter:\n\n```python\nfirst = 1\n```\n' >chapters/in_pytorch.md
-printf '# The book\n\nWhat it is.\n\n## How\n\nSee the [glossary](glossary.md).\n' >chapters/index.md
+printf '# The book\n\nWhat it is.\n\n## How\n\nSee the [glossary](glossary.md).\n
+```sh\nmake run-01 ARGS="--devices 4 --machine another"   # on four devices of another machine, which is to go below\n```\n
+    build/01_one --help          says what it can be told, beside a command in a block that has no language\n' >chapters/index.md
 printf '# Glossary\n\n| Here | Elsewhere | What it is |\n|:--|:--|:--|\n| worker (2) | rank | It computes. |\n\nWords.\n' >chapters/glossary.md
 printf '# For instructors\n\nNot for students.\n' >chapters/for_instructors.md
 cat >chapters/01_one/lab.md <<'END'
@@ -157,6 +159,7 @@ expect_in() { # PAGE PATTERN
 }
 expect_in 01.html 'The output on this page is from .*make run-01'
 expect_in 01.html 'id="tab-1-2".*int</span> <a class="d" href="ref/common-base.html#n-range_first">range_first.*class="pytorch".*first.*print_section'
+expect_in index.html '<pre class="commands"><code><span><span><span>make</span> .*<span class="gap">   </span><span># on four.*class="gap">          </span><span>says'
 expect_in 01.html 'print_section.*class="output">.*range_first(3) is 3 &lt;tag&gt;.*<p>A sentence that is too long [^<]* is wrapped.</p>.*<th[^>]*>ms</th>.*three.*Is this a question'
 expect_in 01.html 'What else it prints.*all:.*A child says so.*<details.*main.c'
 expect_in 01.html '<figure class="timeline" data-timeline="pictures/01/p">.*alt="A point".*Figure 1.1</strong> What to see in it\..*<svg[^>]*diagram.*<path.*aria-label="A ring"'
@@ -334,6 +337,7 @@ else
     plant 01.html '<img src="pictures/none.png" alt="" width="1" height="1"><img src="pictures/01/p.png">'
     plant 01.html '<a href="nowhere.html">x</a> <a href="#nowhere">x</a> <a href="02.html#nowhere">x</a>'
     plant 02.html '<p class="planted" style="width: 500px">wide</p><script src="http://localhost/x.js"></script>'
+    plant 02.html '<pre class="commands">make run-02   # a comment that is not moved below, on a phone</pre>'
     plant 02.html '<p id="text">a second text</p><h1>a second title</h1>'
     plant glossary.html "<!-- $(head -c 1000000 /dev/zero | tr '\0' x) -->"
     sed -i '/ref.*n-range_first"/d' build/book/names.js
@@ -353,6 +357,7 @@ index.html: in the console: Uncaught Error: planted
 01.html: a link that leads nowhere: 02.html#nowhere
 01.html: a timeline whose bars say nothing
 02.html: 5[0-9]* pixels across in a window of 390; widest: <p class="planted" style="width: 500px"> wide
+02.html: commands are cut off in a window of 390: make run-02
 02.html: loads what is not in the book: http://localhost/x.js
 02.html: two elements have the id text
 02.html: 2 elements h1, where one belongs

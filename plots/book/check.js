@@ -43,6 +43,9 @@ function scrollsByItself(view, element) {
 }
 
 function checkWidth(page, view, width) {
+    for (const pre of view.document.querySelectorAll(".commands"))
+        if (pre.scrollWidth > pre.clientWidth)
+            fault(page, "commands are cut off in a window of " + width + ": " + pre.textContent.trim().slice(0, 40));
     const across = view.document.documentElement.scrollWidth;
     if (across <= view.innerWidth) return;
     let widest = view.document.body, right = 0;

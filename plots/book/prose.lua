@@ -251,6 +251,20 @@ end
 
 -- ---- blocks -----------------------------------------------------------------------------------
 
+-- Commands with words beside them. Where a page is too narrow for both, the words go below: nothing is cut off.
+local function commands(block)
+  local is_shell = block.classes[1] == "sh" or block.classes[1] == "bash"
+  local first = block.text:match("^%S+") or ""
+  if not is_shell and (block.classes[1] or not (first == "make" or first == "cc" or first:match("^build/"))) then return nil end
+  local lines = {}
+  for line in (block.text .. "\n"):gmatch("(.-)\n") do
+    local command, gap, words = line:match(is_shell and "^(.-)(%s+)(#.*)$" or "^(.-)(%s%s%s+)(%S.*)$")
+    lines[#lines + 1] = ('<span>%s</span><span class="gap">%s</span><span>%s</span>')
+      :format(code.escape(command or line):gsub("[^ ]+", "<span>%0</span>"), gap or "", code.escape(words or ""))
+  end
+  return raw('<pre class="commands"><code><span>' .. table.concat(lines, "</span>\n<span>") .. "</span></code></pre>")
+end
+
 -- "so" becomes “so”; Markdown's own rule would make a dash of the -- of a flag, too.
 local function curly(inlines)
   for i, inline in ipairs(inlines) do
@@ -315,6 +329,7 @@ function prose.blocks(text, shift, from)
       if not is_notebook and not block.classes[1] and diagram.is_one(block.text) then
         return raw("<figure>" .. diagram.svg(block.text) .. "</figure>")
       end
+      return is_html and commands(block) or nil
     end,
   })
   div = pandoc.walk_block(div, {
