@@ -255,7 +255,8 @@ end
 local function commands(block)
   local is_shell = block.classes[1] == "sh" or block.classes[1] == "bash"
   local first = block.text:match("^%S+") or ""
-  if not is_shell and (block.classes[1] or not (first == "make" or first == "cc" or first:match("^build/"))) then return nil end
+  local is_command = first:match("^build/") or (" make mpirun cc sh "):find(" " .. first .. " ", 1, true)
+  if not is_shell and (block.classes[1] or not is_command) then return nil end
   local lines = {}
   for line in (block.text .. "\n"):gmatch("(.-)\n") do
     local command, gap, words = line:match(is_shell and "^(.-)(%s+)(#.*)$" or "^(.-)(%s%s%s+)(%S.*)$")
