@@ -195,6 +195,12 @@ for flags in "--backend cpu $small --devices 1 --steps 1" --help '--machine list
     without_remarks <"$out/all_errors" >"$err"
     expect_error 1 'standard output'
 done
+command="$name, with a closed standard output"
+"$program" --help >&- 2>"$out/all_errors"
+status=$?
+without_remarks <"$out/all_errors" >"$err"
+expect_error 1 'standard output'
+expect grep -q '^hint: it is closed' "$err"
 cp old plots/${name}_filters.png
 train --devices 1 --epochs 2 --csv /dev/full
 expect_error 1 '/dev/full.*No space'

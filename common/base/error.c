@@ -170,10 +170,17 @@ char *xshortest(float number) {
     return text;
 }
 
+// A write that failed earlier has left its mark but not its reason: one more byte fails for the
+// same.
 void check_stdout(void) {
     errno = 0;
-    if (fflush(stdout) != 0 || ferror(stdout))
-        die("it goes to a disk that has room, or to a program that reads it",
-            "standard output: what was printed did not arrive%s%s", errno ? ": " : "",
-            errno ? strerror(errno) : "");
+    if (fflush(stdout) == 0 && !ferror(stdout)) return;
+    if (errno == 0 && fputc('\n', stdout) != EOF) fflush(stdout);
+    const char *hint = "send it elsewhere: > FILE";
+    if (errno == ENOSPC || errno == EDQUOT) hint = "free some space, or send it elsewhere: > FILE";
+    if (errno == EBADF) hint = "it is closed: to see nothing, let it go to /dev/null";
+    // (Whoever started the program ignores SIGPIPE, which else ends it.)
+    if (errno == EPIPE) hint = "whoever reads this pipe has to read to its end";
+    die(hint, "standard output: what was printed did not arrive: %s",
+        strerror(errno ? errno : EIO));
 }

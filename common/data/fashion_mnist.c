@@ -236,7 +236,9 @@ static const char *find_directory(const char *directory) {
     if (!directory || !*directory) directory = DEBIAN_FOLDER;
     struct stat status;
     if (stat(directory, &status) != 0) die(get_data, "%s: %s", directory, strerror(errno));
-    if (!S_ISDIR(status.st_mode)) die(get_data, "%s: is not a folder", directory);
+    if (!S_ISDIR(status.st_mode))
+        die("give the folder with the four files; of an archive, the folder it is unpacked in",
+            "%s: is not a folder", directory);
     get_again = same_file(directory, DEBIAN_FOLDER)
                     ? "the file is damaged; this brings it back: sudo apt-get install --reinstall "
                       "dataset-fashion-mnist"

@@ -396,9 +396,12 @@ static bool same_letters(const char *text, const char *word) {
     }
 }
 
-// --batch_size=64 is meant to be --batch-size, and --learning-rate the flag with that as its help.
+// --batch_size=64 and -batch-size are meant to be --batch-size, and --learning-rate the flag with
+// that as its help.
 static const char *hint_for(const char *word, const Program *program) {
-    for (int i = 0; i < program->num_flags && isalpha((unsigned char)word[2]); i++) {
+    const char *letter = word;
+    while (*letter && *letter != '=' && !isalpha((unsigned char)*letter)) letter++;
+    for (int i = 0; i < program->num_flags && isalpha((unsigned char)*letter); i++) {
         const Flag *flag = program->flags[i];
         if (same_letters(flag->name, word) || same_letters(flag->help, word))
             return xprintf("did you mean --%s? --help lists the flags", flag->name);
@@ -411,15 +414,17 @@ static Flags read_words(int argc, char *argv[], const Program *program) {
     opterr = 0; // the messages are ours
     optind = 0; // from the begin, the second time, too
     for (int c; (c = getopt_long(argc, argv, ":", program->options, NULL)) != -1;) {
-        // Of letters that are no flags, as in -xy, getopt has the one; of words, argv has it.
-        const char letter[] = {'-', (char)optopt, '\0'};
-        const char *word = c == '?' && optopt > 0 && optopt < 256 ? letter : argv[optind - 1];
+        // Of -devices getopt has read one letter, and is not behind the word.
+        const char letter[] = {'-', (char)optopt, '\0'}, *word = argv[optind - 1];
+        if (c == '?' && optopt > 0 && optopt < 256 && strcmp(word, letter) != 0)
+            word = argv[optind];
         if (c == ':') die_usage("--help lists the flags", "%s needs a value", word);
         if (c == '?') die_usage(hint_for(word, program), "no such flag: %s", word);
         if (program->flags[c - 256]->kind == FLAG_HELP) print_help(program);
         store(program->flags[c - 256], optarg);
     }
-    if (optind < argc) die_usage("--help lists the flags", "not a flag: '%s'", argv[optind]);
+    // (Copied from a text that was typeset, a flag may begin with another dash.)
+    if (optind < argc) die_usage(hint_for(argv[optind], program), "not a flag: '%s'", argv[optind]);
     return given;
 }
 
