@@ -70,7 +70,8 @@ static int read_history(const char *path, const Checkpoint *c, RankResult *r) {
     if (sscanf(c->history, "devices %9d train_loss %lf test_acc %lf %n", &devices, &r->train_loss,
                &r->test_acc, &end) != 3 ||
         c->history[end] || devices < 1 || !isfinite(r->train_loss) || !isfinite(r->test_acc))
-        die(checkpoint_damaged, "%s: does not say its devices, its loss and its accuracy", path);
+        die("the file is damaged, or the checkpoint of another chapter: go on from another one",
+            "%s: does not say its devices, its loss and its accuracy", path);
     return devices;
 }
 
