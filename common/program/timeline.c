@@ -275,7 +275,7 @@ enum { NAME = 26 }; // height of a lane's name
 static int widest_name(const Lane lanes[], int n, bool modelled) {
     int widest = 0;
     for (int l = 0; l < n; l++) {
-        char *name = short_name(lanes, n, l, elsewhere);
+        char *name = short_name(lanes, n, l, modelled);
         int width = picture_text_width(name, NAME);
         if (width > widest) widest = width;
         free(name);
