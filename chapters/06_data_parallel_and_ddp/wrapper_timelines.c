@@ -56,7 +56,7 @@ static void write_trace(StepRecord *const steps[]) {
     const char *path = book_output("_modelled.json");
     SpanSet sets[NUM_STEPS];
     for (int s = 0; s < NUM_STEPS; s++)
-        sets[s] = (SpanSet){step_names[s], steps[s]->spans, steps[s]->count};
+        sets[s] = (SpanSet){step_names[s], steps[s]->spans, steps[s]->count, true};
     chrome_trace_write(path, sets, NUM_STEPS);
     printf("the same for ui.perfetto.dev: %s\n", path);
 }

@@ -193,7 +193,7 @@ static TraceSpan *without_overlaps(const SpanSet *set) {
 static void write_set(Writer *w, const SpanSet *set) {
     TraceSpan *spans = without_overlaps(set);
     Lane *lanes;
-    int n = lanes_of(&(SpanSet){set->name, spans, set->count}, &lanes);
+    int n = lanes_of(&(SpanSet){set->name, spans, set->count, set->modelled}, &lanes);
     write_name(w, "process_name", 0, set->name);
     for (int l = 0; l < n; l++) write_lane_name(w, &lanes[l]);
     for (int l = 0; l < n; l++) write_lane(w, &lanes[l]);
