@@ -109,6 +109,19 @@ done <<ROWS
 1|no NCCL|--train $small --collective nccl --backend cpu
 ROWS
 
+# Where /sys is not there, as in a chroot, MPI's library has nothing to say about it.
+cat >without_sys.sh <<END
+exec unshare -m sh -c 'mount -t tmpfs none /sys && exec sh "\$@"' sh "$start_ranks" "\$@"
+END
+if unshare -m mount -t tmpfs none /sys 2>/dev/null; then
+    kept=$start_ranks start_ranks=$out/without_sys.sh
+    trains 2 --epochs 1
+    start_ranks=$kept
+    verdict "two ranks without /sys"
+else
+    skip "two ranks without /sys" "it cannot be hidden here"
+fi
+
 # ---- checkpoints -----------------------------------------------------------------------------------------
 
 trains 2 --epochs 3
