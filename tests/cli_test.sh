@@ -201,13 +201,26 @@ status=$?
 without_remarks <"$out/all_errors" >"$err"
 expect_error 1 'standard output'
 expect grep -q '^hint: it is closed' "$err"
+verdict "out of disk: standard output"
+
+# Whose parent ignores SIGPIPE (Python's do, and some CI) is told by the write that nobody reads any more.
+for flags in --help "--backend cpu $small --devices 1 --steps 1"; do
+    command="$name $flags, whose reader is gone"
+    { env --ignore-signal=PIPE sh -c 'sleep 0.3; "$@" 2>all_errors; echo $? >ended' sh "$program" $flags; } | true
+    status=$(cat ended)
+    without_remarks <all_errors >"$err"
+    expect_error 1 'standard output: .*: Broken pipe'
+    grep -qi 'disk' "$err" && complain "it blames the disk"
+done
+verdict "a reader that is gone, where SIGPIPE is ignored"
+
 cp old plots/${name}_filters.png
 train --devices 1 --epochs 2 --csv /dev/full
 expect_error 1 '/dev/full.*No space'
 sleep 1 # a gnuplot that was left behind would write now
 expect cmp plots/${name}_filters.png old
 expect no_leftovers
-verdict "out of disk: standard output, and a file while gnuplot draws"
+verdict "out of disk: a file while gnuplot draws"
 
 # An output may be a pipe with a name: its reader gets all of it, and then the end. A reader that leaves is not waited for.
 fresh

@@ -37,7 +37,8 @@ void warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
         if (!(condition)) die((hint), "check failed: %s (%s:%d)", #condition, __FILE__, __LINE__); \
     } while (0)
 
-// To be called last: die()s if something that was printed did not arrive (a full disk).
+// To be called last: die()s if something that was printed did not arrive (a full disk, a reader
+// that is gone).
 void check_stdout(void);
 
 // Called when die() ends the program, to remove what it must not leave behind (file.h).
