@@ -87,14 +87,15 @@ figures() { # FILE PROGRAM
 }
 
 # A data set of the first images of Fashion-MNIST, not packed: a program reads it in no time.
+first() { head -c "$1" && cat >/dev/null; } # (reads all: whoever writes and ignores SIGPIPE would complain)
 small_data_set() { # [TRAIN TEST]
     from=${FASHION_MNIST_DIR:-/usr/share/datasets/fashion-mnist}
     mkdir data
     for part in "train ${1:-64}" "t10k ${2:-64}"; do
         set=$from/${part% *} n=${part#* }
         size=$(printf '\\%03o\\%03o' $((n / 256)) $((n % 256)))
-        { printf "\0\0\010\003\0\0$size"; gzip -cdf "$set"-images-idx3-ubyte* | tail -c +9 | head -c $((784 * n + 8)); } >"data/${part% *}-images-idx3-ubyte"
-        { printf "\0\0\010\001\0\0$size"; gzip -cdf "$set"-labels-idx1-ubyte* | tail -c +9 | head -c "$n"; } >"data/${part% *}-labels-idx1-ubyte"
+        { printf "\0\0\010\003\0\0$size"; gzip -cdf "$set"-images-idx3-ubyte* | first $((784 * n + 16)) | tail -c +9; } >"data/${part% *}-images-idx3-ubyte"
+        { printf "\0\0\010\001\0\0$size"; gzip -cdf "$set"-labels-idx1-ubyte* | first $((n + 8)) | tail -c +9; } >"data/${part% *}-labels-idx1-ubyte"
     done
     export FASHION_MNIST_DIR="$out/data"
 }

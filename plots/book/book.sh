@@ -130,10 +130,11 @@ begin_script() { printf '\377\376'; } # UTF-16
 # The first COUNT (the first byte of it and the second, in octal) of a file of Fashion-MNIST, or with IMAGES=all the file.
 first_of() { # NAME COUNT BYTES BYTES_OF_HEAD BYTES_OF_EACH
     unpack() { gzip -dcf "$data/$1"*; }
+    first() { head -c "$1" && cat >/dev/null; } # (reads all: gzip would complain where SIGPIPE is ignored)
     if [ "${IMAGES:-}" = all ]; then
         unpack "$1"
     else
-        unpack "$1" | head -c 4 && printf "\\0\\0$3" && unpack "$1" | tail -c +9 | head -c $(($4 - 8 + $2 * $5))
+        unpack "$1" | first 4 && printf "\\0\\0$3" && unpack "$1" | first $(($4 + $2 * $5)) | tail -c +9
     fi | python3 plots/book/pack.py "images/$1"
 }
 modules=
