@@ -268,15 +268,18 @@ case " $FOR " in
 esac
 
 echo "$empty" >"$work/probe.c"
-if [ -z "$bare" ] && clang --target=wasm32-wasi --sysroot=/usr -o "$work/probe.wasm" "$work/probe.c" >/dev/null 2>&1; then
+if [ -z "$bare" ] && clang --target=wasm32-wasi --sysroot=/usr -msimd128 -o "$work/probe.wasm" "$work/probe.c" \
+    -lwasi-emulated-signal -lwasi-emulated-getpid >/dev/null 2>&1; then
     set_variable WASM_CC "clang --target=wasm32-wasi --sysroot=/usr"
     set_variable WASM_VERSION "$(clang --version | head -n 1)"
 fi
 case " $FOR " in
-*' wasm '*)
+*' no-wasm '*) ;;
+*' book '* | *' wasm '*) # without it there is a book, too
+    case " $FOR " in *' wasm '*) needed=required ;; *) needed= ;; esac
     version=$(apt-cache depends clang 2>/dev/null | sed -n 's/.*Depends: clang-\([0-9]*\)$/\1/p' | head -n 1)
-    case $config in *WASM_CC*) ;; *) lacking "clang for WebAssembly" "clang lld wasi-libc libclang-rt-${version:-14}-dev-wasm32" required ;; esac
-    command -v node >/dev/null 2>&1 || lacking "node (package nodejs)" nodejs required
+    case $config in *'WASM_CC := '*) ;; *) lacking "clang for WebAssembly" "clang lld wasi-libc libclang-rt-${version:-14}-dev-wasm32" $needed ;; esac
+    [ -z "$needed" ] || command -v node >/dev/null 2>&1 || lacking "node (package nodejs)" nodejs required
     ;;
 esac
 

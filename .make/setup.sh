@@ -11,13 +11,28 @@ if [ "${1:-}" = --system ]; then
     exit
 fi
 began=$(date +%s)
+missing() { sh "$here/probe.sh" --packages | sort -u | tr '\n' ' '; }
+# The book is made with WebAssembly where that can be had: if something fails it is set up without. (FOR=wasm insists.)
 refuse() { # ERROR HINT
+    case " ${FOR:-} " in
+    *' no-wasm '* | *' wasm '*) ;;
+    *' book '*)
+        all=$(missing) FOR="$FOR no-wasm"
+        export FOR
+        if [ "$all" != "$(missing)" ]; then
+            echo "setup: $1"
+            echo "setup: going on without WebAssembly, so no program will run in the book's pages; make setup wasm tries again"
+            rm -rf "${work:-}"
+            exec sh "$here/setup.sh"
+        fi
+        ;;
+    esac
     echo "setup: error: $1" >&2
     echo "hint: $2" >&2
     exit 1
 }
 
-packages=$(sh "$here/probe.sh" --packages | sort -u | tr '\n' ' ')
+packages=$(missing)
 command -v make >/dev/null 2>&1 || packages="${packages% } make" # whoever starts this by hand may have none
 packages=${packages% }
 if [ -z "$packages" ]; then
@@ -28,6 +43,7 @@ fi
 cannot() { # WHY HINT
     required=$(sh "$here/probe.sh" --required | sort -u | tr '\n' ' ')
     optional=$(printf '%s\n' $packages | grep -vxF "$(printf '%s\n' $required)" | tr '\n' ' ')
+    FOR="${FOR:-} no-wasm"
     [ -z "${required% }" ] ||
         refuse "$1; missing: ${required% }${optional:+; not needed for this: ${optional% }}" "$2; then the same make again"
     echo "setup: $1; missing, and not needed for this: ${optional% }"
@@ -216,7 +232,7 @@ echo "setup: downloading $megabytes $unit, then installing $new${room:+ ($room o
 
 run "$work/install" install -y --no-install-recommends $packages ||
     fail "$work/install" "apt-get could not install: $packages"
-packages=$(sh "$here/probe.sh" --packages | tr '\n' ' ')
+packages=$(missing)
 [ -n "${packages% }" ] && refuse "installed, but still not usable: ${packages% }" \
     "sh .make/probe.sh shows what was tried; make CC=gcc setup tries another compiler"
 seconds=$(($(date +%s) - began))

@@ -160,6 +160,32 @@ setup
 refused 'would remove: libomp-14-dev desktop' . '!called:apt-get .*Status-Fd.* install'
 verdict "setup removes nothing but another version of clang's OpenMP"
 
+# What the book can do without is no obstacle: not in the list of packages, broken, in the way of something.
+while read -r answer says; do
+    fake_apt
+    fake apt-get "answers=$work says='$says'"'
+echo "$*" >>"$answers/called"
+case "'$answer' $* " in "-s "*" -s "*" wasi-libc "* | "install "*" Status-Fd=3 "*" wasi-libc "*) echo "$says"; exit 100 ;; esac
+case "'$answer' $* " in "remove "*" -s "*" wasi-libc "*) echo "Remv desktop [1:14]" ;; esac'
+    export FOR=book
+    setup
+    unset FOR
+    refused 'still not usable: .*gcc' . 'out:setup: missing: .*wasi-libc' 'out:going on without WebAssembly' \
+        'called:-s .* wasi-libc' 'called:Status-Fd=3 install .*gcc'
+    [ "$(sed -n 's/^setup: missing: //p' "$out" | sed 1d | grep -c wasi)" = 0 ] || complain "it tries again with wasi-libc"
+done <<'ROWS'
+-s E: Unable to locate package wasi-libc
+install dpkg: error processing archive wasi-libc.deb
+remove -
+ROWS
+export FOR=wasm
+fake_apt
+fails plan 'E: Unable to locate package wasi-libc'
+setup
+unset FOR
+refused 'could not install: .*wasi-libc' universe '!out:going on'
+verdict "setup book goes on without WebAssembly where it cannot be had; setup wasm insists"
+
 fake id 'echo 1000'
 fake_apt
 while IFS='|' read -r says wanted; do
