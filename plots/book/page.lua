@@ -53,6 +53,7 @@ end
 
 -- What a function printed; with what run.js needs to run the chapter's program again, if it runs in a page.
 local page_runs -- {program =, flags =, note =}, or nil
+local why_not   -- what the reader is told, once, where it could run and does not
 local function output_block(item)
   local text, by, attributes = item.output or "", {}, {}
   if not text:match("%S") then return {} end
@@ -61,12 +62,25 @@ local function output_block(item)
   if #by > 0 and page_runs then
     attributes = {{"data-program", page_runs.program}, {"data-flags", page_runs.flags}, {"data-note", page_runs.note}, {"data-by", table.concat(by, " ")}}
   end
-  return {pandoc.Div(prose.printed(text), pandoc.Attr("", {"output"}, attributes))}
+  local note = #by > 0 and why_not or nil
+  if note then why_not = nil end
+  return {pandoc.Div(prose.printed(text), pandoc.Attr("", {"output"}, attributes)), note}
+end
+local function is_compiled(name) return chapter.exists(("%s/wasm/%s.wasm"):format(build, name)) end
+local function without_wasm(what)
+  return pandoc.Div(prose.blocks(what .. " Whoever made these pages had no compiler for WebAssembly. On Debian and Ubuntu " ..
+    "`make setup book` installs one, and makes pages whose programs run."), {class = "run"})
 end
 local function find_page_runs(folder)
   local name, flags = folder:match("[^/]+$"), source.read(folder .. "/in_browser")
-  local runs = is_html and flags and chapter.exists(("%s/wasm/%s.wasm"):format(build, name))
-  page_runs = runs and {program = name, flags = flags:match("[^\n]*"), note = flags:match("\n([^\n]*)") or ""}
+  page_runs, why_not = nil, nil
+  if not is_html or not flags then return end
+  if not is_compiled(name) then
+    why_not = without_wasm("The program of this chapter could run here, below its output, but it was not compiled for that.")
+    return
+  end
+  page_runs = {program = name, flags = flags:match("[^\n]*"), note = flags:match("\n([^\n]*)") or ""}
+  why_not = raw('<noscript><p class="run">Programs run in this page where scripts (JavaScript) may.</p></noscript>')
 end
 
 local answers = {} -- of the run, by question
@@ -238,6 +252,16 @@ local function reference_list()
   return raw(table.concat(out, "\n"))
 end
 
+local function any_runs() -- of the chapters that could run in a page; true if there are none
+  local could = false
+  for path in os.getenv("BOOK_CHAPTERS"):gmatch("%S+") do
+    local folder = path:match("^(.*)/")
+    if is_compiled(folder:match("[^/]+$")) then return true end
+    could = could or chapter.exists(folder .. "/in_browser")
+  end
+  return not could
+end
+
 -- Chapters come behind the text's first paragraph, which says what this is.
 local function front_page(text)
   local blocks = {}
@@ -255,6 +279,7 @@ local function front_page(text)
       blocks[#blocks + 1] = chapter_list()
     end
   end
+  if not any_runs() then blocks[#blocks + 1] = without_wasm("Programs cannot run in these pages.") end
   blocks[#blocks + 1] = pandoc.Header(2, {pandoc.Str("What the headers declare")}, {id = "reference"})
   blocks[#blocks + 1] = reference_list()
   return blocks
