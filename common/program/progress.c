@@ -36,10 +36,11 @@ void progress_step(Progress *progress, const char *text) {
     on_screen = true;
     int filled = (int)(WIDTH * progress->done / progress->total);
     long left = (long)(seconds_left(progress) + 0.5);
-    fprintf(stderr, "\r\033[K%s [", text);
-    for (int i = 0; i < WIDTH; i++) fputc(i < filled ? '=' : i == filled ? '>' : ' ', stderr);
-    fprintf(stderr, "] %3ld%%  %ld:%02ld left", 100 * progress->done / progress->total, left / 60,
-            left % 60);
+    char bar[WIDTH + 1] = "";
+    for (int i = 0; i < WIDTH; i++) bar[i] = i < filled ? '=' : i == filled ? '>' : ' ';
+    // (A page of the book reads this, too: run.js.)
+    fprintf(stderr, "\r\033[K%s [%s] %3ld%%  %ld:%02ld left", text, bar,
+            100 * progress->done / progress->total, left / 60, left % 60);
     fflush(stderr);
 }
 

@@ -144,10 +144,14 @@ async function checkQuestions(page, view) {
 // (What it computes: tests/wasm_test.sh.)
 async function checkRun(page, output) {
     const form = output.querySelector("form"), line = form.querySelector("textarea"), button = form.querySelector("button");
+    let told = ""; // how long a training still takes
     async function run(flags) {
         line.value = flags;
         button.click();
-        for (let tenths = 0; !form.dataset.ended && tenths < 600; tenths++) await new Promise((done) => setTimeout(done, 100));
+        for (let tenths = 0; !form.dataset.ended && tenths < 600; tenths++) {
+            await new Promise((done) => setTimeout(done, 100));
+            told = form.querySelector(".doing").textContent || told;
+        }
         return form.dataset.ended + ": " + (output.querySelector(".from-tab") || form).textContent + form.querySelector(".printed").textContent;
     }
     const { flags, by } = output.dataset, trains = flags.includes("--train-size"); // the others end too soon to be stopped
@@ -156,9 +160,10 @@ async function checkRun(page, output) {
     const bad = await run("--wrong");
     if (!/^2: [^]*error: .*wrong[^]*hint: /.test(bad)) fault(page, by + ": a wrong flag is not refused: " + bad.slice(0, 200));
     if (!trains) return;
-    setTimeout(() => button.click(), 1000);
+    setTimeout(() => button.click(), 2000);
     const stopped = await run(flags);
     if (!stopped.startsWith("stopped: ")) fault(page, by + ": its program does not stop: " + stopped.slice(0, 100));
+    if (!/^epoch \d+\/20, loss .*: about \d+ s left$/.test(told)) fault(page, by + ": it tells not how long it takes: " + told);
 }
 
 // A figure shows each place of its sliders, soon: as many as no browser has memory for, should what they computed stay there.

@@ -82,8 +82,8 @@ let stopRunning = null; // a page runs one program at a time
 // The form below an output: the command line, Run and Stop, the curves and the files.
 function makeForm({ program, flags, note }) {
     const form = element("form", "", "in-browser"), line = element("textarea", ""), label = element("label", program + " ");
-    const made = { form, line, button: element("button", "Run"), curves: element("figure", "", "curves"),
-        printed: element("pre", "", "printed"), written: element("p", "") };
+    const made = { form, line, button: element("button", "Run"), doing: element("span", "", "doing"),
+        curves: element("figure", "", "curves"), printed: element("pre", "", "printed"), written: element("p", ""), said: "" };
     line.value = flags;
     line.spellcheck = false;
     line.rows = 1 + Math.floor(flags.length / 45);
@@ -95,7 +95,7 @@ function makeForm({ program, flags, note }) {
     });
     made.printed.setAttribute("aria-live", "polite");
     label.append(line);
-    form.append(element("p", "Run the C program in this tab. " + note), label, made.button, made.curves, made.printed, made.written);
+    form.append(element("p", "Run the C program in this tab. " + note), label, made.button, made.doing, made.curves, made.printed, made.written);
     made.curves.hidden = made.printed.hidden = true;
     return made;
 }
@@ -128,16 +128,27 @@ function linkTo(name, bytes) {
     return link;
 }
 
-function showMessage({ form, curves, printed, written }, { text, error, calls, name, contents, status, files: made }) {
-    const mine = form.parentElement, output = text && (error ? null : outputOf(calls) || mine);
-    if (output === mine) printInto(mine, text); // another section's is left as it is
-    else if (text && error) printed.append(element("span", text, "error"));
+// Standard error: lines, and between them how far a training is, "\r\x1b[Kepoch 1/20, loss 2.303 [=>  ]   4%  0:12 left"
+// (progress.c).
+function showError(made, text) {
+    const lines = (made.said + text).split("\n").map((line) => line.replace(/^[^]*\r\x1b\[K/, ""));
+    made.said = lines.pop();
+    if (lines.length) made.printed.append(element("span", lines.join("\n") + "\n", "error"));
+    const bar = made.said.match(/^(.*) \[.*\] .* (\d+):(\d+) left$/);
+    made.doing.textContent = bar ? `${bar[1]}: about ${60 * bar[2] + Number(bar[3])} s left` : "";
+}
+
+function showMessage(shown, { text, error, calls, name, contents, status, files: made }) {
+    const { form, curves, printed, written } = shown, mine = form.parentElement;
+    if (text && error) showError(shown, text);
+    else if (text && (outputOf(calls) || mine) === mine) printInto(mine, text); // another section's is left as it is
     printed.hidden = !printed.textContent.trim();
     if (contents && contents.startsWith("devices,epoch,") && contents.trim().includes("\n")) {
         curves.hidden = false;
         curves.innerHTML = drawAccuracy(contents);
     }
     if (status === undefined) return;
+    shown.doing.textContent = shown.said = "";
     form.dataset.ended = status;
     written.replaceChildren(...Object.entries(made).flatMap(([path, bytes], i) => [i ? ", " : "Files from this tab: ", linkTo(path, bytes)]));
 }
@@ -158,14 +169,14 @@ async function runFrom(made, { program }) {
         stopRunning = null;
         showMessage(made, { files: {}, ...message });
     }
-    stopRunning = () => end({ text: "stopped\n", error: true, status: "stopped" });
+    stopRunning = () => end({ text: "\r\x1b[Kstopped\n", error: true, status: "stopped" });
     try {
         if (program[1] > "2") await loadImages();
         worker = await workerOf(program, (message) => "status" in message ? end(message) : isOver || showMessage(made, message));
         if (isOver) worker.stop(); // while it was being loaded
         else worker.run(made.line.value.split(/\s+/).filter(Boolean), images());
     } catch (error) {
-        end({ text: "It cannot run here: " + error.message, error: true, status: 1 });
+        end({ text: "It cannot run here: " + error.message + "\n", error: true, status: 1 });
     }
 }
 

@@ -99,7 +99,9 @@ function wasiWorker(self) {
                 if (!open[fd]) return BADF;
                 bytesAt(at, 24).fill(0);
                 view().setUint8(at, open[fd].entry.type);
-                view().setBigUint64(at + 8, 0x1fffffffn, true); // all rights; those to seek say that it is no terminal
+                // All rights, but for standard error not those to seek and to tell: so it is a terminal, and shows how long
+                // a training still takes.
+                view().setBigUint64(at + 8, fd === 2 ? 0x1fffffdbn : 0x1fffffffn, true);
                 view().setBigUint64(at + 16, 0x1fffffffn, true);
                 return OK;
             },
@@ -212,7 +214,7 @@ function wasiWorker(self) {
             memory = instance.exports.memory;
             instance.exports._start();
         } catch (error) {
-            if (!(error instanceof Exit)) self.postMessage({ text: args[0] + ": error: " + error.message + "\n", error: true });
+            if (!(error instanceof Exit)) self.postMessage({ text: "\r\x1b[K" + args[0] + ": error: " + error.message + "\n", error: true });
             status = error instanceof Exit ? error.status : 134;
         }
         const written = {};
