@@ -131,6 +131,8 @@ printf '# Lab 02: A second lab\n\n**Time.** 5 minutes.\n\n## Steps\n\n1. (5 min)
     >chapters/02_two/lab.md
 printf '1. It.\n\n## For the instructor\n\nNothing.\n' >chapters/02_two/lab_answers.md
 
+printf -- '--devices 2\nIt has some images.\n' >chapters/01_one/in_browser
+
 # Runs of it: of the first chapter a real one.
 record() { # NN_name
     "${CC:-cc}" -D_GNU_SOURCE -g -no-pie -finstrument-functions -I. -iquote "$root" -o "$work/$1" "chapters/$1"/*.c plots/book/record.c -lpthread \
@@ -194,6 +196,12 @@ grep -q -e 'Yes, and' -e 'That, and' -e 'get stuck' -e 'or instructors' build/bo
 [ -s build/book/training-on-multiple-gpus.epub ] || complain "no EPUB"
 verdict "a page has prose, code, what its functions printed, pictures, formulas and links"
 
+grep -q '^book: no WebAssembly, so no program runs in a page: ' "$out" || complain "came: $(cat "$out")"
+expect_in 01.html 'range_first(3) is 3.*The program of this chapter could run here.*no compiler for WebAssembly.*make setup book'
+[ "$(grep -o 'could run here' build/book/*.html | wc -l)" = 1 ] || complain "it is not said once"
+expect_in index.html 'Programs cannot run in these pages.*make setup book'
+verdict "without WebAssembly pages say why nothing runs in them"
+
 # A chapter that was changed since, without a run: what has no place any more is not lost. (Looked at in the one page
 # of the whole book: that is made faster.)
 cp $one "$work/kept"
@@ -209,7 +217,17 @@ END
 cp "$work/kept" $one
 verdict "a run of older sources"
 
-sh plots/book/book.sh build instructor >"$out" 2>&1 || complain "no instructor's edition: $(cat "$out")"
+mkdir build/wasm "$work/images"
+touch build/wasm/01_one.wasm
+for name in train-images-idx3 train-labels-idx1 t10k-images-idx3 t10k-labels-idx1; do
+    head -c 3000000 /dev/zero >"$work/images/$name-ubyte"
+done
+FASHION_MNIST_DIR=$work/images env --ignore-signal=PIPE sh plots/book/book.sh build instructor >"$out" 2>&1 || complain "no instructor's edition: $(cat "$out")"
+rm -r build/wasm
+grep -e 'no WebAssembly' -e 'Broken pipe' "$out" >>"$problems" # (some that start a make have SIGPIPE ignored)
+grep -e 'could run here' -e 'cannot run in these' build/book/*.html >>"$problems"
+expect_in 01.html 'data-program="01_one" data-flags="--devices 2" data-note="It has some images."'
+verdict "with it, they have what runs it"
 expect_in 01.html 'Is this one, too?.*Yes, and no.'
 grep -q 'marked' build/book/*.html && complain "pages show from where a figure is"
 expect_in 01-lab.html 'The answers.*class="lab-answers".*This.*That, and more.*For the instructor.*They get stuck.</p>'
@@ -320,6 +338,31 @@ printf '#!/bin/sh\necho pandoc 3.1\n' >"$work/bin/pandoc"
 chmod +x "$work/bin/pandoc"
 expect_refusal '' 'chromium is missing' env PATH="$work/bin" sh plots/book/sheets.sh build student labs
 verdict "tools that are missing or too old"
+
+# ---- make book-serve -----------------------------------------------------------------------------
+
+# Two at once: the second one says that the first port is taken, and both show the book until Ctrl-C.
+serving=
+trap 'kill $serving 2>/dev/null; rm -rf "$work"' EXIT
+for n in 1 2; do
+    env --default-signal=INT python3 plots/book/serve.py build/book >"$work/served.$n" 2>&1 &
+    serving="$serving $!"
+    for tenth in $(seq 100); do grep -q http "$work/served.$n" && break || sleep 0.1; done
+    address=$(sed -n 's|^book: \(http://127.0.0.1:[0-9]*/\) until Ctrl-C$|\1|p' "$work/served.$n")
+    python3 -c 'import sys, urllib.request as r; sys.stdout.buffer.write(r.urlopen(sys.argv[1] + "01.html").read())' "$address" |
+        cmp -s - build/book/01.html || complain "nothing comes from '$address': $(cat "$work/served.$n")"
+done
+grep -q '^book: port 8000 is taken$' "$work/served.2" || complain "it does not say why it is another port: $(cat "$work/served.2")"
+cmp -s "$work/served.1" "$work/served.2" && complain "both have one port"
+kill -INT $serving
+wait $serving || complain "status $? after Ctrl-C"
+serving=
+grep -i traceback "$work/served.1" "$work/served.2" >>"$problems"
+mkdir "$work/no-python"
+ln -s "$(command -v sh)" "$(command -v dirname)" "$work/no-python"
+expect_refusal '' 'python3 is missing' env PATH="$work/no-python" sh plots/book/serve.sh build/book
+expect_refusal '' 'no book in build/nothing' sh plots/book/serve.sh build/nothing
+verdict "the pages are served at a port that is free"
 
 # ---- the check in a browser ----------------------------------------------------------------------
 
