@@ -34,7 +34,11 @@ $(RECORDED): $(LIBRARY) $(WITH)/link
 	$(call QUIET,$@)$(LINK) $(NO_PIE) $(ASKED:%=-Xlinker --wrap=%) -o $@ $(filter %.o,$^) $(LIBRARY) $(LIBS)
 
 $(RUNS): $(BUILD)/runs/%/stdout: $(BUILD)/recorded/%
-	$(call QUIET,$*)sh plots/book/run.sh $< $* $(@D)
+	$(SAY_HOW_LONG)
+	$(call QUIET,chapter $* runs)sh plots/book/run.sh $< $* $(@D)
+
+# (Before the first of them.)
+SAY_HOW_LONG = $(if $(SAID_SO),,$(eval SAID_SO := yes)@echo 'book: the chapters run now: on two free cores about TEN minutes, half of them chapter 5; on busy ones longer')
 
 .PHONY: book book-serve book-pdf book-check book-notebooks lab-sheets recorded
 recorded: $(RECORDED)
@@ -52,8 +56,7 @@ book-check:
 	@sh plots/book/check.sh $(BUILD)/book
 	@python3 tests/page_size.py $(BUILD)
 book-serve:
-	@test -e $(BUILD)/book/index.html || { echo 'make: error: there is no book yet' >&2; echo 'hint: make book' >&2; exit 1; }
-	@python3 -m http.server --bind 127.0.0.1 --directory $(BUILD)/book 8000
+	@sh plots/book/serve.sh $(BUILD)/book
 lab-sheets:
 	@sh plots/book/sheets.sh $(BUILD) $(EDITION) labs
 book-pdf:

@@ -21,6 +21,20 @@ only_rank_0='case ${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}} in
 esac'
 # RUN_05=--quick in the environment: flags for chapter 5 (CI has less patience than a reader).
 eval "flags=\${RUN_${name%%_*}-}"
+# A long run says every minute, on a terminal more often, how far it is: its last line.
+tell() {
+    pause=60 form='       %.72s\n'
+    [ ! -t 1 ] || pause=5 form='\033[K       %.72s\r'
+    seconds=0
+    while sleep 1 >/dev/null 2>&1; do
+        seconds=$((seconds + 1))
+        [ $((seconds % pause)) = 0 ] || continue
+        printf "$form" "$name, $((seconds / 60)):$(printf %02d $((seconds % 60))) min: $(tail -n 1 "$new/stdout" 2>/dev/null | tr -s ' ')"
+    done
+}
+tell &
+teller=$!
+trap 'kill $teller 2>/dev/null; rm -rf "$work"' EXIT
 status=0
 (cd "$new" && exec $ranks sh -c "$only_rank_0" "$program" $flags </dev/null 2>stderr) || status=$?
 if [ $status != 0 ]; then
