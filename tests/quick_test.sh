@@ -6,6 +6,11 @@ running=
 trap '[ -n "$running" ] && kill $running 2>/dev/null; rm -rf "$work"' EXIT
 cd "$work" || exit 1
 
+# $core_seconds: what all that ran before has computed. (The last line of times is "1m2.500000s 0m3.100000s".)
+count_core_seconds() {
+    times >"$work/times" # no pipe: a shell of its own has run nothing
+    core_seconds=$(tail -n 1 "$work/times" | awk -F '[ms ]+' '{ print int(60 * ($1 + $3) + $2 + $4) }')
+}
 # Runs a program in the empty folder $here. A chapter with a file `ranks` is so many of them, if there is MPI.
 run() { # NAME FLAGS..
     name=$1 here=$work/$1
@@ -17,11 +22,15 @@ run() { # NAME FLAGS..
     [ -f "$program" ] || program=$build/$name
     set -- "$program" "$@"
     [ ! -f "$ranks" ] || ! command -v mpirun >/dev/null || set -- sh "$root/.make/ranks.sh" "$(cat "$ranks")" "$@"
+    count_core_seconds
+    before=$core_seconds
     (cd "$here" && exec "$@") >log 2>error </dev/null &
     running=$!
     wait $running
     status=$?
     running=
+    count_core_seconds
+    needed=$((core_seconds - before))
     [ $status -eq 0 ] || complain "status $status; stderr: $(tail -n 2 error | tr '\n' ' ')"
 }
 expect_first_line() { # REGEX: of the first line, or of its paragraph's next one
@@ -96,6 +105,7 @@ for program in "$build"/[0-9][0-9]_* "$build"/solved/*; do # (students have no s
     run "$(basename "$program")" --quick
     expect_first_line 'full run\|nothing is left out'
     expect_good_files
+    [ $needed -le 120 ] || complain "it needs $needed s of a core, and two cores have 120 in a minute"
     [ -s "$problems" ] || point
     verdict "$name --quick"
 done
@@ -111,12 +121,12 @@ done
 
 # A checkpoint is of the values, however they came about.
 run 05_resnet18_concise --devices 1 --quick --train-size 4 --test-size 4 --epochs 1 --checkpoint "$work/c"
-run 05_resnet18_concise --devices 1 --train-size 4 --test-size 4 --epochs 2 --batch-size 2 --lr 0.01 --resume "$work/c"
+run 05_resnet18_concise --devices 1 --train-size 4 --test-size 4 --epochs 2 --batch-size 4 --lr 0.02 --resume "$work/c"
 grep -q 'going on after epoch 1' log || complain "expected that it goes on, with the values that --quick has"
 verdict "goes on from the checkpoint of a quick run"
 
 "$build/05_resnet18_concise" --devices 1 --train-size 4 --test-size 4 --epochs 3 --resume "$work/c" >log 2>error </dev/null
-[ $? -eq 1 ] && grep -q 'was written with .*batch size 2, .* now: .*batch size 16,' error || complain "came: $(cat error)"
+[ $? -eq 1 ] && grep -q 'was written with .*batch size 4, .* now: .*batch size 16,' error || complain "came: $(cat error)"
 "$build/04_lenet_multi_gpu" --quick --help | grep -q -e '--quick .*: as --batch-size 64 --epochs 3 .*, if not given' || complain "--help"
 verdict "refuses to go on with other values than the quick run's; --help says what --quick changes"
 echo "1..$tests"

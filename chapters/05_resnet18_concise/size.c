@@ -18,7 +18,7 @@ typedef struct Size {
 // images it takes small minibatches, that is, many updates, to get above a guess.
 static const Size full_size = {.epochs = 10, .batch = 256, .lr = 0.1f};
 static const Size small_size = {2048, 1000, 5, 16, 0.025f};
-static const Size quick_size = {192, 150, 2, 2, 0.01f};
+static const Size quick_size = {256, 100, 2, 4, 0.02f};
 // Without values each epoch is like the first.
 static const Size model_size = {.epochs = 1, .batch = 256, .lr = 0.1f};
 // --experiment: 70 trainings of a small network

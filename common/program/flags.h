@@ -79,8 +79,8 @@ extern const Flags default_flags;
 // was given before), and ends the program with status 0. It is silent about a flag that changes
 // nothing here: "-machine" among the names says so. A wrong flag or value ends the program with
 // status 2 before anything is done.
-// --quick is for a class: a run that ends within a minute on a busy laptop and still shows what the
-// program is about. It stands for the flags in defaults.quick_means, which are read before those of
+// --quick is for a class: a run that needs at most a minute of two free cores and still shows what
+// the program is about. It stands for the flags in defaults.quick_means, which are read before those of
 // the command line: so what is given there wins. NULL: the program is as quick as that anyway.
 // --machine tells the time of a machine (common/model/machine.h) that is built in, of a file, or
 // of the one at hand (this), which is measured first: see machine_this.h. --machine list shows
