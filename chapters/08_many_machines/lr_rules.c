@@ -68,7 +68,7 @@ double rule_lr(LrRule rule, double base_lr, double times, long step, long warm_u
 // The start is larger than the book's $N(0, 0.01^2)$: with that, LeNet would spend all of these
 // updates on its plateau (chapter 4). And ResNet-18 is chapter 5's narrow one: of the real one an
 // image takes 20 ms and more of a core in training, of the narrow one about 1 ms.
-// The real one is for `--full`, with the sizes of chapter 5's quick version and one seed: 9
+// The real one is for `--full`, with the sizes of chapter 5's shorter version and one seed: 9
 // trainings of 10240 images, each evaluated on all test images, so about an hour of a core.
 
 typedef struct RuleSetting {
