@@ -33,9 +33,14 @@ $(RECORDED): $(LIBRARY) $(WITH)/link
 	@mkdir -p $(@D)
 	$(call QUIET,$@)$(LINK) $(NO_PIE) $(ASKED:%=-Xlinker --wrap=%) -o $@ $(filter %.o,$^) $(LIBRARY) $(LIBS)
 
-$(RUNS): $(BUILD)/runs/%/stdout: $(BUILD)/recorded/%
+# A program that was linked again, and is the same, need not run again; one that gets other flags, or other ranks, must.
+$(RECORDED:%=%.same): %.same: %
+	@cmp -s $< $@ || cp $< $@
+$(foreach chapter,$(BOOK_CHAPTERS),$(eval $(call KEEP,run-$(chapter),$(RUN_$(firstword $(subst _, ,$(chapter)))) $(if \
+    $(wildcard chapters/$(chapter)/ranks),$(MPI)))))
+$(RUNS): $(BUILD)/runs/%/stdout: $(BUILD)/recorded/%.same $(WITH)/run-%
 	$(SAY_HOW_LONG)
-	$(call QUIET,chapter $* runs)sh plots/book/run.sh $< $* $(@D)
+	$(call QUIET,chapter $* runs)sh plots/book/run.sh $(<:.same=) $* $(@D)
 
 # (Before the first of them.)
 SAY_HOW_LONG = $(if $(SAID_SO),,$(eval SAID_SO := yes)@echo 'book: the chapters run now: on two free cores about TEN minutes, half of them chapter 5; on busy ones longer')

@@ -9,7 +9,7 @@ case $edition in
 student | instructor) ;;
 *) refuse "no such edition: $edition" "EDITION=student or EDITION=instructor" ;;
 esac
-command -v pandoc >/dev/null || refuse "pandoc is missing" "make setup book"
+for tool in pandoc gnuplot; do command -v $tool >/dev/null || refuse "$tool is missing" "make setup book"; done
 # 2.17 reads with readers in Lua that know where text came from.
 pandoc --version | awk 'NR == 1 { split($2, v, "."); exit !(v[1] > 2 || (v[1] == 2 && v[2] >= 17)) }' ||
     refuse "$(pandoc --version | head -n 1) is too old" "2.17 or newer is needed, that of Debian 12 or Ubuntu 23.04"
