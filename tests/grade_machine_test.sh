@@ -127,6 +127,27 @@ if [ $root_grades ] && unshare -m true 2>/dev/null; then
     refused 'judge cannot be started: Permission denied' "a build folder that does is said"
     before=
 fi
+if [ -x "$build/solved/08_many_machines_exercise_2" ]; then
+    mkdir "$work/mpi" && printf '#!/bin/sh\nexit 1\n' >"$work/mpi/mpirun" && chmod +x "$work/mpi/mpirun"
+    PATH=$work/mpi:$PATH "$build/solved/08_many_machines_exercise_2" --facts "$work/facts" 1 >"$out" 2>"$errors"
+    status=$?
+    [ $status -eq 126 ] && grep -q 'error: ranks do not come together' "$errors" && grep -q '^hint: ' "$errors"
+    verdict $? "ranks that do not start are a fault of the machine"
+else
+    skip "ranks that do not start" "no MPI"
+fi
+# What Gradescope's run_autograder says of a grader (make) that did not come to an end, or not to a good one.
+mkdir -p "$work/autograder/results" "$work/autograder/source/project" "$work/make"
+labs=04-3 seconds=60 name=project
+eval "$(sed -n '/^cat >"$work\/run_autograder"/,/^END$/p' tests/grader/autograder.sh)"
+sed -i "s|/autograder/|$work&|g; s/ 570 / 1 /" "$work/run_autograder"
+autograder_says() { # WORDS COMMAND
+    printf '#!/bin/sh\n%s\n' "$2" >"$work/make/make" && chmod +x "$work/make/make"
+    PATH=$work/make:$PATH sh "$work/run_autograder" >"$out" 2>"$errors"
+    jq -e --arg why "$1" '.score == 0 and (.output | contains("no fault of yours") and contains($why))' "$work/autograder/results/results.json" >>"$out"
+}
+autograder_says "ran out of time" "sleep 9" && autograder_says 'out: the x is' 'echo "y: not graded: memory ran out: the \"x\" is"; exit 1'
+verdict $? "Gradescope's students read why there is no grade"
 # Libraries in a home are not seen in the sandbox.
 sed -i 's/ -lz / -lnowhere &/' "$work/build/lab/exercises/04-3/link"
 grade SUBMISSION="$work/04-3.c"

@@ -201,6 +201,7 @@ static const char *wait_for(Process child, int seconds) {
         snprintf(text, sizeof text, "crash: %s", strsignal(-status));
     else
         snprintf(text, sizeof text, "exit with status %d", status);
+    if (!late && status == STATUS_MACHINE) exit(status);
     return text;
 }
 

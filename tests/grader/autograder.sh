@@ -9,14 +9,20 @@ command -v bsdtar >/dev/null || refuse "there is no bsdtar to write a zip with" 
 mkdir "$work/lab" "$work/seeds" && ln -s "$(realpath "$build")/lab/exercises" "$work/lab/exercises"
 sh tests/grader/kit.sh "$work" "$labs" "$offline" '' >/dev/null
 mv "$work/lab/$name.tar.gz" "$work"
-sh tests/grader/labs.sh autograder "$labs" | while read -r id folder; do
+sh tests/grader/labs.sh autograder "$labs" >"$work/labs"
+while read -r id folder; do
     [ -f "$build/lab/exercises/$id/expected.tsv" ] || continue # not built here (MPI)
     for seed in $(shuf -n 3 -i 2-9990); do
         printf '%s\0' "$build/lab/exercises/$id" "$folder" "$seed" "$work/seeds/$id-$seed.tsv"
     done
-done >"$work/derive"
+done <"$work/labs" >"$work/derive"
 echo "autograder: what solutions do in the cases of three new seeds: some minutes, if these are all exercises"
 LIBRARY=$build/libbook.a xargs -0 -a "$work/derive" -n 4 -P "$(nproc)" sh tests/grader/derive.sh "$build/lab/judge"
+# Ten minutes are what a container has. In one with half a CPU solutions of all exercises take half a minute in all, and
+# 150 MB; programs that hang may take 60 seconds each, or less if there are many.
+exercises=$(wc -l <"$work/labs")
+seconds=$((480 / exercises - 5))
+[ $seconds -lt 60 ] || seconds=60
 cat >"$work/setup.sh" <<END
 #!/bin/sh
 # Gradescope runs this once, as root: installs, and builds all that does not depend on a hand-in.
@@ -26,7 +32,7 @@ chmod -R go= seeds # for root alone; a hand-in is run by another user
 tar xf $name.tar.gz
 cd $name
 apt-get update && apt-get install -y --no-install-recommends make
-make setup grade LABS="$labs" SUBMISSION=. TRUSTED=1
+make -j2 setup grade LABS="$labs" SUBMISSION=chapters TRUSTED=1 # (more compilers at once take more memory than there may be)
 END
 cat >"$work/run_autograder" <<END
 #!/bin/sh
@@ -34,8 +40,11 @@ cat >"$work/run_autograder" <<END
 # what is handed in is run by another user, to whom neither the results nor the seeds' files belong.
 cd /autograder/source/$name
 results=/autograder/results/results.json
-make -s grade LABS="$labs" SUBMISSION=/autograder/submission SEED=/autograder/source/seeds TRUSTED=1 GRADESCOPE="\$results" && exit
-echo '{"score": 0, "output": "The grader failed, through no fault of yours: please tell your instructor.", "stdout_visibility": "hidden"}' >"\$results"
+timeout -k 9 570 make -s grade LABS="$labs" SUBMISSION=/autograder/submission SEED=/autograder/source/seeds TRUSTED=1 SECONDS=$seconds \\
+    GRADESCOPE="\$results" >said 2>&1 && cat said && exit
+[ \$? = 124 ] && why="it ran out of time" || why=\$(sed -n 's/.*not graded: //p; s/^grade: error: //p' said | tail -n 1 | tr -d '"\\\\')
+cat said
+echo "{\"score\": 0, \"output\": \"The grader failed, through no fault of yours: please tell your instructor. (\$why)\", \"stdout_visibility\": \"hidden\"}" >"\$results"
 END
 chmod +x "$work/setup.sh" "$work/run_autograder"
 bsdtar --format zip -C "$work" -cf "$work/gradescope.zip" setup.sh run_autograder seeds "$name.tar.gz"

@@ -7,8 +7,8 @@ entry=$1 name=${1##*/}
 case $TRUST in own) name='your exercises' ;; *) [ -n "$CLASS" ] || name=$entry ;; esac
 shown() { "$JUDGE" shown "$(printf '%s' "$1" | head -c 400)"; } # (of what a shell would cut off, the end is not needed)
 shown=$(shown "$name")
-outer=$(mktemp -d "$EXPECTED/XXXXXX") || exit 1
-trap 'rm -rf "$outer"' EXIT
+outer=$(mktemp -d "$EXPECTED/XXXXXX") && copy=$outer.copy || exit 1
+trap 'rm -rf "$outer" "$copy"' EXIT
 trap 'exit 1' HUP INT TERM
 umask 022 # (grade.sh)
 [ "$TRUST" = contained ] || chmod 711 "$outer" # another user has to come through
@@ -21,6 +21,9 @@ fail() { # by a fault of this machine or of the grader: no points rather than 0
 cannot() { fail "$1: $(echo "$why" | sed 's/^[a-z]*: //;q')"; } # WHAT: and why is what the command said
 fail_if_full() { # (A linker, for one, does not say that it is.)
     why=$(head -c 16000000 /dev/zero 2>&1 >"$outer/room") || { rm -rf "$outer/room" "$outer"/??-?* && cannot "$outer cannot be written to"; }
+}
+fail_if_out_of_memory() { # (Where a cgroup counts what a hand-in has, that is its own fault.)
+    [ -n "$COUNTER" ] || [ "$(times_out_of_memory)" = "$out_of_memory" ] || fail "this machine's memory ran out: it has too little, or the hand-in takes all that there is"
 }
 finish() {
     printf '%s\tdone\n' "$shown" >>"$outer/rows"
@@ -40,11 +43,11 @@ is_closed() {
 is_link() { [ -n "$CLASS" ] && [ -L "$entry" ]; }
 from=$(realpath -- "$entry")
 if ! is_link && { [ "$TRUST" = user ] || { [ "$TRUST" = contained ] && is_closed; }; }; then
-    # (In a namespace of his own its owner may read all.)
-    why=$(cp -rHT "$entry" "$outer/submission" 2>&1) || unshare -r cp -rHT "$entry" "$outer/submission" 2>/dev/null ||
-        cannot "what was handed in cannot be copied"
-    chmod -R u+rwX,go+rX,a-s "$outer/submission"
-    from=$outer/submission
+    # (The build folder may be in what is handed in. In a namespace of his own its owner may read all.)
+    [ "$TRUST" = user ] && tmp=/tmp || tmp=${TMPDIR:-/tmp}
+    copy=$(mktemp -d "$tmp/grade.XXXXXX") && chmod 711 "$copy" && from=$copy/submission || fail "what was handed in cannot be copied to $tmp"
+    why=$(cp -rHT "$entry" "$from" 2>&1) || unshare -r cp -rHT "$entry" "$from" 2>/dev/null || cannot "what was handed in cannot be copied"
+    chmod -R u+rwX,go+rX,a-s "$from"
 fi
 why=$(cp "$WANTED" "$own/wanted" 2>&1) || cannot "$own cannot be written to"
 if is_link; then
@@ -127,7 +130,7 @@ grade() { # ID FOLDER
     else
         run "$1"
     fi >"$outer/parts"
-    awk -F '\t' '$2 < $3 { lost = 1 } END { exit lost }' "$outer/parts" || fail_if_full
+    awk -F '\t' '$2 < $3 { lost = 1 } END { exit lost }' "$outer/parts" || { fail_if_out_of_memory && fail_if_full; }
     reason=$(shown "$reason") hint=$(shown "$hint") title=${2##*/} line="$shown	$1"
     export reason hint title line took
     awk -F '\t' -v OFS='\t' -v wanted="$PART" '
@@ -142,5 +145,6 @@ grade() { # ID FOLDER
     rm -rf "$work"
 }
 
+out_of_memory=$(times_out_of_memory)
 while read -r id title folder; do grade "$id" "$folder"; done <"$WANTED"
 finish

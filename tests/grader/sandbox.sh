@@ -17,7 +17,7 @@ MEMORY=2000 # MB of all processes together where a cgroup counts them; else each
 # Numbers of users that systemd's list (systemd.io/UIDS-GIDS) leaves to nobody; somebody may have one all the same.
 user_nobody_is() {
     user=$((60706 + $$ % 478))
-    while getent passwd $user || pgrep -u $user; do user=$((60706 + (user - 60705) % 478)); done >/dev/null
+    while getent passwd $user || find /proc -maxdepth 1 -uid $user | grep .; do user=$((60706 + (user - 60705) % 478)); done >/dev/null
     echo $user
 }
 
@@ -55,6 +55,9 @@ make_book() {
         while read -r id title folder; do cp "$PREPARED/$id/given.o" "$BOOK/given/$id.o" || return; done <"$WANTED" &&
         chmod -R u+rwX,go=rX "$BOOK"
 }
+
+# How often memory ran out in this container.
+times_out_of_memory() { cat /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control 2>/dev/null | sed -n 's/^oom_kill //p'; }
 
 # in_sandbox SECONDS OWN SAID COMMAND [BWRAP'S ARGUMENT..]: a shell does the command, in $BOOK; $OWN is OWN. (Paths are
 # absolute.) What it prints comes to the file SAID. 137: it had not ended in time; 125 to 127: it could not begin, which is a fault of

@@ -146,13 +146,22 @@ static int last_section(const char *said) {
     return section;
 }
 
+static _Noreturn void no_ranks(const char *said) {
+    char *error = said_after(said, "error: ");
+    fprintf(stderr,
+            "%s: error: ranks do not come together on this machine: %s\n"
+            "hint: does its own name lead to it (/etc/hosts), and do the chapter's runs work?\n",
+            program_name(), error ? error : "mpirun has ended, or it took too long");
+    exit(STATUS_MACHINE);
+}
+
 // (On a very busy machine ranks do not find each other in time: that is no fault of your part, so
-// they are started once more.)
+// they are started once more, and then given up.)
 void run_sections(int k, int first, int end, void (*lost)(int section, const char *said)) {
     const double DEADLINE = 20;
     static char said[SAID_BYTES];
     setenv("FACTS", facts_pass_on(), 1);
-    for (int next = first, tries = 0; next < end && tries < 2;) {
+    for (int next = first, tries = 0; next < end;) {
         char name[16];
         snprintf(name, sizeof name, "%d", next);
         if (run_as_ranks(k, name, said, sizeof said, DEADLINE) == EXIT_SUCCESS) return;
@@ -160,6 +169,7 @@ void run_sections(int k, int first, int end, void (*lost)(int section, const cha
         if (section >= 0 && lost) lost(section, said);
         tries = section < 0 ? tries + 1 : 0;
         next = section < 0 ? next : section + 1;
+        if (tries == 2) no_ranks(said);
     }
 }
 
