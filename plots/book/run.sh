@@ -11,9 +11,9 @@ rm -rf "$new"
 mkdir -p "$new"
 
 # A chapter with a file `ranks` is so many processes, if there is MPI. Rank 0 is the one that prints, and is recorded.
-ranks=
+set --
 if [ -f "chapters/$name/ranks" ] && command -v mpirun >/dev/null 2>&1; then
-    ranks="sh $(realpath .make/ranks.sh) $(cat "chapters/$name/ranks")"
+    set -- sh "$(realpath .make/ranks.sh)" "$(cat "chapters/$name/ranks")"
 fi
 only_rank_0='case ${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}} in
 0) RECORD_TO=calls exec "$0" "$@" >stdout ;;
@@ -36,7 +36,7 @@ tell &
 teller=$!
 trap 'kill $teller 2>/dev/null; rm -rf "$work"' EXIT
 status=0
-(cd "$new" && exec $ranks sh -c "$only_rank_0" "$program" $flags </dev/null 2>stderr) || status=$?
+(cd "$new" && exec "$@" sh -c "$only_rank_0" "$program" $flags </dev/null 2>stderr) || status=$?
 if [ $status != 0 ]; then
     cat "$new/stderr" >&2
     line=$(grep -n '^int main(' "$main" | head -n 1 | cut -d: -f1)
