@@ -7,8 +7,7 @@
 # `unset key` after the first, or `eval names(COLUMN)` before one whose names are its own.
 
 reset # a window draws the same script again
-set encoding utf8   # whatever the locale
-unset decimalsign   # and ~/.gnuplot
+unset decimalsign # whatever ~/.gnuplot says
 csv = ARG1
 set datafile separator comma
 set datafile missing NaN # the rows of other curves are left out, and lines go on
