@@ -92,7 +92,7 @@ in_sandbox() {
         [ -n "$root" ] && set -- --cap-add CAP_SETUID --cap-add CAP_SETGID --cap-add CAP_SETPCAP "$@" || set -- --unshare-user "$@"
         set -- bwrap --die-with-parent --new-session --unshare-ipc --unshare-pid --unshare-net --unshare-uts --unshare-cgroup-try "$@"
     }
-    [ "$TRUST" != user ] || set -- env HOME=/tmp TMPDIR=/tmp "$@" # the grader's may be closed to another user
+    [ "$TRUST" != user ] || set -- env HOME="$OWN" TMPDIR=/tmp "$@" # (the grader's may be closed to another user)
     set -- timeout -s KILL "$seconds" "$@"
     [ "$COUNTER" != systemd ] || set -- $by_systemd "$@"
     [ "$COUNTER" != cgroup ] || cgroup=$(new_cgroup) || { echo "no new cgroup can be made" >"$said" && return 126; }
