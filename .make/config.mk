@@ -10,7 +10,7 @@ ifneq ($(NEEDS_CONFIG),)
 PROBED    := $(CONFIG:config.mk=probed)
 ask_state  = $(YOURS) CONFIG='$(CONFIG)' sh .make/probe.sh --state
 ifeq ($(MAKE_RESTARTS),)
-ifneq ($(strip $(MISSING)$(shell $(ask_state))),$(file <$(PROBED)))
+ifneq ($(strip $(MISSING)$(shell $(ask_state))),$(strip $(file <$(PROBED))))
 $(CONFIG): always
 endif
 endif
