@@ -43,7 +43,7 @@ $(RUNS): $(BUILD)/runs/%/stdout: $(BUILD)/recorded/%.same $(WITH)/run-%
 	$(call QUIET,chapter $* runs)sh plots/book/run.sh $(<:.same=) $* $(@D)
 
 # (Before the first of them.)
-SAY_HOW_LONG = $(if $(SAID_SO),,$(eval SAID_SO := yes)@echo 'book: the chapters run now: on two free cores about TEN minutes, half of them chapter 5; on busy ones longer')
+SAY_HOW_LONG = $(if $(SAID_SO),,$(eval SAID_SO := yes)@echo 'book: the chapters run now: ten to fifteen minutes on two free cores, half of them for chapter 5; longer on busy ones')
 
 .PHONY: book book-serve book-pdf book-check book-notebooks lab-sheets recorded
 recorded: $(RECORDED)
