@@ -80,8 +80,9 @@ extern const Flags default_flags;
 // nothing here: "-machine" among the names says so. A wrong flag or value ends the program with
 // status 2 before anything is done.
 // --quick is for a class: a run that needs at most a minute of two free cores and still shows what
-// the program is about. It stands for the flags in defaults.quick_means, which are read before those of
-// the command line: so what is given there wins. NULL: the program is as quick as that anyway.
+// the program is about. It stands for the flags in defaults.quick_means, which are read before
+// those of the command line: so what is given there wins. NULL: the program is as quick as that
+// anyway.
 // --machine tells the time of a machine (common/model/machine.h) that is built in, of a file, or
 // of the one at hand (this), which is measured first: see machine_this.h. --machine list shows
 // those that are built in, and --machine print:NAME the file of one, or of this, to be saved and
