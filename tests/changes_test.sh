@@ -11,6 +11,7 @@ settings=${settings#CUDA=? }
 
 mkdir "$work/hidden"
 own_path "$work/path"
+# shellcheck disable=SC2123 # all of it
 PATH=$work/path
 hide() { for tool; do mv "$work/path/$tool" "$work/hidden" 2>/dev/null; done; }
 show() { for tool; do mv "$work/hidden/$tool" "$work/path" 2>/dev/null; done; }
