@@ -43,7 +43,7 @@ report: $(CONFIG)
 	@$(call may_write,$(BUILD))
 	@$(if $(ALL_IS_A_GOAL),$(call show_found,$(CONFIG)))
 	@$(if $(missing),echo 'make: error: missing: $(missing)$(if $(optional), (and for some goals: $(optional)))' >&2; \
-	    echo 'hint: make $(if $(filter command,$(origin CC)),CC=$(if $(word 2,$(CC)),"$(CC)",$(CC)) )setup' >&2; exit 1)
+	    echo 'hint: make $(if $(filter-out cc,$(CC)),CC=$(if $(word 2,$(CC)),"$(CC)",$(CC)) )setup' >&2; exit 1)
 	@$(if $(DROPPED),echo 'make: $(DROPPED) is left out: it cannot be used here' >&2)
 	@$(if $(INEXACT),echo 'make: error: $(INEXACT) among the flags: arithmetic would not be exact' >&2; \
 	    echo 'hint: here the same bits are promised on all machines; leave it out' >&2; exit 1)

@@ -101,14 +101,14 @@ else
     skip "a decimal comma" "no localedef, or no sources of locales"
 fi
 if command -v gnuplot >/dev/null; then
-    mkdir "$work/home" && printf 'devices,epoch,train_loss,test_acc,seconds\n1,0.5,2.25,0.5,1.5\n1,1,1.125,0.625,1.5\n' >"$work/curves.csv"
-    draw() { HOME=$work/home gnuplot -c plots/training_curves.gp "$work/curves.csv" "$work/$name.png" 2>"$errors"; }
+    mkdir "$work/his" && printf 'devices,epoch,train_loss,test_acc,seconds\n1,0.5,2.25,0.5,1.5\n1,1,1.125,0.625,1.5\n' >"$work/curves.csv"
+    draw() { HOME=$work/his gnuplot -c plots/training_curves.gp "$work/curves.csv" "$work/$name.png" 2>"$errors"; }
     name=plain && draw
-    echo 'set decimalsign locale; set logscale x' >"$work/home/.gnuplot"
+    echo 'set decimalsign locale; set logscale x' >"$work/his/.gnuplot"
     name=comma && LC_ALL=de_DE.UTF-8 draw && cmp "$work/plain.png" "$work/comma.png" >"$out"
     verdict $? "pictures do not depend on the locale and on ~/.gnuplot"
-    printf '#!/bin/sh\ncase " $* " in *" --version "* | *" -d "*) exit 0 ;; esac\necho "$*" >>"%s"\n' "$work/without" >"$work/home/gnuplot" && chmod +x "$work/home/gnuplot"
-    (cd "$work/home" && PATH=$work/home:$PATH "$build/02_get_params_and_allreduce" --quick >"$out" 2>"$errors")
+    printf '#!/bin/sh\ncase " $* " in *" --version "* | *" -d "*) exit 0 ;; esac\necho "$*" >>"%s"\n' "$work/without" >"$work/his/gnuplot" && chmod +x "$work/his/gnuplot"
+    (cd "$work/his" && PATH=$work/his:$PATH "$build/02_get_params_and_allreduce" --quick >"$out" 2>"$errors")
     [ ! -e "$work/without" ] && ! grep -Hn '^[^#]*gnuplot .*-[ce] ' Makefile .make/* plots/book/*.sh | grep -v 'gnuplot -d' >"$out"
     verdict $? "and programs start gnuplot without it"
 fi
