@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 static Timeline timeline(const char *kind, const char *name, const TraceSpan *spans, int count) {
-    Timeline t = {.set = {kind, spans, count}};
+    Timeline t = {.set = {kind, spans, count, false}};
     for (int i = 0; i < count; i++) t.end = fmax(t.end, spans[i].end);
     t.title = xprintf("%s, %s: %.3g ms", kind, name, 1e3 * t.end);
     return t;

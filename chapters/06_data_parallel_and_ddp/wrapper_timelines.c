@@ -44,7 +44,7 @@ static void draw(StepRecord *const steps[], const char *suffix, const char *kind
                             steps[0]->way.k, steps[0]->rows);
     for (int s = 0; s < NUM_STEPS; s++)
         timelines[s] = (Timeline){.title = title_of(steps[s], kind, s),
-                                  .set = {step_names[s], steps[s]->spans, steps[s]->count},
+                                  .set = {step_names[s], steps[s]->spans, steps[s]->count, true},
                                   .end = steps[s]->seconds};
     timelines_draw(path, heading, "the step began", timelines, NUM_STEPS);
     for (int s = 0; s < NUM_STEPS; s++) free(timelines[s].title);

@@ -105,7 +105,12 @@ static char *find_place(const char *directory) {
 static _Noreturn void die_of_missing(const char *directory, const char *folder, const char *file) {
     for (int p = 0; p < NUM_PLACES; p++) {
         const char *other = path_join(directory, places[p]);
-        if (has_file(other, file))
+        if (!has_file(other, file)) continue;
+        if (strcmp(other, folder) == 0)
+            die("gunzip unpacks all four into a folder of yours, for --data",
+                "%s.gz: this program was built without zlib, and cannot unpack it",
+                path_join(folder, file));
+        else
             die(xprintf("it is in %s: put all four files into one folder", other),
                 "%s.gz: no such file", path_join(folder, file));
     }
