@@ -284,7 +284,8 @@ CASE(a_file_for_chrome) {
         "M 2.0 process_name=empty; M 3.0 process_name=some; "
         "M 3.1 thread_name=0 compute; M 3.1 thread_sort_index=; "
         "X 3.1 0+10 gemm (forward conv1) step 2; ";
-    const SpanSet sets[] = {{STRANGE, spans, 11}, {"empty", spans, 0}, {"some", spans, 1}};
+    const SpanSet sets[] = {
+        {STRANGE, spans, 11, false}, {"empty", spans, 0, false}, {"some", spans, 1, false}};
     char got[4096] = "";
     FILE *text = fmemopen(got, sizeof got, "w");
     chrome_trace_write(in_test_folder("trace.json"), sets, 3);
@@ -318,7 +319,7 @@ CASE(second_step_of_the_last_training) {
                  {1, 0, 1, "a: all that was enqueued, 1 s"},
                  {0, 0, 0, "a: all that was enqueued, 0 µs"}};
     for (size_t c = 0; c < COUNT(cases); c++) {
-        Timeline t = timeline_of((SpanSet){"a", spans, cases[c].count});
+        Timeline t = timeline_of((SpanSet){"a", spans, cases[c].count, false});
         assert_true(fabs(t.start - cases[c].start) < 1e-12 && fabs(t.end - cases[c].end) < 1e-12);
         assert_string_equal(t.title, cases[c].title);
         free(t.title);
@@ -335,10 +336,12 @@ static size_t read_into(void *bytes, size_t most, const char *name) {
     return size;
 }
 
+static bool elsewhere; // draw() a modelled timeline
+
 // Returns the height that the PNG says it has; the SVG beside it is in svg.
 static int draw(const TraceSpan spans[], int n) {
     unsigned char png[24];
-    Timeline t = timeline_of((SpanSet){"measured here", spans, n});
+    Timeline t = timeline_of((SpanSet){"measured here", spans, n, elsewhere});
     timelines_draw(in_test_folder("as.png"), "A heading", "the step began", &t, 1);
     free(t.title);
     assert_true(read_into(png, 24, "as.png") == 24 && memcmp(png, "\x89PNG", 4) == 0);
@@ -395,6 +398,11 @@ CASE(bars_say_what_when_and_how_much) {
     draw(spans, 3);
     assert_int_equal(count_of("<rect"), 1 + 3); // the idle lane, and its work
     for (size_t i = 0; i < COUNT(expected); i++) assert_non_null(strstr(svg, expected[i]));
+    assert_null(strstr(svg, ">device 0<"));
+    elsewhere = true; // on another machine our devices' names say nothing
+    draw(spans, 3);
+    elsewhere = false;
+    assert_non_null(strstr(svg, ">device 0<"));
 }
 
 // Many pieces in turn of two kinds, one behind the other, in some lanes.
