@@ -35,14 +35,15 @@ override BUILD := $(BUILD)$(if $(SANITIZE),/$(SANITIZE))
 $(foreach name,WANTED COUNTING SIDE_BY_SIDE DONE YOUR_PART SUBMISSION CLASS JSON CSV GRADESCOPE SECONDS JOBS TRUSTED STRICT \
     PART SEED OFFLINE CLASSROOM,$(if $(filter environment,$(origin $(name))),$(eval undefine $(name))))
 
-# Left out of your flags: objects are joined before a program is linked, and -flto's are none yet.
-DROPPED := $(filter -flto%,$(CC) $(CFLAGS) $(LDFLAGS))
-override CC      := $(filter-out -flto%,$(CC))
-override CFLAGS  := $(filter-out -flto%,$(CFLAGS))
-override LDFLAGS := $(filter-out -flto%,$(LDFLAGS))
+# Left out of your flags: objects are joined before a program is linked, and with these they are none yet.
+NOT_HERE := -flto% -fwhole-program
+DROPPED  := $(filter $(NOT_HERE),$(CC) $(CFLAGS) $(LDFLAGS) $(OPTIMIZE))
+override CC      := $(filter-out $(NOT_HERE),$(CC))
+override CFLAGS  := $(filter-out $(NOT_HERE),$(CFLAGS))
+override LDFLAGS := $(filter-out $(NOT_HERE),$(LDFLAGS))
 
 # Your settings, as scripts get them.
-YOURS  = $(foreach name,CC CPPFLAGS CFLAGS LDFLAGS CUDA ARCH,$(name)=$(call quoted,$($(name))))
+YOURS  = $(foreach name,CC CPPFLAGS CFLAGS LDFLAGS CUDA ARCH CUDA_HOME FASHION_MNIST_DIR,$(name)=$(call quoted,$($(name))))
 quoted = '$(subst ','\'',$(strip $1))'
 
 .DEFAULT_GOAL := all
@@ -100,7 +101,7 @@ CHECKS    :=
 # With SANITIZE, these three and what config.mk has found are changed.
 include tests/sanitize.mk
 
-CFLAGS_ALL = -std=c11 -D_GNU_SOURCE $(OPTIMIZE) -Wall -Wextra -Wshadow -Werror=implicit-function-declaration $(if $(filter 1,$(WERROR)),-Werror) \
+CFLAGS_ALL = -std=c11 -D_GNU_SOURCE $(filter-out $(NOT_HERE),$(OPTIMIZE)) -Wall -Wextra -Wshadow -Werror=implicit-function-declaration $(if $(filter 1,$(WERROR)),-Werror) \
              -iquote . $(THREADING) -pthread $(CHECKS) \
              $(if $(ZLIB),,-Icommon/without) $(filter -I%,$(ZLIB) $(JANSSON) $(STB) $(RANDOM123)) $(YOUR_PART) $(CPPFLAGS) $(CFLAGS)
 LIBS       = $(LDFLAGS) $(ZLIB) $(JANSSON) $(STB) $(MPI_LIBS) $(THREADING) -pthread -ldl -lm

@@ -27,17 +27,18 @@ $(CONFIG):
 	@rm $@.new && $(ask_state) >$(PROBED)
 
 # Somebody else, such as root, may have made folders of the build.
-may_write = at=$$(find $(if $(wildcard $1),$1,. -maxdepth 0) -path build/torch -prune -o -type d ! -writable -print 2>/dev/null) && \
-    at=$$(echo "$$at" | head -n 1) && test -z "$$at" || { \
-    echo "make: error: $$(id -un) cannot write into $$at, which belongs to $$(stat -c %U "$$at")" >&2; \
-    echo "hint: $(if $(wildcard $1),as root: rm -r build,work in a copy of this folder)" >&2; exit 1; }
+may_write = at=$$(find $(if $(wildcard $1),$1,$(or $(wildcard $(dir $1)),.) -maxdepth 0) -path build/torch -prune -o \
+    ! -writable \( -type d -o ! -user $$(id -u) \) -print 2>/dev/null) && at=$$(echo "$$at" | head -n 1) && test -z "$$at" || { \
+    echo "make: error: $$(id -un) cannot write to $$at, which belongs to $$(stat -c %U "$$at")" >&2; \
+    echo "hint: $(if $(wildcard $1),as root: chown -R $$(id -un) $1 plots,work in a copy of this folder)" >&2; exit 1; }
 
 # A variable that you set yourself is not missing, make ZLIB= either.
 missing  = $(filter-out $(foreach set,JANSSON:libjansson-dev ZLIB:zlib1g-dev,$(if $(filter command%,$(origin \
            $(firstword $(subst :, ,$(set))))),$(lastword $(subst :, ,$(set))))),$(MISSING))
 optional = $(filter-out $(MISSING),$(LACKING))
 # Results are compared to the last bit, and with those of other machines.
-INEXACT := $(filter -ffast% -Ofas% -funsafe% -ffinite% -fassociative% -freciprocal%,$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS))
+INEXACT := $(filter -ffast% -Ofas% -funsafe% -ffinite% -fassociative% -freciprocal% -fno-signed-zeros \
+           -ffp-contract=fast -mrecip%,$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(OPTIMIZE))
 
 report: $(CONFIG)
 	@$(call may_write,$(BUILD))

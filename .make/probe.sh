@@ -22,8 +22,9 @@ mode=${1:-config}
 
 # Which tools there are, and when they, the folders with headers and libraries and the lists of what is installed were
 # last changed. (A folder's date is that of the last name in it that came or went.)
+folders_of_yours=${PKG_CONFIG_PATH:-}:${PKG_CONFIG_LIBDIR:-}:${CPATH:-}:${C_INCLUDE_PATH:-}:${LIBRARY_PATH:-}:${COMPILER_PATH:-}
 state() {
-    echo "$CC|$CPPFLAGS|$CFLAGS|$LDFLAGS|$CUDA|$ARCH|$data|${PKG_CONFIG_PATH:-}|${CPATH:-}|${LIBRARY_PATH:-}"
+    echo "$CC|$CPPFLAGS|$CFLAGS|$LDFLAGS|$CUDA|$ARCH|$data|$folders_of_yours"
     $CC --version | head -n 1
     {
         for tool in $CC gcc g++ clang wasm-ld ld objcopy pkg-config fc-match gnuplot prove mpirun mpicc; do
@@ -33,6 +34,7 @@ state() {
         printf '%s\n' /var/lib/dpkg/status /var/lib/rpm /var/lib/pacman/local /lib/apk/db /etc/ld.so.cache \
             /usr/include /usr/lib /usr/lib64 /usr/local/include /usr/local/lib /usr/share/fonts "$0"
         printf '%s\n' $CPPFLAGS $CFLAGS $LDFLAGS | sed -n 's/^-[IL]//p; s/^\//&/p'
+        echo "$folders_of_yours" | tr ':' '\n'
         sed -n 's/^FONT := //p' "${CONFIG:-/dev/null}"
     } | tr '\n' '\0' | xargs -0 stat -L -c '%n %Y %s'
 }
@@ -74,10 +76,11 @@ compiles() {
     [ -z "$bare" ] || return 1
     printf '%s\n' "$1" >"$work/probe.c"
     shift
-    $CC -std=c11 -D_GNU_SOURCE $CPPFLAGS $CFLAGS -o "$work/probe" "$work/probe.c" $LDFLAGS "$@" >"$work/log" 2>&1
+    # (As in a recipe: quotes in flags are the shell's.)
+    eval "$CC -std=c11 -D_GNU_SOURCE $CPPFLAGS $CFLAGS -o \"\$work/probe\" \"\$work/probe.c\" $LDFLAGS \"\$@\"" >"$work/log" 2>&1
 }
 # What a tool said of an error: the line with that word, or the first.
-words_of() { { grep -m 1 -i -e error -e fatal "$1" || grep -m 1 . "$1" || echo 'it said nothing'; } | tr -d '#'; }
+words_of() { { grep -v ^collect2 "$1" | grep -m 1 -i -e error -e fatal || grep -m 1 . "$1" || echo 'it said nothing'; } | tr -d '#'; }
 
 # library NAME VARIABLE PACKAGE PKG-CONFIG-NAME CODE FLAGS: plainly, else with what pkg-config says.
 library() {
@@ -307,8 +310,8 @@ gencode_flags() {
     for arch in $(printf '%s\n' "${ARCH:-75 80 90 100 120}" | sed 's/sm_//g; s/compute_//g; s/\.//g; s/[,;]/ /g'); do
         if ! printf '%s\n' "$known" | grep -qxF "$arch"; then
             [ "$ARCH" ] || continue
-            refuse "ARCH is '$ARCH', and nvcc knows no GPU architecture $arch" \
-                "it knows $(echo $known); if other software has set ARCH: make ARCH="
+            refuse "ARCH is '$ARCH', and nvcc lists no GPU architecture $arch" \
+                "it lists $(echo $known); if other software has set ARCH: make ARCH="
         fi
         printf ' -gencode arch=compute_%s,code=sm_%s' "$arch" "$arch"
         last=$arch

@@ -88,10 +88,14 @@ for flags in 'CFLAGS=-march=native -flto' 'CC=gcc -march=native -flto=auto'; do
     would "$flags" programs
     expect 0 'steps:-march=native .*-c common/base/error.c' '!steps:-march=native .*-c kernels/cpu/' '!steps:-flto'
 done
-for flags in -Ofas''t -ffast''-math; do
-    report "CFLAGS=$flags"
-    expect error "err:^make: error: $flags among the flags" 'err:^hint: '
+for setting in CFLAGS=-Ofas''t CPPFLAGS=-ffast''-math OPTIMIZE=-Ofas''t 'CC=gcc -ffp-contract=fast'; do
+    report "$setting"
+    expect error "err:^make: error: -[a-zO=-]* among the flags" 'err:^hint: '
 done
+would 'OPTIMIZE=-O3 -flto' programs
+expect 0 '!steps:-flto'
+report "CPPFLAGS=-DTITLE='\"a b\"'"
+expect 0 'out:✓ compiler'
 report CFLAGS=-no-such-flag
 expect error 'err:^make: error: with .*CFLAGS.* nothing compiles: .*no-such-flag' 'err:^hint: '
 verdict "flags for one CPU are kept out of kernels for all, and what breaks promises is refused"
@@ -177,6 +181,9 @@ expect 0 "out:✗ data: FASHION_MNIST_DIR is $work/data"
 for name in train-images-idx3 train-labels-idx1 t10k-images-idx3 t10k-labels-idx1; do echo 1 >"$work/data/$name-ubyte"; done
 FASHION_MNIST_DIR=$work/data report
 expect 0 "out:✓ data: $work/data"
+would FASHION_MNIST_DIR="$work/data" programs
+would FASHION_MNIST_DIR="$work/data" programs
+expect 0 '!out:✗ data'
 FASHION_MNIST_DIR=$work/nowhere report
 expect 0 "out:✗ data: FASHION_MNIST_DIR is $work/nowhere"
 would programs
@@ -227,17 +234,17 @@ verdict "ARCH is a list of GPU architectures, and what nvcc says is shown"
 
 # ---- who builds ------------------------------------------------------------------------------------------
 
-# A folder that root has made; or, if root runs this test, one of root's, and a make of somebody else's.
+# A folder that may not be written; or, if root runs this test, a file of root's, and a make of somebody else's.
 somebody=
 if [ "$(id -u)" = 0 ]; then
-    chmod go+rx "$work" && chown -R 65534 "$copy" && chown 0 "$copy/build/obj/common"
+    chmod go+rx "$work" && chown -R 65534 "$copy" && chown 0 "$copy/build/with/c"
     somebody='setpriv --reuid=65534 --clear-groups'
 else
     chmod a-w "$copy/build/obj/common"
 fi
 (cd "$copy" && $somebody make CC="$cc" report) >"$out" 2>"$err" </dev/null
 status=$?
-expect error 'err:^make: error: .* cannot write into build/obj/common, which belongs to ' 'err:^hint: as root: rm -r build'
-verdict "a folder of the build that belongs to somebody else is named"
+expect error 'err:^make: error: .* cannot write to build/[a-z/]*, which belongs to ' 'err:^hint: as root: chown -R '
+verdict "what belongs to somebody else in the build is named"
 
 echo "1..$tests"

@@ -18,7 +18,7 @@ $(BUILD)/obj/kernels/cpu-%/adam.o: CFLAGS_ALL += $(ADAM_FLAGS)
 CPU_OBJECTS := $(ISAS:%=$(BUILD)/obj/kernels/cpu-%.o)
 $(BUILD)/obj/kernels/cpu.c.o: CFLAGS_ALL += $(ISAS:%=-DHAS_%)
 $(BUILD)/obj/kernels/cpu.c.o: $(WITH)/isas
-$(eval $(call KEEP,isas,$(ISAS)))
+$(eval $(call KEEP,isas,$(ISAS) $(LD) $(OBJCOPY)))
 
 # A product and the addition of it are one operation where the CPU has one: more exact, twice as fast. (What CC and CFLAGS
 # say of a machine, such as -march=native, would put its instructions into all sets.)
