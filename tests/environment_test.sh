@@ -52,8 +52,9 @@ fi
 small="--machine none --devices 1 --epochs 1 --train-size 64 --test-size 1 --batch-size 64"
 while IFS='|' read -r variables text; do
     command=$variables
-    env $variables "$program" $small >log 2>error </dev/null
+    env $variables "$program" $small >log 2>all_errors </dev/null
     status=$?
+    without_remarks <all_errors >error
     if [ "$text" ]; then refused 1 "$text"; else good; fi
     [ -z "$text" ] || [ ! -s log ] || complain "it began all the same"
     verdict "${variables% }: ${text:-it is alone}"
