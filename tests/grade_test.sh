@@ -209,7 +209,7 @@ refused 1 'the solutions are' TRUSTED=1 SUBMISSION="$right"
 if [ "$(id -u)" = 0 ] && mkdir "$work/full" && mount -t tmpfs -o size=$(($(stat -Lc %s "$build/libbook.a") + 2000000)) tmpfs "$work/full" 2>/dev/null; then
     mkdir "$work/full/lab" && cp -P "$work/build/libbook.a" "$work/full/" && cp -P "$work/build/lab/judge" "$work/build/lab/exercises" "$work/full/lab/"
     grade SUBMISSION="$right" BUILD="$work/full"
-    [ $status -eq 1 ] && grep -q 'not graded: .*No space left on device' "$out"
+    [ $status -eq 1 ] && grep -q '\(not graded\|^grade: error\): .*No space left on device' "$out" "$errors"
     verdict $? "on a full disk nobody is graded, rather than with 0 points"
     head -c 9000000 /dev/zero >"$work/full/more"
     refused 1 'No space left on device' SUBMISSION="$right" BUILD="$work/full"

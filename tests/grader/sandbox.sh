@@ -17,7 +17,7 @@ MEMORY=2000 # MB of all processes together where a cgroup counts them; else each
 # Numbers of users that systemd's list (systemd.io/UIDS-GIDS) leaves to nobody; somebody may have one all the same.
 user_nobody_is() {
     user=$((60706 + $$ % 478))
-    while getent passwd $user || find /proc -maxdepth 1 -uid $user | grep .; do user=$((60706 + (user - 60705) % 478)); done >/dev/null
+    while getent passwd $user || find /proc -maxdepth 1 -uid $user | grep .; do user=$((60706 + (user - 60705) % 478)); done >/dev/null 2>&1
     echo $user
 }
 

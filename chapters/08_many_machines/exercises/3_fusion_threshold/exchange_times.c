@@ -179,7 +179,7 @@ const char *measure_exchanges(int ranks, Measured *m) {
         return "there is no MPI to start ranks with: make setup installs it";
     int file = mkstemp(path);
     if (file < 0) return xprintf("no file can be made in " P_tmpdir ": %s", strerror(errno));
-    bool ended = run_as_ranks(ranks, path, said, sizeof said, 150) == 0;
+    bool ended = run_as_ranks(ranks, path, said, sizeof said, 300) == 0;
     bool whole = ended && read(file, m, sizeof *m) == (ssize_t)sizeof *m;
     if (!ended) fprintf(stderr, "%s", said);
     close(file);
