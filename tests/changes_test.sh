@@ -191,6 +191,7 @@ expect 0 steps:
 verdict "so is the data set, where it is and where it is to be looked for"
 
 # A toolkit that compiles everything, and whose NCCL comes later.
+arch=
 mkdir -p "$work/toolkit/bin" "$work/toolkit/include"
 cat >"$work/toolkit/bin/nvcc" <<CODE
 #!/bin/sh
