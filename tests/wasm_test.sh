@@ -5,7 +5,7 @@
 grep -q "^WASM_CC := ." "$build/config.mk" || skip_all "chapters as WebAssembly" "no clang for WebAssembly: make setup wasm"
 command -v node >/dev/null || skip_all "chapters as WebAssembly" "no node"
 cd "$work" || exit 1
-shown=difference
+shown="difference here.err there.err"
 for file in "${FASHION_MNIST_DIR:-/usr/share/datasets/fashion-mnist}"/*-ubyte*; do
     gzip -dcf "$file" >"$(basename "$file" .gz)"
 done
