@@ -125,7 +125,9 @@ in_sandbox 60 "$work/try" "$work/said" "$closed"' SOURCE=$OWN/your_part.c GIVEN=
     sh -c "$COMPILE -c -o \"\$OWN/your_part.o\"" && sh -c "$LINK" && "$OWN/program" && echo works' \
     --setenv COMPILE "$COMPILE" --setenv LINK "$LINK" --bind "$work/try" /own || :
 [ "$(tail -n 1 "$work/said")" = works ] || {
-    why=$(grep -m 1 'No space' "$work/said" || grep -v ^collect2 "$work/said" | grep -m 1 'error\|denied\|cannot' || head -n 1 "$work/said")
+    # (On a full disk the compiler's message is not in "$work/said": that is full, too.)
+    why=$(head -c 8000000 /dev/zero 2>&1 >"$work/try/room" | grep . ||
+        grep -v ^collect2 "$work/said" | grep -m 1 'error\|denied\|cannot' || head -n 1 "$work/said")
     case $TRUST:$why in
     contained:bwrap:*amespace* | contained:bwrap:*ermitted* | contained:bwrap:*'uid map'*)
         refuse 1 "strangers' code is run in a sandbox, and none can be made here: $why" "in a machine that is thrown away afterwards: TRUSTED=1" ;;
