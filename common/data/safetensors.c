@@ -33,10 +33,15 @@ static const char *const other_model =
 
 // ---- for messages ----------------------------------------------------------------------------
 
-// Text from a file, not too long for a line. Nobody frees it: the program is about to end.
-static const char *shortened(const char *text) {
-    enum { MOST = 100 };
-    return xprintf("%.*s%s", MOST, text, strlen(text) > MOST ? ".." : "");
+// Text from a file, not too long for a line.
+typedef struct Shortened {
+    char text[100 + sizeof ".."];
+} Shortened;
+
+static Shortened shortened(const char *text) {
+    Shortened s;
+    snprintf(s.text, sizeof s.text, "%.100s%s", text, strlen(text) > 100 ? ".." : "");
+    return s;
 }
 
 static const char *text_of_shape(int ndim, const int *shape) {
@@ -112,13 +117,13 @@ static _Noreturn void die_of_json(const char *path, const json_error_t *error) {
     enum json_error_code code = json_error_code(error);
     if (code == json_error_duplicate_key)
         die("the format forbids that; some readers take the last of the two: save the file again",
-            "%s: the header has a key twice: %s", path, shortened(error->text));
+            "%s: the header has a key twice: %s", path, shortened(error->text).text);
     const char *hint = damaged;
     if (code == json_error_numeric_overflow)
         hint = "the file is damaged, or has larger numbers than this program reads";
     if (code == json_error_null_character || code == json_error_null_byte_in_key)
         hint = "the file is damaged, or has names with a zero byte, which this program cannot read";
-    die(hint, "%s: the header is not good JSON: %s (byte %d)", path, shortened(error->text),
+    die(hint, "%s: the header is not good JSON: %s (byte %d)", path, shortened(error->text).text,
         error->position);
 }
 
@@ -161,14 +166,14 @@ enum { NUM_DTYPES = sizeof dtypes / sizeof dtypes[0] };
 // Returns how many bits a number has.
 static size_t read_dtype(const char *path, const json_t *info, SafetensorsEntry *entry) {
     const char *dtype = json_string_value(json_object_get(info, "dtype"));
-    if (!dtype) die(damaged, "%s: tensor \"%s\" has no dtype", path, shortened(entry->name));
+    if (!dtype) die(damaged, "%s: tensor \"%s\" has no dtype", path, shortened(entry->name).text);
     int i = 0;
     while (i < NUM_DTYPES && strcmp(dtypes[i].name, dtype) != 0) i++;
     if (i == NUM_DTYPES)
         die("the file is damaged, or of a newer format: convert it in PyTorch with .float() before "
             "you save it",
-            "%s: tensor \"%s\" has dtype %s, which is unknown", path, shortened(entry->name),
-            shortened(dtype));
+            "%s: tensor \"%s\" has dtype %s, which is unknown", path, shortened(entry->name).text,
+            shortened(dtype).text);
     entry->dtype = dtypes[i].name;
     return (size_t)dtypes[i].bits;
 }
@@ -181,7 +186,7 @@ static void check_dtype(const char *path, const SafetensorsEntry *entry, const c
         hint = other_model;
     else if (strstr("F16 BF16 F64", entry->dtype))
         hint = "convert it in PyTorch with .float() before you save it";
-    die(hint, "%s: tensor \"%s\" has dtype %s; it must be %s", path, shortened(entry->name),
+    die(hint, "%s: tensor \"%s\" has dtype %s; it must be %s", path, shortened(entry->name).text,
         entry->dtype, wanted);
 }
 
@@ -196,49 +201,49 @@ static bool read_integer(const json_t *value, size_t most, size_t *result) {
 static size_t read_shape(const char *path, const json_t *info, size_t bits,
                          SafetensorsEntry *entry) {
     const json_t *shape = json_object_get(info, "shape");
-    const char *name = shortened(entry->name);
-    if (!json_is_array(shape)) die(damaged, "%s: tensor \"%s\" has no shape", path, name);
+    const Shortened name = shortened(entry->name);
+    if (!json_is_array(shape)) die(damaged, "%s: tensor \"%s\" has no shape", path, name.text);
     size_t ndim = json_array_size(shape), all_bits = bits;
     if (ndim > MOST_DIMS)
         die("this program reads tensors of up to 8 dimensions",
-            "%s: tensor \"%s\" has %zu dimensions", path, name, ndim);
+            "%s: tensor \"%s\" has %zu dimensions", path, name.text, ndim);
     entry->ndim = (int)ndim;
     entry->count = 1;
     for (size_t i = 0; i < ndim; i++) {
         size_t size;
         if (!read_integer(json_array_get(shape, i), SIZE_MAX, &size))
             die(damaged, "%s: tensor \"%s\": its shape has a size that is no integer from 0", path,
-                name);
+                name.text);
         if (size > INT32_MAX)
             die("this program reads tensors of up to 2147483647 in each dimension",
-                "%s: tensor \"%s\" has a dimension of %zu", path, name, size);
+                "%s: tensor \"%s\" has a dimension of %zu", path, name.text, size);
         entry->shape[i] = (int)size;
         if (__builtin_mul_overflow(entry->count, size, &entry->count) ||
             __builtin_mul_overflow(entry->count, bits, &all_bits))
-            die(damaged, "%s: tensor \"%s\": shape %s is too large for any memory", path, name,
+            die(damaged, "%s: tensor \"%s\": shape %s is too large for any memory", path, name.text,
                 text_of_shape((int)i + 1, entry->shape));
     }
     if (all_bits % 8 != 0)
-        die(damaged, "%s: tensor \"%s\": %zu numbers of %s do not fill whole bytes", path, name,
-            entry->count, entry->dtype);
+        die(damaged, "%s: tensor \"%s\": %zu numbers of %s do not fill whole bytes", path,
+            name.text, entry->count, entry->dtype);
     return all_bits / 8;
 }
 
 static void read_offsets(const char *path, const json_t *info, size_t bytes, size_t data_size,
                          Span *span) {
     const json_t *offsets = json_object_get(info, "data_offsets");
-    const char *name = shortened(span->entry.name);
+    const Shortened name = shortened(span->entry.name);
     if (json_array_size(offsets) != 2)
-        die(damaged, "%s: tensor \"%s\" has no data_offsets [begin, end]", path, name);
+        die(damaged, "%s: tensor \"%s\" has no data_offsets [begin, end]", path, name.text);
     if (!read_integer(json_array_get(offsets, 0), data_size, &span->begin) ||
         !read_integer(json_array_get(offsets, 1), data_size, &span->end))
         die(damaged, "%s: tensor \"%s\": its data_offsets are not within the %zu bytes of data",
-            path, name, data_size);
+            path, name.text, data_size);
     if (span->begin > span->end)
-        die(damaged, "%s: tensor \"%s\": its data ends before it begins", path, name);
+        die(damaged, "%s: tensor \"%s\": its data ends before it begins", path, name.text);
     if (span->end - span->begin != bytes)
         die(damaged, "%s: tensor \"%s\": shape %s needs %zu bytes, data_offsets give it %zu", path,
-            name, text_of_shape(span->entry.ndim, span->entry.shape), bytes,
+            name.text, text_of_shape(span->entry.ndim, span->entry.shape), bytes,
             span->end - span->begin);
 }
 
@@ -253,7 +258,7 @@ static void read_spans(Reading *r, json_t *header, SafetensorsFile *file) {
         }
         if (!json_is_object(info))
             die(damaged, "%s: what it says of tensor \"%s\" is not a JSON object", r->path,
-                shortened(name));
+                shortened(name).text);
         Span *span = &r->spans[file->n++];
         span->entry.name = xstrdup(name);
         size_t bits = read_dtype(r->path, info, &span->entry);
@@ -276,10 +281,10 @@ static void check_spans(const char *path, Span *spans, int n, size_t data_size) 
     for (int i = 0; i < n; i++) {
         if (spans[i].begin < end)
             die(damaged, "%s: tensors \"%s\" and \"%s\" overlap", path,
-                shortened(spans[i - 1].entry.name), shortened(spans[i].entry.name));
+                shortened(spans[i - 1].entry.name).text, shortened(spans[i].entry.name).text);
         if (spans[i].begin > end)
             die(damaged, "%s: %zu bytes before tensor \"%s\" belong to no tensor", path,
-                spans[i].begin - end, shortened(spans[i].entry.name));
+                spans[i].begin - end, shortened(spans[i].entry.name).text);
         end = spans[i].end;
     }
     if (end != data_size)
@@ -374,7 +379,7 @@ static void check_entry(const char *path, const SafetensorsEntry *entry, const c
     for (int i = 0; same && i < ndim; i++) same = entry->shape[i] == shape[i];
     if (!same)
         die(other_model, "%s: tensor \"%s\" has shape %s, the model wants %s", path,
-            shortened(entry->name), text_of_shape(entry->ndim, entry->shape),
+            shortened(entry->name).text, text_of_shape(entry->ndim, entry->shape),
             text_of_shape(ndim, shape));
 }
 
@@ -391,7 +396,8 @@ static void check_file(const char *path, const SafetensorsFile *file, Tensor *co
         if (!is_wanted(file->entries[i].name, tensors, n, extras))
             die("the file holds more than this network, such as an optimizer's state: save "
                 "net.state_dict() alone",
-                "%s: tensor \"%s\" is none of the model's", path, shortened(file->entries[i].name));
+                "%s: tensor \"%s\" is none of the model's", path,
+                shortened(file->entries[i].name).text);
 }
 
 static bool has_all(const SafetensorsFile *file, Names wanted) {
@@ -431,7 +437,7 @@ void safetensors_load_with(const char *path, Tensor *const tensors[], int n,
     if (*prefix)
         warn("%s: read without the \"%s\" that DataParallel, DDP or torch.compile put before all "
              "names",
-             path, shortened(prefix));
+             path, shortened(prefix).text);
     for (int i = 0; i < n; i++)
         tensor_write(tensors[i], safetensors_find(&file, tensors[i]->name)->values);
     for (int i = 0; i < extras->num_counts; i++) {
