@@ -4,7 +4,7 @@
 WASM_CHAPTERS := $(patsubst %/in_browser,%,$(wildcard chapters/*/in_browser))
 WASM_WITHOUT  := common/comm/% common/device/device_cuda.c common/data/safetensors.c \
                  common/base/platform_posix.c common/program/interrupt.c common/program/exercise.c common/program/facts.c
-WASM_SOURCES  := $(filter-out $(WASM_WITHOUT),$(wildcard common/*/*.c kernels/*.c kernels/cpu/*.c)) \
+WASM_SOURCES  := $(filter-out $(WASM_WITHOUT),$(wildcard common/*/*.c kernels/*.c) $(CPU_SOURCES)) \
                  $(filter-out %/main.c %/in_one_file.c,$(foreach c,$(WASM_CHAPTERS),$(wildcard $c/*.c $c/behind/*.c)))
 WASM_PROGRAMS := $(WASM_CHAPTERS:chapters/%=$(BUILD)/wasm/%.wasm)
 WASM_OBJECTS  := $(WASM_SOURCES:%=$(BUILD)/wasm/obj/%.o) $(GENERATED:$(BUILD)/%=$(BUILD)/wasm/%.o)

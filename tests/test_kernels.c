@@ -10,8 +10,7 @@
 #include "common/base/error.h"
 #include "definitions.h"
 #include "dies.h"
-#include "kernels/cpu/naive.h"
-#include "kernels/cpu/winograd.h"
+#include "kernels/cpu/fast/convolution.h"
 #include "kernels/fail.h"
 
 // How close is close enough, by what a kernel does with each number.

@@ -22,7 +22,7 @@
 #define EXACT    0    // a choice between inputs: relu
 #define ROUNDED  3e-7 // a few operations per element
 #define SUMMED   1e-5 // long sums, and exp and log
-#define WINOGRAD 5e-5 // the same by Winograd's method: kernels/cpu/winograd.h
+#define WINOGRAD 5e-5 // the same by Winograd's method: kernels/cpu/fast/convolution.h
 #define TRAINED  1e-4 // a loss after up to 100 updates
 
 static SafetensorsFile ops, start, losses;

@@ -50,7 +50,7 @@ sanitized-programs: $(CHAPTERS) $(SOLVED_EXERCISES) $(TESTS) $(SIM_TESTS)
 # Whether CC takes all of the sources, without making anything of them:
 # make CC=clang BUILD=build/clang OPTIMIZE='-O1 -fsyntax-only' syntax
 syntax: $(SOURCES:%=$(BUILD)/obj/%.o) $(GENERATED:%=%.o) $(JUDGE_SOURCES:%=$(BUILD)/obj/%.o) \
-        $(foreach isa,$(ISAS),$(patsubst kernels/cpu/%.c,$(BUILD)/obj/kernels/cpu-$(isa)/%.o,$(wildcard kernels/cpu/*.c))) \
+        $(foreach isa,$(ISAS),$(CPU_SOURCES:kernels/cpu/%=$(BUILD)/obj/kernels/cpu-$(isa)/%.o)) \
         $(call objects,plots/book/record.c $(wildcard chapters/*/main.c chapters/*/exercises/*.c \
         $(BUILT_EXERCISES:%=%/*.c) tests/*.c tests/bench/*.c))
 	@:

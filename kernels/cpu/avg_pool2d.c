@@ -2,7 +2,6 @@
 // networks use nearly always, 2x2 windows side by side, in a form that the compiler turns into
 // vectors.
 #include "cpu.h"
-#include "naive.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // batch_norm.c: batch normalisation, in the steps that kernels.h lists. First what is computed, in
 // plain loops and double; then how it is computed at the speed of memory.
 #include "cpu.h"
-#include "naive.h"
+#include "fast/vector.h"
 
 #include <math.h>
 #include <string.h>

@@ -5,7 +5,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include "kernels/kernels.h"
-#include "vector.h"
 #ifdef _OPENMP
 #include <omp.h>
 #else // for the build with ThreadSanitizer
@@ -84,5 +83,20 @@ SumTree sum_tree(int rows);
 // others are overwritten.
 void add_halves(float *parts, size_t stride, int num, size_t n);
 void store_sums(float *out, const float *sums, size_t n, float beta); // out = sums, or += (1)
+
+// ---- what the kernels with a fast version compute, in plain loops --------------------------------
+//
+// Read these first. They stand at the top of gemm.c, conv2d.c, avg_pool2d.c and batch_norm.c, and
+// the tests compare the fast versions with them. Sums are in double, except in avg_pool2d's.
+void gemm_naive(const struct gemm_args *a);
+void conv2d_forward_naive(const struct conv2d_forward_args *a);
+void conv2d_backward_input_naive(const struct conv2d_backward_input_args *a);
+void conv2d_backward_params_naive(const struct conv2d_backward_params_args *a);
+void avg_pool2d_forward_naive(const struct avg_pool2d_forward_args *a);
+void avg_pool2d_backward_naive(const struct avg_pool2d_backward_args *a);
+void batch_norm_stats_naive(const struct batch_norm_stats_args *a);
+void batch_norm_forward_naive(const struct batch_norm_forward_args *a);
+void batch_norm_backward_sums_naive(const struct batch_norm_backward_sums_args *a);
+void batch_norm_backward_input_naive(const struct batch_norm_backward_input_args *a);
 
 #endif

@@ -1,4 +1,5 @@
-# The kernels for CPUs: each file of kernels/cpu once for each instruction set that config.mk names in ISAS.
+# The kernels for CPUs: each file of kernels/cpu and kernels/cpu/fast once for each instruction set that config.mk
+# names in ISAS.
 #
 # The flags are those of the psABI's levels of x86-64, one by one, because older compilers do not know the
 # levels' names. A set's objects become one, of which only the table of kernels and the product can be seen, and
@@ -10,10 +11,11 @@ ISA_FLAGS_v2    := -mcx16 -mpopcnt -msahf -msse4.2
 ISA_FLAGS_v3    := $(ISA_FLAGS_v2) -mavx2 -mbmi -mbmi2 -mf16c -mfma -mlzcnt -mmovbe
 ISA_FLAGS_v4    := $(ISA_FLAGS_v3) -mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl
 OBJCOPY         ?= objcopy
+CPU_SOURCES     := $(wildcard kernels/cpu/*.c kernels/cpu/fast/*.c)
 
 # (Nobody asks errno whether a root was of a number below 0; then a loop with roots is vectors, too.)
 ADAM_FLAGS := -fno-math-errno
-$(BUILD)/obj/kernels/cpu-%/adam.o: CFLAGS_ALL += $(ADAM_FLAGS)
+$(BUILD)/obj/kernels/cpu-%/adam.c.o: CFLAGS_ALL += $(ADAM_FLAGS)
 
 CPU_OBJECTS := $(ISAS:%=$(BUILD)/obj/kernels/cpu-%.o)
 $(BUILD)/obj/kernels/cpu.c.o: CFLAGS_ALL += $(ISAS:%=-DHAS_%)
@@ -24,10 +26,10 @@ $(eval $(call KEEP,isas,$(ISAS) $(LD) $(OBJCOPY)))
 # say of a machine, such as -march=native, would put its instructions into all sets.)
 define INSTRUCTION_SET
 CPU_FLAGS_$1 := -ffp-contract=fast $(ISA_FLAGS_$1) -DISA=$1
-$(BUILD)/obj/kernels/cpu-$1/%.o: kernels/cpu/%.c $(WITH)/c $(WITH)/cpu-$1
+$(BUILD)/obj/kernels/cpu-$1/%.c.o: kernels/cpu/%.c $(WITH)/c $(WITH)/cpu-$1
 	@mkdir -p $$(@D)
 	$$(call QUIET,$$< ($1))$$(filter-out $(if $(filter-out plain,$1),-m%),$$(CC) $$(CFLAGS_ALL)) $$(CPU_FLAGS_$1) -MMD -MP -c $$< -o $$@
-$(call MADE_OF,$(BUILD)/obj/kernels/cpu-$1.o,$(patsubst kernels/cpu/%.c,$(BUILD)/obj/kernels/cpu-$1/%.o,$(wildcard kernels/cpu/*.c)))
+$(call MADE_OF,$(BUILD)/obj/kernels/cpu-$1.o,$(CPU_SOURCES:kernels/cpu/%=$(BUILD)/obj/kernels/cpu-$1/%.o))
 $(BUILD)/obj/kernels/cpu-$1.o: $(WITH)/isas
 	@$$(LD) -r -o $$@ $$(filter %.o,$$^)
 	@$$(OBJCOPY) -w --keep-global-symbol='cpu_kernels_$1' --keep-global-symbol='cpu_product_$1' \

@@ -1,7 +1,6 @@
 // gemm.c: matrix product. What is computed, then how it is computed fast.
 #include "cpu.h"
-#include "naive.h"
-#include "product.h"
+#include "fast/product.h"
 
 #include <string.h>
 

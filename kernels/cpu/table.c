@@ -1,6 +1,6 @@
 // table.c: all kernels of an instruction set, by number; and its product. ISA is its name (see the
 // Makefile).
-#include "product.h"
+#include "fast/product.h"
 
 #define DECLARE(name) CpuKernel name##_cpu;
 KERNELS(DECLARE)

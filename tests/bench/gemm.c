@@ -12,7 +12,8 @@
 // matrices, as in Winograd's method: each thread takes some of them, and so it is with "tiles", the
 // products of convolutions by im2col, where a thread uses the same memory again and again. In those
 // two our second matrix lies in panels before the time begins: what comes before a product in a
-// convolution writes it so (see kernels/cpu/product.h). A library packs what it wants, each time.
+// convolution writes it so (see kernels/cpu/fast/product.h). A library packs what it wants, each
+// time.
 #include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
@@ -24,7 +25,7 @@
 #include "common/base/error.h"
 #include "common/base/statistics.h"
 #include "common/tensor/tensor.h"
-#include "kernels/cpu/product.h"
+#include "kernels/cpu/fast/product.h"
 #ifdef _OPENMP
 #include <omp.h>
 static int thread_number(void) { return omp_get_thread_num(); }

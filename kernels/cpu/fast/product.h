@@ -5,7 +5,8 @@
 #ifndef KERNELS_CPU_PRODUCT_H
 #define KERNELS_CPU_PRODUCT_H
 
-#include "cpu.h"
+#include "kernels/cpu/cpu.h"
+#include "vector.h"
 
 // C (rows,cols) = A (rows,depth) B (depth,cols), or C += A B with `add`. Columns are taken VL at a
 // time, as vectors: there are `vectors` of them.

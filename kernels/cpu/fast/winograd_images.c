@@ -1,6 +1,6 @@
 // winograd_images.c: see winograd_images.h.
 #include "winograd_images.h"
-#include "relu_pool.h"
+#include "convolution.h"
 
 #include <string.h>
 

@@ -1,14 +1,14 @@
-// winograd.c: convolutions in a fraction of the multiplications. See winograd.h.
-#include "winograd.h"
-#include "product.h"
-#include "winograd_exact.h"
-#include "winograd_images.h"
-
-#include <limits.h>
-#include <string.h>
-
-// Names as in Lavin & Gray: a tile of 4x4 output pixels sees a piece d of the input, of 6x6 pixels
-// with a kernel g of 3x3 and of 8x8 pixels with one of 5x5, and
+// winograd.c: convolutions in a fraction of the multiplications, forward and back to the input.
+// winograd_weights.c has the gradient of the kernels.
+//
+// As a matrix product, a convolution multiplies each pixel with 9 or 25 weights for each output
+// channel, and product.c already does that at nearly the speed of the machine. The only way to be
+// faster is to multiply less often: 36 times instead of 144 for kernels of 3x3, 64 times instead of
+// 400 for 5x5. This is the method of Winograd (1980), as described by Lavin & Gray, "Fast
+// algorithms for convolutional neural networks", 2016: F(4x4,3x3) and F(4x4,5x5) in their notation.
+//
+// The names below are theirs, too. A tile of 4x4 output pixels sees a piece d of the input, of 6x6
+// pixels with a kernel g of 3x3 and of 8x8 pixels with one of 5x5, and
 //
 //     y = A^T [ (G g G^T) * (B^T d B) ] A           (* is element by element)
 //
@@ -27,6 +27,13 @@
 // neighbouring columns lie side by side, and below them those of the next row: VL tiles of a
 // channel, below them those of the next channel; or, for the gradient of g, VL channels of a tile,
 // below them those of the next tile.
+#include "convolution.h"
+#include "product.h"
+#include "winograd_exact.h"
+#include "winograd_images.h"
+
+#include <limits.h>
+#include <string.h>
 
 bool winograd_suits(const struct conv2d_shape *s) {
     int k = s->kernel_h, least = k == 5 ? 4 : 16; // channels from which on it is worth it

@@ -4,7 +4,7 @@
 #ifndef KERNELS_CPU_WINOGRAD_EXACT_H
 #define KERNELS_CPU_WINOGRAD_EXACT_H
 
-#include "cpu.h"
+#include "kernels/cpu/cpu.h"
 
 // ---- blank windows
 //

@@ -1,6 +1,13 @@
-// pooled_3x3.c: see pooled_3x3.h.
-#include "pooled_3x3.h"
-#include "phases.h"
+// pooled_3x3.c: a convolution of one input channel with kernels of 3x3 and stride 1 that ends in
+// ReLU and pooling: LeNet's first layer. Everything that happens to a number between the image and
+// the pooled pixel happens in registers.
+//
+// As a matrix product, such a layer has sums of only nine products. To write such a sum to memory
+// and read it again to add the bias, compare it with 0 and pool it costs more than to compute it.
+// So here a vector holds pooled pixels side by side. The four windows of a pooled pixel see 4x4
+// pixels of the image, its `taps`. The taps are sorted once for all output channels, so that they
+// can be read as vectors, and each is used in up to four of the windows.
+#include "convolution.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #ifndef KERNELS_CPU_WINOGRAD_PLAN_H
 #define KERNELS_CPU_WINOGRAD_PLAN_H
 
-#include "cpu.h"
+#include "kernels/cpu/cpu.h"
 #include "winograd_tiles.h"
 
 // ---- tiles -------------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
 // phases.c: see phases.h.
-#include "phases.h"
+#include "convolution.h"
 
 typedef struct conv2d_shape Shape;
 

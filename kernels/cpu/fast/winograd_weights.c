@@ -1,7 +1,7 @@
 // winograd_weights.c: the gradient of the kernels, by Winograd's method. See winograd.h; and
 // winograd.c for what is the same there.
+#include "convolution.h"
 #include "product.h"
-#include "winograd.h"
 #include "winograd_images.h"
 
 enum { COLUMNS_AT_ONCE = 32 };

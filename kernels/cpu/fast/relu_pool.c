@@ -1,5 +1,5 @@
 // relu_pool.c: see relu_pool.h.
-#include "relu_pool.h"
+#include "convolution.h"
 
 #include <string.h>
 
